@@ -1,0 +1,7 @@
+// Package v1alpha1 holds the kinds, conditions and reasons of the nodefirmware.io API group: the only words users
+// have to learn.
+//
+// +kubebuilder:object:generate=true
+// +kubebuilder:ac:generate=true
+// +groupName=nodefirmware.io
+package v1alpha1

@@ -1,0 +1,225 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// JobType says what a job does.
+// +kubebuilder:validation:Enum=Update;Scan
+type JobType string
+
+const (
+	// JobTypeUpdate brings the listed devices to the listed versions.
+	JobTypeUpdate JobType = "Update"
+	// JobTypeScan reads the node's devices again, without a maintenance and without a place in a budget.
+	JobTypeScan JobType = "Scan"
+)
+
+// FirmwareJobSpec says what is done on which node. It is immutable but for cancel.
+// +kubebuilder:validation:XValidation:rule="self.nodeName == oldSelf.nodeName",message="nodeName is immutable",fieldPath=".nodeName"
+// +kubebuilder:validation:XValidation:rule="self.type == oldSelf.type",message="type is immutable",fieldPath=".type"
+// +kubebuilder:validation:XValidation:rule="has(self.updates) == has(oldSelf.updates) && (!has(self.updates) || self.updates == oldSelf.updates)",message="updates are immutable; a changed wish becomes a new job",fieldPath=".updates"
+// +kubebuilder:validation:XValidation:rule="has(self.activeDeadlineSeconds) == has(oldSelf.activeDeadlineSeconds) && (!has(self.activeDeadlineSeconds) || self.activeDeadlineSeconds == oldSelf.activeDeadlineSeconds)",message="activeDeadlineSeconds is immutable",fieldPath=".activeDeadlineSeconds"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.cancel) || has(self.cancel)",message="cancel cannot be taken back",fieldPath=".cancel"
+// +kubebuilder:validation:XValidation:rule="self.type == 'Update' ? has(self.updates) : !has(self.updates)",message="a job of type Update lists its updates; any other type has none",fieldPath=".updates"
+type FirmwareJobSpec struct {
+	// nodeName is the Node the job runs on. Immutable.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	NodeName string `json:"nodeName,omitempty"`
+	// type of the job: Update or Scan. Immutable.
+	// +required
+	Type JobType `json:"type,omitempty"`
+	// updates of an Update job, one a device, at most 128. Immutable.
+	// +optional
+	// +listType=map
+	// +listMapKey=device
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=128
+	Updates []DeviceUpdate `json:"updates,omitempty"`
+	// activeDeadlineSeconds bounds the time from admission to the first write; a job that has not begun to write by
+	// then fails and gives its place back. What has begun to write is never cut off. Default 3600, from 60 to 86400.
+	// Immutable.
+	// +optional
+	// +kubebuilder:default=3600
+	// +kubebuilder:validation:Minimum=60
+	// +kubebuilder:validation:Maximum=86400
+	ActiveDeadlineSeconds *int32 `json:"activeDeadlineSeconds,omitempty"`
+	// cancel asks the job to stop. It takes effect until the first write to a device; from then on the job
+	// finishes. Written by the user; it can be added but not removed.
+	// +optional
+	Cancel *JobCancel `json:"cancel,omitempty"`
+}
+
+// JobCancel asks a job to stop.
+type JobCancel struct {
+	// reason of the cancellation, for the record.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Reason string `json:"reason,omitempty"`
+}
+
+// DeviceUpdate is the update of one device.
+type DeviceUpdate struct {
+	// device is the name of the NodeDevice.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Device string `json:"device,omitempty"`
+	// uniqueID of the hardware the update was planned for. Other hardware under the same name is refused.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	UniqueID string `json:"uniqueID,omitempty"`
+	// fromVersion ran when the job was planned.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	FromVersion string `json:"fromVersion,omitempty"`
+	// version that should run afterwards.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	Version string `json:"version,omitempty"`
+	// digest of the image.
+	// +required
+	Digest Digest `json:"digest,omitempty"`
+	// downgrade says whether an older version may be flashed.
+	// +required
+	Downgrade DowngradePolicy `json:"downgrade,omitempty"`
+	// origin is the template rule or pin the update comes from.
+	// +required
+	Origin Origin `json:"origin,omitzero"`
+}
+
+// StepState is where a step stands.
+// +kubebuilder:validation:Enum=Pending;Running;Succeeded;Failed;Skipped
+type StepState string
+
+// The states of a step.
+const (
+	StepPending   StepState = "Pending"
+	StepRunning   StepState = "Running"
+	StepSucceeded StepState = "Succeeded"
+	StepFailed    StepState = "Failed"
+	StepSkipped   StepState = "Skipped"
+)
+
+// FirmwareJobStatus is written by the node's daemon; the condition Admitted is written by the operator.
+type FirmwareJobStatus struct {
+	// observedGeneration is the generation of the spec this status speaks of; -1 before the first look.
+	// +optional
+	// +kubebuilder:default=-1
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// conditions: Ready (finished well), Admitted, MaintenanceReady, Complete, Failed, Held, and while they hold
+	// Reconciling and Stalled.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=16
+	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
+	// startTime is when the daemon took the job up.
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+	// completionTime is when the job ended, well or not.
+	// +optional
+	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
+	// steps of the job in the order they run, listed before the first one runs. At most 512.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=512
+	Steps []JobStep `json:"steps,omitempty"`
+	// reboots is how often the job rebooted the node.
+	// +optional
+	Reboots int32 `json:"reboots"`
+	// maintenance is when the node's maintenance began and ended for this job.
+	// +optional
+	Maintenance *MaintenanceWindow `json:"maintenance,omitempty"`
+}
+
+// MaintenanceWindow is the time a job held the node's maintenance.
+type MaintenanceWindow struct {
+	// startTime is when the maintenance became ready.
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+	// endTime is when the maintenance was gone.
+	// +optional
+	EndTime *metav1.Time `json:"endTime,omitempty"`
+}
+
+// JobStep is one step of a job.
+type JobStep struct {
+	// name of the step, such as "flash" or "reboot".
+	// +required
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name,omitempty"`
+	// device the step works on; absent for a step of the whole node.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Device string `json:"device,omitempty"`
+	// priority of the step; higher runs first.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	Priority int32 `json:"priority"`
+	// state of the step.
+	// +required
+	State StepState `json:"state,omitempty"`
+	// attempt counts how often the step was begun; it only grows.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Attempt int32 `json:"attempt,omitempty"`
+	// progressPercent of a running step that can tell, from 0 to 100.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	ProgressPercent *int32 `json:"progressPercent,omitempty"`
+	// startTime of the last attempt.
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+	// finishTime of the last attempt.
+	// +optional
+	FinishTime *metav1.Time `json:"finishTime,omitempty"`
+	// bootID under which the step ran last.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	BootID string `json:"bootID,omitempty"`
+	// message says what the step found or why it failed.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message,omitempty"`
+}
+
+// FirmwareJob is one execution on one node: queued, admitted, run and kept as history.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,shortName=fwj,categories=firmware
+// +kubebuilder:selectablefield:JSONPath=`.spec.nodeName`
+// +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.spec.nodeName`
+// +kubebuilder:printcolumn:name="Type",type=string,JSONPath=`.spec.type`
+// +kubebuilder:printcolumn:name="Admitted",type=string,JSONPath=`.status.conditions[?(@.type=="Admitted")].status`
+// +kubebuilder:printcolumn:name="Step",type=string,JSONPath=`.status.steps[?(@.state=="Running")].name`
+// +kubebuilder:printcolumn:name="Reboots",type=integer,JSONPath=`.status.reboots`,priority=1
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type FirmwareJob struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+	// spec says what is done. Immutable but for cancel.
+	// +required
+	Spec FirmwareJobSpec `json:"spec,omitzero"`
+	// status says how far it is.
+	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
+	Status FirmwareJobStatus `json:"status,omitzero"`
+}
+
+// FirmwareJobList is a list of FirmwareJob.
+//
+// +kubebuilder:object:root=true
+type FirmwareJobList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []FirmwareJob `json:"items"`
+}

@@ -1,0 +1,182 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// FileFormat says how the downloaded bytes hold the images.
+// +kubebuilder:validation:Enum=Image;Zip;TarGzip
+type FileFormat string
+
+const (
+	// FormatImage is one firmware image as the device takes it (a .bin, a .fluf, a .cab).
+	FormatImage FileFormat = "Image"
+	// FormatZip is a zip archive of images.
+	FormatZip FileFormat = "Zip"
+	// FormatTarGzip is a gzip-compressed tar archive of images.
+	FormatTarGzip FileFormat = "TarGzip"
+)
+
+// FirmwareSourceSpec says where images come from, how they are verified and what they are.
+type FirmwareSourceSpec struct {
+	// files to fetch, at most 64. Every one must be fetched and verified before the source is Ready.
+	// Written by the user.
+	// +required
+	// +listType=map
+	// +listMapKey=url
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	Files []FirmwareFile `json:"files,omitempty"`
+}
+
+// FirmwareFile is one file to fetch.
+// +kubebuilder:validation:XValidation:rule="self.format != 'Image' || (size(self.images) == 1 && !has(self.images[0].path))",message="format Image holds exactly one image and takes no path"
+// +kubebuilder:validation:XValidation:rule="self.format == 'Image' || self.images.all(i, has(i.path))",message="each image of an archive needs its path within the archive"
+type FirmwareFile struct {
+	// url of the file: https, http or file. A URL may not carry a user name or password. For file, the path is one
+	// on the operator's own file system, below the directory the operator is started with.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=2048
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(https?|file)://[^ ]+$')",message="url must begin with https://, http:// or file:// and hold no blanks"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^[a-z]+://[^/]*@')",message="url must not carry credentials"
+	URL string `json:"url,omitempty"`
+	// sha256 of the file as 64 hexadecimal digits. A file with another digest is refused.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[0-9a-f]{64}$`
+	SHA256 string `json:"sha256,omitempty"`
+	// format of the file: Image (default), Zip or TarGzip.
+	// +optional
+	// +kubebuilder:default=Image
+	Format FileFormat `json:"format,omitempty"`
+	// images says what the file holds, at most 64. Nothing that is not listed here is taken from an archive.
+	// +required
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	Images []ImageDescription `json:"images,omitempty"`
+}
+
+// ImageDescription says what an image is for. The daemon checks it again against the device and the image itself
+// before it writes.
+type ImageDescription struct {
+	// path of the image within the archive, without a leading slash and without "..". Only for archives.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/') && !self.split('/').exists(p, p == '..' || p == '')",message="path must be relative and without empty or '..' elements"
+	Path string `json:"path,omitempty"`
+	// class of the devices the image is for.
+	// +required
+	Class DeviceClass `json:"class,omitempty"`
+	// vendor the image is for, as in a template's selector. Absent: not restricted.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Vendor string `json:"vendor,omitempty"`
+	// models the image is for, as in a template's selector. Absent: not restricted. At most 64.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=128
+	Models []string `json:"models,omitempty"`
+	// boardIDs the image is for (PSID, board.id). Absent: not restricted. At most 64.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=64
+	BoardIDs []string `json:"boardIDs,omitempty"`
+	// version of the firmware, spelled as a device that runs it reports it.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	Version string `json:"version,omitempty"`
+}
+
+// FirmwareSourceStatus is written by the operator.
+type FirmwareSourceStatus struct {
+	// observedGeneration is the generation of the spec this status speaks of; -1 before the first look.
+	// +optional
+	// +kubebuilder:default=-1
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// conditions: Ready, and one for each stage of the pipeline: StorageAvailable, Downloaded, Verified, Published.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=16
+	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
+	// images that are verified and in store, in order of version and board id. At most 512.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=512
+	Images []StoredImage `json:"images,omitempty"`
+}
+
+// StoredImage is one verified image in the operator's store.
+type StoredImage struct {
+	// version of the firmware.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	Version string `json:"version,omitempty"`
+	// class of the devices the image is for.
+	// +required
+	Class DeviceClass `json:"class,omitempty"`
+	// vendor the image is for.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Vendor string `json:"vendor,omitempty"`
+	// models the image is for.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=128
+	Models []string `json:"models,omitempty"`
+	// boardIDs the image is for.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=64
+	BoardIDs []string `json:"boardIDs,omitempty"`
+	// digest of the image as it is stored and served.
+	// +required
+	Digest Digest `json:"digest,omitempty"`
+	// sizeBytes of the image.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	SizeBytes int64 `json:"sizeBytes"`
+}
+
+// FirmwareSource says where images come from, how they are verified and what is in store.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,shortName=fws,categories=firmware
+// +kubebuilder:printcolumn:name="Versions",type=string,JSONPath=`.status.images[*].version`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type FirmwareSource struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+	// spec is the wish. Written by the user.
+	// +required
+	Spec FirmwareSourceSpec `json:"spec,omitzero"`
+	// status is what is in store. Written by the operator.
+	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
+	Status FirmwareSourceStatus `json:"status,omitzero"`
+}
+
+// FirmwareSourceList is a list of FirmwareSource.
+//
+// +kubebuilder:object:root=true
+type FirmwareSourceList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []FirmwareSource `json:"items"`
+}

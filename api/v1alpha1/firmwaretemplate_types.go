@@ -1,0 +1,226 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// TemplateState switches a template on or off without deleting it.
+// +kubebuilder:validation:Enum=Active;Paused
+type TemplateState string
+
+const (
+	// TemplateActive assigns firmware to every device the template matches.
+	TemplateActive TemplateState = "Active"
+	// TemplatePaused assigns nothing new and withdraws nothing.
+	TemplatePaused TemplateState = "Paused"
+)
+
+// FirmwareTemplateSpec says which firmware should run on which devices of which nodes.
+type FirmwareTemplateSpec struct {
+	// nodeSelector chooses the nodes by their labels. An absent or empty selector chooses every node.
+	// Written by the user.
+	// +optional
+	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
+
+	// machine restricts the template to one machine model, as the node's DMI tables report it. Absent: any machine.
+	// Written by the user.
+	// +optional
+	Machine *MachineSelector `json:"machine,omitempty"`
+
+	// state switches the template: Active (default) assigns firmware; Paused assigns nothing new and withdraws
+	// nothing. Written by the user.
+	// +optional
+	// +kubebuilder:default=Active
+	State TemplateState `json:"state,omitempty"`
+
+	// devices are the rules, at most 64, each with a name that is unique in the template. Written by the user.
+	// +required
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	Devices []DeviceRule `json:"devices,omitempty"`
+}
+
+// MachineSelector names a machine model as DMI reports it; both comparisons ignore case and surrounding blanks.
+// +kubebuilder:validation:XValidation:rule="has(self.manufacturer) || has(self.model)",message="name a manufacturer, a model, or both"
+type MachineSelector struct {
+	// manufacturer is the DMI system vendor, such as "Lenovo".
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Manufacturer string `json:"manufacturer,omitempty"`
+	// model is the DMI product name, such as "7X21".
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Model string `json:"model,omitempty"`
+}
+
+// DeviceRule assigns one firmware version to the devices its selector matches.
+type DeviceRule struct {
+	// name identifies the rule within the template.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	Name string `json:"name,omitempty"`
+
+	// selector chooses the devices.
+	// +required
+	Selector DeviceSelector `json:"selector,omitzero"`
+
+	// version is the firmware version that should run, spelled as the device reports it.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.trim() == self",message="version must not begin or end with blanks"
+	Version string `json:"version,omitempty"`
+
+	// sourceRef names the FirmwareSource that holds the image of this version.
+	// +required
+	SourceRef SourceReference `json:"sourceRef,omitzero"`
+
+	// updatePolicy is Update (default) to flash, or Validate to only report a difference.
+	// +optional
+	// +kubebuilder:default=Update
+	UpdatePolicy UpdatePolicy `json:"updatePolicy,omitempty"`
+
+	// downgrade is Forbid (default) or Allow.
+	// +optional
+	// +kubebuilder:default=Forbid
+	Downgrade DowngradePolicy `json:"downgrade,omitempty"`
+}
+
+// DeviceSelector chooses devices by what they are. Every list that is given must match; within a list one entry is
+// enough. A list that is absent matches everything.
+// +kubebuilder:validation:XValidation:rule="!has(self.pciAddresses) || self.class != 'BIOS'",message="a BIOS has no PCI address; remove pciAddresses"
+type DeviceSelector struct {
+	// class of the devices: NIC, Disk or BIOS.
+	// +required
+	Class DeviceClass `json:"class,omitempty"`
+	// vendor is the four-digit hexadecimal PCI vendor id ("15b3") or the vendor's name as the device reports it;
+	// case is ignored. Absent: any vendor.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Vendor string `json:"vendor,omitempty"`
+	// models are PCI device ids ("101d") or model names as the device reports them; case is ignored. At most 64.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=128
+	Models []string `json:"models,omitempty"`
+	// boardIDs are the ids a board checks an image against: PSID, board.id and their like; compared after
+	// normalisation (case and surrounding blanks are ignored). At most 64.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=64
+	BoardIDs []string `json:"boardIDs,omitempty"`
+	// serialNumbers of single devices. At most 256.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=128
+	SerialNumbers []string `json:"serialNumbers,omitempty"`
+	// pciAddresses of single devices as domain:bus:device.function ("0000:3b:00.0"); a card matches when any of its
+	// functions does. At most 64.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=12
+	// +kubebuilder:validation:items:Pattern=`^[0-9a-f]{4}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]$`
+	PCIAddresses []string `json:"pciAddresses,omitempty"`
+}
+
+// FirmwareTemplateStatus is written by the operator. The counters are the truth at the time of the last write,
+// which trails a change by at most a few seconds.
+type FirmwareTemplateStatus struct {
+	// observedGeneration is the generation of the spec this status speaks of; -1 before the first look.
+	// +optional
+	// +kubebuilder:default=-1
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// conditions: Ready (every matched device runs its firmware), and while they hold Reconciling, Stalled and
+	// Conflict.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=16
+	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
+	// serversInGroup is the number of nodes the template chooses by label and machine model.
+	// +optional
+	ServersInGroup int32 `json:"serversInGroup"`
+	// updatesApplied is the number of assigned devices that run the wanted version.
+	// +optional
+	UpdatesApplied int32 `json:"updatesApplied"`
+	// updatesNotApplied is the number of assigned devices that do not run the wanted version, whatever the cause.
+	// +optional
+	UpdatesNotApplied int32 `json:"updatesNotApplied"`
+	// devicesMatched is the number of devices a rule of the template matches, conflicting ones included.
+	// +optional
+	DevicesMatched int32 `json:"devicesMatched"`
+	// devicesPending is the number of assigned devices that wait for their update.
+	// +optional
+	DevicesPending int32 `json:"devicesPending"`
+	// devicesUpdating is the number of assigned devices a running job is working on.
+	// +optional
+	DevicesUpdating int32 `json:"devicesUpdating"`
+	// devicesFailed is the number of assigned devices whose last update to the wanted image failed.
+	// +optional
+	DevicesFailed int32 `json:"devicesFailed"`
+	// devicesConflicting is the number of matched devices that another rule or pin matches too.
+	// +optional
+	DevicesConflicting int32 `json:"devicesConflicting"`
+	// devicesBlocked is the number of assigned devices that cannot be updated as things are: no image for the
+	// board, source not ready, downgrade forbidden.
+	// +optional
+	DevicesBlocked int32 `json:"devicesBlocked"`
+	// devices are the first 50 matched devices in order of name; the counters above are complete.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=50
+	// +kubebuilder:validation:items:MaxLength=253
+	Devices []string `json:"devices,omitempty"`
+}
+
+// FirmwareTemplate says which firmware should run on which devices of which nodes.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,shortName=fwt,categories=firmware
+// +kubebuilder:printcolumn:name="Nodes",type=integer,JSONPath=`.status.serversInGroup`
+// +kubebuilder:printcolumn:name="Applied",type=integer,JSONPath=`.status.updatesApplied`
+// +kubebuilder:printcolumn:name="Not Applied",type=integer,JSONPath=`.status.updatesNotApplied`
+// +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=`.status.devicesFailed`,priority=1
+// +kubebuilder:printcolumn:name="Conflicts",type=integer,JSONPath=`.status.devicesConflicting`,priority=1
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type FirmwareTemplate struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+	// spec is the wish. Written by the user.
+	// +required
+	Spec FirmwareTemplateSpec `json:"spec,omitzero"`
+	// status is what became of it. Written by the operator.
+	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
+	Status FirmwareTemplateStatus `json:"status,omitzero"`
+}
+
+// FirmwareTemplateList is a list of FirmwareTemplate.
+//
+// +kubebuilder:object:root=true
+type FirmwareTemplateList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []FirmwareTemplate `json:"items"`
+}

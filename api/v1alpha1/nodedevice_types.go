@@ -1,0 +1,280 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// NodeDeviceSpec names the node a device is in and what should run on it.
+type NodeDeviceSpec struct {
+	// nodeName is the Node the device is in. Written once by the node's daemon; immutable.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="nodeName is immutable"
+	NodeName string `json:"nodeName,omitempty"`
+	// firmware that should run. Absent where no template and no pin matches. Written by the operator alone.
+	// +optional
+	Firmware *DesiredFirmware `json:"firmware,omitempty"`
+}
+
+// DesiredFirmware is the firmware in effect for one device, with the object that decided it.
+type DesiredFirmware struct {
+	// version that should run.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	Version string `json:"version,omitempty"`
+	// digest of the image for this device's board. Absent while the source is not ready or holds no image for the
+	// board; nothing is flashed then.
+	// +optional
+	Digest Digest `json:"digest,omitempty"`
+	// sourceRef names the FirmwareSource that holds the image.
+	// +required
+	SourceRef SourceReference `json:"sourceRef,omitzero"`
+	// updatePolicy says whether to flash or only to report.
+	// +required
+	UpdatePolicy UpdatePolicy `json:"updatePolicy,omitempty"`
+	// downgrade says whether an older version may be flashed.
+	// +required
+	Downgrade DowngradePolicy `json:"downgrade,omitempty"`
+	// origin is the template rule or pin that decided.
+	// +required
+	Origin Origin `json:"origin,omitzero"`
+}
+
+// NodeDeviceStatus is what the daemon read from the hardware. The conditions Conflict and Blocked alone are written
+// by the operator.
+type NodeDeviceStatus struct {
+	// observedGeneration is the generation of the spec this status speaks of; -1 before the first look.
+	// +optional
+	// +kubebuilder:default=-1
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// conditions: Ready (the device runs what it should), Inspected (it could be read), and while they hold
+	// Reconciling, Stalled, Conflict and Blocked.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=16
+	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
+	// class of the device.
+	// +optional
+	Class DeviceClass `json:"class,omitempty"`
+	// uniqueID is the stable identity of the hardware: base MAC or GUID, WWN, EUI or NGUID. Never a bus address, a
+	// device name or a serial number alone.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	UniqueID string `json:"uniqueID,omitempty"`
+	// vendor is the name of the manufacturer as the device or its bus reports it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Vendor string `json:"vendor,omitempty"`
+	// vendorID is the PCI vendor id as four hexadecimal digits; absent off the PCI bus.
+	// +optional
+	// +kubebuilder:validation:MaxLength=4
+	VendorID string `json:"vendorID,omitempty"`
+	// deviceID is the PCI device id as four hexadecimal digits; absent off the PCI bus.
+	// +optional
+	// +kubebuilder:validation:MaxLength=4
+	DeviceID string `json:"deviceID,omitempty"`
+	// model is the model name the device reports.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Model string `json:"model,omitempty"`
+	// partNumber of the device.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	PartNumber string `json:"partNumber,omitempty"`
+	// boardID is the id the board checks an image against: PSID, board.id and their like.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	BoardID string `json:"boardID,omitempty"`
+	// serialNumber of the device. Not unique across all boards of all vendors.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	SerialNumber string `json:"serialNumber,omitempty"`
+	// pciAddress of the device's first function as domain:bus:device.function.
+	// +optional
+	// +kubebuilder:validation:MaxLength=12
+	PCIAddress string `json:"pciAddress,omitempty"`
+	// ports of a network adapter in order of PCI address. At most 32.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Ports []DevicePort `json:"ports,omitempty"`
+	// firmware is what the device runs and holds, read from the device itself.
+	// +optional
+	Firmware *ObservedFirmware `json:"firmware,omitempty"`
+	// lastApplied says what the last completed update put on the device.
+	// +optional
+	LastApplied *AppliedFirmware `json:"lastApplied,omitempty"`
+	// lastFailure says which image could not be brought to run. The same image is not tried again until the wish
+	// changes or the node's retryRequestedAt is newer.
+	// +optional
+	LastFailure *FailedFirmware `json:"lastFailure,omitempty"`
+}
+
+// DevicePort is one port of a network adapter.
+type DevicePort struct {
+	// pciAddress of the port's PCI function.
+	// +optional
+	// +kubebuilder:validation:MaxLength=12
+	PCIAddress string `json:"pciAddress,omitempty"`
+	// netDevice is the name of the kernel's network device.
+	// +optional
+	// +kubebuilder:validation:MaxLength=16
+	NetDevice string `json:"netDevice,omitempty"`
+	// linkType is Ethernet, InfiniBand or Unknown.
+	// +optional
+	LinkType LinkType `json:"linkType,omitempty"`
+	// linkState is Up, Down or Unknown.
+	// +optional
+	LinkState LinkState `json:"linkState,omitempty"`
+	// macAddress is the permanent hardware address of the port.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	MACAddress string `json:"macAddress,omitempty"`
+}
+
+// LinkType is the link layer of a port.
+// +kubebuilder:validation:Enum=Ethernet;InfiniBand;Unknown
+type LinkType string
+
+// LinkState is the operational state of a port.
+// +kubebuilder:validation:Enum=Up;Down;Unknown
+type LinkState string
+
+// ObservedFirmware is what a device runs and holds.
+type ObservedFirmware struct {
+	// running is the version that runs.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Running string `json:"running,omitempty"`
+	// stored is the version that will run after activation. It equals running when nothing is staged, and is absent
+	// where the device cannot tell.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Stored string `json:"stored,omitempty"`
+	// slots of a device that holds several images. At most 8.
+	// +optional
+	// +listType=map
+	// +listMapKey=slot
+	// +kubebuilder:validation:MaxItems=8
+	Slots []FirmwareSlot `json:"slots,omitempty"`
+	// activation is what a newly stored image needs before it runs.
+	// +optional
+	Activation ActivationKind `json:"activation,omitempty"`
+	// driver that reads and writes the device; absent where there is none and the device is only listed.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Driver string `json:"driver,omitempty"`
+}
+
+// FirmwareSlot is one firmware slot of a device.
+type FirmwareSlot struct {
+	// slot is the slot's number, from 1.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=7
+	Slot int32 `json:"slot,omitempty"`
+	// version in the slot; absent where it is empty.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Version string `json:"version,omitempty"`
+	// state is Active (runs now), Pending (runs after the next reset), ReadOnly or Idle.
+	// +required
+	State SlotState `json:"state,omitempty"`
+}
+
+// SlotState says what a firmware slot is for.
+// +kubebuilder:validation:Enum=Active;Pending;ReadOnly;Idle
+type SlotState string
+
+// AppliedFirmware is the provenance of what an update put on a device.
+type AppliedFirmware struct {
+	// version that was verified by reading it back.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	Version string `json:"version,omitempty"`
+	// digest of the image.
+	// +required
+	Digest Digest `json:"digest,omitempty"`
+	// origin is the template rule or pin the update came from.
+	// +required
+	Origin Origin `json:"origin,omitzero"`
+	// job that did it.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Job string `json:"job,omitempty"`
+	// bootID under which the version was read back.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	BootID string `json:"bootID,omitempty"`
+	// time of the read-back.
+	// +required
+	Time metav1.Time `json:"time,omitzero"`
+}
+
+// FailedFirmware is an update that failed.
+type FailedFirmware struct {
+	// version that was wanted.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	Version string `json:"version,omitempty"`
+	// digest of the image.
+	// +required
+	Digest Digest `json:"digest,omitempty"`
+	// reason of the failure, as in the job's Failed condition.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	Reason string `json:"reason,omitempty"`
+	// message says what happened.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message,omitempty"`
+	// job that failed.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Job string `json:"job,omitempty"`
+	// time of the failure.
+	// +required
+	Time metav1.Time `json:"time,omitzero"`
+}
+
+// NodeDevice is one updatable component of a node: a network adapter card, a drive, the system firmware. The node's
+// daemon creates it, keeps its status true, and deletes it when the hardware is gone.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,shortName=ndev,categories=firmware
+// +kubebuilder:selectablefield:JSONPath=`.spec.nodeName`
+// +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.spec.nodeName`
+// +kubebuilder:printcolumn:name="Class",type=string,JSONPath=`.status.class`
+// +kubebuilder:printcolumn:name="Model",type=string,JSONPath=`.status.model`
+// +kubebuilder:printcolumn:name="Board",type=string,JSONPath=`.status.boardID`,priority=1
+// +kubebuilder:printcolumn:name="PCI",type=string,JSONPath=`.status.pciAddress`,priority=1
+// +kubebuilder:printcolumn:name="Running",type=string,JSONPath=`.status.firmware.running`
+// +kubebuilder:printcolumn:name="Stored",type=string,JSONPath=`.status.firmware.stored`,priority=1
+// +kubebuilder:printcolumn:name="Desired",type=string,JSONPath=`.spec.firmware.version`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type NodeDevice struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+	// spec names the node (written by the daemon) and the wanted firmware (written by the operator).
+	// +required
+	Spec NodeDeviceSpec `json:"spec,omitzero"`
+	// status is what the daemon read from the hardware.
+	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
+	Status NodeDeviceStatus `json:"status,omitzero"`
+}
+
+// NodeDeviceList is a list of NodeDevice.
+//
+// +kubebuilder:object:root=true
+type NodeDeviceList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []NodeDevice `json:"items"`
+}

@@ -1,0 +1,243 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// NodeFirmwareSpec holds what a person decides for one node.
+type NodeFirmwareSpec struct {
+	// pins fix the firmware of devices of this node and beat every template. At most 64. Written by the user; the
+	// product never writes here: what is in effect stands in each NodeDevice's spec.firmware with its origin.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	Pins []FirmwarePin `json:"pins,omitempty"`
+	// scanThreshold is the age at which the last scan counts as stale and the daemon scans again, as a duration
+	// such as "5m". Default 5m, at least 1s. Written by the user.
+	// +optional
+	// +kubebuilder:default="5m"
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) >= duration('1s')",message="scanThreshold must be a duration of at least 1s, such as 5m"
+	ScanThreshold string `json:"scanThreshold,omitempty"`
+	// retryRequestedAt forgives every failure on this node that is older: what failed is planned again. Written by
+	// the user.
+	// +optional
+	RetryRequestedAt *metav1.Time `json:"retryRequestedAt,omitempty"`
+	// releaseRequestedAt returns a node that is held after an older failure to service, without success. Written by
+	// the user.
+	// +optional
+	ReleaseRequestedAt *metav1.Time `json:"releaseRequestedAt,omitempty"`
+}
+
+// FirmwarePin fixes the firmware of the devices of one node that match it.
+type FirmwarePin struct {
+	// name identifies the pin within the node.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	Name string `json:"name,omitempty"`
+	// class of the pinned devices.
+	// +required
+	Class DeviceClass `json:"class,omitempty"`
+	// manufacturer of the pinned devices: a PCI vendor id or the vendor's name. Absent: any.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Manufacturer string `json:"manufacturer,omitempty"`
+	// model of the pinned devices: a PCI device id or a model name. Absent: any.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Model string `json:"model,omitempty"`
+	// version that should run.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.trim() == self",message="version must not begin or end with blanks"
+	Version string `json:"version,omitempty"`
+	// sourceRef names the FirmwareSource that holds the image.
+	// +required
+	SourceRef SourceReference `json:"sourceRef,omitzero"`
+	// updatePolicy is Update (default) or Validate.
+	// +optional
+	// +kubebuilder:default=Update
+	UpdatePolicy UpdatePolicy `json:"updatePolicy,omitempty"`
+	// downgrade is Allow (default for a pin: a person named this version for this node) or Forbid.
+	// +optional
+	// +kubebuilder:default=Allow
+	Downgrade DowngradePolicy `json:"downgrade,omitempty"`
+}
+
+// NodeFirmwareStatus is written by the node's daemon, from what it read on the machine.
+type NodeFirmwareStatus struct {
+	// observedGeneration is the generation of the spec this status speaks of; -1 before the first look.
+	// +optional
+	// +kubebuilder:default=-1
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// conditions: Ready, and while they hold Reconciling, Stalled, Held and DevicesUnreadable.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=16
+	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
+	// machine is what the DMI tables say. Absent where the machine has none.
+	// +optional
+	Machine *Machine `json:"machine,omitempty"`
+	// bootID is the kernel's boot id (/proc/sys/kernel/random/boot_id) at the last scan.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	BootID string `json:"bootID,omitempty"`
+	// lastScanTime is when the last complete scan ended.
+	// +optional
+	LastScanTime *metav1.Time `json:"lastScanTime,omitempty"`
+	// biosVersion is the running version of the system firmware.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	BIOSVersion string `json:"biosVersion,omitempty"`
+	// firmware lists what runs, one entry a device, in order of device name. At most 128.
+	// +optional
+	// +listType=map
+	// +listMapKey=device
+	// +kubebuilder:validation:MaxItems=128
+	Firmware []InstalledFirmware `json:"firmware,omitempty"`
+	// currentStep is the step that runs now; absent when nothing runs.
+	// +optional
+	CurrentStep *CurrentStep `json:"currentStep,omitempty"`
+	// lastError is the last failure on this node, until a later job completes.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	LastError string `json:"lastError,omitempty"`
+	// history lists the last 10 finished jobs, newest first.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10
+	History []JobRecord `json:"history,omitempty"`
+}
+
+// Machine identifies a machine as its DMI tables do.
+type Machine struct {
+	// manufacturer is the DMI system vendor.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Manufacturer string `json:"manufacturer,omitempty"`
+	// model is the DMI product name.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Model string `json:"model,omitempty"`
+	// serialNumber is the DMI product serial.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	SerialNumber string `json:"serialNumber,omitempty"`
+}
+
+// InstalledFirmware is one line of the summary.
+type InstalledFirmware struct {
+	// device is the name of the NodeDevice.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Device string `json:"device,omitempty"`
+	// class of the device.
+	// +required
+	Class DeviceClass `json:"class,omitempty"`
+	// manufacturer of the device.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Manufacturer string `json:"manufacturer,omitempty"`
+	// model of the device.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Model string `json:"model,omitempty"`
+	// version that runs.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Version string `json:"version,omitempty"`
+}
+
+// CurrentStep is the step a node is in.
+type CurrentStep struct {
+	// job the step belongs to.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Job string `json:"job,omitempty"`
+	// name of the step.
+	// +required
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name,omitempty"`
+	// device the step works on; absent for a step of the whole node.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Device string `json:"device,omitempty"`
+	// startTime of the step.
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+}
+
+// JobResult says how a finished job ended.
+// +kubebuilder:validation:Enum=Complete;Failed;Cancelled
+type JobResult string
+
+const (
+	// JobResultComplete marks a job that reached its target.
+	JobResultComplete JobResult = "Complete"
+	// JobResultFailed marks a job that did not.
+	JobResultFailed JobResult = "Failed"
+	// JobResultCancelled marks a job a person called off before it wrote anything.
+	JobResultCancelled JobResult = "Cancelled"
+)
+
+// JobRecord is one finished job in a node's history.
+type JobRecord struct {
+	// job that finished.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Job string `json:"job,omitempty"`
+	// result of the job.
+	// +required
+	Result JobResult `json:"result,omitempty"`
+	// finishTime of the job.
+	// +required
+	FinishTime metav1.Time `json:"finishTime,omitzero"`
+	// message sums the job up.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Message string `json:"message,omitempty"`
+}
+
+// NodeFirmware is the firmware of one Node, whose name it bears: pins, summary, current step, history. The operator
+// creates it when the Node appears and removes it with the Node.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,shortName=nfw,categories=firmware
+// +kubebuilder:printcolumn:name="Manufacturer",type=string,JSONPath=`.status.machine.manufacturer`,priority=1
+// +kubebuilder:printcolumn:name="Model",type=string,JSONPath=`.status.machine.model`
+// +kubebuilder:printcolumn:name="BIOS",type=string,JSONPath=`.status.biosVersion`
+// +kubebuilder:printcolumn:name="Step",type=string,JSONPath=`.status.currentStep.name`
+// +kubebuilder:printcolumn:name="Last Scan",type=date,JSONPath=`.status.lastScanTime`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type NodeFirmware struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+	// spec is what a person decides for the node. Written by the user.
+	// +optional
+	// +kubebuilder:default={}
+	Spec NodeFirmwareSpec `json:"spec,omitzero"`
+	// status is what the daemon found on the machine.
+	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
+	Status NodeFirmwareStatus `json:"status,omitzero"`
+}
+
+// NodeFirmwareList is a list of NodeFirmware.
+//
+// +kubebuilder:object:root=true
+type NodeFirmwareList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []NodeFirmware `json:"items"`
+}

@@ -1,0 +1,155 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// DefaultRolloutPolicy is the name of the policy that catches every node no other policy chooses. The operator
+// creates it, with maxUnavailable 1, where it is missing.
+const DefaultRolloutPolicy = "default"
+
+// RolloutState pauses a policy.
+// +kubebuilder:validation:Enum=Active;Paused
+type RolloutState string
+
+const (
+	// RolloutActive admits queued jobs as the budget allows.
+	RolloutActive RolloutState = "Active"
+	// RolloutPaused admits nothing new; what is admitted finishes.
+	RolloutPaused RolloutState = "Paused"
+)
+
+// RolloutPolicySpec says how fast a pool of nodes may be disturbed.
+// +kubebuilder:validation:XValidation:rule="has(self.maxUnavailable) ? (type(self.maxUnavailable) == int ? self.maxUnavailable >= 0 : self.maxUnavailable.matches('^(100|[1-9]?[0-9])%$')) : true",message="maxUnavailable must be a number of nodes from 0 or a percentage from 0% to 100%",fieldPath=".maxUnavailable"
+type RolloutPolicySpec struct {
+	// nodeSelector chooses the nodes of the pool by their labels. A node that two policies choose is admitted by
+	// neither, and both say so. The selector of the policy named "default" is not used: that policy takes every
+	// node no other one chooses. Written by the user.
+	// +optional
+	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
+	// state is Active (default) or Paused. Written by the user.
+	// +optional
+	// +kubebuilder:default=Active
+	State RolloutState `json:"state,omitempty"`
+	// maxUnavailable is how many nodes of the pool may be disturbed at once, as a number or a percentage. Nodes that
+	// are not Ready or are cordoned by somebody else count as disturbed. A percentage is rounded down but to no
+	// less than 1; 0 and "0%" admit nothing. Default 1. Written by the user.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:XIntOrString
+	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
+}
+
+// RolloutPolicyStatus is written by the operator.
+type RolloutPolicyStatus struct {
+	// observedGeneration is the generation of the spec this status speaks of; -1 before the first look.
+	// +optional
+	// +kubebuilder:default=-1
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// conditions: Ready, and while they hold Reconciling, Stalled and Conflict.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=16
+	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
+	// admitted is the ledger: the nodes that may be disturbed now, each with the one job that may do it. A node
+	// enters it and leaves it in one compare-and-swap of this object.
+	// +optional
+	// +listType=map
+	// +listMapKey=node
+	// +kubebuilder:validation:MaxItems=1024
+	Admitted []AdmittedNode `json:"admitted,omitempty"`
+	// queue holds the first 100 nodes that wait for admission, in order, each with the reason it waits.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=100
+	Queue []QueuedNode `json:"queue,omitempty"`
+	// nodes is the number of nodes in the pool.
+	// +optional
+	Nodes int32 `json:"nodes"`
+	// budget is maxUnavailable in nodes, for the pool as it is.
+	// +optional
+	Budget int32 `json:"budget"`
+	// unavailable is the number of nodes that use up the budget: admitted, not Ready, or cordoned by somebody else.
+	// +optional
+	Unavailable int32 `json:"unavailable"`
+	// queued is the number of nodes that wait for admission.
+	// +optional
+	Queued int32 `json:"queued"`
+}
+
+// AdmittedNode is one entry of the ledger.
+type AdmittedNode struct {
+	// node that may be disturbed.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Node string `json:"node,omitempty"`
+	// job that may disturb it.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Job string `json:"job,omitempty"`
+	// jobUID of that job.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	JobUID string `json:"jobUID,omitempty"`
+	// time of the admission.
+	// +required
+	Time metav1.Time `json:"time,omitzero"`
+}
+
+// QueuedNode is a node that waits for admission.
+type QueuedNode struct {
+	// node that waits.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Node string `json:"node,omitempty"`
+	// job that waits.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Job string `json:"job,omitempty"`
+	// reason it waits, one of the reasons of the job's Admitted condition.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	Reason string `json:"reason,omitempty"`
+}
+
+// RolloutPolicy says how fast a pool of nodes may be disturbed.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,shortName=rp,categories=firmware
+// +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.spec.state`
+// +kubebuilder:printcolumn:name="Nodes",type=integer,JSONPath=`.status.nodes`
+// +kubebuilder:printcolumn:name="Budget",type=integer,JSONPath=`.status.budget`
+// +kubebuilder:printcolumn:name="Unavailable",type=integer,JSONPath=`.status.unavailable`
+// +kubebuilder:printcolumn:name="Queued",type=integer,JSONPath=`.status.queued`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type RolloutPolicy struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitzero"`
+	// spec is the wish. Written by the user.
+	// +optional
+	// +kubebuilder:default={}
+	Spec RolloutPolicySpec `json:"spec,omitzero"`
+	// status is the ledger and the queue. Written by the operator.
+	// +optional
+	// +kubebuilder:default={"observedGeneration":-1}
+	Status RolloutPolicyStatus `json:"status,omitzero"`
+}
+
+// RolloutPolicyList is a list of RolloutPolicy.
+//
+// +kubebuilder:object:root=true
+type RolloutPolicyList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []RolloutPolicy `json:"items"`
+}

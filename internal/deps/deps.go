@@ -1,0 +1,40 @@
+//go:build tools
+
+// Package deps keeps modules in go.mod while the tree grows; it goes away before the first release.
+package deps
+
+import (
+	_ "github.com/Mellanox/maintenance-operator/api/v1alpha1"
+	_ "github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	_ "github.com/jaypipes/ghw/pkg/pci"
+	_ "github.com/prometheus/client_golang/prometheus/promhttp"
+	_ "github.com/prometheus/client_golang/prometheus/testutil"
+	_ "github.com/rogpeppe/go-internal/testscript"
+	_ "github.com/rogpeppe/go-internal/txtar"
+	_ "github.com/spf13/cobra"
+	_ "github.com/stretchr/testify/assert"
+	_ "github.com/stretchr/testify/require"
+	_ "github.com/vishvananda/netlink"
+	_ "go.etcd.io/bbolt"
+	_ "golang.org/x/sync/errgroup"
+	_ "golang.org/x/sys/unix"
+	_ "golang.org/x/term"
+	_ "golang.org/x/time/rate"
+	_ "k8s.io/api/admissionregistration/v1"
+	_ "k8s.io/api/authentication/v1"
+	_ "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	_ "k8s.io/client-go/applyconfigurations/meta/v1"
+	_ "k8s.io/client-go/kubernetes"
+	_ "k8s.io/client-go/kubernetes/fake"
+	_ "k8s.io/client-go/tools/clientcmd"
+	_ "k8s.io/klog/v2"
+	_ "k8s.io/utils/ptr"
+	_ "pgregory.net/rapid"
+	_ "sigs.k8s.io/controller-runtime"
+	_ "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	_ "sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	_ "sigs.k8s.io/controller-runtime/pkg/envtest"
+	_ "sigs.k8s.io/controller-runtime/pkg/metrics/filters"
+	_ "sigs.k8s.io/kustomize/api/krusty"
+	_ "sigs.k8s.io/yaml"
+)

@@ -1,0 +1,111 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Kind says whether a tool only reads or writes to a device. It is what the runner may do about a tool that does not
+// end.
+type Kind int
+
+const (
+	// Query is a tool that changes nothing. It is killed, with its process group, when its deadline passes or the
+	// context ends.
+	Query Kind = iota
+	// Write is a tool that changes the device. It runs in a session of its own, writes its output to a file, holds
+	// Command.Lock through an inherited descriptor, and is never killed: it survives the context, the deadline and
+	// the death of this process.
+	Write
+)
+
+// Command is one run of a tool.
+type Command struct {
+	// Argv is the tool's base name and its arguments. There is no shell; the runner resolves the name in its own
+	// fixed search path.
+	Argv []string
+	// Kind is Query unless the tool writes to a device.
+	Kind Kind
+	// Timeout bounds a Query (the runner kills it) and how long a Write is waited for (it goes on). Zero means the
+	// runner's default of one minute for a Query and half an hour for a Write.
+	Timeout time.Duration
+	// Lock names what a Write changes, such as a card's unique id. Two Writes with the same lock never run at once,
+	// over restarts of this process too. Required for a Write.
+	Lock string
+	// Progress, when set, is called with each line of standard output as it appears. It must not block.
+	Progress func(line string)
+}
+
+// String is the command line for people; it is never executed.
+func (c Command) String() string { return strings.Join(c.Argv, " ") }
+
+// Result is what a tool said. A tool that ran and exited with any code is a Result, not an error: drivers know what
+// their tool's codes mean.
+type Result struct {
+	ExitCode int
+	Stdout   []byte
+	Stderr   []byte
+}
+
+// Runner runs tools.
+type Runner interface {
+	// Run runs the command to its end. It returns an *Error when the tool could not be started, was killed by its
+	// deadline, printed more than the bound, or, for a Write, has not ended in time (ErrStillRunning) or cannot
+	// start because another Write holds its lock (ErrBusy).
+	Run(ctx context.Context, c Command) (Result, error)
+}
+
+// Sentinel errors inside an *Error.
+var (
+	// ErrNotFound: the tool is not installed where the runner looks.
+	ErrNotFound = errors.New("tool not found")
+	// ErrTimeout: a Query outlasted its deadline and was killed.
+	ErrTimeout = errors.New("killed at its deadline")
+	// ErrStillRunning: a Write outlasted its deadline, or the context ended; the tool goes on.
+	ErrStillRunning = errors.New("still running")
+	// ErrBusy: another Write holds the lock.
+	ErrBusy = errors.New("another write is running")
+	// ErrOutput: the tool printed more than the bound.
+	ErrOutput = errors.New("too much output")
+)
+
+// Error says which command failed and what it printed last.
+type Error struct {
+	Argv []string
+	// ExitCode is -1 when the tool did not exit by itself.
+	ExitCode int
+	// Stderr is the tail of the tool's standard error.
+	Stderr string
+	Err    error
+}
+
+// Error names the command, the cause and the tail of standard error.
+func (e *Error) Error() string {
+	msg := fmt.Sprintf("run %s: %v", strings.Join(e.Argv, " "), e.Err)
+	if e.ExitCode >= 0 {
+		msg += fmt.Sprintf(" (exit code %d)", e.ExitCode)
+	}
+	if tail := strings.TrimSpace(e.Stderr); tail != "" {
+		msg += ": " + tail
+	}
+	return msg
+}
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Failed makes an *Error of a result whose exit code a driver has classified as a failure.
+func Failed(c Command, r Result, cause error) *Error {
+	const tail = 512
+	text := r.Stderr
+	if len(strings.TrimSpace(string(text))) == 0 {
+		text = r.Stdout
+	}
+	if len(text) > tail {
+		text = text[len(text)-tail:]
+	}
+	return &Error{Argv: c.Argv, ExitCode: r.ExitCode, Stderr: strings.ToValidUTF8(string(text), "?"), Err: cause}
+}

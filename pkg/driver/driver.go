@@ -1,0 +1,76 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// Support says how well a driver knows a device. The best driver wins; a tie between two refuses to start.
+type Support int
+
+// Levels of support.
+const (
+	SupportNone Support = iota
+	SupportGeneric
+	SupportMainline
+	SupportVendor
+)
+
+// Driver knows one kind of device. All methods but Write and Activate only read.
+type Driver interface {
+	// Name is the driver's stable name, such as "nvme".
+	Name() string
+	// Version changes when the driver's behaviour does.
+	Version() string
+	// Support says how well the driver knows a device, from what sysfs says of it. It does no I/O.
+	Support(id inventory.Identity) Support
+	// Inspect reads the device itself, never a cache of the kernel. It returns the identity completed with what the
+	// device says (board id, serial number, stable unique id) and the firmware it runs and holds.
+	Inspect(ctx context.Context, id inventory.Identity) (inventory.Identity, inventory.Firmware, error)
+	// Updater writes the devices the driver supports.
+	Updater
+}
+
+// Updater changes a device.
+type Updater interface {
+	// Check verifies that the image is sound and is for exactly this board and version. It returns a *RejectedError
+	// when it is not, and another error when it could not find out. It writes nothing.
+	Check(ctx context.Context, id inventory.Identity, img Image) error
+	// Write stages the image and returns what its activation needs. It classifies the tool's exit code but success
+	// is for the caller to read back. It returns nil when the device already holds the image.
+	Write(ctx context.Context, id inventory.Identity, img Image, progress Progress) (inventory.Activation, error)
+	// Activate makes the stored image run by the given kind of activation, DeviceReset or DriverReload; the other
+	// kinds are the caller's. It returns what is still needed: ActivateNone when nothing is, or a stronger kind when
+	// the device says this one is not enough.
+	Activate(ctx context.Context, id inventory.Identity, kind inventory.Activation) (inventory.Activation, error)
+}
+
+// Image is a verified firmware image in a file of this machine.
+type Image struct {
+	// Path is an absolute path. The content was hashed after it was opened for the last time.
+	Path    string
+	Version inventory.Version
+	Digest  inventory.Digest
+	// Size in bytes.
+	Size int64
+}
+
+// Progress takes the percentage done, from 0 to 100. It must not block.
+type Progress func(percent int)
+
+// RejectedError says that an image must not be written to a device. Trying again does not help.
+type RejectedError struct{ Reason string }
+
+// Error gives the reason.
+func (e *RejectedError) Error() string { return "image rejected: " + e.Reason }
+
+// Rejectf makes a *RejectedError.
+func Rejectf(format string, args ...any) error {
+	return &RejectedError{Reason: fmt.Sprintf(format, args...)}
+}
+
+// ErrNotSupported says that the device cannot do what was asked.
+var ErrNotSupported = errors.New("not supported by the device")

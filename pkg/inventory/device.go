@@ -1,0 +1,125 @@
+package inventory
+
+import "strings"
+
+// Class is the kind of a hardware component.
+type Class string
+
+// The classes of devices.
+const (
+	NIC  Class = "NIC"
+	Disk Class = "Disk"
+	BIOS Class = "BIOS"
+)
+
+// Device is one updatable component of a machine: a card, a drive, the system firmware. Identity comes from sysfs
+// and is completed by the driver; Firmware is what the driver read from the hardware, and is nil when no driver
+// could read it.
+type Device struct {
+	Identity
+	// Ports of a network adapter, in order of PCI address.
+	Ports []Port
+	// Firmware is what the device reported in this pass; nil when it was not or could not be read.
+	Firmware *Firmware
+	// Driver names the driver that read the device; empty when none knows it.
+	Driver string
+	// Err says why the device could not be read, though it is there.
+	Err error
+}
+
+// Identity says which hardware a device is and how to reach it.
+type Identity struct {
+	Class Class
+	// UniqueID is stable over reboots, slots and renames: base MAC or GUID, WWN, EUI, NGUID or system UUID. It is
+	// never a bus address, a device name or a serial number alone.
+	UniqueID string
+	// Vendor is the manufacturer's name; VendorID and DeviceID are four lower-case hexadecimal digits on PCI and
+	// empty elsewhere.
+	Vendor, VendorID, DeviceID string
+	// Model, PartNumber and SerialNumber as the device reports them, without padding.
+	Model, PartNumber, SerialNumber string
+	// BoardID is what the board checks an image against (PSID, board.id), as the device spells it.
+	BoardID string
+	// PCI lists the addresses of all physical functions of the device in order; empty off the PCI bus.
+	PCI []PCIAddress
+	// Node is the kernel's handle for the device: the name of a character or block device without "/dev/" ("nvme0",
+	// "sg2", "sda"), the first network device ("eth0"), or empty. It may change at any boot.
+	Node string
+	// Kernel is the name of the kernel driver bound to the device ("mlx5_core", "nvme"), empty when unbound.
+	Kernel string
+	// Transport tells drives apart: "nvme", "sas", "sata", "virtio" or empty.
+	Transport string
+}
+
+// Port is one port of a network adapter.
+type Port struct {
+	PCI       PCIAddress
+	NetDevice string
+	Link      LinkType
+	State     LinkState
+	// MAC is the permanent hardware address in the kernel's notation, empty when unknown.
+	MAC string
+}
+
+// LinkType is the link layer of a port (ARPHRD type of Linux).
+type LinkType string
+
+// LinkState is the operational state of a port (operstate of Linux, RFC 2863).
+type LinkState string
+
+// Link types and states.
+const (
+	Ethernet        LinkType  = "Ethernet"
+	InfiniBand      LinkType  = "InfiniBand"
+	LinkTypeUnknown LinkType  = "Unknown"
+	LinkUp          LinkState = "Up"
+	LinkDown        LinkState = "Down"
+	LinkUnknown     LinkState = "Unknown"
+)
+
+// Machine is what the DMI tables say about the machine; fields are empty where there are none or they may not be read.
+type Machine struct {
+	Manufacturer, Model, SerialNumber, UUID string
+}
+
+// Firmware is what a device runs and holds. The design id (board id) is part of the Identity.
+type Firmware struct {
+	// Running is the version that runs now.
+	Running Version
+	// Stored is the version that will run after activation; it equals Running when nothing is staged and is empty
+	// where the device cannot tell.
+	Stored Version
+	// Slots of devices that hold several images.
+	Slots []Slot
+	// Activation is what a newly written image will need before it runs.
+	Activation Activation
+	// Format declares how versions order; FormatPlain when they cannot be ordered.
+	Format VersionFormat
+	// ReadOnly says why the device can be read but not updated; empty when it can.
+	ReadOnly string
+}
+
+// Slot is one firmware slot (NVMe Base Specification, Firmware Slot Information log).
+type Slot struct {
+	Number  int
+	Version Version
+	State   SlotState
+}
+
+// SlotState says what a slot is for.
+type SlotState string
+
+// States of a slot.
+const (
+	SlotActive   SlotState = "Active"
+	SlotPending  SlotState = "Pending"
+	SlotReadOnly SlotState = "ReadOnly"
+	SlotIdle     SlotState = "Idle"
+)
+
+// Pending reports whether a version other than the running one waits for activation.
+func (f Firmware) Pending() bool { return f.Stored != "" && f.Stored != f.Running }
+
+// NormalizeID brings ids that people and tools spell differently (PSIDs, vendor names, models) to one form for
+// comparison: no surrounding blanks, upper case.
+func NormalizeID(s string) string { return strings.ToUpper(strings.TrimSpace(s)) }

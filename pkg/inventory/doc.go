@@ -1,0 +1,3 @@
+// Package inventory holds the values every layer shares about the hardware of one machine: devices, their identity,
+// PCI addresses, firmware versions and kinds of activation. It does no I/O.
+package inventory
