@@ -97,6 +97,9 @@ type Firmware struct {
 	Format VersionFormat
 	// ReadOnly says why the device can be read but not updated; empty when it can.
 	ReadOnly string
+	// LastAttempt says why the device itself refused the image it was last told to activate; empty when it took it,
+	// or keeps no record.
+	LastAttempt string
 }
 
 // Slot is one firmware slot (NVMe Base Specification, Firmware Slot Information log).

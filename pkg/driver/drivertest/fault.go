@@ -1,0 +1,31 @@
+package drivertest
+
+// Fault is a way in which a simulated device misbehaves until the fault is cleared.
+type Fault int
+
+// The faults a device can have.
+const (
+	// Unreadable makes Inspect fail.
+	Unreadable Fault = iota
+	// FailWrite makes Write fail with the tool's error and change nothing.
+	FailWrite
+	// LieWrite makes Write report success and change nothing.
+	LieWrite
+	// BusyWrite makes Write fail because another write holds the device.
+	BusyWrite
+	// HangWrite makes Write wait until Simulated.Release. When its context ends it returns command.ErrStillRunning and
+	// the write goes on: it ends with Release.
+	HangWrite
+	// WrongBoard makes Check and Write reject every image.
+	WrongBoard
+	// FailActivate makes Activate fail and change nothing.
+	FailActivate
+	// LieActivate makes Activate report that nothing more is needed though the old image still runs; the next reboot
+	// brings the stored one.
+	LieActivate
+	// NeedReboot makes Activate answer that the device needs a reboot instead.
+	NeedReboot
+	// RefuseBoot makes the device discard its stored image at the next reboot or power-cycle, keep the old one and say
+	// so in Firmware.LastAttempt.
+	RefuseBoot
+)

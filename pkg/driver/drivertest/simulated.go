@@ -1,0 +1,392 @@
+package drivertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// Simulated is a driver whose devices live in memory. It takes the images NewImage makes. It is safe for concurrent
+// use, and outlives the code under test as hardware does.
+type Simulated struct {
+	name string
+
+	mu         sync.Mutex
+	version    string
+	devices    []*device
+	operations []Operation
+}
+
+// Operation is one change of a device, or of the machine when UniqueID is empty.
+type Operation struct {
+	Kind     OperationKind
+	UniqueID string
+}
+
+// OperationKind says what an operation does.
+type OperationKind string
+
+// The kinds of operations. Each is recorded when it reaches the device, whatever becomes of it.
+const (
+	OpWrite      OperationKind = "Write"
+	OpActivate   OperationKind = "Activate"
+	OpReboot     OperationKind = "Reboot"
+	OpPowerCycle OperationKind = "PowerCycle"
+)
+
+type device struct {
+	id       inventory.Identity
+	firmware inventory.Firmware
+	faults   map[Fault]bool
+	gone     bool
+	// busy while a write is under way; release ends the write that hangs.
+	busy    bool
+	release chan struct{}
+}
+
+var _ driver.Driver = (*Simulated)(nil)
+
+// NewSimulated makes a driver of the name without devices.
+func NewSimulated(name string) *Simulated { return &Simulated{name: name, version: "1"} }
+
+// Add plugs a device in. Running is required. Stored defaults to Running, Activation to what its zero value says:
+// none, the image runs as soon as it is written. The identity must have a UniqueID and, to take images, a BoardID.
+func (s *Simulated) Add(id inventory.Identity, fw inventory.Firmware) {
+	if fw.Stored == "" {
+		fw.Stored = fw.Running
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.devices = append(s.devices, &device{id: id, firmware: fw, faults: map[Fault]bool{}})
+}
+
+// Remove unplugs a device: Inspect and everything else fail from now on.
+func (s *Simulated) Remove(uniqueID string) { s.change(uniqueID, func(d *device) { d.gone = true }) }
+
+// Inject gives the device a fault.
+func (s *Simulated) Inject(uniqueID string, f Fault) {
+	s.change(uniqueID, func(d *device) { d.faults[f] = true })
+}
+
+// Clear takes all faults from the device. A write that hangs goes on hanging until Release.
+func (s *Simulated) Clear(uniqueID string) {
+	s.change(uniqueID, func(d *device) { clear(d.faults) })
+}
+
+// Release clears HangWrite and lets the write that hangs on the device, if one does, end as it would have.
+func (s *Simulated) Release(uniqueID string) {
+	s.change(uniqueID, func(d *device) {
+		delete(d.faults, HangWrite)
+		if d.release != nil {
+			close(d.release)
+			d.release = nil
+		}
+	})
+}
+
+// Busy reports whether a write is under way on the device.
+func (s *Simulated) Busy(uniqueID string) bool {
+	busy := false
+	s.change(uniqueID, func(d *device) { busy = d.busy })
+	return busy
+}
+
+// SetFirmware changes what a device runs and holds, as somebody with a vendor's tool would.
+func (s *Simulated) SetFirmware(uniqueID string, fw inventory.Firmware) {
+	s.change(uniqueID, func(d *device) {
+		d.firmware = fw
+		d.firmware = d.read()
+	})
+}
+
+// Firmware is what the device really runs and holds, faults or not.
+func (s *Simulated) Firmware(uniqueID string) inventory.Firmware {
+	var fw inventory.Firmware
+	s.change(uniqueID, func(d *device) { fw = d.read() })
+	return fw
+}
+
+// Reboot restarts the machine: stored images that need no power-cycle run afterwards.
+func (s *Simulated) Reboot() { s.boot(OpReboot, inventory.ActivateReboot) }
+
+// PowerCycle switches the machine off and on: all stored images run afterwards.
+func (s *Simulated) PowerCycle() { s.boot(OpPowerCycle, inventory.ActivatePowerCycle) }
+
+func (s *Simulated) boot(kind OperationKind, upTo inventory.Activation) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.operations = append(s.operations, Operation{Kind: kind})
+	for _, d := range s.devices {
+		switch {
+		case !d.firmware.Pending() || d.firmware.Activation > upTo:
+		case d.faults[RefuseBoot]:
+			d.firmware.LastAttempt = fmt.Sprintf("the device refused %s at boot", d.firmware.Stored)
+			d.firmware.Stored = d.firmware.Running
+		default:
+			d.firmware.LastAttempt = ""
+			d.run()
+		}
+	}
+}
+
+// Operations lists what was done so far, in order.
+func (s *Simulated) Operations() []Operation {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.operations)
+}
+
+// Count is the number of operations of the kind on the device, or on the machine when uniqueID is empty.
+func (s *Simulated) Count(kind OperationKind, uniqueID string) int {
+	n := 0
+	for _, op := range s.Operations() {
+		if op == (Operation{Kind: kind, UniqueID: uniqueID}) {
+			n++
+		}
+	}
+	return n
+}
+
+// Name is the name given to NewSimulated.
+func (s *Simulated) Name() string { return s.name }
+
+// Version is "1" until SetVersion.
+func (s *Simulated) Version() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.version
+}
+
+// SetVersion makes the driver another version of itself.
+func (s *Simulated) SetVersion(v string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version = v
+}
+
+// Support is SupportVendor for devices that were added, by unique id or else PCI address or node, and SupportNone for
+// others.
+func (s *Simulated) Support(id inventory.Identity) driver.Support {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.find(id) == nil {
+		return driver.SupportNone
+	}
+	return driver.SupportVendor
+}
+
+// Inspect returns the device's state.
+func (s *Simulated) Inspect(_ context.Context, id inventory.Identity) (inventory.Identity, inventory.Firmware, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d, err := s.open(id)
+	if err != nil {
+		return id, inventory.Firmware{}, err
+	}
+	if d.faults[Unreadable] {
+		return id, inventory.Firmware{}, toolError("query", d, errors.New("the device does not answer"))
+	}
+	return d.id, d.read(), nil
+}
+
+func (d *device) read() inventory.Firmware {
+	fw := d.firmware
+	fw.Slots = slices.Clone(fw.Slots)
+	return fw
+}
+
+// Check verifies the image against the device.
+func (s *Simulated) Check(_ context.Context, id inventory.Identity, img driver.Image) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d, err := s.open(id)
+	if err != nil {
+		return err
+	}
+	if err := img.Verify(); err != nil {
+		return err
+	}
+	return d.accepts(img)
+}
+
+func (d *device) accepts(img driver.Image) error {
+	boardID, version, err := readImage(img.Path)
+	switch {
+	case err != nil:
+		return err
+	case d.faults[WrongBoard] || inventory.NormalizeID(boardID) != inventory.NormalizeID(d.id.BoardID):
+		return driver.Rejectf("%s is for board %s, the device is %s", img.Path, boardID, d.id.BoardID)
+	case version != img.Version:
+		return driver.Rejectf("%s holds version %s, not %s", img.Path, version, img.Version)
+	}
+	return nil
+}
+
+// Write stores the image in the device.
+func (s *Simulated) Write(ctx context.Context, id inventory.Identity, img driver.Image, progress driver.Progress) (inventory.Activation, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d, err := s.open(id)
+	if err != nil {
+		return 0, err
+	}
+	if err := d.accepts(img); err != nil {
+		return 0, err
+	}
+	switch {
+	case d.busy || d.faults[BusyWrite]:
+		return 0, toolError("write", d, command.ErrBusy)
+	case d.firmware.Stored == img.Version:
+		return d.needs(), nil
+	}
+	s.operations = append(s.operations, Operation{OpWrite, d.id.UniqueID})
+	switch {
+	case d.faults[FailWrite]:
+		return 0, toolError("write", d, errors.New("the device refused the image"))
+	case d.faults[LieWrite]:
+		return d.firmware.Activation, nil
+	case d.faults[HangWrite]:
+		if err := s.hang(ctx, d, img.Version); err != nil {
+			return 0, err
+		}
+	default:
+		d.store(img.Version)
+	}
+	if progress != nil {
+		progress(100)
+	}
+	return d.needs(), nil
+}
+
+// hang stores the version when the write is released, whether or not anybody still waits for it. The caller holds the
+// lock, which is given up meanwhile.
+func (s *Simulated) hang(ctx context.Context, d *device, v inventory.Version) error {
+	released, done := make(chan struct{}), make(chan struct{})
+	d.busy, d.release = true, released
+	go func() {
+		defer close(done)
+		<-released
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		d.busy = false
+		d.store(v)
+	}()
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return toolError("write", d, command.ErrStillRunning)
+	}
+}
+
+// store makes the version the one to run next, in a slot that is not active where the device has slots.
+func (d *device) store(v inventory.Version) {
+	d.firmware.Stored = v
+	for i := range d.firmware.Slots {
+		if slot := &d.firmware.Slots[i]; slot.State == inventory.SlotIdle || slot.State == inventory.SlotPending {
+			slot.Version, slot.State = v, inventory.SlotPending
+			break
+		}
+	}
+	if d.firmware.Activation == inventory.ActivateNone {
+		d.run()
+	}
+}
+
+// run makes the stored version the running one.
+func (d *device) run() {
+	d.firmware.Running = d.firmware.Stored
+	for i := range d.firmware.Slots {
+		switch slot := &d.firmware.Slots[i]; slot.State {
+		case inventory.SlotActive:
+			slot.State = inventory.SlotIdle
+		case inventory.SlotPending:
+			slot.State = inventory.SlotActive
+		default:
+		}
+	}
+}
+
+// needs is the activation the device needs now.
+func (d *device) needs() inventory.Activation {
+	if d.firmware.Pending() {
+		return d.firmware.Activation
+	}
+	return inventory.ActivateNone
+}
+
+// Activate makes the stored version run when the device's kind of activation is the one given or a weaker one.
+func (s *Simulated) Activate(_ context.Context, id inventory.Identity, kind inventory.Activation) (inventory.Activation, error) {
+	if kind != inventory.ActivateDeviceReset && kind != inventory.ActivateDriverReload {
+		return 0, fmt.Errorf("activate by %s: %w", kind, driver.ErrNotSupported)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d, err := s.open(id)
+	if err != nil {
+		return 0, err
+	}
+	s.operations = append(s.operations, Operation{OpActivate, d.id.UniqueID})
+	switch {
+	case d.faults[FailActivate]:
+		return 0, toolError("reset", d, errors.New("the device did not come back"))
+	case d.faults[LieActivate]:
+		return inventory.ActivateNone, nil
+	case d.faults[NeedReboot] && d.firmware.Pending():
+		return inventory.ActivateReboot, nil
+	case d.firmware.Activation > kind:
+		return d.needs(), nil
+	}
+	d.run()
+	return inventory.ActivateNone, nil
+}
+
+func (s *Simulated) change(uniqueID string, f func(*device)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f(s.mustFind(uniqueID))
+}
+
+func (s *Simulated) mustFind(uniqueID string) *device {
+	d := s.find(inventory.Identity{UniqueID: uniqueID})
+	if d == nil {
+		panic("drivertest: no device " + uniqueID)
+	}
+	return d
+}
+
+func (s *Simulated) open(id inventory.Identity) (*device, error) {
+	d := s.find(id)
+	if d == nil || d.gone {
+		return nil, fmt.Errorf("open device %s: it is not there", id.UniqueID)
+	}
+	return d, nil
+}
+
+func (s *Simulated) find(id inventory.Identity) *device {
+	for _, d := range s.devices {
+		switch {
+		case id.UniqueID != "" && id.UniqueID == d.id.UniqueID,
+			id.UniqueID == "" && len(id.PCI) > 0 && slices.Equal(id.PCI, d.id.PCI),
+			id.UniqueID == "" && id.Node != "" && id.Node == d.id.Node:
+			return d
+		}
+	}
+	return nil
+}
+
+func toolError(verb string, d *device, cause error) error {
+	c := command.Command{Argv: []string{"simulated-tool", verb, d.id.UniqueID}}
+	if errors.Is(cause, command.ErrBusy) || errors.Is(cause, command.ErrStillRunning) {
+		return &command.Error{Argv: c.Argv, ExitCode: -1, Err: cause}
+	}
+	return command.Failed(c, command.Result{ExitCode: 1, Stderr: []byte(cause.Error())}, errors.New("tool failed"))
+}
