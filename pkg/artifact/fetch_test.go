@@ -1,0 +1,163 @@
+package artifact
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+func digestOf(b []byte) inventory.Digest { return sha256.Sum256(b) }
+
+func serve(t *testing.T, h http.HandlerFunc) string {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func loopback(c FetchConfig) *Fetcher {
+	c.AllowLoopback = true
+	return NewFetcher(c)
+}
+
+func TestFetchTakesOnlyTheBytesThatWerePromised(t *testing.T) { // R001-14
+	image := bytes.Repeat([]byte("firmware"), 1000)
+	good := func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(image) }
+	for name, tc := range map[string]struct {
+		handler   http.HandlerFunc
+		config    FetchConfig
+		reason    Reason
+		transient bool
+		message   string
+	}{
+		"the right file": {handler: good},
+		"an error page with status 404": {
+			handler: func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "not found", http.StatusNotFound) },
+			reason:  DownloadFailed, message: "404 Not Found",
+		},
+		"an error page with status 200": {
+			handler: func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>sorry</html>") },
+			reason:  DigestMismatch, message: "correct the URL or the sha256",
+		},
+		"a server in trouble is asked again": {
+			handler: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) },
+			reason:  DownloadFailed, transient: true, message: "502",
+		},
+		"a connection that breaks off": {
+			handler: func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Length", fmt.Sprint(len(image)))
+				_, _ = w.Write(image[:100])
+				w.(http.Flusher).Flush()
+				panic(http.ErrAbortHandler)
+			},
+			reason: DownloadFailed, transient: true, message: "broke off",
+		},
+		"a file that announces itself too large": {
+			handler: func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Length", fmt.Sprint(len(image)))
+				_, _ = w.Write(image)
+			},
+			config: FetchConfig{MaxBytes: 100}, reason: TooLarge, message: "the limit is 100",
+		},
+		"a file that turns out too large": {
+			handler: func(w http.ResponseWriter, _ *http.Request) {
+				w.(http.Flusher).Flush()
+				_, _ = w.Write(image)
+			},
+			config: FetchConfig{MaxBytes: 100}, reason: TooLarge, message: "limit of 100 bytes",
+		},
+		"a server that stops talking": {
+			handler: func(w http.ResponseWriter, r *http.Request) {
+				_, _ = w.Write(image[:10])
+				w.(http.Flusher).Flush()
+				<-r.Context().Done()
+			},
+			config: FetchConfig{StallTimeout: 50 * time.Millisecond}, reason: DownloadFailed, transient: true, message: "broke off after 10 bytes",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			err := loopback(tc.config).Fetch(t.Context(), serve(t, tc.handler)+"/fw.bin", digestOf(image), &out)
+			if tc.reason == "" {
+				require.NoError(t, err)
+				assert.Equal(t, image, out.Bytes())
+				return
+			}
+			reason, again := ReasonOf(err)
+			assert.Equal(t, tc.reason, reason)
+			assert.Equal(t, tc.transient, again)
+			assert.ErrorContains(t, err, tc.message)
+		})
+	}
+}
+
+func TestFetchRefusesAddressesOfThisMachineAndOfInstanceMetadata(t *testing.T) {
+	target := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "internal") })
+	err := NewFetcher(FetchConfig{}).Fetch(t.Context(), target, digestOf(nil), &bytes.Buffer{})
+	reason, again := ReasonOf(err)
+	assert.Equal(t, DownloadFailed, reason)
+	assert.False(t, again)
+	assert.ErrorContains(t, err, "on this machine")
+	for address, allowed := range map[string]bool{
+		"169.254.169.254:80": false, "[fe80::1]:80": false, "0.0.0.0:80": false, "[::ffff:169.254.169.254]:80": false,
+		"10.1.2.3:443": true, "192.0.2.7:443": true, "127.0.0.1:80": true,
+	} {
+		assert.Equal(t, allowed, permittedAddress(address, true) == nil, address)
+	}
+}
+
+func TestFetchFollowsNoRedirectFromHTTPSToHTTP(t *testing.T) {
+	https, _ := url.Parse("https://a/")
+	plain, _ := url.Parse("http://b/")
+	assert.ErrorIs(t, checkRedirect(&http.Request{URL: plain}, []*http.Request{{URL: https}}), errRefused)
+	assert.NoError(t, checkRedirect(&http.Request{URL: https}, []*http.Request{{URL: plain}}))
+	assert.ErrorIs(t, checkRedirect(&http.Request{URL: https}, []*http.Request{{URL: https}, {}, {}, {}, {}, {}}), errRefused)
+}
+
+func TestFetchReadsFilesBelowItsRootOnly(t *testing.T) {
+	root := t.TempDir()
+	secret := filepath.Join(t.TempDir(), "secret")
+	content := []byte("image")
+	require.NoError(t, os.WriteFile(secret, content, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(root, "fw.bin"), content, 0o600))
+	require.NoError(t, os.Symlink(secret, filepath.Join(root, "link")))
+	f := NewFetcher(FetchConfig{FileRoot: root})
+
+	require.NoError(t, f.Fetch(t.Context(), "file://"+root+"/fw.bin", digestOf(content), &bytes.Buffer{}))
+	for _, bad := range []string{"file://" + root + "/link", "file://" + secret, "file://" + root + "/../x", "file://host" + root + "/fw.bin", "file://" + root, "ftp://h/x"} {
+		assert.Error(t, f.Fetch(t.Context(), bad, digestOf(content), &bytes.Buffer{}), bad)
+	}
+	err := NewFetcher(FetchConfig{}).Fetch(t.Context(), "file://"+root+"/fw.bin", digestOf(content), &bytes.Buffer{})
+	assert.ErrorContains(t, err, "switched off")
+}
+
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+func TestFetchTellsAFullDiskFromABrokenDownload(t *testing.T) {
+	target := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "image") })
+	reason, again := ReasonOf(loopback(FetchConfig{}).Fetch(t.Context(), target, digestOf([]byte("image")), fullDisk{}))
+	assert.Equal(t, StorageFailed, reason)
+	assert.True(t, again)
+}
+
+func TestFetchEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	target := serve(t, func(w http.ResponseWriter, r *http.Request) { cancel(); <-r.Context().Done() })
+	assert.ErrorIs(t, loopback(FetchConfig{}).Fetch(ctx, target, digestOf(nil), &bytes.Buffer{}), context.Canceled)
+}

@@ -1,0 +1,238 @@
+package artifact
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// shop is a directory of files and a store that may fetch them.
+type shop struct {
+	t     *testing.T
+	dir   string
+	root  string
+	store *Store
+}
+
+func newShop(t *testing.T) *shop {
+	s := &shop{t: t, dir: t.TempDir(), root: t.TempDir()}
+	s.reopen()
+	return s
+}
+
+func (s *shop) reopen() {
+	store, err := OpenStore(s.root, NewFetcher(FetchConfig{FileRoot: s.dir}))
+	require.NoError(s.t, err)
+	s.store = store
+}
+
+func (s *shop) file(name string, content []byte, format Format, images ...Description) File {
+	path := filepath.Join(s.dir, name)
+	require.NoError(s.t, os.WriteFile(path, content, 0o600))
+	return File{URL: "file://" + path, Digest: digestOf(content), Format: format, Images: images}
+}
+
+func (s *shop) publish(source string, files ...File) ([]Image, error) {
+	for _, f := range s.store.Missing(source, files) {
+		if err := s.store.Download(s.t.Context(), source, f); err != nil {
+			return nil, err
+		}
+	}
+	return s.store.Publish(source, files)
+}
+
+func (s *shop) content(d inventory.Digest) string {
+	f, err := s.store.Open(d)
+	require.NoError(s.t, err)
+	defer f.Close()
+	data, err := io.ReadAll(f)
+	require.NoError(s.t, err)
+	return string(data)
+}
+
+func zipOf(t *testing.T, members ...string) []byte {
+	var out bytes.Buffer
+	w := zip.NewWriter(&out)
+	for i := 0; i < len(members); i += 2 {
+		m, err := w.Create(members[i])
+		require.NoError(t, err)
+		_, err = m.Write([]byte(members[i+1]))
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.Close())
+	return out.Bytes()
+}
+
+func tarOf(t *testing.T, members ...string) []byte {
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	w := tar.NewWriter(z)
+	for i := 0; i < len(members); i += 2 {
+		require.NoError(t, w.WriteHeader(&tar.Header{Name: members[i], Size: int64(len(members[i+1])), Mode: 0o600}))
+		_, err := w.Write([]byte(members[i+1]))
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.Close())
+	require.NoError(t, z.Close())
+	return out.Bytes()
+}
+
+func nic(path, version string, boards ...string) Description {
+	return Description{Path: path, Class: inventory.NIC, Version: inventory.Version(version), BoardIDs: boards}
+}
+
+func TestStoreLaysOutImagesByVersionAndBoard(t *testing.T) { // R001-13, R001-14, R001-15
+	s := newShop(t)
+	bundle := s.file("bundle.zip", zipOf(t, "a/one.bin", "ONE", "readme", "no image", "./two.bin", "TWO"), FormatZip,
+		nic("two.bin", "22.41", "MT_2"), nic("a/one.bin", "22.41", "MT_1", "MT_1B"))
+	single := s.file("three.bin", []byte("THREE"), FormatImage, nic("", "../..", "MT_3"))
+	tarball := s.file("four.tgz", tarOf(t, "four.bin", "FOUR"), FormatTarGzip, nic("four.bin", "22.39"))
+
+	images, err := s.publish("cx", bundle, single, tarball)
+	require.NoError(t, err)
+
+	var got []string
+	for _, i := range images {
+		got = append(got, fmt.Sprintf("%s %s %s", i.Version, strings.Join(i.BoardIDs, "+"), s.content(i.Digest)))
+	}
+	assert.Equal(t, []string{"../.. MT_3 THREE", "22.39  FOUR", "22.41 MT_1+MT_1B ONE", "22.41 MT_2 TWO"}, got)
+
+	var tree []string
+	base := filepath.Join(s.root, "sources", "cx")
+	require.NoError(t, filepath.WalkDir(base, func(p string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			rel, _ := filepath.Rel(base, filepath.Dir(p))
+			tree = append(tree, rel)
+		}
+		return err
+	}))
+	assert.Equal(t, []string{
+		"firmware-binaries/..%2F../MT_3",
+		"firmware-binaries/22.39/any", "firmware-binaries/22.41/MT_1", "firmware-binaries/22.41/MT_1B", "firmware-binaries/22.41/MT_2", ".",
+	}, tree)
+	assert.FileExists(t, filepath.Join(base, "metadata.json"))
+}
+
+func TestStoreFetchesOnlyWhatIsMissing(t *testing.T) { // R001-14, R000-40
+	s := newShop(t)
+	a := s.file("a", []byte("A"), FormatImage, nic("", "1"))
+	b := s.file("b", []byte("B"), FormatImage, nic("", "2"))
+	_, err := s.publish("src", a)
+	require.NoError(t, err)
+
+	assert.Equal(t, []File{b}, s.store.Missing("src", []File{a, b}))
+	require.NoError(t, os.Remove(filepath.Join(s.dir, "a")))
+	s.reopen()
+	_, err = s.publish("src", a, b)
+	require.NoError(t, err, "a is in store; its origin is not needed")
+
+	changed := a
+	changed.Digest = digestOf([]byte("A2"))
+	assert.Equal(t, []File{changed}, s.store.Missing("src", []File{changed}))
+	require.NoError(t, os.Truncate(s.store.Path(digestOf([]byte("B"))), 0))
+	assert.Equal(t, []File{b}, s.store.Missing("src", []File{a, b}), "a damaged blob is fetched again")
+}
+
+func TestStoreNamesWhatIsWrongWithAnArchive(t *testing.T) { // R001-16
+	s := newShop(t)
+	bomb := zipOf(t, "one.bin", "x", "one.bin", "y")
+	for name, tc := range map[string]struct {
+		file    File
+		reason  Reason
+		message string
+	}{
+		"an image that is not there":   {s.file("1", zipOf(t, "other.bin", "x"), FormatZip, nic("one.bin", "1")), UnpackFailed, "does not hold one.bin"},
+		"an image that is there twice": {s.file("2", bomb, FormatZip, nic("one.bin", "1")), UnpackFailed, "twice"},
+		"no archive at all":            {s.file("3", []byte("<html>"), FormatZip, nic("one.bin", "1")), UnpackFailed, "zip"},
+		"no gzip at all":               {s.file("4", []byte("<html>"), FormatTarGzip, nic("one.bin", "1")), UnpackFailed, "gzip"},
+		"an empty image":               {s.file("5", zipOf(t, "one.bin", ""), FormatZip, nic("one.bin", "1")), UnpackFailed, "empty"},
+		"a truncated archive":          {s.file("6", tarOf(t, "one.bin", strings.Repeat("x", 4000))[:40], FormatTarGzip, nic("one.bin", "1")), UnpackFailed, ""},
+		"an archive that explodes":     {s.file("7", tarOf(t, "zeros", strings.Repeat("\x00", 64<<20), "one.bin", "x"), FormatTarGzip, nic("one.bin", "1")), TooLarge, "size limit"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := s.publish("src", tc.file)
+			reason, again := ReasonOf(err)
+			assert.Equal(t, tc.reason, reason, "%v", err)
+			assert.False(t, again)
+			assert.ErrorContains(t, err, tc.message)
+		})
+	}
+	entries, err := os.ReadDir(filepath.Join(s.root, "blobs"))
+	require.NoError(t, err)
+	for _, e := range entries {
+		assert.NotContains(t, e.Name(), ".tmp", "nothing half-done is left")
+	}
+}
+
+func TestStoreTakesOneImageForEachBoardAndVersion(t *testing.T) { // R001-16
+	s := newShop(t)
+	a := s.file("a", []byte("A"), FormatImage, nic("", "1", "MT_1"))
+	b := s.file("b", []byte("B"), FormatImage, nic("", "1", "mt_1 "))
+	_, err := s.publish("src", a, b)
+	reason, _ := ReasonOf(err)
+	assert.Equal(t, InvalidSpec, reason)
+	assert.ErrorContains(t, err, "MT_1")
+}
+
+func TestStoreCollectsWhatNoSourceHolds(t *testing.T) {
+	s := newShop(t)
+	shared := s.file("a", []byte("A"), FormatImage, nic("", "1"))
+	own := s.file("b", []byte("B"), FormatImage, nic("", "2"))
+	_, err := s.publish("one", shared, own)
+	require.NoError(t, err)
+	_, err = s.publish("two", shared)
+	require.NoError(t, err)
+
+	require.NoError(t, s.store.Remove("one"))
+	require.NoError(t, s.store.Collect())
+	assert.Equal(t, "A", s.content(digestOf([]byte("A"))))
+	_, err = s.store.Open(digestOf([]byte("B")))
+	assert.ErrorIs(t, err, fs.ErrNotExist)
+
+	require.NoError(t, os.WriteFile(filepath.Join(s.root, "sources", "two", "metadata.json"), []byte("{"), 0o600))
+	require.Error(t, s.store.Collect(), "what cannot be read is not unused")
+	assert.Equal(t, "A", s.content(digestOf([]byte("A"))))
+}
+
+func TestStoreSaysWhenItCannotBeWritten(t *testing.T) { // R001-14
+	s := newShop(t)
+	require.NoError(t, s.store.Available())
+	require.NoError(t, os.RemoveAll(filepath.Join(s.root, "blobs")))
+	reason, again := ReasonOf(s.store.Available())
+	assert.Equal(t, StorageFailed, reason)
+	assert.True(t, again)
+}
+
+func FuzzUnpackNeverWritesWhatWasNotAskedFor(f *testing.F) {
+	f.Add([]byte("PK\x03\x04"), true)
+	f.Add([]byte("\x1f\x8b"), false)
+	f.Fuzz(func(t *testing.T, data []byte, isZip bool) {
+		name := filepath.Join(t.TempDir(), "a")
+		require.NoError(t, os.WriteFile(name, data, 0o600))
+		format := FormatTarGzip
+		if isZip {
+			format = FormatZip
+		}
+		taken := 0
+		err := unpack(name, format, []string{"one.bin"}, func(path string, content io.Reader) error {
+			taken++
+			assert.Equal(t, "one.bin", path)
+			_, err := io.Copy(io.Discard, content)
+			return err
+		})
+		assert.True(t, err != nil || taken == 1)
+	})
+}
