@@ -165,7 +165,28 @@ type ObservedFirmware struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Driver string `json:"driver,omitempty"`
+	// versionFormat declares how the driver orders versions of this device: Dotted (decimal sections between dots)
+	// or Plain (equal or different, never ordered). Downgrades can be told only where it is Dotted. Absent means
+	// Plain.
+	// +optional
+	VersionFormat VersionFormat `json:"versionFormat,omitempty"`
+	// readOnly says why the device can be read but not updated; absent where it can be updated.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	ReadOnly string `json:"readOnly,omitempty"`
 }
+
+// VersionFormat declares how versions of a device order.
+// +kubebuilder:validation:Enum=Plain;Dotted
+type VersionFormat string
+
+// The version formats.
+const (
+	// VersionFormatPlain versions are equal or different, and never ordered.
+	VersionFormatPlain VersionFormat = "Plain"
+	// VersionFormatDotted versions are decimal sections between dots, ordered section by section.
+	VersionFormatDotted VersionFormat = "Dotted"
+)
 
 // FirmwareSlot is one firmware slot of a device.
 type FirmwareSlot struct {

@@ -826,6 +826,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: driver
       type:
         scalar: string
+    - name: readOnly
+      type:
+        scalar: string
     - name: running
       type:
         scalar: string
@@ -840,6 +843,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: stored
       type:
         scalar: string
+    - name: versionFormat
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.VersionFormat
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Origin
   map:
     fields:
@@ -993,6 +999,8 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.TemplateState
   scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.UpdatePolicy
+  scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.VersionFormat
   scalar: string
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
   map:

@@ -22,6 +22,12 @@ type ObservedFirmwareApplyConfiguration struct {
 	Activation *apiv1alpha1.ActivationKind `json:"activation,omitempty"`
 	// driver that reads and writes the device; absent where there is none and the device is only listed.
 	Driver *string `json:"driver,omitempty"`
+	// versionFormat declares how the driver orders versions of this device: Dotted (decimal sections between dots)
+	// or Plain (equal or different, never ordered). Downgrades can be told only where it is Dotted. Absent means
+	// Plain.
+	VersionFormat *apiv1alpha1.VersionFormat `json:"versionFormat,omitempty"`
+	// readOnly says why the device can be read but not updated; absent where it can be updated.
+	ReadOnly *string `json:"readOnly,omitempty"`
 }
 
 // ObservedFirmwareApplyConfiguration constructs a declarative configuration of the ObservedFirmware type for use with
@@ -72,5 +78,21 @@ func (b *ObservedFirmwareApplyConfiguration) WithActivation(value apiv1alpha1.Ac
 // If called multiple times, the Driver field is set to the value of the last call.
 func (b *ObservedFirmwareApplyConfiguration) WithDriver(value string) *ObservedFirmwareApplyConfiguration {
 	b.Driver = &value
+	return b
+}
+
+// WithVersionFormat sets the VersionFormat field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the VersionFormat field is set to the value of the last call.
+func (b *ObservedFirmwareApplyConfiguration) WithVersionFormat(value apiv1alpha1.VersionFormat) *ObservedFirmwareApplyConfiguration {
+	b.VersionFormat = &value
+	return b
+}
+
+// WithReadOnly sets the ReadOnly field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ReadOnly field is set to the value of the last call.
+func (b *ObservedFirmwareApplyConfiguration) WithReadOnly(value string) *ObservedFirmwareApplyConfiguration {
+	b.ReadOnly = &value
 	return b
 }
