@@ -1,0 +1,53 @@
+package match
+
+import (
+	"slices"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// Device is what rules look at in one device. The strings are as the device reports them; comparisons normalise.
+type Device struct {
+	Class v1alpha1.DeviceClass
+	// Vendor is the manufacturer's name; VendorID and DeviceID are PCI ids as four hexadecimal digits.
+	Vendor, VendorID, DeviceID, Model, BoardID, SerialNumber string
+	// PCIAddresses of all functions of the device, as domain:bus:device.function.
+	PCIAddresses []string
+}
+
+// DeviceOf takes the facts from the status of a NodeDevice.
+func DeviceOf(d *v1alpha1.NodeDevice) Device {
+	s := &d.Status
+	out := Device{
+		Class: s.Class, Vendor: s.Vendor, VendorID: s.VendorID, DeviceID: s.DeviceID,
+		Model: s.Model, BoardID: s.BoardID, SerialNumber: s.SerialNumber,
+	}
+	if s.PCIAddress != "" {
+		out.PCIAddresses = append(out.PCIAddresses, s.PCIAddress)
+	}
+	for _, p := range s.Ports {
+		if p.PCIAddress != "" && !slices.Contains(out.PCIAddresses, p.PCIAddress) {
+			out.PCIAddresses = append(out.PCIAddresses, p.PCIAddress)
+		}
+	}
+	return out
+}
+
+// DeviceFrom takes the facts from a device of this machine, for use without a cluster.
+func DeviceFrom(id inventory.Identity) Device {
+	out := Device{
+		Class: v1alpha1.DeviceClass(id.Class), Vendor: id.Vendor, VendorID: id.VendorID, DeviceID: id.DeviceID,
+		Model: id.Model, BoardID: id.BoardID, SerialNumber: id.SerialNumber,
+	}
+	for _, a := range id.PCI {
+		out.PCIAddresses = append(out.PCIAddresses, a.String())
+	}
+	return out
+}
+
+func (d Device) equal(o Device) bool {
+	return d.Class == o.Class && d.Vendor == o.Vendor && d.VendorID == o.VendorID && d.DeviceID == o.DeviceID &&
+		d.Model == o.Model && d.BoardID == o.BoardID && d.SerialNumber == o.SerialNumber &&
+		slices.Equal(d.PCIAddresses, o.PCIAddresses)
+}

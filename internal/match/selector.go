@@ -1,0 +1,94 @@
+package match
+
+import (
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// Selector is a compiled DeviceSelector: every list that is given must match, and one entry of a list is enough.
+type Selector struct {
+	class                          v1alpha1.DeviceClass
+	vendors                        set
+	models, boards, serials, buses set
+}
+
+// set holds normalised values; a nil set matches everything.
+type set map[string]struct{}
+
+// NewSelector compiles a selector.
+func NewSelector(s v1alpha1.DeviceSelector) *Selector {
+	out := &Selector{
+		class: s.Class, models: newSet(s.Models...), boards: newSet(s.BoardIDs...),
+		serials: newSet(s.SerialNumbers...), buses: newSet(s.PCIAddresses...),
+	}
+	if s.Vendor != "" {
+		out.vendors = newSet(s.Vendor)
+	}
+	return out
+}
+
+// pinSelector compiles the part of a pin that chooses devices.
+func pinSelector(p v1alpha1.FirmwarePin) *Selector {
+	s := v1alpha1.DeviceSelector{Class: p.Class, Vendor: p.Manufacturer}
+	if p.Model != "" {
+		s.Models = []string{p.Model}
+	}
+	return NewSelector(s)
+}
+
+// Matches reports whether the device is one the selector chooses. A fact the device does not report matches no list.
+func (s *Selector) Matches(d Device) bool {
+	return s.class == d.Class &&
+		s.vendors.has(d.VendorID, d.Vendor) &&
+		s.models.has(d.DeviceID, d.Model) &&
+		s.boards.has(d.BoardID) &&
+		s.serials.has(d.SerialNumber) &&
+		s.buses.has(d.PCIAddresses...)
+}
+
+// mayMatch is Matches for a device that cannot be read now: a fact it does not report may have any value.
+func (s *Selector) mayMatch(d Device) bool {
+	return s.class == d.Class &&
+		s.vendors.mayHave(d.VendorID, d.Vendor) &&
+		s.models.mayHave(d.DeviceID, d.Model) &&
+		s.boards.mayHave(d.BoardID) &&
+		s.serials.mayHave(d.SerialNumber) &&
+		s.buses.mayHave(d.PCIAddresses...)
+}
+
+func newSet(values ...string) set {
+	if len(values) == 0 {
+		return nil
+	}
+	out := make(set, len(values))
+	for _, v := range values {
+		out[inventory.NormalizeID(v)] = struct{}{}
+	}
+	return out
+}
+
+func (s set) has(values ...string) bool {
+	if s == nil {
+		return true
+	}
+	for _, v := range values {
+		if n := inventory.NormalizeID(v); n != "" {
+			if _, ok := s[n]; ok {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (s set) mayHave(values ...string) bool {
+	if len(values) == 0 {
+		return true
+	}
+	for _, v := range values {
+		if inventory.NormalizeID(v) == "" {
+			return true
+		}
+	}
+	return s.has(values...)
+}

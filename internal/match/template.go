@@ -1,0 +1,134 @@
+package match
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// Template is a compiled FirmwareTemplate. It is read-only once it is made.
+type Template struct {
+	Name, UID  string
+	Generation int64
+	Paused     bool
+	Rules      []*Rule
+
+	nodes               labels.Selector
+	manufacturer, model string // normalised; empty matches any machine
+}
+
+// Rule is one compiled rule of a template, or one pin of a node.
+type Rule struct {
+	// Party names the rule and the object it is part of.
+	Party
+	UID        string
+	Generation int64
+	// Version that should run, without surrounding blanks.
+	Version   inventory.Version
+	Source    string
+	Policy    v1alpha1.UpdatePolicy
+	Downgrade v1alpha1.DowngradePolicy
+	Selector  *Selector
+}
+
+// Party names one side of a match: a rule of a template or a pin of a node.
+type Party struct {
+	Kind       v1alpha1.OriginKind
+	Name, Rule string
+}
+
+// String says what the party is, for messages.
+func (p Party) String() string {
+	if p.Kind == v1alpha1.OriginPin {
+		return fmt.Sprintf("pin %q of NodeFirmware %q", p.Rule, p.Name)
+	}
+	return fmt.Sprintf("rule %q of FirmwareTemplate %q", p.Rule, p.Name)
+}
+
+func (p Party) compare(o Party) int {
+	for _, c := range []int{
+		strings.Compare(string(p.Kind), string(o.Kind)), strings.Compare(p.Name, o.Name), strings.Compare(p.Rule, o.Rule),
+	} {
+		if c != 0 {
+			return c
+		}
+	}
+	return 0
+}
+
+// NewTemplate compiles a template. The error names the field of the spec that cannot be worked with.
+func NewTemplate(t *v1alpha1.FirmwareTemplate) (*Template, error) {
+	out := &Template{
+		Name: t.Name, UID: string(t.UID), Generation: t.Generation,
+		Paused: t.Spec.State == v1alpha1.TemplatePaused, nodes: labels.Everything(),
+	}
+	if t.Spec.NodeSelector != nil {
+		nodes, err := metav1.LabelSelectorAsSelector(t.Spec.NodeSelector)
+		if err != nil {
+			return nil, fmt.Errorf("spec.nodeSelector: %w", err)
+		}
+		out.nodes = nodes
+	}
+	if m := t.Spec.Machine; m != nil {
+		out.manufacturer, out.model = inventory.NormalizeID(m.Manufacturer), inventory.NormalizeID(m.Model)
+	}
+	for _, r := range t.Spec.Devices {
+		out.Rules = append(out.Rules, &Rule{
+			Party: Party{Kind: v1alpha1.OriginTemplate, Name: t.Name, Rule: r.Name},
+			UID:   string(t.UID), Generation: t.Generation,
+			Version: inventory.NormalizeVersion(r.Version), Source: r.SourceRef.Name,
+			Policy:    orDefault(r.UpdatePolicy, v1alpha1.UpdatePolicyUpdate),
+			Downgrade: orDefault(r.Downgrade, v1alpha1.DowngradeForbid),
+			Selector:  NewSelector(r.Selector),
+		})
+	}
+	return out, nil
+}
+
+// newPins compiles the pins of a node.
+func newPins(n *v1alpha1.NodeFirmware) []*Rule {
+	var out []*Rule
+	for _, p := range n.Spec.Pins {
+		out = append(out, &Rule{
+			Party: Party{Kind: v1alpha1.OriginPin, Name: n.Name, Rule: p.Name},
+			UID:   string(n.UID), Generation: n.Generation,
+			Version: inventory.NormalizeVersion(p.Version), Source: p.SourceRef.Name,
+			Policy:    orDefault(p.UpdatePolicy, v1alpha1.UpdatePolicyUpdate),
+			Downgrade: orDefault(p.Downgrade, v1alpha1.DowngradeAllow),
+			Selector:  pinSelector(p),
+		})
+	}
+	return out
+}
+
+func orDefault[T ~string](v, otherwise T) T {
+	if v == "" {
+		return otherwise
+	}
+	return v
+}
+
+// ChoosesLabels reports whether the template's nodeSelector chooses a node with these labels.
+func (t *Template) ChoosesLabels(l map[string]string) bool { return t.nodes.Matches(labels.Set(l)) }
+
+// ChoosesMachine reports whether the template is for this machine model. An empty fact matches no restriction.
+func (t *Template) ChoosesMachine(manufacturer, model string) bool {
+	return (t.manufacturer == "" || t.manufacturer == inventory.NormalizeID(manufacturer)) &&
+		(t.model == "" || t.model == inventory.NormalizeID(model))
+}
+
+// Match returns the rules whose selector matches the device; more than one is a conflict.
+func (t *Template) Match(d Device) []*Rule {
+	var out []*Rule
+	for _, r := range t.Rules {
+		if r.Selector.Matches(d) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
