@@ -1,0 +1,245 @@
+package source
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/status"
+	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
+)
+
+const (
+	// retryStalled is how often a source is tried again that a person has to correct: its origin may have been.
+	retryStalled = 10 * time.Minute
+	// concurrency is how many sources are worked on at once; one slow origin must not hold up the others.
+	concurrency = 8
+	// namedUsers bounds the users that a message names.
+	namedUsers = 5
+)
+
+// Reconciler brings each FirmwareSource into the store.
+type Reconciler struct {
+	Client client.Client
+	// Reader reads past the cache, where a stale answer could free images that are still referred to.
+	Reader client.Reader
+	Store  *artifact.Store
+	Events events.EventRecorder
+	Now    func() time.Time
+}
+
+// SetupWithManager registers the reconciler.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	changed := predicate.Or(predicate.GenerationChangedPredicate{}, deleted)
+	return ctrl.NewControllerManagedBy(mgr).Named("source").
+		For(&v1alpha1.FirmwareSource{}, builder.WithPredicates(changed)).
+		Watches(&v1alpha1.FirmwareTemplate{}, handler.EnqueueRequestsFromMapFunc(r.deletedSources), builder.WithPredicates(changed)).
+		Watches(&v1alpha1.NodeFirmware{}, handler.EnqueueRequestsFromMapFunc(r.deletedSources), builder.WithPredicates(changed)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
+		Complete(reconcile.AsReconciler(r.Client, r))
+}
+
+// deleted passes the update that marks an object for deletion, which changes no generation of a kind without one.
+var deleted = predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetDeletionTimestamp() != nil })
+
+// deletedSources wakes the sources whose deletion may have waited for the object that changed.
+func (r *Reconciler) deletedSources(ctx context.Context, _ client.Object) []reconcile.Request {
+	var list v1alpha1.FirmwareSourceList
+	if err := r.Client.List(ctx, &list); err != nil {
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range list.Items {
+		if list.Items[i].DeletionTimestamp != nil {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+	}
+	return out
+}
+
+// Reconcile runs the pipeline of one source as far as it gets.
+func (r *Reconciler) Reconcile(ctx context.Context, src *v1alpha1.FirmwareSource) (ctrl.Result, error) {
+	if src.DeletionTimestamp != nil {
+		return r.finalize(ctx, src)
+	}
+	if !controllerutil.ContainsFinalizer(src, v1alpha1.SourceFinalizer) {
+		before := src.DeepCopy()
+		controllerutil.AddFinalizer(src, v1alpha1.SourceFinalizer)
+		if err := r.Client.Patch(ctx, src, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			return ctrl.Result{}, fmt.Errorf("add finalizer: %w", err)
+		}
+	}
+	facts := status.SourceFacts{Files: len(src.Spec.Files)}
+	images, err := r.run(ctx, src, &facts)
+	if ctx.Err() != nil {
+		return ctrl.Result{}, ctx.Err()
+	}
+	if err != nil {
+		reason, again := artifact.ReasonOf(err)
+		facts.Err, facts.Reason, facts.Transient = err, string(reason), again
+	}
+	if reportErr := r.report(ctx, src, facts, images); reportErr != nil {
+		return ctrl.Result{}, reportErr
+	}
+	switch {
+	case facts.Transient:
+		return ctrl.Result{}, err
+	case err != nil:
+		return ctrl.Result{RequeueAfter: retryStalled}, nil
+	}
+	return ctrl.Result{}, r.Store.Collect()
+}
+
+// run takes the source through its stages and leaves in facts the one it reached.
+func (r *Reconciler) run(ctx context.Context, src *v1alpha1.FirmwareSource, facts *status.SourceFacts) ([]artifact.Image, error) {
+	facts.Reached = status.SourceStorage
+	if err := r.Store.Available(); err != nil {
+		return nil, err
+	}
+	facts.Reached = status.SourceDownload
+	files, err := Files(src)
+	if err != nil {
+		return nil, err
+	}
+	missing := r.Store.Missing(src.Name, files)
+	if len(missing) > 0 {
+		if err := r.report(ctx, src, *facts, nil); err != nil {
+			return nil, err
+		}
+	}
+	for _, f := range missing {
+		if err := r.Store.Download(ctx, src.Name, f); err != nil {
+			if reason, _ := artifact.ReasonOf(err); reason == artifact.UnpackFailed {
+				facts.Reached = status.SourceVerify
+			}
+			return nil, err
+		}
+	}
+	facts.Reached = status.SourceVerify
+	images, err := r.Store.Publish(src.Name, files)
+	if err != nil {
+		return nil, err
+	}
+	if len(images) > maxImages {
+		return nil, &artifact.Error{Reason: artifact.InvalidSpec, Err: fmt.Errorf("the source lists %d images, the limit is %d; split it", len(images), maxImages)}
+	}
+	facts.Reached, facts.Images = status.SourceDone, len(images)
+	return images, nil
+}
+
+// report writes the status if it differs from what is there.
+func (r *Reconciler) report(ctx context.Context, src *v1alpha1.FirmwareSource, facts status.SourceFacts, images []artifact.Image) error {
+	before := src.DeepCopy()
+	src.Status.ObservedGeneration = src.Generation
+	src.Status.Conditions = status.Source(src.Status.Conditions, src.Generation, r.Now(), facts)
+	if facts.Reached == status.SourceDone {
+		src.Status.Images = stored(images)
+	} else if facts.Err != nil && !facts.Transient {
+		// Until then the list of the last good pass stays: Ready says that nothing new may be taken from it.
+		src.Status.Images = nil
+	}
+	if equality.Semantic.DeepEqual(before.Status, src.Status) {
+		return nil
+	}
+	if err := r.Client.Status().Patch(ctx, src, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("write status of source %s: %w", src.Name, client.IgnoreNotFound(err))
+	}
+	r.announce(src, before.Status.Conditions)
+	return nil
+}
+
+// announce emits one event for each change of the Ready condition's reason.
+func (r *Reconciler) announce(src *v1alpha1.FirmwareSource, before []metav1.Condition) {
+	is := condition(src.Status.Conditions, v1alpha1.ConditionReady)
+	was := condition(before, v1alpha1.ConditionReady)
+	if is == nil || (was != nil && was.Reason == is.Reason && was.Status == is.Status) || is.Reason == v1alpha1.ReasonProgressing {
+		return
+	}
+	kind := "Normal"
+	if is.Status != metav1.ConditionTrue {
+		kind = "Warning"
+	}
+	r.Events.Eventf(src, nil, kind, is.Reason, "Fetch", "%s", is.Message)
+}
+
+func condition(list []metav1.Condition, kind string) *metav1.Condition {
+	if i := slices.IndexFunc(list, func(c metav1.Condition) bool { return c.Type == kind }); i >= 0 {
+		return &list[i]
+	}
+	return nil
+}
+
+// finalize lets a source go when nothing refers to it any more.
+func (r *Reconciler) finalize(ctx context.Context, src *v1alpha1.FirmwareSource) (ctrl.Result, error) {
+	if !controllerutil.ContainsFinalizer(src, v1alpha1.SourceFinalizer) {
+		return ctrl.Result{}, nil
+	}
+	users, err := r.users(ctx, src.Name)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if len(users) > 0 {
+		facts := status.SourceFacts{Reached: status.SourceDone, Files: len(src.Spec.Files), Images: len(src.Status.Images),
+			InUse: len(users), InUseBy: users[:min(len(users), namedUsers)]}
+		before := src.DeepCopy()
+		src.Status.Conditions = status.Source(src.Status.Conditions, src.Generation, r.Now(), facts)
+		if equality.Semantic.DeepEqual(before.Status, src.Status) {
+			return ctrl.Result{}, nil
+		}
+		if err := r.Client.Status().Patch(ctx, src, client.MergeFrom(before)); err != nil {
+			return ctrl.Result{}, fmt.Errorf("write status of source %s: %w", src.Name, err)
+		}
+		r.announce(src, before.Status.Conditions)
+		return ctrl.Result{}, nil
+	}
+	if err := r.Store.Remove(src.Name); err != nil {
+		return ctrl.Result{}, err
+	}
+	if err := r.Store.Collect(); err != nil {
+		return ctrl.Result{}, err
+	}
+	before := src.DeepCopy()
+	controllerutil.RemoveFinalizer(src, v1alpha1.SourceFinalizer)
+	if err := r.Client.Patch(ctx, src, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, fmt.Errorf("remove finalizer: %w", err)
+	}
+	return ctrl.Result{}, nil
+}
+
+// users names the templates and nodes that refer to the source, read past the cache.
+func (r *Reconciler) users(ctx context.Context, source string) ([]string, error) {
+	var out []string
+	var templates v1alpha1.FirmwareTemplateList
+	if err := r.Reader.List(ctx, &templates); err != nil {
+		return nil, fmt.Errorf("list templates: %w", err)
+	}
+	for _, t := range templates.Items {
+		if slices.ContainsFunc(t.Spec.Devices, func(d v1alpha1.DeviceRule) bool { return d.SourceRef.Name == source }) {
+			out = append(out, "FirmwareTemplate/"+t.Name)
+		}
+	}
+	var nodes v1alpha1.NodeFirmwareList
+	if err := r.Reader.List(ctx, &nodes); err != nil {
+		return nil, fmt.Errorf("list node firmware: %w", err)
+	}
+	for _, n := range nodes.Items {
+		if slices.ContainsFunc(n.Spec.Pins, func(p v1alpha1.FirmwarePin) bool { return p.SourceRef.Name == source }) {
+			out = append(out, "NodeFirmware/"+n.Name)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,248 @@
+package source
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
+)
+
+// bench is an operator's source controller without an API server.
+type bench struct {
+	t          *testing.T
+	client     client.WithWatch
+	reconciler *Reconciler
+	events     *events.FakeRecorder
+	store      *artifact.Store
+	files      string
+	writes     int
+}
+
+func newBench(t *testing.T) *bench {
+	scheme := runtime.NewScheme()
+	require.NoError(t, v1alpha1.AddToScheme(scheme))
+	b := &bench{t: t, files: t.TempDir(), events: events.NewFakeRecorder(100)}
+	store, err := artifact.OpenStore(t.TempDir(), artifact.NewFetcher(artifact.FetchConfig{FileRoot: b.files, AllowLoopback: true, MaxBytes: 1 << 20}))
+	require.NoError(t, err)
+	b.store = store
+	b.client = interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.FirmwareSource{}).Build(), interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			b.writes++
+			return c.Patch(ctx, o, p, opts...)
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			b.writes++
+			return c.SubResource(sub).Patch(ctx, o, p, opts...)
+		},
+	})
+	b.reconciler = &Reconciler{Client: b.client, Reader: b.client, Store: store, Events: b.events, Now: time.Now}
+	return b
+}
+
+func (b *bench) file(name, content string) v1alpha1.FirmwareFile {
+	require.NoError(b.t, os.WriteFile(filepath.Join(b.files, name), []byte(content), 0o600))
+	return remote("file://"+filepath.Join(b.files, name), content)
+}
+
+func remote(url, content string) v1alpha1.FirmwareFile {
+	sum := sha256.Sum256([]byte(content))
+	return v1alpha1.FirmwareFile{URL: url, SHA256: hex.EncodeToString(sum[:]), Format: v1alpha1.FormatImage,
+		Images: []v1alpha1.ImageDescription{{Class: v1alpha1.ClassNIC, Version: "22.41.1000", BoardIDs: []string{"MT_1"}}}}
+}
+
+func (b *bench) create(name string, files ...v1alpha1.FirmwareFile) {
+	require.NoError(b.t, b.client.Create(b.t.Context(), &v1alpha1.FirmwareSource{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Generation: 1}, Spec: v1alpha1.FirmwareSourceSpec{Files: files},
+		Status: v1alpha1.FirmwareSourceStatus{ObservedGeneration: -1},
+	}))
+}
+
+func (b *bench) get(name string) *v1alpha1.FirmwareSource {
+	var s v1alpha1.FirmwareSource
+	require.NoError(b.t, b.client.Get(b.t.Context(), client.ObjectKey{Name: name}, &s))
+	return &s
+}
+
+func (b *bench) reconcile(name string) (ctrl.Result, error) {
+	return b.reconciler.Reconcile(b.t.Context(), b.get(name))
+}
+
+// requireStatus is the kstatus check of the house.
+func (b *bench) requireStatus(name string, want status.Status) {
+	b.t.Helper()
+	s := b.get(name)
+	raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(s)
+	require.NoError(b.t, err)
+	u := &unstructured.Unstructured{Object: raw}
+	u.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("FirmwareSource"))
+	res, err := status.Compute(u)
+	require.NoError(b.t, err)
+	require.Equal(b.t, want, res.Status, "%s: %+v", res.Message, s.Status.Conditions)
+}
+
+func (b *bench) reason(name, condition string) string {
+	for _, c := range b.get(name).Status.Conditions {
+		if c.Type == condition {
+			return string(c.Status) + " " + c.Reason
+		}
+	}
+	return "absent"
+}
+
+func TestSourceBecomesReadyOnlyWhenEveryImageIsVerified(t *testing.T) { // R001-14, R001-17
+	b := newBench(t)
+	b.create("cx", b.file("fw.bin", "FIRMWARE"))
+	_, err := b.reconcile("cx")
+	require.NoError(t, err)
+
+	s := b.get("cx")
+	assert.Equal(t, "True Succeeded", b.reason("cx", "Ready"))
+	require.Len(t, s.Status.Images, 1)
+	assert.Equal(t, int64(8), s.Status.Images[0].SizeBytes)
+	assert.Equal(t, "22.41.1000", s.Status.Images[0].Version)
+	assert.Contains(t, <-b.events.Events, "Normal Succeeded")
+	b.requireStatus("cx", status.CurrentStatus)
+
+	b.writes = 0
+	_, err = b.reconcile("cx")
+	require.NoError(t, err)
+	assert.Zero(t, b.writes, "a second look at a ready source writes nothing")
+}
+
+func TestSourceNamesTheStageThatFailed(t *testing.T) { // R001-14
+	notFound := httptest.NewServer(http.NotFoundHandler())
+	defer notFound.Close()
+	trouble := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }))
+	defer trouble.Close()
+	for name, tc := range map[string]struct {
+		file                 func(*bench) v1alpha1.FirmwareFile
+		ready, stage, reason string
+		kstatus              status.Status
+		retried              bool
+	}{
+		"an error page instead of an image": {
+			file:  func(*bench) v1alpha1.FirmwareFile { return remote(notFound.URL+"/fw.bin", "FIRMWARE") },
+			ready: "False DownloadFailed", stage: "Downloaded", reason: "False DownloadFailed", kstatus: status.FailedStatus,
+		},
+		"a wrong digest": {
+			file: func(b *bench) v1alpha1.FirmwareFile {
+				f := b.file("fw.bin", "FIRMWARE")
+				f.SHA256 = remote("", "OTHER").SHA256
+				return f
+			},
+			ready: "False DigestMismatch", stage: "Downloaded", reason: "False DigestMismatch", kstatus: status.FailedStatus,
+		},
+		"a server in trouble": {
+			file:  func(*bench) v1alpha1.FirmwareFile { return remote(trouble.URL, "FIRMWARE") },
+			ready: "False DownloadFailed", stage: "Downloaded", reason: "False DownloadFailed", kstatus: status.InProgressStatus, retried: true,
+		},
+		"no archive": {
+			file: func(b *bench) v1alpha1.FirmwareFile {
+				f := b.file("fw.zip", "FIRMWARE")
+				f.Format, f.Images[0].Path = v1alpha1.FormatZip, "fw.bin"
+				return f
+			},
+			ready: "False UnpackFailed", stage: "Verified", reason: "False UnpackFailed", kstatus: status.FailedStatus,
+		},
+		"a file that is too large": {
+			file:  func(b *bench) v1alpha1.FirmwareFile { return b.file("big", string(make([]byte, 2<<20))) },
+			ready: "False TooLarge", stage: "Downloaded", reason: "False TooLarge", kstatus: status.FailedStatus,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.create("src", tc.file(b))
+			res, err := b.reconcile("src")
+			assert.Equal(t, tc.retried, err != nil)
+			assert.Equal(t, tc.retried, res.RequeueAfter == 0)
+			assert.Equal(t, tc.ready, b.reason("src", "Ready"))
+			assert.Equal(t, tc.reason, b.reason("src", tc.stage))
+			assert.Equal(t, "Unknown Pending", b.reason("src", "Published"))
+			assert.Empty(t, b.get("src").Status.Images)
+			b.requireStatus("src", tc.kstatus)
+		})
+	}
+}
+
+func TestSourceRecoversWhenItIsCorrected(t *testing.T) {
+	b := newBench(t)
+	f := b.file("fw.bin", "FIRMWARE")
+	right := f.SHA256
+	f.SHA256 = remote("", "OTHER").SHA256
+	b.create("src", f)
+	_, _ = b.reconcile("src")
+	s := b.get("src")
+	s.Spec.Files[0].SHA256, s.Generation = right, 2
+	require.NoError(t, b.client.Update(t.Context(), s))
+	_, err := b.reconcile("src")
+	require.NoError(t, err)
+	assert.Equal(t, "absent", b.reason("src", "Stalled"))
+	assert.Equal(t, int64(2), b.get("src").Status.ObservedGeneration)
+	b.requireStatus("src", status.CurrentStatus)
+}
+
+func TestSourceDeletionWaitsUntilNothingRefersToIt(t *testing.T) { // R001-18
+	b := newBench(t)
+	b.create("src", b.file("fw.bin", "FIRMWARE"))
+	_, err := b.reconcile("src")
+	require.NoError(t, err)
+	ref := v1alpha1.SourceReference{Name: "src"}
+	template := &v1alpha1.FirmwareTemplate{ObjectMeta: metav1.ObjectMeta{Name: "t"}, Spec: v1alpha1.FirmwareTemplateSpec{Devices: []v1alpha1.DeviceRule{{Name: "r", SourceRef: ref}}}}
+	pinned := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: v1alpha1.NodeFirmwareSpec{Pins: []v1alpha1.FirmwarePin{{Name: "p", SourceRef: ref}}}}
+	require.NoError(t, b.client.Create(t.Context(), template))
+	require.NoError(t, b.client.Create(t.Context(), pinned))
+	image := b.get("src").Status.Images[0]
+	require.NoError(t, b.client.Delete(t.Context(), b.get("src")))
+
+	for _, user := range []client.Object{template, pinned} {
+		_, err = b.reconcile("src")
+		require.NoError(t, err)
+		assert.Equal(t, "False InUse", b.reason("src", "Ready"))
+		b.requireStatus("src", status.TerminatingStatus)
+		require.Len(t, b.reconciler.deletedSources(t.Context(), user), 1)
+		require.NoError(t, b.client.Delete(t.Context(), user))
+	}
+	_, err = b.reconcile("src")
+	require.NoError(t, err)
+	err = b.client.Get(t.Context(), client.ObjectKey{Name: "src"}, &v1alpha1.FirmwareSource{})
+	assert.True(t, apierrors.IsNotFound(err))
+	entries, err := filepath.Glob(filepath.Join(filepath.Dir(b.store.Path([32]byte{})), "*"))
+	require.NoError(t, err)
+	assert.Empty(t, entries, "image %s is deleted with its source", image.Digest)
+}
+
+func TestOneBrokenSourceDoesNotStopAnother(t *testing.T) { // R001-19
+	b := newBench(t)
+	broken := b.file("a", "A")
+	broken.SHA256 = remote("", "OTHER").SHA256
+	b.create("broken", broken)
+	b.create("sound", b.file("b", "B"))
+	_, _ = b.reconcile("broken")
+	_, err := b.reconcile("sound")
+	require.NoError(t, err)
+	_, err = b.reconcile("broken")
+	require.NoError(t, err)
+	b.requireStatus("broken", status.FailedStatus)
+	b.requireStatus("sound", status.CurrentStatus)
+}

@@ -1,0 +1,110 @@
+package imageserver
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// Images opens images by digest; a missing one is an error that matches fs.ErrNotExist.
+type Images interface {
+	Open(inventory.Digest) (*os.File, error)
+}
+
+// Authenticator decides whether the bearer of a token may fetch images.
+type Authenticator interface {
+	// Authenticate returns the name of the bearer, ErrDenied, or another error when it could not find out.
+	Authenticate(ctx context.Context, token string) (string, error)
+}
+
+// ErrDenied says that a token is not one of a daemon.
+var ErrDenied = errors.New("the token is not one of a firmware daemon")
+
+// PathPrefix is where images are served: PathPrefix followed by the digest.
+const PathPrefix = "/images/"
+
+// Handler serves GET and HEAD of PathPrefix + "sha256:<hex>".
+func Handler(images Images, auth Authenticator, log logr.Logger) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+PathPrefix+"{digest}", func(w http.ResponseWriter, r *http.Request) {
+		token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if !ok || token == "" {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			http.Error(w, "a bearer token is needed", http.StatusUnauthorized)
+			return
+		}
+		user, err := auth.Authenticate(r.Context(), token)
+		switch {
+		case errors.Is(err, ErrDenied):
+			http.Error(w, err.Error(), http.StatusForbidden)
+			return
+		case err != nil:
+			log.Error(err, "Could not review a token")
+			http.Error(w, "the token could not be reviewed; try again", http.StatusServiceUnavailable)
+			return
+		}
+		digest, err := inventory.ParseDigest(r.PathValue("digest"))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		file, err := images.Open(digest)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			http.Error(w, "no such image in store", http.StatusNotFound)
+			return
+		case err != nil:
+			log.Error(err, "Could not open an image", "digest", digest.String())
+			http.Error(w, "the image could not be read; try again", http.StatusInternalServerError)
+			return
+		}
+		defer file.Close()
+		log.V(1).Info("Served an image", "digest", digest.String(), "user", user, "range", r.Header.Get("Range"))
+		w.Header().Set("Content-Type", "application/octet-stream")
+		w.Header().Set("ETag", `"`+digest.String()+`"`)
+		http.ServeContent(w, r, "", time.Time{}, file)
+	})
+	return mux
+}
+
+// Server listens on an address until its context ends. It runs on every replica: reading needs no lead.
+type Server struct {
+	Listener    net.Listener
+	Handler     http.Handler
+	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+}
+
+// NeedLeaderElection tells the manager that every replica serves.
+func (s *Server) NeedLeaderElection() bool { return false }
+
+// Start serves until the context ends, then gives transfers ten seconds to finish; a daemon resumes the rest.
+func (s *Server) Start(ctx context.Context) error {
+	server := &http.Server{
+		Handler: s.Handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.Certificate},
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.ServeTLS(s.Listener, "", "") }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve images: %w", err)
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	if err := server.Shutdown(grace); err != nil {
+		return errors.Join(fmt.Errorf("stop serving images: %w", err), server.Close())
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+package status
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+)
+
+// SourceStage is a stage of the pipeline of a FirmwareSource, in order.
+type SourceStage int
+
+// The stages. SourceDone means that all of them ended well.
+const (
+	SourceStorage SourceStage = iota
+	SourceDownload
+	SourceVerify
+	SourcePublish
+	SourceDone
+)
+
+var sourceStages = [...]string{v1alpha1.ConditionStorageAvailable, v1alpha1.ConditionDownloaded, v1alpha1.ConditionVerified, v1alpha1.ConditionPublished}
+
+// SourceFacts is what one pass over a FirmwareSource found out.
+type SourceFacts struct {
+	// Reached is the stage that failed or is under way; all before it ended well.
+	Reached SourceStage
+	// Err is why it failed; nil while it is under way.
+	Err error
+	// Reason of the failure.
+	Reason string
+	// Transient is true when the operator tries again soon by itself.
+	Transient bool
+	// Files and Images in the source.
+	Files, Images int
+	// InUseBy names what keeps a source that is being deleted; empty otherwise.
+	InUseBy []string
+	// InUse counts them; the list is bounded.
+	InUse int
+}
+
+var sourceOwned = []string{v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled,
+	v1alpha1.ConditionStorageAvailable, v1alpha1.ConditionDownloaded, v1alpha1.ConditionVerified, v1alpha1.ConditionPublished}
+
+// Source maps the facts of a FirmwareSource to its conditions.
+func Source(old []metav1.Condition, generation int64, now time.Time, f SourceFacts) []metav1.Condition {
+	want := []Condition{sourceReady(f)}
+	if f.Reached != SourceDone {
+		if f.Err == nil || f.Transient {
+			want = append(want, Condition{v1alpha1.ConditionReconciling, metav1.ConditionTrue, reasonOr(f.Reason, v1alpha1.ReasonProgressing), sourceReady(f).Message})
+		} else {
+			want = append(want, Condition{v1alpha1.ConditionStalled, metav1.ConditionTrue, f.Reason, sourceReady(f).Message})
+		}
+	}
+	for i, stage := range sourceStages {
+		c := Condition{Type: stage, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSucceeded}
+		switch {
+		case SourceStage(i) > f.Reached:
+			c.Status, c.Reason, c.Message = metav1.ConditionUnknown, v1alpha1.ReasonPending, "Waits for the stages before it."
+		case SourceStage(i) == f.Reached && f.Err != nil:
+			c.Status, c.Reason, c.Message = metav1.ConditionFalse, f.Reason, f.Err.Error()
+		case SourceStage(i) == f.Reached:
+			c.Status, c.Reason = metav1.ConditionUnknown, v1alpha1.ReasonProgressing
+		}
+		want = append(want, c)
+	}
+	return Merge(old, generation, now, sourceOwned, want...)
+}
+
+func sourceReady(f SourceFacts) Condition {
+	c := Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonProgressing}
+	switch {
+	case f.InUse > 0:
+		c.Reason = v1alpha1.ReasonInUse
+		c.Message = fmt.Sprintf("Deletion waits: %d objects refer to this source, among them %v. Change or delete them.", f.InUse, f.InUseBy)
+	case f.Reached == SourceDone:
+		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonSucceeded
+		c.Message = fmt.Sprintf("%d images from %d files are verified and in store.", f.Images, f.Files)
+	case f.Err != nil && f.Transient:
+		c.Reason, c.Message = f.Reason, f.Err.Error()+". It is tried again."
+	case f.Err != nil:
+		c.Reason, c.Message = f.Reason, f.Err.Error()+". Nothing of this source is flashed until it is corrected."
+	default:
+		c.Message = fmt.Sprintf("Fetching and verifying %d files.", f.Files)
+	}
+	return c
+}
+
+func reasonOr(reason, otherwise string) string {
+	if reason == "" {
+		return otherwise
+	}
+	return reason
+}
