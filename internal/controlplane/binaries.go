@@ -1,0 +1,57 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// The two programs of a control plane.
+const (
+	etcdBinary      = "etcd"
+	apiServerBinary = "kube-apiserver"
+)
+
+// checkBinaries says what is wrong with dir as a place that holds both programs.
+func checkBinaries(dir string) error {
+	for _, name := range []string{etcdBinary, apiServerBinary} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			return fmt.Errorf("find %s: %w", name, err)
+		}
+		if !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 {
+			return fmt.Errorf("find %s: %s is not an executable file", name, filepath.Join(dir, name))
+		}
+	}
+	return nil
+}
+
+// checkVersions runs both programs of dir and compares what they call themselves with what is expected, each a prefix
+// of the version. A program that does not start, or for another machine, is found out here and not in a test.
+func checkVersions(ctx context.Context, dir, apiServer, etcd string) error {
+	for _, c := range []struct{ binary, want string }{
+		{apiServerBinary, "Kubernetes " + apiServer},
+		{etcdBinary, "etcd Version: " + strings.TrimPrefix(etcd, "v")},
+	} {
+		out, err := exec.CommandContext(ctx, filepath.Join(dir, c.binary), "--version").CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("run %s --version: %w: %s", c.binary, err, tail(string(out), 5))
+		}
+		if !strings.HasPrefix(string(out), c.want) {
+			return fmt.Errorf("run %s --version: want %q, got %q", c.binary, c.want, tail(string(out), 5))
+		}
+	}
+	return nil
+}
+
+// tail is the last lines of s, for error messages.
+func tail(s string, lines int) string {
+	all := strings.Split(strings.TrimSpace(s), "\n")
+	if len(all) > lines {
+		all = all[len(all)-lines:]
+	}
+	return strings.Join(all, "\n")
+}

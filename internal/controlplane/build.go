@@ -1,0 +1,64 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// progressSilence is how long something may take before it is told.
+const progressSilence = time.Second
+
+// build makes both programs from the Go modules of hack/controlplane, stamped with their versions.
+func (l *Locator) build(ctx context.Context) (string, error) {
+	tmp, err := os.MkdirTemp(l.CacheDir, "build-")
+	if err != nil {
+		return "", fmt.Errorf("create directory for the build: %w", err)
+	}
+	defer removeAll(tmp)
+
+	for _, b := range []struct{ binary, version, dir, pkg, ldflags, estimate string }{
+		{etcdBinary, EtcdVersion, "hack/controlplane/etcd", "go.etcd.io/etcd/server/v3", "-s -w", "about 1 minute"},
+		{apiServerBinary, KubernetesVersion, "hack/controlplane/kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver",
+			"-s -w " + versionFlags(), "about 6 minutes"},
+	} {
+		p := startProgress(l.Progress, fmt.Sprintf("controlplane: building %s %s from its Go module, once, %s on two cores",
+			b.binary, b.version, b.estimate), progressSilence)
+		_, err := l.goCommand(ctx, b.dir, "build", "-trimpath", "-buildvcs=false", "-ldflags", b.ldflags,
+			"-o", filepath.Join(tmp, b.binary), b.pkg)
+		p.stop()
+		if err != nil {
+			return "", fmt.Errorf("build %s %s: %w", b.binary, b.version, err)
+		}
+	}
+	if err := checkVersions(ctx, tmp, KubernetesVersion, EtcdVersion); err != nil {
+		return "", err
+	}
+	return l.builtDir(), l.publish(tmp, l.builtDir())
+}
+
+// versionFlags are the linker flags that give a kube-apiserver built from its module the version of its release; it
+// would call itself v0.0.0-master otherwise, and report that to clients.
+func versionFlags() string {
+	minor := kubernetesMinor()
+	major, minorNumber, _ := strings.Cut(minor, ".")
+	var flags []string
+	for _, v := range [][2]string{
+		{"gitVersion", KubernetesVersion},
+		{"gitMajor", major},
+		{"gitMinor", minorNumber},
+		{"gitTreeState", "archive"},
+		{"gitCommit", ""},
+	} {
+		flags = append(flags, fmt.Sprintf("-X k8s.io/component-base/version.%s=%s", v[0], v[1]))
+	}
+	return strings.Join(flags, " ")
+}
+
+// removeAll removes what is left of a download or build. What cannot be removed only takes up space.
+func removeAll(dir string) {
+	_ = os.RemoveAll(dir)
+}

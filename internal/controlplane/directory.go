@@ -1,0 +1,176 @@
+package controlplane
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// directory is where one control plane keeps its files. Its lock makes sure that there is only one.
+type directory struct {
+	path      string
+	temporary bool
+	lock      *os.File
+}
+
+// openDirectory takes the directory for this process, ends what a run that was killed left behind there, and prepares
+// everything but the processes.
+func openDirectory(path, assets string) (*directory, error) {
+	d := &directory{temporary: path == ""}
+	var err error
+	if d.temporary {
+		d.path, err = os.MkdirTemp("", "controlplane-")
+	} else if d.path, err = filepath.Abs(path); err == nil {
+		err = os.MkdirAll(d.path, 0o755)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("create control plane directory: %w", err)
+	}
+	if err := d.takeLock(); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(d.killLeftovers(), d.prepare(assets)); err != nil {
+		return nil, errors.Join(err, d.close())
+	}
+	return d, nil
+}
+
+// takeLock locks the directory. The file is looked at again afterwards: the one that was locked may have been removed
+// by the run that held it.
+func (d *directory) takeLock() error {
+	for {
+		f, err := os.OpenFile(d.lockPath(), os.O_CREATE|os.O_RDWR, 0o644)
+		if err != nil {
+			return fmt.Errorf("open lock of %s: %w", d.path, err)
+		}
+		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+			f.Close()
+			return fmt.Errorf("lock %s: another control plane runs there; stop it or choose another directory: %w",
+				d.path, err)
+		}
+		locked, err := f.Stat()
+		if err != nil {
+			f.Close()
+			return fmt.Errorf("look at lock of %s: %w", d.path, err)
+		}
+		if named, err := os.Stat(d.lockPath()); err == nil && os.SameFile(locked, named) {
+			d.lock = f
+			return nil
+		}
+		f.Close()
+	}
+}
+
+// prepare makes the subdirectories and the launchers. Certificates are made anew in each run, since envtest can only
+// use those it made itself.
+func (d *directory) prepare(assets string) error {
+	assets, err := filepath.Abs(assets)
+	if err != nil {
+		return fmt.Errorf("find %s: %w", assets, err)
+	}
+	for _, name := range []string{"apiserver", "pids", "launch"} {
+		if err := os.RemoveAll(d.sub(name)); err != nil {
+			return fmt.Errorf("remove %s of an earlier run: %w", name, err)
+		}
+	}
+	for _, name := range []string{"etcd", "apiserver", "pids", "launch", "logs"} {
+		if err := os.MkdirAll(d.sub(name), 0o700); err != nil {
+			return fmt.Errorf("create %s: %w", name, err)
+		}
+	}
+	for _, binary := range []string{etcdBinary, apiServerBinary} {
+		if err := os.WriteFile(d.program(binary), []byte(launcher(d.pidFile(binary), filepath.Join(assets, binary))),
+			0o700); err != nil {
+			return fmt.Errorf("write launcher of %s: %w", binary, err)
+		}
+	}
+	return nil
+}
+
+// launcher is a script that notes its process id and becomes the program: envtest does not tell the id.
+func launcher(pidFile, program string) string {
+	return fmt.Sprintf("#!/bin/sh\necho $$ >%s\nexec %s \"$@\"\n", shellQuote(pidFile), shellQuote(program))
+}
+
+func shellQuote(s string) string {
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+func (d *directory) sub(name string) string       { return filepath.Join(d.path, name) }
+func (d *directory) program(binary string) string { return filepath.Join(d.path, "launch", binary) }
+func (d *directory) pidFile(binary string) string { return filepath.Join(d.path, "pids", binary) }
+func (d *directory) logPath(binary string) string {
+	return filepath.Join(d.path, "logs", binary+".log")
+}
+func (d *directory) lockPath() string { return filepath.Join(d.path, "lock") }
+
+// stop ends one program through its own stop function. That one complains when the program had to be killed; here it
+// only counts that it is gone.
+func (d *directory) stop(binary string, stop func() error) error {
+	if err := stop(); err != nil {
+		if killErr := d.kill(binary); killErr != nil {
+			return errors.Join(fmt.Errorf("stop %s: %w", binary, err), killErr)
+		}
+	}
+	if err := os.Remove(d.pidFile(binary)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("forget process of %s: %w", binary, err)
+	}
+	return nil
+}
+
+// killLeftovers ends the programs of a run in this directory that was killed itself.
+func (d *directory) killLeftovers() error {
+	return errors.Join(d.kill(apiServerBinary), d.kill(etcdBinary))
+}
+
+// kill ends the noted process if it still is a program of this directory, and waits until it is gone.
+func (d *directory) kill(binary string) error {
+	deadline := time.Now().Add(stopTimeout)
+	for {
+		pid, alive := d.alive(binary)
+		if !alive {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("end %s of an earlier run: process %d does not end; end it by hand", binary, pid)
+		}
+		if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
+			return fmt.Errorf("end process %d of %s: %w", pid, binary, err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// alive looks whether the noted process runs and its arguments name this directory; a process id alone may have gone
+// to another program since.
+func (d *directory) alive(binary string) (pid int, alive bool) {
+	noted, err := os.ReadFile(d.pidFile(binary))
+	if err != nil {
+		return 0, false
+	}
+	if pid, err = strconv.Atoi(strings.TrimSpace(string(noted))); err != nil {
+		return 0, false
+	}
+	arguments, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+	return pid, err == nil && strings.Contains(string(arguments), d.path)
+}
+
+// close gives the directory back.
+func (d *directory) close() error {
+	var err error
+	if d.temporary {
+		err = os.RemoveAll(d.path)
+	} else {
+		err = os.Remove(d.lockPath())
+	}
+	if err != nil {
+		err = fmt.Errorf("clean up %s: %w", d.path, err)
+	}
+	return errors.Join(err, d.lock.Close())
+}

@@ -1,0 +1,53 @@
+package controlplane
+
+import (
+	"fmt"
+	"io"
+	"os/exec"
+	"syscall"
+)
+
+// lifeline is a shell that waits for this process to end, in whatever way, and then kills what is left of the control
+// plane. It holds the reading end of a pipe whose writing end only this process has.
+type lifeline struct {
+	cmd  *exec.Cmd
+	pipe io.Closer
+}
+
+// watch waits for the end of its standard input. By an orderly end no process is noted in $1/pids any more. The
+// temporary directory is removed only where it is one ($2).
+const watch = `
+cat >/dev/null
+for f in "$1"/pids/*; do
+	[ -f "$f" ] && kill -9 "$(cat "$f")" 2>/dev/null
+done
+[ "$2" = temporary ] && rm -rf "$1"
+exit 0
+`
+
+func startLifeline(d *directory) (*lifeline, error) {
+	kind := "kept"
+	if d.temporary {
+		kind = "temporary"
+	}
+	cmd := exec.Command("/bin/sh", "-c", watch, "controlplane-lifeline", d.path, kind)
+	// Its own process group keeps it from being interrupted with this process from a terminal.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	pipe, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, fmt.Errorf("make pipe to the control plane's watcher: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start the control plane's watcher: %w", err)
+	}
+	return &lifeline{cmd: cmd, pipe: pipe}, nil
+}
+
+// release ends the watcher after everything else.
+func (l *lifeline) release() error {
+	l.pipe.Close()
+	if err := l.cmd.Wait(); err != nil {
+		return fmt.Errorf("end the control plane's watcher: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+// Locator finds a directory that holds etcd and kube-apiserver, and makes one where there is none. It looks, in this
+// order, at a directory the user names, at the user's cache, at what setup-envtest can download, and at the Go modules
+// of Kubernetes and etcd, from which both programs are built.
+type Locator struct {
+	// Assets is a directory the user names. It wins, and one that lacks a program is an error.
+	Assets string
+	// CacheDir is where downloaded and built programs are kept.
+	CacheDir string
+	// ModuleRoot is the root of this project's checkout, where the module files of hack/ are. Empty where there is no
+	// checkout; then nothing can be downloaded or built.
+	ModuleRoot string
+	// Progress takes a line about what goes on while something does. Nothing is written when the cache has it all.
+	Progress io.Writer
+}
+
+// NewLocator is a Locator for this process: it takes Assets from KUBEBUILDER_ASSETS, uses the user's cache directory,
+// and finds the checkout above the working directory or above the running program.
+func NewLocator(progress io.Writer) (*Locator, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return nil, fmt.Errorf("find the user cache directory (set HOME or XDG_CACHE_HOME, or name a directory with "+
+			"etcd and kube-apiserver in KUBEBUILDER_ASSETS): %w", err)
+	}
+	return &Locator{
+		Assets:     os.Getenv("KUBEBUILDER_ASSETS"),
+		CacheDir:   filepath.Join(cache, "node-firmware-operator", "controlplane"),
+		ModuleRoot: findModuleRoot(),
+		Progress:   progress,
+	}, nil
+}
+
+// Locate returns the directory. When it has to download or build, that happens once for all processes that ask at the
+// same time, and takes up to ten minutes on a small machine.
+func (l *Locator) Locate(ctx context.Context) (string, error) {
+	if l.Assets != "" {
+		if err := checkBinaries(l.Assets); err != nil {
+			return "", fmt.Errorf("use KUBEBUILDER_ASSETS=%s (unset it to have the programs built): %w", l.Assets, err)
+		}
+		return l.Assets, nil
+	}
+	if dir, ok := l.cached(); ok {
+		return dir, nil
+	}
+	if l.ModuleRoot == "" {
+		return "", errors.New("find etcd and kube-apiserver: neither KUBEBUILDER_ASSETS nor the cache has them, and " +
+			"there is no checkout to build them from; run `go run ./hack/controlplane` once in a checkout")
+	}
+	return l.fill(ctx)
+}
+
+// cached returns the first complete directory of the cache. Directories appear there complete or not at all.
+func (l *Locator) cached() (string, bool) {
+	for _, dir := range []string{l.builtDir(), l.downloadedDir()} {
+		if checkBinaries(dir) == nil {
+			return dir, true
+		}
+	}
+	return "", false
+}
+
+// fill brings the programs into the cache. Only one process at a time does; the others wait and find it done.
+func (l *Locator) fill(ctx context.Context) (string, error) {
+	if err := os.MkdirAll(l.CacheDir, 0o755); err != nil {
+		return "", fmt.Errorf("create cache directory: %w", err)
+	}
+	unlock, err := l.lock(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if dir, ok := l.cached(); ok {
+		return dir, nil
+	}
+	dir, downloadErr := l.download(ctx)
+	if downloadErr == nil {
+		return dir, nil
+	}
+	l.say("controlplane: no download (%s); building from the Go modules, once", firstLine(downloadErr.Error()))
+	if dir, err = l.build(ctx); err != nil {
+		return "", fmt.Errorf("build etcd and kube-apiserver (or name a directory that holds them in "+
+			"KUBEBUILDER_ASSETS): %w", err)
+	}
+	return dir, nil
+}
+
+// publish moves a complete directory to its final name.
+func (l *Locator) publish(from, to string) error {
+	if err := os.RemoveAll(to); err != nil {
+		return fmt.Errorf("remove incomplete %s: %w", to, err)
+	}
+	if err := os.Chmod(from, 0o755); err != nil {
+		return fmt.Errorf("open %s to readers: %w", from, err)
+	}
+	if err := os.Rename(from, to); err != nil {
+		return fmt.Errorf("publish %s: %w", to, err)
+	}
+	return nil
+}
+
+func (l *Locator) builtDir() string {
+	return filepath.Join(l.CacheDir,
+		fmt.Sprintf("%s-%s-%s-%s", KubernetesVersion, EtcdVersion, runtime.GOOS, runtime.GOARCH))
+}
+
+func (l *Locator) downloadedDir() string {
+	return filepath.Join(l.CacheDir,
+		fmt.Sprintf("envtest-%s-%s-%s", kubernetesMinor(), runtime.GOOS, runtime.GOARCH))
+}
+
+func (l *Locator) say(format string, args ...any) {
+	fmt.Fprintf(l.Progress, format+"\n", args...)
+}
