@@ -1,0 +1,2 @@
+// Package discovery finds the devices of this machine and keeps their NodeDevices, and the node's NodeFirmware, true.
+package discovery

@@ -1,0 +1,215 @@
+package images
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// errDone marks a response that no further attempt changes.
+var errDone = errors.New("not tried again")
+
+// download fetches an image into the directory. It goes on as long as attempts make progress.
+func (s *Store) download(ctx context.Context, digest inventory.Digest) error {
+	client, err := s.client()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	defer client.CloseIdleConnections()
+	idle := 0
+	for {
+		before := s.received(digest)
+		err := s.attempt(ctx, client, digest)
+		switch {
+		case err == nil:
+			return s.commit(digest)
+		case ctx.Err() != nil:
+			return fmt.Errorf("%w: %w", ErrUnavailable, context.Cause(ctx))
+		case errors.Is(err, ErrRejected):
+			if before > 0 && before <= s.config.MaxImageBytes { // what was kept from an earlier fetch may be what is wrong
+				continue
+			}
+			return err
+		case errors.Is(err, errDone):
+			return fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+		if s.received(digest) > before {
+			idle = 0
+		}
+		if idle++; idle >= s.config.Attempts {
+			return fmt.Errorf("%w: gave up after %d attempts: %w", ErrUnavailable, idle, err)
+		}
+		if err := s.config.Wait(ctx, idle); err != nil {
+			return fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+	}
+}
+
+// client trusts the certificates in the CA file and no others, and keeps the bearer token from other hosts by following
+// no redirect.
+func (s *Store) client() (*http.Client, error) {
+	if s.config.Server == "" {
+		return nil, errors.New("no image server is configured; start the daemon with --image-server")
+	}
+	pem, err := os.ReadFile(s.config.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("read certificates of the image server: %w", err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("read certificates of the image server: %s holds none in PEM", s.config.CAFile)
+	}
+	return &http.Client{
+		Transport: &http.Transport{
+			TLSClientConfig:       &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+			TLSHandshakeTimeout:   15 * time.Second,
+			ResponseHeaderTimeout: s.config.StallTimeout,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}, nil
+}
+
+// attempt makes one request for what is missing and verifies the whole when it has it.
+func (s *Store) attempt(ctx context.Context, client *http.Client, digest inventory.Digest) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	part, err := os.OpenFile(s.partial(digest), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("open partial image: %w", err)
+	}
+	defer part.Close()
+	sum := sha256.New()
+	have, err := io.Copy(sum, part)
+	if err != nil {
+		return fmt.Errorf("read partial image: %w", err)
+	}
+	if inventory.Digest(sum.Sum(nil)) == digest { // interrupted between the last byte and its name
+		return s.verify(part, sum, have, digest)
+	}
+	res, err := s.request(ctx, client, digest, have)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode == http.StatusOK && have > 0 {
+		if have, err = 0, restart(part); err != nil {
+			return err
+		}
+		sum.Reset()
+	}
+	stall := time.AfterFunc(s.config.StallTimeout, func() {
+		cancel(fmt.Errorf("received nothing for %s", s.config.StallTimeout))
+	})
+	defer stall.Stop()
+	body := readerFunc(func(p []byte) (int, error) {
+		n, err := res.Body.Read(p)
+		stall.Reset(s.config.StallTimeout)
+		return n, err
+	})
+	n, err := io.Copy(io.MultiWriter(part, sum), io.LimitReader(body, s.config.MaxImageBytes-have+1))
+	if err != nil {
+		return errors.Join(fmt.Errorf("receive image: %w", err), context.Cause(ctx), part.Sync())
+	}
+	return s.verify(part, sum, have+n, digest)
+}
+
+func (s *Store) request(ctx context.Context, client *http.Client, digest inventory.Digest, have int64) (*http.Response, error) {
+	token, err := os.ReadFile(s.config.TokenFile)
+	if err != nil {
+		return nil, fmt.Errorf("read token for the image server: %w", err)
+	}
+	url := strings.TrimSuffix(s.config.Server, "/") + "/images/" + digest.String()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%w: make request: %w", errDone, err)
+	}
+	req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	if have > 0 {
+		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", have))
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("request image: %w", err)
+	}
+	switch {
+	case res.StatusCode == http.StatusOK, res.StatusCode == http.StatusPartialContent && have > 0:
+		return res, nil
+	}
+	defer res.Body.Close()
+	return nil, s.refused(res, digest)
+}
+
+// refused says what an answer other than the image means.
+func (s *Store) refused(res *http.Response, digest inventory.Digest) error {
+	switch code := res.StatusCode; {
+	case code == http.StatusUnauthorized || code == http.StatusForbidden:
+		return fmt.Errorf("the image server refused the daemon's token (%s); check its audience and service account", res.Status)
+	case code == http.StatusNotFound:
+		return fmt.Errorf("%w: the image server does not hold the image; check that its FirmwareSource is Ready", errDone)
+	case code == http.StatusRequestedRangeNotSatisfiable:
+		if err := os.Remove(s.partial(digest)); err != nil {
+			return fmt.Errorf("%w: remove partial image: %w", errDone, err)
+		}
+		return fmt.Errorf("the image server holds less than was received; starting again")
+	case code >= 500 || code == http.StatusTooManyRequests:
+		return fmt.Errorf("the image server answered %s", res.Status)
+	default:
+		return fmt.Errorf("%w: the image server answered %s", errDone, res.Status)
+	}
+}
+
+// verify compares what was received with the digest; what is wrong is thrown away.
+func (s *Store) verify(part *os.File, sum hash.Hash, size int64, digest inventory.Digest) error {
+	problem := ""
+	if size > s.config.MaxImageBytes {
+		problem = fmt.Sprintf("it is larger than %d bytes", s.config.MaxImageBytes)
+	} else if got := inventory.Digest(sum.Sum(nil)); got != digest {
+		problem = fmt.Sprintf("its digest is %s", got)
+	}
+	if problem != "" {
+		if err := os.Remove(part.Name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove rejected image: %w", err)
+		}
+		return fmt.Errorf("%w: %s", ErrRejected, problem)
+	}
+	if err := part.Sync(); err != nil {
+		return fmt.Errorf("sync image: %w", err)
+	}
+	return nil
+}
+
+// received is the number of bytes an interrupted fetch has left.
+func (s *Store) received(digest inventory.Digest) int64 {
+	info, err := os.Stat(s.partial(digest))
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// restart empties the partial file, for a server that sends the whole instead of the rest.
+func restart(part *os.File) error {
+	if err := part.Truncate(0); err != nil {
+		return fmt.Errorf("empty partial image: %w", err)
+	}
+	if _, err := part.Seek(0, io.SeekStart); err != nil {
+		return fmt.Errorf("rewind partial image: %w", err)
+	}
+	return nil
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }

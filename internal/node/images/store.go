@@ -1,0 +1,202 @@
+package images
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// The classes of errors of Fetch.
+var (
+	// ErrUnavailable: the image could not be fetched; trying again may help.
+	ErrUnavailable = errors.New("image unavailable")
+	// ErrRejected: what was fetched is not the image; it was thrown away. Trying again does not help.
+	ErrRejected = errors.New("image rejected")
+)
+
+// Config says where images come from and how much of this machine they may take.
+type Config struct {
+	// Dir is the directory of the images, which this package alone writes.
+	Dir string
+	// Server is the base URL of the operator's image server; an image is at "<server>/images/sha256:<hex>".
+	Server string
+	// CAFile holds the certificates that sign the server's, in PEM. It is read for every fetch.
+	CAFile string
+	// TokenFile holds the bearer token. It is read for every request, since the kubelet renews it.
+	TokenFile string
+	// MaxImageBytes bounds one image. Zero means 1 GiB.
+	MaxImageBytes int64
+	// MaxDirBytes is the size of Dir above which images that were not used for an hour are removed. Zero means 2 GiB.
+	MaxDirBytes int64
+	// StallTimeout ends a request that receives nothing for so long. Zero means 30 seconds.
+	StallTimeout time.Duration
+	// Attempts is how often in a row a fetch may end without a byte of progress. Zero means 5.
+	Attempts int
+	// Wait pauses before attempt n, counted from 1, or returns the context's error. Nil waits 1, 2, 4 … seconds.
+	Wait func(ctx context.Context, n int) error
+}
+
+// File is one verified image.
+type File struct {
+	// Path is absolute.
+	Path string
+	// Size in bytes.
+	Size int64
+}
+
+// Store holds the images of this machine.
+type Store struct {
+	config Config
+	mu     sync.Mutex
+}
+
+// Open makes the directory if it is not there.
+func Open(c Config) (*Store, error) {
+	if c.MaxImageBytes == 0 {
+		c.MaxImageBytes = 1 << 30
+	}
+	if c.MaxDirBytes == 0 {
+		c.MaxDirBytes = 2 << 30
+	}
+	if c.StallTimeout == 0 {
+		c.StallTimeout = 30 * time.Second
+	}
+	if c.Attempts == 0 {
+		c.Attempts = 5
+	}
+	if c.Wait == nil {
+		c.Wait = waitLonger
+	}
+	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make image directory: %w", err)
+	}
+	return &Store{config: c}, nil
+}
+
+// Fetch returns the image with that digest. An image that is here already is hashed again before it is returned; one
+// that is not is fetched, from where an earlier fetch was cut off, and appears under its name only once all of it is
+// verified and on disk. The error is ErrUnavailable, ErrRejected, the context's, or one of this machine's file system.
+func (s *Store) Fetch(ctx context.Context, digest inventory.Digest) (File, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f, err := s.held(digest)
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return f, err
+	}
+	if err := s.download(ctx, digest); err != nil {
+		return File{}, fmt.Errorf("fetch image %s: %w", digest, err)
+	}
+	s.prune(digest)
+	return s.held(digest)
+}
+
+// held returns an image that is here and is what its name says, and marks it as used. One that is damaged is removed.
+func (s *Store) held(digest inventory.Digest) (File, error) {
+	path := s.path(digest)
+	sum, size, err := hashFile(path)
+	if err != nil {
+		return File{}, fmt.Errorf("read image: %w", err)
+	}
+	if sum != digest {
+		if err := os.Remove(path); err != nil {
+			return File{}, fmt.Errorf("remove damaged image: %w", err)
+		}
+		return File{}, fmt.Errorf("read image %s: damaged on disk: %w", digest, fs.ErrNotExist)
+	}
+	now := time.Now()
+	if err := os.Chtimes(path, now, now); err != nil {
+		return File{}, fmt.Errorf("mark image as used: %w", err)
+	}
+	return File{Path: path, Size: size}, nil
+}
+
+// commit gives a verified partial file its name.
+func (s *Store) commit(digest inventory.Digest) error {
+	if err := os.Rename(s.partial(digest), s.path(digest)); err != nil {
+		return fmt.Errorf("name image: %w", err)
+	}
+	dir, err := os.Open(s.config.Dir)
+	if err != nil {
+		return fmt.Errorf("open image directory: %w", err)
+	}
+	defer dir.Close()
+	if err := dir.Sync(); err != nil {
+		return fmt.Errorf("sync image directory: %w", err)
+	}
+	return nil
+}
+
+// unusedAge protects what a running job has fetched from being removed for what it fetches next.
+const unusedAge = time.Hour
+
+// prune removes the images that were not used for the longest time until the directory is within its bound. What it
+// cannot remove it leaves for the next time.
+func (s *Store) prune(keep inventory.Digest) {
+	entries, err := os.ReadDir(s.config.Dir)
+	if err != nil {
+		return
+	}
+	var total int64
+	var files []fs.FileInfo
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || !info.Mode().IsRegular() {
+			continue
+		}
+		total += info.Size()
+		files = append(files, info)
+	}
+	slices.SortFunc(files, func(a, b fs.FileInfo) int { return cmp.Compare(a.ModTime().UnixNano(), b.ModTime().UnixNano()) })
+	for _, f := range files {
+		if total <= s.config.MaxDirBytes || time.Since(f.ModTime()) < unusedAge {
+			return
+		}
+		if strings.HasPrefix(f.Name(), hexOf(keep)) {
+			continue
+		}
+		if os.Remove(filepath.Join(s.config.Dir, f.Name())) == nil {
+			total -= f.Size()
+		}
+	}
+}
+
+func (s *Store) path(d inventory.Digest) string    { return filepath.Join(s.config.Dir, hexOf(d)) }
+func (s *Store) partial(d inventory.Digest) string { return s.path(d) + ".partial" }
+
+func hexOf(d inventory.Digest) string { return hex.EncodeToString(d[:]) }
+
+func hashFile(path string) (inventory.Digest, int64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return inventory.Digest{}, 0, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	n, err := io.Copy(h, f)
+	if err != nil {
+		return inventory.Digest{}, 0, err
+	}
+	return inventory.Digest(h.Sum(nil)), n, nil
+}
+
+func waitLonger(ctx context.Context, n int) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(time.Second << min(n-1, 4)):
+		return nil
+	}
+}

@@ -1,0 +1,156 @@
+package status
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+)
+
+// DeviceConditions are the condition types of a NodeDevice that the daemon writes. Conflict and Blocked are the
+// operator's.
+var DeviceConditions = []string{
+	v1alpha1.ConditionReady, v1alpha1.ConditionInspected, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled,
+}
+
+// DeviceFacts is what the daemon knows about one device when it reports.
+type DeviceFacts struct {
+	// Node is the name of the Node and of its NodeFirmware.
+	Node string
+	// Wish is the firmware the device's spec asks for; zero when it asks for none.
+	Wish plan.Wish
+	// Observed is what the last scan and the journal say.
+	Observed plan.Facts
+	// Failure describes the last failed update, for people; empty when there was none.
+	Failure string
+	// Updating names the job and the step that work on the device now; empty when none does.
+	Updating string
+}
+
+// Device maps facts to the conditions of a NodeDevice, keeping in old what others wrote. The operator's Conflict and
+// Blocked in old are taken into account.
+func Device(f DeviceFacts, old []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
+	want := append(deviceReady(f, old), inspected(f.Observed))
+	return Merge(old, generation, now, DeviceConditions, want...)
+}
+
+func inspected(o plan.Facts) Condition {
+	c := Condition{Type: v1alpha1.ConditionInspected, Status: metav1.ConditionFalse}
+	switch {
+	case o.Unreadable != "":
+		c.Reason = v1alpha1.ReasonReadFailed
+		c.Message = "The last scan could not read the device, so what is shown is older: " + o.Unreadable
+	case o.Driver == "":
+		c.Reason = v1alpha1.ReasonNoDriver
+		c.Message = "No driver knows the device; it is listed from sysfs alone."
+	default:
+		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonRead
+		c.Message = fmt.Sprintf("The %s driver read the device.", o.Driver)
+	}
+	return c
+}
+
+// deviceReady is Ready and, where it is not True, Reconciling or Stalled.
+func deviceReady(f DeviceFacts, old []metav1.Condition) []Condition {
+	if f.Updating != "" {
+		return reconciling(v1alpha1.ReasonUpdating, f.Updating)
+	}
+	d := plan.Decide(f.Wish, f.Observed)
+	if c := active(old, v1alpha1.ConditionConflict); c != nil {
+		return stalled(c.Reason, c.Message)
+	}
+	switch d.Outcome {
+	case plan.NotWished:
+		if f.Observed.Unreadable != "" {
+			return reconciling(v1alpha1.ReasonReadFailed, unreadable(f))
+		}
+		return ready(v1alpha1.ReasonNotAssigned, "No template and no pin assigns a firmware to the device.")
+	case plan.UpToDate:
+		return ready(v1alpha1.ReasonUpToDate, upToDate(f))
+	case plan.Differs:
+		return stalled(v1alpha1.ReasonVersionMismatch, fmt.Sprintf(
+			"Runs %s, wanted %s. The policy is Validate, so nothing is flashed; set updatePolicy to Update to flash it.",
+			orUnknown(f.Observed.Running), f.Wish.Version))
+	}
+	if c := active(old, v1alpha1.ConditionBlocked); c != nil {
+		if c.Reason == v1alpha1.ReasonSourceNotReady {
+			return reconciling(c.Reason, c.Message)
+		}
+		return stalled(c.Reason, c.Message)
+	}
+	switch {
+	case d.Outcome == plan.DueActivation:
+		return reconciling(v1alpha1.ReasonActivationPending, fmt.Sprintf(
+			"Runs %s; %s is stored and waits for its activation (%s) by a job.",
+			orUnknown(f.Observed.Running), f.Wish.Version, d.Activation))
+	case d.Outcome == plan.DueFlash:
+		return reconciling(v1alpha1.ReasonUpdatePending, fmt.Sprintf(
+			"Runs %s; the update to %s waits for a job.", orUnknown(f.Observed.Running), f.Wish.Version))
+	case d.Reason == plan.ReasonReadFailed:
+		return reconciling(v1alpha1.ReasonReadFailed, unreadable(f))
+	case d.Reason == plan.ReasonUpdateFailed:
+		return stalled(v1alpha1.ReasonUpdateFailed, updateFailed(f))
+	default:
+		return stalled(string(d.Reason), sentence(d.Message))
+	}
+}
+
+func unreadable(f DeviceFacts) string {
+	return fmt.Sprintf("The device cannot be read: %s. Every scan tries again; to scan now, create a FirmwareJob of type Scan for node %s.",
+		f.Observed.Unreadable, f.Node)
+}
+
+func upToDate(f DeviceFacts) string {
+	if s := f.Observed.Stored; s != "" && s != f.Observed.Running {
+		return fmt.Sprintf("Runs %s as wanted, but %s is stored and will run after the next activation; the product did not wish that.",
+			f.Observed.Running, s)
+	}
+	return fmt.Sprintf("Runs %s as wanted.", f.Observed.Running)
+}
+
+func updateFailed(f DeviceFacts) string {
+	return fmt.Sprintf("The update to %s failed and is not tried again by itself%s. To try again: %s",
+		f.Wish.Version, detail(f.Failure), patchNow(f.Node, "retryRequestedAt"))
+}
+
+func ready(reason, message string) []Condition {
+	return []Condition{{v1alpha1.ConditionReady, metav1.ConditionTrue, reason, message}}
+}
+
+func reconciling(reason, message string) []Condition {
+	return []Condition{
+		{v1alpha1.ConditionReady, metav1.ConditionFalse, reason, message},
+		{v1alpha1.ConditionReconciling, metav1.ConditionTrue, reason, message},
+	}
+}
+
+func stalled(reason, message string) []Condition {
+	return []Condition{
+		{v1alpha1.ConditionReady, metav1.ConditionFalse, reason, message},
+		{v1alpha1.ConditionStalled, metav1.ConditionTrue, reason, message},
+	}
+}
+
+// active is the condition of that type when it is True.
+func active(conditions []metav1.Condition, kind string) *metav1.Condition {
+	if c := meta.FindStatusCondition(conditions, kind); c != nil && c.Status == metav1.ConditionTrue {
+		return c
+	}
+	return nil
+}
+
+// patchNow is the command that sets a time in the spec of a NodeFirmware to now.
+func patchNow(node, field string) string {
+	return fmt.Sprintf(`kubectl patch nodefirmware %s --type merge -p "{\"spec\":{\"%s\":\"$(date -u +%%FT%%TZ)\"}}"`, node, field)
+}
+
+func detail(s string) string {
+	if s == "" {
+		return ""
+	}
+	return " (" + s + ")"
+}

@@ -1,0 +1,145 @@
+package status_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	nfstatus "github.com/nodefirmware/node-firmware-operator/internal/status"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+)
+
+var (
+	noon   = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	wanted = inventory.Digest{1}
+)
+
+func observed(change ...func(*plan.Facts)) plan.Facts {
+	f := plan.Facts{Driver: "mstflint", Running: "22.39.1002", Stored: "22.39.1002", Activation: inventory.ActivateReboot, Format: inventory.FormatDotted}
+	for _, c := range change {
+		c(&f)
+	}
+	return f
+}
+
+func wish(version inventory.Version, change ...func(*plan.Wish)) plan.Wish {
+	w := plan.Wish{Version: version, Digest: wanted}
+	for _, c := range change {
+		c(&w)
+	}
+	return w
+}
+
+func TestDeviceConditions(t *testing.T) {
+	blocked := func(reason string) []metav1.Condition {
+		return []metav1.Condition{{Type: v1alpha1.ConditionBlocked, Status: metav1.ConditionTrue, Reason: reason, Message: "Source cx6 is missing; create it."}}
+	}
+	conflict := []metav1.Condition{{Type: v1alpha1.ConditionConflict, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonMultipleMatches, Message: "Templates a and b match."}}
+	for name, tc := range map[string]struct {
+		facts     nfstatus.DeviceFacts
+		old       []metav1.Condition
+		reason    string
+		inspected string
+		kstatus   status.Status
+		says      string
+	}{
+		"nothing assigned": {
+			facts:  nfstatus.DeviceFacts{Observed: observed()},
+			reason: v1alpha1.ReasonNotAssigned, kstatus: status.CurrentStatus, says: "No template"},
+		"listed without a driver": {
+			facts:  nfstatus.DeviceFacts{Observed: plan.Facts{}},
+			reason: v1alpha1.ReasonNotAssigned, inspected: v1alpha1.ReasonNoDriver, kstatus: status.CurrentStatus},
+		"assigned without a driver": {
+			facts:  nfstatus.DeviceFacts{Observed: plan.Facts{}, Wish: wish("2")},
+			reason: v1alpha1.ReasonNotUpdatable, inspected: v1alpha1.ReasonNoDriver, kstatus: status.FailedStatus, says: "No driver knows the device"},
+		"up to date": {
+			facts:  nfstatus.DeviceFacts{Observed: observed(), Wish: wish("22.39.1002")},
+			reason: v1alpha1.ReasonUpToDate, kstatus: status.CurrentStatus, says: "Runs 22.39.1002 as wanted."},
+		"up to date but something else is staged": {
+			facts:  nfstatus.DeviceFacts{Observed: observed(func(f *plan.Facts) { f.Stored = "22.1.1" }), Wish: wish("22.39.1002")},
+			reason: v1alpha1.ReasonUpToDate, kstatus: status.CurrentStatus, says: "22.1.1 is stored and will run"},
+		"up to date though the source is gone": {
+			facts: nfstatus.DeviceFacts{Observed: observed(), Wish: wish("22.39.1002")}, old: blocked(v1alpha1.ReasonSourceNotFound),
+			reason: v1alpha1.ReasonUpToDate, kstatus: status.CurrentStatus},
+		"update due": {
+			facts:  nfstatus.DeviceFacts{Observed: observed(), Wish: wish("22.41.1000")},
+			reason: v1alpha1.ReasonUpdatePending, kstatus: status.InProgressStatus, says: "Runs 22.39.1002; the update to 22.41.1000 waits"},
+		"stored but not running": {
+			facts:  nfstatus.DeviceFacts{Observed: observed(func(f *plan.Facts) { f.Stored = "22.41.1000" }), Wish: wish("22.41.1000")},
+			reason: v1alpha1.ReasonActivationPending, kstatus: status.InProgressStatus, says: "(Reboot)"},
+		"being updated": {
+			facts:  nfstatus.DeviceFacts{Observed: observed(func(f *plan.Facts) { f.Unreadable = "resetting" }), Wish: wish("22.41.1000"), Updating: "Job j is at step flash."},
+			reason: v1alpha1.ReasonUpdating, inspected: v1alpha1.ReasonReadFailed, kstatus: status.InProgressStatus, says: "step flash"},
+		"policy Validate": {
+			facts:  nfstatus.DeviceFacts{Observed: observed(), Wish: wish("22.41.1000", func(w *plan.Wish) { w.ReportOnly = true })},
+			reason: v1alpha1.ReasonVersionMismatch, kstatus: status.FailedStatus, says: "set updatePolicy to Update"},
+		"downgrade": {
+			facts:  nfstatus.DeviceFacts{Observed: observed(), Wish: wish("22.31.1")},
+			reason: v1alpha1.ReasonDowngradeForbidden, kstatus: status.FailedStatus, says: "set downgrade to Allow"},
+		"failed before": {
+			facts: nfstatus.DeviceFacts{Node: "n1", Failure: "the tool said no", Wish: wish("22.41.1000"),
+				Observed: observed(func(f *plan.Facts) { f.FailedDigest, f.FailedAt = wanted, noon })},
+			reason: v1alpha1.ReasonUpdateFailed, kstatus: status.FailedStatus, says: "kubectl patch nodefirmware n1 --type merge"},
+		"failed before and forgiven": {
+			facts: nfstatus.DeviceFacts{Wish: wish("22.41.1000", func(w *plan.Wish) { w.RetryAfter = noon.Add(time.Second) }),
+				Observed: observed(func(f *plan.Facts) { f.FailedDigest, f.FailedAt = wanted, noon })},
+			reason: v1alpha1.ReasonUpdatePending, kstatus: status.InProgressStatus},
+		"unreadable and unassigned": {
+			facts:  nfstatus.DeviceFacts{Node: "n1", Observed: observed(func(f *plan.Facts) { f.Unreadable = "input/output error" })},
+			reason: v1alpha1.ReasonReadFailed, inspected: v1alpha1.ReasonReadFailed, kstatus: status.InProgressStatus, says: "type Scan for node n1"},
+		"unreadable and assigned": {
+			facts:  nfstatus.DeviceFacts{Observed: observed(func(f *plan.Facts) { f.Unreadable = "input/output error" }), Wish: wish("2")},
+			reason: v1alpha1.ReasonReadFailed, inspected: v1alpha1.ReasonReadFailed, kstatus: status.InProgressStatus, says: "input/output error"},
+		"matched twice": {
+			facts: nfstatus.DeviceFacts{Observed: observed(), Wish: wish("22.39.1002")}, old: conflict,
+			reason: v1alpha1.ReasonMultipleMatches, kstatus: status.FailedStatus, says: "Templates a and b match."},
+		"source missing": {
+			facts: nfstatus.DeviceFacts{Observed: observed(), Wish: plan.Wish{Version: "2"}}, old: blocked(v1alpha1.ReasonSourceNotFound),
+			reason: v1alpha1.ReasonSourceNotFound, kstatus: status.FailedStatus, says: "create it"},
+		"source not ready yet": {
+			facts: nfstatus.DeviceFacts{Observed: observed(), Wish: plan.Wish{Version: "2"}}, old: blocked(v1alpha1.ReasonSourceNotReady),
+			reason: v1alpha1.ReasonSourceNotReady, kstatus: status.InProgressStatus},
+		"power-cycle": {
+			facts:  nfstatus.DeviceFacts{Observed: observed(func(f *plan.Facts) { f.Activation = inventory.ActivatePowerCycle }), Wish: wish("22.41.1000")},
+			reason: v1alpha1.ReasonPowerCycleRequired, kstatus: status.FailedStatus},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := nfstatus.Device(tc.facts, tc.old, 3, noon)
+			ready := meta.FindStatusCondition(got, v1alpha1.ConditionReady)
+			require.NotNil(t, ready)
+			assert.Equal(t, tc.reason, ready.Reason)
+			assert.Contains(t, ready.Message, tc.says)
+			if tc.inspected == "" {
+				tc.inspected = v1alpha1.ReasonRead
+			}
+			assert.Equal(t, tc.inspected, meta.FindStatusCondition(got, v1alpha1.ConditionInspected).Reason)
+			for _, c := range tc.old {
+				assert.NotNil(t, meta.FindStatusCondition(got, c.Type), "the operator's conditions stay")
+			}
+			assert.Equal(t, tc.kstatus, kstatusOf(t, &v1alpha1.NodeDevice{
+				TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "NodeDevice"},
+				ObjectMeta: metav1.ObjectMeta{Name: "d", Generation: 3},
+				Status:     v1alpha1.NodeDeviceStatus{ObservedGeneration: 3, Conditions: got},
+			}))
+			assert.Equal(t, got, nfstatus.Device(tc.facts, got, 3, noon.Add(time.Hour)), "the same facts change nothing later")
+		})
+	}
+}
+
+func kstatusOf(t *testing.T, obj runtime.Object) status.Status {
+	t.Helper()
+	u, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	require.NoError(t, err)
+	res, err := status.Compute(&unstructured.Unstructured{Object: u})
+	require.NoError(t, err)
+	return res.Status
+}

@@ -1,0 +1,171 @@
+package status
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+)
+
+// NodeConditions are the condition types of a NodeFirmware; the daemon writes all of them.
+var NodeConditions = []string{
+	v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled,
+	v1alpha1.ConditionHeld, v1alpha1.ConditionDevicesUnreadable,
+}
+
+// NodeFacts is what the daemon knows about its node when it reports.
+type NodeFacts struct {
+	// Node is the name of the Node and of its NodeFirmware.
+	Node string
+	// Devices of the node in order of name, with the conditions that were decided for them in this pass.
+	Devices []DeviceSummary
+	// Problems says which classes of devices could not be enumerated and which devices could not be told apart, one
+	// sentence each.
+	Problems []string
+	// Held says why the node is kept in maintenance; nil when it is not.
+	Held *HeldFacts
+	// Working names the job and the step that run now; empty when none does.
+	Working string
+}
+
+// DeviceSummary is one device as the node's conditions need it.
+type DeviceSummary struct {
+	Name       string
+	Assigned   bool
+	Conditions []metav1.Condition
+}
+
+// HeldFacts is the failure that keeps a node in maintenance.
+type HeldFacts struct {
+	Job     string
+	Reason  string
+	Message string
+}
+
+// Node maps facts to the conditions of a NodeFirmware.
+func Node(f NodeFacts, old []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
+	want := nodeReady(f)
+	if f.Held != nil {
+		want = append(want, Condition{v1alpha1.ConditionHeld, metav1.ConditionTrue, f.Held.Reason, heldMessage(f)})
+	}
+	if problems := f.unreadable(); len(problems) > 0 {
+		want = append(want, Condition{v1alpha1.ConditionDevicesUnreadable, metav1.ConditionTrue, v1alpha1.ReasonReadFailed,
+			bounded(problems) + " Every scan tries again; nothing is removed from the list meanwhile."})
+	}
+	return Merge(old, generation, now, NodeConditions, want...)
+}
+
+func nodeReady(f NodeFacts) []Condition {
+	stuck, pending := f.withCondition(v1alpha1.ConditionStalled), f.withCondition(v1alpha1.ConditionReconciling)
+	switch {
+	case f.Working != "":
+		return reconciling(v1alpha1.ReasonUpdating, f.Working)
+	case f.Held != nil:
+		return stalled(f.Held.Reason, heldMessage(f))
+	case len(stuck) > 0:
+		return stalled(stuck[0].reason, fmt.Sprintf("%d of %d devices need attention: %s", len(stuck), len(f.Devices), list(stuck)))
+	case len(f.Problems) > 0:
+		return reconciling(v1alpha1.ReasonReadFailed, bounded(f.Problems))
+	case len(pending) > 0:
+		return reconciling(pending[0].reason, fmt.Sprintf("%d of %d devices are not done yet: %s", len(pending), len(f.Devices), list(pending)))
+	}
+	assigned := 0
+	for _, d := range f.Devices {
+		if d.Assigned {
+			assigned++
+		}
+	}
+	if assigned == 0 {
+		return ready(v1alpha1.ReasonNotAssigned, fmt.Sprintf("%s found; no template and no pin assigns firmware to any.", count(len(f.Devices))))
+	}
+	return ready(v1alpha1.ReasonUpToDate, fmt.Sprintf("%s found; all %d with an assigned firmware run it.", count(len(f.Devices)), assigned))
+}
+
+func heldMessage(f NodeFacts) string {
+	return fmt.Sprintf("Job %s failed and the node stays in maintenance, powered on: %s To try again: %s  To return the node to service as it is: %s",
+		f.Held.Job, sentence(f.Held.Message), patchNow(f.Node, "retryRequestedAt"), patchNow(f.Node, "releaseRequestedAt"))
+}
+
+// unreadable lists what could not be read, one sentence each.
+func (f NodeFacts) unreadable() []string {
+	out := append([]string(nil), f.Problems...)
+	for _, d := range f.Devices {
+		for _, c := range d.Conditions {
+			if c.Type == v1alpha1.ConditionInspected && c.Reason == v1alpha1.ReasonReadFailed {
+				out = append(out, d.Name+": "+sentence(c.Message))
+			}
+		}
+	}
+	return out
+}
+
+// concern is one device with an abnormal condition.
+type concern struct{ name, reason string }
+
+func (f NodeFacts) withCondition(kind string) []concern {
+	var out []concern
+	for _, d := range f.Devices {
+		if c := active(d.Conditions, kind); c != nil {
+			out = append(out, concern{d.Name, c.Reason})
+		}
+	}
+	return out
+}
+
+// mentioned bounds how many devices a message names.
+const mentioned = 4
+
+func list(concerns []concern) string {
+	var parts []string
+	for i, c := range concerns {
+		if i == mentioned {
+			parts = append(parts, fmt.Sprintf("and %d more", len(concerns)-mentioned))
+			break
+		}
+		parts = append(parts, fmt.Sprintf("%s (%s)", c.name, c.reason))
+	}
+	return strings.Join(parts, ", ") + "."
+}
+
+func bounded(sentences []string) string {
+	if len(sentences) > mentioned {
+		more := fmt.Sprintf("And %d more.", len(sentences)-mentioned)
+		sentences = append(append([]string(nil), sentences[:mentioned]...), more)
+	}
+	return strings.Join(sentences, " ")
+}
+
+func count(n int) string {
+	if n == 1 {
+		return "1 device"
+	}
+	return fmt.Sprintf("%d devices", n)
+}
+
+func orUnknown[T ~string](s T) string {
+	if s == "" {
+		return "an unknown version"
+	}
+	return string(s)
+}
+
+// sentence gives a message the form of a sentence.
+func sentence(s string) string {
+	s = strings.TrimSpace(s)
+	if s == "" {
+		return s
+	}
+	first, size := utf8.DecodeRuneInString(s)
+	if !strings.HasPrefix(s, "http") {
+		s = string(unicode.ToUpper(first)) + s[size:]
+	}
+	if !strings.HasSuffix(s, ".") {
+		s += "."
+	}
+	return s
+}

@@ -1,0 +1,72 @@
+package status_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	nfstatus "github.com/nodefirmware/node-firmware-operator/internal/status"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+)
+
+func summary(name string, f nfstatus.DeviceFacts) nfstatus.DeviceSummary {
+	return nfstatus.DeviceSummary{Name: name, Assigned: f.Wish.Version != "", Conditions: nfstatus.Device(f, nil, 1, noon)}
+}
+
+func TestNodeConditions(t *testing.T) {
+	fine := summary("n1-nic-a", nfstatus.DeviceFacts{Observed: observed(), Wish: wish("22.39.1002")})
+	due := summary("n1-nic-b", nfstatus.DeviceFacts{Observed: observed(), Wish: wish("22.41.1000")})
+	stuck := summary("n1-nic-c", nfstatus.DeviceFacts{Observed: observed(), Wish: wish("22.1.1")})
+	dark := summary("n1-disk-d", nfstatus.DeviceFacts{Observed: observed(func(f *plan.Facts) { f.Unreadable = "no answer" })})
+	free := summary("n1-bios", nfstatus.DeviceFacts{Observed: observed()})
+	held := &nfstatus.HeldFacts{Job: "n1-1234", Reason: v1alpha1.ReasonWriteFailed, Message: "step flash of n1-nic-b: tool failed"}
+	many := []nfstatus.DeviceSummary{stuck, stuck, stuck, stuck, stuck, stuck}
+
+	for name, tc := range map[string]struct {
+		facts    nfstatus.NodeFacts
+		reason   string
+		kstatus  status.Status
+		says     []string
+		abnormal []string
+	}{
+		"no device":                     {facts: nfstatus.NodeFacts{}, reason: v1alpha1.ReasonNotAssigned, kstatus: status.CurrentStatus, says: []string{"0 devices found"}},
+		"nothing assigned":              {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{free}}, reason: v1alpha1.ReasonNotAssigned, kstatus: status.CurrentStatus, says: []string{"1 device found"}},
+		"all as wanted":                 {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{fine, free}}, reason: v1alpha1.ReasonUpToDate, kstatus: status.CurrentStatus, says: []string{"all 1 with"}},
+		"update due":                    {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{fine, due}}, reason: v1alpha1.ReasonUpdatePending, kstatus: status.InProgressStatus, says: []string{"n1-nic-b (UpdatePending)"}},
+		"needs a person":                {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{due, stuck}}, reason: v1alpha1.ReasonDowngradeForbidden, kstatus: status.FailedStatus, says: []string{"1 of 2", "n1-nic-c (DowngradeForbidden)"}},
+		"many need a person":            {facts: nfstatus.NodeFacts{Devices: many}, reason: v1alpha1.ReasonDowngradeForbidden, kstatus: status.FailedStatus, says: []string{"6 of 6", "and 2 more"}},
+		"a device cannot be read":       {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{fine, dark}}, reason: v1alpha1.ReasonReadFailed, kstatus: status.InProgressStatus, says: []string{"n1-disk-d"}, abnormal: []string{v1alpha1.ConditionDevicesUnreadable}},
+		"a class cannot be enumerated":  {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{fine}, Problems: []string{"Disks could not be listed: permission denied."}}, reason: v1alpha1.ReasonReadFailed, kstatus: status.InProgressStatus, says: []string{"permission denied"}, abnormal: []string{v1alpha1.ConditionDevicesUnreadable}},
+		"a job runs":                    {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{stuck}, Working: "Job n1-1234 is at step flash."}, reason: v1alpha1.ReasonUpdating, kstatus: status.InProgressStatus, says: []string{"step flash"}},
+		"held after a failure":          {facts: nfstatus.NodeFacts{Node: "n1", Devices: []nfstatus.DeviceSummary{due}, Held: held}, reason: v1alpha1.ReasonWriteFailed, kstatus: status.FailedStatus, says: []string{"Job n1-1234 failed", "retryRequestedAt", "releaseRequestedAt", "powered on"}, abnormal: []string{v1alpha1.ConditionHeld}},
+		"a new job under the same hold": {facts: nfstatus.NodeFacts{Node: "n1", Held: held, Working: "Job n1-5678 is at step preflight."}, reason: v1alpha1.ReasonUpdating, kstatus: status.InProgressStatus, abnormal: []string{v1alpha1.ConditionHeld}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := nfstatus.Node(tc.facts, nil, 2, noon)
+			ready := meta.FindStatusCondition(got, v1alpha1.ConditionReady)
+			require.NotNil(t, ready)
+			assert.Equal(t, tc.reason, ready.Reason)
+			for _, s := range tc.says {
+				assert.Contains(t, ready.Message, s)
+			}
+			for _, kind := range []string{v1alpha1.ConditionHeld, v1alpha1.ConditionDevicesUnreadable} {
+				assert.Equal(t, slices.Contains(tc.abnormal, kind), meta.FindStatusCondition(got, kind) != nil, kind)
+			}
+			assert.Equal(t, tc.kstatus, kstatusOf(t, &v1alpha1.NodeFirmware{
+				TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "NodeFirmware"},
+				ObjectMeta: metav1.ObjectMeta{Name: "n1", Generation: 2},
+				Status:     v1alpha1.NodeFirmwareStatus{ObservedGeneration: 2, Conditions: got},
+			}))
+			assert.Equal(t, got, nfstatus.Node(tc.facts, got, 2, noon.Add(time.Hour)), "the same facts change nothing later")
+			healed := nfstatus.Node(nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{fine}}, got, 2, noon)
+			assert.Len(t, healed, 1, "abnormal conditions go away with their cause")
+		})
+	}
+}
