@@ -1,0 +1,521 @@
+package schedule
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// Decision is what follows from the facts.
+type Decision struct {
+	// Policies are in order of name, one for each policy of the facts.
+	Policies []Outcome
+	// Admit lists the jobs with a place in a ledger that were not told so yet. They may be told only after the ledger
+	// is written. Those whose entry stood in the ledger before are what a crash between the two writes left behind.
+	Admit []Admission
+	// Wait lists every queued job that is not admitted, in the order of the queue.
+	Wait []Waiting
+}
+
+// Outcome is the decision about one policy.
+type Outcome struct {
+	Name string
+	// Ledger is the ledger to write. It differs from the old one by Remove, Replace and Add, in this order.
+	Ledger  []Entry
+	Remove  []Removal
+	Replace []TakeOver
+	Add     []Entry
+	// Adopted counts the entries in Add whose job was running without one; they do not ask for budget.
+	Adopted int
+	// Nodes is the size of the pool, Budget what maxUnavailable means for it. Unavailable counts the nodes that use
+	// the budget up: admitted, not Ready, or cordoned.
+	Nodes, Budget, Unavailable int
+	// Held lists the nodes in the ledger that a failed job holds.
+	Held []string
+	// Queue lists the waiting jobs of the pool's nodes, in order.
+	Queue []Waiting
+	// Conflict is set when another policy chooses nodes of this one.
+	Conflict *Conflict
+}
+
+// Changed reports whether the ledger differs from the old one.
+func (o Outcome) Changed() bool { return len(o.Remove)+len(o.Replace)+len(o.Add) > 0 }
+
+// Admission is a place in a policy's ledger.
+type Admission struct {
+	Policy string
+	Entry  Entry
+	// New says that the entry was not in the ledger before.
+	New bool
+}
+
+// Why says why an entry leaves a ledger.
+type Why string
+
+// The reasons an entry leaves.
+const (
+	// JobFinished: the job ended and keeps nothing.
+	JobFinished Why = "JobFinished"
+	// JobGone: the job was deleted.
+	JobGone Why = "JobGone"
+	// NodeGone: the Node was deleted.
+	NodeGone Why = "NodeGone"
+	// Duplicate: the node stands in another ledger too, and there with more right.
+	Duplicate Why = "Duplicate"
+)
+
+// Removal is an entry that leaves.
+type Removal struct {
+	Entry Entry
+	Why   Why
+}
+
+// TakeOver is an entry that passes from a failed job that holds the node to a newer one.
+type TakeOver struct {
+	Old, New Entry
+}
+
+// Reason says why a job waits. The values are the reasons of the job's Admitted condition.
+type Reason string
+
+// The reasons to wait.
+const (
+	BudgetExhausted Reason = "BudgetExhausted"
+	PolicyPaused    Reason = "PolicyPaused"
+	PolicyConflict  Reason = "PolicyConflict"
+	InvalidSpec     Reason = "InvalidSpec"
+	NodeBusy        Reason = "NodeBusy"
+	NodeNotReady    Reason = "NodeNotReady"
+	NodeMissing     Reason = "NodeGone"
+	JobCancelled    Reason = "Cancelled"
+)
+
+// Waiting is a job that waits, with the reason and a message for people. Policy is empty where the node has none.
+type Waiting struct {
+	Job     Job
+	Policy  string
+	Reason  Reason
+	Message string
+}
+
+// Conflict names the policies that choose nodes of one policy.
+type Conflict struct {
+	// With lists the other policies in order of name.
+	With []string
+	// Nodes counts the nodes concerned; Node is the first of them.
+	Nodes int
+	Node  string
+}
+
+// Decide derives the next ledgers. It never removes the entry of a job that is queued, runs or holds its node, however
+// small the budget has become. The outcome does not depend on the order of nodes and jobs in the facts.
+func Decide(f Facts) Decision {
+	p := newPass(f)
+	p.clean()
+	p.dropDuplicates()
+	p.adopt()
+	p.count()
+	p.admitQueued()
+	return p.decision()
+}
+
+// pass is a decision in the making.
+type pass struct {
+	facts   Facts
+	nodes   map[string]Node
+	jobs    map[string]Job
+	pools   []*pool
+	byName  map[string]*pool
+	chosen  map[string][]*pool // by node
+	holders map[string][]holder
+	waiting []Waiting
+	admit   []Admission
+}
+
+// pool is one policy of the pass.
+type pool struct {
+	Policy
+	out  Outcome
+	used map[string]bool
+}
+
+// holder is an entry of some ledger for a node.
+type holder struct {
+	pool  *pool
+	entry Entry
+}
+
+func newPass(f Facts) *pass {
+	p := &pass{
+		facts: f, nodes: make(map[string]Node, len(f.Nodes)), jobs: make(map[string]Job, len(f.Jobs)),
+		byName: map[string]*pool{}, chosen: make(map[string][]*pool, len(f.Nodes)), holders: map[string][]holder{},
+	}
+	for _, policy := range f.Policies {
+		o := &pool{Policy: policy, out: Outcome{Name: policy.Name}, used: map[string]bool{}}
+		p.pools = append(p.pools, o)
+		p.byName[policy.Name] = o
+	}
+	slices.SortFunc(p.pools, func(a, b *pool) int { return cmp.Compare(a.Name, b.Name) })
+	for _, n := range f.Nodes {
+		p.nodes[n.Name] = n
+		p.chosen[n.Name] = p.choose(n)
+	}
+	for _, j := range f.Jobs {
+		p.jobs[j.UID] = j
+	}
+	return p
+}
+
+// choose lists the policies that choose a node.
+func (p *pass) choose(n Node) []*pool {
+	var out []*pool
+	for _, o := range p.pools {
+		if o.Name != DefaultPolicy && o.Invalid == "" && o.Selector.Matches(labels.Set(n.Labels)) {
+			out = append(out, o)
+		}
+	}
+	if len(out) == 0 && p.byName[DefaultPolicy] != nil {
+		out = append(out, p.byName[DefaultPolicy])
+	}
+	return out
+}
+
+// clean drops the entries whose work is over.
+func (p *pass) clean() {
+	for _, o := range p.pools {
+		for _, e := range o.Policy.Ledger {
+			if why := p.over(e); why != "" {
+				o.out.Remove = append(o.out.Remove, Removal{e, why})
+				continue
+			}
+			o.out.Ledger = append(o.out.Ledger, e)
+			p.holders[e.Node] = append(p.holders[e.Node], holder{o, e})
+		}
+	}
+}
+
+// over says why an entry is over, or "".
+func (p *pass) over(e Entry) Why {
+	job, found := p.jobs[e.UID]
+	switch {
+	case p.nodes[e.Node].Name == "":
+		return NodeGone
+	case !found || job.Node != e.Node:
+		return JobGone
+	case job.State == Finished:
+		return JobFinished
+	}
+	return ""
+}
+
+// dropDuplicates leaves one ledger a node. Two can name it only when two operators worked at once while the node moved
+// between pools. A job that was told to run keeps its entry whatever happens; of the others the first stays.
+func (p *pass) dropDuplicates() {
+	for _, node := range slices.Sorted(maps.Keys(p.holders)) {
+		hs := p.holders[node]
+		if len(hs) < 2 {
+			continue
+		}
+		slices.SortStableFunc(hs, func(a, b holder) int {
+			return cmp.Or(-cmp.Compare(p.weight(a), p.weight(b)), cmp.Compare(a.pool.Name, b.pool.Name))
+		})
+		kept := hs[:1]
+		for _, h := range hs[1:] {
+			sameJob := h.entry.UID == kept[0].entry.UID
+			if !sameJob && !p.jobs[h.entry.UID].waiting() {
+				kept = append(kept, h)
+				continue
+			}
+			h.pool.out.Remove = append(h.pool.out.Remove, Removal{h.entry, Duplicate})
+			h.pool.drop(node)
+		}
+		p.holders[node] = kept
+	}
+}
+
+// weight ranks entries for the same node: what runs before what waits, the node's own policy before others.
+func (p *pass) weight(h holder) int {
+	w := 0
+	if !p.jobs[h.entry.UID].waiting() {
+		w += 2
+	}
+	if slices.Contains(p.chosen[h.entry.Node], h.pool) {
+		w++
+	}
+	return w
+}
+
+func (o *pool) drop(node string) {
+	o.out.Ledger = slices.DeleteFunc(o.out.Ledger, func(e Entry) bool { return e.Node == node })
+}
+
+// adopt gives an entry to each job that was told to run and has none, because its policy was deleted with its ledger.
+// Its node is disturbed whether the budget allows that or not.
+func (p *pass) adopt() {
+	for _, j := range p.inOrder(func(j Job) bool { return j.State == Admitted || j.State == Held }) {
+		pools := p.chosen[j.Node]
+		if len(pools) == 0 || len(p.holders[j.Node]) > 0 || p.followed(j) || len(pools[0].out.Ledger) >= MaxLedger {
+			continue
+		}
+		o, e := pools[0], j.entry()
+		o.out.Add = append(o.out.Add, e)
+		o.out.Adopted++
+		p.enter(o, e)
+	}
+}
+
+// followed reports whether a held job's node was passed on to a newer job already.
+func (p *pass) followed(held Job) bool {
+	return held.State == Held && slices.ContainsFunc(p.facts.Jobs, func(j Job) bool {
+		return j.Node == held.Node && !j.waiting() && follows(j, held)
+	})
+}
+
+func (p *pass) enter(o *pool, e Entry) {
+	o.out.Ledger = append(o.out.Ledger, e)
+	p.holders[e.Node] = append(p.holders[e.Node], holder{o, e})
+}
+
+// count finds out what each pool's budget is and what uses it up.
+func (p *pass) count() {
+	for _, o := range p.pools {
+		for _, e := range o.out.Ledger {
+			o.used[e.Node] = true
+			if p.jobs[e.UID].State == Held {
+				o.out.Held = append(o.out.Held, e.Node)
+			}
+		}
+	}
+	for _, n := range p.facts.Nodes {
+		pools := p.chosen[n.Name]
+		for _, o := range pools {
+			o.out.Nodes++
+			if !n.Ready || n.Cordoned || len(p.holders[n.Name]) > 0 {
+				o.used[n.Name] = true
+			}
+			if len(pools) > 1 {
+				o.conflict(n.Name, pools)
+			}
+		}
+	}
+	for _, o := range p.pools {
+		if o.Invalid == "" {
+			o.out.Budget = Budget(o.MaxUnavailable, o.out.Nodes)
+		}
+	}
+}
+
+func (o *pool) conflict(node string, pools []*pool) {
+	c := o.out.Conflict
+	if c == nil {
+		c = &Conflict{Node: node}
+		o.out.Conflict = c
+	}
+	c.Nodes++
+	c.Node = min(c.Node, node)
+	for _, other := range pools {
+		if other == o {
+			continue
+		}
+		if i, found := slices.BinarySearch(c.With, other.Name); !found {
+			c.With = slices.Insert(c.With, i, other.Name)
+		}
+	}
+}
+
+// admitQueued walks the queue, oldest first, and admits what may go.
+func (p *pass) admitQueued() {
+	first := map[string]Job{}
+	for _, j := range p.inOrder(Job.waiting) {
+		if p.hasEntry(j) {
+			first[j.Node] = j
+			continue
+		}
+		w := Waiting{Job: j, Policy: p.policyName(j.Node)}
+		w.Reason, w.Message = p.tryAdmit(j, first)
+		if w.Reason == "" {
+			first[j.Node] = j
+			continue
+		}
+		if _, taken := first[j.Node]; !taken && w.Reason != JobCancelled {
+			first[j.Node] = j
+		}
+		p.waiting = append(p.waiting, w)
+		for _, o := range p.chosen[j.Node] {
+			o.out.Queue = append(o.out.Queue, w)
+		}
+	}
+}
+
+// tryAdmit gives the job a place, or says why it waits.
+func (p *pass) tryAdmit(j Job, first map[string]Job) (Reason, string) {
+	node, exists := p.nodes[j.Node]
+	if j.State == Cancelled {
+		return JobCancelled, "The job was cancelled before it was admitted."
+	}
+	if !exists {
+		return NodeMissing, fmt.Sprintf("There is no Node %s.", j.Node)
+	}
+	if other, taken := first[j.Node]; taken {
+		return NodeBusy, fmt.Sprintf("The older job %s of node %s goes first.", other.Name, j.Node)
+	}
+	held, reason, message := p.heldBy(j)
+	if reason != "" {
+		return reason, message
+	}
+	o, reason, message := p.open(j.Node)
+	switch {
+	case reason != "":
+		return reason, message
+	case held != nil:
+		p.takeOver(*held, j)
+		return "", ""
+	case !node.Ready:
+		return NodeNotReady, fmt.Sprintf("Node %s is not Ready; nothing new is started on it until it is.", j.Node)
+	case !o.fits(j.Node):
+		return BudgetExhausted, fmt.Sprintf("Policy %s disturbs as many nodes as its maxUnavailable %s allows; "+
+			"the job goes as soon as a node is back.", o.Name, o.MaxUnavailable.String())
+	}
+	e := j.entry()
+	o.used[e.Node] = true
+	o.out.Add = append(o.out.Add, e)
+	p.enter(o, e)
+	return "", ""
+}
+
+// heldBy is the entry that the job may take over, nil when the node is free, or why it is busy.
+func (p *pass) heldBy(j Job) (*holder, Reason, string) {
+	hs := p.holders[j.Node]
+	if len(hs) == 0 {
+		return nil, "", ""
+	}
+	owner := p.jobs[hs[0].entry.UID]
+	if len(hs) == 1 && owner.State == Held && follows(j, owner) {
+		return &hs[0], "", ""
+	}
+	return nil, NodeBusy, fmt.Sprintf("Job %s has node %s; this job follows when that one is done.", owner.Name, j.Node)
+}
+
+// open is the policy a node belongs to, or why it admits nothing at all.
+func (p *pass) open(node string) (*pool, Reason, string) {
+	pools := p.chosen[node]
+	if len(pools) == 0 {
+		return nil, PolicyConflict, "No rollout policy chooses the node and there is none named default."
+	}
+	o := pools[0]
+	switch {
+	case len(pools) > 1:
+		return nil, PolicyConflict, fmt.Sprintf("The rollout policies %s all choose node %s; change a nodeSelector so that one is left.",
+			names(pools), node)
+	case o.Invalid != "":
+		return nil, InvalidSpec, fmt.Sprintf("Rollout policy %s: %s", o.Name, o.Invalid)
+	case o.Name == DefaultPolicy && p.invalid() != "":
+		return nil, InvalidSpec, fmt.Sprintf("Rollout policy %s may be the one for node %s, but its spec is invalid; correct it.",
+			p.invalid(), node)
+	case o.Paused:
+		return nil, PolicyPaused, fmt.Sprintf("Rollout policy %s is paused; set its state to Active to go on.", o.Name)
+	case o.out.Budget == 0:
+		return nil, BudgetExhausted, fmt.Sprintf("Policy %s admits no node because its maxUnavailable is %s.",
+			o.Name, o.MaxUnavailable.String())
+	}
+	return o, "", ""
+}
+
+// invalid is the name of the first policy whose selector cannot be used, or "". What it would choose is unknown, so the
+// default policy must not take its nodes for its own.
+func (p *pass) invalid() string {
+	for _, o := range p.pools {
+		if o.Invalid != "" {
+			return o.Name
+		}
+	}
+	return ""
+}
+
+// fits reports whether the node may be disturbed too. A node that uses budget already costs no more.
+func (o *pool) fits(node string) bool {
+	after := len(o.used)
+	if !o.used[node] {
+		after++
+	}
+	return after <= o.out.Budget && len(o.out.Ledger) < MaxLedger
+}
+
+func (p *pass) takeOver(h holder, j Job) {
+	e := j.entry()
+	ledger := h.pool.out.Ledger
+	ledger[slices.Index(ledger, h.entry)] = e
+	p.holders[j.Node] = []holder{{h.pool, e}}
+	h.pool.out.Held = slices.DeleteFunc(h.pool.out.Held, func(n string) bool { return n == j.Node })
+	if i := slices.Index(h.pool.out.Add, h.entry); i >= 0 { // adopted in this pass
+		h.pool.out.Add[i] = e
+		return
+	}
+	h.pool.out.Replace = append(h.pool.out.Replace, TakeOver{Old: h.entry, New: e})
+}
+
+func (p *pass) hasEntry(j Job) bool {
+	return slices.ContainsFunc(p.holders[j.Node], func(h holder) bool { return h.entry.UID == j.UID })
+}
+
+func (p *pass) policyName(node string) string {
+	if pools := p.chosen[node]; len(pools) == 1 {
+		return pools[0].Name
+	}
+	return ""
+}
+
+// inOrder lists the jobs that are wanted in the order of the queue: oldest first, the operator's own node last.
+func (p *pass) inOrder(wanted func(Job) bool) []Job {
+	var out []Job
+	for _, j := range p.facts.Jobs {
+		if wanted(j) {
+			out = append(out, j)
+		}
+	}
+	own := func(j Job) int {
+		if p.facts.OwnNode != "" && j.Node == p.facts.OwnNode {
+			return 1
+		}
+		return 0
+	}
+	slices.SortFunc(out, func(a, b Job) int { return cmp.Or(cmp.Compare(own(a), own(b)), byAge(a, b)) })
+	return out
+}
+
+// decision collects what was decided.
+func (p *pass) decision() Decision {
+	d := Decision{Wait: p.waiting}
+	for _, o := range p.pools {
+		o.out.Unavailable = len(o.used)
+		slices.Sort(o.out.Held)
+		d.Policies = append(d.Policies, o.out)
+		for _, e := range o.out.Ledger {
+			if p.jobs[e.UID].waiting() && len(p.holders[e.Node]) == 1 {
+				d.Admit = append(d.Admit, Admission{Policy: o.Name, Entry: e, New: !slices.Contains(o.Policy.Ledger, e)})
+			}
+		}
+	}
+	return d
+}
+
+func (j Job) entry() Entry { return Entry{Node: j.Node, Job: j.Name, UID: j.UID} }
+
+// follows reports whether j was created after held, or in the same second, which is as exact as the API is.
+func follows(j, held Job) bool { return j.UID != held.UID && !j.Created.Before(held.Created) }
+
+func byAge(a, b Job) int {
+	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+}
+
+func names(pools []*pool) string {
+	out := make([]string, len(pools))
+	for i, o := range pools {
+		out[i] = o.Name
+	}
+	return strings.Join(out, ", ")
+}

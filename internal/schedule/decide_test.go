@@ -1,0 +1,307 @@
+package schedule_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
+)
+
+var epoch = time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+
+func policy(name, selector string, maxUnavailable intstr.IntOrString, ledger ...schedule.Entry) schedule.Policy {
+	s, err := labels.Parse(selector)
+	if err != nil {
+		panic(err)
+	}
+	return schedule.Policy{Name: name, Selector: s, MaxUnavailable: maxUnavailable, Ledger: ledger}
+}
+
+func nodes(n int, labels ...map[string]string) []schedule.Node {
+	out := make([]schedule.Node, n)
+	for i := range out {
+		out[i] = schedule.Node{Name: fmt.Sprintf("n%d", i), Ready: true}
+		if len(labels) > 0 {
+			out[i].Labels = labels[0]
+		}
+	}
+	return out
+}
+
+func job(node string, age int, state schedule.JobState) schedule.Job {
+	name := fmt.Sprintf("%s-j%d", node, age)
+	return schedule.Job{Name: name, UID: "uid-" + name, Node: node, State: state, Created: epoch.Add(time.Duration(age) * time.Second)}
+}
+
+func entry(j schedule.Job) schedule.Entry {
+	return schedule.Entry{Node: j.Node, Job: j.Name, UID: j.UID}
+}
+
+func reasons(d schedule.Decision) map[string]schedule.Reason {
+	out := map[string]schedule.Reason{}
+	for _, w := range d.Wait {
+		out[w.Job.Name] = w.Reason
+	}
+	return out
+}
+
+func admitted(o schedule.Outcome) []string {
+	var out []string
+	for _, e := range o.Add {
+		out = append(out, e.Job)
+	}
+	return out
+}
+
+func outcome(t *testing.T, d schedule.Decision, name string) schedule.Outcome {
+	t.Helper()
+	for _, o := range d.Policies {
+		if o.Name == name {
+			return o
+		}
+	}
+	require.Failf(t, "no outcome", "policy %s", name)
+	return schedule.Outcome{}
+}
+
+func TestBudget(t *testing.T) {
+	for name, c := range map[string]struct {
+		max   intstr.IntOrString
+		nodes int
+		want  int
+	}{
+		"a number is taken as it is":                {intstr.FromInt32(3), 2, 3},
+		"zero admits nothing":                       {intstr.FromInt32(0), 10, 0},
+		"a negative number admits nothing":          {intstr.FromInt32(-1), 10, 0},
+		"a percentage is rounded down":              {intstr.FromString("30%"), 9, 2},
+		"a positive percentage is at least one":     {intstr.FromString("1%"), 9, 1},
+		"0% admits nothing":                         {intstr.FromString("0%"), 1000, 0},
+		"100% is the pool":                          {intstr.FromString("100%"), 7, 7},
+		"no percentage admits nothing":              {intstr.FromString("3"), 7, 0},
+		"more than 100% admits nothing":             {intstr.FromString("101%"), 7, 0},
+		"a positive percentage of an empty pool is": {intstr.FromString("10%"), 0, 1},
+	} {
+		t.Run(name, func(t *testing.T) { assert.Equal(t, c.want, schedule.Budget(c.max, c.nodes)) })
+	}
+}
+
+func TestOldestJobGoesFirstThenByNameAndTheOwnNodeLast(t *testing.T) {
+	f := schedule.Facts{
+		Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(3))},
+		Nodes:    nodes(5), OwnNode: "n1",
+		Jobs: []schedule.Job{job("n3", 7, 0), job("n2", 7, 0), job("n1", 1, 0), job("n0", 9, 0), job("n4", 10, 0)},
+	}
+	d := schedule.Decide(f)
+	assert.Equal(t, []string{"n2-j7", "n3-j7", "n0-j9"}, admitted(d.Policies[0]))
+	assert.Equal(t, "n4-j10", d.Wait[0].Job.Name)
+	assert.Equal(t, "n1-j1", d.Wait[1].Job.Name)
+	assert.Equal(t, schedule.BudgetExhausted, d.Wait[0].Reason)
+	assert.Equal(t, 3, d.Policies[0].Unavailable)
+}
+
+func TestNodesThatAreNotReadyOrCordonedUseTheBudget(t *testing.T) {
+	ns := nodes(4)
+	ns[0].Ready, ns[1].Cordoned = false, true
+	f := schedule.Facts{
+		Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(2))},
+		Nodes:    ns,
+		Jobs:     []schedule.Job{job("n0", 1, 0), job("n2", 2, 0)},
+	}
+	d := schedule.Decide(f)
+	assert.Equal(t, map[string]schedule.Reason{"n0-j1": schedule.NodeNotReady, "n2-j2": schedule.BudgetExhausted}, reasons(d))
+
+	f.Jobs = append(f.Jobs, job("n1", 3, 0))
+	d = schedule.Decide(f)
+	assert.Equal(t, []string{"n1-j3"}, admitted(d.Policies[0]), "a node that is cordoned already costs no more")
+	assert.Equal(t, 2, d.Policies[0].Unavailable)
+}
+
+func TestACordonOnAnAdmittedNodeCountsOnce(t *testing.T) {
+	ns := nodes(2)
+	ns[0].Cordoned, ns[0].Ready = true, false
+	running := job("n0", 1, schedule.Admitted)
+	d := schedule.Decide(schedule.Facts{
+		Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(2), entry(running))},
+		Nodes:    ns, Jobs: []schedule.Job{running, job("n1", 2, 0)},
+	})
+	assert.Equal(t, []string{"n1-j2"}, admitted(d.Policies[0]))
+}
+
+func TestTwoPoliciesThatChooseANodeAreInConflictAndTheNodeWaits(t *testing.T) {
+	gpu := map[string]string{"pool": "gpu", "zone": "a"}
+	d := schedule.Decide(schedule.Facts{
+		Policies: []schedule.Policy{
+			policy("default", "", intstr.FromInt32(1)),
+			policy("gpu", "pool=gpu", intstr.FromInt32(1)), policy("a", "zone=a", intstr.FromInt32(1)),
+		},
+		Nodes: append(nodes(1, gpu), schedule.Node{Name: "other", Ready: true}),
+		Jobs:  []schedule.Job{job("n0", 1, 0), job("other", 2, 0)},
+	})
+	assert.Equal(t, map[string]schedule.Reason{"n0-j1": schedule.PolicyConflict}, reasons(d))
+	assert.Equal(t, &schedule.Conflict{With: []string{"gpu"}, Nodes: 1, Node: "n0"}, outcome(t, d, "a").Conflict)
+	assert.Equal(t, &schedule.Conflict{With: []string{"a"}, Nodes: 1, Node: "n0"}, outcome(t, d, "gpu").Conflict)
+	assert.Equal(t, []string{"other-j2"}, admitted(outcome(t, d, "default")), "the rest goes on")
+	assert.Nil(t, outcome(t, d, "default").Conflict)
+}
+
+func TestAnInvalidSelectorStopsTheDefaultPolicyToo(t *testing.T) {
+	bad := policy("prod", "", intstr.FromInt32(1))
+	bad.Invalid = "spec.nodeSelector: operator Within is unknown"
+	d := schedule.Decide(schedule.Facts{
+		Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(1)), bad, policy("gpu", "pool=gpu", intstr.FromInt32(1))},
+		Nodes:    append(nodes(1), schedule.Node{Name: "g", Ready: true, Labels: map[string]string{"pool": "gpu"}}),
+		Jobs:     []schedule.Job{job("n0", 1, 0), job("g", 2, 0)},
+	})
+	assert.Equal(t, map[string]schedule.Reason{"n0-j1": schedule.InvalidSpec}, reasons(d))
+	assert.Contains(t, d.Wait[0].Message, "prod")
+	assert.Equal(t, []string{"g-j2"}, admitted(outcome(t, d, "gpu")))
+}
+
+func TestPauseAndZeroAdmitNothingAndKeepWhatRuns(t *testing.T) {
+	for name, change := range map[string]func(*schedule.Policy){
+		"paused": func(p *schedule.Policy) { p.Paused = true },
+		"0":      func(p *schedule.Policy) { p.MaxUnavailable = intstr.FromInt32(0) },
+		"0%":     func(p *schedule.Policy) { p.MaxUnavailable = intstr.FromString("0%") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			running, held := job("n0", 1, schedule.Admitted), job("n1", 2, schedule.Held)
+			p := policy("default", "", intstr.FromInt32(5), entry(running), entry(held))
+			change(&p)
+			d := schedule.Decide(schedule.Facts{
+				Policies: []schedule.Policy{p}, Nodes: nodes(3),
+				Jobs: []schedule.Job{running, held, job("n1", 3, 0), job("n2", 4, 0)},
+			})
+			assert.False(t, d.Policies[0].Changed())
+			assert.Len(t, d.Policies[0].Ledger, 2)
+			assert.Len(t, d.Wait, 2)
+			assert.Empty(t, d.Admit)
+		})
+	}
+}
+
+func TestANewerJobTakesTheEntryOfAFailedOneThatHoldsTheNode(t *testing.T) {
+	held, retry := job("n0", 5, schedule.Held), job("n0", 6, 0)
+	ns := nodes(2)
+	ns[0].Ready = false // the way out of a node that an update broke
+	f := schedule.Facts{
+		Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(1), entry(held))},
+		Nodes:    ns, Jobs: []schedule.Job{held, retry, job("n1", 1, 0)},
+	}
+	d := schedule.Decide(f)
+	assert.Equal(t, []schedule.TakeOver{{Old: entry(held), New: entry(retry)}}, d.Policies[0].Replace)
+	assert.Equal(t, []schedule.Entry{entry(retry)}, d.Policies[0].Ledger)
+	assert.Equal(t, []schedule.Admission{{Policy: "default", Entry: entry(retry), New: true}}, d.Admit)
+	assert.Equal(t, map[string]schedule.Reason{"n1-j1": schedule.BudgetExhausted}, reasons(d), "a held node keeps its place")
+
+	f.Policies[0].Ledger = d.Policies[0].Ledger
+	d = schedule.Decide(f)
+	assert.False(t, d.Policies[0].Changed(), "the failed job is not adopted again once another one follows it")
+
+	f.Jobs[1] = job("n0", 4, 0)
+	f.Policies[0].Ledger = []schedule.Entry{entry(held)}
+	assert.Equal(t, schedule.NodeBusy, reasons(schedule.Decide(f))["n0-j4"], "an older job does not take over")
+}
+
+func TestOneJobANodeAcrossPolicies(t *testing.T) {
+	running := job("n0", 1, schedule.Admitted)
+	d := schedule.Decide(schedule.Facts{ // n0 moved from gpu to default while its job runs
+		Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(2)), policy("gpu", "pool=gpu", intstr.FromInt32(1), entry(running))},
+		Nodes:    append(nodes(2), schedule.Node{Name: "g", Ready: true, Labels: map[string]string{"pool": "gpu"}}),
+		Jobs:     []schedule.Job{running, job("n0", 2, 0), job("n1", 3, 0), job("g", 4, 0)},
+	})
+	assert.Equal(t, map[string]schedule.Reason{"n0-j2": schedule.NodeBusy, "g-j4": schedule.BudgetExhausted}, reasons(d))
+	assert.Equal(t, []string{"n1-j3"}, admitted(outcome(t, d, "default")))
+	assert.Equal(t, 2, outcome(t, d, "default").Unavailable, "the node that moved in is disturbed and counts")
+	assert.Equal(t, 1, outcome(t, d, "gpu").Unavailable, "and its place in the old ledger counts until it is done")
+}
+
+func TestTwoQueuedJobsOfANodeGoOneAfterTheOther(t *testing.T) {
+	d := schedule.Decide(schedule.Facts{
+		Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(5))}, Nodes: nodes(1),
+		Jobs: []schedule.Job{job("n0", 2, 0), job("n0", 1, 0)},
+	})
+	assert.Equal(t, []string{"n0-j1"}, admitted(d.Policies[0]))
+	assert.Equal(t, map[string]schedule.Reason{"n0-j2": schedule.NodeBusy}, reasons(d))
+}
+
+func TestEntriesLeaveWhenTheirWorkIsOver(t *testing.T) {
+	done, gone, lost, held := job("n0", 1, schedule.Finished), job("n1", 2, schedule.Admitted), job("away", 3, schedule.Admitted), job("n2", 4, schedule.Held)
+	d := schedule.Decide(schedule.Facts{
+		Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(5), entry(done), entry(gone), entry(lost), entry(held))},
+		Nodes:    nodes(3), Jobs: []schedule.Job{done, lost, held},
+	})
+	assert.Equal(t, []schedule.Removal{
+		{Entry: entry(done), Why: schedule.JobFinished}, {Entry: entry(gone), Why: schedule.JobGone}, {Entry: entry(lost), Why: schedule.NodeGone},
+	}, d.Policies[0].Remove)
+	assert.Equal(t, []schedule.Entry{entry(held)}, d.Policies[0].Ledger)
+	assert.Equal(t, []string{"n2"}, d.Policies[0].Held)
+}
+
+func TestAnEntryWhoseJobWasNotToldIsRepairedEvenWhenPaused(t *testing.T) {
+	queued, cancelled := job("n0", 1, schedule.Queued), job("n1", 2, schedule.Cancelled)
+	p := policy("default", "", intstr.FromInt32(5), entry(queued), entry(cancelled))
+	p.Paused = true
+	d := schedule.Decide(schedule.Facts{Policies: []schedule.Policy{p}, Nodes: nodes(2), Jobs: []schedule.Job{queued, cancelled}})
+	assert.Equal(t, []schedule.Admission{{Policy: "default", Entry: entry(queued)}, {Policy: "default", Entry: entry(cancelled)}}, d.Admit)
+	assert.False(t, d.Policies[0].Changed())
+	assert.Empty(t, d.Wait)
+}
+
+func TestACancelledJobIsNotAdmittedAndDoesNotStopTheNext(t *testing.T) {
+	d := schedule.Decide(schedule.Facts{
+		Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(1))}, Nodes: nodes(1),
+		Jobs: []schedule.Job{job("n0", 1, schedule.Cancelled), job("n0", 2, 0)},
+	})
+	assert.Equal(t, []string{"n0-j2"}, admitted(d.Policies[0]))
+	assert.Equal(t, map[string]schedule.Reason{"n0-j1": schedule.JobCancelled}, reasons(d))
+}
+
+func TestARunningJobWhosePolicyWasDeletedIsAdoptedOverTheBudget(t *testing.T) {
+	a, b := job("n0", 1, schedule.Admitted), job("n1", 2, schedule.Admitted)
+	d := schedule.Decide(schedule.Facts{
+		Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(1))}, Nodes: nodes(3),
+		Jobs: []schedule.Job{a, b, job("n2", 3, 0)},
+	})
+	assert.Equal(t, []schedule.Entry{entry(a), entry(b)}, d.Policies[0].Ledger)
+	assert.Equal(t, 2, d.Policies[0].Adopted)
+	assert.Empty(t, d.Admit)
+	assert.Equal(t, map[string]schedule.Reason{"n2-j3": schedule.BudgetExhausted}, reasons(d))
+}
+
+func TestANodeInTwoLedgersKeepsTheEntryOfTheJobThatRuns(t *testing.T) {
+	running, queued := job("n0", 2, schedule.Admitted), job("n0", 1, schedule.Queued)
+	d := schedule.Decide(schedule.Facts{
+		Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(1), entry(queued)), policy("gpu", "pool=gpu", intstr.FromInt32(1), entry(running))},
+		Nodes:    nodes(1), Jobs: []schedule.Job{running, queued},
+	})
+	assert.Equal(t, []schedule.Removal{{Entry: entry(queued), Why: schedule.Duplicate}}, outcome(t, d, "default").Remove)
+	assert.Equal(t, []schedule.Entry{entry(running)}, outcome(t, d, "gpu").Ledger)
+	assert.Equal(t, map[string]schedule.Reason{"n0-j1": schedule.NodeBusy}, reasons(d))
+	assert.Empty(t, d.Admit)
+}
+
+func TestAMissingDefaultPolicyAdmitsNothing(t *testing.T) {
+	d := schedule.Decide(schedule.Facts{Nodes: nodes(1), Jobs: []schedule.Job{job("n0", 1, 0), job("n7", 2, 0)}})
+	assert.Equal(t, map[string]schedule.Reason{"n0-j1": schedule.PolicyConflict, "n7-j2": schedule.NodeMissing}, reasons(d))
+}
+
+func BenchmarkDecide5000(b *testing.B) {
+	f := schedule.Facts{Policies: []schedule.Policy{
+		policy("default", "", intstr.FromInt32(1)), policy("gpu", "pool=gpu", intstr.FromString("10%")), policy("db", "pool in (db,cache)", intstr.FromInt32(2)),
+	}}
+	pools := []string{"gpu", "db", "web"}
+	for i := range 5000 {
+		name := fmt.Sprintf("n%d", i)
+		f.Nodes = append(f.Nodes, schedule.Node{Name: name, Ready: true, Labels: map[string]string{"pool": pools[i%3]}})
+		f.Jobs = append(f.Jobs, job(name, i, 0))
+	}
+	for b.Loop() {
+		schedule.Decide(f)
+	}
+}

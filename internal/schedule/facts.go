@@ -1,0 +1,82 @@
+package schedule
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// DefaultPolicy is the name of the policy that takes every node no other one chooses. Its selector is ignored.
+const DefaultPolicy = "default"
+
+// MaxLedger bounds the entries of one ledger, as the API does.
+const MaxLedger = 1024
+
+// Facts is all a decision rests on. Ledgers must be read from the API server itself, never from a cache. So must each
+// job and node whose absence would remove an entry, and each job on a node that stands in more than one ledger.
+type Facts struct {
+	Policies []Policy
+	Nodes    []Node
+	Jobs     []Job
+	// OwnNode is the node the operator runs on; its jobs go last. Empty when unknown.
+	OwnNode string
+}
+
+// Policy is a rollout policy: its wish and its ledger.
+type Policy struct {
+	Name string
+	// Selector chooses the nodes of the pool.
+	Selector labels.Selector
+	// Invalid says why the spec cannot be worked with; empty when it can. An invalid policy chooses no node.
+	Invalid string
+	// Paused admits nothing new.
+	Paused bool
+	// MaxUnavailable is a number of nodes, or a percentage of the pool ("10%").
+	MaxUnavailable intstr.IntOrString
+	// Ledger lists the admitted nodes, oldest first.
+	Ledger []Entry
+}
+
+// Entry is the admission of one job on one node.
+type Entry struct {
+	Node, Job, UID string
+}
+
+// Node is a node of the cluster.
+type Node struct {
+	Name   string
+	Labels map[string]string
+	// Ready is the node's Ready condition.
+	Ready bool
+	// Cordoned says that the node is unschedulable, whoever did that. A node that is both cordoned and admitted
+	// counts once, so the cordon of the product's own maintenance costs nothing.
+	Cordoned bool
+}
+
+// JobState is where a job stands.
+type JobState int
+
+// The states. A cancelled job that is not admitted stays queued but is never admitted.
+const (
+	// Queued jobs are not admitted yet.
+	Queued JobState = iota
+	// Cancelled jobs are not admitted and never will be.
+	Cancelled
+	// Admitted jobs were told to run.
+	Admitted
+	// Held jobs failed and keep their node in maintenance.
+	Held
+	// Finished jobs ended and keep nothing.
+	Finished
+)
+
+// Job is a firmware job that needs admission.
+type Job struct {
+	Name, UID, Node string
+	Created         time.Time
+	State           JobState
+}
+
+// waiting reports whether the job was not admitted yet.
+func (j Job) waiting() bool { return j.State == Queued || j.State == Cancelled }
