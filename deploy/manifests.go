@@ -1,0 +1,72 @@
+package deploy
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+)
+
+//go:embed kustomize/*/*.yaml policy/*.yaml
+var files embed.FS
+
+// Part is a directory of manifests.
+type Part string
+
+// The parts, in the order they are applied.
+const (
+	Namespace Part = "kustomize/default"
+	CRDs      Part = "kustomize/crd"
+	RBAC      Part = "kustomize/rbac"
+	Policy    Part = "policy"
+	Operator  Part = "kustomize/operator"
+	Daemon    Part = "kustomize/daemon"
+)
+
+// Objects reads the objects of the parts in order, without the kustomization files.
+func Objects(parts ...Part) ([]*unstructured.Unstructured, error) {
+	var out []*unstructured.Unstructured
+	for _, part := range parts {
+		names, err := fs.Glob(files, path.Join(string(part), "*.yaml"))
+		if err != nil {
+			return nil, fmt.Errorf("list manifests of %s: %w", part, err)
+		}
+		for _, name := range names {
+			if path.Base(name) == "kustomization.yaml" {
+				continue
+			}
+			data, err := files.ReadFile(name)
+			if err != nil {
+				return nil, fmt.Errorf("read manifest: %w", err)
+			}
+			objects, err := decode(data)
+			if err != nil {
+				return nil, fmt.Errorf("read manifest %s: %w", name, err)
+			}
+			out = append(out, objects...)
+		}
+	}
+	return out, nil
+}
+
+func decode(data []byte) ([]*unstructured.Unstructured, error) {
+	var out []*unstructured.Unstructured
+	for d := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096); ; {
+		u := &unstructured.Unstructured{}
+		switch err := d.Decode(u); {
+		case errors.Is(err, io.EOF):
+			return out, nil
+		case err != nil:
+			return nil, err
+		}
+		if len(u.Object) > 0 {
+			out = append(out, u)
+		}
+	}
+}
