@@ -63,7 +63,7 @@ type ImageDescription struct {
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
-	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/') && !self.split('/').exists(p, p == '..' || p == '')",message="path must be relative and without empty or '..' elements"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[^/]+(/[^/]+)*$') && !self.matches('(^|/)[.][.](/|$)')",message="path must be relative and without empty or '..' elements"
 	Path string `json:"path,omitempty"`
 	// class of the devices the image is for.
 	// +required

@@ -36,7 +36,7 @@ func NewLocator(progress io.Writer) (*Locator, error) {
 	return &Locator{
 		Assets:     os.Getenv("KUBEBUILDER_ASSETS"),
 		CacheDir:   filepath.Join(cache, "node-firmware-operator", "controlplane"),
-		ModuleRoot: findModuleRoot(),
+		ModuleRoot: ModuleRoot(),
 		Progress:   progress,
 	}, nil
 }

@@ -102,7 +102,7 @@ func TestGoEnvironmentDropsTheCallersBuildSettings(t *testing.T) {
 
 // TestVersionsMatchTheModules: the versions in the code are those the modules of hack/ would be built at.
 func TestVersionsMatchTheModules(t *testing.T) {
-	root := findModuleRoot()
+	root := ModuleRoot()
 	require.NotEmpty(t, root)
 	for file, want := range map[string]string{
 		"hack/controlplane/kubernetes/go.mod": "k8s.io/kubernetes " + KubernetesVersion,

@@ -9,9 +9,9 @@ import (
 
 const modulePath = "github.com/nodefirmware/node-firmware-operator"
 
-// findModuleRoot looks for this project's checkout upwards from the working directory, as a test has it, and upwards
+// ModuleRoot looks for this project's checkout upwards from the working directory, as a test has it, and upwards
 // from the running program, as a binary in bin/ has it. It returns "" where there is none.
-func findModuleRoot() string {
+func ModuleRoot() string {
 	var starts []string
 	if wd, err := os.Getwd(); err == nil {
 		starts = append(starts, wd)
