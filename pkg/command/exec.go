@@ -1,0 +1,120 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Config says where an ExecRunner finds tools, where it keeps the traces of writes, and what it allows.
+type Config struct {
+	// Path lists the directories tools are looked up in, in order; absolute, at least one.
+	Path []string
+	// StateDir is the absolute directory under which "run/" holds the locks and outputs of writes. It must survive
+	// this process. It is created at the first Write; without it every Write is refused.
+	StateDir string
+	// MaxOutput bounds standard output and standard error, each, in bytes. Default 4 MiB.
+	MaxOutput int64
+	// QueryTimeout and WriteTimeout apply to commands without a timeout of their own. Default one minute and half
+	// an hour.
+	QueryTimeout, WriteTimeout time.Duration
+}
+
+// ExecRunner runs tools as processes of this machine. It is safe for concurrent use.
+type ExecRunner struct {
+	cfg Config
+	env []string
+}
+
+// NewExecRunner checks the configuration and fills in its defaults. It touches no file.
+func NewExecRunner(cfg Config) (*ExecRunner, error) {
+	if len(cfg.Path) == 0 {
+		return nil, errors.New("configure commands: the tool path is empty; name at least one directory")
+	}
+	for _, dir := range cfg.Path {
+		if !filepath.IsAbs(dir) {
+			return nil, fmt.Errorf("configure commands: tool directory %q is not absolute", dir)
+		}
+	}
+	if cfg.StateDir != "" && !filepath.IsAbs(cfg.StateDir) {
+		return nil, fmt.Errorf("configure commands: state directory %q is not absolute", cfg.StateDir)
+	}
+	if cfg.MaxOutput < 0 || cfg.QueryTimeout < 0 || cfg.WriteTimeout < 0 {
+		return nil, errors.New("configure commands: bounds and timeouts must not be negative")
+	}
+	cfg.Path = slices.Clone(cfg.Path)
+	cfg.MaxOutput = orDefault(cfg.MaxOutput, 4<<20)
+	cfg.QueryTimeout = orDefault(cfg.QueryTimeout, time.Minute)
+	cfg.WriteTimeout = orDefault(cfg.WriteTimeout, 30*time.Minute)
+	// HOME and LC_ALL keep tools from reading anybody's settings and from translating what we parse.
+	env := []string{"PATH=" + strings.Join(cfg.Path, ":"), "LC_ALL=C", "HOME=/"}
+	return &ExecRunner{cfg: cfg, env: env}, nil
+}
+
+func orDefault[T int64 | time.Duration](v, byDefault T) T {
+	if v == 0 {
+		return byDefault
+	}
+	return v
+}
+
+// Run implements Runner. A Query that printed more than the bound is killed and fails with ErrOutput; the outcome of a
+// Write is never thrown away for its length: its Result holds the last bytes.
+func (r *ExecRunner) Run(ctx context.Context, c Command) (Result, error) {
+	if len(c.Argv) == 0 {
+		return Result{}, failedToRun(c, errors.New("no command given"))
+	}
+	tool, err := r.find(c.Argv[0])
+	if err != nil {
+		return Result{}, failedToRun(c, err)
+	}
+	if err := ctx.Err(); err != nil {
+		return Result{}, failedToRun(c, err)
+	}
+	if c.Kind == Write {
+		return r.write(ctx, tool, c)
+	}
+	return r.query(ctx, tool, c)
+}
+
+// find resolves the tool's name in the search path. Names with a slash are refused: a driver must not decide from
+// where a privileged process runs its tools.
+func (r *ExecRunner) find(name string) (string, error) {
+	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
+		return "", fmt.Errorf("tool name %q is not a plain file name", name)
+	}
+	for _, dir := range r.cfg.Path {
+		path := filepath.Join(dir, name)
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("%w: install %s in one of %s", ErrNotFound, name, strings.Join(r.cfg.Path, ":"))
+}
+
+// prepare sets what all tools have in common. Standard input stays nil, which is /dev/null.
+func (r *ExecRunner) prepare(cmd *exec.Cmd) {
+	cmd.Env = r.env
+	cmd.Dir = "/"
+}
+
+func failedToRun(c Command, err error) *Error {
+	return &Error{Argv: c.Argv, ExitCode: -1, Err: err}
+}
+
+// outcome classifies how a tool ended by itself: exit codes are results, signals are errors.
+func outcome(c Command, state *os.ProcessState, result Result) (Result, error) {
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		result.ExitCode = -1
+		return Result{}, Failed(c, result, fmt.Errorf("ended by signal %v", status.Signal()))
+	}
+	result.ExitCode = state.ExitCode()
+	return result, nil
+}

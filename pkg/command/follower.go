@@ -1,0 +1,56 @@
+package command
+
+import (
+	"io"
+	"os"
+)
+
+// follower reads what a tool appends to a file. It keeps the last max bytes, and empties the file whenever it grew
+// beyond max, so that a tool gone wild fills neither memory nor the disk the journal is on.
+type follower struct {
+	file   *os.File
+	max    int64
+	lines  *lineSplitter
+	offset int64
+	kept   []byte
+}
+
+// poll reads what is new. Errors show as missing output: they must not make a write that succeeded look failed.
+func (f *follower) poll() {
+	info, err := f.file.Stat()
+	if err != nil {
+		return
+	}
+	size := info.Size()
+	f.offset = max(f.offset, size-f.max)
+	chunk := make([]byte, 32<<10)
+	for f.offset < size {
+		n, err := f.file.ReadAt(chunk[:min(int64(len(chunk)), size-f.offset)], f.offset)
+		f.take(chunk[:n])
+		f.offset += int64(n)
+		if err != nil && err != io.EOF || n == 0 {
+			return
+		}
+	}
+	if size > f.max && f.file.Truncate(0) == nil {
+		f.offset = 0
+	}
+}
+
+func (f *follower) take(p []byte) {
+	f.lines.feed(p)
+	f.kept = append(f.kept, p...)
+	if int64(len(f.kept)) > 2*f.max {
+		f.kept = append(f.kept[:0], f.tail()...)
+	}
+}
+
+// tail is the last output, at most max bytes.
+func (f *follower) tail() []byte {
+	return f.kept[max(0, int64(len(f.kept))-f.max):]
+}
+
+func (f *follower) close() {
+	f.lines.flush()
+	_ = f.file.Close()
+}

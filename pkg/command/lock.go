@@ -1,0 +1,128 @@
+package command
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A lock is flock(2) on a file of its own. The open file, and with it the lock, is shared with the tool and all that
+// the tool starts: it is free only when the last of them is gone, whatever happens to this process. Lock files stay,
+// since removing one races with whoever just opened it.
+
+// holder is what a lock file says about the write that holds it, for people and error messages.
+type holder struct {
+	PID     int       `json:"pid"`
+	Argv    []string  `json:"argv"`
+	Started time.Time `json:"started"`
+}
+
+// WriteRunning reports whether a Write under the lock still runs, started by this process or by an earlier one.
+func (r *ExecRunner) WriteRunning(lock string) (bool, error) {
+	f, err := os.OpenFile(r.lockBase(lock)+".lock", os.O_RDWR, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for a running write: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // opened to look only
+	switch err := flock(f, syscall.LOCK_SH|syscall.LOCK_NB); {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("look for a running write: lock %s: %w", f.Name(), err)
+	}
+	return false, nil
+}
+
+// Wait waits until no Write runs under the lock. It returns the context's cause when that ends first.
+func (r *ExecRunner) Wait(ctx context.Context, lock string) error {
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for {
+		running, err := r.WriteRunning(lock)
+		if err != nil || !running {
+			return err
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the running write: %w", context.Cause(ctx))
+		}
+	}
+}
+
+// acquire takes the lock of a write.
+func (r *ExecRunner) acquire(c Command) (*os.File, error) {
+	if c.Lock == "" {
+		return nil, errors.New("a write needs a lock: name the device it changes")
+	}
+	if r.cfg.StateDir == "" {
+		return nil, errors.New("a write needs a state directory: configure one")
+	}
+	base := r.lockBase(c.Lock)
+	if err := os.MkdirAll(filepath.Dir(base), 0o700); err != nil {
+		return nil, fmt.Errorf("create state directory: %w", err)
+	}
+	f, err := os.OpenFile(base+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open lock: %w", err)
+	}
+	// A process forked at this moment, or a WriteRunning, holds the lock of a write that just ended for an instant.
+	const attempts, pause = 20, 5 * time.Millisecond
+	for range attempts {
+		if err = flock(f, syscall.LOCK_EX|syscall.LOCK_NB); !errors.Is(err, syscall.EWOULDBLOCK) {
+			break
+		}
+		time.Sleep(pause)
+	}
+	switch {
+	case err == nil:
+		return f, nil
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		err = fmt.Errorf("%w%s", ErrBusy, describeHolder(f))
+	default:
+		err = fmt.Errorf("lock %s: %w", f.Name(), err)
+	}
+	return nil, errors.Join(err, f.Close())
+}
+
+func (r *ExecRunner) lockBase(lock string) string {
+	sum := sha256.Sum256([]byte(lock))
+	return filepath.Join(r.cfg.StateDir, "run", hex.EncodeToString(sum[:16]))
+}
+
+func flock(f *os.File, how int) error {
+	for {
+		if err := syscall.Flock(int(f.Fd()), how); !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+	}
+}
+
+// recordHolder notes who holds the lock. It decides nothing, so that it fails is no reason to fail the write.
+func recordHolder(lock *os.File, pid int, c Command) {
+	if data, err := json.Marshal(holder{PID: pid, Argv: c.Argv, Started: time.Now().UTC()}); err == nil {
+		_ = lock.Truncate(0)
+		_, _ = lock.WriteAt(data, 0)
+	}
+}
+
+func describeHolder(lock *os.File) string {
+	var h holder
+	data, err := io.ReadAll(io.NewSectionReader(lock, 0, 64<<10))
+	if err != nil || json.Unmarshal(data, &h) != nil {
+		return ""
+	}
+	return fmt.Sprintf(": process %d, %q, since %s", h.PID, strings.Join(h.Argv, " "), h.Started.Format(time.RFC3339))
+}

@@ -1,0 +1,86 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// waitDelay is how long a query's descendants may keep its pipes open after it ended or was killed.
+const waitDelay = 2 * time.Second
+
+// query runs a tool that changes nothing, in a process group of its own that is killed as a whole.
+func (r *ExecRunner) query(ctx context.Context, tool string, c Command) (Result, error) {
+	ctx, stop := context.WithTimeoutCause(ctx, orDefault(c.Timeout, r.cfg.QueryTimeout), ErrTimeout)
+	defer stop()
+	ctx, abort := context.WithCancelCause(ctx)
+	defer abort(nil)
+
+	overflow := func() { abort(fmt.Errorf("%w: more than %d bytes", ErrOutput, r.cfg.MaxOutput)) }
+	stdout := &boundedBuffer{max: r.cfg.MaxOutput, overflow: overflow, lines: newLineSplitter(c.Progress)}
+	stderr := &boundedBuffer{max: r.cfg.MaxOutput, overflow: overflow}
+
+	cmd := exec.CommandContext(ctx, tool, c.Argv[1:]...)
+	r.prepare(cmd)
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = waitDelay
+
+	err := cmd.Run()
+	if cmd.ProcessState == nil {
+		return Result{}, failedToRun(c, startError(ctx, err))
+	}
+	if errors.Is(err, exec.ErrWaitDelay) {
+		// The tool is gone but descendants hold its pipes; the group still exists, so its id is not reused.
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	}
+	stdout.lines.flush()
+	result := Result{Stdout: stdout.data.Bytes(), Stderr: stderr.data.Bytes()}
+	cause := context.Cause(ctx)
+	if errors.Is(cause, ErrOutput) || (cause != nil && !cmd.ProcessState.Exited()) {
+		result.ExitCode = -1
+		return Result{}, Failed(c, result, killCause(cause))
+	}
+	return outcome(c, cmd.ProcessState, result)
+}
+
+// startError prefers the end of the context to what it did to the start.
+func startError(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return killCause(cause)
+	}
+	return fmt.Errorf("start tool: %w", err)
+}
+
+// killCause makes a deadline of the caller's context look like one of the command.
+func killCause(cause error) error {
+	if errors.Is(cause, context.DeadlineExceeded) {
+		return fmt.Errorf("%w: %w", ErrTimeout, cause)
+	}
+	return cause
+}
+
+// boundedBuffer collects output up to a bound and reports the first byte beyond it.
+type boundedBuffer struct {
+	max      int64
+	data     bytes.Buffer
+	overflow func()
+	lines    *lineSplitter
+}
+
+// Write takes what fits; more ends the copying.
+func (b *boundedBuffer) Write(p []byte) (int, error) {
+	room := b.max - int64(b.data.Len())
+	if int64(len(p)) > room {
+		b.data.Write(p[:room])
+		b.overflow()
+		return int(room), ErrOutput
+	}
+	b.lines.feed(p)
+	return b.data.Write(p)
+}
