@@ -1,0 +1,208 @@
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
+	"github.com/nodefirmware/node-firmware-operator/internal/status"
+)
+
+const (
+	// maxQueue bounds the queue shown in a policy's status, as the API does.
+	maxQueue = 100
+	// maxTold bounds the waiting jobs that are told why in one pass, so that no admission waits for thousands of them.
+	maxTold = 100
+	// again is the wait before the next pass after a lost race or an unfinished one.
+	again = 100 * time.Millisecond
+)
+
+// act writes the ledgers, makes sure that no other ledger has the same node, and only then tells the jobs.
+func (r *Reconciler) act(ctx context.Context, f facts, d schedule.Decision) (ctrl.Result, error) {
+	for _, o := range d.Policies {
+		switch err := r.writePolicy(ctx, f, o); {
+		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+			return ctrl.Result{RequeueAfter: again}, nil // somebody else was first; decide anew
+		case err != nil:
+			return ctrl.Result{}, err
+		}
+	}
+	admit, err := r.unrivalled(ctx, d.Admit)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	result := ctrl.Result{}
+	if len(admit) < len(d.Admit) {
+		result.RequeueAfter = again
+	}
+	if err := r.tellAdmitted(ctx, f, admit); err != nil {
+		return ctrl.Result{}, err
+	}
+	left, err := r.tellWaiting(ctx, f, d.Wait)
+	if left {
+		result.RequeueAfter = again
+	}
+	return result, err
+}
+
+// writePolicy brings the status of a policy up to date, ledger and all, in one compare-and-swap.
+func (r *Reconciler) writePolicy(ctx context.Context, f facts, o schedule.Outcome) error {
+	old := f.policies[o.Name]
+	p := old.DeepCopy()
+	p.Status.ObservedGeneration = p.Generation
+	p.Status.Admitted = r.ledger(old.Status.Admitted, o.Ledger)
+	p.Status.Queue, p.Status.Queued = queued(o.Queue)
+	p.Status.Nodes, p.Status.Budget, p.Status.Unavailable = int32(o.Nodes), int32(o.Budget), int32(o.Unavailable)
+	policy := policyOf(old)
+	p.Status.Conditions = status.Policy(status.PolicyFacts{
+		Outcome: o, Invalid: policy.Invalid, Paused: policy.Paused, MaxUnavailable: policy.MaxUnavailable.String(),
+	}, old.Status.Conditions, p.Generation, r.now())
+	if equality.Semantic.DeepEqual(old.Status, p.Status) {
+		return nil
+	}
+	if err := r.client.Status().Update(ctx, p, client.FieldOwner(v1alpha1.FieldOwnerOperator)); err != nil {
+		return fmt.Errorf("write ledger of rollout policy %s: %w", p.Name, err)
+	}
+	r.reportPolicy(old, p, o)
+	return nil
+}
+
+// ledger keeps the times of the entries that stay.
+func (r *Reconciler) ledger(old []v1alpha1.AdmittedNode, entries []schedule.Entry) []v1alpha1.AdmittedNode {
+	var out []v1alpha1.AdmittedNode
+	for _, e := range entries {
+		at := slices.IndexFunc(old, func(o v1alpha1.AdmittedNode) bool { return entryOf(o) == e })
+		if at >= 0 {
+			out = append(out, old[at])
+			continue
+		}
+		out = append(out, v1alpha1.AdmittedNode{Node: e.Node, Job: e.Job, JobUID: e.UID, Time: metav1.NewTime(r.now().Truncate(time.Second))})
+	}
+	return out
+}
+
+// queued lists the nodes that wait, each once with its first job, and counts them.
+func queued(waiting []schedule.Waiting) (list []v1alpha1.QueuedNode, nodes int32) {
+	seen := map[string]bool{}
+	for _, w := range waiting {
+		if seen[w.Job.Node] {
+			continue
+		}
+		seen[w.Job.Node] = true
+		if len(list) < maxQueue {
+			list = append(list, v1alpha1.QueuedNode{Node: w.Job.Node, Job: w.Job.Name, Reason: string(w.Reason)})
+		}
+	}
+	return list, int32(len(seen))
+}
+
+// unrivalled leaves the admissions whose node stands in no other ledger. One compare-and-swap covers one policy; two
+// operators at once (an old leader that does not know it yet) that disagree about a node's pool could enter it in two.
+// Each looks at all ledgers after its own write, so at least the second sees the first and withdraws.
+func (r *Reconciler) unrivalled(ctx context.Context, admit []schedule.Admission) ([]schedule.Admission, error) {
+	if !slices.ContainsFunc(admit, func(a schedule.Admission) bool { return a.New }) {
+		return admit, nil
+	}
+	var policies v1alpha1.RolloutPolicyList
+	if err := r.direct.List(ctx, &policies); err != nil {
+		return nil, fmt.Errorf("list rollout policies again: %w", err)
+	}
+	var out []schedule.Admission
+	withdraw := map[string][]schedule.Entry{}
+	for _, a := range admit {
+		switch rival, mine := inLedgers(policies.Items, a); {
+		case !mine: // taken away since
+		case rival && a.New:
+			withdraw[a.Policy] = append(withdraw[a.Policy], a.Entry)
+		case !rival:
+			out = append(out, a)
+		}
+	}
+	for i := range policies.Items {
+		p := &policies.Items[i]
+		if len(withdraw[p.Name]) == 0 {
+			continue
+		}
+		p.Status.Admitted = slices.DeleteFunc(p.Status.Admitted, func(e v1alpha1.AdmittedNode) bool {
+			return slices.Contains(withdraw[p.Name], entryOf(e))
+		})
+		if err := r.client.Status().Update(ctx, p, client.FieldOwner(v1alpha1.FieldOwnerOperator)); client.IgnoreNotFound(err) != nil {
+			return nil, fmt.Errorf("withdraw from ledger of rollout policy %s: %w", p.Name, err)
+		}
+	}
+	return out, nil
+}
+
+// inLedgers reports whether another ledger has the admission's node, and whether its own still has its entry.
+func inLedgers(policies []v1alpha1.RolloutPolicy, a schedule.Admission) (rival, mine bool) {
+	for _, p := range policies {
+		for _, e := range p.Status.Admitted {
+			if p.Name == a.Policy {
+				mine = mine || entryOf(e) == a.Entry
+			} else if e.Node == a.Entry.Node {
+				rival = true
+			}
+		}
+	}
+	return rival, mine
+}
+
+func (r *Reconciler) tellAdmitted(ctx context.Context, f facts, admit []schedule.Admission) error {
+	var errs []error
+	for _, a := range admit {
+		j := f.jobs[a.Entry.UID]
+		told, err := r.tell(ctx, j, status.JobAdmitted(a.Policy))
+		errs = append(errs, err)
+		if told {
+			r.recorder.Eventf(j, f.policies[a.Policy], corev1.EventTypeNormal, v1alpha1.ReasonAdmitted, "Admit",
+				"Rollout policy %s admitted node %s.", a.Policy, a.Entry.Node)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// tellWaiting tells waiting jobs why, and reports whether some are left for the next pass.
+func (r *Reconciler) tellWaiting(ctx context.Context, f facts, waiting []schedule.Waiting) (left bool, err error) {
+	told := 0
+	for _, w := range waiting {
+		j, want := f.jobs[w.Job.UID], status.JobWaiting(w)
+		if r.knows(j, want) {
+			continue
+		}
+		if told == maxTold {
+			return true, nil
+		}
+		told++
+		if _, err := r.tell(ctx, j, want); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// reportPolicy makes events of what changed for people.
+func (r *Reconciler) reportPolicy(old, p *v1alpha1.RolloutPolicy, o schedule.Outcome) {
+	for _, removed := range o.Remove {
+		if removed.Why == schedule.NodeGone {
+			r.recorder.Eventf(p, nil, corev1.EventTypeNormal, v1alpha1.ReasonNodeGone, "Release",
+				"Node %s is gone; the place of its job %s is free.", removed.Entry.Node, removed.Entry.Job)
+		}
+	}
+	was := meta.FindStatusCondition(old.Status.Conditions, v1alpha1.ConditionStalled)
+	is := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionStalled)
+	if is != nil && (was == nil || was.Reason != is.Reason) {
+		r.recorder.Eventf(p, nil, corev1.EventTypeWarning, is.Reason, "Admit", "%s", is.Message)
+	}
+}

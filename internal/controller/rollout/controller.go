@@ -1,0 +1,82 @@
+package rollout
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
+)
+
+// coalesce is how long events are gathered before a pass, so that a fleet that changes at once costs few passes.
+const coalesce = 100 * time.Millisecond
+
+// pass is the one key of the queue: every pass looks at all policies, because one job a node holds across them.
+var pass = reconcile.Request{NamespacedName: types.NamespacedName{Name: "rollout"}}
+
+// Reconciler admits queued jobs within the budgets of the rollout policies.
+//
+// A pass reads the ledgers, a handful of objects, from the API server, and nodes and jobs from the cache without
+// copying them; with 5,000 nodes and 5,000 queued jobs it takes some 30 ms. It happens only after an event that can
+// change a decision. It writes a policy only when its status changes, and a job only when it is admitted or the reason
+// it waits changes, at most maxTold waiting jobs a pass.
+type Reconciler struct {
+	client   client.Client
+	direct   client.Reader
+	recorder events.EventRecorder
+	now      func() time.Time
+	ownNode  string
+	told     map[types.UID]telling
+}
+
+// New returns a reconciler. It reads ledgers, and what their entries depend on, through direct, which must not be a
+// cache. The jobs of ownNode, the node the operator runs on, go last; it may be empty.
+func New(c client.Client, direct client.Reader, recorder events.EventRecorder, now func() time.Time, ownNode string) *Reconciler {
+	return &Reconciler{client: c, direct: direct, recorder: recorder, now: now, ownNode: ownNode, told: map[types.UID]telling{}}
+}
+
+// SetupWithManager starts a pass on each change that can change a decision, and one when the manager starts.
+func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).Named("rollout").
+		Watches(&v1alpha1.RolloutPolicy{}, onChange, builder.WithPredicates(policyChanged)).
+		Watches(&v1alpha1.FirmwareJob{}, onChange, builder.WithPredicates(jobChanged)).
+		Watches(&corev1.Node{}, onChange, builder.WithPredicates(nodeChanged)).
+		WatchesRawSource(source.Func(func(_ context.Context, q queue) error {
+			q.Add(pass)
+			return nil
+		})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
+		Complete(r)
+}
+
+// Reconcile is one pass over all policies.
+func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (ctrl.Result, error) {
+	f, err := r.gather(ctx)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	return r.act(ctx, f, schedule.Decide(f.schedule))
+}
+
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+var onChange = handler.Funcs{
+	CreateFunc:  func(_ context.Context, _ event.CreateEvent, q queue) { q.AddAfter(pass, coalesce) },
+	UpdateFunc:  func(_ context.Context, _ event.UpdateEvent, q queue) { q.AddAfter(pass, coalesce) },
+	DeleteFunc:  func(_ context.Context, _ event.DeleteEvent, q queue) { q.AddAfter(pass, coalesce) },
+	GenericFunc: func(_ context.Context, _ event.GenericEvent, q queue) { q.AddAfter(pass, coalesce) },
+}

@@ -1,0 +1,219 @@
+package rollout
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
+)
+
+// facts is what one pass found. The jobs and nodes belong to the cache and must not be changed.
+type facts struct {
+	policies map[string]*v1alpha1.RolloutPolicy
+	jobs     map[string]*v1alpha1.FirmwareJob // by uid
+	nodes    map[string]*corev1.Node
+	schedule schedule.Facts
+}
+
+// gather reads the ledgers from the API server, nodes and jobs from the cache, and from the API server again what a
+// stale cache could make the decision wrong about.
+func (r *Reconciler) gather(ctx context.Context) (facts, error) {
+	f := facts{policies: map[string]*v1alpha1.RolloutPolicy{}, jobs: map[string]*v1alpha1.FirmwareJob{}, nodes: map[string]*corev1.Node{}}
+	var policies v1alpha1.RolloutPolicyList
+	if err := r.direct.List(ctx, &policies); err != nil {
+		return f, fmt.Errorf("list rollout policies: %w", err)
+	}
+	for i := range policies.Items {
+		f.policies[policies.Items[i].Name] = &policies.Items[i]
+	}
+	if err := r.ensureDefault(ctx, f); err != nil {
+		return f, err
+	}
+	var jobs v1alpha1.FirmwareJobList
+	if err := r.client.List(ctx, &jobs, client.UnsafeDisableDeepCopy); err != nil {
+		return f, fmt.Errorf("list firmware jobs: %w", err)
+	}
+	for i := range jobs.Items {
+		f.addJob(&jobs.Items[i])
+	}
+	var nodes corev1.NodeList
+	if err := r.client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return f, fmt.Errorf("list nodes: %w", err)
+	}
+	for i := range nodes.Items {
+		f.nodes[nodes.Items[i].Name] = &nodes.Items[i]
+	}
+	if err := r.confirm(ctx, f); err != nil {
+		return f, err
+	}
+	r.forget(f)
+	f.schedule = r.scheduleFacts(f)
+	return f, nil
+}
+
+func (f facts) addJob(j *v1alpha1.FirmwareJob) {
+	if j.Spec.Type == v1alpha1.JobTypeUpdate { // others need no admission
+		f.jobs[string(j.UID)] = j
+	}
+}
+
+// ensureDefault creates the policy that catches every node no other one chooses. It never changes an existing one.
+func (r *Reconciler) ensureDefault(ctx context.Context, f facts) error {
+	if f.policies[v1alpha1.DefaultRolloutPolicy] != nil {
+		return nil
+	}
+	one := intstr.FromInt32(1)
+	p := &v1alpha1.RolloutPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultRolloutPolicy},
+		Spec:       v1alpha1.RolloutPolicySpec{State: v1alpha1.RolloutActive, MaxUnavailable: &one},
+	}
+	switch err := r.client.Create(ctx, p, client.FieldOwner(v1alpha1.FieldOwnerOperator)); {
+	case apierrors.IsAlreadyExists(err):
+		if err := r.direct.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
+			return fmt.Errorf("read rollout policy %s: %w", p.Name, err)
+		}
+	case err != nil:
+		return fmt.Errorf("create rollout policy %s: %w", p.Name, err)
+	}
+	f.policies[p.Name] = p
+	return nil
+}
+
+// confirm asks the API server about what the cache may not know yet and an entry depends on: jobs and nodes of entries
+// that the cache lacks, the jobs of nodes in two ledgers, and jobs that seem to run without an entry.
+func (r *Reconciler) confirm(ctx context.Context, f facts) error {
+	ledgers, entered := map[string]int{}, map[string]bool{}
+	for _, p := range f.policies {
+		for _, e := range p.Status.Admitted {
+			ledgers[e.Node]++
+			entered[e.JobUID] = true
+		}
+	}
+	for _, p := range f.policies {
+		for _, e := range p.Status.Admitted {
+			if f.nodes[e.Node] == nil {
+				if err := r.confirmNode(ctx, f, e.Node); err != nil {
+					return err
+				}
+			}
+			if f.jobs[e.JobUID] == nil || ledgers[e.Node] > 1 {
+				if err := r.confirmJob(ctx, f, e.Job, e.JobUID); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	for uid, j := range f.jobs {
+		if s := r.state(j); (s == schedule.Admitted || s == schedule.Held) && !entered[uid] {
+			if err := r.confirmJob(ctx, f, j.Name, uid); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *Reconciler) confirmNode(ctx context.Context, f facts, name string) error {
+	n := &corev1.Node{}
+	if err := r.direct.Get(ctx, types.NamespacedName{Name: name}, n); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("read node %s: %w", name, err)
+	}
+	f.nodes[name] = n
+	return nil
+}
+
+func (r *Reconciler) confirmJob(ctx context.Context, f facts, name, uid string) error {
+	j := &v1alpha1.FirmwareJob{}
+	err := r.direct.Get(ctx, types.NamespacedName{Name: name}, j)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && string(j.UID) != uid:
+		delete(f.jobs, uid)
+		return nil
+	case err != nil:
+		return fmt.Errorf("read firmware job %s: %w", name, err)
+	}
+	f.addJob(j)
+	return nil
+}
+
+func (r *Reconciler) scheduleFacts(f facts) schedule.Facts {
+	out := schedule.Facts{
+		OwnNode: r.ownNode, Policies: make([]schedule.Policy, 0, len(f.policies)),
+		Nodes: make([]schedule.Node, 0, len(f.nodes)), Jobs: make([]schedule.Job, 0, len(f.jobs)),
+	}
+	for _, p := range f.policies {
+		out.Policies = append(out.Policies, policyOf(p))
+	}
+	for _, n := range f.nodes {
+		out.Nodes = append(out.Nodes, schedule.Node{Name: n.Name, Labels: n.Labels, Ready: isReady(n), Cordoned: n.Spec.Unschedulable})
+	}
+	for uid, j := range f.jobs {
+		out.Jobs = append(out.Jobs, schedule.Job{
+			Name: j.Name, UID: uid, Node: j.Spec.NodeName, Created: j.CreationTimestamp.Time, State: r.state(j),
+		})
+	}
+	return out
+}
+
+func policyOf(p *v1alpha1.RolloutPolicy) schedule.Policy {
+	out := schedule.Policy{Name: p.Name, Paused: p.Spec.State == v1alpha1.RolloutPaused, Selector: labels.Nothing(), MaxUnavailable: intstr.FromInt32(1)}
+	if m := p.Spec.MaxUnavailable; m != nil {
+		out.MaxUnavailable = *m
+	}
+	if p.Name != v1alpha1.DefaultRolloutPolicy && p.Spec.NodeSelector != nil {
+		s, err := metav1.LabelSelectorAsSelector(p.Spec.NodeSelector)
+		if err != nil {
+			out.Invalid = fmt.Sprintf("spec.nodeSelector: %s", err)
+		} else {
+			out.Selector = s
+		}
+	}
+	for _, e := range p.Status.Admitted {
+		out.Ledger = append(out.Ledger, entryOf(e))
+	}
+	return out
+}
+
+func entryOf(e v1alpha1.AdmittedNode) schedule.Entry {
+	return schedule.Entry{Node: e.Node, Job: e.Job, UID: e.JobUID}
+}
+
+// stateOf is where a job stands by its own conditions.
+func stateOf(j *v1alpha1.FirmwareJob) schedule.JobState {
+	is := func(condition string) bool { return meta.IsStatusConditionTrue(j.Status.Conditions, condition) }
+	switch {
+	case is(v1alpha1.ConditionComplete):
+		return schedule.Finished
+	case is(v1alpha1.ConditionFailed) && is(v1alpha1.ConditionHeld):
+		return schedule.Held
+	case is(v1alpha1.ConditionFailed):
+		return schedule.Finished
+	case is(v1alpha1.ConditionAdmitted):
+		return schedule.Admitted
+	case j.Spec.Cancel != nil || j.DeletionTimestamp != nil:
+		return schedule.Cancelled
+	}
+	return schedule.Queued
+}
+
+func isReady(n *corev1.Node) bool {
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}

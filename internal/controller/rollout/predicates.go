@@ -1,0 +1,36 @@
+package rollout
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+)
+
+// policyChanged passes what may change a decision: the spec, or a ledger somebody changed. Counters do not.
+var policyChanged = changed(func(a, b *v1alpha1.RolloutPolicy) bool {
+	return a.Generation != b.Generation || !slices.EqualFunc(a.Status.Admitted, b.Status.Admitted,
+		func(x, y v1alpha1.AdmittedNode) bool { return entryOf(x) == entryOf(y) })
+})
+
+// jobChanged passes what may change a decision; progress does not.
+var jobChanged = changed(func(a, b *v1alpha1.FirmwareJob) bool { return stateOf(a) != stateOf(b) })
+
+// nodeChanged passes what may change a decision; heartbeats do not.
+var nodeChanged = changed(func(a, b *corev1.Node) bool {
+	return isReady(a) != isReady(b) || a.Spec.Unschedulable != b.Spec.Unschedulable || !maps.Equal(a.Labels, b.Labels)
+})
+
+// changed passes creations, deletions, and the updates that differ says matter.
+func changed[T client.Object](differ func(a, b T) bool) predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		a, okA := e.ObjectOld.(T)
+		b, okB := e.ObjectNew.(T)
+		return !okA || !okB || a.GetUID() != b.GetUID() || differ(a, b)
+	}}
+}

@@ -1,0 +1,101 @@
+package status
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
+)
+
+// PolicyConditions are the condition types of a RolloutPolicy, all written by the operator.
+var PolicyConditions = []string{
+	v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionConflict,
+}
+
+// PolicyFacts is what one pass decided about a RolloutPolicy.
+type PolicyFacts struct {
+	// Outcome of the pass: ledger, queue and counters.
+	Outcome schedule.Outcome
+	// Invalid says why the spec cannot be worked with; empty when it can.
+	Invalid string
+	// Paused is the spec's wish.
+	Paused bool
+	// MaxUnavailable as the spec gives it.
+	MaxUnavailable string
+}
+
+// Policy maps the facts of a RolloutPolicy to its conditions. It is Ready when no node of the pool waits or is
+// disturbed, or when it is paused; Stalled when nothing goes on until a person acts.
+func Policy(f PolicyFacts, old []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
+	want := policyReady(f)
+	if f.Outcome.Conflict != nil {
+		want = append(want, Condition{v1alpha1.ConditionConflict, metav1.ConditionTrue, v1alpha1.ReasonPolicyConflict, policyConflict(f.Outcome)})
+	}
+	return Merge(old, generation, now, PolicyConditions, want...)
+}
+
+func policyReady(f PolicyFacts) []Condition {
+	o := f.Outcome
+	switch {
+	case f.Invalid != "":
+		return stalled(v1alpha1.ReasonInvalidSpec, f.Invalid+". Correct the spec; until then the policy chooses no node, and the policy named default admits none.")
+	case o.Conflict != nil:
+		return stalled(v1alpha1.ReasonPolicyConflict, policyConflict(o))
+	case f.Paused && len(o.Queue) == 0 && len(o.Ledger) == 0:
+		return ready(v1alpha1.ReasonPaused, "Paused; no node waits.")
+	case f.Paused:
+		return ready(v1alpha1.ReasonPaused, fmt.Sprintf("Paused: %s, %s. Set state to Active to go on.",
+			quantity(len(o.Queue), "job waits", "jobs wait"), quantity(len(o.Ledger), "admitted node finishes", "admitted nodes finish")))
+	case len(o.Queue) == 0 && len(o.Ledger) == 0:
+		return ready(v1alpha1.ReasonSucceeded, fmt.Sprintf("No job waits for one of the %s.", quantity(o.Nodes, "node", "nodes")))
+	case o.Budget == 0 && len(o.Queue) > 0:
+		return stalled(v1alpha1.ReasonBudgetExhausted, fmt.Sprintf("%s, but maxUnavailable %s admits no node; raise it to go on.",
+			quantity(len(o.Queue), "job waits", "jobs wait"), f.MaxUnavailable))
+	case len(o.Held) > 0 && len(o.Held) == len(o.Ledger) && (len(o.Queue) == 0 || o.Unavailable >= o.Budget):
+		return stalled(v1alpha1.ReasonBudgetExhausted, held(o))
+	case len(o.Ledger) == 0 && o.Unavailable >= o.Budget:
+		return reconciling(v1alpha1.ReasonBudgetExhausted, fmt.Sprintf(
+			"%s; %s not Ready or cordoned, which uses up the budget of %d. Repair or uncordon, or raise maxUnavailable.",
+			quantity(len(o.Queue), "job waits", "jobs wait"), quantity(o.Unavailable, "node is", "nodes are"), o.Budget))
+	}
+	return reconciling(v1alpha1.ReasonProgressing, fmt.Sprintf("%s admitted, %s; %d of %d unavailable.",
+		quantity(len(o.Ledger), "node is", "nodes are"), quantity(len(o.Queue), "job waits", "jobs wait"), o.Unavailable, o.Budget))
+}
+
+// maxNamed bounds how many objects a message lists.
+const maxNamed = 5
+
+func held(o schedule.Outcome) string {
+	named := o.Held[:min(len(o.Held), maxNamed)]
+	return fmt.Sprintf("%s after a failed job and %s: %s. To try again: %s. To return it to service as it is: %s",
+		quantity(len(o.Held), "node is held", "nodes are held"), quantity(len(o.Queue), "job waits", "jobs wait"), strings.Join(named, ", "),
+		patchNow(named[0], "retryRequestedAt"), patchNow(named[0], "releaseRequestedAt"))
+}
+
+func policyConflict(o schedule.Outcome) string {
+	c := o.Conflict
+	named := strings.Join(c.With[:min(len(c.With), maxNamed)], ", ")
+	return fmt.Sprintf("%s (first: %s) also chosen by %s, so no job is admitted there. Change a nodeSelector so that one policy is left.",
+		quantity(c.Nodes, "node is", "nodes are"), c.Node, named)
+}
+
+// JobAdmitted is the Admitted condition of a job that has a place in the ledger of a policy.
+func JobAdmitted(policy string) Condition {
+	return Condition{v1alpha1.ConditionAdmitted, metav1.ConditionTrue, v1alpha1.ReasonAdmitted, fmt.Sprintf("Rollout policy %s admitted the node.", policy)}
+}
+
+// JobWaiting is the Admitted condition of a job that waits.
+func JobWaiting(w schedule.Waiting) Condition {
+	return Condition{v1alpha1.ConditionAdmitted, metav1.ConditionFalse, string(w.Reason), w.Message}
+}
+
+func quantity(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
