@@ -1,0 +1,87 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/deploy"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/crd"
+)
+
+// Namespace is where the manifests put the product.
+const Namespace = "node-firmware-system"
+
+const fieldOwner = client.FieldOwner("firmware-lab")
+
+// Install applies the product's definitions, roles and policy as a cluster gets them, and the definitions of the
+// maintenance-operator. It returns when the API serves all kinds.
+func Install(ctx context.Context, c client.Client) error {
+	maintenance, err := crd.Maintenance()
+	if err != nil {
+		return err
+	}
+	objects, err := deploy.Objects(deploy.Namespace, deploy.CRDs, deploy.RBAC, deploy.Policy)
+	if err != nil {
+		return err
+	}
+	for _, d := range maintenance {
+		raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(d)
+		if err != nil {
+			return fmt.Errorf("convert definition %s: %w", d.Name, err)
+		}
+		u := &unstructured.Unstructured{Object: raw}
+		u.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+		objects = append(objects, u)
+	}
+	if err := Apply(ctx, c, objects...); err != nil {
+		return err
+	}
+	for _, o := range objects {
+		if o.GetKind() == "CustomResourceDefinition" {
+			if err := waitServed(ctx, c, o.GetName()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Apply brings objects to the API server by server-side apply.
+func Apply(ctx context.Context, c client.Client, objects ...*unstructured.Unstructured) error {
+	for _, o := range objects {
+		o = o.DeepCopy()
+		o.SetManagedFields(nil)
+		unstructured.RemoveNestedField(o.Object, "status")
+		unstructured.RemoveNestedField(o.Object, "metadata", "creationTimestamp")
+		if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), fieldOwner, client.ForceOwnership); err != nil {
+			return fmt.Errorf("apply %s %s: %w", o.GetKind(), o.GetName(), err)
+		}
+	}
+	return nil
+}
+
+func waitServed(ctx context.Context, c client.Client, name string) error {
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		var d apiextensionsv1.CustomResourceDefinition
+		if err := c.Get(ctx, client.ObjectKey{Name: name}, &d); err != nil {
+			return false, client.IgnoreNotFound(err)
+		}
+		for _, condition := range d.Status.Conditions {
+			if condition.Type == apiextensionsv1.Established && condition.Status == apiextensionsv1.ConditionTrue {
+				return true, nil
+			}
+		}
+		return false, nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait for definition %s to be served: %w", name, err)
+	}
+	return nil
+}
