@@ -1,0 +1,230 @@
+package match
+
+import (
+	"slices"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+)
+
+// Action says what has to be done to a device's spec.firmware.
+type Action int
+
+// The actions.
+const (
+	// Keep leaves spec.firmware as it is.
+	Keep Action = iota
+	// Assign writes Decision.Firmware.
+	Assign
+	// Remove takes spec.firmware away.
+	Remove
+)
+
+// Decision is what should become of one device.
+type Decision struct {
+	Action Action
+	// Firmware is spec.firmware once the action is done; nil where nothing is assigned. It is read-only.
+	Firmware *v1alpha1.DesiredFirmware
+	// Conflict lists every party that claims the device, in order, when there are several. Nothing changes then: the
+	// last assignment stays, also when the object it came from is gone.
+	Conflict []Party
+	// Blocked says why Firmware cannot be planned as things are; nil when it can, or when nothing has to be.
+	Blocked *Block
+}
+
+// Block is the cause that keeps an assigned firmware from being planned.
+type Block struct {
+	// Reason is a reason of the condition Blocked; Message is set where package plan says more.
+	Reason, Message string
+	// By is the rule or pin that wants the firmware.
+	By Party
+	// Source and Version that are wanted, and the facts an image is looked up by.
+	Source, Version string
+	Class           v1alpha1.DeviceClass
+	Model, BoardID  string
+}
+
+// hold is a claim on a device that keeps its assignment as it is: the claim of a template that is paused or cannot be
+// worked with, or of a rule or pin that would match if all facts about the device could be read.
+type hold struct {
+	Party
+	reason string
+}
+
+// decide is the whole policy. It reports false when nothing may be decided: the Node does not exist (the device goes
+// with it), or the device was not looked at yet.
+//
+//   - Pins beat templates: where a pin matches, rules of templates do not count.
+//   - A paused template counts like an active one, so that pausing never hands its devices to another template.
+//   - A template that is paused or invalid holds what it assigned, even where its rules do not match any more, until
+//     it is active and valid again or is deleted.
+//   - Missing knowledge withdraws nothing: while a device cannot be read, or the machine is not known yet, the rule or
+//     pin that assigned the firmware still counts unless a known fact contradicts it.
+//   - More than one claim is a conflict, and a conflict changes nothing.
+func (ix *Index) decide(d *device) (Decision, bool) {
+	if !d.node.exists || d.facts.Class == "" {
+		return Decision{}, false
+	}
+	claims, held := ix.claims(d)
+	switch {
+	case len(claims) > 1 || len(claims) == 1 && held != nil:
+		return Decision{Firmware: d.current, Conflict: parties(claims, held)}, true
+	case held != nil:
+		return Decision{Firmware: d.current, Blocked: ix.blocked(d, d.current, held.reason)}, true
+	case len(claims) == 0:
+		return change(d.current, nil), true
+	case ix.paused(claims[0]) && d.assignedBy(claims[0].Kind, claims[0].Name):
+		return Decision{Firmware: d.current, Blocked: ix.blocked(d, d.current, v1alpha1.ReasonPaused)}, true
+	case ix.paused(claims[0]):
+		return change(d.current, nil), true
+	}
+	out := change(d.current, ix.wanted(d, claims[0]))
+	out.Blocked = ix.blocked(d, out.Firmware, "")
+	return out, true
+}
+
+// claims lists the rules or pins that match, and the claim that merely holds.
+func (ix *Index) claims(d *device) ([]*Rule, *hold) {
+	if held := ix.heldByPin(d); held != nil || len(d.pins) > 0 {
+		return d.pins, held
+	}
+	return d.rules, ix.heldByTemplate(d)
+}
+
+func (ix *Index) heldByPin(d *device) *hold {
+	if !d.unread() || d.current == nil || d.current.Origin.Kind != v1alpha1.OriginPin || d.current.Origin.Name != d.node.name {
+		return nil
+	}
+	for _, p := range d.node.pins {
+		if p.Rule == d.current.Origin.Rule && !slices.Contains(d.pins, p) && p.Selector.mayMatch(d.facts) {
+			return &hold{p.Party, v1alpha1.ReasonReadFailed}
+		}
+	}
+	return nil
+}
+
+func (ix *Index) heldByTemplate(d *device) *hold {
+	if d.current == nil || d.current.Origin.Kind != v1alpha1.OriginTemplate {
+		return nil
+	}
+	t := ix.templates[d.current.Origin.Name]
+	if t == nil {
+		return nil
+	}
+	by := Party{v1alpha1.OriginTemplate, t.name, d.current.Origin.Rule}
+	switch {
+	case t.compiled == nil:
+		return &hold{by, v1alpha1.ReasonInvalidSpec}
+	case t.compiled.Paused:
+		if slices.ContainsFunc(d.rules, func(r *Rule) bool { return r.Name == t.name }) {
+			return nil
+		}
+		return &hold{by, v1alpha1.ReasonPaused}
+	}
+	for _, r := range t.compiled.Rules {
+		if r.Party == by && !slices.Contains(d.rules, r) && t.mayChoose(d.node) &&
+			(r.Selector.Matches(d.facts) || d.unread() && r.Selector.mayMatch(d.facts)) {
+			return &hold{by, v1alpha1.ReasonReadFailed}
+		}
+	}
+	return nil
+}
+
+func (ix *Index) paused(r *Rule) bool {
+	if r.Kind != v1alpha1.OriginTemplate {
+		return false
+	}
+	t := ix.templates[r.Name]
+	return t != nil && t.compiled != nil && t.compiled.Paused
+}
+
+// change compares what is assigned with what is wanted. The generation of the origin is the one that assigned the
+// firmware: a later edit that changes nothing for the device leaves it, and the device, alone.
+func change(current, wanted *v1alpha1.DesiredFirmware) Decision {
+	switch {
+	case wanted == nil && current == nil:
+		return Decision{}
+	case wanted == nil:
+		return Decision{Action: Remove}
+	case current != nil && sameAssignment(current, wanted):
+		return Decision{Firmware: current}
+	}
+	return Decision{Action: Assign, Firmware: wanted}
+}
+
+func sameAssignment(a, b *v1alpha1.DesiredFirmware) bool {
+	x, y := *a, *b
+	x.Origin.Generation, y.Origin.Generation = nil, nil
+	return x == y
+}
+
+// wanted is the firmware a rule assigns to a device, without a digest where the source has none for it.
+func (ix *Index) wanted(d *device, r *Rule) *v1alpha1.DesiredFirmware {
+	digest, _ := ix.resolve(d, r.Source, r.Version)
+	return &v1alpha1.DesiredFirmware{
+		Version: string(r.Version), Digest: digest, SourceRef: v1alpha1.SourceReference{Name: r.Source},
+		UpdatePolicy: r.Policy, Downgrade: r.Downgrade,
+		Origin: v1alpha1.Origin{Kind: r.Kind, Name: r.Name, UID: r.UID, Generation: &r.Generation, Rule: r.Rule},
+	}
+}
+
+func (ix *Index) resolve(d *device, source string, v inventory.Version) (v1alpha1.Digest, string) {
+	s := ix.sources[source]
+	switch {
+	case s == nil:
+		return "", v1alpha1.ReasonSourceNotFound
+	case !s.ready:
+		return "", v1alpha1.ReasonSourceNotReady
+	}
+	return Resolve(s.images[v], d.facts, v)
+}
+
+// blocked finds what keeps the firmware from being planned; nil when nothing does or nothing is to be planned. What
+// failed before, and what cannot be read now, is not blocked: its state says so already. otherwise is the reason when
+// the source could give a digest but the assignment, being held, has none.
+func (ix *Index) blocked(d *device, f *v1alpha1.DesiredFirmware, otherwise string) *Block {
+	facts := d.observed.Facts
+	facts.Unreadable = ""
+	p := plan.Decide(Wish(f, d.node.retry), facts)
+	out := Block{Reason: string(p.Reason), Message: p.Message}
+	switch p.Reason {
+	case plan.ReasonNotUpdatable, plan.ReasonDowngradeForbidden, plan.ReasonPowerCycleRequired:
+	case plan.ReasonImageNotFound:
+		out.Message = ""
+		if _, out.Reason = ix.resolve(d, f.SourceRef.Name, inventory.NormalizeVersion(f.Version)); out.Reason == "" {
+			out.Reason = otherwise
+		}
+	default:
+		return nil
+	}
+	out.By = Party{f.Origin.Kind, f.Origin.Name, f.Origin.Rule}
+	out.Source, out.Version = f.SourceRef.Name, f.Version
+	out.Class, out.Model, out.BoardID = d.facts.Class, d.facts.Model, d.facts.BoardID
+	return &out
+}
+
+// unread reports whether the device is there but could not be read in the last scan, so that facts may be missing.
+func (d *device) unread() bool { return d.observed.Unreadable != "" }
+
+func (d *device) assignedBy(kind v1alpha1.OriginKind, name string) bool {
+	return d.current != nil && d.current.Origin.Kind == kind && d.current.Origin.Name == name
+}
+
+func parties(claims []*Rule, held *hold) []Party {
+	out := make([]Party, 0, len(claims)+1)
+	for _, r := range claims {
+		out = append(out, r.Party)
+	}
+	if held != nil {
+		out = append(out, held.Party)
+	}
+	slices.SortFunc(out, Party.compare)
+	return out
+}
+
+// sameFindings reports whether two decisions put the same conditions on a device.
+func sameFindings(a, b Decision) bool {
+	return slices.Equal(a.Conflict, b.Conflict) &&
+		(a.Blocked == nil) == (b.Blocked == nil) && (a.Blocked == nil || *a.Blocked == *b.Blocked)
+}

@@ -1,0 +1,322 @@
+package match
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// Index holds the facts about the fleet and the decision for each device, and keeps the decisions up to date with
+// work in proportion to what an event can affect. It is not safe for concurrent use. The objects it is given are
+// read-only from then on.
+//
+// The outcome depends on the facts alone, never on the order in which they came.
+type Index struct {
+	nodes     map[string]*node
+	templates map[string]*template
+	sources   map[string]*source
+	devices   map[string]*device
+
+	// rules finds the rules a device may match by its facts.
+	rules map[bucket][]*Rule
+	// byTemplate finds the devices whose assignment names a template, whether or not that exists.
+	byTemplate map[string]map[*device]struct{}
+	// bySource finds the devices whose decision depends on a source, whether or not that exists.
+	bySource map[string]map[*device]struct{}
+
+	affected *affected
+}
+
+// Affected is what an event calls for.
+type Affected struct {
+	// Devices whose decision is not in effect, or has to be compared with the object: names in no order.
+	Devices []string
+	// Templates whose tally changed: names in no order.
+	Templates []string
+}
+
+type affected struct{ devices, templates map[string]struct{} }
+
+type node struct {
+	name string
+	// exists tells a Node from a name that only devices or a NodeFirmware mention.
+	exists bool
+	labels map[string]string
+
+	firmware            bool // a NodeFirmware of this name exists
+	firmwareUID         string
+	firmwareGeneration  int64
+	machineKnown        bool
+	manufacturer, model string
+	pins                []*Rule
+	retry               time.Time
+
+	devices map[string]*device
+}
+
+type template struct {
+	name, uid  string
+	generation int64
+	// compiled is nil when the spec cannot be worked with; invalid says why.
+	compiled *Template
+	invalid  string
+
+	nodes                                 map[*node]struct{}
+	counts                                Counts
+	matched, conflicting, blocked, failed *firsts
+}
+
+type source struct {
+	ready  bool
+	stored []v1alpha1.StoredImage
+	images map[inventory.Version][]Image
+}
+
+type device struct {
+	name, uid string
+	node      *node
+
+	facts    Device
+	current  *v1alpha1.DesiredFirmware
+	observed observed
+	findings [2]finding
+
+	rules    []*Rule // of templates that choose the node, in order
+	pins     []*Rule
+	decision Decision
+	known    bool
+	stakes   []stake
+	source   string
+}
+
+// finding is a condition of the operator as it stands on the object.
+type finding struct{ reason, message string }
+
+// NewIndex makes an empty index.
+func NewIndex() *Index {
+	return &Index{
+		nodes: map[string]*node{}, templates: map[string]*template{}, sources: map[string]*source{},
+		devices: map[string]*device{}, rules: map[bucket][]*Rule{},
+		byTemplate: map[string]map[*device]struct{}{}, bySource: map[string]map[*device]struct{}{},
+	}
+}
+
+// Decide returns the decision for a device. It reports false when there is none: the device or its Node is not known,
+// or the device was not looked at yet. Nothing may be written then.
+func (ix *Index) Decide(device string) (Decision, bool) {
+	d := ix.devices[device]
+	if d == nil {
+		return Decision{}, false
+	}
+	return d.decision, d.known
+}
+
+// SetNode adds a Node or brings its labels up to date.
+func (ix *Index) SetNode(name string, labels map[string]string) Affected {
+	return ix.event(func() {
+		n := ix.node(name)
+		if n.exists && maps.Equal(n.labels, labels) {
+			return
+		}
+		n.exists, n.labels = true, maps.Clone(labels)
+		ix.rechoose(n)
+	})
+}
+
+// DeleteNode removes a Node. Its devices are left as they are.
+func (ix *Index) DeleteNode(name string) Affected {
+	return ix.event(func() {
+		n := ix.nodes[name]
+		if n == nil || !n.exists {
+			return
+		}
+		n.exists, n.labels = false, nil
+		ix.rechoose(n)
+		ix.forget(n)
+	})
+}
+
+// SetNodeFirmware adds a NodeFirmware or brings its pins, its machine and its forgiveness up to date.
+func (ix *Index) SetNodeFirmware(o *v1alpha1.NodeFirmware) Affected {
+	return ix.event(func() {
+		n := ix.node(o.Name)
+		next := *n
+		next.firmware, next.firmwareUID, next.firmwareGeneration = true, string(o.UID), o.Generation
+		next.manufacturer, next.model = "", ""
+		if m := o.Status.Machine; m != nil {
+			next.manufacturer, next.model = m.Manufacturer, m.Model
+		}
+		next.machineKnown = o.Status.Machine != nil || o.Status.LastScanTime != nil
+		next.retry = time.Time{}
+		if o.Spec.RetryRequestedAt != nil {
+			next.retry = o.Spec.RetryRequestedAt.Time
+		}
+		spec := !n.firmware || next.firmwareUID != n.firmwareUID || next.firmwareGeneration != n.firmwareGeneration
+		machine := next.machineKnown != n.machineKnown || next.manufacturer != n.manufacturer || next.model != n.model
+		if !spec && !machine {
+			return
+		}
+		if spec {
+			next.pins = newPins(o)
+		}
+		*n = next
+		ix.rechoose(n)
+	})
+}
+
+// DeleteNodeFirmware removes a NodeFirmware and its pins.
+func (ix *Index) DeleteNodeFirmware(name string) Affected {
+	return ix.event(func() {
+		n := ix.nodes[name]
+		if n == nil || !n.firmware {
+			return
+		}
+		*n = node{name: n.name, exists: n.exists, labels: n.labels, devices: n.devices}
+		ix.rechoose(n)
+		ix.forget(n)
+	})
+}
+
+// SetTemplate adds a template or brings its spec up to date. A template that is being deleted counts as deleted.
+func (ix *Index) SetTemplate(o *v1alpha1.FirmwareTemplate) Affected {
+	if o.DeletionTimestamp != nil {
+		return ix.DeleteTemplate(o.Name)
+	}
+	return ix.event(func() {
+		t := ix.templates[o.Name]
+		if t != nil && t.uid == string(o.UID) && t.generation == o.Generation {
+			return
+		}
+		if t == nil {
+			t = &template{
+				name: o.Name, matched: newFirsts(listedDevices), conflicting: newFirsts(namedDevices),
+				blocked: newFirsts(namedDevices), failed: newFirsts(namedDevices),
+			}
+			ix.templates[o.Name] = t
+		}
+		touched := ix.withdraw(t)
+		t.uid, t.generation, t.invalid = string(o.UID), o.Generation, ""
+		compiled, err := NewTemplate(o)
+		if err != nil {
+			t.invalid = err.Error()
+		}
+		t.compiled = compiled
+		ix.offer(t, touched)
+		for d := range touched {
+			ix.refresh(d)
+		}
+		ix.affected.templates[t.name] = struct{}{}
+	})
+}
+
+// DeleteTemplate removes a template.
+func (ix *Index) DeleteTemplate(name string) Affected {
+	return ix.event(func() {
+		t := ix.templates[name]
+		if t == nil {
+			return
+		}
+		touched := ix.withdraw(t)
+		delete(ix.templates, name)
+		for d := range touched {
+			ix.refresh(d)
+		}
+		delete(ix.affected.templates, name)
+	})
+}
+
+// SetSource adds a source or brings its images up to date. It counts as ready only when its status speaks of its
+// present spec.
+func (ix *Index) SetSource(o *v1alpha1.FirmwareSource) Affected {
+	return ix.event(func() {
+		next := &source{
+			ready: meta.IsStatusConditionTrue(o.Status.Conditions, v1alpha1.ConditionReady) &&
+				o.Status.ObservedGeneration == o.Generation,
+			stored: o.Status.Images,
+		}
+		if s := ix.sources[o.Name]; s != nil && s.ready == next.ready && reflect.DeepEqual(s.stored, next.stored) {
+			return
+		}
+		next.images = map[inventory.Version][]Image{}
+		for _, i := range o.Status.Images {
+			c := NewImage(i)
+			next.images[c.version] = append(next.images[c.version], c)
+		}
+		ix.sources[o.Name] = next
+		ix.refreshUsers(o.Name)
+	})
+}
+
+// DeleteSource removes a source.
+func (ix *Index) DeleteSource(name string) Affected {
+	return ix.event(func() {
+		if ix.sources[name] != nil {
+			delete(ix.sources, name)
+			ix.refreshUsers(name)
+		}
+	})
+}
+
+// SetDevice adds a device or brings its facts up to date. A device that is being deleted counts as deleted.
+func (ix *Index) SetDevice(o *v1alpha1.NodeDevice) Affected {
+	if o.DeletionTimestamp != nil {
+		return ix.DeleteDevice(o.Name)
+	}
+	return ix.event(func() {
+		d := ix.devices[o.Name]
+		if d != nil && (d.uid != string(o.UID) || d.node.name != o.Spec.NodeName) {
+			ix.drop(d)
+			d = nil
+		}
+		added := d == nil
+		if added {
+			d = &device{name: o.Name, uid: string(o.UID), node: ix.node(o.Spec.NodeName)}
+			ix.devices[o.Name], d.node.devices[o.Name] = d, d
+		}
+		ix.learn(d, o, added)
+	})
+}
+
+// DeleteDevice removes a device.
+func (ix *Index) DeleteDevice(name string) Affected {
+	return ix.event(func() {
+		if d := ix.devices[name]; d != nil {
+			ix.drop(d)
+		}
+	})
+}
+
+func (ix *Index) event(f func()) Affected {
+	ix.affected = &affected{devices: map[string]struct{}{}, templates: map[string]struct{}{}}
+	f()
+	return Affected{Devices: keys(ix.affected.devices), Templates: keys(ix.affected.templates)}
+}
+
+func keys(m map[string]struct{}) []string {
+	if len(m) == 0 {
+		return nil
+	}
+	return slices.Collect(maps.Keys(m))
+}
+
+func (ix *Index) node(name string) *node {
+	n := ix.nodes[name]
+	if n == nil {
+		n = &node{name: name, devices: map[string]*device{}}
+		ix.nodes[name] = n
+	}
+	return n
+}
+
+// forget drops a node that nothing speaks of any more.
+func (ix *Index) forget(n *node) {
+	if !n.exists && !n.firmware && len(n.devices) == 0 {
+		delete(ix.nodes, n.name)
+	}
+}

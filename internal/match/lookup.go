@@ -1,0 +1,144 @@
+package match
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// bucket is one way to find rules: class, the list that restricts the rule most, and one value of it.
+type bucket struct {
+	class v1alpha1.DeviceClass
+	list  byte
+	value string
+}
+
+func (t *template) chooses(n *node) bool {
+	return n.exists && t.compiled != nil && t.compiled.ChoosesLabels(n.labels) &&
+		t.compiled.ChoosesMachine(n.manufacturer, n.model)
+}
+
+// mayChoose is chooses for a node whose machine may not be known yet.
+func (t *template) mayChoose(n *node) bool {
+	return t.chooses(n) || n.exists && !n.machineKnown && t.compiled.ChoosesLabels(n.labels)
+}
+
+// rechoose finds the templates that choose a node, and decides anew for its devices.
+func (ix *Index) rechoose(n *node) {
+	for _, t := range ix.templates {
+		_, was := t.nodes[n]
+		if is := t.chooses(n); is != was {
+			if is {
+				t.nodes[n] = struct{}{}
+			} else {
+				delete(t.nodes, n)
+			}
+			ix.affected.templates[t.name] = struct{}{}
+		}
+	}
+	for _, d := range n.devices {
+		ix.rematch(d)
+		ix.refresh(d)
+	}
+}
+
+// withdraw takes a template's rules out of the index and returns the devices that must be decided anew.
+func (ix *Index) withdraw(t *template) map[*device]struct{} {
+	touched := maps.Clone(ix.byTemplate[t.name])
+	if touched == nil {
+		touched = map[*device]struct{}{}
+	}
+	for name := range t.matched.members {
+		touched[ix.devices[name]] = struct{}{}
+	}
+	for d := range touched {
+		d.rules = slices.DeleteFunc(d.rules, func(r *Rule) bool { return r.Name == t.name })
+	}
+	if t.compiled != nil {
+		for _, r := range t.compiled.Rules {
+			for _, b := range r.Selector.buckets() {
+				ix.rules[b] = slices.DeleteFunc(ix.rules[b], func(o *Rule) bool { return o == r })
+				if len(ix.rules[b]) == 0 {
+					delete(ix.rules, b)
+				}
+			}
+		}
+	}
+	return touched
+}
+
+// offer puts a template's rules into the index and adds the devices they match to touched.
+func (ix *Index) offer(t *template, touched map[*device]struct{}) {
+	t.nodes = map[*node]struct{}{}
+	if t.compiled == nil {
+		return
+	}
+	for _, r := range t.compiled.Rules {
+		for _, b := range r.Selector.buckets() {
+			ix.rules[b] = append(ix.rules[b], r)
+		}
+	}
+	for _, n := range ix.nodes {
+		if !t.chooses(n) {
+			continue
+		}
+		t.nodes[n] = struct{}{}
+		for _, d := range n.devices {
+			if rules := t.compiled.Match(d.facts); len(rules) > 0 {
+				d.rules = append(d.rules, rules...)
+				slices.SortFunc(d.rules, byParty)
+				touched[d] = struct{}{}
+			}
+		}
+	}
+}
+
+func byParty(a, b *Rule) int { return a.Party.compare(b.Party) }
+
+// buckets are where a selector's rule is found: those of the list that restricts it most.
+func (s *Selector) buckets() []bucket {
+	for _, l := range []struct {
+		list   byte
+		values set
+	}{{'s', s.serials}, {'p', s.buses}, {'b', s.boards}, {'m', s.models}, {'v', s.vendors}} {
+		if l.values != nil {
+			out := make([]bucket, 0, len(l.values))
+			for v := range l.values {
+				out = append(out, bucket{s.class, l.list, v})
+			}
+			return out
+		}
+	}
+	return []bucket{{class: s.class}}
+}
+
+// rematch finds the rules and pins that match a device.
+func (ix *Index) rematch(d *device) {
+	d.rules, d.pins = nil, nil
+	for _, p := range d.node.pins {
+		if p.Selector.Matches(d.facts) {
+			d.pins = append(d.pins, p)
+		}
+	}
+	look := func(list byte, value string) {
+		for _, r := range ix.rules[bucket{d.facts.Class, list, inventory.NormalizeID(value)}] {
+			if _, chosen := ix.templates[r.Name].nodes[d.node]; chosen && r.Selector.Matches(d.facts) &&
+				!slices.Contains(d.rules, r) {
+				d.rules = append(d.rules, r)
+			}
+		}
+	}
+	look('s', d.facts.SerialNumber)
+	for _, a := range d.facts.PCIAddresses {
+		look('p', a)
+	}
+	look('b', d.facts.BoardID)
+	look('m', d.facts.DeviceID)
+	look('m', d.facts.Model)
+	look('v', d.facts.VendorID)
+	look('v', d.facts.Vendor)
+	look(0, "")
+	slices.SortFunc(d.rules, byParty)
+}

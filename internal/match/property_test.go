@@ -1,0 +1,748 @@
+package match
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+)
+
+// world is the fleet as the API server would show it.
+type world struct {
+	nodes     map[string]map[string]string
+	firmwares map[string]*v1alpha1.NodeFirmware
+	templates map[string]*v1alpha1.FirmwareTemplate
+	sources   map[string]*v1alpha1.FirmwareSource
+	devices   map[string]*v1alpha1.NodeDevice
+	serial    int
+}
+
+func newWorld() *world {
+	return &world{
+		nodes: map[string]map[string]string{}, firmwares: map[string]*v1alpha1.NodeFirmware{},
+		templates: map[string]*v1alpha1.FirmwareTemplate{}, sources: map[string]*v1alpha1.FirmwareSource{},
+		devices: map[string]*v1alpha1.NodeDevice{},
+	}
+}
+
+var (
+	someNodes     = []string{"n0", "n1", "n2"}
+	someTemplates = []string{"t0", "t1", "t2"}
+	someSources   = []string{"s0", "s1"}
+	someDevices   = []string{"d0", "d1", "d2", "d3"}
+	someVersions  = []string{"1.0", "2.0"}
+	someBoards    = []string{"", "B0", "B1"}
+	someModels    = []string{"", "m0", "m1"}
+	base          = time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+)
+
+func digest(i int) v1alpha1.Digest { return v1alpha1.Digest(fmt.Sprintf("sha256:%064d", i)) }
+
+func pick[T any](t *rapid.T, from []T, label string) T { return rapid.SampledFrom(from).Draw(t, label) }
+
+// step makes one random change to the world and tells the index.
+func (w *world) step(t *rapid.T, ix *Index) Affected {
+	w.serial++
+	uid := types.UID(fmt.Sprintf("uid-%d", w.serial))
+	switch pick(t, []string{
+		"node", "node gone", "firmware", "firmware", "firmware gone", "template", "template", "template", "template gone",
+		"source", "source", "source gone", "device", "device", "device", "device gone",
+	}, "event") {
+	case "node":
+		name := pick(t, someNodes, "node")
+		w.nodes[name] = map[string]string{"pool": pick(t, []string{"a", "b"}, "pool")}
+		return ix.SetNode(name, w.nodes[name])
+	case "node gone":
+		name := pick(t, someNodes, "node")
+		delete(w.nodes, name)
+		return ix.DeleteNode(name)
+	case "firmware":
+		f := w.drawFirmware(t, pick(t, someNodes, "node"), uid)
+		w.firmwares[f.Name] = f
+		return ix.SetNodeFirmware(f)
+	case "firmware gone":
+		name := pick(t, someNodes, "node")
+		delete(w.firmwares, name)
+		return ix.DeleteNodeFirmware(name)
+	case "template":
+		o := w.drawTemplate(t, pick(t, someTemplates, "template"), uid)
+		w.templates[o.Name] = o
+		return ix.SetTemplate(o)
+	case "template gone":
+		name := pick(t, someTemplates, "template")
+		delete(w.templates, name)
+		return ix.DeleteTemplate(name)
+	case "source":
+		s := w.drawSource(t, pick(t, someSources, "source"))
+		w.sources[s.Name] = s
+		return ix.SetSource(s)
+	case "source gone":
+		name := pick(t, someSources, "source")
+		delete(w.sources, name)
+		return ix.DeleteSource(name)
+	case "device":
+		d := w.drawDevice(t, pick(t, someDevices, "device"), uid)
+		w.devices[d.Name] = d
+		return ix.SetDevice(d)
+	default:
+		name := pick(t, someDevices, "device")
+		delete(w.devices, name)
+		return ix.DeleteDevice(name)
+	}
+}
+
+// populate makes a world in which something can happen.
+func (w *world) populate(t *rapid.T, ix *Index) {
+	for _, name := range someNodes {
+		w.nodes[name] = map[string]string{"pool": "a"}
+		ix.SetNode(name, w.nodes[name])
+	}
+	for _, name := range someSources {
+		w.sources[name] = w.drawSource(t, name)
+		ix.SetSource(w.sources[name])
+	}
+	for i, name := range someDevices {
+		w.devices[name] = w.drawDevice(t, name, types.UID(fmt.Sprintf("device-%d", i)))
+		ix.SetDevice(w.devices[name])
+	}
+	for i, name := range someTemplates {
+		w.templates[name] = w.drawTemplate(t, name, types.UID(fmt.Sprintf("template-%d", i)))
+		ix.SetTemplate(w.templates[name])
+	}
+}
+
+// next is the metadata of the next version of an object: of an edit, or of a new object of the same name.
+func next(t *rapid.T, name string, old metav1.Object, exists bool, uid types.UID) metav1.ObjectMeta {
+	if exists && rapid.Bool().Draw(t, "edit") {
+		return metav1.ObjectMeta{Name: name, UID: old.GetUID(), Generation: old.GetGeneration() + 1}
+	}
+	return metav1.ObjectMeta{Name: name, UID: uid, Generation: 1}
+}
+
+func (w *world) drawFirmware(t *rapid.T, name string, uid types.UID) *v1alpha1.NodeFirmware {
+	old, exists := w.firmwares[name]
+	if exists && rapid.Bool().Draw(t, "status only") {
+		f := old.DeepCopy()
+		f.Status = drawFirmwareStatus(t)
+		return f
+	}
+	f := &v1alpha1.NodeFirmware{ObjectMeta: next(t, name, old, exists, uid), Status: drawFirmwareStatus(t)}
+	for i := range rapid.IntRange(0, 2).Draw(t, "pins") {
+		f.Spec.Pins = append(f.Spec.Pins, v1alpha1.FirmwarePin{
+			Name: fmt.Sprintf("p%d", i), Class: v1alpha1.ClassNIC, Model: pick(t, someModels, "pin model"),
+			Version: pick(t, someVersions, "version"), SourceRef: v1alpha1.SourceReference{Name: pick(t, someSources, "source")},
+		})
+	}
+	if rapid.Bool().Draw(t, "retry") {
+		at := metav1.NewTime(base.Add(time.Duration(rapid.IntRange(0, 2).Draw(t, "retry at")) * time.Hour))
+		f.Spec.RetryRequestedAt = &at
+	}
+	return f
+}
+
+func drawFirmwareStatus(t *rapid.T) v1alpha1.NodeFirmwareStatus {
+	var out v1alpha1.NodeFirmwareStatus
+	switch rapid.IntRange(0, 3).Draw(t, "machine") {
+	case 1, 2:
+		out.Machine = &v1alpha1.Machine{Model: pick(t, []string{"x", "y"}, "machine model")}
+	case 3:
+		at := metav1.NewTime(base)
+		out.LastScanTime = &at
+	}
+	return out
+}
+
+func (w *world) drawTemplate(t *rapid.T, name string, uid types.UID) *v1alpha1.FirmwareTemplate {
+	old, exists := w.templates[name]
+	o := &v1alpha1.FirmwareTemplate{ObjectMeta: next(t, name, old, exists, uid)}
+	switch rapid.IntRange(0, 5).Draw(t, "selector") {
+	case 0, 1:
+		o.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"pool": pick(t, []string{"a", "b"}, "pool")}}
+	case 2:
+		o.Spec.NodeSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "?"}}}
+	}
+	if rapid.IntRange(0, 3).Draw(t, "machine") == 0 {
+		o.Spec.Machine = &v1alpha1.MachineSelector{Model: pick(t, []string{"X", "y"}, "machine model")}
+	}
+	if rapid.IntRange(0, 3).Draw(t, "state") == 0 {
+		o.Spec.State = v1alpha1.TemplatePaused
+	}
+	for i := range rapid.IntRange(1, 2).Draw(t, "rules") {
+		r := v1alpha1.DeviceRule{
+			Name: fmt.Sprintf("r%d", i), Version: pick(t, someVersions, "version"),
+			SourceRef: v1alpha1.SourceReference{Name: pick(t, someSources, "source")},
+			Selector:  v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: pick(t, []string{"", "15b3", "acme"}, "vendor")},
+		}
+		if b := pick(t, someBoards, "board"); b != "" {
+			r.Selector.BoardIDs = []string{b, "B9"}
+		}
+		if m := pick(t, someModels, "model"); m != "" {
+			r.Selector.Models = []string{m}
+		}
+		if rapid.IntRange(0, 4).Draw(t, "one device") == 0 {
+			r.Selector.SerialNumbers = []string{"d0"}
+			r.Selector.PCIAddresses = []string{"0000:01:00.0"}
+		}
+		if rapid.IntRange(0, 4).Draw(t, "validate") == 0 {
+			r.UpdatePolicy = v1alpha1.UpdatePolicyValidate
+		}
+		o.Spec.Devices = append(o.Spec.Devices, r)
+	}
+	return o
+}
+
+func (w *world) drawSource(t *rapid.T, name string) *v1alpha1.FirmwareSource {
+	s := &v1alpha1.FirmwareSource{ObjectMeta: metav1.ObjectMeta{Name: name, Generation: 1}}
+	s.Status.ObservedGeneration = int64(rapid.IntRange(0, 1).Draw(t, "observed"))
+	if rapid.IntRange(0, 3).Draw(t, "ready") != 0 {
+		s.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue}}
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "images") {
+		i := v1alpha1.StoredImage{
+			Class: v1alpha1.ClassNIC, Version: pick(t, someVersions, "version"), Digest: digest(rapid.IntRange(0, 1).Draw(t, "digest")),
+		}
+		if b := pick(t, someBoards, "board"); b != "" {
+			i.BoardIDs = []string{b}
+		}
+		s.Status.Images = append(s.Status.Images, i)
+	}
+	return s
+}
+
+func (w *world) drawDevice(t *rapid.T, name string, uid types.UID) *v1alpha1.NodeDevice {
+	d := &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid}}
+	d.Spec.NodeName = pick(t, someNodes, "node")
+	if old, ok := w.devices[name]; ok && rapid.IntRange(0, 5).Draw(t, "recreated") != 0 {
+		d = old.DeepCopy()
+	}
+	d.Status = v1alpha1.NodeDeviceStatus{Class: v1alpha1.ClassNIC}
+	if rapid.IntRange(0, 9).Draw(t, "unseen") == 0 {
+		d.Status = v1alpha1.NodeDeviceStatus{}
+		return d
+	}
+	s := &d.Status
+	s.Model, s.BoardID = pick(t, someModels, "model"), pick(t, someBoards, "board")
+	s.VendorID, s.Vendor = pick(t, []string{"", "15b3"}, "vendor id"), pick(t, []string{"", "Acme"}, "vendor")
+	s.SerialNumber, s.PCIAddress = name, pick(t, []string{"", "0000:01:00.0"}, "address")
+	s.Firmware = &v1alpha1.ObservedFirmware{
+		Running: pick(t, someVersions, "running"), Driver: pick(t, []string{"x", "x", "x", ""}, "driver"),
+		VersionFormat: pick(t, []v1alpha1.VersionFormat{"", v1alpha1.VersionFormatDotted}, "format"),
+	}
+	if rapid.IntRange(0, 4).Draw(t, "unread") == 0 {
+		s.Conditions = append(s.Conditions, metav1.Condition{
+			Type: v1alpha1.ConditionInspected, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonReadFailed, Message: "no answer",
+		})
+	}
+	if rapid.IntRange(0, 4).Draw(t, "updating") == 0 {
+		s.Conditions = append(s.Conditions, metav1.Condition{
+			Type: v1alpha1.ConditionReconciling, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonUpdating,
+		})
+	}
+	if rapid.IntRange(0, 2).Draw(t, "failed") == 0 {
+		s.LastFailure = &v1alpha1.FailedFirmware{
+			Digest: digest(rapid.IntRange(0, 1).Draw(t, "failed digest")),
+			Time:   metav1.NewTime(base.Add(time.Duration(rapid.IntRange(0, 2).Draw(t, "failed at")) * time.Hour)),
+		}
+	}
+	return d
+}
+
+// apply does what the controller would: it writes the decision into the object.
+func (w *world) apply(ix *Index, name string) Affected {
+	d, ok := w.devices[name]
+	decision, known := ix.Decide(name)
+	if !ok || !known || decision.Action == Keep {
+		return Affected{}
+	}
+	d = d.DeepCopy()
+	d.Spec.Firmware = decision.Firmware.DeepCopy()
+	w.devices[name] = d
+	return ix.SetDevice(d)
+}
+
+// fill makes an index of the world in a random order.
+func (w *world) fill(t *rapid.T) *Index {
+	ix := NewIndex()
+	var sets []func()
+	for name, l := range w.nodes {
+		sets = append(sets, func() { ix.SetNode(name, l) })
+	}
+	for _, o := range w.firmwares {
+		sets = append(sets, func() { ix.SetNodeFirmware(o) })
+	}
+	for _, o := range w.templates {
+		sets = append(sets, func() { ix.SetTemplate(o) })
+	}
+	for _, o := range w.sources {
+		sets = append(sets, func() { ix.SetSource(o) })
+	}
+	for _, o := range w.devices {
+		sets = append(sets, func() { ix.SetDevice(o) })
+	}
+	for _, i := range rapid.Permutation(slices.Collect(rangeOf(len(sets)))).Draw(t, "order") {
+		sets[i]()
+	}
+	return ix
+}
+
+func rangeOf(n int) func(func(int) bool) {
+	return func(yield func(int) bool) {
+		for i := range n {
+			if !yield(i) {
+				return
+			}
+		}
+	}
+}
+
+// view is everything an index decides, in comparable form.
+type view struct {
+	decisions map[string]string
+	tallies   map[string]Tally
+}
+
+func (w *world) view(ix *Index) view {
+	v := view{map[string]string{}, map[string]Tally{}}
+	for name := range w.devices {
+		d, known := ix.Decide(name)
+		v.decisions[name] = describe(d, known)
+	}
+	for name := range w.templates {
+		v.tallies[name], _ = ix.Tally(name)
+	}
+	return v
+}
+
+func describe(d Decision, known bool) string {
+	s := fmt.Sprintf("known=%v action=%v conflict=%v", known, d.Action, d.Conflict)
+	if d.Firmware != nil {
+		f := *d.Firmware
+		generation := f.Origin.Generation
+		f.Origin.Generation = nil
+		s += fmt.Sprintf(" firmware=%+v generation=%d", f, *generation)
+	}
+	if d.Blocked != nil {
+		s += fmt.Sprintf(" blocked=%+v", *d.Blocked)
+	}
+	return s
+}
+
+// brute decides for the whole world by comparing everything with everything, in the words of the requirements.
+func (w *world) brute() view {
+	v := view{map[string]string{}, map[string]Tally{}}
+	compiled := map[string]*Template{}
+	for name, o := range w.templates {
+		tally := Tally{UID: string(o.UID), Generation: o.Generation, Paused: o.Spec.State == v1alpha1.TemplatePaused}
+		c, err := NewTemplate(o)
+		if err != nil {
+			tally.Invalid, tally.Paused = err.Error(), false
+		} else {
+			compiled[name] = c
+			for node := range w.nodes {
+				if w.chosen(c, node) {
+					tally.Nodes++
+				}
+			}
+		}
+		v.tallies[name] = tally
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.devices)) {
+		w.bruteDevice(v, compiled, w.devices[name])
+	}
+	return v
+}
+
+func (w *world) machine(node string) (model string, known bool) {
+	f := w.firmwares[node]
+	if f == nil {
+		return "", false
+	}
+	if f.Status.Machine != nil {
+		return f.Status.Machine.Model, true
+	}
+	return "", f.Status.LastScanTime != nil
+}
+
+func (w *world) chosen(t *Template, node string) bool {
+	l, exists := w.nodes[node]
+	model, _ := w.machine(node)
+	return exists && t.ChoosesLabels(l) && t.ChoosesMachine("", model)
+}
+
+func (w *world) bruteDevice(v view, compiled map[string]*Template, o *v1alpha1.NodeDevice) {
+	node := o.Spec.NodeName
+	labels, exists := w.nodes[node]
+	if !exists || o.Status.Class == "" {
+		v.decisions[o.Name] = describe(Decision{}, false)
+		return
+	}
+	facts, observed, current := DeviceOf(o), Facts(o), o.Spec.Firmware
+	unread := observed.Unreadable != ""
+	_, machineKnown := w.machine(node)
+
+	var pins, rules []*Rule
+	var heldPin, heldRule *Party
+	heldReason := ""
+	if f := w.firmwares[node]; f != nil {
+		for _, p := range newPins(f) {
+			mine := current != nil && current.Origin.Kind == v1alpha1.OriginPin && current.Origin.Name == node && current.Origin.Rule == p.Rule
+			if p.Selector.Matches(facts) {
+				pins = append(pins, p)
+			} else if unread && mine && p.Selector.mayMatch(facts) {
+				heldPin, heldReason = &p.Party, v1alpha1.ReasonReadFailed
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(compiled)) {
+		c := compiled[name]
+		for _, r := range c.Rules {
+			if w.chosen(c, node) && r.Selector.Matches(facts) {
+				rules = append(rules, r)
+			}
+		}
+	}
+	if current != nil && current.Origin.Kind == v1alpha1.OriginTemplate && w.templates[current.Origin.Name] != nil {
+		name := current.Origin.Name
+		by := &Party{v1alpha1.OriginTemplate, name, current.Origin.Rule}
+		matches := func(f func(*Rule) bool) bool { return slices.ContainsFunc(rules, f) }
+		switch c := compiled[name]; {
+		case c == nil:
+			heldRule = by
+			if heldPin == nil {
+				heldReason = v1alpha1.ReasonInvalidSpec
+			}
+		case c.Paused:
+			if !matches(func(r *Rule) bool { return r.Name == name }) {
+				heldRule = by
+				if heldPin == nil {
+					heldReason = v1alpha1.ReasonPaused
+				}
+			}
+		default:
+			for _, r := range c.Rules {
+				may := r.Selector.Matches(facts) || unread && r.Selector.mayMatch(facts)
+				place := w.chosen(c, node) || !machineKnown && c.ChoosesLabels(labels)
+				if r.Party == *by && may && place && !matches(func(o *Rule) bool { return o.Party == *by }) {
+					heldRule = by
+					if heldPin == nil {
+						heldReason = v1alpha1.ReasonReadFailed
+					}
+				}
+			}
+		}
+	}
+
+	claims, held := rules, heldRule
+	if len(pins) > 0 || heldPin != nil {
+		claims, held = pins, heldPin
+	}
+	var all []Party
+	for _, r := range claims {
+		all = append(all, r.Party)
+	}
+	if held != nil {
+		all = append(all, *held)
+	}
+	slices.SortFunc(all, Party.compare)
+
+	var goal *v1alpha1.DesiredFirmware
+	kept := ""
+	switch {
+	case len(all) > 1:
+		goal = current
+	case len(all) == 1 && held != nil:
+		goal, kept = current, heldReason
+	case len(all) == 1 && claims[0].Kind == v1alpha1.OriginTemplate && compiled[claims[0].Name].Paused:
+		if current != nil && current.Origin.Kind == v1alpha1.OriginTemplate && current.Origin.Name == claims[0].Name {
+			goal, kept = current, v1alpha1.ReasonPaused
+		}
+	case len(all) == 1:
+		r := claims[0]
+		d, _ := w.resolve(facts, r.Source, string(r.Version))
+		g := r.Generation
+		goal = &v1alpha1.DesiredFirmware{
+			Version: string(r.Version), Digest: d, SourceRef: v1alpha1.SourceReference{Name: r.Source},
+			UpdatePolicy: r.Policy, Downgrade: r.Downgrade,
+			Origin: v1alpha1.Origin{Kind: r.Kind, Name: r.Name, UID: r.UID, Generation: &g, Rule: r.Rule},
+		}
+	}
+	var decision Decision
+	if len(all) > 1 {
+		decision.Conflict = all
+	}
+	without := func(f *v1alpha1.DesiredFirmware) string {
+		if f == nil {
+			return ""
+		}
+		c := *f
+		c.Origin.Generation = nil
+		return fmt.Sprintf("%+v", c)
+	}
+	switch {
+	case without(goal) == without(current):
+		decision.Firmware = current
+	case goal == nil:
+		decision.Action = Remove
+	default:
+		decision.Action, decision.Firmware = Assign, goal
+	}
+	retry := time.Time{}
+	if f := w.firmwares[node]; f != nil && f.Spec.RetryRequestedAt != nil {
+		retry = f.Spec.RetryRequestedAt.Time
+	}
+	if f := decision.Firmware; f != nil && decision.Conflict == nil {
+		readable := observed
+		readable.Unreadable = ""
+		p := plan.Decide(Wish(f, retry), readable)
+		b := &Block{
+			Reason: string(p.Reason), Message: p.Message, By: Party{f.Origin.Kind, f.Origin.Name, f.Origin.Rule},
+			Source: f.SourceRef.Name, Version: f.Version, Class: facts.Class, Model: facts.Model, BoardID: facts.BoardID,
+		}
+		switch string(p.Reason) {
+		case v1alpha1.ReasonImageNotFound:
+			if _, b.Reason = w.resolve(facts, b.Source, b.Version); b.Reason == "" {
+				b.Reason = kept
+			}
+			b.Message = ""
+			decision.Blocked = b
+		case v1alpha1.ReasonNotUpdatable, v1alpha1.ReasonDowngradeForbidden:
+			decision.Blocked = b
+		}
+	}
+	v.decisions[o.Name] = describe(decision, true)
+	w.bruteTallies(v, o, decision, rules, heldRule, plan.Decide(Wish(decision.Firmware, retry), observed))
+}
+
+func (w *world) resolve(d Device, source, version string) (v1alpha1.Digest, string) {
+	s := w.sources[source]
+	if s == nil {
+		return "", v1alpha1.ReasonSourceNotFound
+	}
+	if len(s.Status.Conditions) == 0 || s.Status.ObservedGeneration != s.Generation {
+		return "", v1alpha1.ReasonSourceNotReady
+	}
+	found := map[v1alpha1.Digest]bool{}
+	for _, i := range s.Status.Images {
+		if i.Version == version && (len(i.BoardIDs) == 0 || i.BoardIDs[0] == d.BoardID) {
+			found[i.Digest] = true
+		}
+	}
+	switch len(found) {
+	case 0:
+		return "", v1alpha1.ReasonImageNotFound
+	case 1:
+		return slices.Collect(maps.Keys(found))[0], ""
+	}
+	return "", v1alpha1.ReasonImageAmbiguous
+}
+
+func (w *world) bruteTallies(v view, o *v1alpha1.NodeDevice, d Decision, rules []*Rule, held *Party, p plan.Decision) {
+	touched := map[string]bool{}
+	for _, r := range rules {
+		touched[r.Name] = true
+	}
+	if held != nil {
+		touched[held.Name] = true
+	}
+	for name := range touched {
+		t := v.tallies[name]
+		t.Matched++
+		t.Devices = append(t.Devices, o.Name)
+		conflict := slices.ContainsFunc(d.Conflict, func(p Party) bool { return p.Kind == v1alpha1.OriginTemplate && p.Name == name })
+		if conflict {
+			t.Conflicting++
+			t.Conflicts = append(t.Conflicts, ConflictOn{o.Name, d.Conflict})
+		}
+		f := d.Firmware
+		switch {
+		case f == nil && d.Conflict == nil:
+			t.Unassigned++
+		case f == nil || f.Origin.Kind != v1alpha1.OriginTemplate || f.Origin.Name != name:
+		case p.Outcome == plan.UpToDate:
+			t.Applied++
+		default:
+			t.NotApplied++
+			switch {
+			case strings.Contains(fmt.Sprint(o.Status.Conditions), v1alpha1.ReasonUpdating):
+				t.Updating++
+			case conflict:
+			case d.Blocked != nil:
+				t.Blocked++
+				if d.Blocked.Reason == v1alpha1.ReasonSourceNotReady {
+					t.Waiting++
+				}
+			case p.Outcome == plan.Differs:
+				t.Mismatched++
+			case p.Reason == plan.ReasonUpdateFailed:
+				t.Failed++
+				t.Failures = append(t.Failures, o.Name)
+			default:
+				t.Pending++
+			}
+			if d.Blocked != nil && !strings.Contains(fmt.Sprint(o.Status.Conditions), v1alpha1.ReasonUpdating) && !conflict {
+				t.Blocks = append(t.Blocks, BlockOn{o.Name, *d.Blocked})
+			}
+		}
+		t.Conflicts, t.Blocks = t.Conflicts[:min(len(t.Conflicts), 3)], t.Blocks[:min(len(t.Blocks), 3)]
+		t.Failures = t.Failures[:min(len(t.Failures), 3)]
+		v.tallies[name] = t
+	}
+}
+
+func requireSameView(t require.TestingT, want, got view) {
+	require.Equal(t, want.decisions, got.decisions)
+	for name := range want.tallies {
+		a, b := want.tallies[name], got.tallies[name]
+		for _, x := range []*Tally{&a, &b} { // nil and empty are the same
+			x.Devices, x.Failures = slices.Clip(append([]string{}, x.Devices...)), append([]string{}, x.Failures...)
+			x.Conflicts, x.Blocks = append([]ConflictOn{}, x.Conflicts...), append([]BlockOn{}, x.Blocks...)
+		}
+		require.Equal(t, a, b, "tally of %s", name)
+	}
+}
+
+// The index, kept up to date event by event, decides what comparing everything with everything decides, whatever the
+// order of the events, and it reports every device and template an event changes.
+func TestIndexEqualsBruteForce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w, ix := newWorld(), NewIndex()
+		due := map[string]bool{} // devices the index asked to look at
+		told := map[string]Tally{}
+		if rapid.Bool().Draw(t, "populated") {
+			w.populate(t, ix)
+			for _, name := range someTemplates {
+				told[name], _ = ix.Tally(name)
+			}
+			for _, name := range someDevices {
+				due[name] = true
+			}
+		}
+		note := func(a Affected) {
+			for _, d := range a.Devices {
+				due[d] = true
+			}
+			for name := range w.templates {
+				now, _ := ix.Tally(name)
+				if !slices.Contains(a.Templates, name) {
+					require.Equal(t, told[name], now, "a template whose tally changed is reported")
+				}
+				told[name] = now
+			}
+			maps.DeleteFunc(told, func(name string, _ Tally) bool { return w.templates[name] == nil })
+		}
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			note(w.step(t, ix))
+			if rapid.Bool().Draw(t, "controller runs") {
+				for name := range maps.Clone(due) {
+					delete(due, name)
+					note(w.apply(ix, name))
+				}
+			}
+			for name := range w.devices {
+				if d, known := ix.Decide(name); known && d.Action != Keep {
+					require.True(t, due[name], "device %s is not as decided and nobody was told", name)
+				}
+			}
+		}
+		brute := w.brute()
+		requireSameView(t, brute, w.view(ix))
+		requireSameView(t, brute, w.view(w.fill(t)))
+	})
+}
+
+// R001-10, R000-19: while several parties claim a device its assignment does not change, whatever else happens.
+func TestConflictNeverChangesAnAssignment(t *testing.T) {
+	conflicts := 0
+	rapid.Check(t, func(t *rapid.T) {
+		w, ix := newWorld(), NewIndex()
+		w.populate(t, ix)
+		for range rapid.IntRange(0, 30).Draw(t, "steps") {
+			w.step(t, ix)
+			for name, d := range w.devices {
+				decision, _ := ix.Decide(name)
+				if decision.Conflict == nil {
+					continue
+				}
+				conflicts++
+				require.GreaterOrEqual(t, len(decision.Conflict), 2)
+				require.Equal(t, Keep, decision.Action)
+				require.True(t, d.Spec.Firmware == decision.Firmware, "the assignment stays as it is")
+				require.Nil(t, decision.Blocked)
+			}
+			for name := range w.devices {
+				w.apply(ix, name)
+			}
+		}
+	})
+	assert.NotZero(t, conflicts)
+}
+
+// Deleting all parties of a conflict but one resolves it in favour of the one that is left.
+func TestRemovingTheCauseResolvesAConflict(t *testing.T) {
+	resolved := 0
+	rapid.Check(t, func(t *rapid.T) {
+		w, ix := newWorld(), NewIndex()
+		w.populate(t, ix)
+		for range rapid.IntRange(0, 15).Draw(t, "steps") {
+			w.step(t, ix)
+			for name := range w.devices {
+				w.apply(ix, name)
+			}
+		}
+		for name := range w.devices {
+			d, _ := ix.Decide(name)
+			if d.Conflict == nil || d.Conflict[0].Kind == v1alpha1.OriginPin {
+				continue
+			}
+			stays := d.Conflict[0].Name
+			if slices.ContainsFunc(d.Conflict[1:], func(p Party) bool { return p.Name == stays }) {
+				continue // two rules of one template
+			}
+			o := w.templates[stays]
+			if _, err := NewTemplate(o); err != nil || o.Spec.State == v1alpha1.TemplatePaused {
+				continue
+			}
+			for _, p := range d.Conflict[1:] {
+				delete(w.templates, p.Name)
+				ix.DeleteTemplate(p.Name)
+			}
+			w.apply(ix, name)
+			d, _ = ix.Decide(name)
+			require.Nil(t, d.Conflict)
+			require.Equal(t, Keep, d.Action)
+			require.Equal(t, stays, d.Firmware.Origin.Name)
+			resolved++
+			return
+		}
+	})
+	assert.NotZero(t, resolved)
+}
+
+func TestFirstsEqualsSortedSet(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f, model := newFirsts(rapid.IntRange(1, 4).Draw(t, "keep")), map[string]struct{}{}
+		for range rapid.IntRange(0, 200).Draw(t, "steps") {
+			name := fmt.Sprintf("%02d", rapid.IntRange(0, 25).Draw(t, "name"))
+			if rapid.Bool().Draw(t, "add") {
+				f.add(name)
+				model[name] = struct{}{}
+			} else {
+				f.remove(name)
+				delete(model, name)
+			}
+			want := slices.Sorted(maps.Keys(model))
+			require.Equal(t, want[:min(len(want), f.keep)], append([]string(nil), f.first()...))
+		}
+	})
+}

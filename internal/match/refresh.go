@@ -1,0 +1,137 @@
+package match
+
+import (
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+)
+
+// learn takes over what changed in a device, and only then does any work.
+func (ix *Index) learn(d *device, o *v1alpha1.NodeDevice, added bool) {
+	facts := DeviceOf(o)
+	identity := added || !facts.equal(d.facts)
+	current := !equalFirmware(d.current, o.Spec.Firmware)
+	seen := observe(o)
+	stands := [2]finding{
+		findingOf(o, v1alpha1.ConditionConflict), findingOf(o, v1alpha1.ConditionBlocked),
+	}
+	if !identity && !current && seen.equal(d.observed) && stands == d.findings {
+		return
+	}
+	restate := current || stands != d.findings
+	if current {
+		ix.unlink(ix.byTemplate, templateOf(d.current), d)
+		ix.link(ix.byTemplate, templateOf(o.Spec.Firmware), d)
+	}
+	d.facts, d.current, d.observed, d.findings = facts, o.Spec.Firmware, seen, stands
+	if identity {
+		ix.rematch(d)
+	}
+	ix.refresh(d)
+	if restate && d.known {
+		ix.affected.devices[d.name] = struct{}{}
+	}
+}
+
+func (ix *Index) drop(d *device) {
+	ix.stake(d, nil)
+	ix.unlink(ix.byTemplate, templateOf(d.current), d)
+	ix.unlink(ix.bySource, d.source, d)
+	delete(ix.devices, d.name)
+	delete(d.node.devices, d.name)
+	ix.forget(d.node)
+	delete(ix.affected.devices, d.name)
+}
+
+// refresh decides anew for a device and keeps everything that follows from the decision up to date.
+func (ix *Index) refresh(d *device) {
+	old, wasKnown := d.decision, d.known
+	d.decision, d.known = ix.decide(d)
+	source := ""
+	if f := d.decision.Firmware; f != nil {
+		source = f.SourceRef.Name
+	}
+	if source != d.source {
+		ix.unlink(ix.bySource, d.source, d)
+		ix.link(ix.bySource, source, d)
+		d.source = source
+	}
+	same := sameFindings(old, d.decision)
+	if !same {
+		for _, s := range d.stakes {
+			ix.affected.templates[s.t.name] = struct{}{}
+		}
+	}
+	ix.stake(d, ix.stakes(d))
+	if d.known && (d.decision.Action != Keep || !same || !wasKnown && d.findings != [2]finding{}) {
+		ix.affected.devices[d.name] = struct{}{}
+	}
+}
+
+// stake replaces what a device contributes to the templates' tallies.
+func (ix *Index) stake(d *device, next []stake) {
+	if slices.Equal(d.stakes, next) {
+		return
+	}
+	for _, s := range d.stakes {
+		s.t.count(d.name, s.mark, -1)
+		if !slices.Contains(next, s) {
+			ix.affected.templates[s.t.name] = struct{}{}
+		}
+	}
+	for _, s := range next {
+		s.t.count(d.name, s.mark, 1)
+		if !slices.Contains(d.stakes, s) {
+			ix.affected.templates[s.t.name] = struct{}{}
+		}
+	}
+	d.stakes = next
+}
+
+func (ix *Index) refreshUsers(source string) {
+	for d := range maps.Clone(ix.bySource[source]) {
+		ix.refresh(d)
+	}
+}
+
+func (ix *Index) link(by map[string]map[*device]struct{}, name string, d *device) {
+	if name == "" {
+		return
+	}
+	if by[name] == nil {
+		by[name] = map[*device]struct{}{}
+	}
+	by[name][d] = struct{}{}
+}
+
+func (ix *Index) unlink(by map[string]map[*device]struct{}, name string, d *device) {
+	delete(by[name], d)
+	if len(by[name]) == 0 {
+		delete(by, name)
+	}
+}
+
+func templateOf(f *v1alpha1.DesiredFirmware) string {
+	if f == nil || f.Origin.Kind != v1alpha1.OriginTemplate {
+		return ""
+	}
+	return f.Origin.Name
+}
+
+func equalFirmware(a, b *v1alpha1.DesiredFirmware) bool {
+	if a == nil || b == nil || a == b {
+		return a == b
+	}
+	x, y := a.Origin.Generation, b.Origin.Generation
+	return sameAssignment(a, b) && (x == nil) == (y == nil) && (x == nil || *x == *y)
+}
+
+func findingOf(o *v1alpha1.NodeDevice, kind string) finding {
+	if c := meta.FindStatusCondition(o.Status.Conditions, kind); c != nil {
+		return finding{c.Reason, c.Message}
+	}
+	return finding{}
+}

@@ -1,0 +1,193 @@
+package match
+
+import (
+	"slices"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+)
+
+const (
+	// listedDevices bounds FirmwareTemplate.status.devices.
+	listedDevices = 50
+	// namedDevices bounds the devices a message names.
+	namedDevices = 3
+)
+
+// Tally is the truth about one template as the index knows it.
+type Tally struct {
+	UID        string
+	Generation int64
+	Paused     bool
+	// Invalid says which field of the spec cannot be worked with, and why; empty when all can.
+	Invalid string
+
+	// Nodes chosen by label and machine model.
+	Nodes int32
+	Counts
+	// Devices are the first 50 matched devices in order of name.
+	Devices []string
+	// Conflicts, Blocks and Failures name a few of the devices the counts speak of, in order of device.
+	Conflicts []ConflictOn
+	Blocks    []BlockOn
+	Failures  []string
+}
+
+// ConflictOn names a device and all parties that claim it.
+type ConflictOn struct {
+	Device  string
+	Parties []Party
+}
+
+// BlockOn names a device and what blocks it.
+type BlockOn struct {
+	Device string
+	Block
+}
+
+// Counts are numbers of devices.
+type Counts struct {
+	// Matched by a rule of the template, whatever came of it.
+	Matched int32
+	// Applied and NotApplied together are the devices the template's firmware is in effect for.
+	Applied, NotApplied int32
+	// Updating, Blocked, Failed, Pending and Mismatched say why it is not applied; a device counts once. Mismatched
+	// devices are only validated.
+	Updating, Blocked, Failed, Pending, Mismatched int32
+	// Waiting are those of Blocked whose source is being prepared.
+	Waiting int32
+	// Conflicting devices are claimed by several parties, this template among them.
+	Conflicting int32
+	// Unassigned devices match, but the template is paused and had not assigned them before.
+	Unassigned int32
+}
+
+// mark is what one device contributes to the counts of one template.
+type mark uint16
+
+const (
+	matched mark = 1 << iota
+	applied
+	notApplied
+	updating
+	blocked
+	failed
+	pending
+	mismatched
+	waiting
+	conflicting
+	unassigned
+)
+
+// stake is the contribution of a device to a template.
+type stake struct {
+	t    *template
+	mark mark
+}
+
+// stakes are the contributions of a device to all templates that match it or hold it.
+func (ix *Index) stakes(d *device) []stake {
+	if !d.known {
+		return nil
+	}
+	var out []stake
+	for _, r := range d.rules {
+		t := ix.templates[r.Name]
+		if !slices.ContainsFunc(out, func(s stake) bool { return s.t == t }) {
+			out = append(out, stake{t, d.markFor(t)})
+		}
+	}
+	if held := ix.heldByTemplate(d); held != nil {
+		t := ix.templates[held.Name]
+		if !slices.ContainsFunc(out, func(s stake) bool { return s.t == t }) {
+			out = append(out, stake{t, d.markFor(t)})
+		}
+	}
+	return out
+}
+
+func (d *device) markFor(t *template) mark {
+	m := matched
+	conflict := slices.ContainsFunc(d.decision.Conflict, func(p Party) bool {
+		return p.Kind == v1alpha1.OriginTemplate && p.Name == t.name
+	})
+	if conflict {
+		m |= conflicting
+	}
+	f := d.decision.Firmware
+	if f == nil || f.Origin.Kind != v1alpha1.OriginTemplate || f.Origin.Name != t.name {
+		if f == nil && !conflict && d.decision.Conflict == nil {
+			m |= unassigned
+		}
+		return m
+	}
+	p := plan.Decide(Wish(f, d.node.retry), d.observed.Facts)
+	if p.Outcome == plan.UpToDate {
+		return m | applied
+	}
+	m |= notApplied
+	switch b := d.decision.Blocked; {
+	case d.observed.updating:
+		m |= updating
+	case conflict:
+	case b != nil && b.Reason == v1alpha1.ReasonSourceNotReady:
+		m |= blocked | waiting
+	case b != nil:
+		m |= blocked
+	case p.Outcome == plan.Differs:
+		m |= mismatched
+	case p.Reason == plan.ReasonUpdateFailed:
+		m |= failed
+	default:
+		m |= pending
+	}
+	return m
+}
+
+// count adds n times the mark of a device to the template's tally.
+func (t *template) count(name string, m mark, n int32) {
+	for _, c := range []struct {
+		mark mark
+		sum  *int32
+	}{
+		{matched, &t.counts.Matched}, {applied, &t.counts.Applied}, {notApplied, &t.counts.NotApplied},
+		{updating, &t.counts.Updating}, {blocked, &t.counts.Blocked}, {failed, &t.counts.Failed},
+		{pending, &t.counts.Pending}, {mismatched, &t.counts.Mismatched}, {waiting, &t.counts.Waiting},
+		{conflicting, &t.counts.Conflicting}, {unassigned, &t.counts.Unassigned},
+	} {
+		if m&c.mark != 0 {
+			*c.sum += n
+		}
+	}
+	for _, c := range []struct {
+		mark  mark
+		names *firsts
+	}{{matched, t.matched}, {conflicting, t.conflicting}, {blocked, t.blocked}, {failed, t.failed}} {
+		switch {
+		case m&c.mark == 0:
+		case n > 0:
+			c.names.add(name)
+		default:
+			c.names.remove(name)
+		}
+	}
+}
+
+// Tally returns the truth about a template; false when there is no such template.
+func (ix *Index) Tally(name string) (Tally, bool) {
+	t := ix.templates[name]
+	if t == nil {
+		return Tally{}, false
+	}
+	out := Tally{
+		UID: t.uid, Generation: t.generation, Invalid: t.invalid, Paused: t.compiled != nil && t.compiled.Paused,
+		Nodes: int32(len(t.nodes)), Counts: t.counts, Devices: t.matched.first(), Failures: t.failed.first(),
+	}
+	for _, d := range t.conflicting.first() {
+		out.Conflicts = append(out.Conflicts, ConflictOn{d, ix.devices[d].decision.Conflict})
+	}
+	for _, d := range t.blocked.first() {
+		out.Blocks = append(out.Blocks, BlockOn{d, *ix.devices[d].decision.Blocked})
+	}
+	return out, true
+}
