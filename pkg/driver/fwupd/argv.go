@@ -1,0 +1,42 @@
+package fwupd
+
+import (
+	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+)
+
+const tool = "fwupdtool"
+
+// queryTimeout: fwupdtool looks at all hardware it knows before it answers.
+const queryTimeout = 3 * time.Minute
+
+// lock serialises writes of the system firmware. A machine has one.
+const lock = "system-firmware"
+
+// getDevices lists what fwupd can update.
+func getDevices() command.Command {
+	return command.Command{Argv: []string{tool, "get-devices", "--json"}, Timeout: queryTimeout}
+}
+
+// getHistory lists what fwupd staged and what became of it.
+func getHistory() command.Command {
+	return command.Command{Argv: []string{tool, "get-history", "--json"}, Timeout: queryTimeout}
+}
+
+// getDetails reads an archive. With --json it prints the same text, but no progress between.
+func getDetails(path string) command.Command {
+	return command.Command{Argv: []string{tool, "get-details", path, "--json"}, Timeout: queryTimeout}
+}
+
+// install stages an archive for a device. Whether a downgrade is allowed was decided before, from versions of one
+// format. fwupd would decide it again from the archive's version and the ESRT's number, and without online metadata it
+// cannot tell which format that number has: it takes 0.1.54 for older than 65589, which is 0.1.53. So --allow-older is
+// always sent; the firmware itself still refuses what is below its lowest supported version.
+func install(path, deviceID string) command.Command {
+	return command.Command{
+		Argv: []string{tool, "install", path, deviceID, "--json", "--no-reboot-check", "--allow-older"},
+		Kind: command.Write,
+		Lock: lock,
+	}
+}

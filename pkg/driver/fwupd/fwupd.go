@@ -1,0 +1,254 @@
+package fwupd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// Driver reads the host's tables and runs fwupdtool.
+type Driver struct {
+	runner command.Runner
+	host   fs.FS
+}
+
+var _ driver.Driver = (*Driver)(nil)
+
+// New makes the driver. The file system is the host's, from its root.
+func New(runner command.Runner, host fs.FS) *Driver { return &Driver{runner: runner, host: host} }
+
+// Name is "fwupd".
+func (*Driver) Name() string { return "fwupd" }
+
+// Version is the version of this driver, not of fwupd.
+func (*Driver) Version() string { return "1" }
+
+// Support is SupportMainline for system firmware: UEFI capsules are a standard, and a tool of the machine's own vendor
+// would know it better.
+func (*Driver) Support(id inventory.Identity) driver.Support {
+	if id.Class != inventory.BIOS {
+		return driver.SupportNone
+	}
+	return driver.SupportMainline
+}
+
+// Inspect reads the running version from the DMI tables, the board id and the outcome of the last update from the ESRT,
+// and the staged version from fwupd's history. A machine without ESRT, or without fwupdtool, is readable, with the
+// reason in ReadOnly.
+func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.Identity, inventory.Firmware, error) {
+	running, err := readBIOSVersion(d.host)
+	if err != nil {
+		return id, inventory.Firmware{}, err
+	}
+	fw := inventory.Firmware{
+		Running:    running,
+		Stored:     running,
+		Activation: inventory.ActivateReboot,
+		Format:     formatOf(running),
+	}
+	entry, err := readSystemFirmware(d.host)
+	if errors.Is(err, errNoESRT) {
+		fw.ReadOnly = err.Error()
+		return id, fw, nil
+	}
+	if err != nil {
+		return id, inventory.Firmware{}, err
+	}
+	id.BoardID = entry.Class
+	fw.LastAttempt = entry.lastAttempt()
+	staged, err := d.staged(ctx, entry.Class)
+	switch {
+	case errors.Is(err, command.ErrNotFound):
+		fw.ReadOnly = "fwupdtool is not installed where the daemon looks for tools"
+	case err != nil:
+		return id, inventory.Firmware{}, err
+	case staged != "":
+		fw.Stored = staged
+	}
+	return id, fw, nil
+}
+
+// Check verifies that the archive is whole, has firmware of the wanted version for exactly this machine's GUID, and is
+// not older than the lowest version the firmware takes.
+func (d *Driver) Check(ctx context.Context, _ inventory.Identity, img driver.Image) error {
+	if err := img.Verify(); err != nil {
+		return err
+	}
+	entry, err := readSystemFirmware(d.host)
+	if errors.Is(err, errNoESRT) {
+		return driver.Rejectf("%v", err)
+	}
+	if err != nil {
+		return err
+	}
+	c := getDetails(img.Path)
+	r, err := d.runner.Run(ctx, c)
+	if err != nil {
+		return fmt.Errorf("read archive: %w", err)
+	}
+	if r.ExitCode != 0 {
+		return fmt.Errorf("read archive: %w", refused(c, r))
+	}
+	components, err := parseDetails(string(r.Stdout))
+	if err != nil {
+		return fmt.Errorf("read archive: %w", command.Failed(c, r, err))
+	}
+	if err := checkFit(components, entry.Class, img); err != nil {
+		return err
+	}
+	dev, err := d.device(ctx, entry.Class)
+	if err != nil {
+		return err
+	}
+	if tooOld(img.Version, inventory.Version(dev.VersionLowest)) {
+		return driver.Rejectf("version %s is below %s, the lowest the firmware takes", img.Version, dev.VersionLowest)
+	}
+	return nil
+}
+
+func checkFit(components []component, guid string, img driver.Image) error {
+	var ids []string
+	for _, c := range components {
+		if !slices.Contains(c.GUIDs, guid) {
+			ids = append(ids, c.GUIDs...)
+			continue
+		}
+		if c.Version != img.Version {
+			return driver.Rejectf("%s holds version %s, not %s: correct the version or the image", img.Path, c.Version, img.Version)
+		}
+		return nil
+	}
+	return driver.Rejectf("%s is for %s, the machine's firmware is %s: name an image for that GUID", img.Path, strings.Join(ids, ", "), guid)
+}
+
+// tooOld compares only versions of the same shape: fwupd reports the lowest version as a bare number where it does not
+// know the vendor's format.
+func tooOld(v, lowest inventory.Version) bool {
+	return strings.Count(string(v), ".") == strings.Count(string(lowest), ".") &&
+		v.Compare(lowest, inventory.FormatDotted) == inventory.Older
+}
+
+// Write stages the capsule: the firmware installs it during the next boot. A capsule staged before is replaced.
+func (d *Driver) Write(ctx context.Context, _ inventory.Identity, img driver.Image, progress driver.Progress) (inventory.Activation, error) {
+	entry, err := readSystemFirmware(d.host)
+	if errors.Is(err, errNoESRT) {
+		return 0, errors.Join(err, driver.ErrNotSupported)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if activation, holds, err := d.holds(ctx, entry.Class, img.Version); err != nil || holds {
+		return activation, err
+	}
+	dev, err := d.device(ctx, entry.Class)
+	if err != nil {
+		return 0, err
+	}
+	c := install(img.Path, dev.ID)
+	r, err := d.runner.Run(ctx, c)
+	if err != nil {
+		return 0, fmt.Errorf("stage system firmware: %w", err)
+	}
+	if r.ExitCode == 0 {
+		if progress != nil {
+			progress(100)
+		}
+		return inventory.ActivateReboot, nil
+	}
+	if e := parseError(r.Stdout); e != nil && e.is(codeVersionSame, codeAlreadyPending, codeNothingToDo) {
+		if activation, holds, err := d.holds(ctx, entry.Class, img.Version); err != nil || holds {
+			return activation, err
+		}
+	}
+	return 0, fmt.Errorf("stage system firmware: %w", refused(c, r))
+}
+
+// Activate is not for system firmware: only a boot activates it.
+func (*Driver) Activate(_ context.Context, _ inventory.Identity, kind inventory.Activation) (inventory.Activation, error) {
+	return 0, fmt.Errorf("activate system firmware by %s: %w", kind, driver.ErrNotSupported)
+}
+
+// holds reports whether the machine already runs or has staged the version, and what that needs to run.
+func (d *Driver) holds(ctx context.Context, guid string, v inventory.Version) (activation inventory.Activation, holds bool, err error) {
+	staged, err := d.staged(ctx, guid)
+	if err != nil {
+		return 0, false, err
+	}
+	running, err := readBIOSVersion(d.host)
+	if err != nil {
+		return 0, false, err
+	}
+	switch {
+	case staged == v && staged != running:
+		return inventory.ActivateReboot, true, nil
+	case running == v && (staged == "" || staged == running):
+		return inventory.ActivateNone, true, nil
+	}
+	return 0, false, nil
+}
+
+// staged is the version that fwupd staged for the GUID and that waits for a reboot; empty when none does.
+func (d *Driver) staged(ctx context.Context, guid string) (inventory.Version, error) {
+	devices, err := d.list(ctx, getHistory())
+	if err != nil {
+		return "", fmt.Errorf("read history of updates: %w", err)
+	}
+	dev, _ := forGUID(devices, guid)
+	return inventory.NormalizeVersion(dev.staged()), nil
+}
+
+func (d *Driver) device(ctx context.Context, guid string) (fwupdDevice, error) {
+	devices, err := d.list(ctx, getDevices())
+	if err != nil {
+		return fwupdDevice{}, fmt.Errorf("list fwupd's devices: %w", err)
+	}
+	dev, ok := forGUID(devices, guid)
+	switch {
+	case !ok:
+		return fwupdDevice{}, fmt.Errorf("find system firmware: fwupd has no device with GUID %s: check that its UEFI plugin works on this machine", guid)
+	case !slices.Contains(dev.Flags, "updatable"):
+		reason := "fwupd says it is not updatable"
+		if dev.UpdateError != "" {
+			reason = dev.UpdateError
+		}
+		return fwupdDevice{}, fmt.Errorf("find system firmware: %s", reason)
+	}
+	return dev, nil
+}
+
+func (d *Driver) list(ctx context.Context, c command.Command) ([]fwupdDevice, error) {
+	r, err := d.runner.Run(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	devices, err := parseDevices(r.Stdout)
+	var e *fwupdError
+	switch {
+	case errors.As(err, &e) && e.is(codeNothingToDo):
+		return nil, nil
+	case err != nil:
+		return nil, command.Failed(c, r, err)
+	case r.ExitCode != 0:
+		return nil, command.Failed(c, r, errors.New("query failed"))
+	}
+	return devices, nil
+}
+
+// refused makes an error of a failed run: a *RejectedError when the archive is to blame.
+func refused(c command.Command, r command.Result) error {
+	e := parseError(r.Stdout)
+	switch {
+	case e == nil:
+		return command.Failed(c, r, errors.New("tool failed"))
+	case e.Domain == "gcab-error-quark" || e.is(codeVersionNewer, codeInvalidFile, codeNotSupported, codeSignatureInvalid):
+		return driver.Rejectf("fwupd does not take the archive: %s", e.Message)
+	}
+	return command.Failed(c, r, e)
+}

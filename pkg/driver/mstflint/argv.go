@@ -1,0 +1,64 @@
+package mstflint
+
+import (
+	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// The tools and nothing else. No function of this file takes a flag from outside, so that the flags that can brick a
+// card or turn it into another (allow_psid_change, nofs, no_flash_verify, clear_semaphore, blank_guids and their like)
+// cannot be sent.
+const (
+	flintTool = "mstflint"
+	resetTool = "mstfwreset"
+)
+
+// A query takes seconds; through a slow management interface or while the card is busy it takes longer. A reset waits
+// for the card's firmware and restarts the kernel's driver.
+const (
+	queryTimeout = 2 * time.Minute
+	resetTimeout = 10 * time.Minute
+)
+
+// queryDevice reads a card. The quick query (-qq) skips the integrity check of the whole flash.
+func queryDevice(card inventory.PCIAddress) command.Command {
+	return command.Command{Argv: []string{flintTool, "-d", card.String(), "-qq", "q"}, Timeout: queryTimeout}
+}
+
+// queryImage reads what an image file says of itself.
+func queryImage(path string) command.Command {
+	return command.Command{Argv: []string{flintTool, "-i", path, "q"}, Timeout: queryTimeout}
+}
+
+// verifyImage checks the integrity of an image file.
+func verifyImage(path string) command.Command {
+	return command.Command{Argv: []string{flintTool, "-i", path, "v"}, Timeout: queryTimeout}
+}
+
+// burn writes an image file to a card. mstflint itself refuses an image of another PSID.
+func burn(card inventory.PCIAddress, path, lock string, progress driver.Progress) command.Command {
+	return command.Command{
+		Argv:     []string{flintTool, "-d", card.String(), "-i", path, "-y", "b"},
+		Kind:     command.Write,
+		Lock:     lock,
+		Progress: burnProgress(progress),
+	}
+}
+
+// queryReset asks which levels of reset would load the stored image.
+func queryReset(card inventory.PCIAddress) command.Command {
+	return command.Command{Argv: []string{resetTool, "-d", card.String(), "q"}, Timeout: queryTimeout}
+}
+
+// reset restarts the card and its driver (level 3), which loads the stored image.
+func reset(card inventory.PCIAddress, lock string) command.Command {
+	return command.Command{
+		Argv:    []string{resetTool, "-d", card.String(), "-l", "3", "-y", "r"},
+		Kind:    command.Write,
+		Timeout: resetTimeout,
+		Lock:    lock,
+	}
+}

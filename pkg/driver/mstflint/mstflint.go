@@ -1,0 +1,320 @@
+package mstflint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// Driver runs mstflint and mstfwreset. All functions of a card share one flash: the first function stands for it.
+type Driver struct{ runner command.Runner }
+
+var _ driver.Driver = (*Driver)(nil)
+
+// New makes the driver.
+func New(runner command.Runner) *Driver { return &Driver{runner: runner} }
+
+// Name is "mstflint".
+func (*Driver) Name() string { return "mstflint" }
+
+// Version is the version of this driver, not of the tool.
+func (*Driver) Version() string { return "1" }
+
+const vendorID = "15b3"
+
+// Support is SupportVendor for NVIDIA (Mellanox) adapters that the kernel's own driver has or nobody has. One that was
+// given to a virtual machine is not touched.
+func (*Driver) Support(id inventory.Identity) driver.Support {
+	if id.Class != inventory.NIC || id.VendorID != vendorID || len(id.PCI) == 0 {
+		return driver.SupportNone
+	}
+	switch id.Kernel {
+	case "mlx5_core", "mlx4_core", "":
+		return driver.SupportVendor
+	}
+	return driver.SupportNone
+}
+
+// Inspect reads the card. The unique id becomes the base MAC, or the base GUID of a card without one.
+func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.Identity, inventory.Firmware, error) {
+	card, err := address0(id)
+	if err != nil {
+		return id, inventory.Firmware{}, err
+	}
+	q, err := d.query(ctx, queryDevice(card))
+	if err != nil {
+		return id, inventory.Firmware{}, fmt.Errorf("inspect card %s: %w", card, err)
+	}
+	activation, err := d.activation(ctx, card)
+	if err != nil {
+		return id, inventory.Firmware{}, fmt.Errorf("inspect card %s: %w", card, err)
+	}
+	if id.UniqueID, err = unique(q, id); err != nil {
+		return id, inventory.Firmware{}, fmt.Errorf("inspect card %s: %w", card, err)
+	}
+	id.BoardID = q.PSID
+	if q.PartNumber != "" {
+		id.PartNumber = q.PartNumber
+	}
+	fw := inventory.Firmware{
+		Running:    q.running(),
+		Stored:     q.Stored,
+		Activation: activation,
+		Format:     inventory.FormatDotted,
+	}
+	if q.PSID == "" {
+		fw.ReadOnly = "the card reports no PSID, so no image can be known to be for it"
+	}
+	return id, fw, nil
+}
+
+// Check verifies that the image is whole, and that its PSID and version are the card's and the wanted one.
+func (d *Driver) Check(ctx context.Context, id inventory.Identity, img driver.Image) error {
+	card, err := address0(id)
+	if err != nil {
+		return err
+	}
+	if err := img.Verify(); err != nil {
+		return err
+	}
+	q, err := d.query(ctx, queryDevice(card))
+	if err != nil {
+		return fmt.Errorf("inspect card %s: %w", card, err)
+	}
+	if err := d.checkFit(ctx, q, img); err != nil {
+		return err
+	}
+	return d.checkWhole(ctx, img)
+}
+
+func (d *Driver) checkFit(ctx context.Context, card query, img driver.Image) error {
+	c := queryImage(img.Path)
+	r, err := d.runner.Run(ctx, c)
+	if err != nil {
+		return fmt.Errorf("read image: %w", err)
+	}
+	if r.ExitCode != 0 {
+		if imageRefused(r) {
+			return driver.Rejectf("%s is not an image mstflint can read: %s", img.Path, firstLine(r))
+		}
+		return fmt.Errorf("read image: %w", command.Failed(c, r, errFailed))
+	}
+	image, err := parseQuery(string(r.Stdout))
+	if err != nil {
+		return fmt.Errorf("read image %s: %w", img.Path, err)
+	}
+	switch {
+	case card.PSID == "":
+		return driver.Rejectf("the card reports no PSID, so no image can be known to be for it")
+	case inventory.NormalizeID(image.PSID) != inventory.NormalizeID(card.PSID):
+		return driver.Rejectf("%s is for PSID %q, the card has %q: name an image for that PSID", img.Path, image.PSID, card.PSID)
+	case !same(image.Stored, img.Version):
+		return driver.Rejectf("%s holds version %s, not %s: correct the version or the image", img.Path, image.Stored, img.Version)
+	}
+	return nil
+}
+
+func (d *Driver) checkWhole(ctx context.Context, img driver.Image) error {
+	c := verifyImage(img.Path)
+	r, err := d.runner.Run(ctx, c)
+	if err != nil {
+		return fmt.Errorf("verify image: %w", err)
+	}
+	switch {
+	case r.ExitCode == 0:
+		return nil
+	case imageRefused(r):
+		return driver.Rejectf("%s is damaged: %s", img.Path, firstLine(r))
+	}
+	return fmt.Errorf("verify image: %w", command.Failed(c, r, errFailed))
+}
+
+// Write burns the image. What was staged before and never activated is overwritten. It asks how to activate after the
+// burn, because that depends on the image.
+func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Image, progress driver.Progress) (inventory.Activation, error) {
+	card, err := address0(id)
+	if err != nil {
+		return 0, err
+	}
+	before, err := d.query(ctx, queryDevice(card))
+	if err != nil {
+		return 0, fmt.Errorf("inspect card %s: %w", card, err)
+	}
+	if same(before.Stored, img.Version) {
+		return d.needs(ctx, card, before)
+	}
+	if err := d.checkFit(ctx, before, img); err != nil {
+		return 0, err
+	}
+	lock, err := unique(before, id)
+	if err != nil {
+		return 0, fmt.Errorf("burn card %s: %w", card, err)
+	}
+	c := burn(card, img.Path, lock, progress)
+	r, err := d.runner.Run(ctx, c)
+	if err != nil {
+		return 0, fmt.Errorf("burn card %s: %w", card, err)
+	}
+	switch {
+	case r.ExitCode == 0:
+		return d.activation(ctx, card)
+	case r.ExitCode == exitAborted:
+		return d.confirm(ctx, card, img, command.Failed(c, r, errors.New("burn was aborted")))
+	case strings.Contains(output(r), "PSID mismatch"):
+		return 0, driver.Rejectf("the card refused %s: %s", img.Path, firstLine(r))
+	}
+	return 0, fmt.Errorf("burn card %s: %w", card, command.Failed(c, r, errors.New("burn failed")))
+}
+
+// confirm believes an aborted burn only when the card really holds the image.
+func (d *Driver) confirm(ctx context.Context, card inventory.PCIAddress, img driver.Image, aborted error) (inventory.Activation, error) {
+	q, err := d.query(ctx, queryDevice(card))
+	if err != nil {
+		return 0, fmt.Errorf("inspect card %s: %w", card, err)
+	}
+	if !same(q.Stored, img.Version) {
+		return 0, fmt.Errorf("burn card %s, which still holds %s: %w", card, q.Stored, aborted)
+	}
+	return d.needs(ctx, card, q)
+}
+
+// Activate resets the card and its kernel driver, and reads what runs then.
+func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inventory.Activation) (inventory.Activation, error) {
+	if kind != inventory.ActivateDeviceReset {
+		return 0, fmt.Errorf("activate by %s: %w", kind, driver.ErrNotSupported)
+	}
+	card, err := address0(id)
+	if err != nil {
+		return 0, err
+	}
+	before, err := d.query(ctx, queryDevice(card))
+	if err != nil {
+		return 0, fmt.Errorf("inspect card %s: %w", card, err)
+	}
+	need, err := d.needs(ctx, card, before)
+	if err != nil || need != inventory.ActivateDeviceReset {
+		return need, err
+	}
+	lock, err := unique(before, id)
+	if err != nil {
+		return 0, fmt.Errorf("reset card %s: %w", card, err)
+	}
+	c := reset(card, lock)
+	r, err := d.runner.Run(ctx, c)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("reset card %s: %w", card, err)
+	case r.ExitCode != 0 && resetRefused(output(r)):
+		return inventory.ActivateReboot, nil
+	case r.ExitCode != 0:
+		return 0, fmt.Errorf("reset card %s: %w", card, command.Failed(c, r, errors.New("reset failed")))
+	}
+	// mstfwreset exits with 0 after a mere warning, too.
+	after, err := d.query(ctx, queryDevice(card))
+	if err != nil {
+		return 0, fmt.Errorf("inspect card %s after its reset: %w", card, err)
+	}
+	if pending(after) {
+		return inventory.ActivateReboot, nil
+	}
+	return inventory.ActivateNone, nil
+}
+
+// needs is what the card needs for its stored image to run.
+func (d *Driver) needs(ctx context.Context, card inventory.PCIAddress, q query) (inventory.Activation, error) {
+	if !pending(q) {
+		return inventory.ActivateNone, nil
+	}
+	return d.activation(ctx, card)
+}
+
+func pending(q query) bool {
+	return inventory.Firmware{Running: q.running(), Stored: q.Stored}.Pending()
+}
+
+// activation asks mstfwreset. Where it is not installed, or says that it does not work on this machine (Secure Boot
+// forbids it PCI access), a reboot is what the vendor recommends.
+func (d *Driver) activation(ctx context.Context, card inventory.PCIAddress) (inventory.Activation, error) {
+	c := queryReset(card)
+	r, err := d.runner.Run(ctx, c)
+	switch {
+	case errors.Is(err, command.ErrNotFound):
+		return inventory.ActivateReboot, nil
+	case err != nil:
+		return 0, fmt.Errorf("query reset levels: %w", err)
+	case strings.Contains(output(r), "no supported reset-level"):
+		return inventory.ActivatePowerCycle, nil
+	case r.ExitCode != 0:
+		return inventory.ActivateReboot, nil
+	}
+	return parseResetLevels(string(r.Stdout))
+}
+
+var errFailed = errors.New("query failed")
+
+func (d *Driver) query(ctx context.Context, c command.Command) (query, error) {
+	r, err := d.runner.Run(ctx, c)
+	if err != nil {
+		return query{}, err
+	}
+	if r.ExitCode != 0 {
+		return query{}, command.Failed(c, r, errFailed)
+	}
+	q, err := parseQuery(string(r.Stdout))
+	if err != nil {
+		return query{}, command.Failed(c, r, err)
+	}
+	return q, nil
+}
+
+func address0(id inventory.Identity) (inventory.PCIAddress, error) {
+	if len(id.PCI) == 0 {
+		return inventory.PCIAddress{}, fmt.Errorf("find card %s: it has no PCI address", id.UniqueID)
+	}
+	return id.PCI[0], nil
+}
+
+// unique is the id the card gives itself, or else the one the kernel gave it.
+func unique(q query, id inventory.Identity) (string, error) {
+	if u := q.uniqueID(); u != "" {
+		return u, nil
+	}
+	if id.UniqueID == "" {
+		return "", errors.New("the card has neither a base MAC nor a base GUID: set them with the vendor's tool")
+	}
+	return id.UniqueID, nil
+}
+
+// same compares versions whose sections mstflint may pad with zeros.
+func same(a, b inventory.Version) bool {
+	return a != "" && a.Compare(b, inventory.FormatDotted) == inventory.Same
+}
+
+// imageRefused reports whether the tool looked at the image and did not like it, as opposed to not having run well.
+func imageRefused(r command.Result) bool {
+	out := output(r)
+	for _, text := range []string{"Failed to query image", "Cannot open Image", "image verification failed"} {
+		if strings.Contains(out, text) {
+			return true
+		}
+	}
+	return false
+}
+
+// output is all the tool printed: mstflint's errors are on standard output.
+func output(r command.Result) string { return string(r.Stdout) + string(r.Stderr) }
+
+// firstLine is the tool's own error, which it marks with -E-.
+func firstLine(r command.Result) string {
+	out := output(r)
+	if i := strings.Index(out, "-E- "); i >= 0 {
+		out = out[i+len("-E- "):]
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(out), "\n")
+	return strings.TrimSpace(line)
+}
