@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // directory is where one control plane keeps its files. Its lock makes sure that there is only one.
@@ -131,20 +133,18 @@ func (d *directory) killLeftovers() error {
 
 // kill ends the noted process if it still is a program of this directory, and waits until it is gone.
 func (d *directory) kill(binary string) error {
-	deadline := time.Now().Add(stopTimeout)
-	for {
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	return wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		pid, alive := d.alive(binary)
 		if !alive {
-			return nil
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("end %s of an earlier run: process %d does not end; end it by hand", binary, pid)
+			return true, nil
 		}
 		if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
-			return fmt.Errorf("end process %d of %s: %w", pid, binary, err)
+			return false, fmt.Errorf("end process %d of %s: %w", pid, binary, err)
 		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		return false, nil
+	})
 }
 
 // alive looks whether the noted process runs and its arguments name this directory; a process id alone may have gone

@@ -1,0 +1,248 @@
+package v1alpha1_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// The tests of this file hold the generated definitions and the Go types to the API conventions: what
+// sigs.k8s.io/kube-api-linter would check, and a few rules of this product (docs/adr/0003).
+
+// TestDefinitions checks what each kind has apart from its fields.
+func TestDefinitions(t *testing.T) {
+	for _, d := range definitions(t) {
+		t.Run(d.Spec.Names.Kind, func(t *testing.T) {
+			assert.Equal(t, apiextensionsv1.ClusterScoped, d.Spec.Scope, "every kind is cluster-scoped (R000-9)")
+			assert.Equal(t, []string{"firmware"}, d.Spec.Names.Categories, "one category for the product")
+			assert.Len(t, d.Spec.Names.ShortNames, 1, "one short name")
+			require.Len(t, d.Spec.Versions, 1)
+			v := d.Spec.Versions[0]
+			require.NotNil(t, v.Subresources)
+			assert.NotNil(t, v.Subresources.Status, "status is a subresource")
+
+			var columns []string
+			for _, c := range v.AdditionalPrinterColumns {
+				columns = append(columns, c.Name)
+			}
+			require.GreaterOrEqual(t, len(columns), 3)
+			assert.Equal(t, []string{"Ready", "Status", "Age"}, columns[len(columns)-3:], "the last columns")
+
+			schema := v.Schema.OpenAPIV3Schema
+			assert.NotEmpty(t, schema.Description, "the kind has a description")
+			status := schema.Properties["status"]
+			require.NotNil(t, status.Default, "a new object has a status")
+			assert.JSONEq(t, `{"observedGeneration":-1}`, string(status.Default.Raw),
+				"a new object is in progress, not done")
+			conditions, ok := status.Properties["conditions"]
+			require.True(t, ok, "status has conditions")
+			assert.Equal(t, []string{"type"}, conditions.XListMapKeys)
+		})
+	}
+}
+
+// TestFields checks every field of every kind.
+func TestFields(t *testing.T) {
+	for _, d := range definitions(t) {
+		t.Run(d.Spec.Names.Kind, func(t *testing.T) {
+			root := d.Spec.Versions[0].Schema.OpenAPIV3Schema
+			for _, name := range []string{"spec", "status"} {
+				schema := root.Properties[name]
+				for _, problem := range lintField(name, name, schema) {
+					t.Error(problem)
+				}
+			}
+		})
+	}
+}
+
+// TestFieldsLint proves that the rules of TestFields find what they are for.
+func TestFieldsLint(t *testing.T) {
+	described := func(s apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchemaProps {
+		s.Description = "field of the test."
+		return s
+	}
+	for want, schema := range map[string]apiextensionsv1.JSONSchemaProps{
+		"begin with its name":  {Type: "string", MaxLength: ptr(1), Description: "Field of the test."},
+		"end with a full stop": {Type: "string", MaxLength: ptr(1), Description: "field of the test"},
+		"bounded string":       described(apiextensionsv1.JSONSchemaProps{Type: "string"}),
+		"maxItems": described(apiextensionsv1.JSONSchemaProps{Type: "array", XListType: new("atomic"),
+			Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &apiextensionsv1.JSONSchemaProps{Type: "string", MaxLength: ptr(1)}}}),
+		"list type": described(apiextensionsv1.JSONSchemaProps{Type: "array", MaxItems: ptr(1),
+			Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &apiextensionsv1.JSONSchemaProps{Type: "string", MaxLength: ptr(1)}}}),
+		"boolean":      described(apiextensionsv1.JSONSchemaProps{Type: "boolean"}),
+		"number":       described(apiextensionsv1.JSONSchemaProps{Type: "number"}),
+		"int32, int64": described(apiextensionsv1.JSONSchemaProps{Type: "integer"}),
+		"free-form map": described(apiextensionsv1.JSONSchemaProps{Type: "object",
+			AdditionalProperties: &apiextensionsv1.JSONSchemaPropsOrBool{Allows: true}}),
+		"message": described(apiextensionsv1.JSONSchemaProps{Type: "string", MaxLength: ptr(1),
+			XValidations: apiextensionsv1.ValidationRules{{Rule: "true"}}}),
+	} {
+		problems := lintField("spec.field", "field", schema)
+		require.Len(t, problems, 1, want)
+		assert.Contains(t, problems[0], want)
+	}
+	phase := described(apiextensionsv1.JSONSchemaProps{Type: "string", MaxLength: ptr(1)})
+	phase.Description = "phase of the test."
+	require.Len(t, lintField("status.phase", "phase", phase), 1)
+}
+
+// lintField returns what is wrong with a field and what is below it.
+func lintField(path, name string, s apiextensionsv1.JSONSchemaProps) []string {
+	var problems []string
+	report := func(format string, args ...any) {
+		problems = append(problems, path+": "+fmt.Sprintf(format, args...))
+	}
+	first, _, _ := strings.Cut(strings.ReplaceAll(s.Description, ":", " "), " ")
+	if first != name {
+		report("the description must begin with its name, begins with %q", first)
+	}
+	if !strings.HasSuffix(strings.TrimSpace(s.Description), ".") {
+		report("the description must end with a full stop")
+	}
+	if strings.EqualFold(name, "phase") {
+		report("use conditions, not a phase")
+	}
+	return append(problems, lintSchema(path, s)...)
+}
+
+// lintSchema returns what is wrong with the schema of a field or of the items of a list.
+func lintSchema(path string, s apiextensionsv1.JSONSchemaProps) []string {
+	var problems []string
+	report := func(format string, args ...any) {
+		problems = append(problems, path+": "+fmt.Sprintf(format, args...))
+	}
+	for _, rule := range s.XValidations {
+		if rule.Message == "" && rule.MessageExpression == "" {
+			report("the rule %q has no message", rule.Rule)
+		}
+	}
+	switch {
+	case s.XIntOrString:
+	case s.Type == "string":
+		if s.MaxLength == nil && len(s.Enum) == 0 && s.Format != "date-time" {
+			report("must be a bounded string, an enum or a time")
+		}
+	case s.Type == "array":
+		problems = append(problems, lintList(path, s)...)
+	case s.Type == "object":
+		if s.AdditionalProperties != nil {
+			report("must not be a free-form map")
+		}
+		if isLabelSelector(s) {
+			break
+		}
+		for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+			problems = append(problems, lintField(path+"."+name, name, s.Properties[name])...)
+		}
+	case s.Type == "integer":
+		if s.Format != "int32" && s.Format != "int64" {
+			report("an integer must be one of int32, int64")
+		}
+	default:
+		report("must not be a %s", s.Type)
+	}
+	return problems
+}
+
+func lintList(path string, s apiextensionsv1.JSONSchemaProps) []string {
+	var problems []string
+	if s.MaxItems == nil {
+		problems = append(problems, path+": a list must have maxItems")
+	}
+	if s.XListType == nil {
+		problems = append(problems, path+": a list must have a list type")
+	}
+	if isConditions(s) {
+		return problems
+	}
+	return append(problems, lintSchema(path+"[]", *s.Items.Schema)...)
+}
+
+// isLabelSelector tells the schema of metav1.LabelSelector, which is not ours to bound.
+func isLabelSelector(s apiextensionsv1.JSONSchemaProps) bool {
+	_, labels := s.Properties["matchLabels"]
+	_, expressions := s.Properties["matchExpressions"]
+	return labels && expressions && len(s.Properties) == 2
+}
+
+// isConditions tells the schema of a list of metav1.Condition, which is not ours to bound either.
+func isConditions(s apiextensionsv1.JSONSchemaProps) bool {
+	_, transition := s.Items.Schema.Properties["lastTransitionTime"]
+	return transition && slices.Equal(s.XListMapKeys, []string{"type"})
+}
+
+// TestMarkers checks that every field says whether it is required or optional, and that an optional one can be left
+// out of what a Go client writes.
+func TestMarkers(t *testing.T) {
+	files, err := filepath.Glob("*_types.go")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		tree, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+		require.NoError(t, err)
+		ast.Inspect(tree, func(n ast.Node) bool {
+			spec, ok := n.(*ast.TypeSpec)
+			if !ok {
+				return true
+			}
+			fields, ok := spec.Type.(*ast.StructType)
+			if !ok || strings.HasSuffix(spec.Name.Name, "List") {
+				return true
+			}
+			for _, f := range fields.Fields.List {
+				checkMarkers(t, spec.Name.Name, f)
+			}
+			return true
+		})
+	}
+}
+
+func checkMarkers(t *testing.T, owner string, f *ast.Field) {
+	t.Helper()
+	tag := reflect.StructTag(strings.Trim(f.Tag.Value, "`")).Get("json")
+	name, options, _ := strings.Cut(tag, ",")
+	if options == "inline" {
+		return
+	}
+	var markers []string
+	if f.Doc != nil {
+		for _, c := range f.Doc.List {
+			markers = append(markers, strings.TrimPrefix(c.Text, "// "))
+		}
+	}
+	required, optional := slices.Contains(markers, "+required"), slices.Contains(markers, "+optional")
+	assert.True(t, required != optional, "%s.%s must be marked +required or +optional", owner, name)
+}
+
+// definitions are the generated definitions, as they are deployed.
+func definitions(t *testing.T) []*apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	files, err := filepath.Glob("../../deploy/kustomize/crd/nodefirmware.io_*.yaml")
+	require.NoError(t, err)
+	var out []*apiextensionsv1.CustomResourceDefinition
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		d := &apiextensionsv1.CustomResourceDefinition{}
+		require.NoError(t, yaml.UnmarshalStrict(text, d))
+		out = append(out, d)
+	}
+	require.Len(t, out, 6, "FirmwareTemplate, FirmwareSource, RolloutPolicy, NodeFirmware, NodeDevice, FirmwareJob")
+	return out
+}
+
+func ptr(i int64) *int64 { return &i }
