@@ -1,0 +1,29 @@
+package health
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Node reads the readiness of one Node of the cluster.
+type Node struct {
+	Reader client.Reader
+	Name   string
+}
+
+// Ready reports the Node's condition Ready, and the condition's message.
+func (n Node) Ready(ctx context.Context) (bool, string, error) {
+	var node corev1.Node
+	if err := n.Reader.Get(ctx, client.ObjectKey{Name: n.Name}, &node); err != nil {
+		return false, "", fmt.Errorf("get node %s: %w", n.Name, err)
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue, c.Message, nil
+		}
+	}
+	return false, "it has no condition Ready", nil
+}

@@ -1,0 +1,102 @@
+package journal
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+// Job is a job the daemon took up: a copy of what it is to do, and how far it is. It does not depend on the API object,
+// which may go away.
+type Job struct {
+	// Name and UID of the FirmwareJob. In local mode both are made up by the caller.
+	Name string `json:"name"`
+	UID  string `json:"uid"`
+	// Generation of the FirmwareJob's spec that was last seen.
+	Generation int64    `json:"generation,omitempty"`
+	Updates    []Update `json:"updates"`
+	// Accepted is when the daemon took the job up.
+	Accepted time.Time `json:"accepted"`
+	// Deadline for the first write; zero for none.
+	Deadline time.Time `json:"deadline,omitzero"`
+	// Cancel is the reason a person gave for calling the job off; nil when nobody did.
+	Cancel *string `json:"cancel,omitempty"`
+	// Record is the execution.
+	Record step.Record `json:"record"`
+	// Baseline is what the host had before the job, nil until it is taken.
+	Baseline *health.Baseline `json:"baseline,omitempty"`
+	// MaintenanceStarted and MaintenanceEnded bound the time the node was out of service for this job.
+	MaintenanceStarted *time.Time `json:"maintenanceStarted,omitempty"`
+	MaintenanceEnded   *time.Time `json:"maintenanceEnded,omitempty"`
+	// FailedAt is when the job failed; nil while it has not.
+	FailedAt *time.Time `json:"failedAt,omitempty"`
+	// Finished is when the job ended, held or not; nil while it has not.
+	Finished *time.Time `json:"finished,omitempty"`
+	// SupersededBy names the newer job that took the held node over.
+	SupersededBy string `json:"supersededBy,omitempty"`
+	// Reported says that the API server has the final state of the job.
+	Reported bool `json:"reported,omitempty"`
+}
+
+// Update is the update of one device.
+type Update struct {
+	v1alpha1.DeviceUpdate `json:",inline"`
+	Class                 inventory.Class `json:"class"`
+}
+
+// Held reports whether the job failed and still keeps the node out of service.
+func (j Job) Held() bool {
+	f := j.Record.Failure
+	return f != nil && f.Held && !j.Record.Released && j.SupersededBy == "" && j.Record.Outcome != ""
+}
+
+// Active reports whether the job still has a claim on the node: it runs or holds it.
+func (j Job) Active() bool { return j.Record.Outcome == "" || j.Held() }
+
+// CurrentStep is the step that runs, nil when none does.
+func (j Job) CurrentStep() *step.Step {
+	if i := j.Record.Current(); i >= 0 {
+		return &j.Record.Steps[i]
+	}
+	return nil
+}
+
+var (
+	stepStates = []step.State{step.Pending, step.Running, step.Succeeded, step.StepFault, step.Skipped}
+	outcomes   = []step.Outcome{"", step.Complete, step.Failed}
+	kinds      = []plan.Kind{plan.Preflight, plan.Maintenance, plan.Flash, plan.Activate, plan.Reboot, plan.Verify, plan.Health, plan.Release}
+)
+
+// decodeJob tolerates fields it does not know and refuses values it does not understand: to guess what a state means
+// could flash a device twice.
+func decodeJob(raw []byte) (Job, error) {
+	var j Job
+	if err := json.Unmarshal(raw, &j); err != nil {
+		return j, fmt.Errorf("decode job: %w", err)
+	}
+	if !slices.Contains(outcomes, j.Record.Outcome) {
+		return j, fmt.Errorf("decode job %s: unknown outcome %q; was it written by a newer daemon?", j.Name, j.Record.Outcome)
+	}
+	known := map[string]bool{}
+	for _, u := range j.Record.Updates {
+		known[u.Device] = true
+	}
+	for _, s := range j.Record.Steps {
+		switch {
+		case !slices.Contains(stepStates, s.State):
+			return j, fmt.Errorf("decode job %s: unknown state %q of step %s; was it written by a newer daemon?", j.Name, s.State, s.Kind)
+		case !slices.Contains(kinds, s.Kind):
+			return j, fmt.Errorf("decode job %s: unknown step %q; was it written by a newer daemon?", j.Name, s.Kind)
+		case s.Device != "" && !known[s.Device]:
+			return j, fmt.Errorf("decode job %s: step %s is for %s, which the job does not update", j.Name, s.Kind, s.Device)
+		}
+	}
+	return j, nil
+}

@@ -1,0 +1,183 @@
+package journal
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+)
+
+const (
+	// FileName of the journal in the state directory.
+	FileName = "journal.db"
+	// schema of what is written. A journal with a higher number is refused.
+	schema = 1
+	// lockTimeout is how long a journal that another process has open is waited for.
+	lockTimeout = 2 * time.Second
+	// maxFinished bounds the finished jobs that are kept, and the history.
+	maxFinished = 10
+)
+
+var (
+	bucketMeta    = []byte("meta")
+	bucketJobs    = []byte("jobs")
+	bucketDevices = []byte("devices")
+	keySchema     = []byte("schema")
+	keyHistory    = []byte("history")
+)
+
+// ErrLocked: another process has the journal open.
+var ErrLocked = errors.New("another firmware-daemon is using it; stop that one first")
+
+// ErrNewer: the journal was written by a newer daemon.
+var ErrNewer = errors.New("it was written by a newer firmware-daemon; install that version or a later one")
+
+// Journal is the journal of one host. Each change is on disk when the method that makes it returns. It is safe for
+// concurrent use.
+type Journal struct{ db *bbolt.DB }
+
+// Device is what is remembered of one piece of hardware.
+type Device struct {
+	UniqueID string `json:"uniqueID"`
+	// LastApplied is the last update that was read back; nil when there was none.
+	LastApplied *v1alpha1.AppliedFirmware `json:"lastApplied,omitempty"`
+	// LastFailure is the last update that failed, nil when none did or a later one succeeded.
+	LastFailure *v1alpha1.FailedFirmware `json:"lastFailure,omitempty"`
+}
+
+// Open opens the journal in the state directory, making both where they are missing. It returns an error that wraps
+// ErrLocked or ErrNewer in those cases.
+func Open(stateDir string) (*Journal, error) {
+	path := filepath.Join(stateDir, FileName)
+	if err := os.MkdirAll(stateDir, 0o700); err != nil {
+		return nil, fmt.Errorf("make state directory: %w", err)
+	}
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockTimeout})
+	if errors.Is(err, berrors.ErrTimeout) {
+		return nil, fmt.Errorf("open journal %s: %w", path, ErrLocked)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open journal %s: %w", path, err)
+	}
+	if err := errors.Join(prepare(db), syncDirectory(stateDir)); err != nil {
+		return nil, errors.Join(fmt.Errorf("open journal %s: %w", path, err), db.Close())
+	}
+	return &Journal{db: db}, nil
+}
+
+func prepare(db *bbolt.DB) error {
+	return db.Update(func(tx *bbolt.Tx) error {
+		if meta := tx.Bucket(bucketMeta); meta != nil {
+			return checkSchema(string(meta.Get(keySchema)))
+		}
+		for _, name := range [][]byte{bucketMeta, bucketJobs, bucketDevices} {
+			if _, err := tx.CreateBucket(name); err != nil {
+				return fmt.Errorf("make bucket %s: %w", name, err)
+			}
+		}
+		return tx.Bucket(bucketMeta).Put(keySchema, []byte(strconv.Itoa(schema)))
+	})
+}
+
+func checkSchema(s string) error {
+	n, err := strconv.Atoi(s)
+	switch {
+	case err != nil || n < 1:
+		return fmt.Errorf("unknown schema %q; move the file away if it is not a journal", s)
+	case n > schema:
+		return fmt.Errorf("schema %d: %w", n, ErrNewer)
+	}
+	return nil
+}
+
+func syncDirectory(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("open state directory: %w", err)
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// Close releases the journal to other processes.
+func (j *Journal) Close() error { return j.db.Close() }
+
+// Save writes the job and the devices in one transaction. A job that has just finished enters the history.
+func (j *Journal) Save(job Job, devices ...Device) error {
+	err := j.db.Update(func(tx *bbolt.Tx) error {
+		for _, d := range devices {
+			if err := put(tx, bucketDevices, d.UniqueID, d); err != nil {
+				return err
+			}
+		}
+		if err := remember(tx, job); err != nil {
+			return err
+		}
+		if err := put(tx, bucketJobs, job.UID, job); err != nil {
+			return err
+		}
+		return prune(tx)
+	})
+	if err != nil {
+		return fmt.Errorf("write job %s to the journal: %w", job.Name, err)
+	}
+	return nil
+}
+
+// remember enters a job into the history when it finishes.
+func remember(tx *bbolt.Tx, job Job) error {
+	if job.Finished == nil {
+		return nil
+	}
+	history, err := readHistory(tx)
+	if err != nil {
+		return err
+	}
+	entry := record(job)
+	if i := slices.IndexFunc(history, func(r v1alpha1.JobRecord) bool { return r.Job == entry.Job }); i >= 0 {
+		history[i] = entry
+	} else {
+		history = slices.Insert(history, 0, entry)
+	}
+	history = history[:min(len(history), maxFinished)]
+	return put(tx, bucketMeta, string(keyHistory), history)
+}
+
+// prune drops the oldest finished jobs, but none that the API server has not heard the end of, unless they are many.
+func prune(tx *bbolt.Tx) error {
+	var done []Job
+	err := eachJob(tx, func(job Job) {
+		if !job.Active() {
+			done = append(done, job)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(done, func(a, b Job) int { return b.Accepted.Compare(a.Accepted) })
+	for i, job := range done {
+		if i < maxFinished || !job.Reported && i < 10*maxFinished {
+			continue
+		}
+		if err := tx.Bucket(bucketJobs).Delete([]byte(job.UID)); err != nil {
+			return fmt.Errorf("drop job %s: %w", job.Name, err)
+		}
+	}
+	return nil
+}
+
+func put(tx *bbolt.Tx, bucket []byte, key string, value any) error {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", key, err)
+	}
+	return tx.Bucket(bucket).Put([]byte(key), raw)
+}

@@ -1,0 +1,158 @@
+package journal
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.etcd.io/bbolt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+// View is everything the journal knew at one moment.
+type View struct {
+	// Jobs in no particular order: the active one, and the last finished ones.
+	Jobs []Job
+	// Devices by unique id.
+	Devices map[string]Device
+	// History of finished jobs, newest first, at most ten.
+	History []v1alpha1.JobRecord
+}
+
+// View reads the journal.
+func (j *Journal) View() (View, error) {
+	v := View{Devices: map[string]Device{}}
+	err := j.db.View(func(tx *bbolt.Tx) (err error) {
+		if err := eachJob(tx, func(job Job) { v.Jobs = append(v.Jobs, job) }); err != nil {
+			return err
+		}
+		if v.History, err = readHistory(tx); err != nil {
+			return err
+		}
+		return tx.Bucket(bucketDevices).ForEach(func(key, raw []byte) error {
+			var d Device
+			if err := json.Unmarshal(raw, &d); err != nil {
+				return fmt.Errorf("decode device %s: %w", key, err)
+			}
+			v.Devices[d.UniqueID] = d
+			return nil
+		})
+	})
+	if err != nil {
+		return View{}, fmt.Errorf("read the journal: %w", err)
+	}
+	return v, nil
+}
+
+// Active is the job that runs or, when none does, the one that holds the node; nil when there is neither.
+func (v View) Active() *Job {
+	var held *Job
+	for i := range v.Jobs {
+		switch job := &v.Jobs[i]; {
+		case job.Record.Outcome == "":
+			return job
+		case job.Held():
+			held = job
+		}
+	}
+	return held
+}
+
+// Job finds a job by its UID, nil when the journal has none.
+func (v View) Job(uid string) *Job {
+	for i := range v.Jobs {
+		if v.Jobs[i].UID == uid {
+			return &v.Jobs[i]
+		}
+	}
+	return nil
+}
+
+// Held is the job that holds the node after its failure; nil when none does.
+func (v View) Held() *Job {
+	for i := range v.Jobs {
+		if v.Jobs[i].Held() {
+			return &v.Jobs[i]
+		}
+	}
+	return nil
+}
+
+// LastError is the message of the last failed job, empty once a later one completed.
+func (v View) LastError() string {
+	for _, r := range v.History {
+		switch r.Result {
+		case v1alpha1.JobResultFailed:
+			return r.Message
+		case v1alpha1.JobResultComplete:
+			return ""
+		}
+	}
+	return ""
+}
+
+// CurrentStep is the step the active job is in, nil when nothing runs.
+func (v View) CurrentStep() *v1alpha1.CurrentStep {
+	job := v.Active()
+	if job == nil {
+		return nil
+	}
+	s := job.CurrentStep()
+	if s == nil {
+		return nil
+	}
+	current := &v1alpha1.CurrentStep{Job: job.Name, Name: string(s.Kind), Device: s.Device}
+	if s.Started != nil {
+		started := metav1.NewTime(*s.Started)
+		current.StartTime = &started
+	}
+	return current
+}
+
+func eachJob(tx *bbolt.Tx, f func(Job)) error {
+	return tx.Bucket(bucketJobs).ForEach(func(_, raw []byte) error {
+		job, err := decodeJob(raw)
+		if err == nil {
+			f(job)
+		}
+		return err
+	})
+}
+
+func readHistory(tx *bbolt.Tx) ([]v1alpha1.JobRecord, error) {
+	raw := tx.Bucket(bucketMeta).Get(keyHistory)
+	if raw == nil {
+		return nil, nil
+	}
+	var h []v1alpha1.JobRecord
+	if err := json.Unmarshal(raw, &h); err != nil {
+		return nil, errors.Join(errors.New("decode history"), err)
+	}
+	return h, nil
+}
+
+const maxHistoryMessage = 256
+
+func record(job Job) v1alpha1.JobRecord {
+	r := v1alpha1.JobRecord{Job: job.Name, Result: v1alpha1.JobResultComplete, FinishTime: metav1.NewTime(*job.Finished)}
+	if f := job.Record.Failure; f != nil {
+		r.Result = v1alpha1.JobResultFailed
+		if f.Reason == step.Cancelled {
+			r.Result = v1alpha1.JobResultCancelled
+		}
+		r.Message = fmt.Sprintf("%s: %s", f.Reason, f.Message)
+		switch {
+		case job.Record.Released:
+			r.Message = "returned to service by request after " + r.Message
+		case job.SupersededBy != "":
+			r.Message = "taken over by " + job.SupersededBy + " after " + r.Message
+		}
+		r.Message = strings.ToValidUTF8(r.Message[:min(len(r.Message), maxHistoryMessage)], "")
+	}
+	return r
+}

@@ -1,0 +1,251 @@
+package maintenance
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	mo "github.com/Mellanox/maintenance-operator/api/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+const (
+	// IgnoreGCAnnotation keeps the maintenance-operator from ending a maintenance that takes long: a node must never be
+	// returned to service by a timeout while a device is written.
+	IgnoreGCAnnotation = "maintenance.nvidia.com/garbage-collector.ignore"
+
+	namePrefix        = "node-firmware-"
+	nodeNameField     = "spec.nodeName"
+	failedMessageMax  = 1024
+	notInstalledGuide = "the cluster has no NodeMaintenance API; install the maintenance-operator, nothing is done without it"
+)
+
+// Node is the maintenance of one Node by a NodeMaintenance of the maintenance-operator. When another requestor already
+// has one for the Node in the same namespace, that one is shared: the product enters itself in additionalRequestors.
+type Node struct {
+	// Client must read from the API server and not from a cache.
+	Client    client.Client
+	Namespace string
+	NodeName  string
+	// Drain is how pods are evicted; nil for the default of DefaultDrain.
+	Drain *mo.DrainSpec
+}
+
+var _ Window = (*Node)(nil)
+
+// DefaultDrain evicts all pods, those with emptyDir volumes and without a controller too, and never gives up: a node
+// with a pod that cannot be evicted is not flashed.
+func DefaultDrain() *mo.DrainSpec { return &mo.DrainSpec{Force: true, DeleteEmptyDir: true} }
+
+// Name is the name of the NodeMaintenance the product makes for a node.
+func Name(node string) string { return namePrefix + node }
+
+// Schedule asks for the maintenance: it joins one that exists, clears an earlier failure of ours, or makes one.
+func (n *Node) Schedule(ctx context.Context) error {
+	held, err := n.find(ctx)
+	switch {
+	case meta.IsNoMatchError(err):
+		return nil // State says so, with a guide
+	case err != nil:
+		return err
+	case held.object == nil:
+		return n.create(ctx)
+	case held.object.DeletionTimestamp != nil:
+		return nil // it must be gone before there can be another
+	case held.owned:
+		return n.resume(ctx, held.object)
+	case !held.joined:
+		return n.join(ctx, held.object)
+	}
+	return nil
+}
+
+// State reads how the maintenance stands.
+func (n *Node) State(ctx context.Context) (State, error) {
+	held, err := n.find(ctx)
+	if meta.IsNoMatchError(err) {
+		return State{step.MaintenanceNotInstalled, notInstalledGuide}, nil
+	}
+	if err != nil {
+		return State{}, err
+	}
+	o := held.object
+	switch {
+	case o == nil || !held.owned && !held.joined && o.DeletionTimestamp == nil:
+		return State{Phase: step.MaintenanceNone}, nil
+	case o.DeletionTimestamp != nil && held.owned && len(o.Spec.AdditionalRequestors) > 0:
+		// Ours to end, not ours to wait for: the others return the node when they are done.
+		return State{step.MaintenanceNone, fmt.Sprintf("node maintenance %s is ended by us and still held by %v", o.Name, o.Spec.AdditionalRequestors)}, nil
+	case o.DeletionTimestamp != nil && !held.owned && !held.joined:
+		return State{step.MaintenanceNone, fmt.Sprintf("node maintenance %s of %s is ending", o.Name, o.Spec.RequestorID)}, nil
+	case o.DeletionTimestamp != nil && held.owned:
+		return State{step.MaintenanceEnding, fmt.Sprintf("node maintenance %s is being deleted", o.Name)}, nil
+	}
+	// One we joined stays until we leave it, even when its owner has deleted it.
+	ready := meta.FindStatusCondition(o.Status.Conditions, mo.ConditionTypeReady)
+	switch {
+	case ready == nil:
+		return State{step.MaintenanceRequested, fmt.Sprintf("node maintenance %s is not seen by the maintenance-operator yet; is it running?", o.Name)}, nil
+	case ready.Status == metav1.ConditionTrue && !(held.owned && failed(o)):
+		return State{step.MaintenanceReady, fmt.Sprintf("node maintenance %s is ready", o.Name)}, nil
+	}
+	return State{step.MaintenanceRequested, fmt.Sprintf("node maintenance %s: %s %s", o.Name, ready.Reason, ready.Message)}, nil
+}
+
+// Fail sets the condition RequestorFailed on a NodeMaintenance of our own. On one that is shared the entry in
+// additionalRequestors keeps the node out of service, and the owner's work is not declared failed.
+func (n *Node) Fail(ctx context.Context, message string) error {
+	held, err := n.find(ctx)
+	if meta.IsNoMatchError(err) {
+		return nil
+	}
+	if err != nil || held.object == nil || !held.owned || failed(held.object) {
+		return err
+	}
+	return n.setFailed(ctx, held.object, metav1.ConditionTrue, message)
+}
+
+// Release ends our part: it deletes a NodeMaintenance of our own and leaves one of somebody else.
+func (n *Node) Release(ctx context.Context) error {
+	held, err := n.find(ctx)
+	switch {
+	case meta.IsNoMatchError(err):
+		return nil
+	case err != nil || held.object == nil:
+		return err
+	case held.joined:
+		return n.leave(ctx, held.object)
+	case !held.owned || held.object.DeletionTimestamp != nil:
+		return nil
+	}
+	uid := held.object.UID
+	err = n.Client.Delete(ctx, held.object, client.Preconditions{UID: &uid})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete node maintenance %s: %w", held.object.Name, err)
+	}
+	return nil
+}
+
+// found is the NodeMaintenance that concerns us: our own, else the one we joined, else one we could join.
+type found struct {
+	object *mo.NodeMaintenance
+	owned  bool
+	joined bool
+}
+
+func (n *Node) find(ctx context.Context) (found, error) {
+	var list mo.NodeMaintenanceList
+	err := n.Client.List(ctx, &list, client.InNamespace(n.Namespace), client.MatchingFields{nodeNameField: n.NodeName})
+	if apierrors.IsNotFound(err) {
+		return found{}, &meta.NoKindMatchError{GroupKind: mo.GroupVersion.WithKind("NodeMaintenance").GroupKind()}
+	}
+	if err != nil {
+		return found{}, fmt.Errorf("list node maintenances of node %s: %w", n.NodeName, err)
+	}
+	var best found
+	for i := range list.Items {
+		o := &list.Items[i]
+		f := found{
+			object: o,
+			owned:  o.Spec.RequestorID == v1alpha1.MaintenanceRequestorID,
+			joined: slices.Contains(o.Spec.AdditionalRequestors, v1alpha1.MaintenanceRequestorID),
+		}
+		if best.object == nil || f.rank() > best.rank() {
+			best = f
+		}
+	}
+	return best, nil
+}
+
+func (f found) rank() int {
+	switch {
+	case f.owned:
+		return 3
+	case f.joined:
+		return 2
+	case f.object.DeletionTimestamp == nil:
+		return 1
+	}
+	return 0
+}
+
+func (n *Node) create(ctx context.Context) error {
+	drain := n.Drain
+	if drain == nil {
+		drain = DefaultDrain()
+	}
+	o := &mo.NodeMaintenance{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: Name(n.NodeName), Namespace: n.Namespace, Annotations: map[string]string{IgnoreGCAnnotation: "true"},
+		},
+		Spec: mo.NodeMaintenanceSpec{
+			RequestorID: v1alpha1.MaintenanceRequestorID, NodeName: n.NodeName, Cordon: true, DrainSpec: drain,
+		},
+	}
+	if err := n.Client.Create(ctx, o); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create node maintenance %s: %w", o.Name, err)
+	}
+	return nil
+}
+
+// resume makes sure that a maintenance of our own is not collected, and takes back an earlier failure.
+func (n *Node) resume(ctx context.Context, o *mo.NodeMaintenance) error {
+	if o.Annotations[IgnoreGCAnnotation] != "true" {
+		old := o.DeepCopy()
+		metav1.SetMetaDataAnnotation(&o.ObjectMeta, IgnoreGCAnnotation, "true")
+		if err := n.patch(ctx, o, old); err != nil {
+			return err
+		}
+	}
+	if !failed(o) {
+		return nil
+	}
+	return n.setFailed(ctx, o, metav1.ConditionFalse, "taken up again by a newer job")
+}
+
+func (n *Node) join(ctx context.Context, o *mo.NodeMaintenance) error {
+	old := o.DeepCopy()
+	o.Spec.AdditionalRequestors = append(o.Spec.AdditionalRequestors, v1alpha1.MaintenanceRequestorID)
+	return n.patch(ctx, o, old)
+}
+
+func (n *Node) leave(ctx context.Context, o *mo.NodeMaintenance) error {
+	old := o.DeepCopy()
+	o.Spec.AdditionalRequestors = slices.DeleteFunc(o.Spec.AdditionalRequestors, func(id string) bool {
+		return id == v1alpha1.MaintenanceRequestorID
+	})
+	return n.patch(ctx, o, old)
+}
+
+// patch carries the resource version: a list that somebody else changed meanwhile is read again, not overwritten.
+func (n *Node) patch(ctx context.Context, o, old *mo.NodeMaintenance) error {
+	err := n.Client.Patch(ctx, o, client.MergeFromWithOptions(old, client.MergeFromWithOptimisticLock{}))
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("patch node maintenance %s: %w", o.Name, err)
+	}
+	return nil
+}
+
+func (n *Node) setFailed(ctx context.Context, o *mo.NodeMaintenance, status metav1.ConditionStatus, message string) error {
+	old := o.DeepCopy()
+	meta.SetStatusCondition(&o.Status.Conditions, metav1.Condition{
+		Type: mo.ConditionTypeRequestorFailed, Status: status, Reason: mo.ConditionReasonFailedMaintenance,
+		Message: strings.ToValidUTF8(message[:min(len(message), failedMessageMax)], ""),
+	})
+	err := n.Client.Status().Patch(ctx, o, client.MergeFromWithOptions(old, client.MergeFromWithOptimisticLock{}))
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("set condition RequestorFailed of node maintenance %s: %w", o.Name, err)
+	}
+	return nil
+}
+
+func failed(o *mo.NodeMaintenance) bool {
+	return meta.IsStatusConditionTrue(o.Status.Conditions, mo.ConditionTypeRequestorFailed)
+}

@@ -1,0 +1,2 @@
+// Package reboot asks the host to reboot.
+package reboot
