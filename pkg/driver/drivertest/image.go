@@ -17,6 +17,8 @@ import (
 // imageHeader starts every image of the simulated driver; board id and version follow, one a line, then the payload.
 const imageHeader = "simulated firmware\n"
 
+var payload = strings.Repeat("firmware", 512)
+
 // NewImage makes an image of the simulated driver for a board in a file of the test's own directory.
 func NewImage(t testing.TB, boardID string, version inventory.Version) driver.Image {
 	t.Helper()
@@ -25,7 +27,7 @@ func NewImage(t testing.TB, boardID string, version inventory.Version) driver.Im
 
 // ImageBytes is the content of an image of the simulated driver. Equal arguments give equal bytes.
 func ImageBytes(boardID string, version inventory.Version) []byte {
-	return fmt.Appendf(nil, "%s%s\n%s\n%s", imageHeader, boardID, version, strings.Repeat("firmware", 512))
+	return fmt.Appendf(nil, "%s%s\n%s\n%s", imageHeader, boardID, version, payload)
 }
 
 // SaveImage writes the bytes to a file of the test's own directory and describes it as an image of the version.
@@ -44,8 +46,8 @@ func readImage(path string) (boardID string, version inventory.Version, err erro
 	}
 	rest, ok := strings.CutPrefix(string(content), imageHeader)
 	fields := strings.SplitN(rest, "\n", 3)
-	if !ok || len(fields) != 3 {
-		return "", "", driver.Rejectf("%s is not an image of the simulated driver", path)
+	if !ok || len(fields) != 3 || fields[2] != payload {
+		return "", "", driver.Rejectf("%s is not a whole image of the simulated driver", path)
 	}
 	return fields[0], inventory.Version(fields[1]), nil
 }

@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,7 +45,9 @@ type device struct {
 	id       inventory.Identity
 	firmware inventory.Firmware
 	faults   map[Fault]bool
-	gone     bool
+	// failure is what the tool prints when FailWrite strikes.
+	failure string
+	gone    bool
 	// busy while a write is under way; release ends the write that hangs.
 	busy    bool
 	release chan struct{}
@@ -72,6 +75,11 @@ func (s *Simulated) Remove(uniqueID string) { s.change(uniqueID, func(d *device)
 // Inject gives the device a fault.
 func (s *Simulated) Inject(uniqueID string, f Fault) {
 	s.change(uniqueID, func(d *device) { d.faults[f] = true })
+}
+
+// FailWrite gives the device the fault FailWrite, and the text its tool prints then.
+func (s *Simulated) FailWrite(uniqueID, stderr string) {
+	s.change(uniqueID, func(d *device) { d.faults[FailWrite], d.failure = true, stderr })
 }
 
 // Clear takes all faults from the device. A write that hangs goes on hanging until Release.
@@ -248,7 +256,7 @@ func (s *Simulated) Write(ctx context.Context, id inventory.Identity, img driver
 	s.operations = append(s.operations, Operation{OpWrite, d.id.UniqueID})
 	switch {
 	case d.faults[FailWrite]:
-		return 0, toolError("write", d, errors.New("the device refused the image"))
+		return 0, toolError("write", d, errors.New(cmp.Or(d.failure, "the device refused the image")))
 	case d.faults[LieWrite]:
 		return d.firmware.Activation, nil
 	case d.faults[HangWrite]:

@@ -162,6 +162,9 @@ func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Im
 	}
 	switch {
 	case r.ExitCode == 0:
+		if progress != nil {
+			progress(100)
+		}
 		return d.activation(ctx, card)
 	case r.ExitCode == exitAborted:
 		return d.confirm(ctx, card, img, command.Failed(c, r, errors.New("burn was aborted")))
