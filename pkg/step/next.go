@@ -258,6 +258,8 @@ func (d decider) reboot() Action {
 	switch ret := d.s.Returned; {
 	case d.s.State == Pending && !d.rebootNeeded():
 		return d.skip("nothing needs a reboot")
+	case d.s.State == Pending && d.writing():
+		return d.await("a write to a device is still running; the host is not rebooted under it")
 	case d.s.State == Pending:
 		return d.write()
 	case d.f.BootID != d.s.BootID:
@@ -272,6 +274,15 @@ func (d decider) reboot() Action {
 	return d.fail(RebootFailed, "the host did not reboot within %s: its boot id is unchanged", d.l.Reboot)
 }
 
+func (d decider) writing() bool {
+	for _, dev := range d.f.Devices {
+		if dev.WriteRunning {
+			return true
+		}
+	}
+	return false
+}
+
 // rebootNeeded reports whether an image waits for a reboot that has not happened since it was stored.
 func (d decider) rebootNeeded() bool {
 	for _, u := range d.r.Updates {
@@ -280,7 +291,7 @@ func (d decider) rebootNeeded() bool {
 		}
 		dev := d.f.Devices[u.Device]
 		rebooted := d.r.flashOf(u.Device).BootID != d.f.BootID
-		if !rebooted || !dev.answers() || dev.Running != u.Version && dev.holds() == u.Version {
+		if !rebooted || dev.WriteRunning || !dev.answers() || dev.Running != u.Version && dev.holds() == u.Version {
 			return true
 		}
 	}

@@ -1,0 +1,201 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+// act runs the step, which is journalled as running, and journals what it returned. It returns how long to wait
+// before the next round.
+func (x *execution) act(ctx context.Context, i int) time.Duration {
+	s := x.job.Record.Steps[i]
+	switch s.Kind {
+	case plan.Preflight:
+		return x.preflight(ctx, i)
+	case plan.Maintenance:
+		return x.ask("take the node out of service", x.cfg.Maintenance.Schedule(ctx))
+	case plan.Flash:
+		return x.returned(i, x.flash(ctx, s))
+	case plan.Activate:
+		return x.returned(i, x.activate(ctx, s))
+	case plan.Reboot:
+		return x.returned(i, x.reboot(ctx))
+	case plan.Release:
+		return x.ask("return the node to service", x.cfg.Maintenance.Release(ctx))
+	}
+	return 0 // verify and health only look, and looking is part of every round
+}
+
+// ask is for requests to the API server: they are repeated until the state says that they came through.
+func (x *execution) ask(what string, err error) time.Duration {
+	if err != nil {
+		return x.stumble(fmt.Errorf("%s: %w", what, err))
+	}
+	return 0
+}
+
+// returned journals what an attempt returned. Where that is not known, or cannot be journalled, the attempt counts as
+// interrupted and the hardware decides.
+func (x *execution) returned(i int, ret *step.Returned) time.Duration {
+	if ret == nil {
+		x.interrupted = true
+		return x.cfg.Poll
+	}
+	next := x.job
+	next.Record = step.Report(x.job.Record, i, *ret)
+	if err := x.save(next); err != nil {
+		x.interrupted = true
+		return x.stumble(err)
+	}
+	return 0
+}
+
+// flash writes the image. It returns nil when the write goes on without us.
+func (x *execution) flash(ctx context.Context, s step.Step) *step.Returned {
+	u := x.update(s.Device)
+	d, drv, failure := x.device(ctx, u)
+	if failure != nil {
+		return failed(s, failure.Reason, failure.Message)
+	}
+	img, err := x.image(ctx, u)
+	if err == nil {
+		err = img.Verify()
+	}
+	if err != nil {
+		return failed(s, imageReason(err), err.Error())
+	}
+	wctx, cancel := x.outlive(ctx)
+	defer cancel()
+	needs, err := drv.Write(wctx, d.Identity, img, x.progress)
+	switch {
+	case errors.Is(err, command.ErrStillRunning), errors.Is(err, command.ErrBusy):
+		x.alarm(s, err)
+		return nil
+	case err != nil:
+		return failed(s, writeReason(err), err.Error())
+	}
+	return &step.Returned{Needs: needs}
+}
+
+func (x *execution) activate(ctx context.Context, s step.Step) *step.Returned {
+	d, drv, failure := x.device(ctx, x.update(s.Device))
+	if failure != nil {
+		return failed(s, step.ActivationFailed, failure.Message)
+	}
+	wctx, cancel := x.outlive(ctx)
+	defer cancel()
+	needs, err := drv.Activate(wctx, d.Identity, x.needs(s.Device))
+	switch {
+	case errors.Is(err, command.ErrStillRunning), errors.Is(err, command.ErrBusy):
+		x.alarm(s, err)
+		return nil
+	case err != nil:
+		return failed(s, step.ActivationFailed, err.Error())
+	}
+	return &step.Returned{Needs: needs}
+}
+
+func (x *execution) reboot(ctx context.Context) *step.Returned {
+	if err := x.cfg.Rebooter.Reboot(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil // the reboot itself may be what ends this process
+		}
+		return failed(step.Step{Step: plan.Step{Kind: plan.Reboot}}, step.RebootFailed, err.Error())
+	}
+	return &step.Returned{}
+}
+
+// outlive is the context of a write: when the process is told to end, the write is still waited for, for a while.
+func (x *execution) outlive(ctx context.Context) (context.Context, context.CancelFunc) {
+	wctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		time.AfterFunc(x.cfg.Grace, func() { cancel(context.Cause(ctx)) })
+	})
+	return wctx, func() { stop(); cancel(nil) }
+}
+
+func (x *execution) alarm(s step.Step, err error) {
+	x.cfg.Log.Error("Write goes on without being followed; it is never killed", "job", x.job.Name, "step", s.Kind,
+		"device", s.Device, "err", err)
+}
+
+func (x *execution) progress(percent int) {
+	p := int32(min(max(percent, 0), 100)) //nolint:gosec // bounded
+	if x.percent != nil && *x.percent == p {
+		return
+	}
+	x.percent = &p
+	x.publish(false)
+}
+
+func (x *execution) needs(device string) inventory.Activation {
+	for _, u := range x.job.Record.Updates {
+		if u.Device == device {
+			return u.Needs
+		}
+	}
+	return inventory.ActivateNone
+}
+
+// device finds the hardware of an update and the driver that writes it.
+func (x *execution) device(ctx context.Context, u journal.Update) (inventory.Device, driver.Driver, *step.Failure) {
+	fail := func(r step.Reason, format string, args ...any) (inventory.Device, driver.Driver, *step.Failure) {
+		return inventory.Device{}, nil, &step.Failure{Reason: r, Message: fmt.Sprintf(format, args...), Device: u.Device}
+	}
+	d, found, err := x.cfg.Host.Find(ctx, u.Class, u.UniqueID)
+	switch {
+	case err != nil:
+		return fail(step.ReadFailed, "%s: %v", u.Device, err)
+	case !found:
+		return fail(step.DeviceChanged, "%s: no device with the id %s is there; other hardware is planned anew", u.Device, u.UniqueID)
+	case d.Err != nil:
+		return fail(step.ReadFailed, "%s: %v", u.Device, d.Err)
+	}
+	drv, err := x.cfg.Drivers.For(d.Identity)
+	switch {
+	case err != nil:
+		return fail(step.NotUpdatable, "%s: %v", u.Device, err)
+	case drv == nil || d.Firmware == nil:
+		return fail(step.NotUpdatable, "%s: no driver can write it", u.Device)
+	}
+	return d, drv, nil
+}
+
+func (x *execution) image(ctx context.Context, u journal.Update) (driver.Image, error) {
+	digest, err := inventory.ParseDigest(string(u.Digest))
+	if err != nil {
+		return driver.Image{}, driver.Rejectf("%v", err)
+	}
+	path, size, err := x.cfg.Images.Fetch(ctx, digest)
+	if err != nil {
+		return driver.Image{}, fmt.Errorf("fetch image %s for %s: %w", digest, u.Device, err)
+	}
+	return driver.Image{Path: path, Size: size, Version: inventory.Version(u.Version), Digest: digest}, nil
+}
+
+func failed(s step.Step, r step.Reason, message string) *step.Returned {
+	return &step.Returned{Failure: &step.Failure{Reason: r, Message: message, Step: s.Kind, Device: s.Device}}
+}
+
+func imageReason(err error) step.Reason {
+	if rejected := (*driver.RejectedError)(nil); errors.As(err, &rejected) {
+		return step.ImageRejected
+	}
+	return step.ImageUnavailable
+}
+
+func writeReason(err error) step.Reason {
+	if rejected := (*driver.RejectedError)(nil); errors.As(err, &rejected) {
+		return step.ImageRejected
+	}
+	return step.WriteFailed
+}

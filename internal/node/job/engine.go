@@ -1,0 +1,285 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/maintenance"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+// Images provides verified firmware images as files of this host.
+type Images interface {
+	// Fetch returns the path and the size in bytes of the image. It returns a *driver.RejectedError when the image can
+	// never be had, and any other error when it is worth trying again.
+	Fetch(ctx context.Context, digest inventory.Digest) (path string, size int64, err error)
+}
+
+// Host reads the devices of this host.
+type Host interface {
+	// Find reads one device afresh; found is false when no device of the class has the unique id. Device.Err says why a
+	// device that is there cannot be read; err says why it is not known whether it is there.
+	Find(ctx context.Context, class inventory.Class, uniqueID string) (device inventory.Device, found bool, err error)
+	// Scan reads all devices afresh.
+	Scan(ctx context.Context) ([]inventory.Device, error)
+}
+
+// Writes tells of writes to devices that outlived whoever began them. The lock of a write is the unique id of the
+// device.
+type Writes interface {
+	WriteRunning(lock string) (bool, error)
+}
+
+// Rebooter asks the host to reboot and returns once the request is accepted.
+type Rebooter interface {
+	Reboot(ctx context.Context) error
+}
+
+// Health lists what is worse on the host than in the baseline.
+type Health interface {
+	Check(ctx context.Context, b health.Baseline, targets []health.Target) ([]string, error)
+}
+
+// Config is what an Engine works with. All fields but Limits, Poll, Grace, Now, Notify and Log are required.
+type Config struct {
+	Journal     *journal.Journal
+	Host        Host
+	Drivers     driver.Set
+	Images      Images
+	Maintenance maintenance.Window
+	Writes      Writes
+	Rebooter    Rebooter
+	Health      Health
+	// BootID reads the boot id of the running kernel.
+	BootID func() (string, error)
+	// Limits bound the waits; zero for step.DefaultLimits.
+	Limits step.Limits
+	// Poll is how often something that is waited for is looked at; zero for 2 s.
+	Poll time.Duration
+	// Grace is how long a running write is waited for after the context ended. It should be a little less than the time
+	// the process is given to end. The write goes on in any case.
+	Grace time.Duration
+	// Now is the clock; nil for time.Now.
+	Now func() time.Time
+	// Notify is called with each change of a job, from the goroutine that executes it. It must not block.
+	Notify func(Snapshot)
+	Log    *slog.Logger
+}
+
+// Snapshot is how far a job is at one moment.
+type Snapshot struct {
+	Job journal.Job
+	// Percent is the progress of the running step, nil when it cannot tell.
+	Percent *int32
+	// Waiting says what the current step waits for; empty when it does not wait.
+	Waiting string
+	// Maintenance is how the node's maintenance stood when it was last asked.
+	Maintenance step.Maintenance
+	// Transition is false when only Percent changed.
+	Transition bool
+}
+
+// Engine executes the jobs of one host, one at a time. Submit, CallOff, Cancel, Release and Snapshot are safe to call
+// while Run works.
+type Engine struct {
+	cfg  Config
+	wake chan struct{}
+
+	mu sync.Mutex
+	// current is the job that is executed now.
+	current   *Snapshot
+	cancelled map[string]string
+}
+
+const defaultPoll = 2 * time.Second
+
+// New makes an engine.
+func New(cfg Config) *Engine {
+	if cfg.Limits == (step.Limits{}) {
+		cfg.Limits = step.DefaultLimits()
+	}
+	if cfg.Poll == 0 {
+		cfg.Poll = defaultPoll
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Notify == nil {
+		cfg.Notify = func(Snapshot) {}
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Engine{cfg: cfg, wake: make(chan struct{}, 1), cancelled: map[string]string{}}
+}
+
+// Run executes what the journal holds and what Submit brings until the context ends. It needs no API server: start it
+// before anything that does, so that a job a reboot interrupted is finished even while the cluster is away. It returns
+// nil when the context ended.
+func (e *Engine) Run(ctx context.Context) error {
+	for {
+		view, err := e.cfg.Journal.View()
+		if err != nil {
+			return err
+		}
+		if job := view.Active(); job != nil && job.Record.Outcome == "" {
+			_, err = e.Execute(ctx, *job)
+			switch {
+			case ctx.Err() != nil:
+				return nil
+			case err == nil:
+				continue
+			}
+			e.cfg.Log.Error("Job could not be journalled", "job", job.Name, "err", err)
+			e.pause(ctx, e.cfg.Poll)
+			continue
+		}
+		select {
+		case <-e.wake:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// pause waits, but not when there is news or the context ends.
+func (e *Engine) pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-e.wake:
+	case <-ctx.Done():
+	}
+}
+
+// Execute journals the job and executes it to its end, held or not, or until the context ends. It must not be called
+// while Run works. A job the journal knows already is continued.
+func (e *Engine) Execute(ctx context.Context, job journal.Job) (journal.Job, error) {
+	if err := e.cfg.Journal.Save(job); err != nil {
+		return job, err
+	}
+	x := &execution{Engine: e, job: job, interrupted: true, since: e.cfg.Now(), at: -2}
+	x.publish(true)
+	defer x.retire()
+	for x.job.Record.Outcome == "" {
+		if ctx.Err() != nil {
+			return x.job, context.Cause(ctx)
+		}
+		if wait := x.pass(ctx); wait > 0 {
+			e.pause(ctx, wait)
+		}
+	}
+	return x.job, nil
+}
+
+// ErrBusy: another job runs on the host.
+var ErrBusy = errors.New("another job runs on this node")
+
+// Submit makes the job the next to be executed. A job that holds the node after its failure is superseded: the new one
+// goes on in the same maintenance and is measured against the same baseline. It returns ErrBusy while a job runs, and
+// does nothing when the journal knows the job.
+func (e *Engine) Submit(job journal.Job) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	view, err := e.cfg.Journal.View()
+	if err != nil {
+		return err
+	}
+	if view.Job(job.UID) != nil {
+		return nil
+	}
+	if active := view.Active(); active != nil && active.Record.Outcome == "" {
+		return fmt.Errorf("start job %s: %w: %s", job.Name, ErrBusy, active.Name)
+	}
+	if held := view.Held(); held != nil {
+		job.Record.Inherited, job.Baseline = true, held.Baseline
+		superseded := *held
+		superseded.SupersededBy, superseded.Reported = job.Name, false
+		if err := e.cfg.Journal.Save(job); err != nil {
+			return err
+		}
+		// Between the two a crash leaves one job that runs and one that holds: the one that runs is the active one.
+		if err := e.cfg.Journal.Save(superseded); err != nil {
+			return err
+		}
+	} else if err := e.cfg.Journal.Save(job); err != nil {
+		return err
+	}
+	e.kick()
+	return nil
+}
+
+// CallOff ends a job that was never started, for the reason a person gave. It does nothing when the journal knows the
+// job.
+func (e *Engine) CallOff(job journal.Job, reason string) error {
+	view, err := e.cfg.Journal.View()
+	if err != nil || view.Job(job.UID) != nil {
+		return err
+	}
+	job.Cancel = &reason
+	x := &execution{Engine: e, job: job, silent: true}
+	facts := step.Facts{Cancel: &reason, BootID: "none"}
+	for x.job.Record.Outcome == "" {
+		if err := x.record(step.Next(x.job.Record, facts, e.cfg.Limits), facts); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Cancel asks the job to stop. It takes effect until the first write.
+func (e *Engine) Cancel(uid, reason string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.current != nil && e.current.Job.UID == uid && e.current.Job.Cancel == nil {
+		e.cancelled[uid] = reason
+		e.kick()
+	}
+}
+
+// Release returns the node that the job holds to service.
+func (e *Engine) Release(uid string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	view, err := e.cfg.Journal.View()
+	if err != nil {
+		return err
+	}
+	job := view.Job(uid)
+	if job == nil || !job.Held() {
+		return nil
+	}
+	released := *job
+	released.Record, released.Finished, released.Reported = step.Release(job.Record), nil, false
+	if err := e.cfg.Journal.Save(released); err != nil {
+		return err
+	}
+	e.kick()
+	return nil
+}
+
+// Snapshot is how far the job is that is executed now; ok is false when it is not the one with this UID.
+func (e *Engine) Snapshot(uid string) (s Snapshot, ok bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.current == nil || e.current.Job.UID != uid {
+		return Snapshot{}, false
+	}
+	return *e.current, true
+}
+
+func (e *Engine) kick() {
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}

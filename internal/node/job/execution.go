@@ -1,0 +1,270 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+// execution is one job while this process executes it.
+type execution struct {
+	*Engine
+	job journal.Job
+	// interrupted says that nobody follows the attempt of the current step any more.
+	interrupted bool
+	// at is the current step and since when this process is at it.
+	at    int
+	since time.Time
+	// silent is for a job that is only journalled: nobody follows it.
+	silent bool
+	// waiting, maintenance and percent are for people only.
+	waiting     string
+	maintenance step.Maintenance
+	percent     *int32
+}
+
+// pass does one round: gather, decide, journal, act. It returns how long to wait before the next one. An error is
+// logged and waited out: the journal and the hardware say where to go on.
+func (x *execution) pass(ctx context.Context) time.Duration {
+	facts, err := x.gather(ctx)
+	if err != nil {
+		return x.stumble(err)
+	}
+	action := step.Next(x.job.Record, facts, x.cfg.Limits)
+	if err := x.record(action, facts); err != nil {
+		return x.stumble(err)
+	}
+	switch action.Verb {
+	case step.Await:
+		x.wait(action.Message)
+		return x.cfg.Poll
+	case step.Begin:
+		x.interrupted, x.since = false, x.cfg.Now()
+		return x.act(ctx, action.Step)
+	case step.Poll:
+		x.wait(action.Message)
+		x.act(ctx, action.Step)
+		return x.cfg.Poll
+	}
+	return 0
+}
+
+// stumble is for what is worth trying again: an unreadable boot id, a full disk.
+func (x *execution) stumble(err error) time.Duration {
+	x.cfg.Log.Error("Job is waiting for the host", "job", x.job.Name, "err", err)
+	x.wait(err.Error())
+	return x.cfg.Poll
+}
+
+func (x *execution) gather(ctx context.Context) (step.Facts, error) {
+	bootID, err := x.cfg.BootID()
+	if err == nil && bootID == "" {
+		err = fmt.Errorf("it is empty")
+	}
+	if err != nil {
+		return step.Facts{}, fmt.Errorf("read boot id: %w", err)
+	}
+	now := x.cfg.Now()
+	if cur := x.job.Record.Current(); cur != x.at {
+		x.at, x.since = cur, now
+	}
+	x.takeCancel()
+	f := step.Facts{
+		BootID: bootID, Devices: map[string]step.Device{}, Interrupted: x.interrupted, Waited: now.Sub(x.since),
+		Cancel: x.job.Cancel, Expired: !x.job.Deadline.IsZero() && now.After(x.job.Deadline),
+	}
+	for _, name := range step.Wanted(x.job.Record) {
+		if f.Devices[name], err = x.look(ctx, name); err != nil {
+			return f, err
+		}
+	}
+	x.askMaintenance(ctx, &f)
+	x.askHealth(ctx, &f)
+	return f, nil
+}
+
+// takeCancel takes over a cancellation that arrived meanwhile; the next save makes it durable.
+func (x *execution) takeCancel() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if reason, ok := x.cancelled[x.job.UID]; ok {
+		x.job.Cancel = &reason
+		delete(x.cancelled, x.job.UID)
+	}
+}
+
+// look reads one device of the job.
+func (x *execution) look(ctx context.Context, name string) (step.Device, error) {
+	u := x.update(name)
+	running, err := x.cfg.Writes.WriteRunning(u.UniqueID)
+	if err != nil {
+		return step.Device{}, fmt.Errorf("look for a write to %s: %w", name, err)
+	}
+	if running {
+		return step.Device{WriteRunning: true}, nil // reading a device in the middle of a write disturbs some of them
+	}
+	d, found, err := x.cfg.Host.Find(ctx, u.Class, u.UniqueID)
+	switch {
+	case err != nil:
+		return step.Device{Unreadable: err.Error()}, nil
+	case !found:
+		return step.Device{Missing: true}, nil
+	case d.Err != nil:
+		return step.Device{Unreadable: d.Err.Error()}, nil
+	case d.Firmware == nil:
+		return step.Device{Unreadable: "no driver read its firmware"}, nil
+	}
+	fw := d.Firmware
+	return step.Device{Running: fw.Running, Stored: fw.Stored, Activation: fw.Activation, Refusal: fw.LastAttempt}, nil
+}
+
+// askMaintenance asks how the maintenance stands where the current step depends on it.
+func (x *execution) askMaintenance(ctx context.Context, f *step.Facts) {
+	s := x.job.CurrentStep()
+	if s == nil || s.Kind != plan.Maintenance && s.Kind != plan.Release && !s.Writes() {
+		return
+	}
+	state, err := x.cfg.Maintenance.State(ctx)
+	if err != nil {
+		f.MaintenanceMessage = err.Error()
+		return
+	}
+	f.Maintenance, f.MaintenanceMessage = state.Phase, state.Message
+	x.maintenance = state.Phase
+}
+
+func (x *execution) askHealth(ctx context.Context, f *step.Facts) {
+	s := x.job.CurrentStep()
+	if s == nil || s.Kind != plan.Health || s.State != step.Running || f.Interrupted {
+		return
+	}
+	var baseline health.Baseline
+	if x.job.Baseline != nil {
+		baseline = *x.job.Baseline
+	}
+	worse, err := x.cfg.Health.Check(ctx, baseline, x.targets())
+	if err != nil {
+		x.cfg.Log.Warn("Health could not be judged", "job", x.job.Name, "err", err)
+		return
+	}
+	f.HealthKnown, f.Unhealthy = true, worse
+}
+
+func (x *execution) targets() []health.Target {
+	var t []health.Target
+	for _, u := range x.job.Updates {
+		t = append(t, health.Target{Device: u.Device, UniqueID: u.UniqueID, Version: inventory.Version(u.Version)})
+	}
+	return t
+}
+
+func (x *execution) update(name string) journal.Update {
+	for _, u := range x.job.Updates {
+		if u.Device == name {
+			return u
+		}
+	}
+	return journal.Update{}
+}
+
+// record journals an action. Nothing is acted upon that could not be journalled.
+func (x *execution) record(a step.Action, f step.Facts) error {
+	if a.Verb == step.Await || a.Verb == step.Poll {
+		return nil
+	}
+	now := x.cfg.Now()
+	next := x.job
+	next.Record = step.Apply(x.job.Record, a, f.BootID, now)
+	if a.Failure != nil && next.FailedAt == nil {
+		next.FailedAt = &now
+	}
+	if a.Verb == step.Settle {
+		x.clock(&next, a, now)
+	}
+	var devices []journal.Device
+	if a.Verb == step.Settle {
+		var err error
+		if devices, err = x.remember(next, a, f.BootID, now); err != nil {
+			return err
+		}
+	}
+	if a.Verb == step.Finish {
+		next.Finished, next.Reported = &now, false
+	}
+	if err := x.save(next, devices...); err != nil {
+		return err
+	}
+	x.log(a)
+	return nil
+}
+
+// clock notes when the maintenance began and ended.
+func (x *execution) clock(next *journal.Job, a step.Action, now time.Time) {
+	switch s := next.Record.Steps[a.Step]; {
+	case s.State != step.Succeeded:
+	case s.Kind == plan.Maintenance && next.MaintenanceStarted == nil:
+		next.MaintenanceStarted = &now
+	case s.Kind == plan.Release && next.MaintenanceStarted != nil:
+		next.MaintenanceEnded = &now
+	}
+}
+
+func (x *execution) save(next journal.Job, devices ...journal.Device) error {
+	if err := x.cfg.Journal.Save(next, devices...); err != nil {
+		return err
+	}
+	x.job = next
+	x.waiting, x.percent = "", nil
+	x.publish(true)
+	return nil
+}
+
+func (x *execution) log(a step.Action) {
+	l := x.cfg.Log.With("job", x.job.Name)
+	if a.Step >= 0 {
+		s := x.job.Record.Steps[a.Step]
+		l = l.With("step", s.Kind, "device", s.Device)
+	}
+	switch {
+	case a.Verb == step.Begin:
+		l.Info("Step began", "attempt", x.job.Record.Steps[a.Step].Attempt)
+	case a.Failure != nil:
+		l.Error("Step failed", "reason", a.Failure.Reason, "message", a.Message)
+	case a.Verb == step.Settle:
+		l.Info("Step ended", "state", a.State, "message", a.Message)
+	case a.Verb == step.Finish:
+		l.Info("Job ended", "outcome", a.Outcome, "message", a.Message)
+	}
+}
+
+func (x *execution) wait(message string) {
+	if message != x.waiting {
+		x.waiting = message
+		x.publish(true)
+	}
+}
+
+func (x *execution) publish(transition bool) {
+	if x.silent {
+		return
+	}
+	s := Snapshot{Job: x.job, Percent: x.percent, Waiting: x.waiting, Maintenance: x.maintenance, Transition: transition}
+	x.mu.Lock()
+	x.current = &s
+	x.mu.Unlock()
+	x.cfg.Notify(s)
+}
+
+// retire leaves the last word to the journal.
+func (x *execution) retire() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.current = nil
+	delete(x.cancelled, x.job.UID)
+}
