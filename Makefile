@@ -1,0 +1,93 @@
+# Everything a developer does with this repository. `make` lists it.
+SHELL := /usr/bin/env bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+GO ?= go
+# tool runs a tool at the version its own module file pins.
+tool = $(GO) tool -modfile=hack/tools/$(1)/go.mod $(1)
+# generated is what `make generate` writes and `make verify` compares.
+generated := api/v1alpha1 deploy/kustomize/crd internal/testing/crd docs/reference
+
+##@ General
+
+.PHONY: help
+help: ## Show this help.
+	@awk 'BEGIN {FS = ":.*## "; printf "Usage: make <target> [ARGS=...]\n"} \
+		/^##@/ {printf "\n%s\n", substr($$0, 5)} \
+		/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ Use
+
+.PHONY: demo
+demo: build ## Roll firmware over simulated machines through a real Kubernetes API (flags: ARGS='--nodes 12').
+	bin/firmware-lab demo $(ARGS)
+
+.PHONY: build
+build: ## Build the binaries into bin/.
+	@mkdir -p bin
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/ ./cmd/...
+
+##@ Develop
+
+.PHONY: generate
+generate: generate-code golden ## Write everything that is generated: code, CRDs, API reference, golden files.
+
+.PHONY: generate-code
+generate-code: ## Write deep copies, CRDs, apply configurations and the API reference.
+	$(call tool,controller-gen) object applyconfiguration crd paths=./api/v1alpha1 output:crd:dir=deploy/kustomize/crd
+	$(call tool,controller-gen) crd paths=github.com/Mellanox/maintenance-operator/api/v1alpha1 \
+		output:crd:dir=internal/testing/crd
+	@mkdir -p docs/reference
+	$(call tool,crd-ref-docs) --log-level=ERROR --config=hack/crd-ref-docs.yaml --source-path=api/v1alpha1 \
+		--renderer=markdown --output-path=docs/reference/api.md
+
+.PHONY: golden
+golden: ## Write the golden files of all tests anew; review the difference.
+	assets=$$($(GO) run ./hack/controlplane); \
+	packages=$$({ grep -rlE --include='*_test.go' 'golden\.Equal\(' . || true; } | xargs -r -n1 dirname | sort -u); \
+	[ -z "$$packages" ] || KUBEBUILDER_ASSETS=$$assets UPDATE_GOLDEN=1 $(GO) test -count=1 $$packages
+
+.PHONY: verify
+verify: ## Check that generated files, modules and formatting are as they should be.
+	GO='$(GO)' hack/verify.sh $(generated)
+
+.PHONY: lint
+lint: ## Run the linters.
+	$(call tool,golangci-lint) run $(ARGS)
+
+.PHONY: controlplane
+controlplane: ## Get etcd and kube-apiserver (once several minutes) and print where they are.
+	@$(GO) run ./hack/controlplane
+
+# TESTFLAGS go to every go test; PACKAGES choose what is tested.
+TESTFLAGS ?= -timeout 15m
+PACKAGES ?= ./...
+.PHONY: test
+test: ## Run all tests (flags: TESTFLAGS='-run X -v' PACKAGES=./pkg/...).
+	assets=$$($(GO) run ./hack/controlplane); \
+	KUBEBUILDER_ASSETS=$$assets $(GO) test $(TESTFLAGS) $(PACKAGES)
+
+.PHONY: test-race
+test-race: ## Run the tests of concurrent code under the race detector (needs a C compiler).
+	assets=$$($(GO) run ./hack/controlplane); \
+	KUBEBUILDER_ASSETS=$$assets CGO_ENABLED=1 $(GO) test -race $(TESTFLAGS) ./pkg/... ./internal/...
+
+BENCHTIME ?= 200ms
+.PHONY: bench
+bench: ## Run the benchmarks (flags: BENCHTIME=2s).
+	packages=$$({ grep -rlE --include='*_test.go' '^func Benchmark' . || true; } | xargs -r -n1 dirname | sort -u); \
+	[ -z "$$packages" ] || $(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) $$packages
+
+FUZZTIME ?= 10s
+.PHONY: fuzz
+fuzz: ## Fuzz every parser for a short while (flags: FUZZTIME=1m).
+	grep -roE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sort | while IFS=: read -r file func; do \
+		$(GO) test -run '^$$' -fuzz "^$${func#func }$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")"; \
+	done
+
+.PHONY: clean
+clean: ## Remove what was built in the checkout.
+	rm -rf bin
