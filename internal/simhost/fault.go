@@ -1,0 +1,170 @@
+package simhost
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// FaultKind is a way in which a machine misbehaves.
+type FaultKind string
+
+// The kinds of faults.
+const (
+	// Fail makes the tool print Stderr and exit with ExitCode (1 when zero) and changes nothing. For the operation
+	// "boot" the device drops its pending image, keeps the old one and, for a BIOS, reports ExitCode as the status of
+	// the attempt.
+	Fail FaultKind = "Fail"
+	// Hang makes the tool wait, in the middle of a write, until the fault is cleared; then it goes on.
+	Hang FaultKind = "Hang"
+	// Lie makes the tool report success and change nothing.
+	Lie FaultKind = "Lie"
+	// FailAfterSuccess makes the change and then fails as Fail does.
+	FailAfterSuccess FaultKind = "FailAfterSuccess"
+	// Garbage makes the tool print Stdout instead of its output, and exit with ExitCode.
+	Garbage FaultKind = "Garbage"
+	// StaleSysfs keeps the version sysfs shows of the device over boots too.
+	StaleSysfs FaultKind = "StaleSysfs"
+	// LinkDown leaves the ports of a NIC down after an activation, until the next.
+	LinkDown FaultKind = "LinkDown"
+	// NoReturn makes the device vanish: in the operation "reset" until the next boot, in "boot" until a power-cycle.
+	NoReturn FaultKind = "NoReturn"
+	// CutPower switches the machine off in the middle of the operation; the tool dies.
+	CutPower FaultKind = "CutPower"
+	// RebootIgnored makes "systemctl reboot" succeed without any effect.
+	RebootIgnored FaultKind = "RebootIgnored"
+)
+
+// Fault is a fault of a machine and where it strikes. It can be set and cleared at any time, while tools run too.
+type Fault struct {
+	// ID names the fault; setting a fault replaces the one with its ID. Empty IDs are numbered.
+	ID   string
+	Kind FaultKind
+	// Tool, Device and Operation say where the fault strikes; empty ones match all. Operations are "query", "verify",
+	// "write", "download", "commit", "activate", "reset", "reboot" and "boot"; Fail and NoReturn strike at a boot only
+	// when the operation says so.
+	Tool      string `json:",omitempty"`
+	Device    string `json:",omitempty"`
+	Operation string `json:",omitempty"`
+	// Skip lets the first matches pass; Count is how often the fault strikes then, always when zero.
+	Skip  int `json:",omitempty"`
+	Count int `json:",omitempty"`
+	// ExitCode, Stderr and Stdout are what the tool says.
+	ExitCode int    `json:",omitempty"`
+	Stderr   string `json:",omitempty"`
+	Stdout   string `json:",omitempty"`
+	// Matches counts how often the fault matched; read only.
+	Matches int `json:",omitempty"`
+}
+
+// SetFault adds a fault, or replaces the one with its ID and counts from zero.
+func (m *Machine) SetFault(f Fault) error {
+	return m.changeFaults(func(faults []Fault) []Fault {
+		f.Matches = 0
+		if f.ID == "" {
+			f.ID = fmt.Sprintf("fault-%d", len(faults)+1)
+		}
+		for i := range faults {
+			if faults[i].ID == f.ID {
+				faults[i] = f
+				return faults
+			}
+		}
+		return append(faults, f)
+	})
+}
+
+// ClearFault removes a fault and frees tools that hang on it. Clearing what is not there is no error.
+func (m *Machine) ClearFault(id string) error {
+	return m.changeFaults(func(faults []Fault) []Fault {
+		kept := faults[:0]
+		for _, f := range faults {
+			if f.ID != id {
+				kept = append(kept, f)
+			}
+		}
+		return kept
+	})
+}
+
+// ClearFaults removes all faults.
+func (m *Machine) ClearFaults() error {
+	return m.changeFaults(func([]Fault) []Fault { return nil })
+}
+
+// Faults lists the faults with their counts of matches.
+func (m *Machine) Faults() ([]Fault, error) {
+	data, err := os.ReadFile(m.path("faults.json"))
+	if os.IsNotExist(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read faults: %w", err)
+	}
+	var faults []Fault
+	if err := json.Unmarshal(data, &faults); err != nil {
+		return nil, fmt.Errorf("read faults: %w", err)
+	}
+	return faults, nil
+}
+
+func (m *Machine) changeFaults(change func([]Fault) []Fault) error {
+	unlock, err := lockFile(m.path("faults.lock"), unix.LOCK_EX)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	faults, err := m.Faults()
+	if err != nil {
+		return err
+	}
+	data, err := json.MarshalIndent(change(faults), "", " ")
+	if err != nil {
+		return fmt.Errorf("encode faults: %w", err)
+	}
+	return m.replace(m.path("faults.json"), data, 0o644)
+}
+
+// strike counts a match of every fault for the place and returns the first that strikes. Kinds limits which.
+func (m *Machine) strike(tool, device, operation string, kinds ...FaultKind) (*Fault, error) {
+	// Most machines have no faults: do not write then.
+	if faults, err := m.Faults(); err != nil || len(faults) == 0 {
+		return nil, err
+	}
+	var hit *Fault
+	err := m.changeFaults(func(faults []Fault) []Fault {
+		for i := range faults {
+			f := &faults[i]
+			if !f.matches(tool, device, operation) || !f.isOneOf(kinds) {
+				continue
+			}
+			f.Matches++
+			if f.Matches > f.Skip && (f.Count == 0 || f.Matches <= f.Skip+f.Count) && hit == nil {
+				copied := *f
+				hit = &copied
+			}
+		}
+		return faults
+	})
+	return hit, err
+}
+
+// matches says whether the fault is for the place. What goes wrong at a boot must be asked for by name.
+func (f *Fault) matches(tool, device, operation string) bool {
+	if operation == "boot" && f.Operation == "" && (f.Kind == Fail || f.Kind == NoReturn) {
+		return false
+	}
+	return (f.Tool == "" || f.Tool == tool) && (f.Device == "" || f.Device == device) &&
+		(f.Operation == "" || f.Operation == operation)
+}
+
+func (f *Fault) isOneOf(kinds []FaultKind) bool {
+	for _, k := range kinds {
+		if f.Kind == k {
+			return true
+		}
+	}
+	return false
+}

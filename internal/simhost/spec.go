@@ -1,0 +1,217 @@
+package simhost
+
+import (
+	"crypto/sha1"
+	"fmt"
+	"time"
+)
+
+// Spec describes the hardware of a machine. The zero value of a list means there is no such part.
+type Spec struct {
+	// Name is the host name.
+	Name   string
+	System System
+	BIOS   BIOS
+	NICs   []NIC
+	NVMe   []NVMe
+	SCSI   []SCSI
+	// WriteTime is how long writing one image takes, and ResetTime how long a reset of one device takes.
+	WriteTime, ResetTime time.Duration
+}
+
+// System is what the DMI tables say about the machine.
+type System struct {
+	Vendor, Product, Serial, UUID string
+}
+
+// Activation is what a stored image of a part needs before it runs.
+type Activation string
+
+// The kinds of activation a part can have. DeviceReset parts are activated by reboots too, and Reboot parts by
+// power-cycles.
+const (
+	DeviceReset Activation = "DeviceReset"
+	Reboot      Activation = "Reboot"
+	PowerCycle  Activation = "PowerCycle"
+)
+
+// Part is one replaceable part of a machine: a NIC, an NVMe or a SCSI.
+type Part interface{ key() string }
+
+// NIC is an NVIDIA network adapter. Every port is a PCI function of its own.
+type NIC struct {
+	// Key names the card in this package, such as "nic0".
+	Key string
+	// Slot is the PCI address without function, such as "0000:3b:00".
+	Slot                  string
+	DeviceID, SubsystemID string
+	Model, PartNumber     string
+	PSID, Serial          string
+	BaseGUID, BaseMAC     uint64
+	Ports                 []Port
+	Version               string
+	Activation            Activation
+}
+
+// Port is one port of a NIC.
+type Port struct {
+	NetDevice string
+	// InfiniBand instead of Ethernet.
+	InfiniBand bool
+	// Unplugged is a port without a cable: its link is always down.
+	Unplugged bool
+}
+
+// NVMe is an NVMe drive with one controller and one namespace.
+type NVMe struct {
+	// Key is also the kernel's name of the controller, such as "nvme0".
+	Key, PCI           string
+	VendorID, DeviceID string
+	Vendor             string
+	Model, Serial      string
+	// EUI is the namespace's EUI-64, 16 hexadecimal digits.
+	EUI string
+	// Slots is the number of firmware slots, 1 to 7; Slot1ReadOnly protects the first.
+	Slots         int
+	Slot1ReadOnly bool
+	Version       string
+	Activation    Activation
+	// Sectors is the capacity in units of 512 bytes.
+	Sectors int64
+}
+
+// SCSI is a disk behind the machine's SAS controller.
+type SCSI struct {
+	// Key is also the kernel's name of the disk, such as "sda"; Generic is its sg device, such as "sg0".
+	Key, Generic string
+	// Address is host:channel:target:lun.
+	Address               string
+	Vendor, Model, Serial string
+	// WWN is the NAA identifier of the logical unit, 16 hexadecimal digits.
+	WWN string
+	// Version is the revision, at most four characters.
+	Version    string
+	Activation Activation
+	Sectors    int64
+}
+
+// BIOS is an UEFI system firmware with an ESRT.
+type BIOS struct {
+	Vendor string
+	// Version and LowestVersion are triplets such as "2.19.1", the format the ESRT packs into 32 bits.
+	Version, LowestVersion string
+	// GUID is the fw_class of the ESRT entry.
+	GUID string
+}
+
+func (n NIC) key() string  { return n.Key }
+func (n NVMe) key() string { return n.Key }
+func (s SCSI) key() string { return s.Key }
+
+// BIOSKey is the key of the system firmware.
+const BIOSKey = "bios"
+
+// The versions DefaultSpec starts with.
+const (
+	DefaultCX6Version     = "22.39.1002"
+	DefaultCX7Version     = "28.39.1002"
+	DefaultSamsungVersion = "GDC5602Q"
+	DefaultMicronVersion  = "E2MU200"
+	DefaultSASVersion     = "E004"
+	DefaultBIOSVersion    = "2.10.2"
+)
+
+// DefaultSpec is a server with a ConnectX-6 Dx that activates by a reset, a ConnectX-7 that needs a reboot, an NVMe
+// drive that activates by a controller reset, one that needs a reboot, a SAS disk, and an UEFI BIOS. Serial numbers,
+// addresses and WWNs are unique for an index from 0 to 65535.
+func DefaultSpec(name string, index int) Spec {
+	id := uint64(index)
+	return Spec{
+		Name: name,
+		System: System{
+			Vendor: "Lenovo", Product: "ThinkSystem SR650 V2", Serial: fmt.Sprintf("J30%05X", index),
+			UUID: fmt.Sprintf("4c4c4544-0051-3510-8057-b4c04f%06x", index),
+		},
+		BIOS: BIOS{
+			Vendor: "Lenovo", Version: DefaultBIOSVersion, LowestVersion: "2.0.0",
+			GUID: "39a1ba52-95ee-4c1c-8d0f-b2b4ec3f1c9e",
+		},
+		NICs: []NIC{
+			{
+				Key: "nic0", Slot: "0000:3b:00", DeviceID: "101d", SubsystemID: "0016",
+				Model:      "ConnectX-6 Dx EN adapter card; 100GbE; Dual-port QSFP56; PCIe 4.0 x16; No Crypto",
+				PartNumber: "MCX623106AN-CDA_Ax", PSID: "MT_0000000359", Serial: fmt.Sprintf("MT2135X%05X", index*2),
+				BaseGUID: 0xb83fd20300000000 | id<<4, BaseMAC: 0xb83fd2000000 | id<<4,
+				Ports:   []Port{{NetDevice: "ens1f0np0"}, {NetDevice: "ens1f1np1"}},
+				Version: DefaultCX6Version, Activation: DeviceReset,
+			},
+			{
+				Key: "nic1", Slot: "0000:5e:00", DeviceID: "1021", SubsystemID: "0041",
+				Model:      "ConnectX-7 HHHL Adapter card; 200GbE; Dual-port QSFP112; PCIe 5.0 x16; Crypto Disabled",
+				PartNumber: "MCX755106AS-HEA_Ax", PSID: "MT_0000000834", Serial: fmt.Sprintf("MT2251X%05X", index*2+1),
+				BaseGUID: 0x946dae0300000000 | id<<4, BaseMAC: 0x946dae000000 | id<<4,
+				Ports:   []Port{{NetDevice: "ens2f0np0"}, {NetDevice: "ens2f1np1"}},
+				Version: DefaultCX7Version, Activation: Reboot,
+			},
+		},
+		NVMe: []NVMe{
+			{
+				Key: "nvme0", PCI: "0000:65:00.0", VendorID: "144d", DeviceID: "a824", Vendor: "Samsung",
+				Model: "SAMSUNG MZQL23T8HCLS-00A07", Serial: fmt.Sprintf("S64HNE0T%06d", index*2),
+				EUI: fmt.Sprintf("36344830545%05x", index), Slots: 3, Version: DefaultSamsungVersion,
+				Activation: DeviceReset, Sectors: 7501476528,
+			},
+			{
+				Key: "nvme1", PCI: "0000:66:00.0", VendorID: "1344", DeviceID: "51c0", Vendor: "Micron",
+				Model: "Micron_7450_MTFDKCC3T8TFR", Serial: fmt.Sprintf("2239E65%05X", index*2+1),
+				EUI: fmt.Sprintf("00a075013ce%05x", index), Slots: 3, Slot1ReadOnly: true, Version: DefaultMicronVersion,
+				Activation: Reboot, Sectors: 7501476528,
+			},
+		},
+		SCSI: []SCSI{{
+			Key: "sda", Generic: "sg0", Address: "0:0:0:0", Vendor: "SEAGATE", Model: "ST16000NM006J",
+			Serial: fmt.Sprintf("ZR5%05X0000C2048", index), WWN: fmt.Sprintf("5000c500d%07x", index<<4),
+			Version: DefaultSASVersion, Activation: DeviceReset, Sectors: 31251759104,
+		}},
+		WriteTime: 300 * time.Millisecond,
+		ResetTime: 50 * time.Millisecond,
+	}
+}
+
+// DeviceID is fwupd's id of the system firmware, the SHA-1 of where it lives.
+func (b BIOS) DeviceID() string {
+	return fmt.Sprintf("%x", sha1.Sum([]byte("UEFI-"+b.GUID+"-0")))
+}
+
+func (s Spec) keys() []string {
+	keys := []string{BIOSKey}
+	for _, n := range s.NICs {
+		keys = append(keys, n.Key)
+	}
+	for _, n := range s.NVMe {
+		keys = append(keys, n.Key)
+	}
+	for _, d := range s.SCSI {
+		keys = append(keys, d.Key)
+	}
+	return keys
+}
+
+func (s Spec) validate() error {
+	seen := map[string]bool{}
+	for _, k := range s.keys() {
+		if k == "" || seen[k] {
+			return fmt.Errorf("check spec of %s: key %q is empty or used twice", s.Name, k)
+		}
+		seen[k] = true
+	}
+	if _, err := packTriplet(s.BIOS.Version); err != nil {
+		return fmt.Errorf("check spec of %s: %w", s.Name, err)
+	}
+	for _, n := range s.NVMe {
+		if n.Slots < 1 || n.Slots > 7 {
+			return fmt.Errorf("check spec of %s: %s has %d firmware slots, want 1 to 7", s.Name, n.Key, n.Slots)
+		}
+	}
+	return nil
+}

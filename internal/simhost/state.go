@@ -1,0 +1,117 @@
+package simhost
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// state is all a machine remembers. It lives in state.json, is changed under the lock of the machine only, and is
+// replaced as a whole, so that a killed process leaves the old or the new one.
+type state struct {
+	Spec   Spec
+	BootID string
+	Boots  int
+	Off    bool `json:",omitempty"`
+	NICs   map[string]*nicState
+	NVMe   map[string]*nvmeState
+	SCSI   map[string]*scsiState
+	BIOS   *biosState
+	// Absent parts are not in the machine, Lost ones do not answer until the named kind of boot.
+	Absent map[string]bool
+	Lost   map[string]Activation
+	// Operations counts the records of the history.
+	Operations int
+}
+
+// flash is one stored image.
+type flash struct {
+	Version string `json:",omitempty"`
+	Digest  string `json:",omitempty"`
+	// Torn is an image of which only a part was written.
+	Torn bool `json:",omitempty"`
+}
+
+func (m *Machine) path(elem ...string) string {
+	return filepath.Join(append([]string{m.dir, "var/lib/simhost"}, elem...)...)
+}
+
+// update changes the state under the machine's lock. The function may be called in any process.
+func (m *Machine) update(change func(*state) error) error {
+	unlock, err := lockFile(m.path("lock"), unix.LOCK_EX)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	s, err := m.load()
+	if err != nil {
+		return err
+	}
+	if err := change(s); err != nil {
+		return err
+	}
+	return m.save(s)
+}
+
+// view reads the state.
+func (m *Machine) view() (*state, error) { return m.load() }
+
+func (m *Machine) load() (*state, error) {
+	data, err := os.ReadFile(m.path("state.json"))
+	if err != nil {
+		return nil, fmt.Errorf("read machine: %w", err)
+	}
+	s := &state{}
+	if err := json.Unmarshal(data, s); err != nil {
+		return nil, fmt.Errorf("read machine %s: %w", m.dir, err)
+	}
+	return s, nil
+}
+
+func (m *Machine) save(s *state) error {
+	if err := m.renderHost(s); err != nil {
+		return fmt.Errorf("write host tree: %w", err)
+	}
+	data, err := json.MarshalIndent(s, "", " ")
+	if err != nil {
+		return fmt.Errorf("encode machine: %w", err)
+	}
+	return m.replace(m.path("state.json"), data, 0o644)
+}
+
+// replace writes a file so that readers see the old or the new content.
+func (m *Machine) replace(path string, data []byte, mode os.FileMode) error {
+	f, err := os.CreateTemp(m.path("tmp"), "file-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Chmod(mode), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// lockFile waits for a lock on a file; the lock ends with the process at the latest.
+func lockFile(path string, how int) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("open lock: %w", err)
+	}
+	for {
+		err = unix.Flock(int(f.Fd()), how)
+		if !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	return func() { f.Close() }, nil
+}

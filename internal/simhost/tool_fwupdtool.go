@@ -1,0 +1,274 @@
+package simhost
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// The errors of libfwupd that the tool reports (fwupd-error.h), and their exit codes.
+type fwupdError struct {
+	code    int
+	message string
+}
+
+const (
+	fwupdInternal     = 0
+	fwupdVersionNewer = 1
+	fwupdVersionSame  = 2
+	fwupdInvalidFile  = 7
+	fwupdNotFound     = 8
+	fwupdNothingToDo  = 9
+	fwupdNotSupported = 10
+	fwupdInvalidArgs  = 23
+)
+
+func (e *fwupdError) exitCode() int {
+	switch e.code {
+	case fwupdNothingToDo:
+		return 2
+	case fwupdNotFound:
+		return 3
+	}
+	return 1
+}
+
+var fwupdOptions = optionTable{
+	"json": "json", "no-reboot-check": "no-reboot-check", "allow-older": "allow-older",
+	"allow-reinstall": "allow-reinstall", "force": "force", "y": "assume-yes", "assume-yes": "assume-yes",
+	"no-safety-check": "no-safety-check", "no-device-prompt": "no-device-prompt", "version": "version",
+	"p": "plugins=", "plugins": "plugins=", "no-unreported-check": "no-unreported-check",
+	"no-metadata-check": "no-metadata-check", "no-remote-check": "no-remote-check", "show-all": "show-all",
+}
+
+// fwupdtool is fwupdtool 2.0.20 with the plugin uefi_capsule.
+func fwupdtool(c *call) (int, error) {
+	o, err := fwupdOptions.parse(c.argv[1:])
+	if err != nil {
+		c.printf("Failed to parse arguments: Unknown option %s\n", strings.TrimPrefix(err.Error(), "unrecognized option "))
+		return 1, nil
+	}
+	if o.has("version") {
+		c.printf("compile   org.freedesktop.fwupd         2.0.20\nruntime   org.freedesktop.fwupd         2.0.20\n")
+		return 0, nil
+	}
+	command := ""
+	if len(o.args) > 0 {
+		command = o.args[0]
+	}
+	run, operation := map[string]func(*call, options) (*fwupdError, error){
+		"get-devices": fwupdDevices, "get-details": fwupdDetails, "get-history": fwupdHistory, "install": fwupdInstall,
+	}[command], "query"
+	if run == nil {
+		return c.fwupdFail(o, &fwupdError{fwupdInvalidArgs, "Command not found"})
+	}
+	if command == "install" {
+		operation = "write"
+	}
+	return c.run(BIOSKey, operation, func() (int, error) {
+		problem, err := run(c, o)
+		if problem != nil && err == nil {
+			return c.fwupdFail(o, problem)
+		}
+		return 0, err
+	})
+}
+
+func (c *call) fwupdFail(o options, e *fwupdError) (int, error) {
+	if o.has("json") {
+		c.printf("%s\n", jsonGLib.format(object{{"Error", object{
+			{"Domain", "FwupdError"}, {"Code", e.code}, {"Message", e.message},
+		}}}))
+		return e.exitCode(), nil
+	}
+	return c.fail(e.exitCode(), "%s\n", e.message)
+}
+
+// fwupdDevice is the system firmware as fwupd describes it.
+func fwupdDevice(s *state) object {
+	b, fw := s.Spec.BIOS, s.BIOS
+	raw, _ := packTriplet(fw.Running.Version) // checked when the machine was made
+	lowest, _ := packTriplet(b.LowestVersion)
+	d := object{
+		{"Name", "System Firmware"}, {"DeviceId", b.DeviceID()},
+		{"InstanceIds", []any{"UEFI\\RES_{" + b.GUID + "}"}}, {"Guid", []any{b.GUID}},
+		{"Summary", "UEFI System Resource Table device (updated via capsule-on-disk)"}, {"Plugin", "uefi_capsule"},
+		{"Protocols", []any{"org.uefi.capsule"}},
+		{"Flags", []any{"internal", "updatable", "require-ac", "needs-reboot", "usable-during-update"}},
+		{"Vendor", b.Vendor}, {"VendorIds", []any{"DMI:" + b.Vendor}}, {"Version", fw.Running.Version},
+		{"VersionLowest", b.LowestVersion}, {"VersionFormat", "triplet"}, {"VersionRaw", raw}, {"VersionLowestRaw", lowest},
+		{"Icons", []any{"computer"}}, {"Created", 1768435200},
+	}
+	if fw.UpdateState != 0 {
+		d = append(d, member{"UpdateState", fw.UpdateState})
+	}
+	if fw.LastAttemptStatus != attemptSuccess {
+		d = append(d, member{"UpdateError", fwupdAttemptError(fw)})
+	}
+	return d
+}
+
+// fwupdAttemptError spells a status of the ESRT.
+func fwupdAttemptError(fw *biosState) string {
+	text := map[int]string{
+		1: "error-unsuccessful", 2: "error-insufficient-resources", 3: "error-incorrect-version", 4: "error-invalid-format",
+		5: "error-auth-error", 6: "error-pwr-evt-ac", 7: "error-pwr-evt-batt",
+	}[fw.LastAttemptStatus]
+	return fmt.Sprintf("failed to update to %s: %s", packed(fw.LastAttemptVersion), text)
+}
+
+func fwupdDevices(c *call, o options) (*fwupdError, error) {
+	s, err := c.m.view()
+	if err != nil {
+		return nil, err
+	}
+	if o.has("json") {
+		c.printf("%s\n", jsonGLib.format(object{{"Devices", []any{fwupdDevice(s)}}}))
+		return nil, nil
+	}
+	c.printf("%s %s\n│\n└─System Firmware:\n", s.Spec.System.Vendor, s.Spec.System.Product)
+	c.fwupdLines("      ", [][2]string{
+		{"Device ID", s.Spec.BIOS.DeviceID()}, {"Current version", s.BIOS.Running.Version},
+		{"Minimum Version", s.Spec.BIOS.LowestVersion}, {"Vendor", s.Spec.BIOS.Vendor}, {"GUID", s.Spec.BIOS.GUID},
+	})
+	return nil, nil
+}
+
+// fwupdLines prints properties in fwupd's columns.
+func (c *call) fwupdLines(indent string, lines [][2]string) {
+	for _, l := range lines {
+		c.printf("%s%-20s%s\n", indent, l[0]+":", l[1])
+	}
+}
+
+func fwupdHistory(c *call, o options) (*fwupdError, error) {
+	s, err := c.m.view()
+	if err != nil {
+		return nil, err
+	}
+	if s.BIOS.UpdateState == 0 {
+		return &fwupdError{fwupdNothingToDo, "No history"}, nil
+	}
+	target := s.BIOS.UpdateTarget
+	d := append(fwupdDevice(s), member{"Releases", []any{object{
+		{"AppstreamId", "com.example.simulated.firmware"}, {"Version", target.Version},
+		{"Checksum", []any{strings.TrimPrefix(target.Digest, "sha256:")}}, {"Protocol", "org.uefi.capsule"},
+	}}})
+	if o.has("json") {
+		c.printf("%s\n", jsonGLib.format(object{{"Devices", []any{d}}}))
+		return nil, nil
+	}
+	c.printf("%s %s\n│\n└─System Firmware:\n", s.Spec.System.Vendor, s.Spec.System.Product)
+	c.fwupdLines("      ", [][2]string{{"Device ID", s.Spec.BIOS.DeviceID()}, {"New version", target.Version}})
+	return nil, nil
+}
+
+// fwupdOpen reads a cabinet.
+func fwupdOpen(path string) (Image, int, *fwupdError) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return Image{}, 0, &fwupdError{fwupdInvalidFile, fmt.Sprintf("Failed to open file “%s”: %s", path, osReason(err))}
+	}
+	if !strings.HasPrefix(string(data), cabMagic) {
+		return Image{}, 0, &fwupdError{fwupdInvalidFile, "failed to parse archive: invalid magic for file"}
+	}
+	img, err := ParseImage(data)
+	if err != nil {
+		return Image{}, 0, &fwupdError{fwupdInvalidFile, "failed to parse archive: " + err.Error()}
+	}
+	return img, len(data), nil
+}
+
+// fwupdDetails ignores --json, as 2.0.20 does.
+func fwupdDetails(c *call, o options) (*fwupdError, error) {
+	if len(o.args) != 2 {
+		return &fwupdError{fwupdInvalidArgs, "Invalid arguments"}, nil
+	}
+	img, size, problem := fwupdOpen(o.args[1])
+	if problem != nil {
+		return problem, nil
+	}
+	s, err := c.m.view()
+	if err != nil {
+		return nil, err
+	}
+	c.printf("%s %s\n│\n", s.Spec.System.Vendor, s.Spec.System.Product)
+	if img.GUID == s.Spec.BIOS.GUID {
+		c.printf("└─System Firmware:\n")
+		c.fwupdLines("  │   ", [][2]string{
+			{"Device ID", s.Spec.BIOS.DeviceID()}, {"Current version", s.BIOS.Running.Version},
+			{"Minimum Version", s.Spec.BIOS.LowestVersion}, {"Vendor", s.Spec.BIOS.Vendor}, {"GUID", img.GUID},
+		})
+	} else {
+		c.printf("└─Unknown Device:\n")
+		c.fwupdLines("  │   ", [][2]string{{"GUID", img.GUID}})
+	}
+	c.printf("  │ \n  └─System Firmware:\n")
+	c.fwupdLines("        ", [][2]string{
+		{"New version", img.Version}, {"Summary", "Firmware of a simulated machine"},
+		{"Size", fmt.Sprintf("%.1f kB", float64(size)/1000)}, {"Urgency", "High"},
+	})
+	return nil, nil
+}
+
+func fwupdInstall(c *call, o options) (*fwupdError, error) {
+	if len(o.args) < 2 || len(o.args) > 3 {
+		return &fwupdError{fwupdInvalidArgs, "Invalid arguments"}, nil
+	}
+	s, err := c.m.view()
+	if err != nil {
+		return nil, err
+	}
+	b := s.Spec.BIOS
+	if len(o.args) == 3 && o.args[2] != b.DeviceID() && o.args[2] != b.GUID {
+		return &fwupdError{fwupdNotFound, fmt.Sprintf("device ID %s was not found", o.args[2])}, nil
+	}
+	img, size, problem := fwupdOpen(o.args[1])
+	if problem == nil {
+		problem = fwupdRequirements(s, img, o)
+	}
+	if problem != nil {
+		return problem, c.refused(BIOSKey, "Write", img, problem.message)
+	}
+	whole := flash{Version: img.Version, Digest: img.Digest}
+	torn := whole
+	torn.Torn = true
+	err = c.do(job{
+		op:    Operation{Device: BIOSKey, Action: "Write", Version: img.Version, Digest: img.Digest, Bytes: size},
+		takes: s.Spec.WriteTime,
+		progress: func(percent int) {
+			if percent == 0 && !o.has("json") {
+				c.printf("Decompressing…\nWriting…\n")
+			}
+		},
+		begin: func(s *state) { s.BIOS.Capsule = torn },
+		finish: func(s *state) {
+			s.BIOS.Capsule, s.BIOS.UpdateTarget, s.BIOS.UpdateState = whole, whole, updateNeedsReboot
+		},
+	})
+	if errors.Is(err, errBusy) {
+		return &fwupdError{fwupdInternal, "another instance has locked /run/lock/fwupdtool"}, nil
+	}
+	if err == nil && !o.has("json") {
+		c.printf("Successfully installed firmware\n")
+	}
+	return nil, err
+}
+
+// fwupdRequirements are the checks of an engine before an install, in its order.
+func fwupdRequirements(s *state, img Image, o options) *fwupdError {
+	running, lowest := s.BIOS.Running.Version, s.Spec.BIOS.LowestVersion
+	order := compareDotted(running, img.Version)
+	switch {
+	case img.GUID != s.Spec.BIOS.GUID:
+		return &fwupdError{fwupdNotFound, "No supported devices found"}
+	case compareDotted(lowest, img.Version) > 0 && !o.has("force"):
+		return &fwupdError{fwupdNotSupported, fmt.Sprintf("Specified firmware is older than the minimum required version '%s < %s'", img.Version, lowest)}
+	case order == 0 && !o.has("allow-reinstall"):
+		return &fwupdError{fwupdVersionSame, fmt.Sprintf("Specified firmware is already installed '%s'", img.Version)}
+	case order > 0 && !o.has("allow-older"):
+		return &fwupdError{fwupdVersionNewer, fmt.Sprintf("Specified firmware is older than installed '%s < %s'", img.Version, running)}
+	}
+	return nil
+}

@@ -1,0 +1,47 @@
+package simhost
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// systemctl understands "reboot" only.
+func systemctl(c *call) (int, error) {
+	args := slices.DeleteFunc(slices.Clone(c.argv[1:]), func(a string) bool { return strings.HasPrefix(a, "-") })
+	if len(args) != 1 || args[0] != "reboot" {
+		return c.fail(1, "Unknown command verb %s.\n", strings.Join(args, " "))
+	}
+	return c.run("", "reboot", func() (int, error) { return 0, c.requestReboot("") })
+}
+
+// requestReboot asks whoever plays the power for a reboot.
+func (c *call) requestReboot(device string) error {
+	ignored, err := c.m.strike(c.tool, device, "reboot", RebootIgnored)
+	if err != nil {
+		return err
+	}
+	if err := c.do(job{op: Operation{Device: device, Action: "Reboot"}}); err != nil {
+		return err
+	}
+	if ignored != nil || c.fault != nil && c.fault.Kind == Lie {
+		return nil
+	}
+	return c.m.replace(c.m.path("reboot-requested"), nil, 0o644)
+}
+
+// nsenter runs a command of the same machine: all its namespaces are those of process 1.
+func nsenter(c *call) (int, error) {
+	at := slices.Index(c.argv, "--")
+	if at < 0 || at+1 == len(c.argv) {
+		return c.fail(1, "nsenter: no command given\n")
+	}
+	command := c.argv[at+1:]
+	name := filepath.Base(command[0])
+	if !IsTool(name) {
+		return c.fail(127, "nsenter: failed to execute %s: No such file or directory\n", command[0])
+	}
+	inner := *c
+	inner.tool, inner.argv = name, command
+	return toolFuncs()[name](&inner)
+}

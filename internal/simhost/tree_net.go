@@ -1,0 +1,84 @@
+package simhost
+
+import (
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// renderNet adds /sys/class/net and /sys/class/infiniband: the ports of the cards, and interfaces without hardware.
+func renderNet(t tree, s *state) {
+	virtualNetDevice(t, "lo", 1, "00:00:00:00:00:00", "772")
+	virtualNetDevice(t, "cni0", 2, "0a:58:0a:f4:00:01", "1")
+	index := 3
+	for i, n := range s.Spec.NICs {
+		for port, p := range n.Ports {
+			index++
+			if s.present(n.Key) {
+				renderPort(t, n, s.NICs[n.Key], p, port, index, i*8+port)
+			}
+		}
+	}
+}
+
+func renderPort(t tree, n NIC, fw *nicState, p Port, port, ifindex, rdma int) {
+	address := fmt.Sprintf("%s.%d", n.Slot, port)
+	dir := renderPCI(t, pciDevice{
+		address: address, vendor: "15b3", device: n.DeviceID, subVendor: "15b3", subDevice: n.SubsystemID,
+		class: "020000", driver: "mlx5_core", vpd: vpd(n.Model, n.PartNumber, n.Serial),
+	})
+	mac := n.BaseMAC + uint64(port)
+	guid := n.BaseGUID + uint64(port)
+	linkType, hardware, broadcast := "1", colons(mac, 6), "ff:ff:ff:ff:ff:ff"
+	if p.InfiniBand {
+		linkType, hardware = "32", "00:00:10:49:fe:80:00:00:00:00:00:00:"+colons(guid, 8)
+	}
+	up := !p.Unplugged && !fw.LinkDown
+	operstate, carrier, speed := "up", "1", "100000"
+	if !up {
+		operstate, carrier, speed = "down", "0", "-1"
+	}
+	net := path.Join(dir, "net", p.NetDevice)
+	netDevice(t, net, p.NetDevice, ifindex, hardware, linkType, operstate, carrier)
+	t.attrs(net, "broadcast", broadcast, "dev_port", "0", "phys_port_name", "p"+strconv.Itoa(port),
+		"phys_switch_id", fmt.Sprintf("%016x", n.BaseGUID), "speed", speed, "duplex", "full", "addr_assign_type", "0")
+	t.link(path.Join(net, "device"), dir)
+
+	name := fmt.Sprintf("mlx5_%d", rdma)
+	ib := path.Join(dir, "infiniband", name)
+	state := "4: ACTIVE"
+	if !up {
+		state = "1: DOWN"
+	}
+	t.attrs(ib, "fw_ver", fw.Running.Version, "board_id", n.PSID, "hca_type", "MT"+strconv.Itoa(int(hex16(n.DeviceID))),
+		"node_type", "1: CA", "node_guid", words(guid), "sys_image_guid", words(n.BaseGUID))
+	t.attrs(path.Join(ib, "ports/1"), "state", state, "link_layer", map[bool]string{true: "InfiniBand", false: "Ethernet"}[p.InfiniBand])
+	t.link(path.Join(ib, "device"), dir)
+	t.link(path.Join("sys/class/infiniband", name), ib)
+}
+
+func virtualNetDevice(t tree, name string, index int, mac, linkType string) {
+	netDevice(t, path.Join("sys/devices/virtual/net", name), name, index, mac, linkType, "unknown", "1")
+}
+
+func netDevice(t tree, dir, name string, index int, mac, linkType, operstate, carrier string) {
+	t.attrs(dir, "address", mac, "addr_len", strconv.Itoa(strings.Count(mac, ":")+1), "type", linkType,
+		"operstate", operstate, "carrier", carrier, "ifindex", strconv.Itoa(index), "iflink", strconv.Itoa(index),
+		"mtu", "1500", "flags", "0x1003", "dev_id", "0x0", "uevent", fmt.Sprintf("INTERFACE=%s\nIFINDEX=%d", name, index))
+	t.link(path.Join(dir, "subsystem"), "sys/class/net")
+	t.link(path.Join("sys/class/net", name), dir)
+}
+
+func colons(v uint64, bytes int) string {
+	parts := make([]string, bytes)
+	for i := range parts {
+		parts[i] = fmt.Sprintf("%02x", byte(v>>(8*(bytes-1-i))))
+	}
+	return strings.Join(parts, ":")
+}
+
+// words spells a GUID as the RDMA subsystem does.
+func words(guid uint64) string {
+	return fmt.Sprintf("%04x:%04x:%04x:%04x", guid>>48, guid>>32&0xffff, guid>>16&0xffff, guid&0xffff)
+}
