@@ -81,9 +81,9 @@ func nodeReady(f NodeFacts) []Condition {
 		}
 	}
 	if assigned == 0 {
-		return ready(v1alpha1.ReasonNotAssigned, fmt.Sprintf("%s found; no template and no pin assigns firmware to any.", count(len(f.Devices))))
+		return ready(v1alpha1.ReasonNotAssigned, fmt.Sprintf("%s; no template and no pin assigns firmware to any.", found(len(f.Devices))))
 	}
-	return ready(v1alpha1.ReasonUpToDate, fmt.Sprintf("%s found; all %d with an assigned firmware run it.", count(len(f.Devices)), assigned))
+	return ready(v1alpha1.ReasonUpToDate, fmt.Sprintf("%s; all %d with an assigned firmware run it.", found(len(f.Devices)), assigned))
 }
 
 func heldMessage(f NodeFacts) string {
@@ -140,11 +140,11 @@ func bounded(sentences []string) string {
 	return strings.Join(sentences, " ")
 }
 
-func count(n int) string {
-	if n == 1 {
-		return "1 device"
+func found(devices int) string {
+	if devices == 1 {
+		return "1 device found"
 	}
-	return fmt.Sprintf("%d devices", n)
+	return fmt.Sprintf("%d devices found", devices)
 }
 
 func orUnknown[T ~string](s T) string {

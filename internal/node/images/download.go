@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
@@ -37,7 +38,7 @@ func (s *Store) download(ctx context.Context, digest inventory.Digest) error {
 			return s.commit(digest)
 		case ctx.Err() != nil:
 			return fmt.Errorf("%w: %w", ErrUnavailable, context.Cause(ctx))
-		case errors.Is(err, ErrRejected):
+		case errors.As(err, new(*driver.RejectedError)):
 			if before > 0 && before <= s.config.MaxImageBytes { // what was kept from an earlier fetch may be what is wrong
 				continue
 			}
@@ -182,7 +183,7 @@ func (s *Store) verify(part *os.File, sum hash.Hash, size int64, digest inventor
 		if err := os.Remove(part.Name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove rejected image: %w", err)
 		}
-		return fmt.Errorf("%w: %s", ErrRejected, problem)
+		return driver.Rejectf("%s", problem)
 	}
 	if err := part.Sync(); err != nil {
 		return fmt.Errorf("sync image: %w", err)

@@ -19,13 +19,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// The classes of errors of Fetch.
-var (
-	// ErrUnavailable: the image could not be fetched; trying again may help.
-	ErrUnavailable = errors.New("image unavailable")
-	// ErrRejected: what was fetched is not the image; it was thrown away. Trying again does not help.
-	ErrRejected = errors.New("image rejected")
-)
+// ErrUnavailable: the image could not be fetched; trying again may help.
+var ErrUnavailable = errors.New("image unavailable")
 
 // Config says where images come from and how much of this machine they may take.
 type Config struct {
@@ -47,14 +42,6 @@ type Config struct {
 	Attempts int
 	// Wait pauses before attempt n, counted from 1, or returns the context's error. Nil waits 1, 2, 4 … seconds.
 	Wait func(ctx context.Context, n int) error
-}
-
-// File is one verified image.
-type File struct {
-	// Path is absolute.
-	Path string
-	// Size in bytes.
-	Size int64
 }
 
 // Store holds the images of this machine.
@@ -86,41 +73,42 @@ func Open(c Config) (*Store, error) {
 	return &Store{config: c}, nil
 }
 
-// Fetch returns the image with that digest. An image that is here already is hashed again before it is returned; one
+// Fetch returns the absolute path and the size in bytes of the image with that digest. An image that is here already is hashed again before it is returned; one
 // that is not is fetched, from where an earlier fetch was cut off, and appears under its name only once all of it is
-// verified and on disk. The error is ErrUnavailable, ErrRejected, the context's, or one of this machine's file system.
-func (s *Store) Fetch(ctx context.Context, digest inventory.Digest) (File, error) {
+// verified and on disk. The error wraps ErrUnavailable, or a *driver.RejectedError when what the server sends is not the
+// image, or is one of this machine's file system.
+func (s *Store) Fetch(ctx context.Context, digest inventory.Digest) (path string, size int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f, err := s.held(digest)
+	path, size, err = s.held(digest)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
-		return f, err
+		return path, size, err
 	}
 	if err := s.download(ctx, digest); err != nil {
-		return File{}, fmt.Errorf("fetch image %s: %w", digest, err)
+		return "", 0, fmt.Errorf("fetch image %s: %w", digest, err)
 	}
 	s.prune(digest)
 	return s.held(digest)
 }
 
 // held returns an image that is here and is what its name says, and marks it as used. One that is damaged is removed.
-func (s *Store) held(digest inventory.Digest) (File, error) {
-	path := s.path(digest)
+func (s *Store) held(digest inventory.Digest) (path string, size int64, err error) {
+	path = s.path(digest)
 	sum, size, err := hashFile(path)
 	if err != nil {
-		return File{}, fmt.Errorf("read image: %w", err)
+		return "", 0, fmt.Errorf("read image: %w", err)
 	}
 	if sum != digest {
 		if err := os.Remove(path); err != nil {
-			return File{}, fmt.Errorf("remove damaged image: %w", err)
+			return "", 0, fmt.Errorf("remove damaged image: %w", err)
 		}
-		return File{}, fmt.Errorf("read image %s: damaged on disk: %w", digest, fs.ErrNotExist)
+		return "", 0, fmt.Errorf("read image %s: damaged on disk: %w", digest, fs.ErrNotExist)
 	}
 	now := time.Now()
 	if err := os.Chtimes(path, now, now); err != nil {
-		return File{}, fmt.Errorf("mark image as used: %w", err)
+		return "", 0, fmt.Errorf("mark image as used: %w", err)
 	}
-	return File{Path: path, Size: size}, nil
+	return path, size, nil
 }
 
 // commit gives a verified partial file its name.

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/pem"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/node/images"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
@@ -76,29 +78,29 @@ func serve(b []byte) http.HandlerFunc {
 
 func TestFetchGivesTheVerifiedImage(t *testing.T) {
 	s := newScene(t, serve(content))
-	f, err := s.Fetch(t.Context(), digest(content))
+	path, size, err := s.Fetch(t.Context(), digest(content))
 	require.NoError(t, err)
-	got, err := os.ReadFile(f.Path)
+	got, err := os.ReadFile(path)
 	require.NoError(t, err)
 	assert.Equal(t, content, got)
-	assert.EqualValues(t, len(content), f.Size)
+	assert.EqualValues(t, len(content), size)
 	d := digest(content)
-	assert.Equal(t, filepath.Join(s.config.Dir, hex.EncodeToString(d[:])), f.Path)
+	assert.Equal(t, filepath.Join(s.config.Dir, hex.EncodeToString(d[:])), path)
 	assert.Equal(t, []string{"Bearer first"}, s.shelf.tokens)
 }
 
 func TestFetchUsesAnImageAgainOnlyAfterHashingIt(t *testing.T) {
 	s := newScene(t, serve(content))
-	f, err := s.Fetch(t.Context(), digest(content))
+	path, _, err := s.Fetch(t.Context(), digest(content))
 	require.NoError(t, err)
-	_, err = s.Fetch(t.Context(), digest(content))
+	_, _, err = s.Fetch(t.Context(), digest(content))
 	require.NoError(t, err)
 	assert.Len(t, s.shelf.tokens, 1, "an image that is here is not fetched")
 
-	require.NoError(t, os.WriteFile(f.Path, []byte("bit rot"), 0o600))
-	f, err = s.Fetch(t.Context(), digest(content))
+	require.NoError(t, os.WriteFile(path, []byte("bit rot"), 0o600))
+	path, _, err = s.Fetch(t.Context(), digest(content))
 	require.NoError(t, err)
-	got, err := os.ReadFile(f.Path)
+	got, err := os.ReadFile(path)
 	require.NoError(t, err)
 	assert.Equal(t, content, got, "a damaged image is fetched again")
 	assert.Len(t, s.shelf.tokens, 2)
@@ -116,9 +118,9 @@ func TestFetchGoesOnWhereItWasCutOff(t *testing.T) {
 		require.NoError(t, os.WriteFile(s.config.TokenFile, []byte("renewed"), 0o600))
 		serve(content)(w, r)
 	}
-	f, err := s.Fetch(t.Context(), digest(content))
+	_, size, err := s.Fetch(t.Context(), digest(content))
 	require.NoError(t, err)
-	assert.EqualValues(t, len(content), f.Size)
+	assert.EqualValues(t, len(content), size)
 	require.Len(t, s.shelf.ranges, 2)
 	assert.Empty(t, s.shelf.ranges[0])
 	assert.Regexp(t, `^bytes=\d+-$`, s.shelf.ranges[1])
@@ -135,7 +137,7 @@ func TestFetchReadsTheTokenForEveryRequest(t *testing.T) {
 		}
 		serve(content)(w, r)
 	}
-	_, err := s.Fetch(t.Context(), digest(content))
+	_, _, err := s.Fetch(t.Context(), digest(content))
 	require.NoError(t, err)
 	assert.Equal(t, []string{"Bearer first", "Bearer renewed"}, s.shelf.tokens)
 }
@@ -150,7 +152,7 @@ func TestFetchStartsAgainWhenTheServerKnowsNoRanges(t *testing.T) {
 		}
 		_, _ = w.Write(content)
 	}
-	_, err := s.Fetch(t.Context(), digest(content))
+	_, _, err := s.Fetch(t.Context(), digest(content))
 	require.NoError(t, err)
 }
 
@@ -163,13 +165,16 @@ func TestFetchRecoversFromAPartialFileThatIsWrong(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.NoError(t, os.WriteFile(partial, left, 0o600))
-			f, err := s.Fetch(t.Context(), d)
+			path, _, err := s.Fetch(t.Context(), d)
 			require.NoError(t, err)
 			assert.NoFileExists(t, partial)
-			require.NoError(t, os.Remove(f.Path))
+			require.NoError(t, os.Remove(path))
 		})
 	}
 }
+
+// errRejected stands for any *driver.RejectedError in a table.
+var errRejected = errors.New("rejected")
 
 func TestFetchSaysWhyThereIsNoImage(t *testing.T) {
 	answer := func(code int, body string) http.HandlerFunc {
@@ -182,13 +187,13 @@ func TestFetchSaysWhyThereIsNoImage(t *testing.T) {
 		says   string
 		asked  int
 	}{
-		"wrong bytes":            {answer: serve([]byte("not the firmware")), class: images.ErrRejected, says: "its digest is", asked: 1},
-		"an error page with 200": {answer: answer(200, "<html>"), class: images.ErrRejected, says: "its digest is", asked: 1},
+		"wrong bytes":            {answer: serve([]byte("not the firmware")), class: errRejected, says: "its digest is", asked: 1},
+		"an error page with 200": {answer: answer(200, "<html>"), class: errRejected, says: "its digest is", asked: 1},
 		"not there":              {answer: answer(404, "<html>"), class: images.ErrUnavailable, says: "does not hold the image", asked: 1},
 		"token refused":          {answer: answer(401, ""), class: images.ErrUnavailable, says: "refused the daemon's token", asked: 5},
 		"server broken":          {answer: answer(503, ""), class: images.ErrUnavailable, says: "503", asked: 5},
 		"redirect":               {answer: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "https://elsewhere.example/", 302) }, class: images.ErrUnavailable, says: "302", asked: 1},
-		"too large": {answer: serve(content), class: images.ErrRejected, says: "larger than 1000 bytes", asked: 1,
+		"too large": {answer: serve(content), class: errRejected, says: "larger than 1000 bytes", asked: 1,
 			change: func(c *images.Config) { c.MaxImageBytes = 1000 }},
 		"unknown authority": {answer: serve(content), class: images.ErrUnavailable, says: "certificate", asked: 0,
 			change: func(c *images.Config) {
@@ -214,8 +219,12 @@ func TestFetchSaysWhyThereIsNoImage(t *testing.T) {
 				tc.change = func(*images.Config) {}
 			}
 			s := newScene(t, tc.answer, tc.change)
-			_, err := s.Fetch(t.Context(), digest(content))
-			require.ErrorIs(t, err, tc.class)
+			_, _, err := s.Fetch(t.Context(), digest(content))
+			if tc.class == errRejected {
+				require.ErrorAs(t, err, new(*driver.RejectedError))
+			} else {
+				require.ErrorIs(t, err, tc.class)
+			}
 			assert.ErrorContains(t, err, tc.says)
 			assert.Len(t, s.shelf.tokens, tc.asked)
 			d := digest(content)
@@ -228,7 +237,7 @@ func TestFetchEndsWithItsContext(t *testing.T) {
 	s := newScene(t, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(503) })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := s.Fetch(ctx, digest(content))
+	_, _, err := s.Fetch(ctx, digest(content))
 	require.ErrorIs(t, err, images.ErrUnavailable)
 	require.ErrorIs(t, err, context.Canceled)
 }
@@ -243,7 +252,7 @@ func TestImagesThatWereNotUsedGiveWay(t *testing.T) {
 		return path
 	}
 	oldest, older, fresh := put("a", 3*time.Hour), put("b", 2*time.Hour), put("c", time.Minute)
-	_, err := s.Fetch(t.Context(), digest(content))
+	_, _, err := s.Fetch(t.Context(), digest(content))
 	require.NoError(t, err)
 	assert.NoFileExists(t, oldest)
 	assert.FileExists(t, older)

@@ -1,0 +1,221 @@
+package discovery
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/status"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// facts is everything a pass of the publisher decides from.
+type facts struct {
+	node string
+	// nodeUID is empty while the Node is not there; nothing is created then.
+	nodeUID  types.UID
+	snapshot Snapshot
+	records  records
+	// devices are the NodeDevices of this node.
+	devices []v1alpha1.NodeDevice
+	// nodeFirmware is nil until the operator has made it.
+	nodeFirmware *v1alpha1.NodeFirmware
+}
+
+func (f facts) retryRequestedAt() *metav1.Time {
+	if f.nodeFirmware == nil {
+		return nil
+	}
+	return f.nodeFirmware.Spec.RetryRequestedAt
+}
+
+// changes is what a pass writes. All of it is empty at steady state.
+type changes struct {
+	create []v1alpha1.NodeDevice
+	// update holds statuses that differ from what the API server has, by the name of the object.
+	update map[string]v1alpha1.NodeDeviceStatus
+	remove []v1alpha1.NodeDevice
+	node   *v1alpha1.NodeFirmwareStatus
+}
+
+// card is one device of the snapshot under the name of its object.
+type card struct {
+	name   string
+	device inventory.Device
+}
+
+// decide compares what is with what the API server says.
+func decide(f facts, now time.Time) changes {
+	c := changes{update: map[string]v1alpha1.NodeDeviceStatus{}}
+	existing := map[string]v1alpha1.NodeDevice{}
+	for _, d := range f.devices {
+		existing[d.Name] = d
+	}
+	cards, problems := name(f)
+	statuses := map[string]v1alpha1.NodeDeviceStatus{}
+	assigned := map[string]bool{}
+	for _, card := range cards {
+		obj, ok := existing[card.name]
+		if !ok {
+			if f.nodeUID == "" {
+				continue
+			}
+			obj = newDevice(f, card.name)
+			c.create = append(c.create, obj)
+		}
+		s := deviceStatus(card.device, obj, f, now)
+		statuses[card.name], assigned[card.name] = s, obj.Spec.Firmware != nil
+		if !equality.Semantic.DeepEqual(s, obj.Status) {
+			c.update[card.name] = s
+		}
+	}
+	for _, d := range f.devices {
+		_, found := statuses[d.Name]
+		switch class := inventory.Class(d.Status.Class); {
+		case found || d.DeletionTimestamp != nil:
+		case f.snapshot.enumerated(class):
+			c.remove = append(c.remove, d)
+		default: // nobody knows whether it is there: it keeps its facts
+			statuses[d.Name], assigned[d.Name] = d.Status, d.Spec.Firmware != nil
+		}
+	}
+	if f.nodeFirmware != nil {
+		c.node = nodeStatus(f, statuses, assigned, problems, now)
+	}
+	return c
+}
+
+// enumerated reports whether absence of a device of the class is a fact. An object whose status was never written has
+// no class; it is told from every class at once.
+func (s Snapshot) enumerated(class inventory.Class) bool {
+	if class == "" {
+		return s.complete()
+	}
+	return s.Incomplete[class] == nil
+}
+
+func newDevice(f facts, name string) v1alpha1.NodeDevice {
+	return v1alpha1.NodeDevice{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:            name,
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: f.node, UID: f.nodeUID}},
+		},
+		Spec: v1alpha1.NodeDeviceSpec{NodeName: f.node},
+	}
+}
+
+// name gives every device of the snapshot the name of its object, in order of name. A device that cannot be read may
+// not know its own identity; it keeps the object of the device that was last seen in its place. The problems are
+// devices that cannot be told apart and classes that could not be enumerated.
+func name(f facts) (cards []card, problems []string) {
+	taken := map[string]bool{}
+	add := func(name string, d inventory.Device) {
+		if taken[name] {
+			problems = append(problems, fmt.Sprintf(
+				"Two devices report the same unique id %q and only one of them is shown as %s; check the hardware.", d.UniqueID, name))
+			return
+		}
+		taken[name] = true
+		cards = append(cards, card{name, d})
+	}
+	var unread []inventory.Device
+	for _, d := range f.snapshot.Devices {
+		if d.Err != nil {
+			unread = append(unread, d)
+			continue
+		}
+		add(Name(f.node, d.Identity), d)
+	}
+	for _, d := range unread {
+		add(lastKnown(f, d, taken), d)
+	}
+	for _, class := range slices.Sorted(maps.Keys(f.snapshot.Incomplete)) {
+		problems = append(problems, fmt.Sprintf("Devices of class %s could not be listed: %v.", class, f.snapshot.Incomplete[class]))
+	}
+	slices.SortFunc(cards, func(a, b card) int { return strings.Compare(a.name, b.name) })
+	return cards, problems
+}
+
+// lastKnown is the name of the object of a device that cannot be read.
+func lastKnown(f facts, d inventory.Device, taken map[string]bool) string {
+	own := Name(f.node, d.Identity)
+	for _, obj := range f.devices {
+		if obj.Name == own {
+			return own
+		}
+	}
+	for _, obj := range f.devices {
+		same := obj.Status.Class == v1alpha1.DeviceClass(d.Class) && obj.Status.DeviceID == d.DeviceID && obj.Status.VendorID == d.VendorID
+		if same && !taken[obj.Name] && len(d.PCI) > 0 && obj.Status.PCIAddress == d.PCI[0].String() {
+			return obj.Name
+		}
+	}
+	return own
+}
+
+// scanTimeRefresh is how old the reported time of the last scan may get while nothing else changes. Scans go on at their
+// interval all the while; reporting each of them would be the only write of an idle node, for ever.
+const scanTimeRefresh = time.Hour
+
+// nodeStatus is the status of the NodeFirmware, or nil when it is as it should be.
+func nodeStatus(f facts, statuses map[string]v1alpha1.NodeDeviceStatus, assigned map[string]bool, problems []string, now time.Time) *v1alpha1.NodeFirmwareStatus {
+	old := f.nodeFirmware.Status
+	out := *old.DeepCopy()
+	out.ObservedGeneration = f.nodeFirmware.Generation
+	out.Machine = machine(f.snapshot.Machine)
+	out.BootID = clip(f.snapshot.BootID, 64)
+	out.BIOSVersion, out.Firmware = "", nil
+	report := status.NodeFacts{Node: f.node, Problems: problems, Held: f.records.held}
+	for _, name := range slices.Sorted(maps.Keys(statuses)) {
+		s := statuses[name]
+		report.Devices = append(report.Devices, status.DeviceSummary{Name: name, Assigned: assigned[name], Conditions: s.Conditions})
+		line := v1alpha1.InstalledFirmware{Device: name, Class: s.Class, Manufacturer: s.Vendor, Model: s.Model}
+		if s.Firmware != nil {
+			line.Version = s.Firmware.Running
+		}
+		if s.Class == v1alpha1.ClassBIOS && out.BIOSVersion == "" {
+			out.BIOSVersion = line.Version
+		}
+		if s.Class != "" && len(out.Firmware) < 128 {
+			out.Firmware = append(out.Firmware, line)
+		}
+	}
+	if f.records.step != nil {
+		report.Working = working(f.records.step)
+	}
+	out.CurrentStep = f.records.step.DeepCopy()
+	out.LastError = clip(f.records.lastError, 1024)
+	out.History = slices.Clone(f.records.history[:min(len(f.records.history), 10)])
+	out.Conditions = status.Node(report, old.Conditions, f.nodeFirmware.Generation, now)
+	out.LastScanTime = old.LastScanTime
+	if changed := !equality.Semantic.DeepEqual(out, old); f.snapshot.complete() && scanTimeDue(f.snapshot, old.LastScanTime, changed) {
+		out.LastScanTime = &metav1.Time{Time: f.snapshot.Time.Truncate(time.Second)}
+	}
+	if equality.Semantic.DeepEqual(out, old) {
+		return nil
+	}
+	return &out
+}
+
+// scanTimeDue reports whether the time of the last scan is to be written: with whatever else is written, when somebody
+// asked for the scan, and otherwise once an hour.
+func scanTimeDue(s Snapshot, reported *metav1.Time, changed bool) bool {
+	return reported == nil || changed || s.Requested || s.Time.Sub(reported.Time) >= scanTimeRefresh
+}
+
+func machine(m inventory.Machine) *v1alpha1.Machine {
+	out := v1alpha1.Machine{
+		Manufacturer: clip(m.Manufacturer, 128), Model: clip(m.Model, 128), SerialNumber: clip(m.SerialNumber, 128),
+	}
+	if out == (v1alpha1.Machine{}) {
+		return nil
+	}
+	return &out
+}

@@ -1,0 +1,131 @@
+package discovery
+
+import (
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/status"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+)
+
+// deviceStatus is the status of a device: observed from the hardware in this pass, or, where it could not be read,
+// kept from the last pass that could.
+func deviceStatus(found inventory.Device, obj v1alpha1.NodeDevice, f facts, now time.Time) v1alpha1.NodeDeviceStatus {
+	observed := plan.FactsOf(found)
+	out := describe(found)
+	if observed.Unreadable != "" && obj.Status.UniqueID != "" {
+		out = *obj.Status.DeepCopy()
+	}
+	out.ObservedGeneration = obj.Generation
+	out.LastApplied, out.LastFailure = provenance(f.records, obj.Status, out.UniqueID)
+	report := status.DeviceFacts{Node: f.node, Wish: wishOf(obj.Spec.Firmware, f.retryRequestedAt()), Observed: observed}
+	if fail := out.LastFailure; fail != nil {
+		report.Failure = strings.TrimSuffix(fail.Reason+": "+fail.Message, ": ")
+		report.Observed.FailedAt = fail.Time.Time
+		if d, err := inventory.ParseDigest(string(fail.Digest)); err == nil {
+			report.Observed.FailedDigest = d
+		}
+	}
+	if f.records.updating[found.UniqueID] && f.records.step != nil {
+		report.Updating = working(f.records.step)
+	}
+	out.Conditions = status.Device(report, obj.Status.Conditions, obj.Generation, now)
+	return out
+}
+
+// describe puts what a scan found into the words of the API, within its bounds.
+func describe(d inventory.Device) v1alpha1.NodeDeviceStatus {
+	s := v1alpha1.NodeDeviceStatus{
+		Class:    v1alpha1.DeviceClass(d.Class),
+		UniqueID: clip(d.UniqueID, 128), Vendor: clip(d.Vendor, 128), VendorID: clip(d.VendorID, 4), DeviceID: clip(d.DeviceID, 4),
+		Model: clip(d.Model, 128), PartNumber: clip(d.PartNumber, 128), BoardID: clip(d.BoardID, 64), SerialNumber: clip(d.SerialNumber, 128),
+	}
+	if len(d.PCI) > 0 {
+		s.PCIAddress = d.PCI[0].String()
+	}
+	for _, p := range d.Ports[:min(len(d.Ports), 32)] {
+		s.Ports = append(s.Ports, v1alpha1.DevicePort{
+			PCIAddress: p.PCI.String(), NetDevice: clip(p.NetDevice, 16), MACAddress: clip(p.MAC, 64),
+			LinkType: v1alpha1.LinkType(p.Link), LinkState: v1alpha1.LinkState(p.State),
+		})
+	}
+	if d.Firmware != nil {
+		s.Firmware = describeFirmware(*d.Firmware, d.Driver)
+	}
+	return s
+}
+
+func describeFirmware(f inventory.Firmware, driver string) *v1alpha1.ObservedFirmware {
+	out := &v1alpha1.ObservedFirmware{
+		Running: clip(string(f.Running), 64), Stored: clip(string(f.Stored), 64),
+		Activation: v1alpha1.ActivationKind(f.Activation.String()), Driver: clip(driver, 63),
+		VersionFormat: v1alpha1.VersionFormatPlain, ReadOnly: clip(f.ReadOnly, 256),
+	}
+	if f.Format == inventory.FormatDotted {
+		out.VersionFormat = v1alpha1.VersionFormatDotted
+	}
+	for _, slot := range f.Slots[:min(len(f.Slots), 8)] {
+		out.Slots = append(out.Slots, v1alpha1.FirmwareSlot{
+			Slot: int32(slot.Number), Version: clip(string(slot.Version), 64), State: v1alpha1.SlotState(slot.State),
+		})
+	}
+	return out
+}
+
+// provenance is what the journal says of a device. What the object says stays where the journal knows nothing, as
+// after the loss of the state directory, unless a later success has made an old failure void.
+func provenance(r records, old v1alpha1.NodeDeviceStatus, uniqueID string) (*v1alpha1.AppliedFirmware, *v1alpha1.FailedFirmware) {
+	applied, failed := old.LastApplied, old.LastFailure
+	if old.UniqueID != "" && old.UniqueID != uniqueID {
+		applied, failed = nil, nil
+	}
+	known := r.devices[uniqueID]
+	if known.LastApplied != nil {
+		applied = known.LastApplied
+	}
+	if known.LastFailure != nil {
+		failed = known.LastFailure
+	} else if failed != nil && applied != nil && !applied.Time.Time.Before(failed.Time.Time) {
+		failed = nil
+	}
+	return applied, failed
+}
+
+// wishOf is what the spec of a device asks for.
+func wishOf(d *v1alpha1.DesiredFirmware, retry *metav1.Time) plan.Wish {
+	if d == nil {
+		return plan.Wish{}
+	}
+	w := plan.Wish{
+		Version:        inventory.Version(d.Version),
+		ReportOnly:     d.UpdatePolicy == v1alpha1.UpdatePolicyValidate,
+		AllowDowngrade: d.Downgrade == v1alpha1.DowngradeAllow,
+		RetryAfter:     ptr.Deref(retry, metav1.Time{}).Time,
+	}
+	if digest, err := inventory.ParseDigest(string(d.Digest)); err == nil {
+		w.Digest = digest
+	}
+	return w
+}
+
+// working is the sentence about the step that runs.
+func working(s *v1alpha1.CurrentStep) string {
+	if s.Device != "" {
+		return "Job " + s.Job + " is at step " + s.Name + " of " + s.Device + "."
+	}
+	return "Job " + s.Job + " is at step " + s.Name + "."
+}
+
+// clip keeps what a device reports within the bounds of the API and its encoding.
+func clip(s string, limit int) string {
+	s = strings.ToValidUTF8(s, "?")
+	if len(s) > limit {
+		s = strings.ToValidUTF8(s[:limit], "")
+	}
+	return s
+}

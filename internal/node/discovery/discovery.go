@@ -1,0 +1,178 @@
+package discovery
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Host reads the devices of this machine.
+type Host interface {
+	// Scan enumerates the devices and reads each of them.
+	Scan(ctx context.Context) (Snapshot, error)
+}
+
+// Config is what a Discovery works with.
+type Config struct {
+	// Node is the name of this machine's Node.
+	Node string
+	// Interval is the time from the end of one scan to the begin of the next.
+	Interval time.Duration
+	Host     Host
+	Journal  Journal
+	// Client reads the objects of this node from a cache.
+	Client client.Client
+	Log    logr.Logger
+}
+
+// Discovery scans this machine and publishes what it finds.
+type Discovery struct {
+	config Config
+	wanted chan struct{} // a scan is wanted
+	dirty  chan struct{} // something to publish may have changed
+
+	scanning, publishing sync.Mutex
+
+	mu        sync.Mutex
+	snapshot  *Snapshot
+	threshold time.Duration
+}
+
+// New makes a Discovery. Nothing happens before RunScans and RunPublisher.
+func New(c Config) *Discovery {
+	return &Discovery{config: c, wanted: make(chan struct{}, 1), dirty: make(chan struct{}, 1)}
+}
+
+// Snapshot is what the last scan found; false before the first one.
+func (d *Discovery) Snapshot() (Snapshot, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.snapshot == nil {
+		return Snapshot{}, false
+	}
+	return *d.snapshot, true
+}
+
+// Request asks for a scan soon. Requests that come while one waits are one request.
+func (d *Discovery) Request() { signal(d.wanted) }
+
+// Changed says that the journal or an object of this node changed, so that it is published again.
+func (d *Discovery) Changed() { signal(d.dirty) }
+
+// SetThreshold says at which age a scan counts as stale; zero leaves it to the interval.
+func (d *Discovery) SetThreshold(age time.Duration) {
+	d.mu.Lock()
+	shorter := age > 0 && (d.threshold == 0 || age < d.threshold)
+	d.threshold = age
+	stale := shorter && d.snapshot != nil && time.Since(d.snapshot.Time) >= age
+	d.mu.Unlock()
+	if stale {
+		d.Request()
+	}
+}
+
+// Scan scans now and publishes what it finds.
+func (d *Discovery) Scan(ctx context.Context) error {
+	if err := d.scan(ctx, true); err != nil {
+		return err
+	}
+	return d.Publish(ctx)
+}
+
+// RunScans scans at once, when the last scan is as old as the interval or the threshold, and on request, until the
+// context ends. While a device is being written it does not: a reading tool would get in the way of a writing one.
+func (d *Discovery) RunScans(ctx context.Context) error {
+	for {
+		due := d.due()
+		if r, err := d.records(); err == nil && r.writing {
+			due = busyRetry
+		} else if err := d.scan(ctx, false); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			due = min(due, failedRetry)
+			d.config.Log.Error(err, "Scan failed; nothing is removed meanwhile", "retryIn", due)
+		}
+		d.Changed()
+		if !d.wait(ctx, due) {
+			return nil
+		}
+	}
+}
+
+// How soon a scan is tried again that failed, or that had to stand back for a write.
+const (
+	failedRetry = 30 * time.Second
+	busyRetry   = 15 * time.Second
+)
+
+// RunPublisher publishes whenever something may have changed, until the context ends. What fails is tried again, later
+// each time.
+func (d *Discovery) RunPublisher(ctx context.Context) error {
+	const first, last = time.Second, time.Minute
+	delay := first
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-d.dirty:
+		}
+		if err := d.Publish(ctx); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			d.config.Log.Error(err, "Publishing failed and is tried again", "retryIn", delay)
+			time.AfterFunc(delay, d.Changed)
+			delay = min(2*delay, last)
+			continue
+		}
+		delay = first
+	}
+}
+
+func (d *Discovery) scan(ctx context.Context, requested bool) error {
+	d.scanning.Lock()
+	defer d.scanning.Unlock()
+	found, err := d.config.Host.Scan(ctx)
+	if err != nil {
+		return fmt.Errorf("scan devices: %w", err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	found.Time, found.Requested = time.Now(), requested
+	d.snapshot = &found
+	return nil
+}
+
+func (d *Discovery) due() time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.threshold > 0 {
+		return min(d.config.Interval, d.threshold)
+	}
+	return d.config.Interval
+}
+
+// wait returns when a scan is due or asked for; false when the context ended.
+func (d *Discovery) wait(ctx context.Context, due time.Duration) bool {
+	timer := time.NewTimer(due)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+	case <-d.wanted:
+	}
+	return true
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,448 @@
+package discovery_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/discovery"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+// machine is a host whose hardware a test changes.
+type machine struct {
+	found discovery.Snapshot
+	err   error
+	scans int
+}
+
+func (m *machine) Scan(context.Context) (discovery.Snapshot, error) {
+	m.scans++
+	found := m.found
+	found.Devices = slices.Clone(m.found.Devices)
+	return found, m.err
+}
+
+// book is a journal whose content a test changes.
+type book struct{ view journal.View }
+
+func (b *book) View() (journal.View, error) { return b.view, nil }
+
+// bench is a node with its objects, its hardware and the discovery that is tested. Writes to the API are counted.
+type bench struct {
+	*discovery.Discovery
+	client client.Client
+	host   *machine
+	book   *book
+	writes int
+	refuse string // the name of an object whose writes fail
+}
+
+const node = "n1"
+
+func newBench(t *testing.T, objects ...client.Object) *bench {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(t, corev1.AddToScheme(scheme))
+	require.NoError(t, v1alpha1.AddToScheme(scheme))
+	b := &bench{host: &machine{found: discovery.Snapshot{BootID: "boot-1", Devices: []inventory.Device{card("aa"), drive("bb"), bios()}}}, book: &book{}}
+	counted := func(name string) error {
+		b.writes++
+		if name == b.refuse {
+			return errors.New("refused")
+		}
+		return nil
+	}
+	inner := fake.NewClientBuilder().WithScheme(scheme).
+		WithStatusSubresource(&v1alpha1.NodeDevice{}, &v1alpha1.NodeFirmware{}).
+		WithIndex(&v1alpha1.NodeDevice{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*v1alpha1.NodeDevice).Spec.NodeName} }).
+		WithObjects(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, UID: "node-uid"}},
+			&v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: node, Generation: 1}}).
+		WithObjects(objects...).Build()
+	b.client = interceptor.NewClient(inner, interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			if err := counted(o.GetName()); err != nil {
+				return err
+			}
+			return c.Create(ctx, o, opts...)
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			if err := counted(o.GetName()); err != nil {
+				return err
+			}
+			return c.Delete(ctx, o, opts...)
+		},
+		SubResourceApply: func(ctx context.Context, c client.Client, sub string, o runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
+			if err := counted(*o.(interface{ GetName() *string }).GetName()); err != nil {
+				return err
+			}
+			return c.SubResource(sub).Apply(ctx, o, opts...)
+		},
+	})
+	b.Discovery = discovery.New(discovery.Config{
+		Node: node, Interval: 5 * time.Minute, Host: b.host, Journal: b.book, Client: b.client, Log: logr.Discard(),
+	})
+	return b
+}
+
+// seen scans and publishes.
+func (b *bench) seen(t *testing.T) {
+	t.Helper()
+	require.NoError(t, b.Scan(t.Context()))
+}
+
+func (b *bench) names(t *testing.T) []string {
+	t.Helper()
+	var list v1alpha1.NodeDeviceList
+	require.NoError(t, b.client.List(t.Context(), &list))
+	var names []string
+	for _, d := range list.Items {
+		names = append(names, d.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (b *bench) device(t *testing.T, name string) *v1alpha1.NodeDevice {
+	t.Helper()
+	var d v1alpha1.NodeDevice
+	require.NoError(t, b.client.Get(t.Context(), client.ObjectKey{Name: name}, &d))
+	return &d
+}
+
+func (b *bench) node(t *testing.T) *v1alpha1.NodeFirmware {
+	t.Helper()
+	var n v1alpha1.NodeFirmware
+	require.NoError(t, b.client.Get(t.Context(), client.ObjectKey{Name: node}, &n))
+	return &n
+}
+
+func card(id string) inventory.Device {
+	return inventory.Device{
+		Identity: inventory.Identity{Class: inventory.NIC, UniqueID: id, Vendor: "Mellanox Technologies", VendorID: "15b3", DeviceID: "101d",
+			Model: "ConnectX-6 Dx", BoardID: "MT_0000000359", PCI: []inventory.PCIAddress{{Bus: 0x3b}, {Bus: 0x3b, Function: 1}}},
+		Ports:    []inventory.Port{{PCI: inventory.PCIAddress{Bus: 0x3b}, NetDevice: "ens1f0", Link: inventory.Ethernet, State: inventory.LinkUp, MAC: "b8:ce:f6:00:00:01"}},
+		Firmware: &inventory.Firmware{Running: "22.39.1002", Stored: "22.39.1002", Activation: inventory.ActivateReboot, Format: inventory.FormatDotted},
+		Driver:   "mstflint",
+	}
+}
+
+func drive(id string) inventory.Device {
+	return inventory.Device{
+		Identity: inventory.Identity{Class: inventory.Disk, UniqueID: id, Model: "PM9A3", PCI: []inventory.PCIAddress{{Bus: 2}}},
+		Firmware: &inventory.Firmware{Running: "GDC5302Q", Slots: []inventory.Slot{{Number: 1, Version: "GDC5302Q", State: inventory.SlotActive}}},
+		Driver:   "nvme",
+	}
+}
+
+func bios() inventory.Device {
+	return inventory.Device{Identity: inventory.Identity{Class: inventory.BIOS, UniqueID: "cc", Vendor: "Lenovo"},
+		Firmware: &inventory.Firmware{Running: "1.20", Activation: inventory.ActivateReboot}, Driver: "fwupd"}
+}
+
+// broken is the device with what sysfs still says and the reason why no more is known.
+func broken(d inventory.Device) inventory.Device {
+	d.UniqueID, d.BoardID, d.Firmware = "", "", nil
+	d.Err = errors.New("mstflint: cannot open device")
+	return d
+}
+
+func TestDevicesAppearByThemselves(t *testing.T) { // R001-1, R001-3, R001-4, R000-12
+	b := newBench(t)
+	b.seen(t)
+	assert.Equal(t, []string{"n1-bios", "n1-disk-bb", "n1-nic-aa"}, b.names(t))
+
+	d := b.device(t, "n1-nic-aa")
+	assert.Equal(t, v1alpha1.NodeDeviceSpec{NodeName: node}, d.Spec, "what should run is not the daemon's to say")
+	require.Len(t, d.OwnerReferences, 1)
+	assert.Equal(t, metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: node, UID: "node-uid"}, d.OwnerReferences[0])
+	assert.Equal(t, "MT_0000000359", d.Status.BoardID)
+	assert.Equal(t, "0000:3b:00.0", d.Status.PCIAddress)
+	assert.Equal(t, []v1alpha1.DevicePort{{PCIAddress: "0000:3b:00.0", NetDevice: "ens1f0", LinkType: "Ethernet", LinkState: "Up", MACAddress: "b8:ce:f6:00:00:01"}}, d.Status.Ports)
+	assert.Equal(t, &v1alpha1.ObservedFirmware{Running: "22.39.1002", Stored: "22.39.1002", Activation: v1alpha1.ActivationReboot,
+		Driver: "mstflint", VersionFormat: v1alpha1.VersionFormatDotted}, d.Status.Firmware)
+	assert.True(t, meta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.ConditionReady))
+
+	n := b.node(t)
+	assert.Equal(t, "boot-1", n.Status.BootID)
+	assert.Equal(t, "1.20", n.Status.BIOSVersion)
+	assert.Len(t, n.Status.Firmware, 3)
+	assert.NotNil(t, n.Status.LastScanTime)
+}
+
+func TestNothingIsWrittenWhileNothingChanges(t *testing.T) { // R001-2, R000-30
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		run(t, b)
+		synctest.Wait()
+		first := b.writes
+		assert.Equal(t, 3+3+1, first, "each object is created, and each status written, once")
+		time.Sleep(59 * time.Minute)
+		assert.Equal(t, 12, b.host.scans, "a scan at the start and one each five minutes")
+		assert.Equal(t, first, b.writes)
+		time.Sleep(2 * time.Minute)
+		assert.Equal(t, first+1, b.writes, "the time of the last scan is refreshed once an hour")
+		b.Changed()
+		b.Changed()
+		synctest.Wait()
+		assert.Equal(t, first+1, b.writes)
+	})
+}
+
+func TestAVersionThatChangedOnTheDeviceIsReported(t *testing.T) { // R000-12, R002-4
+	b := newBench(t)
+	b.seen(t)
+	b.host.found.Devices[0].Firmware = &inventory.Firmware{Running: "22.41.1000", Stored: "22.41.1000"}
+	before := b.writes
+	b.seen(t)
+	assert.Equal(t, "22.41.1000", b.device(t, "n1-nic-aa").Status.Firmware.Running)
+	assert.Equal(t, before+2, b.writes, "the device and the summary of its node")
+}
+
+func TestHardwareThatIsGoneIsRemovedAndComesBack(t *testing.T) { // R001-2
+	b := newBench(t)
+	b.seen(t)
+	card := b.host.found.Devices[0]
+	b.host.found.Devices = b.host.found.Devices[1:]
+	b.seen(t)
+	assert.Equal(t, []string{"n1-bios", "n1-disk-bb"}, b.names(t))
+	b.host.found.Devices = append(b.host.found.Devices, card)
+	b.seen(t)
+	assert.Equal(t, []string{"n1-bios", "n1-disk-bb", "n1-nic-aa"}, b.names(t))
+}
+
+func TestAnotherCardInTheSameSlotIsAnotherDevice(t *testing.T) { // R001-2
+	b := newBench(t)
+	b.seen(t)
+	b.host.found.Devices[0] = card("dd")
+	b.seen(t)
+	assert.Equal(t, []string{"n1-bios", "n1-disk-bb", "n1-nic-dd"}, b.names(t))
+}
+
+func TestADeviceThatCannotBeReadKeepsItsFacts(t *testing.T) {
+	b := newBench(t)
+	b.seen(t)
+	b.host.found.Devices[0] = broken(b.host.found.Devices[0])
+	b.host.found.Devices[1].Firmware = &inventory.Firmware{Running: "NEW"}
+	b.seen(t)
+	assert.Equal(t, []string{"n1-bios", "n1-disk-bb", "n1-nic-aa"}, b.names(t), "it is the same device though it cannot say so")
+	d := b.device(t, "n1-nic-aa")
+	assert.Equal(t, "22.39.1002", d.Status.Firmware.Running, "what was last read")
+	assert.Equal(t, "aa", d.Status.UniqueID)
+	inspected := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionInspected)
+	assert.Equal(t, v1alpha1.ReasonReadFailed, inspected.Reason)
+	assert.Contains(t, inspected.Message, "cannot open device")
+	assert.Equal(t, "NEW", b.device(t, "n1-disk-bb").Status.Firmware.Running, "its siblings are unaffected")
+	assert.True(t, meta.IsStatusConditionTrue(b.node(t).Status.Conditions, v1alpha1.ConditionDevicesUnreadable))
+
+	b.host.found.Devices[0] = card("aa")
+	b.seen(t)
+	assert.True(t, meta.IsStatusConditionTrue(b.device(t, "n1-nic-aa").Status.Conditions, v1alpha1.ConditionInspected))
+	assert.Nil(t, meta.FindStatusCondition(b.node(t).Status.Conditions, v1alpha1.ConditionDevicesUnreadable))
+}
+
+func TestADeviceThatCouldNeverBeReadIsListed(t *testing.T) {
+	b := newBench(t)
+	b.host.found.Devices = []inventory.Device{broken(card("aa"))}
+	b.seen(t)
+	require.Len(t, b.names(t), 1)
+	d := b.device(t, b.names(t)[0])
+	assert.Equal(t, "ConnectX-6 Dx", d.Status.Model)
+	assert.Equal(t, metav1.ConditionFalse, meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionInspected).Status)
+}
+
+func TestAbsenceCountsOnlyAfterACompleteEnumeration(t *testing.T) { // R001-2
+	b := newBench(t)
+	b.seen(t)
+	b.host.found.Devices = []inventory.Device{bios()} // neither card nor drive
+	b.host.found.Incomplete = map[inventory.Class]error{inventory.NIC: errors.New("sys/class/net: permission denied")}
+	scanned := b.node(t).Status.LastScanTime
+	b.seen(t)
+	assert.Equal(t, []string{"n1-bios", "n1-nic-aa"}, b.names(t))
+	n := b.node(t)
+	assert.Contains(t, meta.FindStatusCondition(n.Status.Conditions, v1alpha1.ConditionDevicesUnreadable).Message, "permission denied")
+	assert.Len(t, n.Status.Firmware, 2, "what was known of the card stays in the summary")
+	assert.True(t, scanned.Equal(n.Status.LastScanTime), "the scan was not complete")
+}
+
+func TestAScanThatFailsChangesNothing(t *testing.T) {
+	b := newBench(t)
+	b.seen(t)
+	before := b.writes
+	b.host.err = errors.New("no sysfs")
+	require.ErrorContains(t, b.Scan(t.Context()), "no sysfs")
+	assert.Equal(t, before, b.writes)
+}
+
+func TestDevicesThatCannotBeToldApartAreSaidToBe(t *testing.T) {
+	b := newBench(t)
+	b.host.found.Devices = []inventory.Device{card("aa"), card("aa")}
+	b.seen(t)
+	assert.Len(t, b.names(t), 1)
+	assert.Contains(t, meta.FindStatusCondition(b.node(t).Status.Conditions, v1alpha1.ConditionReady).Message, "same unique id")
+}
+
+func TestOneRefusedObjectDoesNotKeepAnotherFromTheTruth(t *testing.T) {
+	b := newBench(t)
+	b.refuse = "n1-disk-bb"
+	require.ErrorContains(t, b.Scan(t.Context()), "n1-disk-bb")
+	assert.Equal(t, []string{"n1-bios", "n1-nic-aa"}, b.names(t))
+	assert.NotEmpty(t, b.device(t, "n1-nic-aa").Status.BoardID)
+	b.refuse = ""
+	require.NoError(t, b.Publish(t.Context()))
+	assert.NotEmpty(t, b.device(t, "n1-disk-bb").Status.Model)
+}
+
+func TestAWishIsAnsweredWithoutAScan(t *testing.T) {
+	b := newBench(t)
+	b.seen(t)
+	scans := b.host.scans
+	d := b.device(t, "n1-nic-aa")
+	d.Spec.Firmware = &v1alpha1.DesiredFirmware{Version: "22.41.1000", Digest: v1alpha1.Digest(inventory.Digest{1}.String())}
+	require.NoError(t, b.client.Update(t.Context(), d))
+	require.NoError(t, b.Publish(t.Context()))
+	d = b.device(t, "n1-nic-aa")
+	assert.Equal(t, v1alpha1.ReasonUpdatePending, meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionReady).Reason)
+	assert.Equal(t, "22.39.1002", d.Status.Firmware.Running, "the wish is never shown as observed")
+	assert.Equal(t, scans, b.host.scans)
+}
+
+func TestTheJournalIsShown(t *testing.T) {
+	b := newBench(t)
+	b.seen(t)
+	began := time.Now()
+	job := journal.Job{Name: "n1-1234", UID: "u", Record: step.Record{Steps: []step.Step{{
+		Step: plan.Step{Kind: plan.Flash, Device: "n1-nic-aa"}, State: step.Running, Started: &began}}}}
+	job.Updates = []journal.Update{{DeviceUpdate: v1alpha1.DeviceUpdate{Device: "n1-nic-aa", UniqueID: "aa"}}}
+	b.book.view = journal.View{Jobs: []journal.Job{job}}
+	require.NoError(t, b.Publish(t.Context()))
+	assert.Equal(t, v1alpha1.ReasonUpdating, meta.FindStatusCondition(b.device(t, "n1-nic-aa").Status.Conditions, v1alpha1.ConditionReady).Reason)
+	assert.Equal(t, v1alpha1.ReasonNotAssigned, meta.FindStatusCondition(b.device(t, "n1-disk-bb").Status.Conditions, v1alpha1.ConditionReady).Reason)
+	assert.Equal(t, "flash", b.node(t).Status.CurrentStep.Name)
+	before := b.writes
+	require.NoError(t, b.Publish(t.Context()))
+	assert.Equal(t, before, b.writes)
+
+	failed := v1alpha1.FailedFirmware{Version: "2", Digest: "sha256:00", Reason: v1alpha1.ReasonWriteFailed, Job: "n1-1234", Time: metav1.NewTime(began.Truncate(time.Second))}
+	job.Record.Outcome, job.Record.Failure = step.Failed, &step.Failure{Reason: step.WriteFailed, Message: "the tool said no", Step: plan.Flash, Held: true}
+	b.book.view = journal.View{Jobs: []journal.Job{job}, Devices: map[string]journal.Device{"aa": {UniqueID: "aa", LastFailure: &failed}},
+		History: []v1alpha1.JobRecord{{Job: "n1-1234", Result: v1alpha1.JobResultFailed, Message: "step flash: the tool said no"}}}
+	require.NoError(t, b.Publish(t.Context()))
+	n := b.node(t)
+	assert.Nil(t, n.Status.CurrentStep)
+	assert.Equal(t, "step flash: the tool said no", n.Status.LastError)
+	assert.Len(t, n.Status.History, 1)
+	assert.True(t, meta.IsStatusConditionTrue(n.Status.Conditions, v1alpha1.ConditionHeld))
+	assert.Equal(t, v1alpha1.ReasonWriteFailed, b.device(t, "n1-nic-aa").Status.LastFailure.Reason)
+
+	b.book.view = journal.View{Devices: map[string]journal.Device{"aa": {UniqueID: "aa", LastApplied: &v1alpha1.AppliedFirmware{Version: "2", Time: metav1.NewTime(began.Add(time.Hour))}}}}
+	require.NoError(t, b.Publish(t.Context()))
+	d := b.device(t, "n1-nic-aa")
+	assert.Equal(t, "2", d.Status.LastApplied.Version)
+	assert.Nil(t, d.Status.LastFailure, "a later success makes the failure void")
+	b.book.view = journal.View{}
+	require.NoError(t, b.Publish(t.Context()))
+	assert.NotNil(t, b.device(t, "n1-nic-aa").Status.LastApplied, "a lost journal takes nothing away")
+}
+
+func TestNothingIsCreatedForANodeThatIsNotThere(t *testing.T) {
+	b := newBench(t)
+	require.NoError(t, b.client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}))
+	b.seen(t)
+	assert.Empty(t, b.names(t))
+}
+
+func TestScansFollowTheThreshold(t *testing.T) { // R000-13, R000-26
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		run(t, b)
+		synctest.Wait()
+		require.Equal(t, 1, b.host.scans)
+		time.Sleep(time.Minute)
+		b.SetThreshold(2 * time.Minute)
+		synctest.Wait()
+		assert.Equal(t, 1, b.host.scans, "the last scan is fresh")
+		b.SetThreshold(30 * time.Second)
+		synctest.Wait()
+		assert.Equal(t, 2, b.host.scans, "the last scan is stale: exactly one")
+		time.Sleep(31 * time.Second)
+		assert.Equal(t, 3, b.host.scans)
+		b.SetThreshold(24 * time.Hour)
+		time.Sleep(6 * time.Minute)
+		assert.LessOrEqual(t, b.host.scans, 5, "a longer threshold leaves it to the interval")
+		before := b.host.scans
+		b.Request()
+		b.Request()
+		synctest.Wait()
+		assert.Greater(t, b.host.scans, before)
+	})
+}
+
+func TestNoScanDisturbsAWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		job := journal.Job{Name: "j", Record: step.Record{Steps: []step.Step{{Step: plan.Step{Kind: plan.Flash, Device: "d"}, State: step.Running}}}}
+		b.book.view = journal.View{Jobs: []journal.Job{job}}
+		run(t, b)
+		time.Sleep(10 * time.Minute)
+		assert.Zero(t, b.host.scans)
+		b.book.view = journal.View{}
+		time.Sleep(time.Minute)
+		assert.Equal(t, 1, b.host.scans)
+	})
+}
+
+func TestAFailedScanIsTriedAgainSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.host.err = errors.New("no sysfs")
+		run(t, b)
+		time.Sleep(45 * time.Second)
+		assert.Equal(t, 2, b.host.scans)
+		assert.Zero(t, b.writes)
+	})
+}
+
+func TestPublishingIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.refuse = "n1-disk-bb"
+		run(t, b)
+		time.Sleep(10 * time.Second)
+		assert.NotContains(t, b.names(t), "n1-disk-bb")
+		b.refuse = ""
+		time.Sleep(time.Minute)
+		assert.Contains(t, b.names(t), "n1-disk-bb")
+	})
+}
+
+// run runs both loops until the test ends.
+func run(t *testing.T, b *bench) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 2)
+	go func() { done <- b.RunScans(ctx) }()
+	go func() { done <- b.RunPublisher(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		assert.NoError(t, <-done)
+		assert.NoError(t, <-done)
+	})
+}

@@ -1,0 +1,144 @@
+package discovery
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	apply "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/status"
+)
+
+// Publish brings the objects of this node up to the last scan and the journal. It writes nothing that is as it should
+// be. Each object is written on its own, so that one the API server refuses does not keep another from the truth.
+func (d *Discovery) Publish(ctx context.Context) error {
+	d.publishing.Lock()
+	defer d.publishing.Unlock()
+	snapshot, ok := d.Snapshot()
+	if !ok {
+		return nil
+	}
+	f, err := d.gather(ctx, snapshot)
+	if err != nil {
+		return err
+	}
+	return d.act(ctx, f, decide(f, time.Now()))
+}
+
+// gather reads the objects of this node from the cache, and the journal.
+func (d *Discovery) gather(ctx context.Context, snapshot Snapshot) (facts, error) {
+	f := facts{node: d.config.Node, snapshot: snapshot}
+	var err error
+	if f.records, err = d.records(); err != nil {
+		return f, err
+	}
+	var node corev1.Node
+	switch err := d.config.Client.Get(ctx, types.NamespacedName{Name: d.config.Node}, &node); {
+	case err == nil:
+		f.nodeUID = node.UID
+	case !apierrors.IsNotFound(err):
+		return f, fmt.Errorf("get Node %s: %w", d.config.Node, err)
+	}
+	var nfw v1alpha1.NodeFirmware
+	switch err := d.config.Client.Get(ctx, types.NamespacedName{Name: d.config.Node}, &nfw); {
+	case err == nil:
+		f.nodeFirmware = &nfw
+	case !apierrors.IsNotFound(err):
+		return f, fmt.Errorf("get NodeFirmware %s: %w", d.config.Node, err)
+	}
+	var devices v1alpha1.NodeDeviceList
+	if err := d.config.Client.List(ctx, &devices, client.MatchingFields{"spec.nodeName": d.config.Node}); err != nil {
+		return f, fmt.Errorf("list NodeDevices: %w", err)
+	}
+	f.devices = devices.Items
+	return f, nil
+}
+
+// act writes the changes and returns every failure.
+func (d *Discovery) act(ctx context.Context, f facts, c changes) error {
+	var failures []error
+	for _, obj := range c.create {
+		err := d.config.Client.Create(ctx, &obj, client.FieldOwner(v1alpha1.FieldOwnerDaemon))
+		switch s := c.update[obj.Name]; {
+		case apierrors.IsAlreadyExists(err): // the cache is behind; its event brings the next pass
+			delete(c.update, obj.Name)
+		case err != nil:
+			failures = append(failures, fmt.Errorf("create NodeDevice %s: %w", obj.Name, err))
+			delete(c.update, obj.Name)
+		default:
+			d.config.Log.Info("Found a device", "device", obj.Name)
+			s.ObservedGeneration = obj.Generation
+			for i := range s.Conditions {
+				s.Conditions[i].ObservedGeneration = obj.Generation
+			}
+			c.update[obj.Name] = s
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.update)) {
+		if err := d.applyDevice(ctx, name, c.update[name]); err != nil {
+			failures = append(failures, err)
+		}
+	}
+	for _, obj := range c.remove {
+		err := d.config.Client.Delete(ctx, &obj, client.Preconditions{UID: &obj.UID})
+		if client.IgnoreNotFound(err) != nil {
+			failures = append(failures, fmt.Errorf("delete NodeDevice %s: %w", obj.Name, err))
+			continue
+		}
+		d.config.Log.Info("Removed a device that is gone", "device", obj.Name)
+	}
+	if c.node != nil {
+		if err := d.applyNode(ctx, *c.node); err != nil {
+			failures = append(failures, err)
+		}
+	}
+	return errors.Join(failures...)
+}
+
+func (d *Discovery) applyDevice(ctx context.Context, name string, s v1alpha1.NodeDeviceStatus) error {
+	// The operator's conditions in the same list are not ours to send.
+	s.Conditions = slices.DeleteFunc(slices.Clone(s.Conditions), func(c metav1.Condition) bool {
+		return !slices.Contains(status.DeviceConditions, c.Type)
+	})
+	ac := apply.NodeDeviceStatus()
+	if err := convert(s, ac); err != nil {
+		return fmt.Errorf("encode status of NodeDevice %s: %w", name, err)
+	}
+	err := d.config.Client.Status().Apply(ctx, apply.NodeDevice(name).WithStatus(ac), client.FieldOwner(v1alpha1.FieldOwnerDaemon), client.ForceOwnership)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("apply status of NodeDevice %s: %w", name, err)
+	}
+	return nil
+}
+
+func (d *Discovery) applyNode(ctx context.Context, s v1alpha1.NodeFirmwareStatus) error {
+	ac := apply.NodeFirmwareStatus()
+	if err := convert(s, ac); err != nil {
+		return fmt.Errorf("encode status of NodeFirmware %s: %w", d.config.Node, err)
+	}
+	err := d.config.Client.Status().Apply(ctx, apply.NodeFirmware(d.config.Node).WithStatus(ac), client.FieldOwner(v1alpha1.FieldOwnerDaemon), client.ForceOwnership)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("apply status of NodeFirmware %s: %w", d.config.Node, err)
+	}
+	return nil
+}
+
+// convert turns a status into its apply configuration; both have the same JSON.
+func convert(from, to any) error {
+	text, err := json.Marshal(from)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, to)
+}

@@ -1,0 +1,64 @@
+package discovery
+
+import (
+	"fmt"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/internal/status"
+)
+
+// Journal is read for what happened on this node.
+type Journal interface {
+	// View reads the journal.
+	View() (journal.View, error)
+}
+
+// records is what the journal knows that belongs into the objects of the node.
+type records struct {
+	// devices holds the last updates of devices by their unique id.
+	devices map[string]journal.Device
+	// updating holds the unique ids of the devices of the running job.
+	updating map[string]bool
+	// step is the step that runs now; nil when the node is idle.
+	step *v1alpha1.CurrentStep
+	// held is the failure that keeps the node in maintenance; nil when none does.
+	held *status.HeldFacts
+	// lastError is the last failure, until a later job completes.
+	lastError string
+	// history lists the last finished jobs, newest first.
+	history []v1alpha1.JobRecord
+	// writing says that the host is being changed right now, so that a scan would get in the way.
+	writing bool
+}
+
+func (d *Discovery) records() (records, error) {
+	view, err := d.config.Journal.View()
+	if err != nil {
+		return records{}, fmt.Errorf("read journal: %w", err)
+	}
+	return recordsOf(view), nil
+}
+
+func recordsOf(v journal.View) records {
+	r := records{
+		devices: v.Devices, step: v.CurrentStep(), lastError: v.LastError(), history: v.History,
+		updating: map[string]bool{},
+	}
+	if r.step != nil && r.step.StartTime != nil { // the API keeps whole seconds
+		whole := r.step.StartTime.Rfc3339Copy()
+		r.step.StartTime = &whole
+	}
+	if job := v.Active(); job != nil && job.Record.Outcome == "" {
+		for _, u := range job.Updates {
+			r.updating[u.UniqueID] = true
+		}
+		s := job.CurrentStep()
+		r.writing = s != nil && s.Writes()
+	}
+	if job := v.Held(); job != nil {
+		f := job.Record.Failure
+		r.held = &status.HeldFacts{Job: job.Name, Reason: string(f.Reason), Message: f.Message}
+	}
+	return r
+}

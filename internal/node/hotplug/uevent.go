@@ -1,0 +1,42 @@
+package hotplug
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+)
+
+// Uevent is one message of the kernel about a device.
+type Uevent struct {
+	// Action is what happened: add, remove, bind, change and others.
+	Action string
+	// Subsystem is the kind of the device.
+	Subsystem string
+	// Path is the device's directory below /sys.
+	Path string
+}
+
+// ParseUevent parses a message of the kernel: "<action>@<path>" and KEY=value pairs, each ended by a NUL. Messages of
+// udev, which begin otherwise, and malformed ones are not reported.
+func ParseUevent(message []byte) (Uevent, bool) {
+	fields := bytes.Split(message, []byte{0})
+	action, path, ok := strings.Cut(string(fields[0]), "@")
+	if !ok || action == "" || !strings.HasPrefix(path, "/") {
+		return Uevent{}, false
+	}
+	e := Uevent{Action: action, Path: path}
+	for _, f := range fields[1:] {
+		if subsystem, ok := strings.CutPrefix(string(f), "SUBSYSTEM="); ok {
+			e.Subsystem = subsystem
+		}
+	}
+	return e, true
+}
+
+// Hardware reports whether the event can mean that a card or a drive came or went. Containers and their network
+// interfaces come and go all the time; they are virtual devices and mean nothing here.
+func (e Uevent) Hardware() bool {
+	return slices.Contains([]string{"add", "remove", "bind", "unbind"}, e.Action) &&
+		slices.Contains([]string{"pci", "nvme", "scsi"}, e.Subsystem) &&
+		!strings.HasPrefix(e.Path, "/devices/virtual/")
+}
