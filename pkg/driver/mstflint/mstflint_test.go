@@ -1,0 +1,279 @@
+package mstflint
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/command/commandtest"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+var (
+	card = inventory.PCIAddress{Bus: 0x3b}
+	id   = inventory.Identity{
+		Class: inventory.NIC, VendorID: "15b3", DeviceID: "101d", Kernel: "mlx5_core",
+		PCI: []inventory.PCIAddress{card, {Bus: 0x3b, Function: 1}},
+	}
+)
+
+// flint plays a card: each answer of a query is used once, the last one for ever.
+type flint struct {
+	queries    []string
+	burn       command.Result
+	imageQuery command.Result
+	levels     command.Result
+	reset      command.Result
+}
+
+func (f *flint) runner(t *testing.T) *commandtest.Runner {
+	return commandtest.NewRunner(t, map[string]commandtest.Tool{
+		"mstflint": func(_ context.Context, c command.Command) (command.Result, error) {
+			switch verb := c.Argv[len(c.Argv)-1]; {
+			case verb == "b":
+				return f.burn, nil
+			case verb == "v":
+				return command.Result{}, nil
+			case c.Argv[1] == "-i":
+				return f.imageQuery, nil
+			}
+			out := f.queries[0]
+			if len(f.queries) > 1 {
+				f.queries = f.queries[1:]
+			}
+			return command.Result{Stdout: []byte(out)}, nil
+		},
+		"mstfwreset": func(_ context.Context, c command.Command) (command.Result, error) {
+			if c.Argv[len(c.Argv)-1] == "q" {
+				return f.levels, nil
+			}
+			return f.reset, nil
+		},
+	})
+}
+
+func newFlint(t *testing.T) *flint {
+	return &flint{
+		queries:    []string{golden(t, "query-4.21.0-cx6.txt")},
+		imageQuery: command.Result{Stdout: []byte(strings.ReplaceAll(golden(t, "query-4.21.0-image.txt"), "20.35.1012", "20.36.1010"))},
+		levels:     command.Result{Stdout: []byte(golden(t, "reset-4.21.0-level3.txt"))},
+	}
+}
+
+func image(t *testing.T, version inventory.Version) driver.Image {
+	path := filepath.Join(t.TempDir(), "image.bin")
+	content := []byte("an image")
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	return driver.Image{Path: path, Version: version, Digest: sha256.Sum256(content), Size: int64(len(content))}
+}
+
+func TestSupport(t *testing.T) {
+	d := New(nil)
+	change := func(f func(*inventory.Identity)) inventory.Identity {
+		other := id
+		f(&other)
+		return other
+	}
+	assert.Equal(t, driver.SupportVendor, d.Support(id))
+	assert.Equal(t, driver.SupportVendor, d.Support(change(func(i *inventory.Identity) { i.Kernel = "" })))
+	assert.Equal(t, driver.SupportNone, d.Support(change(func(i *inventory.Identity) { i.Kernel = "vfio-pci" })))
+	assert.Equal(t, driver.SupportNone, d.Support(change(func(i *inventory.Identity) { i.VendorID = "8086" })))
+	assert.Equal(t, driver.SupportNone, d.Support(change(func(i *inventory.Identity) { i.Class = inventory.Disk })))
+	assert.Equal(t, driver.SupportNone, d.Support(change(func(i *inventory.Identity) { i.PCI = nil })))
+}
+
+func TestInspectReadsBothVersionsAndTheBoard(t *testing.T) {
+	f := newFlint(t)
+	f.queries = []string{golden(t, "query-4.21.0-cx6-pending.txt")}
+	got, fw, err := New(f.runner(t)).Inspect(t.Context(), id)
+	require.NoError(t, err)
+	assert.Equal(t, "MT_0000000228", got.BoardID)
+	assert.Equal(t, "04:3f:72:f0:4c:46", got.UniqueID)
+	assert.Equal(t, inventory.Firmware{
+		Running: "20.34.1002", Stored: "20.35.1012", Activation: inventory.ActivateDeviceReset, Format: inventory.FormatDotted,
+	}, fw)
+}
+
+func TestACardWithoutPSIDIsReadOnly(t *testing.T) {
+	f := newFlint(t)
+	f.queries = []string{golden(t, "query-4.21.0-not-mellanox.txt")}
+	d := New(f.runner(t))
+	_, fw, err := d.Inspect(t.Context(), id)
+	require.NoError(t, err)
+	assert.Equal(t, inventory.Version("14.21.1000"), fw.Running)
+	assert.NotEmpty(t, fw.ReadOnly)
+	assert.ErrorAs(t, d.Check(t.Context(), id, image(t, "20.36.1010")), new(*driver.RejectedError))
+}
+
+func TestACardWhoseResetToolDoesNotWorkIsActivatedByAReboot(t *testing.T) {
+	for name, levels := range map[string]command.Result{
+		"Secure Boot": {ExitCode: 1, Stdout: []byte("-E- The tool supports only reset-level 4 on UEFI Secure Boot.\n")},
+		"BlueField":   {ExitCode: 1, Stdout: []byte("-E- Unsupported Device: 0000:3b:00.0 (0x1017).\n")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFlint(t)
+			f.levels = levels
+			_, fw, err := New(f.runner(t)).Inspect(t.Context(), id)
+			require.NoError(t, err)
+			assert.Equal(t, inventory.ActivateReboot, fw.Activation)
+		})
+	}
+	f := newFlint(t)
+	f.levels = command.Result{ExitCode: 1, Stdout: []byte("-E- There is no supported reset-level.\n")}
+	_, fw, err := New(f.runner(t)).Inspect(t.Context(), id)
+	require.NoError(t, err)
+	assert.Equal(t, inventory.ActivatePowerCycle, fw.Activation)
+}
+
+func TestWriteBurnsTheFirstFunctionOnceUnderTheCardsLock(t *testing.T) {
+	f := newFlint(t)
+	f.burn = command.Result{Stdout: []byte(golden(t, "burn-4.21.0.txt"))}
+	r := f.runner(t)
+	img := image(t, "20.36.1010")
+	var percents []int
+	need, err := New(r).Write(t.Context(), id, img, func(p int) { percents = append(percents, p) })
+	require.NoError(t, err)
+	assert.Equal(t, inventory.ActivateDeviceReset, need)
+	var writes []command.Command
+	for _, c := range r.Calls() {
+		if c.Kind == command.Write {
+			writes = append(writes, c)
+		}
+	}
+	require.Len(t, writes, 1)
+	assert.Equal(t, "mstflint -d 0000:3b:00.0 -i "+img.Path+" -y b", writes[0].String())
+	assert.Equal(t, "04:3f:72:f0:4c:46", writes[0].Lock)
+	assert.IsNonDecreasing(t, percents)
+}
+
+// R000: exit code 7 says that mstflint did not burn, not why.
+func TestAnAbortedBurnIsBelievedOnlyWhenTheCardHoldsTheImage(t *testing.T) {
+	before := golden(t, "query-4.21.0-cx6.txt")
+	held := strings.Replace(golden(t, "query-4.21.0-cx6-pending.txt"), "20.35.1012", "20.36.1010", 1)
+	aborted := command.Result{ExitCode: 7, Stdout: []byte("-E- Aborted by user\n")}
+
+	f := newFlint(t)
+	f.queries, f.burn = []string{before, held}, aborted
+	need, err := New(f.runner(t)).Write(t.Context(), id, image(t, "20.36.1010"), nil)
+	require.NoError(t, err)
+	assert.Equal(t, inventory.ActivateDeviceReset, need)
+
+	f = newFlint(t)
+	f.burn = aborted
+	_, err = New(f.runner(t)).Write(t.Context(), id, image(t, "20.36.1010"), nil)
+	var failed *command.Error
+	require.ErrorAs(t, err, &failed)
+	assert.Equal(t, 7, failed.ExitCode)
+	assert.ErrorContains(t, err, "20.35.1012")
+}
+
+func TestAPSIDMismatchThatOnlyTheCardSeesIsARejection(t *testing.T) {
+	f := newFlint(t)
+	f.burn = command.Result{ExitCode: 1, Stdout: []byte("\n-E- PSID mismatch. The PSID on flash (A) differs from the PSID in the given image (B).\n")}
+	_, err := New(f.runner(t)).Write(t.Context(), id, image(t, "20.36.1010"), nil)
+	assert.ErrorAs(t, err, new(*driver.RejectedError))
+}
+
+func TestCheckSaysWhyAnImageDoesNotFit(t *testing.T) {
+	for name, c := range map[string]struct {
+		image command.Result
+		want  string
+	}{
+		"another PSID": {command.Result{Stdout: []byte(strings.ReplaceAll(golden(t, "query-4.21.0-image.txt"), "MT_0000000228", "MT_0000000359"))}, "MT_0000000359"},
+		"version":      {command.Result{Stdout: []byte(golden(t, "query-4.21.0-image.txt"))}, "20.35.1012"},
+		"no image":     {command.Result{ExitCode: 1, Stdout: []byte(golden(t, "query-error-4.21.0-image.txt"))}, "No valid image found"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFlint(t)
+			f.imageQuery = c.image
+			err := New(f.runner(t)).Check(t.Context(), id, image(t, "20.36.1010"))
+			require.ErrorAs(t, err, new(*driver.RejectedError))
+			assert.ErrorContains(t, err, c.want)
+		})
+	}
+	f := newFlint(t)
+	assert.NoError(t, New(f.runner(t)).Check(t.Context(), id, image(t, "20.36.1010")))
+}
+
+// mstfwreset exits with 0 after a mere warning.
+func TestActivateReadsTheCardAfterTheReset(t *testing.T) {
+	pending := golden(t, "query-4.21.0-cx6-pending.txt")
+	for name, c := range map[string]struct {
+		after string
+		reset command.Result
+		want  inventory.Activation
+	}{
+		"it runs":            {golden(t, "query-4.21.0-cx6.txt"), command.Result{}, inventory.ActivateNone},
+		"it still waits":     {pending, command.Result{Stdout: []byte("-W- Nothing was done.\n")}, inventory.ActivateReboot},
+		"it is unsupported":  {pending, command.Result{ExitCode: 1, Stdout: []byte("-E- Reset-level '3' is not supported in the current state of this device.\n")}, inventory.ActivateReboot},
+		"the reset gave up":  {pending, command.Result{ExitCode: 1, Stdout: []byte("-E- Firmware reset failed, retry operation or reboot machine.\n")}, inventory.ActivateReboot},
+		"Secure Boot forbid": {pending, command.Result{ExitCode: 1, Stdout: []byte("-E- The tool supports only reset-level 4 on UEFI Secure Boot.\n")}, inventory.ActivateReboot},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFlint(t)
+			f.queries, f.reset = []string{pending, c.after}, c.reset
+			r := f.runner(t)
+			need, err := New(r).Activate(t.Context(), id, inventory.ActivateDeviceReset)
+			require.NoError(t, err)
+			assert.Equal(t, c.want, need)
+			assert.Contains(t, r.Lines("mstfwreset"), "mstfwreset -d 0000:3b:00.0 -l 3 -y r")
+		})
+	}
+}
+
+func TestActivateDoesNotResetACardThatNeedsAReboot(t *testing.T) {
+	f := newFlint(t)
+	f.queries = []string{golden(t, "query-4.21.0-cx6-pending.txt")}
+	f.levels = command.Result{Stdout: []byte(golden(t, "reset-4.21.0-level4.txt"))}
+	r := f.runner(t)
+	need, err := New(r).Activate(t.Context(), id, inventory.ActivateDeviceReset)
+	require.NoError(t, err)
+	assert.Equal(t, inventory.ActivateReboot, need)
+	assert.Equal(t, []string{"mstfwreset -d 0000:3b:00.0 q"}, r.Lines("mstfwreset"))
+}
+
+// Flags that can brick a card, change what it is, or skip the checks that make a burn safe.
+var forbidden = []string{
+	"allow_psid_change", "nofs", "clear_semaphore", "blank_guids", "no_flash_verify", "no_fw_ctrl", "guid", "mac", "uid", "vsd",
+	"use_image_ps", "use_image_guids", "ignore_dev_data", "allow_rom_change", "override_cache_replacement", "ocr", "no_devid_check",
+	"skip_ci_req", "dual_image", "banks", "skip_fsm_sync", "skip_driver", "force",
+}
+
+func TestForbiddenFlagsAreNeverSent(t *testing.T) {
+	commands := []command.Command{
+		queryDevice(card), queryImage("/i"), verifyImage("/i"), burn(card, "/i", "l", nil), queryReset(card), reset(card, "l"),
+	}
+	allowed := map[string]bool{"-d": true, "-i": true, "-qq": true, "-y": true, "-l": true}
+	for _, c := range commands {
+		for _, arg := range c.Argv {
+			if strings.HasPrefix(arg, "-") {
+				assert.True(t, allowed[arg], "%s sends %s", c, arg)
+			}
+			for _, flag := range forbidden {
+				assert.NotEqual(t, flag, strings.TrimLeft(arg, "-"), fmt.Sprint(c))
+			}
+		}
+	}
+	sources, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	for _, file := range sources {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, flag := range forbidden {
+			assert.NotContains(t, string(text), `"-`+flag, file)
+			assert.NotContains(t, string(text), `"--`+flag, file)
+		}
+	}
+}
