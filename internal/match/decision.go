@@ -23,6 +23,8 @@ const (
 
 // Decision is what should become of one device.
 type Decision struct {
+	// UID of the device the decision is about; an object of the same name with another uid is another device.
+	UID    string
 	Action Action
 	// Firmware is spec.firmware once the action is done; nil where nothing is assigned. It is read-only.
 	Firmware *v1alpha1.DesiredFirmware

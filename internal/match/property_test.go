@@ -586,7 +586,7 @@ func (w *world) bruteTallies(v view, o *v1alpha1.NodeDevice, d Decision, rules [
 				t.Mismatched++
 			case p.Reason == plan.ReasonUpdateFailed:
 				t.Failed++
-				t.Failures = append(t.Failures, o.Name)
+				t.Failures = append(t.Failures, FailureOn{o.Name, o.Spec.NodeName})
 			default:
 				t.Pending++
 			}
@@ -605,7 +605,7 @@ func requireSameView(t require.TestingT, want, got view) {
 	for name := range want.tallies {
 		a, b := want.tallies[name], got.tallies[name]
 		for _, x := range []*Tally{&a, &b} { // nil and empty are the same
-			x.Devices, x.Failures = slices.Clip(append([]string{}, x.Devices...)), append([]string{}, x.Failures...)
+			x.Devices, x.Failures = slices.Clip(append([]string{}, x.Devices...)), append([]FailureOn{}, x.Failures...)
 			x.Conflicts, x.Blocks = append([]ConflictOn{}, x.Conflicts...), append([]BlockOn{}, x.Blocks...)
 		}
 		require.Equal(t, a, b, "tally of %s", name)

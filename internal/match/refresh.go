@@ -50,6 +50,7 @@ func (ix *Index) drop(d *device) {
 func (ix *Index) refresh(d *device) {
 	old, wasKnown := d.decision, d.known
 	d.decision, d.known = ix.decide(d)
+	d.decision.UID = d.uid
 	source := ""
 	if f := d.decision.Firmware; f != nil {
 		source = f.SourceRef.Name

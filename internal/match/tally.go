@@ -30,8 +30,11 @@ type Tally struct {
 	// Conflicts, Blocks and Failures name a few of the devices the counts speak of, in order of device.
 	Conflicts []ConflictOn
 	Blocks    []BlockOn
-	Failures  []string
+	Failures  []FailureOn
 }
+
+// FailureOn names a device whose last update failed, and its node.
+type FailureOn struct{ Device, Node string }
 
 // ConflictOn names a device and all parties that claim it.
 type ConflictOn struct {
@@ -181,10 +184,13 @@ func (ix *Index) Tally(name string) (Tally, bool) {
 	}
 	out := Tally{
 		UID: t.uid, Generation: t.generation, Invalid: t.invalid, Paused: t.compiled != nil && t.compiled.Paused,
-		Nodes: int32(len(t.nodes)), Counts: t.counts, Devices: t.matched.first(), Failures: t.failed.first(),
+		Nodes: int32(len(t.nodes)), Counts: t.counts, Devices: t.matched.first(),
 	}
 	for _, d := range t.conflicting.first() {
 		out.Conflicts = append(out.Conflicts, ConflictOn{d, ix.devices[d].decision.Conflict})
+	}
+	for _, d := range t.failed.first() {
+		out.Failures = append(out.Failures, FailureOn{d, ix.devices[d].node.name})
 	}
 	for _, d := range t.blocked.first() {
 		out.Blocks = append(out.Blocks, BlockOn{d, *ix.devices[d].decision.Blocked})

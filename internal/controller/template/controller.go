@@ -1,0 +1,159 @@
+package template
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/match"
+)
+
+// Options of the controller.
+type Options struct {
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+	// StatusInterval is the least time between two writes of one template's status; 0 is one second.
+	StatusInterval time.Duration
+	// Concurrency is the number of devices written at once; 0 is 8.
+	Concurrency int
+}
+
+func (o Options) withDefaults() Options {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.StatusInterval == 0 {
+		o.StatusInterval = time.Second
+	}
+	if o.Concurrency == 0 {
+		o.Concurrency = 8
+	}
+	return o
+}
+
+// key is what the queue holds: a device to bring to its decision, or a template whose status may be out of date.
+type key struct {
+	kind kind
+	name string
+}
+
+type kind byte
+
+const (
+	device kind = iota
+	template
+)
+
+// Reconciler keeps the index of the fleet and acts on its decisions.
+//
+// Every event changes the index at once, in the informer's handler, and puts what it affects into the queue. No
+// device is decided before every Node, NodeFirmware, FirmwareTemplate, FirmwareSource and NodeDevice that existed at
+// the start is in the index: the controller runs no worker until each of its handlers has seen its whole first list.
+// A half-filled index would take templates that are not there yet for deleted ones.
+type Reconciler struct {
+	reader   client.Reader
+	writer   Writer
+	recorder events.EventRecorder
+	Options
+
+	// mu guards index, versions and reported.
+	mu    sync.Mutex
+	index *match.Index
+	// versions are the resource versions of our own last writes, until the cache has them. An object the cache shows
+	// in an older version is not decided upon: the decision was acted on already.
+	versions map[key]string
+	// reported is when the status of each template was last written.
+	reported map[string]time.Time
+}
+
+// New returns a reconciler that reads objects from reader, which may be a cache.
+func New(reader client.Reader, writer Writer, recorder events.EventRecorder, o Options) *Reconciler {
+	return &Reconciler{
+		reader: reader, writer: writer, recorder: recorder, Options: o.withDefaults(), index: match.NewIndex(),
+		versions: map[key]string{}, reported: map[string]time.Time{},
+	}
+}
+
+// SetupWithManager adds the controller to the manager. Set Trim as the manager's cache.Options.DefaultTransform: the
+// cache holds every NodeDevice and Node of the fleet. Set QPS to -1 in the manager's rest.Config so that the first
+// assignment of a large fleet is limited by the API server's priority and fairness and not by the client.
+func SetupWithManager(mgr manager.Manager, o Options) error {
+	r := New(mgr.GetClient(), &Applier{Client: mgr.GetClient()}, mgr.GetEventRecorder(v1alpha1.FieldOwnerOperator), o)
+	err := builder.TypedControllerManagedBy[key](mgr).Named("template").
+		Watches(&corev1.Node{}, intake(r, r.setNode, (*match.Index).DeleteNode)).
+		Watches(&v1alpha1.NodeFirmware{}, intake(r, (*match.Index).SetNodeFirmware, (*match.Index).DeleteNodeFirmware)).
+		Watches(&v1alpha1.FirmwareTemplate{}, intake(r, r.setTemplate, (*match.Index).DeleteTemplate)).
+		Watches(&v1alpha1.FirmwareSource{}, intake(r, (*match.Index).SetSource, (*match.Index).DeleteSource)).
+		Watches(&v1alpha1.NodeDevice{}, intake(r, (*match.Index).SetDevice, (*match.Index).DeleteDevice)).
+		WithOptions(controller.TypedOptions[key]{MaxConcurrentReconciles: r.Concurrency}).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("set up template controller: %w", err)
+	}
+	return nil
+}
+
+// setNode passes on labels alone, so that a heartbeat is no change.
+func (r *Reconciler) setNode(ix *match.Index, n *corev1.Node) match.Affected {
+	return ix.SetNode(n.Name, n.Labels)
+}
+
+// setTemplate looks at the status of a template after each change, its own included, in case somebody else wrote it.
+func (r *Reconciler) setTemplate(ix *match.Index, t *v1alpha1.FirmwareTemplate) match.Affected {
+	a := ix.SetTemplate(t)
+	a.Templates = append(a.Templates, t.Name)
+	return a
+}
+
+type queue = workqueue.TypedRateLimitingInterface[key]
+
+// intake makes the handler that takes the events of one kind into the index.
+func intake[T client.Object](r *Reconciler, set func(*match.Index, T) match.Affected,
+	remove func(*match.Index, string) match.Affected,
+) handler.TypedEventHandler[client.Object, key] {
+	put := func(o client.Object, q queue) {
+		if t, ok := o.(T); ok {
+			r.take(q, func() match.Affected { return set(r.index, t) })
+		}
+	}
+	return handler.TypedFuncs[client.Object, key]{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { put(e.Object, q) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) { put(e.ObjectNew, q) },
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) {
+			r.take(q, func() match.Affected { return remove(r.index, e.Object.GetName()) })
+		},
+	}
+}
+
+func (r *Reconciler) take(q queue, change func() match.Affected) {
+	r.mu.Lock()
+	affected := change()
+	r.mu.Unlock()
+	for _, name := range affected.Devices {
+		q.Add(key{device, name})
+	}
+	for _, name := range affected.Templates {
+		q.Add(key{template, name})
+	}
+}
+
+// Reconcile brings one device to its decision or one template's status up to date.
+func (r *Reconciler) Reconcile(ctx context.Context, k key) (reconcile.Result, error) {
+	if k.kind == template {
+		return r.reconcileTemplate(ctx, k)
+	}
+	return r.reconcileDevice(ctx, k)
+}

@@ -1,0 +1,101 @@
+package template
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/match"
+	"github.com/nodefirmware/node-firmware-operator/internal/status"
+)
+
+// reconcileTemplate writes a template's status when it is not the truth any more, at most once in StatusInterval.
+func (r *Reconciler) reconcileTemplate(ctx context.Context, k key) (reconcile.Result, error) {
+	if wait := r.pause(k.name); wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
+	o := &v1alpha1.FirmwareTemplate{}
+	if err := r.reader.Get(ctx, client.ObjectKey{Name: k.name}, o); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.forget(k)
+			return reconcile.Result{}, nil
+		}
+		return reconcile.Result{}, fmt.Errorf("read firmware template %s: %w", k.name, err)
+	}
+	r.mu.Lock()
+	tally, ok := r.index.Tally(k.name)
+	r.mu.Unlock()
+	if !ok || tally.UID != string(o.UID) || tally.Generation != o.Generation {
+		return reconcile.Result{}, nil // it is being deleted, or its event is on its way into the index
+	}
+	if r.behind(k, o.ResourceVersion) {
+		return reconcile.Result{RequeueAfter: again}, nil
+	}
+	next := r.statusOf(o, tally)
+	if equality.Semantic.DeepEqual(o.Status, next) {
+		return reconcile.Result{}, nil
+	}
+	version, err := r.writer.ApplyTemplateStatus(ctx, o, next)
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return reconcile.Result{RequeueAfter: again}, nil
+	case err != nil:
+		return reconcile.Result{}, err
+	}
+	r.wrote(k, version)
+	r.mu.Lock()
+	r.reported[k.name] = r.Now()
+	r.mu.Unlock()
+	r.reportTemplate(o, next)
+	return reconcile.Result{}, nil
+}
+
+// pause is how long the template's status has to wait for its next write.
+func (r *Reconciler) pause(name string) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last, ok := r.reported[name]
+	if !ok {
+		return 0
+	}
+	return r.StatusInterval - r.Now().Sub(last)
+}
+
+func (r *Reconciler) statusOf(o *v1alpha1.FirmwareTemplate, t match.Tally) v1alpha1.FirmwareTemplateStatus {
+	return v1alpha1.FirmwareTemplateStatus{
+		ObservedGeneration: t.Generation,
+		Conditions:         status.Template(t, o.Status.Conditions, r.Now()),
+		ServersInGroup:     t.Nodes,
+		UpdatesApplied:     t.Applied,
+		UpdatesNotApplied:  t.NotApplied,
+		DevicesMatched:     t.Matched,
+		DevicesPending:     t.Pending,
+		DevicesUpdating:    t.Updating,
+		DevicesFailed:      t.Failed,
+		DevicesConflicting: t.Conflicting,
+		DevicesBlocked:     t.Blocked,
+		Devices:            t.Devices,
+	}
+}
+
+// reportTemplate emits one Warning when a template comes into conflict or cannot be worked with.
+func (r *Reconciler) reportTemplate(o *v1alpha1.FirmwareTemplate, next v1alpha1.FirmwareTemplateStatus) {
+	for _, kind := range []string{v1alpha1.ConditionConflict, v1alpha1.ConditionStalled} {
+		now := meta.FindStatusCondition(next.Conditions, kind)
+		if now == nil || !turned(o.Status.Conditions, *now) {
+			continue
+		}
+		if kind == v1alpha1.ConditionStalled && now.Reason != v1alpha1.ReasonInvalidSpec {
+			continue
+		}
+		r.recorder.Eventf(o, nil, corev1.EventTypeWarning, now.Reason, "Assign", "%s", now.Message)
+	}
+}

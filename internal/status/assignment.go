@@ -1,0 +1,81 @@
+package status
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/match"
+)
+
+// AssignmentConditions are the condition types of a NodeDevice that the operator writes. The others are the daemon's.
+var AssignmentConditions = []string{v1alpha1.ConditionConflict, v1alpha1.ConditionBlocked}
+
+// Assignment maps the decision about a device to the operator's conditions of the NodeDevice, keeping in old what the
+// daemon wrote.
+func Assignment(d match.Decision, old []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
+	var want []Condition
+	if d.Conflict != nil {
+		want = append(want, Condition{v1alpha1.ConditionConflict, metav1.ConditionTrue, v1alpha1.ReasonMultipleMatches,
+			AssignmentConflict(d.Conflict)})
+	}
+	if b := d.Blocked; b != nil {
+		want = append(want, Condition{v1alpha1.ConditionBlocked, metav1.ConditionTrue, b.Reason, blockMessage(*b)})
+	}
+	return Merge(old, generation, now, AssignmentConditions, want...)
+}
+
+// AssignmentConflict says who claims a device, and what to do about it.
+func AssignmentConflict(parties []match.Party) string {
+	return fmt.Sprintf("Claimed by %s. Nothing changes on the device and nothing is flashed until only one is left: "+
+		"narrow a selector, or delete all but one.", partyList(parties))
+}
+
+func partyList(parties []match.Party) string {
+	names := make([]string, 0, len(parties))
+	for _, p := range parties {
+		names = append(names, p.String())
+	}
+	if more := len(names) - maxNamed; more > 0 {
+		names = append(names[:maxNamed], fmt.Sprintf("%d more", more))
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}
+
+func blockMessage(b match.Block) string {
+	switch b.Reason {
+	case v1alpha1.ReasonSourceNotFound:
+		return fmt.Sprintf("FirmwareSource %q does not exist. Create it, or correct sourceRef in %s.", b.Source, b.By)
+	case v1alpha1.ReasonSourceNotReady:
+		return fmt.Sprintf("FirmwareSource %q is not ready; the update waits for it. To see why: kubectl describe firmwaresource %s",
+			b.Source, b.Source)
+	case v1alpha1.ReasonImageNotFound:
+		return fmt.Sprintf("FirmwareSource %q holds no image of version %s for this device (%s). Add one to the source, or exclude the device from %s.",
+			b.Source, b.Version, hardware(b), b.By)
+	case v1alpha1.ReasonImageAmbiguous:
+		return fmt.Sprintf("FirmwareSource %q holds different images of version %s for this device (%s). Give each image its models or boardIDs.",
+			b.Source, b.Version, hardware(b))
+	case v1alpha1.ReasonPaused:
+		return fmt.Sprintf("The assignment has no image yet and FirmwareTemplate %q is paused. Set its state to Active to go on.", b.By.Name)
+	case v1alpha1.ReasonInvalidSpec:
+		return fmt.Sprintf("The assignment has no image yet and FirmwareTemplate %q cannot be worked with. Correct its spec.", b.By.Name)
+	case v1alpha1.ReasonReadFailed:
+		return "The device could not be read in the last scan, so no image is chosen for it. Every scan tries again."
+	}
+	return sentence(b.Message)
+}
+
+func hardware(b match.Block) string {
+	out := []string{"class " + string(b.Class)}
+	if b.Model != "" {
+		out = append(out, "model "+b.Model)
+	}
+	if b.BoardID == "" {
+		return strings.Join(append(out, "board id unknown"), ", ")
+	}
+	return strings.Join(append(out, "board id "+b.BoardID), ", ")
+}

@@ -1,0 +1,100 @@
+package status
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/match"
+)
+
+// TemplateConditions are the condition types of a FirmwareTemplate, all written by the operator.
+var TemplateConditions = []string{
+	v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionConflict,
+}
+
+// Template maps the tally of a FirmwareTemplate to its conditions. It is Ready when every device its firmware is in
+// effect for runs it, or when it is paused; Reconciling while a device can still get there by itself; Stalled when
+// nothing goes on until a person acts.
+func Template(t match.Tally, old []metav1.Condition, now time.Time) []metav1.Condition {
+	want := templateReady(t)
+	if t.Conflicting > 0 {
+		want = append(want, Condition{v1alpha1.ConditionConflict, metav1.ConditionTrue, v1alpha1.ReasonMultipleMatches, templateConflict(t)})
+	}
+	return Merge(old, t.Generation, now, TemplateConditions, want...)
+}
+
+func templateReady(t match.Tally) []Condition {
+	trouble, reason := templateTrouble(t)
+	switch {
+	case t.Invalid != "":
+		return stalled(v1alpha1.ReasonInvalidSpec,
+			t.Invalid+". Correct the field; until then the template assigns nothing new and withdraws nothing.")
+	case t.Updating+t.Pending > 0:
+		progress := fmt.Sprintf("%s, %s.", applied(t), quantity(int(t.Updating+t.Pending), "device is on its way", "devices are on their way"))
+		if t.Updating > 0 {
+			return reconciling(v1alpha1.ReasonUpdating, joined(progress, trouble))
+		}
+		return reconciling(v1alpha1.ReasonProgressing, joined(progress, trouble))
+	case t.Waiting > 0:
+		return reconciling(v1alpha1.ReasonSourceNotReady, joined(applied(t)+".", trouble))
+	case trouble != "":
+		return stalled(reason, joined(applied(t)+".", trouble))
+	case t.Paused:
+		return ready(v1alpha1.ReasonPaused, fmt.Sprintf(
+			"Paused: %s, and %s. Set state to Active to go on.", applied(t),
+			quantity(int(t.Unassigned), "matching device is not assigned", "matching devices are not assigned")))
+	case t.Matched == 0:
+		return ready(v1alpha1.ReasonNoMatch, fmt.Sprintf(
+			"No device matches on %s. To compare the selectors with what there is: kubectl get nodedevices -o wide",
+			quantity(int(t.Nodes), "chosen node", "chosen nodes")))
+	}
+	return ready(v1alpha1.ReasonSucceeded, applied(t)+".")
+}
+
+func applied(t match.Tally) string {
+	return fmt.Sprintf("%d of %s run the wanted firmware", t.Applied,
+		quantity(int(t.Applied+t.NotApplied), "assigned device", "assigned devices"))
+}
+
+func joined(sentences ...string) string {
+	return strings.TrimSpace(strings.Join(sentences, " "))
+}
+
+// templateTrouble lists what does not go on by itself, most important first, and the reason of the first.
+func templateTrouble(t match.Tally) (text, reason string) {
+	var all []string
+	add := func(r, s string) {
+		if reason == "" {
+			reason = r
+		}
+		all = append(all, s)
+	}
+	if t.Conflicting > 0 {
+		add(v1alpha1.ReasonMultipleMatches, templateConflict(t))
+	}
+	if t.Failed > 0 {
+		add(v1alpha1.ReasonUpdateFailed, fmt.Sprintf("%s (first: %s) and is not tried again by itself; to try again: %s.",
+			quantity(int(t.Failed), "update failed", "updates failed"), t.Failures[0].Device,
+			patchNow(t.Failures[0].Node, "retryRequestedAt")))
+	}
+	if t.Blocked > 0 {
+		first := t.Blocks[0]
+		add(first.Reason, fmt.Sprintf("%s (first: %s): %s",
+			quantity(int(t.Blocked), "device is blocked", "devices are blocked"), first.Device, blockMessage(first.Block)))
+	}
+	if t.Mismatched > 0 {
+		add(v1alpha1.ReasonVersionMismatch, fmt.Sprintf("%s another version; their policy is Validate, so nothing is flashed.",
+			quantity(int(t.Mismatched), "device runs", "devices run")))
+	}
+	return strings.Join(all, " "), reason
+}
+
+func templateConflict(t match.Tally) string {
+	first := t.Conflicts[0]
+	return fmt.Sprintf("%s by another rule too (first: %s, by %s). Nothing changes there until one rule is left: narrow a selector, or delete a rule.",
+		quantity(int(t.Conflicting), "device is claimed", "devices are claimed"), first.Device, partyList(first.Parties))
+}
