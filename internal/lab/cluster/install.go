@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	maintenancev1alpha1 "github.com/Mellanox/maintenance-operator/api/v1alpha1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -50,7 +51,16 @@ func Install(ctx context.Context, c client.Client) error {
 			}
 		}
 	}
-	return nil
+	return Apply(ctx, c, maintenanceConfig())
+}
+
+// maintenanceConfig lifts the maintenance-operator's own limit, so that the RolloutPolicy is the one that binds.
+func maintenanceConfig() *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": maintenancev1alpha1.GroupVersion.String(), "kind": "MaintenanceOperatorConfig",
+		"metadata": map[string]any{"namespace": Namespace, "name": "default"},
+		"spec":     map[string]any{"maxParallelOperations": int64(0)},
+	}}
 }
 
 // Apply brings objects to the API server by server-side apply.

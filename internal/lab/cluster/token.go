@@ -23,7 +23,10 @@ const tokenSeconds = 12 * 3600
 // RunPod records a pod of a service account on a node, as a kubelet that runs it would. An existing one is kept.
 func RunPod(ctx context.Context, c client.Client, name, account, node string) (*corev1.Pod, error) {
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: name},
+		// Owned as a DaemonSet's pod is, so that a drain leaves it where it is.
+		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: name, OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: "apps/v1", Kind: "DaemonSet", Name: account, UID: "00000000-0000-0000-0000-000000000002", Controller: ptr.To(true),
+		}}},
 		Spec: corev1.PodSpec{
 			NodeName: node, ServiceAccountName: account, TerminationGracePeriodSeconds: ptr.To(int64(0)),
 			Containers: []corev1.Container{{Name: "main", Image: "simulated"}},

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/lab"
+)
+
+func demoCommand() *cobra.Command {
+	var o options
+	var d lab.DemoOptions
+	var reportFile string
+	c := &cobra.Command{
+		Use:   "demo",
+		Short: "Roll new BIOS, NIC and disk firmware over a fleet of simulated machines and watch it",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			if d.MaxUnavailable < 1 {
+				return fmt.Errorf("--max-unavailable %d: choose at least 1, or nothing would ever roll", d.MaxUnavailable)
+			}
+			if err := o.complete(c); err != nil {
+				return err
+			}
+			d.Screen, d.Live = c.OutOrStdout(), term.IsTerminal(int(os.Stdout.Fd()))
+			l, err := lab.Up(c.Context(), o.Options)
+			if err != nil {
+				return errors.Join(err, o.keep(c))
+			}
+			report, err := l.Demo(c.Context(), d)
+			err = errors.Join(err, l.Close())
+			if report != nil {
+				report.Summary(c.OutOrStdout())
+				if reportFile != "" {
+					err = errors.Join(err, report.Write(reportFile))
+				}
+			}
+			if err != nil {
+				return errors.Join(err, o.keep(c))
+			}
+			return o.removeDir()
+		},
+	}
+	o.register(c, 2*time.Second)
+	c.Flags().IntVar(&d.MaxUnavailable, "max-unavailable", 2, "how many nodes may be disturbed at once")
+	c.Flags().DurationVar(&d.Timeout, "timeout", 10*time.Minute, "how long the rollout may take")
+	c.Flags().StringVar(&reportFile, "report", "", "file for the report, as JSON")
+	return c
+}
+
+// keep says where the logs of a failed demo are.
+func (o *options) keep(c *cobra.Command) error {
+	fmt.Fprintf(c.ErrOrStderr(), "Logs and machines of this run are kept in %s.\n", o.Dir)
+	return nil
+}

@@ -1,0 +1,77 @@
+// Command firmware-lab runs the product on simulated machines behind a real Kubernetes API.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/lab"
+)
+
+func main() {
+	ctrl.SetLogger(logr.Discard()) // the libraries of the API client log through it; the lab speaks for itself
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the lab at once; its programs die with it
+	if err := command().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "Error:", err)
+		os.Exit(1)
+	}
+}
+
+func command() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "firmware-lab",
+		Short:         "Run node-firmware-operator on simulated machines behind a real Kubernetes API",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.AddCommand(upCommand(), demoCommand())
+	return root
+}
+
+// options are the flags both commands share.
+type options struct {
+	lab.Options
+	removeDir func() error
+}
+
+func (o *options) register(c *cobra.Command, quiet time.Duration) {
+	o.removeDir = func() error { return nil }
+	f := c.Flags()
+	f.IntVar(&o.Nodes, "nodes", 6, "number of simulated machines, 1 to 100")
+	f.StringVar(&o.Dir, "dir", "", "directory for the API's data, the machines and the logs; kept at the end (default: a temporary one, removed)")
+	f.StringVar(&o.BinDir, "bin-dir", "", "directory of firmware-operator, firmware-daemon and firmware-simtools (default: that of firmware-lab)")
+	f.DurationVar(&o.QuietPeriod, "quiet-period", quiet, "how long the operator waits for more changes before it queues a job")
+	f.DurationVar(&o.ScanInterval, "scan-interval", 10*time.Second, "how often each daemon reads its hardware")
+	f.DurationVar(&o.WriteTime, "write-time", 1500*time.Millisecond, "how long a simulated device takes to write an image")
+}
+
+// complete fills in what the flags left open.
+func (o *options) complete(c *cobra.Command) error {
+	o.Out = c.OutOrStdout()
+	if o.BinDir == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return fmt.Errorf("find own binary: %w", err)
+		}
+		o.BinDir = filepath.Dir(self)
+	}
+	if o.Dir == "" {
+		dir, err := os.MkdirTemp("", "firmware-lab-")
+		if err != nil {
+			return fmt.Errorf("make directory: %w", err)
+		}
+		o.Dir = dir
+		o.removeDir = func() error { return os.RemoveAll(dir) }
+	}
+	return nil
+}

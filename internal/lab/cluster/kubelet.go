@@ -1,0 +1,97 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Kubelet stands in for the kubelet of one simulated machine: it registers the Node, says whether it is Ready, and
+// deletes pods that were evicted.
+type Kubelet struct {
+	Client client.Client
+	Node   string
+	Labels map[string]string
+}
+
+// Register creates the Node, or finds it.
+func (k *Kubelet) Register(ctx context.Context) (*corev1.Node, error) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: k.Node, Labels: k.Labels}}
+	if err := k.Client.Create(ctx, node); client.IgnoreAlreadyExists(err) != nil {
+		return nil, fmt.Errorf("register node %s: %w", k.Node, err)
+	}
+	if err := k.Client.Get(ctx, client.ObjectKeyFromObject(node), node); err != nil {
+		return nil, fmt.Errorf("register node %s: %w", k.Node, err)
+	}
+	return node, nil
+}
+
+// Report sets the Ready condition and the boot id, as a kubelet does when it comes up; ready false is what the node
+// lifecycle controller makes of a kubelet that is silent.
+func (k *Kubelet) Report(ctx context.Context, ready corev1.ConditionStatus, bootID string) error {
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		var node corev1.Node
+		if err := k.Client.Get(ctx, client.ObjectKey{Name: k.Node}, &node); err != nil {
+			return err
+		}
+		reason := "KubeletReady"
+		if ready != corev1.ConditionTrue {
+			reason = "NodeStatusUnknown"
+		}
+		node.Status.NodeInfo.BootID = bootID
+		node.Status.Conditions = []corev1.NodeCondition{{
+			Type: corev1.NodeReady, Status: ready, Reason: reason,
+			LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now(),
+		}}
+		return k.Client.Status().Update(ctx, &node)
+	})
+	if err != nil {
+		return fmt.Errorf("report node %s: %w", k.Node, err)
+	}
+	return nil
+}
+
+// StartWorkload records a pod that a drain has to evict.
+func (k *Kubelet) StartWorkload(ctx context.Context) error {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "workload-" + k.Node, OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "workload", UID: "00000000-0000-0000-0000-000000000001", Controller: ptr.To(true),
+		}}},
+		Spec: corev1.PodSpec{
+			NodeName: k.Node, TerminationGracePeriodSeconds: ptr.To(int64(1)),
+			Containers: []corev1.Container{{Name: "main", Image: "simulated"}},
+		},
+	}
+	if err := k.Client.Create(ctx, pod); client.IgnoreAlreadyExists(err) != nil {
+		return fmt.Errorf("start workload on %s: %w", k.Node, err)
+	}
+	return nil
+}
+
+// Reap deletes the node's pods whose deletion was asked for, until the context ends.
+func (k *Kubelet) Reap(ctx context.Context, every time.Duration) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		var pods corev1.PodList
+		if err := k.Client.List(ctx, &pods, client.MatchingFields{"spec.nodeName": k.Node}); err != nil {
+			continue // the API server is away; the next tick asks again
+		}
+		for i := range pods.Items {
+			if pods.Items[i].DeletionTimestamp != nil {
+				_ = k.Client.Delete(ctx, &pods.Items[i], client.GracePeriodSeconds(0))
+			}
+		}
+	}
+}

@@ -1,0 +1,183 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	maintenancev1alpha1 "github.com/Mellanox/maintenance-operator/api/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+)
+
+// DemoOptions say how the demo rolls.
+type DemoOptions struct {
+	// MaxUnavailable nodes are disturbed at once at the most.
+	MaxUnavailable int
+	// Timeout ends a demo that does not get there.
+	Timeout time.Duration
+	// Screen takes the picture of the fleet. Live redraws it in place; otherwise changes are printed as lines.
+	Screen io.Writer
+	Live   bool
+}
+
+// Demo declares new firmware for the whole fleet in one template and watches it roll until every machine runs it. The
+// report says how it went; the error why it did not.
+func (l *Lab) Demo(ctx context.Context, o DemoOptions) (*Report, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, o.Timeout, fmt.Errorf("the fleet was not done after %s", o.Timeout))
+	defer cancel()
+	list := targets()
+	report, err := l.newReport(list)
+	if err != nil {
+		return nil, err
+	}
+	seen, err := l.observe(ctx)
+	if err != nil {
+		return nil, err
+	}
+	want := policy(o.MaxUnavailable)
+	have := want.DeepCopy()
+	if _, err := controllerutil.CreateOrUpdate(ctx, l.admin, have, func() error { have.Spec = want.Spec; return nil }); err != nil {
+		return nil, fmt.Errorf("declare rollout policy: %w", err)
+	}
+	for _, t := range list {
+		if err := t.publish(ctx, l); err != nil {
+			return nil, err
+		}
+	}
+	began := time.Now()
+	if err := l.admin.Create(ctx, fleetTemplate(list)); client.IgnoreAlreadyExists(err) != nil {
+		return nil, fmt.Errorf("declare template: %w", err)
+	}
+	l.say("Declared FirmwareTemplate %s: BIOS, NICs and disks of %d nodes, at most %d at once.", fleetTemplate(list).Name, len(l.Nodes), o.MaxUnavailable)
+
+	err = l.watch(ctx, newView(o.Screen, o.Live, began), list)
+	report.DurationSeconds = time.Since(began).Seconds()
+	report.MaxDisturbed = seen.maxDisturbed()
+	// The deadline may be what ended the watch; what the machines run is still worth telling.
+	return report, errors.Join(err, l.complete(context.WithoutCancel(ctx), report, o, err))
+}
+
+// watch follows the fleet until it is done, a job failed for good, or the context ends.
+func (l *Lab) watch(ctx context.Context, v *view, list []target) error {
+	for {
+		p, err := l.picture(ctx, list)
+		if err == nil {
+			v.show(p)
+			if p.failure != "" {
+				return errors.New(p.failure)
+			}
+			if p.done() {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(300 * time.Millisecond):
+		}
+	}
+}
+
+// picture reads the state of the fleet from the API.
+func (l *Lab) picture(ctx context.Context, list []target) (*picture, error) {
+	var (
+		nodes        corev1.NodeList
+		jobs         v1alpha1.FirmwareJobList
+		devices      v1alpha1.NodeDeviceList
+		maintenances maintenancev1alpha1.NodeMaintenanceList
+		template     = fleetTemplate(list)
+	)
+	for _, o := range []client.ObjectList{&nodes, &jobs, &devices, &maintenances} {
+		if err := l.admin.List(ctx, o); err != nil {
+			return nil, err
+		}
+	}
+	if err := l.admin.Get(ctx, client.ObjectKeyFromObject(template), template); err != nil {
+		return nil, err
+	}
+	p := &picture{inMaintenance: len(maintenances.Items)}
+	p.templateReady = meta.IsStatusConditionTrue(template.Status.Conditions, v1alpha1.ConditionReady) &&
+		template.Status.ObservedGeneration == template.Generation
+	for _, n := range nodes.Items {
+		p.rows = append(p.rows, newRow(n, jobs.Items, devices.Items))
+	}
+	slices.SortFunc(p.rows, func(a, b row) int { return compareNatural(a.node, b.node) })
+	for _, j := range jobs.Items {
+		if c := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionFailed); c != nil && c.Status == "True" {
+			p.failure = fmt.Sprintf("job %s failed: %s: %s", j.Name, c.Reason, c.Message)
+		}
+	}
+	return p, nil
+}
+
+// newReport notes what the machines run before anything happens.
+func (l *Lab) newReport(list []target) (*Report, error) {
+	r := &Report{}
+	for _, n := range l.Nodes {
+		node := NodeReport{Name: n.Name}
+		for _, t := range list {
+			for _, key := range t.keys {
+				from, err := n.Machine.Running(key)
+				if err != nil {
+					return nil, err
+				}
+				node.Devices = append(node.Devices, DeviceReport{Name: key, Class: string(t.selector.Class), From: from, To: t.image.Version})
+			}
+		}
+		r.Nodes = append(r.Nodes, node)
+	}
+	return r, nil
+}
+
+// complete reads the machines back and judges: every device at its target, one maintenance and at most one reboot a
+// node, never more nodes disturbed than allowed.
+func (l *Lab) complete(ctx context.Context, r *Report, o DemoOptions, failure error) error {
+	var jobs v1alpha1.FirmwareJobList
+	var problems []error
+	if err := l.admin.List(ctx, &jobs); err != nil {
+		problems = append(problems, fmt.Errorf("list jobs: %w", err))
+	}
+	for i, n := range l.Nodes {
+		node := &r.Nodes[i]
+		node.Reboots = n.Reboots()
+		for _, j := range jobs.Items {
+			if m := j.Status.Maintenance; j.Spec.NodeName == n.Name && m != nil && m.StartTime != nil {
+				node.Maintenances++
+				node.MaintenanceStart = &m.StartTime.Time
+				if m.EndTime != nil {
+					node.MaintenanceEnd = &m.EndTime.Time
+				}
+			}
+		}
+		for d := range node.Devices {
+			device := &node.Devices[d]
+			running, err := n.Machine.Running(device.Name)
+			if err != nil {
+				problems = append(problems, err)
+			}
+			if device.Running = running; running != device.To {
+				problems = append(problems, fmt.Errorf("%s of %s runs %s instead of %s", device.Name, n.Name, running, device.To))
+			}
+		}
+		if node.Reboots != 1 || node.Maintenances != 1 {
+			problems = append(problems, fmt.Errorf("%s had %d reboots and %d maintenances instead of one each", n.Name, node.Reboots, node.Maintenances))
+		}
+	}
+	if r.MaxDisturbed > o.MaxUnavailable {
+		problems = append(problems, fmt.Errorf("%d nodes were disturbed at once; %d are allowed", r.MaxDisturbed, o.MaxUnavailable))
+	}
+	err := errors.Join(problems...)
+	r.Result = "Succeeded"
+	if all := errors.Join(failure, err); all != nil {
+		r.Result, r.Reason = "Failed", all.Error()
+	}
+	return err
+}

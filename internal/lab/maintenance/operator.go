@@ -1,0 +1,342 @@
+package maintenance
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	maintenancev1alpha1 "github.com/Mellanox/maintenance-operator/api/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+)
+
+// Annotations of the maintenance-operator.
+const (
+	readyTimeAnnotation    = "maintenance.nvidia.com/ready-time"
+	ignoreAnnotation       = "maintenance.nvidia.com/garbage-collector.ignore"
+	initialStateAnnotation = "maintenance.nvidia.com/node-initial-state.unschedulable"
+	configName             = "default"
+	pollEvery              = 150 * time.Millisecond
+)
+
+// Operator is the stand-in.
+type Operator struct {
+	client    client.Client
+	namespace string
+	now       func() time.Time
+}
+
+// New makes a stand-in that finds its MaintenanceOperatorConfig, if there is one, in the namespace.
+func New(config *rest.Config, namespace string) (*Operator, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, policyv1.AddToScheme, maintenancev1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("start stand-in: %w", err)
+		}
+	}
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("start stand-in: %w", err)
+	}
+	return &Operator{client: c, namespace: namespace, now: time.Now}, nil
+}
+
+// Run works until the context ends. While the API server is away it waits.
+func (o *Operator) Run(ctx context.Context) error {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			_ = o.Step(ctx) // what failed is seen again at the next tick
+		}
+	}
+}
+
+// Step looks at everything once and takes each object at most one state further.
+func (o *Operator) Step(ctx context.Context) error {
+	var nodes corev1.NodeList
+	if err := o.client.List(ctx, &nodes); err != nil {
+		return fmt.Errorf("list nodes: %w", err)
+	}
+	var list maintenancev1alpha1.NodeMaintenanceList
+	if err := o.client.List(ctx, &list); err != nil {
+		return fmt.Errorf("list node maintenances: %w", err)
+	}
+	limits, err := o.limits(ctx)
+	if err != nil {
+		return err
+	}
+	for _, nm := range schedule(nodes.Items, list.Items, limits) {
+		if err := o.setReason(ctx, nm, maintenancev1alpha1.ConditionReasonScheduled); err != nil {
+			return err
+		}
+	}
+	var first error
+	for i := range list.Items {
+		nm := &list.Items[i]
+		n := slices.IndexFunc(nodes.Items, func(n corev1.Node) bool { return n.Name == nm.Spec.NodeName })
+		if n < 0 {
+			err = o.letGo(ctx, nm)
+		} else if err = o.collect(ctx, nm, limits.maxTime); err == nil {
+			err = o.advance(ctx, nm, &nodes.Items[n])
+		}
+		if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// advance takes one object one state further.
+func (o *Operator) advance(ctx context.Context, nm *maintenancev1alpha1.NodeMaintenance, node *corev1.Node) error {
+	leaving := nm.DeletionTimestamp != nil
+	switch reason := readyReason(nm); reason {
+	case maintenancev1alpha1.ConditionReasonUninitialized:
+		return o.setReason(ctx, nm, maintenancev1alpha1.ConditionReasonPending)
+	case maintenancev1alpha1.ConditionReasonScheduled:
+		if leaving {
+			return o.letGo(ctx, nm)
+		}
+		if controllerutil.AddFinalizer(nm, maintenancev1alpha1.MaintenanceFinalizerName) {
+			if err := o.client.Update(ctx, nm); err != nil {
+				return fmt.Errorf("add finalizer: %w", err)
+			}
+		}
+		return o.setReason(ctx, nm, maintenancev1alpha1.ConditionReasonCordon)
+	case maintenancev1alpha1.ConditionReasonCordon:
+		if leaving {
+			return o.end(ctx, nm, node)
+		}
+		if err := o.cordon(ctx, nm, node); err != nil {
+			return err
+		}
+		return o.setReason(ctx, nm, maintenancev1alpha1.ConditionReasonWaitForPodCompletion)
+	case maintenancev1alpha1.ConditionReasonWaitForPodCompletion:
+		if leaving {
+			return o.end(ctx, nm, node)
+		}
+		if waiting, err := o.waitForPods(ctx, nm); err != nil || waiting {
+			return err
+		}
+		return o.setReason(ctx, nm, maintenancev1alpha1.ConditionReasonDraining)
+	case maintenancev1alpha1.ConditionReasonDraining:
+		if leaving {
+			return o.end(ctx, nm, node)
+		}
+		if drained, err := o.drain(ctx, nm); err != nil || !drained {
+			return err
+		}
+		return o.setReason(ctx, nm, maintenancev1alpha1.ConditionReasonReady)
+	case maintenancev1alpha1.ConditionReasonReady, maintenancev1alpha1.ConditionReasonRequestorFailed:
+		return o.hold(ctx, nm, node, reason)
+	}
+	return nil // Pending waits for the scheduler
+}
+
+// hold keeps a node that is ready for its requestors, and gives it back when the last of them is gone.
+func (o *Operator) hold(ctx context.Context, nm *maintenancev1alpha1.NodeMaintenance, node *corev1.Node, reason string) error {
+	if nm.DeletionTimestamp != nil {
+		if len(nm.Spec.AdditionalRequestors) > 0 {
+			return nil
+		}
+		return o.end(ctx, nm, node)
+	}
+	if nm.Annotations[readyTimeAnnotation] == "" {
+		metav1.SetMetaDataAnnotation(&nm.ObjectMeta, readyTimeAnnotation, o.now().UTC().Format(time.RFC3339))
+		if err := o.client.Update(ctx, nm); err != nil {
+			return fmt.Errorf("note ready time: %w", err)
+		}
+	}
+	failed := meta.IsStatusConditionTrue(nm.Status.Conditions, maintenancev1alpha1.ConditionTypeRequestorFailed)
+	switch {
+	case failed && reason == maintenancev1alpha1.ConditionReasonReady:
+		return o.setReason(ctx, nm, maintenancev1alpha1.ConditionReasonRequestorFailed)
+	case !failed && reason == maintenancev1alpha1.ConditionReasonRequestorFailed:
+		return o.setReason(ctx, nm, maintenancev1alpha1.ConditionReasonReady)
+	}
+	return nil
+}
+
+// collect deletes a maintenance that was ready for too long, failed or not, unless its annotation forbids it.
+func (o *Operator) collect(ctx context.Context, nm *maintenancev1alpha1.NodeMaintenance, after time.Duration) error {
+	if nm.Annotations[ignoreAnnotation] == "true" || nm.Annotations[readyTimeAnnotation] == "" || nm.DeletionTimestamp != nil {
+		return nil
+	}
+	ready, err := time.Parse(time.RFC3339, nm.Annotations[readyTimeAnnotation])
+	if err != nil || !o.now().After(ready.Add(after)) {
+		return nil
+	}
+	if err := o.client.Delete(ctx, nm); err != nil {
+		return fmt.Errorf("collect maintenance: %w", err)
+	}
+	return nil
+}
+
+// end uncordons the node and lets the object go.
+func (o *Operator) end(ctx context.Context, nm *maintenancev1alpha1.NodeMaintenance, node *corev1.Node) error {
+	if nm.Spec.Cordon && nm.Annotations[initialStateAnnotation] != "" {
+		if nm.Annotations[initialStateAnnotation] == "false" && node.Spec.Unschedulable {
+			if err := o.setUnschedulable(ctx, node, false); err != nil {
+				return err
+			}
+		}
+		delete(nm.Annotations, initialStateAnnotation)
+		if err := o.client.Update(ctx, nm); err != nil {
+			return fmt.Errorf("forget initial state: %w", err)
+		}
+	}
+	return o.letGo(ctx, nm)
+}
+
+func (o *Operator) letGo(ctx context.Context, nm *maintenancev1alpha1.NodeMaintenance) error {
+	if controllerutil.RemoveFinalizer(nm, maintenancev1alpha1.MaintenanceFinalizerName) {
+		if err := o.client.Update(ctx, nm); err != nil {
+			return fmt.Errorf("remove finalizer: %w", err)
+		}
+	}
+	return nil
+}
+
+// cordon notes how the node was before it makes it unschedulable, so that another's cordon survives.
+func (o *Operator) cordon(ctx context.Context, nm *maintenancev1alpha1.NodeMaintenance, node *corev1.Node) error {
+	if !nm.Spec.Cordon {
+		return nil
+	}
+	if nm.Annotations[initialStateAnnotation] == "" {
+		metav1.SetMetaDataAnnotation(&nm.ObjectMeta, initialStateAnnotation, fmt.Sprint(node.Spec.Unschedulable))
+		if err := o.client.Update(ctx, nm); err != nil {
+			return fmt.Errorf("note initial state: %w", err)
+		}
+	}
+	if node.Spec.Unschedulable {
+		return nil
+	}
+	return o.setUnschedulable(ctx, node, true)
+}
+
+func (o *Operator) setUnschedulable(ctx context.Context, node *corev1.Node, cordoned bool) error { //nolint:revive // mirrors the field
+	before := node.DeepCopy()
+	node.Spec.Unschedulable = cordoned
+	if err := o.client.Patch(ctx, node, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("cordon node %s: %w", node.Name, err)
+	}
+	return nil
+}
+
+// waitForPods reports whether pods the requestor wants to see finished still run, within its timeout.
+func (o *Operator) waitForPods(ctx context.Context, nm *maintenancev1alpha1.NodeMaintenance) (bool, error) {
+	spec := nm.Spec.WaitForPodCompletion
+	if spec == nil {
+		return false, nil
+	}
+	pods, err := o.podsOn(ctx, nm.Spec.NodeName, spec.PodSelector)
+	if err != nil {
+		return false, err
+	}
+	began := nm.CreationTimestamp.Time
+	if c := meta.FindStatusCondition(nm.Status.Conditions, maintenancev1alpha1.ConditionTypeReady); c != nil {
+		began = c.LastTransitionTime.Time
+	}
+	expired := spec.TimeoutSecond > 0 && o.now().After(began.Add(time.Duration(spec.TimeoutSecond)*time.Second))
+	return len(pods) > 0 && !expired, nil
+}
+
+// drain evicts what must leave and reports whether all of it has left.
+func (o *Operator) drain(ctx context.Context, nm *maintenancev1alpha1.NodeMaintenance) (bool, error) {
+	spec := nm.Spec.DrainSpec
+	if spec == nil {
+		return true, nil
+	}
+	pods, err := o.podsOn(ctx, nm.Spec.NodeName, spec.PodSelector)
+	if err != nil {
+		return false, err
+	}
+	var waiting []string
+	for i := range pods {
+		pod := &pods[i]
+		owner := metav1.GetControllerOf(pod)
+		if owner != nil && owner.Kind == "DaemonSet" || pod.Annotations[corev1.MirrorPodAnnotationKey] != "" {
+			continue
+		}
+		waiting = append(waiting, pod.Namespace+"/"+pod.Name)
+		if pod.DeletionTimestamp != nil || owner == nil && !spec.Force {
+			continue
+		}
+		// A disruption budget may refuse for now; the next look asks again.
+		if err := o.client.SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{}); err != nil && !apierrors.IsTooManyRequests(err) {
+			return false, client.IgnoreNotFound(err)
+		}
+	}
+	return len(waiting) == 0, o.reportDrain(ctx, nm, len(pods), waiting)
+}
+
+func (o *Operator) reportDrain(ctx context.Context, nm *maintenancev1alpha1.NodeMaintenance, total int, waiting []string) error {
+	before := nm.DeepCopy()
+	if nm.Status.Drain == nil {
+		nm.Status.Drain = &maintenancev1alpha1.DrainStatus{TotalPods: int32(total), EvictionPods: int32(len(waiting))}
+	}
+	d := nm.Status.Drain
+	d.WaitForEviction, d.DrainProgress = waiting, 100
+	if d.EvictionPods > 0 {
+		d.DrainProgress = max(0, d.EvictionPods-int32(len(waiting))) * 100 / d.EvictionPods
+	}
+	if before.Status.Drain != nil && before.Status.Drain.DrainProgress == d.DrainProgress && slices.Equal(before.Status.Drain.WaitForEviction, waiting) {
+		return nil
+	}
+	if err := o.client.Status().Patch(ctx, nm, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("report drain: %w", err)
+	}
+	return nil
+}
+
+func (o *Operator) podsOn(ctx context.Context, node, selector string) ([]corev1.Pod, error) {
+	options := client.ListOptions{FieldSelector: nodeNameField(node)}
+	if selector != "" {
+		s, err := labels.Parse(selector)
+		if err != nil {
+			return nil, fmt.Errorf("parse pod selector: %w", err)
+		}
+		options.LabelSelector = s
+	}
+	var pods corev1.PodList
+	if err := o.client.List(ctx, &pods, &options); err != nil {
+		return nil, fmt.Errorf("list pods of %s: %w", node, err)
+	}
+	return slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool {
+		return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+	}), nil
+}
+
+func (o *Operator) setReason(ctx context.Context, nm *maintenancev1alpha1.NodeMaintenance, reason string) error {
+	before := nm.DeepCopy()
+	value := metav1.ConditionFalse
+	if reason == maintenancev1alpha1.ConditionReasonReady {
+		value = metav1.ConditionTrue
+	}
+	meta.SetStatusCondition(&nm.Status.Conditions, metav1.Condition{
+		Type: maintenancev1alpha1.ConditionTypeReady, Status: value, Reason: reason, ObservedGeneration: nm.Generation,
+	})
+	if err := o.client.Status().Patch(ctx, nm, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("set reason %s: %w", reason, err)
+	}
+	return nil
+}
+
+func readyReason(nm *maintenancev1alpha1.NodeMaintenance) string {
+	if c := meta.FindStatusCondition(nm.Status.Conditions, maintenancev1alpha1.ConditionTypeReady); c != nil {
+		return c.Reason
+	}
+	return maintenancev1alpha1.ConditionReasonUninitialized
+}

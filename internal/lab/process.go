@@ -1,0 +1,72 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// process is one program of the product that the lab runs.
+type process struct {
+	name string
+	cmd  *exec.Cmd
+	log  *os.File
+	done chan struct{}
+	err  error
+}
+
+// start runs a program in a process group of its own, so that a Ctrl-C reaches the lab alone, which then stops its
+// programs in order. The kernel kills the program when the lab dies.
+func start(name, logPath, binary string, args ...string) (*process, error) {
+	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	p := &process{name: name, cmd: exec.Command(binary, args...), log: log, done: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	started := make(chan error, 1)
+	go func() {
+		// The death signal belongs to the thread that forked: it has to live as long as the program.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		if err := p.cmd.Start(); err != nil {
+			started <- err
+			return
+		}
+		started <- nil
+		p.err = p.cmd.Wait()
+		_ = log.Close()
+		close(p.done)
+	}()
+	if err := <-started; err != nil {
+		_ = log.Close()
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	return p, nil
+}
+
+// stop asks the program to end and kills it when it has not in time.
+func (p *process) stop(grace time.Duration) {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.done:
+	case <-time.After(grace):
+		p.kill()
+	}
+}
+
+// kill ends the program as a power cut does. Programs it started in sessions of their own go on.
+func (p *process) kill() {
+	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return
+	}
+	<-p.done
+}
+
+// pid is the program's process id.
+func (p *process) pid() int { return p.cmd.Process.Pid }

@@ -1,0 +1,82 @@
+package lab
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"text/tabwriter"
+	"time"
+)
+
+// Report is what a demo writes to its --report file.
+type Report struct {
+	// Result is Succeeded or Failed.
+	Result string `json:"result"`
+	// Reason says why it failed.
+	Reason string `json:"reason,omitempty"`
+	// DurationSeconds from the creation of the template to the end.
+	DurationSeconds float64 `json:"durationSeconds"`
+	// MaxDisturbed is the highest number of nodes that were cordoned or not Ready at one time.
+	MaxDisturbed int          `json:"maxDisturbed"`
+	Nodes        []NodeReport `json:"nodes"`
+}
+
+// NodeReport is one machine.
+type NodeReport struct {
+	Name string `json:"name"`
+	// Reboots of the machine, counted at its power switch.
+	Reboots int `json:"reboots"`
+	// Maintenances is how many maintenances the node had.
+	Maintenances     int            `json:"maintenances"`
+	MaintenanceStart *time.Time     `json:"maintenanceStart,omitempty"`
+	MaintenanceEnd   *time.Time     `json:"maintenanceEnd,omitempty"`
+	Devices          []DeviceReport `json:"devices"`
+}
+
+// DeviceReport is one part of a machine.
+type DeviceReport struct {
+	Name  string `json:"name"`
+	Class string `json:"class"`
+	// From ran before, To should run now.
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Running is read back from the simulated hardware, not from the API.
+	Running string `json:"running"`
+}
+
+// Write writes the report as JSON.
+func (r *Report) Write(path string) error {
+	data, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	if err := os.WriteFile(path, append(data, '\n'), 0o644); err != nil {
+		return fmt.Errorf("write report: %w", err)
+	}
+	return nil
+}
+
+// Summary tells a person how it went.
+func (r *Report) Summary(w io.Writer) {
+	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(table, "\nNODE\tREBOOTS\tMAINTENANCE\tDEVICES AT TARGET")
+	for _, n := range r.Nodes {
+		at := 0
+		for _, d := range n.Devices {
+			if d.Running == d.To {
+				at++
+			}
+		}
+		length := "-"
+		if n.MaintenanceStart != nil && n.MaintenanceEnd != nil {
+			length = n.MaintenanceEnd.Sub(*n.MaintenanceStart).Round(time.Second).String()
+		}
+		fmt.Fprintf(table, "%s\t%d\t%d (%s)\t%d/%d\n", n.Name, n.Reboots, n.Maintenances, length, at, len(n.Devices))
+	}
+	_ = table.Flush()
+	fmt.Fprintf(w, "\n%s after %.0f s; at most %d nodes were disturbed at once.\n", r.Result, r.DurationSeconds, r.MaxDisturbed)
+	if r.Reason != "" {
+		fmt.Fprintln(w, r.Reason)
+	}
+}

@@ -1,0 +1,156 @@
+package lab
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+)
+
+// picture is the fleet at one moment.
+type picture struct {
+	rows          []row
+	inMaintenance int
+	templateReady bool
+	failure       string
+}
+
+// row is one node of the picture.
+type row struct {
+	node, state, step, progress string
+	current, wanted             int
+}
+
+// done reports whether every device runs what it should and every node is back in service.
+func (p *picture) done() bool {
+	for _, r := range p.rows {
+		if r.state != "Ready" || r.wanted == 0 || r.current != r.wanted {
+			return false
+		}
+	}
+	return p.templateReady && p.inMaintenance == 0 && len(p.rows) > 0
+}
+
+func newRow(n corev1.Node, jobs []v1alpha1.FirmwareJob, devices []v1alpha1.NodeDevice) row {
+	r := row{node: n.Name, state: "NotReady", step: "-"}
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
+			r.state = "Ready"
+		}
+	}
+	if n.Spec.Unschedulable {
+		r.state += ",SchedulingDisabled"
+	}
+	for _, d := range devices {
+		if d.Spec.NodeName == n.Name && d.Spec.Firmware != nil {
+			r.wanted++
+			if d.Status.Firmware != nil && d.Status.Firmware.Running == d.Spec.Firmware.Version {
+				r.current++
+			}
+		}
+	}
+	for _, j := range jobs {
+		if j.Spec.NodeName == n.Name {
+			r.step, r.progress = jobStep(&j)
+		}
+	}
+	return r
+}
+
+// jobStep says in a few words where a job stands.
+func jobStep(j *v1alpha1.FirmwareJob) (step, progress string) {
+	done := 0
+	for _, s := range j.Status.Steps {
+		switch s.State {
+		case v1alpha1.StepSucceeded, v1alpha1.StepSkipped:
+			done++
+		case v1alpha1.StepRunning:
+			step = s.Name
+			if s.Device != "" {
+				step += " " + strings.TrimPrefix(s.Device, j.Spec.NodeName+"-")
+			}
+			if s.ProgressPercent != nil {
+				step += fmt.Sprintf(" %d%%", *s.ProgressPercent)
+			}
+		}
+	}
+	if len(j.Status.Steps) > 0 {
+		progress = fmt.Sprintf("%d/%d steps", done, len(j.Status.Steps))
+	}
+	admitted := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionAdmitted)
+	switch {
+	case meta.IsStatusConditionTrue(j.Status.Conditions, v1alpha1.ConditionComplete):
+		step = "complete"
+	case meta.IsStatusConditionTrue(j.Status.Conditions, v1alpha1.ConditionFailed):
+		step = "failed"
+	case step != "":
+	case admitted == nil:
+		step = "queued"
+	case admitted.Status == "True":
+		step = "admitted"
+	default:
+		step = "waits: " + admitted.Reason
+	}
+	return step, progress
+}
+
+// view shows pictures on a terminal, in place, or as lines where something changed.
+type view struct {
+	out   io.Writer
+	live  bool
+	began time.Time
+	lines int
+	last  map[string]string
+}
+
+func newView(out io.Writer, live bool, began time.Time) *view { //nolint:revive // two ways to show one thing
+	return &view{out: out, live: live, began: began, last: map[string]string{}}
+}
+
+func (v *view) show(p *picture) {
+	elapsed := time.Since(v.began).Truncate(time.Second)
+	if !v.live {
+		for _, r := range p.rows {
+			text := fmt.Sprintf("%-8s %-25s %-34s %d/%d devices at target", r.node, r.state, r.step, r.current, r.wanted)
+			if v.last[r.node] != text {
+				v.last[r.node] = text
+				fmt.Fprintf(v.out, "%6s  %s\n", elapsed, text)
+			}
+		}
+		return
+	}
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(w, "NODE\tSTATE\tSTEP\tPROGRESS\tAT TARGET")
+	for _, r := range p.rows {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s %d/%d\n", r.node, r.state, r.step, r.progress, bar(r.current, r.wanted), r.current, r.wanted)
+	}
+	_ = w.Flush()
+	fmt.Fprintf(&b, "elapsed %s\n", elapsed)
+	if v.lines > 0 {
+		fmt.Fprintf(v.out, "\x1b[%dA", v.lines)
+	}
+	for line := range strings.Lines(b.String()) {
+		fmt.Fprintf(v.out, "\x1b[2K%s", line)
+	}
+	v.lines = strings.Count(b.String(), "\n")
+}
+
+func bar(n, of int) string {
+	const width = 10
+	if of == 0 {
+		return strings.Repeat("·", width)
+	}
+	full := n * width / of
+	return strings.Repeat("█", full) + strings.Repeat("·", width-full)
+}
+
+// compareNatural orders node-2 before node-10.
+func compareNatural(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) }
