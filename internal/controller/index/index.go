@@ -1,0 +1,35 @@
+package index
+
+import (
+	"context"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+)
+
+// NodeName is the index of NodeDevices and FirmwareJobs by their node. The API server selects by the same field.
+const NodeName = "spec.nodeName"
+
+// Register adds the indexes to a cache. It must be called once, before the cache starts.
+func Register(ctx context.Context, indexer client.FieldIndexer) error {
+	if err := indexer.IndexField(ctx, &v1alpha1.NodeDevice{}, NodeName, ByNode); err != nil {
+		return fmt.Errorf("index node devices by node: %w", err)
+	}
+	if err := indexer.IndexField(ctx, &v1alpha1.FirmwareJob{}, NodeName, ByNode); err != nil {
+		return fmt.Errorf("index firmware jobs by node: %w", err)
+	}
+	return nil
+}
+
+// ByNode is the key of a NodeDevice or a FirmwareJob in the index NodeName.
+func ByNode(o client.Object) []string {
+	switch o := o.(type) {
+	case *v1alpha1.NodeDevice:
+		return []string{o.Spec.NodeName}
+	case *v1alpha1.FirmwareJob:
+		return []string{o.Spec.NodeName}
+	}
+	return nil
+}

@@ -1,0 +1,63 @@
+package planner
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/index"
+)
+
+// DefaultQuietPeriod is how long the due updates of a node must not change before a job is queued.
+const DefaultQuietPeriod = 60 * time.Second
+
+// Reconciler plans the jobs of one node a call. It reads the node's own objects only, all from the cache.
+type Reconciler struct {
+	client   client.Client
+	recorder events.EventRecorder
+	now      func() time.Time
+	quiet    *quietTimes
+}
+
+// New returns a reconciler that queues a job once the due updates of a node have not changed for the quiet period. The
+// period is counted by this process: a new leader waits once more. The client's cache needs the indexes of package index.
+func New(c client.Client, recorder events.EventRecorder, now func() time.Time, quietPeriod time.Duration) *Reconciler {
+	return &Reconciler{client: c, recorder: recorder, now: now, quiet: newQuietTimes(quietPeriod)}
+}
+
+// SetupWithManager makes each change that can change the plan of a node wake the reconciler for that node.
+func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).Named("planner").
+		Watches(&corev1.Node{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(onlyExistence)).
+		Watches(&v1alpha1.NodeFirmware{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(firmwareChanged)).
+		Watches(&v1alpha1.NodeDevice{}, handler.EnqueueRequestsFromMapFunc(toNode), builder.WithPredicates(deviceChanged)).
+		Watches(&v1alpha1.FirmwareJob{}, handler.EnqueueRequestsFromMapFunc(toNode), builder.WithPredicates(jobChanged)).
+		Complete(r)
+}
+
+// toNode maps what belongs to a node to the node.
+func toNode(_ context.Context, o client.Object) []reconcile.Request {
+	var out []reconcile.Request
+	for _, node := range index.ByNode(o) {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKey{Name: node}})
+	}
+	return out
+}
+
+// Reconcile plans the jobs of the node of that name.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (ctrl.Result, error) {
+	f, err := r.gather(ctx, req.Name)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	return r.act(ctx, f, decide(f))
+}

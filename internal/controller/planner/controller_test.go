@@ -1,0 +1,511 @@
+package planner
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/index"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
+)
+
+const node = "gpu-1"
+
+// world is a cluster with one node, its planner, and a clock.
+type world struct {
+	*testing.T
+	client.Client
+	planner *Reconciler
+	clock   time.Time
+	uids    int
+}
+
+func newWorld(t *testing.T, objects ...client.Object) *world {
+	t.Helper()
+	scheme, err := apitest.Scheme()
+	require.NoError(t, err)
+	w := &world{T: t, clock: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
+	objects = append(objects, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, UID: "node-uid"}})
+	w.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithStatusSubresource(&v1alpha1.NodeDevice{}, &v1alpha1.FirmwareJob{}).
+		WithIndex(&v1alpha1.NodeDevice{}, index.NodeName, index.ByNode).
+		WithIndex(&v1alpha1.FirmwareJob{}, index.NodeName, index.ByNode).Build()
+	w.restart()
+	return w
+}
+
+// restart is a new leader.
+func (w *world) restart() {
+	w.planner = New(w.Client, events.NewFakeRecorder(100), func() time.Time { return w.clock }, time.Minute)
+}
+
+func digest(n int) v1alpha1.Digest { return v1alpha1.Digest(fmt.Sprintf("sha256:%064x", n)) }
+
+// device runs version 1 and wishes the given one; 0 wishes nothing.
+func device(name string, wish int) *v1alpha1.NodeDevice {
+	d := &v1alpha1.NodeDevice{
+		ObjectMeta: metav1.ObjectMeta{Name: node + "-" + name},
+		Spec:       v1alpha1.NodeDeviceSpec{NodeName: node},
+		Status: v1alpha1.NodeDeviceStatus{
+			UniqueID: name,
+			Firmware: &v1alpha1.ObservedFirmware{Running: "1", Stored: "1", Driver: "mstflint", Activation: v1alpha1.ActivationReboot},
+		},
+	}
+	setWish(d, wish)
+	judge(d, v1alpha1.ReasonUpdatePending)
+	return d
+}
+
+func setWish(d *v1alpha1.NodeDevice, wish int) {
+	d.Spec.Firmware = nil
+	if wish != 0 {
+		d.Spec.Firmware = &v1alpha1.DesiredFirmware{
+			Version: fmt.Sprint(wish), Digest: digest(wish), SourceRef: v1alpha1.SourceReference{Name: "s"},
+			UpdatePolicy: v1alpha1.UpdatePolicyUpdate, Downgrade: v1alpha1.DowngradeForbid,
+			Origin: v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"},
+		}
+	}
+}
+
+func judge(d *v1alpha1.NodeDevice, reason string) {
+	meta.SetStatusCondition(&d.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: reason})
+	meta.SetStatusCondition(&d.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionInspected, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRead})
+}
+
+func (w *world) reconcile() ctrl.Result {
+	w.Helper()
+	result, err := w.planner.Reconcile(w.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: node}})
+	require.NoError(w, err)
+	return result
+}
+
+// settle lets the quiet period pass.
+func (w *world) settle() {
+	w.Helper()
+	if r := w.reconcile(); r.RequeueAfter > 0 {
+		w.clock = w.clock.Add(r.RequeueAfter)
+		w.reconcile()
+	}
+	w.stamp()
+}
+
+// stamp gives new jobs what an API server gives.
+func (w *world) stamp() {
+	w.Helper()
+	for _, j := range w.jobs() {
+		if j.UID == "" {
+			w.uids++
+			j.UID = types.UID(fmt.Sprintf("job-%d", w.uids))
+			j.CreationTimestamp = metav1.NewTime(w.clock)
+			version := j.ResourceVersion
+			require.NoError(w, w.Delete(w.Context(), &j))
+			j.ResourceVersion = ""
+			require.NoError(w, w.Create(w.Context(), &j), version)
+		}
+	}
+}
+
+func (w *world) jobs() []v1alpha1.FirmwareJob {
+	w.Helper()
+	var list v1alpha1.FirmwareJobList
+	require.NoError(w, w.List(w.Context(), &list))
+	return list.Items
+}
+
+// queued is the one job that is not finished.
+func (w *world) queued() *v1alpha1.FirmwareJob {
+	w.Helper()
+	var out []v1alpha1.FirmwareJob
+	for _, j := range w.jobs() {
+		if !ended(&j) {
+			out = append(out, j)
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	require.Len(w, out, 1)
+	return &out[0]
+}
+
+func (w *world) edit(name string, change func(*v1alpha1.NodeDevice)) {
+	w.Helper()
+	d := &v1alpha1.NodeDevice{}
+	require.NoError(w, w.Get(w.Context(), types.NamespacedName{Name: node + "-" + name}, d))
+	change(d)
+	status := d.Status.DeepCopy()
+	require.NoError(w, w.Update(w.Context(), d))
+	d.Status = *status
+	require.NoError(w, w.Status().Update(w.Context(), d))
+}
+
+func (w *world) wish(name string, version int) {
+	w.Helper()
+	w.edit(name, func(d *v1alpha1.NodeDevice) { setWish(d, version) })
+}
+
+// end writes conditions of a job as the daemon and the rollout do.
+func (w *world) set(j *v1alpha1.FirmwareJob, steps []v1alpha1.JobStep, conditions ...string) {
+	w.Helper()
+	for _, c := range conditions {
+		meta.SetStatusCondition(&j.Status.Conditions, metav1.Condition{Type: c, Status: metav1.ConditionTrue, Reason: "Test", LastTransitionTime: metav1.NewTime(w.clock)})
+	}
+	j.Status.Steps = steps
+	if ended(j) {
+		now := metav1.NewTime(w.clock)
+		j.Status.CompletionTime = &now
+	}
+	require.NoError(w, w.Status().Update(w.Context(), j))
+	w.clock = w.clock.Add(time.Second)
+}
+
+func (w *world) retry() {
+	w.Helper()
+	w.clock = w.clock.Add(time.Second)
+	now := metav1.NewTime(w.clock)
+	fw := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: node}}
+	if err := w.Get(w.Context(), client.ObjectKeyFromObject(fw), fw); err != nil {
+		require.NoError(w, w.Create(w.Context(), fw))
+	}
+	fw.Spec.RetryRequestedAt = &now
+	require.NoError(w, w.Update(w.Context(), fw))
+	w.clock = w.clock.Add(time.Second)
+}
+
+func devices(j *v1alpha1.FirmwareJob) string {
+	if j == nil {
+		return "none"
+	}
+	var out []string
+	for _, u := range j.Spec.Updates {
+		out = append(out, fmt.Sprintf("%s=%s", strings.TrimPrefix(u.Device, node+"-"), u.Version))
+	}
+	return strings.Join(out, " ")
+}
+
+// requireQuiet is the end of every test: nothing is left to be done, and what is queued is in progress for kstatus.
+func (w *world) requireQuiet() {
+	w.Helper()
+	before := w.jobs()
+	assert.Zero(w, w.reconcile())
+	assert.Equal(w, before, w.jobs())
+	if j := w.queued(); j != nil {
+		j.Generation, j.Status.ObservedGeneration = 1, -1 // as the API server defaults them
+		apitest.RequireStatus(w, j, status.InProgressStatus)
+	}
+}
+
+// R000-28, R001-6: one job with all that differs, and only that.
+func TestAllDueUpdatesOfANodeBecomeOneJob(t *testing.T) {
+	other := device("other", 2)
+	other.Spec.NodeName = "gpu-2"
+	w := newWorld(t, device("nic", 2), device("disk", 3), device("same", 1), device("free", 0), other)
+	w.settle()
+	j := w.queued()
+	require.Equal(t, "disk=3 nic=2", devices(j))
+	assert.Equal(t, v1alpha1.DeviceUpdate{
+		Device: node + "-nic", UniqueID: "nic", FromVersion: "1", Version: "2", Digest: digest(2), Downgrade: v1alpha1.DowngradeForbid,
+		Origin: v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"},
+	}, j.Spec.Updates[1])
+	assert.Equal(t, []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node, UID: "node-uid"}}, j.OwnerReferences)
+	assert.Equal(t, v1alpha1.JobTypeUpdate, j.Spec.Type)
+	w.requireQuiet()
+}
+
+// R000-27, R000-30: equal makes no job and no write.
+func TestEqualityMakesNoJob(t *testing.T) {
+	w := newWorld(t, device("nic", 1), device("free", 0))
+	w.settle()
+	assert.Nil(t, w.queued())
+	w.requireQuiet()
+}
+
+func TestWhatIsNotDue(t *testing.T) {
+	for name, change := range map[string]func(*v1alpha1.NodeDevice){
+		"only reported":              func(d *v1alpha1.NodeDevice) { d.Spec.Firmware.UpdatePolicy = v1alpha1.UpdatePolicyValidate },
+		"no digest":                  func(d *v1alpha1.NodeDevice) { d.Spec.Firmware.Digest = "" },
+		"no driver":                  func(d *v1alpha1.NodeDevice) { d.Status.Firmware.Driver = "" },
+		"never read":                 func(d *v1alpha1.NodeDevice) { d.Status.Firmware = nil },
+		"downgrade":                  func(d *v1alpha1.NodeDevice) { judge(d, v1alpha1.ReasonDowngradeForbidden) },
+		"read-only":                  func(d *v1alpha1.NodeDevice) { judge(d, v1alpha1.ReasonNotUpdatable) },
+		"power-cycle":                func(d *v1alpha1.NodeDevice) { d.Status.Firmware.Activation = v1alpha1.ActivationPowerCycle },
+		"not judged":                 func(d *v1alpha1.NodeDevice) { d.Status.Conditions = nil },
+		"new wish not judged yet":    func(d *v1alpha1.NodeDevice) { d.Generation = 7; d.Status.ObservedGeneration = 6 },
+		"failed":                     func(d *v1alpha1.NodeDevice) { d.Status.LastFailure = &v1alpha1.FailedFirmware{Digest: digest(2)} },
+		"source not ready (blocked)": func(d *v1alpha1.NodeDevice) { setTrue(d, v1alpha1.ConditionBlocked) },
+		"two templates (conflict)":   func(d *v1alpha1.NodeDevice) { setTrue(d, v1alpha1.ConditionConflict) },
+		"not readable": func(d *v1alpha1.NodeDevice) {
+			meta.SetStatusCondition(&d.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionInspected, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonReadFailed, Message: "EIO"})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := device("nic", 2)
+			change(d)
+			w := newWorld(t, d, device("disk", 2))
+			w.settle()
+			assert.Equal(t, "disk=2", devices(w.queued()), "the sibling goes on")
+			w.requireQuiet()
+		})
+	}
+}
+
+func setTrue(d *v1alpha1.NodeDevice, condition string) {
+	meta.SetStatusCondition(&d.Status.Conditions, metav1.Condition{Type: condition, Status: metav1.ConditionTrue, Reason: "Test"})
+}
+
+// A staged image is activated, not forgotten.
+func TestAStoredVersionThatDoesNotRunIsDue(t *testing.T) {
+	d := device("nic", 2)
+	d.Status.Firmware.Stored = "2"
+	w := newWorld(t, d)
+	w.settle()
+	assert.Equal(t, "nic=2", devices(w.queued()))
+	w.requireQuiet()
+}
+
+// R004-24: 20 edits in 30 seconds make one job, a minute after the last one.
+func TestEachChangeRestartsTheQuietPeriod(t *testing.T) {
+	w := newWorld(t, device("nic", 2))
+	w.reconcile()
+	for i := range 20 {
+		w.clock = w.clock.Add(1500 * time.Millisecond)
+		w.wish("nic", 3+i)
+		assert.Equal(t, time.Minute, w.reconcile().RequeueAfter)
+	}
+	w.clock = w.clock.Add(59 * time.Second)
+	assert.Equal(t, time.Second, w.reconcile().RequeueAfter)
+	assert.Empty(t, w.jobs())
+	w.clock = w.clock.Add(time.Second)
+	assert.Zero(t, w.reconcile())
+	assert.Equal(t, "nic=22", devices(w.queued()))
+	w.requireQuiet()
+}
+
+func TestANewLeaderWaitsTheQuietPeriodAgain(t *testing.T) {
+	w := newWorld(t, device("nic", 2))
+	w.reconcile()
+	w.clock = w.clock.Add(50 * time.Second)
+	w.restart()
+	assert.Equal(t, time.Minute, w.reconcile().RequeueAfter)
+	w.settle()
+	assert.Equal(t, "nic=2", devices(w.queued()))
+	w.restart()
+	w.requireQuiet()
+}
+
+func TestAQueuedJobIsReplacedWhenItsWishChanges(t *testing.T) {
+	w := newWorld(t, device("nic", 2))
+	w.settle()
+	first := w.queued()
+	w.wish("nic", 3)
+	assert.Equal(t, time.Minute, w.reconcile().RequeueAfter)
+	assert.Nil(t, w.queued(), "it goes at once, so that it is not admitted meanwhile")
+	w.settle()
+	assert.Equal(t, "nic=3", devices(w.queued()))
+	assert.NotEqual(t, first.Name, w.queued().Name)
+	w.wish("nic", 1)
+	w.settle()
+	assert.Nil(t, w.queued(), "and without a successor when nothing is wished any more")
+	w.requireQuiet()
+}
+
+func TestAQueuedJobThatWasAdmittedInTheMeantimeIsNotDeleted(t *testing.T) {
+	w := newWorld(t, device("nic", 2))
+	w.settle()
+	stale := *w.queued()
+	w.set(w.queued(), nil, v1alpha1.ConditionAdmitted)
+	require.NoError(t, w.planner.supersede(t.Context(), &stale))
+	assert.NotNil(t, w.queued())
+	w.requireQuiet()
+}
+
+func TestAnEditThatChangesNoImageKeepsThePlaceInTheQueue(t *testing.T) {
+	w := newWorld(t, device("nic", 2))
+	w.settle()
+	before := w.queued()
+	w.edit("nic", func(d *v1alpha1.NodeDevice) {
+		d.Spec.Firmware.Origin.Name = "renamed"
+		d.Generation = 9 // and the daemon has not looked again yet
+	})
+	w.settle()
+	assert.Equal(t, before.UID, w.queued().UID)
+	w.requireQuiet()
+}
+
+func TestARunningJobIsNotTouchedAndTheDifferenceFollows(t *testing.T) {
+	w := newWorld(t, device("nic", 2))
+	w.settle()
+	running := w.queued()
+	w.set(running, nil, v1alpha1.ConditionAdmitted)
+	w.wish("nic", 3)
+	w.settle()
+	assert.Equal(t, "nic=2", devices(w.queued()))
+	w.edit("nic", func(d *v1alpha1.NodeDevice) { d.Status.Firmware.Running, d.Status.Firmware.Stored = "2", "2" })
+	w.set(running, nil, v1alpha1.ConditionComplete)
+	w.settle()
+	assert.Equal(t, "nic=3", devices(w.queued()))
+	assert.Len(t, w.jobs(), 2)
+	w.requireQuiet()
+}
+
+func TestAJobSomebodyElseQueuedIsWaitedForAndNeverDeleted(t *testing.T) {
+	mine := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: "mine", UID: "mine"}, Spec: v1alpha1.FirmwareJobSpec{
+		NodeName: node, Type: v1alpha1.JobTypeUpdate, Updates: []v1alpha1.DeviceUpdate{{Device: node + "-nic"}},
+	}}
+	w := newWorld(t, device("nic", 2), mine)
+	w.settle()
+	assert.Equal(t, "mine", w.queued().Name)
+	w.requireQuiet()
+}
+
+// A failed image is not tried again until the wish changes or a person asks.
+func TestAFailedUpdateIsNotRepeatedByItself(t *testing.T) {
+	fails := []v1alpha1.JobStep{{Name: "preflight", Device: node + "-nic", State: v1alpha1.StepFailed}}
+	setup := func(t *testing.T) *world {
+		w := newWorld(t, device("nic", 2), device("disk", 2))
+		w.settle()
+		require.Equal(t, "disk=2 nic=2", devices(w.queued()))
+		w.set(w.queued(), fails, v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed)
+		w.settle()
+		require.Equal(t, "disk=2", devices(w.queued()), "what did not fail goes on without it")
+		w.edit("disk", func(d *v1alpha1.NodeDevice) { d.Status.Firmware.Running = "2" })
+		w.set(w.queued(), nil, v1alpha1.ConditionAdmitted, v1alpha1.ConditionComplete)
+		w.settle()
+		require.Nil(t, w.queued())
+		return w
+	}
+	t.Run("the wish changes", func(t *testing.T) {
+		w := setup(t)
+		w.wish("nic", 3)
+		w.settle()
+		assert.Equal(t, "nic=3", devices(w.queued()))
+		w.requireQuiet()
+	})
+	t.Run("a person asks", func(t *testing.T) {
+		w := setup(t)
+		w.retry()
+		w.settle()
+		assert.Equal(t, "nic=2", devices(w.queued()))
+		w.set(w.queued(), fails, v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed)
+		w.settle()
+		assert.Nil(t, w.queued(), "and once only")
+		w.requireQuiet()
+	})
+	t.Run("the operator restarts", func(t *testing.T) {
+		w := setup(t)
+		w.restart()
+		w.settle()
+		assert.Nil(t, w.queued())
+		w.requireQuiet()
+	})
+}
+
+func TestAHeldNodeGetsANewJobOnlyForAChangedWishOrARetry(t *testing.T) {
+	setup := func(t *testing.T, failed ...v1alpha1.JobStep) *world {
+		w := newWorld(t, device("nic", 2), device("disk", 2))
+		w.settle()
+		w.set(w.queued(), failed, v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed, v1alpha1.ConditionHeld)
+		w.settle()
+		require.Nil(t, w.queued(), "the drive that was not reached does not go alone")
+		return w
+	}
+	nic := v1alpha1.JobStep{Name: "flash", Device: node + "-nic", State: v1alpha1.StepFailed}
+	t.Run("the wish for what failed changes", func(t *testing.T) {
+		w := setup(t, nic)
+		w.wish("disk", 5)
+		w.settle()
+		assert.Nil(t, w.queued(), "the wish for another device does not return a broken node to service")
+		w.wish("nic", 3)
+		w.settle()
+		assert.Equal(t, "disk=5 nic=3", devices(w.queued()))
+		w.requireQuiet()
+	})
+	t.Run("a person asks for a retry", func(t *testing.T) {
+		w := setup(t, nic)
+		w.retry()
+		w.settle()
+		assert.Equal(t, "disk=2 nic=2", devices(w.queued()))
+		w.requireQuiet()
+	})
+	t.Run("the devices run the target but the node is not well", func(t *testing.T) {
+		w := setup(t, v1alpha1.JobStep{Name: "health", State: v1alpha1.StepFailed})
+		for _, name := range []string{"nic", "disk"} {
+			w.edit(name, func(d *v1alpha1.NodeDevice) { d.Status.Firmware.Running, d.Status.Firmware.Stored = "2", "2" })
+		}
+		w.settle()
+		require.Nil(t, w.queued())
+		w.retry()
+		w.settle()
+		assert.Equal(t, "disk=2 nic=2", devices(w.queued()), "a retry judges the node again")
+		w.requireQuiet()
+	})
+}
+
+func TestTheHistoryIsBounded(t *testing.T) {
+	w := newWorld(t, device("nic", 1))
+	for i := range 14 {
+		j := &v1alpha1.FirmwareJob{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("old-%02d", i), UID: types.UID(fmt.Sprint(i)), CreationTimestamp: metav1.NewTime(w.clock.Add(time.Duration(i) * time.Second))},
+			Spec:       v1alpha1.FirmwareJobSpec{NodeName: node, Type: v1alpha1.JobTypeScan},
+		}
+		require.NoError(t, w.Create(t.Context(), j))
+		conditions := []string{v1alpha1.ConditionComplete}
+		if i == 1 {
+			conditions = []string{v1alpha1.ConditionFailed, v1alpha1.ConditionHeld}
+		}
+		w.set(j, nil, conditions...)
+	}
+	w.settle()
+	var names []string
+	for _, j := range w.jobs() {
+		names = append(names, j.Name)
+	}
+	assert.Len(t, names, maxHistory+1)
+	assert.Contains(t, names, "old-01", "a job that holds its node stays")
+	assert.Contains(t, names, "old-13", "the newest stays")
+	assert.NotContains(t, names, "old-03")
+	w.requireQuiet()
+}
+
+func TestAMissingNodeGetsNoJob(t *testing.T) {
+	w := newWorld(t, device("nic", 2))
+	require.NoError(t, w.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}))
+	w.settle()
+	assert.Nil(t, w.queued())
+	w.requireQuiet()
+}
+
+func TestTheNameOfAJobIsDeterministicAndValid(t *testing.T) {
+	assert.Equal(t, jobName("n", "a", "x"), jobName("n", "a", "x"))
+	assert.NotEqual(t, jobName("n", "a", "x"), jobName("n", "b", "x"))
+	assert.NotEqual(t, jobName("n", "a", "x"), jobName("n", "a", "y"))
+	long := jobName(strings.Repeat("a", 243)+".b.c.d.e.f", "a", "x")
+	assert.LessOrEqual(t, len(long), 253)
+	assert.NotContains(t, long, ".-")
+}
+
+// A cache that does not show the queued job yet cannot queue it twice.
+func TestAStaleCacheDoesNotQueueTwice(t *testing.T) {
+	w := newWorld(t, device("nic", 2))
+	f, err := w.planner.gather(t.Context(), node)
+	require.NoError(t, err)
+	d := decide(f)
+	require.NoError(t, w.planner.queue(t.Context(), f, d, fingerprint(d.updates)))
+	require.NoError(t, w.planner.queue(t.Context(), f, d, fingerprint(d.updates)))
+	assert.Len(t, w.jobs(), 1)
+	w.requireQuiet()
+}
