@@ -1,0 +1,142 @@
+package job
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	v1alpha1ac "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/internal/status"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+// Status maps how far a job is to the part of a FirmwareJob's status the daemon writes. Conditions of others in old are
+// kept.
+func Status(s Snapshot, node string, old v1alpha1.FirmwareJobStatus, generation int64, now time.Time) v1alpha1.FirmwareJobStatus {
+	j := s.Job
+	out := v1alpha1.FirmwareJobStatus{
+		ObservedGeneration: generation,
+		Conditions:         status.Job(facts(s, node), old.Conditions, generation, now),
+		StartTime:          stamp(&j.Accepted),
+		Steps:              steps(s),
+		Reboots:            int32(j.Record.Reboots()), //nolint:gosec // 0 or 1
+	}
+	if j.Record.Outcome != "" {
+		out.CompletionTime = stamp(j.Finished)
+	}
+	if j.MaintenanceStarted != nil {
+		out.Maintenance = &v1alpha1.MaintenanceWindow{StartTime: stamp(j.MaintenanceStarted), EndTime: stamp(j.MaintenanceEnded)}
+	}
+	return out
+}
+
+// QueuedStatus is the status of a job the daemon has not begun, for the reason given.
+func QueuedStatus(why, node string, old v1alpha1.FirmwareJobStatus, generation int64, now time.Time) v1alpha1.FirmwareJobStatus {
+	f := status.JobFacts{Queued: why, Node: node}
+	return v1alpha1.FirmwareJobStatus{
+		ObservedGeneration: generation, Conditions: status.Job(f, old.Conditions, generation, now),
+	}
+}
+
+func facts(s Snapshot, node string) status.JobFacts {
+	r := s.Job.Record
+	f := status.JobFacts{
+		Waiting: s.Waiting, Maintenance: s.Maintenance, MaintenanceEnded: s.Job.MaintenanceEnded != nil,
+		Outcome: r.Outcome, Failure: r.Failure, Held: s.Job.Held(), Node: node, Released: r.Released,
+		SupersededBy: s.Job.SupersededBy, Summary: summary(s.Job),
+	}
+	for _, st := range r.Steps {
+		if st.Kind == plan.Maintenance {
+			f.MaintenanceAsked = st.Attempt > 0
+			if st.State == step.Succeeded && s.Maintenance == step.MaintenanceUnknown {
+				f.Maintenance = step.MaintenanceReady // as the journal has it; the API server was not asked in this step
+			}
+		}
+	}
+	if current := s.Job.CurrentStep(); current != nil {
+		f.Step = strings.TrimSpace(string(current.Kind) + " " + current.Device)
+	}
+	return f
+}
+
+func summary(j journal.Job) string {
+	switch n := len(j.Updates); {
+	case n == 0:
+		return "The node was scanned."
+	case n == 1:
+		return fmt.Sprintf("%s runs %s.", j.Updates[0].Device, j.Updates[0].Version)
+	default:
+		return fmt.Sprintf("%d devices run their target.", n)
+	}
+}
+
+func steps(s Snapshot) []v1alpha1.JobStep {
+	out := make([]v1alpha1.JobStep, 0, len(s.Job.Record.Steps))
+	current := s.Job.Record.Current()
+	for i, st := range s.Job.Record.Steps {
+		js := v1alpha1.JobStep{
+			Name: string(st.Kind), Device: st.Device, Priority: st.Priority, State: v1alpha1.StepState(st.State), Attempt: st.Attempt,
+			StartTime: stamp(st.Started), FinishTime: stamp(st.Finished), BootID: st.BootID, Message: bounded(st.Message),
+		}
+		if i == current && st.State == step.Running {
+			js.ProgressPercent = s.Percent
+			if s.Waiting != "" {
+				js.Message = bounded(s.Waiting)
+			}
+		}
+		out = append(out, js)
+	}
+	return out
+}
+
+func bounded(s string) string {
+	const maxMessage = 1024
+	return strings.ToValidUTF8(s[:min(len(s), maxMessage)], "")
+}
+
+func stamp(t *time.Time) *metav1.Time {
+	if t == nil || t.IsZero() {
+		return nil
+	}
+	s := metav1.NewTime(t.Truncate(time.Second))
+	return &s
+}
+
+// applyStatus is the apply configuration with everything the daemon owns in the status of a job.
+func applyStatus(job *v1alpha1.FirmwareJob, s v1alpha1.FirmwareJobStatus) *v1alpha1ac.FirmwareJobApplyConfiguration {
+	st := v1alpha1ac.FirmwareJobStatus().WithObservedGeneration(s.ObservedGeneration).WithReboots(s.Reboots).
+		WithConditions(status.ForApply(s.Conditions, status.JobConditions...)...)
+	st.StartTime, st.CompletionTime = s.StartTime, s.CompletionTime
+	if s.Maintenance != nil {
+		st.Maintenance = v1alpha1ac.MaintenanceWindow()
+		st.Maintenance.StartTime, st.Maintenance.EndTime = s.Maintenance.StartTime, s.Maintenance.EndTime
+	}
+	for _, js := range s.Steps {
+		st.WithSteps(applyStep(js))
+	}
+	// The uid makes sure that a new job of the same name is not told the fate of the old one.
+	return v1alpha1ac.FirmwareJob(job.Name).WithUID(job.UID).WithStatus(st)
+}
+
+func applyStep(js v1alpha1.JobStep) *v1alpha1ac.JobStepApplyConfiguration {
+	a := v1alpha1ac.JobStep().WithName(js.Name).WithPriority(js.Priority).WithState(js.State)
+	if js.Device != "" {
+		a.WithDevice(js.Device)
+	}
+	if js.Attempt > 0 {
+		a.WithAttempt(js.Attempt)
+	}
+	if js.BootID != "" {
+		a.WithBootID(js.BootID)
+	}
+	if js.Message != "" {
+		a.WithMessage(js.Message)
+	}
+	a.ProgressPercent, a.StartTime, a.FinishTime = js.ProgressPercent, js.StartTime, js.FinishTime
+	return a
+}

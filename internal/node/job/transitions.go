@@ -1,0 +1,39 @@
+package job
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+)
+
+// told lists the conditions whose becoming True is told as an event.
+var told = []struct{ condition, kind, action string }{
+	{v1alpha1.ConditionComplete, corev1.EventTypeNormal, "Update"},
+	{v1alpha1.ConditionFailed, corev1.EventTypeWarning, "Update"},
+	{v1alpha1.ConditionMaintenanceReady, corev1.EventTypeNormal, "Maintain"},
+}
+
+// tell emits an event for each transition between the old status of a job and the new one.
+func (r *Reconciler) tell(job *v1alpha1.FirmwareJob, now v1alpha1.FirmwareJobStatus) {
+	for _, t := range told {
+		c := meta.FindStatusCondition(now.Conditions, t.condition)
+		if c != nil && c.Status == metav1.ConditionTrue && !meta.IsStatusConditionTrue(job.Status.Conditions, t.condition) {
+			r.Recorder.Eventf(job, nil, t.kind, c.Reason, t.action, "%s", c.Message)
+		}
+	}
+	wasHeld := meta.IsStatusConditionTrue(job.Status.Conditions, v1alpha1.ConditionHeld)
+	stalled := meta.FindStatusCondition(now.Conditions, v1alpha1.ConditionStalled)
+	if wasHeld && stalled != nil && stalled.Reason == v1alpha1.ReasonReleased {
+		r.Recorder.Eventf(job, nil, corev1.EventTypeNormal, stalled.Reason, "Release", "%s", stalled.Message)
+	}
+}
+
+// comparable brings the daemon's own conditions into one order, for comparison.
+func comparable(conditions []metav1.Condition) []metav1.Condition {
+	return slices.SortedFunc(slices.Values(conditions), func(a, b metav1.Condition) int { return strings.Compare(a.Type, b.Type) })
+}

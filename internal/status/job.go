@@ -1,0 +1,107 @@
+package status
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+// JobConditions are the condition types of a FirmwareJob that the daemon writes. Admitted is the operator's.
+var JobConditions = []string{
+	v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionMaintenanceReady,
+	v1alpha1.ConditionComplete, v1alpha1.ConditionFailed, v1alpha1.ConditionHeld,
+}
+
+// JobFacts is what the daemon knows about one job when it reports.
+type JobFacts struct {
+	// Queued says why the job was not begun; empty once it was.
+	Queued string
+	// Step names the step that runs, with its device; Waiting says what it waits for.
+	Step, Waiting string
+	// Maintenance is how the node's maintenance stands; MaintenanceAsked and MaintenanceEnded say whether the job asked
+	// for one and gave it back.
+	Maintenance                        step.Maintenance
+	MaintenanceAsked, MaintenanceEnded bool
+	// Outcome is empty until the job has ended; Failure says why it failed.
+	Outcome step.Outcome
+	Failure *step.Failure
+	// Held says that the node is still kept out of service by this job; Node names it.
+	Held bool
+	Node string
+	// Released says that a person returned the held node to service; SupersededBy names the job that took it over.
+	Released     bool
+	SupersededBy string
+	// Summary of a complete job.
+	Summary string
+}
+
+// Job maps facts to the conditions of a FirmwareJob, keeping in old what others wrote.
+func Job(f JobFacts, old []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
+	return Merge(old, generation, now, JobConditions, append(jobReady(f), jobMaintenance(f)...)...)
+}
+
+func jobReady(f JobFacts) []Condition {
+	switch {
+	case f.Outcome == step.Complete:
+		return append(ready(v1alpha1.ReasonSucceeded, f.Summary),
+			Condition{v1alpha1.ConditionComplete, metav1.ConditionTrue, v1alpha1.ReasonSucceeded, f.Summary})
+	case f.Outcome == step.Failed && f.Failure != nil:
+		return jobFailed(f)
+	case f.Queued != "":
+		return reconciling(v1alpha1.ReasonPending, f.Queued)
+	}
+	message := "Step " + f.Step + " runs."
+	if f.Waiting != "" {
+		message = fmt.Sprintf("Step %s waits: %s", f.Step, f.Waiting)
+	}
+	if f.Failure != nil {
+		message += fmt.Sprintf(" The job failed with %s: %s", f.Failure.Reason, f.Failure.Message)
+	}
+	reason := v1alpha1.ReasonProgressing
+	if f.Maintenance == step.MaintenanceNotInstalled {
+		reason = v1alpha1.ReasonMaintenanceUnavailable
+	}
+	return reconciling(reason, message)
+}
+
+func jobFailed(f JobFacts) []Condition {
+	reason, message := string(f.Failure.Reason), fmt.Sprintf("Step %s failed: %s", f.Failure.Step, f.Failure.Message)
+	if f.Failure.Device != "" {
+		message = fmt.Sprintf("Step %s of %s failed: %s", f.Failure.Step, f.Failure.Device, f.Failure.Message)
+	}
+	failed := Condition{v1alpha1.ConditionFailed, metav1.ConditionTrue, reason, message}
+	switch {
+	case f.Held:
+		held := fmt.Sprintf("Node %s stays out of service. Fix the cause, then set spec.retryRequestedAt of nodefirmware/%s to try "+
+			"again, or spec.releaseRequestedAt to return the node to service as it is.", f.Node, f.Node)
+		return append(stalled(reason, message+" "+held), failed, Condition{v1alpha1.ConditionHeld, metav1.ConditionTrue, reason, held})
+	case f.Released:
+		return append(stalled(v1alpha1.ReasonReleased, "The node was returned to service by request. "+message), failed)
+	case f.SupersededBy != "":
+		return append(stalled(v1alpha1.ReasonSuperseded, fmt.Sprintf("Job %s took the node over. %s", f.SupersededBy, message)), failed)
+	}
+	return append(stalled(reason, message), failed)
+}
+
+func jobMaintenance(f JobFacts) []Condition {
+	c := Condition{Type: v1alpha1.ConditionMaintenanceReady, Status: metav1.ConditionFalse}
+	switch {
+	case !f.MaintenanceAsked:
+		return nil
+	case f.MaintenanceEnded:
+		c.Reason, c.Message = v1alpha1.ReasonMaintenanceReleased, "The maintenance is over."
+	case f.Failure != nil && f.Failure.Reason == step.MaintenanceLost:
+		c.Reason, c.Message = v1alpha1.ReasonMaintenanceLost, f.Failure.Message
+	case f.Maintenance == step.MaintenanceNotInstalled:
+		c.Reason, c.Message = v1alpha1.ReasonMaintenanceUnavailable, f.Waiting
+	case f.Maintenance == step.MaintenanceReady:
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonMaintenanceReady, "The node is out of service for this job."
+	default:
+		c.Reason, c.Message = v1alpha1.ReasonMaintenanceRequested, f.Waiting
+	}
+	return []Condition{c}
+}
