@@ -8,7 +8,7 @@ import (
 
 const tool = "fwupdtool"
 
-// queryTimeout: fwupdtool looks at all hardware it knows before it answers.
+// queryTimeout: fwupdtool probes all hardware it knows before it answers.
 const queryTimeout = 3 * time.Minute
 
 // lock serialises writes of the system firmware. A machine has one.
@@ -19,9 +19,10 @@ func getDevices() command.Command {
 	return command.Command{Argv: []string{tool, "get-devices", "--json"}, Timeout: queryTimeout}
 }
 
-// getHistory lists what fwupd staged and what became of it.
+// getHistory lists what fwupd staged and what became of it. It is asked at every scan, so all plugins but the one for
+// UEFI capsules, which would probe every device of the machine, stay out of it.
 func getHistory() command.Command {
-	return command.Command{Argv: []string{tool, "get-history", "--json"}, Timeout: queryTimeout}
+	return command.Command{Argv: []string{tool, "get-history", "--json", "--plugins", "uefi_capsule"}, Timeout: queryTimeout}
 }
 
 // getDetails reads an archive. With --json it prints the same text, but no progress between.

@@ -1,0 +1,195 @@
+package drivertest_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/simhost"
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/fwupd"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/mstflint"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// The test binary is the vendor tools of the simulated machine when it is called by the name of one.
+func TestMain(m *testing.M) {
+	if simhost.IsTool(os.Args[0]) {
+		os.Exit(simhost.RunTool(os.Args, os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+// part is a part of the simulated machine and what is needed to drive it.
+type part struct {
+	key       string
+	driver    func(command.Runner, *simhost.Machine) driver.Driver
+	id        func(simhost.Spec) inventory.Identity
+	kind      simhost.ImageKind
+	options   func(simhost.Spec) simhost.ImageOptions
+	foreign   simhost.ImageOptions
+	versions  [2]inventory.Version
+	write     string
+	describes bool
+}
+
+func nic(n int) part {
+	return part{
+		key:    []string{"nic0", "nic1"}[n],
+		driver: func(r command.Runner, _ *simhost.Machine) driver.Driver { return mstflint.New(r) },
+		id: func(s simhost.Spec) inventory.Identity {
+			id := inventory.Identity{Class: inventory.NIC, VendorID: "15b3", DeviceID: s.NICs[n].DeviceID, Kernel: "mlx5_core"}
+			for port := range s.NICs[n].Ports {
+				first, err := inventory.ParsePCIAddress(s.NICs[n].Slot + ".0")
+				if err != nil {
+					panic(err)
+				}
+				first.Function = uint16(port)
+				id.PCI = append(id.PCI, first)
+			}
+			return id
+		},
+		kind:      simhost.NICImage,
+		options:   func(s simhost.Spec) simhost.ImageOptions { return simhost.ImageOptions{PSID: s.NICs[n].PSID} },
+		foreign:   simhost.ImageOptions{PSID: "MT_0000000001"},
+		versions:  [2]inventory.Version{"30.41.1000", "30.40.1000"},
+		write:     "write",
+		describes: true,
+	}
+}
+
+func drive(n int) part {
+	return part{
+		key:    []string{"nvme0", "nvme1"}[n],
+		driver: func(r command.Runner, _ *simhost.Machine) driver.Driver { return nvme.New(r) },
+		id: func(s simhost.Spec) inventory.Identity {
+			d := s.NVMe[n]
+			return inventory.Identity{Class: inventory.Disk, UniqueID: "eui." + d.EUI, Node: d.Key, Kernel: "nvme", Transport: "nvme"}
+		},
+		kind:     simhost.NVMeImage,
+		options:  func(s simhost.Spec) simhost.ImageOptions { return simhost.ImageOptions{Model: s.NVMe[n].Model} },
+		foreign:  simhost.ImageOptions{Model: "OTHER MODEL"},
+		versions: [2]inventory.Version{"NEW00001", "NEW2"},
+		write:    "download",
+	}
+}
+
+func bios() part {
+	return part{
+		key: simhost.BIOSKey,
+		driver: func(r command.Runner, m *simhost.Machine) driver.Driver {
+			return fwupd.New(r, os.DirFS(m.Dir()))
+		},
+		id: func(s simhost.Spec) inventory.Identity {
+			return inventory.Identity{Class: inventory.BIOS, UniqueID: s.System.UUID, Vendor: s.BIOS.Vendor}
+		},
+		kind:      simhost.BIOSImage,
+		options:   func(s simhost.Spec) simhost.ImageOptions { return simhost.ImageOptions{GUID: s.BIOS.GUID} },
+		foreign:   simhost.ImageOptions{GUID: "00000000-1111-2222-3333-444444444444"},
+		versions:  [2]inventory.Version{"2.19.1", "2.9.3"},
+		write:     "write",
+		describes: true,
+	}
+}
+
+func TestMstflintConforms(t *testing.T) {
+	t.Run("card that resets", func(t *testing.T) { drivertest.Run(t, nic(0).harness) })
+	t.Run("card that needs a reboot", func(t *testing.T) { drivertest.Run(t, nic(1).harness) })
+}
+
+func TestNVMeConforms(t *testing.T) {
+	t.Run("drive that resets", func(t *testing.T) { drivertest.Run(t, drive(0).harness) })
+	t.Run("drive that needs a reboot", func(t *testing.T) { drivertest.Run(t, drive(1).harness) })
+}
+
+func TestFwupdConforms(t *testing.T) {
+	drivertest.Run(t, bios().harness)
+}
+
+func (p part) machine(t *testing.T) (*simhost.Machine, command.Runner) {
+	t.Helper()
+	spec := simhost.DefaultSpec("conformance", 1)
+	spec.WriteTime, spec.ResetTime = 20*time.Millisecond, 10*time.Millisecond
+	m, err := simhost.Create(filepath.Join(t.TempDir(), "machine"), spec)
+	require.NoError(t, err)
+	self, err := os.Executable()
+	require.NoError(t, err)
+	require.NoError(t, m.InstallTools(self))
+	runner, err := command.NewExecRunner(command.Config{Path: []string{m.ToolPath()}, StateDir: t.TempDir()})
+	require.NoError(t, err)
+	return m, runner
+}
+
+func (p part) harness(t *testing.T) drivertest.Harness {
+	t.Parallel()
+	m, runner := p.machine(t)
+	spec, err := m.Spec()
+	require.NoError(t, err)
+	fault := func(f simhost.Fault) func(*testing.T) {
+		return func(t *testing.T) { require.NoError(t, m.SetFault(f)) }
+	}
+	damaged := p.bytes(p.options(spec), p.versions[0])
+	damaged = damaged[:len(damaged)-len(damaged)/2&^3]
+	return drivertest.Harness{
+		Driver:         p.driver(runner, m),
+		ID:             p.id(spec),
+		Image:          drivertest.SaveImage(t, p.versions[0], p.bytes(p.options(spec), p.versions[0])),
+		Other:          drivertest.SaveImage(t, p.versions[1], p.bytes(p.options(spec), p.versions[1])),
+		WrongBoard:     drivertest.SaveImage(t, p.versions[0], p.bytes(p.foreign, p.versions[0])),
+		Damaged:        drivertest.SaveImage(t, p.versions[0], damaged),
+		SelfDescribing: p.describes,
+		Reboot:         func(t *testing.T) { require.NoError(t, m.Boot()) },
+		Garbage:        fault(simhost.Fault{Kind: simhost.Garbage, Stdout: "Segmentation fault"}),
+		Unreadable:     p.unreadable(m),
+		FailWrite: func(t *testing.T, stderr string) {
+			fault(simhost.Fault{Kind: simhost.Fail, Device: p.key, Operation: p.write, Stderr: stderr})(t)
+		},
+		LieWrite: func(t *testing.T) {
+			for _, operation := range []string{"write", "download", "commit"} {
+				fault(simhost.Fault{Kind: simhost.Lie, Device: p.key, Operation: operation})(t)
+			}
+		},
+		HangWrite: p.hang(m),
+		Stored: func(t *testing.T) inventory.Version {
+			d, err := m.Device(p.key)
+			require.NoError(t, err)
+			return inventory.Version(d.Stored)
+		},
+	}
+}
+
+func (p part) bytes(o simhost.ImageOptions, v inventory.Version) []byte {
+	o.Version = string(v)
+	return simhost.BuildImage(p.kind, o)
+}
+
+// unreadable unplugs a card or a drive; nobody unplugs a BIOS, but its tables can be missing.
+func (p part) unreadable(m *simhost.Machine) func(*testing.T) {
+	return func(t *testing.T) {
+		if p.key == simhost.BIOSKey {
+			require.NoError(t, os.RemoveAll(filepath.Join(m.Dir(), "sys/class/dmi")))
+			require.NoError(t, os.RemoveAll(filepath.Join(m.Dir(), "sys/devices/virtual/dmi")))
+			return
+		}
+		require.NoError(t, m.Unplug(p.key))
+	}
+}
+
+func (p part) hang(m *simhost.Machine) func(*testing.T) (func() bool, func()) {
+	const name = "hang"
+	return func(t *testing.T) (started func() bool, release func()) {
+		require.NoError(t, m.SetFault(simhost.Fault{ID: name, Kind: simhost.Hang, Device: p.key, Operation: p.write}))
+		started = func() bool {
+			faults, err := m.Faults()
+			return err == nil && slices.ContainsFunc(faults, func(f simhost.Fault) bool { return f.ID == name && f.Matches > 0 })
+		}
+		return started, func() { require.NoError(t, m.ClearFault(name)) }
+	}
+}
