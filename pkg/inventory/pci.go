@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -40,3 +41,9 @@ func (a PCIAddress) String() string {
 
 // Slot is the address without the function: all functions of a card share it.
 func (a PCIAddress) Slot() string { return fmt.Sprintf("%04x:%02x:%02x", a.Domain, a.Bus, a.Device) }
+
+// Compare orders addresses by domain, bus, device and function, as cmp.Compare does.
+func (a PCIAddress) Compare(b PCIAddress) int {
+	return cmp.Or(cmp.Compare(a.Domain, b.Domain), cmp.Compare(a.Bus, b.Bus), cmp.Compare(a.Device, b.Device),
+		cmp.Compare(a.Function, b.Function))
+}

@@ -1,0 +1,172 @@
+package sysfs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strconv"
+	"strings"
+	"syscall"
+	"unicode"
+)
+
+// maxAttribute bounds a file in bytes: sysfs attributes are one page at most, and so is what is read here of binary
+// ones.
+const maxAttribute = 4096
+
+// attributes reads the files of one directory and collects what could not be read.
+type attributes struct {
+	fsys fs.FS
+	dir  string
+	err  error
+}
+
+// text is the cleaned content of a file, empty when it is absent.
+func (a *attributes) text(name string) string {
+	data := a.bytes(name)
+	return clean(string(data))
+}
+
+// secret is like text for files that only root may read.
+func (a *attributes) secret(name string) string {
+	data, err := readFile(a.fsys, path.Join(a.dir, name))
+	if err != nil && !errors.Is(err, fs.ErrPermission) {
+		a.err = errors.Join(a.err, err)
+	}
+	return clean(string(data))
+}
+
+func (a *attributes) bytes(name string) []byte {
+	data, err := readFile(a.fsys, path.Join(a.dir, name))
+	a.err = errors.Join(a.err, err)
+	return data
+}
+
+// number is the content of a file in any base of Go's notation, nil when it is absent.
+func (a *attributes) number(name string) *int {
+	text := a.text(name)
+	if text == "" {
+		return nil
+	}
+	n, err := strconv.ParseInt(text, 0, 0)
+	if err != nil {
+		a.err = errors.Join(a.err, fmt.Errorf("read %s: %q is not a number", path.Join(a.dir, name), text))
+		return nil
+	}
+	value := int(n)
+	return &value
+}
+
+// hex is a number like "0x15b3" as lower-case digits without the prefix, at least width of them.
+func (a *attributes) hex(name string, width int) string {
+	text := a.text(name)
+	if text == "" {
+		return ""
+	}
+	n, err := strconv.ParseUint(strings.TrimPrefix(text, "0x"), 16, 32)
+	if err != nil {
+		a.err = errors.Join(a.err, fmt.Errorf("read %s: %q is not a hexadecimal number", path.Join(a.dir, name), text))
+		return ""
+	}
+	return fmt.Sprintf("%0*x", width, n)
+}
+
+// base is the last element of what a link points to ("driver", "subsystem"), empty when it is absent.
+func (a *attributes) base(name string) string {
+	target, err := follow(a.fsys, path.Join(a.dir, name))
+	a.err = errors.Join(a.err, err)
+	if target == "" {
+		return ""
+	}
+	return path.Base(target)
+}
+
+// gone reports whether the device vanished while it was read: then its empty attributes mean nothing.
+func (a *attributes) gone() bool {
+	_, err := fs.Stat(a.fsys, a.dir)
+	return absent(err)
+}
+
+// clean makes text of a device fit to store and print: firmware pads with blanks and NULs and is sometimes not text.
+func clean(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == unicode.ReplacementChar {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, " "))
+	return strings.TrimSpace(s)
+}
+
+// readFile reads a small file. It is empty when the file is absent.
+func readFile(fsys fs.FS, name string) ([]byte, error) {
+	f, err := fsys.Open(name)
+	if absent(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, named("read", name, err)
+	}
+	defer f.Close() //nolint:errcheck // opened for reading
+	data, err := io.ReadAll(io.LimitReader(f, maxAttribute+1))
+	if absent(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, named("read", name, err)
+	}
+	if len(data) > maxAttribute {
+		return nil, fmt.Errorf("read %s: more than %d bytes", name, maxAttribute)
+	}
+	return data, nil
+}
+
+// absent includes how drivers say that they do not provide an attribute, and that the device just went away.
+func absent(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EOPNOTSUPP) || errors.Is(err, syscall.ENODEV) ||
+		errors.Is(err, syscall.ENXIO)
+}
+
+// follow is the path a symbolic link of sysfs points to. Such links lie in real directories and lead to real ones, so
+// one step is enough. It is empty when the link is absent or no link.
+func follow(fsys fs.FS, name string) (string, error) {
+	target, err := fs.ReadLink(fsys, name)
+	if absent(err) || errors.Is(err, syscall.EINVAL) || errors.Is(err, fs.ErrInvalid) {
+		return "", nil
+	}
+	if err != nil {
+		return "", named("read link", name, err)
+	}
+	resolved := path.Join(path.Dir(name), target)
+	if path.IsAbs(target) || !fs.ValidPath(resolved) {
+		return "", fmt.Errorf("read link %s: %q leads out of the host root", name, target)
+	}
+	return resolved, nil
+}
+
+// list names the entries of a directory in order; none when it is absent.
+func list(fsys fs.FS, dir string) ([]string, error) {
+	entries, err := fs.ReadDir(fsys, dir)
+	if absent(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, named("list", dir, err)
+	}
+	names := make([]string, 0, len(entries))
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names, nil
+}
+
+// named gives an error the path below the host root once.
+func named(verb, name string, err error) error {
+	var pathError *fs.PathError
+	if errors.As(err, &pathError) {
+		err = pathError.Err
+	}
+	return fmt.Errorf("%s %s: %w", verb, name, err)
+}

@@ -1,0 +1,70 @@
+package sysfs
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs/sysfstest"
+)
+
+func FuzzDeviceSerialNumber(f *testing.F) {
+	f.Add([]byte{})
+	f.Add(make([]byte, 4096))
+	loop := make([]byte, 4096)
+	copy(loop[0x100:], []byte{1, 0, 1, 0x10})
+	f.Add(loop)
+	f.Fuzz(func(t *testing.T, config []byte) {
+		if got := deviceSerialNumber(config); got != "" {
+			assert.Len(t, got, 16)
+		}
+	})
+}
+
+func FuzzUnitSerial(f *testing.F) {
+	f.Add([]byte{0, 0x80, 0, 4, 'a', 'b', ' ', 0})
+	f.Add([]byte{0, 0x80, 0xff, 0xff, 'a'})
+	f.Fuzz(func(t *testing.T, page []byte) {
+		got := unitSerial(page)
+		assert.LessOrEqual(t, len(got), len(page))
+		assert.True(t, utf8.ValidString(got))
+	})
+}
+
+func FuzzAttributes(f *testing.F) {
+	f.Add("0x15b3")
+	f.Add("-1")
+	f.Add("\xff\x00")
+	f.Fuzz(func(t *testing.T, content string) {
+		m := sysfstest.NewMachine()
+		dir := m.PCI(sysfstest.Function{Address: "0000:3b:00.0", Vendor: content, Device: content, Class: "020000"})
+		m.Interface(dir, "eth0", map[string]string{"address": content, "type": content, "phys_port_name": content})
+		interfaces, err := NetInterfaces(m)
+		require.NoError(t, err)
+		require.Len(t, interfaces, 1)
+		function := interfaces[0].Device.Function
+		assert.Equal(t, clean(interfaces[0].PortName), interfaces[0].PortName)
+		if interfaces[0].Err == nil && function.Vendor != "" {
+			assert.Regexp(t, `^[0-9a-f]{4,8}$`, function.Vendor)
+		}
+	})
+}
+
+func FuzzPCINames(f *testing.F) {
+	f.Add("15b3  Mellanox\n\t101d  CX6\n")
+	f.Add("\t101d  orphan\n15b3")
+	wanted := map[PCIID]bool{{Vendor: "15b3"}: true, {Vendor: "15b3", Device: "101d"}: true}
+	f.Fuzz(func(t *testing.T, database string) {
+		names, err := scanPCIIDs(strings.NewReader(database), wanted)
+		if err != nil {
+			return
+		}
+		for id, name := range names {
+			assert.True(t, wanted[id])
+			assert.True(t, utf8.ValidString(name))
+		}
+	})
+}

@@ -1,0 +1,111 @@
+package sysfs
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"strings"
+)
+
+// NetInterface is a network interface of a device (sys/class/net/<name>/).
+type NetInterface struct {
+	Name string
+	// Device is what the interface belongs to (link device).
+	Device Device
+	// Type is the ARPHRD_* constant of the link layer (type).
+	Type *int
+	// Address is the current hardware address (address).
+	Address string
+	// AddressAssignment is the NET_ADDR_* constant that says where Address comes from (addr_assign_type).
+	AddressAssignment *int
+	// EnslavedAddress is the address the interface had before it joined a bond (bonding_slave/perm_hwaddr).
+	EnslavedAddress string
+	// OperState is the state of RFC 2863 (operstate).
+	OperState string
+	// Carrier is 1 with a link and 0 without; nil while the interface is down (carrier).
+	Carrier *int
+	// PortName tells ports, and representors of virtual functions, apart (phys_port_name).
+	PortName string
+	// DevPort numbers the ports of one function from 0 (dev_port).
+	DevPort *int
+	// Err says what of the interface could not be read.
+	Err error
+}
+
+// Values of Type and AddressAssignment (linux/if_arp.h, linux/netdevice.h).
+const (
+	ARPEthernet      = 1
+	ARPInfiniBand    = 32
+	addressPermanent = 0
+)
+
+const netClass = "sys/class/net"
+
+// NetInterfaces lists the interfaces that belong to a device, in order of name. Those the kernel makes up (loopback,
+// bridges, bonds, veth, VLANs) have no device link and are not listed.
+func NetInterfaces(fsys fs.FS) ([]NetInterface, error) {
+	names, err := list(fsys, netClass)
+	if err != nil {
+		return nil, err
+	}
+	var interfaces []NetInterface
+	for _, name := range names {
+		dir, err := follow(fsys, path.Join(netClass, name))
+		if err != nil {
+			return nil, err
+		}
+		if dir == "" {
+			continue // bonding_masters is a file
+		}
+		device, err := follow(fsys, path.Join(dir, "device"))
+		if err != nil {
+			return nil, err
+		}
+		if device == "" {
+			continue
+		}
+		if n, ok := readInterface(fsys, dir, device); ok {
+			interfaces = append(interfaces, n)
+		}
+	}
+	return interfaces, nil
+}
+
+func readInterface(fsys fs.FS, dir, device string) (NetInterface, bool) {
+	a := attributes{fsys: fsys, dir: dir}
+	n := NetInterface{
+		Name:              path.Base(dir),
+		Type:              a.number("type"),
+		Address:           strings.ToLower(a.text("address")),
+		AddressAssignment: a.number("addr_assign_type"),
+		EnslavedAddress:   strings.ToLower(a.text("bonding_slave/perm_hwaddr")),
+		OperState:         a.text("operstate"),
+		PortName:          a.text("phys_port_name"),
+		DevPort:           a.number("dev_port"),
+	}
+	// The carrier of an interface that is down cannot be asked for: the read fails with EINVAL.
+	if data, err := readFile(fsys, path.Join(dir, "carrier")); err == nil && len(data) > 0 {
+		up := 0
+		if data[0] == '1' {
+			up = 1
+		}
+		n.Carrier = &up
+	}
+	var err error
+	n.Device, err = deviceAt(fsys, device)
+	n.Err = errors.Join(a.err, err)
+	return n, !a.gone()
+}
+
+// PermanentAddress is the address burned into the device, empty where sysfs does not tell: an interface that was given
+// another address shows its own only as member of a bond.
+func (n NetInterface) PermanentAddress() string {
+	address := n.EnslavedAddress
+	if address == "" && (n.AddressAssignment == nil || *n.AddressAssignment == addressPermanent) {
+		address = n.Address
+	}
+	if strings.Trim(address, "0:") == "" {
+		return ""
+	}
+	return address
+}

@@ -1,0 +1,103 @@
+package sysfs
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+)
+
+// NVMeController is a local NVMe controller, which is one drive (sys/class/nvme/<name>/).
+type NVMeController struct {
+	Name string
+	// Device is the PCI function (link device).
+	Device Device
+	// Model, Serial and FirmwareRev as the kernel read them when it found the drive (model, serial, firmware_rev). The
+	// revision goes stale when the firmware changes: it is for finding drives, never for judging them.
+	Model, Serial, FirmwareRev string
+	// SubsystemNQN names the NVM subsystem (subsysnqn).
+	SubsystemNQN string
+	// Address on the transport, for PCI the function's (address).
+	Address string
+	// Transport is "pcie"; controllers on a fabric are not part of this machine and not listed (transport).
+	Transport string
+	// Namespaces in order of their ids.
+	Namespaces []NVMeNamespace
+	// Err says what of the controller could not be read.
+	Err error
+}
+
+// NVMeNamespace is one namespace (sys/class/nvme/<controller>/<name>/).
+type NVMeNamespace struct {
+	// ID is the namespace id (nsid).
+	ID int
+	// WWID is the best of the ids below with its kind, as in "eui.0025385b01418be1" (wwid).
+	WWID string
+	// NGUID and EUI are hexadecimal digits with separators, all zero when the drive has none (nguid, eui).
+	NGUID, EUI string
+}
+
+const nvmeClass = "sys/class/nvme"
+
+// namespaceName matches namespaces and, with native multipath, the paths to them: nvme0n1, nvme0c0n1.
+var namespaceName = regexp.MustCompile(`^nvme\d+(c\d+)?n\d+$`)
+
+// NVMeControllers lists the local controllers in order of name, virtual functions left out.
+func NVMeControllers(fsys fs.FS) ([]NVMeController, error) {
+	names, err := list(fsys, nvmeClass)
+	if err != nil {
+		return nil, err
+	}
+	var controllers []NVMeController
+	for _, name := range names {
+		dir, err := follow(fsys, path.Join(nvmeClass, name))
+		if err != nil {
+			return nil, err
+		}
+		if dir == "" {
+			continue
+		}
+		c, ok := readController(fsys, dir)
+		local := c.Transport == "pcie" || c.Transport == ""
+		virtual := c.Device.Function != nil && c.Device.Function.Physical != nil
+		if ok && local && !virtual {
+			controllers = append(controllers, c)
+		}
+	}
+	return controllers, nil
+}
+
+func readController(fsys fs.FS, dir string) (NVMeController, bool) {
+	a := attributes{fsys: fsys, dir: dir}
+	c := NVMeController{
+		Name:  path.Base(dir),
+		Model: a.text("model"), Serial: a.text("serial"), FirmwareRev: a.text("firmware_rev"),
+		SubsystemNQN: a.text("subsysnqn"), Address: a.text("address"), Transport: a.text("transport"),
+	}
+	device, err := follow(fsys, path.Join(dir, "device"))
+	a.err = errors.Join(a.err, err)
+	if device != "" {
+		c.Device, err = deviceAt(fsys, device)
+		a.err = errors.Join(a.err, err)
+	}
+	names, err := list(fsys, dir)
+	a.err = errors.Join(a.err, err)
+	for _, name := range names {
+		if namespaceName.MatchString(name) {
+			c.Namespaces = append(c.Namespaces, readNamespace(&a, name))
+		}
+	}
+	slices.SortFunc(c.Namespaces, func(x, y NVMeNamespace) int { return cmp.Compare(x.ID, y.ID) })
+	c.Err = a.err
+	return c, !a.gone()
+}
+
+func readNamespace(a *attributes, name string) NVMeNamespace {
+	n := NVMeNamespace{WWID: a.text(name + "/wwid"), NGUID: a.text(name + "/nguid"), EUI: a.text(name + "/eui")}
+	if id := a.number(name + "/nsid"); id != nil {
+		n.ID = *id
+	}
+	return n
+}

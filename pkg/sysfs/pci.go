@@ -1,0 +1,136 @@
+package sysfs
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// PCIFunction is one function of the PCI bus (sys/bus/pci/devices/<address>/).
+type PCIFunction struct {
+	Address inventory.PCIAddress
+	// Path is the function's real directory below sys/devices.
+	Path string
+	// Vendor, Device, SubsystemVendor and SubsystemDevice are four lower-case hexadecimal digits (vendor, device,
+	// subsystem_vendor, subsystem_device).
+	Vendor, Device, SubsystemVendor, SubsystemDevice string
+	// Class is base class, subclass and programming interface in its three low bytes (class).
+	Class uint32
+	// Driver is bound to the function; empty when none is (link driver).
+	Driver string
+	// Physical is the address of the function this is a virtual function of; nil for a physical one (link physfn).
+	Physical *inventory.PCIAddress
+	// Err says what of the function could not be read.
+	Err error
+}
+
+// Base classes of PCI functions (PCI Code and ID Assignment Specification).
+const (
+	PCIStorage = 0x01
+	PCINetwork = 0x02
+)
+
+const pciDevices = "sys/bus/pci/devices"
+
+// PCIFunctions lists the physical functions of one base class in order of address. Functions whose domain has more
+// than four digits, which only Intel VMD makes and for drives, are not listed: they have no inventory.PCIAddress.
+func PCIFunctions(fsys fs.FS, base uint8) ([]PCIFunction, error) {
+	names, err := list(fsys, pciDevices)
+	if err != nil {
+		return nil, err
+	}
+	var functions []PCIFunction
+	for _, name := range names {
+		if _, err := inventory.ParsePCIAddress(name); err != nil {
+			continue
+		}
+		dir, err := follow(fsys, path.Join(pciDevices, name))
+		if err != nil {
+			return nil, err
+		}
+		// Most functions are bridges and the like: they cost one small file.
+		class, err := readFile(fsys, path.Join(pciDevices, name, "class"))
+		if err != nil {
+			return nil, err
+		}
+		if n, err := strconv.ParseUint(clean(string(class)), 0, 32); dir == "" || err != nil || uint8(n>>16) != base {
+			continue
+		}
+		f, err := functionAt(fsys, dir)
+		switch {
+		case f == nil:
+			return nil, err
+		case f.Physical != nil, !exists(fsys, dir):
+			continue
+		}
+		f.Err = err
+		functions = append(functions, *f)
+	}
+	slices.SortFunc(functions, func(a, b PCIFunction) int { return a.Address.Compare(b.Address) })
+	return functions, nil
+}
+
+func exists(fsys fs.FS, name string) bool {
+	_, err := fs.Stat(fsys, name)
+	return !absent(err)
+}
+
+// functionAt reads the function in a real directory. It is nil only when the directory is not that of a function this
+// package can name.
+func functionAt(fsys fs.FS, dir string) (*PCIFunction, error) {
+	address, err := inventory.ParsePCIAddress(path.Base(dir))
+	if err != nil {
+		return nil, nil //nolint:nilerr // beyond the four digits of a domain
+	}
+	a := attributes{fsys: fsys, dir: dir}
+	f := &PCIFunction{
+		Address: address, Path: dir,
+		Vendor: a.hex("vendor", 4), Device: a.hex("device", 4),
+		SubsystemVendor: a.hex("subsystem_vendor", 4), SubsystemDevice: a.hex("subsystem_device", 4),
+		Driver: a.base("driver"),
+	}
+	if class := a.number("class"); class != nil {
+		f.Class = uint32(*class) //nolint:gosec // three bytes
+	}
+	if physical := a.base("physfn"); physical != "" {
+		if owner, err := inventory.ParsePCIAddress(physical); err == nil {
+			f.Physical = &owner
+		} else {
+			a.err = errors.Join(a.err, fmt.Errorf("read link %s/physfn: %w", dir, err))
+		}
+	}
+	return f, a.err
+}
+
+// PCISerialNumber is the Device Serial Number of a function as 16 hexadecimal digits, empty when it has none or the
+// caller, not being root, sees only the first 64 bytes of the configuration space (config).
+func PCISerialNumber(fsys fs.FS, f PCIFunction) (string, error) {
+	config, err := readFile(fsys, path.Join(f.Path, "config"))
+	if err != nil {
+		return "", err
+	}
+	return deviceSerialNumber(config), nil
+}
+
+// deviceSerialNumber walks the extended capabilities (PCI Express Base Specification, 7.6.3 and 7.9.3).
+func deviceSerialNumber(config []byte) string {
+	const first, id = 0x100, 0x0003
+	for at, steps := first, 0; at >= first && at+12 <= len(config) && steps < 256; steps++ {
+		header := binary.LittleEndian.Uint32(config[at:])
+		if header&0xffff == id {
+			serial := uint64(binary.LittleEndian.Uint32(config[at+8:]))<<32 | uint64(binary.LittleEndian.Uint32(config[at+4:]))
+			if serial == 0 || serial == ^uint64(0) {
+				return ""
+			}
+			return fmt.Sprintf("%016x", serial)
+		}
+		at = int(header >> 20 &^ 3)
+	}
+	return ""
+}
