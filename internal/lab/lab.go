@@ -86,7 +86,9 @@ func Up(ctx context.Context, o Options) (l *Lab, err error) {
 	if l.plane, err = controlplane.Start(ctx, controlplane.Options{DataDir: filepath.Join(o.Dir, "controlplane"), Out: o.Out}); err != nil {
 		return nil, err
 	}
-	if l.admin, err = client.NewWithWatch(l.plane.Config(), client.Options{Scheme: cluster.Scheme()}); err != nil {
+	config := rest.CopyConfig(l.plane.Config())
+	config.QPS, config.Burst = 500, 1000 // it stands for every kubelet
+	if l.admin, err = client.NewWithWatch(config, client.Options{Scheme: cluster.Scheme()}); err != nil {
 		return nil, fmt.Errorf("start lab: %w", err)
 	}
 	if err := cluster.Install(ctx, l.admin); err != nil {

@@ -43,6 +43,8 @@ func New(config *rest.Config, namespace string) (*Operator, error) {
 			return nil, fmt.Errorf("start stand-in: %w", err)
 		}
 	}
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = 200, 400 // it polls; the default rate would make it slow
 	c, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, fmt.Errorf("start stand-in: %w", err)

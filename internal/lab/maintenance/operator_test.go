@@ -1,0 +1,169 @@
+package maintenance
+
+import (
+	"testing"
+	"time"
+
+	maintenancev1alpha1 "github.com/Mellanox/maintenance-operator/api/v1alpha1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
+)
+
+func TestMain(m *testing.M) { apitest.Main(m) }
+
+// stage is a stand-in in front of the real API.
+type stage struct {
+	t   *testing.T
+	env *apitest.Env
+	op  *Operator
+	now time.Time
+}
+
+func newStage(t *testing.T) *stage {
+	env := apitest.New(t)
+	op, err := New(env.Config, apitest.Namespace)
+	require.NoError(t, err)
+	s := &stage{t: t, env: env, op: op, now: time.Now()}
+	op.now = func() time.Time { return s.now }
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+	require.NoError(t, env.Client.Create(t.Context(), n))
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	require.NoError(t, env.Client.Status().Update(t.Context(), n))
+	return s
+}
+
+func (s *stage) steps(n int) {
+	for range n {
+		require.NoError(s.t, s.op.Step(s.t.Context()))
+	}
+}
+
+func (s *stage) request(spec maintenancev1alpha1.NodeMaintenanceSpec, annotations map[string]string) *maintenancev1alpha1.NodeMaintenance {
+	spec.NodeName, spec.RequestorID = "a", "test"
+	nm := &maintenancev1alpha1.NodeMaintenance{ObjectMeta: metav1.ObjectMeta{Namespace: apitest.Namespace, Name: "m", Annotations: annotations}, Spec: spec}
+	require.NoError(s.t, s.env.Client.Create(s.t.Context(), nm))
+	return nm
+}
+
+// reason is the reason of Ready, or "gone".
+func (s *stage) reason() string {
+	nm := &maintenancev1alpha1.NodeMaintenance{}
+	err := s.env.Client.Get(s.t.Context(), client.ObjectKey{Namespace: apitest.Namespace, Name: "m"}, nm)
+	if apierrors.IsNotFound(err) {
+		return "gone"
+	}
+	require.NoError(s.t, err)
+	return readyReason(nm)
+}
+
+func (s *stage) cordoned() bool {
+	n := &corev1.Node{}
+	require.NoError(s.t, s.env.Client.Get(s.t.Context(), client.ObjectKey{Name: "a"}, n))
+	return n.Spec.Unschedulable
+}
+
+func TestStandInTakesANodeThroughTheStatesAndBack(t *testing.T) {
+	s := newStage(t)
+	nm := s.request(maintenancev1alpha1.NodeMaintenanceSpec{Cordon: true}, nil)
+	var states []string
+	for range 8 {
+		s.steps(1)
+		if r := s.reason(); len(states) == 0 || states[len(states)-1] != r {
+			states = append(states, r)
+		}
+	}
+	assert.Equal(t, []string{"Pending", "Cordon", "WaitForPodCompletion", "Draining", "Ready"}, states, "Scheduled is left in the step it is entered in")
+	assert.True(t, s.cordoned())
+	require.NoError(t, s.env.Client.Delete(t.Context(), nm))
+	assert.Equal(t, "Ready", s.reason(), "the finalizer holds the object")
+	s.steps(1)
+	assert.Equal(t, "gone", s.reason())
+	assert.False(t, s.cordoned())
+}
+
+func TestStandInHoldsTheNodeForAdditionalRequestors(t *testing.T) {
+	s := newStage(t)
+	nm := s.request(maintenancev1alpha1.NodeMaintenanceSpec{Cordon: true, AdditionalRequestors: []string{"other"}}, nil)
+	s.steps(7)
+	require.NoError(t, s.env.Client.Delete(t.Context(), nm))
+	s.steps(3)
+	assert.Equal(t, "Ready", s.reason())
+	assert.True(t, s.cordoned())
+	require.NoError(t, s.env.Client.Patch(t.Context(), nm, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"additionalRequestors":null}}`))))
+	s.steps(1)
+	assert.Equal(t, "gone", s.reason())
+	assert.False(t, s.cordoned())
+}
+
+func TestStandInKeepsAnothersCordon(t *testing.T) {
+	s := newStage(t)
+	require.NoError(t, s.env.Client.Patch(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"unschedulable":true}}`))))
+	nm := s.request(maintenancev1alpha1.NodeMaintenanceSpec{Cordon: true}, nil)
+	s.steps(7)
+	require.NoError(t, s.env.Client.Delete(t.Context(), nm))
+	s.steps(2)
+	assert.Equal(t, "gone", s.reason())
+	assert.True(t, s.cordoned())
+}
+
+func TestStandInCollectsForgottenMaintenancesUnlessTold(t *testing.T) {
+	for name, tc := range map[string]struct {
+		annotations map[string]string
+		want        string
+	}{
+		"forgotten":     {nil, "gone"},
+		"told to leave": {map[string]string{ignoreAnnotation: "true"}, "Ready"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			s.request(maintenancev1alpha1.NodeMaintenanceSpec{Cordon: true}, tc.annotations)
+			s.steps(7)
+			s.now = s.now.Add(2 * time.Hour)
+			s.steps(3)
+			assert.Equal(t, tc.want, s.reason())
+		})
+	}
+}
+
+func TestStandInShowsThatARequestorFailed(t *testing.T) {
+	s := newStage(t)
+	nm := s.request(maintenancev1alpha1.NodeMaintenanceSpec{Cordon: true}, nil)
+	s.steps(7)
+	require.NoError(t, s.env.Client.Get(t.Context(), client.ObjectKeyFromObject(nm), nm))
+	meta.SetStatusCondition(&nm.Status.Conditions, metav1.Condition{Type: maintenancev1alpha1.ConditionTypeRequestorFailed, Status: "True", Reason: maintenancev1alpha1.ConditionReasonFailedMaintenance})
+	require.NoError(t, s.env.Client.Status().Update(t.Context(), nm))
+	s.steps(1)
+	assert.Equal(t, "RequestorFailed", s.reason())
+	assert.True(t, s.cordoned())
+}
+
+func TestStandInEvictsWhatADrainEvicts(t *testing.T) {
+	s := newStage(t)
+	pod := func(name, owner string) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.PodSpec{NodeName: "a", Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+		if owner != "" {
+			yes := true
+			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: owner, Name: "o", UID: "1", Controller: &yes}}
+		}
+		require.NoError(t, s.env.Client.Create(t.Context(), p))
+		return p
+	}
+	workload, daemon := pod("workload", "ReplicaSet"), pod("daemon", "DaemonSet")
+	s.request(maintenancev1alpha1.NodeMaintenanceSpec{Cordon: true, DrainSpec: &maintenancev1alpha1.DrainSpec{}}, nil)
+	s.steps(8)
+	assert.Equal(t, "Draining", s.reason(), "the kubelet has not ended the pod yet")
+	require.NoError(t, s.env.Client.Get(t.Context(), client.ObjectKeyFromObject(workload), workload))
+	assert.NotNil(t, workload.DeletionTimestamp)
+	require.NoError(t, s.env.Client.Delete(t.Context(), workload, client.GracePeriodSeconds(0)))
+	s.steps(1)
+	assert.Equal(t, "Ready", s.reason())
+	require.NoError(t, s.env.Client.Get(t.Context(), client.ObjectKeyFromObject(daemon), daemon))
+	assert.Nil(t, daemon.DeletionTimestamp)
+}
