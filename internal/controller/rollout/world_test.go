@@ -1,0 +1,291 @@
+package rollout_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	apply "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/rollout"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
+)
+
+func TestMain(m *testing.M) { apitest.Main(m) }
+
+// world is a real API with nodes, jobs and policies, and operators that work on it.
+type world struct {
+	*testing.T
+	client.Client
+	clock time.Time
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	env := apitest.New(t)
+	config := rest.CopyConfig(env.Config)
+	config.QPS = -1
+	unlimited, err := client.New(config, client.Options{Scheme: env.Scheme})
+	require.NoError(t, err)
+	return &world{T: t, Client: unlimited, clock: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
+}
+
+// operator is one process with its own view of nodes and jobs.
+type operator struct {
+	*rollout.Reconciler
+	w      *world
+	view   *view
+	direct *direct
+	events *events.FakeRecorder
+}
+
+func (w *world) operator() *operator {
+	o := &operator{w: w, view: &view{Client: w.Client}, direct: &direct{Reader: w.Client}, events: events.NewFakeRecorder(1000)}
+	o.Reconciler = rollout.New(o.view, o.direct, o.events, func() time.Time { return w.clock }, "")
+	return o
+}
+
+// pass runs the reconciler until it asks for no other pass.
+func (o *operator) pass() {
+	o.w.Helper()
+	for range 50 {
+		result, err := o.Reconcile(o.w.Context(), ctrl.Request{})
+		require.NoError(o.w, err)
+		if result.RequeueAfter == 0 {
+			return
+		}
+	}
+	require.Fail(o.w, "the operator does not come to rest")
+}
+
+// view is a cache: it shows the nodes and jobs of the moment it was frozen.
+type view struct {
+	client.Client
+	nodes *corev1.NodeList
+	jobs  *v1alpha1.FirmwareJobList
+	// dies makes every condition write fail, as a crash before it does.
+	dies bool
+}
+
+func (v *view) freeze(ctx context.Context) error {
+	v.nodes, v.jobs = &corev1.NodeList{}, &v1alpha1.FirmwareJobList{}
+	return errors.Join(v.Client.List(ctx, v.nodes), v.Client.List(ctx, v.jobs))
+}
+
+func (v *view) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	switch l := list.(type) {
+	case *corev1.NodeList:
+		if v.nodes != nil {
+			v.nodes.DeepCopyInto(l)
+			return nil
+		}
+	case *v1alpha1.FirmwareJobList:
+		if v.jobs != nil {
+			v.jobs.DeepCopyInto(l)
+			return nil
+		}
+	}
+	return v.Client.List(ctx, list, opts...)
+}
+
+var errCrash = errors.New("the process died")
+
+func (v *view) Status() client.SubResourceWriter { return &viewStatus{v.Client.Status(), v} }
+
+type viewStatus struct {
+	client.SubResourceWriter
+	view *view
+}
+
+func (s *viewStatus) Apply(ctx context.Context, o runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
+	if s.view.dies {
+		return errCrash
+	}
+	return s.SubResourceWriter.Apply(ctx, o, opts...)
+}
+
+// direct reads the API server and lets something happen right after it read the ledgers.
+type direct struct {
+	client.Reader
+	afterList func()
+}
+
+func (d *direct) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	err := d.Reader.List(ctx, list, opts...)
+	if happen := d.afterList; happen != nil {
+		d.afterList = nil
+		happen()
+	}
+	return err
+}
+
+func (w *world) create(objects ...client.Object) {
+	w.Helper()
+	for _, o := range objects {
+		state := o.DeepCopyObject()
+		require.NoError(w, w.Create(w.Context(), o))
+		if n, ok := o.(*corev1.Node); ok {
+			n.Status = state.(*corev1.Node).Status
+			require.NoError(w, w.Status().Update(w.Context(), n))
+		}
+	}
+}
+
+func (w *world) nodes(names ...string) {
+	w.Helper()
+	for _, name := range names {
+		w.create(newNode(name, nil))
+	}
+}
+
+func newNode(name string, labels map[string]string) *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
+		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
+	}
+}
+
+func newPolicy(name string, maxUnavailable intstr.IntOrString, selector map[string]string) *v1alpha1.RolloutPolicy {
+	p := &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.RolloutPolicySpec{MaxUnavailable: &maxUnavailable}}
+	if selector != nil {
+		p.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: selector}
+	}
+	return p
+}
+
+func (w *world) queue(name, node string) *v1alpha1.FirmwareJob {
+	w.Helper()
+	j := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareJobSpec{
+		NodeName: node, Type: v1alpha1.JobTypeUpdate, Updates: []v1alpha1.DeviceUpdate{{
+			Device: node + "-bios", UniqueID: "bios", Version: "2", Digest: v1alpha1.Digest(fmt.Sprintf("sha256:%064x", 2)), Downgrade: v1alpha1.DowngradeForbid,
+			Origin: v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"},
+		}},
+	}}
+	w.create(j)
+	return j
+}
+
+// report writes conditions of a job as the daemon does.
+func (w *world) report(job string, conditions map[string]bool) {
+	w.Helper()
+	body := apply.FirmwareJobStatus()
+	for kind, is := range conditions {
+		s := metav1.ConditionFalse
+		if is {
+			s = metav1.ConditionTrue
+		}
+		body.WithConditions(metav1ac.Condition().WithType(kind).WithStatus(s).WithReason("Test").WithMessage("").WithLastTransitionTime(metav1.NewTime(w.clock)))
+	}
+	require.NoError(w, w.Status().Apply(w.Context(), apply.FirmwareJob(job).WithStatus(body), client.FieldOwner(v1alpha1.FieldOwnerDaemon), client.ForceOwnership))
+}
+
+func (w *world) complete(job string) {
+	w.Helper()
+	w.report(job, map[string]bool{v1alpha1.ConditionReady: true, v1alpha1.ConditionComplete: true})
+}
+
+func (w *world) hold(job string) {
+	w.Helper()
+	w.report(job, map[string]bool{v1alpha1.ConditionReady: false, v1alpha1.ConditionFailed: true, v1alpha1.ConditionHeld: true, v1alpha1.ConditionStalled: true})
+}
+
+func (w *world) job(name string) *v1alpha1.FirmwareJob {
+	w.Helper()
+	j := &v1alpha1.FirmwareJob{}
+	require.NoError(w, w.Get(w.Context(), types.NamespacedName{Name: name}, j))
+	return j
+}
+
+func (w *world) policy(name string) *v1alpha1.RolloutPolicy {
+	w.Helper()
+	p := &v1alpha1.RolloutPolicy{}
+	require.NoError(w, w.Get(w.Context(), types.NamespacedName{Name: name}, p))
+	return p
+}
+
+func (w *world) change(name string, edit func(*v1alpha1.RolloutPolicy)) {
+	w.Helper()
+	p := w.policy(name)
+	edit(p)
+	require.NoError(w, w.Update(w.Context(), p))
+}
+
+// admitted lists the jobs that were told to run, in order of name.
+func (w *world) admitted() []string {
+	w.Helper()
+	var list v1alpha1.FirmwareJobList
+	require.NoError(w, w.List(w.Context(), &list))
+	var out []string
+	for _, j := range list.Items {
+		if meta.IsStatusConditionTrue(j.Status.Conditions, v1alpha1.ConditionAdmitted) &&
+			!meta.IsStatusConditionTrue(j.Status.Conditions, v1alpha1.ConditionComplete) {
+			out = append(out, j.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// ledger lists the jobs of a ledger, in order of admission.
+func (w *world) ledger(policy string) []string {
+	w.Helper()
+	var out []string
+	for _, e := range w.policy(policy).Status.Admitted {
+		out = append(out, e.Job)
+	}
+	return out
+}
+
+// reason says why a job waits.
+func (w *world) reason(job string) string {
+	w.Helper()
+	c := meta.FindStatusCondition(w.job(job).Status.Conditions, v1alpha1.ConditionAdmitted)
+	if c == nil {
+		return "untold"
+	}
+	return c.Reason
+}
+
+// requireStatus is the end of every test: kstatus sees the policy as it should, and another pass writes nothing.
+func (w *world) requireStatus(o *operator, policy string, want status.Status) {
+	w.Helper()
+	apitest.RequireStatus(w, w.policy(policy), want)
+	before := w.versions()
+	o.view.nodes, o.view.jobs = nil, nil
+	o.pass()
+	w.operator().pass()
+	require.Equal(w, before, w.versions(), "a pass at rest writes")
+}
+
+func (w *world) versions() map[string]string {
+	w.Helper()
+	out := map[string]string{}
+	var jobs v1alpha1.FirmwareJobList
+	require.NoError(w, w.List(w.Context(), &jobs))
+	for _, j := range jobs.Items {
+		out[j.Name] = j.ResourceVersion
+	}
+	var policies v1alpha1.RolloutPolicyList
+	require.NoError(w, w.List(w.Context(), &policies))
+	for _, p := range policies.Items {
+		out[p.Name] = p.ResourceVersion
+	}
+	return out
+}
