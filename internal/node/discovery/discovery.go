@@ -75,8 +75,8 @@ func (d *Discovery) SetThreshold(age time.Duration) {
 	}
 }
 
-// Scan scans now and publishes what it finds.
-func (d *Discovery) Scan(ctx context.Context) error {
+// Refresh scans now and publishes what it finds, for somebody who asked.
+func (d *Discovery) Refresh(ctx context.Context) error {
 	if err := d.scan(ctx, true); err != nil {
 		return err
 	}

@@ -73,7 +73,6 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	}
 	inner := fake.NewClientBuilder().WithScheme(scheme).
 		WithStatusSubresource(&v1alpha1.NodeDevice{}, &v1alpha1.NodeFirmware{}).
-		WithIndex(&v1alpha1.NodeDevice{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*v1alpha1.NodeDevice).Spec.NodeName} }).
 		WithObjects(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, UID: "node-uid"}},
 			&v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: node, Generation: 1}}).
 		WithObjects(objects...).Build()
@@ -106,7 +105,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 // seen scans and publishes.
 func (b *bench) seen(t *testing.T) {
 	t.Helper()
-	require.NoError(t, b.Scan(t.Context()))
+	require.NoError(t, b.Refresh(t.Context()))
 }
 
 func (b *bench) names(t *testing.T) []string {
@@ -288,7 +287,7 @@ func TestAScanThatFailsChangesNothing(t *testing.T) {
 	b.seen(t)
 	before := b.writes
 	b.host.err = errors.New("no sysfs")
-	require.ErrorContains(t, b.Scan(t.Context()), "no sysfs")
+	require.ErrorContains(t, b.Refresh(t.Context()), "no sysfs")
 	assert.Equal(t, before, b.writes)
 }
 
@@ -303,7 +302,7 @@ func TestDevicesThatCannotBeToldApartAreSaidToBe(t *testing.T) {
 func TestOneRefusedObjectDoesNotKeepAnotherFromTheTruth(t *testing.T) {
 	b := newBench(t)
 	b.refuse = "n1-disk-bb"
-	require.ErrorContains(t, b.Scan(t.Context()), "n1-disk-bb")
+	require.ErrorContains(t, b.Refresh(t.Context()), "n1-disk-bb")
 	assert.Equal(t, []string{"n1-bios", "n1-nic-aa"}, b.names(t))
 	assert.NotEmpty(t, b.device(t, "n1-nic-aa").Status.BoardID)
 	b.refuse = ""

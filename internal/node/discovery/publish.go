@@ -58,10 +58,10 @@ func (d *Discovery) gather(ctx context.Context, snapshot Snapshot) (facts, error
 		return f, fmt.Errorf("get NodeFirmware %s: %w", d.config.Node, err)
 	}
 	var devices v1alpha1.NodeDeviceList
-	if err := d.config.Client.List(ctx, &devices, client.MatchingFields{"spec.nodeName": d.config.Node}); err != nil {
+	if err := d.config.Client.List(ctx, &devices); err != nil {
 		return f, fmt.Errorf("list NodeDevices: %w", err)
 	}
-	f.devices = devices.Items
+	f.devices = slices.DeleteFunc(devices.Items, func(o v1alpha1.NodeDevice) bool { return o.Spec.NodeName != d.config.Node })
 	return f, nil
 }
 

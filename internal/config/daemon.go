@@ -1,0 +1,103 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"path/filepath"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// Daemon is the settings of firmware-daemon run.
+type Daemon struct {
+	Machine
+	// NodeName is the name of this machine's Node.
+	NodeName string
+	// Kubeconfig is a file; empty uses the pod's service account.
+	Kubeconfig string
+	// Namespace is the product's own, where NodeMaintenances are made.
+	Namespace string
+	// ScanInterval is the time between two scans.
+	ScanInterval time.Duration
+	// ImageServer is the operator's https URL for images; empty when there is none. ImageServerCA and ImageTokenFile are
+	// files.
+	ImageServer, ImageServerCA, ImageTokenFile string
+	// ProbeAddress and MetricsAddress are listened on; "0" switches each off.
+	ProbeAddress, MetricsAddress string
+	// LogLevel is debug, info, warn or error.
+	LogLevel string
+}
+
+// Machine is where this machine's hardware, tools and state are found.
+type Machine struct {
+	// HostRoot is the directory with the machine's /sys and /proc.
+	HostRoot string
+	// StateDir keeps the journal and the images.
+	StateDir string
+	// ToolPath lists the directories of the vendor tools, separated by colons.
+	ToolPath string
+}
+
+// DefaultToolPath is where tools are looked up when nothing else is said.
+const DefaultToolPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// Validate names every setting that cannot be worked with, by its flag.
+func (d Daemon) Validate() error {
+	errs := []error{d.Machine.Validate()}
+	if problems := validation.IsDNS1123Subdomain(d.NodeName); len(problems) > 0 {
+		errs = append(errs, fmt.Errorf("--node-name %q: name this machine's Node: %s", d.NodeName, problems[0]))
+	}
+	if problems := validation.IsDNS1123Label(d.Namespace); len(problems) > 0 {
+		errs = append(errs, fmt.Errorf("--namespace %q: %s", d.Namespace, problems[0]))
+	}
+	if d.ScanInterval < time.Second {
+		errs = append(errs, fmt.Errorf("--scan-interval %s: must be at least 1s", d.ScanInterval))
+	}
+	if _, err := d.Level(); err != nil {
+		errs = append(errs, err)
+	}
+	if d.ImageServer != "" {
+		if u, err := url.Parse(d.ImageServer); err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
+			errs = append(errs, fmt.Errorf("--image-server %q: must be an https URL without user and password", d.ImageServer))
+		}
+		if d.ImageServerCA == "" || d.ImageTokenFile == "" {
+			errs = append(errs, errors.New("--image-server needs --image-server-ca and --image-token-file"))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Level is the log level.
+func (d Daemon) Level() (slog.Level, error) {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(d.LogLevel)); err != nil {
+		return l, fmt.Errorf("--log-level %q: want debug, info, warn or error", d.LogLevel)
+	}
+	return l, nil
+}
+
+// Validate names every setting that cannot be worked with, by its flag.
+func (m Machine) Validate() error {
+	var errs []error
+	for flag, dir := range map[string]string{"--host-root": m.HostRoot, "--state-dir": m.StateDir} {
+		if !filepath.IsAbs(dir) {
+			errs = append(errs, fmt.Errorf("%s %q: must be an absolute path", flag, dir))
+		}
+	}
+	tools := m.Tools()
+	if len(tools) == 0 {
+		errs = append(errs, errors.New("--tool-path is empty: name at least one directory"))
+	}
+	for _, dir := range tools {
+		if !filepath.IsAbs(dir) {
+			errs = append(errs, fmt.Errorf("--tool-path: %q must be an absolute path", dir))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Tools lists the directories of the tool path.
+func (m Machine) Tools() []string { return filepath.SplitList(m.ToolPath) }

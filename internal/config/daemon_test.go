@@ -1,0 +1,39 @@
+package config_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/config"
+)
+
+func validDaemon() config.Daemon {
+	return config.Daemon{
+		Machine:  config.Machine{HostRoot: "/host", StateDir: "/var/lib/node-firmware", ToolPath: config.DefaultToolPath},
+		NodeName: "n1.example", Namespace: "node-firmware-system", ScanInterval: 5 * time.Minute, LogLevel: "info",
+		ImageServer: "https://images:8444", ImageServerCA: "/ca", ImageTokenFile: "/token",
+	}
+}
+
+func TestDaemonSettingsAreCheckedByFlag(t *testing.T) {
+	require.NoError(t, validDaemon().Validate())
+	for flag, change := range map[string]func(*config.Daemon){
+		"--node-name":        func(d *config.Daemon) { d.NodeName = "" },
+		"--namespace":        func(d *config.Daemon) { d.Namespace = "Not_valid" },
+		"--host-root":        func(d *config.Daemon) { d.HostRoot = "host" },
+		"--state-dir":        func(d *config.Daemon) { d.StateDir = "" },
+		"--tool-path":        func(d *config.Daemon) { d.ToolPath = "" },
+		"--tool-path: \"b\"": func(d *config.Daemon) { d.ToolPath = "/a:b" },
+		"--scan-interval":    func(d *config.Daemon) { d.ScanInterval = 0 },
+		"--log-level":        func(d *config.Daemon) { d.LogLevel = "loud" },
+		"--image-server \"":  func(d *config.Daemon) { d.ImageServer = "http://images" },
+		"--image-server n":   func(d *config.Daemon) { d.ImageTokenFile = "" },
+	} {
+		d := validDaemon()
+		change(&d)
+		assert.ErrorContains(t, d.Validate(), flag)
+	}
+}

@@ -1,0 +1,2 @@
+// Package config holds the settings of each program, checked before anything runs.
+package config

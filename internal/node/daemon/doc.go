@@ -1,0 +1,2 @@
+// Package daemon puts the parts of the node daemon together and runs them.
+package daemon

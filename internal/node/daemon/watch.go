@@ -1,0 +1,72 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/discovery"
+)
+
+// AddDiscovery lets the manager run the publisher of a discovery and tell it of changed objects. The scans are not the
+// manager's: they need no API server.
+func AddDiscovery(ctx context.Context, m ctrl.Manager, d *discovery.Discovery) error {
+	if err := watchObjects(ctx, m.GetCache(), d); err != nil {
+		return err
+	}
+	if err := m.Add(manager.RunnableFunc(d.RunPublisher)); err != nil {
+		return fmt.Errorf("add publisher: %w", err)
+	}
+	return nil
+}
+
+// watchObjects tells the discovery when an object of this node changed. A Node's heartbeats are not told: only that the
+// Node is there matters.
+func watchObjects(ctx context.Context, c cache.Cache, d *discovery.Discovery) error {
+	changed := toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { d.Changed() },
+		UpdateFunc: func(any, any) { d.Changed() },
+		DeleteFunc: func(any) { d.Changed() },
+	}
+	settings := toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { applySettings(d, obj); d.Changed() },
+		UpdateFunc: func(_, obj any) { applySettings(d, obj); d.Changed() },
+		DeleteFunc: func(any) { d.Changed() },
+	}
+	for _, watch := range []struct {
+		kind    client.Object
+		handler toolscache.ResourceEventHandler
+	}{
+		{&v1alpha1.NodeDevice{}, changed},
+		{&v1alpha1.NodeFirmware{}, settings},
+		{&corev1.Node{}, toolscache.ResourceEventHandlerFuncs{AddFunc: func(any) { d.Changed() }}},
+	} {
+		informer, err := c.GetInformer(ctx, watch.kind, cache.BlockUntilSynced(false))
+		if err != nil {
+			return fmt.Errorf("watch %T: %w", watch.kind, err)
+		}
+		if _, err := informer.AddEventHandler(watch.handler); err != nil {
+			return fmt.Errorf("watch %T: %w", watch.kind, err)
+		}
+	}
+	return nil
+}
+
+// applySettings takes over what the NodeFirmware says about scanning.
+func applySettings(d *discovery.Discovery, obj any) {
+	nfw, ok := obj.(*v1alpha1.NodeFirmware)
+	if !ok {
+		return
+	}
+	if age, err := time.ParseDuration(nfw.Spec.ScanThreshold); err == nil {
+		d.SetThreshold(age)
+	}
+}
