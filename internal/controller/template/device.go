@@ -75,30 +75,26 @@ func (r *Reconciler) gather(ctx context.Context, k key) (*assignment, reconcile.
 // withdrawn after it.
 func (r *Reconciler) act(ctx context.Context, k key, a *assignment) error {
 	first := a.decision.Conflict != nil || a.decision.Blocked != nil
+	version := a.object.ResourceVersion
+	var err error
 	if a.changed && first {
-		if err := r.applyConditions(ctx, k, a); err != nil {
+		if version, err = r.writer.ApplyConditions(ctx, a.object, version, a.conditions); err != nil {
 			return err
 		}
+		r.wrote(k, version)
 	}
 	if a.decision.Action != match.Keep {
-		version, err := r.writer.ApplyFirmware(ctx, a.object, a.decision.Firmware)
-		if err != nil {
+		if version, err = r.writer.ApplyFirmware(ctx, a.object, a.decision.Firmware); err != nil {
 			return err
 		}
 		r.wrote(k, version)
 	}
 	if a.changed && !first {
-		return r.applyConditions(ctx, k, a)
+		if version, err = r.writer.ApplyConditions(ctx, a.object, version, a.conditions); err != nil {
+			return err
+		}
+		r.wrote(k, version)
 	}
-	return nil
-}
-
-func (r *Reconciler) applyConditions(ctx context.Context, k key, a *assignment) error {
-	version, err := r.writer.ApplyConditions(ctx, a.object, a.conditions)
-	if err != nil {
-		return err
-	}
-	r.wrote(k, version)
 	return nil
 }
 

@@ -2,8 +2,10 @@ package template
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -13,19 +15,23 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 )
 
-// Writer writes what was decided. Each method touches only what the operator owns, refuses an object with another uid
-// than the given one's, never creates one, and returns the resource version it left.
+// Writer writes what was decided. Each method touches only what the operator owns, never creates an object, and
+// returns the resource version it left. The error is a conflict or not-found of the API when the object is not the one
+// that was decided upon.
 type Writer interface {
-	// ApplyFirmware sets spec.firmware of a device, or removes it when the firmware is nil.
+	// ApplyFirmware sets spec.firmware of a device, or removes it when the firmware is nil. It refuses a device with
+	// another uid.
 	ApplyFirmware(ctx context.Context, d *v1alpha1.NodeDevice, f *v1alpha1.DesiredFirmware) (version string, err error)
-	// ApplyConditions sets the operator's conditions of a device to those of the given list.
-	ApplyConditions(ctx context.Context, d *v1alpha1.NodeDevice, all []metav1.Condition) (version string, err error)
-	// ApplyTemplateStatus sets the status of a template.
+	// ApplyConditions sets the operator's conditions of a device to those of the given list. It refuses a device in
+	// another version than that given.
+	ApplyConditions(ctx context.Context, d *v1alpha1.NodeDevice, version string, all []metav1.Condition) (next string, err error)
+	// ApplyTemplateStatus sets the status of a template. It refuses a template in another version.
 	ApplyTemplateStatus(ctx context.Context, t *v1alpha1.FirmwareTemplate, s v1alpha1.FirmwareTemplateStatus) (version string, err error)
 }
 
-// Applier is the Writer that uses server-side apply. It sends the uid of the object it decided upon: the API server
-// answers with a conflict when the object is gone or is another one, and so never brings a deleted device back.
+// Applier is the Writer that uses server-side apply. Applying creates what is not there, so each request carries what
+// the API server refuses on any other object than the one decided upon: the uid where it is looked at, and for a status,
+// where the API server ignores the uid, the resource version.
 type Applier struct{ Client client.Client }
 
 // ApplyFirmware sends spec.firmware alone: applying it without removes it, and spec.nodeName is the daemon's.
@@ -35,9 +41,23 @@ func (a *Applier) ApplyFirmware(ctx context.Context, d *v1alpha1.NodeDevice, f *
 		body.WithSpec(apply.NodeDeviceSpec().WithFirmware(firmwareOf(f)))
 	}
 	if err := a.Client.Apply(ctx, body, client.FieldOwner(v1alpha1.FieldOwnerOperator), client.ForceOwnership); err != nil {
-		return "", fmt.Errorf("apply firmware of node device %s: %w", d.Name, err)
+		return "", fmt.Errorf("apply firmware of node device %s: %w", d.Name, another(err, d.Name))
 	}
 	return ptr.Deref(body.ResourceVersion, ""), nil
+}
+
+// another turns the refusal of an immutable uid into the conflict it means.
+func another(err error, name string) error {
+	var refused apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &refused) || refused.Status().Details == nil {
+		return err
+	}
+	for _, c := range refused.Status().Details.Causes {
+		if c.Field == "metadata.uid" {
+			return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("nodedevices").GroupResource(), name, err)
+		}
+	}
+	return err
 }
 
 func firmwareOf(f *v1alpha1.DesiredFirmware) *apply.DesiredFirmwareApplyConfiguration {
@@ -57,8 +77,8 @@ func firmwareOf(f *v1alpha1.DesiredFirmware) *apply.DesiredFirmwareApplyConfigur
 }
 
 // ApplyConditions sends the operator's conditions alone; the others are the daemon's.
-func (a *Applier) ApplyConditions(ctx context.Context, d *v1alpha1.NodeDevice, all []metav1.Condition) (string, error) {
-	body := apply.NodeDevice(d.Name).WithUID(d.UID).WithStatus(
+func (a *Applier) ApplyConditions(ctx context.Context, d *v1alpha1.NodeDevice, version string, all []metav1.Condition) (string, error) {
+	body := apply.NodeDevice(d.Name).WithResourceVersion(version).WithStatus(
 		apply.NodeDeviceStatus().WithConditions(status.ForApply(all, status.AssignmentConditions...)...))
 	if err := a.Client.Status().Apply(ctx, body, client.FieldOwner(v1alpha1.FieldOwnerOperator), client.ForceOwnership); err != nil {
 		return "", fmt.Errorf("apply conditions of node device %s: %w", d.Name, err)
@@ -68,7 +88,7 @@ func (a *Applier) ApplyConditions(ctx context.Context, d *v1alpha1.NodeDevice, a
 
 // ApplyTemplateStatus sends the whole status.
 func (a *Applier) ApplyTemplateStatus(ctx context.Context, t *v1alpha1.FirmwareTemplate, s v1alpha1.FirmwareTemplateStatus) (string, error) {
-	body := apply.FirmwareTemplate(t.Name).WithUID(t.UID).WithStatus(apply.FirmwareTemplateStatus().
+	body := apply.FirmwareTemplate(t.Name).WithResourceVersion(t.ResourceVersion).WithStatus(apply.FirmwareTemplateStatus().
 		WithObservedGeneration(s.ObservedGeneration).
 		WithConditions(status.ForApply(s.Conditions, status.TemplateConditions...)...).
 		WithServersInGroup(s.ServersInGroup).WithUpdatesApplied(s.UpdatesApplied).WithUpdatesNotApplied(s.UpdatesNotApplied).
