@@ -185,6 +185,33 @@ func isConditions(s apiextensionsv1.JSONSchemaProps) bool {
 	return transition && slices.Equal(s.XListMapKeys, []string{"type"})
 }
 
+// TestEveryRuleIsTested: the message of every CEL rule appears in the tests of validation_test.go, which show what each
+// accepts and what it rejects.
+func TestEveryRuleIsTested(t *testing.T) {
+	tests, err := os.ReadFile("validation_test.go")
+	require.NoError(t, err)
+	rules := 0
+	for _, d := range definitions(t) {
+		eachRule(*d.Spec.Versions[0].Schema.OpenAPIV3Schema, func(rule apiextensionsv1.ValidationRule) {
+			rules++
+			assert.Contains(t, string(tests), rule.Message, "%s: no test of the rule %s", d.Spec.Names.Kind, rule.Rule)
+		})
+	}
+	assert.NotZero(t, rules)
+}
+
+func eachRule(s apiextensionsv1.JSONSchemaProps, visit func(apiextensionsv1.ValidationRule)) {
+	for _, rule := range s.XValidations {
+		visit(rule)
+	}
+	for _, p := range s.Properties {
+		eachRule(p, visit)
+	}
+	if s.Items != nil {
+		eachRule(*s.Items.Schema, visit)
+	}
+}
+
 // TestMarkers checks that every field says whether it is required or optional, and that an optional one can be left
 // out of what a Go client writes.
 func TestMarkers(t *testing.T) {
@@ -225,7 +252,7 @@ func checkMarkers(t *testing.T, owner string, f *ast.Field) {
 		}
 	}
 	required, optional := slices.Contains(markers, "+required"), slices.Contains(markers, "+optional")
-	assert.True(t, required != optional, "%s.%s must be marked +required or +optional", owner, name)
+	assert.NotEqual(t, required, optional, "%s.%s must be marked +required or +optional", owner, name)
 }
 
 // definitions are the generated definitions, as they are deployed.

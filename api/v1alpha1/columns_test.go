@@ -1,0 +1,180 @@
+package v1alpha1_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/golden"
+)
+
+var someTime = metav1.NewTime(time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC))
+
+// TestKubectlGetGolden: what `kubectl get` prints for objects as users see them, plain and wide.
+func TestKubectlGetGolden(t *testing.T) {
+	env := apitest.New(t)
+	for kind, objects := range map[string][]client.Object{
+		"FirmwareTemplate": templatesInUse(),
+		"FirmwareSource":   sourcesInUse(),
+		"RolloutPolicy":    policiesInUse(),
+		"NodeFirmware":     nodesInUse(),
+		"NodeDevice":       devicesInUse(),
+		"FirmwareJob":      jobsInUse(),
+	} {
+		t.Run(kind, func(t *testing.T) {
+			for _, o := range objects {
+				withStatus := o.DeepCopyObject().(client.Object)
+				require.NoError(t, env.Client.Create(t.Context(), o))
+				withStatus.SetResourceVersion(o.GetResourceVersion())
+				require.NoError(t, env.Client.Status().Update(t.Context(), withStatus))
+			}
+			gvk := v1alpha1.GroupVersion.WithKind(kind)
+			name := strings.ToLower(kind)
+			golden.Equal(t, "testdata/get-"+name+".golden",
+				"$ kubectl get "+name+"\n"+env.Table(t, gvk, apitest.ColumnsDefault)+
+					"\n$ kubectl get "+name+" -o wide\n"+env.Table(t, gvk, apitest.ColumnsWide))
+		})
+	}
+}
+
+func ready(status metav1.ConditionStatus, reason, message string, more ...metav1.Condition) []metav1.Condition {
+	return append([]metav1.Condition{condition(v1alpha1.ConditionReady, status, reason, message)}, more...)
+}
+
+func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{
+		Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: 1, LastTransitionTime: someTime,
+	}
+}
+
+func templatesInUse() []client.Object {
+	done, failing, fresh := validTemplate(), validTemplate(), validTemplate()
+	done.Status = v1alpha1.FirmwareTemplateStatus{
+		ObservedGeneration: 1, ServersInGroup: 6, UpdatesApplied: 18, DevicesMatched: 18,
+		Conditions: ready(metav1.ConditionTrue, v1alpha1.ReasonSucceeded, "18 of 18 devices run their firmware"),
+	}
+	failing.Name = "storage"
+	failing.Status = v1alpha1.FirmwareTemplateStatus{
+		ObservedGeneration: 1, ServersInGroup: 40, UpdatesApplied: 312, UpdatesNotApplied: 8, DevicesMatched: 322,
+		DevicesFailed: 1, DevicesPending: 7, DevicesConflicting: 2,
+		Conditions: ready(metav1.ConditionFalse, v1alpha1.ReasonProgressing, "312 of 320 devices run their firmware; 1 failed"),
+	}
+	fresh.Name = "telco"
+	return []client.Object{done, failing, fresh}
+}
+
+func sourcesInUse() []client.Object {
+	stored, broken := validSource(), validSource()
+	stored.Status = v1alpha1.FirmwareSourceStatus{
+		ObservedGeneration: 1,
+		Conditions:         ready(metav1.ConditionTrue, v1alpha1.ReasonSucceeded, "2 images in store"),
+		Images: []v1alpha1.StoredImage{
+			{Version: "22.39.2048", Class: v1alpha1.ClassNIC, Digest: digest, SizeBytes: 16 << 20},
+			{Version: "22.41.1000", Class: v1alpha1.ClassNIC, Digest: digest, SizeBytes: 16 << 20},
+		},
+	}
+	broken.Name = "lenovo-7x21-bios"
+	broken.Status = v1alpha1.FirmwareSourceStatus{
+		ObservedGeneration: 1,
+		Conditions: ready(metav1.ConditionFalse, v1alpha1.ReasonDownloadFailed,
+			"fetch https://firmware.example.com/bios.cab: the server answered 404 Not Found; correct the url"),
+	}
+	return []client.Object{stored, broken}
+}
+
+func policiesInUse() []client.Object {
+	byNumber := &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+	byNumber.Status = v1alpha1.RolloutPolicyStatus{
+		ObservedGeneration: 1, Nodes: 12, Budget: 1,
+		Conditions: ready(metav1.ConditionTrue, v1alpha1.ReasonSucceeded, "nothing waits"),
+	}
+	byPercent := &v1alpha1.RolloutPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: "gpu"},
+		Spec: v1alpha1.RolloutPolicySpec{
+			State: v1alpha1.RolloutPaused, MaxUnavailable: new(intstr.FromString("10%")),
+		},
+	}
+	byPercent.Status = v1alpha1.RolloutPolicyStatus{
+		ObservedGeneration: 1, Nodes: 200, Budget: 20, Unavailable: 3, Queued: 117,
+		Conditions: ready(metav1.ConditionFalse, v1alpha1.ReasonPaused, "paused; 117 nodes wait"),
+	}
+	return []client.Object{byNumber, byPercent}
+}
+
+func nodesInUse() []client.Object {
+	idle, working := validNodeFirmware(), validNodeFirmware()
+	lenovo := &v1alpha1.Machine{Manufacturer: "Lenovo", Model: "7X21", SerialNumber: "J300ABCD"}
+	idle.Status = v1alpha1.NodeFirmwareStatus{
+		ObservedGeneration: 1, Machine: lenovo, BIOSVersion: "2.61.1", LastScanTime: &someTime,
+		Conditions: ready(metav1.ConditionTrue, v1alpha1.ReasonUpToDate, "6 of 6 devices run their firmware"),
+	}
+	working.Name = "gpu-018"
+	working.Status = v1alpha1.NodeFirmwareStatus{
+		ObservedGeneration: 1, Machine: lenovo, BIOSVersion: "2.56.0", LastScanTime: &someTime,
+		CurrentStep: &v1alpha1.CurrentStep{Job: "gpu-018-1a2b3c4d", Name: "flash"},
+		Conditions:  ready(metav1.ConditionFalse, v1alpha1.ReasonUpdating, "job gpu-018-1a2b3c4d is at step flash"),
+	}
+	return []client.Object{idle, working}
+}
+
+func devicesInUse() []client.Object {
+	current, staged, unassigned := validDevice(), validDevice(), validDevice()
+	current.Status = v1alpha1.NodeDeviceStatus{
+		ObservedGeneration: 1, Class: v1alpha1.ClassNIC, Model: "ConnectX-6 Dx", BoardID: "MT_0000000359",
+		PCIAddress: "0000:3b:00.0",
+		Firmware:   &v1alpha1.ObservedFirmware{Running: "22.41.1000", Stored: "22.41.1000"},
+		Conditions: ready(metav1.ConditionTrue, v1alpha1.ReasonUpToDate, "runs 22.41.1000"),
+	}
+	staged.Name = "gpu-018-nic-b83fd2a1c4f0"
+	staged.Spec.NodeName = "gpu-018"
+	staged.Status = *current.Status.DeepCopy()
+	staged.Status.Firmware.Running = "22.39.2048"
+	staged.Status.Conditions = ready(metav1.ConditionFalse, v1alpha1.ReasonActivationPending,
+		"22.41.1000 is stored and waits for its activation",
+		condition(v1alpha1.ConditionReconciling, metav1.ConditionTrue, v1alpha1.ReasonActivationPending, ""))
+	unassigned.Name = "gpu-017-disk-eui3634473052b01234"
+	unassigned.Spec.Firmware = nil
+	unassigned.Status = v1alpha1.NodeDeviceStatus{
+		ObservedGeneration: 1, Class: v1alpha1.ClassDisk, Model: "SAMSUNG MZQL21T9HCJR-00A07",
+		PCIAddress: "0000:5e:00.0",
+		Firmware:   &v1alpha1.ObservedFirmware{Running: "GDC5602Q", Stored: "GDC5602Q"},
+		Conditions: ready(metav1.ConditionTrue, v1alpha1.ReasonNotAssigned, "no template and no pin matches"),
+	}
+	return []client.Object{current, staged, unassigned}
+}
+
+func jobsInUse() []client.Object {
+	done, running, queued := validJob(), validJob(), validJob()
+	admitted := condition(v1alpha1.ConditionAdmitted, metav1.ConditionTrue, v1alpha1.ReasonAdmitted, "")
+	done.Status = v1alpha1.FirmwareJobStatus{
+		ObservedGeneration: 1, Reboots: 1,
+		Conditions: ready(metav1.ConditionTrue, v1alpha1.ReasonSucceeded, "1 device updated", admitted),
+	}
+	running.Name = "gpu-018-5e6f7a8b"
+	running.Spec.NodeName = "gpu-018"
+	running.Status = v1alpha1.FirmwareJobStatus{
+		ObservedGeneration: 1,
+		Conditions:         ready(metav1.ConditionFalse, v1alpha1.ReasonProgressing, "step 3 of 8: flash", admitted),
+		Steps: []v1alpha1.JobStep{
+			{Name: "preflight", Priority: 90, State: v1alpha1.StepSucceeded},
+			{Name: "maintenance", Priority: 80, State: v1alpha1.StepSucceeded},
+			{Name: "flash", Priority: 70, State: v1alpha1.StepRunning, Device: "gpu-018-nic-b83fd2a1c4f0"},
+			{Name: "reboot", Priority: 50, State: v1alpha1.StepPending},
+		},
+	}
+	queued.Name = "gpu-019-9c0d1e2f"
+	queued.Spec.NodeName = "gpu-019"
+	queued.Status = v1alpha1.FirmwareJobStatus{
+		ObservedGeneration: 1,
+		Conditions: ready(metav1.ConditionFalse, v1alpha1.ReasonPending, "waits for admission",
+			condition(v1alpha1.ConditionAdmitted, metav1.ConditionFalse, v1alpha1.ReasonBudgetExhausted, "")),
+	}
+	return []client.Object{done, running, queued}
+}

@@ -1,0 +1,38 @@
+package v1alpha1_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
+)
+
+// TestExamples: there is an example of each kind, and the API takes it as it stands, without an unknown field.
+func TestExamples(t *testing.T) {
+	env := apitest.New(t)
+	strict := client.WithFieldValidation(env.Client, metav1.FieldValidationStrict)
+	files, err := filepath.Glob("../../docs/examples/*.yaml")
+	require.NoError(t, err)
+	kinds := map[string]bool{}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			object := &unstructured.Unstructured{}
+			require.NoError(t, yaml.Unmarshal(text, &object.Object))
+			require.NoError(t, strict.Create(t.Context(), object))
+			kinds[object.GetKind()] = true
+		})
+	}
+	for _, d := range definitions(t) {
+		assert.True(t, kinds[d.Spec.Names.Kind], "docs/examples has no %s", d.Spec.Names.Kind)
+	}
+}

@@ -1,0 +1,455 @@
+package v1alpha1_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
+)
+
+const digest = v1alpha1.Digest("sha256:3b1f1c0fca2d0b5dd0e5d6d7d6b0c9a4b0e2a1f0c5d4e3b2a1908f7e6d5c4b3a")
+
+// validation is one side of a rule: a change to a valid object, and what the API server says to it.
+type validation[T client.Object] struct {
+	name   string
+	change func(T)
+	// field and message are of the rejection; both are empty where the object is accepted.
+	field, message string
+}
+
+// checkCreate creates, without keeping it, a valid object with each change.
+func checkCreate[T client.Object](t *testing.T, valid func() T, cases []validation[T]) {
+	t.Helper()
+	env := apitest.New(t)
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			object := valid()
+			c.change(object)
+			c.check(t, env.Client.Create(t.Context(), object, client.DryRunAll))
+		})
+	}
+}
+
+// checkUpdate makes each change to an object that exists, without keeping it.
+func checkUpdate[T client.Object](t *testing.T, existing T, cases []validation[T]) {
+	t.Helper()
+	env := apitest.New(t)
+	require.NoError(t, env.Client.Create(t.Context(), existing))
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			object := existing.DeepCopyObject().(T)
+			c.change(object)
+			c.check(t, env.Client.Update(t.Context(), object, client.DryRunAll))
+		})
+	}
+}
+
+func (c validation[T]) check(t *testing.T, err error) {
+	t.Helper()
+	if c.field == "" {
+		require.NoError(t, err)
+		return
+	}
+	require.True(t, apierrors.IsInvalid(err), "want a rejection of %s, got %v", c.field, err)
+	var said []string
+	for _, cause := range err.(apierrors.APIStatus).Status().Details.Causes {
+		if cause.Field == c.field && strings.Contains(cause.Message, c.message) {
+			return
+		}
+		said = append(said, fmt.Sprintf("%s: %s", cause.Field, cause.Message))
+	}
+	assert.Fail(t, "rejected for another reason", "want %s: %s\ngot %s", c.field, c.message, strings.Join(said, "\n"))
+}
+
+// TestFirmwareTemplateValidation (R000-7, R001-8).
+func TestFirmwareTemplateValidation(t *testing.T) {
+	type change = validation[*v1alpha1.FirmwareTemplate]
+	rule := func(o *v1alpha1.FirmwareTemplate) *v1alpha1.DeviceRule { return &o.Spec.Devices[0] }
+	checkCreate(t, validTemplate, []change{
+		{name: "a plain template", change: func(*v1alpha1.FirmwareTemplate) {}},
+		{name: "no rules", change: func(o *v1alpha1.FirmwareTemplate) { o.Spec.Devices = nil },
+			field: "spec", message: "Required"},
+		{name: "64 rules", change: func(o *v1alpha1.FirmwareTemplate) { repeatRules(o, 64) }},
+		{name: "65 rules", change: func(o *v1alpha1.FirmwareTemplate) { repeatRules(o, 65) },
+			field: "spec.devices", message: "at most 64 items"},
+		{name: "two rules of one name", change: func(o *v1alpha1.FirmwareTemplate) {
+			o.Spec.Devices = append(o.Spec.Devices, o.Spec.Devices[0])
+		}, field: "spec.devices[1]", message: "Duplicate value"},
+		{name: "a rule's name that is no label", change: func(o *v1alpha1.FirmwareTemplate) { rule(o).Name = "CX6" },
+			field: "spec.devices[0].name", message: "should match"},
+		{name: "a rule without a name", change: func(o *v1alpha1.FirmwareTemplate) { rule(o).Name = "" },
+			field: "spec.devices[0].name", message: "Required"},
+		{name: "a rule without a selector", change: func(o *v1alpha1.FirmwareTemplate) {
+			rule(o).Selector = v1alpha1.DeviceSelector{}
+		}, field: "spec.devices[0].selector", message: "Required"},
+		{name: "an unknown class", change: func(o *v1alpha1.FirmwareTemplate) { rule(o).Selector.Class = "GPU" },
+			field: "spec.devices[0].selector.class", message: `supported values: "NIC", "Disk", "BIOS"`},
+		{name: "a selector without a class", change: func(o *v1alpha1.FirmwareTemplate) {
+			rule(o).Selector = v1alpha1.DeviceSelector{Vendor: "15b3"}
+		}, field: "spec.devices[0].selector.class", message: "Required"},
+		{name: "PCI addresses of network adapters", change: func(o *v1alpha1.FirmwareTemplate) {
+			rule(o).Selector.PCIAddresses = []string{"0000:3b:00.0", "0000:af:1f.7"}
+		}},
+		{name: "PCI addresses of a BIOS", change: func(o *v1alpha1.FirmwareTemplate) {
+			rule(o).Selector = v1alpha1.DeviceSelector{
+				Class: v1alpha1.ClassBIOS, PCIAddresses: []string{"0000:3b:00.0"},
+			}
+		}, field: "spec.devices[0].selector", message: "a BIOS has no PCI address; remove pciAddresses"},
+		{name: "a PCI address without a domain", change: func(o *v1alpha1.FirmwareTemplate) {
+			rule(o).Selector.PCIAddresses = []string{"3b:00.0"}
+		}, field: "spec.devices[0].selector.pciAddresses[0]", message: "should match"},
+		{name: "one board id twice", change: func(o *v1alpha1.FirmwareTemplate) {
+			rule(o).Selector.BoardIDs = []string{"MT_1", "MT_1"}
+		}, field: "spec.devices[0].selector.boardIDs[1]", message: "Duplicate value"},
+		{name: "an empty serial number", change: func(o *v1alpha1.FirmwareTemplate) {
+			rule(o).Selector.SerialNumbers = []string{""}
+		}, field: "spec.devices[0].selector.serialNumbers[0]", message: "at least 1 chars"},
+		{name: "a version with blanks inside", change: func(o *v1alpha1.FirmwareTemplate) { rule(o).Version = "A 1.0" }},
+		{name: "a version that ends with a blank", change: func(o *v1alpha1.FirmwareTemplate) {
+			rule(o).Version = "22.41.1000 "
+		}, field: "spec.devices[0].version", message: "version must not begin or end with blanks"},
+		{name: "a version of 64 characters", change: func(o *v1alpha1.FirmwareTemplate) {
+			rule(o).Version = strings.Repeat("1", 64)
+		}},
+		{name: "a version of 65 characters", change: func(o *v1alpha1.FirmwareTemplate) {
+			rule(o).Version = strings.Repeat("1", 65)
+		}, field: "spec.devices[0].version", message: "may not be more than 64"},
+		{name: "no version", change: func(o *v1alpha1.FirmwareTemplate) { rule(o).Version = "" },
+			field: "spec.devices[0].version", message: "Required"},
+		{name: "no source", change: func(o *v1alpha1.FirmwareTemplate) { rule(o).SourceRef.Name = "" },
+			field: "spec.devices[0].sourceRef", message: "Required"},
+		{name: "an unknown update policy", change: func(o *v1alpha1.FirmwareTemplate) { rule(o).UpdatePolicy = "Force" },
+			field: "spec.devices[0].updatePolicy", message: `supported values: "Update", "Validate"`},
+		{name: "an unknown downgrade policy", change: func(o *v1alpha1.FirmwareTemplate) { rule(o).Downgrade = "Yes" },
+			field: "spec.devices[0].downgrade", message: `supported values: "Forbid", "Allow"`},
+		{name: "a machine by manufacturer alone", change: func(o *v1alpha1.FirmwareTemplate) {
+			o.Spec.Machine = &v1alpha1.MachineSelector{Manufacturer: "Lenovo"}
+		}},
+		{name: "a machine by model alone", change: func(o *v1alpha1.FirmwareTemplate) {
+			o.Spec.Machine = &v1alpha1.MachineSelector{Model: "7X21"}
+		}},
+		{name: "a machine by nothing", change: func(o *v1alpha1.FirmwareTemplate) {
+			o.Spec.Machine = &v1alpha1.MachineSelector{}
+		}, field: "spec.machine", message: "name a manufacturer, a model, or both"},
+		{name: "a paused template", change: func(o *v1alpha1.FirmwareTemplate) { o.Spec.State = v1alpha1.TemplatePaused }},
+		{name: "an unknown state", change: func(o *v1alpha1.FirmwareTemplate) { o.Spec.State = "Off" },
+			field: "spec.state", message: `supported values: "Active", "Paused"`},
+	})
+}
+
+// TestFirmwareSourceValidation (R000-7, R001-13).
+func TestFirmwareSourceValidation(t *testing.T) {
+	type change = validation[*v1alpha1.FirmwareSource]
+	file := func(o *v1alpha1.FirmwareSource) *v1alpha1.FirmwareFile { return &o.Spec.Files[0] }
+	url := func(u string) func(*v1alpha1.FirmwareSource) {
+		return func(o *v1alpha1.FirmwareSource) { file(o).URL = u }
+	}
+	path := func(p string) func(*v1alpha1.FirmwareSource) {
+		return func(o *v1alpha1.FirmwareSource) {
+			file(o).Format = v1alpha1.FormatZip
+			file(o).Images[0].Path = p
+		}
+	}
+	const pathField = "spec.files[0].images[0].path"
+	checkCreate(t, validSource, []change{
+		{name: "a plain source", change: func(*v1alpha1.FirmwareSource) {}},
+		{name: "no files", change: func(o *v1alpha1.FirmwareSource) { o.Spec.Files = nil },
+			field: "spec", message: "Required"},
+		{name: "several archives (R001-13)", change: func(o *v1alpha1.FirmwareSource) {
+			path("a.bin")(o)
+			o.Spec.Files = append(o.Spec.Files, o.Spec.Files[0])
+			o.Spec.Files[1].URL += ".2"
+		}},
+		{name: "one URL twice", change: func(o *v1alpha1.FirmwareSource) {
+			o.Spec.Files = append(o.Spec.Files, o.Spec.Files[0])
+		}, field: "spec.files[1]", message: "Duplicate value"},
+		{name: "an http URL", change: url("http://firmware.example.com/a.bin")},
+		{name: "a file URL", change: url("file:///a.bin")},
+		{name: "an ftp URL", change: url("ftp://firmware.example.com/a.bin"),
+			field: "spec.files[0].url", message: "url must begin with https://, http:// or file:// and hold no blanks"},
+		{name: "a URL with a blank", change: url("https://firmware.example.com/a b.bin"),
+			field: "spec.files[0].url", message: "url must begin with https://, http:// or file:// and hold no blanks"},
+		{name: "a URL with credentials", change: url("https://user:secret@firmware.example.com/a.bin"),
+			field: "spec.files[0].url", message: "url must not carry credentials"},
+		{name: "a URL with an @ in its path", change: url("https://firmware.example.com/a@1.bin")},
+		{name: "no digest", change: func(o *v1alpha1.FirmwareSource) { file(o).SHA256 = "" },
+			field: "spec.files[0].sha256", message: "Required"},
+		{name: "half a digest", change: func(o *v1alpha1.FirmwareSource) { file(o).SHA256 = strings.Repeat("a", 32) },
+			field: "spec.files[0].sha256", message: "should match"},
+		{name: "an unknown format", change: func(o *v1alpha1.FirmwareSource) { file(o).Format = "Rar" },
+			field: "spec.files[0].format", message: `supported values: "Image", "Zip", "TarGzip"`},
+		{name: "a file without images", change: func(o *v1alpha1.FirmwareSource) { file(o).Images = nil },
+			field: "spec.files[0].images", message: "Required"},
+		{name: "a plain image with a path", change: func(o *v1alpha1.FirmwareSource) { file(o).Images[0].Path = "a.bin" },
+			field: "spec.files[0]", message: "format Image holds exactly one image and takes no path"},
+		{name: "two images in a plain image", change: func(o *v1alpha1.FirmwareSource) {
+			file(o).Images = append(file(o).Images, file(o).Images[0])
+		}, field: "spec.files[0]", message: "format Image holds exactly one image and takes no path"},
+		{name: "an archive's image without a path", change: func(o *v1alpha1.FirmwareSource) {
+			file(o).Format = v1alpha1.FormatTarGzip
+		}, field: "spec.files[0]", message: "each image of an archive needs its path within the archive"},
+		{name: "a path", change: path("MCX623106AC/v1..2/fw..bin")},
+		{name: "an absolute path", change: path("/etc/fw.bin"),
+			field: pathField, message: "path must be relative and without empty or '..' elements"},
+		{name: "a path that climbs", change: path("a/../../fw.bin"),
+			field: pathField, message: "path must be relative and without empty or '..' elements"},
+		{name: "a path that ends above", change: path("a/.."),
+			field: pathField, message: "path must be relative and without empty or '..' elements"},
+		{name: "a path with an empty element", change: path("a//fw.bin"),
+			field: pathField, message: "path must be relative and without empty or '..' elements"},
+		{name: "an image without a class", change: func(o *v1alpha1.FirmwareSource) { file(o).Images[0].Class = "" },
+			field: "spec.files[0].images[0].class", message: "Required"},
+		{name: "an image without a version", change: func(o *v1alpha1.FirmwareSource) { file(o).Images[0].Version = "" },
+			field: "spec.files[0].images[0].version", message: "Required"},
+	})
+}
+
+// TestRolloutPolicyValidation (R000-7).
+func TestRolloutPolicyValidation(t *testing.T) {
+	type change = validation[*v1alpha1.RolloutPolicy]
+	number := func(n int) func(*v1alpha1.RolloutPolicy) {
+		return func(o *v1alpha1.RolloutPolicy) { o.Spec.MaxUnavailable = new(intstr.FromInt(n)) }
+	}
+	text := func(s string) func(*v1alpha1.RolloutPolicy) {
+		return func(o *v1alpha1.RolloutPolicy) { o.Spec.MaxUnavailable = new(intstr.FromString(s)) }
+	}
+	const message = "maxUnavailable must be a number of nodes from 0 or a percentage from 0% to 100%"
+	cases := []change{
+		{name: "a plain policy", change: func(*v1alpha1.RolloutPolicy) {}},
+		{name: "a paused policy", change: func(o *v1alpha1.RolloutPolicy) { o.Spec.State = v1alpha1.RolloutPaused }},
+		{name: "an unknown state", change: func(o *v1alpha1.RolloutPolicy) { o.Spec.State = "Stopped" },
+			field: "spec.state", message: `supported values: "Active", "Paused"`},
+		{name: "minus one node", change: number(-1), field: "spec.maxUnavailable", message: message},
+	}
+	for _, n := range []int{0, 1, 5000} {
+		cases = append(cases, change{name: fmt.Sprintf("%d nodes", n), change: number(n)})
+	}
+	for _, s := range []string{"0%", "7%", "10%", "99%", "100%"} {
+		cases = append(cases, change{name: s, change: text(s)})
+	}
+	for _, s := range []string{"101%", "-1%", "1.5%", "05%", "5", "half", "", "%"} {
+		cases = append(cases, change{name: fmt.Sprintf("%q", s), change: text(s),
+			field: "spec.maxUnavailable", message: message})
+	}
+	checkCreate(t, func() *v1alpha1.RolloutPolicy {
+		return &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}
+	}, cases)
+}
+
+// TestNodeFirmwareValidation (R000-7, R000-13).
+func TestNodeFirmwareValidation(t *testing.T) {
+	type change = validation[*v1alpha1.NodeFirmware]
+	pin := func(o *v1alpha1.NodeFirmware) *v1alpha1.FirmwarePin { return &o.Spec.Pins[0] }
+	threshold := func(s string) func(*v1alpha1.NodeFirmware) {
+		return func(o *v1alpha1.NodeFirmware) { o.Spec.ScanThreshold = s }
+	}
+	cases := []change{
+		{name: "a plain object", change: func(*v1alpha1.NodeFirmware) {}},
+		{name: "no pins", change: func(o *v1alpha1.NodeFirmware) { o.Spec.Pins = nil }},
+		{name: "two pins of one name", change: func(o *v1alpha1.NodeFirmware) {
+			o.Spec.Pins = append(o.Spec.Pins, o.Spec.Pins[0])
+		}, field: "spec.pins[1]", message: "Duplicate value"},
+		{name: "a pin's name that is no label", change: func(o *v1alpha1.NodeFirmware) { pin(o).Name = "a_b" },
+			field: "spec.pins[0].name", message: "should match"},
+		{name: "a pin without a class", change: func(o *v1alpha1.NodeFirmware) { pin(o).Class = "" },
+			field: "spec.pins[0].class", message: "Required"},
+		{name: "a pin without a version", change: func(o *v1alpha1.NodeFirmware) { pin(o).Version = "" },
+			field: "spec.pins[0].version", message: "Required"},
+		{name: "a pinned version that begins with a blank", change: func(o *v1alpha1.NodeFirmware) {
+			pin(o).Version = " 2.61"
+		}, field: "spec.pins[0].version", message: "version must not begin or end with blanks"},
+		{name: "a pin without a source", change: func(o *v1alpha1.NodeFirmware) { pin(o).SourceRef.Name = "" },
+			field: "spec.pins[0].sourceRef", message: "Required"},
+	}
+	for _, s := range []string{"1s", "5m", "1000ms", "1h30m", "720h"} {
+		cases = append(cases, change{name: "scan threshold " + s, change: threshold(s)})
+	}
+	for _, s := range []string{"0s", "999ms", "-5m", "1.5h", "5 m", "soon", "5d"} {
+		cases = append(cases, change{name: "scan threshold " + s, change: threshold(s),
+			field: "spec.scanThreshold", message: "scanThreshold must be a duration of at least 1s, such as 5m"})
+	}
+	checkCreate(t, validNodeFirmware, cases)
+}
+
+// TestNodeDeviceValidation (R000-7).
+func TestNodeDeviceValidation(t *testing.T) {
+	type change = validation[*v1alpha1.NodeDevice]
+	t.Run("create", func(t *testing.T) {
+		checkCreate(t, validDevice, []change{
+			{name: "an assigned device", change: func(*v1alpha1.NodeDevice) {}},
+			{name: "an unassigned device", change: func(o *v1alpha1.NodeDevice) { o.Spec.Firmware = nil }},
+			{name: "a device without an image", change: func(o *v1alpha1.NodeDevice) { o.Spec.Firmware.Digest = "" }},
+			{name: "no node", change: func(o *v1alpha1.NodeDevice) { o.Spec.NodeName = "" },
+				field: "spec.nodeName", message: "Required"},
+			{name: "a digest without its algorithm", change: func(o *v1alpha1.NodeDevice) {
+				o.Spec.Firmware.Digest = digest[len("sha256:"):]
+			}, field: "spec.firmware.digest", message: "should match"},
+			{name: "no version", change: func(o *v1alpha1.NodeDevice) { o.Spec.Firmware.Version = "" },
+				field: "spec.firmware.version", message: "Required"},
+			{name: "no update policy", change: func(o *v1alpha1.NodeDevice) { o.Spec.Firmware.UpdatePolicy = "" },
+				field: "spec.firmware.updatePolicy", message: "Required"},
+			{name: "no origin", change: func(o *v1alpha1.NodeDevice) { o.Spec.Firmware.Origin = v1alpha1.Origin{} },
+				field: "spec.firmware.origin", message: "Required"},
+			{name: "an unknown origin", change: func(o *v1alpha1.NodeDevice) { o.Spec.Firmware.Origin.Kind = "User" },
+				field: "spec.firmware.origin.kind", message: `supported values: "Template", "Pin"`},
+		})
+	})
+	t.Run("update", func(t *testing.T) {
+		checkUpdate(t, validDevice(), []change{
+			{name: "another version", change: func(o *v1alpha1.NodeDevice) { o.Spec.Firmware.Version = "22.42.1000" }},
+			{name: "nothing assigned any more", change: func(o *v1alpha1.NodeDevice) { o.Spec.Firmware = nil }},
+			{name: "another node", change: func(o *v1alpha1.NodeDevice) { o.Spec.NodeName = "gpu-018" },
+				field: "spec.nodeName", message: "nodeName is immutable"},
+		})
+	})
+}
+
+// TestFirmwareJobValidation (R000-7): a job is never edited to mean something else.
+func TestFirmwareJobValidation(t *testing.T) {
+	type change = validation[*v1alpha1.FirmwareJob]
+	update := func(o *v1alpha1.FirmwareJob) *v1alpha1.DeviceUpdate { return &o.Spec.Updates[0] }
+	deadline := func(seconds int32) func(*v1alpha1.FirmwareJob) {
+		return func(o *v1alpha1.FirmwareJob) { o.Spec.ActiveDeadlineSeconds = new(seconds) }
+	}
+	scan := func(o *v1alpha1.FirmwareJob) { o.Spec.Type, o.Spec.Updates = v1alpha1.JobTypeScan, nil }
+	const updatesMessage = "a job of type Update lists its updates; any other type has none"
+	t.Run("create", func(t *testing.T) {
+		checkCreate(t, validJob, []change{
+			{name: "an update", change: func(*v1alpha1.FirmwareJob) {}},
+			{name: "a scan", change: scan},
+			{name: "an update of nothing", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Updates = nil },
+				field: "spec.updates", message: updatesMessage},
+			{name: "a scan with updates", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Type = v1alpha1.JobTypeScan },
+				field: "spec.updates", message: updatesMessage},
+			{name: "an unknown type", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Type = "Erase" },
+				field: "spec.type", message: `supported values: "Update", "Scan"`},
+			{name: "no node", change: func(o *v1alpha1.FirmwareJob) { o.Spec.NodeName = "" },
+				field: "spec.nodeName", message: "Required"},
+			{name: "one device twice", change: func(o *v1alpha1.FirmwareJob) {
+				o.Spec.Updates = append(o.Spec.Updates, o.Spec.Updates[0])
+			}, field: "spec.updates[1]", message: "Duplicate value"},
+			{name: "128 devices", change: func(o *v1alpha1.FirmwareJob) { repeatUpdates(o, 128) }},
+			{name: "129 devices", change: func(o *v1alpha1.FirmwareJob) { repeatUpdates(o, 129) },
+				field: "spec.updates", message: "at most 128 items"},
+			{name: "an update without a digest", change: func(o *v1alpha1.FirmwareJob) { update(o).Digest = "" },
+				field: "spec.updates[0].digest", message: "Required"},
+			{name: "an update of a device without its identity", change: func(o *v1alpha1.FirmwareJob) {
+				update(o).UniqueID = ""
+			}, field: "spec.updates[0].uniqueID", message: "Required"},
+			{name: "the shortest deadline", change: deadline(60)},
+			{name: "a deadline too short", change: deadline(59),
+				field: "spec.activeDeadlineSeconds", message: "greater than or equal to 60"},
+			{name: "the longest deadline", change: deadline(86400)},
+			{name: "a deadline too long", change: deadline(86401),
+				field: "spec.activeDeadlineSeconds", message: "less than or equal to 86400"},
+		})
+	})
+	t.Run("update", func(t *testing.T) {
+		checkUpdate(t, validJob(), []change{
+			{name: "a cancellation", change: func(o *v1alpha1.FirmwareJob) {
+				o.Spec.Cancel = &v1alpha1.JobCancel{Reason: "wrong pool"}
+			}},
+			{name: "another node", change: func(o *v1alpha1.FirmwareJob) { o.Spec.NodeName = "gpu-018" },
+				field: "spec.nodeName", message: "nodeName is immutable"},
+			{name: "another type", change: scan, field: "spec.type", message: "type is immutable"},
+			{name: "another version", change: func(o *v1alpha1.FirmwareJob) { update(o).Version = "22.42.1000" },
+				field: "spec.updates", message: "updates are immutable; a changed wish becomes a new job"},
+			{name: "one more device", change: func(o *v1alpha1.FirmwareJob) { repeatUpdates(o, 2) },
+				field: "spec.updates", message: "updates are immutable; a changed wish becomes a new job"},
+			{name: "another deadline", change: deadline(7200),
+				field: "spec.activeDeadlineSeconds", message: "activeDeadlineSeconds is immutable"},
+		})
+	})
+	t.Run("update of a cancelled one", func(t *testing.T) {
+		cancelled := validJob()
+		cancelled.Spec.Cancel = &v1alpha1.JobCancel{}
+		checkUpdate(t, cancelled, []change{
+			{name: "a reason", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Cancel.Reason = "wrong pool" }},
+			{name: "second thoughts", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Cancel = nil },
+				field: "spec.cancel", message: "cancel cannot be taken back"},
+		})
+	})
+}
+
+func validTemplate() *v1alpha1.FirmwareTemplate {
+	return &v1alpha1.FirmwareTemplate{
+		ObjectMeta: metav1.ObjectMeta{Name: "gpu-7x21"},
+		Spec: v1alpha1.FirmwareTemplateSpec{Devices: []v1alpha1.DeviceRule{{
+			Name:      "cx6dx",
+			Selector:  v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: "15b3"},
+			Version:   "22.41.1000",
+			SourceRef: v1alpha1.SourceReference{Name: "cx6dx-2241"},
+		}}},
+	}
+}
+
+func repeatRules(o *v1alpha1.FirmwareTemplate, n int) {
+	for i := len(o.Spec.Devices); i < n; i++ {
+		rule := o.Spec.Devices[0]
+		rule.Name = fmt.Sprintf("rule-%d", i)
+		o.Spec.Devices = append(o.Spec.Devices, rule)
+	}
+}
+
+func validSource() *v1alpha1.FirmwareSource {
+	return &v1alpha1.FirmwareSource{
+		ObjectMeta: metav1.ObjectMeta{Name: "cx6dx-2241"},
+		Spec: v1alpha1.FirmwareSourceSpec{Files: []v1alpha1.FirmwareFile{{
+			URL:    "https://firmware.example.com/a.bin",
+			SHA256: string(digest[len("sha256:"):]),
+			Images: []v1alpha1.ImageDescription{{Class: v1alpha1.ClassNIC, Version: "22.41.1000"}},
+		}}},
+	}
+}
+
+func validNodeFirmware() *v1alpha1.NodeFirmware {
+	return &v1alpha1.NodeFirmware{
+		ObjectMeta: metav1.ObjectMeta{Name: "gpu-017"},
+		Spec: v1alpha1.NodeFirmwareSpec{Pins: []v1alpha1.FirmwarePin{{
+			Name: "bios", Class: v1alpha1.ClassBIOS, Manufacturer: "Lenovo", Model: "7X21", Version: "2.61.1",
+			SourceRef: v1alpha1.SourceReference{Name: "lenovo-7x21-bios"},
+		}}},
+	}
+}
+
+func validDevice() *v1alpha1.NodeDevice {
+	return &v1alpha1.NodeDevice{
+		ObjectMeta: metav1.ObjectMeta{Name: "gpu-017-nic-b83fd2a1c4e0"},
+		Spec: v1alpha1.NodeDeviceSpec{NodeName: "gpu-017", Firmware: &v1alpha1.DesiredFirmware{
+			Version: "22.41.1000", Digest: digest, SourceRef: v1alpha1.SourceReference{Name: "cx6dx-2241"},
+			UpdatePolicy: v1alpha1.UpdatePolicyUpdate, Downgrade: v1alpha1.DowngradeForbid,
+			Origin: v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: "gpu-7x21", Rule: "cx6dx"},
+		}},
+	}
+}
+
+func validJob() *v1alpha1.FirmwareJob {
+	return &v1alpha1.FirmwareJob{
+		ObjectMeta: metav1.ObjectMeta{Name: "gpu-017-1a2b3c4d"},
+		Spec: v1alpha1.FirmwareJobSpec{
+			NodeName: "gpu-017", Type: v1alpha1.JobTypeUpdate,
+			Updates: []v1alpha1.DeviceUpdate{{
+				Device: "gpu-017-nic-b83fd2a1c4e0", UniqueID: "b83fd2a1c4e0", FromVersion: "22.39.2048",
+				Version: "22.41.1000", Digest: digest, Downgrade: v1alpha1.DowngradeForbid,
+				Origin: v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: "gpu-7x21", Rule: "cx6dx"},
+			}},
+		},
+	}
+}
+
+func repeatUpdates(o *v1alpha1.FirmwareJob, n int) {
+	for i := len(o.Spec.Updates); i < n; i++ {
+		update := o.Spec.Updates[0]
+		update.Device = fmt.Sprintf("device-%d", i)
+		o.Spec.Updates = append(o.Spec.Updates, update)
+	}
+}
