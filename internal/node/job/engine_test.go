@@ -1,0 +1,450 @@
+package job_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+// inBubble runs a test with a clock that only moves when everybody waits.
+func inBubble(t *testing.T, f func(t *testing.T, m *machine)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { f(t, newMachine(t)) })
+}
+
+// fleet is a host with one device of each kind of activation the product can do.
+func fleet(m *machine) []inventory.Identity {
+	return []inventory.Identity{
+		m.add(inventory.Disk, "disk0", inventory.ActivateNone),
+		m.add(inventory.NIC, "nic0", inventory.ActivateDeviceReset),
+		m.add(inventory.BIOS, "bios", inventory.ActivateReboot),
+	}
+}
+
+func requireComplete(t *testing.T, m *machine, view journal.View, name string) journal.Job {
+	t.Helper()
+	j := view.Job("uid-" + name)
+	require.NotNil(t, j)
+	require.Equal(t, step.Complete, j.Record.Outcome, "%+v", j.Record.Failure)
+	for _, u := range j.Updates {
+		assert.Equal(t, inventory.Version("2.0"), m.sim.Firmware(u.UniqueID).Running, u.UniqueID)
+		applied := view.Devices[u.UniqueID].LastApplied
+		require.NotNil(t, applied, u.UniqueID)
+		assert.Equal(t, u.Digest, applied.Digest)
+		assert.Equal(t, fmt.Sprintf("boot-%d", m.boot), applied.BootID)
+	}
+	assert.Equal(t, step.MaintenanceNone, m.window.phase)
+	return *j
+}
+
+func requireFailed(t *testing.T, view journal.View, name string, reason step.Reason, held bool) journal.Job {
+	t.Helper()
+	j := view.Job("uid-" + name)
+	require.NotNil(t, j)
+	require.Equal(t, step.Failed, j.Record.Outcome)
+	require.Equal(t, reason, j.Record.Failure.Reason, j.Record.Failure.Message)
+	require.Equal(t, held, j.Held())
+	return *j
+}
+
+func TestOneMaintenanceAndOneRebootForAllDevices_R001_6(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *machine) {
+		view := m.run(m.job("j", fleet(m)...))
+		j := requireComplete(t, m, view, "j")
+		assert.Equal(t, 1, m.window.scheduled)
+		assert.Equal(t, 1, m.window.released)
+		assert.Equal(t, 1, m.sim.Count(drivertest.OpReboot, ""))
+		assert.Equal(t, 1, j.Record.Reboots())
+		assert.True(t, j.MaintenanceEnded.After(*j.MaintenanceStarted))
+		require.Len(t, view.History, 1)
+		assert.Equal(t, []drivertest.Operation{
+			{Kind: drivertest.OpWrite, UniqueID: "bios"}, {Kind: drivertest.OpWrite, UniqueID: "nic0"},
+			{Kind: drivertest.OpWrite, UniqueID: "disk0"}, {Kind: drivertest.OpActivate, UniqueID: "nic0"},
+			{Kind: drivertest.OpReboot},
+		}, m.sim.Operations(), "R003-9: BIOS, NIC, disk, then activation, then the reboot")
+	})
+}
+
+func TestNoRebootWhereNothingNeedsOne(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *machine) {
+		view := m.run(m.job("j", m.add(inventory.NIC, "nic0", inventory.ActivateDeviceReset)))
+		requireComplete(t, m, view, "j")
+		assert.Zero(t, m.sim.Count(drivertest.OpReboot, ""))
+	})
+}
+
+func TestDeviceThatAsksForMoreIsRebooted(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *machine) {
+		id := m.add(inventory.NIC, "nic0", inventory.ActivateDeviceReset)
+		m.sim.Inject("nic0", drivertest.NeedReboot)
+		requireComplete(t, m, m.run(m.job("j", id)), "j")
+		assert.Equal(t, 1, m.sim.Count(drivertest.OpReboot, ""))
+	})
+}
+
+// Killed between any two steps, the job comes to the same end (R003-48, R003-49, R000-6).
+func TestKilledAnywhereComesToTheSameEnd(t *testing.T) {
+	crashed := 0
+	for at := 1; ; at++ {
+		over := false
+		inBubble(t, func(t *testing.T, m *machine) {
+			j := m.job("j", fleet(m)...)
+			m.crashAt = at
+			view := m.run(j)
+			if view.Job(j.UID) == nil { // died before the job was journalled
+				view = m.run(j)
+			}
+			requireComplete(t, m, view, "j")
+			assert.Equal(t, 1, m.window.scheduled, "crash at %d", at)
+			assert.Equal(t, 1, m.sim.Count(drivertest.OpReboot, ""), "crash at %d", at)
+			for _, id := range m.ids {
+				assert.Equal(t, 1, m.sim.Count(drivertest.OpWrite, id.UniqueID), "crash at %d", at)
+			}
+			over = m.points < at
+		})
+		if over || t.Failed() {
+			break
+		}
+		crashed++
+	}
+	assert.Greater(t, crashed, 40, "crash points")
+}
+
+func TestStagedImageIsActivatedAndNotFlashed(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *machine) {
+		id := m.add(inventory.BIOS, "bios", inventory.ActivateReboot)
+		fw := m.sim.Firmware("bios")
+		fw.Stored = "2.0"
+		m.sim.SetFirmware("bios", fw)
+		requireComplete(t, m, m.run(m.job("j", id)), "j")
+		assert.Zero(t, m.sim.Count(drivertest.OpWrite, "bios"))
+		assert.Equal(t, 1, m.sim.Count(drivertest.OpReboot, ""))
+	})
+}
+
+func TestJobWithNothingToDoDisturbsNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *machine) {
+		id := m.add(inventory.BIOS, "bios", inventory.ActivateReboot)
+		m.sim.SetFirmware("bios", inventory.Firmware{Running: "2.0", Stored: "2.0", Activation: inventory.ActivateReboot})
+		view := m.run(m.job("j", id))
+		require.Equal(t, step.Complete, view.Job("uid-j").Record.Outcome)
+		assert.Zero(t, m.window.scheduled)
+		assert.Empty(t, m.sim.Operations())
+	})
+}
+
+func TestWrongImageIsNeverWrittenAndHoldsNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *machine) {
+		id := m.add(inventory.NIC, "nic0", inventory.ActivateDeviceReset)
+		m.sim.Inject("nic0", drivertest.WrongBoard)
+		view := m.run(m.job("j", id))
+		requireFailed(t, view, "j", step.ImageRejected, false)
+		assert.Empty(t, m.sim.Operations())
+		assert.Zero(t, m.window.scheduled)
+		require.NotNil(t, view.Devices["nic0"].LastFailure, "the same image is not planned again")
+		assert.Equal(t, "ImageRejected", view.Devices["nic0"].LastFailure.Reason)
+	})
+}
+
+func TestUnreachableImageFailsAtTheDeadlineAndMayBePlannedAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *machine) {
+		id := m.add(inventory.NIC, "nic0", inventory.ActivateDeviceReset)
+		m.fetchErr = errors.New("connection refused")
+		began := time.Now()
+		view := m.run(m.job("j", id))
+		requireFailed(t, view, "j", step.ImageUnavailable, false)
+		assert.GreaterOrEqual(t, time.Since(began), time.Hour)
+		assert.Empty(t, m.sim.Operations())
+		assert.Nil(t, view.Devices["nic0"].LastFailure)
+	})
+}
+
+func TestDowngradeIsRefusedAgainOnTheNode(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *machine) {
+		id := m.add(inventory.NIC, "nic0", inventory.ActivateDeviceReset)
+		m.sim.SetFirmware("nic0", inventory.Firmware{Running: "3.0", Stored: "3.0", Format: inventory.FormatDotted})
+		requireFailed(t, m.run(m.job("j", id)), "j", step.DowngradeForbidden, false)
+		assert.Empty(t, m.sim.Operations())
+	})
+}
+
+func TestReplacedHardwareIsNotWritten(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *machine) {
+		j := m.job("j", m.add(inventory.NIC, "nic0", inventory.ActivateDeviceReset))
+		m.ids = nil
+		m.add(inventory.NIC, "nic1", inventory.ActivateDeviceReset)
+		requireFailed(t, m.run(j), "j", step.DeviceChanged, false)
+		assert.Empty(t, m.sim.Operations())
+	})
+}
+
+func TestWithoutMaintenanceOperatorNothingProceeds_R001_20(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *machine) {
+		m.window.notInstalled = true
+		requireFailed(t, m.run(m.job("j", fleet(m)...)), "j", step.MaintenanceUnavailable, false)
+		assert.Empty(t, m.sim.Operations(), "zero writes")
+		waited := false
+		for _, s := range m.snapshots {
+			waited = waited || s.Waiting == "install the maintenance-operator"
+		}
+		assert.True(t, waited, "the reason is visible while it waits")
+	})
+}
+
+func TestLieIsFoundOutAndHeld(t *testing.T) {
+	for name, fault := range map[string]drivertest.Fault{
+		"write": drivertest.LieWrite, "activation": drivertest.LieActivate,
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, m *machine) {
+				nic := m.add(inventory.NIC, "nic0", inventory.ActivateDeviceReset)
+				disk := m.add(inventory.Disk, "disk0", inventory.ActivateNone)
+				m.sim.Inject("nic0", fault)
+				view := m.run(m.job("j", nic, disk))
+				requireFailed(t, view, "j", step.VerifyFailed, true)
+				assert.Equal(t, 1, m.sim.Count(drivertest.OpWrite, "nic0"))
+				assert.Equal(t, step.MaintenanceReady, m.window.phase, "the node stays out of service")
+				require.NotNil(t, view.Devices["nic0"].LastFailure)
+				assert.Contains(t, view.LastError(), "VerifyFailed")
+			})
+		})
+	}
+}
+
+func TestFirmwareTheDeviceRefusesAtBootIsReportedWithItsReason(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *machine) {
+		id := m.add(inventory.BIOS, "bios", inventory.ActivateReboot)
+		m.sim.Inject("bios", drivertest.RefuseBoot)
+		j := requireFailed(t, m.run(m.job("j", id)), "j", step.VerifyFailed, true)
+		assert.Contains(t, j.Record.Failure.Message, "refused 2.0 at boot")
+		assert.Equal(t, 1, m.sim.Count(drivertest.OpReboot, ""))
+	})
+}
+
+func TestFailedWriteHoldsTheNodeAndKeepsTheRestFromBeingPlanned(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *machine) {
+		ids := fleet(m)
+		m.sim.Inject("nic0", drivertest.FailWrite)
+		view := m.run(m.job("j", ids...))
+		j := requireFailed(t, view, "j", step.WriteFailed, true)
+		assert.Equal(t, plan.Flash, j.Record.Failure.Step)
+		assert.Zero(t, m.sim.Count(drivertest.OpWrite, "disk0"))
+		assert.Zero(t, m.sim.Count(drivertest.OpReboot, ""), "R003-26: powered on and not rebooted")
+		for _, id := range ids {
+			assert.NotNil(t, view.Devices[id.UniqueID].LastFailure, id.UniqueID)
+		}
+	})
+}
+
+func TestIgnoredRebootIsAskedForOnceAndHeld(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *machine) {
+		id := m.add(inventory.BIOS, "bios", inventory.ActivateReboot)
+		m.ignoresReboots = true
+		view := m.run(m.job("j", id))
+		j := requireFailed(t, view, "j", step.RebootFailed, true)
+		assert.Zero(t, j.Record.Reboots())
+		for _, s := range j.Record.Steps {
+			if s.Kind == plan.Reboot {
+				assert.EqualValues(t, 1, s.Attempt)
+			}
+		}
+		assert.NotNil(t, view.Devices["bios"].LastFailure)
+	})
+}
+
+func TestUnhealthyNodeIsHeld(t *testing.T) {
+	for name, ail := range map[string]func(*machine){
+		"link down":      func(m *machine) { m.linkDown = true },
+		"node not ready": func(m *machine) { m.nodeReady = false },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, m *machine) {
+				ids := fleet(m)
+				ail(m)
+				j := requireFailed(t, m.run(m.job("j", ids...)), "j", step.Unhealthy, true)
+				assert.NotEmpty(t, j.Record.Failure.Message)
+			})
+		})
+	}
+}
+
+func TestHeldNodeIsReleasedOnRequest_R003_27(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *machine) {
+		id := m.add(inventory.NIC, "nic0", inventory.ActivateDeviceReset)
+		m.sim.Inject("nic0", drivertest.FailWrite)
+		requireFailed(t, m.run(m.job("j", id)), "j", step.WriteFailed, true)
+		j, err := journal.Open(m.dir)
+		require.NoError(t, err)
+		require.NoError(t, m.newEngine(j).Release("uid-j"))
+		require.NoError(t, j.Close())
+		view := m.run()
+		requireFailed(t, view, "j", step.WriteFailed, false)
+		assert.Equal(t, step.MaintenanceNone, m.window.phase)
+		require.Len(t, view.History, 1)
+		assert.Contains(t, view.History[0].Message, "returned to service by request")
+	})
+}
+
+func TestNewerJobTakesTheHeldNodeOverInTheSameMaintenance(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *machine) {
+		ids := fleet(m)
+		m.sim.Inject("nic0", drivertest.FailWrite)
+		requireFailed(t, m.run(m.job("first", ids...)), "first", step.WriteFailed, true)
+		m.sim.Clear("nic0")
+		view := m.run(m.job("second", ids...))
+		requireComplete(t, m, view, "second")
+		first := requireFailed(t, view, "first", step.WriteFailed, false)
+		assert.Equal(t, "second", first.SupersededBy)
+		assert.Equal(t, 1, m.window.scheduled)
+		assert.Equal(t, 1, m.sim.Count(drivertest.OpReboot, ""))
+		assert.Equal(t, 1, m.sim.Count(drivertest.OpWrite, "bios"), "what is stored is not written again")
+		assert.Nil(t, view.Devices["nic0"].LastFailure)
+	})
+}
+
+func TestRejectedRetryKeepsTheNodeHeld(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *machine) {
+		id := m.add(inventory.NIC, "nic0", inventory.ActivateDeviceReset)
+		m.sim.Inject("nic0", drivertest.FailWrite)
+		requireFailed(t, m.run(m.job("first", id)), "first", step.WriteFailed, true)
+		m.sim.Inject("nic0", drivertest.WrongBoard)
+		requireFailed(t, m.run(m.job("second", id)), "second", step.ImageRejected, true)
+		assert.Equal(t, step.MaintenanceReady, m.window.phase)
+	})
+}
+
+func TestCancelTakesEffectUntilTheFirstWrite_R000_62(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *machine) {
+		ids := fleet(m)
+		m.window.onReady = func() { m.engine.Cancel("uid-j", "wrong night") }
+		view := m.run(m.job("j", ids...))
+		requireFailed(t, view, "j", step.Cancelled, false)
+		assert.Empty(t, m.sim.Operations())
+		assert.Equal(t, 1, m.window.released)
+		assert.NotNil(t, view.Devices["bios"].LastFailure, "what was called off is not planned again by itself")
+	})
+}
+
+func TestCancelDuringTheWriteIsTooLate(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *machine) {
+		id := m.add(inventory.NIC, "nic0", inventory.ActivateDeviceReset)
+		m.sim.Inject("nic0", drivertest.HangWrite)
+		go func() {
+			time.Sleep(10 * time.Minute)
+			m.engine.Cancel("uid-j", "too late")
+			m.sim.Release("nic0")
+		}()
+		requireComplete(t, m, m.run(m.job("j", id)), "j")
+	})
+}
+
+// The daemon is told to end in the middle of a write: it waits for a while, then leaves the write running, and its
+// successor waits for it (R000-6).
+func TestWriteOutlivesTheProcess(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *machine) {
+		id := m.add(inventory.NIC, "nic0", inventory.ActivateDeviceReset)
+		m.sim.Inject("nic0", drivertest.HangWrite)
+		go func() {
+			time.Sleep(10 * time.Minute)
+			m.stop()
+			time.Sleep(10 * time.Minute)
+			m.sim.Release("nic0")
+		}()
+		began := time.Now()
+		_, over := m.live(m.job("j", id))
+		assert.False(t, over)
+		assert.Less(t, time.Since(began), 12*time.Minute, "waits for no longer than its grace")
+		assert.True(t, m.sim.Busy("nic0"))
+		requireComplete(t, m, m.run(), "j")
+		assert.Equal(t, 1, m.sim.Count(drivertest.OpWrite, "nic0"))
+	})
+}
+
+func TestRunningJobGoesOnWhileTheAPIServerIsAway(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *machine) {
+		ids := fleet(m)
+		m.window.onReady = func() { m.window.onReady = func() { m.window.err = errors.New("connection refused") } }
+		go func() {
+			time.Sleep(30 * time.Minute)
+			m.window.err = nil
+		}()
+		began := time.Now()
+		requireComplete(t, m, m.run(m.job("j", ids...)), "j")
+		assert.GreaterOrEqual(t, time.Since(began), 30*time.Minute, "only the release waits")
+	})
+}
+
+func TestNothingNewBeginsWhileTheAPIServerIsAway(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *machine) {
+		m.window.err = errors.New("connection refused")
+		go func() {
+			time.Sleep(2 * time.Hour) // the release needs it
+			m.window.err = nil
+		}()
+		requireFailed(t, m.run(m.job("j", fleet(m)...)), "j", step.TimedOut, false)
+		assert.Empty(t, m.sim.Operations())
+	})
+}
+
+func TestMaintenanceTakenAwayStopsTheNextWrite(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *machine) {
+		ids := fleet(m)
+		m.sim.Inject("bios", drivertest.HangWrite)
+		go func() {
+			time.Sleep(time.Minute)
+			m.window.phase = step.MaintenanceEnding
+			m.sim.Release("bios")
+		}()
+		requireFailed(t, m.run(m.job("j", ids...)), "j", step.MaintenanceLost, true)
+		assert.Zero(t, m.sim.Count(drivertest.OpWrite, "nic0"))
+	})
+}
+
+func TestSecondJobWaitsForTheFirst_R000_54(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *machine) {
+		first := m.job("first", m.add(inventory.NIC, "nic0", inventory.ActivateDeviceReset))
+		m.sim.Inject("nic0", drivertest.HangWrite)
+		go func() {
+			time.Sleep(time.Minute)
+			m.stop()
+		}()
+		m.live(first)
+		j, err := journal.Open(m.dir)
+		require.NoError(t, err)
+		require.Error(t, m.newEngine(j).Submit(m.job("second")))
+		require.NoError(t, j.Close())
+		m.sim.Release("nic0")
+		requireComplete(t, m, m.run(), "first")
+	})
+}
+
+func TestRunPicksUpWhatIsSubmitted(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *machine) {
+		j, err := journal.Open(m.dir)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, j.Close()) }()
+		e := m.newEngine(j)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- e.Run(ctx) }()
+		require.NoError(t, e.Submit(m.job("j", m.add(inventory.NIC, "nic0", inventory.ActivateDeviceReset))))
+		time.Sleep(time.Hour)
+		view, err := j.View()
+		require.NoError(t, err)
+		requireComplete(t, m, view, "j")
+		cancel()
+		require.NoError(t, <-done)
+	})
+}

@@ -1,0 +1,275 @@
+package job_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/job"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/maintenance"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+// machine is a host whose hardware outlives the engine. It dies at the failpoint whose number is crashAt.
+type machine struct {
+	t     *testing.T
+	dir   string
+	sim   *drivertest.Simulated
+	ids   []inventory.Identity
+	image map[inventory.Digest]driver.Image
+
+	boot           int
+	rebootWanted   bool
+	ignoresReboots bool
+	linkDown       bool
+	nodeReady      bool
+	window         *window
+	fetchErr       error
+
+	points, crashAt int
+	snapshots       []job.Snapshot
+	stop            context.CancelFunc
+	engine          *job.Engine
+}
+
+var errPowerCut = errors.New("power cut")
+
+func newMachine(t *testing.T) *machine {
+	return &machine{
+		t: t, dir: t.TempDir(), sim: drivertest.NewSimulated("sim"), image: map[inventory.Digest]driver.Image{}, boot: 1,
+		nodeReady: true, window: &window{},
+	}
+}
+
+// add plugs a device in that runs version 1.0.
+func (m *machine) add(class inventory.Class, uid string, activation inventory.Activation) inventory.Identity {
+	id := inventory.Identity{Class: class, UniqueID: uid, BoardID: "BOARD_" + uid, Model: "model"}
+	m.sim.Add(id, inventory.Firmware{Running: "1.0", Activation: activation, Format: inventory.FormatDotted})
+	m.ids = append(m.ids, id)
+	return id
+}
+
+// job makes a job that brings the devices to version 2.0.
+func (m *machine) job(name string, ids ...inventory.Identity) journal.Job {
+	j := journal.Job{Name: name, UID: "uid-" + name, Accepted: time.Now(), Deadline: time.Now().Add(time.Hour)}
+	for _, id := range ids {
+		img := drivertest.NewImage(m.t, id.BoardID, "2.0")
+		m.image[img.Digest] = img
+		j.Updates = append(j.Updates, journal.Update{Class: id.Class, DeviceUpdate: v1alpha1.DeviceUpdate{
+			Device: "node-" + id.UniqueID, UniqueID: id.UniqueID, FromVersion: "1.0", Version: "2.0",
+			Digest: v1alpha1.Digest(img.Digest.String()), Downgrade: v1alpha1.DowngradeForbid,
+			Origin: v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"},
+		}})
+	}
+	j.Record = job.NewRecord(j.Updates)
+	return j
+}
+
+func (m *machine) failpoint() {
+	m.points++
+	if m.points == m.crashAt {
+		panic(errPowerCut)
+	}
+}
+
+// run submits the job, if one is given, and lives through crashes and reboots until the journal has nothing to run.
+func (m *machine) run(submit ...journal.Job) journal.View {
+	m.t.Helper()
+	for range 50 {
+		view, over := m.live(submit...)
+		if over {
+			return view
+		}
+		submit = nil
+	}
+	m.t.Fatal("the job does not end")
+	return journal.View{}
+}
+
+// live is one life of the process: it ends with the work, with a crash or with a reboot.
+func (m *machine) live(submit ...journal.Job) (view journal.View, over bool) {
+	j, err := journal.Open(m.dir)
+	require.NoError(m.t, err)
+	defer func() { require.NoError(m.t, j.Close()) }()
+	ctx, cancel := context.WithCancel(m.t.Context())
+	defer cancel()
+	m.stop = cancel
+	m.engine = m.newEngine(j)
+	m.crash(func() {
+		for _, s := range submit {
+			require.NoError(m.t, m.engine.Submit(s))
+		}
+		view, err := j.View()
+		require.NoError(m.t, err)
+		if active := view.Active(); active != nil && active.Record.Outcome == "" {
+			_, _ = m.engine.Execute(ctx, *active)
+		}
+	})
+	if m.rebootWanted {
+		m.rebootWanted = false
+		time.Sleep(5 * time.Minute)
+		m.boot++
+		m.sim.Reboot()
+	}
+	view, err = j.View()
+	require.NoError(m.t, err)
+	active := view.Active()
+	return view, active == nil || active.Record.Outcome != ""
+}
+
+func (m *machine) crash(f func()) {
+	defer func() {
+		if r := recover(); r != nil && r != errPowerCut { //nolint:errorlint // identity
+			panic(r)
+		}
+	}()
+	f()
+}
+
+func (m *machine) newEngine(j *journal.Journal) *job.Engine {
+	return job.New(job.Config{
+		Journal: j, Host: m, Drivers: driver.Set{failing{m.sim, m}}, Images: m, Maintenance: m.window, Writes: m, Rebooter: m,
+		Health: health.Checker{Scanner: m, Node: m},
+		BootID: func() (string, error) { return fmt.Sprintf("boot-%d", m.boot), nil },
+		Grace:  time.Minute,
+		Notify: func(s job.Snapshot) {
+			m.snapshots = append(m.snapshots, s)
+			if s.Transition {
+				m.failpoint()
+			}
+		},
+	})
+}
+
+func (m *machine) Find(ctx context.Context, class inventory.Class, uid string) (inventory.Device, bool, error) {
+	devices, err := m.Scan(ctx)
+	for _, d := range devices {
+		if d.UniqueID == uid && d.Class == class {
+			return d, true, err
+		}
+	}
+	return inventory.Device{}, false, err
+}
+
+func (m *machine) Scan(ctx context.Context) ([]inventory.Device, error) {
+	var out []inventory.Device
+	for _, id := range m.ids {
+		d := inventory.Device{Identity: id, Driver: "sim"}
+		full, fw, err := m.sim.Inspect(ctx, id)
+		if err != nil {
+			d.Err = err
+		} else {
+			d.Identity, d.Firmware = full, &fw
+		}
+		if id.Class == inventory.NIC {
+			state := inventory.LinkUp
+			if m.linkDown && m.boot > 1 {
+				state = inventory.LinkDown
+			}
+			d.Ports = []inventory.Port{{MAC: "b8:ce:f6:00:00:01", State: state}}
+		}
+		out = append(out, d)
+	}
+	return out, nil
+}
+
+func (m *machine) Fetch(_ context.Context, d inventory.Digest) (string, int64, error) {
+	img, ok := m.image[d]
+	if m.fetchErr != nil || !ok {
+		return "", 0, errors.Join(m.fetchErr, errors.New("the image server does not answer"))
+	}
+	return img.Path, img.Size, nil
+}
+
+func (m *machine) WriteRunning(lock string) (bool, error) { return m.sim.Busy(lock), nil }
+
+func (m *machine) Reboot(context.Context) error {
+	m.failpoint()
+	if !m.ignoresReboots {
+		m.rebootWanted = true
+		m.stop()
+	}
+	m.failpoint()
+	return nil
+}
+
+func (m *machine) Ready(context.Context) (bool, string, error) {
+	return m.nodeReady, "kubelet stopped", nil
+}
+
+// failing is the simulated driver with failpoints around what changes a device.
+type failing struct {
+	*drivertest.Simulated
+	m *machine
+}
+
+func (f failing) Write(ctx context.Context, id inventory.Identity, img driver.Image, p driver.Progress) (inventory.Activation, error) {
+	f.m.failpoint()
+	defer f.m.failpoint()
+	return f.Simulated.Write(ctx, id, img, p)
+}
+
+func (f failing) Activate(ctx context.Context, id inventory.Identity, k inventory.Activation) (inventory.Activation, error) {
+	f.m.failpoint()
+	defer f.m.failpoint()
+	return f.Simulated.Activate(ctx, id, k)
+}
+
+// window is a maintenance that gets ready at the second look, and counts.
+type window struct {
+	phase        step.Maintenance
+	scheduled    int
+	released     int
+	failed       string
+	notInstalled bool
+	err          error
+	onReady      func()
+}
+
+func (w *window) Schedule(context.Context) error {
+	if w.phase != step.MaintenanceReady && w.phase != step.MaintenanceRequested && !w.notInstalled {
+		w.phase = step.MaintenanceRequested
+		w.scheduled++
+	}
+	w.failed = ""
+	return w.err
+}
+
+func (w *window) State(context.Context) (maintenance.State, error) {
+	phase := w.phase
+	switch {
+	case w.err != nil:
+		return maintenance.State{}, w.err
+	case w.notInstalled:
+		return maintenance.State{Phase: step.MaintenanceNotInstalled, Message: "install the maintenance-operator"}, nil
+	case phase == step.MaintenanceRequested:
+		w.phase = step.MaintenanceReady
+	case phase == step.MaintenanceReady && w.onReady != nil:
+		f := w.onReady
+		w.onReady = nil
+		f()
+	case phase == 0:
+		phase = step.MaintenanceNone
+	}
+	return maintenance.State{Phase: phase}, nil
+}
+
+func (w *window) Fail(_ context.Context, message string) error { w.failed = message; return nil }
+
+func (w *window) Release(context.Context) error {
+	if w.err == nil && w.phase != step.MaintenanceNone {
+		w.phase = step.MaintenanceNone
+		w.released++
+	}
+	return w.err
+}
