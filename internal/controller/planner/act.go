@@ -3,6 +3,7 @@ package planner
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,16 +29,24 @@ func (r *Reconciler) act(ctx context.Context, f facts, d decision) (ctrl.Result,
 	}
 	if len(d.updates) == 0 {
 		r.quiet.forget(f.name)
-		return ctrl.Result{}, nil
+		return ctrl.Result{RequeueAfter: d.next}, nil
 	}
 	work := fingerprint(d.updates)
-	if left := r.quiet.left(f.name, work, r.now()); left > 0 && !d.queued {
-		return ctrl.Result{RequeueAfter: left}, nil
+	if left := r.quiet.left(f.name, work, f.now); left > 0 && !d.queued {
+		return ctrl.Result{RequeueAfter: soonest(left, d.next)}, nil
 	}
 	if d.queued || len(d.superseded) > 0 { // the deletion wakes this node again
-		return ctrl.Result{}, nil
+		return ctrl.Result{RequeueAfter: d.next}, nil
 	}
-	return ctrl.Result{}, r.queue(ctx, f, d, work)
+	return ctrl.Result{RequeueAfter: d.next}, r.queue(ctx, f, d, work)
+}
+
+// soonest is the shorter wait; 0 is none.
+func soonest(a, b time.Duration) time.Duration {
+	if b == 0 {
+		return a
+	}
+	return min(a, b)
 }
 
 // queue creates the job. That it exists already means that the cache is behind.

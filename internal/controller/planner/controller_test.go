@@ -414,6 +414,26 @@ func TestAFailedUpdateIsNotRepeatedByItself(t *testing.T) {
 	})
 }
 
+// R000-29: a failure that says nothing about the image is tried again by itself, ever slower.
+func TestAPassingFailureIsTriedAgainEverSlower(t *testing.T) {
+	w := newWorld(t, device("nic", 2))
+	var waits []time.Duration
+	for range 4 {
+		w.settle()
+		j := w.queued()
+		require.NotNil(t, j)
+		w.set(j, nil, v1alpha1.ConditionAdmitted)
+		meta.SetStatusCondition(&j.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionFailed, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonImageUnavailable})
+		w.set(j, nil)
+		waits = append(waits, w.reconcile().RequeueAfter+time.Second)
+		require.Nil(t, w.queued())
+		w.clock = w.clock.Add(waits[len(waits)-1])
+	}
+	assert.Equal(t, []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute}, waits)
+	w.settle()
+	w.requireQuiet()
+}
+
 func TestAHeldNodeGetsANewJobOnlyForAChangedWishOrARetry(t *testing.T) {
 	setup := func(t *testing.T, failed ...v1alpha1.JobStep) *world {
 		w := newWorld(t, device("nic", 2), device("disk", 2))

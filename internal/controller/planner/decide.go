@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
@@ -27,6 +28,8 @@ type decision struct {
 	superseded []v1alpha1.FirmwareJob
 	// forgotten jobs are finished and older than the history that is kept.
 	forgotten []v1alpha1.FirmwareJob
+	// next is how long until another update is due that waits after a failure; 0 when none does.
+	next time.Duration
 	// previous is the uid of the job before; it makes the name of the next one unique.
 	previous string
 }
@@ -41,7 +44,7 @@ func decide(f facts) decision {
 	if busy {
 		return d
 	}
-	d.updates = f.wanted(queued)
+	d.updates, d.next = f.wanted(queued)
 	for _, j := range queued {
 		if !d.queued && len(d.updates) > 0 && sameWork(j.Spec.Updates, d.updates) {
 			d.queued = true
@@ -76,17 +79,17 @@ func isPlanned(j *v1alpha1.FirmwareJob) bool {
 // wanted lists what a job should do now. A node that a failed job holds gets a new one only when the wish for what
 // failed changed, or when a person asked for a retry; that repeats the failed job even where nothing is left to be
 // flashed, because only a job returns the node to service.
-func (f facts) wanted(queued []v1alpha1.FirmwareJob) []v1alpha1.DeviceUpdate {
-	due := f.due(queued)
+func (f facts) wanted(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.DeviceUpdate, next time.Duration) {
+	due, next := f.due(queued)
 	held := f.held()
 	if held == nil {
-		return due
+		return due, next
 	}
 	if !endedAt(held).Before(f.retryAfter) {
 		if f.stillWishes(held) {
-			return nil
+			return nil, 0
 		}
-		return due
+		return due, next
 	}
 	for i := range f.devices {
 		d := &f.devices[i]
@@ -97,7 +100,7 @@ func (f facts) wanted(queued []v1alpha1.FirmwareJob) []v1alpha1.DeviceUpdate {
 		}
 	}
 	slices.SortFunc(due, func(a, b v1alpha1.DeviceUpdate) int { return cmp.Compare(a.Device, b.Device) })
-	return due
+	return due, next
 }
 
 // held is the failed job that holds the node, or nil.

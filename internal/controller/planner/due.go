@@ -2,6 +2,7 @@ package planner
 
 import (
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
@@ -13,16 +14,24 @@ import (
 // maxUpdates bounds the updates of one job, as the API does; the rest follows in the next one.
 const maxUpdates = 128
 
-// due lists the updates of the node that are due now. What is queued tells what was due before.
-func (f facts) due(queued []v1alpha1.FirmwareJob) []v1alpha1.DeviceUpdate {
-	var out []v1alpha1.DeviceUpdate
+// due lists the updates of the node that are due now, and how long until another one is that waits after a failure; 0
+// when none does. What is queued tells what was due before.
+func (f facts) due(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.DeviceUpdate, next time.Duration) {
 	for i := range f.devices {
 		d := &f.devices[i]
-		if len(out) < maxUpdates && f.isDue(d) && (isObserved(d) || isQueued(d, queued)) {
-			out = append(out, updateOf(d))
+		if !f.isDue(d) || !isObserved(d) && !isQueued(d, queued) {
+			continue
+		}
+		q := f.quarantine(d)
+		switch wait := q.until.Sub(f.now); {
+		case q.untilAsked:
+		case wait > 0 && (next == 0 || wait < next):
+			next = wait
+		case wait <= 0 && len(updates) < maxUpdates:
+			updates = append(updates, updateOf(d))
 		}
 	}
-	return out
+	return updates, next
 }
 
 // isObserved reports whether the daemon has judged this very wish: it alone knows the order of versions and what a
@@ -55,7 +64,7 @@ func (f facts) isDue(d *v1alpha1.NodeDevice) bool {
 	case ready.Reason == v1alpha1.ReasonDowngradeForbidden, ready.Reason == v1alpha1.ReasonNotUpdatable, ready.Reason == v1alpha1.ReasonPowerCycleRequired:
 		return false
 	}
-	return !f.quarantined(d)
+	return true
 }
 
 func (f facts) wish(d *v1alpha1.NodeDevice) plan.Wish {
@@ -86,20 +95,53 @@ func factsOf(d *v1alpha1.NodeDevice) plan.Facts {
 	return out
 }
 
-// quarantined reports whether one of the kept jobs failed on the device's wished image and nobody asked for a retry
-// since. It holds where the failure left no trace on the device, such as for a cancelled job or a node that became
-// unhealthy.
-func (f facts) quarantined(d *v1alpha1.NodeDevice) bool {
+// quarantine is how long an image is not tried again on a device.
+type quarantine struct {
+	// untilAsked: until the wish changes or a person asks for a retry.
+	untilAsked bool
+	// until is the end of the wait after failures that say nothing about the image.
+	until time.Time
+}
+
+// passing are the reasons of failures that say nothing about an image. Trying again by itself is right, but ever slower.
+var passing = []string{
+	v1alpha1.ReasonImageUnavailable, v1alpha1.ReasonReadFailed, v1alpha1.ReasonDeviceChanged, v1alpha1.ReasonMaintenanceUnavailable,
+	v1alpha1.ReasonMaintenanceLost, v1alpha1.ReasonTimedOut,
+}
+
+const (
+	firstRetry = 30 * time.Second
+	lastRetry  = 30 * time.Minute
+)
+
+// quarantine looks at the kept jobs that failed on the device's wished image since the last retry a person asked for. It
+// holds where a failure left no trace on the device, such as for a node that became unhealthy.
+func (f facts) quarantine(d *v1alpha1.NodeDevice) quarantine {
+	var q quarantine
+	failures := 0
 	for i := range f.jobs {
 		j := &f.jobs[i]
 		if !hasFailed(j) || endedAt(j).Before(f.retryAfter) || succeededSince(f.jobs[i+1:], d) {
 			continue
 		}
-		if at := updateFor(j, d.Name); at != nil && at.Digest == d.Spec.Firmware.Digest && at.UniqueID == d.Status.UniqueID && blames(j, d.Name) {
-			return true
+		u := updateFor(j, d.Name)
+		if u == nil || u.Digest != d.Spec.Firmware.Digest || u.UniqueID != d.Status.UniqueID || !blames(j, d.Name) {
+			continue
 		}
+		if isHeld(j) || !slices.Contains(passing, failureReason(j)) {
+			return quarantine{untilAsked: true}
+		}
+		q.until = endedAt(j).Add(min(firstRetry<<failures, lastRetry))
+		failures++
 	}
-	return false
+	return q
+}
+
+func failureReason(j *v1alpha1.FirmwareJob) string {
+	if c := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionFailed); c != nil {
+		return c.Reason
+	}
+	return ""
 }
 
 // succeededSince reports whether a later job brought the device's wished image to run, so that older failures are history.
@@ -112,7 +154,7 @@ func succeededSince(later []v1alpha1.FirmwareJob, d *v1alpha1.NodeDevice) bool {
 
 // blames reports whether a failed job failed because of the device: a step on it failed, or one of the whole node.
 func blames(j *v1alpha1.FirmwareJob, device string) bool {
-	if c := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionFailed); c != nil && c.Reason == v1alpha1.ReasonNodeGone {
+	if failureReason(j) == v1alpha1.ReasonNodeGone {
 		return false
 	}
 	onDevices := false

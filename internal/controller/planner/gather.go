@@ -19,6 +19,7 @@ import (
 // facts is what is known about one node.
 type facts struct {
 	name string
+	now  time.Time
 	// nodeUID is empty when there is no such Node.
 	nodeUID types.UID
 	// retryAfter forgives failures before it; zero when nobody asked.
@@ -30,7 +31,7 @@ type facts struct {
 }
 
 func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
-	f := facts{name: name}
+	f := facts{name: name, now: r.now()}
 	var node corev1.Node
 	if err := r.client.Get(ctx, types.NamespacedName{Name: name}, &node); err != nil {
 		if client.IgnoreNotFound(err) == nil {
