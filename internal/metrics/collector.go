@@ -1,0 +1,136 @@
+package metrics
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+)
+
+// scrapeTimeout bounds one collection; it reads a cache, so it ends long before.
+const scrapeTimeout = 10 * time.Second
+
+// Collector counts the objects of the fleet when it is scraped. Nothing is counted between scrapes, so the numbers are
+// those of the objects and survive a restart.
+type Collector struct {
+	reader  client.Reader
+	leading <-chan struct{}
+	log     logr.Logger
+}
+
+// NewCollector returns a collector over reader, which should be a cache. It is silent until leading is closed, so that
+// of several replicas one reports.
+func NewCollector(reader client.Reader, leading <-chan struct{}, log logr.Logger) *Collector {
+	return &Collector{reader: reader, leading: leading, log: log}
+}
+
+// Describe implements prometheus.Collector.
+func (c *Collector) Describe(out chan<- *prometheus.Desc) {
+	for _, m := range Table {
+		out <- m.desc
+	}
+}
+
+// Collect implements prometheus.Collector. A kind that cannot be listed is missing from the scrape, never zero.
+func (c *Collector) Collect(out chan<- prometheus.Metric) {
+	select {
+	case <-c.leading:
+	default:
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	for _, collect := range []func(context.Context, chan<- prometheus.Metric) error{c.devices, c.jobs, c.policies, c.sources} {
+		if err := collect(ctx, out); err != nil {
+			c.log.Error(err, "Could not collect metrics")
+		}
+	}
+}
+
+func (c *Collector) devices(ctx context.Context, out chan<- prometheus.Metric) error {
+	var list v1alpha1.NodeDeviceList
+	if err := c.reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return err
+	}
+	counts := map[[2]string]int{}
+	for i := range list.Items {
+		d := &list.Items[i]
+		counts[[2]string{string(d.Status.Class), readyReason(d.Status.Conditions)}]++
+	}
+	for key, n := range counts {
+		out <- devices.gauge(n, key[0], key[1])
+	}
+	return nil
+}
+
+func (c *Collector) jobs(ctx context.Context, out chan<- prometheus.Metric) error {
+	var list v1alpha1.FirmwareJobList
+	if err := c.reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return err
+	}
+	counts := map[string]int{}
+	for i := range list.Items {
+		counts[jobState(&list.Items[i])]++
+	}
+	for state, n := range counts {
+		out <- jobs.gauge(n, state)
+	}
+	return nil
+}
+
+func (c *Collector) policies(ctx context.Context, out chan<- prometheus.Metric) error {
+	var list v1alpha1.RolloutPolicyList
+	if err := c.reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return err
+	}
+	for i := range list.Items {
+		p := &list.Items[i]
+		out <- poolNodes.gauge(int(p.Status.Nodes), p.Name)
+		out <- poolBudget.gauge(int(p.Status.Budget), p.Name)
+		out <- poolUnavailable.gauge(int(p.Status.Unavailable), p.Name)
+		out <- poolAdmitted.gauge(len(p.Status.Admitted), p.Name)
+		out <- poolQueued.gauge(int(p.Status.Queued), p.Name)
+	}
+	return nil
+}
+
+func (c *Collector) sources(ctx context.Context, out chan<- prometheus.Metric) error {
+	var list v1alpha1.FirmwareSourceList
+	if err := c.reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return err
+	}
+	for i := range list.Items {
+		s := &list.Items[i]
+		ready := 0
+		if meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionReady) {
+			ready = 1
+		}
+		out <- sourceReady.gauge(ready, s.Name, readyReason(s.Status.Conditions))
+	}
+	return nil
+}
+
+// readyReason is the reason of Ready, or "Unknown" for an object nobody looked at yet.
+func readyReason(conditions []metav1.Condition) string {
+	if c := meta.FindStatusCondition(conditions, v1alpha1.ConditionReady); c != nil {
+		return c.Reason
+	}
+	return "Unknown"
+}
+
+func jobState(j *v1alpha1.FirmwareJob) string {
+	for _, condition := range []string{
+		v1alpha1.ConditionComplete, v1alpha1.ConditionHeld, v1alpha1.ConditionFailed, v1alpha1.ConditionAdmitted,
+	} {
+		if meta.IsStatusConditionTrue(j.Status.Conditions, condition) {
+			return condition
+		}
+	}
+	return "Queued"
+}

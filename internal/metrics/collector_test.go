@@ -1,0 +1,117 @@
+package metrics
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+)
+
+var update = flag.Bool("update", false, "write docs/reference/metrics.md")
+
+const (
+	page  = "../../docs/reference/metrics.md"
+	begin = "<!-- begin: written by go test ./internal/metrics -update -->\n"
+	end   = "<!-- end -->"
+)
+
+func TestTheDocumentationListsExactlyTheMetrics(t *testing.T) {
+	content, err := os.ReadFile(page)
+	require.NoError(t, err)
+	head, rest, found := strings.Cut(string(content), begin)
+	require.True(t, found)
+	_, tail, found := strings.Cut(rest, end)
+	require.True(t, found)
+	want := head + begin + Markdown() + end + tail
+	if *update {
+		require.NoError(t, os.WriteFile(page, []byte(want), 0o644))
+		return
+	}
+	assert.Equal(t, want, string(content), "run go test ./internal/metrics -update")
+}
+
+func TestMetricsFollowTheNamingRules(t *testing.T) {
+	problems, err := testutil.CollectAndLint(collector(t, true))
+	require.NoError(t, err)
+	assert.Empty(t, problems)
+	for _, m := range Table {
+		assert.True(t, strings.HasPrefix(m.Name, "node_firmware_"), m.Name)
+	}
+}
+
+func TestTheFleetIsCountedAtEachScrape(t *testing.T) {
+	assert.NoError(t, testutil.CollectAndCompare(collector(t, true), strings.NewReader(`
+# HELP node_firmware_devices Devices by class and by the reason of their Ready condition.
+# TYPE node_firmware_devices gauge
+node_firmware_devices{class="BIOS",state="UpToDate"} 2
+node_firmware_devices{class="NIC",state="Unknown"} 1
+# HELP node_firmware_jobs Jobs that exist, by state: Queued, Admitted, Complete, Failed or Held. At most 10 finished ones a node are kept.
+# TYPE node_firmware_jobs gauge
+node_firmware_jobs{state="Admitted"} 1
+node_firmware_jobs{state="Complete"} 1
+node_firmware_jobs{state="Failed"} 1
+node_firmware_jobs{state="Held"} 1
+node_firmware_jobs{state="Queued"} 1
+# HELP node_firmware_rollout_admitted_nodes Nodes in the policy's ledger, which a job may disturb now.
+# TYPE node_firmware_rollout_admitted_nodes gauge
+node_firmware_rollout_admitted_nodes{policy="default"} 1
+# HELP node_firmware_rollout_queued_nodes Nodes with a job that waits for admission.
+# TYPE node_firmware_rollout_queued_nodes gauge
+node_firmware_rollout_queued_nodes{policy="default"} 7
+# HELP node_firmware_source_ready 1 when every image of a source is verified and in store, else 0 with the reason.
+# TYPE node_firmware_source_ready gauge
+node_firmware_source_ready{reason="DigestMismatch",source="bad"} 0
+node_firmware_source_ready{reason="Succeeded",source="good"} 1
+`), "node_firmware_devices", "node_firmware_jobs", "node_firmware_rollout_admitted_nodes", "node_firmware_rollout_queued_nodes", "node_firmware_source_ready"))
+}
+
+func TestAReplicaThatDoesNotLeadReportsNothing(t *testing.T) {
+	assert.Zero(t, testutil.CollectAndCount(collector(t, false)))
+}
+
+func collector(t *testing.T, leads bool) prometheus.Collector {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(t, v1alpha1.AddToScheme(scheme))
+	objects := []client.Object{
+		&v1alpha1.NodeDevice{ObjectMeta: name("a"), Status: v1alpha1.NodeDeviceStatus{Class: v1alpha1.ClassBIOS, Conditions: conditions("Ready", "UpToDate")}},
+		&v1alpha1.NodeDevice{ObjectMeta: name("b"), Status: v1alpha1.NodeDeviceStatus{Class: v1alpha1.ClassBIOS, Conditions: conditions("Ready", "UpToDate")}},
+		&v1alpha1.NodeDevice{ObjectMeta: name("c"), Status: v1alpha1.NodeDeviceStatus{Class: v1alpha1.ClassNIC}},
+		&v1alpha1.RolloutPolicy{ObjectMeta: name("default"), Status: v1alpha1.RolloutPolicyStatus{Queued: 7, Admitted: []v1alpha1.AdmittedNode{{Node: "n"}}}},
+		&v1alpha1.FirmwareSource{ObjectMeta: name("good"), Status: v1alpha1.FirmwareSourceStatus{Conditions: conditions("Ready", "Succeeded")}},
+		&v1alpha1.FirmwareSource{ObjectMeta: name("bad"), Status: v1alpha1.FirmwareSourceStatus{
+			Conditions: []metav1.Condition{{Type: "Ready", Status: metav1.ConditionFalse, Reason: "DigestMismatch"}},
+		}},
+	}
+	for job, c := range map[string][]metav1.Condition{
+		"queued": nil, "admitted": conditions("Admitted", "Admitted"),
+		"complete": append(conditions("Complete", "Succeeded"), conditions("Admitted", "Admitted")...),
+		"failed":   append(conditions("Failed", "WriteFailed"), conditions("Admitted", "Admitted")...),
+		"held":     append(conditions("Failed", "WriteFailed"), conditions("Held", "WriteFailed")...),
+	} {
+		objects = append(objects, &v1alpha1.FirmwareJob{ObjectMeta: name(job), Status: v1alpha1.FirmwareJobStatus{Conditions: c}})
+	}
+	leading := make(chan struct{})
+	if leads {
+		close(leading)
+	}
+	return NewCollector(fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), leading, logr.Discard())
+}
+
+func name(s string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: s} }
+
+func conditions(kind, reason string) []metav1.Condition {
+	return []metav1.Condition{{Type: kind, Status: metav1.ConditionTrue, Reason: reason}}
+}
