@@ -13,7 +13,7 @@ import (
 // figure 275).
 type controller struct {
 	VendorID            uint16
-	Serial, Model, NQN  string
+	Serial, Model       string
 	Revision            inventory.Version
 	Downloadable        bool
 	Slots               int
@@ -24,14 +24,13 @@ type controller struct {
 // parseController reads the output of nvme id-ctrl.
 func parseController(out []byte) (controller, error) {
 	var raw struct {
-		VID    *uint16 `json:"vid"`
-		SN     *string `json:"sn"`
-		MN     *string `json:"mn"`
-		FR     *string `json:"fr"`
-		OACS   *uint16 `json:"oacs"`
-		FRMW   *uint8  `json:"frmw"`
-		FWUG   uint8   `json:"fwug"`
-		SubNQN string  `json:"subnqn"`
+		VID  *uint16 `json:"vid"`
+		SN   *string `json:"sn"`
+		MN   *string `json:"mn"`
+		FR   *string `json:"fr"`
+		OACS *uint16 `json:"oacs"`
+		FRMW *uint8  `json:"frmw"`
+		FWUG uint8   `json:"fwug"`
 	}
 	if err := json.Unmarshal(out, &raw); err != nil {
 		return controller{}, fmt.Errorf("parse id-ctrl: %w", err)
@@ -43,7 +42,6 @@ func parseController(out []byte) (controller, error) {
 		VendorID: *raw.VID,
 		Serial:   strings.TrimSpace(*raw.SN),
 		Model:    strings.TrimSpace(*raw.MN),
-		NQN:      raw.SubNQN,
 		Revision: inventory.NormalizeVersion(*raw.FR),
 		// OACS bit 2: Firmware Commit and Firmware Image Download.
 		Downloadable: *raw.OACS&(1<<2) != 0,

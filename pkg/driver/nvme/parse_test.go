@@ -1,0 +1,250 @@
+package nvme
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+func golden(t testing.TB, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", name))
+	require.NoError(t, err)
+	return string(b)
+}
+
+func TestParseController(t *testing.T) {
+	c, err := parseController([]byte(golden(t, "id-ctrl-2.3-samsung.json")))
+	require.NoError(t, err)
+	assert.Equal(t, controller{
+		VendorID: 0x144d, Serial: "S64HNE0T000000", Model: "SAMSUNG MZQL23T8HCLS-00A07",
+		Revision: "GDC5602Q", Downloadable: true, Slots: 3, FirstSlotReadOnly: true,
+	}, c)
+	assert.Empty(t, c.readOnly())
+}
+
+func TestADriveWithoutDownloadIsReadOnly(t *testing.T) {
+	c, err := parseController([]byte(golden(t, "id-ctrl-2.3-qemu.json")))
+	require.NoError(t, err)
+	assert.Equal(t, inventory.Version("1.0"), c.Revision)
+	assert.Contains(t, c.readOnly(), "OACS")
+	assert.Contains(t, controller{Downloadable: true}.readOnly(), "no firmware slots")
+	assert.Contains(t, controller{Downloadable: true, Slots: 1, FirstSlotReadOnly: true}.readOnly(), "only firmware slot")
+}
+
+func TestParseControllerRefusesWhatItDoesNotKnow(t *testing.T) {
+	good := golden(t, "id-ctrl-2.3-samsung.json")
+	for name, out := range map[string]string{
+		"nothing":        "",
+		"text":           "NVME Identify Controller:\n",
+		"an empty reply": "{}",
+		"no revision":    strings.Replace(good, `"fr":`, `"fx":`, 1),
+		"a blank one":    strings.Replace(good, `"GDC5602Q"`, `"        "`, 1),
+		"no oacs":        strings.Replace(good, `"oacs":`, `"ox":`, 1),
+		"a second value": good + "{}",
+		"too large":      strings.Replace(good, `"frmw":23`, `"frmw":300`, 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := parseController([]byte(out))
+			require.Error(t, err)
+			assert.Zero(t, c)
+		})
+	}
+}
+
+func TestParseSlotLog(t *testing.T) {
+	l, err := parseSlotLog([]byte(golden(t, "fw-log-2.3-qemu.json")))
+	require.NoError(t, err)
+	assert.Equal(t, slotLog{Active: 1, Revisions: map[int]inventory.Version{1: "1.0"}}, l)
+
+	l, err = parseSlotLog([]byte(golden(t, "fw-log-2.13-pending.json")))
+	require.NoError(t, err)
+	assert.Equal(t, slotLog{Active: 1, Next: 2, Revisions: map[int]inventory.Version{1: "GDC5602Q", 2: "GDC5902Q"}}, l)
+	slot, revision := l.stored()
+	assert.Equal(t, 2, slot)
+	assert.Equal(t, inventory.Version("GDC5902Q"), revision)
+}
+
+func TestParseSlotLogRefusesWhatItDoesNotKnow(t *testing.T) {
+	for name, out := range map[string]string{
+		"nothing":           "",
+		"an empty reply":    "{}",
+		"two devices":       `{"nvme0":{"Active Firmware Slot (afi)":1},"nvme1":{"Active Firmware Slot (afi)":1}}`,
+		"no active slot":    `{"nvme0":{"Firmware Rev Slot 1":"2314885530819505713 (1.0.....)"}}`,
+		"slots from zero":   `{"nvme0":{"Active Firmware Slot (afi)":1,"Firmware Rev Slot 0":"4913481276801305153 (ABCDF)"}}`,
+		"a revision as hex": `{"nvme0":{"Active Firmware Slot (afi)":1,"Firmware Rev Slot 1":"0x51334234414e5047 (GPNA4B3Q)"}}`,
+		"not ASCII":         `{"nvme0":{"Active Firmware Slot (afi)":1,"Firmware Rev Slot 1":"18446744073709551615 (........)"}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, err := parseSlotLog([]byte(out))
+			require.Error(t, err)
+			assert.Zero(t, l)
+		})
+	}
+}
+
+// A drive with one slot keeps running the old image while the slot holds the new one.
+func TestASingleSlotHoldsTheStagedImage(t *testing.T) {
+	c := controller{Slots: 1, Downloadable: true, Revision: "OLD"}
+	l := slotLog{Active: 1, Next: 1, Revisions: map[int]inventory.Version{1: "NEW"}}
+	slot, err := target(c, l)
+	require.NoError(t, err)
+	assert.Equal(t, 1, slot)
+	assert.Equal(t, inventory.ActivateDeviceReset, needs(c, l))
+	assert.Equal(t, []inventory.Slot{{Number: 1, Version: "NEW", State: inventory.SlotPending}}, slots(c, l))
+}
+
+func TestTheSlotToWrite(t *testing.T) {
+	for name, c := range map[string]struct {
+		controller controller
+		log        slotLog
+		want       int
+	}{
+		"an empty one before one that holds an image": {
+			controller{Slots: 3}, slotLog{Active: 1, Revisions: map[int]inventory.Version{1: "A", 2: "B"}}, 3,
+		},
+		"the one whose image never ran before all others": {
+			controller{Slots: 3}, slotLog{Active: 1, Next: 2, Revisions: map[int]inventory.Version{1: "A", 2: "B"}}, 2,
+		},
+		"not the first one when it is read-only": {
+			controller{Slots: 3, FirstSlotReadOnly: true}, slotLog{Active: 2, Revisions: map[int]inventory.Version{1: "A", 2: "B"}}, 3,
+		},
+		"none when only the running one is writable": {
+			controller{Slots: 2, FirstSlotReadOnly: true}, slotLog{Active: 2}, 0,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := target(c.controller, c.log)
+			assert.Equal(t, c.want, got)
+			assert.Equal(t, c.want == 0, err != nil)
+		})
+	}
+}
+
+func TestTheRunningSlotIsNeverOverwrittenWhenThereIsAnother(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := controller{Slots: rapid.IntRange(1, 7).Draw(t, "slots"), FirstSlotReadOnly: rapid.Bool().Draw(t, "ro")}
+		l := slotLog{
+			Active:    rapid.IntRange(0, c.Slots).Draw(t, "active"),
+			Next:      rapid.IntRange(0, c.Slots).Draw(t, "next"),
+			Revisions: map[int]inventory.Version{},
+		}
+		for i := 1; i <= c.Slots; i++ {
+			l.Revisions[i] = inventory.Version(rapid.SampledFrom([]string{"", "A", "B"}).Draw(t, "revision"))
+		}
+		slot, err := target(c, l)
+		if err != nil {
+			return
+		}
+		if slot < 1 || slot > c.Slots || slot == 1 && c.FirstSlotReadOnly || slot == l.Active && c.Slots > 1 {
+			t.Fatalf("slot %d of %+v %+v", slot, c, l)
+		}
+	})
+}
+
+func TestCommitIsReadFromWhatItPrintsNotFromItsExitCode(t *testing.T) {
+	c := commit("/dev/nvme0", "lock", 2)
+	for file, want := range map[string]inventory.Activation{
+		"fw-commit-2.3-ok.txt":             inventory.ActivateDeviceReset,
+		"fw-commit-2.3-any-controller.txt": inventory.ActivateDeviceReset,
+		"fw-commit-2.3-conventional.txt":   inventory.ActivateReboot,
+		"fw-commit-2.3-subsystem.txt":      inventory.ActivateReboot,
+	} {
+		exit := 1
+		if strings.HasSuffix(file, "ok.txt") {
+			exit = 0
+		}
+		got, err := parseCommit(c, command.Result{ExitCode: exit, Stdout: []byte(golden(t, file))})
+		require.NoError(t, err, file)
+		assert.Equal(t, want, got, file)
+	}
+	_, err := parseCommit(c, command.Result{ExitCode: 0})
+	assert.Error(t, err, "an exit code of 0 and no word of success")
+	_, err = parseCommit(c, command.Result{ExitCode: 1, Stdout: []byte("Success activating firmware action:1 slot:2, but firmware requires unknown reset\n")})
+	assert.Error(t, err)
+}
+
+func TestStatusesAreClassified(t *testing.T) {
+	c := commit("/dev/nvme0", "lock", 2)
+	for status, rejected := range map[int]bool{
+		statusInvalidImage: true, statusProhibited: true, statusInvalidSlot: false, statusMaximumTime: false, statusOverlapping: false, 0x2: false,
+	} {
+		for _, retry := range []int{0, 0x4000, 0x2000} { // with and without Do Not Retry and More
+			text := fmt.Sprintf("NVMe status: Some text(%#x)\n", status|retry)
+			_, err := parseCommit(c, command.Result{ExitCode: 1, Stderr: []byte(text)})
+			require.Error(t, err)
+			var r *driver.RejectedError
+			var failed *command.Error
+			if rejected {
+				assert.ErrorAs(t, err, &r, text)
+			} else {
+				assert.ErrorAs(t, err, &failed, text)
+			}
+		}
+	}
+	for status, want := range map[int]inventory.Activation{
+		statusControllerReset: inventory.ActivateDeviceReset, statusConventionalReset: inventory.ActivateReboot, statusSubsystemReset: inventory.ActivateReboot,
+	} {
+		got, err := parseCommit(c, command.Result{ExitCode: 1, Stderr: fmt.Appendf(nil, "NVMe status: Some text(%#x)\n", status)})
+		require.NoError(t, err)
+		assert.Equal(t, want, got)
+	}
+	for _, file := range []string{"fw-commit-2.3-error-image.txt", "fw-commit-2.3-error-slot.txt"} {
+		_, found := parseStatus(golden(t, file))
+		assert.True(t, found, file)
+	}
+	_, found := parseStatus(golden(t, "fw-download-2.3-error.txt"))
+	assert.False(t, found)
+}
+
+func TestCommitNeverActivatesAtOnce(t *testing.T) {
+	assert.Equal(t, "nvme fw-commit /dev/nvme0 --slot=2 --action=1", commit("/dev/nvme0", "l", 2).String())
+	assert.Equal(t, "nvme fw-download /dev/nvme0 --fw=/i --progress --xfer=32768", download("/dev/nvme0", "/i", "l", 32768, nil).String())
+	assert.Equal(t, "nvme fw-download /dev/nvme0 --fw=/i --progress", download("/dev/nvme0", "/i", "l", 0, nil).String())
+}
+
+func TestProgressFollowsTheDownload(t *testing.T) {
+	var got []int
+	report := downloadProgress(func(p int) { got = append(got, p) })
+	for _, line := range strings.FieldsFunc(golden(t, "fw-download-2.3.txt"), func(r rune) bool { return r == '\r' || r == '\n' }) {
+		report(line)
+	}
+	assert.Equal(t, []int{0, 50, 93}, got)
+}
+
+func FuzzParseController(f *testing.F) {
+	f.Add(golden(f, "id-ctrl-2.3-samsung.json"))
+	f.Add(golden(f, "id-ctrl-2.3-qemu.json"))
+	f.Fuzz(func(t *testing.T, out string) {
+		c, err := parseController([]byte(out))
+		if err == nil {
+			assert.NotEmpty(t, c.Revision)
+			assert.LessOrEqual(t, c.Slots, maxSlots)
+		}
+	})
+}
+
+func FuzzParseSlotLog(f *testing.F) {
+	f.Add(golden(f, "fw-log-2.3-qemu.json"))
+	f.Add(golden(f, "fw-log-2.13-pending.json"))
+	f.Fuzz(func(t *testing.T, out string) {
+		l, err := parseSlotLog([]byte(out))
+		if err != nil {
+			assert.Zero(t, l)
+			return
+		}
+		for slot := range l.Revisions {
+			assert.True(t, slot >= 1 && slot <= maxSlots)
+		}
+	})
+}
