@@ -1,0 +1,62 @@
+package health_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+type host struct {
+	devices  []inventory.Device
+	err      error
+	notReady string
+}
+
+func (h host) Scan(context.Context) ([]inventory.Device, error) { return h.devices, h.err }
+func (h host) Ready(context.Context) (bool, string, error)      { return h.notReady == "", h.notReady, nil }
+
+func nic(state inventory.LinkState, version inventory.Version) inventory.Device {
+	return inventory.Device{
+		Identity: inventory.Identity{Class: inventory.NIC, UniqueID: "nic"}, Firmware: &inventory.Firmware{Running: version},
+		Ports: []inventory.Port{{MAC: "B8:CE:F6:00:00:01", State: state}},
+	}
+}
+
+func TestCheckFindsWhatIsWorse(t *testing.T) {
+	disk := inventory.Device{Identity: inventory.Identity{Class: inventory.Disk, UniqueID: "disk"}}
+	broken := inventory.Device{Identity: inventory.Identity{Class: inventory.Disk, UniqueID: "broken"}, Err: errors.New("EIO")}
+	before := health.Take([]inventory.Device{nic(inventory.LinkUp, "1"), disk, broken})
+	unreadable := disk
+	unreadable.Err = errors.New("EIO")
+	for name, c := range map[string]struct {
+		now  []inventory.Device
+		node string
+		want []string
+	}{
+		"all is well":               {[]inventory.Device{nic(inventory.LinkUp, "2"), disk, broken}, "", nil},
+		"what was broken may be":    {[]inventory.Device{nic(inventory.LinkUp, "2"), disk}, "", nil},
+		"a device is gone":          {[]inventory.Device{nic(inventory.LinkUp, "2")}, "", []string{"Disk  disk is gone"}},
+		"a device is unreadable":    {[]inventory.Device{nic(inventory.LinkUp, "2"), unreadable}, "", []string{"Disk  disk cannot be read any more: EIO"}},
+		"a link is down":            {[]inventory.Device{nic(inventory.LinkDown, "2"), disk}, "", []string{"link b8:ce:f6:00:00:01 of NIC  nic is not up any more"}},
+		"the target does not run":   {[]inventory.Device{nic(inventory.LinkUp, "1"), disk}, "", []string{"n runs 1 instead of 2"}},
+		"the node is not Ready yet": {[]inventory.Device{nic(inventory.LinkUp, "2"), disk}, "booting", []string{"the node is not Ready: booting"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := host{devices: c.now, notReady: c.node}
+			got, err := health.Checker{Scanner: h, Node: h}.Check(t.Context(), before, []health.Target{{Device: "n", UniqueID: "nic", Version: "2"}})
+			require.NoError(t, err)
+			assert.Equal(t, c.want, got)
+		})
+	}
+}
+
+func TestHostThatCannotBeScannedIsNotHealthy(t *testing.T) {
+	_, err := health.Checker{Scanner: host{err: errors.New("EIO")}}.Check(t.Context(), health.Baseline{}, nil)
+	require.Error(t, err)
+}

@@ -1,0 +1,105 @@
+package plan_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"pgregory.net/rapid"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+)
+
+var digest = inventory.Digest{1}
+
+func TestDecide(t *testing.T) {
+	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	wish := plan.Wish{Version: "2.0", Digest: digest}
+	runs1 := plan.Facts{Driver: "sim", Running: "1.0", Stored: "1.0", Activation: inventory.ActivateReboot}
+	for name, c := range map[string]struct {
+		wish  func(*plan.Wish)
+		facts func(*plan.Facts)
+		want  plan.Outcome
+		why   plan.Reason
+	}{
+		"nothing wished":               {func(w *plan.Wish) { *w = plan.Wish{} }, nil, plan.NotWished, ""},
+		"another version runs":         {nil, nil, plan.DueFlash, ""},
+		"wished version runs":          {nil, func(f *plan.Facts) { f.Running = "2.0" }, plan.UpToDate, ""},
+		"wished version is stored":     {nil, func(f *plan.Facts) { f.Stored = "2.0" }, plan.DueActivation, ""},
+		"store is not known":           {nil, func(f *plan.Facts) { f.Stored = "" }, plan.DueFlash, ""},
+		"policy only reports":          {func(w *plan.Wish) { w.ReportOnly = true }, nil, plan.Differs, ""},
+		"device unreadable":            {nil, func(f *plan.Facts) { f.Unreadable = "EIO" }, plan.Blocked, plan.ReasonReadFailed},
+		"no driver":                    {nil, func(f *plan.Facts) { f.Driver = "" }, plan.Blocked, plan.ReasonNotUpdatable},
+		"read-only device":             {nil, func(f *plan.Facts) { f.ReadOnly = "OEM locked" }, plan.Blocked, plan.ReasonNotUpdatable},
+		"no image for the board":       {func(w *plan.Wish) { w.Digest = inventory.Digest{} }, nil, plan.Blocked, plan.ReasonImageNotFound},
+		"only a power-cycle activates": {nil, func(f *plan.Facts) { f.Activation = inventory.ActivatePowerCycle }, plan.Blocked, plan.ReasonPowerCycleRequired},
+		"same image failed":            {nil, func(f *plan.Facts) { f.FailedDigest, f.FailedAt = digest, at }, plan.Blocked, plan.ReasonUpdateFailed},
+		"other image failed":           {nil, func(f *plan.Facts) { f.FailedDigest, f.FailedAt = inventory.Digest{2}, at }, plan.DueFlash, ""},
+		"failure forgiven": {
+			func(w *plan.Wish) { w.RetryAfter = at.Add(time.Second) },
+			func(f *plan.Facts) { f.FailedDigest, f.FailedAt = digest, at }, plan.DueFlash, "",
+		},
+		"older request forgives nothing": {
+			func(w *plan.Wish) { w.RetryAfter = at },
+			func(f *plan.Facts) { f.FailedDigest, f.FailedAt = digest, at }, plan.Blocked, plan.ReasonUpdateFailed,
+		},
+		"downgrade":                    {nil, func(f *plan.Facts) { f.Running, f.Format = "3.0", inventory.FormatDotted }, plan.Blocked, plan.ReasonDowngradeForbidden},
+		"unordered in declared format": {nil, func(f *plan.Facts) { f.Running, f.Format = "x", inventory.FormatDotted }, plan.Blocked, plan.ReasonDowngradeForbidden},
+		"order unknown, none declared": {nil, func(f *plan.Facts) { f.Running = "3.0" }, plan.DueFlash, ""},
+		"downgrade allowed": {
+			func(w *plan.Wish) { w.AllowDowngrade = true },
+			func(f *plan.Facts) { f.Running, f.Format = "3.0", inventory.FormatDotted }, plan.DueFlash, "",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, f := wish, runs1
+			if c.wish != nil {
+				c.wish(&w)
+			}
+			if c.facts != nil {
+				c.facts(&f)
+			}
+			got := plan.Decide(w, f)
+			assert.Equal(t, c.want, got.Outcome, got.Message)
+			assert.Equal(t, c.why, got.Reason)
+			assert.Equal(t, got.Outcome == plan.Blocked, got.Message != "")
+		})
+	}
+}
+
+func TestAssessFindsWishesByUniqueIDAndTheStrongestActivation(t *testing.T) {
+	devices := []inventory.Device{
+		{Identity: inventory.Identity{UniqueID: "a"}, Driver: "sim", Firmware: &inventory.Firmware{Running: "1", Activation: inventory.ActivateDeviceReset}},
+		{Identity: inventory.Identity{UniqueID: "b"}, Driver: "sim", Firmware: &inventory.Firmware{Running: "1", Activation: inventory.ActivateReboot}},
+		{Identity: inventory.Identity{UniqueID: "c"}, Driver: "sim", Err: errors.New("EIO")},
+		{Identity: inventory.Identity{UniqueID: "d"}, Driver: "sim", Firmware: &inventory.Firmware{Running: "1"}},
+	}
+	wish := plan.Wish{Version: "2", Digest: digest}
+	h := plan.Assess(devices, map[string]plan.Wish{"a": wish, "b": wish, "c": wish})
+	assert.Equal(t, 2, h.Due())
+	assert.Equal(t, inventory.ActivateReboot, h.Disruption)
+	assert.Equal(t, plan.ReasonReadFailed, h.Devices[2].Decision.Reason)
+	assert.Equal(t, plan.NotWished, h.Devices[3].Decision.Outcome)
+}
+
+// The order of steps depends on the devices alone, never on the order they are given in (R003-9, R003-18).
+func TestStepsOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		targets := []plan.Target{
+			{Device: "bios", Class: inventory.BIOS}, {Device: "nic-a", Class: inventory.NIC},
+			{Device: "nic-b", Class: inventory.NIC}, {Device: "disk", Class: inventory.Disk},
+		}
+		var got []string
+		for _, s := range plan.Steps(rapid.Permutation(targets).Draw(t, "targets")) {
+			got = append(got, string(s.Kind)+" "+s.Device)
+		}
+		assert.Equal(t, []string{
+			"preflight ", "maintenance ",
+			"flash bios", "flash nic-a", "flash nic-b", "flash disk",
+			"activate bios", "activate nic-a", "activate nic-b", "activate disk",
+			"reboot ", "verify bios", "verify nic-a", "verify nic-b", "verify disk", "health ", "release ",
+		}, got)
+	})
+}
