@@ -16,8 +16,6 @@ type esrtEntry struct {
 	Class string
 	// Type is 1 for the system firmware.
 	Type uint32
-	// Version runs.
-	Version uint32
 	// LastAttemptVersion and LastAttemptStatus are about the last capsule the firmware was given.
 	LastAttemptVersion, LastAttemptStatus uint32
 }
@@ -76,7 +74,6 @@ func readEntry(host fs.FS, dir string) (esrtEntry, error) {
 	}
 	for name, field := range map[string]*uint32{
 		"fw_type":              &e.Type,
-		"fw_version":           &e.Version,
 		"last_attempt_version": &e.LastAttemptVersion,
 		"last_attempt_status":  &e.LastAttemptStatus,
 	} {

@@ -14,7 +14,6 @@ type fwupdDevice struct {
 	ID            string   `json:"DeviceId"`
 	GUIDs         []string `json:"Guid"`
 	Flags         []string `json:"Flags"`
-	Version       string   `json:"Version"`
 	VersionLowest string   `json:"VersionLowest"`
 	UpdateState   int      `json:"UpdateState"`
 	UpdateError   string   `json:"UpdateError"`
