@@ -1,0 +1,228 @@
+package maintenance_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	mo "github.com/Mellanox/maintenance-operator/api/v1alpha1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/maintenance"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+const namespace, node = "node-firmware-system", "n1"
+
+// cluster plays the maintenance-operator as far as a requestor sees it.
+type cluster struct {
+	t *testing.T
+	client.Client
+}
+
+func newCluster(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) cluster {
+	scheme := runtime.NewScheme()
+	require.NoError(t, mo.AddToScheme(scheme))
+	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&mo.NodeMaintenance{}).
+		WithIndex(&mo.NodeMaintenance{}, "spec.nodeName", func(o client.Object) []string {
+			return []string{o.(*mo.NodeMaintenance).Spec.NodeName}
+		}).WithInterceptorFuncs(funcs).Build()
+	return cluster{t, c}
+}
+
+func (c cluster) window() *maintenance.Node {
+	return &maintenance.Node{Client: c, Namespace: namespace, NodeName: node}
+}
+
+func (c cluster) all() []mo.NodeMaintenance {
+	var list mo.NodeMaintenanceList
+	require.NoError(c.t, c.List(c.t.Context(), &list))
+	return list.Items
+}
+
+// work does what the operator would: finalizer, Ready or RequestorFailed, and the end of what is deleted and free.
+func (c cluster) work() {
+	for _, o := range c.all() {
+		if o.DeletionTimestamp != nil {
+			if len(o.Spec.AdditionalRequestors) == 0 {
+				o.Finalizers = nil
+				require.NoError(c.t, c.Update(c.t.Context(), &o))
+			}
+			continue
+		}
+		if len(o.Finalizers) == 0 {
+			o.Finalizers = []string{mo.MaintenanceFinalizerName}
+			require.NoError(c.t, c.Update(c.t.Context(), &o))
+		}
+		ready := metav1.Condition{Type: mo.ConditionTypeReady, Status: metav1.ConditionTrue, Reason: mo.ConditionReasonReady}
+		if meta.IsStatusConditionTrue(o.Status.Conditions, mo.ConditionTypeRequestorFailed) {
+			ready.Status, ready.Reason = metav1.ConditionFalse, mo.ConditionReasonRequestorFailed
+		}
+		meta.SetStatusCondition(&o.Status.Conditions, ready)
+		require.NoError(c.t, c.Status().Update(c.t.Context(), &o))
+	}
+}
+
+func (c cluster) requirePhase(w *maintenance.Node, want step.Maintenance) {
+	c.t.Helper()
+	s, err := w.State(c.t.Context())
+	require.NoError(c.t, err)
+	require.Equal(c.t, want, s.Phase, s.Message)
+}
+
+func foreign() *mo.NodeMaintenance {
+	return &mo.NodeMaintenance{
+		ObjectMeta: metav1.ObjectMeta{Name: "other-n1", Namespace: namespace, Finalizers: []string{mo.MaintenanceFinalizerName}},
+		Spec:       mo.NodeMaintenanceSpec{RequestorID: "other.example", NodeName: node},
+	}
+}
+
+func TestContractOfAWindow_R001_21(t *testing.T) {
+	c := newCluster(t, interceptor.Funcs{})
+	w, ctx := c.window(), t.Context()
+	c.requirePhase(w, step.MaintenanceNone)
+	require.NoError(t, w.Release(ctx), "nothing to release")
+
+	require.NoError(t, w.Schedule(ctx))
+	require.NoError(t, w.Schedule(ctx), "again, as after a restart")
+	require.Len(t, c.all(), 1)
+	o := c.all()[0]
+	assert.Equal(t, "node-firmware-n1", o.Name)
+	assert.Equal(t, v1alpha1.MaintenanceRequestorID, o.Spec.RequestorID)
+	assert.Equal(t, "true", o.Annotations[maintenance.IgnoreGCAnnotation])
+	c.requirePhase(w, step.MaintenanceRequested)
+	c.work()
+	c.requirePhase(w, step.MaintenanceReady)
+
+	require.NoError(t, w.Fail(ctx, "the write failed"))
+	c.requirePhase(w, step.MaintenanceRequested)
+	c.work()
+	c.requirePhase(w, step.MaintenanceRequested)
+	failed := meta.FindStatusCondition(c.all()[0].Status.Conditions, mo.ConditionTypeRequestorFailed)
+	require.NotNil(t, failed)
+	assert.Equal(t, mo.ConditionReasonFailedMaintenance, failed.Reason)
+
+	require.NoError(t, w.Schedule(ctx), "a newer job takes it up")
+	c.work()
+	c.requirePhase(w, step.MaintenanceReady)
+
+	require.NoError(t, w.Release(ctx))
+	c.requirePhase(w, step.MaintenanceEnding)
+	require.NoError(t, w.Schedule(ctx), "one that ends cannot be had again")
+	c.requirePhase(w, step.MaintenanceEnding)
+	c.work()
+	c.requirePhase(w, step.MaintenanceNone)
+	assert.Empty(t, c.all())
+}
+
+func TestMaintenanceOfAnotherRequestorIsShared(t *testing.T) {
+	c := newCluster(t, interceptor.Funcs{}, foreign())
+	w, ctx := c.window(), t.Context()
+	c.work()
+	c.requirePhase(w, step.MaintenanceNone)
+	require.NoError(t, w.Schedule(ctx))
+	require.Len(t, c.all(), 1)
+	assert.Equal(t, []string{v1alpha1.MaintenanceRequestorID}, c.all()[0].Spec.AdditionalRequestors)
+	c.requirePhase(w, step.MaintenanceReady)
+
+	require.NoError(t, w.Fail(ctx, "the write failed"))
+	assert.False(t, meta.IsStatusConditionTrue(c.all()[0].Status.Conditions, mo.ConditionTypeRequestorFailed),
+		"the other's work is not declared failed")
+
+	require.NoError(t, c.Delete(ctx, foreign()), "the owner is done")
+	c.work()
+	c.requirePhase(w, step.MaintenanceReady)
+	require.NoError(t, w.Release(ctx))
+	c.requirePhase(w, step.MaintenanceNone)
+	c.work()
+	assert.Empty(t, c.all())
+}
+
+func TestEndingMaintenanceOfAnotherIsWaitedFor(t *testing.T) {
+	c := newCluster(t, interceptor.Funcs{}, foreign())
+	w, ctx := c.window(), t.Context()
+	c.work()
+	require.NoError(t, c.Delete(ctx, foreign()))
+	require.NoError(t, w.Schedule(ctx))
+	assert.Empty(t, c.all()[0].Spec.AdditionalRequestors)
+	c.work()
+	require.NoError(t, w.Schedule(ctx))
+	assert.Equal(t, "node-firmware-n1", c.all()[0].Name)
+}
+
+func TestJoiningNeverOverwritesWhoCameFirst(t *testing.T) {
+	raced := false
+	c := newCluster(t, interceptor.Funcs{
+		Patch: func(ctx context.Context, cl client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			if !raced {
+				raced = true
+				var third mo.NodeMaintenance
+				require.NoError(t, cl.Get(ctx, client.ObjectKeyFromObject(o), &third))
+				third.Spec.AdditionalRequestors = []string{"third.example"}
+				require.NoError(t, cl.Update(ctx, &third))
+			}
+			return cl.Patch(ctx, o, p, opts...)
+		},
+	}, foreign())
+	w, ctx := c.window(), t.Context()
+	require.Error(t, w.Schedule(ctx), "conflict")
+	require.NoError(t, w.Schedule(ctx))
+	assert.Equal(t, []string{"third.example", v1alpha1.MaintenanceRequestorID}, c.all()[0].Spec.AdditionalRequestors)
+}
+
+func TestOwnMaintenanceThatOthersStillUseIsReleased(t *testing.T) {
+	c := newCluster(t, interceptor.Funcs{})
+	w, ctx := c.window(), t.Context()
+	require.NoError(t, w.Schedule(ctx))
+	c.work()
+	o := c.all()[0]
+	o.Spec.AdditionalRequestors = []string{"other.example"}
+	require.NoError(t, c.Update(ctx, &o))
+	require.NoError(t, w.Release(ctx))
+	c.work()
+	require.Len(t, c.all(), 1, "still held by the other")
+	c.requirePhase(w, step.MaintenanceNone)
+}
+
+func TestWithoutTheAPINothingIsReady_R001_20(t *testing.T) {
+	noKind := &meta.NoKindMatchError{GroupKind: mo.GroupVersion.WithKind("NodeMaintenance").GroupKind()}
+	c := newCluster(t, interceptor.Funcs{
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return noKind },
+	})
+	w := c.window()
+	require.NoError(t, w.Schedule(t.Context()))
+	s, err := w.State(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, step.MaintenanceNotInstalled, s.Phase)
+	assert.Contains(t, s.Message, "install the maintenance-operator")
+}
+
+func TestUnreachableServerIsAnError(t *testing.T) {
+	c := newCluster(t, interceptor.Funcs{
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+			return errors.New("connection refused")
+		},
+	})
+	_, err := c.window().State(t.Context())
+	require.Error(t, err)
+}
+
+func TestHostWithoutAClusterIsReadyUntilReleased(t *testing.T) {
+	var w maintenance.None
+	ctx := t.Context()
+	s, err := w.State(ctx)
+	require.NoError(t, err)
+	assert.Equal(t, step.MaintenanceReady, s.Phase, "a job that is continued after a restart goes on")
+	require.NoError(t, w.Release(ctx))
+	s, err = w.State(ctx)
+	require.NoError(t, err)
+	assert.Equal(t, step.MaintenanceNone, s.Phase)
+}

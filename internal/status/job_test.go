@@ -1,0 +1,116 @@
+package status_test
+
+import (
+	"testing"
+	"time"
+
+	kstatus "github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	"github.com/stretchr/testify/assert"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/status"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+func TestJobConditions(t *testing.T) {
+	failure := &step.Failure{Reason: step.WriteFailed, Message: "exit code 1", Step: "flash", Device: "nic0"}
+	for name, c := range map[string]struct {
+		facts status.JobFacts
+		// want are the conditions that are there, as type=status/reason, beside Admitted.
+		want []string
+		kst  kstatus.Status
+	}{
+		"queued": {
+			status.JobFacts{Queued: "waits"},
+			[]string{"Ready=False/Pending", "Reconciling=True/Pending"}, kstatus.InProgressStatus,
+		},
+		"preflight": {
+			status.JobFacts{Step: "preflight"},
+			[]string{"Ready=False/Progressing", "Reconciling=True/Progressing"}, kstatus.InProgressStatus,
+		},
+		"waits for the maintenance": {
+			status.JobFacts{Step: "maintenance", Waiting: "draining", MaintenanceAsked: true, Maintenance: step.MaintenanceRequested},
+			[]string{"MaintenanceReady=False/MaintenanceRequested", "Ready=False/Progressing", "Reconciling=True/Progressing"}, kstatus.InProgressStatus,
+		},
+		"no maintenance-operator": {
+			status.JobFacts{Step: "maintenance", Waiting: "install it", MaintenanceAsked: true, Maintenance: step.MaintenanceNotInstalled},
+			[]string{
+				"MaintenanceReady=False/MaintenanceUnavailable", "Ready=False/MaintenanceUnavailable",
+				"Reconciling=True/MaintenanceUnavailable",
+			}, kstatus.InProgressStatus,
+		},
+		"in maintenance": {
+			status.JobFacts{Step: "flash nic0", MaintenanceAsked: true, Maintenance: step.MaintenanceReady},
+			[]string{"MaintenanceReady=True/MaintenanceReady", "Ready=False/Progressing", "Reconciling=True/Progressing"}, kstatus.InProgressStatus,
+		},
+		"complete": {
+			status.JobFacts{Outcome: step.Complete, MaintenanceAsked: true, MaintenanceEnded: true, Summary: "done"},
+			[]string{"Complete=True/Succeeded", "MaintenanceReady=False/MaintenanceReleased", "Ready=True/Succeeded"}, kstatus.CurrentStatus,
+		},
+		"failed before the maintenance": {
+			status.JobFacts{Outcome: step.Failed, Failure: &step.Failure{Reason: step.ImageRejected, Message: "m", Step: "preflight"}},
+			[]string{"Failed=True/ImageRejected", "Ready=False/ImageRejected", "Stalled=True/ImageRejected"}, kstatus.FailedStatus,
+		},
+		"held": {
+			status.JobFacts{Outcome: step.Failed, Failure: failure, Held: true, Node: "n1", MaintenanceAsked: true, Maintenance: step.MaintenanceReady},
+			[]string{
+				"Failed=True/WriteFailed", "Held=True/WriteFailed", "MaintenanceReady=True/MaintenanceReady", "Ready=False/WriteFailed",
+				"Stalled=True/WriteFailed",
+			}, kstatus.FailedStatus,
+		},
+		"released": {
+			status.JobFacts{Outcome: step.Failed, Failure: failure, Released: true, MaintenanceAsked: true, MaintenanceEnded: true},
+			[]string{
+				"Failed=True/WriteFailed", "MaintenanceReady=False/MaintenanceReleased", "Ready=False/Released", "Stalled=True/Released",
+			}, kstatus.FailedStatus,
+		},
+		"taken over": {
+			status.JobFacts{Outcome: step.Failed, Failure: failure, SupersededBy: "next"},
+			[]string{"Failed=True/WriteFailed", "Ready=False/Superseded", "Stalled=True/Superseded"}, kstatus.FailedStatus,
+		},
+		"maintenance lost": {
+			status.JobFacts{
+				Outcome: step.Failed, Held: true, MaintenanceAsked: true, Maintenance: step.MaintenanceReady,
+				Failure: &step.Failure{Reason: step.MaintenanceLost, Message: "m", Step: "flash"},
+			},
+			[]string{
+				"Failed=True/MaintenanceLost", "Held=True/MaintenanceLost", "MaintenanceReady=False/MaintenanceLost",
+				"Ready=False/MaintenanceLost", "Stalled=True/MaintenanceLost",
+			}, kstatus.FailedStatus,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			old := []metav1.Condition{
+				{Type: v1alpha1.ConditionAdmitted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAdmitted},
+				{Type: v1alpha1.ConditionHeld, Status: metav1.ConditionTrue, Reason: "Old"},
+				{Type: v1alpha1.ConditionReconciling, Status: metav1.ConditionTrue, Reason: "Old"},
+			}
+			got := status.Job(c.facts, old, 3, time.Unix(0, 0))
+			var lines []string
+			for _, g := range got {
+				if g.Type != v1alpha1.ConditionAdmitted {
+					lines = append(lines, g.Type+"="+string(g.Status)+"/"+g.Reason)
+					assert.NotEmpty(t, g.Reason)
+				}
+			}
+			assert.Equal(t, c.want, lines)
+			job := &v1alpha1.FirmwareJob{}
+			job.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("FirmwareJob"))
+			job.Generation, job.Status.ObservedGeneration, job.Status.Conditions = 3, 3, got
+			apitest.RequireStatus(t, job, c.kst)
+		})
+	}
+}
+
+func TestHeldJobNamesBothWaysOut_R003_27(t *testing.T) {
+	f := status.JobFacts{Outcome: step.Failed, Held: true, Node: "n1", Failure: &step.Failure{Reason: step.Unhealthy, Message: "m", Step: "health"}}
+	for _, c := range status.Job(f, nil, 1, time.Unix(0, 0)) {
+		if c.Type == v1alpha1.ConditionHeld {
+			assert.Contains(t, c.Message, "retryRequestedAt")
+			assert.Contains(t, c.Message, "releaseRequestedAt")
+			assert.Contains(t, c.Message, "nodefirmware/n1")
+		}
+	}
+}
