@@ -53,11 +53,20 @@ func (m *Machine) Operations() ([]Operation, error) {
 		if err := json.Unmarshal(line, &op); err != nil {
 			return nil, fmt.Errorf("read history: %w", err)
 		}
-		if i := op.ID - 1; i < len(ops) {
-			ops[i].Result, ops[i].Detail = op.Result, op.Detail
-			continue
+		// The last record of an ID says how the operation ended. A process killed before it could save the state lets
+		// the next operation take its ID again.
+		if last := len(ops) - 1; op.Result != Started && op.Action != "" {
+			for i := last; i >= 0 && ops[i].ID >= op.ID; i-- {
+				if ops[i].ID == op.ID && ops[i].Result == Started {
+					ops[i].Result, ops[i].Detail = op.Result, op.Detail
+					op.ID = 0
+					break
+				}
+			}
 		}
-		ops = append(ops, op)
+		if op.ID != 0 {
+			ops = append(ops, op)
+		}
 	}
 	return ops, nil
 }

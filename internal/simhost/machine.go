@@ -44,7 +44,7 @@ func Create(dir string, spec Spec) (*Machine, error) {
 	for _, d := range spec.SCSI {
 		s.SCSI[d.Key] = newSCSI(d)
 	}
-	if err := m.save(s); err != nil {
+	if err := m.save(s, nil); err != nil {
 		return nil, fmt.Errorf("create machine: %w", err)
 	}
 	return m, m.Boot()

@@ -51,10 +51,11 @@ func (m *Machine) update(change func(*state) error) error {
 	if err != nil {
 		return err
 	}
+	old := render(s)
 	if err := change(s); err != nil {
 		return err
 	}
-	return m.save(s)
+	return m.save(s, old)
 }
 
 // view reads the state.
@@ -72,8 +73,9 @@ func (m *Machine) load() (*state, error) {
 	return s, nil
 }
 
-func (m *Machine) save(s *state) error {
-	if err := m.renderHost(s); err != nil {
+// save stores the state and shows it in the host tree, which is old until now.
+func (m *Machine) save(s *state, old tree) error {
+	if err := m.changeTree(old, render(s)); err != nil {
 		return fmt.Errorf("write host tree: %w", err)
 	}
 	data, err := json.MarshalIndent(s, "", " ")

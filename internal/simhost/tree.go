@@ -45,8 +45,8 @@ func (t tree) link(at, target string) {
 	t[at] = entry{link: rel}
 }
 
-// renderHost brings the host tree in line with the state, writing only what differs.
-func (m *Machine) renderHost(s *state) error {
+// render is the host tree of a state.
+func render(s *state) tree {
 	t := tree{}
 	renderProc(t, s)
 	renderDMI(t, s)
@@ -54,30 +54,74 @@ func (m *Machine) renderHost(s *state) error {
 	renderNet(t, s)
 	renderNVMe(t, s)
 	renderSCSI(t, s)
-	for _, root := range []string{"sys", "proc"} {
-		if err := m.removeStale(root, t); err != nil {
+	return t
+}
+
+// unfinished marks a host tree that a killed process may have left half changed.
+const unfinished = "tree-unfinished"
+
+// changeTree brings the files from the tree of the old state to that of the new one. It writes only what differs.
+func (m *Machine) changeTree(old, wanted tree) error {
+	_, err := os.Stat(m.path(unfinished))
+	if broken := err == nil; broken {
+		old = nil
+	}
+	changed, gone := false, false
+	for p, e := range wanted {
+		changed = changed || !e.equal(old[p])
+	}
+	for p := range old {
+		_, kept := wanted[p]
+		gone = gone || !kept
+	}
+	if !changed && !gone {
+		return nil
+	}
+	if err := os.WriteFile(m.path(unfinished), nil, 0o644); err != nil {
+		return err
+	}
+	if gone || old == nil {
+		if err := m.removeStale(wanted); err != nil {
 			return err
 		}
 	}
-	for p, e := range t {
-		if err := m.writeEntry(filepath.Join(m.dir, p), e); err != nil {
+	made := map[string]bool{}
+	for p, e := range wanted {
+		if e.equal(old[p]) {
+			continue
+		}
+		if dir := path.Dir(p); !made[dir] {
+			if err := os.MkdirAll(filepath.Join(m.dir, dir), 0o755); err != nil {
+				return err
+			}
+			made[dir] = true
+		}
+		at := filepath.Join(m.dir, p)
+		if old == nil && e.link == "" && createFile(at, e) {
+			continue // nobody reads the files of a machine that is being made
+		}
+		if err := m.writeEntry(at, e); err != nil {
 			return err
 		}
 	}
-	return nil
+	return os.Remove(m.path(unfinished))
+}
+
+func (e entry) equal(other entry) bool {
+	return e.mode == other.mode && e.link == other.link && bytes.Equal(e.data, other.data)
+}
+
+// createFile makes a file that does not exist, and reports whether it did.
+func createFile(at string, e entry) bool {
+	f, err := os.OpenFile(at, os.O_CREATE|os.O_EXCL|os.O_WRONLY, e.mode)
+	if err != nil {
+		return false
+	}
+	_, err = f.Write(e.data)
+	return errors.Join(err, f.Close()) == nil
 }
 
 func (m *Machine) writeEntry(at string, e entry) error {
-	if e.link != "" {
-		if have, err := os.Readlink(at); err == nil && have == e.link {
-			return nil
-		}
-	} else if have, err := os.ReadFile(at); err == nil && bytes.Equal(have, e.data) {
-		return nil
-	}
-	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
-		return err
-	}
 	if e.link == "" {
 		return m.replace(at, e.data, e.mode)
 	}
@@ -87,16 +131,17 @@ func (m *Machine) writeEntry(at string, e entry) error {
 	return os.Symlink(e.link, at)
 }
 
-// removeStale removes what is in the directory and not in the tree. Links go first, so that nothing dangles for long.
-func (m *Machine) removeStale(root string, t tree) error {
-	dirs := map[string]bool{root: true}
+// removeStale removes what is in the host's directories and not in the tree. Links go first, so that nothing dangles
+// for long.
+func (m *Machine) removeStale(t tree) error {
+	dirs := map[string]bool{}
 	for p := range t {
 		for d := path.Dir(p); d != "."; d = path.Dir(d) {
 			dirs[d] = true
 		}
 	}
 	var stale []string
-	err := filepath.WalkDir(filepath.Join(m.dir, root), func(p string, d fs.DirEntry, err error) error {
+	visit := func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -110,9 +155,12 @@ func (m *Machine) removeStale(root string, t tree) error {
 		}
 		stale = append([]string{p}, stale...)
 		return nil
-	})
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	}
+	for _, root := range []string{"sys", "proc"} {
+		err := filepath.WalkDir(filepath.Join(m.dir, root), visit)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	for _, p := range stale {
 		if err := os.RemoveAll(p); err != nil {

@@ -1,0 +1,246 @@
+package simhost
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// update is a way to bring a new image on a default part: writing it, and activating it with a tool where one can.
+var updates = map[string]struct {
+	version         string
+	write, activate [][]string
+}{
+	"nic0": {newCX6, [][]string{{"mstflint", "-d", cx6, "-i", "FILE", "-y", "b"}}, [][]string{{"mstfwreset", "-d", cx6, "-l", "3", "-y", "r"}}},
+	"nic1": {"28.41.1000", [][]string{{"mstflint", "-d", "0000:5e:00.0", "-i", "FILE", "-y", "b"}}, nil},
+	"nvme0": {newSamsung, [][]string{
+		{"nvme", "fw-download", "/dev/nvme0", "--fw=FILE"}, {"nvme", "fw-commit", "/dev/nvme0", "-s", "2", "-a", "1"},
+	}, [][]string{{"nvme", "reset", "/dev/nvme0"}}},
+	"sda":   {newSAS, [][]string{{"sg_write_buffer", "-m", "dmc_offs_defer", "-b", "4k", "-I", "FILE", "/dev/sg0"}}, [][]string{{"sg_write_buffer", "-m", "activate_mc", "/dev/sg0"}}},
+	BIOSKey: {newBIOSVersion, [][]string{{"fwupdtool", "install", "FILE", "--json"}}, nil},
+}
+
+func writes(m *Machine, key, path string) (last output) {
+	for _, argv := range updates[key].write {
+		last = run(m, withFile(argv, path)...)
+		if last.code != 0 {
+			return last
+		}
+	}
+	return last
+}
+
+func withFile(argv []string, path string) []string {
+	out := make([]string, len(argv))
+	for i, a := range argv {
+		switch a {
+		case "FILE":
+			a = path
+		case "--fw=FILE":
+			a = "--fw=" + path
+		}
+		out[i] = a
+	}
+	return out
+}
+
+func TestAFailingWriteExitsAsToldAndChangesNothing(t *testing.T) {
+	m := newMachine(t)
+	for key, u := range updates {
+		path, old := image(t, key, u.version), device(t, m, key).Stored
+		require.NoError(t, m.SetFault(Fault{ID: "f", Kind: Fail, Device: key, ExitCode: 42, Stderr: "sparks\n", Count: 1}))
+		assert.Equal(t, output{42, "", "sparks\n"}, writes(m, key, path), key)
+		assert.Equal(t, old, device(t, m, key).Stored, key)
+		assert.Contains(t, actions(t, m, key)[0], " Failed", key)
+		assert.Zero(t, writes(m, key, path).code, "%s works again", key)
+		assert.Equal(t, u.version, device(t, m, key).Stored, key)
+	}
+}
+
+func TestALyingToolReportsSuccessAndChangesNothing(t *testing.T) {
+	m := newMachine(t)
+	require.NoError(t, m.SetFault(Fault{ID: "liar", Kind: Lie}))
+	for key, u := range updates {
+		old := device(t, m, key)
+		honest := newMachine(t)
+		path := image(t, key, u.version)
+		if key == "nvme0" { // a commit needs a download that is no lie
+			require.NoError(t, m.SetFault(Fault{ID: "liar", Kind: Lie, Operation: "commit"}))
+		}
+		assert.Equal(t, writes(honest, key, path), writes(m, key, path), "%s: the lie looks like the truth", key)
+		for _, argv := range u.activate {
+			assert.Zero(t, run(m, withFile(argv, "")...).code == 0 && key == "sda", key)
+		}
+		require.NoError(t, m.SetFault(Fault{ID: "liar", Kind: Lie}))
+		assert.Equal(t, old, device(t, m, key), key)
+		assert.Contains(t, actions(t, m, key)[len(updates[key].write)-1], "Lied", key)
+	}
+	assert.Equal(t, output{}, run(m, "systemctl", "reboot"))
+	requested, err := m.RebootRequested()
+	require.NoError(t, err)
+	assert.False(t, requested)
+}
+
+func TestAWriteCanFailAfterItSucceeded(t *testing.T) {
+	m := newMachine(t)
+	for key, u := range updates {
+		if key == "nvme0" {
+			continue // of two steps: TestFaultsMatchToolDeviceAndOperation has one
+		}
+		require.NoError(t, m.SetFault(Fault{ID: "f", Kind: FailAfterSuccess, Device: key, Stderr: "oops\n"}))
+		out := writes(m, key, image(t, key, u.version))
+		assert.Equal(t, 1, out.code, key)
+		assert.Equal(t, "oops\n", out.stderr, key)
+		assert.Equal(t, u.version, device(t, m, key).Stored, key)
+	}
+}
+
+func TestAHangingToolWaitsUntilTheFaultIsCleared(t *testing.T) {
+	m := newMachine(t)
+	require.NoError(t, m.SetFault(Fault{ID: "stuck", Kind: Hang, Operation: "query"}))
+	query := start(t, m, "mstflint", "-d", cx6, "q")
+	ended := make(chan error, 1)
+	go func() { ended <- query.Wait() }()
+	eventually(t, func() bool { f, err := m.Faults(); return err == nil && f[0].Matches == 1 }, "the query hangs")
+	select {
+	case <-ended:
+		t.Fatal("the query ended though its fault is set")
+	default:
+	}
+	require.NoError(t, m.ClearFault("stuck"))
+	require.NoError(t, <-ended)
+}
+
+func TestGarbageReplacesTheOutput(t *testing.T) {
+	m := newMachine(t)
+	require.NoError(t, m.SetFault(Fault{Kind: Garbage, Tool: "nvme", Operation: "query", Stdout: "{\"nvme0\":", ExitCode: 0}))
+	assert.Equal(t, output{0, "{\"nvme0\":", ""}, run(m, "nvme", "fw-log", "/dev/nvme0", "-o", "json"))
+}
+
+func TestStaleSysfsSurvivesBoots(t *testing.T) {
+	m := newMachine(t)
+	require.NoError(t, m.SetFault(Fault{ID: "nvme", Kind: StaleSysfs, Device: "nvme0"}))
+	require.NoError(t, m.SetFault(Fault{ID: "bios", Kind: StaleSysfs, Device: BIOSKey}))
+	require.Zero(t, writes(m, "nvme0", image(t, "nvme0", newSamsung)).code)
+	require.Zero(t, writes(m, BIOSKey, image(t, BIOSKey, newBIOSVersion)).code)
+	require.NoError(t, m.Boot())
+	assert.Equal(t, newSamsung, device(t, m, "nvme0").Running)
+	assert.Equal(t, DefaultSamsungVersion, read(t, m, "sys/class/nvme/nvme0/firmware_rev"))
+	assert.Equal(t, newBIOSVersion, device(t, m, BIOSKey).Running)
+	assert.Equal(t, DefaultBIOSVersion, read(t, m, "sys/class/dmi/id/bios_version"))
+	require.NoError(t, m.ClearFaults())
+	require.NoError(t, m.Boot())
+	assert.Equal(t, newSamsung, read(t, m, "sys/class/nvme/nvme0/firmware_rev"))
+}
+
+func TestLinksCanStayDownAfterAnActivation(t *testing.T) {
+	m := newMachine(t)
+	require.NoError(t, m.SetFault(Fault{Kind: LinkDown, Device: "nic0", Count: 1}))
+	require.Zero(t, run(m, "mstfwreset", "-d", cx6, "-y", "r").code)
+	assert.False(t, device(t, m, "nic0").LinkUp)
+	assert.Equal(t, "down", read(t, m, "sys/class/net/ens1f0np0/operstate"))
+	assert.Equal(t, "0", read(t, m, "sys/class/net/ens1f0np0/carrier"))
+	require.NoError(t, m.Boot())
+	assert.True(t, device(t, m, "nic0").LinkUp)
+	require.NoError(t, m.SetFault(Fault{ID: "boot", Kind: LinkDown, Device: "nic1", Operation: "boot", Count: 1}))
+	require.NoError(t, m.Boot())
+	assert.False(t, device(t, m, "nic1").LinkUp)
+}
+
+func TestADeviceCanVanishInItsReset(t *testing.T) {
+	m := newMachine(t)
+	require.NoError(t, m.SetFault(Fault{ID: "nic", Kind: NoReturn, Device: "nic0", Count: 1}))
+	assert.Equal(t, 1, run(m, "mstfwreset", "-d", cx6, "-y", "r").code)
+	assert.False(t, device(t, m, "nic0").Present)
+	assert.NoFileExists(t, m.Dir()+"/sys/class/net/ens1f0np0/address")
+	assert.NoFileExists(t, m.Dir()+"/sys/bus/pci/devices/0000:3b:00.0/vendor")
+	assert.FileExists(t, m.Dir()+"/sys/class/net/ens2f0np0/address", "the other card stays")
+	assert.Equal(t, 1, run(m, "mstflint", "-d", cx6, "q").code)
+	require.NoError(t, m.Boot())
+	assert.True(t, device(t, m, "nic0").Present)
+
+	require.NoError(t, m.SetFault(Fault{ID: "nvme", Kind: NoReturn, Device: "nvme0", Operation: "boot", Count: 1}))
+	require.NoError(t, m.Boot())
+	assert.False(t, device(t, m, "nvme0").Present)
+	require.NoError(t, m.Boot())
+	assert.False(t, device(t, m, "nvme0").Present, "a warm boot does not bring it back")
+	require.NoError(t, m.PowerCycle())
+	assert.True(t, device(t, m, "nvme0").Present)
+}
+
+func TestPowerCanFailInTheMiddleOfTheNthOperation(t *testing.T) {
+	m := newMachine(t)
+	require.NoError(t, m.SetFault(Fault{ID: "cut", Kind: CutPower, Operation: "write", Skip: 1, Count: 1}))
+	require.Zero(t, writes(m, "nic1", image(t, "nic1", "28.41.1000")).code, "the first operation passes")
+	out := writes(m, "nic0", image(t, "nic0", newCX6))
+	assert.Equal(t, exitKilled, out.code)
+	event, err := m.WaitPowerEvent(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, PowerLost, event)
+	assert.Equal(t, exitKilled, run(m, "mstflint", "-d", cx6, "q").code, "nothing runs without power")
+	assert.True(t, device(t, m, "nic0").Torn)
+	assert.Equal(t, []string{"Write PowerCut"}, actions(t, m, "nic0"))
+
+	require.NoError(t, m.Boot())
+	event, err = m.PowerEvent()
+	require.NoError(t, err)
+	assert.Equal(t, NoPowerEvent, event)
+	assert.Equal(t, DefaultCX6Version, device(t, m, "nic0").Running)
+	assert.Equal(t, "28.41.1000", device(t, m, "nic1").Running)
+	require.Zero(t, writes(m, "nic0", image(t, "nic0", newCX6)).code)
+}
+
+func TestAnIgnoredRebootRequestLooksLikeAnAcceptedOne(t *testing.T) {
+	m := newMachine(t)
+	require.NoError(t, m.SetFault(Fault{Kind: RebootIgnored, Count: 1}))
+	reboot := []string{"nsenter", "--target", "1", "--mount", "--uts", "--ipc", "--net", "--pid", "--", "systemctl", "reboot"}
+	assert.Equal(t, output{}, run(m, append([]string{}, reboot...)...))
+	requested, err := m.RebootRequested()
+	require.NoError(t, err)
+	assert.False(t, requested)
+	assert.Equal(t, output{}, run(m, append([]string{}, reboot...)...))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	event, err := m.WaitPowerEvent(ctx)
+	require.NoError(t, err)
+	assert.Equal(t, RebootRequested, event)
+	assert.Equal(t, []string{"Boot Done", "Reboot Done", "Reboot Done"}, actions(t, m, ""))
+}
+
+func TestFaultsMatchToolDeviceAndOperation(t *testing.T) {
+	m := newMachine(t)
+	require.NoError(t, m.SetFault(Fault{ID: "f", Kind: Fail, Tool: "nvme", Device: "nvme0", Operation: "commit", Skip: 1, Count: 2}))
+	require.Zero(t, run(m, "nvme", "fw-download", "/dev/nvme0", "-f", image(t, "nvme0", newSamsung)).code)
+	commit := func() int { return run(m, "nvme", "fw-commit", "/dev/nvme0", "-s", "2", "-a", "0").code }
+	codes := []int{commit()}
+	for range 3 {
+		require.Zero(t, run(m, "nvme", "fw-download", "/dev/nvme0", "-f", image(t, "nvme0", newSamsung)).code)
+		codes = append(codes, commit())
+	}
+	assert.Equal(t, []int{0, 1, 1, 0}, codes, "one passes, two fail, the rest pass")
+	assert.Zero(t, run(m, "nvme", "id-ctrl", "/dev/nvme0").code)
+	assert.Zero(t, run(m, "nvme", "reset", "/dev/nvme1").code)
+	faults, err := m.Faults()
+	require.NoError(t, err)
+	assert.Equal(t, 4, faults[0].Matches)
+}
+
+func TestAFaultReplacesTheOneWithItsName(t *testing.T) {
+	m := newMachine(t)
+	require.NoError(t, m.SetFault(Fault{ID: "a", Kind: Fail}))
+	require.NoError(t, m.SetFault(Fault{ID: "a", Kind: Lie}))
+	require.NoError(t, m.SetFault(Fault{Kind: Hang}))
+	faults, err := m.Faults()
+	require.NoError(t, err)
+	require.Len(t, faults, 2)
+	assert.Equal(t, Lie, faults[0].Kind)
+	assert.NotEmpty(t, faults[1].ID)
+	require.NoError(t, m.ClearFault("nobody"))
+	require.NoError(t, m.ClearFaults())
+	faults, err = m.Faults()
+	require.NoError(t, err)
+	assert.Empty(t, faults)
+}

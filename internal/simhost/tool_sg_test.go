@@ -1,0 +1,78 @@
+package simhost
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const newSAS = "E005"
+
+func TestSgToolsReadTheDisk(t *testing.T) {
+	m := newMachine(t)
+	golden(t, "sg_inq-1.46.golden", run(m, "sg_inq", "/dev/sg0").stdout)
+	golden(t, "sg_vpd-1.46-serial.golden", run(m, "sg_vpd", "-p", "0x80", "/dev/sg0").stdout)
+	golden(t, "sg_vpd-1.46-id.golden", run(m, "sg_vpd", "--page=0x83", "/dev/sda").stdout)
+	assert.Equal(t, 5, run(m, "sg_vpd", "-p", "0xc0", "/dev/sg0").code)
+	assert.Equal(t, 69, run(m, "sg_inq", "/dev/sg9").code)
+	assert.Equal(t, 1, run(m, "sg_inq").code)
+	assert.Equal(t, 1, run(m, "sg_inq", "--bogus", "/dev/sg0").code)
+}
+
+func TestSgWriteBufferDefersAndActivatesWithOneUnitAttention(t *testing.T) {
+	m := newMachine(t)
+	path := image(t, "sda", newSAS)
+	assert.Equal(t, output{}, run(m, "sg_write_buffer", "-m", "dmc_offs_defer", "-b", "4k", "-I", path, "/dev/sg0"))
+	assert.Equal(t, DefaultSASVersion, device(t, m, "sda").Running)
+	assert.Equal(t, newSAS, device(t, m, "sda").Stored)
+	assert.Equal(t, output{}, run(m, "sg_write_buffer", "-m", "activate_mc", "/dev/sg0"))
+	assert.Equal(t, newSAS, device(t, m, "sda").Running)
+
+	attention := run(m, "sg_inq", "/dev/sg0")
+	assert.Equal(t, output{6, "", "sg_inq failed: Unit attention\n"}, attention)
+	again := run(m, "sg_inq", "/dev/sg0")
+	assert.Zero(t, again.code, "only once")
+	assert.Contains(t, again.stdout, "Product revision level: E005")
+	assert.Equal(t, "E004", read(t, m, "sys/class/scsi_device/0:0:0:0/device/rev"), "sysfs lies until a boot")
+	require.NoError(t, m.Boot())
+	assert.Equal(t, "E005", read(t, m, "sys/class/scsi_device/0:0:0:0/device/rev"))
+}
+
+func TestSgWriteBufferSavesAtOnce(t *testing.T) {
+	m := newMachine(t)
+	assert.Zero(t, run(m, "sg_write_buffer", "--mode=7", "--bpw=4k", "--in="+image(t, "sda", newSAS), "/dev/sg0").code)
+	assert.Equal(t, newSAS, device(t, m, "sda").Running)
+	assert.Equal(t, 6, run(m, "sg_write_buffer", "-m", "activate_mc", "/dev/sg0").code, "the attention hits any tool")
+	assert.Equal(t, 5, run(m, "sg_write_buffer", "-m", "activate_mc", "/dev/sg0").code, "nothing waits")
+}
+
+func TestSgWriteBufferRefuses(t *testing.T) {
+	m := newMachine(t)
+	good := image(t, "sda", newSAS)
+	tests := map[string]struct {
+		args []string
+		code int
+	}{
+		"another model's image": {[]string{"-m", "dmc_offs_defer", "-b", "4k", "-I", image(t, "nvme0", "X")}, 5},
+		"a missing file":        {[]string{"-m", "dmc_offs_defer", "-b", "4k", "-I", "/nowhere"}, 15},
+		"an unknown mode":       {[]string{"-m", "dmc_save_the_world", "-b", "4k", "-I", good}, 9},
+		"one chunk too big": {[]string{"-m", "dmc_offs_defer", "-I", save(t, BuildImage(SCSIImage, ImageOptions{
+			Version: newSAS, Model: "ST16000NM006J", Size: 1 << 20,
+		}))}, 15},
+	}
+	for name, test := range tests {
+		out := run(m, append(append([]string{"sg_write_buffer"}, test.args...), "/dev/sg0")...)
+		assert.Equal(t, test.code, out.code, name)
+		assert.NotEmpty(t, out.stderr, name)
+		assert.Equal(t, DefaultSASVersion, device(t, m, "sda").Stored, name)
+	}
+}
+
+func TestDeferredMicrocodeIsActivatedByABoot(t *testing.T) {
+	m := newMachine(t)
+	require.Zero(t, run(m, "sg_write_buffer", "-m", "dmc_offs_defer", "-b", "4k", "-I", image(t, "sda", newSAS), "/dev/sg0").code)
+	require.NoError(t, m.Boot())
+	assert.Equal(t, newSAS, device(t, m, "sda").Running)
+	assert.Zero(t, run(m, "sg_inq", "/dev/sg0").code)
+}
