@@ -1,0 +1,108 @@
+package node
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/status"
+)
+
+// act ends jobs first, so that their place in the rollout is given back with the right reason, and deletes the
+// NodeFirmware last, so that a pass that fails half-way is found again after a restart.
+func (r *Reconciler) act(ctx context.Context, f facts, d decision) error {
+	if d.create {
+		return r.create(ctx, f.node)
+	}
+	for i := range d.end {
+		if err := r.end(ctx, &d.end[i]); err != nil {
+			return err
+		}
+	}
+	if d.release {
+		if err := r.maintenanceOf(f.name).Release(ctx); err != nil {
+			return fmt.Errorf("release node %s that is gone: %w", f.name, err)
+		}
+	}
+	for i := range d.devices {
+		if err := r.delete(ctx, &d.devices[i]); err != nil {
+			return err
+		}
+	}
+	if d.firmware != nil {
+		if err := r.delete(ctx, d.firmware); err != nil {
+			return err
+		}
+		if f.node != nil {
+			return r.create(ctx, f.node)
+		}
+	}
+	return nil
+}
+
+func (r *Reconciler) create(ctx context.Context, n *corev1.Node) error {
+	o := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{
+		Name:            n.Name,
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: n.Name, UID: n.UID}},
+	}}
+	err := r.direct.Create(ctx, o, client.FieldOwner(v1alpha1.FieldOwnerOperator))
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create node firmware %s: %w", n.Name, err)
+	}
+	return nil
+}
+
+// end writes the status of a job in place of the daemon. It replaces the whole of it, so a job that was written to
+// meanwhile is refused and looked at again.
+func (r *Reconciler) end(ctx context.Context, j *v1alpha1.FirmwareJob) error {
+	now := metav1.NewTime(r.now())
+	s := &j.Status
+	s.Conditions = status.JobNodeGone(j.Spec.NodeName, s.Conditions, j.Generation, now.Time)
+	s.ObservedGeneration, s.CompletionTime = j.Generation, &now
+	if s.Maintenance != nil && s.Maintenance.EndTime == nil {
+		s.Maintenance.EndTime = &now
+	}
+	for i := range s.Steps {
+		if s.Steps[i].State == v1alpha1.StepRunning {
+			s.Steps[i].State, s.Steps[i].FinishTime = v1alpha1.StepFailed, &now
+			s.Steps[i].Message = "The Node is gone; how the step ended is not known."
+		}
+	}
+	err := r.direct.Status().Update(ctx, j, client.FieldOwner(v1alpha1.FieldOwnerOperator))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("end firmware job %s of a node that is gone: %w", j.Name, err)
+	}
+	return nil
+}
+
+func (r *Reconciler) delete(ctx context.Context, o client.Object) error {
+	uid := o.GetUID()
+	err := r.direct.Delete(ctx, o, client.Preconditions{UID: &uid})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("delete %T %s: %w", o, o.GetName(), err)
+	}
+	return nil
+}
+
+// report warns once about a wish for a Node that does not exist.
+func (r *Reconciler) report(f facts, d decision) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if d.keep == nil {
+		if f.firmware != nil {
+			delete(r.warned, f.firmware.UID)
+		}
+		return
+	}
+	if _, ok := r.warned[d.keep.UID]; ok {
+		return
+	}
+	r.warned[d.keep.UID] = struct{}{}
+	r.recorder.Eventf(d.keep, nil, corev1.EventTypeWarning, v1alpha1.ReasonNodeGone, "Keep",
+		"Node %s does not exist. What this object asks for takes effect when it joins; delete the object if it will not.", f.name)
+}

@@ -1,0 +1,112 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/maintenance"
+)
+
+// Reconciler is keyed by the name of a Node, whether or not that exists. It reads the cache to see whether there is
+// anything to do, and nothing but the API server before it deletes or ends anything: a cache that is late shows
+// objects of a Node it does not know yet.
+type Reconciler struct {
+	cached client.Reader
+	// direct reads from and writes to the API server.
+	direct    client.Client
+	recorder  events.EventRecorder
+	namespace string
+	now       func() time.Time
+
+	mu sync.Mutex
+	// warned are the NodeFirmwares without a Node that were reported.
+	warned map[types.UID]struct{}
+}
+
+// New returns a reconciler. The client direct must not read from a cache; maintenances are looked for in namespace.
+func New(cached client.Reader, direct client.Client, recorder events.EventRecorder, namespace string, now func() time.Time) *Reconciler {
+	return &Reconciler{
+		cached: cached, direct: direct, recorder: recorder, namespace: namespace, now: now, warned: map[types.UID]struct{}{},
+	}
+}
+
+// SetupWithManager adds the controller to the manager. The namespace is the product's.
+func SetupWithManager(mgr manager.Manager, namespace string) error {
+	direct, err := client.New(mgr.GetConfig(), client.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+	})
+	if err != nil {
+		return fmt.Errorf("make client of node controller: %w", err)
+	}
+	r := New(mgr.GetClient(), direct, mgr.GetEventRecorder(v1alpha1.FieldOwnerOperator), namespace, time.Now)
+	err = ctrl.NewControllerManagedBy(mgr).Named("node").
+		Watches(&corev1.Node{}, keyed(client.Object.GetName), builder.WithPredicates(comesAndGoes)).
+		Watches(&v1alpha1.NodeFirmware{}, keyed(client.Object.GetName), builder.WithPredicates(specChanges)).
+		Watches(&v1alpha1.NodeDevice{}, keyed(nodeName), builder.WithPredicates(comes)).
+		Watches(&v1alpha1.FirmwareJob{}, keyed(nodeName), builder.WithPredicates(comes)).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("set up node controller: %w", err)
+	}
+	return nil
+}
+
+var (
+	comesAndGoes = predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool { return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() },
+	}
+	specChanges = predicate.Or[client.Object](comesAndGoes, predicate.GenerationChangedPredicate{})
+	comes       = predicate.And[client.Object](comesAndGoes, predicate.Funcs{
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+	})
+)
+
+func keyed(name func(client.Object) string) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: name(o)}}}
+	})
+}
+
+func nodeName(o client.Object) string {
+	switch o := o.(type) {
+	case *v1alpha1.NodeDevice:
+		return o.Spec.NodeName
+	case *v1alpha1.FirmwareJob:
+		return o.Spec.NodeName
+	}
+	return ""
+}
+
+// Reconcile makes sure that a Node has its NodeFirmware, or that nothing of a Node that is gone is left.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	f, err := r.gather(ctx, req.Name)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	d := decide(f)
+	if err := r.act(ctx, f, d); err != nil {
+		return reconcile.Result{}, err
+	}
+	r.report(f, d)
+	return reconcile.Result{}, nil
+}
+
+// maintenanceOf is our part in the maintenance of a node.
+func (r *Reconciler) maintenanceOf(node string) *maintenance.Node {
+	return &maintenance.Node{Client: r.direct, Namespace: r.namespace, NodeName: node}
+}

@@ -1,0 +1,266 @@
+package node
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	maintenancev1alpha1 "github.com/Mellanox/maintenance-operator/api/v1alpha1"
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/maintenance"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
+)
+
+func TestMain(m *testing.M) { apitest.Main(m) }
+
+type cluster struct {
+	*testing.T
+	*apitest.Env
+}
+
+func newCluster(t *testing.T) *cluster { return &cluster{t, apitest.New(t)} }
+
+func (c *cluster) startOperator() {
+	skip := true
+	mgr, err := ctrl.NewManager(c.Config, ctrl.Options{
+		Scheme: c.Scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: &skip},
+	})
+	require.NoError(c, err)
+	require.NoError(c, SetupWithManager(mgr, apitest.Namespace))
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	c.Cleanup(func() {
+		cancel()
+		assert.NoError(c, <-done)
+	})
+}
+
+func (c *cluster) create(o client.Object) {
+	c.Helper()
+	require.NoError(c, c.Client.Create(c.Context(), o))
+}
+
+func (c *cluster) node(name string) *corev1.Node {
+	c.Helper()
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	c.create(n)
+	return n
+}
+
+func ownedBy(n *corev1.Node) []metav1.OwnerReference {
+	return []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: n.Name, UID: n.UID}}
+}
+
+func (c *cluster) device(n *corev1.Node, name string) *v1alpha1.NodeDevice {
+	c.Helper()
+	d := &v1alpha1.NodeDevice{
+		ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: ownedBy(n)}, Spec: v1alpha1.NodeDeviceSpec{NodeName: n.Name},
+	}
+	c.create(d)
+	return d
+}
+
+// job creates a job whose daemon is at the step "flash" and holds the maintenance.
+func (c *cluster) job(node, name string) *v1alpha1.FirmwareJob {
+	c.Helper()
+	j := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareJobSpec{NodeName: node, Type: v1alpha1.JobTypeScan}}
+	c.create(j)
+	now := metav1.Now()
+	j.Status.ObservedGeneration = j.Generation
+	j.Status.Conditions = []metav1.Condition{
+		{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonProgressing, LastTransitionTime: now},
+		{Type: v1alpha1.ConditionReconciling, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonProgressing, LastTransitionTime: now},
+		{Type: v1alpha1.ConditionMaintenanceReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonMaintenanceReady, LastTransitionTime: now},
+		{Type: v1alpha1.ConditionAdmitted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAdmitted, LastTransitionTime: now},
+	}
+	j.Status.Maintenance = &v1alpha1.MaintenanceWindow{StartTime: &now}
+	j.Status.Steps = []v1alpha1.JobStep{{Name: "flash", State: v1alpha1.StepRunning}, {Name: "reboot", State: v1alpha1.StepPending}}
+	require.NoError(c, c.Client.Status().Update(c.Context(), j))
+	return j
+}
+
+func (c *cluster) maintenance(node, requestor string, others ...string) *maintenancev1alpha1.NodeMaintenance {
+	c.Helper()
+	m := &maintenancev1alpha1.NodeMaintenance{
+		ObjectMeta: metav1.ObjectMeta{Name: maintenance.Name(node), Namespace: apitest.Namespace},
+		Spec:       maintenancev1alpha1.NodeMaintenanceSpec{NodeName: node, RequestorID: requestor, AdditionalRequestors: others},
+	}
+	c.create(m)
+	return m
+}
+
+func (c *cluster) awaitGone(o client.Object) {
+	c.Helper()
+	require.Eventually(c, func() bool {
+		return apierrors.IsNotFound(c.Client.Get(c.Context(), client.ObjectKeyFromObject(o), o))
+	}, 10*time.Second, 10*time.Millisecond, "%T %s is deleted", o, o.GetName())
+}
+
+func (c *cluster) awaitFirmware(name string, owner types.UID) *v1alpha1.NodeFirmware {
+	c.Helper()
+	o := &v1alpha1.NodeFirmware{}
+	require.EventuallyWithT(c, func(t *assert.CollectT) {
+		*o = v1alpha1.NodeFirmware{}
+		require.NoError(t, c.Client.Get(c.Context(), client.ObjectKey{Name: name}, o))
+		assert.Equal(t, owner, ownerOf(o))
+	}, 10*time.Second, 10*time.Millisecond)
+	return o
+}
+
+func (c *cluster) awaitEnded(j *v1alpha1.FirmwareJob) {
+	c.Helper()
+	require.EventuallyWithT(c, func(t *assert.CollectT) {
+		require.NoError(t, c.Client.Get(c.Context(), client.ObjectKeyFromObject(j), j))
+		failed := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionFailed)
+		require.NotNil(t, failed)
+		assert.Equal(t, v1alpha1.ReasonNodeGone, failed.Reason)
+	}, 10*time.Second, 10*time.Millisecond)
+}
+
+// R000-14, R000-15: a new Node gets its one NodeFirmware, named after it and owned by it, and gets it back.
+func TestNodeGetsItsNodeFirmware(t *testing.T) {
+	c := newCluster(t)
+	early := c.node("early")
+	c.startOperator()
+	c.awaitFirmware("early", early.UID)
+	late := c.node("late")
+	o := c.awaitFirmware("late", late.UID)
+	assert.Equal(t, "5m", o.Spec.ScanThreshold)
+	assert.True(t, apierrors.IsAlreadyExists(c.Client.Create(t.Context(), &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "late"}})))
+	apitest.RequireStatus(t, o, status.InProgressStatus)
+
+	first := o.UID
+	require.NoError(t, c.Client.Delete(t.Context(), o))
+	require.Eventually(t, func() bool { return c.awaitFirmware("late", late.UID).UID != first }, 10*time.Second, 10*time.Millisecond)
+}
+
+func TestDeletedNodeLeavesNothingBehind(t *testing.T) {
+	c := newCluster(t)
+	gone, stays := c.node("gone"), c.node("stays")
+	c.startOperator()
+	firmware := c.awaitFirmware("gone", gone.UID)
+	kept := c.awaitFirmware("stays", stays.UID)
+	device, other := c.device(gone, "gone-bios"), c.device(stays, "stays-bios")
+	running, done := c.job("gone", "gone-1"), c.job("gone", "gone-0")
+	meta.SetStatusCondition(&done.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionComplete, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSucceeded})
+	require.NoError(t, c.Client.Status().Update(t.Context(), done))
+	window := c.maintenance("gone", v1alpha1.MaintenanceRequestorID)
+
+	require.NoError(t, c.Client.Delete(t.Context(), gone))
+	c.awaitGone(firmware)
+	c.awaitGone(device)
+	c.awaitGone(window)
+	c.awaitEnded(running)
+	apitest.RequireStatus(t, running, status.FailedStatus)
+	assert.Nil(t, meta.FindStatusCondition(running.Status.Conditions, v1alpha1.ConditionReconciling))
+	assert.True(t, meta.IsStatusConditionFalse(running.Status.Conditions, v1alpha1.ConditionMaintenanceReady))
+	assert.True(t, meta.IsStatusConditionTrue(running.Status.Conditions, v1alpha1.ConditionAdmitted), "the ledger's condition is the rollout's")
+	assert.NotNil(t, running.Status.CompletionTime)
+	assert.NotNil(t, running.Status.Maintenance.EndTime)
+	assert.Equal(t, v1alpha1.StepFailed, running.Status.Steps[0].State)
+	assert.Equal(t, v1alpha1.StepPending, running.Status.Steps[1].State)
+
+	require.NoError(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(done), done))
+	assert.Nil(t, meta.FindStatusCondition(done.Status.Conditions, v1alpha1.ConditionFailed), "a finished job is history")
+	require.NoError(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(other), other))
+	require.NoError(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(kept), kept))
+}
+
+func TestNodeDeletedWhileTheOperatorWasDown(t *testing.T) {
+	c := newCluster(t)
+	gone := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "gone", UID: "00000000-0000-0000-0000-000000000001"}}
+	device, job := c.device(gone, "gone-bios"), c.job("gone", "gone-1")
+	firmware := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "gone", OwnerReferences: ownedBy(gone)}}
+	c.create(firmware)
+	c.startOperator()
+	c.awaitGone(device)
+	c.awaitGone(firmware)
+	c.awaitEnded(job)
+}
+
+// A Node that was replaced by another of its name takes along what it owned; the machine's running job goes on.
+func TestReplacedNodeStartsAfresh(t *testing.T) {
+	c := newCluster(t)
+	old := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "00000000-0000-0000-0000-000000000001"}}
+	c.create(&v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "n", OwnerReferences: ownedBy(old)}})
+	stale := c.device(old, "n-stale")
+	anew := c.node("n")
+	fresh, job := c.device(anew, "n-fresh"), c.job("n", "n-1")
+	c.startOperator()
+	c.awaitFirmware("n", anew.UID)
+	c.awaitGone(stale)
+	require.NoError(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(fresh), fresh))
+	require.NoError(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(job), job))
+	assert.Nil(t, meta.FindStatusCondition(job.Status.Conditions, v1alpha1.ConditionFailed))
+}
+
+func TestSharedMaintenanceIsLeftToTheOthers(t *testing.T) {
+	c := newCluster(t)
+	gone := c.node("gone")
+	c.startOperator()
+	firmware := c.awaitFirmware("gone", gone.UID)
+	window := c.maintenance("gone", "other.example.com", v1alpha1.MaintenanceRequestorID, "third.example.com")
+	require.NoError(t, c.Client.Delete(t.Context(), gone))
+	c.awaitGone(firmware)
+	require.NoError(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(window), window))
+	assert.Equal(t, []string{"third.example.com"}, window.Spec.AdditionalRequestors)
+}
+
+// What a person wished for a machine that has not joined is kept, and said; an empty object is removed.
+func TestWishForAMissingNodeIsKept(t *testing.T) {
+	c := newCluster(t)
+	pinned := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "later"}, Spec: v1alpha1.NodeFirmwareSpec{
+		Pins: []v1alpha1.FirmwarePin{{Name: "p", Class: v1alpha1.ClassBIOS, Version: "1", SourceRef: v1alpha1.SourceReference{Name: "s"}}},
+	}}
+	empty := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "typo"}}
+	c.create(pinned)
+	c.create(empty)
+	c.startOperator()
+	c.awaitGone(empty)
+	require.Eventually(t, func() bool {
+		list := &eventsv1.EventList{}
+		require.NoError(t, c.Client.List(t.Context(), list))
+		return len(list.Items) == 1 && list.Items[0].Reason == v1alpha1.ReasonNodeGone && list.Items[0].Regarding.Name == "later"
+	}, 10*time.Second, 10*time.Millisecond)
+	n := c.node("later")
+	require.NoError(t, c.Client.Delete(t.Context(), n))
+	c.awaitGone(n)
+	require.NoError(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(pinned), pinned), "it is not the Node's")
+}
+
+// A cache that does not know a Node yet deletes nothing: the API server is asked first.
+func TestLateCacheDeletesNothing(t *testing.T) {
+	c := newCluster(t)
+	n := c.node("n")
+	device, job := c.device(n, "n-bios"), c.job("n", "n-1")
+	late := emptyCache{}
+	r := New(late, c.Client, nil, apitest.Namespace, time.Now)
+	_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "n"}})
+	require.NoError(t, err)
+	require.NoError(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(device), device))
+	require.NoError(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(job), job))
+	assert.Nil(t, meta.FindStatusCondition(job.Status.Conditions, v1alpha1.ConditionFailed))
+	c.awaitFirmware("n", n.UID)
+}
+
+// emptyCache is a cache that has seen nothing yet.
+type emptyCache struct{ client.Reader }
+
+func (emptyCache) Get(_ context.Context, k client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+	return apierrors.NewNotFound(corev1.Resource("anything"), k.Name)
+}

@@ -1,0 +1,65 @@
+package node
+
+import (
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/status"
+)
+
+// decision is what has to be done about one node's name.
+type decision struct {
+	// create the NodeFirmware of a Node that has none.
+	create bool
+	// end these jobs: nobody is left to run or report them.
+	end []v1alpha1.FirmwareJob
+	// release our part in the node's maintenance.
+	release bool
+	// delete these devices and this NodeFirmware.
+	devices  []v1alpha1.NodeDevice
+	firmware *v1alpha1.NodeFirmware
+	// keep a NodeFirmware without a Node because a person's wish is in it.
+	keep *v1alpha1.NodeFirmware
+}
+
+// decide is the policy for Nodes that come and go. A NodeFirmware that is owned by its Node, which is what this
+// operator makes, goes with it, pins and all. One that a person made, without an owner, stays theirs while it holds a
+// wish: it may be waiting for a machine that joins later. When a Node was replaced by another of the same name, only
+// what the old one owns goes; a job is left to the daemon, which may be running it on the same machine.
+func decide(f facts) decision {
+	if f.node != nil && f.firmware == nil {
+		return decision{create: true}
+	}
+	if !f.left {
+		return decision{}
+	}
+	var d decision
+	for _, o := range f.devices {
+		if f.node == nil || foreign(&o, f.node) {
+			d.devices = append(d.devices, o)
+		}
+	}
+	switch {
+	case f.firmware == nil:
+	case ownerOf(f.firmware) != "", !wishes(f.firmware.Spec):
+		d.firmware = f.firmware
+	default:
+		d.keep = f.firmware
+	}
+	if f.node != nil {
+		return d
+	}
+	for _, j := range f.jobs {
+		if !status.JobEnded(j.Status.Conditions) {
+			d.end = append(d.end, j)
+		}
+	}
+	d.release = true
+	return d
+}
+
+// wishes reports whether a person asked for something lasting.
+func wishes(s v1alpha1.NodeFirmwareSpec) bool {
+	return len(s.Pins) > 0 || s.ScanThreshold != "" && s.ScanThreshold != defaultScanThreshold
+}
+
+// defaultScanThreshold is the default of NodeFirmware.spec.scanThreshold.
+const defaultScanThreshold = "5m"

@@ -1,0 +1,2 @@
+// Package node gives every Node its NodeFirmware and removes what belongs to Nodes that are gone.
+package node

@@ -1,0 +1,31 @@
+package status
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+)
+
+// JobEnded reports whether a job has ended, well or not.
+func JobEnded(conditions []metav1.Condition) bool {
+	return meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionComplete) ||
+		meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionFailed)
+}
+
+// JobNodeGone are the conditions of a job the operator ends because its Node does not exist any more, and with it the
+// daemon that would report.
+func JobNodeGone(node string, old []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
+	message := fmt.Sprintf("Node %s does not exist any more, so the job was ended. What it did on the machine is not known; "+
+		"when the machine joins again its devices are read anew and what is still due is planned.", node)
+	want := append(stalled(v1alpha1.ReasonNodeGone, message),
+		Condition{v1alpha1.ConditionFailed, metav1.ConditionTrue, v1alpha1.ReasonNodeGone, message})
+	if meta.FindStatusCondition(old, v1alpha1.ConditionMaintenanceReady) != nil {
+		want = append(want, Condition{v1alpha1.ConditionMaintenanceReady, metav1.ConditionFalse, v1alpha1.ReasonMaintenanceReleased,
+			"The maintenance ended with the Node."})
+	}
+	return Merge(old, generation, now, JobConditions, want...)
+}
