@@ -12,13 +12,23 @@ import (
 type Node struct {
 	Reader client.Reader
 	Name   string
+	// BootID reads the boot id of the running kernel.
+	BootID func() (string, error)
 }
 
-// Ready reports the Node's condition Ready, and the condition's message.
+// Ready reports the Node's condition Ready, and the condition's message. What the kubelet said before the last boot,
+// which stands for a while after it, does not count.
 func (n Node) Ready(ctx context.Context) (bool, string, error) {
 	var node corev1.Node
 	if err := n.Reader.Get(ctx, client.ObjectKey{Name: n.Name}, &node); err != nil {
 		return false, "", fmt.Errorf("get node %s: %w", n.Name, err)
+	}
+	bootID, err := n.BootID()
+	if err != nil {
+		return false, "", fmt.Errorf("read boot id: %w", err)
+	}
+	if reported := node.Status.NodeInfo.BootID; reported != "" && reported != bootID {
+		return false, "the kubelet has not reported since the boot", nil
 	}
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {

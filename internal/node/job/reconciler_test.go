@@ -1,0 +1,325 @@
+package job_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	kstatus "github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/job"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+func TestMain(m *testing.M) { apitest.Main(m) }
+
+const nodeName = "n1"
+
+// daemon is a reconciler on a machine, with the engine run by hand.
+type daemon struct {
+	*machine
+	env       *apitest.Env
+	journal   *journal.Journal
+	r         *job.Reconciler
+	events    *events.FakeRecorder
+	refreshes int
+	refresh   error
+}
+
+func newDaemon(t *testing.T) *daemon {
+	d := &daemon{machine: newMachine(t), env: apitest.New(t), events: events.NewFakeRecorder(100)}
+	var err error
+	d.journal, err = journal.Open(d.dir)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = d.journal.Close() })
+	d.engine = d.newEngine(d.journal)
+	d.r = &job.Reconciler{
+		Client: d.env.Client, NodeName: nodeName, Journal: d.journal, Engine: d.engine, Maintenance: d.window, Results: d,
+		Recorder: d.events,
+	}
+	return d
+}
+
+func (d *daemon) Refresh(context.Context) error { d.refreshes++; return d.refresh }
+
+// create makes a FirmwareJob for the devices and gives it an admission.
+func (d *daemon) create(name string, ids ...inventory.Identity) *v1alpha1.FirmwareJob {
+	d.t.Helper()
+	o := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareJobSpec{NodeName: nodeName, Type: v1alpha1.JobTypeUpdate}}
+	for _, u := range d.job(name, ids...).Updates {
+		u.Origin.UID = "x"
+		o.Spec.Updates = append(o.Spec.Updates, u.DeviceUpdate)
+		d.device(u)
+	}
+	require.NoError(d.t, d.env.Client.Create(d.t.Context(), o))
+	return o
+}
+
+func (d *daemon) device(u journal.Update) {
+	o := &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: u.Device}, Spec: v1alpha1.NodeDeviceSpec{NodeName: nodeName}}
+	if client.IgnoreAlreadyExists(d.env.Client.Create(d.t.Context(), o)) != nil {
+		d.t.Fatal("create device")
+	}
+	require.NoError(d.t, d.env.Client.Get(d.t.Context(), client.ObjectKeyFromObject(o), o))
+	o.Status.Class = v1alpha1.DeviceClass(u.Class)
+	require.NoError(d.t, d.env.Client.Status().Update(d.t.Context(), o))
+}
+
+func (d *daemon) admit(name string) {
+	d.t.Helper()
+	o := d.get(name)
+	meta.SetStatusCondition(&o.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionAdmitted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAdmitted})
+	require.NoError(d.t, d.env.Client.Status().Update(d.t.Context(), o, client.FieldOwner(v1alpha1.FieldOwnerOperator)))
+}
+
+func (d *daemon) get(name string) *v1alpha1.FirmwareJob {
+	d.t.Helper()
+	o := &v1alpha1.FirmwareJob{}
+	require.NoError(d.t, d.env.Client.Get(d.t.Context(), client.ObjectKey{Name: name}, o))
+	o.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("FirmwareJob"))
+	return o
+}
+
+func (d *daemon) reconcile(name string) error {
+	_, err := d.r.Reconcile(d.t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: name}})
+	return err
+}
+
+// work runs what the journal holds, through reboots, to its end.
+func (d *daemon) work() {
+	for range 5 {
+		view, err := d.journal.View()
+		require.NoError(d.t, err)
+		active := view.Active()
+		if active == nil || active.Record.Outcome != "" {
+			return
+		}
+		ctx, cancel := context.WithCancel(d.t.Context())
+		d.stop = cancel
+		_, _ = d.engine.Execute(ctx, *active)
+		cancel()
+		if d.rebootWanted {
+			d.rebootWanted = false
+			d.boot++
+			d.sim.Reboot()
+		}
+	}
+}
+
+func condition(o *v1alpha1.FirmwareJob, kind string) *metav1.Condition {
+	return meta.FindStatusCondition(o.Status.Conditions, kind)
+}
+
+func TestJobRunsOnlyWhenAdmittedAndIsReportedToTheEnd(t *testing.T) {
+	d := newDaemon(t)
+	o := d.create("j", d.add(inventory.NIC, "nic0", inventory.ActivateDeviceReset), d.add(inventory.BIOS, "bios", inventory.ActivateReboot))
+	require.NoError(t, d.reconcile("j"))
+	d.work()
+	assert.Empty(t, d.sim.Operations(), "not admitted")
+	assert.Equal(t, v1alpha1.ReasonPending, condition(d.get("j"), v1alpha1.ConditionReady).Reason)
+	apitest.RequireStatus(t, d.get("j"), kstatus.InProgressStatus)
+
+	d.admit("j")
+	require.NoError(t, d.reconcile("j"))
+	got := d.get("j")
+	assert.Len(t, got.Status.Steps, 11, "all steps are listed before the first one runs")
+	assert.NotNil(t, condition(got, v1alpha1.ConditionAdmitted), "the operator's condition stays")
+	apitest.RequireStatus(t, got, kstatus.InProgressStatus)
+
+	d.work()
+	require.NoError(t, d.reconcile("j"))
+	got = d.get("j")
+	assert.NotNil(t, got.Status.CompletionTime)
+	assert.EqualValues(t, 1, got.Status.Reboots)
+	assert.NotNil(t, got.Status.Maintenance.EndTime)
+	assert.Nil(t, condition(got, v1alpha1.ConditionReconciling))
+	assert.True(t, meta.IsStatusConditionTrue(got.Status.Conditions, v1alpha1.ConditionComplete))
+	assert.Positive(t, d.refreshes, "R000-12: results are published first")
+	apitest.RequireStatus(t, got, kstatus.CurrentStatus)
+
+	before := got.ResourceVersion
+	require.NoError(t, d.reconcile("j"))
+	assert.Equal(t, before, d.get("j").ResourceVersion, "nothing more to say, nothing written")
+	view, err := d.journal.View()
+	require.NoError(t, err)
+	assert.True(t, view.Job(string(o.UID)).Reported)
+	assert.Contains(t, <-d.events.Events, v1alpha1.ReasonSucceeded)
+}
+
+func TestResultsComeBeforeTheEnd(t *testing.T) {
+	d := newDaemon(t)
+	d.create("j", d.add(inventory.Disk, "disk0", inventory.ActivateNone))
+	d.admit("j")
+	require.NoError(t, d.reconcile("j"))
+	d.work()
+	d.refresh = errors.New("API server away")
+	require.Error(t, d.reconcile("j"))
+	assert.Nil(t, condition(d.get("j"), v1alpha1.ConditionComplete))
+	d.refresh = nil
+	require.NoError(t, d.reconcile("j"))
+	apitest.RequireStatus(t, d.get("j"), kstatus.CurrentStatus)
+}
+
+func TestFailedJobHoldsTheNodeUntilReleased_R003_25_R003_27(t *testing.T) {
+	d := newDaemon(t)
+	id := d.add(inventory.Disk, "disk0", inventory.ActivateNone)
+	d.sim.Inject("disk0", drivertest.FailWrite)
+	d.create("j", id)
+	d.admit("j")
+	require.NoError(t, d.reconcile("j"))
+	d.work()
+	require.NoError(t, d.reconcile("j"))
+	got := d.get("j")
+	assert.Equal(t, v1alpha1.ReasonWriteFailed, condition(got, v1alpha1.ConditionHeld).Reason)
+	assert.NotEmpty(t, d.window.failed, "RequestorFailed")
+	apitest.RequireStatus(t, got, kstatus.FailedStatus)
+
+	node := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}
+	node.Spec.ReleaseRequestedAt = ptr.To(metav1.NewTime(time.Now().Add(-time.Hour)))
+	require.NoError(t, d.env.Client.Create(t.Context(), node))
+	require.NoError(t, d.reconcile("j"))
+	d.work()
+	assert.Equal(t, step.MaintenanceReady, d.window.phase, "a request older than the failure releases nothing")
+
+	node.Spec.ReleaseRequestedAt = ptr.To(metav1.NewTime(time.Now().Add(time.Second)))
+	require.NoError(t, d.env.Client.Update(t.Context(), node))
+	require.NoError(t, d.env.Client.Delete(t.Context(), got), "the way out stays open when the object is gone")
+	require.NoError(t, d.reconcile("j"))
+	d.work()
+	assert.Equal(t, step.MaintenanceNone, d.window.phase)
+}
+
+func TestReleasedJobSaysSo(t *testing.T) {
+	d := newDaemon(t)
+	id := d.add(inventory.Disk, "disk0", inventory.ActivateNone)
+	d.sim.Inject("disk0", drivertest.FailWrite)
+	d.create("j", id)
+	d.admit("j")
+	require.NoError(t, d.reconcile("j"))
+	d.work()
+	require.NoError(t, d.reconcile("j"))
+	node := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}
+	node.Spec.ReleaseRequestedAt = ptr.To(metav1.NewTime(time.Now().Add(time.Second)))
+	require.NoError(t, d.env.Client.Create(t.Context(), node))
+	require.NoError(t, d.reconcile("j"))
+	d.work()
+	require.NoError(t, d.reconcile("j"))
+	got := d.get("j")
+	assert.Nil(t, condition(got, v1alpha1.ConditionHeld))
+	assert.Equal(t, v1alpha1.ReasonReleased, condition(got, v1alpha1.ConditionStalled).Reason)
+	assert.True(t, meta.IsStatusConditionTrue(got.Status.Conditions, v1alpha1.ConditionFailed))
+	apitest.RequireStatus(t, got, kstatus.FailedStatus)
+}
+
+func TestNewerAdmittedJobTakesOver(t *testing.T) {
+	d := newDaemon(t)
+	id := d.add(inventory.Disk, "disk0", inventory.ActivateNone)
+	d.sim.Inject("disk0", drivertest.FailWrite)
+	d.create("first", id)
+	d.admit("first")
+	require.NoError(t, d.reconcile("first"))
+	d.work()
+	require.NoError(t, d.reconcile("first"))
+	d.sim.Clear("disk0")
+	d.create("second", id)
+	d.admit("second")
+	require.NoError(t, d.reconcile("second"))
+	require.NoError(t, d.reconcile("first"))
+	assert.Nil(t, condition(d.get("first"), v1alpha1.ConditionHeld))
+	d.work()
+	require.NoError(t, d.reconcile("second"))
+	apitest.RequireStatus(t, d.get("second"), kstatus.CurrentStatus)
+	apitest.RequireStatus(t, d.get("first"), kstatus.FailedStatus)
+}
+
+func TestCancelledBeforeItBeganNeverRuns(t *testing.T) {
+	d := newDaemon(t)
+	o := d.create("j", d.add(inventory.Disk, "disk0", inventory.ActivateNone))
+	o.Spec.Cancel = &v1alpha1.JobCancel{Reason: "wrong night"}
+	require.NoError(t, d.env.Client.Update(t.Context(), o))
+	require.NoError(t, d.reconcile("j"))
+	d.admit("j")
+	require.NoError(t, d.reconcile("j"))
+	d.work()
+	got := d.get("j")
+	assert.Equal(t, v1alpha1.ReasonCancelled, condition(got, v1alpha1.ConditionFailed).Reason)
+	assert.Contains(t, condition(got, v1alpha1.ConditionFailed).Message, "wrong night")
+	assert.Empty(t, d.sim.Operations())
+	apitest.RequireStatus(t, got, kstatus.FailedStatus)
+}
+
+func TestScanJobReadsTheNodeAgain(t *testing.T) {
+	d := newDaemon(t)
+	o := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: "scan"}, Spec: v1alpha1.FirmwareJobSpec{NodeName: nodeName, Type: v1alpha1.JobTypeScan}}
+	require.NoError(t, d.env.Client.Create(t.Context(), o))
+	require.NoError(t, d.reconcile("scan"))
+	require.NoError(t, d.reconcile("scan"))
+	assert.Equal(t, 1, d.refreshes)
+	apitest.RequireStatus(t, d.get("scan"), kstatus.CurrentStatus)
+}
+
+func TestJobOfAnotherNodeIsLeftAlone_R001_5(t *testing.T) {
+	d := newDaemon(t)
+	o := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Spec: v1alpha1.FirmwareJobSpec{NodeName: "n2", Type: v1alpha1.JobTypeScan}}
+	require.NoError(t, d.env.Client.Create(t.Context(), o))
+	require.NoError(t, d.reconcile("other"))
+	assert.Empty(t, d.get("other").Status.Conditions)
+	assert.Zero(t, d.refreshes)
+}
+
+// Finished jobs of a daemon that lost its journal are never run again.
+func TestFinishedJobIsNotRunAgainWithoutAJournal(t *testing.T) {
+	d := newDaemon(t)
+	d.create("j", d.add(inventory.Disk, "disk0", inventory.ActivateNone))
+	d.admit("j")
+	o := d.get("j")
+	meta.SetStatusCondition(&o.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionFailed, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonNodeGone})
+	require.NoError(t, d.env.Client.Status().Update(t.Context(), o))
+	require.NoError(t, d.reconcile("j"))
+	d.work()
+	assert.Empty(t, d.sim.Operations())
+}
+
+func TestControllerFollowsJobsByWatch(t *testing.T) {
+	d := newDaemon(t)
+	mgr, err := ctrl.NewManager(d.env.Config, ctrl.Options{Scheme: d.env.Scheme, Metrics: metricsserver.Options{BindAddress: "0"}})
+	require.NoError(t, err)
+	d.r.Client = mgr.GetClient()
+	live := job.New(job.Config{
+		Journal: d.journal, Host: d.machine, Drivers: driver.Set{d.sim}, Images: d.machine, Maintenance: d.window, Writes: d.machine,
+		Rebooter: d.machine, Health: healthy{}, BootID: func() (string, error) { return "boot-1", nil }, Notify: d.r.Notify,
+		Poll: 10 * time.Millisecond,
+	})
+	d.r.Engine = live
+	require.NoError(t, d.r.SetupWithManager(mgr))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 2)
+	go func() { done <- mgr.Start(ctx) }()
+	go func() { done <- live.Run(ctx) }()
+	d.create("j", d.add(inventory.Disk, "disk0", inventory.ActivateNone))
+	d.admit("j")
+	require.Eventually(t, func() bool {
+		return meta.IsStatusConditionTrue(d.get("j").Status.Conditions, v1alpha1.ConditionComplete)
+	}, 20*time.Second, 50*time.Millisecond)
+	apitest.RequireStatus(t, d.get("j"), kstatus.CurrentStatus)
+	cancel()
+	require.NoError(t, <-done)
+	require.NoError(t, <-done)
+}

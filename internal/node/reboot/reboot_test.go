@@ -1,0 +1,37 @@
+package reboot_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/node/reboot"
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+)
+
+type host struct {
+	ran  []string
+	code int
+	err  error
+}
+
+func (h *host) Run(_ context.Context, c command.Command) (command.Result, error) {
+	h.ran = append(h.ran, c.String())
+	return command.Result{ExitCode: h.code, Stderr: []byte("Access denied")}, h.err
+}
+
+func TestRebootAsksTheHostOnce(t *testing.T) {
+	h := &host{}
+	require.NoError(t, reboot.Host{Runner: h, Argv: reboot.Namespaced()}.Reboot(t.Context()))
+	assert.Equal(t, []string{"nsenter --target 1 --mount --uts --ipc --net --pid -- systemctl reboot"}, h.ran)
+}
+
+func TestRefusedRebootNamesTheCause(t *testing.T) {
+	err := reboot.Host{Runner: &host{code: 1}, Argv: reboot.Direct()}.Reboot(t.Context())
+	require.ErrorContains(t, err, "Access denied")
+	require.ErrorContains(t, err, "systemctl reboot")
+	missing := &command.Error{Argv: reboot.Direct(), ExitCode: -1, Err: command.ErrNotFound}
+	require.ErrorIs(t, reboot.Host{Runner: &host{err: missing}, Argv: reboot.Direct()}.Reboot(t.Context()), command.ErrNotFound)
+}
