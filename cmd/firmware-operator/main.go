@@ -1,0 +1,77 @@
+// Command firmware-operator matches templates to devices, plans their updates and admits nodes within their budgets.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/config"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/planner"
+	"github.com/nodefirmware/node-firmware-operator/internal/operator"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := command().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "firmware-operator:", err)
+		os.Exit(1)
+	}
+}
+
+func command() *cobra.Command {
+	var c config.Operator
+	cmd := &cobra.Command{
+		Use:           "firmware-operator",
+		Short:         "Keep the firmware of every node at the version its owner declares",
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := c.Validate(); err != nil {
+				return err
+			}
+			log, err := newLog(c)
+			if err != nil {
+				return err
+			}
+			return operator.Run(cmd.Context(), c, log)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&c.Kubeconfig, "kubeconfig", "", "kubeconfig file (default: the pod's service account)")
+	f.StringVar(&c.Namespace, "namespace", "node-firmware-system", "namespace of the product")
+	f.StringVar(&c.NodeName, "node-name", "", "node the operator runs on, whose jobs go last")
+	f.StringVar(&c.StoreDir, "store-dir", "/var/lib/firmware-images", "directory of the verified images")
+	f.StringVar(&c.FileSourceDir, "file-source-dir", "", "directory below which file:// URLs of sources may point (default: they are refused)")
+	f.DurationVar(&c.QuietPeriod, "quiet-period", planner.DefaultQuietPeriod, "how long the due updates of a node must stay the same before a job is queued")
+	f.StringVar(&c.ImageServerAddress, "image-server-bind-address", ":8444", "address on which images are served to the daemons")
+	f.StringSliceVar(&c.ImageServerNames, "image-server-dns-names", []string{"node-firmware-images.node-firmware-system.svc"},
+		"DNS names and IP addresses by which the daemons reach the image server")
+	f.BoolVar(&c.LeaderElect, "leader-elect", true, "let one of several replicas work; without it there must be only one")
+	f.StringVar(&c.ProbeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 switches them off")
+	f.StringVar(&c.MetricsAddress, "metrics-bind-address", ":8443", "address of /metrics, served over TLS to authorized callers; 0 switches it off")
+	f.StringVar(&c.LogLevel, "log-level", "info", "debug, info, warn or error")
+	return cmd
+}
+
+// newLog writes JSON to stderr, for this program and the libraries it uses.
+func newLog(c config.Operator) (*slog.Logger, error) {
+	level, err := c.Level()
+	if err != nil {
+		return nil, err
+	}
+	handler := slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: level})
+	ctrl.SetLogger(logr.FromSlogHandler(handler))
+	klog.SetLogger(logr.FromSlogHandler(handler))
+	return slog.New(handler), nil
+}

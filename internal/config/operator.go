@@ -1,0 +1,84 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// Operator is the settings of firmware-operator.
+type Operator struct {
+	// Kubeconfig is a file; empty uses the pod's service account.
+	Kubeconfig string
+	// Namespace is the product's own: leases, and the image server's certificate.
+	Namespace string
+	// NodeName is the node the operator runs on, whose jobs go last; empty when unknown.
+	NodeName string
+	// StoreDir keeps the verified images.
+	StoreDir string
+	// FileSourceDir is the directory below which file URLs of sources may point; empty refuses them.
+	FileSourceDir string
+	// QuietPeriod is how long the due updates of a node must stay the same before a job is queued.
+	QuietPeriod time.Duration
+	// ImageServerAddress is listened on for the daemons; ImageServerNames are the DNS names and IP addresses they use.
+	ImageServerAddress string
+	ImageServerNames   []string
+	// LeaderElect lets one of several replicas work.
+	LeaderElect bool
+	// ProbeAddress and MetricsAddress are listened on; "0" switches each off.
+	ProbeAddress, MetricsAddress string
+	// LogLevel is debug, info, warn or error.
+	LogLevel string
+}
+
+// MaxQuietPeriod bounds the quiet period; a longer one is a paused policy.
+const MaxQuietPeriod = 24 * time.Hour
+
+// Validate names every setting that cannot be worked with, by its flag.
+func (o Operator) Validate() error {
+	var errs []error
+	if problems := validation.IsDNS1123Label(o.Namespace); len(problems) > 0 {
+		errs = append(errs, fmt.Errorf("--namespace %q: %s", o.Namespace, problems[0]))
+	}
+	if problems := validation.IsDNS1123Subdomain(o.NodeName); o.NodeName != "" && len(problems) > 0 {
+		errs = append(errs, fmt.Errorf("--node-name %q: %s", o.NodeName, problems[0]))
+	}
+	if !filepath.IsAbs(o.StoreDir) {
+		errs = append(errs, fmt.Errorf("--store-dir %q: must be an absolute path", o.StoreDir))
+	}
+	if o.FileSourceDir != "" && !filepath.IsAbs(o.FileSourceDir) {
+		errs = append(errs, fmt.Errorf("--file-source-dir %q: must be an absolute path, or empty to refuse file URLs", o.FileSourceDir))
+	}
+	if o.QuietPeriod < 0 || o.QuietPeriod > MaxQuietPeriod {
+		errs = append(errs, fmt.Errorf("--quiet-period %s: must be from 0s to %s", o.QuietPeriod, MaxQuietPeriod))
+	}
+	if _, _, err := net.SplitHostPort(o.ImageServerAddress); err != nil {
+		errs = append(errs, fmt.Errorf("--image-server-bind-address %q: want host:port or :port", o.ImageServerAddress))
+	}
+	if len(o.ImageServerNames) == 0 {
+		errs = append(errs, errors.New("--image-server-dns-names is empty: name the host the daemons reach the operator by"))
+	}
+	for flag, address := range map[string]string{"--health-probe-bind-address": o.ProbeAddress, "--metrics-bind-address": o.MetricsAddress} {
+		if _, _, err := net.SplitHostPort(address); address != "0" && err != nil {
+			errs = append(errs, fmt.Errorf("%s %q: want host:port, :port, or 0 to switch it off", flag, address))
+		}
+	}
+	if _, err := o.Level(); err != nil {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// Level is the log level.
+func (o Operator) Level() (slog.Level, error) {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(o.LogLevel)); err != nil {
+		return l, fmt.Errorf("--log-level %q: want debug, info, warn or error", o.LogLevel)
+	}
+	return l, nil
+}

@@ -1,0 +1,42 @@
+package config_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/config"
+)
+
+func operator() config.Operator {
+	return config.Operator{
+		Namespace: "node-firmware-system", StoreDir: "/var/lib/firmware-images", QuietPeriod: time.Minute, ImageServerAddress: ":8444",
+		ImageServerNames: []string{"images"}, ProbeAddress: ":8081", MetricsAddress: "0", LogLevel: "info",
+	}
+}
+
+func TestOperatorSettingsAreAccepted(t *testing.T) {
+	assert.NoError(t, operator().Validate())
+}
+
+func TestEachBadOperatorSettingIsNamedByItsFlag(t *testing.T) {
+	for flag, spoil := range map[string]func(*config.Operator){
+		"--namespace":                 func(o *config.Operator) { o.Namespace = "Not A Name" },
+		"--node-name":                 func(o *config.Operator) { o.NodeName = "a b" },
+		"--store-dir":                 func(o *config.Operator) { o.StoreDir = "images" },
+		"--file-source-dir":           func(o *config.Operator) { o.FileSourceDir = "../images" },
+		"--quiet-period":              func(o *config.Operator) { o.QuietPeriod = -time.Second },
+		"--image-server-bind-address": func(o *config.Operator) { o.ImageServerAddress = "8444" },
+		"--image-server-dns-names":    func(o *config.Operator) { o.ImageServerNames = nil },
+		"--health-probe-bind-address": func(o *config.Operator) { o.ProbeAddress = "8081" },
+		"--metrics-bind-address":      func(o *config.Operator) { o.MetricsAddress = "" },
+		"--log-level":                 func(o *config.Operator) { o.LogLevel = "loud" },
+	} {
+		t.Run(flag, func(t *testing.T) {
+			o := operator()
+			spoil(&o)
+			assert.ErrorContains(t, o.Validate(), flag)
+		})
+	}
+}

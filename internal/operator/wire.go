@@ -1,0 +1,90 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/config"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/index"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/planner"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/rollout"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/source"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/template"
+	"github.com/nodefirmware/node-firmware-operator/internal/imageserver"
+	fleetmetrics "github.com/nodefirmware/node-firmware-operator/internal/metrics"
+	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
+)
+
+// daemonAccount is the service account whose tokens may fetch images.
+const daemonAccount = "firmware-daemon"
+
+// wire adds every reconciler and server to the manager. stop gives back what outlives the manager.
+func wire(ctx context.Context, mgr manager.Manager, c config.Operator) (stop func(), err error) {
+	collector := fleetmetrics.NewCollector(mgr.GetClient(), mgr.Elected(), mgr.GetLogger().WithName("metrics"))
+	stop = func() { metrics.Registry.Unregister(collector) }
+	if err := metrics.Registry.Register(collector); err != nil {
+		return func() {}, fmt.Errorf("register metrics: %w", err)
+	}
+	if err := index.Register(ctx, mgr.GetFieldIndexer()); err != nil {
+		return stop, err
+	}
+	store, err := artifact.OpenStore(c.StoreDir, artifact.NewFetcher(artifact.FetchConfig{FileRoot: c.FileSourceDir}))
+	if err != nil {
+		return stop, fmt.Errorf("open image store %s: %w", c.StoreDir, err)
+	}
+	if err := addReconcilers(mgr, c, store); err != nil {
+		return stop, err
+	}
+	return stop, addImageServer(mgr, c, store)
+}
+
+func addReconcilers(mgr manager.Manager, c config.Operator, store *artifact.Store) error {
+	recorder := mgr.GetEventRecorder(v1alpha1.FieldOwnerOperator)
+	sources := &source.Reconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Store: store, Events: recorder, Now: time.Now}
+	for name, add := range map[string]func(manager.Manager) error{
+		"template": func(mgr manager.Manager) error { return template.SetupWithManager(mgr, template.Options{}) },
+		"planner":  planner.New(mgr.GetClient(), recorder, time.Now, c.QuietPeriod).SetupWithManager,
+		"rollout":  rollout.New(mgr.GetClient(), mgr.GetAPIReader(), recorder, time.Now, c.NodeName).SetupWithManager,
+		"source":   sources.SetupWithManager,
+	} {
+		if err := add(mgr); err != nil {
+			return fmt.Errorf("set up %s controller: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// addImageServer serves the store to the daemons of the product's own namespace.
+func addImageServer(mgr manager.Manager, c config.Operator, store *artifact.Store) error {
+	direct, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme()})
+	if err != nil {
+		return fmt.Errorf("make client of the image server: %w", err)
+	}
+	listener, err := net.Listen("tcp", c.ImageServerAddress)
+	if err != nil {
+		return fmt.Errorf("listen for daemons (--image-server-bind-address): %w", err)
+	}
+	certificates := &imageserver.Certificates{Client: direct, Namespace: c.Namespace, Names: c.ImageServerNames, Now: time.Now}
+	tokens := &imageserver.TokenReviewer{
+		Client: direct, Audience: v1alpha1.ImageTokenAudience, Now: time.Now,
+		User: fmt.Sprintf("system:serviceaccount:%s:%s", c.Namespace, daemonAccount),
+	}
+	server := &imageserver.Server{
+		Listener: listener, Certificate: certificates.Get,
+		Handler: imageserver.Handler(store, tokens, mgr.GetLogger().WithName("images")),
+	}
+	if err := mgr.Add(certificates); err != nil {
+		return fmt.Errorf("add image server certificates: %w", err)
+	}
+	if err := mgr.Add(server); err != nil {
+		return fmt.Errorf("add image server: %w", err)
+	}
+	return nil
+}
