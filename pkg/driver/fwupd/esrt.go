@@ -4,114 +4,77 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
-	"strconv"
 	"strings"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
 
-// esrtEntry is an entry of the EFI System Resource Table (UEFI Specification 2.10, section 23.4). Versions are plain
-// numbers whose format only the vendor knows.
-type esrtEntry struct {
-	// Class is the GUID of the firmware, in lower case.
-	Class string
-	// Type is 1 for the system firmware.
-	Type uint32
+// resource is the entry of the system firmware in the EFI System Resource Table (UEFI Specification 2.10, section
+// 23.4). Versions are plain numbers whose format only the vendor knows.
+type resource struct {
+	// GUID of the images the firmware takes, in lower case.
+	GUID string
 	// LastAttemptVersion and LastAttemptStatus are about the last capsule the firmware was given.
-	LastAttemptVersion, LastAttemptStatus uint32
+	LastAttemptVersion, LastAttemptStatus int
 }
-
-const systemFirmware = 1
 
 // errNoESRT wraps the reasons for which a machine's firmware can be read but not updated.
 var errNoESRT = errors.New("the system firmware cannot be updated through UEFI capsules")
 
-// readSystemFirmware finds the ESRT entry of the system firmware. It returns errNoESRT with the reason when there is
-// none, and another error when the table is not as the kernel shows it.
-func readSystemFirmware(host fs.FS) (esrtEntry, error) {
-	const efi, entries = "sys/firmware/efi", "sys/firmware/efi/esrt/entries"
-	if _, err := fs.Stat(host, efi); errors.Is(err, fs.ErrNotExist) {
-		return esrtEntry{}, fmt.Errorf("%w: the machine did not boot through UEFI", errNoESRT)
-	}
-	dirs, err := fs.ReadDir(host, entries)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return esrtEntry{}, fmt.Errorf("%w: the firmware has no ESRT", errNoESRT)
-	case errors.Is(err, fs.ErrPermission):
-		return esrtEntry{}, fmt.Errorf("%w: only root may read the ESRT", errNoESRT)
-	case err != nil:
-		return esrtEntry{}, fmt.Errorf("read ESRT: %w", err)
-	}
-	var found []esrtEntry
-	for _, d := range dirs {
-		e, err := readEntry(host, path.Join(entries, d.Name()))
-		if errors.Is(err, fs.ErrPermission) {
-			return esrtEntry{}, fmt.Errorf("%w: only root may read the ESRT", errNoESRT)
-		}
-		if err != nil {
-			return esrtEntry{}, fmt.Errorf("read ESRT: %w", err)
-		}
-		if e.Type == systemFirmware {
+// readResource finds the ESRT entry of the system firmware. It returns errNoESRT with the reason when there is none,
+// and another error when the table is not as the kernel shows it.
+func readResource(host fs.FS) (resource, error) {
+	entries, err := sysfs.ESRT(host)
+	var found []sysfs.ESRTEntry
+	for _, e := range entries {
+		err = errors.Join(err, e.Err)
+		if e.Type != nil && *e.Type == sysfs.ESRTSystemFirmware {
 			found = append(found, e)
 		}
 	}
-	switch len(found) {
-	case 0:
-		return esrtEntry{}, fmt.Errorf("%w: the ESRT has no entry for the system firmware", errNoESRT)
-	case 1:
-		return found[0], nil
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return resource{}, fmt.Errorf("%w: only root may read the ESRT", errNoESRT)
+	case err != nil:
+		return resource{}, fmt.Errorf("read ESRT: %w", err)
+	case len(entries) == 0:
+		return resource{}, fmt.Errorf("%w: the machine has no ESRT, because it did not boot through UEFI or its firmware takes no capsules", errNoESRT)
+	case len(found) != 1:
+		return resource{}, fmt.Errorf("%w: the ESRT has %d entries for the system firmware", errNoESRT, len(found))
 	}
-	return esrtEntry{}, fmt.Errorf("%w: the ESRT has %d entries for the system firmware", errNoESRT, len(found))
+	return parseResource(found[0])
 }
 
-func readEntry(host fs.FS, dir string) (esrtEntry, error) {
-	var e esrtEntry
-	class, err := fs.ReadFile(host, path.Join(dir, "fw_class"))
+func parseResource(e sysfs.ESRTEntry) (resource, error) {
+	guid, err := parseGUID(e.Class)
 	if err != nil {
-		return e, err
+		return resource{}, fmt.Errorf("read ESRT: %s: %w", e.Name, err)
 	}
-	if e.Class, err = parseGUID(string(class)); err != nil {
-		return e, fmt.Errorf("%s/fw_class: %w", dir, err)
+	if e.LastAttemptVersion == nil || e.LastAttemptStatus == nil {
+		return resource{}, fmt.Errorf("read ESRT: %s does not say how the last update ended", e.Name)
 	}
-	for name, field := range map[string]*uint32{
-		"fw_type":              &e.Type,
-		"last_attempt_version": &e.LastAttemptVersion,
-		"last_attempt_status":  &e.LastAttemptStatus,
-	} {
-		text, err := fs.ReadFile(host, path.Join(dir, name))
-		if err != nil {
-			return e, err
-		}
-		n, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32)
-		if err != nil {
-			return e, fmt.Errorf("%s/%s: %w", dir, name, err)
-		}
-		*field = uint32(n)
-	}
-	return e, nil
-}
-
-// attemptStatus are the texts of last_attempt_status.
-var attemptStatus = map[uint32]string{
-	1: "unsuccessful",
-	2: "insufficient resources",
-	3: "incorrect version",
-	4: "invalid image format",
-	5: "authentication failed",
-	6: "power supply is not connected",
-	7: "battery is too low",
-	8: "unsatisfied dependencies",
+	return resource{GUID: guid, LastAttemptVersion: *e.LastAttemptVersion, LastAttemptStatus: *e.LastAttemptStatus}, nil
 }
 
 // lastAttempt says why the firmware refused the last capsule, or nothing when it took it.
-func (e esrtEntry) lastAttempt() string {
-	if e.LastAttemptStatus == 0 {
+func (r resource) lastAttempt() string {
+	if r.LastAttemptStatus == 0 {
 		return ""
 	}
-	text, ok := attemptStatus[e.LastAttemptStatus]
+	text, ok := map[int]string{
+		1: "unsuccessful",
+		2: "insufficient resources",
+		3: "incorrect version",
+		4: "invalid image format",
+		5: "authentication failed",
+		6: "power supply is not connected",
+		7: "battery is too low",
+		8: "unsatisfied dependencies",
+	}[r.LastAttemptStatus]
 	if !ok {
 		text = "a reason of the vendor's own"
 	}
-	return fmt.Sprintf("the firmware refused the last update, to version %#x: %s (status %d)", e.LastAttemptVersion, text, e.LastAttemptStatus)
+	return fmt.Sprintf("the firmware refused the last update, to version %#x: %s (status %d)", r.LastAttemptVersion, text, r.LastAttemptStatus)
 }
 
 // parseGUID brings a GUID to lower case.

@@ -43,7 +43,7 @@ func (*Driver) Support(id inventory.Identity) driver.Support {
 // and the staged version from fwupd's history. A machine without ESRT, or without fwupdtool, is readable, with the
 // reason in ReadOnly.
 func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.Identity, inventory.Firmware, error) {
-	running, err := readBIOSVersion(d.host)
+	running, err := readVersion(d.host)
 	if err != nil {
 		return id, inventory.Firmware{}, err
 	}
@@ -53,7 +53,7 @@ func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.
 		Activation: inventory.ActivateReboot,
 		Format:     formatOf(running),
 	}
-	entry, err := readSystemFirmware(d.host)
+	bios, err := readResource(d.host)
 	if errors.Is(err, errNoESRT) {
 		fw.ReadOnly = err.Error()
 		return id, fw, nil
@@ -61,9 +61,9 @@ func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.
 	if err != nil {
 		return id, inventory.Firmware{}, err
 	}
-	id.BoardID = entry.Class
-	fw.LastAttempt = entry.lastAttempt()
-	staged, err := d.staged(ctx, entry.Class)
+	id.BoardID = bios.GUID
+	fw.LastAttempt = bios.lastAttempt()
+	staged, err := d.staged(ctx, bios.GUID)
 	switch {
 	case errors.Is(err, command.ErrNotFound):
 		fw.ReadOnly = "fwupdtool is not installed where the daemon looks for tools"
@@ -81,7 +81,7 @@ func (d *Driver) Check(ctx context.Context, _ inventory.Identity, img driver.Ima
 	if err := img.Verify(); err != nil {
 		return err
 	}
-	entry, err := readSystemFirmware(d.host)
+	bios, err := readResource(d.host)
 	if errors.Is(err, errNoESRT) {
 		return driver.Rejectf("%v", err)
 	}
@@ -100,10 +100,10 @@ func (d *Driver) Check(ctx context.Context, _ inventory.Identity, img driver.Ima
 	if err != nil {
 		return fmt.Errorf("read archive: %w", command.Failed(c, r, err))
 	}
-	if err := checkFit(components, entry.Class, img); err != nil {
+	if err := checkFit(components, bios.GUID, img); err != nil {
 		return err
 	}
-	dev, err := d.device(ctx, entry.Class)
+	dev, err := d.device(ctx, bios.GUID)
 	if err != nil {
 		return err
 	}
@@ -137,17 +137,17 @@ func tooOld(v, lowest inventory.Version) bool {
 
 // Write stages the capsule: the firmware installs it during the next boot. A capsule staged before is replaced.
 func (d *Driver) Write(ctx context.Context, _ inventory.Identity, img driver.Image, progress driver.Progress) (inventory.Activation, error) {
-	entry, err := readSystemFirmware(d.host)
+	bios, err := readResource(d.host)
 	if errors.Is(err, errNoESRT) {
 		return 0, errors.Join(err, driver.ErrNotSupported)
 	}
 	if err != nil {
 		return 0, err
 	}
-	if activation, holds, err := d.holds(ctx, entry.Class, img.Version); err != nil || holds {
+	if activation, holds, err := d.holds(ctx, bios.GUID, img.Version); err != nil || holds {
 		return activation, err
 	}
-	dev, err := d.device(ctx, entry.Class)
+	dev, err := d.device(ctx, bios.GUID)
 	if err != nil {
 		return 0, err
 	}
@@ -163,7 +163,7 @@ func (d *Driver) Write(ctx context.Context, _ inventory.Identity, img driver.Ima
 		return inventory.ActivateReboot, nil
 	}
 	if e := parseError(r.Stdout); e != nil && e.is(codeVersionSame, codeAlreadyPending, codeNothingToDo) {
-		if activation, holds, err := d.holds(ctx, entry.Class, img.Version); err != nil || holds {
+		if activation, holds, err := d.holds(ctx, bios.GUID, img.Version); err != nil || holds {
 			return activation, err
 		}
 	}
@@ -181,7 +181,7 @@ func (d *Driver) holds(ctx context.Context, guid string, v inventory.Version) (a
 	if err != nil {
 		return 0, false, err
 	}
-	running, err := readBIOSVersion(d.host)
+	running, err := readVersion(d.host)
 	if err != nil {
 		return 0, false, err
 	}

@@ -110,11 +110,11 @@ func TestAMachineWithoutUEFIIsReadWithoutAnyTool(t *testing.T) {
 // forbidden is a tree whose ESRT only root may read.
 type forbidden struct{ fstest.MapFS }
 
-func (f forbidden) ReadFile(name string) ([]byte, error) {
-	if strings.Contains(name, "esrt") {
+func (f forbidden) Open(name string) (fs.File, error) {
+	if strings.Contains(name, "esrt/entries/entry") {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrPermission}
 	}
-	return f.MapFS.ReadFile(name)
+	return f.MapFS.Open(name)
 }
 
 func TestWithoutRootTheBIOSIsReadOnly(t *testing.T) {

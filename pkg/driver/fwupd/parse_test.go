@@ -109,14 +109,14 @@ func TestESRT(t *testing.T) {
 		return fsys
 	}
 
-	e, err := readSystemFirmware(host(entry("7d5759e5-9aa0-5f0c-abd6-7439bb11b9f6", "2", "0"), entry("39A1BA52-95EE-4C1C-8D0F-B2B4EC3F1C9E", "1", "5")))
+	r, err := readResource(host(entry("7d5759e5-9aa0-5f0c-abd6-7439bb11b9f6", "2", "0"), entry("39A1BA52-95EE-4C1C-8D0F-B2B4EC3F1C9E", "1", "5")))
 	require.NoError(t, err)
-	assert.Equal(t, esrtEntry{Class: guid, Type: 1, LastAttemptVersion: 34799617, LastAttemptStatus: 5}, e)
-	assert.Equal(t, "the firmware refused the last update, to version 0x2130001: authentication failed (status 5)", e.lastAttempt())
-	e.LastAttemptStatus = 0
-	assert.Empty(t, e.lastAttempt())
-	e.LastAttemptStatus = 0x1234
-	assert.Contains(t, e.lastAttempt(), "4660")
+	assert.Equal(t, resource{GUID: guid, LastAttemptVersion: 34799617, LastAttemptStatus: 5}, r)
+	assert.Equal(t, "the firmware refused the last update, to version 0x2130001: authentication failed (status 5)", r.lastAttempt())
+	r.LastAttemptStatus = 0
+	assert.Empty(t, r.lastAttempt())
+	r.LastAttemptStatus = 0x1234
+	assert.Contains(t, r.lastAttempt(), "4660")
 
 	for name, fsys := range map[string]fstest.MapFS{
 		"booted without UEFI":       {},
@@ -124,15 +124,15 @@ func TestESRT(t *testing.T) {
 		"no entry of the system":    host(entry(guid, "2", "0")),
 		"two entries of the system": host(entry(guid, "1", "0"), entry("7d5759e5-9aa0-5f0c-abd6-7439bb11b9f6", "1", "0")),
 	} {
-		_, err := readSystemFirmware(fsys)
+		_, err := readResource(fsys)
 		assert.ErrorIs(t, err, errNoESRT, name)
 	}
 	for name, fsys := range map[string]fstest.MapFS{
 		"no GUID":      host(entry("system", "1", "0")),
 		"no number":    host(entry(guid, "one", "0")),
-		"a lost field": host(map[string]string{"fw_class": guid, "fw_type": "1"}),
+		"a lost field": host(map[string]string{"fw_class": guid, "fw_type": "1", "fw_version": "1"}),
 	} {
-		_, err := readSystemFirmware(fsys)
+		_, err := readResource(fsys)
 		require.Error(t, err, name)
 		assert.NotErrorIs(t, err, errNoESRT, name)
 	}

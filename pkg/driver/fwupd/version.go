@@ -6,20 +6,19 @@ import (
 	"io/fs"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
 
-// readBIOSVersion reads the version the firmware gives itself, from SMBIOS type 0.
-func readBIOSVersion(host fs.FS) (inventory.Version, error) {
-	const path = "sys/class/dmi/id/bios_version"
-	b, err := fs.ReadFile(host, path)
+// readVersion reads the version the firmware gives itself in the DMI tables.
+func readVersion(host fs.FS) (inventory.Version, error) {
+	dmi, err := sysfs.ReadDMI(host)
 	if err != nil {
 		return "", fmt.Errorf("read BIOS version: %w", err)
 	}
-	v := inventory.NormalizeVersion(string(b))
-	if v == "" {
-		return "", errors.New("read BIOS version: " + path + " is empty")
+	if dmi == nil || dmi.BIOSVersion == "" {
+		return "", errors.New("read BIOS version: the machine's DMI tables have none")
 	}
-	return v, nil
+	return inventory.NormalizeVersion(dmi.BIOSVersion), nil
 }
 
 // formatOf is FormatDotted for versions that are numbers between dots and FormatPlain for all others, such as "A09" or
