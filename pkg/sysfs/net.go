@@ -84,13 +84,8 @@ func readInterface(fsys fs.FS, dir, device string) (NetInterface, bool) {
 		DevPort:           a.number("dev_port"),
 	}
 	// The carrier of an interface that is down cannot be asked for: the read fails with EINVAL.
-	if data, err := readFile(fsys, path.Join(dir, "carrier")); err == nil && len(data) > 0 {
-		up := 0
-		if data[0] == '1' {
-			up = 1
-		}
-		n.Carrier = &up
-	}
+	carrier := attributes{fsys: fsys, dir: dir}
+	n.Carrier = carrier.number("carrier")
 	var err error
 	n.Device, err = deviceAt(fsys, device)
 	n.Err = errors.Join(a.err, err)

@@ -1,0 +1,101 @@
+package host
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
+)
+
+// disks lists one device per drive. When one kind cannot be listed, the others still are.
+func (h *Host) disks() ([]candidate, error) {
+	controllers, nvmeErr := sysfs.NVMeControllers(h.cfg.FS)
+	paths, scsiErr := sysfs.SCSIDisks(h.cfg.FS)
+	virtual, virtioErr := sysfs.VirtioDisks(h.cfg.FS)
+	var functions []sysfs.PCIFunction
+	for _, d := range slices.Concat(mapped(controllers, nvmeDevice), mapped(virtual, virtioDevice)) {
+		if d.Function != nil {
+			functions = append(functions, *d.Function)
+		}
+	}
+	h.learnNames(functions)
+	candidates := slices.Concat(mapped(controllers, h.nvme), mapped(groupPaths(paths), scsi), mapped(virtual, h.virtio))
+	return candidates, errors.Join(nvmeErr, scsiErr, virtioErr)
+}
+
+func nvmeDevice(c sysfs.NVMeController) sysfs.Device { return c.Device }
+func virtioDevice(d sysfs.VirtioDisk) sysfs.Device   { return d.Device }
+
+func mapped[A, B any](in []A, f func(A) B) []B {
+	out := make([]B, 0, len(in))
+	for _, v := range in {
+		out = append(out, f(v))
+	}
+	return out
+}
+
+func (h *Host) nvme(c sysfs.NVMeController) candidate {
+	id := inventory.Identity{
+		Class: inventory.Disk, Transport: "nvme", Node: c.Name, Kernel: c.Device.Driver,
+		Model: c.Model, SerialNumber: c.Serial, UniqueID: nvmeID(c),
+	}
+	h.onPCI(&id, c.Device)
+	return candidate{Device: inventory.Device{Identity: id, Err: c.Err}, place: placeOf(c.Device)}
+}
+
+func (h *Host) virtio(v sysfs.VirtioDisk) candidate {
+	id := inventory.Identity{
+		Class: inventory.Disk, Transport: "virtio", Node: v.Name, Kernel: v.Device.Driver,
+		SerialNumber: v.Serial, UniqueID: virtioID(v),
+	}
+	h.onPCI(&id, v.Device)
+	if v.Device.Function != nil {
+		id.Model = h.nameOf(id.VendorID, id.DeviceID)
+	}
+	return candidate{Device: inventory.Device{Identity: id, Err: v.Err}, place: placeOf(v.Device)}
+}
+
+func (h *Host) onPCI(id *inventory.Identity, d sysfs.Device) {
+	if f := d.Function; f != nil {
+		id.PCI = []inventory.PCIAddress{f.Address}
+		id.VendorID, id.DeviceID, id.Vendor = f.Vendor, f.Device, h.nameOf(f.Vendor, "")
+	}
+}
+
+// groupPaths puts the paths to one drive together, in order of place: a drive with two ports, or in an enclosure with
+// two controllers, is there twice. Disks on a fabric belong to another machine and are left out.
+func groupPaths(paths []sysfs.SCSIDisk) [][]sysfs.SCSIDisk {
+	type drive struct{ wwid, vendor, model, serial string }
+	index := map[drive]int{}
+	var drives [][]sysfs.SCSIDisk
+	slices.SortFunc(paths, func(a, b sysfs.SCSIDisk) int { return strings.Compare(a.Device.Path, b.Device.Path) })
+	for _, p := range paths {
+		if p.Transport == "iscsi" || p.Transport == "fc" {
+			continue
+		}
+		key := drive{p.WWID, p.Vendor, p.Model, p.Serial}
+		i, known := index[key]
+		if !known || p.WWID == "" {
+			i = len(drives)
+			index[key] = i
+			drives = append(drives, nil)
+		}
+		drives[i] = append(drives[i], p)
+	}
+	return drives
+}
+
+func scsi(paths []sysfs.SCSIDisk) candidate {
+	first := paths[0]
+	id := inventory.Identity{
+		Class: inventory.Disk, Vendor: first.Vendor, Model: first.Model, SerialNumber: first.Serial,
+		Node: cmp.Or(first.Generic, first.Block), Kernel: first.Device.Driver, UniqueID: scsiID(first),
+	}
+	if first.Transport != "usb" {
+		id.Transport = first.Transport
+	}
+	return candidate{Device: inventory.Device{Identity: id, Err: first.Err}, place: placeOf(first.Device)}
+}

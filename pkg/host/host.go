@@ -1,0 +1,69 @@
+package host
+
+import (
+	"errors"
+	"io/fs"
+	"sync"
+	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
+)
+
+// Config says which machine to look at and with what.
+type Config struct {
+	// FS is the host's file system from its root; it must be able to read symbolic links, as os.DirFS is. Required.
+	FS fs.FS
+	// Drivers read the devices. Devices no driver knows are listed and not read.
+	Drivers driver.Set
+	// InspectTimeout bounds the reading of one device, and the listing of one class. Default 30 seconds.
+	InspectTimeout time.Duration
+	// Parallel is how many devices are read at once. Default 8.
+	Parallel int
+}
+
+// Host is one machine. It keeps nothing about its devices between calls, so that whatever it returns was read in that
+// call. It is safe for concurrent use; one device is never read twice at the same time.
+type Host struct {
+	cfg Config
+
+	mu    sync.Mutex
+	turns map[string]chan struct{}
+
+	naming sync.Mutex
+	// names are of PCI ids that were looked up; "" where the host has no name.
+	names map[sysfs.PCIID]string
+}
+
+// New checks the configuration and fills in its defaults. It reads nothing.
+func New(cfg Config) (*Host, error) {
+	if cfg.FS == nil {
+		return nil, errors.New("configure host: no file system")
+	}
+	if cfg.InspectTimeout < 0 || cfg.Parallel < 0 {
+		return nil, errors.New("configure host: timeout and parallelism must not be negative")
+	}
+	if cfg.InspectTimeout == 0 {
+		cfg.InspectTimeout = 30 * time.Second
+	}
+	if cfg.Parallel == 0 {
+		cfg.Parallel = 8
+	}
+	return &Host{cfg: cfg, turns: map[string]chan struct{}{}, names: map[sysfs.PCIID]string{}}, nil
+}
+
+// Inventory is what a scan found.
+type Inventory struct {
+	// Machine is nil on a machine without DMI tables.
+	Machine *inventory.Machine
+	// BootID is the UUID of this boot; empty when the kernel shows none.
+	BootID string
+	// BIOSVendor, BIOSVersion and BIOSDate are of the firmware the machine booted with, from the DMI tables.
+	BIOSVendor, BIOSVersion, BIOSDate string
+	// Devices are sorted by class and unique id.
+	Devices []inventory.Device
+	// Incomplete says which classes could not be listed completely, and why: a device of such a class that is missing
+	// here may still be there.
+	Incomplete map[inventory.Class]error
+}

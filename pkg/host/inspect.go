@@ -1,0 +1,123 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// inspectAll reads the devices side by side. The result has the order of the candidates.
+func (h *Host) inspectAll(ctx context.Context, candidates []candidate) []inventory.Device {
+	devices := make([]inventory.Device, len(candidates))
+	slots := make(chan struct{}, h.cfg.Parallel)
+	var group sync.WaitGroup
+	for i, c := range candidates {
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
+			devices[i] = h.inspect(ctx, c)
+		})
+	}
+	group.Wait()
+	return devices
+}
+
+// inspect reads one device. What sysfs says of it stays where the driver fails.
+func (h *Host) inspect(ctx context.Context, c candidate) inventory.Device {
+	d := c.Device
+	if d.Err != nil {
+		return d // a driver must not be chosen by half an identity
+	}
+	type reading struct {
+		driver driver.Driver
+		id     inventory.Identity
+		fw     inventory.Firmware
+		err    error
+	}
+	got, err := attempt(ctx, h, c.place, func(ctx context.Context) (r reading) {
+		if r.driver, r.err = h.cfg.Drivers.For(d.Identity); r.driver != nil {
+			r.id, r.fw, r.err = r.driver.Inspect(ctx, d.Identity)
+		}
+		return r
+	})
+	if err == nil {
+		err = got.err
+	}
+	switch {
+	case err != nil:
+		d.Err = fmt.Errorf("read %s %s: %w", d.Class, d.UniqueID, err)
+	case got.driver != nil:
+		d.Driver = got.driver.Name()
+		d.Identity = complete(d.Identity, got.id)
+		d.Firmware = &got.fw
+	}
+	return d
+}
+
+// complete adds what the device said of itself to what sysfs said. How to reach the device is the kernel's to say.
+func complete(kernel, device inventory.Identity) inventory.Identity {
+	out := kernel
+	for _, field := range []struct{ to, from *string }{
+		{&out.Vendor, &device.Vendor},
+		{&out.Model, &device.Model},
+		{&out.PartNumber, &device.PartNumber},
+		{&out.SerialNumber, &device.SerialNumber},
+		{&out.BoardID, &device.BoardID},
+	} {
+		if *field.from != "" {
+			*field.to = *field.from
+		}
+	}
+	if id := normalizeID(device.UniqueID); id != "" {
+		out.UniqueID = id
+	}
+	return out
+}
+
+// attempt calls a function that may hang or panic, and gives up on it at the host's deadline. Calls with one key take
+// turns; a call that hangs for good keeps its turn, so that no second one joins it.
+func attempt[T any](ctx context.Context, h *Host, key string, call func(context.Context) T) (T, error) {
+	type outcome struct {
+		value T
+		err   error
+	}
+	var none T
+	late := fmt.Errorf("no answer within %v", h.cfg.InspectTimeout)
+	ctx, stop := context.WithTimeoutCause(ctx, h.cfg.InspectTimeout, late)
+	defer stop()
+	turn := h.turn(key)
+	select {
+	case turn <- struct{}{}:
+	case <-ctx.Done():
+		return none, errors.Join(context.Cause(ctx), errors.New("an earlier attempt still hangs"))
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		defer func() { <-turn }()
+		defer func() {
+			if p := recover(); p != nil {
+				done <- outcome{err: fmt.Errorf("driver panicked: %v; report this with the device's model", p)}
+			}
+		}()
+		done <- outcome{value: call(ctx)}
+	}()
+	select {
+	case o := <-done:
+		return o.value, o.err
+	case <-ctx.Done():
+		return none, context.Cause(ctx)
+	}
+}
+
+func (h *Host) turn(key string) chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.turns[key] == nil {
+		h.turns[key] = make(chan struct{}, 1)
+	}
+	return h.turns[key]
+}

@@ -1,0 +1,158 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
+)
+
+// candidate is a device as sysfs shows it, before its driver has read it.
+type candidate struct {
+	inventory.Device
+	// place is where the device is plugged in: what tells it apart from another that claims the same unique id.
+	place string
+}
+
+var classes = [...]inventory.Class{inventory.BIOS, inventory.Disk, inventory.NIC}
+
+// Scan lists all devices and reads each of them. One that cannot be read is in the result with its Err; one class that
+// cannot be listed is in Incomplete. It fails only when the context ends or the boot id cannot be read.
+func (h *Host) Scan(ctx context.Context) (Inventory, error) {
+	inv := Inventory{Incomplete: map[inventory.Class]error{}}
+	var err error
+	if inv.BootID, err = sysfs.BootID(h.cfg.FS); err != nil {
+		return Inventory{}, err
+	}
+	// A machine whose tables cannot be read is told by the BIOS class being incomplete.
+	if dmi, err := sysfs.ReadDMI(h.cfg.FS); err == nil && dmi != nil {
+		inv.BIOSVendor, inv.BIOSVersion, inv.BIOSDate = dmi.BIOSVendor, dmi.BIOSVersion, dmi.BIOSDate
+		inv.Machine = &inventory.Machine{
+			Manufacturer: dmi.SystemVendor, Model: dmi.ProductName, SerialNumber: dmi.ProductSerial, UUID: dmi.ProductUUID,
+		}
+	}
+	candidates := h.listAll(ctx, inv.Incomplete)
+	inv.Devices = tellApart(candidates, h.inspectAll(ctx, candidates))
+	if err := ctx.Err(); err != nil {
+		return Inventory{}, fmt.Errorf("scan machine: %w", context.Cause(ctx))
+	}
+	slices.SortStableFunc(inv.Devices, func(a, b inventory.Device) int {
+		return cmp.Or(strings.Compare(string(a.Class), string(b.Class)), strings.Compare(a.UniqueID, b.UniqueID))
+	})
+	return inv, nil
+}
+
+// listAll lists the classes side by side and notes those that are incomplete.
+func (h *Host) listAll(ctx context.Context, incomplete map[inventory.Class]error) []candidate {
+	var group sync.WaitGroup
+	lists, errs := make([][]candidate, len(classes)), make([]error, len(classes))
+	for i, class := range classes {
+		group.Go(func() { lists[i], errs[i] = h.list(ctx, class) })
+	}
+	group.Wait()
+	for i, class := range classes {
+		if errs[i] != nil {
+			incomplete[class] = errs[i]
+		}
+	}
+	return slices.Concat(lists...)
+}
+
+// Find lists one class afresh and reads as few of its devices as it takes to find the one with the unique id; names the
+// kernel gave devices before the last boot play no part. Device.Err says why a device that is there cannot be read;
+// err says why it is not known whether it is there.
+func (h *Host) Find(ctx context.Context, class inventory.Class, uniqueID string) (device inventory.Device, found bool, err error) {
+	candidates, err := h.list(ctx, class)
+	likely := func(c candidate) bool { return c.UniqueID == uniqueID }
+	slices.SortStableFunc(candidates, func(a, b candidate) int { return cmp.Compare(rank(likely(b)), rank(likely(a))) })
+	claims := 0
+	for claims < len(candidates) && likely(candidates[claims]) {
+		claims++
+	}
+	devices := h.inspectAll(ctx, candidates[:claims])
+	if claims == 1 && devices[0].UniqueID == uniqueID {
+		return devices[0], true, contextError(ctx)
+	}
+	// The driver may know a better id than sysfs, or there is more than one claim.
+	devices = tellApart(candidates, append(devices, h.inspectAll(ctx, candidates[claims:])...))
+	if err := contextError(ctx); err != nil {
+		return inventory.Device{}, false, err
+	}
+	for _, d := range devices {
+		if d.UniqueID == uniqueID {
+			return d, true, nil
+		}
+	}
+	for _, d := range devices {
+		if d.Err != nil && err == nil {
+			err = d.Err // it may be the one
+		}
+	}
+	if err != nil {
+		return inventory.Device{}, false, fmt.Errorf("find %s %s: %w", class, uniqueID, err)
+	}
+	return inventory.Device{}, false, nil
+}
+
+func rank(likely bool) int {
+	if likely {
+		return 1
+	}
+	return 0
+}
+
+func contextError(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	return fmt.Errorf("find device: %w", context.Cause(ctx))
+}
+
+// Inspect reads one device again, wherever it is and whatever the kernel calls it by now. A device that is gone has an
+// Err that says so.
+func (h *Host) Inspect(ctx context.Context, id inventory.Identity) inventory.Device {
+	d, found, err := h.Find(ctx, id.Class, id.UniqueID)
+	switch {
+	case err != nil:
+		return inventory.Device{Identity: id, Err: err}
+	case !found:
+		return inventory.Device{Identity: id, Err: fmt.Errorf("inspect %s %s: it is no longer there; look at the slot, or wait for the next scan", id.Class, id.UniqueID)}
+	}
+	return d
+}
+
+// tellApart gives devices that claim one unique id ids of their own, after their places. All of them get an Err: which
+// one an update was meant for is unknown.
+func tellApart(candidates []candidate, devices []inventory.Device) []inventory.Device {
+	type claim struct {
+		class inventory.Class
+		id    string
+	}
+	claims := map[claim][]int{}
+	for i, d := range devices {
+		c := claim{d.Class, d.UniqueID}
+		claims[c] = append(claims[c], i)
+	}
+	for c, claimants := range claims {
+		if len(claimants) == 1 {
+			continue
+		}
+		var places []string
+		for _, i := range claimants {
+			places = append(places, candidates[i].place)
+		}
+		slices.Sort(places)
+		for _, i := range claimants {
+			devices[i].UniqueID = normalizeID(c.id + "@" + candidates[i].place)
+			devices[i].Firmware = nil
+			devices[i].Err = fmt.Errorf("%d devices claim the unique id %s, at %s; none is updated until one is replaced or removed",
+				len(claimants), c.id, strings.Join(places, " and "))
+		}
+	}
+	return devices
+}
