@@ -12,7 +12,7 @@ import (
 type Node struct {
 	Reader client.Reader
 	Name   string
-	// BootID reads the boot id of the running kernel.
+	// BootID reads the boot id of the running kernel; nil to believe what the kubelet said whenever it said it.
 	BootID func() (string, error)
 }
 
@@ -23,12 +23,8 @@ func (n Node) Ready(ctx context.Context) (bool, string, error) {
 	if err := n.Reader.Get(ctx, client.ObjectKey{Name: n.Name}, &node); err != nil {
 		return false, "", fmt.Errorf("get node %s: %w", n.Name, err)
 	}
-	bootID, err := n.BootID()
-	if err != nil {
-		return false, "", fmt.Errorf("read boot id: %w", err)
-	}
-	if reported := node.Status.NodeInfo.BootID; reported != "" && reported != bootID {
-		return false, "the kubelet has not reported since the boot", nil
+	if old, err := n.stale(&node); err != nil || old {
+		return false, "the kubelet has not reported since the boot", err
 	}
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {
@@ -36,4 +32,17 @@ func (n Node) Ready(ctx context.Context) (bool, string, error) {
 		}
 	}
 	return false, "it has no condition Ready", nil
+}
+
+// stale reports whether the kubelet reported last under another boot.
+func (n Node) stale(node *corev1.Node) (bool, error) {
+	reported := node.Status.NodeInfo.BootID
+	if n.BootID == nil || reported == "" {
+		return false, nil
+	}
+	bootID, err := n.BootID()
+	if err != nil {
+		return false, fmt.Errorf("read boot id: %w", err)
+	}
+	return reported != bootID, nil
 }
