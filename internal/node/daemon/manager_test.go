@@ -27,6 +27,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/discovery"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
+	"github.com/nodefirmware/node-firmware-operator/pkg/host"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
@@ -67,10 +68,10 @@ type machine struct {
 	devices []inventory.Device
 }
 
-func (m *machine) Scan(context.Context) (discovery.Snapshot, error) {
+func (m *machine) Scan(context.Context) (host.Inventory, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return discovery.Snapshot{BootID: "boot-1", Devices: slices.Clone(m.devices)}, nil
+	return host.Inventory{BootID: "boot-1", Devices: slices.Clone(m.devices)}, nil
 }
 
 func (m *machine) plug(devices ...inventory.Device) {

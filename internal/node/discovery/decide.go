@@ -29,11 +29,12 @@ type facts struct {
 	nodeFirmware *v1alpha1.NodeFirmware
 }
 
-func (f facts) retryRequestedAt() *metav1.Time {
-	if f.nodeFirmware == nil {
-		return nil
+// retryRequestedAt is the time before which failures are forgiven; zero when nobody asked.
+func (f facts) retryRequestedAt() time.Time {
+	if f.nodeFirmware == nil || f.nodeFirmware.Spec.RetryRequestedAt == nil {
+		return time.Time{}
 	}
-	return f.nodeFirmware.Spec.RetryRequestedAt
+	return f.nodeFirmware.Spec.RetryRequestedAt.Time
 }
 
 // changes is what a pass writes. All of it is empty at steady state.
@@ -90,15 +91,6 @@ func decide(f facts, now time.Time) changes {
 		c.node = nodeStatus(f, statuses, assigned, problems, now)
 	}
 	return c
-}
-
-// enumerated reports whether absence of a device of the class is a fact. An object whose status was never written has
-// no class; it is told from every class at once.
-func (s Snapshot) enumerated(class inventory.Class) bool {
-	if class == "" {
-		return s.complete()
-	}
-	return s.Incomplete[class] == nil
 }
 
 func newDevice(f facts, name string) v1alpha1.NodeDevice {
@@ -210,7 +202,10 @@ func scanTimeDue(s Snapshot, reported *metav1.Time, changed bool) bool {
 	return reported == nil || changed || s.Requested || s.Time.Sub(reported.Time) >= scanTimeRefresh
 }
 
-func machine(m inventory.Machine) *v1alpha1.Machine {
+func machine(m *inventory.Machine) *v1alpha1.Machine {
+	if m == nil {
+		return nil
+	}
 	out := v1alpha1.Machine{
 		Manufacturer: clip(m.Manufacturer, 128), Model: clip(m.Model, 128), SerialNumber: clip(m.SerialNumber, 128),
 	}

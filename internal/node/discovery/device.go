@@ -4,10 +4,8 @@ import (
 	"strings"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
-
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/match"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
@@ -23,7 +21,7 @@ func deviceStatus(found inventory.Device, obj v1alpha1.NodeDevice, f facts, now 
 	}
 	out.ObservedGeneration = obj.Generation
 	out.LastApplied, out.LastFailure = provenance(f.records, obj.Status, out.UniqueID)
-	report := status.DeviceFacts{Node: f.node, Wish: wishOf(obj.Spec.Firmware, f.retryRequestedAt()), Observed: observed}
+	report := status.DeviceFacts{Node: f.node, Wish: match.Wish(obj.Spec.Firmware, f.retryRequestedAt()), Observed: observed}
 	if fail := out.LastFailure; fail != nil {
 		report.Failure = strings.TrimSuffix(fail.Reason+": "+fail.Message, ": ")
 		report.Observed.FailedAt = fail.Time.Time
@@ -94,23 +92,6 @@ func provenance(r records, old v1alpha1.NodeDeviceStatus, uniqueID string) (*v1a
 		failed = nil
 	}
 	return applied, failed
-}
-
-// wishOf is what the spec of a device asks for.
-func wishOf(d *v1alpha1.DesiredFirmware, retry *metav1.Time) plan.Wish {
-	if d == nil {
-		return plan.Wish{}
-	}
-	w := plan.Wish{
-		Version:        inventory.Version(d.Version),
-		ReportOnly:     d.UpdatePolicy == v1alpha1.UpdatePolicyValidate,
-		AllowDowngrade: d.Downgrade == v1alpha1.DowngradeAllow,
-		RetryAfter:     ptr.Deref(retry, metav1.Time{}).Time,
-	}
-	if digest, err := inventory.ParseDigest(string(d.Digest)); err == nil {
-		w.Digest = digest
-	}
-	return w
 }
 
 // working is the sentence about the step that runs.

@@ -8,12 +8,14 @@ import (
 
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/host"
 )
 
 // Host reads the devices of this machine.
 type Host interface {
 	// Scan enumerates the devices and reads each of them.
-	Scan(ctx context.Context) (Snapshot, error)
+	Scan(ctx context.Context) (host.Inventory, error)
 }
 
 // Config is what a Discovery works with.
@@ -143,8 +145,7 @@ func (d *Discovery) scan(ctx context.Context, requested bool) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	found.Time, found.Requested = time.Now(), requested
-	d.snapshot = &found
+	d.snapshot = &Snapshot{Inventory: found, Time: time.Now(), Requested: requested}
 	return nil
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/discovery"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/pkg/host"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
@@ -29,12 +30,12 @@ import (
 
 // machine is a host whose hardware a test changes.
 type machine struct {
-	found discovery.Snapshot
+	found host.Inventory
 	err   error
 	scans int
 }
 
-func (m *machine) Scan(context.Context) (discovery.Snapshot, error) {
+func (m *machine) Scan(context.Context) (host.Inventory, error) {
 	m.scans++
 	found := m.found
 	found.Devices = slices.Clone(m.found.Devices)
@@ -63,7 +64,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	scheme := runtime.NewScheme()
 	require.NoError(t, corev1.AddToScheme(scheme))
 	require.NoError(t, v1alpha1.AddToScheme(scheme))
-	b := &bench{host: &machine{found: discovery.Snapshot{BootID: "boot-1", Devices: []inventory.Device{card("aa"), drive("bb"), bios()}}}, book: &book{}}
+	b := &bench{host: &machine{found: host.Inventory{BootID: "boot-1", Devices: []inventory.Device{card("aa"), drive("bb"), bios()}}}, book: &book{}}
 	counted := func(name string) error {
 		b.writes++
 		if name == b.refuse {

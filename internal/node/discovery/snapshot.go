@@ -3,17 +3,13 @@ package discovery
 import (
 	"time"
 
+	"github.com/nodefirmware/node-firmware-operator/pkg/host"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
 // Snapshot is what one scan found.
 type Snapshot struct {
-	Machine inventory.Machine
-	BootID  string
-	Devices []inventory.Device
-	// Incomplete says why a class of devices could not be enumerated to its end; absence of a device of that class
-	// means nothing then.
-	Incomplete map[inventory.Class]error
+	host.Inventory
 	// Time is when the scan ended.
 	Time time.Time
 	// Requested says that a person or a job asked for the scan, so that its time is reported though nothing changed.
@@ -22,3 +18,12 @@ type Snapshot struct {
 
 // complete reports whether every class was enumerated.
 func (s Snapshot) complete() bool { return len(s.Incomplete) == 0 }
+
+// enumerated reports whether absence of a device of the class is a fact. An object whose status was never written has
+// no class; it is told from every class at once.
+func (s Snapshot) enumerated(class inventory.Class) bool {
+	if class == "" {
+		return s.complete()
+	}
+	return s.Incomplete[class] == nil
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/cli"
+	"github.com/nodefirmware/node-firmware-operator/internal/config"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/reboot"
+)
+
+func applyCommand() *cobra.Command {
+	var m config.Machine
+	var wish wishFlags
+	var output string
+	var allowReboot bool
+	c := &cobra.Command{
+		Use:   "apply -f FILE",
+		Short: "Bring the firmware of this machine to what the templates say",
+		Long: "Fetch and verify the images, flash what differs, activate it and read it back. Workloads are not moved away: do that first.\n" +
+			"Without --reboot it stops before a reboot and exits with 3; run it again after the reboot to verify.\n" +
+			"Ctrl-C stops at the next safe point and exits with 4; a write that runs is waited for. Run it again to go on.",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			format, err := cli.ParseFormat(output)
+			if err != nil {
+				return err
+			}
+			docs, err := cli.Load(wish.files)
+			if err != nil {
+				return err
+			}
+			hardware, err := hardwareOf(m)
+			if err != nil {
+				return err
+			}
+			a := cli.Applying{
+				Docs: docs, Labels: wish.labels, StateDir: m.StateDir, Host: hardware, Scan: hardware.Host.Scan,
+				Drivers: hardware.Drivers, Writes: hardware.Runner, Steps: c.OutOrStdout(),
+			}
+			if format != cli.Table {
+				a.Steps = c.ErrOrStderr()
+			}
+			if allowReboot {
+				a.Rebooter = reboot.Host{Runner: hardware.Runner, Argv: reboot.Direct()}
+			}
+			result, err := cli.Apply(c.Context(), a)
+			if result.Result == "" {
+				return err
+			}
+			return errors.Join(cli.Print(c.OutOrStdout(), format, result), err)
+		},
+	}
+	machineFlags(c, &m, "/")
+	outputFlag(c, &output)
+	wish.add(c)
+	c.Flags().BoolVar(&allowReboot, "reboot", false, "reboot this machine when an image needs that")
+	return c
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/cli"
+	"github.com/nodefirmware/node-firmware-operator/internal/config"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/daemon"
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/host"
+)
+
+func discoverCommand() *cobra.Command {
+	var m config.Machine
+	var output string
+	c := &cobra.Command{
+		Use:   "discover",
+		Short: "List the devices of this machine and their firmware",
+		Long: "List the network adapters, drives and system firmware of this machine with the firmware they run and hold.\n" +
+			"Works without root, though most devices can be read by root alone; a device that cannot be read is listed with the reason.",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			format, err := cli.ParseFormat(output)
+			if err != nil {
+				return err
+			}
+			found, err := scan(c.Context(), m)
+			if err != nil {
+				return err
+			}
+			result, err := cli.Discover(found)
+			return errors.Join(cli.Print(c.OutOrStdout(), format, result), err)
+		},
+	}
+	machineFlags(c, &m, "/")
+	outputFlag(c, &output)
+	return c
+}
+
+// scan reads the devices of the machine.
+func scan(ctx context.Context, m config.Machine) (host.Inventory, error) {
+	hardware, err := hardwareOf(m)
+	if err != nil {
+		return host.Inventory{}, err
+	}
+	return hardware.Host.Scan(ctx)
+}
+
+func hardwareOf(m config.Machine) (*daemon.Hardware, error) {
+	if err := m.Validate(); err != nil {
+		return nil, err
+	}
+	return daemon.NewHardware(os.DirFS(m.HostRoot), command.Config{Path: m.Tools(), StateDir: m.StateDir}, drivers)
+}
+
+func outputFlag(c *cobra.Command, output *string) {
+	c.Flags().StringVarP(output, "output", "o", string(cli.Table), "table, json or yaml")
+}

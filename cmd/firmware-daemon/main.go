@@ -1,0 +1,70 @@
+// Command firmware-daemon keeps the firmware of one machine: as the daemon of a Node, or by hand without a cluster.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/cli"
+	"github.com/nodefirmware/node-firmware-operator/internal/config"
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/fwupd"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/mstflint"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme"
+)
+
+func main() {
+	// The first signal asks for a safe end, the second one ends the process at once. A write to a device survives both.
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	err := root().ExecuteContext(ctx)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "Error:", err)
+	}
+	os.Exit(exitCode(err))
+}
+
+// drivers are all drivers of the daemon.
+func drivers(runner command.Runner, root fs.FS) driver.Set {
+	return driver.Set{mstflint.New(runner), nvme.New(runner), fwupd.New(runner, root)}
+}
+
+func root() *cobra.Command {
+	c := &cobra.Command{
+		Use:           "firmware-daemon",
+		Short:         "Keep the firmware of this machine",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	c.AddCommand(runCommand(), discoverCommand(), planCommand(), applyCommand())
+	return c
+}
+
+// machineFlags are the flags that say where the machine is.
+func machineFlags(c *cobra.Command, m *config.Machine, hostRoot string) {
+	c.Flags().StringVar(&m.HostRoot, "host-root", hostRoot, "directory with the machine's /sys and /proc")
+	c.Flags().StringVar(&m.StateDir, "state-dir", "/var/lib/node-firmware", "directory for the journal and the images")
+	c.Flags().StringVar(&m.ToolPath, "tool-path", config.DefaultToolPath, "directories of the vendor tools, separated by colons")
+}
+
+// exitCode tells scripts how a command ended: 0 well, 1 failed, 3 stopped before a reboot the user has to make or to
+// allow, 4 interrupted at a safe point. 3 and 4 are continued by running apply again.
+func exitCode(err error) int {
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, cli.ErrRebootPending):
+		return 3
+	case errors.Is(err, cli.ErrInterrupted):
+		return 4
+	}
+	return 1
+}

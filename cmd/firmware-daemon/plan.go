@@ -1,0 +1,55 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/cli"
+	"github.com/nodefirmware/node-firmware-operator/internal/config"
+)
+
+// wishFlags are the flags that say what is wanted on this machine.
+type wishFlags struct {
+	files  []string
+	labels map[string]string
+}
+
+func (w *wishFlags) add(c *cobra.Command) {
+	c.Flags().StringSliceVarP(&w.files, "filename", "f", nil, "file with FirmwareTemplates and FirmwareSources; may be repeated (required)")
+	c.Flags().StringToStringVar(&w.labels, "node-labels", nil, "labels the machine's Node would have, as k=v,...")
+	if err := c.MarkFlagRequired("filename"); err != nil {
+		panic(err) // no such flag: a mistake in this function
+	}
+}
+
+func planCommand() *cobra.Command {
+	var m config.Machine
+	var wish wishFlags
+	var output string
+	c := &cobra.Command{
+		Use:   "plan -f FILE",
+		Short: "Show what apply would do, and change nothing",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			format, err := cli.ParseFormat(output)
+			if err != nil {
+				return err
+			}
+			docs, err := cli.Load(wish.files)
+			if err != nil {
+				return err
+			}
+			found, err := scan(c.Context(), m)
+			if err != nil {
+				return err
+			}
+			p, err := cli.MakePlan(found, docs, cli.Describe(docs.Sources), wish.labels)
+			return errors.Join(cli.Print(c.OutOrStdout(), format, p), err)
+		},
+	}
+	machineFlags(c, &m, "/")
+	outputFlag(c, &output)
+	wish.add(c)
+	return c
+}

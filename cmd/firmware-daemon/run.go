@@ -1,0 +1,76 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/config"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/daemon"
+)
+
+func runCommand() *cobra.Command {
+	var d config.Daemon
+	c := &cobra.Command{
+		Use:   "run",
+		Short: "Run as the daemon of this machine's Node",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := d.Validate(); err != nil {
+				return err
+			}
+			level, err := d.Level()
+			if err != nil {
+				return err
+			}
+			log := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+			ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
+			klog.SetSlogLogger(log)
+			if os.Getenv("GOGC") == "" {
+				debug.SetGCPercent(smallHeap)
+			}
+			access, err := restConfig(d.Kubeconfig)
+			if err != nil {
+				return err
+			}
+			return daemon.Run(c.Context(), daemon.Options{Config: d, Access: access, Drivers: drivers, Log: log})
+		},
+	}
+	machineFlags(c, &d.Machine, "/host")
+	f := c.Flags()
+	f.StringVar(&d.NodeName, "node-name", "", "name of this machine's Node (required)")
+	f.StringVar(&d.Kubeconfig, "kubeconfig", "", "kubeconfig file; the pod's service account when empty")
+	f.StringVar(&d.Namespace, "namespace", "node-firmware-system", "namespace of the product")
+	f.DurationVar(&d.ScanInterval, "scan-interval", 5*time.Minute, "time between two scans of the devices")
+	f.StringVar(&d.ImageServer, "image-server", "", "https URL of the operator's image server")
+	f.StringVar(&d.ImageServerCA, "image-server-ca", "", "file with the certificates that sign the image server's")
+	f.StringVar(&d.ImageTokenFile, "image-token-file", "", "file with the token for the image server")
+	f.StringVar(&d.ProbeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 for none")
+	f.StringVar(&d.MetricsAddress, "metrics-bind-address", "0", "address of /metrics; 0 for none")
+	f.StringVar(&d.LogLevel, "log-level", "info", "debug, info, warn or error")
+	return c
+}
+
+// smallHeap makes the collector run early: the daemon idles with a few megabytes, and every node has one.
+const smallHeap = 40
+
+// restConfig is the access to the API server. Tokens are read from their file again when they are renewed. The rates
+// are more than one node ever needs and less than what a broken one could do harm with.
+func restConfig(kubeconfig string) (*rest.Config, error) {
+	access, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("load access to the API server: %w", err)
+	}
+	access.UserAgent = "firmware-daemon"
+	access.QPS, access.Burst = 20, 100
+	return access, nil
+}

@@ -1,0 +1,248 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/discovery"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/job"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/maintenance"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/host"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+// The ways in which apply ends before the job does. Running it again goes on.
+var (
+	// ErrRebootPending: what is stored runs only after a reboot, which was not allowed.
+	ErrRebootPending = errors.New("a reboot is needed; reboot this machine and run apply again, or run apply with --reboot")
+	// ErrInterrupted: the user stopped it at a safe point.
+	ErrInterrupted = errors.New("interrupted; run apply again to go on")
+)
+
+// Applying is what apply works with.
+type Applying struct {
+	Docs     Documents
+	Labels   map[string]string
+	StateDir string
+	Host     interface {
+		job.Host
+		BootID() (string, error)
+	}
+	// Scan reads all devices, incomplete classes or not.
+	Scan    func(context.Context) (host.Inventory, error)
+	Drivers driver.Set
+	Writes  job.Writes
+	// Rebooter reboots the machine; nil when that is not allowed.
+	Rebooter job.Rebooter
+	// Steps is where the steps are printed as they go.
+	Steps io.Writer
+	// Poll is how often something that is waited for is looked at; zero for the engine's default.
+	Poll time.Duration
+}
+
+// Outcome is how apply ended, for printing.
+type Outcome struct {
+	// Result is Complete, Failed, RebootRequired, Interrupted or NothingToDo.
+	Result string `json:"result"`
+	// Message says why it failed.
+	Message string `json:"message,omitempty"`
+	// Devices are the updates of the job.
+	Devices []UpdatedDevice `json:"devices,omitempty"`
+}
+
+// UpdatedDevice is the update of one device.
+type UpdatedDevice struct {
+	Device string `json:"device"`
+	Class  string `json:"class"`
+	From   string `json:"from,omitempty"`
+	To     string `json:"to"`
+}
+
+// Apply brings this machine to what the documents say. A job that an earlier apply began is finished first, and alone.
+func Apply(ctx context.Context, a Applying) (Outcome, error) {
+	book, err := journal.Open(a.StateDir)
+	if err != nil {
+		return Outcome{}, err
+	}
+	out, err := a.apply(ctx, book)
+	return out, errors.Join(err, book.Close())
+}
+
+func (a Applying) apply(ctx context.Context, book *journal.Journal) (Outcome, error) {
+	images, err := openStock(a.StateDir)
+	if err != nil {
+		return Outcome{}, err
+	}
+	view, err := book.View()
+	if err != nil {
+		return Outcome{}, err
+	}
+	if begun := view.Active(); begun != nil && begun.Record.Outcome == "" {
+		a.printf("Going on with job %s, begun at %s.\n", begun.Name, begun.Accepted.Format(time.DateTime))
+		return a.execute(ctx, book, images, *begun)
+	}
+	fresh, err := a.newJob(ctx, images)
+	if err != nil || len(fresh.Updates) == 0 {
+		return Outcome{Result: "NothingToDo"}, err
+	}
+	return a.execute(ctx, book, images, fresh)
+}
+
+// newJob plans the updates and fetches their images.
+func (a Applying) newJob(ctx context.Context, images *stock) (journal.Job, error) {
+	found, err := a.Scan(ctx)
+	if err != nil {
+		return journal.Job{}, err
+	}
+	described, err := MakePlan(found, a.Docs, Describe(a.Docs.Sources), a.Labels)
+	if err != nil {
+		return journal.Job{}, err
+	}
+	for _, d := range described.Devices {
+		if d.Action == "None" && d.Rule != "" {
+			a.printf("%s %s: nothing to do: %s\n", d.Class, strings.Join(d.Names, ","), d.Reason)
+		}
+	}
+	stored, err := images.fetch(ctx, a.Docs.Sources, described.due, func(s string) { a.printf("%s\n", s) })
+	if err != nil {
+		return journal.Job{}, err
+	}
+	p, err := MakePlan(found, a.Docs, stored, a.Labels) // now with the true digests
+	if err != nil {
+		return journal.Job{}, err
+	}
+	now := time.Now()
+	out := journal.Job{Name: "local-" + now.UTC().Format("20060102-150405"), Accepted: now}
+	out.UID = fmt.Sprintf("%s-%d", out.Name, now.UnixNano())
+	for _, due := range p.due {
+		out.Updates = append(out.Updates, update(due))
+	}
+	out.Record = job.NewRecord(out.Updates)
+	return out, nil
+}
+
+func update(a assignment) journal.Update {
+	u := v1alpha1.DeviceUpdate{
+		Device: discovery.Name("local", a.device.Identity), UniqueID: a.device.UniqueID,
+		Version: string(a.rule.Version), Digest: a.image.match.Digest, Downgrade: a.rule.Downgrade,
+		Origin: v1alpha1.Origin{Kind: a.rule.Kind, Name: a.rule.Name, Rule: a.rule.Rule},
+	}
+	if f := a.device.Firmware; f != nil {
+		u.FromVersion = string(f.Running)
+	}
+	return journal.Update{DeviceUpdate: u, Class: a.device.Class}
+}
+
+// execute runs the job to its end, or as far as it gets without a reboot.
+func (a Applying) execute(ctx context.Context, book *journal.Journal, images *stock, j journal.Job) (Outcome, error) {
+	waiting, err := a.waitsForReboot(j)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if waiting && a.Rebooter == nil {
+		return outcome(j, "RebootRequired"), ErrRebootPending
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	window := &maintenance.None{}
+	if err := window.Schedule(ctx); err != nil {
+		return Outcome{}, err
+	}
+	config := job.Config{
+		Journal: book, Host: a.Host, Drivers: a.Drivers, Images: images, Maintenance: window, Writes: a.Writes,
+		Rebooter: a.Rebooter, Health: health.Checker{Scanner: a.Host}, BootID: a.Host.BootID,
+		Poll: a.Poll, Grace: writeGrace, Notify: a.printer(),
+	}
+	if a.Rebooter == nil {
+		config.Rebooter = refuse(stop)
+	}
+	engine := job.New(config)
+	if err := engine.Submit(j); err != nil { // takes a failed job over that still held this machine
+		return Outcome{}, err
+	}
+	view, err := book.View()
+	if err != nil {
+		return Outcome{}, err
+	}
+	done, err := engine.Execute(ctx, *view.Job(j.UID))
+	switch {
+	case errors.Is(err, ErrRebootPending):
+		return outcome(done, "RebootRequired"), ErrRebootPending
+	case err != nil && ctx.Err() != nil:
+		return outcome(done, "Interrupted"), ErrInterrupted
+	case err != nil:
+		return Outcome{}, err
+	}
+	out := outcome(done, string(done.Record.Outcome))
+	if f := done.Record.Failure; f != nil {
+		out.Message = f.Message
+		return out, fmt.Errorf("%s: %s", f.Reason, f.Message)
+	}
+	return out, nil
+}
+
+// writeGrace is how long a write that runs when the user stops apply is waited for.
+const writeGrace = time.Hour
+
+// waitsForReboot reports whether the job got as far as asking for a reboot that has not happened.
+func (a Applying) waitsForReboot(j journal.Job) (bool, error) {
+	s := j.CurrentStep()
+	if s == nil || s.Kind != plan.Reboot || s.State != step.Running {
+		return false, nil
+	}
+	id, err := a.Host.BootID()
+	return id == s.BootID, err
+}
+
+// refuse is a rebooter that ends the execution instead. The journal holds that a reboot was asked for.
+type refuse context.CancelCauseFunc
+
+func (r refuse) Reboot(context.Context) error {
+	r(ErrRebootPending)
+	return ErrRebootPending
+}
+
+// printer prints each step when it begins and when it ends.
+func (a Applying) printer() func(job.Snapshot) {
+	told := map[string]string{}
+	return func(s job.Snapshot) {
+		for _, st := range s.Job.Record.Steps {
+			name := strings.TrimSpace(string(st.Kind) + " " + st.Device)
+			line := string(st.State)
+			if st.Message != "" {
+				line += ": " + st.Message
+			}
+			if st.State != step.Pending && told[name] != line {
+				told[name] = line
+				a.printf("%s  %s\n", name, line)
+			}
+		}
+	}
+}
+
+func (a Applying) printf(format string, args ...any) { _, _ = fmt.Fprintf(a.Steps, format, args...) }
+
+func outcome(j journal.Job, result string) Outcome {
+	out := Outcome{Result: result}
+	for _, u := range j.Updates {
+		out.Devices = append(out.Devices, UpdatedDevice{Device: u.Device, Class: string(u.Class), From: u.FromVersion, To: u.Version})
+	}
+	return out
+}
+
+func (o Outcome) table(w io.Writer) error {
+	_, err := fmt.Fprintln(w, map[string]string{
+		"Complete": "Done: every device was read back at its target.", "Failed": "Failed: " + o.Message,
+		"RebootRequired": "Stopped before the reboot.", "Interrupted": "Stopped at a safe point.", "NothingToDo": "Nothing to do.",
+	}[o.Result])
+	return err
+}

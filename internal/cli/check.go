@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"encoding/hex"
+	"fmt"
+	"net/url"
+	"path"
+	"slices"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/match"
+)
+
+// checkTemplate refuses what the API server would refuse; without a cluster nobody else does.
+func checkTemplate(t v1alpha1.FirmwareTemplate) []problem {
+	c := &checker{}
+	c.require("metadata.name", t.Name)
+	c.oneOf("spec.state", string(t.Spec.State), "", string(v1alpha1.TemplateActive), string(v1alpha1.TemplatePaused))
+	if len(t.Spec.Devices) == 0 {
+		c.report("spec.devices", "names no device rule")
+	}
+	names := map[string]bool{}
+	for i, r := range t.Spec.Devices {
+		at := fmt.Sprintf("spec.devices[%d]", i)
+		c.require(at+".name", r.Name)
+		if names[r.Name] {
+			c.report(at+".name", fmt.Sprintf("%q is the name of another rule too", r.Name))
+		}
+		names[r.Name] = true
+		c.class(at+".selector.class", r.Selector.Class)
+		c.require(at+".version", r.Version)
+		c.require(at+".sourceRef.name", r.SourceRef.Name)
+		c.oneOf(at+".updatePolicy", string(r.UpdatePolicy), "", string(v1alpha1.UpdatePolicyUpdate), string(v1alpha1.UpdatePolicyValidate))
+		c.oneOf(at+".downgrade", string(r.Downgrade), "", string(v1alpha1.DowngradeForbid), string(v1alpha1.DowngradeAllow))
+	}
+	if _, err := match.NewTemplate(&t); err != nil {
+		c.report("spec.nodeSelector", err.Error())
+	}
+	return c.problems
+}
+
+func checkSource(s v1alpha1.FirmwareSource) []problem {
+	c := &checker{}
+	c.require("metadata.name", s.Name)
+	if len(s.Spec.Files) == 0 {
+		c.report("spec.files", "names no file")
+	}
+	for i, f := range s.Spec.Files {
+		at := fmt.Sprintf("spec.files[%d]", i)
+		c.fileURL(at+".url", f.URL)
+		if raw, err := hex.DecodeString(f.SHA256); err != nil || len(raw) != 32 {
+			c.report(at+".sha256", "must be 64 hexadecimal digits")
+		}
+		c.oneOf(at+".format", string(f.Format), "", string(v1alpha1.FormatImage), string(v1alpha1.FormatZip), string(v1alpha1.FormatTarGzip))
+		archive := f.Format != "" && f.Format != v1alpha1.FormatImage
+		if len(f.Images) == 0 || !archive && len(f.Images) != 1 {
+			c.report(at+".images", "format Image holds exactly one image, an archive at least one")
+		}
+		for j, image := range f.Images {
+			in := fmt.Sprintf("%s.images[%d]", at, j)
+			c.class(in+".class", image.Class)
+			c.require(in+".version", image.Version)
+			if archive != (image.Path != "") || path.IsAbs(image.Path) || image.Path != "" && path.Clean(image.Path) != image.Path {
+				c.report(in+".path", "an image of an archive needs its path within it, and no other image has one")
+			}
+		}
+	}
+	return c.problems
+}
+
+// checker collects what is wrong with a document.
+type checker struct{ problems []problem }
+
+func (c *checker) report(at, text string) {
+	c.problems = append(c.problems, problem{at, at + ": " + text})
+}
+
+func (c *checker) require(at, value string) {
+	if value == "" {
+		c.report(at, "is required")
+	}
+}
+
+func (c *checker) class(at string, class v1alpha1.DeviceClass) {
+	c.oneOf(at, string(class), string(v1alpha1.ClassNIC), string(v1alpha1.ClassDisk), string(v1alpha1.ClassBIOS))
+}
+
+func (c *checker) oneOf(at, value string, allowed ...string) {
+	if !slices.Contains(allowed, value) {
+		c.report(at, fmt.Sprintf("is %q, want one of %q", value, allowed))
+	}
+}
+
+func (c *checker) fileURL(at, value string) {
+	u, err := url.Parse(value)
+	switch {
+	case err != nil || !slices.Contains([]string{"https", "http", "file"}, u.Scheme):
+		c.report(at, "must be an https, http or file URL")
+	case u.User != nil:
+		c.report(at, "must not carry a user name or password")
+	case u.Scheme == "file" && (u.Host != "" || !path.IsAbs(u.Path)):
+		c.report(at, "a file URL looks like file:///absolute/path")
+	}
+}

@@ -1,0 +1,2 @@
+// Package cli is what firmware-daemon does on one machine without a cluster: discover, plan and apply.
+package cli

@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Format is how a result is printed.
+type Format string
+
+// The formats.
+const (
+	Table Format = "table"
+	JSON  Format = "json"
+	YAML  Format = "yaml"
+)
+
+// ParseFormat parses the value of -o.
+func ParseFormat(s string) (Format, error) {
+	f := Format(s)
+	if !slices.Contains([]Format{Table, JSON, YAML}, f) {
+		return "", fmt.Errorf("-o %q: want table, json or yaml", s)
+	}
+	return f, nil
+}
+
+// tabler prints itself for people.
+type tabler interface {
+	table(w io.Writer) error
+}
+
+// Print prints a result in the format.
+func Print(w io.Writer, f Format, result tabler) error {
+	switch f {
+	case JSON:
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(result)
+	case YAML:
+		text, err := yaml.Marshal(result)
+		if err != nil {
+			return fmt.Errorf("encode result: %w", err)
+		}
+		_, err = w.Write(text)
+		return err
+	default:
+		return result.table(w)
+	}
+}
+
+// columns prints rows under a header, aligned. An empty cell is a dash, so that columns can be cut by scripts.
+func columns(w io.Writer, header []string, rows [][]string) error {
+	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	for _, row := range append([][]string{header}, rows...) {
+		for i, cell := range row {
+			if cell == "" {
+				cell = "-"
+			}
+			if i > 0 {
+				_, _ = io.WriteString(t, "\t")
+			}
+			_, _ = io.WriteString(t, strings.Join(strings.Fields(cell), " "))
+		}
+		_, _ = io.WriteString(t, "\n")
+	}
+	return t.Flush()
+}

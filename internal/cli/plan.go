@@ -1,0 +1,240 @@
+package cli
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/match"
+	"github.com/nodefirmware/node-firmware-operator/pkg/host"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+)
+
+// Plan is what apply would do on this machine.
+type Plan struct {
+	Devices []PlannedDevice `json:"devices"`
+	// Reboot says whether this machine would have to reboot: Required or NotRequired.
+	Reboot string `json:"reboot"`
+
+	due []assignment
+}
+
+// PlannedDevice is what would happen to one device.
+type PlannedDevice struct {
+	Device
+	// Rule is the template and its rule that want a firmware, as "template/rule".
+	Rule string `json:"rule,omitempty"`
+	// To is the wanted version.
+	To string `json:"to,omitempty"`
+	// Action is Flash, Activate or None.
+	Action string `json:"action"`
+	// Reason says why nothing is done, or what activates the image.
+	Reason string `json:"reason"`
+	// Image is where the image comes from.
+	Image string `json:"image,omitempty"`
+}
+
+// assignment is the firmware one device should get.
+type assignment struct {
+	device   inventory.Device
+	rule     *match.Rule
+	image    sourceImage
+	decision plan.Decision
+}
+
+// sourceImage is one image of a FirmwareSource.
+type sourceImage struct {
+	match  match.Image
+	source string
+	file   v1alpha1.FirmwareFile
+	path   string
+}
+
+// Images knows the images of sources by their digest. Where an image is one of an archive that was not fetched yet its
+// true digest is not known, and one that only stands for it is used.
+type Images map[string][]sourceImage
+
+// Describe lists what the sources say they hold.
+func Describe(sources []v1alpha1.FirmwareSource) Images {
+	out := Images{}
+	for _, s := range sources {
+		for _, f := range s.Spec.Files {
+			for _, i := range f.Images {
+				digest := "sha256:" + strings.ToLower(f.SHA256)
+				if i.Path != "" {
+					digest = inventory.Digest(sha256.Sum256([]byte(f.SHA256 + "\x00" + i.Path))).String()
+				}
+				out.add(s.Name, f, i, digest)
+			}
+		}
+	}
+	return out
+}
+
+func (m Images) add(source string, f v1alpha1.FirmwareFile, i v1alpha1.ImageDescription, digest string) {
+	m[source] = append(m[source], sourceImage{
+		match: match.NewImage(v1alpha1.StoredImage{
+			Version: i.Version, Class: i.Class, Vendor: i.Vendor, Models: i.Models, BoardIDs: i.BoardIDs, Digest: v1alpha1.Digest(digest),
+		}),
+		source: source, file: f, path: i.Path,
+	})
+}
+
+// MakePlan decides what the documents mean for the devices of this machine, whose Node would have the labels.
+func MakePlan(found host.Inventory, docs Documents, images Images, labels map[string]string) (Plan, error) {
+	var machine inventory.Machine
+	if found.Machine != nil {
+		machine = *found.Machine
+	}
+	var templates []*match.Template
+	for i := range docs.Templates {
+		t, err := match.NewTemplate(&docs.Templates[i])
+		if err != nil {
+			return Plan{}, fmt.Errorf("FirmwareTemplate %s: %w", docs.Templates[i].Name, err)
+		}
+		if t.ChoosesLabels(labels) && t.ChoosesMachine(machine.Manufacturer, machine.Model) {
+			templates = append(templates, t)
+		}
+	}
+	devices := slices.Clone(found.Devices)
+	slices.SortStableFunc(devices, byPlace)
+	p := Plan{Reboot: "NotRequired", Devices: []PlannedDevice{}}
+	for _, d := range devices {
+		planned, due := planDevice(d, templates, images)
+		p.Devices = append(p.Devices, planned)
+		if due == nil {
+			continue
+		}
+		p.due = append(p.due, *due)
+		if due.decision.Activation >= inventory.ActivateReboot {
+			p.Reboot = "Required"
+		}
+	}
+	if len(templates) == 0 {
+		return p, fmt.Errorf("no template is for this machine (%s %s, labels %v); give its Node's labels with --node-labels",
+			machine.Manufacturer, machine.Model, labels)
+	}
+	return p, nil
+}
+
+func planDevice(d inventory.Device, templates []*match.Template, images Images) (PlannedDevice, *assignment) {
+	out := PlannedDevice{Device: describe(d), Action: "None"}
+	facts := match.DeviceFrom(d.Identity)
+	var rules []*match.Rule
+	paused := false
+	for _, t := range templates {
+		matched := t.Match(facts)
+		rules = append(rules, matched...)
+		paused = paused || t.Paused && len(matched) > 0
+	}
+	switch {
+	case len(rules) == 0:
+		out.Reason = "no rule matches"
+		return out, nil
+	case len(rules) > 1:
+		out.Reason = "several rules match, so nothing is done: " + parties(rules)
+		return out, nil
+	}
+	r := rules[0]
+	out.Rule, out.To = r.Name+"/"+r.Rule, string(r.Version)
+	if paused {
+		out.Reason = "the template is paused"
+		return out, nil
+	}
+	a := assignment{device: d, rule: r}
+	wish := plan.Wish{Version: r.Version, ReportOnly: r.Policy == v1alpha1.UpdatePolicyValidate, AllowDowngrade: r.Downgrade == v1alpha1.DowngradeAllow}
+	why := ""
+	if a.image, why = images.find(r, facts); why == "" {
+		wish.Digest, _ = inventory.ParseDigest(string(a.image.match.Digest))
+		out.Image = a.image.String()
+	}
+	a.decision = plan.Decide(wish, plan.FactsOf(d))
+	switch a.decision.Outcome {
+	case plan.UpToDate:
+		out.Reason = "runs it already"
+	case plan.Differs:
+		out.Reason = "differs; the policy is Validate, so it is only reported"
+	case plan.DueFlash:
+		out.Action, out.Reason = "Flash", "then "+activationText(a.decision.Activation)
+		return out, &a
+	case plan.DueActivation:
+		out.Action, out.Reason = "Activate", "it is stored already; "+activationText(a.decision.Activation)
+		return out, &a
+	default:
+		out.Reason = a.decision.Message
+		if a.decision.Reason == plan.ReasonImageNotFound {
+			out.Reason = why
+		}
+	}
+	return out, nil
+}
+
+// find is the image that brings the device to the version of the rule, or why there is none.
+func (m Images) find(r *match.Rule, d match.Device) (sourceImage, string) {
+	all, known := m[r.Source]
+	if !known {
+		return sourceImage{}, fmt.Sprintf("no FirmwareSource %s is given; add it to the file", r.Source)
+	}
+	compiled := make([]match.Image, len(all))
+	for i, image := range all {
+		compiled[i] = image.match
+	}
+	digest, reason := match.Resolve(compiled, d, r.Version)
+	switch reason {
+	case "":
+	case v1alpha1.ReasonImageAmbiguous:
+		return sourceImage{}, fmt.Sprintf("FirmwareSource %s holds several images of %s for board %q; name the board of each", r.Source, r.Version, d.BoardID)
+	default:
+		return sourceImage{}, fmt.Sprintf("FirmwareSource %s holds no image of %s for board %q", r.Source, r.Version, d.BoardID)
+	}
+	return all[slices.IndexFunc(all, func(i sourceImage) bool { return i.match.For(d, r.Version) && i.match.Digest == digest })], ""
+}
+
+// String is the URL of the image, and its path within an archive.
+func (i sourceImage) String() string {
+	if i.path == "" {
+		return i.file.URL
+	}
+	return i.file.URL + "#" + i.path
+}
+
+func parties(rules []*match.Rule) string {
+	var out []string
+	for _, r := range rules {
+		out = append(out, r.Name+"/"+r.Rule)
+	}
+	slices.Sort(out)
+	return strings.Join(out, ", ")
+}
+
+func activationText(a inventory.Activation) string {
+	return map[inventory.Activation]string{
+		inventory.ActivateNone:         "it runs at once",
+		inventory.ActivateDeviceReset:  "a reset of the device activates it",
+		inventory.ActivateDriverReload: "a reload of the kernel driver activates it",
+		inventory.ActivateReboot:       "a reboot activates it",
+		inventory.ActivatePowerCycle:   "a power-cycle activates it",
+	}[a]
+}
+
+func (p Plan) table(w io.Writer) error {
+	var rows [][]string
+	for _, d := range p.Devices {
+		rows = append(rows, []string{
+			d.Class, strings.Join(d.Names, ","), orElse(d.Model, d.DeviceID), d.BoardID, d.Running, d.To, d.Action, d.Rule, d.Reason,
+		})
+	}
+	if err := columns(w, []string{"CLASS", "NAME", "MODEL", "BOARD", "RUNNING", "WANTED", "ACTION", "RULE", "REASON"}, rows); err != nil {
+		return err
+	}
+	reboot := "no reboot"
+	if p.Reboot == "Required" {
+		reboot = "one reboot"
+	}
+	_, err := fmt.Fprintf(w, "\n%d of %d devices to update, %s.\n", len(p.due), len(p.Devices), reboot)
+	return err
+}

@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// stock keeps the images of FirmwareSources on this machine.
+type stock struct{ store *artifact.Store }
+
+// openStock opens the stock below the state directory. Whoever may run this program may read every file of this
+// machine anyway, so file URLs may point anywhere.
+func openStock(stateDir string) (*stock, error) {
+	fetcher := artifact.NewFetcher(artifact.FetchConfig{FileRoot: "/", AllowLoopback: true})
+	store, err := artifact.OpenStore(filepath.Join(stateDir, "sources"), fetcher)
+	if err != nil {
+		return nil, fmt.Errorf("open image store: %w", err)
+	}
+	return &stock{store}, nil
+}
+
+// fetch downloads and verifies the sources that the assignments need, and returns their images by true digest.
+func (s *stock) fetch(ctx context.Context, sources []v1alpha1.FirmwareSource, needed []assignment, report func(string)) (Images, error) {
+	out := Images{}
+	for _, source := range sources {
+		if !slices.ContainsFunc(needed, func(a assignment) bool { return a.image.source == source.Name }) {
+			continue
+		}
+		files, err := artifactFiles(source)
+		if err != nil {
+			return nil, fmt.Errorf("FirmwareSource %s: %w", source.Name, err)
+		}
+		for _, f := range s.store.Missing(source.Name, files) {
+			report("fetching " + f.URL)
+			if err := s.store.Download(ctx, source.Name, f); err != nil {
+				return nil, fmt.Errorf("FirmwareSource %s: %w", source.Name, err)
+			}
+		}
+		images, err := s.store.Publish(source.Name, files)
+		if err != nil {
+			return nil, fmt.Errorf("FirmwareSource %s: %w", source.Name, err)
+		}
+		for _, i := range images {
+			out.addStored(source, i)
+		}
+	}
+	return out, nil
+}
+
+// addStored adds an image that is in store.
+func (m Images) addStored(source v1alpha1.FirmwareSource, i artifact.Image) {
+	m.add(source.Name, v1alpha1.FirmwareFile{}, v1alpha1.ImageDescription{
+		Path: i.Path, Class: v1alpha1.DeviceClass(i.Class), Vendor: i.Vendor, Models: i.Models, BoardIDs: i.BoardIDs, Version: string(i.Version),
+	}, i.Digest.String())
+}
+
+func artifactFiles(s v1alpha1.FirmwareSource) ([]artifact.File, error) {
+	var out []artifact.File
+	for _, f := range s.Spec.Files {
+		digest, err := inventory.ParseDigest("sha256:" + strings.ToLower(f.SHA256))
+		if err != nil {
+			return nil, err
+		}
+		file := artifact.File{URL: f.URL, Digest: digest, Format: artifact.Format(f.Format)}
+		if file.Format == "" {
+			file.Format = artifact.FormatImage
+		}
+		for _, i := range f.Images {
+			file.Images = append(file.Images, artifact.Description{
+				Path: i.Path, Class: inventory.Class(i.Class), Vendor: i.Vendor, Models: i.Models, BoardIDs: i.BoardIDs,
+				Version: inventory.NormalizeVersion(i.Version),
+			})
+		}
+		out = append(out, file)
+	}
+	return out, nil
+}
+
+// Fetch gives the engine an image that was fetched before the job began. Its content is hashed again before it is
+// written, by the engine.
+func (s *stock) Fetch(_ context.Context, digest inventory.Digest) (path string, size int64, err error) {
+	path = s.store.Path(digest)
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", 0, driver.Rejectf("image %s is not in %s any more", hex.EncodeToString(digest[:]), filepath.Dir(path))
+	}
+	if err != nil {
+		return "", 0, fmt.Errorf("find image: %w", err)
+	}
+	return path, info.Size(), nil
+}

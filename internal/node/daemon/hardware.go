@@ -1,0 +1,61 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/host"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
+)
+
+// Hardware is this machine: its devices, its tools and the drivers between them.
+type Hardware struct {
+	FS      fs.FS
+	Runner  *command.ExecRunner
+	Drivers driver.Set
+	Host    *host.Host
+}
+
+// DriverList makes the drivers of a machine from its tools and its file system.
+type DriverList func(runner command.Runner, root fs.FS) driver.Set
+
+// NewHardware looks at nothing yet.
+func NewHardware(root fs.FS, tools command.Config, list DriverList) (*Hardware, error) {
+	runner, err := command.NewExecRunner(tools)
+	if err != nil {
+		return nil, err
+	}
+	drivers := list(runner, root)
+	h, err := host.New(host.Config{FS: root, Drivers: drivers})
+	if err != nil {
+		return nil, err
+	}
+	return &Hardware{FS: root, Runner: runner, Drivers: drivers, Host: h}, nil
+}
+
+// BootID reads the boot id of the running kernel.
+func (h *Hardware) BootID() (string, error) { return sysfs.BootID(h.FS) }
+
+// Find reads one device afresh.
+func (h *Hardware) Find(ctx context.Context, class inventory.Class, uniqueID string) (device inventory.Device, found bool, err error) {
+	return h.Host.Find(ctx, class, uniqueID)
+}
+
+// Scan reads all devices afresh. It fails when a class cannot be listed completely: whether a device is missing is not
+// known then.
+func (h *Hardware) Scan(ctx context.Context) ([]inventory.Device, error) {
+	found, err := h.Host.Scan(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var unlisted []error
+	for class, err := range found.Incomplete {
+		unlisted = append(unlisted, fmt.Errorf("list devices of class %s: %w", class, err))
+	}
+	return found.Devices, errors.Join(unlisted...)
+}

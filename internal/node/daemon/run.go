@@ -1,0 +1,148 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	mo "github.com/Mellanox/maintenance-operator/api/v1alpha1"
+	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/config"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/discovery"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/hotplug"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/images"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/job"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/maintenance"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/reboot"
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+)
+
+// Options is what a daemon works with.
+type Options struct {
+	Config config.Daemon
+	// Access reaches the API server, which may be away.
+	Access  *rest.Config
+	Drivers DriverList
+	Log     *slog.Logger
+}
+
+// writeGrace is how long the end of the process waits for a running write. It is a little less than the grace period of
+// the pod; the write goes on in any case.
+const writeGrace = 55 * time.Minute
+
+// Run runs the daemon until the context ends. A job that was interrupted is taken up first and needs no API server.
+func Run(ctx context.Context, o Options) error {
+	book, err := journal.Open(o.Config.StateDir)
+	if err != nil {
+		return err
+	}
+	d, err := assemble(ctx, o, book)
+	if err != nil {
+		return errors.Join(err, book.Close())
+	}
+	return errors.Join(d.run(ctx), book.Close())
+}
+
+// parts are the running parts of a daemon.
+type parts struct {
+	engine    *job.Engine
+	discovery *discovery.Discovery
+	manager   interface{ Start(context.Context) error }
+	log       logr.Logger
+}
+
+func (p parts) run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return p.engine.Run(ctx) })
+	group.Go(func() error { return p.discovery.RunScans(ctx) })
+	group.Go(func() error { return p.manager.Start(ctx) })
+	group.Go(func() error { hotplug.Watch(ctx, p.log, p.discovery.Request); return nil })
+	return group.Wait()
+}
+
+// assemble makes the parts and connects them. It does not talk to the API server.
+func assemble(ctx context.Context, o Options, book *journal.Journal) (parts, error) {
+	log := logr.FromSlogHandler(o.Log.Handler())
+	c := o.Config
+	hardware, err := NewHardware(os.DirFS(c.HostRoot), command.Config{Path: c.Tools(), StateDir: c.StateDir}, o.Drivers)
+	if err != nil {
+		return parts{}, err
+	}
+	store, err := images.Open(images.Config{
+		Dir: filepath.Join(c.StateDir, "images"), Server: c.ImageServer, CAFile: c.ImageServerCA, TokenFile: c.ImageTokenFile,
+	})
+	if err != nil {
+		return parts{}, err
+	}
+	direct, err := uncached(o.Access)
+	if err != nil {
+		return parts{}, err
+	}
+	mgr, err := NewManager(o.Access, ManagerOptions{
+		Node: c.NodeName, ProbeAddress: c.ProbeAddress, MetricsAddress: c.MetricsAddress, Log: log,
+	})
+	if err != nil {
+		return parts{}, err
+	}
+	disc := discovery.New(discovery.Config{
+		Node: c.NodeName, Interval: c.ScanInterval, Host: hardware.Host, Journal: book, Client: mgr.GetClient(), Log: log.WithName("discovery"),
+	})
+	window := &maintenance.Node{Client: direct, Namespace: c.Namespace, NodeName: c.NodeName}
+	reconciler := &job.Reconciler{
+		Client: mgr.GetClient(), NodeName: c.NodeName, Journal: book, Maintenance: window, Results: disc,
+		Recorder: mgr.GetEventRecorder("firmware-daemon"),
+	}
+	reconciler.Engine = job.New(job.Config{
+		Journal: book, Host: hardware, Drivers: hardware.Drivers, Images: store, Maintenance: window, Writes: hardware.Runner,
+		Rebooter: reboot.Host{Runner: hardware.Runner, Argv: reboot.Namespaced()},
+		Health:   health.Checker{Scanner: hardware, Node: health.Node{Reader: direct, Name: c.NodeName, BootID: hardware.BootID}},
+		BootID:   hardware.BootID, Grace: writeGrace, Log: o.Log,
+		Notify: func(s job.Snapshot) {
+			reconciler.Notify(s)
+			if s.Transition {
+				disc.Changed()
+			}
+		},
+	})
+	err = errors.Join(
+		AddDiscovery(ctx, mgr, disc),
+		reconciler.SetupWithManager(mgr),
+		mgr.AddHealthzCheck("alive", func(*http.Request) error { return nil }),
+		mgr.AddReadyzCheck("scanned", func(*http.Request) error {
+			if _, ok := disc.Snapshot(); !ok {
+				return errors.New("the first scan has not ended")
+			}
+			return nil
+		}),
+	)
+	return parts{engine: reconciler.Engine, discovery: disc, manager: mgr, log: log.WithName("hotplug")}, err
+}
+
+// uncached is a client that asks the API server each time: for maintenances, of which a job needs one for a while, and
+// for what must not be stale. It learns what is served when it is first used, and again when a kind was missing, so
+// that a maintenance-operator can be installed later.
+func uncached(access *rest.Config) (client.Client, error) {
+	scheme, err := Scheme()
+	if err != nil {
+		return nil, err
+	}
+	if err := mo.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("register maintenance kinds: %w", err)
+	}
+	c, err := client.New(access, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("make client: %w", err)
+	}
+	return c, nil
+}
