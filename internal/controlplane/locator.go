@@ -87,10 +87,11 @@ func (l *Locator) fill(ctx context.Context) (string, error) {
 	if downloadErr == nil {
 		return dir, nil
 	}
-	l.say("controlplane: no download (%s); building from the Go modules, once", firstLine(downloadErr.Error()))
+	fmt.Fprintln(l.Progress, "controlplane: setup-envtest cannot download etcd and kube-apiserver here; "+
+		"building them from their Go modules, once")
 	if dir, err = l.build(ctx); err != nil {
-		return "", fmt.Errorf("build etcd and kube-apiserver (or name a directory that holds them in "+
-			"KUBEBUILDER_ASSETS): %w", err)
+		return "", fmt.Errorf("get etcd and kube-apiserver (or name a directory that holds them in "+
+			"KUBEBUILDER_ASSETS): %w", errors.Join(err, downloadErr))
 	}
 	return dir, nil
 }
@@ -117,8 +118,4 @@ func (l *Locator) builtDir() string {
 func (l *Locator) downloadedDir() string {
 	return filepath.Join(l.CacheDir,
 		fmt.Sprintf("envtest-%s-%s-%s", kubernetesMinor(), runtime.GOOS, runtime.GOARCH))
-}
-
-func (l *Locator) say(format string, args ...any) {
-	fmt.Fprintf(l.Progress, format+"\n", args...)
 }
