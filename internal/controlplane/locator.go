@@ -83,6 +83,9 @@ func (l *Locator) fill(ctx context.Context) (string, error) {
 	if dir, ok := l.cached(); ok {
 		return dir, nil
 	}
+	if err := l.removeInterrupted(); err != nil {
+		return "", err
+	}
 	dir, downloadErr := l.download(ctx)
 	if downloadErr == nil {
 		return dir, nil
@@ -94,6 +97,22 @@ func (l *Locator) fill(ctx context.Context) (string, error) {
 			"KUBEBUILDER_ASSETS): %w", errors.Join(err, downloadErr))
 	}
 	return dir, nil
+}
+
+// removeInterrupted removes what a process that was killed while it filled the cache left there.
+func (l *Locator) removeInterrupted() error {
+	for _, pattern := range []string{"build-*", "download-*"} {
+		dirs, err := filepath.Glob(filepath.Join(l.CacheDir, pattern))
+		if err != nil {
+			return fmt.Errorf("list what earlier runs left: %w", err)
+		}
+		for _, dir := range dirs {
+			if err := os.RemoveAll(dir); err != nil {
+				return fmt.Errorf("remove what an earlier run left: %w", err)
+			}
+		}
+	}
+	return nil
 }
 
 // publish moves a complete directory to its final name.

@@ -80,6 +80,7 @@ func TestLocateGivesUpWaitingWithItsContext(t *testing.T) {
 
 func TestLocateWithoutModulesSaysWhatToDo(t *testing.T) {
 	l := &Locator{CacheDir: t.TempDir(), ModuleRoot: t.TempDir(), Progress: &lines{}}
+	require.NoError(t, os.Mkdir(filepath.Join(l.CacheDir, "build-of-a-killed-run"), 0o755))
 	_, err := l.Locate(t.Context())
 	require.ErrorContains(t, err, "KUBEBUILDER_ASSETS")
 	entries, err := os.ReadDir(l.CacheDir)
