@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -61,6 +62,9 @@ type Fault struct {
 
 // SetFault adds a fault, or replaces the one with its ID and counts from zero.
 func (m *Machine) SetFault(f Fault) error {
+	if !f.isOneOf([]FaultKind{Fail, Hang, Lie, FailAfterSuccess, Garbage, StaleSysfs, LinkDown, NoReturn, CutPower, RebootIgnored}) {
+		return fmt.Errorf("set fault: %q is no kind of fault", f.Kind)
+	}
 	return m.changeFaults(func(faults []Fault) []Fault {
 		f.Matches = 0
 		if f.ID == "" {
@@ -160,11 +164,4 @@ func (f *Fault) matches(tool, device, operation string) bool {
 		(f.Operation == "" || f.Operation == operation)
 }
 
-func (f *Fault) isOneOf(kinds []FaultKind) bool {
-	for _, k := range kinds {
-		if f.Kind == k {
-			return true
-		}
-	}
-	return false
-}
+func (f *Fault) isOneOf(kinds []FaultKind) bool { return slices.Contains(kinds, f.Kind) }

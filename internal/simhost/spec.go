@@ -162,7 +162,7 @@ func DefaultSpec(name string, index int) Spec {
 				Activation: DeviceReset, Sectors: 7501476528,
 			},
 			{
-				Key: "nvme1", PCI: "0000:66:00.0", VendorID: "1344", DeviceID: "51c0", Vendor: "Micron",
+				Key: "nvme1", PCI: "0000:67:00.0", VendorID: "1344", DeviceID: "51c0", Vendor: "Micron",
 				Model: "Micron_7450_MTFDKCC3T8TFR", Serial: fmt.Sprintf("2239E65%05X", index*2+1),
 				EUI: fmt.Sprintf("00a075013ce%05x", index), Slots: 3, Slot1ReadOnly: true, Version: DefaultMicronVersion,
 				Activation: Reboot, Sectors: 7501476528,

@@ -108,12 +108,20 @@ func nvmeIdentify(c *call, n NVMe, o options) (int, error) {
 	}
 	c.printf("NVME Identify Controller:\n")
 	for _, f := range fields {
-		if _, nested := f.value.([]any); !nested {
+		switch _, nested := f.value.([]any); {
+		case nested:
+		case strings.Contains(identifyHex, " "+f.name+" "):
+			c.printf("%-9s : %#x\n", f.name, f.value)
+		default:
 			c.printf("%-9s : %v\n", f.name, f.value)
 		}
 	}
 	return 0, nil
 }
+
+// identifyHex are the fields nvme-cli prints in hexadecimal.
+const identifyHex = " vid ssvid cmic cntlid ver rtd3r rtd3e oaes ctratt rrls oacs frmw lpa avscc apsta hctma sanicap anacap" +
+	" sqes cqes oncs fuses fna vwc icsvscc ocfs sgls "
 
 // identify is the Identify Controller data structure as nvme-cli prints it.
 func (n NVMe) identify(version string) object {

@@ -25,7 +25,7 @@ func renderPCI(t tree, d pciDevice) string {
 	busHex, _, _ := strings.Cut(rest, ":")
 	bus, _ := strconv.ParseUint(busHex, 16, 8)
 	rootBus := fmt.Sprintf("%02x", (bus-1)&0xff)
-	port := fmt.Sprintf("%s:%s:00.0", domain, rootBus)
+	port := fmt.Sprintf("%s:%s:02.0", domain, rootBus)
 	portDir := path.Join("sys/devices", "pci"+domain+":"+rootBus, port)
 	pciFunction(t, portDir, pciDevice{
 		address: port, vendor: "8086", device: "347a", subVendor: "8086", subDevice: "0000", class: "060400", driver: "pcieport",

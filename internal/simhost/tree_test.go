@@ -64,6 +64,20 @@ func TestTheHostTreeHasTheKernelsLayout(t *testing.T) {
 	} {
 		assert.Equal(t, want, read(t, m, path), path)
 	}
+	functions := names(t, m, "sys/bus/pci/devices")
+	assert.Len(t, functions, 12, "four ports, two drives and the SAS controller, and a root port for each of the five slots")
+	for _, f := range functions {
+		want := "0x060400"
+		switch {
+		case strings.HasPrefix(f, "0000:3b:"), strings.HasPrefix(f, "0000:5e:"):
+			want = "0x020000"
+		case f == "0000:65:00.0", f == "0000:67:00.0":
+			want = "0x010802"
+		case f == "0000:18:00.0":
+			want = "0x010700"
+		}
+		assert.Equal(t, want, read(t, m, "sys/bus/pci/devices/"+f+"/class"), f)
+	}
 	driver, err := os.Readlink(filepath.Join(m.Dir(), "sys/bus/pci/devices/0000:3b:00.0/driver"))
 	require.NoError(t, err)
 	assert.Equal(t, "mlx5_core", filepath.Base(driver))
