@@ -29,7 +29,9 @@ func TestMain(m *testing.M) {
 
 // part is a part of the simulated machine and what is needed to drive it.
 type part struct {
-	key       string
+	key string
+	// only takes everything else out of the machine.
+	only      func(*simhost.Spec)
 	driver    func(command.Runner, *simhost.Machine) driver.Driver
 	id        func(simhost.Spec) inventory.Identity
 	kind      simhost.ImageKind
@@ -43,11 +45,12 @@ type part struct {
 func nic(n int) part {
 	return part{
 		key:    []string{"nic0", "nic1"}[n],
+		only:   func(s *simhost.Spec) { s.NICs, s.NVMe = s.NICs[n:n+1], nil },
 		driver: func(r command.Runner, _ *simhost.Machine) driver.Driver { return mstflint.New(r) },
 		id: func(s simhost.Spec) inventory.Identity {
-			id := inventory.Identity{Class: inventory.NIC, VendorID: "15b3", DeviceID: s.NICs[n].DeviceID, Kernel: "mlx5_core"}
-			for port := range s.NICs[n].Ports {
-				first, err := inventory.ParsePCIAddress(s.NICs[n].Slot + ".0")
+			id := inventory.Identity{Class: inventory.NIC, VendorID: "15b3", DeviceID: s.NICs[0].DeviceID, Kernel: "mlx5_core"}
+			for port := range s.NICs[0].Ports {
+				first, err := inventory.ParsePCIAddress(s.NICs[0].Slot + ".0")
 				if err != nil {
 					panic(err)
 				}
@@ -57,7 +60,7 @@ func nic(n int) part {
 			return id
 		},
 		kind:      simhost.NICImage,
-		options:   func(s simhost.Spec) simhost.ImageOptions { return simhost.ImageOptions{PSID: s.NICs[n].PSID} },
+		options:   func(s simhost.Spec) simhost.ImageOptions { return simhost.ImageOptions{PSID: s.NICs[0].PSID} },
 		foreign:   simhost.ImageOptions{PSID: "MT_0000000001"},
 		versions:  [2]inventory.Version{"30.41.1000", "30.40.1000"},
 		write:     "write",
@@ -68,13 +71,14 @@ func nic(n int) part {
 func drive(n int) part {
 	return part{
 		key:    []string{"nvme0", "nvme1"}[n],
+		only:   func(s *simhost.Spec) { s.NICs, s.NVMe = nil, s.NVMe[n:n+1] },
 		driver: func(r command.Runner, _ *simhost.Machine) driver.Driver { return nvme.New(r) },
 		id: func(s simhost.Spec) inventory.Identity {
-			d := s.NVMe[n]
+			d := s.NVMe[0]
 			return inventory.Identity{Class: inventory.Disk, UniqueID: "eui." + d.EUI, Node: d.Key, Kernel: "nvme", Transport: "nvme"}
 		},
 		kind:     simhost.NVMeImage,
-		options:  func(s simhost.Spec) simhost.ImageOptions { return simhost.ImageOptions{Model: s.NVMe[n].Model} },
+		options:  func(s simhost.Spec) simhost.ImageOptions { return simhost.ImageOptions{Model: s.NVMe[0].Model} },
 		foreign:  simhost.ImageOptions{Model: "OTHER MODEL"},
 		versions: [2]inventory.Version{"NEW00001", "NEW2"},
 		write:    "download",
@@ -83,7 +87,8 @@ func drive(n int) part {
 
 func bios() part {
 	return part{
-		key: simhost.BIOSKey,
+		key:  simhost.BIOSKey,
+		only: func(s *simhost.Spec) { s.NICs, s.NVMe = nil, nil },
 		driver: func(r command.Runner, m *simhost.Machine) driver.Driver {
 			return fwupd.New(r, os.DirFS(m.Dir()))
 		},
@@ -116,6 +121,8 @@ func TestFwupdConforms(t *testing.T) {
 func (p part) machine(t *testing.T) (*simhost.Machine, command.Runner) {
 	t.Helper()
 	spec := simhost.DefaultSpec("conformance", 1)
+	p.only(&spec)
+	spec.SCSI = nil
 	spec.WriteTime, spec.ResetTime = 20*time.Millisecond, 10*time.Millisecond
 	m, err := simhost.Create(filepath.Join(t.TempDir(), "machine"), spec)
 	require.NoError(t, err)
