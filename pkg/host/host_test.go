@@ -229,6 +229,17 @@ func TestWhatIsNotAnAdapterIsNoDevice(t *testing.T) {
 	assert.Len(t, inv.Devices[0].Ports, 1)
 }
 
+func TestACardThatAVirtualMachineHasAFunctionOfSaysSo(t *testing.T) {
+	m := sysfstest.NewMachine()
+	m.PCI(mlx("0000:3b:00.0"))
+	passed := mlx("0000:3b:00.1")
+	passed.Driver = "vfio-pci"
+	m.PCI(passed)
+	d := scan(t, newHost(t, m)).Devices[0]
+	assert.Equal(t, "vfio-pci", d.Kernel)
+	assert.Len(t, d.Ports, 2, "ports without an interface are ports")
+}
+
 func TestUniqueIDsAreTheBestTheHardwareHas(t *testing.T) {
 	assigned := map[string]string{"address": mac(9), "addr_assign_type": "3"}
 	dsn := make([]byte, 4096)

@@ -119,7 +119,9 @@ func (h *Host) nic(c card) candidate {
 	for _, f := range c.functions {
 		d.Err = errors.Join(d.Err, f.Err)
 		d.PCI = append(d.PCI, f.Address)
-		d.Kernel = cmp.Or(d.Kernel, f.Driver)
+		if d.Kernel == "" || f.Driver == "vfio-pci" {
+			d.Kernel = f.Driver // a card that a virtual machine has a function of must not look like the host's own
+		}
 		d.Ports = append(d.Ports, portsOf(f, c.interfaces)...)
 	}
 	if len(c.functions) > 0 {

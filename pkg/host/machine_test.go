@@ -1,0 +1,115 @@
+package host_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/simhost"
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/fwupd"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/mstflint"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme"
+	"github.com/nodefirmware/node-firmware-operator/pkg/host"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
+)
+
+// The test binary is the vendor tools of the simulated machine when it is called by the name of one.
+func TestMain(m *testing.M) {
+	if simhost.IsTool(os.Args[0]) {
+		os.Exit(simhost.RunTool(os.Args, os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+// simulated is a simulated machine as the daemon sees it: a host root on a disk and tools that are processes.
+func simulated(t *testing.T) (*simhost.Machine, *host.Host) {
+	t.Helper()
+	m, err := simhost.Create(filepath.Join(t.TempDir(), "machine"), simhost.DefaultSpec("node-0", 7))
+	require.NoError(t, err)
+	self, err := os.Executable()
+	require.NoError(t, err)
+	require.NoError(t, m.InstallTools(self))
+	run, err := command.NewExecRunner(command.Config{Path: []string{m.ToolPath()}, StateDir: t.TempDir()})
+	require.NoError(t, err)
+	root := os.DirFS(m.Dir())
+	h, err := host.New(host.Config{FS: root, Drivers: driver.Set{mstflint.New(run), nvme.New(run), fwupd.New(run, root)}})
+	require.NoError(t, err)
+	return m, h
+}
+
+func TestAWholeMachineIsReadThroughItsTools(t *testing.T) {
+	m, h := simulated(t)
+	boot, err := m.BootID()
+	require.NoError(t, err)
+	inv := scan(t, h)
+	assert.Equal(t, boot, inv.BootID)
+	assert.Equal(t, "ThinkSystem SR650 V2", inv.Machine.Model)
+	assert.Empty(t, inv.Incomplete)
+	versions := map[string]string{}
+	for _, d := range inv.Devices {
+		require.NoError(t, d.Err)
+		if d.Firmware != nil {
+			versions[d.UniqueID] = string(d.Firmware.Running)
+		}
+	}
+	assert.Equal(t, map[string]string{
+		"4c4c4544-0051-3510-8057-b4c04f000007": simhost.DefaultBIOSVersion,
+		"b8:3f:d2:00:00:70":                    simhost.DefaultCX6Version,
+		"94:6d:ae:00:00:70":                    simhost.DefaultCX7Version,
+		"eui.3634483054500007":                 simhost.DefaultSamsungVersion,
+		"eui.00a075013ce00007":                 simhost.DefaultMicronVersion,
+	}, versions)
+	assert.Len(t, inv.Devices, 6, "the SAS disk has no driver and is listed all the same")
+	card := inv.Devices[4]
+	assert.Equal(t, "MT_0000000834", card.BoardID)
+	assert.Len(t, card.Ports, 2)
+}
+
+// F17 with real tools: what one of them says or does concerns its device alone, whose identity stays the same.
+func TestAToolThatFailsConcernsItsDeviceAlone(t *testing.T) {
+	m, h := simulated(t)
+	healthy := ids(scan(t, h).Devices)
+	require.NoError(t, m.SetFault(simhost.Fault{Kind: simhost.Fail, Device: "nic0", Stderr: "-E- Cannot open Device"}))
+	require.NoError(t, m.SetFault(simhost.Fault{Kind: simhost.Garbage, Device: "nvme1", Stdout: "{}"}))
+	inv := scan(t, h)
+	assert.Equal(t, healthy, ids(inv.Devices))
+	failed := map[string]string{}
+	for _, d := range inv.Devices {
+		if d.Err != nil {
+			failed[d.UniqueID] = d.Err.Error()
+			assert.Nil(t, d.Firmware)
+		}
+	}
+	require.Len(t, failed, 2)
+	assert.Contains(t, failed["b8:3f:d2:00:00:70"], "Cannot open Device")
+	assert.Contains(t, failed, "eui.00a075013ce00007")
+}
+
+// R001-2: what is unplugged is gone at the next look, which a change of the fingerprint calls for.
+func TestAnUnpluggedDriveIsGoneAndComesBack(t *testing.T) {
+	m, h := simulated(t)
+	look := func() (string, []string) {
+		t.Helper()
+		print, err := sysfs.Fingerprint(os.DirFS(m.Dir()))
+		require.NoError(t, err)
+		return print, ids(scan(t, h).Devices)
+	}
+	print, all := look()
+	require.NoError(t, m.Unplug("nvme0"))
+	changed, rest := look()
+	assert.NotEqual(t, print, changed)
+	assert.Len(t, rest, len(all)-1)
+	_, found, err := h.Find(t.Context(), inventory.Disk, "eui.3634483054500007")
+	require.NoError(t, err)
+	assert.False(t, found)
+	require.NoError(t, m.Plug("nvme0"))
+	again, back := look()
+	assert.Equal(t, print, again)
+	assert.Equal(t, all, back)
+}
