@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	maintenancev1alpha1 "github.com/Mellanox/maintenance-operator/api/v1alpha1"
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -94,12 +95,12 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 
 func newManager(access *rest.Config, c config.Operator, log *slog.Logger) (manager.Manager, error) {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), maintenancev1alpha1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return nil, fmt.Errorf("register kinds: %w", err)
 	}
 	mgr, err := ctrl.NewManager(access, manager.Options{
-		Scheme: scheme,
-		Logger: logr.FromSlogHandler(log.Handler()),
+		Scheme:                  scheme,
+		Logger:                  logr.FromSlogHandler(log.Handler()),
 		LeaderElection:          c.LeaderElect,
 		LeaderElectionID:        lease,
 		LeaderElectionNamespace: c.Namespace,

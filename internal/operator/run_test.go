@@ -1,0 +1,214 @@
+package operator
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+	fakediscovery "k8s.io/client-go/discovery/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	apply "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/config"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
+)
+
+func TestMain(m *testing.M) { apitest.Main(m) }
+
+func TestMissingDefinitionsAreNamedWithWhatToApply(t *testing.T) {
+	served := &metav1.APIResourceList{GroupVersion: v1alpha1.GroupVersion.String()}
+	for _, r := range resources[2:] {
+		served.APIResources = append(served.APIResources, metav1.APIResource{Name: r})
+	}
+	for name, c := range map[string]struct {
+		lists []*metav1.APIResourceList
+		want  []string
+	}{
+		"none": {nil, []string{"rolloutpolicies", "deploy/kustomize/crd"}},
+		"some": {[]*metav1.APIResourceList{served}, []string{"no firmwarejobs, firmwaresources of", "deploy/kustomize/crd"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := &fakediscovery.FakeDiscovery{Fake: &clienttesting.Fake{Resources: c.lists}}
+			err := awaitAPI(t.Context(), api, slog.New(slog.DiscardHandler))
+			for _, want := range c.want {
+				assert.ErrorContains(t, err, want)
+			}
+		})
+	}
+}
+
+// process is a running operator.
+type process struct {
+	t    *testing.T
+	env  *apitest.Env
+	conf config.Operator
+	stop func()
+	done chan error
+}
+
+func start(t *testing.T, env *apitest.Env) *process {
+	t.Helper()
+	images := t.TempDir()
+	p := &process{t: t, env: env, done: make(chan error, 1), conf: config.Operator{
+		Kubeconfig: env.ControlPlane.KubeconfigPath(), Namespace: apitest.Namespace, StoreDir: t.TempDir(), FileSourceDir: images,
+		ImageServerAddress: freeAddress(t), ImageServerNames: []string{"127.0.0.1"}, ProbeAddress: freeAddress(t), MetricsAddress: freeAddress(t),
+		LogLevel: "info", LeaderElect: false,
+	}}
+	require.NoError(t, p.conf.Validate())
+	ctx, cancel := context.WithCancel(t.Context())
+	p.stop = cancel
+	go func() { p.done <- Run(ctx, p.conf, slog.New(slog.DiscardHandler)) }()
+	t.Cleanup(cancel)
+	return p
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func (p *process) eventually(what string, is func() bool) {
+	p.t.Helper()
+	require.Eventually(p.t, func() bool {
+		select {
+		case err := <-p.done:
+			p.done <- err
+			return assert.Fail(p.t, "the operator ended", "%v", err)
+		default:
+			return is()
+		}
+	}, 90*time.Second, 50*time.Millisecond, what)
+}
+
+func (p *process) get(o client.Object) bool {
+	return p.env.Client.Get(p.t.Context(), client.ObjectKeyFromObject(o), o) == nil
+}
+
+func (p *process) probe(path string) int {
+	response, err := http.Get("http://" + p.conf.ProbeAddress + path)
+	if err != nil {
+		return 0
+	}
+	defer response.Body.Close()
+	return response.StatusCode
+}
+
+// node creates a machine with a BIOS at version 1.
+func (p *process) node(name string) {
+	p.t.Helper()
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	require.NoError(p.t, p.env.Client.Create(p.t.Context(), n))
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	require.NoError(p.t, p.env.Client.Status().Update(p.t.Context(), n))
+	d := apply.NodeDevice(name + "-bios").WithSpec(apply.NodeDeviceSpec().WithNodeName(name))
+	require.NoError(p.t, p.env.Client.Apply(p.t.Context(), d, client.FieldOwner(v1alpha1.FieldOwnerDaemon)))
+	p.observe(name, 0)
+}
+
+// observe reports as the daemon does.
+func (p *process) observe(node string, generation int64) {
+	p.t.Helper()
+	condition := func(kind, reason string, s metav1.ConditionStatus) *metav1ac.ConditionApplyConfiguration {
+		return metav1ac.Condition().WithType(kind).WithStatus(s).WithReason(reason).WithMessage("").WithLastTransitionTime(metav1.Now())
+	}
+	body := apply.NodeDevice(node + "-bios").WithStatus(apply.NodeDeviceStatus().
+		WithObservedGeneration(generation).WithClass(v1alpha1.ClassBIOS).WithUniqueID("bios-"+node).
+		WithVendor("Lenovo").WithModel("7X21").
+		WithFirmware(apply.ObservedFirmware().WithRunning("1").WithStored("1").WithDriver("fwupd").WithActivation(v1alpha1.ActivationReboot)).
+		WithConditions(condition(v1alpha1.ConditionReady, v1alpha1.ReasonUpdatePending, metav1.ConditionFalse),
+			condition(v1alpha1.ConditionInspected, v1alpha1.ReasonRead, metav1.ConditionTrue)))
+	require.NoError(p.t, p.env.Client.Status().Apply(p.t.Context(), body, client.FieldOwner(v1alpha1.FieldOwnerDaemon)))
+}
+
+// wish assigns version 2 to every BIOS.
+func (p *process) wish() {
+	p.t.Helper()
+	image := []byte("bios version 2")
+	require.NoError(p.t, os.WriteFile(filepath.Join(p.conf.FileSourceDir, "bios.cab"), image, 0o600))
+	source := &v1alpha1.FirmwareSource{ObjectMeta: metav1.ObjectMeta{Name: "bios"}, Spec: v1alpha1.FirmwareSourceSpec{Files: []v1alpha1.FirmwareFile{{
+		URL: "file://" + filepath.Join(p.conf.FileSourceDir, "bios.cab"), SHA256: fmt.Sprintf("%x", sha256.Sum256(image)), Format: v1alpha1.FormatImage,
+		Images: []v1alpha1.ImageDescription{{Class: v1alpha1.ClassBIOS, Version: "2"}},
+	}}}}
+	template := &v1alpha1.FirmwareTemplate{ObjectMeta: metav1.ObjectMeta{Name: "bios"}, Spec: v1alpha1.FirmwareTemplateSpec{Devices: []v1alpha1.DeviceRule{{
+		Name: "bios", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassBIOS}, Version: "2", SourceRef: v1alpha1.SourceReference{Name: "bios"},
+	}}}}
+	require.NoError(p.t, p.env.Client.Create(p.t.Context(), source))
+	require.NoError(p.t, p.env.Client.Create(p.t.Context(), template))
+}
+
+// job waits until the node's BIOS is assigned, judges that as the daemon does, and gives the job that follows.
+func (p *process) job(node string) *v1alpha1.FirmwareJob {
+	p.t.Helper()
+	d := &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: node + "-bios"}}
+	p.eventually("the device is assigned", func() bool { return p.get(d) && d.Spec.Firmware != nil && d.Spec.Firmware.Digest != "" })
+	p.observe(node, d.Generation)
+	var out *v1alpha1.FirmwareJob
+	p.eventually("a job is queued and judged", func() bool {
+		var list v1alpha1.FirmwareJobList
+		if p.env.Client.List(p.t.Context(), &list, client.MatchingFields{"spec.nodeName": node}) != nil || len(list.Items) != 1 {
+			return false
+		}
+		out = &list.Items[0]
+		return meta.FindStatusCondition(out.Status.Conditions, v1alpha1.ConditionAdmitted) != nil
+	})
+	return out
+}
+
+func TestATemplateBecomesAnAdmittedJobAndAnOutageOfTheAPIIsSurvived(t *testing.T) {
+	env := apitest.New(t)
+	p := start(t, env)
+	p.eventually("the operator is ready", func() bool { return p.probe("/readyz") == http.StatusOK && p.probe("/healthz") == http.StatusOK })
+	p.node("n1")
+	p.wish()
+	first := p.job("n1")
+	assert.True(t, meta.IsStatusConditionTrue(first.Status.Conditions, v1alpha1.ConditionAdmitted))
+	assert.Equal(t, "2", first.Spec.Updates[0].Version)
+
+	require.NoError(t, env.ControlPlane.StopAPIServer())
+	require.NoError(t, env.ControlPlane.StartAPIServer())
+	p.node("n2")
+	second := p.job("n2")
+	assert.Equal(t, v1alpha1.ReasonBudgetExhausted, meta.FindStatusCondition(second.Status.Conditions, v1alpha1.ConditionAdmitted).Reason)
+	policy := &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+	p.eventually("the ledger is shown", func() bool { return p.get(policy) && policy.Status.Queued == 1 })
+	apitest.RequireStatus(t, policy, status.InProgressStatus)
+
+	response, err := http.Get("http://" + p.conf.MetricsAddress + "/metrics")
+	require.NoError(t, err)
+	defer response.Body.Close()
+	assert.Equal(t, http.StatusBadRequest, response.StatusCode, "metrics are served over TLS alone")
+
+	p.stop()
+	assert.NoError(t, <-p.done, "a signal is no error")
+}
+
+func TestTheOperatorWaitsForAnAPIServerThatDoesNotAnswer(t *testing.T) {
+	env := apitest.New(t)
+	require.NoError(t, env.ControlPlane.StopAPIServer())
+	p := start(t, env)
+	require.NoError(t, env.ControlPlane.StartAPIServer())
+	p.eventually("the default policy is there", func() bool {
+		return p.get(&v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
+	})
+	p.stop()
+	assert.NoError(t, <-p.done)
+}
