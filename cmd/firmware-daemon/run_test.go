@@ -1,0 +1,325 @@
+package main_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	maintenancev1alpha1 "github.com/Mellanox/maintenance-operator/api/v1alpha1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	apply "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/lab/maintenance"
+	"github.com/nodefirmware/node-firmware-operator/internal/simhost"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+func TestMain(m *testing.M) { apitest.Main(m) }
+
+// binaries are built once for all tests of the package: the programs as they are shipped.
+var binaries = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "firmware-daemon-test")
+	if err != nil {
+		return "", err
+	}
+	out, err := exec.Command("go", "build", "-o", dir, ".", "../firmware-simtools").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("build programs: %w: %s", err, out)
+	}
+	return dir, nil
+})
+
+// machine is a simulated machine with the daemon that runs on it.
+type machine struct {
+	*simhost.Machine
+	bin string
+
+	mu     sync.Mutex
+	daemon *exec.Cmd
+	log    *bytes.Buffer
+	ended  chan struct{}
+}
+
+func newMachine(t *testing.T) *machine {
+	t.Helper()
+	bin, err := binaries()
+	require.NoError(t, err)
+	spec := simhost.DefaultSpec("n1", 1)
+	m, err := simhost.Create(filepath.Join(t.TempDir(), "n1"), spec)
+	require.NoError(t, err)
+	require.NoError(t, m.InstallTools(filepath.Join(bin, "firmware-simtools")))
+	return &machine{Machine: m, bin: bin}
+}
+
+func (m *machine) stateDir() string { return filepath.Join(m.Dir(), "var/lib/node-firmware") }
+
+// local are the flags that say where the machine is.
+func (m *machine) local() []string {
+	return []string{"--host-root=" + m.Dir(), "--state-dir=" + m.stateDir(), "--tool-path=" + m.ToolPath()}
+}
+
+// start starts the daemon, and stops it at the end of the test.
+func (m *machine) start(t *testing.T, args ...string) {
+	t.Helper()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := exec.Command(filepath.Join(m.bin, "firmware-daemon"), append([]string{"run", "--node-name=n1", "--health-probe-bind-address=0"}, append(m.local(), args...)...)...)
+	m.log = &bytes.Buffer{}
+	c.Stderr, c.Stdout = m.log, m.log
+	require.NoError(t, c.Start())
+	ended := make(chan struct{})
+	go func() { _ = c.Wait(); close(ended) }()
+	m.daemon, m.ended = c, ended
+	t.Cleanup(func() { m.stop(syscall.SIGKILL) })
+}
+
+// stop ends the daemon by the signal and returns its exit code.
+func (m *machine) stop(s syscall.Signal) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.daemon == nil {
+		return 0
+	}
+	_ = m.daemon.Process.Signal(s)
+	<-m.ended
+	code := m.daemon.ProcessState.ExitCode()
+	m.daemon = nil
+	return code
+}
+
+// cluster is the API with Node n1, everything around the daemon that is not the daemon, and an image server.
+type cluster struct {
+	*apitest.Env
+	images map[string][]byte
+	args   []string
+}
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	c := &cluster{Env: apitest.New(t), images: map[string][]byte{}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
+	require.NoError(t, c.Client.Create(t.Context(), node))
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	require.NoError(t, c.Client.Status().Update(t.Context(), node))
+	require.NoError(t, c.Client.Create(t.Context(), &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}))
+
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		image, ok := c.images[strings.TrimPrefix(r.URL.Path, "/images/")]
+		switch {
+		case r.Header.Get("Authorization") != "Bearer image-token":
+			w.WriteHeader(http.StatusUnauthorized)
+		case !ok:
+			w.WriteHeader(http.StatusNotFound)
+		default:
+			http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(image))
+		}
+	}))
+	t.Cleanup(server.Close)
+	dir := t.TempDir()
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "ca.crt"), ca, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "token"), []byte("image-token"), 0o600))
+	c.args = []string{"--kubeconfig=" + c.ControlPlane.KubeconfigPath(), "--image-server=" + server.URL,
+		"--image-server-ca=" + filepath.Join(dir, "ca.crt"), "--image-token-file=" + filepath.Join(dir, "token")}
+
+	operator, err := maintenance.New(c.Config, apitest.Namespace)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = operator.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	return c
+}
+
+// stock adds an image and returns its digest.
+func (c *cluster) stock(kind simhost.ImageKind, o simhost.ImageOptions) v1alpha1.Digest {
+	image := simhost.BuildImage(kind, o)
+	digest := inventory.Digest(sha256.Sum256(image)).String()
+	c.images[digest] = image
+	return v1alpha1.Digest(digest)
+}
+
+// devices waits until the daemon has published the devices, and returns them by class and model.
+func (c *cluster) device(t *testing.T, match func(v1alpha1.NodeDevice) bool) v1alpha1.NodeDevice {
+	t.Helper()
+	var found *v1alpha1.NodeDevice
+	require.Eventually(t, func() bool {
+		var list v1alpha1.NodeDeviceList
+		if c.Client.List(t.Context(), &list) != nil {
+			return false
+		}
+		for _, d := range list.Items {
+			if d.Status.Firmware != nil && match(d) {
+				found = &d
+			}
+		}
+		return found != nil
+	}, 30*time.Second, 50*time.Millisecond)
+	return *found
+}
+
+func update(d v1alpha1.NodeDevice, version string, digest v1alpha1.Digest) v1alpha1.DeviceUpdate {
+	return v1alpha1.DeviceUpdate{
+		Device: d.Name, UniqueID: d.Status.UniqueID, FromVersion: d.Status.Firmware.Running, Version: version, Digest: digest,
+		Downgrade: v1alpha1.DowngradeForbid, Origin: v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"},
+	}
+}
+
+// admit queues a job and admits it, as the operator does.
+func (c *cluster) admit(t *testing.T, name string, updates ...v1alpha1.DeviceUpdate) {
+	t.Helper()
+	require.NoError(t, c.Client.Create(t.Context(), &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: v1alpha1.FirmwareJobSpec{NodeName: "n1", Type: v1alpha1.JobTypeUpdate, Updates: updates}}))
+	require.NoError(t, c.Client.Status().Apply(t.Context(), apply.FirmwareJob(name).WithStatus(apply.FirmwareJobStatus().WithConditions(
+		metav1ac.Condition().WithType(v1alpha1.ConditionAdmitted).WithStatus(metav1.ConditionTrue).WithReason(v1alpha1.ReasonAdmitted).
+			WithMessage("").WithLastTransitionTime(metav1.Now()))), client.FieldOwner(v1alpha1.FieldOwnerOperator), client.ForceOwnership))
+}
+
+func (c *cluster) job(t *testing.T, name string) v1alpha1.FirmwareJob {
+	t.Helper()
+	var j v1alpha1.FirmwareJob
+	require.NoError(t, c.Client.Get(t.Context(), client.ObjectKey{Name: name}, &j))
+	return j
+}
+
+func byBoard(id string) func(v1alpha1.NodeDevice) bool {
+	return func(d v1alpha1.NodeDevice) bool { return d.Status.BoardID == id }
+}
+
+const (
+	nic0PSID = "MT_0000000359"
+	nic1PSID = "MT_0000000834"
+)
+
+// TestTheDaemonUpdatesItsNode runs the real daemon against a real API server and a simulated machine, and plays the
+// operator and the power switch.
+func TestTheDaemonUpdatesItsNode(t *testing.T) { // R001-6, R001-7, R001-20, R000-12
+	c, m := newCluster(t), newMachine(t)
+	m.start(t, c.args...)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("daemon:\n%s", m.log)
+		}
+	})
+	fast, slow := c.device(t, byBoard(nic0PSID)), c.device(t, byBoard(nic1PSID))
+	require.Equal(t, simhost.DefaultCX6Version, fast.Status.Firmware.Running)
+	c.admit(t, "n1-aaaa",
+		update(fast, "22.41.1000", c.stock(simhost.NICImage, simhost.ImageOptions{Version: "22.41.1000", PSID: nic0PSID})),
+		update(slow, "28.41.1000", c.stock(simhost.NICImage, simhost.ImageOptions{Version: "28.41.1000", PSID: nic1PSID})))
+
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	event, err := m.WaitPowerEvent(ctx)
+	require.NoError(t, err)
+	require.Equal(t, simhost.RebootRequested, event)
+	var window maintenancev1alpha1.NodeMaintenanceList
+	require.NoError(t, c.Client.List(t.Context(), &window))
+	require.Len(t, window.Items, 1, "the node is in maintenance while it reboots")
+	m.stop(syscall.SIGKILL)
+	require.NoError(t, m.Boot())
+	m.start(t, c.args...)
+
+	require.EventuallyWithT(t, func(ct *assert.CollectT) {
+		j := c.job(t, "n1-aaaa")
+		assert.True(ct, meta.IsStatusConditionTrue(j.Status.Conditions, v1alpha1.ConditionComplete), "%+v", j.Status)
+	}, time.Minute, 100*time.Millisecond)
+	j := c.job(t, "n1-aaaa")
+	assert.EqualValues(t, 1, j.Status.Reboots)
+	for _, key := range []string{"nic0", "nic1"} {
+		running, err := m.Running(key)
+		require.NoError(t, err)
+		assert.Contains(t, []string{"22.41.1000", "28.41.1000"}, running)
+	}
+	operations, err := m.Operations()
+	require.NoError(t, err)
+	counts := map[string]int{}
+	for _, o := range operations {
+		counts[o.Action+" "+o.Device]++
+	}
+	assert.Equal(t, 1, counts["Write nic0"])
+	assert.Equal(t, 1, counts["Write nic1"])
+	require.EventuallyWithT(t, func(ct *assert.CollectT) {
+		fast, slow := c.device(t, byBoard(nic0PSID)), c.device(t, byBoard(nic1PSID))
+		assert.Equal(ct, "22.41.1000", fast.Status.Firmware.Running)
+		assert.Equal(ct, "28.41.1000", slow.Status.Firmware.Running)
+		require.NotNil(ct, slow.Status.LastApplied)
+		bootID, err := m.BootID()
+		require.NoError(ct, err)
+		assert.Equal(ct, bootID, slow.Status.LastApplied.BootID)
+		var n v1alpha1.NodeFirmware
+		require.NoError(ct, c.Client.Get(t.Context(), client.ObjectKey{Name: "n1"}, &n))
+		assert.Nil(ct, n.Status.CurrentStep)
+		assert.Len(ct, n.Status.History, 1)
+		assert.Equal(ct, bootID, n.Status.BootID)
+	}, 30*time.Second, 100*time.Millisecond)
+	require.NoError(t, c.Client.List(t.Context(), &window))
+	assert.Empty(t, window.Items, "the maintenance is released")
+
+	assert.LessOrEqual(t, residentKiB(t, m.daemon.Process.Pid), 40<<10, "resident memory")
+	assert.Zero(t, m.stop(syscall.SIGTERM), "a daemon that is told to end does so")
+}
+
+func residentKiB(t *testing.T, pid int) int {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	require.NoError(t, err)
+	for line := range strings.Lines(string(status)) {
+		var kib int
+		if n, _ := fmt.Sscanf(line, "VmRSS: %d kB", &kib); n == 1 {
+			t.Logf("resident: %d KiB", kib)
+			return kib
+		}
+	}
+	t.Fatal("no VmRSS")
+	return 0
+}
+
+// TestTheDaemonStartsWithoutAnAPIServer: it scans, keeps trying, and publishes once the API server is back.
+func TestTheDaemonStartsWithoutAnAPIServer(t *testing.T) {
+	c, m := newCluster(t), newMachine(t)
+	require.NoError(t, c.ControlPlane.StopAPIServer())
+	m.start(t, c.args...)
+	require.Eventually(t, func() bool {
+		_, err := os.Stat(filepath.Join(m.stateDir(), "journal.db"))
+		return err == nil
+	}, 20*time.Second, 20*time.Millisecond)
+	second := exec.Command(filepath.Join(m.bin, "firmware-daemon"), append([]string{"run", "--node-name=n1"}, append(m.local(), c.args...)...)...)
+	out, err := second.CombinedOutput()
+	require.Error(t, err)
+	assert.Contains(t, string(out), "another firmware-daemon is using it", "one daemon a state directory")
+	require.NoError(t, c.ControlPlane.StartAPIServer())
+	c.device(t, byBoard(nic0PSID))
+}
+
+func TestHotpluggedHardwareIsSeenByAScanJob(t *testing.T) { // R001-2
+	c, m := newCluster(t), newMachine(t)
+	m.start(t, c.args...)
+	d := c.device(t, byBoard(nic0PSID))
+	require.NoError(t, m.Unplug("nic0"))
+	require.NoError(t, c.Client.Create(t.Context(), &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: "scan"},
+		Spec: v1alpha1.FirmwareJobSpec{NodeName: "n1", Type: v1alpha1.JobTypeScan}}))
+	require.EventuallyWithT(t, func(ct *assert.CollectT) {
+		assert.True(ct, meta.IsStatusConditionTrue(c.job(t, "scan").Status.Conditions, v1alpha1.ConditionComplete))
+	}, 20*time.Second, 50*time.Millisecond)
+	require.Error(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(&d), &d), "the card is gone when the scan is complete")
+}
