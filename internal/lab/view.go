@@ -66,8 +66,11 @@ func newRow(n corev1.Node, jobs []v1alpha1.FirmwareJob, devices []v1alpha1.NodeD
 
 // jobStep says in a few words where a job stands.
 func jobStep(j *v1alpha1.FirmwareJob) (step, progress string) {
-	done := 0
+	done, next := 0, ""
 	for _, s := range j.Status.Steps {
+		if s.State == v1alpha1.StepPending && next == "" {
+			next = s.Name // between two steps the one that comes says more than nothing
+		}
 		switch s.State {
 		case v1alpha1.StepSucceeded, v1alpha1.StepSkipped:
 			done++
@@ -91,6 +94,8 @@ func jobStep(j *v1alpha1.FirmwareJob) (step, progress string) {
 	case meta.IsStatusConditionTrue(j.Status.Conditions, v1alpha1.ConditionFailed):
 		step = "failed"
 	case step != "":
+	case next != "":
+		step = next
 	case admitted == nil:
 		step = "queued"
 	case admitted.Status == "True":
