@@ -4,9 +4,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/simhost"
@@ -116,6 +118,45 @@ func TestNVMeConforms(t *testing.T) {
 
 func TestFwupdConforms(t *testing.T) {
 	drivertest.Run(t, bios().harness)
+}
+
+// "Booted fine, old version" is how a refused capsule looks; only the ESRT knows better.
+func TestABIOSThatRefusesItsCapsuleSaysWhy(t *testing.T) {
+	p := bios()
+	m, runner := p.machine(t)
+	spec, err := m.Spec()
+	require.NoError(t, err)
+	d, id := p.driver(runner, m), p.id(spec)
+	img := drivertest.SaveImage(t, p.versions[0], p.bytes(p.options(spec), p.versions[0]))
+	require.NoError(t, m.SetFault(simhost.Fault{Kind: simhost.Fail, Device: p.key, Operation: "boot", ExitCode: 5}))
+	_, err = d.Write(t.Context(), id, img, nil)
+	require.NoError(t, err)
+	require.NoError(t, m.Boot())
+	_, fw, err := d.Inspect(t.Context(), id)
+	require.NoError(t, err)
+	assert.Equal(t, inventory.Version(simhost.DefaultBIOSVersion), fw.Running)
+	assert.False(t, fw.Pending())
+	assert.Contains(t, fw.LastAttempt, "authentication failed")
+}
+
+// The kernel keeps showing the revision it read when it probed the drive.
+func TestADriveIsReadFromItselfNotFromSysfs(t *testing.T) {
+	p := drive(0)
+	m, runner := p.machine(t)
+	spec, err := m.Spec()
+	require.NoError(t, err)
+	d, id := p.driver(runner, m), p.id(spec)
+	_, err = d.Write(t.Context(), id, drivertest.SaveImage(t, p.versions[0], p.bytes(p.options(spec), p.versions[0])), nil)
+	require.NoError(t, err)
+	need, err := d.Activate(t.Context(), id, inventory.ActivateDeviceReset)
+	require.NoError(t, err)
+	require.Equal(t, inventory.ActivateNone, need)
+	_, fw, err := d.Inspect(t.Context(), id)
+	require.NoError(t, err)
+	assert.Equal(t, p.versions[0], fw.Running)
+	shown, err := os.ReadFile(filepath.Join(m.Dir(), "sys/class/nvme/nvme0/firmware_rev"))
+	require.NoError(t, err)
+	assert.NotEqual(t, string(p.versions[0]), strings.TrimSpace(string(shown)))
 }
 
 func (p part) machine(t *testing.T) (*simhost.Machine, command.Runner) {

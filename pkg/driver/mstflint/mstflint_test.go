@@ -31,6 +31,7 @@ type flint struct {
 	queries    []string
 	burn       command.Result
 	imageQuery command.Result
+	verify     command.Result
 	levels     command.Result
 	reset      command.Result
 }
@@ -42,7 +43,7 @@ func (f *flint) runner(t *testing.T) *commandtest.Runner {
 			case verb == "b":
 				return f.burn, nil
 			case verb == "v":
-				return command.Result{}, nil
+				return f.verify, nil
 			case c.Argv[1] == "-i":
 				return f.imageQuery, nil
 			}
@@ -202,6 +203,16 @@ func TestCheckSaysWhyAnImageDoesNotFit(t *testing.T) {
 	}
 	f := newFlint(t)
 	assert.NoError(t, New(f.runner(t)).Check(t.Context(), id, image(t, "20.36.1010")))
+
+	f.verify = command.Result{ExitCode: 1, Stdout: []byte(golden(t, "verify-error-4.21.0-image.txt"))}
+	err := New(f.runner(t)).Check(t.Context(), id, image(t, "20.36.1010"))
+	require.ErrorAs(t, err, new(*driver.RejectedError), "an image whose header is fine and whose body is not")
+	assert.ErrorContains(t, err, "verification failed")
+
+	f.verify = command.Result{ExitCode: 137}
+	err = New(f.runner(t)).Check(t.Context(), id, image(t, "20.36.1010"))
+	require.Error(t, err)
+	assert.NotErrorAs(t, err, new(*driver.RejectedError), "a tool that died says nothing about the image")
 }
 
 // mstfwreset exits with 0 after a mere warning.
