@@ -92,10 +92,10 @@ func parseError(out []byte) *fwupdError {
 	var reply struct {
 		Error *fwupdError `json:"Error"`
 	}
-	if decode(out, &reply) != nil {
-		return nil
+	if err := decode(out, &reply); err == nil {
+		return reply.Error
 	}
-	return reply.Error
+	return nil
 }
 
 // decode skips what plugins print before the JSON object.
