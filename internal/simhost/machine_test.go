@@ -35,8 +35,22 @@ func TestABootActivatesWhatABootCan(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, want, running, key)
 	}
+	require.NoError(t, m.CutPower())
+	require.NoError(t, m.Boot())
+	assert.Equal(t, newSamsung, device(t, m, "nvme0").Running, "a boot after a loss of power is a cold one")
+}
+
+func TestAPowerCycleActivatesWhatABootCannot(t *testing.T) {
+	m := newMachine(t, func(s *Spec) { s.NICs[0].Activation, s.SCSI[0].Activation = PowerCycle, PowerCycle })
+	for _, key := range []string{"nic0", "sda"} {
+		require.Zero(t, writes(m, key, image(t, key, updates[key].version)).code, key)
+		assert.NotZero(t, run(m, withFile(updates[key].activate[0], "")...).code, key)
+	}
+	require.NoError(t, m.Boot())
+	assert.Equal(t, DefaultCX6Version, device(t, m, "nic0").Running)
 	require.NoError(t, m.PowerCycle())
-	assert.Equal(t, newSamsung, device(t, m, "nvme0").Running)
+	assert.Equal(t, newCX6, device(t, m, "nic0").Running)
+	assert.Equal(t, newSAS, device(t, m, "sda").Running)
 }
 
 func TestADeviceCanRefuseItsNewImageAtBoot(t *testing.T) {
@@ -77,6 +91,23 @@ func TestPowerCutFromOutsideEndsWritesToo(t *testing.T) {
 	event, err := m.PowerEvent()
 	require.NoError(t, err)
 	assert.Equal(t, PowerLost, event)
+}
+
+func TestAWriteThatOutlastsThePowerNeverEnds(t *testing.T) {
+	m := newMachine(t)
+	c := &call{m: m, tool: "mstflint"}
+	err := c.do(job{
+		op: Operation{Device: "nic0", Action: "Write"},
+		progress: func(percent int) {
+			if percent == 100 {
+				require.NoError(t, m.CutPower())
+			}
+		},
+		finish: func(*state) { t.Error("the write ended without power") },
+	})
+	assert.ErrorIs(t, err, errDied)
+	assert.ErrorIs(t, c.do(job{op: Operation{Device: "nic0", Action: "Write"}}), errDied, "nor does one begin")
+	assert.Equal(t, []string{"Write Started"}, actions(t, m, "nic0"))
 }
 
 func TestToolsOfManyProcessesKeepTheMachineWhole(t *testing.T) {

@@ -184,6 +184,8 @@ func TestACutDownloadNeverBecomesASlot(t *testing.T) {
 
 func TestACutCommitLeavesTheSlotUnusable(t *testing.T) {
 	m := newMachine(t)
+	require.Zero(t, run(m, "nvme", "fw-download", "/dev/nvme0", "-f", image(t, "nvme0", "GDC5702Q")).code)
+	require.Zero(t, run(m, "nvme", "fw-commit", "/dev/nvme0", "-s", "2", "-a", "1").code)
 	require.Zero(t, run(m, "nvme", "fw-download", "/dev/nvme0", "-f", image(t, "nvme0", newSamsung)).code)
 	require.NoError(t, m.SetFault(Fault{ID: "slow", Kind: Hang, Operation: "commit"}))
 	commit := start(t, m, "nvme", "fw-commit", "/dev/nvme0", "-s", "2", "-a", "1")
@@ -193,6 +195,7 @@ func TestACutCommitLeavesTheSlotUnusable(t *testing.T) {
 	require.NoError(t, m.ClearFaults())
 	_, _, log := identified(t, m, "nvme0")
 	assert.NotContains(t, log, "Firmware Rev Slot 2")
+	assert.Equal(t, DefaultSamsungVersion, device(t, m, "nvme0").Stored)
 	require.NoError(t, m.Boot())
-	assert.Equal(t, DefaultSamsungVersion, device(t, m, "nvme0").Running)
+	assert.Equal(t, DefaultSamsungVersion, device(t, m, "nvme0").Running, "though slot 2 was the next")
 }
