@@ -53,7 +53,7 @@ var tools = map[string]func(args []string) int{
 		publish(args[0], fmt.Sprintf("%d %d", os.Getpid(), child.Process.Pid))
 		select {}
 	},
-	"sleep-forever": func([]string) int { time.Sleep(time.Hour); return 0 },
+	"sleep-forever": func([]string) int { time.Sleep(time.Hour); return 0 }, // sleeps: plays a tool that hangs
 	// leave-child ends at once and leaves a child that holds its output.
 	"leave-child": func(args []string) int {
 		child := exec.Command("/proc/self/exe")
@@ -85,7 +85,7 @@ var tools = map[string]func(args []string) int{
 		publish(file+".started", strconv.Itoa(os.Getpid()))
 		fmt.Print("1%\r2%\r")
 		for !exists(file + ".go") {
-			time.Sleep(5 * time.Millisecond)
+			time.Sleep(5 * time.Millisecond) // sleeps: plays a tool that takes its time
 		}
 		// A tool writes to its outputs whatever became of who started it.
 		if _, err := fmt.Println("burned"); err != nil {

@@ -117,7 +117,7 @@ func (m *machine) live(submit ...journal.Job) (view journal.View, over bool) {
 	})
 	if m.rebootWanted {
 		m.rebootWanted = false
-		time.Sleep(5 * time.Minute)
+		time.Sleep(5 * time.Minute) // sleeps: under the synctest of the caller
 		m.boot++
 		m.sim.Reboot()
 	}
