@@ -203,6 +203,10 @@ func TestANewerJobTakesTheEntryOfAFailedOneThatHoldsTheNode(t *testing.T) {
 	d = schedule.Decide(f)
 	assert.False(t, d.Policies[0].Changed(), "the failed job is not adopted again once another one follows it")
 
+	f.Jobs[1].State, f.Nodes[0].Ready = schedule.Finished, true
+	d = schedule.Decide(f)
+	assert.Equal(t, []schedule.Entry{entry(f.Jobs[2])}, d.Policies[0].Ledger, "nor when that one is done")
+
 	f.Jobs[1] = job("n0", 4, 0)
 	f.Policies[0].Ledger = []schedule.Entry{entry(held)}
 	assert.Equal(t, schedule.NodeBusy, reasons(schedule.Decide(f))["n0-j4"], "an older job does not take over")

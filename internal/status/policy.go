@@ -79,8 +79,8 @@ func held(o schedule.Outcome) string {
 func policyConflict(o schedule.Outcome) string {
 	c := o.Conflict
 	named := strings.Join(c.With[:min(len(c.With), maxNamed)], ", ")
-	return fmt.Sprintf("%s (first: %s) also chosen by %s, so no job is admitted there. Change a nodeSelector so that one policy is left.",
-		quantity(c.Nodes, "node is", "nodes are"), c.Node, named)
+	return fmt.Sprintf("%s also chosen by %s (first: %s), so no job is admitted there. Change a nodeSelector so that one policy is left.",
+		quantity(c.Nodes, "node is", "nodes are"), named, c.Node)
 }
 
 // JobAdmitted is the Admitted condition of a job that has a place in the ledger of a policy.

@@ -346,6 +346,19 @@ func TestAnEditThatChangesNoImageKeepsThePlaceInTheQueue(t *testing.T) {
 	w.requireQuiet()
 }
 
+func TestAScanThatFailsKeepsThePlaceInTheQueue(t *testing.T) {
+	w := newWorld(t, device("nic", 2))
+	w.settle()
+	before := w.queued()
+	w.edit("nic", func(d *v1alpha1.NodeDevice) {
+		meta.SetStatusCondition(&d.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionInspected, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonReadFailed, Message: "EIO"})
+	})
+	w.settle()
+	require.NotNil(t, w.queued())
+	assert.Equal(t, before.UID, w.queued().UID)
+	w.requireQuiet()
+}
+
 func TestARunningJobIsNotTouchedAndTheDifferenceFollows(t *testing.T) {
 	w := newWorld(t, device("nic", 2))
 	w.settle()

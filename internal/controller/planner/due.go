@@ -19,7 +19,8 @@ const maxUpdates = 128
 func (f facts) due(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.DeviceUpdate, next time.Duration) {
 	for i := range f.devices {
 		d := &f.devices[i]
-		if !f.isDue(d) || !isObserved(d) && !isQueued(d, queued) {
+		known := isQueued(d, queued)
+		if !known && !isObserved(d) || !f.isDue(d, known) {
 			continue
 		}
 		q := f.quarantine(d)
@@ -38,8 +39,8 @@ func (f facts) due(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.DeviceUpda
 // driver can write.
 func isObserved(d *v1alpha1.NodeDevice) bool { return d.Status.ObservedGeneration >= d.Generation }
 
-// isQueued reports whether exactly the device's wish is queued. Then an edit that only changes where the wish comes
-// from need not be judged again.
+// isQueued reports whether exactly the device's wish is queued. Then it keeps its place when an edit only changes where
+// the wish comes from, and while a scan cannot read the device.
 func isQueued(d *v1alpha1.NodeDevice, queued []v1alpha1.FirmwareJob) bool {
 	return slices.ContainsFunc(queued, func(j v1alpha1.FirmwareJob) bool {
 		u := updateFor(&j, d.Name)
@@ -48,14 +49,18 @@ func isQueued(d *v1alpha1.NodeDevice, queued []v1alpha1.FirmwareJob) bool {
 }
 
 // isDue asks package plan, and the daemon's verdict where the API objects say too little.
-func (f facts) isDue(d *v1alpha1.NodeDevice) bool {
+func (f facts) isDue(d *v1alpha1.NodeDevice, queued bool) bool {
 	conditions := d.Status.Conditions
 	if d.Spec.Firmware == nil || d.Status.UniqueID == "" || d.DeletionTimestamp != nil ||
 		meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionBlocked) ||
 		meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionConflict) {
 		return false
 	}
-	if !plan.Decide(f.wish(d), factsOf(d)).Outcome.Due() {
+	observed := factsOf(d)
+	if queued {
+		observed.Unreadable = ""
+	}
+	if !plan.Decide(f.wish(d), observed).Outcome.Due() {
 		return false
 	}
 	switch ready := meta.FindStatusCondition(conditions, v1alpha1.ConditionReady); {

@@ -1,0 +1,76 @@
+package status_test
+
+import (
+	"testing"
+	"time"
+
+	kstatus "github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
+	"github.com/nodefirmware/node-firmware-operator/internal/status"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
+)
+
+func TestPolicyConditions(t *testing.T) {
+	ledger := func(n int) []schedule.Entry { return make([]schedule.Entry, n) }
+	queue := func(n int) []schedule.Waiting { return make([]schedule.Waiting, n) }
+	for name, c := range map[string]struct {
+		facts           status.PolicyFacts
+		reason, message string
+		want            kstatus.Status
+	}{
+		"nothing waits": {
+			status.PolicyFacts{Outcome: schedule.Outcome{Nodes: 3, Budget: 1}},
+			v1alpha1.ReasonSucceeded, "No job waits for one of the 3 nodes.", kstatus.CurrentStatus,
+		},
+		"nodes are admitted and wait": {
+			status.PolicyFacts{Outcome: schedule.Outcome{Nodes: 9, Budget: 2, Unavailable: 2, Ledger: ledger(2), Queue: queue(1)}},
+			v1alpha1.ReasonProgressing, "2 nodes are admitted, 1 job waits; 2 of 2 unavailable.", kstatus.InProgressStatus,
+		},
+		"a budget of nothing": {
+			status.PolicyFacts{MaxUnavailable: "0%", Outcome: schedule.Outcome{Nodes: 9, Queue: queue(4)}},
+			v1alpha1.ReasonBudgetExhausted, "4 jobs wait, but maxUnavailable 0% admits no node; raise it to go on.", kstatus.FailedStatus,
+		},
+		"a paused policy is as its spec wants it": {
+			status.PolicyFacts{Paused: true, Outcome: schedule.Outcome{Nodes: 9, Budget: 1, Ledger: ledger(1), Queue: queue(2)}},
+			v1alpha1.ReasonPaused, "Paused: 2 jobs wait, 1 admitted node finishes. Set state to Active to go on.", kstatus.CurrentStatus,
+		},
+		"nodes that are down use the budget up": {
+			status.PolicyFacts{Outcome: schedule.Outcome{Nodes: 9, Budget: 1, Unavailable: 1, Queue: queue(2)}},
+			v1alpha1.ReasonBudgetExhausted, "2 jobs wait; 1 node is not Ready or cordoned, which uses up the budget of 1. Repair or uncordon, or raise maxUnavailable.",
+			kstatus.InProgressStatus,
+		},
+		"two policies choose a node": {
+			status.PolicyFacts{Outcome: schedule.Outcome{Nodes: 9, Budget: 1, Conflict: &schedule.Conflict{With: []string{"gpu"}, Nodes: 2, Node: "n1"}}},
+			v1alpha1.ReasonPolicyConflict, "2 nodes are also chosen by gpu (first: n1)", kstatus.FailedStatus,
+		},
+		"an invalid selector": {
+			status.PolicyFacts{Invalid: "spec.nodeSelector: no such operator"},
+			v1alpha1.ReasonInvalidSpec, "spec.nodeSelector: no such operator. Correct the spec", kstatus.FailedStatus,
+		},
+		"held nodes use the budget up": {
+			status.PolicyFacts{Outcome: schedule.Outcome{Nodes: 9, Budget: 1, Unavailable: 1, Ledger: ledger(1), Held: []string{"n1"}, Queue: queue(2)}},
+			v1alpha1.ReasonBudgetExhausted, "1 node is held after a failed job and 2 jobs wait: n1. To try again: kubectl patch nodefirmware n1", kstatus.FailedStatus,
+		},
+		"a held node beside others that go on": {
+			status.PolicyFacts{Outcome: schedule.Outcome{Nodes: 9, Budget: 2, Unavailable: 2, Ledger: ledger(2), Held: []string{"n1"}}},
+			v1alpha1.ReasonProgressing, "2 nodes are admitted", kstatus.InProgressStatus,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &v1alpha1.RolloutPolicy{}
+			p.Generation, p.Status.ObservedGeneration = 3, 3
+			p.Status.Conditions = status.Policy(c.facts, nil, 3, time.Unix(0, 0))
+			ready := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady)
+			require.NotNil(t, ready)
+			assert.Equal(t, c.reason, ready.Reason)
+			assert.Contains(t, ready.Message, c.message)
+			assert.Equal(t, c.facts.Outcome.Conflict != nil, meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionConflict))
+			apitest.RequireStatus(t, p, c.want)
+		})
+	}
+}
