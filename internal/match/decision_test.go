@@ -1,0 +1,280 @@
+package match
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+)
+
+// stage is a node "n" with one card that runs 1.0, a source with images of 1.0, 2.0 and 3.0, and what a test adds. It
+// acts on every decision as the controller would.
+type stage struct {
+	*testing.T
+	ix        *Index
+	device    *v1alpha1.NodeDevice
+	templates map[string]*v1alpha1.FirmwareTemplate
+	firmware  *v1alpha1.NodeFirmware
+}
+
+func newStage(t *testing.T) *stage {
+	s := &stage{T: t, ix: NewIndex(), templates: map[string]*v1alpha1.FirmwareTemplate{}}
+	s.ix.SetNode("n", map[string]string{"pool": "gpu"})
+	source := &v1alpha1.FirmwareSource{ObjectMeta: metav1.ObjectMeta{Name: "s"}}
+	source.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue}}
+	for i, v := range []string{"1.0", "2.0", "3.0"} {
+		source.Status.Images = append(source.Status.Images, v1alpha1.StoredImage{
+			Class: v1alpha1.ClassNIC, Version: v, BoardIDs: []string{"MT_0000000359"}, Digest: digest(i + 1),
+		})
+	}
+	s.ix.SetSource(source)
+	s.device = &v1alpha1.NodeDevice{
+		ObjectMeta: metav1.ObjectMeta{Name: "d", UID: "u"}, Spec: v1alpha1.NodeDeviceSpec{NodeName: "n"},
+		Status: v1alpha1.NodeDeviceStatus{
+			Class: v1alpha1.ClassNIC, VendorID: "15b3", DeviceID: "101d", BoardID: "MT_0000000359", SerialNumber: "S1",
+			Firmware: &v1alpha1.ObservedFirmware{Running: "1.0", Driver: "mstflint", VersionFormat: v1alpha1.VersionFormatDotted},
+		},
+	}
+	s.ix.SetDevice(s.device)
+	return s
+}
+
+// act writes the decision into the device, as often as it takes.
+func (s *stage) act() {
+	for {
+		d, ok := s.ix.Decide("d")
+		if !ok || d.Action == Keep {
+			return
+		}
+		s.device = s.device.DeepCopy()
+		s.device.Spec.Firmware = d.Firmware
+		s.ix.SetDevice(s.device)
+	}
+}
+
+func (s *stage) status(change func(*v1alpha1.NodeDeviceStatus)) {
+	s.device = s.device.DeepCopy()
+	change(&s.device.Status)
+	s.ix.SetDevice(s.device)
+	s.act()
+}
+
+// template makes or edits a template with one rule for the card.
+func (s *stage) template(name, version string, change ...func(*v1alpha1.FirmwareTemplate)) {
+	o := &v1alpha1.FirmwareTemplate{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "uid-1"}}
+	if old := s.templates[name]; old != nil {
+		o.Generation = old.Generation
+	}
+	o.Generation++
+	o.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"pool": "gpu"}}
+	o.Spec.Devices = []v1alpha1.DeviceRule{{
+		Name: "r", Version: version, SourceRef: v1alpha1.SourceReference{Name: "s"},
+		Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, BoardIDs: []string{"MT_0000000359"}},
+	}}
+	for _, c := range change {
+		c(o)
+	}
+	s.templates[name] = o
+	s.ix.SetTemplate(o)
+	s.act()
+}
+
+func (s *stage) remove(name string) {
+	delete(s.templates, name)
+	s.ix.DeleteTemplate(name)
+	s.act()
+}
+
+func (s *stage) pins(versions ...string) {
+	n := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "uid-n", Generation: 1}}
+	if s.firmware != nil {
+		n = s.firmware.DeepCopy()
+		n.Generation++
+	}
+	n.Spec.Pins = nil
+	for i, v := range versions {
+		n.Spec.Pins = append(n.Spec.Pins, v1alpha1.FirmwarePin{
+			Name: string(rune('a' + i)), Class: v1alpha1.ClassNIC, Version: v, SourceRef: v1alpha1.SourceReference{Name: "s"},
+		})
+	}
+	s.firmware = n
+	s.ix.SetNodeFirmware(n)
+	s.act()
+}
+
+func (s *stage) wants(version, origin string) {
+	s.Helper()
+	require.NotNil(s, s.device.Spec.Firmware)
+	assert.Equal(s, version, s.device.Spec.Firmware.Version)
+	assert.Equal(s, origin, s.device.Spec.Firmware.Origin.Name)
+}
+
+func (s *stage) conflict() []Party {
+	d, _ := s.ix.Decide("d")
+	return d.Conflict
+}
+
+func paused(t *v1alpha1.FirmwareTemplate)  { t.Spec.State = v1alpha1.TemplatePaused }
+func invalid(t *v1alpha1.FirmwareTemplate) { t.Spec.NodeSelector.MatchLabels["pool"] = "not valid" }
+func elsewhere(t *v1alpha1.FirmwareTemplate) {
+	t.Spec.NodeSelector.MatchLabels["pool"] = "cpu"
+}
+
+// R000-8, R000-10, R000-32: pins beat templates, and a pin settles what templates disagree about.
+func TestPinDecidesWhereTemplatesConflict(t *testing.T) {
+	s := newStage(t)
+	s.template("a", "2.0")
+	s.template("b", "3.0")
+	assert.Len(t, s.conflict(), 2)
+	s.pins("3.0")
+	assert.Empty(t, s.conflict())
+	s.wants("3.0", "n")
+	s.pins("3.0", "2.0")
+	assert.Len(t, s.conflict(), 2, "two pins")
+	s.wants("3.0", "n")
+	s.pins()
+	assert.Len(t, s.conflict(), 2, "the templates again")
+	s.wants("3.0", "n")
+	s.remove("b")
+	s.wants("2.0", "a")
+}
+
+// R001-9, R001-10: two rules of one template are a conflict as well.
+func TestTwoRulesOfOneTemplateConflict(t *testing.T) {
+	s := newStage(t)
+	s.template("a", "2.0", func(t *v1alpha1.FirmwareTemplate) {
+		second := t.Spec.Devices[0]
+		second.Name = "r2"
+		t.Spec.Devices = append(t.Spec.Devices, second)
+	})
+	assert.Len(t, s.conflict(), 2)
+	assert.Nil(t, s.device.Spec.Firmware)
+}
+
+func TestConflictOutlivesTheOriginOfTheAssignment(t *testing.T) {
+	s := newStage(t)
+	s.template("a", "1.0")
+	s.template("b", "2.0")
+	s.template("c", "3.0")
+	s.remove("a")
+	assert.Len(t, s.conflict(), 2)
+	s.wants("1.0", "a")
+	s.remove("b")
+	s.wants("3.0", "c")
+}
+
+func TestPauseNeverHandsADeviceToAnotherTemplate(t *testing.T) {
+	s := newStage(t)
+	s.template("a", "2.0")
+	s.template("a", "2.0", paused)
+	s.template("b", "3.0")
+	assert.Len(t, s.conflict(), 2)
+	s.wants("2.0", "a")
+	s.template("a", "3.0", paused, elsewhere)
+	assert.Len(t, s.conflict(), 2, "what it assigned stays with it")
+	s.wants("2.0", "a")
+	s.template("a", "3.0", elsewhere)
+	s.wants("3.0", "b")
+}
+
+func TestInvalidTemplateHoldsWhatItAssigned(t *testing.T) {
+	s := newStage(t)
+	s.template("a", "2.0")
+	s.template("a", "3.0", invalid)
+	s.wants("2.0", "a")
+	s.template("b", "3.0")
+	assert.Len(t, s.conflict(), 2)
+	s.wants("2.0", "a")
+	s.remove("a")
+	s.wants("3.0", "b")
+}
+
+func TestPausedTemplateDoesNotKeepWhatAnotherAssigned(t *testing.T) {
+	s := newStage(t)
+	s.template("a", "2.0")
+	s.template("b", "3.0", paused)
+	assert.Len(t, s.conflict(), 2)
+	s.remove("a")
+	assert.Nil(t, s.device.Spec.Firmware)
+}
+
+// A card that cannot be read may report less than before; what was assigned to it stays until it is read.
+func TestUnreadableDeviceKeepsItsFirmware(t *testing.T) {
+	s := newStage(t)
+	s.template("a", "2.0")
+	unread := func(d *v1alpha1.NodeDeviceStatus) {
+		d.BoardID = ""
+		d.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionInspected, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonReadFailed}}
+	}
+	s.status(unread)
+	s.wants("2.0", "a")
+	s.template("b", "3.0", func(t *v1alpha1.FirmwareTemplate) { t.Spec.Devices[0].Selector.BoardIDs = nil })
+	assert.Len(t, s.conflict(), 2, "both may be meant")
+	s.remove("b")
+	s.status(func(d *v1alpha1.NodeDeviceStatus) { d.BoardID, d.Conditions = "MT_0000000540", nil })
+	assert.Nil(t, s.device.Spec.Firmware, "it was read, and is another board")
+}
+
+// A NodeFirmware that is made anew knows its machine only after the next scan.
+func TestUnknownMachineKeepsItsFirmware(t *testing.T) {
+	s := newStage(t)
+	s.firmware = &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "uid-n", Generation: 1}}
+	s.firmware.Status.Machine = &v1alpha1.Machine{Model: "7X21"}
+	s.pins()
+	s.template("a", "2.0", func(t *v1alpha1.FirmwareTemplate) { t.Spec.Machine = &v1alpha1.MachineSelector{Model: "7X21"} })
+	s.wants("2.0", "a")
+	s.ix.DeleteNodeFirmware("n")
+	s.act()
+	s.wants("2.0", "a")
+	s.firmware.Status = v1alpha1.NodeFirmwareStatus{LastScanTime: &metav1.Time{Time: base}}
+	s.pins()
+	assert.Nil(t, s.device.Spec.Firmware, "the scan says that there is no such model")
+}
+
+func TestDeviceWithoutANodeOrWithoutAStatusIsNotDecided(t *testing.T) {
+	s := newStage(t)
+	s.template("a", "2.0")
+	s.ix.DeleteNode("n")
+	_, ok := s.ix.Decide("d")
+	assert.False(t, ok)
+	s.ix.SetNode("n", map[string]string{"pool": "gpu"})
+	s.status(func(d *v1alpha1.NodeDeviceStatus) { *d = v1alpha1.NodeDeviceStatus{} })
+	_, ok = s.ix.Decide("d")
+	assert.False(t, ok)
+	s.wants("2.0", "a")
+}
+
+// An edit that changes nothing for a device leaves it alone; the origin names the generation that assigned.
+func TestUnrelatedEditIsNoChange(t *testing.T) {
+	s := newStage(t)
+	s.template("a", "2.0")
+	s.template("a", "2.0", func(t *v1alpha1.FirmwareTemplate) {
+		t.Spec.Devices = append(t.Spec.Devices, v1alpha1.DeviceRule{
+			Name: "disks", Version: "9", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassDisk}, SourceRef: v1alpha1.SourceReference{Name: "s"},
+		})
+	})
+	assert.Equal(t, int64(1), *s.device.Spec.Firmware.Origin.Generation)
+	s.template("a", "3.0")
+	assert.Equal(t, int64(3), *s.device.Spec.Firmware.Origin.Generation)
+}
+
+func TestTallyTellsFailedFromForgiven(t *testing.T) {
+	s := newStage(t)
+	s.pins()
+	s.template("a", "2.0")
+	s.status(func(d *v1alpha1.NodeDeviceStatus) {
+		d.LastFailure = &v1alpha1.FailedFirmware{Digest: digest(2), Time: metav1.NewTime(base)}
+	})
+	tally, _ := s.ix.Tally("a")
+	assert.Equal(t, int32(1), tally.Failed)
+	assert.Equal(t, []FailureOn{{"d", "n"}}, tally.Failures)
+	s.firmware.Spec.RetryRequestedAt = &metav1.Time{Time: base.Add(time.Second)}
+	s.pins()
+	tally, _ = s.ix.Tally("a")
+	assert.Equal(t, int32(0), tally.Failed)
+	assert.Equal(t, int32(1), tally.Pending)
+}

@@ -1,0 +1,72 @@
+package status
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/match"
+)
+
+// R000-18, R000-34: a template's conditions follow from its counters.
+func TestTemplateConditions(t *testing.T) {
+	blocked := func(reason string) []match.BlockOn {
+		return []match.BlockOn{{Device: "n1-nic", Block: match.Block{Reason: reason, Source: "s"}}}
+	}
+	conflicts := []match.ConflictOn{{Device: "n1-nic", Parties: []match.Party{
+		{Kind: v1alpha1.OriginTemplate, Name: "a", Rule: "r"}, {Kind: v1alpha1.OriginTemplate, Name: "b", Rule: "r"},
+	}}}
+	tests := []struct {
+		name   string
+		tally  match.Tally
+		reason string
+		// with is the abnormal condition beside a Ready that is not True; empty when it is.
+		with    string
+		message []string
+	}{
+		{"all run it", match.Tally{Counts: match.Counts{Matched: 2, Applied: 2}}, v1alpha1.ReasonSucceeded, "", []string{"2 of 2 assigned devices"}},
+		{"nobody matches", match.Tally{Nodes: 3}, v1alpha1.ReasonNoMatch, "", []string{"3 chosen nodes", "kubectl get nodedevices"}},
+		{"pinned elsewhere", match.Tally{Counts: match.Counts{Matched: 1}}, v1alpha1.ReasonSucceeded, "", nil},
+		{"invalid", match.Tally{Invalid: "spec.nodeSelector: bad", Counts: match.Counts{Matched: 1, Pending: 1}}, v1alpha1.ReasonInvalidSpec, v1alpha1.ConditionStalled, []string{"spec.nodeSelector: bad", "withdraws nothing"}},
+		{"pending", match.Tally{Counts: match.Counts{Matched: 2, Applied: 1, NotApplied: 1, Pending: 1}}, v1alpha1.ReasonProgressing, v1alpha1.ConditionReconciling, []string{"1 of 2", "1 device is on its way"}},
+		{"updating", match.Tally{Counts: match.Counts{Matched: 2, NotApplied: 2, Updating: 1, Pending: 1}}, v1alpha1.ReasonUpdating, v1alpha1.ConditionReconciling, nil},
+		{
+			"some on their way, some failed",
+			match.Tally{Counts: match.Counts{Matched: 2, NotApplied: 2, Pending: 1, Failed: 1}, Failures: []match.FailureOn{{Device: "n1-nic", Node: "n1"}}},
+			v1alpha1.ReasonProgressing, v1alpha1.ConditionReconciling, []string{"1 update failed (first: n1-nic)"},
+		},
+		{
+			"failed",
+			match.Tally{Counts: match.Counts{Matched: 1, NotApplied: 1, Failed: 1}, Failures: []match.FailureOn{{Device: "n1-nic", Node: "n1"}}},
+			v1alpha1.ReasonUpdateFailed, v1alpha1.ConditionStalled, []string{"kubectl patch nodefirmware n1", "retryRequestedAt"},
+		},
+		{"waits for the source", match.Tally{Counts: match.Counts{Matched: 1, NotApplied: 1, Blocked: 1, Waiting: 1}, Blocks: blocked(v1alpha1.ReasonSourceNotReady)}, v1alpha1.ReasonSourceNotReady, v1alpha1.ConditionReconciling, []string{"kubectl describe firmwaresource s"}},
+		{"blocked", match.Tally{Counts: match.Counts{Matched: 1, NotApplied: 1, Blocked: 1}, Blocks: blocked(v1alpha1.ReasonSourceNotFound)}, v1alpha1.ReasonSourceNotFound, v1alpha1.ConditionStalled, []string{"n1-nic", `"s" does not exist`}},
+		{"only validated", match.Tally{Counts: match.Counts{Matched: 1, NotApplied: 1, Mismatched: 1}}, v1alpha1.ReasonVersionMismatch, v1alpha1.ConditionStalled, []string{"Validate"}},
+		{"conflict", match.Tally{Counts: match.Counts{Matched: 1, Conflicting: 1}, Conflicts: conflicts}, v1alpha1.ReasonMultipleMatches, v1alpha1.ConditionStalled, []string{`"a" and rule "r" of FirmwareTemplate "b"`}},
+		{"paused", match.Tally{Paused: true, Counts: match.Counts{Matched: 2, Applied: 1, Unassigned: 1}}, v1alpha1.ReasonPaused, "", []string{"1 matching device is not assigned", "Active"}},
+		{"paused with work under way", match.Tally{Paused: true, Counts: match.Counts{Matched: 1, NotApplied: 1, Pending: 1}}, v1alpha1.ReasonProgressing, v1alpha1.ConditionReconciling, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.tally.Generation = 4
+			got := Template(tt.tally, []metav1.Condition{{Type: v1alpha1.ConditionConflict, Status: metav1.ConditionTrue}}, assignmentTime)
+			c := meta.FindStatusCondition(got, v1alpha1.ConditionReady)
+			require.NotNil(t, c)
+			assert.Equal(t, tt.reason, c.Reason)
+			assert.Equal(t, tt.with == "", c.Status == metav1.ConditionTrue)
+			assert.Equal(t, int64(4), c.ObservedGeneration)
+			for _, m := range tt.message {
+				assert.Contains(t, c.Message, m)
+			}
+			for _, kind := range []string{v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled} {
+				assert.Equal(t, kind == tt.with, meta.FindStatusCondition(got, kind) != nil, kind)
+			}
+			assert.Equal(t, tt.tally.Conflicting > 0, meta.FindStatusCondition(got, v1alpha1.ConditionConflict) != nil)
+		})
+	}
+}
