@@ -36,18 +36,17 @@ import (
 
 func TestMain(m *testing.M) { apitest.Main(m) }
 
-// binaries are built once for all tests of the package: the programs as they are shipped.
-var binaries = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "firmware-daemon-test")
-	if err != nil {
-		return "", err
+// TestDaemon runs the real daemon against a real API server and simulated machines. The programs are built once.
+func TestDaemon(t *testing.T) {
+	bin := t.TempDir()
+	out, err := exec.Command("go", "build", "-o", bin, ".", "../firmware-simtools").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	for name, test := range map[string]func(*testing.T, *cluster, *machine){
+		"updates its node": updatesItsNode, "starts without an API server": startsWithoutAPIServer, "sees a card leave": seesACardLeave,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, newCluster(t), newMachine(t, bin)) })
 	}
-	out, err := exec.Command("go", "build", "-o", dir, ".", "../firmware-simtools").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("build programs: %w: %s", err, out)
-	}
-	return dir, nil
-})
+}
 
 // machine is a simulated machine with the daemon that runs on it.
 type machine struct {
@@ -60,10 +59,8 @@ type machine struct {
 	ended  chan struct{}
 }
 
-func newMachine(t *testing.T) *machine {
+func newMachine(t *testing.T, bin string) *machine {
 	t.Helper()
-	bin, err := binaries()
-	require.NoError(t, err)
 	spec := simhost.DefaultSpec("n1", 1)
 	m, err := simhost.Create(filepath.Join(t.TempDir(), "n1"), spec)
 	require.NoError(t, err)
@@ -211,10 +208,8 @@ const (
 	nic1PSID = "MT_0000000834"
 )
 
-// TestTheDaemonUpdatesItsNode runs the real daemon against a real API server and a simulated machine, and plays the
-// operator and the power switch.
-func TestTheDaemonUpdatesItsNode(t *testing.T) { // R001-6, R001-7, R001-20, R000-12
-	c, m := newCluster(t), newMachine(t)
+// updatesItsNode plays the operator and the power switch (R001-6, R001-7, R001-20, R000-12).
+func updatesItsNode(t *testing.T, c *cluster, m *machine) {
 	m.start(t, c.args...)
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -294,9 +289,8 @@ func residentKiB(t *testing.T, pid int) int {
 	return 0
 }
 
-// TestTheDaemonStartsWithoutAnAPIServer: it scans, keeps trying, and publishes once the API server is back.
-func TestTheDaemonStartsWithoutAnAPIServer(t *testing.T) {
-	c, m := newCluster(t), newMachine(t)
+// startsWithoutAPIServer: the daemon scans, keeps trying, and publishes once the API server is back.
+func startsWithoutAPIServer(t *testing.T, c *cluster, m *machine) {
 	require.NoError(t, c.ControlPlane.StopAPIServer())
 	m.start(t, c.args...)
 	require.Eventually(t, func() bool {
@@ -311,8 +305,8 @@ func TestTheDaemonStartsWithoutAnAPIServer(t *testing.T) {
 	c.device(t, byBoard(nic0PSID))
 }
 
-func TestHotpluggedHardwareIsSeenByAScanJob(t *testing.T) { // R001-2
-	c, m := newCluster(t), newMachine(t)
+// seesACardLeave: a Scan job is complete only when the objects are true (R001-2).
+func seesACardLeave(t *testing.T, c *cluster, m *machine) {
 	m.start(t, c.args...)
 	d := c.device(t, byBoard(nic0PSID))
 	require.NoError(t, m.Unplug("nic0"))

@@ -109,7 +109,7 @@ func (a Applying) newJob(ctx context.Context, images *stock) (journal.Job, error
 	}
 	for _, d := range described.Devices {
 		if d.Action == "None" && d.Rule != "" {
-			a.printf("%s %s: nothing to do: %s\n", d.Class, strings.Join(d.Names, ","), d.Reason)
+			a.printf("%s %s (%s): nothing to do: %s\n", d.Class, strings.Join(d.Names, ","), d.Rule, d.Reason)
 		}
 	}
 	stored, err := images.fetch(ctx, a.Docs.Sources, described.due, func(s string) { a.printf("%s\n", s) })
@@ -160,7 +160,7 @@ func (a Applying) execute(ctx context.Context, book *journal.Journal, images *st
 	config := job.Config{
 		Journal: book, Host: a.Host, Drivers: a.Drivers, Images: images, Maintenance: window, Writes: a.Writes,
 		Rebooter: a.Rebooter, Health: health.Checker{Scanner: a.Host}, BootID: a.Host.BootID,
-		Poll: a.Poll, Grace: writeGrace, Notify: a.printer(),
+		Poll: a.Poll, Grace: writeGrace, Notify: a.printer(j),
 	}
 	if a.Rebooter == nil {
 		config.Rebooter = refuse(stop)
@@ -211,22 +211,29 @@ func (r refuse) Reboot(context.Context) error {
 	return ErrRebootPending
 }
 
-// printer prints each step when it begins and when it ends.
-func (a Applying) printer() func(job.Snapshot) {
+// printer prints each step when it begins and when it ends, but not again what an earlier apply has done.
+func (a Applying) printer(begun journal.Job) func(job.Snapshot) {
 	told := map[string]string{}
+	for _, st := range begun.Record.Steps {
+		told[stepName(st)] = stepLine(st)
+	}
 	return func(s job.Snapshot) {
 		for _, st := range s.Job.Record.Steps {
-			name := strings.TrimSpace(string(st.Kind) + " " + st.Device)
-			line := string(st.State)
-			if st.Message != "" {
-				line += ": " + st.Message
-			}
-			if st.State != step.Pending && told[name] != line {
+			if name, line := stepName(st), stepLine(st); told[name] != line {
 				told[name] = line
 				a.printf("%s  %s\n", name, line)
 			}
 		}
 	}
+}
+
+func stepName(s step.Step) string { return strings.TrimSpace(string(s.Kind) + " " + s.Device) }
+
+func stepLine(s step.Step) string {
+	if s.Message == "" {
+		return string(s.State)
+	}
+	return string(s.State) + ": " + s.Message
 }
 
 func (a Applying) printf(format string, args ...any) { _, _ = fmt.Fprintf(a.Steps, format, args...) }
