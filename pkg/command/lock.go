@@ -63,7 +63,7 @@ func (r *ExecRunner) Wait(ctx context.Context, lock string) error {
 }
 
 // acquire takes the lock of a write.
-func (r *ExecRunner) acquire(c Command) (*os.File, error) {
+func (r *ExecRunner) acquire(ctx context.Context, c Command) (*os.File, error) {
 	if c.Lock == "" {
 		return nil, errors.New("a write needs a lock: name the device it changes")
 	}
@@ -84,7 +84,10 @@ func (r *ExecRunner) acquire(c Command) (*os.File, error) {
 		if err = flock(f, syscall.LOCK_EX|syscall.LOCK_NB); !errors.Is(err, syscall.EWOULDBLOCK) {
 			break
 		}
-		time.Sleep(pause)
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done(): // the last word is the lock's
+		}
 	}
 	switch {
 	case err == nil:

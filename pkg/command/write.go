@@ -17,7 +17,7 @@ const pollInterval = 200 * time.Millisecond
 // write runs a tool that changes a device. Nothing here can end it: it has a session of its own, its output goes to
 // files because a pipe would break when this process dies, and it inherits the lock.
 func (r *ExecRunner) write(ctx context.Context, tool string, c Command) (Result, error) {
-	lock, err := r.acquire(c)
+	lock, err := r.acquire(ctx, c)
 	if err != nil {
 		return Result{}, failedToRun(c, err)
 	}
@@ -55,7 +55,7 @@ func (r *ExecRunner) start(tool string, c Command, lock *os.File) (*writing, err
 	w.stdout = &follower{file: stdout, max: r.cfg.MaxOutput, lines: newLineSplitter(w.report)}
 	w.stderr = &follower{file: stderr, max: r.cfg.MaxOutput}
 
-	w.cmd = exec.Command(tool, c.Argv[1:]...) //nolint:noctx // a write outlives every context by design
+	w.cmd = exec.Command(tool, c.Argv[1:]...) // no context: a write outlives all of them
 	r.prepare(w.cmd)
 	w.cmd.Stdout, w.cmd.Stderr = stdout, stderr
 	w.cmd.ExtraFiles = []*os.File{lock}

@@ -229,6 +229,16 @@ func TestWhatIsNotAnAdapterIsNoDevice(t *testing.T) {
 	assert.Len(t, inv.Devices[0].Ports, 1)
 }
 
+func TestAnAdapterOfAnotherPCIClassIsACard(t *testing.T) {
+	m := sysfstest.NewMachine()
+	modem := mlx("0000:3b:00.0")
+	modem.Class = "0d4000"
+	m.Interface(m.PCI(modem), "wwan0", map[string]string{"address": mac(1)})
+	d := scan(t, newHost(t, m)).Devices[0]
+	assert.Equal(t, []inventory.PCIAddress{{Bus: 0x3b}}, d.PCI)
+	assert.Equal(t, []string{"15b3", "wwan0"}, []string{d.VendorID, d.Node})
+}
+
 func TestACardThatAVirtualMachineHasAFunctionOfSaysSo(t *testing.T) {
 	m := sysfstest.NewMachine()
 	m.PCI(mlx("0000:3b:00.0"))
@@ -270,7 +280,7 @@ func TestUniqueIDsAreTheBestTheHardwareHas(t *testing.T) {
 		build func(sysfstest.Machine)
 		want  string
 	}{
-		"lowest MAC":            {nic(map[string]string{"address": mac(7)}, map[string]string{"address": mac(3)}), mac(3)},
+		"lowest MAC":            {nic(map[string]string{"address": mac(7)}, map[string]string{"address": mac(3), "dev_port": "1"}), mac(3)},
 		"MAC of a bond member":  {nic(map[string]string{"address": mac(9), "addr_assign_type": "3", "bonding_slave/perm_hwaddr": mac(2)}), mac(2)},
 		"GUID":                  {nic(map[string]string{"type": "32", "address": "00:00:10:49:fe:80:00:00:00:00:00:00:b8:59:9f:03:00:00:00:01"}), "b8599f0300000001"},
 		"no driver, serial":     {func(m sysfstest.Machine) { m.MapFS[m.PCI(mlx("0000:3b:00.0"))+"/config"] = &fstest.MapFile{Data: dsn} }, "dsn.b8599f03001c2b3a"},
@@ -488,9 +498,14 @@ func TestTwoPathsToADriveAreOneDrive(t *testing.T) {
 	drive := map[string]string{"vendor": "SEAGATE", "model": "ST16", "wwid": "naa.5000c500a1b2c3d4"}
 	m.SCSI(sysfstest.Disk{Below: hba, Address: "0:0:1:0", Generic: "sg2", Serial: "A", Attributes: drive})
 	m.SCSI(sysfstest.Disk{Below: hba, Address: "0:0:9:0", Generic: "sg7", Serial: "A", Attributes: drive})
+	for _, lun := range []string{"1:0:0:0", "2:0:0:0"} {
+		m.SCSI(sysfstest.Disk{Below: hba + "/ata" + lun[:1], Address: lun, Attributes: map[string]string{"vendor": "ATA", "model": "NAMELESS"}})
+	}
 	m.SCSI(sysfstest.Disk{Below: hba + "/host3/session1", Address: "3:0:0:0", Attributes: map[string]string{"wwid": "naa.6"}})
 	devices := scan(t, newHost(t, m)).Devices
-	require.Equal(t, []string{"Disk naa.5000c500a1b2c3d4"}, ids(devices), "a remote disk is not of this machine")
+	require.Equal(t, []string{
+		"Disk naa.5000c500a1b2c3d4", "Disk scsi.0000:18:00.0/ata1/host1/target1:0:0/1:0:0:0", "Disk scsi.0000:18:00.0/ata2/host2/target2:0:0/2:0:0:0",
+	}, ids(devices), "disks without a name are not one drive, and a remote disk is not of this machine")
 	assert.Equal(t, "sg2", devices[0].Node)
 }
 

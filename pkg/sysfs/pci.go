@@ -96,7 +96,7 @@ func functionAt(fsys fs.FS, dir string) (*PCIFunction, error) {
 		Driver: a.base("driver"),
 	}
 	if class := a.number("class"); class != nil {
-		f.Class = uint32(*class) //nolint:gosec // three bytes
+		f.Class = uint32(*class)
 	}
 	if physical := a.base("physfn"); physical != "" {
 		if owner, err := inventory.ParsePCIAddress(physical); err == nil {

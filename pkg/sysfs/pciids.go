@@ -50,10 +50,10 @@ func scanPCIIDs(r io.Reader, ids map[PCIID]bool) (map[PCIID]string, error) {
 		entry, ofVendor := strings.CutPrefix(line, "\t")
 		id, name, ok := strings.Cut(entry, "  ")
 		if !ofVendor {
-			vendor = ""
+			vendor = "" // the list of classes at the end begins with "C 00"
 		}
-		if !ok || len(id) != 4 || ofVendor && vendor == "" {
-			continue // the list of classes at the end begins with "C 00"
+		if !ok || len(id) != 4 {
+			continue
 		}
 		key := PCIID{Vendor: vendor, Device: id}
 		if !ofVendor {

@@ -176,6 +176,8 @@ func TestSCSIDisksTellTheirTransport(t *testing.T) {
 	})
 	m.SCSI(sysfstest.Disk{Below: hba, Address: "0:0:2:0", Attributes: map[string]string{"vendor": "ATA     ", "type": "20"}})
 	m.SCSI(sysfstest.Disk{Below: hba, Address: "0:0:3:0", Attributes: map[string]string{"type": "13", "vendor": "AIC"}})
+	other := m.SCSI(sysfstest.Disk{Below: hba, Address: "0:0:4:0"})
+	m.MapFS[other+"/vpd_pg80"] = &fstest.MapFile{Data: []byte{0, 0x83, 0, 2, 'x', 'y'}}
 	m.SCSI(sysfstest.Disk{Below: "sys/devices/platform/host9/session1", Address: "9:0:0:1"})
 	m.SCSI(sysfstest.Disk{Below: hba + "/usb1/1-1/1-1:1.0", Address: "8:0:0:1"})
 	m.SCSI(sysfstest.Disk{Below: hba + "/host7/rport-7:0-1", Address: "7:0:0:1"})
@@ -188,7 +190,8 @@ func TestSCSIDisksTellTheirTransport(t *testing.T) {
 		require.NoError(t, d.Err)
 		transports[d.Address] = d.Transport
 	}
-	assert.Equal(t, map[string]string{"0:0:1:0": "sas", "0:0:2:0": "sata", "9:0:0:1": "iscsi", "8:0:0:1": "usb", "7:0:0:1": "fc", "6:0:0:1": "virtio"}, transports, "an enclosure is no disk")
+	assert.Equal(t, map[string]string{"0:0:1:0": "sas", "0:0:2:0": "sata", "0:0:4:0": "sas", "9:0:0:1": "iscsi", "8:0:0:1": "usb", "7:0:0:1": "fc", "6:0:0:1": "virtio"}, transports, "an enclosure is no disk")
+	assert.Empty(t, got[2].Serial, "another page is no serial number")
 	d := got[0]
 	assert.Equal(t, []string{"SEAGATE", "ST16000NM004J", "E004", "ZC1ABCDE", "naa.5000c500a1b2c3d4", "sg1", "sda", "sd"}, []string{d.Vendor, d.Model, d.Rev, d.Serial, d.WWID, d.Generic, d.Block, d.Device.Driver})
 }
