@@ -35,7 +35,7 @@ func (r *ExecRunner) WriteRunning(lock string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("look for a running write: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // opened to look only
+	defer f.Close()
 	switch err := flock(f, syscall.LOCK_SH|syscall.LOCK_NB); {
 	case errors.Is(err, syscall.EWOULDBLOCK):
 		return true, nil

@@ -109,7 +109,7 @@ func readFile(fsys fs.FS, name string) ([]byte, error) {
 	if err != nil {
 		return nil, named("read", name, err)
 	}
-	defer f.Close() //nolint:errcheck // opened for reading
+	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxAttribute+1))
 	if absent(err) {
 		return nil, nil
