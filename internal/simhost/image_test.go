@@ -1,6 +1,7 @@
 package simhost
 
 import (
+	"bytes"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -42,6 +43,22 @@ func TestImagesSayWhatTheyAreFor(t *testing.T) {
 			assert.Error(t, err, "flipped byte %d of %d", at, len(data))
 		}
 	})
+}
+
+func TestEveryByteInACabinetsFilesIsChecked(t *testing.T) {
+	whole := imageFor(BIOSKey, "2.11.0")
+	files, err := parseCabinet(whole)
+	require.NoError(t, err)
+	require.Len(t, files, 2)
+	assert.Contains(t, string(files[0].data), `<firmware type="flashed">39a1ba52-95ee-4c1c-8d0f-b2b4ec3f1c9e</firmware>`)
+	assert.Contains(t, string(files[0].data), `version="2.11.0"`)
+	at := bytes.Index(whole, []byte("<?xml"))
+	for _, flip := range []int{at, at + 100, at + cabBlock + 100, len(whole) - 1} {
+		broken := bytes.Clone(whole)
+		broken[flip] ^= 0x10
+		_, err := ParseImage(broken)
+		assert.ErrorContains(t, err, "parse cabinet: invalid checksum", "byte %d of %d", flip, len(whole))
+	}
 }
 
 func TestASeedMakesOtherBytesOfTheSameVersion(t *testing.T) {

@@ -179,7 +179,7 @@ func nvmeFirmwareLog(c *call, n NVMe, o options) (int, error) {
 		if slot.Version == "" || slot.Torn {
 			continue
 		}
-		raw := []byte(fmt.Sprintf("%-8.8s", slot.Version))
+		raw := fmt.Appendf(nil, "%-8.8s", slot.Version)
 		value, text := binary.LittleEndian.Uint64(raw), strings.ReplaceAll(string(raw), " ", ".")
 		log = append(log, member{fmt.Sprintf("Firmware Rev Slot %d", i+1), fmt.Sprintf("%d (%s)", value, text)})
 		if !asJSON {
