@@ -100,7 +100,7 @@ func attempt[T any](ctx context.Context, h *Host, key string, call func(context.
 		defer func() { <-turn }()
 		defer func() {
 			if p := recover(); p != nil {
-				done <- outcome{err: fmt.Errorf("driver panicked: %v; report this with the device's model", p)}
+				done <- outcome{err: fmt.Errorf("reading it panicked: %v; report this with the model of the device", p)}
 			}
 		}()
 		done <- outcome{value: call(ctx)}
