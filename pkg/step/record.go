@@ -153,10 +153,10 @@ func (r Record) Current() int {
 // runsAfterFailure: the remaining devices are read back though one of them failed, so that what is true of them is
 // known; and a node that is not held is released.
 func (r Record) runsAfterFailure(k plan.Kind) bool {
-	switch {
-	case k == plan.Verify:
+	switch k {
+	case plan.Verify:
 		return r.Failure.Step == plan.Verify
-	case k == plan.Release:
+	case plan.Release:
 		return (!r.Failure.Held || r.Released) && (r.began(plan.Maintenance) || r.Inherited)
 	}
 	return false

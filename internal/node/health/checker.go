@@ -7,13 +7,15 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// Scanner reads all devices of the host afresh.
+// Scanner reads the host.
 type Scanner interface {
+	// Scan reads all devices afresh.
 	Scan(ctx context.Context) ([]inventory.Device, error)
 }
 
-// NodeReadiness says whether the cluster considers the node Ready. message says why it does not.
+// NodeReadiness is what the cluster thinks of the node.
 type NodeReadiness interface {
+	// Ready says whether the cluster considers the node Ready; message says why it does not.
 	Ready(ctx context.Context) (ready bool, message string, err error)
 }
 

@@ -35,16 +35,20 @@ type Host interface {
 // Writes tells of writes to devices that outlived whoever began them. The lock of a write is the unique id of the
 // device.
 type Writes interface {
+	// WriteRunning reports whether a write under the lock still runs, whoever began it.
 	WriteRunning(lock string) (bool, error)
 }
 
-// Rebooter asks the host to reboot and returns once the request is accepted.
+// Rebooter reboots the host.
 type Rebooter interface {
+	// Reboot asks for a reboot and returns once the request is accepted.
 	Reboot(ctx context.Context) error
 }
 
-// Health lists what is worse on the host than in the baseline.
+// Health judges the host.
 type Health interface {
+	// Check lists what is worse on the host than in the baseline or not as the targets say; nil when it is healthy. An
+	// error means that nobody knows.
 	Check(ctx context.Context, b health.Baseline, targets []health.Target) ([]string, error)
 }
 
@@ -181,7 +185,7 @@ func (e *Engine) Execute(ctx context.Context, job journal.Job) (journal.Job, err
 	return x.job, nil
 }
 
-// ErrBusy: another job runs on the host.
+// ErrBusy says that another job runs on the host.
 var ErrBusy = errors.New("another job runs on this node")
 
 // Submit makes the job the next to be executed. A job that holds the node after its failure is superseded: the new one

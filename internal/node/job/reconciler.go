@@ -415,6 +415,6 @@ func (r *Reconciler) beforeEnd(ctx context.Context, job journal.Job) error {
 
 func sameStatus(old, want v1alpha1.FirmwareJobStatus) bool {
 	old, want = *old.DeepCopy(), *want.DeepCopy()
-	old.Conditions, want.Conditions = comparable(old.Conditions), comparable(want.Conditions)
+	old.Conditions, want.Conditions = ordered(old.Conditions), ordered(want.Conditions)
 	return equality.Semantic.DeepEqual(old, want)
 }

@@ -65,10 +65,10 @@ func facts(s Snapshot, node string) status.JobFacts {
 }
 
 func summary(j journal.Job) string {
-	switch n := len(j.Updates); {
-	case n == 0:
+	switch n := len(j.Updates); n {
+	case 0:
 		return "The node was scanned."
-	case n == 1:
+	case 1:
 		return fmt.Sprintf("%s runs %s.", j.Updates[0].Device, j.Updates[0].Version)
 	default:
 		return fmt.Sprintf("%d devices run their target.", n)

@@ -33,7 +33,7 @@ func (r *Reconciler) tell(job *v1alpha1.FirmwareJob, now v1alpha1.FirmwareJobSta
 	}
 }
 
-// comparable brings the daemon's own conditions into one order, for comparison.
-func comparable(conditions []metav1.Condition) []metav1.Condition {
+// ordered brings the daemon's own conditions into one order, for comparison.
+func ordered(conditions []metav1.Condition) []metav1.Condition {
 	return slices.SortedFunc(slices.Values(conditions), func(a, b metav1.Condition) int { return strings.Compare(a.Type, b.Type) })
 }

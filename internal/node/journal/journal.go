@@ -35,10 +35,10 @@ var (
 	keyHistory    = []byte("history")
 )
 
-// ErrLocked: another process has the journal open.
+// ErrLocked says that another process has the journal open.
 var ErrLocked = errors.New("another firmware-daemon is using it; stop that one first")
 
-// ErrNewer: the journal was written by a newer daemon.
+// ErrNewer says that the journal was written by a newer daemon.
 var ErrNewer = errors.New("it was written by a newer firmware-daemon; install that version or a later one")
 
 // Journal is the journal of one host. Each change is on disk when the method that makes it returns. It is safe for

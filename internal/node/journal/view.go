@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"go.etcd.io/bbolt"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"

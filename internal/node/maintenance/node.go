@@ -93,7 +93,7 @@ func (n *Node) State(ctx context.Context) (State, error) {
 	switch {
 	case ready == nil:
 		return State{step.MaintenanceRequested, fmt.Sprintf("node maintenance %s is not seen by the maintenance-operator yet; is it running?", o.Name)}, nil
-	case ready.Status == metav1.ConditionTrue && !(held.owned && failed(o)):
+	case ready.Status == metav1.ConditionTrue && (!held.owned || !failed(o)):
 		return State{step.MaintenanceReady, fmt.Sprintf("node maintenance %s is ready", o.Name)}, nil
 	}
 	return State{step.MaintenanceRequested, fmt.Sprintf("node maintenance %s: %s %s", o.Name, ready.Reason, ready.Message)}, nil
