@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -46,8 +47,8 @@ func (e *missingError) Error() string {
 }
 
 func isMissing(err error) bool {
-	_, ok := err.(*missingError)
-	return ok
+	var missing *missingError
+	return errors.As(err, &missing)
 }
 
 func checkKinds(api discovery.ServerResourcesInterface) error {

@@ -133,7 +133,6 @@ type pass struct {
 	chosen  map[string][]*pool // by node
 	holders map[string][]holder
 	waiting []Waiting
-	admit   []Admission
 }
 
 // pool is one policy of the pass.

@@ -523,7 +523,7 @@ func TestAMissingNodeGetsNoJob(t *testing.T) {
 }
 
 func TestTheNameOfAJobIsDeterministicAndValid(t *testing.T) {
-	assert.Equal(t, jobName("n", "a", "x"), jobName("n", "a", "x"))
+	assert.Equal(t, "n-e51ab99a", jobName("n", "a", "x"))
 	assert.NotEqual(t, jobName("n", "a", "x"), jobName("n", "b", "x"))
 	assert.NotEqual(t, jobName("n", "a", "x"), jobName("n", "a", "y"))
 	long := jobName(strings.Repeat("a", 243)+".b.c.d.e.f", "a", "x")
