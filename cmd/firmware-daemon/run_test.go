@@ -316,4 +316,8 @@ func seesACardLeave(t *testing.T, c *cluster, m *machine) {
 		assert.True(ct, meta.IsStatusConditionTrue(c.job(t, "scan").Status.Conditions, v1alpha1.ConditionComplete))
 	}, 20*time.Second, 50*time.Millisecond)
 	require.Error(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(&d), &d), "the card is gone when the scan is complete")
+	require.NoError(t, m.Plug("nic0"))
+	again := c.device(t, byBoard(nic0PSID)) // by itself, long before the next scan is due
+	assert.Equal(t, d.Name, again.Name)
+	assert.NotEqual(t, d.UID, again.UID)
 }

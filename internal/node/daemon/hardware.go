@@ -41,6 +41,9 @@ func NewHardware(root fs.FS, tools command.Config, list DriverList) (*Hardware, 
 // BootID reads the boot id of the running kernel.
 func (h *Hardware) BootID() (string, error) { return sysfs.BootID(h.FS) }
 
+// Look is equal as long as the same devices are plugged in. It reads directories alone.
+func (h *Hardware) Look() (string, error) { return sysfs.Fingerprint(h.FS) }
+
 // Find reads one device afresh.
 func (h *Hardware) Find(ctx context.Context, class inventory.Class, uniqueID string) (device inventory.Device, found bool, err error) {
 	return h.Host.Find(ctx, class, uniqueID)

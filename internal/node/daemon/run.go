@@ -66,7 +66,9 @@ func (p parts) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return p.engine.Run(ctx) })
 	group.Go(func() error { return p.discovery.RunScans(ctx) })
+	group.Go(func() error { return p.discovery.RunLooks(ctx) })
 	group.Go(func() error { return p.manager.Start(ctx) })
+	group.Go(func() error { trimMemory(ctx, p.log); return nil })
 	group.Go(func() error { hotplug.Watch(ctx, p.log, p.discovery.Request); return nil })
 	return group.Wait()
 }
@@ -96,7 +98,7 @@ func assemble(ctx context.Context, o Options, book *journal.Journal) (parts, err
 		return parts{}, err
 	}
 	disc := discovery.New(discovery.Config{
-		Node: c.NodeName, Interval: c.ScanInterval, Host: hardware.Host, Journal: book, Client: mgr.GetClient(), Log: log.WithName("discovery"),
+		Node: c.NodeName, Interval: c.ScanInterval, Host: hardware.Host, Look: hardware.Look, Journal: book, Client: mgr.GetClient(), Log: log.WithName("discovery"),
 	})
 	window := &maintenance.Node{Client: direct, Namespace: c.Namespace, NodeName: c.NodeName}
 	reconciler := &job.Reconciler{

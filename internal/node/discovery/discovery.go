@@ -25,7 +25,10 @@ type Config struct {
 	// Interval is the time from the end of one scan to the begin of the next.
 	Interval time.Duration
 	Host     Host
-	Journal  Journal
+	// Look is equal as long as the same devices are plugged in, and cheap enough to be called every few seconds. Nil
+	// leaves hardware that comes and goes to the next scan.
+	Look    func() (string, error)
+	Journal Journal
 	// Client reads the objects of this node from a cache.
 	Client client.Client
 	Log    logr.Logger
@@ -41,6 +44,7 @@ type Discovery struct {
 
 	mu        sync.Mutex
 	snapshot  *Snapshot
+	look      string // at the begin of the last scan
 	threshold time.Duration
 }
 
@@ -112,6 +116,45 @@ const (
 	busyRetry   = 15 * time.Second
 )
 
+// lookEvery is how often the machine is looked at between two scans. A look costs a few hundred directory entries.
+const lookEvery = 10 * time.Second
+
+// RunLooks asks for a scan when other devices are plugged in than at the last one, until the context ends. The kernel
+// tells of hotplug too, but not to every process in a container.
+func (d *Discovery) RunLooks(ctx context.Context) error {
+	if d.config.Look == nil {
+		return nil
+	}
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		now, err := d.config.Look()
+		d.mu.Lock()
+		changed := err == nil && d.look != "" && now != d.look
+		d.mu.Unlock()
+		if changed {
+			d.Request()
+		}
+	}
+}
+
+// lookNow is empty when the machine cannot be looked at.
+func (d *Discovery) lookNow() string {
+	if d.config.Look == nil {
+		return ""
+	}
+	look, err := d.config.Look()
+	if err != nil {
+		return ""
+	}
+	return look
+}
+
 // RunPublisher publishes whenever something may have changed, until the context ends. What fails is tried again, later
 // each time.
 func (d *Discovery) RunPublisher(ctx context.Context) error {
@@ -139,12 +182,14 @@ func (d *Discovery) RunPublisher(ctx context.Context) error {
 func (d *Discovery) scan(ctx context.Context, requested bool) error {
 	d.scanning.Lock()
 	defer d.scanning.Unlock()
+	look := d.lookNow()
 	found, err := d.config.Host.Scan(ctx)
 	if err != nil {
 		return fmt.Errorf("scan devices: %w", err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.look = look
 	d.snapshot = &Snapshot{Inventory: found, Time: time.Now(), Requested: requested}
 	return nil
 }

@@ -33,6 +33,8 @@ type machine struct {
 	found host.Inventory
 	err   error
 	scans int
+	// plugged stands for what is plugged in.
+	plugged string
 }
 
 func (m *machine) Scan(context.Context) (host.Inventory, error) {
@@ -98,7 +100,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 		},
 	})
 	b.Discovery = discovery.New(discovery.Config{
-		Node: node, Interval: 5 * time.Minute, Host: b.host, Journal: b.book, Client: b.client, Log: logr.Discard(),
+		Node: node, Interval: 5 * time.Minute, Host: b.host, Look: func() (string, error) { return "some" + b.host.plugged, nil }, Journal: b.book, Client: b.client, Log: logr.Discard(),
 	})
 	return b
 }
@@ -396,6 +398,20 @@ func TestScansFollowTheThreshold(t *testing.T) { // R000-13, R000-26
 	})
 }
 
+func TestHardwareThatComesOrGoesIsSeenByALook(t *testing.T) { // R001-2
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		run(t, b)
+		time.Sleep(time.Minute)
+		require.Equal(t, 1, b.host.scans)
+		b.host.plugged = "others"
+		time.Sleep(15 * time.Second)
+		assert.Equal(t, 2, b.host.scans)
+		time.Sleep(time.Minute)
+		assert.Equal(t, 2, b.host.scans, "exactly one")
+	})
+}
+
 func TestNoScanDisturbsAWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -437,12 +453,14 @@ func TestPublishingIsTriedAgain(t *testing.T) {
 // run runs both loops until the test ends.
 func run(t *testing.T, b *bench) {
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 2)
+	done := make(chan error, 3)
+	go func() { done <- b.RunLooks(ctx) }()
 	go func() { done <- b.RunScans(ctx) }()
 	go func() { done <- b.RunPublisher(ctx) }()
 	t.Cleanup(func() {
 		cancel()
-		assert.NoError(t, <-done)
-		assert.NoError(t, <-done)
+		for range 3 {
+			assert.NoError(t, <-done)
+		}
 	})
 }
