@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,6 +31,7 @@ import (
 
 // machine is a host whose hardware a test changes.
 type machine struct {
+	mu    *sync.Mutex
 	found host.Inventory
 	err   error
 	scans int
@@ -38,21 +40,38 @@ type machine struct {
 }
 
 func (m *machine) Scan(context.Context) (host.Inventory, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.scans++
 	found := m.found
 	found.Devices = slices.Clone(m.found.Devices)
 	return found, m.err
 }
 
-// book is a journal whose content a test changes.
-type book struct{ view journal.View }
+func (m *machine) look() (string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return "some" + m.plugged, nil
+}
 
-func (b *book) View() (journal.View, error) { return b.view, nil }
+// book is a journal whose content a test changes.
+type book struct {
+	mu   *sync.Mutex
+	view journal.View
+}
+
+func (b *book) View() (journal.View, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.view, nil
+}
 
 // bench is a node with its objects, its hardware and the discovery that is tested. Writes to the API are counted.
 type bench struct {
 	*discovery.Discovery
 	client client.Client
+	// mu guards what follows while loops run.
+	mu     sync.Mutex
 	host   *machine
 	book   *book
 	writes int
@@ -66,8 +85,12 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	scheme := runtime.NewScheme()
 	require.NoError(t, corev1.AddToScheme(scheme))
 	require.NoError(t, v1alpha1.AddToScheme(scheme))
-	b := &bench{host: &machine{found: host.Inventory{BootID: "boot-1", Devices: []inventory.Device{card("aa"), drive("bb"), bios()}}}, book: &book{}}
+	b := &bench{}
+	b.book = &book{mu: &b.mu}
+	b.host = &machine{mu: &b.mu, found: host.Inventory{BootID: "boot-1", Devices: []inventory.Device{card("aa"), drive("bb"), bios()}}}
 	counted := func(name string) error {
+		b.mu.Lock()
+		defer b.mu.Unlock()
 		b.writes++
 		if name == b.refuse {
 			return errors.New("refused")
@@ -100,10 +123,17 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 		},
 	})
 	b.Discovery = discovery.New(discovery.Config{
-		Node: node, Interval: 5 * time.Minute, Host: b.host, Look: func() (string, error) { return "some" + b.host.plugged, nil }, Journal: b.book, Client: b.client, Log: logr.Discard(),
+		Node: node, Interval: 5 * time.Minute, Host: b.host, Look: b.host.look, Journal: b.book, Client: b.client, Log: logr.Discard(),
 	})
 	return b
 }
+
+// scans is how often the hardware was scanned, written how often the API was written to.
+func (b *bench) scans() int   { b.mu.Lock(); defer b.mu.Unlock(); return b.host.scans }
+func (b *bench) written() int { b.mu.Lock(); defer b.mu.Unlock(); return b.writes }
+
+// change changes the scene while loops run.
+func (b *bench) change(f func()) { b.mu.Lock(); defer b.mu.Unlock(); f() }
 
 // seen scans and publishes.
 func (b *bench) seen(t *testing.T) {
@@ -195,17 +225,17 @@ func TestNothingIsWrittenWhileNothingChanges(t *testing.T) { // R001-2, R000-30
 		b := newBench(t)
 		run(t, b)
 		synctest.Wait()
-		first := b.writes
+		first := b.written()
 		assert.Equal(t, 3+3+1, first, "each object is created, and each status written, once")
 		time.Sleep(59 * time.Minute)
-		assert.Equal(t, 12, b.host.scans, "a scan at the start and one each five minutes")
-		assert.Equal(t, first, b.writes)
+		assert.Equal(t, 12, b.scans(), "a scan at the start and one each five minutes")
+		assert.Equal(t, first, b.written())
 		time.Sleep(2 * time.Minute)
-		assert.Equal(t, first+1, b.writes, "the time of the last scan is refreshed once an hour")
+		assert.Equal(t, first+1, b.written(), "the time of the last scan is refreshed once an hour")
 		b.Changed()
 		b.Changed()
 		synctest.Wait()
-		assert.Equal(t, first+1, b.writes)
+		assert.Equal(t, first+1, b.written())
 	})
 }
 
@@ -377,24 +407,24 @@ func TestScansFollowTheThreshold(t *testing.T) { // R000-13, R000-26
 		b := newBench(t)
 		run(t, b)
 		synctest.Wait()
-		require.Equal(t, 1, b.host.scans)
+		require.Equal(t, 1, b.scans())
 		time.Sleep(time.Minute)
 		b.SetThreshold(2 * time.Minute)
 		synctest.Wait()
-		assert.Equal(t, 1, b.host.scans, "the last scan is fresh")
+		assert.Equal(t, 1, b.scans(), "the last scan is fresh")
 		b.SetThreshold(30 * time.Second)
 		synctest.Wait()
-		assert.Equal(t, 2, b.host.scans, "the last scan is stale: exactly one")
+		assert.Equal(t, 2, b.scans(), "the last scan is stale: exactly one")
 		time.Sleep(31 * time.Second)
-		assert.Equal(t, 3, b.host.scans)
+		assert.Equal(t, 3, b.scans())
 		b.SetThreshold(24 * time.Hour)
 		time.Sleep(6 * time.Minute)
-		assert.LessOrEqual(t, b.host.scans, 5, "a longer threshold leaves it to the interval")
-		before := b.host.scans
+		assert.LessOrEqual(t, b.scans(), 5, "a longer threshold leaves it to the interval")
+		before := b.scans()
 		b.Request()
 		b.Request()
 		synctest.Wait()
-		assert.Greater(t, b.host.scans, before)
+		assert.Greater(t, b.scans(), before)
 	})
 }
 
@@ -403,12 +433,12 @@ func TestHardwareThatComesOrGoesIsSeenByALook(t *testing.T) { // R001-2
 		b := newBench(t)
 		run(t, b)
 		time.Sleep(time.Minute)
-		require.Equal(t, 1, b.host.scans)
-		b.host.plugged = "others"
+		require.Equal(t, 1, b.scans())
+		b.change(func() { b.host.plugged = "others" })
 		time.Sleep(15 * time.Second)
-		assert.Equal(t, 2, b.host.scans)
+		assert.Equal(t, 2, b.scans())
 		time.Sleep(time.Minute)
-		assert.Equal(t, 2, b.host.scans, "exactly one")
+		assert.Equal(t, 2, b.scans(), "exactly one")
 	})
 }
 
@@ -416,35 +446,35 @@ func TestNoScanDisturbsAWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		job := journal.Job{Name: "j", Record: step.Record{Steps: []step.Step{{Step: plan.Step{Kind: plan.Flash, Device: "d"}, State: step.Running}}}}
-		b.book.view = journal.View{Jobs: []journal.Job{job}}
+		b.change(func() { b.book.view = journal.View{Jobs: []journal.Job{job}} })
 		run(t, b)
 		time.Sleep(10 * time.Minute)
-		assert.Zero(t, b.host.scans)
-		b.book.view = journal.View{}
+		assert.Zero(t, b.scans())
+		b.change(func() { b.book.view = journal.View{} })
 		time.Sleep(time.Minute)
-		assert.Equal(t, 1, b.host.scans)
+		assert.Equal(t, 1, b.scans())
 	})
 }
 
 func TestAFailedScanIsTriedAgainSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
-		b.host.err = errors.New("no sysfs")
+		b.change(func() { b.host.err = errors.New("no sysfs") })
 		run(t, b)
 		time.Sleep(45 * time.Second)
-		assert.Equal(t, 2, b.host.scans)
-		assert.Zero(t, b.writes)
+		assert.Equal(t, 2, b.scans())
+		assert.Zero(t, b.written())
 	})
 }
 
 func TestPublishingIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
-		b.refuse = "n1-disk-bb"
+		b.change(func() { b.refuse = "n1-disk-bb" })
 		run(t, b)
 		time.Sleep(10 * time.Second)
 		assert.NotContains(t, b.names(t), "n1-disk-bb")
-		b.refuse = ""
+		b.change(func() { b.refuse = "" })
 		time.Sleep(time.Minute)
 		assert.Contains(t, b.names(t), "n1-disk-bb")
 	})
