@@ -88,7 +88,8 @@ type NodeFirmwareStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	BootID string `json:"bootID,omitempty"`
-	// lastScanTime is when the last complete scan ended.
+	// lastScanTime is when a complete scan ended. It is written with every other change and with every scan somebody
+	// asked for; while nothing changes it is refreshed once an hour, though scans go on at their interval.
 	// +optional
 	LastScanTime *metav1.Time `json:"lastScanTime,omitempty"`
 	// biosVersion is the running version of the system firmware.

@@ -20,7 +20,8 @@ type NodeFirmwareStatusApplyConfiguration struct {
 	Machine *MachineApplyConfiguration `json:"machine,omitempty"`
 	// bootID is the kernel's boot id (/proc/sys/kernel/random/boot_id) at the last scan.
 	BootID *string `json:"bootID,omitempty"`
-	// lastScanTime is when the last complete scan ended.
+	// lastScanTime is when a complete scan ended. It is written with every other change and with every scan somebody
+	// asked for; while nothing changes it is refreshed once an hour, though scans go on at their interval.
 	LastScanTime *metav1.Time `json:"lastScanTime,omitempty"`
 	// biosVersion is the running version of the system firmware.
 	BIOSVersion *string `json:"biosVersion,omitempty"`
