@@ -8,6 +8,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
 
 // inspectAll reads the devices side by side. The result has the order of the candidates.
@@ -36,9 +37,11 @@ func (h *Host) inspect(ctx context.Context, c candidate) inventory.Device {
 		driver driver.Driver
 		id     inventory.Identity
 		fw     inventory.Firmware
+		vpd    *sysfs.VPD
 		err    error
 	}
 	got, err := attempt(ctx, h, c.place, func(ctx context.Context) (r reading) {
+		r.vpd = h.productData(c)
 		if r.driver, r.err = h.cfg.Drivers.For(d.Identity); r.driver != nil {
 			r.id, r.fw, r.err = r.driver.Inspect(ctx, d.Identity)
 		}
@@ -46,6 +49,11 @@ func (h *Host) inspect(ctx context.Context, c candidate) inventory.Device {
 	})
 	if err == nil {
 		err = got.err
+	}
+	if got.vpd != nil {
+		d.Identity = complete(d.Identity, inventory.Identity{
+			Model: got.vpd.Product, PartNumber: got.vpd.PartNumber, SerialNumber: got.vpd.SerialNumber,
+		})
 	}
 	switch {
 	case err != nil:
@@ -56,6 +64,18 @@ func (h *Host) inspect(ctx context.Context, c candidate) inventory.Device {
 		d.Firmware = &got.fw
 	}
 	return d
+}
+
+// productData is what a card carries about itself; nil where it has none or it is damaged, which no update depends on.
+func (h *Host) productData(c candidate) *sysfs.VPD {
+	if c.function == nil {
+		return nil
+	}
+	vpd, err := sysfs.ReadVPD(h.cfg.FS, *c.function)
+	if err != nil {
+		return nil
+	}
+	return vpd
 }
 
 // complete adds what the device said of itself to what sysfs said. How to reach the device is the kernel's to say.

@@ -113,3 +113,24 @@ func TestAnUnpluggedDriveIsGoneAndComesBack(t *testing.T) {
 	assert.Equal(t, print, again)
 	assert.Equal(t, all, back)
 }
+
+func TestACardTellsItsProductAndNumbers(t *testing.T) { // R001-4, R001-8
+	_, h := simulated(t)
+	spec := simhost.DefaultSpec("node-0", 7)
+	cards := map[string]simhost.NIC{}
+	for _, n := range spec.NICs {
+		cards[n.PSID] = n
+	}
+	found := 0
+	for _, d := range scan(t, h).Devices {
+		if d.Class != inventory.NIC {
+			continue
+		}
+		found++
+		want := cards[d.BoardID]
+		assert.Equal(t, want.Model, d.Model)
+		assert.Equal(t, want.PartNumber, d.PartNumber)
+		assert.Equal(t, want.Serial, d.SerialNumber)
+	}
+	assert.Equal(t, len(cards), found)
+}

@@ -145,7 +145,11 @@ func (h *Host) nic(c card) candidate {
 	var err error
 	d.UniqueID, err = h.nicID(c)
 	d.Err = errors.Join(d.Err, err)
-	return candidate{Device: d, place: c.place}
+	found := candidate{Device: d, place: c.place}
+	if len(c.functions) > 0 {
+		found.function = &c.functions[0]
+	}
+	return found
 }
 
 // portsOf are the ports of one function; a function without an interface, having no driver or one that bypasses the

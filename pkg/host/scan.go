@@ -17,6 +17,8 @@ type candidate struct {
 	inventory.Device
 	// place is where the device is plugged in: what tells it apart from another that claims the same unique id.
 	place string
+	// function is the first PCI function of a card, nil for anything else.
+	function *sysfs.PCIFunction
 }
 
 var classes = [...]inventory.Class{inventory.BIOS, inventory.Disk, inventory.NIC}
