@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
@@ -52,7 +53,7 @@ func (h *Host) inspect(ctx context.Context, c candidate) inventory.Device {
 	}
 	if got.vpd != nil {
 		d.Identity = complete(d.Identity, inventory.Identity{
-			Model: got.vpd.Product, PartNumber: got.vpd.PartNumber, SerialNumber: got.vpd.SerialNumber,
+			Model: productName(got.vpd.Product), PartNumber: got.vpd.PartNumber, SerialNumber: got.vpd.SerialNumber,
 		})
 	}
 	switch {
@@ -76,6 +77,14 @@ func (h *Host) productData(c candidate) *sysfs.VPD {
 		return nil
 	}
 	return vpd
+}
+
+// productName is the name in front of a product's features: "ConnectX-6 Dx EN adapter card, 100GbE, Dual-port QSFP56".
+func productName(s string) string {
+	if i := strings.IndexAny(s, ",;"); i > 0 {
+		return strings.TrimSpace(s[:i])
+	}
+	return s
 }
 
 // complete adds what the device said of itself to what sysfs said. How to reach the device is the kernel's to say.
