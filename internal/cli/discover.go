@@ -50,7 +50,7 @@ type Device struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// ErrNothingListed: not one class of devices could be enumerated.
+// ErrNothingListed says that not one class of devices could be enumerated.
 var ErrNothingListed = errors.New("no class of devices could be listed")
 
 // Discover describes what a scan found, in order of class and address. The error is ErrNothingListed when the scan saw

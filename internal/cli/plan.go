@@ -147,8 +147,9 @@ func planDevice(d inventory.Device, templates []*match.Template, images Images) 
 	}
 	a := assignment{device: d, rule: r}
 	wish := plan.Wish{Version: r.Version, ReportOnly: r.Policy == v1alpha1.UpdatePolicyValidate, AllowDowngrade: r.Downgrade == v1alpha1.DowngradeAllow}
-	why := ""
-	if a.image, why = images.find(r, facts); why == "" {
+	image, why := images.find(r, facts)
+	if why == "" {
+		a.image = image
 		wish.Digest, _ = inventory.ParseDigest(string(a.image.match.Digest))
 		out.Image = a.image.String()
 	}

@@ -99,7 +99,7 @@ func (s *Store) attempt(ctx context.Context, client *http.Client, digest invento
 	if inventory.Digest(sum.Sum(nil)) == digest { // interrupted between the last byte and its name
 		return s.verify(part, sum, have, digest)
 	}
-	res, err := s.request(ctx, client, digest, have)
+	res, err := s.request(ctx, client, digest, have) //nolint:bodyclose // closed below; the linter does not see through request
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// ErrUnavailable: the image could not be fetched; trying again may help.
+// ErrUnavailable says that the image could not be fetched; trying again may help.
 var ErrUnavailable = errors.New("image unavailable")
 
 // Config says where images come from and how much of this machine they may take.

@@ -192,7 +192,9 @@ func TestFetchSaysWhyThereIsNoImage(t *testing.T) {
 		"not there":              {answer: answer(404, "<html>"), class: images.ErrUnavailable, says: "does not hold the image", asked: 1},
 		"token refused":          {answer: answer(401, ""), class: images.ErrUnavailable, says: "refused the daemon's token", asked: 5},
 		"server broken":          {answer: answer(503, ""), class: images.ErrUnavailable, says: "503", asked: 5},
-		"redirect":               {answer: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "https://elsewhere.example/", 302) }, class: images.ErrUnavailable, says: "302", asked: 1},
+		"redirect": {answer: func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "https://elsewhere.example/", http.StatusFound)
+		}, class: images.ErrUnavailable, says: "302", asked: 1},
 		"too large": {answer: serve(content), class: errRejected, says: "larger than 1000 bytes", asked: 1,
 			change: func(c *images.Config) { c.MaxImageBytes = 1000 }},
 		"unknown authority": {answer: serve(content), class: images.ErrUnavailable, says: "certificate", asked: 0,
@@ -220,7 +222,7 @@ func TestFetchSaysWhyThereIsNoImage(t *testing.T) {
 			}
 			s := newScene(t, tc.answer, tc.change)
 			_, _, err := s.Fetch(t.Context(), digest(content))
-			if tc.class == errRejected {
+			if errors.Is(tc.class, errRejected) {
 				require.ErrorAs(t, err, new(*driver.RejectedError))
 			} else {
 				require.ErrorIs(t, err, tc.class)
