@@ -34,7 +34,8 @@ type Driver interface {
 	Updater
 }
 
-// Updater changes a device.
+// Updater changes a device. Its commands that write hold the unique id of the device, as Inspect completed it, for their
+// lock: by that name a write is found that outlived whoever began it.
 type Updater interface {
 	// Check verifies that the image is sound and is for exactly this board and version. It returns a *RejectedError
 	// when it is not, and another error when it could not find out. It writes nothing.
@@ -58,7 +59,8 @@ type Image struct {
 	Size int64
 }
 
-// Progress takes the percentage done, from 0 to 100. It must not block.
+// Progress takes the percentage done, from 0 to 100. It must not block. It is called while Write runs and by one goroutine
+// at a time, which need not be Write's.
 type Progress func(percent int)
 
 // RejectedError says that an image must not be written to a device. Trying again does not help.

@@ -224,6 +224,7 @@ func testLieWrite(t *testing.T, h Harness) {
 const patience = 30 * time.Second
 
 func testHangWrite(t *testing.T, h Harness) {
+	id, _ := h.inspect(t)
 	started, release := h.HangWrite(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -235,6 +236,7 @@ func testHangWrite(t *testing.T, h Harness) {
 	require.Eventually(t, started, patience, 10*time.Millisecond, "the write did not start")
 	cancel()
 	require.ErrorIs(t, <-failed, command.ErrStillRunning)
+	assert.True(t, h.WriteRunning(t, id.UniqueID), "who comes later finds the write by the device's unique id")
 
 	_, err := h.Driver.Write(t.Context(), h.ID, h.Image, nil)
 	require.ErrorIs(t, err, command.ErrBusy)

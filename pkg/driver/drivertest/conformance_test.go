@@ -38,7 +38,8 @@ func TestSimulatedConforms(t *testing.T) {
 						sim.Inject(card, drivertest.HangWrite)
 						return func() bool { return sim.Busy(card) }, func() { sim.Release(card) }
 					},
-					Stored: func(*testing.T) inventory.Version { return sim.Firmware(card).Stored },
+					WriteRunning: func(_ *testing.T, lock string) bool { return sim.Busy(lock) },
+					Stored:       func(*testing.T) inventory.Version { return sim.Firmware(card).Stored },
 				}
 			})
 		})

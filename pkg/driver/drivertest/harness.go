@@ -33,6 +33,8 @@ type Harness struct {
 	LieWrite func(t *testing.T)
 	// HangWrite makes the tool that writes wait in the middle. Started reports whether it waits; release lets it go on.
 	HangWrite func(t *testing.T) (started func() bool, release func())
+	// WriteRunning reports whether a tool that writes runs under the lock, whoever waits for it.
+	WriteRunning func(t *testing.T, lock string) bool
 	// Stored is the version the device really holds, read without the driver.
 	Stored func(t *testing.T) inventory.Version
 }

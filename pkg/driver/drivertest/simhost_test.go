@@ -159,7 +159,7 @@ func TestADriveIsReadFromItselfNotFromSysfs(t *testing.T) {
 	assert.NotEqual(t, string(p.versions[0]), strings.TrimSpace(string(shown)))
 }
 
-func (p part) machine(t *testing.T) (*simhost.Machine, command.Runner) {
+func (p part) machine(t *testing.T) (*simhost.Machine, *command.ExecRunner) {
 	t.Helper()
 	spec := simhost.DefaultSpec("conformance", 1)
 	p.only(&spec)
@@ -205,6 +205,11 @@ func (p part) harness(t *testing.T) drivertest.Harness {
 			}
 		},
 		HangWrite: p.hang(m),
+		WriteRunning: func(t *testing.T, lock string) bool {
+			running, err := runner.WriteRunning(lock)
+			require.NoError(t, err)
+			return running
+		},
 		Stored: func(t *testing.T) inventory.Version {
 			d, err := m.Device(p.key)
 			require.NoError(t, err)

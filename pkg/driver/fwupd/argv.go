@@ -11,9 +11,6 @@ const tool = "fwupdtool"
 // queryTimeout: fwupdtool probes all hardware it knows before it answers.
 const queryTimeout = 3 * time.Minute
 
-// lock serialises writes of the system firmware. A machine has one.
-const lock = "system-firmware"
-
 // getDevices lists what fwupd can update.
 func getDevices() command.Command {
 	return command.Command{Argv: []string{tool, "get-devices", "--json"}, Timeout: queryTimeout}
@@ -34,7 +31,7 @@ func getDetails(path string) command.Command {
 // format. fwupd would decide it again from the archive's version and the ESRT's number, and without online metadata it
 // cannot tell which format that number has: it takes 0.1.54 for older than 65589, which is 0.1.53. So --allow-older is
 // always sent; the firmware itself still refuses what is below its lowest supported version.
-func install(path, deviceID string) command.Command {
+func install(path, deviceID, lock string) command.Command {
 	return command.Command{
 		Argv: []string{tool, "install", path, deviceID, "--json", "--no-reboot-check", "--allow-older"},
 		Kind: command.Write,

@@ -136,7 +136,7 @@ func tooOld(v, lowest inventory.Version) bool {
 }
 
 // Write stages the capsule: the firmware installs it during the next boot. A capsule staged before is replaced.
-func (d *Driver) Write(ctx context.Context, _ inventory.Identity, img driver.Image, progress driver.Progress) (inventory.Activation, error) {
+func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Image, progress driver.Progress) (inventory.Activation, error) {
 	bios, err := readResource(d.host)
 	if errors.Is(err, errNoESRT) {
 		return 0, errors.Join(err, driver.ErrNotSupported)
@@ -151,7 +151,7 @@ func (d *Driver) Write(ctx context.Context, _ inventory.Identity, img driver.Ima
 	if err != nil {
 		return 0, err
 	}
-	c := install(img.Path, dev.ID)
+	c := install(img.Path, dev.ID, id.UniqueID)
 	r, err := d.runner.Run(ctx, c)
 	if err != nil {
 		return 0, fmt.Errorf("stage system firmware: %w", err)
