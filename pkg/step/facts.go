@@ -20,10 +20,13 @@ type Facts struct {
 	// Unhealthy lists what is worse than before the job; nil and HealthKnown when nothing is.
 	Unhealthy   []string
 	HealthKnown bool
+	// HealthMessage says why the health is not known, for people.
+	HealthMessage string
 	// Interrupted says that the attempt of the current step is no longer followed by anybody: the process that began it
 	// died, or stopped to wait for it.
 	Interrupted bool
-	// Waited is how long this process has been at the current step, by the monotonic clock.
+	// Waited is how long this process has waited at the current step, by the monotonic clock: since the step came up, or
+	// since the attempt of it ended.
 	Waited time.Duration
 	// Cancel is the reason for which a person called the job off; nil when nobody did.
 	Cancel *string
@@ -92,7 +95,7 @@ func Wanted(r Record) []string {
 	switch s := r.Steps[i]; {
 	case s.Device != "":
 		return []string{s.Device}
-	case s.Kind == plan.Maintenance || s.Kind == plan.Reboot:
+	case (s.Kind == plan.Maintenance || s.Kind == plan.Reboot) && s.State == Pending:
 		var all []string
 		for _, u := range r.Updates {
 			all = append(all, u.Device)

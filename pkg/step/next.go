@@ -244,10 +244,10 @@ func (d decider) activated(dev Device, u Update) Action {
 		return a
 	case dev.settled(u.Version):
 		return d.succeed(string(u.Version) + " runs")
-	case ret != nil:
-		return d.fail(ActivationFailed, "%s is stored but was not activated: %s", u.Version, ret.Failure.Message)
 	case !dev.answers():
 		return d.patience(ActivationFailed, "after the activation, "+dev.complaint())
+	case ret != nil:
+		return d.fail(ActivationFailed, "%s is stored but was not activated: %s", u.Version, ret.Failure.Message)
 	case d.s.Attempt < maxWrites:
 		return d.write()
 	}
@@ -325,7 +325,7 @@ func (d decider) health() Action {
 	case d.fresh():
 		return d.begin()
 	case !d.f.HealthKnown:
-		return d.await("waiting for the health checks")
+		return d.await("the health of the host cannot be judged: " + d.f.HealthMessage)
 	case len(d.f.Unhealthy) == 0:
 		return d.succeed("the host is as healthy as before")
 	case d.f.Waited < d.l.Health:

@@ -58,39 +58,41 @@ func TestNext(t *testing.T) {
 		state  step.State
 		reason step.Reason
 	}{
-		"an interrupted preflight begins again":      {at(plan.Preflight, running), old, step.Facts{Interrupted: true}, step.Begin, "", ""},
-		"the maintenance is waited for":              {at(plan.Maintenance, running), old, step.Facts{Maintenance: step.MaintenanceRequested}, step.Poll, "", ""},
-		"an old image is flashed":                    {at(plan.Flash, nil), old, step.Facts{}, step.Begin, "", ""},
-		"a staged image is not flashed":              {at(plan.Flash, nil), staged, step.Facts{}, step.Settle, step.Skipped, ""},
-		"no first write without knowing":             {at(plan.Flash, nil), old, step.Facts{Maintenance: step.MaintenanceUnknown}, step.Await, "", ""},
-		"no write in a lost maintenance":             {at(plan.Flash, nil), old, step.Facts{Maintenance: step.MaintenanceEnding}, step.Settle, step.StepFault, step.MaintenanceLost},
-		"a running write is waited for, always":      {at(plan.Flash, running), busy, step.Facts{Waited: 1000 * long}, step.Await, "", ""},
-		"an interrupted write that took is done":     {at(plan.Flash, running), staged, step.Facts{Interrupted: true}, step.Settle, step.Succeeded, ""},
-		"an interrupted write is repeated once":      {at(plan.Flash, running), old, step.Facts{Interrupted: true}, step.Begin, "", ""},
-		"and not twice":                              {at(plan.Flash, runningTwice), old, step.Facts{Interrupted: true}, step.Settle, step.StepFault, step.WriteFailed},
-		"exit 0 and nothing changed is a lie":        {at(plan.Flash, returned(step.Returned{})), old, step.Facts{}, step.Settle, step.StepFault, step.VerifyFailed},
-		"exit 1 and it is stored is a success":       {at(plan.Flash, returned(step.Returned{Failure: failure})), staged, step.Facts{}, step.Settle, step.Succeeded, ""},
-		"exit 1 and nothing changed is a failure":    {at(plan.Flash, returned(step.Returned{Failure: failure})), old, step.Facts{}, step.Settle, step.StepFault, step.WriteFailed},
-		"a device that cannot tell is believed":      {at(plan.Flash, returned(step.Returned{Needs: inventory.ActivateReboot})), mute, step.Facts{}, step.Settle, step.Succeeded, ""},
-		"but not when the image should run":          {at(plan.Flash, returned(step.Returned{})), mute, step.Facts{}, step.Settle, step.StepFault, step.VerifyFailed},
-		"a device may be unreadable for a while":     {at(plan.Flash, nil), step.Device{Unreadable: "EIO"}, step.Facts{}, step.Await, "", ""},
-		"but not for long":                           {at(plan.Flash, nil), step.Device{Unreadable: "EIO"}, step.Facts{Waited: long}, step.Settle, step.StepFault, step.ReadFailed},
-		"a failed activation that took is a success": {needs(at(plan.Activate, returned(step.Returned{Failure: failure})), inventory.ActivateDeviceReset), step.Device{Running: "2", Stored: "2"}, step.Facts{}, step.Settle, step.Succeeded, ""},
-		"a power-cycle is for a person":              {needs(at(plan.Activate, nil), inventory.ActivatePowerCycle), staged, step.Facts{}, step.Settle, step.StepFault, step.PowerCycleRequired},
-		"nothing needs a reboot":                     {at(plan.Reboot, nil), step.Device{Running: "2", Stored: "2"}, step.Facts{}, step.Settle, step.Skipped, ""},
-		"a staged image needs one":                   {needs(at(plan.Reboot, nil), inventory.ActivateReboot), staged, step.Facts{}, step.Begin, "", ""},
-		"even if it claims to run under this boot":   {needs(at(plan.Reboot, nil), inventory.ActivateReboot), step.Device{Running: "2", Stored: "2"}, step.Facts{}, step.Begin, "", ""},
-		"one that happened by itself will do":        {needs(at(plan.Reboot, nil), inventory.ActivateReboot), step.Device{Running: "2", Stored: "2"}, step.Facts{BootID: "boot-2"}, step.Settle, step.Skipped, ""},
-		"no reboot under a running write":            {needs(at(plan.Reboot, nil), inventory.ActivateReboot), busy, step.Facts{}, step.Await, "", ""},
-		"a requested reboot is waited for":           {at(plan.Reboot, returned(step.Returned{})), old, step.Facts{Interrupted: true}, step.Await, "", ""},
-		"a new boot id is a reboot":                  {at(plan.Reboot, returned(step.Returned{})), old, step.Facts{BootID: "boot-2"}, step.Settle, step.Succeeded, ""},
-		"an ignored reboot fails":                    {at(plan.Reboot, returned(step.Returned{})), old, step.Facts{Waited: long}, step.Settle, step.StepFault, step.RebootFailed},
-		"a request that may not have been made":      {at(plan.Reboot, running), old, step.Facts{Interrupted: true}, step.Begin, "", ""},
-		"the target must run":                        {at(plan.Verify, running), staged, step.Facts{}, step.Settle, step.StepFault, step.VerifyFailed},
-		"health has its time":                        {at(plan.Health, running), old, step.Facts{HealthKnown: true, Unhealthy: []string{"link"}}, step.Await, "", ""},
-		"but not for ever":                           {at(plan.Health, running), old, step.Facts{HealthKnown: true, Unhealthy: []string{"link"}, Waited: long}, step.Settle, step.StepFault, step.Unhealthy},
-		"unknown health never passes":                {at(plan.Health, running), old, step.Facts{Waited: 1000 * long}, step.Await, "", ""},
-		"the end of the maintenance is waited for":   {at(plan.Release, running), old, step.Facts{Maintenance: step.MaintenanceEnding}, step.Poll, "", ""},
+		"an interrupted preflight begins again":         {at(plan.Preflight, running), old, step.Facts{Interrupted: true}, step.Begin, "", ""},
+		"the maintenance is waited for":                 {at(plan.Maintenance, running), old, step.Facts{Maintenance: step.MaintenanceRequested}, step.Poll, "", ""},
+		"an old image is flashed":                       {at(plan.Flash, nil), old, step.Facts{}, step.Begin, "", ""},
+		"a staged image is not flashed":                 {at(plan.Flash, nil), staged, step.Facts{}, step.Settle, step.Skipped, ""},
+		"no first write without knowing":                {at(plan.Flash, nil), old, step.Facts{Maintenance: step.MaintenanceUnknown}, step.Await, "", ""},
+		"no write in a lost maintenance":                {at(plan.Flash, nil), old, step.Facts{Maintenance: step.MaintenanceEnding}, step.Settle, step.StepFault, step.MaintenanceLost},
+		"a running write is waited for, always":         {at(plan.Flash, running), busy, step.Facts{Waited: 1000 * long}, step.Await, "", ""},
+		"an interrupted write that took is done":        {at(plan.Flash, running), staged, step.Facts{Interrupted: true}, step.Settle, step.Succeeded, ""},
+		"an interrupted write is repeated once":         {at(plan.Flash, running), old, step.Facts{Interrupted: true}, step.Begin, "", ""},
+		"and not twice":                                 {at(plan.Flash, runningTwice), old, step.Facts{Interrupted: true}, step.Settle, step.StepFault, step.WriteFailed},
+		"exit 0 and nothing changed is a lie":           {at(plan.Flash, returned(step.Returned{})), old, step.Facts{}, step.Settle, step.StepFault, step.VerifyFailed},
+		"exit 1 and it is stored is a success":          {at(plan.Flash, returned(step.Returned{Failure: failure})), staged, step.Facts{}, step.Settle, step.Succeeded, ""},
+		"exit 1 and nothing changed is a failure":       {at(plan.Flash, returned(step.Returned{Failure: failure})), old, step.Facts{}, step.Settle, step.StepFault, step.WriteFailed},
+		"a device that cannot tell is believed":         {at(plan.Flash, returned(step.Returned{Needs: inventory.ActivateReboot})), mute, step.Facts{}, step.Settle, step.Succeeded, ""},
+		"but not when the image should run":             {at(plan.Flash, returned(step.Returned{})), mute, step.Facts{}, step.Settle, step.StepFault, step.VerifyFailed},
+		"a device may be unreadable for a while":        {at(plan.Flash, nil), step.Device{Unreadable: "EIO"}, step.Facts{}, step.Await, "", ""},
+		"but not for long":                              {at(plan.Flash, nil), step.Device{Unreadable: "EIO"}, step.Facts{Waited: long}, step.Settle, step.StepFault, step.ReadFailed},
+		"a failed activation that took is a success":    {needs(at(plan.Activate, returned(step.Returned{Failure: failure})), inventory.ActivateDeviceReset), step.Device{Running: "2", Stored: "2"}, step.Facts{}, step.Settle, step.Succeeded, ""},
+		"a device has time to come back from its reset": {needs(at(plan.Activate, returned(step.Returned{Failure: failure})), inventory.ActivateDeviceReset), step.Device{Unreadable: "EIO"}, step.Facts{}, step.Await, "", ""},
+		"and fails when it does not":                    {needs(at(plan.Activate, returned(step.Returned{Failure: failure})), inventory.ActivateDeviceReset), step.Device{Missing: true}, step.Facts{Waited: long}, step.Settle, step.StepFault, step.ActivationFailed},
+		"a power-cycle is for a person":                 {needs(at(plan.Activate, nil), inventory.ActivatePowerCycle), staged, step.Facts{}, step.Settle, step.StepFault, step.PowerCycleRequired},
+		"nothing needs a reboot":                        {at(plan.Reboot, nil), step.Device{Running: "2", Stored: "2"}, step.Facts{}, step.Settle, step.Skipped, ""},
+		"a staged image needs one":                      {needs(at(plan.Reboot, nil), inventory.ActivateReboot), staged, step.Facts{}, step.Begin, "", ""},
+		"even if it claims to run under this boot":      {needs(at(plan.Reboot, nil), inventory.ActivateReboot), step.Device{Running: "2", Stored: "2"}, step.Facts{}, step.Begin, "", ""},
+		"one that happened by itself will do":           {needs(at(plan.Reboot, nil), inventory.ActivateReboot), step.Device{Running: "2", Stored: "2"}, step.Facts{BootID: "boot-2"}, step.Settle, step.Skipped, ""},
+		"no reboot under a running write":               {needs(at(plan.Reboot, nil), inventory.ActivateReboot), busy, step.Facts{}, step.Await, "", ""},
+		"a requested reboot is waited for":              {at(plan.Reboot, returned(step.Returned{})), old, step.Facts{Interrupted: true}, step.Await, "", ""},
+		"a new boot id is a reboot":                     {at(plan.Reboot, returned(step.Returned{})), old, step.Facts{BootID: "boot-2"}, step.Settle, step.Succeeded, ""},
+		"an ignored reboot fails":                       {at(plan.Reboot, returned(step.Returned{})), old, step.Facts{Waited: long}, step.Settle, step.StepFault, step.RebootFailed},
+		"a request that may not have been made":         {at(plan.Reboot, running), old, step.Facts{Interrupted: true}, step.Begin, "", ""},
+		"the target must run":                           {at(plan.Verify, running), staged, step.Facts{}, step.Settle, step.StepFault, step.VerifyFailed},
+		"health has its time":                           {at(plan.Health, running), old, step.Facts{HealthKnown: true, Unhealthy: []string{"link"}}, step.Await, "", ""},
+		"but not for ever":                              {at(plan.Health, running), old, step.Facts{HealthKnown: true, Unhealthy: []string{"link"}, Waited: long}, step.Settle, step.StepFault, step.Unhealthy},
+		"unknown health never passes":                   {at(plan.Health, running), old, step.Facts{Waited: 1000 * long}, step.Await, "", ""},
+		"the end of the maintenance is waited for":      {at(plan.Release, running), old, step.Facts{Maintenance: step.MaintenanceEnding}, step.Poll, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := c.facts
@@ -125,4 +127,19 @@ func TestAllDevicesAreReadBackThoughOneFails(t *testing.T) {
 	assert.Equal(t, step.Finish, end.Verb)
 	assert.Equal(t, step.Failed, end.Outcome)
 	assert.True(t, r.Failure.Held)
+}
+
+// While a node is drained, which may take hours, and while it reboots, nobody asks its devices anything.
+func TestDevicesAreReadOnlyWhereTheyAreDecidedFrom(t *testing.T) {
+	for _, kind := range []plan.Kind{plan.Maintenance, plan.Reboot} {
+		assert.Equal(t, []string{"nic", "disk"}, step.Wanted(at(kind, nil)), kind)
+		assert.Empty(t, step.Wanted(at(kind, running)), kind)
+	}
+	assert.Equal(t, []string{"nic"}, step.Wanted(at(plan.Flash, running)))
+}
+
+func TestHealthThatCannotBeJudgedSaysWhy(t *testing.T) {
+	a := step.Next(at(plan.Health, running), step.Facts{BootID: "boot-1", HealthMessage: "list devices of class NIC: EIO"}, step.DefaultLimits())
+	assert.Equal(t, step.Await, a.Verb)
+	assert.Contains(t, a.Message, "class NIC: EIO")
 }

@@ -150,7 +150,7 @@ func (x *execution) askHealth(ctx context.Context, f *step.Facts) {
 	}
 	worse, err := x.cfg.Health.Check(ctx, baseline, x.targets())
 	if err != nil {
-		x.cfg.Log.Warn("Health could not be judged", "job", x.job.Name, "err", err)
+		f.HealthMessage = err.Error()
 		return
 	}
 	f.HealthKnown, f.Unhealthy = true, worse
