@@ -3,6 +3,7 @@ package deploy_test
 import (
 	"context"
 	"io"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -222,4 +223,15 @@ func TestPolicyHoldsEvenWhereARoleGivesTooMuch(t *testing.T) {
 	assert.ErrorContains(t, a.Delete(t.Context(), job("node-a")), "may delete NodeDevices only")
 	assert.ErrorContains(t, a.Delete(t.Context(), &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "node-a"}}), "may delete NodeDevices only")
 	assert.ErrorContains(t, a.Delete(t.Context(), &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}}), "not found")
+}
+
+func TestDaemonImageHoldsTheToolsItsDriversRun(t *testing.T) { // R001-23
+	recipe, err := os.ReadFile("../Dockerfile.daemon")
+	require.NoError(t, err)
+	for _, tool := range []string{"mstflint", "nvme-cli", "fwupd", "util-linux"} {
+		assert.Regexp(t, `apt-get install [^\n]*\b`+tool+`\b`, string(recipe))
+	}
+	operator, err := os.ReadFile("../Dockerfile.operator")
+	require.NoError(t, err)
+	assert.Contains(t, string(operator), "\nFROM scratch\n", "the operator's image holds no tool at all")
 }
