@@ -35,6 +35,12 @@ type Decision struct {
 	Blocked *Block
 }
 
+// Done reports whether nothing has to be written to a device with this spec.firmware. The index may know an older one.
+func (d Decision) Done(current *v1alpha1.DesiredFirmware) bool {
+	return d.Action == Keep || current == nil && d.Firmware == nil ||
+		current != nil && d.Firmware != nil && sameAssignment(current, d.Firmware)
+}
+
 // Block is the cause that keeps an assigned firmware from being planned.
 type Block struct {
 	// Reason is a reason of the condition Blocked; Message is set where package plan says more.

@@ -170,6 +170,9 @@ func (s *store) seed(devices int) {
 	}
 }
 
+// nicName is the name of a card of the first node.
+func nicName(i int) string { return fmt.Sprintf("node-00000-nic-%d", i) }
+
 func nic(name, node, board string) *v1alpha1.NodeDevice {
 	return &v1alpha1.NodeDevice{
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)},
