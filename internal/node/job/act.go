@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
@@ -24,9 +25,9 @@ func (x *execution) act(ctx context.Context, i int) time.Duration {
 	case plan.Maintenance:
 		return x.ask("take the node out of service", x.cfg.Maintenance.Schedule(ctx))
 	case plan.Flash:
-		return x.returned(i, x.flash(ctx, s))
+		return x.returned(i, x.outliving(ctx, s, x.flash))
 	case plan.Activate:
-		return x.returned(i, x.activate(ctx, s))
+		return x.returned(i, x.outliving(ctx, s, x.activate))
 	case plan.Reboot:
 		return x.returned(i, x.reboot(ctx))
 	case plan.Release:
@@ -46,9 +47,13 @@ func (x *execution) ask(what string, err error) time.Duration {
 // returned journals what an attempt returned. Where that is not known, or cannot be journalled, the attempt counts as
 // interrupted and the hardware decides.
 func (x *execution) returned(i int, ret *step.Returned) time.Duration {
+	x.since = x.cfg.Now()
 	if ret == nil {
 		x.interrupted = true
 		return x.cfg.Poll
+	}
+	if reflect.DeepEqual(x.job.Record.Steps[i].Returned, ret) {
+		return 0
 	}
 	next := x.job
 	next.Record = step.Report(x.job.Record, i, *ret)
@@ -57,6 +62,18 @@ func (x *execution) returned(i int, ret *step.Returned) time.Duration {
 		return x.stumble(err)
 	}
 	return 0
+}
+
+// outliving does a step that writes, and returns nil as well where even the time after the context's end did not suffice:
+// an error says nothing then.
+func (x *execution) outliving(ctx context.Context, s step.Step, do func(context.Context, step.Step) *step.Returned) *step.Returned {
+	ctx, cancel := x.outlive(ctx)
+	defer cancel()
+	ret := do(ctx, s)
+	if ctx.Err() != nil && ret != nil && ret.Failure != nil {
+		return nil
+	}
+	return ret
 }
 
 // flash writes the image. It returns nil when the write goes on without us.
@@ -73,9 +90,7 @@ func (x *execution) flash(ctx context.Context, s step.Step) *step.Returned {
 	if err != nil {
 		return failed(s, imageReason(err), err.Error())
 	}
-	wctx, cancel := x.outlive(ctx)
-	defer cancel()
-	needs, err := drv.Write(wctx, d.Identity, img, x.progress)
+	needs, err := drv.Write(ctx, d.Identity, img, x.progress)
 	switch {
 	case errors.Is(err, command.ErrStillRunning), errors.Is(err, command.ErrBusy):
 		x.alarm(s, err)
@@ -86,14 +101,13 @@ func (x *execution) flash(ctx context.Context, s step.Step) *step.Returned {
 	return &step.Returned{Needs: needs}
 }
 
+// activate returns nil as flash does.
 func (x *execution) activate(ctx context.Context, s step.Step) *step.Returned {
 	d, drv, failure := x.device(ctx, x.update(s.Device))
 	if failure != nil {
 		return failed(s, step.ActivationFailed, failure.Message)
 	}
-	wctx, cancel := x.outlive(ctx)
-	defer cancel()
-	needs, err := drv.Activate(wctx, d.Identity, x.needs(s.Device))
+	needs, err := drv.Activate(ctx, d.Identity, x.needs(s.Device))
 	switch {
 	case errors.Is(err, command.ErrStillRunning), errors.Is(err, command.ErrBusy):
 		x.alarm(s, err)
@@ -150,6 +164,9 @@ func (x *execution) needs(device string) inventory.Activation {
 func (x *execution) device(ctx context.Context, u journal.Update) (inventory.Device, driver.Driver, *step.Failure) {
 	fail := func(r step.Reason, format string, args ...any) (inventory.Device, driver.Driver, *step.Failure) {
 		return inventory.Device{}, nil, &step.Failure{Reason: r, Message: fmt.Sprintf(format, args...), Device: u.Device}
+	}
+	if u.Class == "" {
+		return fail(step.DeviceChanged, "%s: its NodeDevice was gone when the job came; what is there now is planned anew", u.Device)
 	}
 	d, found, err := x.cfg.Host.Find(ctx, u.Class, u.UniqueID)
 	switch {

@@ -122,6 +122,74 @@ func TestKilledAnywhereComesToTheSameEnd(t *testing.T) {
 	assert.Greater(t, crashed, 40, "crash points")
 }
 
+// Told to end while anything is read, the job comes to the same end: what could not be read then says nothing about a
+// device or an image.
+func TestToldToEndAnywhereComesToTheSameEnd(t *testing.T) {
+	ended := 0
+	for at := 1; ; at++ {
+		over := false
+		inBubble(t, func(t *testing.T, m *machine) {
+			m.endAt = at
+			requireComplete(t, m, m.run(m.job("j", fleet(m)...)), "j")
+			assert.Equal(t, 1, m.window.scheduled, "end at %d", at)
+			assert.Equal(t, 1, m.sim.Count(drivertest.OpReboot, ""), "end at %d", at)
+			for _, id := range m.ids {
+				assert.Equal(t, 1, m.sim.Count(drivertest.OpWrite, id.UniqueID), "end at %d", at)
+			}
+			over = m.reads < at
+		})
+		if over || t.Failed() {
+			break
+		}
+		ended++
+	}
+	assert.Greater(t, ended, 20, "reads")
+}
+
+func TestWriteCutShortBetweenItsCommandsIsRepeated(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *machine) {
+		j := m.job("j", m.add(inventory.Disk, "disk0", inventory.ActivateDeviceReset))
+		m.beforeCommit = func() { m.stop() }
+		_, over := m.live(j)
+		assert.False(t, over, "nothing failed but the daemon")
+		m.beforeCommit = nil
+		requireComplete(t, m, m.run(), "j")
+	})
+}
+
+// A burn takes longer than a device is waited for that does not answer; the wait begins when it ends.
+func TestDeviceHasTimeToAnswerAfterALongWrite(t *testing.T) {
+	for name, restart := range map[string]bool{"followed": false, "taken over after a restart": true} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, m *machine) {
+				id := m.add(inventory.NIC, "nic0", inventory.ActivateDeviceReset)
+				m.sim.Inject("nic0", drivertest.HangWrite)
+				go func() {
+					time.Sleep(10 * time.Minute)
+					if restart {
+						m.stop()
+						time.Sleep(10 * time.Minute)
+					}
+					m.sim.Inject("nic0", drivertest.Unreadable)
+					m.sim.Release("nic0")
+					time.Sleep(time.Minute)
+					m.sim.Clear("nic0")
+				}()
+				requireComplete(t, m, m.run(m.job("j", id)), "j")
+			})
+		})
+	}
+}
+
+func TestDeviceWhoseObjectIsGoneIsPlannedAnew(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *machine) {
+		j := m.job("j", m.add(inventory.NIC, "nic0", inventory.ActivateDeviceReset))
+		j.Updates[0].Class, j.Deadline = "", time.Time{}
+		requireFailed(t, m.run(j), "j", step.DeviceChanged, false)
+		assert.Empty(t, m.sim.Operations())
+	})
+}
+
 func TestStagedImageIsActivatedAndNotFlashed(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *machine) {
 		id := m.add(inventory.BIOS, "bios", inventory.ActivateReboot)
@@ -168,6 +236,8 @@ func TestUnreachableImageFailsAtTheDeadlineAndMayBePlannedAgain(t *testing.T) {
 		assert.GreaterOrEqual(t, time.Since(began), time.Hour)
 		assert.Empty(t, m.sim.Operations())
 		assert.Nil(t, view.Devices["nic0"].LastFailure)
+		assert.Less(t, m.fetches, 400, "asks every ten seconds")
+		assert.Less(t, len(m.snapshots), 10, "tells once what it waits for")
 	})
 }
 
@@ -378,7 +448,7 @@ func TestRunningJobGoesOnWhileTheAPIServerIsAway(t *testing.T) {
 		m.window.onReady = func() { m.window.onReady = func() { m.window.err = errors.New("connection refused") } }
 		go func() {
 			time.Sleep(30 * time.Minute)
-			m.window.err = nil
+			m.window.change(func() { m.window.err = nil })
 		}()
 		began := time.Now()
 		requireComplete(t, m, m.run(m.job("j", ids...)), "j")
@@ -391,10 +461,11 @@ func TestNothingNewBeginsWhileTheAPIServerIsAway(t *testing.T) {
 		m.window.err = errors.New("connection refused")
 		go func() {
 			time.Sleep(2 * time.Hour) // the release needs it
-			m.window.err = nil
+			m.window.change(func() { m.window.err = nil })
 		}()
 		requireFailed(t, m.run(m.job("j", fleet(m)...)), "j", step.TimedOut, false)
 		assert.Empty(t, m.sim.Operations())
+		assert.Less(t, len(m.snapshots), 20, "tells once what it waits for")
 	})
 }
 
@@ -404,7 +475,7 @@ func TestMaintenanceTakenAwayStopsTheNextWrite(t *testing.T) {
 		m.sim.Inject("bios", drivertest.HangWrite)
 		go func() {
 			time.Sleep(time.Minute)
-			m.window.phase = step.MaintenanceEnding
+			m.window.change(func() { m.window.phase = step.MaintenanceEnding })
 			m.sim.Release("bios")
 		}()
 		requireFailed(t, m.run(m.job("j", ids...)), "j", step.MaintenanceLost, true)

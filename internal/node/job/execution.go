@@ -18,7 +18,7 @@ type execution struct {
 	job journal.Job
 	// interrupted says that nobody follows the attempt of the current step any more.
 	interrupted bool
-	// at is the current step and since when this process is at it.
+	// at is the current step; since is from when on it waits.
 	at    int
 	since time.Time
 	// silent is for a job that is only journalled: nobody follows it.
@@ -33,7 +33,10 @@ type execution struct {
 // logged and waited out: the journal and the hardware say where to go on.
 func (x *execution) pass(ctx context.Context) time.Duration {
 	facts, err := x.gather(ctx)
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
+		return 0 // what could not be read because the process is told to end says nothing about the host
+	case err != nil:
 		return x.stumble(err)
 	}
 	action := step.Next(x.job.Record, facts, x.cfg.Limits)
@@ -48,8 +51,10 @@ func (x *execution) pass(ctx context.Context) time.Duration {
 		x.interrupted, x.since = false, x.cfg.Now()
 		return x.act(ctx, action.Step)
 	case step.Poll:
+		if wait := x.act(ctx, action.Step); wait > 0 {
+			return wait // it has said what it waits for
+		}
 		x.wait(action.Message)
-		x.act(ctx, action.Step)
 		return x.cfg.Poll
 	}
 	return 0
@@ -76,14 +81,18 @@ func (x *execution) gather(ctx context.Context) (step.Facts, error) {
 	}
 	x.takeCancel()
 	f := step.Facts{
-		BootID: bootID, Devices: map[string]step.Device{}, Interrupted: x.interrupted, Waited: now.Sub(x.since),
+		BootID: bootID, Devices: map[string]step.Device{}, Interrupted: x.interrupted,
 		Cancel: x.job.Cancel, Expired: !x.job.Deadline.IsZero() && now.After(x.job.Deadline),
 	}
 	for _, name := range step.Wanted(x.job.Record) {
 		if f.Devices[name], err = x.look(ctx, name); err != nil {
 			return f, err
 		}
+		if f.Devices[name].WriteRunning {
+			x.since = now // the device has its time to answer when the write has ended
+		}
 	}
+	f.Waited = now.Sub(x.since)
 	x.askMaintenance(ctx, &f)
 	x.askHealth(ctx, &f)
 	return f, nil

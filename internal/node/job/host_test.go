@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/job"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/maintenance"
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -35,11 +38,16 @@ type machine struct {
 	nodeReady      bool
 	window         *window
 	fetchErr       error
+	fetches        int
 
 	points, crashAt int
-	snapshots       []job.Snapshot
-	stop            context.CancelFunc
-	engine          *job.Engine
+	// reads counts what is read of the host; the process is told to end at the one whose number is endAt.
+	reads, endAt int
+	// beforeCommit is called between the two commands of a write that waits there until its context ends.
+	beforeCommit func()
+	snapshots    []job.Snapshot
+	stop         context.CancelFunc
+	engine       *job.Engine
 }
 
 var errPowerCut = errors.New("power cut")
@@ -151,7 +159,19 @@ func (m *machine) newEngine(j *journal.Journal) *job.Engine {
 	})
 }
 
+// read is something that is read of the host, which the end of the context cuts short.
+func (m *machine) read(ctx context.Context) error {
+	m.reads++
+	if m.reads == m.endAt {
+		m.stop()
+	}
+	return ctx.Err()
+}
+
 func (m *machine) Find(ctx context.Context, class inventory.Class, uid string) (inventory.Device, bool, error) {
+	if !slices.Contains([]inventory.Class{inventory.BIOS, inventory.NIC, inventory.Disk}, class) {
+		return inventory.Device{}, false, fmt.Errorf("list %s devices: unknown class", class)
+	}
 	devices, err := m.Scan(ctx)
 	for _, d := range devices {
 		if d.UniqueID == uid && d.Class == class {
@@ -162,6 +182,9 @@ func (m *machine) Find(ctx context.Context, class inventory.Class, uid string) (
 }
 
 func (m *machine) Scan(ctx context.Context) ([]inventory.Device, error) {
+	if err := m.read(ctx); err != nil {
+		return nil, err
+	}
 	var out []inventory.Device
 	for _, id := range m.ids {
 		d := inventory.Device{Identity: id, Driver: "sim"}
@@ -183,7 +206,11 @@ func (m *machine) Scan(ctx context.Context) ([]inventory.Device, error) {
 	return out, nil
 }
 
-func (m *machine) Fetch(_ context.Context, d inventory.Digest) (string, int64, error) {
+func (m *machine) Fetch(ctx context.Context, d inventory.Digest) (string, int64, error) {
+	m.fetches++
+	if err := m.read(ctx); err != nil {
+		return "", 0, err
+	}
 	img, ok := m.image[d]
 	if m.fetchErr != nil || !ok {
 		return "", 0, errors.Join(m.fetchErr, errors.New("the image server does not answer"))
@@ -216,6 +243,11 @@ type failing struct {
 func (f failing) Write(ctx context.Context, id inventory.Identity, img driver.Image, p driver.Progress) (inventory.Activation, error) {
 	f.m.failpoint()
 	defer f.m.failpoint()
+	if f.m.beforeCommit != nil {
+		f.m.beforeCommit()
+		<-ctx.Done()
+		return 0, &command.Error{Argv: []string{"commit"}, ExitCode: -1, Err: ctx.Err()}
+	}
 	return f.Simulated.Write(ctx, id, img, p)
 }
 
@@ -227,6 +259,7 @@ func (f failing) Activate(ctx context.Context, id inventory.Identity, k inventor
 
 // window is a maintenance that gets ready at the second look, and counts.
 type window struct {
+	mu           sync.Mutex
 	phase        step.Maintenance
 	scheduled    int
 	released     int
@@ -236,7 +269,16 @@ type window struct {
 	onReady      func()
 }
 
+// change is what happens to the maintenance while a job runs.
+func (w *window) change(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f()
+}
+
 func (w *window) Schedule(context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.phase != step.MaintenanceReady && w.phase != step.MaintenanceRequested && !w.notInstalled {
 		w.phase = step.MaintenanceRequested
 		w.scheduled++
@@ -246,6 +288,8 @@ func (w *window) Schedule(context.Context) error {
 }
 
 func (w *window) State(context.Context) (maintenance.State, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	phase := w.phase
 	switch {
 	case w.err != nil:
@@ -267,6 +311,8 @@ func (w *window) State(context.Context) (maintenance.State, error) {
 func (w *window) Fail(_ context.Context, message string) error { w.failed = message; return nil }
 
 func (w *window) Release(context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.err == nil && w.phase != step.MaintenanceNone {
 		w.phase = step.MaintenanceNone
 		w.released++

@@ -216,7 +216,8 @@ func (r *Reconciler) releaseRequest(ctx context.Context) (time.Time, error) {
 	return node.Spec.ReleaseRequestedAt.Time, nil
 }
 
-// gatherClasses reads the classes of the devices of a job. A device whose object is gone has none and is not found.
+// gatherClasses reads the classes of the devices of a job. A device whose object is gone has none, and its update fails in
+// the preflight.
 func (r *Reconciler) gatherClasses(ctx context.Context, f state) error {
 	for _, u := range f.object.Spec.Updates {
 		var device v1alpha1.NodeDevice
