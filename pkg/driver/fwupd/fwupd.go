@@ -75,8 +75,9 @@ func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.
 	return id, fw, nil
 }
 
-// Check verifies that the archive is whole, has firmware of the wanted version for exactly this machine's GUID, and is
-// not older than the lowest version the firmware takes.
+// Check verifies that the archive is whole, has firmware of the wanted version for exactly this machine's GUID, is not
+// older than the lowest version the firmware takes, and that the machine spells versions as the archive does: vendors who
+// number archives in another way than the DMI tables leave no way to tell that the update came through.
 func (d *Driver) Check(ctx context.Context, _ inventory.Identity, img driver.Image) error {
 	if err := img.Verify(); err != nil {
 		return err
@@ -102,6 +103,14 @@ func (d *Driver) Check(ctx context.Context, _ inventory.Identity, img driver.Ima
 	}
 	if err := checkFit(components, bios.GUID, img); err != nil {
 		return err
+	}
+	running, err := readVersion(d.host)
+	if err != nil {
+		return err
+	}
+	if formatOf(running) != formatOf(img.Version) {
+		return driver.Rejectf("the machine calls its firmware %q, so that it could not be told whether %s runs after the update: use the vendor's own tool",
+			running, img.Version)
 	}
 	dev, err := d.device(ctx, bios.GUID)
 	if err != nil {

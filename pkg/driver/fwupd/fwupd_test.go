@@ -149,6 +149,10 @@ func TestCheck(t *testing.T) {
 	}
 	rejected("another version", "2.19.1", d.Check(t.Context(), id, archive(t, "2.19.2")))
 
+	// What the machine calls its firmware is what is read back after the update.
+	named, _ := f.driver(t, host("N2IET98W (1.76 )"))
+	rejected("a machine that names its firmware otherwise", "N2IET98W", named.Check(t.Context(), id, archive(t, "2.19.1")))
+
 	f["get-details"] = command.Result{Stdout: []byte(golden(t, "get-details-1.8.12-unknown-device.txt"))}
 	other := host("2.10.2")
 	od, _ := f.driver(t, other)

@@ -50,7 +50,7 @@ func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.
 		Slots:      slots(c, l),
 		Activation: inventory.ActivateDeviceReset,
 		Format:     inventory.FormatPlain,
-		ReadOnly:   c.readOnly(),
+		ReadOnly:   readOnly(c, l),
 	}
 	if _, revision := l.stored(); revision != "" {
 		fw.Stored = revision
@@ -68,11 +68,11 @@ func (d *Driver) Check(ctx context.Context, id inventory.Identity, img driver.Im
 	if img.Size == 0 || img.Size%4 != 0 {
 		return driver.Rejectf("%s has %d bytes: an NVMe image is a multiple of 4", img.Path, img.Size)
 	}
-	c, _, err := d.read(ctx, id)
+	c, l, err := d.read(ctx, id)
 	if err != nil {
 		return err
 	}
-	if reason := c.readOnly(); reason != "" {
+	if reason := readOnly(c, l); reason != "" {
 		return driver.Rejectf("%s", reason)
 	}
 	return nil
@@ -84,11 +84,11 @@ func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Im
 	if err != nil {
 		return 0, err
 	}
-	if reason := c.readOnly(); reason != "" {
-		return 0, fmt.Errorf("write %s: %s: %w", device(id), reason, driver.ErrNotSupported)
-	}
 	if _, revision := l.stored(); revision == img.Version {
 		return needs(c, l), nil
+	}
+	if reason := readOnly(c, l); reason != "" {
+		return 0, fmt.Errorf("write %s: %s: %w", device(id), reason, driver.ErrNotSupported)
 	}
 	slot, err := target(c, l)
 	if err != nil {
@@ -154,6 +154,17 @@ func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inven
 		return inventory.ActivateReboot, nil
 	}
 	return inventory.ActivateNone, nil
+}
+
+// readOnly says why the drive takes no firmware, or none now, or nothing.
+func readOnly(c controller, l slotLog) string {
+	if reason := c.readOnly(); reason != "" {
+		return reason
+	}
+	if _, err := target(c, l); err != nil {
+		return err.Error()
+	}
+	return ""
 }
 
 // needs is what the drive needs for its stored image to run, as far as can be known before trying.

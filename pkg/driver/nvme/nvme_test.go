@@ -2,6 +2,7 @@ package nvme
 
 import (
 	"context"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/command/commandtest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
@@ -83,6 +85,19 @@ func TestADriveThatTakesNoFirmwareIsReadButNotWritten(t *testing.T) {
 	for _, line := range r.Lines() {
 		assert.NotContains(t, line, "fw-download")
 	}
+}
+
+// It must be known before a node is drained for it.
+func TestADriveThatCouldOnlyOverwriteWhatItRunsIsReadOnly(t *testing.T) {
+	d := newDrive(t, "id-ctrl-2.3-samsung.json", "fw-log-2.13-pending.json")
+	d.identify.Stdout = regexp.MustCompile(`"frmw"\s*:\s*\d+`).ReplaceAll(d.identify.Stdout, []byte(`"frmw":5`)) // two slots, the first read-only
+	d.log.Stdout = []byte(`{"nvme0":{"Active Firmware Slot (afi)":2}}`)
+	nvme := New(d.runner(t))
+	_, fw, err := nvme.Inspect(t.Context(), id)
+	require.NoError(t, err)
+	assert.Contains(t, fw.ReadOnly, "without overwriting the running one")
+	img := drivertest.SaveImage(t, "NEW00001", make([]byte, 4096))
+	require.ErrorAs(t, nvme.Check(t.Context(), id, img), new(*driver.RejectedError))
 }
 
 func TestWriteStagesInASlotThatDoesNotRun(t *testing.T) {

@@ -122,6 +122,12 @@ func TestTheSlotToWrite(t *testing.T) {
 		"none when only the running one is writable": {
 			controller{Slots: 2, FirstSlotReadOnly: true}, slotLog{Active: 2}, 0,
 		},
+		"not the one that holds what runs when the drive does not say which slot that is": {
+			controller{Slots: 2, Revision: "A"}, slotLog{Revisions: map[int]inventory.Version{1: "A", 2: "B"}}, 2,
+		},
+		"any when the drive does not say and another holds what runs, too": {
+			controller{Slots: 2, Revision: "A"}, slotLog{Revisions: map[int]inventory.Version{1: "A", 2: "A"}}, 1,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := target(c.controller, c.log)
@@ -133,7 +139,7 @@ func TestTheSlotToWrite(t *testing.T) {
 
 func TestTheRunningSlotIsNeverOverwrittenWhenThereIsAnother(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := controller{Slots: rapid.IntRange(1, 7).Draw(t, "slots"), FirstSlotReadOnly: rapid.Bool().Draw(t, "ro")}
+		c := controller{Slots: rapid.IntRange(1, 7).Draw(t, "slots"), FirstSlotReadOnly: rapid.Bool().Draw(t, "ro"), Revision: "A"}
 		l := slotLog{
 			Active:    rapid.IntRange(0, c.Slots).Draw(t, "active"),
 			Next:      rapid.IntRange(0, c.Slots).Draw(t, "next"),
@@ -148,6 +154,13 @@ func TestTheRunningSlotIsNeverOverwrittenWhenThereIsAnother(t *testing.T) {
 		}
 		if slot < 1 || slot > c.Slots || slot == 1 && c.FirstSlotReadOnly || slot == l.Active && c.Slots > 1 {
 			t.Fatalf("slot %d of %+v %+v", slot, c, l)
+		}
+		kept := false
+		for i, r := range l.Revisions {
+			kept = kept || i != slot && r == c.Revision
+		}
+		if l.Active == 0 && c.Slots > 1 && l.Revisions[slot] == c.Revision && !kept {
+			t.Fatalf("slot %d of %+v %+v holds the only image of what runs", slot, c, l)
 		}
 	})
 }

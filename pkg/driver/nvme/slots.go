@@ -95,6 +95,20 @@ func (l slotLog) stored() (slot int, revision inventory.Version) {
 	return slot, l.Revisions[slot]
 }
 
+// runs reports whether a slot is the one that runs. Where the drive does not say which one that is, it is the only one
+// that holds the running revision.
+func (l slotLog) runs(slot int, revision inventory.Version) bool {
+	if l.Active != 0 {
+		return slot == l.Active
+	}
+	for other, held := range l.Revisions {
+		if other != slot && held == revision {
+			return false
+		}
+	}
+	return l.Revisions[slot] == revision
+}
+
 // target picks the slot to write: never the one that runs unless it is the only one, and rather the one whose image was
 // staged but never ran, or an empty one, than one that holds an image to go back to.
 func target(c controller, l slotLog) (int, error) {
@@ -105,7 +119,7 @@ func target(c controller, l slotLog) (int, error) {
 		}
 		r := 2
 		switch {
-		case slot == l.Active:
+		case l.runs(slot, c.Revision):
 			r = 1
 			if c.Slots > 1 {
 				continue
