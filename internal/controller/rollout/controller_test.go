@@ -138,6 +138,28 @@ func TestACrashBetweenLedgerAndConditionIsRepaired(t *testing.T) {
 	w.requireStatus(next, "default", status.CurrentStatus)
 }
 
+func TestAJobIsNotToldWhatWasMeantForAnotherOfItsName(t *testing.T) {
+	w := newWorld(t)
+	w.create(newPolicy("default", intstr.FromInt32(1), nil))
+	w.nodes("n1")
+	w.queue("job", "n1")
+	late := w.operator()
+	require.NoError(t, late.view.freeze(t.Context()))
+	require.NoError(t, w.Delete(t.Context(), w.job("job")))
+	w.queue("job", "n1")
+	_, err := late.Reconcile(t.Context(), ctrl.Request{})
+	require.NoError(t, err)
+	assert.Equal(t, "untold", w.reason("job"), "its place in the ledger is the other one's")
+
+	o := w.operator()
+	o.pass()
+	o.pass()
+	assert.Equal(t, []string{"job"}, w.admitted())
+	w.complete("job")
+	o.pass()
+	w.requireStatus(o, "default", status.CurrentStatus)
+}
+
 func TestACacheThatLacksAJobDoesNotFreeItsPlace(t *testing.T) {
 	w := newWorld(t)
 	w.nodes("n1", "n2")

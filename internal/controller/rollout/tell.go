@@ -28,11 +28,17 @@ type telling struct {
 // tell writes the Admitted condition of one job and reports whether it was there to be told.
 func (r *Reconciler) tell(ctx context.Context, j *v1alpha1.FirmwareJob, want status.Condition) (told bool, err error) {
 	conditions := status.Merge(j.Status.Conditions, j.Generation, r.now(), []string{v1alpha1.ConditionAdmitted}, want)
-	body := apply.FirmwareJob(j.Name).WithUID(j.UID).WithStatus(
+	// The API server does not compare the uid of an apply to a status. The version keeps what is meant for this job from
+	// another one that has its name by now.
+	version := j.ResourceVersion
+	if t, ok := r.told[j.UID]; ok {
+		version = t.version
+	}
+	body := apply.FirmwareJob(j.Name).WithUID(j.UID).WithResourceVersion(version).WithStatus(
 		apply.FirmwareJobStatus().WithConditions(status.ForApply(conditions, v1alpha1.ConditionAdmitted)...))
 	err = r.client.Status().Apply(ctx, body, client.FieldOwner(v1alpha1.FieldOwnerOperator), client.ForceOwnership)
 	switch {
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // gone, or another job of that name; its event follows
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // gone, changed meanwhile, or another job of that name; its event follows
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("write condition Admitted of firmware job %s: %w", j.Name, err)
