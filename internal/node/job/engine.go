@@ -206,20 +206,12 @@ func (e *Engine) Submit(job journal.Job) error {
 	}
 	if held := view.Held(); held != nil {
 		job.Record.Inherited, job.Baseline = true, held.Baseline
-		superseded := *held
-		superseded.SupersededBy, superseded.Reported = job.Name, false
-		if err := e.cfg.Journal.Save(job); err != nil {
-			return err
-		}
-		// Between the two a crash leaves one job that runs and one that holds: the one that runs is the active one.
-		if err := e.cfg.Journal.Save(superseded); err != nil {
-			return err
-		}
-	} else if err := e.cfg.Journal.Save(job); err != nil {
-		return err
+		err = e.cfg.Journal.TakeOver(job, *held)
+	} else {
+		err = e.cfg.Journal.Save(job)
 	}
 	e.kick()
-	return nil
+	return err
 }
 
 // CallOff ends a job that was never started, for the reason a person gave. It does nothing when the journal knows the

@@ -96,54 +96,44 @@ func TestDeviceThatAsksForMoreIsRebooted(t *testing.T) {
 
 // Killed between any two steps, the job comes to the same end (R003-48, R003-49, R000-6).
 func TestKilledAnywhereComesToTheSameEnd(t *testing.T) {
-	crashed := 0
-	for at := 1; ; at++ {
-		over := false
-		inBubble(t, func(t *testing.T, m *machine) {
-			j := m.job("j", fleet(m)...)
-			m.crashAt = at
-			view := m.run(j)
-			if view.Job(j.UID) == nil { // died before the job was journalled
-				view = m.run(j)
-			}
-			requireComplete(t, m, view, "j")
-			assert.Equal(t, 1, m.window.scheduled, "crash at %d", at)
-			assert.Equal(t, 1, m.sim.Count(drivertest.OpReboot, ""), "crash at %d", at)
-			for _, id := range m.ids {
-				assert.Equal(t, 1, m.sim.Count(drivertest.OpWrite, id.UniqueID), "crash at %d", at)
-			}
-			over = m.points < at
-		})
-		if over || t.Failed() {
-			break
-		}
-		crashed++
-	}
-	assert.Greater(t, crashed, 40, "crash points")
+	requireSameEndAnywhere(t, 40, func(m *machine) (points, at *int) { return &m.points, &m.crashAt })
 }
 
 // Told to end while anything is read, the job comes to the same end: what could not be read then says nothing about a
 // device or an image.
 func TestToldToEndAnywhereComesToTheSameEnd(t *testing.T) {
-	ended := 0
-	for at := 1; ; at++ {
+	requireSameEndAnywhere(t, 20, func(m *machine) (points, at *int) { return &m.reads, &m.endAt })
+}
+
+// requireSameEndAnywhere interrupts a job at each of the points that are counted, of which there must be more than the
+// given number.
+func requireSameEndAnywhere(t *testing.T, more int, interruption func(*machine) (points, at *int)) {
+	t.Helper()
+	interrupted := 0
+	for n := 1; ; n++ {
 		over := false
 		inBubble(t, func(t *testing.T, m *machine) {
-			m.endAt = at
-			requireComplete(t, m, m.run(m.job("j", fleet(m)...)), "j")
-			assert.Equal(t, 1, m.window.scheduled, "end at %d", at)
-			assert.Equal(t, 1, m.sim.Count(drivertest.OpReboot, ""), "end at %d", at)
-			for _, id := range m.ids {
-				assert.Equal(t, 1, m.sim.Count(drivertest.OpWrite, id.UniqueID), "end at %d", at)
+			points, at := interruption(m)
+			*at = n
+			j := m.job("j", fleet(m)...)
+			view := m.run(j)
+			if view.Job(j.UID) == nil { // died before the job was journalled
+				view = m.run(j)
 			}
-			over = m.reads < at
+			requireComplete(t, m, view, "j")
+			assert.Equal(t, 1, m.window.scheduled, "interrupted at %d", n)
+			assert.Equal(t, 1, m.sim.Count(drivertest.OpReboot, ""), "interrupted at %d", n)
+			for _, id := range m.ids {
+				assert.Equal(t, 1, m.sim.Count(drivertest.OpWrite, id.UniqueID), "interrupted at %d", n)
+			}
+			over = *points < n
 		})
 		if over || t.Failed() {
 			break
 		}
-		ended++
+		interrupted++
 	}
-	assert.Greater(t, ended, 20, "reads")
+	assert.Greater(t, interrupted, more)
 }
 
 func TestWriteCutShortBetweenItsCommandsIsRepeated(t *testing.T) {

@@ -17,11 +17,9 @@ import (
 // which may go away.
 type Job struct {
 	// Name and UID of the FirmwareJob. In local mode both are made up by the caller.
-	Name string `json:"name"`
-	UID  string `json:"uid"`
-	// Generation of the FirmwareJob's spec that was last seen.
-	Generation int64    `json:"generation,omitempty"`
-	Updates    []Update `json:"updates"`
+	Name    string   `json:"name"`
+	UID     string   `json:"uid"`
+	Updates []Update `json:"updates"`
 	// Accepted is when the daemon took the job up.
 	Accepted time.Time `json:"accepted"`
 	// Deadline for the first write; zero for none.

@@ -111,23 +111,30 @@ func syncDirectory(dir string) error {
 func (j *Journal) Close() error { return j.db.Close() }
 
 // Save writes the job and the devices in one transaction. A job that has just finished enters the history.
-func (j *Journal) Save(job Job, devices ...Device) error {
+func (j *Journal) Save(job Job, devices ...Device) error { return j.save([]Job{job}, devices) }
+
+// TakeOver writes a new job and that it superseded the one that held the node, in one transaction.
+func (j *Journal) TakeOver(next, held Job) error {
+	held.SupersededBy, held.Reported = next.Name, false
+	return j.save([]Job{next, held}, nil)
+}
+
+func (j *Journal) save(jobs []Job, devices []Device) error {
 	err := j.db.Update(func(tx *bbolt.Tx) error {
 		for _, d := range devices {
 			if err := put(tx, bucketDevices, d.UniqueID, d); err != nil {
 				return err
 			}
 		}
-		if err := remember(tx, job); err != nil {
-			return err
-		}
-		if err := put(tx, bucketJobs, job.UID, job); err != nil {
-			return err
+		for _, job := range jobs {
+			if err := errors.Join(remember(tx, job), put(tx, bucketJobs, job.UID, job)); err != nil {
+				return err
+			}
 		}
 		return prune(tx)
 	})
 	if err != nil {
-		return fmt.Errorf("write job %s to the journal: %w", job.Name, err)
+		return fmt.Errorf("write job %s to the journal: %w", jobs[0].Name, err)
 	}
 	return nil
 }

@@ -138,6 +138,24 @@ func TestUnreportedJobsAreKept(t *testing.T) {
 	assert.Len(t, view(t, j).Jobs, 12)
 }
 
+// A crash between the two would leave a job that holds the node after its successor has returned it to service.
+func TestTakingOverIsOneChange(t *testing.T) {
+	dir := t.TempDir()
+	j := open(t, dir)
+	held := newJob("held")
+	held.Finished, held.Reported, held.Record.Outcome = &noon, true, step.Failed
+	held.Record.Failure = &step.Failure{Reason: step.WriteFailed, Message: "tool failed", Held: true}
+	require.NoError(t, j.Save(held))
+	require.NoError(t, j.TakeOver(newJob("next"), held))
+	require.NoError(t, j.Close())
+	v := view(t, open(t, dir))
+	assert.Equal(t, "next", v.Active().Name)
+	assert.Nil(t, v.Held())
+	assert.Equal(t, "next", v.Job(held.UID).SupersededBy)
+	assert.False(t, v.Job(held.UID).Reported, "the API server hears of it")
+	assert.Contains(t, v.History[0].Message, "taken over by next")
+}
+
 func TestRunningJobComesBeforeTheOneItTakesOver(t *testing.T) {
 	j := open(t, t.TempDir())
 	held := newJob("held")
