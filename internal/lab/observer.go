@@ -34,7 +34,10 @@ func (l *Lab) observe(ctx context.Context) (*observer, error) {
 				if w, err = l.admin.Watch(ctx, &corev1.NodeList{}); err == nil {
 					break
 				}
-				time.Sleep(200 * time.Millisecond)
+				select {
+				case <-ctx.Done():
+				case <-time.After(200 * time.Millisecond):
+				}
 			}
 		}
 	}()

@@ -115,7 +115,7 @@ type view struct {
 	last  map[string]string
 }
 
-func newView(out io.Writer, live bool, began time.Time) *view { //nolint:revive // two ways to show one thing
+func newView(out io.Writer, live bool, began time.Time) *view {
 	return &view{out: out, live: live, began: began, last: map[string]string{}}
 }
 

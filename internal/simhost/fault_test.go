@@ -108,8 +108,8 @@ func TestAHangingToolWaitsUntilTheFaultIsCleared(t *testing.T) {
 	go func() { ended <- query.Wait() }()
 	eventually(t, func() bool { f, err := m.Faults(); return err == nil && f[0].Matches == 1 }, "the query hangs")
 	select {
-	case <-ended:
-		t.Fatal("the query ended though its fault is set")
+	case err := <-ended:
+		t.Fatalf("the query ended though its fault is set: %v", err)
 	default:
 	}
 	require.NoError(t, m.ClearFault("stuck"))

@@ -161,7 +161,7 @@ func (c *call) hang() error {
 		if s, err := c.m.view(); err != nil || s.Off {
 			return errDied
 		}
-		time.Sleep(powerPoll)
+		time.Sleep(powerPoll) //nolint:forbidigo // a tool that hangs until its fault is cleared by another process
 	}
 }
 
@@ -224,7 +224,7 @@ func (c *call) do(j job) error {
 			}
 		}
 		if i < progressSteps {
-			time.Sleep(j.takes / progressSteps)
+			time.Sleep(j.takes / progressSteps) //nolint:forbidigo // this is how long the simulated device takes
 		}
 	}
 	return c.m.update(func(s *state) error {

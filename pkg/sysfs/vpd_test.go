@@ -46,6 +46,6 @@ func FuzzParseVPD(f *testing.F) {
 	f.Add([]byte(cardVPD))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		v, err := parseVPD(data)
-		assert.True(t, (v == nil) == (err != nil))
+		assert.Equal(t, v == nil, err != nil)
 	})
 }

@@ -228,7 +228,7 @@ func (o *Operator) cordon(ctx context.Context, nm *maintenancev1alpha1.NodeMaint
 	return o.setUnschedulable(ctx, node, true)
 }
 
-func (o *Operator) setUnschedulable(ctx context.Context, node *corev1.Node, cordoned bool) error { //nolint:revive // mirrors the field
+func (o *Operator) setUnschedulable(ctx context.Context, node *corev1.Node, cordoned bool) error {
 	before := node.DeepCopy()
 	node.Spec.Unschedulable = cordoned
 	if err := o.client.Patch(ctx, node, client.MergeFrom(before)); err != nil {

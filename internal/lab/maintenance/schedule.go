@@ -98,7 +98,7 @@ func schedule(nodes []corev1.Node, list []maintenancev1alpha1.NodeMaintenance, l
 	return out
 }
 
-func scaled(v *intstr.IntOrString, total int, roundUp bool) int { //nolint:revive // as in the library it wraps
+func scaled(v *intstr.IntOrString, total int, roundUp bool) int {
 	n, err := intstr.GetScaledValueFromIntOrPercent(v, total, roundUp)
 	if err != nil {
 		return 0
