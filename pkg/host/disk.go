@@ -92,10 +92,7 @@ func scsi(paths []sysfs.SCSIDisk) candidate {
 	first := paths[0]
 	id := inventory.Identity{
 		Class: inventory.Disk, Vendor: first.Vendor, Model: first.Model, SerialNumber: first.Serial,
-		Node: cmp.Or(first.Generic, first.Block), Kernel: first.Device.Driver, UniqueID: scsiID(first),
-	}
-	if first.Transport != "usb" {
-		id.Transport = first.Transport
+		Node: cmp.Or(first.Generic, first.Block), Kernel: first.Device.Driver, UniqueID: scsiID(first), Transport: first.Transport,
 	}
 	return candidate{Device: inventory.Device{Identity: id, Err: first.Err}, place: placeOf(first.Device)}
 }

@@ -509,6 +509,14 @@ func TestTwoPathsToADriveAreOneDrive(t *testing.T) {
 	assert.Equal(t, "sg2", devices[0].Node)
 }
 
+func TestADiskOnUSBIsToldFromOneOfTheMachine(t *testing.T) {
+	m := sysfstest.NewMachine()
+	m.SCSI(sysfstest.Disk{Below: "sys/devices/pci0000:00/0000:00:14.0/usb1/1-1/1-1:1.0/host8/target8:0:0", Address: "8:0:0:0", Attributes: map[string]string{"vendor": "AMI", "model": "Virtual HDisk0"}})
+	devices := scan(t, newHost(t, m)).Devices
+	require.Len(t, devices, 1)
+	assert.Equal(t, "usb", devices[0].Transport)
+}
+
 func TestFindReadsOnlyTheDeviceItLooksFor(t *testing.T) {
 	m := sysfstest.NewMachine()
 	for i := range 4 {

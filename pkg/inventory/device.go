@@ -47,7 +47,7 @@ type Identity struct {
 	Node string
 	// Kernel is the name of the kernel driver bound to the device ("mlx5_core", "nvme"), empty when unbound.
 	Kernel string
-	// Transport tells drives apart: "nvme", "sas", "sata", "virtio" or empty.
+	// Transport tells drives apart: "nvme", "sas", "sata", "usb", "virtio" or empty.
 	Transport string
 }
 

@@ -24,11 +24,12 @@ type Device struct {
 	LinksUp []string `json:"linksUp,omitempty"`
 }
 
-// Take makes the baseline of the devices of a scan.
+// Take makes the baseline of the devices of a scan. Disks on USB come and go with people, and with the virtual media of a
+// management controller, which a reboot takes away: that they are missing is no illness.
 func Take(devices []inventory.Device) Baseline {
 	b := Baseline{Devices: []Device{}}
 	for _, d := range devices {
-		if d.Err != nil || d.UniqueID == "" {
+		if d.Err != nil || d.UniqueID == "" || d.Transport == "usb" {
 			continue
 		}
 		b.Devices = append(b.Devices, Device{Class: d.Class, UniqueID: d.UniqueID, Model: d.Model, LinksUp: linksUp(d)})

@@ -31,7 +31,8 @@ func nic(state inventory.LinkState, version inventory.Version) inventory.Device 
 func TestCheckFindsWhatIsWorse(t *testing.T) {
 	disk := inventory.Device{Identity: inventory.Identity{Class: inventory.Disk, UniqueID: "disk"}}
 	broken := inventory.Device{Identity: inventory.Identity{Class: inventory.Disk, UniqueID: "broken"}, Err: errors.New("EIO")}
-	before := health.Take([]inventory.Device{nic(inventory.LinkUp, "1"), disk, broken})
+	stick := inventory.Device{Identity: inventory.Identity{Class: inventory.Disk, UniqueID: "stick", Transport: "usb"}}
+	before := health.Take([]inventory.Device{nic(inventory.LinkUp, "1"), disk, broken, stick})
 	unreadable := disk
 	unreadable.Err = errors.New("EIO")
 	for name, c := range map[string]struct {
@@ -41,6 +42,7 @@ func TestCheckFindsWhatIsWorse(t *testing.T) {
 	}{
 		"all is well":               {[]inventory.Device{nic(inventory.LinkUp, "2"), disk, broken}, "", nil},
 		"what was broken may be":    {[]inventory.Device{nic(inventory.LinkUp, "2"), disk}, "", nil},
+		"a stick was pulled out":    {[]inventory.Device{nic(inventory.LinkUp, "2"), disk}, "", nil},
 		"a device is gone":          {[]inventory.Device{nic(inventory.LinkUp, "2")}, "", []string{"Disk  disk is gone"}},
 		"a device is unreadable":    {[]inventory.Device{nic(inventory.LinkUp, "2"), unreadable}, "", []string{"Disk  disk cannot be read any more: EIO"}},
 		"a link is down":            {[]inventory.Device{nic(inventory.LinkDown, "2"), disk}, "", []string{"link b8:ce:f6:00:00:01 of NIC  nic is not up any more"}},
