@@ -45,23 +45,6 @@ func (r *ExecRunner) WriteRunning(lock string) (bool, error) {
 	return false, nil
 }
 
-// Wait waits until no Write runs under the lock. It returns the context's cause when that ends first.
-func (r *ExecRunner) Wait(ctx context.Context, lock string) error {
-	ticker := time.NewTicker(pollInterval)
-	defer ticker.Stop()
-	for {
-		running, err := r.WriteRunning(lock)
-		if err != nil || !running {
-			return err
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return fmt.Errorf("wait for the running write: %w", context.Cause(ctx))
-		}
-	}
-}
-
 // acquire takes the lock of a write.
 func (r *ExecRunner) acquire(ctx context.Context, c Command) (*os.File, error) {
 	if c.Lock == "" {

@@ -59,8 +59,6 @@ type Inventory struct {
 	Machine *inventory.Machine
 	// BootID is the UUID of this boot; empty when the kernel shows none.
 	BootID string
-	// BIOSVendor, BIOSVersion and BIOSDate are of the firmware the machine booted with, from the DMI tables.
-	BIOSVendor, BIOSVersion, BIOSDate string
 	// Devices are sorted by class and unique id.
 	Devices []inventory.Device
 	// Incomplete says which classes could not be listed completely, and why: a device of such a class that is missing

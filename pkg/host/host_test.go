@@ -123,7 +123,6 @@ func TestScanFindsOneDevicePerCardAndDrive(t *testing.T) {
 	assert.Equal(t, serverIDs, ids(inv.Devices))
 	assert.Equal(t, "11111111-2222-3333-4444-555555555555", inv.BootID)
 	assert.Equal(t, &inventory.Machine{Manufacturer: "Lenovo", Model: "7X21", SerialNumber: "J1", UUID: "4C4C4544-0000-1111-2222-333344445555"}, inv.Machine)
-	assert.Equal(t, []string{"AMI", "1.2", "01/31/2026"}, []string{inv.BIOSVendor, inv.BIOSVersion, inv.BIOSDate})
 
 	read := &inventory.Firmware{Running: "1.0", Stored: "1.0"}
 	first, second := inventory.PCIAddress{Bus: 0x3b}, inventory.PCIAddress{Bus: 0x3b, Function: 1}
@@ -575,18 +574,19 @@ func TestFindTellsAbsenceFromIgnorance(t *testing.T) {
 	assert.True(t, found, "what is there is there")
 }
 
-func TestInspectReadsADeviceWhereverItIsNow(t *testing.T) {
+func TestFindReadsADeviceWhereverItIsNow(t *testing.T) {
 	m := server()
 	h := newHost(t, m, &reader{})
 	before := scan(t, h).Devices[1]
 	m.Remove("sys/devices/pci0000:00/0000:00:01.0/0000:01:00.0")
-	gone := h.Inspect(t.Context(), before.Identity)
-	require.ErrorContains(t, gone.Err, "no longer there")
-	assert.Equal(t, before.Identity, gone.Identity)
+	_, found, err := h.Find(t.Context(), before.Class, before.UniqueID)
+	require.NoError(t, err)
+	assert.False(t, found)
 
 	m.NVMe(sysfstest.Drive{Address: "0000:02:00.0", Name: "nvme7", WWIDs: []string{"eui.01"}})
-	moved := h.Inspect(t.Context(), before.Identity)
-	require.NoError(t, moved.Err)
+	moved, found, err := h.Find(t.Context(), before.Class, before.UniqueID)
+	require.NoError(t, err)
+	require.True(t, found)
 	assert.Equal(t, "nvme7", moved.Node)
 }
 

@@ -33,7 +33,6 @@ func (h *Host) Scan(ctx context.Context) (Inventory, error) {
 	}
 	// A machine whose tables cannot be read is told by the BIOS class being incomplete.
 	if dmi, err := sysfs.ReadDMI(h.cfg.FS); err == nil && dmi != nil {
-		inv.BIOSVendor, inv.BIOSVersion, inv.BIOSDate = dmi.BIOSVendor, dmi.BIOSVersion, dmi.BIOSDate
 		inv.Machine = &inventory.Machine{
 			Manufacturer: dmi.SystemVendor, Model: dmi.ProductName, SerialNumber: dmi.ProductSerial, UUID: dmi.ProductUUID,
 		}
@@ -113,19 +112,6 @@ func contextError(ctx context.Context) error {
 		return nil
 	}
 	return fmt.Errorf("find device: %w", context.Cause(ctx))
-}
-
-// Inspect reads one device again, wherever it is and whatever the kernel calls it by now. A device that is gone has an
-// Err that says so.
-func (h *Host) Inspect(ctx context.Context, id inventory.Identity) inventory.Device {
-	d, found, err := h.Find(ctx, id.Class, id.UniqueID)
-	switch {
-	case err != nil:
-		return inventory.Device{Identity: id, Err: err}
-	case !found:
-		return inventory.Device{Identity: id, Err: fmt.Errorf("inspect %s %s: it is no longer there; look at the slot, or wait for the next scan", id.Class, id.UniqueID)}
-	}
-	return d
 }
 
 // tellApart gives devices that claim one unique id ids of their own, after their places. All of them get an Err: which

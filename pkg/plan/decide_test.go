@@ -69,19 +69,10 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func TestAssessFindsWishesByUniqueIDAndTheStrongestActivation(t *testing.T) {
-	devices := []inventory.Device{
-		{Identity: inventory.Identity{UniqueID: "a"}, Driver: "sim", Firmware: &inventory.Firmware{Running: "1", Activation: inventory.ActivateDeviceReset}},
-		{Identity: inventory.Identity{UniqueID: "b"}, Driver: "sim", Firmware: &inventory.Firmware{Running: "1", Activation: inventory.ActivateReboot}},
-		{Identity: inventory.Identity{UniqueID: "c"}, Driver: "sim", Err: errors.New("EIO")},
-		{Identity: inventory.Identity{UniqueID: "d"}, Driver: "sim", Firmware: &inventory.Firmware{Running: "1"}},
-	}
-	wish := plan.Wish{Version: "2", Digest: digest}
-	h := plan.Assess(devices, map[string]plan.Wish{"a": wish, "b": wish, "c": wish})
-	assert.Equal(t, 2, h.Due())
-	assert.Equal(t, inventory.ActivateReboot, h.Disruption)
-	assert.Equal(t, plan.ReasonReadFailed, h.Devices[2].Decision.Reason)
-	assert.Equal(t, plan.NotWished, h.Devices[3].Decision.Outcome)
+func TestFactsOfADeviceSayWhyItIsUnknown(t *testing.T) {
+	assert.Equal(t, "EIO", plan.FactsOf(inventory.Device{Driver: "sim", Err: errors.New("EIO")}).Unreadable)
+	assert.NotEmpty(t, plan.FactsOf(inventory.Device{Driver: "sim"}).Unreadable, "a driver that reports nothing read nothing")
+	assert.Empty(t, plan.FactsOf(inventory.Device{}).Unreadable, "a device without a driver was not to be read")
 }
 
 // The order of steps depends on the devices alone, never on the order they are given in (R003-9, R003-18).

@@ -43,9 +43,6 @@ type Step struct {
 // more than once.
 func (s Step) Writes() bool { return s.Kind == Flash || s.Kind == Activate || s.Kind == Reboot }
 
-// Interruptible reports whether the job may be cancelled while the step runs.
-func (s Step) Interruptible() bool { return s.Kind == Preflight || s.Kind == Maintenance }
-
 // Target is one device of a job.
 type Target struct {
 	Device string

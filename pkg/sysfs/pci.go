@@ -30,11 +30,8 @@ type PCIFunction struct {
 	Err error
 }
 
-// Base classes of PCI functions (PCI Code and ID Assignment Specification).
-const (
-	PCIStorage = 0x01
-	PCINetwork = 0x02
-)
+// PCINetwork is the base class of network controllers (PCI Code and ID Assignment Specification).
+const PCINetwork = 0x02
 
 const pciDevices = "sys/bus/pci/devices"
 
