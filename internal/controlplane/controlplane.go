@@ -14,8 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// startTimeout and stopTimeout bound each program's start and orderly stop. An API server with open watches takes long
-// to stop and is killed then; its data is etcd's, which stops in time.
+// startTimeout and stopTimeout bound each program's start and stop.
 const (
 	startTimeout = 90 * time.Second
 	stopTimeout  = 10 * time.Second
@@ -139,7 +138,7 @@ func (c *ControlPlane) AddUser(name string, groups ...string) (*rest.Config, err
 
 // StopAPIServer takes the API away, as an outage does. The objects stay.
 func (c *ControlPlane) StopAPIServer() error {
-	return c.directory.stop(apiServerBinary, c.environment.ControlPlane.APIServer.Stop)
+	return c.stopAPIServer()
 }
 
 // StartAPIServer brings the API back under the same address and certificates.
@@ -160,9 +159,17 @@ func (c *ControlPlane) StartAPIServer() error {
 // Stop ends both processes and removes the lock, and the directory if it was a temporary one.
 func (c *ControlPlane) Stop() error {
 	return errors.Join(
-		c.directory.stop(apiServerBinary, c.environment.ControlPlane.APIServer.Stop),
+		c.stopAPIServer(),
 		c.directory.stop(etcdBinary, c.environment.ControlPlane.Etcd.Stop),
 		c.lifeline.release(),
 		c.directory.close(),
+	)
+}
+
+// stopAPIServer kills the API server: it has no state of its own, and an orderly stop waits for every open watch.
+func (c *ControlPlane) stopAPIServer() error {
+	return errors.Join(
+		c.directory.kill(apiServerBinary),
+		c.directory.stop(apiServerBinary, c.environment.ControlPlane.APIServer.Stop),
 	)
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -33,6 +34,7 @@ func TestMain(m *testing.M) {
 			os.Stderr.WriteString(err.Error())
 			os.Exit(1)
 		}
+		runtime.GC() // a control plane nobody holds any more must run on
 		os.Stdout.WriteString("started\n")
 		select {}
 	}
@@ -90,8 +92,13 @@ func TestControlPlane(t *testing.T) {
 
 	pids := processes(t, dir)
 	require.Len(t, pids, 2)
+	watch, err := api.CoreV1().Nodes().Watch(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	defer watch.Stop()
+	begin := time.Now()
 	require.NoError(t, c.Stop())
 	stopped = true
+	assert.Less(t, time.Since(begin), 8*time.Second, "an open watch must not delay the stop")
 	for _, pid := range pids {
 		assert.False(t, running(pid), "process %d is left behind", pid)
 	}
@@ -108,6 +115,7 @@ func TestKilledParent(t *testing.T) {
 	out, err := child.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, child.Start())
+	t.Cleanup(func() { _ = child.Process.Kill() })
 	line := make([]byte, len("started\n"))
 	_, err = out.Read(line)
 	require.NoError(t, err)

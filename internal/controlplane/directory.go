@@ -135,7 +135,7 @@ func (d *directory) killLeftovers() error {
 func (d *directory) kill(binary string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
-	return wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		pid, alive := d.alive(binary)
 		if !alive {
 			return true, nil
@@ -145,6 +145,10 @@ func (d *directory) kill(binary string) error {
 		}
 		return false, nil
 	})
+	if err != nil {
+		return fmt.Errorf("end %s in %s (end it by hand): %w", binary, d.path, err)
+	}
+	return nil
 }
 
 // alive looks whether the noted process runs and its arguments name this directory; a process id alone may have gone

@@ -10,8 +10,10 @@ import (
 // lifeline is a shell that waits for this process to end, in whatever way, and then kills what is left of the control
 // plane. It holds the reading end of a pipe whose writing end only this process has.
 type lifeline struct {
-	cmd  *exec.Cmd
 	pipe io.Closer
+	// ended is closed when the shell has ended, with err.
+	ended chan struct{}
+	err   error
 }
 
 // watch waits for the end of its standard input. By an orderly end no process is noted in $1/pids any more. The
@@ -40,14 +42,22 @@ func startLifeline(d *directory) (*lifeline, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start the control plane's watcher: %w", err)
 	}
-	return &lifeline{cmd: cmd, pipe: pipe}, nil
+	l := &lifeline{pipe: pipe, ended: make(chan struct{})}
+	// Waiting from now on also keeps the pipe from being collected, and with that closed, when nobody holds the
+	// control plane any more.
+	go func() {
+		defer close(l.ended)
+		l.err = cmd.Wait()
+	}()
+	return l, nil
 }
 
 // release ends the watcher after everything else.
 func (l *lifeline) release() error {
 	l.pipe.Close()
-	if err := l.cmd.Wait(); err != nil {
-		return fmt.Errorf("end the control plane's watcher: %w", err)
+	<-l.ended
+	if l.err != nil {
+		return fmt.Errorf("end the control plane's watcher: %w", l.err)
 	}
 	return nil
 }
