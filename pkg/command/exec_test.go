@@ -84,7 +84,10 @@ var tools = map[string]func(args []string) int{
 		file := args[0]
 		publish(file+".started", strconv.Itoa(os.Getpid()))
 		fmt.Print("1%\r2%\r")
-		for !exists(file + ".go") {
+		for end := time.Now().Add(2 * time.Minute); !exists(file + ".go"); {
+			if !exists(filepath.Dir(file)) || time.Now().After(end) {
+				return 1 // the test that would let it go on was cut off
+			}
 			time.Sleep(5 * time.Millisecond) // sleeps: plays a tool that takes its time
 		}
 		// A tool writes to its outputs whatever became of who started it.
