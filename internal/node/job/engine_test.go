@@ -136,6 +136,23 @@ func requireSameEndAnywhere(t *testing.T, more int, interruption func(*machine) 
 	assert.Greater(t, interrupted, more)
 }
 
+// A step that has waited longer than a device may be unreadable has no patience left for a read that is cut short.
+func TestToldToEndAfterALongWaitFailsNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *machine) {
+		j := m.job("j", m.add(inventory.NIC, "nic0", inventory.ActivateDeviceReset))
+		m.window.onReady = func() { m.window.err = errors.New("connection refused") } // the first write waits
+		m.endAt = 200
+		go func() {
+			time.Sleep(20 * time.Minute)
+			m.window.change(func() { m.window.err = nil })
+		}()
+		_, over := m.live(j)
+		assert.False(t, over)
+		assert.Equal(t, 200, m.reads)
+		requireComplete(t, m, m.run(), "j")
+	})
+}
+
 func TestWriteCutShortBetweenItsCommandsIsRepeated(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *machine) {
 		j := m.job("j", m.add(inventory.Disk, "disk0", inventory.ActivateDeviceReset))
