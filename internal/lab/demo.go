@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
@@ -42,9 +41,8 @@ func (l *Lab) Demo(ctx context.Context, o DemoOptions) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	want := policy(o.MaxUnavailable)
-	have := want.DeepCopy()
-	if _, err := controllerutil.CreateOrUpdate(ctx, l.admin, have, func() error { have.Spec = want.Spec; return nil }); err != nil {
+	// By apply, because the operator makes a policy of this name too, and writes its status.
+	if err := l.admin.Apply(ctx, policy(o.MaxUnavailable), client.FieldOwner("firmware-lab"), client.ForceOwnership); err != nil {
 		return nil, fmt.Errorf("declare rollout policy: %w", err)
 	}
 	for _, t := range list {

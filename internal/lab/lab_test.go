@@ -282,8 +282,7 @@ func TestFleetReachesItsFirmwareWithinItsBudget(t *testing.T) { // R000-2, R001-
 
 func TestLabSurvivesWhatOperatorsFear(t *testing.T) {
 	l := startLab(t, 6)
-	wide := policy(6)
-	require.NoError(t, l.admin.Patch(t.Context(), wide, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"maxUnavailable":6}}`))))
+	require.NoError(t, l.admin.Apply(t.Context(), policy(6), client.FieldOwner("test"), client.ForceOwnership))
 
 	t.Run("a daemon killed in the middle of a write adopts it", func(t *testing.T) { // R003-49
 		s := l.scene(t, 0)

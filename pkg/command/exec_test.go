@@ -51,7 +51,8 @@ var tools = map[string]func(args []string) int{
 			return 1
 		}
 		publish(args[0], fmt.Sprintf("%d %d", os.Getpid(), child.Process.Pid))
-		select {}
+		time.Sleep(time.Hour) // sleeps: plays a tool that hangs; without a timer the runtime may see a deadlock and exit
+		return 0
 	},
 	"sleep-forever": func([]string) int { time.Sleep(time.Hour); return 0 }, // sleeps: plays a tool that hangs
 	// leave-child ends at once and leaves a child that holds its output.

@@ -145,7 +145,7 @@ func (w *world) rebootNow() {
 			continue
 		}
 		if d.refuses {
-			d.stored = d.running
+			d.stored, d.takenWrites = d.running, 0 // what it took before is not there any more
 		}
 		d.running = d.stored
 	}
