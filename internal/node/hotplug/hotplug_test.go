@@ -63,6 +63,26 @@ func TestManyEventsAreOneReport(t *testing.T) {
 	})
 }
 
+func TestEventsWithoutEndAreReportedAllTheSame(t *testing.T) { // R001-2
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		events, done := make(chan struct{}), make(chan struct{})
+		start := time.Now()
+		var at []time.Duration
+		go func() {
+			defer close(done)
+			hotplug.Debounce(ctx, events, 3*time.Second, 30*time.Second, func() { at = append(at, time.Since(start)) })
+		}()
+		for range 100 {
+			events <- struct{}{}
+			time.Sleep(700 * time.Millisecond)
+		}
+		cancel()
+		<-done
+		assert.Equal(t, []time.Duration{30 * time.Second, 60*time.Second + 100*time.Millisecond}, at, "ten quiet times after the first event")
+	})
+}
+
 func TestWatchEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

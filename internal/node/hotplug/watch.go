@@ -36,20 +36,27 @@ func Watch(ctx context.Context, log logr.Logger, changed func()) {
 	Debounce(ctx, events, quiet, spacing, changed)
 }
 
-// Debounce calls changed once the events have been silent for the quiet time, and not again before the spacing has
-// passed, until the context ends.
+// patience is how many quiet times events without end can put a report off.
+const patience = 10
+
+// Debounce calls changed once the events have been silent for the quiet time, or have gone on for ten times as long, and
+// not again before the spacing has passed, until the context ends.
 func Debounce(ctx context.Context, events <-chan struct{}, quiet, spacing time.Duration, changed func()) {
 	timer := time.NewTimer(0)
 	<-timer.C
-	var last time.Time
+	var first, last time.Time // of the events not reported yet, and of the reports
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-events:
-			timer.Reset(max(quiet, spacing-time.Since(last)))
+			if first.IsZero() {
+				first = time.Now()
+			}
+			silent := min(quiet, patience*quiet-time.Since(first))
+			timer.Reset(max(silent, spacing-time.Since(last)))
 		case <-timer.C:
-			last = time.Now()
+			first, last = time.Time{}, time.Now()
 			changed()
 		}
 	}
