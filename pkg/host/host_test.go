@@ -516,6 +516,19 @@ func TestADiskOnUSBIsToldFromOneOfTheMachine(t *testing.T) {
 	assert.Equal(t, "usb", devices[0].Transport)
 }
 
+func TestANetworkCardOnUSBIsToldFromOneOfTheMachine(t *testing.T) {
+	m := sysfstest.NewMachine()
+	addCard(m, "0000:3b:00", 0x10, 1, counter("eth"))
+	dir := "sys/devices/pci0000:00/0000:00:14.0/usb1/1-14/1-14.3/1-14.3:2.0"
+	m.Link(dir+"/subsystem", "sys/bus/usb")
+	m.Interface(dir, "usb0", map[string]string{"address": "be:3a:f2:b6:05:9f"})
+	transports := map[string]string{}
+	for _, d := range scan(t, newHost(t, m)).Devices {
+		transports[d.UniqueID] = d.Transport
+	}
+	assert.Equal(t, map[string]string{mac(0x10): "", "be:3a:f2:b6:05:9f": "usb"}, transports)
+}
+
 func TestFindReadsOnlyTheDeviceItLooksFor(t *testing.T) {
 	m := sysfstest.NewMachine()
 	for i := range 4 {

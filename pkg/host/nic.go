@@ -131,6 +131,9 @@ func (h *Host) nic(c card) candidate {
 	} else {
 		for _, n := range c.interfaces {
 			d.Ports = append(d.Ports, portOf(n, inventory.PCIAddress{}))
+			if n.Device.Subsystem == "usb" {
+				d.Transport = "usb"
+			}
 		}
 	}
 	for _, n := range c.interfaces {

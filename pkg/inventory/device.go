@@ -47,7 +47,8 @@ type Identity struct {
 	Node string
 	// Kernel is the name of the kernel driver bound to the device ("mlx5_core", "nvme"), empty when unbound.
 	Kernel string
-	// Transport tells drives apart: "nvme", "sas", "sata", "usb", "virtio" or empty.
+	// Transport tells drives apart: "nvme", "sas", "sata", "usb", "virtio" or empty. Of adapters it tells those on USB
+	// only.
 	Transport string
 }
 

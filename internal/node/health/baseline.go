@@ -24,8 +24,9 @@ type Device struct {
 	LinksUp []string `json:"linksUp,omitempty"`
 }
 
-// Take makes the baseline of the devices of a scan. Disks on USB come and go with people, and with the virtual media of a
-// management controller, which a reboot takes away: that they are missing is no illness.
+// Take makes the baseline of the devices of a scan. Devices on USB come and go with people, and with the management
+// controller, whose virtual media a reboot takes away and whose network card may have another MAC after each boot: that
+// they are missing is no illness.
 func Take(devices []inventory.Device) Baseline {
 	b := Baseline{Devices: []Device{}}
 	for _, d := range devices {
