@@ -28,6 +28,21 @@ func normalizeID(id string) string {
 	return strings.ToValidUTF8(id[:maxID-17], "") + "-" + hex.EncodeToString(sum[:8])
 }
 
+// WeakerID reports whether an id says less about a device than another: one that the slot has, or that only stands in for
+// the device's own name while nobody asks the device. A device may fall back to such an id and recover.
+func WeakerID(id, than string) bool { return strength(id) < strength(than) }
+
+func strength(id string) int {
+	kind, _, _ := strings.Cut(id, ".")
+	switch kind {
+	case "pci":
+		return 0
+	case "dsn", "nvme", "scsi", "virtio":
+		return 1
+	}
+	return 2
+}
+
 // nicID is the lowest permanent MAC or else port GUID of a card, or else its PCI device serial number. Drivers replace
 // it with the base address the card reports.
 func (h *Host) nicID(c card) (string, error) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
+	"github.com/nodefirmware/node-firmware-operator/pkg/host"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
@@ -103,8 +104,8 @@ func newDevice(f facts, name string) v1alpha1.NodeDevice {
 	}
 }
 
-// name gives every device of the snapshot the name of its object, in order of name. A device that cannot be read may
-// not know its own identity; it keeps the object of the device that was last seen in its place. The problems are
+// name gives every device of the snapshot the name of its object, in order of name. A device that cannot be read, or not
+// by its driver, may not know its own identity; it keeps the object of the device that was last seen in its place. The problems are
 // devices that cannot be told apart and classes that could not be enumerated.
 func name(f facts) (cards []card, problems []string) {
 	taken := map[string]bool{}
@@ -117,10 +118,20 @@ func name(f facts) (cards []card, problems []string) {
 		taken[name] = true
 		cards = append(cards, card{name, d})
 	}
-	var unread []inventory.Device
+	var unread, unknown []inventory.Device
 	for _, d := range f.snapshot.Devices {
-		if d.Err != nil {
+		switch own := Name(f.node, d.Identity); {
+		case d.Err != nil:
 			unread = append(unread, d)
+		case f.knows(own):
+			add(own, d)
+		default:
+			unknown = append(unknown, d)
+		}
+	}
+	for _, d := range unknown {
+		if obj := lessKnown(f, d, taken); obj != nil {
+			add(obj.Name, lesser(d, obj.Status.UniqueID))
 			continue
 		}
 		add(Name(f.node, d.Identity), d)
@@ -135,21 +146,53 @@ func name(f facts) (cards []card, problems []string) {
 	return cards, problems
 }
 
+func (f facts) knows(name string) bool {
+	return slices.ContainsFunc(f.devices, func(d v1alpha1.NodeDevice) bool { return d.Name == name })
+}
+
+// lessKnown is the object of a device that can be read and yet tells a weaker id than it did, as a card does that was
+// given to a virtual machine, or a drive without namespaces; nil for a device that is new. What the two ids cannot prove
+// the serial number must, and no fact may speak against it: another card in the same slot is another device.
+func lessKnown(f facts, d inventory.Device, taken map[string]bool) *v1alpha1.NodeDevice {
+	for i := range f.devices {
+		obj := &f.devices[i]
+		known := obj.Status
+		sameBoard := known.BoardID == "" || d.BoardID == "" || known.BoardID == clip(d.BoardID, 64)
+		sameSerial := d.SerialNumber != "" && known.SerialNumber == clip(d.SerialNumber, 128)
+		if !taken[obj.Name] && inPlaceOf(d, known) && sameSerial && sameBoard && host.WeakerID(d.UniqueID, known.UniqueID) {
+			return obj
+		}
+	}
+	return nil
+}
+
+// lesser is the device as one that cannot be read: a job could not find it by the id it is known by.
+func lesser(d inventory.Device, known string) inventory.Device {
+	d.Err = fmt.Errorf("it tells only the id %s now, and by its serial number %s and its place it is %s; nothing is written to it "+
+		"until it tells that id again: give it back to its kernel driver (now %q), or make a namespace on a drive that has none",
+		d.UniqueID, d.SerialNumber, known, d.Kernel)
+	d.UniqueID, d.Firmware, d.Driver = known, nil, ""
+	return d
+}
+
 // lastKnown is the name of the object of a device that cannot be read.
 func lastKnown(f facts, d inventory.Device, taken map[string]bool) string {
 	own := Name(f.node, d.Identity)
-	for _, obj := range f.devices {
-		if obj.Name == own {
-			return own
-		}
+	if f.knows(own) {
+		return own
 	}
 	for _, obj := range f.devices {
-		same := obj.Status.Class == v1alpha1.DeviceClass(d.Class) && obj.Status.DeviceID == d.DeviceID && obj.Status.VendorID == d.VendorID
-		if same && !taken[obj.Name] && len(d.PCI) > 0 && obj.Status.PCIAddress == d.PCI[0].String() {
+		if !taken[obj.Name] && inPlaceOf(d, obj.Status) {
 			return obj.Name
 		}
 	}
 	return own
+}
+
+// inPlaceOf reports whether the device is of the known model and in its place.
+func inPlaceOf(d inventory.Device, known v1alpha1.NodeDeviceStatus) bool {
+	return known.Class == v1alpha1.DeviceClass(d.Class) && known.DeviceID == d.DeviceID && known.VendorID == d.VendorID &&
+		len(d.PCI) > 0 && known.PCIAddress == d.PCI[0].String()
 }
 
 // scanTimeRefresh is how old the reported time of the last scan may get while nothing else changes. Scans go on at their

@@ -29,7 +29,7 @@ func deviceStatus(found inventory.Device, obj v1alpha1.NodeDevice, f facts, now 
 			report.Observed.FailedDigest = d
 		}
 	}
-	if f.records.updating[found.UniqueID] && f.records.step != nil {
+	if f.records.updating[out.UniqueID] && f.records.step != nil {
 		report.Updating = working(f.records.step)
 	}
 	out.Conditions = status.Device(report, obj.Status.Conditions, obj.Generation, now)

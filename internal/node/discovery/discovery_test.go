@@ -301,6 +301,77 @@ func TestADeviceThatCouldNeverBeReadIsListed(t *testing.T) {
 	assert.Equal(t, metav1.ConditionFalse, meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionInspected).Status)
 }
 
+// lesser is a readable device that tells less of itself than before, so that its id is another one.
+func lesser(d inventory.Device, id string) inventory.Device {
+	d.UniqueID, d.BoardID, d.Firmware, d.Driver = id, "", nil, ""
+	return d
+}
+
+func TestADeviceThatTellsLessOfItselfIsStillTheSame(t *testing.T) { // R001-2
+	for name, tc := range map[string]struct {
+		known inventory.Device
+		less  string
+	}{
+		"a card a virtual machine was given":  {card("b8:ce:f6:00:00:01"), "pci.15b3-101d.0000:3b:00.0"},
+		"a card that tells its PCI serial":    {card("b8:ce:f6:00:00:01"), "dsn.b8cef60000000001"},
+		"a drive whose namespaces are gone":   {drive("eui.01"), "nvme.nqn.2014.08.org.nvmexpress:S1"},
+		"an InfiniBand card without a driver": {card("0002c90300a1b2c0"), "dsn.0002c90300a1b2c0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			tc.known.SerialNumber = "S1"
+			b.host.found.Devices = []inventory.Device{tc.known}
+			b.seen(t)
+			before := b.names(t)
+			require.Len(t, before, 1)
+			d := b.device(t, before[0])
+			d.Spec.Firmware = &v1alpha1.DesiredFirmware{Version: "22.41.1000"}
+			require.NoError(t, b.client.Update(t.Context(), d))
+
+			b.host.found.Devices = []inventory.Device{lesser(tc.known, tc.less)}
+			b.seen(t)
+			assert.Equal(t, before, b.names(t))
+			d = b.device(t, before[0])
+			assert.NotNil(t, d.Spec.Firmware, "the wish is kept")
+			assert.Equal(t, tc.known.UniqueID, d.Status.UniqueID)
+			inspected := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionInspected)
+			assert.Equal(t, metav1.ConditionFalse, inspected.Status)
+			assert.Contains(t, inspected.Message, tc.less)
+
+			b.host.found.Devices = []inventory.Device{tc.known}
+			b.seen(t)
+			assert.True(t, meta.IsStatusConditionTrue(b.device(t, before[0]).Status.Conditions, v1alpha1.ConditionInspected))
+		})
+	}
+}
+
+func TestAWeakerIDAloneDoesNotMakeADeviceTheKnownOne(t *testing.T) { // R001-2
+	known := card("b8:ce:f6:00:00:01")
+	known.SerialNumber = "S1"
+	for name, change := range map[string]func(*inventory.Device){
+		"another serial number": func(d *inventory.Device) { d.SerialNumber = "S2" },
+		"no serial number":      func(d *inventory.Device) { d.SerialNumber = "" },
+		"another board":         func(d *inventory.Device) { d.BoardID = "MT_0000000001" },
+		"another model":         func(d *inventory.Device) { d.DeviceID = "101e" },
+		"another slot":          func(d *inventory.Device) { d.PCI = []inventory.PCIAddress{{Bus: 0x5e}} },
+		"an id of equal worth":  func(d *inventory.Device) { d.UniqueID = "b8:ce:f6:00:00:99" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.host.found.Devices = []inventory.Device{known}
+			b.seen(t)
+			before := b.names(t)
+			other := lesser(known, "pci.15b3-101d.0000:3b:00.0")
+			change(&other)
+			b.host.found.Devices = []inventory.Device{other}
+			b.seen(t)
+			after := b.names(t)
+			require.Len(t, after, 1)
+			assert.NotEqual(t, before, after)
+		})
+	}
+}
+
 func TestAbsenceCountsOnlyAfterACompleteEnumeration(t *testing.T) { // R001-2
 	b := newBench(t)
 	b.seen(t)
@@ -393,6 +464,20 @@ func TestTheJournalIsShown(t *testing.T) {
 	b.book.view = journal.View{}
 	require.NoError(t, b.Publish(t.Context()))
 	assert.NotNil(t, b.device(t, "n1-nic-aa").Status.LastApplied, "a lost journal takes nothing away")
+}
+
+func TestACardInTheMiddleOfItsUpdateIsSaidToBeThoughItCannotBeRead(t *testing.T) {
+	b := newBench(t)
+	b.seen(t)
+	unread := broken(card("aa"))
+	unread.UniqueID = "0002c90300a1b2c1" // the kernel knows an InfiniBand card by another id than its driver
+	b.host.found.Devices[0] = unread
+	began := time.Now()
+	b.book.view = journal.View{Jobs: []journal.Job{{Name: "n1-1234", UID: "u",
+		Record:  step.Record{Steps: []step.Step{{Step: plan.Step{Kind: plan.Activate, Device: "n1-nic-aa"}, State: step.Running, Started: &began}}},
+		Updates: []journal.Update{{DeviceUpdate: v1alpha1.DeviceUpdate{Device: "n1-nic-aa", UniqueID: "aa"}}}}}}
+	b.seen(t)
+	assert.Equal(t, v1alpha1.ReasonUpdating, meta.FindStatusCondition(b.device(t, "n1-nic-aa").Status.Conditions, v1alpha1.ConditionReady).Reason)
 }
 
 func TestNothingIsCreatedForANodeThatIsNotThere(t *testing.T) {
