@@ -396,6 +396,53 @@ func TestOneDeviceIsNeverReadTwiceAtOnce(t *testing.T) {
 	})
 }
 
+func TestAGuardKeepsAScanFromADevice(t *testing.T) {
+	r := &reader{}
+	h := newHost(t, server(), r)
+	inv, err := h.ScanGuarded(t.Context(), func(id inventory.Identity) error {
+		if id.Class == inventory.NIC {
+			return errors.New("it is being written to")
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	assert.Equal(t, serverIDs, ids(inv.Devices))
+	require.ErrorContains(t, inv.Devices[3].Err, "it is being written to")
+	require.NoError(t, inv.Devices[0].Err)
+	assert.NotContains(t, r.read, mac(0x10))
+}
+
+// Who journals a write and then reads the device knows that no scan reads it until the write has ended.
+func TestWhoReadsADeviceNextFindsTheGuardAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var writing, scanned atomic.Bool
+		reading, release := make(chan struct{}), make(chan struct{})
+		h := newHost(t, server(), &reader{supports: only(inventory.NIC), inspect: func(_ context.Context, id inventory.Identity) (inventory.Identity, inventory.Firmware, error) {
+			if !writing.Load() {
+				close(reading)
+				<-release
+				scanned.Store(true)
+			}
+			return id, inventory.Firmware{Running: "1"}, nil
+		}})
+		go func() {
+			_, _ = h.ScanGuarded(t.Context(), func(inventory.Identity) error {
+				if writing.Load() {
+					return errors.New("it is being written to")
+				}
+				return nil
+			})
+		}()
+		<-reading
+		writing.Store(true)
+		time.AfterFunc(time.Second, func() { close(release) })
+		_, found, err := h.Find(t.Context(), inventory.NIC, mac(0x10))
+		require.NoError(t, err)
+		assert.True(t, found)
+		assert.True(t, scanned.Load(), "the scan's reading has ended")
+	})
+}
+
 func TestTwoDriversThatClaimADeviceEquallyReadNothing(t *testing.T) {
 	inv := scan(t, newHost(t, server(), &reader{}, &reader{supports: only(inventory.BIOS)}))
 	require.ErrorContains(t, inv.Devices[0].Err, "claim it equally")

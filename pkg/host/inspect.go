@@ -13,7 +13,7 @@ import (
 )
 
 // inspectAll reads the devices side by side. The result has the order of the candidates.
-func (h *Host) inspectAll(ctx context.Context, candidates []candidate) []inventory.Device {
+func (h *Host) inspectAll(ctx context.Context, candidates []candidate, guard Guard) []inventory.Device {
 	devices := make([]inventory.Device, len(candidates))
 	slots := make(chan struct{}, h.cfg.Parallel)
 	var group sync.WaitGroup
@@ -21,7 +21,7 @@ func (h *Host) inspectAll(ctx context.Context, candidates []candidate) []invento
 		slots <- struct{}{}
 		group.Go(func() {
 			defer func() { <-slots }()
-			devices[i] = h.inspect(ctx, c)
+			devices[i] = h.inspect(ctx, c, guard)
 		})
 	}
 	group.Wait()
@@ -29,7 +29,7 @@ func (h *Host) inspectAll(ctx context.Context, candidates []candidate) []invento
 }
 
 // inspect reads one device. What sysfs says of it stays where the driver fails.
-func (h *Host) inspect(ctx context.Context, c candidate) inventory.Device {
+func (h *Host) inspect(ctx context.Context, c candidate, guard Guard) inventory.Device {
 	d := c.Device
 	if d.Err != nil {
 		return d // a driver must not be chosen by half an identity
@@ -42,6 +42,9 @@ func (h *Host) inspect(ctx context.Context, c candidate) inventory.Device {
 		err    error
 	}
 	got, err := attempt(ctx, h, c.place, func(ctx context.Context) (r reading) {
+		if r.err = guard(d.Identity); r.err != nil { // asked in the device's turn, so that who reads it next knows that it was asked
+			return r
+		}
 		r.vpd = h.productData(c)
 		if r.driver, r.err = h.cfg.Drivers.For(d.Identity); r.driver != nil {
 			r.id, r.fw, r.err = r.driver.Inspect(ctx, d.Identity)

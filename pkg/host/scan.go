@@ -25,7 +25,16 @@ var classes = [...]inventory.Class{inventory.BIOS, inventory.Disk, inventory.NIC
 
 // Scan lists all devices and reads each of them. One that cannot be read is in the result with its Err; one class that
 // cannot be listed is in Incomplete. It fails only when the context ends or the boot id cannot be read.
-func (h *Host) Scan(ctx context.Context) (Inventory, error) {
+func (h *Host) Scan(ctx context.Context) (Inventory, error) { return h.ScanGuarded(ctx, unguarded) }
+
+// Guard says why a device must not be read now; nil when it may be. It knows the device as sysfs shows it.
+type Guard func(inventory.Identity) error
+
+func unguarded(inventory.Identity) error { return nil }
+
+// ScanGuarded is Scan that asks a guard right before it reads a device, and while nobody else reads it. The error of the
+// guard becomes the Err of the device.
+func (h *Host) ScanGuarded(ctx context.Context, guard Guard) (Inventory, error) {
 	inv := Inventory{Incomplete: map[inventory.Class]error{}}
 	var err error
 	if inv.BootID, err = sysfs.BootID(h.cfg.FS); err != nil {
@@ -38,7 +47,7 @@ func (h *Host) Scan(ctx context.Context) (Inventory, error) {
 		}
 	}
 	candidates := h.listAll(ctx, inv.Incomplete)
-	inv.Devices = tellApart(candidates, h.inspectAll(ctx, candidates))
+	inv.Devices = tellApart(candidates, h.inspectAll(ctx, candidates, guard))
 	if err := ctx.Err(); err != nil {
 		return Inventory{}, fmt.Errorf("scan machine: %w", context.Cause(ctx))
 	}
@@ -75,12 +84,12 @@ func (h *Host) Find(ctx context.Context, class inventory.Class, uniqueID string)
 	for claims < len(candidates) && likely(candidates[claims]) {
 		claims++
 	}
-	devices := h.inspectAll(ctx, candidates[:claims])
+	devices := h.inspectAll(ctx, candidates[:claims], unguarded)
 	if claims == 1 && devices[0].UniqueID == uniqueID {
 		return devices[0], true, contextError(ctx)
 	}
 	// The driver may know a better id than sysfs, or there is more than one claim.
-	devices = tellApart(candidates, append(devices, h.inspectAll(ctx, candidates[claims:])...))
+	devices = tellApart(candidates, append(devices, h.inspectAll(ctx, candidates[claims:], unguarded)...))
 	if err := contextError(ctx); err != nil {
 		return inventory.Device{}, false, err
 	}

@@ -68,7 +68,7 @@ type machine struct {
 	devices []inventory.Device
 }
 
-func (m *machine) Scan(context.Context) (host.Inventory, error) {
+func (m *machine) ScanGuarded(context.Context, host.Guard) (host.Inventory, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return host.Inventory{BootID: "boot-1", Devices: slices.Clone(m.devices)}, nil
@@ -84,6 +84,11 @@ type emptyJournal struct{}
 
 func (emptyJournal) View() (journal.View, error) { return journal.View{}, nil }
 
+// idle is a machine no device of which is written to.
+type idle struct{}
+
+func (idle) WriteRunning(string) (bool, error) { return false, nil }
+
 func nic(id string) inventory.Device {
 	return inventory.Device{Identity: inventory.Identity{Class: inventory.NIC, UniqueID: id, Model: "ConnectX-6 Dx"},
 		Firmware: &inventory.Firmware{Running: "22.39.1002", Stored: "22.39.1002", Activation: inventory.ActivateReboot}, Driver: "mstflint"}
@@ -94,7 +99,7 @@ func startNode(t *testing.T, access *rest.Config, node string, host *machine) (c
 	t.Helper()
 	mgr, err := daemon.NewManager(access, daemon.ManagerOptions{Node: node, ProbeAddress: "0", MetricsAddress: "0", Log: logr.Discard()})
 	require.NoError(t, err)
-	d := discovery.New(discovery.Config{Node: node, Interval: time.Hour, Host: host, Journal: emptyJournal{}, Client: mgr.GetClient(), Log: logr.Discard()})
+	d := discovery.New(discovery.Config{Node: node, Interval: time.Hour, Host: host, Journal: emptyJournal{}, Writes: idle{}, Client: mgr.GetClient(), Log: logr.Discard()})
 	ctx, cancel := context.WithCancel(t.Context())
 	require.NoError(t, daemon.AddDiscovery(ctx, mgr, d))
 	done := make(chan error, 2)

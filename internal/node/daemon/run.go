@@ -98,7 +98,8 @@ func assemble(ctx context.Context, o Options, book *journal.Journal) (parts, err
 		return parts{}, err
 	}
 	disc := discovery.New(discovery.Config{
-		Node: c.NodeName, Interval: c.ScanInterval, Host: hardware.Host, Look: hardware.Look, Journal: book, Client: mgr.GetClient(), Log: log.WithName("discovery"),
+		Node: c.NodeName, Interval: c.ScanInterval, Host: hardware.Host, Look: hardware.Look, Journal: book, Writes: hardware.Runner,
+		Client: mgr.GetClient(), Log: log.WithName("discovery"),
 	})
 	window := &maintenance.Node{Client: direct, Namespace: c.Namespace, NodeName: c.NodeName}
 	reconciler := &job.Reconciler{

@@ -14,8 +14,14 @@ import (
 
 // Host reads the devices of this machine.
 type Host interface {
-	// Scan enumerates the devices and reads each of them.
-	Scan(ctx context.Context) (host.Inventory, error)
+	// ScanGuarded enumerates the devices and reads each of them that the guard allows at the moment of its reading.
+	ScanGuarded(ctx context.Context, guard host.Guard) (host.Inventory, error)
+}
+
+// Writes tells of writes to devices.
+type Writes interface {
+	// WriteRunning reports whether a write to the device with the unique id runs, whoever began it.
+	WriteRunning(uniqueID string) (bool, error)
 }
 
 // Config is what a Discovery works with.
@@ -29,6 +35,7 @@ type Config struct {
 	// leaves hardware that comes and goes to the next scan.
 	Look    func() (string, error)
 	Journal Journal
+	Writes  Writes
 	// Client reads the objects of this node from a cache.
 	Client client.Client
 	Log    logr.Logger
@@ -90,7 +97,8 @@ func (d *Discovery) Refresh(ctx context.Context) error {
 }
 
 // RunScans scans at once, when the last scan is as old as the interval or the threshold, and on request, until the
-// context ends. While a device is being written it does not: a reading tool would get in the way of a writing one.
+// context ends. While a device is being written it does not: a reading tool would get in the way of a writing one. A
+// write that begins during a scan waits for nothing; the scan leaves out its device.
 func (d *Discovery) RunScans(ctx context.Context) error {
 	for {
 		due := d.due()
@@ -183,7 +191,7 @@ func (d *Discovery) scan(ctx context.Context, requested bool) error {
 	d.scanning.Lock()
 	defer d.scanning.Unlock()
 	look := d.lookNow()
-	found, err := d.config.Host.Scan(ctx)
+	found, err := d.config.Host.ScanGuarded(ctx, d.guard)
 	if err != nil {
 		return fmt.Errorf("scan devices: %w", err)
 	}

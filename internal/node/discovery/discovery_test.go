@@ -35,18 +35,34 @@ type machine struct {
 	found host.Inventory
 	err   error
 	scans int
+	// sysfs is the id the kernel has for a device whose driver knows another one; nil for the same.
+	sysfs func(string) string
 	// plugged stands for what is plugged in.
 	plugged string
 }
 
-func (m *machine) Scan(context.Context) (host.Inventory, error) {
+func (m *machine) ScanGuarded(_ context.Context, guard host.Guard) (host.Inventory, error) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.scans++
-	found := m.found
+	found, err := m.found, m.err
 	found.Devices = slices.Clone(m.found.Devices)
-	return found, m.err
+	m.mu.Unlock()
+	for i := range found.Devices {
+		id := found.Devices[i].Identity
+		if m.sysfs != nil {
+			id.UniqueID = m.sysfs(id.UniqueID)
+		}
+		if err := guard(id); err != nil {
+			found.Devices[i].Identity, found.Devices[i].Err, found.Devices[i].Firmware = id, err, nil
+		}
+	}
+	return found, err
 }
+
+// writes are the unique ids of the devices that are written to.
+type writes map[string]bool
+
+func (w writes) WriteRunning(id string) (bool, error) { return w[id], nil }
 
 func (m *machine) look() (string, error) {
 	m.mu.Lock()
@@ -74,6 +90,7 @@ type bench struct {
 	mu     sync.Mutex
 	host   *machine
 	book   *book
+	busy   writes
 	writes int
 	refuse string // the name of an object whose writes fail
 }
@@ -85,7 +102,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	scheme := runtime.NewScheme()
 	require.NoError(t, corev1.AddToScheme(scheme))
 	require.NoError(t, v1alpha1.AddToScheme(scheme))
-	b := &bench{}
+	b := &bench{busy: writes{}}
 	b.book = &book{mu: &b.mu}
 	b.host = &machine{mu: &b.mu, found: host.Inventory{BootID: "boot-1", Devices: []inventory.Device{card("aa"), drive("bb"), bios()}}}
 	counted := func(name string) error {
@@ -123,7 +140,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 		},
 	})
 	b.Discovery = discovery.New(discovery.Config{
-		Node: node, Interval: 5 * time.Minute, Host: b.host, Look: b.host.look, Journal: b.book, Client: b.client, Log: logr.Discard(),
+		Node: node, Interval: 5 * time.Minute, Host: b.host, Look: b.host.look, Journal: b.book, Writes: b.busy, Client: b.client, Log: logr.Discard(),
 	})
 	return b
 }
@@ -538,6 +555,46 @@ func TestNoScanDisturbsAWrite(t *testing.T) {
 		b.change(func() { b.book.view = journal.View{} })
 		time.Sleep(time.Minute)
 		assert.Equal(t, 1, b.scans())
+	})
+}
+
+func TestAScanLeavesOutADeviceThatIsWrittenTo(t *testing.T) {
+	update := journal.Update{Class: inventory.NIC, DeviceUpdate: v1alpha1.DeviceUpdate{Device: "n1-nic-aa", UniqueID: "aa"}}
+	began := time.Now()
+	burning := journal.Job{Name: "j", UID: "u", Updates: []journal.Update{update}, Record: step.Record{Steps: []step.Step{
+		{Step: plan.Step{Kind: plan.Flash, Device: update.Device}, State: step.Running, Started: &began}}}}
+	ended := journal.Job{Name: "j", UID: "u", Updates: []journal.Update{update}, Record: step.Record{Outcome: step.Failed}}
+	for name, begin := range map[string]func(*bench){
+		"a step of a job writes": func(b *bench) { b.book.view = journal.View{Jobs: []journal.Job{burning}} },
+		"the write has outlived its job": func(b *bench) {
+			b.book.view = journal.View{Jobs: []journal.Job{ended}}
+			b.busy["aa"] = true
+		},
+		"only its driver knows its id": func(b *bench) {
+			b.book.view = journal.View{Jobs: []journal.Job{burning}}
+			b.host.sysfs = func(id string) string { return "sysfs-" + id }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.seen(t)
+			begin(b)
+			b.host.found.Devices[1].Firmware = &inventory.Firmware{Running: "NEW"}
+			b.seen(t)
+			inspected := meta.FindStatusCondition(b.device(t, "n1-nic-aa").Status.Conditions, v1alpha1.ConditionInspected)
+			assert.Contains(t, inspected.Message, "is being written to")
+			assert.Equal(t, "22.39.1002", b.device(t, "n1-nic-aa").Status.Firmware.Running)
+			assert.Equal(t, "NEW", b.device(t, "n1-disk-bb").Status.Firmware.Running, "its siblings are read")
+		})
+	}
+	t.Run("nobody knows which card it is", func(t *testing.T) {
+		b := newBench(t)
+		b.host.sysfs = func(id string) string { return "sysfs-" + id }
+		b.book.view = journal.View{Jobs: []journal.Job{burning}}
+		b.seen(t)
+		n := b.node(t)
+		assert.Contains(t, meta.FindStatusCondition(n.Status.Conditions, v1alpha1.ConditionDevicesUnreadable).Message, "nic")
+		assert.Len(t, b.names(t), 3)
 	})
 }
 

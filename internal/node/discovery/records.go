@@ -30,6 +30,8 @@ type records struct {
 	history []v1alpha1.JobRecord
 	// writing says that the host is being changed right now, so that a scan would get in the way.
 	writing bool
+	// written is the device that the running step changes; nil when it changes none.
+	written *journal.Update
 }
 
 func (d *Discovery) records() (records, error) {
@@ -55,6 +57,11 @@ func recordsOf(v journal.View) records {
 		}
 		s := job.CurrentStep()
 		r.writing = s != nil && s.Writes()
+		for _, u := range job.Updates {
+			if r.writing && u.Device == s.Device {
+				r.written = &u
+			}
+		}
 	}
 	if job := v.Held(); job != nil {
 		f := job.Record.Failure
