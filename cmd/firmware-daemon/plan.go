@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/spf13/cobra"
@@ -45,7 +46,7 @@ func planCommand() *cobra.Command {
 				return err
 			}
 			p, err := cli.MakePlan(found, docs, cli.Describe(docs.Sources), wish.labels)
-			return errors.Join(cli.Print(c.OutOrStdout(), format, p), err)
+			return errors.Join(cli.Print(c.OutOrStdout(), format, p), cmp.Or(err, p.Unread()))
 		},
 	}
 	machineFlags(c, &m, "/")

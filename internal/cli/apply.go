@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,7 +52,8 @@ type Applying struct {
 
 // Outcome is how apply ended, for printing.
 type Outcome struct {
-	// Result is Complete, Failed, RebootRequired, Interrupted or NothingToDo.
+	// Result is Complete, Failed, RebootRequired, Interrupted, NothingToDo, or Unknown where nothing was done but not
+	// everything could be read.
 	Result string `json:"result"`
 	// Message says why it failed.
 	Message string `json:"message,omitempty"`
@@ -90,22 +92,28 @@ func (a Applying) apply(ctx context.Context, book *journal.Journal) (Outcome, er
 		a.printf("Going on with job %s, begun at %s.\n", begun.Name, begun.Accepted.Format(time.DateTime))
 		return a.execute(ctx, book, images, *begun)
 	}
-	fresh, err := a.newJob(ctx, images)
-	if err != nil || len(fresh.Updates) == 0 {
-		return Outcome{Result: "NothingToDo"}, err
+	fresh, unread, err := a.newJob(ctx, images)
+	switch {
+	case err != nil:
+		return Outcome{}, err
+	case len(fresh.Updates) > 0:
+		out, err := a.execute(ctx, book, images, fresh)
+		return out, cmp.Or(err, unread)
+	case unread != nil:
+		return Outcome{Result: "Unknown"}, unread
 	}
-	return a.execute(ctx, book, images, fresh)
+	return Outcome{Result: "NothingToDo"}, nil
 }
 
-// newJob plans the updates and fetches their images.
-func (a Applying) newJob(ctx context.Context, images *stock) (journal.Job, error) {
+// newJob plans the updates and fetches their images. Unread says what could not be read though a rule may be for it.
+func (a Applying) newJob(ctx context.Context, images *stock) (fresh journal.Job, unread, err error) {
 	found, err := a.Scan(ctx)
 	if err != nil {
-		return journal.Job{}, err
+		return journal.Job{}, nil, err
 	}
 	described, err := MakePlan(found, a.Docs, Describe(a.Docs.Sources), a.Labels)
 	if err != nil {
-		return journal.Job{}, err
+		return journal.Job{}, nil, err
 	}
 	for _, d := range described.Devices {
 		if d.Action == "None" && d.Rule != "" {
@@ -114,11 +122,11 @@ func (a Applying) newJob(ctx context.Context, images *stock) (journal.Job, error
 	}
 	stored, err := images.fetch(ctx, a.Docs.Sources, described.due, func(s string) { a.printf("%s\n", s) })
 	if err != nil {
-		return journal.Job{}, err
+		return journal.Job{}, nil, err
 	}
 	p, err := MakePlan(found, a.Docs, stored, a.Labels) // now with the true digests
 	if err != nil {
-		return journal.Job{}, err
+		return journal.Job{}, nil, err
 	}
 	now := time.Now()
 	out := journal.Job{Name: "local-" + now.UTC().Format("20060102-150405"), Accepted: now}
@@ -127,7 +135,7 @@ func (a Applying) newJob(ctx context.Context, images *stock) (journal.Job, error
 		out.Updates = append(out.Updates, update(due))
 	}
 	out.Record = job.NewRecord(out.Updates)
-	return out, nil
+	return out, p.Unread(), nil
 }
 
 func update(a assignment) journal.Update {
@@ -250,6 +258,7 @@ func (o Outcome) table(w io.Writer) error {
 	_, err := fmt.Fprintln(w, map[string]string{
 		"Complete": "Done: every device was read back at its target.", "Failed": "Failed: " + o.Message,
 		"RebootRequired": "Stopped before the reboot.", "Interrupted": "Stopped at a safe point.", "NothingToDo": "Nothing to do.",
+		"Unknown": "Nothing was done, and not everything could be read.",
 	}[o.Result])
 	return err
 }

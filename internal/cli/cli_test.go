@@ -231,6 +231,55 @@ func TestPlanNeverChoosesByLuck(t *testing.T) { // R001-9, R000-19
 	assert.Contains(t, print(t, cli.Table, p), "several rules match, so nothing is done: cards/cx6, twin/cx6")
 }
 
+func TestWhatCannotBeReadIsNeverCalledDone(t *testing.T) { // R000-12
+	s := newStage(t)
+	fault := simhost.Fault{Kind: simhost.Fail, Tool: "mstflint", ExitCode: 1, Stderr: "-E- Cannot open Device: Permission denied"}
+	for _, card := range []string{"nic0", "nic1"} {
+		fault.Device = card
+		require.NoError(t, s.SetFault(fault))
+	}
+	docs, err := cli.Load([]string{s.wish(t)})
+	require.NoError(t, err)
+	p, err := cli.MakePlan(s.scan(t), docs, cli.Describe(docs.Sources), map[string]string{"pool": "gpu"})
+	require.NoError(t, err, "the plan is printed all the same")
+	golden.Equal(t, "testdata/plan-unreadable.table", print(t, cli.Table, p))
+	err = p.Unread()
+	require.ErrorIs(t, err, cli.ErrUnreadable)
+	require.ErrorContains(t, err, "0000:3b:00.0")
+	require.ErrorContains(t, err, "0000:5e:00.0", "its board, which the rule wants, is not known")
+	out, err := cli.Apply(t.Context(), s.applying(t, io.Discard))
+	require.ErrorIs(t, err, cli.ErrUnreadable)
+	assert.NotEqual(t, "NothingToDo", out.Result)
+
+	require.NoError(t, s.ClearFaults())
+	found := s.scan(t)
+	found.Incomplete = map[inventory.Class]error{inventory.NIC: errors.New("list NIC devices: EIO"), inventory.BIOS: errors.New("no rule is for one")}
+	p, err = cli.MakePlan(found, docs, cli.Describe(docs.Sources), map[string]string{"pool": "gpu"})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"list NIC devices: EIO"}, p.Unreadable)
+	for i := range found.Devices {
+		if found.Devices[i].Class == inventory.BIOS {
+			found.Devices[i].Err = errors.New("no rule is for it")
+		}
+	}
+	found.Incomplete = nil
+	p, err = cli.MakePlan(found, docs, cli.Describe(docs.Sources), map[string]string{"pool": "gpu"})
+	require.NoError(t, err)
+	require.NoError(t, p.Unread())
+}
+
+func TestApplyUpdatesWhatItCanReadAndSaysWhatItCannot(t *testing.T) {
+	s := newStage(t)
+	err := s.SetFault(simhost.Fault{Kind: simhost.Fail, Tool: "mstflint", Device: "nic1", ExitCode: 1, Stderr: "-E- Cannot open Device"})
+	require.NoError(t, err)
+	out, err := cli.Apply(t.Context(), s.applying(t, io.Discard))
+	require.ErrorIs(t, err, cli.ErrUnreadable)
+	assert.Equal(t, "Complete", out.Result)
+	running, err := s.Running("nic0")
+	require.NoError(t, err)
+	assert.Equal(t, "22.41.1000", running)
+}
+
 // applying is apply on the stage.
 func (s *stage) applying(t *testing.T, steps io.Writer) cli.Applying {
 	t.Helper()

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -19,6 +20,8 @@ type Plan struct {
 	Devices []PlannedDevice `json:"devices"`
 	// Reboot says whether this machine would have to reboot: Required or NotRequired.
 	Reboot string `json:"reboot"`
+	// Unreadable lists devices, and classes of devices, that could not be read though a rule may be for them.
+	Unreadable []string `json:"unreadable,omitempty"`
 
 	due []assignment
 }
@@ -84,6 +87,17 @@ func (m Images) add(source string, f v1alpha1.FirmwareFile, i v1alpha1.ImageDesc
 	})
 }
 
+// ErrUnreadable says that what a rule may be for could not be read, so that nobody knows whether it is as wanted.
+var ErrUnreadable = errors.New("cannot tell whether everything is as wanted")
+
+// Unread is ErrUnreadable with all that could not be read, or nil.
+func (p Plan) Unread() error {
+	if len(p.Unreadable) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w; mend this and run it again: %s", ErrUnreadable, strings.Join(p.Unreadable, "; "))
+}
+
 // MakePlan decides what the documents mean for the devices of this machine, whose Node would have the labels.
 func MakePlan(found host.Inventory, docs Documents, images Images, labels map[string]string) (Plan, error) {
 	var machine inventory.Machine
@@ -106,6 +120,9 @@ func MakePlan(found host.Inventory, docs Documents, images Images, labels map[st
 	for _, d := range devices {
 		planned, due := planDevice(d, templates, images)
 		p.Devices = append(p.Devices, planned)
+		if d.Err != nil && wanted(templates, match.DeviceFrom(d.Identity)) {
+			p.Unreadable = append(p.Unreadable, strings.Join(strings.Fields(d.Err.Error()), " "))
+		}
 		if due == nil {
 			continue
 		}
@@ -114,11 +131,22 @@ func MakePlan(found host.Inventory, docs Documents, images Images, labels map[st
 			p.Reboot = "Required"
 		}
 	}
+	for _, class := range classes {
+		anything := match.Device{Class: v1alpha1.DeviceClass(class)} // nothing else is known of a device that is not listed
+		if err := found.Incomplete[class]; err != nil && wanted(templates, anything) {
+			p.Unreadable = append(p.Unreadable, err.Error())
+		}
+	}
 	if len(templates) == 0 {
 		return p, fmt.Errorf("no template is for this machine (%s %s, labels %v); give its Node's labels with --node-labels",
 			machine.Manufacturer, machine.Model, labels)
 	}
 	return p, nil
+}
+
+// wanted reports whether a rule may be for a device that cannot be read.
+func wanted(templates []*match.Template, d match.Device) bool {
+	return slices.ContainsFunc(templates, func(t *match.Template) bool { return !t.Paused && t.MayMatch(d) })
 }
 
 func planDevice(d inventory.Device, templates []*match.Template, images Images) (PlannedDevice, *assignment) {
@@ -132,6 +160,9 @@ func planDevice(d inventory.Device, templates []*match.Template, images Images) 
 		paused = paused || t.Paused && len(matched) > 0
 	}
 	switch {
+	case len(rules) == 0 && d.Err != nil:
+		out.Reason = "no rule matches what is known of it: " + reason(d)
+		return out, nil
 	case len(rules) == 0:
 		out.Reason = "no rule matches"
 		return out, nil

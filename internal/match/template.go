@@ -2,6 +2,7 @@ package match
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -131,4 +132,10 @@ func (t *Template) Match(d Device) []*Rule {
 		}
 	}
 	return out
+}
+
+// MayMatch reports whether a rule is, or may be, for a device that cannot be read now: a fact it does not report may have
+// any value.
+func (t *Template) MayMatch(d Device) bool {
+	return slices.ContainsFunc(t.Rules, func(r *Rule) bool { return r.Selector.mayMatch(d) })
 }
