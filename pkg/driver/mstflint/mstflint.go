@@ -102,7 +102,7 @@ func (d *Driver) checkFit(ctx context.Context, card query, img driver.Image) err
 		if imageRefused(r) {
 			return driver.Rejectf("%s is not an image mstflint can read: %s", img.Path, firstLine(r))
 		}
-		return fmt.Errorf("read image: %w", command.Failed(c, r, errFailed))
+		return fmt.Errorf("read image: %w", failure(c, r, errFailed))
 	}
 	image, err := parseQuery(string(r.Stdout))
 	if err != nil {
@@ -131,7 +131,7 @@ func (d *Driver) checkWhole(ctx context.Context, img driver.Image) error {
 	case imageRefused(r):
 		return driver.Rejectf("%s is damaged: %s", img.Path, firstLine(r))
 	}
-	return fmt.Errorf("verify image: %w", command.Failed(c, r, errFailed))
+	return fmt.Errorf("verify image: %w", failure(c, r, errFailed))
 }
 
 // Write burns the image. What was staged before and never activated is overwritten. It asks how to activate after the
@@ -167,11 +167,11 @@ func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Im
 		}
 		return d.activation(ctx, card)
 	case r.ExitCode == exitAborted:
-		return d.confirm(ctx, card, img, command.Failed(c, r, errors.New("burn was aborted")))
+		return d.confirm(ctx, card, img, failure(c, r, errors.New("burn was aborted")))
 	case strings.Contains(output(r), "PSID mismatch"):
 		return 0, driver.Rejectf("the card refused %s: %s", img.Path, firstLine(r))
 	}
-	return 0, fmt.Errorf("burn card %s: %w", card, command.Failed(c, r, errors.New("burn failed")))
+	return 0, fmt.Errorf("burn card %s: %w", card, failure(c, r, errors.New("burn failed")))
 }
 
 // confirm believes an aborted burn only when the card really holds the image.
@@ -215,7 +215,7 @@ func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inven
 	case r.ExitCode != 0 && resetRefused(output(r)):
 		return inventory.ActivateReboot, nil
 	case r.ExitCode != 0:
-		return 0, fmt.Errorf("reset card %s: %w", card, command.Failed(c, r, errors.New("reset failed")))
+		return 0, fmt.Errorf("reset card %s: %w", card, failure(c, r, errors.New("reset failed")))
 	}
 	// mstfwreset exits with 0 after a mere warning, too.
 	after, err := d.query(ctx, queryDevice(card))
@@ -266,13 +266,36 @@ func (d *Driver) query(ctx context.Context, c command.Command) (query, error) {
 		return query{}, err
 	}
 	if r.ExitCode != 0 {
-		return query{}, command.Failed(c, r, errFailed)
+		return query{}, failure(c, r, errFailed)
 	}
 	q, err := parseQuery(string(r.Stdout))
 	if err != nil {
-		return query{}, command.Failed(c, r, err)
+		return query{}, failure(c, r, err)
 	}
 	return q, nil
+}
+
+// failure is command.Failed with the tool's own error wherever it was printed: mstflint's is on standard output, where a
+// warning on standard error would hide it.
+func failure(c command.Command, r command.Result, cause error) error {
+	switch own := errorLine(r.Stdout); {
+	case strings.TrimSpace(output(r)) == "":
+		cause = fmt.Errorf("%w: the tool printed nothing", cause)
+	case own != "" && errorLine(r.Stderr) == "":
+		r.Stderr = append([]byte(own+"\n"), r.Stderr...)
+	}
+	return command.Failed(c, r, cause)
+}
+
+// errorLine is the last line the tool marks as an error.
+func errorLine(out []byte) string {
+	last := ""
+	for line := range strings.Lines(string(out)) {
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, "-E- ") {
+			last = line
+		}
+	}
+	return last
 }
 
 func address0(id inventory.Identity) (inventory.PCIAddress, error) {

@@ -104,6 +104,30 @@ func TestInspectReadsBothVersionsAndTheBoard(t *testing.T) {
 	}, fw)
 }
 
+func TestAFailedQuerySaysWhatTheToolSaid(t *testing.T) {
+	const cause = "-E- Cannot open Device: 0000:3b:00.0. MFE_CR_ERROR"
+	for name, c := range map[string]struct {
+		stdout, stderr string
+		want           []string
+	}{
+		"on standard output":                   {"\n" + cause + "\n", "", []string{cause}},
+		"on standard error":                    {"", cause + "\n", []string{cause}},
+		"on standard output behind a warning":  {"\n" + cause + "\n", "-W- old driver\n", []string{cause, "-W- old driver"}},
+		"on standard error, with other output": {"Querying\n", cause, []string{cause}},
+		"nothing at all":                       {"\n", "", []string{"printed nothing"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := commandtest.NewRunner(t, map[string]commandtest.Tool{"mstflint": func(context.Context, command.Command) (command.Result, error) {
+				return command.Result{ExitCode: 1, Stdout: []byte(c.stdout), Stderr: []byte(c.stderr)}, nil
+			}})
+			_, _, err := New(r).Inspect(t.Context(), id)
+			for _, want := range c.want {
+				require.ErrorContains(t, err, want)
+			}
+		})
+	}
+}
+
 func TestACardWithoutPSIDIsReadOnly(t *testing.T) {
 	f := newFlint(t)
 	f.queries = []string{golden(t, "query-4.21.0-not-mellanox.txt")}
