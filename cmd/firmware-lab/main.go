@@ -19,7 +19,7 @@ import (
 
 func main() {
 	ctrl.SetLogger(logr.Discard()) // the libraries of the API client log through it; the lab speaks for itself
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the lab at once; its programs die with it
 	if err := command().ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)

@@ -368,6 +368,23 @@ func TestLabSurvivesWhatOperatorsFear(t *testing.T) {
 	})
 }
 
+func TestLabClosesInTheMiddleOfAReboot(t *testing.T) {
+	dir := t.TempDir()
+	l, err := Up(t.Context(), Options{Nodes: 1, Dir: dir, BinDir: binDir, Out: &lines{}, QuietPeriod: time.Second, ScanInterval: time.Minute, WriteTime: time.Second})
+	require.NoError(t, err)
+	require.NoError(t, exec.CommandContext(t.Context(), filepath.Join(l.Nodes[0].Machine.ToolPath(), "systemctl"), "reboot").Run())
+	eventually(t, "the machine goes down", func() bool { return l.Nodes[0].DaemonPID() == 0 })
+	closed := make(chan error, 1)
+	go func() { closed <- l.Close() }()
+	select {
+	case err := <-closed:
+		require.NoError(t, err)
+	case <-time.After(time.Minute):
+		t.Fatal("the lab does not close")
+	}
+	assert.Empty(t, processesOf(t, dir))
+}
+
 func targetsOf(rules ...string) []target {
 	var list []target
 	for _, t := range targets() {

@@ -160,7 +160,7 @@ func (n *Node) Reboots() int { return int(n.reboots.Load()) }
 func (n *Node) live(ctx context.Context, complain func(format string, args ...any)) {
 	go n.kubelet.Reap(ctx, 200*time.Millisecond)
 	go n.restartCrashed(ctx, complain)
-	for {
+	for ctx.Err() == nil { // a machine that is off in the middle of a boot stays so
 		if _, err := n.Machine.WaitPowerEvent(ctx); err != nil {
 			if ctx.Err() == nil {
 				complain("watch power of %s: %v", n.Name, err)
