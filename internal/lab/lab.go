@@ -141,14 +141,8 @@ func (l *Lab) Close() error {
 	return errors.Join(errs...)
 }
 
-// Config reaches the API as its administrator.
-func (l *Lab) Config() *rest.Config { return l.plane.Config() }
-
 // KubeconfigPath is a file with which kubectl reaches the API as its administrator.
 func (l *Lab) KubeconfigPath() string { return l.plane.KubeconfigPath() }
-
-// Client reaches the API as its administrator.
-func (l *Lab) Client() client.WithWatch { return l.admin }
 
 // ImageDir is where file URLs of FirmwareSources may point.
 func (l *Lab) ImageDir() string { return filepath.Join(l.options.Dir, "images") }
