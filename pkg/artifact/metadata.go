@@ -1,0 +1,90 @@
+package artifact
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// metadata is the content of metadata.json.
+type metadata struct {
+	Files []fileRecord `json:"files"`
+}
+
+type fileRecord struct {
+	URL    string        `json:"url"`
+	Digest string        `json:"digest"`
+	Format Format        `json:"format"`
+	Images []imageRecord `json:"images"`
+}
+
+type imageRecord struct {
+	Path   string `json:"path,omitempty"`
+	Digest string `json:"digest"`
+	Size   int64  `json:"size"`
+}
+
+// recorded finds the record of a file whose images are all in store with the recorded size.
+func (s *Store) recorded(known metadata, f File) (fileRecord, bool) {
+	for _, r := range known.Files {
+		if r.URL != f.URL || r.Digest != f.Digest.String() || r.Format != f.Format {
+			continue
+		}
+		for _, want := range f.Images {
+			i := slices.IndexFunc(r.Images, func(got imageRecord) bool { return got.Path == want.Path })
+			if i < 0 {
+				return fileRecord{}, false
+			}
+			digest, err := inventory.ParseDigest(r.Images[i].Digest)
+			if err != nil {
+				return fileRecord{}, false
+			}
+			info, err := os.Stat(s.blob(digest))
+			if err != nil || info.Size() != r.Images[i].Size {
+				return fileRecord{}, false
+			}
+		}
+		return r, true
+	}
+	return fileRecord{}, false
+}
+
+func (s *Store) readMetadata(source string) (metadata, error) {
+	var m metadata
+	data, err := os.ReadFile(filepath.Join(s.sourceDir(source), metadataFile))
+	if err != nil {
+		return m, err
+	}
+	if err := json.Unmarshal(data, &m); err != nil {
+		return m, fmt.Errorf("read metadata of source %s: %w", source, err)
+	}
+	return m, nil
+}
+
+func (s *Store) writeMetadata(source string, m metadata) error {
+	dir := s.sourceDir(source)
+	data, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return fmt.Errorf("write metadata of source %s: %w", source, err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return transient(StorageFailed, "write metadata of source %s: %w", source, err)
+	}
+	tmp, err := s.temp()
+	if err != nil {
+		return err
+	}
+	defer discard(tmp)
+	if _, err := tmp.Write(data); err != nil {
+		return transient(StorageFailed, "write metadata of source %s: %w", source, err)
+	}
+	if err := errors.Join(tmp.Chmod(0o644), tmp.Sync(), os.Rename(tmp.Name(), filepath.Join(dir, metadataFile))); err != nil {
+		return transient(StorageFailed, "write metadata of source %s: %w", source, err)
+	}
+	return syncDir(dir)
+}

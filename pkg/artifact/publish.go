@@ -1,0 +1,122 @@
+package artifact
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// Publish lays out the images of a source by version and board id and returns them in that order. All files must have
+// been downloaded. Two images for the same board in the same version are an error, as are images for no board at all.
+func (s *Store) Publish(source string, files []File) ([]Image, error) {
+	known, err := s.readMetadata(source)
+	if err != nil {
+		return nil, transient(StorageFailed, "publish source %s: %w", source, err)
+	}
+	var images []Image
+	for _, f := range files {
+		record, ok := s.recorded(known, f)
+		if !ok {
+			return nil, transient(StorageFailed, "publish source %s: %s is not in store", source, f.URL)
+		}
+		for _, d := range f.Images {
+			i := slices.IndexFunc(record.Images, func(r imageRecord) bool { return r.Path == d.Path })
+			digest, err := inventory.ParseDigest(record.Images[i].Digest)
+			if err != nil {
+				return nil, transient(StorageFailed, "publish source %s: %w", source, err)
+			}
+			images = append(images, Image{Description: d, Digest: digest, Size: record.Images[i].Size})
+		}
+	}
+	if err := checkUnique(images); err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(images, func(a, b Image) int {
+		return cmp.Or(cmp.Compare(a.Version, b.Version), cmp.Compare(strings.Join(a.BoardIDs, ","), strings.Join(b.BoardIDs, ",")),
+			cmp.Compare(a.Digest.String(), b.Digest.String()))
+	})
+	if err := s.layOut(source, images); err != nil {
+		return nil, err
+	}
+	// Files that the source does not name any more are forgotten; their blobs go at the next Collect.
+	known.Files = slices.DeleteFunc(known.Files, func(r fileRecord) bool {
+		return !slices.ContainsFunc(files, func(f File) bool { return f.URL == r.URL })
+	})
+	if err := s.writeMetadata(source, known); err != nil {
+		return nil, err
+	}
+	return images, nil
+}
+
+// checkUnique finds two different images that claim the same board in the same version.
+func checkUnique(images []Image) error {
+	type key struct {
+		class   inventory.Class
+		version inventory.Version
+		vendor  string
+		model   string
+		board   string
+	}
+	seen := map[key]inventory.Digest{}
+	for _, i := range images {
+		for _, board := range orAny(i.BoardIDs) {
+			for _, model := range orAny(i.Models) {
+				k := key{i.Class, i.Version, inventory.NormalizeID(i.Vendor), inventory.NormalizeID(model), inventory.NormalizeID(board)}
+				if other, dup := seen[k]; dup && other != i.Digest {
+					return permanent(InvalidSpec, "two images of version %s for class %s, board id %q: %s and %s; keep one", i.Version, i.Class, k.board, other, i.Digest)
+				}
+				seen[k] = i.Digest
+			}
+		}
+	}
+	return nil
+}
+
+func orAny(list []string) []string {
+	if len(list) == 0 {
+		return []string{anyBoard}
+	}
+	return list
+}
+
+// layOut builds the tree of a source beside the old one and puts it in its place.
+func (s *Store) layOut(source string, images []Image) error {
+	dir := filepath.Join(s.sourceDir(source), binariesDir)
+	next, old := dir+".next", dir+".old"
+	fail := func(err error) error { return transient(StorageFailed, "lay out source %s: %w", source, err) }
+	if err := errors.Join(os.RemoveAll(next), os.RemoveAll(old)); err != nil {
+		return fail(err)
+	}
+	for _, i := range images {
+		for _, board := range orAny(i.BoardIDs) {
+			place := filepath.Join(next, pathName(string(i.Version)), pathName(board))
+			if err := os.MkdirAll(place, 0o755); err != nil {
+				return fail(err)
+			}
+			if err := os.Link(s.blob(i.Digest), filepath.Join(place, fileName(i))); err != nil && !errors.Is(err, fs.ErrExist) {
+				return fail(err)
+			}
+		}
+	}
+	if err := os.Rename(dir, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fail(err)
+	}
+	if err := os.Rename(next, dir); err != nil {
+		return fail(err)
+	}
+	if err := os.RemoveAll(old); err != nil {
+		return fail(err)
+	}
+	return syncDir(s.sourceDir(source))
+}
+
+// fileName tells images of different classes and models apart that share a version and a board directory.
+func fileName(i Image) string {
+	return strings.ToLower(string(i.Class)) + "-" + i.Digest.String()[len("sha256:"):][:16] + ".bin"
+}
