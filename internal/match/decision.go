@@ -182,10 +182,17 @@ func (ix *Index) resolve(d *device, source string, v inventory.Version) (v1alpha
 	switch {
 	case s == nil:
 		return "", v1alpha1.ReasonSourceNotFound
-	case !s.ready:
-		return "", v1alpha1.ReasonSourceNotReady
 	}
-	return Resolve(s.images[v], d.facts, v)
+	digest, reason := Resolve(s.images[v], d.facts, v)
+	if s.ready {
+		return digest, reason
+	}
+	// Nothing new is taken from a source that is not ready. What it verified before and still lists stays assigned, so
+	// that an edit of the source costs the devices nothing.
+	if c := d.current; digest != "" && c != nil && c.Digest == digest && c.SourceRef.Name == source && c.Version == string(v) {
+		return digest, ""
+	}
+	return "", v1alpha1.ReasonSourceNotReady
 }
 
 // blocked finds what keeps the firmware from being planned; nil when nothing does or nothing is to be planned. What

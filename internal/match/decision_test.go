@@ -24,14 +24,7 @@ type stage struct {
 func newStage(t *testing.T) *stage {
 	s := &stage{T: t, ix: NewIndex(), templates: map[string]*v1alpha1.FirmwareTemplate{}}
 	s.ix.SetNode("n", map[string]string{"pool": "gpu"})
-	source := &v1alpha1.FirmwareSource{ObjectMeta: metav1.ObjectMeta{Name: "s"}}
-	source.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue}}
-	for i, v := range []string{"1.0", "2.0", "3.0"} {
-		source.Status.Images = append(source.Status.Images, v1alpha1.StoredImage{
-			Class: v1alpha1.ClassNIC, Version: v, BoardIDs: []string{"MT_0000000359"}, Digest: digest(i + 1),
-		})
-	}
-	s.ix.SetSource(source)
+	s.ix.SetSource(newSource(metav1.ConditionTrue, "1.0", "2.0", "3.0"))
 	s.device = &v1alpha1.NodeDevice{
 		ObjectMeta: metav1.ObjectMeta{Name: "d", UID: "u"}, Spec: v1alpha1.NodeDeviceSpec{NodeName: "n"},
 		Status: v1alpha1.NodeDeviceStatus{
@@ -41,6 +34,18 @@ func newStage(t *testing.T) *stage {
 	}
 	s.ix.SetDevice(s.device)
 	return s
+}
+
+// newSource lists images of the versions; version "N.0" always has digest N.
+func newSource(ready metav1.ConditionStatus, versions ...string) *v1alpha1.FirmwareSource {
+	source := &v1alpha1.FirmwareSource{ObjectMeta: metav1.ObjectMeta{Name: "s"}}
+	source.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: ready}}
+	for _, v := range versions {
+		source.Status.Images = append(source.Status.Images, v1alpha1.StoredImage{
+			Class: v1alpha1.ClassNIC, Version: v, BoardIDs: []string{"MT_0000000359"}, Digest: digest(int(v[0] - '0')),
+		})
+	}
+	return source
 }
 
 // act writes the decision into the device, as often as it takes.
@@ -277,4 +282,28 @@ func TestTallyTellsFailedFromForgiven(t *testing.T) {
 	tally, _ = s.ix.Tally("a")
 	assert.Equal(t, int32(0), tally.Failed)
 	assert.Equal(t, int32(1), tally.Pending)
+}
+
+func TestSourceThatIsFetchedAnewTakesNoImageAwayAndGivesNone(t *testing.T) { // R001-17
+	s := newStage(t)
+	s.template("t", "2.0")
+	require.Equal(t, digest(2), s.device.Spec.Firmware.Digest)
+
+	s.ix.SetSource(newSource(metav1.ConditionFalse, "2.0", "3.0"))
+	d, ok := s.ix.Decide("d")
+	require.True(t, ok)
+	assert.Equal(t, Keep, d.Action, "what was verified and is still asked for stays")
+	assert.Nil(t, d.Blocked)
+
+	s.template("t", "3.0")
+	assert.Equal(t, "3.0", s.device.Spec.Firmware.Version)
+	assert.Empty(t, s.device.Spec.Firmware.Digest, "nothing new is taken from a source that is not ready")
+
+	s.template("t", "2.0")
+	s.ix.SetSource(newSource(metav1.ConditionTrue, "2.0", "3.0"))
+	s.act()
+	require.Equal(t, digest(2), s.device.Spec.Firmware.Digest)
+	s.ix.SetSource(newSource(metav1.ConditionFalse, "3.0"))
+	s.act()
+	assert.Empty(t, s.device.Spec.Firmware.Digest, "an image the source does not ask for any more is withdrawn")
 }

@@ -25,22 +25,12 @@ func (s *Store) Publish(source string, files []File) ([]Image, error) {
 		if !ok {
 			return nil, transient(StorageFailed, "publish source %s: %s is not in store", source, f.URL)
 		}
-		for _, d := range f.Images {
-			i := slices.IndexFunc(record.Images, func(r imageRecord) bool { return r.Path == d.Path })
-			digest, err := inventory.ParseDigest(record.Images[i].Digest)
-			if err != nil {
-				return nil, transient(StorageFailed, "publish source %s: %w", source, err)
-			}
-			images = append(images, Image{Description: d, Digest: digest, Size: record.Images[i].Size})
-		}
+		images = append(images, imagesOf(record, f)...)
 	}
 	if err := checkUnique(images); err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(images, func(a, b Image) int {
-		return cmp.Or(cmp.Compare(a.Version, b.Version), cmp.Compare(strings.Join(a.BoardIDs, ","), strings.Join(b.BoardIDs, ",")),
-			cmp.Compare(a.Digest.String(), b.Digest.String()))
-	})
+	sortImages(images)
 	if err := s.layOut(source, images); err != nil {
 		return nil, err
 	}
@@ -52,6 +42,43 @@ func (s *Store) Publish(source string, files []File) ([]Image, error) {
 		return nil, err
 	}
 	return images, nil
+}
+
+// InStore returns the images of those files that are in store already, in Publish's order: what was verified before and
+// is still asked for, while other files of the source are fetched or fail.
+func (s *Store) InStore(source string, files []File) []Image {
+	known, err := s.readMetadata(source)
+	if err != nil {
+		return nil
+	}
+	var images []Image
+	for _, f := range files {
+		if record, ok := s.recorded(known, f); ok {
+			images = append(images, imagesOf(record, f)...)
+		}
+	}
+	sortImages(images)
+	return images
+}
+
+// imagesOf are the images a file describes, with what was recorded of each. The record is one that recorded found.
+func imagesOf(record fileRecord, f File) []Image {
+	images := make([]Image, 0, len(f.Images))
+	for _, d := range f.Images {
+		for _, r := range record.Images {
+			if digest, err := inventory.ParseDigest(r.Digest); err == nil && r.Path == d.Path {
+				images = append(images, Image{Description: d, Digest: digest, Size: r.Size})
+			}
+		}
+	}
+	return images
+}
+
+func sortImages(images []Image) {
+	slices.SortStableFunc(images, func(a, b Image) int {
+		return cmp.Or(cmp.Compare(a.Version, b.Version), cmp.Compare(strings.Join(a.BoardIDs, ","), strings.Join(b.BoardIDs, ",")),
+			cmp.Compare(a.Digest.String(), b.Digest.String()))
+	})
 }
 
 // checkUnique finds two different images that claim the same board in the same version.

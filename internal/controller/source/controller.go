@@ -146,12 +146,12 @@ func (r *Reconciler) report(ctx context.Context, src *v1alpha1.FirmwareSource, f
 	before := src.DeepCopy()
 	src.Status.ObservedGeneration = src.Generation
 	src.Status.Conditions = status.Source(src.Status.Conditions, src.Generation, r.Now(), facts)
-	if facts.Reached == status.SourceDone {
-		src.Status.Images = stored(images)
-	} else if facts.Err != nil && !facts.Transient {
-		// Until then the list of the last good pass stays: Ready says that nothing new may be taken from it.
-		src.Status.Images = nil
+	if facts.Reached != status.SourceDone {
+		// Ready says that nothing new may be taken from the list. What was verified and is still asked for stays on it,
+		// so that an edit of the source does not take the image away from devices that have it assigned.
+		images = r.inStore(src)
 	}
+	src.Status.Images = stored(images)
 	if equality.Semantic.DeepEqual(before.Status, src.Status) {
 		return nil
 	}
@@ -160,6 +160,18 @@ func (r *Reconciler) report(ctx context.Context, src *v1alpha1.FirmwareSource, f
 	}
 	r.announce(src, before.Status.Conditions)
 	return nil
+}
+
+func (r *Reconciler) inStore(src *v1alpha1.FirmwareSource) []artifact.Image {
+	files, err := Files(src)
+	if err != nil {
+		return nil
+	}
+	images := r.Store.InStore(src.Name, files)
+	if len(images) > maxImages {
+		return nil
+	}
+	return images
 }
 
 // announce emits one event for each change of the Ready condition's reason.

@@ -202,6 +202,29 @@ func TestSourceRecoversWhenItIsCorrected(t *testing.T) {
 	b.requireStatus("src", status.CurrentStatus)
 }
 
+func TestSourceKeepsListingWhatIsVerifiedWhileAnEditIsFetched(t *testing.T) { // R001-14, R001-17
+	b := newBench(t)
+	first, second := b.file("a", "A"), b.file("b", "B")
+	second.Images[0].Version = "22.42.1000"
+	b.create("src", first, second)
+	_, err := b.reconcile("src")
+	require.NoError(t, err)
+	require.Len(t, b.get("src").Status.Images, 2)
+
+	third := b.file("c", "C")
+	third.Images[0].Version = "22.43.1000"
+	third.SHA256 = remote("", "OTHER").SHA256
+	s := b.get("src")
+	s.Spec.Files, s.Generation = []v1alpha1.FirmwareFile{first, third}, 2
+	require.NoError(t, b.client.Update(t.Context(), s))
+	_, _ = b.reconcile("src")
+	assert.Equal(t, "False DigestMismatch", b.reason("src", "Ready"))
+	images := b.get("src").Status.Images
+	require.Len(t, images, 1, "the new file failed, and the second is not asked for any more")
+	assert.Equal(t, v1alpha1.Digest("sha256:"+first.SHA256), images[0].Digest)
+	b.requireStatus("src", status.FailedStatus)
+}
+
 func TestSourceDeletionWaitsUntilNothingRefersToIt(t *testing.T) { // R001-18
 	b := newBench(t)
 	b.create("src", b.file("fw.bin", "FIRMWARE"))
