@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -84,6 +85,16 @@ func maintenance(name, node, requestor string) *maintenancev1alpha1.NodeMaintena
 	}
 }
 
+// said is an event about a cluster-scoped object.
+func said(name, by, kind string) *eventsv1.Event {
+	return &eventsv1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name},
+		EventTime:  metav1.NowMicro(), Type: corev1.EventTypeNormal, Reason: "Test", Action: "Test", Note: "test",
+		ReportingController: by, ReportingInstance: by + "-1",
+		Regarding: corev1.ObjectReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: kind, Name: "node-a-job"},
+	}
+}
+
 // merge is a patch of a fresh copy of the object.
 func merge(body string) client.Patch {
 	return client.RawPatch("application/merge-patch+json", []byte(body))
@@ -132,6 +143,7 @@ func TestDaemonTouchesItsOwnNodeOnlyAndNoSpec(t *testing.T) { // R001-5
 	withWish.Spec.Firmware = wish
 	require.NoError(t, s.admin.Create(t.Context(), maintenance("foreign-a", "node-a", "other.example.com")))
 	require.NoError(t, s.admin.Create(t.Context(), maintenance("ours-b", "node-b", "nodefirmware.io")))
+	require.NoError(t, s.admin.Create(t.Context(), said("foreign-said", "kubelet", "Node")))
 	stolen := `{"status":{"conditions":[{"type":"Admitted","status":"True","reason":"Admitted","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`
 
 	for _, tc := range []struct {
@@ -142,6 +154,8 @@ func TestDaemonTouchesItsOwnNodeOnlyAndNoSpec(t *testing.T) { // R001-5
 		{"create a device of another node", attempt{a, create(device("x", "node-b")), anotherNode}},
 		{"create a device with a wish", attempt{a, create(withWish), "without a desired firmware"}},
 		{"create a device without a node's token", attempt{unbound, create(device("y", "node-a")), noClaim}},
+		{"take the name of another node's device", attempt{a, create(device("node-b-bios", "node-a")), "must be named after its node and class"}},
+		{"take a name that says no class", attempt{a, create(device("node-a-1-nic-2", "node-a")), "must be named after its node and class"}},
 		{"report on its device", attempt{a, status(device("node-a-nic-1", ""), `{"status":{"boardID":"MT_1"}}`), ""}},
 		{"report on another node's device", attempt{a, status(device("node-b-nic-1", ""), `{"status":{"boardID":"MT_1"}}`), anotherNode}},
 		{"report without a node's token", attempt{unbound, status(device("node-a-nic-1", ""), `{"status":{"boardID":"MT_2"}}`), noClaim}},
@@ -158,14 +172,25 @@ func TestDaemonTouchesItsOwnNodeOnlyAndNoSpec(t *testing.T) { // R001-5
 		{"admit its own job", attempt{a, status(job("node-a"), stolen), notYours}},
 		{"create a job", attempt{a, create(job("node-a")), noVerb}},
 		{"delete its job", attempt{a, remove(job("node-a")), noVerb}},
-		{"request maintenance of its node", attempt{a, create(maintenance("ours-a", "node-a", "nodefirmware.io")), ""}},
+		{"request maintenance of its node", attempt{a, create(maintenance("node-firmware-node-a", "node-a", "nodefirmware.io")), ""}},
+		{"take the name of another node's maintenance", attempt{a, create(maintenance("node-firmware-node-b", "node-a", "nodefirmware.io")), "must be named after its node"}},
 		{"request maintenance of another node", attempt{a, create(maintenance("z", "node-b", "nodefirmware.io")), anotherNode}},
-		{"request maintenance in another's name", attempt{a, create(maintenance("z", "node-a", "other.example.com")), "in its own name only"}},
+		{"request maintenance in another's name", attempt{a, create(maintenance("node-firmware-node-a", "node-a", "other.example.com")), "in its own name only"}},
 		{"join another's maintenance of its node", attempt{a, patch(maintenance("foreign-a", "", ""), `{"spec":{"additionalRequestors":["nodefirmware.io"]}}`), ""}},
 		{"put somebody else into it", attempt{a, patch(maintenance("foreign-a", "", ""), `{"spec":{"additionalRequestors":["nodefirmware.io","evil"]}}`), "add itself"}},
 		{"end another's maintenance of its node", attempt{a, remove(maintenance("foreign-a", "", "")), "in its own name only"}},
-		{"end its own maintenance", attempt{a, remove(maintenance("ours-a", "", "")), ""}},
+		{"end its own maintenance", attempt{a, remove(maintenance("node-firmware-node-a", "", "")), ""}},
 		{"end another node's maintenance", attempt{a, remove(maintenance("ours-b", "", "")), aChange}},
+		{"report an event of its job", attempt{a, create(said("node-a-said", "firmware-daemon", "FirmwareJob")), ""}},
+		{"continue its event", attempt{a, patch(said("node-a-said", "", ""), `{"series":{"count":2,"lastObservedTime":"2026-01-01T00:00:00.000000Z"}}`), ""}},
+		{"report an event in another's name", attempt{a, create(said("forged", "node-firmware-operator", "FirmwareJob")), "in its own name"}},
+		{"report an event of something else", attempt{a, create(said("forged", "firmware-daemon", "RolloutPolicy")), "in its own name"}},
+		{"change what another reported", attempt{a, patch(said("foreign-said", "", ""), `{"series":{"count":2,"lastObservedTime":"2026-01-01T00:00:00.000000Z"}}`), "in its own name"}},
+		{"report an event in another namespace", attempt{a, func(ctx context.Context, c client.Client) error {
+			o := said("forged", "firmware-daemon", "FirmwareJob")
+			o.Namespace, o.Regarding.Namespace = "kube-system", "kube-system"
+			return c.Create(ctx, o)
+		}, noVerb}},
 		{"uncordon a node", attempt{a, patch(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-a"}}, `{"spec":{"unschedulable":false}}`), noVerb}},
 		{"read a secret", attempt{a, func(ctx context.Context, c client.Client) error {
 			return c.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: "x"}, &corev1.Secret{})
