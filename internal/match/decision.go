@@ -177,22 +177,27 @@ func (ix *Index) wanted(d *device, r *Rule) *v1alpha1.DesiredFirmware {
 	}
 }
 
+// resolve finds the digest of the image for a device. With the reason SourceNotReady it is the one that is assigned
+// already, if that is for the same version: whether it will be given again is not known yet.
 func (ix *Index) resolve(d *device, source string, v inventory.Version) (v1alpha1.Digest, string) {
 	s := ix.sources[source]
-	switch {
-	case s == nil:
+	if s == nil {
 		return "", v1alpha1.ReasonSourceNotFound
 	}
 	digest, reason := Resolve(s.images[v], d.facts, v)
 	if s.ready {
 		return digest, reason
 	}
-	// Nothing new is taken from a source that is not ready. What it verified before and still lists stays assigned, so
+	// Nothing new is taken from a source that is not ready. What it verified before and still lists stays in use, so
 	// that an edit of the source costs the devices nothing.
-	if c := d.current; digest != "" && c != nil && c.Digest == digest && c.SourceRef.Name == source && c.Version == string(v) {
+	c := d.current
+	if c == nil || c.SourceRef.Name != source || c.Version != string(v) {
+		return "", v1alpha1.ReasonSourceNotReady
+	}
+	if digest != "" && c.Digest == digest {
 		return digest, ""
 	}
-	return "", v1alpha1.ReasonSourceNotReady
+	return c.Digest, v1alpha1.ReasonSourceNotReady
 }
 
 // blocked finds what keeps the firmware from being planned; nil when nothing does or nothing is to be planned. What
@@ -203,9 +208,13 @@ func (ix *Index) blocked(d *device, f *v1alpha1.DesiredFirmware, otherwise strin
 	facts.Unreadable = ""
 	p := plan.Decide(Wish(f, d.node.retry), facts)
 	out := Block{Reason: string(p.Reason), Message: p.Message}
-	switch p.Reason {
-	case plan.ReasonNotUpdatable, plan.ReasonDowngradeForbidden, plan.ReasonPowerCycleRequired:
-	case plan.ReasonImageNotFound:
+	switch {
+	case p.Reason == plan.ReasonNotUpdatable, p.Reason == plan.ReasonDowngradeForbidden, p.Reason == plan.ReasonPowerCycleRequired:
+	case p.Outcome.Due():
+		if _, out.Reason = ix.resolve(d, f.SourceRef.Name, inventory.NormalizeVersion(f.Version)); out.Reason != v1alpha1.ReasonSourceNotReady {
+			return nil
+		}
+	case p.Reason == plan.ReasonImageNotFound:
 		out.Message = ""
 		if _, out.Reason = ix.resolve(d, f.SourceRef.Name, inventory.NormalizeVersion(f.Version)); out.Reason == "" {
 			out.Reason = otherwise

@@ -305,5 +305,25 @@ func TestSourceThatIsFetchedAnewTakesNoImageAwayAndGivesNone(t *testing.T) { // 
 	require.Equal(t, digest(2), s.device.Spec.Firmware.Digest)
 	s.ix.SetSource(newSource(metav1.ConditionFalse, "3.0"))
 	s.act()
+	assert.Equal(t, digest(2), s.device.Spec.Firmware.Digest, "whether the image comes back is not known yet")
+	d, _ = s.ix.Decide("d")
+	require.NotNil(t, d.Blocked, "what is not in store is not flashed")
+	assert.Equal(t, v1alpha1.ReasonSourceNotReady, d.Blocked.Reason)
+	s.ix.SetSource(newSource(metav1.ConditionTrue, "3.0"))
+	s.act()
 	assert.Empty(t, s.device.Spec.Firmware.Digest, "an image the source does not ask for any more is withdrawn")
+}
+
+// An operator that starts with an empty store lists no image until it has fetched them again.
+func TestSourceWithAnEmptyStoreCostsDevicesAtTheirTargetNothing(t *testing.T) {
+	s := newStage(t)
+	s.template("t", "2.0")
+	s.status(func(st *v1alpha1.NodeDeviceStatus) { st.Firmware.Running = "2.0" })
+
+	s.ix.SetSource(newSource(metav1.ConditionFalse))
+	d, ok := s.ix.Decide("d")
+	require.True(t, ok)
+	assert.Equal(t, Keep, d.Action)
+	assert.Nil(t, d.Blocked)
+	assert.Empty(t, s.ix.SetSource(newSource(metav1.ConditionTrue, "2.0")).Devices)
 }

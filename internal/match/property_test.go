@@ -211,7 +211,7 @@ func (w *world) drawSource(t *rapid.T, name string) *v1alpha1.FirmwareSource {
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "images") {
 		i := v1alpha1.StoredImage{
-			Class: v1alpha1.ClassNIC, Version: pick(t, someVersions, "version"), Digest: digest(rapid.IntRange(0, 1).Draw(t, "digest")),
+			Class: v1alpha1.ClassNIC, Version: pick(t, someVersions, "version"), Digest: digest(rapid.IntRange(1, 2).Draw(t, "digest")),
 		}
 		if b := pick(t, someBoards, "board"); b != "" {
 			i.BoardIDs = []string{b}
@@ -256,7 +256,7 @@ func (w *world) drawDevice(t *rapid.T, name string, uid types.UID) *v1alpha1.Nod
 	}
 	if rapid.IntRange(0, 2).Draw(t, "failed") == 0 {
 		s.LastFailure = &v1alpha1.FailedFirmware{
-			Digest: digest(rapid.IntRange(0, 1).Draw(t, "failed digest")),
+			Digest: digest(rapid.IntRange(1, 2).Draw(t, "failed digest")),
 			Time:   metav1.NewTime(base.Add(time.Duration(rapid.IntRange(0, 2).Draw(t, "failed at")) * time.Hour)),
 		}
 	}
@@ -491,7 +491,7 @@ func (w *world) bruteDevice(v view, compiled map[string]*Template, o *v1alpha1.N
 		}
 	case len(all) == 1:
 		r := claims[0]
-		d, _ := w.resolve(facts, r.Source, string(r.Version))
+		d, _ := w.resolve(facts, current, r.Source, string(r.Version))
 		g := r.Generation
 		goal = &v1alpha1.DesiredFirmware{
 			Version: string(r.Version), Digest: d, SourceRef: v1alpha1.SourceReference{Name: r.Source},
@@ -533,11 +533,15 @@ func (w *world) bruteDevice(v view, compiled map[string]*Template, o *v1alpha1.N
 		}
 		switch string(p.Reason) {
 		case v1alpha1.ReasonImageNotFound:
-			if _, b.Reason = w.resolve(facts, b.Source, b.Version); b.Reason == "" {
+			if _, b.Reason = w.resolve(facts, current, b.Source, b.Version); b.Reason == "" {
 				b.Reason = kept
 			}
 			b.Message = ""
 			decision.Blocked = b
+		case "":
+			if _, b.Reason = w.resolve(facts, current, b.Source, b.Version); p.Outcome.Due() && b.Reason == v1alpha1.ReasonSourceNotReady {
+				decision.Blocked = b
+			}
 		case v1alpha1.ReasonNotUpdatable, v1alpha1.ReasonDowngradeForbidden:
 			decision.Blocked = b
 		}
@@ -546,19 +550,25 @@ func (w *world) bruteDevice(v view, compiled map[string]*Template, o *v1alpha1.N
 	w.bruteTallies(v, o, decision, rules, heldRule, plan.Decide(Wish(decision.Firmware, retry), observed))
 }
 
-func (w *world) resolve(d Device, source, version string) (v1alpha1.Digest, string) {
+func (w *world) resolve(d Device, current *v1alpha1.DesiredFirmware, source, version string) (v1alpha1.Digest, string) {
 	s := w.sources[source]
 	if s == nil {
 		return "", v1alpha1.ReasonSourceNotFound
-	}
-	if len(s.Status.Conditions) == 0 || s.Status.ObservedGeneration != s.Generation {
-		return "", v1alpha1.ReasonSourceNotReady
 	}
 	found := map[v1alpha1.Digest]bool{}
 	for _, i := range s.Status.Images {
 		if i.Version == version && (len(i.BoardIDs) == 0 || i.BoardIDs[0] == d.BoardID) {
 			found[i.Digest] = true
 		}
+	}
+	if len(s.Status.Conditions) == 0 || s.Status.ObservedGeneration != s.Generation {
+		switch {
+		case current == nil || current.SourceRef.Name != source || current.Version != version:
+			return "", v1alpha1.ReasonSourceNotReady
+		case len(found) == 1 && found[current.Digest]:
+			return current.Digest, ""
+		}
+		return current.Digest, v1alpha1.ReasonSourceNotReady
 	}
 	switch len(found) {
 	case 0:
