@@ -75,7 +75,7 @@ func (r *Report) Summary(w io.Writer) {
 		fmt.Fprintf(table, "%s\t%d\t%d (%s)\t%d/%d\n", n.Name, n.Reboots, n.Maintenances, length, at, len(n.Devices))
 	}
 	_ = table.Flush()
-	fmt.Fprintf(w, "\n%s after %.0f s; at most %d nodes were disturbed at once.\n", r.Result, r.DurationSeconds, r.MaxDisturbed)
+	fmt.Fprintf(w, "\n%s after %.0f s; nodes disturbed at once: at most %d.\n", r.Result, r.DurationSeconds, r.MaxDisturbed)
 	if r.Reason != "" {
 		fmt.Fprintln(w, r.Reason)
 	}

@@ -69,9 +69,9 @@ func jobReady(f JobFacts) []Condition {
 }
 
 func jobFailed(f JobFacts) []Condition {
-	reason, message := string(f.Failure.Reason), fmt.Sprintf("Step %s failed: %s", f.Failure.Step, f.Failure.Message)
+	reason, message := string(f.Failure.Reason), sentence(fmt.Sprintf("Step %s failed: %s", f.Failure.Step, f.Failure.Message))
 	if f.Failure.Device != "" {
-		message = fmt.Sprintf("Step %s of %s failed: %s", f.Failure.Step, f.Failure.Device, f.Failure.Message)
+		message = sentence(fmt.Sprintf("Step %s of %s failed: %s", f.Failure.Step, f.Failure.Device, f.Failure.Message))
 	}
 	failed := Condition{v1alpha1.ConditionFailed, metav1.ConditionTrue, reason, message}
 	switch {

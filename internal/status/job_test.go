@@ -104,6 +104,15 @@ func TestJobConditions(t *testing.T) {
 	}
 }
 
+func TestHeldJobTellsItsFailureInASentenceOfItsOwn(t *testing.T) {
+	f := status.JobFacts{Outcome: step.Failed, Held: true, Node: "n1", Failure: &step.Failure{Reason: step.WriteFailed, Message: "Flash write failed", Step: "flash", Device: "nic0"}}
+	for _, c := range status.Job(f, nil, 1, time.Unix(0, 0)) {
+		if c.Type == v1alpha1.ConditionReady {
+			assert.Contains(t, c.Message, "Step flash of nic0 failed: Flash write failed. Node n1 stays out of service.")
+		}
+	}
+}
+
 func TestHeldJobNamesBothWaysOut_R003_27(t *testing.T) {
 	f := status.JobFacts{Outcome: step.Failed, Held: true, Node: "n1", Failure: &step.Failure{Reason: step.Unhealthy, Message: "m", Step: "health"}}
 	for _, c := range status.Job(f, nil, 1, time.Unix(0, 0)) {

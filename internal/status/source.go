@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -74,16 +75,18 @@ func sourceReady(f SourceFacts) Condition {
 	switch {
 	case f.InUse > 0:
 		c.Reason = v1alpha1.ReasonInUse
-		c.Message = fmt.Sprintf("Deletion waits: %d objects refer to this source, among them %v. Change or delete them.", f.InUse, f.InUseBy)
+		c.Message = fmt.Sprintf("Deletion waits: %s to this source, among them %s. Change or delete them.",
+			quantity(f.InUse, "object refers", "objects refer"), strings.Join(f.InUseBy, ", "))
 	case f.Reached == SourceDone:
 		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonSucceeded
-		c.Message = fmt.Sprintf("%d images from %d files are verified and in store.", f.Images, f.Files)
+		c.Message = fmt.Sprintf("%s from %s, verified and in store.",
+			quantity(f.Images, "image", "images"), quantity(f.Files, "file", "files"))
 	case f.Err != nil && f.Transient:
-		c.Reason, c.Message = f.Reason, f.Err.Error()+". It is tried again."
+		c.Reason, c.Message = f.Reason, sentence(f.Err.Error())+" It is tried again."
 	case f.Err != nil:
-		c.Reason, c.Message = f.Reason, f.Err.Error()+". Nothing of this source is flashed until it is corrected."
+		c.Reason, c.Message = f.Reason, sentence(f.Err.Error())+" Nothing new is taken from this source until it is corrected."
 	default:
-		c.Message = fmt.Sprintf("Fetching and verifying %d files.", f.Files)
+		c.Message = fmt.Sprintf("Fetching and verifying %s.", quantity(f.Files, "file", "files"))
 	}
 	return c
 }

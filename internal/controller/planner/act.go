@@ -67,7 +67,11 @@ func (r *Reconciler) queue(ctx context.Context, f facts, d decision, work string
 		}
 		return fmt.Errorf("queue firmware job %s: %w", job.Name, err)
 	}
-	r.recorder.Eventf(job, nil, corev1.EventTypeNormal, v1alpha1.ReasonPending, "Queue", "Queued %d updates of node %s.", len(d.updates), f.name)
+	updates := "1 update"
+	if n := len(d.updates); n > 1 {
+		updates = fmt.Sprintf("%d updates", n)
+	}
+	r.recorder.Eventf(job, nil, corev1.EventTypeNormal, v1alpha1.ReasonPending, "Queue", "Queued %s of node %s.", updates, f.name)
 	return nil
 }
 
