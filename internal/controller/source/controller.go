@@ -116,7 +116,7 @@ func (r *Reconciler) run(ctx context.Context, src *v1alpha1.FirmwareSource, fact
 		return nil, err
 	}
 	missing := r.Store.Missing(src.Name, files)
-	if len(missing) > 0 {
+	if len(missing) > 0 && !failed(src) {
 		if err := r.report(ctx, src, *facts, nil); err != nil {
 			return nil, err
 		}
@@ -139,6 +139,14 @@ func (r *Reconciler) run(ctx context.Context, src *v1alpha1.FirmwareSource, fact
 	}
 	facts.Reached, facts.Images = status.SourceDone, len(images)
 	return images, nil
+}
+
+// failed reports whether the status tells of a failure of the present spec. Another try leaves it until it ends, so that
+// a source that keeps failing does not go back and forth.
+func failed(src *v1alpha1.FirmwareSource) bool {
+	ready := condition(src.Status.Conditions, v1alpha1.ConditionReady)
+	return src.Status.ObservedGeneration == src.Generation && ready != nil &&
+		ready.Status == metav1.ConditionFalse && ready.Reason != v1alpha1.ReasonProgressing
 }
 
 // report writes the status if it differs from what is there.
@@ -226,7 +234,8 @@ func (r *Reconciler) finalize(ctx context.Context, src *v1alpha1.FirmwareSource)
 	}
 	before := src.DeepCopy()
 	controllerutil.RemoveFinalizer(src, v1alpha1.SourceFinalizer)
-	if err := r.Client.Patch(ctx, src, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+	// The patch carries the whole list: with the version it does not take away a finalizer somebody added meanwhile.
+	if err := r.Client.Patch(ctx, src, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, fmt.Errorf("remove finalizer: %w", err)
 	}
 	return ctrl.Result{}, nil

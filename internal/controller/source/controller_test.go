@@ -185,6 +185,19 @@ func TestSourceNamesTheStageThatFailed(t *testing.T) { // R001-14
 	}
 }
 
+func TestSourceThatKeepsFailingSaysSoOnce(t *testing.T) {
+	b := newBench(t)
+	b.create("cx", remote("file://"+filepath.Join(b.files, "later.bin"), "FIRMWARE"))
+	for range 3 {
+		_, err := b.reconcile("cx")
+		require.Error(t, err)
+		assert.Equal(t, "False DownloadFailed", b.reason("cx", "Ready"))
+	}
+	assert.Len(t, b.events.Events, 1, "one event for the transition, none for a retry")
+	assert.Equal(t, 3, b.writes, "finalizer, start and failure; nothing for a retry")
+	b.requireStatus("cx", status.InProgressStatus)
+}
+
 func TestSourceRecoversWhenItIsCorrected(t *testing.T) {
 	b := newBench(t)
 	f := b.file("fw.bin", "FIRMWARE")
