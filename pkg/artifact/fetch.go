@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -28,8 +29,8 @@ type FetchConfig struct {
 	Timeout time.Duration
 	// StallTimeout ends a fetch that receives nothing for so long. Zero means one minute.
 	StallTimeout time.Duration
-	// AllowLoopback permits hosts on this machine. Link-local addresses, where clouds keep their instance metadata, are
-	// never permitted.
+	// AllowLoopback permits hosts on this machine. Link-local addresses and others where clouds keep their instance
+	// metadata are never permitted.
 	AllowLoopback bool
 }
 
@@ -70,6 +71,12 @@ func NewFetcher(c FetchConfig) *Fetcher {
 // errRefused marks addresses and redirects that are refused for safety; no retry helps.
 var errRefused = errors.New("refused")
 
+// metadataAddresses are those where clouds keep their instance metadata outside the link-local range: those of AWS
+// (IPv6), Alibaba and Azure.
+var metadataAddresses = [...]netip.Addr{
+	netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16"),
+}
+
 // permittedAddress is asked after name resolution, so that a name cannot stand for an address that is refused.
 func permittedAddress(hostport string, allowLoopback bool) error {
 	addr, err := netip.ParseAddrPort(hostport)
@@ -80,6 +87,8 @@ func permittedAddress(hostport string, allowLoopback bool) error {
 	switch {
 	case ip.IsLinkLocalUnicast(), ip.IsMulticast(), ip.IsUnspecified():
 		return fmt.Errorf("%w: address %s is link-local, multicast or unspecified", errRefused, ip)
+	case slices.Contains(metadataAddresses[:], ip):
+		return fmt.Errorf("%w: address %s holds a cloud's instance metadata", errRefused, ip)
 	case ip.IsLoopback() && !allowLoopback:
 		return fmt.Errorf("%w: address %s is on this machine", errRefused, ip)
 	}

@@ -114,6 +114,7 @@ func TestFetchRefusesAddressesOfThisMachineAndOfInstanceMetadata(t *testing.T) {
 	assert.ErrorContains(t, err, "on this machine")
 	for address, allowed := range map[string]bool{
 		"169.254.169.254:80": false, "[fe80::1]:80": false, "0.0.0.0:80": false, "[::ffff:169.254.169.254]:80": false,
+		"[fd00:ec2::254]:80": false, "100.100.100.200:80": false, "168.63.129.16:80": false,
 		"10.1.2.3:443": true, "192.0.2.7:443": true, "127.0.0.1:80": true,
 	} {
 		assert.Equal(t, allowed, permittedAddress(address, true) == nil, address)

@@ -160,6 +160,7 @@ func TestStoreNamesWhatIsWrongWithAnArchive(t *testing.T) { // R001-16
 		"no gzip at all":               {s.file("4", []byte("<html>"), FormatTarGzip, nic("one.bin", "1")), UnpackFailed, "gzip"},
 		"an empty image":               {s.file("5", zipOf(t, "one.bin", ""), FormatZip, nic("one.bin", "1")), UnpackFailed, "empty"},
 		"a truncated archive":          {s.file("6", tarOf(t, "one.bin", strings.Repeat("x", 4000))[:40], FormatTarGzip, nic("one.bin", "1")), UnpackFailed, ""},
+		"a zip that explodes":          {s.file("8", zipOf(t, "one.bin", strings.Repeat("\x00", 64<<20)), FormatZip, nic("one.bin", "1")), TooLarge, "size limit"},
 		"an archive that explodes":     {s.file("7", tarOf(t, "zeros", strings.Repeat("\x00", 64<<20), "one.bin", "x"), FormatTarGzip, nic("one.bin", "1")), TooLarge, "size limit"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -71,6 +71,11 @@ func walkZip(name string, found take) error {
 	if len(archive.File) > maxEntries {
 		return permanent(TooLarge, "unpack: the archive has %d entries, the limit is %d", len(archive.File), maxEntries)
 	}
+	info, err := os.Stat(name)
+	if err != nil {
+		return transient(StorageFailed, "unpack: %w", err)
+	}
+	all := &boundedReader{left: unpackedLimit(info), what: "the archive"}
 	for _, f := range archive.File {
 		if !f.Mode().IsRegular() {
 			continue
@@ -79,7 +84,8 @@ func walkZip(name string, found take) error {
 		if err != nil {
 			return permanent(UnpackFailed, "unpack %s: %w", f.Name, err)
 		}
-		err = found(f.Name, content)
+		all.r = content
+		err = found(f.Name, all)
 		_ = content.Close()
 		if err != nil {
 			return unpackError(f.Name, err)
@@ -102,8 +108,7 @@ func walkTarGzip(name string, found take) error {
 	if err != nil {
 		return permanent(UnpackFailed, "unpack: not a readable gzip file: %w", err)
 	}
-	limit := min(int64(maxArchiveBytes), max(compressionGrace, info.Size()*maxCompression))
-	archive := tar.NewReader(&boundedReader{r: unzipped, left: limit, what: "the archive"})
+	archive := tar.NewReader(&boundedReader{r: unzipped, left: unpackedLimit(info), what: "the archive"})
 	for entries := 1; ; entries++ {
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
@@ -122,6 +127,11 @@ func walkTarGzip(name string, found take) error {
 			return unpackError(header.Name, err)
 		}
 	}
+}
+
+// unpackedLimit is how many bytes may be read out of an archive as a whole.
+func unpackedLimit(archive os.FileInfo) int64 {
+	return min(int64(maxArchiveBytes), max(compressionGrace, archive.Size()*maxCompression))
 }
 
 func unpackError(name string, err error) error {
