@@ -37,6 +37,33 @@ const (
 	DowngradeAllow DowngradePolicy = "Allow"
 )
 
+// RollbackPolicy says whether an update may begin that could not be undone.
+// +kubebuilder:validation:Enum=Required;BestEffort
+type RollbackPolicy string
+
+const (
+	// RollbackRequired refuses to update a device whose running firmware could not be brought back.
+	RollbackRequired RollbackPolicy = "Required"
+	// RollbackBestEffort updates it; when that goes wrong, a person has to mend it.
+	RollbackBestEffort RollbackPolicy = "BestEffort"
+)
+
+// RollbackKind says how the running firmware of a device can be brought back after another one was written.
+// +kubebuilder:validation:Enum=None;ReadBack;Slot;Image
+type RollbackKind string
+
+// The kinds of rollback.
+const (
+	// RollbackNone: not at all.
+	RollbackNone RollbackKind = "None"
+	// RollbackReadBack: the image is read out of the device beforehand and written back.
+	RollbackReadBack RollbackKind = "ReadBack"
+	// RollbackSlot: it stays in a slot of the device.
+	RollbackSlot RollbackKind = "Slot"
+	// RollbackImage: an image of that version is written, where a FirmwareSource holds one.
+	RollbackImage RollbackKind = "Image"
+)
+
 // ActivationKind says what a staged image needs before it runs.
 // +kubebuilder:validation:Enum=None;DeviceReset;DriverReload;Reboot;PowerCycle
 type ActivationKind string

@@ -24,6 +24,8 @@ const (
 	// maintenance.
 	ConditionHeld = "Held"
 
+	// ConditionQuarantined (abnormal) is True on a FirmwareSource while one of its images is quarantined.
+	ConditionQuarantined = "Quarantined"
 	// ConditionStorageAvailable says on a FirmwareSource whether the operator's store can be written.
 	ConditionStorageAvailable = "StorageAvailable"
 	// ConditionDownloaded says on a FirmwareSource whether every file was fetched with the right digest.
@@ -41,6 +43,12 @@ const (
 	ConditionComplete = "Complete"
 	// ConditionFailed is True on a FirmwareJob that ended without reaching its target.
 	ConditionFailed = "Failed"
+	// ConditionRollbackAvailable says on a FirmwareJob whether the firmware that ran before can be brought back on each of
+	// its devices.
+	ConditionRollbackAvailable = "RollbackAvailable"
+	// ConditionRolledBack is True on a FirmwareJob that failed and brought the firmware back that ran before, and False
+	// while it tries and when it could not.
+	ConditionRolledBack = "RolledBack"
 )
 
 // Reasons. They are stable; messages are not.
@@ -154,8 +162,35 @@ const (
 	ReasonTimedOut = "TimedOut"
 	// ReasonPowerCycleRequired: an image needs a power-cycle, which the product cannot do.
 	ReasonPowerCycleRequired = "PowerCycleRequired"
-	// ReasonCancelled: the job was cancelled before it wrote anything.
+	// ReasonCancelled: the job was cancelled.
 	ReasonCancelled = "Cancelled"
+	// ReasonArchiveFailed: what runs could not be archived, so nothing was written.
+	ReasonArchiveFailed = "ArchiveFailed"
+	// ReasonArchived: what ran before is archived, stays in a slot, or is at hand as an image.
+	ReasonArchived = "Archived"
+	// ReasonRollbackUnavailable: what runs could not be brought back, and the policy requires that, so nothing was
+	// written; or it could not when it was needed.
+	ReasonRollbackUnavailable = "RollbackUnavailable"
+	// ReasonRollingBack: the firmware that ran before is being brought back.
+	ReasonRollingBack = "RollingBack"
+	// ReasonRolledBack: the firmware that ran before runs again and the node is healthy.
+	ReasonRolledBack = "RolledBack"
+	// ReasonNeedsIntervention: nothing more is done until a person has looked.
+	ReasonNeedsIntervention = "NeedsIntervention"
+	// ReasonQuarantined: the image made a device of this model unhealthy and is flashed to none until a person lifts it.
+	ReasonQuarantined = "Quarantined"
+	// ReasonDeviceUnhealthy: a job left the device unhealthy; nothing is flashed to it until a person forgives that.
+	ReasonDeviceUnhealthy = "DeviceUnhealthy"
+	// ReasonEdgeBlocked: the wanted version must not be flashed over the running one.
+	ReasonEdgeBlocked = "EdgeBlocked"
+	// ReasonBelowMinimumVersion: the running version is older than what the wanted one needs, or cannot be ordered.
+	ReasonBelowMinimumVersion = "BelowMinimumVersion"
+	// ReasonInvalidUpgradePath: the upgrade paths of template and source cannot be followed.
+	ReasonInvalidUpgradePath = "InvalidUpgradePath"
+	// ReasonAttemptsExhausted: the image was written to the device as often as is allowed without a person.
+	ReasonAttemptsExhausted = "AttemptsExhausted"
+	// ReasonStepFailed: a step of a Steps job failed; the message names it.
+	ReasonStepFailed = "StepFailed"
 	// ReasonReleased: a person returned the held node to service.
 	ReasonReleased = "Released"
 )

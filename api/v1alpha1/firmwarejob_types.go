@@ -3,7 +3,7 @@ package v1alpha1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // JobType says what a job does.
-// +kubebuilder:validation:Enum=Update;Scan
+// +kubebuilder:validation:Enum=Update;Scan;Steps
 type JobType string
 
 const (
@@ -11,6 +11,8 @@ const (
 	JobTypeUpdate JobType = "Update"
 	// JobTypeScan reads the node's devices again, without a maintenance and without a place in a budget.
 	JobTypeScan JobType = "Scan"
+	// JobTypeSteps runs the listed steps in the listed order, also those that are switched off.
+	JobTypeSteps JobType = "Steps"
 )
 
 // FirmwareJobSpec says what is done on which node. It is immutable but for cancel.
@@ -20,13 +22,16 @@ const (
 // +kubebuilder:validation:XValidation:rule="has(self.activeDeadlineSeconds) == has(oldSelf.activeDeadlineSeconds) && (!has(self.activeDeadlineSeconds) || self.activeDeadlineSeconds == oldSelf.activeDeadlineSeconds)",message="activeDeadlineSeconds is immutable",fieldPath=".activeDeadlineSeconds"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.cancel) || has(self.cancel)",message="cancel cannot be taken back",fieldPath=".cancel"
 // +kubebuilder:validation:XValidation:rule="self.type == 'Update' ? has(self.updates) : !has(self.updates)",message="a job of type Update lists its updates; any other type has none",fieldPath=".updates"
+// +kubebuilder:validation:XValidation:rule="self.type == 'Steps' ? has(self.steps) : !has(self.steps)",message="a job of type Steps lists its steps; any other type has none",fieldPath=".steps"
+// +kubebuilder:validation:XValidation:rule="has(self.steps) == has(oldSelf.steps) && (!has(self.steps) || self.steps == oldSelf.steps)",message="steps are immutable; make a new job",fieldPath=".steps"
+// +kubebuilder:validation:XValidation:rule="has(self.rollback) == has(oldSelf.rollback) && (!has(self.rollback) || self.rollback == oldSelf.rollback)",message="rollback is immutable",fieldPath=".rollback"
 type FirmwareJobSpec struct {
 	// nodeName is the Node the job runs on. Immutable.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	NodeName string `json:"nodeName,omitempty"`
-	// type of the job: Update or Scan. Immutable.
+	// type of the job: Update, Scan or Steps. Immutable.
 	// +required
 	Type JobType `json:"type,omitempty"`
 	// updates of an Update job, one a device, at most 128. Immutable.
@@ -36,6 +41,17 @@ type FirmwareJobSpec struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=128
 	Updates []DeviceUpdate `json:"updates,omitempty"`
+	// steps of a Steps job, in the order they run, at most 32. Immutable.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	Steps []RequestedStep `json:"steps,omitempty"`
+	// rollback is BestEffort (default), or Required to refuse the whole job when the running firmware of one of its
+	// devices could not be brought back. The planner takes it from the node's RolloutPolicy. Immutable.
+	// +optional
+	// +kubebuilder:default=BestEffort
+	Rollback RollbackPolicy `json:"rollback,omitempty"`
 	// activeDeadlineSeconds bounds the time from admission to the first write; a job that has not begun to write by
 	// then fails and gives its place back. What has begun to write is never cut off. Default 3600, from 60 to 86400.
 	// Immutable.
@@ -44,8 +60,9 @@ type FirmwareJobSpec struct {
 	// +kubebuilder:validation:Minimum=60
 	// +kubebuilder:validation:Maximum=86400
 	ActiveDeadlineSeconds *int32 `json:"activeDeadlineSeconds,omitempty"`
-	// cancel asks the job to stop. It takes effect until the first write to a device; from then on the job
-	// finishes. Written by the user; it can be added but not removed.
+	// cancel asks the job to stop: at once when the running step may be interrupted, and else right after it. A job
+	// that has written holds the node then. A rollback is not interrupted. Written by the user; it can be added but not
+	// removed.
 	// +optional
 	Cancel *JobCancel `json:"cancel,omitempty"`
 }
@@ -88,6 +105,53 @@ type DeviceUpdate struct {
 	// origin is the template rule or pin the update comes from.
 	// +required
 	Origin Origin `json:"origin,omitzero"`
+	// rollbackDigest is an image of fromVersion for the device's board. Absent where no FirmwareSource holds one.
+	// +optional
+	RollbackDigest Digest `json:"rollbackDigest,omitempty"`
+}
+
+// RequestedStep is one step of a Steps job.
+// +kubebuilder:validation:XValidation:rule="has(self.expectedDevices) == (self.name == 'verify-inventory')",message="expectedDevices belong to the step verify-inventory, which needs them",fieldPath=".expectedDevices"
+type RequestedStep struct {
+	// name of the step: verify-inventory, verify-firmware, reset-bios-settings, or one a driver brings.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	Name string `json:"name,omitempty"`
+	// device the step works on: the name of a NodeDevice of the node. Absent: every device the step is for.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Device string `json:"device,omitempty"`
+	// expectedDevices is what verify-inventory compares the node with. At most 64.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	ExpectedDevices []ExpectedDevice `json:"expectedDevices,omitempty"`
+}
+
+// ExpectedDevice says how many devices of a kind a node should have.
+type ExpectedDevice struct {
+	// class of the devices.
+	// +required
+	Class DeviceClass `json:"class,omitempty"`
+	// vendor as in a template's selector. Absent: any.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Vendor string `json:"vendor,omitempty"`
+	// model as in a template's selector. Absent: any.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Model string `json:"model,omitempty"`
+	// count of them, exactly.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=256
+	Count *int32 `json:"count,omitempty"`
 }
 
 // StepState is where a step stands.
@@ -103,14 +167,24 @@ const (
 	StepSkipped   StepState = "Skipped"
 )
 
+// StepPhase says what a step is part of.
+// +kubebuilder:validation:Enum=Update;Rollback
+type StepPhase string
+
+// The phases of a job.
+const (
+	StepPhaseUpdate   StepPhase = "Update"
+	StepPhaseRollback StepPhase = "Rollback"
+)
+
 // FirmwareJobStatus is written by the node's daemon; the condition Admitted is written by the operator.
 type FirmwareJobStatus struct {
 	// observedGeneration is the generation of the spec this status speaks of; -1 before the first look.
 	// +optional
 	// +kubebuilder:default=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready (finished well), Admitted, MaintenanceReady, Complete, Failed, Held, and while they hold
-	// Reconciling and Stalled.
+	// conditions: Ready (finished well), Admitted, MaintenanceReady, RollbackAvailable, Complete, Failed, RolledBack,
+	// Held, and while they hold Reconciling and Stalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -133,6 +207,36 @@ type FirmwareJobStatus struct {
 	// maintenance is when the node's maintenance began and ended for this job.
 	// +optional
 	Maintenance *MaintenanceWindow `json:"maintenance,omitempty"`
+	// verdict is what the health gate of the job found last.
+	// +optional
+	Verdict *HealthVerdict `json:"verdict,omitempty"`
+	// badImages lists the images of the job that made a device or the node unhealthy. They are quarantined for the model
+	// of their device, on every node. At most 128.
+	// +optional
+	// +listType=map
+	// +listMapKey=device
+	// +kubebuilder:validation:MaxItems=128
+	BadImages []BadImage `json:"badImages,omitempty"`
+}
+
+// BadImage is an image that made a device or its node unhealthy.
+type BadImage struct {
+	// device it was flashed to.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Device string `json:"device,omitempty"`
+	// digest of the image.
+	// +required
+	Digest Digest `json:"digest,omitempty"`
+	// model of the device, as in a FirmwareSource's quarantine.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=257
+	Model string `json:"model,omitempty"`
+	// message says what went wrong.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	Message string `json:"message,omitempty"`
 }
 
 // MaintenanceWindow is the time a job held the node's maintenance.
@@ -155,6 +259,9 @@ type JobStep struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Device string `json:"device,omitempty"`
+	// phase is Update (default), or Rollback for a step that brings the old firmware back.
+	// +optional
+	Phase StepPhase `json:"phase,omitempty"`
 	// priority of the step; higher runs first.
 	// +required
 	// +kubebuilder:validation:Minimum=0

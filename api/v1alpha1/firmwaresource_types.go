@@ -25,6 +25,19 @@ type FirmwareSourceSpec struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	Files []FirmwareFile `json:"files,omitempty"`
+	// upgradePaths restricts which version may be flashed over which, for everybody who uses this source. Written by
+	// the user.
+	// +optional
+	UpgradePaths *UpgradePaths `json:"upgradePaths,omitempty"`
+	// downgrade is Allow (default), which leaves it to the template or pin, or Forbid, which forbids it for everybody
+	// who uses this source. Written by the user.
+	// +optional
+	// +kubebuilder:default=Allow
+	Downgrade DowngradePolicy `json:"downgrade,omitempty"`
+	// liftQuarantineRequestedAt lifts every quarantine of an image of this source that began before: it may be flashed
+	// again. Written by the user.
+	// +optional
+	LiftQuarantineRequestedAt *metav1.Time `json:"liftQuarantineRequestedAt,omitempty"`
 }
 
 // FirmwareFile is one file to fetch.
@@ -113,6 +126,46 @@ type FirmwareSourceStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=512
 	Images []StoredImage `json:"images,omitempty"`
+	// quarantine lists the images of this source that made a device or its node unhealthy, each with the model of that
+	// device. They are flashed to no device of the model until a person lifts the quarantine. At most 128.
+	// +optional
+	// +listType=map
+	// +listMapKey=digest
+	// +listMapKey=model
+	// +kubebuilder:validation:MaxItems=128
+	Quarantine []QuarantinedImage `json:"quarantine,omitempty"`
+}
+
+// QuarantinedImage is an image that failed on one model of device.
+type QuarantinedImage struct {
+	// digest of the image.
+	// +required
+	Digest Digest `json:"digest,omitempty"`
+	// model of the device it failed on, as vendor and model: the PCI ids where there are some ("15b3:101d"), or else the
+	// names the device reports ("Dell Inc.:BIOS"). "*" stands for every model.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=257
+	Model string `json:"model,omitempty"`
+	// version of the firmware.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	Version string `json:"version,omitempty"`
+	// since is when it failed.
+	// +required
+	Since metav1.Time `json:"since,omitzero"`
+	// nodeName of the node it failed on.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	NodeName string `json:"nodeName,omitempty"`
+	// job it failed in.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Job string `json:"job,omitempty"`
+	// message says what went wrong.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	Message string `json:"message,omitempty"`
 }
 
 // StoredImage is one verified image in the operator's store.
@@ -154,6 +207,7 @@ type StoredImage struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,shortName=fws,categories=firmware
+// +kubebuilder:printcolumn:name="Quarantined",type=string,JSONPath=`.status.conditions[?(@.type=="Quarantined")].status`,priority=1
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

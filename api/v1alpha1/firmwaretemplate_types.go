@@ -88,6 +88,10 @@ type DeviceRule struct {
 	// +optional
 	// +kubebuilder:default=Forbid
 	Downgrade DowngradePolicy `json:"downgrade,omitempty"`
+
+	// upgradePaths restricts which version may be flashed over which, in addition to what the source says.
+	// +optional
+	UpgradePaths *UpgradePaths `json:"upgradePaths,omitempty"`
 }
 
 // DeviceSelector chooses devices by what they are. Every list that is given must match; within a list one entry is

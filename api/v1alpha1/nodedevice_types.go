@@ -35,6 +35,9 @@ type DesiredFirmware struct {
 	// downgrade says whether an older version may be flashed.
 	// +required
 	Downgrade DowngradePolicy `json:"downgrade,omitempty"`
+	// path restricts how the version is reached. Absent where nothing restricts it.
+	// +optional
+	Path *UpgradePath `json:"path,omitempty"`
 	// origin is the template rule or pin that decided.
 	// +required
 	Origin Origin `json:"origin,omitzero"`
@@ -109,6 +112,9 @@ type NodeDeviceStatus struct {
 	// changes or the node's retryRequestedAt is newer.
 	// +optional
 	LastFailure *FailedFirmware `json:"lastFailure,omitempty"`
+	// unhealthy is present while nothing may be flashed to the device because a job left it unhealthy.
+	// +optional
+	Unhealthy *UnhealthyDevice `json:"unhealthy,omitempty"`
 }
 
 // DevicePort is one port of a network adapter.
@@ -174,6 +180,13 @@ type ObservedFirmware struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	ReadOnly string `json:"readOnly,omitempty"`
+	// rollback says how the running firmware can be brought back after an update. Absent means None.
+	// +optional
+	Rollback RollbackKind `json:"rollback,omitempty"`
+	// rollbackMessage says why it cannot, or what it needs.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	RollbackMessage string `json:"rollbackMessage,omitempty"`
 }
 
 // VersionFormat declares how versions of a device order.

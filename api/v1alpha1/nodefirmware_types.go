@@ -105,6 +105,15 @@ type NodeFirmwareStatus struct {
 	// currentStep is the step that runs now; absent when nothing runs.
 	// +optional
 	CurrentStep *CurrentStep `json:"currentStep,omitempty"`
+	// steps lists the steps a job on this node may run, those that are switched off left out, in the order they run.
+	// At most 64.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Steps []EnabledStep `json:"steps,omitempty"`
+	// verdict is what the health gate found last. Its result is Unknown once the node runs under another boot id.
+	// +optional
+	Verdict *HealthVerdict `json:"verdict,omitempty"`
 	// lastError is the last failure on this node, until a later job completes.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
@@ -153,6 +162,40 @@ type InstalledFirmware struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Version string `json:"version,omitempty"`
+}
+
+// StepInterruption says what a cancellation does to a step.
+// +kubebuilder:validation:Enum=AtOnce;AfterStep
+type StepInterruption string
+
+const (
+	// InterruptionAtOnce ends the step at once.
+	InterruptionAtOnce StepInterruption = "AtOnce"
+	// InterruptionAfterStep lets the step finish and ends the job after it.
+	InterruptionAfterStep StepInterruption = "AfterStep"
+)
+
+// EnabledStep is a step jobs of this node run.
+type EnabledStep struct {
+	// name of the step.
+	// +required
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name,omitempty"`
+	// interface the step belongs to: "node" for the whole node, a device class, or a driver.
+	// +required
+	// +kubebuilder:validation:MaxLength=63
+	Interface string `json:"interface,omitempty"`
+	// priority of the step; higher runs first.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	Priority int32 `json:"priority"`
+	// interruption says what a cancellation does to it.
+	// +required
+	Interruption StepInterruption `json:"interruption,omitempty"`
+	// deadlineSeconds without progress after which somebody is called. A write is never killed for it.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	DeadlineSeconds int32 `json:"deadlineSeconds,omitempty"`
 }
 
 // CurrentStep is the step a node is in.

@@ -39,6 +39,11 @@ type RolloutPolicySpec struct {
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:XIntOrString
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
+	// rollback is BestEffort (default), or Required to refuse the update of a device whose running firmware could not be
+	// brought back. Written by the user.
+	// +optional
+	// +kubebuilder:default=BestEffort
+	Rollback RollbackPolicy `json:"rollback,omitempty"`
 }
 
 // RolloutPolicyStatus is written by the operator.

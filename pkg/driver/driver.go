@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
 // Support says how well a driver knows a device. The best driver wins; a tie between two refuses to start.
@@ -47,6 +48,42 @@ type Updater interface {
 	// kinds are the caller's. It returns what is still needed: ActivateNone when nothing is, or a stronger kind when
 	// the device says this one is not enough.
 	Activate(ctx context.Context, id inventory.Identity, kind inventory.Activation) (inventory.Activation, error)
+}
+
+// Archiver is a Driver that can read the running image out of the devices whose Firmware.Rollback is ReadBack.
+type Archiver interface {
+	// Archive reads the image the device runs into the new file at path. It changes nothing on the device. Check of the
+	// same device accepts the file afterwards, and Write brings the image back.
+	Archive(ctx context.Context, id inventory.Identity, path string) error
+}
+
+// Reverter is a Driver of devices whose Firmware.Rollback is Slot: they keep what ran before in a slot.
+type Reverter interface {
+	// Revert makes the version, which a slot of the device holds, the one that runs next, and returns what its activation
+	// needs. It writes to the device as Write does, under the same lock. It returns nil when the device holds the version
+	// already, and an error that wraps ErrNotSupported when no slot holds it.
+	Revert(ctx context.Context, id inventory.Identity, version inventory.Version) (inventory.Activation, error)
+}
+
+// Stepper is a Driver that brings steps of its own for Steps jobs.
+type Stepper interface {
+	// Steps lists them; names are unique over all drivers and none is one of package plan's.
+	Steps() []plan.Definition
+	// RunStep runs one on one device, from its beginning or, with what it returned last as data, from where it stopped. It
+	// is called again after a crash or a reboot with the data that was kept, and repeating it must be harmless.
+	RunStep(ctx context.Context, id inventory.Identity, name string, data []byte) (StepResult, error)
+}
+
+// StepResult is what a step of a driver returned.
+type StepResult struct {
+	// Data is kept for the next call and survives reboots; at most 4 KiB.
+	Data []byte
+	// Again says that the step is not done and is to be called again at once.
+	Again bool
+	// Reboot says that what the step did takes effect with a reboot. The job makes one for all its steps.
+	Reboot bool
+	// Message says what was found or done, for people.
+	Message string
 }
 
 // Image is a verified firmware image in a file of this machine.

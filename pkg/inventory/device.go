@@ -98,6 +98,10 @@ type Firmware struct {
 	Format VersionFormat
 	// ReadOnly says why the device can be read but not updated; empty when it can.
 	ReadOnly string
+	// Rollback is how the running firmware can be brought back after an update; RollbackMessage says why it cannot, or
+	// what that needs, for people.
+	Rollback        Rollback
+	RollbackMessage string
 	// LastAttempt says why the device itself refused the image it was last told to activate; empty when it took it,
 	// or keeps no record.
 	LastAttempt string

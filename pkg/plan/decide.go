@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -19,6 +20,38 @@ type Wish struct {
 	AllowDowngrade bool
 	// RetryAfter forgives failures before that time; zero forgives none.
 	RetryAfter time.Time
+	// Path restricts how the version is reached.
+	Path
+	// Hops are the versions to flash first; the first one that leads on from the running version is taken.
+	Hops []Hop
+}
+
+// Path restricts over which versions one may be flashed.
+type Path struct {
+	// BlockedFrom are the running versions over which it must not be.
+	BlockedFrom []inventory.Version
+	// Minimum is the oldest one over which it may be; empty for any.
+	Minimum inventory.Version
+}
+
+// Hop is a version on the way to the wished one.
+type Hop struct {
+	// From are the running versions from which it is taken.
+	From    []inventory.Version
+	Version inventory.Version
+	Digest  inventory.Digest
+	Path
+}
+
+// next is what to flash now over the running version: the wish itself, or a hop on the way to it.
+func (w Wish) next(running inventory.Version) Wish {
+	for _, h := range w.Hops {
+		if slices.Contains(h.From, running) {
+			w.Version, w.Digest, w.Path = h.Version, h.Digest, h.Path
+			return w
+		}
+	}
+	return w
 }
 
 // Facts is what is known about one device.
@@ -39,6 +72,8 @@ type Facts struct {
 	// FailedDigest and FailedAt are the image and the time of the last failed update; zero when there was none.
 	FailedDigest inventory.Digest
 	FailedAt     time.Time
+	// UnhealthySince is when a job left the device unhealthy; zero when none did.
+	UnhealthySince time.Time
 }
 
 // Outcome says what follows from a wish and the facts.
@@ -80,6 +115,12 @@ const (
 	ReasonPowerCycleRequired Reason = "PowerCycleRequired"
 	// ReasonUpdateFailed: the same image failed before and nobody asked for a retry.
 	ReasonUpdateFailed Reason = "UpdateFailed"
+	// ReasonDeviceUnhealthy: a job left the device unhealthy and nobody has forgiven that.
+	ReasonDeviceUnhealthy Reason = "DeviceUnhealthy"
+	// ReasonEdgeBlocked: the version must not be flashed over the running one.
+	ReasonEdgeBlocked Reason = "EdgeBlocked"
+	// ReasonBelowMinimumVersion: the running version is older than the version needs, or cannot be ordered.
+	ReasonBelowMinimumVersion Reason = "BelowMinimumVersion"
 )
 
 // Decision is what to do about one device.
@@ -90,6 +131,9 @@ type Decision struct {
 	Message string
 	// Activation is how disruptive a due update is expected to be.
 	Activation inventory.Activation
+	// Version and Digest are what a due update flashes: the wished version, or one on the way to it.
+	Version inventory.Version
+	Digest  inventory.Digest
 }
 
 // Decide says whether the update of one device is due, and if not, why. Equality decides whether there is a
@@ -108,8 +152,20 @@ func Decide(w Wish, f Facts) Decision {
 		return Decision{Outcome: Differs}
 	case f.ReadOnly != "":
 		return blocked(ReasonNotUpdatable, "the device cannot be updated: %s", f.ReadOnly)
+	case !f.UnhealthySince.IsZero() && !f.UnhealthySince.Before(w.RetryAfter):
+		return blocked(ReasonDeviceUnhealthy, "a job left the device unhealthy; mend it, then set retryRequestedAt on the node's NodeFirmware")
+	}
+	return w.next(f.Running).decide(f)
+}
+
+// decide is for a wish that differs from what runs and can be flashed.
+func (w Wish) decide(f Facts) Decision {
+	switch {
 	case w.Digest == (inventory.Digest{}):
 		return blocked(ReasonImageNotFound, "no image of version %s is known for the device's board; check the source", w.Version)
+	}
+	if reason, message := w.forbidden(w, f); reason != "" {
+		return blocked(reason, "%s", message)
 	}
 	if msg := Downgrade(w, f); msg != "" {
 		return blocked(ReasonDowngradeForbidden, "%s", msg)
@@ -121,10 +177,29 @@ func Decide(w Wish, f Facts) Decision {
 	if f.Activation == inventory.ActivatePowerCycle {
 		return blocked(ReasonPowerCycleRequired, "version %s would need a power-cycle; update the device by hand", w.Version)
 	}
+	due := Decision{Outcome: DueFlash, Activation: f.Activation, Version: w.Version, Digest: w.Digest}
 	if f.Stored == w.Version {
-		return Decision{Outcome: DueActivation, Activation: f.Activation}
+		due.Outcome = DueActivation
 	}
-	return Decision{Outcome: DueFlash, Activation: f.Activation}
+	return due
+}
+
+// forbidden says why the path does not lead over the running version, or "" when it does.
+func (p Path) forbidden(w Wish, f Facts) (Reason, string) {
+	if slices.Contains(p.BlockedFrom, f.Running) {
+		return ReasonEdgeBlocked, fmt.Sprintf("%s must not be flashed over the running %s; declare a hop in between, or wish for another version",
+			w.Version, f.Running)
+	}
+	if p.Minimum == "" {
+		return "", ""
+	}
+	switch f.Running.Compare(p.Minimum, f.Format) {
+	case inventory.Older:
+		return ReasonBelowMinimumVersion, fmt.Sprintf("%s needs at least %s to run, and %s runs; declare a hop in between", w.Version, p.Minimum, f.Running)
+	case inventory.Incomparable:
+		return ReasonBelowMinimumVersion, fmt.Sprintf("%s needs at least %s to run, and the running %s cannot be ordered against it", w.Version, p.Minimum, f.Running)
+	}
+	return "", ""
 }
 
 // Downgrade says why the wish is refused as a downgrade, or "" when it is not: where a version format is declared, a

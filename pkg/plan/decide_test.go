@@ -83,11 +83,11 @@ func TestStepsOrder(t *testing.T) {
 			{Device: "nic-b", Class: inventory.NIC}, {Device: "disk", Class: inventory.Disk},
 		}
 		var got []string
-		for _, s := range plan.Steps(rapid.Permutation(targets).Draw(t, "targets")) {
+		for _, s := range plan.DefaultCatalog().Steps(rapid.Permutation(targets).Draw(t, "targets")) {
 			got = append(got, string(s.Kind)+" "+s.Device)
 		}
 		assert.Equal(t, []string{
-			"preflight ", "maintenance ",
+			"preflight ", "archive bios", "archive nic-a", "archive nic-b", "archive disk", "maintenance ",
 			"flash bios", "flash nic-a", "flash nic-b", "flash disk",
 			"activate bios", "activate nic-a", "activate nic-b", "activate disk",
 			"reboot ", "verify bios", "verify nic-a", "verify nic-b", "verify disk", "health ", "release ",

@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
@@ -10,21 +11,25 @@ import (
 // Kind is the name of a step.
 type Kind string
 
-// The steps of a job, in the order they run.
+// The steps of an update, in the order they run.
 const (
 	// Preflight fetches and checks every image before the node is disturbed.
 	Preflight Kind = "preflight"
+	// Archive makes sure that what one device runs can be brought back, or notes that it cannot.
+	Archive Kind = "archive"
 	// Maintenance takes the node out of service.
 	Maintenance Kind = "maintenance"
 	// Flash stores the image on one device.
 	Flash Kind = "flash"
+	// Restore brings back on one device what ran before. It stands in the place of Flash in a rollback.
+	Restore Kind = "restore"
 	// Activate makes one device run what it stores, where no reboot is needed for that.
 	Activate Kind = "activate"
 	// Reboot restarts the host once, for every device that needs it.
 	Reboot Kind = "reboot"
 	// Verify reads one device back.
 	Verify Kind = "verify"
-	// Health compares the host with what it was before.
+	// Health compares the host with what it was before, and alone writes verdicts.
 	Health Kind = "health"
 	// Release returns the node to service.
 	Release Kind = "release"
@@ -37,11 +42,25 @@ type Step struct {
 	Device string `json:"device,omitempty"`
 	// Priority orders the steps: higher runs first.
 	Priority int32 `json:"priority"`
+	// Rollback says that the step is part of bringing back what ran before.
+	Rollback bool `json:"rollback,omitempty"`
+	// Interruptible says that a cancellation ends the step at once and not right after it.
+	Interruptible bool `json:"interruptible,omitempty"`
+	// Changes marks a step that is not part of every update and changes a device or the host.
+	Changes bool `json:"changes,omitempty"`
+	// Deadline without progress after which a person is called; zero for none.
+	Deadline time.Duration `json:"deadline,omitempty"`
 }
 
 // Writes reports whether the step changes a device or the host, so that it needs the maintenance and is not repeated
 // more than once.
-func (s Step) Writes() bool { return s.Kind == Flash || s.Kind == Activate || s.Kind == Reboot }
+func (s Step) Writes() bool {
+	switch s.Kind {
+	case Flash, Restore, Activate, Reboot:
+		return true
+	}
+	return s.Changes
+}
 
 // Target is one device of a job.
 type Target struct {
@@ -49,10 +68,27 @@ type Target struct {
 	Class  inventory.Class
 }
 
-// The priorities of the steps that work on the whole host. Steps of a device lie between them: system firmware
-// first, then network adapters, then drives.
+// Interface of a step that works on the whole host; steps of a device have the name of its class, or of the driver that
+// brings them.
+const HostInterface = "node"
+
+// Definition declares a step.
+type Definition struct {
+	Kind Kind
+	// Interface is what the step belongs to: HostInterface, a device class, or the name of the driver that brings it.
+	Interface string
+	// Priority orders the steps: higher runs first, and 0 is switched off.
+	Priority int32
+	// Interruptible, Changes and Deadline are those of Step.
+	Interruptible, Changes bool
+	Deadline               time.Duration
+}
+
+// The priorities of the steps that work on the whole host, and of the stages steps of a device lie in: in each of them
+// system firmware comes first, then network adapters, then drives.
 const (
 	priorityPreflight   = 1000
+	priorityArchive     = 930
 	priorityMaintenance = 900
 	priorityFlash       = 800
 	priorityActivate    = 700
@@ -62,26 +98,66 @@ const (
 	priorityRelease     = 300
 )
 
-// Steps lists the steps of a job in the order they run. Devices of one class run in order of name.
-func Steps(targets []Target) []Step {
-	steps := []Step{
-		{Kind: Preflight, Priority: priorityPreflight},
-		{Kind: Maintenance, Priority: priorityMaintenance},
-		{Kind: Reboot, Priority: priorityReboot},
-		{Kind: Health, Priority: priorityHealth},
-		{Kind: Release, Priority: priorityRelease},
+// Deadlines without progress. Nothing is killed at them; a person is called.
+const (
+	shortDeadline = 10 * time.Minute
+	writeDeadline = 30 * time.Minute
+)
+
+// Definitions are the steps of package plan with their defaults, in the order they run.
+func Definitions() []Definition {
+	defs := []Definition{
+		{Kind: Preflight, Interface: HostInterface, Priority: priorityPreflight, Interruptible: true},
+		{Kind: Maintenance, Interface: HostInterface, Priority: priorityMaintenance, Interruptible: true},
+		{Kind: Reboot, Interface: HostInterface, Priority: priorityReboot, Deadline: writeDeadline},
+		{Kind: Health, Interface: HostInterface, Priority: priorityHealth, Interruptible: true, Deadline: writeDeadline},
+		{Kind: Release, Interface: HostInterface, Priority: priorityRelease, Deadline: shortDeadline},
 	}
-	for _, t := range targets {
-		rank := classRank(t.Class)
-		steps = append(steps,
-			Step{Kind: Flash, Device: t.Device, Priority: priorityFlash + rank},
-			Step{Kind: Activate, Device: t.Device, Priority: priorityActivate + rank},
-			Step{Kind: Verify, Device: t.Device, Priority: priorityVerify + rank})
+	for _, class := range []inventory.Class{inventory.BIOS, inventory.NIC, inventory.Disk} {
+		rank, name := classRank(class), string(class)
+		defs = append(defs,
+			Definition{Kind: Archive, Interface: name, Priority: priorityArchive + rank, Interruptible: true, Deadline: writeDeadline},
+			Definition{Kind: Flash, Interface: name, Priority: priorityFlash + rank, Deadline: writeDeadline},
+			Definition{Kind: Activate, Interface: name, Priority: priorityActivate + rank, Deadline: shortDeadline},
+			Definition{Kind: Verify, Interface: name, Priority: priorityVerify + rank, Interruptible: true, Deadline: shortDeadline})
 	}
-	slices.SortFunc(steps, func(a, b Step) int {
+	slices.SortStableFunc(defs, func(a, b Definition) int { return cmp.Compare(b.Priority, a.Priority) })
+	return defs
+}
+
+// Catalog holds the steps a host knows.
+type Catalog struct{ defs []Definition }
+
+// DefaultCatalog holds Definitions.
+func DefaultCatalog() Catalog { return Catalog{defs: Definitions()} }
+
+// Steps lists the steps of an update in the order they run. Devices of one class run in order of name.
+func (c Catalog) Steps(targets []Target) []Step {
+	var steps []Step
+	for _, d := range c.defs {
+		if d.Priority == 0 {
+			continue
+		}
+		if d.Interface == HostInterface {
+			steps = append(steps, d.step(""))
+			continue
+		}
+		for _, t := range targets {
+			if string(t.Class) == d.Interface {
+				steps = append(steps, d.step(t.Device))
+			}
+		}
+	}
+	slices.SortStableFunc(steps, func(a, b Step) int {
 		return cmp.Or(-cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.Device, b.Device))
 	})
 	return steps
+}
+
+func (d Definition) step(device string) Step {
+	return Step{
+		Kind: d.Kind, Device: device, Priority: d.Priority, Interruptible: d.Interruptible, Changes: d.Changes, Deadline: d.Deadline,
+	}
 }
 
 func classRank(c inventory.Class) int32 {

@@ -1,8 +1,10 @@
 package step
 
 import (
+	"slices"
 	"time"
 
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
@@ -14,8 +16,15 @@ func Apply(r Record, a Action, bootID string, now time.Time) Record {
 		s := &r.Steps[a.Step]
 		s.State, s.Attempt, s.Returned, s.Message = Running, s.Attempt+1, nil, ""
 		s.Started, s.Finished, s.BootID = &now, nil, bootID
+		if s.Kind == plan.Reboot {
+			r.BootTook = 0
+		}
 	case Settle:
 		r.settle(a, bootID, now)
+	case RollBack:
+		r.rollBack(a)
+	case Restart:
+		r.restart()
 	case Finish:
 		r.Outcome = a.Outcome
 		for i := range r.Steps {
@@ -36,18 +45,124 @@ func (r *Record) settle(a Action, bootID string, now time.Time) {
 	if s.Attempt > 0 {
 		s.Finished = &now
 	}
-	if s.Kind == plan.Flash || s.Kind == plan.Activate {
+	switch s.Kind {
+	case plan.Flash, plan.Restore, plan.Activate:
 		r.update(s.Device).Needs = a.Needs
+	case plan.Archive:
+		if ret := s.Returned; ret != nil && a.State == Succeeded {
+			u := r.update(s.Device)
+			u.From, u.Rollback, u.RollbackMessage = ret.From, ret.Rollback, ret.RollbackMessage
+		}
+	case plan.Preflight:
+		r.noteDrivers(s.Returned)
+	case plan.Reboot:
+		r.BootTook = a.Uptime
+	case plan.Health:
+		r.judge(a, bootID, now)
 	}
-	if a.Failure != nil && r.Failure == nil {
-		r.Failure = a.Failure
+	if ret := s.Returned; ret != nil && ret.Reboot && r.RebootFor == "" {
+		r.RebootFor = bootID
+	}
+	if a.Failure != nil {
+		r.fail(a.Failure, s.Rollback)
+	}
+}
+
+func (r *Record) noteDrivers(ret *Returned) {
+	if ret == nil {
+		return
+	}
+	for i := range r.Updates {
+		d := ret.Drivers[r.Updates[i].Device]
+		r.Updates[i].Driver, r.Updates[i].DriverVersion = d.Name, d.Version
+	}
+}
+
+// judge writes the verdict of the health gate.
+func (r *Record) judge(a Action, bootID string, now time.Time) {
+	if a.State == Skipped {
+		return
+	}
+	r.Verdict = &Verdict{Healthy: a.State == Succeeded, BootID: bootID, Time: now, Complaints: a.Complaints}
+	if r.Verdict.Healthy && r.rollsBack() {
+		rollback, failure := *r.Rollback, *r.Failure
+		rollback.Done, failure.Held = true, false
+		r.Rollback, r.Failure = &rollback, &failure
+	}
+}
+
+// fail keeps the first failure; further ones of the verification add whom they blame.
+func (r *Record) fail(f *Failure, rollback bool) {
+	switch {
+	case rollback:
+		next := *r.Rollback
+		next.Failure, next.Done = f, false
+		r.Rollback = &next
+		held := *r.Failure
+		held.Held = true
+		r.Failure = &held
+	case r.Failure == nil:
+		r.Failure = f
+	default:
+		more := *r.Failure
+		more.Blames = append(slices.Clone(more.Blames), f.Blames...)
+		r.Failure = &more
+	}
+}
+
+// rollBack gives up the rest of the update and appends the steps that bring back what ran before.
+func (r *Record) rollBack(a Action) {
+	r.Rollback = &Rollback{Devices: a.Devices, Failure: a.Failure}
+	if a.Failure != nil {
+		return
+	}
+	update := r.Steps
+	for i := range update {
+		s := &r.Steps[i]
+		back := Step{Step: s.Step, State: Pending}
+		back.Rollback = true
+		concerned := s.Device == "" || slices.Contains(a.Devices, s.Device)
+		switch s.Kind {
+		case plan.Flash:
+			back.Kind = plan.Restore
+			fallthrough
+		case plan.Activate, plan.Reboot, plan.Verify, plan.Health, plan.Release:
+			if concerned {
+				r.Steps = append(r.Steps, back)
+			}
+		}
+		if s.State == Pending {
+			r.Steps[i].State, r.Steps[i].Message = Skipped, "not reached"
+		}
+	}
+	for _, d := range a.Devices {
+		r.update(d).Needs = inventory.ActivateNone
+	}
+}
+
+// restart begins the list anew. What is counted stays counted, and the maintenance stays held.
+func (r *Record) restart() {
+	r.Restarts++
+	for i := range r.Steps {
+		s := &r.Steps[i]
+		if s.Kind == plan.Maintenance && s.State == Succeeded {
+			continue
+		}
+		s.State, s.Returned, s.Message = Pending, nil, "begun anew: a driver changed"
+	}
+	for i := range r.Updates {
+		r.Updates[i].Driver, r.Updates[i].DriverVersion = "", ""
 	}
 }
 
 // Report returns the record with what the running attempt of a step returned. It does not change r.
 func Report(r Record, step int, ret Returned) Record {
 	r = r.Clone()
-	r.Steps[step].Returned = &ret
+	s := &r.Steps[step]
+	s.Returned = &ret
+	if ret.Data != nil {
+		s.Data = ret.Data
+	}
 	return r
 }
 

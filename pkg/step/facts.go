@@ -18,7 +18,7 @@ type Facts struct {
 	// MaintenanceMessage says more about it, for people.
 	MaintenanceMessage string
 	// Unhealthy lists what is worse than before the job; nil and HealthKnown when nothing is.
-	Unhealthy   []string
+	Unhealthy   []Complaint
 	HealthKnown bool
 	// HealthMessage says why the health is not known, for people.
 	HealthMessage string
@@ -30,6 +30,10 @@ type Facts struct {
 	Waited time.Duration
 	// Cancel is the reason for which a person called the job off; nil when nobody did.
 	Cancel *string
+	// Drivers are the versions of the drivers of this process by name.
+	Drivers map[string]string
+	// Uptime is how long the kernel has been running; zero when that is not known.
+	Uptime time.Duration
 	// Expired says that the job's deadline for the first write has passed.
 	Expired bool
 }
@@ -77,17 +81,25 @@ type Limits struct {
 	Reboot time.Duration
 	// Health is how long the host may take to become as healthy as it was.
 	Health time.Duration
+	// Boot is how long the host may need from the start of its kernel until this process sees it; zero for any time.
+	Boot time.Duration
 	// Maintenance is how long a maintenance that was ready may be not ready in the middle of a job.
 	Maintenance time.Duration
 }
 
 // DefaultLimits are those of production.
 func DefaultLimits() Limits {
-	return Limits{Read: 2 * time.Minute, Reboot: 15 * time.Minute, Health: 10 * time.Minute, Maintenance: 10 * time.Minute}
+	return Limits{
+		Read: 2 * time.Minute, Reboot: 15 * time.Minute, Health: 10 * time.Minute, Boot: 30 * time.Minute,
+		Maintenance: 10 * time.Minute,
+	}
 }
 
 // Wanted says which devices must be read before Next is asked.
 func Wanted(r Record) []string {
+	if r.rollbackDue() {
+		return r.Failure.Blames
+	}
 	i := r.Current()
 	if i < 0 {
 		return nil
@@ -103,6 +115,11 @@ func Wanted(r Record) []string {
 		return all
 	}
 	return nil
+}
+
+// runsNothingBut reports whether the device runs the version and stores no other.
+func (d Device) runsNothingBut(v inventory.Version) bool {
+	return v != "" && d.answers() && d.settled(v)
 }
 
 // holds is the version the device will run after its activation, empty when it cannot tell.

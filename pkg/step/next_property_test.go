@@ -51,7 +51,7 @@ func (d *device) holdsTarget() bool { return d.stored == d.target }
 func newWorld(t *rapid.T) (*world, step.Record) {
 	w := &world{t: t, devices: map[string]*device{}, maint: step.MaintenanceNone}
 	var targets []plan.Target
-	versions := map[string]inventory.Version{}
+	var updates []step.Update
 	for i := range rapid.IntRange(1, 4).Draw(t, "devices") {
 		name := fmt.Sprintf("dev%d", i)
 		d := &device{
@@ -76,13 +76,13 @@ func newWorld(t *rapid.T) (*world, step.Record) {
 			d.gone = true
 		}
 		w.devices[name] = d
-		versions[name] = "2"
+		updates = append(updates, step.Update{Device: name, Version: "2"})
 		class := rapid.SampledFrom([]inventory.Class{inventory.BIOS, inventory.NIC, inventory.Disk}).Draw(t, name+" class")
 		targets = append(targets, plan.Target{Device: name, Class: class})
 	}
 	w.ignoresReboot = rapid.IntRange(0, 9).Draw(t, "ignores reboot") == 0
 	w.healthyAfter = rapid.IntRange(0, 30).Draw(t, "healthy after")
-	return w, step.New(targets, versions)
+	return w, step.New(plan.DefaultCatalog().Steps(targets), updates...)
 }
 
 func (w *world) chance(label string, oneIn int) bool {
@@ -98,7 +98,7 @@ func (w *world) facts(r step.Record, waited time.Duration) step.Facts {
 		f.Maintenance = step.MaintenanceUnknown
 	}
 	if time.Duration(w.healthyAfter)*time.Minute > waited {
-		f.Unhealthy = []string{"a link is down"}
+		f.Unhealthy = []step.Complaint{{Message: "a link is down"}}
 	}
 	for _, name := range step.Wanted(r) {
 		d := w.devices[name]

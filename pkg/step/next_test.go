@@ -14,7 +14,7 @@ import (
 // at is the record of a job for one NIC, and a disk, that has come to the given step.
 func at(kind plan.Kind, change func(s *step.Step)) step.Record {
 	targets := []plan.Target{{Device: "nic", Class: inventory.NIC}, {Device: "disk", Class: inventory.Disk}}
-	r := step.New(targets, map[string]inventory.Version{"nic": "2", "disk": "2"})
+	r := step.New(plan.DefaultCatalog().Steps(targets), step.Update{Device: "nic", Version: "2"}, step.Update{Device: "disk", Version: "2"})
 	for i := range r.Steps {
 		s := &r.Steps[i]
 		if s.Kind == kind {
@@ -89,8 +89,8 @@ func TestNext(t *testing.T) {
 		"an ignored reboot fails":                       {at(plan.Reboot, returned(step.Returned{})), old, step.Facts{Waited: long}, step.Settle, step.StepFault, step.RebootFailed},
 		"a request that may not have been made":         {at(plan.Reboot, running), old, step.Facts{Interrupted: true}, step.Begin, "", ""},
 		"the target must run":                           {at(plan.Verify, running), staged, step.Facts{}, step.Settle, step.StepFault, step.VerifyFailed},
-		"health has its time":                           {at(plan.Health, running), old, step.Facts{HealthKnown: true, Unhealthy: []string{"link"}}, step.Await, "", ""},
-		"but not for ever":                              {at(plan.Health, running), old, step.Facts{HealthKnown: true, Unhealthy: []string{"link"}, Waited: long}, step.Settle, step.StepFault, step.Unhealthy},
+		"health has its time":                           {at(plan.Health, running), old, step.Facts{HealthKnown: true, Unhealthy: []step.Complaint{{Message: "link"}}}, step.Await, "", ""},
+		"but not for ever":                              {at(plan.Health, running), old, step.Facts{HealthKnown: true, Unhealthy: []step.Complaint{{Message: "link"}}, Waited: long}, step.Settle, step.StepFault, step.Unhealthy},
 		"unknown health never passes":                   {at(plan.Health, running), old, step.Facts{Waited: 1000 * long}, step.Await, "", ""},
 		"the end of the maintenance is waited for":      {at(plan.Release, running), old, step.Facts{Maintenance: step.MaintenanceEnding}, step.Poll, "", ""},
 	} {

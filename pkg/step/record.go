@@ -1,6 +1,7 @@
 package step
 
 import (
+	"slices"
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -15,8 +16,21 @@ type Record struct {
 	Steps []Step `json:"steps"`
 	// Inherited says that the node was already held in maintenance by an earlier job that failed.
 	Inherited bool `json:"inherited,omitempty"`
+	// RollbackRequired refuses the job when what runs on one of its devices could not be brought back.
+	RollbackRequired bool `json:"rollbackRequired,omitempty"`
 	// Failure is why the job failed; nil while it has not.
 	Failure *Failure `json:"failure,omitempty"`
+	// Rollback is how far bringing back what ran before is; nil while nobody tried.
+	Rollback *Rollback `json:"rollback,omitempty"`
+	// Verdict is what the health gate found last; nil while it has not judged. Nothing else writes it.
+	Verdict *Verdict `json:"verdict,omitempty"`
+	// RebootFor is the boot id under which a step asked for a reboot; empty when none did.
+	RebootFor string `json:"rebootFor,omitempty"`
+	// BootTook is how long the host needed from the start of its kernel until this process saw it after the job's last
+	// reboot.
+	BootTook time.Duration `json:"bootTook,omitempty"`
+	// Restarts counts how often the list of steps began anew because a driver had changed.
+	Restarts int32 `json:"restarts,omitempty"`
 	// Released says that a person asked to return the held node to service.
 	Released bool `json:"released,omitempty"`
 	// Outcome is empty until the job has finished. A held job has finished too.
@@ -40,6 +54,42 @@ type Update struct {
 	Version inventory.Version `json:"version"`
 	// Needs is what the stored image still needs before it runs. It is known once the flash step is settled.
 	Needs inventory.Activation `json:"needs,omitempty"`
+	// From is the version a rollback brings back, and Rollback how; None while that is not known and where it cannot be.
+	// RollbackMessage says why, for people. They are known once the archive step is settled.
+	From            inventory.Version  `json:"from,omitempty"`
+	Rollback        inventory.Rollback `json:"rollback,omitempty"`
+	RollbackMessage string             `json:"rollbackMessage,omitempty"`
+	// Driver and DriverVersion name the driver that checked the image; empty until the preflight is settled.
+	Driver        string `json:"driver,omitempty"`
+	DriverVersion string `json:"driverVersion,omitempty"`
+}
+
+// Rollback is how far bringing back what ran before is. It is tried once.
+type Rollback struct {
+	// Devices that are brought back; empty when that was not possible.
+	Devices []string `json:"devices,omitempty"`
+	// Failure is why what ran before could not be brought back, or does not make the host healthy either; a person has to
+	// look then. Nil while that is not so.
+	Failure *Failure `json:"failure,omitempty"`
+	// Done says that it runs again and the host is healthy.
+	Done bool `json:"done,omitempty"`
+}
+
+// Verdict is what the health gate found.
+type Verdict struct {
+	Healthy bool `json:"healthy"`
+	// BootID under which the host was judged: the verdict says nothing of another boot.
+	BootID string    `json:"bootID"`
+	Time   time.Time `json:"time"`
+	// Complaints lists what is worse than before.
+	Complaints []Complaint `json:"complaints,omitempty"`
+}
+
+// Complaint is one thing that is worse than before the job.
+type Complaint struct {
+	// Device of the job it is about; empty where it is about the host, or a device that is not part of the job.
+	Device  string `json:"device,omitempty"`
+	Message string `json:"message"`
 }
 
 // State is where a step stands.
@@ -68,6 +118,8 @@ type Step struct {
 	Message  string     `json:"message,omitempty"`
 	// Returned is what the last attempt returned; nil while it runs, and for ever when the process died meanwhile.
 	Returned *Returned `json:"returned,omitempty"`
+	// Data is what the step wants to know when it is begun again, over reboots too.
+	Data []byte `json:"data,omitempty"`
 }
 
 // Returned is what an attempt of a step said. It is a claim: the hardware is read before it is believed.
@@ -78,6 +130,24 @@ type Returned struct {
 	Again bool `json:"again,omitempty"`
 	// Needs is what a flashed image, or one an activation was tried on, still needs before it runs.
 	Needs inventory.Activation `json:"needs,omitempty"`
+	// From, Rollback and RollbackMessage are those of an Update, for an archive step.
+	From            inventory.Version  `json:"from,omitempty"`
+	Rollback        inventory.Rollback `json:"rollback,omitempty"`
+	RollbackMessage string             `json:"rollbackMessage,omitempty"`
+	// Drivers are the drivers of the devices by device, for a preflight.
+	Drivers map[string]Driver `json:"drivers,omitempty"`
+	// Data, Reboot and Message are those of a step that is not part of every update: what it wants to know the next time,
+	// that the host has to reboot for its effect, and what it found. With Again and without a Failure it is to be begun
+	// once more.
+	Data    []byte `json:"data,omitempty"`
+	Reboot  bool   `json:"reboot,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// Driver names the driver of a device.
+type Driver struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
 }
 
 // Failure is why a job or an attempt of a step failed.
@@ -89,6 +159,9 @@ type Failure struct {
 	Device string    `json:"device,omitempty"`
 	// Held says that the node stays in maintenance until a person releases it or a newer job takes over.
 	Held bool `json:"held,omitempty"`
+	// Blames lists the devices whose new firmware is at fault, or may be. It is empty where the failure says nothing about
+	// what was flashed.
+	Blames []string `json:"blames,omitempty"`
 }
 
 // Reason names why a job failed. The values are the condition reasons of the API.
@@ -112,15 +185,18 @@ const (
 	TimedOut               Reason = "TimedOut"
 	PowerCycleRequired     Reason = "PowerCycleRequired"
 	Cancelled              Reason = "Cancelled"
+	ArchiveFailed          Reason = "ArchiveFailed"
+	RollbackUnavailable    Reason = "RollbackUnavailable"
+	Quarantined            Reason = "Quarantined"
+	DeviceUnhealthy        Reason = "DeviceUnhealthy"
+	AttemptsExhausted      Reason = "AttemptsExhausted"
+	StepFailed             Reason = "StepFailed"
 )
 
 // New makes the record of a job that has not begun.
-func New(targets []plan.Target, versions map[string]inventory.Version) Record {
-	var r Record
-	for _, t := range targets {
-		r.Updates = append(r.Updates, Update{Device: t.Device, Version: versions[t.Device]})
-	}
-	for _, s := range plan.Steps(targets) {
+func New(steps []plan.Step, updates ...Update) Record {
+	r := Record{Updates: updates}
+	for _, s := range steps {
 		r.Steps = append(r.Steps, Step{Step: s, State: Pending})
 	}
 	return r
@@ -134,7 +210,8 @@ func (r Record) Clone() Record {
 }
 
 // Current is the index of the step that runs or is to run next, or -1 when there is none. After a failure it is the
-// release where the node is to be returned to service, and the rest of the verification where that failed.
+// release where the node is to be returned to service, the rest of the verification where that failed, and the steps of
+// the rollback.
 func (r Record) Current() int {
 	if r.Outcome != "" {
 		return -1
@@ -143,11 +220,23 @@ func (r Record) Current() int {
 		if s.State != Pending && s.State != Running {
 			continue
 		}
-		if r.Failure == nil || r.runsAfterFailure(s.Kind) {
+		if r.Failure == nil || r.rollsBack() && s.Rollback || r.runsAfterFailure(s.Kind) {
 			return i
 		}
 	}
 	return -1
+}
+
+// rollsBack reports whether the steps of the rollback run.
+func (r Record) rollsBack() bool { return r.Rollback != nil && r.Rollback.Failure == nil }
+
+// RolledBack reports whether what ran before was brought back and the host is healthy with it.
+func (r Record) RolledBack() bool { return r.Rollback != nil && r.Rollback.Done }
+
+// NeedsIntervention reports whether nothing more is done until a person has looked: new firmware is at fault and what ran
+// before could not be brought back.
+func (r Record) NeedsIntervention() bool {
+	return r.Failure != nil && len(r.Failure.Blames) > 0 && r.Rollback != nil && r.Rollback.Failure != nil && !r.Released
 }
 
 // runsAfterFailure: the remaining devices are read back though one of them failed, so that what is true of them is
@@ -174,10 +263,24 @@ func (r Record) Wrote() bool {
 
 // Reboots is how often the job asked for a reboot and got it.
 func (r Record) Reboots() int {
-	if s := r.step(plan.Reboot); s != nil && s.State == Succeeded {
-		return 1
+	n := 0
+	for _, s := range r.Steps {
+		if s.Kind == plan.Reboot && s.State == Succeeded {
+			n++
+		}
 	}
-	return 0
+	return n
+}
+
+// rebootAttempts is how often the job asked for a reboot, whether it got it or not.
+func (r Record) rebootAttempts() int32 {
+	var n int32
+	for _, s := range r.Steps {
+		if s.Kind == plan.Reboot {
+			n += s.Attempt
+		}
+	}
+	return n
 }
 
 // InMaintenance reports whether the job holds the maintenance, or an earlier one held it for this job.
@@ -200,13 +303,53 @@ func (r Record) step(k plan.Kind) *Step {
 	return nil
 }
 
-func (r Record) flashOf(device string) *Step {
-	for i := range r.Steps {
-		if r.Steps[i].Kind == plan.Flash && r.Steps[i].Device == device {
+// writeOf is the step that stores what the device should run: the flash, or in a rollback the restore.
+func (r Record) writeOf(device string, rollback bool) *Step {
+	for i, s := range r.Steps {
+		if (s.Kind == plan.Flash || s.Kind == plan.Restore) && s.Device == device && s.Rollback == rollback {
 			return &r.Steps[i]
 		}
 	}
 	return nil
+}
+
+// Touched reports whether the job began to change the device.
+func (r Record) Touched(device string) bool {
+	for _, s := range r.Steps {
+		if s.Device == device && s.Writes() && s.Attempt > 0 {
+			return true
+		}
+	}
+	u := r.update(device)
+	return u != nil && u.Needs != inventory.ActivateNone
+}
+
+// touched lists the devices the job began to change.
+func (r Record) touched() []string {
+	var out []string
+	for _, u := range r.Updates {
+		if r.Touched(u.Device) {
+			out = append(out, u.Device)
+		}
+	}
+	return out
+}
+
+// Wants is the version the device should run when the step is done: the target, or what ran before in a rollback.
+func (r Record) Wants(device string, rollback bool) inventory.Version {
+	u := r.update(device)
+	switch {
+	case u == nil:
+		return ""
+	case rollback:
+		return u.From
+	}
+	return u.Version
+}
+
+// Expects is the version the device should run now, as far as the job is.
+func (r Record) Expects(device string) inventory.Version {
+	return r.Wants(device, r.Rollback != nil && slices.Contains(r.Rollback.Devices, device))
 }
 
 func (r Record) update(device string) *Update {

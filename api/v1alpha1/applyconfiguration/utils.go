@@ -20,6 +20,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.AdmittedNodeApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("AppliedFirmware"):
 		return &apiv1alpha1.AppliedFirmwareApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("BadImage"):
+		return &apiv1alpha1.BadImageApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("BlockedEdge"):
+		return &apiv1alpha1.BlockedEdgeApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("CurrentStep"):
 		return &apiv1alpha1.CurrentStepApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DesiredFirmware"):
@@ -32,6 +36,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.DeviceSelectorApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DeviceUpdate"):
 		return &apiv1alpha1.DeviceUpdateApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("EnabledStep"):
+		return &apiv1alpha1.EnabledStepApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ExpectedDevice"):
+		return &apiv1alpha1.ExpectedDeviceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("FailedFirmware"):
 		return &apiv1alpha1.FailedFirmwareApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("FirmwareFile"):
@@ -58,6 +66,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.FirmwareTemplateSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("FirmwareTemplateStatus"):
 		return &apiv1alpha1.FirmwareTemplateStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("HealthVerdict"):
+		return &apiv1alpha1.HealthVerdictApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ImageDescription"):
 		return &apiv1alpha1.ImageDescriptionApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("InstalledFirmware"):
@@ -74,6 +84,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.MachineSelectorApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MaintenanceWindow"):
 		return &apiv1alpha1.MaintenanceWindowApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MinimumVersion"):
+		return &apiv1alpha1.MinimumVersionApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NodeDevice"):
 		return &apiv1alpha1.NodeDeviceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NodeDeviceSpec"):
@@ -90,8 +102,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ObservedFirmwareApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Origin"):
 		return &apiv1alpha1.OriginApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("QuarantinedImage"):
+		return &apiv1alpha1.QuarantinedImageApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("QueuedNode"):
 		return &apiv1alpha1.QueuedNodeApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RequestedStep"):
+		return &apiv1alpha1.RequestedStepApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RolloutPolicy"):
 		return &apiv1alpha1.RolloutPolicyApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RolloutPolicySpec"):
@@ -102,6 +118,16 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.SourceReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("StoredImage"):
 		return &apiv1alpha1.StoredImageApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("UnhealthyDevice"):
+		return &apiv1alpha1.UnhealthyDeviceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("UpgradeHop"):
+		return &apiv1alpha1.UpgradeHopApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("UpgradePath"):
+		return &apiv1alpha1.UpgradePathApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("UpgradePaths"):
+		return &apiv1alpha1.UpgradePathsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("VersionHop"):
+		return &apiv1alpha1.VersionHopApplyConfiguration{}
 
 	}
 	return nil

@@ -40,26 +40,29 @@ func Take(devices []inventory.Device) Baseline {
 }
 
 // Compare lists what is worse now than in the baseline, in order of the baseline; nil when nothing is.
-func (b Baseline) Compare(now []inventory.Device) []string {
+func (b Baseline) Compare(now []inventory.Device) []Complaint {
 	byID := map[string]inventory.Device{}
 	for _, d := range now {
 		byID[d.UniqueID] = d
 	}
-	var worse []string
+	var worse []Complaint
+	complain := func(was Device, format string, args ...any) {
+		worse = append(worse, Complaint{UniqueID: was.UniqueID, Message: fmt.Sprintf(format, args...)})
+	}
 	for _, was := range b.Devices {
 		d, ok := byID[was.UniqueID]
 		switch {
 		case !ok:
-			worse = append(worse, fmt.Sprintf("%s is gone", was.name()))
+			complain(was, "%s is gone", was.name())
 			continue
 		case d.Err != nil:
-			worse = append(worse, fmt.Sprintf("%s cannot be read any more: %v", was.name(), d.Err))
+			complain(was, "%s cannot be read any more: %v", was.name(), d.Err)
 			continue
 		}
 		up := linksUp(d)
 		for _, link := range was.LinksUp {
 			if !slices.Contains(up, link) {
-				worse = append(worse, fmt.Sprintf("link %s of %s is not up any more", link, was.name()))
+				complain(was, "link %s of %s is not up any more", link, was.name())
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/node/archive"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/maintenance"
@@ -49,7 +50,20 @@ type Rebooter interface {
 type Health interface {
 	// Check lists what is worse on the host than in the baseline or not as the targets say; nil when it is healthy. An
 	// error means that nobody knows.
-	Check(ctx context.Context, b health.Baseline, targets []health.Target) ([]string, error)
+	Check(ctx context.Context, b health.Baseline, targets []health.Target) ([]health.Complaint, error)
+}
+
+// Archive keeps on this host what ran on its devices before.
+type Archive interface {
+	// Keep archives an image which fill writes to the new file it is given. An entry of the same device, version and boot
+	// that is whole is used again and fill is not called; one that is not is replaced. Once Keep returned nil the entry
+	// survives a power cut, and older ones of the device may have been pruned.
+	Keep(ctx context.Context, m archive.Manifest, fill func(ctx context.Context, path string) error) error
+	// Image returns the newest archived image of the version that is whole and was not archived from an unhealthy host, as
+	// a file to write back. It returns an error that wraps archive.ErrNone when there is none.
+	Image(uniqueID string, version inventory.Version) (driver.Image, archive.Manifest, error)
+	// MarkUnhealthy renames the entries of the device that were archived under the boot id, so that they are never restored.
+	MarkUnhealthy(uniqueID, bootID string) error
 }
 
 // Config is what an Engine works with. All fields but Limits, Poll, Grace, Now, Notify and Log are required.
@@ -71,8 +85,9 @@ type Config struct {
 	// Grace is how long a running write is waited for after the context ended. It should be a little less than the time
 	// the process is given to end. The write goes on in any case.
 	Grace time.Duration
-	// Now is the clock; nil for time.Now.
-	Now func() time.Time
+	// Now is the clock; nil for time.Now. After makes a channel that receives after the duration; nil for time.After.
+	Now   func() time.Time
+	After func(time.Duration) <-chan time.Time
 	// Notify is called with each change of a job, from the goroutine that executes it. It must not block.
 	Notify func(Snapshot)
 	Log    *slog.Logger
@@ -116,6 +131,9 @@ func New(cfg Config) *Engine {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	if cfg.After == nil {
+		cfg.After = time.After
+	}
 	if cfg.Notify == nil {
 		cfg.Notify = func(Snapshot) {}
 	}
@@ -156,10 +174,8 @@ func (e *Engine) Run(ctx context.Context) error {
 
 // pause waits, but not when there is news or the context ends.
 func (e *Engine) pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-e.cfg.After(d):
 	case <-e.wake:
 	case <-ctx.Done():
 	}

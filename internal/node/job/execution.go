@@ -7,7 +7,6 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
-	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
@@ -162,13 +161,26 @@ func (x *execution) askHealth(ctx context.Context, f *step.Facts) {
 		f.HealthMessage = err.Error()
 		return
 	}
-	f.HealthKnown, f.Unhealthy = true, worse
+	f.HealthKnown = true
+	for _, c := range worse {
+		f.Unhealthy = append(f.Unhealthy, step.Complaint{Device: x.deviceOf(c.UniqueID), Message: c.Message})
+	}
+}
+
+// deviceOf is the name of the job's device with the unique id, empty when the job has none.
+func (x *execution) deviceOf(uniqueID string) string {
+	for _, u := range x.job.Updates {
+		if uniqueID != "" && u.UniqueID == uniqueID {
+			return u.Device
+		}
+	}
+	return ""
 }
 
 func (x *execution) targets() []health.Target {
 	var t []health.Target
 	for _, u := range x.job.Updates {
-		t = append(t, health.Target{Device: u.Device, UniqueID: u.UniqueID, Version: inventory.Version(u.Version)})
+		t = append(t, health.Target{Device: u.Device, UniqueID: u.UniqueID, Version: x.job.Record.Expects(u.Device)})
 	}
 	return t
 }

@@ -323,6 +323,6 @@ func (w *window) Release(context.Context) error {
 // healthy is a host that always is.
 type healthy struct{}
 
-func (healthy) Check(context.Context, health.Baseline, []health.Target) ([]string, error) {
+func (healthy) Check(context.Context, health.Baseline, []health.Target) ([]health.Complaint, error) {
 	return nil, nil
 }

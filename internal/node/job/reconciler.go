@@ -333,12 +333,12 @@ func newJob(f state) journal.Job {
 // NewRecord is the record of a job with these updates that has not begun.
 func NewRecord(updates []journal.Update) step.Record {
 	var targets []plan.Target
-	versions := map[string]inventory.Version{}
+	var wanted []step.Update
 	for _, u := range updates {
 		targets = append(targets, plan.Target{Device: u.Device, Class: u.Class})
-		versions[u.Device] = inventory.Version(u.Version)
+		wanted = append(wanted, step.Update{Device: u.Device, Version: inventory.Version(u.Version)})
 	}
-	return step.New(targets, versions)
+	return step.New(plan.DefaultCatalog().Steps(targets), wanted...)
 }
 
 // report writes the status of the job once, if it differs from what the API server has.

@@ -69,7 +69,7 @@ func (j Job) CurrentStep() *step.Step {
 var (
 	stepStates = []step.State{step.Pending, step.Running, step.Succeeded, step.StepFault, step.Skipped}
 	outcomes   = []step.Outcome{"", step.Complete, step.Failed}
-	kinds      = []plan.Kind{plan.Preflight, plan.Maintenance, plan.Flash, plan.Activate, plan.Reboot, plan.Verify, plan.Health, plan.Release}
+	kinds      = []plan.Kind{plan.Preflight, plan.Archive, plan.Maintenance, plan.Flash, plan.Restore, plan.Activate, plan.Reboot, plan.Verify, plan.Health, plan.Release}
 )
 
 // decodeJob tolerates fields it does not know and refuses values it does not understand: to guess what a state means

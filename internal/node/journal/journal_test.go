@@ -25,7 +25,7 @@ func newJob(name string) journal.Job {
 	return journal.Job{
 		Name: name, UID: "uid-" + name, Accepted: noon,
 		Updates: []journal.Update{{Class: inventory.NIC, DeviceUpdate: v1alpha1.DeviceUpdate{Device: "nic", UniqueID: "u", Version: "2"}}},
-		Record:  step.New(targets, map[string]inventory.Version{"nic": "2"}),
+		Record:  step.New(plan.DefaultCatalog().Steps(targets), step.Update{Device: "nic", Version: "2"}),
 	}
 }
 

@@ -21,6 +21,8 @@ type View struct {
 	Devices map[string]Device
 	// History of finished jobs, newest first, at most ten.
 	History []v1alpha1.JobRecord
+	// Verdict is what the health gate found last; nil while it never judged.
+	Verdict *v1alpha1.HealthVerdict
 }
 
 // View reads the journal.

@@ -61,6 +61,33 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: version
       type:
         scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.BadImage
+  map:
+    fields:
+    - name: device
+      type:
+        scalar: string
+    - name: digest
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Digest
+    - name: message
+      type:
+        scalar: string
+    - name: model
+      type:
+        scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.BlockedEdge
+  map:
+    fields:
+    - name: from
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: to
+      type:
+        scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CurrentStep
   map:
     fields:
@@ -88,6 +115,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: origin
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Origin
+    - name: path
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.UpgradePath
     - name: sourceRef
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SourceReference
@@ -137,6 +167,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.UpdatePolicy
       default: Update
+    - name: upgradePaths
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.UpgradePaths
     - name: version
       type:
         scalar: string
@@ -191,6 +224,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: origin
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Origin
+    - name: rollbackDigest
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Digest
     - name: uniqueID
       type:
         scalar: string
@@ -201,6 +237,39 @@ var schemaYAML = typed.YAMLObject(`types:
   scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DowngradePolicy
   scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.EnabledStep
+  map:
+    fields:
+    - name: deadlineSeconds
+      type:
+        scalar: numeric
+    - name: interface
+      type:
+        scalar: string
+    - name: interruption
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.StepInterruption
+    - name: name
+      type:
+        scalar: string
+    - name: priority
+      type:
+        scalar: numeric
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ExpectedDevice
+  map:
+    fields:
+    - name: class
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DeviceClass
+    - name: count
+      type:
+        scalar: numeric
+    - name: model
+      type:
+        scalar: string
+    - name: vendor
+      type:
+        scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FailedFirmware
   map:
     fields:
@@ -276,6 +345,16 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: nodeName
       type:
         scalar: string
+    - name: rollback
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RollbackPolicy
+      default: BestEffort
+    - name: steps
+      type:
+        list:
+          elementType:
+            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RequestedStep
+          elementRelationship: atomic
     - name: type
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.JobType
@@ -290,6 +369,14 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FirmwareJobStatus
   map:
     fields:
+    - name: badImages
+      type:
+        list:
+          elementType:
+            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.BadImage
+          elementRelationship: associative
+          keys:
+          - device
     - name: completionTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
@@ -320,6 +407,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.JobStep
           elementRelationship: atomic
+    - name: verdict
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.HealthVerdict
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FirmwarePin
   map:
     fields:
@@ -384,6 +474,10 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FirmwareSourceSpec
   map:
     fields:
+    - name: downgrade
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DowngradePolicy
+      default: Allow
     - name: files
       type:
         list:
@@ -392,6 +486,12 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - url
+    - name: liftQuarantineRequestedAt
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: upgradePaths
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.UpgradePaths
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FirmwareSourceStatus
   map:
     fields:
@@ -413,6 +513,15 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: numeric
       default: -1
+    - name: quarantine
+      type:
+        list:
+          elementType:
+            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.QuarantinedImage
+          elementRelationship: associative
+          keys:
+          - digest
+          - model
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FirmwareTemplate
   map:
     fields:
@@ -502,6 +611,29 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: updatesNotApplied
       type:
         scalar: numeric
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.HealthResult
+  scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.HealthVerdict
+  map:
+    fields:
+    - name: bootID
+      type:
+        scalar: string
+    - name: complaints
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: job
+      type:
+        scalar: string
+    - name: result
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.HealthResult
+    - name: time
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ImageDescription
   map:
     fields:
@@ -591,6 +723,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: name
       type:
         scalar: string
+    - name: phase
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.StepPhase
     - name: priority
       type:
         scalar: numeric
@@ -639,6 +774,15 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: startTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.MinimumVersion
+  map:
+    fields:
+    - name: to
+      type:
+        scalar: string
+    - name: version
+      type:
+        scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.NodeDevice
   map:
     fields:
@@ -719,6 +863,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: serialNumber
       type:
         scalar: string
+    - name: unhealthy
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.UnhealthyDevice
     - name: uniqueID
       type:
         scalar: string
@@ -817,6 +964,15 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: numeric
       default: -1
+    - name: steps
+      type:
+        list:
+          elementType:
+            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.EnabledStep
+          elementRelationship: atomic
+    - name: verdict
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.HealthVerdict
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ObservedFirmware
   map:
     fields:
@@ -827,6 +983,12 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
     - name: readOnly
+      type:
+        scalar: string
+    - name: rollback
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RollbackKind
+    - name: rollbackMessage
       type:
         scalar: string
     - name: running
@@ -866,6 +1028,30 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.OriginKind
   scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.QuarantinedImage
+  map:
+    fields:
+    - name: digest
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Digest
+    - name: job
+      type:
+        scalar: string
+    - name: message
+      type:
+        scalar: string
+    - name: model
+      type:
+        scalar: string
+    - name: nodeName
+      type:
+        scalar: string
+    - name: since
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: version
+      type:
+        scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.QueuedNode
   map:
     fields:
@@ -878,6 +1064,25 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: reason
       type:
         scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RequestedStep
+  map:
+    fields:
+    - name: device
+      type:
+        scalar: string
+    - name: expectedDevices
+      type:
+        list:
+          elementType:
+            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ExpectedDevice
+          elementRelationship: atomic
+    - name: name
+      type:
+        scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RollbackKind
+  scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RollbackPolicy
+  scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutPolicy
   map:
     fields:
@@ -909,6 +1114,10 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: nodeSelector
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector
+    - name: rollback
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RollbackPolicy
+      default: BestEffort
     - name: state
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutState
@@ -964,6 +1173,10 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: name
       type:
         scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.StepInterruption
+  scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.StepPhase
+  scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.StepState
   scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.StoredImage
@@ -998,10 +1211,104 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.TemplateState
   scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.UnhealthyDevice
+  map:
+    fields:
+    - name: job
+      type:
+        scalar: string
+    - name: message
+      type:
+        scalar: string
+    - name: since
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.UpdatePolicy
   scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.UpgradeHop
+  map:
+    fields:
+    - name: blockedFrom
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: digest
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Digest
+    - name: from
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: minimumVersion
+      type:
+        scalar: string
+    - name: version
+      type:
+        scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.UpgradePath
+  map:
+    fields:
+    - name: blockedFrom
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: hops
+      type:
+        list:
+          elementType:
+            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.UpgradeHop
+          elementRelationship: atomic
+    - name: minimumVersion
+      type:
+        scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.UpgradePaths
+  map:
+    fields:
+    - name: blockedEdges
+      type:
+        list:
+          elementType:
+            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.BlockedEdge
+          elementRelationship: associative
+          keys:
+          - to
+    - name: hops
+      type:
+        list:
+          elementType:
+            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.VersionHop
+          elementRelationship: atomic
+    - name: minimumVersions
+      type:
+        list:
+          elementType:
+            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.MinimumVersion
+          elementRelationship: associative
+          keys:
+          - to
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.VersionFormat
   scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.VersionHop
+  map:
+    fields:
+    - name: from
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: to
+      type:
+        scalar: string
+    - name: via
+      type:
+        scalar: string
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
   map:
     fields:

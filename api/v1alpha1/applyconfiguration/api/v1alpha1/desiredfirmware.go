@@ -22,6 +22,8 @@ type DesiredFirmwareApplyConfiguration struct {
 	UpdatePolicy *apiv1alpha1.UpdatePolicy `json:"updatePolicy,omitempty"`
 	// downgrade says whether an older version may be flashed.
 	Downgrade *apiv1alpha1.DowngradePolicy `json:"downgrade,omitempty"`
+	// path restricts how the version is reached. Absent where nothing restricts it.
+	Path *UpgradePathApplyConfiguration `json:"path,omitempty"`
 	// origin is the template rule or pin that decided.
 	Origin *OriginApplyConfiguration `json:"origin,omitempty"`
 }
@@ -69,6 +71,14 @@ func (b *DesiredFirmwareApplyConfiguration) WithUpdatePolicy(value apiv1alpha1.U
 // If called multiple times, the Downgrade field is set to the value of the last call.
 func (b *DesiredFirmwareApplyConfiguration) WithDowngrade(value apiv1alpha1.DowngradePolicy) *DesiredFirmwareApplyConfiguration {
 	b.Downgrade = &value
+	return b
+}
+
+// WithPath sets the Path field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Path field is set to the value of the last call.
+func (b *DesiredFirmwareApplyConfiguration) WithPath(value *UpgradePathApplyConfiguration) *DesiredFirmwareApplyConfiguration {
+	b.Path = value
 	return b
 }
 

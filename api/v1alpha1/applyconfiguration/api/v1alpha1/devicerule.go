@@ -23,6 +23,8 @@ type DeviceRuleApplyConfiguration struct {
 	UpdatePolicy *apiv1alpha1.UpdatePolicy `json:"updatePolicy,omitempty"`
 	// downgrade is Forbid (default) or Allow.
 	Downgrade *apiv1alpha1.DowngradePolicy `json:"downgrade,omitempty"`
+	// upgradePaths restricts which version may be flashed over which, in addition to what the source says.
+	UpgradePaths *UpgradePathsApplyConfiguration `json:"upgradePaths,omitempty"`
 }
 
 // DeviceRuleApplyConfiguration constructs a declarative configuration of the DeviceRule type for use with
@@ -76,5 +78,13 @@ func (b *DeviceRuleApplyConfiguration) WithUpdatePolicy(value apiv1alpha1.Update
 // If called multiple times, the Downgrade field is set to the value of the last call.
 func (b *DeviceRuleApplyConfiguration) WithDowngrade(value apiv1alpha1.DowngradePolicy) *DeviceRuleApplyConfiguration {
 	b.Downgrade = &value
+	return b
+}
+
+// WithUpgradePaths sets the UpgradePaths field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the UpgradePaths field is set to the value of the last call.
+func (b *DeviceRuleApplyConfiguration) WithUpgradePaths(value *UpgradePathsApplyConfiguration) *DeviceRuleApplyConfiguration {
+	b.UpgradePaths = value
 	return b
 }

@@ -25,6 +25,8 @@ type DeviceUpdateApplyConfiguration struct {
 	Downgrade *apiv1alpha1.DowngradePolicy `json:"downgrade,omitempty"`
 	// origin is the template rule or pin the update comes from.
 	Origin *OriginApplyConfiguration `json:"origin,omitempty"`
+	// rollbackDigest is an image of fromVersion for the device's board. Absent where no FirmwareSource holds one.
+	RollbackDigest *apiv1alpha1.Digest `json:"rollbackDigest,omitempty"`
 }
 
 // DeviceUpdateApplyConfiguration constructs a declarative configuration of the DeviceUpdate type for use with
@@ -86,5 +88,13 @@ func (b *DeviceUpdateApplyConfiguration) WithDowngrade(value apiv1alpha1.Downgra
 // If called multiple times, the Origin field is set to the value of the last call.
 func (b *DeviceUpdateApplyConfiguration) WithOrigin(value *OriginApplyConfiguration) *DeviceUpdateApplyConfiguration {
 	b.Origin = value
+	return b
+}
+
+// WithRollbackDigest sets the RollbackDigest field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RollbackDigest field is set to the value of the last call.
+func (b *DeviceUpdateApplyConfiguration) WithRollbackDigest(value apiv1alpha1.Digest) *DeviceUpdateApplyConfiguration {
+	b.RollbackDigest = &value
 	return b
 }

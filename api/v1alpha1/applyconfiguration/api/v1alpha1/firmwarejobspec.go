@@ -13,16 +13,22 @@ import (
 type FirmwareJobSpecApplyConfiguration struct {
 	// nodeName is the Node the job runs on. Immutable.
 	NodeName *string `json:"nodeName,omitempty"`
-	// type of the job: Update or Scan. Immutable.
+	// type of the job: Update, Scan or Steps. Immutable.
 	Type *apiv1alpha1.JobType `json:"type,omitempty"`
 	// updates of an Update job, one a device, at most 128. Immutable.
 	Updates []DeviceUpdateApplyConfiguration `json:"updates,omitempty"`
+	// steps of a Steps job, in the order they run, at most 32. Immutable.
+	Steps []RequestedStepApplyConfiguration `json:"steps,omitempty"`
+	// rollback is BestEffort (default), or Required to refuse the whole job when the running firmware of one of its
+	// devices could not be brought back. The planner takes it from the node's RolloutPolicy. Immutable.
+	Rollback *apiv1alpha1.RollbackPolicy `json:"rollback,omitempty"`
 	// activeDeadlineSeconds bounds the time from admission to the first write; a job that has not begun to write by
 	// then fails and gives its place back. What has begun to write is never cut off. Default 3600, from 60 to 86400.
 	// Immutable.
 	ActiveDeadlineSeconds *int32 `json:"activeDeadlineSeconds,omitempty"`
-	// cancel asks the job to stop. It takes effect until the first write to a device; from then on the job
-	// finishes. Written by the user; it can be added but not removed.
+	// cancel asks the job to stop: at once when the running step may be interrupted, and else right after it. A job
+	// that has written holds the node then. A rollback is not interrupted. Written by the user; it can be added but not
+	// removed.
 	Cancel *JobCancelApplyConfiguration `json:"cancel,omitempty"`
 }
 
@@ -58,6 +64,27 @@ func (b *FirmwareJobSpecApplyConfiguration) WithUpdates(values ...*DeviceUpdateA
 		}
 		b.Updates = append(b.Updates, *values[i])
 	}
+	return b
+}
+
+// WithSteps adds the given value to the Steps field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Steps field.
+func (b *FirmwareJobSpecApplyConfiguration) WithSteps(values ...*RequestedStepApplyConfiguration) *FirmwareJobSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithSteps")
+		}
+		b.Steps = append(b.Steps, *values[i])
+	}
+	return b
+}
+
+// WithRollback sets the Rollback field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Rollback field is set to the value of the last call.
+func (b *FirmwareJobSpecApplyConfiguration) WithRollback(value apiv1alpha1.RollbackPolicy) *FirmwareJobSpecApplyConfiguration {
+	b.Rollback = &value
 	return b
 }
 

@@ -14,8 +14,8 @@ import (
 type FirmwareJobStatusApplyConfiguration struct {
 	// observedGeneration is the generation of the spec this status speaks of; -1 before the first look.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready (finished well), Admitted, MaintenanceReady, Complete, Failed, Held, and while they hold
-	// Reconciling and Stalled.
+	// conditions: Ready (finished well), Admitted, MaintenanceReady, RollbackAvailable, Complete, Failed, RolledBack,
+	// Held, and while they hold Reconciling and Stalled.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// startTime is when the daemon took the job up.
 	StartTime *metav1.Time `json:"startTime,omitempty"`
@@ -27,6 +27,11 @@ type FirmwareJobStatusApplyConfiguration struct {
 	Reboots *int32 `json:"reboots,omitempty"`
 	// maintenance is when the node's maintenance began and ended for this job.
 	Maintenance *MaintenanceWindowApplyConfiguration `json:"maintenance,omitempty"`
+	// verdict is what the health gate of the job found last.
+	Verdict *HealthVerdictApplyConfiguration `json:"verdict,omitempty"`
+	// badImages lists the images of the job that made a device or the node unhealthy. They are quarantined for the model
+	// of their device, on every node. At most 128.
+	BadImages []BadImageApplyConfiguration `json:"badImages,omitempty"`
 }
 
 // FirmwareJobStatusApplyConfiguration constructs a declarative configuration of the FirmwareJobStatus type for use with
@@ -98,5 +103,26 @@ func (b *FirmwareJobStatusApplyConfiguration) WithReboots(value int32) *Firmware
 // If called multiple times, the Maintenance field is set to the value of the last call.
 func (b *FirmwareJobStatusApplyConfiguration) WithMaintenance(value *MaintenanceWindowApplyConfiguration) *FirmwareJobStatusApplyConfiguration {
 	b.Maintenance = value
+	return b
+}
+
+// WithVerdict sets the Verdict field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Verdict field is set to the value of the last call.
+func (b *FirmwareJobStatusApplyConfiguration) WithVerdict(value *HealthVerdictApplyConfiguration) *FirmwareJobStatusApplyConfiguration {
+	b.Verdict = value
+	return b
+}
+
+// WithBadImages adds the given value to the BadImages field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the BadImages field.
+func (b *FirmwareJobStatusApplyConfiguration) WithBadImages(values ...*BadImageApplyConfiguration) *FirmwareJobStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithBadImages")
+		}
+		b.BadImages = append(b.BadImages, *values[i])
+	}
 	return b
 }

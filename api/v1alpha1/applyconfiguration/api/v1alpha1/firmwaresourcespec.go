@@ -2,6 +2,11 @@
 
 package v1alpha1
 
+import (
+	apiv1alpha1 "github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
 // FirmwareSourceSpecApplyConfiguration represents a declarative configuration of the FirmwareSourceSpec type for use
 // with apply.
 //
@@ -10,6 +15,15 @@ type FirmwareSourceSpecApplyConfiguration struct {
 	// files to fetch, at most 64. Every one must be fetched and verified before the source is Ready.
 	// Written by the user.
 	Files []FirmwareFileApplyConfiguration `json:"files,omitempty"`
+	// upgradePaths restricts which version may be flashed over which, for everybody who uses this source. Written by
+	// the user.
+	UpgradePaths *UpgradePathsApplyConfiguration `json:"upgradePaths,omitempty"`
+	// downgrade is Allow (default), which leaves it to the template or pin, or Forbid, which forbids it for everybody
+	// who uses this source. Written by the user.
+	Downgrade *apiv1alpha1.DowngradePolicy `json:"downgrade,omitempty"`
+	// liftQuarantineRequestedAt lifts every quarantine of an image of this source that began before: it may be flashed
+	// again. Written by the user.
+	LiftQuarantineRequestedAt *v1.Time `json:"liftQuarantineRequestedAt,omitempty"`
 }
 
 // FirmwareSourceSpecApplyConfiguration constructs a declarative configuration of the FirmwareSourceSpec type for use with
@@ -28,5 +42,29 @@ func (b *FirmwareSourceSpecApplyConfiguration) WithFiles(values ...*FirmwareFile
 		}
 		b.Files = append(b.Files, *values[i])
 	}
+	return b
+}
+
+// WithUpgradePaths sets the UpgradePaths field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the UpgradePaths field is set to the value of the last call.
+func (b *FirmwareSourceSpecApplyConfiguration) WithUpgradePaths(value *UpgradePathsApplyConfiguration) *FirmwareSourceSpecApplyConfiguration {
+	b.UpgradePaths = value
+	return b
+}
+
+// WithDowngrade sets the Downgrade field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Downgrade field is set to the value of the last call.
+func (b *FirmwareSourceSpecApplyConfiguration) WithDowngrade(value apiv1alpha1.DowngradePolicy) *FirmwareSourceSpecApplyConfiguration {
+	b.Downgrade = &value
+	return b
+}
+
+// WithLiftQuarantineRequestedAt sets the LiftQuarantineRequestedAt field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the LiftQuarantineRequestedAt field is set to the value of the last call.
+func (b *FirmwareSourceSpecApplyConfiguration) WithLiftQuarantineRequestedAt(value v1.Time) *FirmwareSourceSpecApplyConfiguration {
+	b.LiftQuarantineRequestedAt = &value
 	return b
 }

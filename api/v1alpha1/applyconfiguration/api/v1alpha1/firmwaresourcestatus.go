@@ -17,6 +17,9 @@ type FirmwareSourceStatusApplyConfiguration struct {
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// images that are verified and in store, in order of version and board id. At most 512.
 	Images []StoredImageApplyConfiguration `json:"images,omitempty"`
+	// quarantine lists the images of this source that made a device or its node unhealthy, each with the model of that
+	// device. They are flashed to no device of the model until a person lifts the quarantine. At most 128.
+	Quarantine []QuarantinedImageApplyConfiguration `json:"quarantine,omitempty"`
 }
 
 // FirmwareSourceStatusApplyConfiguration constructs a declarative configuration of the FirmwareSourceStatus type for use with
@@ -55,6 +58,19 @@ func (b *FirmwareSourceStatusApplyConfiguration) WithImages(values ...*StoredIma
 			panic("nil value passed to WithImages")
 		}
 		b.Images = append(b.Images, *values[i])
+	}
+	return b
+}
+
+// WithQuarantine adds the given value to the Quarantine field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Quarantine field.
+func (b *FirmwareSourceStatusApplyConfiguration) WithQuarantine(values ...*QuarantinedImageApplyConfiguration) *FirmwareSourceStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithQuarantine")
+		}
+		b.Quarantine = append(b.Quarantine, *values[i])
 	}
 	return b
 }

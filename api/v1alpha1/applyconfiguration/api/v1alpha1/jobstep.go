@@ -16,6 +16,8 @@ type JobStepApplyConfiguration struct {
 	Name *string `json:"name,omitempty"`
 	// device the step works on; absent for a step of the whole node.
 	Device *string `json:"device,omitempty"`
+	// phase is Update (default), or Rollback for a step that brings the old firmware back.
+	Phase *apiv1alpha1.StepPhase `json:"phase,omitempty"`
 	// priority of the step; higher runs first.
 	Priority *int32 `json:"priority,omitempty"`
 	// state of the step.
@@ -53,6 +55,14 @@ func (b *JobStepApplyConfiguration) WithName(value string) *JobStepApplyConfigur
 // If called multiple times, the Device field is set to the value of the last call.
 func (b *JobStepApplyConfiguration) WithDevice(value string) *JobStepApplyConfiguration {
 	b.Device = &value
+	return b
+}
+
+// WithPhase sets the Phase field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Phase field is set to the value of the last call.
+func (b *JobStepApplyConfiguration) WithPhase(value apiv1alpha1.StepPhase) *JobStepApplyConfiguration {
+	b.Phase = &value
 	return b
 }
 

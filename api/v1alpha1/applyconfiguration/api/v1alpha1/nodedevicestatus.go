@@ -48,6 +48,8 @@ type NodeDeviceStatusApplyConfiguration struct {
 	// lastFailure says which image could not be brought to run. The same image is not tried again until the wish
 	// changes or the node's retryRequestedAt is newer.
 	LastFailure *FailedFirmwareApplyConfiguration `json:"lastFailure,omitempty"`
+	// unhealthy is present while nothing may be flashed to the device because a job left it unhealthy.
+	Unhealthy *UnhealthyDeviceApplyConfiguration `json:"unhealthy,omitempty"`
 }
 
 // NodeDeviceStatusApplyConfiguration constructs a declarative configuration of the NodeDeviceStatus type for use with
@@ -191,5 +193,13 @@ func (b *NodeDeviceStatusApplyConfiguration) WithLastApplied(value *AppliedFirmw
 // If called multiple times, the LastFailure field is set to the value of the last call.
 func (b *NodeDeviceStatusApplyConfiguration) WithLastFailure(value *FailedFirmwareApplyConfiguration) *NodeDeviceStatusApplyConfiguration {
 	b.LastFailure = value
+	return b
+}
+
+// WithUnhealthy sets the Unhealthy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Unhealthy field is set to the value of the last call.
+func (b *NodeDeviceStatusApplyConfiguration) WithUnhealthy(value *UnhealthyDeviceApplyConfiguration) *NodeDeviceStatusApplyConfiguration {
+	b.Unhealthy = value
 	return b
 }

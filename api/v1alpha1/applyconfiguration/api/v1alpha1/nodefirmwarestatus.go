@@ -29,6 +29,11 @@ type NodeFirmwareStatusApplyConfiguration struct {
 	Firmware []InstalledFirmwareApplyConfiguration `json:"firmware,omitempty"`
 	// currentStep is the step that runs now; absent when nothing runs.
 	CurrentStep *CurrentStepApplyConfiguration `json:"currentStep,omitempty"`
+	// steps lists the steps a job on this node may run, those that are switched off left out, in the order they run.
+	// At most 64.
+	Steps []EnabledStepApplyConfiguration `json:"steps,omitempty"`
+	// verdict is what the health gate found last. Its result is Unknown once the node runs under another boot id.
+	Verdict *HealthVerdictApplyConfiguration `json:"verdict,omitempty"`
 	// lastError is the last failure on this node, until a later job completes.
 	LastError *string `json:"lastError,omitempty"`
 	// history lists the last 10 finished jobs, newest first.
@@ -112,6 +117,27 @@ func (b *NodeFirmwareStatusApplyConfiguration) WithFirmware(values ...*Installed
 // If called multiple times, the CurrentStep field is set to the value of the last call.
 func (b *NodeFirmwareStatusApplyConfiguration) WithCurrentStep(value *CurrentStepApplyConfiguration) *NodeFirmwareStatusApplyConfiguration {
 	b.CurrentStep = value
+	return b
+}
+
+// WithSteps adds the given value to the Steps field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Steps field.
+func (b *NodeFirmwareStatusApplyConfiguration) WithSteps(values ...*EnabledStepApplyConfiguration) *NodeFirmwareStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithSteps")
+		}
+		b.Steps = append(b.Steps, *values[i])
+	}
+	return b
+}
+
+// WithVerdict sets the Verdict field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Verdict field is set to the value of the last call.
+func (b *NodeFirmwareStatusApplyConfiguration) WithVerdict(value *HealthVerdictApplyConfiguration) *NodeFirmwareStatusApplyConfiguration {
+	b.Verdict = value
 	return b
 }
 

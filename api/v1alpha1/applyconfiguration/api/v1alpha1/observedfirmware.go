@@ -28,6 +28,10 @@ type ObservedFirmwareApplyConfiguration struct {
 	VersionFormat *apiv1alpha1.VersionFormat `json:"versionFormat,omitempty"`
 	// readOnly says why the device can be read but not updated; absent where it can be updated.
 	ReadOnly *string `json:"readOnly,omitempty"`
+	// rollback says how the running firmware can be brought back after an update. Absent means None.
+	Rollback *apiv1alpha1.RollbackKind `json:"rollback,omitempty"`
+	// rollbackMessage says why it cannot, or what it needs.
+	RollbackMessage *string `json:"rollbackMessage,omitempty"`
 }
 
 // ObservedFirmwareApplyConfiguration constructs a declarative configuration of the ObservedFirmware type for use with
@@ -94,5 +98,21 @@ func (b *ObservedFirmwareApplyConfiguration) WithVersionFormat(value apiv1alpha1
 // If called multiple times, the ReadOnly field is set to the value of the last call.
 func (b *ObservedFirmwareApplyConfiguration) WithReadOnly(value string) *ObservedFirmwareApplyConfiguration {
 	b.ReadOnly = &value
+	return b
+}
+
+// WithRollback sets the Rollback field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Rollback field is set to the value of the last call.
+func (b *ObservedFirmwareApplyConfiguration) WithRollback(value apiv1alpha1.RollbackKind) *ObservedFirmwareApplyConfiguration {
+	b.Rollback = &value
+	return b
+}
+
+// WithRollbackMessage sets the RollbackMessage field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RollbackMessage field is set to the value of the last call.
+func (b *ObservedFirmwareApplyConfiguration) WithRollbackMessage(value string) *ObservedFirmwareApplyConfiguration {
+	b.RollbackMessage = &value
 	return b
 }

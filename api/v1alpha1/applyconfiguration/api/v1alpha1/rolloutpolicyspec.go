@@ -23,6 +23,9 @@ type RolloutPolicySpecApplyConfiguration struct {
 	// are not Ready or are cordoned by somebody else count as disturbed. A percentage is rounded down but to no
 	// less than 1; 0 and "0%" admit nothing. Default 1. Written by the user.
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
+	// rollback is BestEffort (default), or Required to refuse the update of a device whose running firmware could not be
+	// brought back. Written by the user.
+	Rollback *apiv1alpha1.RollbackPolicy `json:"rollback,omitempty"`
 }
 
 // RolloutPolicySpecApplyConfiguration constructs a declarative configuration of the RolloutPolicySpec type for use with
@@ -52,5 +55,13 @@ func (b *RolloutPolicySpecApplyConfiguration) WithState(value apiv1alpha1.Rollou
 // If called multiple times, the MaxUnavailable field is set to the value of the last call.
 func (b *RolloutPolicySpecApplyConfiguration) WithMaxUnavailable(value intstr.IntOrString) *RolloutPolicySpecApplyConfiguration {
 	b.MaxUnavailable = &value
+	return b
+}
+
+// WithRollback sets the Rollback field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Rollback field is set to the value of the last call.
+func (b *RolloutPolicySpecApplyConfiguration) WithRollback(value apiv1alpha1.RollbackPolicy) *RolloutPolicySpecApplyConfiguration {
+	b.Rollback = &value
 	return b
 }

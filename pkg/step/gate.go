@@ -1,0 +1,85 @@
+package step
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+func (d decider) verify() Action {
+	dev, want := d.f.Devices[d.s.Device], d.want()
+	var a Action
+	switch {
+	case d.fresh():
+		return d.begin()
+	case dev.WriteRunning:
+		return d.await("a write to the device is still running; it is never killed")
+	case !dev.answers():
+		a = d.patience(VerifyFailed, dev.complaint())
+	case dev.Running == want:
+		return d.succeed("the device runs " + string(want))
+	default:
+		a = d.fail(VerifyFailed, "the device runs %s instead of %s%s", dev.Running, want, dev.refusal())
+	}
+	if a.Failure != nil && !d.s.Rollback && d.r.Touched(d.s.Device) {
+		a.Failure.Blames = []string{d.s.Device}
+	}
+	return a
+}
+
+// want is the version the device of the step should run when the step is done.
+func (d decider) want() inventory.Version { return d.r.Wants(d.s.Device, d.s.Rollback) }
+
+func (d Device) refusal() string {
+	if d.Refusal == "" {
+		return ""
+	}
+	return ": " + d.Refusal
+}
+
+func (d decider) health() Action {
+	switch {
+	case d.fresh():
+		return d.begin()
+	case d.l.Boot > 0 && d.r.BootTook > d.l.Boot && !d.s.Rollback:
+		return d.unhealthy([]Complaint{{Message: fmt.Sprintf("the node needed %s to boot, more than the %s it may take",
+			d.r.BootTook.Round(time.Second), d.l.Boot)}})
+	case !d.f.HealthKnown:
+		return d.await("the health of the host cannot be judged: " + d.f.HealthMessage)
+	case len(d.f.Unhealthy) == 0:
+		return d.succeed("the host is as healthy as before")
+	case d.f.Waited < d.l.Health:
+		return d.await("not yet as healthy as before: " + join(d.f.Unhealthy))
+	}
+	return d.unhealthy(d.f.Unhealthy)
+}
+
+// unhealthy blames the devices of the job that are complained about, and all that were changed where none of them is.
+func (d decider) unhealthy(complaints []Complaint) Action {
+	a := d.fail(Unhealthy, "%s", join(complaints))
+	a.Complaints = complaints
+	if d.s.Rollback {
+		return a
+	}
+	touched := d.r.touched()
+	for _, c := range complaints {
+		if slices.Contains(touched, c.Device) && !slices.Contains(a.Failure.Blames, c.Device) {
+			a.Failure.Blames = append(a.Failure.Blames, c.Device)
+		}
+	}
+	if len(a.Failure.Blames) == 0 {
+		a.Failure.Blames = touched
+	}
+	return a
+}
+
+func join(complaints []Complaint) string {
+	var text []string
+	for _, c := range complaints {
+		text = append(text, c.Message)
+	}
+	return strings.Join(text, "; ")
+}

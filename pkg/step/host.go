@@ -1,0 +1,133 @@
+package step
+
+import (
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+)
+
+func (d decider) preflight() Action {
+	switch ret := d.s.Returned; {
+	case d.fresh():
+		return d.begin()
+	case ret == nil || ret.Again:
+		return d.poll("")
+	case ret.Failure != nil:
+		a := d.fail(ret.Failure.Reason, "%s", ret.Failure.Message)
+		a.Failure.Device = ret.Failure.Device
+		return a
+	}
+	return d.succeed("every image fits its device")
+}
+
+func (d decider) maintenance() Action {
+	if d.s.State == Pending && !d.r.Inherited && d.nothingToDo() {
+		return d.skip("every device already runs its target")
+	}
+	switch {
+	case d.fresh():
+		return d.begin()
+	case d.f.Maintenance == MaintenanceReady:
+		return d.succeed("the node is out of service")
+	}
+	return d.poll(d.f.MaintenanceMessage)
+}
+
+func (d decider) nothingToDo() bool {
+	for _, s := range d.r.Steps {
+		if s.Changes {
+			return false
+		}
+	}
+	for _, u := range d.r.Updates {
+		if dev, ok := d.f.Devices[u.Device]; !ok || dev.WriteRunning || !dev.settled(u.Version) {
+			return false
+		}
+	}
+	return true
+}
+
+func (d decider) reboot() Action {
+	switch ret := d.s.Returned; {
+	case d.s.State == Pending && !d.rebootNeeded():
+		return d.skip("nothing needs a reboot")
+	case d.s.State == Pending && d.writing():
+		return d.await("a write to a device is still running; the host is not rebooted under it")
+	case d.s.State == Pending && d.r.rebootAttempts() >= maxReboots:
+		return d.fail(RebootFailed, "the job has asked for %d reboots already", maxReboots)
+	case d.s.State == Pending:
+		return d.write()
+	case d.f.BootID != d.s.BootID:
+		a := d.succeed("the host runs under a new boot id")
+		a.Uptime = d.f.Uptime
+		return a
+	case ret != nil && ret.Failure != nil:
+		return d.fail(RebootFailed, "the reboot could not be requested: %s", ret.Failure.Message)
+	case ret == nil && d.s.Attempt < maxWrites && d.r.rebootAttempts() < maxReboots && d.f.Interrupted:
+		return d.write()
+	case d.f.Waited < d.l.Reboot:
+		return d.await("waiting for the host to reboot")
+	}
+	return d.fail(RebootFailed, "the host did not reboot within %s: its boot id is unchanged", d.l.Reboot)
+}
+
+func (d decider) writing() bool {
+	for _, dev := range d.f.Devices {
+		if dev.WriteRunning {
+			return true
+		}
+	}
+	return false
+}
+
+// rebootNeeded reports whether an image waits for a reboot that has not happened since it was stored.
+func (d decider) rebootNeeded() bool {
+	if d.r.RebootFor == d.f.BootID {
+		return true
+	}
+	for _, u := range d.r.Updates {
+		wrote := d.r.writeOf(u.Device, d.s.Rollback)
+		if u.Needs != inventory.ActivateReboot || wrote == nil {
+			continue
+		}
+		dev, want := d.f.Devices[u.Device], d.r.Wants(u.Device, d.s.Rollback)
+		rebooted := wrote.BootID != d.f.BootID
+		if !rebooted || dev.WriteRunning || !dev.answers() || dev.Running != want && dev.holds() == want {
+			return true
+		}
+	}
+	return false
+}
+
+func (d decider) release() Action {
+	switch {
+	case !d.r.began(plan.Maintenance) && !d.r.Inherited:
+		return d.skip("the node was never out of service")
+	case d.fresh():
+		return d.begin()
+	case d.f.Maintenance == MaintenanceNone || d.f.Maintenance == MaintenanceNotInstalled:
+		return d.succeed("the node is back in service")
+	}
+	return d.poll(d.f.MaintenanceMessage)
+}
+
+// task is a step that is not part of every update. It is begun again after an interruption, which must be harmless.
+func (d decider) task() Action {
+	begin := d.begin
+	if d.s.Changes {
+		begin = d.write
+	}
+	dev, ret := d.f.Devices[d.s.Device], d.s.Returned
+	switch {
+	case d.s.Device != "" && dev.WriteRunning:
+		return d.await("a write to the device is still running; it is never killed")
+	case d.fresh():
+		return begin()
+	case ret == nil:
+		return d.poll("")
+	case ret.Failure != nil:
+		return d.fail(ret.Failure.Reason, "%s", ret.Failure.Message)
+	case ret.Again:
+		return begin()
+	}
+	return d.succeed(ret.Message)
+}

@@ -1,0 +1,40 @@
+package step
+
+import (
+	"strings"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+)
+
+// rollbackDue reports whether it is to be decided if what ran before is brought back: new firmware is at fault, and what
+// else was written has been read back.
+func (r Record) rollbackDue() bool {
+	if r.Outcome != "" || r.Failure == nil || len(r.Failure.Blames) == 0 || r.Rollback != nil || r.Released {
+		return false
+	}
+	i := r.Current()
+	return i < 0 || r.Steps[i].Kind != plan.Verify
+}
+
+// rollBack decides it. What cannot be brought back completely is left alone for a person to see.
+func rollBack(r Record, f Facts) Action {
+	var stuck []string
+	for _, name := range r.Failure.Blames {
+		dev, u := f.Devices[name], r.update(name)
+		switch {
+		case dev.WriteRunning:
+			return Action{Verb: Await, Step: -1, Message: "a write to " + name + " is still running; it is never killed"}
+		case dev.runsNothingBut(u.From) || u.Rollback != inventory.RollbackNone:
+		default:
+			stuck = append(stuck, strings.TrimSpace(name+" "+u.RollbackMessage))
+		}
+	}
+	if len(stuck) == 0 {
+		return Action{Verb: RollBack, Step: -1, Devices: r.Failure.Blames, Message: "what ran before is brought back"}
+	}
+	message := "what ran before cannot be brought back: " + strings.Join(stuck, "; ")
+	return Action{Verb: RollBack, Step: -1, Message: message, Failure: &Failure{
+		Reason: RollbackUnavailable, Message: message, Step: r.Failure.Step, Held: true,
+	}}
+}

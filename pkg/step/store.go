@@ -1,0 +1,148 @@
+package step
+
+import (
+	"fmt"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// archive settles whether what the device runs can be brought back.
+func (d decider) archive() Action {
+	dev, u := d.f.Devices[d.s.Device], d.r.update(d.s.Device)
+	ret := d.s.Returned
+	switch {
+	case dev.WriteRunning:
+		return d.await("a write to the device is still running; it is not read meanwhile")
+	case d.s.State == Pending && dev.runsNothingBut(u.Version):
+		return d.skip("the device already runs " + string(u.Version))
+	case d.fresh():
+		return d.begin()
+	case ret == nil || ret.Again:
+		return d.poll("")
+	case ret.Failure != nil:
+		return d.fail(ret.Failure.Reason, "%s", ret.Failure.Message)
+	case ret.Rollback == inventory.RollbackNone && d.r.RollbackRequired:
+		return d.fail(RollbackUnavailable, "what runs could not be brought back, which the rollout policy requires: %s", ret.RollbackMessage)
+	case ret.Rollback == inventory.RollbackNone:
+		return d.succeed("what runs cannot be brought back: " + ret.RollbackMessage)
+	}
+	return d.succeed(fmt.Sprintf("%s can be brought back (%s)", ret.From, ret.Rollback))
+}
+
+func (d decider) flash() Action {
+	dev, want := d.f.Devices[d.s.Device], d.want()
+	switch {
+	case dev.WriteRunning:
+		return d.await("a write to the device is still running; it is never killed")
+	case d.s.State == Pending:
+		return d.firstFlash(dev, want)
+	case !dev.answers():
+		return d.patience(VerifyFailed, "after the write, "+dev.complaint())
+	case dev.holds() == want:
+		return d.stored(dev, want)
+	}
+	return d.notStored(dev, want)
+}
+
+func (d decider) firstFlash(dev Device, want inventory.Version) Action {
+	switch {
+	case dev.Missing:
+		return d.fail(DeviceChanged, "%s; nothing was written to it", dev.complaint())
+	case dev.Unreadable != "":
+		return d.patience(ReadFailed, dev.complaint())
+	case dev.settled(want):
+		return d.skip("the device already runs " + string(want))
+	case dev.Stored == want:
+		a := d.skip(string(want) + " is stored already and only activated")
+		a.Needs = dev.Activation
+		return a
+	}
+	return d.write()
+}
+
+// stored: the device says it holds the target, whatever the tool said.
+func (d decider) stored(dev Device, want inventory.Version) Action {
+	a := d.succeed(string(want) + " is stored")
+	switch ret := d.s.Returned; {
+	case ret != nil && ret.Failure == nil:
+		a.Needs = ret.Needs
+	case dev.Running != want:
+		a.Needs = dev.Activation
+	}
+	if ret := d.s.Returned; ret != nil && ret.Failure != nil {
+		a.Message += ", though the tool failed: " + ret.Failure.Message
+	}
+	return a
+}
+
+// notStored: the device holds something else, or cannot say what it holds.
+func (d decider) notStored(dev Device, want inventory.Version) Action {
+	ret := d.s.Returned
+	switch {
+	case ret == nil && d.s.Attempt < maxWrites:
+		return d.write()
+	case ret == nil:
+		return d.fail(WriteFailed, "the write of %s was interrupted twice and the device holds %s", want, dev.holds())
+	case ret.Failure != nil:
+		return d.fail(ret.Failure.Reason, "%s", ret.Failure.Message)
+	case dev.Stored == "" && ret.Needs != inventory.ActivateNone:
+		a := d.succeed("the tool wrote " + string(want) + "; the device tells after its activation")
+		a.Needs = ret.Needs
+		return a
+	}
+	return d.fail(VerifyFailed, "the tool reported success but the device holds %s instead of %s%s", dev.holds(), want, dev.refusal())
+}
+
+func (d decider) activate() Action {
+	needs, dev, want := d.r.update(d.s.Device).Needs, d.f.Devices[d.s.Device], d.want()
+	switch {
+	case dev.WriteRunning:
+		return d.await("a write to the device is still running; it is never killed")
+	case needs == inventory.ActivateNone:
+		return d.skip("nothing to activate")
+	case needs == inventory.ActivateReboot:
+		a := d.skip("the reboot activates it")
+		a.Needs = needs
+		return a
+	case needs == inventory.ActivatePowerCycle:
+		return d.fail(PowerCycleRequired, "%s is stored but runs only after a power-cycle; power-cycle the node, then retry", want)
+	case d.s.State == Pending && dev.settled(want):
+		return d.skip(string(want) + " runs already")
+	case d.s.State == Pending && !dev.answers():
+		return d.blame(d.patience(ActivationFailed, dev.complaint()))
+	case d.s.State == Pending:
+		return d.write()
+	}
+	return d.blame(d.activated(dev, want))
+}
+
+func (d decider) activated(dev Device, want inventory.Version) Action {
+	switch ret := d.s.Returned; {
+	case ret != nil && ret.Failure == nil && ret.Needs == inventory.ActivatePowerCycle:
+		return d.fail(PowerCycleRequired, "%s is stored but runs only after a power-cycle; power-cycle the node, then retry", want)
+	case ret != nil && ret.Failure == nil:
+		a := d.succeed("activated")
+		if a.Needs = ret.Needs; ret.Needs != inventory.ActivateNone {
+			a.Message = "the device asks for a stronger activation: " + ret.Needs.String()
+		}
+		return a
+	case dev.settled(want):
+		return d.succeed(string(want) + " runs")
+	case !dev.answers():
+		return d.patience(ActivationFailed, "after the activation, "+dev.complaint())
+	case ret != nil:
+		return d.fail(ActivationFailed, "%s is stored but was not activated: %s", want, ret.Failure.Message)
+	case d.s.Attempt < maxWrites:
+		return d.write()
+	}
+	return d.fail(ActivationFailed, "the activation of %s was interrupted twice and %s still runs", want, dev.Running)
+}
+
+// blame notes whose new firmware is at fault where an activation failed: nothing was verified by then, so everything that
+// was written may be.
+func (d decider) blame(a Action) Action {
+	if a.Failure != nil && a.Failure.Reason == ActivationFailed && !d.s.Rollback {
+		a.Failure.Blames = d.r.touched()
+	}
+	return a
+}
