@@ -40,6 +40,10 @@ type device struct {
 	tells                   bool // says what it stores
 	lies, fails, refuses    bool
 	needsMore               bool // asks for a reboot instead of its reset
+	bad                     bool // takes the link down while the target runs
+	back                    inventory.Rollback
+	restores                int
+	writing                 inventory.Version
 	writes, takenWrites     int
 	flashedUnder            int
 	orphan                  int // rounds a write goes on after its process died
@@ -74,7 +78,10 @@ func newWorld(t *rapid.T) (*world, step.Record) {
 			d.running, d.stored = "2", "2"
 		case 6:
 			d.gone = true
+		case 7, 8:
+			d.bad = true
 		}
+		d.back = inventory.Rollback(rapid.IntRange(0, 3).Draw(t, name+" rollback"))
 		w.devices[name] = d
 		updates = append(updates, step.Update{Device: name, Version: "2"})
 		class := rapid.SampledFrom([]inventory.Class{inventory.BIOS, inventory.NIC, inventory.Disk}).Draw(t, name+" class")
@@ -99,6 +106,11 @@ func (w *world) facts(r step.Record, waited time.Duration) step.Facts {
 	}
 	if time.Duration(w.healthyAfter)*time.Minute > waited {
 		f.Unhealthy = []step.Complaint{{Message: "a link is down"}}
+	}
+	for name, d := range w.devices {
+		if d.bad && d.running == d.target {
+			f.Unhealthy = append(f.Unhealthy, step.Complaint{Device: name, Message: "link down"})
+		}
 	}
 	for _, name := range step.Wanted(r) {
 		d := w.devices[name]
@@ -156,7 +168,7 @@ func (w *world) take(d *device) {
 		return
 	}
 	d.takenWrites++
-	d.stored = d.target
+	d.stored = d.writing
 	d.flashedUnder = w.boot
 	if d.kind == inventory.ActivateNone {
 		d.running = d.stored
@@ -194,11 +206,23 @@ func (w *world) act(s step.Step) (ret *step.Returned, done bool) {
 	case plan.Reboot:
 		w.rebootRequested = !w.ignoresReboot
 		return &step.Returned{}, true
-	case plan.Flash:
+	case plan.Archive:
+		d := w.devices[s.Device]
+		if d.gone {
+			return failure(step.ArchiveFailed), true
+		}
+		return &step.Returned{From: d.running, Rollback: d.back}, true
+	case plan.Flash, plan.Restore:
 		d := w.devices[s.Device]
 		require.Zero(w.t, d.orphan, "two writes at once on %s", s.Device)
-		require.False(w.t, d.tells && d.holdsTarget(), "flashed although the image is stored")
-		d.writes++
+		if d.writing = d.target; s.Kind == plan.Restore {
+			require.NotEqual(w.t, inventory.RollbackNone, d.back, "restored what the driver does not declare")
+			d.writing = "1"
+			d.restores++
+		} else {
+			require.False(w.t, d.tells && d.holdsTarget(), "flashed although the image is stored")
+			d.writes++
+		}
 		if w.chance("process dies during the write", 8) {
 			d.orphan = rapid.IntRange(1, 3).Draw(w.t, "orphan rounds")
 			w.interrupted = true
@@ -238,17 +262,23 @@ func TestEverySchedulePropertyHolds_R001_6_R003_48(t *testing.T) {
 		}
 		first := run(t, w, &r)
 
-		for i := range first[1:] {
-			assert.GreaterOrEqual(t, first[i], first[i+1], "steps ran out of order")
+		for _, phase := range first {
+			for i := range len(phase) - 1 {
+				assert.GreaterOrEqual(t, phase[i], phase[i+1], "steps ran out of order")
+			}
 		}
 		assert.Empty(t, w.writesUnprepared, "wrote without a maintenance")
-		assert.LessOrEqual(t, w.reboots, 1)
+		assert.LessOrEqual(t, w.reboots, 3)
+		if r.Rollback == nil {
+			assert.LessOrEqual(t, w.reboots, 1)
+		}
 		anyReboot := false
 		for n, d := range w.devices {
 			anyReboot = anyReboot || needsReboot[n]
 			assert.LessOrEqual(t, d.writes, 2)
+			assert.LessOrEqual(t, d.restores, 2)
 			if d.tells {
-				assert.LessOrEqual(t, d.takenWrites, 1, "wrote again what had been taken")
+				assert.LessOrEqual(t, d.takenWrites, 2, "wrote again what had been taken")
 			}
 		}
 		if w.reboots > 0 {
@@ -279,6 +309,17 @@ func judgeEnd(t *rapid.T, w *world, r step.Record) {
 		assert.Equal(t, step.MaintenanceNone, w.maint, "left in maintenance")
 	case step.Failed:
 		require.NotNil(t, r.Failure)
+		if r.RolledBack() {
+			for _, name := range r.Rollback.Devices {
+				assert.Equal(t, inventory.Version("1"), w.devices[name].running, "%s was not brought back", name)
+			}
+			assert.True(t, r.Verdict.Healthy)
+			assert.False(t, r.Failure.Held)
+		}
+		if len(r.Failure.Blames) > 0 && !r.RolledBack() {
+			assert.True(t, r.NeedsIntervention())
+			assert.True(t, r.Failure.Held)
+		}
 		if !r.Failure.Held {
 			assert.Equal(t, step.MaintenanceNone, w.maint, "left in maintenance without being held: %+v", r.Failure)
 		}
@@ -290,9 +331,9 @@ func judgeEnd(t *rapid.T, w *world, r step.Record) {
 	}
 }
 
-// run executes the job to its end and returns the priorities in the order the steps were begun first.
-func run(t *rapid.T, w *world, r *step.Record) []int32 {
-	var begun []int32
+// run executes the job to its end and returns the priorities in the order the steps were begun first: those of the update,
+// and those of the rollback.
+func run(t *rapid.T, w *world, r *step.Record) (begun [2][]int32) {
 	var waited time.Duration
 	last := -1
 	for range 3000 {
@@ -317,8 +358,12 @@ func run(t *rapid.T, w *world, r *step.Record) []int32 {
 		}
 		if a.Verb == step.Begin {
 			w.interrupted = false
-			if r.Steps[a.Step].Attempt == 1 {
-				begun = append(begun, r.Steps[a.Step].Priority)
+			if s := r.Steps[a.Step]; s.Attempt == 1 {
+				phase := 0
+				if s.Rollback {
+					phase = 1
+				}
+				begun[phase] = append(begun[phase], s.Priority)
 			}
 		}
 		if w.crashes("after the journal") {
@@ -331,7 +376,7 @@ func run(t *rapid.T, w *world, r *step.Record) []int32 {
 		*r = step.Report(*r, a.Step, *ret)
 	}
 	t.Fatalf("the job does not end: %+v", *r)
-	return nil
+	return begun
 }
 
 // requireGrows: attempts only grow, and what is settled stays settled.

@@ -19,6 +19,8 @@ type Manifest struct {
 	BootID  string            `json:"bootID"`
 	// Rollback is how it came here: RollbackReadBack or RollbackImage.
 	Rollback inventory.Rollback `json:"rollback"`
+	// Unhealthy marks what ran when a job found the host unhealthy: it is kept as evidence and never restored.
+	Unhealthy bool `json:"unhealthy,omitempty"`
 	// Job it was archived for; empty when a person did it.
 	Job  string    `json:"job,omitempty"`
 	Time time.Time `json:"time"`

@@ -62,8 +62,6 @@ type Archive interface {
 	// Image returns the newest archived image of the version that is whole and was not archived from an unhealthy host, as
 	// a file to write back. It returns an error that wraps archive.ErrNone when there is none.
 	Image(uniqueID string, version inventory.Version) (driver.Image, archive.Manifest, error)
-	// MarkUnhealthy renames the entries of the device that were archived under the boot id, so that they are never restored.
-	MarkUnhealthy(uniqueID, bootID string) error
 }
 
 // Config is what an Engine works with. All fields but Limits, Poll, Grace, Now, Notify and Log are required.
