@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
@@ -33,17 +34,7 @@ func Facts(o *v1alpha1.NodeDevice) plan.Facts {
 
 // Wish is an assigned firmware in the terms of package plan; the zero Wish for nil. Failures before retryAfter are
 // forgiven.
-func Wish(f *v1alpha1.DesiredFirmware, retryAfter time.Time) plan.Wish {
-	if f == nil {
-		return plan.Wish{}
-	}
-	return plan.Wish{
-		Version: inventory.NormalizeVersion(f.Version), Digest: digestOf(f.Digest),
-		ReportOnly:     f.UpdatePolicy == v1alpha1.UpdatePolicyValidate,
-		AllowDowngrade: f.Downgrade == v1alpha1.DowngradeAllow,
-		RetryAfter:     retryAfter,
-	}
-}
+func Wish(f *v1alpha1.DesiredFirmware, retryAfter time.Time) plan.Wish { return desired.Wish(f, retryAfter) }
 
 func activationOf(kind v1alpha1.ActivationKind) inventory.Activation {
 	for a := inventory.ActivateNone; a <= inventory.ActivatePowerCycle; a++ {

@@ -1,0 +1,71 @@
+package desired_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/desired"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func digest(t *testing.T, digit string) (v1alpha1.Digest, inventory.Digest) {
+	t.Helper()
+	text := "sha256:" + strings.Repeat(digit, 64)
+	parsed, err := inventory.ParseDigest(text)
+	require.NoError(t, err)
+	return v1alpha1.Digest(text), parsed
+}
+
+func TestNothingAssignedIsNoWish(t *testing.T) {
+	assert.Equal(t, plan.Wish{}, desired.Wish(nil, noon))
+	assert.Equal(t, plan.Path{}, desired.Path(nil))
+	assert.Empty(t, desired.Hops(nil))
+}
+
+func TestWishSaysEverythingTheAssignmentDoes(t *testing.T) {
+	apiFinal, final := digest(t, "a")
+	apiMiddle, middle := digest(t, "b")
+	got := desired.Wish(&v1alpha1.DesiredFirmware{
+		Version: " 3.0 ", Digest: apiFinal, UpdatePolicy: v1alpha1.UpdatePolicyUpdate, Downgrade: v1alpha1.DowngradeAllow,
+		Path: &v1alpha1.UpgradePath{
+			BlockedFrom: []string{"1.0"}, MinimumVersion: "2.0",
+			Hops: []v1alpha1.UpgradeHop{
+				{From: []string{"1.0", "1.1"}, Version: "2.0", Digest: apiMiddle, BlockedFrom: []string{"0.9"}, MinimumVersion: "1.0"},
+				{From: []string{"0.9"}, Version: "1.0"},
+			},
+		},
+	}, noon)
+	assert.Equal(t, plan.Wish{
+		Version: "3.0", Digest: final, AllowDowngrade: true, RetryAfter: noon,
+		Path: plan.Path{BlockedFrom: []inventory.Version{"1.0"}, Minimum: "2.0"},
+		Hops: []plan.Hop{
+			{
+				From: []inventory.Version{"1.0", "1.1"}, Version: "2.0", Digest: middle,
+				Path: plan.Path{BlockedFrom: []inventory.Version{"0.9"}, Minimum: "1.0"},
+			},
+			{From: []inventory.Version{"0.9"}, Version: "1.0"},
+		},
+	}, got)
+	assert.True(t, desired.Wish(&v1alpha1.DesiredFirmware{Version: "1", UpdatePolicy: v1alpha1.UpdatePolicyValidate}, noon).ReportOnly)
+}
+
+func TestHopIsWhatIsFlashedNext(t *testing.T) {
+	apiFinal, _ := digest(t, "a")
+	apiMiddle, middle := digest(t, "b")
+	w := desired.Wish(&v1alpha1.DesiredFirmware{
+		Version: "3.0", Digest: apiFinal, UpdatePolicy: v1alpha1.UpdatePolicyUpdate,
+		Path: &v1alpha1.UpgradePath{Hops: []v1alpha1.UpgradeHop{{From: []string{"1.0"}, Version: "2.0", Digest: apiMiddle}}},
+	}, time.Time{})
+	d := plan.Decide(w, plan.Facts{Driver: "sim", Running: "1.0"})
+	assert.Equal(t, plan.DueFlash, d.Outcome)
+	assert.Equal(t, inventory.Version("2.0"), d.Version)
+	assert.Equal(t, middle, d.Digest)
+}
