@@ -86,7 +86,15 @@ func sourcesInUse() []client.Object {
 		Conditions: ready(metav1.ConditionFalse, v1alpha1.ReasonDownloadFailed,
 			"fetch https://firmware.example.com/bios.cab: the server answered 404 Not Found; correct the url"),
 	}
-	return []client.Object{stored, broken}
+	bad := validSource()
+	bad.Name = "cx6dx-2242"
+	bad.Status = v1alpha1.FirmwareSourceStatus{
+		ObservedGeneration: 1,
+		Conditions: ready(metav1.ConditionTrue, v1alpha1.ReasonSucceeded, "1 image in store",
+			condition(v1alpha1.ConditionQuarantined, metav1.ConditionTrue, v1alpha1.ReasonQuarantined, "")),
+		Quarantine: []v1alpha1.QuarantinedImage{quarantined()},
+	}
+	return []client.Object{stored, broken, bad}
 }
 
 func policiesInUse() []client.Object {

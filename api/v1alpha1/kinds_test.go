@@ -74,8 +74,13 @@ func TestDefaults(t *testing.T) {
 	policy := kinds["RolloutPolicy"].(*v1alpha1.RolloutPolicy).Spec
 	assert.Equal(t, v1alpha1.RolloutActive, policy.State)
 	assert.Equal(t, intstr.FromInt32(1), *policy.MaxUnavailable, "one node at a time unless told otherwise")
-	assert.Equal(t, v1alpha1.FormatImage, kinds["FirmwareSource"].(*v1alpha1.FirmwareSource).Spec.Files[0].Format)
-	assert.Equal(t, int32(3600), *kinds["FirmwareJob"].(*v1alpha1.FirmwareJob).Spec.ActiveDeadlineSeconds)
+	assert.Equal(t, v1alpha1.RollbackBestEffort, policy.Rollback)
+	source := kinds["FirmwareSource"].(*v1alpha1.FirmwareSource).Spec
+	assert.Equal(t, v1alpha1.DowngradeAllow, source.Downgrade, "a source leaves downgrades to the template or pin")
+	assert.Equal(t, v1alpha1.FormatImage, source.Files[0].Format)
+	job := kinds["FirmwareJob"].(*v1alpha1.FirmwareJob).Spec
+	assert.Equal(t, int32(3600), *job.ActiveDeadlineSeconds)
+	assert.Equal(t, v1alpha1.RollbackBestEffort, job.Rollback)
 }
 
 // TestSelectableFields (R001-5): a watcher can ask for the objects of one node and gets no others.

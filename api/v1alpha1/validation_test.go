@@ -53,6 +53,23 @@ func checkUpdate[T client.Object](t *testing.T, existing T, cases []validation[T
 	}
 }
 
+// checkStatus writes, without keeping it, the status of an object that exists with each change.
+func checkStatus[T client.Object](t *testing.T, existing T, valid func(T), cases []validation[T]) {
+	t.Helper()
+	env := apitest.New(t)
+	require.NoError(t, env.Client.Create(t.Context(), existing))
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			object := existing.DeepCopyObject().(T)
+			valid(object)
+			c.change(object)
+			c.check(t, env.Client.Status().Update(t.Context(), object, &client.SubResourceUpdateOptions{
+				UpdateOptions: client.UpdateOptions{DryRun: []string{metav1.DryRunAll}},
+			}))
+		})
+	}
+}
+
 func (c validation[T]) check(t *testing.T, err error) {
 	t.Helper()
 	if c.field == "" {
@@ -331,7 +348,7 @@ func TestFirmwareJobValidation(t *testing.T) {
 			{name: "a scan with updates", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Type = v1alpha1.JobTypeScan },
 				field: "spec.updates", message: updatesMessage},
 			{name: "an unknown type", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Type = "Erase" },
-				field: "spec.type", message: `supported values: "Update", "Scan"`},
+				field: "spec.type", message: `supported values: "Update", "Scan", "Steps"`},
 			{name: "no node", change: func(o *v1alpha1.FirmwareJob) { o.Spec.NodeName = "" },
 				field: "spec.nodeName", message: "Required"},
 			{name: "one device twice", change: func(o *v1alpha1.FirmwareJob) {

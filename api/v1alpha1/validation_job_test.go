@@ -1,0 +1,160 @@
+package v1alpha1_test
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+)
+
+// TestStepsJobValidation: a job runs updates or steps, never both, and is never edited to run others.
+func TestStepsJobValidation(t *testing.T) {
+	type change = validation[*v1alpha1.FirmwareJob]
+	const (
+		stepsMessage    = "a job of type Steps lists its steps; any other type has none"
+		expectedMessage = "expectedDevices belong to the step verify-inventory, which needs them"
+	)
+	step := func(change func(*v1alpha1.RequestedStep)) func(*v1alpha1.FirmwareJob) {
+		return func(o *v1alpha1.FirmwareJob) { change(&o.Spec.Steps[0]) }
+	}
+	expected := func(change func(*v1alpha1.ExpectedDevice)) func(*v1alpha1.FirmwareJob) {
+		return step(func(s *v1alpha1.RequestedStep) { change(&s.ExpectedDevices[0]) })
+	}
+	repeat := func(n int) func(*v1alpha1.FirmwareJob) {
+		return func(o *v1alpha1.FirmwareJob) {
+			for len(o.Spec.Steps) < n {
+				o.Spec.Steps = append(o.Spec.Steps, o.Spec.Steps[1])
+			}
+		}
+	}
+	t.Run("create", func(t *testing.T) {
+		checkCreate(t, validStepsJob, []change{
+			{name: "two steps", change: func(*v1alpha1.FirmwareJob) {}},
+			{name: "no steps", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Steps = nil }, field: "spec.steps", message: stepsMessage},
+			{name: "steps of a scan", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Type = v1alpha1.JobTypeScan },
+				field: "spec.steps", message: stepsMessage},
+			{name: "steps and updates", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Updates = validJob().Spec.Updates },
+				field: "spec.updates", message: "a job of type Update lists its updates; any other type has none"},
+			{name: "32 steps", change: repeat(32)},
+			{name: "33 steps", change: repeat(33), field: "spec.steps", message: "at most 32 items"},
+			{name: "a step without a name", change: step(func(s *v1alpha1.RequestedStep) { s.Name = "" }),
+				field: "spec.steps[0].name", message: "Required"},
+			{name: "a step's name that is no label", change: step(func(s *v1alpha1.RequestedStep) { s.Name = "Verify" }),
+				field: "spec.steps[0].name", message: "should match"},
+			{name: "an inventory compared with nothing", change: step(func(s *v1alpha1.RequestedStep) { s.ExpectedDevices = nil }),
+				field: "spec.steps[0].expectedDevices", message: expectedMessage},
+			{name: "another step with an inventory", change: step(func(s *v1alpha1.RequestedStep) { s.Name = "verify-firmware" }),
+				field: "spec.steps[0].expectedDevices", message: expectedMessage},
+			{name: "expected devices of no class", change: expected(func(d *v1alpha1.ExpectedDevice) { d.Class = "" }),
+				field: "spec.steps[0].expectedDevices[0].class", message: "Required"},
+			{name: "no number of devices", change: expected(func(d *v1alpha1.ExpectedDevice) { d.Count = nil }),
+				field: "spec.steps[0].expectedDevices[0].count", message: "Required"},
+			{name: "no device of a kind", change: expected(func(d *v1alpha1.ExpectedDevice) { d.Count = new(int32(0)) })},
+			{name: "too many devices", change: expected(func(d *v1alpha1.ExpectedDevice) { d.Count = new(int32(257)) }),
+				field: "spec.steps[0].expectedDevices[0].count", message: "less than or equal to 256"},
+		})
+	})
+	t.Run("update", func(t *testing.T) {
+		checkUpdate(t, validStepsJob(), []change{
+			{name: "one step less", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Steps = o.Spec.Steps[:1] },
+				field: "spec.steps", message: "steps are immutable; make a new job"},
+			{name: "no steps any more", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Steps = nil },
+				field: "spec.steps", message: "steps are immutable; make a new job"},
+			{name: "a cancellation", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Cancel = &v1alpha1.JobCancel{} }},
+		})
+	})
+}
+
+// TestRollbackValidation: whether a job may begin that cannot be undone is decided before it is made.
+func TestRollbackValidation(t *testing.T) {
+	type change = validation[*v1alpha1.FirmwareJob]
+	policy := func(p v1alpha1.RollbackPolicy) func(*v1alpha1.FirmwareJob) {
+		return func(o *v1alpha1.FirmwareJob) { o.Spec.Rollback = p }
+	}
+	const supported = `supported values: "Required", "BestEffort"`
+	t.Run("create", func(t *testing.T) {
+		checkCreate(t, validJob, []change{
+			{name: "required", change: policy(v1alpha1.RollbackRequired)},
+			{name: "best effort", change: policy(v1alpha1.RollbackBestEffort)},
+			{name: "unknown", change: policy("Never"), field: "spec.rollback", message: supported},
+			{name: "an image to fall back to", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Updates[0].RollbackDigest = digest }},
+			{name: "half a digest", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Updates[0].RollbackDigest = "sha256:3b1f" },
+				field: "spec.updates[0].rollbackDigest", message: "should match"},
+		})
+	})
+	t.Run("update", func(t *testing.T) {
+		checkUpdate(t, validJob(), []change{
+			{name: "another policy", change: policy(v1alpha1.RollbackRequired), field: "spec.rollback", message: "rollback is immutable"},
+			{name: "the default spelled out", change: policy(v1alpha1.RollbackBestEffort)},
+			{name: "another image to fall back to", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Updates[0].RollbackDigest = digest },
+				field: "spec.updates", message: "updates are immutable; a changed wish becomes a new job"},
+		})
+	})
+	t.Run("policy", func(t *testing.T) {
+		checkCreate(t, func() *v1alpha1.RolloutPolicy {
+			return &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}
+		}, []validation[*v1alpha1.RolloutPolicy]{
+			{name: "policy that requires it", change: func(o *v1alpha1.RolloutPolicy) { o.Spec.Rollback = v1alpha1.RollbackRequired }},
+			{name: "policy of an unknown kind", change: func(o *v1alpha1.RolloutPolicy) { o.Spec.Rollback = "Never" },
+				field: "spec.rollback", message: supported},
+		})
+	})
+}
+
+// TestSourcePolicyValidation: a source can forbid downgrades, and its quarantine can be lifted.
+func TestSourcePolicyValidation(t *testing.T) {
+	checkCreate(t, validSource, []validation[*v1alpha1.FirmwareSource]{
+		{name: "a source that forbids downgrades", change: func(o *v1alpha1.FirmwareSource) { o.Spec.Downgrade = v1alpha1.DowngradeForbid }},
+		{name: "a source with an unknown downgrade policy", change: func(o *v1alpha1.FirmwareSource) { o.Spec.Downgrade = "Never" },
+			field: "spec.downgrade", message: `supported values: "Forbid", "Allow"`},
+		{name: "a lifted quarantine", change: func(o *v1alpha1.FirmwareSource) { o.Spec.LiftQuarantineRequestedAt = &someTime }},
+	})
+}
+
+// TestJobStatusValidation: what a daemon reports of health and rollback is bounded.
+func TestJobStatusValidation(t *testing.T) {
+	type change = validation[*v1alpha1.FirmwareJob]
+	verdict := func(change func(*v1alpha1.HealthVerdict)) func(*v1alpha1.FirmwareJob) {
+		return func(o *v1alpha1.FirmwareJob) { change(o.Status.Verdict) }
+	}
+	phase := func(p v1alpha1.StepPhase) func(*v1alpha1.FirmwareJob) {
+		return func(o *v1alpha1.FirmwareJob) {
+			o.Status.Steps = []v1alpha1.JobStep{{Name: "flash", Priority: 1, State: v1alpha1.StepRunning, Phase: p}}
+		}
+	}
+	checkStatus(t, validJob(), func(o *v1alpha1.FirmwareJob) {
+		o.Status.Verdict = &v1alpha1.HealthVerdict{
+			Result: v1alpha1.HealthResultUnhealthy, BootID: "3f6c0d6e", Time: someTime, Job: o.Name, Complaints: []string{"a link is down"},
+		}
+		o.Status.BadImages = []v1alpha1.BadImage{{Device: "gpu-017-nic-b83fd2a1c4e0", Digest: digest, Model: "15b3:101d"}}
+	}, []change{
+		{name: "an unhealthy node", change: func(*v1alpha1.FirmwareJob) {}},
+		{name: "a verdict without a result", change: verdict(func(v *v1alpha1.HealthVerdict) { v.Result = "" }),
+			field: "status.verdict.result", message: "Required"},
+		{name: "an unknown result", change: verdict(func(v *v1alpha1.HealthVerdict) { v.Result = "Fine" }),
+			field: "status.verdict.result", message: `supported values: "Healthy", "Unhealthy", "Unknown"`},
+		{name: "a verdict of no boot", change: verdict(func(v *v1alpha1.HealthVerdict) { v.BootID = "" }),
+			field: "status.verdict.bootID", message: "Required"},
+		{name: "33 complaints", change: verdict(func(v *v1alpha1.HealthVerdict) { v.Complaints = versions(33) }),
+			field: "status.verdict.complaints", message: "at most 32 items"},
+		{name: "one device blamed twice", change: func(o *v1alpha1.FirmwareJob) {
+			o.Status.BadImages = append(o.Status.BadImages, o.Status.BadImages[0])
+		}, field: "status.badImages[1]", message: "Duplicate value"},
+		{name: "a step of the rollback", change: phase(v1alpha1.StepPhaseRollback)},
+		{name: "a step of an unknown phase", change: phase("Later"),
+			field: "status.steps[0].phase", message: `supported values: "Update", "Rollback"`},
+	})
+}
+
+func validStepsJob() *v1alpha1.FirmwareJob {
+	return &v1alpha1.FirmwareJob{
+		ObjectMeta: metav1.ObjectMeta{Name: "gpu-017-inventory"},
+		Spec: v1alpha1.FirmwareJobSpec{NodeName: "gpu-017", Type: v1alpha1.JobTypeSteps, Steps: []v1alpha1.RequestedStep{
+			{Name: "verify-inventory", ExpectedDevices: []v1alpha1.ExpectedDevice{
+				{Class: v1alpha1.ClassNIC, Vendor: "15b3", Model: "101d", Count: new(int32(2))},
+			}},
+			{Name: "verify-firmware", Device: "gpu-017-nic-b83fd2a1c4e0"},
+		}},
+	}
+}
