@@ -5,17 +5,21 @@ type Fault int
 
 // The faults a device can have.
 const (
-	// Unreadable makes Inspect fail.
+	// Unreadable makes Inspect and Archive fail.
 	Unreadable Fault = iota
 	// FailWrite makes Write fail with the tool's error and change nothing.
 	FailWrite
 	// LieWrite makes Write report success and change nothing.
 	LieWrite
-	// BusyWrite makes Write fail because another write holds the device.
+	// BusyWrite makes Write and Revert fail because another write holds the device.
 	BusyWrite
 	// HangWrite makes Write wait until Simulated.Release. When its context ends it returns command.ErrStillRunning and
 	// the write goes on: it ends with Release.
 	HangWrite
+	// FailArchive makes Archive fail and leave no file.
+	FailArchive
+	// FailRevert makes Revert fail and change nothing.
+	FailRevert
 	// WrongBoard makes Check and Write reject every image.
 	WrongBoard
 	// FailActivate makes Activate fail and change nothing.

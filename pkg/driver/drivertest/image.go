@@ -14,8 +14,32 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// imageHeader starts every image of the simulated driver; board id and version follow, one a line, then the payload.
-const imageHeader = "simulated firmware\n"
+// Defect is what is wrong with a firmware that every check accepts. It shows when the firmware runs.
+type Defect string
+
+// The defects of images.
+const (
+	// DefectNone: nothing is wrong.
+	DefectNone Defect = ""
+	// DefectLinkDown: a device that runs it has no links; see Simulated.LinkDown.
+	DefectLinkDown Defect = "LinkDown"
+	// DefectUnreadable: a device that runs it answers nothing, and takes nothing.
+	DefectUnreadable Defect = "Unreadable"
+)
+
+// content is what an image of the simulated driver says of itself.
+type content struct {
+	boardID string
+	version inventory.Version
+	defect  Defect
+}
+
+// imageHeader starts every image of the simulated driver; board id and version follow, one a line, then the defect if
+// there is one, then the payload.
+const (
+	imageHeader  = "simulated firmware\n"
+	defectPrefix = "defect "
+)
 
 var payload = strings.Repeat("firmware", 512)
 
@@ -25,9 +49,33 @@ func NewImage(t testing.TB, boardID string, version inventory.Version) driver.Im
 	return SaveImage(t, version, ImageBytes(boardID, version))
 }
 
+// NewBadImage is NewImage of a firmware with a defect.
+func NewBadImage(t testing.TB, boardID string, version inventory.Version, defect Defect) driver.Image {
+	t.Helper()
+	return SaveImage(t, version, imageBytes(content{boardID, version, defect}))
+}
+
+// MakeImage writes an image of the simulated driver to a file, which it replaces. Other programs than tests make theirs
+// with it.
+func MakeImage(path, boardID string, version inventory.Version, defect Defect) (driver.Image, error) {
+	data := imageBytes(content{boardID, version, defect})
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		return driver.Image{}, fmt.Errorf("make image: %w", err)
+	}
+	return describe(path, version, data), nil
+}
+
 // ImageBytes is the content of an image of the simulated driver. Equal arguments give equal bytes.
 func ImageBytes(boardID string, version inventory.Version) []byte {
-	return fmt.Appendf(nil, "%s%s\n%s\n%s", imageHeader, boardID, version, payload)
+	return imageBytes(content{boardID, version, DefectNone})
+}
+
+func imageBytes(c content) []byte {
+	mark := ""
+	if c.defect != DefectNone {
+		mark = defectPrefix + string(c.defect) + "\n"
+	}
+	return fmt.Appendf(nil, "%s%s\n%s\n%s%s", imageHeader, c.boardID, c.version, mark, payload)
 }
 
 // SaveImage writes the bytes to a file of the test's own directory and describes it as an image of the version.
@@ -35,19 +83,31 @@ func SaveImage(t testing.TB, version inventory.Version, content []byte) driver.I
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "image.bin")
 	require.NoError(t, os.WriteFile(path, content, 0o600))
-	return driver.Image{Path: path, Version: version, Digest: sha256.Sum256(content), Size: int64(len(content))}
+	return describe(path, version, content)
+}
+
+func describe(path string, version inventory.Version, data []byte) driver.Image {
+	return driver.Image{Path: path, Version: version, Digest: sha256.Sum256(data), Size: int64(len(data))}
 }
 
 // readImage returns what an image of the simulated driver says of itself.
-func readImage(path string) (boardID string, version inventory.Version, err error) {
-	content, err := os.ReadFile(path)
+func readImage(path string) (content, error) {
+	data, err := os.ReadFile(path)
 	if err != nil {
-		return "", "", fmt.Errorf("read image: %w", err)
+		return content{}, fmt.Errorf("read image: %w", err)
 	}
-	rest, ok := strings.CutPrefix(string(content), imageHeader)
-	fields := strings.SplitN(rest, "\n", 3)
-	if !ok || len(fields) != 3 || fields[2] != payload {
-		return "", "", driver.Rejectf("%s is not a whole image of the simulated driver", path)
+	rest, ok := strings.CutPrefix(string(data), imageHeader)
+	head, whole := strings.CutSuffix(rest, payload)
+	fields := strings.Split(head, "\n")
+	if !ok || !whole || len(fields) < 3 || len(fields) > 4 || fields[len(fields)-1] != "" {
+		return content{}, driver.Rejectf("%s is not a whole image of the simulated driver", path)
 	}
-	return fields[0], inventory.Version(fields[1]), nil
+	c := content{boardID: fields[0], version: inventory.Version(fields[1])}
+	if len(fields) == 4 {
+		defect, ok := strings.CutPrefix(fields[2], defectPrefix)
+		if c.defect = Defect(defect); !ok || c.defect != DefectLinkDown && c.defect != DefectUnreadable {
+			return content{}, driver.Rejectf("%s is not an image of the simulated driver: %q", path, fields[2])
+		}
+	}
+	return c, nil
 }

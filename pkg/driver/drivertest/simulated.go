@@ -33,40 +33,40 @@ type Operation struct {
 // OperationKind says what an operation does.
 type OperationKind string
 
-// The kinds of operations. Each is recorded when it reaches the device, whatever becomes of it.
+// The kinds of operations. Each is recorded when it reaches the device, whatever becomes of it. Reading an image out of a
+// device is none: Archives counts that.
 const (
 	OpWrite      OperationKind = "Write"
+	OpRevert     OperationKind = "Revert"
 	OpActivate   OperationKind = "Activate"
 	OpReboot     OperationKind = "Reboot"
 	OpPowerCycle OperationKind = "PowerCycle"
 )
 
-type device struct {
-	id       inventory.Identity
-	firmware inventory.Firmware
-	faults   map[Fault]bool
-	// failure is what the tool prints when FailWrite strikes.
-	failure string
-	gone    bool
-	// busy while a write is under way; release ends the write that hangs.
-	busy    bool
-	release chan struct{}
-}
-
-var _ driver.Driver = (*Simulated)(nil)
+var (
+	_ driver.Driver   = (*Simulated)(nil)
+	_ driver.Archiver = (*Simulated)(nil)
+	_ driver.Reverter = (*Simulated)(nil)
+)
 
 // NewSimulated makes a driver of the name without devices.
 func NewSimulated(name string) *Simulated { return &Simulated{name: name, version: "1"} }
 
 // Add plugs a device in. Running is required. Stored defaults to Running, Activation to what its zero value says:
-// none, the image runs as soon as it is written. The identity must have a UniqueID and, to take images, a BoardID.
+// none, the image runs as soon as it is written. A device whose rollback is Slot gets two slots where it has none. The
+// identity must have a UniqueID and, to take images, a BoardID.
 func (s *Simulated) Add(id inventory.Identity, fw inventory.Firmware) {
 	if fw.Stored == "" {
 		fw.Stored = fw.Running
 	}
+	if fw.Rollback == inventory.RollbackSlot && len(fw.Slots) == 0 {
+		fw.Slots = []inventory.Slot{
+			{Number: 1, Version: fw.Running, State: inventory.SlotActive}, {Number: 2, State: inventory.SlotIdle},
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.devices = append(s.devices, &device{id: id, firmware: fw, faults: map[Fault]bool{}})
+	s.devices = append(s.devices, &device{id: id, firmware: fw, faults: map[Fault]bool{}, inSlot: map[int]Defect{}})
 }
 
 // Remove unplugs a device: Inspect and everything else fail from now on.
@@ -105,11 +105,12 @@ func (s *Simulated) Busy(uniqueID string) bool {
 	return busy
 }
 
-// SetFirmware changes what a device runs and holds, as somebody with a vendor's tool would.
+// SetFirmware changes what a device runs and holds, as somebody with a vendor's tool would. What it holds is sound.
 func (s *Simulated) SetFirmware(uniqueID string, fw inventory.Firmware) {
 	s.change(uniqueID, func(d *device) {
 		d.firmware = fw
 		d.firmware = d.read()
+		d.running, d.stored, d.inSlot = "", "", map[int]Defect{}
 	})
 }
 
@@ -135,7 +136,7 @@ func (s *Simulated) boot(kind OperationKind, upTo inventory.Activation) {
 		case !d.firmware.Pending() || d.firmware.Activation > upTo:
 		case d.faults[RefuseBoot]:
 			d.firmware.LastAttempt = fmt.Sprintf("the device refused %s at boot", d.firmware.Stored)
-			d.firmware.Stored = d.firmware.Running
+			d.drop()
 		default:
 			d.firmware.LastAttempt = ""
 			d.run()
@@ -198,15 +199,9 @@ func (s *Simulated) Inspect(_ context.Context, id inventory.Identity) (inventory
 		return id, inventory.Firmware{}, err
 	}
 	if d.faults[Unreadable] {
-		return id, inventory.Firmware{}, toolError("query", d, errors.New("the device does not answer"))
+		return id, inventory.Firmware{}, toolError("query", d, errSilent)
 	}
 	return d.id, d.read(), nil
-}
-
-func (d *device) read() inventory.Firmware {
-	fw := d.firmware
-	fw.Slots = slices.Clone(fw.Slots)
-	return fw
 }
 
 // Check verifies the image against the device.
@@ -220,20 +215,8 @@ func (s *Simulated) Check(_ context.Context, id inventory.Identity, img driver.I
 	if err := img.Verify(); err != nil {
 		return err
 	}
-	return d.accepts(img)
-}
-
-func (d *device) accepts(img driver.Image) error {
-	boardID, version, err := readImage(img.Path)
-	switch {
-	case err != nil:
-		return err
-	case d.faults[WrongBoard] || inventory.NormalizeID(boardID) != inventory.NormalizeID(d.id.BoardID):
-		return driver.Rejectf("%s is for board %s, the device is %s", img.Path, boardID, d.id.BoardID)
-	case version != img.Version:
-		return driver.Rejectf("%s holds version %s, not %s", img.Path, version, img.Version)
-	}
-	return nil
+	_, err = d.accepts(img)
+	return err
 }
 
 // Write stores the image in the device.
@@ -244,7 +227,8 @@ func (s *Simulated) Write(ctx context.Context, id inventory.Identity, img driver
 	if err != nil {
 		return 0, err
 	}
-	if err := d.accepts(img); err != nil {
+	content, err := d.accepts(img)
+	if err != nil {
 		return 0, err
 	}
 	switch {
@@ -260,11 +244,11 @@ func (s *Simulated) Write(ctx context.Context, id inventory.Identity, img driver
 	case d.faults[LieWrite]:
 		return d.firmware.Activation, nil
 	case d.faults[HangWrite]:
-		if err := s.hang(ctx, d, img.Version); err != nil {
+		if err := s.hang(ctx, d, content); err != nil {
 			return 0, err
 		}
 	default:
-		d.store(img.Version)
+		d.store(content)
 	}
 	if progress != nil {
 		progress(100)
@@ -272,9 +256,9 @@ func (s *Simulated) Write(ctx context.Context, id inventory.Identity, img driver
 	return d.needs(), nil
 }
 
-// hang stores the version when the write is released, whether or not anybody still waits for it. The caller holds the
+// hang stores the image when the write is released, whether or not anybody still waits for it. The caller holds the
 // lock, which is given up meanwhile.
-func (s *Simulated) hang(ctx context.Context, d *device, v inventory.Version) error {
+func (s *Simulated) hang(ctx context.Context, d *device, img content) error {
 	released, done := make(chan struct{}), make(chan struct{})
 	d.busy, d.release = true, released
 	go func() {
@@ -283,7 +267,7 @@ func (s *Simulated) hang(ctx context.Context, d *device, v inventory.Version) er
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		d.busy = false
-		d.store(v)
+		d.store(img)
 	}()
 	s.mu.Unlock()
 	defer s.mu.Lock()
@@ -293,42 +277,6 @@ func (s *Simulated) hang(ctx context.Context, d *device, v inventory.Version) er
 	case <-ctx.Done():
 		return toolError("write", d, command.ErrStillRunning)
 	}
-}
-
-// store makes the version the one to run next, in a slot that is not active where the device has slots.
-func (d *device) store(v inventory.Version) {
-	d.firmware.Stored = v
-	for i := range d.firmware.Slots {
-		if slot := &d.firmware.Slots[i]; slot.State == inventory.SlotIdle || slot.State == inventory.SlotPending {
-			slot.Version, slot.State = v, inventory.SlotPending
-			break
-		}
-	}
-	if d.firmware.Activation == inventory.ActivateNone {
-		d.run()
-	}
-}
-
-// run makes the stored version the running one.
-func (d *device) run() {
-	d.firmware.Running = d.firmware.Stored
-	for i := range d.firmware.Slots {
-		switch slot := &d.firmware.Slots[i]; slot.State {
-		case inventory.SlotActive:
-			slot.State = inventory.SlotIdle
-		case inventory.SlotPending:
-			slot.State = inventory.SlotActive
-		default:
-		}
-	}
-}
-
-// needs is the activation the device needs now.
-func (d *device) needs() inventory.Activation {
-	if d.firmware.Pending() {
-		return d.firmware.Activation
-	}
-	return inventory.ActivateNone
 }
 
 // Activate makes the stored version run when the device's kind of activation is the one given or a weaker one.
@@ -375,6 +323,9 @@ func (s *Simulated) open(id inventory.Identity) (*device, error) {
 	d := s.find(id)
 	if d == nil || d.gone {
 		return nil, fmt.Errorf("open device %s: it is not there", id.UniqueID)
+	}
+	if d.running == DefectUnreadable {
+		return nil, toolError("query", d, errSilent)
 	}
 	return d, nil
 }

@@ -1,0 +1,131 @@
+package drivertest
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// device is one device of a Simulated. Its methods need the lock.
+type device struct {
+	id       inventory.Identity
+	firmware inventory.Firmware
+	// running, stored and inSlot (by number) are what is wrong with the firmware that runs, is stored and stays in slots.
+	running, stored Defect
+	inSlot          map[int]Defect
+	faults          map[Fault]bool
+	// failure is what the tool prints when FailWrite strikes.
+	failure string
+	gone    bool
+	// archives counts how often the running image was asked for.
+	archives int
+	// busy while a write is under way; release ends the write that hangs.
+	busy    bool
+	release chan struct{}
+}
+
+// errSilent is the error of a device that cannot be read.
+var errSilent = errors.New("the device does not answer")
+
+func (d *device) read() inventory.Firmware {
+	fw := d.firmware
+	fw.Slots = slices.Clone(fw.Slots)
+	return fw
+}
+
+// accepts reads the image and says why the device does not take it.
+func (d *device) accepts(img driver.Image) (content, error) {
+	c, err := readImage(img.Path)
+	switch {
+	case err != nil:
+		return content{}, err
+	case d.faults[WrongBoard] || inventory.NormalizeID(c.boardID) != inventory.NormalizeID(d.id.BoardID):
+		return content{}, driver.Rejectf("%s is for board %s, the device is %s", img.Path, c.boardID, d.id.BoardID)
+	case c.version != img.Version:
+		return content{}, driver.Rejectf("%s holds version %s, not %s", img.Path, c.version, img.Version)
+	}
+	return c, nil
+}
+
+// store makes the image the one to run next, in a slot that is not active where the device has slots.
+func (d *device) store(img content) {
+	d.firmware.Stored, d.stored = img.version, img.defect
+	if slot := d.target(); slot != nil {
+		slot.Version, slot.State = img.version, inventory.SlotPending
+		d.inSlot[slot.Number] = img.defect
+	}
+	if d.firmware.Activation == inventory.ActivateNone {
+		d.run()
+	}
+}
+
+// target is the slot to write: one whose image never ran, else an empty one, else one that holds an old image.
+func (d *device) target() *inventory.Slot {
+	var best *inventory.Slot
+	rank := 0
+	for i := range d.firmware.Slots {
+		slot, r := &d.firmware.Slots[i], 0
+		switch {
+		case slot.State == inventory.SlotPending:
+			r = 3
+		case slot.State == inventory.SlotIdle && slot.Version == "":
+			r = 2
+		case slot.State == inventory.SlotIdle:
+			r = 1
+		}
+		if r > rank {
+			best, rank = slot, r
+		}
+	}
+	return best
+}
+
+// revert makes the slot's image the one to run next.
+func (d *device) revert(to int) {
+	d.drop()
+	slot := &d.firmware.Slots[to]
+	if slot.State != inventory.SlotActive {
+		d.firmware.Stored, d.stored = slot.Version, d.inSlot[slot.Number]
+		slot.State = inventory.SlotPending
+	}
+	if d.firmware.Activation == inventory.ActivateNone {
+		d.run()
+	}
+}
+
+// drop makes the running image the one to run next again.
+func (d *device) drop() {
+	d.firmware.Stored, d.stored = d.firmware.Running, d.running
+	for i := range d.firmware.Slots {
+		if slot := &d.firmware.Slots[i]; slot.State == inventory.SlotPending {
+			slot.State = inventory.SlotIdle
+		}
+	}
+}
+
+// run makes the stored image the running one.
+func (d *device) run() {
+	d.firmware.Running, d.running = d.firmware.Stored, d.stored
+	if !slices.ContainsFunc(d.firmware.Slots, func(s inventory.Slot) bool { return s.State == inventory.SlotPending }) {
+		return
+	}
+	for i := range d.firmware.Slots {
+		switch slot := &d.firmware.Slots[i]; slot.State {
+		case inventory.SlotActive:
+			slot.State = inventory.SlotIdle
+		case inventory.SlotPending:
+			slot.State = inventory.SlotActive
+		default:
+		}
+	}
+}
+
+// needs is the activation the device needs now.
+func (d *device) needs() inventory.Activation {
+	if d.firmware.Pending() {
+		return d.firmware.Activation
+	}
+	return inventory.ActivateNone
+}
