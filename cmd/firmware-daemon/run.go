@@ -51,6 +51,9 @@ func runCommand() *cobra.Command {
 	f.StringVar(&d.Kubeconfig, "kubeconfig", "", "kubeconfig file; the pod's service account when empty")
 	f.StringVar(&d.Namespace, "namespace", "node-firmware-system", "namespace of the product")
 	f.DurationVar(&d.ScanInterval, "scan-interval", 5*time.Minute, "time between two scans of the devices")
+	f.DurationVar(&d.BootTimeLimit, "boot-time-limit", 30*time.Minute,
+		"time the machine may need to boot after an update before it counts as unhealthy; 0 for any")
+	f.DurationVar(&d.CheckTimeout, "check-timeout", time.Minute, "time each executable of the health check gets")
 	f.StringVar(&d.ImageServer, "image-server", "", "https URL of the operator's image server")
 	f.StringVar(&d.ImageServerCA, "image-server-ca", "", "file with the certificates that sign the image server's")
 	f.StringVar(&d.ImageTokenFile, "image-token-file", "", "file with the token for the image server")

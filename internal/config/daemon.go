@@ -22,6 +22,11 @@ type Daemon struct {
 	Namespace string
 	// ScanInterval is the time between two scans.
 	ScanInterval time.Duration
+	// BootTimeLimit is how long the machine may need from the start of its kernel until this daemon sees it, after a
+	// reboot that is part of an update; zero for any time.
+	BootTimeLimit time.Duration
+	// CheckTimeout bounds each executable of the health check.
+	CheckTimeout time.Duration
 	// ImageServer is the operator's https URL for images; empty when there is none. ImageServerCA and ImageTokenFile are
 	// files.
 	ImageServer, ImageServerCA, ImageTokenFile string
@@ -56,6 +61,12 @@ func (d Daemon) Validate() error {
 	if d.ScanInterval < time.Second {
 		errs = append(errs, fmt.Errorf("--scan-interval %s: must be at least 1s", d.ScanInterval))
 	}
+	if d.BootTimeLimit != 0 && d.BootTimeLimit < time.Minute {
+		errs = append(errs, fmt.Errorf("--boot-time-limit %s: must be at least 1m, or 0 for none", d.BootTimeLimit))
+	}
+	if err := ValidateCheckTimeout(d.CheckTimeout); err != nil {
+		errs = append(errs, err)
+	}
 	if _, err := d.Level(); err != nil {
 		errs = append(errs, err)
 	}
@@ -68,6 +79,18 @@ func (d Daemon) Validate() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// MaxCheckTimeout bounds the time an executable of the health check gets; the host is given about as long to become
+// healthy as a whole.
+const MaxCheckTimeout = 10 * time.Minute
+
+// ValidateCheckTimeout refuses a bound no executable of the health check can be given.
+func ValidateCheckTimeout(d time.Duration) error {
+	if d < time.Second || d > MaxCheckTimeout {
+		return fmt.Errorf("--check-timeout %s: must be from 1s to %s", d, MaxCheckTimeout)
+	}
+	return nil
 }
 
 // Level is the log level.

@@ -14,6 +14,7 @@ func validDaemon() config.Daemon {
 	return config.Daemon{
 		Machine:  config.Machine{HostRoot: "/host", StateDir: "/var/lib/node-firmware", ToolPath: config.DefaultToolPath},
 		NodeName: "n1.example", Namespace: "node-firmware-system", ScanInterval: 5 * time.Minute, LogLevel: "info",
+		BootTimeLimit: 30 * time.Minute, CheckTimeout: time.Minute,
 		ImageServer: "https://images:8444", ImageServerCA: "/ca", ImageTokenFile: "/token",
 	}
 }
@@ -21,19 +22,29 @@ func validDaemon() config.Daemon {
 func TestDaemonSettingsAreCheckedByFlag(t *testing.T) {
 	require.NoError(t, validDaemon().Validate())
 	for flag, change := range map[string]func(*config.Daemon){
-		"--node-name":        func(d *config.Daemon) { d.NodeName = "" },
-		"--namespace":        func(d *config.Daemon) { d.Namespace = "Not_valid" },
-		"--host-root":        func(d *config.Daemon) { d.HostRoot = "host" },
-		"--state-dir":        func(d *config.Daemon) { d.StateDir = "" },
-		"--tool-path":        func(d *config.Daemon) { d.ToolPath = "" },
-		"--tool-path: \"b\"": func(d *config.Daemon) { d.ToolPath = "/a:b" },
-		"--scan-interval":    func(d *config.Daemon) { d.ScanInterval = 0 },
-		"--log-level":        func(d *config.Daemon) { d.LogLevel = "loud" },
-		"--image-server \"":  func(d *config.Daemon) { d.ImageServer = "http://images" },
-		"--image-server n":   func(d *config.Daemon) { d.ImageTokenFile = "" },
+		"--node-name":         func(d *config.Daemon) { d.NodeName = "" },
+		"--namespace":         func(d *config.Daemon) { d.Namespace = "Not_valid" },
+		"--host-root":         func(d *config.Daemon) { d.HostRoot = "host" },
+		"--state-dir":         func(d *config.Daemon) { d.StateDir = "" },
+		"--tool-path":         func(d *config.Daemon) { d.ToolPath = "" },
+		"--tool-path: \"b\"":  func(d *config.Daemon) { d.ToolPath = "/a:b" },
+		"--scan-interval":     func(d *config.Daemon) { d.ScanInterval = 0 },
+		"--boot-time-limit -": func(d *config.Daemon) { d.BootTimeLimit = -time.Minute },
+		"--boot-time-limit 3": func(d *config.Daemon) { d.BootTimeLimit = 30 * time.Second },
+		"--check-timeout 0":   func(d *config.Daemon) { d.CheckTimeout = 0 },
+		"--check-timeout 1":   func(d *config.Daemon) { d.CheckTimeout = time.Hour },
+		"--log-level":         func(d *config.Daemon) { d.LogLevel = "loud" },
+		"--image-server \"":   func(d *config.Daemon) { d.ImageServer = "http://images" },
+		"--image-server n":    func(d *config.Daemon) { d.ImageTokenFile = "" },
 	} {
 		d := validDaemon()
 		change(&d)
 		assert.ErrorContains(t, d.Validate(), flag)
 	}
+}
+
+func TestBootTimeCanBeUnlimited(t *testing.T) {
+	d := validDaemon()
+	d.BootTimeLimit = 0
+	assert.NoError(t, d.Validate())
 }

@@ -34,7 +34,9 @@ func Facts(o *v1alpha1.NodeDevice) plan.Facts {
 
 // Wish is an assigned firmware in the terms of package plan; the zero Wish for nil. Failures before retryAfter are
 // forgiven.
-func Wish(f *v1alpha1.DesiredFirmware, retryAfter time.Time) plan.Wish { return desired.Wish(f, retryAfter) }
+func Wish(f *v1alpha1.DesiredFirmware, retryAfter time.Time) plan.Wish {
+	return desired.Wish(f, retryAfter)
+}
 
 func activationOf(kind v1alpha1.ActivationKind) inventory.Activation {
 	for a := inventory.ActivateNone; a <= inventory.ActivatePowerCycle; a++ {
