@@ -21,6 +21,8 @@ type FS interface {
 	Rename(from, to string) error
 	Remove(path string) error
 	RemoveAll(path string) error
+	// SyncFile makes the content of a file safe that another process wrote.
+	SyncFile(path string) error
 	SyncDir(path string) error
 }
 
@@ -60,14 +62,17 @@ func (OS) Remove(path string) error { return os.Remove(path) }
 // RemoveAll implements FS.
 func (OS) RemoveAll(path string) error { return os.RemoveAll(path) }
 
-// SyncDir implements FS.
-func (OS) SyncDir(path string) error {
-	d, err := os.Open(path)
+// SyncFile implements FS.
+func (OS) SyncFile(path string) error {
+	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.Sync(), d.Close())
+	return errors.Join(f.Sync(), f.Close())
 }
+
+// SyncDir implements FS.
+func (OS) SyncDir(path string) error { return OS{}.SyncFile(path) }
 
 // TempPrefix begins the names of files that are being written. What bears it after a crash is rubbish.
 const TempPrefix = ".tmp-"
