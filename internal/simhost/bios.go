@@ -11,6 +11,8 @@ type biosState struct {
 	Running flash
 	// Capsule is empty when nothing is staged.
 	Capsule flash
+	// Lowest is the lowest version the firmware takes.
+	Lowest string
 	// LastAttemptVersion and LastAttemptStatus as in the ESRT.
 	LastAttemptVersion string
 	LastAttemptStatus  int
@@ -30,15 +32,17 @@ const (
 
 // Statuses of a capsule in the ESRT (UEFI specification, EFI_SYSTEM_RESOURCE_TABLE).
 const (
-	attemptSuccess     = 0
-	attemptWrongFormat = 4
+	attemptSuccess      = 0
+	attemptWrongVersion = 3
+	attemptWrongFormat  = 4
 )
 
 func newBIOS(b BIOS) *biosState {
 	f := flash{Version: b.Version, Digest: digest(BuildImage(BIOSImage, ImageOptions{Version: b.Version, GUID: b.GUID}))}
-	return &biosState{Running: f, LastAttemptVersion: b.Version, SysfsVersion: b.Version}
+	return &biosState{Running: f, Lowest: b.LowestVersion, LastAttemptVersion: b.Version, SysfsVersion: b.Version}
 }
 
+// boot installs the capsule. No flag of a tool makes the firmware take one below its lowest version.
 func (b *biosState) boot(how boot) {
 	if c := b.Capsule; c.Version != "" {
 		b.LastAttemptVersion = c.Version
@@ -47,6 +51,8 @@ func (b *biosState) boot(how boot) {
 			b.LastAttemptStatus = how.status
 		case c.Torn:
 			b.LastAttemptStatus = attemptWrongFormat
+		case compareDotted(c.Version, b.Lowest) < 0:
+			b.LastAttemptStatus = attemptWrongVersion
 		default:
 			b.Running, b.LastAttemptStatus = c, attemptSuccess
 		}

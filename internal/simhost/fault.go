@@ -20,7 +20,7 @@ const (
 	Fail FaultKind = "Fail"
 	// Hang makes the tool wait, in the middle of a write, until the fault is cleared; then it goes on.
 	Hang FaultKind = "Hang"
-	// Lie makes the tool report success and change nothing.
+	// Lie makes the tool report success and change nothing. One that reads an image leaves half of it.
 	Lie FaultKind = "Lie"
 	// FailAfterSuccess makes the change and then fails as Fail does.
 	FailAfterSuccess FaultKind = "FailAfterSuccess"
@@ -44,8 +44,8 @@ type Fault struct {
 	ID   string
 	Kind FaultKind
 	// Tool, Device and Operation say where the fault strikes; empty ones match all. Operations are "query", "verify",
-	// "write", "download", "commit", "activate", "reset", "reboot" and "boot"; Fail and NoReturn strike at a boot only
-	// when the operation says so.
+	// "read", "write", "download", "commit", "activate", "reset", "reboot" and "boot"; Fail and NoReturn strike at a boot
+	// only when the operation says so.
 	Tool      string `json:",omitempty"`
 	Device    string `json:",omitempty"`
 	Operation string `json:",omitempty"`

@@ -28,6 +28,9 @@ type ImageOptions struct {
 	Model string
 	// GUID of a BIOS image: the fw_class it is for.
 	GUID string
+	// LinkDown makes a NIC image whose firmware is bad though nothing about the image is: the links of a card are down
+	// as long as the card runs it.
+	LinkDown bool
 	// Size in bytes, rounded up to a multiple of 4; 64 KiB when zero.
 	Size int
 	// Seed makes other bytes of the same version.
@@ -38,6 +41,7 @@ type ImageOptions struct {
 type Image struct {
 	Kind                       ImageKind
 	Version, PSID, Model, GUID string
+	LinkDown                   bool
 	// Digest is the SHA-256 of all bytes, in hexadecimal with "sha256:" in front.
 	Digest string
 }
@@ -45,6 +49,7 @@ type Image struct {
 const (
 	imageMagic       = "MTFWsimulated\n"
 	defaultImageSize = 64 << 10
+	linksDown        = "down"
 )
 
 // BuildImage makes an image that the tools of a machine accept for the part it names. Equal arguments give equal bytes.
@@ -62,8 +67,12 @@ func BuildImage(kind ImageKind, o ImageOptions) []byte {
 func buildPayload(kind ImageKind, o ImageOptions) []byte {
 	var b bytes.Buffer
 	b.WriteString(imageMagic)
+	links := ""
+	if o.LinkDown {
+		links = linksDown
+	}
 	for _, f := range [][2]string{
-		{"kind", string(kind)}, {"version", o.Version}, {"psid", o.PSID}, {"model", o.Model}, {"guid", o.GUID},
+		{"kind", string(kind)}, {"version", o.Version}, {"psid", o.PSID}, {"model", o.Model}, {"guid", o.GUID}, {"links", links},
 	} {
 		if f[1] != "" {
 			fmt.Fprintf(&b, "%s: %s\n", f[0], f[1])
@@ -121,6 +130,8 @@ func ParseImage(data []byte) (Image, error) {
 			img.Model = value
 		case "guid":
 			img.GUID = value
+		case "links":
+			img.LinkDown = value == linksDown
 		}
 	}
 	return img, nil

@@ -4,8 +4,12 @@ package simhost
 // harms the running one.
 type nicState struct {
 	Running, Next flash
-	LinkDown      bool `json:",omitempty"`
+	// LinkDown takes the links down until the next activation, whatever runs.
+	LinkDown bool `json:",omitempty"`
 }
+
+// hasLinks reports whether the ports with a cable have a link.
+func (n *nicState) hasLinks() bool { return !n.LinkDown && !n.Running.LinkDown }
 
 func newNIC(n NIC) *nicState {
 	f := flash{Version: n.Version, Digest: digest(BuildImage(NICImage, ImageOptions{Version: n.Version, PSID: n.PSID}))}
@@ -43,7 +47,7 @@ func (n *nicState) stored() flash {
 func (n *nicState) describe(d *Device) {
 	d.Running, d.RunningDigest = n.Running.Version, n.Running.Digest
 	d.Stored, d.StoredDigest = n.stored().Version, n.stored().Digest
-	d.Torn, d.LinkUp = n.Next.Torn, d.Present && !n.LinkDown
+	d.Torn, d.LinkUp = n.Next.Torn, d.Present && n.hasLinks()
 }
 
 func (s *state) nic(key string) NIC {

@@ -34,6 +34,8 @@ type flash struct {
 	Digest  string `json:",omitempty"`
 	// Torn is an image of which only a part was written.
 	Torn bool `json:",omitempty"`
+	// LinkDown is a firmware that has no links.
+	LinkDown bool `json:",omitempty"`
 }
 
 func (m *Machine) path(elem ...string) string {

@@ -111,7 +111,7 @@ func (c *call) run(device, operation string, body func() (int, error)) (int, err
 		return 0, err
 	}
 	c.fault = f
-	writes := operation != "query" && operation != "verify"
+	writes := operation != "query" && operation != "verify" && operation != "read"
 	switch {
 	case f == nil:
 		return body()

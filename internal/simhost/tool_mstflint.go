@@ -66,6 +66,12 @@ func mstflint(c *call) (int, error) {
 			return flintFailed, nil
 		}
 		return c.run(nic.Key, "write", func() (int, error) { return c.flintBurn(nic, image, o) })
+	case "ri":
+		if len(o.args) != 2 {
+			c.printf("-E- Command \"ri\" requires 1 arguments, but %d arguments were given\n", len(o.args)-1)
+			return flintFailed, nil
+		}
+		return c.run(nic.Key, "read", func() (int, error) { return c.flintRead(nic, o.args[1]) })
 	}
 	c.printf("-E- Invalid command: %s\n", command)
 	return flintFailed, nil
@@ -217,23 +223,28 @@ func (c *call) flintBurn(n NIC, path string, o options) (int, error) {
 		return flintFailed, c.refused(n.Key, "Write", img, "PSID mismatch")
 	}
 	const stage = "Writing Boot image component"
+	written := flash{Version: img.Version, Digest: img.Digest, LinkDown: img.LinkDown}
+	torn := written
+	torn.Torn = true
+	var keepErr error
 	err = c.do(job{
 		op:    Operation{Device: n.Key, Action: "Write", Version: img.Version, Digest: img.Digest, Bytes: len(data)},
 		takes: s.Spec.WriteTime,
 		progress: func(percent int) {
 			if percent == 0 {
 				c.printf("Initializing image partition -   OK\n")
+				keepErr = c.m.keepImage(n.Key, data)
 			}
 			c.printf("\r%s - %3d%%", stage, percent)
 		},
-		begin:  func(s *state) { s.NICs[n.Key].Next = flash{Version: img.Version, Digest: img.Digest, Torn: true} },
-		finish: func(s *state) { s.NICs[n.Key].Next = flash{Version: img.Version, Digest: img.Digest} },
+		begin:  func(s *state) { s.NICs[n.Key].Next = torn },
+		finish: func(s *state) { s.NICs[n.Key].Next = written },
 	})
 	if errors.Is(err, errBusy) {
 		c.printf("-E- Burning FS4 image failed: Failed to lock flash semaphore\n")
 		return flintFailed, c.refused(n.Key, "Write", img, "busy")
 	}
-	if err != nil {
+	if err := errors.Join(err, keepErr); err != nil {
 		return 0, err
 	}
 	c.printf("\r%s -   OK\n-I- To load new FW run mstfwreset or reboot machine.\n", stage)

@@ -34,7 +34,7 @@ func renderPort(t tree, n NIC, fw *nicState, p Port, port, ifindex, rdma int) {
 	if p.InfiniBand {
 		linkType, hardware = "32", "00:00:10:49:fe:80:00:00:00:00:00:00:"+colons(guid, 8)
 	}
-	up := !p.Unplugged && !fw.LinkDown
+	up := !p.Unplugged && fw.hasLinks()
 	operstate, carrier, speed := "up", "1", "100000"
 	if !up {
 		operstate, carrier, speed = "down", "0", "-1"

@@ -1,0 +1,161 @@
+package simhost
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func burn(t *testing.T, m *Machine, data []byte) {
+	t.Helper()
+	out := run(m, "mstflint", "-d", cx6, "-i", save(t, data), "-y", "b")
+	require.Zero(t, out.code, out.stdout)
+}
+
+func nicImage(o ImageOptions) []byte {
+	o.PSID = DefaultSpec("", 0).NICs[0].PSID
+	return BuildImage(NICImage, o)
+}
+
+// readBack reads the flash of the card to a file that was something else before.
+func readBack(t *testing.T, m *Machine) []byte {
+	t.Helper()
+	path := save(t, []byte("what was here before"))
+	out := run(m, "mstflint", "-d", cx6, "ri", path)
+	require.Zero(t, out.code, out.stdout)
+	assert.Empty(t, out.stdout+out.stderr, "it says nothing when it works")
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return data
+}
+
+func TestMstflintReadsTheImageOnTheFlash(t *testing.T) {
+	m := newMachine(t)
+	first := readBack(t, m)
+	assert.Equal(t, device(t, m, "nic0").StoredDigest, digest(first), "also the one nobody wrote")
+
+	special := nicImage(ImageOptions{Version: newCX6, Seed: 7, Size: 100_000})
+	burn(t, m, special)
+	assert.Equal(t, special, readBack(t, m), "what is stored, though it does not run yet")
+	require.NoError(t, m.Boot())
+	burn(t, m, first)
+	assert.Equal(t, first, readBack(t, m))
+	burn(t, m, nicImage(ImageOptions{Version: newCX6, Seed: 8}))
+	burn(t, m, special)
+	require.NoError(t, m.Boot())
+	assert.Equal(t, special, readBack(t, m))
+	kept, err := filepath.Glob(m.imagePath("nic0", "*"))
+	require.NoError(t, err)
+	assert.LessOrEqual(t, len(kept), 2, "images the card has no longer are forgotten")
+	assert.Equal(t, newCX6, device(t, m, "nic0").Running)
+	assert.NotContains(t, actions(t, m, "nic0"), "Read Done", "reading is no change")
+}
+
+func TestMstflintThatCannotReadSaysSo(t *testing.T) {
+	m := newMachine(t)
+	path := filepath.Join(t.TempDir(), "image")
+	for name, args := range map[string][]string{
+		"no file": {"-d", cx6, "ri"}, "no card": {"-d", "0000:99:00.0", "ri", path}, "no directory": {"-d", cx6, "ri", path + "/x"},
+	} {
+		out := run(m, append([]string{"mstflint"}, args...)...)
+		assert.Equal(t, flintFailed, out.code, name)
+		assert.Contains(t, out.stdout, "-E- ", name)
+	}
+	require.NoError(t, m.SetFault(Fault{ID: "read", Kind: Fail, Device: "nic0", Operation: "read", Stderr: "-E- Failed to read image.\n"}))
+	assert.Equal(t, output{1, "", "-E- Failed to read image.\n"}, run(m, "mstflint", "-d", cx6, "ri", path))
+	assert.NoFileExists(t, path)
+	require.NoError(t, m.SetFault(Fault{ID: "read", Kind: Lie, Device: "nic0", Operation: "read"}))
+	assert.Zero(t, run(m, "mstflint", "-d", cx6, "ri", path).code)
+	assert.Equal(t, flintFailed, run(m, "mstflint", "-i", path, "v").code)
+	assert.Empty(t, actions(t, m, "nic0"))
+}
+
+func TestAFirmwareWithoutLinksHasNoneWhateverActivatesIt(t *testing.T) {
+	bad := nicImage(ImageOptions{Version: newCX6, LinkDown: true})
+	port := "sys/class/net/ens1f0np0/"
+	shown := func(t *testing.T, m *Machine, attr string) string {
+		t.Helper()
+		data, err := os.ReadFile(filepath.Join(m.Dir(), port, attr))
+		require.NoError(t, err)
+		return string(data)
+	}
+	for name, activate := range map[string]func(*testing.T, *Machine){
+		"reset": func(t *testing.T, m *Machine) {
+			require.Zero(t, run(m, "mstfwreset", "-d", cx6, "-l", "3", "-y", "r").code)
+		},
+		"boot":  func(t *testing.T, m *Machine) { require.NoError(t, m.Boot()) },
+		"power": func(t *testing.T, m *Machine) { require.NoError(t, m.PowerCycle()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			good := readBack(t, m)
+			burn(t, m, bad)
+			assert.True(t, device(t, m, "nic0").LinkUp, "it does not run yet")
+			activate(t, m)
+			for range 2 {
+				assert.Equal(t, newCX6, device(t, m, "nic0").Running)
+				assert.False(t, device(t, m, "nic0").LinkUp)
+				assert.Equal(t, "0\n", shown(t, m, "carrier"))
+				assert.Equal(t, "down\n", shown(t, m, "operstate"))
+				assert.True(t, device(t, m, "nic1").LinkUp, "the other card has its own firmware")
+				require.NoError(t, m.Boot())
+			}
+			assert.Equal(t, bad, readBack(t, m))
+			burn(t, m, good)
+			assert.False(t, device(t, m, "nic0").LinkUp)
+			activate(t, m)
+			assert.True(t, device(t, m, "nic0").LinkUp)
+			assert.Equal(t, "1\n", shown(t, m, "carrier"))
+			assert.Equal(t, "up\n", shown(t, m, "operstate"))
+			assert.Equal(t, DefaultCX6Version, device(t, m, "nic0").Running)
+		})
+	}
+}
+
+func TestADriveRunsAnOlderSlotAgain(t *testing.T) {
+	for key, old := range map[string]string{"nvme0": DefaultSamsungVersion, "nvme1": DefaultMicronVersion} {
+		t.Run(key, func(t *testing.T) {
+			m := newMachine(t)
+			dev := "/dev/" + key
+			require.Zero(t, run(m, "nvme", "fw-download", dev, "--fw="+image(t, key, "NEW00001")).code)
+			run(m, "nvme", "fw-commit", dev, "--slot=2", "--action=1")
+			require.NoError(t, m.Boot())
+			d := device(t, m, key)
+			require.Equal(t, "NEW00001", d.Running)
+			require.Equal(t, 2, d.ActiveSlot)
+			assert.Equal(t, []string{old, "NEW00001", ""}, d.Slots, "the old image stays where it was")
+
+			out := run(m, "nvme", "fw-commit", dev, "--slot=3", "--action=2")
+			assert.Equal(t, 1, out.code, "an empty slot")
+			assert.Contains(t, out.stderr, "0x107")
+			out = run(m, "nvme", "fw-commit", dev, "--slot=1", "--action=2")
+			assert.Contains(t, out.stdout, "action:2 slot:1", "a slot that takes no image can run, too")
+			d = device(t, m, key)
+			assert.Equal(t, "NEW00001", d.Running, "not before an activation")
+			assert.Equal(t, old, d.Stored)
+			require.NoError(t, m.Boot())
+			d = device(t, m, key)
+			assert.Equal(t, old, d.Running)
+			assert.Equal(t, []string{old, "NEW00001", ""}, d.Slots)
+		})
+	}
+}
+
+func TestAnOlderCapsuleNeedsToBeAskedForAndHasALimit(t *testing.T) {
+	m := newMachine(t)
+	older, tooOld := image(t, BIOSKey, "2.9.0"), image(t, BIOSKey, "1.9.0")
+	assert.Equal(t, 1, run(m, "fwupdtool", "install", older).code)
+	assert.Equal(t, 1, run(m, "fwupdtool", "install", tooOld, "--allow-older").code)
+	assert.Zero(t, run(m, "fwupdtool", "install", older, "--allow-older").code)
+	require.NoError(t, m.Boot())
+	assert.Equal(t, "2.9.0", device(t, m, BIOSKey).Running)
+
+	require.Zero(t, run(m, "fwupdtool", "install", tooOld, "--allow-older", "--force").code)
+	require.NoError(t, m.Boot())
+	d := device(t, m, BIOSKey)
+	assert.Equal(t, "2.9.0", d.Running, "the firmware has the last word")
+	assert.Equal(t, attemptWrongVersion, d.LastAttemptStatus)
+}
