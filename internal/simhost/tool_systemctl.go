@@ -38,6 +38,11 @@ func nsenter(c *call) (int, error) {
 	}
 	command := c.argv[at+1:]
 	name := filepath.Base(command[0])
+	if isCheck(command[0]) {
+		inner := *c
+		inner.tool, inner.argv = name, command
+		return check(&inner)
+	}
 	if !IsTool(name) {
 		return c.fail(127, "nsenter: failed to execute %s: No such file or directory\n", command[0])
 	}
