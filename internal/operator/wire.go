@@ -15,6 +15,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/index"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/node"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/planner"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/quarantine"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/rollout"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/source"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/template"
@@ -50,11 +51,12 @@ func addReconcilers(mgr manager.Manager, c config.Operator, store *artifact.Stor
 	recorder := mgr.GetEventRecorder(v1alpha1.FieldOwnerOperator)
 	sources := &source.Reconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Store: store, Events: recorder, Now: time.Now}
 	for name, add := range map[string]func(manager.Manager) error{
-		"node":     func(mgr manager.Manager) error { return node.SetupWithManager(mgr, c.Namespace) },
-		"template": func(mgr manager.Manager) error { return template.SetupWithManager(mgr, template.Options{}) },
-		"planner":  planner.New(mgr.GetClient(), recorder, time.Now, c.QuietPeriod).SetupWithManager,
-		"rollout":  rollout.New(mgr.GetClient(), mgr.GetAPIReader(), recorder, time.Now, c.NodeName).SetupWithManager,
-		"source":   sources.SetupWithManager,
+		"node":       func(mgr manager.Manager) error { return node.SetupWithManager(mgr, c.Namespace) },
+		"template":   func(mgr manager.Manager) error { return template.SetupWithManager(mgr, template.Options{}) },
+		"planner":    planner.New(mgr.GetClient(), recorder, time.Now, c.QuietPeriod).SetupWithManager,
+		"rollout":    rollout.New(mgr.GetClient(), mgr.GetAPIReader(), recorder, time.Now, c.NodeName).SetupWithManager,
+		"source":     sources.SetupWithManager,
+		"quarantine": quarantine.New(mgr.GetClient(), recorder, time.Now).SetupWithManager,
 	} {
 		if err := add(mgr); err != nil {
 			return fmt.Errorf("set up %s controller: %w", name, err)

@@ -12,6 +12,12 @@ import (
 // NodeName is the index of NodeDevices and FirmwareJobs by their node. The API server selects by the same field.
 const NodeName = "spec.nodeName"
 
+// BadImages is the index of the FirmwareJobs that report bad images, all under the key Some. Only a cache has it.
+const BadImages = "status.badImages"
+
+// Some is the only key of the index BadImages.
+const Some = "some"
+
 // Register adds the indexes to a cache. It must be called once, before the cache starts.
 func Register(ctx context.Context, indexer client.FieldIndexer) error {
 	if err := indexer.IndexField(ctx, &v1alpha1.NodeDevice{}, NodeName, ByNode); err != nil {
@@ -19,6 +25,9 @@ func Register(ctx context.Context, indexer client.FieldIndexer) error {
 	}
 	if err := indexer.IndexField(ctx, &v1alpha1.FirmwareJob{}, NodeName, ByNode); err != nil {
 		return fmt.Errorf("index firmware jobs by node: %w", err)
+	}
+	if err := indexer.IndexField(ctx, &v1alpha1.FirmwareJob{}, BadImages, ByBadImages); err != nil {
+		return fmt.Errorf("index firmware jobs by bad images: %w", err)
 	}
 	return nil
 }
@@ -30,6 +39,14 @@ func ByNode(o client.Object) []string {
 		return []string{o.Spec.NodeName}
 	case *v1alpha1.FirmwareJob:
 		return []string{o.Spec.NodeName}
+	}
+	return nil
+}
+
+// ByBadImages is the key of a FirmwareJob in the index BadImages.
+func ByBadImages(o client.Object) []string {
+	if j, ok := o.(*v1alpha1.FirmwareJob); ok && len(j.Status.BadImages) > 0 {
+		return []string{Some}
 	}
 	return nil
 }

@@ -1,0 +1,144 @@
+package quarantine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/index"
+	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
+	"github.com/nodefirmware/node-firmware-operator/internal/status"
+)
+
+// fieldOwner tells this reconciler's writes from those of the one that fetches the source.
+const fieldOwner = v1alpha1.FieldOwnerOperator + "-quarantine"
+
+// again is the wait before the next pass after a write that was based on an old object.
+const again = 100 * time.Millisecond
+
+// pass is the one key of the queue: one report can concern several sources, and there are few of them.
+var pass = reconcile.Request{NamespacedName: types.NamespacedName{Name: "quarantine"}}
+
+// Reconciler writes status.quarantine and the condition Quarantined of every FirmwareSource. It writes only what differs.
+type Reconciler struct {
+	client   client.Client
+	recorder events.EventRecorder
+	now      func() time.Time
+}
+
+// New returns a reconciler. The client's cache needs the indexes of package index.
+func New(c client.Client, recorder events.EventRecorder, now func() time.Time) *Reconciler {
+	return &Reconciler{client: c, recorder: recorder, now: now}
+}
+
+// SetupWithManager starts a pass on each change that can change what is quarantined.
+func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
+	toPass := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{pass}
+	})
+	return ctrl.NewControllerManagedBy(mgr).Named("quarantine").
+		Watches(&v1alpha1.FirmwareJob{}, toPass, builder.WithPredicates(jobReports)).
+		Watches(&v1alpha1.FirmwareSource{}, toPass, builder.WithPredicates(sourceChanged)).
+		Complete(r)
+}
+
+// facts is what one pass found. All of it belongs to the cache and must not be changed.
+type facts struct {
+	set     quarantine.Set
+	sources []v1alpha1.FirmwareSource
+}
+
+// Reconcile is one pass over all sources.
+func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (ctrl.Result, error) {
+	f, err := r.gather(ctx)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	result := ctrl.Result{}
+	for i := range f.sources {
+		switch err := r.record(ctx, &f.sources[i], f.set); {
+		case apierrors.IsConflict(err): // the cache is behind
+			result.RequeueAfter = again
+		case client.IgnoreNotFound(err) != nil:
+			return ctrl.Result{}, err
+		}
+	}
+	return result, nil
+}
+
+func (r *Reconciler) gather(ctx context.Context) (facts, error) {
+	var f facts
+	var jobs v1alpha1.FirmwareJobList
+	if err := r.client.List(ctx, &jobs, client.MatchingFields{index.BadImages: index.Some}, client.UnsafeDisableDeepCopy); err != nil {
+		return f, fmt.Errorf("list firmware jobs with bad images: %w", err)
+	}
+	var sources v1alpha1.FirmwareSourceList
+	if err := r.client.List(ctx, &sources, client.UnsafeDisableDeepCopy); err != nil {
+		return f, fmt.Errorf("list firmware sources: %w", err)
+	}
+	f.sources = sources.Items
+	reports := make([]*v1alpha1.FirmwareJob, len(jobs.Items))
+	for i := range jobs.Items {
+		reports[i] = &jobs.Items[i]
+	}
+	f.set = quarantine.Compute(reports, f.sources)
+	return f, nil
+}
+
+// record brings the source's part of the quarantine up to date. The patch carries the version it is based on: the list of
+// conditions is sent as a whole, and those of the fetch must not be taken back. Where the fetch writes an older list over
+// this one, that change starts another pass.
+func (r *Reconciler) record(ctx context.Context, old *v1alpha1.FirmwareSource, set quarantine.Set) error {
+	listed, more := set.Listed(old)
+	src := old.DeepCopy()
+	src.Status.Quarantine = listed
+	src.Status.Conditions = status.Quarantine(status.QuarantineFacts{Source: src.Name, Listed: listed, More: more},
+		src.Status.Conditions, src.Generation, r.now())
+	if same(old, src) {
+		return nil
+	}
+	patch := client.MergeFromWithOptions(old.DeepCopy(), client.MergeFromWithOptimisticLock{})
+	if err := r.client.Status().Patch(ctx, src, patch, client.FieldOwner(fieldOwner)); err != nil {
+		return fmt.Errorf("write quarantine of firmware source %s: %w", src.Name, err)
+	}
+	r.announce(src, old.Status.Quarantine)
+	return nil
+}
+
+// same compares what this reconciler writes. The generation a condition speaks of is no reason to write.
+func same(a, b *v1alpha1.FirmwareSource) bool {
+	x, y := condition(a), condition(b)
+	return equality.Semantic.DeepEqual(a.Status.Quarantine, b.Status.Quarantine) &&
+		(x == nil) == (y == nil) && (x == nil || x.Status == y.Status && x.Message == y.Message)
+}
+
+// announce makes an event of each entry that is new, and one of a lift.
+func (r *Reconciler) announce(src *v1alpha1.FirmwareSource, old []v1alpha1.QuarantinedImage) {
+	for _, e := range src.Status.Quarantine {
+		known := func(o v1alpha1.QuarantinedImage) bool {
+			return o.Digest == e.Digest && o.Model == e.Model && o.Job == e.Job
+		}
+		if !slices.ContainsFunc(old, known) {
+			r.recorder.Eventf(src, nil, corev1.EventTypeWarning, v1alpha1.ReasonQuarantined, "Quarantine",
+				"Version %s (%s) made a device of model %s on node %s unhealthy in job %s. It is flashed to no device of that model "+
+					"until that is lifted. %s", e.Version, e.Digest, e.Model, e.NodeName, e.Job, e.Message)
+		}
+	}
+	if len(old) > 0 && len(src.Status.Quarantine) == 0 {
+		r.recorder.Eventf(src, nil, corev1.EventTypeNormal, v1alpha1.ReasonSucceeded, "Lift", "No image of this source is quarantined any more.")
+	}
+}

@@ -1,0 +1,42 @@
+package quarantine
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+)
+
+// jobReports passes jobs that report bad images, each time the report changes. That one is deleted takes nothing back.
+var jobReports = predicate.Funcs{
+	CreateFunc: func(e event.CreateEvent) bool { return len(badImages(e.Object)) > 0 },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		return !slices.Equal(badImages(e.ObjectOld), badImages(e.ObjectNew))
+	},
+	DeleteFunc: func(event.DeleteEvent) bool { return false },
+}
+
+func badImages(o client.Object) []v1alpha1.BadImage {
+	if j, ok := o.(*v1alpha1.FirmwareJob); ok {
+		return j.Status.BadImages
+	}
+	return nil
+}
+
+// sourceChanged passes lifts, changes of the images in store, and writes of others to this reconciler's part.
+var sourceChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	a, okA := e.ObjectOld.(*v1alpha1.FirmwareSource)
+	b, okB := e.ObjectNew.(*v1alpha1.FirmwareSource)
+	return !okA || !okB || a.UID != b.UID || !a.Spec.LiftQuarantineRequestedAt.Equal(b.Spec.LiftQuarantineRequestedAt) ||
+		!equality.Semantic.DeepEqual(a.Status.Images, b.Status.Images) || !same(a, b)
+}}
+
+func condition(src *v1alpha1.FirmwareSource) *metav1.Condition {
+	return meta.FindStatusCondition(src.Status.Conditions, v1alpha1.ConditionQuarantined)
+}
