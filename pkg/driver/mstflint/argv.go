@@ -21,6 +21,8 @@ const (
 const (
 	queryTimeout = 2 * time.Minute
 	resetTimeout = 10 * time.Minute
+	// readTimeout bounds reading the whole flash, tens of MiB that come in small pieces through the card.
+	readTimeout = 20 * time.Minute
 )
 
 // queryDevice reads a card. The quick query (-qq) skips the integrity check of the whole flash.
@@ -36,6 +38,11 @@ func queryImage(path string) command.Command {
 // verifyImage checks the integrity of an image file.
 func verifyImage(path string) command.Command {
 	return command.Command{Argv: []string{flintTool, "-i", path, "v"}, Timeout: queryTimeout}
+}
+
+// readImage reads the image on the flash of a card to a file, which it replaces. It prints nothing when that works.
+func readImage(card inventory.PCIAddress, path string) command.Command {
+	return command.Command{Argv: []string{flintTool, "-d", card.String(), "ri", path}, Timeout: readTimeout}
 }
 
 // burn writes an image file to a card. mstflint itself refuses an image of another PSID.

@@ -14,7 +14,10 @@ import (
 // Driver runs mstflint and mstfwreset. All functions of a card share one flash: the first function stands for it.
 type Driver struct{ runner command.Runner }
 
-var _ driver.Driver = (*Driver)(nil)
+var (
+	_ driver.Driver   = (*Driver)(nil)
+	_ driver.Archiver = (*Driver)(nil)
+)
 
 // New makes the driver.
 func New(runner command.Runner) *Driver { return &Driver{runner: runner} }
@@ -25,7 +28,10 @@ func (*Driver) Name() string { return "mstflint" }
 // Version is the version of this driver, not of the tool.
 func (*Driver) Version() string { return "1" }
 
-const vendorID = "15b3"
+const (
+	vendorID = "15b3"
+	noPSID   = "the card reports no PSID, so no image can be known to be for it"
+)
 
 // Support is SupportVendor for NVIDIA (Mellanox) adapters that the kernel's own driver has or nobody has. One that was
 // given to a virtual machine is not touched.
@@ -68,8 +74,9 @@ func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.
 		Format:     inventory.FormatDotted,
 	}
 	if q.PSID == "" {
-		fw.ReadOnly = "the card reports no PSID, so no image can be known to be for it"
+		fw.ReadOnly = noPSID
 	}
+	fw.Rollback, fw.RollbackMessage = rollback(q)
 	return id, fw, nil
 }
 
@@ -110,7 +117,7 @@ func (d *Driver) checkFit(ctx context.Context, card query, img driver.Image) err
 	}
 	switch {
 	case card.PSID == "":
-		return driver.Rejectf("the card reports no PSID, so no image can be known to be for it")
+		return driver.Rejectf(noPSID)
 	case inventory.NormalizeID(image.PSID) != inventory.NormalizeID(card.PSID):
 		return driver.Rejectf("%s is for PSID %q, the card has %q: name an image for that PSID", img.Path, image.PSID, card.PSID)
 	case !same(image.Stored, img.Version):

@@ -101,6 +101,8 @@ func TestInspectReadsBothVersionsAndTheBoard(t *testing.T) {
 	assert.Equal(t, "04:3f:72:f0:4c:46", got.UniqueID)
 	assert.Equal(t, inventory.Firmware{
 		Running: "20.34.1002", Stored: "20.35.1012", Activation: inventory.ActivateDeviceReset, Format: inventory.FormatDotted,
+		Rollback:        inventory.RollbackReadBack,
+		RollbackMessage: "the card runs 20.34.1002 and holds 20.35.1012, and only what it holds can be read: activate 20.35.1012 first",
 	}, fw)
 }
 
@@ -285,7 +287,7 @@ var forbidden = []string{
 
 func TestForbiddenFlagsAreNeverSent(t *testing.T) {
 	commands := []command.Command{
-		queryDevice(card), queryImage("/i"), verifyImage("/i"), burn(card, "/i", "l", nil), queryReset(card), reset(card, "l"),
+		queryDevice(card), queryImage("/i"), verifyImage("/i"), readImage(card, "/i"), burn(card, "/i", "l", nil), queryReset(card), reset(card, "l"),
 	}
 	allowed := map[string]bool{"-d": true, "-i": true, "-qq": true, "-y": true, "-l": true}
 	for _, c := range commands {

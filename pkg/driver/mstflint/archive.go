@@ -1,0 +1,76 @@
+package mstflint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// Archive reads the image on the card's flash into a new file, and believes it only when it is whole, for the card's PSID
+// and of the version that runs. A card that holds another image than the one it runs gives the wrong one, so that is not
+// supported. The file is gone when anything failed.
+func (d *Driver) Archive(ctx context.Context, id inventory.Identity, path string) error {
+	card, err := address0(id)
+	if err != nil {
+		return err
+	}
+	q, err := d.query(ctx, queryDevice(card))
+	if err != nil {
+		return fmt.Errorf("inspect card %s: %w", card, err)
+	}
+	if kind, message := rollback(q); kind != inventory.RollbackReadBack || message != "" {
+		return fmt.Errorf("read image of card %s: %s: %w", card, message, driver.ErrNotSupported)
+	}
+	// mstflint would replace a file that is there.
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("read image of card %s: %w", card, err)
+	}
+	if err = f.Close(); err == nil {
+		err = d.readImage(ctx, card, q, path)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("read image of card %s: %w", card, err), os.Remove(path))
+	}
+	return nil
+}
+
+// readImage reads the image and checks that Write would take it for the same card. mstflint does not see whether the last
+// bytes reached the disk.
+func (d *Driver) readImage(ctx context.Context, card inventory.PCIAddress, q query, path string) error {
+	c := readImage(card, path)
+	r, err := d.runner.Run(ctx, c)
+	if err != nil {
+		return err
+	}
+	if r.ExitCode != 0 {
+		return failure(c, r, errors.New("reading failed"))
+	}
+	img := driver.Image{Path: path, Version: q.running()}
+	err = d.checkFit(ctx, q, img)
+	if err == nil {
+		err = d.checkWhole(ctx, img)
+	}
+	if rejected, ok := errors.AsType[*driver.RejectedError](err); ok {
+		return fmt.Errorf("what was read could not be written back: %s", rejected.Reason)
+	}
+	return err
+}
+
+// rollback says how what the card runs can be brought back, and why not or what that needs first.
+func rollback(q query) (inventory.Rollback, string) {
+	switch {
+	case q.PSID == "":
+		return inventory.RollbackNone, noPSID
+	case q.Stored == "":
+		return inventory.RollbackNone, "the tool cannot read the image on the card's flash"
+	case pending(q):
+		return inventory.RollbackReadBack, fmt.Sprintf("the card runs %s and holds %s, and only what it holds can be read: activate %s first",
+			q.running(), q.Stored, q.Stored)
+	}
+	return inventory.RollbackReadBack, ""
+}
