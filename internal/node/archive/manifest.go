@@ -1,9 +1,16 @@
 package archive
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
 	"time"
 
+	"github.com/nodefirmware/node-firmware-operator/pkg/durable"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
@@ -24,10 +31,77 @@ type Manifest struct {
 	// Job it was archived for; empty when a person did it.
 	Job  string    `json:"job,omitempty"`
 	Time time.Time `json:"time"`
-	// Digest and Size in bytes of the image file. The store fills them in.
-	Digest string `json:"digest"`
-	Size   int64  `json:"size"`
+	// Digest and Size in bytes of the image file, and Sequence, by which the entries of a device are ordered whatever the
+	// clock says. The store fills them in.
+	Digest   string `json:"digest"`
+	Size     int64  `json:"size"`
+	Sequence uint64 `json:"sequence"`
 }
 
 // ErrNone says that nothing fitting is archived.
 var ErrNone = errors.New("nothing is archived")
+
+// damagedError says what is wrong with an entry that can be read: it is not whole, or not what its name says.
+type damagedError struct{ reason string }
+
+func (e *damagedError) Error() string { return e.reason }
+
+func damaged(format string, args ...any) error { return &damagedError{fmt.Sprintf(format, args...)} }
+
+// complete says what a manifest lacks before an image can be archived under it.
+func (m Manifest) complete() error {
+	switch {
+	case m.UniqueID == "":
+		return damaged("manifest names no device")
+	case m.Version == "":
+		return damaged("manifest names no version")
+	case m.BootID == "":
+		return damaged("manifest names no boot id")
+	case !slices.Contains([]inventory.Class{inventory.NIC, inventory.Disk, inventory.BIOS}, m.Class):
+		return damaged("manifest names unknown class %q; was it written by a newer daemon?", m.Class)
+	case m.Rollback != inventory.RollbackReadBack && m.Rollback != inventory.RollbackImage:
+		return damaged("manifest names unknown rollback %d; was it written by a newer daemon?", m.Rollback)
+	}
+	return nil
+}
+
+// maxManifest bounds a manifest in bytes.
+const maxManifest = 64 << 10
+
+// parseManifest tolerates fields it does not know and refuses values it does not understand.
+func parseManifest(raw []byte) (Manifest, error) {
+	var m Manifest
+	if err := json.Unmarshal(raw, &m); err != nil {
+		return m, damaged("manifest cannot be read: %v", err)
+	}
+	if err := m.complete(); err != nil {
+		return m, err
+	}
+	if _, err := inventory.ParseDigest(m.Digest); err != nil {
+		return m, damaged("manifest: %v", err)
+	}
+	if m.Size <= 0 {
+		return m, damaged("manifest names a size of %d bytes", m.Size)
+	}
+	return m, nil
+}
+
+// readManifest returns a *damagedError when the manifest is not there or not sound.
+func readManifest(fsys durable.FS, dir string) (Manifest, error) {
+	f, err := fsys.Open(filepath.Join(dir, manifestFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Manifest{}, damaged("there is no %s", manifestFile)
+	}
+	if err != nil {
+		return Manifest{}, fmt.Errorf("open manifest: %w", err)
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, maxManifest+1))
+	switch {
+	case err != nil:
+		return Manifest{}, fmt.Errorf("read manifest of %s: %w", dir, err)
+	case len(raw) > maxManifest:
+		return Manifest{}, damaged("manifest is larger than %d bytes", maxManifest)
+	}
+	return parseManifest(raw)
+}

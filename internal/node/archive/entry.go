@@ -1,0 +1,189 @@
+package archive
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/durable"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// Entry is one archived image.
+type Entry struct {
+	// Name is the path of the entry in the archive, <device>/<version>_<bootID>[_unhealthy].
+	Name     string
+	Manifest Manifest
+	// Unhealthy entries are evidence and never restored. Pinned ones are never removed.
+	Unhealthy, Pinned bool
+	// Err says why the entry cannot be used; nil when its manifest is sound. The image is not read for that.
+	Err error
+
+	dir  string
+	name entryName
+}
+
+// ErrUnknown says that the archive has no such entry.
+var ErrUnknown = errors.New("the archive has no such entry; list it for the names")
+
+// List lists the entries, device by device and the newest first. Directories that are not of this store are left out.
+func (s *Store) List() ([]Entry, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	devices, err := s.devices()
+	if err != nil {
+		return nil, err
+	}
+	var out []Entry
+	for _, dir := range devices {
+		entries, err := s.entries(dir)
+		if err != nil {
+			return nil, err
+		}
+		slices.SortFunc(entries, newestFirst)
+		out = append(out, entries...)
+	}
+	return out, nil
+}
+
+// Restorable returns the image of an entry by its name, ready to be written back, or why it must not be.
+func (s *Store) Restorable(name string) (driver.Image, Manifest, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, err := s.entry(name)
+	if err != nil {
+		return driver.Image{}, Manifest{}, err
+	}
+	img, err := e.image(s.fs)
+	if err != nil {
+		return driver.Image{}, Manifest{}, fmt.Errorf("restore %s: %w", name, err)
+	}
+	return img, e.Manifest, nil
+}
+
+// devices lists the directories of devices. That there is none is no error.
+func (s *Store) devices() ([]string, error) {
+	names, err := s.fs.ReadDir(s.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list archive: %w", err)
+	}
+	var out []string
+	for _, n := range names {
+		if n.IsDir() && !strings.HasPrefix(n.Name(), durable.TempPrefix) {
+			out = append(out, filepath.Join(s.dir, n.Name()))
+		}
+	}
+	return out, nil
+}
+
+// entries lists the entries of a device's directory.
+func (s *Store) entries(device string) ([]Entry, error) {
+	names, err := s.fs.ReadDir(device)
+	if err != nil {
+		return nil, fmt.Errorf("list archive: %w", err)
+	}
+	var out []Entry
+	for _, n := range names {
+		name, ok := parseName(n.Name())
+		if !ok || !n.IsDir() {
+			continue
+		}
+		e, err := s.read(filepath.Join(device, n.Name()), name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+// entry finds an entry by its name.
+func (s *Store) entry(name string) (Entry, error) {
+	device, base, _ := strings.Cut(name, "/")
+	parsed, ok := parseName(base)
+	if !ok || !filepath.IsLocal(device) || strings.HasPrefix(device, ".") {
+		return Entry{}, fmt.Errorf("find %q: %w", name, ErrUnknown)
+	}
+	dir := filepath.Join(s.dir, device, base)
+	if _, err := s.fs.ReadDir(dir); errors.Is(err, fs.ErrNotExist) {
+		return Entry{}, fmt.Errorf("find %q: %w", name, ErrUnknown)
+	}
+	return s.read(dir, parsed)
+}
+
+// read reads an entry without its image. What is wrong with the entry is in it; err says that nobody knows.
+func (s *Store) read(dir string, name entryName) (Entry, error) {
+	device := filepath.Base(filepath.Dir(dir))
+	e := Entry{Name: device + "/" + filepath.Base(dir), Unhealthy: name.unhealthy, dir: dir, name: name}
+	files, err := s.fs.ReadDir(dir)
+	if err != nil {
+		return e, fmt.Errorf("list archive: %w", err)
+	}
+	e.Pinned = slices.ContainsFunc(files, func(f fs.DirEntry) bool { return f.Name() == pinFile })
+	e.Manifest, e.Err = readManifest(s.fs, dir)
+	if bad := (*damagedError)(nil); e.Err != nil && !errors.As(e.Err, &bad) {
+		return e, e.Err
+	}
+	if e.Err == nil && (e.Manifest.name() != name || deviceDir(e.Manifest.UniqueID) != device) {
+		e.Err = damaged("its manifest is of %s %s, archived under boot %s", e.Manifest.UniqueID, e.Manifest.Version, e.Manifest.BootID)
+	}
+	return e, nil
+}
+
+// image verifies the entry and returns its image.
+func (e Entry) image(fsys durable.FS) (driver.Image, error) {
+	if e.Err != nil {
+		return driver.Image{}, e.Err
+	}
+	return imageOf(fsys, e.dir, e.Manifest)
+}
+
+func imageOf(fsys durable.FS, dir string, m Manifest) (driver.Image, error) {
+	if m.Unhealthy {
+		return driver.Image{}, damaged("it was archived from an unhealthy host, as evidence")
+	}
+	if err := verifyImage(fsys, dir, m); err != nil {
+		return driver.Image{}, err
+	}
+	digest, err := inventory.ParseDigest(m.Digest)
+	return driver.Image{Path: filepath.Join(dir, imageFile), Version: m.Version, Digest: digest, Size: m.Size}, err
+}
+
+// verifyImage reads the image again and compares it with the manifest.
+func verifyImage(fsys durable.FS, dir string, m Manifest) error {
+	digest, size, err := hash(fsys, filepath.Join(dir, imageFile))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return damaged("there is no image")
+	case err != nil:
+		return err
+	case size != m.Size:
+		return damaged("the image has %d bytes, not %d", size, m.Size)
+	case digest.String() != m.Digest:
+		return damaged("the content of the image is not %s", m.Digest)
+	}
+	return nil
+}
+
+func hash(fsys durable.FS, path string) (inventory.Digest, int64, error) {
+	f, err := fsys.Open(path)
+	if err != nil {
+		return inventory.Digest{}, 0, fmt.Errorf("open image: %w", err)
+	}
+	defer f.Close()
+	h := sha256.New()
+	n, err := io.Copy(h, f)
+	if err != nil {
+		return inventory.Digest{}, 0, fmt.Errorf("read image: %w", err)
+	}
+	return inventory.Digest(h.Sum(nil)), n, nil
+}

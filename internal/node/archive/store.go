@@ -1,0 +1,153 @@
+package archive
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/durable"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// Store keeps archived images in a directory. One process may change it at a time; it is safe for concurrent use there.
+type Store struct {
+	dir string
+	fs  durable.FS
+	mu  sync.Mutex
+}
+
+// The files of an entry.
+const (
+	imageFile    = "image"
+	manifestFile = "manifest.json"
+	pinFile      = "pinned"
+)
+
+// New makes the store of a directory, which need not be there. It looks at nothing yet. The directory and all below it are
+// on one file system.
+func New(dir string, fsys durable.FS) *Store { return &Store{dir: dir, fs: fsys} }
+
+// Keep archives an image which fill writes to the new file it is given. An entry of the same device, version and boot that
+// is whole is used again and fill is not called; one that is not is replaced. Once Keep returned nil the entry survives a
+// power cut. Only then older entries of the device go, but not the last ones and none that is pinned.
+func (s *Store) Keep(ctx context.Context, m Manifest, fill func(ctx context.Context, path string) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := errors.Join(m.complete(), m.name().check()); err != nil {
+		return fmt.Errorf("archive firmware: %w", err)
+	}
+	if err := s.keep(ctx, m, fill); err != nil {
+		return fmt.Errorf("archive firmware %s of %s: %w", m.Version, m.UniqueID, err)
+	}
+	_ = s.pruneKept(m) // what could not be removed is tried again the next time; what is needed is there
+	return nil
+}
+
+func (s *Store) keep(ctx context.Context, m Manifest, fill func(context.Context, string) error) error {
+	dir, err := s.makeDeviceDir(m.UniqueID)
+	if err != nil {
+		return err
+	}
+	entries, err := s.entries(dir)
+	if err != nil {
+		return err
+	}
+	target := filepath.Join(dir, m.name().String())
+	var old *Entry
+	for i, e := range entries {
+		m.Sequence = max(m.Sequence, e.Manifest.Sequence+1)
+		if e.dir == target {
+			old = &entries[i]
+		}
+	}
+	if old != nil && old.reusable(m) && verifyImage(s.fs, target, old.Manifest) == nil {
+		return s.fs.SyncDir(dir) // whoever made it may have died just before that
+	}
+	temp := filepath.Join(dir, durable.TempPrefix+m.name().String())
+	if err := build(ctx, s.fs, temp, m, fill); err != nil {
+		return errors.Join(err, s.fs.RemoveAll(temp))
+	}
+	if old != nil {
+		return s.replace(temp, *old)
+	}
+	return appear(s.fs, temp, target)
+}
+
+// reusable reports whether the entry is of the same hardware as the manifest.
+func (e Entry) reusable(m Manifest) bool {
+	was := e.Manifest
+	return e.Err == nil && was.Class == m.Class && inventory.NormalizeID(was.BoardID) == inventory.NormalizeID(m.BoardID)
+}
+
+// replace puts the files of a new entry in the place of those of a damaged one. Half way the entry is as damaged as before.
+func (s *Store) replace(temp string, old Entry) error {
+	for _, name := range []string{imageFile, manifestFile} {
+		place := filepath.Join(old.dir, name)
+		if err := errors.Join(s.fs.RemoveAll(place), s.fs.Rename(filepath.Join(temp, name), place)); err != nil {
+			return errors.Join(fmt.Errorf("replace damaged archive: %w", err), s.fs.RemoveAll(temp))
+		}
+	}
+	if err := errors.Join(s.fs.SyncDir(old.dir), s.fs.SyncDir(filepath.Dir(old.dir))); err != nil {
+		return fmt.Errorf("replace damaged archive: %w", err)
+	}
+	_ = s.fs.RemoveAll(temp) // it is empty, and else Sweep removes it
+	return nil
+}
+
+// makeDeviceDir makes the directory of a device durable and rids it of what an interrupted Keep left.
+func (s *Store) makeDeviceDir(uniqueID string) (string, error) {
+	dir := filepath.Join(s.dir, deviceDir(uniqueID))
+	for _, d := range []string{s.dir, dir} {
+		if err := s.fs.Mkdir(d); err != nil && !errors.Is(err, fs.ErrExist) {
+			return "", fmt.Errorf("make archive directory: %w", err)
+		}
+		if err := s.fs.SyncDir(filepath.Dir(d)); err != nil {
+			return "", fmt.Errorf("make archive directory: %w", err)
+		}
+	}
+	return dir, s.sweep(dir)
+}
+
+// Image returns the newest archived image of the version that is whole and was not archived from an unhealthy host, as a
+// file to write back. It returns an error that wraps ErrNone when there is none.
+func (s *Store) Image(uniqueID string, version inventory.Version) (driver.Image, Manifest, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	none := fmt.Errorf("find firmware %s of %s in the archive: %w", version, uniqueID, ErrNone)
+	entries, err := s.entries(filepath.Join(s.dir, deviceDir(uniqueID)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return driver.Image{}, Manifest{}, none
+	}
+	if err != nil {
+		return driver.Image{}, Manifest{}, err
+	}
+	slices.SortFunc(entries, newestFirst)
+	for _, e := range entries {
+		if e.name.unhealthy || e.name.version != version {
+			continue
+		}
+		img, err := e.image(s.fs)
+		switch whole := (*damagedError)(nil); {
+		case err == nil && e.Manifest.UniqueID == uniqueID:
+			return img, e.Manifest, nil
+		case err == nil:
+			none = fmt.Errorf("%w; %s is of another device, %s", none, e.Name, e.Manifest.UniqueID)
+		case errors.As(err, &whole):
+			none = fmt.Errorf("%w; %s is damaged: %w", none, e.Name, err)
+		default:
+			return driver.Image{}, Manifest{}, fmt.Errorf("read archive %s: %w", e.Name, err)
+		}
+	}
+	return driver.Image{}, Manifest{}, none
+}
+
+func newestFirst(a, b Entry) int {
+	return cmp.Or(cmp.Compare(b.Manifest.Sequence, a.Manifest.Sequence), strings.Compare(a.Name, b.Name))
+}
