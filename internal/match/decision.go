@@ -4,8 +4,6 @@ import (
 	"slices"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
-	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
 // Action says what has to be done to a device's spec.firmware.
@@ -79,16 +77,17 @@ func (ix *Index) decide(d *device) (Decision, bool) {
 	case len(claims) > 1 || len(claims) == 1 && held != nil:
 		return Decision{Firmware: d.current, Conflict: parties(claims, held)}, true
 	case held != nil:
-		return Decision{Firmware: d.current, Blocked: ix.blocked(d, d.current, held.reason)}, true
+		return Decision{Firmware: d.current, Blocked: ix.blocked(d, d.current, ix.standing(d, held.reason))}, true
 	case len(claims) == 0:
 		return change(d.current, nil), true
 	case ix.paused(claims[0]) && d.assignedBy(claims[0].Kind, claims[0].Name):
-		return Decision{Firmware: d.current, Blocked: ix.blocked(d, d.current, v1alpha1.ReasonPaused)}, true
+		return Decision{Firmware: d.current, Blocked: ix.blocked(d, d.current, ix.standing(d, v1alpha1.ReasonPaused))}, true
 	case ix.paused(claims[0]):
 		return change(d.current, nil), true
 	}
-	out := change(d.current, ix.wanted(d, claims[0]))
-	out.Blocked = ix.blocked(d, out.Firmware, "")
+	wanted, o := ix.wanted(d, claims[0])
+	out := change(d.current, wanted)
+	out.Blocked = ix.blocked(d, out.Firmware, o)
 	return out, true
 }
 
@@ -164,68 +163,8 @@ func change(current, wanted *v1alpha1.DesiredFirmware) Decision {
 func sameAssignment(a, b *v1alpha1.DesiredFirmware) bool {
 	x, y := *a, *b
 	x.Origin.Generation, y.Origin.Generation = nil, nil
-	return x == y
-}
-
-// wanted is the firmware a rule assigns to a device, without a digest where the source has none for it.
-func (ix *Index) wanted(d *device, r *Rule) *v1alpha1.DesiredFirmware {
-	digest, _ := ix.resolve(d, r.Source, r.Version)
-	return &v1alpha1.DesiredFirmware{
-		Version: string(r.Version), Digest: digest, SourceRef: v1alpha1.SourceReference{Name: r.Source},
-		UpdatePolicy: r.Policy, Downgrade: r.Downgrade,
-		Origin: v1alpha1.Origin{Kind: r.Kind, Name: r.Name, UID: r.UID, Generation: &r.Generation, Rule: r.Rule},
-	}
-}
-
-// resolve finds the digest of the image for a device. With the reason SourceNotReady it is the one that is assigned
-// already, if that is for the same version: whether it will be given again is not known yet.
-func (ix *Index) resolve(d *device, source string, v inventory.Version) (v1alpha1.Digest, string) {
-	s := ix.sources[source]
-	if s == nil {
-		return "", v1alpha1.ReasonSourceNotFound
-	}
-	digest, reason := Resolve(s.images[v], d.facts, v)
-	if s.ready {
-		return digest, reason
-	}
-	// Nothing new is taken from a source that is not ready. What it verified before and still lists stays in use, so
-	// that an edit of the source costs the devices nothing.
-	c := d.current
-	if c == nil || c.SourceRef.Name != source || c.Version != string(v) {
-		return "", v1alpha1.ReasonSourceNotReady
-	}
-	if digest != "" && c.Digest == digest {
-		return digest, ""
-	}
-	return c.Digest, v1alpha1.ReasonSourceNotReady
-}
-
-// blocked finds what keeps the firmware from being planned; nil when nothing does or nothing is to be planned. What
-// failed before, and what cannot be read now, is not blocked: its state says so already. otherwise is the reason when
-// the source could give a digest but the assignment, being held, has none.
-func (ix *Index) blocked(d *device, f *v1alpha1.DesiredFirmware, otherwise string) *Block {
-	facts := d.observed.Facts
-	facts.Unreadable = ""
-	p := plan.Decide(Wish(f, d.node.retry), facts)
-	out := Block{Reason: string(p.Reason), Message: p.Message}
-	switch {
-	case p.Reason == plan.ReasonNotUpdatable, p.Reason == plan.ReasonDowngradeForbidden, p.Reason == plan.ReasonPowerCycleRequired:
-	case p.Outcome.Due():
-		if _, out.Reason = ix.resolve(d, f.SourceRef.Name, inventory.NormalizeVersion(f.Version)); out.Reason != v1alpha1.ReasonSourceNotReady {
-			return nil
-		}
-	case p.Reason == plan.ReasonImageNotFound:
-		out.Message = ""
-		if _, out.Reason = ix.resolve(d, f.SourceRef.Name, inventory.NormalizeVersion(f.Version)); out.Reason == "" {
-			out.Reason = otherwise
-		}
-	default:
-		return nil
-	}
-	out.By = Party{f.Origin.Kind, f.Origin.Name, f.Origin.Rule}
-	out.Source, out.Version = f.SourceRef.Name, f.Version
-	out.Class, out.Model, out.BoardID = d.facts.Class, d.facts.Model, d.facts.BoardID
-	return &out
+	x.Path, y.Path = nil, nil
+	return x == y && equalPath(a.Path, b.Path)
 }
 
 // unread reports whether the device is there but could not be read in the last scan, so that facts may be missing.

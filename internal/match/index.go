@@ -2,14 +2,10 @@ package match
 
 import (
 	"maps"
-	"reflect"
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
 // Index holds the facts about the fleet and the decision for each device, and keeps the decisions up to date with
@@ -70,12 +66,6 @@ type template struct {
 	nodes                                 map[*node]struct{}
 	counts                                Counts
 	matched, conflicting, blocked, failed *firsts
-}
-
-type source struct {
-	ready  bool
-	stored []v1alpha1.StoredImage
-	images map[inventory.Version][]Image
 }
 
 type device struct {
@@ -231,24 +221,14 @@ func (ix *Index) DeleteTemplate(name string) Affected {
 	})
 }
 
-// SetSource adds a source or brings its images up to date. It counts as ready only when its status speaks of its
-// present spec.
+// SetSource adds a source or brings its images, its paths and its quarantine up to date. It counts as ready only when
+// its status speaks of its present spec.
 func (ix *Index) SetSource(o *v1alpha1.FirmwareSource) Affected {
 	return ix.event(func() {
-		next := &source{
-			ready: meta.IsStatusConditionTrue(o.Status.Conditions, v1alpha1.ConditionReady) &&
-				o.Status.ObservedGeneration == o.Generation,
-			stored: o.Status.Images,
-		}
-		if s := ix.sources[o.Name]; s != nil && s.ready == next.ready && reflect.DeepEqual(s.stored, next.stored) {
+		if s := ix.sources[o.Name]; s != nil && s.same(o) {
 			return
 		}
-		next.images = map[inventory.Version][]Image{}
-		for _, i := range o.Status.Images {
-			c := NewImage(i)
-			next.images[c.version] = append(next.images[c.version], c)
-		}
-		ix.sources[o.Name] = next
+		ix.sources[o.Name] = compileSource(o)
 		ix.refreshUsers(o.Name)
 	})
 }

@@ -35,6 +35,8 @@ type Rule struct {
 	Policy    v1alpha1.UpdatePolicy
 	Downgrade v1alpha1.DowngradePolicy
 	Selector  *Selector
+	// Paths are the rule's own upgrade paths; a pin has none.
+	Paths *Paths
 }
 
 // Party names one side of a match: a rule of a template or a pin of a node.
@@ -79,13 +81,15 @@ func NewTemplate(t *v1alpha1.FirmwareTemplate) (*Template, error) {
 		out.manufacturer, out.model = inventory.NormalizeID(m.Manufacturer), inventory.NormalizeID(m.Model)
 	}
 	for _, r := range t.Spec.Devices {
+		by := Party{Kind: v1alpha1.OriginTemplate, Name: t.Name, Rule: r.Name}
 		out.Rules = append(out.Rules, &Rule{
-			Party: Party{Kind: v1alpha1.OriginTemplate, Name: t.Name, Rule: r.Name},
+			Party: by,
 			UID:   string(t.UID), Generation: t.Generation,
 			Version: inventory.NormalizeVersion(r.Version), Source: r.SourceRef.Name,
 			Policy:    orDefault(r.UpdatePolicy, v1alpha1.UpdatePolicyUpdate),
 			Downgrade: orDefault(r.Downgrade, v1alpha1.DowngradeForbid),
 			Selector:  NewSelector(r.Selector),
+			Paths:     NewPaths(r.UpgradePaths, by.String()),
 		})
 	}
 	return out, nil

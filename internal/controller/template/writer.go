@@ -73,6 +73,24 @@ func firmwareOf(f *v1alpha1.DesiredFirmware) *apply.DesiredFirmwareApplyConfigur
 	if f.Digest != "" {
 		out.WithDigest(f.Digest)
 	}
+	if f.Path != nil {
+		out.WithPath(pathOf(f.Path))
+	}
+	return out
+}
+
+func pathOf(p *v1alpha1.UpgradePath) *apply.UpgradePathApplyConfiguration {
+	out := apply.UpgradePath().WithBlockedFrom(p.BlockedFrom...)
+	if p.MinimumVersion != "" {
+		out.WithMinimumVersion(p.MinimumVersion)
+	}
+	for _, h := range p.Hops {
+		hop := apply.UpgradeHop().WithFrom(h.From...).WithVersion(h.Version).WithDigest(h.Digest).WithBlockedFrom(h.BlockedFrom...)
+		if h.MinimumVersion != "" {
+			hop.WithMinimumVersion(h.MinimumVersion)
+		}
+		out.WithHops(hop)
+	}
 	return out
 }
 

@@ -1,0 +1,147 @@
+package match
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+)
+
+// with lists an image of version N.0 as quarantined for a model.
+func with(s *v1alpha1.FirmwareSource, n int, model string) *v1alpha1.FirmwareSource {
+	s.Status.Quarantine = append(s.Status.Quarantine, v1alpha1.QuarantinedImage{
+		Digest: digest(n), Model: model, Version: string(rune('0'+n)) + ".0", Since: metav1.NewTime(base),
+		NodeName: "gpu-017", Job: "gpu-017-1a2b3c4d", Message: "link of port 1 is down and was up before",
+	})
+	return s
+}
+
+// R002-26: a bad image is flashed to no device of its model until a person lifts that.
+func TestQuarantineBlocksTheModel(t *testing.T) {
+	const model = "15b3:101d"
+	all := func() *v1alpha1.FirmwareSource { return newSource(metav1.ConditionTrue, "1.0", "2.0", "3.0") }
+	s := newStage(t)
+	s.template("t", "2.0")
+	require.Empty(t, s.blocked())
+
+	s.ix.SetSource(with(all(), 2, "15b3:101f"))
+	assert.Empty(t, s.blocked(), "another model")
+	s.ix.SetSource(with(all(), 3, model))
+	assert.Empty(t, s.blocked(), "another image")
+	s.ix.SetSource(with(all(), 2, v1alpha1.AnyModel))
+	assert.Equal(t, v1alpha1.ReasonQuarantined, s.blocked(), "every model")
+
+	assert.Equal(t, []string{"d"}, s.ix.SetSource(with(all(), 2, model)).Devices)
+	d, _ := s.ix.Decide("d")
+	require.NotNil(t, d.Blocked)
+	assert.Equal(t, v1alpha1.ReasonQuarantined, d.Blocked.Reason)
+	for _, part := range []string{"gpu-017", "gpu-017-1a2b3c4d", "link of port 1 is down", "liftQuarantineRequestedAt", `"s"`} {
+		assert.Contains(t, d.Blocked.Message, part)
+	}
+	tally, _ := s.ix.Tally("t")
+	assert.Equal(t, int32(1), tally.Blocked)
+	assert.Equal(t, int32(1), tally.NotApplied)
+
+	s.template("t", "3.0")
+	assert.Empty(t, s.blocked(), "another wish")
+	s.template("t", "2.0")
+	assert.Equal(t, v1alpha1.ReasonQuarantined, s.blocked())
+	s.template("t", "2.0", paused)
+	assert.Equal(t, v1alpha1.ReasonQuarantined, s.blocked(), "also of a template that is paused")
+	s.template("t", "2.0")
+	s.pins("2.0")
+	assert.Equal(t, v1alpha1.ReasonQuarantined, s.blocked(), "a pin does not lift it")
+	s.pins()
+
+	lifted := with(all(), 2, model)
+	lifted.Spec.LiftQuarantineRequestedAt = &metav1.Time{Time: base.Add(time.Minute)}
+	s.ix.SetSource(lifted)
+	assert.Empty(t, s.blocked(), "a person lifted it")
+	s.ix.SetSource(with(all(), 2, model))
+	assert.Equal(t, v1alpha1.ReasonQuarantined, s.blocked())
+	s.ix.SetSource(all())
+	assert.Empty(t, s.blocked(), "the entry is gone")
+}
+
+// A quarantined version in between is on the way of those alone that have to go there.
+func TestQuarantineOfAHopBlocksThoseWhoTakeIt(t *testing.T) {
+	s := newStage(t)
+	hops := v1alpha1.UpgradePaths{Hops: []v1alpha1.VersionHop{via("3.0", "2.0", "1.0")}}
+	s.ix.SetSource(with(restricted(metav1.ConditionTrue, hops, "2.0", "3.0"), 2, "15b3:101d"))
+	s.template("t", "3.0")
+	d, _ := s.ix.Decide("d")
+	require.NotNil(t, d.Blocked)
+	assert.Equal(t, v1alpha1.ReasonQuarantined, d.Blocked.Reason)
+	assert.Equal(t, "2.0", d.Blocked.Version)
+	s.status(func(d *v1alpha1.NodeDeviceStatus) { d.Firmware.Running = "1.5" })
+	assert.Empty(t, s.blocked())
+	s.ix.SetSource(with(restricted(metav1.ConditionTrue, hops, "2.0", "3.0"), 3, "15b3:101d"))
+	s.status(func(d *v1alpha1.NodeDeviceStatus) { d.Firmware.Running = "1.0" })
+	assert.Equal(t, v1alpha1.ReasonQuarantined, s.blocked(), "no hop towards a version that is quarantined")
+}
+
+func TestQuarantineLeavesADeviceThatRunsTheVersionAlone(t *testing.T) {
+	s := newStage(t)
+	s.template("t", "2.0")
+	s.status(func(d *v1alpha1.NodeDeviceStatus) { d.Firmware.Running = "2.0" })
+	s.ix.SetSource(with(newSource(metav1.ConditionTrue, "2.0"), 2, "15b3:101d"))
+	assert.Empty(t, s.blocked())
+	tally, _ := s.ix.Tally("t")
+	assert.Equal(t, int32(1), tally.Applied)
+}
+
+// due is what package plan would do now.
+func (s *stage) due() plan.Decision {
+	retry := time.Time{}
+	if s.firmware != nil && s.firmware.Spec.RetryRequestedAt != nil {
+		retry = s.firmware.Spec.RetryRequestedAt.Time
+	}
+	return plan.Decide(Wish(s.device.Spec.Firmware, retry), Facts(s.device))
+}
+
+// R002-11: what a person went back to by hand and pinned is flashed once, and no template takes it away again.
+func TestPinToAnOlderVersionIsHonoured(t *testing.T) {
+	s := newStage(t)
+	s.template("t", "3.0")
+	s.status(func(d *v1alpha1.NodeDeviceStatus) { d.Firmware.Running = "3.0" })
+	s.pins("2.0")
+	s.wants("2.0", "n")
+	assert.Empty(t, s.blocked())
+	require.Equal(t, plan.DueFlash, s.due().Outcome)
+	assert.Equal(t, plan.ReasonDowngradeForbidden, func() plan.Reason {
+		f := s.device.Spec.Firmware.DeepCopy()
+		f.Downgrade = v1alpha1.DowngradeForbid
+		return plan.Decide(Wish(f, time.Time{}), Facts(s.device)).Reason
+	}(), "it is a downgrade indeed")
+	s.status(func(d *v1alpha1.NodeDeviceStatus) { d.Firmware.Running = "2.0" })
+	assert.Equal(t, plan.UpToDate, s.due().Outcome)
+	s.template("t", "3.0", func(o *v1alpha1.FirmwareTemplate) { o.Spec.Devices[0].UpdatePolicy = v1alpha1.UpdatePolicyUpdate })
+	s.wants("2.0", "n")
+	assert.Equal(t, plan.UpToDate, s.due().Outcome, "nothing is flashed again")
+}
+
+// R002-75: that a name stands for another image now changes nothing on a device that runs the version, and the image of
+// another device is the recorded one until the source has verified the new one.
+func TestMovedImageChangesNothingThatRuns(t *testing.T) {
+	s := newStage(t)
+	s.template("t", "2.0")
+	s.status(func(d *v1alpha1.NodeDeviceStatus) { d.Firmware.Running = "2.0" })
+	moved := func(ready metav1.ConditionStatus) *v1alpha1.FirmwareSource {
+		o := newSource(ready, "2.0")
+		o.Status.Images[0].Digest = digest(9)
+		return o
+	}
+	s.ix.SetSource(moved(metav1.ConditionFalse))
+	s.act()
+	assert.Equal(t, digest(2), s.device.Spec.Firmware.Digest)
+	s.ix.SetSource(moved(metav1.ConditionTrue))
+	s.act()
+	assert.Equal(t, digest(9), s.device.Spec.Firmware.Digest)
+	assert.Equal(t, plan.UpToDate, s.due().Outcome)
+	assert.Empty(t, s.blocked())
+}

@@ -1,0 +1,68 @@
+package match
+
+import (
+	"fmt"
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// source is what a FirmwareSource says, compiled.
+type source struct {
+	said   said
+	images map[inventory.Version][]Image
+	paths  *Paths
+	bad    quarantine.Set
+}
+
+// said is what decisions depend on in a FirmwareSource.
+type said struct {
+	ready     bool
+	stored    []v1alpha1.StoredImage
+	paths     *v1alpha1.UpgradePaths
+	downgrade v1alpha1.DowngradePolicy
+	bad       []v1alpha1.QuarantinedImage
+	lift      *metav1.Time
+}
+
+func saidBy(o *v1alpha1.FirmwareSource) said {
+	return said{
+		ready: meta.IsStatusConditionTrue(o.Status.Conditions, v1alpha1.ConditionReady) &&
+			o.Status.ObservedGeneration == o.Generation,
+		stored: o.Status.Images, paths: o.Spec.UpgradePaths, downgrade: o.Spec.Downgrade,
+		bad: o.Status.Quarantine, lift: o.Spec.LiftQuarantineRequestedAt,
+	}
+}
+
+func compileSource(o *v1alpha1.FirmwareSource) *source {
+	out := &source{said: saidBy(o), images: map[inventory.Version][]Image{}, paths: SourcePaths(o)}
+	for _, i := range o.Status.Images {
+		c := NewImage(i)
+		out.images[c.version] = append(out.images[c.version], c)
+	}
+	if len(o.Status.Quarantine) > 0 {
+		out.bad = quarantine.Compute(nil, []v1alpha1.FirmwareSource{*o})
+	}
+	return out
+}
+
+func (s *source) same(o *v1alpha1.FirmwareSource) bool { return reflect.DeepEqual(s.said, saidBy(o)) }
+
+// SourcePaths compiles the upgrade paths of a source.
+func SourcePaths(o *v1alpha1.FirmwareSource) *Paths {
+	return NewPaths(o.Spec.UpgradePaths, fmt.Sprintf("FirmwareSource %q", o.Name))
+}
+
+// EffectiveDowngrade is what a rule or pin may do with the images of a source: a source that forbids downgrades forbids
+// them to everybody.
+func EffectiveDowngrade(rule, source v1alpha1.DowngradePolicy) v1alpha1.DowngradePolicy {
+	if source == v1alpha1.DowngradeForbid {
+		return v1alpha1.DowngradeForbid
+	}
+	return rule
+}
