@@ -2,12 +2,9 @@ package schedule
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
-
-	"k8s.io/apimachinery/pkg/labels"
 )
 
 // Decision is what follows from the facts.
@@ -15,9 +12,10 @@ type Decision struct {
 	// Policies are in order of name, one for each policy of the facts.
 	Policies []Outcome
 	// Admit lists the jobs with a place in a ledger that were not told so yet. They may be told only after the ledger
-	// is written. Those whose entry stood in the ledger before are what a crash between the two writes left behind.
+	// is written. Those whose entry stood in the ledger before are what a crash between the two writes left behind. If
+	// such a job is barred since then, it is not told, and keeps its entry: another operator may be telling it just now.
 	Admit []Admission
-	// Wait lists every queued job that is not admitted, in the order of the queue.
+	// Wait lists every queued job that is not admitted or is barred, in the order of the queue.
 	Wait []Waiting
 }
 
@@ -92,6 +90,9 @@ const (
 	NodeNotReady    Reason = "NodeNotReady"
 	NodeMissing     Reason = "NodeGone"
 	JobCancelled    Reason = "Cancelled"
+	// Quarantined and DeviceUnhealthy are reasons of a Bar only.
+	Quarantined     Reason = "Quarantined"
+	DeviceUnhealthy Reason = "DeviceUnhealthy"
 )
 
 // Waiting is a job that waits, with the reason and a message for people. Policy is empty where the node has none.
@@ -125,14 +126,16 @@ func Decide(f Facts) Decision {
 
 // pass is a decision in the making.
 type pass struct {
-	facts   Facts
-	nodes   map[string]Node
-	jobs    map[string]Job
-	pools   []*pool
-	byName  map[string]*pool
-	chosen  map[string][]*pool // by node
-	holders map[string][]holder
-	waiting []Waiting
+	facts Facts
+	nodes map[string]Node
+	jobs  map[string]Job
+	pools []*pool
+	// policies are those of the facts in order of name, as pools are.
+	policies []Policy
+	byName   map[string]*pool
+	chosen   map[string][]*pool // by node
+	holders  map[string][]holder
+	waiting  []Waiting
 }
 
 // pool is one policy of the pass.
@@ -159,6 +162,9 @@ func newPass(f Facts) *pass {
 		p.byName[policy.Name] = o
 	}
 	slices.SortFunc(p.pools, func(a, b *pool) int { return cmp.Compare(a.Name, b.Name) })
+	for _, o := range p.pools {
+		p.policies = append(p.policies, o.Policy)
+	}
 	for _, n := range f.Nodes {
 		p.nodes[n.Name] = n
 		p.chosen[n.Name] = p.choose(n)
@@ -172,13 +178,8 @@ func newPass(f Facts) *pass {
 // choose lists the policies that choose a node.
 func (p *pass) choose(n Node) []*pool {
 	var out []*pool
-	for _, o := range p.pools {
-		if o.Name != DefaultPolicy && o.Invalid == "" && o.Selector.Matches(labels.Set(n.Labels)) {
-			out = append(out, o)
-		}
-	}
-	if len(out) == 0 && p.byName[DefaultPolicy] != nil {
-		out = append(out, p.byName[DefaultPolicy])
+	for _, name := range Chosen(p.policies, n.Labels) {
+		out = append(out, p.byName[name])
 	}
 	return out
 }
@@ -326,137 +327,6 @@ func (o *pool) conflict(node string, pools []*pool) {
 	}
 }
 
-// admitQueued walks the queue, oldest first, and admits what may go.
-func (p *pass) admitQueued() {
-	first := map[string]Job{}
-	for _, j := range p.inOrder(Job.waiting) {
-		if p.hasEntry(j) {
-			first[j.Node] = j
-			continue
-		}
-		w := Waiting{Job: j, Policy: p.policyName(j.Node)}
-		w.Reason, w.Message = p.tryAdmit(j, first)
-		if w.Reason == "" {
-			first[j.Node] = j
-			continue
-		}
-		if _, taken := first[j.Node]; !taken && w.Reason != JobCancelled {
-			first[j.Node] = j
-		}
-		p.waiting = append(p.waiting, w)
-		for _, o := range p.chosen[j.Node] {
-			o.out.Queue = append(o.out.Queue, w)
-		}
-	}
-}
-
-// tryAdmit gives the job a place, or says why it waits.
-func (p *pass) tryAdmit(j Job, first map[string]Job) (Reason, string) {
-	node, exists := p.nodes[j.Node]
-	if j.State == Cancelled {
-		return JobCancelled, "The job was cancelled before it was admitted."
-	}
-	if !exists {
-		return NodeMissing, fmt.Sprintf("There is no Node %s.", j.Node)
-	}
-	if other, taken := first[j.Node]; taken {
-		return NodeBusy, fmt.Sprintf("The older job %s of node %s goes first.", other.Name, j.Node)
-	}
-	held, reason, message := p.heldBy(j)
-	if reason != "" {
-		return reason, message
-	}
-	o, reason, message := p.open(j.Node)
-	switch {
-	case reason != "":
-		return reason, message
-	case held != nil:
-		p.takeOver(*held, j)
-		return "", ""
-	case !node.Ready:
-		return NodeNotReady, fmt.Sprintf("Node %s is not Ready; nothing new is started on it until it is.", j.Node)
-	case !o.fits(j.Node):
-		return BudgetExhausted, fmt.Sprintf("Policy %s disturbs as many nodes as its maxUnavailable %s allows; "+
-			"the job goes as soon as a node is back.", o.Name, o.MaxUnavailable.String())
-	}
-	e := j.entry()
-	o.used[e.Node] = true
-	o.out.Add = append(o.out.Add, e)
-	p.enter(o, e)
-	return "", ""
-}
-
-// heldBy is the entry that the job may take over, nil when the node is free, or why it is busy.
-func (p *pass) heldBy(j Job) (*holder, Reason, string) {
-	hs := p.holders[j.Node]
-	if len(hs) == 0 {
-		return nil, "", ""
-	}
-	owner := p.jobs[hs[0].entry.UID]
-	if len(hs) == 1 && owner.State == Held && follows(j, owner) {
-		return &hs[0], "", ""
-	}
-	return nil, NodeBusy, fmt.Sprintf("Job %s has node %s; this job follows when that one is done.", owner.Name, j.Node)
-}
-
-// open is the policy a node belongs to, or why it admits nothing at all.
-func (p *pass) open(node string) (*pool, Reason, string) {
-	pools := p.chosen[node]
-	if len(pools) == 0 {
-		return nil, PolicyConflict, "No rollout policy chooses the node and there is none named default."
-	}
-	o := pools[0]
-	switch {
-	case len(pools) > 1:
-		return nil, PolicyConflict, fmt.Sprintf("The rollout policies %s all choose node %s; change a nodeSelector so that one is left.",
-			names(pools), node)
-	case o.Invalid != "":
-		return nil, InvalidSpec, fmt.Sprintf("Rollout policy %s: %s", o.Name, o.Invalid)
-	case o.Name == DefaultPolicy && p.invalid() != "":
-		return nil, InvalidSpec, fmt.Sprintf("Rollout policy %s may be the one for node %s, but its spec is invalid; correct it.",
-			p.invalid(), node)
-	case o.Paused:
-		return nil, PolicyPaused, fmt.Sprintf("Rollout policy %s is paused; set its state to Active to go on.", o.Name)
-	case o.out.Budget == 0:
-		return nil, BudgetExhausted, fmt.Sprintf("Policy %s admits no node because its maxUnavailable is %s.",
-			o.Name, o.MaxUnavailable.String())
-	}
-	return o, "", ""
-}
-
-// invalid is the name of the first policy whose selector cannot be used, or "". What it would choose is unknown, so the
-// default policy must not take its nodes for its own.
-func (p *pass) invalid() string {
-	for _, o := range p.pools {
-		if o.Invalid != "" {
-			return o.Name
-		}
-	}
-	return ""
-}
-
-// fits reports whether the node may be disturbed too. A node that uses budget already costs no more.
-func (o *pool) fits(node string) bool {
-	after := len(o.used)
-	if !o.used[node] {
-		after++
-	}
-	return after <= o.out.Budget && len(o.out.Ledger) < MaxLedger
-}
-
-func (p *pass) takeOver(h holder, j Job) {
-	e := j.entry()
-	ledger := h.pool.out.Ledger
-	ledger[slices.Index(ledger, h.entry)] = e
-	p.holders[j.Node] = []holder{{h.pool, e}}
-	h.pool.out.Held = slices.DeleteFunc(h.pool.out.Held, func(n string) bool { return n == j.Node })
-	if i := slices.Index(h.pool.out.Add, h.entry); i >= 0 { // adopted in this pass
-		h.pool.out.Add[i] = e
-		return
-	}
-	h.pool.out.Replace = append(h.pool.out.Replace, TakeOver{Old: h.entry, New: e})
-}
-
 func (p *pass) hasEntry(j Job) bool {
 	return slices.ContainsFunc(p.holders[j.Node], func(h holder) bool { return h.entry.UID == j.UID })
 }
@@ -494,7 +364,7 @@ func (p *pass) decision() Decision {
 		slices.Sort(o.out.Held)
 		d.Policies = append(d.Policies, o.out)
 		for _, e := range o.out.Ledger {
-			if p.jobs[e.UID].waiting() && len(p.holders[e.Node]) == 1 {
+			if j := p.jobs[e.UID]; j.waiting() && !j.barred() && len(p.holders[e.Node]) == 1 {
 				d.Admit = append(d.Admit, Admission{Policy: o.Name, Entry: e, New: !slices.Contains(o.Policy.Ledger, e)})
 			}
 		}

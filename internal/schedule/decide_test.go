@@ -266,6 +266,64 @@ func TestACancelledJobIsNotAdmittedAndDoesNotStopTheNext(t *testing.T) {
 	assert.Equal(t, map[string]schedule.Reason{"n0-j1": schedule.JobCancelled}, reasons(d))
 }
 
+func barred(j schedule.Job) schedule.Job {
+	j.Bar = schedule.Bar{Reason: schedule.Quarantined, Message: "the image is bad"}
+	return j
+}
+
+func TestABarredJobIsPassedOverAndStopsNobody(t *testing.T) {
+	p := policy("default", "", intstr.FromInt32(1))
+	p.Paused = true
+	f := schedule.Facts{
+		Policies: []schedule.Policy{p}, Nodes: nodes(2),
+		Jobs: []schedule.Job{barred(job("n0", 1, 0)), job("n0", 2, 0), job("n1", 3, 0)},
+	}
+	d := schedule.Decide(f)
+	assert.Equal(t, schedule.Quarantined, reasons(d)["n0-j1"], "the reason that is there to stay is the one to tell")
+	assert.Equal(t, "the image is bad", d.Wait[0].Message)
+	f.Policies[0].Paused = false
+	d = schedule.Decide(f)
+	assert.Equal(t, []string{"n0-j2"}, admitted(d.Policies[0]), "a younger job of the node goes")
+	assert.Equal(t, map[string]schedule.Reason{"n0-j1": schedule.Quarantined, "n1-j3": schedule.BudgetExhausted}, reasons(d))
+}
+
+// I3, I5: between the write of the ledger and that of the condition the image turned out bad.
+func TestABarredJobWithAnEntryIsNotToldAndKeepsIt(t *testing.T) {
+	j := barred(job("n0", 1, 0))
+	f := schedule.Facts{
+		Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(1), entry(j))}, Nodes: nodes(2),
+		Jobs: []schedule.Job{j, job("n1", 2, 0)},
+	}
+	d := schedule.Decide(f)
+	assert.Empty(t, d.Admit)
+	assert.False(t, d.Policies[0].Changed())
+	assert.Equal(t, map[string]schedule.Reason{"n0-j1": schedule.Quarantined, "n1-j2": schedule.BudgetExhausted}, reasons(d))
+
+	f.Jobs[0].State = schedule.Cancelled
+	assert.Len(t, schedule.Decide(f).Admit, 1, "a cancelled one is told, so that it ends")
+	f.Jobs[0].State = schedule.Admitted
+	assert.Empty(t, schedule.Decide(f).Wait[0].Job.Bar, "one that runs goes on: only its own steps end it")
+}
+
+func TestABarredJobTakesNoHeldNodeOver(t *testing.T) {
+	held, retry, steps := job("n0", 1, schedule.Held), barred(job("n0", 2, 0)), job("n0", 3, 0)
+	d := schedule.Decide(schedule.Facts{
+		Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(1), entry(held))}, Nodes: nodes(1),
+		Jobs: []schedule.Job{held, retry, steps},
+	})
+	assert.Equal(t, []schedule.TakeOver{{Old: entry(held), New: entry(steps)}}, d.Policies[0].Replace)
+	assert.Equal(t, map[string]schedule.Reason{"n0-j2": schedule.Quarantined}, reasons(d))
+}
+
+func TestChosenNamesThePoliciesOfANode(t *testing.T) {
+	bad := policy("bad", "", intstr.FromInt32(1))
+	bad.Invalid = "no selector"
+	all := []schedule.Policy{policy("default", "", intstr.FromInt32(1)), policy("a", "pool=a", intstr.FromInt32(1)), policy("b", "pool in (a,b)", intstr.FromInt32(1)), bad}
+	assert.Equal(t, []string{"a", "b"}, schedule.Chosen(all, map[string]string{"pool": "a"}))
+	assert.Equal(t, []string{"default"}, schedule.Chosen(all, nil))
+	assert.Empty(t, schedule.Chosen(all[1:], nil))
+}
+
 func TestARunningJobWhosePolicyWasDeletedIsAdoptedOverTheBudget(t *testing.T) {
 	a, b := job("n0", 1, schedule.Admitted), job("n1", 2, schedule.Admitted)
 	d := schedule.Decide(schedule.Facts{

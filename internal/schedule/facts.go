@@ -76,7 +76,18 @@ type Job struct {
 	Name, UID, Node string
 	Created         time.Time
 	State           JobState
+	// Bar says why the job must not be admitted whatever room there is; the zero Bar lets it.
+	Bar Bar
 }
+
+// Bar is why a queued job must not be admitted, with a message for people.
+type Bar struct {
+	Reason  Reason
+	Message string
+}
+
+// barred reports whether the job must not be told to run. One that is cancelled may be: it ends without doing anything.
+func (j Job) barred() bool { return j.State == Queued && j.Bar.Reason != "" }
 
 // waiting reports whether the job was not admitted yet.
 func (j Job) waiting() bool { return j.State == Queued || j.State == Cancelled }

@@ -92,6 +92,7 @@ func (f *fleet) check(t *rapid.T, facts schedule.Facts, d schedule.Decision) {
 		}
 	}
 	f.checkFairness(t, d)
+	f.checkBars(t, d)
 	// However the facts are ordered, and once the decision has happened, nothing more follows.
 	slices.SortFunc(facts.Jobs, func(a, b schedule.Job) int { return -a.Created.Compare(b.Created) })
 	slices.SortFunc(facts.Nodes, func(a, b schedule.Node) int { return len(b.Labels["pool"]) - len(a.Labels["pool"]) })
@@ -165,6 +166,28 @@ func (f *fleet) checkFairness(t *rapid.T, d schedule.Decision) {
 	}
 }
 
+// checkBars proves that a barred job is neither given a place nor told to run, and knows why.
+func (f *fleet) checkBars(t *rapid.T, d schedule.Decision) {
+	told := map[string]schedule.Reason{}
+	for _, w := range d.Wait {
+		told[w.Job.UID] = w.Reason
+	}
+	for uid, j := range f.inState(schedule.Queued) {
+		if j.Bar.Reason == "" {
+			continue
+		}
+		for _, o := range d.Policies {
+			gets := slices.ContainsFunc(o.Add, func(e schedule.Entry) bool { return e.UID == uid }) ||
+				slices.ContainsFunc(o.Replace, func(r schedule.TakeOver) bool { return r.New.UID == uid })
+			require.False(t, gets, "barred job %s gets a place", j.Name)
+		}
+		require.False(t, slices.ContainsFunc(d.Admit, func(a schedule.Admission) bool { return a.Entry.UID == uid }), "barred job %s is told to run", j.Name)
+		if f.nodes[j.Node].Name != "" {
+			require.Equal(t, j.Bar.Reason, told[uid], "job %s knows why it waits", j.Name)
+		}
+	}
+}
+
 // checkLedgers proves what must hold of the objects at all times.
 func (f *fleet) checkLedgers(t *rapid.T) {
 	owner := map[string]string{}
@@ -221,6 +244,11 @@ func TestBudgetsHoldUnderAnySequenceOfEvents(t *testing.T) {
 			"fail":    func(t *rapid.T) { f.set(pick(t, f.inState(schedule.Admitted), "job"), schedule.Held) },
 			"release": func(t *rapid.T) { f.set(pick(t, f.inState(schedule.Held), "job"), schedule.Finished) },
 			"cancel":  func(t *rapid.T) { f.set(pick(t, f.inState(schedule.Queued), "job"), schedule.Cancelled) },
+			"bar or let": func(t *rapid.T) {
+				j := f.jobs[pick(t, f.inState(schedule.Queued), "job")]
+				j.Bar = rapid.SampledFrom([]schedule.Bar{{}, {Reason: schedule.Quarantined, Message: "bad"}}).Draw(t, "bar")
+				f.jobs[j.UID] = j
+			},
 			"delete job": func(t *rapid.T) {
 				delete(f.jobs, pick(t, f.inState(schedule.Queued), "job"))
 			},

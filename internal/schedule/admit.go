@@ -1,0 +1,147 @@
+package schedule
+
+import (
+	"fmt"
+	"slices"
+)
+
+// admitQueued walks the queue, oldest first, and admits what may go.
+func (p *pass) admitQueued() {
+	first := map[string]Job{}
+	for _, j := range p.inOrder(Job.waiting) {
+		if p.hasEntry(j) {
+			first[j.Node] = j
+			if j.barred() {
+				p.wait(Waiting{Job: j, Policy: p.policyName(j.Node), Reason: j.Bar.Reason, Message: j.Bar.Message})
+			}
+			continue
+		}
+		w := Waiting{Job: j, Policy: p.policyName(j.Node)}
+		w.Reason, w.Message = p.tryAdmit(j, first)
+		if w.Reason == "" {
+			first[j.Node] = j
+			continue
+		}
+		if _, taken := first[j.Node]; !taken && w.Reason != JobCancelled && !j.barred() {
+			first[j.Node] = j
+		}
+		p.wait(w)
+	}
+}
+
+func (p *pass) wait(w Waiting) {
+	p.waiting = append(p.waiting, w)
+	for _, o := range p.chosen[w.Job.Node] {
+		o.out.Queue = append(o.out.Queue, w)
+	}
+}
+
+// tryAdmit gives the job a place, or says why it waits.
+func (p *pass) tryAdmit(j Job, first map[string]Job) (Reason, string) {
+	node, exists := p.nodes[j.Node]
+	if j.State == Cancelled {
+		return JobCancelled, "The job was cancelled before it was admitted."
+	}
+	if !exists {
+		return NodeMissing, fmt.Sprintf("There is no Node %s.", j.Node)
+	}
+	if j.barred() {
+		return j.Bar.Reason, j.Bar.Message
+	}
+	if other, taken := first[j.Node]; taken {
+		return NodeBusy, fmt.Sprintf("The older job %s of node %s goes first.", other.Name, j.Node)
+	}
+	held, reason, message := p.heldBy(j)
+	if reason != "" {
+		return reason, message
+	}
+	o, reason, message := p.open(j.Node)
+	switch {
+	case reason != "":
+		return reason, message
+	case held != nil:
+		p.takeOver(*held, j)
+		return "", ""
+	case !node.Ready:
+		return NodeNotReady, fmt.Sprintf("Node %s is not Ready; nothing new is started on it until it is.", j.Node)
+	case !o.fits(j.Node):
+		return BudgetExhausted, fmt.Sprintf("Policy %s disturbs as many nodes as its maxUnavailable %s allows; "+
+			"the job goes as soon as a node is back.", o.Name, o.MaxUnavailable.String())
+	}
+	e := j.entry()
+	o.used[e.Node] = true
+	o.out.Add = append(o.out.Add, e)
+	p.enter(o, e)
+	return "", ""
+}
+
+// heldBy is the entry that the job may take over, nil when the node is free, or why it is busy.
+func (p *pass) heldBy(j Job) (*holder, Reason, string) {
+	hs := p.holders[j.Node]
+	if len(hs) == 0 {
+		return nil, "", ""
+	}
+	owner := p.jobs[hs[0].entry.UID]
+	if len(hs) == 1 && owner.State == Held && follows(j, owner) {
+		return &hs[0], "", ""
+	}
+	return nil, NodeBusy, fmt.Sprintf("Job %s has node %s; this job follows when that one is done.", owner.Name, j.Node)
+}
+
+// open is the policy a node belongs to, or why it admits nothing at all.
+func (p *pass) open(node string) (*pool, Reason, string) {
+	pools := p.chosen[node]
+	if len(pools) == 0 {
+		return nil, PolicyConflict, "No rollout policy chooses the node and there is none named default."
+	}
+	o := pools[0]
+	switch {
+	case len(pools) > 1:
+		return nil, PolicyConflict, fmt.Sprintf("The rollout policies %s all choose node %s; change a nodeSelector so that one is left.",
+			names(pools), node)
+	case o.Invalid != "":
+		return nil, InvalidSpec, fmt.Sprintf("Rollout policy %s: %s", o.Name, o.Invalid)
+	case o.Name == DefaultPolicy && p.invalid() != "":
+		return nil, InvalidSpec, fmt.Sprintf("Rollout policy %s may be the one for node %s, but its spec is invalid; correct it.",
+			p.invalid(), node)
+	case o.Paused:
+		return nil, PolicyPaused, fmt.Sprintf("Rollout policy %s is paused; set its state to Active to go on.", o.Name)
+	case o.out.Budget == 0:
+		return nil, BudgetExhausted, fmt.Sprintf("Policy %s admits no node because its maxUnavailable is %s.",
+			o.Name, o.MaxUnavailable.String())
+	}
+	return o, "", ""
+}
+
+// invalid is the name of the first policy whose selector cannot be used, or "". What it would choose is unknown, so the
+// default policy must not take its nodes for its own.
+func (p *pass) invalid() string {
+	for _, o := range p.pools {
+		if o.Invalid != "" {
+			return o.Name
+		}
+	}
+	return ""
+}
+
+// fits reports whether the node may be disturbed too. A node that uses budget already costs no more.
+func (o *pool) fits(node string) bool {
+	after := len(o.used)
+	if !o.used[node] {
+		after++
+	}
+	return after <= o.out.Budget && len(o.out.Ledger) < MaxLedger
+}
+
+func (p *pass) takeOver(h holder, j Job) {
+	e := j.entry()
+	ledger := h.pool.out.Ledger
+	ledger[slices.Index(ledger, h.entry)] = e
+	p.holders[j.Node] = []holder{{h.pool, e}}
+	h.pool.out.Held = slices.DeleteFunc(h.pool.out.Held, func(n string) bool { return n == j.Node })
+	if i := slices.Index(h.pool.out.Add, h.entry); i >= 0 { // adopted in this pass
+		h.pool.out.Add[i] = e
+		return
+	}
+	h.pool.out.Replace = append(h.pool.out.Replace, TakeOver{Old: h.entry, New: e})
+}
