@@ -43,6 +43,16 @@ func commit(device, lock string, slot int) command.Command {
 	}
 }
 
+// commitHeld makes the image a slot holds already the one to run after the next reset (action 2). It writes no image, and
+// works for a read-only slot too.
+func commitHeld(device, lock string, slot int) command.Command {
+	return command.Command{
+		Argv: []string{tool, "fw-commit", device, "--slot=" + strconv.Itoa(slot), "--action=2"},
+		Kind: command.Write,
+		Lock: lock,
+	}
+}
+
 // reset resets the controller, which activates what was committed.
 func reset(device, lock string) command.Command {
 	return command.Command{Argv: []string{tool, "reset", device}, Kind: command.Write, Timeout: resetTimeout, Lock: lock}

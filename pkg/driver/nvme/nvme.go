@@ -13,7 +13,10 @@ import (
 // Driver runs nvme-cli.
 type Driver struct{ runner command.Runner }
 
-var _ driver.Driver = (*Driver)(nil)
+var (
+	_ driver.Driver   = (*Driver)(nil)
+	_ driver.Reverter = (*Driver)(nil)
+)
 
 // New makes the driver.
 func New(runner command.Runner) *Driver { return &Driver{runner: runner} }
@@ -52,6 +55,7 @@ func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.
 		Format:     inventory.FormatPlain,
 		ReadOnly:   readOnly(c, l),
 	}
+	fw.Rollback, fw.RollbackMessage = rollback(c, l)
 	if _, revision := l.stored(); revision != "" {
 		fw.Stored = revision
 	}

@@ -63,6 +63,7 @@ func TestInspectReadsTheDriveAndItsSlots(t *testing.T) {
 			{Number: 2, Version: "GDC5902Q", State: inventory.SlotPending},
 			{Number: 3, State: inventory.SlotIdle},
 		},
+		Rollback: inventory.RollbackSlot,
 	}, fw)
 }
 

@@ -110,8 +110,12 @@ func (l slotLog) runs(slot int, revision inventory.Version) bool {
 }
 
 // target picks the slot to write: never the one that runs unless it is the only one, and rather the one whose image was
-// staged but never ran, or an empty one, than one that holds an image to go back to.
+// staged but never ran, or an empty one, than one that holds an image to go back to. Where nothing tells which slot runs,
+// none may be written.
 func target(c controller, l slotLog) (int, error) {
+	if c.Slots > 1 && l.Active == 0 && l.holder(c.Revision) == 0 {
+		return 0, errors.New("the drive does not say which of its firmware slots runs, so a write could overwrite it")
+	}
 	best, rank := 0, 0
 	for slot := 1; slot <= c.Slots; slot++ {
 		if slot == 1 && c.FirstSlotReadOnly {

@@ -1,0 +1,77 @@
+package nvme
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// Revert commits the slot that holds the version, without any download: no slot is written. It takes back what was staged
+// when the version is the one that runs.
+func (d *Driver) Revert(ctx context.Context, id inventory.Identity, version inventory.Version) (inventory.Activation, error) {
+	c, l, err := d.read(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	if _, revision := l.stored(); revision == version {
+		return needs(c, l), nil
+	}
+	slot := l.holder(version)
+	switch {
+	case c.readOnly() != "":
+		return 0, fmt.Errorf("revert %s to %s: %s: %w", device(id), version, c.readOnly(), driver.ErrNotSupported)
+	case slot == 0:
+		return 0, fmt.Errorf("revert %s to %s, which none of its slots holds: %w", device(id), version, driver.ErrNotSupported)
+	}
+	cmd := commitHeld(device(id), unique(c, id), slot)
+	r, err := d.runner.Run(ctx, cmd)
+	if err != nil {
+		return 0, fmt.Errorf("commit slot %d of %s: %w", slot, device(id), err)
+	}
+	activation, err := parseCommit(cmd, r)
+	if err != nil {
+		return 0, fmt.Errorf("commit slot %d of %s: %w", slot, device(id), err)
+	}
+	if version == c.Revision {
+		return inventory.ActivateNone, nil
+	}
+	return activation, nil
+}
+
+// holder is the slot that holds the revision, the one that runs before any other; 0 when none does.
+func (l slotLog) holder(revision inventory.Version) int {
+	if revision == "" {
+		return 0
+	}
+	if l.Active != 0 && l.Revisions[l.Active] == revision {
+		return l.Active
+	}
+	for slot := 1; slot <= maxSlots; slot++ {
+		if l.Revisions[slot] == revision {
+			return slot
+		}
+	}
+	return 0
+}
+
+// rollback says how what the drive runs can be brought back after a write, which goes to the slot that target picks.
+func rollback(c controller, l slotLog) (inventory.Rollback, string) {
+	if reason := readOnly(c, l); reason != "" {
+		return inventory.RollbackNone, reason
+	}
+	slot, err := target(c, l)
+	if err != nil {
+		return inventory.RollbackNone, err.Error()
+	}
+	for kept, revision := range l.Revisions {
+		if kept != slot && revision == c.Revision {
+			return inventory.RollbackSlot, ""
+		}
+	}
+	if c.Slots == 1 {
+		return inventory.RollbackImage, fmt.Sprintf("the drive has one firmware slot, which an update overwrites: an image of %s is needed", c.Revision)
+	}
+	return inventory.RollbackImage, fmt.Sprintf("the drive does not list the slot it runs %s from: an image of it is needed", c.Revision)
+}
