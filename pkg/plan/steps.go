@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -35,6 +36,16 @@ const (
 	Release Kind = "release"
 )
 
+// The steps that are not part of an update unless they are switched on.
+const (
+	// VerifyInventory compares the devices of the host with those it should have.
+	VerifyInventory Kind = "verify-inventory"
+	// VerifyFirmware reads one device and compares what it runs with what it should run.
+	VerifyFirmware Kind = "verify-firmware"
+	// ResetBIOSSettings brings the settings of the system firmware back to their defaults.
+	ResetBIOSSettings Kind = "reset-bios-settings"
+)
+
 // Step is one step of a job on one host.
 type Step struct {
 	Kind Kind `json:"kind"`
@@ -46,7 +57,8 @@ type Step struct {
 	Rollback bool `json:"rollback,omitempty"`
 	// Interruptible says that a cancellation ends the step at once and not right after it.
 	Interruptible bool `json:"interruptible,omitempty"`
-	// Changes marks a step that is not part of every update and changes a device or the host.
+	// Task marks a step that is not part of every update, and Changes one of them that changes a device or the host.
+	Task    bool `json:"task,omitempty"`
 	Changes bool `json:"changes,omitempty"`
 	// Deadline without progress after which a person is called; zero for none.
 	Deadline time.Duration `json:"deadline,omitempty"`
@@ -66,6 +78,8 @@ func (s Step) Writes() bool {
 type Target struct {
 	Device string
 	Class  inventory.Class
+	// Driver names the driver of the device, whose own steps are for it too; empty for none.
+	Driver string
 }
 
 // Interface of a step that works on the whole host; steps of a device have the name of its class, or of the driver that
@@ -104,7 +118,8 @@ const (
 	writeDeadline = 30 * time.Minute
 )
 
-// Definitions are the steps of package plan with their defaults, in the order they run.
+// Definitions are the steps of package plan with their defaults, in the order they run. Those that are switched off come
+// last.
 func Definitions() []Definition {
 	defs := []Definition{
 		{Kind: Preflight, Interface: HostInterface, Priority: priorityPreflight, Interruptible: true},
@@ -112,6 +127,8 @@ func Definitions() []Definition {
 		{Kind: Reboot, Interface: HostInterface, Priority: priorityReboot, Deadline: writeDeadline},
 		{Kind: Health, Interface: HostInterface, Priority: priorityHealth, Interruptible: true, Deadline: writeDeadline},
 		{Kind: Release, Interface: HostInterface, Priority: priorityRelease, Deadline: shortDeadline},
+		{Kind: VerifyInventory, Interface: HostInterface, Interruptible: true, Deadline: shortDeadline},
+		{Kind: ResetBIOSSettings, Interface: string(inventory.BIOS), Changes: true, Deadline: shortDeadline},
 	}
 	for _, class := range []inventory.Class{inventory.BIOS, inventory.NIC, inventory.Disk} {
 		rank, name := classRank(class), string(class)
@@ -119,46 +136,41 @@ func Definitions() []Definition {
 			Definition{Kind: Archive, Interface: name, Priority: priorityArchive + rank, Interruptible: true, Deadline: writeDeadline},
 			Definition{Kind: Flash, Interface: name, Priority: priorityFlash + rank, Deadline: writeDeadline},
 			Definition{Kind: Activate, Interface: name, Priority: priorityActivate + rank, Deadline: shortDeadline},
-			Definition{Kind: Verify, Interface: name, Priority: priorityVerify + rank, Interruptible: true, Deadline: shortDeadline})
+			Definition{Kind: Verify, Interface: name, Priority: priorityVerify + rank, Interruptible: true, Deadline: shortDeadline},
+			Definition{Kind: VerifyFirmware, Interface: name, Interruptible: true, Deadline: writeDeadline})
 	}
-	slices.SortStableFunc(defs, func(a, b Definition) int { return cmp.Compare(b.Priority, a.Priority) })
+	slices.SortStableFunc(defs, compareDefinitions)
 	return defs
 }
 
-// Catalog holds the steps a host knows.
-type Catalog struct{ defs []Definition }
+// Key is how configuration names the step: the interface and the kind, in lower case, such as "nic.flash".
+func (d Definition) Key() string { return strings.ToLower(d.Interface) + "." + string(d.Kind) }
 
-// DefaultCatalog holds Definitions.
-func DefaultCatalog() Catalog { return Catalog{defs: Definitions()} }
-
-// Steps lists the steps of an update in the order they run. Devices of one class run in order of name.
-func (c Catalog) Steps(targets []Target) []Step {
-	var steps []Step
-	for _, d := range c.defs {
-		if d.Priority == 0 {
-			continue
-		}
-		if d.Interface == HostInterface {
-			steps = append(steps, d.step(""))
-			continue
-		}
-		for _, t := range targets {
-			if string(t.Class) == d.Interface {
-				steps = append(steps, d.step(t.Device))
-			}
-		}
-	}
-	slices.SortStableFunc(steps, func(a, b Step) int {
-		return cmp.Or(-cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.Device, b.Device))
-	})
-	return steps
-}
+// updates reports whether the step is part of every update.
+func (d Definition) updates() bool { return slices.Contains(UpdateKinds, d.Kind) }
 
 func (d Definition) step(device string) Step {
 	return Step{
-		Kind: d.Kind, Device: device, Priority: d.Priority, Interruptible: d.Interruptible, Changes: d.Changes, Deadline: d.Deadline,
+		Kind: d.Kind, Device: device, Priority: d.Priority, Interruptible: d.Interruptible, Task: !d.updates(),
+		Changes: d.Changes, Deadline: d.Deadline,
 	}
 }
+
+// compareDefinitions orders by priority. Where two interfaces have the same one, the host comes first, then system
+// firmware, network adapters and drives, and then the drivers by name.
+func compareDefinitions(a, b Definition) int {
+	return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(b.rank(), a.rank()), strings.Compare(a.Key(), b.Key()))
+}
+
+func (d Definition) rank() int32 {
+	if d.Interface == HostInterface {
+		return classRank(inventory.BIOS) + 1
+	}
+	return classRank(inventory.Class(d.Interface))
+}
+
+// UpdateKinds are the steps of an update and of its rollback.
+var UpdateKinds = []Kind{Preflight, Archive, Maintenance, Flash, Restore, Activate, Reboot, Verify, Health, Release}
 
 func classRank(c inventory.Class) int32 {
 	switch c {

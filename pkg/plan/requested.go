@@ -1,0 +1,117 @@
+package plan
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Request asks for one step of a job of its own, whether or not updates run it.
+type Request struct {
+	Name string
+	// Device the step works on; empty for every device the step is for.
+	Device string
+}
+
+// maxRequested bounds the steps of one job.
+const maxRequested = 512
+
+// Requested lists the steps of a job that runs exactly the requested ones, in the order they are given. Where one of them
+// changes something the job takes the node out of service before the first that does, and afterwards reboots it if one
+// asks for that, compares its health with what it was before, and returns it. Devices are those of the node.
+func (c Catalog) Requested(requests []Request, devices []Target) ([]Step, error) {
+	var steps []Step
+	var errs []error
+	onHost := map[string]bool{}
+	for _, r := range requests {
+		found, err := c.requested(r, devices)
+		if err == nil && len(found) == 1 && found[0].Device == "" {
+			if onHost[r.Name] {
+				err = fmt.Errorf("step %s is requested twice; make a second job", r.Name)
+			}
+			onHost[r.Name] = true
+		}
+		errs = append(errs, err)
+		steps = append(steps, found...)
+	}
+	if len(steps) > maxRequested {
+		errs = append(errs, fmt.Errorf("the job has %d steps, and at most %d fit; make several jobs", len(steps), maxRequested))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return c.wrap(steps), nil
+}
+
+// requested are the steps one request means.
+func (c Catalog) requested(r Request, devices []Target) ([]Step, error) {
+	if slices.Contains(UpdateKinds, Kind(r.Name)) {
+		return nil, fmt.Errorf("step %s is part of an update and cannot be requested by itself", r.Name)
+	}
+	var defs []Definition
+	for _, d := range c.definitions() {
+		if string(d.Kind) == r.Name {
+			defs = append(defs, d)
+		}
+	}
+	switch {
+	case len(defs) == 0:
+		return nil, fmt.Errorf("step %s is not known on this node; known are %s", r.Name, strings.Join(c.requestable(), ", "))
+	case defs[0].Interface == HostInterface && r.Device != "":
+		return nil, fmt.Errorf("step %s works on the whole node; leave its device %s out", r.Name, r.Device)
+	}
+	if r.Device != "" {
+		i := slices.IndexFunc(devices, func(t Target) bool { return t.Device == r.Device })
+		if i < 0 {
+			return nil, fmt.Errorf("step %s: %s is not a device of this node", r.Name, r.Device)
+		}
+		devices = devices[i : i+1]
+	}
+	slices.SortStableFunc(defs, func(a, b Definition) int { return cmp.Compare(b.rank(), a.rank()) })
+	var steps []Step
+	for _, d := range defs {
+		steps = append(steps, d.steps(devices)...)
+	}
+	switch {
+	case len(steps) == 0 && r.Device != "":
+		return nil, fmt.Errorf("step %s is not for the device %s: it is for %s", r.Name, r.Device, interfaces(defs))
+	case len(steps) == 0:
+		return nil, fmt.Errorf("step %s is for %s, and this node has no such device", r.Name, interfaces(defs))
+	}
+	return steps, nil
+}
+
+// requestable names the steps that can be requested.
+func (c Catalog) requestable() []string {
+	var out []string
+	for _, d := range c.definitions() {
+		if !d.updates() && !slices.Contains(out, string(d.Kind)) {
+			out = append(out, string(d.Kind))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func interfaces(defs []Definition) string {
+	var out []string
+	for _, d := range defs {
+		out = append(out, d.Interface)
+	}
+	return strings.Join(out, ", ")
+}
+
+// wrap adds what a change of a device or the host needs around it. What only looks and comes first is done before the
+// node is taken out of service.
+func (c Catalog) wrap(steps []Step) []Step {
+	first := slices.IndexFunc(steps, func(s Step) bool { return s.Changes })
+	if first < 0 {
+		return steps
+	}
+	own := func(k Kind) Step { return definitionOf(c.definitions(), k).step("") }
+	out := append([]Step{own(Preflight)}, steps[:first]...)
+	out = append(append(out, own(Maintenance)), steps[first:]...)
+	return append(out, own(Reboot), own(Health), own(Release))
+}

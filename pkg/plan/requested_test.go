@@ -1,0 +1,72 @@
+package plan_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+)
+
+// R003-23: exactly the requested steps in the given order, also those that are switched off.
+func TestRequestedStepsRunInTheGivenOrderAndNoOther_R003_23(t *testing.T) {
+	c, err := plan.NewCatalog(map[string]int32{"nic.flash": 0}, erase)
+	require.NoError(t, err)
+	for name, r := range map[string]struct {
+		requests []plan.Request
+		want     []string
+	}{
+		"one that only looks": {[]plan.Request{{Name: "verify-inventory"}}, []string{"verify-inventory "}},
+		"every device it is for": {[]plan.Request{{Name: "verify-firmware"}},
+			[]string{"verify-firmware bios", "verify-firmware nic-a", "verify-firmware nic-b", "verify-firmware disk"}},
+		"one device, and then another step": {[]plan.Request{{Name: "verify-firmware", Device: "disk"}, {Name: "verify-inventory"}},
+			[]string{"verify-firmware disk", "verify-inventory "}},
+		"a change is wrapped": {[]plan.Request{{Name: "reset-bios-settings"}},
+			[]string{"preflight ", "maintenance ", "reset-bios-settings bios", "reboot ", "health ", "release "}},
+		"what looks first needs no maintenance": {[]plan.Request{
+			{Name: "verify-inventory"}, {Name: "erase", Device: "disk"}, {Name: "verify-firmware", Device: "disk"}, {Name: "erase", Device: "nic-a"}},
+			[]string{"preflight ", "verify-inventory ", "maintenance ", "erase disk", "verify-firmware disk", "erase nic-a", "reboot ", "health ", "release "}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			steps, err := c.Requested(r.requests, machine)
+			require.NoError(t, err)
+			assert.Equal(t, r.want, names(steps))
+		})
+	}
+}
+
+func TestRequestThatCannotBeMetNamesWhy(t *testing.T) {
+	c, err := plan.NewCatalog(nil, erase)
+	require.NoError(t, err)
+	for want, requests := range map[string][]plan.Request{
+		"step polish is not known on this node; known are erase, reset-bios-settings, verify-firmware, verify-inventory": {{Name: "polish"}},
+		"step flash is part of an update":                                     {{Name: "flash", Device: "nic-a"}},
+		"step restore is part of an update":                                   {{Name: "restore"}},
+		"step verify-firmware: nic-z is not a device of this node":            {{Name: "verify-firmware", Device: "nic-z"}},
+		"step reset-bios-settings is not for the device disk: it is for BIOS": {{Name: "reset-bios-settings", Device: "disk"}},
+		"step erase is not for the device nic-b: it is for sim":               {{Name: "erase", Device: "nic-b"}},
+		"verify-inventory works on the whole node; leave its device disk out": {{Name: "verify-inventory", Device: "disk"}},
+		"step verify-inventory is requested twice":                            {{Name: "verify-inventory"}, {Name: "verify-inventory"}},
+	} {
+		steps, err := c.Requested(requests, machine)
+		assert.ErrorContains(t, err, want)
+		assert.Empty(t, steps)
+	}
+	_, err = c.Requested([]plan.Request{{Name: "reset-bios-settings"}}, machine[1:])
+	assert.ErrorContains(t, err, "step reset-bios-settings is for BIOS, and this node has no such device")
+}
+
+func TestJobOfMoreStepsThanItsStatusHoldsIsRefused(t *testing.T) {
+	var many []plan.Target
+	for i := range 256 {
+		many = append(many, plan.Target{Device: fmt.Sprintf("d%03d", i), Class: inventory.Disk})
+	}
+	twice := []plan.Request{{Name: "verify-firmware"}, {Name: "verify-firmware"}}
+	_, err := plan.Catalog{}.Requested(twice, many)
+	require.NoError(t, err)
+	_, err = plan.Catalog{}.Requested(append(twice, plan.Request{Name: "verify-inventory"}), many)
+	assert.ErrorContains(t, err, "the job has 513 steps, and at most 512 fit")
+}
