@@ -3,6 +3,7 @@ package health
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
@@ -24,6 +25,8 @@ type Checker struct {
 	Scanner Scanner
 	// Node is nil where there is no cluster.
 	Node NodeReadiness
+	// Checks are the executables that judge too, once nothing else is wrong; nil for none.
+	Checks *Checks
 }
 
 // Target is the version one device should run.
@@ -48,29 +51,53 @@ func (c Checker) Check(ctx context.Context, b Baseline, targets []Target) ([]Com
 	if err != nil {
 		return nil, fmt.Errorf("scan devices for the health check: %w", err)
 	}
-	worse := append(b.Compare(devices), offTarget(devices, targets)...)
-	if c.Node == nil {
+	worse := b.Compare(devices)
+	worse = append(worse, offTarget(devices, targets, worse)...)
+	if c.Node != nil {
+		ready, message, err := c.Node.Ready(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("read readiness of the node: %w", err)
+		}
+		if !ready {
+			worse = append(worse, Complaint{Message: "the node is not Ready: " + message})
+		}
+	}
+	if len(worse) > 0 || c.Checks == nil {
 		return worse, nil
 	}
-	ready, message, err := c.Node.Ready(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("read readiness of the node: %w", err)
-	}
-	if !ready {
-		worse = append(worse, Complaint{Message: "the node is not Ready: " + message})
-	}
-	return worse, nil
+	return c.Checks.check(ctx, targets)
 }
 
-func offTarget(devices []inventory.Device, targets []Target) []Complaint {
+// offTarget lists the targets that do not run their version, or do not tell, unless it is known that they do not: silence
+// is no success.
+func offTarget(devices []inventory.Device, targets []Target, known []Complaint) []Complaint {
 	var off []Complaint
 	for _, t := range targets {
-		for _, d := range devices {
-			if d.UniqueID == t.UniqueID && d.Firmware != nil && d.Firmware.Running != t.Version {
-				off = append(off, Complaint{UniqueID: t.UniqueID,
-					Message: fmt.Sprintf("%s runs %s instead of %s", t.Device, d.Firmware.Running, t.Version)})
-			}
+		at := slices.IndexFunc(devices, func(d inventory.Device) bool { return d.UniqueID == t.UniqueID })
+		why := ""
+		switch {
+		case (at < 0 || devices[at].Err != nil) && slices.ContainsFunc(known, func(c Complaint) bool { return c.UniqueID == t.UniqueID }):
+		case at < 0:
+			why = "is gone"
+		default:
+			why = t.misses(devices[at])
+		}
+		if why != "" {
+			off = append(off, Complaint{UniqueID: t.UniqueID, Message: t.Device + " " + why})
 		}
 	}
 	return off
+}
+
+// misses says how the device misses its target, or "" when it does not.
+func (t Target) misses(d inventory.Device) string {
+	switch {
+	case d.Err != nil:
+		return fmt.Sprintf("cannot be read: %v", d.Err)
+	case d.Firmware == nil:
+		return fmt.Sprintf("does not tell that it runs %s", t.Version)
+	case d.Firmware.Running != t.Version:
+		return fmt.Sprintf("runs %s instead of %s", d.Firmware.Running, t.Version)
+	}
+	return ""
 }

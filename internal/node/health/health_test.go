@@ -64,6 +64,27 @@ func TestCheckFindsWhatIsWorse(t *testing.T) {
 	}
 }
 
+func TestTargetThatDoesNotTellIsNotHealthy_R002_17(t *testing.T) {
+	target := health.Target{Device: "n", UniqueID: "nic", Version: "2"}
+	mute, dead := nic(inventory.LinkUp, "2"), nic(inventory.LinkUp, "2")
+	mute.Firmware, dead.Err = nil, errors.New("EIO")
+	for name, c := range map[string]struct {
+		baseline, now []inventory.Device
+		want          string
+	}{
+		"it is gone":                       {nil, nil, "n is gone"},
+		"it is gone, as the baseline says": {[]inventory.Device{mute}, nil, "NIC  nic is gone"},
+		"it cannot be read":                {nil, []inventory.Device{dead}, "n cannot be read: EIO"},
+		"it is mute":                       {nil, []inventory.Device{mute}, "n does not tell that it runs 2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := health.Checker{Scanner: host{devices: c.now}}.Check(t.Context(), health.Take(c.baseline), []health.Target{target})
+			require.NoError(t, err)
+			assert.Equal(t, []health.Complaint{{UniqueID: "nic", Message: c.want}}, got)
+		})
+	}
+}
+
 func TestHostThatCannotBeScannedIsNotHealthy(t *testing.T) {
 	_, err := health.Checker{Scanner: host{err: errors.New("EIO")}}.Check(t.Context(), health.Baseline{}, nil)
 	require.Error(t, err)

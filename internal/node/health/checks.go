@@ -1,0 +1,180 @@
+package health
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+)
+
+// Checks are the executables by which the people who run the host judge its health: those in
+// /etc/node-firmware/check/required.d decide, those in wanted.d advise. Its fields must not be changed once it is used;
+// it is safe for concurrent use.
+type Checks struct {
+	// FS is the host's file system, where the executables are listed.
+	FS     fs.FS
+	Runner command.Runner
+	// Launch begins the command line of an executable: Namespaced or Direct.
+	Launch []string
+	// Timeout bounds each executable; zero for one minute.
+	Timeout time.Duration
+	// Advise is called when an executable of wanted.d begins to fail and when it passes again; nil to tell nobody. It
+	// must not block.
+	Advise func(message string)
+
+	mu sync.Mutex
+	// last is the last round that did not pass, nil when there was none.
+	last *round
+	// advised holds the executables of wanted.d that failed when they ran last.
+	advised map[string]bool
+}
+
+// round is one run of the executables that decide.
+type round struct {
+	targets    []Target
+	ended      time.Time
+	complaints []Complaint
+	err        error
+}
+
+const (
+	defaultCheckTimeout = time.Minute
+	// restBetween is how long the executables are left alone after a round that did not pass.
+	restBetween = 30 * time.Second
+)
+
+// Namespaced launches an executable of the host from a container that shares the host's process ids.
+func Namespaced() []string {
+	return []string{"nsenter", "--target", "1", "--mount", "--uts", "--ipc", "--net", "--pid", "--"}
+}
+
+// Direct launches an executable from a program that runs on the host itself. Tools are found by their plain names alone,
+// and env is the one that takes a path.
+func Direct() []string { return []string{"env"} }
+
+// Refused lists the executables that would decide and cannot be trusted or run as they are; nil when there is none. It
+// runs nothing. An error means that nobody knows.
+func (c *Checks) Refused() ([]Complaint, error) {
+	_, refused, err := list(c.FS, requiredDir)
+	return refused, err
+}
+
+// check runs the executables that decide and, when all of them pass, those that advise. What did not pass is not asked
+// again for a while, so that a host that takes its time is not kept busy by the question; what passed always is.
+func (c *Checks) check(ctx context.Context, targets []Target) ([]Complaint, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l := c.last; l != nil && slices.Equal(l.targets, targets) && time.Since(l.ended) < restBetween {
+		return l.complaints, l.err
+	}
+	complaints, err := c.decide(ctx)
+	c.last = nil
+	switch {
+	case ctx.Err() != nil:
+		return nil, errors.Join(err, ctx.Err())
+	case err != nil || len(complaints) > 0:
+		c.last = &round{targets: slices.Clone(targets), ended: time.Now(), complaints: complaints, err: err}
+	default:
+		c.advise(ctx)
+	}
+	return complaints, err
+}
+
+// decide runs the executables of required.d, one after the other.
+func (c *Checks) decide(ctx context.Context) ([]Complaint, error) {
+	names, complaints, err := list(c.FS, requiredDir)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		message, err := c.run(ctx, requiredDir, name)
+		if err != nil {
+			return nil, err
+		}
+		if message != "" {
+			complaints = append(complaints, Complaint{Message: message})
+		}
+	}
+	return complaints, nil
+}
+
+// advise runs the executables of wanted.d and tells when one begins to fail and when it passes again. Whatever they say,
+// nothing is decided by it.
+func (c *Checks) advise(ctx context.Context) {
+	names, refused, err := list(c.FS, wantedDir)
+	failing := map[string]string{}
+	switch {
+	case err != nil:
+		failing[label(wantedDir, "")] = err.Error()
+	case len(refused) > 0:
+		var messages []string
+		for _, r := range refused {
+			messages = append(messages, r.Message)
+		}
+		failing[label(wantedDir, "")] = strings.Join(messages, "; ")
+	}
+	for _, name := range names {
+		message, err := c.run(ctx, wantedDir, name)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			message = err.Error()
+		}
+		if message != "" {
+			failing[label(wantedDir, name)] = message
+		}
+	}
+	c.tell(failing)
+}
+
+func (c *Checks) tell(failing map[string]string) {
+	said := func(message string) {
+		if c.Advise != nil {
+			c.Advise(message)
+		}
+	}
+	now := map[string]bool{}
+	for _, name := range sorted(failing) {
+		if now[name] = true; !c.advised[name] {
+			said(failing[name] + "; it only advises, and nothing is done about it")
+		}
+	}
+	for _, name := range sorted(c.advised) {
+		if !now[name] {
+			said(name + " has nothing to complain about any more")
+		}
+	}
+	c.advised = now
+}
+
+// run says why an executable does not pass, or "" when it does. Whatever is not a plain success is none: silence until
+// its time is over, too much output, a signal. An error means that it could not be asked.
+func (c *Checks) run(ctx context.Context, dir, name string) (string, error) {
+	timeout := c.Timeout
+	if timeout == 0 {
+		timeout = defaultCheckTimeout
+	}
+	argv := append(slices.Clone(c.Launch), "/"+dir+"/"+name)
+	result, err := c.Runner.Run(ctx, command.Command{Argv: argv, Kind: command.Query, Timeout: timeout})
+	var failed *command.Error
+	switch {
+	case err == nil && result.ExitCode == 0:
+		return "", nil
+	case err == nil:
+		return fmt.Sprintf("%s failed (exit code %d)%s", label(dir, name), result.ExitCode, lastLine(result.Stderr, result.Stdout)), nil
+	case ctx.Err() != nil, errors.Is(err, command.ErrNotFound):
+		return "", fmt.Errorf("run %s: %w", label(dir, name), err)
+	case errors.Is(err, command.ErrTimeout):
+		return fmt.Sprintf("%s did not end within %s", label(dir, name), timeout), nil
+	case errors.As(err, &failed):
+		return fmt.Sprintf("%s failed (%v)%s", label(dir, name), failed.Err, lastLine([]byte(failed.Stderr))), nil
+	}
+	return fmt.Sprintf("%s failed (%v)", label(dir, name), err), nil
+}
