@@ -17,8 +17,8 @@ const (
 	// context ends.
 	Query Kind = iota
 	// Write is a tool that changes the device. It runs in a session of its own, writes its output to a file, holds
-	// Command.Lock through an inherited descriptor, and is never killed: it survives the context, the deadline and
-	// the death of this process.
+	// Command.Lock through an inherited descriptor, and is never killed: it survives the context, the deadline, the
+	// death of this process and, where Config.Worker and Config.Scope are set, the end of its container.
 	Write
 )
 
@@ -29,8 +29,8 @@ type Command struct {
 	Argv []string
 	// Kind is Query unless the tool writes to a device.
 	Kind Kind
-	// Timeout bounds a Query (the runner kills it) and how long a Write is waited for (it goes on). Zero means the
-	// runner's default of one minute for a Query and half an hour for a Write.
+	// Timeout bounds a Query (the runner kills it), and how long a Write is waited for without any output (it goes on).
+	// Zero means the runner's default of one minute for a Query and half an hour for a Write.
 	Timeout time.Duration
 	// Lock names what a Write changes, such as a card's unique id. Two Writes with the same lock never run at once,
 	// over restarts of this process too. Required for a Write.
@@ -53,8 +53,8 @@ type Result struct {
 // Runner runs tools.
 type Runner interface {
 	// Run runs the command to its end. It returns an *Error when the tool could not be started, was killed by its
-	// deadline, printed more than the bound, or, for a Write, has not ended in time (ErrStillRunning) or cannot
-	// start because another Write holds its lock (ErrBusy).
+	// deadline, printed more than the bound, or, for a Write, has been silent for too long (ErrStillRunning), ended without
+	// anybody knowing how (ErrLost), or cannot start because another Write holds its lock (ErrBusy).
 	Run(ctx context.Context, c Command) (Result, error)
 }
 
@@ -64,8 +64,10 @@ var (
 	ErrNotFound = errors.New("tool not found")
 	// ErrTimeout: a Query outlasted its deadline and was killed.
 	ErrTimeout = errors.New("killed at its deadline")
-	// ErrStillRunning: a Write outlasted its deadline, or the context ended; the tool goes on.
+	// ErrStillRunning: a Write was silent for too long, or the context ended; the tool goes on.
 	ErrStillRunning = errors.New("still running")
+	// ErrLost: a Write is over, but what waited for it was killed. Only the device can tell what became of it.
+	ErrLost = errors.New("how the write ended is not known; read the device")
 	// ErrBusy: another Write holds the lock.
 	ErrBusy = errors.New("another write is running")
 	// ErrOutput: the tool printed more than the bound.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,9 +23,28 @@ type Config struct {
 	StateDir string
 	// MaxOutput bounds standard output and standard error, each, in bytes. Default 4 MiB.
 	MaxOutput int64
+	// Worker is the command line of a program that calls RunWorker, its path first. Writes are run through it. When empty,
+	// the tool is a child of this process, and dies with its container.
+	Worker []string
+	// Scope protects workers from the end of this process' container; nil where there is nothing that could.
+	Scope Scoper
+	// Inhibit is a command that keeps the host from shutting down for as long as it runs, and copies its input to its
+	// output; empty for none. A worker runs it for as long as its tool lives.
+	Inhibit []string
+	// BootID reads the boot id; nil for the running kernel's.
+	BootID func() (string, error)
+	// Log is told of writes that are not protected; nil for none.
+	Log *slog.Logger
 	// QueryTimeout and WriteTimeout apply to commands without a timeout of their own. Default one minute and half
 	// an hour.
 	QueryTimeout, WriteTimeout time.Duration
+}
+
+// Scoper moves processes out of the container they run in.
+type Scoper interface {
+	// Scope returns once the process, and with it everything that it will start, no longer ends with this container. Name
+	// is for people; it is unique within this boot.
+	Scope(ctx context.Context, pid int, name string) error
 }
 
 // ExecRunner runs tools as processes of this machine. It is safe for concurrent use.
@@ -49,7 +69,16 @@ func NewExecRunner(cfg Config) (*ExecRunner, error) {
 	if cfg.MaxOutput < 0 || cfg.QueryTimeout < 0 || cfg.WriteTimeout < 0 {
 		return nil, errors.New("configure commands: bounds and timeouts must not be negative")
 	}
+	if len(cfg.Worker) > 0 && !filepath.IsAbs(cfg.Worker[0]) {
+		return nil, fmt.Errorf("configure commands: worker %q is not an absolute path", cfg.Worker[0])
+	}
 	cfg.Path = slices.Clone(cfg.Path)
+	if cfg.BootID == nil {
+		cfg.BootID = kernelBootID
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
 	cfg.MaxOutput = orDefault(cfg.MaxOutput, 4<<20)
 	cfg.QueryTimeout = orDefault(cfg.QueryTimeout, time.Minute)
 	cfg.WriteTimeout = orDefault(cfg.WriteTimeout, 30*time.Minute)

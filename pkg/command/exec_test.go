@@ -109,6 +109,22 @@ var tools = map[string]func(args []string) int{
 		return 0
 	},
 	"die": func([]string) int { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL); select {} },
+	// talk prints a line every 100 ms, as often as it is told.
+	"talk": func(args []string) int {
+		n, _ := strconv.Atoi(args[0])
+		for i := range n {
+			fmt.Println("line", i)
+			time.Sleep(100 * time.Millisecond) // sleeps: plays a tool that takes its time
+		}
+		return 0
+	},
+	"worker":        playWorker,
+	"worker-daemon": playDaemonWithWorker,
+	"promise":       playPromise,
+	"broken-promise": func([]string) int {
+		fmt.Fprintln(os.Stderr, "Failed to connect to bus")
+		return 1
+	},
 }
 
 type started struct {

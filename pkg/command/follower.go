@@ -6,34 +6,49 @@ import (
 )
 
 // follower reads what a tool appends to a file. It keeps the last max bytes, and empties the file whenever it grew
-// beyond max, so that a tool gone wild fills neither memory nor the disk the journal is on.
+// beyond cut, so that a tool gone wild fills neither memory nor the disk the journal is on.
 type follower struct {
-	file   *os.File
-	max    int64
-	lines  *lineSplitter
-	offset int64
-	kept   []byte
+	file     *os.File
+	max, cut int64
+	lines    *lineSplitter
+	offset   int64
+	kept     []byte
+	// emptied says that the file no longer holds all that is kept.
+	emptied bool
 }
 
-// poll reads what is new. Errors show as missing output: they must not make a write that succeeded look failed.
-func (f *follower) poll() {
+// poll reads what is new and reports whether there was anything. Errors show as missing output: they must not make a write
+// that succeeded look failed.
+func (f *follower) poll() (news bool) {
 	info, err := f.file.Stat()
 	if err != nil {
-		return
+		return false
 	}
 	size := info.Size()
+	if size < f.offset { // somebody else emptied it
+		f.offset, news = 0, true
+	}
 	f.offset = max(f.offset, size-f.max)
 	chunk := make([]byte, 32<<10)
 	for f.offset < size {
 		n, err := f.file.ReadAt(chunk[:min(int64(len(chunk)), size-f.offset)], f.offset)
 		f.take(chunk[:n])
 		f.offset += int64(n)
+		news = news || n > 0
 		if err != nil && err != io.EOF || n == 0 {
-			return
+			return news
 		}
 	}
-	if size > f.max && f.file.Truncate(0) == nil {
-		f.offset = 0
+	if size > f.cut && f.file.Truncate(0) == nil {
+		f.offset, f.emptied = 0, true
+	}
+	return news
+}
+
+// restore makes what is kept the content of a file that was emptied meanwhile.
+func (f *follower) restore() {
+	if f.emptied && f.file.Truncate(0) == nil {
+		_, _ = f.file.Write(f.tail())
 	}
 }
 

@@ -47,3 +47,9 @@ func (s *lineSplitter) flush() {
 	s.callback(string(s.line))
 	s.line = s.line[:0]
 }
+
+// all gives the lines of a text, the unfinished last one included.
+func (s *lineSplitter) all(p []byte) {
+	s.feed(p)
+	s.flush()
+}

@@ -4,13 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -19,16 +16,9 @@ import (
 // the tool starts: it is free only when the last of them is gone, whatever happens to this process. Lock files stay,
 // since removing one races with whoever just opened it.
 
-// holder is what a lock file says about the write that holds it, for people and error messages.
-type holder struct {
-	PID     int       `json:"pid"`
-	Argv    []string  `json:"argv"`
-	Started time.Time `json:"started"`
-}
-
 // WriteRunning reports whether a Write under the lock still runs, started by this process or by an earlier one.
 func (r *ExecRunner) WriteRunning(lock string) (bool, error) {
-	f, err := os.OpenFile(r.lockBase(lock)+".lock", os.O_RDWR, 0)
+	f, err := os.OpenFile(r.lockBase(lock)+lockSuffix, os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {
 		return false, nil
 	}
@@ -57,7 +47,7 @@ func (r *ExecRunner) acquire(ctx context.Context, c Command) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(base), 0o700); err != nil {
 		return nil, fmt.Errorf("create state directory: %w", err)
 	}
-	f, err := os.OpenFile(base+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(base+lockSuffix, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open lock: %w", err)
 	}
@@ -76,7 +66,7 @@ func (r *ExecRunner) acquire(ctx context.Context, c Command) (*os.File, error) {
 	case err == nil:
 		return f, nil
 	case errors.Is(err, syscall.EWOULDBLOCK):
-		err = fmt.Errorf("%w%s", ErrBusy, describeHolder(f))
+		err = fmt.Errorf("%w%s", ErrBusy, r.describeHolder(c.Lock))
 	default:
 		err = fmt.Errorf("lock %s: %w", f.Name(), err)
 	}
@@ -96,19 +86,11 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-// recordHolder notes who holds the lock. It decides nothing, so that it fails is no reason to fail the write.
-func recordHolder(lock *os.File, pid int, c Command) {
-	if data, err := json.Marshal(holder{PID: pid, Argv: c.Argv, Started: time.Now().UTC()}); err == nil {
-		_ = lock.Truncate(0)
-		_, _ = lock.WriteAt(data, 0)
-	}
-}
-
-func describeHolder(lock *os.File) string {
-	var h holder
-	data, err := io.ReadAll(io.NewSectionReader(lock, 0, 64<<10))
-	if err != nil || json.Unmarshal(data, &h) != nil {
+// describeHolder says who holds the lock, as far as that was recorded.
+func (r *ExecRunner) describeHolder(lock string) string {
+	w, err := r.Writing(lock)
+	if err != nil || w == nil || w.Argv == nil {
 		return ""
 	}
-	return fmt.Sprintf(": process %d, %q, since %s", h.PID, strings.Join(h.Argv, " "), h.Started.Format(time.RFC3339))
+	return ": " + w.describe()
 }

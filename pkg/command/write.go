@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -21,96 +22,163 @@ func (r *ExecRunner) write(ctx context.Context, tool string, c Command) (Result,
 	if err != nil {
 		return Result{}, failedToRun(c, err)
 	}
-	w, err := r.start(tool, c, lock)
+	w, err := r.begin(ctx, tool, c, lock)
 	if err != nil {
 		_ = lock.Close()
 		return Result{}, failedToRun(c, err)
 	}
 	defer w.hush()
-	timeout := time.NewTimer(orDefault(c.Timeout, r.cfg.WriteTimeout))
+	w.hear()
+	// Steps may take hours: what counts is the time without any output.
+	patience := orDefault(c.Timeout, r.cfg.WriteTimeout)
+	timeout := time.NewTimer(patience)
 	defer timeout.Stop()
-	select {
-	case <-w.done:
-		return outcome(c, w.cmd.ProcessState, Result{Stdout: w.stdout.tail(), Stderr: w.stderr.tail()})
-	case <-timeout.C:
-		return Result{}, failedToRun(c, ErrStillRunning)
-	case <-ctx.Done():
-		return Result{}, failedToRun(c, fmt.Errorf("%w: %w", ErrStillRunning, context.Cause(ctx)))
+	for {
+		select {
+		case <-w.done:
+			return w.result, w.err
+		case <-timeout.C:
+			if left := patience - w.silence(); left > 0 {
+				timeout.Reset(left)
+				continue
+			}
+			return Result{}, failedToRun(c, fmt.Errorf("%w: it printed nothing for %s", ErrStillRunning, patience))
+		case <-ctx.Done():
+			return Result{}, failedToRun(c, fmt.Errorf("%w: %w", ErrStillRunning, context.Cause(ctx)))
+		}
 	}
 }
 
-// start starts the tool and its supervision. On success the supervision owns the lock.
-func (r *ExecRunner) start(tool string, c Command, lock *os.File) (*writing, error) {
-	w := &writing{lock: lock, progress: c.Progress, done: make(chan struct{})}
-	base := r.lockBase(c.Lock)
-	stdout, err := createOutput(base + ".out")
+// begin starts the tool, or a worker that does, and its supervision. On success the supervision owns the lock.
+func (r *ExecRunner) begin(ctx context.Context, tool string, c Command, lock *os.File) (*following, error) {
+	bootID, err := r.cfg.BootID()
+	if err != nil {
+		return nil, fmt.Errorf("read boot id: %w", err)
+	}
+	w := &following{
+		runner: r, command: c, base: r.lockBase(c.Lock), progress: c.Progress, done: make(chan struct{}),
+		record: Writing{Lock: c.Lock, Argv: c.Argv, BootID: bootID, Started: time.Now().UTC()},
+	}
+	if err := w.record.save(w.base); err != nil { // a write that leaves no trace must not begin
+		return nil, err
+	}
+	stdout, stderr, err := w.createOutputs()
 	if err != nil {
 		return nil, err
 	}
-	stderr, err := createOutput(base + ".err")
-	if err != nil {
-		_ = stdout.Close()
-		return nil, err
+	start := w.startTool
+	if len(r.cfg.Worker) > 0 {
+		start = w.startWorker
 	}
-	w.stdout = &follower{file: stdout, max: r.cfg.MaxOutput, lines: newLineSplitter(w.report)}
-	w.stderr = &follower{file: stderr, max: r.cfg.MaxOutput}
-
-	w.cmd = exec.Command(tool, c.Argv[1:]...) // no context: a write outlives all of them
-	r.prepare(w.cmd)
-	w.cmd.Stdout, w.cmd.Stderr = stdout, stderr
-	w.cmd.ExtraFiles = []*os.File{lock}
-	w.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := w.cmd.Start(); err != nil {
-		return nil, errors.Join(fmt.Errorf("start tool: %w", err), stdout.Close(), stderr.Close())
+	if err := start(ctx, tool, lock); err != nil {
+		return nil, errors.Join(err, stdout.Close(), stderr.Close())
 	}
-	recordHolder(lock, w.cmd.Process.Pid, c)
-	go w.supervise()
 	return w, nil
 }
 
-// createOutput empties the output of the previous write. The tool appends, so that emptying it again is always safe.
-func createOutput(path string) (*os.File, error) {
-	return os.OpenFile(path, os.O_CREATE|os.O_RDWR|os.O_APPEND|os.O_TRUNC, 0o600)
-}
+// following is a write that was started by this process and may outlast the call that did so.
+type following struct {
+	runner  *ExecRunner
+	command Command
+	base    string
+	record  Writing
 
-// writing is a write that was started and may outlast the call that did so.
-type writing struct {
-	cmd            *exec.Cmd
-	lock           *os.File
 	stdout, stderr *follower
-	done           chan struct{}
+	// heard is when the tool last printed something.
+	heard atomic.Pointer[time.Time]
+	// done is closed when the write is over; then result and err say how.
+	done   chan struct{}
+	result Result
+	err    error
 
 	mu       sync.Mutex
 	progress func(string)
 }
 
-// supervise follows the output until the tool ends, reaps it and lets go of the lock. Descendants of the tool that go
-// on keep holding it.
-func (w *writing) supervise() {
-	ended := make(chan struct{})
+// createOutputs empties the outputs of the previous write. The tool appends, so that emptying them again is always safe.
+func (w *following) createOutputs() (stdout, stderr *os.File, err error) {
+	const flags = os.O_CREATE | os.O_RDWR | os.O_APPEND | os.O_TRUNC
+	stdout, err = os.OpenFile(w.base+outSuffix, flags, 0o600)
+	if err != nil {
+		return nil, nil, err
+	}
+	stderr, err = os.OpenFile(w.base+errSuffix, flags, 0o600)
+	if err != nil {
+		return nil, nil, errors.Join(err, stdout.Close())
+	}
+	limit := w.runner.cfg.MaxOutput
+	w.stdout = &follower{file: stdout, max: limit, cut: limit, lines: newLineSplitter(w.report)}
+	w.stderr = &follower{file: stderr, max: limit, cut: limit}
+	return stdout, stderr, nil
+}
+
+// startTool starts the tool as a child of this process.
+func (w *following) startTool(_ context.Context, tool string, lock *os.File) error {
+	cmd := exec.Command(tool, w.command.Argv[1:]...) // no context: a write outlives all of them
+	w.runner.prepare(cmd)
+	cmd.Stdout, cmd.Stderr = w.stdout.file, w.stderr.file
+	cmd.ExtraFiles = []*os.File{lock}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start tool: %w", err)
+	}
+	w.record.Tool, w.record.Unprotected = processOf(cmd.Process.Pid), "no worker is configured"
+	_ = w.record.save(w.base) // the write goes on, and its lock tells that it does
 	go func() {
-		// The exit code is in ProcessState; files are used for output, so no other error is possible.
-		_ = w.cmd.Wait()
-		close(ended)
+		w.follow(cmd)
+		w.closeOutputs()
+		w.result, w.err = outcome(w.command, cmd.ProcessState, Result{Stdout: w.stdout.tail(), Stderr: w.stderr.tail()})
+		w.record.Ended = ended(cmd.ProcessState)
+		_ = w.record.save(w.base)
+		// Descendants of the tool that go on keep holding it.
+		_ = lock.Close()
+		close(w.done)
+	}()
+	return nil
+}
+
+// follow reads the outputs until the process ends, and reaps it.
+func (w *following) follow(cmd *exec.Cmd) {
+	gone := make(chan struct{})
+	go func() {
+		// How it ended is in ProcessState; the outputs are files, so that no other error is possible.
+		_ = cmd.Wait()
+		close(gone)
 	}()
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	for running := true; running; {
 		select {
-		case <-ended:
+		case <-gone:
 			running = false
 		case <-ticker.C:
 		}
-		w.stdout.poll()
-		w.stderr.poll()
+		w.listen()
 	}
-	w.stdout.close()
-	w.stderr.close()
-	_ = w.lock.Close()
-	close(w.done)
 }
 
-func (w *writing) report(line string) {
+// listen reads what is new.
+func (w *following) listen() {
+	printed, complained := w.stdout.poll(), w.stderr.poll()
+	if printed || complained {
+		w.hear()
+	}
+}
+
+func (w *following) hear() {
+	now := time.Now()
+	w.heard.Store(&now)
+}
+
+func (w *following) closeOutputs() {
+	w.stdout.close()
+	w.stderr.close()
+}
+
+// silence is how long the tool has printed nothing.
+func (w *following) silence() time.Duration { return time.Since(*w.heard.Load()) }
+
+func (w *following) report(line string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.progress != nil {
@@ -119,7 +187,7 @@ func (w *writing) report(line string) {
 }
 
 // hush ends progress reports when the caller stops waiting.
-func (w *writing) hush() {
+func (w *following) hush() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.progress = nil

@@ -1,0 +1,124 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// scopeTimeout is how long the host may take to adopt a worker; a write is not kept waiting for longer.
+const scopeTimeout = 15 * time.Second
+
+// startWorker starts a worker, moves it to where the end of this process' container does not reach it, and only then gives
+// it its order.
+func (w *following) startWorker(ctx context.Context, tool string, lock *os.File) error {
+	cmd, orders, err := w.spawn(lock)
+	if err != nil {
+		return err
+	}
+	w.protect(ctx, cmd.Process.Pid)
+	if err = ctx.Err(); err == nil {
+		err = order{
+			Tool: tool, Base: w.base, MaxOutput: w.runner.cfg.MaxOutput, Inhibit: w.inhibit(), Writing: w.record,
+		}.send(orders)
+	}
+	_ = orders.Close() // a worker without its order ends by itself
+	if err != nil {
+		_ = cmd.Wait()
+		return err
+	}
+	w.stdout.cut *= 4 // the worker empties the files; this process does only where the worker was killed
+	w.stderr.cut *= 4
+	go w.superviseWorker(cmd, lock)
+	return nil
+}
+
+// spawn starts the worker, which waits for its order.
+func (w *following) spawn(lock *os.File) (cmd *exec.Cmd, orders *os.File, err error) {
+	from, orders, err := os.Pipe()
+	if err != nil {
+		return nil, nil, fmt.Errorf("start worker: %w", err)
+	}
+	defer from.Close()
+	argv := w.runner.cfg.Worker
+	cmd = exec.Command(argv[0], argv[1:]...)
+	w.runner.prepare(cmd)
+	cmd.Stdout, cmd.Stderr = w.stdout.file, w.stderr.file
+	cmd.ExtraFiles = []*os.File{lock, from} // lockFD and orderFD
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("start worker: %w", err), orders.Close())
+	}
+	return cmd, orders, nil
+}
+
+// protect moves the worker. That it cannot be moved is no reason not to write: the record says so, and whoever reads the log.
+func (w *following) protect(ctx context.Context, pid int) {
+	scope := w.runner.cfg.Scope
+	if scope == nil {
+		w.record.Unprotected = "nothing is configured that could protect it"
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, scopeTimeout)
+	defer cancel()
+	if err := scope.Scope(ctx, pid, fmt.Sprintf("firmware-write-%d-%d", pid, processOf(pid).Start)); err != nil {
+		w.record.Unprotected = err.Error()
+		w.runner.cfg.Log.Warn("Write is not protected; do not delete the daemon's pod before it has ended",
+			"argv", w.command.Argv, "err", err)
+		return
+	}
+	w.record.Protected = true
+}
+
+// inhibit is the command that holds off a shutdown, its tool resolved.
+func (w *following) inhibit() []string {
+	argv := w.runner.cfg.Inhibit
+	if len(argv) == 0 {
+		return nil
+	}
+	// A tool that is not there fails in the worker, which records why the host was not asked.
+	path, err := w.runner.find(argv[0])
+	if err != nil {
+		path = filepath.Join(w.runner.cfg.Path[0], argv[0])
+	}
+	return append([]string{path}, argv[1:]...)
+}
+
+// superviseWorker follows the output until the worker ends and takes the result from its record. It holds the lock as well
+// until it has, so that the next write does not empty the files before.
+func (w *following) superviseWorker(cmd *exec.Cmd, lock *os.File) {
+	defer close(w.done)
+	defer w.closeOutputs()
+	w.follow(cmd)
+	record, err := readRecord(w.base)
+	switch {
+	case err == nil && record != nil && record.Ended != nil:
+		w.result, w.err = record.result(w.command, w.base, w.runner.cfg.MaxOutput)
+		_ = lock.Close()
+	case cmd.ProcessState.ExitCode() > 0 && (record == nil || record.Tool == Process{}):
+		tail, _, _ := readTail(w.base+errSuffix, maxLine)
+		w.err = Failed(w.command, Result{ExitCode: -1, Stderr: tail}, errors.New("its worker did not start the tool"))
+		_ = lock.Close()
+	default:
+		_ = lock.Close()
+		w.awaitOrphan()
+		w.err = failedToRun(w.command, fmt.Errorf("%w (%v ended its worker)", ErrLost, cmd.ProcessState))
+	}
+}
+
+// awaitOrphan follows a tool whose worker is gone until the lock is free.
+func (w *following) awaitOrphan() {
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for range ticker.C {
+		w.listen()
+		if running, err := w.runner.WriteRunning(w.command.Lock); err == nil && !running {
+			return
+		}
+	}
+}

@@ -1,0 +1,52 @@
+package command
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// order is what a worker is told to do. It comes through a pipe, and the worker starts nothing before it has all of it: an
+// order that ends too early is none.
+type order struct {
+	// Tool is the path of the tool, Base the beginning of the paths of the write's files.
+	Tool, Base string
+	// MaxOutput bounds the output files.
+	MaxOutput int64
+	// Inhibit is the command that holds off a shutdown of the host, its path first; empty for none.
+	Inhibit []string
+	// Writing is what is to be recorded.
+	Writing Writing
+}
+
+// errNoOrder says that whoever started the worker is gone or changed its mind.
+var errNoOrder = errors.New("no order came; the tool was not started")
+
+// send gives the order. What was sent cannot be taken back.
+func (o order) send(to io.Writer) error {
+	data, err := json.Marshal(o)
+	if err != nil {
+		return fmt.Errorf("encode order: %w", err)
+	}
+	if _, err := to.Write(append(data, '\n')); err != nil {
+		return fmt.Errorf("give order to worker: %w", err)
+	}
+	return nil
+}
+
+// receive waits for the order. The line end is its last byte, so that half an order is never taken for one.
+func receive(from io.Reader) (order, error) {
+	data, err := io.ReadAll(from)
+	if err != nil {
+		return order{}, fmt.Errorf("read order: %w", err)
+	}
+	if len(data) == 0 || data[len(data)-1] != '\n' {
+		return order{}, errNoOrder
+	}
+	var o order
+	if err := json.Unmarshal(data, &o); err != nil {
+		return order{}, fmt.Errorf("decode order: %w", err)
+	}
+	return o, nil
+}

@@ -1,0 +1,114 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// The descriptors a worker inherits beside its output files: the lock, and the pipe its order comes through.
+const (
+	lockFD  = 3
+	orderFD = 4
+)
+
+// RunWorker is the whole life of a worker: the process between a daemon and a tool that writes to a device. It waits for its
+// order, and ends without having done anything when its daemon dies before that. Then it starts the tool, waits for its end
+// and records it. Nothing but the end of the tool ends it; the tool goes on even when it is killed.
+//
+// It returns an error when the tool was not started. The program must print it and exit with a code other than 0.
+func RunWorker() error {
+	// Signals are taken and dropped instead of ignored: what is ignored here would be ignored by the tool as well.
+	dropped := make(chan os.Signal, 1)
+	signal.Notify(dropped, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT)
+	defer signal.Stop(dropped)
+	lock, orders := os.NewFile(lockFD, "lock"), os.NewFile(orderFD, "orders")
+	if info, err := orders.Stat(); err != nil || info.Mode().Type() != os.ModeNamedPipe {
+		return errors.New("start worker: it is started by the daemon alone, which gives it its order through a pipe")
+	}
+	syscall.CloseOnExec(lockFD)
+	syscall.CloseOnExec(orderFD)
+	o, err := receive(orders)
+	if err = errors.Join(err, orders.Close()); err != nil {
+		return err
+	}
+	return o.carryOut(lock)
+}
+
+// carryOut records and starts the tool, and stays until it has ended.
+func (o order) carryOut(lock *os.File) error {
+	w := &o.Writing
+	w.Worker = processOf(os.Getpid())
+	hold, err := newInhibition(o.Inhibit)
+	if err != nil {
+		w.Uninhibited = err.Error()
+	}
+	w.Inhibited = hold != nil
+	if err := w.save(o.Base); err != nil { // a write that leaves no trace must not begin
+		return errors.Join(err, hold.release())
+	}
+	cmd := exec.Command(o.Tool, w.Argv[1:]...) // no context: a write outlives all of them
+	cmd.Dir, cmd.Env = "/", os.Environ()       //nolint:forbidigo // the runner has set the worker's environment for the tool
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.ExtraFiles = append([]*os.File{lock}, hold.files()...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	bound, err := boundOutput(o.Base, o.MaxOutput)
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("start tool: %w", err), hold.release())
+	}
+	w.Tool = processOf(cmd.Process.Pid)
+	_ = w.save(o.Base) // the write goes on, and its lock tells that it does
+	w.Ended = bound.until(cmd)
+	_ = hold.release() // before anybody learns that the write is over, and reboots
+	_ = w.save(o.Base) // what cannot be recorded is lost, and the device is asked
+	return nil
+}
+
+// bounds are the two output files, which a tool gone wild must not let grow until the disk is full.
+type bounds [2]*follower
+
+func boundOutput(base string, limit int64) (bounds, error) {
+	var b bounds
+	for i, suffix := range []string{outSuffix, errSuffix} {
+		f, err := os.OpenFile(base+suffix, os.O_RDWR|os.O_APPEND, 0)
+		if err != nil {
+			return b, fmt.Errorf("open output: %w", err)
+		}
+		b[i] = &follower{file: f, max: limit, cut: limit}
+	}
+	return b, nil
+}
+
+// until waits for the tool, and leaves the last bytes of its output in the files.
+func (b bounds) until(cmd *exec.Cmd) *Ended {
+	gone := make(chan struct{})
+	go func() {
+		// How it ended is in ProcessState; the outputs are files, so that no other error is possible.
+		_ = cmd.Wait()
+		close(gone)
+	}()
+	ticker := time.NewTicker(pollInterval)
+	defer ticker.Stop()
+	for running := true; running; {
+		select {
+		case <-gone:
+			running = false
+		case <-ticker.C:
+		}
+		for _, f := range b {
+			f.poll()
+		}
+	}
+	for _, f := range b {
+		f.restore()
+		f.close()
+	}
+	return ended(cmd.ProcessState)
+}

@@ -1,0 +1,153 @@
+package command
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+)
+
+// Writing is what is known of the last write under a lock, whichever process began it. Everything but State, LastLine and
+// LastOutput is kept in a file next to the lock.
+type Writing struct {
+	Lock string
+	Argv []string
+	// BootID is the boot in which it was begun; Started is when.
+	BootID  string
+	Started time.Time
+	// Worker is the process that waits for the tool, and Tool the tool itself. They are zero as long as they have not
+	// begun, and Worker also where the tool was started without one.
+	Worker, Tool Process
+	// Protected says that the write survives the end of the container it was begun in. Unprotected says why it does not.
+	Protected   bool
+	Unprotected string `json:",omitempty"`
+	// Inhibited says that the host was asked not to shut down as long as the tool runs. Uninhibited says why it was not.
+	Inhibited   bool
+	Uninhibited string `json:",omitempty"`
+	// Ended is how the tool ended; nil while that is not known.
+	Ended *Ended `json:",omitempty"`
+
+	// State is where the write stands now.
+	State WriteState `json:"-"`
+	// LastLine is the last line of the tool's output, and LastOutput when it printed something.
+	LastLine   string    `json:"-"`
+	LastOutput time.Time `json:"-"`
+}
+
+// Ended is how a tool ended.
+type Ended struct {
+	// ExitCode is -1 when the tool was ended by Signal.
+	ExitCode int
+	Signal   string `json:",omitempty"`
+	Time     time.Time
+}
+
+// WriteState is where a write stands.
+type WriteState string
+
+// The states of a write.
+const (
+	// WriteRunning: the tool, its worker or a process one of them left behind holds the lock.
+	WriteRunning WriteState = "Running"
+	// WriteEnded: the tool is gone, and Ended says how it ended.
+	WriteEnded WriteState = "Ended"
+	// WriteLost: nothing of the write is left, and how it ended was not recorded. Only the device can tell.
+	WriteLost WriteState = "Lost"
+)
+
+// Writing reports what is known of the last write under the lock; nil when there was none. A write of an earlier boot is
+// over.
+func (r *ExecRunner) Writing(lock string) (*Writing, error) {
+	base := r.lockBase(lock)
+	running, err := r.WriteRunning(lock)
+	if err != nil {
+		return nil, err
+	}
+	w, err := readRecord(base)
+	if err != nil || w == nil && !running {
+		return nil, err
+	}
+	bootID, err := r.cfg.BootID()
+	if err != nil {
+		return nil, fmt.Errorf("read boot id: %w", err)
+	}
+	switch {
+	case running && (w == nil || w.BootID != bootID):
+		return &Writing{Lock: lock, BootID: bootID, State: WriteRunning}, nil // it has the lock, and its record comes
+	case running:
+		w.State = WriteRunning
+	case w.Ended != nil:
+		w.State = WriteEnded
+	default:
+		w.State = WriteLost
+	}
+	w.readOutput(base)
+	return w, nil
+}
+
+// readOutput looks at what the tool printed. It is for people alone: what cannot be read is left out.
+func (w *Writing) readOutput(base string) {
+	for _, path := range []string{base + errSuffix, base + outSuffix} {
+		tail, changed, err := readTail(path, maxLine)
+		if err != nil || len(bytes.TrimSpace(tail)) == 0 {
+			continue
+		}
+		newLineSplitter(func(line string) {
+			if line = strings.TrimSpace(line); line != "" {
+				w.LastLine = strings.ToValidUTF8(line, "?")
+			}
+		}).all(tail)
+		if changed.After(w.LastOutput) {
+			w.LastOutput = changed
+		}
+	}
+}
+
+// readTail reads the last bytes of a file, at most limit.
+func readTail(path string, limit int64) (tail []byte, changed time.Time, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	tail, err = io.ReadAll(io.NewSectionReader(f, max(0, info.Size()-limit), limit))
+	return tail, info.ModTime(), err
+}
+
+// describe names who writes, for messages.
+func (w *Writing) describe() string {
+	if w == nil {
+		return ""
+	}
+	who := "a process that was not recorded"
+	switch {
+	case w.Tool.Alive():
+		who = fmt.Sprintf("process %d", w.Tool.PID)
+	case w.Worker.Alive():
+		who = fmt.Sprintf("worker process %d", w.Worker.PID)
+	case w.Tool.PID != 0:
+		who = fmt.Sprintf("what process %d left behind", w.Tool.PID)
+	}
+	return fmt.Sprintf("%s, %q, since %s", who, strings.Join(w.Argv, " "), w.Started.Format(time.RFC3339))
+}
+
+// result is what the tool printed and how it ended.
+func (w *Writing) result(c Command, base string, limit int64) (Result, error) {
+	stdout, _, err := readTail(base+outSuffix, limit)
+	stderr, _, err2 := readTail(base+errSuffix, limit)
+	if err := errors.Join(err, err2); err != nil {
+		return Result{}, failedToRun(c, fmt.Errorf("read output: %w", err))
+	}
+	result := Result{ExitCode: w.Ended.ExitCode, Stdout: stdout, Stderr: stderr}
+	if w.Ended.Signal != "" {
+		return Result{}, Failed(c, result, fmt.Errorf("ended by signal %s", w.Ended.Signal))
+	}
+	return result, nil
+}
