@@ -61,9 +61,4 @@ func ForApply(conditions []metav1.Condition, owned ...string) []*metav1ac.Condit
 	return out
 }
 
-func truncate(s string) string {
-	if len(s) <= maxMessage {
-		return s
-	}
-	return strings.ToValidUTF8(s[:maxMessage-3], "") + "..."
-}
+func truncate(s string) string { return clip(s, maxMessage) }

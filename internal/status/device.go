@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -25,8 +26,11 @@ type DeviceFacts struct {
 	Wish plan.Wish
 	// Observed is what the last scan and the journal say.
 	Observed plan.Facts
-	// Failure describes the last failed update, for people; empty when there was none.
-	Failure string
+	// Failure describes the last failed update, for people, and FailedVersion is what it should have brought; empty when
+	// there was none.
+	Failure, FailedVersion string
+	// Unhealthy describes how a job left the device unhealthy, for people; empty when none did.
+	Unhealthy string
 	// Updating names the job and the step that work on the device now; empty when none does.
 	Updating string
 }
@@ -63,6 +67,9 @@ func deviceReady(f DeviceFacts, old []metav1.Condition) []Condition {
 	if c := active(old, v1alpha1.ConditionConflict); c != nil {
 		return stalled(c.Reason, c.Message)
 	}
+	if f.isUnhealthy() {
+		return stalled(v1alpha1.ReasonDeviceUnhealthy, unhealthy(f))
+	}
 	switch d.Outcome {
 	case plan.NotWished:
 		if f.Observed.Unreadable != "" {
@@ -86,17 +93,38 @@ func deviceReady(f DeviceFacts, old []metav1.Condition) []Condition {
 	case d.Outcome == plan.DueActivation:
 		return reconciling(v1alpha1.ReasonActivationPending, fmt.Sprintf(
 			"Runs %s; %s is stored and waits for its activation (%s) by a job.",
-			orUnknown(f.Observed.Running), f.Wish.Version, d.Activation))
+			orUnknown(f.Observed.Running), onTheWay(d, f.Wish), d.Activation))
 	case d.Outcome == plan.DueFlash:
 		return reconciling(v1alpha1.ReasonUpdatePending, fmt.Sprintf(
-			"Runs %s; the update to %s waits for a job.", orUnknown(f.Observed.Running), f.Wish.Version))
+			"Runs %s; the update to %s waits for a job.", orUnknown(f.Observed.Running), onTheWay(d, f.Wish)))
 	case d.Reason == plan.ReasonReadFailed:
 		return reconciling(v1alpha1.ReasonReadFailed, unreadable(f))
 	case d.Reason == plan.ReasonUpdateFailed:
 		return stalled(v1alpha1.ReasonUpdateFailed, updateFailed(f))
+	case d.Reason == plan.ReasonEdgeBlocked, d.Reason == plan.ReasonBelowMinimumVersion:
+		return stalled(string(d.Reason), sentence(d.Message)+" Paths are declared in upgradePaths of the template's rule and of the source.")
 	default:
 		return stalled(string(d.Reason), sentence(d.Message))
 	}
+}
+
+// isUnhealthy reports whether a job left the device unhealthy and nobody has forgiven that since. It is told whatever is
+// wished of the device: a device that runs what it should and does not work is not as it should be.
+func (f DeviceFacts) isUnhealthy() bool {
+	return !f.Observed.UnhealthySince.IsZero() && !f.Observed.UnhealthySince.Before(f.Wish.RetryAfter)
+}
+
+func unhealthy(f DeviceFacts) string {
+	return fmt.Sprintf("Runs %s. A job left the device unhealthy%s, and nothing is flashed to it until somebody has looked. Mend it, then: %s",
+		orUnknown(f.Observed.Running), detail(f.Unhealthy), patchNow(f.Node, "retryRequestedAt"))
+}
+
+// onTheWay is what is flashed next, and for what where it is only a hop.
+func onTheWay(d plan.Decision, w plan.Wish) string {
+	if d.Version == w.Version {
+		return string(w.Version)
+	}
+	return fmt.Sprintf("%s on the way to %s", d.Version, w.Version)
 }
 
 func unreadable(f DeviceFacts) string {
@@ -114,7 +142,7 @@ func upToDate(f DeviceFacts) string {
 
 func updateFailed(f DeviceFacts) string {
 	return fmt.Sprintf("The update to %s failed and is not tried again by itself%s. To try again: %s",
-		f.Wish.Version, detail(f.Failure), patchNow(f.Node, "retryRequestedAt"))
+		cmp.Or(f.FailedVersion, string(f.Wish.Version)), detail(f.Failure), patchNow(f.Node, "retryRequestedAt"))
 }
 
 func ready(reason, message string) []Condition {

@@ -31,6 +31,9 @@ func observed(change ...func(*plan.Facts)) plan.Facts {
 	return f
 }
 
+// unhealthy is what is known of a device that a job left so at noon.
+func unhealthy() plan.Facts { return observed(func(f *plan.Facts) { f.UnhealthySince = noon }) }
+
 func wish(version inventory.Version, change ...func(*plan.Wish)) plan.Wish {
 	w := plan.Wish{Version: version, Digest: wanted}
 	for _, c := range change {
@@ -111,6 +114,47 @@ func TestDeviceConditions(t *testing.T) {
 		"power-cycle": {
 			facts:  nfstatus.DeviceFacts{Observed: observed(func(f *plan.Facts) { f.Activation = inventory.ActivatePowerCycle }), Wish: wish("22.41.1000")},
 			reason: v1alpha1.ReasonPowerCycleRequired, kstatus: status.FailedStatus},
+		"blocked edge": {
+			facts:  nfstatus.DeviceFacts{Observed: observed(), Wish: wish("22.41.1000", func(w *plan.Wish) { w.BlockedFrom = []inventory.Version{"22.39.1002"} })},
+			reason: v1alpha1.ReasonEdgeBlocked, kstatus: status.FailedStatus, says: "declare a hop in between, or wish for another version. Paths are declared"},
+		"below the minimum": {
+			facts:  nfstatus.DeviceFacts{Observed: observed(), Wish: wish("22.41.1000", func(w *plan.Wish) { w.Minimum = "22.40.0" })},
+			reason: v1alpha1.ReasonBelowMinimumVersion, kstatus: status.FailedStatus, says: "22.39.1002 runs; declare a hop in between. Paths are declared"},
+		"a hop is due": {
+			facts: nfstatus.DeviceFacts{Observed: observed(), Wish: wish("22.41.1000", func(w *plan.Wish) {
+				w.Hops = []plan.Hop{{From: []inventory.Version{"22.39.1002"}, Version: "22.40.0", Digest: inventory.Digest{2}}}
+			})},
+			reason: v1alpha1.ReasonUpdatePending, kstatus: status.InProgressStatus, says: "the update to 22.40.0 on the way to 22.41.1000 waits"},
+		"a hop is stored": {
+			facts: nfstatus.DeviceFacts{Observed: observed(func(f *plan.Facts) { f.Stored = "22.40.0" }), Wish: wish("22.41.1000", func(w *plan.Wish) {
+				w.Hops = []plan.Hop{{From: []inventory.Version{"22.39.1002"}, Version: "22.40.0", Digest: inventory.Digest{2}}}
+			})},
+			reason: v1alpha1.ReasonActivationPending, kstatus: status.InProgressStatus, says: "22.40.0 on the way to 22.41.1000 is stored"},
+		"a hop failed before": {
+			facts: nfstatus.DeviceFacts{Node: "n1", Failure: "no", FailedVersion: "22.40.0",
+				Observed: observed(func(f *plan.Facts) { f.FailedDigest, f.FailedAt = inventory.Digest{2}, noon }),
+				Wish: wish("22.41.1000", func(w *plan.Wish) {
+					w.Hops = []plan.Hop{{From: []inventory.Version{"22.39.1002"}, Version: "22.40.0", Digest: inventory.Digest{2}}}
+				})},
+			reason: v1alpha1.ReasonUpdateFailed, kstatus: status.FailedStatus, says: "The update to 22.40.0 failed"},
+		"unhealthy": {
+			facts:  nfstatus.DeviceFacts{Node: "n1", Unhealthy: "job j: a link is down", Observed: unhealthy(), Wish: wish("22.41.1000")},
+			reason: v1alpha1.ReasonDeviceUnhealthy, kstatus: status.FailedStatus, says: "left the device unhealthy (job j: a link is down)"},
+		"unhealthy though it runs what it should": {
+			facts:  nfstatus.DeviceFacts{Node: "n1", Observed: unhealthy(), Wish: wish("22.39.1002")},
+			reason: v1alpha1.ReasonDeviceUnhealthy, kstatus: status.FailedStatus, says: "Mend it, then: kubectl patch nodefirmware n1"},
+		"unhealthy with nothing assigned": {
+			facts:  nfstatus.DeviceFacts{Node: "n1", Observed: unhealthy()},
+			reason: v1alpha1.ReasonDeviceUnhealthy, kstatus: status.FailedStatus},
+		"unhealthy and told so by the operator too": {
+			facts: nfstatus.DeviceFacts{Node: "n1", Observed: unhealthy(), Wish: wish("22.41.1000")}, old: blocked(v1alpha1.ReasonDeviceUnhealthy),
+			reason: v1alpha1.ReasonDeviceUnhealthy, kstatus: status.FailedStatus, says: "retryRequestedAt"},
+		"unhealthy and being worked on": {
+			facts:  nfstatus.DeviceFacts{Node: "n1", Observed: unhealthy(), Wish: wish("22.41.1000"), Updating: "Job j is at step restore."},
+			reason: v1alpha1.ReasonUpdating, kstatus: status.InProgressStatus},
+		"unhealthy and forgiven": {
+			facts:  nfstatus.DeviceFacts{Observed: unhealthy(), Wish: wish("22.41.1000", func(w *plan.Wish) { w.RetryAfter = noon.Add(time.Second) })},
+			reason: v1alpha1.ReasonUpdatePending, kstatus: status.InProgressStatus},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := nfstatus.Device(tc.facts, tc.old, 3, noon)

@@ -45,13 +45,37 @@ type HeldFacts struct {
 	Job     string
 	Reason  string
 	Message string
+	// Step and Device name where it happened; Device is empty where no single device is to blame.
+	Step, Device string
+	// NoWayBack says why the firmware that ran before could not be brought back though new firmware is at fault, so that
+	// nothing more is done until a person has looked; empty where that is not so.
+	NoWayBack string
+}
+
+// reason is what keeps the node: the failure, or that a person has to look.
+func (h HeldFacts) reason() string {
+	if h.NoWayBack != "" {
+		return v1alpha1.ReasonNeedsIntervention
+	}
+	return h.Reason
+}
+
+// where names the step that failed.
+func (h HeldFacts) where() string {
+	switch {
+	case h.Step == "":
+		return ""
+	case h.Device == "":
+		return " at step " + h.Step
+	}
+	return " at step " + h.Step + " of " + h.Device
 }
 
 // Node maps facts to the conditions of a NodeFirmware.
 func Node(f NodeFacts, old []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
 	want := nodeReady(f)
 	if f.Held != nil {
-		want = append(want, Condition{v1alpha1.ConditionHeld, metav1.ConditionTrue, f.Held.Reason, heldMessage(f)})
+		want = append(want, Condition{v1alpha1.ConditionHeld, metav1.ConditionTrue, f.Held.reason(), heldMessage(f)})
 	}
 	if problems := f.unreadable(); len(problems) > 0 {
 		want = append(want, Condition{v1alpha1.ConditionDevicesUnreadable, metav1.ConditionTrue, v1alpha1.ReasonReadFailed,
@@ -66,7 +90,7 @@ func nodeReady(f NodeFacts) []Condition {
 	case f.Working != "":
 		return reconciling(v1alpha1.ReasonUpdating, f.Working)
 	case f.Held != nil:
-		return stalled(f.Held.Reason, heldMessage(f))
+		return stalled(f.Held.reason(), heldMessage(f))
 	case len(stuck) > 0:
 		return stalled(stuck[0].reason, fmt.Sprintf("%d of %d devices need attention: %s", len(stuck), len(f.Devices), list(stuck)))
 	case len(f.Problems) > 0:
@@ -86,9 +110,26 @@ func nodeReady(f NodeFacts) []Condition {
 	return ready(v1alpha1.ReasonUpToDate, fmt.Sprintf("%s; all %d with an assigned firmware run it.", found(len(f.Devices)), assigned))
 }
 
+// heldMessage keeps the ways out in sight: what the failure has to say is cut to leave room for them.
 func heldMessage(f NodeFacts) string {
-	return fmt.Sprintf("Job %s failed and the node stays in maintenance, powered on: %s To try again: %s  To return the node to service as it is: %s",
-		f.Held.Job, sentence(f.Held.Message), patchNow(f.Node, "retryRequestedAt"), patchNow(f.Node, "releaseRequestedAt"))
+	retry, release := patchNow(f.Node, "retryRequestedAt"), patchNow(f.Node, "releaseRequestedAt")
+	said := fmt.Sprintf("Job %s failed%s (%s) and the node stays in maintenance, powered on", f.Held.Job, f.Held.where(), f.Held.Reason)
+	if f.Held.NoWayBack == "" {
+		return fmt.Sprintf("%s: %s To try again: %s  To return the node to service as it is: %s",
+			said, clip(sentence(f.Held.Message), mentionedBytes), retry, release)
+	}
+	return fmt.Sprintf("%s, and nothing more is done to it until somebody has looked: %s %s Mend it. Then, to try again: %s  To return the node "+
+		"to service as it is: %s", said, clip(sentence(f.Held.Message), mentionedBytes/2), clip(sentence(f.Held.NoWayBack), mentionedBytes/2), retry, release)
+}
+
+// mentionedBytes bounds what such a message repeats of a failure.
+const mentionedBytes = 400
+
+func clip(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:limit-3], "") + "..."
 }
 
 // unreadable lists what could not be read, one sentence each.

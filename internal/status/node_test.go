@@ -2,6 +2,7 @@ package status_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,6 +28,8 @@ func TestNodeConditions(t *testing.T) {
 	dark := summary("n1-disk-d", nfstatus.DeviceFacts{Observed: observed(func(f *plan.Facts) { f.Unreadable = "no answer" })})
 	free := summary("n1-bios", nfstatus.DeviceFacts{Observed: observed()})
 	held := &nfstatus.HeldFacts{Job: "n1-1234", Reason: v1alpha1.ReasonWriteFailed, Message: "step flash of n1-nic-b: tool failed"}
+	lost := &nfstatus.HeldFacts{Job: "n1-1234", Reason: v1alpha1.ReasonUnhealthy, Message: "the node is not Ready: kubelet stopped", Step: "health",
+		NoWayBack: "what ran before cannot be brought back: n1-nic-b has one slot"}
 	many := []nfstatus.DeviceSummary{stuck, stuck, stuck, stuck, stuck, stuck}
 
 	for name, tc := range map[string]struct {
@@ -36,17 +39,18 @@ func TestNodeConditions(t *testing.T) {
 		says     []string
 		abnormal []string
 	}{
-		"no device":                     {facts: nfstatus.NodeFacts{}, reason: v1alpha1.ReasonNotAssigned, kstatus: status.CurrentStatus, says: []string{"0 devices found"}},
-		"nothing assigned":              {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{free}}, reason: v1alpha1.ReasonNotAssigned, kstatus: status.CurrentStatus, says: []string{"1 device found"}},
-		"all as wanted":                 {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{fine, free}}, reason: v1alpha1.ReasonUpToDate, kstatus: status.CurrentStatus, says: []string{"all 1 with"}},
-		"update due":                    {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{fine, due}}, reason: v1alpha1.ReasonUpdatePending, kstatus: status.InProgressStatus, says: []string{"n1-nic-b (UpdatePending)"}},
-		"needs a person":                {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{due, stuck}}, reason: v1alpha1.ReasonDowngradeForbidden, kstatus: status.FailedStatus, says: []string{"1 of 2", "n1-nic-c (DowngradeForbidden)"}},
-		"many need a person":            {facts: nfstatus.NodeFacts{Devices: many}, reason: v1alpha1.ReasonDowngradeForbidden, kstatus: status.FailedStatus, says: []string{"6 of 6", "and 2 more"}},
-		"a device cannot be read":       {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{fine, dark}}, reason: v1alpha1.ReasonReadFailed, kstatus: status.InProgressStatus, says: []string{"n1-disk-d"}, abnormal: []string{v1alpha1.ConditionDevicesUnreadable}},
-		"a class cannot be enumerated":  {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{fine}, Problems: []string{"Disks could not be listed: permission denied."}}, reason: v1alpha1.ReasonReadFailed, kstatus: status.InProgressStatus, says: []string{"permission denied"}, abnormal: []string{v1alpha1.ConditionDevicesUnreadable}},
-		"a job runs":                    {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{stuck}, Working: "Job n1-1234 is at step flash."}, reason: v1alpha1.ReasonUpdating, kstatus: status.InProgressStatus, says: []string{"step flash"}},
-		"held after a failure":          {facts: nfstatus.NodeFacts{Node: "n1", Devices: []nfstatus.DeviceSummary{due}, Held: held}, reason: v1alpha1.ReasonWriteFailed, kstatus: status.FailedStatus, says: []string{"Job n1-1234 failed", "retryRequestedAt", "releaseRequestedAt", "powered on"}, abnormal: []string{v1alpha1.ConditionHeld}},
-		"a new job under the same hold": {facts: nfstatus.NodeFacts{Node: "n1", Held: held, Working: "Job n1-5678 is at step preflight."}, reason: v1alpha1.ReasonUpdating, kstatus: status.InProgressStatus, abnormal: []string{v1alpha1.ConditionHeld}},
+		"no device":                       {facts: nfstatus.NodeFacts{}, reason: v1alpha1.ReasonNotAssigned, kstatus: status.CurrentStatus, says: []string{"0 devices found"}},
+		"nothing assigned":                {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{free}}, reason: v1alpha1.ReasonNotAssigned, kstatus: status.CurrentStatus, says: []string{"1 device found"}},
+		"all as wanted":                   {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{fine, free}}, reason: v1alpha1.ReasonUpToDate, kstatus: status.CurrentStatus, says: []string{"all 1 with"}},
+		"update due":                      {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{fine, due}}, reason: v1alpha1.ReasonUpdatePending, kstatus: status.InProgressStatus, says: []string{"n1-nic-b (UpdatePending)"}},
+		"needs a person":                  {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{due, stuck}}, reason: v1alpha1.ReasonDowngradeForbidden, kstatus: status.FailedStatus, says: []string{"1 of 2", "n1-nic-c (DowngradeForbidden)"}},
+		"many need a person":              {facts: nfstatus.NodeFacts{Devices: many}, reason: v1alpha1.ReasonDowngradeForbidden, kstatus: status.FailedStatus, says: []string{"6 of 6", "and 2 more"}},
+		"a device cannot be read":         {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{fine, dark}}, reason: v1alpha1.ReasonReadFailed, kstatus: status.InProgressStatus, says: []string{"n1-disk-d"}, abnormal: []string{v1alpha1.ConditionDevicesUnreadable}},
+		"a class cannot be enumerated":    {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{fine}, Problems: []string{"Disks could not be listed: permission denied."}}, reason: v1alpha1.ReasonReadFailed, kstatus: status.InProgressStatus, says: []string{"permission denied"}, abnormal: []string{v1alpha1.ConditionDevicesUnreadable}},
+		"a job runs":                      {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{stuck}, Working: "Job n1-1234 is at step flash."}, reason: v1alpha1.ReasonUpdating, kstatus: status.InProgressStatus, says: []string{"step flash"}},
+		"held after a failure":            {facts: nfstatus.NodeFacts{Node: "n1", Devices: []nfstatus.DeviceSummary{due}, Held: held}, reason: v1alpha1.ReasonWriteFailed, kstatus: status.FailedStatus, says: []string{"Job n1-1234 failed", "retryRequestedAt", "releaseRequestedAt", "powered on"}, abnormal: []string{v1alpha1.ConditionHeld}},
+		"held where a person has to look": {facts: nfstatus.NodeFacts{Node: "n1", Devices: []nfstatus.DeviceSummary{due}, Held: lost}, reason: v1alpha1.ReasonNeedsIntervention, kstatus: status.FailedStatus, says: []string{"Job n1-1234 failed at step health (Unhealthy)", "nothing more is done", "kubelet stopped", "n1-nic-b has one slot", "Mend it", "retryRequestedAt", "releaseRequestedAt"}, abnormal: []string{v1alpha1.ConditionHeld}},
+		"a new job under the same hold":   {facts: nfstatus.NodeFacts{Node: "n1", Held: held, Working: "Job n1-5678 is at step preflight."}, reason: v1alpha1.ReasonUpdating, kstatus: status.InProgressStatus, abnormal: []string{v1alpha1.ConditionHeld}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := nfstatus.Node(tc.facts, nil, 2, noon)
@@ -67,6 +71,31 @@ func TestNodeConditions(t *testing.T) {
 			assert.Equal(t, got, nfstatus.Node(tc.facts, got, 2, noon.Add(time.Hour)), "the same facts change nothing later")
 			healed := nfstatus.Node(nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{fine}}, got, 2, noon)
 			assert.Len(t, healed, 1, "abnormal conditions go away with their cause")
+		})
+	}
+}
+
+func TestHeldNodeNamesTheStepAndBothWaysOut_R002_27_R003_25_R003_39(t *testing.T) {
+	long := strings.Repeat("the tool said a lot; ", 100)
+	for name, held := range map[string]nfstatus.HeldFacts{
+		"a failure":                  {Reason: v1alpha1.ReasonStepFailed, Message: long},
+		"where a person has to look": {Reason: v1alpha1.ReasonUnhealthy, Message: long, NoWayBack: long},
+	} {
+		t.Run(name, func(t *testing.T) {
+			held.Job, held.Step, held.Device = "worker-17.example.org-12345", "flash", "worker-17.example.org-nic-b8cef6000001"
+			got := nfstatus.Node(nfstatus.NodeFacts{Node: "worker-17.example.org", Held: &held}, nil, 1, noon)
+			for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionStalled, v1alpha1.ConditionHeld} {
+				c := meta.FindStatusCondition(got, kind)
+				require.NotNil(t, c, kind)
+				assert.Contains(t, c.Message, "at step flash of worker-17.example.org-nic-b8cef6000001 ("+held.Reason+")")
+				assert.Contains(t, c.Message, `{\"spec\":{\"retryRequestedAt\":\"$(date -u +%FT%TZ)\"}}`)
+				assert.True(t, strings.HasSuffix(c.Message, `{\"spec\":{\"releaseRequestedAt\":\"$(date -u +%FT%TZ)\"}}"`), "%s is not cut off", c.Message)
+				want := held.Reason
+				if held.NoWayBack != "" {
+					want = v1alpha1.ReasonNeedsIntervention
+				}
+				assert.Equal(t, want, c.Reason, kind)
+			}
 		})
 	}
 }

@@ -26,6 +26,8 @@ type facts struct {
 	records  records
 	// devices are the NodeDevices of this node.
 	devices []v1alpha1.NodeDevice
+	// steps are those a job on this node may run.
+	steps []v1alpha1.EnabledStep
 	// nodeFirmware is nil until the operator has made it.
 	nodeFirmware *v1alpha1.NodeFirmware
 }
@@ -226,6 +228,8 @@ func nodeStatus(f facts, statuses map[string]v1alpha1.NodeDeviceStatus, assigned
 		report.Working = working(f.records.step)
 	}
 	out.CurrentStep = f.records.step.DeepCopy()
+	out.Steps = slices.Clone(f.steps[:min(len(f.steps), 64)])
+	out.Verdict = verdict(f.records.verdict, f.snapshot.BootID)
 	out.LastError = clip(f.records.lastError, 1024)
 	out.History = slices.Clone(f.records.history[:min(len(f.records.history), 10)])
 	out.Conditions = status.Node(report, old.Conditions, f.nodeFirmware.Generation, now)
@@ -237,6 +241,19 @@ func nodeStatus(f facts, statuses map[string]v1alpha1.NodeDeviceStatus, assigned
 		return nil
 	}
 	return &out
+}
+
+// verdict is what the health gate found last. It was found under one boot and says nothing about another.
+func verdict(found *v1alpha1.HealthVerdict, bootID string) *v1alpha1.HealthVerdict {
+	if found == nil {
+		return nil
+	}
+	out := found.DeepCopy()
+	if out.BootID != bootID {
+		out.Result = v1alpha1.HealthResultUnknown
+	}
+	out.Time = out.Time.Rfc3339Copy()
+	return out
 }
 
 // scanTimeDue reports whether the time of the last scan is to be written: with whatever else is written, when somebody

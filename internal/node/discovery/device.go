@@ -21,13 +21,18 @@ func deviceStatus(found inventory.Device, obj v1alpha1.NodeDevice, f facts, now 
 	}
 	out.ObservedGeneration = obj.Generation
 	out.LastApplied, out.LastFailure = provenance(f.records, obj.Status, out.UniqueID)
+	out.Unhealthy = unhealthy(f, obj.Status, out.UniqueID)
 	report := status.DeviceFacts{Node: f.node, Wish: match.Wish(obj.Spec.Firmware, f.retryRequestedAt()), Observed: observed}
 	if fail := out.LastFailure; fail != nil {
-		report.Failure = strings.TrimSuffix(fail.Reason+": "+fail.Message, ": ")
+		report.Failure, report.FailedVersion = strings.TrimSuffix(fail.Reason+": "+fail.Message, ": "), fail.Version
 		report.Observed.FailedAt = fail.Time.Time
 		if d, err := inventory.ParseDigest(string(fail.Digest)); err == nil {
 			report.Observed.FailedDigest = d
 		}
+	}
+	if u := out.Unhealthy; u != nil {
+		report.Unhealthy = strings.TrimSuffix("job "+u.Job+": "+u.Message, ": ")
+		report.Observed.UnhealthySince = u.Since.Time
 	}
 	if f.records.updating[out.UniqueID] && f.records.step != nil {
 		report.Updating = working(f.records.step)
@@ -63,6 +68,7 @@ func describeFirmware(f inventory.Firmware, driver string) *v1alpha1.ObservedFir
 		Running: clip(string(f.Running), 64), Stored: clip(string(f.Stored), 64),
 		Activation: v1alpha1.ActivationKind(f.Activation.String()), Driver: clip(driver, 63),
 		VersionFormat: v1alpha1.VersionFormatPlain, ReadOnly: clip(f.ReadOnly, 256),
+		Rollback: v1alpha1.RollbackKind(f.Rollback.String()), RollbackMessage: clip(f.RollbackMessage, 256),
 	}
 	if f.Format == inventory.FormatDotted {
 		out.VersionFormat = v1alpha1.VersionFormatDotted
@@ -92,6 +98,21 @@ func provenance(r records, old v1alpha1.NodeDeviceStatus, uniqueID string) (*v1a
 		failed = nil
 	}
 	return applied, failed
+}
+
+// unhealthy is the mark a job left on a device, until somebody forgives it. What the object says stays where the journal
+// knows nothing of the device, as after the loss of the state directory: a refusal is never forgotten by accident.
+func unhealthy(f facts, old v1alpha1.NodeDeviceStatus, uniqueID string) *v1alpha1.UnhealthyDevice {
+	mark := f.records.devices[uniqueID].Unhealthy
+	if _, known := f.records.devices[uniqueID]; !known && old.UniqueID == uniqueID {
+		mark = old.Unhealthy
+	}
+	if mark == nil || mark.Since.Time.Before(f.retryRequestedAt()) {
+		return nil
+	}
+	out := mark.DeepCopy()
+	out.Since, out.Message = out.Since.Rfc3339Copy(), clip(out.Message, 1024)
+	return out
 }
 
 // working is the sentence about the step that runs.

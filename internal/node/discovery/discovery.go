@@ -9,6 +9,7 @@ import (
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/pkg/host"
 )
 
@@ -36,6 +37,8 @@ type Config struct {
 	Look    func() (string, error)
 	Journal Journal
 	Writes  Writes
+	// Steps are those a job on this node may run, those that are switched off left out, in the order they run.
+	Steps []v1alpha1.EnabledStep
 	// Client reads the objects of this node from a cache.
 	Client client.Client
 	Log    logr.Logger

@@ -91,6 +91,7 @@ type bench struct {
 	host   *machine
 	book   *book
 	busy   writes
+	steps  []v1alpha1.EnabledStep
 	writes int
 	refuse string // the name of an object whose writes fail
 }
@@ -139,10 +140,16 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 			return c.SubResource(sub).Apply(ctx, o, opts...)
 		},
 	})
-	b.Discovery = discovery.New(discovery.Config{
-		Node: node, Interval: 5 * time.Minute, Host: b.host, Look: b.host.look, Journal: b.book, Writes: b.busy, Client: b.client, Log: logr.Discard(),
-	})
+	b.restart()
 	return b
+}
+
+// restart is the daemon's: all it knows is in the journal and in the API.
+func (b *bench) restart() {
+	b.Discovery = discovery.New(discovery.Config{
+		Node: node, Interval: 5 * time.Minute, Host: b.host, Look: b.host.look, Journal: b.book, Writes: b.busy, Steps: b.steps, Client: b.client,
+		Log: logr.Discard(),
+	})
 }
 
 // scans is how often the hardware was scanned, written how often the API was written to.
@@ -227,7 +234,7 @@ func TestDevicesAppearByThemselves(t *testing.T) { // R001-1, R001-3, R001-4, R0
 	assert.Equal(t, "0000:3b:00.0", d.Status.PCIAddress)
 	assert.Equal(t, []v1alpha1.DevicePort{{PCIAddress: "0000:3b:00.0", NetDevice: "ens1f0", LinkType: "Ethernet", LinkState: "Up", MACAddress: "b8:ce:f6:00:00:01"}}, d.Status.Ports)
 	assert.Equal(t, &v1alpha1.ObservedFirmware{Running: "22.39.1002", Stored: "22.39.1002", Activation: v1alpha1.ActivationReboot,
-		Driver: "mstflint", VersionFormat: v1alpha1.VersionFormatDotted}, d.Status.Firmware)
+		Driver: "mstflint", VersionFormat: v1alpha1.VersionFormatDotted, Rollback: v1alpha1.RollbackNone}, d.Status.Firmware)
 	assert.True(t, meta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.ConditionReady))
 
 	n := b.node(t)

@@ -26,6 +26,8 @@ type records struct {
 	held *status.HeldFacts
 	// lastError is the last failure, until a later job completes.
 	lastError string
+	// verdict is what the health gate found last; nil while it never judged. Nothing here makes one up.
+	verdict *v1alpha1.HealthVerdict
 	// history lists the last finished jobs, newest first.
 	history []v1alpha1.JobRecord
 	// writing says that the host is being changed right now, so that a scan would get in the way.
@@ -45,7 +47,7 @@ func (d *Discovery) records() (records, error) {
 func recordsOf(v journal.View) records {
 	r := records{
 		devices: v.Devices, step: v.CurrentStep(), lastError: v.LastError(), history: v.History,
-		updating: map[string]bool{},
+		verdict: v.Verdict, updating: map[string]bool{},
 	}
 	if r.step != nil && r.step.StartTime != nil { // the API keeps whole seconds
 		whole := r.step.StartTime.Rfc3339Copy()
@@ -65,7 +67,12 @@ func recordsOf(v journal.View) records {
 	}
 	if job := v.Held(); job != nil {
 		f := job.Record.Failure
-		r.held = &status.HeldFacts{Job: job.Name, Reason: string(f.Reason), Message: f.Message}
+		r.held = &status.HeldFacts{
+			Job: job.Name, Reason: string(f.Reason), Message: f.Message, Step: string(f.Step), Device: f.Device,
+		}
+		if job.Record.NeedsIntervention() {
+			r.held.NoWayBack = job.Record.Rollback.Failure.Message
+		}
 	}
 	return r
 }

@@ -1,0 +1,269 @@
+package discovery_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 500, time.UTC)
+
+func judged(result v1alpha1.HealthResult, bootID string) *v1alpha1.HealthVerdict {
+	return &v1alpha1.HealthVerdict{Result: result, BootID: bootID, Time: metav1.NewTime(noon), Job: "n1-1234", Complaints: []string{"a link is down"}}
+}
+
+// assign makes the card's device want a version.
+func (b *bench) assign(t *testing.T, firmware v1alpha1.DesiredFirmware) {
+	t.Helper()
+	d := b.device(t, "n1-nic-aa")
+	firmware.UpdatePolicy, firmware.Downgrade = v1alpha1.UpdatePolicyUpdate, v1alpha1.DowngradeForbid
+	firmware.SourceRef, firmware.Origin = v1alpha1.SourceReference{Name: "cx6"}, v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"}
+	if firmware.Digest == "" {
+		firmware.Digest = v1alpha1.Digest("sha256:" + strings.Repeat("a", 64))
+	}
+	d.Spec.Firmware = &firmware
+	d.Generation++
+	require.NoError(t, b.client.Update(t.Context(), d))
+}
+
+func (b *bench) ready(t *testing.T, name string) *metav1.Condition {
+	t.Helper()
+	c := meta.FindStatusCondition(b.device(t, name).Status.Conditions, v1alpha1.ConditionReady)
+	require.NotNil(t, c)
+	return c
+}
+
+func TestVerdictOfAnotherBootIsUnknown_R002_31(t *testing.T) {
+	b := newBench(t)
+	b.book.view.Verdict = judged(v1alpha1.HealthResultHealthy, "boot-1")
+	b.seen(t)
+	got := b.node(t).Status.Verdict
+	require.NotNil(t, got)
+	assert.Equal(t, v1alpha1.HealthResultHealthy, got.Result)
+	assert.Equal(t, []string{"a link is down"}, got.Complaints)
+
+	b.host.found.BootID = "boot-2" // and the gate of the job that rebooted has not judged yet
+	b.restart()
+	b.seen(t)
+	got = b.node(t).Status.Verdict
+	require.NotNil(t, got)
+	assert.Equal(t, v1alpha1.HealthResultUnknown, got.Result)
+	assert.Equal(t, "boot-1", got.BootID, "what it was found under stays to be seen")
+	assert.Equal(t, v1alpha1.HealthResultHealthy, b.book.view.Verdict.Result, "the journal's is left as it is")
+
+	b.host.found.BootID = ""
+	b.seen(t)
+	assert.Equal(t, v1alpha1.HealthResultUnknown, b.node(t).Status.Verdict.Result, "nor does it say anything where the boot is not known")
+
+	b.host.found.BootID, b.book.view.Verdict = "boot-2", judged(v1alpha1.HealthResultUnhealthy, "boot-2")
+	b.seen(t)
+	assert.Equal(t, v1alpha1.HealthResultUnhealthy, b.node(t).Status.Verdict.Result)
+}
+
+func TestReadyNodeIsNoVerdict_R002_23(t *testing.T) {
+	b := newBench(t)
+	var n corev1.Node
+	require.NoError(t, b.client.Get(t.Context(), client.ObjectKey{Name: node}, &n))
+	n.Status.NodeInfo.BootID = "boot-2"
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	require.NoError(t, b.client.Update(t.Context(), &n))
+	b.seen(t)
+	assert.Nil(t, b.node(t).Status.Verdict, "the daemon scans and the node is Ready, yet nobody judged")
+	b.host.found.BootID, b.book.view.Verdict = "boot-2", judged(v1alpha1.HealthResultHealthy, "boot-1")
+	b.seen(t)
+	assert.Equal(t, v1alpha1.HealthResultUnknown, b.node(t).Status.Verdict.Result)
+}
+
+func TestOnlyTheGatesVerdictIsShown_R002_19(t *testing.T) {
+	b := newBench(t)
+	failed := held(step.Failure{Reason: step.WriteFailed, Message: "the tool said no", Step: plan.Flash, Device: "n1-nic-aa", Held: true})
+	b.book.view = journal.View{Jobs: []journal.Job{failed}, History: []v1alpha1.JobRecord{
+		{Job: "n1-1234", Result: v1alpha1.JobResultComplete, FinishTime: metav1.NewTime(noon)},
+	}}
+	b.seen(t)
+	assert.Nil(t, b.node(t).Status.Verdict, "neither a job that failed nor one that completed is a verdict")
+}
+
+func TestRestartOfTheDaemonKeepsTheVerdictOfThisBoot_R002_48(t *testing.T) {
+	b := newBench(t)
+	b.book.view.Verdict = judged(v1alpha1.HealthResultUnhealthy, "boot-1")
+	b.seen(t)
+	want := b.node(t).Status.Verdict
+	b.restart()
+	before := b.writes
+	b.seen(t)
+	assert.Equal(t, want, b.node(t).Status.Verdict)
+	assert.LessOrEqual(t, b.writes, before+1, "at most the time of the scan is written")
+}
+
+// held is the job that keeps the node after a failure.
+func held(f step.Failure) journal.Job {
+	job := journal.Job{Name: "n1-1234", UID: "job"}
+	job.Record = step.New(nil, step.Update{Device: "n1-nic-aa", Version: "22.41.1000"})
+	job.Record.Outcome, job.Record.Failure = step.Failed, &f
+	return job
+}
+
+func TestNothingIsFlashedToADeviceAJobLeftUnhealthy_R002_12_R002_53(t *testing.T) {
+	b := newBench(t)
+	b.seen(t)
+	b.assign(t, v1alpha1.DesiredFirmware{Version: "22.42.1000"})
+	b.seen(t)
+	assert.Equal(t, v1alpha1.ReasonUpdatePending, b.ready(t, "n1-nic-aa").Reason)
+	b.book.view.Devices = map[string]journal.Device{"aa": {UniqueID: "aa", Unhealthy: &v1alpha1.UnhealthyDevice{
+		Since: metav1.NewTime(noon), Job: "n1-1234", Message: "link b8:ce:f6:00:00:01 is not up any more",
+	}}}
+	b.seen(t)
+	ready := b.ready(t, "n1-nic-aa")
+	assert.Equal(t, v1alpha1.ReasonDeviceUnhealthy, ready.Reason)
+	assert.Contains(t, ready.Message, "job n1-1234: link b8:ce:f6:00:00:01 is not up any more")
+	assert.Contains(t, ready.Message, "kubectl patch nodefirmware n1", "what to do next")
+	assert.Contains(t, ready.Message, "retryRequestedAt")
+	assert.True(t, meta.IsStatusConditionTrue(b.device(t, "n1-nic-aa").Status.Conditions, v1alpha1.ConditionStalled))
+
+	b.assign(t, v1alpha1.DesiredFirmware{Version: "22.43.1000", Digest: v1alpha1.Digest("sha256:" + strings.Repeat("b", 64))})
+	b.seen(t)
+	assert.Equal(t, v1alpha1.ReasonDeviceUnhealthy, b.ready(t, "n1-nic-aa").Reason, "another image is no way out")
+	b.assign(t, v1alpha1.DesiredFirmware{Version: "22.39.1002"})
+	b.seen(t)
+	assert.Equal(t, v1alpha1.ReasonDeviceUnhealthy, b.ready(t, "n1-nic-aa").Reason, "nor is the version that runs")
+	assert.Equal(t, v1alpha1.ReasonNotAssigned, b.ready(t, "n1-disk-bb").Reason, "the other devices are not concerned")
+}
+
+func TestUnhealthyDeviceStaysRefusedOverBootsUntilForgiven_R002_54(t *testing.T) {
+	b := newBench(t)
+	b.seen(t)
+	b.assign(t, v1alpha1.DesiredFirmware{Version: "22.42.1000"})
+	mark := v1alpha1.UnhealthyDevice{Since: metav1.NewTime(noon), Job: "n1-1234"}
+	b.book.view.Devices = map[string]journal.Device{"aa": {UniqueID: "aa", Unhealthy: &mark}}
+	for _, boot := range []string{"boot-1", "boot-2", "boot-3"} {
+		b.host.found.BootID = boot
+		b.restart()
+		b.seen(t)
+		assert.Equal(t, v1alpha1.ReasonDeviceUnhealthy, b.ready(t, "n1-nic-aa").Reason, boot)
+	}
+	b.book.view.Devices = nil
+	b.restart()
+	b.seen(t)
+	require.NotNil(t, b.device(t, "n1-nic-aa").Status.Unhealthy, "a journal that was lost forgives nothing")
+	assert.Equal(t, v1alpha1.ReasonDeviceUnhealthy, b.ready(t, "n1-nic-aa").Reason)
+
+	forgive := func(at time.Time) {
+		n := b.node(t)
+		n.Spec.RetryRequestedAt = &metav1.Time{Time: at}
+		require.NoError(t, b.client.Update(t.Context(), n))
+		b.seen(t)
+	}
+	forgive(noon.Add(-time.Minute))
+	assert.Equal(t, v1alpha1.ReasonDeviceUnhealthy, b.ready(t, "n1-nic-aa").Reason, "an older request forgives what was before it")
+	forgive(noon.Add(time.Minute))
+	assert.Nil(t, b.device(t, "n1-nic-aa").Status.Unhealthy)
+	assert.Equal(t, v1alpha1.ReasonUpdatePending, b.ready(t, "n1-nic-aa").Reason)
+}
+
+func TestMarkThatTheJournalTookBackIsGone(t *testing.T) {
+	b := newBench(t)
+	mark := v1alpha1.UnhealthyDevice{Since: metav1.NewTime(noon), Job: "n1-1234"}
+	b.book.view.Devices = map[string]journal.Device{"aa": {UniqueID: "aa", Unhealthy: &mark}}
+	b.seen(t)
+	require.NotNil(t, b.device(t, "n1-nic-aa").Status.Unhealthy)
+	b.book.view.Devices = map[string]journal.Device{"aa": {UniqueID: "aa"}}
+	b.seen(t)
+	assert.Nil(t, b.device(t, "n1-nic-aa").Status.Unhealthy)
+}
+
+func TestWayToAVersionIsJudgedByTheRunningOne(t *testing.T) {
+	for name, c := range map[string]struct {
+		path   v1alpha1.UpgradePath
+		reason string
+		says   []string
+	}{
+		"a blocked edge": {v1alpha1.UpgradePath{BlockedFrom: []string{"22.39.1002"}}, v1alpha1.ReasonEdgeBlocked,
+			[]string{"22.42.1000 must not be flashed over the running 22.39.1002", "declare a hop in between", "upgradePaths"}},
+		"too old": {v1alpha1.UpgradePath{MinimumVersion: "22.41.0"}, v1alpha1.ReasonBelowMinimumVersion,
+			[]string{"needs at least 22.41.0", "declare a hop in between", "upgradePaths"}},
+		"not to be ordered": {v1alpha1.UpgradePath{MinimumVersion: "new"}, v1alpha1.ReasonBelowMinimumVersion,
+			[]string{"cannot be ordered", "upgradePaths"}},
+		"a hop": {v1alpha1.UpgradePath{BlockedFrom: []string{"22.39.1002"}, Hops: []v1alpha1.UpgradeHop{
+			{From: []string{"22.39.1002"}, Version: "22.41.1000", Digest: v1alpha1.Digest("sha256:" + strings.Repeat("b", 64))},
+		}}, v1alpha1.ReasonUpdatePending, []string{"the update to 22.41.1000 on the way to 22.42.1000 waits"}},
+		"no image for the hop": {v1alpha1.UpgradePath{Hops: []v1alpha1.UpgradeHop{{From: []string{"22.39.1002"}, Version: "22.41.1000"}}},
+			v1alpha1.ReasonImageNotFound, []string{"no image of version 22.41.1000"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.seen(t)
+			b.assign(t, v1alpha1.DesiredFirmware{Version: "22.42.1000", Path: &c.path})
+			b.seen(t)
+			ready := b.ready(t, "n1-nic-aa")
+			assert.Equal(t, c.reason, ready.Reason)
+			for _, s := range c.says {
+				assert.Contains(t, strings.ToLower(ready.Message), strings.ToLower(s))
+			}
+		})
+	}
+}
+
+func TestDeviceSaysHowItsFirmwareIsBroughtBack_R002_22(t *testing.T) {
+	b := newBench(t)
+	b.host.found.Devices[0].Firmware.Rollback = inventory.RollbackReadBack
+	b.host.found.Devices[1].Firmware.RollbackMessage = "the drive has one slot"
+	b.seen(t)
+	assert.Equal(t, v1alpha1.RollbackReadBack, b.device(t, "n1-nic-aa").Status.Firmware.Rollback)
+	drive := b.device(t, "n1-disk-bb").Status.Firmware
+	assert.Equal(t, v1alpha1.RollbackNone, drive.Rollback)
+	assert.Equal(t, "the drive has one slot", drive.RollbackMessage)
+}
+
+func TestNodeThatCouldNotBeBroughtBackWaitsForAPerson_R002_27_R003_25(t *testing.T) {
+	b := newBench(t)
+	job := held(step.Failure{
+		Reason: step.Unhealthy, Message: "the link is down", Step: plan.Health, Held: true, Blames: []string{"n1-nic-aa"},
+	})
+	job.Record.Rollback = &step.Rollback{Failure: &step.Failure{
+		Reason: step.RollbackUnavailable, Message: "what ran before cannot be brought back: n1-nic-aa has one slot", Held: true,
+	}}
+	b.book.view = journal.View{Jobs: []journal.Job{job}, History: []v1alpha1.JobRecord{
+		{Job: "n1-1234", Result: v1alpha1.JobResultFailed, FinishTime: metav1.NewTime(noon), Message: "Unhealthy: the link is down"},
+	}}
+	b.seen(t)
+	got := b.node(t).Status
+	stalled := meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionStalled)
+	require.NotNil(t, stalled)
+	assert.Equal(t, v1alpha1.ReasonNeedsIntervention, stalled.Reason)
+	assert.Contains(t, stalled.Message, "one slot")
+	assert.True(t, meta.IsStatusConditionTrue(got.Conditions, v1alpha1.ConditionHeld), "it stays in maintenance")
+	assert.Equal(t, "Unhealthy: the link is down", got.LastError)
+	before := b.writes
+	b.restart()
+	b.seen(t)
+	assert.LessOrEqual(t, b.writes, before+1, "and it says the same as long as nobody acts")
+}
+
+func TestStepsOfTheNodeAreListed(t *testing.T) {
+	b := newBench(t)
+	b.steps = []v1alpha1.EnabledStep{
+		{Name: "preflight", Interface: "node", Priority: 1000, Interruption: v1alpha1.InterruptionAtOnce},
+		{Name: "flash", Interface: "NIC", Priority: 820, Interruption: v1alpha1.InterruptionAfterStep},
+	}
+	b.restart()
+	b.seen(t)
+	assert.Equal(t, b.steps, b.node(t).Status.Steps)
+	b.steps = b.steps[:1]
+	b.restart()
+	b.seen(t)
+	assert.Equal(t, b.steps, b.node(t).Status.Steps)
+}
