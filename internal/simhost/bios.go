@@ -21,6 +21,8 @@ type biosState struct {
 	UpdateTarget flash
 	// SysfsVersion is what the DMI tables show.
 	SysfsVersion string
+	// Settings that are not at their defaults.
+	Settings map[string]string `json:",omitempty"`
 }
 
 // States of an update in fwupd's history.

@@ -36,6 +36,9 @@ func (m *Machine) start(action string, kind Activation) error {
 		if _, err := m.record(s, Operation{Action: action, Result: Done}); err != nil {
 			return err
 		}
+		if err := m.resetSettings(s); err != nil {
+			return err
+		}
 		for _, key := range s.Spec.keys() {
 			if err := m.bootDevice(s, key, kind); err != nil {
 				return err

@@ -51,6 +51,7 @@ func render(s *state) tree {
 	renderProc(t, s)
 	renderDMI(t, s)
 	renderESRT(t, s)
+	renderBIOSSettings(t, s)
 	renderNet(t, s)
 	renderNVMe(t, s)
 	renderSCSI(t, s)
