@@ -1,0 +1,161 @@
+package template
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+)
+
+const between = "22.40.1000"
+
+// R002-13, R002-65: the paths of rule and source reach the device through a real API server, which may keep their lists
+// in its own order, and are written once.
+func TestUpgradePathsReachTheDevice(t *testing.T) {
+	f := newFleet(t)
+	f.node("a", map[string]string{"pool": "gpu"})
+	s := f.source("s")
+	f.edit(s, func() {
+		s.Spec.UpgradePaths = &v1alpha1.UpgradePaths{
+			Hops:            []v1alpha1.VersionHop{{To: v1, From: []string{"22.36.1010", running, "22.35.1012"}, Via: between}},
+			MinimumVersions: []v1alpha1.MinimumVersion{{To: between, Version: "22.35.1012"}},
+		}
+	})
+	f.ready(s, imageFor(board, v1, 1), imageFor(board, between, 2))
+	a := f.discover("a", board, running)
+	tpl := f.template("t", "gpu", v1, "s", func(o *v1alpha1.FirmwareTemplate) {
+		o.Spec.Devices[0].UpgradePaths = &v1alpha1.UpgradePaths{
+			BlockedEdges: []v1alpha1.BlockedEdge{{To: v1, From: []string{"22.38.1900", "22.38.1002"}}},
+		}
+	})
+	f.startOperator()
+	d := f.awaitVersion(a, v1, "t")
+	assert.Equal(t, &v1alpha1.UpgradePath{
+		BlockedFrom: []string{"22.38.1002", "22.38.1900"},
+		Hops: []v1alpha1.UpgradeHop{{
+			From: []string{"22.35.1012", "22.36.1010", running}, Version: between, Digest: digest(2), MinimumVersion: "22.35.1012",
+		}},
+	}, d.Spec.Firmware.Path)
+	f.awaitReady("t", v1alpha1.ReasonProgressing, status.InProgressStatus)
+
+	f.edit(tpl, func() {
+		tpl.Spec.Devices[0].UpgradePaths.BlockedEdges[0].From = []string{running, "22.38.1900", "22.38.1002", "22.37.1014"}
+	})
+	f.awaitDevice(a, func(c *assert.CollectT, d *v1alpha1.NodeDevice) {
+		assert.ElementsMatch(c, []string{"22.37.1014", "22.38.1002", "22.38.1900", running}, d.Spec.Firmware.Path.BlockedFrom)
+	})
+	f.edit(tpl, func() { tpl.Spec.Devices[0].UpgradePaths.BlockedEdges[0].From = []string{"22.38.1900", "22.36.1010"} })
+	f.awaitDevice(a, func(c *assert.CollectT, d *v1alpha1.NodeDevice) {
+		assert.ElementsMatch(c, []string{"22.36.1010", "22.38.1900"}, d.Spec.Firmware.Path.BlockedFrom)
+	})
+	assert.Equal(t, int64(3), f.writes.firmware.Load(), "one write for each change")
+
+	f.discover("a", board, between)
+	f.discover("a", board, v1)
+	f.awaitReady("t", v1alpha1.ReasonSucceeded, status.CurrentStatus)
+	assert.Equal(t, int64(3), f.writes.firmware.Load(), "what runs is no reason to write")
+	f.stopOperator()
+	f.startOperator()
+	f.edit(tpl, func() { tpl.Spec.Devices[0].UpgradePaths = nil })
+	f.awaitDevice(a, func(c *assert.CollectT, d *v1alpha1.NodeDevice) { assert.Empty(c, d.Spec.Firmware.Path.BlockedFrom) })
+	assert.Equal(t, int64(4), f.writes.firmware.Load(), "and neither is a new operator")
+}
+
+// R002-66: while the paths cannot be followed the device has no image to flash, and says why.
+func TestPathsThatContradictBlock(t *testing.T) {
+	f := newFleet(t)
+	f.node("a", map[string]string{"pool": "gpu"})
+	s := f.source("s", imageFor(board, v1, 1), imageFor(board, between, 2))
+	a := f.discover("a", board, running)
+	contradict := func(o *v1alpha1.FirmwareTemplate) {
+		o.Spec.Devices[0].UpgradePaths = &v1alpha1.UpgradePaths{Hops: []v1alpha1.VersionHop{
+			{To: v1, From: []string{running}, Via: between}, {To: v1, From: []string{running}, Via: v2},
+		}}
+	}
+	tpl := f.template("t", "gpu", v1, "s", contradict)
+	f.startOperator()
+	d := f.awaitCondition(a, v1alpha1.ConditionBlocked, v1alpha1.ReasonInvalidUpgradePath)
+	message := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionBlocked).Message
+	assert.Contains(t, message, "via "+between)
+	assert.Contains(t, message, "via "+v2)
+	f.awaitDevice(a, func(c *assert.CollectT, d *v1alpha1.NodeDevice) {
+		if assert.NotNil(c, d.Spec.Firmware) {
+			assert.Empty(c, d.Spec.Firmware.Digest)
+		}
+	})
+	got := f.awaitReady("t", v1alpha1.ReasonInvalidUpgradePath, status.FailedStatus)
+	assert.Equal(t, int32(1), got.Status.DevicesBlocked)
+
+	f.edit(tpl, func() { tpl.Spec.Devices[0].UpgradePaths.Hops = tpl.Spec.Devices[0].UpgradePaths.Hops[:1] })
+	d = f.awaitCondition(a, v1alpha1.ConditionBlocked, "")
+	require.NotNil(t, d.Spec.Firmware.Path)
+	assert.Equal(t, digest(2), d.Spec.Firmware.Path.Hops[0].Digest)
+	assert.Equal(t, digest(1), d.Spec.Firmware.Digest)
+	f.ready(s, imageFor(board, v1, 1))
+	d = f.awaitCondition(a, v1alpha1.ConditionBlocked, v1alpha1.ReasonImageNotFound)
+	assert.Contains(t, meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionBlocked).Message, between)
+}
+
+// R002-26: a quarantined image blocks the devices of its model on every node, and lifting that lets them go on.
+func TestQuarantineBlocksAndIsLifted(t *testing.T) {
+	f := newFleet(t)
+	f.node("a", map[string]string{"pool": "gpu"})
+	s := f.source("s", imageFor(board, v1, 1))
+	a := f.discover("a", board, running)
+	current := f.discover("a", "MT_0000000540", v1)
+	f.ready(s, imageFor(board, v1, 1), imageFor("MT_0000000540", v1, 1))
+	f.template("t", "gpu", v1, "s")
+	f.startOperator()
+	f.awaitReady("t", v1alpha1.ReasonProgressing, status.InProgressStatus)
+
+	quarantined := v1alpha1.QuarantinedImage{
+		Digest: digest(1), Model: v1alpha1.AnyModel, Version: v1, Since: metav1.Now(), NodeName: "b", Job: "b-1", Message: "port 1 lost its link",
+	}
+	f.edit(s, func() {})
+	s.Status.Quarantine = []v1alpha1.QuarantinedImage{quarantined}
+	require.NoError(t, f.Client.Status().Update(t.Context(), s))
+	d := f.awaitCondition(a, v1alpha1.ConditionBlocked, v1alpha1.ReasonQuarantined)
+	message := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionBlocked).Message
+	for _, part := range []string{"node b", "job b-1", "port 1 lost its link", "liftQuarantineRequestedAt"} {
+		assert.Contains(t, message, part)
+	}
+	got := f.awaitReady("t", v1alpha1.ReasonQuarantined, status.FailedStatus)
+	assert.Equal(t, int32(1), got.Status.DevicesBlocked)
+	assert.Equal(t, int32(1), got.Status.UpdatesApplied, "what runs the version already is left alone")
+	assert.Nil(t, meta.FindStatusCondition(f.device(current).Status.Conditions, v1alpha1.ConditionBlocked))
+	f.awaitWarning("NodeDevice", a, v1alpha1.ReasonQuarantined)
+
+	s.Status.Quarantine = nil
+	require.NoError(t, f.Client.Status().Update(t.Context(), s))
+	f.awaitCondition(a, v1alpha1.ConditionBlocked, "")
+	f.awaitReady("t", v1alpha1.ReasonProgressing, status.InProgressStatus)
+}
+
+// What a device runs on its way costs no write of a device, however many hops and edges there are.
+func TestAHopCostsNoWrite(t *testing.T) {
+	s := newStore(t)
+	s.seed(scaleTemplates * devicesPerNode)
+	for _, source := range s.sources {
+		source.Spec.UpgradePaths = &v1alpha1.UpgradePaths{
+			Hops:         []v1alpha1.VersionHop{{To: v1, From: []string{running}, Via: between}},
+			BlockedEdges: []v1alpha1.BlockedEdge{{To: v1, From: []string{"22.38.1002"}}},
+		}
+		for i := range rulesPerTemplate {
+			source.Status.Images = append(source.Status.Images, imageFor(fmt.Sprintf("BOARD-%d", i), between, 10+i))
+		}
+	}
+	s.list()
+	s.drain(t)
+	require.Equal(t, len(s.devices), s.writes(), "each device is written once")
+	for i, version := range []string{between, v1, running} {
+		s.putDevice(nicName(0), func(d *v1alpha1.NodeDevice) { d.Status.Firmware.Running = version })
+		s.drain(t)
+		assert.Equal(t, len(s.devices), s.writes(), "change %d", i)
+	}
+}
