@@ -20,7 +20,7 @@ func (d decider) preflight() Action {
 }
 
 func (d decider) maintenance() Action {
-	if d.s.State == Pending && !d.r.Inherited && d.nothingToDo() {
+	if d.s.State == Pending && !d.r.Inherited && !d.r.Within && d.nothingToDo() {
 		return d.skip("every device already runs its target")
 	}
 	switch {

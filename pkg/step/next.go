@@ -183,9 +183,9 @@ func (d decider) attempts() int32 {
 }
 
 // driverChanged reports whether a driver is not the one that checked the image any more. It cannot change but with the
-// process, and a write that goes on is waited for first.
+// process, and a write that goes on is waited for first. A node that is being returned to service is not taken out again.
 func (d decider) driverChanged() bool {
-	if !d.f.Interrupted || d.r.Failure != nil || d.r.Restarts >= maxRestarts || d.writing() {
+	if d.s.Kind == plan.Release || !d.f.Interrupted || d.r.Failure != nil || d.r.Restarts >= maxRestarts || d.writing() {
 		return false
 	}
 	for _, u := range d.r.Updates {
@@ -218,6 +218,6 @@ func (d decider) settle(s State, m string) Action {
 
 func (d decider) fail(r Reason, format string, args ...any) Action {
 	a := d.settle(StepFault, fmt.Sprintf(format, args...))
-	a.Failure = &Failure{Reason: r, Message: a.Message, Step: d.s.Kind, Device: d.s.Device, Held: d.r.InMaintenance()}
+	a.Failure = &Failure{Reason: r, Message: a.Message, Step: d.s.Kind, Device: d.s.Device, Held: d.r.InMaintenance() && !d.r.Within}
 	return a
 }

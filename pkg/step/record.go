@@ -16,6 +16,8 @@ type Record struct {
 	Steps []Step `json:"steps"`
 	// Inherited says that the node was already held in maintenance by an earlier job that failed.
 	Inherited bool `json:"inherited,omitempty"`
+	// Within says that an earlier job holds the node and goes on holding it: this one returns it to nobody.
+	Within bool `json:"within,omitempty"`
 	// RollbackRequired refuses the job when what runs on one of its devices could not be brought back.
 	RollbackRequired bool `json:"rollbackRequired,omitempty"`
 	// Failure is why the job failed; nil while it has not.
@@ -202,6 +204,23 @@ func New(steps []plan.Step, updates ...Update) Record {
 	return r
 }
 
+// Refused makes the record of a job that cannot begin.
+func Refused(reason Reason, message string) Record {
+	return Record{Failure: &Failure{Reason: reason, Message: message, Step: plan.Preflight}}
+}
+
+// Hold returns the record of a job that runs while an earlier one holds the node.
+func Hold(r Record) Record {
+	r = r.Clone()
+	r.Within = true
+	for i := range r.Steps {
+		if s := &r.Steps[i]; s.Kind == plan.Release {
+			s.State, s.Message = Skipped, "an earlier job holds the node and goes on holding it"
+		}
+	}
+	return r
+}
+
 // Clone shares nothing with r that Apply or Report change.
 func (r Record) Clone() Record {
 	r.Updates = append([]Update(nil), r.Updates...)
@@ -286,7 +305,7 @@ func (r Record) rebootAttempts() int32 {
 // InMaintenance reports whether the job holds the maintenance, or an earlier one held it for this job.
 func (r Record) InMaintenance() bool {
 	s := r.step(plan.Maintenance)
-	return r.Inherited || s != nil && s.State == Succeeded
+	return r.Inherited || r.Within || s != nil && s.State == Succeeded
 }
 
 func (r Record) began(k plan.Kind) bool {
@@ -322,6 +341,12 @@ func (r Record) Touched(device string) bool {
 	}
 	u := r.update(device)
 	return u != nil && u.Needs != inventory.ActivateNone
+}
+
+// mayHide reports whether the device may hold an image of this job that waits for its activation, and cannot tell.
+func (r Record) mayHide(device string, dev Device) bool {
+	wrote := r.writeOf(device, false)
+	return dev.Stored == "" && wrote != nil && wrote.Attempt > 0
 }
 
 // touched lists the devices the job began to change.

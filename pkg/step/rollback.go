@@ -25,7 +25,7 @@ func rollBack(r Record, f Facts) Action {
 		switch {
 		case dev.WriteRunning:
 			return Action{Verb: Await, Step: -1, Message: "a write to " + name + " is still running; it is never killed"}
-		case dev.runsNothingBut(u.From) || u.Rollback != inventory.RollbackNone:
+		case dev.runsNothingBut(u.From) && !r.mayHide(name, dev) || u.Rollback != inventory.RollbackNone:
 		default:
 			stuck = append(stuck, strings.TrimSpace(name+" "+u.RollbackMessage))
 		}

@@ -13,6 +13,8 @@ func (d decider) archive() Action {
 	switch {
 	case dev.WriteRunning:
 		return d.await("a write to the device is still running; it is not read meanwhile")
+	case d.s.State == Pending && u.From != "" && d.r.Touched(d.s.Device):
+		return d.skip("what ran before the job changed the device is settled already: " + string(u.From))
 	case d.s.State == Pending && dev.runsNothingBut(u.Version):
 		return d.skip("the device already runs " + string(u.Version))
 	case d.fresh():
@@ -38,11 +40,14 @@ func (d decider) flash() Action {
 		return d.firstFlash(dev, want)
 	case !dev.answers():
 		return d.patience(VerifyFailed, "after the write, "+dev.complaint())
-	case dev.holds() == want:
+	case dev.holds() == want && (!d.blind(dev) || d.s.Returned != nil && d.s.Returned.Failure == nil):
 		return d.stored(dev, want)
 	}
 	return d.notStored(dev, want)
 }
+
+// blind reports whether the device cannot tell if the image that is to be replaced still waits in it for an activation.
+func (d decider) blind(dev Device) bool { return d.s.Rollback && d.r.mayHide(d.s.Device, dev) }
 
 func (d decider) firstFlash(dev Device, want inventory.Version) Action {
 	switch {
@@ -50,7 +55,7 @@ func (d decider) firstFlash(dev Device, want inventory.Version) Action {
 		return d.fail(DeviceChanged, "%s; nothing was written to it", dev.complaint())
 	case dev.Unreadable != "":
 		return d.patience(ReadFailed, dev.complaint())
-	case dev.settled(want):
+	case dev.settled(want) && !d.blind(dev):
 		return d.skip("the device already runs " + string(want))
 	case dev.Stored == want:
 		a := d.skip(string(want) + " is stored already and only activated")
@@ -64,6 +69,7 @@ func (d decider) firstFlash(dev Device, want inventory.Version) Action {
 func (d decider) stored(dev Device, want inventory.Version) Action {
 	a := d.succeed(string(want) + " is stored")
 	switch ret := d.s.Returned; {
+	case d.s.Rollback && dev.Running == want: // it runs, and now nothing else waits
 	case ret != nil && ret.Failure == nil:
 		a.Needs = ret.Needs
 	case dev.Running != want:

@@ -1,0 +1,172 @@
+package model
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+// Decider is the machine that is judged: step.Next in production.
+type Decider func(step.Record, step.Facts, step.Limits) step.Action
+
+// Violation is an invariant that did not hold.
+type Violation struct {
+	// Invariant is its short name, such as I1.
+	Invariant string `json:"invariant"`
+	Message   string `json:"message"`
+}
+
+// Result is what came of one schedule.
+type Result struct {
+	Seed       uint64      `json:"seed"`
+	Violations []Violation `json:"violations,omitempty"`
+	// Trace lists every decision and every event, oldest first, where an invariant was violated.
+	Trace []string `json:"trace,omitempty"`
+	// Rounds are the decisions that were asked for.
+	Rounds int `json:"-"`
+	// Record is how the job ended.
+	Record step.Record `json:"-"`
+}
+
+// maxRounds bounds a schedule: one that takes longer does not end.
+const maxRounds = 4000
+
+// Run executes the schedule of the seed, step.Next deciding.
+func Run(seed uint64) Result { return RunWith(seed, step.Next) }
+
+// RunWith executes the schedule of the seed with another machine. Only of one that violates an invariant there is a trace.
+func RunWith(seed uint64, next Decider) Result {
+	if r := run(seed, next, true); len(r.Violations) == 0 {
+		return r
+	}
+	return run(seed, next, false)
+}
+
+func run(seed uint64, next Decider, quiet bool) Result {
+	w, r := newWorld(seed)
+	w.next, w.quiet = next, quiet
+	w.run(&r)
+	w.judgeEnd(r)
+	if w.aftermath(&r) {
+		w.run(&r)
+		w.judgeEnd(r)
+	}
+	return Result{Seed: seed, Violations: w.violations, Trace: w.trace, Rounds: w.rounds, Record: r}
+}
+
+// run executes the job to its end.
+func (w *world) run(r *step.Record) {
+	last := -2
+	for range maxRounds {
+		w.rounds++
+		w.tick()
+		if cur := r.Current(); cur != last || w.interrupted && w.since < w.died {
+			last, w.since = cur, w.now
+		}
+		facts := w.facts(*r)
+		a := w.next(*r, facts, step.DefaultLimits())
+		w.note("%s %d %s", verbs[a.Verb], a.Step, a.Message)
+		if w.crashes("before the journal") {
+			continue
+		}
+		next := step.Apply(*r, a, w.bootID(), w.wall())
+		w.judgeDecision(*r, next, a, facts)
+		*r = next
+		if a.Verb == step.Finish {
+			return
+		}
+		w.follow(r, a)
+		if len(w.violations) > 0 {
+			return
+		}
+	}
+	w.violate("End", "the job does not end: %+v", r.Failure)
+}
+
+var verbs = map[step.Verb]string{
+	step.Await: "await", step.Begin: "begin", step.Poll: "poll", step.Settle: "settle", step.RollBack: "roll back",
+	step.Restart: "restart", step.Finish: "finish",
+}
+
+// follow does what was decided.
+func (w *world) follow(r *step.Record, a step.Action) {
+	switch a.Verb {
+	case step.Await:
+		w.now += w.between(2*time.Second, 4*time.Minute)
+		return
+	case step.Begin:
+		w.interrupted, w.since = false, w.now
+	case step.Poll:
+		w.now += w.between(2*time.Second, time.Minute)
+	default:
+		return
+	}
+	if w.crashes("after the journal") {
+		w.wrote = w.wrote || r.Steps[a.Step].Writes() // as far as anybody can tell
+		return
+	}
+	ret := w.act(*r, r.Steps[a.Step])
+	w.since = w.now
+	if w.interrupted || ret == nil || w.crashes("before the result is noted") {
+		return
+	}
+	*r = step.Report(*r, a.Step, *ret)
+}
+
+// crashes draws whether the process dies here.
+func (w *world) crashes(where string) bool {
+	if !w.chance(w.crashiness) {
+		return false
+	}
+	w.note("the process dies %s", where)
+	w.die()
+	return true
+}
+
+// die ends the process. What it wrote to a device goes on, and its successor may bring another driver.
+func (w *world) die() {
+	w.interrupted, w.died = true, w.now
+	w.now += w.between(time.Second, 5*time.Minute)
+	if w.chance(12) {
+		w.driver++
+		w.note("the driver is now version %d", w.driver)
+	}
+}
+
+// aftermath lets a person return a held node to service.
+func (w *world) aftermath(r *step.Record) bool {
+	if len(w.violations) > 0 || r.Failure == nil || !r.Failure.Held || r.Released || !w.chance(2) {
+		return false
+	}
+	w.note("a person returns the node to service")
+	w.operations = 0
+	*r = step.Release(*r)
+	return true
+}
+
+// wall is the time of the virtual clock as people read it; it may be stepped.
+func (w *world) wall() time.Time { return time.Unix(0, 0).Add(w.now + w.stepped) }
+
+func (w *world) bootID() string { return "boot-" + strconv.Itoa(w.boot) }
+
+func (w *world) note(format string, args ...any) {
+	if w.quiet {
+		return
+	}
+	w.trace = append(w.trace, fmt.Sprintf("%10s %s ", w.now.Round(time.Second), w.bootID())+fmt.Sprintf(format, args...))
+}
+
+func (w *world) violate(invariant, format string, args ...any) {
+	v := Violation{invariant, fmt.Sprintf(format, args...)}
+	w.note("VIOLATION %s %s", v.Invariant, v.Message)
+	w.violations = append(w.violations, v)
+}
+
+func name(s step.Step) string {
+	if s.Rollback {
+		return fmt.Sprintf("%s %s (rollback)", s.Kind, s.Device)
+	}
+	return fmt.Sprintf("%s %s", s.Kind, s.Device)
+}
