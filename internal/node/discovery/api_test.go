@@ -1,0 +1,83 @@
+package discovery_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/discovery"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+func TestMain(m *testing.M) { apitest.Main(m) }
+
+// What the daemon publishes of the health of its node is as the definitions of the API want it, as long as it can get, and
+// goes away with its cause.
+func TestAPIServerTakesWhatIsPublished_R002_27_R002_31_R002_54(t *testing.T) {
+	env := apitest.New(t)
+	require.NoError(t, env.Client.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}))
+	require.NoError(t, env.Client.Create(t.Context(), &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: node}}))
+	b := newBench(t)
+	b.client = env.Client
+	b.steps = []v1alpha1.EnabledStep{
+		{Name: "preflight", Interface: "node", Priority: 1000, Interruption: v1alpha1.InterruptionAtOnce},
+		{Name: "flash", Interface: "NIC", Priority: 820, Interruption: v1alpha1.InterruptionAfterStep, DeadlineSeconds: 1800},
+	}
+	long := strings.Repeat("ä", 2000)
+	b.host.found.Devices[0].Firmware.Rollback = inventory.RollbackReadBack
+	b.host.found.Devices[0].Firmware.RollbackMessage = long
+	job := held(step.Failure{Reason: step.Unhealthy, Message: long, Step: "health", Held: true, Blames: []string{"n1-nic-aa"}})
+	job.Record.Rollback = &step.Rollback{Failure: &step.Failure{Reason: step.RollbackUnavailable, Message: long, Held: true}}
+	b.book.view = journal.View{
+		Jobs: []journal.Job{job}, Verdict: judged(v1alpha1.HealthResultUnhealthy, "boot-1"),
+		Devices: map[string]journal.Device{"aa": {UniqueID: "aa", Unhealthy: &v1alpha1.UnhealthyDevice{
+			Since: metav1.NewTime(noon), Job: "n1-1234", Message: long,
+		}}},
+	}
+	publish := func() (v1alpha1.NodeFirmware, v1alpha1.NodeDevice) {
+		b.Discovery = discovery.New(discovery.Config{
+			Node: node, Interval: time.Hour, Host: b.host, Journal: b.book, Writes: b.busy, Steps: b.steps, Client: env.Client, Log: logr.Discard(),
+		})
+		b.seen(t)
+		return *b.node(t), *b.device(t, "n1-nic-aa")
+	}
+
+	n, d := publish()
+	apitest.RequireStatus(t, &n, status.FailedStatus)
+	apitest.RequireStatus(t, &d, status.FailedStatus)
+	assert.Equal(t, b.steps, n.Status.Steps)
+	require.NotNil(t, n.Status.Verdict)
+	assert.Equal(t, v1alpha1.HealthResultUnhealthy, n.Status.Verdict.Result)
+	require.NotNil(t, d.Status.Unhealthy)
+	assert.Equal(t, noon.Truncate(time.Second), d.Status.Unhealthy.Since.UTC())
+	assert.Equal(t, v1alpha1.RollbackReadBack, d.Status.Firmware.Rollback)
+	assert.LessOrEqual(t, len(d.Status.Firmware.RollbackMessage), 256)
+
+	again, deviceAgain := publish()
+	assert.Equal(t, d.ResourceVersion, deviceAgain.ResourceVersion, "nothing changed, so nothing is written")
+	again.Status.LastScanTime, n.Status.LastScanTime = nil, nil
+	assert.Equal(t, n.Status, again.Status)
+
+	b.host.found.BootID = "boot-2"
+	n, _ = publish()
+	assert.Equal(t, v1alpha1.HealthResultUnknown, n.Status.Verdict.Result)
+
+	b.book.view, b.steps = journal.View{Devices: map[string]journal.Device{"aa": {UniqueID: "aa"}}}, nil
+	n, d = publish()
+	apitest.RequireStatus(t, &n, status.CurrentStatus)
+	apitest.RequireStatus(t, &d, status.CurrentStatus)
+	assert.Nil(t, n.Status.Verdict)
+	assert.Empty(t, n.Status.Steps)
+	assert.Nil(t, d.Status.Unhealthy)
+}
