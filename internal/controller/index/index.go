@@ -15,7 +15,10 @@ const NodeName = "spec.nodeName"
 // BadImages is the index of the FirmwareJobs that report bad images, all under the key Some. Only a cache has it.
 const BadImages = "status.badImages"
 
-// Some is the only key of the index BadImages.
+// Unhealthy is the index of the NodeDevices that a job left unhealthy, all under the key Some. Only a cache has it.
+const Unhealthy = "status.unhealthy"
+
+// Some is the only key of the indexes BadImages and Unhealthy.
 const Some = "some"
 
 // Register adds the indexes to a cache. It must be called once, before the cache starts.
@@ -28,6 +31,9 @@ func Register(ctx context.Context, indexer client.FieldIndexer) error {
 	}
 	if err := indexer.IndexField(ctx, &v1alpha1.FirmwareJob{}, BadImages, ByBadImages); err != nil {
 		return fmt.Errorf("index firmware jobs by bad images: %w", err)
+	}
+	if err := indexer.IndexField(ctx, &v1alpha1.NodeDevice{}, Unhealthy, ByUnhealthy); err != nil {
+		return fmt.Errorf("index unhealthy node devices: %w", err)
 	}
 	return nil
 }
@@ -46,6 +52,14 @@ func ByNode(o client.Object) []string {
 // ByBadImages is the key of a FirmwareJob in the index BadImages.
 func ByBadImages(o client.Object) []string {
 	if j, ok := o.(*v1alpha1.FirmwareJob); ok && len(j.Status.BadImages) > 0 {
+		return []string{Some}
+	}
+	return nil
+}
+
+// ByUnhealthy is the key of a NodeDevice in the index Unhealthy.
+func ByUnhealthy(o client.Object) []string {
+	if d, ok := o.(*v1alpha1.NodeDevice); ok && d.Status.Unhealthy != nil {
 		return []string{Some}
 	}
 	return nil

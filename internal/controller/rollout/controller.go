@@ -44,7 +44,8 @@ type Reconciler struct {
 }
 
 // New returns a reconciler. It reads ledgers, and what their entries depend on, through direct, which must not be a
-// cache. The jobs of ownNode, the node the operator runs on, go last; it may be empty.
+// cache. The client's cache needs the indexes of package index. The jobs of ownNode, the node the operator runs on, go
+// last; it may be empty.
 func New(c client.Client, direct client.Reader, recorder events.EventRecorder, now func() time.Time, ownNode string) *Reconciler {
 	return &Reconciler{client: c, direct: direct, recorder: recorder, now: now, ownNode: ownNode, told: map[types.UID]telling{}}
 }
@@ -55,6 +56,9 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 		Watches(&v1alpha1.RolloutPolicy{}, onChange, builder.WithPredicates(policyChanged)).
 		Watches(&v1alpha1.FirmwareJob{}, onChange, builder.WithPredicates(jobChanged)).
 		Watches(&corev1.Node{}, onChange, builder.WithPredicates(nodeChanged)).
+		Watches(&v1alpha1.FirmwareSource{}, onChange, builder.WithPredicates(sourceChanged)).
+		Watches(&v1alpha1.NodeDevice{}, onChange, builder.WithPredicates(deviceChanged)).
+		Watches(&v1alpha1.NodeFirmware{}, onChange, builder.WithPredicates(firmwareChanged)).
 		WatchesRawSource(source.Func(func(_ context.Context, q queue) error {
 			q.Add(pass)
 			return nil

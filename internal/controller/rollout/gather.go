@@ -22,6 +22,7 @@ type facts struct {
 	policies map[string]*v1alpha1.RolloutPolicy
 	jobs     map[string]*v1alpha1.FirmwareJob // by uid
 	nodes    map[string]*corev1.Node
+	sources  []v1alpha1.FirmwareSource
 	schedule schedule.Facts
 }
 
@@ -57,12 +58,21 @@ func (r *Reconciler) gather(ctx context.Context) (facts, error) {
 		return f, err
 	}
 	r.forget(f)
-	f.schedule = r.scheduleFacts(f)
+	var sources v1alpha1.FirmwareSourceList
+	if err := r.client.List(ctx, &sources, client.UnsafeDisableDeepCopy); err != nil {
+		return f, fmt.Errorf("list firmware sources: %w", err)
+	}
+	f.sources = sources.Items
+	bars, err := r.bars(ctx, f)
+	if err != nil {
+		return f, err
+	}
+	f.schedule = r.scheduleFacts(f, bars)
 	return f, nil
 }
 
 func (f facts) addJob(j *v1alpha1.FirmwareJob) {
-	if j.Spec.Type == v1alpha1.JobTypeUpdate { // others need no admission
+	if j.Spec.Type != v1alpha1.JobTypeScan { // a scan needs no admission
 		f.jobs[string(j.UID)] = j
 	}
 }
@@ -149,7 +159,7 @@ func (r *Reconciler) confirmJob(ctx context.Context, f facts, name, uid string) 
 	return nil
 }
 
-func (r *Reconciler) scheduleFacts(f facts) schedule.Facts {
+func (r *Reconciler) scheduleFacts(f facts, bars map[string]schedule.Bar) schedule.Facts {
 	out := schedule.Facts{
 		OwnNode: r.ownNode, Policies: make([]schedule.Policy, 0, len(f.policies)),
 		Nodes: make([]schedule.Node, 0, len(f.nodes)), Jobs: make([]schedule.Job, 0, len(f.jobs)),
@@ -162,7 +172,7 @@ func (r *Reconciler) scheduleFacts(f facts) schedule.Facts {
 	}
 	for uid, j := range f.jobs {
 		out.Jobs = append(out.Jobs, schedule.Job{
-			Name: j.Name, UID: uid, Node: j.Spec.NodeName, Created: j.CreationTimestamp.Time, State: r.state(j),
+			Name: j.Name, UID: uid, Node: j.Spec.NodeName, Created: j.CreationTimestamp.Time, State: r.state(j), Bar: bars[uid],
 		})
 	}
 	return out

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -19,7 +20,26 @@ var policyChanged = changed(func(a, b *v1alpha1.RolloutPolicy) bool {
 })
 
 // jobChanged passes what may change a decision; progress does not.
-var jobChanged = changed(func(a, b *v1alpha1.FirmwareJob) bool { return stateOf(a) != stateOf(b) })
+var jobChanged = changed(func(a, b *v1alpha1.FirmwareJob) bool {
+	return stateOf(a) != stateOf(b) || !slices.Equal(a.Status.BadImages, b.Status.BadImages)
+})
+
+// sourceChanged passes what may change what is quarantined.
+var sourceChanged = changed(func(a, b *v1alpha1.FirmwareSource) bool {
+	return !a.Spec.LiftQuarantineRequestedAt.Equal(b.Spec.LiftQuarantineRequestedAt) ||
+		!equality.Semantic.DeepEqual(a.Status.Quarantine, b.Status.Quarantine) ||
+		!equality.Semantic.DeepEqual(a.Status.Images, b.Status.Images)
+})
+
+// deviceChanged passes what may bar a job: the model, and whether a job left the device unhealthy.
+var deviceChanged = changed(func(a, b *v1alpha1.NodeDevice) bool {
+	return modelOf(a) != modelOf(b) || !equality.Semantic.DeepEqual(a.Status.Unhealthy, b.Status.Unhealthy)
+})
+
+// firmwareChanged passes what may let a barred job: the first scan, and that a person forgives.
+var firmwareChanged = changed(func(a, b *v1alpha1.NodeFirmware) bool {
+	return isScanned(a) != isScanned(b) || !a.Spec.RetryRequestedAt.Equal(b.Spec.RetryRequestedAt)
+})
 
 // nodeChanged passes what may change a decision; heartbeats do not.
 var nodeChanged = changed(func(a, b *corev1.Node) bool {

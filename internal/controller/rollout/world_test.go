@@ -101,6 +101,8 @@ func (v *view) List(ctx context.Context, list client.ObjectList, opts ...client.
 			v.jobs.DeepCopyInto(l)
 			return nil
 		}
+	case *v1alpha1.NodeDeviceList: // the API server has no index of those that are unhealthy, and the reconciler looks itself
+		return v.Client.List(ctx, list)
 	}
 	return v.Client.List(ctx, list, opts...)
 }
@@ -182,10 +184,10 @@ func (w *world) queue(name, node string) *v1alpha1.FirmwareJob {
 	return j
 }
 
-// report writes conditions of a job as the daemon does.
-func (w *world) report(job string, conditions map[string]bool) {
+// report writes conditions of a job, and the images it found bad, as the daemon does.
+func (w *world) report(job string, conditions map[string]bool, bad ...*apply.BadImageApplyConfiguration) {
 	w.Helper()
-	body := apply.FirmwareJobStatus()
+	body := apply.FirmwareJobStatus().WithBadImages(bad...)
 	for kind, is := range conditions {
 		s := metav1.ConditionFalse
 		if is {
