@@ -17,10 +17,7 @@ import (
 
 // Run proves that a driver keeps the contract of package driver. Every case gets a device of its own.
 func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
-	cases := []struct {
-		name string
-		test func(t *testing.T, h Harness)
-	}{
+	cases := []conformanceCase{
 		{"knows its device and no other class", testSupport},
 		{"identity is stable and what the kernel said of it stays", testIdentity},
 		{"inspect tells running from stored", testStage},
@@ -41,9 +38,16 @@ func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 		{"a cancelled write goes on and is not started twice (R002-47)", testHangWrite},
 		{"progress rises from 0 to 100", testProgress},
 	}
+	_, fw := newHarness(t).inspect(t)
+	cases = append(cases, rollbackCases(fw.Rollback)...)
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) { c.test(t, newHarness(t)) })
 	}
+}
+
+type conformanceCase struct {
+	name string
+	test func(t *testing.T, h Harness)
 }
 
 func testSupport(t *testing.T, h Harness) {

@@ -11,37 +11,50 @@ func TestSimulatedConforms(t *testing.T) {
 	for _, kind := range []inventory.Activation{
 		inventory.ActivateNone, inventory.ActivateDeviceReset, inventory.ActivateDriverReload, inventory.ActivateReboot,
 	} {
-		t.Run(kind.String(), func(t *testing.T) {
-			drivertest.Run(t, func(t *testing.T) drivertest.Harness {
-				sim, id := simulated(kind)
-				inject := func(f drivertest.Fault) func(*testing.T) {
-					return func(*testing.T) { sim.Inject(card, f) }
+		for _, back := range []inventory.Rollback{
+			inventory.RollbackNone, inventory.RollbackReadBack, inventory.RollbackSlot, inventory.RollbackImage,
+		} {
+			t.Run(kind.String()+" "+back.String(), func(t *testing.T) {
+				fw := inventory.Firmware{Activation: kind, Rollback: back}
+				if back == inventory.RollbackNone {
+					fw.RollbackMessage = "it was made so"
 				}
-				damaged := drivertest.ImageBytes(board, "2.0.0")
-				return drivertest.Harness{
-					Driver:         sim,
-					ID:             id,
-					Image:          drivertest.NewImage(t, board, "2.0.0"),
-					Other:          drivertest.NewImage(t, board, "3.0.0"),
-					WrongBoard:     drivertest.NewImage(t, "MT_0000000001", "2.0.0"),
-					Damaged:        drivertest.SaveImage(t, "2.0.0", damaged[:len(damaged)-100]),
-					SelfDescribing: true,
-					Reboot:         func(*testing.T) { sim.Reboot() },
-					Garbage: func(*testing.T) {
-						sim.Inject(card, drivertest.Unreadable)
-						sim.Inject(card, drivertest.WrongBoard)
-					},
-					Unreadable: inject(drivertest.Unreadable),
-					FailWrite:  func(_ *testing.T, stderr string) { sim.FailWrite(card, stderr) },
-					LieWrite:   inject(drivertest.LieWrite),
-					HangWrite: func(*testing.T) (func() bool, func()) {
-						sim.Inject(card, drivertest.HangWrite)
-						return func() bool { return sim.Busy(card) }, func() { sim.Release(card) }
-					},
-					WriteRunning: func(_ *testing.T, lock string) bool { return sim.Busy(lock) },
-					Stored:       func(*testing.T) inventory.Version { return sim.Firmware(card).Stored },
-				}
+				drivertest.Run(t, func(t *testing.T) drivertest.Harness { return harness(t, fw) })
 			})
-		})
+		}
+	}
+}
+
+func harness(t *testing.T, fw inventory.Firmware) drivertest.Harness {
+	t.Helper()
+	sim, id := simulatedWith(fw)
+	inject := func(f drivertest.Fault) func(*testing.T) {
+		return func(*testing.T) { sim.Inject(card, f) }
+	}
+	damaged := drivertest.ImageBytes(board, "2.0.0")
+	return drivertest.Harness{
+		Driver:         sim,
+		ID:             id,
+		Image:          drivertest.NewImage(t, board, "2.0.0"),
+		Other:          drivertest.NewImage(t, board, "3.0.0"),
+		Previous:       drivertest.NewImage(t, board, "1.0.0"),
+		WrongBoard:     drivertest.NewImage(t, "MT_0000000001", "2.0.0"),
+		Damaged:        drivertest.SaveImage(t, "2.0.0", damaged[:len(damaged)-100]),
+		SelfDescribing: true,
+		Reboot:         func(*testing.T) { sim.Reboot() },
+		Garbage: func(*testing.T) {
+			sim.Inject(card, drivertest.Unreadable)
+			sim.Inject(card, drivertest.WrongBoard)
+		},
+		Unreadable: inject(drivertest.Unreadable),
+		FailWrite:  func(_ *testing.T, stderr string) { sim.FailWrite(card, stderr) },
+		LieWrite:   inject(drivertest.LieWrite),
+		HangWrite: func(*testing.T) (func() bool, func()) {
+			sim.Inject(card, drivertest.HangWrite)
+			return func() bool { return sim.Busy(card) }, func() { sim.Release(card) }
+		},
+		WriteRunning: func(_ *testing.T, lock string) bool { return sim.Busy(lock) },
+		FailRead:     inject(drivertest.FailArchive),
+		Stored:       func(*testing.T) inventory.Version { return sim.Firmware(card).Stored },
 	}
 }

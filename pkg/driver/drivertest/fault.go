@@ -5,7 +5,7 @@ type Fault int
 
 // The faults a device can have.
 const (
-	// Unreadable makes Inspect and Archive fail.
+	// Unreadable makes Inspect, Archive and Revert fail.
 	Unreadable Fault = iota
 	// FailWrite makes Write fail with the tool's error and change nothing.
 	FailWrite

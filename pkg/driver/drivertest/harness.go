@@ -15,6 +15,8 @@ type Harness struct {
 	ID inventory.Identity
 	// Image and Other are good images of two versions for the device.
 	Image, Other driver.Image
+	// Previous is a good image of the version the device runs.
+	Previous driver.Image
 	// WrongBoard is a good image for another board.
 	WrongBoard driver.Image
 	// Damaged is an image for the device that lost its end before it was hashed.
@@ -35,6 +37,8 @@ type Harness struct {
 	HangWrite func(t *testing.T) (started func() bool, release func())
 	// WriteRunning reports whether a tool that writes runs under the lock, whoever waits for it.
 	WriteRunning func(t *testing.T, lock string) bool
+	// FailRead makes the tool that reads an image out of the device fail in the middle.
+	FailRead func(t *testing.T)
 	// Stored is the version the device really holds, read without the driver.
 	Stored func(t *testing.T) inventory.Version
 }

@@ -63,10 +63,12 @@ func (s *Simulated) Revert(_ context.Context, id inventory.Identity, v inventory
 	if err != nil {
 		return 0, err
 	}
-	to := slices.IndexFunc(d.firmware.Slots, func(slot inventory.Slot) bool { return slot.Version == v })
+	to := slices.IndexFunc(d.firmware.Slots, func(slot inventory.Slot) bool { return v != "" && slot.Version == v })
 	switch {
 	case d.firmware.Rollback != inventory.RollbackSlot:
 		return 0, fmt.Errorf("revert %s to %s: %w", d.id.UniqueID, v, driver.ErrNotSupported)
+	case d.faults[Unreadable]:
+		return 0, toolError("query", d, errSilent)
 	case to < 0:
 		return 0, fmt.Errorf("revert %s to %s, which none of its slots holds: %w", d.id.UniqueID, v, driver.ErrNotSupported)
 	case d.busy || d.faults[BusyWrite]:

@@ -16,12 +16,7 @@ import (
 
 // withRollback is a simulated device that runs 1.0.0, activates at a boot and can be brought back as the kind says.
 func withRollback(kind inventory.Rollback) (*drivertest.Simulated, inventory.Identity) {
-	sim := drivertest.NewSimulated("simulated")
-	id := inventory.Identity{Class: inventory.NIC, UniqueID: card, BoardID: board}
-	sim.Add(id, inventory.Firmware{
-		Running: "1.0.0", Activation: inventory.ActivateReboot, Format: inventory.FormatDotted, Rollback: kind,
-	})
-	return sim, id
+	return simulatedWith(inventory.Firmware{Activation: inventory.ActivateReboot, Rollback: kind})
 }
 
 func write(t *testing.T, sim *drivertest.Simulated, id inventory.Identity, img driver.Image) {

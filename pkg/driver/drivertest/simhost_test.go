@@ -40,6 +40,7 @@ type part struct {
 	options   func(simhost.Spec) simhost.ImageOptions
 	foreign   simhost.ImageOptions
 	versions  [2]inventory.Version
+	running   func(simhost.Spec) string
 	write     string
 	describes bool
 }
@@ -65,6 +66,7 @@ func nic(n int) part {
 		options:   func(s simhost.Spec) simhost.ImageOptions { return simhost.ImageOptions{PSID: s.NICs[0].PSID} },
 		foreign:   simhost.ImageOptions{PSID: "MT_0000000001"},
 		versions:  [2]inventory.Version{"30.41.1000", "30.40.1000"},
+		running:   func(s simhost.Spec) string { return s.NICs[0].Version },
 		write:     "write",
 		describes: true,
 	}
@@ -83,8 +85,19 @@ func drive(n int) part {
 		options:  func(s simhost.Spec) simhost.ImageOptions { return simhost.ImageOptions{Model: s.NVMe[0].Model} },
 		foreign:  simhost.ImageOptions{Model: "OTHER MODEL"},
 		versions: [2]inventory.Version{"NEW00001", "NEW2"},
+		running:  func(s simhost.Spec) string { return s.NVMe[0].Version },
 		write:    "download",
 	}
+}
+
+// change changes the part's machine too.
+func (p part) change(change func(*simhost.Spec)) part {
+	only := p.only
+	p.only = func(s *simhost.Spec) {
+		only(s)
+		change(s)
+	}
+	return p
 }
 
 func bios() part {
@@ -101,6 +114,7 @@ func bios() part {
 		options:   func(s simhost.Spec) simhost.ImageOptions { return simhost.ImageOptions{GUID: s.BIOS.GUID} },
 		foreign:   simhost.ImageOptions{GUID: "00000000-1111-2222-3333-444444444444"},
 		versions:  [2]inventory.Version{"2.19.1", "2.9.3"},
+		running:   func(s simhost.Spec) string { return s.BIOS.Version },
 		write:     "write",
 		describes: true,
 	}
@@ -114,10 +128,18 @@ func TestMstflintConforms(t *testing.T) {
 func TestNVMeConforms(t *testing.T) {
 	t.Run("drive that resets", func(t *testing.T) { drivertest.Run(t, drive(0).harness) })
 	t.Run("drive that needs a reboot", func(t *testing.T) { drivertest.Run(t, drive(1).harness) })
+	t.Run("drive with one slot", func(t *testing.T) {
+		drivertest.Run(t, drive(0).change(func(s *simhost.Spec) { s.NVMe[0].Slots = 1 }).harness)
+	})
 }
 
 func TestFwupdConforms(t *testing.T) {
-	drivertest.Run(t, bios().harness)
+	t.Run("firmware that goes back", func(t *testing.T) { drivertest.Run(t, bios().harness) })
+	t.Run("firmware that does not", func(t *testing.T) {
+		p := bios().change(func(s *simhost.Spec) { s.BIOS.LowestVersion = "2.11.0" })
+		p.versions[1] = "2.18.0"
+		drivertest.Run(t, p.harness)
+	})
 }
 
 // "Booted fine, old version" is how a refused capsule looks; only the ESRT knows better.
@@ -190,6 +212,7 @@ func (p part) harness(t *testing.T) drivertest.Harness {
 		ID:             p.id(spec),
 		Image:          drivertest.SaveImage(t, p.versions[0], p.bytes(p.options(spec), p.versions[0])),
 		Other:          drivertest.SaveImage(t, p.versions[1], p.bytes(p.options(spec), p.versions[1])),
+		Previous:       p.previous(t, spec),
 		WrongBoard:     drivertest.SaveImage(t, p.versions[0], p.bytes(p.foreign, p.versions[0])),
 		Damaged:        drivertest.SaveImage(t, p.versions[0], damaged),
 		SelfDescribing: p.describes,
@@ -210,12 +233,19 @@ func (p part) harness(t *testing.T) drivertest.Harness {
 			require.NoError(t, err)
 			return running
 		},
+		FailRead: fault(simhost.Fault{Kind: simhost.FailAfterSuccess, Device: p.key, Operation: "read", Stderr: "-E- Failed to read image."}),
 		Stored: func(t *testing.T) inventory.Version {
 			d, err := m.Device(p.key)
 			require.NoError(t, err)
 			return inventory.Version(d.Stored)
 		},
 	}
+}
+
+func (p part) previous(t *testing.T, spec simhost.Spec) driver.Image {
+	t.Helper()
+	v := inventory.Version(p.running(spec))
+	return drivertest.SaveImage(t, v, p.bytes(p.options(spec), v))
 }
 
 func (p part) bytes(o simhost.ImageOptions, v inventory.Version) []byte {

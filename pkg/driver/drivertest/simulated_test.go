@@ -20,9 +20,15 @@ const (
 )
 
 func simulated(kind inventory.Activation) (*drivertest.Simulated, inventory.Identity) {
+	return simulatedWith(inventory.Firmware{Activation: kind})
+}
+
+// simulatedWith is a driver with one device that runs 1.0.0 and is otherwise as given.
+func simulatedWith(fw inventory.Firmware) (*drivertest.Simulated, inventory.Identity) {
 	sim := drivertest.NewSimulated("simulated")
 	id := inventory.Identity{Class: inventory.NIC, UniqueID: card, BoardID: board}
-	sim.Add(id, inventory.Firmware{Running: "1.0.0", Activation: kind, Format: inventory.FormatDotted})
+	fw.Running, fw.Format = "1.0.0", inventory.FormatDotted
+	sim.Add(id, fw)
 	return sim, id
 }
 

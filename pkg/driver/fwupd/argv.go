@@ -27,14 +27,19 @@ func getDetails(path string) command.Command {
 	return command.Command{Argv: []string{tool, "get-details", path, "--json"}, Timeout: queryTimeout}
 }
 
-// install stages an archive for a device. Whether a downgrade is allowed was decided before, from versions of one
-// format. fwupd would decide it again from the archive's version and the ESRT's number, and without online metadata it
-// cannot tell which format that number has: it takes 0.1.54 for older than 65589, which is 0.1.53. So --allow-older is
-// always sent; the firmware itself still refuses what is below its lowest supported version.
+// install stages an archive for a device.
 func install(path, deviceID, lock string) command.Command {
 	return command.Command{
-		Argv: []string{tool, "install", path, deviceID, "--json", "--no-reboot-check", "--allow-older"},
+		Argv: []string{tool, "install", path, deviceID, "--json", "--no-reboot-check"},
 		Kind: command.Write,
 		Lock: lock,
 	}
+}
+
+// installOlder is install of an archive that fwupd may take for older than what runs; see takesForOlder. The firmware
+// itself still refuses what is below the lowest version it takes.
+func installOlder(path, deviceID, lock string) command.Command {
+	c := install(path, deviceID, lock)
+	c.Argv = append(c.Argv, "--allow-older")
+	return c
 }

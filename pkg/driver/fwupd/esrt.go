@@ -14,6 +14,8 @@ import (
 type resource struct {
 	// GUID of the images the firmware takes, in lower case.
 	GUID string
+	// Version runs, LowestSupportedVersion is the lowest the firmware takes; nil where the table does not say.
+	Version, LowestSupportedVersion *int
 	// LastAttemptVersion and LastAttemptStatus are about the last capsule the firmware was given.
 	LastAttemptVersion, LastAttemptStatus int
 }
@@ -53,7 +55,10 @@ func parseResource(e sysfs.ESRTEntry) (resource, error) {
 	if e.LastAttemptVersion == nil || e.LastAttemptStatus == nil {
 		return resource{}, fmt.Errorf("read ESRT: %s does not say how the last update ended", e.Name)
 	}
-	return resource{GUID: guid, LastAttemptVersion: *e.LastAttemptVersion, LastAttemptStatus: *e.LastAttemptStatus}, nil
+	return resource{
+		GUID: guid, Version: e.Version, LowestSupportedVersion: e.LowestSupportedVersion,
+		LastAttemptVersion: *e.LastAttemptVersion, LastAttemptStatus: *e.LastAttemptStatus,
+	}, nil
 }
 
 // lastAttempt says why the firmware refused the last capsule, or nothing when it took it.

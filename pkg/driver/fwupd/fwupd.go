@@ -28,7 +28,7 @@ func New(runner command.Runner, host fs.FS) *Driver { return &Driver{runner: run
 func (*Driver) Name() string { return "fwupd" }
 
 // Version is the version of this driver, not of fwupd.
-func (*Driver) Version() string { return "1" }
+func (*Driver) Version() string { return "2" }
 
 // Support is SupportMainline for system firmware: UEFI capsules are a standard, and a tool of the machine's own vendor
 // would know it better.
@@ -56,6 +56,7 @@ func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.
 	bios, err := readResource(d.host)
 	if errors.Is(err, errNoESRT) {
 		fw.ReadOnly = err.Error()
+		fw.RollbackMessage = fw.ReadOnly
 		return id, fw, nil
 	}
 	if err != nil {
@@ -63,10 +64,12 @@ func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.
 	}
 	id.BoardID = bios.GUID
 	fw.LastAttempt = bios.lastAttempt()
+	fw.Rollback, fw.RollbackMessage = bios.rollback(running)
 	staged, err := d.staged(ctx, bios.GUID)
 	switch {
 	case errors.Is(err, command.ErrNotFound):
 		fw.ReadOnly = "fwupdtool is not installed where the daemon looks for tools"
+		fw.Rollback, fw.RollbackMessage = inventory.RollbackNone, fw.ReadOnly
 	case err != nil:
 		return id, inventory.Firmware{}, err
 	case staged != "":
@@ -117,7 +120,7 @@ func (d *Driver) Check(ctx context.Context, _ inventory.Identity, img driver.Ima
 		return err
 	}
 	if tooOld(img.Version, inventory.Version(dev.VersionLowest)) {
-		return driver.Rejectf("version %s is below %s, the lowest the firmware takes", img.Version, dev.VersionLowest)
+		return driver.Rejectf("version %s is below %s, the lowest the firmware takes: no flag of a tool changes that", img.Version, dev.VersionLowest)
 	}
 	return nil
 }
@@ -160,7 +163,14 @@ func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Im
 	if err != nil {
 		return 0, err
 	}
+	running, err := readVersion(d.host)
+	if err != nil {
+		return 0, err
+	}
 	c := install(img.Path, dev.ID, id.UniqueID)
+	if dev.takesForOlder(img.Version) || !isNewer(img.Version, running) {
+		c = installOlder(img.Path, dev.ID, id.UniqueID)
+	}
 	r, err := d.runner.Run(ctx, c)
 	if err != nil {
 		return 0, fmt.Errorf("stage system firmware: %w", err)

@@ -24,7 +24,8 @@ var id = inventory.Identity{Class: inventory.BIOS, UniqueID: "4c4c4544-0051-3510
 func host(bios string) fstest.MapFS {
 	fsys := fstest.MapFS{"sys/class/dmi/id/bios_version": {Data: []byte(bios + "\n")}}
 	for name, value := range map[string]string{
-		"fw_class": guid, "fw_type": "1", "fw_version": "34209794", "last_attempt_version": "34209794", "last_attempt_status": "0",
+		"fw_class": guid, "fw_type": "1", "fw_version": "34209794",
+		"lowest_supported_fw_version": "33554432", "last_attempt_version": "34209794", "last_attempt_status": "0",
 	} {
 		fsys["sys/firmware/efi/esrt/entries/entry0/"+name] = &fstest.MapFile{Data: []byte(value + "\n")}
 	}
@@ -63,7 +64,11 @@ func TestInspectReadsTheTablesAndTheHistory(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, guid, got.BoardID)
 	assert.Equal(t, id.UniqueID, got.UniqueID)
-	want := inventory.Firmware{Running: "2.10.2", Stored: "2.10.2", Activation: inventory.ActivateReboot, Format: inventory.FormatDotted}
+	want := inventory.Firmware{
+		Running: "2.10.2", Stored: "2.10.2", Activation: inventory.ActivateReboot, Format: inventory.FormatDotted,
+		Rollback:        inventory.RollbackImage,
+		RollbackMessage: "an archive of 2.10.2 is needed, and the new firmware may raise the lowest version it takes",
+	}
 	assert.Equal(t, want, fw)
 
 	f["get-history"] = command.Result{Stdout: []byte(golden(t, "get-history-2.0.20-needs-reboot.json"))}
@@ -185,7 +190,7 @@ func TestWriteInstallsForTheDeviceThatHasTheGUID(t *testing.T) {
 	assert.Equal(t, inventory.ActivateReboot, need)
 	calls := r.Calls()
 	last := calls[len(calls)-1]
-	assert.Equal(t, "fwupdtool install "+img.Path+" a45df35ac0e948ee180fe216a5f703f32dda163f --json --no-reboot-check --allow-older", last.String())
+	assert.Equal(t, "fwupdtool install "+img.Path+" a45df35ac0e948ee180fe216a5f703f32dda163f --json --no-reboot-check", last.String())
 	assert.Equal(t, command.Write, last.Kind)
 }
 

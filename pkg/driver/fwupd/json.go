@@ -14,6 +14,8 @@ type fwupdDevice struct {
 	ID            string   `json:"DeviceId"`
 	GUIDs         []string `json:"Guid"`
 	Flags         []string `json:"Flags"`
+	Version       string   `json:"Version"`
+	VersionFormat string   `json:"VersionFormat"`
 	VersionLowest string   `json:"VersionLowest"`
 	UpdateState   int      `json:"UpdateState"`
 	UpdateError   string   `json:"UpdateError"`

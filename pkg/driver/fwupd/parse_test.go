@@ -111,7 +111,8 @@ func TestESRT(t *testing.T) {
 
 	r, err := readResource(host(entry("7d5759e5-9aa0-5f0c-abd6-7439bb11b9f6", "2", "0"), entry("39A1BA52-95EE-4C1C-8D0F-B2B4EC3F1C9E", "1", "5")))
 	require.NoError(t, err)
-	assert.Equal(t, resource{GUID: guid, LastAttemptVersion: 34799617, LastAttemptStatus: 5}, r)
+	version := 34209794
+	assert.Equal(t, resource{GUID: guid, Version: &version, LastAttemptVersion: 34799617, LastAttemptStatus: 5}, r)
 	assert.Equal(t, "the firmware refused the last update, to version 0x2130001: authentication failed (status 5)", r.lastAttempt())
 	r.LastAttemptStatus = 0
 	assert.Empty(t, r.lastAttempt())

@@ -26,7 +26,7 @@ func New(runner command.Runner) *Driver { return &Driver{runner: runner} }
 func (*Driver) Name() string { return "mstflint" }
 
 // Version is the version of this driver, not of the tool.
-func (*Driver) Version() string { return "1" }
+func (*Driver) Version() string { return "2" }
 
 const (
 	vendorID = "15b3"

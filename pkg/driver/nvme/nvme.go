@@ -25,7 +25,7 @@ func New(runner command.Runner) *Driver { return &Driver{runner: runner} }
 func (*Driver) Name() string { return "nvme" }
 
 // Version is the version of this driver, not of nvme-cli.
-func (*Driver) Version() string { return "1" }
+func (*Driver) Version() string { return "2" }
 
 // Support is SupportMainline for drives the kernel's NVMe driver has: the commands are those of the NVMe standard, and
 // a tool of the drive's own vendor would know it better.
