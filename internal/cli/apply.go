@@ -6,16 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/archive"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/discovery"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/job"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/maintenance"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/durable"
 	"github.com/nodefirmware/node-firmware-operator/pkg/host"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
@@ -129,12 +132,12 @@ func (a Applying) newJob(ctx context.Context, images *stock) (fresh journal.Job,
 		return journal.Job{}, nil, err
 	}
 	now := time.Now()
-	out := journal.Job{Name: "local-" + now.UTC().Format("20060102-150405"), Accepted: now}
+	out := journal.Job{Name: "local-" + now.UTC().Format("20060102-150405"), Accepted: now, Forgiven: now}
 	out.UID = fmt.Sprintf("%s-%d", out.Name, now.UnixNano())
 	for _, due := range p.due {
 		out.Updates = append(out.Updates, update(due))
 	}
-	out.Record = job.NewRecord(out.Updates)
+	out.Record = job.NewRecord(plan.Catalog{}, out.Updates)
 	return out, p.Unread(), nil
 }
 
@@ -166,7 +169,7 @@ func (a Applying) execute(ctx context.Context, book *journal.Journal, images *st
 		return Outcome{}, err
 	}
 	config := job.Config{
-		Journal: book, Host: a.Host, Drivers: a.Drivers, Images: images, Maintenance: window, Writes: a.Writes,
+		Journal: book, Archive: archive.New(filepath.Join(a.StateDir, "archive"), durable.OS{}), Host: a.Host, Drivers: a.Drivers, Images: images, Maintenance: window, Writes: a.Writes,
 		Rebooter: a.Rebooter, Health: health.Checker{Scanner: a.Host}, BootID: a.Host.BootID,
 		Poll: a.Poll, Grace: writeGrace, Notify: a.printer(j),
 	}

@@ -2,6 +2,8 @@ package status
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,7 +15,8 @@ import (
 // JobConditions are the condition types of a FirmwareJob that the daemon writes. Admitted is the operator's.
 var JobConditions = []string{
 	v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionMaintenanceReady,
-	v1alpha1.ConditionComplete, v1alpha1.ConditionFailed, v1alpha1.ConditionHeld,
+	v1alpha1.ConditionComplete, v1alpha1.ConditionFailed, v1alpha1.ConditionHeld, v1alpha1.ConditionRollbackAvailable,
+	v1alpha1.ConditionRolledBack,
 }
 
 // JobFacts is what the daemon knows about one job when it reports.
@@ -35,13 +38,53 @@ type JobFacts struct {
 	// Released says that a person returned the held node to service; SupersededBy names the job that took it over.
 	Released     bool
 	SupersededBy string
+	// Archived says that each archive step has ended; NoWayBack names the devices whose running firmware could not be
+	// brought back, each with the reason.
+	Archived  bool
+	NoWayBack []string
+	// Rollback is how far bringing back what ran before is; nil while nobody tried.
+	Rollback *step.Rollback
+	// Overdue says that the running step has made no progress for longer than it should; empty while it has.
+	Overdue string
 	// Summary of a complete job.
 	Summary string
 }
 
 // Job maps facts to the conditions of a FirmwareJob, keeping in old what others wrote.
 func Job(f JobFacts, old []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
-	return Merge(old, generation, now, JobConditions, append(jobReady(f), jobMaintenance(f)...)...)
+	all := slices.Concat(jobReady(f), jobMaintenance(f), jobArchived(f), jobRollback(f))
+	return Merge(old, generation, now, JobConditions, all...)
+}
+
+// jobArchived says whether what ran before can be brought back.
+func jobArchived(f JobFacts) []Condition {
+	switch {
+	case len(f.NoWayBack) > 0:
+		return []Condition{{v1alpha1.ConditionRollbackAvailable, metav1.ConditionFalse, v1alpha1.ReasonRollbackUnavailable,
+			sentence("What runs cannot be brought back on " + strings.Join(f.NoWayBack, "; "))}}
+	case f.Archived:
+		return []Condition{{v1alpha1.ConditionRollbackAvailable, metav1.ConditionTrue, v1alpha1.ReasonArchived,
+			"What ran before can be brought back on every device of the job."}}
+	}
+	return nil
+}
+
+// jobRollback says how far bringing it back is.
+func jobRollback(f JobFacts) []Condition {
+	c := Condition{Type: v1alpha1.ConditionRolledBack, Status: metav1.ConditionFalse}
+	switch r := f.Rollback; {
+	case r == nil:
+		return nil
+	case r.Done:
+		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonRolledBack
+		c.Message = fmt.Sprintf("What ran before runs again on %s and the node is healthy.", strings.Join(r.Devices, ", "))
+	case r.Failure != nil:
+		c.Reason, c.Message = v1alpha1.ReasonNeedsIntervention, sentence(r.Failure.Message)
+	default:
+		c.Reason = v1alpha1.ReasonRollingBack
+		c.Message = fmt.Sprintf("What ran before is being brought back on %s.", strings.Join(r.Devices, ", "))
+	}
+	return []Condition{c}
 }
 
 func jobReady(f JobFacts) []Condition {
@@ -61,11 +104,13 @@ func jobReady(f JobFacts) []Condition {
 	if f.Failure != nil {
 		message += fmt.Sprintf(" The job failed with %s: %s", f.Failure.Reason, f.Failure.Message)
 	}
-	reason := v1alpha1.ReasonProgressing
-	if f.Maintenance == step.MaintenanceNotInstalled {
-		reason = v1alpha1.ReasonMaintenanceUnavailable
+	switch {
+	case f.Overdue != "":
+		return stalled(v1alpha1.ReasonNeedsIntervention, sentence(message)+" "+sentence(f.Overdue))
+	case f.Maintenance == step.MaintenanceNotInstalled:
+		return reconciling(v1alpha1.ReasonMaintenanceUnavailable, message)
 	}
-	return reconciling(reason, message)
+	return reconciling(v1alpha1.ReasonProgressing, message)
 }
 
 func jobFailed(f JobFacts) []Condition {
@@ -75,6 +120,14 @@ func jobFailed(f JobFacts) []Condition {
 	}
 	failed := Condition{v1alpha1.ConditionFailed, metav1.ConditionTrue, reason, message}
 	switch {
+	case f.Held && f.Rollback != nil:
+		held := fmt.Sprintf("Node %s stays out of service and nothing more is done to it. %s Mend it, then set spec.retryRequestedAt of "+
+			"nodefirmware/%s to try again, or spec.releaseRequestedAt to return the node to service as it is.",
+			f.Node, sentence("It was not brought back: "+f.Rollback.Failure.Message), f.Node)
+		return append(stalled(v1alpha1.ReasonNeedsIntervention, message+" "+held), failed,
+			Condition{v1alpha1.ConditionHeld, metav1.ConditionTrue, v1alpha1.ReasonNeedsIntervention, held})
+	case f.Rollback != nil && f.Rollback.Done:
+		return append(stalled(reason, message+" What ran before runs again; the image is quarantined."), failed)
 	case f.Held:
 		held := fmt.Sprintf("Node %s stays out of service. Fix the cause, then set spec.retryRequestedAt of nodefirmware/%s to try "+
 			"again, or spec.releaseRequestedAt to return the node to service as it is.", f.Node, f.Node)

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/archive"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/discovery"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/hotplug"
@@ -26,6 +27,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/maintenance"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/reboot"
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/durable"
 )
 
 // Options is what a daemon works with.
@@ -107,7 +109,7 @@ func assemble(ctx context.Context, o Options, book *journal.Journal) (parts, err
 		Recorder: mgr.GetEventRecorder("firmware-daemon"),
 	}
 	reconciler.Engine = job.New(job.Config{
-		Journal: book, Host: hardware, Drivers: hardware.Drivers, Images: store, Maintenance: window, Writes: hardware.Runner,
+		Journal: book, Archive: archive.New(filepath.Join(c.StateDir, "archive"), durable.OS{}), Host: hardware, Drivers: hardware.Drivers, Images: store, Maintenance: window, Writes: hardware.Runner,
 		Rebooter: reboot.Host{Runner: hardware.Runner, Argv: reboot.Namespaced()},
 		Health:   health.Checker{Scanner: hardware, Node: health.Node{Reader: direct, Name: c.NodeName, BootID: hardware.BootID}},
 		BootID:   hardware.BootID, Grace: writeGrace, Log: o.Log,

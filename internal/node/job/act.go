@@ -24,16 +24,31 @@ func (x *execution) act(ctx context.Context, i int) time.Duration {
 		return x.preflight(ctx, i)
 	case plan.Maintenance:
 		return x.ask("take the node out of service", x.cfg.Maintenance.Schedule(ctx))
+	case plan.Archive:
+		return x.looked(i, x.archive(ctx, s))
 	case plan.Flash:
 		return x.returned(i, x.outliving(ctx, s, x.flash))
+	case plan.Restore:
+		return x.returned(i, x.outliving(ctx, s, x.restore))
 	case plan.Activate:
 		return x.returned(i, x.outliving(ctx, s, x.activate))
 	case plan.Reboot:
 		return x.returned(i, x.reboot(ctx))
 	case plan.Release:
 		return x.ask("return the node to service", x.cfg.Maintenance.Release(ctx))
+	case plan.Verify, plan.Health:
+		return 0 // they only look, and looking is part of every round
 	}
-	return 0 // verify and health only look, and looking is part of every round
+	return x.looked(i, x.task(ctx, s))
+}
+
+// looked journals what an attempt returned that is tried again, later, when it could not be done.
+func (x *execution) looked(i int, ret *step.Returned) time.Duration {
+	if wait := x.returned(i, ret); wait > 0 || ret == nil || !ret.Again || ret.Failure == nil {
+		return wait
+	}
+	x.wait(ret.Failure.Message)
+	return retryFactor * x.cfg.Poll
 }
 
 // ask is for requests to the API server: they are repeated until the state says that they came through.
@@ -91,14 +106,7 @@ func (x *execution) flash(ctx context.Context, s step.Step) *step.Returned {
 		return failed(s, imageReason(err), err.Error())
 	}
 	needs, err := drv.Write(ctx, d.Identity, img, x.progress)
-	switch {
-	case errors.Is(err, command.ErrStillRunning), errors.Is(err, command.ErrBusy):
-		x.alarm(s, err)
-		return nil
-	case err != nil:
-		return failed(s, writeReason(err), err.Error())
-	}
-	return &step.Returned{Needs: needs}
+	return x.wrote(s, needs, err)
 }
 
 // activate returns nil as flash does.
@@ -107,7 +115,7 @@ func (x *execution) activate(ctx context.Context, s step.Step) *step.Returned {
 	if failure != nil {
 		return failed(s, step.ActivationFailed, failure.Message)
 	}
-	needs, err := drv.Activate(ctx, d.Identity, x.needs(s.Device))
+	needs, err := drv.Activate(ctx, d.Identity, x.target(s.Device).Needs)
 	switch {
 	case errors.Is(err, command.ErrStillRunning), errors.Is(err, command.ErrBusy):
 		x.alarm(s, err)
@@ -147,17 +155,8 @@ func (x *execution) progress(percent int) {
 	if x.percent != nil && *x.percent == p {
 		return
 	}
-	x.percent = &p
+	x.percent, x.moved, x.overdue = &p, x.cfg.Now(), ""
 	x.publish(false)
-}
-
-func (x *execution) needs(device string) inventory.Activation {
-	for _, u := range x.job.Record.Updates {
-		if u.Device == device {
-			return u.Needs
-		}
-	}
-	return inventory.ActivateNone
 }
 
 // device finds the hardware of an update and the driver that writes it.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/archive"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
@@ -64,9 +65,28 @@ type Archive interface {
 	Image(uniqueID string, version inventory.Version) (driver.Image, archive.Manifest, error)
 }
 
-// Config is what an Engine works with. All fields but Limits, Poll, Grace, Now, Notify and Log are required.
+// Journal remembers jobs and devices over the death of the process. *journal.Journal is one.
+type Journal interface {
+	View() (journal.View, error)
+	// Save writes the job and the devices in one transaction, which is on disk when it returns nil.
+	Save(job journal.Job, devices ...journal.Device) error
+	// TakeOver writes a new job and that it superseded the one that held the node, in one transaction.
+	TakeOver(next, held journal.Job) error
+}
+
+// Tasks runs the steps that are not part of every update.
+type Tasks interface {
+	// Run runs one of them, of the host or, where the step names one, of a device of the job. The request is zero for a
+	// step that nobody asked for by name. Repeating it is harmless.
+	Run(ctx context.Context, s step.Step, request v1alpha1.RequestedStep, device journal.Update) *step.Returned
+}
+
+// Config is what an Engine works with. All fields are required but Tasks, Uptime, Limits, Poll, Grace, Now, After, Notify
+// and Log.
 type Config struct {
-	Journal     *journal.Journal
+	Journal     Journal
+	Archive     Archive
+	Tasks       Tasks
 	Host        Host
 	Drivers     driver.Set
 	Images      Images
@@ -76,6 +96,8 @@ type Config struct {
 	Health      Health
 	// BootID reads the boot id of the running kernel.
 	BootID func() (string, error)
+	// Uptime is how long the kernel has been running; nil where that is not known.
+	Uptime func() (time.Duration, error)
 	// Limits bound the waits; zero for step.DefaultLimits.
 	Limits step.Limits
 	// Poll is how often something that is waited for is looked at; zero for 2 s.
@@ -98,6 +120,8 @@ type Snapshot struct {
 	Percent *int32
 	// Waiting says what the current step waits for; empty when it does not wait.
 	Waiting string
+	// Overdue says that the running step has made no progress for longer than it should; empty while it has.
+	Overdue string
 	// Maintenance is how the node's maintenance stood when it was last asked.
 	Maintenance step.Maintenance
 	// Transition is false when only Percent changed.
@@ -203,8 +227,8 @@ func (e *Engine) Execute(ctx context.Context, job journal.Job) (journal.Job, err
 var ErrBusy = errors.New("another job runs on this node")
 
 // Submit makes the job the next to be executed. A job that holds the node after its failure is superseded: the new one
-// goes on in the same maintenance and is measured against the same baseline. It returns ErrBusy while a job runs, and
-// does nothing when the journal knows the job.
+// goes on in the same maintenance and is measured against the same baseline. One of type Steps supersedes nothing: it runs
+// while the node stays held. It returns ErrBusy while a job runs, and does nothing when the journal knows the job.
 func (e *Engine) Submit(job journal.Job) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -218,11 +242,15 @@ func (e *Engine) Submit(job journal.Job) error {
 	if active := view.Active(); active != nil && active.Record.Outcome == "" {
 		return fmt.Errorf("start job %s: %w: %s", job.Name, ErrBusy, active.Name)
 	}
-	if held := view.Held(); held != nil {
+	switch held := view.Held(); {
+	case held == nil:
+		err = e.cfg.Journal.Save(job)
+	case len(job.Requested) > 0:
+		job.Record, job.Baseline = step.Hold(job.Record), held.Baseline
+		err = e.cfg.Journal.Save(job)
+	default:
 		job.Record.Inherited, job.Baseline = true, held.Baseline
 		err = e.cfg.Journal.TakeOver(job, *held)
-	} else {
-		err = e.cfg.Journal.Save(job)
 	}
 	e.kick()
 	return err
@@ -246,7 +274,7 @@ func (e *Engine) CallOff(job journal.Job, reason string) error {
 	return nil
 }
 
-// Cancel asks the job to stop. It takes effect until the first write.
+// Cancel asks the job to stop: at once where the running step may be interrupted, and else right after it.
 func (e *Engine) Cancel(uid, reason string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -22,6 +22,9 @@ type execution struct {
 	since time.Time
 	// silent is for a job that is only journalled: nobody follows it.
 	silent bool
+	// moved is when the running step last made progress, and overdue what people are told when that is too long ago.
+	moved   time.Time
+	overdue string
 	// waiting, maintenance and percent are for people only.
 	waiting     string
 	maintenance step.Maintenance
@@ -76,12 +79,18 @@ func (x *execution) gather(ctx context.Context) (step.Facts, error) {
 	}
 	now := x.cfg.Now()
 	if cur := x.job.Record.Current(); cur != x.at {
-		x.at, x.since = cur, now
+		x.at, x.since, x.moved, x.overdue = cur, now, now, ""
 	}
+	x.watch(now)
 	x.takeCancel()
 	f := step.Facts{
 		BootID: bootID, Devices: map[string]step.Device{}, Interrupted: x.interrupted,
-		Cancel: x.job.Cancel, Expired: !x.job.Deadline.IsZero() && now.After(x.job.Deadline),
+		Cancel: x.job.Cancel, Expired: !x.job.Deadline.IsZero() && now.After(x.job.Deadline), Drivers: x.drivers(),
+	}
+	if x.cfg.Uptime != nil {
+		if f.Uptime, err = x.cfg.Uptime(); err != nil {
+			return f, fmt.Errorf("read uptime: %w", err)
+		}
 	}
 	for _, name := range step.Wanted(x.job.Record) {
 		if f.Devices[name], err = x.look(ctx, name); err != nil {
@@ -95,6 +104,26 @@ func (x *execution) gather(ctx context.Context) (step.Facts, error) {
 	x.askMaintenance(ctx, &f)
 	x.askHealth(ctx, &f)
 	return f, nil
+}
+
+// drivers are the versions of the drivers of this process.
+func (x *execution) drivers() map[string]string {
+	versions := map[string]string{}
+	for _, d := range x.cfg.Drivers {
+		versions[d.Name()] = d.Version()
+	}
+	return versions
+}
+
+// watch calls a person when the running step has made no progress for longer than its deadline. Nothing is killed for it.
+func (x *execution) watch(now time.Time) {
+	s := x.job.CurrentStep()
+	if s == nil || s.State != step.Running || s.Deadline == 0 || now.Sub(x.moved) < s.Deadline || x.overdue != "" {
+		return
+	}
+	x.overdue = fmt.Sprintf("it has made no progress for %s and nothing is killed for that; look at the node and its devices", s.Deadline)
+	x.cfg.Log.Error("Step is overdue", "job", x.job.Name, "step", s.Kind, "device", s.Device, "deadline", s.Deadline)
+	x.publish(true)
 }
 
 // takeCancel takes over a cancellation that arrived meanwhile; the next save makes it durable.
@@ -180,6 +209,9 @@ func (x *execution) deviceOf(uniqueID string) string {
 func (x *execution) targets() []health.Target {
 	var t []health.Target
 	for _, u := range x.job.Updates {
+		if x.job.Record.Expects(u.Device) == "" {
+			continue
+		}
 		t = append(t, health.Target{Device: u.Device, UniqueID: u.UniqueID, Version: x.job.Record.Expects(u.Device)})
 	}
 	return t
@@ -208,12 +240,9 @@ func (x *execution) record(a step.Action, f step.Facts) error {
 	if a.Verb == step.Settle {
 		x.clock(&next, a, now)
 	}
-	var devices []journal.Device
-	if a.Verb == step.Settle {
-		var err error
-		if devices, err = x.remember(next, a, f.BootID, now); err != nil {
-			return err
-		}
+	devices, err := x.remember(next, a, f.BootID, now)
+	if err != nil {
+		return err
 	}
 	if a.Verb == step.Finish {
 		next.Finished, next.Reported = &now, false
@@ -259,6 +288,10 @@ func (x *execution) log(a step.Action) {
 		l.Error("Step failed", "reason", a.Failure.Reason, "message", a.Message)
 	case a.Verb == step.Settle:
 		l.Info("Step ended", "state", a.State, "message", a.Message)
+	case a.Verb == step.RollBack:
+		l.Warn("Job rolls back", "devices", a.Devices, "message", a.Message)
+	case a.Verb == step.Restart:
+		l.Warn("Job begins its steps anew", "message", a.Message)
 	case a.Verb == step.Finish:
 		l.Info("Job ended", "outcome", a.Outcome, "message", a.Message)
 	}
@@ -275,7 +308,7 @@ func (x *execution) publish(transition bool) {
 	if x.silent {
 		return
 	}
-	s := Snapshot{Job: x.job, Percent: x.percent, Waiting: x.waiting, Maintenance: x.maintenance, Transition: transition}
+	s := Snapshot{Job: x.job, Percent: x.percent, Waiting: x.waiting, Maintenance: x.maintenance, Overdue: x.overdue, Transition: transition}
 	x.mu.Lock()
 	x.current = &s
 	x.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/archive"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/job"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
@@ -19,7 +21,9 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
+	"github.com/nodefirmware/node-firmware-operator/pkg/durable"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
@@ -37,6 +41,7 @@ type machine struct {
 	linkDown       bool
 	nodeReady      bool
 	window         *window
+	archive        *archive.Store
 	fetchErr       error
 	fetches        int
 
@@ -53,16 +58,23 @@ type machine struct {
 var errPowerCut = errors.New("power cut")
 
 func newMachine(t *testing.T) *machine {
+	dir := t.TempDir()
 	return &machine{
-		t: t, dir: t.TempDir(), sim: drivertest.NewSimulated("sim"), image: map[inventory.Digest]driver.Image{}, boot: 1,
-		nodeReady: true, window: &window{},
+		t: t, dir: dir, sim: drivertest.NewSimulated("sim"), image: map[inventory.Digest]driver.Image{}, boot: 1,
+		nodeReady: true, window: &window{}, archive: archive.New(filepath.Join(dir, "archive"), durable.OS{}),
 	}
 }
 
 // add plugs a device in that runs version 1.0.
 func (m *machine) add(class inventory.Class, uid string, activation inventory.Activation) inventory.Identity {
+	return m.addWith(class, uid, inventory.Firmware{Activation: activation})
+}
+
+// addWith plugs a device in that runs version 1.0.
+func (m *machine) addWith(class inventory.Class, uid string, fw inventory.Firmware) inventory.Identity {
 	id := inventory.Identity{Class: class, UniqueID: uid, BoardID: "BOARD_" + uid, Model: "model"}
-	m.sim.Add(id, inventory.Firmware{Running: "1.0", Activation: activation, Format: inventory.FormatDotted})
+	fw.Running, fw.Format = "1.0", inventory.FormatDotted
+	m.sim.Add(id, fw)
 	m.ids = append(m.ids, id)
 	return id
 }
@@ -79,7 +91,7 @@ func (m *machine) job(name string, ids ...inventory.Identity) journal.Job {
 			Origin: v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"},
 		}})
 	}
-	j.Record = job.NewRecord(j.Updates)
+	j.Record = job.NewRecord(plan.Catalog{}, j.Updates)
 	return j
 }
 
@@ -146,7 +158,7 @@ func (m *machine) crash(f func()) {
 
 func (m *machine) newEngine(j *journal.Journal) *job.Engine {
 	return job.New(job.Config{
-		Journal: j, Host: m, Drivers: driver.Set{failing{m.sim, m}}, Images: m, Maintenance: m.window, Writes: m, Rebooter: m,
+		Journal: j, Archive: m.archive, Host: m, Drivers: driver.Set{failing{m.sim, m}}, Images: m, Maintenance: m.window, Writes: m, Rebooter: m,
 		Health: health.Checker{Scanner: m, Node: m},
 		BootID: func() (string, error) { return fmt.Sprintf("boot-%d", m.boot), nil },
 		Grace:  time.Minute,
@@ -196,10 +208,10 @@ func (m *machine) Scan(ctx context.Context) ([]inventory.Device, error) {
 		}
 		if id.Class == inventory.NIC {
 			state := inventory.LinkUp
-			if m.linkDown && m.boot > 1 {
+			if m.linkDown && m.boot > 1 || m.sim.LinkDown(id.UniqueID) {
 				state = inventory.LinkDown
 			}
-			d.Ports = []inventory.Port{{MAC: "b8:ce:f6:00:00:01", State: state}}
+			d.Ports = []inventory.Port{{MAC: "b8:ce:f6:00:00:" + id.UniqueID, State: state}}
 		}
 		out = append(out, d)
 	}
@@ -249,6 +261,18 @@ func (f failing) Write(ctx context.Context, id inventory.Identity, img driver.Im
 		return 0, &command.Error{Argv: []string{"commit"}, ExitCode: -1, Err: ctx.Err()}
 	}
 	return f.Simulated.Write(ctx, id, img, p)
+}
+
+func (f failing) Archive(ctx context.Context, id inventory.Identity, path string) error {
+	f.m.failpoint()
+	defer f.m.failpoint()
+	return f.Simulated.Archive(ctx, id, path)
+}
+
+func (f failing) Revert(ctx context.Context, id inventory.Identity, v inventory.Version) (inventory.Activation, error) {
+	f.m.failpoint()
+	defer f.m.failpoint()
+	return f.Simulated.Revert(ctx, id, v)
 }
 
 func (f failing) Activate(ctx context.Context, id inventory.Identity, k inventory.Activation) (inventory.Activation, error) {

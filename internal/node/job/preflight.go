@@ -8,6 +8,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
@@ -20,11 +21,16 @@ const retryFactor = 5
 func (x *execution) preflight(ctx context.Context, i int) time.Duration {
 	ret := &step.Returned{}
 	for _, u := range x.job.Updates {
-		if failure, again := x.check(ctx, u); failure != nil {
+		drv, failure, again := x.check(ctx, u)
+		if failure != nil {
 			failure.Step, failure.Device = plan.Preflight, u.Device
 			ret = &step.Returned{Failure: failure, Again: again}
 			break
 		}
+		if ret.Drivers == nil {
+			ret.Drivers = map[string]step.Driver{}
+		}
+		ret.Drivers[u.Device] = step.Driver{Name: drv.Name(), Version: drv.Version()}
 	}
 	if ret.Failure == nil && x.job.Baseline == nil {
 		if err := x.takeBaseline(ctx); err != nil {
@@ -32,11 +38,7 @@ func (x *execution) preflight(ctx context.Context, i int) time.Duration {
 			ret.Again = true
 		}
 	}
-	if wait := x.returned(i, ret); wait > 0 || !ret.Again {
-		return wait
-	}
-	x.wait(ret.Failure.Message)
-	return retryFactor * x.cfg.Poll
+	return x.looked(i, ret)
 }
 
 func (x *execution) takeBaseline(ctx context.Context) error {
@@ -50,12 +52,53 @@ func (x *execution) takeBaseline(ctx context.Context) error {
 	return x.save(next)
 }
 
-// check says why an update must not be made; again is true when that may pass.
-func (x *execution) check(ctx context.Context, u journal.Update) (failure *step.Failure, again bool) {
+// check says which driver makes an update, or why it must not be made; again is true when that may pass.
+func (x *execution) check(ctx context.Context, u journal.Update) (drv driver.Driver, failure *step.Failure, again bool) {
 	d, drv, failure := x.device(ctx, u)
 	if failure != nil {
-		return failure, failure.Reason == step.ReadFailed
+		return nil, failure, failure.Reason == step.ReadFailed
 	}
+	if len(x.job.Requested) > 0 {
+		return drv, nil, false
+	}
+	if failure, err := x.history(u); failure != nil || err != nil {
+		if err != nil {
+			failure = &step.Failure{Reason: step.ReadFailed, Message: err.Error()}
+		}
+		return nil, failure, err != nil
+	}
+	failure, again = x.fits(ctx, u, d, drv)
+	return drv, failure, again
+}
+
+// maxAttempts bounds how often one image is written to a device until a person asks for a retry.
+const maxAttempts = 3
+
+// history says why an update must not be made for what happened to the device before.
+func (x *execution) history(u journal.Update) (*step.Failure, error) {
+	view, err := x.cfg.Journal.View()
+	if err != nil {
+		return nil, err
+	}
+	const wayOut = "; mend it, then set spec.retryRequestedAt of the node's NodeFirmware"
+	known := view.Devices[u.UniqueID]
+	unforgiven := func(at time.Time) bool { return !at.Truncate(time.Second).Before(x.job.Forgiven) }
+	switch bad, last, tries := known.Unhealthy, known.LastFailure, known.Attempts; {
+	case bad != nil && unforgiven(bad.Since.Time):
+		return &step.Failure{Reason: step.DeviceUnhealthy,
+			Message: fmt.Sprintf("%s: job %s left it unhealthy: %s%s", u.Device, bad.Job, bad.Message, wayOut)}, nil
+	case last != nil && last.Digest == u.Digest && unforgiven(last.Time.Time):
+		return &step.Failure{Reason: step.Quarantined,
+			Message: fmt.Sprintf("%s: this image failed on it in job %s: %s%s", u.Device, last.Job, last.Message, wayOut)}, nil
+	case tries != nil && tries.Digest == u.Digest && tries.Writes-tries.Forgiven >= maxAttempts && unforgiven(tries.Last):
+		return &step.Failure{Reason: step.AttemptsExhausted,
+			Message: fmt.Sprintf("%s: this image was written to it %d times without success%s", u.Device, tries.Writes, wayOut)}, nil
+	}
+	return nil, nil
+}
+
+// fits says why the image must not be written to the device; again is true when that may pass.
+func (x *execution) fits(ctx context.Context, u journal.Update, d inventory.Device, drv driver.Driver) (failure *step.Failure, again bool) {
 	fw := d.Firmware
 	version := inventory.Version(u.Version)
 	if fw.Running == version && !fw.Pending() {

@@ -24,7 +24,6 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/maintenance"
-	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
@@ -46,6 +45,8 @@ type Reconciler struct {
 	Maintenance maintenance.Window
 	Results     Results
 	Recorder    events.EventRecorder
+	// Catalog holds the steps of this host.
+	Catalog plan.Catalog
 	// Now is the clock; nil for time.Now.
 	Now func() time.Time
 
@@ -166,13 +167,15 @@ type state struct {
 	busy string
 	// released is when a person asked to return the node to service; zero when nobody did.
 	released time.Time
-	// classes of the devices of the job, by name.
-	classes map[string]inventory.Class
-	now     time.Time
+	// devices of the node by name, for a job that is not known yet.
+	devices map[string]v1alpha1.NodeDevice
+	// retry is when a person asked to try again what had failed; zero when nobody did.
+	retry time.Time
+	now   time.Time
 }
 
 func (r *Reconciler) gather(ctx context.Context, name string) (state, error) {
-	f := state{now: r.now(), classes: map[string]inventory.Class{}}
+	f := state{now: r.now(), devices: map[string]v1alpha1.NodeDevice{}}
 	view, err := r.Journal.View()
 	if err != nil {
 		return f, err
@@ -193,39 +196,43 @@ func (r *Reconciler) gather(ctx context.Context, name string) (state, error) {
 	if active := view.Active(); active != nil && active.Record.Outcome == "" {
 		f.busy = active.Name
 	}
-	if f.known != nil && f.known.Held() {
-		if f.released, err = r.releaseRequest(ctx); err != nil {
-			return f, err
-		}
+	if err := r.gatherRequests(ctx, &f); err != nil {
+		return f, err
 	}
 	if f.object != nil && f.known == nil {
-		err = r.gatherClasses(ctx, f)
+		err = r.gatherDevices(ctx, f)
 	}
 	return f, err
 }
 
-func (r *Reconciler) releaseRequest(ctx context.Context) (time.Time, error) {
+// gatherRequests reads what a person asked of the node.
+func (r *Reconciler) gatherRequests(ctx context.Context, f *state) error {
 	var node v1alpha1.NodeFirmware
-	err := r.Client.Get(ctx, client.ObjectKey{Name: r.NodeName}, &node)
-	if err != nil || node.Spec.ReleaseRequestedAt == nil {
-		if err = client.IgnoreNotFound(err); err != nil {
-			err = fmt.Errorf("get node firmware %s: %w", r.NodeName, err)
-		}
-		return time.Time{}, err
+	switch err := r.Client.Get(ctx, client.ObjectKey{Name: r.NodeName}, &node); {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("get node firmware %s: %w", r.NodeName, err)
 	}
-	return node.Spec.ReleaseRequestedAt.Time, nil
+	if at := node.Spec.ReleaseRequestedAt; at != nil {
+		f.released = at.Time
+	}
+	if at := node.Spec.RetryRequestedAt; at != nil {
+		f.retry = at.Time
+	}
+	return nil
 }
 
-// gatherClasses reads the classes of the devices of a job. A device whose object is gone has none, and its update fails in
-// the preflight.
-func (r *Reconciler) gatherClasses(ctx context.Context, f state) error {
-	for _, u := range f.object.Spec.Updates {
-		var device v1alpha1.NodeDevice
-		err := r.Client.Get(ctx, client.ObjectKey{Name: u.Device}, &device)
-		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("get device %s: %w", u.Device, err)
+// gatherDevices reads the devices of the node.
+func (r *Reconciler) gatherDevices(ctx context.Context, f state) error {
+	var devices v1alpha1.NodeDeviceList
+	if err := r.Client.List(ctx, &devices); err != nil {
+		return fmt.Errorf("list devices of the node: %w", err)
+	}
+	for _, d := range devices.Items {
+		if d.Spec.NodeName == r.NodeName {
+			f.devices[d.Name] = d
 		}
-		f.classes[u.Device] = inventory.Class(device.Status.Class)
 	}
 	return nil
 }
@@ -287,7 +294,7 @@ func (r *Reconciler) act(ctx context.Context, f state, v verdict) error {
 			return fmt.Errorf("scan for job %s: %w", f.object.Name, err)
 		}
 	case submit:
-		err := r.Engine.Submit(newJob(f))
+		err := r.Engine.Submit(r.newJob(f))
 		if errors.Is(err, ErrBusy) {
 			return nil // it ends, and that brings this job back
 		}
@@ -296,7 +303,7 @@ func (r *Reconciler) act(ctx context.Context, f state, v verdict) error {
 		r.mu.Unlock()
 		return err
 	case callOff:
-		return r.Engine.CallOff(newJob(f), cancelReason(f.object))
+		return r.Engine.CallOff(r.newJob(f), cancelReason(f.object))
 	case cancel:
 		r.Engine.Cancel(f.known.UID, cancelReason(f.object))
 	case release:
@@ -310,35 +317,6 @@ func cancelReason(job *v1alpha1.FirmwareJob) string {
 		return "no reason given"
 	}
 	return job.Spec.Cancel.Reason
-}
-
-// newJob copies what a job is to do.
-func newJob(f state) journal.Job {
-	o := f.object
-	j := journal.Job{Name: o.Name, UID: string(o.UID), Accepted: f.now}
-	admitted := f.now
-	if c := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionAdmitted); c != nil {
-		admitted = c.LastTransitionTime.Time
-	}
-	if s := o.Spec.ActiveDeadlineSeconds; s != nil {
-		j.Deadline = admitted.Add(time.Duration(*s) * time.Second)
-	}
-	for _, u := range o.Spec.Updates {
-		j.Updates = append(j.Updates, journal.Update{DeviceUpdate: u, Class: f.classes[u.Device]})
-	}
-	j.Record = NewRecord(j.Updates)
-	return j
-}
-
-// NewRecord is the record of a job with these updates that has not begun.
-func NewRecord(updates []journal.Update) step.Record {
-	var targets []plan.Target
-	var wanted []step.Update
-	for _, u := range updates {
-		targets = append(targets, plan.Target{Device: u.Device, Class: u.Class})
-		wanted = append(wanted, step.Update{Device: u.Device, Version: inventory.Version(u.Version)})
-	}
-	return step.New(plan.DefaultCatalog().Steps(targets), wanted...)
 }
 
 // report writes the status of the job once, if it differs from what the API server has.

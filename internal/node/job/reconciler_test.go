@@ -139,7 +139,7 @@ func TestJobRunsOnlyWhenAdmittedAndIsReportedToTheEnd(t *testing.T) {
 	d.admit("j")
 	require.NoError(t, d.reconcile("j"))
 	got := d.get("j")
-	assert.Len(t, got.Status.Steps, 11, "all steps are listed before the first one runs")
+	assert.Len(t, got.Status.Steps, 13, "all steps are listed before the first one runs")
 	assert.NotNil(t, condition(got, v1alpha1.ConditionAdmitted), "the operator's condition stays")
 	apitest.RequireStatus(t, got, kstatus.InProgressStatus)
 
@@ -238,6 +238,9 @@ func TestNewerAdmittedJobTakesOver(t *testing.T) {
 	d.work()
 	require.NoError(t, d.reconcile("first"))
 	d.sim.Clear("disk0")
+	node := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}
+	node.Spec.RetryRequestedAt = ptr.To(metav1.NewTime(time.Now().Add(time.Second)))
+	require.NoError(t, d.env.Client.Create(t.Context(), node))
 	d.create("second", id)
 	d.admit("second")
 	require.NoError(t, d.reconcile("second"))

@@ -1,55 +1,153 @@
 package job
 
 import (
-	"strings"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
-	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
-// remember says what a settled step means for the records of devices.
+// remember says what an action means for the records of devices. They are journalled together with the action.
 func (x *execution) remember(next journal.Job, a step.Action, bootID string, now time.Time) ([]journal.Device, error) {
-	s := next.Record.Steps[a.Step]
-	var changed []journal.Device
+	m := memory{job: next, bootID: bootID, now: now}
 	switch {
-	case a.Failure != nil:
-		for _, u := range blamed(next, *a.Failure) {
-			changed = append(changed, journal.Device{UniqueID: u.UniqueID, LastFailure: failedFirmware(next, u, *a.Failure, now)})
-		}
-	case s.Kind == plan.Verify && s.State == step.Succeeded:
-		u := x.update(s.Device)
-		d := journal.Device{UniqueID: u.UniqueID}
-		if touched(next, s.Device) {
-			d.LastApplied = &v1alpha1.AppliedFirmware{
-				Version: u.Version, Digest: u.Digest, Origin: u.Origin, Job: next.Name, BootID: bootID, Time: metav1.NewTime(now),
-			}
-		}
-		changed = append(changed, d)
+	case a.Verb == step.Begin:
+		m.count(next.Record.Steps[a.Step])
+	case a.Verb == step.RollBack && a.Failure != nil:
+		m.unhealthy(next.Record.Failure.Blames, *a.Failure)
+	case a.Verb == step.Settle && a.Failure != nil && next.Record.Steps[a.Step].Rollback:
+		m.unhealthy(next.Record.Rollback.Devices, *a.Failure)
+	case a.Verb == step.Settle && a.Failure != nil:
+		m.failed(*a.Failure)
+	case a.Verb == step.Settle && next.Record.Steps[a.Step].Kind == plan.Health && a.State == step.Succeeded:
+		m.committed()
 	}
-	return x.complete(changed)
+	return m.complete(x.cfg.Journal)
 }
 
-// complete adds to changed records what they say of successes before.
-func (x *execution) complete(changed []journal.Device) ([]journal.Device, error) {
-	if len(changed) == 0 {
+// memory collects what changes in the records of devices.
+type memory struct {
+	job     journal.Job
+	bootID  string
+	now     time.Time
+	changes []change
+}
+
+type change struct {
+	uniqueID string
+	apply    func(*journal.Device)
+}
+
+func (m *memory) change(uniqueID string, apply func(*journal.Device)) {
+	m.changes = append(m.changes, change{uniqueID, apply})
+}
+
+// complete applies the changes to what is known of the devices.
+func (m *memory) complete(book Journal) ([]journal.Device, error) {
+	if len(m.changes) == 0 {
 		return nil, nil
 	}
-	view, err := x.cfg.Journal.View()
+	view, err := book.View()
 	if err != nil {
 		return nil, err
 	}
-	for i := range changed {
-		if changed[i].LastApplied == nil {
-			changed[i].LastApplied = view.Devices[changed[i].UniqueID].LastApplied
+	known := map[string]journal.Device{}
+	var order []string
+	for _, c := range m.changes {
+		d, ok := known[c.uniqueID]
+		if !ok {
+			d = view.Devices[c.uniqueID]
+			d.UniqueID = c.uniqueID
+			order = append(order, c.uniqueID)
+		}
+		c.apply(&d)
+		known[c.uniqueID] = d
+	}
+	var out []journal.Device
+	for _, id := range order {
+		out = append(out, known[id])
+	}
+	return out, nil
+}
+
+// count counts an attempt before it is made.
+func (m *memory) count(s step.Step) {
+	for _, u := range m.job.Updates {
+		switch {
+		case s.Kind == plan.Flash && s.Device == u.Device:
+			m.change(u.UniqueID, func(d *journal.Device) {
+				a := attempts(*d, u.Digest)
+				if a.Last.Before(m.job.Forgiven) {
+					a.Forgiven = a.Writes
+				}
+				a.Writes, a.Last, d.Attempts = a.Writes+1, m.now, &a
+			})
+		case s.Kind == plan.Reboot && m.job.Record.Touched(u.Device):
+			m.change(u.UniqueID, func(d *journal.Device) {
+				a := attempts(*d, u.Digest)
+				a.Reboots, d.Attempts = a.Reboots+1, &a
+			})
 		}
 	}
-	return changed, nil
+}
+
+// attempts are those of the image; of another one there were none.
+func attempts(d journal.Device, image v1alpha1.Digest) journal.Attempts {
+	if d.Attempts == nil || d.Attempts.Digest != image {
+		return journal.Attempts{Digest: image}
+	}
+	return *d.Attempts
+}
+
+// committed notes what runs now for good: what was updated and not brought back.
+func (m *memory) committed() {
+	r := m.job.Record
+	for _, u := range m.job.Updates {
+		brought := r.Rollback != nil && slices.Contains(r.Rollback.Devices, u.Device)
+		switch {
+		case brought:
+			m.change(u.UniqueID, func(d *journal.Device) { d.Unhealthy, d.LastGood = nil, "" })
+		case verified(r, u.Device):
+			m.change(u.UniqueID, func(d *journal.Device) {
+				*d = journal.Device{UniqueID: d.UniqueID, LastApplied: d.LastApplied}
+				if r.Touched(u.Device) {
+					d.LastApplied = &v1alpha1.AppliedFirmware{
+						Version: u.Version, Digest: u.Digest, Origin: u.Origin, Job: m.job.Name, BootID: m.bootID, Time: metav1.NewTime(m.now),
+					}
+				}
+			})
+		}
+	}
+}
+
+// unhealthy marks the devices a job leaves unhealthy, with what a later one may still bring back.
+func (m *memory) unhealthy(devices []string, f step.Failure) {
+	for _, u := range m.job.Updates {
+		if !slices.Contains(devices, u.Device) {
+			continue
+		}
+		from := string(m.job.Record.Wants(u.Device, true))
+		message := f.Message
+		if m.job.Record.Failure != nil {
+			message = m.job.Record.Failure.Message + "; " + message
+		}
+		m.change(u.UniqueID, func(d *journal.Device) {
+			d.Unhealthy = &v1alpha1.UnhealthyDevice{Since: metav1.NewTime(m.now), Job: m.job.Name, Message: bounded(message)}
+			d.LastGood = from
+		})
+	}
+}
+
+// failed notes the updates that must not be tried again by themselves.
+func (m *memory) failed(f step.Failure) {
+	for _, u := range blamed(m.job, f) {
+		m.change(u.UniqueID, func(d *journal.Device) { d.LastFailure = failedFirmware(m.job, u, f, m.now) })
+	}
 }
 
 // passing failures say nothing about an image: the same update may be planned again at once.
@@ -58,17 +156,28 @@ var passing = map[step.Reason]bool{
 	step.MaintenanceLost: true, step.TimedOut: true,
 }
 
-// blamed lists the updates that must not be tried again by themselves. A failure that holds the node blames all that
-// were not read back at their target: otherwise the next plan would take up the rest and return a node to service that
-// waits for a person.
+// repeating failures only repeat what the records of the device say already.
+var repeating = map[step.Reason]bool{
+	step.Quarantined: true, step.DeviceUnhealthy: true, step.AttemptsExhausted: true,
+}
+
+// blamed lists the updates that must not be tried again by themselves: those whose new firmware is at fault. Another
+// failure that holds the node blames all that were not read back at their target: otherwise the next plan would take up the
+// rest and return a node to service that waits for a person.
 func blamed(job journal.Job, f step.Failure) []journal.Update {
 	held := f.Held || job.Record.Failure != nil && job.Record.Failure.Held
-	if passing[f.Reason] && !held {
+	if (passing[f.Reason] || repeating[f.Reason]) && !held {
 		return nil
 	}
 	var out []journal.Update
 	for _, u := range job.Updates {
-		if !verified(job.Record, u.Device) && (held || f.Reason == step.Cancelled || f.Device == "" || f.Device == u.Device) {
+		switch {
+		case repeating[f.Reason] && u.Device == f.Device:
+		case len(f.Blames) > 0:
+			if slices.Contains(f.Blames, u.Device) {
+				out = append(out, u)
+			}
+		case !verified(job.Record, u.Device) && (held || f.Reason == step.Cancelled || f.Device == "" || f.Device == u.Device):
 			out = append(out, u)
 		}
 	}
@@ -80,32 +189,15 @@ func failedFirmware(job journal.Job, u journal.Update, f step.Failure, now time.
 	if f.Device != "" && f.Device != u.Device {
 		message = "the job failed at " + f.Device + ": " + message
 	}
-	const maxMessage = 1024
 	return &v1alpha1.FailedFirmware{
-		Version: u.Version, Digest: u.Digest, Reason: string(f.Reason), Message: strings.ToValidUTF8(message[:min(len(message), maxMessage)], ""), Job: job.Name,
-		Time: metav1.NewTime(now),
+		Version: u.Version, Digest: u.Digest, Reason: string(f.Reason), Message: bounded(message), Job: job.Name, Time: metav1.NewTime(now),
 	}
 }
 
 func verified(r step.Record, device string) bool {
 	for _, s := range r.Steps {
-		if s.Kind == plan.Verify && s.Device == device {
+		if s.Kind == plan.Verify && s.Device == device && !s.Rollback {
 			return s.State == step.Succeeded
-		}
-	}
-	return false
-}
-
-// touched reports whether the job changed the device.
-func touched(job journal.Job, device string) bool {
-	for _, s := range job.Record.Steps {
-		if s.Device == device && s.Writes() && s.Attempt > 0 {
-			return true
-		}
-	}
-	for _, u := range job.Record.Updates {
-		if u.Device == device {
-			return u.Needs != inventory.ActivateNone
 		}
 	}
 	return false

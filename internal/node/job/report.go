@@ -1,7 +1,9 @@
 package job
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	v1alpha1ac "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
@@ -24,7 +27,9 @@ func Status(s Snapshot, node string, old v1alpha1.FirmwareJobStatus, generation 
 		Conditions:         status.Job(facts(s, node), old.Conditions, generation, now),
 		StartTime:          stamp(&j.Accepted),
 		Steps:              steps(s),
-		Reboots:            int32(j.Record.Reboots()), //nolint:gosec // 0 or 1
+		Reboots:            int32(j.Record.Reboots()), //nolint:gosec // at most 3
+		Verdict:            j.Verdict(),
+		BadImages:          badImages(j),
 	}
 	if j.Record.Outcome != "" {
 		out.CompletionTime = stamp(j.Finished)
@@ -48,8 +53,9 @@ func facts(s Snapshot, node string) status.JobFacts {
 	f := status.JobFacts{
 		Waiting: s.Waiting, Maintenance: s.Maintenance, MaintenanceEnded: s.Job.MaintenanceEnded != nil,
 		Outcome: r.Outcome, Failure: r.Failure, Held: s.Job.Held(), Node: node, Released: r.Released,
-		SupersededBy: s.Job.SupersededBy, Summary: summary(s.Job),
+		SupersededBy: s.Job.SupersededBy, Summary: summary(s.Job), Rollback: r.Rollback, Overdue: s.Overdue,
 	}
+	f.Archived, f.NoWayBack = archived(r)
 	for _, st := range r.Steps {
 		if st.Kind == plan.Maintenance {
 			f.MaintenanceAsked = st.Attempt > 0
@@ -64,7 +70,48 @@ func facts(s Snapshot, node string) status.JobFacts {
 	return f
 }
 
+// archived reports whether every archive step has ended, and which devices have no way back.
+func archived(r step.Record) (all bool, noWayBack []string) {
+	for _, st := range r.Steps {
+		if st.Kind != plan.Archive {
+			continue
+		}
+		if st.State == step.Pending || st.State == step.Running {
+			return false, nil
+		}
+		all = all || st.State == step.Succeeded
+		for _, u := range r.Updates {
+			if u.Device == st.Device && st.State == step.Succeeded && u.Rollback == inventory.RollbackNone {
+				noWayBack = append(noWayBack, strings.TrimSuffix(u.Device+": "+u.RollbackMessage, ": "))
+			}
+		}
+	}
+	return all, noWayBack
+}
+
+// badImages lists the images that are at fault, with the models they are at fault for.
+func badImages(j journal.Job) []v1alpha1.BadImage {
+	f := j.Record.Failure
+	if f == nil {
+		return nil
+	}
+	var out []v1alpha1.BadImage
+	for _, u := range j.Updates {
+		if slices.Contains(f.Blames, u.Device) {
+			const maxMessage = 512
+			out = append(out, v1alpha1.BadImage{
+				Device: u.Device, Digest: u.Digest, Model: cmp.Or(u.Model, v1alpha1.AnyModel),
+				Message: strings.ToValidUTF8(f.Message[:min(len(f.Message), maxMessage)], ""),
+			})
+		}
+	}
+	return out
+}
+
 func summary(j journal.Job) string {
+	if len(j.Requested) > 0 {
+		return "Every step was run."
+	}
 	switch n := len(j.Updates); n {
 	case 0:
 		return "The node was scanned."
@@ -82,6 +129,9 @@ func steps(s Snapshot) []v1alpha1.JobStep {
 		js := v1alpha1.JobStep{
 			Name: string(st.Kind), Device: st.Device, Priority: st.Priority, State: v1alpha1.StepState(st.State), Attempt: st.Attempt,
 			StartTime: stamp(st.Started), FinishTime: stamp(st.Finished), BootID: st.BootID, Message: bounded(st.Message),
+		}
+		if st.Rollback {
+			js.Phase = v1alpha1.StepPhaseRollback
 		}
 		if i == current && st.State == step.Running {
 			js.ProgressPercent = s.Percent
@@ -119,6 +169,17 @@ func applyStatus(job *v1alpha1.FirmwareJob, s v1alpha1.FirmwareJobStatus) *v1alp
 	for _, js := range s.Steps {
 		st.WithSteps(applyStep(js))
 	}
+	if v := s.Verdict; v != nil {
+		st.WithVerdict(v1alpha1ac.HealthVerdict().WithResult(v.Result).WithBootID(v.BootID).WithTime(v.Time).WithJob(v.Job).
+			WithComplaints(v.Complaints...))
+	}
+	for _, b := range s.BadImages {
+		bad := v1alpha1ac.BadImage().WithDevice(b.Device).WithDigest(b.Digest).WithModel(b.Model)
+		if b.Message != "" {
+			bad.WithMessage(b.Message)
+		}
+		st.WithBadImages(bad)
+	}
 	// The uid makes sure that a new job of the same name is not told the fate of the old one.
 	return v1alpha1ac.FirmwareJob(job.Name).WithUID(job.UID).WithStatus(st)
 }
@@ -127,6 +188,9 @@ func applyStep(js v1alpha1.JobStep) *v1alpha1ac.JobStepApplyConfiguration {
 	a := v1alpha1ac.JobStep().WithName(js.Name).WithPriority(js.Priority).WithState(js.State)
 	if js.Device != "" {
 		a.WithDevice(js.Device)
+	}
+	if js.Phase != "" {
+		a.WithPhase(js.Phase)
 	}
 	if js.Attempt > 0 {
 		a.WithAttempt(js.Attempt)

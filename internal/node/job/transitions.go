@@ -16,6 +16,7 @@ var told = []struct{ condition, kind, action string }{
 	{v1alpha1.ConditionComplete, corev1.EventTypeNormal, "Update"},
 	{v1alpha1.ConditionFailed, corev1.EventTypeWarning, "Update"},
 	{v1alpha1.ConditionMaintenanceReady, corev1.EventTypeNormal, "Maintain"},
+	{v1alpha1.ConditionRolledBack, corev1.EventTypeWarning, "RollBack"},
 }
 
 // tell emits an event for each transition between the old status of a job and the new one.

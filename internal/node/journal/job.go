@@ -4,7 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
@@ -20,6 +23,10 @@ type Job struct {
 	Name    string   `json:"name"`
 	UID     string   `json:"uid"`
 	Updates []Update `json:"updates"`
+	// Requested are the steps of a job of type Steps. Its Updates name the devices they work on and are no updates.
+	Requested []v1alpha1.RequestedStep `json:"requested,omitempty"`
+	// Forgiven is when a person last asked to try again what had failed; zero when nobody did.
+	Forgiven time.Time `json:"forgiven,omitzero"`
 	// Accepted is when the daemon took the job up.
 	Accepted time.Time `json:"accepted"`
 	// Deadline for the first write; zero for none.
@@ -47,6 +54,8 @@ type Job struct {
 type Update struct {
 	v1alpha1.DeviceUpdate `json:",inline"`
 	Class                 inventory.Class `json:"class"`
+	// Model is the v1alpha1.ModelKey of the device.
+	Model string `json:"model,omitempty"`
 }
 
 // Held reports whether the job failed and still keeps the node out of service.
@@ -66,10 +75,28 @@ func (j Job) CurrentStep() *step.Step {
 	return nil
 }
 
+// Verdict is what the health gate of the job found last, as the API says it; nil while it has not judged.
+func (j Job) Verdict() *v1alpha1.HealthVerdict {
+	v := j.Record.Verdict
+	if v == nil {
+		return nil
+	}
+	out := &v1alpha1.HealthVerdict{
+		Result: v1alpha1.HealthResultUnhealthy, BootID: v.BootID, Time: metav1.NewTime(v.Time.Truncate(time.Second)), Job: j.Name,
+	}
+	if v.Healthy {
+		out.Result = v1alpha1.HealthResultHealthy
+	}
+	const maxComplaints, maxLength = 32, 512
+	for _, c := range v.Complaints[:min(len(v.Complaints), maxComplaints)] {
+		out.Complaints = append(out.Complaints, strings.ToValidUTF8(c.Message[:min(len(c.Message), maxLength)], ""))
+	}
+	return out
+}
+
 var (
 	stepStates = []step.State{step.Pending, step.Running, step.Succeeded, step.StepFault, step.Skipped}
 	outcomes   = []step.Outcome{"", step.Complete, step.Failed}
-	kinds      = []plan.Kind{plan.Preflight, plan.Archive, plan.Maintenance, plan.Flash, plan.Restore, plan.Activate, plan.Reboot, plan.Verify, plan.Health, plan.Release}
 )
 
 // decodeJob tolerates fields it does not know and refuses values it does not understand: to guess what a state means
@@ -90,7 +117,7 @@ func decodeJob(raw []byte) (Job, error) {
 		switch {
 		case !slices.Contains(stepStates, s.State):
 			return j, fmt.Errorf("decode job %s: unknown state %q of step %s; was it written by a newer daemon?", j.Name, s.State, s.Kind)
-		case !slices.Contains(kinds, s.Kind):
+		case !s.Task && !slices.Contains(plan.UpdateKinds, s.Kind):
 			return j, fmt.Errorf("decode job %s: unknown step %q; was it written by a newer daemon?", j.Name, s.Kind)
 		case s.Device != "" && !known[s.Device]:
 			return j, fmt.Errorf("decode job %s: step %s is for %s, which the job does not update", j.Name, s.Kind, s.Device)

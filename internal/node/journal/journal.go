@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"time"
@@ -33,6 +34,7 @@ var (
 	bucketDevices = []byte("devices")
 	keySchema     = []byte("schema")
 	keyHistory    = []byte("history")
+	keyVerdict    = []byte("verdict")
 )
 
 // ErrLocked says that another process has the journal open.
@@ -72,13 +74,13 @@ type Attempts struct {
 }
 
 // Open opens the journal in the state directory, making both where they are missing. It returns an error that wraps
-// ErrLocked or ErrNewer in those cases.
+// ErrLocked, ErrNewer or ErrDamaged in those cases.
 func Open(stateDir string) (*Journal, error) {
 	path := filepath.Join(stateDir, FileName)
 	if err := os.MkdirAll(stateDir, 0o700); err != nil {
 		return nil, fmt.Errorf("make state directory: %w", err)
 	}
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockTimeout})
+	db, err := openDB(path, bbolt.Options{Timeout: lockTimeout})
 	if errors.Is(err, berrors.ErrTimeout) {
 		return nil, fmt.Errorf("open journal %s: %w", path, ErrLocked)
 	}
@@ -91,18 +93,33 @@ func Open(stateDir string) (*Journal, error) {
 	return &Journal{db: db}, nil
 }
 
+// prepare writes nothing into a journal that has been made, as a newer daemon may have done.
 func prepare(db *bbolt.DB) error {
-	return db.Update(func(tx *bbolt.Tx) error {
-		if meta := tx.Bucket(bucketMeta); meta != nil {
-			return checkSchema(string(meta.Get(keySchema)))
+	return guard(func() error {
+		if known, err := known(db); err != nil || known {
+			return err
 		}
-		for _, name := range [][]byte{bucketMeta, bucketJobs, bucketDevices} {
-			if _, err := tx.CreateBucket(name); err != nil {
-				return fmt.Errorf("make bucket %s: %w", name, err)
+		return db.Update(func(tx *bbolt.Tx) error {
+			for _, name := range [][]byte{bucketMeta, bucketJobs, bucketDevices} {
+				if _, err := tx.CreateBucket(name); err != nil {
+					return fmt.Errorf("make bucket %s: %w", name, err)
+				}
 			}
-		}
-		return tx.Bucket(bucketMeta).Put(keySchema, []byte(strconv.Itoa(schema)))
+			return tx.Bucket(bucketMeta).Put(keySchema, []byte(strconv.Itoa(schema)))
+		})
 	})
+}
+
+// known reports whether the journal has been made. It is an error when it has a schema that is not known.
+func known(db *bbolt.DB) (made bool, err error) {
+	err = db.View(func(tx *bbolt.Tx) error {
+		meta := tx.Bucket(bucketMeta)
+		if made = meta != nil; !made {
+			return nil
+		}
+		return checkSchema(string(meta.Get(keySchema)))
+	})
+	return made, err
 }
 
 func checkSchema(s string) error {
@@ -144,7 +161,7 @@ func (j *Journal) save(jobs []Job, devices []Device) error {
 			}
 		}
 		for _, job := range jobs {
-			if err := errors.Join(remember(tx, job), put(tx, bucketJobs, job.UID, job)); err != nil {
+			if err := errors.Join(remember(tx, job), judge(tx, job), put(tx, bucketJobs, job.UID, job)); err != nil {
 				return err
 			}
 		}
@@ -154,6 +171,21 @@ func (j *Journal) save(jobs []Job, devices []Device) error {
 		return fmt.Errorf("write job %s to the journal: %w", jobs[0].Name, err)
 	}
 	return nil
+}
+
+// judge keeps the verdict of a job that has just judged.
+func judge(tx *bbolt.Tx, job Job) error {
+	v := job.Record.Verdict
+	if v == nil {
+		return nil
+	}
+	if raw := tx.Bucket(bucketJobs).Get([]byte(job.UID)); raw != nil {
+		before, err := decodeJob(raw)
+		if err != nil || reflect.DeepEqual(before.Record.Verdict, v) {
+			return err
+		}
+	}
+	return put(tx, bucketMeta, string(keyVerdict), job.Verdict())
 }
 
 // remember enters a job into the history when it finishes.

@@ -35,6 +35,9 @@ func (j *Journal) View() (View, error) {
 		if v.History, err = readHistory(tx); err != nil {
 			return err
 		}
+		if v.Verdict, err = readVerdict(tx); err != nil {
+			return err
+		}
 		return tx.Bucket(bucketDevices).ForEach(func(key, raw []byte) error {
 			var d Device
 			if err := json.Unmarshal(raw, &d); err != nil {
@@ -135,6 +138,22 @@ func readHistory(tx *bbolt.Tx) ([]v1alpha1.JobRecord, error) {
 		return nil, errors.Join(errors.New("decode history"), err)
 	}
 	return h, nil
+}
+
+func readVerdict(tx *bbolt.Tx) (*v1alpha1.HealthVerdict, error) {
+	raw := tx.Bucket(bucketMeta).Get(keyVerdict)
+	if raw == nil {
+		return nil, nil
+	}
+	var v v1alpha1.HealthVerdict
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return nil, fmt.Errorf("decode verdict: %w", err)
+	}
+	switch v.Result {
+	case v1alpha1.HealthResultHealthy, v1alpha1.HealthResultUnhealthy:
+		return &v, nil
+	}
+	return nil, fmt.Errorf("decode verdict: unknown result %q; was it written by a newer daemon?", v.Result)
 }
 
 const maxHistoryMessage = 256

@@ -1,0 +1,99 @@
+package job
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+// newJob copies what a job is to do. A device whose object is gone has no class, and its update fails in the preflight.
+func (r *Reconciler) newJob(f state) journal.Job {
+	o := f.object
+	j := journal.Job{Name: o.Name, UID: string(o.UID), Accepted: f.now, Forgiven: f.retry}
+	admitted := f.now
+	if c := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionAdmitted); c != nil {
+		admitted = c.LastTransitionTime.Time
+	}
+	if s := o.Spec.ActiveDeadlineSeconds; s != nil {
+		j.Deadline = admitted.Add(time.Duration(*s) * time.Second)
+	}
+	if o.Spec.Type == v1alpha1.JobTypeSteps {
+		r.request(&j, f)
+		return j
+	}
+	for _, u := range o.Spec.Updates {
+		j.Updates = append(j.Updates, updateOf(u, f.devices[u.Device].Status))
+	}
+	j.Record = NewRecord(r.Catalog, j.Updates)
+	j.Record.RollbackRequired = o.Spec.Rollback == v1alpha1.RollbackRequired
+	return j
+}
+
+// request makes the record of a job of type Steps. One that asks for what the host does not know fails before it begins.
+func (r *Reconciler) request(j *journal.Job, f state) {
+	j.Requested = f.object.Spec.Steps
+	var wanted []plan.Request
+	for _, s := range j.Requested {
+		wanted = append(wanted, plan.Request{Name: s.Name, Device: s.Device})
+	}
+	var devices []plan.Target
+	for _, name := range slices.Sorted(maps.Keys(f.devices)) {
+		d := f.devices[name]
+		t := plan.Target{Device: name, Class: inventory.Class(d.Status.Class)}
+		if fw := d.Status.Firmware; fw != nil {
+			t.Driver = fw.Driver
+		}
+		devices = append(devices, t)
+	}
+	steps, err := r.Catalog.Requested(wanted, devices)
+	if err != nil {
+		j.Record = step.Refused(step.StepFailed, err.Error())
+		return
+	}
+	var touched []step.Update
+	for _, s := range steps {
+		if s.Device == "" || slices.ContainsFunc(touched, func(u step.Update) bool { return u.Device == s.Device }) {
+			continue
+		}
+		touched = append(touched, step.Update{Device: s.Device})
+		j.Updates = append(j.Updates, stepDevice(f.devices[s.Device]))
+	}
+	j.Record = step.New(steps, touched...)
+}
+
+// stepDevice is a device a step works on, with what should run on it.
+func stepDevice(d v1alpha1.NodeDevice) journal.Update {
+	u := v1alpha1.DeviceUpdate{Device: d.Name, UniqueID: d.Status.UniqueID}
+	if fw := d.Status.Firmware; fw != nil {
+		u.FromVersion = fw.Running
+	}
+	if wish := d.Spec.Firmware; wish != nil {
+		u.Version, u.Digest = wish.Version, wish.Digest
+	}
+	return updateOf(u, d.Status)
+}
+
+func updateOf(u v1alpha1.DeviceUpdate, s v1alpha1.NodeDeviceStatus) journal.Update {
+	return journal.Update{
+		DeviceUpdate: u, Class: inventory.Class(s.Class), Model: v1alpha1.ModelKey(s.VendorID, s.DeviceID, s.Vendor, s.Model),
+	}
+}
+
+// NewRecord is the record of a job with these updates that has not begun.
+func NewRecord(steps plan.Catalog, updates []journal.Update) step.Record {
+	var targets []plan.Target
+	var wanted []step.Update
+	for _, u := range updates {
+		targets = append(targets, plan.Target{Device: u.Device, Class: u.Class})
+		wanted = append(wanted, step.Update{Device: u.Device, Version: inventory.Version(u.Version)})
+	}
+	return step.New(steps.Steps(targets), wanted...)
+}

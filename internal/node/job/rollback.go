@@ -1,0 +1,245 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/node/archive"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+// archive makes sure that what the device runs can be brought back, in the way its driver declares.
+func (x *execution) archive(ctx context.Context, s step.Step) *step.Returned {
+	u := x.update(s.Device)
+	d, drv, failure := x.device(ctx, u)
+	if failure != nil {
+		ret := failed(s, failure.Reason, failure.Message)
+		ret.Again = failure.Reason == step.ReadFailed
+		return ret
+	}
+	view, err := x.cfg.Journal.View()
+	if err != nil {
+		return again(failed(s, step.ArchiveFailed, err.Error()))
+	}
+	if known := view.Devices[u.UniqueID]; atFault(known, d.Firmware.Running) {
+		return x.earlier(s, d, known)
+	}
+	ret := &step.Returned{From: d.Firmware.Running, Rollback: d.Firmware.Rollback, RollbackMessage: d.Firmware.RollbackMessage}
+	switch d.Firmware.Rollback {
+	case inventory.RollbackReadBack:
+		return x.readBack(ctx, s, d, drv, ret)
+	case inventory.RollbackSlot:
+		return slotted(d, drv, ret)
+	case inventory.RollbackImage:
+		return x.atHand(ctx, s, d, drv, u, ret)
+	}
+	ret.Rollback = inventory.RollbackNone
+	if ret.RollbackMessage == "" {
+		ret.RollbackMessage = "the driver declares no way back"
+	}
+	return ret
+}
+
+func again(ret *step.Returned) *step.Returned {
+	ret.Again = true
+	return ret
+}
+
+// none says that what runs cannot be brought back.
+func none(ret *step.Returned, format string, args ...any) *step.Returned {
+	ret.Rollback, ret.RollbackMessage = inventory.RollbackNone, fmt.Sprintf(format, args...)
+	return ret
+}
+
+// atFault reports whether what runs is the firmware with which an earlier job left the device unhealthy.
+func atFault(known journal.Device, running inventory.Version) bool {
+	return known.Unhealthy != nil && known.LastFailure != nil && known.LastFailure.Version == string(running)
+}
+
+// earlier is for a device that runs firmware at fault: what that job would have brought back stays what is brought back.
+func (x *execution) earlier(s step.Step, d inventory.Device, known journal.Device) *step.Returned {
+	ret := &step.Returned{From: inventory.Version(known.LastGood)}
+	if known.LastGood == "" {
+		return none(ret, "job %s left the device unhealthy and nothing that ran before is archived", known.Unhealthy.Job)
+	}
+	if d.Firmware.Rollback == inventory.RollbackSlot && holds(d.Firmware.Slots, ret.From) {
+		ret.Rollback = inventory.RollbackSlot
+		return ret
+	}
+	if _, m, err := x.cfg.Archive.Image(d.UniqueID, ret.From); err == nil {
+		ret.Rollback = m.Rollback
+		return ret
+	} else if !errors.Is(err, archive.ErrNone) {
+		return failed(s, step.ArchiveFailed, err.Error())
+	}
+	return none(ret, "job %s left the device unhealthy and %s, which ran before, is not archived", known.Unhealthy.Job, ret.From)
+}
+
+// readBack archives the image that runs, and asks the driver whether it would take it again.
+func (x *execution) readBack(ctx context.Context, s step.Step, d inventory.Device, drv driver.Driver, ret *step.Returned) *step.Returned {
+	archiver, ok := drv.(driver.Archiver)
+	if !ok {
+		return none(ret, "the driver %s cannot read images", drv.Name())
+	}
+	fill := func(ctx context.Context, path string) error { return archiver.Archive(ctx, d.Identity, path) }
+	if err := x.keep(ctx, d, ret, fill); err != nil {
+		return failed(s, step.ArchiveFailed, fmt.Sprintf("archive what runs: %v; nothing was written", err))
+	}
+	img, _, err := x.cfg.Archive.Image(d.UniqueID, ret.From)
+	if err == nil {
+		err = drv.Check(ctx, d.Identity, img)
+	}
+	if err != nil {
+		return failed(s, step.ArchiveFailed, fmt.Sprintf("check what was archived: %v; nothing was written", err))
+	}
+	return ret
+}
+
+// slotted looks for what runs in the slots of the device.
+func slotted(d inventory.Device, drv driver.Driver, ret *step.Returned) *step.Returned {
+	if _, ok := drv.(driver.Reverter); !ok {
+		return none(ret, "the driver %s cannot go back to a slot", drv.Name())
+	}
+	if !holds(d.Firmware.Slots, ret.From) {
+		return none(ret, "no slot holds the running %s", ret.From)
+	}
+	return ret
+}
+
+func holds(slots []inventory.Slot, v inventory.Version) bool {
+	return slices.ContainsFunc(slots, func(s inventory.Slot) bool { return s.Version == v })
+}
+
+// atHand archives the image of the running version that a source holds.
+func (x *execution) atHand(ctx context.Context, s step.Step, d inventory.Device, drv driver.Driver, u journal.Update,
+	ret *step.Returned) *step.Returned {
+	if u.RollbackDigest == "" || u.FromVersion != string(ret.From) {
+		return none(ret, "no FirmwareSource holds an image of the running %s", ret.From)
+	}
+	digest, err := inventory.ParseDigest(string(u.RollbackDigest))
+	if err != nil {
+		return none(ret, "%v", err)
+	}
+	path, size, err := x.cfg.Images.Fetch(ctx, digest)
+	img := driver.Image{Path: path, Size: size, Version: ret.From, Digest: digest}
+	if err == nil {
+		err = drv.Check(ctx, d.Identity, img)
+	}
+	if rejected := (*driver.RejectedError)(nil); errors.As(err, &rejected) {
+		return none(ret, "the image of the running %s does not fit: %v", ret.From, err)
+	}
+	if err != nil {
+		return again(failed(s, step.ArchiveFailed, fmt.Sprintf("get the image of the running %s: %v", ret.From, err)))
+	}
+	if err := x.keep(ctx, d, ret, func(_ context.Context, to string) error { return copyFile(to, path) }); err != nil {
+		return failed(s, step.ArchiveFailed, fmt.Sprintf("archive the image of what runs: %v; nothing was written", err))
+	}
+	return ret
+}
+
+func (x *execution) keep(ctx context.Context, d inventory.Device, ret *step.Returned, fill func(context.Context, string) error) error {
+	m, err := x.manifest(d, ret.From, ret.Rollback)
+	if err != nil {
+		return err
+	}
+	return x.cfg.Archive.Keep(ctx, m, fill)
+}
+
+func (x *execution) manifest(d inventory.Device, v inventory.Version, kind inventory.Rollback) (archive.Manifest, error) {
+	bootID, err := x.cfg.BootID()
+	if err != nil {
+		return archive.Manifest{}, fmt.Errorf("read boot id: %w", err)
+	}
+	return archive.Manifest{
+		UniqueID: d.UniqueID, Class: d.Class, Model: d.Model, BoardID: d.BoardID, Version: v, BootID: bootID, Rollback: kind,
+		Job: x.job.Name, Time: x.cfg.Now().UTC(),
+	}, nil
+}
+
+func copyFile(to, from string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return fmt.Errorf("open image: %w", err)
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("create copy of image: %w", err)
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}
+
+// restore brings back what ran before. It returns nil as flash does.
+func (x *execution) restore(ctx context.Context, s step.Step) *step.Returned {
+	u := x.update(s.Device)
+	back := x.target(s.Device)
+	d, drv, failure := x.device(ctx, u)
+	if failure != nil {
+		return failed(s, failure.Reason, failure.Message)
+	}
+	if reverter, ok := drv.(driver.Reverter); ok && back.Rollback == inventory.RollbackSlot {
+		needs, err := reverter.Revert(ctx, d.Identity, back.From)
+		return x.wrote(s, needs, err)
+	}
+	img, m, err := x.cfg.Archive.Image(u.UniqueID, back.From)
+	switch {
+	case err != nil:
+		return failed(s, step.RollbackUnavailable, err.Error())
+	case inventory.NormalizeID(m.BoardID) != inventory.NormalizeID(d.BoardID):
+		return failed(s, step.RollbackUnavailable, fmt.Sprintf("the archived image is of board %s, the device is %s", m.BoardID, d.BoardID))
+	}
+	x.evidence(ctx, d, drv)
+	if err := drv.Check(ctx, d.Identity, img); err != nil {
+		return failed(s, imageReason(err), err.Error())
+	}
+	needs, err := drv.Write(ctx, d.Identity, img, x.progress)
+	return x.wrote(s, needs, err)
+}
+
+// evidence keeps the firmware that is at fault, where it can be read, for whoever looks for the cause. That it cannot is no
+// reason not to bring back what ran before.
+func (x *execution) evidence(ctx context.Context, d inventory.Device, drv driver.Driver) {
+	archiver, ok := drv.(driver.Archiver)
+	if !ok || d.Firmware.Rollback != inventory.RollbackReadBack {
+		return
+	}
+	m, err := x.manifest(d, d.Firmware.Running, inventory.RollbackReadBack)
+	if err == nil {
+		m.Unhealthy = true
+		err = x.cfg.Archive.Keep(ctx, m, func(ctx context.Context, path string) error { return archiver.Archive(ctx, d.Identity, path) })
+	}
+	if err != nil {
+		x.cfg.Log.Warn("Firmware at fault could not be kept as evidence", "job", x.job.Name, "device", d.UniqueID, "err", err)
+	}
+}
+
+// wrote is what a write returned; nil while it goes on without us.
+func (x *execution) wrote(s step.Step, needs inventory.Activation, err error) *step.Returned {
+	switch {
+	case errors.Is(err, command.ErrStillRunning), errors.Is(err, command.ErrBusy):
+		x.alarm(s, err)
+		return nil
+	case err != nil:
+		return failed(s, writeReason(err), err.Error())
+	}
+	return &step.Returned{Needs: needs}
+}
+
+// target is the device in the record of the job.
+func (x *execution) target(device string) step.Update {
+	for _, u := range x.job.Record.Updates {
+		if u.Device == device {
+			return u
+		}
+	}
+	return step.Update{}
+}

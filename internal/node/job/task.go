@@ -1,0 +1,37 @@
+package job
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+// task runs a step that is not part of every update.
+func (x *execution) task(ctx context.Context, s step.Step) *step.Returned {
+	if x.cfg.Tasks == nil {
+		return failed(s, step.StepFailed, fmt.Sprintf("this daemon does not know the step %s", s.Kind))
+	}
+	run := func(ctx context.Context, s step.Step) *step.Returned {
+		return x.cfg.Tasks.Run(ctx, s, x.request(s), x.update(s.Device))
+	}
+	if s.Changes {
+		return x.outliving(ctx, s, run)
+	}
+	ret := run(ctx, s)
+	if ctx.Err() != nil {
+		return nil // what could not be read because the process is told to end says nothing
+	}
+	return ret
+}
+
+// request is what a person asked of the step.
+func (x *execution) request(s step.Step) v1alpha1.RequestedStep {
+	for _, r := range x.job.Requested {
+		if r.Name == string(s.Kind) && (r.Device == "" || r.Device == s.Device) {
+			return r
+		}
+	}
+	return v1alpha1.RequestedStep{}
+}
