@@ -122,6 +122,10 @@ func (a Applying) newJob(ctx context.Context, images *stock) (fresh journal.Job,
 		if d.Action == "None" && d.Rule != "" {
 			a.printf("%s %s (%s): nothing to do: %s\n", d.Class, strings.Join(d.Names, ","), d.Rule, d.Reason)
 		}
+		if d.Via != "" {
+			a.printf("%s %s (%s): %s first, on the way to %s; run apply again when this is done.\n",
+				d.Class, strings.Join(d.Names, ","), d.Rule, d.Via, d.To)
+		}
 	}
 	stored, err := images.fetch(ctx, a.Docs.Sources, described.due, func(s string) { a.printf("%s\n", s) })
 	if err != nil {

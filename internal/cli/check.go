@@ -32,6 +32,7 @@ func checkTemplate(t v1alpha1.FirmwareTemplate) []problem {
 		c.require(at+".sourceRef.name", r.SourceRef.Name)
 		c.oneOf(at+".updatePolicy", string(r.UpdatePolicy), "", string(v1alpha1.UpdatePolicyUpdate), string(v1alpha1.UpdatePolicyValidate))
 		c.oneOf(at+".downgrade", string(r.Downgrade), "", string(v1alpha1.DowngradeForbid), string(v1alpha1.DowngradeAllow))
+		c.paths(at+".upgradePaths", r.UpgradePaths)
 	}
 	if _, err := match.NewTemplate(&t); err != nil {
 		c.report("spec.nodeSelector", err.Error())
@@ -42,6 +43,8 @@ func checkTemplate(t v1alpha1.FirmwareTemplate) []problem {
 func checkSource(s v1alpha1.FirmwareSource) []problem {
 	c := &checker{}
 	c.require("metadata.name", s.Name)
+	c.oneOf("spec.downgrade", string(s.Spec.Downgrade), "", string(v1alpha1.DowngradeForbid), string(v1alpha1.DowngradeAllow))
+	c.paths("spec.upgradePaths", s.Spec.UpgradePaths)
 	if len(s.Spec.Files) == 0 {
 		c.report("spec.files", "names no file")
 	}
@@ -88,6 +91,12 @@ func (c *checker) class(at string, class v1alpha1.DeviceClass) {
 func (c *checker) oneOf(at, value string, allowed ...string) {
 	if !slices.Contains(allowed, value) {
 		c.report(at, fmt.Sprintf("is %q, want one of %q", value, allowed))
+	}
+}
+
+func (c *checker) paths(at string, p *v1alpha1.UpgradePaths) {
+	if wrong := match.NewPaths(p, "").Invalid(); wrong != "" {
+		c.report(at, wrong)
 	}
 }
 

@@ -33,6 +33,8 @@ type PlannedDevice struct {
 	Rule string `json:"rule,omitempty"`
 	// To is the wanted version.
 	To string `json:"to,omitempty"`
+	// Via is the version to flash first, where the wanted one cannot follow the running one directly.
+	Via string `json:"via,omitempty"`
 	// Action is Flash, Activate or None.
 	Action string `json:"action"`
 	// Reason says why nothing is done, or what activates the image.
@@ -41,9 +43,10 @@ type PlannedDevice struct {
 	Image string `json:"image,omitempty"`
 }
 
-// assignment is the firmware one device should get.
+// assignment is the firmware one device should get now.
 type assignment struct {
-	device   inventory.Device
+	device inventory.Device
+	// rule as it is carried out now: with the version to flash next, and no downgrade that its source forbids.
 	rule     *match.Rule
 	image    sourceImage
 	decision plan.Decision
@@ -118,7 +121,7 @@ func MakePlan(found host.Inventory, docs Documents, images Images, labels map[st
 	slices.SortStableFunc(devices, byPlace)
 	p := Plan{Reboot: "NotRequired", Devices: []PlannedDevice{}}
 	for _, d := range devices {
-		planned, due := planDevice(d, templates, images)
+		planned, due := planDevice(d, templates, stockOf{docs.Sources, images})
 		p.Devices = append(p.Devices, planned)
 		if d.Err != nil && wanted(templates, match.DeviceFrom(d.Identity)) {
 			p.Unreadable = append(p.Unreadable, strings.Join(strings.Fields(d.Err.Error()), " "))
@@ -149,7 +152,7 @@ func wanted(templates []*match.Template, d match.Device) bool {
 	return slices.ContainsFunc(templates, func(t *match.Template) bool { return !t.Paused && t.MayMatch(d) })
 }
 
-func planDevice(d inventory.Device, templates []*match.Template, images Images) (PlannedDevice, *assignment) {
+func planDevice(d inventory.Device, templates []*match.Template, stock stockOf) (PlannedDevice, *assignment) {
 	out := PlannedDevice{Device: describe(d), Action: "None"}
 	facts := match.DeviceFrom(d.Identity)
 	var rules []*match.Rule
@@ -176,25 +179,27 @@ func planDevice(d inventory.Device, templates []*match.Template, images Images) 
 		out.Reason = "the template is paused"
 		return out, nil
 	}
-	a := assignment{device: d, rule: r}
-	wish := plan.Wish{Version: r.Version, ReportOnly: r.Policy == v1alpha1.UpdatePolicyValidate, AllowDowngrade: r.Downgrade == v1alpha1.DowngradeAllow}
-	image, why := images.find(r, facts)
-	if why == "" {
-		a.image = image
-		wish.Digest, _ = inventory.ParseDigest(string(a.image.match.Digest))
+	a := assignment{device: d}
+	var why string
+	a.rule, a.image, a.decision, why = stock.decide(r, d, facts)
+	if a.image.source != "" {
 		out.Image = a.image.String()
 	}
-	a.decision = plan.Decide(wish, plan.FactsOf(d))
+	then := activationText(a.decision.Activation)
+	if a.rule.Version != r.Version {
+		out.Via = string(a.rule.Version)
+		then += fmt.Sprintf("; it is on the way to %s, so run apply again then", r.Version)
+	}
 	switch a.decision.Outcome {
 	case plan.UpToDate:
 		out.Reason = "runs it already"
 	case plan.Differs:
 		out.Reason = "differs; the policy is Validate, so it is only reported"
 	case plan.DueFlash:
-		out.Action, out.Reason = "Flash", "then "+activationText(a.decision.Activation)
+		out.Action, out.Reason = "Flash", "then "+then
 		return out, &a
 	case plan.DueActivation:
-		out.Action, out.Reason = "Activate", "it is stored already; "+activationText(a.decision.Activation)
+		out.Action, out.Reason = "Activate", "it is stored already; "+then
 		return out, &a
 	default:
 		out.Reason = a.decision.Message
@@ -203,27 +208,6 @@ func planDevice(d inventory.Device, templates []*match.Template, images Images) 
 		}
 	}
 	return out, nil
-}
-
-// find is the image that brings the device to the version of the rule, or why there is none.
-func (m Images) find(r *match.Rule, d match.Device) (sourceImage, string) {
-	all, known := m[r.Source]
-	if !known {
-		return sourceImage{}, fmt.Sprintf("no FirmwareSource %s is given; add it to the file", r.Source)
-	}
-	compiled := make([]match.Image, len(all))
-	for i, image := range all {
-		compiled[i] = image.match
-	}
-	digest, reason := match.Resolve(compiled, d, r.Version)
-	switch reason {
-	case "":
-	case v1alpha1.ReasonImageAmbiguous:
-		return sourceImage{}, fmt.Sprintf("FirmwareSource %s holds several images of %s for board %q; name the board of each", r.Source, r.Version, d.BoardID)
-	default:
-		return sourceImage{}, fmt.Sprintf("FirmwareSource %s holds no image of %s for board %q", r.Source, r.Version, d.BoardID)
-	}
-	return all[slices.IndexFunc(all, func(i sourceImage) bool { return i.match.For(d, r.Version) && i.match.Digest == digest })], ""
 }
 
 // String is the URL of the image, and its path within an archive.
