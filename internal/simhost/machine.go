@@ -223,10 +223,18 @@ const (
 	PowerLost       PowerEvent = "PowerLost"
 )
 
-// PowerEvent says whether the machine asked for a reboot or lost its power since it booted.
+// PowerEvent says whether the machine asked for a reboot or lost its power since it booted. A reboot waits for the processes
+// in scopes, which systemd does not kill: the real one waits for half an hour, this one for ever.
 func (m *Machine) PowerEvent() (PowerEvent, error) {
 	for file, event := range map[string]PowerEvent{"power-lost": PowerLost, "reboot-requested": RebootRequested} {
 		_, err := os.Stat(m.path(file))
+		if err == nil && event == RebootRequested {
+			live, err := m.inScopes()
+			if err == nil && len(live) > 0 {
+				continue
+			}
+			return event, err
+		}
 		if err == nil {
 			return event, nil
 		}

@@ -20,6 +20,9 @@ func (m *Machine) Boot() error { return m.start("Boot", Reboot) }
 func (m *Machine) PowerCycle() error { return m.start("PowerCycle", PowerCycle) }
 
 func (m *Machine) start(action string, kind Activation) error {
+	if err := m.endScopes(); err != nil {
+		return err
+	}
 	if err := m.killTools(); err != nil {
 		return err
 	}
@@ -101,6 +104,9 @@ func (b boot) activates(need Activation) bool { return need != PowerCycle || b.k
 // CutPower takes the power away. Tools that run die; the next Boot starts cold.
 func (m *Machine) CutPower() error {
 	if err := m.losePower(); err != nil {
+		return err
+	}
+	if err := m.endScopes(); err != nil {
 		return err
 	}
 	return m.killTools()

@@ -20,6 +20,7 @@ func toolFuncs() map[string]toolFunc {
 	return map[string]toolFunc{
 		"mstflint": mstflint, "mstfwreset": mstfwreset, "nvme": nvmeCLI, "sg_inq": sgInq, "sg_vpd": sgVPD,
 		"sg_write_buffer": sgWriteBuffer, "fwupdtool": fwupdtool, "systemctl": systemctl, "nsenter": nsenter,
+		"busctl": busctl, "systemd-inhibit": systemdInhibit,
 	}
 }
 
@@ -111,7 +112,7 @@ func (c *call) run(device, operation string, body func() (int, error)) (int, err
 		return 0, err
 	}
 	c.fault = f
-	writes := operation != "query" && operation != "verify" && operation != "read"
+	writes := !slices.Contains([]string{"query", "verify", "read", "scope", "inhibit"}, operation)
 	switch {
 	case f == nil:
 		return body()

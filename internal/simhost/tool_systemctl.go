@@ -6,13 +6,22 @@ import (
 	"strings"
 )
 
-// systemctl understands "reboot" only.
+// systemctl understands "reboot" only. It is refused while a shutdown is inhibited, as systemd 257 and later do for root too.
 func systemctl(c *call) (int, error) {
 	args := slices.DeleteFunc(slices.Clone(c.argv[1:]), func(a string) bool { return strings.HasPrefix(a, "-") })
 	if len(args) != 1 || args[0] != "reboot" {
 		return c.fail(1, "Unknown command verb %s.\n", strings.Join(args, " "))
 	}
-	return c.run("", "reboot", func() (int, error) { return 0, c.requestReboot("") })
+	return c.run("", "reboot", func() (int, error) {
+		inhibited, err := c.m.shutdownInhibited()
+		if err != nil {
+			return 0, err
+		}
+		if inhibited {
+			return c.fail(1, "Call to Reboot failed: Operation denied due to active block inhibitor\n")
+		}
+		return 0, c.requestReboot("")
+	})
 }
 
 // requestReboot asks whoever plays the power for a reboot.

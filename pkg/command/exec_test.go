@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/simhost"
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 )
 
@@ -136,6 +137,9 @@ type started struct {
 func TestMain(m *testing.M) {
 	if tool, ok := tools[filepath.Base(os.Args[0])]; ok {
 		os.Exit(tool(os.Args[1:]))
+	}
+	if simhost.IsTool(os.Args[0]) {
+		os.Exit(simhost.RunTool(os.Args, os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())
 }
