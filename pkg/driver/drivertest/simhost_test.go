@@ -26,6 +26,10 @@ func TestMain(m *testing.M) {
 	if simhost.IsTool(os.Args[0]) {
 		os.Exit(simhost.RunTool(os.Args, os.Stdout, os.Stderr))
 	}
+	// A machine is hundreds of small files: keep them in memory where the system offers it.
+	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() && os.Getenv("TMPDIR") == "" {
+		os.Setenv("TMPDIR", "/dev/shm")
+	}
 	os.Exit(m.Run())
 }
 
@@ -179,6 +183,56 @@ func TestADriveIsReadFromItselfNotFromSysfs(t *testing.T) {
 	shown, err := os.ReadFile(filepath.Join(m.Dir(), "sys/class/nvme/nvme0/firmware_rev"))
 	require.NoError(t, err)
 	assert.NotEqual(t, string(p.versions[0]), strings.TrimSpace(string(shown)))
+}
+
+// The image is fine by every check there is, and the card works with what was read out of it before.
+func TestACardWhoseNewFirmwareHasNoLinksIsBroughtBack_R002_2(t *testing.T) {
+	p := nic(0)
+	m, runner := p.machine(t)
+	spec, err := m.Spec()
+	require.NoError(t, err)
+	d, id := mstflint.New(runner), p.id(spec)
+	archived := filepath.Join(t.TempDir(), "image")
+	require.NoError(t, d.Archive(t.Context(), id, archived))
+	good, err := os.ReadFile(archived)
+	require.NoError(t, err)
+	bad := p.options(spec)
+	bad.LinkDown = true
+	before, err := m.Device(p.key)
+	require.NoError(t, err)
+	for _, step := range []struct {
+		img   driver.Image
+		links bool
+	}{
+		{drivertest.SaveImage(t, p.versions[0], p.bytes(bad, p.versions[0])), false},
+		{drivertest.SaveImage(t, inventory.Version(spec.NICs[0].Version), good), true},
+	} {
+		require.NoError(t, d.Check(t.Context(), id, step.img))
+		need, err := d.Write(t.Context(), id, step.img, nil)
+		require.NoError(t, err)
+		require.Equal(t, inventory.ActivateDeviceReset, need)
+		_, err = d.Activate(t.Context(), id, need)
+		require.NoError(t, err)
+		now, err := m.Device(p.key)
+		require.NoError(t, err)
+		assert.Equal(t, string(step.img.Version), now.Running)
+		assert.Equal(t, step.links, now.LinkUp)
+	}
+	after, err := m.Device(p.key)
+	require.NoError(t, err)
+	assert.Equal(t, before, after)
+}
+
+// A tool that says it read the image and lost half of it is not believed.
+func TestAnArchiveThatLostItsEndIsNoArchive(t *testing.T) {
+	p := nic(0)
+	m, runner := p.machine(t)
+	spec, err := m.Spec()
+	require.NoError(t, err)
+	require.NoError(t, m.SetFault(simhost.Fault{Kind: simhost.Lie, Device: p.key, Operation: "read"}))
+	path := filepath.Join(t.TempDir(), "image")
+	require.Error(t, mstflint.New(runner).Archive(t.Context(), p.id(spec), path))
+	assert.NoFileExists(t, path)
 }
 
 func (p part) machine(t *testing.T) (*simhost.Machine, *command.ExecRunner) {
