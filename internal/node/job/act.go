@@ -62,7 +62,7 @@ func (x *execution) ask(what string, err error) time.Duration {
 // returned journals what an attempt returned. Where that is not known, or cannot be journalled, the attempt counts as
 // interrupted and the hardware decides.
 func (x *execution) returned(i int, ret *step.Returned) time.Duration {
-	x.since = x.cfg.Now()
+	x.since = x.cfg.Elapsed()
 	if ret == nil {
 		x.interrupted = true
 		return x.cfg.Poll
@@ -155,7 +155,7 @@ func (x *execution) progress(percent int) {
 	if x.percent != nil && *x.percent == p {
 		return
 	}
-	x.percent, x.moved, x.overdue = &p, x.cfg.Now(), ""
+	x.percent, x.moved, x.overdue = &p, x.cfg.Elapsed(), ""
 	x.publish(false)
 }
 

@@ -81,8 +81,8 @@ type Tasks interface {
 	Run(ctx context.Context, s step.Step, request v1alpha1.RequestedStep, device journal.Update) *step.Returned
 }
 
-// Config is what an Engine works with. All fields are required but Tasks, Uptime, Limits, Poll, Grace, Now, After, Notify
-// and Log.
+// Config is what an Engine works with. All fields are required but Tasks, Uptime, Limits, Poll, Grace, Elapsed, Now, After,
+// Notify and Log.
 type Config struct {
 	Journal     Journal
 	Archive     Archive
@@ -105,6 +105,9 @@ type Config struct {
 	// Grace is how long a running write is waited for after the context ended. It should be a little less than the time
 	// the process is given to end. The write goes on in any case.
 	Grace time.Duration
+	// Elapsed is the monotonic clock by which waits are measured, so that stepping the clock of the host shortens and
+	// lengthens none; nil for that of this process.
+	Elapsed func() time.Duration
 	// Now is the clock; nil for time.Now. After makes a channel that receives after the duration; nil for time.After.
 	Now   func() time.Time
 	After func(time.Duration) <-chan time.Time
@@ -152,6 +155,10 @@ func New(cfg Config) *Engine {
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
+	}
+	if cfg.Elapsed == nil {
+		began := time.Now()
+		cfg.Elapsed = func() time.Duration { return time.Since(began) }
 	}
 	if cfg.After == nil {
 		cfg.After = time.After
@@ -209,7 +216,7 @@ func (e *Engine) Execute(ctx context.Context, job journal.Job) (journal.Job, err
 	if err := e.cfg.Journal.Save(job); err != nil {
 		return job, err
 	}
-	x := &execution{Engine: e, job: job, interrupted: true, since: e.cfg.Now(), at: -2}
+	x := &execution{Engine: e, job: job, interrupted: true, since: e.cfg.Elapsed(), at: -2}
 	x.publish(true)
 	defer x.retire()
 	for x.job.Record.Outcome == "" {

@@ -19,11 +19,11 @@ type execution struct {
 	interrupted bool
 	// at is the current step; since is from when on it waits.
 	at    int
-	since time.Time
+	since time.Duration
 	// silent is for a job that is only journalled: nobody follows it.
 	silent bool
 	// moved is when the running step last made progress, and overdue what people are told when that is too long ago.
-	moved   time.Time
+	moved   time.Duration
 	overdue string
 	// waiting, maintenance and percent are for people only.
 	waiting     string
@@ -50,7 +50,7 @@ func (x *execution) pass(ctx context.Context) time.Duration {
 		x.wait(action.Message)
 		return x.cfg.Poll
 	case step.Begin:
-		x.interrupted, x.since = false, x.cfg.Now()
+		x.interrupted, x.since = false, x.cfg.Elapsed()
 		return x.act(ctx, action.Step)
 	case step.Poll:
 		if wait := x.act(ctx, action.Step); wait > 0 {
@@ -77,7 +77,7 @@ func (x *execution) gather(ctx context.Context) (step.Facts, error) {
 	if err != nil {
 		return step.Facts{}, fmt.Errorf("read boot id: %w", err)
 	}
-	now := x.cfg.Now()
+	now := x.cfg.Elapsed()
 	if cur := x.job.Record.Current(); cur != x.at {
 		x.at, x.since, x.moved, x.overdue = cur, now, now, ""
 	}
@@ -85,7 +85,7 @@ func (x *execution) gather(ctx context.Context) (step.Facts, error) {
 	x.takeCancel()
 	f := step.Facts{
 		BootID: bootID, Devices: map[string]step.Device{}, Interrupted: x.interrupted,
-		Cancel: x.job.Cancel, Expired: !x.job.Deadline.IsZero() && now.After(x.job.Deadline), Drivers: x.drivers(),
+		Cancel: x.job.Cancel, Expired: !x.job.Deadline.IsZero() && x.cfg.Now().After(x.job.Deadline), Drivers: x.drivers(),
 	}
 	if x.cfg.Uptime != nil {
 		if f.Uptime, err = x.cfg.Uptime(); err != nil {
@@ -100,7 +100,7 @@ func (x *execution) gather(ctx context.Context) (step.Facts, error) {
 			x.since = now // the device has its time to answer when the write has ended
 		}
 	}
-	f.Waited = now.Sub(x.since)
+	f.Waited = now - x.since
 	x.askMaintenance(ctx, &f)
 	x.askHealth(ctx, &f)
 	return f, nil
@@ -116,9 +116,9 @@ func (x *execution) drivers() map[string]string {
 }
 
 // watch calls a person when the running step has made no progress for longer than its deadline. Nothing is killed for it.
-func (x *execution) watch(now time.Time) {
+func (x *execution) watch(now time.Duration) {
 	s := x.job.CurrentStep()
-	if s == nil || s.State != step.Running || s.Deadline == 0 || now.Sub(x.moved) < s.Deadline || x.overdue != "" {
+	if s == nil || s.State != step.Running || s.Deadline == 0 || now-x.moved < s.Deadline || x.overdue != "" {
 		return
 	}
 	x.overdue = fmt.Sprintf("it has made no progress for %s and nothing is killed for that; look at the node and its devices", s.Deadline)
