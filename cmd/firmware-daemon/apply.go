@@ -2,11 +2,14 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/cli"
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/reboot"
 )
 
@@ -15,6 +18,7 @@ func applyCommand() *cobra.Command {
 	var wish wishFlags
 	var output string
 	var allowReboot bool
+	var checkTimeout time.Duration
 	c := &cobra.Command{
 		Use:   "apply -f FILE",
 		Short: "Bring the firmware of this machine to what the templates say",
@@ -25,6 +29,9 @@ func applyCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			format, err := cli.ParseFormat(output)
 			if err != nil {
+				return err
+			}
+			if err := config.ValidateCheckTimeout(checkTimeout); err != nil {
 				return err
 			}
 			docs, err := cli.Load(wish.files)
@@ -42,6 +49,10 @@ func applyCommand() *cobra.Command {
 			if format != cli.Table {
 				a.Steps = c.ErrOrStderr()
 			}
+			a.Checks = &health.Checks{
+				FS: hardware.FS, Runner: hardware.Runner, Launch: health.Launch(m.HostRoot), Timeout: checkTimeout,
+				Advise: func(message string) { _, _ = fmt.Fprintf(a.Steps, "advice: %s\n", message) },
+			}
 			if allowReboot {
 				a.Rebooter = reboot.Host{Runner: hardware.Runner, Argv: reboot.Direct()}
 			}
@@ -56,5 +67,6 @@ func applyCommand() *cobra.Command {
 	outputFlag(c, &output)
 	wish.add(c)
 	c.Flags().BoolVar(&allowReboot, "reboot", false, "reboot this machine when an image needs that")
+	c.Flags().DurationVar(&checkTimeout, "check-timeout", time.Minute, "time each executable of the health check gets")
 	return c
 }

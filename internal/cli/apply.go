@@ -47,6 +47,8 @@ type Applying struct {
 	Writes  job.Writes
 	// Rebooter reboots the machine; nil when that is not allowed.
 	Rebooter job.Rebooter
+	// Checks are the executables of this machine that judge its health too; nil for none.
+	Checks *health.Checks
 	// Steps is where the steps are printed as they go.
 	Steps io.Writer
 	// Poll is how often something that is waited for is looked at; zero for the engine's default.
@@ -174,7 +176,7 @@ func (a Applying) execute(ctx context.Context, book *journal.Journal, images *st
 	}
 	config := job.Config{
 		Journal: book, Archive: archive.New(filepath.Join(a.StateDir, "archive"), durable.OS{}), Host: a.Host, Drivers: a.Drivers, Images: images, Maintenance: window, Writes: a.Writes,
-		Rebooter: a.Rebooter, Health: health.Checker{Scanner: a.Host}, BootID: a.Host.BootID,
+		Rebooter: a.Rebooter, Health: health.Checker{Scanner: a.Host, Checks: a.Checks}, BootID: a.Host.BootID,
 		Poll: a.Poll, Grace: writeGrace, Notify: a.printer(j),
 	}
 	if a.Rebooter == nil {

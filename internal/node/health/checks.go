@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -57,6 +58,14 @@ func Namespaced() []string {
 // Direct launches an executable from a program that runs on the host itself. Tools are found by their plain names alone,
 // and env is the one that takes a path.
 func Direct() []string { return []string{"env"} }
+
+// Launch is Direct for a program that sees the host's file system as its own, and Namespaced for all others.
+func Launch(hostRoot string) []string {
+	if path.Clean(hostRoot) == "/" {
+		return Direct()
+	}
+	return Namespaced()
+}
 
 // Refused lists the executables that would decide and cannot be trusted or run as they are; nil when there is none. It
 // runs nothing. An error means that nobody knows.

@@ -295,6 +295,12 @@ func TestRealExecutablesRunInACleanEnvironmentAndAreKilledInTime(t *testing.T) {
 	assert.Contains(t, got[2], "check required.d/40-floods")
 }
 
+func TestProgramOnTheHostItselfNeedsNoNamespaces(t *testing.T) {
+	assert.Equal(t, health.Direct(), health.Launch("/"))
+	assert.Equal(t, health.Direct(), health.Launch("//."))
+	assert.Equal(t, health.Namespaced(), health.Launch("/host"))
+}
+
 // below runs commands with their paths below a directory.
 type below struct {
 	command.Runner
