@@ -1,0 +1,45 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+
+	"go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
+)
+
+// ErrDamaged says that a journal cannot be read.
+var ErrDamaged = errors.New("it is damaged; look at what happened to the disk, and move the file away to forget what it says")
+
+// openDB opens the file of a journal. It returns an error that wraps ErrDamaged when bbolt cannot make sense of it.
+func openDB(path string, o bbolt.Options) (db *bbolt.DB, err error) {
+	if info, err := os.Stat(path); err == nil && info.Size() > 0 && info.Size() < 2*int64(os.Getpagesize()) {
+		return nil, fmt.Errorf("%w: %d bytes", ErrDamaged, info.Size())
+	}
+	err = guard(func() (err error) { db, err = bbolt.Open(path, 0o600, &o); return err })
+	if errors.Is(err, berrors.ErrInvalid) || errors.Is(err, berrors.ErrChecksum) {
+		err = fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return db, err
+}
+
+// Check reads all there is. It returns an error that wraps ErrDamaged when that is not possible.
+func (j *Journal) Check() error {
+	return guard(func() error {
+		_, err := j.View()
+		return err
+	})
+}
+
+// guard makes errors of the panics and memory faults with which bbolt meets pages that are not what they should be.
+func guard(do func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w: %v", ErrDamaged, r)
+		}
+	}()
+	return do()
+}

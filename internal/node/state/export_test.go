@@ -1,0 +1,7 @@
+package state
+
+// ParseStamp and ErrTruncated are for the tests.
+var (
+	ParseStamp   = parseStamp
+	ErrTruncated = errTruncated
+)

@@ -1,0 +1,84 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/pkg/durable"
+)
+
+const leftoverPrefix = "leftover-"
+
+// contents is what a directory holds that matters here. Locks, temporary files and leftovers are not state; downloaded
+// images are fetched again.
+type contents struct {
+	temporary []string
+	// journal and empty say that there is one, and that it has no content.
+	journal, empty bool
+	archive        bool
+	// leftovers is the highest number of a directory of leftovers.
+	leftovers int
+}
+
+func look(fsys durable.FS, dir string) (contents, error) {
+	entries, err := fsys.ReadDir(dir)
+	if err != nil {
+		return contents{}, fmt.Errorf("list directory: %w", err)
+	}
+	var c contents
+	for _, e := range entries {
+		switch name := e.Name(); {
+		case strings.HasPrefix(name, durable.TempPrefix):
+			c.temporary = append(c.temporary, name)
+		case name == journal.FileName:
+			info, err := e.Info()
+			if err != nil {
+				return contents{}, fmt.Errorf("look at journal: %w", err)
+			}
+			c.journal, c.empty = true, info.Size() == 0
+		case name == archiveDir:
+			below, err := fsys.ReadDir(filepath.Join(dir, name))
+			if err != nil {
+				return contents{}, fmt.Errorf("list archive: %w", err)
+			}
+			c.archive = len(below) > 0
+		case strings.HasPrefix(name, leftoverPrefix):
+			if n, err := strconv.Atoi(name[len(leftoverPrefix):]); err == nil {
+				c.leftovers = max(c.leftovers, n)
+			}
+		}
+	}
+	return c, nil
+}
+
+// putAside moves what is half-made into a directory of leftovers and deletes none of it.
+func (s *State) putAside(fsys durable.FS, dir string, found contents, names ...string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	var err error
+	if s.Leftover == "" {
+		s.Leftover = leftoverPrefix + strconv.Itoa(found.leftovers+1)
+		err = fsys.Mkdir(filepath.Join(dir, s.Leftover))
+	}
+	if err == nil {
+		err = fsys.SyncDir(dir)
+	}
+	to := filepath.Join(dir, s.Leftover)
+	for _, name := range names {
+		if err == nil {
+			err = fsys.Rename(filepath.Join(dir, name), filepath.Join(to, name))
+		}
+	}
+	if err == nil {
+		err = errors.Join(fsys.SyncDir(to), fsys.SyncDir(dir))
+	}
+	if err != nil {
+		return fmt.Errorf("put half-made files aside: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,131 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/node/archive"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/pkg/durable"
+)
+
+// Options are how a state directory is opened.
+type Options struct {
+	// Daemon is the version of this daemon, as version.Current.
+	Daemon string
+	// FS is nil for the file system of this machine. The journal is not written through it.
+	FS durable.FS
+}
+
+// State is an open state directory. One process has it open at a time.
+type State struct {
+	Journal *journal.Journal
+	Archive *archive.Store
+	// Before is the stamp the directory bore; nil when it bore none.
+	Before *Stamp
+	// FirstRun says that there was nothing of an earlier daemon.
+	FirstRun bool
+	// Leftover is the directory that half-made files were put aside into; empty when there were none.
+	Leftover string
+
+	lock *os.File
+}
+
+// archiveDir is where the archive is in the directory.
+const archiveDir = "archive"
+
+// Open opens the directory and makes it where it is missing. Nothing is written to one that a newer daemon has opened. The
+// stamp is written last, so that it never names a daemon that could not work with what is there. It returns an error that
+// wraps ErrLocked, ErrNewer or journal.ErrDamaged in those cases.
+func Open(dir string, o Options) (*State, error) {
+	if o.FS == nil {
+		o.FS = durable.OS{}
+	}
+	s := &State{Archive: archive.New(filepath.Join(dir, archiveDir), o.FS)}
+	if err := s.open(dir, o); err != nil {
+		return nil, errors.Join(fmt.Errorf("open state directory %s: %w", dir, err), s.Close())
+	}
+	return s, nil
+}
+
+func (s *State) open(dir string, o Options) (err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make directory: %w", err)
+	}
+	if s.lock, err = lock(dir); err != nil {
+		return err
+	}
+	if s.Before, err = readStamp(o.FS, dir); err != nil {
+		return err
+	}
+	if s.Before != nil {
+		if err := s.Before.check(o.Daemon); err != nil {
+			return err
+		}
+	}
+	if err := s.openJournal(dir, o.FS); err != nil {
+		return err
+	}
+	if err := s.Archive.Sweep(); err != nil {
+		return err
+	}
+	if err := o.FS.SyncFile(filepath.Join(dir, journal.FileName)); err != nil { // all a stamp vouches for is safe
+		return fmt.Errorf("sync journal: %w", err)
+	}
+	return Stamp{Schema: schema, Daemon: o.Daemon}.write(o.FS, dir, s.Before)
+}
+
+// openJournal opens the journal after it put aside what an interrupted first run left.
+func (s *State) openJournal(dir string, fsys durable.FS) error {
+	found, err := look(fsys, dir)
+	if err != nil {
+		return err
+	}
+	fresh := s.Before == nil && !found.archive
+	switch {
+	case found.empty && !fresh: // nobody but a first run makes an empty one
+		return fmt.Errorf("journal %s is empty: %w", journal.FileName, journal.ErrDamaged)
+	case found.empty:
+		found.temporary, found.journal = append(found.temporary, journal.FileName), false
+	}
+	if s.Before == nil {
+		if err := s.putAside(fsys, dir, found, found.temporary...); err != nil {
+			return err
+		}
+	}
+	s.Journal, err = openChecked(dir)
+	if fresh && found.journal && errors.Is(err, journal.ErrDamaged) {
+		if err := s.putAside(fsys, dir, found, journal.FileName); err != nil {
+			return err
+		}
+		found.journal = false
+		s.Journal, err = openChecked(dir)
+	}
+	s.FirstRun = fresh && !found.journal
+	return err
+}
+
+func openChecked(dir string) (*journal.Journal, error) {
+	j, err := journal.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := j.Check(); err != nil {
+		return nil, errors.Join(err, j.Close())
+	}
+	return j, nil
+}
+
+// Close lets other processes open the directory.
+func (s *State) Close() error {
+	var errs []error
+	if s.Journal != nil {
+		errs = append(errs, s.Journal.Close())
+	}
+	if s.lock != nil {
+		errs = append(errs, s.lock.Close())
+	}
+	return errors.Join(errs...)
+}

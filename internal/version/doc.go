@@ -1,0 +1,2 @@
+// Package version says which build of the product this is.
+package version
