@@ -147,3 +147,10 @@ spec:
 `)})
 	require.ErrorContains(t, err, "wish.yaml:10: spec.devices[0].upgradePaths: blockedEdges[0] must name versions that differ")
 }
+
+func TestTheExamplesOfPathsCanBeRead(t *testing.T) {
+	_, err := cli.Load([]string{
+		"../../docs/examples/firmwaretemplate-upgradepaths.yaml", "../../docs/examples/firmwaresource-upgradepaths.yaml",
+	})
+	require.NoError(t, err)
+}
