@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -54,7 +55,12 @@ func hardwareOf(m config.Machine) (*daemon.Hardware, error) {
 	if err := m.Validate(); err != nil {
 		return nil, err
 	}
-	return daemon.NewHardware(os.DirFS(m.HostRoot), command.Config{Path: m.Tools(), StateDir: m.StateDir}, drivers)
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	tools, err := daemon.Outliving(command.Config{Path: m.Tools(), StateDir: m.StateDir, Log: log}, workerArgv(), nil)
+	if err != nil {
+		return nil, err
+	}
+	return daemon.NewHardware(os.DirFS(m.HostRoot), tools, drivers)
 }
 
 func outputFlag(c *cobra.Command, output *string) {

@@ -24,8 +24,24 @@ type Hardware struct {
 // DriverList makes the drivers of a machine from its tools and its file system.
 type DriverList func(runner command.Runner, root fs.FS) driver.Set
 
+// Outliving is the configuration of tools whose writes outlive this process and its container: they run through the worker,
+// in scopes of the host's systemd. Enter is the command in front of the host's own tools, empty on the host itself. Where
+// the host cannot help, the writes run all the same, and the log says so.
+func Outliving(tools command.Config, worker, enter []string) (command.Config, error) {
+	runner, err := command.NewExecRunner(command.Config{Path: tools.Path})
+	if err != nil {
+		return tools, err
+	}
+	systemd := command.Systemd{Runner: runner, Enter: enter}
+	tools.Worker, tools.Scope, tools.Inhibit = worker, systemd, systemd.Inhibit()
+	return tools, nil
+}
+
 // NewHardware looks at nothing yet.
 func NewHardware(root fs.FS, tools command.Config, list DriverList) (*Hardware, error) {
+	if tools.BootID == nil {
+		tools.BootID = func() (string, error) { return sysfs.BootID(root) }
+	}
 	runner, err := command.NewExecRunner(tools)
 	if err != nil {
 		return nil, err

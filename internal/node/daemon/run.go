@@ -36,7 +36,9 @@ type Options struct {
 	// Access reaches the API server, which may be away.
 	Access  *rest.Config
 	Drivers DriverList
-	Log     *slog.Logger
+	// Worker is the command line of a program that calls command.RunWorker; writes run through it.
+	Worker []string
+	Log    *slog.Logger
 }
 
 // writeGrace is how long the end of the process waits for a running write. It is a little less than the grace period of
@@ -79,7 +81,11 @@ func (p parts) run(ctx context.Context) error {
 func assemble(ctx context.Context, o Options, book *journal.Journal) (parts, error) {
 	log := logr.FromSlogHandler(o.Log.Handler())
 	c := o.Config
-	hardware, err := NewHardware(os.DirFS(c.HostRoot), command.Config{Path: c.Tools(), StateDir: c.StateDir}, o.Drivers)
+	tools, err := Outliving(command.Config{Path: c.Tools(), StateDir: c.StateDir, Log: o.Log}, o.Worker, command.EnterHost())
+	if err != nil {
+		return parts{}, err
+	}
+	hardware, err := NewHardware(os.DirFS(c.HostRoot), tools, o.Drivers)
 	if err != nil {
 		return parts{}, err
 	}

@@ -1,0 +1,135 @@
+package main_test
+
+import (
+	"context"
+	"errors"
+	"syscall"
+	"testing"
+	"time"
+
+	maintenancev1alpha1 "github.com/Mellanox/maintenance-operator/api/v1alpha1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/simhost"
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+)
+
+// runner looks at the writes of the machine as a daemon does.
+func (m *machine) runner(t *testing.T) *command.ExecRunner {
+	t.Helper()
+	r, err := command.NewExecRunner(command.Config{Path: []string{m.ToolPath()}, StateDir: m.stateDir(), BootID: m.BootID})
+	require.NoError(t, err)
+	return r
+}
+
+// flashes starts the daemon and a job for nic0, and waits in the middle of its write, which goes on when the fault "slow" is
+// cleared.
+func (m *machine) flashes(t *testing.T, c *cluster) (unique string, w command.Writing) {
+	t.Helper()
+	m.start(t, c.args...)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("daemon:\n%s", m.log)
+		}
+	})
+	d := c.device(t, byBoard(nic0PSID))
+	require.NoError(t, m.SetFault(simhost.Fault{ID: "slow", Kind: simhost.Hang, Operation: "write"}))
+	c.admit(t, "n1-aaaa", update(d, "22.41.1000",
+		c.stock(simhost.NICImage, simhost.ImageOptions{Version: "22.41.1000", PSID: nic0PSID})))
+	require.Eventually(t, func() bool {
+		card, err := m.Device("nic0")
+		return err == nil && card.Torn
+	}, 30*time.Second, 20*time.Millisecond)
+	r := m.runner(t)
+	require.Eventually(t, func() bool {
+		found, err := r.Writing(d.Status.UniqueID)
+		if err != nil || found == nil || found.Tool.PID == 0 {
+			return false
+		}
+		w = *found
+		return true
+	}, 10*time.Second, 20*time.Millisecond)
+	return d.Status.UniqueID, w
+}
+
+// completes lets the write go on and the job end, and checks that there was one write.
+func (m *machine) completes(t *testing.T, c *cluster) {
+	t.Helper()
+	require.NoError(t, m.ClearFault("slow"))
+	require.EventuallyWithT(t, func(ct *assert.CollectT) {
+		j := c.job(t, "n1-aaaa")
+		assert.True(ct, meta.IsStatusConditionTrue(j.Status.Conditions, v1alpha1.ConditionComplete), "%+v", j.Status)
+	}, time.Minute, 100*time.Millisecond)
+	running, err := m.Running("nic0")
+	require.NoError(t, err)
+	assert.Equal(t, "22.41.1000", running)
+	operations, err := m.Operations()
+	require.NoError(t, err)
+	var writes []simhost.Operation
+	for _, o := range operations {
+		if o.Action == "Write" {
+			writes = append(writes, o)
+		}
+	}
+	require.Len(t, writes, 1, "written once")
+	assert.Equal(t, simhost.Done, writes[0].Result)
+}
+
+// writesOnWhenItsPodEnds: what a container runtime kills is not the write, and the next daemon goes on with it (I6, F1, F11).
+func writesOnWhenItsPodEnds(t *testing.T, c *cluster, m *machine) {
+	unique, w := m.flashes(t, c)
+	require.True(t, w.Protected, w.Unprotected)
+	require.True(t, w.Inhibited, w.Uninhibited)
+	assert.Error(t, m.reboots(), "the host does not reboot meanwhile")
+
+	require.NoError(t, m.KillPod(m.daemon.Process.Pid))
+	m.stop(syscall.SIGKILL)
+	assert.True(t, w.Worker.Alive())
+	assert.True(t, w.Tool.Alive())
+	var window maintenancev1alpha1.NodeMaintenanceList
+	require.NoError(t, c.Client.List(t.Context(), &window))
+	assert.Len(t, window.Items, 1, "the node stays out of service")
+
+	m.start(t, c.args...)
+	found, err := m.runner(t).Writing(unique)
+	require.NoError(t, err)
+	assert.Equal(t, command.WriteRunning, found.State)
+	assert.Equal(t, w.Tool, found.Tool)
+	m.completes(t, c)
+	found, err = m.runner(t).Writing(unique)
+	require.NoError(t, err)
+	assert.Equal(t, command.WriteEnded, found.State)
+	assert.Zero(t, found.Ended.ExitCode)
+	held, err := m.Inhibitors()
+	require.NoError(t, err)
+	assert.Empty(t, held)
+}
+
+// reboots asks the host for a reboot.
+func (m *machine) reboots() error {
+	systemctl := command.Command{Argv: []string{"systemctl", "reboot"}}
+	r, err := command.NewExecRunner(command.Config{Path: []string{m.ToolPath()}})
+	if err != nil {
+		return err
+	}
+	result, err := r.Run(context.Background(), systemctl)
+	if err == nil && result.ExitCode != 0 {
+		err = command.Failed(systemctl, result, errors.New("refused"))
+	}
+	return err
+}
+
+// readsBackWhatLostItsWorker: nobody knows how the tool ended, so the device says what became of it.
+func readsBackWhatLostItsWorker(t *testing.T, c *cluster, m *machine) {
+	unique, w := m.flashes(t, c)
+	require.NoError(t, syscall.Kill(w.Worker.PID, syscall.SIGKILL))
+	require.Eventually(t, func() bool { return !w.Worker.Alive() }, 10*time.Second, 10*time.Millisecond)
+	assert.True(t, w.Tool.Alive())
+	m.completes(t, c)
+	found, err := m.runner(t).Writing(unique)
+	require.NoError(t, err)
+	assert.NotEqual(t, command.WriteRunning, found.State)
+}
