@@ -22,6 +22,7 @@ type Simulated struct {
 	version    string
 	devices    []*device
 	operations []Operation
+	steps      []Step
 }
 
 // Operation is one change of a device, or of the machine when UniqueID is empty.

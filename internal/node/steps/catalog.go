@@ -1,0 +1,64 @@
+package steps
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+)
+
+// NewCatalog holds the steps of this product and of the drivers, with the priorities given by key.
+func NewCatalog(drivers driver.Set, priorities map[string]int32) (plan.Catalog, error) {
+	var extra []plan.Definition
+	var errs []error
+	for _, d := range drivers {
+		stepper, ok := d.(driver.Stepper)
+		if !ok {
+			continue
+		}
+		name := d.Name()
+		for _, reserved := range []string{plan.HostInterface, string(inventory.BIOS), string(inventory.NIC), string(inventory.Disk)} {
+			if strings.EqualFold(name, reserved) {
+				errs = append(errs, fmt.Errorf("driver %s has the name of another interface and cannot bring steps", name))
+			}
+		}
+		for _, s := range stepper.Steps() {
+			s.Interface = name
+			extra = append(extra, s)
+		}
+	}
+	c, err := plan.NewCatalog(priorities, extra...)
+	if err = errors.Join(append(errs, err)...); err != nil {
+		return plan.Catalog{}, fmt.Errorf("load steps: %w", err)
+	}
+	return c, nil
+}
+
+// Enabled lists the steps that are switched on as a node's status does.
+func Enabled(c plan.Catalog) []v1alpha1.EnabledStep {
+	var out []v1alpha1.EnabledStep
+	for _, d := range c.Enabled() {
+		s := v1alpha1.EnabledStep{
+			Name: string(d.Kind), Interface: d.Interface, Priority: d.Priority, Interruption: v1alpha1.InterruptionAfterStep,
+			DeadlineSeconds: int32(d.Deadline.Seconds()),
+		}
+		if d.Interruptible {
+			s.Interruption = v1alpha1.InterruptionAtOnce
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// Requests are the steps a job asks for in the terms of package plan.
+func Requests(steps []v1alpha1.RequestedStep) []plan.Request {
+	var out []plan.Request
+	for _, s := range steps {
+		out = append(out, plan.Request{Name: s.Name, Device: s.Device})
+	}
+	return out
+}

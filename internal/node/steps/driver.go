@@ -1,0 +1,63 @@
+package steps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+// maxData bounds what a step of a driver may keep, in bytes: the journal holds it through every change of the job.
+const maxData = 4 << 10
+
+// runDriverStep runs a step the driver of the device brings, from where it stopped.
+func (t Tasks) runDriverStep(ctx context.Context, s step.Step, u journal.Update) (*step.Returned, error) {
+	d, err := t.find(ctx, u)
+	if err != nil {
+		return nil, err
+	}
+	stepper, err := t.stepper(d.Identity, s.Kind)
+	if err != nil {
+		return nil, err
+	}
+	result, err := call(ctx, stepper, d.Identity, s)
+	switch {
+	case errors.Is(err, command.ErrStillRunning), errors.Is(err, command.ErrBusy):
+		return nil, nil // nothing is known of the step before the write ended
+	case err != nil:
+		return nil, err
+	case len(result.Data) > maxData:
+		return nil, fmt.Errorf("the driver wants %d bytes kept for the step, and may keep %d; report this to whoever made it", len(result.Data), maxData)
+	}
+	return &step.Returned{Data: result.Data, Again: result.Again, Reboot: result.Reboot, Message: result.Message}, nil
+}
+
+// stepper is the driver of the device, if it brings the step.
+func (t Tasks) stepper(id inventory.Identity, kind plan.Kind) (driver.Stepper, error) {
+	drv, err := t.Drivers.For(id)
+	if err != nil {
+		return nil, err
+	}
+	stepper, ok := drv.(driver.Stepper)
+	if !ok || !slices.ContainsFunc(stepper.Steps(), func(d plan.Definition) bool { return d.Kind == kind }) {
+		return nil, fmt.Errorf("the driver of the device does not know the step %s; did the daemon's version change?", kind)
+	}
+	return stepper, nil
+}
+
+// call outlives a driver that panics: the step fails, and the daemon goes on.
+func call(ctx context.Context, stepper driver.Stepper, id inventory.Identity, s step.Step) (result driver.StepResult, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the driver panicked: %v; report this to whoever made it", p)
+		}
+	}()
+	return stepper.RunStep(ctx, id, string(s.Kind), s.Data)
+}

@@ -1,0 +1,111 @@
+package steps
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+// verifyFirmware reads the device and compares what it runs and holds with what it should. Where the driver can read the
+// image out of the device, the driver also checks that one: that it is sound, of the version, and for exactly this board.
+// Its digest is not compared with that of the image which was flashed: what is read out of a device holds the
+// device's own data too, and differs on every device.
+func (t Tasks) verifyFirmware(ctx context.Context, request v1alpha1.RequestedStep, u journal.Update) (*step.Returned, error) {
+	d, err := t.find(ctx, u)
+	if err != nil {
+		return nil, err
+	}
+	want, because, err := t.expected(u)
+	if err != nil {
+		return nil, err
+	}
+	fw := d.Firmware
+	switch {
+	case want == "" && request.Device != "":
+		return nil, fmt.Errorf("nothing says which version %s should run: no template or pin wishes for one, and no job flashed it", u.Device)
+	case want == "":
+		because = "nothing says which version it should run"
+	case fw.Running != want:
+		return nil, fmt.Errorf("the device runs %s instead of %s, %s", fw.Running, want, because)
+	case fw.Stored != "" && fw.Stored != want:
+		return nil, fmt.Errorf("the device runs %s but holds %s, which would run after its next activation", fw.Running, fw.Stored)
+	}
+	proof, err := t.readBack(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	return &step.Returned{Message: fmt.Sprintf("the device runs %s, %s; %s", fw.Running, because, proof)}, nil
+}
+
+// expected is the version the device should run, and who says so. What the job wants comes first.
+func (t Tasks) expected(u journal.Update) (version inventory.Version, because string, err error) {
+	if u.Version != "" {
+		return inventory.NormalizeVersion(u.Version), "as the job wants", nil
+	}
+	if t.Applied == nil {
+		return "", "", nil
+	}
+	last, err := t.Applied(u.UniqueID)
+	if err != nil || last == nil {
+		return "", "", err
+	}
+	return inventory.NormalizeVersion(last.Version), "as job " + last.Job + " left it", nil
+}
+
+// readBack has the driver check the image the device runs, and says what that proved.
+func (t Tasks) readBack(ctx context.Context, d inventory.Device) (string, error) {
+	drv, err := t.Drivers.For(d.Identity)
+	if err != nil {
+		return "", err
+	}
+	archiver, ok := drv.(driver.Archiver)
+	if !ok || d.Firmware.Rollback != inventory.RollbackReadBack {
+		return "its image cannot be read out of it, so that only its own word was compared", nil
+	}
+	if err := os.MkdirAll(t.Scratch, 0o700); err != nil {
+		return "", fmt.Errorf("make directory for the image: %w", err)
+	}
+	dir, err := os.MkdirTemp(t.Scratch, "verify-")
+	if err != nil {
+		return "", fmt.Errorf("make directory for the image: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	img := driver.Image{Path: filepath.Join(dir, "image"), Version: d.Firmware.Running}
+	if err := archiver.Archive(ctx, d.Identity, img.Path); err != nil {
+		return "", fmt.Errorf("read the image out of the device: %w", err)
+	}
+	if img.Digest, img.Size, err = measure(img.Path); err != nil {
+		return "", err
+	}
+	var rejected *driver.RejectedError
+	switch err := drv.Check(ctx, d.Identity, img); {
+	case errors.As(err, &rejected):
+		return "", fmt.Errorf("the image that was read out of the device is not sound: %s", rejected.Reason)
+	case err != nil:
+		return "", fmt.Errorf("check the image that was read out of the device: %w", err)
+	}
+	return "its image was read out of it and is sound and for its board", nil
+}
+
+func measure(path string) (digest inventory.Digest, size int64, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return digest, 0, fmt.Errorf("open the image that was read: %w", err)
+	}
+	defer f.Close()
+	hash := sha256.New()
+	if size, err = io.Copy(hash, f); err != nil {
+		return digest, 0, fmt.Errorf("read the image that was read: %w", err)
+	}
+	return inventory.Digest(hash.Sum(nil)), size, nil
+}

@@ -1,0 +1,101 @@
+package steps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/match"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+// verifyInventory compares the devices of the machine with those it should have. Devices nothing is said about are no
+// difference.
+func (t Tasks) verifyInventory(ctx context.Context, expected []v1alpha1.ExpectedDevice) (*step.Returned, error) {
+	devices, err := t.Machine.Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("whether a device is missing is not known: %w", err)
+	}
+	if len(expected) == 0 {
+		return known(devices)
+	}
+	var differences []string
+	for _, e := range expected {
+		if d := difference(e, devices); d != "" {
+			differences = append(differences, d)
+		}
+	}
+	if len(differences) > 0 {
+		return nil, errors.New(strings.Join(differences, "; "))
+	}
+	return &step.Returned{Message: fmt.Sprintf("%d devices; every kind has the expected number", len(devices))}, nil
+}
+
+// known is the comparison where the step runs as part of an update, which says of no device how many there should be:
+// that all of them can be listed and read.
+func known(devices []inventory.Device) (*step.Returned, error) {
+	var unread []string
+	for _, d := range devices {
+		if d.Err != nil {
+			unread = append(unread, d.Err.Error())
+		}
+	}
+	if len(unread) > 0 {
+		return nil, errors.New(strings.Join(unread, "; "))
+	}
+	return &step.Returned{Message: fmt.Sprintf("%d devices; all of them can be read, and nothing says which there should be", len(devices))}, nil
+}
+
+// difference says how the devices of one kind differ from what is expected; empty when they do not.
+func difference(e v1alpha1.ExpectedDevice, devices []inventory.Device) string {
+	kind := compile(e)
+	var found, doubtful []string
+	for _, d := range devices {
+		switch facts := match.DeviceFrom(d.Identity); {
+		case len(kind.Match(facts)) > 0:
+			found = append(found, d.UniqueID)
+		case d.Err != nil && kind.MayMatch(facts):
+			doubtful = append(doubtful, d.Err.Error())
+		}
+	}
+	slices.Sort(found)
+	slices.Sort(doubtful)
+	var want int32
+	if e.Count != nil {
+		want = *e.Count
+	}
+	text := fmt.Sprintf("%s: %d expected, %d found", describe(e), want, len(found))
+	if len(found) > 0 {
+		text += " (" + strings.Join(found, ", ") + ")"
+	}
+	switch {
+	case len(doubtful) > 0:
+		return text + ", and what may be one cannot be read: " + strings.Join(doubtful, ", ")
+	case len(found) != int(want):
+		return text
+	}
+	return ""
+}
+
+// compile makes the rule of a template out of a kind of devices, so that vendor and model mean the same in both.
+func compile(e v1alpha1.ExpectedDevice) *match.Template {
+	selector := v1alpha1.DeviceSelector{Class: e.Class, Vendor: e.Vendor}
+	if e.Model != "" {
+		selector.Models = []string{e.Model}
+	}
+	t, err := match.NewTemplate(&v1alpha1.FirmwareTemplate{
+		Spec: v1alpha1.FirmwareTemplateSpec{Devices: []v1alpha1.DeviceRule{{Selector: selector}}},
+	})
+	if err != nil {
+		panic(err) // only the selector of nodes can be wrong, and there is none
+	}
+	return t
+}
+
+func describe(e v1alpha1.ExpectedDevice) string {
+	return strings.Join(slices.DeleteFunc([]string{string(e.Class), e.Vendor, e.Model}, func(s string) bool { return s == "" }), " ")
+}

@@ -1,0 +1,71 @@
+package steps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+// Machine reads the devices of this machine.
+type Machine interface {
+	// Find reads one device afresh.
+	Find(ctx context.Context, class inventory.Class, uniqueID string) (device inventory.Device, found bool, err error)
+	// Scan reads all devices afresh. It fails when a class cannot be listed completely.
+	Scan(ctx context.Context) ([]inventory.Device, error)
+}
+
+// Tasks runs steps on this machine.
+type Tasks struct {
+	Machine Machine
+	Drivers driver.Set
+	// Root is the directory with the machine's /sys.
+	Root string
+	// Scratch is a directory for images that are read back; it is made when it is needed.
+	Scratch string
+	// Applied is the firmware a job brought a device to last, by unique id; nil where none did.
+	Applied func(uniqueID string) (*v1alpha1.AppliedFirmware, error)
+}
+
+// Run runs one step, of the machine or of the given device. The request is zero for a step nobody asked for by name.
+// Repeating it is harmless. It returns nil when a write to the device goes on that nobody waited for to the end.
+func (t Tasks) Run(ctx context.Context, s step.Step, request v1alpha1.RequestedStep, device journal.Update) *step.Returned {
+	var ret *step.Returned
+	var err error
+	switch s.Kind {
+	case plan.VerifyInventory:
+		ret, err = t.verifyInventory(ctx, request.ExpectedDevices)
+	case plan.VerifyFirmware:
+		ret, err = t.verifyFirmware(ctx, request, device)
+	case plan.ResetBIOSSettings:
+		ret, err = t.resetBIOSSettings()
+	default:
+		ret, err = t.runDriverStep(ctx, s, device)
+	}
+	if err != nil {
+		return &step.Returned{Failure: &step.Failure{Reason: step.StepFailed, Message: err.Error(), Step: s.Kind, Device: s.Device}}
+	}
+	return ret
+}
+
+// find reads the device a step works on.
+func (t Tasks) find(ctx context.Context, u journal.Update) (inventory.Device, error) {
+	d, found, err := t.Machine.Find(ctx, u.Class, u.UniqueID)
+	switch {
+	case err != nil:
+		return d, fmt.Errorf("find %s: %w", u.Device, err)
+	case !found:
+		return d, fmt.Errorf("no device with the unique id %s is on this node; was it replaced?", u.UniqueID)
+	case d.Err != nil:
+		return d, d.Err
+	case d.Firmware == nil:
+		return d, errors.New("no driver reads the device; add a driver, or leave the device out")
+	}
+	return d, nil
+}

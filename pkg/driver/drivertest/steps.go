@@ -1,0 +1,85 @@
+package drivertest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+)
+
+// OpStep is one call of a step of the driver's own.
+const OpStep OperationKind = "Step"
+
+// Step is a step of its own a simulated driver brings. Its interface is the name of the driver.
+type Step struct {
+	plan.Definition
+	// Calls is how many calls it takes until the step is done, each going on from what the last one kept; 0 for one.
+	Calls int
+	// Reboot says that it takes effect with a reboot.
+	Reboot bool
+	// Padding is added to what it keeps, in bytes.
+	Padding int
+	// Err is what every call fails with, and Panic what it panics with; nil for neither.
+	Err   error
+	Panic any
+}
+
+var _ driver.Stepper = (*Simulated)(nil)
+
+// Offer makes the driver bring the step; one of the same name is replaced.
+func (s *Simulated) Offer(step Step) {
+	step.Interface = s.name
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.steps = slices.DeleteFunc(s.steps, func(o Step) bool { return o.Kind == step.Kind })
+	s.steps = append(s.steps, step)
+}
+
+// Steps lists the steps that were offered: none until then.
+func (s *Simulated) Steps() []plan.Definition {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []plan.Definition
+	for _, step := range s.steps {
+		out = append(out, step.Definition)
+	}
+	return out
+}
+
+// RunStep does one call of a step. What it keeps is how many calls were made, in decimal, and the padding.
+func (s *Simulated) RunStep(_ context.Context, id inventory.Identity, name string, data []byte) (driver.StepResult, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.steps, func(o Step) bool { return string(o.Kind) == name })
+	if i < 0 {
+		return driver.StepResult{}, fmt.Errorf("run step %s: %w", name, driver.ErrNotSupported)
+	}
+	step := s.steps[i]
+	d, err := s.open(id)
+	if err != nil {
+		return driver.StepResult{}, err
+	}
+	s.operations = append(s.operations, Operation{OpStep, d.id.UniqueID})
+	if step.Panic != nil {
+		panic(step.Panic)
+	}
+	if step.Err != nil {
+		return driver.StepResult{}, step.Err
+	}
+	done, calls := 0, max(step.Calls, 1)
+	if len(data) > 0 {
+		if done, err = strconv.Atoi(string(data[:len(data)-step.Padding])); err != nil {
+			return driver.StepResult{}, fmt.Errorf("run step %s: what was kept is not what the step returned: %w", name, err)
+		}
+	}
+	done = min(done+1, calls)
+	return driver.StepResult{
+		Data: append([]byte(strconv.Itoa(done)), make([]byte, step.Padding)...), Again: done < calls, Reboot: step.Reboot && done == calls,
+		Message: fmt.Sprintf("%d of %d done", done, cmp.Or(step.Calls, 1)),
+	}, nil
+}
