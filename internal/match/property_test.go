@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
@@ -42,7 +43,7 @@ var (
 	someTemplates = []string{"t0", "t1", "t2"}
 	someSources   = []string{"s0", "s1"}
 	someDevices   = []string{"d0", "d1", "d2", "d3"}
-	someVersions  = []string{"1.0", "2.0"}
+	someVersions  = []string{"1.0", "2.0", "3.0"}
 	someBoards    = []string{"", "B0", "B1"}
 	someModels    = []string{"", "m0", "m1"}
 	base          = time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
@@ -198,6 +199,10 @@ func (w *world) drawTemplate(t *rapid.T, name string, uid types.UID) *v1alpha1.F
 		if rapid.IntRange(0, 4).Draw(t, "validate") == 0 {
 			r.UpdatePolicy = v1alpha1.UpdatePolicyValidate
 		}
+		r.UpgradePaths = drawFewPaths(t)
+		if rapid.IntRange(0, 4).Draw(t, "downgrade") == 0 {
+			r.Downgrade = v1alpha1.DowngradeAllow
+		}
 		o.Spec.Devices = append(o.Spec.Devices, r)
 	}
 	return o
@@ -218,7 +223,34 @@ func (w *world) drawSource(t *rapid.T, name string) *v1alpha1.FirmwareSource {
 		}
 		s.Status.Images = append(s.Status.Images, i)
 	}
+	s.Spec.UpgradePaths = drawFewPaths(t)
+	if rapid.IntRange(0, 4).Draw(t, "downgrade") == 0 {
+		s.Spec.Downgrade = v1alpha1.DowngradeForbid
+	}
+	if rapid.IntRange(0, 3).Draw(t, "quarantine") == 0 {
+		s.Status.Quarantine = []v1alpha1.QuarantinedImage{{
+			Digest: digest(rapid.IntRange(1, 2).Draw(t, "bad")), Model: pick(t, []string{"15b3:101d", ":m0", v1alpha1.AnyModel}, "bad model"),
+			Since: metav1.NewTime(base), NodeName: "n0", Job: "j",
+		}}
+		if rapid.IntRange(0, 3).Draw(t, "lift") == 0 {
+			s.Spec.LiftQuarantineRequestedAt = &metav1.Time{Time: base.Add(time.Hour)}
+		}
+	}
 	return s
+}
+
+// drawFewPaths restricts little, so that much is still due.
+func drawFewPaths(t *rapid.T) *v1alpha1.UpgradePaths {
+	v := rapid.Permutation(someVersions).Draw(t, "path")
+	switch rapid.IntRange(0, 7).Draw(t, "paths") {
+	case 0:
+		return &v1alpha1.UpgradePaths{BlockedEdges: []v1alpha1.BlockedEdge{edge(v[0], v[1])}}
+	case 1, 2:
+		return &v1alpha1.UpgradePaths{Hops: []v1alpha1.VersionHop{via(v[0], v[1], v[2])}}
+	case 3:
+		return &v1alpha1.UpgradePaths{MinimumVersions: []v1alpha1.MinimumVersion{least(v[0], v[1])}}
+	}
+	return nil
 }
 
 func (w *world) drawDevice(t *rapid.T, name string, uid types.UID) *v1alpha1.NodeDevice {
@@ -351,8 +383,12 @@ func describe(d Decision, known bool) string {
 	if d.Firmware != nil {
 		f := *d.Firmware
 		generation := f.Origin.Generation
-		f.Origin.Generation = nil
-		s += fmt.Sprintf(" firmware=%+v generation=%d", f, *generation)
+		path := "none"
+		if f.Path != nil {
+			path = fmt.Sprintf("%+v", *f.Path)
+		}
+		f.Origin.Generation, f.Path = nil, nil
+		s += fmt.Sprintf(" firmware=%+v path=%s generation=%d", f, path, *generation)
 	}
 	if d.Blocked != nil {
 		s += fmt.Sprintf(" blocked=%+v", *d.Blocked)
@@ -479,6 +515,7 @@ func (w *world) bruteDevice(v view, compiled map[string]*Template, o *v1alpha1.N
 	slices.SortFunc(all, Party.compare)
 
 	var goal *v1alpha1.DesiredFirmware
+	var astray *Obstacle
 	kept := ""
 	switch {
 	case len(all) > 1:
@@ -491,13 +528,13 @@ func (w *world) bruteDevice(v view, compiled map[string]*Template, o *v1alpha1.N
 		}
 	case len(all) == 1:
 		r := claims[0]
-		d, _ := w.resolve(facts, current, r.Source, string(r.Version))
 		g := r.Generation
 		goal = &v1alpha1.DesiredFirmware{
-			Version: string(r.Version), Digest: d, SourceRef: v1alpha1.SourceReference{Name: r.Source},
+			Version: string(r.Version), SourceRef: v1alpha1.SourceReference{Name: r.Source},
 			UpdatePolicy: r.Policy, Downgrade: r.Downgrade,
 			Origin: v1alpha1.Origin{Kind: r.Kind, Name: r.Name, UID: r.UID, Generation: &g, Rule: r.Rule},
 		}
+		astray = w.bruteWay(facts, current, goal, r.Paths)
 	}
 	var decision Decision
 	if len(all) > 1 {
@@ -508,8 +545,8 @@ func (w *world) bruteDevice(v view, compiled map[string]*Template, o *v1alpha1.N
 			return ""
 		}
 		c := *f
-		c.Origin.Generation = nil
-		return fmt.Sprintf("%+v", c)
+		c.Origin.Generation = new(int64)
+		return describe(Decision{Firmware: &c}, true)
 	}
 	switch {
 	case without(goal) == without(current):
@@ -533,21 +570,80 @@ func (w *world) bruteDevice(v view, compiled map[string]*Template, o *v1alpha1.N
 		}
 		switch string(p.Reason) {
 		case v1alpha1.ReasonImageNotFound:
-			if _, b.Reason = w.resolve(facts, current, b.Source, b.Version); b.Reason == "" {
+			b.Message = ""
+			if astray != nil {
+				b.Reason, b.Message = astray.Reason, astray.Message
+				if astray.Version != "" {
+					b.Version = string(astray.Version)
+				}
+			} else if _, b.Reason = w.resolve(facts, current, b.Source, b.Version); b.Reason == "" {
 				b.Reason = kept
 			}
-			b.Message = ""
 			decision.Blocked = b
 		case "":
-			if _, b.Reason = w.resolve(facts, current, b.Source, b.Version); p.Outcome.Due() && b.Reason == v1alpha1.ReasonSourceNotReady {
-				decision.Blocked = b
+			if p.Outcome.Due() {
+				decision.Blocked = w.bruteWithheld(facts, current, f, observed.Running, astray, *b)
 			}
-		case v1alpha1.ReasonNotUpdatable, v1alpha1.ReasonDowngradeForbidden:
+		case v1alpha1.ReasonNotUpdatable, v1alpha1.ReasonDowngradeForbidden, v1alpha1.ReasonEdgeBlocked, v1alpha1.ReasonBelowMinimumVersion:
 			decision.Blocked = b
 		}
 	}
 	v.decisions[o.Name] = describe(decision, true)
 	w.bruteTallies(v, o, decision, rules, heldRule, plan.Decide(Wish(decision.Firmware, retry), observed))
+}
+
+// bruteWay adds image and path to what a rule wants.
+func (w *world) bruteWay(d Device, current, goal *v1alpha1.DesiredFirmware, ofRule *Paths) *Obstacle {
+	source := goal.SourceRef.Name
+	resolve := func(v inventory.Version) (v1alpha1.Digest, string) { return w.resolve(d, current, source, string(v)) }
+	image, reason := resolve(inventory.Version(goal.Version))
+	s := w.sources[source]
+	if s != nil && s.Spec.Downgrade == v1alpha1.DowngradeForbid {
+		goal.Downgrade = v1alpha1.DowngradeForbid
+	}
+	if image == "" {
+		return &Obstacle{Reason: reason, Version: inventory.Version(goal.Version)}
+	}
+	path, o := Route(inventory.Version(goal.Version), resolve, ofRule, SourcePaths(s))
+	switch {
+	case o == nil:
+		goal.Digest, goal.Path = image, path
+	case o.Reason == v1alpha1.ReasonSourceNotReady:
+		goal.Digest, goal.Path = image, current.Path
+	}
+	return o
+}
+
+// bruteWithheld follows the way from what runs, and asks of each image on it whether it may be used.
+func (w *world) bruteWithheld(d Device, current, f *v1alpha1.DesiredFirmware, running inventory.Version, astray *Obstacle, b Block) *Block {
+	waiting := astray != nil && astray.Reason == v1alpha1.ReasonSourceNotReady
+	for arrived := false; !arrived; {
+		next, image := f.Version, f.Digest
+		if f.Path != nil {
+			for _, h := range f.Path.Hops {
+				if slices.Contains(h.From, string(running)) {
+					next, image = h.Version, h.Digest
+				}
+			}
+		}
+		if s := w.sources[f.SourceRef.Name]; s != nil && s.Spec.LiftQuarantineRequestedAt == nil {
+			for _, q := range s.Status.Quarantine {
+				model := v1alpha1.ModelKey(d.VendorID, d.DeviceID, d.Vendor, d.Model)
+				if q.Digest == image && (q.Model == model || q.Model == v1alpha1.AnyModel || model == v1alpha1.AnyModel) {
+					b.Reason, b.Version, b.Message = v1alpha1.ReasonQuarantined, next, quarantined(s.Name, q)
+					return &b
+				}
+			}
+		}
+		_, reason := w.resolve(d, current, f.SourceRef.Name, next)
+		waiting = waiting || reason == v1alpha1.ReasonSourceNotReady
+		arrived, running = next == f.Version, inventory.Version(next)
+	}
+	if !waiting {
+		return nil
+	}
+	b.Reason = v1alpha1.ReasonSourceNotReady
+	return &b
 }
 
 func (w *world) resolve(d Device, current *v1alpha1.DesiredFirmware, source, version string) (v1alpha1.Digest, string) {
@@ -562,13 +658,21 @@ func (w *world) resolve(d Device, current *v1alpha1.DesiredFirmware, source, ver
 		}
 	}
 	if len(s.Status.Conditions) == 0 || s.Status.ObservedGeneration != s.Generation {
-		switch {
-		case current == nil || current.SourceRef.Name != source || current.Version != version:
-			return "", v1alpha1.ReasonSourceNotReady
-		case len(found) == 1 && found[current.Digest]:
-			return current.Digest, ""
+		assigned := v1alpha1.Digest("")
+		if current != nil && current.SourceRef.Name == source {
+			images := map[string]v1alpha1.Digest{}
+			if current.Path != nil {
+				for _, h := range current.Path.Hops {
+					images[h.Version] = h.Digest
+				}
+			}
+			images[current.Version] = current.Digest
+			assigned = images[version]
 		}
-		return current.Digest, v1alpha1.ReasonSourceNotReady
+		if len(found) == 1 && found[assigned] {
+			return assigned, ""
+		}
+		return assigned, v1alpha1.ReasonSourceNotReady
 	}
 	switch len(found) {
 	case 0:
