@@ -145,3 +145,17 @@ func TestMovedImageChangesNothingThatRuns(t *testing.T) {
 	assert.Equal(t, plan.UpToDate, s.due().Outcome)
 	assert.Empty(t, s.blocked())
 }
+
+// The whole way counts: no device is taken to where it could not go on.
+func TestQuarantineOfALaterHopBlocksToo(t *testing.T) {
+	s := newStage(t)
+	hops := v1alpha1.UpgradePaths{Hops: []v1alpha1.VersionHop{via("4.0", "3.0", "1.0", "2.0"), via("3.0", "2.0", "1.0")}}
+	s.ix.SetSource(with(restricted(metav1.ConditionTrue, hops, "2.0", "3.0", "4.0"), 3, "15b3:101d"))
+	s.template("t", "4.0")
+	d, _ := s.ix.Decide("d")
+	require.NotNil(t, d.Blocked)
+	assert.Equal(t, v1alpha1.ReasonQuarantined, d.Blocked.Reason)
+	assert.Equal(t, "3.0", d.Blocked.Version)
+	s.status(func(d *v1alpha1.NodeDeviceStatus) { d.Firmware.Running = "3.0" })
+	assert.Empty(t, s.blocked(), "it has left the bad version behind")
+}
