@@ -31,6 +31,9 @@ type ImageOptions struct {
 	// LinkDown makes a NIC image whose firmware is bad though nothing about the image is: the links of a card are down
 	// as long as the card runs it.
 	LinkDown bool
+	// Recovery makes a NIC image whose firmware does not start: a card that runs it comes up in flash recovery, where it is
+	// a memory controller without ports, and tells nothing of itself.
+	Recovery bool
 	// Size in bytes, rounded up to a multiple of 4; 64 KiB when zero.
 	Size int
 	// Seed makes other bytes of the same version.
@@ -41,7 +44,7 @@ type ImageOptions struct {
 type Image struct {
 	Kind                       ImageKind
 	Version, PSID, Model, GUID string
-	LinkDown                   bool
+	LinkDown, Recovery         bool
 	// Digest is the SHA-256 of all bytes, in hexadecimal with "sha256:" in front.
 	Digest string
 }
@@ -50,6 +53,7 @@ const (
 	imageMagic       = "MTFWsimulated\n"
 	defaultImageSize = 64 << 10
 	linksDown        = "down"
+	startsNever      = "never"
 )
 
 // BuildImage makes an image that the tools of a machine accept for the part it names. Equal arguments give equal bytes.
@@ -67,12 +71,15 @@ func BuildImage(kind ImageKind, o ImageOptions) []byte {
 func buildPayload(kind ImageKind, o ImageOptions) []byte {
 	var b bytes.Buffer
 	b.WriteString(imageMagic)
-	links := ""
-	if o.LinkDown {
-		links = linksDown
+	defect := func(is bool, value string) string {
+		if is {
+			return value
+		}
+		return ""
 	}
 	for _, f := range [][2]string{
-		{"kind", string(kind)}, {"version", o.Version}, {"psid", o.PSID}, {"model", o.Model}, {"guid", o.GUID}, {"links", links},
+		{"kind", string(kind)}, {"version", o.Version}, {"psid", o.PSID}, {"model", o.Model}, {"guid", o.GUID},
+		{"links", defect(o.LinkDown, linksDown)}, {"start", defect(o.Recovery, startsNever)},
 	} {
 		if f[1] != "" {
 			fmt.Fprintf(&b, "%s: %s\n", f[0], f[1])
@@ -132,6 +139,8 @@ func ParseImage(data []byte) (Image, error) {
 			img.GUID = value
 		case "links":
 			img.LinkDown = value == linksDown
+		case "start":
+			img.Recovery = value == startsNever
 		}
 	}
 	return img, nil

@@ -20,7 +20,7 @@ func TestImagesSayWhatTheyAreFor(t *testing.T) {
 		switch kind {
 		case NICImage:
 			o.PSID = rapid.StringMatching(`MT_[0-9]{10}`).Draw(t, "psid")
-			o.LinkDown = rapid.Bool().Draw(t, "link down")
+			o.LinkDown, o.Recovery = rapid.Bool().Draw(t, "link down"), rapid.Bool().Draw(t, "recovery")
 		case BIOSImage:
 			o.GUID = "39a1ba52-95ee-4c1c-8d0f-b2b4ec3f1c9e"
 		default:
@@ -29,7 +29,7 @@ func TestImagesSayWhatTheyAreFor(t *testing.T) {
 		data := BuildImage(kind, o)
 		img, err := ParseImage(data)
 		require.NoError(t, err)
-		assert.Equal(t, Image{kind, o.Version, o.PSID, o.Model, o.GUID, o.LinkDown, digest(data)}, img)
+		assert.Equal(t, Image{kind, o.Version, o.PSID, o.Model, o.GUID, o.LinkDown, o.Recovery, digest(data)}, img)
 		assert.Equal(t, data, BuildImage(kind, o), "equal arguments give equal bytes")
 		if kind != BIOSImage {
 			assert.Zero(t, len(data)%4)

@@ -9,7 +9,7 @@ type nicState struct {
 }
 
 // hasLinks reports whether the ports with a cable have a link.
-func (n *nicState) hasLinks() bool { return !n.LinkDown && !n.Running.LinkDown }
+func (n *nicState) hasLinks() bool { return !n.LinkDown && !n.Running.LinkDown && !n.Running.Recovery }
 
 func newNIC(n NIC) *nicState {
 	f := flash{Version: n.Version, Digest: digest(BuildImage(NICImage, ImageOptions{Version: n.Version, PSID: n.PSID}))}

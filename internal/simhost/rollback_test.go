@@ -64,8 +64,9 @@ func TestMstflintThatCannotReadSaysSo(t *testing.T) {
 		assert.Equal(t, flintFailed, out.code, name)
 		assert.Contains(t, out.stdout, "-E- ", name)
 	}
-	require.NoError(t, m.SetFault(Fault{ID: "read", Kind: Fail, Device: "nic0", Operation: "read", Stderr: "-E- Failed to read image.\n"}))
-	assert.Equal(t, output{1, "", "-E- Failed to read image.\n"}, run(m, "mstflint", "-d", cx6, "ri", path))
+	const failed = "-E- Failed to read image.\n"
+	require.NoError(t, m.SetFault(Fault{ID: "read", Kind: Fail, Device: "nic0", Operation: "read", Stderr: failed}))
+	assert.Equal(t, output{1, "", failed}, run(m, "mstflint", "-d", cx6, "ri", path))
 	assert.NoFileExists(t, path)
 	require.NoError(t, m.SetFault(Fault{ID: "read", Kind: Lie, Device: "nic0", Operation: "read"}))
 	assert.Zero(t, run(m, "mstflint", "-d", cx6, "ri", path).code)
@@ -113,6 +114,32 @@ func TestAFirmwareWithoutLinksHasNoneWhateverActivatesIt(t *testing.T) {
 			assert.Equal(t, DefaultCX6Version, device(t, m, "nic0").Running)
 		})
 	}
+}
+
+func TestAFirmwareThatDoesNotStartLeavesAMemoryController(t *testing.T) {
+	m := newMachine(t)
+	good := readBack(t, m)
+	burn(t, m, nicImage(ImageOptions{Version: newCX6, Recovery: true}))
+	require.Zero(t, run(m, "mstfwreset", "-d", cx6, "-l", "3", "-y", "r").code)
+	for range 2 {
+		assert.False(t, device(t, m, "nic0").LinkUp)
+		pci := filepath.Join(m.Dir(), "sys/bus/pci/devices")
+		class, err := os.ReadFile(filepath.Join(pci, cx6, "class"))
+		require.NoError(t, err)
+		assert.Equal(t, "0x058000\n", string(class))
+		assert.NoFileExists(t, filepath.Join(pci, cx6, "driver"))
+		assert.NoFileExists(t, filepath.Join(pci, "0000:3b:00.1"))
+		assert.NoFileExists(t, filepath.Join(m.Dir(), "sys/class/net/ens1f0np0"))
+		assert.FileExists(t, filepath.Join(m.Dir(), "sys/class/net/ens2f0np0"))
+		query := run(m, "mstflint", "-d", cx6, "-qq", "q")
+		assert.Contains(t, query.stdout, "PSID:                  N/A")
+		assert.Equal(t, 1, run(m, "mstfwreset", "-d", cx6, "q").code)
+		require.NoError(t, m.Boot())
+	}
+	burn(t, m, good)
+	require.NoError(t, m.Boot())
+	assert.True(t, device(t, m, "nic0").LinkUp)
+	assert.FileExists(t, filepath.Join(m.Dir(), "sys/class/net/ens1f0np0"))
 }
 
 func TestADriveRunsAnOlderSlotAgain(t *testing.T) {

@@ -34,8 +34,9 @@ type flash struct {
 	Digest  string `json:",omitempty"`
 	// Torn is an image of which only a part was written.
 	Torn bool `json:",omitempty"`
-	// LinkDown is a firmware that has no links.
+	// LinkDown is a firmware that has no links, Recovery one that does not start.
 	LinkDown bool `json:",omitempty"`
+	Recovery bool `json:",omitempty"`
 }
 
 func (m *Machine) path(elem ...string) string {

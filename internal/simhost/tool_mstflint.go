@@ -115,8 +115,12 @@ func (c *call) flintQuery(n NIC, full bool) (int, error) {
 	}
 	c.printf("Product Version:       %s\n", stored.Version)
 	c.flintRoms()
-	c.flintUIDs(fmt.Sprintf("%016x", n.BaseGUID), fmt.Sprintf("%012x    ", n.BaseMAC))
-	c.printf("Image VSD:             N/A\nDevice VSD:            N/A\nPSID:                  %s\n", n.PSID)
+	guid, mac, psid := fmt.Sprintf("%016x", n.BaseGUID), fmt.Sprintf("%012x    ", n.BaseMAC), n.PSID
+	if fw.Running.Recovery {
+		guid, mac, psid = fmt.Sprintf("%-16s", "N/A"), fmt.Sprintf("%-16s", "N/A"), "N/A"
+	}
+	c.flintUIDs(guid, mac)
+	c.printf("Image VSD:             N/A\nDevice VSD:            N/A\nPSID:                  %s\n", psid)
 	c.printf("Security Attributes:   secure-fw\n")
 	if full {
 		c.printf("Default Update Method: fw_ctrl\n")
@@ -223,7 +227,7 @@ func (c *call) flintBurn(n NIC, path string, o options) (int, error) {
 		return flintFailed, c.refused(n.Key, "Write", img, "PSID mismatch")
 	}
 	const stage = "Writing Boot image component"
-	written := flash{Version: img.Version, Digest: img.Digest, LinkDown: img.LinkDown}
+	written := flash{Version: img.Version, Digest: img.Digest, LinkDown: img.LinkDown, Recovery: img.Recovery}
 	torn := written
 	torn.Torn = true
 	var keepErr error

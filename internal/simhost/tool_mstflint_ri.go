@@ -52,7 +52,7 @@ func (m *Machine) keepImage(key string, data []byte) error {
 func (m *Machine) keptImage(n NIC, f flash) ([]byte, error) {
 	data, err := os.ReadFile(m.imagePath(n.Key, f.Digest))
 	if os.IsNotExist(err) {
-		return BuildImage(NICImage, ImageOptions{Version: f.Version, PSID: n.PSID, LinkDown: f.LinkDown}), nil
+		return BuildImage(NICImage, ImageOptions{Version: f.Version, PSID: n.PSID, LinkDown: f.LinkDown, Recovery: f.Recovery}), nil
 	}
 	return data, err
 }

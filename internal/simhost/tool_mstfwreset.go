@@ -63,6 +63,14 @@ func mstfwreset(c *call) (int, error) {
 		c.printf("-E- Failed to open device: %s. Device doesn't exist.\n", o.values["device"])
 		return 1, nil
 	}
+	s, err := c.m.view()
+	if err != nil {
+		return 0, err
+	}
+	if s.NICs[nic.Key].Running.Recovery {
+		c.printf("-E- Unsupported Device: %s (0x%s).\n", o.values["device"], recoveryID(nic))
+		return 1, nil
+	}
 	switch o.args[0] {
 	case "q", "query":
 		return c.run(nic.Key, "query", func() (int, error) { return c.resetQuery(nic) })

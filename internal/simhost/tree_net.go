@@ -13,6 +13,11 @@ func renderNet(t tree, s *state) {
 	virtualNetDevice(t, "cni0", 2, "0a:58:0a:f4:00:01", "1")
 	index := 3
 	for i, n := range s.Spec.NICs {
+		if s.present(n.Key) && s.NICs[n.Key].Running.Recovery {
+			renderRecovery(t, n)
+			index += len(n.Ports)
+			continue
+		}
 		for port, p := range n.Ports {
 			index++
 			if s.present(n.Key) {
@@ -20,6 +25,18 @@ func renderNet(t tree, s *state) {
 			}
 		}
 	}
+}
+
+// renderRecovery shows a card whose firmware did not start: one function, which no driver of the kernel takes.
+func renderRecovery(t tree, n NIC) {
+	renderPCI(t, pciDevice{
+		address: n.Slot + ".0", vendor: "15b3", device: recoveryID(n), subVendor: "15b3", subDevice: recoveryID(n), class: "058000",
+	})
+}
+
+// recoveryID is the PCI device id of a card in flash recovery.
+func recoveryID(n NIC) string {
+	return defaultTo(map[string]string{"101d": "0212", "1021": "0218"}[n.DeviceID], "020f")
 }
 
 func renderPort(t tree, n NIC, fw *nicState, p Port, port, ifindex, rdma int) {

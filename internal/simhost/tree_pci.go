@@ -14,8 +14,9 @@ type pciDevice struct {
 	vendor, device       string
 	subVendor, subDevice string
 	class                string
-	driver               string
-	vpd                  []byte
+	// driver is empty where the kernel has none.
+	driver string
+	vpd    []byte
 }
 
 // renderPCI adds a function behind a root port of its own and returns the path of its directory. A root port is a
@@ -38,13 +39,17 @@ func renderPCI(t tree, d pciDevice) string {
 func pciFunction(t tree, dir string, d pciDevice) {
 	modalias := fmt.Sprintf("pci:v0000%sd0000%ssv0000%ssd0000%sbc%ssc%si%s", upper(d.vendor), upper(d.device),
 		upper(d.subVendor), upper(d.subDevice), d.class[:2], d.class[2:4], d.class[4:])
+	bound := ""
+	if d.driver != "" {
+		bound = "DRIVER=" + d.driver + "\n"
+	}
 	t.attrs(dir,
 		"vendor", "0x"+d.vendor, "device", "0x"+d.device,
 		"subsystem_vendor", "0x"+d.subVendor, "subsystem_device", "0x"+d.subDevice,
 		"class", "0x"+d.class, "revision", "0x00", "modalias", modalias, "numa_node", "0", "enable", "1",
 		"current_link_speed", "16.0 GT/s PCIe", "current_link_width", "16",
-		"uevent", fmt.Sprintf("DRIVER=%s\nPCI_CLASS=%s\nPCI_ID=%s:%s\nPCI_SUBSYS_ID=%s:%s\nPCI_SLOT_NAME=%s\nMODALIAS=%s",
-			d.driver, strings.TrimLeft(upper(d.class), "0"), upper(d.vendor), upper(d.device), upper(d.subVendor),
+		"uevent", fmt.Sprintf("%sPCI_CLASS=%s\nPCI_ID=%s:%s\nPCI_SUBSYS_ID=%s:%s\nPCI_SLOT_NAME=%s\nMODALIAS=%s",
+			bound, strings.TrimLeft(upper(d.class), "0"), upper(d.vendor), upper(d.device), upper(d.subVendor),
 			upper(d.subDevice), d.address, modalias),
 	)
 	t.file(dir, "config", string(pciConfig(d)), 0o644)
@@ -53,6 +58,9 @@ func pciFunction(t tree, dir string, d pciDevice) {
 	}
 	t.link(path.Join("sys/bus/pci/devices", d.address), dir)
 	t.link(path.Join(dir, "subsystem"), "sys/bus/pci")
+	if d.driver == "" {
+		return
+	}
 	driver := path.Join("sys/bus/pci/drivers", d.driver)
 	t.link(path.Join(dir, "driver"), driver)
 	t.link(path.Join(driver, d.address), dir)

@@ -223,6 +223,41 @@ func TestACardWhoseNewFirmwareHasNoLinksIsBroughtBack_R002_2(t *testing.T) {
 	assert.Equal(t, before, after)
 }
 
+// A card whose firmware does not start tells nothing of itself: nothing may be written to it, and nothing erased, without a
+// person (R002-43, R002-56).
+func TestACardInFlashRecoveryIsLeftAlone_R002_43(t *testing.T) {
+	p := nic(0)
+	m, runner := p.machine(t)
+	spec, err := m.Spec()
+	require.NoError(t, err)
+	d := mstflint.New(runner)
+	id, _, err := d.Inspect(t.Context(), p.id(spec))
+	require.NoError(t, err)
+	archived := filepath.Join(t.TempDir(), "image")
+	require.NoError(t, d.Archive(t.Context(), id, archived))
+	good, err := os.ReadFile(archived)
+	require.NoError(t, err)
+	bad := p.options(spec)
+	bad.Recovery = true
+	_, err = d.Write(t.Context(), id, drivertest.SaveImage(t, p.versions[0], p.bytes(bad, p.versions[0])), nil)
+	require.NoError(t, err)
+	require.NoError(t, m.Boot())
+	writes, err := m.Operations()
+	require.NoError(t, err)
+
+	_, fw, err := d.Inspect(t.Context(), id)
+	require.NoError(t, err)
+	assert.NotEmpty(t, fw.ReadOnly)
+	assert.Equal(t, inventory.RollbackNone, fw.Rollback)
+	img := drivertest.SaveImage(t, inventory.Version(spec.NICs[0].Version), good)
+	require.ErrorAs(t, d.Check(t.Context(), id, img), new(*driver.RejectedError))
+	_, err = d.Write(t.Context(), id, img, nil)
+	require.ErrorAs(t, err, new(*driver.RejectedError))
+	after, err := m.Operations()
+	require.NoError(t, err)
+	assert.Len(t, after, len(writes), "nothing was sent to the card that changes it")
+}
+
 // A tool that says it read the image and lost half of it is not believed.
 func TestAnArchiveThatLostItsEndIsNoArchive(t *testing.T) {
 	p := nic(0)
