@@ -6,19 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/node/archive"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/discovery"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/job"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/maintenance"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/state"
+	"github.com/nodefirmware/node-firmware-operator/internal/version"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
-	"github.com/nodefirmware/node-firmware-operator/pkg/durable"
 	"github.com/nodefirmware/node-firmware-operator/pkg/host"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
@@ -76,33 +75,33 @@ type UpdatedDevice struct {
 
 // Apply brings this machine to what the documents say. A job that an earlier apply began is finished first, and alone.
 func Apply(ctx context.Context, a Applying) (Outcome, error) {
-	book, err := journal.Open(a.StateDir)
+	known, err := state.Open(a.StateDir, state.Options{Daemon: version.Current()})
 	if err != nil {
 		return Outcome{}, err
 	}
-	out, err := a.apply(ctx, book)
-	return out, errors.Join(err, book.Close())
+	out, err := a.apply(ctx, known)
+	return out, errors.Join(err, known.Close())
 }
 
-func (a Applying) apply(ctx context.Context, book *journal.Journal) (Outcome, error) {
+func (a Applying) apply(ctx context.Context, known *state.State) (Outcome, error) {
 	images, err := openStock(a.StateDir)
 	if err != nil {
 		return Outcome{}, err
 	}
-	view, err := book.View()
+	view, err := known.Journal.View()
 	if err != nil {
 		return Outcome{}, err
 	}
 	if begun := view.Active(); begun != nil && begun.Record.Outcome == "" {
 		a.printf("Going on with job %s, begun at %s.\n", begun.Name, begun.Accepted.Format(time.DateTime))
-		return a.execute(ctx, book, images, *begun)
+		return a.execute(ctx, known, images, *begun)
 	}
 	fresh, unread, err := a.newJob(ctx, images)
 	switch {
 	case err != nil:
 		return Outcome{}, err
 	case len(fresh.Updates) > 0:
-		out, err := a.execute(ctx, book, images, fresh)
+		out, err := a.execute(ctx, known, images, fresh)
 		return out, cmp.Or(err, unread)
 	case unread != nil:
 		return Outcome{Result: "Unknown"}, unread
@@ -160,7 +159,7 @@ func update(a assignment) journal.Update {
 }
 
 // execute runs the job to its end, or as far as it gets without a reboot.
-func (a Applying) execute(ctx context.Context, book *journal.Journal, images *stock, j journal.Job) (Outcome, error) {
+func (a Applying) execute(ctx context.Context, known *state.State, images *stock, j journal.Job) (Outcome, error) {
 	waiting, err := a.waitsForReboot(j)
 	if err != nil {
 		return Outcome{}, err
@@ -175,8 +174,8 @@ func (a Applying) execute(ctx context.Context, book *journal.Journal, images *st
 		return Outcome{}, err
 	}
 	config := job.Config{
-		Journal: book, Archive: archive.New(filepath.Join(a.StateDir, "archive"), durable.OS{}), Host: a.Host, Drivers: a.Drivers, Images: images, Maintenance: window, Writes: a.Writes,
-		Rebooter: a.Rebooter, Health: health.Checker{Scanner: a.Host, Checks: a.Checks}, BootID: a.Host.BootID,
+		Journal: known.Journal, Archive: known.Archive, Host: a.Host, Drivers: a.Drivers, Images: images, Maintenance: window,
+		Writes: a.Writes, Rebooter: a.Rebooter, Health: health.Checker{Scanner: a.Host, Checks: a.Checks}, BootID: a.Host.BootID,
 		Poll: a.Poll, Grace: writeGrace, Notify: a.printer(j),
 	}
 	if a.Rebooter == nil {
@@ -186,7 +185,7 @@ func (a Applying) execute(ctx context.Context, book *journal.Journal, images *st
 	if err := engine.Submit(j); err != nil { // takes a failed job over that still held this machine
 		return Outcome{}, err
 	}
-	view, err := book.View()
+	view, err := known.Journal.View()
 	if err != nil {
 		return Outcome{}, err
 	}

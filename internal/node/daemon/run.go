@@ -23,11 +23,11 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/hotplug"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/images"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/job"
-	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/maintenance"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/reboot"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/state"
+	"github.com/nodefirmware/node-firmware-operator/internal/version"
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
-	"github.com/nodefirmware/node-firmware-operator/pkg/durable"
 )
 
 // Options is what a daemon works with.
@@ -47,21 +47,25 @@ const writeGrace = 55 * time.Minute
 
 // Run runs the daemon until the context ends. A job that was interrupted is taken up first and needs no API server.
 func Run(ctx context.Context, o Options) error {
-	book, err := journal.Open(o.Config.StateDir)
+	host, err := state.Open(o.Config.StateDir, state.Options{Daemon: version.Current()})
 	if err != nil {
 		return err
 	}
-	d, err := assemble(ctx, o, book)
-	if err != nil {
-		return errors.Join(err, book.Close())
+	if host.Leftover != "" {
+		o.Log.Warn("Half-made state of an interrupted first start was put aside", "directory", host.Leftover)
 	}
-	return errors.Join(d.run(ctx), book.Close())
+	d, err := assemble(ctx, o, host)
+	if err != nil {
+		return errors.Join(err, host.Close())
+	}
+	return errors.Join(d.run(ctx), host.Close())
 }
 
 // parts are the running parts of a daemon.
 type parts struct {
 	engine    *job.Engine
 	discovery *discovery.Discovery
+	archive   *archive.Store
 	manager   interface{ Start(context.Context) error }
 	log       logr.Logger
 }
@@ -73,13 +77,14 @@ func (p parts) run(ctx context.Context) error {
 	group.Go(func() error { return p.discovery.RunLooks(ctx) })
 	group.Go(func() error { return p.manager.Start(ctx) })
 	group.Go(func() error { trimMemory(ctx, p.log); return nil })
+	group.Go(func() error { pruneArchive(ctx, p.log, p.discovery, p.archive); return nil })
 	group.Go(func() error { hotplug.Watch(ctx, p.log, p.discovery.Request); return nil })
 	return group.Wait()
 }
 
 // assemble makes the parts and connects them. It does not talk to the API server.
-func assemble(ctx context.Context, o Options, book *journal.Journal) (parts, error) {
-	log := logr.FromSlogHandler(o.Log.Handler())
+func assemble(ctx context.Context, o Options, host *state.State) (parts, error) {
+	book, log := host.Journal, logr.FromSlogHandler(o.Log.Handler())
 	c := o.Config
 	tools, err := Outliving(command.Config{Path: c.Tools(), StateDir: c.StateDir, Log: o.Log}, o.Worker, command.EnterHost())
 	if err != nil {
@@ -115,7 +120,8 @@ func assemble(ctx context.Context, o Options, book *journal.Journal) (parts, err
 		Recorder: mgr.GetEventRecorder("firmware-daemon"),
 	}
 	reconciler.Engine = job.New(job.Config{
-		Journal: book, Archive: archive.New(filepath.Join(c.StateDir, "archive"), durable.OS{}), Host: hardware, Drivers: hardware.Drivers, Images: store, Maintenance: window, Writes: hardware.Runner,
+		Journal: book, Archive: host.Archive, Host: hardware, Drivers: hardware.Drivers, Images: store, Maintenance: window,
+		Writes:   hardware.Runner,
 		Rebooter: reboot.Host{Runner: hardware.Runner, Argv: reboot.Namespaced()},
 		Health:   health.Checker{Scanner: hardware, Node: health.Node{Reader: direct, Name: c.NodeName, BootID: hardware.BootID}},
 		BootID:   hardware.BootID, Grace: writeGrace, Log: o.Log,
@@ -137,7 +143,7 @@ func assemble(ctx context.Context, o Options, book *journal.Journal) (parts, err
 			return nil
 		}),
 	)
-	return parts{engine: reconciler.Engine, discovery: disc, manager: mgr, log: log.WithName("hotplug")}, err
+	return parts{engine: reconciler.Engine, discovery: disc, archive: host.Archive, manager: mgr, log: log.WithName("hotplug")}, err
 }
 
 // uncached is a client that asks the API server each time: for maintenances, of which a job needs one for a while, and

@@ -373,7 +373,7 @@ func TestPowerCutAnywhereWhileOpening_R002_33(t *testing.T) { // F2
 func assertOpens(t *testing.T, fsys *durabletest.FS, seed uint64, withJob bool) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 3))
-	for range 8 {
+	for range 4 {
 		to := t.TempDir()
 		require.NoError(t, fsys.Cut(random, to))
 		s := open(t, to, today)

@@ -1,0 +1,49 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/node/archive"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/discovery"
+	"github.com/nodefirmware/node-firmware-operator/pkg/host"
+)
+
+// pruneInterval is how often the archive is rid of devices that left this machine long ago.
+const pruneInterval = time.Hour
+
+// pruneArchive removes what is archived of devices that are gone for long.
+func pruneArchive(ctx context.Context, log logr.Logger, disc *discovery.Discovery, store *archive.Store) {
+	ticker := time.NewTicker(pruneInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		found, ok := disc.Snapshot()
+		if !ok {
+			continue
+		}
+		if ids, all := present(found.Inventory); all {
+			if err := store.Prune(ids, time.Now()); err != nil {
+				log.Error(err, "Archive could not be pruned")
+			}
+		}
+	}
+}
+
+// present lists the unique ids of the devices; all is false when one may be missing, or go by another id because it could
+// not be read.
+func present(found host.Inventory) (ids []string, all bool) {
+	for _, d := range found.Devices {
+		if d.Err != nil {
+			return nil, false
+		}
+		ids = append(ids, d.UniqueID)
+	}
+	return ids, len(found.Incomplete) == 0
+}

@@ -1,0 +1,23 @@
+package daemon
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/host"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+func TestNothingIsAbsentBecauseItCannotBeRead_R002_60(t *testing.T) {
+	nic := inventory.Device{Identity: inventory.Identity{UniqueID: "nic"}}
+	unreadable := inventory.Device{Identity: inventory.Identity{UniqueID: "0000:3b:00.0"}, Err: errors.New("busy")}
+	ids, all := present(host.Inventory{Devices: []inventory.Device{nic}})
+	assert.True(t, all)
+	assert.Equal(t, []string{"nic"}, ids)
+	_, all = present(host.Inventory{Devices: []inventory.Device{nic, unreadable}})
+	assert.False(t, all)
+	_, all = present(host.Inventory{Devices: []inventory.Device{nic}, Incomplete: map[inventory.Class]error{inventory.Disk: errors.New("EIO")}})
+	assert.False(t, all)
+}
