@@ -191,6 +191,9 @@ const (
 	ReasonAttemptsExhausted = "AttemptsExhausted"
 	// ReasonStepFailed: a step of a Steps job failed; the message names it.
 	ReasonStepFailed = "StepFailed"
+	// ReasonHealthAdvice: an executable of wanted.d complains about the health of the node, or does no longer. It is told as
+	// an event, and nothing is decided by it.
+	ReasonHealthAdvice = "HealthAdvice"
 	// ReasonReleased: a person returned the held node to service.
 	ReasonReleased = "Released"
 )

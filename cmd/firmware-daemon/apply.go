@@ -51,7 +51,7 @@ func applyCommand() *cobra.Command {
 			}
 			a.Checks = &health.Checks{
 				FS: hardware.FS, Runner: hardware.Runner, Launch: health.Launch(m.HostRoot), Timeout: checkTimeout,
-				Advise: func(message string) { _, _ = fmt.Fprintf(a.Steps, "advice: %s\n", message) },
+				Advise: func(advice health.Advice) { _, _ = fmt.Fprintf(a.Steps, "advice: %s\n", advice.Message) },
 			}
 			if allowReboot {
 				a.Rebooter = reboot.Host{Runner: hardware.Runner, Argv: reboot.Direct()}

@@ -29,7 +29,7 @@ func TestApplyAsksTheChecksOfTheMachine_R002_14(t *testing.T) {
 	a := s.applying(t, &steps)
 	a.Checks = &health.Checks{
 		FS: s.hardware.FS, Runner: s.hardware.Runner, Launch: health.Launch(s.Dir()),
-		Advise: func(message string) { fmt.Fprintln(&advice, message) },
+		Advise: func(a health.Advice) { fmt.Fprintln(&advice, a.Message) },
 	}
 	_, err := cli.Apply(t.Context(), a)
 	require.ErrorIs(t, err, cli.ErrRebootPending)

@@ -27,13 +27,20 @@ type Checks struct {
 	Timeout time.Duration
 	// Advise is called when an executable of wanted.d begins to fail and when it passes again; nil to tell nobody. It
 	// must not block.
-	Advise func(message string)
+	Advise func(Advice)
 
 	mu sync.Mutex
 	// last is the last round that did not pass, nil when there was none.
 	last *round
 	// advised holds the executables of wanted.d that failed when they ran last.
 	advised map[string]bool
+}
+
+// Advice is what an executable of wanted.d has to say. Nothing is decided by it.
+type Advice struct {
+	// Failing is false when it has nothing to complain about any more.
+	Failing bool
+	Message string
 }
 
 // round is one run of the executables that decide.
@@ -144,20 +151,20 @@ func (c *Checks) advise(ctx context.Context) {
 }
 
 func (c *Checks) tell(failing map[string]string) {
-	said := func(message string) {
+	said := func(a Advice) {
 		if c.Advise != nil {
-			c.Advise(message)
+			c.Advise(a)
 		}
 	}
 	now := map[string]bool{}
 	for _, name := range sorted(failing) {
 		if now[name] = true; !c.advised[name] {
-			said(failing[name] + "; it only advises, and nothing is done about it")
+			said(Advice{Failing: true, Message: failing[name] + "; it only advises, and nothing is done about it"})
 		}
 	}
 	for _, name := range sorted(c.advised) {
 		if !now[name] {
-			said(name + " has nothing to complain about any more")
+			said(Advice{Message: name + " has nothing to complain about any more"})
 		}
 	}
 	c.advised = now

@@ -114,9 +114,12 @@ func TestSilenceOfACheckIsNoSuccess_R002_17(t *testing.T) {
 func TestWantedChecksAdviseOncePerTransitionAndNeverDecide_R002_14(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said []string
+		var failing bool
 		files := checkFS("required.d/a", "wanted.d/10-fan", "wanted.d/20-good")
 		broken := answers{"10-fan": commandtest.Exits(1, "", "fan 3 is slow\n")}
-		c := &health.Checks{FS: files, Runner: broken.runner(t), Launch: health.Namespaced(), Advise: func(m string) { said = append(said, m) }}
+		c := &health.Checks{FS: files, Runner: broken.runner(t), Launch: health.Namespaced(), Advise: func(a health.Advice) {
+			said, failing = append(said, a.Message), a.Failing
+		}}
 		healthy := func() {
 			got, err := check(t, c, host{})
 			require.NoError(t, err)
@@ -125,9 +128,11 @@ func TestWantedChecksAdviseOncePerTransitionAndNeverDecide_R002_14(t *testing.T)
 		healthy()
 		healthy()
 		assert.Equal(t, []string{"check wanted.d/10-fan failed (exit code 1): fan 3 is slow; it only advises, and nothing is done about it"}, said)
+		assert.True(t, failing)
 		delete(broken, "10-fan")
 		healthy()
 		healthy()
+		assert.False(t, failing)
 		require.Len(t, said, 2)
 		assert.Equal(t, "check wanted.d/10-fan has nothing to complain about any more", said[1])
 		files[wantedD+"/30-foreign"] = owned(1000, 0o755)

@@ -1,0 +1,27 @@
+package job
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
+)
+
+// Advise tells as an event of the running job what an executable of wanted.d has to say, once for each transition. Nothing
+// is decided by it. It is for health.Checks and does not block.
+func (r *Reconciler) Advise(a health.Advice) {
+	r.Engine.mu.Lock()
+	current := r.Engine.current
+	r.Engine.mu.Unlock()
+	if current == nil {
+		return
+	}
+	kind := corev1.EventTypeNormal
+	if a.Failing {
+		kind = corev1.EventTypeWarning
+	}
+	about := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: current.Job.Name, UID: types.UID(current.Job.UID)}}
+	r.Recorder.Eventf(about, nil, kind, v1alpha1.ReasonHealthAdvice, "Check", "%s", a.Message)
+}
