@@ -93,6 +93,11 @@ func (s Set) Blocks(d v1alpha1.Digest, model string) (v1alpha1.QuarantinedImage,
 	return e, ok
 }
 
+// ModelOf is the model of a device as Blocks wants it.
+func ModelOf(d *v1alpha1.NodeDevice) string {
+	return v1alpha1.ModelKey(d.Status.VendorID, d.Status.DeviceID, d.Status.Vendor, d.Status.Model)
+}
+
 func oldest(models map[string]v1alpha1.QuarantinedImage) (out v1alpha1.QuarantinedImage, found bool) {
 	for _, e := range models {
 		if !found || byAge(e, out) < 0 {

@@ -19,7 +19,9 @@ const model = "15b3:101d"
 var epoch = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 // at is a number of seconds after the epoch, as the API tells it.
-func at(seconds int) metav1.Time { return metav1.NewTime(epoch.Add(time.Duration(seconds) * time.Second)) }
+func at(seconds int) metav1.Time {
+	return metav1.NewTime(epoch.Add(time.Duration(seconds) * time.Second))
+}
 
 func digest(n int) v1alpha1.Digest { return v1alpha1.Digest(fmt.Sprintf("sha256:%064x", n)) }
 

@@ -31,7 +31,7 @@ func (r *Reconciler) act(ctx context.Context, f facts, d decision) (ctrl.Result,
 		r.quiet.forget(f.name)
 		return ctrl.Result{RequeueAfter: d.next}, nil
 	}
-	work := fingerprint(d.updates)
+	work := fingerprint(d.updates, d.rollback)
 	if left := r.quiet.left(f.name, work, f.now); left > 0 && !d.queued {
 		return ctrl.Result{RequeueAfter: soonest(left, d.next)}, nil
 	}
@@ -59,7 +59,7 @@ func (r *Reconciler) queue(ctx context.Context, f facts, d decision, work string
 				APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Node", Name: f.name, UID: f.nodeUID,
 			}},
 		},
-		Spec: v1alpha1.FirmwareJobSpec{NodeName: f.name, Type: v1alpha1.JobTypeUpdate, Updates: d.updates},
+		Spec: v1alpha1.FirmwareJobSpec{NodeName: f.name, Type: v1alpha1.JobTypeUpdate, Updates: d.updates, Rollback: d.rollback},
 	}
 	if err := r.client.Create(ctx, job, client.FieldOwner(v1alpha1.FieldOwnerOperator)); err != nil {
 		if apierrors.IsAlreadyExists(err) {
@@ -85,7 +85,7 @@ func (r *Reconciler) supersede(ctx context.Context, j *v1alpha1.FirmwareJob) err
 		return fmt.Errorf("delete superseded firmware job %s: %w", j.Name, err)
 	}
 	r.recorder.Eventf(j, nil, corev1.EventTypeNormal, v1alpha1.ReasonSuperseded, "Replace",
-		"The wish for node %s changed before the job was admitted.", j.Spec.NodeName)
+		"What is due on node %s changed before the job was admitted.", j.Spec.NodeName)
 	return nil
 }
 

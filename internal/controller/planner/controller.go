@@ -2,6 +2,7 @@ package planner
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,7 +21,8 @@ import (
 // DefaultQuietPeriod is how long the due updates of a node must not change before a job is queued.
 const DefaultQuietPeriod = 60 * time.Second
 
-// Reconciler plans the jobs of one node a call. It reads the node's own objects only, all from the cache.
+// Reconciler plans the jobs of one node a call. It reads the node's own objects, the policies and sources, which are few,
+// and the jobs with bad images, all from the cache.
 type Reconciler struct {
 	client   client.Client
 	recorder events.EventRecorder
@@ -37,10 +39,12 @@ func New(c client.Client, recorder events.EventRecorder, now func() time.Time, q
 // SetupWithManager makes each change that can change the plan of a node wake the reconciler for that node.
 func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("planner").
-		Watches(&corev1.Node{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(onlyExistence)).
+		Watches(&corev1.Node{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(nodeChanged)).
 		Watches(&v1alpha1.NodeFirmware{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(firmwareChanged)).
 		Watches(&v1alpha1.NodeDevice{}, handler.EnqueueRequestsFromMapFunc(toNode), builder.WithPredicates(deviceChanged)).
 		Watches(&v1alpha1.FirmwareJob{}, handler.EnqueueRequestsFromMapFunc(toNode), builder.WithPredicates(jobChanged)).
+		Watches(&v1alpha1.RolloutPolicy{}, handler.EnqueueRequestsFromMapFunc(r.toEveryNode), builder.WithPredicates(policyChanged)).
+		Watches(&v1alpha1.FirmwareSource{}, handler.EnqueueRequestsFromMapFunc(r.toConcerned), builder.WithPredicates(sourceChanged)).
 		Complete(r)
 }
 
@@ -49,6 +53,40 @@ func toNode(_ context.Context, o client.Object) []reconcile.Request {
 	var out []reconcile.Request
 	for _, node := range index.ByNode(o) {
 		out = append(out, reconcile.Request{NamespacedName: client.ObjectKey{Name: node}})
+	}
+	return out
+}
+
+func (r *Reconciler) toEveryNode(ctx context.Context, _ client.Object) []reconcile.Request {
+	var nodes corev1.NodeList
+	if err := r.client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range nodes.Items {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&nodes.Items[i])})
+	}
+	return out
+}
+
+// toConcerned maps a source to the nodes with a device that is to get one of its quarantined images. A lift is mapped
+// from the source as it was too.
+func (r *Reconciler) toConcerned(ctx context.Context, o client.Object) []reconcile.Request {
+	src, ok := o.(*v1alpha1.FirmwareSource)
+	if !ok || len(src.Status.Quarantine) == 0 {
+		return nil
+	}
+	var devices v1alpha1.NodeDeviceList
+	if err := r.client.List(ctx, &devices, client.UnsafeDisableDeepCopy); err != nil {
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range devices.Items {
+		wished := wishedImages(&devices.Items[i])
+		bad := func(e v1alpha1.QuarantinedImage) bool { return slices.Contains(wished, e.Digest) }
+		if slices.ContainsFunc(src.Status.Quarantine, bad) {
+			out = append(out, reconcile.Request{NamespacedName: client.ObjectKey{Name: devices.Items[i].Spec.NodeName}})
+		}
 	}
 	return out
 }

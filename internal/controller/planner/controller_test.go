@@ -43,7 +43,8 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	w.Client = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&v1alpha1.NodeDevice{}, &v1alpha1.FirmwareJob{}).
 		WithIndex(&v1alpha1.NodeDevice{}, index.NodeName, index.ByNode).
-		WithIndex(&v1alpha1.FirmwareJob{}, index.NodeName, index.ByNode).Build()
+		WithIndex(&v1alpha1.FirmwareJob{}, index.NodeName, index.ByNode).
+		WithIndex(&v1alpha1.FirmwareJob{}, index.BadImages, index.ByBadImages).Build()
 	w.restart()
 	return w
 }
@@ -537,8 +538,8 @@ func TestAStaleCacheDoesNotQueueTwice(t *testing.T) {
 	f, err := w.planner.gather(t.Context(), node)
 	require.NoError(t, err)
 	d := decide(f)
-	require.NoError(t, w.planner.queue(t.Context(), f, d, fingerprint(d.updates)))
-	require.NoError(t, w.planner.queue(t.Context(), f, d, fingerprint(d.updates)))
+	require.NoError(t, w.planner.queue(t.Context(), f, d, fingerprint(d.updates, d.rollback)))
+	require.NoError(t, w.planner.queue(t.Context(), f, d, fingerprint(d.updates, d.rollback)))
 	assert.Len(t, w.jobs(), 1)
 	w.requireQuiet()
 }

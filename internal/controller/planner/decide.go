@@ -22,6 +22,8 @@ const managedBy = "app.kubernetes.io/managed-by"
 type decision struct {
 	// updates are what a job should do; none when nothing is due or the node is busy.
 	updates []v1alpha1.DeviceUpdate
+	// rollback is whether that job may begin when it could not be undone.
+	rollback v1alpha1.RollbackPolicy
 	// queued is set when a job that does exactly that is queued already.
 	queued bool
 	// superseded jobs are queued, not admitted, and no longer what is wished.
@@ -34,19 +36,21 @@ type decision struct {
 	previous string
 }
 
-// decide compares wish and reality of one node. A running job is never touched: what differs is planned after it.
+// decide compares wish and reality of one node. A running job is never touched: what differs is planned after it. A job
+// of somebody else is waited for too, but what is queued with an image that turned out bad goes at once.
 func decide(f facts) decision {
 	if f.nodeUID == "" {
 		return decision{}
 	}
-	d := decision{forgotten: f.forgotten()}
+	d := decision{forgotten: f.forgotten(), rollback: f.rollback}
 	queued, busy := f.unfinished()
 	if busy {
+		d.superseded = slices.DeleteFunc(queued, func(j v1alpha1.FirmwareJob) bool { return !f.hasBadImage(&j) })
 		return d
 	}
 	d.updates, d.next = f.wanted(queued)
 	for _, j := range queued {
-		if !d.queued && len(d.updates) > 0 && sameWork(j.Spec.Updates, d.updates) {
+		if !d.queued && len(d.updates) > 0 && sameWork(j.Spec.Updates, d.updates) && sameRollback(j.Spec.Rollback, d.rollback) {
 			d.queued = true
 			continue
 		}
@@ -61,7 +65,7 @@ func decide(f facts) decision {
 func (f facts) unfinished() (queued []v1alpha1.FirmwareJob, busy bool) {
 	for _, j := range slices.Backward(f.jobs) {
 		switch {
-		case ended(&j) || j.Spec.Type != v1alpha1.JobTypeUpdate:
+		case ended(&j) || j.Spec.Type == v1alpha1.JobTypeScan:
 		case isPlanned(&j) && !isAdmitted(&j) && j.Spec.Cancel == nil && j.DeletionTimestamp == nil:
 			queued = append(queued, j)
 		default:
@@ -77,8 +81,9 @@ func isPlanned(j *v1alpha1.FirmwareJob) bool {
 }
 
 // wanted lists what a job should do now. A node that a failed job holds gets a new one only when the wish for what
-// failed changed, or when a person asked for a retry; that repeats the failed job even where nothing is left to be
-// flashed, because only a job returns the node to service.
+// failed changed and no device was left unhealthy, or when a person asked for a retry; that repeats the failed job even
+// where nothing is left to be flashed, because only a job returns the node to service. While the image that failed is
+// quarantined a retry does nothing: it must be lifted, or the wish changed, or the node released as it is.
 func (f facts) wanted(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.DeviceUpdate, next time.Duration) {
 	due, next := f.due(queued)
 	held := f.held()
@@ -86,7 +91,7 @@ func (f facts) wanted(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.DeviceU
 		return due, next
 	}
 	if !endedAt(held).Before(f.retryAfter) {
-		if f.stillWishes(held) {
+		if f.stillWishes(held) || slices.ContainsFunc(f.devices, f.isUnhealthy) {
 			return nil, 0
 		}
 		return due, next
@@ -95,12 +100,21 @@ func (f facts) wanted(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.DeviceU
 		d := &f.devices[i]
 		u := updateFor(held, d.Name)
 		isListed := slices.ContainsFunc(due, func(u v1alpha1.DeviceUpdate) bool { return u.Device == d.Name })
-		if u != nil && !isListed && wishes(d, u) && len(due) < maxUpdates {
-			due = append(due, updateOf(d))
+		switch {
+		case u == nil || isListed || !wishes(d, u):
+		case f.isBad(d, u.Digest) && blames(held, d.Name): // nothing would judge this device before the node is back in service
+			return nil, 0
+		case !f.isBad(d, u.Digest) && len(due) < maxUpdates:
+			due = append(due, f.updateTo(d, u.Version, u.Digest))
 		}
 	}
 	slices.SortFunc(due, func(a, b v1alpha1.DeviceUpdate) int { return cmp.Compare(a.Device, b.Device) })
 	return due, next
+}
+
+// isUnhealthy reports whether a job left the device unhealthy and no person has forgiven that since.
+func (f facts) isUnhealthy(d v1alpha1.NodeDevice) bool {
+	return d.Status.Unhealthy != nil && !d.Status.Unhealthy.Since.Time.Before(f.retryAfter)
 }
 
 // held is the failed job that holds the node, or nil.
@@ -124,10 +138,27 @@ func (f facts) stillWishes(held *v1alpha1.FirmwareJob) bool {
 	return false
 }
 
-// wishes reports whether the device, the very same hardware, is still to get that image.
+// wishes reports whether the device, the very same hardware, is still to get that image, as what should run or on the way
+// to it.
 func wishes(d *v1alpha1.NodeDevice, u *v1alpha1.DeviceUpdate) bool {
 	w := d.Spec.Firmware
-	return w != nil && w.UpdatePolicy == v1alpha1.UpdatePolicyUpdate && w.Digest == u.Digest && d.Status.UniqueID == u.UniqueID
+	return w != nil && w.UpdatePolicy == v1alpha1.UpdatePolicyUpdate && d.Status.UniqueID == u.UniqueID &&
+		slices.Contains(wishedImages(d), u.Digest)
+}
+
+// wishedImages are the images of the version that should run and of those on the way to it.
+func wishedImages(d *v1alpha1.NodeDevice) []v1alpha1.Digest {
+	w := d.Spec.Firmware
+	if w == nil {
+		return nil
+	}
+	out := []v1alpha1.Digest{w.Digest}
+	if w.Path != nil {
+		for _, h := range w.Path.Hops {
+			out = append(out, h.Digest)
+		}
+	}
+	return out
 }
 
 // sameWork ignores where an update comes from and what ran before: an edit that changes neither device, version nor
@@ -140,7 +171,13 @@ func sameUpdate(a, b v1alpha1.DeviceUpdate) bool {
 	return a.Device == b.Device && a.UniqueID == b.UniqueID && a.Version == b.Version && a.Digest == b.Digest && a.Downgrade == b.Downgrade
 }
 
-// forgotten lists the finished jobs beyond the history, oldest first. A job that holds the node is kept.
+// sameRollback takes an absent policy for the default.
+func sameRollback(a, b v1alpha1.RollbackPolicy) bool {
+	return (a == v1alpha1.RollbackRequired) == (b == v1alpha1.RollbackRequired)
+}
+
+// forgotten lists the finished jobs beyond the history, oldest first. A job that holds the node is kept, and one that
+// alone knows of a bad image.
 func (f facts) forgotten() []v1alpha1.FirmwareJob {
 	var finished []v1alpha1.FirmwareJob
 	for _, j := range f.jobs {
@@ -149,7 +186,17 @@ func (f facts) forgotten() []v1alpha1.FirmwareJob {
 		}
 	}
 	surplus := finished[:max(0, len(finished)-maxHistory)]
-	return slices.DeleteFunc(slices.Clone(surplus), func(j v1alpha1.FirmwareJob) bool { return isHeld(&j) })
+	return slices.DeleteFunc(slices.Clone(surplus), func(j v1alpha1.FirmwareJob) bool { return isHeld(&j) || f.isOnlyWitness(&j) })
+}
+
+// isOnlyWitness reports whether an image is quarantined because of that job and no source has written it down, such as
+// when none holds the image at present.
+func (f facts) isOnlyWitness(j *v1alpha1.FirmwareJob) bool {
+	return slices.ContainsFunc(j.Status.BadImages, func(b v1alpha1.BadImage) bool {
+		e, is := f.bad.Blocks(b.Digest, b.Model)
+		written := func(src v1alpha1.FirmwareSource) bool { return slices.Contains(src.Status.Quarantine, e) }
+		return is && e.Job == j.Name && !slices.ContainsFunc(f.sources, written)
+	})
 }
 
 // previous is the uid of the node's newest job that is not just queued.
@@ -172,8 +219,11 @@ func jobName(node, previous, fingerprint string) string {
 }
 
 // fingerprint tells work from other work.
-func fingerprint(updates []v1alpha1.DeviceUpdate) string {
-	work := make([]string, 0, 5*len(updates))
+func fingerprint(updates []v1alpha1.DeviceUpdate, rollback v1alpha1.RollbackPolicy) string {
+	work := make([]string, 0, 5*len(updates)+1)
+	if rollback == v1alpha1.RollbackRequired {
+		work = append(work, string(rollback))
+	}
 	for _, u := range updates {
 		work = append(work, u.Device, u.UniqueID, u.Version, string(u.Digest), string(u.Downgrade))
 	}

@@ -7,7 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/internal/desired"
+	"github.com/nodefirmware/node-firmware-operator/internal/match"
+	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
@@ -19,17 +21,17 @@ const maxUpdates = 128
 func (f facts) due(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.DeviceUpdate, next time.Duration) {
 	for i := range f.devices {
 		d := &f.devices[i]
-		known := isQueued(d, queued)
-		if !known && !isObserved(d) || !f.isDue(d, known) {
+		u, is := f.next(d)
+		if !is || !isQueued(u, queued) && (!isObserved(d) || match.Facts(d).Unreadable != "") {
 			continue
 		}
-		q := f.quarantine(d)
-		switch wait := q.until.Sub(f.now); {
-		case q.untilAsked:
+		s := f.setback(d, u.Digest)
+		switch wait := s.until.Sub(f.now); {
+		case s.untilAsked:
 		case wait > 0 && (next == 0 || wait < next):
 			next = wait
 		case wait <= 0 && len(updates) < maxUpdates:
-			updates = append(updates, updateOf(d))
+			updates = append(updates, u)
 		}
 	}
 	return updates, next
@@ -39,140 +41,58 @@ func (f facts) due(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.DeviceUpda
 // driver can write.
 func isObserved(d *v1alpha1.NodeDevice) bool { return d.Status.ObservedGeneration >= d.Generation }
 
-// isQueued reports whether exactly the device's wish is queued. Then it keeps its place when an edit only changes where
-// the wish comes from, and while a scan cannot read the device.
-func isQueued(d *v1alpha1.NodeDevice, queued []v1alpha1.FirmwareJob) bool {
+// isQueued reports whether exactly that update is queued. Then it keeps its place when an edit only changes where the
+// wish comes from, and while a scan cannot read the device.
+func isQueued(u v1alpha1.DeviceUpdate, queued []v1alpha1.FirmwareJob) bool {
 	return slices.ContainsFunc(queued, func(j v1alpha1.FirmwareJob) bool {
-		u := updateFor(&j, d.Name)
-		return u != nil && sameUpdate(*u, updateOf(d))
+		q := updateFor(&j, u.Device)
+		return q != nil && sameUpdate(*q, u)
 	})
 }
 
-// isDue asks package plan, and the daemon's verdict where the API objects say too little.
-func (f facts) isDue(d *v1alpha1.NodeDevice, queued bool) bool {
+// next is what is to be flashed to a device as far as it was ever read: the wished version, or one on the way to it. It
+// asks package plan, and the daemon's verdict where the API objects say too little.
+func (f facts) next(d *v1alpha1.NodeDevice) (u v1alpha1.DeviceUpdate, is bool) {
 	conditions := d.Status.Conditions
 	if d.Spec.Firmware == nil || d.Status.UniqueID == "" || d.DeletionTimestamp != nil ||
 		meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionBlocked) ||
 		meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionConflict) {
-		return false
+		return u, false
 	}
-	observed := factsOf(d)
-	if queued {
-		observed.Unreadable = ""
+	facts := match.Facts(d)
+	facts.Unreadable = ""
+	if d.Status.Unhealthy != nil {
+		facts.UnhealthySince = d.Status.Unhealthy.Since.Time
 	}
-	if !plan.Decide(f.wish(d), observed).Outcome.Due() {
-		return false
+	decision := plan.Decide(desired.Wish(d.Spec.Firmware, f.retryAfter), facts)
+	if !decision.Outcome.Due() {
+		return u, false
 	}
 	switch ready := meta.FindStatusCondition(conditions, v1alpha1.ConditionReady); {
 	case ready == nil:
-		return false
+		return u, false
 	case ready.Reason == v1alpha1.ReasonDowngradeForbidden, ready.Reason == v1alpha1.ReasonNotUpdatable, ready.Reason == v1alpha1.ReasonPowerCycleRequired:
-		return false
+		return u, false
 	}
-	return true
+	digest := v1alpha1.Digest(decision.Digest.String())
+	if f.isBad(d, digest) || f.isBad(d, d.Spec.Firmware.Digest) { // a version on the way is no use where it leads to a bad one
+		return u, false
+	}
+	return f.updateTo(d, string(decision.Version), digest), true
 }
 
-func (f facts) wish(d *v1alpha1.NodeDevice) plan.Wish {
-	w := d.Spec.Firmware
-	digest, _ := inventory.ParseDigest(string(w.Digest)) // an absent digest is the zero one
-	return plan.Wish{
-		Version: inventory.Version(w.Version), Digest: digest, RetryAfter: f.retryAfter,
-		ReportOnly: w.UpdatePolicy != v1alpha1.UpdatePolicyUpdate, AllowDowngrade: w.Downgrade == v1alpha1.DowngradeAllow,
-	}
+// isBad reports whether the image is quarantined for the device's model.
+func (f facts) isBad(d *v1alpha1.NodeDevice, image v1alpha1.Digest) bool {
+	_, bad := f.bad.Blocks(image, quarantine.ModelOf(d))
+	return bad
 }
 
-func factsOf(d *v1alpha1.NodeDevice) plan.Facts {
-	var out plan.Facts
-	if c := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionInspected); c != nil && c.Reason == v1alpha1.ReasonReadFailed {
-		out.Unreadable = c.Message
-	}
-	if fw := d.Status.Firmware; fw != nil {
-		out.Driver = fw.Driver
-		out.Running, out.Stored = inventory.Version(fw.Running), inventory.Version(fw.Stored)
-		if fw.Activation == v1alpha1.ActivationPowerCycle {
-			out.Activation = inventory.ActivatePowerCycle
-		}
-	}
-	if failed := d.Status.LastFailure; failed != nil {
-		out.FailedDigest, _ = inventory.ParseDigest(string(failed.Digest))
-		out.FailedAt = failed.Time.Time
-	}
-	return out
-}
-
-// quarantine is how long an image is not tried again on a device.
-type quarantine struct {
-	// untilAsked: until the wish changes or a person asks for a retry.
-	untilAsked bool
-	// until is the end of the wait after failures that say nothing about the image.
-	until time.Time
-}
-
-// passing are the reasons of failures that say nothing about an image. Trying again by itself is right, but ever slower.
-var passing = []string{
-	v1alpha1.ReasonImageUnavailable, v1alpha1.ReasonReadFailed, v1alpha1.ReasonDeviceChanged, v1alpha1.ReasonMaintenanceUnavailable,
-	v1alpha1.ReasonMaintenanceLost, v1alpha1.ReasonTimedOut,
-}
-
-const (
-	firstRetry = 30 * time.Second
-	lastRetry  = 30 * time.Minute
-)
-
-// quarantine looks at the kept jobs that failed on the device's wished image since the last retry a person asked for. It
-// holds where a failure left no trace on the device, such as for a node that became unhealthy.
-func (f facts) quarantine(d *v1alpha1.NodeDevice) quarantine {
-	var q quarantine
-	failures := 0
-	for i := range f.jobs {
-		j := &f.jobs[i]
-		if !hasFailed(j) || endedAt(j).Before(f.retryAfter) || succeededSince(f.jobs[i+1:], d) {
-			continue
-		}
+// hasBadImage reports whether the job would flash a quarantined image.
+func (f facts) hasBadImage(j *v1alpha1.FirmwareJob) bool {
+	return slices.ContainsFunc(f.devices, func(d v1alpha1.NodeDevice) bool {
 		u := updateFor(j, d.Name)
-		if u == nil || u.Digest != d.Spec.Firmware.Digest || u.UniqueID != d.Status.UniqueID || !blames(j, d.Name) {
-			continue
-		}
-		if isHeld(j) || !slices.Contains(passing, failureReason(j)) {
-			return quarantine{untilAsked: true}
-		}
-		q.until = endedAt(j).Add(min(firstRetry<<failures, lastRetry))
-		failures++
-	}
-	return q
-}
-
-func failureReason(j *v1alpha1.FirmwareJob) string {
-	if c := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionFailed); c != nil {
-		return c.Reason
-	}
-	return ""
-}
-
-// succeededSince reports whether a later job brought the device's wished image to run, so that older failures are history.
-func succeededSince(later []v1alpha1.FirmwareJob, d *v1alpha1.NodeDevice) bool {
-	return slices.ContainsFunc(later, func(j v1alpha1.FirmwareJob) bool {
-		at := updateFor(&j, d.Name)
-		return at != nil && at.Digest == d.Spec.Firmware.Digest && ended(&j) && !hasFailed(&j)
+		return u != nil && f.isBad(&d, u.Digest)
 	})
-}
-
-// blames reports whether a failed job failed because of the device: a step on it failed, or one of the whole node.
-func blames(j *v1alpha1.FirmwareJob, device string) bool {
-	if failureReason(j) == v1alpha1.ReasonNodeGone {
-		return false
-	}
-	onDevices := false
-	for _, s := range j.Status.Steps {
-		if s.State != v1alpha1.StepFailed {
-			continue
-		}
-		if s.Device == "" || s.Device == device {
-			return true
-		}
-		onDevices = true
-	}
-	return !onDevices
 }
 
 func updateFor(j *v1alpha1.FirmwareJob, device string) *v1alpha1.DeviceUpdate {
@@ -183,10 +103,11 @@ func updateFor(j *v1alpha1.FirmwareJob, device string) *v1alpha1.DeviceUpdate {
 	return &j.Spec.Updates[at]
 }
 
-func updateOf(d *v1alpha1.NodeDevice) v1alpha1.DeviceUpdate {
+func (f facts) updateTo(d *v1alpha1.NodeDevice, version string, image v1alpha1.Digest) v1alpha1.DeviceUpdate {
 	w := d.Spec.Firmware
 	u := v1alpha1.DeviceUpdate{
-		Device: d.Name, UniqueID: d.Status.UniqueID, Version: w.Version, Digest: w.Digest, Downgrade: w.Downgrade, Origin: w.Origin,
+		Device: d.Name, UniqueID: d.Status.UniqueID, Version: version, Digest: image, Downgrade: w.Downgrade, Origin: w.Origin,
+		RollbackDigest: f.rollbackImage(d),
 	}
 	if d.Status.Firmware != nil {
 		u.FromVersion = d.Status.Firmware.Running

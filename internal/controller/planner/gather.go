@@ -14,6 +14,8 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/index"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/rollout"
+	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 )
 
 // facts is what is known about one node.
@@ -28,6 +30,12 @@ type facts struct {
 	devices []v1alpha1.NodeDevice
 	// jobs are oldest first.
 	jobs []v1alpha1.FirmwareJob
+	// rollback is what the node's RolloutPolicy says about it.
+	rollback v1alpha1.RollbackPolicy
+	// sources belong to the cache and must not be changed.
+	sources []v1alpha1.FirmwareSource
+	// bad are the images that are quarantined in the fleet.
+	bad quarantine.Set
 }
 
 func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
@@ -40,6 +48,9 @@ func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
 		return f, fmt.Errorf("read node: %w", err)
 	}
 	f.nodeUID = node.UID
+	if err := r.gatherFleet(ctx, &f, node.Labels); err != nil {
+		return f, err
+	}
 	var firmware v1alpha1.NodeFirmware
 	if err := r.client.Get(ctx, types.NamespacedName{Name: name}, &firmware); client.IgnoreNotFound(err) != nil {
 		return f, fmt.Errorf("read node firmware: %w", err)
@@ -62,6 +73,30 @@ func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
 	return f, nil
+}
+
+// gatherFleet reads what the node has in common with others: its policy, the sources, and what is quarantined.
+func (r *Reconciler) gatherFleet(ctx context.Context, f *facts, nodeLabels map[string]string) error {
+	var policies v1alpha1.RolloutPolicyList
+	if err := r.client.List(ctx, &policies, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list rollout policies: %w", err)
+	}
+	f.rollback = rollout.Rollback(policies.Items, nodeLabels)
+	var sources v1alpha1.FirmwareSourceList
+	if err := r.client.List(ctx, &sources, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list firmware sources: %w", err)
+	}
+	f.sources = sources.Items
+	var reports v1alpha1.FirmwareJobList
+	if err := r.client.List(ctx, &reports, client.MatchingFields{index.BadImages: index.Some}, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list firmware jobs with bad images: %w", err)
+	}
+	jobs := make([]*v1alpha1.FirmwareJob, len(reports.Items))
+	for i := range reports.Items {
+		jobs[i] = &reports.Items[i]
+	}
+	f.bad = quarantine.Compute(jobs, f.sources)
+	return nil
 }
 
 func ended(j *v1alpha1.FirmwareJob) bool {

@@ -1,6 +1,10 @@
 package planner
 
 import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -9,26 +13,40 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 )
 
-// onlyExistence passes creations and deletions.
-var onlyExistence = predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
+// nodeChanged passes creations, deletions, and labels, by which policies choose.
+var nodeChanged = changed(func(a, b *corev1.Node) bool { return !maps.Equal(a.Labels, b.Labels) })
+
+// policyChanged passes what changes for which nodes a rollback is required.
+var policyChanged = changed(func(a, b *v1alpha1.RolloutPolicy) bool {
+	return a.Spec.Rollback != b.Spec.Rollback || !equality.Semantic.DeepEqual(a.Spec.NodeSelector, b.Spec.NodeSelector)
+})
+
+// sourceChanged passes what changes the quarantine. That an image comes or goes is told by the devices it is for.
+var sourceChanged = changed(func(a, b *v1alpha1.FirmwareSource) bool {
+	return !a.Spec.LiftQuarantineRequestedAt.Equal(b.Spec.LiftQuarantineRequestedAt) ||
+		!equality.Semantic.DeepEqual(a.Status.Quarantine, b.Status.Quarantine)
+})
 
 // firmwareChanged passes changes of the spec, where retries are requested.
 var firmwareChanged = changed(func(a, b *v1alpha1.NodeFirmware) bool { return a.Generation != b.Generation })
 
-// deviceChanged passes what a decision depends on: the wish, the firmware, the failure and the verdicts.
+// deviceChanged passes what a decision depends on: the wish, the firmware, the failures and the verdicts.
 var deviceChanged = changed(func(a, b *v1alpha1.NodeDevice) bool {
 	return a.Generation != b.Generation || a.Status.ObservedGeneration != b.Status.ObservedGeneration ||
 		a.Status.UniqueID != b.Status.UniqueID ||
 		!equality.Semantic.DeepEqual(a.Status.Firmware, b.Status.Firmware) ||
 		!equality.Semantic.DeepEqual(a.Status.LastFailure, b.Status.LastFailure) ||
+		!equality.Semantic.DeepEqual(a.Status.Unhealthy, b.Status.Unhealthy) || quarantine.ModelOf(a) != quarantine.ModelOf(b) ||
 		verdicts(a.Status.Conditions) != verdicts(b.Status.Conditions)
 })
 
 // jobChanged passes what a decision depends on; progress does not.
 var jobChanged = changed(func(a, b *v1alpha1.FirmwareJob) bool {
-	return ended(a) != ended(b) || isHeld(a) != isHeld(b) || isAdmitted(a) != isAdmitted(b)
+	return ended(a) != ended(b) || isHeld(a) != isHeld(b) || isAdmitted(a) != isAdmitted(b) ||
+		!slices.Equal(a.Status.BadImages, b.Status.BadImages)
 })
 
 func changed[T client.Object](differ func(a, b T) bool) predicate.Predicate {

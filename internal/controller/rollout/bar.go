@@ -172,7 +172,7 @@ func (b *barrier) model(ctx context.Context, device string) (string, error) {
 		}
 		return "", fmt.Errorf("read node device %s: %w", device, err)
 	}
-	return modelOf(d), nil
+	return quarantine.ModelOf(d), nil
 }
 
 // firmware is the NodeFirmware of a node, empty when there is none.
@@ -182,10 +182,6 @@ func (b *barrier) firmware(ctx context.Context, node string) (*v1alpha1.NodeFirm
 		return nil, fmt.Errorf("read node firmware %s: %w", node, err)
 	}
 	return out, nil
-}
-
-func modelOf(d *v1alpha1.NodeDevice) string {
-	return v1alpha1.ModelKey(d.Status.VendorID, d.Status.DeviceID, d.Status.Vendor, d.Status.Model)
 }
 
 func isScanned(f *v1alpha1.NodeFirmware) bool { return f != nil && f.Status.LastScanTime != nil }

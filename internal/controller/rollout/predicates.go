@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 )
 
 // policyChanged passes what may change a decision: the spec, or a ledger somebody changed. Counters do not.
@@ -33,7 +34,7 @@ var sourceChanged = changed(func(a, b *v1alpha1.FirmwareSource) bool {
 
 // deviceChanged passes what may bar a job: the model, and whether a job left the device unhealthy.
 var deviceChanged = changed(func(a, b *v1alpha1.NodeDevice) bool {
-	return modelOf(a) != modelOf(b) || !equality.Semantic.DeepEqual(a.Status.Unhealthy, b.Status.Unhealthy)
+	return quarantine.ModelOf(a) != quarantine.ModelOf(b) || !equality.Semantic.DeepEqual(a.Status.Unhealthy, b.Status.Unhealthy)
 })
 
 // firmwareChanged passes what may let a barred job: the first scan, and that a person forgives.

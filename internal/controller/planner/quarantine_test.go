@@ -1,0 +1,420 @@
+package planner
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+)
+
+const connectX6 = "15b3:101d"
+
+// adapter is a device of the model connectX6.
+func adapter(name string, wish int) *v1alpha1.NodeDevice {
+	d := device(name, wish)
+	d.Status.Class, d.Status.VendorID, d.Status.DeviceID, d.Status.BoardID = v1alpha1.ClassNIC, "15b3", "101d", "MT_1"
+	return d
+}
+
+// elsewhere is a job on another node that found image n bad on the model connectX6.
+func (w *world) elsewhere(n int) {
+	w.Helper()
+	finish := metav1.NewTime(w.clock)
+	j := &v1alpha1.FirmwareJob{
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("elsewhere-%d", n), UID: types.UID(fmt.Sprint("elsewhere-", n))},
+		Spec: v1alpha1.FirmwareJobSpec{NodeName: "gpu-2", Type: v1alpha1.JobTypeUpdate, Updates: []v1alpha1.DeviceUpdate{
+			{Device: "gpu-2-nic", Version: fmt.Sprint(n), Digest: digest(n)},
+		}},
+	}
+	require.NoError(w, w.Create(w.Context(), j))
+	j.Status.BadImages = []v1alpha1.BadImage{{Device: "gpu-2-nic", Digest: digest(n), Model: connectX6}}
+	j.Status.Steps = []v1alpha1.JobStep{{Name: "health", State: v1alpha1.StepFailed, FinishTime: &finish}}
+	require.NoError(w, w.Status().Update(w.Context(), j))
+	w.clock = w.clock.Add(time.Second)
+}
+
+// source creates a source that is ready and holds these images.
+func (w *world) source(name string, images ...v1alpha1.StoredImage) {
+	w.Helper()
+	require.NoError(w, w.Create(w.Context(), &v1alpha1.FirmwareSource{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Status: v1alpha1.FirmwareSourceStatus{Images: images, Conditions: []metav1.Condition{
+			{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSucceeded},
+		}},
+	}))
+}
+
+// image is one of version v with content n for the board MT_1.
+func image(v, n int) v1alpha1.StoredImage {
+	return v1alpha1.StoredImage{Version: fmt.Sprint(v), Class: v1alpha1.ClassNIC, BoardIDs: []string{"MT_1"}, Digest: digest(n)}
+}
+
+func (w *world) lift(name string) {
+	w.Helper()
+	src := &v1alpha1.FirmwareSource{}
+	require.NoError(w, w.Get(w.Context(), types.NamespacedName{Name: name}, src))
+	at := metav1.NewTime(w.clock)
+	src.Spec.LiftQuarantineRequestedAt = &at
+	require.NoError(w, w.Update(w.Context(), src))
+	w.clock = w.clock.Add(time.Second)
+}
+
+// mine are the jobs of this node.
+func (w *world) mine() (out []v1alpha1.FirmwareJob) {
+	w.Helper()
+	for _, j := range w.jobs() {
+		if j.Spec.NodeName == node {
+			out = append(out, j)
+		}
+	}
+	return out
+}
+
+// B.3: an image that failed on another node is planned on none of the model, and what is queued with it goes.
+func TestAnImageThatFailedElsewhereIsNotPlanned(t *testing.T) {
+	w := newWorld(t, adapter("nic", 2), device("disk", 3))
+	w.edit("disk", func(d *v1alpha1.NodeDevice) { d.Status.VendorID, d.Status.DeviceID = "144d", "a80a" })
+	w.source("s", image(2, 2))
+	w.settle()
+	require.Equal(t, "disk=3 nic=2", devices(w.queued()))
+	w.elsewhere(2)
+	w.reconcile()
+	assert.Empty(t, w.mine(), "what is queued with it goes at once")
+	w.settle()
+	require.Len(t, w.mine(), 1)
+	assert.Equal(t, "disk=3", devices(&w.mine()[0]), "the sibling goes on")
+	w.lift("s")
+	w.settle()
+	w.settle()
+	require.Len(t, w.mine(), 1)
+	assert.Equal(t, "disk=3 nic=2", devices(&w.mine()[0]))
+}
+
+func TestAQueuedJobWithABadImageGoesThoughSomebodyElsesJobWaits(t *testing.T) {
+	w := newWorld(t, adapter("nic", 2))
+	w.source("s", image(2, 2))
+	w.settle()
+	steps := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: "steps", UID: "steps"}, Spec: v1alpha1.FirmwareJobSpec{NodeName: node, Type: v1alpha1.JobTypeSteps}}
+	require.NoError(t, w.Create(t.Context(), steps))
+	w.reconcile()
+	require.Len(t, w.mine(), 2)
+	w.elsewhere(2)
+	w.settle()
+	require.Len(t, w.mine(), 1)
+	assert.Equal(t, "steps", w.mine()[0].Name)
+	w.lift("s")
+	w.settle()
+	assert.Len(t, w.mine(), 1, "steps are waited for")
+	w.set(steps, nil, v1alpha1.ConditionComplete)
+	w.settle()
+	assert.Len(t, w.mine(), 2)
+}
+
+// R002-26, I5: what was rolled back is not flashed again until a person lifts and asks; the other devices go on.
+func TestWhatWasRolledBackIsNotPlannedAgain_R002_26(t *testing.T) {
+	w := newWorld(t, adapter("nic", 2), device("disk", 3))
+	w.source("s", image(2, 2))
+	w.settle()
+	j := w.queued()
+	finish := metav1.NewTime(w.clock)
+	j.Status.BadImages = []v1alpha1.BadImage{{Device: node + "-nic", Digest: digest(2), Model: connectX6}}
+	w.set(j, []v1alpha1.JobStep{{Name: "health", State: v1alpha1.StepFailed, FinishTime: &finish}},
+		v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed, v1alpha1.ConditionRolledBack)
+	w.settle()
+	require.Equal(t, "disk=3", devices(w.queued()), "the health of the node failed, and only the adapter is to blame")
+	w.edit("disk", func(d *v1alpha1.NodeDevice) { d.Status.Firmware.Running = "3" })
+	w.set(w.queued(), nil, v1alpha1.ConditionAdmitted, v1alpha1.ConditionComplete)
+	w.settle()
+	require.Nil(t, w.queued())
+	w.retry()
+	w.settle()
+	assert.Nil(t, w.queued(), "a retry does not lift the quarantine")
+	w.lift("s")
+	w.settle()
+	assert.Equal(t, "nic=2", devices(w.queued()))
+	w.requireQuiet()
+}
+
+func TestALiftIsForTheFleetAndARetryForTheNodeThatFailed(t *testing.T) {
+	w := newWorld(t, adapter("nic", 2))
+	w.source("s", image(2, 2))
+	w.settle()
+	j := w.queued()
+	j.Status.BadImages = []v1alpha1.BadImage{{Device: node + "-nic", Digest: digest(2), Model: connectX6}}
+	w.set(j, nil, v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed, v1alpha1.ConditionRolledBack)
+	w.lift("s")
+	w.settle()
+	assert.Nil(t, w.queued())
+	w.retry()
+	w.settle()
+	assert.Equal(t, "nic=2", devices(w.queued()))
+	w.requireQuiet()
+}
+
+// R002-65: the versions on the way are flashed one after the other, each in a job of its own.
+func TestHopsAreFlashedOneAfterTheOther_R002_65(t *testing.T) {
+	d := adapter("nic", 4)
+	d.Spec.Firmware.Path = &v1alpha1.UpgradePath{Hops: []v1alpha1.UpgradeHop{
+		{From: []string{"1"}, Version: "2", Digest: digest(2)}, {From: []string{"2"}, Version: "3", Digest: digest(3)},
+	}}
+	w := newWorld(t, d)
+	for _, version := range []string{"2", "3", "4"} {
+		w.settle()
+		j := w.queued()
+		require.NotNil(t, j)
+		require.Equal(t, "nic="+version, devices(j))
+		assert.Equal(t, v1alpha1.Digest(fmt.Sprintf("sha256:%064s", version)), j.Spec.Updates[0].Digest)
+		w.requireQuiet()
+		w.edit("nic", func(d *v1alpha1.NodeDevice) { d.Status.Firmware.Running, d.Status.Firmware.Stored = version, version })
+		w.set(j, nil, v1alpha1.ConditionAdmitted, v1alpha1.ConditionComplete)
+	}
+	w.settle()
+	assert.Nil(t, w.queued())
+	w.requireQuiet()
+}
+
+func TestAFailedHopIsNotRepeatedAndItsNodeStaysHeld(t *testing.T) {
+	d := adapter("nic", 4)
+	d.Spec.Firmware.Path = &v1alpha1.UpgradePath{Hops: []v1alpha1.UpgradeHop{{From: []string{"1"}, Version: "2", Digest: digest(2)}}}
+	w := newWorld(t, d)
+	w.settle()
+	w.edit("nic", func(d *v1alpha1.NodeDevice) { d.Status.Firmware.Running, d.Status.Firmware.Stored = "2", "2" })
+	w.set(w.queued(), []v1alpha1.JobStep{{Name: "health", State: v1alpha1.StepFailed}},
+		v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed, v1alpha1.ConditionHeld)
+	w.settle()
+	assert.Nil(t, w.queued(), "the next version is not flashed to a node that the one before broke")
+	w.retry()
+	w.settle()
+	assert.Equal(t, "nic=4", devices(w.queued()))
+	w.requireQuiet()
+}
+
+func TestAVersionOnTheWayToABadOneIsNotFlashed(t *testing.T) {
+	d := adapter("nic", 4)
+	d.Spec.Firmware.Path = &v1alpha1.UpgradePath{Hops: []v1alpha1.UpgradeHop{{From: []string{"1"}, Version: "2", Digest: digest(2)}}}
+	w := newWorld(t, d)
+	w.elsewhere(4)
+	w.settle()
+	assert.Empty(t, w.mine())
+}
+
+func unhealthySince(at time.Time) func(*v1alpha1.NodeDevice) {
+	return func(d *v1alpha1.NodeDevice) {
+		d.Status.Unhealthy = &v1alpha1.UnhealthyDevice{Since: metav1.NewTime(at), Job: "before"}
+	}
+}
+
+// R002-12, R002-53: an unhealthy device gets neither the same nor a new target until it is forgiven.
+func TestAnUnhealthyDeviceIsNotPlanned_R002_12(t *testing.T) {
+	w := newWorld(t, adapter("nic", 2), device("disk", 3))
+	w.edit("nic", unhealthySince(w.clock))
+	w.settle()
+	require.Equal(t, "disk=3", devices(w.queued()))
+	w.wish("nic", 5)
+	w.settle()
+	assert.Equal(t, "disk=3", devices(w.queued()), "a new target is refused too")
+	w.restart()
+	w.settle()
+	assert.Equal(t, "disk=3", devices(w.queued()))
+	w.retry()
+	w.settle()
+	w.settle()
+	assert.Equal(t, "disk=3 nic=5", devices(w.queued()))
+	w.requireQuiet()
+}
+
+// R002-53: on a held node a changed wish is no way around it.
+func TestAHeldNodeWithAnUnhealthyDeviceGetsNoJob_R002_53(t *testing.T) {
+	w := newWorld(t, adapter("nic", 2), device("disk", 3))
+	w.settle()
+	w.set(w.queued(), []v1alpha1.JobStep{{Name: "verify", Device: node + "-nic", State: v1alpha1.StepFailed}},
+		v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed, v1alpha1.ConditionHeld)
+	w.edit("nic", unhealthySince(w.clock))
+	w.wish("nic", 5)
+	w.wish("disk", 6)
+	w.settle()
+	assert.Nil(t, w.queued(), "the drive would return the node to service")
+	w.clock = w.clock.Add(time.Second)
+	w.retry()
+	w.settle()
+	assert.Equal(t, "disk=6 nic=5", devices(w.queued()))
+	w.requireQuiet()
+}
+
+func TestAHeldNodeIsNotRetriedWhileTheImageThatFailedIsQuarantined(t *testing.T) {
+	setup := func(t *testing.T) *world {
+		w := newWorld(t, adapter("nic", 2), device("disk", 3))
+		w.source("s", image(2, 2))
+		w.settle()
+		j := w.queued()
+		j.Status.BadImages = []v1alpha1.BadImage{{Device: node + "-nic", Digest: digest(2), Model: connectX6}}
+		w.set(j, []v1alpha1.JobStep{{Name: "restore", Device: node + "-nic", Phase: v1alpha1.StepPhaseRollback, State: v1alpha1.StepFailed}},
+			v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed, v1alpha1.ConditionHeld)
+		w.retry()
+		w.settle()
+		require.Nil(t, w.queued(), "the drive alone would return the node with an adapter nobody judged")
+		return w
+	}
+	t.Run("it is lifted", func(t *testing.T) {
+		w := setup(t)
+		w.lift("s")
+		w.settle()
+		assert.Equal(t, "disk=3 nic=2", devices(w.queued()))
+		w.requireQuiet()
+	})
+	t.Run("the wish changes", func(t *testing.T) {
+		w := setup(t)
+		w.wish("nic", 5)
+		w.settle()
+		assert.Equal(t, "disk=3 nic=5", devices(w.queued()))
+		w.requireQuiet()
+	})
+}
+
+// R002-11: a person pins an older version. It is flashed once, and nothing takes it back.
+func TestAPinToAnOlderVersionIsFlashedOnce_R002_11(t *testing.T) {
+	d := adapter("nic", 2)
+	d.Status.Firmware.Running, d.Status.Firmware.Stored, d.Status.Firmware.VersionFormat = "2", "2", v1alpha1.VersionFormatDotted
+	w := newWorld(t, d)
+	w.settle()
+	require.Nil(t, w.queued())
+	w.edit("nic", func(d *v1alpha1.NodeDevice) {
+		setWish(d, 1)
+		judge(d, v1alpha1.ReasonUpdatePending)
+	})
+	w.settle()
+	require.Nil(t, w.queued(), "without leave nothing is downgraded")
+	w.edit("nic", func(d *v1alpha1.NodeDevice) {
+		d.Spec.Firmware.Downgrade = v1alpha1.DowngradeAllow
+		d.Spec.Firmware.Origin = v1alpha1.Origin{Kind: v1alpha1.OriginPin, Name: node, Rule: "mine"}
+	})
+	w.settle()
+	j := w.queued()
+	require.Equal(t, "nic=1", devices(j))
+	assert.Equal(t, v1alpha1.OriginPin, j.Spec.Updates[0].Origin.Kind)
+	w.edit("nic", func(d *v1alpha1.NodeDevice) {
+		d.Status.Firmware.Running, d.Status.Firmware.Stored = "1", "1"
+		d.Status.LastApplied = &v1alpha1.AppliedFirmware{Version: "1", Digest: digest(1)}
+		judge(d, v1alpha1.ReasonUpToDate)
+	})
+	w.set(j, nil, v1alpha1.ConditionAdmitted, v1alpha1.ConditionComplete)
+	w.restart()
+	w.retry()
+	w.settle()
+	assert.Nil(t, w.queued())
+	w.requireQuiet()
+}
+
+func TestAnUpdateNamesAnImageOfWhatRuns(t *testing.T) {
+	unrestricted := image(1, 9)
+	unrestricted.BoardIDs = nil
+	otherBoard := image(1, 8)
+	otherBoard.BoardIDs = []string{"MT_2"}
+	for name, c := range map[string]struct {
+		setup func(*world)
+		want  v1alpha1.Digest
+	}{
+		"none":                        {func(*world) {}, ""},
+		"in any source":               {func(w *world) { w.source("old", image(1, 1), image(2, 2)) }, digest(1)},
+		"the same in two":             {func(w *world) { w.source("a", image(1, 1)); w.source("b", image(1, 1)) }, digest(1)},
+		"two different ones":          {func(w *world) { w.source("a", image(1, 1)); w.source("b", image(1, 7)) }, ""},
+		"for another board":           {func(w *world) { w.source("a", otherBoard) }, ""},
+		"for anything, elsewhere":     {func(w *world) { w.source("a", unrestricted) }, ""},
+		"for anything, in its source": {func(w *world) { w.source("s", unrestricted) }, digest(9)},
+		"of two the one that was flashed": {func(w *world) {
+			w.source("a", image(1, 1), image(1, 7))
+			w.edit("nic", func(d *v1alpha1.NodeDevice) {
+				d.Status.LastApplied = &v1alpha1.AppliedFirmware{Version: "1", Digest: digest(7)}
+			})
+		}, digest(7)},
+		"quarantined": {func(w *world) { w.source("a", image(1, 1)); w.elsewhere(1) }, ""},
+		"in a source that is not ready": {func(w *world) {
+			require.NoError(w, w.Create(w.Context(), &v1alpha1.FirmwareSource{
+				ObjectMeta: metav1.ObjectMeta{Name: "a"}, Status: v1alpha1.FirmwareSourceStatus{Images: []v1alpha1.StoredImage{image(1, 1)}},
+			}))
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, adapter("nic", 2))
+			c.setup(w)
+			w.settle()
+			require.NotEmpty(t, w.mine())
+			assert.Equal(t, c.want, w.mine()[0].Spec.Updates[0].RollbackDigest)
+		})
+	}
+}
+
+func TestAJobHasTheRollbackOfTheNodesPolicy(t *testing.T) {
+	policy := func(name string, rollback v1alpha1.RollbackPolicy, pool string) *v1alpha1.RolloutPolicy {
+		return &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.RolloutPolicySpec{
+			Rollback: rollback, NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"pool": pool}},
+		}}
+	}
+	w := newWorld(t, adapter("nic", 2), policy("gpu", v1alpha1.RollbackRequired, "gpu"), policy("default", v1alpha1.RollbackBestEffort, "gpu"))
+	w.settle()
+	first := w.queued()
+	assert.Equal(t, v1alpha1.RollbackBestEffort, first.Spec.Rollback)
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}
+	require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(n), n))
+	n.Labels = map[string]string{"pool": "gpu"}
+	require.NoError(t, w.Update(t.Context(), n))
+	w.reconcile()
+	assert.Empty(t, w.jobs(), "the job that might not be undone goes at once")
+	w.settle()
+	assert.Equal(t, v1alpha1.RollbackRequired, w.queued().Spec.Rollback)
+	assert.NotEqual(t, first.Name, w.queued().Name)
+	w.requireQuiet()
+}
+
+// A job is not forgotten while no source remembers what it found out.
+func TestTheOnlyWitnessOfABadImageIsKept(t *testing.T) {
+	w := newWorld(t, adapter("nic", 2))
+	w.settle()
+	j := w.queued()
+	j.Status.BadImages = []v1alpha1.BadImage{{Device: node + "-nic", Digest: digest(2), Model: connectX6}}
+	w.set(j, nil, v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed, v1alpha1.ConditionRolledBack)
+	for i := range 12 {
+		scan := &v1alpha1.FirmwareJob{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("scan-%02d", i), UID: types.UID(fmt.Sprint("scan-", i)), CreationTimestamp: metav1.NewTime(w.clock.Add(time.Duration(i) * time.Second))},
+			Spec:       v1alpha1.FirmwareJobSpec{NodeName: node, Type: v1alpha1.JobTypeScan},
+		}
+		require.NoError(t, w.Create(t.Context(), scan))
+		w.set(scan, nil, v1alpha1.ConditionComplete)
+	}
+	w.settle()
+	require.Len(t, w.jobs(), maxHistory+1)
+	require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(j), j))
+	w.source("s", image(2, 2))
+	src := &v1alpha1.FirmwareSource{}
+	require.NoError(t, w.Get(t.Context(), types.NamespacedName{Name: "s"}, src))
+	f, err := w.planner.gather(t.Context(), node)
+	require.NoError(t, err)
+	src.Status.Quarantine, _ = f.bad.Listed(src)
+	require.NotEmpty(t, src.Status.Quarantine)
+	require.NoError(t, w.Update(t.Context(), src))
+	w.settle()
+	assert.Len(t, w.jobs(), maxHistory)
+	w.requireQuiet()
+}
+
+func TestAQuarantineWakesTheNodesItConcerns(t *testing.T) {
+	hop, other := adapter("nic", 4), device("disk", 3)
+	hop.Spec.Firmware.Path = &v1alpha1.UpgradePath{Hops: []v1alpha1.UpgradeHop{{From: []string{"1"}, Version: "2", Digest: digest(2)}}}
+	other.Spec.NodeName = "gpu-2"
+	w := newWorld(t, hop, other)
+	for n, want := range map[int]string{2: "[/gpu-1]", 3: "[/gpu-2]", 4: "[/gpu-1]", 5: "[]"} {
+		src := &v1alpha1.FirmwareSource{Status: v1alpha1.FirmwareSourceStatus{Quarantine: []v1alpha1.QuarantinedImage{{Digest: digest(n)}}}}
+		assert.Equal(t, want, fmt.Sprint(w.planner.toConcerned(t.Context(), src)), "image %d", n)
+	}
+	assert.Len(t, w.planner.toEveryNode(t.Context(), nil), 1)
+	assert.False(t, meta.IsStatusConditionTrue(hop.Status.Conditions, v1alpha1.ConditionBlocked))
+}
