@@ -29,6 +29,9 @@ func Facts(o *v1alpha1.NodeDevice) plan.Facts {
 	if f := o.Status.LastFailure; f != nil {
 		out.FailedDigest, out.FailedAt = digestOf(f.Digest), f.Time.Time
 	}
+	if u := o.Status.Unhealthy; u != nil {
+		out.UnhealthySince = u.Since.Time
+	}
 	return out
 }
 
@@ -70,7 +73,8 @@ func observe(o *v1alpha1.NodeDevice) observed {
 
 // equal ignores the words in which a failure to read is told.
 func (o observed) equal(other observed) bool {
-	sameTime, sameRead := o.FailedAt.Equal(other.FailedAt), (o.Unreadable == "") == (other.Unreadable == "")
-	o.FailedAt, other.FailedAt, o.Unreadable, other.Unreadable = time.Time{}, time.Time{}, "", ""
-	return sameTime && sameRead && o == other
+	same := o.FailedAt.Equal(other.FailedAt) && o.UnhealthySince.Equal(other.UnhealthySince) &&
+		(o.Unreadable == "") == (other.Unreadable == "")
+	o.FailedAt, o.UnhealthySince, o.Unreadable = other.FailedAt, other.UnhealthySince, other.Unreadable
+	return same && o == other
 }

@@ -292,6 +292,11 @@ func (w *world) drawDevice(t *rapid.T, name string, uid types.UID) *v1alpha1.Nod
 			Time:   metav1.NewTime(base.Add(time.Duration(rapid.IntRange(0, 2).Draw(t, "failed at")) * time.Hour)),
 		}
 	}
+	if rapid.IntRange(0, 4).Draw(t, "unhealthy") == 0 {
+		s.Unhealthy = &v1alpha1.UnhealthyDevice{
+			Job: "j", Since: metav1.NewTime(base.Add(time.Duration(rapid.IntRange(0, 2).Draw(t, "unhealthy since")) * time.Hour)),
+		}
+	}
 	return d
 }
 
@@ -584,7 +589,8 @@ func (w *world) bruteDevice(v view, compiled map[string]*Template, o *v1alpha1.N
 			if p.Outcome.Due() {
 				decision.Blocked = w.bruteWithheld(facts, current, f, observed.Running, astray, *b)
 			}
-		case v1alpha1.ReasonNotUpdatable, v1alpha1.ReasonDowngradeForbidden, v1alpha1.ReasonEdgeBlocked, v1alpha1.ReasonBelowMinimumVersion:
+		case v1alpha1.ReasonNotUpdatable, v1alpha1.ReasonDowngradeForbidden, v1alpha1.ReasonEdgeBlocked,
+			v1alpha1.ReasonBelowMinimumVersion, v1alpha1.ReasonDeviceUnhealthy:
 			decision.Blocked = b
 		}
 	}

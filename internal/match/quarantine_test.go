@@ -159,3 +159,21 @@ func TestQuarantineOfALaterHopBlocksToo(t *testing.T) {
 	s.status(func(d *v1alpha1.NodeDeviceStatus) { d.Firmware.Running = "3.0" })
 	assert.Empty(t, s.blocked(), "it has left the bad version behind")
 }
+
+// R002-53: whatever is wished of a device that a job left unhealthy is refused until a person has forgiven that.
+func TestUnhealthyDeviceIsBlocked(t *testing.T) {
+	s := newStage(t)
+	s.pins()
+	s.template("t", "2.0")
+	s.status(func(d *v1alpha1.NodeDeviceStatus) {
+		d.Unhealthy = &v1alpha1.UnhealthyDevice{Since: metav1.NewTime(base), Job: "j"}
+	})
+	assert.Equal(t, v1alpha1.ReasonDeviceUnhealthy, s.blocked())
+	tally, _ := s.ix.Tally("t")
+	assert.Equal(t, int32(1), tally.Blocked)
+	s.template("t", "3.0")
+	assert.Equal(t, v1alpha1.ReasonDeviceUnhealthy, s.blocked(), "another wish changes nothing")
+	s.firmware.Spec.RetryRequestedAt = &metav1.Time{Time: base.Add(time.Second)}
+	s.pins()
+	assert.Empty(t, s.blocked())
+}

@@ -95,7 +95,7 @@ func (ix *Index) blocked(d *device, f *v1alpha1.DesiredFirmware, o *Obstacle) *B
 	out := Block{Reason: string(p.Reason), Message: p.Message}
 	switch p.Reason {
 	case plan.ReasonNotUpdatable, plan.ReasonDowngradeForbidden, plan.ReasonPowerCycleRequired, plan.ReasonEdgeBlocked,
-		plan.ReasonBelowMinimumVersion:
+		plan.ReasonBelowMinimumVersion, plan.ReasonDeviceUnhealthy:
 	case plan.ReasonImageNotFound:
 		out.Message = ""
 		if o != nil {
