@@ -44,7 +44,7 @@ func root() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	c.AddCommand(runCommand(), discoverCommand(), planCommand(), applyCommand(), workerCommand())
+	c.AddCommand(runCommand(), discoverCommand(), planCommand(), applyCommand(), stepsCommand(), workerCommand())
 	return c
 }
 

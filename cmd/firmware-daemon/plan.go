@@ -45,7 +45,12 @@ func planCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			catalog, err := catalogOf(m, nil)
+			if err != nil {
+				return err
+			}
 			p, err := cli.MakePlan(found, docs, cli.Describe(docs.Sources), wish.labels)
+			p.Order(catalog)
 			return errors.Join(cli.Print(c.OutOrStdout(), format, p), cmp.Or(err, p.Unread()))
 		},
 	}

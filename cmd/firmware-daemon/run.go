@@ -38,6 +38,9 @@ func runCommand() *cobra.Command {
 			if os.Getenv("GOGC") == "" {
 				debug.SetGCPercent(smallHeap)
 			}
+			if _, err := catalogOf(d.Machine, d.StepPriorities); err != nil {
+				return err
+			}
 			access, err := restConfig(d.Kubeconfig)
 			if err != nil {
 				return err
@@ -54,6 +57,7 @@ func runCommand() *cobra.Command {
 	f.DurationVar(&d.BootTimeLimit, "boot-time-limit", 30*time.Minute,
 		"time the machine may need to boot after an update before it counts as unhealthy; 0 for any")
 	f.DurationVar(&d.CheckTimeout, "check-timeout", time.Minute, "time each executable of the health check gets")
+	stepFlags(c, &d.StepPriorities)
 	f.StringVar(&d.ImageServer, "image-server", "", "https URL of the operator's image server")
 	f.StringVar(&d.ImageServerCA, "image-server-ca", "", "file with the certificates that sign the image server's")
 	f.StringVar(&d.ImageTokenFile, "image-token-file", "", "file with the token for the image server")

@@ -22,6 +22,8 @@ type Plan struct {
 	Reboot string `json:"reboot"`
 	// Unreadable lists devices, and classes of devices, that could not be read though a rule may be for them.
 	Unreadable []string `json:"unreadable,omitempty"`
+	// Steps are those apply would run, in the order they run.
+	Steps []PlannedStep `json:"steps,omitempty"`
 
 	due []assignment
 }
@@ -252,5 +254,5 @@ func (p Plan) table(w io.Writer) error {
 		reboot = "one reboot"
 	}
 	_, err := fmt.Fprintf(w, "\n%d of %d devices to update, %s.\n", len(p.due), len(p.Devices), reboot)
-	return err
+	return errors.Join(err, p.stepTable(w))
 }

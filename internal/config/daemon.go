@@ -27,6 +27,8 @@ type Daemon struct {
 	BootTimeLimit time.Duration
 	// CheckTimeout bounds each executable of the health check.
 	CheckTimeout time.Duration
+	// StepPriorities are those that differ from the default.
+	StepPriorities StepPriorities
 	// ImageServer is the operator's https URL for images; empty when there is none. ImageServerCA and ImageTokenFile are
 	// files.
 	ImageServer, ImageServerCA, ImageTokenFile string
@@ -65,6 +67,9 @@ func (d Daemon) Validate() error {
 		errs = append(errs, fmt.Errorf("--boot-time-limit %s: must be at least 1m, or 0 for none", d.BootTimeLimit))
 	}
 	if err := ValidateCheckTimeout(d.CheckTimeout); err != nil {
+		errs = append(errs, err)
+	}
+	if _, err := d.StepPriorities.Parse(); err != nil {
 		errs = append(errs, err)
 	}
 	if _, err := d.Level(); err != nil {

@@ -1,0 +1,47 @@
+package main_test
+
+import (
+	"encoding/json"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// R003-19, R003-52: a daemon whose steps cannot be ordered does not start, and says which; `steps` shows what run would do.
+func TestStepPriorities_R003_19_R003_52(t *testing.T) {
+	bin := filepath.Join(t.TempDir(), "firmware-daemon")
+	out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	local := []string{"--host-root=/", "--state-dir=" + t.TempDir()}
+	for setting, want := range map[string]string{
+		"nic.flash=910":             "node.maintenance (900) must run before nic.flash (910)",
+		"node.verify-inventory=400": "node.health and node.verify-inventory both have the priority 400",
+		"nic.flsh=1":                "priority of nic.flsh: there is no such step",
+		"nic.flash=10.5":            "the priority is a whole number",
+	} {
+		for _, command := range [][]string{{"run", "--node-name=n1"}, {"steps"}} {
+			out, err := exec.Command(bin, append(append(command, local...), "--step-priority="+setting)...).CombinedOutput()
+			require.Error(t, err, setting)
+			assert.Contains(t, string(out), want)
+		}
+	}
+	out, err = exec.Command(bin, append([]string{"steps"}, append(local, "-o", "json", "--step-priority=disk.flash=0", "--step-priority=nic.flash=890")...)...).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	var list struct {
+		Steps []struct {
+			Key      string
+			Priority int
+		}
+	}
+	require.NoError(t, json.Unmarshal(out, &list))
+	priorities := map[string]int{}
+	for _, s := range list.Steps {
+		priorities[s.Key] = s.Priority
+	}
+	assert.Equal(t, 890, priorities["nic.flash"])
+	assert.Contains(t, priorities, "disk.flash")
+	assert.Zero(t, priorities["disk.flash"])
+}
