@@ -19,7 +19,7 @@ type victim struct{ daemon, worker bool }
 
 // Whoever is killed, and whenever: a tool that started ends by itself, what is recorded of it is true, and the device is free
 // afterwards (F1, F7, F11; I2, I6).
-func TestKillsAtAnyMomentEndNoWrite_R002_33(t *testing.T) {
+func TestKillsAtAnyMomentEndNoWrite(t *testing.T) {
 	const rounds = 12
 	for name, v := range map[string]victim{
 		"daemon": {daemon: true}, "worker": {worker: true}, "both": {daemon: true, worker: true},

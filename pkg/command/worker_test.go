@@ -265,7 +265,7 @@ func TestANewDaemonAdoptsAWrite(t *testing.T) {
 	assert.False(t, over.Worker.Alive())
 }
 
-func TestATool_R002_OutlivesItsWorker(t *testing.T) {
+func TestAToolOutlivesItsWorker(t *testing.T) {
 	m := newMachine(t)
 	r, ended := m.flashing(t)
 	w := recorded(t, r)
