@@ -200,7 +200,9 @@ func TestEveryRuleIsTested(t *testing.T) {
 	for _, d := range definitions(t) {
 		eachRule(*d.Spec.Versions[0].Schema.OpenAPIV3Schema, func(rule apiextensionsv1.ValidationRule) {
 			rules++
-			assert.True(t, strings.Contains(tests.String(), rule.Message), "%s: no test of the rule %s", d.Spec.Names.Kind, rule.Rule)
+			if !strings.Contains(tests.String(), rule.Message) { // not assert.Contains, which prints all tests
+				t.Errorf("%s: no test of the rule %s", d.Spec.Names.Kind, rule.Rule)
+			}
 		})
 	}
 	assert.NotZero(t, rules)
