@@ -68,6 +68,15 @@ func (c Checker) Check(ctx context.Context, b Baseline, targets []Target) ([]Com
 	return c.Checks.check(ctx, targets)
 }
 
+// Before lists what the executables that decide complain about before anything is changed; nil when they all pass. What
+// is wrong already would be blamed on the new firmware afterwards, so a host of which it is true must not be updated.
+func (c Checker) Before(ctx context.Context) ([]Complaint, error) {
+	if c.Checks == nil {
+		return nil, nil
+	}
+	return c.Checks.before(ctx)
+}
+
 // offTarget lists the targets that do not run their version, or do not tell, unless it is known that they do not: silence
 // is no success.
 func offTarget(devices []inventory.Device, targets []Target, known []Complaint) []Complaint {

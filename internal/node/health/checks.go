@@ -102,6 +102,13 @@ func (c *Checks) check(ctx context.Context, targets []Target) ([]Complaint, erro
 	return complaints, err
 }
 
+// before runs the executables that decide, whatever they said before.
+func (c *Checks) before(ctx context.Context) ([]Complaint, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.decide(ctx)
+}
+
 // decide runs the executables of required.d, one after the other.
 func (c *Checks) decide(ctx context.Context) ([]Complaint, error) {
 	names, complaints, err := list(c.FS, requiredDir)

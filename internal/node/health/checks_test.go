@@ -300,6 +300,30 @@ func TestRealExecutablesRunInACleanEnvironmentAndAreKilledInTime(t *testing.T) {
 	assert.Contains(t, got[2], "check required.d/40-floods")
 }
 
+func TestChecksThatFailBeforeTheUpdateAreKnown_R002_12(t *testing.T) {
+	broken := answers{"a": commandtest.Exits(1, "md0: degraded", "")}
+	files := checkFS("required.d/a", "required.d/b", "wanted.d/c")
+	r := broken.runner(t)
+	c := health.Checker{Checks: &health.Checks{FS: files, Runner: r, Launch: health.Namespaced()}}
+	for range 2 {
+		got, err := c.Before(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, []health.Complaint{{Message: "check required.d/a failed (exit code 1): md0: degraded"}}, got)
+	}
+	assert.Len(t, r.Calls(), 4, "each time anew, and without those that advise")
+	delete(broken, "a")
+	got, err := c.Before(t.Context())
+	require.NoError(t, err)
+	assert.Empty(t, got)
+	files[requiredD+"/b"] = owned(1000, 0o755)
+	got, err = c.Before(t.Context())
+	require.NoError(t, err)
+	require.Len(t, got, 1, "what will be refused afterwards is known before")
+	got, err = health.Checker{}.Before(t.Context())
+	require.NoError(t, err)
+	assert.Empty(t, got)
+}
+
 func TestProgramOnTheHostItselfNeedsNoNamespaces(t *testing.T) {
 	assert.Equal(t, health.Direct(), health.Launch("/"))
 	assert.Equal(t, health.Direct(), health.Launch("//."))
