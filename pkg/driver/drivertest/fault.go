@@ -13,7 +13,7 @@ const (
 	LieWrite
 	// BusyWrite makes Write and Revert fail because another write holds the device.
 	BusyWrite
-	// HangWrite makes Write wait until Simulated.Release. When its context ends it returns command.ErrStillRunning and
+	// HangWrite makes Write and Revert wait until Simulated.Release. When its context ends it returns command.ErrStillRunning and
 	// the write goes on: it ends with Release.
 	HangWrite
 	// FailArchive makes Archive fail and leave no file.

@@ -56,7 +56,7 @@ func (s *Simulated) Archives(uniqueID string) int {
 
 // Revert makes a slot's version the one that runs next. It is not supported by devices that were added with another
 // rollback than Slot.
-func (s *Simulated) Revert(_ context.Context, id inventory.Identity, v inventory.Version) (inventory.Activation, error) {
+func (s *Simulated) Revert(ctx context.Context, id inventory.Identity, v inventory.Version) (inventory.Activation, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d, err := s.open(id)
@@ -77,10 +77,16 @@ func (s *Simulated) Revert(_ context.Context, id inventory.Identity, v inventory
 		return d.needs(), nil
 	}
 	s.operations = append(s.operations, Operation{OpRevert, d.id.UniqueID})
-	if d.faults[FailRevert] {
+	switch {
+	case d.faults[FailRevert]:
 		return 0, toolError("revert", d, errors.New("the device refused the slot"))
+	case d.faults[HangWrite]:
+		if err := s.hang(ctx, d, "revert", func() { d.revert(to) }); err != nil {
+			return 0, err
+		}
+	default:
+		d.revert(to)
 	}
-	d.revert(to)
 	return d.needs(), nil
 }
 

@@ -1,9 +1,11 @@
 package drivertest_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -114,6 +116,31 @@ func TestASlotKeepsWhatRanBefore_R002_2(t *testing.T) {
 	assert.Equal(t, []inventory.Slot{
 		{Number: 1, Version: "1.0.0", State: inventory.SlotActive}, {Number: 2, Version: "2.0.0", State: inventory.SlotIdle},
 	}, sim.Firmware(card).Slots)
+}
+
+func TestAHungRevertOutlivesItsContextAndEndsOnRelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sim, id := withRollback(inventory.RollbackSlot)
+		write(t, sim, id, drivertest.NewImage(t, board, "2.0.0"))
+		sim.Reboot()
+		sim.Inject(card, drivertest.HangWrite)
+		ctx, cancel := context.WithCancel(t.Context())
+		failed := make(chan error)
+		go func() {
+			_, err := sim.Revert(ctx, id, "1.0.0")
+			failed <- err
+		}()
+		synctest.Wait()
+		cancel()
+		require.ErrorIs(t, <-failed, command.ErrStillRunning)
+		_, err := sim.Revert(t.Context(), id, "1.0.0")
+		require.ErrorIs(t, err, command.ErrBusy)
+		assert.False(t, sim.Firmware(card).Pending())
+		sim.Release(card)
+		synctest.Wait()
+		assert.Equal(t, inventory.Version("1.0.0"), sim.Firmware(card).Stored)
+		assert.Equal(t, 1, sim.Count(drivertest.OpRevert, card))
+	})
 }
 
 func TestRevertTakesBackWhatWasStaged(t *testing.T) {

@@ -245,7 +245,7 @@ func (s *Simulated) Write(ctx context.Context, id inventory.Identity, img driver
 	case d.faults[LieWrite]:
 		return d.firmware.Activation, nil
 	case d.faults[HangWrite]:
-		if err := s.hang(ctx, d, content); err != nil {
+		if err := s.hang(ctx, d, "write", func() { d.store(content) }); err != nil {
 			return 0, err
 		}
 	default:
@@ -257,9 +257,9 @@ func (s *Simulated) Write(ctx context.Context, id inventory.Identity, img driver
 	return d.needs(), nil
 }
 
-// hang stores the image when the write is released, whether or not anybody still waits for it. The caller holds the
+// hang ends the write when it is released, whether or not anybody still waits for it. The caller holds the
 // lock, which is given up meanwhile.
-func (s *Simulated) hang(ctx context.Context, d *device, img content) error {
+func (s *Simulated) hang(ctx context.Context, d *device, verb string, end func()) error {
 	released, done := make(chan struct{}), make(chan struct{})
 	d.busy, d.release = true, released
 	go func() {
@@ -268,7 +268,7 @@ func (s *Simulated) hang(ctx context.Context, d *device, img content) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		d.busy = false
-		d.store(img)
+		end()
 	}()
 	s.mu.Unlock()
 	defer s.mu.Lock()
@@ -276,7 +276,7 @@ func (s *Simulated) hang(ctx context.Context, d *device, img content) error {
 	case <-done:
 		return nil
 	case <-ctx.Done():
-		return toolError("write", d, command.ErrStillRunning)
+		return toolError(verb, d, command.ErrStillRunning)
 	}
 }
 
