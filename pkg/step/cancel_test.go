@@ -1,0 +1,125 @@
+package step_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+func cancelled(f step.Facts) step.Facts {
+	reason := "wrong night"
+	f.Cancel = &reason
+	f.Devices = map[string]step.Device{"nic": {Running: "1", Stored: "1"}, "disk": {Running: "1", Stored: "1"}, "bios": {Running: "1"}}
+	return f
+}
+
+func isCancelled(t *testing.T, a step.Action, held bool) {
+	t.Helper()
+	require.Equal(t, step.Settle, a.Verb, a.Message)
+	require.NotNil(t, a.Failure, a.Message)
+	assert.Equal(t, step.Cancelled, a.Failure.Reason)
+	assert.Equal(t, held, a.Failure.Held)
+	assert.Contains(t, a.Message, "wrong night")
+	assert.Empty(t, a.Failure.Blames, "a cancellation blames no firmware")
+}
+
+// R003-25, R003-27: before the first write a job ends at once and the node goes back; afterwards it ends at once where the
+// running step may be interrupted, and right after it where not, and a person decides about the node.
+func TestCancelTakesEffectAsSoonAsTheStepAllows_R003_25_R003_27(t *testing.T) {
+	f := cancelled(ready)
+	for _, kind := range []plan.Kind{plan.Preflight, plan.Archive, plan.Maintenance} {
+		isCancelled(t, next(at(kind, running), f), false)
+		isCancelled(t, next(at(kind, nil), f), false)
+	}
+	isCancelled(t, next(at(plan.Flash, nil), f), false)
+
+	for _, kind := range []plan.Kind{plan.Flash, plan.Activate, plan.Reboot} {
+		r := needs(at(kind, running), inventory.ActivateDeviceReset)
+		a := next(r, f)
+		assert.False(t, a.Failure != nil && a.Failure.Reason == step.Cancelled, "%s is not interrupted: %s", kind, a.Message)
+	}
+	for _, kind := range []plan.Kind{plan.Verify, plan.Health} {
+		isCancelled(t, next(at(kind, running), f), true)
+	}
+	for _, kind := range []plan.Kind{plan.Activate, plan.Reboot, plan.Verify, plan.Health} {
+		isCancelled(t, next(at(kind, nil), f), true)
+	}
+	assert.Equal(t, step.Poll, next(at(plan.Release, running), cancelled(step.Facts{BootID: "boot-1", Maintenance: step.MaintenanceEnding})).Verb,
+		"a node on its way back is not stopped there")
+}
+
+// A write that was cancelled ends as it does; the step after it does not begin.
+func TestCancelledWriteIsReadBackFirst(t *testing.T) {
+	f := cancelled(ready)
+	r := at(plan.Flash, running)
+	f.Devices["disk"] = step.Device{WriteRunning: true}
+	f.Devices["nic"] = step.Device{WriteRunning: true}
+	assert.Equal(t, step.Await, next(r, f).Verb)
+	written := step.Device{Running: "1", Stored: "2", Activation: inventory.ActivateReboot}
+	f.Devices["disk"], f.Devices["nic"] = written, written
+	r = apply(step.Report(r, r.Current(), step.Returned{Needs: inventory.ActivateReboot}), f)
+	isCancelled(t, next(r, f), true)
+	r = apply(r, f)
+	r = apply(r, f)
+	assert.Equal(t, step.Failed, r.Outcome)
+	assert.Nil(t, r.Rollback, "what was asked for is the end of the job, not a rollback")
+	for _, s := range r.Steps {
+		if s.State == step.Running || s.State == step.Pending {
+			assert.Equal(t, plan.Release, s.Kind, "only the release waits for a person")
+		}
+	}
+}
+
+// A rollback is never interrupted: half of it would leave what is known to be bad.
+func TestRollbackIsNotInterrupted_R003_27(t *testing.T) {
+	r := at(plan.Health, running)
+	for i := range r.Updates {
+		r.Updates[i].From, r.Updates[i].Rollback = "1", inventory.RollbackSlot
+	}
+	f := ready
+	f.Devices = map[string]step.Device{"nic": {Running: "2", Stored: "2"}, "disk": {Running: "2", Stored: "2"}}
+	f.Unhealthy, f.Waited = []step.Complaint{{Device: "nic", Message: "link down"}}, step.DefaultLimits().Health
+	r = apply(r, f)
+	require.Equal(t, step.Unhealthy, r.Failure.Reason)
+	reason := "stop it"
+	f.Cancel, f.Unhealthy, f.Waited = &reason, nil, 0
+	require.Equal(t, step.RollBack, next(r, f).Verb)
+	r = apply(r, f)
+	f.Devices["nic"] = step.Device{Running: "2", Stored: "2", Activation: inventory.ActivateDeviceReset}
+	a := next(r, f)
+	require.Equal(t, step.Begin, a.Verb, a.Message)
+	assert.Equal(t, plan.Restore, r.Steps[a.Step].Kind)
+	r = apply(r, f)
+	f.Devices["nic"] = step.Device{Running: "1", Stored: "1"}
+	r = step.Report(r, a.Step, step.Returned{})
+	for range 20 {
+		if r.Outcome != "" {
+			break
+		}
+		if i := r.Current(); i >= 0 && r.Steps[i].Kind == plan.Release {
+			f.Maintenance = step.MaintenanceNone
+		}
+		r = apply(r, f)
+	}
+	assert.True(t, r.RolledBack())
+	assert.Equal(t, step.Unhealthy, r.Failure.Reason, "the cancellation does not hide why")
+	assert.False(t, r.Failure.Held)
+}
+
+func TestCancelledStepsJob(t *testing.T) {
+	f := cancelled(ready)
+	r := taskJob(t, plan.Request{Name: "verify-inventory"}, plan.Request{Name: "erase"}, plan.Request{Name: "reset-bios-settings"})
+	isCancelled(t, next(r, f), false)
+	looking := until(r, plan.VerifyInventory)
+	running(&looking.Steps[looking.Current()])
+	isCancelled(t, next(looking, f), false)
+	erasing := until(r, "erase")
+	running(&erasing.Steps[erasing.Current()])
+	assert.Equal(t, step.Poll, next(erasing, f).Verb, "what changes the device ends first")
+	isCancelled(t, next(until(r, plan.ResetBIOSSettings), f), true)
+}
