@@ -74,13 +74,6 @@ func Launch(hostRoot string) []string {
 	return Namespaced()
 }
 
-// Refused lists the executables that would decide and cannot be trusted or run as they are; nil when there is none. It
-// runs nothing. An error means that nobody knows.
-func (c *Checks) Refused() ([]Complaint, error) {
-	_, refused, err := list(c.FS, requiredDir)
-	return refused, err
-}
-
 // check runs the executables that decide and, when all of them pass, those that advise. What did not pass is not asked
 // again for a while, so that a host that takes its time is not kept busy by the question; what passed always is.
 func (c *Checks) check(ctx context.Context, targets []Target) ([]Complaint, error) {
