@@ -1,6 +1,7 @@
 package health
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,6 +26,9 @@ type Checks struct {
 	Launch []string
 	// Timeout bounds each executable; zero for one minute.
 	Timeout time.Duration
+	// Rest is how long the executables are left alone after a round that did not pass; zero for 30 s. It should be much
+	// shorter than the time the host is given to become healthy.
+	Rest time.Duration
 	// Advise is called when an executable of wanted.d begins to fail and when it passes again; nil to tell nobody. It
 	// must not block.
 	Advise func(Advice)
@@ -53,8 +57,7 @@ type round struct {
 
 const (
 	defaultCheckTimeout = time.Minute
-	// restBetween is how long the executables are left alone after a round that did not pass.
-	restBetween = 30 * time.Second
+	defaultRest         = 30 * time.Second
 )
 
 // Namespaced launches an executable of the host from a container that shares the host's process ids.
@@ -79,7 +82,7 @@ func Launch(hostRoot string) []string {
 func (c *Checks) check(ctx context.Context, targets []Target) ([]Complaint, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if l := c.last; l != nil && slices.Equal(l.targets, targets) && time.Since(l.ended) < restBetween {
+	if l := c.last; l != nil && slices.Equal(l.targets, targets) && time.Since(l.ended) < cmp.Or(c.Rest, defaultRest) {
 		return l.complaints, l.err
 	}
 	complaints, err := c.decide(ctx)
@@ -173,10 +176,7 @@ func (c *Checks) tell(failing map[string]string) {
 // run says why an executable does not pass, or "" when it does. Whatever is not a plain success is none: silence until
 // its time is over, too much output, a signal. An error means that it could not be asked.
 func (c *Checks) run(ctx context.Context, dir, name string) (string, error) {
-	timeout := c.Timeout
-	if timeout == 0 {
-		timeout = defaultCheckTimeout
-	}
+	timeout := cmp.Or(c.Timeout, defaultCheckTimeout)
 	argv := append(slices.Clone(c.Launch), "/"+dir+"/"+name)
 	result, err := c.Runner.Run(ctx, command.Command{Argv: argv, Kind: command.Query, Timeout: timeout})
 	var failed *command.Error

@@ -179,6 +179,13 @@ func TestFailingChecksRestBetweenTwoRounds(t *testing.T) {
 		assert.Empty(t, ask())
 		assert.Empty(t, ask())
 		assert.Len(t, r.Calls(), 5, "a success is never taken for the next one")
+		broken["a"] = commandtest.Exits(1, "", "")
+		c.Rest = time.Second
+		for range 3 {
+			require.Len(t, ask(), 1)
+			<-time.After(2 * time.Second)
+		}
+		assert.Len(t, r.Calls(), 8)
 	})
 }
 
