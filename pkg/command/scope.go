@@ -68,11 +68,14 @@ func (s Systemd) call(ctx context.Context, args ...string) (string, error) {
 	const service, object, manager = "org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager"
 	c := Command{Argv: slices.Concat(s.Enter, []string{"busctl", "call", service, object, manager}, args)}
 	res, err := s.Runner.Run(ctx, c)
+	if failure := (*Error)(nil); errors.As(err, &failure) {
+		return "", fmt.Errorf("call %s: %w", args[0], failure.Err) // the whole command line helps nobody
+	}
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("call %s: %w", args[0], err)
 	}
 	if res.ExitCode != 0 {
-		return "", Failed(c, res, errors.New("systemd refused"))
+		return "", fmt.Errorf("call %s: systemd refused: %s", args[0], strings.ToValidUTF8(strings.TrimSpace(string(res.Stderr)), "?"))
 	}
 	return string(res.Stdout), nil
 }

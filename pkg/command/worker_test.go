@@ -460,3 +460,27 @@ func TestAWorkerRefusesToStartByHand(t *testing.T) {
 		return err
 	}(), "configure commands: worker")
 }
+
+// Whatever is cut off before its end is no order.
+func TestHalfAnOrderStartsNothing(t *testing.T) {
+	m := newMachine(t)
+	whole := fmt.Sprintf(`{"Tool":%q,"Base":%q,"Writing":{"Argv":["flash",%q]}}`,
+		filepath.Join(m.bin, "flash"), m.file("base"), m.file("f"))
+	for _, sent := range []string{"", "{", whole[:len(whole)-1], whole, "nonsense\n"} {
+		lock, err := os.Create(m.file("lock"))
+		require.NoError(t, err)
+		from, to, err := os.Pipe()
+		require.NoError(t, err)
+		worker := exec.Command(filepath.Join(m.bin, "worker"))
+		worker.ExtraFiles = []*os.File{lock, from}
+		complaint := &bytes.Buffer{}
+		worker.Stderr = complaint
+		require.NoError(t, worker.Start())
+		_, err = to.WriteString(sent)
+		require.NoError(t, err)
+		require.NoError(t, errors.Join(to.Close(), from.Close(), lock.Close()))
+		require.Error(t, worker.Wait())
+		assert.Contains(t, complaint.String(), "order")
+		assert.False(t, exists(m.file("f.started")), "%q", sent)
+	}
+}
