@@ -195,3 +195,23 @@ func TestASourceListsWhatFitsAndSaysHowMuchDoesNot(t *testing.T) {
 	assert.True(t, blocks(set, 1, "15b3:0001"), "and are blocked all the same while their job is there")
 	assert.IsNonDecreasing(t, models)
 }
+
+// A job is deleted, and the cache of sources does not show yet what was written of it.
+func TestAWitnessIsHeardUntilASourceHasItsReport(t *testing.T) {
+	var w quarantine.Witnesses
+	j := accuse("j1", 1, model, 30)
+	j.UID = "uid-1"
+	src := source("s", -1, 1)
+	all := func() []v1alpha1.FirmwareSource { return []v1alpha1.FirmwareSource{src} }
+	require.Equal(t, jobs(j), w.Hear(jobs(j, &v1alpha1.FirmwareJob{}), all()))
+	require.Equal(t, jobs(j), w.Hear(nil, all()), "the job is gone")
+	assert.True(t, blocks(quarantine.Compute(w.Hear(nil, all()), all()), 1, model))
+	src.Status.Quarantine, _ = quarantine.Compute(jobs(j), all()).Listed(&src)
+	assert.Empty(t, w.Hear(nil, all()))
+	src.Status.Quarantine = nil
+	assert.Empty(t, w.Hear(nil, all()), "what was written down and lifted stays settled")
+
+	w.Hear(jobs(j), all())
+	src.Spec.LiftQuarantineRequestedAt = new(at(30))
+	assert.Empty(t, w.Hear(nil, all()), "and so is what was lifted before it was written down")
+}

@@ -14,6 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -38,6 +39,8 @@ type Reconciler struct {
 	client   client.Client
 	recorder events.EventRecorder
 	now      func() time.Time
+	// witnesses are the jobs that accuse an image, also those that are gone before that could be written down.
+	witnesses quarantine.Witnesses
 }
 
 // New returns a reconciler. The client's cache needs the indexes of package index.
@@ -53,6 +56,7 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("quarantine").
 		Watches(&v1alpha1.FirmwareJob{}, toPass, builder.WithPredicates(jobReports)).
 		Watches(&v1alpha1.FirmwareSource{}, toPass, builder.WithPredicates(sourceChanged)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
 		Complete(r)
 }
 
@@ -95,7 +99,7 @@ func (r *Reconciler) gather(ctx context.Context) (facts, error) {
 	for i := range jobs.Items {
 		reports[i] = &jobs.Items[i]
 	}
-	f.set = quarantine.Compute(reports, f.sources)
+	f.set = quarantine.Compute(r.witnesses.Hear(reports, f.sources), f.sources)
 	return f, nil
 }
 

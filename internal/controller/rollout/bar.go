@@ -3,6 +3,7 @@ package rollout
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,7 +22,7 @@ import (
 // The quarantine is computed here and now, from the very jobs whose ends give places back: when one failed because of its
 // image, its place goes to no other node with that image, though nobody has written the quarantine down yet.
 func (r *Reconciler) bars(ctx context.Context, f facts) (map[string]schedule.Bar, error) {
-	b := barrier{r: r, facts: f, set: quarantined(f), held: map[string]bool{}}
+	b := barrier{r: r, facts: f, set: r.quarantined(f), held: map[string]bool{}}
 	for _, j := range f.jobs {
 		if r.state(j) == schedule.Held {
 			b.held[j.Spec.NodeName] = true
@@ -46,14 +47,8 @@ func (r *Reconciler) bars(ctx context.Context, f facts) (map[string]schedule.Bar
 	return out, nil
 }
 
-func quarantined(f facts) quarantine.Set {
-	var reports []*v1alpha1.FirmwareJob
-	for _, j := range f.jobs {
-		if len(j.Status.BadImages) > 0 {
-			reports = append(reports, j)
-		}
-	}
-	return quarantine.Compute(reports, f.sources)
+func (r *Reconciler) quarantined(f facts) quarantine.Set {
+	return quarantine.Compute(r.witnesses.Hear(slices.Collect(maps.Values(f.jobs)), f.sources), f.sources)
 }
 
 // barrier is what decides about queued jobs in one pass.

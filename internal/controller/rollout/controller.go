@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 )
 
@@ -41,6 +42,8 @@ type Reconciler struct {
 	now      func() time.Time
 	ownNode  string
 	told     map[types.UID]telling
+	// witnesses are the jobs that accuse an image, also those that are gone before any source has written that down.
+	witnesses quarantine.Witnesses
 }
 
 // New returns a reconciler. It reads ledgers, and what their entries depend on, through direct, which must not be a

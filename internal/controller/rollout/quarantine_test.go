@@ -197,6 +197,24 @@ func TestAJobThatWasNotToldYetIsNotToldWhenItsImageTurnsOutBad(t *testing.T) {
 	w.requireStatus(o, "default", status.CurrentStatus)
 }
 
+// The failed job is deleted at once, and the quarantine is in no source yet.
+func TestADeletedJobsReportIsNotForgottenBeforeASourceHasIt(t *testing.T) {
+	w := newWorld(t)
+	w.holding("cx6", 2)
+	w.machine("n1", connectX6)
+	w.machine("n2", connectX6)
+	w.flash("job-n1", "n1", 2)
+	w.flash("job-n2", "n2", 2)
+	o := w.operator()
+	o.pass()
+	w.rolledBack("job-n1", connectX6)
+	o.pass()
+	require.NoError(t, w.Delete(t.Context(), w.job("job-n1")))
+	o.pass()
+	assert.Equal(t, v1alpha1.ReasonQuarantined, w.reason("job-n2"))
+	assert.Empty(t, w.admitted())
+}
+
 func (w *world) forgive(node string) {
 	w.Helper()
 	at := metav1.NewTime(w.clock)
