@@ -47,10 +47,11 @@ func (t Tasks) verifyFirmware(ctx context.Context, request v1alpha1.RequestedSte
 	return &step.Returned{Message: fmt.Sprintf("the device runs %s, %s; %s", fw.Running, because, proof)}, nil
 }
 
-// expected is the version the device should run, and who says so. What the job wants comes first.
+// expected is the version the device should run, and who says so. What an update flashed, or a template or pin wishes for,
+// comes first.
 func (t Tasks) expected(u journal.Update) (version inventory.Version, because string, err error) {
 	if u.Version != "" {
-		return inventory.NormalizeVersion(u.Version), "as the job wants", nil
+		return inventory.NormalizeVersion(u.Version), "as is wished for", nil
 	}
 	if t.Applied == nil {
 		return "", "", nil

@@ -142,14 +142,14 @@ func TestVerifyFirmware_R003_5(t *testing.T) {
 	verify := func(r v1alpha1.RequestedStep, id inventory.Identity, version string) *step.Returned {
 		return b.run(plan.VerifyFirmware, r, update(id, version))
 	}
-	b.succeeds(verify(named, nic0, "1.0"), "the device runs 1.0, as the job wants; its image was read out of it and is sound")
+	b.succeeds(verify(named, nic0, "1.0"), "the device runs 1.0, as is wished for; its image was read out of it and is sound")
 	assert.Equal(t, 1, b.sim.Archives("nic0"))
 	left, err := os.ReadDir(b.tasks.Scratch)
 	require.NoError(t, err)
 	assert.Empty(t, left, "the image is not kept")
 	b.succeeds(verify(named, disk, "1.0"), "its image cannot be read out of it, so that only its own word was compared")
 
-	b.fails(verify(named, nic0, "2.0"), "the device runs 1.0 instead of 2.0, as the job wants")
+	b.fails(verify(named, nic0, "2.0"), "the device runs 1.0 instead of 2.0, as is wished for")
 	b.applied["disk0"] = &v1alpha1.AppliedFirmware{Version: "0.9", Job: "j7"}
 	b.fails(verify(named, disk, ""), "the device runs 1.0 instead of 0.9, as job j7 left it")
 	b.applied["disk0"].Version = "1.0"
