@@ -9,6 +9,9 @@ GO ?= go
 # One setting for building, testing and linting lets them share the build cache: the binaries are static, and nothing
 # needs C but the race detector.
 export CGO_ENABLED := 0
+# VERSION is what the binaries say they are: the tag they were built from, and how far from it.
+VERSION ?= $(or $(shell git describe --tags --match 'v[0-9]*' --dirty 2>/dev/null),v0.1.0-dev)
+version_flag := -X github.com/nodefirmware/node-firmware-operator/internal/version.version=$(VERSION)
 # tool runs a tool at the version its own module file pins.
 tool = $(GO) tool -modfile=hack/tools/$(1)/go.mod $(1)
 # generated is what `make generate` writes and `make verify` compares.
@@ -31,7 +34,7 @@ demo: build ## Roll firmware over simulated machines through a real Kubernetes A
 .PHONY: build
 build: ## Build the binaries into bin/.
 	@mkdir -p bin
-	$(GO) build -ldflags '-s -w' -o bin/ ./cmd/...
+	$(GO) build -ldflags '-s -w $(version_flag)' -o bin/ ./cmd/...
 
 ##@ Develop
 

@@ -1,6 +1,7 @@
 package version_test
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -26,11 +27,16 @@ func TestMajor(t *testing.T) {
 }
 
 func TestLinkerSetsTheVersion_R002_61(t *testing.T) {
-	program := filepath.Join(t.TempDir(), "firmware-daemon")
-	const flag = "-X github.com/nodefirmware/node-firmware-operator/internal/version.version=v7.8.9"
-	out, err := exec.Command("go", "build", "-ldflags", flag, "-o", program, "../../cmd/firmware-daemon").CombinedOutput()
+	program := filepath.Join(t.TempDir(), "print")
+	const flag = "-X github.com/nodefirmware/node-firmware-operator/internal/version.version="
+	for _, file := range []string{"Makefile", "Dockerfile.daemon", "Dockerfile.operator"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", file))
+		require.NoError(t, err)
+		assert.Contains(t, string(text), flag, file)
+	}
+	out, err := exec.Command("go", "build", "-ldflags", flag+"v7.8.9", "-o", program, "./testdata/print").CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	out, err = exec.Command(program, "--version").Output()
+	out, err = exec.Command(program).Output()
 	require.NoError(t, err)
-	assert.Equal(t, "firmware-daemon v7.8.9\n", string(out))
+	assert.Equal(t, "v7.8.9", string(out))
 }
