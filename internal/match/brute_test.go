@@ -1,0 +1,354 @@
+package match
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+)
+
+// brute decides for the whole world by comparing everything with everything, in the words of the requirements.
+func (w *world) brute() view {
+	v := view{map[string]string{}, map[string]Tally{}}
+	compiled := map[string]*Template{}
+	for name, o := range w.templates {
+		tally := Tally{UID: string(o.UID), Generation: o.Generation, Paused: o.Spec.State == v1alpha1.TemplatePaused}
+		c, err := NewTemplate(o)
+		if err != nil {
+			tally.Invalid, tally.Paused = err.Error(), false
+		} else {
+			compiled[name] = c
+			for node := range w.nodes {
+				if w.chosen(c, node) {
+					tally.Nodes++
+				}
+			}
+		}
+		v.tallies[name] = tally
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.devices)) {
+		w.bruteDevice(v, compiled, w.devices[name])
+	}
+	return v
+}
+
+func (w *world) machine(node string) (model string, known bool) {
+	f := w.firmwares[node]
+	if f == nil {
+		return "", false
+	}
+	if f.Status.Machine != nil {
+		return f.Status.Machine.Model, true
+	}
+	return "", f.Status.LastScanTime != nil
+}
+
+func (w *world) chosen(t *Template, node string) bool {
+	l, exists := w.nodes[node]
+	model, _ := w.machine(node)
+	return exists && t.ChoosesLabels(l) && t.ChoosesMachine("", model)
+}
+
+func (w *world) bruteDevice(v view, compiled map[string]*Template, o *v1alpha1.NodeDevice) {
+	node := o.Spec.NodeName
+	labels, exists := w.nodes[node]
+	if !exists || o.Status.Class == "" {
+		v.decisions[o.Name] = describe(Decision{}, false)
+		return
+	}
+	facts, observed, current := DeviceOf(o), Facts(o), o.Spec.Firmware
+	unread := observed.Unreadable != ""
+	_, machineKnown := w.machine(node)
+
+	var pins, rules []*Rule
+	var heldPin, heldRule *Party
+	heldReason := ""
+	if f := w.firmwares[node]; f != nil {
+		for _, p := range newPins(f) {
+			mine := current != nil && current.Origin.Kind == v1alpha1.OriginPin && current.Origin.Name == node && current.Origin.Rule == p.Rule
+			if p.Selector.Matches(facts) {
+				pins = append(pins, p)
+			} else if unread && mine && p.Selector.mayMatch(facts) {
+				heldPin, heldReason = &p.Party, v1alpha1.ReasonReadFailed
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(compiled)) {
+		c := compiled[name]
+		for _, r := range c.Rules {
+			if w.chosen(c, node) && r.Selector.Matches(facts) {
+				rules = append(rules, r)
+			}
+		}
+	}
+	if current != nil && current.Origin.Kind == v1alpha1.OriginTemplate && w.templates[current.Origin.Name] != nil {
+		name := current.Origin.Name
+		by := &Party{v1alpha1.OriginTemplate, name, current.Origin.Rule}
+		matches := func(f func(*Rule) bool) bool { return slices.ContainsFunc(rules, f) }
+		switch c := compiled[name]; {
+		case c == nil:
+			heldRule = by
+			if heldPin == nil {
+				heldReason = v1alpha1.ReasonInvalidSpec
+			}
+		case c.Paused:
+			if !matches(func(r *Rule) bool { return r.Name == name }) {
+				heldRule = by
+				if heldPin == nil {
+					heldReason = v1alpha1.ReasonPaused
+				}
+			}
+		default:
+			for _, r := range c.Rules {
+				may := r.Selector.Matches(facts) || unread && r.Selector.mayMatch(facts)
+				place := w.chosen(c, node) || !machineKnown && c.ChoosesLabels(labels)
+				if r.Party == *by && may && place && !matches(func(o *Rule) bool { return o.Party == *by }) {
+					heldRule = by
+					if heldPin == nil {
+						heldReason = v1alpha1.ReasonReadFailed
+					}
+				}
+			}
+		}
+	}
+
+	claims, held := rules, heldRule
+	if len(pins) > 0 || heldPin != nil {
+		claims, held = pins, heldPin
+	}
+	var all []Party
+	for _, r := range claims {
+		all = append(all, r.Party)
+	}
+	if held != nil {
+		all = append(all, *held)
+	}
+	slices.SortFunc(all, Party.compare)
+
+	var goal *v1alpha1.DesiredFirmware
+	var astray *Obstacle
+	kept := ""
+	switch {
+	case len(all) > 1:
+		goal = current
+	case len(all) == 1 && held != nil:
+		goal, kept = current, heldReason
+	case len(all) == 1 && claims[0].Kind == v1alpha1.OriginTemplate && compiled[claims[0].Name].Paused:
+		if current != nil && current.Origin.Kind == v1alpha1.OriginTemplate && current.Origin.Name == claims[0].Name {
+			goal, kept = current, v1alpha1.ReasonPaused
+		}
+	case len(all) == 1:
+		r := claims[0]
+		g := r.Generation
+		goal = &v1alpha1.DesiredFirmware{
+			Version: string(r.Version), SourceRef: v1alpha1.SourceReference{Name: r.Source},
+			UpdatePolicy: r.Policy, Downgrade: r.Downgrade,
+			Origin: v1alpha1.Origin{Kind: r.Kind, Name: r.Name, UID: r.UID, Generation: &g, Rule: r.Rule},
+		}
+		astray = w.bruteWay(facts, current, goal, r.Paths)
+	}
+	var decision Decision
+	if len(all) > 1 {
+		decision.Conflict = all
+	}
+	without := func(f *v1alpha1.DesiredFirmware) string {
+		if f == nil {
+			return ""
+		}
+		c := *f
+		c.Origin.Generation = new(int64)
+		return describe(Decision{Firmware: &c}, true)
+	}
+	switch {
+	case without(goal) == without(current):
+		decision.Firmware = current
+	case goal == nil:
+		decision.Action = Remove
+	default:
+		decision.Action, decision.Firmware = Assign, goal
+	}
+	retry := time.Time{}
+	if f := w.firmwares[node]; f != nil && f.Spec.RetryRequestedAt != nil {
+		retry = f.Spec.RetryRequestedAt.Time
+	}
+	if f := decision.Firmware; f != nil && decision.Conflict == nil {
+		readable := observed
+		readable.Unreadable = ""
+		p := plan.Decide(Wish(f, retry), readable)
+		b := &Block{
+			Reason: string(p.Reason), Message: p.Message, By: Party{f.Origin.Kind, f.Origin.Name, f.Origin.Rule},
+			Source: f.SourceRef.Name, Version: f.Version, Class: facts.Class, Model: facts.Model, BoardID: facts.BoardID,
+		}
+		switch string(p.Reason) {
+		case v1alpha1.ReasonImageNotFound:
+			b.Message = ""
+			if astray != nil {
+				b.Reason, b.Message = astray.Reason, astray.Message
+				if astray.Version != "" {
+					b.Version = string(astray.Version)
+				}
+			} else if _, b.Reason = w.resolve(facts, current, b.Source, b.Version); b.Reason == "" {
+				b.Reason = kept
+			}
+			decision.Blocked = b
+		case "":
+			if p.Outcome.Due() {
+				decision.Blocked = w.bruteWithheld(facts, current, f, observed.Running, astray, *b)
+			}
+		case v1alpha1.ReasonNotUpdatable, v1alpha1.ReasonDowngradeForbidden, v1alpha1.ReasonEdgeBlocked,
+			v1alpha1.ReasonBelowMinimumVersion, v1alpha1.ReasonDeviceUnhealthy:
+			decision.Blocked = b
+		}
+	}
+	v.decisions[o.Name] = describe(decision, true)
+	w.bruteTallies(v, o, decision, rules, heldRule, plan.Decide(Wish(decision.Firmware, retry), observed))
+}
+
+// bruteWay adds image and path to what a rule wants.
+func (w *world) bruteWay(d Device, current, goal *v1alpha1.DesiredFirmware, ofRule *Paths) *Obstacle {
+	source := goal.SourceRef.Name
+	resolve := func(v inventory.Version) (v1alpha1.Digest, string) { return w.resolve(d, current, source, string(v)) }
+	image, reason := resolve(inventory.Version(goal.Version))
+	s := w.sources[source]
+	if s != nil && s.Spec.Downgrade == v1alpha1.DowngradeForbid {
+		goal.Downgrade = v1alpha1.DowngradeForbid
+	}
+	if image == "" {
+		return &Obstacle{Reason: reason, Version: inventory.Version(goal.Version)}
+	}
+	path, o := Route(inventory.Version(goal.Version), resolve, ofRule, SourcePaths(s))
+	switch {
+	case o == nil:
+		goal.Digest, goal.Path = image, path
+	case o.Reason == v1alpha1.ReasonSourceNotReady:
+		goal.Digest, goal.Path = image, current.Path
+	}
+	return o
+}
+
+// bruteWithheld follows the way from what runs, and asks of each image on it whether it may be used.
+func (w *world) bruteWithheld(d Device, current, f *v1alpha1.DesiredFirmware, running inventory.Version, astray *Obstacle, b Block) *Block {
+	waiting := astray != nil && astray.Reason == v1alpha1.ReasonSourceNotReady
+	for arrived := false; !arrived; {
+		next, image := f.Version, f.Digest
+		if f.Path != nil {
+			for _, h := range f.Path.Hops {
+				if slices.Contains(h.From, string(running)) {
+					next, image = h.Version, h.Digest
+				}
+			}
+		}
+		if s := w.sources[f.SourceRef.Name]; s != nil && s.Spec.LiftQuarantineRequestedAt == nil {
+			for _, q := range s.Status.Quarantine {
+				model := v1alpha1.ModelKey(d.VendorID, d.DeviceID, d.Vendor, d.Model)
+				if q.Digest == image && (q.Model == model || q.Model == v1alpha1.AnyModel || model == v1alpha1.AnyModel) {
+					b.Reason, b.Version, b.Message = v1alpha1.ReasonQuarantined, next, quarantined(s.Name, q)
+					return &b
+				}
+			}
+		}
+		_, reason := w.resolve(d, current, f.SourceRef.Name, next)
+		waiting = waiting || reason == v1alpha1.ReasonSourceNotReady
+		arrived, running = next == f.Version, inventory.Version(next)
+	}
+	if !waiting {
+		return nil
+	}
+	b.Reason = v1alpha1.ReasonSourceNotReady
+	return &b
+}
+
+func (w *world) resolve(d Device, current *v1alpha1.DesiredFirmware, source, version string) (v1alpha1.Digest, string) {
+	s := w.sources[source]
+	if s == nil {
+		return "", v1alpha1.ReasonSourceNotFound
+	}
+	found := map[v1alpha1.Digest]bool{}
+	for _, i := range s.Status.Images {
+		if i.Version == version && (len(i.BoardIDs) == 0 || i.BoardIDs[0] == d.BoardID) {
+			found[i.Digest] = true
+		}
+	}
+	if len(s.Status.Conditions) == 0 || s.Status.ObservedGeneration != s.Generation {
+		assigned := v1alpha1.Digest("")
+		if current != nil && current.SourceRef.Name == source {
+			images := map[string]v1alpha1.Digest{}
+			if current.Path != nil {
+				for _, h := range current.Path.Hops {
+					images[h.Version] = h.Digest
+				}
+			}
+			images[current.Version] = current.Digest
+			assigned = images[version]
+		}
+		if len(found) == 1 && found[assigned] {
+			return assigned, ""
+		}
+		return assigned, v1alpha1.ReasonSourceNotReady
+	}
+	switch len(found) {
+	case 0:
+		return "", v1alpha1.ReasonImageNotFound
+	case 1:
+		return slices.Collect(maps.Keys(found))[0], ""
+	}
+	return "", v1alpha1.ReasonImageAmbiguous
+}
+
+func (w *world) bruteTallies(v view, o *v1alpha1.NodeDevice, d Decision, rules []*Rule, held *Party, p plan.Decision) {
+	touched := map[string]bool{}
+	for _, r := range rules {
+		touched[r.Name] = true
+	}
+	if held != nil {
+		touched[held.Name] = true
+	}
+	for name := range touched {
+		t := v.tallies[name]
+		t.Matched++
+		t.Devices = append(t.Devices, o.Name)
+		conflict := slices.ContainsFunc(d.Conflict, func(p Party) bool { return p.Kind == v1alpha1.OriginTemplate && p.Name == name })
+		if conflict {
+			t.Conflicting++
+			t.Conflicts = append(t.Conflicts, ConflictOn{o.Name, d.Conflict})
+		}
+		f := d.Firmware
+		switch {
+		case f == nil && d.Conflict == nil:
+			t.Unassigned++
+		case f == nil || f.Origin.Kind != v1alpha1.OriginTemplate || f.Origin.Name != name:
+		case p.Outcome == plan.UpToDate:
+			t.Applied++
+		default:
+			t.NotApplied++
+			switch {
+			case strings.Contains(fmt.Sprint(o.Status.Conditions), v1alpha1.ReasonUpdating):
+				t.Updating++
+			case conflict:
+			case d.Blocked != nil:
+				t.Blocked++
+				if d.Blocked.Reason == v1alpha1.ReasonSourceNotReady {
+					t.Waiting++
+				}
+			case p.Outcome == plan.Differs:
+				t.Mismatched++
+			case p.Reason == plan.ReasonUpdateFailed:
+				t.Failed++
+				t.Failures = append(t.Failures, FailureOn{o.Name, o.Spec.NodeName})
+			default:
+				t.Pending++
+			}
+			if d.Blocked != nil && !strings.Contains(fmt.Sprint(o.Status.Conditions), v1alpha1.ReasonUpdating) && !conflict {
+				t.Blocks = append(t.Blocks, BlockOn{o.Name, *d.Blocked})
+			}
+		}
+		t.Conflicts, t.Blocks = t.Conflicts[:min(len(t.Conflicts), 3)], t.Blocks[:min(len(t.Blocks), 3)]
+		t.Failures = t.Failures[:min(len(t.Failures), 3)]
+		v.tallies[name] = t
+	}
+}
