@@ -82,8 +82,8 @@ type Target struct {
 	Driver string
 }
 
-// Interface of a step that works on the whole host; steps of a device have the name of its class, or of the driver that
-// brings them.
+// HostInterface is that of a step that works on the whole host. Steps of a device have the name of its class, or of the
+// driver that brings them.
 const HostInterface = "node"
 
 // Definition declares a step.
