@@ -47,10 +47,10 @@ func (c *call) startScope(args []string) (int, error) {
 		return c.fail(1, "Call failed: Invalid arguments 'ssa(sv)a(sa(sv))' to call %s:StartTransientUnit()\n", systemdManager)
 	}
 	unit, mode := args[1], args[2]
-	properties, err := parseProperties(args[3:])
+	properties, complaint := parseProperties(args[3:])
 	switch {
-	case err != nil:
-		return c.fail(1, "%v\n", err)
+	case complaint != "":
+		return c.fail(1, "%s\n", complaint)
 	case mode != "fail" && mode != "replace":
 		return c.fail(1, "Call failed: Job mode %s invalid\n", mode)
 	case !strings.HasSuffix(unit, ".scope") || strings.Contains(unit, "/"):
@@ -79,35 +79,36 @@ func (c *call) startScope(args []string) (int, error) {
 }
 
 // parseProperties reads what busctl takes for a(sv)a(sa(sv)): a count, names with types and values, and no auxiliary units.
-func parseProperties(args []string) (map[string][]string, error) {
+// The complaint is what is printed when it cannot.
+func parseProperties(args []string) (properties map[string][]string, complaint string) {
 	n, err := strconv.Atoi(args[0])
 	if err != nil {
-		return nil, fmt.Errorf("Failed to parse number of array entries: %s", args[0]) //nolint:revive,staticcheck // systemd's words
+		return nil, "Failed to parse number of array entries: " + args[0]
 	}
-	properties := map[string][]string{}
+	properties = map[string][]string{}
 	args = args[1:]
 	for range n {
 		if len(args) < 3 {
-			return nil, errors.New("Too few parameters for signature.") //nolint:revive,staticcheck // systemd's words
+			return nil, "Too few parameters for signature."
 		}
 		name, kind, values := args[0], args[1], args[2:3]
 		args = args[3:]
 		if scopeProperties[name] != kind {
-			return nil, fmt.Errorf("Call failed: Cannot set property %s, or unknown property.", name) //nolint:revive,staticcheck // systemd's words
+			return nil, fmt.Sprintf("Call failed: Cannot set property %s, or unknown property.", name)
 		}
 		if kind == "au" {
 			count, err := strconv.Atoi(values[0])
 			if err != nil || count < 1 || len(args) < count {
-				return nil, errors.New("Too few parameters for signature.") //nolint:revive,staticcheck // systemd's words
+				return nil, "Too few parameters for signature."
 			}
 			values, args = args[:count], args[count:]
 		}
 		properties[name] = values
 	}
 	if len(args) != 1 || args[0] != "0" {
-		return nil, errors.New("Too many parameters for signature.") //nolint:revive,staticcheck // systemd's words
+		return nil, "Too many parameters for signature."
 	}
-	return properties, nil
+	return properties, ""
 }
 
 func (c *call) unitByPID(args []string) (int, error) {

@@ -38,9 +38,9 @@ func readStat(pid int) (start uint64, state byte, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	// The name of the program, field 2, is in parentheses and may contain anything.
+	// The name of the program, field 2, is in parentheses and may contain anything; field 3 is the first one behind it.
 	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
-	const stateField, startField = 3 - 3, 22 - 3
+	const stateField, startField = 0, 22 - 3
 	if len(fields) <= startField {
 		return 0, 0, fmt.Errorf("read /proc/%d/stat: it has %d fields after the name", pid, len(fields))
 	}
