@@ -37,17 +37,13 @@ type decision struct {
 }
 
 // decide compares wish and reality of one node. A running job is never touched: what differs is planned after it. A job
-// of somebody else is waited for too, but what is queued with an image that turned out bad goes at once.
+// of somebody else is waited for too; but what is queued and no longer due goes at once, so that it is not admitted.
 func decide(f facts) decision {
 	if f.nodeUID == "" {
 		return decision{}
 	}
 	d := decision{forgotten: f.forgotten(), rollback: f.rollback}
 	queued, busy := f.unfinished()
-	if busy {
-		d.superseded = slices.DeleteFunc(queued, func(j v1alpha1.FirmwareJob) bool { return !f.hasBadImage(&j) })
-		return d
-	}
 	d.updates, d.next = f.wanted(queued)
 	for _, j := range queued {
 		if !d.queued && len(d.updates) > 0 && sameWork(j.Spec.Updates, d.updates) && sameRollback(j.Spec.Rollback, d.rollback) {
@@ -55,6 +51,9 @@ func decide(f facts) decision {
 			continue
 		}
 		d.superseded = append(d.superseded, j)
+	}
+	if busy {
+		d.updates, d.next = nil, 0
 	}
 	d.previous = f.previous()
 	return d

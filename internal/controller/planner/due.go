@@ -87,14 +87,6 @@ func (f facts) isBad(d *v1alpha1.NodeDevice, image v1alpha1.Digest) bool {
 	return bad
 }
 
-// hasBadImage reports whether the job would flash a quarantined image.
-func (f facts) hasBadImage(j *v1alpha1.FirmwareJob) bool {
-	return slices.ContainsFunc(f.devices, func(d v1alpha1.NodeDevice) bool {
-		u := updateFor(j, d.Name)
-		return u != nil && f.isBad(&d, u.Digest)
-	})
-}
-
 func updateFor(j *v1alpha1.FirmwareJob, device string) *v1alpha1.DeviceUpdate {
 	at := slices.IndexFunc(j.Spec.Updates, func(u v1alpha1.DeviceUpdate) bool { return u.Device == device })
 	if at < 0 {

@@ -119,6 +119,19 @@ func TestAQueuedJobWithABadImageGoesThoughSomebodyElsesJobWaits(t *testing.T) {
 	assert.Len(t, w.mine(), 2)
 }
 
+func TestAQueuedJobThatIsNotWishedAnyMoreGoesThoughSomebodyElsesJobWaits(t *testing.T) {
+	w := newWorld(t, adapter("nic", 2))
+	w.settle()
+	steps := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: "steps", UID: "steps"}, Spec: v1alpha1.FirmwareJobSpec{NodeName: node, Type: v1alpha1.JobTypeSteps}}
+	require.NoError(t, w.Create(t.Context(), steps))
+	w.settle()
+	require.Len(t, w.mine(), 2, "it keeps its place")
+	w.wish("nic", 1)
+	w.settle()
+	assert.Equal(t, "steps", w.queued().Name)
+	w.requireQuiet()
+}
+
 // R002-26, I5: what was rolled back is not flashed again until a person lifts and asks; the other devices go on.
 func TestWhatWasRolledBackIsNotPlannedAgain_R002_26(t *testing.T) {
 	w := newWorld(t, adapter("nic", 2), device("disk", 3))

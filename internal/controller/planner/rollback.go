@@ -35,7 +35,7 @@ func (f facts) imagesOf(d *v1alpha1.NodeDevice, version inventory.Version) []mat
 	var out []match.Image
 	for i := range f.sources {
 		src := &f.sources[i]
-		if src.DeletionTimestamp != nil || !meta.IsStatusConditionTrue(src.Status.Conditions, v1alpha1.ConditionReady) {
+		if !isReady(src) {
 			continue
 		}
 		own := d.Spec.Firmware != nil && d.Spec.Firmware.SourceRef.Name == src.Name
@@ -48,4 +48,9 @@ func (f facts) imagesOf(d *v1alpha1.NodeDevice, version inventory.Version) []mat
 		}
 	}
 	return out
+}
+
+func isReady(src *v1alpha1.FirmwareSource) bool {
+	return src.DeletionTimestamp == nil && src.Status.ObservedGeneration == src.Generation &&
+		meta.IsStatusConditionTrue(src.Status.Conditions, v1alpha1.ConditionReady)
 }
