@@ -1,0 +1,150 @@
+package steps_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/job"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/maintenance"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/steps"
+	"github.com/nodefirmware/node-firmware-operator/internal/simhost"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+// host is a bench whose jobs run through the real engine and journal, over reboots that end the process.
+type host struct {
+	*bench
+	machine *simhost.Machine
+	boots   int
+	stop    context.CancelFunc
+	state   string
+}
+
+func newHost(t *testing.T) *host {
+	b := newBench(t)
+	m, err := simhost.Create(filepath.Join(t.TempDir(), "m"), simhost.DefaultSpec("m", 0))
+	require.NoError(t, err)
+	b.tasks.Root = m.Dir()
+	return &host{bench: b, machine: m, state: t.TempDir()}
+}
+
+// Reboot reboots the machine and ends the process, which asked for it.
+func (h *host) Reboot(context.Context) error {
+	h.boots++
+	h.sim.Reboot()
+	h.stop()
+	return h.machine.Boot()
+}
+
+func (h *host) WriteRunning(string) (bool, error) { return false, nil }
+
+// execute runs a job that asks for the steps to its end.
+func (h *host) execute(priorities map[string]int32, requested ...v1alpha1.RequestedStep) journal.Job {
+	catalog, err := steps.NewCatalog(driver.Set{h.sim}, priorities)
+	require.NoError(h, err)
+	j := journal.Job{Name: "j", UID: "uid-j", Accepted: time.Now(), Requested: requested}
+	var devices []plan.Target
+	var touched []step.Update
+	for _, id := range h.ids {
+		devices = append(devices, plan.Target{Device: id.UniqueID, Class: id.Class, Driver: "sim"})
+		touched = append(touched, step.Update{Device: id.UniqueID})
+		j.Updates = append(j.Updates, update(id, ""))
+	}
+	list, err := catalog.Requested(steps.Requests(requested), devices)
+	require.NoError(h, err)
+	j.Record = step.New(list, touched...)
+	for range 10 {
+		if j = h.live(j); j.Record.Outcome != "" {
+			return j
+		}
+	}
+	h.Fatal("the job does not end")
+	return j
+}
+
+// live is one life of the process.
+func (h *host) live(j journal.Job) journal.Job {
+	book, err := journal.Open(h.state)
+	require.NoError(h, err)
+	defer func() { require.NoError(h, book.Close()) }()
+	ctx, stop := context.WithCancel(h.Context())
+	defer stop()
+	h.stop = stop
+	engine := job.New(job.Config{
+		Journal: book, Host: h, Drivers: driver.Set{h.sim}, Maintenance: &maintenance.None{}, Writes: h, Rebooter: h,
+		Health: health.Checker{Scanner: h}, Tasks: h.tasks, BootID: func() (string, error) { return fmt.Sprint("boot-", h.boots), nil },
+		Poll: time.Millisecond,
+	})
+	_, err = engine.Execute(ctx, j)
+	if ctx.Err() == nil {
+		require.NoError(h, err)
+	}
+	view, err := book.View()
+	require.NoError(h, err)
+	return *view.Job(j.UID)
+}
+
+// R003-16, R003-23, R003-55: a job of steps of this product and of a driver runs through the real engine, in the given
+// order, keeps what the driver wants kept, and makes one reboot for all that need it.
+func TestStepsRunThroughTheEngine_R003_16_R003_23_R003_55(t *testing.T) {
+	h := newHost(t)
+	bios := inventory.Identity{Class: inventory.BIOS, UniqueID: "bios0"}
+	for _, id := range []inventory.Identity{bios, disk, nic0} {
+		h.add(id, inventory.Firmware{Running: "1.0"})
+	}
+	h.sim.Offer(drivertest.Step{Definition: plan.Definition{Kind: "erase", Changes: true}, Calls: 3, Reboot: true})
+	require.NoError(t, h.machine.SetBIOSSetting("SecureBoot", "Disabled"))
+
+	done := h.execute(nil,
+		v1alpha1.RequestedStep{Name: "verify-inventory", ExpectedDevices: []v1alpha1.ExpectedDevice{{Class: v1alpha1.ClassDisk, Vendor: "144d", Count: new(int32(1))}}},
+		v1alpha1.RequestedStep{Name: "reset-bios-settings"},
+		v1alpha1.RequestedStep{Name: "erase", Device: "disk0"},
+		v1alpha1.RequestedStep{Name: "verify-firmware"})
+	require.Equal(t, step.Complete, done.Record.Outcome, "%+v", done.Record.Failure)
+	var order []string
+	for _, s := range done.Record.Steps {
+		assert.Equal(t, step.Succeeded, s.State, "%s %s", s.Kind, s.Message)
+		order = append(order, string(s.Kind)+" "+s.Device)
+	}
+	assert.Equal(t, []string{
+		"preflight ", "verify-inventory ", "maintenance ", "reset-bios-settings bios0", "erase disk0",
+		"verify-firmware bios0", "verify-firmware nic0", "verify-firmware disk0", "reboot ", "health ", "release ",
+	}, order)
+	assert.Equal(t, int32(3), done.Record.Steps[4].Attempt)
+	assert.Equal(t, "3 of 3 done", done.Record.Steps[4].Message)
+	assert.Equal(t, 3, h.sim.Count(drivertest.OpStep, "disk0"))
+	assert.Zero(t, h.sim.Count(drivertest.OpStep, "nic0"), "only on the device that was named")
+	assert.Equal(t, 1, h.boots)
+	settings, err := h.machine.BIOSSettings()
+	require.NoError(t, err)
+	assert.Equal(t, "Enabled", settings["SecureBoot"])
+}
+
+// A machine that is not as expected is not disturbed.
+func TestFailedLookChangesNothing(t *testing.T) {
+	h := newHost(t)
+	h.add(disk, inventory.Firmware{Running: "1.0"})
+	h.sim.Offer(drivertest.Step{Definition: plan.Definition{Kind: "erase", Changes: true}})
+	done := h.execute(nil,
+		v1alpha1.RequestedStep{Name: "verify-inventory", ExpectedDevices: []v1alpha1.ExpectedDevice{{Class: v1alpha1.ClassDisk, Count: new(int32(2))}}},
+		v1alpha1.RequestedStep{Name: "erase"})
+	require.Equal(t, step.Failed, done.Record.Outcome)
+	assert.Equal(t, step.StepFailed, done.Record.Failure.Reason)
+	assert.Equal(t, plan.VerifyInventory, done.Record.Failure.Step)
+	assert.False(t, done.Record.Failure.Held)
+	assert.Empty(t, h.sim.Operations())
+	assert.Zero(t, h.boots)
+}
