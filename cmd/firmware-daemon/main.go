@@ -14,6 +14,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/internal/cli"
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
+	"github.com/nodefirmware/node-firmware-operator/internal/version"
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/fwupd"
@@ -41,10 +42,13 @@ func root() *cobra.Command {
 	c := &cobra.Command{
 		Use:           "firmware-daemon",
 		Short:         "Keep the firmware of this machine",
+		Version:       version.Current(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	c.AddCommand(runCommand(), discoverCommand(), planCommand(), applyCommand(), stepsCommand(), workerCommand())
+	c.AddCommand(runCommand(), discoverCommand(), planCommand(), applyCommand(), stepsCommand(), workerCommand(), stateCommand(),
+		archiveCommand())
+	c.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	return c
 }
 

@@ -1,2 +1,3 @@
-// Package cli is what firmware-daemon does on one machine without a cluster: discover, plan and apply.
+// Package cli is what firmware-daemon does on one machine without a cluster: discover, plan, apply, and what it
+// remembers and archives.
 package cli

@@ -18,6 +18,9 @@ type entryName struct {
 
 const unhealthySuffix = "unhealthy"
 
+// Entry is the name of the entry that a store makes for the manifest.
+func (m Manifest) Entry() string { return deviceDir(m.UniqueID) + "/" + m.name().String() }
+
 func (m Manifest) name() entryName { return entryName{m.Version, m.BootID, m.Unhealthy} }
 
 func (n entryName) String() string {

@@ -54,7 +54,7 @@ func Inspect(dir string) (Inspection, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		note(err)
 	}
-	out.Archive, err = archive.New(filepath.Join(dir, archiveDir), fsys).List()
+	out.Archive, err = archive.New(filepath.Join(dir, ArchiveDir), fsys).List()
 	note(err)
 	return out, nil
 }

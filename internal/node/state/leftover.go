@@ -40,7 +40,7 @@ func look(fsys durable.FS, dir string) (contents, error) {
 				return contents{}, fmt.Errorf("look at journal: %w", err)
 			}
 			c.journal, c.empty = true, info.Size() == 0
-		case name == archiveDir:
+		case name == ArchiveDir:
 			below, err := fsys.ReadDir(filepath.Join(dir, name))
 			if err != nil {
 				return contents{}, fmt.Errorf("list archive: %w", err)

@@ -33,8 +33,8 @@ type State struct {
 	lock *os.File
 }
 
-// archiveDir is where the archive is in the directory.
-const archiveDir = "archive"
+// ArchiveDir is the name of the archive in the directory.
+const ArchiveDir = "archive"
 
 // Open opens the directory and makes it where it is missing. Nothing is written to one that a newer daemon has opened. The
 // stamp is written last, so that it never names a daemon that could not work with what is there. It returns an error that
@@ -43,7 +43,7 @@ func Open(dir string, o Options) (*State, error) {
 	if o.FS == nil {
 		o.FS = durable.OS{}
 	}
-	s := &State{Archive: archive.New(filepath.Join(dir, archiveDir), o.FS)}
+	s := &State{Archive: archive.New(filepath.Join(dir, ArchiveDir), o.FS)}
 	if err := s.open(dir, o); err != nil {
 		return nil, errors.Join(fmt.Errorf("open state directory %s: %w", dir, err), s.Close())
 	}

@@ -1,0 +1,258 @@
+package cli_test
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/cli"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/archive"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/state"
+	"github.com/nodefirmware/node-firmware-operator/internal/simhost"
+	"github.com/nodefirmware/node-firmware-operator/internal/version"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+func (s *stage) stateDir() string { return filepath.Join(s.dir, "state") }
+
+func (s *stage) archiving(log io.Writer) cli.Archiving {
+	return cli.Archiving{
+		StateDir: s.stateDir(), BootID: s.hardware.BootID, Scan: s.hardware.Host.Scan, Drivers: s.hardware.Drivers,
+		Writes: s.hardware.Runner, Log: log,
+	}
+}
+
+// card is the unique id of the board's card.
+func (s *stage) card(t *testing.T, board string) string {
+	t.Helper()
+	for _, d := range s.scan(t).Devices {
+		if d.BoardID == board {
+			return d.UniqueID
+		}
+	}
+	require.Fail(t, "no such card")
+	return ""
+}
+
+const (
+	cx6Board = "MT_0000000359"
+	cx7Board = "MT_0000000834"
+)
+
+// journal changes the journal while no daemon runs.
+func (s *stage) journal(t *testing.T, job journal.Job, devices ...journal.Device) {
+	t.Helper()
+	st, err := state.Open(s.stateDir(), state.Options{Daemon: version.Current()})
+	require.NoError(t, err)
+	require.NoError(t, st.Journal.Save(job, devices...))
+	require.NoError(t, st.Close())
+}
+
+func TestWhatIsBackedUpCanBeRestored_R002_49(t *testing.T) {
+	s := newStage(t)
+	id := s.card(t, cx6Board)
+	backup, err := s.archiving(io.Discard).Backup(t.Context(), id, "")
+	require.NoError(t, err)
+	assert.Equal(t, simhost.DefaultCX6Version, backup.Version)
+	list, err := cli.ListArchive(s.stateDir())
+	require.NoError(t, err)
+	require.Len(t, list.Images, 1)
+	bootID, err := s.BootID()
+	require.NoError(t, err)
+	got := list.Images[0]
+	assert.Equal(t, backup.Place, got.Entry)
+	assert.Equal(t, cx6Board, got.BoardID)
+	assert.Equal(t, bootID, got.BootID)
+	assert.Equal(t, "ReadBack", got.Source)
+	assert.Positive(t, got.Size)
+
+	_, err = cli.Apply(t.Context(), s.applying(t, io.Discard))
+	require.ErrorIs(t, err, cli.ErrRebootPending)
+	require.NoError(t, s.Boot())
+	_, err = cli.Apply(t.Context(), s.applying(t, io.Discard))
+	require.NoError(t, err)
+	running, err := s.Running("nic0")
+	require.NoError(t, err)
+	require.Equal(t, "22.41.1000", running)
+
+	var log bytes.Buffer
+	restored, err := s.archiving(&log).Restore(t.Context(), backup.Place)
+	require.NoError(t, err)
+	assert.Equal(t, simhost.DefaultCX6Version, restored.Version)
+	assert.Equal(t, "22.41.1000", restored.Running)
+	assert.Equal(t, "DeviceReset", restored.Activation)
+	assert.Contains(t, log.String(), "Writing "+simhost.DefaultCX6Version)
+	var text bytes.Buffer
+	require.NoError(t, cli.Print(&text, cli.Table, restored))
+	assert.Contains(t, text.String(), "a reset of the device activates it")
+	require.NoError(t, s.Boot())
+	running, err = s.Running("nic0")
+	require.NoError(t, err)
+	assert.Equal(t, simhost.DefaultCX6Version, running)
+}
+
+func TestBackupToADirectory_R002_73(t *testing.T) {
+	s := newStage(t)
+	id, to := s.card(t, cx6Board), filepath.Join(s.dir, "usb-stick")
+	_, err := s.archiving(io.Discard).Backup(t.Context(), id, to)
+	require.NoError(t, err)
+	_, err = s.archiving(io.Discard).Backup(t.Context(), id, to)
+	require.ErrorIs(t, err, archive.ErrExists)
+	list, err := cli.ListArchive(s.stateDir())
+	require.NoError(t, err)
+	assert.Empty(t, list.Images)
+	_, err = s.archiving(io.Discard).RestoreFrom(t.Context(), to)
+	require.NoError(t, err)
+	assert.Zero(t, s.count(t, "Write"), "the card holds it already")
+
+	image := filepath.Join(to, "image")
+	raw, err := os.ReadFile(image)
+	require.NoError(t, err)
+	raw[len(raw)/2] ^= 1
+	require.NoError(t, os.WriteFile(image, raw, 0o600))
+	_, err = s.archiving(io.Discard).RestoreFrom(t.Context(), to)
+	require.ErrorContains(t, err, "sha256")
+	_, err = s.archiving(io.Discard).RestoreFrom(t.Context(), t.TempDir())
+	require.ErrorContains(t, err, "manifest.json")
+}
+
+func TestBackupRefusesWhatIsThere_R002_73(t *testing.T) {
+	s := newStage(t)
+	id := s.card(t, cx6Board)
+	_, err := s.archiving(io.Discard).Backup(t.Context(), id, "")
+	require.NoError(t, err)
+	_, err = s.archiving(io.Discard).Backup(t.Context(), id, "")
+	require.ErrorIs(t, err, archive.ErrExists)
+}
+
+func TestBackupAndRestoreRefuseWhileADaemonRuns_R002_71(t *testing.T) {
+	s := newStage(t)
+	id := s.card(t, cx6Board)
+	backup, err := s.archiving(io.Discard).Backup(t.Context(), id, "")
+	require.NoError(t, err)
+	daemon, err := state.Open(s.stateDir(), state.Options{Daemon: version.Current()})
+	require.NoError(t, err)
+	defer daemon.Close()
+	_, err = s.archiving(io.Discard).Backup(t.Context(), s.card(t, cx7Board), "")
+	require.ErrorIs(t, err, state.ErrLocked)
+	_, err = s.archiving(io.Discard).Restore(t.Context(), backup.Place)
+	require.ErrorIs(t, err, state.ErrLocked)
+	list, err := cli.ListArchive(s.stateDir())
+	require.NoError(t, err, "to list is allowed")
+	assert.Len(t, list.Images, 1)
+}
+
+func failedJob(id string) journal.Job {
+	update := journal.Update{Class: inventory.NIC, DeviceUpdate: v1alpha1.DeviceUpdate{Device: "nic", UniqueID: id, Version: "2"}}
+	j := journal.Job{Name: "broken", UID: "broken", Updates: []journal.Update{update}}
+	j.Record.Outcome = step.Failed
+	j.Record.Failure = &step.Failure{Reason: step.Unhealthy, Message: "link down", Held: true}
+	return j
+}
+
+func TestAfterAFailureRestoreIsAllowedAndBackupIsNot_R002_72(t *testing.T) {
+	s := newStage(t)
+	id := s.card(t, cx6Board)
+	backup, err := s.archiving(io.Discard).Backup(t.Context(), id, "")
+	require.NoError(t, err)
+	refused := func(want string) {
+		t.Helper()
+		_, err := s.archiving(io.Discard).Backup(t.Context(), id, filepath.Join(s.dir, "bad"))
+		require.ErrorContains(t, err, want)
+		assert.NoDirExists(t, filepath.Join(s.dir, "bad"))
+		_, err = s.archiving(io.Discard).Restore(t.Context(), backup.Place)
+		require.NoError(t, err)
+	}
+	s.journal(t, failedJob(id))
+	refused("job broken failed and holds this machine")
+	_, err = s.archiving(io.Discard).Backup(t.Context(), s.card(t, cx7Board), "")
+	require.NoError(t, err, "another device is as good as before")
+	released := failedJob(id)
+	released.Record.Released = true
+	s.journal(t, released, journal.Device{UniqueID: id, Unhealthy: &v1alpha1.UnhealthyDevice{Job: "broken"}})
+	refused("job broken left the device unhealthy")
+}
+
+func TestNothingIsTouchedInTheMiddleOfAJob(t *testing.T) {
+	s := newStage(t)
+	id := s.card(t, cx6Board)
+	backup, err := s.archiving(io.Discard).Backup(t.Context(), id, "")
+	require.NoError(t, err)
+	s.journal(t, journal.Job{Name: "running", UID: "running"})
+	_, err = s.archiving(io.Discard).Backup(t.Context(), id, filepath.Join(s.dir, "x"))
+	require.ErrorContains(t, err, "job running is not finished")
+	_, err = s.archiving(io.Discard).Restore(t.Context(), backup.Place)
+	require.ErrorContains(t, err, "job running is not finished")
+}
+
+func TestEvidenceAndForeignImagesAreNotRestored_R002_35_R002_74(t *testing.T) {
+	s := newStage(t)
+	id := s.card(t, cx6Board)
+	fromCard := filepath.Join(s.dir, "copy")
+	_, err := s.archiving(io.Discard).Backup(t.Context(), id, fromCard)
+	require.NoError(t, err)
+	_, m, err := archive.Load(osFS, fromCard)
+	require.NoError(t, err)
+	for name, tc := range map[string]struct {
+		edit func(*archive.Manifest)
+		want string
+	}{
+		"evidence":       {func(m *archive.Manifest) { m.Unhealthy = true }, "unhealthy host"},
+		"another board":  {func(m *archive.Manifest) { m.BoardID = cx7Board }, `of board "MT_0000000834"`},
+		"another class":  {func(m *archive.Manifest) { m.Class = inventory.Disk }, "is of a Disk"},
+		"another device": {func(m *archive.Manifest) { m.UniqueID = "gone" }, "no device of this machine"},
+		"another card":   {func(m *archive.Manifest) { m.UniqueID, m.BoardID = s.card(t, cx7Board), cx7Board }, "image rejected"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			edited := m
+			tc.edit(&edited)
+			to := filepath.Join(t.TempDir(), "copy")
+			require.NoError(t, archive.Write(t.Context(), osFS, to, edited, copyOf(filepath.Join(fromCard, "image"))))
+			_, err := s.archiving(io.Discard).RestoreFrom(t.Context(), to)
+			require.ErrorContains(t, err, tc.want)
+		})
+	}
+	_, err = s.archiving(io.Discard).Restore(t.Context(), "no/such_entry")
+	require.ErrorIs(t, err, archive.ErrUnknown)
+	assert.Zero(t, s.count(t, "Write"))
+}
+
+func TestBackupSaysWhatCannotBeReadOut(t *testing.T) {
+	s := newStage(t)
+	var disk string
+	for _, d := range s.scan(t).Devices {
+		if d.Class == inventory.Disk && d.Driver != "" {
+			disk = d.UniqueID
+		}
+	}
+	_, err := s.archiving(io.Discard).Backup(t.Context(), disk, "")
+	require.ErrorContains(t, err, "cannot be read out")
+	_, err = s.archiving(io.Discard).Backup(t.Context(), "absent", "")
+	require.ErrorContains(t, err, "discover -o json lists them")
+	require.NoError(t, s.SetFault(simhost.Fault{Kind: simhost.Fail, Tool: "mstflint", Device: "nic0", Operation: "read", ExitCode: 1, Stderr: "-E- Flash read failed"}))
+	_, err = s.archiving(io.Discard).Backup(t.Context(), s.card(t, cx6Board), "")
+	require.Error(t, err)
+	list, err := cli.ListArchive(s.stateDir())
+	require.NoError(t, err)
+	assert.Empty(t, list.Images)
+}
+
+func TestPinnedImagesAreMarked_R002_76(t *testing.T) {
+	s := newStage(t)
+	backup, err := s.archiving(io.Discard).Backup(t.Context(), s.card(t, cx6Board), "")
+	require.NoError(t, err)
+	require.NoError(t, cli.Pin(s.stateDir(), backup.Place))
+	list, err := cli.ListArchive(s.stateDir())
+	require.NoError(t, err)
+	assert.True(t, list.Images[0].Pinned)
+	require.NoError(t, cli.Unpin(s.stateDir(), backup.Place))
+	require.ErrorIs(t, cli.Pin(s.stateDir(), "x/y_z"), archive.ErrUnknown)
+}
