@@ -46,7 +46,14 @@ func TestFollowingARouteNeverLeavesIt(t *testing.T) {
 	reached, refused, hopped := 0, 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		declared := []v1alpha1.UpgradePaths{drawPaths(t), drawPaths(t)}
-		to := inventory.Version(pick(t, someSteps, "wanted"))
+		some := rapid.Permutation(someSteps).Draw(t, "versions")
+		to, running := inventory.Version(some[0]), inventory.Version(some[1])
+		switch rapid.IntRange(0, 5).Draw(t, "hop for what runs") {
+		case 0:
+			running = to
+		case 1, 2, 3: // most random hops are for others
+			declared[0].Hops = append(declared[0].Hops, via(some[0], some[2], some[1]))
+		}
 		missing := rapid.SliceOfN(rapid.SampledFrom(someSteps), 0, 1).Draw(t, "missing")
 		path, o := Route(to, imageOf(missing...), NewPaths(&declared[0], "rule"), NewPaths(&declared[1], "source"))
 		assigned := &v1alpha1.DesiredFirmware{Version: string(to), UpdatePolicy: v1alpha1.UpdatePolicyUpdate, Path: path}
@@ -60,7 +67,7 @@ func TestFollowingARouteNeverLeavesIt(t *testing.T) {
 			assigned.Downgrade = v1alpha1.DowngradeAllow
 		}
 		facts := plan.Facts{
-			Driver: "x", Running: inventory.Version(pick(t, someSteps, "running")),
+			Driver: "x", Running: running,
 			Format: rapid.SampledFrom([]inventory.VersionFormat{inventory.FormatPlain, inventory.FormatDotted}).Draw(t, "format"),
 		}
 		for steps := 0; ; steps++ {
