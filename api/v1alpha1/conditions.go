@@ -158,6 +158,8 @@ const (
 	ReasonVerifyFailed = "VerifyFailed"
 	// ReasonUnhealthy: after the update the node is not as healthy as before.
 	ReasonUnhealthy = "Unhealthy"
+	// ReasonUnhealthyBefore: a check of the node failed before anything was changed, so nothing was.
+	ReasonUnhealthyBefore = "UnhealthyBefore"
 	// ReasonTimedOut: a step outlasted its deadline. A write is never killed for that.
 	ReasonTimedOut = "TimedOut"
 	// ReasonPowerCycleRequired: an image needs a power-cycle, which the product cannot do.

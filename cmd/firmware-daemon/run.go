@@ -56,6 +56,7 @@ func runCommand() *cobra.Command {
 	f.DurationVar(&d.ScanInterval, "scan-interval", 5*time.Minute, "time between two scans of the devices")
 	f.DurationVar(&d.BootTimeLimit, "boot-time-limit", 30*time.Minute,
 		"time the machine may need to boot after an update before it counts as unhealthy; 0 for any")
+	f.DurationVar(&d.HealthTimeout, "health-timeout", 10*time.Minute, "time the machine may take after an update to become as healthy as it was")
 	f.DurationVar(&d.CheckTimeout, "check-timeout", time.Minute, "time each executable of the health check gets")
 	stepFlags(c, &d.StepPriorities)
 	f.StringVar(&d.ImageServer, "image-server", "", "https URL of the operator's image server")

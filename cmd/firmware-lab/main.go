@@ -52,6 +52,7 @@ func (o *options) register(c *cobra.Command, quiet time.Duration) {
 	f.StringVar(&o.BinDir, "bin-dir", "", "directory of firmware-operator, firmware-daemon and firmware-simtools (default: that of firmware-lab)")
 	f.DurationVar(&o.QuietPeriod, "quiet-period", quiet, "how long the operator waits for more changes before it queues a job")
 	f.DurationVar(&o.ScanInterval, "scan-interval", 10*time.Second, "how often each daemon reads its hardware")
+	f.DurationVar(&o.HealthTimeout, "health-timeout", 12*time.Second, "how long a machine may take after an update to become as healthy as it was")
 	f.DurationVar(&o.WriteTime, "write-time", 1500*time.Millisecond, "how long a simulated device takes to write an image")
 }
 

@@ -25,6 +25,8 @@ type Daemon struct {
 	// BootTimeLimit is how long the machine may need from the start of its kernel until this daemon sees it, after a
 	// reboot that is part of an update; zero for any time.
 	BootTimeLimit time.Duration
+	// HealthTimeout is how long the machine may take after an update to become as healthy as it was.
+	HealthTimeout time.Duration
 	// CheckTimeout bounds each executable of the health check.
 	CheckTimeout time.Duration
 	// StepPriorities are those that differ from the default.
@@ -66,6 +68,9 @@ func (d Daemon) Validate() error {
 	if d.BootTimeLimit != 0 && d.BootTimeLimit < time.Minute {
 		errs = append(errs, fmt.Errorf("--boot-time-limit %s: must be at least 1m, or 0 for none", d.BootTimeLimit))
 	}
+	if d.HealthTimeout < time.Second || d.HealthTimeout > MaxHealthTimeout {
+		errs = append(errs, fmt.Errorf("--health-timeout %s: must be from 1s to %s", d.HealthTimeout, MaxHealthTimeout))
+	}
 	if err := ValidateCheckTimeout(d.CheckTimeout); err != nil {
 		errs = append(errs, err)
 	}
@@ -85,6 +90,9 @@ func (d Daemon) Validate() error {
 	}
 	return errors.Join(errs...)
 }
+
+// MaxHealthTimeout bounds the time a machine gets to become healthy again: its maintenance lasts all the while.
+const MaxHealthTimeout = 6 * time.Hour
 
 // MaxCheckTimeout bounds the time an executable of the health check gets; the host is given about as long to become
 // healthy as a whole.

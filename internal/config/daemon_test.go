@@ -14,7 +14,7 @@ func validDaemon() config.Daemon {
 	return config.Daemon{
 		Machine:  config.Machine{HostRoot: "/host", StateDir: "/var/lib/node-firmware", ToolPath: config.DefaultToolPath},
 		NodeName: "n1.example", Namespace: "node-firmware-system", ScanInterval: 5 * time.Minute, LogLevel: "info",
-		BootTimeLimit: 30 * time.Minute, CheckTimeout: time.Minute,
+		BootTimeLimit: 30 * time.Minute, CheckTimeout: time.Minute, HealthTimeout: 10 * time.Minute,
 		ImageServer: "https://images:8444", ImageServerCA: "/ca", ImageTokenFile: "/token",
 	}
 }
@@ -31,6 +31,7 @@ func TestDaemonSettingsAreCheckedByFlag(t *testing.T) {
 		"--scan-interval":     func(d *config.Daemon) { d.ScanInterval = 0 },
 		"--boot-time-limit -": func(d *config.Daemon) { d.BootTimeLimit = -time.Minute },
 		"--boot-time-limit 3": func(d *config.Daemon) { d.BootTimeLimit = 30 * time.Second },
+		"--health-timeout 0":  func(d *config.Daemon) { d.HealthTimeout = 0 },
 		"--check-timeout 0":   func(d *config.Daemon) { d.CheckTimeout = 0 },
 		"--check-timeout 1":   func(d *config.Daemon) { d.CheckTimeout = time.Hour },
 		"--log-level":         func(d *config.Daemon) { d.LogLevel = "loud" },

@@ -20,6 +20,8 @@ import (
 type DemoOptions struct {
 	// MaxUnavailable nodes are disturbed at once at the most.
 	MaxUnavailable int
+	// BadImage goes on, when the fleet is done, with firmware that has to be rolled back.
+	BadImage bool
 	// Timeout ends a demo that does not get there.
 	Timeout time.Duration
 	// Screen takes the picture of the fleet. Live redraws it in place; otherwise changes are printed as lines.
@@ -60,13 +62,18 @@ func (l *Lab) Demo(ctx context.Context, o DemoOptions) (*Report, error) {
 	report.DurationSeconds = time.Since(began).Seconds()
 	report.MaxDisturbed = seen.maxDisturbed()
 	// The deadline may be what ended the watch; what the machines run is still worth telling.
-	return report, errors.Join(err, l.complete(context.WithoutCancel(ctx), report, o, began, err))
+	err = errors.Join(err, l.complete(context.WithoutCancel(ctx), report, o, began, err))
+	if err == nil && o.BadImage {
+		report.Rollback, err = l.badImage(ctx, o, list)
+		report.fail(err)
+	}
+	return report, err
 }
 
-// watch follows the fleet until it is done, a job failed for good, or the context ends.
+// watch follows the fleet until it is done, a job that began meanwhile failed, or the context ends.
 func (l *Lab) watch(ctx context.Context, v *view, list []target) error {
 	for {
-		p, err := l.picture(ctx, list)
+		p, err := l.picture(ctx, list, v.began)
 		if err == nil {
 			v.show(p)
 			if p.failure != "" {
@@ -84,8 +91,8 @@ func (l *Lab) watch(ctx context.Context, v *view, list []target) error {
 	}
 }
 
-// picture reads the state of the fleet from the API.
-func (l *Lab) picture(ctx context.Context, list []target) (*picture, error) {
+// picture reads the state of the fleet from the API. Jobs that were made before are history.
+func (l *Lab) picture(ctx context.Context, list []target, since time.Time) (*picture, error) {
 	var (
 		nodes        corev1.NodeList
 		jobs         v1alpha1.FirmwareJobList
@@ -109,7 +116,8 @@ func (l *Lab) picture(ctx context.Context, list []target) (*picture, error) {
 	}
 	slices.SortFunc(p.rows, func(a, b row) int { return compareNatural(a.node, b.node) })
 	for _, j := range jobs.Items {
-		if c := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionFailed); c != nil && c.Status == "True" {
+		c := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionFailed)
+		if c != nil && c.Status == "True" && !j.CreationTimestamp.Time.Before(since.Truncate(time.Second)) {
 			p.failure = fmt.Sprintf("job %s failed: %s: %s", j.Name, c.Reason, c.Message)
 		}
 	}
@@ -179,8 +187,6 @@ func (l *Lab) complete(ctx context.Context, r *Report, o DemoOptions, began time
 	}
 	err := errors.Join(problems...)
 	r.Result = "Succeeded"
-	if all := errors.Join(failure, err); all != nil {
-		r.Result, r.Reason = "Failed", all.Error()
-	}
+	r.fail(errors.Join(failure, err))
 	return err
 }

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -21,12 +22,12 @@ import (
 type target struct {
 	// keys of the part in simhost.
 	keys []string
-	// rule is the name of the template's rule and of the source.
-	rule     string
-	selector v1alpha1.DeviceSelector
-	kind     simhost.ImageKind
-	image    simhost.ImageOptions
-	file     string
+	// rule is the name of the template's rule, and of the source unless that has one of its own.
+	rule, source string
+	selector     v1alpha1.DeviceSelector
+	kind         simhost.ImageKind
+	image        simhost.ImageOptions
+	file         string
 }
 
 // targets are newer versions for every part of simhost.DefaultSpec that the drivers can update.
@@ -56,6 +57,8 @@ func targets() []target {
 	return out
 }
 
+func (t target) sourceName() string { return cmp.Or(t.source, t.rule) }
+
 // publish writes the image where the operator fetches it and declares its source.
 func (t target) publish(ctx context.Context, l *Lab) error {
 	content := simhost.BuildImage(t.kind, t.image)
@@ -65,7 +68,7 @@ func (t target) publish(ctx context.Context, l *Lab) error {
 	}
 	sum := sha256.Sum256(content)
 	source := &v1alpha1.FirmwareSource{
-		ObjectMeta: metav1.ObjectMeta{Name: t.rule},
+		ObjectMeta: metav1.ObjectMeta{Name: t.sourceName()},
 		Spec: v1alpha1.FirmwareSourceSpec{Files: []v1alpha1.FirmwareFile{{
 			URL: "file://" + path, SHA256: hex.EncodeToString(sum[:]), Format: v1alpha1.FormatImage,
 			Images: []v1alpha1.ImageDescription{{
@@ -74,7 +77,7 @@ func (t target) publish(ctx context.Context, l *Lab) error {
 		}}},
 	}
 	if err := l.admin.Create(ctx, source); client.IgnoreAlreadyExists(err) != nil {
-		return fmt.Errorf("declare source %s: %w", t.rule, err)
+		return fmt.Errorf("declare source %s: %w", t.sourceName(), err)
 	}
 	return nil
 }
@@ -91,7 +94,7 @@ func fleetTemplate(list []target) *v1alpha1.FirmwareTemplate {
 	}
 	for _, target := range list {
 		t.Spec.Devices = append(t.Spec.Devices, v1alpha1.DeviceRule{
-			Name: target.rule, Selector: target.selector, Version: target.image.Version, SourceRef: v1alpha1.SourceReference{Name: target.rule},
+			Name: target.rule, Selector: target.selector, Version: target.image.Version, SourceRef: v1alpha1.SourceReference{Name: target.sourceName()},
 		})
 	}
 	return t

@@ -35,8 +35,8 @@ type Options struct {
 	BinDir string
 	// Out takes a line for each thing that happens.
 	Out io.Writer
-	// QuietPeriod, ScanInterval: see the operator's and the daemon's flags of these names.
-	QuietPeriod, ScanInterval time.Duration
+	// QuietPeriod, ScanInterval, HealthTimeout: see the operator's and the daemon's flags of these names.
+	QuietPeriod, ScanInterval, HealthTimeout time.Duration
 	// WriteTime is how long a simulated device takes for one image.
 	WriteTime time.Duration
 }

@@ -72,7 +72,7 @@ func startLab(t *testing.T, nodes int) *Lab {
 	t.Helper()
 	dir := t.TempDir()
 	out := &lines{}
-	l, err := Up(t.Context(), Options{Nodes: nodes, Dir: dir, BinDir: binDir, Out: out, QuietPeriod: time.Second, ScanInterval: 2 * time.Second, WriteTime: 800 * time.Millisecond})
+	l, err := Up(t.Context(), Options{Nodes: nodes, Dir: dir, BinDir: binDir, Out: out, QuietPeriod: time.Second, ScanInterval: 2 * time.Second, HealthTimeout: 30 * time.Second, WriteTime: 800 * time.Millisecond})
 	require.NoError(t, err, out)
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -370,7 +370,7 @@ func TestLabSurvivesWhatOperatorsFear(t *testing.T) {
 
 func TestLabClosesInTheMiddleOfAReboot(t *testing.T) {
 	dir := t.TempDir()
-	l, err := Up(t.Context(), Options{Nodes: 1, Dir: dir, BinDir: binDir, Out: &lines{}, QuietPeriod: time.Second, ScanInterval: time.Minute, WriteTime: time.Second})
+	l, err := Up(t.Context(), Options{Nodes: 1, Dir: dir, BinDir: binDir, Out: &lines{}, QuietPeriod: time.Second, ScanInterval: time.Minute, HealthTimeout: 30 * time.Second, WriteTime: time.Second})
 	require.NoError(t, err)
 	require.NoError(t, exec.CommandContext(t.Context(), filepath.Join(l.Nodes[0].Machine.ToolPath(), "systemctl"), "reboot").Run())
 	eventually(t, "the machine goes down", func() bool { return l.Nodes[0].DaemonPID() == 0 })
@@ -400,7 +400,7 @@ func targetsOf(rules ...string) []target {
 func TestSecondRunFindsItsMachinesAgain(t *testing.T) {
 	dir := t.TempDir()
 	up := func() *Lab {
-		l, err := Up(context.WithoutCancel(t.Context()), Options{Nodes: 1, Dir: dir, BinDir: binDir, Out: &lines{}, QuietPeriod: time.Second, ScanInterval: time.Minute, WriteTime: time.Second})
+		l, err := Up(context.WithoutCancel(t.Context()), Options{Nodes: 1, Dir: dir, BinDir: binDir, Out: &lines{}, QuietPeriod: time.Second, ScanInterval: time.Minute, HealthTimeout: 30 * time.Second, WriteTime: time.Second})
 		require.NoError(t, err)
 		return l
 	}

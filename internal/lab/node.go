@@ -88,7 +88,7 @@ func newNode(ctx context.Context, l *Lab, index int) (*Node, error) {
 	n.daemonArgs = []string{
 		"run", "--node-name=" + name, "--kubeconfig=" + kubeconfig, "--namespace=" + cluster.Namespace,
 		"--host-root=" + machine, "--state-dir=" + filepath.Join(machine, "var/lib/node-firmware"), "--tool-path=" + n.Machine.ToolPath(),
-		"--scan-interval=" + l.options.ScanInterval.String(),
+		"--scan-interval=" + l.options.ScanInterval.String(), "--health-timeout=" + l.options.HealthTimeout.String(),
 		"--image-server=https://" + l.imageAddress, "--image-server-ca=" + l.imageCA(),
 		"--image-token-file=" + filepath.Join(dir, "access", "image-token"),
 		"--health-probe-bind-address=0", "--metrics-bind-address=0",

@@ -18,8 +18,10 @@ type Report struct {
 	// DurationSeconds from the creation of the template to the end.
 	DurationSeconds float64 `json:"durationSeconds"`
 	// MaxDisturbed is the highest number of nodes that were cordoned or not Ready at one time.
-	MaxDisturbed int          `json:"maxDisturbed"`
-	Nodes        []NodeReport `json:"nodes"`
+	MaxDisturbed int `json:"maxDisturbed"`
+	// Rollback says what became of an image that takes a link down; absent where none was tried.
+	Rollback *RollbackReport `json:"rollback,omitempty"`
+	Nodes    []NodeReport    `json:"nodes"`
 }
 
 // NodeReport is one machine.
@@ -43,6 +45,12 @@ type DeviceReport struct {
 	To   string `json:"to"`
 	// Running is read back from the simulated hardware, not from the API.
 	Running string `json:"running"`
+}
+
+func (r *Report) fail(err error) {
+	if err != nil {
+		r.Result, r.Reason = "Failed", err.Error()
+	}
 }
 
 // Write writes the report as JSON.
@@ -76,6 +84,12 @@ func (r *Report) Summary(w io.Writer) {
 	}
 	_ = table.Flush()
 	fmt.Fprintf(w, "\n%s after %.0f s; nodes disturbed at once: at most %d.\n", r.Result, r.DurationSeconds, r.MaxDisturbed)
+	if b := r.Rollback; b != nil && b.Node != "" {
+		fmt.Fprintf(w, "NIC firmware %s took the link of %s down: rolled back by itself in %.0f s with %d reboots, quarantined, %d nodes spared.\n",
+			b.Version, b.Node, b.DurationSeconds, b.Reboots, b.Spared)
+	} else if b != nil {
+		fmt.Fprintf(w, "NIC firmware %s was quarantined already: %d nodes spared.\n", b.Version, b.Spared)
+	}
 	if r.Reason != "" {
 		fmt.Fprintln(w, r.Reason)
 	}

@@ -56,12 +56,22 @@ func newRow(n corev1.Node, jobs []v1alpha1.FirmwareJob, devices []v1alpha1.NodeD
 			}
 		}
 	}
-	for _, j := range jobs {
-		if j.Spec.NodeName == n.Name {
-			r.step, r.progress = jobStep(&j)
-		}
+	if j := newest(n.Name, jobs); j != nil {
+		r.step, r.progress = jobStep(j)
 	}
 	return r
+}
+
+// newest is the job of the node that was made last.
+func newest(node string, jobs []v1alpha1.FirmwareJob) *v1alpha1.FirmwareJob {
+	var out *v1alpha1.FirmwareJob
+	for i := range jobs {
+		j := &jobs[i]
+		if j.Spec.NodeName == node && (out == nil || !j.CreationTimestamp.Before(&out.CreationTimestamp)) {
+			out = j
+		}
+	}
+	return out
 }
 
 // jobStep says in a few words where a job stands.
@@ -76,6 +86,9 @@ func jobStep(j *v1alpha1.FirmwareJob) (step, progress string) {
 			done++
 		case v1alpha1.StepRunning:
 			step = s.Name
+			if s.Phase == v1alpha1.StepPhaseRollback {
+				step = "rollback: " + step
+			}
 			if s.Device != "" {
 				step += " " + strings.TrimPrefix(s.Device, j.Spec.NodeName+"-")
 			}
@@ -91,6 +104,8 @@ func jobStep(j *v1alpha1.FirmwareJob) (step, progress string) {
 	switch {
 	case meta.IsStatusConditionTrue(j.Status.Conditions, v1alpha1.ConditionComplete):
 		step = "complete"
+	case meta.IsStatusConditionTrue(j.Status.Conditions, v1alpha1.ConditionRolledBack):
+		step = "rolled back"
 	case meta.IsStatusConditionTrue(j.Status.Conditions, v1alpha1.ConditionFailed):
 		step = "failed"
 	case step != "":

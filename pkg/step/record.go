@@ -184,6 +184,7 @@ const (
 	RebootFailed           Reason = "RebootFailed"
 	VerifyFailed           Reason = "VerifyFailed"
 	Unhealthy              Reason = "Unhealthy"
+	UnhealthyBefore        Reason = "UnhealthyBefore"
 	TimedOut               Reason = "TimedOut"
 	PowerCycleRequired     Reason = "PowerCycleRequired"
 	Cancelled              Reason = "Cancelled"

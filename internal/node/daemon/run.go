@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/archive"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/discovery"
@@ -23,11 +24,15 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/hotplug"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/images"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/job"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/maintenance"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/reboot"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/state"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/steps"
 	"github.com/nodefirmware/node-firmware-operator/internal/version"
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
 
 // Options is what a daemon works with.
@@ -110,21 +115,42 @@ func assemble(ctx context.Context, o Options, host *state.State) (parts, error) 
 	if err != nil {
 		return parts{}, err
 	}
+	priorities, err := c.StepPriorities.Parse()
+	if err != nil {
+		return parts{}, err
+	}
+	catalog, err := steps.NewCatalog(hardware.Drivers, priorities)
+	if err != nil {
+		return parts{}, err
+	}
 	disc := discovery.New(discovery.Config{
-		Node: c.NodeName, Interval: c.ScanInterval, Host: hardware.Host, Look: hardware.Look, Journal: book, Writes: hardware.Runner,
+		Node: c.NodeName, Steps: steps.Enabled(catalog), Interval: c.ScanInterval, Host: hardware.Host, Look: hardware.Look, Journal: book, Writes: hardware.Runner,
 		Client: mgr.GetClient(), Log: log.WithName("discovery"),
 	})
 	window := &maintenance.Node{Client: direct, Namespace: c.Namespace, NodeName: c.NodeName}
 	reconciler := &job.Reconciler{
 		Client: mgr.GetClient(), NodeName: c.NodeName, Journal: book, Maintenance: window, Results: disc,
-		Recorder: mgr.GetEventRecorder("firmware-daemon"),
+		Recorder: mgr.GetEventRecorder("firmware-daemon"), Catalog: catalog,
 	}
+	checks := &health.Checks{
+		FS: hardware.FS, Runner: hardware.Runner, Launch: health.Launch(c.HostRoot), Timeout: c.CheckTimeout, Advise: reconciler.Advise,
+		Rest: min(30*time.Second, c.HealthTimeout/4),
+	}
+	limits := step.DefaultLimits()
+	limits.Boot, limits.Health = c.BootTimeLimit, c.HealthTimeout
 	reconciler.Engine = job.New(job.Config{
 		Journal: book, Archive: host.Archive, Host: hardware, Drivers: hardware.Drivers, Images: store, Maintenance: window,
 		Writes:   hardware.Runner,
 		Rebooter: reboot.Host{Runner: hardware.Runner, Argv: reboot.Namespaced()},
-		Health:   health.Checker{Scanner: hardware, Node: health.Node{Reader: direct, Name: c.NodeName, BootID: hardware.BootID}},
-		BootID:   hardware.BootID, Grace: writeGrace, Log: o.Log,
+		Health: health.Checker{
+			Scanner: hardware, Node: health.Node{Reader: direct, Name: c.NodeName, BootID: hardware.BootID}, Checks: checks,
+		},
+		Tasks: steps.Tasks{
+			Machine: hardware, Drivers: hardware.Drivers, Root: c.HostRoot, Scratch: filepath.Join(c.StateDir, "scratch"),
+			Applied: applied(book),
+		},
+		BootID: hardware.BootID, Uptime: func() (time.Duration, error) { return sysfs.Uptime(hardware.FS) }, Limits: limits,
+		Grace: writeGrace, Log: o.Log,
 		Notify: func(s job.Snapshot) {
 			reconciler.Notify(s)
 			if s.Transition {
@@ -144,6 +170,14 @@ func assemble(ctx context.Context, o Options, host *state.State) (parts, error) 
 		}),
 	)
 	return parts{engine: reconciler.Engine, discovery: disc, archive: host.Archive, manager: mgr, log: log.WithName("hotplug")}, err
+}
+
+// applied tells what a job brought a device to last.
+func applied(book *journal.Journal) func(string) (*v1alpha1.AppliedFirmware, error) {
+	return func(uniqueID string) (*v1alpha1.AppliedFirmware, error) {
+		view, err := book.View()
+		return view.Devices[uniqueID].LastApplied, err
+	}
 }
 
 // uncached is a client that asks the API server each time: for maintenances, of which a job needs one for a while, and

@@ -52,6 +52,8 @@ type Health interface {
 	// Check lists what is worse on the host than in the baseline or not as the targets say; nil when it is healthy. An
 	// error means that nobody knows.
 	Check(ctx context.Context, b health.Baseline, targets []health.Target) ([]health.Complaint, error)
+	// Before lists what is wrong before anything was changed and would be blamed on it afterwards; nil when nothing is.
+	Before(ctx context.Context) ([]health.Complaint, error)
 }
 
 // Archive keeps on this host what ran on its devices before.

@@ -350,3 +350,5 @@ type healthy struct{}
 func (healthy) Check(context.Context, health.Baseline, []health.Target) ([]health.Complaint, error) {
 	return nil, nil
 }
+
+func (healthy) Before(context.Context) ([]health.Complaint, error) { return nil, nil }

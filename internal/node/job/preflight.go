@@ -33,23 +33,30 @@ func (x *execution) preflight(ctx context.Context, i int) time.Duration {
 		ret.Drivers[u.Device] = step.Driver{Name: drv.Name(), Version: drv.Version()}
 	}
 	if ret.Failure == nil && x.job.Baseline == nil {
-		if err := x.takeBaseline(ctx); err != nil {
-			ret = failed(x.job.Record.Steps[i], step.ReadFailed, err.Error())
-			ret.Again = true
+		if reason, err := x.takeBaseline(ctx); err != nil {
+			ret = again(failed(x.job.Record.Steps[i], reason, err.Error()))
 		}
 	}
 	return x.looked(i, ret)
 }
 
-func (x *execution) takeBaseline(ctx context.Context) error {
+// takeBaseline notes what the host has. What is wrong with it already would be blamed on the new firmware afterwards, so
+// that it is waited for.
+func (x *execution) takeBaseline(ctx context.Context) (step.Reason, error) {
+	switch complaints, err := x.cfg.Health.Before(ctx); {
+	case err != nil:
+		return step.ReadFailed, fmt.Errorf("check the health of the node before the job: %w", err)
+	case len(complaints) > 0:
+		return step.UnhealthyBefore, fmt.Errorf("the node is unhealthy before anything was changed, and nothing is: %s", complaints[0].Message)
+	}
 	devices, err := x.cfg.Host.Scan(ctx)
 	if err != nil {
-		return fmt.Errorf("scan devices before the job: %w", err)
+		return step.ReadFailed, fmt.Errorf("scan devices before the job: %w", err)
 	}
 	b := health.Take(devices)
 	next := x.job
 	next.Baseline = &b
-	return x.save(next)
+	return step.ReadFailed, x.save(next)
 }
 
 // check says which driver makes an update, or why it must not be made; again is true when that may pass.

@@ -153,7 +153,7 @@ func (m *memory) failed(f step.Failure) {
 // passing failures say nothing about an image: the same update may be planned again at once.
 var passing = map[step.Reason]bool{
 	step.ImageUnavailable: true, step.ReadFailed: true, step.DeviceChanged: true, step.MaintenanceUnavailable: true,
-	step.MaintenanceLost: true, step.TimedOut: true,
+	step.MaintenanceLost: true, step.TimedOut: true, step.UnhealthyBefore: true,
 }
 
 // repeating failures only repeat what the records of the device say already.

@@ -90,7 +90,11 @@ func (x *execution) readBack(ctx context.Context, s step.Step, d inventory.Devic
 		return none(ret, "the driver %s cannot read images", drv.Name())
 	}
 	fill := func(ctx context.Context, path string) error { return archiver.Archive(ctx, d.Identity, path) }
-	if err := x.keep(ctx, d, ret, fill); err != nil {
+	err := x.keep(ctx, d, ret, fill)
+	if errors.Is(err, driver.ErrNotSupported) { // it stores another image than it runs, such as one that was never activated
+		return x.kept(d, ret, err)
+	}
+	if err != nil {
 		return failed(s, step.ArchiveFailed, fmt.Sprintf("archive what runs: %v; nothing was written", err))
 	}
 	img, _, err := x.cfg.Archive.Image(d.UniqueID, ret.From)
@@ -99,6 +103,14 @@ func (x *execution) readBack(ctx context.Context, s step.Step, d inventory.Devic
 	}
 	if err != nil {
 		return failed(s, step.ArchiveFailed, fmt.Sprintf("check what was archived: %v; nothing was written", err))
+	}
+	return ret
+}
+
+// kept is for a device that cannot be read now: what an earlier job archived will do.
+func (x *execution) kept(d inventory.Device, ret *step.Returned, why error) *step.Returned {
+	if _, _, err := x.cfg.Archive.Image(d.UniqueID, ret.From); err != nil {
+		return none(ret, "%v", why)
 	}
 	return ret
 }

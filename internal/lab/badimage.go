@@ -1,0 +1,176 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+)
+
+// badVersion is firmware for the second network adapter whose image is in order and which takes the links of the card down.
+const badVersion = "28.42.1000"
+
+// badTarget is that firmware.
+func badTarget() target {
+	bad := targets()[2]
+	bad.file, bad.source = "fw-"+bad.image.PSID+"-"+badVersion+".bin", bad.rule+"-bad"
+	bad.image.Version, bad.image.LinkDown = badVersion, true
+	return bad
+}
+
+// RollbackReport says what became of an image that takes the link of its card down.
+type RollbackReport struct {
+	Version string `json:"version"`
+	// Node that got it first, and how often its card was written: the image, and what ran before.
+	Node   string `json:"node,omitempty"`
+	Writes int    `json:"writes"`
+	// Reboots of that node for it.
+	Reboots int `json:"reboots"`
+	// Spared nodes never got it.
+	Spared int `json:"spared"`
+	// DurationSeconds from the change of the template until the image was quarantined everywhere and every node in service.
+	DurationSeconds float64 `json:"durationSeconds"`
+}
+
+// badImage declares, one node at a time, network firmware that takes the link of its card down, and watches the first node
+// roll back by itself, the image become quarantined and the other nodes be spared. In the end the template is as before.
+func (l *Lab) badImage(ctx context.Context, o DemoOptions, list []target) (*RollbackReport, error) {
+	if err := l.admin.Apply(ctx, policy(1), client.FieldOwner("firmware-lab"), client.ForceOwnership); err != nil {
+		return nil, fmt.Errorf("declare rollout policy: %w", err)
+	}
+	bad := badTarget()
+	if err := bad.publish(ctx, l); err != nil {
+		return nil, err
+	}
+	before := make([]int, len(l.Nodes))
+	for i, n := range l.Nodes {
+		before[i] = n.Reboots()
+	}
+	began := time.Now()
+	if err := l.wish(ctx, list, bad); err != nil {
+		return nil, err
+	}
+	l.say("\nDeclared NIC firmware %s, whose image is in order and takes the link down, for %d nodes, one at a time.", badVersion, len(l.Nodes))
+	if err := l.untilQuarantined(ctx, newView(o.Screen, o.Live, began), list, bad); err != nil {
+		return nil, err
+	}
+	report, err := l.judgeRollback(bad, before)
+	if report != nil {
+		report.DurationSeconds = time.Since(began).Seconds()
+	}
+	if err != nil {
+		return report, err
+	}
+	if err := l.wish(ctx, list, list[2]); err != nil { // a person takes the wish back
+		return report, err
+	}
+	return report, l.watch(ctx, newView(o.Screen, o.Live, time.Now()), list)
+}
+
+// wish edits the rule of the template the target has.
+func (l *Lab) wish(ctx context.Context, list []target, t target) error {
+	template := fleetTemplate(list)
+	if err := l.admin.Get(ctx, client.ObjectKeyFromObject(template), template); err != nil {
+		return fmt.Errorf("read template: %w", err)
+	}
+	for i := range template.Spec.Devices {
+		if rule := &template.Spec.Devices[i]; rule.Name == t.rule {
+			rule.Version, rule.SourceRef.Name = t.image.Version, t.sourceName()
+		}
+	}
+	if err := l.admin.Update(ctx, template); err != nil {
+		return fmt.Errorf("edit template: %w", err)
+	}
+	return nil
+}
+
+// untilQuarantined follows the fleet until no device gets the image any more and every node is in service.
+func (l *Lab) untilQuarantined(ctx context.Context, v *view, list []target, bad target) error {
+	for {
+		if p, err := l.picture(ctx, list, v.began); err == nil {
+			v.show(p)
+			blocked, err := l.quarantined(ctx, bad)
+			if err == nil && blocked && p.inService() {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(300 * time.Millisecond):
+		}
+	}
+}
+
+// quarantined reports whether every device that is wished the image is blocked for it.
+func (l *Lab) quarantined(ctx context.Context, bad target) (bool, error) {
+	var devices v1alpha1.NodeDeviceList
+	if err := l.admin.List(ctx, &devices); err != nil {
+		return false, err
+	}
+	wished := 0
+	for _, d := range devices.Items {
+		if d.Spec.Firmware == nil || d.Spec.Firmware.Version != bad.image.Version {
+			continue
+		}
+		wished++
+		c := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionBlocked)
+		if c == nil || c.Reason != v1alpha1.ReasonQuarantined {
+			return false, nil
+		}
+	}
+	return wished == len(l.Nodes), nil
+}
+
+// judgeRollback reads the machines: one of them at most was written, and it runs again what it ran before.
+func (l *Lab) judgeRollback(bad target, rebootsBefore []int) (*RollbackReport, error) {
+	r := &RollbackReport{Version: bad.image.Version}
+	good := targets()[2]
+	var problems []error
+	for i, n := range l.Nodes {
+		operations, err := n.Machine.Operations()
+		problems = append(problems, err)
+		got := false
+		writes := 0
+		for _, op := range operations {
+			if op.Device != bad.keys[0] || op.Action != "Write" {
+				continue
+			}
+			if got = got || op.Version == bad.image.Version; got {
+				writes++
+			}
+		}
+		running, err := n.Machine.Running(bad.keys[0])
+		problems = append(problems, err)
+		if running != good.image.Version {
+			problems = append(problems, fmt.Errorf("%s of %s runs %s instead of %s again", bad.keys[0], n.Name, running, good.image.Version))
+		}
+		if !got {
+			r.Spared++
+			continue
+		}
+		if r.Node != "" {
+			problems = append(problems, fmt.Errorf("%s got the image though it had failed on %s", n.Name, r.Node))
+		}
+		r.Node, r.Writes, r.Reboots = n.Name, writes, n.Reboots()-rebootsBefore[i]
+	}
+	if r.Node != "" && r.Writes != 2 {
+		problems = append(problems, fmt.Errorf("the card of %s was written %d times instead of twice", r.Node, r.Writes))
+	}
+	return r, errors.Join(problems...)
+}
+
+// inService reports whether every node is back in service.
+func (p *picture) inService() bool {
+	for _, r := range p.rows {
+		if r.state != "Ready" {
+			return false
+		}
+	}
+	return p.inMaintenance == 0 && len(p.rows) > 0
+}
