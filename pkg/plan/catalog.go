@@ -47,7 +47,8 @@ func checkExtra(own, extra []Definition) []error {
 	var errs []error
 	claimed := map[Kind]string{}
 	for _, d := range extra {
-		taken := slices.Contains(UpdateKinds, d.Kind) || slices.ContainsFunc(own, func(o Definition) bool { return o.Kind == d.Kind })
+		same := func(o Definition) bool { return o.Kind == d.Kind }
+		taken := slices.Contains(UpdateKinds, d.Kind) || slices.ContainsFunc(own, same)
 		first, again := claimed[d.Kind]
 		switch {
 		case !kindForm.MatchString(string(d.Kind)):

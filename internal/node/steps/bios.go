@@ -46,7 +46,7 @@ func (t Tasks) resetBIOSSettings() (*step.Returned, error) {
 	kind := resetKinds[i]
 	if !selected(offered, kind) {
 		if err := write(root, name, kind); err != nil {
-			return nil, fmt.Errorf("ask for a reset of the settings: %w; is a setup password set?", err)
+			return nil, fmt.Errorf("ask for a reset of the settings: %w; is a setup password set, or /sys mounted read-only?", err)
 		}
 		now, err := readSmall(root, name)
 		if err != nil {
@@ -84,7 +84,8 @@ func resetFile(root *os.Root) (string, error) {
 	case 1:
 		return found[0], nil
 	}
-	return "", fmt.Errorf("several parts of this machine offer a reset of settings, and which is meant is not known: %s", strings.Join(found, ", "))
+	return "", fmt.Errorf("several parts of this machine offer a reset of settings, and which is meant is not known: %s",
+		strings.Join(found, ", "))
 }
 
 // selected reports whether the kind is the one in brackets, or all there is: a kernel driver may show nothing else.

@@ -34,7 +34,8 @@ func (t Tasks) runDriverStep(ctx context.Context, s step.Step, u journal.Update)
 	case err != nil:
 		return nil, err
 	case len(result.Data) > maxData:
-		return nil, fmt.Errorf("the driver wants %d bytes kept for the step, and may keep %d; report this to whoever made it", len(result.Data), maxData)
+		return nil, fmt.Errorf("the driver wants %d bytes kept for the step, and may keep %d; report this to whoever made it",
+			len(result.Data), maxData)
 	}
 	return &step.Returned{Data: result.Data, Again: result.Again, Reboot: result.Reboot, Message: result.Message}, nil
 }

@@ -97,6 +97,10 @@ func (h *host) live(j journal.Job) journal.Job {
 	return *view.Job(j.UID)
 }
 
+func disks(n int32) []v1alpha1.ExpectedDevice {
+	return []v1alpha1.ExpectedDevice{{Class: v1alpha1.ClassDisk, Vendor: "144d", Count: &n}}
+}
+
 // R003-16, R003-23, R003-55: a job of steps of this product and of a driver runs through the real engine, in the given
 // order, keeps what the driver wants kept, and makes one reboot for all that need it.
 func TestStepsRunThroughTheEngine_R003_16_R003_23_R003_55(t *testing.T) {
@@ -109,7 +113,7 @@ func TestStepsRunThroughTheEngine_R003_16_R003_23_R003_55(t *testing.T) {
 	require.NoError(t, h.machine.SetBIOSSetting("SecureBoot", "Disabled"))
 
 	done := h.execute(nil,
-		v1alpha1.RequestedStep{Name: "verify-inventory", ExpectedDevices: []v1alpha1.ExpectedDevice{{Class: v1alpha1.ClassDisk, Vendor: "144d", Count: new(int32(1))}}},
+		v1alpha1.RequestedStep{Name: "verify-inventory", ExpectedDevices: disks(1)},
 		v1alpha1.RequestedStep{Name: "reset-bios-settings"},
 		v1alpha1.RequestedStep{Name: "erase", Device: "disk0"},
 		v1alpha1.RequestedStep{Name: "verify-firmware"})
@@ -139,7 +143,7 @@ func TestFailedLookChangesNothing(t *testing.T) {
 	h.add(disk, inventory.Firmware{Running: "1.0"})
 	h.sim.Offer(drivertest.Step{Definition: plan.Definition{Kind: "erase", Changes: true}})
 	done := h.execute(nil,
-		v1alpha1.RequestedStep{Name: "verify-inventory", ExpectedDevices: []v1alpha1.ExpectedDevice{{Class: v1alpha1.ClassDisk, Count: new(int32(2))}}},
+		v1alpha1.RequestedStep{Name: "verify-inventory", ExpectedDevices: disks(2)},
 		v1alpha1.RequestedStep{Name: "erase"})
 	require.Equal(t, step.Failed, done.Record.Outcome)
 	assert.Equal(t, step.StepFailed, done.Record.Failure.Reason)

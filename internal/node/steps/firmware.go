@@ -32,7 +32,8 @@ func (t Tasks) verifyFirmware(ctx context.Context, request v1alpha1.RequestedSte
 	fw := d.Firmware
 	switch {
 	case want == "" && request.Device != "":
-		return nil, fmt.Errorf("nothing says which version %s should run: no template or pin wishes for one, and no job flashed it", u.Device)
+		return nil, fmt.Errorf("nothing says which version %s should run: no template or pin wishes for one, and no job flashed it",
+			u.Device)
 	case want == "":
 		because = "nothing says which version it should run"
 	case fw.Running != want:
@@ -73,11 +74,8 @@ func (t Tasks) readBack(ctx context.Context, d inventory.Device) (string, error)
 	if !ok || d.Firmware.Rollback != inventory.RollbackReadBack {
 		return "its image cannot be read out of it, so that only its own word was compared", nil
 	}
-	if err := os.MkdirAll(t.Scratch, 0o700); err != nil {
-		return "", fmt.Errorf("make directory for the image: %w", err)
-	}
-	dir, err := os.MkdirTemp(t.Scratch, "verify-")
-	if err != nil {
+	dir := filepath.Join(t.Scratch, "verify-firmware")
+	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o700)); err != nil { // a crash may have left an image
 		return "", fmt.Errorf("make directory for the image: %w", err)
 	}
 	defer os.RemoveAll(dir)

@@ -47,7 +47,8 @@ func known(devices []inventory.Device) (*step.Returned, error) {
 	if len(unread) > 0 {
 		return nil, errors.New(strings.Join(unread, "; "))
 	}
-	return &step.Returned{Message: fmt.Sprintf("%d devices; all of them can be read, and nothing says which there should be", len(devices))}, nil
+	const message = "%d devices; all of them can be read, and nothing says which there should be"
+	return &step.Returned{Message: fmt.Sprintf(message, len(devices))}, nil
 }
 
 // difference says how the devices of one kind differ from what is expected; empty when they do not.

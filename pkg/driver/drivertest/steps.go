@@ -1,7 +1,6 @@
 package drivertest
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -79,7 +78,7 @@ func (s *Simulated) RunStep(_ context.Context, id inventory.Identity, name strin
 	}
 	done = min(done+1, calls)
 	return driver.StepResult{
-		Data: append([]byte(strconv.Itoa(done)), make([]byte, step.Padding)...), Again: done < calls, Reboot: step.Reboot && done == calls,
-		Message: fmt.Sprintf("%d of %d done", done, cmp.Or(step.Calls, 1)),
+		Data:  append([]byte(strconv.Itoa(done)), make([]byte, step.Padding)...),
+		Again: done < calls, Reboot: step.Reboot && done == calls, Message: fmt.Sprintf("%d of %d done", done, calls),
 	}, nil
 }
