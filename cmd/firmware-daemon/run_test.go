@@ -44,6 +44,7 @@ func TestDaemon(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *cluster, *machine){
 		"updates its node": updatesItsNode, "starts without an API server": startsWithoutAPIServer, "sees a card leave": seesACardLeave,
 		"writes on when its pod ends": writesOnWhenItsPodEnds, "reads back what lost its worker": readsBackWhatLostItsWorker,
+		"outlives every kill": outlivesEveryKill,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, newCluster(t), newMachine(t, bin)) })
 	}

@@ -3,6 +3,7 @@ package main_test
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"syscall"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/simhost"
@@ -66,14 +68,7 @@ func (m *machine) completes(t *testing.T, c *cluster) {
 	running, err := m.Running("nic0")
 	require.NoError(t, err)
 	assert.Equal(t, "22.41.1000", running)
-	operations, err := m.Operations()
-	require.NoError(t, err)
-	var writes []simhost.Operation
-	for _, o := range operations {
-		if o.Action == "Write" {
-			writes = append(writes, o)
-		}
-	}
+	writes := m.writes(t)
 	require.Len(t, writes, 1, "written once")
 	assert.Equal(t, simhost.Done, writes[0].Result)
 }
@@ -132,4 +127,60 @@ func readsBackWhatLostItsWorker(t *testing.T, c *cluster, m *machine) {
 	found, err := m.runner(t).Writing(unique)
 	require.NoError(t, err)
 	assert.NotEqual(t, command.WriteRunning, found.State)
+}
+
+// outlivesEveryKill: whenever the pod dies, no write is cut, none is made twice, and the job ends (F1, F11; I2, I6).
+func outlivesEveryKill(t *testing.T, c *cluster, m *machine) {
+	m.start(t, c.args...)
+	d := c.device(t, byBoard(nic0PSID))
+	c.admit(t, "n1-aaaa", update(d, "22.41.1000",
+		c.stock(simhost.NICImage, simhost.ImageOptions{Version: "22.41.1000", PSID: nic0PSID})))
+	seed := rand.Uint64()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("seed %d, daemon:\n%s", seed, m.log)
+		}
+	})
+	random := rand.New(rand.NewPCG(seed, 0))
+	for range 5 {
+		<-time.After(time.Duration(random.IntN(1500)) * time.Millisecond)
+		require.NoError(t, m.KillPod(m.daemon.Process.Pid))
+		w, err := m.runner(t).Writing(d.Status.UniqueID)
+		require.NoError(t, err)
+		if w != nil {
+			t.Logf("killed with %v %s", w.Argv, w.State)
+		}
+		m.stop(syscall.SIGKILL)
+		m.start(t, c.args...)
+	}
+	var j v1alpha1.FirmwareJob
+	require.Eventually(t, func() bool {
+		j = c.job(t, "n1-aaaa")
+		return meta.IsStatusConditionTrue(j.Status.Conditions, v1alpha1.ConditionComplete) ||
+			meta.IsStatusConditionTrue(j.Status.Conditions, v1alpha1.ConditionFailed)
+	}, time.Minute, 100*time.Millisecond)
+	if failed := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionFailed); failed != nil && failed.Status == metav1.ConditionTrue {
+		assert.Contains(t, failed.Message, "interrupted twice", "two kills between the journal and the start of the tool")
+	}
+	card, err := m.Device("nic0")
+	require.NoError(t, err)
+	assert.False(t, card.Torn)
+	for _, o := range m.writes(t) {
+		assert.Equal(t, simhost.Done, o.Result, "%+v", o)
+	}
+	assert.LessOrEqual(t, len(m.writes(t)), 1)
+}
+
+// writes are the writes that were begun on the machine.
+func (m *machine) writes(t *testing.T) []simhost.Operation {
+	t.Helper()
+	operations, err := m.Operations()
+	require.NoError(t, err)
+	var writes []simhost.Operation
+	for _, o := range operations {
+		if o.Action == "Write" {
+			writes = append(writes, o)
+		}
+	}
+	return writes
 }

@@ -32,7 +32,7 @@ func busctl(c *call) (int, error) {
 	case "StartTransientUnit":
 		return c.run("", "scope", func() (int, error) { return c.startScope(args) })
 	case "GetUnitByPID":
-		return c.run("", "query", func() (int, error) { return c.unitByPID(args) })
+		return c.run("", "scope", func() (int, error) { return c.unitByPID(args) })
 	}
 	return c.fail(1, "Call failed: Unknown method %s or interface %s.\n", method, systemdManager)
 }
