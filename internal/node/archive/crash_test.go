@@ -25,6 +25,12 @@ type crash struct {
 	after func(t *testing.T, s *archive.Store)
 }
 
+// unsynced is the file system of this machine where nobody is about to cut the power.
+type unsynced struct{ durable.OS }
+
+func (unsynced) SyncFile(string) error { return nil }
+func (unsynced) SyncDir(string) error  { return nil }
+
 var crashes = map[string]crash{
 	"first one": {
 		act:   func(ctx context.Context, s *archive.Store) error { return keepNow(ctx, s, "3") },
@@ -74,7 +80,7 @@ func (c crash) begin(t *testing.T) (s *archive.Store, fsys *durabletest.FS) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "archive")
 	if c.prepare != nil {
-		c.prepare(t, archive.New(dir, durable.OS{}), dir)
+		c.prepare(t, archive.New(dir, unsynced{}), dir)
 	}
 	fsys, err := durabletest.New(root)
 	require.NoError(t, err)
@@ -84,7 +90,7 @@ func (c crash) begin(t *testing.T) (s *archive.Store, fsys *durabletest.FS) {
 // check asserts what holds whatever happened: no entry is half, what was good is good, and the work can be done again.
 func (c crash) check(t *testing.T, root string, done bool) {
 	t.Helper()
-	s := archive.New(filepath.Join(root, "archive"), durable.OS{})
+	s := archive.New(filepath.Join(root, "archive"), unsynced{})
 	require.NoError(t, s.Sweep())
 	if c.prepare != nil {
 		assertImage(t, s, "2")
@@ -126,7 +132,7 @@ func TestFailureAnywhereLeavesTheLastKnownGood(t *testing.T) { // F5
 				root := t.TempDir()
 				dir := filepath.Join(root, "archive")
 				if c.prepare != nil {
-					c.prepare(t, archive.New(dir, durable.OS{}), dir)
+					c.prepare(t, archive.New(dir, unsynced{}), dir)
 				}
 				fsys, err := durabletest.New(root)
 				require.NoError(t, err)
