@@ -33,12 +33,15 @@ func Quarantine(f QuarantineFacts, old []metav1.Condition, generation int64, now
 	message += " made a device or its node unhealthy and is flashed to no device of that model. Look at status.quarantine and its " +
 		"jobs, then wish for another version; or lift it all: " + LiftQuarantine(f.Source)
 	if f.More > 0 {
-		message += fmt.Sprintf(" %s fit into the list; keep the jobs that report them.", quantity(f.More, "more entry does not", "more entries do not"))
+		message += fmt.Sprintf(" %s fit into the list; keep the jobs that report them.",
+			quantity(f.More, "more entry does not", "more entries do not"))
 	}
-	return Merge(old, generation, now, owned, Condition{v1alpha1.ConditionQuarantined, metav1.ConditionTrue, v1alpha1.ReasonQuarantined, message})
+	return Merge(old, generation, now, owned,
+		Condition{v1alpha1.ConditionQuarantined, metav1.ConditionTrue, v1alpha1.ReasonQuarantined, message})
 }
 
 // LiftQuarantine is the command that lifts the quarantine of every image of a source.
 func LiftQuarantine(source string) string {
-	return fmt.Sprintf(`kubectl patch firmwaresource %s --type merge -p "{\"spec\":{\"liftQuarantineRequestedAt\":\"$(date -u +%%FT%%TZ)\"}}"`, source)
+	return fmt.Sprintf(`kubectl patch firmwaresource %s --type merge -p `+
+		`"{\"spec\":{\"liftQuarantineRequestedAt\":\"$(date -u +%%FT%%TZ)\"}}"`, source)
 }

@@ -68,6 +68,17 @@ func (w *world) lift(name string) {
 	w.clock = w.clock.Add(time.Second)
 }
 
+// byHand creates a job as a person does.
+func (w *world) byHand(name string, kind v1alpha1.JobType) *v1alpha1.FirmwareJob {
+	w.Helper()
+	j := &v1alpha1.FirmwareJob{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(w.clock)},
+		Spec:       v1alpha1.FirmwareJobSpec{NodeName: node, Type: kind},
+	}
+	require.NoError(w, w.Create(w.Context(), j))
+	return j
+}
+
 // mine are the jobs of this node.
 func (w *world) mine() (out []v1alpha1.FirmwareJob) {
 	w.Helper()
@@ -103,8 +114,7 @@ func TestAQueuedJobWithABadImageGoesThoughSomebodyElsesJobWaits(t *testing.T) {
 	w := newWorld(t, adapter("nic", 2))
 	w.source("s", image(2, 2))
 	w.settle()
-	steps := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: "steps", UID: "steps"}, Spec: v1alpha1.FirmwareJobSpec{NodeName: node, Type: v1alpha1.JobTypeSteps}}
-	require.NoError(t, w.Create(t.Context(), steps))
+	steps := w.byHand("steps", v1alpha1.JobTypeSteps)
 	w.reconcile()
 	require.Len(t, w.mine(), 2)
 	w.elsewhere(2)
@@ -122,8 +132,7 @@ func TestAQueuedJobWithABadImageGoesThoughSomebodyElsesJobWaits(t *testing.T) {
 func TestAQueuedJobThatIsNotWishedAnyMoreGoesThoughSomebodyElsesJobWaits(t *testing.T) {
 	w := newWorld(t, adapter("nic", 2))
 	w.settle()
-	steps := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: "steps", UID: "steps"}, Spec: v1alpha1.FirmwareJobSpec{NodeName: node, Type: v1alpha1.JobTypeSteps}}
-	require.NoError(t, w.Create(t.Context(), steps))
+	w.byHand("steps", v1alpha1.JobTypeSteps)
 	w.settle()
 	require.Len(t, w.mine(), 2, "it keeps its place")
 	w.wish("nic", 1)
@@ -396,12 +405,8 @@ func TestTheOnlyWitnessOfABadImageIsKept(t *testing.T) {
 	j.Status.BadImages = []v1alpha1.BadImage{{Device: node + "-nic", Digest: digest(2), Model: connectX6}}
 	w.set(j, nil, v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed, v1alpha1.ConditionRolledBack)
 	for i := range 12 {
-		scan := &v1alpha1.FirmwareJob{
-			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("scan-%02d", i), UID: types.UID(fmt.Sprint("scan-", i)), CreationTimestamp: metav1.NewTime(w.clock.Add(time.Duration(i) * time.Second))},
-			Spec:       v1alpha1.FirmwareJobSpec{NodeName: node, Type: v1alpha1.JobTypeScan},
-		}
-		require.NoError(t, w.Create(t.Context(), scan))
-		w.set(scan, nil, v1alpha1.ConditionComplete)
+		w.clock = w.clock.Add(time.Second)
+		w.set(w.byHand(fmt.Sprintf("scan-%02d", i), v1alpha1.JobTypeScan), nil, v1alpha1.ConditionComplete)
 	}
 	w.settle()
 	require.Len(t, w.jobs(), maxHistory+1)

@@ -87,7 +87,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (ctrl.R
 func (r *Reconciler) gather(ctx context.Context) (facts, error) {
 	var f facts
 	var jobs v1alpha1.FirmwareJobList
-	if err := r.client.List(ctx, &jobs, client.MatchingFields{index.BadImages: index.Some}, client.UnsafeDisableDeepCopy); err != nil {
+	withBadImages := client.MatchingFields{index.BadImages: index.Some}
+	if err := r.client.List(ctx, &jobs, withBadImages, client.UnsafeDisableDeepCopy); err != nil {
 		return f, fmt.Errorf("list firmware jobs with bad images: %w", err)
 	}
 	var sources v1alpha1.FirmwareSourceList
@@ -143,6 +144,7 @@ func (r *Reconciler) announce(src *v1alpha1.FirmwareSource, old []v1alpha1.Quara
 		}
 	}
 	if len(old) > 0 && len(src.Status.Quarantine) == 0 {
-		r.recorder.Eventf(src, nil, corev1.EventTypeNormal, v1alpha1.ReasonSucceeded, "Lift", "No image of this source is quarantined any more.")
+		r.recorder.Eventf(src, nil, corev1.EventTypeNormal, v1alpha1.ReasonSucceeded, "Lift",
+			"No image of this source is quarantined any more.")
 	}
 }

@@ -84,7 +84,8 @@ func (b *barrier) ofSteps(ctx context.Context, j *v1alpha1.FirmwareJob) (schedul
 		return schedule.Bar{}, err
 	}
 	return schedule.Bar{Reason: schedule.NodeNotReady, Message: fmt.Sprintf(
-		"The daemon has not scanned node %s yet, so no steps are run there; see whether its pod of the DaemonSet firmware-daemon runs.", node)}, nil
+		"The daemon has not scanned node %s yet, so no steps are run there; see whether its pod of the DaemonSet "+
+			"firmware-daemon runs.", node)}, nil
 }
 
 // byQuarantine bars a job with an image that is quarantined for the model of its device.
@@ -99,7 +100,8 @@ func (b *barrier) byQuarantine(ctx context.Context, j *v1alpha1.FirmwareJob) (sc
 		}
 		if e, is := b.set.Blocks(u.Digest, model); is {
 			return schedule.Bar{Reason: schedule.Quarantined, Message: fmt.Sprintf(
-				"Version %s for device %s is quarantined: in job %s it made a device of model %s on node %s unhealthy. Wish for another version, or %s",
+				"Version %s for device %s is quarantined: in job %s it made a device of model %s on node %s unhealthy. "+
+					"Wish for another version, or %s",
 				u.Version, u.Device, e.Job, e.Model, e.NodeName, b.howToLift(u.Digest))}, nil
 		}
 	}
@@ -130,7 +132,8 @@ func (b *barrier) byHealth(j *v1alpha1.FirmwareJob) schedule.Bar {
 		listed := slices.ContainsFunc(j.Spec.Updates, func(u v1alpha1.DeviceUpdate) bool { return u.Device == d.Name })
 		if listed || b.held[j.Spec.NodeName] {
 			return schedule.Bar{Reason: schedule.DeviceUnhealthy, Message: fmt.Sprintf(
-				"Job %s left device %s unhealthy. Mend it, then set spec.retryRequestedAt of nodefirmware/%s; a job of type Steps may run before.",
+				"Job %s left device %s unhealthy. Mend it, then set spec.retryRequestedAt of nodefirmware/%s; "+
+					"a job of type Steps may run before.",
 				d.Status.Unhealthy.Job, d.Name, j.Spec.NodeName)}
 		}
 	}
@@ -140,7 +143,8 @@ func (b *barrier) byHealth(j *v1alpha1.FirmwareJob) schedule.Bar {
 func (b *barrier) findUnhealthy(ctx context.Context) error {
 	b.unhealthy = map[string][]v1alpha1.NodeDevice{}
 	var devices v1alpha1.NodeDeviceList
-	if err := b.r.client.List(ctx, &devices, client.MatchingFields{index.Unhealthy: index.Some}, client.UnsafeDisableDeepCopy); err != nil {
+	onlyUnhealthy := client.MatchingFields{index.Unhealthy: index.Some}
+	if err := b.r.client.List(ctx, &devices, onlyUnhealthy, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list unhealthy node devices: %w", err)
 	}
 	for _, d := range devices.Items {
