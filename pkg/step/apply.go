@@ -78,9 +78,9 @@ func (r *Record) noteDrivers(ret *Returned) {
 	}
 }
 
-// judge writes the verdict of the health gate.
+// judge writes the verdict of the health gate. That the job was called off before the gate had judged is none.
 func (r *Record) judge(a Action, bootID string, now time.Time) {
-	if a.State == Skipped {
+	if a.State == Skipped || a.Failure != nil && a.Failure.Reason != Unhealthy {
 		return
 	}
 	r.Verdict = &Verdict{Healthy: a.State == Succeeded, BootID: bootID, Time: now, Complaints: a.Complaints}

@@ -88,3 +88,12 @@ func TestListDoesNotBeginAnewWhileTheNodeIsReturned(t *testing.T) {
 	f := step.Facts{BootID: "boot-1", Interrupted: true, Drivers: map[string]string{"sim": "2"}}
 	assert.Equal(t, step.Begin, step.Next(r, f, step.DefaultLimits()).Verb)
 }
+
+func TestJobCalledOffBeforeTheGateJudgedHasNoVerdict_R002_19(t *testing.T) {
+	r, reason := at(plan.Health, running), "wrong night"
+	f := step.Facts{BootID: "boot-1", Cancel: &reason, HealthKnown: true}
+	a := step.Next(r, f, step.DefaultLimits())
+	require.NotNil(t, a.Failure)
+	assert.Equal(t, step.Cancelled, a.Failure.Reason)
+	assert.Nil(t, step.Apply(r, a, "boot-1", time.Unix(0, 0)).Verdict)
+}

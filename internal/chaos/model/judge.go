@@ -116,6 +116,8 @@ func (w *world) judgeVerdict(was, is step.Record, a step.Action, f step.Facts) {
 		w.violate("R002-19", "a verdict by something else than the gate")
 	case v.BootID != f.BootID:
 		w.violate("R002-31", "a verdict about %s under %s", v.BootID, f.BootID)
+	case !v.Healthy && len(v.Complaints) == 0:
+		w.violate("R002-19", "an unhealthy verdict without a complaint")
 	case v.Healthy && (!f.HealthKnown || len(f.Unhealthy) > 0):
 		w.violate("I7", "a healthy verdict though %v", f.Unhealthy)
 	}
