@@ -315,10 +315,10 @@ func TestOutputExtendsTheDeadline_R003_46(t *testing.T) {
 			}
 			before := time.Now()
 			_, err := r.Run(t.Context(), command.Command{
-				Argv: []string{"talk", "25"}, Kind: command.Write, Lock: "card", Timeout: 1500 * time.Millisecond,
+				Argv: []string{"talk", "45"}, Kind: command.Write, Lock: "card", Timeout: 3500 * time.Millisecond,
 			})
 			require.NoError(t, err)
-			assert.Greater(t, time.Since(before), 2*time.Second)
+			assert.Greater(t, time.Since(before), 4*time.Second)
 
 			_, err = r.Run(t.Context(), command.Command{
 				Argv: []string{"flash", m.file("f")}, Kind: command.Write, Lock: "card", Timeout: 300 * time.Millisecond,
