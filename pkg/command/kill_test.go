@@ -25,6 +25,7 @@ func TestKillsAtAnyMomentEndNoWrite(t *testing.T) {
 		"daemon": {daemon: true}, "worker": {worker: true}, "both": {daemon: true, worker: true},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			for range rounds {
 				seed := rand.Uint64()
 				v.strike(t, rand.New(rand.NewPCG(seed, 0)))
