@@ -9,6 +9,10 @@ func (d decider) preflight() Action {
 	switch ret := d.s.Returned; {
 	case d.fresh():
 		return d.begin()
+	case d.lost():
+		a := d.fail(ReadFailed, "%s", ret.Failure.Message)
+		a.Failure.Device, a.Failure.Blames = ret.Failure.Device, []string{ret.Failure.Device}
+		return a
 	case ret == nil || ret.Again:
 		return d.poll("")
 	case ret.Failure != nil:
@@ -17,6 +21,13 @@ func (d decider) preflight() Action {
 		return a
 	}
 	return d.succeed("every image fits its device")
+}
+
+// lost reports whether a device that was changed already, before the list began anew, has not answered for too long: no
+// deadline ends that wait any more.
+func (d decider) lost() bool {
+	ret := d.s.Returned
+	return ret != nil && ret.Again && ret.Failure.Reason == ReadFailed && d.r.Touched(ret.Failure.Device) && d.f.Waited >= d.l.Read
 }
 
 func (d decider) maintenance() Action {

@@ -97,3 +97,22 @@ func TestJobCalledOffBeforeTheGateJudgedHasNoVerdict_R002_19(t *testing.T) {
 	assert.Equal(t, step.Cancelled, a.Failure.Reason)
 	assert.Nil(t, step.Apply(r, a, "boot-1", time.Unix(0, 0)).Verdict)
 }
+
+// New firmware that makes its device mute must not hide behind a list that began anew: no deadline ends that wait.
+func TestDeviceThatWasChangedIsNotWaitedForWithoutEnd(t *testing.T) {
+	r := at(plan.Preflight, returned(step.Returned{
+		Again: true, Failure: &step.Failure{Reason: step.ReadFailed, Device: "nic", Message: "no answer"},
+	}))
+	f := step.Facts{BootID: "boot-2", Waited: time.Hour}
+	assert.Equal(t, step.Poll, step.Next(r, f, step.DefaultLimits()).Verb, "nothing was changed yet")
+	for i := range r.Steps {
+		if r.Steps[i].Kind == plan.Flash {
+			r.Steps[i].Attempt = 1
+		}
+	}
+	a := step.Next(r, f, step.DefaultLimits())
+	require.NotNil(t, a.Failure)
+	assert.Equal(t, []string{"nic"}, a.Failure.Blames)
+	f.Waited = time.Second
+	assert.Equal(t, step.Poll, step.Next(r, f, step.DefaultLimits()).Verb, "it has its time to answer")
+}

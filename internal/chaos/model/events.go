@@ -154,6 +154,13 @@ func (w *world) preflight(s step.Step) *step.Returned {
 		ret.Again = true
 		return ret
 	}
+	for _, d := range w.devices {
+		if d.dead() {
+			ret := failure(s, step.ReadFailed)
+			ret.Again, ret.Failure.Device = true, d.name
+			return ret
+		}
+	}
 	ret := &step.Returned{Drivers: map[string]step.Driver{}}
 	for _, d := range w.devices {
 		ret.Drivers[d.name] = step.Driver{Name: "sim", Version: w.driverVersion()}

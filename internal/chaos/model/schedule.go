@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"reflect"
 	"strconv"
 	"time"
 
@@ -108,7 +109,9 @@ func (w *world) follow(r *step.Record, a step.Action) {
 		return
 	}
 	ret := w.act(*r, r.Steps[a.Step])
-	w.since = w.now
+	if ret == nil || !reflect.DeepEqual(r.Steps[a.Step].Returned, ret) {
+		w.since = w.now
+	}
 	if w.interrupted || ret == nil || w.crashes("before the result is noted") {
 		return
 	}

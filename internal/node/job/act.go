@@ -62,13 +62,13 @@ func (x *execution) ask(what string, err error) time.Duration {
 // returned journals what an attempt returned. Where that is not known, or cannot be journalled, the attempt counts as
 // interrupted and the hardware decides.
 func (x *execution) returned(i int, ret *step.Returned) time.Duration {
+	if ret != nil && reflect.DeepEqual(x.job.Record.Steps[i].Returned, ret) {
+		return 0 // it still waits for the same
+	}
 	x.since = x.cfg.Elapsed()
 	if ret == nil {
 		x.interrupted = true
 		return x.cfg.Poll
-	}
-	if reflect.DeepEqual(x.job.Record.Steps[i].Returned, ret) {
-		return 0
 	}
 	next := x.job
 	next.Record = step.Report(x.job.Record, i, *ret)

@@ -1,0 +1,211 @@
+package chaos
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Kind is something that goes wrong.
+type Kind string
+
+// The kinds of faults.
+const (
+	// KillDaemon kills the daemon. A write that runs goes on in its worker.
+	KillDaemon Kind = "kill-daemon"
+	// KillWorker kills the tool that writes: the device keeps the old image, holds garbage or has just taken the new one.
+	KillWorker Kind = "kill-worker"
+	// KillBoth kills daemon and worker.
+	KillBoth Kind = "kill-both"
+	// Stop tells the daemon to end, as a rolling update of it does.
+	Stop Kind = "stop"
+	// Upgrade kills the daemon, whose successor brings another version of the driver.
+	Upgrade Kind = "upgrade"
+	// Reboot restarts the host without being asked.
+	Reboot Kind = "reboot"
+	// PowerCut cuts the power of host and devices: what was not synced may be gone or torn.
+	PowerCut Kind = "power-cut"
+	// DiskFull fills the disk of the state directory for a while, and ReadOnly makes it read-only.
+	DiskFull Kind = "disk-full"
+	ReadOnly Kind = "read-only"
+	// SyncFails reports a write of the journal as failed that is on disk nevertheless.
+	SyncFails Kind = "sync-fails"
+	// APIAway takes the API server away for a while.
+	APIAway Kind = "api-away"
+	// ClockStep steps the time of day by a day, back or forth.
+	ClockStep Kind = "clock-step"
+	// Swap puts other hardware of the same kind in the device's slot.
+	Swap Kind = "swap"
+	// Steal takes the maintenance away.
+	Steal Kind = "steal-maintenance"
+	// Cancel is a person who calls the job off.
+	Cancel Kind = "cancel"
+	// Mute makes a device not answer for a while.
+	Mute Kind = "mute"
+	// Unwell takes a link down for a while.
+	Unwell Kind = "unwell"
+	// ToolHangs makes the tool run into its deadline; the write goes on and ends later.
+	ToolHangs Kind = "tool-hangs"
+	// ToolLies makes the tool report a success that is none.
+	ToolLies Kind = "tool-lies"
+	// ToolFails makes the tool fail without any change, and ToolFailsLate after it has succeeded.
+	ToolFails     Kind = "tool-fails"
+	ToolFailsLate Kind = "tool-fails-late"
+	// Truncate and Flip damage an image on its way.
+	Truncate Kind = "truncate"
+	Flip     Kind = "flip"
+	// IgnoreReboot accepts the request for a reboot and does nothing; RefuseReboot fails it; SlowReboot begins it so late
+	// that the daemon is started once more under the old boot; SlowBoot makes the host need very long.
+	IgnoreReboot Kind = "ignore-reboot"
+	RefuseReboot Kind = "refuse-reboot"
+	SlowReboot   Kind = "slow-reboot"
+	SlowBoot     Kind = "slow-boot"
+)
+
+// Fault is one fault at one boundary.
+type Fault struct {
+	// At is the number of the boundary, counted from 1 over the life of the host. The fault strikes there, or at the next
+	// boundary where it can.
+	At   int  `json:"at"`
+	Kind Kind `json:"kind"`
+	// Arg chooses among the variants of the kind: how torn, how long, which device.
+	Arg int `json:"arg,omitempty"`
+}
+
+// String says when which fault strikes.
+func (f Fault) String() string { return fmt.Sprintf("%s/%d at %d", f.Kind, f.Arg, f.At) }
+
+// Phase says where in an operation a boundary lies.
+type Phase string
+
+// The phases.
+const (
+	Before Phase = "before"
+	Inside Phase = "inside"
+	After  Phase = "after"
+)
+
+// Op is a boundary of the transaction.
+type Op struct {
+	Name   string `json:"name"`
+	Phase  Phase  `json:"phase"`
+	Device string `json:"device,omitempty"`
+}
+
+// String names the boundary.
+func (o Op) String() string {
+	if o.Device == "" {
+		return fmt.Sprintf("%s %s", o.Phase, o.Name)
+	}
+	return fmt.Sprintf("%s %s %s", o.Phase, o.Name, o.Device)
+}
+
+// The operations with boundaries. Those of the archive's files begin with opFile.
+const (
+	opPass     = "pass"
+	opWait     = "wait"
+	opSave     = "save"
+	opFind     = "find"
+	opScan     = "scan"
+	opReady    = "node-ready"
+	opFetch    = "fetch"
+	opCheck    = "check"
+	opArchive  = "archive"
+	opWrite    = "write"
+	opRevert   = "revert"
+	opActivate = "activate"
+	opReboot   = "reboot-request"
+	opSchedule = "schedule-maintenance"
+	opState    = "read-maintenance"
+	opRelease  = "release-maintenance"
+	opFile     = "file-"
+)
+
+// family is a set of kinds and where they can strike.
+type family struct {
+	kinds []Kind
+	// variants are how many values of Arg make a difference.
+	variants int
+	can      func(Op) bool
+}
+
+func anywhere(Op) bool { return true }
+
+func at(names ...string) func(Op) bool {
+	return func(o Op) bool { return slices.Contains(names, o.Name) }
+}
+
+func on(phase Phase, names ...string) func(Op) bool {
+	return func(o Op) bool { return o.Phase == phase && slices.Contains(names, o.Name) }
+}
+
+// acting boundaries are all but those between reads.
+func acting(o Op) bool { return !at(opWait, opFind, opScan, opReady, opCheck, opState)(o) }
+
+// losing boundaries are those where a power cut may lose or tear something in more than one way.
+func losing(o Op) bool {
+	return at(opWrite, opRevert, opActivate, opArchive)(o) || on(After, opSave)(o) || strings.HasPrefix(o.Name, opFile)
+}
+
+func storing(o Op) bool {
+	return o.Phase == Before && (o.Name == opSave || strings.HasPrefix(o.Name, opFile))
+}
+
+var families = []family{
+	{[]Kind{KillDaemon}, 1, anywhere},
+	{[]Kind{KillBoth, Reboot}, 3, at(opWrite, opRevert, opActivate)},
+	{[]Kind{PowerCut}, 3, losing},
+	{[]Kind{Stop}, 1, anywhere},
+	{[]Kind{Reboot, PowerCut, Upgrade}, 1, acting},
+	{[]Kind{DiskFull, ReadOnly}, 2, storing},
+	{[]Kind{SyncFails}, 1, on(After, opSave)},
+	{[]Kind{APIAway}, 2, at(opPass, opFetch, opSchedule, opState, opRelease, opReady, opWrite, opReboot)},
+	{[]Kind{ClockStep}, 2, at(opPass, opWrite, opWait)},
+	{[]Kind{Swap}, 1, at(opPass, opFind, opWrite, opActivate, opReboot, opArchive)},
+	{[]Kind{Steal, Cancel}, 1, at(opPass, opState, opWrite)},
+	{[]Kind{Mute}, 2, at(opFind, opScan)},
+	{[]Kind{Unwell}, 2, at(opScan)},
+	{[]Kind{KillWorker}, 3, on(Inside, opWrite, opRevert, opActivate)},
+	{[]Kind{ToolHangs, ToolLies, ToolFails, ToolFailsLate}, 1, on(Inside, opWrite, opRevert, opActivate)},
+	{[]Kind{ToolFails, ToolLies}, 1, on(Inside, opArchive)},
+	{[]Kind{Truncate, Flip}, 1, on(After, opFetch)},
+	{[]Kind{IgnoreReboot, RefuseReboot, SlowReboot, SlowBoot}, 1, on(Before, opReboot)},
+}
+
+// possible lists the faults that can strike at the boundary with this number.
+func possible(o Op, number int) []Fault {
+	seen := map[Fault]bool{}
+	var out []Fault
+	for _, f := range families {
+		if !f.can(o) {
+			continue
+		}
+		for _, k := range f.kinds {
+			for arg := range f.variants {
+				if fault := (Fault{At: number, Kind: k, Arg: arg}); !seen[fault] {
+					seen[fault] = true
+					out = append(out, fault)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// canStrike reports whether the fault can strike at the boundary.
+func (f Fault) canStrike(o Op) bool {
+	return slices.ContainsFunc(families, func(g family) bool { return slices.Contains(g.kinds, f.Kind) && g.can(o) })
+}
+
+// Kinds lists all kinds of faults.
+func Kinds() []Kind {
+	var out []Kind
+	for _, f := range families {
+		for _, k := range f.kinds {
+			if !slices.Contains(out, k) {
+				out = append(out, k)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,102 @@
+package chaos
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+// EventKind says what happened.
+type EventKind string
+
+// The events of a history.
+const (
+	EventStart       EventKind = "daemon starts"
+	EventDeath       EventKind = "daemon ends"
+	EventBoot        EventKind = "host boots"
+	EventFault       EventKind = "fault"
+	EventSubmit      EventKind = "job is submitted"
+	EventPerson      EventKind = "a person acts"
+	EventSaved       EventKind = "journal is saved"
+	EventRead        EventKind = "device is read"
+	EventMaintenance EventKind = "maintenance is read"
+	EventSchedule    EventKind = "maintenance is asked for"
+	EventRelease     EventKind = "node is returned"
+	EventWrite       EventKind = "write begins"
+	EventRevert      EventKind = "slot is chosen"
+	EventActivate    EventKind = "activation begins"
+	EventTaken       EventKind = "device took it"
+	EventTorn        EventKind = "write is torn"
+	EventReboot      EventKind = "reboot is asked for"
+	EventBroken      EventKind = "state is broken"
+	EventAfterEnd    EventKind = "the job has ended"
+	EventEnd         EventKind = "the world ends"
+)
+
+// changes reports whether the event is an operation that changes a device or the host.
+func (k EventKind) changes() bool {
+	switch k {
+	case EventWrite, EventRevert, EventActivate, EventReboot:
+		return true
+	}
+	return false
+}
+
+// Event is one entry of the history, with what was true at its time.
+type Event struct {
+	Time time.Duration
+	Boot string
+	// Life numbers the daemon processes from 1.
+	Life   int
+	Kind   EventKind
+	Device string
+	Detail string
+	// Job is the job in progress as the journal on disk has it; nil when there is none.
+	Job *journal.Job
+	// Record is what the journal on disk says of the device.
+	Record journal.Device
+	// Maintenance is an answer of the cluster.
+	Maintenance step.Maintenance
+	// Version was read, or is written. Digest is that of the bytes the tool is given.
+	Version inventory.Version
+	Digest  inventory.Digest
+	// Busy devices are written by somebody at that time.
+	Busy []string
+	// Archived says that what is to be brought back would survive a power cut now.
+	Archived bool
+	// Snapshot is the end of a job: what is true of host and journal.
+	Snapshot *snapshot
+}
+
+// snapshot is how host and journal stood when a job ended.
+type snapshot struct {
+	job     journal.Job
+	held    bool
+	in      step.Maintenance
+	stolen  bool
+	devices []deviceState
+}
+
+// deviceState is what is true of one device of the job.
+type deviceState struct {
+	spec                      DeviceSpec
+	running, stored, original inventory.Version
+	gone                      bool
+}
+
+func (e Event) String() string {
+	text := fmt.Sprintf("%10s %s #%d %s", e.Time.Round(time.Second), e.Boot, e.Life, e.Kind)
+	if e.Device != "" {
+		text += " " + e.Device
+	}
+	if e.Version != "" {
+		text += " " + string(e.Version)
+	}
+	if e.Detail != "" {
+		text += ": " + e.Detail
+	}
+	return text
+}

@@ -1,0 +1,202 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/node/maintenance"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+var errAPI = errors.New("connection refused")
+
+// host is what the engine sees of the world beside its drivers.
+type host struct{ *world }
+
+// Find implements job.Host.
+func (h host) Find(ctx context.Context, class inventory.Class, uid string) (inventory.Device, bool, error) {
+	h.point(opFind, Before, uid)
+	if err := ctx.Err(); err != nil {
+		return inventory.Device{}, false, err
+	}
+	if !slices.Contains([]inventory.Class{inventory.BIOS, inventory.NIC, inventory.Disk}, class) {
+		return inventory.Device{}, false, fmt.Errorf("list %s devices: unknown class", class)
+	}
+	h.advance(readTime)
+	d := h.device(uid)
+	if d == nil || d.gone || d.id.Class != class {
+		return inventory.Device{}, false, nil
+	}
+	read := h.look(d)
+	e := Event{Kind: EventRead, Device: uid}
+	if read.Err != nil {
+		e.Detail = read.Err.Error()
+	} else {
+		e.Version = read.Firmware.Running
+	}
+	h.note(e)
+	return read, true, nil
+}
+
+// Scan implements job.Host and health.Scanner.
+func (h host) Scan(ctx context.Context) ([]inventory.Device, error) {
+	h.point(opScan, Before, "")
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	h.advance(readTime)
+	var out []inventory.Device
+	for _, d := range h.devices {
+		if !d.gone {
+			out = append(out, h.look(d))
+		}
+	}
+	return out, nil
+}
+
+// look reads a device with its port.
+func (h host) look(d *device) inventory.Device {
+	read := d.read(h.now)
+	state := inventory.LinkUp
+	if d.run.defect == LinkDown || d.run.garbage() || d.bystander && h.now < h.wellAgain {
+		state = inventory.LinkDown
+	}
+	read.Ports = []inventory.Port{{MAC: "mac-" + d.id.UniqueID, State: state}}
+	return read
+}
+
+// Ready implements health.NodeReadiness.
+func (h host) Ready(ctx context.Context) (bool, string, error) {
+	h.point(opReady, Before, "")
+	if h.apiAway() {
+		return false, "", errAPI
+	}
+	return true, "", ctx.Err()
+}
+
+// Fetch implements job.Images.
+func (h host) Fetch(ctx context.Context, digest inventory.Digest) (string, int64, error) {
+	h.point(opFetch, Before, "")
+	if err := ctx.Err(); err != nil {
+		return "", 0, err
+	}
+	content, ok := h.images[digest]
+	if !ok || h.apiAway() && !h.fetched[digest] {
+		return "", 0, fmt.Errorf("fetch %s: %w", digest, errAPI)
+	}
+	h.fetched[digest] = true
+	size := int64(len(content))
+	h.advance(readTime)
+	h.point(opFetch, After, "")
+	switch kind, _ := h.takePending(); kind {
+	case Truncate:
+		content = content[:len(content)/2]
+	case Flip:
+		content = content[:len(content)-1] + "!"
+	}
+	h.damaged++
+	path := filepath.Join(h.dir, fmt.Sprintf("image-%d", h.damaged))
+	return path, size, os.WriteFile(path, []byte(content), 0o600)
+}
+
+// WriteRunning implements job.Writes.
+func (h host) WriteRunning(lock string) (bool, error) {
+	d := h.device(lock)
+	return d != nil && d.running(), nil
+}
+
+// Reboot implements job.Rebooter.
+func (h host) Reboot(context.Context) error {
+	h.point(opReboot, Before, "")
+	h.note(Event{Kind: EventReboot})
+	switch kind, _ := h.takePending(); kind {
+	case RefuseReboot:
+		return errors.New("the init system does not answer")
+	case IgnoreReboot:
+		return nil
+	case SlowReboot:
+		h.rebootAt = h.disturbed(2 * time.Minute)
+		panic(death{Fault{Kind: KillDaemon}})
+	}
+	h.rebootAt = h.now + time.Hour
+	h.stop()
+	h.point(opReboot, After, "")
+	return nil
+}
+
+// window is the maintenance of the node.
+type window struct {
+	phase   step.Maintenance
+	changes time.Duration
+	stolen  bool
+}
+
+// maintainer implements maintenance.Window.
+type maintainer struct{ *world }
+
+const windowTime = time.Minute
+
+// Schedule implements maintenance.Window.
+func (m maintainer) Schedule(context.Context) error {
+	m.point(opSchedule, Before, "")
+	if m.apiAway() {
+		return errAPI
+	}
+	m.note(Event{Kind: EventSchedule})
+	if m.settle() == step.MaintenanceNone {
+		m.window.phase, m.window.changes = step.MaintenanceRequested, m.now+windowTime
+	}
+	m.point(opSchedule, After, "")
+	return nil
+}
+
+// settle is how the maintenance stands now.
+func (m maintainer) settle() step.Maintenance {
+	if m.now >= m.window.changes {
+		switch m.window.phase {
+		case step.MaintenanceRequested:
+			m.window.phase = step.MaintenanceReady
+		case step.MaintenanceEnding:
+			m.window.phase = step.MaintenanceNone
+		}
+	}
+	return m.window.phase
+}
+
+// State implements maintenance.Window.
+func (m maintainer) State(ctx context.Context) (maintenance.State, error) {
+	m.point(opState, Before, "")
+	if err := ctx.Err(); err != nil {
+		return maintenance.State{}, err
+	}
+	if m.apiAway() {
+		m.note(Event{Kind: EventMaintenance, Maintenance: step.MaintenanceUnknown, Detail: "unknown"})
+		return maintenance.State{}, errAPI
+	}
+	phase := m.settle()
+	m.note(Event{Kind: EventMaintenance, Maintenance: phase, Detail: fmt.Sprint(phase)})
+	return maintenance.State{Phase: phase}, nil
+}
+
+// Fail implements maintenance.Window.
+func (m maintainer) Fail(context.Context, string) error { return nil }
+
+// Release implements maintenance.Window.
+func (m maintainer) Release(context.Context) error {
+	m.point(opRelease, Before, "")
+	if m.apiAway() {
+		return errAPI
+	}
+	m.note(Event{Kind: EventRelease})
+	if phase := m.settle(); phase != step.MaintenanceNone && phase != step.MaintenanceEnding {
+		m.window.phase, m.window.changes = step.MaintenanceEnding, m.now+windowTime
+	}
+	m.point(opRelease, After, "")
+	return nil
+}

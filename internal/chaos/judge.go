@@ -1,0 +1,357 @@
+package chaos
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+// Violation is an invariant that did not hold.
+type Violation struct {
+	// Invariant is its short name: I1 to I10, or the number of a requirement.
+	Invariant string `json:"invariant"`
+	Message   string `json:"message"`
+	// event is the index of the event that shows it.
+	event int
+}
+
+// The bounds of the design.
+const (
+	maxAttempts = 2
+	maxWrites   = 3
+	maxReboots  = 3
+)
+
+// judge is the checker: it knows the history and nothing else.
+type judge struct {
+	history []Event
+	at      int
+	found   []Violation
+
+	// answered is what the cluster last said to this daemon about the maintenance; asked is false while it said nothing.
+	answered step.Maintenance
+	asked    bool
+	// saved is the job as it was saved last, by UID.
+	saved map[string]journal.Job
+	// writes counts the writes of an image to a device, reboots the requests of a job, changed what a job did to a device.
+	writes  map[string]int
+	reboots map[string]int
+	changed map[string][]Event
+	reads   map[string]Event
+}
+
+// judgeHistory lists the violations of a history, in order.
+func judgeHistory(history []Event) []Violation {
+	j := &judge{
+		history: history, saved: map[string]journal.Job{}, writes: map[string]int{}, reboots: map[string]int{},
+		changed: map[string][]Event{}, reads: map[string]Event{},
+	}
+	for i, e := range history {
+		j.at = i
+		j.event(e)
+	}
+	return j.found
+}
+
+func (j *judge) violate(invariant, format string, args ...any) {
+	j.found = append(j.found, Violation{invariant, fmt.Sprintf(format, args...), j.at})
+}
+
+func (j *judge) event(e Event) {
+	switch e.Kind {
+	case EventBroken:
+		j.violate("End", "%s", e.Detail)
+	case EventStart:
+		j.asked = false
+	case EventMaintenance:
+		j.answered, j.asked = e.Maintenance, true
+	case EventRead:
+		j.reads[e.Device] = e
+	case EventSaved:
+		j.save(e)
+	case EventSchedule:
+		j.intent(e, plan.Maintenance)
+	case EventRelease:
+		j.release(e)
+	case EventAfterEnd:
+		j.end(*e.Snapshot)
+	}
+	if e.Kind.changes() {
+		j.change(e)
+	}
+}
+
+// intent is the running step on disk, which must be of one of the kinds.
+func (j *judge) intent(e Event, kinds ...plan.Kind) *step.Step {
+	if e.Job == nil {
+		j.violate("I1", "%s without a job in the journal", e.Kind)
+		return nil
+	}
+	s := e.Job.CurrentStep()
+	switch {
+	case s == nil || !slices.Contains(kinds, s.Kind):
+		j.violate("I1", "%s while the journal on disk is elsewhere: %v", e.Kind, s)
+	case s.State != step.Running || s.Attempt == 0:
+		j.violate("I1", "%s though the step %s is %s on disk", e.Kind, s.Kind, s.State)
+	case s.Device != "" && s.Device != nameOf(e.Device):
+		j.violate("I1", "%s of %s while the journal on disk is at %s", e.Kind, e.Device, s.Device)
+	default:
+		return s
+	}
+	return nil
+}
+
+// change judges an operation that changes a device or the host.
+func (j *judge) change(e Event) {
+	kinds := map[EventKind][]plan.Kind{
+		EventWrite: {plan.Flash, plan.Restore}, EventRevert: {plan.Restore}, EventActivate: {plan.Activate}, EventReboot: {plan.Reboot},
+	}
+	s := j.intent(e, kinds[e.Kind]...)
+	if s == nil {
+		return
+	}
+	j.maintenance(e, *s)
+	switch {
+	case e.Job.Record.NeedsIntervention():
+		j.violate("R002-27", "%s after a person was asked for", e.Kind)
+	case e.Kind == EventReboot && len(e.Busy) > 0:
+		j.violate("I2", "reboot while %v is written", e.Busy)
+	case slices.Contains(e.Busy, e.Device):
+		j.violate("I2", "%s while a write to %s runs", e.Kind, e.Device)
+	}
+	switch e.Kind {
+	case EventReboot:
+		if j.reboots[e.Job.UID]++; j.reboots[e.Job.UID] > maxReboots {
+			j.violate("R002-25", "reboot %d of the job", j.reboots[e.Job.UID])
+		}
+		return
+	case EventWrite, EventRevert:
+		j.write(e, *s)
+	}
+	j.changed[e.Job.UID] = append(j.changed[e.Job.UID], e)
+}
+
+// maintenance: what was last heard of it must allow the write.
+func (j *judge) maintenance(e Event, s step.Step) {
+	before := s.Attempt > 1
+	for _, other := range e.Job.Record.Steps {
+		before = before || other.Writes() && other.Attempt > 0 && other.Step != s.Step
+	}
+	switch {
+	case !j.asked:
+		j.violate("I1", "%s without asking for the maintenance", e.Kind)
+	case j.answered == step.MaintenanceReady, j.answered == step.MaintenanceUnknown && before:
+	default:
+		j.violate("I1", "%s though the maintenance is %d", e.Kind, j.answered)
+	}
+}
+
+func (j *judge) write(e Event, s step.Step) {
+	u, r := update(*e.Job, e.Device), e.Job.Record
+	back := step.Update{}
+	for _, ru := range r.Updates {
+		if ru.Device == nameOf(e.Device) {
+			back = ru
+		}
+	}
+	if s.Kind == plan.Restore {
+		if e.Version != back.From || !s.Rollback || r.Failure == nil || !slices.Contains(r.Failure.Blames, s.Device) {
+			j.violate("I5", "restored %s on %s, which is to run %s", e.Version, e.Device, back.From)
+		}
+		if !e.Archived {
+			j.violate("I5", "the archive of %s was lost or overwritten", e.Device)
+		}
+		return
+	}
+	j.flash(e, u)
+	if !e.Archived {
+		j.violate("I1", "flashed %s though what ran before would not survive a power cut", e.Device)
+	}
+}
+
+func (j *judge) flash(e Event, u journal.Update) {
+	if e.Digest.String() != string(u.Digest) {
+		j.violate("I1", "flashed %s with %s instead of %s", e.Device, e.Digest, u.Digest)
+	}
+	failed := e.Record.LastFailure
+	if failed != nil && failed.Digest == u.Digest && !failed.Time.Time.Before(e.Job.Forgiven) {
+		j.violate("I5", "flashed %s with an image that failed on it: %s", e.Device, failed.Message)
+	}
+	key := e.Device + string(u.Digest)
+	j.writes[key]++
+	switch tries := e.Record.Attempts; {
+	case tries == nil || tries.Digest != u.Digest || tries.Writes < j.writes[key]:
+		j.violate("R002-15", "write %d of %s is not counted on disk: %+v", j.writes[key], e.Device, tries)
+	case tries.Writes-tries.Forgiven > maxWrites:
+		j.violate("I5", "%s was written %d times", e.Device, tries.Writes)
+	}
+}
+
+func update(job journal.Job, uniqueID string) journal.Update {
+	for _, u := range job.Updates {
+		if u.UniqueID == uniqueID {
+			return u
+		}
+	}
+	return journal.Update{DeviceUpdate: v1alpha1.DeviceUpdate{Device: "none of the job's"}}
+}
+
+// save judges what may change from one state of the journal to the next.
+func (j *judge) save(e Event) {
+	if e.Job == nil {
+		return
+	}
+	was, known := j.saved[e.Job.UID]
+	j.saved[e.Job.UID] = *e.Job
+	if !known {
+		return
+	}
+	anew := e.Job.Record.Restarts > was.Record.Restarts
+	for i, b := range was.Record.Steps {
+		if i >= len(e.Job.Record.Steps) {
+			j.violate("P4", "the steps of the rollback are gone from the journal")
+			return
+		}
+		n := e.Job.Record.Steps[i]
+		limit := int32(maxAttempts)
+		if n.Kind == plan.Reboot {
+			limit = maxReboots
+		}
+		switch {
+		case n.Attempt < b.Attempt:
+			j.violate("I5", "the attempts of %s %s went from %d to %d", n.Kind, n.Device, b.Attempt, n.Attempt)
+		case n.Writes() && n.Attempt > limit:
+			j.violate("I5", "%s %s was begun %d times", n.Kind, n.Device, n.Attempt)
+		case b.State != step.Pending && b.State != step.Running && n.State != b.State && !anew:
+			j.violate("I5", "%s %s was %s and is %s", n.Kind, n.Device, b.State, n.State)
+		}
+	}
+	if !same(was.Record.Verdict, e.Job.Record.Verdict) {
+		j.verdict(e, was.Record, e.Job.Record)
+	}
+}
+
+func same(a, b *step.Verdict) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Healthy == b.Healthy && a.BootID == b.BootID && a.Time.Equal(b.Time)
+}
+
+func (j *judge) verdict(e Event, was, is step.Record) {
+	judged := false
+	for i, s := range is.Steps {
+		settled := s.State == step.Succeeded || s.State == step.StepFault
+		judged = judged || s.Kind == plan.Health && settled && (i >= len(was.Steps) || was.Steps[i].State == step.Running)
+	}
+	switch {
+	case is.Verdict == nil || !judged:
+		j.violate("R002-19", "a verdict by something else than the gate")
+	case e.Detail == "" && is.Verdict.BootID != e.Boot:
+		j.violate("R002-31", "a verdict about %s under %s", is.Verdict.BootID, e.Boot)
+	}
+}
+
+func (j *judge) release(e Event) {
+	if j.intent(e, plan.Release) == nil {
+		return
+	}
+	if f := e.Job.Record.Failure; f != nil && f.Held && !e.Job.Record.Released {
+		j.violate("I9", "returned a node that is held: %s", f.Message)
+	}
+}
+
+// end judges how a job ended.
+func (j *judge) end(s snapshot) {
+	switch s.job.Record.Outcome {
+	case step.Complete:
+		j.complete(s)
+	case step.Failed:
+		j.failed(s)
+	default:
+		j.violate("End", "the job ended without an outcome")
+	}
+}
+
+func (j *judge) complete(s snapshot) {
+	r := s.job.Record
+	if r.Failure != nil {
+		j.violate("I4", "complete with a failure: %s", r.Failure.Message)
+	}
+	if len(j.changed[s.job.UID]) > 0 && (r.Verdict == nil || !r.Verdict.Healthy) {
+		j.violate("I4", "success without a verdict of the gate")
+	}
+	if s.in != step.MaintenanceNone {
+		j.violate("I9", "the node was left in maintenance")
+	}
+	for _, d := range s.devices {
+		if d.gone {
+			continue
+		}
+		if d.running != newVersion || d.stored != newVersion {
+			j.violate("I4", "success though %s runs %s and stores %s", d.spec.ID, d.running, d.stored)
+		}
+		j.readBack(s, d)
+	}
+}
+
+// readBack: success needs that the device was read at its target after the last change, and under a new boot where only that
+// activates it.
+func (j *judge) readBack(s snapshot, d deviceState) {
+	for _, e := range j.changed[s.job.UID] {
+		if e.Device != d.spec.ID {
+			continue
+		}
+		read := j.reads[d.spec.ID]
+		switch {
+		case read.Version != newVersion || read.Time < e.Time:
+			j.violate("I4", "success of %s, which was last read as %q", d.spec.ID, read.Version)
+		case e.Kind == EventWrite && d.spec.Activation == inventory.ActivateReboot && read.Boot == e.Boot:
+			j.violate("I4", "success of %s without a new boot", d.spec.ID)
+		}
+	}
+}
+
+func (j *judge) failed(s snapshot) {
+	r := s.job.Record
+	if r.Failure == nil || r.Failure.Message == "" {
+		j.violate("I7", "failed without a word")
+		return
+	}
+	inService := !s.held && !r.Released
+	switch {
+	case s.held && !s.stolen && s.in != step.MaintenanceReady:
+		j.violate("I9", "held without a maintenance: %s", r.Failure.Message)
+	case !s.held && s.in != step.MaintenanceNone:
+		j.violate("I9", "left in maintenance without being held: %s", r.Failure.Message)
+	case len(r.Failure.Blames) > 0 && !r.RolledBack() && inService:
+		j.violate("I7", "new firmware is at fault and the node is in service: %s", r.Failure.Message)
+	case inService && !r.RolledBack() && len(j.changed[s.job.UID]) > 0:
+		j.violate("I7", "the node is in service though the job changed it and failed: %s", r.Failure.Message)
+	case r.RolledBack() && (r.Verdict == nil || !r.Verdict.Healthy || r.Failure.Held):
+		j.violate("I4", "rolled back without a healthy verdict, or held")
+	}
+	for _, d := range s.devices {
+		if inService && !d.gone {
+			j.left(r, d)
+		}
+	}
+}
+
+// left judges a device on a node that is back in service after a failure.
+func (j *judge) left(r step.Record, d deviceState) {
+	brought := r.Rollback != nil && slices.Contains(r.Rollback.Devices, nameOf(d.spec.ID))
+	switch {
+	case d.running == noVersion || d.stored == noVersion:
+		j.violate("I7", "the node is in service with a torn image in %s", d.spec.ID)
+	case d.stored != d.running && !d.spec.Staged:
+		j.violate("I7", "the node is in service and %s, running %s, hides %s", d.spec.ID, d.running, d.stored)
+	case brought && d.running != d.original:
+		j.violate("I4", "rolled back though %s runs %s", d.spec.ID, d.running)
+	}
+}

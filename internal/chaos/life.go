@@ -1,0 +1,202 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/archive"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/job"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+// maxLives bounds how often a daemon is started for one job.
+const maxLives = 60
+
+func newWorld(s Scenario, dir string, faults []Fault) (*world, error) {
+	w := &world{
+		scenario: s, dir: dir, faults: slices.Clone(faults), boot: 1, driver: 1, window: window{phase: step.MaintenanceNone},
+		images: map[inventory.Digest]string{}, fetched: map[inventory.Digest]bool{}, filesDir: filepath.Join(dir, "files-0"),
+	}
+	for _, spec := range s.Devices {
+		d := newDevice(spec)
+		w.devices = append(w.devices, d)
+		w.images[d.target().digest()] = d.target().content
+		w.images[d.run.digest()] = d.run.content
+	}
+	other := newDevice(DeviceSpec{ID: "bystander", Class: inventory.Disk, Activation: inventory.ActivateReboot})
+	other.bystander = true
+	w.devices = append(w.devices, other)
+	for _, d := range []string{w.stateDir(), w.filesDir} {
+		if err := os.MkdirAll(d, 0o700); err != nil {
+			return nil, fmt.Errorf("make directory: %w", err)
+		}
+	}
+	w.syncFiles()
+	return w, nil
+}
+
+func nameOf(uniqueID string) string { return "node-" + uniqueID }
+
+// job is what the operator wants of the host.
+func (w *world) job(name string) journal.Job {
+	j := journal.Job{Name: name, UID: "uid-" + name, Accepted: w.wall(), Deadline: w.wall().Add(2 * time.Hour)}
+	for _, spec := range w.scenario.Devices {
+		d := newDevice(spec)
+		u := v1alpha1.DeviceUpdate{
+			Device: nameOf(spec.ID), UniqueID: spec.ID, FromVersion: string(oldVersion), Version: string(newVersion),
+			Digest: v1alpha1.Digest(d.target().digest().String()), Downgrade: v1alpha1.DowngradeForbid,
+			Origin: v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: "template", Rule: "rule"},
+		}
+		if spec.Rollback == inventory.RollbackImage {
+			u.RollbackDigest = v1alpha1.Digest(d.run.digest().String())
+		}
+		j.Updates = append(j.Updates, journal.Update{DeviceUpdate: u, Class: spec.Class})
+	}
+	j.Record = job.NewRecord(plan.DefaultCatalog(), j.Updates)
+	j.Record.RollbackRequired = w.scenario.RollbackRequired
+	return j
+}
+
+// run lives through the job to its end.
+func (w *world) run(j journal.Job) {
+	w.current = j.UID
+	w.disturbed(0)
+	w.note(Event{Kind: EventSubmit, Detail: j.Name})
+	for range maxLives {
+		if w.live(&j) {
+			w.note(Event{Kind: EventAfterEnd, Snapshot: w.snapshot()})
+			return
+		}
+		if w.broken() {
+			return
+		}
+	}
+	w.note(Event{Kind: EventBroken, Detail: fmt.Sprintf("the job does not end in %d lives of the daemon", maxLives)})
+}
+
+func (w *world) broken() bool {
+	return len(w.history) > 0 && w.history[len(w.history)-1].Kind == EventBroken
+}
+
+// live is one life of the daemon: it ends with the job, with a death or with a reboot.
+func (w *world) live(submit *journal.Job) (over bool) {
+	w.life++
+	var err error
+	if w.book, err = journal.Open(w.stateDir()); err == nil {
+		err = w.readDisk()
+	}
+	if err != nil {
+		w.note(Event{Kind: EventBroken, Detail: err.Error()})
+		return false
+	}
+	w.note(Event{Kind: EventStart})
+	w.note(Event{Kind: EventSaved, Detail: "as found"})
+	died := w.daemon(submit)
+	if err := w.book.Close(); err != nil {
+		w.note(Event{Kind: EventBroken, Detail: err.Error()})
+		return false
+	}
+	w.note(Event{Kind: EventDeath, Detail: string(died.Kind)})
+	w.stopping, w.pending = false, ""
+	w.afterDeath(died)
+	w.unsynced = nil
+	if w.rebootAt > 0 && died.Kind != KillDaemon || w.rebootAt > w.now+30*time.Minute {
+		w.restartHost(died, false)
+	}
+	j := w.disk.Job(w.current)
+	return died.Kind == "" && (w.current == "" || j != nil && j.Record.Outcome != "")
+}
+
+// daemon runs until it ends by itself, or dies of the fault that is returned.
+func (w *world) daemon(submit *journal.Job) (died Fault) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case death:
+			died = r.fault
+		case endless:
+			w.note(Event{Kind: EventBroken, Detail: fmt.Sprintf("the job does not end within %s after the last fault", patience)})
+			died = Fault{Kind: Stop}
+		default:
+			panic(r)
+		}
+	}()
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	w.stop = stop
+	w.engine = job.New(w.config())
+	if submit != nil {
+		for err := w.engine.Submit(*submit); err != nil; err = w.engine.Submit(*submit) {
+			<-w.after(poll)
+			if errors.Is(err, job.ErrBusy) || ctx.Err() != nil {
+				break
+			}
+		}
+	}
+	for w.returned {
+		if err := w.engine.Release(w.current); err != nil {
+			<-w.after(poll)
+			continue
+		}
+		w.returned = false
+	}
+	for ctx.Err() == nil {
+		active := w.disk.Active()
+		if active == nil || active.Record.Outcome != "" {
+			return Fault{}
+		}
+		if _, err := w.engine.Execute(ctx, *active); err != nil && ctx.Err() == nil {
+			<-w.after(poll)
+		}
+	}
+	return Fault{Kind: Stop}
+}
+
+func (w *world) config() job.Config {
+	h := host{w}
+	c := job.Config{
+		Journal: diary{w}, Archive: archive.New(filepath.Join(w.filesDir, "archive"), shelf{w}), Host: h,
+		Drivers: driver.Set{tools{w, w.driver}}, Images: h, Maintenance: maintainer{w}, Writes: h, Rebooter: h,
+		Health: health.Checker{Scanner: h, Node: h},
+		BootID: func() (string, error) { w.point(opPass, Before, ""); return w.bootID(), nil },
+		Uptime: func() (time.Duration, error) { return w.now - w.bootedAt, nil },
+		Limits: step.Limits{
+			Read: 2 * time.Minute, Reboot: 15 * time.Minute, Health: 5 * time.Minute, Boot: 30 * time.Minute,
+			Maintenance: 10 * time.Minute,
+		},
+		Poll: poll, Grace: time.Nanosecond, Now: w.wall, Elapsed: func() time.Duration { return w.now }, After: w.after,
+	}
+	if w.sabotage != nil {
+		w.sabotage(&c)
+	}
+	return c
+}
+
+// snapshot is how everything stands now that the job has ended.
+func (w *world) snapshot() *snapshot {
+	j := w.disk.Job(w.current)
+	s := &snapshot{job: *j, held: j.Held(), in: maintainer{w}.settle(), stolen: w.window.stolen}
+	if s.in == step.MaintenanceEnding {
+		s.in = step.MaintenanceNone
+	}
+	for _, d := range w.devices {
+		if d.bystander {
+			continue
+		}
+		s.devices = append(s.devices, deviceState{
+			spec: d.spec, running: d.run.says(), stored: d.stored.says(), original: d.original.says(), gone: d.gone,
+		})
+	}
+	return s
+}

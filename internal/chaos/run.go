@@ -1,0 +1,129 @@
+package chaos
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/node/job"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+// Run is one host with its faults.
+type Run struct {
+	Scenario Scenario
+	Faults   []Fault
+	// Aftermath is what happens when the job has ended.
+	Aftermath Aftermath
+	// dir is where directories are made; empty for the default one. sabotage breaks the engine, for tests.
+	dir      string
+	sabotage func(*job.Config)
+}
+
+// Aftermath is what happens when a job has failed.
+type Aftermath int
+
+// The aftermaths.
+const (
+	// Nothing happens.
+	Nothing Aftermath = iota
+	// Again: the operator plans the same job once more, as if it had forgotten the failure.
+	Again
+	// Returned: a person returns the node to service where it is held.
+	Returned
+	// Retried: a person asks to try again.
+	Retried
+	aftermaths
+)
+
+// Outcome is what came of a run.
+type Outcome struct {
+	Violations []Violation
+	// Trace lists what happened, oldest first.
+	Trace []string
+	// Boundaries are those of the run; it is only filled by a run without faults.
+	boundaries []boundary
+	// Points is how many boundaries were passed.
+	Points int
+	// Struck is how many of the faults happened.
+	Struck int
+	// End says how the first job ended.
+	End string
+}
+
+// Do lives through the run and judges it.
+func (r Run) Do() (out Outcome, err error) {
+	dir, err := os.MkdirTemp(r.dir, "run-")
+	if err != nil {
+		return out, fmt.Errorf("make directory: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	w, err := newWorld(r.Scenario, dir, r.Faults)
+	if err != nil {
+		return out, err
+	}
+	w.sabotage, w.record = r.sabotage, len(r.Faults) == 0
+	w.run(w.job("first"))
+	out.boundaries, out.End = w.golden, w.end()
+	w.record = false
+	if !w.broken() {
+		w.afterwards(r.Aftermath)
+	}
+	out.Violations, out.Points, out.Struck = judgeHistory(w.history), w.points, len(r.Faults)-len(w.faults)
+	for i, e := range w.history {
+		if e.Kind == EventMaintenance && i > 0 && w.history[i-1].Kind == EventMaintenance {
+			continue
+		}
+		out.Trace = append(out.Trace, e.String())
+		for _, v := range out.Violations {
+			if v.event == i {
+				out.Trace = append(out.Trace, fmt.Sprintf("VIOLATION of %s: %s", v.Invariant, v.Message))
+			}
+		}
+	}
+	return out, nil
+}
+
+// end says in one word how the job ended.
+func (w *world) end() string {
+	j := w.disk.Job(w.current)
+	switch {
+	case j == nil:
+		return "none"
+	case j.Record.Outcome == step.Complete:
+		return "complete"
+	case j.Record.RolledBack():
+		return "rolled back"
+	case j.Record.NeedsIntervention():
+		return "needs intervention"
+	case j.Held():
+		return "held"
+	}
+	return "failed"
+}
+
+// afterwards lets an hour pass in which nothing may happen, and then what the aftermath says.
+func (w *world) afterwards(a Aftermath) {
+	first := w.disk.Job(w.current)
+	if first == nil || first.Record.Outcome != step.Failed {
+		return
+	}
+	w.now += time.Hour
+	switch a {
+	case Again, Retried:
+		next := w.job("second")
+		if a == Retried {
+			next.Forgiven = w.wall()
+			w.note(Event{Kind: EventPerson, Detail: "asks to try again"})
+		}
+		w.run(next)
+	case Returned:
+		if first.Held() {
+			w.returned = true
+			w.note(Event{Kind: EventPerson, Detail: "returns the node to service"})
+			w.run(*first)
+		}
+	default:
+		w.live(nil)
+	}
+}

@@ -1,0 +1,131 @@
+package chaos
+
+import (
+	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+// strike lets a fault happen at a boundary.
+func (w *world) strike(f Fault, o Op) {
+	w.disturbed(0)
+	w.note(Event{Kind: EventFault, Device: o.Device, Detail: f.String() + ", " + o.String()})
+	lasts := []time.Duration{shortFault, longFault}[f.Arg%2]
+	switch f.Kind {
+	case KillDaemon, KillBoth, Upgrade, Reboot, PowerCut:
+		panic(death{f})
+	case Stop:
+		w.stopping = true
+		w.stop()
+	case DiskFull, ReadOnly:
+		w.readOnly = f.Kind == ReadOnly
+		w.diskBack = w.disturbed(lasts)
+	case APIAway:
+		w.apiBack = w.disturbed(lasts)
+	case Unwell:
+		w.wellAgain = w.disturbed([]time.Duration{time.Minute, time.Hour}[f.Arg%2])
+	case ClockStep:
+		day := []time.Duration{24 * time.Hour, -24 * time.Hour}[f.Arg%2]
+		w.stepped += day
+		w.disturbed(max(0, -day)) // the deadline for the first write is a time of day
+	case Steal:
+		if w.window.phase != step.MaintenanceNone {
+			w.window.phase, w.window.stolen = step.MaintenanceNone, true
+		}
+	case Cancel:
+		w.engine.Cancel(w.current, "wrong night")
+	case Swap:
+		w.swap(o.Device, f.Arg)
+	case Mute:
+		d := w.devices[f.Arg%len(w.devices)]
+		if o.Device != "" {
+			d = w.device(o.Device)
+		}
+		if d != nil {
+			d.answersAt = w.disturbed([]time.Duration{time.Minute, time.Hour}[f.Arg%2])
+		}
+	case SlowBoot:
+		w.slow = true
+	default:
+		w.pending, w.pendingArg = f.Kind, f.Arg // the operation does it
+	}
+}
+
+// takePending is what the running operation does wrong, once.
+func (w *world) takePending() (kind Kind, arg int) {
+	kind, arg = w.pending, w.pendingArg
+	w.pending = ""
+	return kind, arg
+}
+
+// swap puts other hardware in the place of a device.
+func (w *world) swap(uniqueID string, arg int) {
+	d := w.device(uniqueID)
+	if d == nil || d.bystander {
+		d = w.devices[arg%(len(w.devices)-1)]
+	}
+	if d.gone {
+		return
+	}
+	d.gone, d.op = true, nil
+	other := newDevice(d.spec)
+	other.id.UniqueID += "-other"
+	other.stored = other.run
+	other.bystander = true
+	w.devices = append(w.devices, other)
+}
+
+// afterDeath is what a fault that ends the daemon does beyond that.
+func (w *world) afterDeath(f Fault) {
+	switch f.Kind {
+	case Reboot:
+		w.restartHost(f, false)
+	case SlowReboot:
+		w.restartHost(f, false)
+	case PowerCut:
+		w.restartHost(f, true)
+	case KillBoth:
+		for _, d := range w.devices {
+			w.tear(d, f.Arg)
+		}
+	case Upgrade:
+		w.driver++
+	default:
+	}
+	w.leaveWrites()
+	w.now += 10 * time.Second
+}
+
+// leaveWrites lets what the dead daemon began go on by itself.
+func (w *world) leaveWrites() {
+	for _, d := range w.devices {
+		if d.op != nil && !d.op.orphan {
+			d.op.orphan, d.op.ends = true, w.now+orphanTime
+		}
+	}
+}
+
+// restartHost reboots the host, by cutting its power or in order.
+func (w *world) restartHost(f Fault, cut bool) {
+	for _, d := range w.devices {
+		w.tear(d, f.Arg)
+	}
+	if cut {
+		w.cutFiles(f.Arg)
+	} else {
+		w.syncFiles()
+	}
+	w.rebootAt = 0
+	w.boot++
+	took := bootTime
+	if w.slow {
+		took, w.slow = slowBoot, false
+	}
+	w.bootedAt = w.now
+	w.now += took
+	w.calm = max(w.calm, w.now)
+	for _, d := range w.devices {
+		d.reboot()
+	}
+	w.note(Event{Kind: EventBoot})
+}

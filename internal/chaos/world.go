@@ -1,0 +1,188 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/node/job"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/pkg/durable/durabletest"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// How long things take on the simulated host.
+const (
+	readTime   = time.Second
+	chunkTime  = time.Minute
+	orphanTime = 4 * time.Minute
+	bootTime   = 3 * time.Minute
+	slowBoot   = 45 * time.Minute
+	shortFault = 5 * time.Minute
+	longFault  = 3 * time.Hour
+	// patience is how long after the last fault a job may take to end.
+	patience = 8 * time.Hour
+	poll     = 30 * time.Second
+)
+
+// world is a host whose hardware, state directory and cluster outlive the daemon under test.
+type world struct {
+	scenario Scenario
+	dir      string
+	// sabotage changes what the engine is given, so that tests can break it.
+	sabotage func(*job.Config)
+
+	faults []Fault
+	points int
+	golden []boundary
+	record bool
+
+	now, stepped, calm time.Duration
+	boot               int
+	bootedAt           time.Duration
+	life               int
+	driver             int
+
+	devices []*device
+	window  window
+	images  map[inventory.Digest]string
+	fetched map[inventory.Digest]bool
+	damaged int
+
+	apiBack, diskBack, wellAgain time.Duration
+	readOnly                     bool
+	rebootAt                     time.Duration
+	slow                         bool // the next boot takes very long
+	pending                      Kind // what the running tool or request does wrong
+	pendingArg                   int
+
+	files    *durabletest.FS
+	filesDir string
+	cuts     int
+	book     *journal.Journal
+	// unsynced is the journal's file before the save that runs, where the power is about to be cut.
+	unsynced []byte
+	// disk is what the journal on disk says.
+	disk journal.View
+
+	engine   *job.Engine
+	stop     context.CancelFunc
+	stopping bool
+	// current is the job the world waits for. returned says that a person wants its node back.
+	current  string
+	returned bool
+
+	history []Event
+}
+
+// boundary is one boundary of a run without faults.
+type boundary struct {
+	Op
+	number int
+	// situation tells boundaries apart that are at the same operation.
+	situation string
+}
+
+// death ends a life of the daemon.
+type death struct{ fault Fault }
+
+// endless says that a job does not end.
+type endless struct{}
+
+// point is a boundary: faults strike here.
+func (w *world) point(name string, phase Phase, device string) {
+	w.points++
+	o := Op{name, phase, device}
+	if w.record {
+		w.golden = append(w.golden, boundary{o, w.points, w.situation(o)})
+	}
+	for i := 0; i < len(w.faults); i++ {
+		if f := w.faults[i]; f.At <= w.points && f.canStrike(o) {
+			w.faults = slices.Delete(w.faults, i, i+1)
+			i--
+			w.strike(f, o)
+		}
+	}
+}
+
+// situation is the boundary and how far the job is.
+func (w *world) situation(o Op) string {
+	text := o.String()
+	if j := w.disk.Job(w.current); j != nil {
+		if i := j.Record.Current(); i >= 0 {
+			s := j.Record.Steps[i]
+			text += fmt.Sprintf(" %d %s %d %t", i, s.State, s.Attempt, s.Returned != nil)
+		}
+	}
+	return text
+}
+
+// note adds an event, with what is true at its time.
+func (w *world) note(e Event) {
+	e.Time, e.Boot, e.Life = w.now, w.bootID(), w.life
+	if active := w.disk.Active(); active != nil {
+		j := *active
+		e.Job = &j
+	}
+	e.Record = w.disk.Devices[e.Device]
+	for _, d := range w.devices {
+		if d.running() {
+			e.Busy = append(e.Busy, d.id.UniqueID)
+		}
+	}
+	w.history = append(w.history, e)
+}
+
+// advance lets time pass.
+func (w *world) advance(d time.Duration) {
+	w.now += d
+	for _, dev := range w.devices {
+		if dev.op != nil && dev.op.orphan && w.now >= dev.op.ends {
+			w.finish(dev)
+		}
+	}
+	if w.rebootAt > 0 && w.now >= w.rebootAt {
+		panic(death{Fault{Kind: SlowReboot}})
+	}
+	if w.now > w.calm+patience {
+		panic(endless{})
+	}
+}
+
+// disturbed notes how long a fault lasts.
+func (w *world) disturbed(d time.Duration) time.Duration {
+	until := w.now + d
+	w.calm = max(w.calm, until)
+	return until
+}
+
+func (w *world) bootID() string { return fmt.Sprintf("boot-%d", w.boot) }
+
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// wall is the time of day, which can be stepped.
+func (w *world) wall() time.Time { return epoch.Add(w.now + w.stepped) }
+
+func (w *world) after(d time.Duration) <-chan time.Time {
+	w.point(opWait, Before, "")
+	w.advance(d)
+	c := make(chan time.Time, 1)
+	c <- w.wall()
+	return c
+}
+
+func (w *world) apiAway() bool  { return w.now < w.apiBack }
+func (w *world) diskGone() bool { return w.now < w.diskBack }
+
+func (w *world) device(uniqueID string) *device {
+	for _, d := range w.devices {
+		if d.id.UniqueID == uniqueID {
+			return d
+		}
+	}
+	return nil
+}
+
+func seeded(n int) *rand.Rand { return rand.New(rand.NewPCG(uint64(n), 0x637574)) } //nolint:gosec // any seed does
