@@ -96,7 +96,9 @@ func (r *Record) fail(f *Failure, rollback bool) {
 	switch {
 	case rollback:
 		next := *r.Rollback
-		next.Failure, next.Done = f, false
+		if next.Done = false; next.Failure == nil {
+			next.Failure = f
+		}
 		r.Rollback = &next
 		held := *r.Failure
 		held.Held = true
@@ -145,7 +147,7 @@ func (r *Record) restart() {
 	r.Restarts++
 	for i := range r.Steps {
 		s := &r.Steps[i]
-		if s.Kind == plan.Maintenance && s.State == Succeeded {
+		if s.Kind == plan.Maintenance && s.State == Succeeded || s.Kind == plan.Release && r.Within {
 			continue
 		}
 		s.State, s.Returned, s.Message = Pending, nil, "begun anew: a driver changed"

@@ -1,6 +1,8 @@
 package step
 
 import (
+	"slices"
+
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
@@ -11,7 +13,9 @@ func (d decider) preflight() Action {
 		return d.begin()
 	case d.lost():
 		a := d.fail(ReadFailed, "%s", ret.Failure.Message)
-		a.Failure.Device, a.Failure.Blames = ret.Failure.Device, []string{ret.Failure.Device}
+		if a.Failure.Device = ret.Failure.Device; slices.Contains(d.r.touched(), ret.Failure.Device) {
+			a.Failure.Blames = []string{ret.Failure.Device}
+		}
 		return a
 	case ret == nil || ret.Again:
 		return d.poll("")

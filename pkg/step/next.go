@@ -153,7 +153,7 @@ func (d decider) fresh() bool { return d.s.State == Pending || d.f.Interrupted }
 func (d decider) write() Action {
 	lost := func(format string, args ...any) Action {
 		a := d.fail(MaintenanceLost, format, args...)
-		a.Failure.Held = d.r.Wrote() || d.r.Inherited
+		a.Failure.Held = (d.r.Wrote() || d.r.Inherited) && !d.r.Within
 		return a
 	}
 	taken := d.r.step(plan.Maintenance)

@@ -350,11 +350,11 @@ func (r Record) mayHide(device string, dev Device) bool {
 	return dev.Stored == "" && wrote != nil && wrote.Attempt > 0
 }
 
-// touched lists the devices the job began to change.
+// touched lists the devices whose firmware the job began to change. Steps that are not part of an update change none.
 func (r Record) touched() []string {
 	var out []string
 	for _, u := range r.Updates {
-		if r.Touched(u.Device) {
+		if u.Version != "" && r.Touched(u.Device) {
 			out = append(out, u.Device)
 		}
 	}

@@ -116,3 +116,32 @@ func TestDeviceThatWasChangedIsNotWaitedForWithoutEnd(t *testing.T) {
 	f.Waited = time.Second
 	assert.Equal(t, step.Poll, step.Next(r, f, step.DefaultLimits()).Verb, "it has its time to answer")
 }
+
+// What is read back after a restore failed does not hide why it failed.
+func TestFirstFailureOfARollbackIsKept(t *testing.T) {
+	r := at(plan.Verify, running)
+	for i := range r.Updates {
+		r.Updates[i].From, r.Updates[i].Rollback = "1", inventory.RollbackReadBack
+	}
+	f := ready
+	bad := step.Device{Running: "2-broken", Stored: "2-broken"}
+	f.Devices = map[string]step.Device{"nic": bad, "disk": bad}
+	for r.Rollback == nil {
+		r = apply(r, f)
+	}
+	require.Equal(t, []string{"nic", "disk"}, r.Rollback.Devices)
+	for range 20 {
+		if r.Outcome != "" {
+			break
+		}
+		a := next(r, f)
+		r = step.Apply(r, a, f.BootID, time.Unix(0, 0))
+		if a.Verb == step.Begin && r.Steps[a.Step].Kind == plan.Restore {
+			r = step.Report(r, a.Step, step.Returned{Failure: &step.Failure{Reason: step.WriteFailed, Message: "the tool failed"}})
+		}
+	}
+	require.Equal(t, step.Failed, r.Outcome)
+	require.NotNil(t, r.Rollback.Failure)
+	assert.Equal(t, step.WriteFailed, r.Rollback.Failure.Reason)
+	assert.True(t, r.NeedsIntervention())
+}
