@@ -42,8 +42,12 @@ func applyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			catalog, err := catalogOf(m, nil)
+			if err != nil {
+				return err
+			}
 			a := cli.Applying{
-				Docs: docs, Labels: wish.labels, StateDir: m.StateDir, Host: hardware, Scan: hardware.Host.Scan,
+				Docs: docs, Catalog: catalog, Labels: wish.labels, StateDir: m.StateDir, Host: hardware, Scan: hardware.Host.Scan,
 				Drivers: hardware.Drivers, Writes: hardware.Runner, Steps: c.OutOrStdout(),
 			}
 			if format != cli.Table {

@@ -43,6 +43,8 @@ type Applying struct {
 	// Scan reads all devices, incomplete classes or not.
 	Scan    func(context.Context) (host.Inventory, error)
 	Drivers driver.Set
+	// Catalog holds the steps of this machine; the zero Catalog those every machine has.
+	Catalog plan.Catalog
 	Writes  job.Writes
 	// Rebooter reboots the machine; nil when that is not allowed.
 	Rebooter job.Rebooter
@@ -142,7 +144,7 @@ func (a Applying) newJob(ctx context.Context, images *stock) (fresh journal.Job,
 	for _, due := range p.due {
 		out.Updates = append(out.Updates, update(due))
 	}
-	out.Record = job.NewRecord(plan.Catalog{}, out.Updates)
+	out.Record = job.NewRecord(a.Catalog, out.Updates)
 	return out, p.Unread(), nil
 }
 
@@ -155,7 +157,7 @@ func update(a assignment) journal.Update {
 	if f := a.device.Firmware; f != nil {
 		u.FromVersion = string(f.Running)
 	}
-	return journal.Update{DeviceUpdate: u, Class: a.device.Class}
+	return journal.Update{DeviceUpdate: u, Class: a.device.Class, Driver: a.device.Driver}
 }
 
 // execute runs the job to its end, or as far as it gets without a reboot.
@@ -174,7 +176,7 @@ func (a Applying) execute(ctx context.Context, known *state.State, images *stock
 		return Outcome{}, err
 	}
 	config := job.Config{
-		Journal: known.Journal, Archive: known.Archive, Host: a.Host, Drivers: a.Drivers, Images: images, Maintenance: window,
+		Journal: known.Journal, Archive: known.Archive, Catalog: a.Catalog, Host: a.Host, Drivers: a.Drivers, Images: images, Maintenance: window,
 		Writes: a.Writes, Rebooter: a.Rebooter, Health: health.Checker{Scanner: a.Host, Checks: a.Checks}, BootID: a.Host.BootID,
 		Poll: a.Poll, Grace: writeGrace, Notify: a.printer(j),
 	}

@@ -60,7 +60,7 @@ func (r *Record) settle(a Action, bootID string, now time.Time) {
 	case plan.Health:
 		r.judge(a, bootID, now)
 	}
-	if ret := s.Returned; ret != nil && ret.Reboot && r.RebootFor == "" {
+	if ret := s.Returned; ret != nil && ret.Reboot {
 		r.RebootFor = bootID
 	}
 	if a.Failure != nil {
@@ -150,7 +150,7 @@ func (r *Record) restart() {
 		if s.Kind == plan.Maintenance && s.State == Succeeded || s.Kind == plan.Release && r.Within {
 			continue
 		}
-		s.State, s.Returned, s.Message = Pending, nil, "begun anew: a driver changed"
+		s.State, s.Returned, s.Data, s.Message = Pending, nil, nil, "begun anew: a driver changed"
 	}
 	for i := range r.Updates {
 		r.Updates[i].Driver, r.Updates[i].DriverVersion = "", ""

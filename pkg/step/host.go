@@ -141,6 +141,8 @@ func (d decider) task() Action {
 		return d.poll("")
 	case ret.Failure != nil:
 		return d.fail(ret.Failure.Reason, "%s", ret.Failure.Message)
+	case ret.Again && d.s.Attempt >= maxTasks:
+		return d.fail(StepFailed, "the step is not done after %d rounds", d.s.Attempt)
 	case ret.Again:
 		return begin()
 	}

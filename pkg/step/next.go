@@ -59,8 +59,8 @@ const (
 	maxReboots = 3
 	// maxRestarts bounds how often a list of steps begins anew.
 	maxRestarts = 3
-	// maxTasks bounds how often a step is begun that is not part of every update.
-	maxTasks = 5
+	// maxTasks bounds how often a step is begun that is not part of every update: it may do its work in rounds.
+	maxTasks = 100
 )
 
 // Next decides what to do next about a job that has not finished.

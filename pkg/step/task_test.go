@@ -136,7 +136,7 @@ func TestChangeIsNotBegunForEver(t *testing.T) {
 	r := until(taskJob(t, plan.Request{Name: "erase"}), "erase")
 	i, f := r.Current(), ready
 	f.Interrupted = true
-	for attempt := int32(1); attempt <= 5; attempt++ {
+	for attempt := int32(1); attempt <= 100; attempt++ {
 		require.Equal(t, step.Begin, next(r, f).Verb)
 		r = apply(r, f)
 		assert.Equal(t, attempt, r.Steps[i].Attempt)

@@ -145,6 +145,7 @@ func assemble(ctx context.Context, o Options, host *state.State) (parts, error) 
 		Health: health.Checker{
 			Scanner: hardware, Node: health.Node{Reader: direct, Name: c.NodeName, BootID: hardware.BootID}, Checks: checks,
 		},
+		Catalog: catalog,
 		Tasks: steps.Tasks{
 			Machine: hardware, Drivers: hardware.Drivers, Root: c.HostRoot, Scratch: filepath.Join(c.StateDir, "scratch"),
 			Applied: applied(book),

@@ -82,9 +82,13 @@ func stepDevice(d v1alpha1.NodeDevice) journal.Update {
 }
 
 func updateOf(u v1alpha1.DeviceUpdate, s v1alpha1.NodeDeviceStatus) journal.Update {
-	return journal.Update{
+	out := journal.Update{
 		DeviceUpdate: u, Class: inventory.Class(s.Class), Model: v1alpha1.ModelKey(s.VendorID, s.DeviceID, s.Vendor, s.Model),
 	}
+	if s.Firmware != nil {
+		out.Driver = s.Firmware.Driver
+	}
+	return out
 }
 
 // NewRecord is the record of a job with these updates that has not begun.
@@ -92,7 +96,7 @@ func NewRecord(steps plan.Catalog, updates []journal.Update) step.Record {
 	var targets []plan.Target
 	var wanted []step.Update
 	for _, u := range updates {
-		targets = append(targets, plan.Target{Device: u.Device, Class: u.Class})
+		targets = append(targets, plan.Target{Device: u.Device, Class: u.Class, Driver: u.Driver})
 		wanted = append(wanted, step.Update{Device: u.Device, Version: inventory.Version(u.Version)})
 	}
 	return step.New(steps.Steps(targets), wanted...)

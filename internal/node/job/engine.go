@@ -15,6 +15,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/maintenance"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
@@ -86,9 +87,11 @@ type Tasks interface {
 // Config is what an Engine works with. All fields are required but Tasks, Uptime, Limits, Poll, Grace, Elapsed, Now, After,
 // Notify and Log.
 type Config struct {
-	Journal     Journal
-	Archive     Archive
-	Tasks       Tasks
+	Journal Journal
+	Archive Archive
+	Tasks   Tasks
+	// Catalog holds the steps of this host; the zero Catalog those of package plan.
+	Catalog     plan.Catalog
 	Host        Host
 	Drivers     driver.Set
 	Images      Images

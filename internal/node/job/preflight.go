@@ -104,6 +104,20 @@ func (x *execution) history(u journal.Update) (*step.Failure, error) {
 	return nil, nil
 }
 
+// switchedOff says why the steps of this host do not allow the update.
+func (x *execution) switchedOff(u journal.Update) *step.Failure {
+	switch {
+	case !x.cfg.Catalog.Runs(plan.Flash, u.Class):
+		return &step.Failure{Reason: step.NotUpdatable,
+			Message: fmt.Sprintf("%s: flashing devices of class %s is switched off on this node by the priority of its step", u.Device, u.Class)}
+	case x.job.Record.RollbackRequired && !x.cfg.Catalog.Runs(plan.Archive, u.Class):
+		return &step.Failure{Reason: step.RollbackUnavailable,
+			Message: fmt.Sprintf("%s: archiving devices of class %s is switched off on this node, and the rollout policy requires a way back",
+				u.Device, u.Class)}
+	}
+	return nil
+}
+
 // fits says why the image must not be written to the device; again is true when that may pass.
 func (x *execution) fits(ctx context.Context, u journal.Update, d inventory.Device, drv driver.Driver) (failure *step.Failure, again bool) {
 	fw := d.Firmware
@@ -111,12 +125,18 @@ func (x *execution) fits(ctx context.Context, u journal.Update, d inventory.Devi
 	if fw.Running == version && !fw.Pending() {
 		return nil, false
 	}
+	if failure := x.switchedOff(u); failure != nil {
+		return failure, false
+	}
 	wish := plan.Wish{Version: version, AllowDowngrade: u.Downgrade == v1alpha1.DowngradeAllow}
 	switch message := plan.Downgrade(wish, plan.FactsOf(d)); {
 	case fw.ReadOnly != "":
 		return &step.Failure{Reason: step.NotUpdatable, Message: fmt.Sprintf("%s cannot be updated: %s", u.Device, fw.ReadOnly)}, false
 	case message != "":
 		return &step.Failure{Reason: step.DowngradeForbidden, Message: fmt.Sprintf("%s: %s", u.Device, message)}, false
+	case u.FromVersion != "" && string(fw.Running) != u.FromVersion && fw.Running != version:
+		return &step.Failure{Reason: step.DeviceChanged,
+			Message: fmt.Sprintf("%s runs %s now and the job was planned over %s; it is planned anew", u.Device, fw.Running, u.FromVersion)}, false
 	case fw.Activation == inventory.ActivatePowerCycle:
 		return &step.Failure{Reason: step.PowerCycleRequired,
 			Message: fmt.Sprintf("%s would run %s only after a power-cycle; update it by hand", u.Device, version)}, false

@@ -56,6 +56,8 @@ type Update struct {
 	Class                 inventory.Class `json:"class"`
 	// Model is the v1alpha1.ModelKey of the device.
 	Model string `json:"model,omitempty"`
+	// Driver of the device, whose own steps are for it too.
+	Driver string `json:"driver,omitempty"`
 }
 
 // Held reports whether the job failed and still keeps the node out of service.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -32,11 +33,11 @@ func Peek(stateDir string) (View, error) {
 }
 
 func peek(path string) (v View, err error) {
-	copied, err := os.CreateTemp("", "journal-")
+	copied, err := memoryFile()
 	if err != nil {
 		return View{}, err
 	}
-	defer func() { err = errors.Join(err, copied.Close(), os.Remove(copied.Name())) }()
+	defer copied.Close()
 	if err := copySteady(copied, path); err != nil {
 		return View{}, err
 	}
@@ -56,6 +57,15 @@ func peek(path string) (v View, err error) {
 		return err
 	})
 	return v, err
+}
+
+// memoryFile makes a file that needs no disk, which may be full, read-only or the patient. Its name is one that can be opened.
+func memoryFile() (*os.File, error) {
+	fd, err := unix.MemfdCreate("journal", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("make file in memory: %w", err)
+	}
+	return os.NewFile(uintptr(fd), fmt.Sprintf("/proc/self/fd/%d", fd)), nil
 }
 
 // copySteady copies a journal at a moment when no change is half made.
