@@ -48,7 +48,6 @@ func root() *cobra.Command {
 	}
 	c.AddCommand(runCommand(), discoverCommand(), planCommand(), applyCommand(), stepsCommand(), workerCommand(), stateCommand(),
 		archiveCommand())
-	c.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	return c
 }
 

@@ -16,5 +16,5 @@ func TestVersionFlagPrintsTheVersionOfTheBuild_R002_61(t *testing.T) {
 	c.SetOut(&out)
 	c.SetArgs([]string{"--version"})
 	require.NoError(t, c.Execute())
-	assert.Equal(t, "firmware-daemon "+version.Current()+"\n", out.String())
+	assert.Equal(t, "firmware-daemon version "+version.Current()+"\n", out.String())
 }
