@@ -296,7 +296,8 @@ func (e *Engine) Cancel(uid, reason string) {
 	}
 }
 
-// Release returns the node that the job holds to service.
+// Release returns the node that the job holds to service. It does nothing while steps run on the held node; ask again when
+// they have ended.
 func (e *Engine) Release(uid string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -304,8 +305,8 @@ func (e *Engine) Release(uid string) error {
 	if err != nil {
 		return err
 	}
-	job := view.Job(uid)
-	if job == nil || !job.Held() {
+	job, active := view.Job(uid), view.Active()
+	if job == nil || !job.Held() || active.Record.Outcome == "" {
 		return nil
 	}
 	released := *job

@@ -87,7 +87,7 @@ func (m *memory) count(s step.Step) {
 				}
 				a.Writes, a.Last, d.Attempts = a.Writes+1, m.now, &a
 			})
-		case s.Kind == plan.Reboot && m.job.Record.Touched(u.Device):
+		case s.Kind == plan.Reboot && len(m.job.Requested) == 0 && m.job.Record.Touched(u.Device):
 			m.change(u.UniqueID, func(d *journal.Device) {
 				a := attempts(*d, u.Digest)
 				a.Reboots, d.Attempts = a.Reboots+1, &a
@@ -167,6 +167,9 @@ var repeating = map[step.Reason]bool{
 func blamed(job journal.Job, f step.Failure) []journal.Update {
 	held := f.Held || job.Record.Failure != nil && job.Record.Failure.Held
 	if (passing[f.Reason] || repeating[f.Reason]) && !held {
+		return nil
+	}
+	if len(job.Requested) > 0 && !held { // a step says nothing about the image that is wished for its device
 		return nil
 	}
 	var out []journal.Update

@@ -1,0 +1,72 @@
+package job_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+// stepsJob is a job that changes the drive by a step this host does not know.
+func stepsJob(t *testing.T, name, wished string) journal.Job {
+	c, err := plan.NewCatalog(nil, plan.Definition{Kind: "erase", Interface: "sim", Changes: true})
+	require.NoError(t, err)
+	steps, err := c.Requested([]plan.Request{{Name: "erase"}}, []plan.Target{{Device: "node-disk0", Class: inventory.Disk, Driver: "sim"}})
+	require.NoError(t, err)
+	return journal.Job{
+		Name: name, UID: "uid-" + name, Accepted: time.Now(), Requested: []v1alpha1.RequestedStep{{Name: "erase"}},
+		Updates: []journal.Update{{Class: inventory.Disk, DeviceUpdate: v1alpha1.DeviceUpdate{
+			Device: "node-disk0", UniqueID: "disk0", Version: "2.0", Digest: v1alpha1.Digest(wished),
+		}}},
+		Record: step.New(steps, step.Update{Device: "node-disk0"}),
+	}
+}
+
+// A node must not be returned to service under the steps that run on it: the release that was asked for waits for them.
+func TestReleaseWaitsForTheStepsOnTheHeldNode(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *machine) {
+		id := m.add(inventory.Disk, "disk0", inventory.ActivateNone)
+		m.sim.Inject("disk0", drivertest.FailWrite)
+		requireFailed(t, m.run(m.job("a", id)), "a", step.WriteFailed, true)
+		j, err := journal.Open(m.dir)
+		require.NoError(t, err)
+		e := m.newEngine(j)
+		require.NoError(t, e.Submit(stepsJob(t, "b", "sha256:1")))
+		require.NoError(t, e.Release("uid-a"))
+		view, err := j.View()
+		require.NoError(t, err)
+		assert.True(t, view.Job("uid-a").Held())
+		require.NoError(t, j.Close())
+
+		view = m.run()
+		requireFailed(t, view, "b", step.StepFailed, false)
+		assert.True(t, view.Job("uid-a").Held())
+		assert.Zero(t, m.window.released)
+		j, err = journal.Open(m.dir)
+		require.NoError(t, err)
+		require.NoError(t, m.newEngine(j).Release("uid-a"))
+		require.NoError(t, j.Close())
+		assert.False(t, m.run().Job("uid-a").Held())
+		assert.Equal(t, 1, m.window.released)
+	})
+}
+
+// A step that fails says nothing about the image that is wished for its device.
+func TestFailedStepDoesNotKeepTheImageFromBeingPlanned(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *machine) {
+		id := m.add(inventory.Disk, "disk0", inventory.ActivateNone)
+		j := m.job("update", id)
+		steps := stepsJob(t, "steps", string(j.Updates[0].Digest))
+		steps.Cancel = new(string)
+		requireFailed(t, m.run(steps), "steps", step.Cancelled, false)
+		requireComplete(t, m, m.run(j), "update")
+	})
+}
