@@ -72,7 +72,7 @@ func startLab(t *testing.T, nodes int) *Lab {
 	t.Helper()
 	dir := t.TempDir()
 	out := &lines{}
-	l, err := Up(t.Context(), Options{Nodes: nodes, Dir: dir, BinDir: binDir, Out: out, QuietPeriod: time.Second, ScanInterval: 2 * time.Second, HealthTimeout: 30 * time.Second, WriteTime: 800 * time.Millisecond})
+	l, err := Up(t.Context(), Options{Nodes: nodes, Dir: dir, BinDir: binDir, Out: out, QuietPeriod: time.Second, ScanInterval: 2 * time.Second, HealthTimeout: 10 * time.Second, WriteTime: 800 * time.Millisecond})
 	require.NoError(t, err, out)
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -257,7 +257,7 @@ func (s *scene) flashes() map[string]int {
 func TestFleetReachesItsFirmwareWithinItsBudget(t *testing.T) { // R000-2, R001-6, R000-18
 	l := startLab(t, 3)
 	var screen bytes.Buffer
-	report, err := l.Demo(t.Context(), DemoOptions{MaxUnavailable: 2, Timeout: 4 * time.Minute, Screen: &screen})
+	report, err := l.Demo(t.Context(), DemoOptions{MaxUnavailable: 2, Timeout: 5 * time.Minute, Screen: &screen, BadImage: true})
 	require.NoError(t, err, screen.String())
 	assert.Equal(t, "Succeeded", report.Result)
 	assert.LessOrEqual(t, report.MaxDisturbed, 2)
@@ -277,7 +277,14 @@ func TestFleetReachesItsFirmwareWithinItsBudget(t *testing.T) { // R000-2, R001-
 	assert.Equal(t, int32(15), template.Status.UpdatesApplied)
 	assert.Zero(t, template.Status.UpdatesNotApplied)
 	s := l.scene(t, 0)
-	assert.Equal(t, map[string]int{"bios": 1, "nic0": 1, "nic1": 1, "nvme0": 1, "nvme1": 1}, s.flashes(), "one write a card, whatever its ports")
+	want := map[string]int{"bios": 1, "nic0": 1, "nic1": 1, "nvme0": 1, "nvme1": 1}
+	require.NotNil(t, report.Rollback)
+	assert.Equal(t, 2, report.Rollback.Spared, "R002-26: a bad image concerns one node")
+	assert.Equal(t, 2, report.Rollback.Reboots, "R002-25")
+	if report.Rollback.Node == s.node.Name {
+		want["nic1"] += 2 // the bad image, and what ran before
+	}
+	assert.Equal(t, want, s.flashes(), "one write a card, whatever its ports")
 }
 
 func TestLabSurvivesWhatOperatorsFear(t *testing.T) {

@@ -27,7 +27,7 @@ func rollBack(r Record, f Facts) Action {
 			return Action{Verb: Await, Step: -1, Message: "a write to " + name + " is still running; it is never killed"}
 		case dev.runsNothingBut(u.From) && !r.mayHide(name, dev) || u.Rollback != inventory.RollbackNone:
 		default:
-			stuck = append(stuck, strings.TrimSpace(name+" "+u.RollbackMessage))
+			stuck = append(stuck, strings.TrimSuffix(name+": "+u.RollbackMessage, ": "))
 		}
 	}
 	if len(stuck) == 0 {

@@ -1,0 +1,203 @@
+package lab
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+)
+
+// breakable gives the machine a check that decides and passes until the function it returns is called.
+func (s *scene) breakable() (fail func()) {
+	s.t.Helper()
+	dir := s.node.Machine.Dir()
+	broken := filepath.Join(dir, "broken")
+	check := filepath.Join(dir, "etc/node-firmware/check/required.d/10-storage")
+	require.NoError(s.t, os.MkdirAll(filepath.Dir(check), 0o755))
+	script := "#!/bin/sh\nif [ -e " + broken + " ]; then echo the storage is gone; exit 3; fi\n"
+	require.NoError(s.t, os.WriteFile(check, []byte(script), 0o755)) //nolint:gosec // an executable
+	return func() { require.NoError(s.t, os.WriteFile(broken, nil, 0o600)) }
+}
+
+// wantAs declares a target with an image of its own for the scene's node alone: what becomes of it concerns no other scene.
+func (s *scene) wantAs(rule string, change func(*target)) target {
+	s.t.Helper()
+	list := targetsOf(rule)
+	list[0].source = s.node.Name + "-" + rule
+	list[0].file = list[0].source
+	list[0].image.Seed = uint64(len(s.node.Name)) + uint64(s.node.Name[len(s.node.Name)-1])
+	if change != nil {
+		change(&list[0])
+	}
+	require.NoError(s.t, list[0].publish(s.t.Context(), s.lab))
+	s.declare(list)
+	return list[0]
+}
+
+func (s *scene) step(name string, phase v1alpha1.StepPhase) v1alpha1.StepState {
+	if j := s.job(); j != nil {
+		for _, st := range j.Status.Steps {
+			if st.Name == name && st.Phase == phase {
+				return st.State
+			}
+		}
+	}
+	return ""
+}
+
+func (s *scene) requireRolledBack(key, version string) {
+	s.t.Helper()
+	eventually(s.t, "what ran before is brought back", func() bool {
+		return s.condition(v1alpha1.ConditionRolledBack) == "True "+v1alpha1.ReasonRolledBack
+	})
+	eventually(s.t, "the node is back in service", func() bool { return s.maintenances() == 0 && !s.kubeNode().Spec.Unschedulable })
+	running, err := s.node.Machine.Running(key)
+	require.NoError(s.t, err)
+	assert.Equal(s.t, version, running)
+	eventually(s.t, "the job ends", func() bool { return s.condition(v1alpha1.ConditionFailed) == "True "+v1alpha1.ReasonUnhealthy })
+}
+
+// quarantined reports whether the source of the target has its image in quarantine.
+func (s *scene) quarantined(t target) bool {
+	var source v1alpha1.FirmwareSource
+	if s.lab.admin.Get(s.t.Context(), client.ObjectKey{Name: t.sourceName()}, &source) != nil {
+		return false
+	}
+	return len(source.Status.Quarantine) == 1 && meta.IsStatusConditionTrue(source.Status.Conditions, v1alpha1.ConditionQuarantined)
+}
+
+// Real processes: everything a job can leave behind that is not its target.
+func TestWhatAJobBreaksIsMendedOrWaitsForAPerson(t *testing.T) {
+	out := &lines{}
+	dir := t.TempDir()
+	l, err := Up(t.Context(), Options{
+		Nodes: 5, Dir: dir, BinDir: binDir, Out: out, QuietPeriod: time.Second, ScanInterval: 2 * time.Second,
+		HealthTimeout: 6 * time.Second, WriteTime: 800 * time.Millisecond,
+	})
+	require.NoError(t, err, out)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("operator:\n%s", tailOf(l.operatorLog()))
+			for _, n := range l.Nodes {
+				t.Logf("daemon of %s:\n%s", n.Name, n.log())
+			}
+		}
+		require.NoError(t, l.Close())
+	})
+	require.NoError(t, l.admin.Apply(t.Context(), policy(5), client.FieldOwner("test"), client.ForceOwnership))
+
+	t.Run("a daemon killed in the middle of a rollback finishes it", func(t *testing.T) { // R002-9, R002-47, R003-49
+		s := l.scene(t, 0)
+		bad := s.wantAs("cx6dx", func(t *target) { t.image.LinkDown = true })
+		eventually(t, "the rollback writes", func() bool { return s.step("restore", v1alpha1.StepPhaseRollback) == v1alpha1.StepRunning })
+		s.node.KillDaemon()
+		require.NoError(t, s.node.StartDaemon())
+		s.requireRolledBack("nic0", "22.39.1002")
+		assert.Equal(t, map[string]int{"nic0": 2}, s.flashes(), "the image, and what ran before, each once")
+		eventually(t, "the image is quarantined", func() bool { return s.quarantined(bad) })
+		require.NotNil(t, s.job().Status.Verdict)
+		assert.Equal(t, v1alpha1.HealthResultHealthy, s.job().Status.Verdict.Result)
+	})
+
+	t.Run("a check of the administrator decides", func(t *testing.T) { // R002-14, R002-19
+		s := l.scene(t, 1)
+		fail := s.breakable()
+		s.wantAs("pm9a3", nil)
+		eventually(t, "the write begins", func() bool { return s.running("flash") })
+		fail()
+		eventually(t, "the gate fails twice and nothing more is done", func() bool {
+			return s.condition(v1alpha1.ConditionRolledBack) == "False "+v1alpha1.ReasonNeedsIntervention
+		})
+		running, err := s.node.Machine.Running("nvme0")
+		require.NoError(t, err)
+		assert.Equal(t, "GDC5602Q", running, "the slot was taken back")
+		assert.True(t, s.kubeNode().Spec.Unschedulable)
+		var device v1alpha1.NodeDeviceList
+		require.NoError(t, l.admin.List(t.Context(), &device, client.MatchingFields{"spec.nodeName": s.node.Name}))
+		unhealthy := 0
+		for _, d := range device.Items {
+			if d.Status.Unhealthy != nil {
+				unhealthy++
+			}
+		}
+		assert.Equal(t, 1, unhealthy)
+	})
+
+	t.Run("without a way back the node waits for a person, who releases it", func(t *testing.T) { // R002-1, R002-27, R003-27
+		s := l.scene(t, 2)
+		fail := s.breakable()
+		s.wantAs("bios", nil)
+		eventually(t, "the write begins", func() bool { return s.running("flash") })
+		assert.Equal(t, "False "+v1alpha1.ReasonRollbackUnavailable, s.condition(v1alpha1.ConditionRollbackAvailable))
+		fail()
+		eventually(t, "the node is held", func() bool { return s.condition(v1alpha1.ConditionHeld) == "True "+v1alpha1.ReasonNeedsIntervention })
+		writes, reboots := s.writes(), s.node.Reboots()
+		assert.Equal(t, 1, reboots)
+		s.patchNode(func(n *v1alpha1.NodeFirmware) { n.Spec.ReleaseRequestedAt = ptr.To(metav1.NewTime(time.Now().Add(time.Second))) })
+		eventually(t, "the node is released", func() bool { return s.maintenances() == 0 && !s.kubeNode().Spec.Unschedulable })
+		assert.Equal(t, writes, s.writes(), "nothing is written for that")
+		assert.Equal(t, reboots, s.node.Reboots())
+	})
+
+	t.Run("a policy that requires a way back keeps what has none as it is", func(t *testing.T) {
+		s := l.scene(t, 3)
+		p := &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "careful"}, Spec: v1alpha1.RolloutPolicySpec{
+			NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/hostname": s.node.Name}},
+			Rollback:     v1alpha1.RollbackRequired,
+		}}
+		require.NoError(t, l.admin.Create(t.Context(), p))
+		s.wantAs("bios", nil)
+		eventually(t, "the job is refused", func() bool {
+			return s.condition(v1alpha1.ConditionFailed) == "True "+v1alpha1.ReasonRollbackUnavailable
+		})
+		assert.Zero(t, s.writes())
+		assert.Zero(t, s.node.Reboots())
+		assert.False(t, s.kubeNode().Spec.Unschedulable)
+	})
+
+	t.Run("a person runs steps", func(t *testing.T) { // R003-5, R003-23, R003-33, R003-35, R003-36
+		s := l.scene(t, 4)
+		one := ptr.To(int32(1))
+		s.steps("wrong", v1alpha1.RequestedStep{Name: "verify-inventory", ExpectedDevices: []v1alpha1.ExpectedDevice{{Class: v1alpha1.ClassNIC, Count: one}}})
+		eventually(t, "the inventory differs", func() bool { return s.condition(v1alpha1.ConditionFailed) == "True "+v1alpha1.ReasonStepFailed })
+		assert.False(t, s.kubeNode().Spec.Unschedulable, "a step that only looks disturbs nothing")
+		s.steps("reset", v1alpha1.RequestedStep{Name: "reset-bios-settings"})
+		eventually(t, "the settings are reset", func() bool {
+			return s.job().Name == "reset" && strings.HasPrefix(s.condition(v1alpha1.ConditionComplete), "True")
+		})
+		assert.Equal(t, 1, s.node.Reboots())
+		assert.Zero(t, s.maintenances())
+		var n v1alpha1.NodeFirmware
+		require.NoError(t, l.admin.Get(t.Context(), client.ObjectKey{Name: s.node.Name}, &n))
+		require.NotEmpty(t, n.Status.Steps)
+		assert.Equal(t, "preflight", n.Status.Steps[0].Name)
+		assert.Nil(t, n.Status.CurrentStep)
+	})
+}
+
+func (s *scene) patchNode(change func(*v1alpha1.NodeFirmware)) {
+	s.t.Helper()
+	var n v1alpha1.NodeFirmware
+	require.NoError(s.t, s.lab.admin.Get(s.t.Context(), client.ObjectKey{Name: s.node.Name}, &n))
+	old := n.DeepCopy()
+	change(&n)
+	require.NoError(s.t, s.lab.admin.Patch(s.t.Context(), &n, client.MergeFrom(old)))
+}
+
+func (s *scene) steps(name string, steps ...v1alpha1.RequestedStep) {
+	s.t.Helper()
+	require.NoError(s.t, s.lab.admin.Create(s.t.Context(), &v1alpha1.FirmwareJob{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       v1alpha1.FirmwareJobSpec{NodeName: s.node.Name, Type: v1alpha1.JobTypeSteps, Steps: steps},
+	}))
+}
