@@ -17,7 +17,10 @@ import (
 // newJob copies what a job is to do. A device whose object is gone has no class, and its update fails in the preflight.
 func (r *Reconciler) newJob(f state) journal.Job {
 	o := f.object
-	j := journal.Job{Name: o.Name, UID: string(o.UID), Accepted: f.now, Forgiven: f.retry}
+	j := journal.Job{Name: o.Name, UID: string(o.UID), Accepted: f.now, Forgiven: f.retry, Asked: f.retry}
+	if f.released.After(j.Asked) {
+		j.Asked = f.released
+	}
 	admitted := f.now
 	if c := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionAdmitted); c != nil {
 		admitted = c.LastTransitionTime.Time

@@ -231,7 +231,7 @@ func (x *execution) record(a step.Action, f step.Facts) error {
 	if a.Verb == step.Await || a.Verb == step.Poll {
 		return nil
 	}
-	now := x.cfg.Now()
+	now := x.now()
 	next := x.job
 	next.Record = step.Apply(x.job.Record, a, f.BootID, now)
 	if a.Failure != nil && next.FailedAt == nil {
@@ -252,6 +252,18 @@ func (x *execution) record(a step.Action, f step.Facts) error {
 	}
 	x.log(a)
 	return nil
+}
+
+// now is the clock. What a person had asked before the job lies before all that happens in it, though the clock of this
+// host lags behind: a failure is neither forgiven nor released by a request from before it.
+func (x *execution) now() time.Time {
+	now := x.cfg.Now()
+	for _, asked := range []time.Time{x.job.Forgiven, x.job.Asked} {
+		if !asked.IsZero() && !now.After(asked) {
+			now = asked.Add(time.Second)
+		}
+	}
+	return now
 }
 
 // clock notes when the maintenance began and ended.

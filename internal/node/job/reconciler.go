@@ -199,6 +199,9 @@ func (r *Reconciler) gather(ctx context.Context, name string) (state, error) {
 	if err := r.gatherRequests(ctx, &f); err != nil {
 		return f, err
 	}
+	if held := view.Held(); f.known == nil && held != nil && held.Name == name && releasedAfter(f.released, held.FailedAt) {
+		f.known = held // its object was deleted, and another that waits has the name
+	}
 	if f.object != nil && f.known == nil {
 		err = r.gatherDevices(ctx, f)
 	}

@@ -27,6 +27,8 @@ type Job struct {
 	Requested []v1alpha1.RequestedStep `json:"requested,omitempty"`
 	// Forgiven is when a person last asked to try again what had failed; zero when nobody did.
 	Forgiven time.Time `json:"forgiven,omitzero"`
+	// Asked is when a person had last asked something of the node before the job was taken up; zero when nobody had.
+	Asked time.Time `json:"asked,omitzero"`
 	// Accepted is when the daemon took the job up.
 	Accepted time.Time `json:"accepted"`
 	// Deadline for the first write; zero for none.
