@@ -141,7 +141,19 @@ func steps(s Snapshot) []v1alpha1.JobStep {
 		}
 		out = append(out, js)
 	}
-	return out
+	return window(out, current)
+}
+
+// maxSteps is how many the API takes.
+const maxSteps = 512
+
+// window is what the API takes of the steps, with the current one: those before the last ones are over first.
+func window(all []v1alpha1.JobStep, current int) []v1alpha1.JobStep {
+	first := max(len(all)-maxSteps, 0)
+	if current >= 0 {
+		first = min(first, current)
+	}
+	return all[first:min(first+maxSteps, len(all))]
 }
 
 func bounded(s string) string {
