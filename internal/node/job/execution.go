@@ -234,7 +234,7 @@ func (x *execution) record(a step.Action, f step.Facts) error {
 	now := x.now()
 	next := x.job
 	next.Record = step.Apply(x.job.Record, a, f.BootID, now)
-	if a.Failure != nil && next.FailedAt == nil {
+	if a.Failure != nil {
 		next.FailedAt = &now
 	}
 	if a.Verb == step.Settle {

@@ -244,3 +244,17 @@ func TestVerdictNamesItsBoot_R002_31(t *testing.T) {
 		assert.Nil(t, view.Devices["bios"].Attempts, "success clears the attempts (R002-26)")
 	})
 }
+
+// A person who asks for the release while it rolls back does not know yet that what ran before does not help either.
+func TestRollbackThatFailsIsNewerThanTheRequestToRelease(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *machine) {
+		id := m.readBackNIC(inventory.ActivateReboot)
+		m.nodeReady = false
+		j := requireFailed(t, m.run(m.job("j", id)), "j", step.Unhealthy, true)
+		for _, s := range j.Record.Steps {
+			if s.Kind == plan.Restore {
+				assert.True(t, j.FailedAt.After(*s.Finished))
+			}
+		}
+	})
+}

@@ -42,7 +42,7 @@ type Job struct {
 	// MaintenanceStarted and MaintenanceEnded bound the time the node was out of service for this job.
 	MaintenanceStarted *time.Time `json:"maintenanceStarted,omitempty"`
 	MaintenanceEnded   *time.Time `json:"maintenanceEnded,omitempty"`
-	// FailedAt is when the job failed; nil while it has not.
+	// FailedAt is when the job, or its rollback, failed last; nil while neither has.
 	FailedAt *time.Time `json:"failedAt,omitempty"`
 	// Finished is when the job ended, held or not; nil while it has not.
 	Finished *time.Time `json:"finished,omitempty"`
