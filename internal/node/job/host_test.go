@@ -43,7 +43,10 @@ type machine struct {
 	window         *window
 	archive        *archive.Store
 	fetchErr       error
-	fetches        int
+	// hangsRead makes every read of an image after the first boot go on without its caller, until somebody looks for it;
+	// reading says that one does.
+	hangsRead, reading bool
+	fetches            int
 
 	points, crashAt int
 	// reads counts what is read of the host; the process is told to end at the one whose number is endAt.
@@ -230,7 +233,11 @@ func (m *machine) Fetch(ctx context.Context, d inventory.Digest) (string, int64,
 	return img.Path, img.Size, nil
 }
 
-func (m *machine) WriteRunning(lock string) (bool, error) { return m.sim.Busy(lock), nil }
+func (m *machine) WriteRunning(lock string) (bool, error) {
+	busy := m.reading || m.sim.Busy(lock)
+	m.reading = false
+	return busy, nil
+}
 
 func (m *machine) Reboot(context.Context) error {
 	m.failpoint()
@@ -260,12 +267,18 @@ func (f failing) Write(ctx context.Context, id inventory.Identity, img driver.Im
 		<-ctx.Done()
 		return 0, &command.Error{Argv: []string{"commit"}, ExitCode: -1, Err: ctx.Err()}
 	}
+	if f.m.reading {
+		return 0, command.ErrBusy
+	}
 	return f.Simulated.Write(ctx, id, img, p)
 }
 
 func (f failing) Archive(ctx context.Context, id inventory.Identity, path string) error {
 	f.m.failpoint()
 	defer f.m.failpoint()
+	if f.m.reading = f.m.hangsRead && f.m.boot > 1; f.m.reading {
+		return command.ErrStillRunning
+	}
 	return f.Simulated.Archive(ctx, id, path)
 }
 

@@ -209,7 +209,9 @@ func (x *execution) restore(ctx context.Context, s step.Step) *step.Returned {
 	case inventory.NormalizeID(m.BoardID) != inventory.NormalizeID(d.BoardID):
 		return failed(s, step.RollbackUnavailable, fmt.Sprintf("the archived image is of board %s, the device is %s", m.BoardID, d.BoardID))
 	}
-	x.evidence(ctx, d, drv)
+	if s.Attempt == 1 { // that it was interrupted may be because of the evidence
+		x.evidence(ctx, d, drv)
+	}
 	if err := drv.Check(ctx, d.Identity, img); err != nil {
 		return failed(s, imageReason(err), err.Error())
 	}

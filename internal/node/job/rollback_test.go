@@ -258,3 +258,12 @@ func TestRollbackThatFailsIsNewerThanTheRequestToRelease(t *testing.T) {
 		}
 	})
 }
+
+// Firmware at fault that cannot be read as evidence, and keeps whoever reads it waiting, is replaced all the same.
+func TestEvidenceThatHangsDoesNotStandInTheWayOfTheRollback(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *machine) {
+		id := m.readBackNIC(inventory.ActivateReboot)
+		m.hangsRead = true
+		requireRolledBack(t, m, m.run(m.bad(m.job("j", id), "nic0")), "j")
+	})
+}
