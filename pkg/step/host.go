@@ -31,7 +31,8 @@ func (d decider) preflight() Action {
 // deadline ends that wait any more.
 func (d decider) lost() bool {
 	ret := d.s.Returned
-	return ret != nil && ret.Again && ret.Failure.Reason == ReadFailed && d.r.Touched(ret.Failure.Device) && d.f.Waited >= d.l.Read
+	silent := ret != nil && ret.Again && (ret.Failure.Reason == ReadFailed || ret.Failure.Reason == DeviceChanged)
+	return silent && d.r.Touched(ret.Failure.Device) && d.f.Waited >= d.l.Read
 }
 
 func (d decider) maintenance() Action {

@@ -38,6 +38,7 @@ type machine struct {
 	boot           int
 	rebootWanted   bool
 	ignoresReboots bool
+	onBoot         func()
 	linkDown       bool
 	nodeReady      bool
 	window         *window
@@ -143,6 +144,9 @@ func (m *machine) live(submit ...journal.Job) (view journal.View, over bool) {
 		time.Sleep(5 * time.Minute) // sleeps: under the synctest of the caller
 		m.boot++
 		m.sim.Reboot()
+		if m.onBoot != nil {
+			m.onBoot()
+		}
 	}
 	view, err = j.View()
 	require.NoError(m.t, err)

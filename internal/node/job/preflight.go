@@ -63,7 +63,8 @@ func (x *execution) takeBaseline(ctx context.Context) (step.Reason, error) {
 func (x *execution) check(ctx context.Context, u journal.Update) (drv driver.Driver, failure *step.Failure, again bool) {
 	d, drv, failure := x.device(ctx, u)
 	if failure != nil {
-		return nil, failure, failure.Reason == step.ReadFailed
+		gone := failure.Reason == step.DeviceChanged && x.job.Record.Touched(u.Device) // what the job wrote may be why
+		return nil, failure, failure.Reason == step.ReadFailed || gone
 	}
 	if len(x.job.Requested) > 0 {
 		return drv, nil, false
@@ -132,9 +133,10 @@ func (x *execution) fits(ctx context.Context, u journal.Update, d inventory.Devi
 	switch message := plan.Downgrade(wish, plan.FactsOf(d)); {
 	case fw.ReadOnly != "":
 		return &step.Failure{Reason: step.NotUpdatable, Message: fmt.Sprintf("%s cannot be updated: %s", u.Device, fw.ReadOnly)}, false
-	case message != "":
+	case message != "" && !begun:
+	begun := x.job.Record.Touched(u.Device) // what runs may be what this job wrote: reading it back is for later
 		return &step.Failure{Reason: step.DowngradeForbidden, Message: fmt.Sprintf("%s: %s", u.Device, message)}, false
-	case u.FromVersion != "" && string(fw.Running) != u.FromVersion && fw.Running != version:
+	case !begun && u.FromVersion != "" && string(fw.Running) != u.FromVersion && fw.Running != version:
 		return &step.Failure{Reason: step.DeviceChanged,
 			Message: fmt.Sprintf("%s runs %s now and the job was planned over %s; it is planned anew", u.Device, fw.Running, u.FromVersion)}, false
 	case fw.Activation == inventory.ActivatePowerCycle:

@@ -1,0 +1,40 @@
+package job_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// Firmware at fault does not hide behind a driver that changed between the reboot and the read-back: the check that begins
+// anew finds no other hardware and no other plan, but what this job wrote.
+func TestDriverThatChangesAfterTheRebootDoesNotHideWhoIsAtFault_R003_30(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(m *machine)
+	}{
+		"the device says it runs something else": {func(m *machine) {
+			fw := m.sim.Firmware("nic0")
+			fw.Running, fw.Stored = "2.0.1", "2.0.1"
+			m.sim.SetFirmware("nic0", fw)
+		}},
+		"the device is gone": {func(m *machine) { m.ids = nil }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, m *machine) {
+				id := m.readBackNIC(inventory.ActivateReboot)
+				m.onBoot = func() {
+					m.sim.SetVersion("after the upgrade")
+					c.spoil(m)
+				}
+				j := m.job("j", id)
+				got := m.run(j).Job(j.UID)
+				require.NotNil(t, got.Record.Failure)
+				assert.EqualValues(t, 1, got.Record.Restarts)
+				assert.Equal(t, []string{"node-nic0"}, got.Record.Failure.Blames, got.Record.Failure.Message)
+			})
+		})
+	}
+}
