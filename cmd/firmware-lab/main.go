@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -23,6 +24,9 @@ func main() {
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the lab at once; its programs die with it
 	if err := command().ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
+		if own := (exitError{}); errors.As(err, &own) {
+			os.Exit(own.code)
+		}
 		os.Exit(1)
 	}
 }
@@ -34,7 +38,7 @@ func command() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(upCommand(), demoCommand())
+	root.AddCommand(upCommand(), demoCommand(), chaosCommand())
 	return root
 }
 

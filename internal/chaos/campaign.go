@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,7 +43,7 @@ const maxFindings = 20
 
 // Campaign runs everything the options ask for. When the context ends it returns the report so far with the cause.
 func Campaign(ctx context.Context, o Options) (*Report, error) {
-	dir, err := os.MkdirTemp(o.base(), "firmware-chaos-")
+	dir, err := os.MkdirTemp(cmp.Or(o.Dir, inMemory()), "firmware-chaos-")
 	if err != nil {
 		return nil, fmt.Errorf("make directory: %w", err)
 	}
@@ -59,13 +60,13 @@ func Campaign(ctx context.Context, o Options) (*Report, error) {
 	return c.finish(), nil
 }
 
-// base is a directory in memory, where there is one: the disk is simulated, and waiting for a real one proves nothing.
-func (o Options) base() string {
+// inMemory is a directory in memory, where there is one: the disk is simulated, and waiting for a real one proves nothing.
+func inMemory() string {
 	const memory = "/dev/shm"
-	if info, err := os.Stat(memory); o.Dir == "" && err == nil && info.IsDir() {
+	if info, err := os.Stat(memory); err == nil && info.IsDir() {
 		return memory
 	}
-	return o.Dir
+	return ""
 }
 
 type campaign struct {

@@ -95,16 +95,17 @@ func (t tools) Write(ctx context.Context, id inventory.Identity, img driver.Imag
 	switch {
 	case err != nil:
 		return 0, err
-	case d.running():
-		return 0, fmt.Errorf("write %s: %w", id.UniqueID, command.ErrBusy)
-	case d.answers(t.now) != nil:
+	case !d.running() && d.answers(t.now) != nil:
 		return 0, d.answers(t.now)
-	case !d.spec.Quiet && d.stored.content == fw.content:
+	case !d.running() && !d.spec.Quiet && d.stored.content == fw.content:
 		return t.needs(d), nil
 	}
 	t.note(Event{
 		Kind: EventWrite, Device: id.UniqueID, Version: fw.version, Digest: fw.digest(), Archived: t.archived(d),
 	})
+	if d.running() {
+		return 0, fmt.Errorf("write %s: %w", id.UniqueID, command.ErrBusy)
+	}
 	err = t.follow(ctx, d, opWrite, p, &operation{writes: true, apply: func() { d.store(fw) }})
 	if err != nil {
 		return 0, err

@@ -85,6 +85,8 @@ type deviceState struct {
 	spec                      DeviceSpec
 	running, stored, original inventory.Version
 	gone                      bool
+	// ails says that what is wrong with the running firmware shows.
+	ails bool
 }
 
 func (e Event) String() string {

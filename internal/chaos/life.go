@@ -196,6 +196,7 @@ func (w *world) snapshot() *snapshot {
 		}
 		s.devices = append(s.devices, deviceState{
 			spec: d.spec, running: d.run.says(), stored: d.stored.says(), original: d.original.says(), gone: d.gone,
+			ails: d.run.defect != Sound,
 		})
 	}
 	return s

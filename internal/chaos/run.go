@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"time"
@@ -15,7 +16,7 @@ type Run struct {
 	Faults   []Fault
 	// Aftermath is what happens when the job has ended.
 	Aftermath Aftermath
-	// dir is where directories are made; empty for the default one. sabotage breaks the engine, for tests.
+	// dir is where directories are made; empty for the one in memory. sabotage breaks the engine, for tests.
 	dir      string
 	sabotage func(*job.Config)
 }
@@ -53,7 +54,7 @@ type Outcome struct {
 
 // Do lives through the run and judges it.
 func (r Run) Do() (out Outcome, err error) {
-	dir, err := os.MkdirTemp(r.dir, "run-")
+	dir, err := os.MkdirTemp(cmp.Or(r.dir, inMemory()), "run-")
 	if err != nil {
 		return out, fmt.Errorf("make directory: %w", err)
 	}

@@ -3,6 +3,7 @@ package chaos
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
@@ -71,14 +72,35 @@ func Scenarios() []Scenario {
 	}
 }
 
+// Named finds scenarios by their names; "all" is all of them and "none" none.
+func Named(names []string) ([]Scenario, error) {
+	out := []Scenario{}
+	for _, name := range names {
+		switch name {
+		case "none":
+		case "all":
+			out = append(out, Scenarios()...)
+		default:
+			s, err := scenario(name)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, s)
+		}
+	}
+	return out, nil
+}
+
 // scenario finds one by its name.
 func scenario(name string) (Scenario, error) {
+	var names []string
 	for _, s := range Scenarios() {
 		if s.Name == name {
 			return s, nil
 		}
+		names = append(names, s.Name)
 	}
-	return Scenario{}, fmt.Errorf("unknown scenario %q", name)
+	return Scenario{}, fmt.Errorf("unknown scenario %q; choose among %s", name, strings.Join(names, ", "))
 }
 
 // randomScenario is the scenario with the given seed.

@@ -13,7 +13,7 @@ import (
 )
 
 func TestNoScheduleViolatesAnInvariant(t *testing.T) {
-	for seed := range uint64(60_000) {
+	for seed := range uint64(20_000) {
 		if r := model.Run(seed); len(r.Violations) > 0 {
 			t.Fatalf("seed %d: %s: %s\n%s", seed, r.Violations[0].Invariant, r.Violations[0].Message, strings.Join(r.Trace, "\n"))
 		}
