@@ -31,6 +31,12 @@ help: ## Show this help.
 demo: build ## Roll firmware over simulated machines through a real Kubernetes API (flags: ARGS='--nodes 12').
 	bin/firmware-lab demo $(ARGS)
 
+.PHONY: chaos
+chaos: ## Break the update transaction at its every boundary and judge the hardware (flags: ARGS='--seeds 1000 --seed 1 --report FILE').
+	@mkdir -p bin
+	$(GO) build -ldflags '-s -w' -o bin/ ./cmd/firmware-lab
+	bin/firmware-lab chaos $(ARGS)
+
 .PHONY: build
 build: ## Build the binaries into bin/.
 	@mkdir -p bin

@@ -47,7 +47,7 @@ func chaosCommand() *cobra.Command {
 	f.IntVar(&o.Seeds, "seeds", 1000, "number of seeded random sequences of faults")
 	f.Uint64Var(&o.Seed, "seed", 1, "first seed")
 	f.IntVar(&o.Model, "model", 100_000, "number of schedules of the pure model")
-	f.StringSliceVar(&scenarios, "scenarios", []string{"all"}, "scenarios whose every boundary is broken in every way: all, none, or names")
+	f.StringSliceVar(&scenarios, "scenarios", []string{"all"}, "scenarios whose every boundary is broken: all, none, or names")
 	f.IntVar(&o.Workers, "workers", 0, "how many hosts are simulated at once (default: one a processor)")
 	f.StringVar(&o.Dir, "dir", "", "directory for the simulated hosts (default: one in memory where there is one)")
 	f.StringVar(&reportFile, "report", "", "file for the report, as JSON")
@@ -70,7 +70,7 @@ func conclude(out io.Writer, report *chaos.Report, err error, file string) error
 	case err != nil:
 		return err
 	case len(report.Violations) > 0:
-		return fmt.Errorf("invariants were violated; the traces are above")
+		return errors.New("invariants were violated; the traces are above")
 	}
 	return nil
 }
@@ -97,7 +97,8 @@ func replayKept(out io.Writer, path string) error {
 	if len(outcome.Violations) > 0 {
 		return fmt.Errorf("%s: %s", outcome.Violations[0].Invariant, outcome.Violations[0].Message)
 	}
-	fmt.Fprintf(out, "No invariant was violated; %d of %d faults struck; the job ended %s.\n", outcome.Struck, len(kept.Faults), outcome.End)
+	fmt.Fprintf(out, "No invariant was violated; %d of %d faults struck; the job ended %s.\n",
+		outcome.Struck, len(kept.Faults), outcome.End)
 	return nil
 }
 

@@ -69,11 +69,12 @@ func TestRunOfASeedIsAlwaysTheSame(t *testing.T) {
 
 func TestInterruptedCampaignReportsWhatItRan(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	r, err := chaos.Campaign(ctx, chaos.Options{Seeds: 1_000_000, Scenarios: []chaos.Scenario{}, Progress: func(_ string, done, _ int) {
+	third := func(_ string, done, _ int) {
 		if done == 3 {
 			cancel()
 		}
-	}})
+	}
+	r, err := chaos.Campaign(ctx, chaos.Options{Seeds: 1_000_000, Scenarios: []chaos.Scenario{}, Progress: third})
 	require.ErrorIs(t, err, context.Canceled)
 	assert.Less(t, r.Campaigns[chaos.CampaignRandom], 100)
 	assert.NotZero(t, r.Campaigns[chaos.CampaignRandom])
@@ -95,7 +96,8 @@ func TestReportIsWritten(t *testing.T) {
 
 func TestNothingUnknownIsReplayed(t *testing.T) {
 	for name, raw := range map[string]string{
-		"fault": `{"scenario": "nic-reset", "faults": [{"at": 1, "kind": "meteorite"}]}`, "field": `{"scenario": "nic-reset", "when": 3}`,
+		"fault": `{"scenario": "nic-reset", "faults": [{"at": 1, "kind": "meteorite"}]}`,
+		"field": `{"scenario": "nic-reset", "when": 3}`,
 	} {
 		_, err := chaos.ParseKept([]byte(raw))
 		assert.Error(t, err, name)

@@ -85,7 +85,9 @@ func (t tools) open(id inventory.Identity, img driver.Image) (firmware, error) {
 }
 
 // Write implements driver.Updater.
-func (t tools) Write(ctx context.Context, id inventory.Identity, img driver.Image, p driver.Progress) (inventory.Activation, error) {
+func (t tools) Write(
+	ctx context.Context, id inventory.Identity, img driver.Image, p driver.Progress,
+) (inventory.Activation, error) {
 	t.point(opWrite, Before, id.UniqueID)
 	fw, err := t.open(id, img)
 	if err != nil {

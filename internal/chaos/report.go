@@ -60,7 +60,8 @@ func newReport(o Options) *Report {
 func finding(t trial, out Outcome) Finding {
 	v := out.Violations[0]
 	return Finding{
-		Invariant: v.Invariant, Message: v.Message, Campaign: t.campaign, Seed: t.seed, Boundary: t.boundary, Kept: keep(t), Trace: out.Trace,
+		Invariant: v.Invariant, Message: v.Message, Campaign: t.campaign, Seed: t.seed, Boundary: t.boundary,
+		Kept: keep(t), Trace: out.Trace,
 	}
 }
 
@@ -100,7 +101,8 @@ func (r *Report) Write(path string) error {
 // Summary tells people what was found.
 func (r *Report) Summary(w io.Writer) {
 	fmt.Fprintf(w, "%d boundaries, %d runs of the engine through %d boundaries in all", r.Boundaries, r.Runs, r.Points)
-	fmt.Fprintf(w, ", %d random, %d schedules of the model, in %.0f s.\n", r.Campaigns[CampaignRandom], r.Campaigns[CampaignModel], r.Seconds)
+	fmt.Fprintf(w, ", %d random, %d schedules of the model, in %.0f s.\n",
+		r.Campaigns[CampaignRandom], r.Campaigns[CampaignModel], r.Seconds)
 	for _, end := range slices.Sorted(maps.Keys(r.Ends)) {
 		fmt.Fprintf(w, "  %6d jobs ended %s\n", r.Ends[end], end)
 	}

@@ -51,8 +51,8 @@ func TestSchedulesComeToEveryEnd(t *testing.T) {
 	}
 	for _, end := range []string{
 		"Complete", "Failed", "rolled back", "needs intervention", "released", "restarted", "Unhealthy", "VerifyFailed", "WriteFailed",
-		"ActivationFailed", "RebootFailed", "MaintenanceLost", "ArchiveFailed", "RollbackUnavailable", "PowerCycleRequired", "Cancelled",
-		"MaintenanceUnavailable", "TimedOut", "DeviceChanged",
+		"ActivationFailed", "RebootFailed", "MaintenanceLost", "ArchiveFailed", "RollbackUnavailable", "PowerCycleRequired",
+		"Cancelled", "MaintenanceUnavailable", "TimedOut", "DeviceChanged",
 	} {
 		assert.NotZero(t, ends[end], end)
 	}
