@@ -53,6 +53,11 @@ func (x *execution) takeBaseline(ctx context.Context) (step.Reason, error) {
 	if err != nil {
 		return step.ReadFailed, fmt.Errorf("scan devices before the job: %w", err)
 	}
+	for _, d := range devices {
+		if d.Err != nil && x.deviceOf(d.UniqueID) != "" {
+			return step.ReadFailed, fmt.Errorf("%s cannot be read, so that its health before the job is not known: %w", x.deviceOf(d.UniqueID), d.Err)
+		}
+	}
 	b := health.Take(devices)
 	next := x.job
 	next.Baseline = &b
@@ -129,12 +134,12 @@ func (x *execution) fits(ctx context.Context, u journal.Update, d inventory.Devi
 	if failure := x.switchedOff(u); failure != nil {
 		return failure, false
 	}
+	begun := x.job.Record.Touched(u.Device) // what runs may be what this job wrote: reading it back is for later
 	wish := plan.Wish{Version: version, AllowDowngrade: u.Downgrade == v1alpha1.DowngradeAllow}
 	switch message := plan.Downgrade(wish, plan.FactsOf(d)); {
 	case fw.ReadOnly != "":
 		return &step.Failure{Reason: step.NotUpdatable, Message: fmt.Sprintf("%s cannot be updated: %s", u.Device, fw.ReadOnly)}, false
 	case message != "" && !begun:
-	begun := x.job.Record.Touched(u.Device) // what runs may be what this job wrote: reading it back is for later
 		return &step.Failure{Reason: step.DowngradeForbidden, Message: fmt.Sprintf("%s: %s", u.Device, message)}, false
 	case !begun && u.FromVersion != "" && string(fw.Running) != u.FromVersion && fw.Running != version:
 		return &step.Failure{Reason: step.DeviceChanged,
