@@ -126,8 +126,8 @@ func (w *stage) judge() {
 	for i, s := range w.r.Steps {
 		at[string(s.Kind)+" "+s.Device] = i
 		if s.Changes {
-			assert.LessOrEqual(w.t, s.Attempt, int32(5))
-			assert.LessOrEqual(w.t, w.changed[string(s.Kind)+" "+s.Device], 5)
+			assert.LessOrEqual(w.t, s.Attempt, int32(100))
+			assert.LessOrEqual(w.t, w.changed[string(s.Kind)+" "+s.Device], 100)
 		}
 		if s.Kind == plan.Reboot {
 			assert.LessOrEqual(w.t, s.Attempt, int32(2))
