@@ -143,7 +143,9 @@ func TestWhatAJobBreaksIsMendedOrWaitsForAPerson(t *testing.T) {
 		eventually(t, "the node is held", func() bool { return s.condition(v1alpha1.ConditionHeld) == "True "+v1alpha1.ReasonNeedsIntervention })
 		writes, reboots := s.writes(), s.node.Reboots()
 		assert.Equal(t, 1, reboots)
-		s.patchNode(func(n *v1alpha1.NodeFirmware) { n.Spec.ReleaseRequestedAt = ptr.To(metav1.NewTime(time.Now().Add(time.Second))) })
+		s.patchNode(func(n *v1alpha1.NodeFirmware) {
+			n.Spec.ReleaseRequestedAt = ptr.To(metav1.NewTime(time.Now().Add(time.Second)))
+		})
 		eventually(t, "the node is released", func() bool { return s.maintenances() == 0 && !s.kubeNode().Spec.Unschedulable })
 		assert.Equal(t, writes, s.writes(), "nothing is written for that")
 		assert.Equal(t, reboots, s.node.Reboots())
@@ -165,7 +167,7 @@ func TestWhatAJobBreaksIsMendedOrWaitsForAPerson(t *testing.T) {
 		assert.False(t, s.kubeNode().Spec.Unschedulable)
 	})
 
-	t.Run("a person runs steps", func(t *testing.T) { // R003-5, R003-23, R003-33, R003-35, R003-36
+	t.Run("a person runs steps", func(t *testing.T) { // R003-1, R003-5, R003-15, R003-23, R003-29, R003-33, R003-35, R003-53
 		s := l.scene(t, 4)
 		one := ptr.To(int32(1))
 		s.steps("wrong", v1alpha1.RequestedStep{Name: "verify-inventory", ExpectedDevices: []v1alpha1.ExpectedDevice{{Class: v1alpha1.ClassNIC, Count: one}}})

@@ -50,8 +50,9 @@ type Device struct {
 	Activation inventory.Activation
 	// Refusal is the device's own account of why it did not take the last image; empty when it has none.
 	Refusal string
-	// WriteRunning says that a write to the device goes on, by whichever process.
+	// WriteRunning says that a write to the device goes on, by whichever process; Writer says who writes, for people.
 	WriteRunning bool
+	Writer       string
 }
 
 // Maintenance says how the maintenance of the node stands.
@@ -133,6 +134,14 @@ func (d Device) holds() inventory.Version {
 // settled reports whether the device runs the version and nothing else waits to be activated.
 func (d Device) settled(v inventory.Version) bool {
 	return d.answers() && d.Running == v && d.holds() == v
+}
+
+// busy says that a write goes on.
+func (d Device) busy() string {
+	if d.Writer == "" {
+		return "a write to the device is still running; it is never killed"
+	}
+	return "a write to the device is still running (" + d.Writer + "); it is never killed"
 }
 
 // answers reports whether the device is there and could be read.

@@ -16,7 +16,7 @@ func (d decider) verify() Action {
 	case d.fresh():
 		return d.begin()
 	case dev.WriteRunning:
-		return d.await("a write to the device is still running; it is never killed")
+		return d.await(dev.busy())
 	case !dev.answers():
 		a = d.patience(VerifyFailed, dev.complaint())
 	case dev.Running == want:

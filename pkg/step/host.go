@@ -135,7 +135,7 @@ func (d decider) task() Action {
 	dev, ret := d.f.Devices[d.s.Device], d.s.Returned
 	switch {
 	case d.s.Device != "" && dev.WriteRunning:
-		return d.await("a write to the device is still running; it is never killed")
+		return d.await(dev.busy())
 	case d.fresh():
 		return begin()
 	case ret == nil:

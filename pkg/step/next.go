@@ -2,6 +2,7 @@ package step
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -53,6 +54,8 @@ type Action struct {
 }
 
 const (
+	// maxMessage bounds what is kept of why a step failed, in bytes.
+	maxMessage = 4096
 	// maxWrites bounds the attempts of a step that writes: the first and one repetition after an interruption.
 	maxWrites = 2
 	// maxReboots bounds how often one job asks for a reboot, its rollback included.
@@ -217,7 +220,11 @@ func (d decider) settle(s State, m string) Action {
 }
 
 func (d decider) fail(r Reason, format string, args ...any) Action {
-	a := d.settle(StepFault, fmt.Sprintf(format, args...))
+	message := fmt.Sprintf(format, args...)
+	if len(message) > maxMessage {
+		message = strings.ToValidUTF8(message[:maxMessage], "")
+	}
+	a := d.settle(StepFault, message)
 	a.Failure = &Failure{Reason: r, Message: a.Message, Step: d.s.Kind, Device: d.s.Device, Held: d.r.InMaintenance() && !d.r.Within}
 	return a
 }

@@ -35,7 +35,7 @@ func (d decider) flash() Action {
 	dev, want := d.f.Devices[d.s.Device], d.want()
 	switch {
 	case dev.WriteRunning:
-		return d.await("a write to the device is still running; it is never killed")
+		return d.await(dev.busy())
 	case d.s.State == Pending:
 		return d.firstFlash(dev, want)
 	case !dev.answers():
@@ -103,7 +103,7 @@ func (d decider) activate() Action {
 	needs, dev, want := d.r.update(d.s.Device).Needs, d.f.Devices[d.s.Device], d.want()
 	switch {
 	case dev.WriteRunning:
-		return d.await("a write to the device is still running; it is never killed")
+		return d.await(dev.busy())
 	case needs == inventory.ActivateNone:
 		return d.skip("nothing to activate")
 	case needs == inventory.ActivateReboot:

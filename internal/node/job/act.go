@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
-	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
@@ -116,11 +115,10 @@ func (x *execution) activate(ctx context.Context, s step.Step) *step.Returned {
 		return failed(s, step.ActivationFailed, failure.Message)
 	}
 	needs, err := drv.Activate(ctx, d.Identity, x.target(s.Device).Needs)
-	switch {
-	case errors.Is(err, command.ErrStillRunning), errors.Is(err, command.ErrBusy):
-		x.alarm(s, err)
+	if x.unknown(s, err) {
 		return nil
-	case err != nil:
+	}
+	if err != nil {
 		return failed(s, step.ActivationFailed, err.Error())
 	}
 	return &step.Returned{Needs: needs}
@@ -143,11 +141,6 @@ func (x *execution) outlive(ctx context.Context) (context.Context, context.Cance
 		time.AfterFunc(x.cfg.Grace, func() { cancel(context.Cause(ctx)) })
 	})
 	return wctx, func() { stop(); cancel(nil) }
-}
-
-func (x *execution) alarm(s step.Step, err error) {
-	x.cfg.Log.Error("Write goes on without being followed; it is never killed", "job", x.job.Name, "step", s.Kind,
-		"device", s.Device, "err", err)
 }
 
 func (x *execution) progress(percent int) {

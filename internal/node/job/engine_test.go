@@ -257,6 +257,7 @@ func TestDowngradeIsRefusedAgainOnTheNode(t *testing.T) {
 	})
 }
 
+// Other hardware in the slot is another transaction (R002-57).
 func TestReplacedHardwareIsNotWritten(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *machine) {
 		j := m.job("j", m.add(inventory.NIC, "nic0", inventory.ActivateDeviceReset))
@@ -475,6 +476,16 @@ func TestWriteOutlivesTheProcess(t *testing.T) {
 	})
 }
 
+// The worker of a write was killed: nobody saw its end, and the device is read to find out.
+func TestWriteWhoseEndNobodySawIsReadBack(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *machine) {
+		m.loseEnds = true
+		id := m.add(inventory.NIC, "nic0", inventory.ActivateDeviceReset)
+		requireComplete(t, m, m.run(m.job("j", id)), "j")
+		assert.Equal(t, 1, m.sim.Count(drivertest.OpWrite, "nic0"))
+	})
+}
+
 func TestRunningJobGoesOnWhileTheAPIServerIsAway(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *machine) {
 		ids := fleet(m)
@@ -516,6 +527,7 @@ func TestMaintenanceTakenAwayStopsTheNextWrite(t *testing.T) {
 	})
 }
 
+// One job at a time has the node (R003-47).
 func TestSecondJobWaitsForTheFirst_R000_54(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *machine) {
 		first := m.job("first", m.add(inventory.NIC, "nic0", inventory.ActivateDeviceReset))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
@@ -144,7 +145,8 @@ func (x *execution) look(ctx context.Context, name string) (step.Device, error) 
 		return step.Device{}, fmt.Errorf("look for a write to %s: %w", name, err)
 	}
 	if running {
-		return step.Device{WriteRunning: true}, nil // reading a device in the middle of a write disturbs some of them
+		// Reading a device in the middle of a write disturbs some of them.
+		return step.Device{WriteRunning: true, Writer: x.writer(u.UniqueID)}, nil
 	}
 	d, found, err := x.cfg.Host.Find(ctx, u.Class, u.UniqueID)
 	switch {
@@ -159,6 +161,32 @@ func (x *execution) look(ctx context.Context, name string) (step.Device, error) 
 	}
 	fw := d.Firmware
 	return step.Device{Running: fw.Running, Stored: fw.Stored, Activation: fw.Activation, Refusal: fw.LastAttempt}, nil
+}
+
+// Writers tell who writes to a device, for people.
+type Writers interface {
+	// Writing is what is known of the last write under the lock.
+	Writing(lock string) (*command.Writing, error)
+}
+
+// writer says who writes to a device and how far it is; empty where nobody can tell.
+func (x *execution) writer(lock string) string {
+	writers, ok := x.cfg.Writes.(Writers)
+	if !ok {
+		return ""
+	}
+	w, err := writers.Writing(lock)
+	if err != nil || w == nil || len(w.Argv) == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("%s, process %d, since %s", w.Argv[0], w.Tool.PID, w.Started.UTC().Format(time.RFC3339))
+	if !w.Protected && w.Unprotected != "" {
+		text += ", not protected from the end of its container: " + w.Unprotected
+	}
+	if w.LastLine != "" {
+		text += ", last said: " + w.LastLine
+	}
+	return text
 }
 
 // askMaintenance asks how the maintenance stands where the current step depends on it.

@@ -54,9 +54,11 @@ type machine struct {
 	reads, endAt int
 	// beforeCommit is called between the two commands of a write that waits there until its context ends.
 	beforeCommit func()
-	snapshots    []job.Snapshot
-	stop         context.CancelFunc
-	engine       *job.Engine
+	// loseEnds: nobody sees the end of a write, as when its worker was killed.
+	loseEnds  bool
+	snapshots []job.Snapshot
+	stop      context.CancelFunc
+	engine    *job.Engine
 }
 
 var errPowerCut = errors.New("power cut")
@@ -274,7 +276,11 @@ func (f failing) Write(ctx context.Context, id inventory.Identity, img driver.Im
 	if f.m.reading {
 		return 0, command.ErrBusy
 	}
-	return f.Simulated.Write(ctx, id, img, p)
+	needs, err := f.Simulated.Write(ctx, id, img, p)
+	if err == nil && f.m.loseEnds {
+		err = &command.Error{Argv: []string{"burn"}, ExitCode: -1, Err: command.ErrLost}
+	}
+	return needs, err
 }
 
 func (f failing) Archive(ctx context.Context, id inventory.Identity, path string) error {

@@ -154,7 +154,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.act(ctx, f, v); err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{}, r.report(ctx, f.object, v)
+	return reconcile.Result{}, r.report(ctx, f.object, f.known, v)
 }
 
 // state is what is known of one job.
@@ -323,8 +323,11 @@ func cancelReason(job *v1alpha1.FirmwareJob) string {
 }
 
 // report writes the status of the job once, if it differs from what the API server has.
-func (r *Reconciler) report(ctx context.Context, object *v1alpha1.FirmwareJob, v verdict) error {
-	if object == nil || v == leave {
+func (r *Reconciler) report(ctx context.Context, object *v1alpha1.FirmwareJob, job *journal.Job, v verdict) error {
+	if object == nil {
+		return r.reportDeleted(ctx, job)
+	}
+	if v == leave {
 		return nil
 	}
 	view, err := r.Journal.View()
@@ -379,6 +382,20 @@ func (r *Reconciler) write(ctx context.Context, object *v1alpha1.FirmwareJob, wa
 	}
 	r.tell(object, want)
 	return nil
+}
+
+// reportDeleted makes the consequences of a job visible that holds the node though its object is gone: the maintenance says
+// that it failed, and the devices why.
+func (r *Reconciler) reportDeleted(ctx context.Context, job *journal.Job) error {
+	if job == nil || !job.Held() || job.Reported {
+		return nil
+	}
+	if err := r.beforeEnd(ctx, *job); err != nil {
+		return err
+	}
+	done := *job
+	done.Reported = true
+	return r.Journal.Save(done)
 }
 
 // beforeEnd makes the consequences of a job visible before its end is: who sees a finished job plans the next one from

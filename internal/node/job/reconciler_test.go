@@ -206,6 +206,25 @@ func TestFailedJobHoldsTheNodeUntilReleased_R003_25_R003_27(t *testing.T) {
 	assert.Equal(t, step.MaintenanceNone, d.window.phase)
 }
 
+// Deleting a job that runs stops nothing, and does not hide that it failed (I7, I10).
+func TestJobThatWasDeletedWhileItRanStillTellsThatItHoldsTheNode(t *testing.T) {
+	d := newDaemon(t)
+	id := d.add(inventory.Disk, "disk0", inventory.ActivateNone)
+	d.sim.Inject("disk0", drivertest.FailWrite)
+	o := d.create("j", id)
+	d.admit("j")
+	require.NoError(t, d.reconcile("j"))
+	require.NoError(t, d.env.Client.Delete(t.Context(), o))
+	d.work()
+	refreshes := d.refreshes
+	require.NoError(t, d.reconcile("j"))
+	assert.Contains(t, d.window.failed, "refused the image", "the maintenance says that its requestor failed")
+	assert.Greater(t, d.refreshes, refreshes)
+	refreshes = d.refreshes
+	require.NoError(t, d.reconcile("j"))
+	assert.Equal(t, refreshes, d.refreshes, "once")
+}
+
 func TestReleasedJobSaysSo(t *testing.T) {
 	d := newDaemon(t)
 	id := d.add(inventory.Disk, "disk0", inventory.ActivateNone)

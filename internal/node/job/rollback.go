@@ -238,14 +238,29 @@ func (x *execution) evidence(ctx context.Context, d inventory.Device, drv driver
 
 // wrote is what a write returned; nil while it goes on without us.
 func (x *execution) wrote(s step.Step, needs inventory.Activation, err error) *step.Returned {
-	switch {
-	case errors.Is(err, command.ErrStillRunning), errors.Is(err, command.ErrBusy):
-		x.alarm(s, err)
+	if x.unknown(s, err) {
 		return nil
-	case err != nil:
+	}
+	if err != nil {
 		return failed(s, writeReason(err), err.Error())
 	}
 	return &step.Returned{Needs: needs}
+}
+
+// unknown reports whether nobody knows what became of a write: it goes on without us, or nobody saw its end. Then the
+// hardware decides.
+func (x *execution) unknown(s step.Step, err error) bool {
+	switch {
+	case errors.Is(err, command.ErrStillRunning), errors.Is(err, command.ErrBusy):
+		x.cfg.Log.Error("Write goes on without being followed; it is never killed", "job", x.job.Name, "step", s.Kind,
+			"device", s.Device, "err", err)
+		return true
+	case errors.Is(err, command.ErrLost):
+		x.cfg.Log.Warn("Nobody saw the end of a write; the device is read to find out", "job", x.job.Name, "step", s.Kind,
+			"device", s.Device, "err", err)
+		return true
+	}
+	return false
 }
 
 // target is the device in the record of the job.

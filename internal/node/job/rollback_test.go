@@ -65,7 +65,7 @@ func TestImageThatTakesTheLinkDownIsRolledBack(t *testing.T) {
 }
 
 // What runs is archived before the first byte is written, under the boot it ran in, and what was at fault is kept as
-// evidence that is never restored (R002-8, R002-35, R002-49).
+// evidence that is never restored (R002-8, R002-35, R002-49, R002-51).
 func TestArchiveHoldsWhatRanBeforeAndTheEvidence(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *machine) {
 		id := m.readBackNIC(inventory.ActivateReboot)
