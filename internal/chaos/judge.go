@@ -296,7 +296,7 @@ func (j *judge) complete(s snapshot) {
 		if d.running != newVersion || d.stored != newVersion {
 			j.violate("I4", "success though %s runs %s and stores %s", d.spec.ID, d.running, d.stored)
 		}
-		if d.ails {
+		if d.ails && r.Touched(nameOf(d.spec.ID)) {
 			j.violate("I4", "success though the firmware of %s is at fault", d.spec.ID)
 		}
 		j.readBack(s, d)
