@@ -126,15 +126,16 @@ func (f facts) held() *v1alpha1.FirmwareJob {
 	return nil
 }
 
-// stillWishes reports whether a device the job failed on is still to get the same image.
+// stillWishes reports whether nobody has changed the wish for what the job failed on: a device is still to get the same
+// image, or it is gone and its object with it. Steps follow from no wish, so none can change that.
 func (f facts) stillWishes(held *v1alpha1.FirmwareJob) bool {
-	for i := range f.devices {
-		d := &f.devices[i]
-		if u := updateFor(held, d.Name); u != nil && wishes(d, u) && blames(held, d.Name) {
-			return true
-		}
+	if held.Spec.Type == v1alpha1.JobTypeSteps {
+		return true
 	}
-	return false
+	return slices.ContainsFunc(held.Spec.Updates, func(u v1alpha1.DeviceUpdate) bool {
+		at := slices.IndexFunc(f.devices, func(d v1alpha1.NodeDevice) bool { return d.Name == u.Device })
+		return blames(held, u.Device) && (at < 0 || wishes(&f.devices[at], &u))
+	})
 }
 
 // wishes reports whether the device, the very same hardware, is still to get that image, as what should run or on the way

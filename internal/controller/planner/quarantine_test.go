@@ -272,6 +272,40 @@ func TestAHeldNodeWithAnUnhealthyDeviceGetsNoJob_R002_53(t *testing.T) {
 	w.requireQuiet()
 }
 
+// R003-25, I9: steps that failed wish for nothing, so no wish that changes or is due takes their node over.
+func TestANodeThatStepsHoldWaitsForAPerson_R003_25(t *testing.T) {
+	w := newWorld(t, adapter("nic", 0))
+	steps := w.byHand("steps", v1alpha1.JobTypeSteps)
+	w.wish("nic", 2)
+	w.set(steps, []v1alpha1.JobStep{{Name: "reset-bios-settings", State: v1alpha1.StepFailed}},
+		v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed, v1alpha1.ConditionHeld)
+	w.settle()
+	assert.Nil(t, w.queued(), "the update would return the node to service")
+	w.wish("nic", 3)
+	w.settle()
+	assert.Nil(t, w.queued())
+	w.retry()
+	w.settle()
+	assert.Equal(t, "nic=3", devices(w.queued()))
+	w.requireQuiet()
+}
+
+// I7, I9: a device that did not come back took its object with it, and nobody has changed the wish for it.
+func TestAHeldNodeWhoseDeviceIsGoneWaitsForAPerson(t *testing.T) {
+	w := newWorld(t, adapter("nic", 2), device("disk", 3))
+	w.settle()
+	w.set(w.queued(), []v1alpha1.JobStep{{Name: "verify", Device: node + "-nic", State: v1alpha1.StepFailed}},
+		v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed, v1alpha1.ConditionHeld)
+	require.NoError(t, w.Delete(t.Context(), &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: node + "-nic"}}))
+	w.wish("disk", 6)
+	w.settle()
+	assert.Nil(t, w.queued(), "the drive would return the node to service without its adapter")
+	w.retry()
+	w.settle()
+	assert.Equal(t, "disk=6", devices(w.queued()))
+	w.requireQuiet()
+}
+
 func TestAHeldNodeIsNotRetriedWhileTheImageThatFailedIsQuarantined(t *testing.T) {
 	setup := func(t *testing.T) *world {
 		w := newWorld(t, adapter("nic", 2), device("disk", 3))
