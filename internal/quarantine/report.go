@@ -32,11 +32,15 @@ func reported(j *v1alpha1.FirmwareJob) []v1alpha1.QuarantinedImage {
 
 // failedAt is when the image was found bad, in whole seconds. It does not move while the job goes on, so that a lift
 // does not become too old. It is never before the admission, which the operator's clock tells: a node whose clock is
-// behind must not have its report covered by a lift from before the job.
+// behind must not have its report covered by a lift from before it. What that clock measures is counted from there.
 func failedAt(j *v1alpha1.FirmwareJob) time.Time {
 	at := blamedAt(j)
 	if c := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionAdmitted); c != nil && c.LastTransitionTime.After(at) {
-		at = c.LastTransitionTime.Time
+		ran := time.Duration(0)
+		if began := j.Status.StartTime; began != nil {
+			ran = max(0, at.Sub(began.Time))
+		}
+		at = c.LastTransitionTime.Add(ran)
 	}
 	return at.Truncate(time.Second)
 }

@@ -172,6 +172,20 @@ func TestAFailureIsNotBeforeTheAdmissionWhateverTheNodeSays(t *testing.T) {
 	assert.Equal(t, at(100), e.Since)
 }
 
+// F4: what a clock that is behind measures is right all the same, so a lift while the job ran is not one of its failure.
+func TestAFailureAfterALiftCountsThoughTheClockOfTheNodeIsBehind(t *testing.T) {
+	j := accuse("j1", 1, model, 60-24*3600)
+	j.Status.StartTime = new(at(-24 * 3600))
+	j.Status.Conditions[0].LastTransitionTime = at(100)
+	e, is := quarantine.Compute(jobs(j), []v1alpha1.FirmwareSource{source("s", 110, 1)}).Blocks(digest(1), model)
+	require.True(t, is)
+	assert.Equal(t, at(160), e.Since)
+	j.Status.StartTime = new(at(0)) // the clock was set back while the job ran
+	e, is = quarantine.Compute(jobs(j), nil).Blocks(digest(1), model)
+	require.True(t, is)
+	assert.Equal(t, at(100), e.Since)
+}
+
 func TestASourceListsWhatFitsAndSaysHowMuchDoesNot(t *testing.T) {
 	src := source("s", -1, 1)
 	var all []*v1alpha1.FirmwareJob
