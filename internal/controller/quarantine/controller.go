@@ -2,6 +2,7 @@ package quarantine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -66,20 +67,24 @@ type facts struct {
 	sources []v1alpha1.FirmwareSource
 }
 
-// Reconcile is one pass over all sources.
+// Reconcile is one pass over all sources. One that cannot be written keeps no other from its quarantine.
 func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (ctrl.Result, error) {
 	f, err := r.gather(ctx)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	result := ctrl.Result{}
+	var errs []error
 	for i := range f.sources {
 		switch err := r.record(ctx, &f.sources[i], f.set); {
 		case apierrors.IsConflict(err): // the cache is behind
 			result.RequeueAfter = again
-		case client.IgnoreNotFound(err) != nil:
-			return ctrl.Result{}, err
+		default:
+			errs = append(errs, client.IgnoreNotFound(err))
 		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return ctrl.Result{}, err
 	}
 	return result, nil
 }
