@@ -227,13 +227,19 @@ func (j *judge) save(e Event) {
 			j.violate("I5", "the attempts of %s %s went from %d to %d", n.Kind, n.Device, b.Attempt, n.Attempt)
 		case n.Writes() && n.Attempt > limit:
 			j.violate("I5", "%s %s was begun %d times", n.Kind, n.Device, n.Attempt)
-		case b.State != step.Pending && b.State != step.Running && n.State != b.State && !anew:
+		case b.State != step.Pending && b.State != step.Running && n.State != b.State && !anew && !rejudged(b, n, was.Record, e):
 			j.violate("I5", "%s %s was %s and is %s", n.Kind, n.Device, b.State, n.State)
 		}
 	}
 	if !same(was.Record.Verdict, e.Job.Record.Verdict) {
 		j.verdict(e, was.Record, e.Job.Record)
 	}
+}
+
+// rejudged reports whether the gate is asked again because the host has rebooted since it judged.
+func rejudged(before, now step.Step, was step.Record, e Event) bool {
+	return now.Kind == plan.Health && before.State == step.Succeeded && now.State == step.Pending && was.Verdict != nil &&
+		was.Verdict.BootID != e.Boot
 }
 
 func same(a, b *step.Verdict) bool {

@@ -25,6 +25,8 @@ func Apply(r Record, a Action, bootID string, now time.Time) Record {
 		r.rollBack(a)
 	case Restart:
 		r.restart()
+	case Rejudge:
+		r.rejudge()
 	case Finish:
 		r.Outcome = a.Outcome
 		for i := range r.Steps {
@@ -87,6 +89,17 @@ func (r *Record) judge(a Action, bootID string, now time.Time) {
 	if r.Verdict.Healthy && r.rollsBack() {
 		rollback, failure := *r.Rollback, *r.Failure
 		rollback.Done, failure.Held = true, false
+		r.Rollback, r.Failure = &rollback, &failure
+	}
+}
+
+// rejudge takes the host back to its health gate.
+func (r *Record) rejudge() {
+	s := &r.Steps[r.gate()]
+	s.State, s.Message = Pending, "judged again: the host has rebooted"
+	if r.RolledBack() {
+		rollback, failure := *r.Rollback, *r.Failure
+		rollback.Done, failure.Held = false, true
 		r.Rollback, r.Failure = &rollback, &failure
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
 func (d decider) verify() Action {
@@ -55,6 +56,21 @@ func (d decider) health() Action {
 		return d.await("not yet as healthy as before: " + join(d.f.Unhealthy))
 	}
 	return d.unhealthy(d.f.Unhealthy)
+}
+
+// verdictVoid reports whether the verdict by which the node is returned to service was made under another boot.
+func (r Record) verdictVoid(bootID string) bool {
+	return !r.Released && r.Verdict != nil && r.Verdict.Healthy && r.Verdict.BootID != bootID && r.gate() >= 0
+}
+
+// gate is the health step that judged last, -1 when none did.
+func (r Record) gate() int {
+	for i, s := range slices.Backward(r.Steps) {
+		if s.Kind == plan.Health && s.State == Succeeded {
+			return i
+		}
+	}
+	return -1
 }
 
 // unhealthy blames the devices of the job that are complained about, and all that were changed where none of them is.

@@ -126,3 +126,27 @@ func TestUnhealthyHostWithoutAWayBackIsHeldAndLeftAlone_R002_22_R002_27(t *testi
 	assert.Empty(t, s.begun, "no reboot, and nothing is written")
 	assert.Equal(t, -1, r.Current(), "there is nothing left to do, for however long")
 }
+
+// A verdict is worthless under another boot: a host that rebooted after it was judged, and before it was returned to service,
+// is judged again (R002-31, I4).
+func TestHostThatRebootsBeforeItsReleaseIsJudgedAgain_R002_31(t *testing.T) {
+	r := at(plan.Health, running)
+	healthy := step.Facts{BootID: "boot-1", HealthKnown: true, Maintenance: step.MaintenanceReady}
+	now := time.Unix(0, 0)
+	r = step.Apply(r, step.Next(r, healthy, step.DefaultLimits()), "boot-1", now)
+	require.True(t, r.Verdict.Healthy)
+
+	rebooted := healthy
+	rebooted.BootID, rebooted.Interrupted, rebooted.Maintenance = "boot-2", true, step.MaintenanceReady
+	again := step.Next(r, rebooted, step.DefaultLimits())
+	require.Equal(t, step.Rejudge, again.Verb)
+	r = step.Apply(r, again, "boot-2", now)
+	assert.Equal(t, plan.Health, r.Steps[r.Current()].Kind)
+	r = step.Apply(r, step.Next(r, rebooted, step.DefaultLimits()), "boot-2", now) // begins
+	rebooted.Interrupted = false
+	r = step.Apply(r, step.Next(r, rebooted, step.DefaultLimits()), "boot-2", now)
+	assert.Equal(t, "boot-2", r.Verdict.BootID)
+	release := step.Next(r, rebooted, step.DefaultLimits())
+	assert.Equal(t, step.Begin, release.Verb)
+	assert.Equal(t, plan.Release, r.Steps[release.Step].Kind)
+}

@@ -118,12 +118,19 @@ func (d decider) release() Action {
 	switch {
 	case !d.r.began(plan.Maintenance) && !d.r.Inherited:
 		return d.skip("the node was never out of service")
+	case d.fresh() && !d.returned() && d.r.verdictVoid(d.f.BootID):
+		return Action{Verb: Rejudge, Step: -1, Message: "the host has rebooted since it was judged healthy"}
 	case d.fresh():
 		return d.begin()
 	case d.f.Maintenance == MaintenanceNone || d.f.Maintenance == MaintenanceNotInstalled:
 		return d.succeed("the node is back in service")
 	}
 	return d.poll(d.f.MaintenanceMessage)
+}
+
+// returned reports whether the node is known to be on its way back to service.
+func (d decider) returned() bool {
+	return d.f.Maintenance == MaintenanceNone || d.f.Maintenance == MaintenanceEnding || d.f.Maintenance == MaintenanceNotInstalled
 }
 
 // task is a step that is not part of every update. It is begun again after an interruption, which must be harmless.

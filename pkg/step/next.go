@@ -26,6 +26,8 @@ const (
 	RollBack
 	// Restart: journal that the list of steps begins anew.
 	Restart
+	// Rejudge: journal that the health gate judges again, because the host has rebooted since its verdict.
+	Rejudge
 	// Finish: journal that the job ended.
 	Finish
 )

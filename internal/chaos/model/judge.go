@@ -84,12 +84,17 @@ func (w *world) judgeRelease(r step.Record) {
 
 // judgeDecision is asked after each decision.
 func (w *world) judgeDecision(was, is step.Record, a step.Action, f step.Facts) {
+	if a.Verb == step.Begin && is.Steps[a.Step].Kind == plan.Release && f.Maintenance <= step.MaintenanceReady && f.Maintenance != step.MaintenanceNone && !is.Released {
+		if v := is.Verdict; v != nil && v.Healthy && v.BootID != f.BootID {
+			w.violate("R002-31", "returned a node that was judged under %s and runs under %s", v.BootID, f.BootID)
+		}
+	}
 	for i := range was.Steps {
 		b, n := was.Steps[i], is.Steps[i]
 		if n.Attempt < b.Attempt {
 			w.violate("I5", "the attempts of %s went from %d to %d", name(b), b.Attempt, n.Attempt)
 		}
-		if b.State != step.Pending && b.State != step.Running && n.State != b.State && a.Verb != step.Restart {
+		if b.State != step.Pending && b.State != step.Running && n.State != b.State && a.Verb != step.Restart && a.Verb != step.Rejudge {
 			w.violate("I5", "%s was %s and is %s", name(b), b.State, n.State)
 		}
 		limit := int32(maxAttempts)

@@ -330,6 +330,8 @@ func (x *execution) log(a step.Action) {
 		l.Info("Step ended", "state", a.State, "message", a.Message)
 	case a.Verb == step.RollBack:
 		l.Warn("Job rolls back", "devices", a.Devices, "message", a.Message)
+	case a.Verb == step.Rejudge:
+		l.Warn("Job judges the host again", "message", a.Message)
 	case a.Verb == step.Restart:
 		l.Warn("Job begins its steps anew", "message", a.Message)
 	case a.Verb == step.Finish:
