@@ -347,6 +347,19 @@ func TestAnEditThatChangesNoImageKeepsThePlaceInTheQueue(t *testing.T) {
 	w.requireQuiet()
 }
 
+// R002-66: edges and the way back were looked up for what ran; the daemon refuses a job that was planned over another version.
+func TestAQueuedJobIsReplacedWhenAnotherVersionRuns(t *testing.T) {
+	w := newWorld(t, device("nic", 3))
+	w.settle()
+	require.Equal(t, "1", w.queued().Spec.Updates[0].FromVersion)
+	w.edit("nic", func(d *v1alpha1.NodeDevice) { d.Status.Firmware.Running, d.Status.Firmware.Stored = "2", "2" })
+	w.settle()
+	w.settle()
+	require.NotNil(t, w.queued())
+	assert.Equal(t, "2", w.queued().Spec.Updates[0].FromVersion)
+	w.requireQuiet()
+}
+
 func TestAScanThatFailsKeepsThePlaceInTheQueue(t *testing.T) {
 	w := newWorld(t, device("nic", 2))
 	w.settle()

@@ -161,14 +161,15 @@ func wishedImages(d *v1alpha1.NodeDevice) []v1alpha1.Digest {
 	return out
 }
 
-// sameWork ignores where an update comes from and what ran before: an edit that changes neither device, version nor
-// image does not cost a job its place in the queue.
+// sameWork ignores where an update comes from: an edit that changes neither device, version nor image does not cost a job
+// its place in the queue. That another version runs does: the daemon refuses what was planned over the one before.
 func sameWork(a, b []v1alpha1.DeviceUpdate) bool {
 	return slices.EqualFunc(a, b, sameUpdate)
 }
 
 func sameUpdate(a, b v1alpha1.DeviceUpdate) bool {
-	return a.Device == b.Device && a.UniqueID == b.UniqueID && a.Version == b.Version && a.Digest == b.Digest && a.Downgrade == b.Downgrade
+	return a.Device == b.Device && a.UniqueID == b.UniqueID && a.FromVersion == b.FromVersion && a.Version == b.Version &&
+		a.Digest == b.Digest && a.Downgrade == b.Downgrade
 }
 
 // sameRollback takes an absent policy for the default.
