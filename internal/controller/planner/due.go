@@ -61,9 +61,6 @@ func (f facts) next(d *v1alpha1.NodeDevice) (u v1alpha1.DeviceUpdate, is bool) {
 	}
 	facts := match.Facts(d)
 	facts.Unreadable = ""
-	if d.Status.Unhealthy != nil {
-		facts.UnhealthySince = d.Status.Unhealthy.Since.Time
-	}
 	decision := plan.Decide(desired.Wish(d.Spec.Firmware, f.retryAfter), facts)
 	if !decision.Outcome.Due() {
 		return u, false
