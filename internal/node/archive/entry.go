@@ -87,6 +87,11 @@ func (s *Store) devices() ([]string, error) {
 
 // entries lists the entries of a device's directory.
 func (s *Store) entries(device string) ([]Entry, error) {
+	return s.find(device, func(entryName) bool { return true })
+}
+
+// find lists the entries of a device's directory whose names are wanted. The others are not read.
+func (s *Store) find(device string, wanted func(entryName) bool) ([]Entry, error) {
 	names, err := s.fs.ReadDir(device)
 	if err != nil {
 		return nil, fmt.Errorf("list archive: %w", err)
@@ -94,10 +99,13 @@ func (s *Store) entries(device string) ([]Entry, error) {
 	var out []Entry
 	for _, n := range names {
 		name, ok := parseName(n.Name())
-		if !ok || !n.IsDir() {
+		if !ok || !n.IsDir() || !wanted(name) {
 			continue
 		}
 		e, err := s.read(filepath.Join(device, n.Name()), name)
+		if errors.Is(err, fs.ErrNotExist) { // a daemon has just removed it
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

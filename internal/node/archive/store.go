@@ -121,7 +121,8 @@ func (s *Store) Image(uniqueID string, version inventory.Version) (driver.Image,
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	none := fmt.Errorf("find firmware %s of %s in the archive: %w", version, uniqueID, ErrNone)
-	entries, err := s.entries(filepath.Join(s.dir, deviceDir(uniqueID)))
+	wanted := func(n entryName) bool { return n.version == version && !n.unhealthy }
+	entries, err := s.find(filepath.Join(s.dir, deviceDir(uniqueID)), wanted) // a bad sector under another one is no obstacle
 	if errors.Is(err, fs.ErrNotExist) {
 		return driver.Image{}, Manifest{}, none
 	}
@@ -130,9 +131,6 @@ func (s *Store) Image(uniqueID string, version inventory.Version) (driver.Image,
 	}
 	slices.SortFunc(entries, newestFirst)
 	for _, e := range entries {
-		if e.name.unhealthy || e.name.version != version {
-			continue
-		}
 		img, err := e.image(s.fs)
 		switch whole := (*damagedError)(nil); {
 		case err == nil && e.Manifest.UniqueID == uniqueID:

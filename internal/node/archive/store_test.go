@@ -281,3 +281,43 @@ func TestCopyOutsideTheArchive_R002_73_R002_74(t *testing.T) {
 	_, _, err = archive.Load(durable.OS{}, t.TempDir())
 	require.ErrorContains(t, err, "manifest.json")
 }
+
+// A bad sector under one entry is no reason to lose the way back to another one (I7).
+func TestUnreadableEntryOfAnotherVersionIsNoObstacle(t *testing.T) {
+	s, dir := newStore(t)
+	keep(t, s, manifest("1.0", "boot-1"))
+	keep(t, s, manifest("2.0", "boot-2"))
+	bad := filepath.Join(dir, card, "1.0_boot-1", "manifest.json")
+	require.NoError(t, os.Remove(bad))
+	require.NoError(t, os.Mkdir(bad, 0o700)) // reading it is an error that says nothing of the entry
+	_, m, err := s.Image(card, "2.0")
+	require.NoError(t, err)
+	assert.Equal(t, inventory.Version("2.0"), m.Version)
+	_, _, err = s.Image(card, "1.0")
+	require.ErrorIs(t, err, syscall.EISDIR)
+	require.NotErrorIs(t, err, archive.ErrNone, "nobody knows whether it is whole")
+}
+
+// vanishing removes an entry as a daemon does while another process lists the archive.
+type vanishing struct {
+	durable.OS
+	entry string
+}
+
+func (v vanishing) ReadDir(path string) ([]os.DirEntry, error) {
+	entries, err := v.OS.ReadDir(path)
+	if path == filepath.Dir(v.entry) {
+		err = errors.Join(err, os.RemoveAll(v.entry))
+	}
+	return entries, err
+}
+
+func TestEntryThatGoesWhileTheArchiveIsListedIsNoError(t *testing.T) {
+	s, dir := newStore(t)
+	keep(t, s, manifest("1.0", "boot-1"))
+	keep(t, s, manifest("2.0", "boot-2"))
+	entries, err := archive.New(dir, vanishing{entry: filepath.Join(dir, card, "1.0_boot-1")}).List()
+	require.NoError(t, err)
+	require.Len(t, entries, 1)
+	assert.Equal(t, inventory.Version("2.0"), entries[0].Manifest.Version)
+}
