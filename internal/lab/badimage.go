@@ -159,7 +159,10 @@ func (l *Lab) judgeRollback(bad target, rebootsBefore []int) (*RollbackReport, e
 		}
 		r.Node, r.Writes, r.Reboots = n.Name, writes, n.Reboots()-rebootsBefore[i]
 	}
-	if r.Node != "" && r.Writes != 2 {
+	switch {
+	case r.Node == "":
+		problems = append(problems, fmt.Errorf("no card got version %s, so nothing was rolled back", bad.image.Version))
+	case r.Writes != 2:
 		problems = append(problems, fmt.Errorf("the card of %s was written %d times instead of twice", r.Node, r.Writes))
 	}
 	return r, errors.Join(problems...)
