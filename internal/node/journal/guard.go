@@ -25,11 +25,15 @@ func openDB(path string, o bbolt.Options) (db *bbolt.DB, err error) {
 	return db, err
 }
 
-// Check reads all there is. It returns an error that wraps ErrDamaged when that is not possible.
+// Check reads all there is. It returns an error that wraps ErrDamaged when bbolt cannot. A record that is not understood is
+// another error: it may be damaged, or of a newer daemon.
 func (j *Journal) Check() error {
 	return guard(func() error {
-		_, err := j.View()
-		return err
+		if _, err := j.View(); err != nil {
+			return fmt.Errorf("%w; install the firmware-daemon that wrote it, or look at what happened to the disk, and move the "+
+				"file away to forget what "+FileName+" says", err)
+		}
+		return nil
 	})
 }
 

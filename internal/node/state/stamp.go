@@ -80,7 +80,7 @@ func readStamp(fsys durable.FS, dir string) (*Stamp, error) {
 		return &Stamp{Schema: oldestSchema}, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w (%s); if no newer daemon wrote it, move the file away", err, filepath.Join(dir, stampFile))
 	}
 	return &s, nil
 }

@@ -244,6 +244,29 @@ func TestDataWithoutAWholeStampIsOfTheOldestSchema_R002_44_R002_62(t *testing.T)
 	}
 }
 
+// A record that cannot be decoded keeps the daemon from starting, which is only right when people are told the way out.
+func TestRefusalsSayWhatToDo(t *testing.T) {
+	for name, damage := range map[string]func(t *testing.T, dir string){
+		"record": func(t *testing.T, dir string) {
+			db, err := bbolt.Open(filepath.Join(dir, "journal.db"), 0o600, nil)
+			require.NoError(t, err)
+			require.NoError(t, db.Update(func(tx *bbolt.Tx) error { return tx.Bucket([]byte("devices")).Put([]byte("u"), []byte("{")) }))
+			require.NoError(t, db.Close())
+		},
+		"stamp": func(t *testing.T, dir string) { write(t, dir, "version", `{"schema":"1"}`) },
+		"zero":  func(t *testing.T, dir string) { write(t, dir, "version", `{"schema":0}`) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := used(t, today)
+			damage(t, dir)
+			before := tree(t, dir)
+			_, err := state.Open(dir, state.Options{Daemon: today})
+			require.ErrorContains(t, err, "move the file away")
+			assert.Equal(t, before, tree(t, dir))
+		})
+	}
+}
+
 func makeNewer(t *testing.T, dir string) {
 	t.Helper()
 	db, err := bbolt.Open(filepath.Join(dir, "journal.db"), 0o600, nil)
