@@ -86,7 +86,10 @@ func isPlanned(j *v1alpha1.FirmwareJob) bool {
 func (f facts) wanted(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.DeviceUpdate, next time.Duration) {
 	due, next := f.due(queued)
 	held := f.held()
-	if held == nil {
+	switch {
+	case held == nil && !f.heldSince.IsZero() && !f.heldSince.Before(f.retryAfter): // its job was deleted: what failed is not known
+		return nil, 0
+	case held == nil:
 		return due, next
 	}
 	if !endedAt(held).Before(f.retryAfter) {

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,6 +27,8 @@ type facts struct {
 	nodeUID types.UID
 	// retryAfter forgives failures before it; zero when nobody asked.
 	retryAfter time.Time
+	// heldSince is since when the daemon says that a failed job holds the node, also one that was deleted; zero when none does.
+	heldSince time.Time
 	// devices are in order of name.
 	devices []v1alpha1.NodeDevice
 	// jobs are oldest first.
@@ -58,6 +61,7 @@ func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
 	if t := firmware.Spec.RetryRequestedAt; t != nil {
 		f.retryAfter = t.Time
 	}
+	f.heldSince = heldSince(&firmware)
 	var devices v1alpha1.NodeDeviceList
 	if err := r.client.List(ctx, &devices, client.MatchingFields{index.NodeName: name}); err != nil {
 		return f, fmt.Errorf("list node devices: %w", err)
@@ -110,6 +114,14 @@ func hasFailed(j *v1alpha1.FirmwareJob) bool {
 
 func isHeld(j *v1alpha1.FirmwareJob) bool {
 	return hasFailed(j) && meta.IsStatusConditionTrue(j.Status.Conditions, v1alpha1.ConditionHeld)
+}
+
+func heldSince(f *v1alpha1.NodeFirmware) time.Time {
+	c := meta.FindStatusCondition(f.Status.Conditions, v1alpha1.ConditionHeld)
+	if c == nil || c.Status != metav1.ConditionTrue {
+		return time.Time{}
+	}
+	return c.LastTransitionTime.Time
 }
 
 func isAdmitted(j *v1alpha1.FirmwareJob) bool {

@@ -30,8 +30,10 @@ var sourceChanged = changed(func(a, b *v1alpha1.FirmwareSource) bool {
 		!equality.Semantic.DeepEqual(a.Status.Quarantine, b.Status.Quarantine)
 })
 
-// firmwareChanged passes changes of the spec, where retries are requested.
-var firmwareChanged = changed(func(a, b *v1alpha1.NodeFirmware) bool { return a.Generation != b.Generation })
+// firmwareChanged passes changes of the spec, where retries are requested, and that the node is held or not any more.
+var firmwareChanged = changed(func(a, b *v1alpha1.NodeFirmware) bool {
+	return a.Generation != b.Generation || !heldSince(a).Equal(heldSince(b))
+})
 
 // deviceChanged passes what a decision depends on: the wish, the firmware, the failures and the verdicts.
 var deviceChanged = changed(func(a, b *v1alpha1.NodeDevice) bool {

@@ -306,6 +306,23 @@ func TestAHeldNodeWhoseDeviceIsGoneWaitsForAPerson(t *testing.T) {
 	w.requireQuiet()
 }
 
+// I9: the daemon knows that the node is held though the job that tells why was deleted.
+func TestAHeldNodeWhoseJobWasDeletedWaitsForAPerson(t *testing.T) {
+	w := newWorld(t, adapter("nic", 2))
+	require.NoError(t, w.Create(t.Context(), &v1alpha1.NodeFirmware{
+		ObjectMeta: metav1.ObjectMeta{Name: node},
+		Status: v1alpha1.NodeFirmwareStatus{Conditions: []metav1.Condition{
+			{Type: v1alpha1.ConditionHeld, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.clock)},
+		}},
+	}))
+	w.settle()
+	assert.Nil(t, w.queued(), "it would return the node to service")
+	w.retry()
+	w.settle()
+	assert.Equal(t, "nic=2", devices(w.queued()))
+	w.requireQuiet()
+}
+
 func TestAHeldNodeIsNotRetriedWhileTheImageThatFailedIsQuarantined(t *testing.T) {
 	setup := func(t *testing.T) *world {
 		w := newWorld(t, adapter("nic", 2), device("disk", 3))
