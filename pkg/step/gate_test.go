@@ -150,3 +150,20 @@ func TestHostThatRebootsBeforeItsReleaseIsJudgedAgain_R002_31(t *testing.T) {
 	assert.Equal(t, step.Begin, release.Verb)
 	assert.Equal(t, plan.Release, r.Steps[release.Step].Kind)
 }
+
+// A release that was asked for may have come through: while that cannot be found out the node is neither judged nor returned.
+func TestReleaseThatMayHaveComeThroughIsNotJudgedAgainInTheDark(t *testing.T) {
+	r := at(plan.Release, running)
+	for i := range r.Steps {
+		if r.Steps[i].Kind == plan.Health {
+			r.Steps[i].State = step.Succeeded
+		}
+	}
+	r.Verdict = &step.Verdict{Healthy: true, BootID: "boot-1"}
+	facts := step.Facts{BootID: "boot-2", Interrupted: true}
+	assert.Equal(t, step.Await, step.Next(r, facts, step.DefaultLimits()).Verb)
+	facts.Maintenance = step.MaintenanceReady
+	assert.Equal(t, step.Rejudge, step.Next(r, facts, step.DefaultLimits()).Verb)
+	facts.Maintenance = step.MaintenanceNone
+	assert.Equal(t, step.Begin, step.Next(r, facts, step.DefaultLimits()).Verb)
+}

@@ -118,6 +118,8 @@ func (d decider) release() Action {
 	switch {
 	case !d.r.began(plan.Maintenance) && !d.r.Inherited:
 		return d.skip("the node was never out of service")
+	case d.s.State == Running && d.fresh() && d.f.Maintenance == MaintenanceUnknown && d.r.verdictVoid(d.f.BootID):
+		return d.await("the host has rebooted since it was judged healthy, and it cannot be found out whether the node was returned before")
 	case d.fresh() && !d.returned() && d.r.verdictVoid(d.f.BootID):
 		return Action{Verb: Rejudge, Step: -1, Message: "the host has rebooted since it was judged healthy"}
 	case d.fresh():
