@@ -59,6 +59,9 @@ func Run(ctx context.Context, o Options) error {
 	if host.Leftover != "" {
 		o.Log.Warn("Half-made state of an interrupted first start was put aside", "directory", host.Leftover)
 	}
+	if host.Unswept != nil {
+		o.Log.Warn("Remains of an interrupted archiving could not be removed; remove them by hand", "err", host.Unswept)
+	}
 	d, err := assemble(ctx, o, host)
 	if err != nil {
 		return errors.Join(err, host.Close())

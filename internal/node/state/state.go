@@ -29,6 +29,8 @@ type State struct {
 	FirstRun bool
 	// Leftover is the directory that half-made files were put aside into; empty when there were none.
 	Leftover string
+	// Unswept says why rubbish of an interrupted archiving could not be removed from the archive; nil when there is none.
+	Unswept error
 
 	lock *os.File
 }
@@ -68,9 +70,7 @@ func (s *State) open(dir string, o Options) (err error) {
 	if err := s.openJournal(dir, o.FS); err != nil {
 		return err
 	}
-	if err := s.Archive.Sweep(); err != nil {
-		return err
-	}
+	s.Unswept = s.Archive.Sweep()                                               // rubbish is no reason not to finish what a job began
 	if err := o.FS.SyncFile(filepath.Join(dir, journal.FileName)); err != nil { // all a stamp vouches for is safe
 		return fmt.Errorf("sync journal: %w", err)
 	}

@@ -459,3 +459,23 @@ func TestStampReaderTolerates_R002_38(t *testing.T) {
 }
 
 var _ durable.FS = (*durabletest.FS)(nil)
+
+// stuck is a file system that removes nothing that is being written in the archive.
+type stuck struct{ durable.OS }
+
+func (s stuck) RemoveAll(path string) error {
+	if strings.Contains(path, durable.TempPrefix) {
+		return syscall.EPERM
+	}
+	return s.OS.RemoveAll(path)
+}
+
+// Remains of an interrupted archiving keep no daemon from finishing what a job began.
+func TestRubbishThatCannotBeRemovedKeepsNoDaemonFromStarting(t *testing.T) {
+	dir := used(t, today)
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, state.ArchiveDir, "nic", durable.TempPrefix+"1.0_boot"), 0o700))
+	s, err := state.Open(dir, state.Options{Daemon: today, FS: stuck{}})
+	require.NoError(t, err)
+	require.ErrorIs(t, s.Unswept, syscall.EPERM)
+	require.NoError(t, s.Close())
+}
