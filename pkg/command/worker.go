@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"syscall"
-	"time"
 )
 
 // The descriptors a worker inherits beside its output files: the lock, and the pipe its order comes through.
@@ -88,24 +87,11 @@ func boundOutput(base string, limit int64) (bounds, error) {
 
 // until waits for the tool, and leaves the last bytes of its output in the files.
 func (b bounds) until(cmd *exec.Cmd) *Ended {
-	gone := make(chan struct{})
-	go func() {
-		// How it ended is in ProcessState; the outputs are files, so that no other error is possible.
-		_ = cmd.Wait()
-		close(gone)
-	}()
-	ticker := time.NewTicker(pollInterval)
-	defer ticker.Stop()
-	for running := true; running; {
-		select {
-		case <-gone:
-			running = false
-		case <-ticker.C:
-		}
+	reap(cmd, func() {
 		for _, f := range b {
 			f.poll()
 		}
-	}
+	})
 	for _, f := range b {
 		f.restore()
 		f.close()

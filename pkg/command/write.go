@@ -138,7 +138,10 @@ func (w *following) startTool(_ context.Context, tool string, lock *os.File) err
 }
 
 // follow reads the outputs until the process ends, and reaps it.
-func (w *following) follow(cmd *exec.Cmd) {
+func (w *following) follow(cmd *exec.Cmd) { reap(cmd, w.listen) }
+
+// reap waits for the process, and listens to its outputs until after its end.
+func reap(cmd *exec.Cmd, listen func()) {
 	gone := make(chan struct{})
 	go func() {
 		// How it ended is in ProcessState; the outputs are files, so that no other error is possible.
@@ -153,7 +156,7 @@ func (w *following) follow(cmd *exec.Cmd) {
 			running = false
 		case <-ticker.C:
 		}
-		w.listen()
+		listen()
 	}
 }
 
