@@ -125,11 +125,14 @@ func heldMessage(f NodeFacts) string {
 // mentionedBytes bounds what such a message repeats of a failure.
 const mentionedBytes = 400
 
+// clip cuts out of the middle: a failed command is named at the beginning, and what it said stands at the end.
 func clip(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}
-	return strings.ToValidUTF8(s[:limit-3], "") + "..."
+	const gap = " ... "
+	half := (limit - len(gap)) / 2
+	return strings.ToValidUTF8(s[:half]+gap+s[len(s)-half:], "")
 }
 
 // unreadable lists what could not be read, one sentence each.
