@@ -55,6 +55,10 @@ func hardwareOf(m config.Machine) (*daemon.Hardware, error) {
 	if err := m.Validate(); err != nil {
 		return nil, err
 	}
+	drivers, err := driversOf(m)
+	if err != nil {
+		return nil, err
+	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	tools, err := daemon.Outliving(command.Config{Path: m.Tools(), StateDir: m.StateDir, Log: log}, workerArgv(), nil)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/signal"
 	"syscall"
@@ -15,11 +14,6 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/cli"
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
 	"github.com/nodefirmware/node-firmware-operator/internal/version"
-	"github.com/nodefirmware/node-firmware-operator/pkg/command"
-	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
-	"github.com/nodefirmware/node-firmware-operator/pkg/driver/fwupd"
-	"github.com/nodefirmware/node-firmware-operator/pkg/driver/mstflint"
-	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme"
 )
 
 func main() {
@@ -31,11 +25,6 @@ func main() {
 		fmt.Fprintln(os.Stderr, "Error:", err)
 	}
 	os.Exit(exitCode(err))
-}
-
-// drivers are all drivers of the daemon.
-func drivers(runner command.Runner, root fs.FS) driver.Set {
-	return driver.Set{mstflint.New(runner), nvme.New(runner), fwupd.New(runner, root)}
 }
 
 func root() *cobra.Command {
@@ -56,6 +45,8 @@ func machineFlags(c *cobra.Command, m *config.Machine, hostRoot string) {
 	c.Flags().StringVar(&m.HostRoot, "host-root", hostRoot, "directory with the machine's /sys and /proc")
 	c.Flags().StringVar(&m.StateDir, "state-dir", "/var/lib/node-firmware", "directory for the journal and the images")
 	c.Flags().StringVar(&m.ToolPath, "tool-path", config.DefaultToolPath, "directories of the vendor tools, separated by colons")
+	c.Flags().StringVar(&m.ProfileDir, "profile-dir", "/etc/node-firmware/profiles",
+		"directory with tool profiles; there may be none, and empty looks for none")
 }
 
 // exitCode tells scripts how a command ended: 0 well, 1 failed, 3 stopped before a reboot the user has to make or to

@@ -38,6 +38,10 @@ func runCommand() *cobra.Command {
 			if os.Getenv("GOGC") == "" {
 				debug.SetGCPercent(smallHeap)
 			}
+			drivers, err := driversOf(d.Machine)
+			if err != nil {
+				return err
+			}
 			if _, err := catalogOf(d.Machine, d.StepPriorities); err != nil {
 				return err
 			}

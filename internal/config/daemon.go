@@ -48,6 +48,8 @@ type Machine struct {
 	StateDir string
 	// ToolPath lists the directories of the vendor tools, separated by colons.
 	ToolPath string
+	// ProfileDir is the directory with tool profiles; empty for none.
+	ProfileDir string
 }
 
 // DefaultToolPath is where tools are looked up when nothing else is said.
@@ -122,6 +124,9 @@ func (m Machine) Validate() error {
 		if !filepath.IsAbs(dir) {
 			errs = append(errs, fmt.Errorf("%s %q: must be an absolute path", flag, dir))
 		}
+	}
+	if m.ProfileDir != "" && !filepath.IsAbs(m.ProfileDir) {
+		errs = append(errs, fmt.Errorf("--profile-dir %q: must be an absolute path, or empty for none", m.ProfileDir))
 	}
 	tools := m.Tools()
 	if len(tools) == 0 {

@@ -1,0 +1,115 @@
+package profile_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/profile"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+func TestProfilesConform(t *testing.T) {
+	text, err := os.ReadFile("testdata/simflash.yaml")
+	require.NoError(t, err)
+	for name, change := range map[string]func(string) string{
+		"card that resets": func(s string) string { return s },
+		"card that needs a reboot, without rollback": func(s string) string {
+			before, rest, _ := strings.Cut(s, "activate:\n")
+			_, _, found := strings.Cut(rest, "rollback: Image")
+			require.True(t, found)
+			return before + "activation: Reboot\nversionFormat: Dotted\n"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := profile.Parse("simflash.yaml", []byte(change(string(text))))
+			require.NoError(t, err)
+			drivertest.Run(t, func(t *testing.T) drivertest.Harness {
+				t.Parallel()
+				return harness(t, p)
+			})
+		})
+	}
+}
+
+func cardID() inventory.Identity {
+	return inventory.Identity{
+		Class: inventory.NIC, VendorID: "1af4", DeviceID: "0001", UniqueID: "pci.1af4-0001.0000:3b:00.0", Kernel: "sim",
+		PCI: []inventory.PCIAddress{{Bus: 0x3b}, {Bus: 0x3b, Function: 1}},
+	}
+}
+
+func harness(t *testing.T, p profile.Profile) drivertest.Harness {
+	t.Helper()
+	dir := newTool(t)
+	runner, err := command.NewExecRunner(command.Config{Path: []string{dir}, StateDir: t.TempDir()})
+	require.NoError(t, err)
+	fault := func(name, text string) func(*testing.T) {
+		return func(t *testing.T) { require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)) }
+	}
+	damaged := drivertest.ImageBytes("SIM 0001", "1.1.0")
+	return drivertest.Harness{
+		Driver:         profile.New(runner, p),
+		ID:             cardID(),
+		Image:          drivertest.NewImage(t, "SIM 0001", "1.1.0"),
+		Other:          drivertest.NewImage(t, "SIM 0001", "0.9.0"),
+		Previous:       drivertest.NewImage(t, "SIM 0001", "1.0.0"),
+		WrongBoard:     drivertest.NewImage(t, "SIM 0002", "1.1.0"),
+		Damaged:        drivertest.SaveImage(t, "1.1.0", damaged[:len(damaged)-100]),
+		SelfDescribing: true,
+		Reboot: func(t *testing.T) {
+			c, err := loadCard(dir)
+			require.NoError(t, err)
+			c.Running, c.Stored = c.holds(), ""
+			require.NoError(t, c.save(dir))
+		},
+		Garbage:    fault("garbage", ""),
+		Unreadable: fault("gone", ""),
+		FailWrite:  func(t *testing.T, stderr string) { fault("fail", stderr)(t) },
+		LieWrite:   fault("lie", ""),
+		HangWrite: func(t *testing.T) (func() bool, func()) {
+			fault("hang", "")(t)
+			started := func() bool {
+				_, hangs := faulty(dir, "hangs")
+				return hangs
+			}
+			return started, func() { assert.NoError(t, os.Remove(filepath.Join(dir, "hang"))) }
+		},
+		WriteRunning: func(t *testing.T, lock string) bool {
+			running, err := runner.WriteRunning(lock)
+			require.NoError(t, err)
+			return running
+		},
+		FailRead: func(*testing.T) {},
+		Stored: func(t *testing.T) inventory.Version {
+			c, err := loadCard(dir)
+			require.NoError(t, err)
+			return inventory.Version(c.holds())
+		},
+	}
+}
+
+// A card that says it cannot be reset after all gets a reboot.
+func TestARefusedResetBecomesAReboot(t *testing.T) {
+	text, err := os.ReadFile("testdata/simflash.yaml")
+	require.NoError(t, err)
+	p, err := profile.Parse("simflash.yaml", text)
+	require.NoError(t, err)
+	dir := newTool(t)
+	runner, err := command.NewExecRunner(command.Config{Path: []string{dir}, StateDir: t.TempDir()})
+	require.NoError(t, err)
+	d := profile.New(runner, p)
+	need, err := d.Write(t.Context(), cardID(), drivertest.NewImage(t, "SIM 0001", "1.1.0"), nil)
+	require.NoError(t, err)
+	require.Equal(t, inventory.ActivateDeviceReset, need)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "no-reset"), nil, 0o600))
+	need, err = d.Activate(t.Context(), cardID(), need)
+	require.NoError(t, err)
+	assert.Equal(t, inventory.ActivateReboot, need)
+}

@@ -1,0 +1,270 @@
+package profile
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// Driver does what a profile says.
+type Driver struct {
+	runner command.Runner
+	p      Profile
+}
+
+var _ driver.Driver = (*Driver)(nil)
+
+// New makes the driver of a profile.
+func New(runner command.Runner, p Profile) *Driver { return &Driver{runner: runner, p: p} }
+
+// Name is the profile's.
+func (d *Driver) Name() string { return d.p.Name }
+
+// Version is the profile's.
+func (d *Driver) Version() string { return d.p.Version }
+
+// Support is the profile's level for the devices it matches. One that was given to a virtual machine is not touched.
+func (d *Driver) Support(id inventory.Identity) driver.Support {
+	m := d.p.Match
+	switch {
+	case id.Class != m.Class, id.Kernel == "vfio-pci", m.Transport != "" && m.Transport != id.Transport:
+		return driver.SupportNone
+	case !has(m.Vendors, id.Vendor), !has(m.VendorIDs, id.VendorID), !has(m.DeviceIDs, id.DeviceID), !has(m.Models, id.Model):
+		return driver.SupportNone
+	}
+	return m.Support
+}
+
+func has(list []string, value string) bool {
+	return len(list) == 0 || slices.ContainsFunc(list, func(entry string) bool {
+		return inventory.NormalizeID(entry) == inventory.NormalizeID(value)
+	})
+}
+
+// Inspect runs the profile's inspect and reads the fields.
+func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.Identity, inventory.Firmware, error) {
+	values, err := d.query(ctx, d.p.Inspect, id, driver.Image{})
+	if err != nil {
+		return id, inventory.Firmware{}, fmt.Errorf("inspect %s: %w", id.UniqueID, err)
+	}
+	fw := inventory.Firmware{
+		Running: inventory.Version(values[fieldRunning]), Stored: d.stored(values),
+		Activation: d.p.Activation, Format: d.p.Format, ReadOnly: d.p.ReadOnly, Rollback: d.p.Rollback,
+	}
+	if len(fw.Running) > maxVersion || len(fw.Stored) > maxVersion {
+		return id, inventory.Firmware{}, fmt.Errorf("inspect %s: a version has more than %d bytes", id.UniqueID, maxVersion)
+	}
+	if fw.Rollback == inventory.RollbackNone {
+		fw.RollbackMessage = "profile " + d.p.Name + " declares no rollback"
+	}
+	for name, target := range map[string]*string{
+		fieldBoardID: &id.BoardID, fieldModel: &id.Model, fieldPartNumber: &id.PartNumber,
+		fieldSerialNumber: &id.SerialNumber, fieldUniqueID: &id.UniqueID,
+	} {
+		if value, ok := values[name]; ok {
+			*target = value
+		}
+	}
+	return id, fw, nil
+}
+
+// stored is empty where the profile does not say how it is found, and the running version where the tool tells it only
+// when it is another.
+func (d *Driver) stored(values map[string]string) inventory.Version {
+	if _, tells := d.p.Inspect.Fields[fieldStored]; !tells {
+		return ""
+	}
+	if stored, ok := values[fieldStored]; ok {
+		return inventory.Version(stored)
+	}
+	return inventory.Version(values[fieldRunning])
+}
+
+func (d *Driver) query(ctx context.Context, q Query, id inventory.Identity, img driver.Image) (map[string]string, error) {
+	argv, err := fillAll(q.Argv, id, img)
+	if err != nil {
+		return nil, err
+	}
+	c := command.Command{Argv: argv, Timeout: q.Timeout}
+	r, err := d.runner.Run(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if q.Exits.class(r.ExitCode) != classOK {
+		return nil, q.Exits.failure(c, r)
+	}
+	if q.Format == "" {
+		return nil, nil
+	}
+	values, err := q.read(r.Stdout, id)
+	if err != nil {
+		return nil, command.Failed(c, r, err)
+	}
+	return values, nil
+}
+
+// Check verifies the file, and asks the tool about the image where the profile says how.
+func (d *Driver) Check(ctx context.Context, id inventory.Identity, img driver.Image) error {
+	if err := img.Verify(); err != nil {
+		return err
+	}
+	id, _, err := d.Inspect(ctx, id)
+	if err != nil {
+		return err
+	}
+	return d.fits(ctx, id, img)
+}
+
+// fits takes a completed identity.
+func (d *Driver) fits(ctx context.Context, id inventory.Identity, img driver.Image) error {
+	switch {
+	case d.p.Write == nil:
+		return driver.Rejectf("%s", d.p.ReadOnly)
+	case d.p.Check == nil:
+		return nil
+	}
+	values, err := d.query(ctx, *d.p.Check, id, img)
+	if err != nil {
+		return fmt.Errorf("check image %s: %w", img.Path, err)
+	}
+	board, isForBoard := values[fieldBoardID]
+	version, isVersion := values[fieldVersion]
+	switch {
+	case isForBoard && inventory.NormalizeID(board) != inventory.NormalizeID(id.BoardID):
+		return driver.Rejectf("%s is for board %q, the device is %q: name an image for that board", img.Path, board, id.BoardID)
+	case isVersion && inventory.Version(version) != img.Version:
+		return driver.Rejectf("%s holds version %s, not %s: correct the version or the image", img.Path, version, img.Version)
+	}
+	return nil
+}
+
+// Write runs the profile's write unless the device holds the image, and reads back what the device holds then.
+func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Image, progress driver.Progress) (inventory.Activation, error) {
+	id, before, err := d.Inspect(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	if d.p.Write == nil {
+		return 0, fmt.Errorf("write %s: %s: %w", id.UniqueID, d.p.ReadOnly, driver.ErrNotSupported)
+	}
+	if before.Stored == img.Version {
+		return needed(before, d.p.Activation), nil
+	}
+	if err := d.fits(ctx, id, img); err != nil {
+		return 0, err
+	}
+	argv, err := fillAll(d.p.Write.Argv, id, img)
+	if err != nil {
+		return 0, err
+	}
+	c := command.Command{
+		Argv: argv, Kind: command.Write, Timeout: d.p.Write.Timeout, Lock: id.UniqueID,
+		Progress: percentages(d.p.Write.Progress, progress),
+	}
+	r, err := d.runner.Run(ctx, c)
+	if err != nil {
+		return 0, fmt.Errorf("write %s: %w", id.UniqueID, err)
+	}
+	outcome := d.p.Write.Exits.class(r.ExitCode)
+	switch outcome {
+	case classOK, classPending, classAlready:
+	default:
+		return 0, fmt.Errorf("write %s: %w", id.UniqueID, d.p.Write.Exits.failure(c, r))
+	}
+	need, err := d.readBack(ctx, id, img, outcome, d.p.Write.Exits.needs(r.ExitCode, d.p.Activation))
+	if err != nil {
+		return 0, fmt.Errorf("write %s: %w", id.UniqueID, command.Failed(c, r, err))
+	}
+	if progress != nil {
+		progress(100)
+	}
+	return need, nil
+}
+
+// readBack believes no tool: what the device holds counts, where it can tell.
+func (d *Driver) readBack(ctx context.Context, id inventory.Identity, img driver.Image, outcome class, need inventory.Activation) (inventory.Activation, error) {
+	_, fw, err := d.Inspect(ctx, id)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("read back: %w", err)
+	case fw.Stored != "" && fw.Stored != img.Version:
+		return 0, fmt.Errorf("the tool reports success, but the device holds %s", fw.Stored)
+	case fw.Stored != "":
+		return needed(fw, need), nil
+	case fw.Running == img.Version && outcome != classPending:
+		return inventory.ActivateNone, nil
+	case outcome == classAlready || need == inventory.ActivateNone:
+		return 0, fmt.Errorf("the tool reports success, but the device runs %s", fw.Running)
+	}
+	return need, nil
+}
+
+func needed(fw inventory.Firmware, byDefault inventory.Activation) inventory.Activation {
+	if !fw.Pending() {
+		return inventory.ActivateNone
+	}
+	return byDefault
+}
+
+// Activate runs the profile's activate when something is staged, and reads what runs then.
+func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inventory.Activation) (inventory.Activation, error) {
+	a := d.p.Activate
+	if a == nil || kind != a.Kind {
+		return 0, fmt.Errorf("activate by %s: %w", kind, driver.ErrNotSupported)
+	}
+	id, before, err := d.Inspect(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	if !before.Pending() {
+		return inventory.ActivateNone, nil
+	}
+	argv, err := fillAll(a.Argv, id, driver.Image{})
+	if err != nil {
+		return 0, err
+	}
+	c := command.Command{Argv: argv, Kind: command.Write, Timeout: a.Timeout, Lock: id.UniqueID}
+	r, err := d.runner.Run(ctx, c)
+	if err != nil {
+		return 0, fmt.Errorf("activate %s: %w", id.UniqueID, err)
+	}
+	switch a.Exits.class(r.ExitCode) {
+	case classPending:
+		return a.Exits.Pending[r.ExitCode], nil
+	case classOK:
+	default:
+		return 0, fmt.Errorf("activate %s: %w", id.UniqueID, a.Exits.failure(c, r))
+	}
+	_, after, err := d.Inspect(ctx, id)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("read back after activation: %w", err)
+	case after.Running != before.Stored:
+		return inventory.ActivateReboot, nil
+	}
+	return inventory.ActivateNone, nil
+}
+
+// percentages turns lines into percentages that never fall. A hundred is said when the device was read back.
+func percentages(pattern *regexp.Regexp, progress driver.Progress) func(line string) {
+	if pattern == nil || progress == nil {
+		return nil
+	}
+	highest := -1
+	return func(line string) {
+		all := pattern.FindAllStringSubmatch(line, -1)
+		if len(all) == 0 {
+			return
+		}
+		if n, err := strconv.Atoi(all[len(all)-1][1]); err == nil && n > highest && n < 100 {
+			highest = n
+			progress(n)
+		}
+	}
+}

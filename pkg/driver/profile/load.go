@@ -1,0 +1,73 @@
+package profile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+)
+
+// LoadDir reads the profiles of a directory of this machine. There are none where there is no directory.
+func LoadDir(dir string) ([]Profile, error) {
+	profiles, err := Load(os.DirFS(dir), dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+	}
+	return profiles, err
+}
+
+// Load reads the files of a directory that end in .yaml or .yml, in order of their names. Any problem of any file is an
+// error; all are named. The directory's name is for messages.
+func Load(files fs.FS, dir string) ([]Profile, error) {
+	entries, err := fs.ReadDir(files, ".")
+	if err != nil {
+		return nil, fmt.Errorf("read profiles: %w", err)
+	}
+	var profiles []Profile
+	var problems []error
+	owner := map[string]string{}
+	for _, entry := range entries {
+		if ext := path.Ext(entry.Name()); ext != ".yaml" && ext != ".yml" {
+			continue
+		}
+		file := filepath.Join(dir, entry.Name())
+		p, err := loadFile(files, entry.Name(), file)
+		switch {
+		case err != nil:
+			problems = append(problems, err)
+		case owner[p.Name] != "":
+			problems = append(problems, fmt.Errorf("%s: name: %q is the name of %s already", file, p.Name, owner[p.Name]))
+		default:
+			owner[p.Name] = file
+			profiles = append(profiles, p)
+		}
+	}
+	if len(problems) > 0 {
+		return nil, errors.Join(problems...)
+	}
+	return profiles, nil
+}
+
+// writable are the permissions that let others than the owner say what runs as root.
+const writable = 0o022
+
+func loadFile(files fs.FS, name, file string) (Profile, error) {
+	info, err := fs.Stat(files, name)
+	switch {
+	case err != nil:
+		return Profile{}, fmt.Errorf("read profile: %w", err)
+	case !info.Mode().IsRegular() || info.Size() > maxFile:
+		return Profile{}, fmt.Errorf("%s: want a file of at most %d bytes", file, maxFile)
+	case info.Mode()&writable != 0:
+		return Profile{}, fmt.Errorf("%s: others than its owner may write it: run chmod go-w on it", file)
+	}
+	text, err := fs.ReadFile(files, name)
+	if err != nil {
+		return Profile{}, fmt.Errorf("read profile: %w", err)
+	}
+	return Parse(file, text)
+}

@@ -1,0 +1,101 @@
+package profile
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// maxValue bounds a value in bytes; maxVersion one that is a version.
+const (
+	maxValue   = 128
+	maxVersion = 64
+)
+
+// document is the output of a tool.
+type document struct {
+	text string
+	tree *node
+}
+
+func parseOutput(format Format, out []byte) (document, error) {
+	if !utf8.Valid(out) {
+		return document{}, errors.New("the output is not UTF-8")
+	}
+	d := document{text: string(out)}
+	var err error
+	switch format {
+	case JSON:
+		d.tree, err = parseJSON(out)
+	case XML:
+		d.tree, err = parseXML(out)
+	case Regex:
+	}
+	return d, err
+}
+
+// read returns the values of the fields that are there. One that is missing and not optional is an error.
+func (q Query) read(out []byte, id inventory.Identity) (map[string]string, error) {
+	d, err := parseOutput(q.Format, out)
+	if err != nil {
+		return nil, err
+	}
+	for i, e := range q.Expect {
+		value, found, err := d.field(e.Field, id)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("find expect[%d]: %w", i, err)
+		case !found:
+			return nil, fmt.Errorf("find expect[%d]: it is not in the output", i)
+		case !slices.Contains(e.Is, value):
+			return nil, fmt.Errorf("the tool says %q, not %s", value, strings.Join(e.Is, " or "))
+		}
+	}
+	values := map[string]string{}
+	for name, f := range q.Fields {
+		value, found, err := d.field(f, id)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("find %s: %w", name, err)
+		case found:
+			values[name] = value
+		case !f.Optional:
+			return nil, fmt.Errorf("find %s: it is not in the output", name)
+		}
+	}
+	return values, nil
+}
+
+func (d document) field(f Field, id inventory.Identity) (value string, found bool, err error) {
+	value = d.text
+	if f.Path != nil {
+		if value, found, err = d.tree.value(f.Path, id); err != nil || !found {
+			return "", false, err
+		}
+	}
+	if f.Pattern != nil {
+		matches := f.Pattern.FindAllStringSubmatch(value, 2)
+		if len(matches) == 0 {
+			return "", false, nil
+		}
+		value = matches[0][1]
+		if len(matches) > 1 && matches[1][1] != value {
+			return "", false, fmt.Errorf("the pattern finds %q and %q: make it find one", value, matches[1][1])
+		}
+	}
+	value = string(inventory.NormalizeVersion(value))
+	switch {
+	case value == "":
+		return "", false, nil
+	case len(value) > maxValue:
+		return "", false, fmt.Errorf("%d bytes are too many for a value", len(value))
+	case strings.ContainsFunc(value, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return "", false, fmt.Errorf("%q has characters that cannot be printed", value)
+	}
+	return value, true, nil
+}

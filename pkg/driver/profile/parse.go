@@ -1,0 +1,386 @@
+package profile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// maxFile bounds a profile in bytes.
+const maxFile = 256 << 10
+
+var (
+	namePattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	toolPattern = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._+-]*$`)
+	hexPattern  = regexp.MustCompile(`^[0-9a-f]{4}$`)
+)
+
+// Parse reads a profile. The file's name is for messages: every problem is reported as "file:line: field: problem".
+func Parse(file string, text []byte) (Profile, error) {
+	r := &reader{file: file}
+	if len(text) > maxFile {
+		return Profile{}, fmt.Errorf("%s: has more than %d bytes", file, maxFile)
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	var doc, more yaml.Node
+	err := decoder.Decode(&doc)
+	switch {
+	case errors.Is(err, io.EOF) || err == nil && len(doc.Content) == 0:
+		return Profile{}, fmt.Errorf("%s: is empty", file)
+	case err != nil:
+		return Profile{}, fmt.Errorf("%s: %w", file, err)
+	}
+	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {
+		return Profile{}, fmt.Errorf("%s: has more than one document: make a file of each", file)
+	}
+	if r.plain(&doc); len(r.problems) > 0 {
+		return Profile{}, r.err()
+	}
+	p := r.profile(doc.Content[0])
+	if err := r.err(); err != nil {
+		return Profile{}, err
+	}
+	return p, nil
+}
+
+func (r *reader) profile(n *yaml.Node) Profile {
+	p := Profile{}
+	seen := r.mapping(n, "", fields{
+		"name": func(n *yaml.Node, at string) {
+			p.Name = r.matching(n, at, namePattern, "lower-case letters, digits and dashes, at most 63")
+		},
+		"version": func(n *yaml.Node, at string) { p.Version = r.matching(n, at, word, "letters, digits, dots and dashes") },
+		"match":   func(n *yaml.Node, at string) { p.Match = r.match(n, at) },
+		"inspect": func(n *yaml.Node, at string) { p.Inspect = r.inspect(n, at) },
+		"check":   func(n *yaml.Node, at string) { p.Check = r.check(n, at) },
+		"write":   func(n *yaml.Node, at string) { p.Write = r.change(n, at, false) },
+		"activate": func(n *yaml.Node, at string) {
+			p.Activate = r.change(n, at, true)
+		},
+		"activation": func(n *yaml.Node, at string) {
+			p.Activation = r.activation(n, at, inventory.ActivateNone, inventory.ActivateDeviceReset, inventory.ActivateDriverReload,
+				inventory.ActivateReboot, inventory.ActivatePowerCycle)
+		},
+		"versionFormat": func(n *yaml.Node, at string) {
+			p.Format = oneOf(r, n, at, []string{"Plain", "Dotted"}, []inventory.VersionFormat{inventory.FormatPlain, inventory.FormatDotted})
+		},
+		"rollback": func(n *yaml.Node, at string) {
+			p.Rollback = oneOf(r, n, at, []string{"None", "Image"}, []inventory.Rollback{inventory.RollbackNone, inventory.RollbackImage})
+		},
+		"readOnly": func(n *yaml.Node, at string) { p.ReadOnly = r.text(n, at) },
+	}, "name", "version", "match", "inspect")
+	r.whole(n, p, seen)
+	return p
+}
+
+// whole checks what no field alone can tell.
+func (r *reader) whole(n *yaml.Node, p Profile, seen map[string]*yaml.Node) {
+	switch {
+	case (seen["write"] == nil) == (seen["readOnly"] == nil):
+		r.refuse(n, "write", "give either write, or readOnly with the reason why there is none")
+	case seen["write"] == nil && (seen["check"] != nil || seen["activate"] != nil || p.Rollback != inventory.RollbackNone):
+		r.refuse(n, "write", "check, activate and rollback need it")
+	case seen["write"] != nil && seen["activation"] == nil:
+		r.refuse(n, "activation", "is required with write")
+	}
+	byTool := func(kind inventory.Activation) bool {
+		return kind == inventory.ActivateDeviceReset || kind == inventory.ActivateDriverReload
+	}
+	lacks := func(kind inventory.Activation) bool {
+		return byTool(kind) && (p.Activate == nil || p.Activate.Kind != kind)
+	}
+	if at := seen["activation"]; at != nil && lacks(p.Activation) {
+		r.refuse(at, "activation", "%s needs an activate of that kind", p.Activation)
+	}
+	if p.Write != nil {
+		for code, kind := range p.Write.Exits.Pending {
+			if lacks(kind) {
+				r.refuse(seen["write"], fmt.Sprintf("write.exits.pending.%d", code), "%s needs an activate of that kind", kind)
+			}
+		}
+	}
+	if at := seen["activate"]; at != nil {
+		if _, tells := p.Inspect.Fields[fieldStored]; !tells {
+			r.refuse(at, "activate", "needs inspect.fields.stored: nobody could tell whether anything is staged")
+		}
+		for code, kind := range p.Activate.Exits.Pending {
+			if kind <= p.Activate.Kind {
+				r.refuse(at, fmt.Sprintf("activate.exits.pending.%d", code), "must be stronger than %s", p.Activate.Kind)
+			}
+		}
+	}
+	if p.Check != nil {
+		_, compares := p.Check.Fields[fieldBoardID]
+		if _, tells := p.Inspect.Fields[fieldBoardID]; compares && !tells {
+			r.refuse(seen["check"], "check.fields.boardID", "needs inspect.fields.boardID to compare it with")
+		}
+	}
+}
+
+func (r *reader) match(n *yaml.Node, path string) Match {
+	m := Match{}
+	hex := func(into *[]string) func(*yaml.Node, string) {
+		return func(n *yaml.Node, at string) {
+			r.items(n, at, func(n *yaml.Node, at string) {
+				*into = append(*into, r.matching(n, at, hexPattern, "four lower-case hexadecimal digits in quotes"))
+			})
+		}
+	}
+	seen := r.mapping(n, path, fields{
+		"class": func(n *yaml.Node, at string) {
+			m.Class = oneOf(r, n, at, []string{"NIC", "Disk", "BIOS"}, []inventory.Class{inventory.NIC, inventory.Disk, inventory.BIOS})
+		},
+		"support": func(n *yaml.Node, at string) {
+			m.Support = oneOf(r, n, at, []string{"Generic", "Mainline", "Vendor"},
+				[]driver.Support{driver.SupportGeneric, driver.SupportMainline, driver.SupportVendor})
+		},
+		"vendors":   func(n *yaml.Node, at string) { m.Vendors = r.texts(n, at) },
+		"models":    func(n *yaml.Node, at string) { m.Models = r.texts(n, at) },
+		"vendorIDs": hex(&m.VendorIDs),
+		"deviceIDs": hex(&m.DeviceIDs),
+		"transport": func(n *yaml.Node, at string) {
+			transports := []string{"nvme", "sas", "sata", "usb", "virtio"}
+			m.Transport = oneOf(r, n, at, transports, transports)
+		},
+	}, "class", "support")
+	if seen["vendors"] == nil && seen["vendorIDs"] == nil && seen["models"] == nil {
+		r.refuse(n, path, "choose devices by at least one of vendors, vendorIDs and models")
+	}
+	if seen["deviceIDs"] != nil && seen["vendorIDs"] == nil {
+		r.refuse(n, path+".deviceIDs", "mean nothing without vendorIDs")
+	}
+	return m
+}
+
+func (r *reader) inspect(n *yaml.Node, path string) Query {
+	q, at := r.query(n, path, []string{"ok", "retry", "fail"},
+		[]string{fieldRunning, fieldStored, fieldBoardID, fieldModel, fieldPartNumber, fieldSerialNumber, fieldUniqueID})
+	if f, ok := q.Fields[fieldRunning]; !ok || f.Optional {
+		r.refuse(n, path+".fields.running", "is required and not optional: what runs is what an update is judged by")
+	}
+	if f, ok := q.Fields[fieldUniqueID]; ok && f.Optional {
+		r.refuse(n, path+".fields.uniqueID", "must not be optional: a device has one name")
+	}
+	completed := func(name string) bool {
+		field := strings.TrimPrefix(name, "device.")
+		_, reads := q.Fields[field]
+		return name == "device.boardID" || variables[name].ofImage || reads ||
+			name == "device.macHex" && q.Fields[fieldUniqueID].given()
+	}
+	for _, t := range q.templates() {
+		if name := t.uses(completed); name != "" {
+			r.refuse(at, path, "{{%s}} is not known before inspect", name)
+		}
+	}
+	return q
+}
+
+func (f Field) given() bool { return f.Path != nil || f.Pattern != nil }
+
+// templates are the arguments, and the values that items are chosen by.
+func (q Query) templates() []template {
+	all := slices.Clone(q.Argv)
+	var walk func(path []step)
+	walk = func(path []step) {
+		for _, s := range path {
+			if s.where != nil {
+				all = append(all, s.is)
+				walk(s.where)
+			}
+		}
+	}
+	for _, f := range q.Fields {
+		walk(f.Path)
+	}
+	for _, e := range q.Expect {
+		walk(e.Path)
+	}
+	return all
+}
+
+func (r *reader) check(n *yaml.Node, path string) *Query {
+	q, _ := r.query(n, path, []string{"ok", "rejected", "retry", "fail"}, []string{fieldVersion, fieldBoardID})
+	if !slices.ContainsFunc(q.Argv, func(t template) bool { return slices.Contains(t.names, "image.path") }) {
+		r.refuse(n, path+".argv", "must have {{image.path}}: it is the image that is checked")
+	}
+	return &q
+}
+
+func (r *reader) query(n *yaml.Node, path string, classes, names []string) (q Query, argv *yaml.Node) {
+	var values, expect *yaml.Node
+	seen := r.mapping(n, path, fields{
+		"argv":    func(n *yaml.Node, at string) { q.Argv = r.argv(n, at) },
+		"timeout": func(n *yaml.Node, at string) { q.Timeout = r.duration(n, at) },
+		"exits":   func(n *yaml.Node, at string) { q.Exits = r.exits(n, at, classes) },
+		"format": func(n *yaml.Node, at string) {
+			q.Format = oneOf(r, n, at, []string{"json", "xml", "regex"}, []Format{JSON, XML, Regex})
+		},
+		"fields": func(n *yaml.Node, _ string) { values = n },
+		"expect": func(n *yaml.Node, _ string) { expect = n },
+	}, "argv", "exits")
+	if (values != nil || expect != nil) && q.Format == "" {
+		r.refuse(n, path+".format", "is required with fields and expect")
+	}
+	if q.Format != "" && values == nil && expect == nil {
+		r.refuse(n, path+".fields", "is required with format")
+	}
+	if values != nil {
+		q.Fields = map[string]Field{}
+		known := fields{}
+		for _, name := range names {
+			known[name] = func(n *yaml.Node, at string) { q.Fields[name], _ = r.field(n, at, q.Format, false) }
+		}
+		r.mapping(values, path+".fields", known)
+	}
+	if expect != nil {
+		r.items(expect, path+".expect", func(n *yaml.Node, at string) {
+			f, is := r.field(n, at, q.Format, true)
+			q.Expect = append(q.Expect, Expectation{f, is})
+		})
+	}
+	if argv = seen["argv"]; argv == nil {
+		argv = n
+	}
+	return q, argv
+}
+
+func (r *reader) field(n *yaml.Node, path string, format Format, expects bool) (f Field, is []string) {
+	known := fields{
+		"path":    func(n *yaml.Node, at string) { f.Path = r.path(n, at) },
+		"pattern": func(n *yaml.Node, at string) { f.Pattern = r.pattern(n, at) },
+	}
+	if expects {
+		known["is"] = func(n *yaml.Node, at string) { is = r.texts(n, at) }
+	} else {
+		known["optional"] = func(n *yaml.Node, at string) { f.Optional = r.truth(n, at) }
+	}
+	seen := r.mapping(n, path, known)
+	switch {
+	case format == Regex && (seen["path"] != nil || seen["pattern"] == nil):
+		r.refuse(n, path, "want a pattern and no path in the format regex")
+	case format != Regex && seen["path"] == nil:
+		r.refuse(n, path+".path", "is required in the format %s", format)
+	case expects && seen["is"] == nil:
+		r.refuse(n, path+".is", "is required")
+	}
+	return f, is
+}
+
+func (r *reader) path(n *yaml.Node, path string) (steps []step) {
+	r.items(n, path, func(n *yaml.Node, at string) {
+		switch {
+		case n.Kind == yaml.MappingNode:
+			s := step{}
+			r.mapping(n, at, fields{
+				"where": func(n *yaml.Node, at string) { s.where = r.path(n, at) },
+				"is":    func(n *yaml.Node, at string) { s.is = r.template(n, at) },
+			}, "where", "is")
+			steps = append(steps, s)
+		case n.Tag == "!!int":
+			steps = append(steps, step{index: r.number(n, at)})
+		default:
+			steps = append(steps, step{name: r.text(n, at)})
+		}
+	})
+	return steps
+}
+
+// interpreters run what their arguments say. A profile needs one for nothing but an image that is a script.
+var interpreters = []string{"sh", "bash", "dash", "ash", "zsh", "ksh", "csh", "fish", "busybox", "env", "xargs", "find", "awk", "perl",
+	"python", "python3", "ruby", "sudo", "su", "nsenter", "chroot", "unshare", "setsid", "nohup", "timeout", "systemd-run"}
+
+func (r *reader) argv(n *yaml.Node, path string) (argv []template) {
+	r.items(n, path, func(n *yaml.Node, at string) { argv = append(argv, r.template(n, at)) })
+	if len(argv) == 0 {
+		return nil
+	}
+	tool := n.Content[0]
+	switch {
+	case !toolPattern.MatchString(tool.Value):
+		r.refuse(tool, path+"[0]", "%q: want the tool's file name, without a directory and variables; it is looked up in --tool-path", tool.Value)
+	case slices.Contains(interpreters, tool.Value) && (tool.Value != "sh" || len(argv) < 2 || argv[1].text != "{{image.path}}"):
+		r.refuse(tool, path+"[0]", "%q runs other programs: name the vendor's tool, or run an image that is a script by sh, {{image.path}}", tool.Value)
+	}
+	return argv
+}
+
+func (r *reader) change(n *yaml.Node, path string, activates bool) *Change {
+	c := &Change{}
+	classes := []string{"ok", "already", "pending", "rejected", "retry", "fail"}
+	known := fields{
+		"argv":    func(n *yaml.Node, at string) { c.Argv = r.argv(n, at) },
+		"timeout": func(n *yaml.Node, at string) { c.Timeout = r.duration(n, at) },
+		"exits":   func(n *yaml.Node, at string) { c.Exits = r.exits(n, at, classes) },
+	}
+	required := []string{"argv", "exits", "timeout"}
+	if activates {
+		classes = []string{"ok", "pending", "retry", "fail"}
+		required = append(required, "kind")
+		known["kind"] = func(n *yaml.Node, at string) {
+			c.Kind = r.activation(n, at, inventory.ActivateDeviceReset, inventory.ActivateDriverReload)
+		}
+	} else {
+		known["progress"] = func(n *yaml.Node, at string) { c.Progress = r.pattern(n, at) }
+	}
+	seen := r.mapping(n, path, known, required...)
+	uses := func(accept func(string) bool) bool {
+		return slices.ContainsFunc(c.Argv, func(t template) bool { return t.uses(accept) != "" })
+	}
+	switch {
+	case seen["argv"] == nil:
+	case activates && uses(func(name string) bool { return variables[name].ofImage }):
+		r.refuse(seen["argv"], path+".argv", "knows no image")
+	case !activates && !uses(func(name string) bool { return name == "image.path" }):
+		r.refuse(seen["argv"], path+".argv", "must have {{image.path}}: nothing else is what was verified")
+	}
+	return c
+}
+
+func (r *reader) exits(n *yaml.Node, path string, classes []string) Exits {
+	e := Exits{Pending: map[int]inventory.Activation{}, Fail: map[int]string{}}
+	first := map[int]string{}
+	code := func(n *yaml.Node, at, class string) int {
+		c := r.code(n, at)
+		if other, taken := first[c]; taken {
+			r.refuse(n, at, "exit code %d is in %s already", c, other)
+		}
+		first[c] = class
+		return c
+	}
+	list := func(class string, into *[]int) func(*yaml.Node, string) {
+		return func(n *yaml.Node, at string) {
+			r.items(n, at, func(n *yaml.Node, at string) { *into = append(*into, code(n, at, class)) })
+		}
+	}
+	all := fields{
+		"ok": list("ok", &e.OK), "already": list("already", &e.Already),
+		"rejected": list("rejected", &e.Rejected), "retry": list("retry", &e.Retry),
+		"pending": func(n *yaml.Node, at string) {
+			r.pairs(n, at, func(key, value *yaml.Node, at string) {
+				e.Pending[code(key, at, "pending")] = r.activation(value, at, inventory.ActivateDeviceReset,
+					inventory.ActivateDriverReload, inventory.ActivateReboot, inventory.ActivatePowerCycle)
+			})
+		},
+		"fail": func(n *yaml.Node, at string) {
+			r.pairs(n, at, func(key, value *yaml.Node, at string) { e.Fail[code(key, at, "fail")] = r.text(value, at) })
+		},
+	}
+	known := fields{}
+	for _, class := range classes {
+		known[class] = all[class]
+	}
+	r.mapping(n, path, known)
+	if len(e.OK) == 0 && len(e.Pending) == 0 {
+		r.refuse(n, path, "no code is a success: give ok or pending")
+	}
+	return e
+}

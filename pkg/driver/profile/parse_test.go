@@ -1,0 +1,153 @@
+package profile_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/profile"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+func TestProblemsNameFileLineAndField(t *testing.T) {
+	good := golden(t, "simflash.yaml")
+	for want, change := range map[string][2]string{
+		`p.yaml:1: name: "Sim flash": want lower-case letters`:                    {"name: simflash", "name: Sim flash"},
+		`p.yaml:1: version: is required`:                                          {"version: \"1\"\n", ""},
+		`p.yaml:2: version: want text: put it in quotes`:                          {`version: "1"`, `version: 1.0`},
+		`p.yaml:2: vresion: no such field; there are activate, activation`:        {"version:", "vresion:"},
+		`p.yaml:3: name: stands here twice`:                                       {"match:", "name: other\nmatch:"},
+		`p.yaml:3: match.class: "Toaster": want NIC, Disk, BIOS`:                  {"class: NIC", "class: Toaster"},
+		`p.yaml:3: match.support: is required`:                                    {"support: Vendor, ", ""},
+		`p.yaml:3: match: choose devices by at least one`:                         {`, vendorIDs: ["1af4"]`, ""},
+		`p.yaml:3: match.vendorIDs[0]: "1AF4": want four lower-case`:              {"1af4", "1AF4"},
+		`p.yaml:5: inspect.argv[2]: no variable {{device.pci}}`:                   {"{{device.pciAddress}}", "{{device.pci}}"},
+		`p.yaml:5: inspect.argv[2]: "{{ device.pciAddress" has`:                   {"{{device.pciAddress}}", "{{ device.pciAddress"},
+		`p.yaml:5: inspect.argv[0]: "bin/simflash": want the tool's file name`:    {"[simflash, -d", "[bin/simflash, -d"},
+		`p.yaml:5: inspect.argv[0]: "sh" runs other programs`:                     {"[simflash, -d", "[sh, -c"},
+		`p.yaml:5: inspect: {{image.path}} is not known before inspect`:           {`-d, "{{device.pciAddress}}", show`, `-d, "{{image.path}}", show`},
+		`p.yaml:5: inspect: {{device.uniqueID}} is not known before inspect`:      {`-d, "{{device.pciAddress}}", show`, `-d, "{{device.uniqueID}}", show`},
+		`p.yaml:6: inspect.exits.okay: no such field; there are fail, ok, retry`:  {"exits: {ok: [0], fail", "exits: {okay: [0], fail"},
+		`p.yaml:6: inspect.exits.fail.0: exit code 0 is in ok already`:            {"fail: {5:", "fail: {0:"},
+		`p.yaml:7: inspect.format: "yaml": want json, xml, regex`:                 {"format: json", "format: yaml"},
+		`p.yaml:5: inspect.fields.running: is required and not optional`:          {"    running:", "    model:"},
+		`p.yaml:16: check.argv: must have {{image.path}}`:                         {`"{{image.path}}", show`, "x, show"},
+		`check.fields.boardID.pattern: has 0 groups`:                              {"'(?m)^board (.+)$'", "'(?m)^board .+$'"},
+		`check.fields.boardID.pattern: error parsing regexp`:                      {"'(?m)^board (.+)$'", "'('"},
+		`p.yaml:24: write.timeout: "ten minutes": want a time from 1s`:            {"timeout: 10m\n  progress", "timeout: ten minutes\n  progress"},
+		`p.yaml:26: write.exits.retry: want a list that is not empty`:             {"already: [3], rejected", "already: [3], retry: 7, rejected"},
+		`p.yaml:26: write.exits.retry[0]: "256": want an exit code from 0 to 255`: {"already: [3], rejected", "already: [3], retry: [256], rejected"},
+		`p.yaml:26: write.exits: no code is a success`:                            {"{ok: [0], already: [3], rejected: [4]}", "{rejected: [4]}"},
+		`p.yaml:23: write.argv: must have {{image.path}}`:                         {"--image={{image.path}}", "x"},
+		`write.exits.pending.2: DriverReload needs an activate of that kind`:      {"already: [3]", "pending: {2: DriverReload}"},
+		`activate.kind: "Reboot": want DeviceReset, DriverReload`:                 {"kind: DeviceReset", "kind: Reboot"},
+		`activate.exits.pending.2: must be stronger than DeviceReset`:             {"pending: {2: Reboot}", "pending: {2: DeviceReset}"},
+		`p.yaml:32: activation: DriverReload needs an activate of that kind`:      {"activation: DeviceReset", "activation: DriverReload"},
+		`activate: needs inspect.fields.stored`:                                   {"    stored: {path: [Controllers, 0, Stored], optional: true}\n", ""},
+		`rollback: "Slot": want None, Image`:                                      {"rollback: Image", "rollback: Slot"},
+		`p.yaml:1: write: give either write, or readOnly`:                         {"rollback: Image", "rollback: Image\nreadOnly: because"},
+		`inspect.fields.stored.optional: want true or false`:                      {"optional: true", "optional: sometimes"},
+		`p.yaml:11: anchors and aliases are not taken`:                            {"running: {path", "running: &a {path"},
+		`p.yaml: has more than one document`:                                      {"rollback: Image", "rollback: Image\n---\nname: x"},
+		`p.yaml: yaml: line`:                                                      {"name: simflash", "name: {"},
+		`p.yaml:15: check.fields.boardID: needs inspect.fields.boardID`:           {"    boardID: {path: [Controllers, 0, Board Id]}\n", ""},
+		`inspect.fields.running.path[1]: "-1": want an index from 0`:              {"[Controllers, {where: [Address], is: \"{{device.pciAddress}}\"}, Running]", "[Controllers, -1, Running]"},
+		`p.yaml:9: inspect.expect[0].is: is required`:                             {", is: [Success]", ""},
+	} {
+		t.Run(want, func(t *testing.T) {
+			require.Contains(t, good, change[0])
+			_, err := profile.Parse("p.yaml", []byte(strings.Replace(good, change[0], change[1], 1)))
+			assert.ErrorContains(t, err, want)
+		})
+	}
+	_, err := profile.Parse("p.yaml", []byte(good))
+	assert.NoError(t, err)
+}
+
+func TestMatchIsWholeAndSparesVirtualMachines(t *testing.T) {
+	p, err := profile.Parse("p.yaml", []byte(golden(t, "simflash.yaml")))
+	require.NoError(t, err)
+	d := profile.New(nil, p)
+	for _, c := range []struct {
+		change func(*inventory.Identity)
+		want   driver.Support
+	}{
+		{func(*inventory.Identity) {}, driver.SupportVendor},
+		{func(id *inventory.Identity) { id.VendorID = "15b3" }, driver.SupportNone},
+		{func(id *inventory.Identity) { id.Class = inventory.Disk }, driver.SupportNone},
+		{func(id *inventory.Identity) { id.Kernel = "vfio-pci" }, driver.SupportNone},
+	} {
+		id := cardID()
+		c.change(&id)
+		assert.Equal(t, c.want, d.Support(id))
+	}
+}
+
+func TestTwoProfilesOfOneDeviceAreNotChosenByLuck(t *testing.T) {
+	text := golden(t, "simflash.yaml")
+	one, err := profile.Parse("one.yaml", []byte(text))
+	require.NoError(t, err)
+	two, err := profile.Parse("two.yaml", []byte(strings.Replace(text, "name: simflash", "name: other", 1)))
+	require.NoError(t, err)
+	_, err = driver.Set{profile.New(nil, one), profile.New(nil, two)}.For(cardID())
+	assert.ErrorContains(t, err, "simflash and other claim it equally")
+}
+
+func TestLoadNamesAllProblemsOfAllFiles(t *testing.T) {
+	good := golden(t, "simflash.yaml")
+	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text), Mode: 0o644} }
+	_, err := profile.Load(fstest.MapFS{
+		"a.yaml": file(strings.Replace(good, "class: NIC", "class: X", 1)),
+		"b.yml":  file(strings.Replace(strings.Replace(good, "rollback: Image", "rollback: X", 1), "kind: DeviceReset", "kind: X", 1)),
+		"c.yaml": file(good), "d.yaml": file(good), "e.txt": file("not a profile"),
+		"f.yaml": {Data: []byte(good), Mode: 0o666},
+		"g.yaml": file(strings.Repeat("#", 1<<19)),
+		"h.yaml": file(""),
+	}, "/profiles")
+	for _, want := range []string{
+		"/profiles/a.yaml:3: match.class", "/profiles/b.yml:30: activate.kind", "/profiles/b.yml:34: rollback",
+		`/profiles/d.yaml: name: "simflash" is the name of /profiles/c.yaml already`, "/profiles/f.yaml: others than its owner may write it",
+		"/profiles/g.yaml: want a file", "/profiles/h.yaml: is empty",
+	} {
+		assert.ErrorContains(t, err, want)
+	}
+}
+
+func TestADirectoryThatIsMissingHasNoProfiles(t *testing.T) {
+	dir := t.TempDir()
+	profiles, err := profile.LoadDir(filepath.Join(dir, "missing"))
+	require.NoError(t, err)
+	assert.Empty(t, profiles)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(golden(t, "simflash.yaml")), 0o600))
+	profiles, err = profile.LoadDir(dir)
+	require.NoError(t, err)
+	assert.Len(t, profiles, 1)
+	_, err = profile.LoadDir(filepath.Join(dir, "a.yaml"))
+	assert.Error(t, err)
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(golden(f, "simflash.yaml")))
+	for _, name := range []string{"dell-bios", "hpe-bios", "intel-nvmupdate"} {
+		text, err := os.ReadFile(filepath.Join(examples, name+".yaml"))
+		require.NoError(f, err)
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		p, err := profile.Parse("p.yaml", text)
+		if err != nil {
+			assert.Zero(t, p)
+			return
+		}
+		assert.NotEmpty(t, p.Name)
+		assert.NotEmpty(t, p.Inspect.Argv)
+		assert.NotEqual(t, driver.SupportNone, p.Match.Support)
+		assert.Equal(t, p.Write == nil, p.ReadOnly != "")
+	})
+}

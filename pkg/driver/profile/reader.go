@@ -1,0 +1,206 @@
+package profile
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// reader reads nodes of a YAML document and collects what is wrong with them, each with its place.
+type reader struct {
+	file     string
+	problems []error
+}
+
+// refuse adds a problem.
+func (r *reader) refuse(n *yaml.Node, path, format string, args ...any) {
+	place := fmt.Sprintf("%s:%d", r.file, n.Line)
+	if path != "" {
+		place += ": " + path
+	}
+	r.problems = append(r.problems, fmt.Errorf("%s: %s", place, fmt.Sprintf(format, args...)))
+}
+
+// fields says what to do with each field of a mapping.
+type fields map[string]func(n *yaml.Node, path string)
+
+// mapping reads a mapping with none but the given fields. It returns the nodes that are there.
+func (r *reader) mapping(n *yaml.Node, path string, known fields, required ...string) map[string]*yaml.Node {
+	seen := map[string]*yaml.Node{}
+	r.pairs(n, path, func(key, value *yaml.Node, at string) {
+		read, ok := known[key.Value]
+		if !ok {
+			names := []string{}
+			for name := range known {
+				names = append(names, name)
+			}
+			slices.Sort(names)
+			r.refuse(key, at, "no such field; there are %s", strings.Join(names, ", "))
+			return
+		}
+		seen[key.Value] = value
+		read(value, at)
+	})
+	for _, name := range required {
+		if seen[name] == nil {
+			r.refuse(n, join(path, name), "is required")
+		}
+	}
+	return seen
+}
+
+func (r *reader) pairs(n *yaml.Node, path string, each func(key, value *yaml.Node, at string)) {
+	if n.Kind != yaml.MappingNode {
+		r.refuse(n, path, "want fields with values")
+		return
+	}
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		at := join(path, key.Value)
+		if key.Kind != yaml.ScalarNode || seen[key.Value] {
+			r.refuse(key, at, "stands here twice, or is no plain name")
+			continue
+		}
+		seen[key.Value] = true
+		each(key, n.Content[i+1], at)
+	}
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+// items reads a list.
+func (r *reader) items(n *yaml.Node, path string, each func(n *yaml.Node, at string)) {
+	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
+		r.refuse(n, path, "want a list that is not empty")
+		return
+	}
+	for i, item := range n.Content {
+		each(item, fmt.Sprintf("%s[%d]", path, i))
+	}
+}
+
+// text reads a string; what YAML takes for a number or a truth value has to be quoted.
+func (r *reader) text(n *yaml.Node, path string) string {
+	switch {
+	case n.Kind != yaml.ScalarNode || n.Tag != "!!str":
+		r.refuse(n, path, "want text: put it in quotes")
+		return ""
+	case strings.TrimSpace(n.Value) == "":
+		r.refuse(n, path, "must not be empty")
+	}
+	return n.Value
+}
+
+func (r *reader) texts(n *yaml.Node, path string) (out []string) {
+	r.items(n, path, func(n *yaml.Node, at string) { out = append(out, r.text(n, at)) })
+	return out
+}
+
+func (r *reader) matching(n *yaml.Node, path string, pattern *regexp.Regexp, want string) string {
+	s := r.text(n, path)
+	if s != "" && !pattern.MatchString(s) {
+		r.refuse(n, path, "%q: want %s", s, want)
+	}
+	return s
+}
+
+func (r *reader) duration(n *yaml.Node, path string) time.Duration {
+	const longest = 6 * time.Hour
+	d, err := time.ParseDuration(r.text(n, path))
+	if err != nil || d < time.Second || d > longest {
+		r.refuse(n, path, "%q: want a time from 1s to %s, such as 20m", n.Value, longest)
+	}
+	return d
+}
+
+func (r *reader) truth(n *yaml.Node, path string) bool {
+	if n.Kind != yaml.ScalarNode || n.Tag != "!!bool" {
+		r.refuse(n, path, "want true or false")
+	}
+	return n.Value == "true"
+}
+
+// code reads an exit code.
+func (r *reader) code(n *yaml.Node, path string) int {
+	code, err := strconv.Atoi(n.Value)
+	if n.Kind != yaml.ScalarNode || err != nil || code < 0 || code > 255 {
+		r.refuse(n, path, "%q: want an exit code from 0 to 255", n.Value)
+	}
+	return code
+}
+
+// number reads an index.
+func (r *reader) number(n *yaml.Node, path string) int {
+	index, err := strconv.Atoi(n.Value)
+	if err != nil || index < 0 {
+		r.refuse(n, path, "%q: want an index from 0", n.Value)
+		return 0
+	}
+	return index
+}
+
+// pattern reads a regular expression with one group.
+func (r *reader) pattern(n *yaml.Node, path string) *regexp.Regexp {
+	p, err := regexp.Compile(r.text(n, path))
+	switch {
+	case err != nil:
+		r.refuse(n, path, "%v", err)
+		return nil
+	case p.NumSubexp() != 1:
+		r.refuse(n, path, "has %d groups: put parentheses around the value alone, and (?:...) elsewhere", p.NumSubexp())
+		return nil
+	}
+	return p
+}
+
+func (r *reader) template(n *yaml.Node, path string) template {
+	t, err := parseTemplate(r.text(n, path))
+	if err != nil {
+		r.refuse(n, path, "%v", err)
+	}
+	return t
+}
+
+// oneOf reads one of several names.
+func oneOf[T any](r *reader, n *yaml.Node, path string, names []string, values []T) (value T) {
+	s := r.text(n, path)
+	if i := slices.Index(names, s); i >= 0 {
+		return values[i]
+	}
+	r.refuse(n, path, "%q: want %s", s, strings.Join(names, ", "))
+	return value
+}
+
+func (r *reader) activation(n *yaml.Node, path string, kinds ...inventory.Activation) inventory.Activation {
+	names := make([]string, 0, len(kinds))
+	for _, k := range kinds {
+		names = append(names, k.String())
+	}
+	return oneOf(r, n, path, names, kinds)
+}
+
+// plain refuses what makes a document mean something else than it looks like.
+func (r *reader) plain(n *yaml.Node) {
+	if n.Kind == yaml.AliasNode || n.Anchor != "" {
+		r.refuse(n, "", "anchors and aliases are not taken: write it out")
+	}
+	for _, c := range n.Content {
+		r.plain(c)
+	}
+}
+
+func (r *reader) err() error { return errors.Join(r.problems...) }

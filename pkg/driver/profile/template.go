@@ -1,0 +1,137 @@
+package profile
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// template is one argument with variables. What they stand for never becomes a second argument.
+type template struct {
+	text string
+	// literals and names alternate: a literal, a name, a literal and so on.
+	literals, names []string
+}
+
+// variable is one of the closed set.
+type variable struct {
+	// safe is what the value has to look like. No value starts with a dash, so that none is taken for a flag.
+	safe *regexp.Regexp
+	// of takes it from a device and an image.
+	of func(id inventory.Identity, img driver.Image) string
+	// ofImage says that it is of the image.
+	ofImage bool
+}
+
+var word = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._:+-]{0,127}$`)
+
+var variables = map[string]variable{
+	"device.pciAddress": {
+		safe: regexp.MustCompile(`^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`),
+		of: func(id inventory.Identity, _ driver.Image) string {
+			if len(id.PCI) == 0 {
+				return ""
+			}
+			return id.PCI[0].String()
+		},
+	},
+	"device.node": {
+		safe: regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]{0,63}$`),
+		of:   func(id inventory.Identity, _ driver.Image) string { return id.Node },
+	},
+	"device.serialNumber": {safe: word, of: func(id inventory.Identity, _ driver.Image) string { return id.SerialNumber }},
+	"device.uniqueID":     {safe: word, of: func(id inventory.Identity, _ driver.Image) string { return id.UniqueID }},
+	"device.boardID":      {safe: word, of: func(id inventory.Identity, _ driver.Image) string { return id.BoardID }},
+	"device.macHex": {
+		safe: regexp.MustCompile(`^[0-9A-F]{12}$`),
+		of: func(id inventory.Identity, _ driver.Image) string {
+			return strings.ToUpper(strings.ReplaceAll(id.UniqueID, ":", ""))
+		},
+	},
+	"image.path": {
+		safe: regexp.MustCompile(`^/[^\x00-\x1f\x7f]+$`), ofImage: true,
+		of: func(_ inventory.Identity, img driver.Image) string { return img.Path },
+	},
+	"image.version": {
+		safe: regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._+~-]{0,63}$`), ofImage: true,
+		of: func(_ inventory.Identity, img driver.Image) string { return string(img.Version) },
+	},
+	"image.sha256": {
+		safe: regexp.MustCompile(`^[0-9a-f]{64}$`), ofImage: true,
+		of: func(_ inventory.Identity, img driver.Image) string {
+			return strings.TrimPrefix(img.Digest.String(), "sha256:")
+		},
+	},
+}
+
+var reference = regexp.MustCompile(`\{\{([^{}]*)\}\}`)
+
+func parseTemplate(text string) (template, error) {
+	t := template{text: text}
+	rest := 0
+	for _, at := range reference.FindAllStringSubmatchIndex(text, -1) {
+		name := text[at[2]:at[3]]
+		if _, ok := variables[name]; !ok {
+			return t, fmt.Errorf("no variable {{%s}}", name)
+		}
+		t.literals, t.names = append(t.literals, text[rest:at[0]]), append(t.names, name)
+		rest = at[1]
+	}
+	t.literals = append(t.literals, text[rest:])
+	for _, l := range t.literals {
+		if strings.Contains(l, "{{") || strings.Contains(l, "}}") {
+			return t, fmt.Errorf("%q has braces that are no variable: write {{device.node}} without blanks", text)
+		}
+		if strings.ContainsRune(l, 0) {
+			return t, fmt.Errorf("%q has a NUL", text)
+		}
+	}
+	return t, nil
+}
+
+// fill makes the argument.
+func (t template) fill(id inventory.Identity, img driver.Image) (string, error) {
+	var b strings.Builder
+	for i, literal := range t.literals {
+		b.WriteString(literal)
+		if i == len(t.names) {
+			break
+		}
+		v := variables[t.names[i]]
+		value := v.of(id, img)
+		switch {
+		case value == "":
+			return "", fmt.Errorf("fill in %s: the device has no {{%s}}", t.text, t.names[i])
+		case !v.safe.MatchString(value) && t.names[i] == "image.version":
+			return "", driver.Rejectf("version %q cannot be given to the tool as {{image.version}}", value)
+		case !v.safe.MatchString(value):
+			return "", fmt.Errorf("fill in %s: {{%s}} is %q, which is not given to a tool", t.text, t.names[i], value)
+		}
+		b.WriteString(value)
+	}
+	return b.String(), nil
+}
+
+func fillAll(argv []template, id inventory.Identity, img driver.Image) ([]string, error) {
+	out := make([]string, 0, len(argv))
+	for _, t := range argv {
+		s, err := t.fill(id, img)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+func (t template) uses(accept func(name string) bool) string {
+	for _, n := range t.names {
+		if accept(n) {
+			return n
+		}
+	}
+	return ""
+}
