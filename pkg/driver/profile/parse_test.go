@@ -70,6 +70,18 @@ func TestProblemsNameFileLineAndField(t *testing.T) {
 	assert.NoError(t, err)
 }
 
+func TestTheDocumentedExampleIsAProfile(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/drivers/profiles.md")
+	require.NoError(t, err)
+	_, rest, found := strings.Cut(string(page), "```yaml\n")
+	require.True(t, found)
+	text, _, found := strings.Cut(rest, "```")
+	require.True(t, found)
+	p, err := profile.Parse("profiles.md", []byte(text))
+	require.NoError(t, err)
+	assert.Equal(t, "acme-nic", p.Name)
+}
+
 func TestMatchIsWholeAndSparesVirtualMachines(t *testing.T) {
 	p, err := profile.Parse("p.yaml", []byte(golden(t, "simflash.yaml")))
 	require.NoError(t, err)
