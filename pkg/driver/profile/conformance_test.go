@@ -1,6 +1,7 @@
 package profile_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/command/commandtest"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/profile"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -112,4 +115,41 @@ func TestARefusedResetBecomesAReboot(t *testing.T) {
 	need, err = d.Activate(t.Context(), cardID(), need)
 	require.NoError(t, err)
 	assert.Equal(t, inventory.ActivateReboot, need)
+}
+
+// The device tells what it stores, the exit code what that needs, and one to try again later rejects no image.
+func TestExitCodesOfADeviceThatTellsWhatItStores(t *testing.T) {
+	text := golden(t, "simflash.yaml")
+	const all = "exits: {ok: [0], already: [3], rejected: [4]}"
+	require.Contains(t, text, all)
+	p, err := profile.Parse("p.yaml", []byte(strings.Replace(text, all, "exits: {ok: [0], pending: {8: PowerCycle}, retry: [7]}", 1)))
+	require.NoError(t, err)
+	const before = `{"Controllers":[{"Status":"Success","Address":"0000:3b:00.0","Running":"1.0.0","Board Id":"B","MAC":"02:00:00:00:00:01"}]}`
+	for code, want := range map[int]inventory.Activation{0: inventory.ActivateDeviceReset, 8: inventory.ActivatePowerCycle, 7: 0, 4: 0} {
+		state := before
+		runner := commandtest.NewRunner(t, map[string]commandtest.Tool{
+			simflash: func(_ context.Context, c command.Command) (command.Result, error) {
+				switch {
+				case c.Kind == command.Write:
+					state = strings.Replace(before, `"Board Id"`, `"Stored":"1.1.0","Board Id"`, 1)
+					return command.Result{ExitCode: code}, nil
+				case c.Argv[1] == "-i":
+					return command.Result{Stdout: []byte("board B\nversion 1.1.0\n")}, nil
+				}
+				return command.Result{Stdout: []byte(state)}, nil
+			},
+		})
+		need, err := profile.New(runner, p).Write(t.Context(), cardID(), drivertest.SaveImage(t, "1.1.0", []byte("image")), nil)
+		assert.Equal(t, want, need)
+		switch code {
+		case 7:
+			require.ErrorIs(t, err, profile.ErrRetry)
+			require.NotErrorAs(t, err, new(*driver.RejectedError))
+		case 4:
+			require.ErrorAs(t, err, new(*command.Error))
+			require.NotErrorAs(t, err, new(*driver.RejectedError), "a code in no class is a failure, no verdict on the image")
+		default:
+			require.NoError(t, err)
+		}
+	}
 }

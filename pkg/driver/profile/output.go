@@ -3,6 +3,7 @@ package profile
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -57,7 +58,8 @@ func (q Query) read(out []byte, id inventory.Identity) (map[string]string, error
 		}
 	}
 	values := map[string]string{}
-	for name, f := range q.Fields {
+	for _, name := range slices.Sorted(maps.Keys(q.Fields)) { // so that the same output always gives the same error
+		f := q.Fields[name]
 		value, found, err := d.field(f, id)
 		switch {
 		case err != nil:

@@ -75,7 +75,7 @@ func jsonNode(v any, depth int) (*node, error) {
 func parseXML(out []byte) (*node, error) {
 	d := xml.NewDecoder(bytes.NewReader(out))
 	root := &node{named: map[string][]*node{}}
-	open := []*node{root}
+	open, texts := []*node{root}, []*bytes.Buffer{{}}
 	for {
 		token, err := d.Token()
 		if errors.Is(err, io.EOF) {
@@ -93,13 +93,13 @@ func parseXML(out []byte) (*node, error) {
 			child := newElement(t)
 			top.named[t.Name.Local] = append(top.named[t.Name.Local], child)
 			top.scalar = false
-			open = append(open, child)
+			open, texts = append(open, child), append(texts, &bytes.Buffer{})
 		case xml.EndElement:
-			top.text = strings.TrimSpace(top.text)
-			open = open[:len(open)-1]
+			top.text = strings.TrimSpace(texts[len(texts)-1].String())
+			open, texts = open[:len(open)-1], texts[:len(texts)-1]
 		case xml.CharData:
 			if len(open) > 1 {
-				top.text += string(t)
+				texts[len(texts)-1].Write(t)
 			} else if len(bytes.TrimSpace(t)) > 0 {
 				return nil, errors.New("read XML: text outside of the document")
 			}
