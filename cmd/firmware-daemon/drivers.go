@@ -12,11 +12,12 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/mstflint"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/profile"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/scsi"
 )
 
 // builtin are the drivers that are part of the daemon.
 func builtin(runner command.Runner, root fs.FS) driver.Set {
-	return driver.Set{mstflint.New(runner), nvme.New(runner), fwupd.New(runner, root)}
+	return driver.Set{mstflint.New(runner), nvme.New(runner), scsi.New(runner), fwupd.New(runner, root)}
 }
 
 // driversOf loads the profiles of the machine and makes all drivers of the daemon: those that are part of it and one of

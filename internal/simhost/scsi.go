@@ -1,5 +1,7 @@
 package simhost
 
+import "slices"
+
 // scsiState is the microcode of a SCSI disk: the one that runs and a deferred one.
 type scsiState struct {
 	Running flash
@@ -9,6 +11,14 @@ type scsiState struct {
 	UnitAttention bool `json:",omitempty"`
 	// SysfsRevision is the revision the kernel read when it found the disk.
 	SysfsRevision string
+}
+
+// takes reports whether the disk knows WRITE BUFFER in the mode.
+func (d SCSI) takes(mode int) bool {
+	if len(d.Modes) > 0 {
+		return slices.Contains(d.Modes, mode)
+	}
+	return mode == modeSave || mode == modeDefer || mode == modeActivate && d.Activation == DeviceReset
 }
 
 func newSCSI(d SCSI) *scsiState {

@@ -92,7 +92,10 @@ type SCSI struct {
 	// Version is the revision, at most four characters.
 	Version    string
 	Activation Activation
-	Sectors    int64
+	// Modes are the modes of WRITE BUFFER the disk takes; without any, those that download with offsets and, where
+	// Activation is DeviceReset, the one that activates.
+	Modes   []int `json:",omitempty"`
+	Sectors int64
 }
 
 // BIOS is an UEFI system firmware with an ESRT.

@@ -18,8 +18,8 @@ type toolFunc func(*call) (int, error)
 
 func toolFuncs() map[string]toolFunc {
 	return map[string]toolFunc{
-		"mstflint": mstflint, "mstfwreset": mstfwreset, "nvme": nvmeCLI, "sg_inq": sgInq, "sg_vpd": sgVPD,
-		"sg_write_buffer": sgWriteBuffer, "fwupdtool": fwupdtool, "systemctl": systemctl, "nsenter": nsenter,
+		"mstflint": mstflint, "mstfwreset": mstfwreset, "nvme": nvmeCLI, "sg_inq": sgInq, "sg_opcodes": sgOpcodes,
+		"sg_vpd": sgVPD, "sg_write_buffer": sgWriteBuffer, "fwupdtool": fwupdtool, "systemctl": systemctl, "nsenter": nsenter,
 		"busctl": busctl, "systemd-inhibit": systemdInhibit,
 	}
 }

@@ -1,6 +1,7 @@
 package simhost
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -25,11 +26,15 @@ var sgReason = map[int]string{
 	sgUnitAttention: "Unit attention", sgIllegalRequest: "Illegal request", sgAborted: "Aborted command",
 }
 
+var sgKey = map[int]string{
+	sgUnitAttention: "Unit Attention", sgIllegalRequest: "Illegal Request", sgAborted: "Aborted Command",
+}
+
 var sgOptions = optionTable{
-	"p": "page=", "page": "page=", "H": "hex", "r": "raw", "e": "export", "m": "mode=", "mode": "mode=", "b": "bpw=",
+	"p": "page=", "page": "page=", "H": "hex", "r": "raw", "raw": "raw", "e": "export", "maxlen": "maxlen=", "m": "mode=", "mode": "mode=", "b": "bpw=",
 	"bpw": "bpw=", "I": "in=", "in": "in=", "i": "id=", "id": "id=", "o": "offset=", "offset": "offset=",
 	"l": "length=", "length": "length=", "S": "specific=", "specific": "specific=", "t": "timeout=", "timeout": "timeout=",
-	"v": "verbose", "V": "version", "version": "version",
+	"opcode": "opcode=", "v": "verbose", "verbose": "verbose", "V": "version", "version": "version",
 }
 
 // sgDisk parses the arguments and finds the disk; code is not zero when the tool ends here.
@@ -95,7 +100,15 @@ func sgQuery(c *call, show func(d SCSI, running string, o options) (int, error))
 
 // sgInq is sg_inq of sg3_utils 1.46.
 func sgInq(c *call) (int, error) {
-	return sgQuery(c, func(d SCSI, running string, _ options) (int, error) {
+	return sgQuery(c, func(d SCSI, running string, o options) (int, error) {
+		switch {
+		case o.values["page"] == "0x80" && o.has("raw"):
+			return 0, c.raw(vpdPage(0x80, []byte(d.Serial)), o)
+		case o.has("page"):
+			return c.fail(sgIllegalRequest, "fetching VPD page failed: Illegal request\n")
+		case o.has("raw"):
+			return 0, c.raw(d.inquiry(running), o)
+		}
 		c.printf("standard INQUIRY:\n" +
 			"  PQual=0  PDT=0  RMB=0  LU_CONG=0  hot_pluggable=0  version=0x06  [SPC-4]\n" +
 			"  [AERC=0]  [TrmTsk=0]  NormACA=0  HiSUP=1  Resp_data_format=2\n" +
@@ -108,6 +121,35 @@ func sgInq(c *call) (int, error) {
 			d.Vendor, d.Model, running)
 		c.printf(" Unit serial number: %s\n", d.Serial)
 		return 0, nil
+	})
+}
+
+// raw prints a response as it is, as much of it as was asked for.
+func (c *call) raw(response []byte, o options) error {
+	if o.has("maxlen") {
+		n, err := strconv.Atoi(o.values["maxlen"])
+		if err != nil || n < 0 {
+			return fmt.Errorf("parse --maxlen: %q is no length", o.values["maxlen"])
+		}
+		response = response[:min(n, len(response))]
+	}
+	_, err := c.stdout.Write(response)
+	return err
+}
+
+// sgOpcodes is sg_opcodes of sg3_utils 1.46; it knows the modes of WRITE BUFFER and prints the response as it is.
+func sgOpcodes(c *call) (int, error) {
+	return sgQuery(c, func(d SCSI, _ string, o options) (int, error) {
+		opcode, action, _ := strings.Cut(o.values["opcode"], ",")
+		mode, err := strconv.ParseInt(action, 0, 8)
+		if err != nil || opcode != "0x3b" || !o.has("raw") {
+			return c.fail(sgSyntax, "sg_opcodes: only --raw --opcode=0x3b,MODE is simulated\n")
+		}
+		if !d.takes(int(mode)) {
+			return 0, c.raw([]byte{0, 1, 0, 0}, o)
+		}
+		usage := []byte{0x3b, byte(mode), 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0}
+		return 0, c.raw(append([]byte{0, 3, 0, byte(len(usage))}, usage...), o)
 	})
 }
 
@@ -159,22 +201,46 @@ func sgWriteBuffer(c *call) (int, error) {
 			if err != nil {
 				return 0, err
 			}
-			return c.sgWriteFailed(sgUnitAttention)
+			return c.sgWriteFailed(o, sgUnitAttention, "Microcode has been changed without reset")
 		}
-		if mode == modeActivate {
-			return c.sgActivate(d)
+		switch {
+		case !d.takes(mode):
+			return c.sgWriteFailed(o, sgIllegalRequest, "Invalid field in cdb")
+		case mode == modeActivate:
+			return c.sgActivate(d, o)
 		}
 		return c.sgDownload(d, o, mode)
 	})
 }
 
-func (c *call) sgWriteFailed(code int) (int, error) {
+// sgWriteFailed prints the sense data too when the tool is verbose.
+func (c *call) sgWriteFailed(o options, code int, sense string) (int, error) {
+	if o.has("verbose") {
+		fmt.Fprintf(c.stderr, "Write buffer:\nFixed format, current; Sense key: %s\nAdditional sense: %s\n", sgKey[code], sense)
+		return c.fail(code, "Write buffer failed: %s\n", sgReason[code])
+	}
 	fmt.Fprintf(c.stderr, "Write buffer failed: %s\n", sgReason[code])
 	return c.sgFail(code)
 }
 
-func (c *call) sgDownload(d SCSI, o options, mode int) (int, error) {
+// sgData reads what is to be sent: up to 8 MiB, or the length that was asked for, filled up with 0xff.
+func sgData(o options) ([]byte, error) {
 	data, err := os.ReadFile(o.values["in"])
+	if err != nil {
+		return nil, err
+	}
+	length := min(len(data), 8<<20)
+	if o.has("length") {
+		if length, err = strconv.Atoi(o.values["length"]); err != nil || length < 0 {
+			return nil, fmt.Errorf("parse --length: %q is no length", o.values["length"])
+		}
+	}
+	data = data[:min(length, len(data))]
+	return append(data, bytes.Repeat([]byte{0xff}, length-len(data))...), nil
+}
+
+func (c *call) sgDownload(d SCSI, o options, mode int) (int, error) {
+	data, err := sgData(o)
 	if err != nil {
 		return c.fail(sgFileError, "sg_write_buffer: could not open %s for reading: %s\n", o.values["in"], osReason(err))
 	}
@@ -187,7 +253,7 @@ func (c *call) sgDownload(d SCSI, o options, mode int) (int, error) {
 		if err := c.refused(d.Key, "Write", Image{Digest: digest(data)}, "invalid image"); err != nil {
 			return 0, err
 		}
-		return c.sgWriteFailed(sgIllegalRequest)
+		return c.sgWriteFailed(o, sgIllegalRequest, "Invalid field in parameter list")
 	}
 	s, err := c.m.view()
 	if err != nil {
@@ -209,22 +275,22 @@ func (c *call) sgDownload(d SCSI, o options, mode int) (int, error) {
 		},
 	})
 	if errors.Is(err, errBusy) {
-		return c.sgWriteFailed(sgAborted)
+		return c.sgWriteFailed(o, sgAborted, "Overlapped commands attempted")
 	}
 	return 0, err
 }
 
-func (c *call) sgActivate(d SCSI) (int, error) {
+func (c *call) sgActivate(d SCSI, o options) (int, error) {
 	s, err := c.m.view()
 	if err != nil {
 		return 0, err
 	}
 	waiting := s.SCSI[d.Key].Deferred
-	if waiting.Version == "" || waiting.Torn || d.Activation != DeviceReset {
+	if waiting.Version == "" || waiting.Torn {
 		if err := c.refused(d.Key, "Activate", Image{}, "no deferred microcode that could be activated"); err != nil {
 			return 0, err
 		}
-		return c.sgWriteFailed(sgIllegalRequest)
+		return c.sgWriteFailed(o, sgIllegalRequest, "Command sequence error")
 	}
 	gone, err := c.m.strike(c.tool, d.Key, "reset", NoReturn)
 	if err != nil {
@@ -242,7 +308,7 @@ func (c *call) sgActivate(d SCSI) (int, error) {
 		},
 	})
 	if errors.Is(err, errBusy) {
-		return c.sgWriteFailed(sgAborted)
+		return c.sgWriteFailed(o, sgAborted, "Overlapped commands attempted")
 	}
 	return 0, err
 }

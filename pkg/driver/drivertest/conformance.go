@@ -80,17 +80,35 @@ func testStage(t *testing.T, h Harness) {
 	require.NoError(t, h.check(t, h.Image))
 	need := h.write(t, h.Image)
 	_, after := h.inspect(t)
-	assert.Equal(t, h.Image.Version, after.Stored)
+	h.assertHolds(t, after, h.Image.Version)
 	if need == inventory.ActivateNone {
 		assert.Equal(t, h.Image.Version, after.Running)
 		return
 	}
 	assert.Equal(t, before.Running, after.Running)
-	assert.True(t, after.Pending())
+	assert.Equal(t, !blind(before), after.Pending())
+}
+
+// blind reports whether the device cannot tell what it holds. It then holds what a write gave it, and is written
+// again when it is told to: another image may wait in it.
+func blind(fw inventory.Firmware) bool { return fw.Stored == "" }
+
+// assertHolds asks the device, and behind its back where it cannot tell.
+func (h Harness) assertHolds(t *testing.T, fw inventory.Firmware, want inventory.Version) {
+	t.Helper()
+	assert.Equal(t, want, h.Stored(t))
+	if !blind(fw) {
+		assert.Equal(t, want, fw.Stored)
+	}
 }
 
 func testIdempotent(t *testing.T, h Harness) {
 	need := h.write(t, h.Image)
+	if _, fw := h.inspect(t); blind(fw) {
+		assert.Equal(t, need, h.write(t, h.Image), "a repeated write is harmless")
+		h.assertHolds(t, fw, h.Image.Version)
+		return
+	}
 	h.FailWrite(t, "a second write")
 	again, err := h.Driver.Write(t.Context(), h.ID, h.Image, nil)
 	require.NoError(t, err, "the device holds the image already")
@@ -104,7 +122,7 @@ func testSupersede(t *testing.T, h Harness) {
 	h.write(t, h.Image)
 	need := h.write(t, h.Other)
 	_, fw := h.inspect(t)
-	assert.Equal(t, h.Other.Version, fw.Stored)
+	h.assertHolds(t, fw, h.Other.Version)
 	h.activate(t, need)
 	_, fw = h.inspect(t)
 	assert.Equal(t, h.Other.Version, fw.Running)
@@ -117,7 +135,9 @@ func testActivate(t *testing.T, h Harness) {
 	assert.Equal(t, h.Image.Version, fw.Running)
 	assert.False(t, fw.Pending())
 	assert.Empty(t, fw.LastAttempt)
-	assert.Equal(t, inventory.ActivateNone, h.write(t, h.Image), "the image runs already")
+	if !blind(fw) {
+		assert.Equal(t, inventory.ActivateNone, h.write(t, h.Image), "the image runs already")
+	}
 }
 
 func testActivateNothing(t *testing.T, h Harness) {
@@ -250,7 +270,7 @@ func testHangWrite(t *testing.T, h Harness) {
 		return err == nil
 	}, patience, 10*time.Millisecond, "the device never became free")
 	_, fw := h.inspect(t)
-	assert.Equal(t, h.Image.Version, fw.Stored)
+	h.assertHolds(t, fw, h.Image.Version)
 }
 
 func testProgress(t *testing.T, h Harness) {

@@ -18,6 +18,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/fwupd"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/mstflint"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/scsi"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
@@ -52,7 +53,7 @@ type part struct {
 func nic(n int) part {
 	return part{
 		key:    []string{"nic0", "nic1"}[n],
-		only:   func(s *simhost.Spec) { s.NICs, s.NVMe = s.NICs[n:n+1], nil },
+		only:   func(s *simhost.Spec) { s.NICs, s.NVMe, s.SCSI = s.NICs[n:n+1], nil, nil },
 		driver: func(r command.Runner, _ *simhost.Machine) driver.Driver { return mstflint.New(r) },
 		id: func(s simhost.Spec) inventory.Identity {
 			id := inventory.Identity{Class: inventory.NIC, VendorID: "15b3", DeviceID: s.NICs[0].DeviceID, Kernel: "mlx5_core"}
@@ -79,7 +80,7 @@ func nic(n int) part {
 func drive(n int) part {
 	return part{
 		key:    []string{"nvme0", "nvme1"}[n],
-		only:   func(s *simhost.Spec) { s.NICs, s.NVMe = nil, s.NVMe[n:n+1] },
+		only:   func(s *simhost.Spec) { s.NICs, s.NVMe, s.SCSI = nil, s.NVMe[n:n+1], nil },
 		driver: func(r command.Runner, _ *simhost.Machine) driver.Driver { return nvme.New(r) },
 		id: func(s simhost.Spec) inventory.Identity {
 			d := s.NVMe[0]
@@ -104,10 +105,28 @@ func (p part) change(change func(*simhost.Spec)) part {
 	return p
 }
 
+func disk() part {
+	return part{
+		key:    "sda",
+		only:   func(s *simhost.Spec) { s.NICs, s.NVMe = nil, nil },
+		driver: func(r command.Runner, _ *simhost.Machine) driver.Driver { return scsi.New(r) },
+		id: func(s simhost.Spec) inventory.Identity {
+			d := s.SCSI[0]
+			return inventory.Identity{Class: inventory.Disk, UniqueID: "naa." + d.WWN, Node: d.Generic, Kernel: "sd", Transport: "sas"}
+		},
+		kind:     simhost.SCSIImage,
+		options:  func(s simhost.Spec) simhost.ImageOptions { return simhost.ImageOptions{Model: s.SCSI[0].Model} },
+		foreign:  simhost.ImageOptions{Model: "OTHER MODEL"},
+		versions: [2]inventory.Version{"E005", "E006"},
+		running:  func(s simhost.Spec) string { return s.SCSI[0].Version },
+		write:    "write",
+	}
+}
+
 func bios() part {
 	return part{
 		key:  simhost.BIOSKey,
-		only: func(s *simhost.Spec) { s.NICs, s.NVMe = nil, nil },
+		only: func(s *simhost.Spec) { s.NICs, s.NVMe, s.SCSI = nil, nil, nil },
 		driver: func(r command.Runner, m *simhost.Machine) driver.Driver {
 			return fwupd.New(r, os.DirFS(m.Dir()))
 		},
@@ -135,6 +154,15 @@ func TestNVMeConforms(t *testing.T) {
 	t.Run("drive with one slot", func(t *testing.T) {
 		drivertest.Run(t, drive(0).change(func(s *simhost.Spec) { s.NVMe[0].Slots = 1 }).harness)
 	})
+}
+
+func TestSCSIConforms(t *testing.T) {
+	save := func(s *simhost.Spec) { s.SCSI[0].Modes = []int{7} }
+	reboot := func(s *simhost.Spec) { s.SCSI[0].Activation = simhost.Reboot }
+	t.Run("drive that defers and activates", func(t *testing.T) { drivertest.Run(t, disk().harness) })
+	t.Run("drive that defers to a reboot", func(t *testing.T) { drivertest.Run(t, disk().change(reboot).harness) })
+	t.Run("drive that activates what it saves", func(t *testing.T) { drivertest.Run(t, disk().change(save).harness) })
+	t.Run("drive that saves for a reboot", func(t *testing.T) { drivertest.Run(t, disk().change(save).change(reboot).harness) })
 }
 
 func TestFwupdConforms(t *testing.T) {
@@ -274,7 +302,6 @@ func (p part) machine(t *testing.T) (*simhost.Machine, *command.ExecRunner) {
 	t.Helper()
 	spec := simhost.DefaultSpec("conformance", 1)
 	p.only(&spec)
-	spec.SCSI = nil
 	spec.WriteTime, spec.ResetTime = 20*time.Millisecond, 10*time.Millisecond
 	m, err := simhost.Create(filepath.Join(t.TempDir(), "machine"), spec)
 	require.NoError(t, err)
