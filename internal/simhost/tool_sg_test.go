@@ -76,3 +76,32 @@ func TestDeferredMicrocodeIsActivatedByABoot(t *testing.T) {
 	assert.Equal(t, newSAS, device(t, m, "sda").Running)
 	assert.Zero(t, run(m, "sg_inq", "/dev/sg0").code)
 }
+
+func TestSgToolsAnswerInBinary(t *testing.T) {
+	m := newMachine(t)
+	inquiry := run(m, "sg_inq", "--raw", "--maxlen=36", "/dev/sg0").stdout
+	require.Len(t, inquiry, 36)
+	assert.Equal(t, DefaultSASVersion, inquiry[32:])
+	assert.Len(t, run(m, "sg_inq", "--raw", "/dev/sg0").stdout, 144)
+	serial := run(m, "sg_inq", "--raw", "--page=0x80", "/dev/sg0").stdout
+	assert.Equal(t, "\x00\x80\x00\x11", serial[:4])
+	assert.Equal(t, 5, run(m, "sg_inq", "--raw", "--page=0xc0", "/dev/sg0").code)
+	assert.Equal(t, "\x00\x03\x00\x0a\x3b\x0f", run(m, "sg_opcodes", "--raw", "--opcode=0x3b,0x0f", "/dev/sg0").stdout[:6])
+	assert.Equal(t, "\x00\x01\x00\x00", run(m, "sg_opcodes", "--raw", "--opcode=0x3b,0x05", "/dev/sg0").stdout)
+	assert.Equal(t, 1, run(m, "sg_opcodes", "/dev/sg0").code)
+}
+
+func TestSgWriteBufferTellsTheSenseWhenAsked(t *testing.T) {
+	m := newMachine(t)
+	path := image(t, "sda", newSAS)
+	nothing := run(m, "sg_write_buffer", "-v", "-m", "activate_mc", "/dev/sg0")
+	assert.Equal(t, 5, nothing.code)
+	assert.Contains(t, nothing.stderr, "\nAdditional sense: Command sequence error\nWrite buffer failed: Illegal request\n")
+	// Half of the image, and the image with what fills it up, are not the image.
+	for _, length := range []string{"1024", "1048576"} {
+		out := run(m, "sg_write_buffer", "-v", "-m", "dmc_offs_defer", "-b", "4k", "--length="+length, "-I", path, "/dev/sg0")
+		assert.Equal(t, 5, out.code, length)
+		assert.Contains(t, out.stderr, "Additional sense: Invalid field in parameter list", length)
+	}
+	assert.Equal(t, DefaultSASVersion, device(t, m, "sda").Stored)
+}
