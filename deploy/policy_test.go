@@ -253,7 +253,7 @@ func TestPolicyHoldsEvenWhereARoleGivesTooMuch(t *testing.T) {
 func TestDaemonImageHoldsTheToolsItsDriversRun(t *testing.T) { // R001-23
 	recipe, err := os.ReadFile("../Dockerfile.daemon")
 	require.NoError(t, err)
-	for _, tool := range []string{"mstflint", "nvme-cli", "fwupd", "util-linux"} {
+	for _, tool := range []string{"mstflint", "nvme-cli", "sg3-utils", "fwupd", "util-linux"} {
 		assert.Regexp(t, `apt-get install [^\n]*\b`+tool+`\b`, string(recipe))
 	}
 	operator, err := os.ReadFile("../Dockerfile.operator")

@@ -70,10 +70,11 @@ func (d *Driver) Check(ctx context.Context, id inventory.Identity, img driver.Im
 		return err
 	}
 	if img.Size == 0 || img.Size%4 != 0 || img.Size > maxImage {
-		return driver.Rejectf("%s has %d bytes: a SAS drive's image is a multiple of 4 and has at most %d", img.Path, img.Size, maxImage)
+		return driver.Rejectf("%s has %d bytes: a SAS drive's image is a multiple of 4 and has at most %d",
+			img.Path, img.Size, maxImage)
 	}
 	if len(img.Version) > maxRevision {
-		return driver.Rejectf("version %q has more than the %d characters of a SAS drive's revision: declare the version as the drive shows it",
+		return driver.Rejectf("version %q has more than the %d characters of a SAS drive's revision: declare what the drive shows",
 			img.Version, maxRevision)
 	}
 	s, err := d.read(ctx, id)
@@ -88,7 +89,9 @@ func (d *Driver) Check(ctx context.Context, id inventory.Identity, img driver.Im
 
 // Write downloads the image, deferred where the drive can do that. It does so even when the drive runs the version: the
 // drive cannot tell whether another one waits in it, and what is downloaded takes that one's place.
-func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Image, progress driver.Progress) (inventory.Activation, error) {
+func (d *Driver) Write(
+	ctx context.Context, id inventory.Identity, img driver.Image, progress driver.Progress,
+) (inventory.Activation, error) {
 	if err := img.Verify(); err != nil { // the tool would pad a file that became shorter
 		return 0, err
 	}
