@@ -30,6 +30,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/fwupd"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/mstflint"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/scsi"
 	"github.com/nodefirmware/node-firmware-operator/pkg/host"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
@@ -64,15 +65,22 @@ type stage struct {
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
+	return newStageOf(t, func(*simhost.Spec) {})
+}
+
+// newStageOf is a stage whose machine was changed.
+func newStageOf(t *testing.T, change func(*simhost.Spec)) *stage {
+	t.Helper()
 	dir := t.TempDir()
 	spec := simhost.DefaultSpec("n1", 1)
 	spec.WriteTime, spec.ResetTime = 0, 0
+	change(&spec)
 	m, err := simhost.Create(filepath.Join(dir, "host"), spec)
 	require.NoError(t, err)
 	require.NoError(t, m.InstallTools(simtools))
 	hardware, err := daemon.NewHardware(os.DirFS(m.Dir()), command.Config{Path: []string{m.ToolPath()}, StateDir: filepath.Join(dir, "state")},
 		func(r command.Runner, root fs.FS) driver.Set {
-			return driver.Set{mstflint.New(r), nvme.New(r), fwupd.New(r, root)}
+			return driver.Set{mstflint.New(r), nvme.New(r), scsi.New(r), fwupd.New(r, root)}
 		})
 	require.NoError(t, err)
 	return &stage{m, hardware, dir}
@@ -174,7 +182,7 @@ func TestDiscoverPrintsTheMachine(t *testing.T) {
 }
 
 func TestDiscoverShowsWhatItCannotRead(t *testing.T) {
-	s := newStage(t)
+	s := newStageOf(t, func(s *simhost.Spec) { s.SCSI[0].Vendor = "ATA" }) // no driver knows SATA drives
 	err := s.SetFault(simhost.Fault{Kind: simhost.Fail, Tool: "mstflint", Device: "nic0", ExitCode: 1, Stderr: "-E- Cannot open Device: Permission denied"})
 	require.NoError(t, err)
 	result, err := cli.Discover(s.scan(t))
@@ -194,7 +202,7 @@ func TestDiscoverFailsOnlyWhenNothingCouldBeListed(t *testing.T) {
 
 func TestDiscoverWorksOnThisMachine(t *testing.T) {
 	hardware, err := daemon.NewHardware(os.DirFS("/"), command.Config{Path: []string{"/usr/bin"}}, func(r command.Runner, root fs.FS) driver.Set {
-		return driver.Set{mstflint.New(r), nvme.New(r), fwupd.New(r, root)}
+		return driver.Set{mstflint.New(r), nvme.New(r), scsi.New(r), fwupd.New(r, root)}
 	})
 	require.NoError(t, err)
 	found, err := hardware.Host.Scan(t.Context())

@@ -15,6 +15,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/fwupd"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/mstflint"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/scsi"
 	"github.com/nodefirmware/node-firmware-operator/pkg/host"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
@@ -39,7 +40,7 @@ func simulated(t *testing.T) (*simhost.Machine, *host.Host) {
 	run, err := command.NewExecRunner(command.Config{Path: []string{m.ToolPath()}, StateDir: t.TempDir()})
 	require.NoError(t, err)
 	root := os.DirFS(m.Dir())
-	h, err := host.New(host.Config{FS: root, Drivers: driver.Set{mstflint.New(run), nvme.New(run), fwupd.New(run, root)}})
+	h, err := host.New(host.Config{FS: root, Drivers: driver.Set{mstflint.New(run), nvme.New(run), scsi.New(run), fwupd.New(run, root)}})
 	require.NoError(t, err)
 	return m, h
 }
@@ -65,8 +66,9 @@ func TestAWholeMachineIsReadThroughItsTools(t *testing.T) {
 		"94:6d:ae:00:00:70":                    simhost.DefaultCX7Version,
 		"eui.3634483054500007":                 simhost.DefaultSamsungVersion,
 		"eui.00a075013ce00007":                 simhost.DefaultMicronVersion,
+		"naa.5000c500d0000070":                 simhost.DefaultSASVersion,
 	}, versions)
-	assert.Len(t, inv.Devices, 6, "the SAS disk has no driver and is listed all the same")
+	assert.Len(t, inv.Devices, 6)
 	card := inv.Devices[4]
 	assert.Equal(t, "MT_0000000834", card.BoardID)
 	assert.Len(t, card.Ports, 2)
