@@ -140,7 +140,7 @@ func writeCard(dir string, c card, image string) int {
 	fmt.Println("Flashing 0%")
 	for _, hangs := faulty(dir, "hang"); hangs; _, hangs = faulty(dir, "hang") {
 		_ = os.WriteFile(filepath.Join(dir, "hangs"), nil, 0o600)
-		time.Sleep(5 * time.Millisecond) // the tool is at work
+		time.Sleep(5 * time.Millisecond) // sleeps: plays a tool that takes its time
 	}
 	fmt.Println("Flashing 50%")
 	fmt.Println("Flashing 100%")
