@@ -54,6 +54,8 @@ type machine struct {
 	reads, endAt int
 	// beforeCommit is called between the two commands of a write that waits there until its context ends.
 	beforeCommit func()
+	// notNow answers for a device whose image cannot be read now.
+	notNow func() error
 	// loseEnds: nobody sees the end of a write, as when its worker was killed.
 	loseEnds  bool
 	snapshots []job.Snapshot
@@ -284,6 +286,9 @@ func (f failing) Write(ctx context.Context, id inventory.Identity, img driver.Im
 }
 
 func (f failing) Archive(ctx context.Context, id inventory.Identity, path string) error {
+	if f.m.notNow != nil {
+		return f.m.notNow()
+	}
 	f.m.failpoint()
 	defer f.m.failpoint()
 	if f.m.reading = f.m.hangsRead && f.m.boot > 1; f.m.reading {

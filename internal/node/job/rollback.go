@@ -92,7 +92,7 @@ func (x *execution) readBack(ctx context.Context, s step.Step, d inventory.Devic
 	fill := func(ctx context.Context, path string) error { return archiver.Archive(ctx, d.Identity, path) }
 	err := x.keep(ctx, d, ret, fill)
 	if errors.Is(err, driver.ErrNotSupported) { // it stores another image than it runs, such as one that was never activated
-		return x.kept(d, ret, err)
+		return x.kept(s, d, ret, err)
 	}
 	if err != nil {
 		return failed(s, step.ArchiveFailed, fmt.Sprintf("archive what runs: %v; nothing was written", err))
@@ -108,11 +108,15 @@ func (x *execution) readBack(ctx context.Context, s step.Step, d inventory.Devic
 }
 
 // kept is for a device that cannot be read now: what an earlier job archived will do.
-func (x *execution) kept(d inventory.Device, ret *step.Returned, why error) *step.Returned {
-	if _, _, err := x.cfg.Archive.Image(d.UniqueID, ret.From); err != nil {
+func (x *execution) kept(s step.Step, d inventory.Device, ret *step.Returned, why error) *step.Returned {
+	switch _, _, err := x.cfg.Archive.Image(d.UniqueID, ret.From); {
+	case err == nil:
+		return ret
+	case errors.Is(err, archive.ErrNone):
 		return none(ret, "%v", why)
+	default:
+		return failed(s, step.ArchiveFailed, fmt.Sprintf("look for what is archived: %v; nothing was written", err))
 	}
-	return ret
 }
 
 // slotted looks for what runs in the slots of the device.

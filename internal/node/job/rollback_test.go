@@ -1,6 +1,9 @@
 package job_test
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -8,6 +11,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
@@ -204,6 +208,28 @@ func TestWithoutItsArchiveNothingIsWritten(t *testing.T) {
 		requireFailed(t, m.run(m.job("j", id)), "j", step.ArchiveFailed, false)
 		assert.Empty(t, m.sim.Operations())
 		assert.Zero(t, m.window.scheduled)
+	})
+}
+
+// A device that cannot be read now: what an earlier job archived will do, nothing archived means no way back, and an archive
+// that cannot be read means neither, so that nothing is written.
+func TestArchiveThatCannotBeReadIsNoAbsence(t *testing.T) {
+	unsupported := fmt.Errorf("it stores another image than it runs: %w", driver.ErrNotSupported)
+	inBubble(t, func(t *testing.T, m *machine) {
+		m.notNow = func() error { return unsupported }
+		j := requireComplete(t, m, m.run(m.job("j", m.readBackNIC(inventory.ActivateDeviceReset))), "j")
+		assert.Equal(t, inventory.RollbackNone, j.Record.Updates[0].Rollback)
+	})
+	inBubble(t, func(t *testing.T, m *machine) {
+		id := m.readBackNIC(inventory.ActivateDeviceReset)
+		dir := filepath.Join(m.dir, "archive")
+		m.notNow = func() error { // the disk fails meanwhile
+			require.NoError(t, os.RemoveAll(dir))
+			require.NoError(t, os.WriteFile(dir, nil, 0o600))
+			return unsupported
+		}
+		requireFailed(t, m.run(m.job("j", id)), "j", step.ArchiveFailed, false)
+		assert.Empty(t, m.sim.Operations())
 	})
 }
 
