@@ -60,7 +60,7 @@ func hardwareOf(m config.Machine) (*daemon.Hardware, error) {
 		return nil, err
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	tools, err := daemon.Outliving(command.Config{Path: m.Tools(), StateDir: m.StateDir, Log: log}, workerArgv(), nil)
+	tools, err := daemon.Outliving(command.Config{Path: m.Tools(), Own: ownArgv(), StateDir: m.StateDir, Log: log}, workerArgv(), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -13,18 +13,26 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/profile"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/scsi"
+	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
 
-// builtin are the drivers that are part of the daemon.
-func builtin(runner command.Runner, root fs.FS) driver.Set {
+// builtin are the drivers that are part of the daemon. Kernel says that the machine is the one the running kernel drives:
+// drivers may then ask the kernel itself, and not only its files and tools.
+func builtin(runner command.Runner, root fs.FS, kernel bool) driver.Set {
+	_ = kernel
 	return driver.Set{mstflint.New(runner), nvme.New(runner), scsi.New(runner), fwupd.New(runner, root)}
 }
 
 // driversOf loads the profiles of the machine and makes all drivers of the daemon: those that are part of it and one of
 // each profile.
 func driversOf(m config.Machine) (func(command.Runner, fs.FS) driver.Set, error) {
+	kernel, err := sysfs.Mounted(m.HostRoot)
+	if err != nil {
+		return nil, err
+	}
+	inDaemon := func(runner command.Runner, root fs.FS) driver.Set { return builtin(runner, root, kernel) }
 	if m.ProfileDir == "" {
-		return builtin, nil
+		return inDaemon, nil
 	}
 	profiles, err := profile.LoadDir(m.ProfileDir)
 	if err != nil {
@@ -32,14 +40,14 @@ func driversOf(m config.Machine) (func(command.Runner, fs.FS) driver.Set, error)
 	}
 	var problems []error
 	for _, p := range profiles {
-		for _, d := range builtin(nil, nil) {
+		for _, d := range inDaemon(nil, nil) {
 			if d.Name() == p.Name {
 				problems = append(problems, fmt.Errorf("profile %q in %s has the name of a driver of the daemon: give it another", p.Name, m.ProfileDir))
 			}
 		}
 	}
 	return func(runner command.Runner, root fs.FS) driver.Set {
-		all := builtin(runner, root)
+		all := inDaemon(runner, root)
 		for _, p := range profiles {
 			all = append(all, profile.New(runner, p))
 		}

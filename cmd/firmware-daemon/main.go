@@ -21,7 +21,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	err := root().ExecuteContext(ctx)
-	if err != nil {
+	if err != nil && !errors.As(err, new(exitError)) {
 		fmt.Fprintln(os.Stderr, "Error:", err)
 	}
 	os.Exit(exitCode(err))
@@ -35,7 +35,7 @@ func root() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	c.AddCommand(runCommand(), discoverCommand(), planCommand(), applyCommand(), stepsCommand(), workerCommand(), stateCommand(),
+	c.AddCommand(runCommand(), discoverCommand(), planCommand(), applyCommand(), stepsCommand(), workerCommand(), toolCommand(), stateCommand(),
 		archiveCommand())
 	return c
 }
@@ -52,6 +52,7 @@ func machineFlags(c *cobra.Command, m *config.Machine, hostRoot string) {
 // exitCode tells scripts how a command ended: 0 well, 1 failed, 3 stopped before a reboot the user has to make or to
 // allow, 4 interrupted at a safe point. 3 and 4 are continued by running apply again.
 func exitCode(err error) int {
+	var tool exitError
 	switch {
 	case err == nil:
 		return 0
@@ -59,6 +60,8 @@ func exitCode(err error) int {
 		return 3
 	case errors.Is(err, cli.ErrInterrupted):
 		return 4
+	case errors.As(err, &tool):
+		return int(tool)
 	}
 	return 1
 }

@@ -49,7 +49,7 @@ func runCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return daemon.Run(c.Context(), daemon.Options{Config: d, Access: access, Drivers: drivers, Worker: workerArgv(), Log: log})
+			return daemon.Run(c.Context(), daemon.Options{Config: d, Access: access, Drivers: drivers, Worker: workerArgv(), Own: ownArgv(), Log: log})
 		},
 	}
 	machineFlags(c, &d.Machine, "/host")

@@ -18,6 +18,10 @@ import (
 type Config struct {
 	// Path lists the directories tools are looked up in, in order; absolute, at least one.
 	Path []string
+	// Own are tools that are this program itself, by name: its path, which is absolute, and the arguments that come before
+	// those of the command. They win over Path. Drivers that talk to the kernel themselves write through one, so that such
+	// a write outlives this process as well.
+	Own map[string][]string
 	// StateDir is the absolute directory under which "run/" holds the locks and outputs of writes. It must survive
 	// this process. It is created at the first Write; without it every Write is refused.
 	StateDir string
@@ -61,6 +65,11 @@ func NewExecRunner(cfg Config) (*ExecRunner, error) {
 	for _, dir := range cfg.Path {
 		if !filepath.IsAbs(dir) {
 			return nil, fmt.Errorf("configure commands: tool directory %q is not absolute", dir)
+		}
+	}
+	for name, argv := range cfg.Own {
+		if len(argv) == 0 || !filepath.IsAbs(argv[0]) {
+			return nil, fmt.Errorf("configure commands: own tool %q is not an absolute path: %q", name, argv)
 		}
 	}
 	if cfg.StateDir != "" && !filepath.IsAbs(cfg.StateDir) {
@@ -113,20 +122,26 @@ func (r *ExecRunner) Run(ctx context.Context, c Command) (Result, error) {
 	return r.query(ctx, tool, c)
 }
 
-// find resolves the tool's name in the search path. Names with a slash are refused: a driver must not decide from
-// where a privileged process runs its tools.
-func (r *ExecRunner) find(name string) (string, error) {
+// find resolves the tool's name, to its path and the arguments that come first. Names with a slash are refused: a driver
+// must not decide from where a privileged process runs its tools.
+func (r *ExecRunner) find(name string) ([]string, error) {
 	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
-		return "", fmt.Errorf("tool name %q is not a plain file name", name)
+		return nil, fmt.Errorf("tool name %q is not a plain file name", name)
+	}
+	if argv, ok := r.cfg.Own[name]; ok {
+		return argv, nil
 	}
 	for _, dir := range r.cfg.Path {
 		path := filepath.Join(dir, name)
 		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-			return path, nil
+			return []string{path}, nil
 		}
 	}
-	return "", fmt.Errorf("%w: install %s in one of %s", ErrNotFound, name, strings.Join(r.cfg.Path, ":"))
+	return nil, fmt.Errorf("%w: install %s in one of %s", ErrNotFound, name, strings.Join(r.cfg.Path, ":"))
 }
+
+// argvOf is the command line of a tool that find resolved.
+func argvOf(tool []string, c []string) []string { return slices.Concat(tool, c[1:]) }
 
 // prepare sets what all tools have in common. Standard input stays nil, which is /dev/null.
 func (r *ExecRunner) prepare(cmd *exec.Cmd) {

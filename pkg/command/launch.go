@@ -16,7 +16,7 @@ const scopeTimeout = 15 * time.Second
 
 // startWorker starts a worker, moves it to where the end of this process' container does not reach it, and only then gives
 // it its order.
-func (w *following) startWorker(ctx context.Context, tool string, lock *os.File) error {
+func (w *following) startWorker(ctx context.Context, tool []string, lock *os.File) error {
 	cmd, orders, err := w.spawn(lock)
 	if err != nil {
 		return err
@@ -24,7 +24,7 @@ func (w *following) startWorker(ctx context.Context, tool string, lock *os.File)
 	w.protect(ctx, cmd.Process.Pid)
 	if err = ctx.Err(); err == nil {
 		err = order{
-			Tool: tool, Base: w.base, MaxOutput: w.runner.cfg.MaxOutput, Inhibit: w.inhibit(), Writing: w.record,
+			Argv: argvOf(tool, w.command.Argv), Base: w.base, MaxOutput: w.runner.cfg.MaxOutput, Inhibit: w.inhibit(), Writing: w.record,
 		}.send(orders)
 	}
 	_ = orders.Close() // a worker without its order ends by itself
@@ -82,11 +82,11 @@ func (w *following) inhibit() []string {
 		return nil
 	}
 	// A tool that is not there fails in the worker, which records why the host was not asked.
-	path, err := w.runner.find(argv[0])
+	tool, err := w.runner.find(argv[0])
 	if err != nil {
-		path = filepath.Join(w.runner.cfg.Path[0], argv[0])
+		tool = []string{filepath.Join(w.runner.cfg.Path[0], argv[0])}
 	}
-	return append([]string{path}, argv[1:]...)
+	return argvOf(tool, argv)
 }
 
 // superviseWorker follows the output until the worker ends and takes the result from its record. It holds the lock as well

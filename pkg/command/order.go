@@ -10,8 +10,10 @@ import (
 // order is what a worker is told to do. It comes through a pipe, and the worker starts nothing before it has all of it: an
 // order that ends too early is none.
 type order struct {
-	// Tool is the path of the tool, Base the beginning of the paths of the write's files.
-	Tool, Base string
+	// Argv is the command line, the path of the tool first.
+	Argv []string
+	// Base is the beginning of the paths of the write's files.
+	Base string
 	// MaxOutput bounds the output files.
 	MaxOutput int64
 	// Inhibit is the command that holds off a shutdown of the host, its path first; empty for none.

@@ -14,7 +14,7 @@ import (
 const waitDelay = 2 * time.Second
 
 // query runs a tool that changes nothing, in a process group of its own that is killed as a whole.
-func (r *ExecRunner) query(ctx context.Context, tool string, c Command) (Result, error) {
+func (r *ExecRunner) query(ctx context.Context, tool []string, c Command) (Result, error) {
 	ctx, stop := context.WithTimeoutCause(ctx, orDefault(c.Timeout, r.cfg.QueryTimeout), ErrTimeout)
 	defer stop()
 	ctx, abort := context.WithCancelCause(ctx)
@@ -24,7 +24,8 @@ func (r *ExecRunner) query(ctx context.Context, tool string, c Command) (Result,
 	stdout := &boundedBuffer{max: r.cfg.MaxOutput, overflow: overflow, lines: newLineSplitter(c.Progress)}
 	stderr := &boundedBuffer{max: r.cfg.MaxOutput, overflow: overflow}
 
-	cmd := exec.CommandContext(ctx, tool, c.Argv[1:]...)
+	argv := argvOf(tool, c.Argv)
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	r.prepare(cmd)
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -366,3 +366,25 @@ func TestHalfAnOrderStartsNothing(t *testing.T) {
 		assert.False(t, exists(m.file("f.started")), "%q", sent)
 	}
 }
+
+// A driver without a vendor's tool writes through its own program, and that write has the same guards.
+func TestOwnToolsRunAsWritesAndQueriesDo(t *testing.T) {
+	m := newMachine(t)
+	own := func(c *command.Config) {
+		c.Own = map[string][]string{"flash": {filepath.Join(m.bin, "answer"), "4", "own"}, "kernel": {filepath.Join(m.bin, "answer"), "5"}}
+	}
+	r := m.runner(t, m.withWorker, own)
+	got, err := r.Run(t.Context(), command.Command{Argv: []string{"kernel", "told", "asked"}})
+	require.NoError(t, err)
+	assert.Equal(t, command.Result{ExitCode: 5, Stdout: []byte("told"), Stderr: []byte("asked")}, got)
+
+	got, err = r.Run(t.Context(), command.Command{Argv: []string{"flash", "card"}, Kind: command.Write, Lock: "card"})
+	require.NoError(t, err)
+	assert.Equal(t, 4, got.ExitCode, "an own tool wins over one of the path")
+	w := recorded(t, r)
+	assert.Equal(t, []string{"flash", "card"}, w.Argv)
+	assert.True(t, w.Protected)
+
+	_, err = command.NewExecRunner(command.Config{Path: []string{m.bin}, Own: map[string][]string{"flash": {"answer"}}})
+	assert.ErrorContains(t, err, `own tool "flash"`)
+}

@@ -17,7 +17,7 @@ const pollInterval = 200 * time.Millisecond
 
 // write runs a tool that changes a device. Nothing here can end it: it has a session of its own, its output goes to
 // files because a pipe would break when this process dies, and it inherits the lock.
-func (r *ExecRunner) write(ctx context.Context, tool string, c Command) (Result, error) {
+func (r *ExecRunner) write(ctx context.Context, tool []string, c Command) (Result, error) {
 	lock, err := r.acquire(ctx, c)
 	if err != nil {
 		return Result{}, failedToRun(c, err)
@@ -50,7 +50,7 @@ func (r *ExecRunner) write(ctx context.Context, tool string, c Command) (Result,
 }
 
 // begin starts the tool, or a worker that does, and its supervision. On success the supervision owns the lock.
-func (r *ExecRunner) begin(ctx context.Context, tool string, c Command, lock *os.File) (*following, error) {
+func (r *ExecRunner) begin(ctx context.Context, tool []string, c Command, lock *os.File) (*following, error) {
 	bootID, err := r.cfg.BootID()
 	if err != nil {
 		return nil, fmt.Errorf("read boot id: %w", err)
@@ -113,8 +113,9 @@ func (w *following) createOutputs() (stdout, stderr *os.File, err error) {
 }
 
 // startTool starts the tool as a child of this process.
-func (w *following) startTool(_ context.Context, tool string, lock *os.File) error {
-	cmd := exec.Command(tool, w.command.Argv[1:]...) // no context: a write outlives all of them
+func (w *following) startTool(_ context.Context, tool []string, lock *os.File) error {
+	argv := argvOf(tool, w.command.Argv)
+	cmd := exec.Command(argv[0], argv[1:]...) // no context: a write outlives all of them
 	w.runner.prepare(cmd)
 	cmd.Stdout, cmd.Stderr = w.stdout.file, w.stderr.file
 	cmd.ExtraFiles = []*os.File{lock}

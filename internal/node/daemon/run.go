@@ -43,6 +43,8 @@ type Options struct {
 	Drivers DriverList
 	// Worker is the command line of a program that calls command.RunWorker; writes run through it.
 	Worker []string
+	// Own are the tools that are the same program.
+	Own map[string][]string
 	Log    *slog.Logger
 }
 
@@ -94,7 +96,7 @@ func (p parts) run(ctx context.Context) error {
 func assemble(ctx context.Context, o Options, host *state.State) (parts, error) {
 	book, log := host.Journal, logr.FromSlogHandler(o.Log.Handler())
 	c := o.Config
-	tools, err := Outliving(command.Config{Path: c.Tools(), StateDir: c.StateDir, Log: o.Log}, o.Worker, command.EnterHost())
+	tools, err := Outliving(command.Config{Path: c.Tools(), Own: o.Own, StateDir: c.StateDir, Log: o.Log}, o.Worker, command.EnterHost())
 	if err != nil {
 		return parts{}, err
 	}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// ownTool is a program inside this one. It returns its exit code. The context ends when the process is asked to end, which
+// a tool that writes to a device does not heed.
+type ownTool func(ctx context.Context, args []string, stdout, stderr io.Writer) int
+
+// ownTools are what drivers that talk to the kernel themselves write with: like a vendor's tool, such a write has a process
+// of its own, which outlives this one.
+var ownTools = map[string]ownTool{}
+
+// ownArgv says how the runner starts each of them, also when this program's file was replaced meanwhile.
+func ownArgv() map[string][]string {
+	out := make(map[string][]string, len(ownTools))
+	for name := range ownTools {
+		out[name] = []string{"/proc/self/exe", "tool", name}
+	}
+	return out
+}
+
+// toolCommand runs one of them.
+func toolCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:                "tool NAME [ARGUMENTS]",
+		Short:              "Run a tool that is part of this program; started by run and apply alone",
+		Hidden:             true,
+		DisableFlagParsing: true,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 || ownTools[args[0]] == nil {
+				var names []string
+				for name := range ownTools {
+					names = append(names, name)
+				}
+				slices.Sort(names)
+				return fmt.Errorf("run own tool: name one of %s", strings.Join(names, ", "))
+			}
+			if code := ownTools[args[0]](c.Context(), args[1:], os.Stdout, os.Stderr); code != 0 {
+				return exitError(code)
+			}
+			return nil
+		},
+	}
+}
+
+// exitError is the exit code of a tool that has said itself what went wrong.
+type exitError int
+
+// Error names the code.
+func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
