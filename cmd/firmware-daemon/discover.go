@@ -59,7 +59,7 @@ func hardwareOf(m config.Machine) (*daemon.Hardware, error) {
 	if err != nil {
 		return nil, err
 	}
-	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	tools, err := daemon.Outliving(command.Config{Path: m.Tools(), Own: ownArgv(), StateDir: m.StateDir, Log: log}, workerArgv(), nil)
 	if err != nil {
 		return nil, err

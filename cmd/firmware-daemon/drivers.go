@@ -24,15 +24,39 @@ func builtin(runner command.Runner, root fs.FS, kernel bool) driver.Set {
 }
 
 // driversOf loads the profiles of the machine and makes all drivers of the daemon: those that are part of it and one of
-// each profile.
+// each profile, without those that are not to be used.
 func driversOf(m config.Machine) (func(command.Runner, fs.FS) driver.Set, error) {
 	kernel, err := sysfs.Mounted(m.HostRoot)
 	if err != nil {
 		return nil, err
 	}
-	inDaemon := func(runner command.Runner, root fs.FS) driver.Set { return builtin(runner, root, kernel) }
+	profiles, err := profilesOf(m)
+	if err != nil {
+		return nil, err
+	}
+	all := func(runner command.Runner, root fs.FS) driver.Set {
+		set := builtin(runner, root, kernel)
+		for _, p := range profiles {
+			set = append(set, profile.New(runner, p))
+		}
+		return set
+	}
+	used := func(runner command.Runner, root fs.FS) (driver.Set, error) {
+		return all(runner, root).Without(m.DisabledDrivers...)
+	}
+	if _, err := used(nil, nil); err != nil {
+		return nil, fmt.Errorf("--disable-driver: %w", err)
+	}
+	return func(runner command.Runner, root fs.FS) driver.Set {
+		set, _ := used(runner, root) // the names are known
+		return set
+	}, nil
+}
+
+// profilesOf loads the profiles. None may have the name of a driver of the daemon.
+func profilesOf(m config.Machine) ([]profile.Profile, error) {
 	if m.ProfileDir == "" {
-		return inDaemon, nil
+		return nil, nil
 	}
 	profiles, err := profile.LoadDir(m.ProfileDir)
 	if err != nil {
@@ -40,17 +64,11 @@ func driversOf(m config.Machine) (func(command.Runner, fs.FS) driver.Set, error)
 	}
 	var problems []error
 	for _, p := range profiles {
-		for _, d := range inDaemon(nil, nil) {
+		for _, d := range builtin(nil, nil, true) {
 			if d.Name() == p.Name {
 				problems = append(problems, fmt.Errorf("profile %q in %s has the name of a driver of the daemon: give it another", p.Name, m.ProfileDir))
 			}
 		}
 	}
-	return func(runner command.Runner, root fs.FS) driver.Set {
-		all := inDaemon(runner, root)
-		for _, p := range profiles {
-			all = append(all, profile.New(runner, p))
-		}
-		return all
-	}, errors.Join(problems...)
+	return profiles, errors.Join(problems...)
 }

@@ -50,6 +50,8 @@ type Machine struct {
 	ToolPath string
 	// ProfileDir is the directory with tool profiles; empty for none.
 	ProfileDir string
+	// DisabledDrivers are names of drivers that are not to be used.
+	DisabledDrivers []string
 }
 
 // DefaultToolPath is where tools are looked up when nothing else is said.

@@ -113,3 +113,18 @@ func Rejectf(format string, args ...any) error {
 
 // ErrNotSupported says that the device cannot do what was asked.
 var ErrNotSupported = errors.New("not supported by the device")
+
+// String is the name people and logs use for the level.
+func (s Support) String() string {
+	switch s {
+	case SupportNone:
+		return "None"
+	case SupportGeneric:
+		return "Generic"
+	case SupportMainline:
+		return "Mainline"
+	case SupportVendor:
+		return "Vendor"
+	}
+	return "Unknown"
+}

@@ -2,28 +2,97 @@ package driver
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
+// Prober is a Driver that can tell beforehand that it will not work on this machine, for lack of its tool.
+type Prober interface {
+	// Usable returns why the driver cannot work here, or nil when nothing is known to keep it from it. It reads no device.
+	Usable() error
+}
+
 // Set is the list of drivers of one process.
 type Set []Driver
 
-// For returns the driver that knows the device best, or nil when none does. Two drivers that know it equally well are
-// an error: which of them writes must never be a matter of luck.
-func (s Set) For(id inventory.Identity) (Driver, error) {
-	var best Driver
-	level, tie := SupportNone, ""
-	for _, d := range s {
-		switch l := d.Support(id); {
-		case l > level:
-			best, level, tie = d, l, ""
-		case l == level && l != SupportNone:
-			tie = d.Name()
+// unusable is a driver in a Set that does not work on this machine.
+type unusable struct {
+	Driver
+	reason error
+}
+
+// Probed asks each driver once whether it works on this machine. Those that do not give way to those that do; where there
+// is no other, they still take their devices, because what they then say is what to do about it. Reasons are by name.
+func (s Set) Probed() (probed Set, reasons map[string]error) {
+	probed, reasons = slices.Clone(s), map[string]error{}
+	for i, d := range s {
+		p, ok := d.(Prober)
+		if !ok {
+			continue
+		}
+		if err := p.Usable(); err != nil {
+			probed[i], reasons[d.Name()] = unusable{d, err}, err
 		}
 	}
-	if tie != "" {
-		return nil, fmt.Errorf("choose driver for %s %s: %s and %s claim it equally", id.Class, id.UniqueID, best.Name(), tie)
+	return probed, reasons
+}
+
+// All lists the drivers as they were put in.
+func (s Set) All() []Driver {
+	out := make([]Driver, len(s))
+	for i, d := range s {
+		if u, ok := d.(unusable); ok {
+			d = u.Driver
+		}
+		out[i] = d
+	}
+	return out
+}
+
+// Without is the set without the drivers of these names. A name no driver has is an error: whoever wrote it believes
+// that a driver is out of use that is not.
+func (s Set) Without(names ...string) (Set, error) {
+	rest := slices.Clone(s)
+	for _, name := range names {
+		n := len(rest)
+		rest = slices.DeleteFunc(rest, func(d Driver) bool { return d.Name() == name })
+		if len(rest) == n && !slices.ContainsFunc(s, func(d Driver) bool { return d.Name() == name }) {
+			return nil, fmt.Errorf("leave out driver %q: there is none of this name", name)
+		}
+	}
+	return rest, nil
+}
+
+// For returns the driver that knows the device best, or nil when none does; drivers that do not work on this machine come
+// after all others. Two drivers that know it equally well are an error: which of them writes must never be a matter of
+// luck.
+func (s Set) For(id inventory.Identity) (Driver, error) {
+	type rank struct {
+		usable bool
+		level  Support
+	}
+	var best, tie Driver
+	var top rank
+	for _, d := range s {
+		r := rank{usable: true}
+		if u, ok := d.(unusable); ok {
+			d, r.usable = u.Driver, false
+		}
+		if r.level = d.Support(id); r.level == SupportNone {
+			continue
+		}
+		better := r.usable && !top.usable || r.usable == top.usable && r.level > top.level
+		switch {
+		case best == nil || better:
+			best, top, tie = d, r, nil
+		case r == top:
+			tie = d
+		}
+	}
+	if tie != nil {
+		return nil, fmt.Errorf("choose driver for %s %s: %s and %s claim it equally; leave one of them out with --disable-driver, or remove its profile or plugin",
+			id.Class, id.UniqueID, best.Name(), tie.Name())
 	}
 	return best, nil
 }

@@ -1,6 +1,8 @@
 package driver_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -14,7 +16,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-func TestTheDriversOfTheDaemonNeverClaimADeviceEqually(t *testing.T) {
+func TestTheBestDriverIsChosenByClassVendorAndModel_R000_60(t *testing.T) {
 	all := driver.Set{mstflint.New(nil), nvme.New(nil), fwupd.New(nil, nil)}
 	for want, id := range map[string]inventory.Identity{
 		"mstflint": {Class: inventory.NIC, VendorID: "15b3", Kernel: "mlx5_core", PCI: []inventory.PCIAddress{{Bus: 0x3b}}},
@@ -44,4 +46,49 @@ func TestATieBetweenDriversIsAnError(t *testing.T) {
 	_, err = driver.Set{first, nvme.New(nil), second}.For(id)
 	require.ErrorContains(t, err, "first")
 	assert.ErrorContains(t, err, "second")
+}
+
+// withoutTool is a driver whose tool is missing.
+type withoutTool struct{ *drivertest.Simulated }
+
+func (withoutTool) Usable() error { return errors.New("its tool is not installed") }
+
+func (d withoutTool) Archive(context.Context, inventory.Identity, string) error { return nil }
+
+func TestADriverWithoutItsToolGivesWayToOneThatWorks(t *testing.T) {
+	id := inventory.Identity{Class: inventory.Disk, Transport: "nvme", Node: "nvme0", UniqueID: "drive"}
+	vendor := withoutTool{drivertest.NewSimulated("vendor")}
+	vendor.Add(id, inventory.Firmware{Running: "1"})
+	set := driver.Set{vendor, nvme.New(nil)}
+	d, err := set.For(id)
+	require.NoError(t, err)
+	assert.Equal(t, "vendor", d.Name(), "nobody was asked yet")
+
+	probed, reasons := set.Probed()
+	require.ErrorContains(t, reasons["vendor"], "not installed")
+	assert.Len(t, reasons, 1)
+	d, err = probed.For(id)
+	require.NoError(t, err)
+	assert.Equal(t, "nvme", d.Name())
+
+	alone, _ := driver.Set{vendor}.Probed()
+	d, err = alone.For(id)
+	require.NoError(t, err)
+	assert.Equal(t, driver.Driver(vendor), d, "what it says of the device is what to do about it; it is the driver itself")
+	assert.Implements(t, (*driver.Archiver)(nil), alone.All()[0])
+
+	two, _ := driver.Set{vendor, withoutTool{vendor.Simulated}}.Probed()
+	_, err = two.For(id)
+	require.ErrorContains(t, err, "claim it equally")
+}
+
+func TestDriversCanBeLeftOutByName(t *testing.T) {
+	set := driver.Set{mstflint.New(nil), nvme.New(nil)}
+	rest, err := set.Without("mstflint", "mstflint")
+	require.NoError(t, err)
+	require.Len(t, rest, 1)
+	assert.Equal(t, "nvme", rest[0].Name())
+	assert.Len(t, set, 2)
+	_, err = set.Without("mstflnt")
+	require.ErrorContains(t, err, `"mstflnt"`)
 }

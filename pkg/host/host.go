@@ -19,17 +19,24 @@ type Config struct {
 	Drivers driver.Set
 	// InspectTimeout bounds the reading of one device, and the listing of one class. Default 30 seconds.
 	InspectTimeout time.Duration
+	// Chosen is told which driver a device got, when it is read for the first time and whenever that changes; nil for none.
+	// It must not block.
+	Chosen func(Choice)
 	// Parallel is how many devices are read at once. Default 8.
 	Parallel int
 }
 
-// Host is one machine. It keeps nothing about its devices between calls, so that whatever it returns was read in that
+// Host is one machine. It keeps nothing it returns about its devices between calls: whatever it returns was read in that
 // call. It is safe for concurrent use; one device is never read twice at the same time.
 type Host struct {
 	cfg Config
 
 	mu    sync.Mutex
 	turns map[string]chan struct{}
+
+	choosing sync.Mutex
+	// chosen are the drivers by place, for Config.Chosen.
+	chosen map[string]string
 
 	naming sync.Mutex
 	// names are of PCI ids that were looked up; "" where the host has no name.
@@ -50,7 +57,7 @@ func New(cfg Config) (*Host, error) {
 	if cfg.Parallel == 0 {
 		cfg.Parallel = 8
 	}
-	return &Host{cfg: cfg, turns: map[string]chan struct{}{}, names: map[sysfs.PCIID]string{}}, nil
+	return &Host{cfg: cfg, turns: map[string]chan struct{}{}, chosen: map[string]string{}, names: map[sysfs.PCIID]string{}}, nil
 }
 
 // Inventory is what a scan found.

@@ -47,6 +47,7 @@ func (h *Host) inspect(ctx context.Context, c candidate, guard Guard) inventory.
 		}
 		r.vpd = h.productData(c)
 		if r.driver, r.err = h.cfg.Drivers.For(d.Identity); r.driver != nil {
+			h.tell(c.place, d.Identity, r.driver)
 			r.id, r.fw, r.err = r.driver.Inspect(ctx, d.Identity)
 		}
 		return r

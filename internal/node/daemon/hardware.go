@@ -1,10 +1,12 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
@@ -37,7 +39,7 @@ func Outliving(tools command.Config, worker, enter []string) (command.Config, er
 	return tools, nil
 }
 
-// NewHardware looks at nothing yet.
+// NewHardware looks at nothing yet but which tools are installed: drivers whose tools are not give way to others.
 func NewHardware(root fs.FS, tools command.Config, list DriverList) (*Hardware, error) {
 	if tools.BootID == nil {
 		tools.BootID = func() (string, error) { return sysfs.BootID(root) }
@@ -46,8 +48,19 @@ func NewHardware(root fs.FS, tools command.Config, list DriverList) (*Hardware, 
 	if err != nil {
 		return nil, err
 	}
-	drivers := list(runner, root)
-	h, err := host.New(host.Config{FS: root, Drivers: drivers})
+	log := cmp.Or(tools.Log, slog.New(slog.DiscardHandler))
+	drivers, reasons := list(runner, root).Probed()
+	for _, d := range drivers {
+		if reason := reasons[d.Name()]; reason != nil {
+			log.Info("Driver cannot be used on this machine and gives way to others", "driver", d.Name(), "version", d.Version(), "reason", reason)
+			continue
+		}
+		log.Debug("Driver", "driver", d.Name(), "version", d.Version())
+	}
+	h, err := host.New(host.Config{FS: root, Drivers: drivers, Chosen: func(c host.Choice) {
+		log.Info("Driver chosen", "class", c.Device.Class, "device", c.Device.UniqueID, "place", c.Place, "driver", c.Driver,
+			"version", c.Version, "support", c.Support.String())
+	}})
 	if err != nil {
 		return nil, err
 	}

@@ -104,6 +104,9 @@ func assemble(ctx context.Context, o Options, host *state.State) (parts, error) 
 	if err != nil {
 		return parts{}, err
 	}
+	if err := hardware.Host.Ties(ctx); err != nil {
+		return parts{}, err
+	}
 	store, err := images.Open(images.Config{
 		Dir: filepath.Join(c.StateDir, "images"), Server: c.ImageServer, CAFile: c.ImageServerCA, TokenFile: c.ImageTokenFile,
 	})

@@ -110,7 +110,7 @@ func (x *execution) gather(ctx context.Context) (step.Facts, error) {
 // drivers are the versions of the drivers of this process.
 func (x *execution) drivers() map[string]string {
 	versions := map[string]string{}
-	for _, d := range x.cfg.Drivers {
+	for _, d := range x.cfg.Drivers.All() {
 		versions[d.Name()] = d.Version()
 	}
 	return versions

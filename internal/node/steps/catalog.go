@@ -15,7 +15,7 @@ import (
 func NewCatalog(drivers driver.Set, priorities map[string]int32) (plan.Catalog, error) {
 	var extra []plan.Definition
 	var errs []error
-	for _, d := range drivers {
+	for _, d := range drivers.All() {
 		stepper, ok := d.(driver.Stepper)
 		if !ok {
 			continue

@@ -269,6 +269,8 @@ func testHangWrite(t *testing.T, h Harness) {
 		_, err := h.Driver.Write(t.Context(), h.ID, h.Image, nil)
 		return err == nil
 	}, patience, 10*time.Millisecond, "the device never became free")
+	require.Eventually(t, func() bool { return !h.WriteRunning(t, id.UniqueID) }, patience, 10*time.Millisecond,
+		"the write never ended, though the device holds the image")
 	_, fw := h.inspect(t)
 	h.assertHolds(t, fw, h.Image.Version)
 }

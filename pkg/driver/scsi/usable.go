@@ -1,0 +1,16 @@
+package scsi
+
+import (
+	"errors"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+)
+
+// Usable says which of the tools are not installed.
+func (d *Driver) Usable() error {
+	var errs []error
+	for _, tool := range []string{"sg_inq", "sg_opcodes", "sg_write_buffer"} {
+		errs = append(errs, command.Installed(d.runner, tool))
+	}
+	return errors.Join(errs...)
+}
