@@ -51,7 +51,7 @@ func (o order) carryOut(lock *os.File) error {
 		return errors.Join(err, hold.release())
 	}
 	cmd := exec.Command(o.Argv[0], o.Argv[1:]...) // no context: a write outlives all of them
-	cmd.Dir, cmd.Env = "/", os.Environ()       //nolint:forbidigo // the runner has set the worker's environment for the tool
+	cmd.Dir, cmd.Env = "/", os.Environ()          //nolint:forbidigo // the runner has set the worker's environment for the tool
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.ExtraFiles = append([]*os.File{lock}, hold.files()...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -45,7 +45,7 @@ type Options struct {
 	Worker []string
 	// Own are the tools that are the same program.
 	Own map[string][]string
-	Log    *slog.Logger
+	Log *slog.Logger
 }
 
 // writeGrace is how long the end of the process waits for a running write. It is a little less than the grace period of
