@@ -44,7 +44,7 @@ type Fault struct {
 	ID   string
 	Kind FaultKind
 	// Tool, Device and Operation say where the fault strikes; empty ones match all. Operations are "query", "verify",
-	// "read", "write", "download", "commit", "activate", "reset", "reboot", "scope", "inhibit" and "boot"; Fail and
+	// "read", "write", "reactivate", "download", "commit", "activate", "reset", "reboot", "scope", "inhibit" and "boot"; Fail and
 	// NoReturn strike at a boot only when the operation says so.
 	Tool      string `json:",omitempty"`
 	Device    string `json:",omitempty"`

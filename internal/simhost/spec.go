@@ -51,6 +51,12 @@ type NIC struct {
 	Ports                 []Port
 	Version               string
 	Activation            Activation
+	// Secure firmware lets nobody read its image, and takes no second one while another waits to be activated.
+	Secure bool `json:",omitempty"`
+	// KeepsPending says that the firmware takes back no image that waits.
+	KeepsPending bool `json:",omitempty"`
+	// LivePatch says that what is stored can be loaded while the links stay up.
+	LivePatch bool `json:",omitempty"`
 }
 
 // Port is one port of a NIC.

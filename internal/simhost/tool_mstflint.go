@@ -72,6 +72,8 @@ func mstflint(c *call) (int, error) {
 			return flintFailed, nil
 		}
 		return c.run(nic.Key, "read", func() (int, error) { return c.flintRead(nic, o.args[1]) })
+	case "ir", "image_reactivate":
+		return c.run(nic.Key, "reactivate", func() (int, error) { return c.flintReactivate(nic) })
 	}
 	c.printf("-E- Invalid command: %s\n", command)
 	return flintFailed, nil
@@ -121,12 +123,21 @@ func (c *call) flintQuery(n NIC, full bool) (int, error) {
 	}
 	c.flintUIDs(guid, mac)
 	c.printf("Image VSD:             N/A\nDevice VSD:            N/A\nPSID:                  %s\n", psid)
-	c.printf("Security Attributes:   secure-fw\n")
+	c.printf("Security Attributes:   %s\n", flintSecurity(n))
 	if full {
 		c.printf("Default Update Method: fw_ctrl\n")
-		c.printf("Life cycle:            GA SECURED\nSecure Boot Capable:   Enabled\n")
+		if n.Secure {
+			c.printf("Life cycle:            GA SECURED\nSecure Boot Capable:   Enabled\n")
+		}
 	}
 	return 0, nil
+}
+
+func flintSecurity(n NIC) string {
+	if n.Secure {
+		return "secure-fw"
+	}
+	return "N/A"
 }
 
 func (c *call) flintRoms() {
@@ -225,6 +236,10 @@ func (c *call) flintBurn(n NIC, path string, o options) (int, error) {
 	if img.PSID != n.PSID {
 		c.printf("\n-E- PSID mismatch. The PSID on flash (%s) differs from the PSID in the given image (%s).\n", n.PSID, img.PSID)
 		return flintFailed, c.refused(n.Key, "Write", img, "PSID mismatch")
+	}
+	if fw := s.NICs[n.Key]; n.Secure && fw.stored() != fw.Running {
+		c.printf("-E- Burning FS4 image failed: The firmware image was already updated on flash, pending reset.\n")
+		return flintFailed, c.refused(n.Key, "Write", img, "pending reset")
 	}
 	const stage = "Writing Boot image component"
 	written := flash{Version: img.Version, Digest: img.Digest, LinkDown: img.LinkDown, Recovery: img.Recovery}

@@ -15,6 +15,15 @@ func (c *call) flintRead(n NIC, path string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	if n.Secure {
+		// The real one opens the file, and with that empties it, before it asks the card.
+		if err := os.WriteFile(path, nil, 0o644); err != nil {
+			c.printf("-E- Can not open %s: %s\n", path, osReason(err))
+			return flintFailed, nil
+		}
+		c.printf("-E- Failed to read image. Unsupported operation under Secure FW\n")
+		return flintFailed, nil
+	}
 	data, err := c.m.keptImage(n, s.NICs[n.Key].stored())
 	if err != nil {
 		return 0, err

@@ -3,6 +3,7 @@ package simhost
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 )
 
@@ -15,7 +16,7 @@ type resetOption struct {
 
 func resetLevels(n NIC) []resetOption {
 	return []resetOption{
-		{0, `Driver, PCI link, network link will remain up ("live-Patch")`, false},
+		{levelLivePatch, `Driver, PCI link, network link will remain up ("live-Patch")`, n.LivePatch},
 		{1, `Only ARM side will not remain up ("Immediate reset").`, false},
 		{levelPCIReset, "Driver restart and PCI reset", n.Activation == DeviceReset},
 		{levelWarmReboot, "Warm Reboot", n.Activation != PowerCycle},
@@ -33,6 +34,7 @@ func resetTypes() []resetOption {
 }
 
 const (
+	levelLivePatch  = 0
 	levelPCIReset   = 3
 	levelWarmReboot = 4
 )
@@ -107,9 +109,9 @@ func (c *call) resetOptions(list []resetOption) {
 }
 
 func (c *call) reset(n NIC, o options) (int, error) {
-	level := 0
-	for _, l := range resetLevels(n) {
-		if l.supported && level == 0 {
+	level := levelWarmReboot
+	for _, l := range slices.Backward(resetLevels(n)) {
+		if l.supported {
 			level = l.number
 		}
 	}
@@ -141,11 +143,32 @@ func (c *call) reset(n NIC, o options) (int, error) {
 	}
 	c.printf("y\n")
 	return c.run(n.Key, "reset", func() (int, error) {
-		if level == levelWarmReboot {
+		switch level {
+		case levelWarmReboot:
 			return c.resetByReboot(n)
+		case levelLivePatch:
+			return c.patch(n)
 		}
 		return c.resetCard(n)
 	})
+}
+
+// patch loads what is stored while the card goes on working.
+func (c *call) patch(n NIC) (int, error) {
+	c.printf("-I- %-40s-", "Sending Reset Command To Fw")
+	err := c.do(job{
+		op:     Operation{Device: n.Key, Action: "Patch"},
+		finish: func(s *state) { s.NICs[n.Key].activate(s.NICs[n.Key].LinkDown) },
+	})
+	if errors.Is(err, errBusy) {
+		c.printf("\n-E- Device is busy, a firmware update is in progress.\n")
+		return 1, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	c.printf("Done\n-I- FW was loaded successfully.\n")
+	return 0, nil
 }
 
 // resetCard resets the card: its driver goes away, its links go down and come back up.

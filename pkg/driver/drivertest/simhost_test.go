@@ -146,6 +146,47 @@ func bios() part {
 func TestMstflintConforms(t *testing.T) {
 	t.Run("card that resets", func(t *testing.T) { drivertest.Run(t, nic(0).harness) })
 	t.Run("card that needs a reboot", func(t *testing.T) { drivertest.Run(t, nic(1).harness) })
+	secure := func(s *simhost.Spec) { s.NICs[0].Secure = true }
+	patch := func(s *simhost.Spec) { s.NICs[0].LivePatch = true }
+	t.Run("secure card that resets", func(t *testing.T) { drivertest.Run(t, nic(0).change(secure).harness) })
+	t.Run("secure card that needs a reboot", func(t *testing.T) { drivertest.Run(t, nic(1).change(secure).harness) })
+	t.Run("card that is patched while it runs", func(t *testing.T) { drivertest.Run(t, nic(0).change(patch).harness) })
+}
+
+// A card keeps what it runs until another image has run, and nothing is written to take back what was only burned.
+func TestACardTakesBackWhatItNeverRan(t *testing.T) {
+	for name, secure := range map[string]bool{"secure firmware": true, "other firmware": false} {
+		t.Run(name, func(t *testing.T) {
+			p := nic(1).change(func(s *simhost.Spec) { s.NICs[0].Secure = secure })
+			m, runner := p.machine(t)
+			spec, err := m.Spec()
+			require.NoError(t, err)
+			d, id := mstflint.New(runner), p.id(spec)
+			_, err = d.Write(t.Context(), id, drivertest.SaveImage(t, p.versions[0], p.bytes(p.options(spec), p.versions[0])), nil)
+			require.NoError(t, err)
+			before, err := m.Device(p.key)
+			require.NoError(t, err)
+			require.NotEqual(t, before.Running, before.Stored)
+
+			need, err := d.Write(t.Context(), id, p.previous(t, spec), nil)
+			require.NoError(t, err)
+			assert.Equal(t, inventory.ActivateNone, need)
+			require.NoError(t, m.Boot())
+			after, err := m.Device(p.key)
+			require.NoError(t, err)
+			assert.Equal(t, before.Running, after.Running)
+			assert.Equal(t, before.RunningDigest, after.StoredDigest, "it is the image that ran, not another one of its version")
+			ops, err := m.Operations()
+			require.NoError(t, err)
+			done := map[string]int{}
+			for _, op := range ops {
+				if op.Device == p.key && op.Result == simhost.Done {
+					done[op.Action]++
+				}
+			}
+			assert.Equal(t, map[string]int{"Write": 1, "Reactivate": 1}, done)
+		})
+	}
 }
 
 func TestNVMeConforms(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -47,6 +48,9 @@ func (d *Driver) readImage(ctx context.Context, card inventory.PCIAddress, q que
 	if err != nil {
 		return err
 	}
+	if r.ExitCode != 0 && readUnsupported(output(r)) {
+		return fmt.Errorf("%s: %w", firstLine(r), driver.ErrNotSupported)
+	}
 	if r.ExitCode != 0 {
 		return failure(c, r, errors.New("reading failed"))
 	}
@@ -61,6 +65,14 @@ func (d *Driver) readImage(ctx context.Context, card inventory.PCIAddress, q que
 	return err
 }
 
+// secureFirmware is why an image has to come from elsewhere.
+const secureFirmware = "the card's secure firmware lets nobody read its image, so that one of what runs has to come from a FirmwareSource"
+
+// readUnsupported reports whether the output says that the firmware lets nobody read its image.
+func readUnsupported(out string) bool {
+	return strings.Contains(out, "Unsupported operation") || strings.Contains(out, "Read image is not supported")
+}
+
 // rollback says how what the card runs can be brought back, and why not or what that needs first.
 func rollback(q query) (inventory.Rollback, string) {
 	switch {
@@ -68,6 +80,8 @@ func rollback(q query) (inventory.Rollback, string) {
 		return inventory.RollbackNone, noPSID
 	case q.Stored == "":
 		return inventory.RollbackNone, "the tool cannot read the image on the card's flash"
+	case q.Secure:
+		return inventory.RollbackImage, secureFirmware
 	case pending(q):
 		return inventory.RollbackReadBack, fmt.Sprintf("the card runs %s and holds %s, and only what it holds can be read: activate %s first",
 			q.running(), q.Stored, q.Stored)

@@ -132,6 +132,7 @@ func TestWhatACardCanBringBackIsSaidBeforehand_R002_2(t *testing.T) {
 		"what runs is stored":     {golden(t, "query-4.21.0-cx6.txt"), inventory.RollbackReadBack, ""},
 		"another image is stored": {golden(t, "query-4.21.0-cx6-pending.txt"), inventory.RollbackReadBack, "activate 20.35.1012 first"},
 		"nothing can be for it":   {golden(t, "query-4.21.0-not-mellanox.txt"), inventory.RollbackNone, "no PSID"},
+		"secure firmware":         {golden(t, "query-4.33.0-cx7-full.txt"), inventory.RollbackImage, "FirmwareSource"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newReader(t)
@@ -158,12 +159,12 @@ func TestWhatACardCanBringBackIsSaidBeforehand_R002_2(t *testing.T) {
 // Nothing erases a flash: what is written is always an image (R002-56).
 func TestNoCommandErases_R002_56(t *testing.T) {
 	for _, c := range []command.Command{
-		queryDevice(card), queryImage("/i"), verifyImage("/i"), readImage(card, "/i"), burn(card, "/i", "l", nil), queryReset(card), reset(card, "l"),
+		queryDevice(card), queryImage("/i"), verifyImage("/i"), readImage(card, "/i"), burn(card, "/i", "l", nil), queryReset(card), reset(card, "3", "l"), reactivate(card, "l"),
 	} {
 		for _, verb := range []string{"e", "erase", "ww", "wwne", "wb", "wbne", "drom", "brom"} {
 			assert.NotContains(t, c.Argv, verb)
 		}
-		if c.Kind == command.Write && c.Argv[0] == flintTool {
+		if c.Kind == command.Write && c.Argv[0] == flintTool && c.Argv[3] != "image_reactivate" {
 			assert.Contains(t, c.Argv, "-i", "%s writes without an image", c)
 		}
 	}

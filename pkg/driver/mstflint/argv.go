@@ -60,12 +60,22 @@ func queryReset(card inventory.PCIAddress) command.Command {
 	return command.Command{Argv: []string{resetTool, "-d", card.String(), "q"}, Timeout: queryTimeout}
 }
 
-// reset restarts the card and its driver (level 3), which loads the stored image.
-func reset(card inventory.PCIAddress, lock string) command.Command {
+// reset makes the card load its stored image by the level: 0 patches the firmware while it runs, 3 restarts the card and its
+// kernel driver. The type and who synchronises the reset are left to the tool, which chooses what the card supports.
+func reset(card inventory.PCIAddress, level, lock string) command.Command {
 	return command.Command{
-		Argv:    []string{resetTool, "-d", card.String(), "-l", "3", "-y", "r"},
+		Argv:    []string{resetTool, "-d", card.String(), "-l", level, "-y", "r"},
 		Kind:    command.Write,
 		Timeout: resetTimeout,
 		Lock:    lock,
+	}
+}
+
+// reactivate makes what runs the stored image again, in place of one that was burned and never ran.
+func reactivate(card inventory.PCIAddress, lock string) command.Command {
+	return command.Command{
+		Argv: []string{flintTool, "-d", card.String(), "image_reactivate"},
+		Kind: command.Write,
+		Lock: lock,
 	}
 }

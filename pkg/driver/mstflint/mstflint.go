@@ -26,7 +26,7 @@ func New(runner command.Runner) *Driver { return &Driver{runner: runner} }
 func (*Driver) Name() string { return "mstflint" }
 
 // Version is the version of this driver, not of the tool.
-func (*Driver) Version() string { return "2" }
+func (*Driver) Version() string { return "3" }
 
 const (
 	vendorID = "15b3"
@@ -56,7 +56,7 @@ func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.
 	if err != nil {
 		return id, inventory.Firmware{}, fmt.Errorf("inspect card %s: %w", card, err)
 	}
-	activation, err := d.activation(ctx, card)
+	l, err := d.levels(ctx, card)
 	if err != nil {
 		return id, inventory.Firmware{}, fmt.Errorf("inspect card %s: %w", card, err)
 	}
@@ -70,8 +70,11 @@ func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.
 	fw := inventory.Firmware{
 		Running:    q.running(),
 		Stored:     q.Stored,
-		Activation: activation,
+		Activation: l.expects(),
 		Format:     inventory.FormatDotted,
+	}
+	if pending(q) {
+		fw.Activation = l.needs()
 	}
 	if q.PSID == "" {
 		fw.ReadOnly = noPSID
@@ -80,7 +83,8 @@ func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.
 	return id, fw, nil
 }
 
-// Check verifies that the image is whole, and that its PSID and version are the card's and the wanted one.
+// Check verifies that the image is whole, that its PSID and version are the card's and the wanted one, and that no other
+// image is in the way.
 func (d *Driver) Check(ctx context.Context, id inventory.Identity, img driver.Image) error {
 	card, err := address0(id)
 	if err != nil {
@@ -96,7 +100,10 @@ func (d *Driver) Check(ctx context.Context, id inventory.Identity, img driver.Im
 	if err := d.checkFit(ctx, q, img); err != nil {
 		return err
 	}
-	return d.checkWhole(ctx, img)
+	if err := d.checkWhole(ctx, img); err != nil {
+		return err
+	}
+	return d.checkWay(ctx, card, q, img.Version)
 }
 
 func (d *Driver) checkFit(ctx context.Context, card query, img driver.Image) error {
@@ -141,8 +148,8 @@ func (d *Driver) checkWhole(ctx context.Context, img driver.Image) error {
 	return fmt.Errorf("verify image: %w", failure(c, r, errFailed))
 }
 
-// Write burns the image. What was staged before and never activated is overwritten. It asks how to activate after the
-// burn, because that depends on the image.
+// Write burns the image. What was staged before and never activated is loaded or taken back first. It asks how to activate
+// after the burn, because that depends on the image.
 func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Image, progress driver.Progress) (inventory.Activation, error) {
 	card, err := address0(id)
 	if err != nil {
@@ -162,6 +169,14 @@ func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Im
 	if err != nil {
 		return 0, fmt.Errorf("burn card %s: %w", card, err)
 	}
+	if pending(before) {
+		if before, err = d.makeWay(ctx, card, lock, before, img.Version); err != nil {
+			return 0, err
+		}
+		if same(before.Stored, img.Version) {
+			return d.needs(ctx, card, before)
+		}
+	}
 	c := burn(card, img.Path, lock, progress)
 	r, err := d.runner.Run(ctx, c)
 	if err != nil {
@@ -172,7 +187,8 @@ func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Im
 		if progress != nil {
 			progress(100)
 		}
-		return d.activation(ctx, card)
+		l, err := d.levels(ctx, card)
+		return l.needs(), err
 	case r.ExitCode == exitAborted:
 		return d.confirm(ctx, card, img, failure(c, r, errors.New("burn was aborted")))
 	case strings.Contains(output(r), "PSID mismatch"):
@@ -193,7 +209,7 @@ func (d *Driver) confirm(ctx context.Context, card inventory.PCIAddress, img dri
 	return d.needs(ctx, card, q)
 }
 
-// Activate resets the card and its kernel driver, and reads what runs then.
+// Activate resets the card, and its kernel driver where the level of the reset says so, and reads what runs then.
 func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inventory.Activation) (inventory.Activation, error) {
 	if kind != inventory.ActivateDeviceReset {
 		return 0, fmt.Errorf("activate by %s: %w", kind, driver.ErrNotSupported)
@@ -206,31 +222,23 @@ func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inven
 	if err != nil {
 		return 0, fmt.Errorf("inspect card %s: %w", card, err)
 	}
-	need, err := d.needs(ctx, card, before)
-	if err != nil || need != inventory.ActivateDeviceReset {
-		return need, err
+	if !pending(before) {
+		return inventory.ActivateNone, nil
+	}
+	l, err := d.levels(ctx, card)
+	if err != nil {
+		return 0, err
 	}
 	lock, err := unique(before, id)
 	if err != nil {
 		return 0, fmt.Errorf("reset card %s: %w", card, err)
 	}
-	c := reset(card, lock)
-	r, err := d.runner.Run(ctx, c)
-	switch {
-	case err != nil:
-		return 0, fmt.Errorf("reset card %s: %w", card, err)
-	case r.ExitCode != 0 && resetRefused(output(r)):
-		return inventory.ActivateReboot, nil
-	case r.ExitCode != 0:
-		return 0, fmt.Errorf("reset card %s: %w", card, failure(c, r, errors.New("reset failed")))
-	}
-	// mstfwreset exits with 0 after a mere warning, too.
-	after, err := d.query(ctx, queryDevice(card))
+	after, err := d.load(ctx, card, lock, before, l)
 	if err != nil {
-		return 0, fmt.Errorf("inspect card %s after its reset: %w", card, err)
+		return 0, err
 	}
 	if pending(after) {
-		return inventory.ActivateReboot, nil
+		return l.restart(), nil
 	}
 	return inventory.ActivateNone, nil
 }
@@ -240,29 +248,12 @@ func (d *Driver) needs(ctx context.Context, card inventory.PCIAddress, q query) 
 	if !pending(q) {
 		return inventory.ActivateNone, nil
 	}
-	return d.activation(ctx, card)
+	l, err := d.levels(ctx, card)
+	return l.needs(), err
 }
 
 func pending(q query) bool {
 	return inventory.Firmware{Running: q.running(), Stored: q.Stored}.Pending()
-}
-
-// activation asks mstfwreset. Where it is not installed, or says that it does not work on this machine (Secure Boot
-// forbids it PCI access), a reboot is what the vendor recommends.
-func (d *Driver) activation(ctx context.Context, card inventory.PCIAddress) (inventory.Activation, error) {
-	c := queryReset(card)
-	r, err := d.runner.Run(ctx, c)
-	switch {
-	case errors.Is(err, command.ErrNotFound):
-		return inventory.ActivateReboot, nil
-	case err != nil:
-		return 0, fmt.Errorf("query reset levels: %w", err)
-	case strings.Contains(output(r), "no supported reset-level"):
-		return inventory.ActivatePowerCycle, nil
-	case r.ExitCode != 0:
-		return inventory.ActivateReboot, nil
-	}
-	return parseResetLevels(string(r.Stdout))
 }
 
 var errFailed = errors.New("query failed")

@@ -287,7 +287,7 @@ var forbidden = []string{
 
 func TestForbiddenFlagsAreNeverSent(t *testing.T) {
 	commands := []command.Command{
-		queryDevice(card), queryImage("/i"), verifyImage("/i"), readImage(card, "/i"), burn(card, "/i", "l", nil), queryReset(card), reset(card, "l"),
+		queryDevice(card), queryImage("/i"), verifyImage("/i"), readImage(card, "/i"), burn(card, "/i", "l", nil), queryReset(card), reset(card, "3", "l"), reactivate(card, "l"),
 	}
 	allowed := map[string]bool{"-d": true, "-i": true, "-qq": true, "-y": true, "-l": true}
 	for _, c := range commands {

@@ -10,6 +10,8 @@ import (
 
 // query is what mstflint's query says of a card or an image.
 type query struct {
+	// Type of the image: FS2 to FS4.
+	Type string
 	// Stored is empty for a card whose flash the tool could not read.
 	Stored inventory.Version
 	// Running is empty when it was not printed, which for a card means that it is the stored one.
@@ -20,7 +22,12 @@ type query struct {
 	PartNumber string
 	// MAC and GUID are the base addresses, in lower-case hexadecimal digits; empty when blank.
 	MAC, GUID string
+	// Secure firmware does not let anybody read its image.
+	Secure bool
 }
+
+// legacy cards have their flash written by the tool, not by their firmware.
+func (q query) legacy() bool { return q.Type == "FS2" }
 
 // running is the version a card runs now.
 func (q query) running() inventory.Version {
@@ -45,7 +52,6 @@ func (q query) uniqueID() string {
 // parseQuery reads the output of mstflint's query.
 func parseQuery(out string) (query, error) {
 	var q query
-	typed := false
 	for line := range strings.Lines(out) {
 		key, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":")
 		if !ok {
@@ -54,7 +60,7 @@ func parseQuery(out string) (query, error) {
 		value = strings.TrimSpace(value)
 		switch key {
 		case "Image type":
-			typed = value != ""
+			q.Type = value
 		case "FW Version":
 			q.Stored = inventory.NormalizeVersion(value)
 		case "FW Version(Running)":
@@ -63,6 +69,8 @@ func parseQuery(out string) (query, error) {
 			q.PSID = known(value)
 		case "Part Number":
 			q.PartNumber = known(value)
+		case "Security Attributes":
+			q.Secure = strings.HasPrefix(value, "secure-fw")
 		case "Base MAC", "MAC1", "Base MAC1", "MACs":
 			q.MAC = address(q.MAC, value, 12)
 		case "Base GUID", "GUID1", "Base GUID1", "GUIDs":
@@ -70,7 +78,7 @@ func parseQuery(out string) (query, error) {
 		}
 	}
 	switch {
-	case !typed:
+	case q.Type == "":
 		return query{}, errors.New("parse mstflint query: no image type: this version of the tool prints something else")
 	case q.Stored == "" && q.Running == "":
 		return query{}, errors.New("parse mstflint query: no firmware version")

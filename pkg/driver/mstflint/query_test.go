@@ -24,37 +24,40 @@ func TestParseQuery(t *testing.T) {
 	}{
 		{
 			"a card that runs what it stores", "query-4.21.0-cx6.txt",
-			query{Stored: "20.35.1012", PSID: "MT_0000000228", MAC: "043f72f04c46", GUID: "043f720300f04c46"},
+			query{Type: "FS4", Stored: "20.35.1012", PSID: "MT_0000000228", MAC: "043f72f04c46", GUID: "043f720300f04c46"},
 			"04:3f:72:f0:4c:46",
 		},
 		{
 			"a card with a pending image", "query-4.21.0-cx6-pending.txt",
-			query{Stored: "20.35.1012", Running: "20.34.1002", PSID: "MT_0000000228", MAC: "043f72f04c46", GUID: "043f720300f04c46"},
+			query{Type: "FS4", Stored: "20.35.1012", Running: "20.34.1002", PSID: "MT_0000000228", MAC: "043f72f04c46", GUID: "043f720300f04c46"},
 			"04:3f:72:f0:4c:46",
 		},
 		{
 			"a full query", "query-4.33.0-cx7-full.txt",
-			query{Stored: "28.43.1014", PSID: "MT_0000001244", PartNumber: "MCX75310AAS-NEA_Ax", MAC: "e09d73126474", GUID: "e09d730300126474"},
+			query{
+				Type: "FS4", Stored: "28.43.1014", PSID: "MT_0000001244", PartNumber: "MCX75310AAS-NEA_Ax", MAC: "e09d73126474",
+				GUID: "e09d730300126474", Secure: true,
+			},
 			"e0:9d:73:12:64:74",
 		},
 		{
 			"a ConnectX-3 with blank GUIDs", "query-4.21.0-cx3.txt",
-			query{Stored: "2.42.5000", Running: "2.40.5032", PSID: "MT_1090111019", MAC: "e41d2d1f28c0"},
+			query{Type: "FS2", Stored: "2.42.5000", Running: "2.40.5032", PSID: "MT_1090111019", MAC: "e41d2d1f28c0"},
 			"e4:1d:2d:1f:28:c0",
 		},
 		{
 			"a Connect-IB, which has no MAC", "query-4.21.0-connectib.txt",
-			query{Stored: "10.16.1200", PSID: "MT_1230110019", GUID: "0002c90300a1b2c0"},
+			query{Type: "FS3", Stored: "10.16.1200", PSID: "MT_1230110019", GUID: "0002c90300a1b2c0"},
 			"0002c90300a1b2c0",
 		},
 		{
 			"an image, which has no addresses", "query-4.21.0-image.txt",
-			query{Stored: "20.35.1012", PSID: "MT_0000000228"},
+			query{Type: "FS4", Stored: "20.35.1012", PSID: "MT_0000000228", Secure: true},
 			"",
 		},
 		{
 			"firmware of another vendor, which has no PSID", "query-4.21.0-not-mellanox.txt",
-			query{Stored: "14.21.1000", MAC: "248a07a1b2c4", GUID: "248a070300a1b2c4"},
+			query{Type: "FS3", Stored: "14.21.1000", MAC: "248a07a1b2c4", GUID: "248a070300a1b2c4"},
 			"24:8a:07:a1:b2:c4",
 		},
 	} {

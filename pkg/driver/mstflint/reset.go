@@ -1,18 +1,33 @@
 package mstflint
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"strings"
 
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// parseResetLevels reads the output of mstfwreset's query and returns the least disruptive kind of activation it
-// offers: level 3 (driver restart and PCI reset) is a device reset, level 4 a warm reboot, and when neither is
-// supported only a power-cycle is left. Level 3 needs somebody to synchronise the reset: it does not count when every
-// listed owner is unsupported.
-func parseResetLevels(out string) (inventory.Activation, error) {
-	levels, owners := map[string]bool{}, map[string]bool{}
+// The levels of mstfwreset the driver knows, from the least to the most disruptive. There is one more, which restarts the
+// processors of a card and no firmware of the adapter.
+const (
+	levelLivePatch = "0"
+	levelPCIReset  = "3"
+	levelReboot    = "4"
+)
+
+// levels are the resets the card offers, in the state it is in.
+type levels struct {
+	// livePatch, pciReset and reboot say whether the level would load a stored image.
+	livePatch, pciReset, reboot bool
+}
+
+// parseResetLevels reads the output of mstfwreset's query. Level 3 needs somebody to synchronise the reset: it does not
+// count when every listed owner is unsupported.
+func parseResetLevels(out string) (levels, error) {
+	listed, owners := map[string]bool{}, map[string]bool{}
 	section := ""
 	for line := range strings.Lines(out) {
 		line = strings.TrimSpace(line)
@@ -34,22 +49,17 @@ func parseResetLevels(out string) (inventory.Activation, error) {
 		}
 		switch section {
 		case "levels":
-			levels[number] = supported
+			listed[number] = supported
 		case "sync":
 			owners[number] = supported
 		}
 	}
-	level3, listed3 := levels["3"]
-	level4, listed4 := levels["4"]
-	switch {
-	case !listed3 || !listed4:
-		return 0, errors.New("parse mstfwreset query: reset levels 3 and 4 are not listed: this version of the tool prints something else")
-	case level3 && anyTrue(owners):
-		return inventory.ActivateDeviceReset, nil
-	case level4:
-		return inventory.ActivateReboot, nil
+	pciReset, listed3 := listed[levelPCIReset]
+	reboot, listed4 := listed[levelReboot]
+	if !listed3 || !listed4 {
+		return levels{}, errors.New("parse mstfwreset query: reset levels 3 and 4 are not listed: this version of the tool prints something else")
 	}
-	return inventory.ActivatePowerCycle, nil
+	return levels{livePatch: listed[levelLivePatch], pciReset: pciReset && anyTrue(owners), reboot: reboot}, nil
 }
 
 // parseSupported reads what follows the last "-" of a line: "Supported", "Not Supported" or "Not supported", and
@@ -74,6 +84,85 @@ func anyTrue(m map[string]bool) bool {
 		}
 	}
 	return len(m) == 0
+}
+
+// expects is what an image that is burned later will need. A live patch is not promised: whether one is possible is for
+// that image to say.
+func (l levels) expects() inventory.Activation {
+	if l.pciReset {
+		return inventory.ActivateDeviceReset
+	}
+	return l.restart()
+}
+
+// needs is what the image that is stored now needs.
+func (l levels) needs() inventory.Activation {
+	if l.livePatch || l.pciReset {
+		return inventory.ActivateDeviceReset
+	}
+	return l.restart()
+}
+
+// restart is what remains when no reset of the card loads the image.
+func (l levels) restart() inventory.Activation {
+	if l.reboot {
+		return inventory.ActivateReboot
+	}
+	return inventory.ActivatePowerCycle
+}
+
+// resets lists the levels that reset the card alone, the least disruptive first.
+func (l levels) resets() []string {
+	var out []string
+	if l.livePatch {
+		out = append(out, levelLivePatch)
+	}
+	if l.pciReset {
+		out = append(out, levelPCIReset)
+	}
+	return out
+}
+
+// levels asks mstfwreset. Where it is not installed, or says that it does not work on this machine (Secure Boot forbids it
+// PCI access), a reboot is what the vendor recommends.
+func (d *Driver) levels(ctx context.Context, card inventory.PCIAddress) (levels, error) {
+	c := queryReset(card)
+	r, err := d.runner.Run(ctx, c)
+	switch {
+	case errors.Is(err, command.ErrNotFound):
+		return levels{reboot: true}, nil
+	case err != nil:
+		return levels{}, fmt.Errorf("query reset levels: %w", err)
+	case strings.Contains(output(r), "no supported reset-level"):
+		return levels{}, nil
+	case r.ExitCode != 0:
+		return levels{reboot: true}, nil
+	}
+	return parseResetLevels(string(r.Stdout))
+}
+
+// load resets the card so that its stored image runs, by the least disruptive level it offers, and returns what it says
+// then. mstfwreset exits with 0 after a mere warning, too: only the card knows whether the image runs. Where it does not, a
+// stronger level is tried; the image may still be pending at the end.
+func (d *Driver) load(ctx context.Context, card inventory.PCIAddress, lock string, q query, l levels) (query, error) {
+	for _, level := range l.resets() {
+		c := reset(card, level, lock)
+		r, err := d.runner.Run(ctx, c)
+		switch {
+		case err != nil:
+			return q, fmt.Errorf("reset card %s: %w", card, err)
+		case r.ExitCode != 0 && !resetRefused(output(r)) && level == levelPCIReset:
+			return q, fmt.Errorf("reset card %s: %w", card, failure(c, r, errors.New("reset failed")))
+		}
+		after, err := d.query(ctx, queryDevice(card))
+		if err != nil {
+			return q, fmt.Errorf("inspect card %s after its reset: %w", card, err)
+		}
+		if q = after; !pending(q) {
+			break
+		}
+	}
+	return q, nil
 }
 
 // resetRefused reports whether mstfwreset's output says that this kind of reset does not work here and a reboot does.

@@ -11,20 +11,28 @@ import (
 )
 
 func TestParseResetLevels(t *testing.T) {
-	for _, c := range []struct {
-		name, file string
-		want       inventory.Activation
+	for name, c := range map[string]struct {
+		file string
+		// later is what an image needs that is burned later, now what the stored one does.
+		later, now inventory.Activation
+		resets     []string
 	}{
-		{"level 3 is a device reset", "reset-4.21.0-level3.txt", inventory.ActivateDeviceReset},
-		{"a live patch of another image does not hide level 3", "reset-4.26.1-live-patch.txt", inventory.ActivateDeviceReset},
-		{"level 4 is a reboot", "reset-4.21.0-level4.txt", inventory.ActivateReboot},
-		{"level 3 that nobody can synchronise needs a reboot", "reset-4.28.0-no-sync.txt", inventory.ActivateReboot},
-		{"no level needs a power-cycle", "reset-4.21.0-none.txt", inventory.ActivatePowerCycle},
+		"level 3 is a device reset": {"reset-4.21.0-level3.txt", inventory.ActivateDeviceReset, inventory.ActivateDeviceReset, []string{"3"}},
+		"a live patch of what is stored does not hide level 3": {
+			"reset-4.26.1-live-patch.txt", inventory.ActivateDeviceReset, inventory.ActivateDeviceReset, []string{"0", "3"},
+		},
+		"level 4 is a reboot": {"reset-4.21.0-level4.txt", inventory.ActivateReboot, inventory.ActivateReboot, nil},
+		"level 3 that nobody can synchronise leaves the live patch": {
+			"reset-4.28.0-no-sync.txt", inventory.ActivateReboot, inventory.ActivateDeviceReset, []string{"0"},
+		},
+		"no level needs a power-cycle": {"reset-4.21.0-none.txt", inventory.ActivatePowerCycle, inventory.ActivatePowerCycle, nil},
 	} {
-		t.Run(c.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			got, err := parseResetLevels(golden(t, c.file))
 			require.NoError(t, err)
-			assert.Equal(t, c.want, got)
+			assert.Equal(t, c.later, got.expects())
+			assert.Equal(t, c.now, got.needs())
+			assert.Equal(t, c.resets, got.resets())
 		})
 	}
 }
@@ -51,9 +59,11 @@ func FuzzParseResetLevels(f *testing.F) {
 	f.Fuzz(func(t *testing.T, out string) {
 		got, err := parseResetLevels(out)
 		if err == nil {
-			assert.Contains(t, []inventory.Activation{
-				inventory.ActivateDeviceReset, inventory.ActivateReboot, inventory.ActivatePowerCycle,
-			}, got)
+			for _, kind := range []inventory.Activation{got.expects(), got.needs()} {
+				assert.Contains(t, []inventory.Activation{
+					inventory.ActivateDeviceReset, inventory.ActivateReboot, inventory.ActivatePowerCycle,
+				}, kind)
+			}
 		}
 	})
 }

@@ -1,0 +1,100 @@
+package mstflint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// makeWay deals with an image that was burned earlier, never ran, and is not the wanted one. Over it nothing is burned:
+// firmware may refuse that until a reset, and the part of the flash it would go to holds what runs. It returns what the
+// card says afterwards.
+//
+// When what runs is wanted, the card takes it back, which no reset may come before: it would load what is not wanted. Else
+// the waiting image is loaded first, as NVIDIA's own agent for OpenStack does, or else taken back.
+func (d *Driver) makeWay(ctx context.Context, card inventory.PCIAddress, lock string, q query, want inventory.Version) (query, error) {
+	if same(q.running(), want) {
+		after, err := d.takeBack(ctx, card, lock)
+		if errors.Is(err, driver.ErrNotSupported) {
+			return q, nil // it is burned again then: the wish is what runs, and nothing better can be in its place
+		}
+		return after, err
+	}
+	l, err := d.levels(ctx, card)
+	if err != nil {
+		return q, fmt.Errorf("inspect card %s: %w", card, err)
+	}
+	after, err := d.load(ctx, card, lock, q, l)
+	if err != nil {
+		return q, fmt.Errorf("load the waiting %s, before which nothing is burned: %w", q.Stored, err)
+	}
+	if !pending(after) {
+		return after, nil
+	}
+	if after, err = d.takeBack(ctx, card, lock); errors.Is(err, driver.ErrNotSupported) {
+		return q, fmt.Errorf("%w: %w", blocked(q), err)
+	}
+	return after, err
+}
+
+// blocked says why nothing can be burned now.
+func blocked(q query) error {
+	return fmt.Errorf("the card runs %s and holds %s, which was never activated; no reset loads it, so nothing is burned over it: "+
+		"reboot the node first", q.running(), q.Stored)
+}
+
+// checkWay says beforehand that the card is in the way of an image: another one waits, and it neither can be reset nor
+// takes an image back. The latter is known of cards without firmware-controlled updates only.
+func (d *Driver) checkWay(ctx context.Context, card inventory.PCIAddress, q query, want inventory.Version) error {
+	if !pending(q) || same(q.Stored, want) || same(q.running(), want) || !q.legacy() {
+		return nil
+	}
+	l, err := d.levels(ctx, card)
+	if err != nil {
+		return fmt.Errorf("inspect card %s: %w", card, err)
+	}
+	if len(l.resets()) > 0 {
+		return nil
+	}
+	return blocked(q)
+}
+
+// takeBack makes the image that runs the stored one again, in place of one that was burned and never ran. It returns an
+// error that wraps ErrNotSupported when this card or its firmware cannot.
+func (d *Driver) takeBack(ctx context.Context, card inventory.PCIAddress, lock string) (query, error) {
+	c := reactivate(card, lock)
+	r, err := d.runner.Run(ctx, c)
+	if err != nil {
+		return query{}, fmt.Errorf("take back what card %s holds: %w", card, err)
+	}
+	if r.ExitCode != 0 && reactivateUnsupported(output(r)) {
+		return query{}, fmt.Errorf("take back what card %s holds: %s: %w", card, firstLine(r), driver.ErrNotSupported)
+	}
+	after, err := d.query(ctx, queryDevice(card))
+	if err != nil {
+		return query{}, fmt.Errorf("inspect card %s: %w", card, err)
+	}
+	if pending(after) {
+		return query{}, fmt.Errorf("take back what card %s holds: %w", card,
+			failure(c, r, fmt.Errorf("it still holds %s", after.Stored)))
+	}
+	return after, nil
+}
+
+// reactivateUnsupported reports whether the output says that the firmware cannot take an image back, now or at all, as
+// opposed to having failed at it.
+func reactivateUnsupported(out string) bool {
+	for _, text := range []string{
+		"doesn't support this operation", "peration not supported", "Prohibited by current FW version", "FW reset required",
+		"FW programming needed", "reactivation blocked", "Invalid command",
+	} {
+		if strings.Contains(out, text) {
+			return true
+		}
+	}
+	return false
+}
