@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,8 +33,8 @@ func (w *following) startWorker(ctx context.Context, tool []string, lock *os.Fil
 		_ = cmd.Wait()
 		return err
 	}
-	w.stdout.cut *= 4 // the worker empties the files; this process does only where the worker was killed
-	w.stderr.cut *= 4
+	// The worker empties the files, and leaves the last of the output in them when it ends. Two that did would lose it.
+	w.stdout.cut, w.stderr.cut = math.MaxInt64, math.MaxInt64
 	go w.superviseWorker(cmd, lock)
 	return nil
 }
@@ -111,8 +112,9 @@ func (w *following) superviseWorker(cmd *exec.Cmd, lock *os.File) {
 	}
 }
 
-// awaitOrphan follows a tool whose worker is gone until the lock is free.
+// awaitOrphan follows a tool whose worker is gone until the lock is free, and empties the files in the worker's place.
 func (w *following) awaitOrphan() {
+	w.stdout.cut, w.stderr.cut = w.runner.cfg.MaxOutput, w.runner.cfg.MaxOutput
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	for range ticker.C {
