@@ -56,7 +56,7 @@ func (b *biosState) boot(how boot) {
 		case compareDotted(c.Version, b.Lowest) < 0:
 			b.LastAttemptStatus = attemptWrongVersion
 		default:
-			b.Running, b.LastAttemptStatus = c, attemptSuccess
+			b.Running, b.LastAttemptStatus = c, how.status
 		}
 		b.Capsule = flash{}
 		b.UpdateState = updateSuccess

@@ -22,7 +22,8 @@ const (
 	Hang FaultKind = "Hang"
 	// Lie makes the tool report success and change nothing. One that reads an image leaves half of it.
 	Lie FaultKind = "Lie"
-	// FailAfterSuccess makes the change and then fails as Fail does.
+	// FailAfterSuccess makes the change and then fails as Fail does. For the operation "boot" a BIOS runs the pending image
+	// and reports ExitCode as the status of the attempt.
 	FailAfterSuccess FaultKind = "FailAfterSuccess"
 	// Garbage makes the tool print Stdout instead of its output, and exit with ExitCode.
 	Garbage FaultKind = "Garbage"
@@ -44,8 +45,8 @@ type Fault struct {
 	ID   string
 	Kind FaultKind
 	// Tool, Device and Operation say where the fault strikes; empty ones match all. Operations are "query", "verify",
-	// "read", "write", "reactivate", "download", "commit", "activate", "reset", "reboot", "scope", "inhibit" and "boot"; Fail and
-	// NoReturn strike at a boot only when the operation says so.
+	// "read", "write", "reactivate", "download", "commit", "activate", "reset", "reboot", "scope", "inhibit" and "boot"; Fail,
+	// FailAfterSuccess and NoReturn strike at a boot only when the operation says so.
 	Tool      string `json:",omitempty"`
 	Device    string `json:",omitempty"`
 	Operation string `json:",omitempty"`
@@ -157,7 +158,7 @@ func (m *Machine) strike(tool, device, operation string, kinds ...FaultKind) (*F
 
 // matches says whether the fault is for the place. What goes wrong at a boot must be asked for by name.
 func (f *Fault) matches(tool, device, operation string) bool {
-	if operation == "boot" && f.Operation == "" && (f.Kind == Fail || f.Kind == NoReturn) {
+	if operation == "boot" && f.Operation == "" && (f.Kind == Fail || f.Kind == FailAfterSuccess || f.Kind == NoReturn) {
 		return false
 	}
 	return (f.Tool == "" || f.Tool == tool) && (f.Device == "" || f.Device == device) &&

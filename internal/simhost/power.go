@@ -58,7 +58,7 @@ func (m *Machine) start(action string, kind Activation) error {
 // boot is what a boot does to one part.
 type boot struct {
 	kind Activation
-	// refuse makes the part keep its old image; status is what a BIOS says of the attempt.
+	// refuse makes the part keep its old image; status is what a BIOS says of the attempt, whether it kept it or not.
 	refuse bool
 	status int
 	// linkDown leaves the ports of a NIC down, stale keeps what sysfs shows.
@@ -71,6 +71,11 @@ func (m *Machine) bootDevice(s *state, key string, kind Activation) error {
 		return err
 	} else if f != nil {
 		b.refuse, b.status = true, max(f.ExitCode, 1)
+	}
+	if f, err := m.strike("", key, "boot", FailAfterSuccess); err != nil {
+		return err
+	} else if f != nil {
+		b.status = max(f.ExitCode, 1)
 	}
 	down, err := m.strike("", key, "boot", LinkDown)
 	stale, err2 := m.strike("", key, "boot", StaleSysfs)

@@ -111,6 +111,8 @@ type BIOS struct {
 	Version, LowestVersion string
 	// GUID is the fw_class of the ESRT entry.
 	GUID string
+	// Problems are fwupd's names of what keeps it from updating the firmware.
+	Problems []string `json:",omitempty"`
 }
 
 func (n NIC) key() string  { return n.Key }

@@ -95,10 +95,13 @@ func fwupdDevice(s *state) object {
 		{"InstanceIds", []any{"UEFI\\RES_{" + b.GUID + "}"}}, {"Guid", []any{b.GUID}},
 		{"Summary", "UEFI System Resource Table device (updated via capsule-on-disk)"}, {"Plugin", "uefi_capsule"},
 		{"Protocols", []any{"org.uefi.capsule"}},
-		{"Flags", []any{"internal", "updatable", "require-ac", "needs-reboot", "usable-during-update"}},
+		{"Flags", []any{"internal", updatable(b.Problems), "require-ac", "needs-reboot", "usable-during-update"}},
 		{"Vendor", b.Vendor}, {"VendorIds", []any{"DMI:" + b.Vendor}}, {"Version", fw.Running.Version},
 		{"VersionLowest", b.LowestVersion}, {"VersionFormat", "triplet"}, {"VersionRaw", raw}, {"VersionLowestRaw", lowest},
 		{"Icons", []any{"computer"}}, {"Created", 1768435200},
+	}
+	if len(b.Problems) > 0 {
+		d = append(d, member{"Problems", toAny(b.Problems)})
 	}
 	if fw.UpdateState != 0 {
 		d = append(d, member{"UpdateState", fw.UpdateState})
@@ -107,6 +110,22 @@ func fwupdDevice(s *state) object {
 		d = append(d, member{"UpdateError", fwupdAttemptError(fw)})
 	}
 	return d
+}
+
+// updatable is the flag of a device, which fwupd hides while there are problems.
+func updatable(problems []string) string {
+	if len(problems) > 0 {
+		return "updatable-hidden"
+	}
+	return "updatable"
+}
+
+func toAny(list []string) []any {
+	var out []any
+	for _, s := range list {
+		out = append(out, s)
+	}
+	return out
 }
 
 // fwupdAttemptError spells a status of the ESRT.
@@ -263,6 +282,8 @@ func fwupdRequirements(s *state, img Image, o options) *fwupdError {
 	switch {
 	case img.GUID != s.Spec.BIOS.GUID:
 		return &fwupdError{fwupdNotFound, "No supported devices found"}
+	case len(s.Spec.BIOS.Problems) > 0:
+		return &fwupdError{fwupdNotSupported, fmt.Sprintf("System Firmware [%s] is not updatable", s.Spec.BIOS.DeviceID())}
 	case compareDotted(lowest, img.Version) > 0 && !o.has("force"):
 		return &fwupdError{fwupdNotSupported, fmt.Sprintf("Specified firmware is older than the minimum required version '%s < %s'", img.Version, lowest)}
 	case order == 0 && !o.has("allow-reinstall"):

@@ -20,6 +20,8 @@ func (d decider) verify() Action {
 		return d.await(dev.busy())
 	case !dev.answers():
 		a = d.patience(VerifyFailed, dev.complaint())
+	case dev.Running == want && dev.Refusal != "" && d.activatedByBoot():
+		a = d.fail(VerifyFailed, "the device runs %s, but%s", want, strings.TrimPrefix(dev.refusal(), ":"))
 	case dev.Running == want:
 		return d.succeed("the device runs " + string(want))
 	default:
@@ -29,6 +31,13 @@ func (d decider) verify() Action {
 		a.Failure.Blames = []string{d.s.Device}
 	}
 	return a
+}
+
+// activatedByBoot reports whether the host has rebooted to activate what the job wrote or found written. What the device says
+// of the last image it was told to activate is about that one then, and not left over from an earlier attempt.
+func (d decider) activatedByBoot() bool {
+	wrote, u := d.r.writeOf(d.s.Device, d.s.Rollback), d.r.update(d.s.Device)
+	return wrote != nil && wrote.BootID != "" && wrote.BootID != d.f.BootID && u != nil && u.Needs == inventory.ActivateReboot
 }
 
 // want is the version the device of the step should run when the step is done.

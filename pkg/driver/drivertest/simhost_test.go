@@ -234,6 +234,40 @@ func TestABIOSThatRefusesItsCapsuleSaysWhy(t *testing.T) {
 	assert.Contains(t, fw.LastAttempt, "authentication failed")
 }
 
+// A BIOS that runs the new version and says that its update failed is told from one whose update came through.
+func TestABIOSThatRunsWhatItReportsAsFailedSaysSo(t *testing.T) {
+	p := bios()
+	m, runner := p.machine(t)
+	spec, err := m.Spec()
+	require.NoError(t, err)
+	d, id := p.driver(runner, m), p.id(spec)
+	require.NoError(t, m.SetFault(simhost.Fault{Kind: simhost.FailAfterSuccess, Device: p.key, Operation: "boot", ExitCode: 1}))
+	_, err = d.Write(t.Context(), id, drivertest.SaveImage(t, p.versions[0], p.bytes(p.options(spec), p.versions[0])), nil)
+	require.NoError(t, err)
+	require.NoError(t, m.Boot())
+	_, fw, err := d.Inspect(t.Context(), id)
+	require.NoError(t, err)
+	assert.Equal(t, p.versions[0], fw.Running)
+	assert.Contains(t, fw.LastAttempt, "unsuccessful")
+}
+
+func TestABIOSWithAProblemIsNotWritten(t *testing.T) {
+	p := bios().change(func(s *simhost.Spec) { s.BIOS.Problems = []string{"system-inhibit"} })
+	m, runner := p.machine(t)
+	spec, err := m.Spec()
+	require.NoError(t, err)
+	d, id := p.driver(runner, m), p.id(spec)
+	img := drivertest.SaveImage(t, p.versions[0], p.bytes(p.options(spec), p.versions[0]))
+	err = d.Check(t.Context(), id, img)
+	require.ErrorContains(t, err, "another program forbids")
+	assert.NotErrorAs(t, err, new(*driver.RejectedError), "it passes")
+	_, err = d.Write(t.Context(), id, img, nil)
+	require.ErrorContains(t, err, "another program forbids")
+	ops, err := m.Operations()
+	require.NoError(t, err)
+	assert.False(t, slices.ContainsFunc(ops, func(op simhost.Operation) bool { return op.Device == p.key }), ops)
+}
+
 // The kernel keeps showing the revision it read when it probed the drive.
 func TestADriveIsReadFromItselfNotFromSysfs(t *testing.T) {
 	p := drive(0)

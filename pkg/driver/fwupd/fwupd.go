@@ -181,7 +181,7 @@ func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Im
 		}
 		return inventory.ActivateReboot, nil
 	}
-	if e := parseError(r.Stdout); e != nil && e.is(codeVersionSame, codeAlreadyPending, codeNothingToDo) {
+	if e := reported(r); e != nil && e.is(codeVersionSame, codeAlreadyPending, codeNothingToDo) {
 		if activation, holds, err := d.holds(ctx, bios.GUID, img.Version); err != nil || holds {
 			return activation, err
 		}
@@ -229,15 +229,11 @@ func (d *Driver) device(ctx context.Context, guid string) (fwupdDevice, error) {
 		return fwupdDevice{}, fmt.Errorf("list fwupd's devices: %w", err)
 	}
 	dev, ok := forGUID(devices, guid)
-	switch {
-	case !ok:
+	if !ok {
 		return fwupdDevice{}, fmt.Errorf("find system firmware: fwupd has no device with GUID %s: check that its UEFI plugin works on this machine", guid)
-	case !slices.Contains(dev.Flags, "updatable"):
-		reason := "fwupd says it is not updatable"
-		if dev.UpdateError != "" {
-			reason = dev.UpdateError
-		}
-		return fwupdDevice{}, fmt.Errorf("find system firmware: %s", reason)
+	}
+	if err := dev.hindered(); err != nil {
+		return fwupdDevice{}, err
 	}
 	return dev, nil
 }
@@ -248,6 +244,9 @@ func (d *Driver) list(ctx context.Context, c command.Command) ([]fwupdDevice, er
 		return nil, err
 	}
 	devices, err := parseDevices(r.Stdout)
+	if e := reported(r); err != nil && e != nil {
+		err = e
+	}
 	var e *fwupdError
 	switch {
 	case errors.As(err, &e) && e.is(codeNothingToDo):
@@ -258,16 +257,4 @@ func (d *Driver) list(ctx context.Context, c command.Command) ([]fwupdDevice, er
 		return nil, command.Failed(c, r, errors.New("query failed"))
 	}
 	return devices, nil
-}
-
-// refused makes an error of a failed run: a *RejectedError when the archive is to blame.
-func refused(c command.Command, r command.Result) error {
-	e := parseError(r.Stdout)
-	switch {
-	case e == nil:
-		return command.Failed(c, r, errors.New("tool failed"))
-	case e.Domain == "gcab-error-quark" || e.is(codeVersionNewer, codeInvalidFile, codeNotSupported, codeSignatureInvalid):
-		return driver.Rejectf("fwupd does not take the archive: %s", e.Message)
-	}
-	return command.Failed(c, r, e)
 }

@@ -195,19 +195,16 @@ func TestWriteInstallsForTheDeviceThatHasTheGUID(t *testing.T) {
 }
 
 func TestWriteIsClassified(t *testing.T) {
-	reply := func(code, message string) command.Result {
-		return command.Result{ExitCode: 1, Stdout: []byte(`{"Error":{"Domain":"FwupdError","Code":` + code + `,"Message":"` + message + `"}}`)}
-	}
 	for name, c := range map[string]struct {
 		result   command.Result
 		rejected bool
 	}{
-		"a bad file":       {reply("7", "bad"), true},
-		"a bad signature":  {reply("11", "bad"), true},
-		"too old":          {reply("1", "bad"), true},
-		"no power supply":  {reply("12", "bad"), false},
-		"another pending":  {reply("3", "bad"), false},
-		"the same version": {reply("2", "bad"), false},
+		"a bad file":       {reply(1, "7", "bad"), true},
+		"a bad signature":  {reply(1, "11", "bad"), true},
+		"too old":          {reply(1, "1", "bad"), true},
+		"no power supply":  {reply(1, "12", "bad"), false},
+		"another pending":  {reply(1, "3", "bad"), false},
+		"the same version": {reply(1, "2", "bad"), false},
 		"a crash":          {command.Result{ExitCode: 139, Stderr: []byte("bad")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {

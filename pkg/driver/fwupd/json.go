@@ -12,8 +12,10 @@ import (
 // fwupdDevice is the part of fwupd's device that is used.
 type fwupdDevice struct {
 	ID            string   `json:"DeviceId"`
+	Name          string   `json:"Name"`
 	GUIDs         []string `json:"Guid"`
 	Flags         []string `json:"Flags"`
+	Problems      []string `json:"Problems"`
 	Version       string   `json:"Version"`
 	VersionFormat string   `json:"VersionFormat"`
 	VersionLowest string   `json:"VersionLowest"`
@@ -47,15 +49,17 @@ type fwupdError struct {
 
 func (e *fwupdError) Error() string { return e.Message }
 
-// Codes of the domain FwupdError.
+// Codes of the domain FwupdError (libfwupd/fwupd-error).
 const (
 	codeVersionNewer     = 1
 	codeVersionSame      = 2
 	codeAlreadyPending   = 3
 	codeInvalidFile      = 7
+	codeNotFound         = 8
 	codeNothingToDo      = 9
 	codeNotSupported     = 10
 	codeSignatureInvalid = 11
+	codeNotReachable     = 21
 )
 
 func (e *fwupdError) is(codes ...int) bool {

@@ -1,0 +1,74 @@
+package fwupd
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+)
+
+// problem is a reason for which fwupd does not update a device (FwupdDeviceProblem of libfwupd).
+type problem struct {
+	// text says what is wrong and what helps.
+	text string
+	// lasting problems do not pass by themselves: trying again does not help.
+	lasting bool
+}
+
+var problems = map[string]problem{
+	"update-pending":       {"an update that was staged before waits to be applied: reboot the node", false},
+	"update-in-progress":   {"it is being updated already", false},
+	"system-inhibit":       {"another program forbids all updates of this machine: fwupdmgr inhibit says so, and fwupdmgr uninhibit ends it", false},
+	"in-use":               {"it is in use", false},
+	"unreachable":          {"it cannot be reached", false},
+	"require-ac-power":     {"it needs external power: connect the machine's power supply", false},
+	"system-power-too-low": {"the machine's battery is too low: charge it", false},
+	"power-too-low":        {"its battery is too low: charge it", false},
+	"lid-is-closed":        {"the machine's lid is closed: open it", false},
+	"display-required":     {"it needs a display: connect one", false},
+	"missing-license":      {"the vendor's license for updates is missing: install it", true},
+	"is-emulated":          {"it is emulated and no hardware", true},
+	"lower-priority":       {"fwupd reaches the same hardware in a better way, by another of its devices", true},
+	"insecure-platform":    {"it is signed with a key that is not secure, so that fwupd does not update it: use the vendor's own tool", true},
+	"firmware-locked":      {"updates are locked in the firmware's setup: unlock them there", true},
+}
+
+// hindered says why fwupd does not update the device, nil when it does. Nothing is written then. The error is a
+// *RejectedError when one of the reasons lasts.
+func (d fwupdDevice) hindered() error {
+	if len(d.Problems) == 0 && slices.Contains(d.Flags, "updatable") {
+		return nil
+	}
+	var texts []string
+	lasting := false
+	for _, name := range d.Problems {
+		p, ok := problems[name]
+		if !ok {
+			p.text = "fwupd names the problem " + name
+		}
+		texts = append(texts, p.text)
+		lasting = lasting || p.lasting
+	}
+	switch {
+	case len(texts) == 0 && d.UpdateError != "":
+		texts = []string{d.UpdateError}
+	case len(texts) == 0:
+		texts = []string{"fwupd says it is not updatable"}
+	case d.UpdateError != "":
+		texts = append(texts, "fwupd: "+d.UpdateError)
+	}
+	reason := fmt.Sprintf("fwupd does not update %s, so nothing was written: %s", d.name(), strings.Join(texts, "; "))
+	if lasting {
+		return driver.Rejectf("%s", reason)
+	}
+	return fmt.Errorf("%s", reason)
+}
+
+// name is what people call the device.
+func (d fwupdDevice) name() string {
+	if d.Name == "" {
+		return "device " + d.ID
+	}
+	return d.Name
+}
