@@ -11,6 +11,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/fwupd"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/mstflint"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/admin"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/profile"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/scsi"
 	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
@@ -19,8 +20,11 @@ import (
 // builtin are the drivers that are part of the daemon. Kernel says that the machine is the one the running kernel drives:
 // drivers may then ask the kernel itself, and not only its files and tools.
 func builtin(runner command.Runner, root fs.FS, kernel bool) driver.Set {
-	_ = kernel
-	return driver.Set{mstflint.New(runner), nvme.New(runner), scsi.New(runner), fwupd.New(runner, root)}
+	drives := nvme.New(runner)
+	if kernel {
+		drives = nvme.NewNative(runner, admin.Open)
+	}
+	return driver.Set{mstflint.New(runner), drives, scsi.New(runner), fwupd.New(runner, root)}
 }
 
 // driversOf loads the profiles of the machine and makes all drivers of the daemon: those that are part of it and one of

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/nvmetool"
 )
 
 // ownTool is a program inside this one. It returns its exit code. The context ends when the process is asked to end, which
@@ -17,7 +19,7 @@ type ownTool func(ctx context.Context, args []string, stdout, stderr io.Writer) 
 
 // ownTools are what drivers that talk to the kernel themselves write with: like a vendor's tool, such a write has a process
 // of its own, which outlives this one.
-var ownTools = map[string]ownTool{}
+var ownTools = map[string]ownTool{nvmetool.Name: nvmetool.Main}
 
 // ownArgv says how the runner starts each of them, also when this program's file was replaced meanwhile.
 func ownArgv() map[string][]string {

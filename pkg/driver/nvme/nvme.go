@@ -2,30 +2,42 @@ package nvme
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/admin"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// Driver runs nvme-cli.
-type Driver struct{ runner command.Runner }
+// Driver updates NVMe drives. What it decides does not depend on how it reaches them.
+type Driver struct {
+	transport transport
+	staged    staged
+}
 
 var (
 	_ driver.Driver   = (*Driver)(nil)
 	_ driver.Reverter = (*Driver)(nil)
+	_ driver.Prober   = (*Driver)(nil)
 )
 
-// New makes the driver.
-func New(runner command.Runner) *Driver { return &Driver{runner: runner} }
+// New makes the driver that runs nvme-cli: for machines whose drives the running kernel does not have.
+func New(runner command.Runner) *Driver { return &Driver{transport: cli{runner: runner}} }
+
+// NewNative makes the driver that asks the running kernel itself, and writes through the tool of package nvmetool.
+func NewNative(runner command.Runner, open admin.Opener) *Driver {
+	return &Driver{transport: newNative(runner, open)}
+}
+
+// Usable says that the tool is not installed.
+func (d *Driver) Usable() error { return d.transport.usable() }
 
 // Name is "nvme".
 func (*Driver) Name() string { return "nvme" }
 
 // Version is the version of this driver, not of nvme-cli.
-func (*Driver) Version() string { return "2" }
+func (*Driver) Version() string { return "3" }
 
 // Support is SupportMainline for drives the kernel's NVMe driver has: the commands are those of the NVMe standard, and
 // a tool of the drive's own vendor would know it better.
@@ -94,70 +106,24 @@ func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Im
 	if reason := readOnly(c, l); reason != "" {
 		return 0, fmt.Errorf("write %s: %s: %w", device(id), reason, driver.ErrNotSupported)
 	}
-	slot, err := target(c, l)
+	slot, err := slotFor(c, l)
 	if err != nil {
 		return 0, fmt.Errorf("write %s: %w", device(id), err)
 	}
-	lock := unique(c, id)
-	if err := d.download(ctx, download(device(id), img.Path, lock, c.UpdateGranularityKB<<10, progress)); err != nil {
-		return 0, fmt.Errorf("download firmware to %s: %w", device(id), err)
+	d.staged.forget(unique(c, id))
+	reply, err := d.transport.download(ctx, to(c, id), img, slot, progress)
+	if err != nil {
+		return 0, fmt.Errorf("write slot %d of %s: %w", slot, device(id), err)
 	}
-	cmd := commit(device(id), lock, slot)
-	r, err := d.runner.Run(ctx, cmd)
+	activation, err := reply.activation()
 	if err != nil {
 		return 0, fmt.Errorf("commit firmware to slot %d of %s: %w", slot, device(id), err)
 	}
-	activation, err := parseCommit(cmd, r)
-	if err != nil {
-		return 0, fmt.Errorf("commit firmware to slot %d of %s: %w", slot, device(id), err)
-	}
+	d.staged.remember(unique(c, id), slot)
 	if progress != nil {
 		progress(100)
 	}
 	return activation, nil
-}
-
-func (d *Driver) download(ctx context.Context, c command.Command) error {
-	r, err := d.runner.Run(ctx, c)
-	if err != nil || r.ExitCode == 0 {
-		return err
-	}
-	if status, found := parseStatus(string(r.Stderr)); found {
-		if _, err := classify(status, c, r); err != nil {
-			return err
-		}
-	}
-	return command.Failed(c, r, errors.New("the drive did not take the image"))
-}
-
-// Activate resets the controller and reads what runs then. Whatever uses the drive waits for the reset, so it is for a
-// drained node. A drive that came back with its old firmware needs a reboot.
-func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inventory.Activation) (inventory.Activation, error) {
-	if kind != inventory.ActivateDeviceReset {
-		return 0, fmt.Errorf("activate by %s: %w", kind, driver.ErrNotSupported)
-	}
-	c, l, err := d.read(ctx, id)
-	if err != nil {
-		return 0, err
-	}
-	if needs(c, l) == inventory.ActivateNone {
-		return inventory.ActivateNone, nil
-	}
-	cmd := reset(device(id), unique(c, id))
-	r, err := d.runner.Run(ctx, cmd)
-	if err == nil && r.ExitCode != 0 {
-		err = command.Failed(cmd, r, errors.New("controller reset failed"))
-	}
-	if err != nil {
-		return 0, fmt.Errorf("reset %s: %w", device(id), err)
-	}
-	if c, l, err = d.read(ctx, id); err != nil {
-		return 0, fmt.Errorf("after its reset: %w", err)
-	}
-	if needs(c, l) != inventory.ActivateNone {
-		return inventory.ActivateReboot, nil
-	}
-	return inventory.ActivateNone, nil
 }
 
 // readOnly says why the drive takes no firmware, or none now, or nothing.
@@ -165,7 +131,7 @@ func readOnly(c controller, l slotLog) string {
 	if reason := c.readOnly(); reason != "" {
 		return reason
 	}
-	if _, err := target(c, l); err != nil {
+	if _, err := slotFor(c, l); err != nil {
 		return err.Error()
 	}
 	return ""
@@ -183,35 +149,14 @@ func (d *Driver) read(ctx context.Context, id inventory.Identity) (controller, s
 	if id.Node == "" {
 		return controller{}, slotLog{}, fmt.Errorf("find drive %s: the kernel has no device for it", id.UniqueID)
 	}
-	c, err := ask(ctx, d.runner, identify(device(id)), parseController)
-	if err != nil {
-		return controller{}, slotLog{}, fmt.Errorf("identify %s: %w", device(id), err)
-	}
-	l, err := ask(ctx, d.runner, firmwareLog(device(id)), parseSlotLog)
-	if err != nil {
-		return controller{}, slotLog{}, fmt.Errorf("read firmware slots of %s: %w", device(id), err)
-	}
-	return c, l, nil
-}
-
-// ask runs a query and reads its output.
-func ask[T any](ctx context.Context, runner command.Runner, c command.Command, parse func([]byte) (T, error)) (T, error) {
-	var none T
-	r, err := runner.Run(ctx, c)
-	if err != nil {
-		return none, err
-	}
-	if r.ExitCode != 0 {
-		return none, command.Failed(c, r, errors.New("query failed"))
-	}
-	v, err := parse(r.Stdout)
-	if err != nil {
-		return none, command.Failed(c, r, err)
-	}
-	return v, nil
+	return d.transport.read(ctx, id.Node)
 }
 
 func device(id inventory.Identity) string { return "/dev/" + id.Node }
+
+func to(c controller, id inventory.Identity) target {
+	return target{node: id.Node, lock: unique(c, id), controller: c}
+}
 
 func unique(c controller, id inventory.Identity) string {
 	if id.UniqueID != "" {

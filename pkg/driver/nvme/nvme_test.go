@@ -88,6 +88,36 @@ func TestADriveThatTakesNoFirmwareIsReadButNotWritten(t *testing.T) {
 	}
 }
 
+func TestADriveThatTakesNoFirmwareNeedsNoSlotLog(t *testing.T) {
+	refused := command.Result{ExitCode: 1, Stderr: []byte("NVMe status: Invalid Log Page: The log page indicated is invalid(0x4109)\n")}
+	d := newDrive(t, "id-ctrl-2.3-qemu.json", "fw-log-2.3-qemu.json")
+	d.log = refused
+	_, fw, err := New(d.runner(t)).Inspect(t.Context(), id)
+	require.NoError(t, err)
+	assert.Equal(t, inventory.Version("1.0"), fw.Running)
+	assert.NotEmpty(t, fw.ReadOnly)
+
+	d = newDrive(t, "id-ctrl-2.3-samsung.json", "fw-log-2.13-pending.json")
+	d.log = refused
+	_, _, err = New(d.runner(t)).Inspect(t.Context(), id)
+	require.ErrorContains(t, err, "read firmware slots of /dev/nvme0")
+	d = newDrive(t, "id-ctrl-2.3-qemu.json", "fw-log-2.3-qemu.json")
+	d.log = command.Result{ExitCode: 1, Stderr: []byte("fw-log: Input/output error\n")}
+	_, _, err = New(d.runner(t)).Inspect(t.Context(), id)
+	require.Error(t, err, "the drive has not said that it has no log")
+}
+
+func TestTheDriverKnowsThatItsToolIsNotInstalled(t *testing.T) {
+	runner, err := command.NewExecRunner(command.Config{Path: []string{t.TempDir()}})
+	require.NoError(t, err)
+	for _, d := range []*Driver{New(runner), NewNative(runner, nil)} {
+		require.ErrorIs(t, d.Usable(), command.ErrNotFound)
+	}
+	own, err := command.NewExecRunner(command.Config{Path: []string{t.TempDir()}, Own: map[string][]string{"firmware-nvme": {"/proc/self/exe"}}})
+	require.NoError(t, err)
+	require.NoError(t, NewNative(own, nil).Usable())
+}
+
 // It must be known before a node is drained for it.
 func TestADriveThatCouldOnlyOverwriteWhatItRunsIsReadOnly(t *testing.T) {
 	d := newDrive(t, "id-ctrl-2.3-samsung.json", "fw-log-2.13-pending.json")

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/admin"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
@@ -28,7 +30,8 @@ func TestParseController(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, controller{
 		VendorID: 0x144d, Serial: "S64HNE0T000000", Model: "SAMSUNG MZQL23T8HCLS-00A07",
-		Revision: "GDC5602Q", Downloadable: true, Slots: 3, FirstSlotReadOnly: true,
+		Revision: "GDC5602Q", Downloadable: true, Slots: 3, FirstSlotReadOnly: true, MaxTransferKB: 2048,
+		ActivatesNow: true, MaxPause: 13 * time.Second,
 	}, c)
 	assert.Empty(t, c.readOnly())
 }
@@ -97,7 +100,7 @@ func TestParseSlotLogRefusesWhatItDoesNotKnow(t *testing.T) {
 func TestASingleSlotHoldsTheStagedImage(t *testing.T) {
 	c := controller{Slots: 1, Downloadable: true, Revision: "OLD"}
 	l := slotLog{Active: 1, Next: 1, Revisions: map[int]inventory.Version{1: "NEW"}}
-	slot, err := target(c, l)
+	slot, err := slotFor(c, l)
 	require.NoError(t, err)
 	assert.Equal(t, 1, slot)
 	assert.Equal(t, inventory.ActivateDeviceReset, needs(c, l))
@@ -130,7 +133,7 @@ func TestTheSlotToWrite(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := target(c.controller, c.log)
+			got, err := slotFor(c.controller, c.log)
 			assert.Equal(t, c.want, got)
 			assert.Equal(t, c.want == 0, err != nil)
 		})
@@ -148,7 +151,7 @@ func TestTheRunningSlotIsNeverOverwrittenWhenThereIsAnother(t *testing.T) {
 		for i := 1; i <= c.Slots; i++ {
 			l.Revisions[i] = inventory.Version(rapid.SampledFrom([]string{"", "A", "B"}).Draw(t, "revision"))
 		}
-		slot, err := target(c, l)
+		slot, err := slotFor(c, l)
 		if err != nil {
 			return
 		}
@@ -166,7 +169,7 @@ func TestTheRunningSlotIsNeverOverwrittenWhenThereIsAnother(t *testing.T) {
 }
 
 func TestCommitIsReadFromWhatItPrintsNotFromItsExitCode(t *testing.T) {
-	c := commit("/dev/nvme0", "lock", 2)
+	c := cliCommit("/dev/nvme0", "lock", 2, admin.ReplaceAtReset)
 	for file, want := range map[string]inventory.Activation{
 		"fw-commit-2.3-ok.txt":             inventory.ActivateDeviceReset,
 		"fw-commit-2.3-any-controller.txt": inventory.ActivateDeviceReset,
@@ -177,24 +180,33 @@ func TestCommitIsReadFromWhatItPrintsNotFromItsExitCode(t *testing.T) {
 		if strings.HasSuffix(file, "ok.txt") {
 			exit = 0
 		}
-		got, err := parseCommit(c, command.Result{ExitCode: exit, Stdout: []byte(golden(t, file))})
+		got, err := committed(c, command.Result{ExitCode: exit, Stdout: []byte(golden(t, file))})
 		require.NoError(t, err, file)
 		assert.Equal(t, want, got, file)
 	}
-	_, err := parseCommit(c, command.Result{ExitCode: 0})
+	_, err := committed(c, command.Result{ExitCode: 0})
 	assert.Error(t, err, "an exit code of 0 and no word of success")
-	_, err = parseCommit(c, command.Result{ExitCode: 1, Stdout: []byte("Success activating firmware action:1 slot:2, but firmware requires unknown reset\n")})
+	_, err = committed(c, command.Result{ExitCode: 1, Stdout: []byte("Success activating firmware action:1 slot:2, but firmware requires unknown reset\n")})
 	assert.Error(t, err)
 }
 
+// committed reads what nvme-cli says of a commit as the driver does.
+func committed(c command.Command, r command.Result) (inventory.Activation, error) {
+	status, err := parseCommit(c, r)
+	if err != nil {
+		return 0, err
+	}
+	return answer{status, c, r}.activation()
+}
+
 func TestStatusesAreClassified(t *testing.T) {
-	c := commit("/dev/nvme0", "lock", 2)
-	for status, rejected := range map[int]bool{
-		statusInvalidImage: true, statusProhibited: true, statusInvalidSlot: false, statusMaximumTime: false, statusOverlapping: false, 0x2: false,
+	c := cliCommit("/dev/nvme0", "lock", 2, admin.ReplaceAtReset)
+	for status, rejected := range map[admin.Status]bool{
+		admin.InvalidImage: true, admin.ActivationProhibited: true, admin.InvalidSlot: false, admin.MaximumTimeViolation: false, admin.OverlappingRange: false, 0x2: false,
 	} {
 		for _, retry := range []int{0, 0x4000, 0x2000} { // with and without Do Not Retry and More
-			text := fmt.Sprintf("NVMe status: Some text(%#x)\n", status|retry)
-			_, err := parseCommit(c, command.Result{ExitCode: 1, Stderr: []byte(text)})
+			text := fmt.Sprintf("NVMe status: Some text(%#x)\n", int(status)|retry)
+			_, err := committed(c, command.Result{ExitCode: 1, Stderr: []byte(text)})
 			require.Error(t, err)
 			var r *driver.RejectedError
 			var failed *command.Error
@@ -205,10 +217,10 @@ func TestStatusesAreClassified(t *testing.T) {
 			}
 		}
 	}
-	for status, want := range map[int]inventory.Activation{
-		statusControllerReset: inventory.ActivateDeviceReset, statusConventionalReset: inventory.ActivateReboot, statusSubsystemReset: inventory.ActivateReboot,
+	for status, want := range map[admin.Status]inventory.Activation{
+		admin.NeedsControllerReset: inventory.ActivateDeviceReset, admin.NeedsConventionalReset: inventory.ActivateReboot, admin.NeedsSubsystemReset: inventory.ActivateReboot,
 	} {
-		got, err := parseCommit(c, command.Result{ExitCode: 1, Stderr: fmt.Appendf(nil, "NVMe status: Some text(%#x)\n", status)})
+		got, err := committed(c, command.Result{ExitCode: 1, Stderr: fmt.Appendf(nil, "NVMe status: Some text(%#x)\n", int(status))})
 		require.NoError(t, err)
 		assert.Equal(t, want, got)
 	}
@@ -220,10 +232,10 @@ func TestStatusesAreClassified(t *testing.T) {
 	assert.False(t, found)
 }
 
-func TestCommitNeverActivatesAtOnce(t *testing.T) {
-	assert.Equal(t, "nvme fw-commit /dev/nvme0 --slot=2 --action=1", commit("/dev/nvme0", "l", 2).String())
-	assert.Equal(t, "nvme fw-download /dev/nvme0 --fw=/i --progress --xfer=32768", download("/dev/nvme0", "/i", "l", 32768, nil).String())
-	assert.Equal(t, "nvme fw-download /dev/nvme0 --fw=/i --progress", download("/dev/nvme0", "/i", "l", 0, nil).String())
+func TestCommandLinesOfNVMeCLI(t *testing.T) {
+	assert.Equal(t, "nvme fw-commit /dev/nvme0 --slot=2 --action=1", cliCommit("/dev/nvme0", "l", 2, admin.ReplaceAtReset).String())
+	assert.Equal(t, "nvme fw-download /dev/nvme0 --fw=/i --progress --xfer=32768", cliDownload("/dev/nvme0", "/i", "l", 32768, nil).String())
+	assert.Equal(t, "nvme fw-download /dev/nvme0 --fw=/i --progress", cliDownload("/dev/nvme0", "/i", "l", 0, nil).String())
 }
 
 func TestProgressFollowsTheDownload(t *testing.T) {
@@ -242,7 +254,7 @@ func FuzzParseController(f *testing.F) {
 		c, err := parseController([]byte(out))
 		if err == nil {
 			assert.NotEmpty(t, c.Revision)
-			assert.LessOrEqual(t, c.Slots, maxSlots)
+			assert.LessOrEqual(t, c.Slots, admin.MaxSlots)
 		}
 	})
 }
@@ -257,7 +269,7 @@ func FuzzParseSlotLog(f *testing.F) {
 			return
 		}
 		for slot := range l.Revisions {
-			assert.True(t, slot >= 1 && slot <= maxSlots)
+			assert.True(t, slot >= 1 && slot <= admin.MaxSlots)
 		}
 	})
 }

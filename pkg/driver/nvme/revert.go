@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/admin"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
@@ -25,12 +26,12 @@ func (d *Driver) Revert(ctx context.Context, id inventory.Identity, version inve
 	case slot == 0:
 		return 0, fmt.Errorf("revert %s to %s, which none of its slots holds: %w", device(id), version, driver.ErrNotSupported)
 	}
-	cmd := commitHeld(device(id), unique(c, id), slot)
-	r, err := d.runner.Run(ctx, cmd)
+	d.staged.forget(unique(c, id))
+	reply, err := d.transport.commit(ctx, to(c, id), slot, admin.ActivateAtReset)
 	if err != nil {
 		return 0, fmt.Errorf("commit slot %d of %s: %w", slot, device(id), err)
 	}
-	activation, err := parseCommit(cmd, r)
+	activation, err := reply.activation()
 	if err != nil {
 		return 0, fmt.Errorf("commit slot %d of %s: %w", slot, device(id), err)
 	}
@@ -48,7 +49,7 @@ func (l slotLog) holder(revision inventory.Version) int {
 	if l.Active != 0 && l.Revisions[l.Active] == revision {
 		return l.Active
 	}
-	for slot := 1; slot <= maxSlots; slot++ {
+	for slot := 1; slot <= admin.MaxSlots; slot++ {
 		if l.Revisions[slot] == revision {
 			return slot
 		}
@@ -56,12 +57,12 @@ func (l slotLog) holder(revision inventory.Version) int {
 	return 0
 }
 
-// rollback says how what the drive runs can be brought back after a write, which goes to the slot that target picks.
+// rollback says how what the drive runs can be brought back after a write, which goes to the slot that slotFor picks.
 func rollback(c controller, l slotLog) (inventory.Rollback, string) {
 	if reason := readOnly(c, l); reason != "" {
 		return inventory.RollbackNone, reason
 	}
-	slot, err := target(c, l)
+	slot, err := slotFor(c, l)
 	if err != nil {
 		return inventory.RollbackNone, err.Error()
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/admin"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
@@ -72,7 +73,7 @@ func TestRevertSaysWhatTheDriveSays(t *testing.T) {
 	_, err := New(d.runner(t)).Revert(t.Context(), id, "GDC5602Q")
 	require.ErrorAs(t, err, new(*command.Error))
 	require.ErrorContains(t, err, "refuses the slot")
-	d.commit = command.Result{ExitCode: 1, Stderr: fmt.Appendf(nil, "NVMe status: Some text(%#x)\n", statusProhibited)}
+	d.commit = command.Result{ExitCode: 1, Stderr: fmt.Appendf(nil, "NVMe status: Some text(%#x)\n", int(admin.ActivationProhibited))}
 	_, err = New(d.runner(t)).Revert(t.Context(), id, "GDC5602Q")
 	require.ErrorAs(t, err, new(*driver.RejectedError))
 }
@@ -141,7 +142,7 @@ func TestAWriteLeavesTheLastKnownGoodSlotAlone_I5(t *testing.T) {
 			l.Revisions[slot] = inventory.Version(rapid.SampledFrom([]string{"", "A", "B"}).Draw(t, "revision"))
 		}
 		kind, message := rollback(c, l)
-		slot, err := target(c, l)
+		slot, err := slotFor(c, l)
 		if err != nil || c.readOnly() != "" {
 			if kind != inventory.RollbackNone || message == "" {
 				t.Fatalf("%s of a drive that cannot be written", kind)

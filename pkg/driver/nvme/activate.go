@@ -1,0 +1,96 @@
+package nvme
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/admin"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// Activate makes the staged image run, the way the drive offers: without a reset where it declares that this works and
+// how long it then pauses, by a controller reset elsewhere and wherever the former did not do. It reads what runs then.
+// Whatever uses the drive waits meanwhile, so it is for a drained node. A drive that still has its old firmware needs a
+// reboot.
+//
+// Activation without a reset is for a slot that this process has just written: the command stores an image that was
+// downloaded and never committed over what the slot holds, and only then it is known that there is none.
+func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inventory.Activation) (inventory.Activation, error) {
+	if kind != inventory.ActivateDeviceReset {
+		return 0, fmt.Errorf("activate by %s: %w", kind, driver.ErrNotSupported)
+	}
+	c, l, err := d.read(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	if needs(c, l) == inventory.ActivateNone {
+		return inventory.ActivateNone, nil
+	}
+	if slot, _ := l.stored(); c.pausesBriefly() && d.staged.take(unique(c, id)) == slot && slot != 0 {
+		need, err := d.activateNow(ctx, id, c, slot)
+		if err != nil || need != inventory.ActivateDeviceReset {
+			return need, err
+		}
+	}
+	if err := d.transport.reset(ctx, to(c, id)); err != nil {
+		return 0, fmt.Errorf("reset %s: %w", device(id), err)
+	}
+	if c, l, err = d.read(ctx, id); err != nil {
+		return 0, fmt.Errorf("after its reset: %w", err)
+	}
+	if needs(c, l) != inventory.ActivateNone {
+		return inventory.ActivateReboot, nil
+	}
+	return inventory.ActivateNone, nil
+}
+
+// activateNow commits the staged slot to run at once, and returns what is still needed.
+func (d *Driver) activateNow(ctx context.Context, id inventory.Identity, c controller, slot int) (inventory.Activation, error) {
+	reply, err := d.transport.commit(ctx, to(c, id), slot, admin.ActivateNow)
+	if err != nil {
+		return 0, fmt.Errorf("activate slot %d of %s: %w", slot, device(id), err)
+	}
+	if reply.status == admin.MaximumTimeViolation {
+		return inventory.ActivateDeviceReset, nil // this image takes the drive longer than others; a reset has no such bound
+	}
+	need, err := reply.activation()
+	if err != nil {
+		return 0, fmt.Errorf("activate slot %d of %s: %w", slot, device(id), err)
+	}
+	if reply.status != admin.Success {
+		return need, nil
+	}
+	c, l, err := d.read(ctx, id)
+	if err != nil {
+		return 0, fmt.Errorf("after its activation: %w", err)
+	}
+	return needs(c, l), nil
+}
+
+// staged are the slots by unique id that this process wrote last, and successfully, and that nothing was done to since.
+type staged struct {
+	mu    sync.Mutex
+	slots map[string]int
+}
+
+func (s *staged) remember(device string, slot int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.slots == nil {
+		s.slots = map[string]int{}
+	}
+	s.slots[device] = slot
+}
+
+func (s *staged) forget(device string) { s.take(device) }
+
+// take forgets the slot and returns it; 0 where there is none.
+func (s *staged) take(device string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	slot := s.slots[device]
+	delete(s.slots, device)
+	return slot
+}

@@ -1,0 +1,128 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Requests of linux/nvme_ioctl.h.
+const (
+	ioctlAdminCommand = 0xc0484e41 // _IOWR('N', 0x41, struct nvme_passthru_cmd)
+	ioctlReset        = 0x4e44     // _IO('N', 0x44)
+)
+
+// Errors of a controller that did not answer.
+var (
+	// ErrGone: the kernel has no such drive, or lost it meanwhile.
+	ErrGone = errors.New("the drive is gone")
+	// ErrNotReady: the controller is being reset, or its connection is being made again.
+	ErrNotReady = errors.New("the controller is not ready")
+)
+
+// controllerName matches controllers alone: neither namespaces nor anything that leads out of /dev.
+var controllerName = regexp.MustCompile(`^nvme(0|[1-9]\d{0,5})$`)
+
+// device is a controller of the running kernel.
+type device struct {
+	fd   int
+	path string
+}
+
+// Open opens a controller of the running kernel.
+func Open(node string) (Controller, error) {
+	if !controllerName.MatchString(node) {
+		return nil, fmt.Errorf("open NVMe controller %q: want a name such as nvme0", node)
+	}
+	table, err := os.ReadFile("/proc/devices")
+	if err != nil {
+		return nil, fmt.Errorf("read the kernel's drivers: %w", err)
+	}
+	major, found := characterMajor(string(table), "nvme")
+	if !found {
+		return nil, fmt.Errorf("open /dev/%s: the kernel's NVMe driver is not loaded: %w", node, ErrGone)
+	}
+	d, err := openFile("/dev/"+node, major)
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// openFile opens a file that must be a character device of the driver.
+func openFile(path string, major uint32) (*device, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, reason(err))
+	}
+	d := &device{fd: fd, path: path}
+	var stat unix.Stat_t
+	switch err := unix.Fstat(fd, &stat); {
+	case err != nil:
+		return nil, errors.Join(fmt.Errorf("look at %s: %w", path, err), d.Close())
+	case stat.Mode&unix.S_IFMT != unix.S_IFCHR || unix.Major(stat.Rdev) != major:
+		return nil, errors.Join(fmt.Errorf("open %s: it is not a character device of the kernel's NVMe driver", path), d.Close())
+	}
+	return d, nil
+}
+
+// characterMajor finds the number of a driver of character devices in /proc/devices.
+func characterMajor(table, driver string) (major uint32, found bool) {
+	_, characters, _ := strings.Cut(table, "Character devices:\n")
+	characters, _, _ = strings.Cut(characters, "\n\n")
+	for line := range strings.Lines(characters) {
+		fields := strings.Fields(line)
+		if len(fields) != 2 || fields[1] != driver {
+			continue
+		}
+		n, err := strconv.ParseUint(fields[0], 10, 32)
+		return uint32(n), err == nil
+	}
+	return 0, false
+}
+
+// Do implements Controller. It returns when the kernel does, which for a drive that hangs may be never.
+func (d *device) Do(c *Command, data []byte) (Status, error) {
+	var pinned runtime.Pinner
+	defer pinned.Unpin()
+	pinned.Pin(c)
+	if len(data) > 0 {
+		pinned.Pin(&data[0])
+		c.Data, c.DataLength = uint64(uintptr(unsafe.Pointer(&data[0]))), uint32(len(data))
+	}
+	status, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(d.fd), ioctlAdminCommand, uintptr(unsafe.Pointer(c)))
+	c.Data = 0
+	if errno != 0 {
+		return 0, fmt.Errorf("send command %#02x to %s: %w", c.Opcode, d.path, reason(errno))
+	}
+	return CleanStatus(uint64(status)), nil
+}
+
+// Reset implements Controller.
+func (d *device) Reset() error {
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(d.fd), ioctlReset, 0); errno != 0 {
+		return fmt.Errorf("reset %s: %w", d.path, reason(errno))
+	}
+	return nil
+}
+
+// Close implements Controller.
+func (d *device) Close() error { return unix.Close(d.fd) }
+
+// reason says what an error number of the kernel's NVMe driver means. Missing rights keep their own text.
+func reason(err error) error {
+	switch {
+	case errors.Is(err, unix.ENODEV), errors.Is(err, unix.ENXIO), errors.Is(err, unix.ENOENT):
+		return fmt.Errorf("%w (%w)", ErrGone, err)
+	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.ENETRESET), errors.Is(err, unix.EBUSY):
+		return fmt.Errorf("%w (%w)", ErrNotReady, err)
+	}
+	return err
+}

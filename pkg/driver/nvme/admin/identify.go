@@ -1,0 +1,78 @@
+package admin
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Identification is the part of the Identify Controller data that is about firmware (NVMe Base Specification 2.0,
+// figure 275).
+type Identification struct {
+	VendorID uint16
+	// Serial, Model and Revision are without padding.
+	Serial, Model, Revision string
+	// OACS are the optional admin commands, FRMW the properties of the firmware slots, as the drive spells them.
+	OACS uint16
+	FRMW uint8
+	// MDTS bounds the data of one command to 2^MDTS pages; 0 sets no bound.
+	MDTS uint8
+	// FWUG is the granularity of a download in units of 4 KiB; 0 says nothing and 255 sets no limit.
+	FWUG uint8
+	// MTFA is the longest time the drive stops working to activate an image without a reset; 0 where it does not say.
+	MTFA time.Duration
+}
+
+// MTFAUnit is the unit of MTFA in the Identify Controller data.
+const MTFAUnit = 100 * time.Millisecond
+
+// Positions in the Identify Controller data.
+const (
+	atVID, atSN, atMN, atFR, atEndOfFR = 0, 4, 24, 64, 72
+	atMDTS, atOACS, atFRMW             = 77, 256, 260
+	atMTFA, atFWUG                     = 270, 319
+)
+
+// ParseIdentify reads the Identify Controller data.
+func ParseIdentify(b []byte) (Identification, error) {
+	if len(b) < identifySize {
+		return Identification{}, fmt.Errorf("parse identify controller: %d bytes instead of %d", len(b), identifySize)
+	}
+	revision, err := text(b[atFR:atEndOfFR])
+	if err != nil {
+		return Identification{}, fmt.Errorf("parse identify controller: firmware revision: %w", err)
+	}
+	return Identification{
+		VendorID: binary.LittleEndian.Uint16(b[atVID:]),
+		Serial:   lenientText(b[atSN:atMN]),
+		Model:    lenientText(b[atMN:atFR]),
+		Revision: revision,
+		MDTS:     b[atMDTS],
+		OACS:     binary.LittleEndian.Uint16(b[atOACS:]),
+		FRMW:     b[atFRMW],
+		FWUG:     b[atFWUG],
+		MTFA:     time.Duration(binary.LittleEndian.Uint16(b[atMTFA:])) * MTFAUnit,
+	}, nil
+}
+
+// text is ASCII without its padding. A revision is compared, so that nothing may be guessed of it.
+func text(b []byte) (string, error) {
+	s := strings.Trim(string(b), "\x00 ")
+	for _, c := range []byte(s) {
+		if c < ' ' || c > '~' {
+			return "", fmt.Errorf("%q is not ASCII", s)
+		}
+	}
+	return s, nil
+}
+
+// lenientText takes blanks for what is not ASCII: some drives have it in their serial numbers.
+func lenientText(b []byte) string {
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return ' '
+		}
+		return r
+	}, string(b)))
+}

@@ -1,0 +1,131 @@
+package nvme_test
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/admin"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/admin/admintest"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/nvmetool"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// asTool makes the test binary the tool that writes, on the drive of a directory.
+const asTool = "-as-firmware-nvme"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == asTool {
+		tool := nvmetool.Tool{Open: admintest.At(os.Args[2]).Open, Pause: time.Millisecond}
+		os.Exit(tool.Run(os.Args[3:], os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+const model = "SIM NVMe 4 TB"
+
+func able() admintest.State {
+	return admintest.State{
+		Node: "nvme7", Model: model, Serial: "SN 0001", Running: "OLD00001", Slots: []string{"OLD00001", "", ""}, Active: 1,
+		ResetActivates: true, FWUG: 1, MDTS: 5,
+	}
+}
+
+func TestTheNativeDriverConforms_R003_40(t *testing.T) {
+	for name, change := range map[string]func(*admintest.State){
+		"drive that resets": func(*admintest.State) {},
+		"drive that activates without a reset": func(s *admintest.State) {
+			s.ActivatesNow, s.MTFA, s.ResetActivates = true, 5*time.Second, false
+		},
+		"drive that asks for a reboot": func(s *admintest.State) {
+			s.Commit, s.ResetActivates = admin.NeedsConventionalReset, false
+		},
+		"drive with a read-only first slot": func(s *admintest.State) { s.FirstSlotReadOnly = true },
+		"drive with one slot":               func(s *admintest.State) { s.Slots = []string{"OLD00001"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			drivertest.Run(t, func(t *testing.T) drivertest.Harness {
+				t.Parallel()
+				s := able()
+				change(&s)
+				return harness(t, s)
+			})
+		})
+	}
+}
+
+// rig is a drive, and the driver that writes to it in processes of its own.
+func rig(t *testing.T, s admintest.State) (*admintest.Drive, *nvme.Driver, *command.ExecRunner) {
+	t.Helper()
+	dir := t.TempDir()
+	drive, err := admintest.New(dir, s)
+	require.NoError(t, err)
+	self, err := os.Executable()
+	require.NoError(t, err)
+	runner, err := command.NewExecRunner(command.Config{
+		Path: []string{t.TempDir()}, StateDir: t.TempDir(),
+		Own: map[string][]string{nvmetool.Name: {self, asTool, dir}},
+	})
+	require.NoError(t, err)
+	return drive, nvme.NewNative(runner, drive.Open), runner
+}
+
+func identity(s admintest.State) inventory.Identity {
+	return inventory.Identity{Class: inventory.Disk, UniqueID: "eui.0001", Node: s.Node, Kernel: "nvme", Transport: "nvme"}
+}
+
+func image(t *testing.T, revision inventory.Version) driver.Image {
+	return drivertest.SaveImage(t, revision, admintest.ImageBytes(model, string(revision)))
+}
+
+func harness(t *testing.T, s admintest.State) drivertest.Harness {
+	t.Helper()
+	drive, d, runner := rig(t, s)
+	whole := admintest.ImageBytes(model, "NEW00001")
+	fault := func(f admintest.Fault, text string) func(*testing.T) {
+		return func(t *testing.T) { require.NoError(t, drive.SetFault(f, text)) }
+	}
+	return drivertest.Harness{
+		Driver:     d,
+		ID:         identity(s),
+		Image:      image(t, "NEW00001"),
+		Other:      image(t, "NEW2"),
+		Previous:   image(t, inventory.Version(s.Running)),
+		WrongBoard: drivertest.SaveImage(t, "NEW00001", admintest.ImageBytes("OTHER MODEL", "NEW00001")),
+		Damaged:    drivertest.SaveImage(t, "NEW00001", whole[:len(whole)-4096]),
+		Reboot:     func(t *testing.T) { require.NoError(t, drive.PowerCycle()) },
+		Garbage:    fault(admintest.Garbage, ""),
+		Unreadable: fault(admintest.Gone, ""),
+		FailWrite:  func(t *testing.T, text string) { fault(admintest.Fail, text)(t) },
+		LieWrite:   fault(admintest.Lie, ""),
+		HangWrite: func(t *testing.T) (func() bool, func()) {
+			fault(admintest.Hang, "")(t)
+			return drive.Hangs, func() { require.NoError(t, drive.ClearFault(admintest.Hang)) }
+		},
+		WriteRunning: func(t *testing.T, lock string) bool {
+			running, err := runner.WriteRunning(lock)
+			require.NoError(t, err)
+			return running
+		},
+		FailRead: func(*testing.T) {},
+		Stored: func(t *testing.T) inventory.Version {
+			stored, err := drive.Stored()
+			require.NoError(t, err)
+			return inventory.Version(stored)
+		},
+	}
+}
+
+// state is what the drive is and holds now.
+func state(t *testing.T, d *admintest.Drive) admintest.State {
+	t.Helper()
+	s, err := d.State()
+	require.NoError(t, err)
+	return s
+}

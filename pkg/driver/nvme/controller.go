@@ -1,0 +1,88 @@
+package nvme
+
+import (
+	"errors"
+	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/admin"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// controller is what the Identify Controller data means for firmware.
+type controller struct {
+	VendorID          uint16
+	Serial, Model     string
+	Revision          inventory.Version
+	Downloadable      bool
+	Slots             int
+	FirstSlotReadOnly bool
+	// UpdateGranularityKB and MaxTransferKB bound the pieces of a download; 0 where the drive sets no bound.
+	UpdateGranularityKB, MaxTransferKB int
+	// ActivatesNow: the drive can run another image without a reset. MaxPause is the longest time it then stops
+	// working; 0 where it does not say.
+	ActivatesNow bool
+	MaxPause     time.Duration
+}
+
+// newController says what the fields mean.
+func newController(i admin.Identification) (controller, error) {
+	c := controller{
+		VendorID: i.VendorID, Serial: i.Serial, Model: i.Model,
+		Revision: inventory.NormalizeVersion(i.Revision),
+		// OACS bit 2: Firmware Commit and Firmware Image Download.
+		Downloadable: i.OACS&(1<<2) != 0,
+		// FRMW bits 3:1 are the number of slots, bit 0 says that the first one is read-only, bit 4 that no reset is needed.
+		Slots:             int(i.FRMW >> 1 & 7),
+		FirstSlotReadOnly: i.FRMW&1 != 0,
+		ActivatesNow:      i.FRMW&(1<<4) != 0,
+		MaxPause:          i.MTFA,
+	}
+	if c.Revision == "" {
+		return controller{}, errors.New("identify controller: the firmware revision is empty")
+	}
+	if i.FWUG != 0xff {
+		c.UpdateGranularityKB = int(i.FWUG) * pageKB
+	}
+	// The drive's own pages are 4 KiB or larger. What passes a few MiB is no bound for pieces.
+	if i.MDTS > 0 && i.MDTS < 10 {
+		c.MaxTransferKB = pageKB << i.MDTS
+	}
+	return c, nil
+}
+
+// pageKB is the unit of FWUG, and the least of MDTS.
+const pageKB = 4
+
+// readOnly says why the controller takes no firmware, or nothing.
+func (c controller) readOnly() string {
+	switch {
+	case !c.Downloadable:
+		return "the drive does not support firmware download (OACS bit 2 is clear)"
+	case c.Slots == 0:
+		return "the drive reports no firmware slots"
+	case c.Slots == 1 && c.FirstSlotReadOnly:
+		return "the drive's only firmware slot is read-only"
+	}
+	return ""
+}
+
+// piece is the size of the pieces of a download in bytes. Every drive takes a page, unless it asks for more at a time.
+func (c controller) piece() int {
+	kb := pageKB
+	if c.UpdateGranularityKB > 0 {
+		kb = c.UpdateGranularityKB
+	}
+	if c.MaxTransferKB > 0 {
+		kb = min(kb, c.MaxTransferKB)
+	}
+	return kb << 10
+}
+
+// ioTimeout is how long the kernel waits for a read or write before it resets the controller (nvme_core.io_timeout).
+const ioTimeout = 30 * time.Second
+
+// pausesBriefly reports whether the drive can run another image without a reset, and whether whatever uses it outlasts
+// that. Drives that do not say how long they stop are reset: the kernel then knows why they do not answer.
+func (c controller) pausesBriefly() bool {
+	return c.ActivatesNow && c.MaxPause > 0 && c.MaxPause < ioTimeout
+}

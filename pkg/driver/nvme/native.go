@@ -1,0 +1,98 @@
+package nvme
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/admin"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/nvmetool"
+)
+
+// native is the transport through the running kernel. It reads in this process; what writes is a process of its own,
+// which survives this one.
+type native struct {
+	runner command.Runner
+	reader *reader
+}
+
+func newNative(runner command.Runner, open admin.Opener) native {
+	return native{runner: runner, reader: newReader(open)}
+}
+
+func (t native) usable() error { return command.Installed(t.runner, nvmetool.Name) }
+
+func (t native) read(ctx context.Context, node string) (controller, slotLog, error) {
+	c, l, err := t.reader.read(ctx, node)
+	if err != nil {
+		return controller{}, slotLog{}, fmt.Errorf("read /dev/%s: %w", node, err)
+	}
+	return c, l, nil
+}
+
+func (t native) download(ctx context.Context, to target, img driver.Image, slot int, progress driver.Progress) (answer, error) {
+	c := to.command(nvmetool.DownloadCommit, "--image="+img.Path, "--digest="+img.Digest.String(),
+		"--piece="+strconv.Itoa(to.controller.piece()), "--slot="+strconv.Itoa(slot))
+	c.Progress = downloadProgress(progress)
+	a, phase, err := t.run(ctx, c)
+	if err != nil {
+		return answer{}, err
+	}
+	if phase == nvmetool.PhaseDownload {
+		return answer{}, fmt.Errorf("download firmware: %w", a.refusal())
+	}
+	return a, nil
+}
+
+func (t native) commit(ctx context.Context, to target, slot int, action admin.Action) (answer, error) {
+	a, _, err := t.run(ctx, to.command(nvmetool.Commit, "--slot="+strconv.Itoa(slot), "--action="+strconv.Itoa(int(action))))
+	return a, err
+}
+
+func (t native) reset(ctx context.Context, to target) error {
+	c := to.command(nvmetool.Reset)
+	c.Timeout = resetTimeout
+	a, _, err := t.run(ctx, c)
+	if err == nil && a.status != admin.Success {
+		err = a.failed("controller reset failed")
+	}
+	return err
+}
+
+// command is a call of the tool. The tool compares model and serial number with those of the drive it opened: the kernel
+// may have given the name to another one.
+func (t target) command(verb string, args ...string) command.Command {
+	argv := []string{nvmetool.Name, verb, "--device=" + t.node, "--model=" + t.controller.Model, "--serial=" + t.controller.Serial}
+	return command.Command{Argv: append(argv, args...), Kind: command.Write, Lock: t.lock}
+}
+
+var toolStatus = regexp.MustCompile(`(?m)^(download|commit|reset) status 0x([0-9a-f]{1,4})$`)
+
+// run runs the tool and reads what the drive answered to its last command, and which that was.
+func (t native) run(ctx context.Context, c command.Command) (a answer, phase string, err error) {
+	r, err := t.runner.Run(ctx, c)
+	if err != nil {
+		return answer{}, "", err
+	}
+	found := toolStatus.FindAllStringSubmatch(string(r.Stdout), -1)
+	switch {
+	case r.ExitCode == nvmetool.ExitGone:
+		return answer{}, "", command.Failed(c, r, admin.ErrGone)
+	case r.ExitCode == nvmetool.ExitUsage:
+		return answer{}, "", command.Failed(c, r, errors.New("nothing was sent to the drive"))
+	case r.ExitCode != nvmetool.ExitDone && r.ExitCode != nvmetool.ExitRefused:
+		return answer{}, "", command.Failed(c, r, errors.New("the drive could not be asked"))
+	case len(found) == 0:
+		return answer{}, "", command.Failed(c, r, errors.New("the tool does not say what the drive answered"))
+	}
+	last := found[len(found)-1]
+	n, err := strconv.ParseUint(last[2], 16, 16)
+	if err != nil {
+		return answer{}, "", command.Failed(c, r, err)
+	}
+	return answer{admin.CleanStatus(n), c, r}, last[1], nil
+}

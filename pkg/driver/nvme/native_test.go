@@ -1,0 +1,315 @@
+package nvme_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/admin"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/admin/admintest"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+func TestEveryStatusOfACommitHasItsConsequence(t *testing.T) {
+	for status, c := range map[admin.Status]struct {
+		need     inventory.Activation
+		rejected bool
+		says     string
+	}{
+		admin.Success:                {need: inventory.ActivateDeviceReset},
+		admin.NeedsControllerReset:   {need: inventory.ActivateDeviceReset},
+		admin.NeedsConventionalReset: {need: inventory.ActivateReboot},
+		admin.NeedsSubsystemReset:    {need: inventory.ActivateReboot},
+		admin.InvalidSlot:            {says: "refuses the slot"},
+		admin.InvalidImage:           {rejected: true, says: "does not accept the image"},
+		admin.MaximumTimeViolation:   {says: "in the time it declares"},
+		admin.ActivationProhibited:   {rejected: true, says: "prohibits this image"},
+		admin.OverlappingRange:       {says: "another program is updating the drive"},
+		0x2ff:                        {says: "failed the command"},
+	} {
+		t.Run(status.String(), func(t *testing.T) {
+			t.Parallel()
+			s := able()
+			s.Commit = status
+			_, d, _ := rig(t, s)
+			need, err := d.Write(t.Context(), identity(s), image(t, "NEW00001"), nil)
+			assert.Equal(t, c.need, need)
+			if c.says == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, c.says)
+			assert.Equal(t, c.rejected, errors.As(err, new(*driver.RejectedError)))
+			assert.Equal(t, !c.rejected, errors.As(err, new(*command.Error)))
+		})
+	}
+}
+
+func TestTheSlotIsNeverTheRunningOneAndNeverTheDrivesChoice(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*admintest.State)
+		want   []string
+	}{
+		"an empty one":              {func(*admintest.State) {}, []string{"OLD00001", "NEW00001", ""}},
+		"not the read-only one":     {func(s *admintest.State) { s.FirstSlotReadOnly, s.Active = true, 2; s.Slots[1] = "OLD00001" }, []string{"OLD00001", "OLD00001", "NEW00001"}},
+		"the oldest when all hold":  {func(s *admintest.State) { s.Slots = []string{"OLD00001", "A"} }, []string{"OLD00001", "NEW00001"}},
+		"the only one of one":       {func(s *admintest.State) { s.Slots = []string{"OLD00001"} }, []string{"NEW00001"}},
+		"the first when it is free": {func(s *admintest.State) { s.Slots, s.Active = []string{"", "OLD00001"}, 2 }, []string{"NEW00001", "OLD00001"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := able()
+			c.change(&s)
+			drive, d, _ := rig(t, s)
+			_, err := d.Write(t.Context(), identity(s), image(t, "NEW00001"), nil)
+			require.NoError(t, err)
+			assert.Equal(t, c.want, state(t, drive).Slots)
+			assert.Equal(t, []admin.Action{admin.ReplaceAtReset}, state(t, drive).Actions, "a write activates nothing")
+		})
+	}
+}
+
+// QEMU's drive and most cloud drives are such.
+func TestADriveWithoutDownloadIsListedAndNothingElse(t *testing.T) {
+	for name, noLog := range map[string]bool{"with a slot log": false, "without one": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := able()
+			s.NoDownload, s.NoSlotLog = true, noLog
+			drive, d, _ := rig(t, s)
+			id, fw, err := d.Inspect(t.Context(), identity(s))
+			require.NoError(t, err)
+			assert.Equal(t, []string{model, "SN 0001"}, []string{id.Model, id.SerialNumber})
+			assert.Equal(t, inventory.Version("OLD00001"), fw.Running)
+			assert.Contains(t, fw.ReadOnly, "OACS bit 2 is clear")
+			assert.Equal(t, inventory.RollbackNone, fw.Rollback)
+			img := image(t, "NEW00001")
+			require.ErrorAs(t, d.Check(t.Context(), identity(s), img), new(*driver.RejectedError))
+			_, err = d.Write(t.Context(), identity(s), img, nil)
+			require.ErrorIs(t, err, driver.ErrNotSupported)
+			assert.Zero(t, state(t, drive).Downloads)
+		})
+	}
+	s := able()
+	s.NoSlotLog = true
+	_, d, _ := rig(t, s)
+	_, _, err := d.Inspect(t.Context(), identity(s))
+	require.ErrorAs(t, err, new(*admin.StatusError), "a drive that takes firmware has the log")
+}
+
+func TestADriveThatVanishesInAWriteIsClearlyAnError(t *testing.T) {
+	s := able()
+	drive, d, _ := rig(t, s)
+	require.NoError(t, drive.SetFault(admintest.GoneInDownload, ""))
+	need, err := d.Write(t.Context(), identity(s), image(t, "NEW00001"), nil)
+	require.ErrorIs(t, err, admin.ErrGone)
+	require.ErrorContains(t, err, "download firmware at byte 4096 of 16384")
+	assert.Zero(t, need)
+}
+
+// What the kernel calls by the name is another drive than the one that was meant.
+func TestAnotherDriveOfTheSameNameIsNotWritten(t *testing.T) {
+	s := able()
+	drive, _, runner := rig(t, s)
+	d := nvme.NewNative(runner, func(node string) (admin.Controller, error) {
+		c, err := drive.Open(node)
+		return renamed{c}, err
+	})
+	_, err := d.Write(t.Context(), identity(s), image(t, "NEW00001"), nil)
+	require.ErrorContains(t, err, "nothing was sent")
+	assert.Zero(t, state(t, drive).Downloads)
+}
+
+// renamed has another serial number.
+type renamed struct{ admin.Controller }
+
+func (r renamed) Do(c *admin.Command, data []byte) (admin.Status, error) {
+	status, err := r.Controller.Do(c, data)
+	if c.Opcode == admin.OpcodeIdentify {
+		copy(data[4:], "OTHER   ")
+	}
+	return status, err
+}
+
+func TestHowAStagedImageIsActivated(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*admintest.State)
+		want   inventory.Activation
+		now    bool
+		resets int
+	}{
+		"by a reset":                                    {func(s *admintest.State) { s.ActivatesNow = false }, inventory.ActivateNone, false, 1},
+		"without one where the drive can":               {func(s *admintest.State) { s.ResetActivates = false }, inventory.ActivateNone, true, 0},
+		"by a reset where the pause is not known":       {func(s *admintest.State) { s.MTFA = 0 }, inventory.ActivateNone, false, 1},
+		"by a reset where the kernel would not wait":    {func(s *admintest.State) { s.MTFA = time.Minute }, inventory.ActivateNone, false, 1},
+		"by a reset where this image takes longer":      {func(s *admintest.State) { s.RefusesNow = admin.MaximumTimeViolation }, inventory.ActivateNone, true, 1},
+		"by a reset where the drive asks for it":        {func(s *admintest.State) { s.RefusesNow = admin.NeedsControllerReset }, inventory.ActivateNone, true, 1},
+		"by a reboot where the drive asks for it":       {func(s *admintest.State) { s.RefusesNow = admin.NeedsSubsystemReset }, inventory.ActivateReboot, true, 0},
+		"by a reboot where a reset changed nothing":     {func(s *admintest.State) { s.ActivatesNow, s.ResetActivates = false, false }, inventory.ActivateReboot, false, 1},
+		"by a reboot where nothing else did, after all": {func(s *admintest.State) { s.RefusesNow, s.ResetActivates = admin.NeedsControllerReset, false }, inventory.ActivateReboot, true, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := able()
+			s.ActivatesNow, s.MTFA = true, 5*time.Second
+			c.change(&s)
+			drive, d, _ := rig(t, s)
+			need, err := d.Write(t.Context(), identity(s), image(t, "NEW00001"), nil)
+			require.NoError(t, err)
+			require.Equal(t, inventory.ActivateDeviceReset, need)
+			need, err = d.Activate(t.Context(), identity(s), need)
+			require.NoError(t, err)
+			assert.Equal(t, c.want, need)
+			after := state(t, drive)
+			assert.Equal(t, c.resets, after.Resets)
+			assert.Equal(t, c.now, after.Actions[len(after.Actions)-1] == admin.ActivateNow)
+			_, fw, err := d.Inspect(t.Context(), identity(s))
+			require.NoError(t, err)
+			assert.Equal(t, c.want == inventory.ActivateNone, fw.Running == "NEW00001")
+		})
+	}
+}
+
+func TestADriveThatProhibitsActivationSaysSo(t *testing.T) {
+	s := able()
+	s.ActivatesNow, s.MTFA, s.RefusesNow = true, time.Second, admin.ActivationProhibited
+	drive, d, _ := rig(t, s)
+	need, err := d.Write(t.Context(), identity(s), image(t, "NEW00001"), nil)
+	require.NoError(t, err)
+	_, err = d.Activate(t.Context(), identity(s), need)
+	require.ErrorContains(t, err, "prohibits this image")
+	assert.Zero(t, state(t, drive).Resets)
+}
+
+// What was downloaded and not committed would be stored over the slot that is to be activated. A reset drops it.
+func TestWhatIsLeftInTheBufferNeverReachesASlot_I5(t *testing.T) {
+	s := able()
+	s.ActivatesNow, s.MTFA = true, time.Second
+	s.Running, s.Active, s.Slots = "NEW00001", 2, []string{"OLD00001", "NEW00001", ""}
+	s.Buffer = admintest.ImageBytes(model, "BAD00001")
+	drive, d, _ := rig(t, s)
+	need, err := d.Revert(t.Context(), identity(s), "OLD00001")
+	require.NoError(t, err)
+	need, err = d.Activate(t.Context(), identity(s), need)
+	require.NoError(t, err)
+	assert.Equal(t, inventory.ActivateNone, need)
+	after := state(t, drive)
+	assert.Equal(t, []string{"OLD00001", "NEW00001", ""}, after.Slots)
+	assert.Equal(t, "OLD00001", after.Running)
+	assert.Equal(t, 1, after.Resets)
+
+	// The same after a write of this process that stored nothing.
+	require.NoError(t, drive.Change(func(s *admintest.State) { s.Refuses = admin.ActivationProhibited }))
+	_, err = d.Write(t.Context(), identity(s), image(t, "NEW2"), nil)
+	require.Error(t, err)
+	require.NoError(t, drive.Change(func(s *admintest.State) { s.Refuses, s.Next = admin.Success, 2 }))
+	_, err = d.Activate(t.Context(), identity(s), inventory.ActivateDeviceReset)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"OLD00001", "NEW00001", ""}, state(t, drive).Slots)
+	assert.NotContains(t, state(t, drive).Actions, admin.ActivateNow)
+}
+
+func TestADriveThatDoesNotComeBackFromItsResetIsAnError(t *testing.T) {
+	s := able()
+	drive, d, _ := rig(t, s)
+	need, err := d.Write(t.Context(), identity(s), image(t, "NEW00001"), nil)
+	require.NoError(t, err)
+	require.NoError(t, drive.SetFault(admintest.GoneInReset, ""))
+	_, err = d.Activate(t.Context(), identity(s), need)
+	require.ErrorIs(t, err, admin.ErrGone)
+}
+
+// stuck is a drive whose reads do not return until they are let go.
+type stuck struct {
+	admin.Controller
+	mu      sync.Mutex
+	started int
+	release chan struct{}
+}
+
+func (s *stuck) Do(c *admin.Command, data []byte) (admin.Status, error) {
+	s.mu.Lock()
+	s.started++
+	s.mu.Unlock()
+	<-s.release
+	return s.Controller.Do(c, data)
+}
+
+func (s *stuck) reads() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.started
+}
+
+func TestAReadThatHangsIsLeftAloneAndNotJoinedByAnother(t *testing.T) {
+	s := able()
+	drive, _, runner := rig(t, s)
+	hangs := &stuck{release: make(chan struct{})}
+	d := nvme.NewNative(runner, func(node string) (admin.Controller, error) {
+		c, err := drive.Open(node)
+		hangs.Controller = c
+		return hangs, err
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		assert.Eventually(t, func() bool { return hangs.reads() > 0 }, 10*time.Second, time.Millisecond)
+		cancel()
+	}()
+	_, _, err := d.Inspect(ctx, identity(s))
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorContains(t, err, "/dev/nvme7: the drive does not answer")
+	for range 3 {
+		_, _, err = d.Inspect(t.Context(), identity(s))
+		require.ErrorContains(t, err, "an earlier read of it has not returned")
+	}
+	assert.Equal(t, 1, hangs.reads())
+
+	close(hangs.release)
+	require.Eventually(t, func() bool {
+		_, _, err = d.Inspect(t.Context(), identity(s))
+		return err == nil
+	}, 10*time.Second, time.Millisecond, "it answers again")
+}
+
+func TestReadsOfOneDriveTakeTurns(t *testing.T) {
+	s := able()
+	drive, _, runner := rig(t, s)
+	var mu sync.Mutex
+	open, most := 0, 0
+	d := nvme.NewNative(runner, func(node string) (admin.Controller, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		open++
+		most = max(most, open)
+		c, err := drive.Open(node)
+		return closing{c, func() { mu.Lock(); open--; mu.Unlock() }}, err
+	})
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			_, _, err := d.Inspect(t.Context(), identity(s))
+			assert.NoError(t, err)
+		})
+	}
+	group.Wait()
+	assert.Equal(t, 1, most)
+	assert.Zero(t, open, "every controller is closed")
+}
+
+type closing struct {
+	admin.Controller
+	closed func()
+}
+
+func (c closing) Close() error {
+	c.closed()
+	return c.Controller.Close()
+}

@@ -1,0 +1,87 @@
+package nvmetool
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/admin"
+)
+
+// session is one call of the tool, on the drive that was meant.
+type session struct {
+	tool       Tool
+	options    options
+	controller admin.Controller
+	stdout     io.Writer
+}
+
+// answered prints what the drive answered to a command.
+func (s session) answered(phase string, status admin.Status) {
+	_, _ = fmt.Fprintf(s.stdout, "%s status %#x\n", phase, uint16(status))
+}
+
+// downloadCommit sends the image piece by piece, and commits it when the drive took all of it.
+func (s session) downloadCommit() (admin.Status, error) {
+	image, err := s.options.readImage()
+	if err != nil {
+		return 0, usageError{err}
+	}
+	shown := -1
+	for at := 0; at < len(image); at += s.options.piece {
+		if percent := at * 100 / len(image); percent > shown {
+			shown = percent
+			_, _ = fmt.Fprintf(s.stdout, "download %d%%\n", percent)
+		}
+		piece := image[at:min(at+s.options.piece, len(image))]
+		status, err := admin.Download(s.controller, piece, at)
+		if err != nil {
+			return 0, fmt.Errorf("download firmware at byte %d of %d: %w", at, len(image), err)
+		}
+		if status != admin.Success {
+			s.answered(PhaseDownload, status)
+			return status, nil
+		}
+	}
+	s.answered(PhaseDownload, admin.Success)
+	return s.commitWith(admin.ReplaceAtReset)
+}
+
+func (s session) commit() (admin.Status, error) { return s.commitWith(s.options.action) }
+
+func (s session) commitWith(action admin.Action) (admin.Status, error) {
+	status, err := admin.Commit(s.controller, s.options.slot, action)
+	if err != nil {
+		return 0, fmt.Errorf("commit slot %d with action %d: %w", s.options.slot, action, err)
+	}
+	s.answered(PhaseCommit, status)
+	return status, nil
+}
+
+// reset resets the controller. One behind a network may be connected again only some time after the reset returned.
+func (s session) reset() (admin.Status, error) {
+	err := s.controller.Reset()
+	if err != nil && !errors.Is(err, admin.ErrNotReady) {
+		return 0, err
+	}
+	deadline := time.NewTimer(s.tool.Return)
+	defer deadline.Stop()
+	pause := time.NewTicker(s.tool.Pause)
+	defer pause.Stop()
+	for {
+		_, asked := admin.Identify(s.controller)
+		switch {
+		case asked == nil:
+			s.answered(PhaseReset, admin.Success)
+			return admin.Success, nil
+		case errors.Is(asked, admin.ErrGone):
+			return 0, fmt.Errorf("after its reset: %w", asked)
+		}
+		select {
+		case <-deadline.C:
+			return 0, errors.Join(fmt.Errorf("the drive does not answer %v after its reset", s.tool.Return), err, asked)
+		case <-pause.C:
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package nvmetool
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/admin"
+)
+
+// Name is what drivers call the tool by.
+const Name = "firmware-nvme"
+
+// What the tool does, its first argument.
+const (
+	// DownloadCommit transfers an image and stores it in a slot, to run after the next reset.
+	DownloadCommit = "download-commit"
+	// Commit makes the image that a slot holds the one to run, after the next reset or at once.
+	Commit = "commit"
+	// Reset resets the controller and waits until the drive answers.
+	Reset = "reset"
+)
+
+// Which command a line "PHASE status 0x10b" is the drive's answer to. The last such line of the standard output is the
+// outcome.
+const (
+	PhaseDownload = "download"
+	PhaseCommit   = "commit"
+	PhaseReset    = "reset"
+)
+
+// Exit codes.
+const (
+	// ExitDone: the drive answered the last command with status 0.
+	ExitDone = 0
+	// ExitRefused: it answered with another status, which may be a success that needs a reset.
+	ExitRefused = 1
+	// ExitUsage: the arguments are wrong, or not for this drive and this image. Nothing was sent that changes it.
+	ExitUsage = 2
+	// ExitFailed: the drive could not be asked, and what became of the last command is not known.
+	ExitFailed = 3
+	// ExitGone: the drive went away. What became of the last command is not known.
+	ExitGone = 4
+)
+
+// Main runs the tool on the drives of the running kernel. From the first command that changes the drive it heeds neither
+// the context nor a signal: a drive between two pieces of an image is worse than a process that does not end.
+func Main(_ context.Context, args []string, stdout, stderr io.Writer) int {
+	deaf := func() { signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP) }
+	return Tool{Open: admin.Open, Begins: deaf}.Run(args, stdout, stderr)
+}
+
+// Tool is the program and what it works with.
+type Tool struct {
+	Open admin.Opener
+	// Return is how long a drive may take to answer after a reset; default three minutes. Pause is the time between two
+	// questions, default a quarter of a second.
+	Return, Pause time.Duration
+	// Begins is called right before the first command that changes the drive; nil for nothing.
+	Begins func()
+}
+
+// Run does what the arguments say and returns the exit code.
+func (t Tool) Run(args []string, stdout, stderr io.Writer) int {
+	if t.Return == 0 {
+		t.Return = 3 * time.Minute
+	}
+	if t.Pause == 0 {
+		t.Pause = 250 * time.Millisecond
+	}
+	code, err := t.run(args, stdout)
+	if err != nil {
+		_, _ = fmt.Fprintf(stderr, "%s: %v\n", Name, err)
+	}
+	return code
+}
+
+func (t Tool) run(args []string, stdout io.Writer) (int, error) {
+	o, err := parse(args)
+	if err != nil {
+		return ExitUsage, err
+	}
+	controller, err := t.Open(o.device)
+	if err != nil {
+		return failure(err), err
+	}
+	defer controller.Close()
+	if err := o.isFor(controller); err != nil {
+		return failure(err), err
+	}
+	if t.Begins != nil {
+		t.Begins()
+	}
+	s := session{tool: t, options: o, controller: controller, stdout: stdout}
+	status, err := map[string]func() (admin.Status, error){
+		DownloadCommit: s.downloadCommit, Commit: s.commit, Reset: s.reset,
+	}[o.verb]()
+	switch {
+	case err != nil:
+		return failure(err), err
+	case status != admin.Success:
+		return ExitRefused, fmt.Errorf("%s answered %s", o.device, status)
+	}
+	return ExitDone, nil
+}
+
+// usageError says that nothing was sent to the drive that changes it.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func failure(err error) int {
+	switch {
+	case errors.As(err, new(usageError)), errors.Is(err, flag.ErrHelp):
+		return ExitUsage
+	case errors.Is(err, admin.ErrGone):
+		return ExitGone
+	}
+	return ExitFailed
+}

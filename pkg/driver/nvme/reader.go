@@ -1,0 +1,113 @@
+package nvme
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/admin"
+)
+
+// reader reads drives through the running kernel. A read of a drive that hangs does not return: it is left alone at the
+// deadline, and as long as it lasts no other read of that drive begins.
+type reader struct {
+	open admin.Opener
+
+	mu      sync.Mutex
+	ongoing map[string]*reading
+}
+
+// reading is one read of one drive.
+type reading struct {
+	// done is closed when the kernel has answered; the fields below are written before.
+	done       chan struct{}
+	controller controller
+	log        slotLog
+	err        error
+	// left says that nobody waits for it any more; it needs the reader's lock.
+	left bool
+}
+
+func newReader(open admin.Opener) *reader {
+	return &reader{open: open, ongoing: map[string]*reading{}}
+}
+
+// longestRead bounds a read whose caller has no deadline: a little more than the kernel gives one command.
+const longestRead = 75 * time.Second
+
+var errHangs = errors.New("an earlier read of it has not returned: the drive hangs; power-cycle the node when that lasts")
+
+// read waits for a read of the drive of its own, until the context ends.
+func (r *reader) read(ctx context.Context, node string) (controller, slotLog, error) {
+	ctx, stop := context.WithTimeoutCause(ctx, longestRead, fmt.Errorf("no answer within %v", longestRead))
+	defer stop()
+	mine, err := r.begin(ctx, node)
+	if err != nil {
+		return controller{}, slotLog{}, err
+	}
+	select {
+	case <-mine.done:
+		return mine.controller, mine.log, mine.err
+	case <-ctx.Done():
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		mine.left = true
+		return controller{}, slotLog{}, fmt.Errorf("the drive does not answer: %w", context.Cause(ctx))
+	}
+}
+
+// begin waits for its turn and starts a read.
+func (r *reader) begin(ctx context.Context, node string) (*reading, error) {
+	for {
+		r.mu.Lock()
+		other := r.ongoing[node]
+		if other == nil {
+			mine := &reading{done: make(chan struct{})}
+			r.ongoing[node] = mine
+			r.mu.Unlock()
+			go r.carryOut(mine, node)
+			return mine, nil
+		}
+		left := other.left
+		r.mu.Unlock()
+		if left {
+			return nil, errHangs
+		}
+		select {
+		case <-other.done:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("another read of the drive does not end: %w", context.Cause(ctx))
+		}
+	}
+}
+
+func (r *reader) carryOut(mine *reading, node string) {
+	mine.controller, mine.log, mine.err = r.ask(node)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.ongoing, node)
+	close(mine.done)
+}
+
+func (r *reader) ask(node string) (_ controller, _ slotLog, err error) {
+	device, err := r.open(node)
+	if err != nil {
+		return controller{}, slotLog{}, err
+	}
+	defer func() { err = errors.Join(err, device.Close()) }()
+	data, err := admin.Identify(device)
+	if err != nil {
+		return controller{}, slotLog{}, err
+	}
+	c, err := newController(data)
+	if err != nil {
+		return controller{}, slotLog{}, err
+	}
+	log, err := admin.ReadSlotLog(device)
+	if err != nil && (c.Downloadable || !errors.As(err, new(*admin.StatusError))) {
+		return controller{}, slotLog{}, err
+	}
+	return c, newSlotLog(log), nil
+}

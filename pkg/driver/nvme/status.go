@@ -1,0 +1,42 @@
+package nvme
+
+import (
+	"errors"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/admin"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// activation is what the committed image needs to run, or why it was not committed.
+func (a answer) activation() (inventory.Activation, error) {
+	switch a.status {
+	case admin.Success, admin.NeedsControllerReset:
+		return inventory.ActivateDeviceReset, nil
+	case admin.NeedsConventionalReset, admin.NeedsSubsystemReset:
+		return inventory.ActivateReboot, nil
+	}
+	return 0, a.refusal()
+}
+
+// refusal is the error of an answer that is no success.
+func (a answer) refusal() error {
+	switch a.status {
+	case admin.InvalidImage:
+		return driver.Rejectf("the drive does not accept the image: it is damaged or for another model")
+	case admin.ActivationProhibited:
+		return driver.Rejectf("the drive prohibits this image, as a downgrade or by its security policy")
+	case admin.InvalidSlot:
+		return a.failed("the drive refuses the slot")
+	case admin.MaximumTimeViolation:
+		return a.failed("the drive cannot activate this image in the time it declares: power-cycle the node and try again")
+	case admin.OverlappingRange:
+		return a.failed("another program is updating the drive: end it and try again")
+	}
+	return a.failed("the drive failed the command")
+}
+
+func (a answer) failed(text string) error {
+	return command.Failed(a.command, a.result, errors.New(text))
+}
