@@ -8,6 +8,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/devlink"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/fwupd"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/mstflint"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme"
@@ -20,11 +21,13 @@ import (
 // builtin are the drivers that are part of the daemon. Kernel says that the machine is the one the running kernel drives:
 // drivers may then ask the kernel itself, and not only its files and tools.
 func builtin(runner command.Runner, root fs.FS, kernel bool) driver.Set {
-	drives := nvme.New(runner)
-	if kernel {
-		drives = nvme.NewNative(runner, admin.Open)
+	if !kernel {
+		return driver.Set{mstflint.New(runner), nvme.New(runner), scsi.New(runner), fwupd.New(runner, root)}
 	}
-	return driver.Set{mstflint.New(runner), drives, scsi.New(runner), fwupd.New(runner, root)}
+	return driver.Set{
+		mstflint.New(runner), devlink.New(runner, root, devlink.Dial), nvme.NewNative(runner, admin.Open), scsi.New(runner),
+		fwupd.New(runner, root),
+	}
 }
 
 // driversOf loads the profiles of the machine and makes all drivers of the daemon: those that are part of it and one of

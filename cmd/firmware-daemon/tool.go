@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/devlink"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/nvmetool"
 )
 
@@ -19,7 +20,7 @@ type ownTool func(ctx context.Context, args []string, stdout, stderr io.Writer) 
 
 // ownTools are what drivers that talk to the kernel themselves write with: like a vendor's tool, such a write has a process
 // of its own, which outlives this one.
-var ownTools = map[string]ownTool{nvmetool.Name: nvmetool.Main}
+var ownTools = map[string]ownTool{devlink.Tool: devlink.Main, nvmetool.Name: nvmetool.Main}
 
 // ownArgv says how the runner starts each of them, also when this program's file was replaced meanwhile.
 func ownArgv() map[string][]string {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/devlink"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/fwupd"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/mstflint"
@@ -17,11 +18,12 @@ import (
 )
 
 func TestTheBestDriverIsChosenByClassVendorAndModel_R000_60(t *testing.T) {
-	all := driver.Set{mstflint.New(nil), nvme.New(nil), fwupd.New(nil, nil)}
+	all := driver.Set{mstflint.New(nil), nvme.New(nil), fwupd.New(nil, nil), devlink.New(nil, nil, nil)}
 	for want, id := range map[string]inventory.Identity{
 		"mstflint": {Class: inventory.NIC, VendorID: "15b3", Kernel: "mlx5_core", PCI: []inventory.PCIAddress{{Bus: 0x3b}}},
 		"nvme":     {Class: inventory.Disk, Transport: "nvme", Node: "nvme0"},
 		"fwupd":    {Class: inventory.BIOS},
+		"devlink":  {Class: inventory.NIC, VendorID: "8086", Kernel: "ice", PCI: []inventory.PCIAddress{{Bus: 0x3b}}},
 		"":         {Class: inventory.NIC, VendorID: "8086", PCI: []inventory.PCIAddress{{Bus: 0x3b}}},
 	} {
 		d, err := all.For(id)

@@ -576,6 +576,31 @@ func TestANetworkCardOnUSBIsToldFromOneOfTheMachine(t *testing.T) {
 	assert.Equal(t, map[string]string{mac(0x10): "", "be:3a:f2:b6:05:9f": "usb"}, transports)
 }
 
+// The kernel makes up the addresses of such adapters anew each time; what it calls the device is the name that stays.
+func TestAnAdapterOfTheKernelsOwnIsKnownByItsHandle(t *testing.T) {
+	m := sysfstest.NewMachine()
+	const dir = "sys/devices/netdevsim1"
+	m.Link(dir+"/subsystem", "sys/bus/netdevsim")
+	m.Link(dir+"/driver", "sys/bus/netdevsim/drivers/netdevsim")
+	for port, address := range []string{"4e:c4:35:01:02:03", "4e:c4:35:01:02:04"} {
+		m.Interface(dir, fmt.Sprintf("eth%d", port), map[string]string{
+			"address": address, "addr_assign_type": "1", "phys_port_name": fmt.Sprintf("p%d", port+1),
+		})
+	}
+	devices := scan(t, newHost(t, m)).Devices
+	require.Equal(t, []string{"NIC netdevsim.netdevsim1"}, ids(devices), "its ports are not adapters of their own")
+	assert.Equal(t, "netdevsim", devices[0].Kernel)
+	assert.Equal(t, "eth0", devices[0].Node)
+	assert.Empty(t, devices[0].PCI)
+	assert.Len(t, devices[0].Ports, 2)
+}
+
+func TestANameOfTheDevlinkDriverMayStandInForAnAddress(t *testing.T) {
+	const card = "devlink.bnxt_en-00-0a-f7-ff-fe-11-22-33"
+	assert.True(t, host.WeakerID(card, mac(0x10)))
+	assert.True(t, host.WeakerID("pci.14e4-1750.0000:3b:00.0", card))
+}
+
 func TestFindReadsOnlyTheDeviceItLooksFor(t *testing.T) {
 	m := sysfstest.NewMachine()
 	for i := range 4 {

@@ -1,0 +1,330 @@
+package devlink
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mdlayher/genetlink"
+	"github.com/mdlayher/genetlink/genltest"
+	"github.com/mdlayher/netlink"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// adapter is what a fake kernel keeps of its only adapter, in a file: the process of the driver and that of the tool share
+// it.
+type adapter struct {
+	Handle, Serial, BoardSerial string
+	// Board is the name and the value of the fixed version; VersionName names the others.
+	Board       [2]string
+	VersionName string
+	// Running and Stored are versions; Stored is empty when nothing else waits.
+	Running, Stored string
+	// Blind adapters do not tell what they store.
+	Blind bool
+	// ForImages is the board images name.
+	ForImages string
+}
+
+func (a adapter) holds() string {
+	if a.Stored != "" {
+		return a.Stored
+	}
+	return a.Running
+}
+
+// fakeKernel is a kernel that offers devlink. What is to go wrong is in files of its directory, whose names are the faults.
+type fakeKernel struct {
+	dir string
+
+	mu        sync.Mutex
+	listeners []*fakeConn
+}
+
+func newFakeKernel(t *testing.T, a adapter) *fakeKernel {
+	t.Helper()
+	k := &fakeKernel{dir: t.TempDir()}
+	require.NoError(t, k.save(a))
+	require.NoError(t, os.WriteFile(k.searchPath(), []byte("/lib/vendor\n"), 0o600))
+	return k
+}
+
+func (k *fakeKernel) searchPath() string { return filepath.Join(k.dir, "path") }
+
+func (k *fakeKernel) load() (a adapter, err error) {
+	text, err := os.ReadFile(filepath.Join(k.dir, "adapter"))
+	if err == nil {
+		err = json.Unmarshal(text, &a)
+	}
+	return a, err
+}
+
+func (k *fakeKernel) save(a adapter) error {
+	text, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	temp := filepath.Join(k.dir, "adapter.new")
+	return errors.Join(os.WriteFile(temp, text, 0o600), os.Rename(temp, filepath.Join(k.dir, "adapter")))
+}
+
+func (k *fakeKernel) fault(name, text string) func(*testing.T) {
+	return func(t *testing.T) { require.NoError(t, os.WriteFile(filepath.Join(k.dir, name), []byte(text), 0o600)) }
+}
+
+func (k *fakeKernel) faulty(name string) (text string, wrong bool) {
+	content, err := os.ReadFile(filepath.Join(k.dir, name))
+	return string(content), err == nil
+}
+
+// fakeConn is a connection to a fakeKernel.
+type fakeConn struct {
+	*genetlink.Conn
+	kernel *fakeKernel
+	events chan genetlink.Message
+	closed chan struct{}
+}
+
+const configGroup = 7
+
+func (k *fakeKernel) dial() (Conn, error) {
+	c := &fakeConn{kernel: k, events: make(chan genetlink.Message, 64), closed: make(chan struct{})}
+	family := genetlink.Family{ID: 22, Name: "devlink", Version: 1, Groups: []genetlink.MulticastGroup{{ID: configGroup, Name: "config"}}}
+	c.Conn = genltest.Dial(genltest.ServeFamily(family, c.answer))
+	return c, nil
+}
+
+func (c *fakeConn) JoinGroup(group uint32) error {
+	if group != configGroup {
+		return syscall.EINVAL
+	}
+	c.kernel.mu.Lock()
+	defer c.kernel.mu.Unlock()
+	c.kernel.listeners = append(c.kernel.listeners, c)
+	return nil
+}
+
+func (c *fakeConn) Close() error {
+	close(c.closed)
+	return nil
+}
+
+// refuse is an answer with an extended acknowledgement.
+func refuse(errno syscall.Errno, message string) error {
+	return &netlink.OpError{Op: "receive", Err: errno, Message: message}
+}
+
+// request is what a message asks for; attributes are the numbers of the kernel.
+type request struct {
+	handle          Handle
+	file, component string
+	action          uint8
+}
+
+func parseRequest(data []byte) (r request, err error) {
+	ad, err := netlink.NewAttributeDecoder(data)
+	if err != nil {
+		return r, err
+	}
+	for ad.Next() {
+		switch ad.Type() {
+		case 1:
+			r.handle.Bus = ad.String()
+		case 2:
+			r.handle.Device = ad.String()
+		case 122:
+			r.file = ad.String()
+		case 123:
+			r.component = ad.String()
+		case 153:
+			r.action = ad.Uint8()
+		default: // 152 would overwrite settings or identifiers
+			return r, fmt.Errorf("attribute %d must not be sent", ad.Type())
+		}
+	}
+	return r, ad.Err()
+}
+
+// answer plays the kernel.
+func (c *fakeConn) answer(m genetlink.Message, n netlink.Message) ([]genetlink.Message, error) {
+	if n.Header.Type == 0 {
+		select {
+		case e := <-c.events:
+			return []genetlink.Message{e}, nil
+		case <-c.closed:
+			return nil, net.ErrClosed
+		}
+	}
+	r, err := parseRequest(m.Data)
+	if err != nil {
+		return nil, err
+	}
+	a, err := c.kernel.load()
+	if _, gone := c.kernel.faulty("gone"); gone || err != nil || r.handle.String() != a.Handle {
+		return nil, refuse(syscall.ENODEV, "")
+	}
+	if acknowledge := n.Header.Flags&netlink.Acknowledge != 0; acknowledge != (m.Header.Command == 58) {
+		return nil, fmt.Errorf("command %d, acknowledgement asked for: %t", m.Header.Command, acknowledge)
+	}
+	switch m.Header.Command {
+	case 51:
+		return c.kernel.info(a)
+	case 58:
+		return nil, c.kernel.flash(a, r)
+	case 37:
+		return c.kernel.reload(a, r)
+	}
+	return nil, refuse(syscall.EOPNOTSUPP, "")
+}
+
+func encode(h string, more func(*netlink.AttributeEncoder)) []byte {
+	ae := netlink.NewAttributeEncoder()
+	bus, device, _ := strings.Cut(h, "/")
+	ae.String(1, bus)
+	ae.String(2, device)
+	more(ae)
+	data, err := ae.Encode()
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
+
+func version(ae *netlink.AttributeEncoder, group uint16, name, value string) {
+	ae.Nested(group, func(nae *netlink.AttributeEncoder) error {
+		nae.String(103, name)
+		nae.String(104, value)
+		return nil
+	})
+}
+
+func (k *fakeKernel) info(a adapter) ([]genetlink.Message, error) {
+	data := encode(a.Handle, func(ae *netlink.AttributeEncoder) {
+		ae.String(98, "fake")
+		if a.Serial != "" {
+			ae.String(99, a.Serial)
+		}
+		if a.BoardSerial != "" {
+			ae.String(146, a.BoardSerial)
+		}
+		if a.Board[0] != "" {
+			version(ae, 100, a.Board[0], a.Board[1])
+		}
+		version(ae, 101, "fw.psid", "the version of something")
+		version(ae, 101, a.VersionName, a.Running)
+		if !a.Blind {
+			version(ae, 102, a.VersionName, a.holds())
+		}
+	})
+	if text, garbage := k.faulty("garbage"); garbage {
+		data = []byte(text)
+	}
+	return []genetlink.Message{{Header: genetlink.Header{Command: 51}, Data: data}}, nil
+}
+
+// find reads an image as the kernel does: where the parameter says first.
+func (k *fakeKernel) find(name string) (string, error) {
+	dir, err := os.ReadFile(k.searchPath())
+	if err != nil {
+		return "", err
+	}
+	content, err := os.ReadFile(filepath.Join(string(bytes.TrimRight(dir, "\n\x00")), name))
+	return string(content), err
+}
+
+func (k *fakeKernel) flash(a adapter, r request) error {
+	content, err := k.find(r.file)
+	if err != nil {
+		return refuse(syscall.ENOENT, "failed to locate the requested firmware file")
+	}
+	k.tell(a.Handle, 58, nil)
+	defer k.tell(a.Handle, 59, nil)
+	if text, fails := k.faulty("fail"); fails {
+		return refuse(syscall.EIO, text)
+	}
+	fields := strings.SplitN(content, "\n", 4)
+	if len(fields) < 4 || content != string(drivertest.ImageBytes(fields[1], inventory.Version(fields[2]))) {
+		return refuse(syscall.EBADMSG, "fake: Checksum of the image is wrong")
+	}
+	if fields[1] != a.ForImages {
+		return refuse(syscall.EINVAL, "fake: No image for this board in the file")
+	}
+	k.tell("pci/0000:99:00.0", 60, progress("Flashing", 99, 100))
+	k.tell(a.Handle, 60, progress("Preparing to flash", 0, 0))
+	k.tell(a.Handle, 60, progress("Flashing", 0, 500000))
+	for _, hangs := k.faulty("hang"); hangs; _, hangs = k.faulty("hang") {
+		if err := os.WriteFile(filepath.Join(k.dir, "hangs"), nil, 0o600); err != nil {
+			return err
+		}
+		time.Sleep(5 * time.Millisecond) // sleeps: plays a device that takes its time
+	}
+	k.tell(a.Handle, 60, progress("Flashing", 210000, 500000))
+	k.tell(a.Handle, 60, func(ae *netlink.AttributeEncoder) {
+		ae.String(124, "Flash select")
+		ae.String(123, r.component)
+		ae.Uint64(151, 81)
+	})
+	if _, lies := k.faulty("lie"); !lies {
+		if a.Stored = fields[2]; a.Stored == a.Running {
+			a.Stored = ""
+		}
+		if err := k.save(a); err != nil {
+			return err
+		}
+	}
+	return io.EOF
+}
+
+func progress(message string, done, total uint64) func(*netlink.AttributeEncoder) {
+	return func(ae *netlink.AttributeEncoder) {
+		ae.String(124, message)
+		ae.Uint64(125, done)
+		ae.Uint64(126, total)
+		ae.Uint64(151, 0)
+	}
+}
+
+// tell sends a message to everybody who listens.
+func (k *fakeKernel) tell(handle string, cmd uint8, more func(*netlink.AttributeEncoder)) {
+	if more == nil {
+		more = func(*netlink.AttributeEncoder) {}
+	}
+	m := genetlink.Message{Header: genetlink.Header{Command: cmd}, Data: encode(handle, more)}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, c := range k.listeners {
+		select {
+		case c.events <- m:
+		case <-c.closed:
+		}
+	}
+}
+
+func (k *fakeKernel) reload(a adapter, r request) ([]genetlink.Message, error) {
+	if text, refuses := k.faulty("no-reset"); refuses {
+		if text != "" {
+			return nil, refuse(syscall.ECANCELED, text)
+		}
+		return nil, refuse(syscall.EOPNOTSUPP, "Requested reload action is not supported by the driver")
+	}
+	if r.action != 2 {
+		return nil, refuse(syscall.EINVAL, "fake: not asked to activate firmware")
+	}
+	if _, lies := k.faulty("lie"); !lies {
+		a.Running, a.Stored = a.holds(), ""
+	}
+	return []genetlink.Message{{Header: genetlink.Header{Command: 37}, Data: encode(a.Handle, func(*netlink.AttributeEncoder) {})}}, k.save(a)
+}

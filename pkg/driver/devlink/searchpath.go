@@ -1,0 +1,204 @@
+package devlink
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/durable"
+)
+
+// searchPath is the kernel's parameter with the directory in which it looks for firmware first, as the first process of the
+// machine sees it. It is one for the whole machine, and others use it, too.
+type searchPath struct {
+	file string
+	// say tells people what goes on.
+	say func(format string, values ...any)
+}
+
+const (
+	// linkPrefix begins the names under which images are offered to the kernel.
+	linkPrefix = ".firmware-devlink-"
+	// noteName is the file beside the image that says what the parameter was before.
+	noteName = ".firmware-devlink.json"
+)
+
+// note is what the next run needs when this one is cut off.
+type note struct {
+	// Path is what this run set the parameter to, and Former what it was.
+	Path, Former string
+}
+
+// offer lets the kernel find the image while do runs, under a name that no file of the same name elsewhere can be taken
+// for, and puts the parameter back to what it was before. One image is offered at a time.
+func (p searchPath) offer(image string, do func(name string) error) error {
+	unlock, err := p.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	dir := filepath.Dir(image)
+	if err := removeLeftLinks(dir); err != nil {
+		return err
+	}
+	name := linkPrefix + rand.Text()
+	if err := os.Link(image, filepath.Join(dir, name)); err != nil {
+		return fmt.Errorf("offer image to the kernel: copy it to a directory that can be written: %w", err)
+	}
+	defer func() {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			p.say("could not remove the second name of the image: %v", err)
+		}
+	}()
+	restore, err := p.point(dir)
+	if err != nil {
+		return fmt.Errorf("offer image to the kernel: %w", err)
+	}
+	defer restore()
+	return do(name)
+}
+
+// lock takes the parameter for this process, until unlock or its end.
+func (p searchPath) lock() (unlock func(), err error) {
+	f, err := os.Open(p.file)
+	if err != nil {
+		return nil, fmt.Errorf("find out where the kernel looks for firmware: %w", err)
+	}
+	how := syscall.LOCK_EX | syscall.LOCK_NB
+	for {
+		err := syscall.Flock(int(f.Fd()), how)
+		switch {
+		case err == nil:
+			return func() { _ = f.Close() }, nil
+		case errors.Is(err, syscall.EWOULDBLOCK):
+			p.say("waiting for another flash on this machine to end")
+			how = syscall.LOCK_EX
+		case !errors.Is(err, syscall.EINTR):
+			return nil, errors.Join(fmt.Errorf("lock %s: %w", p.file, err), f.Close())
+		}
+	}
+}
+
+// point sets the parameter. Before that it is noted what it was, or what the note of a run that was cut off says that it
+// was.
+func (p searchPath) point(dir string) (restore func(), err error) {
+	now, err := p.read()
+	if err != nil {
+		return nil, err
+	}
+	former, left := now, readNote(now)
+	if left != nil {
+		p.say("an earlier flash was cut off; where the kernel looked for firmware before it was %q", left.Former)
+		former = left.Former
+	}
+	if now == dir && left == nil {
+		return func() {}, nil
+	}
+	if err := writeNote(dir, former); err != nil {
+		return nil, err
+	}
+	if err := p.set(dir); err != nil {
+		return nil, errors.Join(err, removeNote(dir))
+	}
+	if left != nil && now != dir {
+		if err := removeNote(now); err != nil {
+			p.say("could not remove the note of the earlier flash: %v", err)
+		}
+	}
+	return func() { p.restore(dir, former) }, nil
+}
+
+// restore puts the parameter back, unless somebody else has set it meanwhile. What fails here is no failure of the flash:
+// the note stays, and the next run tries again.
+func (p searchPath) restore(dir, former string) {
+	now, err := p.read()
+	switch {
+	case err == nil && now != dir:
+		p.say("another program told the kernel to look for firmware in %q meanwhile; that is left alone", now)
+	case err == nil:
+		err = p.set(former)
+	}
+	if err == nil {
+		err = removeNote(dir)
+	}
+	if err != nil {
+		p.say("could not restore where the kernel looks for firmware, which was %q: %v", former, err)
+	}
+}
+
+// read returns the value, to which the kernel adds a line end.
+func (p searchPath) read() (string, error) {
+	value, err := os.ReadFile(p.file)
+	if err != nil {
+		return "", fmt.Errorf("find out where the kernel looks for firmware: %w", err)
+	}
+	return string(bytes.TrimSuffix(value, []byte("\n"))), nil
+}
+
+// set writes the value and looks whether the kernel took it. A write of nothing does nothing, so an empty value is the byte
+// that ends it.
+func (p searchPath) set(value string) error {
+	f, err := os.OpenFile(p.file, os.O_WRONLY|os.O_TRUNC, 0)
+	if err == nil {
+		text := value
+		if text == "" {
+			text = "\x00"
+		}
+		_, err = f.WriteString(text)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("tell the kernel to look for firmware in %q: %w", value, err)
+	}
+	return nil
+}
+
+// readNote returns the note of a run that pointed the kernel to the directory and was cut off; nil when there is none.
+func readNote(dir string) *note {
+	if !filepath.IsAbs(dir) {
+		return nil
+	}
+	data, err := os.ReadFile(filepath.Join(dir, noteName))
+	var n note
+	if err != nil || json.Unmarshal(data, &n) != nil || n.Path != dir {
+		return nil
+	}
+	return &n
+}
+
+func writeNote(dir, former string) error {
+	data, err := json.Marshal(note{Path: dir, Former: former})
+	if err != nil {
+		return fmt.Errorf("note where the kernel looks for firmware: %w", err)
+	}
+	return durable.WriteFile(durable.OS{}, filepath.Join(dir, noteName), data)
+}
+
+func removeNote(dir string) error {
+	if err := os.Remove(filepath.Join(dir, noteName)); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// removeLeftLinks removes what runs that were cut off offered. The caller has the lock.
+func removeLeftLinks(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("offer image to the kernel: %w", err)
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), linkPrefix) {
+			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
+				return fmt.Errorf("offer image to the kernel: %w", err)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,192 @@
+package devlink
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// Exit codes of firmware-devlink.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	// exitUsage: the arguments are wrong, and the kernel was not asked for anything.
+	exitUsage = 2
+	// exitNotFound: the kernel did not find the image, and nothing was written.
+	exitNotFound = 3
+	// exitRejected: the kernel's driver or the device did not like the image.
+	exitRejected = 4
+	// exitUnsupported: the kernel's driver or the device cannot do this; firmware that waits is activated by a reboot.
+	exitUnsupported = 5
+	// exitBusy: the device does something else, or has to be activated first.
+	exitBusy = 6
+)
+
+// SearchPathFile is the kernel's parameter with the directory in which it looks for firmware first.
+const SearchPathFile = "/sys/module/firmware_class/parameters/path"
+
+// Main is the tool firmware-devlink, on the kernel it runs on.
+func Main(_ context.Context, args []string, stdout, stderr io.Writer) int {
+	return Program{Dial: Dial, SearchPath: SearchPathFile}.Run(args, stdout, stderr)
+}
+
+// Program is the tool firmware-devlink:
+//
+//	firmware-devlink flash HANDLE --file PATH [--component NAME]
+//	firmware-devlink activate HANDLE
+//
+// What it has asked the kernel for goes on whatever happens to it, so it heeds no signal.
+type Program struct {
+	Dial       Dialer
+	SearchPath string
+}
+
+// Run returns the exit code.
+func (p Program) Run(args []string, stdout, stderr io.Writer) int {
+	dropped := make(chan os.Signal, 1)
+	signal.Notify(dropped, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
+	defer signal.Stop(dropped)
+	say := func(w io.Writer, format string, values ...any) { _, _ = fmt.Fprintf(w, format+"\n", values...) }
+	do, err := p.parse(args, func(format string, values ...any) { say(stdout, format, values...) })
+	if err != nil {
+		say(stderr, "%v", err)
+		return exitUsage
+	}
+	if err := do(); err != nil {
+		say(stderr, "%s", strings.Join(strings.Fields(err.Error()), " "))
+		return exitCode(err)
+	}
+	return exitOK
+}
+
+// parse returns what the arguments ask for.
+func (p Program) parse(args []string, say func(string, ...any)) (func() error, error) {
+	if len(args) < 2 || args[0] != "flash" && args[0] != "activate" {
+		return nil, errors.New("use: firmware-devlink flash HANDLE --file PATH [--component NAME] | activate HANDLE")
+	}
+	h, err := ParseHandle(args[1])
+	if err != nil {
+		return nil, err
+	}
+	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	var file, component string
+	if args[0] == "flash" {
+		flags.StringVar(&file, "file", "", "")
+		flags.StringVar(&component, "component", "", "")
+	}
+	switch err := flags.Parse(args[2:]); {
+	case err != nil:
+		return nil, err
+	case flags.NArg() > 0:
+		return nil, fmt.Errorf("%s takes no argument %q", args[0], flags.Arg(0))
+	case args[0] == "activate":
+		return func() error { return p.activate(h, say) }, nil
+	case file == "":
+		return nil, errors.New("flash: name the image with --file")
+	}
+	return func() error { return p.flash(h, file, component, say) }, nil
+}
+
+// errNeedsReboot says that the device must not be reset while the machine runs.
+var errNeedsReboot = errors.New("a reboot activates it")
+
+func (p Program) activate(h Handle, say func(string, ...any)) error {
+	err := p.Dial.activate(h)
+	if refused, ok := errors.AsType[*KernelError](err); ok && strings.Contains(refused.Message, "reboot") {
+		err = fmt.Errorf("%w: %w", errNeedsReboot, err)
+	}
+	if err != nil {
+		return fmt.Errorf("activate firmware of %s: %w", h, err)
+	}
+	say("activated firmware of %s", h)
+	return nil
+}
+
+func (p Program) flash(h Handle, file, component string, say func(string, ...any)) error {
+	path, err := filepath.EvalSymlinks(file)
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	if err != nil {
+		return fmt.Errorf("flash %s: find image: %w", h, err)
+	}
+	err = searchPath{file: p.SearchPath, say: say}.offer(path, func(name string) error {
+		return p.Dial.flash(h, name, component, reportTo(say))
+	})
+	if isNotFound(err) {
+		return fmt.Errorf("flash %s: %w: check that %s has the same path on the host as here, outside of any container, "+
+			"and that nothing (LoadPin, SELinux, lockdown) keeps the kernel from reading it", h, err, filepath.Dir(path))
+	}
+	if err != nil {
+		return fmt.Errorf("flash %s: %w", h, err)
+	}
+	say("flashed %s", h)
+	return nil
+}
+
+// reportTo prints what the kernel tells, without repeating itself.
+func reportTo(say func(string, ...any)) func(status) {
+	last := ""
+	return func(s status) {
+		line := strings.Join(strings.Fields(s.Message+" "+s.Component), " ")
+		if s.Total > 0 {
+			line = fmt.Sprintf("%d%% %s", percentOf(s.Done, s.Total), line)
+		}
+		if s.Timeout > 0 {
+			line += fmt.Sprintf(" (may take %d seconds)", s.Timeout)
+		}
+		if line != last && line != "" {
+			say("%s", line)
+		}
+		last = line
+	}
+}
+
+// percentOf does not overflow.
+func percentOf(done, total uint64) int {
+	return int(100 * (float64(min(done, total)) / float64(total)))
+}
+
+// isNotFound reports whether the kernel did not find the image.
+func isNotFound(err error) bool {
+	refused, ok := errors.AsType[*KernelError](err)
+	return ok && (strings.Contains(refused.Message, "failed to locate the requested firmware file") ||
+		refused.Errno == syscall.ENOENT && refused.Message == "")
+}
+
+// exitCode classifies an error. Only one with a message is about the image: a number alone means too many things.
+func exitCode(err error) int {
+	refused, ok := errors.AsType[*KernelError](err)
+	aboutImages := []syscall.Errno{
+		syscall.EINVAL, syscall.ENOENT, syscall.EBADMSG, syscall.ENOEXEC, syscall.ENOKEY, syscall.EACCES, syscall.EKEYREVOKED,
+		syscall.EKEYREJECTED,
+	}
+	switch {
+	case !ok:
+		return exitFailed
+	case isNotFound(err):
+		return exitNotFound
+	case refused.Errno == syscall.EOPNOTSUPP, errors.Is(err, errNeedsReboot):
+		return exitUnsupported
+	case refused.Errno == syscall.EBUSY:
+		return exitBusy
+	case refused.Message != "" && slices.Contains(aboutImages, refused.Errno):
+		return exitRejected
+	}
+	return exitFailed
+}
+
+func firstLine(output []byte) string {
+	line, _, _ := bytes.Cut(bytes.TrimSpace(output), []byte("\n"))
+	return strings.ToValidUTF8(string(bytes.TrimSpace(line)), "?")
+}

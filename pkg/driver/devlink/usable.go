@@ -1,0 +1,10 @@
+package devlink
+
+// Usable says that the kernel does not offer devlink.
+func (d *Driver) Usable() error {
+	c, err := d.dial.open()
+	if err != nil {
+		return err
+	}
+	return c.Close()
+}
