@@ -1,0 +1,224 @@
+package nvmetcp
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/durable"
+)
+
+// Activation is what a drive needs to run firmware that was committed.
+type Activation string
+
+// The activations, from the easiest on. A drive activates at every reset that is stronger than the one it needs.
+const (
+	// Immediately is a drive that also activates without a reset (action 3).
+	Immediately Activation = "immediately"
+	// AtControllerReset is a drive that answers NeedsControllerReset to action 3.
+	AtControllerReset Activation = "controller-reset"
+	// AtSubsystemReset is a drive that answers NeedsSubsystemReset to actions 1, 2 and 3.
+	AtSubsystemReset Activation = "subsystem-reset"
+	// AtPowerCycle is a drive that answers NeedsConventionalReset to actions 1, 2 and 3, and activates when it is opened.
+	AtPowerCycle Activation = "power-cycle"
+)
+
+// Config is what a drive is. All but Model, Serial and Revision may be left out.
+type Config struct {
+	// Model and Serial as the drive reports them, at most 40 and 20 characters.
+	Model, Serial string
+	// Revision of the firmware in slot 1 of a new drive, at most 8 characters. It is of no account once there is a state.
+	Revision string
+	// Slots for firmware, 1 to 7; 3 when 0.
+	Slots int
+	// FirstSlotReadOnly makes slot 1 keep the firmware the drive came with.
+	FirstSlotReadOnly bool
+	// Activation is AtControllerReset when empty.
+	Activation Activation
+	// ActivationTime is how long the drive processes no commands, or is not ready, while it activates.
+	ActivationTime time.Duration
+	// ActivationMax is the reported time that an activation without reset may take at most (MTFA), in steps of 100 ms; 0
+	// reports none. When ActivationTime is longer the drive answers ActivationTooLong.
+	ActivationMax time.Duration
+	// Granularity of pieces in bytes, a multiple of 4096; 4096 when 0.
+	Granularity int
+	// RestartsAtZero makes a piece at offset 0 the begin of a new image. Without it the pieces of an image that was given
+	// up stay until a commit or a reset, and overlap those of the next.
+	RestartsAtZero bool
+	// NQN of the subsystem; made of the serial number when empty.
+	NQN string
+	// NamespaceSize in bytes, a multiple of 4096; 16 MiB when 0.
+	NamespaceSize int64
+	// NamespaceFile keeps the content of the namespace; it is in memory when empty.
+	NamespaceFile string
+	// FS writes the state; durable.OS when nil.
+	FS durable.FS
+	// Log is told of connections and of firmware; nothing is logged when nil.
+	Log *slog.Logger
+}
+
+func (c Config) complete() (Config, error) {
+	c.Slots = cmp.Or(c.Slots, 3)
+	c.Activation = cmp.Or(c.Activation, AtControllerReset)
+	c.Granularity = cmp.Or(c.Granularity, 1<<pageShift)
+	c.NamespaceSize = cmp.Or(c.NamespaceSize, 16<<20)
+	c.NQN = cmp.Or(c.NQN, "nqn.2014-08.org.nvmexpress:lab:"+c.Serial)
+	if c.FS == nil {
+		c.FS = durable.OS{}
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	_, known := resetFor[c.Activation]
+	granules := c.Granularity >> pageShift
+	switch {
+	case !printable(c.Model, 40), !printable(c.Serial, 20), !printable(c.Revision, revisionLength):
+		return c, errors.New("model, serial and revision are printable, of at most 40, 20 and 8 characters")
+	case c.Slots < 1 || c.Slots > 7:
+		return c, fmt.Errorf("%d slots: a drive has 1 to 7", c.Slots)
+	case c.FirstSlotReadOnly && c.Slots == 1:
+		return c, errors.New("the only slot is read-only")
+	case !known:
+		return c, fmt.Errorf("activation %q is unknown", c.Activation)
+	case c.Granularity%(1<<pageShift) != 0 || granules < 1 || granules > 254 || c.Granularity > transferMax:
+		return c, fmt.Errorf("granularity of %d bytes: it is 4096 bytes to %d", c.Granularity, transferMax)
+	case c.NamespaceSize < 1<<pageShift || c.NamespaceSize%(1<<pageShift) != 0:
+		return c, fmt.Errorf("namespace of %d bytes: it is a multiple of 4096", c.NamespaceSize)
+	case len(c.NQN) >= nqnSize || !strings.HasPrefix(c.NQN, "nqn."):
+		return c, fmt.Errorf("NQN %q does not begin with nqn. or is too long", c.NQN)
+	}
+	return c, nil
+}
+
+// Drive is the drive's inside: its firmware, its namespace and the hosts that are connected. It is safe for concurrent
+// use.
+type Drive struct {
+	config Config
+	path   string
+	space  storage
+
+	mu       sync.Mutex
+	firmware Firmware
+	download download
+	// readyAt is when the firmware that is being activated runs.
+	readyAt     time.Time
+	controllers map[uint16]*controller
+	lastID      uint16
+
+	faults faultState
+	wires  wires
+}
+
+// Open turns the drive on whose firmware the state file holds: what was to become active at the next reset does. A drive
+// without state file is new.
+func Open(path string, config Config) (*Drive, error) {
+	config, err := config.complete()
+	if err != nil {
+		return nil, fmt.Errorf("open drive: %w", err)
+	}
+	d := &Drive{config: config, path: path, controllers: map[uint16]*controller{}}
+	if d.firmware, err = d.load(); err != nil {
+		return nil, fmt.Errorf("open drive: %w", err)
+	}
+	next := d.firmware.clone()
+	next.PowerCycles++
+	next.activate()
+	if err := d.keep(next); err != nil {
+		return nil, fmt.Errorf("open drive: %w", err)
+	}
+	if d.space, err = openStorage(config); err != nil {
+		return nil, fmt.Errorf("open drive: %w", err)
+	}
+	return d, nil
+}
+
+// Close closes the file of the namespace. Serve has to have returned.
+func (d *Drive) Close() error { return d.space.Close() }
+
+// Firmware is what the drive holds.
+func (d *Drive) Firmware() Firmware {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.firmware.clone()
+}
+
+// NQN names the drive's subsystem, for connecting.
+func (d *Drive) NQN() string { return d.config.NQN }
+
+// Serve lets hosts connect until the context ends, and then ends their connections. The listener is closed. What the
+// drive holds is for those on this machine only.
+func Serve(ctx context.Context, listener net.Listener, d *Drive) error {
+	defer listener.Close()
+	if address, ok := listener.Addr().(*net.TCPAddr); !ok || !address.IP.IsLoopback() {
+		return fmt.Errorf("serve drive: %s is not on the loopback", listener.Addr())
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { listener.Close() })()
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("serve drive: %w", err)
+		}
+		if !d.wires.add(conn) {
+			conn.Close()
+			continue
+		}
+		running.Go(func() {
+			defer d.wires.remove(conn)
+			err := newQueue(d, conn).serve(ctx)
+			d.config.Log.Debug("Connection ended", "host", conn.RemoteAddr(), "reason", err)
+		})
+	}
+}
+
+// connectionsMax is how many connections there are at once.
+const connectionsMax = 64
+
+// wires are the connections of hosts.
+type wires struct {
+	mu           sync.Mutex
+	open         map[net.Conn]bool
+	refusedUntil time.Time
+}
+
+func (w *wires) add(conn net.Conn) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.open) >= connectionsMax || time.Now().Before(w.refusedUntil) {
+		return false
+	}
+	if w.open == nil {
+		w.open = map[net.Conn]bool{}
+	}
+	w.open[conn] = true
+	return true
+}
+
+func (w *wires) remove(conn net.Conn) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.open, conn)
+}
+
+// cut ends all connections and refuses new ones for a time.
+func (w *wires) cut(refuse time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.refusedUntil = time.Now().Add(refuse)
+	for conn := range w.open {
+		conn.Close()
+	}
+}

@@ -1,0 +1,80 @@
+package nvmetcp
+
+import (
+	"sync"
+	"time"
+)
+
+// Faults are what goes wrong with a drive from now on. Downloads are counted from 1 since the faults were set; 0 is none.
+type Faults struct {
+	// FailDownload is the download that fails with an internal error, once.
+	FailDownload int `json:"failDownload,omitempty"`
+	// HangDownload is the download that does not end before other faults are set.
+	HangDownload int `json:"hangDownload,omitempty"`
+	// VanishDownload is the download at which the drive vanishes for VanishTime.
+	VanishDownload int           `json:"vanishDownload,omitempty"`
+	VanishTime     time.Duration `json:"vanishTime,omitempty"`
+	// LieOnCommit makes a commit succeed that stores nothing.
+	LieOnCommit bool `json:"lieOnCommit,omitempty"`
+	// PieceTime and CommitTime are how long a download and a commit take.
+	PieceTime  time.Duration `json:"pieceTime,omitempty"`
+	CommitTime time.Duration `json:"commitTime,omitempty"`
+}
+
+// SetFaults replaces all faults, and lets go of what hangs.
+func (d *Drive) SetFaults(f Faults) {
+	s := &d.faults
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.released != nil {
+		close(s.released)
+	}
+	s.faults, s.downloads, s.released = f, 0, make(chan struct{})
+}
+
+// Vanish ends all connections and refuses new ones for a time, as a drive does that falls off its bus. Firmware that was
+// committed and awaits no more than a controller reset is active when it returns.
+func (d *Drive) Vanish(until time.Duration) { d.wires.cut(until) }
+
+// faultState is the faults and what became of them.
+type faultState struct {
+	mu        sync.Mutex
+	faults    Faults
+	downloads int
+	released  chan struct{}
+}
+
+// download plays what goes wrong with one download before it is looked at.
+func (s *faultState) download(d *Drive, t *task) Status {
+	s.mu.Lock()
+	s.downloads++
+	f, number, released := s.faults, s.downloads, s.released
+	s.mu.Unlock()
+	if number == f.VanishDownload {
+		d.Vanish(f.VanishTime)
+		return InternalError
+	}
+	if number == f.HangDownload {
+		return t.wait(released, forever)
+	}
+	if status := t.wait(nil, f.PieceTime); status != Success {
+		return status
+	}
+	if number == f.FailDownload {
+		return InternalError
+	}
+	return Success
+}
+
+func (s *faultState) commit(t *task) Status {
+	s.mu.Lock()
+	f := s.faults
+	s.mu.Unlock()
+	return t.wait(nil, f.CommitTime)
+}
+
+func (s *faultState) lies() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.faults.LieOnCommit
+}

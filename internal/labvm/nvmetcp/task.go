@@ -1,0 +1,63 @@
+package nvmetcp
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// task is a command that is being executed.
+type task struct {
+	command
+	data []byte
+	// context ends with the connection, and when the task is aborted.
+	context context.Context
+	cancel  context.CancelFunc
+	state   atomic.Int32
+}
+
+// States of a task. Only one that waits can be aborted.
+const (
+	taskWorks int32 = iota
+	taskWaits
+	taskAborted
+)
+
+// forever is longer than any host waits.
+const forever = 1000 * time.Hour
+
+// wait waits for a time, or until wake is closed.
+func (t *task) wait(wake <-chan struct{}, duration time.Duration) Status {
+	if duration <= 0 {
+		return Success
+	}
+	if wake == nil {
+		wake = make(chan struct{})
+	}
+	t.state.Store(taskWaits)
+	timer := time.NewTimer(duration)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-wake:
+	case <-t.context.Done():
+	}
+	return t.resume()
+}
+
+// resume ends the time in which a task can be aborted.
+func (t *task) resume() Status {
+	if !t.state.CompareAndSwap(taskWaits, taskWorks) || t.context.Err() != nil {
+		return AbortRequested
+	}
+	return Success
+}
+
+// abort says whether the task was aborted.
+func (t *task) abort() bool {
+	if !t.state.CompareAndSwap(taskWaits, taskAborted) {
+		return false
+	}
+	t.cancel()
+	return true
+}
