@@ -1,13 +1,15 @@
 package v1alpha1
 
 // DeviceClass names the kind of hardware component a device is.
-// +kubebuilder:validation:Enum=NIC;Disk;BIOS
+// +kubebuilder:validation:Enum=NIC;StorageController;Disk;BIOS
 type DeviceClass string
 
 // The device classes. One physical card, drive or system board is one device.
 const (
 	// ClassNIC is a network adapter card, whatever the number of its ports or functions.
 	ClassNIC DeviceClass = "NIC"
+	// ClassStorageController is a RAID controller or a SAS or SCSI host bus adapter, not the drives behind it.
+	ClassStorageController DeviceClass = "StorageController"
 	// ClassDisk is an NVMe controller or a SCSI/ATA drive.
 	ClassDisk DeviceClass = "Disk"
 	// ClassBIOS is the system firmware (UEFI or legacy BIOS) of the machine.

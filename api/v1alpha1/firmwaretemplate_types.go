@@ -98,7 +98,7 @@ type DeviceRule struct {
 // enough. A list that is absent matches everything.
 // +kubebuilder:validation:XValidation:rule="!has(self.pciAddresses) || self.class != 'BIOS'",message="a BIOS has no PCI address; remove pciAddresses"
 type DeviceSelector struct {
-	// class of the devices: NIC, Disk or BIOS.
+	// class of the devices: NIC, StorageController, Disk or BIOS.
 	// +required
 	Class DeviceClass `json:"class,omitempty"`
 	// vendor is the four-digit hexadecimal PCI vendor id ("15b3") or the vendor's name as the device reports it;

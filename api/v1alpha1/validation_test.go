@@ -109,7 +109,7 @@ func TestFirmwareTemplateValidation(t *testing.T) {
 			rule(o).Selector = v1alpha1.DeviceSelector{}
 		}, field: "spec.devices[0].selector", message: "Required"},
 		{name: "an unknown class", change: func(o *v1alpha1.FirmwareTemplate) { rule(o).Selector.Class = "GPU" },
-			field: "spec.devices[0].selector.class", message: `supported values: "NIC", "Disk", "BIOS"`},
+			field: "spec.devices[0].selector.class", message: `supported values: "NIC", "StorageController", "Disk", "BIOS"`},
 		{name: "a selector without a class", change: func(o *v1alpha1.FirmwareTemplate) {
 			rule(o).Selector = v1alpha1.DeviceSelector{Vendor: "15b3"}
 		}, field: "spec.devices[0].selector.class", message: "Required"},

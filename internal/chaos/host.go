@@ -25,7 +25,7 @@ func (h host) Find(ctx context.Context, class inventory.Class, uid string) (inve
 	if err := ctx.Err(); err != nil {
 		return inventory.Device{}, false, err
 	}
-	if !slices.Contains([]inventory.Class{inventory.BIOS, inventory.NIC, inventory.Disk}, class) {
+	if !slices.Contains(inventory.Classes(), class) {
 		return inventory.Device{}, false, fmt.Errorf("list %s devices: unknown class", class)
 	}
 	h.advance(readTime)

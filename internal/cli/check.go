@@ -85,7 +85,8 @@ func (c *checker) require(at, value string) {
 }
 
 func (c *checker) class(at string, class v1alpha1.DeviceClass) {
-	c.oneOf(at, string(class), string(v1alpha1.ClassNIC), string(v1alpha1.ClassDisk), string(v1alpha1.ClassBIOS))
+	c.oneOf(at, string(class), string(v1alpha1.ClassNIC), string(v1alpha1.ClassStorageController),
+		string(v1alpha1.ClassDisk), string(v1alpha1.ClassBIOS))
 }
 
 func (c *checker) oneOf(at, value string, allowed ...string) {

@@ -195,7 +195,9 @@ func TestDiscoverFailsOnlyWhenNothingCouldBeListed(t *testing.T) {
 	found := host.Inventory{Incomplete: map[inventory.Class]error{inventory.NIC: denied, inventory.Disk: denied}}
 	_, err := cli.Discover(found)
 	require.NoError(t, err)
-	found.Incomplete[inventory.BIOS] = denied
+	for _, class := range inventory.Classes() {
+		found.Incomplete[class] = denied
+	}
 	_, err = cli.Discover(found)
 	require.ErrorIs(t, err, cli.ErrNothingListed)
 }

@@ -68,16 +68,14 @@ func Discover(found host.Inventory) (Hardware, error) {
 	for _, class := range slices.Sorted(maps.Keys(found.Incomplete)) {
 		h.Problems = append(h.Problems, fmt.Sprintf("%s: %v", class, found.Incomplete[class]))
 	}
-	if len(h.Devices) == 0 && len(found.Incomplete) == len(classes) {
+	if len(h.Devices) == 0 && len(found.Incomplete) == len(inventory.Classes()) {
 		return h, fmt.Errorf("%w: %s", ErrNothingListed, strings.Join(h.Problems, "; "))
 	}
 	return h, nil
 }
 
-// classes in the order they are printed.
-var classes = []inventory.Class{inventory.BIOS, inventory.NIC, inventory.Disk}
-
 func byPlace(a, b inventory.Device) int {
+	classes := inventory.Classes()
 	if c := slices.Index(classes, a.Class) - slices.Index(classes, b.Class); c != 0 {
 		return c
 	}

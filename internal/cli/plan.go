@@ -136,7 +136,7 @@ func MakePlan(found host.Inventory, docs Documents, images Images, labels map[st
 			p.Reboot = "Required"
 		}
 	}
-	for _, class := range classes {
+	for _, class := range inventory.Classes() {
 		anything := match.Device{Class: v1alpha1.DeviceClass(class)} // nothing else is known of a device that is not listed
 		if err := found.Incomplete[class]; err != nil && wanted(templates, anything) {
 			p.Unreadable = append(p.Unreadable, err.Error())

@@ -15,6 +15,8 @@ type Spec struct {
 	NICs   []NIC
 	NVMe   []NVMe
 	SCSI   []SCSI
+	// Controller has the SCSI disks behind it; nil for the ports of the chipset.
+	Controller *Controller `json:",omitempty"`
 	// WriteTime is how long writing one image takes, and ResetTime how long a reset of one device takes.
 	WriteTime, ResetTime time.Duration
 }
@@ -84,6 +86,17 @@ type NVMe struct {
 	Activation    Activation
 	// Sectors is the capacity in units of 512 bytes.
 	Sectors int64
+}
+
+// Controller is a Broadcom storage controller. It is there to be listed: no tool reads or writes it.
+type Controller struct {
+	// PCI is the address of its function; DeviceID four lower-case hexadecimal digits.
+	PCI, DeviceID string
+	// RAID controllers are those of the driver megaraid_sas, which says nothing of them; others are those of mpt3sas.
+	RAID bool
+	// SASAddress is 16 hexadecimal digits.
+	SASAddress                string
+	Model, PartNumber, Serial string
 }
 
 // SCSI is a disk behind the machine's SAS controller.

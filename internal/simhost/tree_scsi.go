@@ -6,26 +6,49 @@ import (
 	"strings"
 )
 
-// sasController is where the disks of a machine hang.
-var sasController = pciDevice{
-	address: "0000:18:00.0", vendor: "1000", device: "00e6", subVendor: "1000", subDevice: "4050", class: "010700",
-	driver: "mpt3sas",
+// sasPorts are those of the chipset, where the disks of a machine without a controller hang. They have no firmware.
+var sasPorts = pciDevice{
+	address: "0000:18:00.0", vendor: "8086", device: "1d6b", subVendor: "8086", subDevice: "0000", class: "010700",
+	driver: "isci",
 }
 
 // renderSCSI adds the SAS controller and /sys/class/{scsi_host,scsi_device,scsi_disk,scsi_generic,sas_device}.
 func renderSCSI(t tree, s *state) {
-	if len(s.Spec.SCSI) == 0 {
+	function, attributes := sasPorts, []string{}
+	switch c := s.Spec.Controller; {
+	case c != nil:
+		function, attributes = c.function(), c.attributes()
+	case len(s.Spec.SCSI) == 0:
 		return
 	}
-	pci := renderPCI(t, sasController)
-	host := path.Join(pci, "host0")
-	t.attrs(path.Join(host, "scsi_host/host0"), "proc_name", "mpt3sas", "unique_id", "0", "state", "running")
+	host := path.Join(renderPCI(t, function), "host0")
+	t.attrs(path.Join(host, "scsi_host/host0"), append(attributes, "proc_name", function.driver, "unique_id", "0", "state", "running")...)
 	t.link("sys/class/scsi_host/host0", path.Join(host, "scsi_host/host0"))
 	t.link(path.Join(host, "scsi_host/host0/device"), host)
 	for i, d := range s.Spec.SCSI {
 		if s.present(d.Key) {
 			renderDisk(t, host, d, s.SCSI[d.Key], i)
 		}
+	}
+}
+
+func (c Controller) function() pciDevice {
+	f := pciDevice{
+		address: c.PCI, vendor: "1000", device: c.DeviceID, subVendor: "1000", subDevice: "4050", class: "010700", driver: "mpt3sas",
+	}
+	if c.RAID {
+		f.class, f.driver = "010400", "megaraid_sas"
+	}
+	return f
+}
+
+// attributes are those the driver gives its host: megaraid_sas gives none.
+func (c Controller) attributes() []string {
+	if c.RAID {
+		return nil
+	}
+	return []string{
+		"host_sas_address", "0x" + c.SASAddress, "board_name", c.Model, "board_assembly", c.PartNumber, "board_tracer", c.Serial,
 	}
 }
 

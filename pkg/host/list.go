@@ -37,6 +37,8 @@ func (h *Host) enumerate(class inventory.Class) ([]candidate, error) {
 	switch class {
 	case inventory.NIC:
 		return h.nics()
+	case inventory.StorageController:
+		return h.controllers()
 	case inventory.Disk:
 		return h.disks()
 	case inventory.BIOS:

@@ -32,7 +32,12 @@ func TestMain(m *testing.M) {
 // simulated is a simulated machine as the daemon sees it: a host root on a disk and tools that are processes.
 func simulated(t *testing.T) (*simhost.Machine, *host.Host) {
 	t.Helper()
-	m, err := simhost.Create(filepath.Join(t.TempDir(), "machine"), simhost.DefaultSpec("node-0", 7))
+	return machineOf(t, simhost.DefaultSpec("node-0", 7))
+}
+
+func machineOf(t *testing.T, spec simhost.Spec) (*simhost.Machine, *host.Host) {
+	t.Helper()
+	m, err := simhost.Create(filepath.Join(t.TempDir(), "machine"), spec)
 	require.NoError(t, err)
 	self, err := os.Executable()
 	require.NoError(t, err)
@@ -72,6 +77,26 @@ func TestAWholeMachineIsReadThroughItsTools(t *testing.T) {
 	card := inv.Devices[4]
 	assert.Equal(t, "MT_0000000834", card.BoardID)
 	assert.Len(t, card.Ports, 2)
+}
+
+// A controller is listed beside the drives behind it, by what its driver says, and does not change their names.
+func TestAStorageControllerOfAMachineIsListed(t *testing.T) {
+	_, without := simulated(t)
+	for name, c := range map[string]simhost.Controller{
+		"500605b00dd9c7b0":           {PCI: "0000:19:00.0", DeviceID: "00ac", SASAddress: "500605b00dd9c7b0", Serial: "SP81928512"},
+		"pci.1000-0014.0000:19:00.0": {PCI: "0000:19:00.0", DeviceID: "0014", SASAddress: "500605b00dd9c7b0", RAID: true},
+	} {
+		spec := simhost.DefaultSpec("node-0", 7)
+		spec.Controller = &c
+		_, h := machineOf(t, spec)
+		inv := scan(t, h)
+		assert.Equal(t, append(ids(scan(t, without).Devices), "StorageController "+name), ids(inv.Devices))
+		d := inv.Devices[len(inv.Devices)-1]
+		require.NoError(t, d.Err)
+		assert.Nil(t, d.Firmware)
+		assert.Empty(t, d.Driver)
+		assert.Equal(t, c.Serial, d.SerialNumber)
+	}
 }
 
 // F17 with real tools: what one of them says or does concerns its device alone, whose identity stays the same.

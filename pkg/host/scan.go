@@ -21,8 +21,6 @@ type candidate struct {
 	function *sysfs.PCIFunction
 }
 
-var classes = [...]inventory.Class{inventory.BIOS, inventory.Disk, inventory.NIC}
-
 // Scan lists all devices and reads each of them. One that cannot be read is in the result with its Err; one class that
 // cannot be listed is in Incomplete. It fails only when the context ends or the boot id cannot be read.
 func (h *Host) Scan(ctx context.Context) (Inventory, error) { return h.ScanGuarded(ctx, unguarded) }
@@ -59,6 +57,7 @@ func (h *Host) ScanGuarded(ctx context.Context, guard Guard) (Inventory, error) 
 
 // listAll lists the classes side by side and notes those that are incomplete.
 func (h *Host) listAll(ctx context.Context, incomplete map[inventory.Class]error) []candidate {
+	classes := inventory.Classes()
 	var group sync.WaitGroup
 	lists, errs := make([][]candidate, len(classes)), make([]error, len(classes))
 	for i, class := range classes {

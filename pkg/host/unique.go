@@ -37,7 +37,7 @@ func strength(id string) int {
 	switch kind {
 	case "pci":
 		return 0
-	case "devlink", "dsn", "nvme", "scsi", "virtio":
+	case "board", "devlink", "dsn", "nvme", "scsi", "virtio":
 		return 1
 	}
 	return 2

@@ -7,10 +7,14 @@ type Class string
 
 // The classes of devices.
 const (
-	NIC  Class = "NIC"
-	Disk Class = "Disk"
-	BIOS Class = "BIOS"
+	BIOS              Class = "BIOS"
+	NIC               Class = "NIC"
+	StorageController Class = "StorageController"
+	Disk              Class = "Disk"
 )
+
+// Classes lists them in the order in which devices of one machine are updated: a controller before the drives behind it.
+func Classes() []Class { return []Class{BIOS, NIC, StorageController, Disk} }
 
 // Device is one updatable component of a machine: a card, a drive, the system firmware. Identity comes from sysfs
 // and is completed by the driver; Firmware is what the driver read from the hardware, and is nil when no driver
@@ -30,7 +34,8 @@ type Device struct {
 // Identity says which hardware a device is and how to reach it.
 type Identity struct {
 	Class Class
-	// UniqueID is stable over reboots, slots and renames: base MAC or GUID, WWN, EUI, NGUID or system UUID. It is
+	// UniqueID is stable over reboots, slots and renames: base MAC or GUID, SAS address, WWN, EUI, NGUID or
+	// system UUID. It is
 	// never a bus address, a device name or a serial number alone.
 	UniqueID string
 	// Vendor is the manufacturer's name; VendorID and DeviceID are four lower-case hexadecimal digits on PCI and

@@ -42,8 +42,8 @@ func TestStepsThatUpdatesDoNotNeedAreOffByDefault_R003_4(t *testing.T) {
 	for _, d := range c.Enabled() {
 		assert.Contains(t, plan.UpdateKinds, d.Kind)
 	}
-	assert.Len(t, c.Enabled(), 17)
-	assert.Len(t, c.All(), 17+5+1)
+	assert.Len(t, c.Enabled(), 21)
+	assert.Len(t, c.All(), 21+6+1)
 }
 
 func TestPriorityZeroNeverRunsAndIsNotListed_R003_10_R003_14(t *testing.T) {
@@ -86,7 +86,7 @@ func TestOwnStepOfADriverIsForItsDevicesAlone_R003_6(t *testing.T) {
 
 func TestTieBetweenInterfacesGoesBIOSThenNICThenDisk_R003_18(t *testing.T) {
 	c, err := plan.NewCatalog(map[string]int32{
-		"disk.flash": 800, "nic.flash": 800, "bios.flash": 800, "node.verify-inventory": 450, "nic.verify-firmware": 450, "sim.look": 450,
+		"disk.flash": 800, "storagecontroller.flash": 800, "nic.flash": 800, "bios.flash": 800, "node.verify-inventory": 450, "nic.verify-firmware": 450, "sim.look": 450,
 	}, plan.Definition{Kind: "look", Interface: "sim"})
 	require.NoError(t, err)
 	enabled := keys(c.Enabled())
@@ -100,7 +100,9 @@ func TestTieBetweenInterfacesGoesBIOSThenNICThenDisk_R003_18(t *testing.T) {
 		t.Fatal(key)
 		return 0
 	}
-	assert.Equal(t, []int{1, 2}, []int{at("nic.flash") - at("bios.flash"), at("disk.flash") - at("bios.flash")})
+	assert.Equal(t, []int{1, 2, 3}, []int{
+		at("nic.flash") - at("bios.flash"), at("storagecontroller.flash") - at("bios.flash"), at("disk.flash") - at("bios.flash"),
+	}, "storage controllers come between the two")
 	assert.Equal(t, []int{1, 2}, []int{at("nic.verify-firmware") - at("node.verify-inventory"), at("sim.look") - at("node.verify-inventory")})
 }
 
@@ -149,7 +151,7 @@ func TestCatalogNoHostCanWorkWithIsRefused_R003_19(t *testing.T) {
 
 func TestTooManyStepsAreRefused(t *testing.T) {
 	var extra []plan.Definition
-	for i := range 48 {
+	for i := range 44 {
 		extra = append(extra, plan.Definition{Kind: plan.Kind("s" + string(rune('0'+i/10)) + string(rune('0'+i%10))), Interface: "sim", Priority: int32(2000 + i)})
 	}
 	_, err := plan.NewCatalog(nil, extra...)

@@ -80,17 +80,18 @@ func TestStepsOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		targets := []plan.Target{
 			{Device: "bios", Class: inventory.BIOS}, {Device: "nic-a", Class: inventory.NIC},
-			{Device: "nic-b", Class: inventory.NIC}, {Device: "disk", Class: inventory.Disk},
+			{Device: "nic-b", Class: inventory.NIC}, {Device: "raid", Class: inventory.StorageController},
+			{Device: "disk", Class: inventory.Disk},
 		}
 		var got []string
 		for _, s := range plan.DefaultCatalog().Steps(rapid.Permutation(targets).Draw(t, "targets")) {
 			got = append(got, string(s.Kind)+" "+s.Device)
 		}
 		assert.Equal(t, []string{
-			"preflight ", "archive bios", "archive nic-a", "archive nic-b", "archive disk", "maintenance ",
-			"flash bios", "flash nic-a", "flash nic-b", "flash disk",
-			"activate bios", "activate nic-a", "activate nic-b", "activate disk",
-			"reboot ", "verify bios", "verify nic-a", "verify nic-b", "verify disk", "health ", "release ",
+			"preflight ", "archive bios", "archive nic-a", "archive nic-b", "archive raid", "archive disk", "maintenance ",
+			"flash bios", "flash nic-a", "flash nic-b", "flash raid", "flash disk",
+			"activate bios", "activate nic-a", "activate nic-b", "activate raid", "activate disk",
+			"reboot ", "verify bios", "verify nic-a", "verify nic-b", "verify raid", "verify disk", "health ", "release ",
 		}, got)
 	})
 }

@@ -99,7 +99,7 @@ type Definition struct {
 }
 
 // The priorities of the steps that work on the whole host, and of the stages steps of a device lie in: in each of them
-// system firmware comes first, then network adapters, then drives.
+// system firmware comes first, then network adapters, then storage controllers, then drives.
 const (
 	priorityPreflight   = 1000
 	priorityArchive     = 930
@@ -130,7 +130,7 @@ func Definitions() []Definition {
 		{Kind: VerifyInventory, Interface: HostInterface, Interruptible: true, Deadline: shortDeadline},
 		{Kind: ResetBIOSSettings, Interface: string(inventory.BIOS), Changes: true, Deadline: shortDeadline},
 	}
-	for _, class := range []inventory.Class{inventory.BIOS, inventory.NIC, inventory.Disk} {
+	for _, class := range inventory.Classes() {
 		rank, name := classRank(class), string(class)
 		defs = append(defs,
 			Definition{Kind: Archive, Interface: name, Priority: priorityArchive + rank, Interruptible: true, Deadline: writeDeadline},
@@ -157,7 +157,7 @@ func (d Definition) step(device string) Step {
 }
 
 // compareDefinitions orders by priority. Where two interfaces have the same one, the host comes first, then system
-// firmware, network adapters and drives, and then the drivers by name.
+// firmware, network adapters, storage controllers and drives, and then the drivers by name.
 func compareDefinitions(a, b Definition) int {
 	return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(b.rank(), a.rank()), strings.Compare(a.Key(), b.Key()))
 }
@@ -178,6 +178,8 @@ func classRank(c inventory.Class) int32 {
 		return 30
 	case inventory.NIC:
 		return 20
+	case inventory.StorageController:
+		return 15
 	case inventory.Disk:
 		return 10
 	}

@@ -68,3 +68,21 @@ func FuzzPCINames(f *testing.F) {
 		}
 	})
 }
+
+func FuzzSCSIHosts(f *testing.F) {
+	f.Add("0x500605b00dd9c7b0")
+	f.Add("0x0")
+	f.Add("-1\x00")
+	f.Fuzz(func(t *testing.T, content string) {
+		m := sysfstest.NewMachine()
+		hba := m.PCI(sysfstest.Function{Address: "0000:18:00.0", Vendor: "1000", Device: "00ac", Class: "010700"})
+		m.SCSIHost(hba, "host0", map[string]string{"host_sas_address": content, "board_tracer": content})
+		hosts, err := SCSIHosts(m)
+		require.NoError(t, err)
+		require.Len(t, hosts, 1)
+		assert.Equal(t, clean(hosts[0].Serial), hosts[0].Serial)
+		if hosts[0].SASAddress != "" {
+			assert.Regexp(t, `^[0-9a-f]{16}$`, hosts[0].SASAddress)
+		}
+	})
+}

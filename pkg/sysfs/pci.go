@@ -30,8 +30,11 @@ type PCIFunction struct {
 	Err error
 }
 
-// PCINetwork is the base class of network controllers (PCI Code and ID Assignment Specification).
-const PCINetwork = 0x02
+// Base classes of functions (PCI Code and ID Assignment Specification).
+const (
+	PCIStorage = 0x01
+	PCINetwork = 0x02
+)
 
 const pciDevices = "sys/bus/pci/devices"
 

@@ -383,3 +383,24 @@ func TestTheTreeOnADiskReadsLikeTheOneInMemory(t *testing.T) {
 		assert.Equal(t, want, got)
 	}
 }
+
+func TestSCSIHostsAreThoseOfControllers(t *testing.T) {
+	m := sysfstest.NewMachine()
+	hba := m.PCI(sysfstest.Function{Address: "0000:18:00.0", Vendor: "1000", Device: "00ac", Class: "010700", Driver: "mpt3sas"})
+	m.SCSIHost(hba, "host0", map[string]string{"host_sas_address": "0x500605b00dd9c7b0", "board_tracer": "SP81928512 ", "board_assembly": "03-50008-15003"})
+	smart := m.PCI(sysfstest.Function{Address: "0000:19:00.0", Vendor: "9005", Device: "028f", Class: "010700", Driver: "smartpqi"})
+	m.SCSIHost(smart, "host1", map[string]string{"serial_number": "7A4512"})
+	m.File(smart+"/host1/phy-1:0/sas_phy/phy-1:0/sas_address", "0x50000d1e00a2c3d0")
+	raid := m.PCI(sysfstest.Function{Address: "0000:1a:00.0", Vendor: "1000", Device: "005d", Class: "010400", Driver: "megaraid_sas"})
+	m.SCSIHost(raid, "host2", nil)
+	m.SCSIHost("sys/devices/pci0000:00/0000:00:17.0/ata1", "host3", nil)
+	m.SCSIHost("sys/devices/platform", "host4", nil)
+
+	got, err := sysfs.SCSIHosts(m)
+	require.NoError(t, err)
+	assert.Equal(t, []sysfs.SCSIHost{
+		{Name: "host0", Function: hba, SASAddress: "500605b00dd9c7b0", Serial: "SP81928512", PartNumber: "03-50008-15003"},
+		{Name: "host1", Function: smart, SASAddress: "50000d1e00a2c3d0", Serial: "7A4512"},
+		{Name: "host2", Function: raid},
+	}, got)
+}

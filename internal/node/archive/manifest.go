@@ -57,7 +57,7 @@ func (m Manifest) complete() error {
 		return damaged("manifest names no version")
 	case m.BootID == "":
 		return damaged("manifest names no boot id")
-	case !slices.Contains([]inventory.Class{inventory.NIC, inventory.Disk, inventory.BIOS}, m.Class):
+	case !slices.Contains(inventory.Classes(), m.Class):
 		return damaged("manifest names unknown class %q; was it written by a newer daemon?", m.Class)
 	case m.Rollback != inventory.RollbackReadBack && m.Rollback != inventory.RollbackImage:
 		return damaged("manifest names unknown rollback %d; was it written by a newer daemon?", m.Rollback)

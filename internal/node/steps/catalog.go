@@ -3,6 +3,7 @@ package steps
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -21,10 +22,8 @@ func NewCatalog(drivers driver.Set, priorities map[string]int32) (plan.Catalog, 
 			continue
 		}
 		name := d.Name()
-		for _, reserved := range []string{plan.HostInterface, string(inventory.BIOS), string(inventory.NIC), string(inventory.Disk)} {
-			if strings.EqualFold(name, reserved) {
-				errs = append(errs, fmt.Errorf("driver %s has the name of another interface and cannot bring steps", name))
-			}
+		if reserved(name) {
+			errs = append(errs, fmt.Errorf("driver %s has the name of another interface and cannot bring steps", name))
 		}
 		for _, s := range stepper.Steps() {
 			s.Interface = name
@@ -36,6 +35,13 @@ func NewCatalog(drivers driver.Set, priorities map[string]int32) (plan.Catalog, 
 		return plan.Catalog{}, fmt.Errorf("load steps: %w", err)
 	}
 	return c, nil
+}
+
+// reserved reports whether steps that no driver brings have the interface.
+func reserved(name string) bool {
+	return strings.EqualFold(name, plan.HostInterface) || slices.ContainsFunc(inventory.Classes(), func(c inventory.Class) bool {
+		return strings.EqualFold(name, string(c))
+	})
 }
 
 // Enabled lists the steps that are switched on as a node's status does.

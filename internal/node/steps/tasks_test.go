@@ -227,12 +227,12 @@ func TestCatalogOfDrivers_R003_12_R003_35(t *testing.T) {
 	sim := drivertest.NewSimulated("sim")
 	c, err := steps.NewCatalog(driver.Set{sim}, nil)
 	require.NoError(t, err, "a driver without steps is fine (R003-41)")
-	assert.Len(t, c.Enabled(), 17)
+	assert.Len(t, c.Enabled(), 21)
 	sim.Offer(drivertest.Step{Definition: plan.Definition{Kind: "erase", Changes: true, Deadline: time.Hour}})
 	c, err = steps.NewCatalog(driver.Set{sim}, map[string]int32{"sim.erase": 850, "node.verify-inventory": 990})
 	require.NoError(t, err)
 	enabled := steps.Enabled(c)
-	require.Len(t, enabled, 19)
+	require.Len(t, enabled, 23)
 	assert.Equal(t, v1alpha1.EnabledStep{Name: "preflight", Interface: "node", Priority: 1000, Interruption: v1alpha1.InterruptionAtOnce}, enabled[0])
 	assert.Equal(t, "verify-inventory", enabled[1].Name)
 	assert.Contains(t, enabled, v1alpha1.EnabledStep{Name: "erase", Interface: "sim", Priority: 850,
@@ -241,5 +241,7 @@ func TestCatalogOfDrivers_R003_12_R003_35(t *testing.T) {
 	require.ErrorContains(t, err, "load steps: priority of sim.flsh: there is no such step")
 	_, err = steps.NewCatalog(driver.Set{drivertest.NewSimulated("nic")}, nil)
 	require.ErrorContains(t, err, "driver nic has the name of another interface")
+	_, err = steps.NewCatalog(driver.Set{drivertest.NewSimulated("storagecontroller")}, nil)
+	require.ErrorContains(t, err, "driver storagecontroller has the name of another interface")
 	assert.Equal(t, []plan.Request{{Name: "erase", Device: "d"}}, steps.Requests([]v1alpha1.RequestedStep{{Name: "erase", Device: "d"}}))
 }

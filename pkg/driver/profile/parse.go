@@ -137,7 +137,11 @@ func (r *reader) match(n *yaml.Node, path string) Match {
 	}
 	seen := r.mapping(n, path, fields{
 		"class": func(n *yaml.Node, at string) {
-			m.Class = oneOf(r, n, at, []string{"NIC", "Disk", "BIOS"}, []inventory.Class{inventory.NIC, inventory.Disk, inventory.BIOS})
+			var names []string
+			for _, c := range inventory.Classes() {
+				names = append(names, string(c))
+			}
+			m.Class = oneOf(r, n, at, names, inventory.Classes())
 		},
 		"support": func(n *yaml.Node, at string) {
 			m.Support = oneOf(r, n, at, []string{"Generic", "Mainline", "Vendor"},

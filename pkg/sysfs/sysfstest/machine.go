@@ -60,6 +60,15 @@ func (m Machine) Remove(dir string) {
 
 func within(name, dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }
 
+// SCSIHost adds the host of a storage controller below its function and returns the directory of its attributes.
+func (m Machine) SCSIHost(function, name string, attributes map[string]string) string {
+	dir := path.Join(function, name, "scsi_host", name)
+	m.File(dir+"/state", "running")
+	m.Files(dir, attributes)
+	m.Link("sys/class/scsi_host/"+name, dir)
+	return dir
+}
+
 // Function describes a PCI function.
 type Function struct {
 	// Address is domain:bus:device.function.

@@ -12,7 +12,7 @@ import (
 // DeviceSelector chooses devices by what they are. Every list that is given must match; within a list one entry is
 // enough. A list that is absent matches everything.
 type DeviceSelectorApplyConfiguration struct {
-	// class of the devices: NIC, Disk or BIOS.
+	// class of the devices: NIC, StorageController, Disk or BIOS.
 	Class *apiv1alpha1.DeviceClass `json:"class,omitempty"`
 	// vendor is the four-digit hexadecimal PCI vendor id ("15b3") or the vendor's name as the device reports it;
 	// case is ignored. Absent: any vendor.
