@@ -37,6 +37,10 @@ chaos: ## Break the update transaction at its every boundary and judge the hardw
 	$(GO) build -ldflags '-s -w' -o bin/ ./cmd/firmware-lab
 	bin/firmware-lab chaos $(ARGS)
 
+.PHONY: lab
+lab: build ## Update emulated devices of a virtual machine with a real kernel, and reboot it (flags: ARGS='--dir DIR').
+	bin/firmware-lab vm $(ARGS)
+
 .PHONY: build
 build: ## Build the binaries into bin/.
 	@mkdir -p bin

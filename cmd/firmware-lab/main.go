@@ -38,7 +38,7 @@ func command() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(upCommand(), demoCommand(), chaosCommand())
+	root.AddCommand(upCommand(), demoCommand(), chaosCommand(), vmCommand())
 	return root
 }
 
@@ -62,6 +62,9 @@ func (o *options) register(c *cobra.Command, quiet time.Duration) {
 
 // complete fills in what the flags left open.
 func (o *options) complete(c *cobra.Command) error {
+	if o.Nodes < 1 {
+		return fmt.Errorf("--nodes %d: choose 1 to 100", o.Nodes)
+	}
 	o.Out = c.OutOrStdout()
 	if o.BinDir == "" {
 		self, err := os.Executable()

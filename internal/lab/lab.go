@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,7 +27,7 @@ const stopGrace = 15 * time.Second
 
 // Options say how large the lab is and where it lives.
 type Options struct {
-	// Nodes is the number of simulated machines, at least 1.
+	// Nodes is the number of simulated machines. Others may Join.
 	Nodes int
 	// Dir keeps everything the lab writes: the API's data, the machines, logs. A lab that starts in the directory of
 	// an earlier one goes on with its machines and objects.
@@ -37,6 +38,8 @@ type Options struct {
 	Out io.Writer
 	// QuietPeriod, ScanInterval, HealthTimeout: see the operator's and the daemon's flags of these names.
 	QuietPeriod, ScanInterval, HealthTimeout time.Duration
+	// ImageServerNames are more names the operator's image server is reached by than 127.0.0.1.
+	ImageServerNames []string
 	// WriteTime is how long a simulated device takes for one image.
 	WriteTime time.Duration
 }
@@ -58,8 +61,8 @@ type Lab struct {
 
 // Up starts a lab. It must be closed.
 func Up(ctx context.Context, o Options) (l *Lab, err error) {
-	if o.Nodes < 1 || o.Nodes > 100 {
-		return nil, fmt.Errorf("start lab: %d nodes; choose 1 to 100", o.Nodes)
+	if o.Nodes < 0 || o.Nodes > 100 {
+		return nil, fmt.Errorf("start lab: %d nodes; choose up to 100", o.Nodes)
 	}
 	if o.Dir, err = filepath.Abs(o.Dir); err != nil {
 		return nil, fmt.Errorf("start lab: %w", err)
@@ -70,7 +73,11 @@ func Up(ctx context.Context, o Options) (l *Lab, err error) {
 		}
 	}
 	l = &Lab{options: o}
-	for _, name := range []string{"firmware-operator", "firmware-daemon", "firmware-simtools"} {
+	programs := []string{"firmware-operator"}
+	if o.Nodes > 0 {
+		programs = append(programs, "firmware-daemon", "firmware-simtools")
+	}
+	for _, name := range programs {
 		if _, err := os.Stat(l.binary(name)); err != nil {
 			return nil, fmt.Errorf("start lab: %w; build the binaries with: make build", err)
 		}
@@ -193,7 +200,7 @@ func (l *Lab) startOperator(ctx context.Context) error {
 	l.operatorArgs = []string{
 		"--kubeconfig=" + kubeconfig, "--namespace=" + cluster.Namespace, "--store-dir=" + filepath.Join(dir, "store"),
 		"--file-source-dir=" + l.ImageDir(), "--quiet-period=" + l.options.QuietPeriod.String(),
-		"--image-server-bind-address=" + address, "--image-server-dns-names=127.0.0.1",
+		"--image-server-bind-address=" + address, "--image-server-dns-names=" + strings.Join(append([]string{"127.0.0.1"}, l.options.ImageServerNames...), ","),
 		"--health-probe-bind-address=0", "--metrics-bind-address=0", "--leader-elect=false",
 	}
 	if err := l.StartOperator(); err != nil {

@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/lab/cluster"
 	"github.com/nodefirmware/node-firmware-operator/internal/simhost"
 )
@@ -41,10 +40,7 @@ type Node struct {
 func newNode(ctx context.Context, l *Lab, index int) (*Node, error) {
 	name := fmt.Sprintf("node-%d", index)
 	dir := filepath.Join(l.options.Dir, "nodes", name)
-	n := &Node{Name: name, logPath: filepath.Join(dir, "daemon.log"), daemonBinary: l.binary("firmware-daemon"),
-		kubelet: &cluster.Kubelet{Client: l.admin, Node: name, Labels: map[string]string{
-			"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": fmt.Sprintf("zone-%d", index%3), "pool": "gpu",
-		}}}
+	n := &Node{Name: name, logPath: filepath.Join(dir, "daemon.log"), daemonBinary: l.binary("firmware-daemon")}
 	machine := filepath.Join(dir, "host")
 	var err error
 	if n.Machine, err = simhost.Open(machine); errors.Is(err, fs.ErrNotExist) {
@@ -60,29 +56,18 @@ func newNode(ctx context.Context, l *Lab, index int) (*Node, error) {
 	if err := n.Machine.InstallTools(l.binary("firmware-simtools")); err != nil {
 		return nil, err
 	}
-	if _, err := n.kubelet.Register(ctx); err != nil {
-		return nil, err
-	}
-	if err := n.kubelet.StartWorkload(ctx); err != nil {
-		return nil, err
-	}
-	pod, err := cluster.RunPod(ctx, l.admin, "firmware-daemon-"+name, cluster.DaemonAccount, name)
+	member, err := l.Join(ctx, name, map[string]string{
+		"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": fmt.Sprintf("zone-%d", index%3), "pool": "gpu",
+	})
 	if err != nil {
 		return nil, err
 	}
-	token, err := cluster.PodToken(ctx, l.admin, pod)
+	n.kubelet = member.Kubelet
+	kubeconfig, err := writeAccess(filepath.Join(dir, "access"), l.plane.Config(), member.Token)
 	if err != nil {
 		return nil, err
 	}
-	imageToken, err := cluster.PodToken(ctx, l.admin, pod, v1alpha1.ImageTokenAudience)
-	if err != nil {
-		return nil, err
-	}
-	kubeconfig, err := writeAccess(filepath.Join(dir, "access"), l.plane.Config(), token)
-	if err != nil {
-		return nil, err
-	}
-	if err := writePrivate(filepath.Join(dir, "access", "image-token"), imageToken); err != nil {
+	if err := writePrivate(filepath.Join(dir, "access", "image-token"), member.ImageToken); err != nil {
 		return nil, err
 	}
 	n.daemonArgs = []string{

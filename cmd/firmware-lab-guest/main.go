@@ -1,0 +1,11 @@
+// Command firmware-lab-guest is the first process of the lab's virtual machine, and the few programs of its host that the
+// daemon runs. It is of no use outside of it.
+package main
+
+import (
+	"os"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/labvm/guest"
+)
+
+func main() { os.Exit(guest.Main(os.Args)) }

@@ -1,0 +1,151 @@
+package guest
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// first is process 1: it makes the machine usable, starts the agent and then only buries processes nobody else waits for.
+// When the agent ends the machine is turned off, which the lab sees.
+func first() error {
+	err := boot()
+	if err == nil {
+		err = reapUntilAgentEnds()
+	}
+	fmt.Fprintf(os.Stderr, "init: %v; turning off\n", err)
+	unix.Sync()
+	return errors.Join(err, unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF))
+}
+
+func boot() error {
+	if err := mountAll(); err != nil {
+		return err
+	}
+	config, err := LoadConfig(ConfigPath)
+	if err != nil {
+		return err
+	}
+	for _, m := range config.Modules {
+		if !m.Deferred {
+			if err := load(m.Path, m.Parameters); err != nil {
+				return err
+			}
+		}
+	}
+	if err := up("lo", "127.0.0.1/8"); err != nil {
+		return err
+	}
+	if err := up("eth0", config.Address); err != nil {
+		return err
+	}
+	return mountState(config)
+}
+
+// mountAll mounts the kernel's own file systems.
+func mountAll() error {
+	for _, m := range []struct{ kind, target, data string }{
+		{"devtmpfs", "/dev", ""}, {"proc", "/proc", ""}, {"sysfs", "/sys", ""}, {"debugfs", "/sys/kernel/debug", ""},
+		{"tmpfs", "/run", "mode=755"}, {"tmpfs", "/run/dbus", "mode=755"}, {"tmpfs", "/tmp", ""},
+	} {
+		if err := os.MkdirAll(m.target, 0o755); err != nil {
+			return fmt.Errorf("mount %s: %w", m.target, err)
+		}
+		if err := unix.Mount(m.kind, m.target, m.kind, 0, m.data); err != nil && !errors.Is(err, unix.EBUSY) {
+			return fmt.Errorf("mount %s: %w", m.target, err)
+		}
+	}
+	return nil
+}
+
+// mountState mounts the disk that survives reboots and puts the persistent directories on it.
+func mountState(c Config) error {
+	if err := os.MkdirAll(StateDir, 0o755); err != nil {
+		return fmt.Errorf("mount state: %w", err)
+	}
+	if err := unix.Mount(c.StateDisk, StateDir, "ext4", 0, ""); err != nil {
+		return fmt.Errorf("mount %s: %w", c.StateDisk, err)
+	}
+	for _, dir := range c.Persistent {
+		kept := filepath.Join(StateDir, "persistent", dir)
+		if err := errors.Join(os.MkdirAll(kept, 0o755), os.MkdirAll(dir, 0o755)); err != nil {
+			return fmt.Errorf("keep %s: %w", dir, err)
+		}
+		if err := unix.Mount(kept, dir, "", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("keep %s: %w", dir, err)
+		}
+	}
+	return nil
+}
+
+// up gives a network interface its address.
+func up(name, address string) error {
+	ip, network, err := net.ParseCIDR(address)
+	if err != nil {
+		return fmt.Errorf("set up %s: %w", name, err)
+	}
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("set up %s: %w", name, err)
+	}
+	defer unix.Close(fd)
+	request, err := unix.NewIfreq(name)
+	if err != nil {
+		return fmt.Errorf("set up %s: %w", name, err)
+	}
+	set := func(call uint, value []byte) {
+		if err == nil {
+			if err = request.SetInet4Addr(value); err == nil {
+				err = unix.IoctlIfreq(fd, call, request)
+			}
+		}
+	}
+	set(unix.SIOCSIFADDR, ip.To4())
+	set(unix.SIOCSIFNETMASK, network.Mask)
+	if err == nil {
+		request.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+		err = unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request)
+	}
+	if err != nil {
+		return fmt.Errorf("set up %s: %w", name, err)
+	}
+	return nil
+}
+
+// load puts a module into the kernel.
+func load(path, parameters string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("load module: %w", err)
+	}
+	defer file.Close()
+	if err := unix.FinitModule(int(file.Fd()), parameters, 0); err != nil && !errors.Is(err, unix.EEXIST) {
+		return fmt.Errorf("load module %s with %q: %w", path, parameters, err)
+	}
+	return nil
+}
+
+// reapUntilAgentEnds starts the agent and buries every process that ends.
+func reapUntilAgentEnds() error {
+	agent, err := os.StartProcess("/proc/self/exe", []string{"init", "agent"}, &os.ProcAttr{
+		Env: []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/"}, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
+	})
+	if err != nil {
+		return fmt.Errorf("start agent: %w", err)
+	}
+	for {
+		var status unix.WaitStatus
+		pid, err := unix.Wait4(-1, &status, 0, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return fmt.Errorf("wait for processes: %w", err)
+		case pid == agent.Pid:
+			return fmt.Errorf("the agent ended with status %d", status)
+		}
+	}
+}
