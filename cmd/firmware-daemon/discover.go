@@ -64,7 +64,7 @@ func hardwareOf(m config.Machine) (*daemon.Hardware, error) {
 	if err != nil {
 		return nil, err
 	}
-	return daemon.NewHardware(os.DirFS(m.HostRoot), tools, drivers)
+	return daemon.NewHardware(os.DirFS(m.HostRoot), tools, drivers, m.NVMeTransports...)
 }
 
 func outputFlag(c *cobra.Command, output *string) {

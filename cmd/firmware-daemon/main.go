@@ -47,6 +47,8 @@ func machineFlags(c *cobra.Command, m *config.Machine, hostRoot string) {
 	c.Flags().StringVar(&m.ToolPath, "tool-path", config.DefaultToolPath, "directories of the vendor tools, separated by colons")
 	c.Flags().StringVar(&m.ProfileDir, "profile-dir", "/etc/node-firmware/profiles",
 		"directory with tool profiles; there may be none, and empty looks for none")
+	c.Flags().StringSliceVar(&m.NVMeTransports, "nvme-transports", []string{"pcie"},
+		"transports of the NVMe drives that belong to this machine: pcie, tcp, rdma, fc, loop")
 	c.Flags().StringSliceVar(&m.DisabledDrivers, "disable-driver", nil, "name of a driver not to use; may be repeated")
 }
 

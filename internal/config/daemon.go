@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"net/url"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -50,9 +52,14 @@ type Machine struct {
 	ToolPath string
 	// ProfileDir is the directory with tool profiles; empty for none.
 	ProfileDir string
+	// NVMeTransports are those of the NVMe drives that belong to this machine; pcie alone when empty.
+	NVMeTransports []string
 	// DisabledDrivers are names of drivers that are not to be used.
 	DisabledDrivers []string
 }
+
+// nvmeTransports are those the kernel knows.
+var nvmeTransports = []string{"pcie", "tcp", "rdma", "fc", "loop"}
 
 // DefaultToolPath is where tools are looked up when nothing else is said.
 const DefaultToolPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -129,6 +136,11 @@ func (m Machine) Validate() error {
 	}
 	if m.ProfileDir != "" && !filepath.IsAbs(m.ProfileDir) {
 		errs = append(errs, fmt.Errorf("--profile-dir %q: must be an absolute path, or empty for none", m.ProfileDir))
+	}
+	for _, transport := range m.NVMeTransports {
+		if !slices.Contains(nvmeTransports, transport) {
+			errs = append(errs, fmt.Errorf("--nvme-transports %q: want %s", transport, strings.Join(nvmeTransports, ", ")))
+		}
 	}
 	tools := m.Tools()
 	if len(tools) == 0 {

@@ -28,6 +28,7 @@ func TestDaemonSettingsAreCheckedByFlag(t *testing.T) {
 		"--state-dir":         func(d *config.Daemon) { d.StateDir = "" },
 		"--tool-path":         func(d *config.Daemon) { d.ToolPath = "" },
 		"--tool-path: \"b\"":  func(d *config.Daemon) { d.ToolPath = "/a:b" },
+		"--nvme-transports":   func(d *config.Daemon) { d.NVMeTransports = []string{"pcie", "usb"} },
 		"--profile-dir":       func(d *config.Daemon) { d.ProfileDir = "profiles" },
 		"--scan-interval":     func(d *config.Daemon) { d.ScanInterval = 0 },
 		"--boot-time-limit -": func(d *config.Daemon) { d.BootTimeLimit = -time.Minute },

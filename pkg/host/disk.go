@@ -13,6 +13,7 @@ import (
 // disks lists one device per drive. When one kind cannot be listed, the others still are.
 func (h *Host) disks() ([]candidate, error) {
 	controllers, nvmeErr := sysfs.NVMeControllers(h.cfg.FS)
+	controllers = slices.DeleteFunc(controllers, func(c sysfs.NVMeController) bool { return !h.isOurs(c) })
 	paths, scsiErr := sysfs.SCSIDisks(h.cfg.FS)
 	virtual, virtioErr := sysfs.VirtioDisks(h.cfg.FS)
 	var functions []sysfs.PCIFunction
@@ -37,13 +38,21 @@ func mapped[A, B any](in []A, f func(A) B) []B {
 	return out
 }
 
+// isOurs reports whether a drive is part of this machine. One behind a network belongs to another as a rule.
+func (h *Host) isOurs(c sysfs.NVMeController) bool {
+	return !c.Discovery && slices.Contains(h.cfg.NVMeTransports, cmp.Or(c.Transport, pcie))
+}
+
 func (h *Host) nvme(c sysfs.NVMeController) candidate {
 	id := inventory.Identity{
 		Class: inventory.Disk, Transport: "nvme", Node: c.Name, Kernel: c.Device.Driver,
 		Model: c.Model, SerialNumber: c.Serial, UniqueID: nvmeID(c),
 	}
+	if isRemote(c) {
+		id.Kernel = "nvme_" + c.Transport // no driver is bound to a network: this is the module
+	}
 	h.onPCI(&id, c.Device)
-	return candidate{Device: inventory.Device{Identity: id, Err: c.Err}, place: placeOf(c.Device)}
+	return candidate{Device: inventory.Device{Identity: id, Err: c.Err}, place: nvmePlace(c)}
 }
 
 func (h *Host) virtio(v sysfs.VirtioDisk) candidate {

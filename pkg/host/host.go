@@ -17,6 +17,9 @@ type Config struct {
 	FS fs.FS
 	// Drivers read the devices. Devices no driver knows are listed and not read.
 	Drivers driver.Set
+	// NVMeTransports are those of the NVMe drives that belong to this machine, as sysfs names them. Default "pcie" alone: a
+	// drive behind a network is another machine's as a rule, or that of several.
+	NVMeTransports []string
 	// InspectTimeout bounds the reading of one device, and the listing of one class. Default 30 seconds.
 	InspectTimeout time.Duration
 	// Chosen is told which driver a device got, when it is read for the first time and whenever that changes; nil for none.
@@ -25,6 +28,8 @@ type Config struct {
 	// Parallel is how many devices are read at once. Default 8.
 	Parallel int
 }
+
+const pcie = "pcie"
 
 // Host is one machine. It keeps nothing it returns about its devices between calls: whatever it returns was read in that
 // call. It is safe for concurrent use; one device is never read twice at the same time.
@@ -50,6 +55,9 @@ func New(cfg Config) (*Host, error) {
 	}
 	if cfg.InspectTimeout < 0 || cfg.Parallel < 0 {
 		return nil, errors.New("configure host: timeout and parallelism must not be negative")
+	}
+	if len(cfg.NVMeTransports) == 0 {
+		cfg.NVMeTransports = []string{pcie}
 	}
 	if cfg.InspectTimeout == 0 {
 		cfg.InspectTimeout = 30 * time.Second

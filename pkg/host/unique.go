@@ -76,6 +76,10 @@ func (h *Host) nicID(c card) (string, error) {
 // nvmeID is the id of the drive's first namespace that has one, or else the name of its subsystem. Ids that were given
 // to a namespace when it was made ("uuid.") name the namespace and not the drive.
 func nvmeID(c sysfs.NVMeController) string {
+	if isRemote(c) && c.SubsystemNQN != "" {
+		// Namespaces come some time after the connection, and their ids are often made up by who exports them.
+		return normalizeID("nvme." + c.SubsystemNQN)
+	}
 	for _, n := range c.Namespaces {
 		if strings.HasPrefix(n.WWID, "eui.") || strings.HasPrefix(n.WWID, "naa.") {
 			return normalizeID(n.WWID)
@@ -94,7 +98,7 @@ func nvmeID(c sysfs.NVMeController) string {
 	case c.Serial != "":
 		return normalizeID("nvme." + vendor + "-" + c.Serial + "-" + c.Model)
 	}
-	return normalizeID("nvme." + placeOf(c.Device))
+	return normalizeID("nvme." + nvmePlace(c))
 }
 
 // digits are those of an id that sysfs spells with blanks or dashes; empty when all are zero.
@@ -141,6 +145,19 @@ func isSet(s string) bool {
 		return false
 	}
 	return strings.Trim(s, "0-.") != "" && strings.Trim(strings.ToLower(s), "f-") != ""
+}
+
+// isRemote reports whether the drive is behind a network.
+func isRemote(c sysfs.NVMeController) bool { return c.Transport != "" && c.Transport != pcie }
+
+// nvmePlace is the PCI address, or how a drive behind a network is reached. The address this machine has itself there comes
+// and goes with the connection.
+func nvmePlace(c sysfs.NVMeController) string {
+	if !isRemote(c) || c.Device.Function != nil {
+		return placeOf(c.Device)
+	}
+	fields := slices.DeleteFunc(strings.Split(c.Address, ","), func(s string) bool { return strings.HasPrefix(s, "src_addr=") })
+	return strings.Join(append([]string{c.Transport, c.SubsystemNQN}, fields...), ",")
 }
 
 // placeOf says where a device is plugged in: its PCI address, or else what carries it. Below a controller it is the way

@@ -9,10 +9,10 @@ import (
 	"slices"
 )
 
-// NVMeController is a local NVMe controller, which is one drive (sys/class/nvme/<name>/).
+// NVMeController is an NVMe controller: a drive of this machine, or one behind a network (sys/class/nvme/<name>/).
 type NVMeController struct {
 	Name string
-	// Device is the PCI function (link device).
+	// Device is the PCI function, or what stands for the network (link device).
 	Device Device
 	// Model, Serial and FirmwareRev as the kernel read them when it found the drive (model, serial, firmware_rev). The
 	// revision goes stale when the firmware changes: it is for finding drives, never for judging them.
@@ -21,8 +21,10 @@ type NVMeController struct {
 	SubsystemNQN string
 	// Address on the transport, for PCI the function's (address).
 	Address string
-	// Transport is "pcie"; controllers on a fabric are not part of this machine and not listed (transport).
+	// Transport is "pcie", or "tcp", "rdma", "fc" or "loop" where the drive is behind a network (transport).
 	Transport string
+	// Discovery controllers tell where drives are and are none (cntrltype; the name of the subsystem on older kernels).
+	Discovery bool
 	// Namespaces in order of their ids.
 	Namespaces []NVMeNamespace
 	// Err says what of the controller could not be read.
@@ -41,10 +43,13 @@ type NVMeNamespace struct {
 
 const nvmeClass = "sys/class/nvme"
 
+// discoveryNQN is the well-known name of the discovery service (NVMe Base Specification 2.0, section 4.5).
+const discoveryNQN = "nqn.2014-08.org.nvmexpress.discovery"
+
 // namespaceName matches namespaces and, with native multipath, the paths to them: nvme0n1, nvme0c0n1.
 var namespaceName = regexp.MustCompile(`^nvme\d+(c\d+)?n\d+$`)
 
-// NVMeControllers lists the local controllers in order of name, virtual functions left out.
+// NVMeControllers lists the controllers in order of name, virtual functions left out.
 func NVMeControllers(fsys fs.FS) ([]NVMeController, error) {
 	names, err := list(fsys, nvmeClass)
 	if err != nil {
@@ -60,9 +65,8 @@ func NVMeControllers(fsys fs.FS) ([]NVMeController, error) {
 			continue
 		}
 		c, ok := readController(fsys, dir)
-		local := c.Transport == "pcie" || c.Transport == ""
 		virtual := c.Device.Function != nil && c.Device.Function.Physical != nil
-		if ok && local && !virtual {
+		if ok && !virtual {
 			controllers = append(controllers, c)
 		}
 	}
@@ -76,6 +80,7 @@ func readController(fsys fs.FS, dir string) (NVMeController, bool) {
 		Model: a.text("model"), Serial: a.text("serial"), FirmwareRev: a.text("firmware_rev"),
 		SubsystemNQN: a.text("subsysnqn"), Address: a.text("address"), Transport: a.text("transport"),
 	}
+	c.Discovery = a.text("cntrltype") == "discovery" || c.SubsystemNQN == discoveryNQN
 	device, err := follow(fsys, path.Join(dir, "device"))
 	a.err = errors.Join(a.err, err)
 	if device != "" {

@@ -148,18 +148,27 @@ func TestPermanentAddressIsNeverOneThatWasGiven(t *testing.T) {
 	}
 }
 
-func TestNVMeControllersAreLocalDrives(t *testing.T) {
+func TestNVMeControllersAreDrives(t *testing.T) {
 	m := sysfstest.NewMachine()
 	drive := map[string]string{"model": "SAMSUNG MZQL23T8HCLS-00A07   ", "serial": " S64HNE0 ", "firmware_rev": "GDC5602Q", "subsysnqn": "nqn.1994-11.com.samsung:nvme:PM9A3"}
 	function := m.NVMe(sysfstest.Drive{Address: "0000:01:00.0", Name: "nvme0", Attributes: drive, WWIDs: []string{"eui.1", "eui.2"}})
 	m.Files(function+"/nvme/nvme0/nvme0c0n3", map[string]string{"nsid": "3", "wwid": "eui.3"})
-	m.NVMe(sysfstest.Drive{Address: "0000:02:00.0", Name: "nvme1", Attributes: map[string]string{"transport": "tcp"}})
+	nqn := map[string]string{"subsysnqn": "nqn.2016-06.io.example:drive1"}
+	m.Fabric(sysfstest.Drive{Address: "traddr=10.0.0.1,trsvcid=4420", Name: "nvme1", Attributes: nqn, WWIDs: []string{"uuid.1"}})
+	m.Fabric(sysfstest.Drive{Name: "nvme3", Attributes: map[string]string{"cntrltype": "discovery"}})
+	m.Fabric(sysfstest.Drive{Name: "nvme4", Attributes: map[string]string{"subsysnqn": "nqn.2014-08.org.nvmexpress.discovery"}})
 	virtual := m.NVMe(sysfstest.Drive{Address: "0000:01:00.1", Name: "nvme2"})
 	m.Link(virtual+"/physfn", function)
 
 	got, err := sysfs.NVMeControllers(m)
 	require.NoError(t, err)
-	require.Len(t, got, 1, "fabrics and virtual functions are no drives of this machine")
+	require.Len(t, got, 4, "virtual functions are parts of a drive")
+	remote := got[1]
+	assert.Equal(t, []string{"nvme1", "tcp", "nqn.2016-06.io.example:drive1", "traddr=10.0.0.1,trsvcid=4420", "nvme-fabrics"},
+		[]string{remote.Name, remote.Transport, remote.SubsystemNQN, remote.Address, remote.Device.Subsystem})
+	assert.Nil(t, remote.Device.Function)
+	assert.Equal(t, []sysfs.NVMeNamespace{{ID: 1, WWID: "uuid.1"}}, remote.Namespaces)
+	assert.Equal(t, []bool{false, false, true, true}, []bool{got[0].Discovery, remote.Discovery, got[2].Discovery, got[3].Discovery})
 	c := got[0]
 	assert.Equal(t, []string{"nvme0", "SAMSUNG MZQL23T8HCLS-00A07", "S64HNE0", "GDC5602Q", "0000:01:00.0"}, []string{c.Name, c.Model, c.Serial, c.FirmwareRev, c.Address})
 	assert.Equal(t, "nvme", c.Device.Driver)

@@ -39,8 +39,9 @@ func Outliving(tools command.Config, worker, enter []string) (command.Config, er
 	return tools, nil
 }
 
-// NewHardware looks at nothing yet but which tools are installed: drivers whose tools are not give way to others.
-func NewHardware(root fs.FS, tools command.Config, list DriverList) (*Hardware, error) {
+// NewHardware looks at nothing yet but which tools are installed: drivers whose tools are not give way to others. NVMe
+// drives on the PCI bus belong to the machine, unless other transports are named.
+func NewHardware(root fs.FS, tools command.Config, list DriverList, nvmeTransports ...string) (*Hardware, error) {
 	if tools.BootID == nil {
 		tools.BootID = func() (string, error) { return sysfs.BootID(root) }
 	}
@@ -57,7 +58,7 @@ func NewHardware(root fs.FS, tools command.Config, list DriverList) (*Hardware, 
 		}
 		log.Debug("Driver", "driver", d.Name(), "version", d.Version())
 	}
-	h, err := host.New(host.Config{FS: root, Drivers: drivers, Chosen: func(c host.Choice) {
+	h, err := host.New(host.Config{FS: root, Drivers: drivers, NVMeTransports: nvmeTransports, Chosen: func(c host.Choice) {
 		log.Info("Driver chosen", "class", c.Device.Class, "device", c.Device.UniqueID, "place", c.Place, "driver", c.Driver,
 			"version", c.Version, "support", c.Support.String())
 	}})

@@ -100,7 +100,7 @@ func assemble(ctx context.Context, o Options, host *state.State) (parts, error) 
 	if err != nil {
 		return parts{}, err
 	}
-	hardware, err := NewHardware(os.DirFS(c.HostRoot), tools, o.Drivers)
+	hardware, err := NewHardware(os.DirFS(c.HostRoot), tools, o.Drivers, c.NVMeTransports...)
 	if err != nil {
 		return parts{}, err
 	}

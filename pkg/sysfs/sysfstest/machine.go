@@ -151,6 +151,20 @@ func (m Machine) NVMe(d Drive) string {
 	return function
 }
 
+// Fabric connects a drive behind a network. Its Address is spelled as sysfs does: "traddr=127.0.0.1,trsvcid=4420".
+func (m Machine) Fabric(d Drive) {
+	const network = "sys/devices/virtual/nvme-fabrics/ctl"
+	m.Link(path.Join(network, "subsystem"), "sys/class/nvme-fabrics")
+	dir := path.Join(network, d.Name)
+	m.Files(dir, map[string]string{"transport": "tcp", "address": d.Address, "state": "live"})
+	m.Files(dir, d.Attributes)
+	m.Link(path.Join(dir, "device"), network)
+	m.Link(path.Join("sys/class/nvme", d.Name), dir)
+	for i, wwid := range d.WWIDs {
+		m.Files(path.Join(dir, fmt.Sprintf("%sc0n%d", d.Name, i+1)), map[string]string{"nsid": fmt.Sprint(i + 1), "wwid": wwid})
+	}
+}
+
 // Disk describes a SCSI disk.
 type Disk struct {
 	// Below is the directory of the controller or bus it hangs below, such as a PCI function's.
