@@ -70,7 +70,7 @@ func (r reading) firmware() inventory.Firmware {
 		Format:     r.format,
 		Rollback:   inventory.RollbackImage,
 	}
-	fw.RollbackMessage = fmt.Sprintf("the kernel reads no image out of the adapter: one of %s from a FirmwareSource is needed", fw.Running)
+	fw.RollbackMessage = "the kernel reads no image out of the adapter: one of " + string(fw.Running) + " from a FirmwareSource is needed"
 	return fw
 }
 
@@ -225,7 +225,8 @@ func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inven
 	case result.ExitCode == exitUnsupported:
 		return inventory.ActivateReboot, nil
 	case result.ExitCode != 0:
-		return 0, fmt.Errorf("activate firmware of adapter %s: %w", r.handle, command.Failed(c, result, errors.New("the kernel could not")))
+		err = command.Failed(c, result, errors.New("the kernel could not"))
+		return 0, fmt.Errorf("activate firmware of adapter %s: %w", r.handle, err)
 	}
 	after, err := d.read(ctx, r.id)
 	if err != nil {

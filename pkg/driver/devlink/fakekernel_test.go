@@ -1,11 +1,9 @@
 package devlink
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -13,15 +11,11 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/mdlayher/genetlink"
 	"github.com/mdlayher/genetlink/genltest"
 	"github.com/mdlayher/netlink"
 	"github.com/stretchr/testify/require"
-
-	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
-	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
 // adapter is what a fake kernel keeps of its only adapter, in a file: the process of the driver and that of the tool share
@@ -102,7 +96,8 @@ const configGroup = 7
 
 func (k *fakeKernel) dial() (Conn, error) {
 	c := &fakeConn{kernel: k, events: make(chan genetlink.Message, 64), closed: make(chan struct{})}
-	family := genetlink.Family{ID: 22, Name: "devlink", Version: 1, Groups: []genetlink.MulticastGroup{{ID: configGroup, Name: "config"}}}
+	groups := []genetlink.MulticastGroup{{ID: 6, Name: "other"}, {ID: configGroup, Name: "config"}}
+	family := genetlink.Family{ID: 22, Name: "devlink", Version: 1, Groups: groups}
 	c.Conn = genltest.Dial(genltest.ServeFamily(family, c.answer))
 	return c, nil
 }
@@ -233,98 +228,4 @@ func (k *fakeKernel) info(a adapter) ([]genetlink.Message, error) {
 		data = []byte(text)
 	}
 	return []genetlink.Message{{Header: genetlink.Header{Command: 51}, Data: data}}, nil
-}
-
-// find reads an image as the kernel does: where the parameter says first.
-func (k *fakeKernel) find(name string) (string, error) {
-	dir, err := os.ReadFile(k.searchPath())
-	if err != nil {
-		return "", err
-	}
-	content, err := os.ReadFile(filepath.Join(string(bytes.TrimRight(dir, "\n\x00")), name))
-	return string(content), err
-}
-
-func (k *fakeKernel) flash(a adapter, r request) error {
-	content, err := k.find(r.file)
-	if err != nil {
-		return refuse(syscall.ENOENT, "failed to locate the requested firmware file")
-	}
-	k.tell(a.Handle, 58, nil)
-	defer k.tell(a.Handle, 59, nil)
-	if text, fails := k.faulty("fail"); fails {
-		return refuse(syscall.EIO, text)
-	}
-	fields := strings.SplitN(content, "\n", 4)
-	if len(fields) < 4 || content != string(drivertest.ImageBytes(fields[1], inventory.Version(fields[2]))) {
-		return refuse(syscall.EBADMSG, "fake: Checksum of the image is wrong")
-	}
-	if fields[1] != a.ForImages {
-		return refuse(syscall.EINVAL, "fake: No image for this board in the file")
-	}
-	k.tell("pci/0000:99:00.0", 60, progress("Flashing", 99, 100))
-	k.tell(a.Handle, 60, progress("Preparing to flash", 0, 0))
-	k.tell(a.Handle, 60, progress("Flashing", 0, 500000))
-	for _, hangs := k.faulty("hang"); hangs; _, hangs = k.faulty("hang") {
-		if err := os.WriteFile(filepath.Join(k.dir, "hangs"), nil, 0o600); err != nil {
-			return err
-		}
-		time.Sleep(5 * time.Millisecond) // sleeps: plays a device that takes its time
-	}
-	k.tell(a.Handle, 60, progress("Flashing", 210000, 500000))
-	k.tell(a.Handle, 60, func(ae *netlink.AttributeEncoder) {
-		ae.String(124, "Flash select")
-		ae.String(123, r.component)
-		ae.Uint64(151, 81)
-	})
-	if _, lies := k.faulty("lie"); !lies {
-		if a.Stored = fields[2]; a.Stored == a.Running {
-			a.Stored = ""
-		}
-		if err := k.save(a); err != nil {
-			return err
-		}
-	}
-	return io.EOF
-}
-
-func progress(message string, done, total uint64) func(*netlink.AttributeEncoder) {
-	return func(ae *netlink.AttributeEncoder) {
-		ae.String(124, message)
-		ae.Uint64(125, done)
-		ae.Uint64(126, total)
-		ae.Uint64(151, 0)
-	}
-}
-
-// tell sends a message to everybody who listens.
-func (k *fakeKernel) tell(handle string, cmd uint8, more func(*netlink.AttributeEncoder)) {
-	if more == nil {
-		more = func(*netlink.AttributeEncoder) {}
-	}
-	m := genetlink.Message{Header: genetlink.Header{Command: cmd}, Data: encode(handle, more)}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, c := range k.listeners {
-		select {
-		case c.events <- m:
-		case <-c.closed:
-		}
-	}
-}
-
-func (k *fakeKernel) reload(a adapter, r request) ([]genetlink.Message, error) {
-	if text, refuses := k.faulty("no-reset"); refuses {
-		if text != "" {
-			return nil, refuse(syscall.ECANCELED, text)
-		}
-		return nil, refuse(syscall.EOPNOTSUPP, "Requested reload action is not supported by the driver")
-	}
-	if r.action != 2 {
-		return nil, refuse(syscall.EINVAL, "fake: not asked to activate firmware")
-	}
-	if _, lies := k.faulty("lie"); !lies {
-		a.Running, a.Stored = a.holds(), ""
-	}
-	return []genetlink.Message{{Header: genetlink.Header{Command: 37}, Data: encode(a.Handle, func(*netlink.AttributeEncoder) {})}}, k.save(a)
 }

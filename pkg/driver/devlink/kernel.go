@@ -79,6 +79,9 @@ func (e *KernelError) Error() string {
 	return fmt.Sprintf("%s (%v)", e.Message, e.Errno)
 }
 
+// Unwrap gives the number.
+func (e *KernelError) Unwrap() error { return e.Errno }
+
 // kernelError makes a *KernelError of an answer that is one.
 func kernelError(err error) error {
 	out := &KernelError{}
@@ -116,7 +119,9 @@ func (dial Dialer) open() (channel, error) {
 }
 
 // request sends a command for a device and returns the answer.
-func (c channel) request(cmd uint8, h Handle, flags netlink.HeaderFlags, more func(*netlink.AttributeEncoder)) ([]genetlink.Message, error) {
+func (c channel) request(
+	cmd uint8, h Handle, flags netlink.HeaderFlags, more func(*netlink.AttributeEncoder),
+) ([]genetlink.Message, error) {
 	ae := netlink.NewAttributeEncoder()
 	ae.String(attrBusName, h.Bus)
 	ae.String(attrDevName, h.Device)
@@ -160,6 +165,3 @@ func (dial Dialer) activate(h Handle) error {
 	_, err = c.request(cmdReload, h, 0, func(ae *netlink.AttributeEncoder) { ae.Uint8(attrReloadAction, reloadFirmwareActivate) })
 	return err
 }
-
-// Unwrap gives the number.
-func (e *KernelError) Unwrap() error { return e.Errno }

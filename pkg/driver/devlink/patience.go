@@ -2,7 +2,6 @@ package devlink
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 )
@@ -34,13 +33,13 @@ func (q *questions) info(ctx context.Context, dial Dialer, h Handle) (Info, erro
 		err  error
 	}
 	late := func(why string) error {
-		return errors.Join(fmt.Errorf("ask for info of %s: %w", h, context.Cause(ctx)), errors.New(why))
+		return fmt.Errorf("ask for info of %s: %w: %s", h, context.Cause(ctx), why)
 	}
 	turn := q.turn(h)
 	select {
 	case turn <- struct{}{}:
 	case <-ctx.Done():
-		return Info{}, late("the kernel has not answered an earlier question yet: the device is being written or reloaded, or its driver hangs")
+		return Info{}, late("the kernel has not answered an earlier question yet; the device is being written or reloaded, or hangs")
 	}
 	answered := make(chan answer, 1)
 	go func() {
@@ -52,6 +51,6 @@ func (q *questions) info(ctx context.Context, dial Dialer, h Handle) (Info, erro
 	case a := <-answered:
 		return a.info, a.err
 	case <-ctx.Done():
-		return Info{}, late("the kernel does not answer while it writes or reloads the device: read it again when that is over")
+		return Info{}, late("the kernel does not answer while it writes or reloads the device; read it again when that is over")
 	}
 }
