@@ -68,7 +68,8 @@ func (h *Host) controller(functions []sysfs.PCIFunction, hosts []sysfs.SCSIHost)
 	first := functions[0]
 	d := inventory.Device{Identity: inventory.Identity{
 		Class: inventory.StorageController, VendorID: first.Vendor, DeviceID: first.Device,
-		Vendor: h.nameOf(first.Vendor, ""), Model: h.nameOf(first.Vendor, first.Device),
+		SubsystemVendorID: first.SubsystemVendor,
+		Vendor:            h.nameOf(first.Vendor, ""), Model: h.nameOf(first.Vendor, first.Device),
 	}}
 	var own []sysfs.SCSIHost
 	for _, f := range functions {

@@ -41,6 +41,9 @@ type Identity struct {
 	// Vendor is the manufacturer's name; VendorID and DeviceID are four lower-case hexadecimal digits on PCI and
 	// empty elsewhere.
 	Vendor, VendorID, DeviceID string
+	// SubsystemVendorID names who built a storage controller around the vendor's chip; spelled as VendorID, and not read of
+	// devices of other classes.
+	SubsystemVendorID string
 	// Model, PartNumber and SerialNumber as the device reports them, without padding.
 	Model, PartNumber, SerialNumber string
 	// BoardID is what the board checks an image against (PSID, board.id), as the device spells it.

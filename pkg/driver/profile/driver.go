@@ -35,7 +35,8 @@ func (d *Driver) Support(id inventory.Identity) driver.Support {
 	switch {
 	case id.Class != m.Class, id.Kernel == "vfio-pci", m.Transport != "" && m.Transport != id.Transport:
 		return driver.SupportNone
-	case !has(m.Vendors, id.Vendor), !has(m.VendorIDs, id.VendorID), !has(m.DeviceIDs, id.DeviceID), !has(m.Models, id.Model):
+	case !has(m.Vendors, id.Vendor), !has(m.VendorIDs, id.VendorID), !has(m.DeviceIDs, id.DeviceID), !has(m.Models, id.Model),
+		!has(m.SubsystemVendorIDs, id.SubsystemVendorID):
 		return driver.SupportNone
 	}
 	return m.Support
@@ -49,16 +50,22 @@ func has(list []string, value string) bool {
 
 // Inspect runs the profile's inspect and reads the fields.
 func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.Identity, inventory.Firmware, error) {
-	values, err := d.query(ctx, d.p.Inspect, id, driver.Image{})
+	s, fw, err := d.inspect(ctx, id)
+	return s.id, fw, err
+}
+
+// inspect returns the device with what the tool calls it at this moment.
+func (d *Driver) inspect(ctx context.Context, id inventory.Identity) (subject, inventory.Firmware, error) {
+	values, err := d.query(ctx, d.p.Inspect, subject{id: id})
 	if err != nil {
-		return id, inventory.Firmware{}, fmt.Errorf("inspect %s: %w", id.UniqueID, err)
+		return subject{id: id}, inventory.Firmware{}, fmt.Errorf("inspect %s: %w", id.UniqueID, err)
 	}
 	fw := inventory.Firmware{
 		Running: inventory.Version(values[fieldRunning]), Stored: d.stored(values),
 		Activation: d.p.Activation, Format: d.p.Format, ReadOnly: d.p.ReadOnly, Rollback: d.p.Rollback,
 	}
 	if len(fw.Running) > maxVersion || len(fw.Stored) > maxVersion {
-		return id, inventory.Firmware{}, fmt.Errorf("inspect %s: a version has more than %d bytes", id.UniqueID, maxVersion)
+		return subject{id: id}, inventory.Firmware{}, fmt.Errorf("inspect %s: a version has more than %d bytes", id.UniqueID, maxVersion)
 	}
 	if fw.Rollback == inventory.RollbackNone {
 		fw.RollbackMessage = "profile " + d.p.Name + " declares no rollback"
@@ -71,7 +78,7 @@ func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.
 			*target = value
 		}
 	}
-	return id, fw, nil
+	return subject{id: id, number: values[fieldNumber]}, fw, nil
 }
 
 // stored is empty where the profile does not say how it is found, and the running version where the tool tells it only
@@ -86,8 +93,8 @@ func (d *Driver) stored(values map[string]string) inventory.Version {
 	return inventory.Version(values[fieldRunning])
 }
 
-func (d *Driver) query(ctx context.Context, q Query, id inventory.Identity, img driver.Image) (map[string]string, error) {
-	argv, err := fillAll(q.Argv, id, img)
+func (d *Driver) query(ctx context.Context, q Query, of subject) (map[string]string, error) {
+	argv, err := fillAll(q.Argv, of)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +109,7 @@ func (d *Driver) query(ctx context.Context, q Query, id inventory.Identity, img 
 	if q.Format == "" {
 		return nil, nil
 	}
-	values, err := q.read(r.Stdout, id)
+	values, err := q.read(r.Stdout, of)
 	if err != nil {
 		return nil, command.Failed(c, r, err)
 	}
@@ -114,22 +121,24 @@ func (d *Driver) Check(ctx context.Context, id inventory.Identity, img driver.Im
 	if err := img.Verify(); err != nil {
 		return err
 	}
-	id, _, err := d.Inspect(ctx, id)
+	s, _, err := d.inspect(ctx, id)
 	if err != nil {
 		return err
 	}
-	return d.fits(ctx, id, img)
+	s.img = img
+	return d.fits(ctx, s)
 }
 
-// fits takes a completed identity.
-func (d *Driver) fits(ctx context.Context, id inventory.Identity, img driver.Image) error {
+// fits takes what inspect completed.
+func (d *Driver) fits(ctx context.Context, s subject) error {
+	id, img := s.id, s.img
 	switch {
 	case d.p.Write == nil:
 		return driver.Rejectf("%s", d.p.ReadOnly)
 	case d.p.Check == nil:
 		return nil
 	}
-	values, err := d.query(ctx, *d.p.Check, id, img)
+	values, err := d.query(ctx, *d.p.Check, s)
 	if err != nil {
 		return fmt.Errorf("check image %s: %w", img.Path, err)
 	}
@@ -146,20 +155,24 @@ func (d *Driver) fits(ctx context.Context, id inventory.Identity, img driver.Ima
 
 // Write runs the profile's write unless the device holds the image, and reads back what the device holds then.
 func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Image, progress driver.Progress) (inventory.Activation, error) {
-	id, before, err := d.Inspect(ctx, id)
+	s, before, err := d.inspect(ctx, id)
 	if err != nil {
 		return 0, err
 	}
+	s.img, id = img, s.id
 	if d.p.Write == nil {
 		return 0, fmt.Errorf("write %s: %s: %w", id.UniqueID, d.p.ReadOnly, driver.ErrNotSupported)
 	}
 	if before.Stored == img.Version {
 		return needed(before, d.p.Activation), nil
 	}
-	if err := d.fits(ctx, id, img); err != nil {
+	if err := d.fits(ctx, s); err != nil {
 		return 0, err
 	}
-	argv, err := fillAll(d.p.Write.Argv, id, img)
+	if s, err = d.renumber(ctx, s); err != nil {
+		return 0, fmt.Errorf("write %s: nothing was written: %w", id.UniqueID, err)
+	}
+	argv, err := fillAll(d.p.Write.Argv, s)
 	if err != nil {
 		return 0, err
 	}
@@ -177,7 +190,10 @@ func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Im
 	default:
 		return 0, fmt.Errorf("write %s: %w", id.UniqueID, d.p.Write.Exits.failure(c, r))
 	}
-	need, err := d.readBack(ctx, id, img, outcome, d.p.Write.Exits.needs(r.ExitCode, d.p.Activation))
+	need := d.p.Write.Exits.needs(r.ExitCode, d.p.Activation)
+	if err = d.p.Write.judge(r.Stdout, s); err == nil {
+		need, err = d.readBack(ctx, s, outcome, need)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("write %s: %w", id.UniqueID, command.Failed(c, r, err))
 	}
@@ -187,12 +203,45 @@ func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Im
 	return need, nil
 }
 
+// renumber reads what the tool calls the device once more, right before the tool writes to what it calls so: numbers are
+// given anew whenever the tool runs, and a check takes its time.
+func (d *Driver) renumber(ctx context.Context, s subject) (subject, error) {
+	if s.number == "" {
+		return s, nil
+	}
+	now, _, err := d.inspect(ctx, s.id)
+	switch {
+	case err != nil:
+		return s, err
+	case now.id.UniqueID != s.id.UniqueID || now.id.SerialNumber != s.id.SerialNumber:
+		return s, fmt.Errorf("another device has taken its place: %s with serial number %q", now.id.UniqueID, now.id.SerialNumber)
+	}
+	now.img = s.img
+	return now, nil
+}
+
+// judge reads what a tool said whose exit code is a success.
+func (c Change) judge(out []byte, of subject) error {
+	if c.Format == "" {
+		return nil
+	}
+	d, err := parseOutput(c.Format, out)
+	if err != nil {
+		return err
+	}
+	return d.meets(c.Expect, of)
+}
+
 // readBack believes no tool: what the device holds counts, where it can tell.
-func (d *Driver) readBack(ctx context.Context, id inventory.Identity, img driver.Image, outcome class, need inventory.Activation) (inventory.Activation, error) {
-	_, fw, err := d.Inspect(ctx, id)
+func (d *Driver) readBack(ctx context.Context, written subject, outcome class, need inventory.Activation) (inventory.Activation, error) {
+	now, fw, err := d.inspect(ctx, written.id)
+	img := written.img
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf("read back: %w", err)
+	case now.number != written.number:
+		return 0, fmt.Errorf("the tool wrote to number %s, and the device has number %s now: see what was written to before anything else is",
+			written.number, now.number)
 	case fw.Stored != "" && fw.Stored != img.Version:
 		return 0, fmt.Errorf("the tool reports success, but the device holds %s", fw.Stored)
 	case fw.Stored != "":
@@ -218,14 +267,14 @@ func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inven
 	if a == nil || kind != a.Kind {
 		return 0, fmt.Errorf("activate by %s: %w", kind, driver.ErrNotSupported)
 	}
-	id, before, err := d.Inspect(ctx, id)
+	s, before, err := d.inspect(ctx, id)
 	if err != nil {
 		return 0, err
 	}
-	if !before.Pending() {
+	if id = s.id; !before.Pending() {
 		return inventory.ActivateNone, nil
 	}
-	argv, err := fillAll(a.Argv, id, driver.Image{})
+	argv, err := fillAll(a.Argv, s)
 	if err != nil {
 		return 0, err
 	}

@@ -69,6 +69,19 @@ func shipped(t testing.TB) map[string]example {
 			},
 			board: "K91258-006",
 		},
+		"perccli": controller("perccli", "1028"),
+		"storcli": controller("storcli", "1000"),
+	}
+}
+
+func controller(name, subsystem string) example {
+	id := rearID(subsystem)
+	id.UniqueID = rear.SAS // as the tool tells it
+	return example{
+		id: id, tool: name + "64", output: showAll([]raid{front, rear}), argv: []string{name + "64", "/call", "show", "J"},
+		want: inventory.Firmware{
+			Running: "52.16.1-4405", Activation: inventory.ActivateReboot, RollbackMessage: "profile " + name + " declares no rollback",
+		},
 	}
 }
 

@@ -41,26 +41,18 @@ func parseOutput(format Format, out []byte) (document, error) {
 }
 
 // read returns the values of the fields that are there. One that is missing and not optional is an error.
-func (q Query) read(out []byte, id inventory.Identity) (map[string]string, error) {
+func (q Query) read(out []byte, of subject) (map[string]string, error) {
 	d, err := parseOutput(q.Format, out)
 	if err != nil {
 		return nil, err
 	}
-	for i, e := range q.Expect {
-		value, found, err := d.field(e.Field, id)
-		switch {
-		case err != nil:
-			return nil, fmt.Errorf("find expect[%d]: %w", i, err)
-		case !found:
-			return nil, fmt.Errorf("find expect[%d]: it is not in the output", i)
-		case !slices.Contains(e.Is, value):
-			return nil, fmt.Errorf("the tool says %q, not %s", value, strings.Join(e.Is, " or "))
-		}
+	if err := d.meets(q.Expect, of); err != nil {
+		return nil, err
 	}
 	values := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(q.Fields)) { // so that the same output always gives the same error
 		f := q.Fields[name]
-		value, found, err := d.field(f, id)
+		value, found, err := d.field(f, of)
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("find %s: %w", name, err)
@@ -73,10 +65,26 @@ func (q Query) read(out []byte, id inventory.Identity) (map[string]string, error
 	return values, nil
 }
 
-func (d document) field(f Field, id inventory.Identity) (value string, found bool, err error) {
+// meets says which expectation the output does not meet.
+func (d document) meets(expectations []Expectation, of subject) error {
+	for i, e := range expectations {
+		value, found, err := d.field(e.Field, of)
+		switch {
+		case err != nil:
+			return fmt.Errorf("find expect[%d]: %w", i, err)
+		case !found:
+			return fmt.Errorf("find expect[%d]: it is not in the output", i)
+		case !slices.Contains(e.Is, value):
+			return fmt.Errorf("the tool says %q, not %s", value, strings.Join(e.Is, " or "))
+		}
+	}
+	return nil
+}
+
+func (d document) field(f Field, of subject) (value string, found bool, err error) {
 	value = d.text
 	if f.Path != nil {
-		if value, found, err = d.tree.value(f.Path, id); err != nil || !found {
+		if value, found, err = d.tree.value(f.Path, of); err != nil || !found {
 			return "", false, err
 		}
 	}

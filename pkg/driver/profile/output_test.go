@@ -84,7 +84,7 @@ func TestValuesAreFoundOrRefused(t *testing.T) {
 			f.Pattern = regexp.MustCompile(c.pattern)
 		}
 		q := Query{Format: c.format, Fields: map[string]Field{"running": f}}
-		values, err := q.read([]byte(c.out), inventory.Identity{})
+		values, err := q.read([]byte(c.out), subject{})
 		if c.err != "" {
 			require.ErrorContains(t, err, c.err, c.out)
 			assert.Nil(t, values)
@@ -97,11 +97,11 @@ func TestValuesAreFoundOrRefused(t *testing.T) {
 
 func TestAStatusThatIsNotExpectedIsAnError(t *testing.T) {
 	q := Query{Format: JSON, Expect: []Expectation{{Field{Path: named("Status")}, []string{"Success", "OK"}}}}
-	_, err := q.read([]byte(`{"Status":"Success"}`), inventory.Identity{})
+	_, err := q.read([]byte(`{"Status":"Success"}`), subject{})
 	require.NoError(t, err)
-	_, err = q.read([]byte(`{"Status":"Failure"}`), inventory.Identity{})
+	_, err = q.read([]byte(`{"Status":"Failure"}`), subject{})
 	require.ErrorContains(t, err, `the tool says "Failure", not Success or OK`)
-	_, err = q.read([]byte(`{}`), inventory.Identity{})
+	_, err = q.read([]byte(`{}`), subject{})
 	require.ErrorContains(t, err, "expect[0]")
 }
 
@@ -113,13 +113,15 @@ func TestVariablesBecomeOneSafeArgument(t *testing.T) {
 		{"file={{image.path}}@{{image.version}}", "file=/images/a b;c@1.0", ""},
 		{"{{device.macHex}}", "B49691AA9E18", ""},
 		{"{{device.pciAddress}}", "0000:3b:00.0", ""},
+		{"{{device.pciColons}}", "00:3b:00:00", ""},
+		{"/c{{device.number}}", "/c12", ""},
 		{"$(reboot)", "$(reboot)", ""},
 		{"{{device.serialNumber}}", "", "not given to a tool"},
 		{"{{device.boardID}}", "", "has no {{device.boardID}}"},
 	} {
 		template, err := parseTemplate(c.text)
 		require.NoError(t, err)
-		got, err := template.fill(id, img)
+		got, err := template.fill(subject{id: id, img: img, number: "12"})
 		if c.err != "" {
 			require.ErrorContains(t, err, c.err)
 			continue
@@ -127,10 +129,17 @@ func TestVariablesBecomeOneSafeArgument(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, c.want, got)
 	}
+	for _, s := range []subject{{number: "all"}, {number: "0 noverchk"}, {}} {
+		_, err := (template{literals: []string{"/c", ""}, names: []string{numberVariable}}).fill(s)
+		require.Error(t, err, s.number)
+	}
+	far := subject{id: inventory.Identity{PCI: []inventory.PCIAddress{{Domain: 0x100, Bus: 0x3b}}}}
+	_, err := (template{literals: []string{"", ""}, names: []string{"device.pciColons"}}).fill(far)
+	require.ErrorContains(t, err, "has no {{device.pciColons}}", "two digits cannot name the domain")
 	template, err := parseTemplate("{{image.version}}")
 	require.NoError(t, err)
 	for _, version := range []string{"-f", "1.0 --force", "1\n2", "$(x)", "../x"} {
-		_, err = template.fill(id, driver.Image{Version: inventory.Version(version)})
+		_, err = template.fill(subject{id: id, img: driver.Image{Version: inventory.Version(version)}})
 		require.ErrorAs(t, err, new(*driver.RejectedError), version)
 	}
 }
@@ -151,7 +160,7 @@ func FuzzOutput(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, out []byte) {
 		for _, q := range queries {
-			values, err := q.read(out, inventory.Identity{})
+			values, err := q.read(out, subject{})
 			if err != nil {
 				assert.Nil(t, values)
 				continue

@@ -118,12 +118,32 @@ func (r *reader) whole(n *yaml.Node, p Profile, seen map[string]*yaml.Node) {
 			}
 		}
 	}
+	if _, tells := p.Inspect.Fields[fieldNumber]; !tells {
+		for _, name := range []string{"check", "write", "activate"} {
+			if slices.ContainsFunc(p.argv(name), func(t template) bool { return slices.Contains(t.names, numberVariable) }) {
+				r.refuse(seen[name], name+".argv", "{{%s}} needs inspect.fields.number", numberVariable)
+			}
+		}
+	}
 	if p.Check != nil {
 		_, compares := p.Check.Fields[fieldBoardID]
 		if _, tells := p.Inspect.Fields[fieldBoardID]; compares && !tells {
 			r.refuse(seen["check"], "check.fields.boardID", "needs inspect.fields.boardID to compare it with")
 		}
 	}
+}
+
+// argv are the arguments of what runs after inspect.
+func (p Profile) argv(name string) []template {
+	switch {
+	case name == "check" && p.Check != nil:
+		return p.Check.Argv
+	case name == "write" && p.Write != nil:
+		return p.Write.Argv
+	case name == "activate" && p.Activate != nil:
+		return p.Activate.Argv
+	}
+	return nil
 }
 
 func (r *reader) match(n *yaml.Node, path string) Match {
@@ -147,10 +167,11 @@ func (r *reader) match(n *yaml.Node, path string) Match {
 			m.Support = oneOf(r, n, at, []string{"Generic", "Mainline", "Vendor"},
 				[]driver.Support{driver.SupportGeneric, driver.SupportMainline, driver.SupportVendor})
 		},
-		"vendors":   func(n *yaml.Node, at string) { m.Vendors = r.texts(n, at) },
-		"models":    func(n *yaml.Node, at string) { m.Models = r.texts(n, at) },
-		"vendorIDs": hex(&m.VendorIDs),
-		"deviceIDs": hex(&m.DeviceIDs),
+		"vendors":            func(n *yaml.Node, at string) { m.Vendors = r.texts(n, at) },
+		"models":             func(n *yaml.Node, at string) { m.Models = r.texts(n, at) },
+		"vendorIDs":          hex(&m.VendorIDs),
+		"deviceIDs":          hex(&m.DeviceIDs),
+		"subsystemVendorIDs": hex(&m.SubsystemVendorIDs),
 		"transport": func(n *yaml.Node, at string) {
 			transports := []string{"nvme", "sas", "sata", "usb", "virtio"}
 			m.Transport = oneOf(r, n, at, transports, transports)
@@ -162,22 +183,28 @@ func (r *reader) match(n *yaml.Node, path string) Match {
 	if seen["deviceIDs"] != nil && seen["vendorIDs"] == nil {
 		r.refuse(n, path+".deviceIDs", "mean nothing without vendorIDs")
 	}
+	if seen["subsystemVendorIDs"] != nil && m.Class != inventory.StorageController {
+		r.refuse(n, path+".subsystemVendorIDs", "are known of the class StorageController alone")
+	}
 	return m
 }
 
 func (r *reader) inspect(n *yaml.Node, path string) Query {
 	q, at := r.query(n, path, []string{"ok", "retry", "fail"},
-		[]string{fieldRunning, fieldStored, fieldBoardID, fieldModel, fieldPartNumber, fieldSerialNumber, fieldUniqueID})
+		[]string{fieldRunning, fieldStored, fieldBoardID, fieldModel, fieldPartNumber, fieldSerialNumber, fieldUniqueID, fieldNumber})
 	if f, ok := q.Fields[fieldRunning]; !ok || f.Optional {
 		r.refuse(n, path+".fields.running", "is required and not optional: what runs is what an update is judged by")
 	}
 	if f, ok := q.Fields[fieldUniqueID]; ok && f.Optional {
 		r.refuse(n, path+".fields.uniqueID", "must not be optional: a device has one name")
 	}
+	if f, ok := q.Fields[fieldNumber]; ok && f.Optional {
+		r.refuse(n, path+".fields.number", "must not be optional: it says which device is written to")
+	}
 	completed := func(name string) bool {
 		field := strings.TrimPrefix(name, "device.")
 		_, reads := q.Fields[field]
-		return name == "device.boardID" || variables[name].ofImage || reads ||
+		return name == "device.boardID" || name == numberVariable || variables[name].ofImage || reads ||
 			name == "device.macHex" && q.Fields[fieldUniqueID].given()
 	}
 	for _, t := range q.templates() {
@@ -225,11 +252,9 @@ func (r *reader) query(n *yaml.Node, path string, classes, names []string) (q Qu
 		"argv":    func(n *yaml.Node, at string) { q.Argv = r.argv(n, at) },
 		"timeout": func(n *yaml.Node, at string) { q.Timeout = r.duration(n, at) },
 		"exits":   func(n *yaml.Node, at string) { q.Exits = r.exits(n, at, classes) },
-		"format": func(n *yaml.Node, at string) {
-			q.Format = oneOf(r, n, at, []string{"json", "xml", "regex"}, []Format{JSON, XML, Regex})
-		},
-		"fields": func(n *yaml.Node, _ string) { values = n },
-		"expect": func(n *yaml.Node, _ string) { expect = n },
+		"format":  func(n *yaml.Node, at string) { q.Format = r.format(n, at) },
+		"fields":  func(n *yaml.Node, _ string) { values = n },
+		"expect":  func(n *yaml.Node, _ string) { expect = n },
 	}, "argv", "exits")
 	if (values != nil || expect != nil) && q.Format == "" {
 		r.refuse(n, path+".format", "is required with fields and expect")
@@ -246,15 +271,24 @@ func (r *reader) query(n *yaml.Node, path string, classes, names []string) (q Qu
 		r.mapping(values, path+".fields", known)
 	}
 	if expect != nil {
-		r.items(expect, path+".expect", func(n *yaml.Node, at string) {
-			f, is := r.field(n, at, q.Format, true)
-			q.Expect = append(q.Expect, Expectation{f, is})
-		})
+		q.Expect = r.expect(expect, path+".expect", q.Format)
 	}
 	if argv = seen["argv"]; argv == nil {
 		argv = n
 	}
 	return q, argv
+}
+
+func (r *reader) format(n *yaml.Node, path string) Format {
+	return oneOf(r, n, path, []string{"json", "xml", "regex"}, []Format{JSON, XML, Regex})
+}
+
+func (r *reader) expect(n *yaml.Node, path string, format Format) (out []Expectation) {
+	r.items(n, path, func(n *yaml.Node, at string) {
+		f, is := r.field(n, at, format, true)
+		out = append(out, Expectation{f, is})
+	})
+	return out
 }
 
 func (r *reader) field(n *yaml.Node, path string, format Format, expects bool) (f Field, is []string) {
@@ -296,95 +330,4 @@ func (r *reader) path(n *yaml.Node, path string) (steps []step) {
 		}
 	})
 	return steps
-}
-
-// interpreters run what their arguments say. A profile needs one for nothing but an image that is a script.
-var interpreters = []string{"sh", "bash", "dash", "ash", "zsh", "ksh", "csh", "fish", "busybox", "env", "xargs", "find", "awk", "perl",
-	"python", "python3", "ruby", "sudo", "su", "nsenter", "chroot", "unshare", "setsid", "nohup", "timeout", "systemd-run"}
-
-func (r *reader) argv(n *yaml.Node, path string) (argv []template) {
-	r.items(n, path, func(n *yaml.Node, at string) { argv = append(argv, r.template(n, at)) })
-	if len(argv) == 0 {
-		return nil
-	}
-	tool := n.Content[0]
-	switch {
-	case !toolPattern.MatchString(tool.Value):
-		r.refuse(tool, path+"[0]", "%q: want the tool's file name, without a directory and variables; it is looked up in --tool-path", tool.Value)
-	case slices.Contains(interpreters, tool.Value) && (tool.Value != "sh" || len(argv) < 2 || argv[1].text != "{{image.path}}"):
-		r.refuse(tool, path+"[0]", "%q runs other programs: name the vendor's tool, or run an image that is a script by sh, {{image.path}}", tool.Value)
-	}
-	return argv
-}
-
-func (r *reader) change(n *yaml.Node, path string, activates bool) *Change {
-	c := &Change{}
-	classes := []string{"ok", "already", "pending", "rejected", "retry", "fail"}
-	known := fields{
-		"argv":    func(n *yaml.Node, at string) { c.Argv = r.argv(n, at) },
-		"timeout": func(n *yaml.Node, at string) { c.Timeout = r.duration(n, at) },
-		"exits":   func(n *yaml.Node, at string) { c.Exits = r.exits(n, at, classes) },
-	}
-	required := []string{"argv", "exits", "timeout"}
-	if activates {
-		classes = []string{"ok", "pending", "retry", "fail"}
-		required = append(required, "kind")
-		known["kind"] = func(n *yaml.Node, at string) {
-			c.Kind = r.activation(n, at, inventory.ActivateDeviceReset, inventory.ActivateDriverReload)
-		}
-	} else {
-		known["progress"] = func(n *yaml.Node, at string) { c.Progress = r.pattern(n, at) }
-	}
-	seen := r.mapping(n, path, known, required...)
-	uses := func(accept func(string) bool) bool {
-		return slices.ContainsFunc(c.Argv, func(t template) bool { return t.uses(accept) != "" })
-	}
-	switch {
-	case seen["argv"] == nil:
-	case activates && uses(func(name string) bool { return variables[name].ofImage }):
-		r.refuse(seen["argv"], path+".argv", "knows no image")
-	case !activates && !uses(func(name string) bool { return name == "image.path" }):
-		r.refuse(seen["argv"], path+".argv", "must have {{image.path}}: nothing else is what was verified")
-	}
-	return c
-}
-
-func (r *reader) exits(n *yaml.Node, path string, classes []string) Exits {
-	e := Exits{Pending: map[int]inventory.Activation{}, Fail: map[int]string{}}
-	first := map[int]string{}
-	code := func(n *yaml.Node, at, class string) int {
-		c := r.code(n, at)
-		if other, taken := first[c]; taken {
-			r.refuse(n, at, "exit code %d is in %s already", c, other)
-		}
-		first[c] = class
-		return c
-	}
-	list := func(class string, into *[]int) func(*yaml.Node, string) {
-		return func(n *yaml.Node, at string) {
-			r.items(n, at, func(n *yaml.Node, at string) { *into = append(*into, code(n, at, class)) })
-		}
-	}
-	all := fields{
-		"ok": list("ok", &e.OK), "already": list("already", &e.Already),
-		"rejected": list("rejected", &e.Rejected), "retry": list("retry", &e.Retry),
-		"pending": func(n *yaml.Node, at string) {
-			r.pairs(n, at, func(key, value *yaml.Node, at string) {
-				e.Pending[code(key, at, "pending")] = r.activation(value, at, inventory.ActivateDeviceReset,
-					inventory.ActivateDriverReload, inventory.ActivateReboot, inventory.ActivatePowerCycle)
-			})
-		},
-		"fail": func(n *yaml.Node, at string) {
-			r.pairs(n, at, func(key, value *yaml.Node, at string) { e.Fail[code(key, at, "fail")] = r.text(value, at) })
-		},
-	}
-	known := fields{}
-	for _, class := range classes {
-		known[class] = all[class]
-	}
-	r.mapping(n, path, known)
-	if len(e.OK) == 0 && len(e.Pending) == 0 {
-		r.refuse(n, path, "no code is a success: give ok or pending")
-	}
-	return e
 }

@@ -58,6 +58,13 @@ func TestProblemsNameFileLineAndField(t *testing.T) {
 		`p.yaml: yaml: line`:                                                        {"name: simflash", "name: {"},
 		`p.yaml:15: check.fields.boardID: needs inspect.fields.boardID`:             {"    boardID: {path: [Controllers, 0, Board Id]}\n", ""},
 		`inspect.fields.running.path[1]: "-1": want an index from 0`:                {"[Controllers, {where: [Address], is: \"{{device.pciAddress}}\"}, Running]", "[Controllers, -1, Running]"},
+		`inspect.fields.number: must not be optional`:                               {"    stored:", "    number: {path: [N], optional: true}\n    stored:"},
+		`inspect: {{device.number}} is not known before inspect`:                    {`-d, "{{device.pciAddress}}", show`, `-d, "{{device.number}}", show`},
+		`write.argv: {{device.number}} needs inspect.fields.number`:                 {`"{{device.pciAddress}}", "--image`, `"{{device.number}}", "--image`},
+		`activate.argv: {{device.number}} needs inspect.fields.number`:              {`"{{device.pciAddress}}", reset`, `"{{device.number}}", reset`},
+		`write.expect: goes with format`:                                            {"  progress: '", "  format: regex\n  progress: '"},
+		`write.expect[0].pattern: has 0 groups`:                                     {"  progress: '", "  format: regex\n  expect: [{pattern: ok, is: [ok]}]\n  progress: '"},
+		`match.subsystemVendorIDs: are known of the class StorageController alone`:  {`["1af4"]`, `["1af4"], subsystemVendorIDs: ["1028"]`},
 		`p.yaml:9: inspect.expect[0].is: is required`:                               {", is: [Success]", ""},
 	} {
 		t.Run(want, func(t *testing.T) {

@@ -41,8 +41,10 @@ type Match struct {
 	Vendors   []string
 	VendorIDs []string
 	DeviceIDs []string
-	Models    []string
-	Transport string
+	// SubsystemVendorIDs tell the boards of those apart who build them around one chip; of storage controllers alone.
+	SubsystemVendorIDs []string
+	Models             []string
+	Transport          string
 }
 
 // Query is a run of a tool that changes nothing, and how its output is read.
@@ -60,6 +62,9 @@ type Change struct {
 	Argv    []template
 	Timeout time.Duration
 	Exits   Exits
+	// Format and Expect say how the output of a tool is judged whose exit code lies; of Write alone.
+	Format Format
+	Expect []Expectation
 	// Progress finds percentages in a line of the output; nil for none.
 	Progress *regexp.Regexp
 	// Kind is the kind of activation; of Activate alone.
@@ -111,5 +116,6 @@ const (
 	fieldPartNumber   = "partNumber"
 	fieldSerialNumber = "serialNumber"
 	fieldUniqueID     = "uniqueID"
+	fieldNumber       = "number"
 	fieldVersion      = "version"
 )

@@ -23,6 +23,9 @@ func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == simflash {
 		os.Exit(runSimflash(filepath.Dir(os.Args[0]), os.Args[1:]))
 	}
+	if name := filepath.Base(os.Args[0]); name == "storcli64" || name == "perccli64" {
+		os.Exit(runStorcli(filepath.Dir(os.Args[0]), os.Args[1:]))
+	}
 	os.Exit(m.Run())
 }
 

@@ -16,12 +16,19 @@ type template struct {
 	literals, names []string
 }
 
+// subject is what variables take their values from.
+type subject struct {
+	id  inventory.Identity
+	img driver.Image
+	// number is what the tool calls the device at this moment; empty before inspect.
+	number string
+}
+
 // variable is one of the closed set.
 type variable struct {
 	// safe is what the value has to look like. No value starts with a dash, so that none is taken for a flag.
 	safe *regexp.Regexp
-	// of takes it from a device and an image.
-	of func(id inventory.Identity, img driver.Image) string
+	of   func(s subject) string
 	// ofImage says that it is of the image.
 	ofImage bool
 }
@@ -31,41 +38,56 @@ var word = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._:+-]{0,127}$`)
 var variables = map[string]variable{
 	"device.pciAddress": {
 		safe: regexp.MustCompile(`^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`),
-		of: func(id inventory.Identity, _ driver.Image) string {
-			if len(id.PCI) == 0 {
+		of: func(s subject) string {
+			if len(s.id.PCI) == 0 {
 				return ""
 			}
-			return id.PCI[0].String()
+			return s.id.PCI[0].String()
 		},
 	},
+	// As the tools of MegaRAID spell it, with two digits for each part. They cannot say more of the domain.
+	"device.pciColons": {
+		safe: regexp.MustCompile(`^[0-9a-f]{2}(:[0-9a-f]{2}){3}$`),
+		of: func(s subject) string {
+			if len(s.id.PCI) == 0 || s.id.PCI[0].Domain > 0xff {
+				return ""
+			}
+			a := s.id.PCI[0]
+			return fmt.Sprintf("%02x:%02x:%02x:%02x", a.Domain, a.Bus, a.Device, a.Function)
+		},
+	},
+	numberVariable: {safe: regexp.MustCompile(`^[0-9]{1,4}$`), of: func(s subject) string { return s.number }},
 	"device.node": {
 		safe: regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_-]{0,63}$`),
-		of:   func(id inventory.Identity, _ driver.Image) string { return id.Node },
+		of:   func(s subject) string { return s.id.Node },
 	},
-	"device.serialNumber": {safe: word, of: func(id inventory.Identity, _ driver.Image) string { return id.SerialNumber }},
-	"device.uniqueID":     {safe: word, of: func(id inventory.Identity, _ driver.Image) string { return id.UniqueID }},
-	"device.boardID":      {safe: word, of: func(id inventory.Identity, _ driver.Image) string { return id.BoardID }},
+	"device.serialNumber": {safe: word, of: func(s subject) string { return s.id.SerialNumber }},
+	"device.uniqueID":     {safe: word, of: func(s subject) string { return s.id.UniqueID }},
+	"device.boardID":      {safe: word, of: func(s subject) string { return s.id.BoardID }},
 	"device.macHex": {
 		safe: regexp.MustCompile(`^[0-9A-F]{12}$`),
-		of: func(id inventory.Identity, _ driver.Image) string {
-			return strings.ToUpper(strings.ReplaceAll(id.UniqueID, ":", ""))
+		of: func(s subject) string {
+			return strings.ToUpper(strings.ReplaceAll(s.id.UniqueID, ":", ""))
 		},
 	},
 	"image.path": {
 		safe: regexp.MustCompile(`^/[^\x00-\x1f\x7f]+$`), ofImage: true,
-		of: func(_ inventory.Identity, img driver.Image) string { return img.Path },
+		of: func(s subject) string { return s.img.Path },
 	},
 	"image.version": {
 		safe: regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z._+~-]{0,63}$`), ofImage: true,
-		of: func(_ inventory.Identity, img driver.Image) string { return string(img.Version) },
+		of: func(s subject) string { return string(s.img.Version) },
 	},
 	"image.sha256": {
 		safe: regexp.MustCompile(`^[0-9a-f]{64}$`), ofImage: true,
-		of: func(_ inventory.Identity, img driver.Image) string {
-			return strings.TrimPrefix(img.Digest.String(), "sha256:")
+		of: func(s subject) string {
+			return strings.TrimPrefix(s.img.Digest.String(), "sha256:")
 		},
 	},
 }
+
+// numberVariable is what inspect found as the field number.
+const numberVariable = "device.number"
 
 var reference = regexp.MustCompile(`\{\{([^{}]*)\}\}`)
 
@@ -93,7 +115,7 @@ func parseTemplate(text string) (template, error) {
 }
 
 // fill makes the argument.
-func (t template) fill(id inventory.Identity, img driver.Image) (string, error) {
+func (t template) fill(s subject) (string, error) {
 	var b strings.Builder
 	for i, literal := range t.literals {
 		b.WriteString(literal)
@@ -101,7 +123,7 @@ func (t template) fill(id inventory.Identity, img driver.Image) (string, error) 
 			break
 		}
 		v := variables[t.names[i]]
-		value := v.of(id, img)
+		value := v.of(s)
 		switch {
 		case value == "":
 			return "", fmt.Errorf("fill in %s: the device has no {{%s}}", t.text, t.names[i])
@@ -115,14 +137,14 @@ func (t template) fill(id inventory.Identity, img driver.Image) (string, error) 
 	return b.String(), nil
 }
 
-func fillAll(argv []template, id inventory.Identity, img driver.Image) ([]string, error) {
+func fillAll(argv []template, s subject) ([]string, error) {
 	out := make([]string, 0, len(argv))
 	for _, t := range argv {
-		s, err := t.fill(id, img)
+		arg, err := t.fill(s)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, s)
+		out = append(out, arg)
 	}
 	return out, nil
 }

@@ -8,9 +8,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-
-	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
-	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
 // node is a value of a JSON document or an element of an XML one.
@@ -130,10 +127,10 @@ type step struct {
 }
 
 // value follows the path to a scalar.
-func (n *node) value(path []step, id inventory.Identity) (value string, found bool, err error) {
+func (n *node) value(path []step, of subject) (value string, found bool, err error) {
 	at := []*node{n}
 	for _, s := range path {
-		if at, err = s.from(at, id); err != nil || len(at) == 0 {
+		if at, err = s.from(at, of); err != nil || len(at) == 0 {
 			return "", false, err
 		}
 	}
@@ -148,7 +145,7 @@ func (n *node) value(path []step, id inventory.Identity) (value string, found bo
 	return at[0].text, true, nil
 }
 
-func (s step) from(at []*node, id inventory.Identity) ([]*node, error) {
+func (s step) from(at []*node, of subject) ([]*node, error) {
 	if s.name != "" {
 		if len(at) > 1 || at[0].list != nil {
 			return nil, fmt.Errorf("several have %q: choose one by index or with where", s.name)
@@ -165,13 +162,13 @@ func (s step) from(at []*node, id inventory.Identity) ([]*node, error) {
 		}
 		return items[s.index : s.index+1], nil
 	}
-	want, err := s.is.fill(id, driver.Image{})
+	want, err := s.is.fill(of)
 	if err != nil {
 		return nil, err
 	}
 	var chosen []*node
 	for _, item := range items {
-		value, found, err := item.value(s.where, id)
+		value, found, err := item.value(s.where, of)
 		if err != nil {
 			return nil, err
 		}
