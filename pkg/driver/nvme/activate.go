@@ -2,8 +2,10 @@ package nvme
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/admin"
@@ -62,11 +64,34 @@ func (d *Driver) activateNow(ctx context.Context, id inventory.Identity, c contr
 	if reply.status != admin.Success {
 		return need, nil
 	}
-	c, l, err := d.read(ctx, id)
+	c, l, err := d.readSettled(ctx, id)
 	if err != nil {
 		return 0, fmt.Errorf("after its activation: %w", err)
 	}
 	return needs(c, l), nil
+}
+
+// settling bounds how long the kernel may turn commands away after an activation without a reset, which it notices by
+// itself: the time in which it gives up on a controller, and a little more.
+const settling = 3 * time.Minute
+
+// readSettled reads a drive that the kernel may not let anybody talk to yet.
+func (d *Driver) readSettled(ctx context.Context, id inventory.Identity) (controller, slotLog, error) {
+	ctx, stop := context.WithTimeout(ctx, settling)
+	defer stop()
+	pause := time.NewTicker(200 * time.Millisecond)
+	defer pause.Stop()
+	for {
+		c, l, err := d.read(ctx, id)
+		if !errors.Is(err, admin.ErrNotReady) {
+			return c, l, err
+		}
+		select {
+		case <-ctx.Done():
+			return controller{}, slotLog{}, err
+		case <-pause.C:
+		}
+	}
 }
 
 // staged are the slots by unique id that this process wrote last, and successfully, and that nothing was done to since.

@@ -32,7 +32,7 @@ func TestEveryStatusOfACommitHasItsConsequence(t *testing.T) {
 		admin.InvalidImage:           {rejected: true, says: "does not accept the image"},
 		admin.MaximumTimeViolation:   {says: "in the time it declares"},
 		admin.ActivationProhibited:   {rejected: true, says: "prohibits this image"},
-		admin.OverlappingRange:       {says: "another program is updating the drive"},
+		admin.OverlappingRange:       {says: "holds pieces of another download"},
 		0x2ff:                        {says: "failed the command"},
 	} {
 		t.Run(status.String(), func(t *testing.T) {
@@ -312,4 +312,41 @@ type closing struct {
 func (c closing) Close() error {
 	c.closed()
 	return c.Controller.Close()
+}
+
+// A tool that was killed in the middle leaves pieces in the drive, which some drives keep until a reset.
+func TestADownloadThatWasCutOffDoesNotKeepTheNextOneOut(t *testing.T) {
+	s := able()
+	s.Strict, s.Buffer = true, make([]byte, 4096)
+	drive, d, _ := rig(t, s)
+	_, err := d.Write(t.Context(), identity(s), image(t, "NEW00001"), nil)
+	require.NoError(t, err)
+	after := state(t, drive)
+	assert.Equal(t, 1, after.Resets)
+	assert.Equal(t, s.Running, after.Running)
+	assert.Contains(t, after.Slots, "NEW00001")
+
+	t.Run("but nothing that waits is activated for it", func(t *testing.T) {
+		s := able()
+		s.Strict, s.Buffer, s.Slots, s.Next = true, make([]byte, 4096), []string{s.Running, "WAITS"}, 2
+		drive, d, _ := rig(t, s)
+		_, err := d.Write(t.Context(), identity(s), image(t, "NEW00001"), nil)
+		require.ErrorContains(t, err, "holds pieces of another download")
+		assert.Zero(t, state(t, drive).Resets)
+	})
+}
+
+// The kernel holds commands off for a while when a drive tells it of its new firmware.
+func TestADriveThatSettlesAfterItsActivationIsWaitedFor(t *testing.T) {
+	s := able()
+	s.ActivatesNow, s.MTFA, s.ResetActivates, s.Settles = true, time.Second, false, 3
+	drive, d, _ := rig(t, s)
+	_, err := d.Write(t.Context(), identity(s), image(t, "NEW00001"), nil)
+	require.NoError(t, err)
+	need, err := d.Activate(t.Context(), identity(s), inventory.ActivateDeviceReset)
+	require.NoError(t, err)
+	assert.Equal(t, inventory.ActivateNone, need)
+	after := state(t, drive)
+	assert.Equal(t, "NEW00001", after.Running)
+	assert.Zero(t, after.Resets)
 }

@@ -2,6 +2,7 @@ package nvme
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
@@ -112,6 +113,13 @@ func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Im
 	}
 	d.staged.forget(unique(c, id))
 	reply, err := d.transport.download(ctx, to(c, id), img, slot, progress)
+	if errors.Is(err, errOverlapping) && needs(c, l) == inventory.ActivateNone {
+		// The lock is ours, so that no other write of this product is under way: a download of its own was cut off. Some drives
+		// keep the pieces until a reset, which activates nothing here.
+		if err = d.transport.reset(ctx, to(c, id)); err == nil {
+			reply, err = d.transport.download(ctx, to(c, id), img, slot, progress)
+		}
+	}
 	if err != nil {
 		return 0, fmt.Errorf("write slot %d of %s: %w", slot, device(id), err)
 	}

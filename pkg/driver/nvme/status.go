@@ -32,10 +32,14 @@ func (a answer) refusal() error {
 	case admin.MaximumTimeViolation:
 		return a.failed("the drive cannot activate this image in the time it declares: power-cycle the node and try again")
 	case admin.OverlappingRange:
-		return a.failed("another program is updating the drive: end it and try again")
+		return command.Failed(a.command, a.result, errOverlapping)
 	}
 	return a.failed("the drive failed the command")
 }
+
+// errOverlapping says that the drive holds pieces of another image than the one it is sent.
+var errOverlapping = errors.New("the drive holds pieces of another download: another program is updating it, or one was cut off; " +
+	"end the program, reset the drive or power-cycle the node, and try again")
 
 func (a answer) failed(text string) error {
 	return command.Failed(a.command, a.result, errors.New(text))

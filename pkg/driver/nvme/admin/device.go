@@ -23,7 +23,8 @@ const (
 var (
 	// ErrGone: the kernel has no such drive, or lost it meanwhile.
 	ErrGone = errors.New("the drive is gone")
-	// ErrNotReady: the controller is being reset, or its connection is being made again.
+	// ErrNotReady: the controller is being reset, or its connection is being made again, which the kernel tells commands that
+	// were under way by EINTR.
 	ErrNotReady = errors.New("the controller is not ready")
 )
 
@@ -121,7 +122,7 @@ func reason(err error) error {
 	switch {
 	case errors.Is(err, unix.ENODEV), errors.Is(err, unix.ENXIO), errors.Is(err, unix.ENOENT):
 		return fmt.Errorf("%w (%w)", ErrGone, err)
-	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.ENETRESET), errors.Is(err, unix.EBUSY):
+	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR), errors.Is(err, unix.ENETRESET), errors.Is(err, unix.EBUSY):
 		return fmt.Errorf("%w (%w)", ErrNotReady, err)
 	}
 	return err

@@ -128,6 +128,8 @@ func (c *controller) download(s State, cmd *admin.Command, data []byte) (admin.S
 	switch {
 	case length != len(data), s.MDTS > 0 && length > 4096<<s.MDTS, s.FWUG != 0 && s.FWUG != 0xff && offset%(int(s.FWUG)*4096) != 0:
 		return invalidField, nil
+	case s.Strict && offset < len(s.Buffer):
+		return admin.OverlappingRange, nil
 	case offset == 0:
 		s.Buffer = nil // most drives begin anew
 	case offset != len(s.Buffer):
@@ -160,6 +162,9 @@ func (c *controller) commit(s State, cmd *admin.Command) (admin.Status, error) {
 	slot, action := int(cmd.CDW10&7), admin.Action(cmd.CDW10>>3&7)
 	s.Actions = append(s.Actions, action)
 	status := s.commit(slot, action)
+	if action == admin.ActivateNow && status == admin.Success && s.Settles > 0 {
+		return status, errors.Join(c.drive.SetFault(NotReady, strconv.Itoa(s.Settles)), c.drive.save(s))
+	}
 	return status, c.drive.save(s)
 }
 

@@ -25,9 +25,13 @@ type State struct {
 	// NoDownload drives do not have the firmware commands, NoSlotLog ones no log of them either.
 	NoDownload, NoSlotLog bool
 	FirstSlotReadOnly     bool
+	// Strict drives do not begin anew with the first piece of an image: what they hold of an unfinished one is in its way.
+	Strict bool
 	// ActivatesNow drives run another image without a reset, and stop working for MTFA.
 	ActivatesNow bool
 	MTFA         time.Duration
+	// Settles is how many commands such a drive's kernel turns away afterwards.
+	Settles int
 	// FWUG and MDTS as Identify Controller has them.
 	FWUG, MDTS uint8
 	// Commit is what the drive answers to a commit that it carried out.
