@@ -15,7 +15,7 @@ version_flag := -X github.com/nodefirmware/node-firmware-operator/internal/versi
 # tool runs a tool at the version its own module file pins.
 tool = $(GO) tool -modfile=hack/tools/$(1)/go.mod $(1)
 # generated is what `make generate` writes and `make verify` compares.
-generated := api/v1alpha1 deploy/kustomize/crd internal/testing/crd docs/reference
+generated := api/v1alpha1 deploy/kustomize/crd internal/testing/crd docs/reference pkg/driver/plugin/v1
 
 ##@ General
 
@@ -52,10 +52,11 @@ build: ## Build the binaries into bin/.
 generate: generate-code golden ## Write everything that is generated: code, CRDs, API reference, golden files.
 
 .PHONY: generate-code
-generate-code: ## Write deep copies, CRDs, apply configurations and the API reference.
+generate-code: ## Write deep copies, CRDs, apply configurations, the plugin protocol and the API reference.
 	$(call tool,controller-gen) object applyconfiguration crd paths=./api/v1alpha1 output:crd:dir=deploy/kustomize/crd
 	$(call tool,controller-gen) crd paths=github.com/Mellanox/maintenance-operator/api/v1alpha1 \
 		output:crd:dir=internal/testing/crd
+	cd hack/tools/protoc && $(GO) run . ../../.. pkg/driver/plugin/v1/driver.proto
 	@mkdir -p docs/reference
 	$(call tool,crd-ref-docs) --log-level=ERROR --config=hack/crd-ref-docs.yaml --source-path=api/v1alpha1 \
 		--renderer=markdown --output-path=docs/reference/api.md
