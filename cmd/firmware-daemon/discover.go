@@ -55,11 +55,15 @@ func hardwareOf(m config.Machine) (*daemon.Hardware, error) {
 	if err := m.Validate(); err != nil {
 		return nil, err
 	}
-	drivers, err := driversOf(m)
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	plugins, err := pluginsOf(m, log, forgetPlugins)
 	if err != nil {
 		return nil, err
 	}
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	drivers, err := driversOf(m, plugins)
+	if err != nil {
+		return nil, err
+	}
 	tools, err := daemon.Outliving(command.Config{Path: m.Tools(), Own: ownArgv(), StateDir: m.StateDir, Log: log}, workerArgv(), nil)
 	if err != nil {
 		return nil, err

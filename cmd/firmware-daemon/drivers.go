@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
@@ -13,6 +15,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/mstflint"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/admin"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/plugin"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/profile"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/scsi"
 	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
@@ -30,9 +33,12 @@ func builtin(runner command.Runner, root fs.FS, kernel bool) driver.Set {
 	}
 }
 
-// driversOf loads the profiles of the machine and makes all drivers of the daemon: those that are part of it and one of
-// each profile, without those that are not to be used.
-func driversOf(m config.Machine) (func(command.Runner, fs.FS) driver.Set, error) {
+// pluginTimeout is how long plugins may take to say what they are before the first scan. Those that are later are found later.
+const pluginTimeout = 20 * time.Second
+
+// driversOf loads the profiles of the machine and makes all drivers of the daemon: those that are part of it, one of each
+// profile, and those of the plugins, nil for none, without those that are not to be used.
+func driversOf(m config.Machine, plugins *plugin.Directory) (func(command.Runner, fs.FS) driver.Set, error) {
 	kernel, err := sysfs.Mounted(m.HostRoot)
 	if err != nil {
 		return nil, err
@@ -49,13 +55,20 @@ func driversOf(m config.Machine) (func(command.Runner, fs.FS) driver.Set, error)
 		return set
 	}
 	used := func(runner command.Runner, root fs.FS) (driver.Set, error) {
-		return all(runner, root).Without(m.DisabledDrivers...)
+		return all(runner, root).Without(withoutPlugins(m.DisabledDrivers, m)...)
 	}
 	if _, err := used(nil, nil); err != nil {
 		return nil, fmt.Errorf("--disable-driver: %w", err)
 	}
 	return func(runner command.Runner, root fs.FS) driver.Set {
 		set, _ := used(runner, root) // the names are known
+		if plugins == nil || runner == nil {
+			return set
+		}
+		set = append(set, plugins.Drivers(runner)...)
+		ctx, cancel := context.WithTimeout(context.Background(), pluginTimeout)
+		defer cancel()
+		_, _ = plugins.Refresh(ctx) // the directory was looked at above, and is looked at again
 		return set
 	}, nil
 }

@@ -19,7 +19,7 @@ import (
 const exampleProfiles = "../../docs/examples/profiles"
 
 func TestProfilesBecomeDriversBesideTheBuiltInOnes(t *testing.T) {
-	drivers, err := driversOf(config.Machine{ProfileDir: exampleProfiles})
+	drivers, err := driversOf(config.Machine{ProfileDir: exampleProfiles}, nil)
 	require.NoError(t, err)
 	all := drivers(nil, nil)
 	assert.Greater(t, len(all), len(builtin(nil, nil, false)))
@@ -32,7 +32,7 @@ func TestProfilesBecomeDriversBesideTheBuiltInOnes(t *testing.T) {
 
 func TestNoProfilesAreNeeded(t *testing.T) {
 	for _, dir := range []string{"", filepath.Join(t.TempDir(), "missing")} {
-		drivers, err := driversOf(config.Machine{ProfileDir: dir})
+		drivers, err := driversOf(config.Machine{ProfileDir: dir}, nil)
 		require.NoError(t, err)
 		assert.Len(t, drivers(nil, nil), len(builtin(nil, nil, false)))
 	}
@@ -48,7 +48,7 @@ func TestABadProfileRefusesToStart(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	save("a.yaml", "name: nvme\n"+afterName)
-	_, err = driversOf(config.Machine{ProfileDir: dir})
+	_, err = driversOf(config.Machine{ProfileDir: dir}, nil)
 	require.ErrorContains(t, err, `profile "nvme" in `+dir+" has the name of a driver")
 	save("b.yaml", "name: x\nbogus: 1\n")
 	for _, command := range []string{"run", "discover", "steps"} {
@@ -63,12 +63,12 @@ func TestABadProfileRefusesToStart(t *testing.T) {
 }
 
 func TestADriverCanBeLeftOutByItsFlag(t *testing.T) {
-	drivers, err := driversOf(config.Machine{ProfileDir: exampleProfiles, DisabledDrivers: []string{"dell-bios"}})
+	drivers, err := driversOf(config.Machine{ProfileDir: exampleProfiles, DisabledDrivers: []string{"dell-bios"}}, nil)
 	require.NoError(t, err)
 	d, err := drivers(nil, nil).For(inventory.Identity{Class: inventory.BIOS, Vendor: "Dell Inc."})
 	require.NoError(t, err)
 	assert.Equal(t, "fwupd", d.Name())
-	_, err = driversOf(config.Machine{DisabledDrivers: []string{"dell-bios"}})
+	_, err = driversOf(config.Machine{DisabledDrivers: []string{"dell-bios"}}, nil)
 	assert.ErrorContains(t, err, `--disable-driver: leave out driver "dell-bios"`)
 }
 

@@ -49,6 +49,8 @@ func machineFlags(c *cobra.Command, m *config.Machine, hostRoot string) {
 		"directory with tool profiles; there may be none, and empty looks for none")
 	c.Flags().StringSliceVar(&m.NVMeTransports, "nvme-transports", []string{"pcie"},
 		"transports of the NVMe drives that belong to this machine: pcie, tcp, rdma, fc, loop")
+	c.Flags().StringVar(&m.PluginDir, "plugin-dir", "",
+		"directory with the sockets of plugins; empty for \"plugins\" in the state directory, \""+config.NoPlugins+"\" for none")
 	c.Flags().StringSliceVar(&m.DisabledDrivers, "disable-driver", nil, "name of a driver not to use; may be repeated")
 }
 

@@ -38,7 +38,11 @@ func runCommand() *cobra.Command {
 			if os.Getenv("GOGC") == "" {
 				debug.SetGCPercent(smallHeap)
 			}
-			drivers, err := driversOf(d.Machine)
+			plugins, err := pluginsOf(d.Machine, log, rememberPlugins)
+			if err != nil {
+				return err
+			}
+			drivers, err := driversOf(d.Machine, plugins)
 			if err != nil {
 				return err
 			}
@@ -49,7 +53,11 @@ func runCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return daemon.Run(c.Context(), daemon.Options{Config: d, Access: access, Drivers: drivers, Worker: workerArgv(), Own: ownArgv(), Log: log})
+			o := daemon.Options{Config: d, Access: access, Drivers: drivers, Worker: workerArgv(), Own: ownArgv(), Log: log}
+			if plugins != nil {
+				o.Plugins = plugins
+			}
+			return daemon.Run(c.Context(), o)
 		},
 	}
 	machineFlags(c, &d.Machine, "/host")

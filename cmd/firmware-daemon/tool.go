@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/devlink"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/nvmetool"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/plugin"
 )
 
 // ownTool is a program inside this one. It returns its exit code. The context ends when the process is asked to end, which
@@ -22,13 +24,24 @@ type ownTool func(ctx context.Context, args []string, stdout, stderr io.Writer) 
 // of its own, which outlives this one.
 var ownTools = map[string]ownTool{devlink.Tool: devlink.Main, nvmetool.Name: nvmetool.Main}
 
-// ownArgv says how the runner starts each of them, also when this program's file was replaced meanwhile.
+// ownArgv says how the runner starts each of them, also when this program's file was replaced meanwhile, and the program for
+// plugins, which lies beside this one.
 func ownArgv() map[string][]string {
-	out := make(map[string][]string, len(ownTools))
+	out := make(map[string][]string, len(ownTools)+1)
+	if self, err := os.Executable(); err == nil {
+		if beside := filepath.Join(filepath.Dir(self), plugin.Tool); isFile(beside) {
+			out[plugin.Tool] = []string{beside}
+		}
+	}
 	for name := range ownTools {
 		out[name] = []string{"/proc/self/exe", "tool", name}
 	}
 	return out
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
 }
 
 // toolCommand runs one of them.

@@ -54,6 +54,9 @@ type Machine struct {
 	ProfileDir string
 	// NVMeTransports are those of the NVMe drives that belong to this machine; pcie alone when empty.
 	NVMeTransports []string
+	// PluginDir is the directory with the sockets of plugins; empty for "plugins" in the state directory, and NoPlugins for
+	// none.
+	PluginDir string
 	// DisabledDrivers are names of drivers that are not to be used.
 	DisabledDrivers []string
 }
@@ -142,6 +145,9 @@ func (m Machine) Validate() error {
 			errs = append(errs, fmt.Errorf("--nvme-transports %q: want %s", transport, strings.Join(nvmeTransports, ", ")))
 		}
 	}
+	if m.PluginDir != "" && m.PluginDir != NoPlugins && !filepath.IsAbs(m.PluginDir) {
+		errs = append(errs, fmt.Errorf("--plugin-dir %q: must be an absolute path, or %s for none", m.PluginDir, NoPlugins))
+	}
 	tools := m.Tools()
 	if len(tools) == 0 {
 		errs = append(errs, errors.New("--tool-path is empty: name at least one directory"))
@@ -152,6 +158,21 @@ func (m Machine) Validate() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// NoPlugins is the plugin directory of who wants none.
+const NoPlugins = "none"
+
+// Plugins is the directory with the sockets of plugins; empty for none. Without a setting it is one of this machine's own, so
+// that a simulated machine does not find the plugins of the real one.
+func (m Machine) Plugins() string {
+	switch m.PluginDir {
+	case NoPlugins:
+		return ""
+	case "":
+		return filepath.Join(m.StateDir, "plugins")
+	}
+	return m.PluginDir
 }
 
 // Tools lists the directories of the tool path.

@@ -30,6 +30,7 @@ func TestDaemonSettingsAreCheckedByFlag(t *testing.T) {
 		"--tool-path: \"b\"":  func(d *config.Daemon) { d.ToolPath = "/a:b" },
 		"--nvme-transports":   func(d *config.Daemon) { d.NVMeTransports = []string{"pcie", "usb"} },
 		"--profile-dir":       func(d *config.Daemon) { d.ProfileDir = "profiles" },
+		"--plugin-dir":        func(d *config.Daemon) { d.PluginDir = "plugins" },
 		"--scan-interval":     func(d *config.Daemon) { d.ScanInterval = 0 },
 		"--boot-time-limit -": func(d *config.Daemon) { d.BootTimeLimit = -time.Minute },
 		"--boot-time-limit 3": func(d *config.Daemon) { d.BootTimeLimit = 30 * time.Second },

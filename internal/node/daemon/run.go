@@ -45,7 +45,15 @@ type Options struct {
 	Worker []string
 	// Own are the tools that are the same program.
 	Own map[string][]string
-	Log *slog.Logger
+	// Plugins are drivers that come and go; nil for none.
+	Plugins Plugins
+	Log     *slog.Logger
+}
+
+// Plugins are drivers that come and go.
+type Plugins interface {
+	// Watch calls back when a driver came, changed or went, until the context ends.
+	Watch(ctx context.Context, changed func())
 }
 
 // writeGrace is how long the end of the process waits for a running write. It is a little less than the grace period of
@@ -77,6 +85,7 @@ type parts struct {
 	discovery *discovery.Discovery
 	archive   *archive.Store
 	manager   interface{ Start(context.Context) error }
+	plugins   Plugins
 	log       logr.Logger
 }
 
@@ -89,6 +98,9 @@ func (p parts) run(ctx context.Context) error {
 	group.Go(func() error { trimMemory(ctx, p.log); return nil })
 	group.Go(func() error { pruneArchive(ctx, p.log, p.discovery, p.archive); return nil })
 	group.Go(func() error { hotplug.Watch(ctx, p.log, p.discovery.Request); return nil })
+	if p.plugins != nil {
+		group.Go(func() error { p.plugins.Watch(ctx, p.discovery.Request); return nil })
+	}
 	return group.Wait()
 }
 
@@ -178,7 +190,7 @@ func assemble(ctx context.Context, o Options, host *state.State) (parts, error) 
 			return nil
 		}),
 	)
-	return parts{engine: reconciler.Engine, discovery: disc, archive: host.Archive, manager: mgr, log: log.WithName("hotplug")}, err
+	return parts{engine: reconciler.Engine, discovery: disc, archive: host.Archive, manager: mgr, plugins: o.Plugins, log: log.WithName("hotplug")}, err
 }
 
 // applied tells what a job brought a device to last.

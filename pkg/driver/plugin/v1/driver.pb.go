@@ -129,10 +129,11 @@ func (Code) EnumDescriptor() ([]byte, []int) {
 type Class int32
 
 const (
-	Class_CLASS_UNSPECIFIED Class = 0
-	Class_CLASS_NIC         Class = 1
-	Class_CLASS_DISK        Class = 2
-	Class_CLASS_BIOS        Class = 3
+	Class_CLASS_UNSPECIFIED        Class = 0
+	Class_CLASS_NIC                Class = 1
+	Class_CLASS_DISK               Class = 2
+	Class_CLASS_BIOS               Class = 3
+	Class_CLASS_STORAGE_CONTROLLER Class = 4
 )
 
 // Enum value maps for Class.
@@ -142,12 +143,14 @@ var (
 		1: "CLASS_NIC",
 		2: "CLASS_DISK",
 		3: "CLASS_BIOS",
+		4: "CLASS_STORAGE_CONTROLLER",
 	}
 	Class_value = map[string]int32{
-		"CLASS_UNSPECIFIED": 0,
-		"CLASS_NIC":         1,
-		"CLASS_DISK":        2,
-		"CLASS_BIOS":        3,
+		"CLASS_UNSPECIFIED":        0,
+		"CLASS_NIC":                1,
+		"CLASS_DISK":               2,
+		"CLASS_BIOS":               3,
+		"CLASS_STORAGE_CONTROLLER": 4,
 	}
 )
 
@@ -2483,14 +2486,15 @@ const file_pkg_driver_plugin_v1_driver_proto_rawDesc = "" +
 	"\x12\x18\n" +
 	"\x14CODE_REFUSED_WRITING\x10\v\x12\x14\n" +
 	"\x10CODE_FILE_EXISTS\x10\f\x12\x11\n" +
-	"\rCODE_STOPPING\x10\r*M\n" +
+	"\rCODE_STOPPING\x10\r*k\n" +
 	"\x05Class\x12\x15\n" +
 	"\x11CLASS_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tCLASS_NIC\x10\x01\x12\x0e\n" +
 	"\n" +
 	"CLASS_DISK\x10\x02\x12\x0e\n" +
 	"\n" +
-	"CLASS_BIOS\x10\x03*a\n" +
+	"CLASS_BIOS\x10\x03\x12\x1c\n" +
+	"\x18CLASS_STORAGE_CONTROLLER\x10\x04*a\n" +
 	"\aSupport\x12\x17\n" +
 	"\x13SUPPORT_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fSUPPORT_GENERIC\x10\x01\x12\x14\n" +

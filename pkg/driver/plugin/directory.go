@@ -1,0 +1,330 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+)
+
+// MaxPlugins bounds the plugins of a machine.
+const MaxPlugins = 16
+
+// DefaultDir is where plugins have their sockets when nothing else is said.
+const DefaultDir = "/var/lib/node-firmware/plugins"
+
+// Config says where plugins are.
+type Config struct {
+	// Dir is the absolute directory with the sockets.
+	Dir string
+	// Reserved are names no plugin may have: those of other drivers. Disabled are those of plugins that are not to be used.
+	Reserved, Disabled []string
+	// Memory is a file in which is kept what plugins said of themselves, for the time after a restart until they run again.
+	// It is read; it is written when Record is set. Empty for none.
+	Memory string
+	Record bool
+	// Log is told of plugins that come, change or cannot be used; nil for none.
+	Log *slog.Logger
+	// Now is the clock; nil for time.Now.
+	Now func() time.Time
+}
+
+// Directory holds the plugins of a machine, which may come and go while it is used.
+type Directory struct {
+	cfg    Config
+	runner command.Runner
+	places []*Driver
+	// turn is held by the one that looks.
+	turn chan struct{}
+	// remembered is what plugins said of themselves before this process began.
+	remembered map[string]Info
+	// recorded is what is in the memory, as far as this process knows.
+	recorded []Info
+	// complaint is what was wrong with the directory, as it was logged.
+	complaint string
+}
+
+// New makes a Directory without looking at it.
+func New(cfg Config) *Directory {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	d := &Directory{cfg: cfg, turn: make(chan struct{}, 1)}
+	for range MaxPlugins {
+		d.places = append(d.places, &Driver{dir: d})
+	}
+	return d
+}
+
+// Validate says why no plugin of the directory may be used, without asking one.
+func (d *Directory) Validate() error {
+	_, _, err := list(d.cfg.Dir)
+	return err
+}
+
+// Drivers are the places of the plugins: those that have a plugin, and those that may still get one and know no device till
+// then. They speak through the runner, which has to know Tool. It is called before anything else is done with them.
+func (d *Directory) Drivers(runner command.Runner) driver.Set {
+	d.runner = runner
+	var set driver.Set
+	for _, p := range d.places {
+		set = append(set, p)
+	}
+	return set
+}
+
+// socket is the path of a plugin's.
+func (d *Directory) socket(name string) string { return filepath.Join(d.cfg.Dir, name+suffix) }
+
+const suffix = ".sock"
+
+// socketID tells a socket from one that replaced it.
+type socketID struct {
+	inode   uint64
+	changed syscall.Timespec
+}
+
+// Refresh looks which plugins there are and asks those that are new, or came back, what they are. It reports whether the
+// drivers changed. The error says what is wrong with the directory; a plugin that does not answer is none, and is logged.
+func (d *Directory) Refresh(ctx context.Context) (changed bool, err error) {
+	select {
+	case d.turn <- struct{}{}:
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+	defer func() { <-d.turn }()
+	sockets, problems, err := list(d.cfg.Dir)
+	if err != nil {
+		return false, err
+	}
+	if d.remembered == nil {
+		if d.remembered, err = readMemory(d.cfg.Memory); err != nil {
+			d.cfg.Log.Warn("What plugins said before is not known", "err", err)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(sockets)) {
+		switch p := d.placeOf(name); {
+		case slices.Contains(d.cfg.Reserved, name):
+			problems = append(problems, fmt.Sprintf("plugin %s has the name of another driver: rename the plugin and its socket", name))
+		case slices.Contains(d.cfg.Disabled, name):
+			delete(sockets, name)
+		case p == nil:
+			problems = append(problems, fmt.Sprintf("plugin %s is not used: there are more than %d", name, MaxPlugins))
+		case d.ask(ctx, p, name, sockets[name]):
+			changed = true
+		}
+	}
+	for _, p := range d.places {
+		if _, there := sockets[p.Name()]; !there && p.gone() {
+			d.cfg.Log.Info("Plugin was removed", "plugin", p.Name())
+			changed = true
+		}
+	}
+	d.complain(strings.Join(problems, "; "))
+	d.remember()
+	return changed, nil
+}
+
+// remember keeps what the plugins said of themselves.
+func (d *Directory) remember() {
+	known := d.known()
+	if !d.cfg.Record || reflect.DeepEqual(known, d.recorded) {
+		return
+	}
+	if err := writeMemory(d.cfg.Memory, known); err != nil {
+		d.cfg.Log.Warn("What plugins said of themselves could not be kept", "err", err)
+		return
+	}
+	d.recorded = known
+}
+
+// lookEvery is how often the directory is looked at, which costs no more than listing it.
+const lookEvery = 10 * time.Second
+
+// Watch refreshes until the context ends, and calls back after a change.
+func (d *Directory) Watch(ctx context.Context, changed func()) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		switch news, err := d.Refresh(ctx); {
+		case err != nil && ctx.Err() == nil:
+			d.complain(err.Error())
+		case news:
+			changed()
+		}
+	}
+}
+
+// complain logs what is wrong, once.
+func (d *Directory) complain(about string) {
+	if about != d.complaint && about != "" {
+		d.cfg.Log.Warn("Plugin directory has what cannot be used", "dir", d.cfg.Dir, "problem", about)
+	}
+	d.complaint = about
+}
+
+// placeOf is the place of the plugin, or a free one; nil when there is none.
+func (d *Directory) placeOf(name string) *Driver {
+	for _, wanted := range []string{name, ""} {
+		for _, p := range d.places {
+			if p.Name() == wanted {
+				return p
+			}
+		}
+	}
+	return nil
+}
+
+// known is what all plugins said of themselves.
+func (d *Directory) known() []Info {
+	var out []Info
+	for _, p := range d.places {
+		if _, info, installed := p.now(); installed {
+			out = append(out, info)
+		}
+	}
+	return out
+}
+
+// ask asks a plugin what it is, unless that is known of this socket. It reports whether that changed.
+func (d *Directory) ask(ctx context.Context, p *Driver, name string, id socketID) (changed bool) {
+	if !p.due(name, id, d.cfg.Now()) {
+		return false
+	}
+	a, err := run(ctx, d.runner, VerbInfo, Request{Socket: d.socket(name)}, command.Command{Timeout: infoTimeout})
+	if err == nil && a.Info.Name != name {
+		err = fmt.Errorf("the plugin calls itself %q: its socket has to be %s%s", a.Info.Name, a.Info.Name, suffix)
+	}
+	if ctx.Err() != nil {
+		return false
+	}
+	if err != nil {
+		remembered, known := d.remembered[name]
+		logged, changed := p.silent(name, id, err.Error(), d.cfg.Now(), remembered, known)
+		if !logged {
+			d.cfg.Log.Warn("Plugin cannot be used; its devices wait for it", "plugin", name, "err", err)
+		}
+		return changed
+	}
+	changed = p.answered(id, a.Info)
+	if changed {
+		d.cfg.Log.Info("Plugin is there", "plugin", name, "version", a.Info.Version)
+	}
+	return changed
+}
+
+// due reports whether the plugin is to be asked: its socket is new, or it did not answer and some time has passed.
+func (p *place) due(name string, id socketID, now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.name = name
+	return p.seen != id || p.failed > 0 && !now.Before(p.retry)
+}
+
+// silent notes that the plugin could not be asked. What it said before still counts.
+func (p *place) silent(name string, id socketID, problem string, now time.Time, before Info, known bool) (logged, changed bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	logged = p.problem == problem && p.seen == id
+	p.seen, p.problem, p.failed = id, problem, min(p.failed+1, 6)
+	p.retry = now.Add(min(lookEvery<<p.failed, 5*time.Minute))
+	switch {
+	case p.info.Name == name:
+		changed, p.installed = !p.installed, true
+	case known:
+		p.info, p.installed, changed = before, true, true
+	}
+	return logged, changed
+}
+
+// answered notes what the plugin is.
+func (p *place) answered(id socketID, info Info) (changed bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	changed = !p.installed || p.failed > 0 || p.info.Version != info.Version
+	p.seen, p.problem, p.failed = id, "", 0
+	p.info, p.installed = info, true
+	return changed
+}
+
+// gone forgets a plugin whose socket is gone. It reports whether there was one.
+func (p *place) gone() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	was := p.installed
+	p.info, p.installed, p.seen, p.failed, p.ids = Info{}, false, socketID{}, 0, nil
+	return was
+}
+
+// writable are the permissions that let others than the owner say who drives devices as root.
+const writable = 0o022
+
+// list names the sockets, and what else is there and cannot be used. There are none where there is no directory.
+func list(dir string) (sockets map[string]socketID, problems []string, err error) {
+	info, err := os.Lstat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil, nil
+	case err != nil:
+		return nil, nil, fmt.Errorf("look at plugin directory: %w", err)
+	case !info.IsDir():
+		return nil, nil, fmt.Errorf("plugin directory %s is no directory: make it one, or name another", dir)
+	case info.Mode()&writable != 0:
+		return nil, nil, fmt.Errorf("plugin directory %s: others than its owner may write to it, no plugin is used: run chmod go-w on it", dir)
+	case !trusted(info):
+		return nil, nil, fmt.Errorf("plugin directory %s: it belongs to neither root nor this user, no plugin is used: run chown root on it", dir)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("list plugin directory: %w", err)
+	}
+	sockets = map[string]socketID{}
+	for _, e := range entries {
+		name, isSocket := strings.CutSuffix(e.Name(), suffix)
+		if strings.HasPrefix(e.Name(), ".") {
+			continue // a socket that is being made
+		}
+		info, err := e.Info()
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			problems = append(problems, err.Error())
+		case !isSocket || info.Mode().Type() != fs.ModeSocket:
+			problems = append(problems, fmt.Sprintf("%s is no socket with the name of a plugin and .sock: remove it", e.Name()))
+		case CheckName(name) != nil:
+			problems = append(problems, CheckName(name).Error())
+		case !trusted(info):
+			problems = append(problems, fmt.Sprintf("%s belongs to neither root nor this user: it is not used", e.Name()))
+		default:
+			stat, _ := info.Sys().(*syscall.Stat_t)
+			sockets[name] = socketID{stat.Ino, stat.Ctim}
+		}
+	}
+	return sockets, problems, nil
+}
+
+// trusted reports whether the file belongs to somebody who may do all this process may.
+func trusted(info fs.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && (stat.Uid == 0 || int(stat.Uid) == os.Geteuid())
+}

@@ -1,0 +1,217 @@
+package plugin
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// How long a plugin may take. Writes have no deadline: what is waited for is their end.
+const (
+	infoTimeout    = 10 * time.Second
+	inspectTimeout = 25 * time.Second
+	checkTimeout   = 5 * time.Minute
+	archiveTimeout = 30 * time.Minute
+)
+
+// Driver is one plugin of a Directory, or a place for one that is still to come.
+type Driver struct {
+	dir *Directory
+	place
+}
+
+var (
+	_ driver.Driver   = (*Driver)(nil)
+	_ driver.Archiver = (*Driver)(nil)
+	_ driver.Reverter = (*Driver)(nil)
+)
+
+// Name is the plugin's, and empty as long as the place has none.
+func (d *Driver) Name() string {
+	name, _, _ := d.now()
+	return name
+}
+
+// Version is what the plugin said last.
+func (d *Driver) Version() string {
+	_, info, _ := d.now()
+	return info.Version
+}
+
+// Support is that of the plugin's matches. A plugin that is installed but does not run keeps its devices: they are not to
+// be written by a driver that knows them less well.
+func (d *Driver) Support(id inventory.Identity) driver.Support {
+	_, info, installed := d.now()
+	if !installed {
+		return driver.SupportNone
+	}
+	return info.Support(id)
+}
+
+// Inspect has the plugin read the device. What the kernel says of the device stays.
+func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.Identity, inventory.Firmware, error) {
+	a, err := d.call(ctx, VerbInspect, Request{ID: id}, command.Command{Timeout: inspectTimeout})
+	if err != nil {
+		return id, inventory.Firmware{}, err
+	}
+	completed, err := d.complete(id, a.ID)
+	if err != nil {
+		return id, inventory.Firmware{}, fmt.Errorf("plugin %s: %w: %w", d.Name(), ErrInvalid, err)
+	}
+	return completed, a.Firmware, nil
+}
+
+// complete takes over what the plugin adds to an identity.
+func (d *Driver) complete(kernel, said inventory.Identity) (inventory.Identity, error) {
+	switch {
+	case said.UniqueID == "":
+		return kernel, errors.New("the device has no unique id")
+	case said.Class != kernel.Class:
+		return kernel, fmt.Errorf("the device is a %s and not a %s", kernel.Class, said.Class)
+	}
+	if before := d.identified(kernel.UniqueID, said.UniqueID); before != said.UniqueID {
+		return kernel, fmt.Errorf("the device was %q before and is %q now; restart the daemon if it was replaced", before, said.UniqueID)
+	}
+	out := kernel
+	out.UniqueID = said.UniqueID
+	for _, field := range []struct{ to, from *string }{
+		{&out.Vendor, &said.Vendor}, {&out.Model, &said.Model}, {&out.PartNumber, &said.PartNumber},
+		{&out.SerialNumber, &said.SerialNumber}, {&out.BoardID, &said.BoardID},
+	} {
+		if *field.from != "" {
+			*field.to = *field.from
+		}
+	}
+	return out, nil
+}
+
+// Check verifies the file and has the plugin check it.
+func (d *Driver) Check(ctx context.Context, id inventory.Identity, img driver.Image) error {
+	if err := img.Verify(); err != nil {
+		return err
+	}
+	_, err := d.call(ctx, VerbCheck, Request{ID: id, Image: img}, command.Command{Timeout: checkTimeout})
+	return err
+}
+
+// Write has the plugin write the image. The tool follows the write to its end.
+func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Image, progress driver.Progress) (inventory.Activation, error) {
+	a, err := d.change(ctx, VerbWrite, id, Request{Image: img}, img.Digest.String(), percentages(progress))
+	if err != nil {
+		return 0, err
+	}
+	if progress != nil {
+		progress(100)
+	}
+	return a.Needs, nil
+}
+
+// Activate has the plugin activate what is staged.
+func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inventory.Activation) (inventory.Activation, error) {
+	if kind != inventory.ActivateDeviceReset && kind != inventory.ActivateDriverReload {
+		return 0, fmt.Errorf("activate by %s: %w", kind, driver.ErrNotSupported)
+	}
+	a, err := d.change(ctx, VerbActivate, id, Request{Kind: kind}, kind.String(), nil)
+	return a.Needs, err
+}
+
+// Revert has the plugin make the version in a slot the one that runs next.
+func (d *Driver) Revert(ctx context.Context, id inventory.Identity, v inventory.Version) (inventory.Activation, error) {
+	a, err := d.change(ctx, VerbRevert, id, Request{To: v}, string(v), nil)
+	return a.Needs, err
+}
+
+// Archive has the plugin read the running image into the file.
+func (d *Driver) Archive(ctx context.Context, id inventory.Identity, path string) error {
+	if !filepath.IsAbs(path) {
+		return fmt.Errorf("archive %s to %q: not an absolute path", id.UniqueID, path)
+	}
+	r := Request{ID: id, Path: path, Task: taskID(VerbArchive, id.UniqueID, path)}
+	_, err := d.call(ctx, VerbArchive, r, command.Command{Timeout: archiveTimeout})
+	return err
+}
+
+// change does what changes a device. The id of its task is the same for the same work, so that a second try follows a first
+// one that still runs.
+func (d *Driver) change(
+	ctx context.Context, v Verb, id inventory.Identity, r Request, what string, progress func(string),
+) (Answer, error) {
+	id, _, err := d.Inspect(ctx, id) // the unique id is the lock
+	if err != nil {
+		return Answer{}, err
+	}
+	r.ID, r.Task = id, taskID(v, id.UniqueID, what)
+	return d.call(ctx, v, r, command.Command{Kind: command.Write, Lock: id.UniqueID, Progress: progress})
+}
+
+func taskID(v Verb, parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return string(v) + "-" + hex.EncodeToString(sum[:16])
+}
+
+// call runs the tool.
+func (d *Driver) call(ctx context.Context, v Verb, r Request, c command.Command) (Answer, error) {
+	name, info, installed := d.now()
+	if !installed {
+		return Answer{}, fmt.Errorf("%s: %w: it is not installed any more", v, ErrUnavailable)
+	}
+	r.Socket, r.Version = d.dir.socket(name), info.Version
+	a, err := run(ctx, d.dir.runner, v, r, c)
+	if err != nil {
+		return Answer{}, fmt.Errorf("plugin %s: %w", name, err)
+	}
+	d.learn(a.Info)
+	return a, nil
+}
+
+// run runs the tool and reads what it printed. Errors name the call and not all of the request.
+func run(ctx context.Context, runner command.Runner, v Verb, r Request, c command.Command) (Answer, error) {
+	request, err := json.Marshal(r)
+	if err != nil {
+		return Answer{}, fmt.Errorf("encode request: %w", err)
+	}
+	c.Argv = []string{Tool, string(v), string(request)}
+	shown := command.Command{Argv: []string{Tool, string(v), r.Socket}}
+	result, err := runner.Run(ctx, c)
+	var failed *command.Error
+	switch {
+	case errors.As(err, &failed):
+		return Answer{}, &command.Error{Argv: shown.Argv, ExitCode: failed.ExitCode, Stderr: failed.Stderr, Err: failed.Err}
+	case err != nil:
+		return Answer{}, err
+	case result.ExitCode != 0:
+		return Answer{}, failure(shown, result)
+	}
+	a, err := parseAnswer(result.Stdout)
+	if err != nil {
+		return Answer{}, command.Failed(shown, command.Result{}, err)
+	}
+	return a, nil
+}
+
+// percentages reads the tool's lines of progress. A hundred is said when the tool has ended well.
+func percentages(progress driver.Progress) func(line string) {
+	if progress == nil {
+		return nil
+	}
+	highest := -1
+	return func(line string) {
+		text, ok := strings.CutPrefix(line, ProgressPrefix)
+		n, err := strconv.Atoi(text)
+		if ok && err == nil && n > highest && n < 100 {
+			highest = n
+			progress(n)
+		}
+	}
+}

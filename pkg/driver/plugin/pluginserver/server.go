@@ -1,0 +1,93 @@
+package pluginserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/plugin"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/plugin/v1"
+)
+
+// Match says which devices a plugin is for.
+type Match = plugin.Match
+
+// Options say what the driver itself does not.
+type Options struct {
+	// Matches are the devices the plugin claims; at least one.
+	Matches []Match
+	// Log is told of tasks and panics; nil for none.
+	Log *slog.Logger
+}
+
+// maxMessage bounds a message in bytes, in both directions.
+const maxMessage = 1 << 20
+
+// readGrace is how long calls that read may take to end when the plugin is told to.
+const readGrace = 5 * time.Second
+
+// Serve offers the driver on the socket until the context ends. The driver's name has to be the socket's without ".sock".
+//
+// The socket is made for its owner alone, in a directory that is there. One that nobody serves any more is replaced; where
+// another process still serves it, Serve fails. When the context ends, Serve begins nothing new, and returns when the last
+// task that writes has ended by itself. The socket's file stays: it says that the plugin is installed, so that no other
+// driver takes its devices while it restarts. Remove it to uninstall the plugin.
+func Serve(ctx context.Context, d driver.Driver, socket string, o Options) error {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	info := plugin.Info{Name: d.Name(), Version: d.Version(), Matches: o.Matches}
+	if err := info.Check(); err != nil {
+		return fmt.Errorf("serve plugin: %w", err)
+	}
+	if want, ok := strings.CutSuffix(filepath.Base(socket), ".sock"); !ok || want != info.Name {
+		return fmt.Errorf("serve plugin: the socket of driver %q is %s.sock, not %s", info.Name, info.Name, filepath.Base(socket))
+	}
+	listener, err := listen(ctx, socket)
+	if err != nil {
+		return fmt.Errorf("serve plugin: %w", err)
+	}
+	server := grpc.NewServer(grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage), grpc.MaxConcurrentStreams(256),
+		grpc.ChainUnaryInterceptor(survive(o.Log)))
+	tasks := newTasks(o.Log)
+	pluginv1.RegisterDriverServer(server, &service{driver: d, matches: o.Matches, tasks: tasks})
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	select {
+	case err = <-served:
+	case <-ctx.Done():
+		tasks.drain()
+		late := time.AfterFunc(readGrace, server.Stop)
+		server.GracefulStop()
+		late.Stop()
+		err = <-served
+	}
+	if errors.Is(err, grpc.ErrServerStopped) {
+		err = nil
+	}
+	return err
+}
+
+// survive answers for a driver that panics: the call fails, and the plugin goes on.
+func survive(log *slog.Logger) grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, request any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler) (answer any, err error) {
+		defer func() {
+			if p := recover(); p != nil {
+				log.Error("Driver panicked", "call", call.FullMethod, "panic", p)
+				err = panicked(p)
+			}
+		}()
+		return next(ctx, request)
+	}
+}
+
+func panicked(p any) error {
+	return fmt.Errorf("the driver panicked: %v; report this to whoever made the plugin", p)
+}

@@ -1,0 +1,140 @@
+package pluginserver
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/plugin"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/plugin/v1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/plugin/wire"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// service answers the calls of the daemon with a driver.
+type service struct {
+	pluginv1.UnimplementedDriverServer
+	driver  driver.Driver
+	matches []Match
+	tasks   *tasks
+}
+
+// GetInfo says what the plugin is.
+func (s *service) GetInfo(context.Context, *pluginv1.GetInfoRequest) (*pluginv1.GetInfoResponse, error) {
+	answer, err := wire.InfoTo(plugin.Info{Name: s.driver.Name(), Version: s.driver.Version(), Matches: s.matches})
+	if err != nil {
+		return &pluginv1.GetInfoResponse{Status: wire.StatusTo(err)}, nil
+	}
+	return answer, nil
+}
+
+// Inspect reads a device.
+func (s *service) Inspect(ctx context.Context, m *pluginv1.InspectRequest) (*pluginv1.InspectResponse, error) {
+	answer, err := s.inspect(ctx, m.GetIdentity())
+	if err != nil {
+		return &pluginv1.InspectResponse{Status: wire.StatusTo(err)}, nil
+	}
+	return answer, nil
+}
+
+func (s *service) inspect(ctx context.Context, of *pluginv1.Identity) (*pluginv1.InspectResponse, error) {
+	id, err := wire.IdentityFrom(of)
+	if err != nil {
+		return nil, err
+	}
+	id, fw, err := s.driver.Inspect(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	answer := &pluginv1.InspectResponse{Status: wire.OK()}
+	if answer.Identity, err = wire.IdentityTo(id); err != nil {
+		return nil, err
+	}
+	answer.Firmware, err = wire.FirmwareTo(fw)
+	return answer, err
+}
+
+// Check checks an image for a device.
+func (s *service) Check(ctx context.Context, m *pluginv1.CheckRequest) (*pluginv1.CheckResponse, error) {
+	id, img, err := target(m.GetIdentity(), m.GetImage())
+	if err == nil {
+		err = s.driver.Check(ctx, id, img)
+	}
+	return &pluginv1.CheckResponse{Status: wire.StatusTo(err)}, nil
+}
+
+func target(of *pluginv1.Identity, image *pluginv1.Image) (inventory.Identity, driver.Image, error) {
+	id, err := wire.IdentityFrom(of)
+	if err != nil {
+		return id, driver.Image{}, err
+	}
+	img, err := wire.ImageFrom(image)
+	return id, img, err
+}
+
+// Write stages an image, which is hashed again before.
+func (s *service) Write(m *pluginv1.WriteRequest, stream pluginv1.Driver_WriteServer) error {
+	id, img, err := target(m.GetIdentity(), m.GetImage())
+	return s.follow(m.GetTask(), id, err, stream, work{kind: pluginv1.TaskKind_TASK_KIND_WRITE, writes: true,
+		do: func(ctx context.Context, progress driver.Progress) (inventory.Activation, error) {
+			if err := img.Verify(); err != nil {
+				return 0, err
+			}
+			return s.driver.Write(ctx, id, img, progress)
+		}})
+}
+
+// Activate makes the staged image run.
+func (s *service) Activate(m *pluginv1.ActivateRequest, stream pluginv1.Driver_ActivateServer) error {
+	id, err := wire.IdentityFrom(m.GetIdentity())
+	kind, err2 := wire.ActivationFrom(m.GetKind())
+	if err == nil {
+		err = err2
+	}
+	return s.follow(m.GetTask(), id, err, stream, work{kind: pluginv1.TaskKind_TASK_KIND_ACTIVATE, writes: true,
+		do: func(ctx context.Context, _ driver.Progress) (inventory.Activation, error) {
+			return s.driver.Activate(ctx, id, kind)
+		}})
+}
+
+// Revert makes a version a slot holds the one that runs next.
+func (s *service) Revert(m *pluginv1.RevertRequest, stream pluginv1.Driver_RevertServer) error {
+	id, err := wire.IdentityFrom(m.GetIdentity())
+	return s.follow(m.GetTask(), id, err, stream, work{kind: pluginv1.TaskKind_TASK_KIND_REVERT, writes: true,
+		do: func(ctx context.Context, _ driver.Progress) (inventory.Activation, error) {
+			reverter, ok := s.driver.(driver.Reverter)
+			if !ok {
+				return 0, fmt.Errorf("revert %s: %w", id.UniqueID, driver.ErrNotSupported)
+			}
+			return reverter.Revert(ctx, id, inventory.Version(m.GetVersion()))
+		}})
+}
+
+// Archive reads the running image into a file.
+func (s *service) Archive(m *pluginv1.ArchiveRequest, stream pluginv1.Driver_ArchiveServer) error {
+	id, err := wire.IdentityFrom(m.GetIdentity())
+	return s.follow(m.GetTask(), id, err, stream, work{kind: pluginv1.TaskKind_TASK_KIND_ARCHIVE,
+		do: func(ctx context.Context, _ driver.Progress) (inventory.Activation, error) {
+			archiver, ok := s.driver.(driver.Archiver)
+			if !ok {
+				return 0, fmt.Errorf("read the image out of %s: %w", id.UniqueID, driver.ErrNotSupported)
+			}
+			return inventory.ActivateNone, archiver.Archive(ctx, id, m.GetPath())
+		}})
+}
+
+// GetTask says how a task stands.
+func (s *service) GetTask(_ context.Context, m *pluginv1.GetTaskRequest) (*pluginv1.GetTaskResponse, error) {
+	t := s.tasks.find(m.GetId())
+	if t == nil {
+		return &pluginv1.GetTaskResponse{Status: wire.StatusTo(noTask(m.GetId()))}, nil
+	}
+	return &pluginv1.GetTaskResponse{Status: wire.OK(), Task: t.describe()}, nil
+}
+
+// ListTasks lists the tasks.
+func (s *service) ListTasks(context.Context, *pluginv1.ListTasksRequest) (*pluginv1.ListTasksResponse, error) {
+	return &pluginv1.ListTasksResponse{Status: wire.OK(), Tasks: s.tasks.list()}, nil
+}
+
+func noTask(id string) error { return fmt.Errorf("task %q: %w", id, plugin.ErrNotFound) }

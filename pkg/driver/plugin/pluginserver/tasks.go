@@ -1,0 +1,223 @@
+package pluginserver
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/plugin"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/plugin/v1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/plugin/wire"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// remembered is how many tasks are known, those that run included.
+const remembered = 64
+
+// work is what a task does.
+type work struct {
+	kind pluginv1.TaskKind
+	// writes says that nothing ends it but itself.
+	writes bool
+	do     func(ctx context.Context, progress driver.Progress) (inventory.Activation, error)
+}
+
+// tasks are those that run, and some that ended.
+type tasks struct {
+	log *slog.Logger
+
+	mu       sync.Mutex
+	all      []*task // the newest last
+	stopping bool
+	writing  sync.WaitGroup
+}
+
+func newTasks(log *slog.Logger) *tasks { return &tasks{log: log} }
+
+// begin follows the task of this id when it runs, and else begins it.
+func (ts *tasks) begin(id, uniqueID string, w work) (*task, error) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	for _, t := range ts.all {
+		switch {
+		case t.ended():
+		case t.id == id:
+			return t, nil
+		case t.work.writes && w.writes && t.uniqueID == uniqueID:
+			return nil, fmt.Errorf("task %s writes to %s: %w", t.id, uniqueID, command.ErrBusy)
+		}
+	}
+	if ts.stopping {
+		return nil, fmt.Errorf("%w; try again when it runs again", plugin.ErrStopping)
+	}
+	if ts.all = slices.DeleteFunc(ts.all, func(t *task) bool { return t.id == id }); !ts.forget() {
+		return nil, fmt.Errorf("%d tasks run already", remembered)
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	t := &task{id: id, uniqueID: uniqueID, work: w, cancel: cancel, done: make(chan struct{}), moved: make(chan struct{})}
+	ts.all = append(ts.all, t)
+	if w.writes {
+		ts.writing.Add(1)
+	}
+	go func() {
+		ts.log.Info("Task began", "task", id, "kind", w.kind, "device", uniqueID)
+		needs, err := t.run(ctx)
+		ts.log.Info("Task ended", "task", id, "kind", w.kind, "device", uniqueID, "err", err)
+		t.end(needs, err)
+		cancel(nil)
+		if w.writes {
+			ts.writing.Done()
+		}
+	}()
+	return t, nil
+}
+
+// forget makes room for one more task, if it can.
+func (ts *tasks) forget() bool {
+	if len(ts.all) < remembered {
+		return true
+	}
+	oldest := slices.IndexFunc(ts.all, func(t *task) bool { return t.ended() })
+	if oldest < 0 {
+		return false
+	}
+	ts.all = slices.Delete(ts.all, oldest, oldest+1)
+	return true
+}
+
+func (ts *tasks) find(id string) *task {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	for _, t := range ts.all {
+		if t.id == id {
+			return t
+		}
+	}
+	return nil
+}
+
+func (ts *tasks) list() []*pluginv1.Task {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	var out []*pluginv1.Task
+	for _, t := range slices.Backward(ts.all) {
+		out = append(out, t.describe())
+	}
+	return out
+}
+
+// drain begins nothing new, ends what reads and waits for what writes.
+func (ts *tasks) drain() {
+	ts.mu.Lock()
+	ts.stopping = true
+	for _, t := range ts.all {
+		if !t.work.writes {
+			t.cancel(plugin.ErrStopping)
+		}
+	}
+	ts.mu.Unlock()
+	ts.writing.Wait()
+}
+
+// task is one piece of work.
+type task struct {
+	id, uniqueID string
+	work         work
+	cancel       context.CancelCauseFunc
+	// done is closed when it has ended; needs and err are set then.
+	done  chan struct{}
+	needs inventory.Activation
+	err   error
+
+	mu      sync.Mutex
+	percent int
+	// moved is closed, and made anew, with each progress.
+	moved chan struct{}
+}
+
+func (t *task) run(ctx context.Context) (needs inventory.Activation, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			needs, err = 0, panicked(p)
+		}
+	}()
+	needs, err = t.work.do(ctx, t.progress)
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = fmt.Errorf("%w: %w", cause, err)
+	}
+	return needs, err
+}
+
+func (t *task) progress(percent int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if percent = min(max(percent, 0), 100); percent > t.percent || t.percent == 0 {
+		t.percent = percent
+		close(t.moved)
+		t.moved = make(chan struct{})
+	}
+}
+
+// at is how far it is, and a channel that is closed when it is further.
+func (t *task) at() (percent int, moved <-chan struct{}) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.percent, t.moved
+}
+
+func (t *task) end(needs inventory.Activation, err error) {
+	t.needs, t.err = needs, err
+	close(t.done)
+}
+
+func (t *task) ended() bool {
+	select {
+	case <-t.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// result is how it ended.
+func (t *task) result() *pluginv1.TaskResult {
+	if t.err != nil {
+		return &pluginv1.TaskResult{Status: wire.StatusTo(t.err)}
+	}
+	needs, err := wire.ActivationTo(t.needs)
+	if err != nil {
+		return &pluginv1.TaskResult{Status: wire.StatusTo(err)}
+	}
+	return &pluginv1.TaskResult{Status: wire.OK(), Activation: needs}
+}
+
+func (t *task) describe() *pluginv1.Task {
+	percent, _ := t.at()
+	m := &pluginv1.Task{
+		Id: t.id, Kind: t.work.kind, State: pluginv1.TaskState_TASK_STATE_RUNNING, UniqueId: t.uniqueID,
+		Percent: int32(percent), //nolint:gosec // from 0 to 100
+	}
+	if t.ended() {
+		m.State, m.Result = pluginv1.TaskState_TASK_STATE_ENDED, t.result()
+	}
+	return m
+}
+
+// wait waits for its end, at most as long as given.
+func (t *task) wait(ctx context.Context, atMost time.Duration) bool {
+	timer := time.NewTimer(cmp.Or(atMost, time.Nanosecond))
+	defer timer.Stop()
+	select {
+	case <-t.done:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return t.ended()
+}

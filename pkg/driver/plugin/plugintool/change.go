@@ -1,0 +1,123 @@
+package plugintool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/plugin"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/plugin/v1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/plugin/wire"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// events is where a task is followed.
+type events interface {
+	Recv() (*pluginv1.TaskEvent, error)
+}
+
+// change has a task done that writes, and follows it to its end. It has no deadline: a plugin that hangs in a write may
+// still write. Only when the plugin's process is gone, or has forgotten the task, the write is over.
+func (s *session) change(ctx context.Context, v plugin.Verb, id *pluginv1.Identity) (inventory.Activation, error) {
+	ref := s.task()
+	for {
+		r, err := s.attempt(ctx, v, ref, id)
+		if err == nil {
+			return outcome(r, ref.Follow)
+		}
+		if status.Code(err) == codes.Unimplemented {
+			return 0, answered(err, nil)
+		}
+		if gone(s.request.Socket) {
+			return 0, fmt.Errorf("%w: the plugin ended meanwhile: %s", command.ErrLost, plugin.Message(status.Convert(err).Message()))
+		}
+		ref.Follow = true // it may have begun
+		pause(ctx)
+	}
+}
+
+// attempt begins the task, or follows it.
+func (s *session) attempt(ctx context.Context, v plugin.Verb, ref *pluginv1.TaskRef, id *pluginv1.Identity) (*pluginv1.TaskResult, error) {
+	var stream events
+	var err error
+	wait := grpc.WaitForReady(false)
+	switch v {
+	case plugin.VerbWrite:
+		stream, err = s.plugin.Write(ctx, &pluginv1.WriteRequest{Task: ref, Identity: id, Image: wire.ImageTo(s.request.Image)}, wait)
+	case plugin.VerbRevert:
+		stream, err = s.plugin.Revert(ctx, &pluginv1.RevertRequest{Task: ref, Identity: id, Version: string(s.request.To)}, wait)
+	default:
+		kind, bad := wire.ActivationTo(s.request.Kind)
+		if bad != nil {
+			return &pluginv1.TaskResult{Status: wire.StatusTo(bad)}, nil
+		}
+		stream, err = s.plugin.Activate(ctx, &pluginv1.ActivateRequest{Task: ref, Identity: id, Kind: kind}, wait)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.listen(stream)
+}
+
+// listen follows a task and prints its progress.
+func (s *session) listen(stream events) (*pluginv1.TaskResult, error) {
+	for {
+		m, err := stream.Recv()
+		if err != nil {
+			return nil, err
+		}
+		switch event := m.GetEvent().(type) {
+		case *pluginv1.TaskEvent_Result:
+			return event.Result, nil
+		case *pluginv1.TaskEvent_Progress:
+			if percent := event.Progress.GetPercent(); percent > s.percent && percent <= 100 {
+				s.percent = percent
+				fmt.Fprintf(s.out, "%s%d\n", plugin.ProgressPrefix, percent)
+			}
+		}
+	}
+}
+
+// outcome reads how a task ended. One that was followed and is not known any more is over, and nobody knows how it ended.
+func outcome(r *pluginv1.TaskResult, followed bool) (inventory.Activation, error) {
+	err := wire.StatusFrom(r.GetStatus())
+	if followed && errors.Is(err, plugin.ErrNotFound) {
+		return 0, fmt.Errorf("%w: the plugin restarted meanwhile", command.ErrLost)
+	}
+	if err != nil {
+		return 0, err
+	}
+	needs, err := wire.ActivationFrom(r.GetActivation())
+	if err != nil { // the device was written to, and only it can tell what it needs
+		return 0, fmt.Errorf("%w: %w: %w", command.ErrLost, plugin.ErrInvalid, err)
+	}
+	return needs, nil
+}
+
+// gone reports whether no process serves the socket.
+func gone(socket string) bool {
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = syscall.Close(fd) }()
+	err = syscall.Connect(fd, &syscall.SockaddrUnix{Name: socket})
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, os.ErrNotExist)
+}
+
+// pause is between two attempts to follow a task.
+func pause(ctx context.Context) {
+	select {
+	case <-time.After(time.Second):
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,147 @@
+package plugin
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// Tool is the name of the tool that speaks to plugins: Tool VERB REQUEST, where the request is a Request in JSON.
+const Tool = "firmware-plugin"
+
+// Verb is what the tool is to do.
+type Verb string
+
+// The verbs of the tool.
+const (
+	VerbInfo     Verb = "info"
+	VerbInspect  Verb = "inspect"
+	VerbCheck    Verb = "check"
+	VerbWrite    Verb = "write"
+	VerbActivate Verb = "activate"
+	VerbArchive  Verb = "archive"
+	VerbRevert   Verb = "revert"
+	VerbCancel   Verb = "cancel"
+)
+
+// Writes reports whether the verb changes a device.
+func (v Verb) Writes() bool { return v == VerbWrite || v == VerbActivate || v == VerbRevert }
+
+// Request is what the tool asks a plugin. Fields a verb does not need are zero.
+type Request struct {
+	// Socket is the absolute path of the plugin's.
+	Socket string
+	// Task is the id of the task; Version the version of the plugin that is to do it.
+	Task    string             `json:",omitempty"`
+	Version string             `json:",omitempty"`
+	ID      inventory.Identity `json:",omitzero"`
+	Image   driver.Image       `json:",omitzero"`
+	// Kind of activation.
+	Kind inventory.Activation `json:",omitempty"`
+	// Path of the archive.
+	Path string `json:",omitempty"`
+	// To is the version to revert to.
+	To inventory.Version `json:",omitempty"`
+	// GraceSeconds and Force are of a cancellation.
+	GraceSeconds int32 `json:",omitempty"`
+	Force        bool  `json:",omitempty"`
+}
+
+// Answer is what the tool prints, after AnswerPrefix and in JSON, as its last line when all went well.
+type Answer struct {
+	Info     Info
+	ID       inventory.Identity   `json:",omitzero"`
+	Firmware inventory.Firmware   `json:",omitzero"`
+	Needs    inventory.Activation `json:",omitempty"`
+}
+
+// The beginnings of the lines the tool prints. A line of progress has a percentage from 0 to 100.
+const (
+	AnswerPrefix   = "answer "
+	ProgressPrefix = "progress "
+)
+
+// ErrUnavailable says that a plugin does not answer. Nothing was begun.
+var ErrUnavailable = errors.New("the plugin does not answer")
+
+// ErrInvalid says that a plugin answered what makes no sense.
+var ErrInvalid = errors.New("the plugin's answer makes no sense")
+
+// rejected is the exit code for a *driver.RejectedError, whose reason is on standard error.
+const rejected = 3
+
+// exits are the exit codes of the tool and what they mean. 0 is for what went well, 1 for what failed otherwise.
+var exits = []struct {
+	code int
+	err  error
+}{
+	{4, driver.ErrNotSupported},
+	{5, command.ErrBusy},
+	{6, command.ErrStillRunning},
+	{7, command.ErrLost},
+	{8, ErrNotFound},
+	{9, ErrVersionChanged},
+	{10, ErrCancelled},
+	{11, ErrWriting},
+	{12, fs.ErrExist},
+	{13, ErrStopping},
+	{14, ErrUnavailable},
+	{15, ErrInvalid},
+}
+
+// ExitCode is the tool's exit code for an error.
+func ExitCode(err error) int {
+	if err == nil {
+		return 0
+	}
+	if errors.As(err, new(*driver.RejectedError)) {
+		return rejected
+	}
+	for _, known := range exits {
+		if errors.Is(err, known.err) {
+			return known.code
+		}
+	}
+	return 1
+}
+
+var errFailed = errors.New("the plugin could not do it")
+
+// failure is the error of an exit code. The command is for people.
+func failure(c command.Command, r command.Result) error {
+	if r.ExitCode == rejected {
+		return &driver.RejectedError{Reason: Message(string(r.Stderr))}
+	}
+	for _, known := range exits {
+		if known.code == r.ExitCode {
+			return command.Failed(c, r, known.err)
+		}
+	}
+	return command.Failed(c, r, errFailed)
+}
+
+// parseAnswer finds the answer in what the tool printed.
+func parseAnswer(stdout []byte) (Answer, error) {
+	lines := bytes.Split(bytes.TrimRight(stdout, "\n"), []byte("\n"))
+	text, ok := bytes.CutPrefix(lines[len(lines)-1], []byte(AnswerPrefix))
+	if !ok {
+		return Answer{}, fmt.Errorf("%w: the tool printed no answer", ErrInvalid)
+	}
+	var a Answer
+	if err := json.Unmarshal(text, &a); err != nil {
+		return Answer{}, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if err := a.Info.Check(); err != nil {
+		return Answer{}, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if a.Needs < inventory.ActivateNone || a.Needs > inventory.ActivatePowerCycle {
+		return Answer{}, fmt.Errorf("%w: activation %d", ErrInvalid, a.Needs)
+	}
+	return a, nil
+}

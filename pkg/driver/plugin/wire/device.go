@@ -1,0 +1,150 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/plugin/v1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// IdentityFrom reads an identity.
+func IdentityFrom(m *pluginv1.Identity) (inventory.Identity, error) {
+	var t texts
+	class, err := classes.from(m.GetClass())
+	id := inventory.Identity{
+		Class:        class,
+		UniqueID:     t.take("unique_id", m.GetUniqueId(), maxText),
+		Vendor:       t.take("vendor", m.GetVendor(), maxText),
+		VendorID:     t.take("vendor_id", m.GetVendorId(), maxText),
+		DeviceID:     t.take("device_id", m.GetDeviceId(), maxText),
+		Model:        t.take("model", m.GetModel(), maxText),
+		PartNumber:   t.take("part_number", m.GetPartNumber(), maxText),
+		SerialNumber: t.take("serial_number", m.GetSerialNumber(), maxText),
+		BoardID:      t.take("board_id", m.GetBoardId(), maxText),
+		Node:         t.take("node", m.GetNode(), maxText),
+		Kernel:       t.take("kernel_driver", m.GetKernelDriver(), maxText),
+		Transport:    t.take("transport", m.GetTransport(), maxText),
+	}
+	errs := []error{err, t.err()}
+	if len(m.GetPciAddresses()) > maxPCI {
+		return inventory.Identity{}, fmt.Errorf("identity: %d PCI addresses, and there may be %d", len(m.GetPciAddresses()), maxPCI)
+	}
+	for _, s := range m.GetPciAddresses() {
+		a, err := inventory.ParsePCIAddress(s)
+		errs = append(errs, err)
+		id.PCI = append(id.PCI, a)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return inventory.Identity{}, fmt.Errorf("identity: %w", err)
+	}
+	return id, nil
+}
+
+// IdentityTo writes an identity.
+func IdentityTo(id inventory.Identity) (*pluginv1.Identity, error) {
+	class, err := classes.to(id.Class)
+	if err != nil {
+		return nil, fmt.Errorf("identity: %w", err)
+	}
+	m := &pluginv1.Identity{
+		Class: class, UniqueId: id.UniqueID, Vendor: id.Vendor, VendorId: id.VendorID, DeviceId: id.DeviceID, Model: id.Model,
+		PartNumber: id.PartNumber, SerialNumber: id.SerialNumber, BoardId: id.BoardID, Node: id.Node, KernelDriver: id.Kernel,
+		Transport: id.Transport,
+	}
+	for _, a := range id.PCI {
+		m.PciAddresses = append(m.PciAddresses, a.String())
+	}
+	return m, nil
+}
+
+// FirmwareFrom reads what a device runs and holds. A device that says nothing of what it runs was not read.
+func FirmwareFrom(m *pluginv1.Firmware) (inventory.Firmware, error) {
+	var t texts
+	var errs []error
+	fw := inventory.Firmware{
+		Running:         inventory.Version(t.take("running", m.GetRunning(), maxVersion)),
+		Stored:          inventory.Version(t.take("stored", m.GetStored(), maxVersion)),
+		ReadOnly:        t.take("read_only", m.GetReadOnly(), maxMessage),
+		RollbackMessage: t.take("rollback_message", m.GetRollbackMessage(), maxMessage),
+		LastAttempt:     t.take("last_attempt", m.GetLastAttempt(), maxMessage),
+	}
+	if m.GetRunning() == "" {
+		errs = append(errs, errors.New("running is empty"))
+	}
+	fw.Activation = keep(&errs, activations.from, m.GetActivation())
+	fw.Format = keep(&errs, formats.from, m.GetFormat())
+	fw.Rollback = keep(&errs, rollbacks.from, m.GetRollback())
+	if len(m.GetSlots()) > maxSlots {
+		return inventory.Firmware{}, fmt.Errorf("firmware: %d slots, and there may be %d", len(m.GetSlots()), maxSlots)
+	}
+	for _, s := range m.GetSlots() {
+		if s.GetNumber() < 0 {
+			errs = append(errs, fmt.Errorf("slot %d: the number is negative", s.GetNumber()))
+		}
+		fw.Slots = append(fw.Slots, inventory.Slot{
+			Number: int(s.GetNumber()), Version: inventory.Version(t.take("slot version", s.GetVersion(), maxVersion)),
+			State: keep(&errs, slotStates.from, s.GetState()),
+		})
+	}
+	if err := errors.Join(append(errs, t.err())...); err != nil {
+		return inventory.Firmware{}, fmt.Errorf("firmware: %w", err)
+	}
+	return fw, nil
+}
+
+// keep notes an error and returns the value.
+func keep[In, Out any](errs *[]error, translate func(In) (Out, error), value In) Out {
+	out, err := translate(value)
+	if err != nil {
+		*errs = append(*errs, err)
+	}
+	return out
+}
+
+// FirmwareTo writes what a device runs and holds.
+func FirmwareTo(fw inventory.Firmware) (*pluginv1.Firmware, error) {
+	var errs []error
+	m := &pluginv1.Firmware{
+		Running: string(fw.Running), Stored: string(fw.Stored), ReadOnly: fw.ReadOnly, RollbackMessage: fw.RollbackMessage,
+		LastAttempt: fw.LastAttempt, Activation: keep(&errs, activations.to, fw.Activation), Format: keep(&errs, formats.to, fw.Format),
+		Rollback: keep(&errs, rollbacks.to, fw.Rollback),
+	}
+	for _, s := range fw.Slots {
+		if s.Number < 0 || s.Number > math.MaxInt32 {
+			errs = append(errs, fmt.Errorf("slot %d: no such number", s.Number))
+			continue
+		}
+		m.Slots = append(m.Slots, &pluginv1.Slot{
+			Number: int32(s.Number), Version: string(s.Version), State: keep(&errs, slotStates.to, s.State),
+		})
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("firmware: %w", err)
+	}
+	return m, nil
+}
+
+// ImageFrom reads which image is meant. It does not look at the file.
+func ImageFrom(m *pluginv1.Image) (driver.Image, error) {
+	var t texts
+	img := driver.Image{
+		Path: t.take("path", m.GetPath(), maxMessage), Version: inventory.Version(t.take("version", m.GetVersion(), maxVersion)), Size: m.GetSize(),
+	}
+	digest, err := inventory.ParseDigest(m.GetDigest())
+	img.Digest = digest
+	if err = errors.Join(err, t.err()); err == nil && (img.Version == "" || img.Size < 0) {
+		err = errors.New("it needs a version and a size")
+	}
+	if err != nil {
+		return driver.Image{}, fmt.Errorf("image: %w", err)
+	}
+	return img, nil
+}
+
+// ImageTo says which image is meant.
+func ImageTo(img driver.Image) *pluginv1.Image {
+	return &pluginv1.Image{Path: img.Path, Version: string(img.Version), Digest: img.Digest.String(), Size: img.Size}
+}

@@ -1,0 +1,78 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/plugin"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/plugin/v1"
+)
+
+// sentinels are the errors that have a code, those first that others may wrap.
+var sentinels = []struct {
+	code pluginv1.Code
+	err  error
+}{
+	{pluginv1.Code_CODE_NOT_SUPPORTED, driver.ErrNotSupported},
+	{pluginv1.Code_CODE_BUSY, command.ErrBusy},
+	{pluginv1.Code_CODE_STILL_RUNNING, command.ErrStillRunning},
+	{pluginv1.Code_CODE_LOST, command.ErrLost},
+	{pluginv1.Code_CODE_NOT_FOUND, plugin.ErrNotFound},
+	{pluginv1.Code_CODE_VERSION_CHANGED, plugin.ErrVersionChanged},
+	{pluginv1.Code_CODE_CANCELLED, plugin.ErrCancelled},
+	{pluginv1.Code_CODE_REFUSED_WRITING, plugin.ErrWriting},
+	{pluginv1.Code_CODE_STOPPING, plugin.ErrStopping},
+	{pluginv1.Code_CODE_FILE_EXISTS, fs.ErrExist},
+	{pluginv1.Code_CODE_CANCELLED, context.Canceled},
+}
+
+// OK is the status of what went well.
+func OK() *pluginv1.Status { return &pluginv1.Status{Code: pluginv1.Code_CODE_OK} }
+
+// StatusTo is the status of an error.
+func StatusTo(err error) *pluginv1.Status {
+	if err == nil {
+		return OK()
+	}
+	if rejected := (*driver.RejectedError)(nil); errors.As(err, &rejected) {
+		return &pluginv1.Status{Code: pluginv1.Code_CODE_REJECTED, Message: plugin.Message(rejected.Reason)}
+	}
+	s := &pluginv1.Status{Code: pluginv1.Code_CODE_FAILED, Message: plugin.Message(err.Error())}
+	for _, known := range sentinels {
+		if errors.Is(err, known.err) {
+			s.Code = known.code
+			break
+		}
+	}
+	return s
+}
+
+// StatusFrom is the error of a status, nil when all went well.
+func StatusFrom(s *pluginv1.Status) error {
+	message := plugin.Message(s.GetMessage())
+	switch s.GetCode() {
+	case pluginv1.Code_CODE_OK:
+		return nil
+	case pluginv1.Code_CODE_REJECTED:
+		if message == "" {
+			message = "the plugin does not say why"
+		}
+		return &driver.RejectedError{Reason: message}
+	case pluginv1.Code_CODE_FAILED:
+		if message == "" {
+			message = "the plugin does not say what went wrong"
+		}
+		return errors.New(message)
+	default:
+	}
+	for _, known := range sentinels {
+		if known.code == s.GetCode() {
+			return fmt.Errorf("%w: %s", known.err, message)
+		}
+	}
+	return fmt.Errorf("the plugin answered with the code %d, which is not known here: %s", s.GetCode(), message)
+}

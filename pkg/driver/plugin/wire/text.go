@@ -1,0 +1,27 @@
+package wire
+
+import (
+	"errors"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/plugin"
+)
+
+// Bounds of what a plugin may say, in bytes and in elements.
+const (
+	maxText    = 256
+	maxVersion = 128
+	maxMessage = 4096
+	maxPCI     = 64
+	maxSlots   = 16
+)
+
+// texts collects what is wrong with the strings of a message.
+type texts struct{ errs []error }
+
+// take returns the string, and notes when it is not of one line of at most limit bytes.
+func (t *texts) take(field, s string, limit int) string {
+	t.errs = append(t.errs, plugin.Text(field, s, limit))
+	return s
+}
+
+func (t *texts) err() error { return errors.Join(t.errs...) }
