@@ -105,8 +105,11 @@ func (r *reader) ask(node string) (_ controller, _ slotLog, err error) {
 	if err != nil {
 		return controller{}, slotLog{}, err
 	}
+	if !c.Downloadable {
+		return c, slotLog{}, nil
+	}
 	log, err := admin.ReadSlotLog(device)
-	if err != nil && (c.Downloadable || !errors.As(err, new(*admin.StatusError))) {
+	if err != nil {
 		return controller{}, slotLog{}, err
 	}
 	return c, newSlotLog(log), nil

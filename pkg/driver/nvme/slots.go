@@ -88,8 +88,11 @@ func slotFor(c controller, l slotLog) (int, error) {
 	return best, nil
 }
 
-// slots describes all slots of the drive.
+// slots describes all slots of the drive; none where it takes no firmware.
 func slots(c controller, l slotLog) []inventory.Slot {
+	if !c.Downloadable {
+		return nil
+	}
 	pending, revision := l.stored()
 	out := make([]inventory.Slot, 0, c.Slots)
 	for n := 1; n <= c.Slots; n++ {
