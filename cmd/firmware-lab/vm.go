@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -48,6 +49,7 @@ func vmCommand() *cobra.Command {
 	}
 	c.Flags().StringVar(&o.Dir, "dir", "", "directory for this run's disks and logs; kept at the end (default: a temporary one, removed)")
 	c.Flags().StringVar(&o.CacheDir, "cache-dir", "", "directory for the kernel and the tools (default: in the user's cache)")
+	c.Flags().StringSliceVar(&o.Only, "only", nil, "groups of checks to run: "+strings.Join(labvm.Groups(), ", ")+" (default: all)")
 	c.AddCommand(&cobra.Command{
 		Use: "relay ADDRESS", Short: "Connect standard input and output with an address; started by the machine alone",
 		Args: cobra.ExactArgs(1), Hidden: true,

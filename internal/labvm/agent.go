@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/labvm/guest"
+	"github.com/nodefirmware/node-firmware-operator/internal/labvm/nvmetcp"
 )
 
 // agent asks the agent in the machine.
@@ -56,6 +57,40 @@ func (a *agent) number(ctx context.Context, path string) (int, error) {
 		return 0, fmt.Errorf("read %s: %w", path, err)
 	}
 	return n, nil
+}
+
+// write writes a file, of sysfs or debugfs as well.
+func (a *agent) write(ctx context.Context, path, content string) error {
+	var n int
+	return a.ask(ctx, http.MethodPut, "/file?path="+url.QueryEscape(path), []byte(content), &n)
+}
+
+// processes are those with a name among their arguments.
+func (a *agent) processes(ctx context.Context, name string) ([]int, error) {
+	var pids []int
+	return pids, a.ask(ctx, http.MethodGet, "/processes?name="+url.QueryEscape(name), nil, &pids)
+}
+
+// run runs a program.
+func (a *agent) run(ctx context.Context, argv ...string) (guest.Ran, error) {
+	var ran guest.Ran
+	body, err := json.Marshal(argv)
+	if err != nil {
+		return ran, err
+	}
+	return ran, a.ask(ctx, http.MethodPost, "/run", body, &ran)
+}
+
+// plugDrives plugs in the NVMe drives the agent plays.
+func (a *agent) plugDrives(ctx context.Context) error {
+	var done string
+	return a.ask(ctx, http.MethodPost, "/drives", nil, &done)
+}
+
+// drive says what one of them holds.
+func (a *agent) drive(ctx context.Context, serial string) (nvmetcp.Firmware, error) {
+	var f nvmetcp.Firmware
+	return f, a.ask(ctx, http.MethodGet, "/drive/"+serial, nil, &f)
 }
 
 // plug loads the module of an emulated device; it is loaded again at every boot.

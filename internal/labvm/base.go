@@ -37,15 +37,15 @@ var bootModules = []string{
 
 // Programs of the machine by the path in their package. The libraries they need come with them.
 var programs = []string{
-	"usr/bin/sg_inq", "usr/bin/sg_opcodes", "usr/bin/sg_write_buffer", "usr/bin/nsenter", "usr/sbin/nvme",
+	"usr/bin/sg_inq", "usr/bin/sg_opcodes", "usr/bin/sg_write_buffer", "usr/bin/nsenter",
 	"usr/bin/fwupdtool", "usr/bin/fwupdmgr", "usr/libexec/fwupd/fwupd", "usr/bin/dbus-daemon",
 }
 
 // trees are directories of the packages that are taken as they are.
-var trees = []string{"usr/share/fwupd/quirks.d", "etc/nvme"}
+var trees = []string{"usr/share/fwupd/quirks.d"}
 
 // packagesOf are the packages of the programs; their libraries' are found.
-var packagesOf = []string{"sg3-utils", "util-linux", "nvme-cli", "fwupd", "fwupd-tests", "dbus-daemon"}
+var packagesOf = []string{"sg3-utils", "util-linux", "fwupd", "fwupd-tests", "dbus-daemon"}
 
 // prepareBase returns the base for the versions apt would install now. It is made when the cache has none.
 func prepareBase(ctx context.Context, cache string, apt rootfs.Apt, say func(string, ...any)) (base, error) {

@@ -3,18 +3,55 @@ package labvm
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
 
-// checks run in this order on one machine. Limits are for a machine that is busy with other things.
+// checkLimit bounds a check. Each takes less than a minute where nothing else runs; this is for a machine that is busy.
+const checkLimit = 10 * time.Minute
+
+// checks run in this order on one machine. Those of a group build on each other, and on boot alone.
 var checks = []check{
-	{"the machine boots and its Node is Ready", 5 * time.Minute, booted},
-	{"an NVMe drive without firmware download is inventory only", 3 * time.Minute, inventoryOnly},
-	{"a scsi_debug disk is flashed by WRITE BUFFER", 5 * time.Minute, scsiFlashed},
-	{"the daemon is killed while it flashes the scsi_debug disk", 5 * time.Minute, scsiKilled},
+	{bootGroup, "the machine boots and its Node is Ready", booted},
+	{"inventory", "an NVMe drive without firmware download is inventory only", inventoryOnly},
+	{"scsi", "a scsi_debug disk is flashed by WRITE BUFFER", scsiFlashed},
+	{"scsi", "the daemon is killed while it flashes the scsi_debug disk", scsiKilled},
+	{"nvme", "an NVMe/TCP drive is flashed and activated by a controller reset", nvmeFlashed},
+	{"nvme", "the daemon is killed while it flashes the NVMe/TCP drive", nvmeKilled},
+	{"devlink", "netdevsim by devlink and an NVMe drive are flashed, and one reboot activates both", rebootResumed},
+	{"devlink", "the daemon is killed while the kernel flashes netdevsim and tells no progress", devlinkKilled},
+	{"devlink", "a flash of netdevsim that fails holds the node until it is released", devlinkFailed},
+	{"devlink", "netdevsim has no activation without a reboot", devlinkNotActivated},
+	{"fwupd", "fwupd's test device is updated through a tool profile", fwupdUpdated},
+}
+
+// bootGroup is what all checks build on.
+const bootGroup = "boot"
+
+// chosen are the checks of the groups, or all.
+func chosen(groups []string) ([]check, error) {
+	for _, g := range groups {
+		if !slices.ContainsFunc(checks, func(c check) bool { return c.group == g }) {
+			return nil, fmt.Errorf("there are no checks %q: %s", g, strings.Join(Groups(), ", "))
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(checks), func(c check) bool {
+		return len(groups) > 0 && c.group != bootGroup && !slices.Contains(groups, c.group)
+	}), nil
+}
+
+// Groups are the names of the groups of checks.
+func Groups() []string {
+	var out []string
+	for _, c := range checks {
+		if !slices.Contains(out, c.group) {
+			out = append(out, c.group)
+		}
+	}
+	return out
 }
 
 func booted(ctx context.Context, s *scene) (string, error) {
@@ -50,24 +87,72 @@ func inventoryOnly(ctx context.Context, s *scene) (string, error) {
 	return got, err
 }
 
-// flashed requires that a job brings a wish to its device.
-func (s *scene) flashed(ctx context.Context, w wish, disturb func() error) error {
-	if err := s.declare(ctx, w); err != nil {
+// flashed requires that one job, tried once, brings wishes to their devices. Disturb is
+// called when they are declared.
+func (s *scene) flashed(ctx context.Context, disturb func() error, wishes ...wish) error {
+	if err := s.declare(ctx, wishes...); err != nil {
 		return err
 	}
 	if disturb != nil {
-		if err := s.flashing(ctx); err != nil {
-			return err
-		}
 		if err := disturb(); err != nil {
 			return err
 		}
 	}
-	if _, err := s.complete(ctx); err != nil {
+	job, err := s.complete(ctx)
+	if err != nil {
 		return err
 	}
-	return s.runs(ctx, w.part, w.version)
+	for _, st := range job.Status.Steps {
+		if st.Name == "flash" && st.Attempt != 1 {
+			return fmt.Errorf("an image was not written once: %s", describe(job))
+		}
+	}
+	for _, w := range wishes {
+		if err := s.runs(ctx, w.part, w.version); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// killDaemon ends the daemon with SIGKILL; the machine starts it again.
-func (s *scene) killDaemon(ctx context.Context) error { return s.agent().kill(ctx, daemonService) }
+// rebooted requires that the machine boots as often while something is done.
+func (s *scene) rebooted(times int, do func() error) error {
+	before := s.node.bootCount()
+	if err := do(); err != nil {
+		return err
+	}
+	if n := s.node.bootCount() - before; n != times {
+		return fmt.Errorf("the machine rebooted %d times instead of %d", n, times)
+	}
+	return nil
+}
+
+// killWhile ends the daemon with SIGKILL while a tool writes to a device. The tool goes on without it. The machine starts the
+// daemon again.
+func (s *scene) killWhile(ctx context.Context, tool string) error {
+	var writing []int
+	err := s.until(ctx, tool+" writes", func() (ok bool, err error) {
+		if writing, err = s.agent().processes(ctx, tool); err != nil || len(writing) > 0 {
+			return true, err
+		}
+		job, err := s.job(ctx)
+		if err == nil && job != nil && over(job) {
+			err = fmt.Errorf("the job ended: %s", describe(job))
+		}
+		return false, err
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.agent().kill(ctx, daemonService); err != nil {
+		return err
+	}
+	after, err := s.agent().processes(ctx, tool)
+	if err != nil {
+		return err
+	}
+	if len(after) > 0 && !slices.Equal(writing, after) {
+		return fmt.Errorf("%s was process %v and is %v after the daemon's end: it was started again", tool, writing, after)
+	}
+	return nil
+}

@@ -76,6 +76,8 @@ func overlay(path string, b base, binDir string, l *lab.Lab, m *lab.Member) erro
 	a.File("etc/machine-id", 0o644, []byte("00000000000000000000000000000001\n"))
 	a.File("etc/dbus-1/lab.conf", 0o644, []byte(busConfig))
 	a.File("etc/fwupd/fwupd.conf", 0o644, []byte(fwupdConfig))
+	// fwupd's client wants the file to be there; without PolicyKit nobody reads it.
+	a.File("usr/share/polkit-1/actions/org.freedesktop.fwupd.policy", 0o644, nil)
 	a.File("etc/node-firmware/profiles/fwupd-test.yaml", 0o644, []byte(fwupdProfile))
 	a.File("etc/passwd", 0o644, []byte("root:x:0:0:root:/root:/bin/sh\n"))
 	a.File("etc/group", 0o644, []byte("root:x:0:\n"))
@@ -126,13 +128,14 @@ func guestConfig(b base) guest.Config {
 			{Name: "scsi", Default: "0001", Source: "/sys/module/scsi_debug/parameters/inq_rev"},
 			{Name: "netdevsim", Default: "1.0.0", Source: "/sys/module/netdevsim/parameters/fw_stored"},
 		},
+		Drives: drives,
 		Services: []guest.Service{
 			{Name: "dbus", Argv: []string{"/usr/bin/dbus-daemon", "--config-file=/etc/dbus-1/lab.conf", "--nofork"}, Log: guest.StateDir + "/dbus.log"},
 			{Name: "fwupd", Argv: []string{"/usr/libexec/fwupd/fwupd", "--no-timestamp"}, Log: guest.StateDir + "/fwupd.log"},
 			{Name: daemonService, Log: guest.DaemonLog, Argv: []string{
 				"/usr/bin/firmware-daemon", "run", "--node-name=" + nodeName, "--kubeconfig=" + accessDir + "/kubeconfig",
 				"--namespace=" + cluster.Namespace, "--host-root=/", "--state-dir=/var/lib/node-firmware", "--tool-path=/usr/sbin:/usr/bin",
-				"--scan-interval=10s", "--health-timeout=3m", "--health-probe-bind-address=0", "--metrics-bind-address=0",
+				"--scan-interval=10s", "--nvme-transports=pcie,tcp", "--health-timeout=3m", "--health-probe-bind-address=0", "--metrics-bind-address=0",
 				fmt.Sprintf("--image-server=https://%s:%d", hostAddress, imagePort),
 				"--image-server-ca=" + accessDir + "/image-ca.crt", "--image-token-file=" + accessDir + "/image-token",
 			}},

@@ -58,12 +58,46 @@ type wish struct {
 // templateName is the one template of the lab.
 const templateName = "lab-vm"
 
-// declare publishes an image and asks for it. What other devices should run stays as it was.
-func (s *scene) declare(ctx context.Context, w wish) error {
+// declare publishes images and asks for them at once. What other devices should run stays as it was.
+func (s *scene) declare(ctx context.Context, wishes ...wish) error {
+	if job, err := s.job(ctx); err != nil {
+		return err
+	} else if job != nil {
+		s.last = job.Name
+	}
+	t := &v1alpha1.FirmwareTemplate{ObjectMeta: metav1.ObjectMeta{Name: templateName}}
+	missing := s.api.Get(ctx, client.ObjectKeyFromObject(t), t)
+	if client.IgnoreNotFound(missing) != nil {
+		return fmt.Errorf("read template: %w", missing)
+	}
+	t.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/hostname": nodeName}}
+	for _, w := range wishes {
+		source, err := s.publish(ctx, w)
+		if err != nil {
+			return err
+		}
+		t.Spec.Devices = append(slices.DeleteFunc(t.Spec.Devices, func(r v1alpha1.DeviceRule) bool { return r.Name == w.rule }), v1alpha1.DeviceRule{
+			Name: w.rule, Selector: w.selector, Version: w.version, SourceRef: v1alpha1.SourceReference{Name: source},
+		})
+	}
+	var err error
+	if missing == nil {
+		err = s.api.Update(ctx, t)
+	} else {
+		err = s.api.Create(ctx, t)
+	}
+	if err != nil {
+		return fmt.Errorf("declare template: %w", err)
+	}
+	return nil
+}
+
+// publish puts an image where the operator fetches it and declares its source, whose name it returns.
+func (s *scene) publish(ctx context.Context, w wish) (string, error) {
 	source := strings.ToLower(w.rule + "-" + w.version)
 	path := filepath.Join(s.lab.ImageDir(), source)
 	if err := os.WriteFile(path, w.image, 0o644); err != nil {
-		return fmt.Errorf("write image: %w", err)
+		return "", fmt.Errorf("write image: %w", err)
 	}
 	sum := sha256.Sum256(w.image)
 	err := s.api.Create(ctx, &v1alpha1.FirmwareSource{
@@ -74,44 +108,9 @@ func (s *scene) declare(ctx context.Context, w wish) error {
 		}}},
 	})
 	if client.IgnoreAlreadyExists(err) != nil {
-		return fmt.Errorf("declare source %s: %w", source, err)
+		return "", fmt.Errorf("declare source %s: %w", source, err)
 	}
-	rule := v1alpha1.DeviceRule{
-		Name: w.rule, Selector: w.selector, Version: w.version, SourceRef: v1alpha1.SourceReference{Name: source},
-	}
-	if job, err := s.job(ctx); err != nil {
-		return err
-	} else if job != nil {
-		s.last = job.Name
-	}
-	return s.change(ctx, rule)
-}
-
-// change puts a rule into the template, in the place of one of the same name.
-func (s *scene) change(ctx context.Context, rule v1alpha1.DeviceRule) error {
-	t := &v1alpha1.FirmwareTemplate{ObjectMeta: metav1.ObjectMeta{Name: templateName}}
-	err := s.api.Get(ctx, client.ObjectKeyFromObject(t), t)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("read template: %w", err)
-	}
-	found := err == nil
-	var rules []v1alpha1.DeviceRule
-	for _, r := range t.Spec.Devices {
-		if r.Name != rule.Name {
-			rules = append(rules, r)
-		}
-	}
-	t.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/hostname": nodeName}}
-	t.Spec.Devices = append(rules, rule)
-	if found {
-		err = s.api.Update(ctx, t)
-	} else {
-		err = s.api.Create(ctx, t)
-	}
-	if err != nil {
-		return fmt.Errorf("declare template: %w", err)
-	}
-	return nil
+	return source, nil
 }
 
 // device is what the API says of a part, or nil before it was read.
@@ -162,21 +161,6 @@ func (s *scene) job(ctx context.Context) (*v1alpha1.FirmwareJob, error) {
 	return newest, nil
 }
 
-// flashing waits until the job writes to its device, and returns how far it is.
-func (s *scene) flashing(ctx context.Context) error {
-	return s.until(ctx, "the write begins", func() (bool, error) {
-		job, err := s.job(ctx)
-		if job == nil || err != nil {
-			return false, err
-		}
-		if over(job) {
-			return false, fmt.Errorf("the job ended before its write was seen: %s", describe(job))
-		}
-		st := stepOf(job, "flash")
-		return st != nil && st.State == v1alpha1.StepRunning, nil
-	})
-}
-
 // complete waits until the job is done and the node is back in service, and returns the job.
 func (s *scene) complete(ctx context.Context) (*v1alpha1.FirmwareJob, error) {
 	var job *v1alpha1.FirmwareJob
@@ -192,6 +176,29 @@ func (s *scene) complete(ctx context.Context) (*v1alpha1.FirmwareJob, error) {
 		return job, fmt.Errorf("the job did not complete: %s", describe(job))
 	}
 	return job, s.inService(ctx)
+}
+
+// failed waits until the job has failed, and returns it.
+func (s *scene) failed(ctx context.Context) (*v1alpha1.FirmwareJob, error) {
+	var job *v1alpha1.FirmwareJob
+	err := s.until(ctx, "the job fails", func() (bool, error) {
+		var err error
+		job, err = s.job(ctx)
+		return job != nil && over(job), err
+	})
+	if err == nil && !meta.IsStatusConditionTrue(job.Status.Conditions, v1alpha1.ConditionFailed) {
+		err = fmt.Errorf("the job did not fail: %s", describe(job))
+	}
+	return job, err
+}
+
+// reason says why a job failed.
+func reason(job *v1alpha1.FirmwareJob) string {
+	c := meta.FindStatusCondition(job.Status.Conditions, v1alpha1.ConditionFailed)
+	if c == nil {
+		return ""
+	}
+	return c.Reason + ", " + c.Message
 }
 
 // inService requires that the node holds no maintenance and takes pods.
@@ -236,15 +243,6 @@ func (s *scene) until(ctx context.Context, what string, condition func() (bool, 
 func over(job *v1alpha1.FirmwareJob) bool {
 	return meta.IsStatusConditionTrue(job.Status.Conditions, v1alpha1.ConditionComplete) ||
 		meta.IsStatusConditionTrue(job.Status.Conditions, v1alpha1.ConditionFailed)
-}
-
-func stepOf(job *v1alpha1.FirmwareJob, name string) *v1alpha1.JobStep {
-	for i := range job.Status.Steps {
-		if job.Status.Steps[i].Name == name {
-			return &job.Status.Steps[i]
-		}
-	}
-	return nil
 }
 
 // describe says where a job stands.

@@ -51,9 +51,8 @@ func (r *ExecRunner) acquire(ctx context.Context, c Command) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open lock: %w", err)
 	}
-	// A process forked at this moment, or a WriteRunning, holds the lock of a write that just ended for an instant, which is
-	// longer on a machine that is busy.
-	const attempts, pause = 100, 5 * time.Millisecond
+	// A process forked at this moment, or a WriteRunning, holds the lock of a write that just ended for an instant.
+	const attempts, pause = 20, 5 * time.Millisecond
 	for range attempts {
 		if err = flock(f, syscall.LOCK_EX|syscall.LOCK_NB); !errors.Is(err, syscall.EWOULDBLOCK) {
 			break

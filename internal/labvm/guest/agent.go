@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/labvm/nvmetcp"
 	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
 
@@ -32,6 +33,11 @@ type server struct {
 	stop        context.CancelFunc
 	running     sync.WaitGroup
 	rebooting   sync.Once
+	// failed takes how each part of the agent ended.
+	failed chan error
+
+	mu     sync.Mutex
+	drives map[string]*nvmetcp.Drive
 }
 
 // agent runs the machine until it reboots or something that must work does not.
@@ -42,7 +48,7 @@ func agent() error {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	s := &server{config: config, supervisors: map[string]*supervisor{}, stop: stop}
+	s := &server{config: config, supervisors: map[string]*supervisor{}, stop: stop, failed: make(chan error)}
 	for i, m := range config.Modules {
 		if wanted, err := s.wanted(i); err != nil {
 			return err
@@ -52,21 +58,37 @@ func agent() error {
 			}
 		}
 	}
-	failed := make(chan error, 2+len(config.Services))
-	s.running.Go(func() { failed <- keepFlash(ctx, flashDir, config.Flash) })
+	if plugged, err := drivesPlugged(); err != nil {
+		return err
+	} else if plugged {
+		if err := s.plugDrives(context.Background()); err != nil {
+			return err
+		}
+	}
+	s.start(func() error { return keepFlash(ctx, flashDir, config.Flash) })
 	for _, service := range config.Services {
 		v := &supervisor{service: service}
 		s.supervisors[service.Name] = v
-		s.running.Go(func() { failed <- v.run(ctx) })
+		s.start(func() error { return v.run(ctx) })
 	}
 	web := http.Server{Addr: ":" + strconv.Itoa(AgentPort), Handler: s.handler(), ReadHeaderTimeout: time.Minute}
-	go func() { failed <- web.ListenAndServe() }()
-	for err := range failed {
+	go func() { s.failed <- web.ListenAndServe() }()
+	for err := range s.failed {
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// start runs a part of the agent that ends before the machine goes down.
+func (s *server) start(part func() error) {
+	s.running.Add(1)
+	go func() {
+		err := part()
+		s.running.Done()
+		s.failed <- err
+	}()
 }
 
 func (s *server) handler() http.Handler {
@@ -76,8 +98,11 @@ func (s *server) handler() http.Handler {
 	mux.HandleFunc("GET /file", readFile)
 	mux.HandleFunc("PUT /file", writeFile)
 	mux.HandleFunc("POST /run", runTool)
+	mux.HandleFunc("GET /processes", processes)
 	mux.HandleFunc("POST /module/{name}", s.loadModule)
 	mux.HandleFunc("DELETE /module/{name}", s.unloadModule)
+	mux.HandleFunc("POST /drives", s.plug)
+	mux.HandleFunc("GET /drive/{serial}", s.drive)
 	mux.HandleFunc("POST /reboot", s.reboot)
 	return mux
 }

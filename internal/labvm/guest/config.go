@@ -30,6 +30,8 @@ type Config struct {
 	Persistent []string
 	// Flash is what the emulated devices keep without power.
 	Flash []Flash
+	// Drives are plugged in by the agent when the lab asks for it, and at every boot after that.
+	Drives []Drive
 	// Services run all the time, and are started again when they end.
 	Services []Service
 }

@@ -8,7 +8,10 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // Ran is how a program ended.
@@ -60,6 +63,28 @@ func runTool(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer(w, Ran{ExitCode: c.ProcessState.ExitCode(), Stdout: stdout.String(), Stderr: stderr.String()})
+}
+
+// processes lists the processes with a name among their arguments, in whatever directory.
+func processes(w http.ResponseWriter, r *http.Request) {
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	found := []int{}
+	named := func(argument string) bool { return filepath.Base(argument) == r.URL.Query().Get("name") }
+	for _, file := range files {
+		line, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if err == nil && slices.ContainsFunc(strings.Split(string(line), "\x00"), named) {
+			found = append(found, pid)
+		}
+	}
+	answer(w, found)
 }
 
 func refuse(w http.ResponseWriter, err error) {

@@ -39,7 +39,7 @@ func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inven
 	if err := d.transport.reset(ctx, to(c, id)); err != nil {
 		return 0, fmt.Errorf("reset %s: %w", device(id), err)
 	}
-	if c, l, err = d.readSettled(ctx, id); err != nil {
+	if c, l, err = d.read(ctx, id); err != nil {
 		return 0, fmt.Errorf("after its reset: %w", err)
 	}
 	if needs(c, l) != inventory.ActivateNone {
@@ -72,7 +72,7 @@ func (d *Driver) activateNow(ctx context.Context, id inventory.Identity, c contr
 }
 
 // settling bounds how long the kernel may turn commands away after an activation without a reset, which it notices by
-// itself, or while it connects again after a reset: the time in which it gives up on a controller, and a little more.
+// itself: the time in which it gives up on a controller, and a little more.
 const settling = 3 * time.Minute
 
 // readSettled reads a drive that the kernel may not let anybody talk to yet.

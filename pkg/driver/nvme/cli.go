@@ -21,11 +21,8 @@ func (t cli) read(ctx context.Context, node string) (controller, slotLog, error)
 	if err != nil {
 		return controller{}, slotLog{}, fmt.Errorf("identify %s: %w", device, err)
 	}
-	if !c.Downloadable {
-		return c, slotLog{}, nil
-	}
 	l, err := ask(ctx, t.runner, cliSlotLog(device), parseSlotLog)
-	if err != nil {
+	if err != nil && (c.Downloadable || !errors.As(err, new(*admin.StatusError))) {
 		return controller{}, slotLog{}, fmt.Errorf("read firmware slots of %s: %w", device, err)
 	}
 	return c, l, nil
@@ -39,7 +36,11 @@ func ask[T any](ctx context.Context, runner command.Runner, c command.Command, p
 		return none, err
 	}
 	if r.ExitCode != 0 {
-		return none, command.Failed(c, r, errors.New("query failed"))
+		err := errors.New("query failed")
+		if status, found := parseStatus(string(r.Stderr)); found {
+			err = &admin.StatusError{Operation: "query", Status: status}
+		}
+		return none, command.Failed(c, r, err)
 	}
 	v, err := parse(r.Stdout)
 	if err != nil {

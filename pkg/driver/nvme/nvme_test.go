@@ -88,24 +88,23 @@ func TestADriveThatTakesNoFirmwareIsReadButNotWritten(t *testing.T) {
 	}
 }
 
-// QEMU's log names a revision that the drive does not run, which would look like a staged image.
-func TestTheSlotLogOfADriveThatTakesNoFirmwareMeansNothing(t *testing.T) {
+func TestADriveThatTakesNoFirmwareNeedsNoSlotLog(t *testing.T) {
+	refused := command.Result{ExitCode: 1, Stderr: []byte("NVMe status: Invalid Log Page: The log page indicated is invalid(0x4109)\n")}
 	d := newDrive(t, "id-ctrl-2.3-qemu.json", "fw-log-2.3-qemu.json")
-	d.identify.Stdout = regexp.MustCompile(`"fr"\s*:\s*"[^"]*"`).ReplaceAll(d.identify.Stdout, []byte(`"fr":"7.2.22"`))
+	d.log = refused
 	_, fw, err := New(d.runner(t)).Inspect(t.Context(), id)
 	require.NoError(t, err)
-	assert.Equal(t, inventory.Version("7.2.22"), fw.Running)
-	assert.Equal(t, fw.Running, fw.Stored)
-	assert.Empty(t, fw.Slots)
+	assert.Equal(t, inventory.Version("1.0"), fw.Running)
 	assert.NotEmpty(t, fw.ReadOnly)
-	d.log = command.Result{ExitCode: 1, Stderr: []byte("NVMe status: Invalid Log Page: The log page indicated is invalid(0x4109)\n")}
-	_, _, err = New(d.runner(t)).Inspect(t.Context(), id)
-	require.NoError(t, err, "it need not have one")
 
 	d = newDrive(t, "id-ctrl-2.3-samsung.json", "fw-log-2.13-pending.json")
-	d.log = command.Result{ExitCode: 1, Stderr: []byte("fw-log: Input/output error\n")}
+	d.log = refused
 	_, _, err = New(d.runner(t)).Inspect(t.Context(), id)
 	require.ErrorContains(t, err, "read firmware slots of /dev/nvme0")
+	d = newDrive(t, "id-ctrl-2.3-qemu.json", "fw-log-2.3-qemu.json")
+	d.log = command.Result{ExitCode: 1, Stderr: []byte("fw-log: Input/output error\n")}
+	_, _, err = New(d.runner(t)).Inspect(t.Context(), id)
+	require.Error(t, err, "the drive has not said that it has no log")
 }
 
 func TestTheDriverKnowsThatItsToolIsNotInstalled(t *testing.T) {

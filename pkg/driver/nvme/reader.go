@@ -105,11 +105,8 @@ func (r *reader) ask(node string) (_ controller, _ slotLog, err error) {
 	if err != nil {
 		return controller{}, slotLog{}, err
 	}
-	if !c.Downloadable {
-		return c, slotLog{}, nil
-	}
 	log, err := admin.ReadSlotLog(device)
-	if err != nil {
+	if err != nil && (c.Downloadable || !errors.As(err, new(*admin.StatusError))) {
 		return controller{}, slotLog{}, err
 	}
 	return c, newSlotLog(log), nil

@@ -88,11 +88,8 @@ func slotFor(c controller, l slotLog) (int, error) {
 	return best, nil
 }
 
-// slots describes all slots of the drive; none where it takes no firmware.
+// slots describes all slots of the drive.
 func slots(c controller, l slotLog) []inventory.Slot {
-	if !c.Downloadable {
-		return nil
-	}
 	pending, revision := l.stored()
 	out := make([]inventory.Slot, 0, c.Slots)
 	for n := 1; n <= c.Slots; n++ {

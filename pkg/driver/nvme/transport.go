@@ -11,8 +11,7 @@ import (
 
 // transport carries the few admin commands of the driver to a drive and back. It decides nothing.
 type transport interface {
-	// read asks for Identify Controller and, where the drive takes firmware, for the slot log. Others need not have one, or
-	// have one that means nothing: QEMU's names a revision that it does not run.
+	// read asks for Identify Controller and the slot log. The log may be missing where the drive does not take firmware.
 	read(ctx context.Context, node string) (controller, slotLog, error)
 	// download transfers the image and commits it to the slot with admin.ReplaceAtReset. The answer is the drive's to the
 	// commit; a refused download is an error.

@@ -1,9 +1,6 @@
 package admin
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // Command is one admin command, laid out as the kernel's struct nvme_passthru_cmd (linux/nvme_ioctl.h).
 type Command struct {
@@ -97,15 +94,10 @@ func ReadSlotLog(c Controller) (SlotLog, error) {
 func read(c Controller, operation string, cmd Command, data []byte) error {
 	cmd.TimeoutMilliseconds = milliseconds(readTimeout)
 	status, err := c.Do(&cmd, data)
-	switch {
-	case err != nil:
-		return err
-	case status.ofThePath():
-		return fmt.Errorf("%s: %w: %s", operation, ErrNotReady, status)
-	case status != Success:
-		return &StatusError{Operation: operation, Status: status}
+	if err == nil && status != Success {
+		err = &StatusError{Operation: operation, Status: status}
 	}
-	return nil
+	return err
 }
 
 // Download transfers a piece of an image to the drive's buffer. Its length and its offset are multiples of four bytes.

@@ -73,13 +73,6 @@ func TestAReadThatIsRefusedNamesTheStatus(t *testing.T) {
 	assert.NotErrorAs(t, err, new(*StatusError))
 }
 
-func TestADriveThatTheKernelCannotReachHasRefusedNothing(t *testing.T) {
-	_, err := ReadSlotLog(&recorder{status: 0x370})
-	require.ErrorIs(t, err, ErrNotReady)
-	require.ErrorContains(t, err, "no path to the drive")
-	assert.NotErrorAs(t, err, new(*StatusError))
-}
-
 func TestAStatusIsTakenWithoutTheBitsAboutTryingAgain(t *testing.T) {
 	assert.Equal(t, NeedsConventionalReset, CleanStatus(0x410b))
 	assert.Equal(t, NeedsConventionalReset, CleanStatus(0x7d0b&^0x400))

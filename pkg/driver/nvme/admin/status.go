@@ -22,9 +22,6 @@ const (
 // CleanStatus leaves out the bits More, Do Not Retry and Command Retry Delay.
 func CleanStatus(raw uint64) Status { return Status(raw & 0x7ff) }
 
-// ofThePath reports whether the kernel answered for a drive that it could not reach (status code type 3).
-func (s Status) ofThePath() bool { return s>>8 == 3 }
-
 var statusTexts = map[Status]string{
 	Success:                "success",
 	0x001:                  "invalid opcode",

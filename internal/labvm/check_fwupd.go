@@ -1,0 +1,25 @@
+package labvm
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+)
+
+// systemFirmware is fwupd's test device, which the profile makes the machine's BIOS.
+var systemFirmware = part{"fwupd", v1alpha1.DeviceSelector{Class: v1alpha1.ClassBIOS, Models: []string{"LabMachine"}}}
+
+// fwupdUpdated installs an image of Debian's package with fwupd's own client.
+func fwupdUpdated(ctx context.Context, s *scene) (string, error) {
+	const from, to = "1.2.2", "1.2.4"
+	image, err := os.ReadFile(s.base.cab())
+	if err != nil {
+		return "", fmt.Errorf("read image: %w", err)
+	}
+	if err := s.runs(ctx, systemFirmware, from); err != nil {
+		return "", err
+	}
+	return from + " to " + to, s.flashed(ctx, nil, wish{systemFirmware, to, image})
+}
