@@ -187,10 +187,11 @@ func (d decider) attempts() int32 {
 	return maxWrites
 }
 
-// driverChanged reports whether a driver is not the one that checked the image any more. It cannot change but with the
-// process, and a write that goes on is waited for first. A node that is being returned to service is not taken out again.
+// driverChanged reports whether a driver is not the one that checked the image any more: the process is another one, or the
+// plugin is. A step that this process runs is not broken off for that, and a write that goes on is waited for first. A node
+// that is being returned to service is not taken out again.
 func (d decider) driverChanged() bool {
-	if d.s.Kind == plan.Release || !d.f.Interrupted || d.r.Failure != nil || d.r.Restarts >= maxRestarts || d.writing() {
+	if d.s.Kind == plan.Release || !d.fresh() || d.r.Failure != nil || d.r.Restarts >= maxRestarts || d.writing() {
 		return false
 	}
 	for _, u := range d.r.Updates {

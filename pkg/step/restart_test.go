@@ -55,6 +55,16 @@ func TestDriverThatChangedRestartsAtTheFirstStep_R003_30(t *testing.T) {
 	assert.NotEqual(t, step.Restart, next(r, drivers("2")).Verb)
 }
 
+// A plugin may change while the process goes on.
+func TestDriverThatChangedBeforeAStepRestarts_R003_30(t *testing.T) {
+	f := drivers("2")
+	f.Interrupted = false
+	r := checked(at(plan.Flash, running))
+	i := r.Current()
+	r.Steps[i].State, r.Steps[i].Attempt = step.Pending, 0
+	assert.Equal(t, step.Restart, next(r, f).Verb)
+}
+
 func flashOf(r step.Record) int {
 	for i, s := range r.Steps {
 		if s.Kind == plan.Flash {

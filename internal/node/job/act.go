@@ -24,7 +24,7 @@ func (x *execution) act(ctx context.Context, i int) time.Duration {
 	case plan.Maintenance:
 		return x.ask("take the node out of service", x.cfg.Maintenance.Schedule(ctx))
 	case plan.Archive:
-		return x.looked(i, x.archive(ctx, s))
+		return x.looked(i, x.interruptibly(ctx, s, x.archive))
 	case plan.Flash:
 		return x.returned(i, x.outliving(ctx, s, x.flash))
 	case plan.Restore:
@@ -39,6 +39,33 @@ func (x *execution) act(ctx context.Context, i int) time.Duration {
 		return 0 // they only look, and looking is part of every round
 	}
 	return x.looked(i, x.task(ctx, s))
+}
+
+// interruptibly does a step that a cancellation ends at once, though it waits for a tool or a plugin. It returns nil then: what
+// was read so far says nothing.
+func (x *execution) interruptibly(ctx context.Context, s step.Step, do func(context.Context, step.Step) *step.Returned) *step.Returned {
+	if !s.Interruptible {
+		return do(ctx, s)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	x.onCancel(cancel)
+	defer x.onCancel(nil)
+	ret := do(ctx, s)
+	if ctx.Err() != nil {
+		return nil
+	}
+	return ret
+}
+
+// onCancel says what a cancellation interrupts. One that came before interrupts at once.
+func (x *execution) onCancel(interrupt context.CancelFunc) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.interrupt = interrupt
+	if _, came := x.cancelled[x.job.UID]; came && interrupt != nil {
+		interrupt()
+	}
 }
 
 // looked journals what an attempt returned that is tried again, later, when it could not be done.
@@ -96,6 +123,9 @@ func (x *execution) flash(ctx context.Context, s step.Step) *step.Returned {
 	d, drv, failure := x.device(ctx, u)
 	if failure != nil {
 		return failed(s, failure.Reason, failure.Message)
+	}
+	if checked := x.target(s.Device); checked.DriverVersion != "" && checked.Driver == drv.Name() && checked.DriverVersion != drv.Version() {
+		return nil // nothing was written: the next round begins with the first step
 	}
 	img, err := x.image(ctx, u)
 	if err == nil {

@@ -146,6 +146,8 @@ type Engine struct {
 	// current is the job that is executed now.
 	current   *Snapshot
 	cancelled map[string]string
+	// interrupt ends what the running step does, where that may be; nil where it may not.
+	interrupt context.CancelFunc
 }
 
 const defaultPoll = 2 * time.Second
@@ -292,6 +294,9 @@ func (e *Engine) Cancel(uid, reason string) {
 	defer e.mu.Unlock()
 	if e.current != nil && e.current.Job.UID == uid && e.current.Job.Cancel == nil {
 		e.cancelled[uid] = reason
+		if e.interrupt != nil {
+			e.interrupt()
+		}
 		e.kick()
 	}
 }

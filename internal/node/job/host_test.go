@@ -56,6 +56,10 @@ type machine struct {
 	beforeCommit func()
 	// notNow answers for a device whose image cannot be read now.
 	notNow func() error
+	// slowRead is called by a read of an image, which then waits until its context ends.
+	slowRead func()
+	// onSnapshot is called with each change of the job.
+	onSnapshot func(job.Snapshot)
 	// loseEnds: nobody sees the end of a write, as when its worker was killed.
 	loseEnds  bool
 	snapshots []job.Snapshot
@@ -175,6 +179,9 @@ func (m *machine) newEngine(j *journal.Journal) *job.Engine {
 		Grace:  time.Minute,
 		Notify: func(s job.Snapshot) {
 			m.snapshots = append(m.snapshots, s)
+			if m.onSnapshot != nil {
+				m.onSnapshot(s)
+			}
 			if s.Transition {
 				m.failpoint()
 			}
@@ -288,6 +295,11 @@ func (f failing) Write(ctx context.Context, id inventory.Identity, img driver.Im
 func (f failing) Archive(ctx context.Context, id inventory.Identity, path string) error {
 	if f.m.notNow != nil {
 		return f.m.notNow()
+	}
+	if f.m.slowRead != nil {
+		f.m.slowRead()
+		<-ctx.Done()
+		return ctx.Err()
 	}
 	f.m.failpoint()
 	defer f.m.failpoint()

@@ -19,7 +19,7 @@ func (x *execution) task(ctx context.Context, s step.Step) *step.Returned {
 	if s.Changes {
 		return x.outliving(ctx, s, run)
 	}
-	ret := run(ctx, s)
+	ret := x.interruptibly(ctx, s, run)
 	if ctx.Err() != nil {
 		return nil // what could not be read because the process is told to end says nothing
 	}

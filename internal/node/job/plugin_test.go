@@ -1,0 +1,58 @@
+package job_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/node/job"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+// A step that only reads is broken off, however long the driver would take.
+func TestCancelInterruptsAReadThatRuns_R000_62_R000_65(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *machine) {
+		id := m.addWith(inventory.NIC, "nic0", inventory.Firmware{
+			Activation: inventory.ActivateDeviceReset, Rollback: inventory.RollbackReadBack,
+		})
+		m.slowRead = func() { m.engine.Cancel("uid-j", "wrong night") }
+		requireFailed(t, m.run(m.job("j", id)), "j", step.Cancelled, false)
+		assert.Empty(t, m.sim.Operations())
+	})
+}
+
+// A plugin may be updated at any moment of a job: what the new one has not checked it does not write.
+func TestPluginThatChangesWithinAJobRestartsIt_R003_30(t *testing.T) {
+	for name, when := range map[string]func(s step.Step) bool{
+		"before the maintenance": func(s step.Step) bool { return s.Kind == plan.Maintenance && s.State == step.Running },
+		"as the write begins":    func(s step.Step) bool { return s.Kind == plan.Flash && s.State == step.Running },
+		"after the write":        func(s step.Step) bool { return s.Kind == plan.Flash && s.State == step.Succeeded },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, m *machine) {
+				id := m.add(inventory.NIC, "nic0", inventory.ActivateDeviceReset)
+				changed := false
+				m.onSnapshot = func(s job.Snapshot) {
+					for _, one := range s.Job.Record.Steps {
+						if !changed && when(one) {
+							changed = true
+							m.sim.SetVersion("2")
+						}
+					}
+				}
+				view := m.run(m.job("j", id))
+				j := view.Job("uid-j")
+				assert.Equal(t, step.Complete, j.Record.Outcome, "%+v", j.Record.Failure)
+				assert.EqualValues(t, 1, j.Record.Restarts)
+				for _, u := range j.Record.Updates {
+					assert.Equal(t, "2", u.DriverVersion, "the new one has checked the image")
+				}
+				assert.Equal(t, 1, m.sim.Count(drivertest.OpWrite, "nic0"))
+				assert.Equal(t, inventory.Version("2.0"), m.sim.Firmware("nic0").Running)
+			})
+		})
+	}
+}
