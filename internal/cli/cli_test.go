@@ -80,7 +80,7 @@ func newStageOf(t *testing.T, change func(*simhost.Spec)) *stage {
 	require.NoError(t, m.InstallTools(simtools))
 	hardware, err := daemon.NewHardware(os.DirFS(m.Dir()), command.Config{Path: []string{m.ToolPath()}, StateDir: filepath.Join(dir, "state")},
 		func(r command.Runner, root fs.FS) driver.Set {
-			return driver.Set{mstflint.New(r), nvme.New(r), scsi.New(r), fwupd.New(r, root)}
+			return driver.Set{mstflint.New(r), nvme.New(r), scsi.New(r), fwupd.New(r, root), fwupd.NewATA(r)}
 		})
 	require.NoError(t, err)
 	return &stage{m, hardware, dir}
@@ -182,7 +182,9 @@ func TestDiscoverPrintsTheMachine(t *testing.T) {
 }
 
 func TestDiscoverShowsWhatItCannotRead(t *testing.T) {
-	s := newStageOf(t, func(s *simhost.Spec) { s.SCSI[0].Vendor = "ATA" }) // no driver knows SATA drives
+	s := newStageOf(t, func(s *simhost.Spec) { // no driver knows storage controllers
+		s.Controller = &simhost.Controller{PCI: "0000:19:00.0", DeviceID: "00ac", SASAddress: "500605b00dd9c7b0", Serial: "SP81928512"}
+	})
 	err := s.SetFault(simhost.Fault{Kind: simhost.Fail, Tool: "mstflint", Device: "nic0", ExitCode: 1, Stderr: "-E- Cannot open Device: Permission denied"})
 	require.NoError(t, err)
 	result, err := cli.Discover(s.scan(t))
@@ -204,7 +206,7 @@ func TestDiscoverFailsOnlyWhenNothingCouldBeListed(t *testing.T) {
 
 func TestDiscoverWorksOnThisMachine(t *testing.T) {
 	hardware, err := daemon.NewHardware(os.DirFS("/"), command.Config{Path: []string{"/usr/bin"}}, func(r command.Runner, root fs.FS) driver.Set {
-		return driver.Set{mstflint.New(r), nvme.New(r), scsi.New(r), fwupd.New(r, root)}
+		return driver.Set{mstflint.New(r), nvme.New(r), scsi.New(r), fwupd.New(r, root), fwupd.NewATA(r)}
 	})
 	require.NoError(t, err)
 	found, err := hardware.Host.Scan(t.Context())

@@ -117,7 +117,11 @@ func cabChecksum(data []byte, seed uint32) uint32 {
 	return seed ^ rest
 }
 
-func metainfo(o ImageOptions, payload []byte) []byte {
+func metainfo(kind ImageKind, o ImageOptions, payload []byte) []byte {
+	protocol, format := "org.uefi.capsule", "triplet"
+	if kind == ATAImage {
+		protocol, format = "org.t13.ata", "plain"
+	}
 	return fmt.Appendf(nil, `<?xml version="1.0" encoding="UTF-8"?>
 <component type="firmware">
   <id>com.example.simulated.firmware</id>
@@ -135,9 +139,9 @@ func metainfo(o ImageOptions, payload []byte) []byte {
     <id compare="ge" version="1.8.12">org.freedesktop.fwupd</id>
   </requires>
   <custom>
-    <value key="LVFS::UpdateProtocol">org.uefi.capsule</value>
-    <value key="LVFS::VersionFormat">triplet</value>
+    <value key="LVFS::UpdateProtocol">%s</value>
+    <value key="LVFS::VersionFormat">%s</value>
   </custom>
 </component>
-`, o.GUID, o.Version, sum(payload))
+`, o.GUID, o.Version, sum(payload), protocol, format)
 }

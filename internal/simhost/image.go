@@ -17,6 +17,7 @@ const (
 	NVMeImage ImageKind = "nvme"
 	SCSIImage ImageKind = "scsi"
 	BIOSImage ImageKind = "bios"
+	ATAImage  ImageKind = "ata"
 )
 
 // ImageOptions say what an image is for.
@@ -26,7 +27,7 @@ type ImageOptions struct {
 	PSID string
 	// Model of an NVMe or SCSI image, exactly as the drive reports it.
 	Model string
-	// GUID of a BIOS image: the fw_class it is for.
+	// GUID of a BIOS image: the fw_class it is for. Of an image of a SATA drive: SATA.GUID.
 	GUID string
 	// LinkDown makes a NIC image whose firmware is bad though nothing about the image is: the links of a card are down
 	// as long as the card runs it.
@@ -59,11 +60,11 @@ const (
 // BuildImage makes an image that the tools of a machine accept for the part it names. Equal arguments give equal bytes.
 func BuildImage(kind ImageKind, o ImageOptions) []byte {
 	payload := buildPayload(kind, o)
-	if kind != BIOSImage {
+	if kind != BIOSImage && kind != ATAImage {
 		return payload
 	}
 	return buildCabinet([]cabFile{
-		{name: "firmware.metainfo.xml", data: metainfo(o, payload)},
+		{name: "firmware.metainfo.xml", data: metainfo(kind, o, payload)},
 		{name: "firmware.bin", data: payload},
 	})
 }

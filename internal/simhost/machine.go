@@ -34,6 +34,7 @@ func Create(dir string, spec Spec) (*Machine, error) {
 	s := &state{
 		Spec: spec, BIOS: newBIOS(spec.BIOS), Absent: map[string]bool{}, Lost: map[string]Activation{},
 		NICs: map[string]*nicState{}, NVMe: map[string]*nvmeState{}, SCSI: map[string]*scsiState{},
+		SATA: map[string]*scsiState{},
 	}
 	for _, n := range spec.NICs {
 		s.NICs[n.Key] = newNIC(n)
@@ -43,6 +44,9 @@ func Create(dir string, spec Spec) (*Machine, error) {
 	}
 	for _, d := range spec.SCSI {
 		s.SCSI[d.Key] = newSCSI(d)
+	}
+	for _, d := range spec.SATA {
+		s.SATA[d.Key] = newSATA(d)
 	}
 	if err := m.save(s, nil); err != nil {
 		return nil, fmt.Errorf("create machine: %w", err)
@@ -138,6 +142,8 @@ func (m *Machine) Device(key string) (Device, error) {
 		s.NVMe[key].describe(&d)
 	case s.SCSI[key] != nil:
 		s.SCSI[key].describe(&d)
+	case s.SATA[key] != nil:
+		s.SATA[key].describe(&d)
 	default:
 		return Device{}, fmt.Errorf("read device: %s has no %q", s.Spec.Name, key)
 	}
@@ -179,6 +185,8 @@ func (m *Machine) Replace(part Part) error {
 			s.NVMe[p.Key] = newNVMe(p)
 		case SCSI:
 			s.SCSI[p.Key] = newSCSI(p)
+		case SATA:
+			s.SATA[p.Key] = newSATA(p)
 		}
 		delete(s.Absent, part.key())
 		delete(s.Lost, part.key())
@@ -194,6 +202,8 @@ func (s Spec) replace(part Part) bool {
 		return replaceIn(s.NVMe, p)
 	case SCSI:
 		return replaceIn(s.SCSI, p)
+	case SATA:
+		return replaceIn(s.SATA, p)
 	}
 	return false
 }

@@ -99,6 +99,8 @@ func (m *Machine) bootDevice(s *state, key string, kind Activation) error {
 		s.NVMe[key].boot(b, s.nvme(key).Activation)
 	case s.SCSI[key] != nil:
 		s.SCSI[key].boot(b, s.scsi(key).Activation)
+	case s.SATA[key] != nil:
+		s.SATA[key].boot(b, s.sata(key).Activation)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ type Spec struct {
 	NICs   []NIC
 	NVMe   []NVMe
 	SCSI   []SCSI
+	SATA   []SATA
 	// Controller has the SCSI disks behind it; nil for the ports of the chipset.
 	Controller *Controller `json:",omitempty"`
 	// WriteTime is how long writing one image takes, and ResetTime how long a reset of one device takes.
@@ -37,7 +38,7 @@ const (
 	PowerCycle  Activation = "PowerCycle"
 )
 
-// Part is one replaceable part of a machine: a NIC, an NVMe or a SCSI.
+// Part is one replaceable part of a machine: a NIC, an NVMe, a SCSI or a SATA.
 type Part interface{ key() string }
 
 // NIC is an NVIDIA network adapter. Every port is a PCI function of its own.
@@ -128,9 +129,41 @@ type BIOS struct {
 	Problems []string `json:",omitempty"`
 }
 
+// SATA is a drive behind the machine's AHCI controller.
+type SATA struct {
+	// Key is also the kernel's name of the drive, such as "sdb"; Generic is its sg device, such as "sg1".
+	Key, Generic string
+	// Address is host:channel:target:lun.
+	Address string
+	// Vendor is the one fwupd makes out of the model.
+	Vendor, Model, Serial string
+	// WWN is the NAA identifier, 16 hexadecimal digits.
+	WWN string
+	// Version has at most eight characters.
+	Version    string
+	Activation Activation
+	// Immediate drives activate microcode when it was downloaded.
+	Immediate bool `json:",omitempty"`
+	// NoDownload drives take no microcode.
+	NoDownload bool `json:",omitempty"`
+	// Problems are fwupd's names of what keeps it from updating the drive.
+	Problems []string `json:",omitempty"`
+	Sectors  int64
+}
+
+// DefaultSATA is a drive for a machine that has none; no two machines have the same.
+func DefaultSATA(index int) SATA {
+	return SATA{
+		Key: "sdb", Generic: "sg1", Address: "1:0:0:0", Vendor: "Micron", Model: "Micron_5400_MTFDDAK960TGA",
+		Serial: fmt.Sprintf("2312%08X", index), WWN: fmt.Sprintf("500a0751%08x", index), Version: DefaultSATAVersion,
+		Activation: DeviceReset, Sectors: 1875385008,
+	}
+}
+
 func (n NIC) key() string  { return n.Key }
 func (n NVMe) key() string { return n.Key }
 func (s SCSI) key() string { return s.Key }
+func (s SATA) key() string { return s.Key }
 
 // BIOSKey is the key of the system firmware.
 const BIOSKey = "bios"
@@ -142,6 +175,7 @@ const (
 	DefaultSamsungVersion = "GDC5602Q"
 	DefaultMicronVersion  = "E2MU200"
 	DefaultSASVersion     = "E004"
+	DefaultSATAVersion    = "D4MU001"
 	DefaultBIOSVersion    = "2.10.2"
 )
 
@@ -216,6 +250,9 @@ func (s Spec) keys() []string {
 		keys = append(keys, n.Key)
 	}
 	for _, d := range s.SCSI {
+		keys = append(keys, d.Key)
+	}
+	for _, d := range s.SATA {
 		keys = append(keys, d.Key)
 	}
 	return keys

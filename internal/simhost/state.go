@@ -20,6 +20,7 @@ type state struct {
 	NICs   map[string]*nicState
 	NVMe   map[string]*nvmeState
 	SCSI   map[string]*scsiState
+	SATA   map[string]*scsiState `json:",omitempty"`
 	BIOS   *biosState
 	// Absent parts are not in the machine, Lost ones do not answer until the named kind of boot.
 	Absent map[string]bool

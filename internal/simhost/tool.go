@@ -19,7 +19,7 @@ type toolFunc func(*call) (int, error)
 func toolFuncs() map[string]toolFunc {
 	return map[string]toolFunc{
 		"mstflint": mstflint, "mstfwreset": mstfwreset, "nvme": nvmeCLI, "sg_inq": sgInq, "sg_opcodes": sgOpcodes,
-		"sg_vpd": sgVPD, "sg_write_buffer": sgWriteBuffer, "fwupdtool": fwupdtool, "systemctl": systemctl, "nsenter": nsenter,
+		"sg_vpd": sgVPD, "sg_write_buffer": sgWriteBuffer, "sg_sat_identify": sgSATIdentify, "fwupdtool": fwupdtool, "systemctl": systemctl, "nsenter": nsenter,
 		"busctl": busctl, "systemd-inhibit": systemdInhibit,
 	}
 }

@@ -42,7 +42,7 @@ var fwupdOptions = optionTable{
 	"no-metadata-check": "no-metadata-check", "no-remote-check": "no-remote-check", "show-all": "show-all",
 }
 
-// fwupdtool is fwupdtool 2.0.20 with the plugin uefi_capsule.
+// fwupdtool is fwupdtool 2.0.20 with the plugins uefi_capsule and ata.
 func fwupdtool(c *call) (int, error) {
 	o, err := fwupdOptions.parse(c.argv[1:])
 	if err != nil {
@@ -59,14 +59,22 @@ func fwupdtool(c *call) (int, error) {
 	}
 	run, operation := map[string]func(*call, options) (*fwupdError, error){
 		"get-devices": fwupdDevices, "get-details": fwupdDetails, "get-history": fwupdHistory, "install": fwupdInstall,
+		"activate": fwupdActivate,
 	}[command], "query"
 	if run == nil {
 		return c.fwupdFail(o, &fwupdError{fwupdInvalidArgs, "Command not found"})
 	}
-	if command == "install" {
+	switch command {
+	case "install":
 		operation = "write"
+	case "activate":
+		operation = "activate"
 	}
-	return c.run(BIOSKey, operation, func() (int, error) {
+	key, err := c.fwupdKey(o)
+	if err != nil {
+		return 0, err
+	}
+	return c.run(key, operation, func() (int, error) {
 		problem, err := run(c, o)
 		if problem != nil && err == nil {
 			return c.fwupdFail(o, problem)
@@ -143,7 +151,14 @@ func fwupdDevices(c *call, o options) (*fwupdError, error) {
 		return nil, err
 	}
 	if o.has("json") {
-		c.printf("%s\n", jsonGLib.format(object{{"Devices", []any{fwupdDevice(s)}}}))
+		devices := []any{}
+		if o.values["plugins"] != ataPlugin {
+			devices = append(devices, fwupdDevice(s))
+		}
+		if o.values["plugins"] != "uefi_capsule" {
+			devices = append(devices, fwupdDrives(s)...)
+		}
+		c.printf("%s\n", jsonGLib.format(object{{"Devices", devices}}))
 		return nil, nil
 	}
 	c.printf("%s %s\n│\n└─System Firmware:\n", s.Spec.System.Vendor, s.Spec.System.Product)
@@ -240,6 +255,9 @@ func fwupdInstall(c *call, o options) (*fwupdError, error) {
 		return nil, err
 	}
 	b := s.Spec.BIOS
+	if d, ok := fwupdDrive(s, o); ok {
+		return fwupdInstallDrive(c, s, d, o)
+	}
 	if len(o.args) == 3 && o.args[2] != b.DeviceID() && o.args[2] != b.GUID {
 		return &fwupdError{fwupdNotFound, fmt.Sprintf("device ID %s was not found", o.args[2])}, nil
 	}

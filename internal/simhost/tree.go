@@ -55,6 +55,7 @@ func render(s *state) tree {
 	renderNet(t, s)
 	renderNVMe(t, s)
 	renderSCSI(t, s)
+	renderSATA(t, s)
 	return t
 }
 

@@ -14,17 +14,20 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/fwupd"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/mstflint"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/scsi"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
 func TestTheBestDriverIsChosenByClassVendorAndModel_R000_60(t *testing.T) {
-	all := driver.Set{mstflint.New(nil), nvme.New(nil), fwupd.New(nil, nil), devlink.New(nil, nil, nil)}
+	all := driver.Set{mstflint.New(nil), nvme.New(nil), scsi.New(nil), fwupd.New(nil, nil), fwupd.NewATA(nil), devlink.New(nil, nil, nil)}
 	for want, id := range map[string]inventory.Identity{
-		"mstflint": {Class: inventory.NIC, VendorID: "15b3", Kernel: "mlx5_core", PCI: []inventory.PCIAddress{{Bus: 0x3b}}},
-		"nvme":     {Class: inventory.Disk, Transport: "nvme", Node: "nvme0"},
-		"fwupd":    {Class: inventory.BIOS},
-		"devlink":  {Class: inventory.NIC, VendorID: "8086", Kernel: "ice", PCI: []inventory.PCIAddress{{Bus: 0x3b}}},
-		"":         {Class: inventory.NIC, VendorID: "8086", PCI: []inventory.PCIAddress{{Bus: 0x3b}}},
+		"mstflint":  {Class: inventory.NIC, VendorID: "15b3", Kernel: "mlx5_core", PCI: []inventory.PCIAddress{{Bus: 0x3b}}},
+		"nvme":      {Class: inventory.Disk, Transport: "nvme", Node: "nvme0"},
+		"fwupd":     {Class: inventory.BIOS},
+		"scsi":      {Class: inventory.Disk, Transport: "sas", Node: "sg0"},
+		"fwupd-ata": {Class: inventory.Disk, Transport: "sata", Node: "sg1"},
+		"devlink":   {Class: inventory.NIC, VendorID: "8086", Kernel: "ice", PCI: []inventory.PCIAddress{{Bus: 0x3b}}},
+		"":          {Class: inventory.NIC, VendorID: "8086", PCI: []inventory.PCIAddress{{Bus: 0x3b}}},
 	} {
 		d, err := all.For(id)
 		require.NoError(t, err)

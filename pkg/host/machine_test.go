@@ -45,7 +45,7 @@ func machineOf(t *testing.T, spec simhost.Spec) (*simhost.Machine, *host.Host) {
 	run, err := command.NewExecRunner(command.Config{Path: []string{m.ToolPath()}, StateDir: t.TempDir()})
 	require.NoError(t, err)
 	root := os.DirFS(m.Dir())
-	h, err := host.New(host.Config{FS: root, Drivers: driver.Set{mstflint.New(run), nvme.New(run), scsi.New(run), fwupd.New(run, root)}})
+	h, err := host.New(host.Config{FS: root, Drivers: driver.Set{mstflint.New(run), nvme.New(run), scsi.New(run), fwupd.New(run, root), fwupd.NewATA(run)}})
 	require.NoError(t, err)
 	return m, h
 }
@@ -97,6 +97,27 @@ func TestAStorageControllerOfAMachineIsListed(t *testing.T) {
 		assert.Empty(t, d.Driver)
 		assert.Equal(t, c.Serial, d.SerialNumber)
 	}
+}
+
+// A SATA drive is a disk of the SCSI layer, whose whole model and version only the drive itself tells.
+func TestASATADriveIsReadThroughItsTools(t *testing.T) {
+	spec := simhost.DefaultSpec("node-0", 7)
+	spec.SATA = []simhost.SATA{simhost.DefaultSATA(7)}
+	m, h := machineOf(t, spec)
+	want := simhost.DefaultSATA(7)
+	d, found, err := h.Find(t.Context(), inventory.Disk, "naa."+want.WWN)
+	require.NoError(t, err)
+	require.True(t, found)
+	require.NoError(t, d.Err)
+	assert.Equal(t, "fwupd-ata", d.Driver)
+	assert.Equal(t, want.Model, d.Model)
+	assert.Equal(t, want.Serial, d.SerialNumber)
+	require.NotNil(t, d.Firmware)
+	assert.Equal(t, inventory.Version(simhost.DefaultSATAVersion), d.Firmware.Running)
+	require.NoError(t, m.Unplug("sdb"))
+	_, found, err = h.Find(t.Context(), inventory.Disk, "naa."+want.WWN)
+	require.NoError(t, err)
+	assert.False(t, found)
 }
 
 // F17 with real tools: what one of them says or does concerns its device alone, whose identity stays the same.

@@ -123,6 +123,30 @@ func disk() part {
 	}
 }
 
+func sata() part {
+	return part{
+		key: "sdb",
+		only: func(s *simhost.Spec) {
+			s.NICs, s.NVMe, s.SCSI, s.SATA = nil, nil, nil, []simhost.SATA{simhost.DefaultSATA(1)}
+		},
+		driver: func(r command.Runner, _ *simhost.Machine) driver.Driver { return fwupd.NewATA(r) },
+		id: func(s simhost.Spec) inventory.Identity {
+			d := s.SATA[0]
+			return inventory.Identity{
+				Class: inventory.Disk, UniqueID: "naa." + d.WWN, Vendor: "ATA", Model: d.Model[:16], SerialNumber: d.Serial,
+				Node: d.Generic, Kernel: "sd", Transport: "sata",
+			}
+		},
+		kind:      simhost.ATAImage,
+		options:   func(s simhost.Spec) simhost.ImageOptions { return simhost.ImageOptions{GUID: s.SATA[0].GUID()} },
+		foreign:   simhost.ImageOptions{GUID: "00000000-1111-2222-3333-444444444444"},
+		versions:  [2]inventory.Version{"D4MU002", "D4MU003"},
+		running:   func(s simhost.Spec) string { return s.SATA[0].Version },
+		write:     "write",
+		describes: true,
+	}
+}
+
 func bios() part {
 	return part{
 		key:  simhost.BIOSKey,
@@ -204,6 +228,53 @@ func TestSCSIConforms(t *testing.T) {
 	t.Run("drive that defers to a reboot", func(t *testing.T) { drivertest.Run(t, disk().change(reboot).harness) })
 	t.Run("drive that activates what it saves", func(t *testing.T) { drivertest.Run(t, disk().change(save).harness) })
 	t.Run("drive that saves for a reboot", func(t *testing.T) { drivertest.Run(t, disk().change(save).change(reboot).harness) })
+}
+
+func TestFwupdATAConforms(t *testing.T) {
+	reboot := func(s *simhost.Spec) { s.SATA[0].Activation = simhost.Reboot }
+	immediate := func(s *simhost.Spec) { s.SATA[0].Immediate = true }
+	t.Run("drive that is told to activate", func(t *testing.T) { drivertest.Run(t, sata().harness) })
+	t.Run("drive that needs a reboot", func(t *testing.T) { drivertest.Run(t, sata().change(reboot).harness) })
+	t.Run("drive that activates what it downloads", func(t *testing.T) { drivertest.Run(t, sata().change(immediate).harness) })
+}
+
+// One fwupdtool sees all drives: what is written goes to the one it is for, by its serial number.
+func TestOnlyTheDriveThatIsMeantIsWritten(t *testing.T) {
+	second := simhost.DefaultSATA(2)
+	second.Key, second.Generic, second.Address = "sdc", "sg2", "2:0:0:0"
+	p := sata().change(func(s *simhost.Spec) { s.SATA = append(s.SATA, second) })
+	m, runner := p.machine(t)
+	spec, err := m.Spec()
+	require.NoError(t, err)
+	d, id := fwupd.NewATA(runner), p.id(spec)
+	img := drivertest.SaveImage(t, p.versions[0], p.bytes(p.options(spec), p.versions[0]))
+	need, err := d.Write(t.Context(), id, img, nil)
+	require.NoError(t, err)
+	need, err = d.Activate(t.Context(), id, need)
+	require.NoError(t, err)
+	assert.Equal(t, inventory.ActivateNone, need)
+	for key, want := range map[string]inventory.Version{"sdb": p.versions[0], "sdc": simhost.DefaultSATAVersion} {
+		running, err := m.Running(key)
+		require.NoError(t, err)
+		assert.Equal(t, string(want), running, key)
+	}
+}
+
+func TestASATADriveThatCannotBeWrittenSaysWhy(t *testing.T) {
+	p := sata().change(func(s *simhost.Spec) { s.SATA[0].NoDownload = true })
+	m, runner := p.machine(t)
+	spec, err := m.Spec()
+	require.NoError(t, err)
+	d, id := fwupd.NewATA(runner), p.id(spec)
+	img := drivertest.SaveImage(t, p.versions[0], p.bytes(p.options(spec), p.versions[0]))
+	_, fw, err := d.Inspect(t.Context(), id)
+	require.NoError(t, err)
+	assert.Equal(t, inventory.Version(simhost.DefaultSATAVersion), fw.Running, "it is read all the same")
+	assert.Contains(t, fw.ReadOnly, "takes no microcode")
+	assert.Equal(t, inventory.RollbackNone, fw.Rollback)
+	require.ErrorAs(t, d.Check(t.Context(), id, img), new(*driver.RejectedError))
+	_, err = d.Write(t.Context(), id, img, nil)
+	require.ErrorIs(t, err, driver.ErrNotSupported)
 }
 
 func TestFwupdConforms(t *testing.T) {

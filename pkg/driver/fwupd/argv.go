@@ -4,9 +4,13 @@ import (
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-const tool = "fwupdtool"
+const (
+	tool         = "fwupdtool"
+	identifyTool = "sg_sat_identify"
+)
 
 // queryTimeout: fwupdtool probes all hardware it knows before it answers.
 const queryTimeout = 3 * time.Minute
@@ -43,3 +47,33 @@ func installOlder(path, deviceID, lock string) command.Command {
 	c.Argv = append(c.Argv, "--allow-older")
 	return c
 }
+
+// onlyATA keeps all plugins but the one for ATA drives from probing the machine.
+func onlyATA(c command.Command) command.Command {
+	c.Argv = append(c.Argv, "--plugins", "ata")
+	return c
+}
+
+func getATADevices() command.Command            { return onlyATA(getDevices()) }
+func getATADetails(path string) command.Command { return onlyATA(getDetails(path)) }
+
+// installATA downloads the firmware of an archive to a drive. Versions of drives are text that cannot be ordered: whether
+// this one is older was decided before, and what a drive holds is written again, since it cannot tell what waits in it.
+func installATA(path, deviceID, lock string) command.Command {
+	c := installOlder(path, deviceID, lock)
+	c.Argv = append(c.Argv, "--allow-reinstall")
+	return onlyATA(c)
+}
+
+// activateATA makes what was downloaded to a drive run.
+func activateATA(deviceID, lock string) command.Command {
+	return onlyATA(command.Command{Argv: []string{tool, "activate", deviceID, "--json"}, Kind: command.Write, Lock: lock})
+}
+
+// identifyDrive sends IDENTIFY DEVICE to a drive. The bytes are read as they are: sysfs and the page 0x89 show what was read
+// when the drive was found.
+func identifyDrive(id inventory.Identity) command.Command {
+	return command.Command{Argv: []string{identifyTool, "--raw", node(id)}}
+}
+
+func node(id inventory.Identity) string { return "/dev/" + id.Node }

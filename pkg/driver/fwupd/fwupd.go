@@ -92,19 +92,11 @@ func (d *Driver) Check(ctx context.Context, _ inventory.Identity, img driver.Ima
 	if err != nil {
 		return err
 	}
-	c := getDetails(img.Path)
-	r, err := d.runner.Run(ctx, c)
+	components, err := details(ctx, d.runner, getDetails(img.Path))
 	if err != nil {
-		return fmt.Errorf("read archive: %w", err)
+		return err
 	}
-	if r.ExitCode != 0 {
-		return fmt.Errorf("read archive: %w", refused(c, r))
-	}
-	components, err := parseDetails(string(r.Stdout))
-	if err != nil {
-		return fmt.Errorf("read archive: %w", command.Failed(c, r, err))
-	}
-	if err := checkFit(components, bios.GUID, img); err != nil {
+	if err := checkFit(components, []string{bios.GUID}, img); err != nil {
 		return err
 	}
 	running, err := readVersion(d.host)
@@ -125,10 +117,30 @@ func (d *Driver) Check(ctx context.Context, _ inventory.Identity, img driver.Ima
 	return nil
 }
 
-func checkFit(components []component, guid string, img driver.Image) error {
+// details reads what an archive holds.
+func details(ctx context.Context, runner command.Runner, c command.Command) ([]component, error) {
+	r, err := runner.Run(ctx, c)
+	if err != nil {
+		return nil, fmt.Errorf("read archive: %w", err)
+	}
+	if r.ExitCode != 0 {
+		return nil, fmt.Errorf("read archive: %w", refused(c, r))
+	}
+	components, err := parseDetails(string(r.Stdout))
+	if err != nil {
+		return nil, fmt.Errorf("read archive: %w", command.Failed(c, r, err))
+	}
+	return components, nil
+}
+
+// checkFit looks for firmware of the wanted version for hardware that has one of the GUIDs.
+func checkFit(components []component, guids []string, img driver.Image) error {
 	var ids []string
 	for _, c := range components {
-		if !slices.Contains(c.GUIDs, guid) {
+		fits := func(guid string) bool {
+			return slices.ContainsFunc(guids, func(g string) bool { return strings.EqualFold(g, guid) })
+		}
+		if !slices.ContainsFunc(c.GUIDs, fits) {
 			ids = append(ids, c.GUIDs...)
 			continue
 		}
@@ -137,7 +149,8 @@ func checkFit(components []component, guid string, img driver.Image) error {
 		}
 		return nil
 	}
-	return driver.Rejectf("%s is for %s, the machine's firmware is %s: name an image for that GUID", img.Path, strings.Join(ids, ", "), guid)
+	return driver.Rejectf("%s is for %s, the device is %s: name an image for that GUID", img.Path, strings.Join(ids, ", "),
+		strings.Join(guids, ", "))
 }
 
 // tooOld compares only versions of the same shape: fwupd reports the lowest version as a bare number where it does not
@@ -215,7 +228,7 @@ func (d *Driver) holds(ctx context.Context, guid string, v inventory.Version) (a
 
 // staged is the version that fwupd staged for the GUID and that waits for a reboot; empty when none does.
 func (d *Driver) staged(ctx context.Context, guid string) (inventory.Version, error) {
-	devices, err := d.list(ctx, getHistory())
+	devices, err := list(ctx, d.runner, getHistory())
 	if err != nil {
 		return "", fmt.Errorf("read history of updates: %w", err)
 	}
@@ -224,7 +237,7 @@ func (d *Driver) staged(ctx context.Context, guid string) (inventory.Version, er
 }
 
 func (d *Driver) device(ctx context.Context, guid string) (fwupdDevice, error) {
-	devices, err := d.list(ctx, getDevices())
+	devices, err := list(ctx, d.runner, getDevices())
 	if err != nil {
 		return fwupdDevice{}, fmt.Errorf("list fwupd's devices: %w", err)
 	}
@@ -238,8 +251,8 @@ func (d *Driver) device(ctx context.Context, guid string) (fwupdDevice, error) {
 	return dev, nil
 }
 
-func (d *Driver) list(ctx context.Context, c command.Command) ([]fwupdDevice, error) {
-	r, err := d.runner.Run(ctx, c)
+func list(ctx context.Context, runner command.Runner, c command.Command) ([]fwupdDevice, error) {
+	r, err := runner.Run(ctx, c)
 	if err != nil {
 		return nil, err
 	}

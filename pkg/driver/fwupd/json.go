@@ -13,6 +13,8 @@ import (
 type fwupdDevice struct {
 	ID            string   `json:"DeviceId"`
 	Name          string   `json:"Name"`
+	Plugin        string   `json:"Plugin"`
+	Serial        string   `json:"Serial"`
 	GUIDs         []string `json:"Guid"`
 	Flags         []string `json:"Flags"`
 	Problems      []string `json:"Problems"`
