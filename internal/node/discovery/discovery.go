@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/host"
 )
 
@@ -37,6 +39,9 @@ type Config struct {
 	Look    func() (string, error)
 	Journal Journal
 	Writes  Writes
+	// Turn takes the turn to read the hardware and to publish what was read, until done is called, where other processes
+	// of this node do the same while they execute a job; ok is false while one of them has it. Nil where none does.
+	Turn func() (done func(), ok bool, err error)
 	// Steps are those a job on this node may run, those that are switched off left out, in the order they run.
 	Steps []v1alpha1.EnabledStep
 	// Client reads the objects of this node from a cache.
@@ -52,9 +57,11 @@ type Discovery struct {
 
 	scanning, publishing sync.Mutex
 
-	mu        sync.Mutex
-	snapshot  *Snapshot
-	look      string // at the begin of the last scan
+	mu       sync.Mutex
+	snapshot *Snapshot
+	look     string // at the begin of the last scan
+	// seen is the journal as it was at the last scan, where others write it.
+	seen      journal.View
 	threshold time.Duration
 }
 
@@ -107,7 +114,9 @@ func (d *Discovery) RunScans(ctx context.Context) error {
 		due := d.due()
 		if r, err := d.records(); err == nil && r.writing {
 			due = busyRetry
-		} else if err := d.scan(ctx, false); err != nil {
+		} else if err := d.scan(ctx, false); errors.Is(err, ErrBusy) {
+			due = busyRetry
+		} else if err != nil {
 			if ctx.Err() != nil {
 				return nil
 			}
@@ -193,6 +202,11 @@ func (d *Discovery) RunPublisher(ctx context.Context) error {
 func (d *Discovery) scan(ctx context.Context, requested bool) error {
 	d.scanning.Lock()
 	defer d.scanning.Unlock()
+	seen, done, err := d.turn()
+	if err != nil {
+		return fmt.Errorf("scan devices: %w", err)
+	}
+	defer done()
 	look := d.lookNow()
 	found, err := d.config.Host.ScanGuarded(ctx, d.guard)
 	if err != nil {
@@ -200,7 +214,7 @@ func (d *Discovery) scan(ctx context.Context, requested bool) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.look = look
+	d.look, d.seen = look, seen
 	d.snapshot = &Snapshot{Inventory: found, Time: time.Now(), Requested: requested}
 	return nil
 }

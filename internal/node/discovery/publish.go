@@ -29,6 +29,18 @@ func (d *Discovery) Publish(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
+	now, done, err := d.turn()
+	if errors.Is(err, ErrBusy) {
+		return nil // who has the turn publishes; a scan follows
+	}
+	if err != nil {
+		return err
+	}
+	defer done()
+	if d.outdated(now) {
+		d.Request()
+		return nil
+	}
 	f, err := d.gather(ctx, snapshot)
 	if err != nil {
 		return err

@@ -24,13 +24,13 @@ var ErrLocked = journal.ErrLocked
 
 // lock takes the directory for this process until the file is closed. The kernel gives it back when the process ends in any
 // way. Writes that outlive the process do not hold it: they have locks of their own.
-func lock(dir string) (*os.File, error) {
+func lock(dir string, patience time.Duration) (*os.File, error) {
 	path := filepath.Join(dir, lockFile)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open lock: %w", err)
 	}
-	for end := time.Now().Add(lockPatience); ; {
+	for end := time.Now().Add(patience); ; {
 		err = flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
 		if !errors.Is(err, syscall.EWOULDBLOCK) || time.Now().After(end) {
 			break

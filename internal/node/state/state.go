@@ -1,10 +1,12 @@
 package state
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/node/archive"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
@@ -17,6 +19,8 @@ type Options struct {
 	Daemon string
 	// FS is nil for the file system of this machine. The journal is not written through it.
 	FS durable.FS
+	// Patience is how long another process that has the directory is waited for; zero for 2 s.
+	Patience time.Duration
 }
 
 // State is an open state directory. One process has it open at a time.
@@ -56,7 +60,7 @@ func (s *State) open(dir string, o Options) (err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make directory: %w", err)
 	}
-	if s.lock, err = lock(dir); err != nil {
+	if s.lock, err = lock(dir, cmp.Or(o.Patience, lockPatience)); err != nil {
 		return err
 	}
 	if s.Before, err = readStamp(o.FS, dir); err != nil {

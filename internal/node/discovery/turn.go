@@ -1,0 +1,40 @@
+package discovery
+
+import (
+	"errors"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+)
+
+// ErrBusy says that another process of this node reads the hardware and publishes what it reads, because it executes a job.
+var ErrBusy = errors.New("a job is executed on this node; what executes it reads the devices meanwhile")
+
+// turn takes the turn and reads the journal, which nobody changes until done is called. Where this process is the only one
+// it always has the turn, and the journal is not read.
+func (d *Discovery) turn() (view journal.View, done func(), err error) {
+	if d.config.Turn == nil {
+		return journal.View{}, func() {}, nil
+	}
+	done, ok, err := d.config.Turn()
+	switch {
+	case err != nil:
+		return journal.View{}, nil, err
+	case !ok:
+		return journal.View{}, nil, ErrBusy
+	}
+	if view, err = d.config.Journal.View(); err != nil {
+		done()
+		return journal.View{}, nil, err
+	}
+	return view, done, nil
+}
+
+// outdated reports whether a job was executed by another process since the last scan: it changed the hardware, and has
+// published that.
+func (d *Discovery) outdated(now journal.View) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return !equality.Semantic.DeepEqual(d.seen, now)
+}

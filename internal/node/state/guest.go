@@ -1,0 +1,47 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+)
+
+// Guest looks into a state directory that other processes open, one after the other, to execute a job each. It changes
+// nothing there.
+type Guest struct{ dir string }
+
+// NewGuest makes a guest of the directory, which need not be there yet.
+func NewGuest(dir string) *Guest { return &Guest{dir: dir} }
+
+// View reads the journal, whoever has it open; it is empty before the first job.
+func (g *Guest) View() (journal.View, error) {
+	v, err := journal.Peek(g.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return journal.View{}, nil
+	}
+	return v, err
+}
+
+// Share keeps everybody from opening the directory until done is called; other guests may share it. Ok is false while a
+// process has it open: it reads and reports the machine itself meanwhile.
+func (g *Guest) Share() (done func(), ok bool, err error) {
+	if err := os.MkdirAll(g.dir, 0o700); err != nil {
+		return nil, false, fmt.Errorf("share state directory: %w", err)
+	}
+	f, err := os.OpenFile(filepath.Join(g.dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, false, fmt.Errorf("share state directory: %w", err)
+	}
+	switch err := flock(f, syscall.LOCK_SH|syscall.LOCK_NB); {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		return nil, false, f.Close()
+	case err != nil:
+		return nil, false, errors.Join(fmt.Errorf("share state directory: %w", err), f.Close())
+	}
+	return func() { _ = f.Close() }, true, nil
+}
