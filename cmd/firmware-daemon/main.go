@@ -13,6 +13,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/internal/cli"
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/daemon"
 	"github.com/nodefirmware/node-firmware-operator/internal/version"
 )
 
@@ -35,7 +36,7 @@ func root() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	c.AddCommand(runCommand(), discoverCommand(), planCommand(), applyCommand(), stepsCommand(), workerCommand(), toolCommand(), stateCommand(),
+	c.AddCommand(runCommand(), jobCommand(), discoverCommand(), planCommand(), applyCommand(), stepsCommand(), workerCommand(), toolCommand(), stateCommand(),
 		archiveCommand())
 	return c
 }
@@ -55,7 +56,7 @@ func machineFlags(c *cobra.Command, m *config.Machine, hostRoot string) {
 }
 
 // exitCode tells scripts how a command ended: 0 well, 1 failed, 3 stopped before a reboot the user has to make or to
-// allow, 4 interrupted at a safe point. 3 and 4 are continued by running apply again.
+// allow, 4 interrupted at a safe point. 3 and 4 are continued by running the command again.
 func exitCode(err error) int {
 	var tool exitError
 	switch {
@@ -63,7 +64,7 @@ func exitCode(err error) int {
 		return 0
 	case errors.Is(err, cli.ErrRebootPending):
 		return 3
-	case errors.Is(err, cli.ErrInterrupted):
+	case errors.Is(err, cli.ErrInterrupted), errors.Is(err, daemon.ErrInterrupted):
 		return 4
 	case errors.As(err, &tool):
 		return int(tool)

@@ -25,44 +25,61 @@ func runCommand() *cobra.Command {
 		Short: "Run as the daemon of this machine's Node",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := d.Validate(); err != nil {
-				return err
-			}
-			level, err := d.Level()
+			o, err := daemonOptions(d)
 			if err != nil {
 				return err
-			}
-			log := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
-			ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
-			klog.SetSlogLogger(log)
-			if os.Getenv("GOGC") == "" {
-				debug.SetGCPercent(smallHeap)
-			}
-			plugins, err := pluginsOf(d.Machine, log, rememberPlugins)
-			if err != nil {
-				return err
-			}
-			drivers, err := driversOf(d.Machine, plugins)
-			if err != nil {
-				return err
-			}
-			if _, err := catalogOf(d.Machine, d.StepPriorities); err != nil {
-				return err
-			}
-			access, err := restConfig(d.Kubeconfig)
-			if err != nil {
-				return err
-			}
-			o := daemon.Options{Config: d, Access: access, Drivers: drivers, Worker: workerArgv(), Own: ownArgv(), Log: log}
-			if plugins != nil {
-				o.Plugins = plugins
 			}
 			return daemon.Run(c.Context(), o)
 		},
 	}
+	daemonFlags(c, &d)
+	return c
+}
+
+// daemonOptions checks the settings and prepares a process that works for the API server.
+func daemonOptions(d config.Daemon) (daemon.Options, error) {
+	if err := d.Validate(); err != nil {
+		return daemon.Options{}, err
+	}
+	level, err := d.Level()
+	if err != nil {
+		return daemon.Options{}, err
+	}
+	log := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
+	klog.SetSlogLogger(log)
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(smallHeap)
+	}
+	plugins, err := pluginsOf(d.Machine, log, rememberPlugins)
+	if err != nil {
+		return daemon.Options{}, err
+	}
+	drivers, err := driversOf(d.Machine, plugins)
+	if err != nil {
+		return daemon.Options{}, err
+	}
+	if _, err := catalogOf(d.Machine, d.StepPriorities); err != nil {
+		return daemon.Options{}, err
+	}
+	access, err := restConfig(d.Kubeconfig)
+	if err != nil {
+		return daemon.Options{}, err
+	}
+	o := daemon.Options{Config: d, Access: access, Drivers: drivers, Worker: workerArgv(), Own: ownArgv(), Log: log}
+	if plugins != nil {
+		o.Plugins = plugins
+	}
+	return o, nil
+}
+
+// daemonFlags are the flags of a process that works for the API server.
+func daemonFlags(c *cobra.Command, d *config.Daemon) {
 	machineFlags(c, &d.Machine, "/host")
 	f := c.Flags()
 	f.StringVar(&d.NodeName, "node-name", "", "name of this machine's Node (required)")
+	f.StringVar(&d.UpdateStrategy, "update-strategy", config.StrategyDaemon,
+		"who executes the jobs of this node: daemon, or pod for one pod a job; the operator must be told the same")
 	f.StringVar(&d.Kubeconfig, "kubeconfig", "", "kubeconfig file; the pod's service account when empty")
 	f.StringVar(&d.Namespace, "namespace", "node-firmware-system", "namespace of the product")
 	f.DurationVar(&d.ScanInterval, "scan-interval", 5*time.Minute, "time between two scans of the devices")
@@ -77,7 +94,6 @@ func runCommand() *cobra.Command {
 	f.StringVar(&d.ProbeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 for none")
 	f.StringVar(&d.MetricsAddress, "metrics-bind-address", "0", "address of /metrics; 0 for none")
 	f.StringVar(&d.LogLevel, "log-level", "info", "debug, info, warn or error")
-	return c
 }
 
 // smallHeap makes the collector run early: the daemon idles with a few megabytes, and every node has one.

@@ -44,7 +44,7 @@ func TestDaemon(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *cluster, *machine){
 		"updates its node": updatesItsNode, "starts without an API server": startsWithoutAPIServer, "sees a card leave": seesACardLeave,
 		"writes on when its pod ends": writesOnWhenItsPodEnds, "reads back what lost its worker": readsBackWhatLostItsWorker,
-		"outlives every kill": outlivesEveryKill,
+		"outlives every kill": outlivesEveryKill, "executes one job alone": executesOneJobAlone,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, newCluster(t), newMachine(t, bin)) })
 	}
@@ -80,9 +80,15 @@ func (m *machine) local() []string {
 // start starts the daemon, and stops it at the end of the test.
 func (m *machine) start(t *testing.T, args ...string) {
 	t.Helper()
+	m.startAs(t, "run", args...)
+}
+
+// startAs starts a subcommand of the daemon.
+func (m *machine) startAs(t *testing.T, command string, args ...string) {
+	t.Helper()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	c := exec.Command(filepath.Join(m.bin, "firmware-daemon"), append([]string{"run", "--node-name=n1", "--health-probe-bind-address=0"}, append(m.local(), args...)...)...)
+	c := exec.Command(filepath.Join(m.bin, "firmware-daemon"), append([]string{command, "--node-name=n1", "--health-probe-bind-address=0"}, append(m.local(), args...)...)...)
 	m.log = &bytes.Buffer{}
 	c.Stderr, c.Stdout = m.log, m.log
 	require.NoError(t, c.Start())

@@ -18,6 +18,8 @@ type Daemon struct {
 	Machine
 	// NodeName is the name of this machine's Node.
 	NodeName string
+	// UpdateStrategy says who executes jobs on this node: this daemon, or a pod of each job.
+	UpdateStrategy string
 	// Kubeconfig is a file; empty uses the pod's service account.
 	Kubeconfig string
 	// Namespace is the product's own, where NodeMaintenances are made.
@@ -75,6 +77,9 @@ func (d Daemon) Validate() error {
 	}
 	if problems := validation.IsDNS1123Label(d.Namespace); len(problems) > 0 {
 		errs = append(errs, fmt.Errorf("--namespace %q: %s", d.Namespace, problems[0]))
+	}
+	if d.UpdateStrategy != StrategyDaemon && d.UpdateStrategy != StrategyPod {
+		errs = append(errs, fmt.Errorf("--update-strategy %q: want %s or %s, the one of the operator", d.UpdateStrategy, StrategyDaemon, StrategyPod))
 	}
 	if d.ScanInterval < time.Second {
 		errs = append(errs, fmt.Errorf("--scan-interval %s: must be at least 1s", d.ScanInterval))

@@ -13,7 +13,7 @@ import (
 func validDaemon() config.Daemon {
 	return config.Daemon{
 		Machine:  config.Machine{HostRoot: "/host", StateDir: "/var/lib/node-firmware", ToolPath: config.DefaultToolPath},
-		NodeName: "n1.example", Namespace: "node-firmware-system", ScanInterval: 5 * time.Minute, LogLevel: "info",
+		NodeName: "n1.example", UpdateStrategy: config.StrategyDaemon, Namespace: "node-firmware-system", ScanInterval: 5 * time.Minute, LogLevel: "info",
 		BootTimeLimit: 30 * time.Minute, CheckTimeout: time.Minute, HealthTimeout: 10 * time.Minute,
 		ImageServer: "https://images:8444", ImageServerCA: "/ca", ImageTokenFile: "/token",
 	}
@@ -38,6 +38,7 @@ func TestDaemonSettingsAreCheckedByFlag(t *testing.T) {
 		"--check-timeout 0":   func(d *config.Daemon) { d.CheckTimeout = 0 },
 		"--check-timeout 1":   func(d *config.Daemon) { d.CheckTimeout = time.Hour },
 		"--log-level":         func(d *config.Daemon) { d.LogLevel = "loud" },
+		"--update-strategy":   func(d *config.Daemon) { d.UpdateStrategy = "" },
 		"--image-server \"":   func(d *config.Daemon) { d.ImageServer = "http://images" },
 		"--image-server n":    func(d *config.Daemon) { d.ImageTokenFile = "" },
 	} {

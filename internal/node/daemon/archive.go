@@ -24,14 +24,18 @@ func pruneArchive(ctx context.Context, log logr.Logger, disc *discovery.Discover
 			return
 		case <-ticker.C:
 		}
-		found, ok := disc.Snapshot()
-		if !ok {
-			continue
-		}
-		if ids, all := present(found.Inventory); all {
-			if err := store.Prune(ids, time.Now()); err != nil {
-				log.Error(err, "Archive could not be pruned")
-			}
+		pruneOnce(log, disc, store)
+	}
+}
+
+func pruneOnce(log logr.Logger, disc *discovery.Discovery, store *archive.Store) {
+	found, ok := disc.Snapshot()
+	if !ok {
+		return
+	}
+	if ids, all := present(found.Inventory); all {
+		if err := store.Prune(ids, time.Now()); err != nil {
+			log.Error(err, "Archive could not be pruned")
 		}
 	}
 }

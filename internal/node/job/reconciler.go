@@ -47,6 +47,9 @@ type Reconciler struct {
 	Recorder    events.EventRecorder
 	// Catalog holds the steps of this host.
 	Catalog plan.Catalog
+	// Only names the one job that may be begun, where this process is there for no other; empty for any. What the journal
+	// holds is finished in any case.
+	Only string
 	// Now is the clock; nil for time.Now.
 	Now func() time.Time
 
@@ -151,6 +154,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	v := decide(f)
+	if v == submit && r.Only != "" && r.Only != req.Name {
+		v = queue
+	}
 	if err := r.act(ctx, f, v); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -362,14 +368,19 @@ func (r *Reconciler) report(ctx context.Context, object *v1alpha1.FirmwareJob, j
 func (r *Reconciler) unknownStatus(object *v1alpha1.FirmwareJob, view journal.View, v verdict) v1alpha1.FirmwareJobStatus {
 	now := r.now()
 	if v == scan {
-		done := journal.Job{Name: object.Name, Accepted: now, Finished: &now, Record: step.Record{Outcome: step.Complete}}
-		return Status(Snapshot{Job: done}, r.NodeName, object.Status, object.Generation, now)
+		return scanned(object, r.NodeName, now)
 	}
 	why := "The job waits for its admission."
 	if active := view.Active(); active != nil && active.Record.Outcome == "" {
 		why = fmt.Sprintf("The job waits until job %s has ended.", active.Name)
 	}
 	return QueuedStatus(why, r.NodeName, object.Status, object.Generation, now)
+}
+
+// scanned is the status of a Scan job that is complete.
+func scanned(object *v1alpha1.FirmwareJob, node string, now time.Time) v1alpha1.FirmwareJobStatus {
+	done := journal.Job{Name: object.Name, Accepted: now, Finished: &now, Record: step.Record{Outcome: step.Complete}}
+	return Status(Snapshot{Job: done}, node, object.Status, object.Generation, now)
 }
 
 func (r *Reconciler) write(ctx context.Context, object *v1alpha1.FirmwareJob, want v1alpha1.FirmwareJobStatus) error {
@@ -380,7 +391,7 @@ func (r *Reconciler) write(ctx context.Context, object *v1alpha1.FirmwareJob, wa
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("report job %s: %w", object.Name, err)
 	}
-	r.tell(object, want)
+	tell(r.Recorder, object, want)
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
@@ -20,17 +21,17 @@ var told = []struct{ condition, kind, action string }{
 }
 
 // tell emits an event for each transition between the old status of a job and the new one.
-func (r *Reconciler) tell(job *v1alpha1.FirmwareJob, now v1alpha1.FirmwareJobStatus) {
+func tell(recorder events.EventRecorder, job *v1alpha1.FirmwareJob, now v1alpha1.FirmwareJobStatus) {
 	for _, t := range told {
 		c := meta.FindStatusCondition(now.Conditions, t.condition)
 		if c != nil && c.Status == metav1.ConditionTrue && !meta.IsStatusConditionTrue(job.Status.Conditions, t.condition) {
-			r.Recorder.Eventf(job, nil, t.kind, c.Reason, t.action, "%s", c.Message)
+			recorder.Eventf(job, nil, t.kind, c.Reason, t.action, "%s", c.Message)
 		}
 	}
 	wasHeld := meta.IsStatusConditionTrue(job.Status.Conditions, v1alpha1.ConditionHeld)
 	stalled := meta.FindStatusCondition(now.Conditions, v1alpha1.ConditionStalled)
 	if wasHeld && stalled != nil && stalled.Reason == v1alpha1.ReasonReleased {
-		r.Recorder.Eventf(job, nil, corev1.EventTypeNormal, stalled.Reason, "Release", "%s", stalled.Message)
+		recorder.Eventf(job, nil, corev1.EventTypeNormal, stalled.Reason, "Release", "%s", stalled.Message)
 	}
 }
 

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/config"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/daemon"
+)
+
+func jobCommand() *cobra.Command {
+	var d config.Daemon
+	var name string
+	c := &cobra.Command{
+		Use:   "job --name JOB",
+		Short: "Execute one FirmwareJob of this machine's Node, and end",
+		Long: "Execute one FirmwareJob, with the journal, maintenance, progress and reports of the daemon, and end when the API server\n" +
+			"knows how it ended; that is in the FirmwareJob, and the exit code is 0 either way. A job that was interrupted is gone on\n" +
+			"with. The pods of the update strategy pod run this. It takes all flags of run, and refuses while a daemon executes jobs here.",
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if name == "" {
+				return errors.New("--name is missing: name the FirmwareJob to execute")
+			}
+			o, err := daemonOptions(d)
+			if err != nil {
+				return err
+			}
+			return daemon.RunJob(c.Context(), o, name)
+		},
+	}
+	daemonFlags(c, &d)
+	c.Flags().StringVar(&name, "name", "", "name of the FirmwareJob (required)")
+	return c
+}

@@ -1,0 +1,91 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+
+	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/node/discovery"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/hotplug"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/steps"
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+)
+
+// base is what every process of the daemon on a node has: the machine, and the API.
+type base struct {
+	hardware *Hardware
+	catalog  plan.Catalog
+	manager  ctrl.Manager
+	// plugins are nil where there are none.
+	plugins Plugins
+	log     logr.Logger
+}
+
+func newBase(ctx context.Context, o Options) (base, error) {
+	c, log := o.Config, logr.FromSlogHandler(o.Log.Handler())
+	tools, err := Outliving(command.Config{Path: c.Tools(), Own: o.Own, StateDir: c.StateDir, Log: o.Log}, o.Worker, command.EnterHost())
+	if err != nil {
+		return base{}, err
+	}
+	hardware, err := NewHardware(os.DirFS(c.HostRoot), tools, o.Drivers, c.NVMeTransports...)
+	if err != nil {
+		return base{}, err
+	}
+	if err := hardware.Host.Ties(ctx); err != nil {
+		return base{}, err
+	}
+	priorities, err := c.StepPriorities.Parse()
+	if err != nil {
+		return base{}, err
+	}
+	catalog, err := steps.NewCatalog(hardware.Drivers, priorities)
+	if err != nil {
+		return base{}, err
+	}
+	mgr, err := NewManager(o.Access, ManagerOptions{
+		Node: c.NodeName, ProbeAddress: c.ProbeAddress, MetricsAddress: c.MetricsAddress, Log: log,
+	})
+	if err != nil {
+		return base{}, err
+	}
+	return base{hardware: hardware, catalog: catalog, manager: mgr, plugins: o.Plugins, log: log}, nil
+}
+
+// scans is the configuration of a discovery that publishes what the journal says.
+func (b base) scans(o Options, book discovery.Journal) discovery.Config {
+	return discovery.Config{
+		Node: o.Config.NodeName, Steps: steps.Enabled(b.catalog), Interval: o.Config.ScanInterval, Host: b.hardware.Host,
+		Look: b.hardware.Look, Journal: book, Writes: b.hardware.Runner, Client: b.manager.GetClient(),
+		Log: logr.FromSlogHandler(o.Log.Handler()).WithName("discovery"),
+	}
+}
+
+// watch asks for a scan when hardware or drivers come and go.
+func (b base) watch(ctx context.Context, group *errgroup.Group, disc *discovery.Discovery) {
+	group.Go(func() error { return disc.RunLooks(ctx) })
+	group.Go(func() error { hotplug.Watch(ctx, b.log.WithName("hotplug"), disc.Request); return nil })
+	if b.plugins != nil {
+		group.Go(func() error { b.plugins.Watch(ctx, disc.Request); return nil })
+	}
+}
+
+// report connects the manager with the discovery, and with what reports the jobs.
+func (b base) report(ctx context.Context, disc *discovery.Discovery, jobs func(ctrl.Manager) error) error {
+	return errors.Join(
+		AddDiscovery(ctx, b.manager, disc),
+		jobs(b.manager),
+		b.manager.AddHealthzCheck("alive", func(*http.Request) error { return nil }),
+		b.manager.AddReadyzCheck("scanned", func(*http.Request) error {
+			if _, ok := disc.Snapshot(); !ok {
+				return errors.New("the first scan has not ended")
+			}
+			return nil
+		}),
+	)
+}

@@ -1,0 +1,130 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	mo "github.com/Mellanox/maintenance-operator/api/v1alpha1"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/archive"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/discovery"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/images"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/job"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/maintenance"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/reboot"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/state"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/steps"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
+)
+
+// executor is a process that has the state directory of the host: it reads the machine, executes jobs and reports both.
+type executor struct {
+	engine    *job.Engine
+	jobs      *job.Reconciler
+	discovery *discovery.Discovery
+	archive   *archive.Store
+	base
+}
+
+// start starts what every executor does.
+func (e executor) start(ctx context.Context, group *errgroup.Group) {
+	group.Go(func() error { return e.engine.Run(ctx) })
+	group.Go(func() error { return e.discovery.RunScans(ctx) })
+	group.Go(func() error { return e.manager.Start(ctx) })
+	e.watch(ctx, group, e.discovery)
+}
+
+// newExecutor makes the parts and connects them. It does not talk to the API server. Only names the one job it may begin;
+// empty for any.
+func newExecutor(ctx context.Context, o Options, host *state.State, only string) (executor, error) {
+	book, c := host.Journal, o.Config
+	base, err := newBase(ctx, o)
+	if err != nil {
+		return executor{}, err
+	}
+	hardware := base.hardware
+	store, err := images.Open(images.Config{
+		Dir: filepath.Join(c.StateDir, "images"), Server: c.ImageServer, CAFile: c.ImageServerCA, TokenFile: c.ImageTokenFile,
+	})
+	if err != nil {
+		return executor{}, err
+	}
+	direct, err := uncached(o.Access)
+	if err != nil {
+		return executor{}, err
+	}
+	disc := discovery.New(base.scans(o, book))
+	window := &maintenance.Node{Client: direct, Namespace: c.Namespace, NodeName: c.NodeName}
+	reconciler := &job.Reconciler{
+		Client: base.manager.GetClient(), NodeName: c.NodeName, Journal: book, Maintenance: window, Results: disc, Only: only,
+		Recorder: base.manager.GetEventRecorder(v1alpha1.FieldOwnerDaemon), Catalog: base.catalog,
+	}
+	checks := &health.Checks{
+		FS: hardware.FS, Runner: hardware.Runner, Launch: health.Launch(c.HostRoot), Timeout: c.CheckTimeout, Advise: reconciler.Advise,
+		Rest: min(30*time.Second, c.HealthTimeout/4),
+	}
+	limits := step.DefaultLimits()
+	limits.Boot, limits.Health = c.BootTimeLimit, c.HealthTimeout
+	reconciler.Engine = job.New(job.Config{
+		Journal: book, Archive: host.Archive, Host: hardware, Drivers: hardware.Drivers, Images: store, Maintenance: window,
+		Writes:   hardware.Runner,
+		Rebooter: reboot.Host{Runner: hardware.Runner, Argv: reboot.Namespaced()},
+		Health: health.Checker{
+			Scanner: hardware, Node: health.Node{Reader: direct, Name: c.NodeName, BootID: hardware.BootID}, Checks: checks,
+		},
+		Catalog: base.catalog,
+		Tasks: steps.Tasks{
+			Machine: hardware, Drivers: hardware.Drivers, Root: c.HostRoot, Scratch: filepath.Join(c.StateDir, "scratch"),
+			Applied: applied(book),
+		},
+		BootID: hardware.BootID, Uptime: func() (time.Duration, error) { return sysfs.Uptime(hardware.FS) }, Limits: limits,
+		Grace: writeGrace, Log: o.Log,
+		Notify: func(s job.Snapshot) {
+			reconciler.Notify(s)
+			if s.Transition {
+				disc.Changed()
+			}
+		},
+	})
+	if err := base.report(ctx, disc, reconciler.SetupWithManager); err != nil {
+		return executor{}, err
+	}
+	return executor{
+		engine: reconciler.Engine, jobs: reconciler, discovery: disc, archive: host.Archive, base: base,
+	}, nil
+}
+
+// applied tells what a job brought a device to last.
+func applied(book *journal.Journal) func(string) (*v1alpha1.AppliedFirmware, error) {
+	return func(uniqueID string) (*v1alpha1.AppliedFirmware, error) {
+		view, err := book.View()
+		return view.Devices[uniqueID].LastApplied, err
+	}
+}
+
+// uncached is a client that asks the API server each time: for maintenances, of which a job needs one for a while, and
+// for what must not be stale. It learns what is served when it is first used, and again when a kind was missing, so
+// that a maintenance-operator can be installed later.
+func uncached(access *rest.Config) (client.Client, error) {
+	scheme, err := Scheme()
+	if err != nil {
+		return nil, err
+	}
+	if err := mo.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("register maintenance kinds: %w", err)
+	}
+	c, err := client.New(access, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("make client: %w", err)
+	}
+	return c, nil
+}

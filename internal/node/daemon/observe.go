@@ -1,0 +1,39 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/discovery"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/job"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/state"
+)
+
+// observe runs a daemon that reads the machine and reports it, and executes no job. It never has the state directory to
+// itself; while a process that executes a job has it, that one reads and reports.
+func observe(ctx context.Context, o Options) error {
+	base, err := newBase(ctx, o)
+	if err != nil {
+		return err
+	}
+	guest := state.NewGuest(o.Config.StateDir)
+	config := base.scans(o, guest)
+	config.Turn = guest.Share
+	disc := discovery.New(config)
+	observer := &job.Observer{
+		Client: base.manager.GetClient(), NodeName: o.Config.NodeName, Results: disc, Turn: guest.Share,
+		Recorder: base.manager.GetEventRecorder(v1alpha1.FieldOwnerDaemon), Now: time.Now,
+	}
+	if err := base.report(ctx, disc, observer.SetupWithManager); err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return disc.RunScans(ctx) })
+	group.Go(func() error { return base.manager.Start(ctx) })
+	group.Go(func() error { trimMemory(ctx, base.log); return nil })
+	base.watch(ctx, group, disc)
+	return group.Wait()
+}

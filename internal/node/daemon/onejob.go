@@ -1,0 +1,83 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// ErrInterrupted says that the process was told to end before its job had ended. Run it again to go on.
+var ErrInterrupted = errors.New("told to end before the job had ended; start it again to go on")
+
+const (
+	// jobPatience is how long a process that executes one job waits for a daemon that reads the devices right now.
+	jobPatience = 30 * time.Second
+	// settlePoll is how often it is looked whether all is done and reported.
+	settlePoll = 500 * time.Millisecond
+)
+
+// RunJob executes one job as a daemon does, with the same journal, maintenance, progress and reports, and returns nil when
+// it has ended, in whatever way, and the API server has heard of it. What an earlier process left unfinished in the journal is finished
+// first, and needs no API server. While the API server is away the report is tried again.
+func RunJob(ctx context.Context, o Options, name string) error {
+	host, err := openState(o, jobPatience)
+	if err != nil {
+		return err
+	}
+	e, err := newExecutor(ctx, o, host, name)
+	if err != nil {
+		return errors.Join(err, host.Close())
+	}
+	return errors.Join(e.runUntilSettled(ctx), host.Close())
+}
+
+// errSettled ends the parts of a process whose job has ended.
+var errSettled = errors.New("the job has ended")
+
+func (e executor) runUntilSettled(ctx context.Context) error {
+	group, inner := errgroup.WithContext(ctx)
+	e.start(inner, group)
+	group.Go(func() error {
+		if !e.manager.GetCache().WaitForCacheSync(inner) {
+			return nil // told to end
+		}
+		return e.awaitSettled(inner)
+	})
+	switch err := group.Wait(); {
+	case errors.Is(err, errSettled):
+		pruneOnce(e.log, e.discovery, e.archive)
+		return nil
+	case err == nil:
+		return fmt.Errorf("execute job %s: %w", e.jobs.Only, ErrInterrupted)
+	default:
+		return err
+	}
+}
+
+// awaitSettled returns errSettled when all is done and published, and nil when the context ended.
+func (e executor) awaitSettled(ctx context.Context) error {
+	tick := time.NewTicker(settlePoll)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		settled, err := e.jobs.Settled(ctx)
+		if err == nil && settled {
+			err = e.discovery.Publish(ctx)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			e.log.Error(err, "The end of the job could not be reported and is tried again", "job", e.jobs.Only)
+		case settled:
+			return errSettled
+		}
+	}
+}

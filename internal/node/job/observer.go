@@ -1,0 +1,91 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+)
+
+// Observer stands in for the Reconciler where the jobs of the node are executed by other processes, one each. It runs the
+// scans, which change nothing, and says of every job that nobody has begun what it waits for.
+type Observer struct {
+	// Client reads from a cache that holds this node's FirmwareJobs.
+	Client   client.Client
+	NodeName string
+	Results  Results
+	// Turn is as in discovery.Config: while another process has it, that one reports.
+	Turn     func() (done func(), ok bool, err error)
+	Recorder events.EventRecorder
+	Now      func() time.Time
+}
+
+// turnRetry is the wait for the process that executes a job.
+const turnRetry = 15 * time.Second
+
+// SetupWithManager starts the observer with the manager.
+func (o *Observer) SetupWithManager(mgr ctrl.Manager) error {
+	if err := ctrl.NewControllerManagedBy(mgr).Named("firmwarejob").For(&v1alpha1.FirmwareJob{}).Complete(o); err != nil {
+		return fmt.Errorf("set up job observer: %w", err)
+	}
+	return nil
+}
+
+// Reconcile scans for a Scan job, and tells another one what it waits for.
+func (o *Observer) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	object := &v1alpha1.FirmwareJob{}
+	if err := o.Client.Get(ctx, req.NamespacedName, object); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if object.Spec.NodeName != o.NodeName || ended(object) || object.Status.StartTime != nil {
+		return reconcile.Result{}, nil
+	}
+	done, ok, err := o.Turn()
+	switch {
+	case err != nil:
+		return reconcile.Result{}, err
+	case !ok:
+		return reconcile.Result{RequeueAfter: turnRetry}, nil
+	}
+	defer done()
+	if object.Spec.Type != v1alpha1.JobTypeScan {
+		return reconcile.Result{}, o.write(ctx, object, QueuedStatus(waitsFor(object), o.NodeName, object.Status, object.Generation, o.Now()))
+	}
+	if err := o.Results.Refresh(ctx); err != nil {
+		return reconcile.Result{}, fmt.Errorf("scan for job %s: %w", object.Name, err)
+	}
+	return reconcile.Result{}, o.write(ctx, object, scanned(object, o.NodeName, o.Now()))
+}
+
+func waitsFor(object *v1alpha1.FirmwareJob) string {
+	if !meta.IsStatusConditionTrue(object.Status.Conditions, v1alpha1.ConditionAdmitted) {
+		return "The job waits for its admission."
+	}
+	return "The job waits for the pod that executes it. The daemon of this node executes none (--update-strategy=pod); " +
+		"if no pod comes, see that the operator runs with the same strategy."
+}
+
+// write reports a job unless it was written to meanwhile: then what executes it may have begun, and its event follows.
+func (o *Observer) write(ctx context.Context, object *v1alpha1.FirmwareJob, want v1alpha1.FirmwareJobStatus) error {
+	if sameStatus(object.Status, want) {
+		return nil
+	}
+	body := applyStatus(object, want).WithResourceVersion(object.ResourceVersion)
+	err := o.Client.Status().Apply(ctx, body, client.FieldOwner(v1alpha1.FieldOwnerDaemon), client.ForceOwnership)
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("report job %s: %w", object.Name, err)
+	}
+	tell(o.Recorder, object, want)
+	return nil
+}
