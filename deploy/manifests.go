@@ -27,6 +27,8 @@ const (
 	Policy    Part = "policy"
 	Operator  Part = "kustomize/operator"
 	Daemon    Part = "kustomize/daemon"
+	// PodStrategy holds the roles that the update strategy pod adds. Its patches are for kustomize.
+	PodStrategy Part = "kustomize/pod-strategy"
 )
 
 // Objects reads the objects of the parts in order, without the kustomization files.

@@ -196,6 +196,12 @@ const (
 	// ReasonHealthAdvice: an executable of wanted.d complains about the health of the node, or does no longer. It is told as
 	// an event, and nothing is decided by it.
 	ReasonHealthAdvice = "HealthAdvice"
+	// ReasonNoHandler: no image is configured that executes jobs on the machine's model. Nothing was done.
+	ReasonNoHandler = "NoHandler"
+	// ReasonPodCreated: a pod was made that executes the job.
+	ReasonPodCreated = "PodCreated"
+	// ReasonPodNotCreated: the pod that is to execute the job could not be made; it is tried again.
+	ReasonPodNotCreated = "PodNotCreated"
 	// ReasonReleased: a person returned the held node to service.
 	ReasonReleased = "Released"
 )

@@ -12,4 +12,6 @@ const (
 	MaintenanceRequestorID = "nodefirmware.io"
 	// ImageTokenAudience is the audience of the tokens with which daemons fetch images from the operator.
 	ImageTokenAudience = "images.nodefirmware.io"
+	// JobPodLabel marks the pods that execute FirmwareJobs; its value is the uid of the job. A drain leaves them alone.
+	JobPodLabel = "nodefirmware.io/job"
 )

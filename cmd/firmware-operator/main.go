@@ -44,12 +44,15 @@ func command() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return operator.Run(cmd.Context(), c, log)
+			return operator.Run(cmd.Context(), c, strategies(c), log)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&c.Kubeconfig, "kubeconfig", "", "kubeconfig file (default: the pod's service account)")
 	f.StringVar(&c.Namespace, "namespace", "node-firmware-system", "namespace of the product")
+	f.StringSliceVar(&c.UpdateStrategies, "update-strategy", nil,
+		"who executes jobs: daemon, the one of each node, or pod, one pod a job (required, exactly one; the daemons must be told the same)")
+	f.StringVar(&c.PodHandlers, "pod-handlers", "", "file that names for each machine model the image of --update-strategy=pod")
 	f.StringVar(&c.NodeName, "node-name", "", "node the operator runs on, whose jobs go last")
 	f.StringVar(&c.StoreDir, "store-dir", "/var/lib/firmware-images", "directory of the verified images")
 	f.StringVar(&c.FileSourceDir, "file-source-dir", "", "directory below which file:// URLs of sources may point (default: they are refused)")

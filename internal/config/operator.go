@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -19,6 +20,10 @@ type Operator struct {
 	Namespace string
 	// NodeName is the node the operator runs on, whose jobs go last; empty when unknown.
 	NodeName string
+	// UpdateStrategies name who executes jobs. There must be exactly one, which package strategy checks.
+	UpdateStrategies []string
+	// PodHandlers is the file with the images of the strategy pod; empty for another strategy.
+	PodHandlers string
 	// StoreDir keeps the verified images.
 	StoreDir string
 	// FileSourceDir is the directory below which file URLs of sources may point; empty refuses them.
@@ -47,6 +52,9 @@ func (o Operator) Validate() error {
 	}
 	if problems := validation.IsDNS1123Subdomain(o.NodeName); o.NodeName != "" && len(problems) > 0 {
 		errs = append(errs, fmt.Errorf("--node-name %q: %s", o.NodeName, problems[0]))
+	}
+	if pod := slices.Contains(o.UpdateStrategies, StrategyPod); pod != (o.PodHandlers != "") {
+		errs = append(errs, fmt.Errorf("--pod-handlers %q: the file with the images of --update-strategy=%s, and of no other strategy", o.PodHandlers, StrategyPod))
 	}
 	if !filepath.IsAbs(o.StoreDir) {
 		errs = append(errs, fmt.Errorf("--store-dir %q: must be an absolute path", o.StoreDir))

@@ -24,6 +24,8 @@ func TestEachBadOperatorSettingIsNamedByItsFlag(t *testing.T) {
 	for flag, spoil := range map[string]func(*config.Operator){
 		"--namespace":                 func(o *config.Operator) { o.Namespace = "Not A Name" },
 		"--node-name":                 func(o *config.Operator) { o.NodeName = "a b" },
+		"--pod-handlers \"/":          func(o *config.Operator) { o.PodHandlers = "/handlers.yaml" },
+		"--pod-handlers \"\"":         func(o *config.Operator) { o.UpdateStrategies = []string{config.StrategyPod} },
 		"--store-dir":                 func(o *config.Operator) { o.StoreDir = "images" },
 		"--file-source-dir":           func(o *config.Operator) { o.FileSourceDir = "../images" },
 		"--quiet-period":              func(o *config.Operator) { o.QuietPeriod = -time.Second },

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/config"
 	"github.com/nodefirmware/node-firmware-operator/internal/controlplane"
 	"github.com/nodefirmware/node-firmware-operator/internal/imageserver"
 	"github.com/nodefirmware/node-firmware-operator/internal/lab/cluster"
@@ -42,6 +44,11 @@ type Options struct {
 	ImageServerNames []string
 	// WriteTime is how long a simulated device takes for one image.
 	WriteTime time.Duration
+	// UpdateStrategy is the operator's flag of this name, and DaemonStrategy the daemons'; empty for daemon, and for that of
+	// the operator.
+	UpdateStrategy, DaemonStrategy string
+	// Handlers is the file of the operator's --pod-handlers.
+	Handlers string
 }
 
 // Lab is a running lab.
@@ -67,6 +74,8 @@ func Up(ctx context.Context, o Options) (l *Lab, err error) {
 	if o.Dir, err = filepath.Abs(o.Dir); err != nil {
 		return nil, fmt.Errorf("start lab: %w", err)
 	}
+	o.UpdateStrategy = cmp.Or(o.UpdateStrategy, config.StrategyDaemon)
+	o.DaemonStrategy = cmp.Or(o.DaemonStrategy, o.UpdateStrategy)
 	for _, sub := range []string{"nodes", "images", "operator"} {
 		if err := os.MkdirAll(filepath.Join(o.Dir, sub), 0o755); err != nil {
 			return nil, fmt.Errorf("start lab: %w", err)
@@ -93,13 +102,18 @@ func Up(ctx context.Context, o Options) (l *Lab, err error) {
 	if l.plane, err = controlplane.Start(ctx, controlplane.Options{DataDir: filepath.Join(o.Dir, "controlplane"), Out: o.Out}); err != nil {
 		return nil, err
 	}
-	config := rest.CopyConfig(l.plane.Config())
-	config.QPS, config.Burst = 500, 1000 // it stands for every kubelet
-	if l.admin, err = client.NewWithWatch(config, client.Options{Scheme: cluster.Scheme()}); err != nil {
+	access := rest.CopyConfig(l.plane.Config())
+	access.QPS, access.Burst = 500, 1000 // it stands for every kubelet
+	if l.admin, err = client.NewWithWatch(access, client.Options{Scheme: cluster.Scheme()}); err != nil {
 		return nil, fmt.Errorf("start lab: %w", err)
 	}
 	if err := cluster.Install(ctx, l.admin); err != nil {
 		return nil, err
+	}
+	if o.UpdateStrategy == config.StrategyPod {
+		if err := cluster.InstallPodStrategy(ctx, l.admin); err != nil {
+			return nil, err
+		}
 	}
 	if err := l.startMaintenance(background); err != nil {
 		return nil, err
@@ -198,6 +212,7 @@ func (l *Lab) startOperator(ctx context.Context) error {
 		return err
 	}
 	l.operatorArgs = []string{
+		"--update-strategy=" + l.options.UpdateStrategy, "--pod-handlers=" + l.options.Handlers,
 		"--kubeconfig=" + kubeconfig, "--namespace=" + cluster.Namespace, "--store-dir=" + filepath.Join(dir, "store"),
 		"--file-source-dir=" + l.ImageDir(), "--quiet-period=" + l.options.QuietPeriod.String(),
 		"--image-server-bind-address=" + address, "--image-server-dns-names=" + strings.Join(append([]string{"127.0.0.1"}, l.options.ImageServerNames...), ","),

@@ -70,9 +70,16 @@ func (l *lines) String() string {
 // start starts a lab that is closed, with nothing left behind, when the test ends.
 func startLab(t *testing.T, nodes int) *Lab {
 	t.Helper()
+	return startLabWith(t, Options{Nodes: nodes})
+}
+
+func startLabWith(t *testing.T, o Options) *Lab {
+	t.Helper()
 	dir := t.TempDir()
 	out := &lines{}
-	l, err := Up(t.Context(), Options{Nodes: nodes, Dir: dir, BinDir: binDir, Out: out, QuietPeriod: time.Second, ScanInterval: 2 * time.Second, HealthTimeout: 10 * time.Second, WriteTime: 800 * time.Millisecond})
+	o.Dir, o.BinDir, o.Out = dir, binDir, out
+	o.QuietPeriod, o.ScanInterval, o.HealthTimeout, o.WriteTime = time.Second, 2*time.Second, 10*time.Second, 800*time.Millisecond
+	l, err := Up(t.Context(), o)
 	require.NoError(t, err, out)
 	t.Cleanup(func() {
 		if t.Failed() {

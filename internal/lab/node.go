@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/lab/cluster"
@@ -29,18 +30,26 @@ type Node struct {
 	// arguments of the daemon.
 	daemonArgs   []string
 	daemonBinary string
-	logPath      string
-	reboots      atomic.Int32
+	// access makes the kubeconfig of a pod on the node.
+	access  func(ctx context.Context, pod *corev1.Pod) (kubeconfig string, err error)
+	logPath string
+	reboots atomic.Int32
+
+	// local are the arguments that say where the machine and its access are, for whatever runs on it.
+	local []string
 
 	mu     sync.Mutex
 	daemon *process
+	// jobs are the processes of the pods that execute jobs, by uid; none is started while the machine is off.
+	jobs map[types.UID]*process
+	off  bool
 }
 
 // newNode makes the machine in dir, or finds it there, and registers its Node.
 func newNode(ctx context.Context, l *Lab, index int) (*Node, error) {
 	name := fmt.Sprintf("node-%d", index)
 	dir := filepath.Join(l.options.Dir, "nodes", name)
-	n := &Node{Name: name, logPath: filepath.Join(dir, "daemon.log"), daemonBinary: l.binary("firmware-daemon")}
+	n := &Node{Name: name, jobs: map[types.UID]*process{}, logPath: filepath.Join(dir, "daemon.log"), daemonBinary: l.binary("firmware-daemon")}
 	machine := filepath.Join(dir, "host")
 	var err error
 	if n.Machine, err = simhost.Open(machine); errors.Is(err, fs.ErrNotExist) {
@@ -70,13 +79,21 @@ func newNode(ctx context.Context, l *Lab, index int) (*Node, error) {
 	if err := writePrivate(filepath.Join(dir, "access", "image-token"), member.ImageToken); err != nil {
 		return nil, err
 	}
-	n.daemonArgs = []string{
-		"run", "--node-name=" + name, "--kubeconfig=" + kubeconfig, "--namespace=" + cluster.Namespace,
+	n.local = []string{
 		"--host-root=" + machine, "--state-dir=" + filepath.Join(machine, "var/lib/node-firmware"), "--tool-path=" + n.Machine.ToolPath(),
 		"--scan-interval=" + l.options.ScanInterval.String(), "--health-timeout=" + l.options.HealthTimeout.String(),
 		"--image-server=https://" + l.imageAddress, "--image-server-ca=" + l.imageCA(),
 		"--image-token-file=" + filepath.Join(dir, "access", "image-token"),
 		"--health-probe-bind-address=0", "--metrics-bind-address=0",
+	}
+	n.daemonArgs = append([]string{"run", "--update-strategy=" + l.options.DaemonStrategy, "--node-name=" + name, "--kubeconfig=" + kubeconfig,
+		"--namespace=" + cluster.Namespace}, n.local...)
+	n.access = func(ctx context.Context, pod *corev1.Pod) (string, error) {
+		token, err := cluster.PodToken(ctx, l.admin, pod)
+		if err != nil {
+			return "", err
+		}
+		return writeAccess(filepath.Join(dir, "access-"+string(pod.UID)), l.plane.Config(), token)
 	}
 	return n, nil
 }
@@ -145,6 +162,7 @@ func (n *Node) Reboots() int { return int(n.reboots.Load()) }
 func (n *Node) live(ctx context.Context, complain func(format string, args ...any)) {
 	go n.kubelet.Reap(ctx, 200*time.Millisecond)
 	go n.restartCrashed(ctx, complain)
+	go n.runJobPods(ctx, complain)
 	for ctx.Err() == nil { // a machine that is off in the middle of a boot stays so
 		if _, err := n.Machine.WaitPowerEvent(ctx); err != nil {
 			if ctx.Err() == nil {
@@ -161,6 +179,7 @@ func (n *Node) live(ctx context.Context, complain func(format string, args ...an
 // reboot takes the machine through a boot: every process dies, pending firmware is activated, the boot id is new.
 func (n *Node) reboot(ctx context.Context) error {
 	n.KillDaemon()
+	n.killJobs()
 	if bootID, err := n.Machine.BootID(); err == nil {
 		// A kubelet that cannot be reached leaves the Node as it was; the machine reboots all the same.
 		_ = n.kubelet.Report(ctx, corev1.ConditionUnknown, bootID)
@@ -174,6 +193,9 @@ func (n *Node) reboot(ctx context.Context) error {
 		return err
 	}
 	n.reboots.Add(1)
+	n.mu.Lock()
+	n.off = false
+	n.mu.Unlock()
 	if err := n.StartDaemon(); err != nil {
 		return err
 	}
@@ -217,6 +239,7 @@ func (n *Node) restartCrashed(ctx context.Context, complain func(format string, 
 
 // powerOff ends the daemon between two writes where it can, and then everything on the machine.
 func (n *Node) powerOff() error {
+	n.stopJobs()
 	n.mu.Lock()
 	if n.daemon != nil {
 		n.daemon.stop(stopGrace)

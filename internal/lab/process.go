@@ -60,6 +60,16 @@ func (p *process) stop(grace time.Duration) {
 	}
 }
 
+// running reports whether the program has not ended.
+func (p *process) running() bool {
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
 // kill ends the program as a power cut does. Programs it started in sessions of their own go on.
 func (p *process) kill() {
 	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {

@@ -51,7 +51,7 @@ func (p *process) isAdmitted(node string) bool {
 
 // B.3: with everything wired, an image that fails on one node reaches no other until a person lifts the quarantine.
 func TestABadImageStopsTheFleetUntilItIsLifted(t *testing.T) {
-	p := start(t, apitest.New(t))
+	p := start(t, apitest.New(t), "daemon")
 	p.eventually("the operator is ready", func() bool { return p.probe("/readyz") == http.StatusOK })
 	p.node("n1")
 	p.node("n2")

@@ -12,7 +12,9 @@ import (
 	maintenancev1alpha1 "github.com/Mellanox/maintenance-operator/api/v1alpha1"
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -30,6 +32,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/template"
+	"github.com/nodefirmware/node-firmware-operator/internal/strategy"
 )
 
 const (
@@ -41,8 +44,13 @@ const (
 
 // Run runs the operator until the context ends. It waits for an API server that does not answer; it fails when the
 // product's kinds are not installed, when an address cannot be listened on, or when the lead is lost, which ends the
-// process so that nothing acts on an outdated view. c must be valid.
-func Run(ctx context.Context, c config.Operator, log *slog.Logger) error {
+// process so that nothing acts on an outdated view. c must be valid. Jobs are executed as the one of the known strategies
+// says that c names.
+func Run(ctx context.Context, c config.Operator, known []strategy.Strategy, log *slog.Logger) error {
+	chosen, err := strategy.Choose(c.UpdateStrategies, known)
+	if err != nil {
+		return err
+	}
 	access, err := restConfig(c.Kubeconfig)
 	if err != nil {
 		return err
@@ -58,7 +66,7 @@ func Run(ctx context.Context, c config.Operator, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	stop, err := wire(ctx, mgr, c)
+	stop, err := wire(ctx, mgr, c, chosen)
 	defer stop()
 	if err != nil {
 		return err
@@ -113,7 +121,13 @@ func newManager(access *rest.Config, c config.Operator, log *slog.Logger) (manag
 			BindAddress: c.MetricsAddress, SecureServing: true, FilterProvider: filters.WithAuthenticationAndAuthorization,
 			TLSOpts: []func(*tls.Config){func(t *tls.Config) { t.NextProtos = []string{"http/1.1"} }}, // HTTP/2 off
 		},
-		Cache: cache.Options{DefaultTransform: template.Trim},
+		Cache: cache.Options{
+			DefaultTransform: template.Trim,
+			// Watched only where a strategy makes pods, and only those.
+			ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {
+				Namespaces: map[string]cache.Config{c.Namespace: {}}, Label: jobPods(),
+			}},
+		},
 		// The image server's certificate is two objects; a cache would watch every Secret of the cluster for them.
 		Client:     client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
 		Controller: ctrlconfig.Controller{SkipNameValidation: ptr.To(true)}, // Run may be called again in one process
@@ -128,6 +142,15 @@ func newManager(access *rest.Config, c config.Operator, log *slog.Logger) (manag
 		return nil, fmt.Errorf("add readiness check: %w", err)
 	}
 	return mgr, nil
+}
+
+// jobPods selects the pods that execute jobs.
+func jobPods() labels.Selector {
+	r, err := labels.NewRequirement(v1alpha1.JobPodLabel, selection.Exists, nil)
+	if err != nil {
+		return labels.Nothing() // the name of the label is a constant
+	}
+	return labels.NewSelector().Add(*r)
 }
 
 // cacheSynced is ready once the cache has its first lists.

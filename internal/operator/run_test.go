@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,10 +23,12 @@ import (
 	fakediscovery "k8s.io/client-go/discovery/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	apply "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
+	"github.com/nodefirmware/node-firmware-operator/internal/strategy"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
 )
 
@@ -58,22 +61,39 @@ type process struct {
 	t    *testing.T
 	env  *apitest.Env
 	conf config.Operator
+	own  *ownStrategy
 	stop func()
 	done chan error
 }
 
-func start(t *testing.T, env *apitest.Env) *process {
+// ownStrategy is a strategy that the product does not bring.
+type ownStrategy struct{ started atomic.Bool }
+
+func (*ownStrategy) Name() string { return "own" }
+
+func (o *ownStrategy) SetupWithManager(mgr manager.Manager) error {
+	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		o.started.Store(true)
+		<-ctx.Done()
+		return nil
+	}))
+}
+
+func start(t *testing.T, env *apitest.Env, strategies ...string) *process {
 	t.Helper()
 	images := t.TempDir()
-	p := &process{t: t, env: env, done: make(chan error, 1), conf: config.Operator{
-		Kubeconfig: env.ControlPlane.KubeconfigPath(), Namespace: apitest.Namespace, StoreDir: t.TempDir(), FileSourceDir: images,
+	p := &process{t: t, env: env, own: &ownStrategy{}, done: make(chan error, 1), conf: config.Operator{
+		UpdateStrategies: strategies,
+		Kubeconfig:       env.ControlPlane.KubeconfigPath(), Namespace: apitest.Namespace, StoreDir: t.TempDir(), FileSourceDir: images,
 		ImageServerAddress: freeAddress(t), ImageServerNames: []string{"127.0.0.1"}, ProbeAddress: freeAddress(t), MetricsAddress: freeAddress(t),
 		LogLevel: "info", LeaderElect: false,
 	}}
 	require.NoError(t, p.conf.Validate())
 	ctx, cancel := context.WithCancel(t.Context())
 	p.stop = cancel
-	go func() { p.done <- Run(ctx, p.conf, slog.New(slog.DiscardHandler)) }()
+	go func() {
+		p.done <- Run(ctx, p.conf, []strategy.Strategy{strategy.Daemon{}, p.own}, slog.New(slog.DiscardHandler))
+	}()
 	t.Cleanup(cancel)
 	return p
 }
@@ -175,7 +195,7 @@ func (p *process) job(node string) *v1alpha1.FirmwareJob {
 
 func TestATemplateBecomesAnAdmittedJobAndAnOutageOfTheAPIIsSurvived(t *testing.T) {
 	env := apitest.New(t)
-	p := start(t, env)
+	p := start(t, env, "daemon")
 	p.eventually("the operator is ready", func() bool { return p.probe("/readyz") == http.StatusOK && p.probe("/healthz") == http.StatusOK })
 	p.node("n1")
 	p.wish()
@@ -201,14 +221,29 @@ func TestATemplateBecomesAnAdmittedJobAndAnOutageOfTheAPIIsSurvived(t *testing.T
 	assert.NoError(t, <-p.done, "a signal is no error")
 }
 
+func TestAStrategyOfItsOwnIsStartedWithTheOperator(t *testing.T) { // R000-3, R000-38, R000-59
+	p := start(t, apitest.New(t), "own")
+	p.eventually("the chosen strategy is started", p.own.started.Load)
+	p.stop()
+	assert.NoError(t, <-p.done)
+}
+
+func TestAnOperatorWithNoneOrTwoStrategiesDoesNotStart_R000_39(t *testing.T) {
+	for _, named := range [][]string{nil, {"daemon", "own"}} {
+		err := Run(t.Context(), config.Operator{UpdateStrategies: named}, []strategy.Strategy{strategy.Daemon{}, &ownStrategy{}}, slog.New(slog.DiscardHandler))
+		assert.ErrorContains(t, err, "name exactly one of daemon, own")
+	}
+}
+
 func TestTheOperatorWaitsForAnAPIServerThatDoesNotAnswer(t *testing.T) {
 	env := apitest.New(t)
 	require.NoError(t, env.ControlPlane.StopAPIServer())
-	p := start(t, env)
+	p := start(t, env, "daemon")
 	require.NoError(t, env.ControlPlane.StartAPIServer())
 	p.eventually("the default policy is there", func() bool {
 		return p.get(&v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}})
 	})
+	assert.False(t, p.own.started.Load(), "what was not chosen is not started")
 	p.stop()
 	assert.NoError(t, <-p.done)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/template"
 	"github.com/nodefirmware/node-firmware-operator/internal/imageserver"
 	fleetmetrics "github.com/nodefirmware/node-firmware-operator/internal/metrics"
+	"github.com/nodefirmware/node-firmware-operator/internal/strategy"
 	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
 )
 
@@ -28,7 +29,7 @@ import (
 const daemonAccount = "firmware-daemon"
 
 // wire adds every reconciler and server to the manager. stop gives back what outlives the manager.
-func wire(ctx context.Context, mgr manager.Manager, c config.Operator) (stop func(), err error) {
+func wire(ctx context.Context, mgr manager.Manager, c config.Operator, chosen strategy.Strategy) (stop func(), err error) {
 	collector := fleetmetrics.NewCollector(mgr.GetClient(), mgr.Elected(), mgr.GetLogger().WithName("metrics"))
 	stop = func() { metrics.Registry.Unregister(collector) }
 	if err := metrics.Registry.Register(collector); err != nil {
@@ -43,6 +44,9 @@ func wire(ctx context.Context, mgr manager.Manager, c config.Operator) (stop fun
 	}
 	if err := addReconcilers(mgr, c, store); err != nil {
 		return stop, err
+	}
+	if err := chosen.SetupWithManager(mgr); err != nil {
+		return stop, fmt.Errorf("set up update strategy %s: %w", chosen.Name(), err)
 	}
 	return stop, addImageServer(mgr, c, store)
 }

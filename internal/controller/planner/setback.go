@@ -20,7 +20,7 @@ type setback struct {
 // passing are the reasons of failures that say nothing about an image. Trying again by itself is right, but ever slower.
 var passing = []string{
 	v1alpha1.ReasonImageUnavailable, v1alpha1.ReasonReadFailed, v1alpha1.ReasonDeviceChanged, v1alpha1.ReasonMaintenanceUnavailable,
-	v1alpha1.ReasonMaintenanceLost, v1alpha1.ReasonTimedOut, v1alpha1.ReasonUnhealthyBefore,
+	v1alpha1.ReasonMaintenanceLost, v1alpha1.ReasonTimedOut, v1alpha1.ReasonUnhealthyBefore, v1alpha1.ReasonNoHandler,
 }
 
 const (

@@ -10,6 +10,8 @@ import (
 	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
 
 // Kubelet stands in for the kubelet of one simulated machine: it registers the Node, says whether it is Ready, and
@@ -89,7 +91,8 @@ func (k *Kubelet) Reap(ctx context.Context, every time.Duration) {
 			continue // the API server is away; the next tick asks again
 		}
 		for i := range pods.Items {
-			if pods.Items[i].DeletionTimestamp != nil {
+			_, runs := pods.Items[i].Labels[v1alpha1.JobPodLabel] // a pod with a process ends with it
+			if pods.Items[i].DeletionTimestamp != nil && !runs {
 				_ = k.Client.Delete(ctx, &pods.Items[i], client.GracePeriodSeconds(0))
 			}
 		}

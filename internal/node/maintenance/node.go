@@ -41,8 +41,10 @@ type Node struct {
 var _ Window = (*Node)(nil)
 
 // DefaultDrain evicts all pods, those with emptyDir volumes and without a controller too, and never gives up: a node
-// with a pod that cannot be evicted is not flashed.
-func DefaultDrain() *mo.DrainSpec { return &mo.DrainSpec{Force: true, DeleteEmptyDir: true} }
+// with a pod that cannot be evicted is not flashed. The pod that executes the job stays: it waits for the drain to end.
+func DefaultDrain() *mo.DrainSpec {
+	return &mo.DrainSpec{Force: true, DeleteEmptyDir: true, PodSelector: "!" + v1alpha1.JobPodLabel}
+}
 
 // Name is the name of the NodeMaintenance the product makes for a node.
 func Name(node string) string { return namePrefix + node }

@@ -1,0 +1,94 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/status"
+)
+
+// act ends what nobody can execute, removes pods of no use, and makes the one that is missing.
+func (r *Reconciler) act(ctx context.Context, f facts, d decision) error {
+	var errs []error
+	for i := range d.unhandled {
+		errs = append(errs, r.refuse(ctx, f, &d.unhandled[i]))
+	}
+	if j := d.stranded; j != nil {
+		r.recorder.Eventf(j, nil, corev1.EventTypeWarning, v1alpha1.ReasonNoHandler, "Execute",
+			"The job has begun and is gone on with by nobody: no handler is configured any more for %s. Put it back into the operator's --pod-handlers.",
+			status.MachineName(f.firmware.Status.Machine))
+	}
+	for i := range d.remove {
+		errs = append(errs, r.remove(ctx, &d.remove[i]))
+	}
+	if d.create != nil {
+		errs = append(errs, r.create(ctx, f, *d.create))
+	}
+	return errors.Join(errs...)
+}
+
+// refuse fails a job that has not begun. A job that was written to meanwhile is looked at again.
+func (r *Reconciler) refuse(ctx context.Context, f facts, j *v1alpha1.FirmwareJob) error {
+	now := metav1.NewTime(f.now)
+	s := &j.Status
+	s.Conditions = status.JobNoHandler(f.node, f.firmware.Status.Machine, s.Conditions, j.Generation, now.Time)
+	s.ObservedGeneration, s.CompletionTime = j.Generation, &now
+	err := r.client.Status().Update(ctx, j, client.FieldOwner(v1alpha1.FieldOwnerOperator))
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // its event follows
+		return nil
+	case err != nil:
+		return fmt.Errorf("fail firmware job %s that no handler is for: %w", j.Name, err)
+	}
+	r.recorder.Eventf(j, nil, corev1.EventTypeWarning, v1alpha1.ReasonNoHandler, "Execute",
+		"No handler is configured for %s of node %s.", status.MachineName(f.firmware.Status.Machine), f.node)
+	return nil
+}
+
+func (r *Reconciler) remove(ctx context.Context, p *corev1.Pod) error {
+	uid := p.UID
+	err := r.client.Delete(ctx, p, client.Preconditions{UID: &uid})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("delete pod %s: %w", p.Name, err)
+	}
+	return nil
+}
+
+// create makes the pod after the DaemonSet as it is now.
+func (r *Reconciler) create(ctx context.Context, f facts, w work) error {
+	pod, err := r.pod(ctx, f, w)
+	if err == nil {
+		err = r.client.Create(ctx, pod, client.FieldOwner(v1alpha1.FieldOwnerOperator))
+	}
+	job := f.job(w.uid)
+	switch {
+	case apierrors.IsAlreadyExists(err): // the cache is behind, or an earlier one is about to go; its event follows
+		return nil
+	case err != nil && job != nil:
+		r.recorder.Eventf(job, nil, corev1.EventTypeWarning, v1alpha1.ReasonPodNotCreated, "Execute", "%v", err)
+		fallthrough
+	case err != nil:
+		return fmt.Errorf("make pod of firmware job %s: %w", w.name, err)
+	}
+	if job != nil {
+		r.recorder.Eventf(job, pod, corev1.EventTypeNormal, v1alpha1.ReasonPodCreated, "Execute",
+			"Pod %s/%s executes the job with the image %s.", pod.Namespace, pod.Name, w.handler.Image)
+	}
+	return nil
+}
+
+func (r *Reconciler) pod(ctx context.Context, f facts, w work) (*corev1.Pod, error) {
+	var ds appsv1.DaemonSet
+	if err := r.direct.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: daemonSet}, &ds); err != nil {
+		return nil, fmt.Errorf("read the daemon set its pod is made after: %w", err)
+	}
+	return newPod(&ds, w, f.firmware)
+}

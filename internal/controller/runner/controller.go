@@ -1,0 +1,100 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/config"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/index"
+)
+
+// Pods is the update strategy pod.
+type Pods struct {
+	// Namespace is the product's, where the DaemonSet is and the pods are made.
+	Namespace string
+	// HandlersFile lists the handlers.
+	HandlersFile string
+}
+
+// Name is that of the strategy.
+func (Pods) Name() string { return config.StrategyPod }
+
+// SetupWithManager reads the handlers and adds the reconciler.
+func (p Pods) SetupWithManager(mgr manager.Manager) error {
+	if p.HandlersFile == "" {
+		return errors.New("--update-strategy=pod needs --pod-handlers, the file that names the images")
+	}
+	handlers, err := LoadHandlers(p.HandlersFile)
+	if err != nil {
+		return err
+	}
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1.Pod{}, index.NodeName, byNode); err != nil {
+		return fmt.Errorf("index pods by node: %w", err)
+	}
+	r := New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder(v1alpha1.FieldOwnerOperator), p.Namespace, handlers, time.Now)
+	return ctrl.NewControllerManagedBy(mgr).Named("runner").
+		Watches(&v1alpha1.NodeFirmware{}, &handler.EnqueueRequestForObject{}).
+		Watches(&v1alpha1.FirmwareJob{}, handler.EnqueueRequestsFromMapFunc(toNode)).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(toNode), builder.WithPredicates(predicate.NewPredicateFuncs(isJobPod))).
+		Complete(r)
+}
+
+// Reconciler looks after the pods of one node a call.
+type Reconciler struct {
+	client client.Client
+	// direct reads from the API server.
+	direct    client.Reader
+	recorder  events.EventRecorder
+	namespace string
+	handlers  Handlers
+	now       func() time.Time
+}
+
+// New returns a reconciler. The client's cache needs the indexes of package index, and pods under index.NodeName.
+func New(c client.Client, direct client.Reader, recorder events.EventRecorder, namespace string, handlers Handlers, now func() time.Time) *Reconciler {
+	return &Reconciler{client: c, direct: direct, recorder: recorder, namespace: namespace, handlers: handlers, now: now}
+}
+
+func byNode(o client.Object) []string {
+	if p, ok := o.(*corev1.Pod); ok {
+		return []string{p.Spec.NodeName}
+	}
+	return index.ByNode(o)
+}
+
+// toNode maps what belongs to a node to the node.
+func toNode(_ context.Context, o client.Object) []reconcile.Request {
+	var out []reconcile.Request
+	for _, node := range byNode(o) {
+		out = append(out, reconcile.Request{NamespacedName: client.ObjectKey{Name: node}})
+	}
+	return out
+}
+
+func isJobPod(o client.Object) bool {
+	_, ok := o.GetLabels()[v1alpha1.JobPodLabel]
+	return ok
+}
+
+// Reconcile makes sure that the job of the node that needs a process has a pod.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	f, err := r.gather(ctx, req.Name)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	d := decide(f)
+	return reconcile.Result{RequeueAfter: d.next}, r.act(ctx, f, d)
+}

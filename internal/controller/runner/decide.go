@@ -1,0 +1,250 @@
+package runner
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/status"
+)
+
+// facts are what there is of one node.
+type facts struct {
+	node string
+	// firmware is nil while there is none.
+	firmware *v1alpha1.NodeFirmware
+	jobs     []v1alpha1.FirmwareJob
+	// pods are those that execute jobs on the node.
+	pods     []corev1.Pod
+	handlers Handlers
+	now      time.Time
+}
+
+// work is what a pod is to execute.
+type work struct {
+	// name of the job; uid is empty when its object is gone.
+	name, uid string
+	handler   Handler
+}
+
+// decision is what to do about one node.
+type decision struct {
+	// unhandled jobs have not begun, and no handler is for the machine.
+	unhandled []v1alpha1.FirmwareJob
+	// stranded is a job that has begun and whose handler is not configured any more; nil for none.
+	stranded *v1alpha1.FirmwareJob
+	remove   []corev1.Pod
+	create   *work
+	// next is how long until something is due by itself; 0 when nothing is.
+	next time.Duration
+}
+
+const (
+	// lingerTime is what a pod gets to end by itself after its job has ended.
+	lingerTime = time.Minute
+	// againAfter is the least time between two pods of one job.
+	againAfter = 10 * time.Second
+)
+
+// decide is the policy for the pods of one node: at most one at a time, for the one job that needs a process. A pod is
+// removed when it is of no use any more, and never for the sake of another one.
+func decide(f facts) decision {
+	var d decision
+	if f.firmware == nil {
+		return d
+	}
+	handler, handled := f.handler()
+	due := f.due()
+	if !handled && f.machineKnown() {
+		d.unhandled = f.waiting()
+	}
+	occupied := false
+	for _, p := range f.pods {
+		switch verdict, wait := f.judge(p, due, handler); verdict {
+		case discard:
+			d.remove = append(d.remove, p)
+			occupied = occupied || due != nil && p.Name == podName(due.name) // its name is taken until it is gone
+		case occupying:
+			occupied = true
+			d.next = sooner(d.next, wait)
+		case finished:
+		}
+	}
+	switch {
+	case due == nil || occupied:
+	case !handled && due.job != nil && begun(due.job) && f.machineKnown():
+		d.stranded = due.job
+	case handled:
+		d.create = &work{name: due.name, uid: due.uid, handler: handler}
+	}
+	return d
+}
+
+// verdict is what a pod is at present.
+type verdict int
+
+const (
+	// discard: it is of no use any more.
+	discard verdict = iota
+	// occupying: no other pod may be made on the node meanwhile.
+	occupying
+	// finished: it is kept for its log.
+	finished
+)
+
+// judge looks at one pod, and says when to look again.
+func (f facts) judge(p corev1.Pod, due *need, h Handler) (verdict, time.Duration) {
+	job := f.job(p.Labels[v1alpha1.JobPodLabel])
+	switch {
+	case p.DeletionTimestamp != nil:
+		return occupying, 0
+	case hasEnded(p) && isDue(p, due):
+		if wait := p.CreationTimestamp.Add(againAfter).Sub(f.now); wait > 0 {
+			return occupying, wait
+		}
+		return discard, 0
+	case hasEnded(p) && job == nil:
+		return discard, 0
+	case hasEnded(p):
+		return finished, 0
+	case p.Status.Phase == corev1.PodPending && isDue(p, due) && h.Image != "" && !uses(p, h.Image): // its image cannot be had
+		return discard, 0
+	case job != nil && !isDue(p, due) && status.JobEnded(job.Status.Conditions):
+		if wait := endedAt(job).Add(lingerTime).Sub(f.now); wait > 0 {
+			return occupying, wait
+		}
+		return discard, 0
+	}
+	return occupying, 0
+}
+
+// need is a job that needs a process on its node.
+type need struct {
+	name, uid string
+	// job is nil when its object is gone.
+	job *v1alpha1.FirmwareJob
+}
+
+// due is the job that needs a process now, nil when none does. What has begun goes first, with or without its object;
+// then what a person asks of the node; then what is admitted.
+func (f facts) due() *need {
+	var first *v1alpha1.FirmwareJob
+	for i := range f.jobs {
+		if j := &f.jobs[i]; f.rank(j) > 0 && (first == nil || f.rank(j) > f.rank(first)) {
+			first = j
+		}
+	}
+	if orphan := f.orphan(); orphan != "" && (first == nil || !begun(first)) {
+		return &need{name: orphan}
+	}
+	if first == nil {
+		return nil
+	}
+	return &need{name: first.Name, uid: string(first.UID), job: first}
+}
+
+// rank is how much a job needs a process: 0 for not at all.
+func (f facts) rank(j *v1alpha1.FirmwareJob) int {
+	is := func(condition string) bool { return meta.IsStatusConditionTrue(j.Status.Conditions, condition) }
+	switch {
+	case j.Spec.Type == v1alpha1.JobTypeScan: // the daemon scans
+		return 0
+	case status.JobEnded(j.Status.Conditions):
+		if is(v1alpha1.ConditionHeld) && f.released(j) {
+			return 3
+		}
+		return 0
+	case begun(j):
+		return 4
+	case is(v1alpha1.ConditionAdmitted):
+		return 2
+	case j.Spec.Cancel != nil: // that it was called off is to be journalled
+		return 1
+	}
+	return 0
+}
+
+// released reports whether a person asked to return the node to service after the job had failed.
+func (f facts) released(j *v1alpha1.FirmwareJob) bool {
+	at := f.firmware.Spec.ReleaseRequestedAt
+	return at != nil && !at.Time.Before(endedAt(j).Truncate(time.Second))
+}
+
+// orphan is the job that the journal of the node is in the middle of and whose object is gone; empty for none.
+func (f facts) orphan() string {
+	s := f.firmware.Status.CurrentStep
+	if s == nil || slices.ContainsFunc(f.jobs, func(j v1alpha1.FirmwareJob) bool { return j.Name == s.Job }) {
+		return ""
+	}
+	return s.Job
+}
+
+// waiting lists the jobs that have not begun and would need a process to.
+func (f facts) waiting() []v1alpha1.FirmwareJob {
+	var out []v1alpha1.FirmwareJob
+	for _, j := range f.jobs {
+		if j.Spec.Type != v1alpha1.JobTypeScan && !status.JobEnded(j.Status.Conditions) && !begun(&j) {
+			out = append(out, j)
+		}
+	}
+	return out
+}
+
+// machineKnown reports whether the daemon has said what the machine is, as far as that can be told.
+func (f facts) machineKnown() bool {
+	return f.firmware.Status.Machine != nil || f.firmware.Status.LastScanTime != nil
+}
+
+func (f facts) handler() (Handler, bool) {
+	var m v1alpha1.Machine
+	if f.firmware.Status.Machine != nil {
+		m = *f.firmware.Status.Machine
+	}
+	if !f.machineKnown() {
+		return Handler{}, false
+	}
+	return f.handlers.For(m)
+}
+
+// job finds a job by its uid; nil when there is none.
+func (f facts) job(uid string) *v1alpha1.FirmwareJob {
+	for i := range f.jobs {
+		if string(f.jobs[i].UID) == uid {
+			return &f.jobs[i]
+		}
+	}
+	return nil
+}
+
+func begun(j *v1alpha1.FirmwareJob) bool { return j.Status.StartTime != nil }
+
+func endedAt(j *v1alpha1.FirmwareJob) time.Time {
+	if at := j.Status.CompletionTime; at != nil {
+		return at.Time
+	}
+	return j.CreationTimestamp.Time
+}
+
+func hasEnded(p corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+}
+
+func uses(p corev1.Pod, image string) bool {
+	return slices.ContainsFunc(p.Spec.Containers, func(c corev1.Container) bool { return c.Image == image })
+}
+
+// isDue reports whether the pod is that of the job that needs one.
+func isDue(p corev1.Pod, due *need) bool {
+	return due != nil && p.Name == podName(due.name) && p.Labels[v1alpha1.JobPodLabel] == due.uid
+}
+
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return cmp.Or(a, b)
+	}
+	return min(a, b)
+}

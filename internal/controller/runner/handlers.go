@@ -1,0 +1,100 @@
+package runner
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// Handler is a container image that executes jobs on the machines of a model.
+type Handler struct {
+	// Manufacturer and Model of the machines, as NodeFirmware.status.machine has them, in any case. Without a model it is
+	// for all of the manufacturer, without both for every machine that has no closer handler.
+	Manufacturer string `json:"manufacturer,omitempty"`
+	Model        string `json:"model,omitempty"`
+	// Image of the container. Its entrypoint is firmware-daemon.
+	Image string `json:"image"`
+	// Args are added to those of the daemon.
+	Args []string `json:"args,omitempty"`
+}
+
+// Handlers are all that are configured.
+type Handlers []Handler
+
+// maxHandlers bounds the size of the file in bytes.
+const maxHandlersFile = 1 << 20
+
+// LoadHandlers reads a file with the key handlers. What is not understood is an error, and so are two handlers for the same
+// machines.
+func LoadHandlers(path string) (Handlers, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("read pod handlers: %w", err)
+	}
+	if info.Size() > maxHandlersFile {
+		return nil, fmt.Errorf("read pod handlers: %s has %d bytes, more than %d", path, info.Size(), maxHandlersFile)
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read pod handlers: %w", err)
+	}
+	handlers, err := parseHandlers(raw)
+	if err != nil {
+		return nil, fmt.Errorf("read pod handlers %s: %w", path, err)
+	}
+	return handlers, nil
+}
+
+func parseHandlers(raw []byte) (Handlers, error) {
+	var file struct {
+		Handlers Handlers `json:"handlers"`
+	}
+	if err := yaml.UnmarshalStrict(raw, &file); err != nil {
+		return nil, err
+	}
+	if len(file.Handlers) == 0 {
+		return nil, errors.New("it has no handlers: list at least one below the key handlers")
+	}
+	var problems []error
+	first := map[string]int{}
+	for i, h := range file.Handlers {
+		at := fmt.Sprintf("handlers[%d]", i)
+		if h.Image == "" || strings.ContainsAny(h.Image, " \t\n") {
+			problems = append(problems, fmt.Errorf("%s: image %q: name a container image", at, h.Image))
+		}
+		if normal(h.Model) != "" && normal(h.Manufacturer) == "" {
+			problems = append(problems, fmt.Errorf("%s: model %q needs its manufacturer", at, h.Model))
+		}
+		if before, ok := first[h.key()]; ok {
+			problems = append(problems, fmt.Errorf("%s is for the same machines as handlers[%d]: remove one of them", at, before))
+			continue
+		}
+		first[h.key()] = i
+	}
+	return file.Handlers, errors.Join(problems...)
+}
+
+func normal(s string) string { return inventory.NormalizeID(s) }
+
+// key is the same for handlers of the same machines.
+func (h Handler) key() string { return normal(h.Manufacturer) + "\x00" + normal(h.Model) }
+
+// For finds the handler of a machine: that of its model, else that of its manufacturer, else that of every machine.
+func (hs Handlers) For(m v1alpha1.Machine) (Handler, bool) {
+	for _, key := range []string{
+		Handler{Manufacturer: m.Manufacturer, Model: m.Model}.key(), Handler{Manufacturer: m.Manufacturer}.key(), Handler{}.key(),
+	} {
+		for _, h := range hs {
+			if h.key() == key {
+				return h, true
+			}
+		}
+	}
+	return Handler{}, false
+}

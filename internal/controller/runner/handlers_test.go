@@ -1,0 +1,80 @@
+package runner
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+)
+
+func TestTheClosestHandlerIsChosen_R000_60(t *testing.T) {
+	handlers, err := parseHandlers([]byte(`
+handlers:
+- {image: any}
+- {manufacturer: Lenovo, image: lenovo}
+- {manufacturer: lenovo, model: " 7x21 ", image: "7x21", args: [--log-level=debug]}
+- {manufacturer: Dell Inc., model: R750, image: r750}
+`))
+	require.NoError(t, err)
+	for name, c := range map[string]struct {
+		machine v1alpha1.Machine
+		image   string
+	}{
+		"model":                           {v1alpha1.Machine{Manufacturer: "LENOVO", Model: "7X21"}, "7x21"},
+		"manufacturer":                    {v1alpha1.Machine{Manufacturer: "Lenovo", Model: "7Y51"}, "lenovo"},
+		"any":                             {v1alpha1.Machine{Manufacturer: "HPE", Model: "7X21"}, "any"},
+		"a model of another manufacturer": {v1alpha1.Machine{Manufacturer: "Dell Inc.", Model: "7X21"}, "any"},
+		"a machine that tells nothing":    {v1alpha1.Machine{}, "any"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, ok := handlers.For(c.machine)
+			require.True(t, ok)
+			assert.Equal(t, c.image, h.Image)
+		})
+	}
+	_, ok := handlers[2:].For(v1alpha1.Machine{Manufacturer: "HPE", Model: "DL380"})
+	assert.False(t, ok)
+}
+
+func TestHandlersThatCannotBeWorkedWithAreRefused(t *testing.T) {
+	for name, c := range map[string]struct{ file, refusal string }{
+		"empty":                   {"", "it has no handlers"},
+		"misspelt":                {"handlers: [{image: a, models: b}]", "models"},
+		"without image":           {"handlers: [{manufacturer: Dell}]", "handlers[0]: image"},
+		"model alone":             {"handlers: [{model: 7X21, image: a}]", "needs its manufacturer"},
+		"two for one model":       {"handlers: [{manufacturer: A, model: B, image: a}, {manufacturer: C, image: a}, {manufacturer: a, model: b, image: c}]", "handlers[2] is for the same machines as handlers[0]"},
+		"two for a manufacturer":  {"handlers: [{manufacturer: A, image: a}, {manufacturer: A, image: b}]", "handlers[1] is for the same machines"},
+		"two for every machine":   {"handlers: [{image: a}, {image: b}]", "handlers[1] is for the same machines"},
+		"something else entirely": {"- a", "cannot unmarshal"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "handlers.yaml")
+			require.NoError(t, os.WriteFile(path, []byte(c.file), 0o600))
+			_, err := LoadHandlers(path)
+			assert.ErrorContains(t, err, c.refusal)
+			assert.ErrorContains(t, err, path)
+		})
+	}
+	_, err := LoadHandlers(filepath.Join(t.TempDir(), "none"))
+	assert.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// What is read is never ambiguous.
+func FuzzHandlers(f *testing.F) {
+	f.Add([]byte("handlers:\n- {manufacturer: A, model: B, image: c}\n- image: d\n"))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		handlers, err := parseHandlers(raw)
+		if err != nil {
+			return
+		}
+		for _, h := range handlers {
+			got, ok := handlers.For(v1alpha1.Machine{Manufacturer: h.Manufacturer, Model: h.Model})
+			require.True(t, ok)
+			assert.Equal(t, h, got)
+		}
+	})
+}
