@@ -121,7 +121,9 @@ func Up(ctx context.Context, o Options) (l *Lab, err error) {
 	if err := l.startOperator(ctx); err != nil {
 		return nil, err
 	}
-	l.say("Starting %d simulated machines …", o.Nodes)
+	if o.Nodes > 0 {
+		l.say("Starting %d simulated machines …", o.Nodes)
+	}
 	for i := range o.Nodes {
 		n, err := newNode(ctx, l, i)
 		if err != nil {

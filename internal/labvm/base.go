@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path"
 	"path/filepath"
 	"strings"
 
@@ -27,8 +26,8 @@ type base struct {
 func (b base) kernel() string  { return filepath.Join(b.dir, "vmlinuz") }
 func (b base) archive() string { return filepath.Join(b.dir, "base.cpio") }
 
-// cab is an image of fwupd's test device, whose version is 1.2.4.
-func (b base) cab() string { return filepath.Join(b.dir, "fakedevice124.cab") }
+// cab is an image of fwupd's test device.
+func (b base) cab(name string) string { return filepath.Join(b.dir, name) }
 
 // bootModules are loaded at every boot, with what they need.
 var bootModules = []string{
@@ -41,8 +40,11 @@ var programs = []string{
 	"usr/bin/fwupdtool", "usr/bin/fwupdmgr", "usr/libexec/fwupd/fwupd", "usr/bin/dbus-daemon",
 }
 
+// cabs are the images of fwupd's test device in the package fwupd-tests, by the version they are of.
+var cabs = map[string]string{"1.2.3": "fakedevice123.cab", "1.2.4": "fakedevice124.cab"}
+
 // trees are directories of the packages that are taken as they are.
-var trees = []string{"usr/share/fwupd/quirks.d"}
+var trees = []string{"usr/share/fwupd/quirks.d", "usr/share/polkit-1/actions"}
 
 // packagesOf are the packages of the programs; their libraries' are found.
 var packagesOf = []string{"sg3-utils", "util-linux", "fwupd", "fwupd-tests", "dbus-daemon"}
@@ -56,6 +58,15 @@ func prepareBase(ctx context.Context, cache string, apt rootfs.Apt, say func(str
 	}
 	if b, ok := cachedBase(stamp); ok {
 		return b, nil
+	}
+	// Old lists name packages that the archive has no more.
+	if os.Geteuid() == 0 {
+		if err := apt.Update(ctx); err != nil {
+			return b, err
+		}
+		if stamp, err = stampPath(cache); err != nil {
+			return b, err
+		}
 	}
 	kernel, err := kernelPackages(ctx, apt)
 	if err != nil {
@@ -89,7 +100,7 @@ func prepareBase(ctx context.Context, cache string, apt rootfs.Apt, say func(str
 }
 
 // recipe is everything but the versions of the packages that decides what a base is.
-var recipe = []any{bootModules, programs, trees, packagesOf, netdevsim, scsiDebug}
+var recipe = []any{bootModules, programs, trees, cabs, packagesOf, netdevsim, scsiDebug}
 
 // stampPath names the file that says which base belongs to the lists of packages as they are: asking apt takes longer than
 // everything else of a second run.
@@ -198,112 +209,4 @@ func (b *base) build(ctx context.Context, apt rootfs.Apt, work string, kernel, c
 		return fmt.Errorf("make base: %w", err)
 	}
 	return nil
-}
-
-func (b *base) write(kernelRoot, toolsRoot string, built []string) error {
-	file, err := os.Create(b.archive())
-	if err != nil {
-		return fmt.Errorf("make base: %w", err)
-	}
-	defer file.Close()
-	archive := rootfs.NewArchive(file)
-	for _, dir := range []string{"proc", "sys", "dev", "run", "tmp", "root", "etc", "var/lib", "lib/modules"} {
-		archive.Dir(dir)
-	}
-	if err := b.addModules(archive, kernelRoot, built); err != nil {
-		return err
-	}
-	if err := addTools(archive, toolsRoot); err != nil {
-		return err
-	}
-	if err := archive.Close(); err != nil {
-		return err
-	}
-	raw, err := json.Marshal(b)
-	if err != nil {
-		return err
-	}
-	return errors.Join(
-		copyFile(b.kernel(), filepath.Join(kernelRoot, "boot", "vmlinuz-"+b.Release)),
-		copyFile(b.cab(), filepath.Join(toolsRoot, "usr/share/installed-tests/fwupd/fakedevice124.cab")),
-		os.WriteFile(filepath.Join(b.dir, "base.json"), raw, 0o644),
-	)
-}
-
-// addModules adds the modules with those they need.
-func (b *base) addModules(archive *rootfs.Archive, kernelRoot string, built []string) error {
-	modules, err := rootfs.OpenModules(filepath.Join(kernelRoot, "lib/modules", b.Release))
-	if err != nil {
-		return err
-	}
-	for _, file := range built {
-		modules.Add(file)
-	}
-	names := append([]string{}, bootModules...)
-	for _, file := range built {
-		names = append(names, strings.TrimSuffix(filepath.Base(file), ".ko"))
-	}
-	order, err := modules.Order(names...)
-	if err != nil {
-		return err
-	}
-	for _, file := range order {
-		at := path.Join("/lib/modules", filepath.Base(file))
-		archive.Copy(at, file)
-		b.Modules = append(b.Modules, at)
-	}
-	return nil
-}
-
-// addTools adds the programs, the libraries they need and what they read.
-func addTools(archive *rootfs.Archive, root string) error {
-	all := append([]string{}, programs...)
-	private, err := filepath.Glob(filepath.Join(root, "usr/lib/x86_64-linux-gnu/fwupd-*/*.so"))
-	if err != nil {
-		return err
-	}
-	for _, p := range private {
-		rel, err := filepath.Rel(root, p)
-		if err != nil {
-			return err
-		}
-		all = append(all, rel)
-	}
-	libraries, missing, err := rootfs.Libraries(root, all)
-	if err != nil {
-		return err
-	}
-	if len(missing) > 0 {
-		return fmt.Errorf("collect tools: no package has the libraries %s", strings.Join(missing, ", "))
-	}
-	for _, p := range append(all, libraries...) {
-		file, err := rootfs.Resolve(root, p)
-		if err != nil {
-			return err
-		}
-		archive.Copy(placeOf(p), file)
-	}
-	for _, t := range trees {
-		archive.Tree(t, filepath.Join(root, t))
-	}
-	return nil
-}
-
-// placeOf is where a file of a package is in the machine: libraries are all in one place.
-func placeOf(p string) string {
-	switch {
-	case strings.HasPrefix(filepath.Base(p), "ld-linux"):
-		return path.Join("lib64", path.Base(p))
-	case strings.HasPrefix(p, "lib/"):
-		return path.Join("usr", p)
-	}
-	return p
-}
-
-func copyFile(to, from string) error {
-	raw, err := os.ReadFile(from)
-	if err != nil {
-		return fmt.Errorf("copy file: %w", err)
-	}
-	return os.WriteFile(to, raw, 0o644)
 }

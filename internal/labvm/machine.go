@@ -48,10 +48,8 @@ type machineOptions struct {
 // startMachine starts it; it has not booted when this returns.
 func startMachine(o machineOptions) (*machine, error) {
 	m := &machine{agent: newAgent(o.agentAddress), console: filepath.Join(o.dir, "console.log"), done: make(chan struct{})}
-	for name, size := range map[string]int64{"nvme.img": 64 << 20} {
-		if err := makeDisk(filepath.Join(o.dir, name), size); err != nil {
-			return nil, err
-		}
+	if err := makeDisk(filepath.Join(o.dir, "nvme.img"), 64<<20); err != nil {
+		return nil, err
 	}
 	log, err := os.OpenFile(filepath.Join(o.dir, "qemu.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
@@ -87,16 +85,19 @@ func (o machineOptions) arguments(console string) []string {
 	}
 	return []string{
 		"-nodefaults", "-no-user-config", "-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", "1024",
-		"-display", "none", "-serial", "file:" + console, "-kernel", o.base.kernel(), "-initrd", o.initrd,
+		"-display", "none", "-chardev", "file,id=console,path=" + quoted(console), "-serial", "chardev:console", "-kernel", o.base.kernel(), "-initrd", o.initrd,
 		"-append", "console=ttyS0 panic=-1 quiet",
 		"-smbios", "type=0,vendor=LabFirmware,version=1.0", "-smbios", "type=1,manufacturer=NodeFirmware,product=LabMachine,serial=LAB0001",
 		"-netdev", network, "-device", "virtio-net-pci,netdev=net0,mac=52:54:00:00:00:01,romfile=",
-		"-drive", "if=none,id=state,format=raw,cache=unsafe,file=" + filepath.Join(o.dir, "state.img"),
+		"-drive", "if=none,id=state,format=raw,cache=unsafe,file=" + quoted(filepath.Join(o.dir, "state.img")),
 		"-device", "virtio-blk-pci,drive=state,serial=LABSTATE",
-		"-drive", "if=none,id=nvme,format=raw,cache=unsafe,file=" + filepath.Join(o.dir, "nvme.img"),
+		"-drive", "if=none,id=nvme,format=raw,cache=unsafe,file=" + quoted(filepath.Join(o.dir, "nvme.img")),
 		"-device", "nvme,drive=nvme,serial=LABNVME1",
 	}
 }
+
+// quoted is a path as a value of one of QEMU's lists of options.
+func quoted(path string) string { return strings.ReplaceAll(path, ",", ",,") }
 
 // stop ends the machine as pulling its plug does.
 func (m *machine) stop() {

@@ -100,7 +100,6 @@ func (s *server) handler() http.Handler {
 	mux.HandleFunc("POST /run", runTool)
 	mux.HandleFunc("GET /processes", processes)
 	mux.HandleFunc("POST /module/{name}", s.loadModule)
-	mux.HandleFunc("DELETE /module/{name}", s.unloadModule)
 	mux.HandleFunc("POST /drives", s.plug)
 	mux.HandleFunc("GET /drive/{serial}", s.drive)
 	mux.HandleFunc("POST /reboot", s.reboot)
@@ -198,16 +197,4 @@ func (s *server) loadModule(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer(w, "loaded")
-}
-
-func (s *server) unloadModule(w http.ResponseWriter, r *http.Request) {
-	i, err := s.module(r.PathValue("name"))
-	if err == nil {
-		err = errors.Join(os.Remove(s.wantedPath(i)), unix.DeleteModule(r.PathValue("name"), unix.O_NONBLOCK))
-	}
-	if err != nil {
-		refuse(w, err)
-		return
-	}
-	answer(w, "unloaded")
 }
