@@ -111,7 +111,9 @@ func (f facts) judge(p corev1.Pod, due *need, h Handler) (verdict, time.Duration
 		return discard, 0
 	case hasEnded(p):
 		return finished, 0
-	case p.Status.Phase == corev1.PodPending && isDue(p, due) && h.Image != "" && !uses(p, h.Image): // its image cannot be had
+	case p.Status.Phase == corev1.PodPending && !isDue(p, due): // nobody but it would remove it, and it may never start
+		return discard, 0
+	case p.Status.Phase == corev1.PodPending && h.Image != "" && !uses(p, h.Image): // its image cannot be had
 		return discard, 0
 	case job != nil && !isDue(p, due) && status.JobEnded(job.Status.Conditions):
 		if wait := endedAt(job).Add(lingerTime).Sub(f.now); wait > 0 {
@@ -129,8 +131,8 @@ type need struct {
 	job *v1alpha1.FirmwareJob
 }
 
-// due is the job that needs a process now, nil when none does. What has begun goes first, with or without its object;
-// then what a person asks of the node; then what is admitted.
+// due is the job that needs a process now, nil when none does. What has begun goes first, then what a person asks of the
+// node, with or without their objects; then what is admitted.
 func (f facts) due() *need {
 	var first *v1alpha1.FirmwareJob
 	for i := range f.jobs {
@@ -140,6 +142,9 @@ func (f facts) due() *need {
 	}
 	if orphan := f.orphan(); orphan != "" && (first == nil || !begun(first)) {
 		return &need{name: orphan}
+	}
+	if gone := f.releasedOrphan(); gone != "" && (first == nil || !begun(first)) {
+		return &need{name: gone}
 	}
 	if first == nil {
 		return nil
@@ -181,6 +186,29 @@ func (f facts) orphan() string {
 		return ""
 	}
 	return s.Job
+}
+
+// releasedOrphan is the job that holds the node, whose object is gone, and whose hold a person asked to end; empty for none. The
+// NodeFirmware lists it as the last one that did not complete.
+func (f facts) releasedOrphan() string {
+	holds := func(j v1alpha1.FirmwareJob) bool {
+		return meta.IsStatusConditionTrue(j.Status.Conditions, v1alpha1.ConditionHeld)
+	}
+	s, at := f.firmware.Status, f.firmware.Spec.ReleaseRequestedAt
+	if at == nil || !meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionHeld) || slices.ContainsFunc(f.jobs, holds) {
+		return ""
+	}
+	for _, r := range s.History {
+		known := slices.ContainsFunc(f.jobs, func(j v1alpha1.FirmwareJob) bool { return j.Name == r.Job })
+		if r.Result == v1alpha1.JobResultComplete || known {
+			continue
+		}
+		if at.Time.Before(r.FinishTime.Truncate(time.Second)) {
+			return ""
+		}
+		return r.Job
+	}
+	return ""
 }
 
 // waiting lists the jobs that have not begun and would need a process to.

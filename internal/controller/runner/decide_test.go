@@ -94,6 +94,19 @@ func TestOnePodANodeForTheJobThatNeedsIt(t *testing.T) {
 	inJob := func(name string) func(*v1alpha1.NodeFirmware) {
 		return func(n *v1alpha1.NodeFirmware) { n.Status.CurrentStep = &v1alpha1.CurrentStep{Job: name, Name: "flash"} }
 	}
+	heldBy := func(name string, more func(*v1alpha1.NodeFirmware)) func(*v1alpha1.NodeFirmware) {
+		return func(n *v1alpha1.NodeFirmware) {
+			n.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionHeld, Status: metav1.ConditionTrue, Reason: "Unhealthy"}}
+			n.Status.History = []v1alpha1.JobRecord{
+				{Job: "later", Result: v1alpha1.JobResultComplete, FinishTime: metav1.NewTime(clock.Add(-time.Minute))},
+				{Job: name, Result: v1alpha1.JobResultFailed, FinishTime: metav1.NewTime(clock.Add(-10 * time.Minute))},
+				{Job: "earlier", Result: v1alpha1.JobResultFailed, FinishTime: metav1.NewTime(clock.Add(-2 * time.Hour))},
+			}
+			if more != nil {
+				more(n)
+			}
+		}
+	}
 	for name, c := range map[string]struct {
 		jobs   []v1alpha1.FirmwareJob
 		pods   []corev1.Pod
@@ -134,6 +147,24 @@ func TestOnePodANodeForTheJobThatNeedsIt(t *testing.T) {
 		"and before another one": {jobs: []v1alpha1.FirmwareJob{fwjob("b", admitted)}, node: inJob("a"), create: "a"},
 		"its pod is made again too": {
 			node: inJob("a"), pods: []corev1.Pod{orphanPod("a", corev1.PodFailed)}, remove: []string{"firmware-job-a"}},
+		"a pod that never started goes with its job": {
+			pods: []corev1.Pod{pod("gone", corev1.PodPending, time.Hour)}, remove: []string{"firmware-job-gone"}},
+		"and is in the way of none that comes after it": {
+			jobs: []v1alpha1.FirmwareJob{fwjob("a", admitted)}, pods: []corev1.Pod{pod("gone", corev1.PodPending, time.Hour)},
+			create: "a", remove: []string{"firmware-job-gone"}},
+		"a pod that is about to start is left alone": {
+			jobs: []v1alpha1.FirmwareJob{fwjob("a", admitted)}, pods: []corev1.Pod{pod("a", corev1.PodPending, time.Hour)}},
+		"a node that a deleted job holds is left alone":          {node: heldBy("gone", nil)},
+		"a node that a deleted job holds is released by its pod": {node: heldBy("gone", releasedNow), create: "gone"},
+		"and before another one begins": {
+			jobs: []v1alpha1.FirmwareJob{fwjob("a", admitted)}, node: heldBy("gone", releasedNow), create: "gone"},
+		"not by a request from before it failed": {node: heldBy("gone", func(n *v1alpha1.NodeFirmware) {
+			n.Spec.ReleaseRequestedAt = ptr.To(metav1.NewTime(clock.Add(-time.Hour)))
+		})},
+		"not while another job runs": {
+			jobs: []v1alpha1.FirmwareJob{fwjob("b", admitted, started)}, node: heldBy("gone", releasedNow), create: "b"},
+		"a job that holds the node is not taken for a deleted one": {
+			jobs: []v1alpha1.FirmwareJob{fwjob("a", held)}, node: heldBy("gone", releasedNow), create: "a"},
 		"a name that a forgotten job still has is waited for": {
 			jobs: []v1alpha1.FirmwareJob{fwjob("a", admitted)}, pods: []corev1.Pod{orphanPod("a", corev1.PodSucceeded)}, remove: []string{"firmware-job-a"}},
 	} {
