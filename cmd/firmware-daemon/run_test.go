@@ -309,6 +309,9 @@ func startsWithoutAPIServer(t *testing.T, c *cluster, m *machine) {
 	out, err := second.CombinedOutput()
 	require.Error(t, err)
 	assert.Contains(t, string(out), "another firmware-daemon is using it", "one daemon a state directory")
+	assert.Zero(t, m.stop(syscall.SIGTERM), "it ends when it is asked to, without an API server")
+
+	m.start(t, c.args...)
 	require.NoError(t, c.ControlPlane.StartAPIServer())
 	c.device(t, byBoard(nic0PSID))
 }

@@ -39,7 +39,7 @@ type executor struct {
 func (e executor) start(ctx context.Context, group *errgroup.Group) {
 	group.Go(func() error { return e.engine.Run(ctx) })
 	group.Go(func() error { return e.discovery.RunScans(ctx) })
-	group.Go(func() error { return e.manager.Start(ctx) })
+	group.Go(func() error { return runManager(ctx, e.manager, managerGrace) })
 	e.watch(ctx, group, e.discovery)
 }
 

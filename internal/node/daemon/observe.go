@@ -32,7 +32,7 @@ func observe(ctx context.Context, o Options) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return disc.RunScans(ctx) })
-	group.Go(func() error { return base.manager.Start(ctx) })
+	group.Go(func() error { return runManager(ctx, base.manager, managerGrace) })
 	group.Go(func() error { trimMemory(ctx, base.log); return nil })
 	base.watch(ctx, group, disc)
 	return group.Wait()
