@@ -337,6 +337,20 @@ func TestTheDriverCompletesTheIdentityButNotHowToReachTheDevice(t *testing.T) {
 	assert.Equal(t, inventory.Version("22"), d.Firmware.Running)
 }
 
+// A driver locks its writes by the unique id it gives, and everybody else looks for them by the one that is reported.
+func TestADeviceWhoseDriverSpellsItsIDInAnotherWayIsNotRead(t *testing.T) {
+	for _, id := range []string{"ACME 17", " ACME-17", strings.Repeat("a", 129)} {
+		m := sysfstest.NewMachine()
+		addCard(m, "0000:3b:00", 0x10, 1, counter("eth"))
+		d := scan(t, newHost(t, m, &reader{inspect: func(context.Context, inventory.Identity) (inventory.Identity, inventory.Firmware, error) {
+			return inventory.Identity{UniqueID: id}, inventory.Firmware{Running: "22"}, nil
+		}})).Devices[0]
+		require.ErrorContains(t, d.Err, "one word of at most 128 bytes")
+		assert.Nil(t, d.Firmware)
+		assert.Equal(t, mac(0x10), d.UniqueID)
+	}
+}
+
 // F17: one device that cannot be read is one device with an error; its siblings are read.
 func TestADeviceThatCannotBeReadDoesNotHideItsSiblings(t *testing.T) {
 	broken := errors.New("flash semaphore is locked")

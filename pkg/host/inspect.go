@@ -63,6 +63,10 @@ func (h *Host) inspect(ctx context.Context, c candidate, guard Guard) inventory.
 	switch {
 	case err != nil:
 		d.Err = fmt.Errorf("read %s %s: %w", d.Class, d.UniqueID, err)
+	case got.driver != nil && got.id.UniqueID != normalizeID(got.id.UniqueID):
+		// It is what the driver locks its writes by, and what they are looked for by: there must be one spelling of it.
+		d.Err = fmt.Errorf("read %s %s: driver %s gives the unique id %q, which has to be one word of at most %d bytes",
+			d.Class, d.UniqueID, got.driver.Name(), got.id.UniqueID, maxID)
 	case got.driver != nil:
 		d.Driver = got.driver.Name()
 		d.Identity = complete(d.Identity, got.id)
@@ -105,8 +109,8 @@ func complete(kernel, device inventory.Identity) inventory.Identity {
 			*field.to = *field.from
 		}
 	}
-	if id := normalizeID(device.UniqueID); id != "" {
-		out.UniqueID = id
+	if device.UniqueID != "" {
+		out.UniqueID = device.UniqueID
 	}
 	return out
 }
