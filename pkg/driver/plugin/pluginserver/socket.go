@@ -8,7 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -23,8 +23,9 @@ func listen(ctx context.Context, socket string) (net.Listener, error) {
 	if err := unserved(ctx, socket); err != nil {
 		return nil, err
 	}
-	// The name is short, because the path of a socket may have little more than 100 bytes.
-	temporary := filepath.Join(dir, "."+strconv.Itoa(os.Getpid()))
+	// The name is no longer than the socket's, whose path may have little more than 100 bytes. It is the plugin's alone: in
+	// containers all plugins have the same process id, and one must not move the socket of another into its own place.
+	temporary := filepath.Join(dir, "."+strings.TrimSuffix(filepath.Base(socket), ".sock")+".new")
 	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("make socket: %w", err)
 	}
