@@ -124,15 +124,16 @@ func (x *execution) flash(ctx context.Context, s step.Step) *step.Returned {
 	if failure != nil {
 		return failed(s, failure.Reason, failure.Message)
 	}
-	if checked := x.target(s.Device); checked.DriverVersion != "" && checked.Driver == drv.Name() && checked.DriverVersion != drv.Version() {
-		return nil // nothing was written: the next round begins with the first step
-	}
 	img, err := x.image(ctx, u)
 	if err == nil {
 		err = img.Verify()
 	}
 	if err != nil {
 		return failed(s, imageReason(err), err.Error())
+	}
+	// A plugin may have changed while the image was fetched.
+	if checked := x.target(s.Device); checked.DriverVersion != "" && checked.Driver == drv.Name() && checked.DriverVersion != drv.Version() {
+		return nil // nothing was written: the next round begins with the first step
 	}
 	needs, err := drv.Write(ctx, d.Identity, img, x.progress)
 	return x.wrote(s, needs, err)

@@ -476,6 +476,40 @@ func TestWriteOutlivesTheProcess(t *testing.T) {
 	})
 }
 
+// The pod with the process that followed a plugin's write was deleted; the plugin writes on. Nothing is done to the node, and
+// nothing is written again, until it has ended.
+func TestWriteOfAPluginOutlivesWhoFollowedIt(t *testing.T) {
+	for name, cancel := range map[string]bool{"and the job goes on": false, "and the job is cancelled": true} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, m *machine) {
+				m.unfollowed = true
+				id := m.add(inventory.NIC, "nic0", inventory.ActivateDeviceReset)
+				m.sim.Inject("nic0", drivertest.HangWrite)
+				go func() {
+					time.Sleep(10 * time.Minute)
+					m.stop()
+					time.Sleep(2 * time.Hour)
+					if cancel {
+						m.engine.Cancel("uid-j", "wrong night")
+						time.Sleep(time.Hour)
+					}
+					assert.Zero(t, m.window.released)
+					m.sim.Release("nic0")
+				}()
+				_, over := m.live(m.job("j", id))
+				assert.False(t, over)
+				assert.True(t, m.sim.Busy("nic0"))
+				if view := m.run(); cancel {
+					requireFailed(t, view, "j", step.Cancelled, true)
+				} else {
+					requireComplete(t, m, view, "j")
+				}
+				assert.Equal(t, 1, m.sim.Count(drivertest.OpWrite, "nic0"))
+			})
+		})
+	}
+}
+
 // The worker of a write was killed: nobody saw its end, and the device is read to find out.
 func TestWriteWhoseEndNobodySawIsReadBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *machine) {

@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -150,6 +151,9 @@ func (x *execution) look(ctx context.Context, name string) (step.Device, error) 
 	}
 	d, found, err := x.cfg.Host.Find(ctx, u.Class, u.UniqueID)
 	switch {
+	case errors.Is(errors.Join(err, d.Err), command.ErrStillRunning):
+		// A plugin writes on when whoever followed its write is gone.
+		return step.Device{WriteRunning: true, Writer: errors.Join(err, d.Err).Error()}, nil
 	case err != nil:
 		return step.Device{Unreadable: err.Error()}, nil
 	case !found:

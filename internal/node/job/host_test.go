@@ -61,10 +61,12 @@ type machine struct {
 	// onSnapshot is called with each change of the job.
 	onSnapshot func(job.Snapshot)
 	// loseEnds: nobody sees the end of a write, as when its worker was killed.
-	loseEnds  bool
-	snapshots []job.Snapshot
-	stop      context.CancelFunc
-	engine    *job.Engine
+	loseEnds bool
+	// unfollowed: nothing holds the lock of a write, which a plugin carries out, and which it alone knows of.
+	unfollowed bool
+	snapshots  []job.Snapshot
+	stop       context.CancelFunc
+	engine     *job.Engine
 }
 
 var errPowerCut = errors.New("power cut")
@@ -219,6 +221,9 @@ func (m *machine) Scan(ctx context.Context) ([]inventory.Device, error) {
 	for _, id := range m.ids {
 		d := inventory.Device{Identity: id, Driver: "sim"}
 		full, fw, err := m.sim.Inspect(ctx, id)
+		if m.unfollowed && m.sim.Busy(id.UniqueID) {
+			err = fmt.Errorf("plugin acme: %w", command.ErrStillRunning)
+		}
 		if err != nil {
 			d.Err = err
 		} else {
@@ -249,7 +254,7 @@ func (m *machine) Fetch(ctx context.Context, d inventory.Digest) (string, int64,
 }
 
 func (m *machine) WriteRunning(lock string) (bool, error) {
-	busy := m.reading || m.sim.Busy(lock)
+	busy := m.reading || m.sim.Busy(lock) && !m.unfollowed
 	m.reading = false
 	return busy, nil
 }

@@ -201,6 +201,8 @@ func TestWriteOutlivesWhoFollowsIt(t *testing.T) {
 	require.NoError(t, syscall.Kill(w.Tool.PID, syscall.SIGKILL))
 	require.Error(t, <-ended)
 	assert.True(t, sim.Busy(card), "the plugin still writes")
+	_, _, err = drv.Inspect(t.Context(), id)
+	require.ErrorIs(t, err, command.ErrStillRunning, "and is not asked to read the device meanwhile")
 
 	go write()
 	require.Eventually(t, func() bool {
@@ -221,6 +223,19 @@ func TestPluginThatChangedWritesNothing_R003_30(t *testing.T) {
 	_, id := simulated(inventory.Firmware{})
 	drv := installed(t, m, directory, id)
 	require.Equal(t, "1", drv.Version())
+	img := drivertest.NewImage(t, board, "2.0.0")
+	for call, do := range map[string]func() error{
+		"write":    func() error { _, err := drv.Write(t.Context(), id, img, nil); return err },
+		"activate": func() error { _, err := drv.Activate(t.Context(), id, inventory.ActivateDeviceReset); return err },
+		"revert":   func() error { _, err := drv.(driver.Reverter).Revert(t.Context(), id, "2.0.0"); return err },
+	} {
+		p.kill()
+		p = m.start(t, drv.Version()+"2")
+		require.ErrorIs(t, do(), plugin.ErrVersionChanged, call)
+		_, fw, err := drv.Inspect(t.Context(), id)
+		require.NoError(t, err)
+		assert.Equal(t, inventory.Version("1.0.0"), fw.Stored, call)
+	}
 	p.kill()
 	m.start(t, "2")
 	err := drv.(driver.Archiver).Archive(t.Context(), id, filepath.Join(t.TempDir(), "image"))

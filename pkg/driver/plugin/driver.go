@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -143,12 +144,17 @@ func (d *Driver) Archive(ctx context.Context, id inventory.Identity, path string
 }
 
 // change does what changes a device. The id of its task is the same for the same work, so that a second try follows a first
-// one that still runs.
+// one that still runs. It is for the version that was known before the device was read once more: whoever asks for the change
+// has seen no other one.
 func (d *Driver) change(
 	ctx context.Context, v Verb, id inventory.Identity, r Request, what string, progress func(string),
 ) (Answer, error) {
-	id, _, err := d.Inspect(ctx, id) // the unique id is the lock
-	if err != nil {
+	r.Version = d.Version()
+	now, _, err := d.Inspect(ctx, id) // the unique id is the lock
+	switch {
+	case err == nil:
+		id = now
+	case !errors.Is(err, command.ErrStillRunning) || id.UniqueID == "": // what writes to it is followed, if it is the same
 		return Answer{}, err
 	}
 	r.ID, r.Task = id, taskID(v, id.UniqueID, what)
@@ -166,7 +172,7 @@ func (d *Driver) call(ctx context.Context, v Verb, r Request, c command.Command)
 	if !installed {
 		return Answer{}, fmt.Errorf("%s: %w: it is not installed any more", v, ErrUnavailable)
 	}
-	r.Socket, r.Version = d.dir.socket(name), info.Version
+	r.Socket, r.Version = d.dir.socket(name), cmp.Or(r.Version, info.Version)
 	a, err := run(ctx, d.dir.runner, v, r, c)
 	if err != nil {
 		return Answer{}, fmt.Errorf("plugin %s: %w", name, err)

@@ -61,7 +61,7 @@ func (s *service) task(ref *pluginv1.TaskRef, id inventory.Identity, bad error, 
 	if have := s.driver.Version(); ref.GetDriverVersion() != have {
 		return nil, fmt.Errorf("%w: %s instead of %s; nothing was done", plugin.ErrVersionChanged, have, ref.GetDriverVersion())
 	}
-	return s.tasks.begin(ref.GetId(), id.UniqueID, w)
+	return s.tasks.begin(ref.GetId(), id, w)
 }
 
 func tellResult(to events, r *pluginv1.TaskResult) error {

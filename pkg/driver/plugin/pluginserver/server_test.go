@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -83,7 +84,9 @@ func serve(t *testing.T, d driver.Driver) pluginv1.DriverClient {
 	return pluginv1.NewDriverClient(conn)
 }
 
-var device = &pluginv1.Identity{Class: pluginv1.Class_CLASS_NIC, UniqueId: card}
+var device = &pluginv1.Identity{
+	Class: pluginv1.Class_CLASS_NIC, UniqueId: card, PciAddresses: []string{"0000:3b:00.0"}, Node: "eth0",
+}
 
 func ref(id string) *pluginv1.TaskRef { return &pluginv1.TaskRef{Id: id, DriverVersion: "1"} }
 
@@ -148,6 +151,20 @@ func TestWriteIsNeverBrokenOff_R000_66_R000_67(t *testing.T) {
 	assert.True(t, a.Busy(card))
 
 	leave() // who follows a write may go
+	for name, m := range map[string]*pluginv1.Identity{
+		"by its id":      device,
+		"by its address": {Class: device.Class, UniqueId: "mac", PciAddresses: device.PciAddresses},
+		"by its node":    {Class: device.Class, UniqueId: "mac", Node: device.Node},
+	} {
+		read, err := c.Inspect(t.Context(), &pluginv1.InspectRequest{Identity: m})
+		require.NoError(t, err)
+		assert.Equal(t, pluginv1.Code_CODE_STILL_RUNNING, read.Status.Code, name)
+	}
+	sibling, err := c.Inspect(t.Context(), &pluginv1.InspectRequest{Identity: &pluginv1.Identity{
+		Class: device.Class, UniqueId: "sibling", PciAddresses: device.PciAddresses, Node: "eth7",
+	}})
+	require.NoError(t, err)
+	assert.Equal(t, pluginv1.Code_CODE_FAILED, sibling.Status.Code, "the driver is asked, and does not know it")
 	other, err := c.Write(t.Context(), &pluginv1.WriteRequest{Task: ref("other"), Identity: device, Image: wire.ImageTo(img)})
 	require.NoError(t, err)
 	assert.Equal(t, pluginv1.Code_CODE_BUSY, result(t, other).Status.Code, "one writer a device")
@@ -277,6 +294,25 @@ func TestSocketIsItsOwnersAlone(t *testing.T) {
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	assert.Len(t, entries, 1, "nothing is left behind")
+}
+
+// In containers all plugins are process 1, and they begin together when a node boots.
+func TestPluginLeavesTheSocketAnotherOneMakesAlone(t *testing.T) {
+	dir := shortDir(t)
+	for _, name := range []string{strconv.Itoa(os.Getpid()), "1", "rival.new"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "."+name), nil, 0o600))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- pluginserver.Serve(ctx, newAcme(), filepath.Join(dir, "acme-nic.sock"), pluginserver.Options{Matches: matches})
+	}()
+	require.Eventually(t, func() bool { _, err := os.Lstat(filepath.Join(dir, "acme-nic.sock")); return err == nil }, patience, tick)
+	cancel()
+	require.NoError(t, <-ended)
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	assert.Len(t, entries, 4)
 }
 
 func TestPluginThatCannotBeServedIsRefused(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/plugin"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/plugin/v1"
@@ -28,7 +29,7 @@ func (s *service) GetInfo(context.Context, *pluginv1.GetInfoRequest) (*pluginv1.
 	return answer, nil
 }
 
-// Inspect reads a device.
+// Inspect reads a device. One that is written to is not disturbed: whoever followed the write may be gone, and ask for that.
 func (s *service) Inspect(ctx context.Context, m *pluginv1.InspectRequest) (*pluginv1.InspectResponse, error) {
 	answer, err := s.inspect(ctx, m.GetIdentity())
 	if err != nil {
@@ -41,6 +42,9 @@ func (s *service) inspect(ctx context.Context, of *pluginv1.Identity) (*pluginv1
 	id, err := wire.IdentityFrom(of)
 	if err != nil {
 		return nil, err
+	}
+	if t := s.tasks.writesTo(id); t != nil {
+		return nil, fmt.Errorf("task %s writes to %s: %w", t.id, t.device.UniqueID, command.ErrStillRunning)
 	}
 	id, fw, err := s.driver.Inspect(ctx, id)
 	if err != nil {

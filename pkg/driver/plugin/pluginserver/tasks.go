@@ -41,7 +41,7 @@ type tasks struct {
 func newTasks(log *slog.Logger) *tasks { return &tasks{log: log} }
 
 // begin follows the task of this id when it runs, and else begins it.
-func (ts *tasks) begin(id, uniqueID string, w work) (*task, error) {
+func (ts *tasks) begin(id string, device inventory.Identity, w work) (*task, error) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	for _, t := range ts.all {
@@ -49,8 +49,8 @@ func (ts *tasks) begin(id, uniqueID string, w work) (*task, error) {
 		case t.ended():
 		case t.id == id:
 			return t, nil
-		case t.work.writes && w.writes && t.uniqueID == uniqueID:
-			return nil, fmt.Errorf("task %s writes to %s: %w", t.id, uniqueID, command.ErrBusy)
+		case t.work.writes && w.writes && t.device.UniqueID == device.UniqueID:
+			return nil, fmt.Errorf("task %s writes to %s: %w", t.id, device.UniqueID, command.ErrBusy)
 		}
 	}
 	if ts.stopping {
@@ -60,15 +60,15 @@ func (ts *tasks) begin(id, uniqueID string, w work) (*task, error) {
 		return nil, fmt.Errorf("%d tasks run already", remembered)
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
-	t := &task{id: id, uniqueID: uniqueID, work: w, cancel: cancel, done: make(chan struct{}), moved: make(chan struct{})}
+	t := &task{id: id, device: device, work: w, cancel: cancel, done: make(chan struct{}), moved: make(chan struct{})}
 	ts.all = append(ts.all, t)
 	if w.writes {
 		ts.writing.Add(1)
 	}
 	go func() {
-		ts.log.Info("Task began", "task", id, "kind", w.kind, "device", uniqueID)
+		ts.log.Info("Task began", "task", id, "kind", w.kind, "device", device.UniqueID)
 		needs, err := t.run(ctx)
-		ts.log.Info("Task ended", "task", id, "kind", w.kind, "device", uniqueID, "err", err)
+		ts.log.Info("Task ended", "task", id, "kind", w.kind, "device", device.UniqueID, "err", err)
 		t.end(needs, err)
 		cancel(nil)
 		if w.writes {
@@ -102,6 +102,32 @@ func (ts *tasks) find(id string) *task {
 	return nil
 }
 
+// writesTo is the task that writes to the device now; nil when none does. The kernel and the driver may know the device by
+// different ids.
+func (ts *tasks) writesTo(id inventory.Identity) *task {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	for _, t := range ts.all {
+		if t.work.writes && !t.ended() && sameDevice(t.device, id) {
+			return t
+		}
+	}
+	return nil
+}
+
+// sameDevice goes by the kernel's handles first: drives of one controller have its address.
+func sameDevice(a, b inventory.Identity) bool {
+	switch {
+	case a.Class != b.Class:
+		return false
+	case a.UniqueID == b.UniqueID:
+		return true
+	case a.Node != "" && b.Node != "":
+		return a.Node == b.Node
+	}
+	return slices.ContainsFunc(a.PCI, func(function inventory.PCIAddress) bool { return slices.Contains(b.PCI, function) })
+}
+
 func (ts *tasks) list() []*pluginv1.Task {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -127,9 +153,10 @@ func (ts *tasks) drain() {
 
 // task is one piece of work.
 type task struct {
-	id, uniqueID string
-	work         work
-	cancel       context.CancelCauseFunc
+	id     string
+	device inventory.Identity
+	work   work
+	cancel context.CancelCauseFunc
 	// done is closed when it has ended; needs and err are set then.
 	done  chan struct{}
 	needs inventory.Activation
@@ -200,7 +227,7 @@ func (t *task) result() *pluginv1.TaskResult {
 func (t *task) describe() *pluginv1.Task {
 	percent, _ := t.at()
 	m := &pluginv1.Task{
-		Id: t.id, Kind: t.work.kind, State: pluginv1.TaskState_TASK_STATE_RUNNING, UniqueId: t.uniqueID,
+		Id: t.id, Kind: t.work.kind, State: pluginv1.TaskState_TASK_STATE_RUNNING, UniqueId: t.device.UniqueID,
 		Percent: int32(percent), //nolint:gosec // from 0 to 100
 	}
 	if t.ended() {
