@@ -94,6 +94,24 @@ func (w *world) job(name string) *v1alpha1.FirmwareJob {
 	return j
 }
 
+// Which job a node is in the middle of is what its daemon says. One that lies must not keep another node's job from its pod.
+func TestANodeCannotTakeTheNameOfThePodOfAnothersJob(t *testing.T) {
+	liar, foreign := nodeFirmware(), fwjob("gpu-2-bbbb", admitted)
+	liar.Status.CurrentStep = &v1alpha1.CurrentStep{Job: "gpu-2-bbbb", Name: "flash"}
+	foreign.Spec.NodeName = "gpu-2"
+	victim := nodeFirmware()
+	victim.Name, victim.UID = "gpu-2", "other-uid"
+	w := newWorld(t, Handlers{{Image: image}}, liar, victim, &foreign, manifest(t, "pod"))
+	require.NoError(t, w.reconcile())
+	_, err := w.r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: "gpu-2"}})
+	require.NoError(t, err)
+	nodes := map[string]string{}
+	for _, p := range w.pods() {
+		nodes[p.Spec.NodeName] = p.Name
+	}
+	assert.Equal(t, "firmware-job-gpu-2-bbbb", nodes["gpu-2"])
+}
+
 func TestAJobPodIsLikeTheDaemonsExceptForWhatItIs(t *testing.T) { // R000-60
 	job := fwjob("gpu-1-aaaa", admitted)
 	ds := manifest(t, "pod")
@@ -192,6 +210,6 @@ func TestPodNamesAreValidAndOneAJob(t *testing.T) {
 		one, other = one+s, other+s
 	}
 	one, other = one+"a", other+"b"
-	assert.Len(t, podName(one), maxPodName)
-	assert.NotEqual(t, podName(one), podName(other))
+	assert.Len(t, podName(node, one, "uid"), maxPodName)
+	assert.NotEqual(t, podName(node, one, "uid"), podName(node, other, "uid"))
 }

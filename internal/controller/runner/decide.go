@@ -67,7 +67,7 @@ func decide(f facts) decision {
 		switch verdict, wait := f.judge(p, due, handler); verdict {
 		case discard:
 			d.remove = append(d.remove, p)
-			occupied = occupied || due != nil && p.Name == podName(due.name) // its name is taken until it is gone
+			occupied = occupied || due != nil && p.Name == podName(f.node, due.name, due.uid) // its name is taken until it is gone
 		case occupying:
 			occupied = true
 			d.next = sooner(d.next, wait)
@@ -102,7 +102,7 @@ func (f facts) judge(p corev1.Pod, due *need, h Handler) (verdict, time.Duration
 	switch {
 	case p.DeletionTimestamp != nil:
 		return occupying, 0
-	case hasEnded(p) && isDue(p, due):
+	case hasEnded(p) && f.isDue(p, due):
 		if wait := p.CreationTimestamp.Add(againAfter).Sub(f.now); wait > 0 {
 			return occupying, wait
 		}
@@ -111,11 +111,11 @@ func (f facts) judge(p corev1.Pod, due *need, h Handler) (verdict, time.Duration
 		return discard, 0
 	case hasEnded(p):
 		return finished, 0
-	case p.Status.Phase == corev1.PodPending && !isDue(p, due): // nobody but it would remove it, and it may never start
+	case p.Status.Phase == corev1.PodPending && !f.isDue(p, due): // nobody but it would remove it, and it may never start
 		return discard, 0
 	case p.Status.Phase == corev1.PodPending && h.Image != "" && !uses(p, h.Image): // its image cannot be had
 		return discard, 0
-	case job != nil && !isDue(p, due) && status.JobEnded(job.Status.Conditions):
+	case job != nil && !f.isDue(p, due) && status.JobEnded(job.Status.Conditions):
 		if wait := endedAt(job).Add(lingerTime).Sub(f.now); wait > 0 {
 			return occupying, wait
 		}
@@ -266,8 +266,8 @@ func uses(p corev1.Pod, image string) bool {
 }
 
 // isDue reports whether the pod is that of the job that needs one.
-func isDue(p corev1.Pod, due *need) bool {
-	return due != nil && p.Name == podName(due.name) && p.Labels[v1alpha1.JobPodLabel] == due.uid
+func (f facts) isDue(p corev1.Pod, due *need) bool {
+	return due != nil && p.Name == podName(f.node, due.name, due.uid) && p.Labels[v1alpha1.JobPodLabel] == due.uid
 }
 
 func sooner(a, b time.Duration) time.Duration {

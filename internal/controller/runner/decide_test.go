@@ -71,7 +71,7 @@ func held(j *v1alpha1.FirmwareJob) {
 // pod executes the job and was made that long ago.
 func pod(job string, phase corev1.PodPhase, ago time.Duration) corev1.Pod {
 	return corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: podName(job), UID: types.UID("pod-" + job), CreationTimestamp: metav1.NewTime(clock.Add(-ago)),
+		ObjectMeta: metav1.ObjectMeta{Name: podName(node, job, "uid-"+job), UID: types.UID("pod-" + job), CreationTimestamp: metav1.NewTime(clock.Add(-ago)),
 			Labels: map[string]string{v1alpha1.JobPodLabel: "uid-" + job}},
 		Spec:   corev1.PodSpec{Containers: []corev1.Container{{Image: image}}},
 		Status: corev1.PodStatus{Phase: phase},
@@ -80,7 +80,13 @@ func pod(job string, phase corev1.PodPhase, ago time.Duration) corev1.Pod {
 
 func orphanPod(job string, phase corev1.PodPhase) corev1.Pod {
 	p := pod(job, phase, time.Hour)
-	p.Labels[v1alpha1.JobPodLabel] = ""
+	p.Name, p.Labels[v1alpha1.JobPodLabel] = podName(node, job, ""), ""
+	return p
+}
+
+// forgotten is the pod of an earlier job of the same name.
+func forgotten(p corev1.Pod) corev1.Pod {
+	p.Labels[v1alpha1.JobPodLabel] = "uid-earlier"
 	return p
 }
 
@@ -146,7 +152,7 @@ func TestOnePodANodeForTheJobThatNeedsIt(t *testing.T) {
 			node: inJob("a"), create: "a"},
 		"and before another one": {jobs: []v1alpha1.FirmwareJob{fwjob("b", admitted)}, node: inJob("a"), create: "a"},
 		"its pod is made again too": {
-			node: inJob("a"), pods: []corev1.Pod{orphanPod("a", corev1.PodFailed)}, remove: []string{"firmware-job-a"}},
+			node: inJob("a"), pods: []corev1.Pod{orphanPod("a", corev1.PodFailed)}, remove: []string{"firmware-job-a.gpu-1"}},
 		"a pod that never started goes with its job": {
 			pods: []corev1.Pod{pod("gone", corev1.PodPending, time.Hour)}, remove: []string{"firmware-job-gone"}},
 		"and is in the way of none that comes after it": {
@@ -166,7 +172,7 @@ func TestOnePodANodeForTheJobThatNeedsIt(t *testing.T) {
 		"a job that holds the node is not taken for a deleted one": {
 			jobs: []v1alpha1.FirmwareJob{fwjob("a", held)}, node: heldBy("gone", releasedNow), create: "a"},
 		"a name that a forgotten job still has is waited for": {
-			jobs: []v1alpha1.FirmwareJob{fwjob("a", admitted)}, pods: []corev1.Pod{orphanPod("a", corev1.PodSucceeded)}, remove: []string{"firmware-job-a"}},
+			jobs: []v1alpha1.FirmwareJob{fwjob("a", admitted)}, pods: []corev1.Pod{forgotten(pod("a", corev1.PodSucceeded, time.Hour))}, remove: []string{"firmware-job-a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := facts{node: node, firmware: nodeFirmware(), jobs: c.jobs, pods: c.pods, handlers: Handlers{{Image: image}}, now: clock}

@@ -25,8 +25,12 @@ const (
 	maxPodName = 253
 )
 
-// podName is the same for the same job, so that a stale cache cannot have two pods made.
-func podName(job string) string {
+// podName is the same for the same job, so that a stale cache cannot have two pods made. Of a job without an object, whose uid
+// is empty, only what its node says is known: the name of the pod says which node that is, and is no other job's.
+func podName(node, job, uid string) string {
+	if uid == "" {
+		job += "." + node
+	}
 	name := "firmware-job-" + job
 	if len(name) <= maxPodName {
 		return name
@@ -58,7 +62,7 @@ func newPod(ds *appsv1.DaemonSet, w work, owner *v1alpha1.NodeFirmware) (*corev1
 	spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: ds.Namespace, Name: podName(w.name),
+			Namespace: ds.Namespace, Name: podName(owner.Name, w.name, w.uid),
 			Labels: map[string]string{
 				"app.kubernetes.io/name": "node-firmware-operator", "app.kubernetes.io/component": "job", v1alpha1.JobPodLabel: w.uid,
 			},
