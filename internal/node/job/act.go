@@ -206,6 +206,9 @@ func (x *execution) device(ctx context.Context, u journal.Update) (inventory.Dev
 		return fail(step.NotUpdatable, "%s: %v", u.Device, err)
 	case drv == nil || d.Firmware == nil:
 		return fail(step.NotUpdatable, "%s: no driver can write it", u.Device)
+	case drv.Name() != d.Driver: // what the device says of itself may fit another one than what sysfs says
+		return fail(step.NotUpdatable, "%s: driver %s reads it and %s claims it then; leave one of them out with --disable-driver",
+			u.Device, d.Driver, drv.Name())
 	}
 	return d, drv, nil
 }

@@ -1,6 +1,7 @@
 package job_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,6 +63,8 @@ type machine struct {
 	onSnapshot func(job.Snapshot)
 	// loseEnds: nobody sees the end of a write, as when its worker was killed.
 	loseEnds bool
+	// reader is the driver that reads the devices; empty for the one that writes them.
+	reader string
 	// unfollowed: nothing holds the lock of a write, which a plugin carries out, and which it alone knows of.
 	unfollowed bool
 	snapshots  []job.Snapshot
@@ -219,7 +222,7 @@ func (m *machine) Scan(ctx context.Context) ([]inventory.Device, error) {
 	}
 	var out []inventory.Device
 	for _, id := range m.ids {
-		d := inventory.Device{Identity: id, Driver: "sim"}
+		d := inventory.Device{Identity: id, Driver: cmp.Or(m.reader, "sim")}
 		full, fw, err := m.sim.Inspect(ctx, id)
 		if m.unfollowed && m.sim.Busy(id.UniqueID) {
 			err = fmt.Errorf("plugin acme: %w", command.ErrStillRunning)

@@ -56,3 +56,13 @@ func TestPluginThatChangesWithinAJobRestartsIt_R003_30(t *testing.T) {
 		})
 	}
 }
+
+// A driver chosen by what the device says of itself has not read the device, nor said what its update needs.
+func TestDriverThatDidNotReadTheDeviceDoesNotWriteIt(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *machine) {
+		id := m.add(inventory.NIC, "nic0", inventory.ActivateDeviceReset)
+		m.reader = "other"
+		requireFailed(t, m.run(m.job("j", id)), "j", step.NotUpdatable, false)
+		assert.Zero(t, m.sim.Count(drivertest.OpWrite, "nic0"))
+	})
+}
