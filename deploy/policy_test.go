@@ -22,8 +22,8 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/deploy"
-	"github.com/nodefirmware/node-firmware-operator/internal/controlplane"
-	"github.com/nodefirmware/node-firmware-operator/internal/lab/cluster"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/controlplane"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab/cluster"
 )
 
 // site is a cluster with the product's manifests and two nodes.

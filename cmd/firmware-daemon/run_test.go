@@ -28,9 +28,9 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	apply "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/lab/maintenance"
-	"github.com/nodefirmware/node-firmware-operator/internal/simhost"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab/maintenance"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 

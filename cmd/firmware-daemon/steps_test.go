@@ -11,7 +11,7 @@ import (
 )
 
 // R003-19, R003-52: a daemon whose steps cannot be ordered does not start, and says which; `steps` shows what run would do.
-func TestStepPriorities_R003_19_R003_52(t *testing.T) {
+func TestStepPriorities(t *testing.T) {
 	bin := filepath.Join(t.TempDir(), "firmware-daemon")
 	out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput()
 	require.NoError(t, err, "%s", out)

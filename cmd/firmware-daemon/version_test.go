@@ -10,7 +10,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/version"
 )
 
-func TestVersionFlagPrintsTheVersionOfTheBuild_R002_61(t *testing.T) {
+// TestVersionFlagPrintsTheVersionOfTheBuild proves R002-61.
+func TestVersionFlagPrintsTheVersionOfTheBuild(t *testing.T) {
 	var out bytes.Buffer
 	c := root()
 	c.SetOut(&out)

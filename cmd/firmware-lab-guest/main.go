@@ -5,7 +5,7 @@ package main
 import (
 	"os"
 
-	"github.com/nodefirmware/node-firmware-operator/internal/labvm/guest"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/guest"
 )
 
 func main() { os.Exit(guest.Main(os.Args)) }

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/nodefirmware/node-firmware-operator/internal/chaos"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/chaos"
 )
 
 func chaosCommand() *cobra.Command {

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/nodefirmware/node-firmware-operator/internal/lab"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab"
 )
 
 func demoCommand() *cobra.Command {

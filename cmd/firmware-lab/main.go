@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/nodefirmware/node-firmware-operator/internal/lab"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab"
 )
 
 func main() {

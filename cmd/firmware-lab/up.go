@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nodefirmware/node-firmware-operator/internal/lab"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab"
 )
 
 func upCommand() *cobra.Command {

@@ -8,11 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nodefirmware/node-firmware-operator/internal/labvm"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm"
 )
 
 func vmCommand() *cobra.Command {
-	var o labvm.Options
+	var o vm.Options
 	c := &cobra.Command{
 		Use:   "vm",
 		Short: "Run the daemon on a real kernel: update emulated devices of a virtual machine and reboot it",
@@ -37,7 +37,7 @@ func vmCommand() *cobra.Command {
 					return fmt.Errorf("make directory: %w", err)
 				}
 			}
-			if err := labvm.Run(c.Context(), o); err != nil {
+			if err := vm.Run(c.Context(), o); err != nil {
 				fmt.Fprintf(c.ErrOrStderr(), "Logs of this run are kept in %s.\n", o.Dir)
 				return err
 			}
@@ -49,11 +49,11 @@ func vmCommand() *cobra.Command {
 	}
 	c.Flags().StringVar(&o.Dir, "dir", "", "directory for this run's disks and logs; kept at the end (default: a temporary one, removed)")
 	c.Flags().StringVar(&o.CacheDir, "cache-dir", "", "directory for the kernel and the tools (default: in the user's cache)")
-	c.Flags().StringSliceVar(&o.Only, "only", nil, "groups of checks to run: "+strings.Join(labvm.Groups(), ", ")+" (default: all)")
+	c.Flags().StringSliceVar(&o.Only, "only", nil, "groups of checks to run: "+strings.Join(vm.Groups(), ", ")+" (default: all)")
 	c.AddCommand(&cobra.Command{
 		Use: "relay ADDRESS", Short: "Connect standard input and output with an address; started by the machine alone",
 		Args: cobra.ExactArgs(1), Hidden: true,
-		RunE: func(_ *cobra.Command, args []string) error { return labvm.Relay(args[0], os.Stdin, os.Stdout) },
+		RunE: func(_ *cobra.Command, args []string) error { return vm.Relay(args[0], os.Stdin, os.Stdout) },
 	})
 	return c
 }

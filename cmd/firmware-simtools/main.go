@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/nodefirmware/node-firmware-operator/internal/simhost"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
 )
 
 func main() {

@@ -9,7 +9,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/nodefirmware/node-firmware-operator/internal/controlplane"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/controlplane"
 )
 
 func main() {

@@ -15,7 +15,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/archive"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/state"
-	"github.com/nodefirmware/node-firmware-operator/internal/simhost"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
 	"github.com/nodefirmware/node-firmware-operator/internal/version"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
@@ -56,7 +56,8 @@ func (s *stage) journal(t *testing.T, job journal.Job, devices ...journal.Device
 	require.NoError(t, st.Close())
 }
 
-func TestWhatIsBackedUpCanBeRestored_R002_49(t *testing.T) {
+// TestWhatIsBackedUpCanBeRestored proves R002-49.
+func TestWhatIsBackedUpCanBeRestored(t *testing.T) {
 	s := newStage(t)
 	id := s.card(t, cx6Board)
 	backup, err := s.archiving(io.Discard).Backup(t.Context(), id, "")
@@ -99,7 +100,8 @@ func TestWhatIsBackedUpCanBeRestored_R002_49(t *testing.T) {
 	assert.Equal(t, simhost.DefaultCX6Version, running)
 }
 
-func TestBackupToADirectory_R002_73(t *testing.T) {
+// TestBackupToADirectory proves R002-73.
+func TestBackupToADirectory(t *testing.T) {
 	s := newStage(t)
 	id, to := s.card(t, cx6Board), filepath.Join(s.dir, "usb-stick")
 	_, err := s.archiving(io.Discard).Backup(t.Context(), id, to)
@@ -124,7 +126,8 @@ func TestBackupToADirectory_R002_73(t *testing.T) {
 	require.ErrorContains(t, err, "manifest.json")
 }
 
-func TestBackupRefusesWhatIsThere_R002_73(t *testing.T) {
+// TestBackupRefusesWhatIsThere proves R002-73.
+func TestBackupRefusesWhatIsThere(t *testing.T) {
 	s := newStage(t)
 	id := s.card(t, cx6Board)
 	_, err := s.archiving(io.Discard).Backup(t.Context(), id, "")
@@ -133,7 +136,8 @@ func TestBackupRefusesWhatIsThere_R002_73(t *testing.T) {
 	require.ErrorIs(t, err, archive.ErrExists)
 }
 
-func TestBackupAndRestoreRefuseWhileADaemonRuns_R002_71(t *testing.T) {
+// TestBackupAndRestoreRefuseWhileADaemonRuns proves R002-71.
+func TestBackupAndRestoreRefuseWhileADaemonRuns(t *testing.T) {
 	s := newStage(t)
 	id := s.card(t, cx6Board)
 	backup, err := s.archiving(io.Discard).Backup(t.Context(), id, "")
@@ -158,7 +162,8 @@ func failedJob(id string) journal.Job {
 	return j
 }
 
-func TestAfterAFailureRestoreIsAllowedAndBackupIsNot_R002_72(t *testing.T) {
+// TestAfterAFailureRestoreIsAllowedAndBackupIsNot proves R002-72.
+func TestAfterAFailureRestoreIsAllowedAndBackupIsNot(t *testing.T) {
 	s := newStage(t)
 	id := s.card(t, cx6Board)
 	backup, err := s.archiving(io.Discard).Backup(t.Context(), id, "")
@@ -193,7 +198,8 @@ func TestNothingIsTouchedInTheMiddleOfAJob(t *testing.T) {
 	require.ErrorContains(t, err, "job running is not finished")
 }
 
-func TestEvidenceAndForeignImagesAreNotRestored_R002_35_R002_74(t *testing.T) {
+// TestEvidenceAndForeignImagesAreNotRestored proves R002-35, R002-74.
+func TestEvidenceAndForeignImagesAreNotRestored(t *testing.T) {
 	s := newStage(t)
 	id := s.card(t, cx6Board)
 	fromCard := filepath.Join(s.dir, "copy")
@@ -245,7 +251,8 @@ func TestBackupSaysWhatCannotBeReadOut(t *testing.T) {
 	assert.Empty(t, list.Images)
 }
 
-func TestPinnedImagesAreMarked_R002_76(t *testing.T) {
+// TestPinnedImagesAreMarked proves R002-76.
+func TestPinnedImagesAreMarked(t *testing.T) {
 	s := newStage(t)
 	backup, err := s.archiving(io.Discard).Backup(t.Context(), s.card(t, cx6Board), "")
 	require.NoError(t, err)

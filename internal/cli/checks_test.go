@@ -14,7 +14,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 )
 
-func TestApplyAsksTheChecksOfTheMachine_R002_14(t *testing.T) {
+// TestApplyAsksTheChecksOfTheMachine proves R002-14.
+func TestApplyAsksTheChecksOfTheMachine(t *testing.T) {
 	s := newStage(t)
 	ran := filepath.Join(s.dir, "ran")
 	for name, body := range map[string]string{

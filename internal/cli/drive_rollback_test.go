@@ -18,7 +18,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/maintenance"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/state"
-	"github.com/nodefirmware/node-firmware-operator/internal/simhost"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
 	"github.com/nodefirmware/node-firmware-operator/internal/version"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
@@ -95,7 +95,8 @@ func requireBroughtBack(t *testing.T, j journal.Job, reason step.Reason) {
 
 // A SAS drive cannot be read out. Its new firmware passes every check of the image, and the node is unhealthy with it, or it
 // is not what it was declared to be: the engine writes what ran before back by itself, in the same job.
-func TestASASDriveWhoseNewFirmwareIsAtFaultIsBroughtBack_R002_2(t *testing.T) {
+// It proves R002-2.
+func TestASASDriveWhoseNewFirmwareIsAtFaultIsBroughtBack(t *testing.T) {
 	for name, change := range map[string]func(*simhost.SCSI){
 		"that activates deferred microcode": func(*simhost.SCSI) {},
 		"that activates what it saves":      func(d *simhost.SCSI) { d.Modes = []int{7} },
@@ -128,7 +129,8 @@ func TestASASDriveWhoseNewFirmwareIsAtFaultIsBroughtBack_R002_2(t *testing.T) {
 }
 
 // Without an image of what ran before, nothing can be written back, and a person is called.
-func TestASASDriveWithoutAnImageOfWhatRanWaitsForAPerson_R002_1(t *testing.T) {
+// It proves R002-1.
+func TestASASDriveWithoutAnImageOfWhatRanWaitsForAPerson(t *testing.T) {
 	s := newStageWithSAS(t, func(*simhost.SCSI) {})
 	spec, err := s.Spec()
 	require.NoError(t, err)
@@ -145,7 +147,8 @@ func TestASASDriveWithoutAnImageOfWhatRanWaitsForAPerson_R002_1(t *testing.T) {
 }
 
 // A SATA drive is updated through fwupd, and brought back when its new firmware is at fault.
-func TestASATADriveIsUpdatedAndBroughtBack_R002_2(t *testing.T) {
+// It proves R002-2.
+func TestASATADriveIsUpdatedAndBroughtBack(t *testing.T) {
 	for name, healthy := range map[string]bool{"good firmware": true, "firmware at fault": false} {
 		t.Run(name, func(t *testing.T) {
 			d := simhost.DefaultSATA(1)

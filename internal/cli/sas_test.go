@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/cli"
-	"github.com/nodefirmware/node-firmware-operator/internal/simhost"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
 )
 
 // updatingSAS wants another version on the machine's SAS drive, and has an image of the running one.

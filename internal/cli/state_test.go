@@ -82,7 +82,8 @@ func TestStateIsPrintedWhileTheDaemonRuns(t *testing.T) {
 	}
 }
 
-func TestVerdictOfAnotherBootSaysNothing_R002_31(t *testing.T) {
+// TestVerdictOfAnotherBootSaysNothing proves R002-31.
+func TestVerdictOfAnotherBootSaysNothing(t *testing.T) {
 	dir, s := lived(t)
 	require.NoError(t, s.Close())
 	result, err := cli.ReadState(dir, "boot-3")

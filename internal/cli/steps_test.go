@@ -13,7 +13,7 @@ import (
 )
 
 // R003-35: what would run, in which order, can be read before anything does.
-func TestPlanShowsTheStepsInOrder_R003_35(t *testing.T) {
+func TestPlanShowsTheStepsInOrder(t *testing.T) {
 	s := newStage(t)
 	docs, err := cli.Load([]string{s.wish(t)})
 	require.NoError(t, err)
@@ -52,7 +52,7 @@ func TestPlanOfNothingHasNoSteps(t *testing.T) {
 }
 
 // R003-12, R003-50: every step, also those that are off, with what a person needs to know to change its place.
-func TestListSteps_R003_12_R003_50(t *testing.T) {
+func TestListSteps(t *testing.T) {
 	c, err := plan.NewCatalog(map[string]int32{"node.verify-inventory": 990})
 	require.NoError(t, err)
 	list := cli.ListSteps(c)

@@ -228,7 +228,8 @@ func TestAStrategyOfItsOwnIsStartedWithTheOperator(t *testing.T) { // R000-3, R0
 	assert.NoError(t, <-p.done)
 }
 
-func TestAnOperatorWithNoneOrTwoStrategiesDoesNotStart_R000_39(t *testing.T) {
+// TestAnOperatorWithNoneOrTwoStrategiesDoesNotStart proves R000-39.
+func TestAnOperatorWithNoneOrTwoStrategiesDoesNotStart(t *testing.T) {
 	for _, named := range [][]string{nil, {"daemon", "own"}} {
 		err := Run(t.Context(), config.Operator{UpdateStrategies: named}, []strategy.Strategy{strategy.Daemon{}, &ownStrategy{}}, slog.New(slog.DiscardHandler))
 		assert.ErrorContains(t, err, "name exactly one of daemon, own")

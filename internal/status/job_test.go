@@ -113,7 +113,8 @@ func TestHeldJobTellsItsFailureInASentenceOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestHeldJobNamesBothWaysOut_R003_27(t *testing.T) {
+// TestHeldJobNamesBothWaysOut proves R003-27.
+func TestHeldJobNamesBothWaysOut(t *testing.T) {
 	f := status.JobFacts{Outcome: step.Failed, Held: true, Node: "n1", Failure: &step.Failure{Reason: step.Unhealthy, Message: "m", Step: "health"}}
 	for _, c := range status.Job(f, nil, 1, time.Unix(0, 0)) {
 		if c.Type == v1alpha1.ConditionHeld {

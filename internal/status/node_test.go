@@ -75,7 +75,8 @@ func TestNodeConditions(t *testing.T) {
 	}
 }
 
-func TestHeldNodeNamesTheStepAndBothWaysOut_R002_27_R003_25_R003_39(t *testing.T) {
+// TestHeldNodeNamesTheStepAndBothWaysOut proves R002-27, R003-25, R003-39.
+func TestHeldNodeNamesTheStepAndBothWaysOut(t *testing.T) {
 	long := strings.Repeat("the tool said a lot; ", 100)
 	for name, held := range map[string]nfstatus.HeldFacts{
 		"a failure":                  {Reason: v1alpha1.ReasonStepFailed, Message: long},

@@ -15,7 +15,8 @@ type other struct{}
 func (other) Name() string                           { return "other" }
 func (other) SetupWithManager(manager.Manager) error { return nil }
 
-func TestExactlyOneStrategyIsChosen_R000_39(t *testing.T) {
+// TestExactlyOneStrategyIsChosen proves R000-39.
+func TestExactlyOneStrategyIsChosen(t *testing.T) {
 	known := []strategy.Strategy{strategy.Daemon{}, other{}}
 	for name, c := range map[string]struct {
 		named   []string

@@ -26,7 +26,8 @@ func TestMajor(t *testing.T) {
 	assert.True(t, ok, "the version of a build that nobody numbered can be compared")
 }
 
-func TestLinkerSetsTheVersion_R002_61(t *testing.T) {
+// TestLinkerSetsTheVersion proves R002-61.
+func TestLinkerSetsTheVersion(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "print")
 	const flag = "-X github.com/nodefirmware/node-firmware-operator/internal/version.version="
 	for _, file := range []string{"Makefile", "Dockerfile.daemon", "Dockerfile.operator"} {

@@ -304,7 +304,8 @@ func TestAWriteRunsThoughAShutdownCannotBeHeldOff(t *testing.T) {
 }
 
 // Steps may take hours, as long as they show that they live.
-func TestOutputExtendsTheDeadline_R003_46(t *testing.T) {
+// It proves R003-46.
+func TestOutputExtendsTheDeadline(t *testing.T) {
 	for name, worker := range map[string]bool{"direct": false, "worker": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -18,7 +18,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-func TestTheBestDriverIsChosenByClassVendorAndModel_R000_60(t *testing.T) {
+// TestTheBestDriverIsChosenByClassVendorAndModel proves R000-60.
+func TestTheBestDriverIsChosenByClassVendorAndModel(t *testing.T) {
 	all := driver.Set{mstflint.New(nil), nvme.New(nil), scsi.New(nil), fwupd.New(nil, nil), fwupd.NewATA(nil), devlink.New(nil, nil, nil)}
 	for want, id := range map[string]inventory.Identity{
 		"mstflint":  {Class: inventory.NIC, VendorID: "15b3", Kernel: "mlx5_core", PCI: []inventory.PCIAddress{{Bus: 0x3b}}},

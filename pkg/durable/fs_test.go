@@ -35,7 +35,8 @@ func withOld(t *testing.T) (fsys *durabletest.FS, path string) {
 // cuts are how often one moment is cut.
 const cuts = 40
 
-func TestPowerCutAnywhereLeavesOldOrNewContent_R002_33(t *testing.T) {
+// TestPowerCutAnywhereLeavesOldOrNewContent proves R002-33.
+func TestPowerCutAnywhereLeavesOldOrNewContent(t *testing.T) {
 	fsys, path := withOld(t)
 	require.NoError(t, durable.WriteFile(fsys, path, []byte(newContent)))
 	operations := fsys.Operations()

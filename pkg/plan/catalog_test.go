@@ -36,7 +36,8 @@ func keys(defs []plan.Definition) []string {
 	return out
 }
 
-func TestStepsThatUpdatesDoNotNeedAreOffByDefault_R003_4(t *testing.T) {
+// TestStepsThatUpdatesDoNotNeedAreOffByDefault proves R003-4.
+func TestStepsThatUpdatesDoNotNeedAreOffByDefault(t *testing.T) {
 	c, err := plan.NewCatalog(nil, erase)
 	require.NoError(t, err)
 	for _, d := range c.Enabled() {
@@ -46,7 +47,8 @@ func TestStepsThatUpdatesDoNotNeedAreOffByDefault_R003_4(t *testing.T) {
 	assert.Len(t, c.All(), 21+6+1)
 }
 
-func TestPriorityZeroNeverRunsAndIsNotListed_R003_10_R003_14(t *testing.T) {
+// TestPriorityZeroNeverRunsAndIsNotListed proves R003-10, R003-14.
+func TestPriorityZeroNeverRunsAndIsNotListed(t *testing.T) {
 	c, err := plan.NewCatalog(map[string]int32{"disk.flash": 0, "bios.archive": 0})
 	require.NoError(t, err)
 	assert.NotContains(t, keys(c.Enabled()), "disk.flash")
@@ -59,7 +61,8 @@ func TestPriorityZeroNeverRunsAndIsNotListed_R003_10_R003_14(t *testing.T) {
 	assert.False(t, c.Runs(plan.Archive, inventory.BIOS))
 }
 
-func TestOverrideReorders_R003_11(t *testing.T) {
+// TestOverrideReorders proves R003-11.
+func TestOverrideReorders(t *testing.T) {
 	c, err := plan.NewCatalog(map[string]int32{"nic.flash": 850, "node.verify-inventory": 950})
 	require.NoError(t, err)
 	steps := names(c.Steps(machine))
@@ -69,7 +72,8 @@ func TestOverrideReorders_R003_11(t *testing.T) {
 	}, steps[:11])
 }
 
-func TestOwnStepOfADriverIsForItsDevicesAlone_R003_6(t *testing.T) {
+// TestOwnStepOfADriverIsForItsDevicesAlone proves R003-6.
+func TestOwnStepOfADriverIsForItsDevicesAlone(t *testing.T) {
 	c, err := plan.NewCatalog(map[string]int32{"sim.erase": 850}, erase)
 	require.NoError(t, err)
 	var got []plan.Step
@@ -84,7 +88,8 @@ func TestOwnStepOfADriverIsForItsDevicesAlone_R003_6(t *testing.T) {
 	assert.Equal(t, time.Hour, got[0].Deadline)
 }
 
-func TestTieBetweenInterfacesGoesBIOSThenNICThenDisk_R003_18(t *testing.T) {
+// TestTieBetweenInterfacesGoesBIOSThenNICThenDisk proves R003-18.
+func TestTieBetweenInterfacesGoesBIOSThenNICThenDisk(t *testing.T) {
 	c, err := plan.NewCatalog(map[string]int32{
 		"disk.flash": 800, "storagecontroller.flash": 800, "nic.flash": 800, "bios.flash": 800, "node.verify-inventory": 450, "nic.verify-firmware": 450, "sim.look": 450,
 	}, plan.Definition{Kind: "look", Interface: "sim"})
@@ -106,7 +111,8 @@ func TestTieBetweenInterfacesGoesBIOSThenNICThenDisk_R003_18(t *testing.T) {
 	assert.Equal(t, []int{1, 2}, []int{at("nic.verify-firmware") - at("node.verify-inventory"), at("sim.look") - at("node.verify-inventory")})
 }
 
-func TestCatalogNoHostCanWorkWithIsRefused_R003_19(t *testing.T) {
+// TestCatalogNoHostCanWorkWithIsRefused proves R003-19.
+func TestCatalogNoHostCanWorkWithIsRefused(t *testing.T) {
 	sim := func(kind plan.Kind) plan.Definition { return plan.Definition{Kind: kind, Interface: "sim"} }
 	for name, c := range map[string]struct {
 		priorities map[string]int32

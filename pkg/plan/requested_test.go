@@ -12,7 +12,7 @@ import (
 )
 
 // R003-23: exactly the requested steps in the given order, also those that are switched off.
-func TestRequestedStepsRunInTheGivenOrderAndNoOther_R003_23(t *testing.T) {
+func TestRequestedStepsRunInTheGivenOrderAndNoOther(t *testing.T) {
 	c, err := plan.NewCatalog(map[string]int32{"nic.flash": 0}, erase)
 	require.NoError(t, err)
 	for name, r := range map[string]struct {

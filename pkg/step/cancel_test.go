@@ -30,7 +30,7 @@ func isCancelled(t *testing.T, a step.Action, held bool) {
 
 // R003-25, R003-27: before the first write a job ends at once and the node goes back; afterwards it ends at once where the
 // running step may be interrupted, and right after it where not, and a person decides about the node.
-func TestCancelTakesEffectAsSoonAsTheStepAllows_R003_25_R003_27(t *testing.T) {
+func TestCancelTakesEffectAsSoonAsTheStepAllows(t *testing.T) {
 	f := cancelled(ready)
 	for _, kind := range []plan.Kind{plan.Preflight, plan.Archive, plan.Maintenance} {
 		isCancelled(t, next(at(kind, running), f), false)
@@ -76,7 +76,8 @@ func TestCancelledWriteIsReadBackFirst(t *testing.T) {
 }
 
 // A rollback is never interrupted: half of it would leave what is known to be bad.
-func TestRollbackIsNotInterrupted_R003_27(t *testing.T) {
+// It proves R003-27.
+func TestRollbackIsNotInterrupted(t *testing.T) {
 	r := at(plan.Health, running)
 	for i := range r.Updates {
 		r.Updates[i].From, r.Updates[i].Rollback = "1", inventory.RollbackSlot

@@ -47,7 +47,8 @@ func (s *scene) pass(r step.Record, f step.Facts) (step.Record, step.Action) {
 
 var linkDown = []step.Complaint{{Device: "nic", Message: "the link is down"}}
 
-func TestGateRunsAfterAPowerLossThatLeftNoVerdict_R002_46(t *testing.T) {
+// TestGateRunsAfterAPowerLossThatLeftNoVerdict proves R002-46.
+func TestGateRunsAfterAPowerLossThatLeftNoVerdict(t *testing.T) {
 	s := &scene{bootID: "boot-2", now: time.Unix(100, 0)}
 	for name, r := range map[string]step.Record{"before it began": judging(0), "in its middle": at(plan.Health, running)} {
 		require.Nil(t, r.Verdict, name)
@@ -60,7 +61,8 @@ func TestGateRunsAfterAPowerLossThatLeftNoVerdict_R002_46(t *testing.T) {
 	}
 }
 
-func TestSilenceIsNoSuccessOfTheGate_R002_17(t *testing.T) {
+// TestSilenceIsNoSuccessOfTheGate proves R002-17.
+func TestSilenceIsNoSuccessOfTheGate(t *testing.T) {
 	s := &scene{bootID: "boot-1", now: time.Unix(100, 0)}
 	r, _ := s.pass(judging(0), step.Facts{HealthKnown: true})
 	for _, waited := range []time.Duration{0, time.Hour, 1000 * time.Hour} {
@@ -70,7 +72,8 @@ func TestSilenceIsNoSuccessOfTheGate_R002_17(t *testing.T) {
 	}
 }
 
-func TestOnlyTheGateWritesVerdicts_R002_19(t *testing.T) {
+// TestOnlyTheGateWritesVerdicts proves R002-19.
+func TestOnlyTheGateWritesVerdicts(t *testing.T) {
 	s := &scene{bootID: "boot-1", now: time.Unix(100, 0)}
 	failure := &step.Failure{Reason: step.WriteFailed, Message: "exit code 1"}
 	old := map[string]step.Device{"nic": {Running: "1", Stored: "1"}, "disk": {Running: "1", Stored: "1"}}
@@ -88,7 +91,8 @@ func TestOnlyTheGateWritesVerdicts_R002_19(t *testing.T) {
 	}
 }
 
-func TestSameBootIDIsNoRebootAndJudgesNothing_R002_48(t *testing.T) {
+// TestSameBootIDIsNoRebootAndJudgesNothing proves R002-48.
+func TestSameBootIDIsNoRebootAndJudgesNothing(t *testing.T) {
 	s := &scene{bootID: "boot-1", now: time.Unix(100, 0)}
 	r := at(plan.Reboot, returned(step.Returned{}))
 	staged := map[string]step.Device{
@@ -106,7 +110,8 @@ func TestSameBootIDIsNoRebootAndJudgesNothing_R002_48(t *testing.T) {
 	assert.Equal(t, step.Succeeded, a.State)
 }
 
-func TestUnhealthyHostWithoutAWayBackIsHeldAndLeftAlone_R002_22_R002_27(t *testing.T) {
+// TestUnhealthyHostWithoutAWayBackIsHeldAndLeftAlone proves R002-22, R002-27.
+func TestUnhealthyHostWithoutAWayBackIsHeldAndLeftAlone(t *testing.T) {
 	s := &scene{bootID: "boot-1", now: time.Unix(100, 0)}
 	r, _ := s.pass(judging(inventory.RollbackNone), step.Facts{HealthKnown: true})
 	r, a := s.pass(r, step.Facts{HealthKnown: true, Unhealthy: linkDown, Waited: time.Hour})
@@ -129,7 +134,7 @@ func TestUnhealthyHostWithoutAWayBackIsHeldAndLeftAlone_R002_22_R002_27(t *testi
 
 // A verdict is worthless under another boot: a host that rebooted after it was judged, and before it was returned to service,
 // is judged again (R002-31, I4).
-func TestHostThatRebootsBeforeItsReleaseIsJudgedAgain_R002_31(t *testing.T) {
+func TestHostThatRebootsBeforeItsReleaseIsJudgedAgain(t *testing.T) {
 	r := at(plan.Health, running)
 	healthy := step.Facts{BootID: "boot-1", HealthKnown: true, Maintenance: step.MaintenanceReady}
 	now := time.Unix(0, 0)

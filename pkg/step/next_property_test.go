@@ -253,7 +253,8 @@ func (w *world) crashes(where string) bool {
 	return false
 }
 
-func TestEverySchedulePropertyHolds_R001_6_R003_48(t *testing.T) {
+// TestEverySchedulePropertyHolds proves R001-6, R003-48.
+func TestEverySchedulePropertyHolds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, r := newWorld(t)
 		needsReboot := map[string]bool{}

@@ -27,7 +27,8 @@ func drivers(version string) step.Facts {
 	return f
 }
 
-func TestDriverThatChangedRestartsAtTheFirstStep_R003_30(t *testing.T) {
+// TestDriverThatChangedRestartsAtTheFirstStep proves R003-30.
+func TestDriverThatChangedRestartsAtTheFirstStep(t *testing.T) {
 	r := checked(at(plan.Flash, running))
 	assert.Equal(t, step.Begin, next(r, drivers("1")).Verb, "the same driver goes on")
 	a := next(r, drivers("2"))
@@ -56,7 +57,8 @@ func TestDriverThatChangedRestartsAtTheFirstStep_R003_30(t *testing.T) {
 }
 
 // A plugin may change while the process goes on.
-func TestDriverThatChangedBeforeAStepRestarts_R003_30(t *testing.T) {
+// It proves R003-30.
+func TestDriverThatChangedBeforeAStepRestarts(t *testing.T) {
 	f := drivers("2")
 	f.Interrupted = false
 	r := checked(at(plan.Flash, running))
@@ -74,7 +76,8 @@ func flashOf(r step.Record) int {
 	return -1
 }
 
-func TestDriverChangeDoesNotRestart_R003_30(t *testing.T) {
+// TestDriverChangeDoesNotRestart proves R003-30.
+func TestDriverChangeDoesNotRestart(t *testing.T) {
 	for name, c := range map[string]struct {
 		record func() step.Record
 		facts  func(*step.Facts)

@@ -89,7 +89,8 @@ func TestListDoesNotBeginAnewWhileTheNodeIsReturned(t *testing.T) {
 	assert.Equal(t, step.Begin, step.Next(r, f, step.DefaultLimits()).Verb)
 }
 
-func TestJobCalledOffBeforeTheGateJudgedHasNoVerdict_R002_19(t *testing.T) {
+// TestJobCalledOffBeforeTheGateJudgedHasNoVerdict proves R002-19.
+func TestJobCalledOffBeforeTheGateJudgedHasNoVerdict(t *testing.T) {
 	r, reason := at(plan.Health, running), "wrong night"
 	f := step.Facts{BootID: "boot-1", Cancel: &reason, HealthKnown: true}
 	a := step.Next(r, f, step.DefaultLimits())

@@ -34,7 +34,7 @@ func (w *stage) chance(label string, oneIn int) bool {
 
 // Whatever dies when: the steps run in the order they were asked for, what changes something runs in the maintenance and
 // goes on from what it kept, and the job ends with the node in service or held for a reason (R003-23, R003-48, R003-49).
-func TestEveryScheduleOfSteps_R003_23_R003_48_R003_49(t *testing.T) {
+func TestEveryScheduleOfSteps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"verify-inventory", "verify-firmware", "erase", "reset-bios-settings"}), 1, 4,
 			func(s string) string { return s }).Draw(t, "steps")

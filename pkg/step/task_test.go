@@ -77,7 +77,7 @@ func TestStepThatOnlyLooksNeedsNoMaintenance(t *testing.T) {
 }
 
 // R003-25, R003-26: a failed change leaves the node in maintenance with the step named, and never reboots it.
-func TestFailedChangeHoldsTheNode_R003_25_R003_26(t *testing.T) {
+func TestFailedChangeHoldsTheNode(t *testing.T) {
 	r := apply(until(taskJob(t, plan.Request{Name: "erase"}, plan.Request{Name: "reset-bios-settings"}), "erase"), ready)
 	r = apply(step.Report(r, r.Current(), step.Returned{Failure: &step.Failure{Reason: step.StepFailed, Message: "the drive refused"}}), ready)
 	assert.Equal(t, plan.Kind("erase"), r.Failure.Step)
@@ -110,7 +110,7 @@ func TestChangeNeedsTheMaintenance(t *testing.T) {
 }
 
 // R003-48, R003-49, R003-55: what was kept is there after a reboot, and an interrupted step goes on from it.
-func TestWhatAStepKeepsSurvives_R003_48_R003_49_R003_55(t *testing.T) {
+func TestWhatAStepKeepsSurvives(t *testing.T) {
 	r := until(taskJob(t, plan.Request{Name: "erase"}), "erase")
 	i := r.Current()
 	r = stored(t, apply(r, ready))

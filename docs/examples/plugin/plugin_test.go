@@ -110,7 +110,7 @@ func save(t *testing.T, version inventory.Version, content []byte) driver.Image 
 }
 
 // R003-40, R000-64: the example, as a process of its own, passes the suite built-in drivers pass.
-func TestExampleConforms_R003_40_R000_64(t *testing.T) {
+func TestExampleConforms(t *testing.T) {
 	drivertest.Run(t, func(t *testing.T) drivertest.Harness {
 		b := newBench(t)
 		damaged := newImage(board, "2.0.0", payload)

@@ -142,7 +142,7 @@ func TestAQueuedJobThatIsNotWishedAnyMoreGoesThoughSomebodyElsesJobWaits(t *test
 }
 
 // R002-26, I5: what was rolled back is not flashed again until a person lifts and asks; the other devices go on.
-func TestWhatWasRolledBackIsNotPlannedAgain_R002_26(t *testing.T) {
+func TestWhatWasRolledBackIsNotPlannedAgain(t *testing.T) {
 	w := newWorld(t, adapter("nic", 2), device("disk", 3))
 	w.source("s", image(2, 2))
 	w.settle()
@@ -183,7 +183,7 @@ func TestALiftIsForTheFleetAndARetryForTheNodeThatFailed(t *testing.T) {
 }
 
 // R002-65: the versions on the way are flashed one after the other, each in a job of its own.
-func TestHopsAreFlashedOneAfterTheOther_R002_65(t *testing.T) {
+func TestHopsAreFlashedOneAfterTheOther(t *testing.T) {
 	d := adapter("nic", 4)
 	d.Spec.Firmware.Path = &v1alpha1.UpgradePath{Hops: []v1alpha1.UpgradeHop{
 		{From: []string{"1"}, Version: "2", Digest: digest(2)}, {From: []string{"2"}, Version: "3", Digest: digest(3)},
@@ -236,7 +236,7 @@ func unhealthySince(at time.Time) func(*v1alpha1.NodeDevice) {
 }
 
 // R002-12, R002-53: an unhealthy device gets neither the same nor a new target until it is forgiven.
-func TestAnUnhealthyDeviceIsNotPlanned_R002_12(t *testing.T) {
+func TestAnUnhealthyDeviceIsNotPlanned(t *testing.T) {
 	w := newWorld(t, adapter("nic", 2), device("disk", 3))
 	w.edit("nic", unhealthySince(w.clock))
 	w.settle()
@@ -255,7 +255,7 @@ func TestAnUnhealthyDeviceIsNotPlanned_R002_12(t *testing.T) {
 }
 
 // R002-53: on a held node a changed wish is no way around it.
-func TestAHeldNodeWithAnUnhealthyDeviceGetsNoJob_R002_53(t *testing.T) {
+func TestAHeldNodeWithAnUnhealthyDeviceGetsNoJob(t *testing.T) {
 	w := newWorld(t, adapter("nic", 2), device("disk", 3))
 	w.settle()
 	w.set(w.queued(), []v1alpha1.JobStep{{Name: "verify", Device: node + "-nic", State: v1alpha1.StepFailed}},
@@ -273,7 +273,7 @@ func TestAHeldNodeWithAnUnhealthyDeviceGetsNoJob_R002_53(t *testing.T) {
 }
 
 // R003-25, I9: steps that failed wish for nothing, so no wish that changes or is due takes their node over.
-func TestANodeThatStepsHoldWaitsForAPerson_R003_25(t *testing.T) {
+func TestANodeThatStepsHoldWaitsForAPerson(t *testing.T) {
 	w := newWorld(t, adapter("nic", 0))
 	steps := w.byHand("steps", v1alpha1.JobTypeSteps)
 	w.wish("nic", 2)
@@ -354,7 +354,7 @@ func TestAHeldNodeIsNotRetriedWhileTheImageThatFailedIsQuarantined(t *testing.T)
 }
 
 // R002-11: a person pins an older version. It is flashed once, and nothing takes it back.
-func TestAPinToAnOlderVersionIsFlashedOnce_R002_11(t *testing.T) {
+func TestAPinToAnOlderVersionIsFlashedOnce(t *testing.T) {
 	d := adapter("nic", 2)
 	d.Status.Firmware.Running, d.Status.Firmware.Stored, d.Status.Firmware.VersionFormat = "2", "2", v1alpha1.VersionFormatDotted
 	w := newWorld(t, d)

@@ -235,7 +235,7 @@ func (w *world) unhealthy(device, job string) {
 }
 
 // R002-12, R002-53, R003-33: on a node that needs a person an update waits until one has forgiven, and steps may run.
-func TestAnUnhealthyDeviceIsNotUpdatedUntilItIsForgiven_R002_53(t *testing.T) {
+func TestAnUnhealthyDeviceIsNotUpdatedUntilItIsForgiven(t *testing.T) {
 	w := newWorld(t)
 	w.machine("n1", connectX6)
 	w.flash("job-1", "n1", 2)
@@ -268,7 +268,7 @@ func TestAnUnhealthyDeviceIsNotUpdatedUntilItIsForgiven_R002_53(t *testing.T) {
 }
 
 // R003-22, R003-45: steps run on a node that was looked at, one job a node, within the budget.
-func TestStepsAreAdmittedLikeUpdatesOnANodeThatWasScanned_R003_22(t *testing.T) {
+func TestStepsAreAdmittedLikeUpdatesOnANodeThatWasScanned(t *testing.T) {
 	w := newWorld(t)
 	w.nodes("n1", "n2")
 	w.steps("steps-1", "n1")

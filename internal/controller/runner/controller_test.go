@@ -152,7 +152,8 @@ func TestAJobPodIsLikeTheDaemonsExceptForWhatItIs(t *testing.T) { // R000-60
 	apitest.RequireStatus(t, w.job("gpu-1-aaaa"), status.InProgressStatus)
 }
 
-func TestAJobOfAMachineWithoutHandlerFailsAndSaysWhatToDo_R000_60(t *testing.T) {
+// TestAJobOfAMachineWithoutHandlerFailsAndSaysWhatToDo proves R000-60.
+func TestAJobOfAMachineWithoutHandlerFailsAndSaysWhatToDo(t *testing.T) {
 	waiting, begun := fwjob("waiting", admitted), fwjob("begun", admitted, started)
 	w := newWorld(t, Handlers{{Manufacturer: "Dell", Image: image}}, nodeFirmware(), &waiting, manifest(t, "pod"))
 	require.NoError(t, w.reconcile())

@@ -204,7 +204,8 @@ func TestAPodWhoseImageWasReplacedBeforeItStartedIsMadeAgain(t *testing.T) {
 	assert.Empty(t, decide(f).remove, "what runs is left alone")
 }
 
-func TestAMachineWithoutAHandler_R000_60(t *testing.T) {
+// TestAMachineWithoutAHandler proves R000-60.
+func TestAMachineWithoutAHandler(t *testing.T) {
 	f := facts{node: node, firmware: nodeFirmware(), handlers: Handlers{{Manufacturer: "Dell", Image: image}}, now: clock,
 		jobs: []v1alpha1.FirmwareJob{fwjob("queued"), fwjob("admitted", admitted), fwjob("scan", scanning), fwjob("ended", ended(v1alpha1.ConditionFailed, time.Hour))}}
 	d := decide(f)

@@ -11,7 +11,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
 
-func TestTheClosestHandlerIsChosen_R000_60(t *testing.T) {
+// TestTheClosestHandlerIsChosen proves R000-60.
+func TestTheClosestHandlerIsChosen(t *testing.T) {
 	handlers, err := parseHandlers([]byte(`
 handlers:
 - {image: any}

@@ -102,7 +102,8 @@ func (c crash) check(t *testing.T, root string, done bool) {
 	c.after(t, s)
 }
 
-func TestPowerCutAnywhereLeavesTheLastKnownGood_R002_58(t *testing.T) { // F2
+// TestPowerCutAnywhereLeavesTheLastKnownGood proves R002-58.
+func TestPowerCutAnywhereLeavesTheLastKnownGood(t *testing.T) { // F2
 	for name, c := range crashes {
 		t.Run(name, func(t *testing.T) {
 			s, fsys := c.begin(t)
@@ -165,7 +166,8 @@ func TestFullOrReadOnlyDiskIsAnErrorAndLosesNothing(t *testing.T) { // F5
 	assertImage(t, s, "2")
 }
 
-func TestAnotherFileSystemBelowTheArchiveIsRefused_R002_29(t *testing.T) {
+// TestAnotherFileSystemBelowTheArchiveIsRefused proves R002-29.
+func TestAnotherFileSystemBelowTheArchiveIsRefused(t *testing.T) {
 	c := crashes["new one, old one goes"]
 	s, fsys := c.begin(t)
 	require.NoError(t, c.act(t.Context(), s))

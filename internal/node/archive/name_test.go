@@ -12,7 +12,8 @@ import (
 
 const someBoot = "0a1b2c3d-0000-4000-8000-000000000001"
 
-func TestEntryNamesAreParsedExactly_R002_34(t *testing.T) {
+// TestEntryNamesAreParsedExactly proves R002-34.
+func TestEntryNamesAreParsedExactly(t *testing.T) {
 	seen := map[string]entryName{}
 	for _, version := range []string{
 		"22.39.1", "22.39.10", "1_2", "1_unhealthy", "1", "a/b", "a b", "..", ".", ".tmp-1", "%", "%5F", "_", "v1~rc+2:3", "\x00é", "unhealthy",
@@ -32,7 +33,8 @@ func TestEntryNamesAreParsedExactly_R002_34(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoEntryNameIsNotOurs_R002_34(t *testing.T) {
+// TestWhatIsNoEntryNameIsNotOurs proves R002-34.
+func TestWhatIsNoEntryNameIsNotOurs(t *testing.T) {
 	for _, s := range []string{
 		"", "_", "1", "1_", "_b", "1_b_", "1_b_sick", "1_b_Unhealthy", "1_b_unhealthy_", "1_b_unhealthy_2", "1_b.bak_x", "1 2_b", "%5f_b", "%31_b",
 		"%_b", "%4_b", ".tmp-1_b", "1_b_unhealthy_unhealthy", "a\u00e9_b",

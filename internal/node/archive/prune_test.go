@@ -12,7 +12,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/archive"
 )
 
-func TestOnlyTheLastTwoAndThePinnedAreKept_R002_58_R002_76(t *testing.T) {
+// TestOnlyTheLastTwoAndThePinnedAreKept proves R002-58, R002-76.
+func TestOnlyTheLastTwoAndThePinnedAreKept(t *testing.T) {
 	s, _ := newStore(t)
 	keep(t, s, manifest("1", "b"))
 	require.NoError(t, s.Pin(card+"/1_b"))
@@ -54,7 +55,8 @@ func strange(t *testing.T, dir string) []string {
 	return paths
 }
 
-func TestWhatNobodyKnowsIsNeverTouched_R002_30(t *testing.T) {
+// TestWhatNobodyKnowsIsNeverTouched proves R002-30.
+func TestWhatNobodyKnowsIsNeverTouched(t *testing.T) {
 	s, dir := newStore(t)
 	keep(t, s, manifest("1", "b"))
 	paths := strange(t, dir)
@@ -70,7 +72,8 @@ func TestWhatNobodyKnowsIsNeverTouched_R002_30(t *testing.T) {
 	}
 }
 
-func TestDevicesAbsentForLongArePruned_R002_60(t *testing.T) {
+// TestDevicesAbsentForLongArePruned proves R002-60.
+func TestDevicesAbsentForLongArePruned(t *testing.T) {
 	s, _ := newStore(t)
 	other := manifest("7", "b")
 	other.UniqueID = "other"

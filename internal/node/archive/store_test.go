@@ -79,7 +79,8 @@ func assertImage(t *testing.T, s *archive.Store, version string) {
 	assert.Equal(t, m.Digest, img.Digest.String())
 }
 
-func TestWhatIsKeptIsFoundAgain_R002_8_R002_49(t *testing.T) {
+// TestWhatIsKeptIsFoundAgain proves R002-8, R002-49.
+func TestWhatIsKeptIsFoundAgain(t *testing.T) {
 	s, dir := newStore(t)
 	require.NoError(t, s.Sweep(), "an archive nobody made yet is empty")
 	_, _, err := s.Image(card, "1")
@@ -100,7 +101,8 @@ func TestWhatIsKeptIsFoundAgain_R002_8_R002_49(t *testing.T) {
 	assert.Len(t, files, 2, "image and manifest")
 }
 
-func TestNamesakeIsUsedAgainOrReplaced_R002_45_R002_59(t *testing.T) {
+// TestNamesakeIsUsedAgainOrReplaced proves R002-45, R002-59.
+func TestNamesakeIsUsedAgainOrReplaced(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, entry string){
 		"whole": nil,
 		"image changed": func(t *testing.T, entry string) {
@@ -151,7 +153,8 @@ func editManifest(t *testing.T, entry string, edit func(map[string]any)) {
 	require.NoError(t, os.WriteFile(path, raw, 0o600))
 }
 
-func TestForeignManifestIsNeverRestored_R002_21_R002_32_R002_74(t *testing.T) {
+// TestForeignManifestIsNeverRestored proves R002-21, R002-32, R002-74.
+func TestForeignManifestIsNeverRestored(t *testing.T) {
 	for name, edit := range map[string]func(map[string]any){
 		"another device":    func(m map[string]any) { m["uniqueID"] = "another" },
 		"another version":   func(m map[string]any) { m["version"] = "2" },
@@ -182,7 +185,8 @@ func TestForeignManifestIsNeverRestored_R002_21_R002_32_R002_74(t *testing.T) {
 	assertImage(t, s, "1")
 }
 
-func TestEntryMovedToAnotherDeviceIsForeign_R002_74(t *testing.T) {
+// TestEntryMovedToAnotherDeviceIsForeign proves R002-74.
+func TestEntryMovedToAnotherDeviceIsForeign(t *testing.T) {
 	s, dir := newStore(t)
 	keep(t, s, manifest("1", "b"))
 	require.NoError(t, os.Rename(filepath.Join(dir, card), filepath.Join(dir, "another")))
@@ -207,7 +211,8 @@ func TestNewestWholeImageOfAVersionIsTaken(t *testing.T) {
 	assert.Equal(t, "b1", m.BootID)
 }
 
-func TestEvidenceIsKeptAndNeverRestored_R002_35(t *testing.T) {
+// TestEvidenceIsKeptAndNeverRestored proves R002-35.
+func TestEvidenceIsKeptAndNeverRestored(t *testing.T) {
 	s, _ := newStore(t)
 	keep(t, s, manifest("1", "b1"))
 	for _, boot := range []string{"b2", "b3", "b4"} {
@@ -266,7 +271,8 @@ func TestManifestThatSaysTooLittleIsRefused(t *testing.T) {
 	}
 }
 
-func TestCopyOutsideTheArchive_R002_73_R002_74(t *testing.T) {
+// TestCopyOutsideTheArchive proves R002-73, R002-74.
+func TestCopyOutsideTheArchive(t *testing.T) {
 	target := filepath.Join(t.TempDir(), "copy")
 	require.NoError(t, archive.Write(t.Context(), durable.OS{}, target, manifest("1", "b"), fill(content("1"), nil)))
 	img, m, err := archive.Load(durable.OS{}, target)

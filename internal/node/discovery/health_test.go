@@ -46,7 +46,8 @@ func (b *bench) ready(t *testing.T, name string) *metav1.Condition {
 	return c
 }
 
-func TestVerdictOfAnotherBootIsUnknown_R002_31(t *testing.T) {
+// TestVerdictOfAnotherBootIsUnknown proves R002-31.
+func TestVerdictOfAnotherBootIsUnknown(t *testing.T) {
 	b := newBench(t)
 	b.book.view.Verdict = judged(v1alpha1.HealthResultHealthy, "boot-1")
 	b.seen(t)
@@ -73,7 +74,8 @@ func TestVerdictOfAnotherBootIsUnknown_R002_31(t *testing.T) {
 	assert.Equal(t, v1alpha1.HealthResultUnhealthy, b.node(t).Status.Verdict.Result)
 }
 
-func TestReadyNodeIsNoVerdict_R002_23(t *testing.T) {
+// TestReadyNodeIsNoVerdict proves R002-23.
+func TestReadyNodeIsNoVerdict(t *testing.T) {
 	b := newBench(t)
 	var n corev1.Node
 	require.NoError(t, b.client.Get(t.Context(), client.ObjectKey{Name: node}, &n))
@@ -87,7 +89,8 @@ func TestReadyNodeIsNoVerdict_R002_23(t *testing.T) {
 	assert.Equal(t, v1alpha1.HealthResultUnknown, b.node(t).Status.Verdict.Result)
 }
 
-func TestOnlyTheGatesVerdictIsShown_R002_19(t *testing.T) {
+// TestOnlyTheGatesVerdictIsShown proves R002-19.
+func TestOnlyTheGatesVerdictIsShown(t *testing.T) {
 	b := newBench(t)
 	failed := held(step.Failure{Reason: step.WriteFailed, Message: "the tool said no", Step: plan.Flash, Device: "n1-nic-aa", Held: true})
 	b.book.view = journal.View{Jobs: []journal.Job{failed}, History: []v1alpha1.JobRecord{
@@ -97,7 +100,8 @@ func TestOnlyTheGatesVerdictIsShown_R002_19(t *testing.T) {
 	assert.Nil(t, b.node(t).Status.Verdict, "neither a job that failed nor one that completed is a verdict")
 }
 
-func TestRestartOfTheDaemonKeepsTheVerdictOfThisBoot_R002_48(t *testing.T) {
+// TestRestartOfTheDaemonKeepsTheVerdictOfThisBoot proves R002-48.
+func TestRestartOfTheDaemonKeepsTheVerdictOfThisBoot(t *testing.T) {
 	b := newBench(t)
 	b.book.view.Verdict = judged(v1alpha1.HealthResultUnhealthy, "boot-1")
 	b.seen(t)
@@ -117,7 +121,8 @@ func held(f step.Failure) journal.Job {
 	return job
 }
 
-func TestNothingIsFlashedToADeviceAJobLeftUnhealthy_R002_12_R002_53(t *testing.T) {
+// TestNothingIsFlashedToADeviceAJobLeftUnhealthy proves R002-12, R002-53.
+func TestNothingIsFlashedToADeviceAJobLeftUnhealthy(t *testing.T) {
 	b := newBench(t)
 	b.seen(t)
 	b.assign(t, v1alpha1.DesiredFirmware{Version: "22.42.1000"})
@@ -143,7 +148,8 @@ func TestNothingIsFlashedToADeviceAJobLeftUnhealthy_R002_12_R002_53(t *testing.T
 	assert.Equal(t, v1alpha1.ReasonNotAssigned, b.ready(t, "n1-disk-bb").Reason, "the other devices are not concerned")
 }
 
-func TestUnhealthyDeviceStaysRefusedOverBootsUntilForgiven_R002_54(t *testing.T) {
+// TestUnhealthyDeviceStaysRefusedOverBootsUntilForgiven proves R002-54.
+func TestUnhealthyDeviceStaysRefusedOverBootsUntilForgiven(t *testing.T) {
 	b := newBench(t)
 	b.seen(t)
 	b.assign(t, v1alpha1.DesiredFirmware{Version: "22.42.1000"})
@@ -217,7 +223,8 @@ func TestWayToAVersionIsJudgedByTheRunningOne(t *testing.T) {
 	}
 }
 
-func TestDeviceSaysHowItsFirmwareIsBroughtBack_R002_22(t *testing.T) {
+// TestDeviceSaysHowItsFirmwareIsBroughtBack proves R002-22.
+func TestDeviceSaysHowItsFirmwareIsBroughtBack(t *testing.T) {
 	b := newBench(t)
 	b.host.found.Devices[0].Firmware.Rollback = inventory.RollbackReadBack
 	b.host.found.Devices[1].Firmware.RollbackMessage = "the drive has one slot"
@@ -228,7 +235,8 @@ func TestDeviceSaysHowItsFirmwareIsBroughtBack_R002_22(t *testing.T) {
 	assert.Equal(t, "the drive has one slot", drive.RollbackMessage)
 }
 
-func TestNodeThatCouldNotBeBroughtBackWaitsForAPerson_R002_27_R003_25(t *testing.T) {
+// TestNodeThatCouldNotBeBroughtBackWaitsForAPerson proves R002-27, R003-25.
+func TestNodeThatCouldNotBeBroughtBackWaitsForAPerson(t *testing.T) {
 	b := newBench(t)
 	job := held(step.Failure{
 		Reason: step.Unhealthy, Message: "the link is down", Step: plan.Health, Held: true, Blames: []string{"n1-nic-aa"},

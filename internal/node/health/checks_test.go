@@ -66,7 +66,8 @@ func check(t *testing.T, c *health.Checks, h host) ([]string, error) {
 	return messages, err
 }
 
-func TestRequiredChecksDecideInOrderOfName_R002_14(t *testing.T) {
+// TestRequiredChecksDecideInOrderOfName proves R002-14.
+func TestRequiredChecksDecideInOrderOfName(t *testing.T) {
 	r := answers{
 		"10-raid":    commandtest.Exits(3, "md0: degraded\n", ""),
 		"20-time.sh": commandtest.Exits(1, "chatter\n", "first\n\x1b[31mno peer\x1b[0m \n\n"),
@@ -90,7 +91,8 @@ func TestRequiredChecksDecideInOrderOfName_R002_14(t *testing.T) {
 	assert.Equal(t, 7*time.Second, calls[0].Timeout)
 }
 
-func TestSilenceOfACheckIsNoSuccess_R002_17(t *testing.T) {
+// TestSilenceOfACheckIsNoSuccess proves R002-17.
+func TestSilenceOfACheckIsNoSuccess(t *testing.T) {
 	fails := func(cause error) commandtest.Tool {
 		return func(_ context.Context, c command.Command) (command.Result, error) {
 			return command.Result{}, &command.Error{Argv: c.Argv, ExitCode: -1, Stderr: "last words\n", Err: cause}
@@ -111,7 +113,8 @@ func TestSilenceOfACheckIsNoSuccess_R002_17(t *testing.T) {
 	require.ErrorIs(t, err, command.ErrNotFound, "without nsenter nobody knows")
 }
 
-func TestWantedChecksAdviseOncePerTransitionAndNeverDecide_R002_14(t *testing.T) {
+// TestWantedChecksAdviseOncePerTransitionAndNeverDecide proves R002-14.
+func TestWantedChecksAdviseOncePerTransitionAndNeverDecide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said []string
 		var failing bool
@@ -302,7 +305,8 @@ func TestRealExecutablesRunInACleanEnvironmentAndAreKilledInTime(t *testing.T) {
 	assert.Contains(t, got[2], "check required.d/40-floods")
 }
 
-func TestChecksThatFailBeforeTheUpdateAreKnown_R002_12(t *testing.T) {
+// TestChecksThatFailBeforeTheUpdateAreKnown proves R002-12.
+func TestChecksThatFailBeforeTheUpdateAreKnown(t *testing.T) {
 	broken := answers{"a": commandtest.Exits(1, "md0: degraded", "")}
 	files := checkFS("required.d/a", "required.d/b", "wanted.d/c")
 	r := broken.runner(t)

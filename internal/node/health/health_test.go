@@ -64,7 +64,8 @@ func TestCheckFindsWhatIsWorse(t *testing.T) {
 	}
 }
 
-func TestTargetThatDoesNotTellIsNotHealthy_R002_17(t *testing.T) {
+// TestTargetThatDoesNotTellIsNotHealthy proves R002-17.
+func TestTargetThatDoesNotTellIsNotHealthy(t *testing.T) {
 	target := health.Target{Device: "n", UniqueID: "nic", Version: "2"}
 	mute, dead := nic(inventory.LinkUp, "2"), nic(inventory.LinkUp, "2")
 	mute.Firmware, dead.Err = nil, errors.New("EIO")

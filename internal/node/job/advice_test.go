@@ -12,7 +12,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-func TestAdviceIsAnEventOfTheRunningJobAndDecidesNothing_R002_14(t *testing.T) {
+// TestAdviceIsAnEventOfTheRunningJobAndDecidesNothing proves R002-14.
+func TestAdviceIsAnEventOfTheRunningJobAndDecidesNothing(t *testing.T) {
 	d := newDaemon(t)
 	id := d.add(inventory.NIC, "nic", inventory.ActivateDeviceReset)
 	d.create("j", id)

@@ -59,7 +59,8 @@ func requireFailed(t *testing.T, view journal.View, name string, reason step.Rea
 	return *j
 }
 
-func TestOneMaintenanceAndOneRebootForAllDevices_R001_6(t *testing.T) {
+// TestOneMaintenanceAndOneRebootForAllDevices proves R001-6.
+func TestOneMaintenanceAndOneRebootForAllDevices(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *machine) {
 		view := m.run(m.job("j", fleet(m)...))
 		j := requireComplete(t, m, view, "j")
@@ -268,7 +269,8 @@ func TestReplacedHardwareIsNotWritten(t *testing.T) {
 	})
 }
 
-func TestWithoutMaintenanceOperatorNothingProceeds_R001_20(t *testing.T) {
+// TestWithoutMaintenanceOperatorNothingProceeds proves R001-20.
+func TestWithoutMaintenanceOperatorNothingProceeds(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *machine) {
 		m.window.notInstalled = true
 		requireFailed(t, m.run(m.job("j", fleet(m)...)), "j", step.MaintenanceUnavailable, false)
@@ -360,7 +362,8 @@ func TestUnhealthyNodeIsHeld(t *testing.T) {
 	}
 }
 
-func TestHeldNodeIsReleasedOnRequest_R003_27(t *testing.T) {
+// TestHeldNodeIsReleasedOnRequest proves R003-27.
+func TestHeldNodeIsReleasedOnRequest(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *machine) {
 		id := m.add(inventory.NIC, "nic0", inventory.ActivateDeviceReset)
 		m.sim.Inject("nic0", drivertest.FailWrite)
@@ -426,7 +429,8 @@ func TestRejectedRetryKeepsTheNodeHeld(t *testing.T) {
 	})
 }
 
-func TestCancelTakesEffectUntilTheFirstWrite_R000_62(t *testing.T) {
+// TestCancelTakesEffectUntilTheFirstWrite proves R000-62.
+func TestCancelTakesEffectUntilTheFirstWrite(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *machine) {
 		ids := fleet(m)
 		m.window.onReady = func() { m.engine.Cancel("uid-j", "wrong night") }
@@ -562,7 +566,8 @@ func TestMaintenanceTakenAwayStopsTheNextWrite(t *testing.T) {
 }
 
 // One job at a time has the node (R003-47).
-func TestSecondJobWaitsForTheFirst_R000_54(t *testing.T) {
+// It proves R000-54.
+func TestSecondJobWaitsForTheFirst(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *machine) {
 		first := m.job("first", m.add(inventory.NIC, "nic0", inventory.ActivateDeviceReset))
 		m.sim.Inject("nic0", drivertest.HangWrite)

@@ -13,7 +13,8 @@ import (
 )
 
 // A step that only reads is broken off, however long the driver would take.
-func TestCancelInterruptsAReadThatRuns_R000_62_R000_65(t *testing.T) {
+// It proves R000-62, R000-65.
+func TestCancelInterruptsAReadThatRuns(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *machine) {
 		id := m.addWith(inventory.NIC, "nic0", inventory.Firmware{
 			Activation: inventory.ActivateDeviceReset, Rollback: inventory.RollbackReadBack,
@@ -25,7 +26,8 @@ func TestCancelInterruptsAReadThatRuns_R000_62_R000_65(t *testing.T) {
 }
 
 // A plugin may be updated at any moment of a job: what the new one has not checked it does not write.
-func TestPluginThatChangesWithinAJobRestartsIt_R003_30(t *testing.T) {
+// It proves R003-30.
+func TestPluginThatChangesWithinAJobRestartsIt(t *testing.T) {
 	for name, when := range map[string]func(s step.Step) bool{
 		"before the maintenance": func(s step.Step) bool { return s.Kind == plan.Maintenance && s.State == step.Running },
 		"as the write begins":    func(s step.Step) bool { return s.Kind == plan.Flash && s.State == step.Running },

@@ -177,7 +177,8 @@ func TestResultsComeBeforeTheEnd(t *testing.T) {
 	apitest.RequireStatus(t, d.get("j"), kstatus.CurrentStatus)
 }
 
-func TestFailedJobHoldsTheNodeUntilReleased_R003_25_R003_27(t *testing.T) {
+// TestFailedJobHoldsTheNodeUntilReleased proves R003-25, R003-27.
+func TestFailedJobHoldsTheNodeUntilReleased(t *testing.T) {
 	d := newDaemon(t)
 	id := d.add(inventory.Disk, "disk0", inventory.ActivateNone)
 	d.sim.Inject("disk0", drivertest.FailWrite)
@@ -297,7 +298,8 @@ func TestScanJobReadsTheNodeAgain(t *testing.T) {
 	apitest.RequireStatus(t, d.get("scan"), kstatus.CurrentStatus)
 }
 
-func TestJobOfAnotherNodeIsLeftAlone_R001_5(t *testing.T) {
+// TestJobOfAnotherNodeIsLeftAlone proves R001-5.
+func TestJobOfAnotherNodeIsLeftAlone(t *testing.T) {
 	d := newDaemon(t)
 	o := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: "other"}, Spec: v1alpha1.FirmwareJobSpec{NodeName: "n2", Type: v1alpha1.JobTypeScan}}
 	require.NoError(t, d.env.Client.Create(t.Context(), o))

@@ -11,7 +11,8 @@ import (
 
 // Firmware at fault does not hide behind a driver that changed between the reboot and the read-back: the check that begins
 // anew finds no other hardware and no other plan, but what this job wrote.
-func TestDriverThatChangesAfterTheRebootDoesNotHideWhoIsAtFault_R003_30(t *testing.T) {
+// It proves R003-30.
+func TestDriverThatChangesAfterTheRebootDoesNotHideWhoIsAtFault(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(m *machine)
 	}{

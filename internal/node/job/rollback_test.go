@@ -260,7 +260,8 @@ func TestAttemptIsCountedBeforeTheFirstByte(t *testing.T) {
 	})
 }
 
-func TestVerdictNamesItsBoot_R002_31(t *testing.T) {
+// TestVerdictNamesItsBoot proves R002-31.
+func TestVerdictNamesItsBoot(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *machine) {
 		view := m.run(m.job("j", fleet(m)...))
 		require.NotNil(t, view.Verdict)

@@ -52,7 +52,8 @@ func edit(t *testing.T, dir, bucket, key, value string) {
 	require.NoError(t, db.Close())
 }
 
-func TestWhatIsSavedSurvivesReopening_R000_61(t *testing.T) {
+// TestWhatIsSavedSurvivesReopening proves R000-61.
+func TestWhatIsSavedSurvivesReopening(t *testing.T) {
 	dir := t.TempDir()
 	j := open(t, dir)
 	job := newJob("a")
@@ -76,7 +77,8 @@ func TestJournalOfALivingDaemonIsRefused(t *testing.T) {
 	assert.Less(t, time.Since(began), 10*time.Second)
 }
 
-func TestJournalOfANewerDaemonIsRefused_R002_10(t *testing.T) {
+// TestJournalOfANewerDaemonIsRefused proves R002-10.
+func TestJournalOfANewerDaemonIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, open(t, dir).Close())
 	edit(t, dir, "meta", "schema", "2")
@@ -90,7 +92,8 @@ func TestEmptyFileIsAFreshJournal(t *testing.T) {
 	assert.Nil(t, view(t, open(t, dir)).Active())
 }
 
-func TestUnknownFieldsAreToleratedAndUnknownValuesRefused_R002_32(t *testing.T) {
+// TestUnknownFieldsAreToleratedAndUnknownValuesRefused proves R002-32.
+func TestUnknownFieldsAreToleratedAndUnknownValuesRefused(t *testing.T) {
 	for name, c := range map[string]struct{ json, want string }{
 		"field":   {`{"name":"a","uid":"x","record":{"outcome":"Complete"},"future":1}`, ""},
 		"state":   {`{"name":"a","uid":"x","record":{"steps":[{"kind":"reboot","state":"Paused"}]}}`, "unknown state"},

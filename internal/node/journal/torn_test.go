@@ -130,7 +130,8 @@ func tear(random *rand.Rand, file, front []byte) []byte {
 }
 
 // Each cut of each change leaves a journal that says what it said before or after it, and that can be written.
-func TestPowerCutAnywhereInAChangeLeavesTheOldOrTheNewView_R002_33(t *testing.T) { // F2
+// It proves R002-33.
+func TestPowerCutAnywhereInAChangeLeavesTheOldOrTheNewView(t *testing.T) { // F2
 	const commits, cuts = 10, 24
 	outcomes := map[string]int{}
 	for seed := range uint64(commits) {

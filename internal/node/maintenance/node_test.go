@@ -85,7 +85,8 @@ func foreign() *mo.NodeMaintenance {
 	}
 }
 
-func TestContractOfAWindow_R001_21(t *testing.T) {
+// TestContractOfAWindow proves R001-21.
+func TestContractOfAWindow(t *testing.T) {
 	c := newCluster(t, interceptor.Funcs{})
 	w, ctx := c.window(), t.Context()
 	c.requirePhase(w, step.MaintenanceNone)
@@ -192,7 +193,8 @@ func TestOwnMaintenanceThatOthersStillUseIsReleased(t *testing.T) {
 	c.requirePhase(w, step.MaintenanceNone)
 }
 
-func TestWithoutTheAPINothingIsReady_R001_20(t *testing.T) {
+// TestWithoutTheAPINothingIsReady proves R001-20.
+func TestWithoutTheAPINothingIsReady(t *testing.T) {
 	noKind := &meta.NoKindMatchError{GroupKind: mo.GroupVersion.WithKind("NodeMaintenance").GroupKind()}
 	c := newCluster(t, interceptor.Funcs{
 		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return noKind },

@@ -13,7 +13,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/state"
 )
 
-func TestAGuestAndWhoExecutesJobsTakeTurns_R000_54(t *testing.T) {
+// TestAGuestAndWhoExecutesJobsTakeTurns proves R000-54.
+func TestAGuestAndWhoExecutesJobsTakeTurns(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	guest, other := state.NewGuest(dir), state.NewGuest(dir)
 	view, err := guest.View()

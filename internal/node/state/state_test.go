@@ -72,7 +72,8 @@ func tree(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-func TestFirstRunMakesTheDirectory_R002_37_R002_41(t *testing.T) {
+// TestFirstRunMakesTheDirectory proves R002-37, R002-41.
+func TestFirstRunMakesTheDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "var", "state")
 	s := open(t, dir, today)
 	assert.True(t, s.FirstRun)
@@ -89,7 +90,8 @@ func TestFirstRunMakesTheDirectory_R002_37_R002_41(t *testing.T) {
 	assert.JSONEq(t, `{"schema":1,"daemon":"v1.5.0"}`, stamp(t, dir), "the last one that opened it")
 }
 
-func TestLocksAndTemporaryFilesAreNoState_R002_40(t *testing.T) {
+// TestLocksAndTemporaryFilesAreNoState proves R002-40.
+func TestLocksAndTemporaryFilesAreNoState(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "lock", "")
 	s := open(t, dir, today)
@@ -97,7 +99,8 @@ func TestLocksAndTemporaryFilesAreNoState_R002_40(t *testing.T) {
 	assert.Empty(t, s.Leftover)
 }
 
-func TestHalfMadeFilesArePutAside_R002_7(t *testing.T) {
+// TestHalfMadeFilesArePutAside proves R002-7.
+func TestHalfMadeFilesArePutAside(t *testing.T) {
 	for name, half := range map[string]string{
 		"empty": "", "short": "abc", "zeros": strings.Repeat("\x00", 1<<14), "garbage": strings.Repeat("garbage!", 1<<12),
 	} {
@@ -119,7 +122,8 @@ func TestHalfMadeFilesArePutAside_R002_7(t *testing.T) {
 }
 
 // A first start that is cut while bbolt makes its file leaves any part of it.
-func TestTornFirstStartIsRepeated_R002_7(t *testing.T) {
+// It proves R002-7.
+func TestTornFirstStartIsRepeated(t *testing.T) {
 	made := filepath.Join(t.TempDir(), "state")
 	require.NoError(t, open(t, made, today).Close())
 	whole, err := os.ReadFile(filepath.Join(made, "journal.db"))
@@ -172,7 +176,8 @@ func TestDamagedJournalOfAWorkingDaemonIsNeverPutAside(t *testing.T) { // I7
 	}
 }
 
-func TestNewerStateIsRefusedAndNotTouched_R002_10_R002_63_R002_64(t *testing.T) {
+// TestNewerStateIsRefusedAndNotTouched proves R002-10, R002-63, R002-64.
+func TestNewerStateIsRefusedAndNotTouched(t *testing.T) {
 	for name, content := range map[string]string{
 		"schema":             `{"schema":2,"daemon":"v1.4.2"}`,
 		"schema of another":  `{"schema":2,"daemon":"whatever"}`,
@@ -197,7 +202,8 @@ func TestNewerStateIsRefusedAndNotTouched_R002_10_R002_63_R002_64(t *testing.T) 
 	}
 }
 
-func TestDaemonVersionDecidesByItsMajor_R002_61(t *testing.T) {
+// TestDaemonVersionDecidesByItsMajor proves R002-61.
+func TestDaemonVersionDecidesByItsMajor(t *testing.T) {
 	for daemon, want := range map[string]bool{
 		"v1.0.0": true, "v1.4.2": true, "v1.5.0-fake-next-minor": true, "v2.0.0": true, "dev": true, "": true, "v0.9.0": false,
 	} {
@@ -213,7 +219,8 @@ func TestDaemonVersionDecidesByItsMajor_R002_61(t *testing.T) {
 	}
 }
 
-func TestDataWithoutAWholeStampIsOfTheOldestSchema_R002_44_R002_62(t *testing.T) {
+// TestDataWithoutAWholeStampIsOfTheOldestSchema proves R002-44, R002-62.
+func TestDataWithoutAWholeStampIsOfTheOldestSchema(t *testing.T) {
 	for name, content := range map[string]*string{"gone": nil, "empty": new(""), "truncated": new(`{"schema":1,"dae`), "blank": new(" \n")} {
 		t.Run(name, func(t *testing.T) {
 			dir := used(t, today)
@@ -275,7 +282,8 @@ func makeNewer(t *testing.T, dir string) {
 	require.NoError(t, db.Close())
 }
 
-func TestFailedCheckLeavesTheStamp_R002_36_R002_67(t *testing.T) {
+// TestFailedCheckLeavesTheStamp proves R002-36, R002-67.
+func TestFailedCheckLeavesTheStamp(t *testing.T) {
 	dir := used(t, "v1.0.0")
 	makeNewer(t, dir)
 	_, err := state.Open(dir, state.Options{Daemon: today})
@@ -288,7 +296,8 @@ func TestFailedCheckLeavesTheStamp_R002_36_R002_67(t *testing.T) {
 	assert.Contains(t, stamp(t, s), "v1.0.0")
 }
 
-func TestOneProcessAtATime_R002_71(t *testing.T) {
+// TestOneProcessAtATime proves R002-71.
+func TestOneProcessAtATime(t *testing.T) {
 	dir := used(t, today)
 	s := open(t, dir, today)
 	began := time.Now()
@@ -362,7 +371,8 @@ func TestInspectSaysWhatItCannotRead(t *testing.T) {
 }
 
 // The journal is written by bbolt and has tests of its own; here all around it is cut.
-func TestPowerCutAnywhereWhileOpening_R002_33(t *testing.T) { // F2
+// It proves R002-33.
+func TestPowerCutAnywhereWhileOpening(t *testing.T) { // F2
 	seeds := map[string]func(t *testing.T, dir string){
 		"first run": func(*testing.T, string) {},
 		"leftovers": func(t *testing.T, dir string) {
@@ -443,7 +453,8 @@ func FuzzStamp(f *testing.F) {
 	})
 }
 
-func TestStampReaderTolerates_R002_38(t *testing.T) {
+// TestStampReaderTolerates proves R002-38.
+func TestStampReaderTolerates(t *testing.T) {
 	for _, content := range []string{
 		"{\"schema\":1,\"daemon\":\"v1.4.2\"}\n", "\r\n {\"daemon\":\"v1.4.2\", \"schema\": 1, \"later\": [1, {}]}\r\n\n", `{"schema":1}`,
 	} {

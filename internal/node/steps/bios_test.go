@@ -10,12 +10,12 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
-	"github.com/nodefirmware/node-firmware-operator/internal/simhost"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
 // R003-5: the settings are back at their defaults after the reboot the step asks for.
-func TestResetBIOSSettings_R003_5(t *testing.T) {
+func TestResetBIOSSettings(t *testing.T) {
 	b := newBench(t)
 	m, err := simhost.Create(filepath.Join(b.tasks.Root, "m"), simhost.DefaultSpec("m", 0))
 	require.NoError(t, err)

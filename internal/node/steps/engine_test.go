@@ -16,7 +16,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/maintenance"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/steps"
-	"github.com/nodefirmware/node-firmware-operator/internal/simhost"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -103,7 +103,7 @@ func disks(n int32) []v1alpha1.ExpectedDevice {
 
 // R003-16, R003-23, R003-55: a job of steps of this product and of a driver runs through the real engine, in the given
 // order, keeps what the driver wants kept, and makes one reboot for all that need it.
-func TestStepsRunThroughTheEngine_R003_16_R003_23_R003_55(t *testing.T) {
+func TestStepsRunThroughTheEngine(t *testing.T) {
 	h := newHost(t)
 	bios := inventory.Identity{Class: inventory.BIOS, UniqueID: "bios0"}
 	for _, id := range []inventory.Identity{bios, disk, nic0} {

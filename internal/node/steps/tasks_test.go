@@ -106,7 +106,7 @@ var (
 )
 
 // R003-5: the hardware is as it should be, in the words of a template's selector, and every difference is told.
-func TestVerifyInventoryTellsEveryDifference_R003_5(t *testing.T) {
+func TestVerifyInventoryTellsEveryDifference(t *testing.T) {
 	b := newBench(t)
 	for _, id := range []inventory.Identity{nic0, nic1, disk} {
 		b.add(id, inventory.Firmware{Running: "1.0"})
@@ -139,7 +139,7 @@ func TestVerifyInventoryTellsEveryDifference_R003_5(t *testing.T) {
 }
 
 // R003-5: version, and integrity where the image can be read out of the device.
-func TestVerifyFirmware_R003_5(t *testing.T) {
+func TestVerifyFirmware(t *testing.T) {
 	b := newBench(t)
 	b.add(nic0, inventory.Firmware{Running: "1.0", Rollback: inventory.RollbackReadBack, Activation: inventory.ActivateReboot})
 	b.add(disk, inventory.Firmware{Running: "1.0"})
@@ -188,7 +188,7 @@ func erase(change func(*drivertest.Step)) drivertest.Step {
 }
 
 // R003-6, R003-55: a step of a driver runs with what it kept.
-func TestStepOfADriver_R003_6_R003_55(t *testing.T) {
+func TestStepOfADriver(t *testing.T) {
 	b := newBench(t)
 	b.add(disk, inventory.Firmware{Running: "1.0"})
 	run := func(data []byte) *step.Returned {
@@ -223,7 +223,8 @@ func TestStepOfADriver_R003_6_R003_55(t *testing.T) {
 	b.fails(run(nil), "it is not there")
 }
 
-func TestCatalogOfDrivers_R003_12_R003_35(t *testing.T) {
+// TestCatalogOfDrivers proves R003-12, R003-35.
+func TestCatalogOfDrivers(t *testing.T) {
 	sim := drivertest.NewSimulated("sim")
 	c, err := steps.NewCatalog(driver.Set{sim}, nil)
 	require.NoError(t, err, "a driver without steps is fine (R003-41)")

@@ -47,7 +47,8 @@ func simulated() (adapter, inventory.Identity) {
 		inventory.Identity{Class: inventory.NIC, UniqueID: "netdevsim.netdevsim1", Kernel: "netdevsim", Node: "eth1"}
 }
 
-func TestDevlinkConforms_R003_40(t *testing.T) {
+// TestDevlinkConforms proves R003-40.
+func TestDevlinkConforms(t *testing.T) {
 	for name, test := range map[string]struct {
 		adapter func() (adapter, inventory.Identity)
 		no      string

@@ -90,7 +90,8 @@ func TestAnArchiveThatFailsLeavesNoFile(t *testing.T) {
 	}
 }
 
-func TestASlotKeepsWhatRanBefore_R002_2(t *testing.T) {
+// TestASlotKeepsWhatRanBefore proves R002-2.
+func TestASlotKeepsWhatRanBefore(t *testing.T) {
 	sim, id := withRollback(inventory.RollbackSlot)
 	write(t, sim, id, drivertest.NewBadImage(t, board, "2.0.0", drivertest.DefectLinkDown))
 	sim.Reboot()
@@ -153,7 +154,8 @@ func TestRevertTakesBackWhatWasStaged(t *testing.T) {
 	assert.Equal(t, inventory.Version("1.0.0"), sim.Firmware(card).Running)
 }
 
-func TestOnlyTheDeclaredRollbackWorks_R002_2(t *testing.T) {
+// TestOnlyTheDeclaredRollbackWorks proves R002-2.
+func TestOnlyTheDeclaredRollbackWorks(t *testing.T) {
 	for _, kind := range []inventory.Rollback{
 		inventory.RollbackNone, inventory.RollbackReadBack, inventory.RollbackSlot, inventory.RollbackImage,
 	} {

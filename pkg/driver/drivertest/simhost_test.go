@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/nodefirmware/node-firmware-operator/internal/simhost"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
@@ -360,7 +360,8 @@ func TestADriveIsReadFromItselfNotFromSysfs(t *testing.T) {
 }
 
 // The image is fine by every check there is, and the card works with what was read out of it before.
-func TestACardWhoseNewFirmwareHasNoLinksIsBroughtBack_R002_2(t *testing.T) {
+// It proves R002-2.
+func TestACardWhoseNewFirmwareHasNoLinksIsBroughtBack(t *testing.T) {
 	p := nic(0)
 	m, runner := p.machine(t)
 	spec, err := m.Spec()
@@ -399,7 +400,7 @@ func TestACardWhoseNewFirmwareHasNoLinksIsBroughtBack_R002_2(t *testing.T) {
 
 // A card whose firmware does not start tells nothing of itself: nothing may be written to it, and nothing erased, without a
 // person (R002-43, R002-56).
-func TestACardInFlashRecoveryIsLeftAlone_R002_43(t *testing.T) {
+func TestACardInFlashRecoveryIsLeftAlone(t *testing.T) {
 	p := nic(0)
 	m, runner := p.machine(t)
 	spec, err := m.Spec()

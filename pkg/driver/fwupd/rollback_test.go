@@ -17,7 +17,7 @@ import (
 const entry0 = "sys/firmware/efi/esrt/entries/entry0/"
 
 // What cannot be undone is known before anything is written (R002-1, R002-2).
-func TestWhetherAnUpdateCanBeUndoneIsSaidBeforehand_R002_2(t *testing.T) {
+func TestWhetherAnUpdateCanBeUndoneIsSaidBeforehand(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(fstest.MapFS)
 		want   inventory.Rollback

@@ -123,7 +123,7 @@ func TestAnArchiveNeverReplacesAFile(t *testing.T) {
 }
 
 // Only what is stored can be read, and a job must know beforehand what it can bring back (R002-1, R002-2).
-func TestWhatACardCanBringBackIsSaidBeforehand_R002_2(t *testing.T) {
+func TestWhatACardCanBringBackIsSaidBeforehand(t *testing.T) {
 	for name, c := range map[string]struct {
 		card string
 		want inventory.Rollback
@@ -157,7 +157,7 @@ func TestWhatACardCanBringBackIsSaidBeforehand_R002_2(t *testing.T) {
 }
 
 // Nothing erases a flash: what is written is always an image (R002-56).
-func TestNoCommandErases_R002_56(t *testing.T) {
+func TestNoCommandErases(t *testing.T) {
 	for _, c := range []command.Command{
 		queryDevice(card), queryImage("/i"), verifyImage("/i"), readImage(card, "/i"), burn(card, "/i", "l", nil), queryReset(card), reset(card, "3", "l"), reactivate(card, "l"),
 	} {

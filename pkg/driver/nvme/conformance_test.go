@@ -37,7 +37,8 @@ func able() admintest.State {
 	}
 }
 
-func TestTheNativeDriverConforms_R003_40(t *testing.T) {
+// TestTheNativeDriverConforms proves R003-40.
+func TestTheNativeDriverConforms(t *testing.T) {
 	for name, change := range map[string]func(*admintest.State){
 		"drive that resets": func(*admintest.State) {},
 		"drive that activates without a reset": func(s *admintest.State) {

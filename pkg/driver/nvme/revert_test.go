@@ -89,7 +89,8 @@ func TestADriveThatTakesNoFirmwareIsNotReverted(t *testing.T) {
 	assert.NotContains(t, strings.Join(r.Lines(), "\n"), "fw-commit")
 }
 
-func TestWhatADriveCanBringBack_R002_2(t *testing.T) {
+// TestWhatADriveCanBringBack proves R002-2.
+func TestWhatADriveCanBringBack(t *testing.T) {
 	held := func(revisions ...inventory.Version) map[int]inventory.Version {
 		m := map[int]inventory.Version{}
 		for i, r := range revisions {

@@ -215,7 +215,7 @@ func TestWriteOutlivesWhoFollowsIt(t *testing.T) {
 }
 
 // A plugin of another version than the one that checked the image writes nothing (R003-30).
-func TestPluginThatChangedWritesNothing_R003_30(t *testing.T) {
+func TestPluginThatChangedWritesNothing(t *testing.T) {
 	m := newMachine(t)
 	p := m.start(t, "1")
 	directory := m.directory()

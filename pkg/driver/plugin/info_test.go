@@ -43,7 +43,8 @@ func TestEveryListOfAMatchCounts(t *testing.T) {
 }
 
 // A plugin for another vendor's device is picked for that device only, and what nobody knows has no driver.
-func TestPluginIsPickedForItsDevicesOnly_R000_4_R000_60(t *testing.T) {
+// It proves R000-4, R000-60.
+func TestPluginIsPickedForItsDevicesOnly(t *testing.T) {
 	m := newMachine(t)
 	sim, _ := simulated(inventory.Firmware{})
 	serve(t, sim, socket(m.dir, "acme-nic"))

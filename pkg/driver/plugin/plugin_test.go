@@ -121,7 +121,7 @@ func simulated(fw inventory.Firmware) (*drivertest.Simulated, inventory.Identity
 }
 
 // R003-40: a plugin passes the suite built-in drivers pass.
-func TestPluginConforms_R003_40(t *testing.T) {
+func TestPluginConforms(t *testing.T) {
 	for _, back := range []inventory.Rollback{
 		inventory.RollbackNone, inventory.RollbackReadBack, inventory.RollbackSlot, inventory.RollbackImage,
 	} {

@@ -98,7 +98,7 @@ func cancelTask(t *testing.T, c pluginv1.DriverClient, id string, grace int32, m
 }
 
 // R000-65, R000-66, R000-67: every answer to a cancellation has a status with a code and how the task stands.
-func TestCancelledReaderEndsWithinItsGrace_R000_65_R000_66_R000_67(t *testing.T) {
+func TestCancelledReaderEndsWithinItsGrace(t *testing.T) {
 	a := newAcme()
 	c := serve(t, a)
 	stream, err := c.Archive(t.Context(), &pluginv1.ArchiveRequest{Task: ref("read"), Identity: device, Path: "/nowhere"})
@@ -119,7 +119,8 @@ func TestCancelledReaderEndsWithinItsGrace_R000_65_R000_66_R000_67(t *testing.T)
 	assert.Equal(t, pluginv1.Code_CODE_OK, again.Status.Code, "what has ended stays so")
 }
 
-func TestStubbornReaderIsLeftAloneByForceOnly_R000_66(t *testing.T) {
+// TestStubbornReaderIsLeftAloneByForceOnly proves R000-66.
+func TestStubbornReaderIsLeftAloneByForceOnly(t *testing.T) {
 	a := newAcme()
 	a.stubborn = true
 	c := serve(t, a)
@@ -133,7 +134,8 @@ func TestStubbornReaderIsLeftAloneByForceOnly_R000_66(t *testing.T) {
 	close(a.release)
 }
 
-func TestWriteIsNeverBrokenOff_R000_66_R000_67(t *testing.T) {
+// TestWriteIsNeverBrokenOff proves R000-66, R000-67.
+func TestWriteIsNeverBrokenOff(t *testing.T) {
 	a := newAcme()
 	a.Inject(card, drivertest.HangWrite)
 	c := serve(t, a)
@@ -184,7 +186,8 @@ func TestWriteIsNeverBrokenOff_R000_66_R000_67(t *testing.T) {
 	assert.Equal(t, int32(100), done.Task.Percent)
 }
 
-func TestBadCallsAreAnsweredWithACode_R000_67(t *testing.T) {
+// TestBadCallsAreAnsweredWithACode proves R000-67.
+func TestBadCallsAreAnsweredWithACode(t *testing.T) {
 	c := serve(t, newAcme())
 	for name, answer := range map[string]struct {
 		got, want pluginv1.Code

@@ -1,0 +1,283 @@
+package chaos
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/chaos/model"
+)
+
+// The campaigns.
+const (
+	CampaignBoundaries = "boundaries"
+	CampaignRandom     = "random"
+	CampaignModel      = "model"
+)
+
+// Options are what is broken and how often.
+type Options struct {
+	// Seed is the first seed, and Seeds how many random sequences of faults are run.
+	Seed  uint64
+	Seeds int
+	// Model is how many schedules the pure model runs through.
+	Model int
+	// Scenarios whose every boundary is broken in every way; nil for all, empty for none.
+	Scenarios []Scenario
+	// Workers run at once; zero for one a processor.
+	Workers int
+	// Dir is where the hosts are made; empty for a temporary directory in memory where there is one.
+	Dir string
+	// Progress is called now and then, from one goroutine at a time; nil for nobody.
+	Progress func(campaign string, done, all int)
+}
+
+// maxFindings bounds the violations that are shrunk and reported: after that many there is enough to mend.
+const maxFindings = 20
+
+// Campaign runs everything the options ask for. When the context ends it returns the report so far with the cause.
+func Campaign(ctx context.Context, o Options) (*Report, error) {
+	dir, err := os.MkdirTemp(cmp.Or(o.Dir, inMemory()), "firmware-chaos-")
+	if err != nil {
+		return nil, fmt.Errorf("make directory: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	if o.Workers == 0 {
+		o.Workers = runtime.GOMAXPROCS(0)
+	}
+	c := &campaign{Options: o, dir: dir, report: newReport(o), began: time.Now()}
+	for _, run := range []func(context.Context) error{c.boundaries, c.random, c.model} {
+		if err := run(ctx); err != nil {
+			return c.finish(), err
+		}
+	}
+	return c.finish(), nil
+}
+
+// inMemory is a directory in memory, where there is one: the disk is simulated, and waiting for a real one proves nothing.
+func inMemory() string {
+	const memory = "/dev/shm"
+	if info, err := os.Stat(memory); err == nil && info.IsDir() {
+		return memory
+	}
+	return ""
+}
+
+type campaign struct {
+	Options
+	dir   string
+	began time.Time
+
+	mu     sync.Mutex
+	report *Report
+}
+
+// trial is one run and what it is called.
+type trial struct {
+	campaign string
+	seed     uint64
+	boundary string
+	run      Run
+}
+
+func (c *campaign) finish() *Report {
+	c.report.finish(time.Since(c.began))
+	return c.report
+}
+
+// boundaries breaks every boundary of the scenarios in every way that is possible there.
+func (c *campaign) boundaries(ctx context.Context) error {
+	scenarios := c.Scenarios
+	if scenarios == nil {
+		scenarios = Scenarios()
+	}
+	var trials []trial
+	for _, s := range scenarios {
+		golden, err := Run{Scenario: s, dir: c.dir}.Do()
+		if err != nil {
+			return err
+		}
+		c.count(trial{campaign: CampaignBoundaries, run: Run{Scenario: s}}, golden)
+		points := distinct(golden.boundaries)
+		c.report.Boundaries += len(points)
+		for _, b := range points {
+			for _, f := range possible(b.Op, b.number) {
+				trials = append(trials, trial{
+					campaign: CampaignBoundaries, boundary: fmt.Sprintf("%s %d", b.Op, b.number),
+					run: Run{Scenario: s, Faults: []Fault{f}, Aftermath: Again},
+				})
+			}
+		}
+	}
+	return c.all(ctx, CampaignBoundaries, len(trials), func(i int) error { return c.try(trials[i]) })
+}
+
+// random runs the seeded sequences of faults.
+func (c *campaign) random(ctx context.Context) error {
+	return c.all(ctx, CampaignRandom, c.Seeds, func(i int) error {
+		seed := c.Seed + uint64(i) //nolint:gosec // not negative
+		run, err := RandomRun(seed, c.dir)
+		if err != nil {
+			return err
+		}
+		return c.try(trial{campaign: CampaignRandom, seed: seed, run: run})
+	})
+}
+
+// RandomRun is the run of a seed: a scenario, one to eight faults and an aftermath.
+func RandomRun(seed uint64, dir string) (Run, error) {
+	random := rand.New(rand.NewPCG(seed, 0x6661756c74))
+	run := Run{Scenario: randomScenario(seed), dir: dir}
+	golden, err := run.Do()
+	if err != nil {
+		return run, err
+	}
+	run.Aftermath = Aftermath(random.IntN(int(aftermaths)))
+	kinds := Kinds()
+	for range 1 + random.IntN(8) {
+		run.Faults = append(run.Faults, Fault{
+			At: 1 + random.IntN(golden.Points*3/2), Kind: kinds[random.IntN(len(kinds))], Arg: random.IntN(6),
+		})
+	}
+	return run, nil
+}
+
+// model runs the pure step machine through random schedules.
+func (c *campaign) model(ctx context.Context) error {
+	const batch = 250
+	began := time.Now()
+	err := c.all(ctx, CampaignModel, (c.Model+batch-1)/batch, func(i int) error {
+		for n := i * batch; n < min((i+1)*batch, c.Model); n++ {
+			r := model.Run(c.Seed + uint64(n)) //nolint:gosec // not negative
+			c.mu.Lock()
+			c.report.Campaigns[CampaignModel]++
+			for _, v := range r.Violations {
+				c.report.add(Finding{Invariant: v.Invariant, Message: v.Message, Seed: r.Seed, Campaign: CampaignModel, Trace: r.Trace})
+			}
+			c.mu.Unlock()
+		}
+		return nil
+	})
+	if c.Model > 0 {
+		c.report.SchedulesPerMinute = int(float64(c.report.Campaigns[CampaignModel]) / time.Since(began).Minutes())
+	}
+	return err
+}
+
+// all does the work with the numbers below n, some at once.
+func (c *campaign) all(ctx context.Context, name string, n int, work func(int) error) error {
+	next := make(chan int)
+	var workers sync.WaitGroup
+	var failed error
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	for range c.Workers {
+		workers.Go(func() {
+			for i := range next {
+				if err := work(i); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	for i := range n {
+		select {
+		case next <- i:
+			if c.Progress != nil {
+				c.Progress(name, i, n)
+			}
+			continue
+		case <-ctx.Done():
+			failed = context.Cause(ctx)
+		}
+		break
+	}
+	close(next)
+	workers.Wait()
+	if c.Progress != nil {
+		c.Progress(name, n, n)
+	}
+	return errors.Join(failed)
+}
+
+// try does one trial, and shrinks it when it finds something.
+func (c *campaign) try(t trial) error {
+	t.run.dir = c.dir
+	out, err := t.run.Do()
+	if err != nil {
+		return err
+	}
+	c.count(t, out)
+	if len(out.Violations) == 0 || c.full() {
+		return nil
+	}
+	t.run, out, err = shrink(t.run, out)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.report.add(finding(t, out))
+	return nil
+}
+
+func (c *campaign) full() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.report.Violations) >= maxFindings
+}
+
+func (c *campaign) count(t trial, out Outcome) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.report.Runs++
+	c.report.Campaigns[t.campaign]++
+	c.report.Points += out.Points
+	c.report.Ends[out.End]++
+	for _, f := range t.run.Faults {
+		c.report.Faults[f.Kind]++
+	}
+	if len(out.Violations) > 0 {
+		c.report.Failed++
+	}
+}
+
+// shrink drops faults while what is left still violates the same invariant.
+func shrink(run Run, out Outcome) (Run, Outcome, error) {
+	for i := 0; i < len(run.Faults); {
+		less := run
+		less.Faults = append(append([]Fault{}, run.Faults[:i]...), run.Faults[i+1:]...)
+		again, err := less.Do()
+		if err != nil {
+			return run, out, err
+		}
+		if len(again.Violations) > 0 && again.Violations[0].Invariant == out.Violations[0].Invariant {
+			run, out = less, again
+			continue
+		}
+		i++
+	}
+	return run, out, nil
+}
+
+// repeats is how many boundaries in the same situation are broken: those of the third round of a wait and later are like
+// those of the second one.
+const repeats = 2
+
+// distinct leaves of the boundaries of a run those that are worth breaking.
+func distinct(all []boundary) []boundary {
+	seen := map[string]int{}
+	var out []boundary
+	for _, b := range all {
+		if seen[b.situation]++; seen[b.situation] <= repeats {
+			out = append(out, b)
+		}
+	}
+	return out
+}

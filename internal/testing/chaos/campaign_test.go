@@ -1,0 +1,109 @@
+package chaos_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/chaos"
+)
+
+// A part of what `make chaos` runs: every boundary of two scenarios, and some seeds (R003-48, R003-49, R002-25, R002-27).
+func TestNoBoundaryOfTwoScenariosAndNoSeedViolatesAnInvariant(t *testing.T) {
+	scenarios, err := chaos.Named([]string{"disk-slot", "bad-nic-no-way-back"})
+	require.NoError(t, err)
+	r, err := chaos.Campaign(t.Context(), chaos.Options{Seeds: 50, Seed: 1, Model: 500, Scenarios: scenarios})
+	require.NoError(t, err)
+	var text bytes.Buffer
+	r.Summary(&text)
+	require.Empty(t, r.Violations, text.String())
+	assert.Greater(t, r.Boundaries, 200)
+	assert.Equal(t, 50, r.Campaigns[chaos.CampaignRandom])
+	assert.InDelta(t, 0.06, r.UpperBound95, 1e-9)
+	assert.Contains(t, text.String(), "No invariant was violated.")
+	for _, end := range []string{"complete", "failed", "held", "needs intervention", "rolled back"} {
+		assert.NotZero(t, r.Ends[end], end)
+	}
+}
+
+// Every run that ever violated an invariant is run again.
+func TestKeptRuns(t *testing.T) {
+	files, err := filepath.Glob("testdata/seeds/*.json")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".json"), func(t *testing.T) {
+			raw, err := os.ReadFile(file)
+			require.NoError(t, err)
+			kept, err := chaos.ParseKept(raw)
+			require.NoError(t, err)
+			require.NotEmpty(t, kept.Why)
+			run, err := kept.Run()
+			require.NoError(t, err)
+			out, err := run.Do()
+			require.NoError(t, err)
+			assert.Empty(t, out.Violations, strings.Join(out.Trace, "\n"))
+			assert.Equal(t, len(kept.Faults), out.Struck, "a fault that does not strike any more keeps nothing: move it")
+		})
+	}
+}
+
+func TestRunOfASeedIsAlwaysTheSame(t *testing.T) {
+	for seed := range uint64(5) {
+		run, err := chaos.RandomRun(seed, "")
+		require.NoError(t, err)
+		first, err := run.Do()
+		require.NoError(t, err)
+		second, err := run.Do()
+		require.NoError(t, err)
+		assert.Equal(t, first.Trace, second.Trace, "seed %d", seed)
+	}
+}
+
+func TestInterruptedCampaignReportsWhatItRan(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	third := func(_ string, done, _ int) {
+		if done == 3 {
+			cancel()
+		}
+	}
+	r, err := chaos.Campaign(ctx, chaos.Options{Seeds: 1_000_000, Scenarios: []chaos.Scenario{}, Progress: third})
+	require.ErrorIs(t, err, context.Canceled)
+	assert.Less(t, r.Campaigns[chaos.CampaignRandom], 100)
+	assert.NotZero(t, r.Campaigns[chaos.CampaignRandom])
+}
+
+func TestReportIsWritten(t *testing.T) {
+	r, err := chaos.Campaign(t.Context(), chaos.Options{Seed: 7, Model: 10, Scenarios: []chaos.Scenario{}})
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "report.json")
+	require.NoError(t, r.Write(path))
+	raw, err := os.ReadFile(path)
+	require.NoError(t, err)
+	var back map[string]any
+	require.NoError(t, json.Unmarshal(raw, &back))
+	assert.EqualValues(t, 7, back["seed"])
+	assert.Equal(t, []any{}, back["violations"])
+	assert.InDelta(t, 0.3, back["modelUpperBound95"], 1e-9)
+}
+
+func TestNothingUnknownIsReplayed(t *testing.T) {
+	for name, raw := range map[string]string{
+		"fault": `{"scenario": "nic-reset", "faults": [{"at": 1, "kind": "meteorite"}]}`,
+		"field": `{"scenario": "nic-reset", "when": 3}`,
+	} {
+		_, err := chaos.ParseKept([]byte(raw))
+		assert.Error(t, err, name)
+	}
+	_, err := chaos.Kept{Scenario: "submarine"}.Run()
+	require.ErrorContains(t, err, "choose among")
+	_, err = chaos.Named([]string{"submarine"})
+	require.Error(t, err)
+}

@@ -1,0 +1,107 @@
+package lab
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	apply "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
+)
+
+// target is the firmware that one part of every simulated machine should run.
+type target struct {
+	// keys of the part in simhost.
+	keys []string
+	// rule is the name of the template's rule, and of the source unless that has one of its own.
+	rule, source string
+	selector     v1alpha1.DeviceSelector
+	kind         simhost.ImageKind
+	image        simhost.ImageOptions
+	file         string
+}
+
+// targets are newer versions for every part of simhost.DefaultSpec that the drivers can update.
+func targets() []target {
+	spec := simhost.DefaultSpec("", 0)
+	out := []target{{
+		keys: []string{simhost.BIOSKey}, rule: "bios", kind: simhost.BIOSImage, file: "bios-2.19.1.cab",
+		selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassBIOS, Vendor: spec.BIOS.Vendor},
+		image:    simhost.ImageOptions{Version: "2.19.1", GUID: spec.BIOS.GUID},
+	}}
+	for i, n := range spec.NICs {
+		version := []string{"22.41.1000", "28.41.1000"}[i]
+		out = append(out, target{
+			keys: []string{n.Key}, rule: []string{"cx6dx", "cx7"}[i], kind: simhost.NICImage, file: fmt.Sprintf("fw-%s-%s.bin", n.PSID, version),
+			selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: "15b3", Models: []string{n.DeviceID}, BoardIDs: []string{n.PSID}},
+			image:    simhost.ImageOptions{Version: version, PSID: n.PSID, Size: 1 << 20},
+		})
+	}
+	for i, d := range spec.NVMe {
+		version := []string{"GDC5902Q", "E2MU300"}[i]
+		out = append(out, target{
+			keys: []string{d.Key}, rule: []string{"pm9a3", "m7450"}[i], kind: simhost.NVMeImage, file: fmt.Sprintf("%s-%s.bin", d.Vendor, version),
+			selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassDisk, Models: []string{d.Model}},
+			image:    simhost.ImageOptions{Version: version, Model: d.Model, Size: 1 << 20},
+		})
+	}
+	return out
+}
+
+func (t target) sourceName() string { return cmp.Or(t.source, t.rule) }
+
+// publish writes the image where the operator fetches it and declares its source.
+func (t target) publish(ctx context.Context, l *Lab) error {
+	content := simhost.BuildImage(t.kind, t.image)
+	path := filepath.Join(l.ImageDir(), t.file)
+	if err := os.WriteFile(path, content, 0o644); err != nil {
+		return fmt.Errorf("write image: %w", err)
+	}
+	sum := sha256.Sum256(content)
+	source := &v1alpha1.FirmwareSource{
+		ObjectMeta: metav1.ObjectMeta{Name: t.sourceName()},
+		Spec: v1alpha1.FirmwareSourceSpec{Files: []v1alpha1.FirmwareFile{{
+			URL: "file://" + path, SHA256: hex.EncodeToString(sum[:]), Format: v1alpha1.FormatImage,
+			Images: []v1alpha1.ImageDescription{{
+				Class: t.selector.Class, Vendor: t.selector.Vendor, Models: t.selector.Models, BoardIDs: t.selector.BoardIDs, Version: t.image.Version,
+			}},
+		}}},
+	}
+	if err := l.admin.Create(ctx, source); client.IgnoreAlreadyExists(err) != nil {
+		return fmt.Errorf("declare source %s: %w", t.sourceName(), err)
+	}
+	return nil
+}
+
+// fleetTemplate names every target in one template for the simulated model.
+func fleetTemplate(list []target) *v1alpha1.FirmwareTemplate {
+	system := simhost.DefaultSpec("", 0).System
+	t := &v1alpha1.FirmwareTemplate{
+		ObjectMeta: metav1.ObjectMeta{Name: "gpu-pool"},
+		Spec: v1alpha1.FirmwareTemplateSpec{
+			NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"pool": "gpu"}},
+			Machine:      &v1alpha1.MachineSelector{Manufacturer: system.Vendor, Model: system.Product},
+		},
+	}
+	for _, target := range list {
+		t.Spec.Devices = append(t.Spec.Devices, v1alpha1.DeviceRule{
+			Name: target.rule, Selector: target.selector, Version: target.image.Version, SourceRef: v1alpha1.SourceReference{Name: target.sourceName()},
+		})
+	}
+	return t
+}
+
+// policy lets the given number of nodes be disturbed at once.
+func policy(maxUnavailable int) *apply.RolloutPolicyApplyConfiguration {
+	return apply.RolloutPolicy(v1alpha1.DefaultRolloutPolicy).
+		WithSpec(apply.RolloutPolicySpec().WithMaxUnavailable(intstr.FromInt32(int32(maxUnavailable))))
+}

@@ -1,0 +1,274 @@
+package lab
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/config"
+	"github.com/nodefirmware/node-firmware-operator/internal/imageserver"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/controlplane"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab/cluster"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab/maintenance"
+)
+
+// stopGrace is how long a program of the lab may take to end when it is asked to.
+const stopGrace = 15 * time.Second
+
+// Options say how large the lab is and where it lives.
+type Options struct {
+	// Nodes is the number of simulated machines. Others may Join.
+	Nodes int
+	// Dir keeps everything the lab writes: the API's data, the machines, logs. A lab that starts in the directory of
+	// an earlier one goes on with its machines and objects.
+	Dir string
+	// BinDir holds firmware-operator, firmware-daemon and firmware-simtools.
+	BinDir string
+	// Out takes a line for each thing that happens.
+	Out io.Writer
+	// QuietPeriod, ScanInterval, HealthTimeout: see the operator's and the daemon's flags of these names.
+	QuietPeriod, ScanInterval, HealthTimeout time.Duration
+	// ImageServerNames are more names the operator's image server is reached by than 127.0.0.1.
+	ImageServerNames []string
+	// WriteTime is how long a simulated device takes for one image.
+	WriteTime time.Duration
+	// UpdateStrategy is the operator's flag of this name, and DaemonStrategy the daemons'; empty for daemon, and for that of
+	// the operator.
+	UpdateStrategy, DaemonStrategy string
+	// Handlers is the file of the operator's --pod-handlers.
+	Handlers string
+}
+
+// Lab is a running lab.
+type Lab struct {
+	Nodes []*Node
+
+	options      Options
+	plane        *controlplane.ControlPlane
+	admin        client.WithWatch
+	operator     *process
+	operatorArgs []string
+	imageAddress string
+	cancel       context.CancelFunc
+	running      sync.WaitGroup
+	out          sync.Mutex
+}
+
+// Up starts a lab. It must be closed.
+func Up(ctx context.Context, o Options) (l *Lab, err error) {
+	if o.Nodes < 0 || o.Nodes > 100 {
+		return nil, fmt.Errorf("start lab: %d nodes; choose up to 100", o.Nodes)
+	}
+	if o.Dir, err = filepath.Abs(o.Dir); err != nil {
+		return nil, fmt.Errorf("start lab: %w", err)
+	}
+	o.UpdateStrategy = cmp.Or(o.UpdateStrategy, config.StrategyDaemon)
+	o.DaemonStrategy = cmp.Or(o.DaemonStrategy, o.UpdateStrategy)
+	for _, sub := range []string{"nodes", "images", "operator"} {
+		if err := os.MkdirAll(filepath.Join(o.Dir, sub), 0o755); err != nil {
+			return nil, fmt.Errorf("start lab: %w", err)
+		}
+	}
+	l = &Lab{options: o}
+	programs := []string{"firmware-operator"}
+	if o.Nodes > 0 {
+		programs = append(programs, "firmware-daemon", "firmware-simtools")
+	}
+	for _, name := range programs {
+		if _, err := os.Stat(l.binary(name)); err != nil {
+			return nil, fmt.Errorf("start lab: %w; build the binaries with: make build", err)
+		}
+	}
+	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	l.cancel = cancel
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, l.Close())
+		}
+	}()
+	l.say("Starting etcd and kube-apiserver …")
+	if l.plane, err = controlplane.Start(ctx, controlplane.Options{DataDir: filepath.Join(o.Dir, "controlplane"), Out: o.Out}); err != nil {
+		return nil, err
+	}
+	access := rest.CopyConfig(l.plane.Config())
+	access.QPS, access.Burst = 500, 1000 // it stands for every kubelet
+	if l.admin, err = client.NewWithWatch(access, client.Options{Scheme: cluster.Scheme()}); err != nil {
+		return nil, fmt.Errorf("start lab: %w", err)
+	}
+	if err := cluster.Install(ctx, l.admin); err != nil {
+		return nil, err
+	}
+	if o.UpdateStrategy == config.StrategyPod {
+		if err := cluster.InstallPodStrategy(ctx, l.admin); err != nil {
+			return nil, err
+		}
+	}
+	if err := l.startMaintenance(background); err != nil {
+		return nil, err
+	}
+	if err := l.startOperator(ctx); err != nil {
+		return nil, err
+	}
+	if o.Nodes > 0 {
+		l.say("Starting %d simulated machines …", o.Nodes)
+	}
+	for i := range o.Nodes {
+		n, err := newNode(ctx, l, i)
+		if err != nil {
+			return nil, err
+		}
+		l.Nodes = append(l.Nodes, n)
+		if err := n.powerOn(ctx); err != nil {
+			return nil, err
+		}
+		l.running.Go(func() { n.live(background, l.say) })
+	}
+	return l, nil
+}
+
+// Close stops everything the lab started, in order: daemons and machines, operator, API.
+func (l *Lab) Close() error {
+	l.cancel()
+	l.running.Wait()
+	var errs []error
+	var mu sync.Mutex
+	var stopping sync.WaitGroup
+	for _, n := range l.Nodes {
+		stopping.Go(func() {
+			if err := n.powerOff(); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				errs = append(errs, err)
+			}
+		})
+	}
+	stopping.Wait()
+	if l.operator != nil {
+		l.operator.stop(stopGrace)
+	}
+	if l.plane != nil {
+		errs = append(errs, l.plane.Stop())
+	}
+	return errors.Join(errs...)
+}
+
+// KubeconfigPath is a file with which kubectl reaches the API as its administrator.
+func (l *Lab) KubeconfigPath() string { return l.plane.KubeconfigPath() }
+
+// ImageDir is where file URLs of FirmwareSources may point.
+func (l *Lab) ImageDir() string { return filepath.Join(l.options.Dir, "images") }
+
+func (l *Lab) binary(name string) string { return filepath.Join(l.options.BinDir, name) }
+
+func (l *Lab) imageCA() string { return filepath.Join(l.options.Dir, "operator", "image-ca.crt") }
+
+func (l *Lab) say(format string, args ...any) {
+	l.out.Lock()
+	defer l.out.Unlock()
+	fmt.Fprintf(l.options.Out, format+"\n", args...)
+}
+
+func (l *Lab) startMaintenance(ctx context.Context) error {
+	standIn, err := maintenance.New(l.plane.Config(), cluster.Namespace)
+	if err != nil {
+		return err
+	}
+	l.running.Go(func() {
+		if err := standIn.Run(ctx); err != nil && ctx.Err() == nil {
+			l.say("The stand-in of the maintenance-operator ended: %v", err)
+		}
+	})
+	return nil
+}
+
+// startOperator starts the operator with the token of its own service account and waits until it serves images.
+func (l *Lab) startOperator(ctx context.Context) error {
+	address, err := freeAddress()
+	if err != nil {
+		return err
+	}
+	l.imageAddress = address
+	dir := filepath.Join(l.options.Dir, "operator")
+	pod, err := cluster.RunPod(ctx, l.admin, "firmware-operator", cluster.OperatorAccount, "control-plane")
+	if err != nil {
+		return err
+	}
+	token, err := cluster.PodToken(ctx, l.admin, pod)
+	if err != nil {
+		return err
+	}
+	kubeconfig, err := writeAccess(dir, l.plane.Config(), token)
+	if err != nil {
+		return err
+	}
+	l.operatorArgs = []string{
+		"--update-strategy=" + l.options.UpdateStrategy, "--pod-handlers=" + l.options.Handlers,
+		"--kubeconfig=" + kubeconfig, "--namespace=" + cluster.Namespace, "--store-dir=" + filepath.Join(dir, "store"),
+		"--file-source-dir=" + l.ImageDir(), "--quiet-period=" + l.options.QuietPeriod.String(),
+		"--image-server-bind-address=" + address, "--image-server-dns-names=" + strings.Join(append([]string{"127.0.0.1"}, l.options.ImageServerNames...), ","),
+		"--health-probe-bind-address=0", "--metrics-bind-address=0", "--leader-elect=false",
+	}
+	if err := l.StartOperator(); err != nil {
+		return err
+	}
+	return l.fetchImageCA(ctx)
+}
+
+// StartOperator starts the operator again after KillOperator.
+func (l *Lab) StartOperator() (err error) {
+	l.operator, err = start("firmware-operator", l.operatorLog(), l.binary("firmware-operator"), l.operatorArgs...)
+	return err
+}
+
+// KillOperator ends the operator with SIGKILL.
+func (l *Lab) KillOperator() { l.operator.kill() }
+
+// StopAPIServer makes the API unreachable; StartAPIServer brings it back on the same address.
+func (l *Lab) StopAPIServer() error { return l.plane.StopAPIServer() }
+
+// StartAPIServer brings the API back.
+func (l *Lab) StartAPIServer() error { return l.plane.StartAPIServer() }
+
+func (l *Lab) operatorLog() string { return filepath.Join(l.options.Dir, "operator", "operator.log") }
+
+// fetchImageCA does what the kubelet does for the daemons' volume: it copies the published authority into a file.
+func (l *Lab) fetchImageCA(ctx context.Context) error {
+	deadline := time.After(time.Minute)
+	for {
+		var cm corev1.ConfigMap
+		err := l.admin.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: imageserver.ConfigMapName}, &cm)
+		if err == nil && cm.Data[imageserver.CAKey] != "" {
+			return writePrivate(l.imageCA(), cm.Data[imageserver.CAKey])
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-l.operator.done:
+			return fmt.Errorf("start operator: it ended at once (%w); see %s", l.operator.err, l.operatorLog())
+		case <-deadline:
+			return fmt.Errorf("start operator: it published no image authority within a minute; see %s", l.operatorLog())
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func freeAddress() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("find a free port: %w", err)
+	}
+	defer listener.Close()
+	return listener.Addr().String(), nil
+}

@@ -1,0 +1,434 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	maintenancev1alpha1 "github.com/Mellanox/maintenance-operator/api/v1alpha1"
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
+)
+
+// binDir holds the product's binaries, built once for the tests of this package.
+var binDir string
+
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard())
+	dir, err := os.MkdirTemp("", "firmware-lab-bin-")
+	if err == nil {
+		binDir = dir
+		build := exec.Command("go", "build", "-o", dir, "../../../cmd/firmware-operator", "../../../cmd/firmware-daemon", "../../../cmd/firmware-simtools")
+		build.Stdout, build.Stderr = os.Stderr, os.Stderr
+		err = build.Run()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "build the binaries under test:", err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	if err := os.RemoveAll(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	os.Exit(code)
+}
+
+// lines is what the lab said.
+type lines struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// start starts a lab that is closed, with nothing left behind, when the test ends.
+func startLab(t *testing.T, nodes int) *Lab {
+	t.Helper()
+	return startLabWith(t, Options{Nodes: nodes})
+}
+
+func startLabWith(t *testing.T, o Options) *Lab {
+	t.Helper()
+	dir := t.TempDir()
+	out := &lines{}
+	o.Dir, o.BinDir, o.Out = dir, binDir, out
+	o.QuietPeriod, o.ScanInterval, o.HealthTimeout, o.WriteTime = time.Second, 2*time.Second, 10*time.Second, 800*time.Millisecond
+	l, err := Up(t.Context(), o)
+	require.NoError(t, err, out)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the lab said:\n%s", out)
+			t.Logf("operator:\n%s", tailOf(l.operatorLog()))
+			for _, n := range l.Nodes {
+				t.Logf("daemon of %s:\n%s", n.Name, n.log())
+			}
+		}
+		require.NoError(t, l.Close())
+		assert.Empty(t, processesOf(t, dir), "the lab leaves no process behind")
+	})
+	return l
+}
+
+func tailOf(path string) string {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	return string(data[max(0, len(data)-6000):])
+}
+
+// processesOf lists the processes whose arguments name the directory.
+func processesOf(t *testing.T, dir string) []string {
+	t.Helper()
+	var out []string
+	list, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	require.NoError(t, err)
+	for _, f := range list {
+		args, err := os.ReadFile(f)
+		if err == nil && bytes.Contains(args, []byte(dir)) {
+			out = append(out, strings.ReplaceAll(string(args), "\x00", " "))
+		}
+	}
+	return out
+}
+
+// eventually waits for a state that real processes bring about.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	require.Eventually(t, ok, 90*time.Second, 100*time.Millisecond, what)
+}
+
+// scene is one node of a lab with a template of its own.
+type scene struct {
+	t    *testing.T
+	lab  *Lab
+	node *Node
+}
+
+func (l *Lab) scene(t *testing.T, index int) *scene {
+	return &scene{t: t, lab: l, node: l.Nodes[index]}
+}
+
+// want declares the targets of the given rules for the scene's node alone.
+func (s *scene) want(rules ...string) []target {
+	s.t.Helper()
+	list := targetsOf(rules...)
+	require.Len(s.t, list, len(rules))
+	for _, t := range list {
+		require.NoError(s.t, t.publish(s.t.Context(), s.lab))
+	}
+	s.declare(list)
+	return list
+}
+
+func (s *scene) declare(list []target) {
+	s.t.Helper()
+	template := fleetTemplate(list)
+	template.Name = "only-" + s.node.Name
+	template.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/hostname": s.node.Name}}
+	require.NoError(s.t, s.lab.admin.Create(s.t.Context(), template))
+}
+
+// job is the newest job of the node, or nil.
+func (s *scene) job() *v1alpha1.FirmwareJob {
+	var jobs v1alpha1.FirmwareJobList
+	if s.lab.admin.List(s.t.Context(), &jobs, client.MatchingFields{"spec.nodeName": s.node.Name}) != nil {
+		return nil
+	}
+	var newest *v1alpha1.FirmwareJob
+	for i := range jobs.Items {
+		if newest == nil || newest.CreationTimestamp.Before(&jobs.Items[i].CreationTimestamp) {
+			newest = &jobs.Items[i]
+		}
+	}
+	return newest
+}
+
+func (s *scene) jobs() int {
+	var jobs v1alpha1.FirmwareJobList
+	require.NoError(s.t, s.lab.admin.List(s.t.Context(), &jobs, client.MatchingFields{"spec.nodeName": s.node.Name}))
+	return len(jobs.Items)
+}
+
+// condition is the status and reason of a condition of the newest job.
+func (s *scene) condition(kind string) string {
+	if j := s.job(); j != nil {
+		if c := meta.FindStatusCondition(j.Status.Conditions, kind); c != nil {
+			return string(c.Status) + " " + c.Reason
+		}
+	}
+	return ""
+}
+
+// running reports whether the newest job is in the step.
+func (s *scene) running(step string) bool {
+	if j := s.job(); j != nil {
+		for _, st := range j.Status.Steps {
+			if st.Name == step && st.State == v1alpha1.StepRunning {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (s *scene) kubeNode() *corev1.Node {
+	n := &corev1.Node{}
+	require.NoError(s.t, s.lab.admin.Get(s.t.Context(), client.ObjectKey{Name: s.node.Name}, n))
+	return n
+}
+
+func (s *scene) maintenances() int {
+	var list maintenancev1alpha1.NodeMaintenanceList
+	require.NoError(s.t, s.lab.admin.List(s.t.Context(), &list))
+	count := 0
+	for _, nm := range list.Items {
+		if nm.Spec.NodeName == s.node.Name {
+			count++
+		}
+	}
+	return count
+}
+
+// requireDone requires that the node runs the targets and is back in service.
+func (s *scene) requireDone(list []target, reboots int) {
+	s.t.Helper()
+	eventually(s.t, "the job completes", func() bool { return strings.HasPrefix(s.condition(v1alpha1.ConditionComplete), "True") })
+	for _, t := range list {
+		for _, key := range t.keys {
+			running, err := s.node.Machine.Running(key)
+			require.NoError(s.t, err)
+			assert.Equal(s.t, t.image.Version, running, key)
+		}
+	}
+	assert.Equal(s.t, reboots, s.node.Reboots())
+	assert.Equal(s.t, 1, s.jobs())
+	assert.Zero(s.t, s.maintenances())
+	assert.False(s.t, s.kubeNode().Spec.Unschedulable)
+	require.NotNil(s.t, s.job().Status.Maintenance)
+	assert.NotNil(s.t, s.job().Status.Maintenance.EndTime)
+}
+
+// writes counts the writes to devices since the machine was made, in all states.
+func (s *scene) writes() int {
+	ops, err := s.node.Machine.Operations()
+	require.NoError(s.t, err)
+	n := 0
+	for _, op := range ops {
+		if op.Action == "Write" || op.Action == "Download" || op.Action == "Commit" {
+			n++
+		}
+	}
+	return n
+}
+
+// flashes counts the images that were written to each device.
+func (s *scene) flashes() map[string]int {
+	ops, err := s.node.Machine.Operations()
+	require.NoError(s.t, err)
+	out := map[string]int{}
+	for _, op := range ops {
+		if op.Action == "Write" || op.Action == "Commit" {
+			out[op.Device]++
+		}
+	}
+	return out
+}
+
+func TestFleetReachesItsFirmwareWithinItsBudget(t *testing.T) { // R000-2, R001-6, R000-18
+	l := startLab(t, 3)
+	var screen bytes.Buffer
+	report, err := l.Demo(t.Context(), DemoOptions{MaxUnavailable: 2, Timeout: 5 * time.Minute, Screen: &screen, BadImage: true})
+	require.NoError(t, err, screen.String())
+	assert.Equal(t, "Succeeded", report.Result)
+	assert.LessOrEqual(t, report.MaxDisturbed, 2)
+	assert.Equal(t, 2, report.MaxDisturbed, "the budget is used")
+	for _, n := range report.Nodes {
+		assert.Equal(t, 1, n.Reboots, n.Name)
+		assert.Equal(t, 1, n.Maintenances, n.Name)
+		assert.NotNil(t, n.MaintenanceEnd)
+		for _, d := range n.Devices {
+			assert.NotEqual(t, d.From, d.Running)
+			assert.Equal(t, d.To, d.Running)
+		}
+	}
+	var template v1alpha1.FirmwareTemplate
+	require.NoError(t, l.admin.Get(t.Context(), client.ObjectKey{Name: "gpu-pool"}, &template))
+	assert.Equal(t, int32(3), template.Status.ServersInGroup)
+	assert.Equal(t, int32(15), template.Status.UpdatesApplied)
+	assert.Zero(t, template.Status.UpdatesNotApplied)
+	s := l.scene(t, 0)
+	want := map[string]int{"bios": 1, "nic0": 1, "nic1": 1, "nvme0": 1, "nvme1": 1}
+	require.NotNil(t, report.Rollback)
+	assert.Equal(t, 2, report.Rollback.Spared, "R002-26: a bad image concerns one node")
+	assert.Equal(t, 2, report.Rollback.Reboots, "R002-25")
+	if report.Rollback.Node == s.node.Name {
+		want["nic1"] += 2 // the bad image, and what ran before
+	}
+	assert.Equal(t, want, s.flashes(), "one write a card, whatever its ports")
+}
+
+func TestLabSurvivesWhatOperatorsFear(t *testing.T) {
+	l := startLab(t, 6)
+	require.NoError(t, l.admin.Apply(t.Context(), policy(6), client.FieldOwner("test"), client.ForceOwnership))
+
+	t.Run("a daemon killed in the middle of a write adopts it", func(t *testing.T) { // R003-49
+		s := l.scene(t, 0)
+		list := s.want("cx7")
+		eventually(t, "the write begins", func() bool { return s.running("flash") && s.writes() > 0 })
+		s.node.KillDaemon()
+		require.NoError(t, s.node.StartDaemon())
+		s.requireDone(list, 1)
+		assert.Equal(t, map[string]int{"nic1": 1}, s.flashes(), "the write went on and was not repeated")
+	})
+
+	t.Run("an API server that is away in the middle of a job delays nothing on the node", func(t *testing.T) {
+		s := l.scene(t, 1)
+		list := s.want("cx6dx")
+		eventually(t, "the write begins", func() bool { return s.running("flash") && s.writes() > 0 })
+		require.NoError(t, l.StopAPIServer())
+		eventually(t, "the card is flashed", func() bool {
+			device, err := s.node.Machine.Device("nic0")
+			return err == nil && device.Stored == list[0].image.Version
+		})
+		require.NoError(t, l.StartAPIServer())
+		s.requireDone(list, 0)
+		assert.Equal(t, map[string]int{"nic0": 1}, s.flashes())
+	})
+
+	t.Run("an operator killed while jobs are queued admits them after its return", func(t *testing.T) {
+		s := l.scene(t, 2)
+		l.KillOperator()
+		list := s.want("pm9a3")
+		require.NoError(t, l.StartOperator())
+		s.requireDone(list, 0)
+	})
+
+	t.Run("an image for another board is refused before the node is touched", func(t *testing.T) {
+		s := l.scene(t, 3)
+		list := targetsOf("cx6dx")
+		list[0].rule, list[0].file, list[0].image.PSID = "wrong-board", "wrong.bin", "MT_0000000999"
+		require.NoError(t, list[0].publish(t.Context(), l))
+		s.declare(list)
+		eventually(t, "the job fails", func() bool { return s.condition(v1alpha1.ConditionFailed) == "True "+v1alpha1.ReasonImageRejected })
+		assert.Zero(t, s.writes())
+		assert.False(t, s.kubeNode().Spec.Unschedulable)
+		assert.Zero(t, s.maintenances())
+		assert.Zero(t, s.node.Reboots())
+	})
+
+	t.Run("a tool that lies is found out by reading the hardware, and the node is held until a person releases it", func(t *testing.T) {
+		s := l.scene(t, 4)
+		require.NoError(t, s.node.Machine.SetFault(simhost.Fault{Kind: simhost.Lie, Device: "nic1", Operation: "write"}))
+		s.want("cx7")
+		eventually(t, "the job fails", func() bool { return strings.HasPrefix(s.condition(v1alpha1.ConditionFailed), "True") })
+		eventually(t, "the node is held", func() bool { return strings.HasPrefix(s.condition(v1alpha1.ConditionHeld), "True") })
+		assert.True(t, s.kubeNode().Spec.Unschedulable)
+		assert.Equal(t, 1, s.maintenances())
+		assert.Zero(t, s.node.Reboots(), "nothing is stored, so nothing is rebooted for")
+		release := fmt.Sprintf(`{"spec":{"releaseRequestedAt":%q}}`, time.Now().Add(time.Second).UTC().Format(time.RFC3339))
+		require.NoError(t, l.admin.Patch(t.Context(), &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: s.node.Name}}, client.RawPatch("application/merge-patch+json", []byte(release))))
+		eventually(t, "the node is released", func() bool { return s.maintenances() == 0 && !s.kubeNode().Spec.Unschedulable })
+	})
+
+	t.Run("a node that is deleted in the middle of a job frees its place", func(t *testing.T) {
+		s := l.scene(t, 5)
+		s.want("cx7", "bios")
+		eventually(t, "the write begins", func() bool { return s.running("flash") })
+		require.NoError(t, s.node.remove(t.Context(), l.admin))
+		eventually(t, "the job ends", func() bool { return s.condition(v1alpha1.ConditionFailed) == "True "+v1alpha1.ReasonNodeGone })
+		eventually(t, "its place is free", func() bool {
+			var p v1alpha1.RolloutPolicy
+			if l.admin.Get(t.Context(), client.ObjectKey{Name: v1alpha1.DefaultRolloutPolicy}, &p) != nil {
+				return false
+			}
+			for _, a := range p.Status.Admitted {
+				if a.Node == s.node.Name {
+					return false
+				}
+			}
+			return true
+		})
+		var devices v1alpha1.NodeDeviceList
+		eventually(t, "its devices are gone", func() bool {
+			return l.admin.List(t.Context(), &devices, client.MatchingFields{"spec.nodeName": s.node.Name}) == nil && len(devices.Items) == 0
+		})
+	})
+}
+
+func TestLabClosesInTheMiddleOfAReboot(t *testing.T) {
+	dir := t.TempDir()
+	l, err := Up(t.Context(), Options{Nodes: 1, Dir: dir, BinDir: binDir, Out: &lines{}, QuietPeriod: time.Second, ScanInterval: time.Minute, HealthTimeout: 30 * time.Second, WriteTime: time.Second})
+	require.NoError(t, err)
+	require.NoError(t, exec.CommandContext(t.Context(), filepath.Join(l.Nodes[0].Machine.ToolPath(), "systemctl"), "reboot").Run())
+	eventually(t, "the machine goes down", func() bool { return l.Nodes[0].DaemonPID() == 0 })
+	closed := make(chan error, 1)
+	go func() { closed <- l.Close() }()
+	select {
+	case err := <-closed:
+		require.NoError(t, err)
+	case <-time.After(time.Minute):
+		t.Fatal("the lab does not close")
+	}
+	assert.Empty(t, processesOf(t, dir))
+}
+
+func targetsOf(rules ...string) []target {
+	var list []target
+	for _, t := range targets() {
+		for _, r := range rules {
+			if t.rule == r {
+				list = append(list, t)
+			}
+		}
+	}
+	return list
+}
+
+func TestSecondRunFindsItsMachinesAgain(t *testing.T) {
+	dir := t.TempDir()
+	up := func() *Lab {
+		l, err := Up(context.WithoutCancel(t.Context()), Options{Nodes: 1, Dir: dir, BinDir: binDir, Out: &lines{}, QuietPeriod: time.Second, ScanInterval: time.Minute, HealthTimeout: 30 * time.Second, WriteTime: time.Second})
+		require.NoError(t, err)
+		return l
+	}
+	l := up()
+	var before v1alpha1.NodeDeviceList
+	eventually(t, "devices appear", func() bool { return l.admin.List(t.Context(), &before) == nil && len(before.Items) == 6 })
+	require.NoError(t, l.Close())
+	l = up()
+	var after v1alpha1.NodeDeviceList
+	require.NoError(t, l.admin.List(t.Context(), &after))
+	require.NoError(t, l.Close())
+	require.Len(t, after.Items, len(before.Items))
+	for i := range after.Items {
+		assert.Equal(t, before.Items[i].UID, after.Items[i].UID)
+	}
+	assert.Empty(t, processesOf(t, dir))
+}

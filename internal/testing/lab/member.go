@@ -1,0 +1,49 @@
+package lab
+
+import (
+	"context"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab/cluster"
+)
+
+// Member is a machine's place in the cluster: its Node with a workload, its kubelet and what its daemon's pod is given.
+type Member struct {
+	Kubelet *cluster.Kubelet
+	// Token reaches the API server, ImageToken the operator's image server.
+	Token, ImageToken string
+}
+
+// Join registers a machine that somebody else runs, or finds its Node.
+func (l *Lab) Join(ctx context.Context, name string, labels map[string]string) (*Member, error) {
+	m := &Member{Kubelet: &cluster.Kubelet{Client: l.admin, Node: name, Labels: labels}}
+	if _, err := m.Kubelet.Register(ctx); err != nil {
+		return nil, err
+	}
+	if err := m.Kubelet.StartWorkload(ctx); err != nil {
+		return nil, err
+	}
+	pod, err := cluster.RunPod(ctx, l.admin, "firmware-daemon-"+name, cluster.DaemonAccount, name)
+	if err != nil {
+		return nil, err
+	}
+	if m.Token, err = cluster.PodToken(ctx, l.admin, pod); err != nil {
+		return nil, err
+	}
+	m.ImageToken, err = cluster.PodToken(ctx, l.admin, pod, v1alpha1.ImageTokenAudience)
+	return m, err
+}
+
+// Admin reaches the API as its administrator.
+func (l *Lab) Admin() client.WithWatch { return l.admin }
+
+// APIServer is the address of the API server, and the certificates it is known by.
+func (l *Lab) APIServer() (url string, ca []byte) {
+	config := l.plane.Config()
+	return config.Host, config.CAData
+}
+
+// ImageServer is the address the operator serves images at, and the file with the certificates it is known by.
+func (l *Lab) ImageServer() (address, caFile string) { return l.imageAddress, l.imageCA() }

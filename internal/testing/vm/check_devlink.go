@@ -1,0 +1,176 @@
+package vm
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/devlink"
+)
+
+// adapter is netdevsim's.
+var adapter = part{"netdevsim", v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, SerialNumbers: []string{"LABNETDEV1"}}}
+
+// adapterWish is an image whose first line is the version the adapter stores.
+func adapterWish(version string) wish {
+	return wish{adapter, version, []byte(version + "\n" + strings.Repeat("lab image\n", 1000))}
+}
+
+// Knobs of netdevsim: of its debugfs, and of the module.
+const (
+	knobProgress = "/sys/kernel/debug/netdevsim/netdevsim1/fw_update_status"
+	knobFail     = "/sys/module/netdevsim/parameters/lab_fail"
+	// searchPath is where the kernel looks for images beside its own directories.
+	searchPath = "/sys/module/firmware_class/parameters/path"
+)
+
+// R002: the job survives a real reboot, between the writes and the verdict, on the disk of the machine.
+func rebootResumed(ctx context.Context, s *scene) (string, error) {
+	const from, to = "1.0.0", "1.1.0"
+	if err := s.agent().plug(ctx, "netdevsim"); err != nil {
+		return "", err
+	}
+	if err := s.agent().plugDrives(ctx); err != nil {
+		return "", err
+	}
+	if err := s.runs(ctx, adapter, from); err != nil {
+		return "", err
+	}
+	if err := s.runs(ctx, coldDrive, "COLD1"); err != nil {
+		return "", err
+	}
+	cold, err := driveWish(coldDrive, "COLD2")
+	if err != nil {
+		return "", err
+	}
+	var seen progress
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		s.watchProgress(watching, &seen)
+	}()
+	err = s.rebooted(1, func() error { return s.flashed(ctx, nil, adapterWish(to), cold) })
+	stop()
+	<-watched
+	if err != nil {
+		return "", err
+	}
+	if seen.least == 0 {
+		return "", fmt.Errorf("the kernel's progress was never seen between 0 and 100 %%")
+	}
+	return fmt.Sprintf("%s to %s with progress from %d %%, COLD1 to COLD2", from, to, seen.least), nil
+}
+
+// progress is the least percentage that was seen of a write that goes on.
+type progress struct{ least int32 }
+
+func (s *scene) watchProgress(ctx context.Context, seen *progress) {
+	_ = s.until(ctx, "progress is seen", func() (bool, error) {
+		job, err := s.job(ctx)
+		if job == nil || err != nil {
+			return false, nil //nolint:nilerr // the next look may tell
+		}
+		for _, st := range job.Status.Steps {
+			if p := ptr.Deref(st.ProgressPercent, 0); st.Name == "flash" && p > 0 && p < 100 {
+				seen.least = p
+			}
+		}
+		return seen.least > 0, nil
+	})
+}
+
+// R003-49: the kernel goes on with the flash, the next daemon waits for it and does not repeat it.
+func devlinkKilled(ctx context.Context, s *scene) (string, error) {
+	const from, to = "1.1.0", "1.2.0"
+	if err := s.runs(ctx, adapter, from); err != nil {
+		return "", err
+	}
+	if err := s.agent().write(ctx, knobProgress, "N"); err != nil {
+		return "", err
+	}
+	kill := func() error { return s.killWhile(ctx, devlink.Tool) }
+	return from + " to " + to, s.rebooted(1, func() error { return s.flashed(ctx, kill, adapterWish(to)) })
+}
+
+// R003: a failed step leaves the node in maintenance, with the cause, until a person releases it.
+func devlinkFailed(ctx context.Context, s *scene) (string, error) {
+	const runs = "1.2.0"
+	if err := s.runs(ctx, adapter, runs); err != nil {
+		return "", err
+	}
+	if err := s.agent().write(ctx, knobFail, "Y"); err != nil {
+		return "", err
+	}
+	if err := s.declare(ctx, adapterWish("1.3.0")); err != nil {
+		return "", err
+	}
+	job, err := s.failed(ctx)
+	if err != nil {
+		return "", err
+	}
+	path, err := s.agent().read(ctx, searchPath)
+	if err != nil {
+		return "", err
+	}
+	if path != "" {
+		return "", fmt.Errorf("the kernel still looks for firmware in %q", path)
+	}
+	if err := s.agent().write(ctx, knobFail, "N"); err != nil {
+		return "", err
+	}
+	// Back to what it runs, so that nothing is planned anew, and back to service.
+	if err := s.declare(ctx, adapterWish(runs)); err != nil {
+		return "", err
+	}
+	if err := s.release(ctx); err != nil {
+		return "", err
+	}
+	if err := s.inService(ctx); err != nil {
+		return "", err
+	}
+	return reason(job), s.runs(ctx, adapter, runs)
+}
+
+// release asks for the node to be returned to service.
+func (s *scene) release(ctx context.Context) error {
+	var n v1alpha1.NodeFirmware
+	if err := s.api.Get(ctx, client.ObjectKey{Name: nodeName}, &n); err != nil {
+		return fmt.Errorf("release node: %w", err)
+	}
+	old := n.DeepCopy()
+	n.Spec.ReleaseRequestedAt = ptr.To(metav1.NewTime(time.Now().Add(time.Second)))
+	if err := s.api.Patch(ctx, &n, client.MergeFrom(old)); err != nil {
+		return fmt.Errorf("release node: %w", err)
+	}
+	return nil
+}
+
+// What the tool says of an adapter that cannot be activated, whatever the knob for its reloads.
+func devlinkNotActivated(ctx context.Context, s *scene) (string, error) {
+	const needsReboot = 5
+	said := ""
+	for _, knob := range []string{"", "fail_reload", "dont_allow_reload"} {
+		if knob != "" {
+			if err := s.agent().write(ctx, "/sys/kernel/debug/netdevsim/netdevsim1/"+knob, "Y"); err != nil {
+				return "", err
+			}
+		}
+		ran, err := s.agent().run(ctx, "/usr/bin/firmware-daemon", "tool", "firmware-devlink", "activate", "netdevsim/netdevsim1")
+		if err != nil {
+			return "", err
+		}
+		if ran.ExitCode != needsReboot {
+			return "", fmt.Errorf("with knob %q the tool ended with %d instead of %d: %s", knob, ran.ExitCode, needsReboot, ran.Stderr)
+		}
+		said = strings.TrimSpace(ran.Stderr)
+	}
+	return said, nil
+}

@@ -1,0 +1,70 @@
+package vm
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/guest"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/nvmetcp"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/nvmetool"
+)
+
+// Drives that implement firmware download, commit, slots and activation. The kernel's own initiator connects to them.
+var (
+	warmDrive = part{"nvme-warm", v1alpha1.DeviceSelector{Class: v1alpha1.ClassDisk, Models: []string{"Lab NVMe Warm"}}}
+	coldDrive = part{"nvme-cold", v1alpha1.DeviceSelector{Class: v1alpha1.ClassDisk, Models: []string{"Lab NVMe Cold"}}}
+
+	drives = []guest.Drive{
+		{
+			Model: warmDrive.selector.Models[0], Serial: "LABNVME2", Revision: "WARM1", Port: 4420,
+			Activation: nvmetcp.AtControllerReset, PieceTime: 10 * time.Millisecond,
+		},
+		{
+			Model: coldDrive.selector.Models[0], Serial: "LABNVME3", Revision: "COLD1", Port: 4421,
+			Activation: nvmetcp.AtPowerCycle,
+		},
+	}
+)
+
+// drivePayload is large enough for the download to take seconds.
+var drivePayload = make([]byte, 1<<20)
+
+func driveWish(p part, revision string) (wish, error) {
+	image, err := nvmetcp.MakeImage(nvmetcp.Image{Model: p.selector.Models[0], Revision: revision, Payload: drivePayload})
+	return wish{p, revision, image}, err
+}
+
+func nvmeFlashed(ctx context.Context, s *scene) (string, error) {
+	if err := s.agent().plugDrives(ctx); err != nil {
+		return "", err
+	}
+	return s.warm(ctx, "WARM1", "WARM2", nil)
+}
+
+// R003-49: the download goes on without the daemon, and is not repeated.
+func nvmeKilled(ctx context.Context, s *scene) (string, error) {
+	return s.warm(ctx, "WARM2", "WARM3", func() error { return s.killWhile(ctx, nvmetool.Name) })
+}
+
+func (s *scene) warm(ctx context.Context, from, to string, disturb func() error) (string, error) {
+	if err := s.runs(ctx, warmDrive, from); err != nil {
+		return "", err
+	}
+	w, err := driveWish(warmDrive, to)
+	if err != nil {
+		return "", err
+	}
+	if err := s.rebooted(0, func() error { return s.flashed(ctx, disturb, w) }); err != nil {
+		return "", err
+	}
+	held, err := s.agent().drive(ctx, drives[0].Serial)
+	if err != nil {
+		return "", err
+	}
+	if held.Running.Revision != to || held.Slots[held.Active-1].Revision != to {
+		return "", fmt.Errorf("the drive itself runs %q from slot %d", held.Running.Revision, held.Active)
+	}
+	return fmt.Sprintf("%s to %s in slot %d", from, to, held.Active), nil
+}

@@ -1,0 +1,164 @@
+package vm
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+)
+
+// checkLimit bounds a check. Each takes less than a minute where nothing else runs; this is for a machine that is busy.
+const checkLimit = 10 * time.Minute
+
+// checks run in this order on one machine. Those of a group build on each other, and on boot alone.
+var checks = []check{
+	{bootGroup, "the machine boots and its Node is Ready", booted},
+	{"inventory", "an NVMe drive without firmware download is inventory only", inventoryOnly},
+	{"scsi", "a scsi_debug disk is flashed by WRITE BUFFER", scsiFlashed},
+	{"scsi", "the daemon is killed while it flashes the scsi_debug disk", scsiKilled},
+	{"nvme", "an NVMe/TCP drive is flashed and activated by a controller reset", nvmeFlashed},
+	{"nvme", "the daemon is killed while it flashes the NVMe/TCP drive", nvmeKilled},
+	{"devlink", "netdevsim by devlink and an NVMe drive are flashed, and one reboot activates both", rebootResumed},
+	{"devlink", "the daemon is killed while the kernel flashes netdevsim and tells no progress", devlinkKilled},
+	{"devlink", "a flash of netdevsim that fails holds the node until it is released", devlinkFailed},
+	{"devlink", "netdevsim has no activation without a reboot", devlinkNotActivated},
+	{"fwupd", "fwupd's test device is updated through a tool profile", fwupdUpdated},
+	{"fwupd", "the daemon is killed while fwupd's client writes", fwupdKilled},
+}
+
+// bootGroup is what all checks build on.
+const bootGroup = "boot"
+
+// chosen are the checks of the groups, or all.
+func chosen(groups []string) ([]check, error) {
+	for _, g := range groups {
+		if !slices.ContainsFunc(checks, func(c check) bool { return c.group == g }) {
+			return nil, fmt.Errorf("there are no checks %q: %s", g, strings.Join(Groups(), ", "))
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(checks), func(c check) bool {
+		return len(groups) > 0 && c.group != bootGroup && !slices.Contains(groups, c.group)
+	}), nil
+}
+
+// Groups are the names of the groups of checks.
+func Groups() []string {
+	var out []string
+	for _, c := range checks {
+		if !slices.Contains(out, c.group) {
+			out = append(out, c.group)
+		}
+	}
+	return out
+}
+
+func booted(ctx context.Context, s *scene) (string, error) {
+	state, err := s.node.machine.waitBoot(ctx, "")
+	if err != nil {
+		return "", err
+	}
+	return "boot " + state.BootID, s.until(ctx, "the daemon has scanned", func() (bool, error) {
+		var list v1alpha1.NodeDeviceList
+		err := s.api.List(ctx, &list)
+		return err == nil && len(list.Items) > 0, err
+	})
+}
+
+// nvmePCIe is the drive QEMU emulates.
+var nvmePCIe = part{"nvme-pcie", v1alpha1.DeviceSelector{Class: v1alpha1.ClassDisk, Models: []string{"QEMU NVMe Ctrl"}}}
+
+// What cannot be updated says why.
+func inventoryOnly(ctx context.Context, s *scene) (string, error) {
+	const want = "OACS bit 2"
+	var got string
+	err := s.until(ctx, "the drive is listed", func() (bool, error) {
+		d, err := s.device(ctx, nvmePCIe)
+		if err != nil || d == nil {
+			return false, err
+		}
+		got = d.Firmware.Running + ", " + d.Firmware.ReadOnly
+		if !strings.Contains(d.Firmware.ReadOnly, want) {
+			return false, fmt.Errorf("the reason is %q and does not say %q", d.Firmware.ReadOnly, want)
+		}
+		return true, nil
+	})
+	return got, err
+}
+
+// flashed requires that one job brings wishes to their devices. Disturb is called when they are declared. Undisturbed each
+// image is written once. A step whose end no daemon saw is begun once more, and then finds what the device stores; a device
+// that cannot tell is written once more.
+func (s *scene) flashed(ctx context.Context, disturb func() error, wishes ...wish) error {
+	attempts := int32(1)
+	if disturb != nil {
+		attempts = 2
+	}
+	if err := s.declare(ctx, wishes...); err != nil {
+		return err
+	}
+	if disturb != nil {
+		if err := disturb(); err != nil {
+			return err
+		}
+	}
+	job, err := s.complete(ctx)
+	if err != nil {
+		return err
+	}
+	for _, st := range job.Status.Steps {
+		if st.Name == "flash" && st.Attempt > attempts {
+			return fmt.Errorf("an image was written too often: %s", describe(job))
+		}
+	}
+	for _, w := range wishes {
+		if err := s.runs(ctx, w.part, w.version); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rebooted requires that the machine boots as often while something is done.
+func (s *scene) rebooted(times int, do func() error) error {
+	before := s.node.bootCount()
+	if err := do(); err != nil {
+		return err
+	}
+	if n := s.node.bootCount() - before; n != times {
+		return fmt.Errorf("the machine rebooted %d times instead of %d", n, times)
+	}
+	return nil
+}
+
+// killWhile ends the daemon with SIGKILL while a tool writes to a device. The tool goes on without it. The machine starts the
+// daemon again.
+func (s *scene) killWhile(ctx context.Context, tool string) error {
+	var writing []int
+	err := s.until(ctx, tool+" writes", func() (ok bool, err error) {
+		if writing, err = s.agent().processes(ctx, tool); err != nil || len(writing) > 0 {
+			return true, err
+		}
+		job, err := s.job(ctx)
+		if err == nil && job != nil && over(job) {
+			err = fmt.Errorf("the job ended: %s", describe(job))
+		}
+		return false, err
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.agent().kill(ctx, daemonService); err != nil {
+		return err
+	}
+	after, err := s.agent().processes(ctx, tool)
+	if err != nil {
+		return err
+	}
+	if len(after) > 0 && !slices.Equal(writing, after) {
+		return fmt.Errorf("%s was process %v and is %v after the daemon's end: it was started again", tool, writing, after)
+	}
+	return nil
+}

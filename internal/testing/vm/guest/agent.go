@@ -1,0 +1,200 @@
+package guest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/nvmetcp"
+	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
+)
+
+// State is what the agent tells of the machine.
+type State struct {
+	BootID   string
+	Services map[string]ServiceState
+}
+
+// ServiceState is one service now. PID is 0 while it does not run.
+type ServiceState struct{ PID, Starts int }
+
+// server is the agent.
+type server struct {
+	config      Config
+	supervisors map[string]*supervisor
+	stop        context.CancelFunc
+	running     sync.WaitGroup
+	rebooting   sync.Once
+	// failed takes how each part of the agent ended.
+	failed chan error
+
+	mu     sync.Mutex
+	drives map[string]*nvmetcp.Drive
+}
+
+// agent runs the machine until it reboots or something that must work does not.
+func agent() error {
+	config, err := LoadConfig(ConfigPath)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	s := &server{config: config, supervisors: map[string]*supervisor{}, stop: stop, failed: make(chan error)}
+	for i, m := range config.Modules {
+		if wanted, err := s.wanted(i); err != nil {
+			return err
+		} else if m.Deferred && wanted {
+			if err := s.load(i); err != nil {
+				return err
+			}
+		}
+	}
+	if plugged, err := drivesPlugged(); err != nil {
+		return err
+	} else if plugged {
+		if err := s.plugDrives(context.Background()); err != nil {
+			return err
+		}
+	}
+	s.start(func() error { return keepFlash(ctx, flashDir, config.Flash) })
+	for _, service := range config.Services {
+		v := &supervisor{service: service}
+		s.supervisors[service.Name] = v
+		s.start(func() error { return v.run(ctx) })
+	}
+	web := http.Server{Addr: ":" + strconv.Itoa(AgentPort), Handler: s.handler(), ReadHeaderTimeout: time.Minute}
+	go func() { s.failed <- web.ListenAndServe() }()
+	for err := range s.failed {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// start runs a part of the agent that ends before the machine goes down.
+func (s *server) start(part func() error) {
+	s.running.Add(1)
+	go func() {
+		err := part()
+		s.running.Done()
+		s.failed <- err
+	}()
+}
+
+func (s *server) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /state", s.state)
+	mux.HandleFunc("POST /service/{name}/kill", s.kill)
+	mux.HandleFunc("GET /file", readFile)
+	mux.HandleFunc("PUT /file", writeFile)
+	mux.HandleFunc("POST /run", runTool)
+	mux.HandleFunc("GET /processes", processes)
+	mux.HandleFunc("POST /module/{name}", s.loadModule)
+	mux.HandleFunc("POST /drives", s.plug)
+	mux.HandleFunc("GET /drive/{serial}", s.drive)
+	mux.HandleFunc("POST /reboot", s.reboot)
+	return mux
+}
+
+func (s *server) state(w http.ResponseWriter, _ *http.Request) {
+	id, err := sysfs.BootID(os.DirFS("/"))
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	out := State{BootID: id, Services: map[string]ServiceState{}}
+	for name, v := range s.supervisors {
+		out.Services[name] = v.status()
+	}
+	answer(w, out)
+}
+
+func (s *server) kill(w http.ResponseWriter, r *http.Request) {
+	v := s.supervisors[r.PathValue("name")]
+	if v == nil {
+		refuse(w, fmt.Errorf("there is no service %q", r.PathValue("name")))
+		return
+	}
+	pid, err := v.kill()
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	answer(w, pid)
+}
+
+// reboot ends everything in order and restarts the machine. It answers first: what asked for it is about to end as well.
+func (s *server) reboot(w http.ResponseWriter, _ *http.Request) {
+	answer(w, "rebooting")
+	go s.rebooting.Do(func() {
+		s.stop()
+		s.running.Wait()
+		err := saveFlash(flashDir, s.config.Flash)
+		unix.Sync()
+		if err = errors.Join(err, unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART)); err != nil {
+			fmt.Fprintln(os.Stderr, "agent: reboot:", err)
+		}
+	})
+}
+
+// module finds a module of the configuration by the name of its file.
+func (s *server) module(name string) (int, error) {
+	for i, m := range s.config.Modules {
+		if filepath.Base(m.Path) == name+".ko" && m.Deferred {
+			return i, nil
+		}
+	}
+	return 0, fmt.Errorf("there is no deferred module %q", name)
+}
+
+// wantedPath marks a deferred module that the lab asked for: it is a device that stays plugged in.
+func (s *server) wantedPath(i int) string {
+	return filepath.Join(StateDir, "modules", filepath.Base(s.config.Modules[i].Path))
+}
+
+func (s *server) wanted(i int) (bool, error) {
+	_, err := os.Stat(s.wantedPath(i))
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func (s *server) load(i int) error {
+	m := s.config.Modules[i]
+	text, err := parameters(m.Parameters, flashDir, s.config.Flash)
+	if err != nil {
+		return err
+	}
+	if err := load(m.Path, text); err != nil {
+		return err
+	}
+	for _, w := range m.After {
+		if err := os.WriteFile(w.Path, []byte(w.Value), 0o644); err != nil {
+			return fmt.Errorf("set up module %s: %w", m.Path, err)
+		}
+	}
+	return nil
+}
+
+func (s *server) loadModule(w http.ResponseWriter, r *http.Request) {
+	i, err := s.module(r.PathValue("name"))
+	if err == nil {
+		err = errors.Join(os.MkdirAll(filepath.Dir(s.wantedPath(i)), 0o755), os.WriteFile(s.wantedPath(i), nil, 0o644), s.load(i))
+	}
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	answer(w, "loaded")
+}

@@ -1,0 +1,146 @@
+package vm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/guest"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/rootfs"
+)
+
+// Options say where the lab lives.
+type Options struct {
+	// Dir takes what one run writes.
+	Dir string
+	// BinDir holds firmware-operator, firmware-daemon and firmware-lab-guest.
+	BinDir string
+	// CacheDir keeps what is the same in every run.
+	CacheDir string
+	// Only names groups of checks; all run when it is empty.
+	Only []string
+	// Out takes a line for each check.
+	Out io.Writer
+}
+
+// Run starts the lab, runs every check and stops it. The first check that fails ends it: those after it build on it.
+func Run(ctx context.Context, o Options) (err error) {
+	say := func(format string, args ...any) { fmt.Fprintf(o.Out, format+"\n", args...) }
+	began := time.Now()
+	list, err := chosen(o.Only)
+	if err != nil {
+		return err
+	}
+	b, err := prepare(ctx, o, say)
+	if err != nil {
+		return err
+	}
+	l, err := lab.Up(ctx, lab.Options{
+		Dir: o.Dir, BinDir: o.BinDir, Out: o.Out, QuietPeriod: time.Second, ImageServerNames: []string{hostAddress},
+		ScanInterval: time.Minute, HealthTimeout: time.Minute,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	say("Booting Linux %s (%s) in a virtual machine …", b.Release, b.Version)
+	n, err := joinMachine(ctx, l, b, o.Dir, o.BinDir)
+	if err != nil {
+		return err
+	}
+	defer n.machine.stop()
+	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	live := make(chan struct{})
+	go func() {
+		defer close(live)
+		n.live(background)
+	}()
+	defer func() { cancel(); <-live }()
+
+	s := &scene{lab: l, api: l.Admin(), node: n, base: b}
+	for _, c := range list {
+		if err := c.do(ctx, s, say); err != nil {
+			s.explain(o.Out)
+			return err
+		}
+	}
+	say("%d checks passed in %s.", len(list), time.Since(began).Round(time.Second))
+	return nil
+}
+
+// prepare makes what the machine is made of.
+func prepare(ctx context.Context, o Options, say func(string, ...any)) (base, error) {
+	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
+		return base{}, fmt.Errorf("prepare lab: %w", err)
+	}
+	log, err := os.Create(filepath.Join(o.Dir, "prepare.log"))
+	if err != nil {
+		return base{}, fmt.Errorf("prepare lab: %w", err)
+	}
+	defer log.Close()
+	apt := rootfs.Apt{Log: log}
+	if err := installTools(ctx, apt, say); err != nil {
+		return base{}, err
+	}
+	return prepareBase(ctx, o.CacheDir, apt, say)
+}
+
+// check is one thing the lab proves.
+type check struct {
+	group, name string
+	// run returns what is worth telling.
+	run func(ctx context.Context, s *scene) (string, error)
+}
+
+func (c check) do(ctx context.Context, s *scene, say func(string, ...any)) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, checkLimit, fmt.Errorf("not within %s", checkLimit))
+	defer cancel()
+	began := time.Now()
+	detail, err := c.run(ctx, s)
+	took := time.Since(began).Seconds()
+	if err != nil {
+		say("FAIL  %6.1f s  %s", took, c.name)
+		return fmt.Errorf("%s: %w", c.name, err)
+	}
+	if detail != "" {
+		detail = ": " + detail
+	}
+	say("ok    %6.1f s  %s%s", took, c.name, detail)
+	return nil
+}
+
+// tailSize is how much of a log is worth reading.
+const tailSize = 6 << 10
+
+// explain prints the ends of the logs.
+func (s *scene) explain(out io.Writer) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if job, err := s.job(ctx); err == nil && job != nil {
+		fmt.Fprintf(out, "\n--- %s\n", describe(job))
+	}
+	daemon, err := s.agent().read(ctx, guest.DaemonLog)
+	if err != nil {
+		daemon = err.Error()
+	}
+	fmt.Fprintf(out, "\n--- end of the daemon's log\n%s\n", tail(daemon))
+	console, err := os.ReadFile(s.node.machine.console)
+	if err != nil {
+		console = []byte(err.Error())
+	}
+	fmt.Fprintf(out, "\n--- end of the machine's console\n%s\n", tail(string(console)))
+}
+
+func tail(s string) string {
+	if len(s) > tailSize {
+		s = s[len(s)-tailSize:]
+	}
+	return strings.TrimSpace(s)
+}
