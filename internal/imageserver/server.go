@@ -78,7 +78,7 @@ func Handler(images Images, auth Authenticator, log logr.Logger) http.Handler {
 	return mux
 }
 
-// Server listens on an address until its context ends. It runs on every replica: reading needs no lead.
+// Server speaks HTTP/1 and listens on an address until its context ends. It runs on every replica: reading needs no lead.
 type Server struct {
 	Listener    net.Listener
 	Handler     http.Handler
@@ -93,6 +93,8 @@ func (s *Server) Start(ctx context.Context) error {
 	server := &http.Server{
 		Handler: s.Handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.Certificate},
+		// HTTP/2 is off: its streams let one client open many requests at once, and a daemon sends one at a time.
+		Protocols: http1(),
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.ServeTLS(s.Listener, "", "") }()
@@ -107,4 +109,10 @@ func (s *Server) Start(ctx context.Context) error {
 		return errors.Join(fmt.Errorf("stop serving images: %w", err), server.Close())
 	}
 	return nil
+}
+
+func http1() *http.Protocols {
+	p := new(http.Protocols)
+	p.SetHTTP1(true)
+	return p
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr/testr"
@@ -21,12 +23,18 @@ import (
 	"github.com/stretchr/testify/require"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
+
+func TestMain(m *testing.M) { apitest.Main(m) }
 
 type directory string
 
@@ -87,46 +95,103 @@ func TestHandlerServesImagesToAuthenticatedDaemonsOnly(t *testing.T) {
 	}
 }
 
-func TestTokenReviewerAsksOncePerMinuteAndTrustsOneUser(t *testing.T) {
-	asked := 0
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	c := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
-		Create: func(_ context.Context, _ client.WithWatch, obj client.Object, _ ...client.CreateOption) error {
-			asked++
-			tr := obj.(*authenticationv1.TokenReview)
-			assert.Equal(t, []string{"images"}, tr.Spec.Audiences)
-			switch tr.Spec.Token {
-			case "daemon", "other":
-				tr.Status.Authenticated, tr.Status.User.Username = true, tr.Spec.Token
-			case "outage":
-				return errors.New("connection refused")
-			}
-			return nil
-		},
-	})
-	r := &TokenReviewer{Client: c, Audience: "images", User: "daemon", Now: func() time.Time { return now }}
-
-	for range 3 {
-		user, err := r.Authenticate(t.Context(), "daemon")
-		require.NoError(t, err)
-		assert.Equal(t, "daemon", user)
-	}
-	assert.Equal(t, 1, asked)
-	now = now.Add(2 * time.Minute)
-	_, err := r.Authenticate(t.Context(), "daemon")
-	require.NoError(t, err)
-	assert.Equal(t, 2, asked)
-
-	_, err = r.Authenticate(t.Context(), "other")
-	assert.ErrorIs(t, err, ErrDenied)
-	_, err = r.Authenticate(t.Context(), "forged")
-	assert.ErrorIs(t, err, ErrDenied)
-	_, err = r.Authenticate(t.Context(), "outage")
-	assert.Error(t, err)
-	assert.NotErrorIs(t, err, ErrDenied)
+// reviews answers token reviews in the place of an API server that knows two users.
+type reviews struct {
+	t     *testing.T
+	asked int
 }
 
-func TestServerIsTrustedThroughThePublishedAuthority(t *testing.T) {
+func (r *reviews) RoundTrip(req *http.Request) (*http.Response, error) {
+	r.asked++
+	var review authenticationv1.TokenReview
+	require.NoError(r.t, json.NewDecoder(req.Body).Decode(&review))
+	assert.Equal(r.t, []string{"images"}, review.Spec.Audiences)
+	switch review.Spec.Token {
+	case "daemon", "other":
+		review.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{Username: review.Spec.Token}, Audiences: review.Spec.Audiences}
+	case "unaware": // as a reviewer answers that does not look at audiences
+		review.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{Username: "daemon"}}
+	case "outage":
+		return nil, errors.New("connection refused")
+	default:
+		review.Status.Error = "unknown token"
+	}
+	answer := httptest.NewRecorder()
+	answer.Header().Set("Content-Type", "application/json")
+	require.NoError(r.t, json.NewEncoder(answer).Encode(review))
+	return answer.Result(), nil
+}
+
+func TestTokenReviewerAsksOncePerMinuteAndTrustsOneUser(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &reviews{t: t}
+		config := &rest.Config{Host: "http://api", Transport: server, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
+		api, err := authenticationclient.NewForConfig(config)
+		require.NoError(t, err)
+		r, err := NewTokenReviewer(api, "images", "daemon")
+		require.NoError(t, err)
+
+		for range 3 {
+			user, err := r.Authenticate(t.Context(), "daemon")
+			require.NoError(t, err)
+			assert.Equal(t, "daemon", user)
+		}
+		assert.Equal(t, 1, server.asked)
+		time.Sleep(2 * time.Minute)
+		_, err = r.Authenticate(t.Context(), "daemon")
+		require.NoError(t, err)
+		assert.Equal(t, 2, server.asked)
+
+		for _, refused := range []string{"other", "forged", "unaware"} {
+			for range 2 {
+				_, err = r.Authenticate(t.Context(), refused)
+				assert.ErrorIs(t, err, ErrDenied, refused)
+			}
+		}
+		assert.Equal(t, 5, server.asked, "refusals are kept as well")
+		for range 2 {
+			_, err = r.Authenticate(t.Context(), "outage")
+			assert.Error(t, err)
+			assert.NotErrorIs(t, err, ErrDenied)
+		}
+		assert.Equal(t, 7, server.asked, "outages are not")
+	})
+}
+
+func TestTokenReviewerKnowsTheDaemonsTokensForImages(t *testing.T) {
+	env := apitest.New(t)
+	api, err := kubernetes.NewForConfig(env.Config)
+	require.NoError(t, err)
+	token := func(account, audience string) string {
+		accounts := api.CoreV1().ServiceAccounts(apitest.Namespace)
+		if _, err := accounts.Get(t.Context(), account, metav1.GetOptions{}); err != nil {
+			_, err = accounts.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}}, metav1.CreateOptions{})
+			require.NoError(t, err)
+		}
+		request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: []string{audience}}}
+		request, err := accounts.CreateToken(t.Context(), account, request, metav1.CreateOptions{})
+		require.NoError(t, err)
+		return request.Status.Token
+	}
+	user := "system:serviceaccount:" + apitest.Namespace + ":daemon"
+	r, err := NewTokenReviewer(api.AuthenticationV1(), "images", user)
+	require.NoError(t, err)
+
+	got, err := r.Authenticate(t.Context(), token("daemon", "images"))
+	require.NoError(t, err)
+	assert.Equal(t, user, got)
+	for name, refused := range map[string]struct{ token, want string }{
+		"a daemon's token for the API":      {token("daemon", "https://kubernetes.default.svc"), "does not know it for audience images"},
+		"another account's token":           {token("stranger", "images"), "belongs to system:serviceaccount:" + apitest.Namespace + ":stranger"},
+		"a token that no API server signed": {"forged", "does not know it for audience images"},
+	} {
+		_, err := r.Authenticate(t.Context(), refused.token)
+		assert.ErrorIs(t, err, ErrDenied, name)
+		assert.ErrorContains(t, err, refused.want, name)
+	}
+}
+
+func TestServerSpeaksHTTP1AndIsTrustedThroughThePublishedAuthority(t *testing.T) {
 	c := fake.NewClientBuilder().Build()
 	certs := &Certificates{Client: c, Namespace: "ns", Names: []string{"images.ns.svc", "127.0.0.1"}, Now: time.Now}
 	require.NoError(t, certs.Ensure(t.Context()))
@@ -150,6 +215,16 @@ func TestServerIsTrustedThroughThePublishedAuthority(t *testing.T) {
 		_ = resp.Body.Close()
 	}
 	assert.ErrorContains(t, err, "certificate signed by unknown authority")
+
+	conn, err := tls.Dial("tcp", listener.Addr().String(), &tls.Config{RootCAs: pool, NextProtos: []string{"h2", "http/1.1"}})
+	require.NoError(t, err)
+	assert.Equal(t, "http/1.1", conn.ConnectionState().NegotiatedProtocol)
+	require.NoError(t, conn.Close())
+	conn, err = tls.Dial("tcp", listener.Addr().String(), &tls.Config{RootCAs: pool, NextProtos: []string{"h2"}})
+	if err == nil {
+		_ = conn.Close()
+	}
+	assert.ErrorContains(t, err, "no application protocol", "HTTP/2 is off")
 
 	stop()
 	require.NoError(t, <-ended)

@@ -2,86 +2,59 @@ package imageserver
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
-	"sync"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
+	"k8s.io/apiserver/pkg/authentication/token/cache"
+	"k8s.io/apiserver/plugin/pkg/authenticator/token/webhook"
+	authenticationv1 "k8s.io/client-go/kubernetes/typed/authentication/v1"
 )
 
 const (
 	// reviewTTL is how long an answer of the API server is believed.
 	reviewTTL = time.Minute
-	// maxReviews bounds the answers that are kept.
-	maxReviews = 10_000
+	// reviewTimeout bounds one review with its repetitions.
+	reviewTimeout = 10 * time.Second
 )
 
-// TokenReviewer authenticates tokens by asking the API server.
+// TokenReviewer authenticates tokens by asking the API server. It uses the parts that the API server library's
+// DelegatingAuthenticatorConfig is made of and not that type itself, whose answer does not tell a token that is refused
+// from an API server that could not be asked: a daemon tries again after the second only.
 type TokenReviewer struct {
-	// Client creates TokenReviews.
-	Client client.Client
-	// Audience the tokens must be meant for.
-	Audience string
-	// User that may fetch images: the daemons' service account.
-	User string
-	Now  func() time.Time
-
-	mu      sync.Mutex
-	reviews map[[32]byte]review
+	tokens    authenticator.Token
+	audiences authenticator.Audiences
+	user      string
 }
 
-type review struct {
-	user    string
-	denied  string
-	expires time.Time
+// NewTokenReviewer accepts tokens that are meant for the audience and belong to the user. Answers of the API server are
+// kept for a minute; outages are not kept.
+func NewTokenReviewer(api authenticationv1.AuthenticationV1Interface, audience, user string) (*TokenReviewer, error) {
+	// No implicit audience: a server that reviews tokens without looking at audiences accepts none.
+	review, err := webhook.NewFromInterface(api, nil, wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 5},
+		reviewTimeout, webhook.AuthenticatorMetrics{
+			RecordRequestTotal: authenticatorfactory.RecordRequestTotal, RecordRequestLatency: authenticatorfactory.RecordRequestLatency,
+		})
+	if err != nil {
+		return nil, fmt.Errorf("make token reviewer: %w", err)
+	}
+	return &TokenReviewer{
+		tokens: cache.New(review, false, reviewTTL, reviewTTL), audiences: authenticator.Audiences{audience}, user: user,
+	}, nil
 }
 
-// Authenticate implements Authenticator. Answers are kept for a minute.
+// Authenticate implements Authenticator.
 func (t *TokenReviewer) Authenticate(ctx context.Context, token string) (string, error) {
-	key := sha256.Sum256([]byte(token))
-	r, known := t.known(key)
-	if !known {
-		var err error
-		if r, err = t.review(ctx, token); err != nil {
-			return "", err
-		}
-		t.remember(key, r)
-	}
-	if r.denied != "" {
-		return "", fmt.Errorf("%w: %s", ErrDenied, r.denied)
-	}
-	return r.user, nil
-}
-
-func (t *TokenReviewer) review(ctx context.Context, token string) (review, error) {
-	tr := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{t.Audience}}}
-	if err := t.Client.Create(ctx, tr); err != nil {
-		return review{}, fmt.Errorf("review token: %w", err)
-	}
-	r := review{user: tr.Status.User.Username, expires: t.Now().Add(reviewTTL)}
+	response, known, err := t.tokens.AuthenticateToken(authenticator.WithAudiences(ctx, t.audiences), token)
 	switch {
-	case !tr.Status.Authenticated:
-		r.denied = "the API server does not know it for audience " + t.Audience
-	case tr.Status.User.Username != t.User:
-		r.denied = "it belongs to " + tr.Status.User.Username
+	case err != nil:
+		return "", fmt.Errorf("review token: %w", err)
+	case !known:
+		return "", fmt.Errorf("%w: the API server does not know it for audience %s", ErrDenied, t.audiences[0])
+	case response.User.GetName() != t.user:
+		return "", fmt.Errorf("%w: it belongs to %s", ErrDenied, response.User.GetName())
 	}
-	return r, nil
-}
-
-func (t *TokenReviewer) known(key [32]byte) (review, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	r, ok := t.reviews[key]
-	return r, ok && t.Now().Before(r.expires)
-}
-
-func (t *TokenReviewer) remember(key [32]byte, r review) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.reviews == nil || len(t.reviews) >= maxReviews {
-		t.reviews = map[[32]byte]review{}
-	}
-	t.reviews[key] = r
+	return response.User.GetName(), nil
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"time"
 
+	authenticationv1 "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -75,15 +76,20 @@ func addImageServer(mgr manager.Manager, c config.Operator, store *artifact.Stor
 	if err != nil {
 		return fmt.Errorf("make client of the image server: %w", err)
 	}
+	reviews, err := authenticationv1.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return fmt.Errorf("make client of token reviews: %w", err)
+	}
+	tokens, err := imageserver.NewTokenReviewer(reviews, v1alpha1.ImageTokenAudience,
+		fmt.Sprintf("system:serviceaccount:%s:%s", c.Namespace, daemonAccount))
+	if err != nil {
+		return err
+	}
 	listener, err := net.Listen("tcp", c.ImageServerAddress)
 	if err != nil {
 		return fmt.Errorf("listen for daemons (--image-server-bind-address): %w", err)
 	}
 	certificates := &imageserver.Certificates{Client: direct, Namespace: c.Namespace, Names: c.ImageServerNames, Now: time.Now}
-	tokens := &imageserver.TokenReviewer{
-		Client: direct, Audience: v1alpha1.ImageTokenAudience, Now: time.Now,
-		User: fmt.Sprintf("system:serviceaccount:%s:%s", c.Namespace, daemonAccount),
-	}
 	server := &imageserver.Server{
 		Listener: listener, Certificate: certificates.Get,
 		Handler: imageserver.Handler(store, tokens, mgr.GetLogger().WithName("images")),
