@@ -59,12 +59,3 @@ func Enabled(c plan.Catalog) []v1alpha1.EnabledStep {
 	}
 	return out
 }
-
-// Requests are the steps a job asks for in the terms of package plan.
-func Requests(steps []v1alpha1.RequestedStep) []plan.Request {
-	var out []plan.Request
-	for _, s := range steps {
-		out = append(out, plan.Request{Name: s.Name, Device: s.Device})
-	}
-	return out
-}

@@ -63,7 +63,11 @@ func (h *host) execute(priorities map[string]int32, requested ...v1alpha1.Reques
 		touched = append(touched, step.Update{Device: id.UniqueID})
 		j.Updates = append(j.Updates, update(id, ""))
 	}
-	list, err := catalog.Requested(steps.Requests(requested), devices)
+	var wanted []plan.Request
+	for _, s := range requested {
+		wanted = append(wanted, plan.Request{Name: s.Name, Device: s.Device})
+	}
+	list, err := catalog.Requested(wanted, devices)
 	require.NoError(h, err)
 	j.Record = step.New(list, touched...)
 	for range 10 {

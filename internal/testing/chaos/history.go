@@ -33,7 +33,6 @@ const (
 	EventReboot      EventKind = "reboot is asked for"
 	EventBroken      EventKind = "state is broken"
 	EventAfterEnd    EventKind = "the job has ended"
-	EventEnd         EventKind = "the world ends"
 )
 
 // changes reports whether the event is an operation that changes a device or the host.

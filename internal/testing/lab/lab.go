@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -195,7 +194,7 @@ func (l *Lab) startMaintenance(ctx context.Context) error {
 
 // startOperator starts the operator with the token of its own service account and waits until it serves images.
 func (l *Lab) startOperator(ctx context.Context) error {
-	address, err := freeAddress()
+	address, err := controlplane.FreeAddress()
 	if err != nil {
 		return err
 	}
@@ -262,13 +261,4 @@ func (l *Lab) fetchImageCA(ctx context.Context) error {
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
-}
-
-func freeAddress() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
-	}
-	defer listener.Close()
-	return listener.Addr().String(), nil
 }

@@ -18,7 +18,6 @@ const (
 	sgInvalidOpcode  = 9
 	sgAborted        = 11
 	sgFileError      = 15
-	sgNotReady       = 2
 	sgNoDevice       = 50 + 19 // an errno above 50: ENODEV
 )
 

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/controlplane"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab/cluster"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/guest"
@@ -166,7 +167,7 @@ func joinMachine(ctx context.Context, l *lab.Lab, b base, dir, binDir string) (*
 		return nil, fmt.Errorf("start machine: %w", err)
 	}
 	images, _ := l.ImageServer()
-	agentAddress, err := freeAddress()
+	agentAddress, err := controlplane.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -238,13 +239,4 @@ func Relay(address string, in io.Reader, out io.Writer) error {
 	}()
 	_, err = io.Copy(out, connection)
 	return err
-}
-
-func freeAddress() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
-	}
-	defer listener.Close()
-	return listener.Addr().String(), nil
 }

@@ -40,7 +40,6 @@ const (
 const (
 	directionMask = 0x03
 	toDrive       = 0x01
-	fromDrive     = 0x02
 )
 
 // Kinds of descriptors, which say where data is.

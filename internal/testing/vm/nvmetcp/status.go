@@ -35,7 +35,6 @@ const (
 	TooManyEventRequests Status = 0x105
 	InvalidLogPage       Status = 0x109
 	FeatureNotSaveable   Status = 0x10d
-	FeatureNotChangeable Status = 0x10e
 	ConnectFormat        Status = 0x180
 	ConnectBusy          Status = 0x181
 	ConnectInvalid       Status = 0x182
