@@ -137,10 +137,7 @@ func (a Archiving) device(ctx context.Context, uniqueID string) (inventory.Devic
 	if d.Err != nil {
 		return inventory.Device{}, nil, fmt.Errorf("read device: %w", d.Err)
 	}
-	drv, err := a.Drivers.For(d.Identity)
-	if err == nil && (drv == nil || d.Firmware == nil) {
-		err = errors.New("no driver knows the device")
-	}
+	drv, err := a.Drivers.Of(d)
 	return d, drv, err
 }
 

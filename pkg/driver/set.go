@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -62,6 +63,22 @@ func (s Set) Without(names ...string) (Set, error) {
 		}
 	}
 	return rest, nil
+}
+
+// Of returns the driver of a device that was inspected: the one that read it. It is an error when none did, when that one is
+// not in the set any more, and when another one claims the device now that it has said what it is: a device is written by
+// the driver that read it and by no other.
+func (s Set) Of(d inventory.Device) (Driver, error) {
+	drv, err := s.For(d.Identity)
+	switch {
+	case err != nil:
+		return nil, err
+	case drv == nil || d.Firmware == nil:
+		return nil, errors.New("no driver reads the device; add a driver, or leave the device out")
+	case drv.Name() != d.Driver: // what the device says of itself may fit another one than what sysfs says
+		return nil, fmt.Errorf("driver %s reads the device and %s claims it then; leave one of them out with --disable-driver", d.Driver, drv.Name())
+	}
+	return drv, nil
 }
 
 // For returns the driver that knows the device best, or nil when none does; drivers that do not work on this machine come

@@ -88,6 +88,32 @@ func TestADriverWithoutItsToolGivesWayToOneThatWorks(t *testing.T) {
 	require.ErrorContains(t, err, "claim it equally")
 }
 
+func TestADeviceBelongsToTheDriverThatReadIt(t *testing.T) {
+	id := inventory.Identity{Class: inventory.Disk, Transport: "nvme", Node: "nvme0", UniqueID: "drive"}
+	vendor := drivertest.NewSimulated("vendor")
+	vendor.Add(id, inventory.Firmware{Running: "1"})
+	set := driver.Set{nvme.New(nil), vendor}
+	read := inventory.Device{Identity: id, Driver: "vendor", Firmware: &inventory.Firmware{Running: "1"}}
+	d, err := set.Of(read)
+	require.NoError(t, err)
+	assert.Equal(t, "vendor", d.Name())
+
+	unread, other, unknown := read, read, read
+	unread.Firmware = nil
+	other.Driver = "nvme"
+	unknown.Class, unknown.UniqueID = inventory.BIOS, "board"
+	for want, device := range map[string]inventory.Device{
+		"no driver reads the device": unread, "driver nvme reads the device and vendor claims it then": other,
+	} {
+		_, err = set.Of(device)
+		assert.ErrorContains(t, err, want)
+	}
+	_, err = set.Of(unknown)
+	assert.ErrorContains(t, err, "no driver reads the device", "nobody claims it any more")
+	_, err = driver.Set{nvme.New(nil)}.Of(read)
+	assert.ErrorContains(t, err, "driver vendor reads the device and nvme claims it then", "the one that read it is gone")
+}
+
 func TestDriversCanBeLeftOutByName(t *testing.T) {
 	set := driver.Set{mstflint.New(nil), nvme.New(nil)}
 	rest, err := set.Without("mstflint", "mstflint")

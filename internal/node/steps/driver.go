@@ -19,11 +19,11 @@ const maxData = 4 << 10
 
 // runDriverStep runs a step the driver of the device brings, from where it stopped.
 func (t Tasks) runDriverStep(ctx context.Context, s step.Step, u journal.Update) (*step.Returned, error) {
-	d, err := t.find(ctx, u)
+	d, drv, err := t.find(ctx, u)
 	if err != nil {
 		return nil, err
 	}
-	stepper, err := t.stepper(d.Identity, s.Kind)
+	stepper, err := stepperOf(drv, s.Kind)
 	if err != nil {
 		return nil, err
 	}
@@ -40,12 +40,8 @@ func (t Tasks) runDriverStep(ctx context.Context, s step.Step, u journal.Update)
 	return &step.Returned{Data: result.Data, Again: result.Again, Reboot: result.Reboot, Message: result.Message}, nil
 }
 
-// stepper is the driver of the device, if it brings the step.
-func (t Tasks) stepper(id inventory.Identity, kind plan.Kind) (driver.Stepper, error) {
-	drv, err := t.Drivers.For(id)
-	if err != nil {
-		return nil, err
-	}
+// stepperOf is the driver of the device, if it brings the step.
+func stepperOf(drv driver.Driver, kind plan.Kind) (driver.Stepper, error) {
 	stepper, ok := drv.(driver.Stepper)
 	if !ok || !slices.ContainsFunc(stepper.Steps(), func(d plan.Definition) bool { return d.Kind == kind }) {
 		return nil, fmt.Errorf("the driver of the device does not know the step %s; did the daemon's version change?", kind)

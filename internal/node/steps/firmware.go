@@ -21,7 +21,7 @@ import (
 // Its digest is not compared with that of the image which was flashed: what is read out of a device holds the
 // device's own data too, and differs on every device.
 func (t Tasks) verifyFirmware(ctx context.Context, request v1alpha1.RequestedStep, u journal.Update) (*step.Returned, error) {
-	d, err := t.find(ctx, u)
+	d, drv, err := t.find(ctx, u)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func (t Tasks) verifyFirmware(ctx context.Context, request v1alpha1.RequestedSte
 	case fw.Stored != "" && fw.Stored != want:
 		return nil, fmt.Errorf("the device runs %s but holds %s, which would run after its next activation", fw.Running, fw.Stored)
 	}
-	proof, err := t.readBack(ctx, d)
+	proof, err := t.readBack(ctx, d, drv)
 	if err != nil {
 		return nil, err
 	}
@@ -65,11 +65,7 @@ func (t Tasks) expected(u journal.Update) (version inventory.Version, because st
 }
 
 // readBack has the driver check the image the device runs, and says what that proved.
-func (t Tasks) readBack(ctx context.Context, d inventory.Device) (string, error) {
-	drv, err := t.Drivers.For(d.Identity)
-	if err != nil {
-		return "", err
-	}
+func (t Tasks) readBack(ctx context.Context, d inventory.Device, drv driver.Driver) (string, error) {
 	archiver, ok := drv.(driver.Archiver)
 	if !ok || d.Firmware.Rollback != inventory.RollbackReadBack {
 		return "its image cannot be read out of it, so that only its own word was compared", nil
@@ -83,6 +79,7 @@ func (t Tasks) readBack(ctx context.Context, d inventory.Device) (string, error)
 	if err := archiver.Archive(ctx, d.Identity, img.Path); err != nil {
 		return "", fmt.Errorf("read the image out of the device: %w", err)
 	}
+	var err error
 	if img.Digest, img.Size, err = measure(img.Path); err != nil {
 		return "", err
 	}

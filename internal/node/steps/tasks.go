@@ -2,7 +2,6 @@ package steps
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -54,18 +53,17 @@ func (t Tasks) Run(ctx context.Context, s step.Step, request v1alpha1.RequestedS
 	return ret
 }
 
-// find reads the device a step works on.
-func (t Tasks) find(ctx context.Context, u journal.Update) (inventory.Device, error) {
+// find reads the device a step works on, and returns the driver that read it.
+func (t Tasks) find(ctx context.Context, u journal.Update) (inventory.Device, driver.Driver, error) {
 	d, found, err := t.Machine.Find(ctx, u.Class, u.UniqueID)
 	switch {
 	case err != nil:
-		return d, fmt.Errorf("find %s: %w", u.Device, err)
+		return d, nil, fmt.Errorf("find %s: %w", u.Device, err)
 	case !found:
-		return d, fmt.Errorf("no device with the unique id %s is on this node; was it replaced?", u.UniqueID)
+		return d, nil, fmt.Errorf("no device with the unique id %s is on this node; was it replaced?", u.UniqueID)
 	case d.Err != nil:
-		return d, d.Err
-	case d.Firmware == nil:
-		return d, errors.New("no driver reads the device; add a driver, or leave the device out")
+		return d, nil, d.Err
 	}
-	return d, nil
+	drv, err := t.Drivers.Of(d)
+	return d, drv, err
 }
