@@ -2,8 +2,14 @@ package hotplug
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/mdlayher/socket"
+	"golang.org/x/sys/unix"
 )
 
 // Uevent is one message of the kernel about a device.
@@ -39,4 +45,34 @@ func (e Uevent) Hardware() bool {
 	return slices.Contains([]string{"add", "remove", "bind", "unbind"}, e.Action) &&
 		slices.Contains([]string{"pci", "nvme", "scsi"}, e.Subsystem) &&
 		!strings.HasPrefix(e.Path, "/devices/virtual/")
+}
+
+// listenToUevents reports hardware that comes or goes. It listens to the kernel's own broadcast, which needs no udev.
+func listenToUevents(ctx context.Context, subscribed, report func()) error {
+	const kernelGroup = 1
+	conn, err := socket.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM, unix.NETLINK_KOBJECT_UEVENT, "uevent", nil)
+	if err != nil {
+		return fmt.Errorf("open uevent socket: %w", err)
+	}
+	defer conn.Close()
+	if err := conn.Bind(&unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: kernelGroup}); err != nil {
+		return fmt.Errorf("bind uevent socket: %w", err)
+	}
+	subscribed()
+	for buffer := make([]byte, 16<<10); ; {
+		n, from, err := conn.Recvfrom(ctx, buffer, 0)
+		switch {
+		case errors.Is(err, unix.ENOBUFS): // some were lost, whatever they were
+			report()
+			continue
+		case err != nil:
+			return fmt.Errorf("read uevent: %w", err)
+		}
+		if sender, ok := from.(*unix.SockaddrNetlink); !ok || sender.Pid != 0 {
+			continue // not from the kernel
+		}
+		if e, ok := ParseUevent(buffer[:n]); ok && e.Hardware() {
+			report()
+		}
+	}
 }

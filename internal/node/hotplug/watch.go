@@ -2,13 +2,10 @@ package hotplug
 
 import (
 	"context"
-	"errors"
-	"fmt"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
-	"github.com/vishvananda/netlink"
-	"golang.org/x/sys/unix"
 )
 
 // quiet is how long the hardware must be silent before it is reported: a card that is plugged in makes many events.
@@ -27,13 +24,11 @@ func Watch(ctx context.Context, log logr.Logger, changed func()) {
 		default:
 		}
 	}
-	if err := watchUevents(ctx, report); err != nil {
-		log.Info("Hotplug is not watched; devices that come or go are found at the next scan", "cause", err.Error())
-	}
-	if err := watchLinks(ctx, report); err != nil {
-		log.Info("Links are not watched; their state is read at each scan", "cause", err.Error())
-	}
+	var group sync.WaitGroup
+	group.Go(func() { resume(ctx, log, "devices", listenToUevents, report) })
+	group.Go(func() { resume(ctx, log, "links", listenToLinks, report) })
 	Debounce(ctx, events, quiet, spacing, changed)
+	group.Wait()
 }
 
 // patience is how many quiet times events without end can put a report off.
@@ -60,64 +55,4 @@ func Debounce(ctx context.Context, events <-chan struct{}, quiet, spacing time.D
 			changed()
 		}
 	}
-}
-
-// watchUevents listens to the kernel's own broadcast, which needs no udev.
-func watchUevents(ctx context.Context, report func()) error {
-	const kernelGroup = 1
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_KOBJECT_UEVENT)
-	if err != nil {
-		return fmt.Errorf("open uevent socket: %w", err)
-	}
-	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: kernelGroup}); err != nil {
-		return errors.Join(fmt.Errorf("bind uevent socket: %w", err), unix.Close(fd))
-	}
-	// A minute a read at most, so that the end of the context is seen though no device speaks.
-	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 60}); err != nil {
-		return errors.Join(fmt.Errorf("bound uevent reads: %w", err), unix.Close(fd))
-	}
-	go func() {
-		defer unix.Close(fd)
-		buffer := make([]byte, 16<<10)
-		for ctx.Err() == nil {
-			n, from, err := unix.Recvfrom(fd, buffer, 0)
-			switch {
-			case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR):
-			case errors.Is(err, unix.ENOBUFS): // some were lost, whatever they were
-				report()
-			case err != nil:
-				return
-			default:
-				if sender, ok := from.(*unix.SockaddrNetlink); !ok || sender.Pid != 0 {
-					continue // not from the kernel
-				}
-				if e, ok := ParseUevent(buffer[:n]); ok && e.Hardware() {
-					report()
-				}
-			}
-		}
-	}()
-	return nil
-}
-
-// watchLinks reports a physical link that goes up or down.
-func watchLinks(ctx context.Context, report func()) error {
-	updates := make(chan netlink.LinkUpdate, 16)
-	if err := netlink.LinkSubscribe(updates, ctx.Done()); err != nil {
-		return fmt.Errorf("subscribe to links: %w", err)
-	}
-	go func() {
-		states := map[int]netlink.LinkOperState{}
-		for u := range updates {
-			if u.Link.Type() != "device" {
-				continue
-			}
-			a := u.Link.Attrs()
-			if before, known := states[a.Index]; known && before != a.OperState {
-				report()
-			}
-			states[a.Index] = a.OperState
-		}
-	}()
-	return nil
 }
