@@ -61,6 +61,11 @@ generate-code: ## Write deep copies, CRDs, apply configurations, the plugin prot
 	$(call tool,crd-ref-docs) --log-level=ERROR --config=hack/crd-ref-docs.yaml --source-path=api/v1alpha1 \
 		--renderer=markdown --output-path=docs/reference/api.md
 
+.PHONY: pci-ids
+pci-ids: ## Trim a database of PCI ids into the program (PCI_IDS=/usr/share/misc/pci.ids).
+	$(GO) run ./hack/pciids <$(or $(PCI_IDS),/usr/share/misc/pci.ids) >pkg/host/pci.ids.new
+	mv pkg/host/pci.ids.new pkg/host/pci.ids
+
 .PHONY: golden
 golden: ## Write the golden files of all tests anew; review the difference.
 	assets=$$($(GO) run ./hack/controlplane); \

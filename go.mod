@@ -6,8 +6,10 @@ require (
 	github.com/Mellanox/maintenance-operator/api v0.3.0
 	github.com/fluxcd/cli-utils v1.2.1
 	github.com/go-logr/logr v1.4.4
+	github.com/jaypipes/pcidb v1.1.1
 	github.com/mdlayher/genetlink v1.4.0
 	github.com/mdlayher/netlink v1.9.0
+	github.com/mdlayher/socket v0.6.0
 	github.com/prometheus/client_golang v1.23.2
 	github.com/spf13/cobra v1.10.2
 	github.com/stretchr/testify v1.12.1
@@ -32,8 +34,6 @@ require (
 	sigs.k8s.io/structured-merge-diff/v6 v6.3.3
 	sigs.k8s.io/yaml v1.6.0
 )
-
-require github.com/mdlayher/socket v0.6.0 // indirect
 
 require (
 	cel.dev/expr v0.25.3 // indirect

@@ -18,8 +18,8 @@ type Choice struct {
 	Support         driver.Support
 }
 
-// tell reports a driver that a place did not have before.
-func (h *Host) tell(place string, id inventory.Identity, d driver.Driver) {
+// reportChoice reports a driver that a place did not have before.
+func (h *Host) reportChoice(place string, id inventory.Identity, d driver.Driver) {
 	if h.cfg.Chosen == nil {
 		return
 	}

@@ -32,7 +32,6 @@ func controllers(t *testing.T, m sysfstest.Machine) []inventory.Device {
 // A controller that no driver of this product knows is listed with what the kernel says of it, and without firmware.
 func TestAStorageControllerIsOneDevice(t *testing.T) {
 	m := sysfstest.NewMachine()
-	m.File("usr/share/hwdata/pci.ids", "1000  Broadcom / LSI\n\t00ac  SAS3416 Fusion-MPT Tri-Mode I/O Controller Chip (IOC)")
 	hba := m.PCI(sysfstest.Function{Address: "0000:03:00.0", Vendor: "1000", Device: "00ac", Class: "010700", Driver: "mpt3sas"})
 	m.SCSIHost(hba, "host4", map[string]string{
 		"host_sas_address": "0x500605b00dd9c7b0", "board_tracer": "SP81928512", "board_assembly": "03-50008-15003",

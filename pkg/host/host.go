@@ -8,7 +8,6 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
-	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
 
 // Config says which machine to look at and with what.
@@ -44,8 +43,8 @@ type Host struct {
 	chosen map[string]string
 
 	naming sync.Mutex
-	// names are of PCI ids that were looked up; "" where the host has no name.
-	names map[sysfs.PCIID]string
+	// names are of PCI ids that were looked up; "" where the database has no name.
+	names map[pciID]string
 }
 
 // New checks the configuration and fills in its defaults. It reads nothing.
@@ -65,7 +64,7 @@ func New(cfg Config) (*Host, error) {
 	if cfg.Parallel == 0 {
 		cfg.Parallel = 8
 	}
-	return &Host{cfg: cfg, turns: map[string]chan struct{}{}, chosen: map[string]string{}, names: map[sysfs.PCIID]string{}}, nil
+	return &Host{cfg: cfg, turns: map[string]chan struct{}{}, chosen: map[string]string{}, names: map[pciID]string{}}, nil
 }
 
 // Inventory is what a scan found.

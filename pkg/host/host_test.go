@@ -130,7 +130,7 @@ func TestScanFindsOneDevicePerCardAndDrive(t *testing.T) {
 	assert.Equal(t, inventory.Device{
 		Identity: inventory.Identity{
 			Class: inventory.NIC, UniqueID: mac(0x10), Vendor: "Mellanox Technologies", VendorID: "15b3", DeviceID: "101d",
-			PCI: []inventory.PCIAddress{first, second}, Node: "eth0", Kernel: "mlx5_core",
+			Model: "MT2892 Family [ConnectX-6 Dx]", PCI: []inventory.PCIAddress{first, second}, Node: "eth0", Kernel: "mlx5_core",
 		},
 		Ports: []inventory.Port{
 			{PCI: first, NetDevice: "eth0", Link: inventory.Ethernet, State: inventory.LinkUp, MAC: mac(0x10)},
@@ -160,7 +160,7 @@ func TestScanFindsTheParavirtualDevicesOfAMachineWithoutDMI(t *testing.T) {
 	mmio := m.Virtio("sys/devices/platform/a003e00.virtio_mmio", "virtio3", "virtio_net")
 	m.Interface(mmio, "eth1", map[string]string{"address": "02:fc:00:00:00:02"})
 	m.Interface(mmio, "eth2", map[string]string{"address": "02:fc:00:00:00:03"})
-	m.File("usr/share/misc/pci.ids", "1af4  Red Hat, Inc.\n\t1041  Virtio 1.0 network device\n")
+	m.File("usr/share/misc/pci.ids", "1af4  The host's own\n\t1041  Not this one\n")
 
 	inv := scan(t, newHost(t, m))
 	assert.Nil(t, inv.Machine)
@@ -332,7 +332,7 @@ func TestTheDriverCompletesTheIdentityButNotHowToReachTheDevice(t *testing.T) {
 	}})).Devices[0]
 	assert.Equal(t, inventory.Identity{
 		Class: inventory.NIC, UniqueID: mac(0x0f), BoardID: "MT_0000000359", SerialNumber: "MT2", Vendor: "Mellanox Technologies",
-		VendorID: "15b3", DeviceID: "101d", PCI: []inventory.PCIAddress{{Bus: 0x3b}}, Node: "eth0", Kernel: "mlx5_core",
+		VendorID: "15b3", DeviceID: "101d", Model: "MT2892 Family [ConnectX-6 Dx]", PCI: []inventory.PCIAddress{{Bus: 0x3b}}, Node: "eth0", Kernel: "mlx5_core",
 	}, d.Identity)
 	assert.Equal(t, inventory.Version("22"), d.Firmware.Running)
 }

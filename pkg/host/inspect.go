@@ -36,30 +36,26 @@ func (h *Host) inspect(ctx context.Context, c candidate, guard Guard) inventory.
 	}
 	type reading struct {
 		driver driver.Driver
+		own    inventory.Identity // what the card carries about itself
 		id     inventory.Identity
 		fw     inventory.Firmware
-		vpd    *sysfs.VPD
 		err    error
 	}
 	got, err := attempt(ctx, h, c.place, func(ctx context.Context) (r reading) {
 		if r.err = guard(d.Identity); r.err != nil { // asked in the device's turn, so that who reads it next knows that it was asked
 			return r
 		}
-		r.vpd = h.productData(c)
+		r.own = h.productData(c)
 		if r.driver, r.err = h.cfg.Drivers.For(d.Identity); r.driver != nil {
-			h.tell(c.place, d.Identity, r.driver)
-			r.id, r.fw, r.err = r.driver.Inspect(ctx, d.Identity)
+			h.reportChoice(c.place, d.Identity, r.driver)
+			r.id, r.fw, r.err = r.driver.Inspect(ctx, complete(d.Identity, r.own))
 		}
 		return r
 	})
 	if err == nil {
 		err = got.err
 	}
-	if got.vpd != nil {
-		d.Identity = complete(d.Identity, inventory.Identity{
-			Model: productName(got.vpd.Product), PartNumber: got.vpd.PartNumber, SerialNumber: got.vpd.SerialNumber,
-		})
-	}
+	d.Identity = complete(d.Identity, got.own)
 	switch {
 	case err != nil:
 		d.Err = fmt.Errorf("read %s %s: %w", d.Class, d.UniqueID, err)
@@ -75,16 +71,17 @@ func (h *Host) inspect(ctx context.Context, c candidate, guard Guard) inventory.
 	return d
 }
 
-// productData is what a card carries about itself; nil where it has none or it is damaged, which no update depends on.
-func (h *Host) productData(c candidate) *sysfs.VPD {
+// productData is what a card carries about itself; nothing where it has no such data or it is damaged, which no update
+// depends on.
+func (h *Host) productData(c candidate) inventory.Identity {
 	if c.function == nil {
-		return nil
+		return inventory.Identity{}
 	}
 	vpd, err := sysfs.ReadVPD(h.cfg.FS, *c.function)
-	if err != nil {
-		return nil
+	if err != nil || vpd == nil {
+		return inventory.Identity{}
 	}
-	return vpd
+	return inventory.Identity{Model: productName(vpd.Product), PartNumber: vpd.PartNumber, SerialNumber: vpd.SerialNumber}
 }
 
 // productName is the name in front of a product's features: "ConnectX-6 Dx EN adapter card, 100GbE, Dual-port QSFP56".

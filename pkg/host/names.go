@@ -1,100 +1,78 @@
 package host
 
-import "github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
+import (
+	_ "embed" // the database of PCI ids
+	"fmt"
+	"os"
 
-// vendorName names the vendors of most adapters and drives as the PCI id database does, so that a rule that selects by
-// name does not depend on which database, if any, a host has.
-func vendorName(id string) string {
-	switch id {
-	case "1000":
-		return "Broadcom / LSI"
-	case "1022":
-		return "Advanced Micro Devices, Inc. [AMD]"
-	case "1077":
-		return "QLogic Corp."
-	case "10ec":
-		return "Realtek Semiconductor Co., Ltd."
-	case "1179":
-		return "Toshiba Corporation"
-	case "1344":
-		return "Micron Technology Inc"
-	case "1414":
-		return "Microsoft Corporation"
-	case "1425":
-		return "Chelsio Communications Inc"
-	case "144d":
-		return "Samsung Electronics Co Ltd"
-	case "14e4":
-		return "Broadcom Inc. and subsidiaries"
-	case "15ad":
-		return "VMware"
-	case "15b3":
-		return "Mellanox Technologies"
-	case "15b7":
-		return "Sandisk Corp"
-	case "1924":
-		return "Solarflare Communications"
-	case "1987":
-		return "Phison Electronics Corporation"
-	case "19e5":
-		return "Huawei Technologies Co., Ltd."
-	case "1ae0":
-		return "Google, Inc."
-	case "1af4":
-		return "Red Hat, Inc."
-	case "1b36":
-		return "Red Hat, Inc."
-	case "1b96":
-		return "Western Digital"
-	case "1bb1":
-		return "Seagate Technology PLC"
-	case "1c5c":
-		return "SK hynix"
-	case "1d0f":
-		return "Amazon.com, Inc."
-	case "1dd8":
-		return "AMD Pensando Systems"
-	case "1e0f":
-		return "KIOXIA Corporation"
-	case "025e":
-		return "Solidigm"
-	case "8086":
-		return "Intel Corporation"
-	}
-	return ""
-}
+	"github.com/jaypipes/pcidb"
+	"golang.org/x/sys/unix"
 
-// learnNames looks up in the host's database what is not known yet of the functions' ids. A host without one, or with
-// one that cannot be read, leaves names empty: they are for people.
+	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
+)
+
+// pciIDs is the database of https://pci-ids.ucw.cz, trimmed by `make pci-ids`. It is part of the program, so that a rule that
+// selects by name selects the same devices on every node.
+//
+//go:embed pci.ids
+var pciIDs string
+
+// pciID is a vendor's id or, with a device, a product's: four lower-case hexadecimal digits each.
+type pciID struct{ vendor, device string }
+
+// learnNames looks up what is not known yet of the functions' ids. The parsed database is a hundred times as large as the
+// names a machine needs, so it is kept no longer than this takes. Names are for people: without them there is the id.
 func (h *Host) learnNames(functions []sysfs.PCIFunction) {
 	h.naming.Lock()
 	defer h.naming.Unlock()
-	wanted := map[sysfs.PCIID]bool{}
+	var wanted []pciID
 	for _, f := range functions {
-		for _, id := range []sysfs.PCIID{{Vendor: f.Vendor}, {Vendor: f.Vendor, Device: f.Device}} {
+		for _, id := range []pciID{{vendor: f.Vendor}, {f.Vendor, f.Device}} {
 			if _, known := h.names[id]; !known {
-				wanted[id] = true
+				wanted = append(wanted, id)
 			}
 		}
 	}
 	if len(wanted) == 0 {
 		return
 	}
-	found, err := sysfs.PCINames(h.cfg.FS, wanted)
+	db, err := openPCIIDs()
 	if err != nil {
 		return
 	}
-	for id := range wanted {
-		h.names[id] = found[id]
+	for _, id := range wanted {
+		h.names[id] = ""
+		if v := db.Vendors[id.vendor]; v != nil && id.device == "" {
+			h.names[id] = v.Name
+		}
+		if p := db.Products[id.vendor+id.device]; p != nil && id.device != "" {
+			h.names[id] = p.Name
+		}
 	}
 }
 
 // nameOf is the name of a vendor, or of a vendor's device; empty when it is unknown.
 func (h *Host) nameOf(vendor, device string) string {
-	if name := vendorName(vendor); device == "" && name != "" {
-		return name
-	}
 	h.naming.Lock()
 	defer h.naming.Unlock()
-	return h.names[sysfs.PCIID{Vendor: vendor, Device: device}]
+	return h.names[pciID{vendor, device}]
+}
+
+// openPCIIDs parses the database. The library reads files alone, so it gets one in memory; given a path, it neither looks
+// for other databases nor has the environment name one.
+func openPCIIDs() (*pcidb.PCIDB, error) {
+	fd, err := unix.MemfdCreate("pci.ids", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("open PCI ids: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), "pci.ids")
+	defer f.Close()
+	if _, err := f.WriteString(pciIDs); err != nil {
+		return nil, fmt.Errorf("open PCI ids: %w", err)
+	}
+	db, err := pcidb.New(pcidb.WithPath(fmt.Sprintf("/proc/self/fd/%d", fd)))
+	if err != nil {
+		return nil, fmt.Errorf("open PCI ids: %w", err)
+	}
+	return db, nil
 }

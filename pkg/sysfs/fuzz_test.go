@@ -1,7 +1,6 @@
 package sysfs
 
 import (
-	"strings"
 	"testing"
 	"unicode/utf8"
 
@@ -49,22 +48,6 @@ func FuzzAttributes(f *testing.F) {
 		assert.Equal(t, clean(interfaces[0].PortName), interfaces[0].PortName)
 		if interfaces[0].Err == nil && function.Vendor != "" {
 			assert.Regexp(t, `^[0-9a-f]{4,8}$`, function.Vendor)
-		}
-	})
-}
-
-func FuzzPCINames(f *testing.F) {
-	f.Add("15b3  Mellanox\n\t101d  CX6\n")
-	f.Add("\t101d  orphan\n15b3")
-	wanted := map[PCIID]bool{{Vendor: "15b3"}: true, {Vendor: "15b3", Device: "101d"}: true}
-	f.Fuzz(func(t *testing.T, database string) {
-		names, err := scanPCIIDs(strings.NewReader(database), wanted)
-		if err != nil {
-			return
-		}
-		for id, name := range names {
-			assert.True(t, wanted[id])
-			assert.True(t, utf8.ValidString(name))
 		}
 	})
 }

@@ -355,18 +355,6 @@ func TestFingerprintChangesWithDevicesAndNotWithContainers(t *testing.T) {
 	require.ErrorContains(t, err, "sys/class/net")
 }
 
-func TestPCINamesComeFromTheHostsDatabase(t *testing.T) {
-	m := sysfstest.NewMachine()
-	wanted := map[sysfs.PCIID]bool{{Vendor: "15b3"}: true, {Vendor: "15b3", Device: "101d"}: true, {Vendor: "8086", Device: "101d"}: true, {Vendor: "ffff"}: true}
-	got, err := sysfs.PCINames(m, wanted)
-	require.NoError(t, err)
-	assert.Empty(t, got)
-	m.File("usr/share/misc/pci.ids", "# comment\n15b3  Mellanox Technologies\n\t101d  MT2892 Family [ConnectX-6 Dx]\n\t\t15b3 0083  Not this\n\n8086  Intel Corporation\n\t1572  X710\nC 02  Network controller\n\t00  Ethernet controller\n")
-	got, err = sysfs.PCINames(m, wanted)
-	require.NoError(t, err)
-	assert.Equal(t, map[sysfs.PCIID]string{{Vendor: "15b3"}: "Mellanox Technologies", {Vendor: "15b3", Device: "101d"}: "MT2892 Family [ConnectX-6 Dx]"}, got)
-}
-
 // TestTheTreeOnADiskReadsLikeTheOneInMemory shows that os.DirFS over a copy gives the same facts.
 func TestTheTreeOnADiskReadsLikeTheOneInMemory(t *testing.T) {
 	m := sysfstest.NewMachine()
