@@ -17,11 +17,11 @@ func TestVPDNamesTheProductItsPartAndItsSerialNumber(t *testing.T) { // R001-4
 		err  string
 	}{
 		"a card":                     {"\x82\x05\x00Card \x90\x11\x00PN\x04MCX6SN\x07MT123 \x00\x78", &VPD{"Card", "MCX6", "MT123"}, ""},
-		"an unknown item is skipped": {"\x91\x02\x00ab\x0a12\x82\x01\x00C\x78rest", &VPD{Product: "C"}, ""},
-		"nothing":                    {"", nil, "no end"},
-		"erased memory":              {"\xff\xff\xff\xff", nil, "says it has 65535 bytes"},
-		"a cut keyword":              {"\x90\x04\x00PN\x09x\x78", nil, "cut off"},
-		"a cut head":                 {"\x82\x05", nil, "within the head"},
+		"an unknown item is skipped": {"\x84\x02\x00ab\x82\x01\x00C\x78rest", &VPD{Product: "C"}, ""},
+		"nothing":                    {"", &VPD{}, ""},
+		"erased memory":              {"\xff\xff\xff\xff", nil, "truncated"},
+		"a cut keyword":              {"\x90\x04\x00PN\x09x\x78", nil, "truncated"},
+		"a cut head":                 {"\x82\x05", nil, "truncated"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := ReadVPD(fstest.MapFS{"sys/devices/f/vpd": &fstest.MapFile{Data: []byte(tc.data)}}, PCIFunction{Path: "sys/devices/f"})
@@ -42,10 +42,10 @@ func TestACardWithoutVPDIsNoError(t *testing.T) {
 	assert.Nil(t, got)
 }
 
-func FuzzParseVPD(f *testing.F) {
+func FuzzReadVPD(f *testing.F) {
 	f.Add([]byte(cardVPD))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		v, err := parseVPD(data)
+		v, err := ReadVPD(fstest.MapFS{"sys/devices/f/vpd": &fstest.MapFile{Data: data}}, PCIFunction{Path: "sys/devices/f"})
 		assert.Equal(t, v == nil, err != nil)
 	})
 }
