@@ -13,6 +13,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/daemon"
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/host"
+	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
 
 func discoverCommand() *cobra.Command {
@@ -68,7 +69,7 @@ func hardwareOf(m config.Machine) (*daemon.Hardware, error) {
 	if err != nil {
 		return nil, err
 	}
-	return daemon.NewHardware(os.DirFS(m.HostRoot), tools, drivers, m.NVMeTransports...)
+	return daemon.NewHardware(sysfs.DirFS(m.HostRoot), tools, drivers, m.NVMeTransports...)
 }
 
 func outputFlag(c *cobra.Command, output *string) {

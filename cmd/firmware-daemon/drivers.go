@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
@@ -39,7 +40,12 @@ const pluginTimeout = 20 * time.Second
 // driversOf loads the profiles of the machine and makes all drivers of the daemon: those that are part of it, one of each
 // profile, and those of the plugins, nil for none, without those that are not to be used.
 func driversOf(m config.Machine, plugins *plugin.Directory) (func(command.Runner, fs.FS) driver.Set, error) {
-	kernel, err := sysfs.Mounted(m.HostRoot)
+	// ghw loads a database of names with each list of functions, from wherever the environment says. They are named otherwise,
+	// so it gets an empty one.
+	if err := os.Setenv("PCIDB_PATH", os.DevNull); err != nil {
+		return nil, fmt.Errorf("keep ghw from loading names: %w", err)
+	}
+	kernel, err := sysfs.DirFS(m.HostRoot).Mounted()
 	if err != nil {
 		return nil, err
 	}

@@ -33,6 +33,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/scsi"
 	"github.com/nodefirmware/node-firmware-operator/pkg/host"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
 
 // simtools is the program that is every vendor tool of a simulated machine. It is small, and a job runs tools often.
@@ -78,7 +79,7 @@ func newStageOf(t *testing.T, change func(*simhost.Spec)) *stage {
 	m, err := simhost.Create(filepath.Join(dir, "host"), spec)
 	require.NoError(t, err)
 	require.NoError(t, m.InstallTools(simtools))
-	hardware, err := daemon.NewHardware(os.DirFS(m.Dir()), command.Config{Path: []string{m.ToolPath()}, StateDir: filepath.Join(dir, "state")},
+	hardware, err := daemon.NewHardware(sysfs.DirFS(m.Dir()), command.Config{Path: []string{m.ToolPath()}, StateDir: filepath.Join(dir, "state")},
 		func(r command.Runner, root fs.FS) driver.Set {
 			return driver.Set{mstflint.New(r), nvme.New(r), scsi.New(r), fwupd.New(r, root), fwupd.NewATA(r)}
 		})
@@ -205,7 +206,7 @@ func TestDiscoverFailsOnlyWhenNothingCouldBeListed(t *testing.T) {
 }
 
 func TestDiscoverWorksOnThisMachine(t *testing.T) {
-	hardware, err := daemon.NewHardware(os.DirFS("/"), command.Config{Path: []string{"/usr/bin"}}, func(r command.Runner, root fs.FS) driver.Set {
+	hardware, err := daemon.NewHardware(sysfs.DirFS("/"), command.Config{Path: []string{"/usr/bin"}}, func(r command.Runner, root fs.FS) driver.Set {
 		return driver.Set{mstflint.New(r), nvme.New(r), scsi.New(r), fwupd.New(r, root), fwupd.NewATA(r)}
 	})
 	require.NoError(t, err)

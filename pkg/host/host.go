@@ -3,6 +3,7 @@ package host
 import (
 	"errors"
 	"io/fs"
+	"net"
 	"sync"
 	"time"
 
@@ -12,7 +13,8 @@ import (
 
 // Config says which machine to look at and with what.
 type Config struct {
-	// FS is the host's file system from its root; it must be able to read symbolic links, as os.DirFS is. Required.
+	// FS is the host's file system from its root; it must be able to read symbolic links, as
+	// sysfs.DirFS is. Required.
 	FS fs.FS
 	// Drivers read the devices. Devices no driver knows are listed and not read.
 	Drivers driver.Set
@@ -21,6 +23,8 @@ type Config struct {
 	NVMeTransports []string
 	// InspectTimeout bounds the reading of one device, and the listing of one class. Default 30 seconds.
 	InspectTimeout time.Duration
+	// Link asks the running kernel about a network interface; KernelLink does. Nil where FS is not this kernel's machine.
+	Link func(name string) (now, permanent net.HardwareAddr, err error)
 	// Chosen is told which driver a device got, when it is read for the first time and whenever that changes; nil for none.
 	// It must not block.
 	Chosen func(Choice)

@@ -33,6 +33,9 @@ func (h *Host) nics() ([]candidate, error) {
 	if err != nil {
 		return nil, err
 	}
+	for i := range interfaces {
+		h.askPermanentAddress(&interfaces[i])
+	}
 	cards := groupCards(functions, interfaces)
 	h.learnNames(functions)
 	candidates := make([]candidate, 0, len(cards))

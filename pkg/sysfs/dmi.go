@@ -1,6 +1,14 @@
 package sysfs
 
-import "io/fs"
+import (
+	"fmt"
+	"io/fs"
+
+	"github.com/jaypipes/ghw/pkg/baseboard"
+	"github.com/jaypipes/ghw/pkg/bios"
+	"github.com/jaypipes/ghw/pkg/product"
+	"github.com/jaypipes/ghw/pkg/util"
+)
 
 // DMI is what the SMBIOS tables say about the machine (sys/class/dmi/id/). Fields that only root may read are empty for
 // others.
@@ -9,30 +17,68 @@ type DMI struct {
 	SystemVendor, ProductName, ProductSKU string
 	// ProductSerial and ProductUUID identify it; root only (product_serial, product_uuid).
 	ProductSerial, ProductUUID string
-	// BoardVendor and BoardName name the main board (board_vendor, board_name).
-	BoardVendor, BoardName string
-	// BoardSerial identifies it; root only (board_serial).
-	BoardSerial string
-	// BIOSVendor, BIOSVersion, BIOSDate and BIOSRelease are of the firmware the machine booted with (bios_vendor,
-	// bios_version, bios_date as mm/dd/yyyy, bios_release as major.minor).
-	BIOSVendor, BIOSVersion, BIOSDate, BIOSRelease string
+	// BoardName names the main board (board_name), BoardSerial identifies it; root only (board_serial).
+	BoardName, BoardSerial string
+	// BIOSVersion is of the firmware the machine booted with (bios_version).
+	BIOSVersion string
 }
 
 const dmiDir = "sys/class/dmi/id"
 
-// ReadDMI is nil on a machine without SMBIOS tables.
+// ReadDMI is nil on a machine without SMBIOS tables. ghw reads the tables of a Tree. It says "unknown" of an attribute
+// that is absent and of one that cannot be read, so the file itself tells which.
 func ReadDMI(fsys fs.FS) (*DMI, error) {
 	names, err := list(fsys, dmiDir)
 	if len(names) == 0 {
 		return nil, err
 	}
+	d, err := ghwDMI(fsys)
+	if err != nil {
+		return nil, err
+	}
 	a := attributes{fsys: fsys, dir: dmiDir}
-	d := &DMI{
-		SystemVendor: a.text("sys_vendor"), ProductName: a.text("product_name"), ProductSKU: a.text("product_sku"),
-		ProductSerial: a.secret("product_serial"), ProductUUID: a.secret("product_uuid"),
-		BoardVendor: a.text("board_vendor"), BoardName: a.text("board_name"), BoardSerial: a.secret("board_serial"),
-		BIOSVendor: a.text("bios_vendor"), BIOSVersion: a.text("bios_version"),
-		BIOSDate: a.text("bios_date"), BIOSRelease: a.text("bios_release"),
+	for _, field := range []struct {
+		value *string
+		read  func(string) string
+		name  string
+	}{
+		{&d.SystemVendor, a.text, "sys_vendor"},
+		{&d.ProductName, a.text, "product_name"},
+		{&d.ProductSKU, a.text, "product_sku"},
+		{&d.ProductSerial, a.secret, "product_serial"},
+		{&d.ProductUUID, a.secret, "product_uuid"},
+		{&d.BoardName, a.text, "board_name"},
+		{&d.BoardSerial, a.secret, "board_serial"},
+		{&d.BIOSVersion, a.text, "bios_version"},
+	} {
+		if *field.value = clean(*field.value); *field.value == "" || *field.value == util.UNKNOWN {
+			*field.value = field.read(field.name)
+		}
 	}
 	return d, a.err
+}
+
+// ghwDMI is what ghw says, and nothing of a file system it cannot read.
+func ghwDMI(fsys fs.FS) (*DMI, error) {
+	t, ok := fsys.(Tree)
+	if !ok {
+		return &DMI{}, nil
+	}
+	machine, err := product.New(t.options()...)
+	if err != nil {
+		return nil, fmt.Errorf("read product: %w", err)
+	}
+	board, err := baseboard.New(t.options()...)
+	if err != nil {
+		return nil, fmt.Errorf("read main board: %w", err)
+	}
+	firmware, err := bios.New(t.options()...)
+	if err != nil {
+		return nil, fmt.Errorf("read BIOS: %w", err)
+	}
+	return &DMI{
+		SystemVendor: machine.Vendor, ProductName: machine.Name, ProductSKU: machine.SKU,
+		ProductSerial: machine.SerialNumber, ProductUUID: machine.UUID,
+		BoardName: board.Product, BoardSerial: board.SerialNumber, BIOSVersion: firmware.Version,
+	}, nil
 }

@@ -1,6 +1,7 @@
 package sysfs
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"path"
@@ -18,6 +19,8 @@ type NetInterface struct {
 	Address string
 	// AddressAssignment is the NET_ADDR_* constant that says where Address comes from (addr_assign_type).
 	AddressAssignment *int
+	// Permanent is the address burned into the device, as the kernel tells over netlink; empty where it was not asked.
+	Permanent string
 	// EnslavedAddress is the address the interface had before it joined a bond (bonding_slave/perm_hwaddr).
 	EnslavedAddress string
 	// OperState is the state of RFC 2863 (operstate).
@@ -92,10 +95,10 @@ func readInterface(fsys fs.FS, dir, device string) (NetInterface, bool) {
 	return n, !a.gone()
 }
 
-// PermanentAddress is the address burned into the device, empty where sysfs does not tell: an interface that was given
-// another address shows its own only as member of a bond.
+// PermanentAddress is the address burned into the device, empty where neither the kernel nor sysfs tells: in sysfs, an
+// interface that was given another address shows its own only as member of a bond.
 func (n NetInterface) PermanentAddress() string {
-	address := n.EnslavedAddress
+	address := cmp.Or(n.Permanent, n.EnslavedAddress)
 	if address == "" && (n.AddressAssignment == nil || *n.AddressAssignment == addressPermanent) {
 		address = n.Address
 	}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/jaypipes/ghw/pkg/pci"
+
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
@@ -45,6 +47,7 @@ func PCIFunctions(fsys fs.FS, base uint8) ([]PCIFunction, error) {
 	if err != nil {
 		return nil, err
 	}
+	known := ghwClasses(fsys)
 	var functions []PCIFunction
 	for _, name := range names {
 		if _, err := inventory.ParsePCIAddress(name); err != nil {
@@ -54,12 +57,11 @@ func PCIFunctions(fsys fs.FS, base uint8) ([]PCIFunction, error) {
 		if err != nil {
 			return nil, err
 		}
-		// Most functions are bridges and the like: they cost one small file.
-		class, err := readFile(fsys, path.Join(pciDevices, name, "class"))
+		class, err := baseClass(fsys, name, known[name])
 		if err != nil {
 			return nil, err
 		}
-		if n, err := strconv.ParseUint(clean(string(class)), 0, 32); dir == "" || err != nil || uint8(n>>16) != base {
+		if dir == "" || class != fmt.Sprintf("%02x", base) {
 			continue
 		}
 		f, err := functionAt(fsys, dir)
@@ -74,6 +76,41 @@ func PCIFunctions(fsys fs.FS, base uint8) ([]PCIFunction, error) {
 	}
 	slices.SortFunc(functions, func(a, b PCIFunction) int { return a.Address.Compare(b.Address) })
 	return functions, nil
+}
+
+// ghwClasses are the base classes of functions by address, as ghw lists them: none of a file system it cannot read, and
+// none at all when one entry of the directory cannot be read.
+func ghwClasses(fsys fs.FS) map[string]string {
+	t, ok := fsys.(Tree)
+	if !ok {
+		return nil
+	}
+	info, err := pci.New(t.options()...)
+	if err != nil {
+		return nil
+	}
+	classes := map[string]string{}
+	for _, d := range info.Devices {
+		classes[d.Address] = d.Class.ID
+	}
+	return classes
+}
+
+// baseClass is the known base class of a function, and otherwise what its own file says: two hexadecimal digits, none
+// for a function that is gone.
+func baseClass(fsys fs.FS, address, known string) (string, error) {
+	if known != "" {
+		return known, nil
+	}
+	class, err := readFile(fsys, path.Join(pciDevices, address, "class"))
+	if err != nil {
+		return "", err
+	}
+	n, err := strconv.ParseUint(clean(string(class)), 0, 32)
+	if err != nil {
+		return "", nil //nolint:nilerr // what has no class is no device of any class
+	}
+	return fmt.Sprintf("%02x", uint8(n>>16)), nil
 }
 
 func exists(fsys fs.FS, name string) bool {

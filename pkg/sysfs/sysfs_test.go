@@ -3,6 +3,7 @@ package sysfs_test
 import (
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -77,6 +78,29 @@ func TestPCIFunctionsArePhysicalAndOfTheClass(t *testing.T) {
 			SubsystemVendor: "15b3", SubsystemDevice: "0001", Class: 0x020700,
 		},
 	}, got)
+}
+
+// ghw lists no function at all then.
+func TestAnEntryThatGHWCannotReadHidesNoOther(t *testing.T) {
+	t.Setenv("PCIDB_PATH", os.DevNull)
+	m := sysfstest.NewMachine()
+	m.PCI(sysfstest.Function{Address: "0000:3b:00.0", Vendor: "15b3", Device: "101d", Class: "020000"})
+	bridge := m.PCI(sysfstest.Function{Address: "0000:01:00.0", Vendor: "8086", Device: "0001", Class: "060400"})
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, m))
+	want, err := sysfs.PCIFunctions(sysfs.DirFS(dir), sysfs.PCINetwork)
+	require.NoError(t, err)
+	require.Len(t, want, 1)
+
+	require.NoError(t, os.Remove(filepath.Join(dir, bridge, "modalias")))
+	got, err := sysfs.PCIFunctions(sysfs.DirFS(dir), sysfs.PCINetwork)
+	require.NoError(t, err)
+	assert.Equal(t, want, got)
+
+	require.NoError(t, os.Remove(filepath.Join(dir, bridge, "class")))
+	require.NoError(t, os.Mkdir(filepath.Join(dir, bridge, "class"), 0o700)) // a read fails with EISDIR
+	_, err = sysfs.PCIFunctions(sysfs.DirFS(dir), sysfs.PCINetwork)
+	require.ErrorContains(t, err, "0000:01:00.0/class", "what is not known may be a card: the list is not complete")
 }
 
 func TestPCISerialNumberIsFoundInTheExtendedCapabilities(t *testing.T) {
@@ -229,10 +253,26 @@ func TestDMIFieldsOfRootAreEmptyForOthers(t *testing.T) {
 	m.DMI(map[string]string{"sys_vendor": "Lenovo", "product_name": "7X21", "product_uuid": "x", "bios_version": "1.2 ", "bios_date": "01/31/2026", "bios_release": "1.2", "bios_vendor": "AMI"})
 	got, err := sysfs.ReadDMI(broken(m, "sys/class/dmi/id/product_uuid", syscall.EACCES))
 	require.NoError(t, err)
-	assert.Equal(t, &sysfs.DMI{SystemVendor: "Lenovo", ProductName: "7X21", BIOSVendor: "AMI", BIOSVersion: "1.2", BIOSDate: "01/31/2026", BIOSRelease: "1.2"}, got)
+	assert.Equal(t, &sysfs.DMI{SystemVendor: "Lenovo", ProductName: "7X21", BIOSVersion: "1.2"}, got)
 
 	_, err = sysfs.ReadDMI(broken(m, "sys/class/dmi/id/bios_version", syscall.EACCES))
 	require.ErrorContains(t, err, "sys/class/dmi/id/bios_version", "what all may read is an error when it cannot be")
+}
+
+// ghw says "unknown" of both.
+func TestAnAttributeOfDMIThatCannotBeReadIsNotAbsent(t *testing.T) {
+	m := sysfstest.NewMachine()
+	m.DMI(map[string]string{"sys_vendor": "unknown", "product_uuid": "x", "board_name": "B", "board_serial": "S"})
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, m))
+	t.Setenv("GHW_CHROOT", t.TempDir())
+	got, err := sysfs.ReadDMI(sysfs.DirFS(dir))
+	require.NoError(t, err)
+	assert.Equal(t, &sysfs.DMI{SystemVendor: "unknown", ProductUUID: "x", BoardName: "B", BoardSerial: "S"}, got)
+
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "sys/class/dmi/id/product_serial"), 0o700)) // a read fails with EISDIR
+	_, err = sysfs.ReadDMI(sysfs.DirFS(dir))
+	require.ErrorContains(t, err, "read sys/class/dmi/id/product_serial")
 }
 
 func TestESRTEntriesAreRead(t *testing.T) {
@@ -355,18 +395,23 @@ func TestFingerprintChangesWithDevicesAndNotWithContainers(t *testing.T) {
 	require.ErrorContains(t, err, "sys/class/net")
 }
 
-// TestTheTreeOnADiskReadsLikeTheOneInMemory shows that os.DirFS over a copy gives the same facts.
+// TestTheTreeOnADiskReadsLikeTheOneInMemory shows that ghw, which reads the one on disk, gives the same facts.
 func TestTheTreeOnADiskReadsLikeTheOneInMemory(t *testing.T) {
 	m := sysfstest.NewMachine()
 	function := m.PCI(sysfstest.Function{Address: "0000:3b:00.0", Vendor: "15b3", Device: "101d", Class: "020000", Driver: "mlx5_core"})
 	m.Interface(function, "eth0", map[string]string{"address": "b8:59:9f:00:00:01"})
 	m.NVMe(sysfstest.Drive{Address: "0000:01:00.0", Name: "nvme0", WWIDs: []string{"eui.1"}})
 	m.SCSI(sysfstest.Disk{Below: function, Address: "0:0:0:0", Generic: "sg0", Block: "sda", Serial: "x"})
+	m.DMI(map[string]string{
+		"sys_vendor": "Lenovo", "product_name": "7X21", "product_sku": " ", "product_serial": "J1", "product_uuid": "U",
+		"board_name": "B", "board_serial": "S", "bios_version": "1.2 ", "bios_vendor": "AMI",
+	})
 	dir := t.TempDir()
 	require.NoError(t, os.CopyFS(dir, m))
-	disk := os.DirFS(dir)
+	disk := sysfs.DirFS(dir)
 	for _, read := range []func(fs.FS) (any, error){
 		func(f fs.FS) (any, error) { return sysfs.PCIFunctions(f, sysfs.PCINetwork) },
+		func(f fs.FS) (any, error) { return sysfs.ReadDMI(f) },
 		func(f fs.FS) (any, error) { return sysfs.NetInterfaces(f) },
 		func(f fs.FS) (any, error) { return sysfs.NVMeControllers(f) },
 		func(f fs.FS) (any, error) { return sysfs.SCSIDisks(f) },

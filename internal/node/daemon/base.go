@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"os"
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
@@ -15,6 +14,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/steps"
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
 
 // base is what every process of the daemon on a node has: the machine, and the API.
@@ -33,7 +33,7 @@ func newBase(ctx context.Context, o Options) (base, error) {
 	if err != nil {
 		return base{}, err
 	}
-	hardware, err := NewHardware(os.DirFS(c.HostRoot), tools, o.Drivers, c.NVMeTransports...)
+	hardware, err := NewHardware(sysfs.DirFS(c.HostRoot), tools, o.Drivers, c.NVMeTransports...)
 	if err != nil {
 		return base{}, err
 	}

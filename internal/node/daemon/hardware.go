@@ -41,7 +41,7 @@ func Outliving(tools command.Config, worker, enter []string) (command.Config, er
 
 // NewHardware looks at nothing yet but which tools are installed: drivers whose tools are not give way to others. NVMe
 // drives on the PCI bus belong to the machine, unless other transports are named.
-func NewHardware(root fs.FS, tools command.Config, list DriverList, nvmeTransports ...string) (*Hardware, error) {
+func NewHardware(root sysfs.Tree, tools command.Config, list DriverList, nvmeTransports ...string) (*Hardware, error) {
 	if tools.BootID == nil {
 		tools.BootID = func() (string, error) { return sysfs.BootID(root) }
 	}
@@ -58,10 +58,18 @@ func NewHardware(root fs.FS, tools command.Config, list DriverList, nvmeTranspor
 		}
 		log.Debug("Driver", "driver", d.Name(), "version", d.Version())
 	}
-	h, err := host.New(host.Config{FS: root, Drivers: drivers, NVMeTransports: nvmeTransports, Chosen: func(c host.Choice) {
+	kernel, err := root.Mounted()
+	if err != nil {
+		return nil, err
+	}
+	cfg := host.Config{FS: root, Drivers: drivers, NVMeTransports: nvmeTransports, Chosen: func(c host.Choice) {
 		log.Info("Driver chosen", "class", c.Device.Class, "device", c.Device.UniqueID, "place", c.Place, "driver", c.Driver,
 			"version", c.Version, "support", c.Support.String())
-	}})
+	}}
+	if kernel {
+		cfg.Link = host.KernelLink
+	}
+	h, err := host.New(cfg)
 	if err != nil {
 		return nil, err
 	}

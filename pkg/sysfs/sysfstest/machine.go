@@ -87,6 +87,8 @@ func (m Machine) PCI(f Function) string {
 	m.Files(dir, map[string]string{
 		"vendor": "0x" + f.Vendor, "device": "0x" + f.Device, "class": "0x" + f.Class,
 		"subsystem_vendor": "0x" + f.Vendor, "subsystem_device": "0x0001",
+		"modalias": fmt.Sprintf("pci:v0000%sd0000%ssv0000%[1]ssd00000001bc%.2[3]ssc%.2[4]si%.2[5]s", strings.ToUpper(f.Vendor),
+			strings.ToUpper(f.Device), f.Class, f.Class[min(2, len(f.Class)):], f.Class[min(4, len(f.Class)):]),
 	})
 	m.Link(path.Join("sys/bus/pci/devices", f.Address), dir)
 	m.bind(dir, "pci", f.Driver)

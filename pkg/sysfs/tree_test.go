@@ -14,16 +14,16 @@ import (
 // A driver that trusted a tree of files would flash the machine a simulated one runs on.
 func TestATreeOfFilesIsNotTheKernelsSysfs(t *testing.T) {
 	dir := t.TempDir()
-	kernel, err := sysfs.Mounted(dir)
+	kernel, err := sysfs.DirFS(dir).Mounted()
 	require.NoError(t, err)
 	assert.False(t, kernel, "nothing there")
 
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "sys/class/net"), 0o700))
-	kernel, err = sysfs.Mounted(dir)
+	kernel, err = sysfs.DirFS(dir).Mounted()
 	require.NoError(t, err)
 	assert.False(t, kernel)
 
-	kernel, err = sysfs.Mounted("/")
+	kernel, err = sysfs.DirFS("/").Mounted()
 	require.NoError(t, err)
 	assert.True(t, kernel)
 }
