@@ -10,29 +10,28 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/gofrs/flock"
 )
 
 // A lock is flock(2) on a file of its own. The open file, and with it the lock, is shared with the tool and all that
 // the tool starts: it is free only when the last of them is gone, whatever happens to this process. Lock files stay,
 // since removing one races with whoever just opened it.
+//
+// The lock of a write is not a flock.Flock: that keeps its file to itself, where the worker has to inherit it, and its end
+// unlocks the file for everybody who inherited it.
 
 // WriteRunning reports whether a Write under the lock still runs, started by this process or by an earlier one.
 func (r *ExecRunner) WriteRunning(lock string) (bool, error) {
-	f, err := os.OpenFile(r.lockBase(lock)+lockSuffix, os.O_RDWR, 0)
-	if errors.Is(err, os.ErrNotExist) {
+	l := flock.New(r.lockBase(lock)+lockSuffix, flock.SetFlag(os.O_RDONLY))
+	free, err := l.TryRLock()
+	switch {
+	case errors.Is(err, os.ErrNotExist):
 		return false, nil
-	}
-	if err != nil {
+	case err != nil:
 		return false, fmt.Errorf("look for a running write: %w", err)
 	}
-	defer f.Close()
-	switch err := flock(f, syscall.LOCK_SH|syscall.LOCK_NB); {
-	case errors.Is(err, syscall.EWOULDBLOCK):
-		return true, nil
-	case err != nil:
-		return false, fmt.Errorf("look for a running write: lock %s: %w", f.Name(), err)
-	}
-	return false, nil
+	return !free, l.Close()
 }
 
 // acquire takes the lock of a write.
@@ -54,7 +53,7 @@ func (r *ExecRunner) acquire(ctx context.Context, c Command) (*os.File, error) {
 	// A process forked at this moment, or a WriteRunning, holds the lock of a write that just ended for an instant.
 	const attempts, pause = 20, 5 * time.Millisecond
 	for range attempts {
-		if err = flock(f, syscall.LOCK_EX|syscall.LOCK_NB); !errors.Is(err, syscall.EWOULDBLOCK) {
+		if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); !errors.Is(err, syscall.EWOULDBLOCK) {
 			break
 		}
 		select {
@@ -76,14 +75,6 @@ func (r *ExecRunner) acquire(ctx context.Context, c Command) (*os.File, error) {
 func (r *ExecRunner) lockBase(lock string) string {
 	sum := sha256.Sum256([]byte(lock))
 	return filepath.Join(r.cfg.StateDir, "run", hex.EncodeToString(sum[:16]))
-}
-
-func flock(f *os.File, how int) error {
-	for {
-		if err := syscall.Flock(int(f.Fd()), how); !errors.Is(err, syscall.EINTR) {
-			return err
-		}
-	}
 }
 
 // describeHolder says who holds the lock, as far as that was recorded.

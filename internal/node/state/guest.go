@@ -6,7 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
+
+	"github.com/gofrs/flock"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 )
@@ -33,15 +34,10 @@ func (g *Guest) Share() (done func(), ok bool, err error) {
 	if err := os.MkdirAll(g.dir, 0o700); err != nil {
 		return nil, false, fmt.Errorf("share state directory: %w", err)
 	}
-	f, err := os.OpenFile(filepath.Join(g.dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
+	l := flock.New(filepath.Join(g.dir, lockFile))
+	ok, err = l.TryRLock()
 	if err != nil {
 		return nil, false, fmt.Errorf("share state directory: %w", err)
 	}
-	switch err := flock(f, syscall.LOCK_SH|syscall.LOCK_NB); {
-	case errors.Is(err, syscall.EWOULDBLOCK):
-		return nil, false, f.Close()
-	case err != nil:
-		return nil, false, errors.Join(fmt.Errorf("share state directory: %w", err), f.Close())
-	}
-	return func() { _ = f.Close() }, true, nil
+	return func() { _ = l.Close() }, ok, nil
 }

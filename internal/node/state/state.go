@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/gofrs/flock"
+
 	"github.com/nodefirmware/node-firmware-operator/internal/node/archive"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/durable"
@@ -36,7 +38,7 @@ type State struct {
 	// Unswept says why rubbish of an interrupted archiving could not be removed from the archive; nil when there is none.
 	Unswept error
 
-	lock *os.File
+	lock *flock.Flock
 }
 
 // ArchiveDir is the name of the archive in the directory.

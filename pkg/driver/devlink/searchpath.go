@@ -9,7 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
+
+	"github.com/gofrs/flock"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/durable"
 )
@@ -66,23 +67,16 @@ func (p searchPath) offer(image string, do func(name string) error) error {
 
 // lock takes the parameter for this process, until unlock or its end.
 func (p searchPath) lock() (unlock func(), err error) {
-	f, err := os.Open(p.file)
+	l := flock.New(p.file, flock.SetFlag(os.O_RDONLY)) // it is the kernel's file, and not to be created
+	free, err := l.TryLock()
+	if err == nil && !free {
+		p.say("waiting for another flash on this machine to end")
+		err = l.Lock()
+	}
 	if err != nil {
-		return nil, fmt.Errorf("find out where the kernel looks for firmware: %w", err)
+		return nil, fmt.Errorf("lock where the kernel looks for firmware, %s: %w", p.file, err)
 	}
-	how := syscall.LOCK_EX | syscall.LOCK_NB
-	for {
-		err := syscall.Flock(int(f.Fd()), how)
-		switch {
-		case err == nil:
-			return func() { _ = f.Close() }, nil
-		case errors.Is(err, syscall.EWOULDBLOCK):
-			p.say("waiting for another flash on this machine to end")
-			how = syscall.LOCK_EX
-		case !errors.Is(err, syscall.EINTR):
-			return nil, errors.Join(fmt.Errorf("lock %s: %w", p.file, err), f.Close())
-		}
-	}
+	return func() { _ = l.Close() }, nil
 }
 
 // point sets the parameter. Before that it is noted what it was, or what the note of a run that was cut off says that it
