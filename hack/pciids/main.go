@@ -1,6 +1,6 @@
-// Command pciids trims the database of PCI ids (https://pci-ids.ucw.cz) to what the product can show: the names of all
-// vendors, and of devices that can be a network adapter, a drive or a storage controller. It reads the database from
-// standard input and writes to standard output.
+// Command pciids trims the database of PCI ids (https://pci-ids.ucw.cz) to what the product can show: devices that
+// can be a network adapter, a drive or a storage controller, and their vendors. It reads the database from standard input
+// and writes to standard output.
 package main
 
 import (
@@ -22,8 +22,11 @@ var all = []string{
 
 // some of the devices of the others are kept: those whose names have one of these words.
 var some = regexp.MustCompile(`(?i)ethernet|network|\bnic\b|infiniband|omni-path|\bhfi|fib(re|er) channel|gigabit|` +
-	`\b\d+ ?gbe|gbase|virtual function|\braid|\bsas|\bscsi|\bhba|host bus|nvme?\b|\bssd|solid state|optane|` +
-	`virtual storage|smart array|adapter|converged|netxtreme|connectx|bluefield`)
+	`\b\d+ ?gbe|gbase|\braid|\bsas|\bscsi|\bhba|host bus|nvme?\b|\bssd|solid state|optane|` +
+	`virtual storage|smart array|netxtreme|connectx|bluefield`)
+
+// none of these devices are shown: virtual functions are part of their card, and servers have no wireless adapters.
+var none = regexp.MustCompile(`(?i)virtual function|\bvf\b|wireless|wi-?fi|wlan|802\.11|bluetooth`)
 
 func main() {
 	if err := trim(os.Stdin, os.Stdout); err != nil {
@@ -35,7 +38,8 @@ func main() {
 // left out.
 func trim(from io.Reader, to io.Writer) error {
 	out := bufio.NewWriter(to)
-	vendor, head := "", true
+	vendor, head := "", true // vendor is the line of one that is not written yet
+	id := ""
 	for lines := bufio.NewScanner(from); ; {
 		if !lines.Scan() {
 			if err := lines.Err(); err != nil {
@@ -48,17 +52,19 @@ func trim(from io.Reader, to io.Writer) error {
 		case head && strings.HasPrefix(line, "#"):
 		case line == "" && head:
 			head = false
-			line = "#\tTrimmed for node-firmware-operator by hack/pciids; vendors and some of their devices.\n"
+			line = "#\tTrimmed for node-firmware-operator by hack/pciids.\n"
 		case line == "", line[0] == '#', strings.HasPrefix(line, "\t\t"):
 			continue
 		case strings.HasPrefix(line, "C "):
 			return out.Flush()
 		case line[0] == '\t':
-			if !slices.Contains(all, vendor) && !some.MatchString(line) {
+			if none.MatchString(line) || !slices.Contains(all, id) && !some.MatchString(line) {
 				continue
 			}
+			line, vendor = vendor+line, ""
 		default:
-			vendor = line[:4]
+			id, vendor = line[:4], line+"\n"
+			continue
 		}
 		if _, err := fmt.Fprintln(out, line); err != nil {
 			return fmt.Errorf("write the database: %w", err)

@@ -4,6 +4,8 @@ import (
 	_ "embed" // the database of PCI ids
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/jaypipes/pcidb"
 	"golang.org/x/sys/unix"
@@ -20,8 +22,7 @@ var pciIDs string
 // pciID is a vendor's id or, with a device, a product's: four lower-case hexadecimal digits each.
 type pciID struct{ vendor, device string }
 
-// learnNames looks up what is not known yet of the functions' ids. The parsed database is a hundred times as large as the
-// names a machine needs, so it is kept no longer than this takes. Names are for people: without them there is the id.
+// learnNames looks up what is not known yet of the functions' ids. Names are for people: without them there is the id.
 func (h *Host) learnNames(functions []sysfs.PCIFunction) {
 	h.naming.Lock()
 	defer h.naming.Unlock()
@@ -36,7 +37,7 @@ func (h *Host) learnNames(functions []sysfs.PCIFunction) {
 	if len(wanted) == 0 {
 		return
 	}
-	db, err := openPCIIDs()
+	db, err := parsePCIIDs(wanted)
 	if err != nil {
 		return
 	}
@@ -58,16 +59,17 @@ func (h *Host) nameOf(vendor, device string) string {
 	return h.names[pciID{vendor, device}]
 }
 
-// openPCIIDs parses the database. The library reads files alone, so it gets one in memory; given a path, it neither looks
-// for other databases nor has the environment name one.
-func openPCIIDs() (*pcidb.PCIDB, error) {
+// parsePCIIDs parses what the database says of the vendors of the ids; all of it would cost a tenth of the daemon's memory.
+// The library reads files alone, so it gets one in memory; given a path, it neither looks for other databases nor has the
+// environment name one.
+func parsePCIIDs(wanted []pciID) (*pcidb.PCIDB, error) {
 	fd, err := unix.MemfdCreate("pci.ids", unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("open PCI ids: %w", err)
 	}
 	f := os.NewFile(uintptr(fd), "pci.ids")
 	defer f.Close()
-	if _, err := f.WriteString(pciIDs); err != nil {
+	if _, err := f.WriteString(blocksOf(wanted)); err != nil {
 		return nil, fmt.Errorf("open PCI ids: %w", err)
 	}
 	db, err := pcidb.New(pcidb.WithPath(fmt.Sprintf("/proc/self/fd/%d", fd)))
@@ -75,4 +77,20 @@ func openPCIIDs() (*pcidb.PCIDB, error) {
 		return nil, fmt.Errorf("open PCI ids: %w", err)
 	}
 	return db, nil
+}
+
+// blocksOf are the lines of the wanted vendors and, each after a tab, of their devices.
+func blocksOf(wanted []pciID) string {
+	var blocks strings.Builder
+	of := false
+	for line := range strings.Lines(pciIDs) {
+		if line[0] != '\t' {
+			id, _, _ := strings.Cut(line, "  ")
+			of = slices.ContainsFunc(wanted, func(w pciID) bool { return w.vendor == id })
+		}
+		if of {
+			blocks.WriteString(line)
+		}
+	}
+	return blocks.String()
 }

@@ -23,7 +23,7 @@ func TestNamesOfVendorsStayAsTheyAre(t *testing.T) {
 		{"1b36", ""}: "Red Hat, Inc.", {"1b96", ""}: "Western Digital", {"1bb1", ""}: "Seagate Technology PLC",
 		{"1c5c", ""}: "SK hynix", {"1d0f", ""}: "Amazon.com, Inc.", {"1dd8", ""}: "AMD Pensando Systems",
 		{"1e0f", ""}: "KIOXIA Corporation", {"8086", ""}: "Intel Corporation", {"9005", ""}: "Adaptec",
-		{"15b3", "101d"}: "MT2892 Family [ConnectX-6 Dx]", {"ffff", ""}: "Illegal Vendor ID", {"15b3", "ffff"}: "",
+		{"15b3", "101d"}: "MT2892 Family [ConnectX-6 Dx]", {"ffff", ""}: "", {"15b3", "ffff"}: "",
 	}
 	assert.Equal(t, want, namesOf(t, want))
 }
@@ -51,8 +51,9 @@ func namesOf(t *testing.T, ids map[pciID]string) map[pciID]string {
 }
 
 func BenchmarkNames(b *testing.B) {
+	b.ReportAllocs()
 	for b.Loop() {
-		_, err := openPCIIDs()
+		_, err := parsePCIIDs([]pciID{{"15b3", "101d"}, {"8086", "1572"}, {"144d", "a80a"}, {"1000", "00ac"}})
 		require.NoError(b, err)
 	}
 }
