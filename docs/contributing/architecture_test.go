@@ -102,6 +102,7 @@ func TestDecisions(t *testing.T) {
 	require.NoError(t, err)
 	assert.NotEmpty(t, pages)
 	for _, page := range pages {
-		assert.True(t, strings.Contains(string(text), "]("+filepath.ToSlash(page)+")"), "decisions.md does not list %s", page)
+		listed := strings.Contains(string(text), "]("+filepath.ToSlash(page)+")")
+		assert.True(t, listed, "decisions.md does not list %s", page)
 	}
 }
