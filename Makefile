@@ -73,7 +73,7 @@ golden: ## Write the golden files of all tests anew; review the difference.
 	[ -z "$$packages" ] || KUBEBUILDER_ASSETS=$$assets UPDATE_GOLDEN=1 $(GO) test -count=1 $$packages
 
 .PHONY: verify
-verify: ## Check that generated files, modules and formatting are as they should be.
+verify: ## Check generated files, modules and formatting, and that no known vulnerability can be reached.
 	GO='$(GO)' hack/verify.sh $(generated)
 
 .PHONY: lint
