@@ -1,13 +1,13 @@
 package quarantine
 
 import (
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 // maxMessage bounds the message of an entry, as the API does.
@@ -22,7 +22,7 @@ func reported(j *v1alpha1.FirmwareJob) []v1alpha1.QuarantinedImage {
 			if u.Device == bad.Device && u.Digest == bad.Digest && bad.Model != "" {
 				out = append(out, v1alpha1.QuarantinedImage{
 					Digest: bad.Digest, Model: bad.Model, Version: u.Version, Since: metav1.NewTime(failedAt(j)),
-					NodeName: j.Spec.NodeName, Job: j.Name, Message: shorten(bad.Message),
+					NodeName: j.Spec.NodeName, Job: j.Name, Message: text.Clip(bad.Message, maxMessage),
 				})
 			}
 		}
@@ -78,11 +78,4 @@ func earliest(times []time.Time) time.Time {
 		}
 	}
 	return out
-}
-
-func shorten(s string) string {
-	if len(s) <= maxMessage {
-		return s
-	}
-	return strings.ToValidUTF8(s[:maxMessage-3], "") + "..."
 }

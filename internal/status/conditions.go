@@ -7,6 +7,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 // Condition is what a kind's mapping decides about one condition type.
@@ -33,7 +35,7 @@ func Merge(old []metav1.Condition, generation int64, now time.Time, owned []stri
 	}
 	for _, w := range want {
 		c := metav1.Condition{
-			Type: w.Type, Status: w.Status, Reason: w.Reason, Message: truncate(w.Message),
+			Type: w.Type, Status: w.Status, Reason: w.Reason, Message: text.Clip(w.Message, maxMessage),
 			ObservedGeneration: generation, LastTransitionTime: metav1.NewTime(now.Truncate(time.Second)),
 		}
 		for _, o := range old {
@@ -60,5 +62,3 @@ func ForApply(conditions []metav1.Condition, owned ...string) []*metav1ac.Condit
 	}
 	return out
 }
-
-func truncate(s string) string { return clip(s, maxMessage) }

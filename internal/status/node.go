@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 // NodeConditions are the condition types of a NodeFirmware; the daemon writes all of them.
@@ -116,24 +117,14 @@ func heldMessage(f NodeFacts) string {
 	said := fmt.Sprintf("Job %s failed%s (%s) and the node stays in maintenance, powered on", f.Held.Job, f.Held.where(), f.Held.Reason)
 	if f.Held.NoWayBack == "" {
 		return fmt.Sprintf("%s: %s To try again: %s  To return the node to service as it is: %s",
-			said, clip(sentence(f.Held.Message), mentionedBytes), retry, release)
+			said, text.Clip(sentence(f.Held.Message), mentionedBytes), retry, release)
 	}
 	return fmt.Sprintf("%s, and nothing more is done to it until somebody has looked: %s %s Mend it. Then, to try again: %s  To return the node "+
-		"to service as it is: %s", said, clip(sentence(f.Held.Message), mentionedBytes/2), clip(sentence(f.Held.NoWayBack), mentionedBytes/2), retry, release)
+		"to service as it is: %s", said, text.Clip(sentence(f.Held.Message), mentionedBytes/2), text.Clip(sentence(f.Held.NoWayBack), mentionedBytes/2), retry, release)
 }
 
 // mentionedBytes bounds what such a message repeats of a failure.
 const mentionedBytes = 400
-
-// clip cuts out of the middle: a failed command is named at the beginning, and what it said stands at the end.
-func clip(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	const gap = " ... "
-	half := (limit - len(gap)) / 2
-	return strings.ToValidUTF8(s[:half]+gap+s[len(s)-half:], "")
-}
 
 // unreadable lists what could not be read, one sentence each.
 func (f NodeFacts) unreadable() []string {

@@ -2,11 +2,11 @@ package step
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 // Verb says what to do.
@@ -223,11 +223,7 @@ func (d decider) settle(s State, m string) Action {
 }
 
 func (d decider) fail(r Reason, format string, args ...any) Action {
-	message := fmt.Sprintf(format, args...)
-	if len(message) > maxMessage {
-		message = strings.ToValidUTF8(message[:maxMessage], "")
-	}
-	a := d.settle(StepFault, message)
+	a := d.settle(StepFault, text.Clip(fmt.Sprintf(format, args...), maxMessage))
 	a.Failure = &Failure{Reason: r, Message: a.Message, Step: d.s.Kind, Device: d.s.Device, Held: d.r.InMaintenance() && !d.r.Within}
 	return a
 }

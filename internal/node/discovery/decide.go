@@ -15,6 +15,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 	"github.com/nodefirmware/node-firmware-operator/pkg/host"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 // facts is everything a pass of the publisher decides from.
@@ -159,8 +160,8 @@ func lessKnown(f facts, d inventory.Device, taken map[string]bool) *v1alpha1.Nod
 	for i := range f.devices {
 		obj := &f.devices[i]
 		known := obj.Status
-		sameBoard := known.BoardID == "" || d.BoardID == "" || known.BoardID == clip(d.BoardID, 64)
-		sameSerial := d.SerialNumber != "" && known.SerialNumber == clip(d.SerialNumber, 128)
+		sameBoard := known.BoardID == "" || d.BoardID == "" || known.BoardID == text.Clip(d.BoardID, 64)
+		sameSerial := d.SerialNumber != "" && known.SerialNumber == text.Clip(d.SerialNumber, 128)
 		if !taken[obj.Name] && inPlaceOf(d, known) && sameSerial && sameBoard && host.WeakerID(d.UniqueID, known.UniqueID) {
 			return obj
 		}
@@ -207,7 +208,7 @@ func nodeStatus(f facts, statuses map[string]v1alpha1.NodeDeviceStatus, assigned
 	out := *old.DeepCopy()
 	out.ObservedGeneration = f.nodeFirmware.Generation
 	out.Machine = machine(f.snapshot.Machine)
-	out.BootID = clip(f.snapshot.BootID, 64)
+	out.BootID = text.Clip(f.snapshot.BootID, 64)
 	out.BIOSVersion, out.Firmware = "", nil
 	report := status.NodeFacts{Node: f.node, Problems: problems, Held: f.records.held}
 	for _, name := range slices.Sorted(maps.Keys(statuses)) {
@@ -230,7 +231,7 @@ func nodeStatus(f facts, statuses map[string]v1alpha1.NodeDeviceStatus, assigned
 	out.CurrentStep = f.records.step.DeepCopy()
 	out.Steps = slices.Clone(f.steps[:min(len(f.steps), 64)])
 	out.Verdict = verdict(f.records.verdict, f.snapshot.BootID)
-	out.LastError = clip(f.records.lastError, 1024)
+	out.LastError = text.Clip(f.records.lastError, 1024)
 	out.History = slices.Clone(f.records.history[:min(len(f.records.history), 10)])
 	out.Conditions = status.Node(report, old.Conditions, f.nodeFirmware.Generation, now)
 	out.LastScanTime = old.LastScanTime
@@ -267,7 +268,7 @@ func machine(m *inventory.Machine) *v1alpha1.Machine {
 		return nil
 	}
 	out := v1alpha1.Machine{
-		Manufacturer: clip(m.Manufacturer, 128), Model: clip(m.Model, 128), SerialNumber: clip(m.SerialNumber, 128),
+		Manufacturer: text.Clip(m.Manufacturer, 128), Model: text.Clip(m.Model, 128), SerialNumber: text.Clip(m.SerialNumber, 128),
 	}
 	if out == (v1alpha1.Machine{}) {
 		return nil

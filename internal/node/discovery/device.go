@@ -9,6 +9,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 // deviceStatus is the status of a device: observed from the hardware in this pass, or, where it could not be read,
@@ -45,15 +46,15 @@ func deviceStatus(found inventory.Device, obj v1alpha1.NodeDevice, f facts, now 
 func describe(d inventory.Device) v1alpha1.NodeDeviceStatus {
 	s := v1alpha1.NodeDeviceStatus{
 		Class:    v1alpha1.DeviceClass(d.Class),
-		UniqueID: clip(d.UniqueID, 128), Vendor: clip(d.Vendor, 128), VendorID: clip(d.VendorID, 4), DeviceID: clip(d.DeviceID, 4),
-		Model: clip(d.Model, 128), PartNumber: clip(d.PartNumber, 128), BoardID: clip(d.BoardID, 64), SerialNumber: clip(d.SerialNumber, 128),
+		UniqueID: text.Clip(d.UniqueID, 128), Vendor: text.Clip(d.Vendor, 128), VendorID: text.Clip(d.VendorID, 4), DeviceID: text.Clip(d.DeviceID, 4),
+		Model: text.Clip(d.Model, 128), PartNumber: text.Clip(d.PartNumber, 128), BoardID: text.Clip(d.BoardID, 64), SerialNumber: text.Clip(d.SerialNumber, 128),
 	}
 	if len(d.PCI) > 0 {
 		s.PCIAddress = d.PCI[0].String()
 	}
 	for _, p := range d.Ports[:min(len(d.Ports), 32)] {
 		s.Ports = append(s.Ports, v1alpha1.DevicePort{
-			PCIAddress: p.PCI.String(), NetDevice: clip(p.NetDevice, 16), MACAddress: clip(p.MAC, 64),
+			PCIAddress: p.PCI.String(), NetDevice: text.Clip(p.NetDevice, 16), MACAddress: text.Clip(p.MAC, 64),
 			LinkType: v1alpha1.LinkType(p.Link), LinkState: v1alpha1.LinkState(p.State),
 		})
 	}
@@ -65,17 +66,17 @@ func describe(d inventory.Device) v1alpha1.NodeDeviceStatus {
 
 func describeFirmware(f inventory.Firmware, driver string) *v1alpha1.ObservedFirmware {
 	out := &v1alpha1.ObservedFirmware{
-		Running: clip(string(f.Running), 64), Stored: clip(string(f.Stored), 64),
-		Activation: v1alpha1.ActivationKind(f.Activation.String()), Driver: clip(driver, 63),
-		VersionFormat: v1alpha1.VersionFormatPlain, ReadOnly: clip(f.ReadOnly, 256),
-		Rollback: v1alpha1.RollbackKind(f.Rollback.String()), RollbackMessage: clip(f.RollbackMessage, 256),
+		Running: text.Clip(string(f.Running), 64), Stored: text.Clip(string(f.Stored), 64),
+		Activation: v1alpha1.ActivationKind(f.Activation.String()), Driver: text.Clip(driver, 63),
+		VersionFormat: v1alpha1.VersionFormatPlain, ReadOnly: text.Clip(f.ReadOnly, 256),
+		Rollback: v1alpha1.RollbackKind(f.Rollback.String()), RollbackMessage: text.Clip(f.RollbackMessage, 256),
 	}
 	if f.Format == inventory.FormatDotted {
 		out.VersionFormat = v1alpha1.VersionFormatDotted
 	}
 	for _, slot := range f.Slots[:min(len(f.Slots), 8)] {
 		out.Slots = append(out.Slots, v1alpha1.FirmwareSlot{
-			Slot: int32(slot.Number), Version: clip(string(slot.Version), 64), State: v1alpha1.SlotState(slot.State),
+			Slot: int32(slot.Number), Version: text.Clip(string(slot.Version), 64), State: v1alpha1.SlotState(slot.State),
 		})
 	}
 	return out
@@ -111,7 +112,7 @@ func unhealthy(f facts, old v1alpha1.NodeDeviceStatus, uniqueID string) *v1alpha
 		return nil
 	}
 	out := mark.DeepCopy()
-	out.Since, out.Message = out.Since.Rfc3339Copy(), clip(out.Message, 1024)
+	out.Since, out.Message = out.Since.Rfc3339Copy(), text.Clip(out.Message, 1024)
 	return out
 }
 
@@ -121,13 +122,4 @@ func working(s *v1alpha1.CurrentStep) string {
 		return "Job " + s.Job + " is at step " + s.Name + " of " + s.Device + "."
 	}
 	return "Job " + s.Job + " is at step " + s.Name + "."
-}
-
-// clip keeps what a device reports within the bounds of the API and its encoding.
-func clip(s string, limit int) string {
-	s = strings.ToValidUTF8(s, "?")
-	if len(s) > limit {
-		s = strings.ToValidUTF8(s[:limit], "")
-	}
-	return s
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"unicode"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 // The directories of the executables, below the host's root.
@@ -106,7 +108,7 @@ func lastLine(outputs ...[]byte) string {
 	for _, output := range outputs {
 		lines := strings.Split(strings.TrimSpace(printable(string(output))), "\n")
 		if last := strings.TrimSpace(lines[len(lines)-1]); last != "" {
-			return ": " + strings.ToValidUTF8(last[:min(len(last), maxLine)], "")
+			return ": " + text.Clip(last, maxLine)
 		}
 	}
 	return ""

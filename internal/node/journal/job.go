@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +13,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 // Job is a job the daemon took up: a copy of what it is to do, and how far it is. It does not depend on the API object,
@@ -93,7 +93,7 @@ func (j Job) Verdict() *v1alpha1.HealthVerdict {
 	}
 	const maxComplaints, maxLength = 32, 512
 	for _, c := range v.Complaints[:min(len(v.Complaints), maxComplaints)] {
-		out.Complaints = append(out.Complaints, strings.ToValidUTF8(c.Message[:min(len(c.Message), maxLength)], ""))
+		out.Complaints = append(out.Complaints, text.Clip(c.Message, maxLength))
 	}
 	return out
 }

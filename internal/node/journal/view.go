@@ -4,13 +4,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"go.etcd.io/bbolt"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 // View is everything the journal knew at one moment.
@@ -172,7 +172,7 @@ func record(job Job) v1alpha1.JobRecord {
 		case job.SupersededBy != "":
 			r.Message = "taken over by " + job.SupersededBy + " after " + r.Message
 		}
-		r.Message = strings.ToValidUTF8(r.Message[:min(len(r.Message), maxHistoryMessage)], "")
+		r.Message = text.Clip(r.Message, maxHistoryMessage)
 	}
 	return r
 }

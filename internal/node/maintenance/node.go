@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	mo "github.com/Mellanox/maintenance-operator/api/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 const (
@@ -239,7 +239,7 @@ func (n *Node) setFailed(ctx context.Context, o *mo.NodeMaintenance, status meta
 	old := o.DeepCopy()
 	meta.SetStatusCondition(&o.Status.Conditions, metav1.Condition{
 		Type: mo.ConditionTypeRequestorFailed, Status: status, Reason: mo.ConditionReasonFailedMaintenance,
-		Message: strings.ToValidUTF8(message[:min(len(message), failedMessageMax)], ""),
+		Message: text.Clip(message, failedMessageMax),
 	})
 	err := n.Client.Status().Patch(ctx, o, client.MergeFromWithOptions(old, client.MergeFromWithOptimisticLock{}))
 	if err != nil && !apierrors.IsNotFound(err) {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 // maxMessage bounds a text for people, in bytes.
@@ -20,10 +22,7 @@ func Message(s string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(s, "?"))
-	if len(s) > maxMessage {
-		s = strings.ToValidUTF8(s[:maxMessage], "")
-	}
-	return strings.TrimSpace(s)
+	return strings.TrimSpace(text.Clip(s, maxMessage))
 }
 
 var (

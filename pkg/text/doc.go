@@ -1,0 +1,2 @@
+// Package text bounds texts that people read.
+package text
