@@ -96,10 +96,6 @@ type Image struct {
 	Size int64
 }
 
-// Progress takes the percentage done, from 0 to 100. It must not block. It is called while Write runs and by one goroutine
-// at a time, which need not be Write's.
-type Progress func(percent int)
-
 // RejectedError says that an image must not be written to a device. Trying again does not help.
 type RejectedError struct{ Reason string }
 

@@ -35,17 +35,7 @@ func renderSATADisk(t tree, host string, d SATA, fw *scsiState) {
 		"scsi_level", "6", "state", "running", "wwid", "naa."+d.WWN, "queue_depth", "32", "modalias", "scsi:t-0x00")
 	t.file(lun, "vpd_pg80", string(vpdPage(0x80, []byte(fmt.Sprintf("%20s", d.Serial)))), 0o444)
 	t.file(lun, "vpd_pg83", string(vpdPage(0x83, naa(d.WWN))), 0o444)
-	t.link(path.Join("sys/bus/scsi/devices", d.Address), lun)
-	t.link(path.Join(lun, "subsystem"), "sys/bus/scsi")
-	t.link(path.Join(lun, "driver"), "sys/bus/scsi/drivers/sd")
-	t.link(path.Join("sys/bus/scsi/drivers/sd", d.Address), lun)
-	t.link(path.Join(lun, "generic"), path.Join(lun, "scsi_generic", d.Generic))
-	for class, name := range map[string]string{"scsi_device": d.Address, "scsi_disk": d.Address, "scsi_generic": d.Generic} {
-		dir := path.Join(lun, class, name)
-		t.link(path.Join(dir, "device"), lun)
-		t.link(path.Join(dir, "subsystem"), path.Join("sys/class", class))
-		t.link(path.Join("sys/class", class, name), dir)
-	}
+	linkDisk(t, lun, d.Address, d.Generic)
 	t.attr(path.Join(lun, "scsi_generic", d.Generic), "dev", "21:"+strings.TrimPrefix(d.Generic, "sg"))
 	disk := path.Join(lun, "block", d.Key)
 	blockDevice(t, disk, d.Key, d.Sectors, false)

@@ -69,22 +69,26 @@ func renderDisk(t tree, host string, d SCSI, fw *scsiState, i int) {
 	t.file(lun, "vpd_pg80", string(vpdPage(0x80, []byte(d.Serial))), 0o444)
 	t.file(lun, "vpd_pg83", string(vpdPage(0x83, naa(d.WWN))), 0o444)
 	t.file(lun, "inquiry", string(d.inquiry(fw.SysfsRevision)), 0o444)
-	t.link(path.Join("sys/bus/scsi/devices", d.Address), lun)
+	linkDisk(t, lun, d.Address, d.Generic)
+	t.attr(path.Join(lun, "scsi_generic", d.Generic), "dev", fmt.Sprintf("21:%d", i))
+	disk := path.Join(lun, "block", d.Key)
+	blockDevice(t, disk, d.Key, d.Sectors, true)
+	t.link(path.Join(disk, "device"), lun)
+}
+
+// linkDisk adds the links by which the bus and the classes lead to a logical unit that the driver sd has.
+func linkDisk(t tree, lun, address, generic string) {
+	t.link(path.Join("sys/bus/scsi/devices", address), lun)
 	t.link(path.Join(lun, "subsystem"), "sys/bus/scsi")
 	t.link(path.Join(lun, "driver"), "sys/bus/scsi/drivers/sd")
-	t.link(path.Join("sys/bus/scsi/drivers/sd", d.Address), lun)
-	t.link(path.Join(lun, "generic"), path.Join(lun, "scsi_generic", d.Generic))
-
-	for class, name := range map[string]string{"scsi_device": d.Address, "scsi_disk": d.Address, "scsi_generic": d.Generic} {
+	t.link(path.Join("sys/bus/scsi/drivers/sd", address), lun)
+	t.link(path.Join(lun, "generic"), path.Join(lun, "scsi_generic", generic))
+	for class, name := range map[string]string{"scsi_device": address, "scsi_disk": address, "scsi_generic": generic} {
 		dir := path.Join(lun, class, name)
 		t.link(path.Join(dir, "device"), lun)
 		t.link(path.Join(dir, "subsystem"), path.Join("sys/class", class))
 		t.link(path.Join("sys/class", class, name), dir)
 	}
-	t.attr(path.Join(lun, "scsi_generic", d.Generic), "dev", fmt.Sprintf("21:%d", i))
-	disk := path.Join(lun, "block", d.Key)
-	blockDevice(t, disk, d.Key, d.Sectors, true)
-	t.link(path.Join(disk, "device"), lun)
 }
 
 // inquiry is the standard INQUIRY data (SPC-5).

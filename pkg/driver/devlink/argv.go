@@ -18,7 +18,7 @@ func flashCommand(h Handle, path, lock string, progress driver.Progress) command
 		Argv:     []string{Tool, "flash", h.String(), "--file", path},
 		Kind:     command.Write,
 		Lock:     lock,
-		Progress: flashProgress(progress),
+		Progress: progress.Lines(parsePercent),
 	}
 }
 
@@ -28,23 +28,13 @@ func activateCommand(h Handle, lock string) command.Command {
 
 var percentage = regexp.MustCompile(`^(\d{1,3})% `)
 
-// flashProgress turns lines of output into percentages that never fall: a driver of the kernel may count each of the parts
-// of an image anew.
-func flashProgress(progress driver.Progress) func(line string) {
-	if progress == nil {
-		return nil
+func parsePercent(line string) (percent int, found bool) {
+	m := percentage.FindStringSubmatch(line)
+	if m == nil {
+		return 0, false
 	}
-	highest := -1
-	return func(line string) {
-		m := percentage.FindStringSubmatch(line)
-		if m == nil {
-			return
-		}
-		if n, err := strconv.Atoi(m[1]); err == nil && n <= 100 && n > highest {
-			highest = n
-			progress(n)
-		}
-	}
+	n, err := strconv.Atoi(m[1])
+	return n, err == nil
 }
 
 // classify turns the exit code of a flash into an error.

@@ -51,7 +51,7 @@ func burn(card inventory.PCIAddress, path, lock string, progress driver.Progress
 		Argv:     []string{flintTool, "-d", card.String(), "-i", path, "-y", "b"},
 		Kind:     command.Write,
 		Lock:     lock,
-		Progress: burnProgress(progress),
+		Progress: progress.Lines(parsePercent),
 	}
 }
 

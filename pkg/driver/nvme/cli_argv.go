@@ -26,7 +26,7 @@ func cliDownload(device, path, lock string, granularity int, progress driver.Pro
 	if granularity > 0 {
 		argv = append(argv, "--xfer="+strconv.Itoa(granularity))
 	}
-	return command.Command{Argv: argv, Kind: command.Write, Lock: lock, Progress: downloadProgress(progress)}
+	return command.Command{Argv: argv, Kind: command.Write, Lock: lock, Progress: progress.Lines(parsePercent)}
 }
 
 func cliCommit(device, lock string, slot int, action admin.Action) command.Command {

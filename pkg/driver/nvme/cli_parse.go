@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
-	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/admin"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
@@ -146,21 +145,12 @@ func parseCommit(c command.Command, r command.Result) (admin.Status, error) {
 	return 0, command.Failed(c, r, errors.New("commit firmware failed"))
 }
 
-// downloadProgress turns the percentages a tool prints, such as nvme-cli, which redraws one line, into reports that rise.
-// The commit is the last percent.
-func downloadProgress(progress driver.Progress) func(line string) {
-	if progress == nil {
-		return nil
+// parsePercent reads the percentage a tool prints, such as nvme-cli, which redraws one line.
+func parsePercent(line string) (percent int, found bool) {
+	m := percentage.FindStringSubmatch(line)
+	if m == nil {
+		return 0, false
 	}
-	highest := -1
-	return func(line string) {
-		m := percentage.FindStringSubmatch(line)
-		if m == nil {
-			return
-		}
-		if n, err := strconv.Atoi(m[1]); err == nil && n > highest && n < 100 {
-			highest = n
-			progress(n)
-		}
-	}
+	n, err := strconv.Atoi(m[1])
+	return n, err == nil
 }

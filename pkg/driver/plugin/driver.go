@@ -108,7 +108,7 @@ func (d *Driver) Check(ctx context.Context, id inventory.Identity, img driver.Im
 
 // Write has the plugin write the image. The tool follows the write to its end.
 func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Image, progress driver.Progress) (inventory.Activation, error) {
-	a, err := d.change(ctx, VerbWrite, id, Request{Image: img}, img.Digest.String(), percentages(progress))
+	a, err := d.change(ctx, VerbWrite, id, Request{Image: img}, img.Digest.String(), progress.Lines(parsePercent))
 	if err != nil {
 		return 0, err
 	}
@@ -206,18 +206,9 @@ func run(ctx context.Context, runner command.Runner, v Verb, r Request, c comman
 	return a, nil
 }
 
-// percentages reads the tool's lines of progress. A hundred is said when the tool has ended well.
-func percentages(progress driver.Progress) func(line string) {
-	if progress == nil {
-		return nil
-	}
-	highest := -1
-	return func(line string) {
-		text, ok := strings.CutPrefix(line, ProgressPrefix)
-		n, err := strconv.Atoi(text)
-		if ok && err == nil && n > highest && n < 100 {
-			highest = n
-			progress(n)
-		}
-	}
+// parsePercent reads the tool's lines of progress.
+func parsePercent(line string) (percent int, found bool) {
+	text, ok := strings.CutPrefix(line, ProgressPrefix)
+	n, err := strconv.Atoi(text)
+	return n, ok && err == nil
 }

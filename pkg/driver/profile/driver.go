@@ -300,20 +300,17 @@ func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inven
 	return inventory.ActivateNone, nil
 }
 
-// percentages turns lines into percentages that never fall. A hundred is said when the device was read back.
+// percentages reports the last percentage of each line; a profile need not say what one looks like.
 func percentages(pattern *regexp.Regexp, progress driver.Progress) func(line string) {
-	if pattern == nil || progress == nil {
+	if pattern == nil {
 		return nil
 	}
-	highest := -1
-	return func(line string) {
+	return progress.Lines(func(line string) (percent int, found bool) {
 		all := pattern.FindAllStringSubmatch(line, -1)
 		if len(all) == 0 {
-			return
+			return 0, false
 		}
-		if n, err := strconv.Atoi(all[len(all)-1][1]); err == nil && n > highest && n < 100 {
-			highest = n
-			progress(n)
-		}
-	}
+		n, err := strconv.Atoi(all[len(all)-1][1])
+		return n, err == nil
+	})
 }
