@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/guest"
-	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/nvmetcp"
 )
 
 // agent asks the agent in the machine.
@@ -88,8 +88,8 @@ func (a *agent) plugDrives(ctx context.Context) error {
 }
 
 // drive says what one of them holds.
-func (a *agent) drive(ctx context.Context, serial string) (nvmetcp.Firmware, error) {
-	var f nvmetcp.Firmware
+func (a *agent) drive(ctx context.Context, serial string) (nvmectrl.Firmware, error) {
+	var f nvmectrl.Firmware
 	return f, a.ask(ctx, http.MethodGet, "/drive/"+serial, nil, &f)
 }
 

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/guest"
-	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/nvmetcp"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/nvmetool"
 )
 
@@ -19,11 +19,11 @@ var (
 	drives = []guest.Drive{
 		{
 			Model: warmDrive.selector.Models[0], Serial: "LABNVME2", Revision: "WARM1", Port: 4420,
-			Activation: nvmetcp.AtControllerReset, PieceTime: 10 * time.Millisecond,
+			Activation: nvmectrl.AtControllerReset, PieceTime: 10 * time.Millisecond,
 		},
 		{
 			Model: coldDrive.selector.Models[0], Serial: "LABNVME3", Revision: "COLD1", Port: 4421,
-			Activation: nvmetcp.AtPowerCycle,
+			Activation: nvmectrl.AtPowerCycle,
 		},
 	}
 )
@@ -32,7 +32,7 @@ var (
 var drivePayload = make([]byte, 1<<20)
 
 func driveWish(p part, revision string) (wish, error) {
-	image, err := nvmetcp.MakeImage(nvmetcp.Image{Model: p.selector.Models[0], Revision: revision, Payload: drivePayload})
+	image, err := nvmectrl.MakeImage(nvmectrl.Image{Model: p.selector.Models[0], Revision: revision, Payload: drivePayload})
 	return wish{p, revision, image}, err
 }
 

@@ -7,11 +7,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme"
-	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/admin"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/admin/admintest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/nvmetool"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -31,10 +31,10 @@ func TestMain(m *testing.M) {
 const model = "SIM NVMe 4 TB"
 
 func able() admintest.State {
-	return admintest.State{
-		Node: "nvme7", Model: model, Serial: "SN 0001", Running: "OLD00001", Slots: []string{"OLD00001", "", ""}, Active: 1,
-		ResetActivates: true, FWUG: 1, MDTS: 5,
-	}
+	return admintest.State{Node: "nvme7", Controller: nvmectrl.Controller{
+		Profile:  nvmectrl.Profile{Model: model, Serial: "SN 0001", FWUG: 1, MDTS: 5, RestartsAtZero: true},
+		Firmware: nvmectrl.NewFirmware(admintest.Slots("OLD00001", "", "")...),
+	}}
 }
 
 // TestTheNativeDriverConforms proves R003-40.
@@ -42,13 +42,13 @@ func TestTheNativeDriverConforms(t *testing.T) {
 	for name, change := range map[string]func(*admintest.State){
 		"drive that resets": func(*admintest.State) {},
 		"drive that activates without a reset": func(s *admintest.State) {
-			s.ActivatesNow, s.MTFA, s.ResetActivates = true, 5*time.Second, false
+			s.Activation, s.MTFA, s.IgnoresResets = nvmectrl.Immediately, 5*time.Second, true
 		},
 		"drive that asks for a reboot": func(s *admintest.State) {
-			s.Commit, s.ResetActivates = admin.NeedsConventionalReset, false
+			s.Activation = nvmectrl.AtConventionalReset
 		},
 		"drive with a read-only first slot": func(s *admintest.State) { s.FirstSlotReadOnly = true },
-		"drive with one slot":               func(s *admintest.State) { s.Slots = []string{"OLD00001"} },
+		"drive with one slot":               func(s *admintest.State) { s.Slots = s.Slots[:1] },
 	} {
 		t.Run(name, func(t *testing.T) {
 			drivertest.Run(t, func(t *testing.T) drivertest.Harness {
@@ -97,7 +97,7 @@ func harness(t *testing.T, s admintest.State) drivertest.Harness {
 		ID:         identity(s),
 		Image:      image(t, "NEW00001"),
 		Other:      image(t, "NEW2"),
-		Previous:   image(t, inventory.Version(s.Running)),
+		Previous:   image(t, inventory.Version(s.Running.Revision)),
 		WrongBoard: drivertest.SaveImage(t, "NEW00001", admintest.ImageBytes("OTHER MODEL", "NEW00001")),
 		Damaged:    drivertest.SaveImage(t, "NEW00001", whole[:len(whole)-4096]),
 		Reboot:     func(t *testing.T) { require.NoError(t, drive.PowerCycle()) },

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme"
@@ -38,7 +39,7 @@ func TestEveryStatusOfACommitHasItsConsequence(t *testing.T) {
 		t.Run(status.String(), func(t *testing.T) {
 			t.Parallel()
 			s := able()
-			s.Commit = status
+			s.Answer = status
 			_, d, _ := rig(t, s)
 			need, err := d.Write(t.Context(), identity(s), image(t, "NEW00001"), nil)
 			assert.Equal(t, c.need, need)
@@ -59,10 +60,10 @@ func TestTheSlotIsNeverTheRunningOneAndNeverTheDrivesChoice(t *testing.T) {
 		want   []string
 	}{
 		"an empty one":              {func(*admintest.State) {}, []string{"OLD00001", "NEW00001", ""}},
-		"not the read-only one":     {func(s *admintest.State) { s.FirstSlotReadOnly, s.Active = true, 2; s.Slots[1] = "OLD00001" }, []string{"OLD00001", "OLD00001", "NEW00001"}},
-		"the oldest when all hold":  {func(s *admintest.State) { s.Slots = []string{"OLD00001", "A"} }, []string{"OLD00001", "NEW00001"}},
-		"the only one of one":       {func(s *admintest.State) { s.Slots = []string{"OLD00001"} }, []string{"NEW00001"}},
-		"the first when it is free": {func(s *admintest.State) { s.Slots, s.Active = []string{"", "OLD00001"}, 2 }, []string{"NEW00001", "OLD00001"}},
+		"not the read-only one":     {func(s *admintest.State) { s.FirstSlotReadOnly, s.Active = true, 2; s.Slots[1].Revision = "OLD00001" }, []string{"OLD00001", "OLD00001", "NEW00001"}},
+		"the oldest when all hold":  {func(s *admintest.State) { s.Slots = admintest.Slots("OLD00001", "A") }, []string{"OLD00001", "NEW00001"}},
+		"the only one of one":       {func(s *admintest.State) { s.Slots = s.Slots[:1] }, []string{"NEW00001"}},
+		"the first when it is free": {func(s *admintest.State) { s.Slots, s.Active = admintest.Slots("", "OLD00001"), 2 }, []string{"NEW00001", "OLD00001"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -71,8 +72,9 @@ func TestTheSlotIsNeverTheRunningOneAndNeverTheDrivesChoice(t *testing.T) {
 			drive, d, _ := rig(t, s)
 			_, err := d.Write(t.Context(), identity(s), image(t, "NEW00001"), nil)
 			require.NoError(t, err)
-			assert.Equal(t, c.want, state(t, drive).Slots)
-			assert.Equal(t, []admin.Action{admin.ReplaceAtReset}, state(t, drive).Actions, "a write activates nothing")
+			after := state(t, drive)
+			assert.Equal(t, c.want, after.Revisions())
+			assert.Equal(t, []admin.Action{admin.ReplaceAtReset}, after.Actions, "a write activates nothing")
 		})
 	}
 }
@@ -146,20 +148,20 @@ func TestHowAStagedImageIsActivated(t *testing.T) {
 		now    bool
 		resets int
 	}{
-		"by a reset":                                    {func(s *admintest.State) { s.ActivatesNow = false }, inventory.ActivateNone, false, 1},
-		"without one where the drive can":               {func(s *admintest.State) { s.ResetActivates = false }, inventory.ActivateNone, true, 0},
+		"by a reset":                                    {func(s *admintest.State) { s.Activation = nvmectrl.AtControllerReset }, inventory.ActivateNone, false, 1},
+		"without one where the drive can":               {func(s *admintest.State) { s.IgnoresResets = true }, inventory.ActivateNone, true, 0},
 		"by a reset where the pause is not known":       {func(s *admintest.State) { s.MTFA = 0 }, inventory.ActivateNone, false, 1},
 		"by a reset where the kernel would not wait":    {func(s *admintest.State) { s.MTFA = time.Minute }, inventory.ActivateNone, false, 1},
-		"by a reset where this image takes longer":      {func(s *admintest.State) { s.RefusesNow = admin.MaximumTimeViolation }, inventory.ActivateNone, true, 1},
+		"by a reset where this image takes longer":      {func(s *admintest.State) { s.ActivationTime = time.Minute }, inventory.ActivateNone, true, 1},
 		"by a reset where the drive asks for it":        {func(s *admintest.State) { s.RefusesNow = admin.NeedsControllerReset }, inventory.ActivateNone, true, 1},
 		"by a reboot where the drive asks for it":       {func(s *admintest.State) { s.RefusesNow = admin.NeedsSubsystemReset }, inventory.ActivateReboot, true, 0},
-		"by a reboot where a reset changed nothing":     {func(s *admintest.State) { s.ActivatesNow, s.ResetActivates = false, false }, inventory.ActivateReboot, false, 1},
-		"by a reboot where nothing else did, after all": {func(s *admintest.State) { s.RefusesNow, s.ResetActivates = admin.NeedsControllerReset, false }, inventory.ActivateReboot, true, 1},
+		"by a reboot where a reset changed nothing":     {func(s *admintest.State) { s.Activation, s.IgnoresResets = nvmectrl.AtControllerReset, true }, inventory.ActivateReboot, false, 1},
+		"by a reboot where nothing else did, after all": {func(s *admintest.State) { s.RefusesNow, s.IgnoresResets = admin.NeedsControllerReset, true }, inventory.ActivateReboot, true, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := able()
-			s.ActivatesNow, s.MTFA = true, 5*time.Second
+			s.Activation, s.MTFA = nvmectrl.Immediately, 5*time.Second
 			c.change(&s)
 			drive, d, _ := rig(t, s)
 			need, err := d.Write(t.Context(), identity(s), image(t, "NEW00001"), nil)
@@ -180,7 +182,7 @@ func TestHowAStagedImageIsActivated(t *testing.T) {
 
 func TestADriveThatProhibitsActivationSaysSo(t *testing.T) {
 	s := able()
-	s.ActivatesNow, s.MTFA, s.RefusesNow = true, time.Second, admin.ActivationProhibited
+	s.Activation, s.MTFA, s.RefusesNow = nvmectrl.Immediately, time.Second, admin.ActivationProhibited
 	drive, d, _ := rig(t, s)
 	need, err := d.Write(t.Context(), identity(s), image(t, "NEW00001"), nil)
 	require.NoError(t, err)
@@ -192,9 +194,10 @@ func TestADriveThatProhibitsActivationSaysSo(t *testing.T) {
 // What was downloaded and not committed would be stored over the slot that is to be activated. A reset drops it.
 func TestWhatIsLeftInTheBufferNeverReachesASlot_I5(t *testing.T) {
 	s := able()
-	s.ActivatesNow, s.MTFA = true, time.Second
-	s.Running, s.Active, s.Slots = "NEW00001", 2, []string{"OLD00001", "NEW00001", ""}
-	s.Buffer = admintest.ImageBytes(model, "BAD00001")
+	s.Activation, s.MTFA = nvmectrl.Immediately, time.Second
+	s.Slots, s.Active = admintest.Slots("OLD00001", "NEW00001", ""), 2
+	s.Running = s.Slots[1]
+	s.Buffer = nvmectrl.Downloaded(admintest.ImageBytes(model, "BAD00001"))
 	drive, d, _ := rig(t, s)
 	need, err := d.Revert(t.Context(), identity(s), "OLD00001")
 	require.NoError(t, err)
@@ -202,8 +205,8 @@ func TestWhatIsLeftInTheBufferNeverReachesASlot_I5(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, inventory.ActivateNone, need)
 	after := state(t, drive)
-	assert.Equal(t, []string{"OLD00001", "NEW00001", ""}, after.Slots)
-	assert.Equal(t, "OLD00001", after.Running)
+	assert.Equal(t, []string{"OLD00001", "NEW00001", ""}, after.Revisions())
+	assert.Equal(t, "OLD00001", after.Running.Revision)
 	assert.Equal(t, 1, after.Resets)
 
 	// The same after a write of this process that stored nothing.
@@ -213,8 +216,9 @@ func TestWhatIsLeftInTheBufferNeverReachesASlot_I5(t *testing.T) {
 	require.NoError(t, drive.Change(func(s *admintest.State) { s.Refuses, s.Next = admin.Success, 2 }))
 	_, err = d.Activate(t.Context(), identity(s), inventory.ActivateDeviceReset)
 	require.NoError(t, err)
-	assert.Equal(t, []string{"OLD00001", "NEW00001", ""}, state(t, drive).Slots)
-	assert.NotContains(t, state(t, drive).Actions, admin.ActivateNow)
+	after = state(t, drive)
+	assert.Equal(t, []string{"OLD00001", "NEW00001", ""}, after.Revisions())
+	assert.NotContains(t, after.Actions, admin.ActivateNow)
 }
 
 func TestADriveThatDoesNotComeBackFromItsResetIsAnError(t *testing.T) {
@@ -317,18 +321,19 @@ func (c closing) Close() error {
 // A tool that was killed in the middle leaves pieces in the drive, which some drives keep until a reset.
 func TestADownloadThatWasCutOffDoesNotKeepTheNextOneOut(t *testing.T) {
 	s := able()
-	s.Strict, s.Buffer = true, make([]byte, 4096)
+	s.RestartsAtZero, s.Buffer = false, nvmectrl.Downloaded(make([]byte, 4096))
 	drive, d, _ := rig(t, s)
 	_, err := d.Write(t.Context(), identity(s), image(t, "NEW00001"), nil)
 	require.NoError(t, err)
 	after := state(t, drive)
 	assert.Equal(t, 1, after.Resets)
 	assert.Equal(t, s.Running, after.Running)
-	assert.Contains(t, after.Slots, "NEW00001")
+	assert.Contains(t, after.Revisions(), "NEW00001")
 
 	t.Run("but nothing that waits is activated for it", func(t *testing.T) {
 		s := able()
-		s.Strict, s.Buffer, s.Slots, s.Next = true, make([]byte, 4096), []string{s.Running, "WAITS"}, 2
+		s.RestartsAtZero, s.Buffer = false, nvmectrl.Downloaded(make([]byte, 4096))
+		s.Slots, s.Next = admintest.Slots("OLD00001", "WAITS"), 2
 		drive, d, _ := rig(t, s)
 		_, err := d.Write(t.Context(), identity(s), image(t, "NEW00001"), nil)
 		require.ErrorContains(t, err, "holds pieces of another download")
@@ -339,7 +344,7 @@ func TestADownloadThatWasCutOffDoesNotKeepTheNextOneOut(t *testing.T) {
 // The kernel holds commands off for a while when a drive tells it of its new firmware.
 func TestADriveThatSettlesAfterItsActivationIsWaitedFor(t *testing.T) {
 	s := able()
-	s.ActivatesNow, s.MTFA, s.ResetActivates, s.Settles = true, time.Second, false, 3
+	s.Activation, s.MTFA, s.IgnoresResets, s.Settles = nvmectrl.Immediately, time.Second, true, 3
 	drive, d, _ := rig(t, s)
 	_, err := d.Write(t.Context(), identity(s), image(t, "NEW00001"), nil)
 	require.NoError(t, err)
@@ -347,6 +352,6 @@ func TestADriveThatSettlesAfterItsActivationIsWaitedFor(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, inventory.ActivateNone, need)
 	after := state(t, drive)
-	assert.Equal(t, "NEW00001", after.Running)
+	assert.Equal(t, "NEW00001", after.Running.Revision)
 	assert.Zero(t, after.Resets)
 }

@@ -12,13 +12,14 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/nvmetcp"
 )
 
 // Drive is an NVMe drive that the agent plays and the machine's kernel connects to over TCP.
 type Drive struct {
 	Model, Serial, Revision string
-	Activation              nvmetcp.Activation
+	Activation              nvmectrl.Activation
 	Port                    int
 	// PieceTime is how long each piece of an image takes.
 	PieceTime time.Duration
@@ -41,7 +42,8 @@ func (s *server) plugDrives(ctx context.Context) error {
 	}
 	for _, c := range s.config.Drives {
 		d, err := nvmetcp.Open(filepath.Join(flashDir, c.Serial), nvmetcp.Config{
-			Model: c.Model, Serial: c.Serial, Revision: c.Revision, Activation: c.Activation, RestartsAtZero: true,
+			Profile:  nvmectrl.Profile{Model: c.Model, Serial: c.Serial, Activation: c.Activation, RestartsAtZero: true},
+			Revision: c.Revision,
 		})
 		if err != nil {
 			return err

@@ -1,13 +1,14 @@
 package nvmetcp
 
 import (
-	"encoding/binary"
 	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
 )
 
 // Asynchronous events: type notice, firmware activation starting, log page 3. Hosts ask for it by a bit.
 const (
-	eventActivationStarts = 0x02 | 0x01<<8 | logFirmware<<16
+	eventActivationStarts = 0x02 | 0x01<<8 | nvmectrl.SlotLog<<16
 	noticeActivation      = 1 << 9
 	eventRequestsMax      = 4
 )
@@ -37,7 +38,7 @@ func (c *controller) admin(q *queue, t *task) completion {
 	case opFirmwareCommit:
 		return c.drive.commit(c, t)
 	}
-	return failed(InvalidOpcode)
+	return failed(nvmectrl.InvalidOpcode)
 }
 
 // awaitEvent is the Asynchronous Event Request command, which ends when there is an event.
@@ -57,7 +58,7 @@ func (c *controller) awaitEvent(t *task) completion {
 	t.state.Store(taskWaits)
 	select {
 	case event := <-c.events:
-		if s := t.resume(); s != Success {
+		if s := t.resume(); s != nvmectrl.Success {
 			return failed(s)
 		}
 		return completion{result: uint64(event)}
@@ -89,7 +90,7 @@ func (c *controller) setFeatures(t *task) completion {
 	switch feature {
 	case featureQueues:
 		if value&0xffff == 0xffff || value>>16 == 0xffff {
-			return failed(InvalidField)
+			return failed(nvmectrl.InvalidField)
 		}
 		return completion{result: queueCounts}
 	case featureKeepAlive:
@@ -104,7 +105,7 @@ func (c *controller) setFeatures(t *task) completion {
 		c.features[feature] = value
 		return completion{}
 	}
-	return failed(InvalidField)
+	return failed(nvmectrl.InvalidField)
 }
 
 // queueCounts are the I/O queues, counted from 0 for either direction.
@@ -124,7 +125,7 @@ func (c *controller) getFeatures(t *task) completion {
 		return completion{data: c.host.id[:]}
 	case featureTemperature:
 		if _, set := c.features[feature]; !set {
-			return completion{result: warningTemperature}
+			return completion{result: nvmectrl.WarningTemperature}
 		}
 		return completion{result: uint64(c.features[feature] & 0xffff)}
 	case featureCache:
@@ -135,15 +136,13 @@ func (c *controller) getFeatures(t *task) completion {
 	case featureArbitration, featurePower, featureRecovery, featureAtomicity, featureEvents:
 		return completion{result: uint64(c.features[feature])}
 	}
-	return failed(InvalidField)
+	return failed(nvmectrl.InvalidField)
 }
 
-// Log pages.
+// Log pages that are not those of the model.
 const (
-	logErrors   = 0x01
-	logHealth   = 0x02
-	logFirmware = 0x03
-	logEffects  = 0x05
+	logErrors  = 0x01
+	logEffects = 0x05
 )
 
 // logPage is the Get Log Page command.
@@ -152,14 +151,12 @@ func (c *controller) logPage(t *task) completion {
 	switch uint8(t.dword(10)) {
 	case logErrors:
 		page = make([]byte, 64)
-	case logHealth:
-		page = c.drive.healthLog()
-	case logFirmware:
-		page = c.drive.firmwareLog()
 	case logEffects:
 		page = effectsLog()
 	default:
-		return failed(InvalidLogPage)
+		if page = c.drive.log(uint8(t.dword(10))); page == nil {
+			return failed(nvmectrl.InvalidLogPage)
+		}
 	}
 	length := 4*(uint64(t.dword(10)>>16)|uint64(t.dword(11)&0xffff)<<16) + 4
 	offset := t.long(48)
@@ -167,7 +164,7 @@ func (c *controller) logPage(t *task) completion {
 	case length != uint64(t.dataLength()):
 		return failed(DataLengthInvalid)
 	case offset%4 != 0 || offset > uint64(len(page)):
-		return failed(InvalidField)
+		return failed(nvmectrl.InvalidField)
 	}
 	// What a host asks for beyond the end of a page are zeroes.
 	out := make([]byte, length)
@@ -175,31 +172,10 @@ func (c *controller) logPage(t *task) completion {
 	return completion{data: out}
 }
 
-// firmwareLog says what is in the slots.
-func (d *Drive) firmwareLog() []byte {
-	f := d.Firmware()
-	b := make([]byte, 512)
-	b[0] = byte(f.Active | f.Next<<4)
-	for i, slot := range f.Slots {
-		if slot.Revision != "" {
-			copy(b[8*(i+1):], padded(slot.Revision, revisionLength))
-		}
-	}
-	return b
-}
-
-const (
-	roomTemperature    = 310 // kelvin, as all temperatures
-	warningTemperature = 350
-	highTemperature    = 358
-)
-
-func (d *Drive) healthLog() []byte {
-	b := make([]byte, 512)
-	binary.LittleEndian.PutUint16(b[1:], roomTemperature)
-	b[3], b[4] = 100, 10 // per cent of the spare blocks: what is left, and what is too little
-	binary.LittleEndian.PutUint64(b[112:], d.Firmware().PowerCycles)
-	return b
+func (d *Drive) log(page uint8) []byte {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.core.Log(page)
 }
 
 // effectsLog says which commands there are. None has an effect that hosts have to prepare for.

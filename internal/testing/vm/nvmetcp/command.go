@@ -3,6 +3,8 @@ package nvmetcp
 import (
 	"encoding/binary"
 	"errors"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
 )
 
 const (
@@ -83,24 +85,24 @@ func (c *command) directed() uint8 {
 }
 
 // check judges what all commands have in common, given the data that came in the capsule.
-func (c *command) check(carried int) Status {
+func (c *command) check(carried int) nvmectrl.Status {
 	switch {
 	case c[1]&fusedMask != 0 || c[1]&descrMask != useDescr:
-		return InvalidField
+		return nvmectrl.InvalidField
 	case c.carriesData() && (c.long(24) != 0 || c.direction() != toDrive):
 		return DescriptorInvalid
 	case c.carriesData() && c.dataLength() != uint32(carried):
 		return DataLengthInvalid
 	case c.carriesData():
-		return Success
+		return nvmectrl.Success
 	case c[descrKind] != onTheWire && c.dataLength() != 0:
 		return DescriptorInvalid
 	case carried != 0:
 		return DataLengthInvalid
 	case c.dataLength() > transferMax:
-		return InvalidField
+		return nvmectrl.InvalidField
 	}
-	return Success
+	return nvmectrl.Success
 }
 
 // completion is how a command ended.
@@ -108,7 +110,7 @@ type completion struct {
 	result uint64
 	// data goes to the host before the completion does.
 	data   []byte
-	status Status
+	status nvmectrl.Status
 }
 
-func failed(s Status) completion { return completion{status: s} }
+func failed(s nvmectrl.Status) completion { return completion{status: s} }

@@ -10,17 +10,18 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/nvmetcp"
 )
 
 func testConfig() nvmetcp.Config {
-	return nvmetcp.Config{Model: "lab drive", Serial: "S1", Revision: "1.0"}
+	return nvmetcp.Config{Profile: nvmectrl.Profile{Model: "lab drive", Serial: "S1"}, Revision: "1.0"}
 }
 
 // testImage is an image for the drive of testConfig. Its first byte of payload is that of the revision.
 func testImage(t testing.TB, revision string, size int) []byte {
 	t.Helper()
-	image, err := nvmetcp.MakeImage(nvmetcp.Image{
+	image, err := nvmectrl.MakeImage(nvmectrl.Image{
 		Model: "lab drive", Revision: revision, Security: 1, Payload: bytes.Repeat([]byte(revision), size/len(revision)),
 	})
 	require.NoError(t, err)

@@ -3,6 +3,8 @@ package nvmetcp
 import (
 	"sync"
 	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
 )
 
 // host is who is connected.
@@ -103,7 +105,7 @@ func (c *controller) disable() {
 	if c.config&configEnable == 0 {
 		return
 	}
-	c.stop(c.drive.reset(controllerReset))
+	c.stop(c.drive.reset(nvmectrl.ControllerReset))
 }
 
 // stop forgets what a reset of the drive, which ended like this, takes from the controller. The caller holds c.mu.

@@ -3,7 +3,6 @@ package nvmetcp
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -11,46 +10,18 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
 	"github.com/nodefirmware/node-firmware-operator/pkg/durable"
-)
-
-// Activation is what a drive needs to run firmware that was committed.
-type Activation string
-
-// The activations, from the easiest on. A drive activates at every reset that is stronger than the one it needs.
-const (
-	// Immediately is a drive that also activates without a reset (action 3).
-	Immediately Activation = "immediately"
-	// AtControllerReset is a drive that answers NeedsControllerReset to action 3.
-	AtControllerReset Activation = "controller-reset"
-	// AtSubsystemReset is a drive that answers NeedsSubsystemReset to actions 1, 2 and 3.
-	AtSubsystemReset Activation = "subsystem-reset"
-	// AtPowerCycle is a drive that answers NeedsConventionalReset to actions 1, 2 and 3, and activates when it is opened.
-	AtPowerCycle Activation = "power-cycle"
 )
 
 // Config is what a drive is. All but Model, Serial and Revision may be left out.
 type Config struct {
-	// Model and Serial as the drive reports them, at most 40 and 20 characters.
-	Model, Serial string
-	// Revision of the firmware in slot 1 of a new drive, at most 8 characters. It is of no account once there is a state.
+	// Profile has an FWUG of 1 when that is 0. MDTS is that of the transport.
+	nvmectrl.Profile
+	// Revision of the firmware in slot 1 of a new drive, at most 8 characters. It is ignored once there is a state.
 	Revision string
 	// Slots for firmware, 1 to 7; 3 when 0.
 	Slots int
-	// FirstSlotReadOnly makes slot 1 keep the firmware the drive came with.
-	FirstSlotReadOnly bool
-	// Activation is AtControllerReset when empty.
-	Activation Activation
-	// ActivationTime is how long the drive processes no commands, or is not ready, while it activates.
-	ActivationTime time.Duration
-	// ActivationMax is the reported time that an activation without reset may take at most (MTFA), in steps of 100 ms; 0
-	// reports none. When ActivationTime is longer the drive answers ActivationTooLong.
-	ActivationMax time.Duration
-	// Granularity of pieces in bytes, a multiple of 4096; 4096 when 0.
-	Granularity int
-	// RestartsAtZero makes a piece at offset 0 the begin of a new image. Without it the pieces of an image that was given
-	// up stay until a commit or a reset, and overlap those of the next.
-	RestartsAtZero bool
 	// NQN of the subsystem; made of the serial number when empty.
 	NQN string
 	// NamespaceSize in bytes, a multiple of 4096; 16 MiB when 0.
@@ -65,8 +36,7 @@ type Config struct {
 
 func (c Config) complete() (Config, error) {
 	c.Slots = cmp.Or(c.Slots, 3)
-	c.Activation = cmp.Or(c.Activation, AtControllerReset)
-	c.Granularity = cmp.Or(c.Granularity, 1<<pageShift)
+	c.FWUG, c.MDTS = cmp.Or(c.FWUG, 1), transferShift
 	c.NamespaceSize = cmp.Or(c.NamespaceSize, 16<<20)
 	c.NQN = cmp.Or(c.NQN, "nqn.2014-08.org.nvmexpress:lab:"+c.Serial)
 	if c.FS == nil {
@@ -75,19 +45,11 @@ func (c Config) complete() (Config, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	_, known := resetFor[c.Activation]
-	granules := c.Granularity >> pageShift
 	switch {
-	case !printable(c.Model, 40), !printable(c.Serial, 20), !printable(c.Revision, revisionLength):
-		return c, errors.New("model, serial and revision are printable, of at most 40, 20 and 8 characters")
-	case c.Slots < 1 || c.Slots > 7:
-		return c, fmt.Errorf("%d slots: a drive has 1 to 7", c.Slots)
-	case c.FirstSlotReadOnly && c.Slots == 1:
-		return c, errors.New("the only slot is read-only")
-	case !known:
-		return c, fmt.Errorf("activation %q is unknown", c.Activation)
-	case c.Granularity%(1<<pageShift) != 0 || granules < 1 || granules > 254 || c.Granularity > transferMax:
-		return c, fmt.Errorf("granularity of %d bytes: it is 4096 bytes to %d", c.Granularity, transferMax)
+	case c.Slots < 1 || c.Slots > nvmectrl.MaxSlots:
+		return c, fmt.Errorf("%d slots: a drive has 1 to %d", c.Slots, nvmectrl.MaxSlots)
+	case int(c.FWUG)<<pageShift > transferMax:
+		return c, fmt.Errorf("pieces of %d pages: one command moves at most %d bytes", c.FWUG, transferMax)
 	case c.NamespaceSize < 1<<pageShift || c.NamespaceSize%(1<<pageShift) != 0:
 		return c, fmt.Errorf("namespace of %d bytes: it is a multiple of 4096", c.NamespaceSize)
 	case len(c.NQN) >= nqnSize || !strings.HasPrefix(c.NQN, "nqn."):
@@ -103,9 +65,8 @@ type Drive struct {
 	path   string
 	space  storage
 
-	mu       sync.Mutex
-	firmware Firmware
-	download download
+	mu   sync.Mutex
+	core nvmectrl.Controller
 	// readyAt is when the firmware that is being activated runs.
 	readyAt     time.Time
 	controllers map[uint16]*controller
@@ -123,12 +84,15 @@ func Open(path string, config Config) (*Drive, error) {
 		return nil, fmt.Errorf("open drive: %w", err)
 	}
 	d := &Drive{config: config, path: path, controllers: map[uint16]*controller{}}
-	if d.firmware, err = d.load(); err != nil {
+	firmware, err := d.load()
+	if err != nil {
 		return nil, fmt.Errorf("open drive: %w", err)
 	}
-	next := d.firmware.clone()
-	next.PowerCycles++
-	next.activate()
+	next := nvmectrl.Controller{Profile: config.Profile, Firmware: firmware}
+	if err := next.Validate(); err != nil {
+		return nil, fmt.Errorf("open drive %s: %w", path, err)
+	}
+	next.Reset(nvmectrl.PowerCycle)
 	if err := d.keep(next); err != nil {
 		return nil, fmt.Errorf("open drive: %w", err)
 	}
@@ -142,10 +106,10 @@ func Open(path string, config Config) (*Drive, error) {
 func (d *Drive) Close() error { return d.space.Close() }
 
 // Firmware is what the drive holds.
-func (d *Drive) Firmware() Firmware {
+func (d *Drive) Firmware() nvmectrl.Firmware {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.firmware.clone()
+	return d.core.Firmware.Clone()
 }
 
 // NQN names the drive's subsystem, for connecting.

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/nvmetcp"
 )
 
@@ -50,7 +51,7 @@ func TestNamespaceSaysWhatItIs(t *testing.T) {
 	for _, c := range [][2]uint32{{0, 0}, {0, 2}, {3, 2}, {2, 0xfffffffe}} {
 		assert.Equal(t, nvmetcp.InvalidNamespace, h.identify(c[0], c[1]).status, "%v", c)
 	}
-	assert.Equal(t, nvmetcp.InvalidField, h.identify(6, 0).status)
+	assert.Equal(t, nvmectrl.InvalidField, h.identify(6, 0).status)
 }
 
 func TestConnectsThatAreRefused(t *testing.T) {
@@ -60,7 +61,7 @@ func TestConnectsThatAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		queue  uint16
 		change func(c, data []byte)
-		want   nvmetcp.Status
+		want   nvmectrl.Status
 		value  uint64
 	}{
 		"other subsystem":       {0, func(_, data []byte) { data[256] = 'x' }, nvmetcp.ConnectInvalid, 256 | inData},
@@ -97,19 +98,19 @@ func TestAControllerThatIsNotEnabledExecutesNothing(t *testing.T) {
 	h := dial(t, d)
 	h.controller = 0xffff
 	r := h.connect(d.NQN(), 0, nil)
-	require.Equal(t, nvmetcp.Success, r.status)
+	require.Equal(t, nvmectrl.Success, r.status)
 	assert.Equal(t, nvmetcp.CommandSequenceError, h.identify(1, 0).status)
 	second := dial(t, d)
 	second.controller = uint16(r.value)
 	assert.Equal(t, nvmetcp.CommandSequenceError, second.connect(d.NQN(), 1, nil).status)
-	require.Equal(t, nvmetcp.Success, h.setProperty(0x14, 0x000001))
+	require.Equal(t, nvmectrl.Success, h.setProperty(0x14, 0x000001))
 	assert.Equal(t, uint64(2), h.property(0x1c).value, "entries of no size")
-	require.Equal(t, nvmetcp.Success, h.setProperty(0x14, 0))
+	require.Equal(t, nvmectrl.Success, h.setProperty(0x14, 0))
 	h.enable()
-	require.Equal(t, nvmetcp.Success, h.setProperty(0x14, 0x464001))
+	require.Equal(t, nvmectrl.Success, h.setProperty(0x14, 0x464001))
 	assert.Equal(t, uint64(1|2<<2), h.property(0x1c).value, "shut down")
-	assert.Equal(t, nvmetcp.InvalidField, h.setProperty(0x24, 1))
-	assert.Equal(t, nvmetcp.InvalidField, h.property(0x24).status)
+	assert.Equal(t, nvmectrl.InvalidField, h.setProperty(0x24, 1))
+	assert.Equal(t, nvmectrl.InvalidField, h.property(0x24).status)
 }
 
 func TestWhatIsWrittenIsRead(t *testing.T) {
@@ -120,21 +121,21 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 			for at, size := range map[uint32]int{0: 512, 100: 8 << 10, 1000: 128 << 10, 16<<20/512 - 1: 512} {
 				data := bytes.Repeat([]byte{byte(at), 7}, size/2)
 				dwords := []uint32{at, 0, uint32(size/512 - 1)}
-				require.Equal(t, nvmetcp.Success, h.do(submission{opcode: 1, namespace: 1, dwords: dwords, send: data, noCapsule: size == 8<<10}).status)
+				require.Equal(t, nvmectrl.Success, h.do(submission{opcode: 1, namespace: 1, dwords: dwords, send: data, noCapsule: size == 8<<10}).status)
 				r := h.do(submission{opcode: 2, namespace: 1, dwords: dwords, room: size})
-				require.Equal(t, nvmetcp.Success, r.status)
+				require.Equal(t, nvmectrl.Success, r.status)
 				assert.True(t, bytes.Equal(data, r.data))
 			}
-			assert.Equal(t, nvmetcp.Success, h.do(submission{opcode: 0, namespace: 1}).status)
+			assert.Equal(t, nvmectrl.Success, h.do(submission{opcode: 0, namespace: 1}).status)
 			for name, c := range map[string]struct {
 				submission
-				want nvmetcp.Status
+				want nvmectrl.Status
 			}{
 				"end":       {submission{opcode: 2, namespace: 1, dwords: []uint32{16<<20/512 - 1, 0, 1}, room: 1024}, nvmetcp.OutOfRange},
 				"overflow":  {submission{opcode: 2, namespace: 1, dwords: []uint32{0xffffffff, 0xffffffff, 1}, room: 1024}, nvmetcp.OutOfRange},
 				"length":    {submission{opcode: 2, namespace: 1, dwords: []uint32{0, 0, 1}, room: 512}, nvmetcp.DataLengthInvalid},
 				"namespace": {submission{opcode: 2, namespace: 2, dwords: []uint32{0, 0, 0}, room: 512}, nvmetcp.InvalidNamespace},
-				"command":   {submission{opcode: 9, namespace: 1}, nvmetcp.InvalidOpcode},
+				"command":   {submission{opcode: 9, namespace: 1}, nvmectrl.InvalidOpcode},
 			} {
 				assert.Equal(t, c.want, h.do(c.submission).status, name)
 			}
@@ -158,7 +159,7 @@ func TestFeatures(t *testing.T) {
 	get := func(feature uint32) result { return h.do(submission{opcode: 0x0a, dwords: []uint32{feature}}) }
 	assert.Equal(t, result{value: 7 | 7<<16}, set(7, 100|100<<16))
 	assert.Equal(t, result{value: 7 | 7<<16}, get(7))
-	assert.Equal(t, nvmetcp.InvalidField, set(7, 0xffff).status)
+	assert.Equal(t, nvmectrl.InvalidField, set(7, 0xffff).status)
 	assert.Equal(t, result{}, set(0x0f, 60_000))
 	assert.Equal(t, result{value: 60_000}, get(0x0f))
 	assert.Equal(t, result{}, set(0x0b, 0x1ff))
@@ -166,8 +167,8 @@ func TestFeatures(t *testing.T) {
 	assert.Equal(t, result{value: 350}, get(4))
 	assert.Equal(t, result{value: 1}, get(6))
 	assert.Equal(t, nvmetcp.FeatureNotSaveable, set(0x8000000b, 0).status)
-	assert.Equal(t, nvmetcp.InvalidField, set(0x7f, 0).status)
-	assert.Equal(t, nvmetcp.InvalidField, get(0x7f).status)
+	assert.Equal(t, nvmectrl.InvalidField, set(0x7f, 0).status)
+	assert.Equal(t, nvmectrl.InvalidField, get(0x7f).status)
 	assert.Equal(t, nvmetcp.CommandSequenceError, set(0x81, 0).status)
 	id := h.do(submission{opcode: 0x0a, dwords: []uint32{0x81, 1}, room: 16})
 	assert.Equal(t, append([]byte{7}, make([]byte, 15)...), id.data)
@@ -185,10 +186,10 @@ func TestLogs(t *testing.T) {
 	assert.Equal(t, byte(1), effects[4*0x11])
 	assert.Zero(t, effects[4*0x80], "no format")
 	assert.Equal(t, byte(1), effects[1024+4*2])
-	assert.Equal(t, nvmetcp.InvalidLogPage, h.log(0xc0, 512).status)
+	assert.Equal(t, nvmectrl.InvalidLogPage, h.log(0xc0, 512).status)
 	part := h.do(submission{opcode: 0x02, dwords: []uint32{3 | 3<<16, 0, 8}, room: 16})
 	assert.Equal(t, append([]byte("1.0     "), make([]byte, 8)...), part.data)
-	assert.Equal(t, nvmetcp.InvalidField, h.do(submission{opcode: 0x02, dwords: []uint32{3 | 3<<16, 0, 516}, room: 16}).status)
+	assert.Equal(t, nvmectrl.InvalidField, h.do(submission{opcode: 0x02, dwords: []uint32{3 | 3<<16, 0, 516}, room: 16}).status)
 }
 
 func TestMoreEventRequestsThanTheMostAreRefused(t *testing.T) {
@@ -200,6 +201,6 @@ func TestMoreEventRequestsThanTheMostAreRefused(t *testing.T) {
 	got, r := h.receive()
 	assert.Equal(t, nvmetcp.TooManyEventRequests, r.status)
 	assert.LessOrEqual(t, got, last)
-	assert.Equal(t, nvmetcp.Success, h.do(submission{opcode: 0x18}).status, "keep alive")
-	assert.Equal(t, nvmetcp.InvalidOpcode, h.do(submission{opcode: 0x80}).status, "format")
+	assert.Equal(t, nvmectrl.Success, h.do(submission{opcode: 0x18}).status, "keep alive")
+	assert.Equal(t, nvmectrl.InvalidOpcode, h.do(submission{opcode: 0x80}).status, "format")
 }

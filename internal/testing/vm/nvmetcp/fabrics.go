@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
 )
 
 const (
@@ -57,7 +59,7 @@ func (q *queue) connect(t *task) completion {
 		return failed(ConnectBusy)
 	}
 	if err := q.conn.SetReadDeadline(time.Time{}); err != nil {
-		return failed(InternalError)
+		return failed(nvmectrl.InternalError)
 	}
 	q.mu.Lock()
 	q.controller, q.id, q.size = c, id, int(size)+1
@@ -157,9 +159,9 @@ func (c *controller) fabrics(t *task) completion {
 		}
 		return completion{}
 	case t.isFabrics(typePropertyGet), t.isFabrics(typePropertySet):
-		return failed(InvalidField)
+		return failed(nvmectrl.InvalidField)
 	}
-	return failed(InvalidOpcode)
+	return failed(nvmectrl.InvalidOpcode)
 }
 
 func (c *controller) property(property uint32) completion {
@@ -173,13 +175,13 @@ func (c *controller) property(property uint32) completion {
 	case propSubsystemReset:
 		return completion{}
 	}
-	return failed(InvalidField)
+	return failed(nvmectrl.InvalidField)
 }
 
 // resetSubsystem resets the whole drive: no controller is enabled any more. Connections stay, as Linux waits for the
 // completion of the command that does this, and then connects anew itself.
 func (d *Drive) resetSubsystem() {
-	readyAt, err := d.reset(subsystemReset)
+	readyAt, err := d.reset(nvmectrl.SubsystemReset)
 	d.mu.Lock()
 	controllers := slices.Collect(maps.Values(d.controllers))
 	d.mu.Unlock()

@@ -3,6 +3,8 @@ package nvmetcp
 import (
 	"sync"
 	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
 )
 
 // Faults are what goes wrong with a drive from now on. Downloads are counted from 1 since the faults were set; 0 is none.
@@ -45,28 +47,28 @@ type faultState struct {
 }
 
 // download plays what goes wrong with one download before it is looked at.
-func (s *faultState) download(d *Drive, t *task) Status {
+func (s *faultState) download(d *Drive, t *task) nvmectrl.Status {
 	s.mu.Lock()
 	s.downloads++
 	f, number, released := s.faults, s.downloads, s.released
 	s.mu.Unlock()
 	if number == f.VanishDownload {
 		d.Vanish(f.VanishTime)
-		return InternalError
+		return nvmectrl.InternalError
 	}
 	if number == f.HangDownload {
 		return t.wait(released, forever)
 	}
-	if status := t.wait(nil, f.PieceTime); status != Success {
+	if status := t.wait(nil, f.PieceTime); status != nvmectrl.Success {
 		return status
 	}
 	if number == f.FailDownload {
-		return InternalError
+		return nvmectrl.InternalError
 	}
-	return Success
+	return nvmectrl.Success
 }
 
-func (s *faultState) commit(t *task) Status {
+func (s *faultState) commit(t *task) nvmectrl.Status {
 	s.mu.Lock()
 	f := s.faults
 	s.mu.Unlock()

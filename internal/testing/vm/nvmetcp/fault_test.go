@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/nvmetcp"
 )
 
@@ -19,12 +20,12 @@ func TestTheDownloadThatIsToFailFails(t *testing.T) {
 	h := attach(t, d)
 	d.SetFaults(nvmetcp.Faults{FailDownload: 2})
 	image := testImage(t, "2.0", 10<<10)
-	require.Equal(t, nvmetcp.Success, h.do(pieceOf(0, image[:4096])).status)
-	require.Equal(t, nvmetcp.InternalError, h.do(pieceOf(4096, image[4096:8192])).status)
+	require.Equal(t, nvmectrl.Success, h.do(pieceOf(0, image[:4096])).status)
+	require.Equal(t, nvmectrl.InternalError, h.do(pieceOf(4096, image[4096:8192])).status)
 	for at := 4096; at < len(image); at += 4096 {
-		require.Equal(t, nvmetcp.Success, h.do(pieceOf(at, image[at:at+4096])).status)
+		require.Equal(t, nvmectrl.Success, h.do(pieceOf(at, image[at:at+4096])).status)
 	}
-	assert.Equal(t, nvmetcp.Success, h.commit(2, store))
+	assert.Equal(t, nvmectrl.Success, h.commit(2, store))
 }
 
 func TestADownloadHangsUntilItIsReleased(t *testing.T) {
@@ -36,9 +37,9 @@ func TestADownloadHangsUntilItIsReleased(t *testing.T) {
 	require.Equal(t, "1.0", h.revision(), "the drive does other things meanwhile")
 	require.NotContains(t, h.ended, hanging)
 	d.SetFaults(nvmetcp.Faults{})
-	require.Equal(t, nvmetcp.Success, h.await(hanging).status)
-	require.Equal(t, nvmetcp.Success, h.do(pieceOf(4096, image[4096:])).status)
-	assert.Equal(t, nvmetcp.Success, h.commit(2, store))
+	require.Equal(t, nvmectrl.Success, h.await(hanging).status)
+	require.Equal(t, nvmectrl.Success, h.do(pieceOf(4096, image[4096:])).status)
+	assert.Equal(t, nvmectrl.Success, h.commit(2, store))
 }
 
 func TestACommandThatHangsCanBeAborted(t *testing.T) {
@@ -49,7 +50,7 @@ func TestACommandThatHangsCanBeAborted(t *testing.T) {
 	require.Eventually(t, func() bool { return h.do(abortOf(hanging)).value == 0 }, 10*time.Second, time.Millisecond)
 	assert.Equal(t, nvmetcp.AbortRequested, h.await(hanging).status)
 	assert.Equal(t, uint64(1), h.do(abortOf(hanging)).value, "there is nothing to abort any more")
-	assert.Equal(t, nvmetcp.InvalidFirmwareImage, h.commit(2, store), "nothing was downloaded")
+	assert.Equal(t, nvmectrl.InvalidFirmwareImage, h.commit(2, store), "nothing was downloaded")
 }
 
 func TestADriveThatVanishesEndsConnectionsAndReturns(t *testing.T) {
@@ -72,7 +73,7 @@ func TestADriveLiesAboutWhatItStored(t *testing.T) {
 	h := attach(t, d)
 	d.SetFaults(nvmetcp.Faults{LieOnCommit: true})
 	h.download(testImage(t, "2.0", 10<<10), 4096)
-	require.Equal(t, nvmetcp.Success, h.commit(2, storeAndReset))
+	require.Equal(t, nvmectrl.Success, h.commit(2, storeAndReset))
 	assert.Equal(t, byte(1), h.log(3, 512).data[0])
 	h.reset()
 	assert.Equal(t, "1.0", h.revision())
@@ -85,14 +86,14 @@ func TestAFlashTakesTime(t *testing.T) {
 	d.SetFaults(nvmetcp.Faults{PieceTime: 20 * time.Millisecond, CommitTime: 40 * time.Millisecond})
 	begin := time.Now()
 	h.download(testImage(t, "2.0", 10<<10), 4096)
-	require.Equal(t, nvmetcp.Success, h.commit(2, storeAndReset))
+	require.Equal(t, nvmectrl.Success, h.commit(2, storeAndReset))
 	assert.GreaterOrEqual(t, time.Since(begin), 100*time.Millisecond)
 }
 
 func TestAHostThatIsSilentIsDisconnected(t *testing.T) {
 	d := newDrive(t, nil)
 	h := attach(t, d)
-	require.Equal(t, nvmetcp.Success, h.do(submission{opcode: 0x09, dwords: []uint32{0x0f, 100}}).status)
+	require.Equal(t, nvmectrl.Success, h.do(submission{opcode: 0x09, dwords: []uint32{0x0f, 100}}).status)
 	_, err := h.conn.Read(make([]byte, 1))
 	assert.True(t, errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET), "%v", err)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/nvmetcp"
 )
 
@@ -101,7 +102,7 @@ func TestMoreCommandsThanTheQueueHoldsEndTheConnection(t *testing.T) {
 	h := dial(t, d)
 	h.controller = 0xffff
 	r := h.connect(d.NQN(), 0, func(c, _ []byte) { le.PutUint16(c[44:], 2) })
-	require.Equal(t, nvmetcp.Success, r.status)
+	require.Equal(t, nvmectrl.Success, r.status)
 	h.enable()
 	for range 4 {
 		h.submit(submission{opcode: 0x0c})
@@ -146,7 +147,7 @@ func TestDigestsAreDeclinedAndAlignmentIsHeeded(t *testing.T) {
 	_, err = io.ReadFull(conn, answer)
 	require.NoError(t, err)
 	assert.Zero(t, answer[11])
-	require.Equal(t, nvmetcp.Success, h.connect(d.NQN(), 0, nil).status)
+	require.Equal(t, nvmectrl.Success, h.connect(d.NQN(), 0, nil).status)
 	h.enable()
 	h.submit(submission{opcode: 0x06, dwords: []uint32{1}, room: 4096})
 	common := make([]byte, 8)
@@ -160,15 +161,15 @@ func TestCommandsWithWrongDescriptorsAreRefused(t *testing.T) {
 	h := attach(t, newDrive(t, nil))
 	for name, c := range map[string]struct {
 		raw  func(c []byte)
-		want nvmetcp.Status
+		want nvmectrl.Status
 	}{
-		"fused":                {func(c []byte) { c[1] |= 1 }, nvmetcp.InvalidField},
-		"memory pages":         {func(c []byte) { c[1] = 0 }, nvmetcp.InvalidField},
+		"fused":                {func(c []byte) { c[1] |= 1 }, nvmectrl.InvalidField},
+		"memory pages":         {func(c []byte) { c[1] = 0 }, nvmectrl.InvalidField},
 		"keyed":                {func(c []byte) { c[39] = 0x40 }, nvmetcp.DescriptorInvalid},
 		"result in a capsule":  {func(c []byte) { c[39] = 1 }, nvmetcp.DescriptorInvalid},
 		"less room":            {func(c []byte) { le.PutUint32(c[32:], 512) }, nvmetcp.DataLengthInvalid},
-		"more room than there": {func(c []byte) { le.PutUint32(c[32:], 0xffffffff) }, nvmetcp.InvalidField},
-		"unknown command":      {func(c []byte) { c[0] = 0xc2 }, nvmetcp.InvalidOpcode},
+		"more room than there": {func(c []byte) { le.PutUint32(c[32:], 0xffffffff) }, nvmectrl.InvalidField},
+		"unknown command":      {func(c []byte) { c[0] = 0xc2 }, nvmectrl.InvalidOpcode},
 		"no log that long":     {func(c []byte) { c[0] = 2; le.PutUint32(c[40:], 0xffff0003); le.PutUint32(c[44:], 0xffff) }, nvmetcp.DataLengthInvalid},
 	} {
 		assert.Equal(t, c.want, h.do(submission{opcode: 0x06, dwords: []uint32{1}, room: 4096, raw: c.raw}).status, name)

@@ -3,7 +3,8 @@ package nvmetcp
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
 )
 
 // What Identify can ask for.
@@ -46,38 +47,30 @@ func (c *controller) identify(t *task) completion {
 		}
 		return completion{data: c.drive.namespaceDescriptors()}
 	}
-	return failed(InvalidField)
+	return failed(nvmectrl.InvalidField)
 }
 
 // describe is the Identify data of the controller, by offset.
 func (c *controller) describe() []byte {
 	b := make([]byte, identifySize)
 	le := binary.LittleEndian
-	config, firmware := c.drive.config, c.drive.Firmware()
-	copy(b[4:], padded(config.Serial, 20))
-	copy(b[24:], padded(config.Model, modelLength))
-	copy(b[64:], padded(firmware.Running.Revision, revisionLength))
-	b[77] = transferShift
+	c.drive.identify(b)
 	le.PutUint16(b[78:], c.id)
 	le.PutUint32(b[80:], version14)
 	le.PutUint32(b[92:], noticeActivation)
 	le.PutUint32(b[96:], 1<<6) // any command is a sign of life
 	b[111] = 1                 // an I/O controller
-	le.PutUint16(b[256:], 1<<2)
 	b[258], b[259] = 3, eventRequestsMax-1
-	b[260] = config.updates()
 	b[261] = 1<<1 | 1<<2 // effects log; offsets into logs
-	le.PutUint16(b[266:], warningTemperature)
-	le.PutUint16(b[268:], highTemperature)
-	le.PutUint16(b[270:], uint16(config.ActivationMax/(100*time.Millisecond)))
-	b[319] = byte(config.Granularity >> pageShift)
+	le.PutUint16(b[266:], nvmectrl.WarningTemperature)
+	le.PutUint16(b[268:], nvmectrl.CriticalTemperature)
 	le.PutUint16(b[320:], 10) // steps of keep alive: 1 s
 	b[512], b[513] = 0x66, 0x44
 	le.PutUint16(b[514:], queueMax)
 	le.PutUint32(b[516:], namespaceID)
 	b[525] = 1                     // a cache that forgets
 	le.PutUint32(b[536:], 1|1<<20) // descriptors; data in capsules
-	copy(b[768:1024], config.NQN)
+	copy(b[768:1024], c.drive.config.NQN)
 	le.PutUint32(b[1792:], (commandSize+capsuleData)/16)
 	le.PutUint32(b[1796:], 1)
 	b[1803] = 1                  // one descriptor a command
@@ -85,16 +78,10 @@ func (c *controller) describe() []byte {
 	return b
 }
 
-// updates is how firmware is updated (FRMW).
-func (c Config) updates() byte {
-	b := byte(c.Slots << 1)
-	if c.FirstSlotReadOnly {
-		b |= 1
-	}
-	if c.Activation == Immediately {
-		b |= 1 << 4
-	}
-	return b
+func (d *Drive) identify(b []byte) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.core.Identify(b)
 }
 
 func (d *Drive) describeNamespace() []byte {

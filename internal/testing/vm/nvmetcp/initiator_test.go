@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/nvmetcp"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
 )
 
 var le = binary.LittleEndian
@@ -75,7 +75,7 @@ type submission struct {
 }
 
 type result struct {
-	status nvmetcp.Status
+	status nvmectrl.Status
 	value  uint64
 	data   []byte
 }
@@ -138,7 +138,7 @@ func (h *initiator) receive() (uint16, result) {
 		switch common[0] {
 		case 5:
 			id := le.Uint16(rest[12:])
-			r := result{status: nvmetcp.Status(le.Uint16(rest[14:]) >> 1 & 0x7ff), value: le.Uint64(rest), data: h.data[id]}
+			r := result{status: nvmectrl.Status(le.Uint16(rest[14:]) >> 1 & 0x7ff), value: le.Uint64(rest), data: h.data[id]}
 			delete(h.data, id)
 			return id, r
 		case 7:
@@ -205,20 +205,20 @@ func (h *initiator) property(offset uint32) result {
 	return h.do(submission{opcode: 0x7f, namespace: 4, dwords: []uint32{wide, offset}})
 }
 
-func (h *initiator) setProperty(offset, value uint32) nvmetcp.Status {
+func (h *initiator) setProperty(offset, value uint32) nvmectrl.Status {
 	return h.do(submission{opcode: 0x7f, namespace: 0, dwords: []uint32{0, offset, value}}).status
 }
 
 // enable makes the controller ready.
 func (h *initiator) enable() {
 	h.t.Helper()
-	require.Equal(h.t, nvmetcp.Success, h.setProperty(0x14, 0x460001))
+	require.Equal(h.t, nvmectrl.Success, h.setProperty(0x14, 0x460001))
 	require.Eventually(h.t, func() bool { return h.property(0x1c).value&1 == 1 }, 10*time.Second, time.Millisecond)
 }
 
 func (h *initiator) reset() {
 	h.t.Helper()
-	require.Equal(h.t, nvmetcp.Success, h.setProperty(0x14, 0x460000))
+	require.Equal(h.t, nvmectrl.Success, h.setProperty(0x14, 0x460000))
 	require.Zero(h.t, h.property(0x1c).value&1)
 	h.enable()
 }
@@ -229,7 +229,7 @@ func attach(t *testing.T, d *testDrive) *initiator {
 	h := dial(t, d)
 	h.controller = 0xffff
 	r := h.connect(d.NQN(), 0, nil)
-	require.Equal(t, nvmetcp.Success, r.status)
+	require.Equal(t, nvmectrl.Success, r.status)
 	h.controller = uint16(r.value)
 	h.enable()
 	return h
@@ -240,7 +240,7 @@ func attachIO(t *testing.T, d *testDrive, admin *initiator, queue uint16) *initi
 	t.Helper()
 	h := dial(t, d)
 	h.controller = admin.controller
-	require.Equal(t, nvmetcp.Success, h.connect(d.NQN(), queue, nil).status)
+	require.Equal(t, nvmectrl.Success, h.connect(d.NQN(), queue, nil).status)
 	return h
 }
 
@@ -251,7 +251,7 @@ func (h *initiator) identify(what, namespace uint32) result {
 func (h *initiator) revision() string {
 	h.t.Helper()
 	r := h.identify(1, 0)
-	require.Equal(h.t, nvmetcp.Success, r.status)
+	require.Equal(h.t, nvmectrl.Success, r.status)
 	return strings.TrimRight(string(r.data[64:72]), " ")
 }
 
@@ -266,7 +266,7 @@ func pieceOf(offset int, data []byte) submission {
 func (h *initiator) download(image []byte, unit int) {
 	h.t.Helper()
 	for at := 0; at < len(image); at += unit {
-		require.Equal(h.t, nvmetcp.Success, h.do(pieceOf(at, image[at:min(at+unit, len(image))])).status, "offset %d", at)
+		require.Equal(h.t, nvmectrl.Success, h.do(pieceOf(at, image[at:min(at+unit, len(image))])).status, "offset %d", at)
 	}
 }
 
@@ -274,7 +274,7 @@ func commitOf(slot, action uint32) submission {
 	return submission{opcode: 0x10, dwords: []uint32{slot | action<<3}}
 }
 
-func (h *initiator) commit(slot, action uint32) nvmetcp.Status {
+func (h *initiator) commit(slot, action uint32) nvmectrl.Status {
 	return h.do(commitOf(slot, action)).status
 }
 

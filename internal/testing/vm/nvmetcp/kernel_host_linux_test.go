@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/nvmetcp"
 )
 
@@ -121,7 +122,7 @@ type adminCommand struct {
 const ioctlAdmin = 0xc0484e41
 
 // admin has the kernel send a command, and is the status of it without the bit "do not retry".
-func (k *kernelDrive) admin(c adminCommand, data []byte) nvmetcp.Status {
+func (k *kernelDrive) admin(c adminCommand, data []byte) nvmectrl.Status {
 	device, err := os.OpenFile("/dev/"+k.name, os.O_RDWR, 0)
 	require.NoError(k.t, err)
 	defer device.Close()
@@ -133,12 +134,12 @@ func (k *kernelDrive) admin(c adminCommand, data []byte) nvmetcp.Status {
 	}
 	status, _, errno := unix.Syscall(unix.SYS_IOCTL, device.Fd(), ioctlAdmin, uintptr(unsafe.Pointer(&c)))
 	require.Zero(k.t, errno, "opcode %#x", c.opcode)
-	return nvmetcp.Status(status & 0x7ff)
+	return nvmectrl.Status(status & 0x7ff)
 }
 
 func (k *kernelDrive) identify() []byte {
 	data := make([]byte, 4096)
-	require.Equal(k.t, nvmetcp.Success, k.admin(adminCommand{opcode: 0x06, cdw10: 1}, data))
+	require.Equal(k.t, nvmectrl.Success, k.admin(adminCommand{opcode: 0x06, cdw10: 1}, data))
 	return data
 }
 
@@ -146,7 +147,7 @@ func (k *kernelDrive) revision() string { return strings.TrimRight(string(k.iden
 
 func (k *kernelDrive) slots() []byte {
 	data := make([]byte, 512)
-	require.Equal(k.t, nvmetcp.Success, k.admin(adminCommand{opcode: 0x02, namespace: 0xffffffff, cdw10: 3 | (512/4-1)<<16}, data))
+	require.Equal(k.t, nvmectrl.Success, k.admin(adminCommand{opcode: 0x02, namespace: 0xffffffff, cdw10: 3 | (512/4-1)<<16}, data))
 	return data
 }
 
@@ -154,11 +155,11 @@ func (k *kernelDrive) download(image []byte, unit int) {
 	for at := 0; at < len(image); at += unit {
 		piece := bytes.Clone(image[at:min(at+unit, len(image))])
 		s := k.admin(adminCommand{opcode: 0x11, cdw10: uint32(len(piece)/4 - 1), cdw11: uint32(at / 4)}, piece)
-		require.Equal(k.t, nvmetcp.Success, s, "offset %d", at)
+		require.Equal(k.t, nvmectrl.Success, s, "offset %d", at)
 	}
 }
 
-func (k *kernelDrive) commit(slot, action uint32) nvmetcp.Status {
+func (k *kernelDrive) commit(slot, action uint32) nvmectrl.Status {
 	return k.admin(adminCommand{opcode: 0x10, cdw10: slot | action<<3}, nil)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/nvmetcp"
 )
 
@@ -62,7 +63,7 @@ func TestKernelUpdatesFirmware(t *testing.T) {
 	image := testImage(t, "2.0", 300<<10)
 	require.Equal(t, "1.0", k.revision())
 	k.download(image, 4096)
-	require.Equal(t, nvmetcp.Success, k.commit(2, 1))
+	require.Equal(t, nvmectrl.Success, k.commit(2, 1))
 	assert.Equal(t, byte(1|2<<4), k.slots()[0])
 	assert.Equal(t, "2.0     ", string(k.slots()[16:24]))
 	assert.Equal(t, "1.0", k.revision())
@@ -74,29 +75,29 @@ func TestKernelUpdatesFirmware(t *testing.T) {
 	// Pieces that do not fit into a capsule.
 	image = testImage(t, "3.0", 300<<10)
 	k.download(image, 128<<10)
-	assert.Equal(t, nvmetcp.NeedsControllerReset, k.commit(3, 3))
+	assert.Equal(t, nvmectrl.NeedsControllerReset, k.commit(3, 3))
 	k.resetController()
 	assert.Equal(t, "3.0", k.revision())
 
 	k.download(image[:4096], 4096)
-	assert.Equal(t, nvmetcp.InvalidFirmwareImage, k.commit(2, 1))
-	assert.Equal(t, nvmetcp.InvalidFirmwareSlot, k.commit(7, 1))
-	assert.Equal(t, nvmetcp.ActivationProhibited, func() nvmetcp.Status {
-		old, err := nvmetcp.MakeImage(nvmetcp.Image{Model: "lab drive", Revision: "0.1"})
+	assert.Equal(t, nvmectrl.InvalidFirmwareImage, k.commit(2, 1))
+	assert.Equal(t, nvmectrl.InvalidFirmwareSlot, k.commit(7, 1))
+	assert.Equal(t, nvmectrl.ActivationProhibited, func() nvmectrl.Status {
+		old, err := nvmectrl.MakeImage(nvmectrl.Image{Model: "lab drive", Revision: "0.1"})
 		require.NoError(t, err)
 		k.download(old, 4096)
 		return k.commit(2, 1)
 	}())
 	k.download(image[:8192], 4096)
-	assert.Equal(t, nvmetcp.OverlappingRange, k.admin(adminCommand{opcode: 0x11, cdw10: 4096/4 - 1, cdw11: 4096 / 4}, image[:4096]))
+	assert.Equal(t, nvmectrl.OverlappingRange, k.admin(adminCommand{opcode: 0x11, cdw10: 4096/4 - 1, cdw11: 4096 / 4}, image[:4096]))
 }
 
 func TestKernelActivatesFirmwareWithoutReset(t *testing.T) {
 	config := testConfig()
-	config.Activation, config.ActivationTime, config.ActivationMax = nvmetcp.Immediately, time.Second, 3*time.Second
+	config.Activation, config.ActivationTime, config.MTFA = nvmectrl.Immediately, time.Second, 3*time.Second
 	k := connectKernel(t, config)
 	k.download(testImage(t, "2.0", 20<<10), 4096)
-	assert.Equal(t, nvmetcp.Success, k.commit(2, 3))
+	assert.Equal(t, nvmectrl.Success, k.commit(2, 3))
 	// The kernel was told that the drive processes nothing, and lets nobody open it meanwhile.
 	k.waitLive()
 	assert.Equal(t, "2.0", k.revision())
@@ -105,10 +106,10 @@ func TestKernelActivatesFirmwareWithoutReset(t *testing.T) {
 
 func TestKernelResetsSubsystem(t *testing.T) {
 	config := testConfig()
-	config.Activation = nvmetcp.AtSubsystemReset
+	config.Activation = nvmectrl.AtSubsystemReset
 	k := connectKernel(t, config)
 	k.download(testImage(t, "2.0", 20<<10), 4096)
-	assert.Equal(t, nvmetcp.NeedsSubsystemReset, k.commit(2, 1))
+	assert.Equal(t, nvmectrl.NeedsSubsystemReset, k.commit(2, 1))
 	k.resetController()
 	assert.Equal(t, "1.0", k.revision())
 	device, err := os.OpenFile("/dev/"+k.name, os.O_RDWR, 0)
@@ -123,10 +124,10 @@ func TestKernelResetsSubsystem(t *testing.T) {
 
 func TestKernelFindsFirmwareAfterPowerCycle(t *testing.T) {
 	config := testConfig()
-	config.Activation = nvmetcp.AtPowerCycle
+	config.Activation = nvmectrl.AtPowerCycle
 	k := connectKernel(t, config)
 	k.download(testImage(t, "2.0", 20<<10), 4096)
-	assert.Equal(t, nvmetcp.NeedsConventionalReset, k.commit(2, 1))
+	assert.Equal(t, nvmectrl.NeedsConventionalReset, k.commit(2, 1))
 	k.resetController()
 	assert.Equal(t, "1.0", k.revision())
 	k.powerOff()
@@ -136,7 +137,7 @@ func TestKernelFindsFirmwareAfterPowerCycle(t *testing.T) {
 	assert.Equal(t, "2.0", k.revision())
 	assert.Equal(t, uint64(2), le.Uint64(func() []byte {
 		data := make([]byte, 512)
-		require.Equal(t, nvmetcp.Success, k.admin(adminCommand{opcode: 0x02, namespace: 0xffffffff, cdw10: 2 | (512/4-1)<<16}, data))
+		require.Equal(t, nvmectrl.Success, k.admin(adminCommand{opcode: 0x02, namespace: 0xffffffff, cdw10: 2 | (512/4-1)<<16}, data))
 		return data[112:]
 	}()))
 	assert.Equal(t, "2.0     ", k.attribute("firmware_rev"))
@@ -146,7 +147,7 @@ func TestKernelStaysConnectedWhileAFlashTakesLong(t *testing.T) {
 	k := connectKernel(t, testConfig())
 	k.drive.SetFaults(nvmetcp.Faults{PieceTime: 2 * time.Second, CommitTime: 8 * time.Second})
 	k.download(testImage(t, "2.0", 5<<10), 4096)
-	require.Equal(t, nvmetcp.Success, k.commit(2, 1))
+	require.Equal(t, nvmectrl.Success, k.commit(2, 1))
 	k.drive.SetFaults(nvmetcp.Faults{})
 	assert.Equal(t, "live", k.attribute("state"))
 	assert.Equal(t, 2, k.drive.Firmware().Next)

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"sync"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
 )
 
 const blockShift = 9
@@ -56,7 +58,7 @@ func (*memory) Sync() error  { return nil }
 // io executes a command of an I/O queue.
 func (d *Drive) io(t *task) completion {
 	if t.opcode() != opFlush && t.opcode() != opRead && t.opcode() != opWrite {
-		return failed(InvalidOpcode)
+		return failed(nvmectrl.InvalidOpcode)
 	}
 	if n := t.namespace(); n != namespaceID && (t.opcode() != opFlush || n != allNamespaces) {
 		return failed(InvalidNamespace)
@@ -87,7 +89,7 @@ func (d *Drive) io(t *task) completion {
 func (d *Drive) stored(err error) completion {
 	if err != nil {
 		d.config.Log.Error("Could not reach the namespace", "error", err)
-		return failed(InternalError)
+		return failed(nvmectrl.InternalError)
 	}
 	return completion{}
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
 )
 
 // pduType is the first byte of a PDU.
@@ -202,7 +204,7 @@ type entry struct {
 	queueHead uint16
 	queue     uint16
 	commandID uint16
-	status    Status
+	status    nvmectrl.Status
 }
 
 func makeResponse(e entry) []byte {
@@ -211,6 +213,6 @@ func makeResponse(e entry) []byte {
 	binary.LittleEndian.PutUint16(b[16:], e.queueHead)
 	binary.LittleEndian.PutUint16(b[18:], e.queue)
 	binary.LittleEndian.PutUint16(b[20:], e.commandID)
-	binary.LittleEndian.PutUint16(b[22:], e.status.wire())
+	binary.LittleEndian.PutUint16(b[22:], wire(e.status))
 	return b
 }

@@ -9,6 +9,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
 )
 
 const (
@@ -136,7 +138,7 @@ func (q *queue) capsule(ctx context.Context, p pdu) error {
 		return q.respond(t.id(), failed(CommandIDConflict))
 	}
 	q.running[t.id()] = t
-	wants := status == Success && t.direction() == toDrive && !t.carriesData() && t.dataLength() > 0
+	wants := status == nvmectrl.Success && t.direction() == toDrive && !t.carriesData() && t.dataLength() > 0
 	if wants {
 		t.data = make([]byte, t.dataLength())
 		q.transfers[t.id()] = &transfer{task: t}
@@ -173,20 +175,20 @@ func (q *queue) hostData(p pdu) error {
 	}
 	if complete {
 		delete(q.transfers, tag)
-		q.start(w.task, Success)
+		q.start(w.task, nvmectrl.Success)
 	}
 	return nil
 }
 
 // start executes a task, unless it is clear already how it ends.
-func (q *queue) start(t *task, status Status) {
+func (q *queue) start(t *task, status nvmectrl.Status) {
 	q.tasks.Go(func() {
 		defer t.cancel()
 		done := failed(status)
-		if status == Success {
+		if status == nvmectrl.Success {
 			done = q.execute(t)
 		}
-		if done.status == Success && done.data != nil && uint32(len(done.data)) != t.dataLength() {
+		if done.status == nvmectrl.Success && done.data != nil && uint32(len(done.data)) != t.dataLength() {
 			done = failed(DataLengthInvalid)
 		}
 		q.mu.Lock()
@@ -230,7 +232,7 @@ func (q *queue) abort(id uint16) bool {
 
 func (q *queue) respond(id uint16, c completion) error {
 	var data []byte
-	if c.status == Success && len(c.data) > 0 {
+	if c.status == nvmectrl.Success && len(c.data) > 0 {
 		data = makeData(id, c.data, q.align)
 	}
 	q.mu.Lock()

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/nvmetcp"
 	"github.com/nodefirmware/node-firmware-operator/pkg/durable/durabletest"
 )
@@ -21,10 +22,10 @@ const cuts = 10
 func update(t *testing.T, d *testDrive) int {
 	h := attach(t, d)
 	h.download(testImage(t, "2.0", 10<<10), 4096)
-	if h.commit(2, storeAndReset) != nvmetcp.Success {
+	if h.commit(2, storeAndReset) != nvmectrl.Success {
 		return 0
 	}
-	require.Equal(t, nvmetcp.Success, h.setProperty(0x14, 0x460000))
+	require.Equal(t, nvmectrl.Success, h.setProperty(0x14, 0x460000))
 	if h.property(0x1c).value&2 != 0 {
 		return 1
 	}
@@ -67,7 +68,7 @@ func TestAPowerCutAtAnyWriteLeavesAWholeDrive(t *testing.T) {
 			f := again.Firmware()
 			require.NoError(t, again.Close())
 			if came > 0 || f.Slots[1].Revision != "" {
-				assert.Equal(t, nvmetcp.Slot{Revision: "2.0", Digest: f.Slots[1].Digest, Security: 1}, f.Running, "cut at %d: what was committed runs after the power cut", at)
+				assert.Equal(t, nvmectrl.Slot{Revision: "2.0", Digest: f.Slots[1].Digest, Security: 1}, f.Running, "cut at %d: what was committed runs after the power cut", at)
 				assert.Len(t, f.Running.Digest, 64)
 				assert.Equal(t, 2, f.Active)
 			} else {
@@ -89,13 +90,13 @@ func TestACommitThatCannotBeWrittenFails(t *testing.T) {
 	h := attach(t, d)
 	h.download(testImage(t, "2.0", 10<<10), 4096)
 	fsys.Full(10)
-	assert.Equal(t, nvmetcp.InternalError, h.commit(2, storeAndReset))
+	assert.Equal(t, nvmectrl.InternalError, h.commit(2, storeAndReset))
 	assert.Empty(t, d.Firmware().Slots[1])
 	fsys.Full(-1)
 	h.download(testImage(t, "2.0", 10<<10), 4096)
-	require.Equal(t, nvmetcp.Success, h.commit(2, storeAndReset))
+	require.Equal(t, nvmectrl.Success, h.commit(2, storeAndReset))
 	fsys.Full(10)
-	require.Equal(t, nvmetcp.Success, h.setProperty(0x14, 0x460000))
+	require.Equal(t, nvmectrl.Success, h.setProperty(0x14, 0x460000))
 	assert.Equal(t, uint64(2), h.property(0x1c).value, "the controller is broken: it could not activate")
 }
 
@@ -125,7 +126,7 @@ func TestConfigsThatCannotBeAreRefused(t *testing.T) {
 		"eight slots":        func(c *nvmetcp.Config) { c.Slots = 8 },
 		"nothing to write":   func(c *nvmetcp.Config) { c.Slots, c.FirstSlotReadOnly = 1, true },
 		"unknown activation": func(c *nvmetcp.Config) { c.Activation = "never" },
-		"granularity":        func(c *nvmetcp.Config) { c.Granularity = 512 },
+		"granularity":        func(c *nvmetcp.Config) { c.FWUG = 64 },
 		"namespace":          func(c *nvmetcp.Config) { c.NamespaceSize = 100 },
 		"NQN":                func(c *nvmetcp.Config) { c.NQN = "S1" },
 	} {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
 )
 
 // task is a command that is being executed.
@@ -27,9 +29,9 @@ const (
 const forever = 1000 * time.Hour
 
 // wait waits for a time, or until wake is closed.
-func (t *task) wait(wake <-chan struct{}, duration time.Duration) Status {
+func (t *task) wait(wake <-chan struct{}, duration time.Duration) nvmectrl.Status {
 	if duration <= 0 {
-		return Success
+		return nvmectrl.Success
 	}
 	if wake == nil {
 		wake = make(chan struct{})
@@ -46,11 +48,11 @@ func (t *task) wait(wake <-chan struct{}, duration time.Duration) Status {
 }
 
 // resume ends the time in which a task can be aborted.
-func (t *task) resume() Status {
+func (t *task) resume() nvmectrl.Status {
 	if !t.state.CompareAndSwap(taskWaits, taskWorks) || t.context.Err() != nil {
 		return AbortRequested
 	}
-	return Success
+	return nvmectrl.Success
 }
 
 // abort says whether the task was aborted.

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/admin"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/admin/admintest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/nvmetool"
@@ -32,9 +33,10 @@ type played struct {
 
 func newDrive(t *testing.T, change func(*admintest.State)) *admintest.Drive {
 	t.Helper()
-	s := admintest.State{
-		Node: "nvme0", Model: model, Serial: serial, Running: "OLD1", Slots: []string{"OLD1", "", "OLD0"}, Active: 1, ResetActivates: true,
-	}
+	s := admintest.State{Node: "nvme0", Controller: nvmectrl.Controller{
+		Profile:  nvmectrl.Profile{Model: model, Serial: serial, RestartsAtZero: true},
+		Firmware: nvmectrl.NewFirmware(admintest.Slots("OLD1", "", "OLD0")...),
+	}}
 	change(&s)
 	d, err := admintest.New(t.TempDir(), s)
 	require.NoError(t, err)
@@ -76,8 +78,8 @@ func TestAnImageIsSentInPiecesAndStoredForTheNextReset(t *testing.T) {
 	assert.Equal(t, nvmetool.ExitDone, got.code, got.stderr)
 	assert.Equal(t, "download 0%\ndownload 25%\ndownload 50%\ndownload 75%\ndownload status 0x0\ncommit status 0x0\n", got.stdout)
 	s := got.state(t)
-	assert.Equal(t, []string{"OLD1", "NEW1", "OLD0"}, s.Slots)
-	assert.Equal(t, "OLD1", s.Running, "nothing is activated by a write")
+	assert.Equal(t, []string{"OLD1", "NEW1", "OLD0"}, s.Revisions())
+	assert.Equal(t, "OLD1", s.Running.Revision, "nothing is activated by a write")
 	assert.Equal(t, []admin.Action{admin.ReplaceAtReset}, s.Actions)
 	assert.Equal(t, 4, s.Downloads)
 }
@@ -89,7 +91,7 @@ func TestTheLastPieceIsAsLongAsTheRest(t *testing.T) {
 	got := play(t, d, on(nvmetool.DownloadCommit, append(image, "--slot=2")...)...)
 	assert.Equal(t, nvmetool.ExitDone, got.code, got.stderr)
 	assert.Equal(t, 2, got.state(t).Downloads)
-	assert.Equal(t, "NEW1", got.state(t).Slots[1])
+	assert.Equal(t, "NEW1", got.state(t).Slots[1].Revision)
 }
 
 func TestWhatTheDriveAnswersIsPrinted(t *testing.T) {
@@ -97,7 +99,7 @@ func TestWhatTheDriveAnswersIsPrinted(t *testing.T) {
 		admin.InvalidSlot, admin.InvalidImage, admin.NeedsConventionalReset, admin.NeedsSubsystemReset, admin.NeedsControllerReset,
 		admin.MaximumTimeViolation, admin.ActivationProhibited, admin.OverlappingRange, 0x2ff,
 	} {
-		d := newDrive(t, func(s *admintest.State) { s.Commit = status })
+		d := newDrive(t, func(s *admintest.State) { s.Answer = status })
 		got := play(t, d, on(nvmetool.Commit, "--slot=3", "--action=2")...)
 		assert.Equal(t, nvmetool.ExitRefused, got.code)
 		assert.Equal(t, fmt.Sprintf("commit status %#x\n", uint16(status)), got.stdout)
@@ -173,7 +175,7 @@ func TestAResetLastsUntilTheDriveAnswers(t *testing.T) {
 	assert.Equal(t, "reset status 0x0\n", stdout.String())
 	s, err := d.State()
 	require.NoError(t, err)
-	assert.Equal(t, "OLD0", s.Running)
+	assert.Equal(t, "OLD0", s.Running.Revision)
 	assert.Equal(t, 1, s.Resets)
 }
 

@@ -1,14 +1,13 @@
 package admintest
 
 import (
-	"encoding/binary"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"time"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/admin"
 )
 
@@ -30,14 +29,10 @@ func (c *controller) Do(cmd *admin.Command, data []byte) (admin.Status, error) {
 	if err != nil {
 		return 0, err
 	}
-	const unknown admin.Status = 1
 	switch cmd.Opcode {
 	case admin.OpcodeIdentify, admin.OpcodeGetLogPage:
 		return c.read(s, cmd, data)
 	case admin.OpcodeFirmwareDownload, admin.OpcodeFirmwareCommit:
-		if s.NoDownload {
-			return unknown, nil
-		}
 		if text, fails := c.drive.fault(Fail); fails {
 			return 0, errors.New(text)
 		}
@@ -49,7 +44,7 @@ func (c *controller) Do(cmd *admin.Command, data []byte) (admin.Status, error) {
 		}
 		return c.commit(s, cmd)
 	}
-	return unknown, nil
+	return admin.Status(nvmectrl.InvalidOpcode), nil
 }
 
 // ready counts down what is left of NotReady.
@@ -77,67 +72,34 @@ func (c *controller) read(s State, cmd *admin.Command, data []byte) (admin.Statu
 	}
 	switch {
 	case cmd.Opcode == admin.OpcodeIdentify && cmd.CDW10 == 1 && len(data) == 4096:
-		s.identify(data)
-	case cmd.Opcode == admin.OpcodeGetLogPage && cmd.CDW10&0xff == 3 && cmd.CDW10>>16 == 127 && len(data) == 512 && !s.NoSlotLog:
-		data[0] = byte(s.Active | s.Next<<4)
-		for i, revision := range s.Slots {
-			if revision != "" {
-				copy(data[8*(i+1):], fmt.Sprintf("%-8.8s", revision))
-			}
-		}
-	case cmd.Opcode == admin.OpcodeGetLogPage:
-		const invalidLogPage admin.Status = 0x109
-		return invalidLogPage, nil
+		s.Identify(data)
+	case cmd.Opcode == admin.OpcodeIdentify:
+		return admin.Status(nvmectrl.InvalidField), nil
 	default:
-		const invalidField admin.Status = 2
-		return invalidField, nil
+		page := s.Log(uint8(cmd.CDW10))
+		if page == nil || len(data) != len(page) || int(cmd.CDW10>>16+1)*4 != len(page) {
+			return admin.Status(nvmectrl.InvalidLogPage), nil
+		}
+		copy(data, page)
 	}
 	return admin.Success, nil
-}
-
-// identify fills in the fields of Identify Controller.
-func (s State) identify(data []byte) {
-	binary.LittleEndian.PutUint16(data[0:], 0x1b36)
-	copy(data[4:24], fmt.Sprintf("%-20.20s", s.Serial))
-	copy(data[24:64], fmt.Sprintf("%-40.40s", s.Model))
-	copy(data[64:72], fmt.Sprintf("%-8.8s", s.Running))
-	data[77] = s.MDTS
-	if !s.NoDownload {
-		data[256] = 1 << 2
-	}
-	data[260] = byte(len(s.Slots) << 1)
-	if s.FirstSlotReadOnly {
-		data[260] |= 1
-	}
-	if s.ActivatesNow {
-		data[260] |= 1 << 4
-	}
-	binary.LittleEndian.PutUint16(data[270:], uint16(s.MTFA/admin.MTFAUnit))
-	data[319] = s.FWUG
 }
 
 func (c *controller) download(s State, cmd *admin.Command, data []byte) (admin.Status, error) {
 	if err := c.hang(); err != nil {
 		return 0, err
 	}
-	offset, length := int(cmd.CDW11)*4, (int(cmd.CDW10)+1)*4
-	if _, gone := c.drive.fault(GoneInDownload); gone && offset > 0 {
+	if _, gone := c.drive.fault(GoneInDownload); gone && cmd.CDW11 > 0 {
 		return 0, errors.Join(admin.ErrGone, c.drive.SetFault(Gone, ""))
 	}
-	const invalidField admin.Status = 2
-	switch {
-	case length != len(data), s.MDTS > 0 && length > 4096<<s.MDTS, s.FWUG != 0 && s.FWUG != 0xff && offset%(int(s.FWUG)*4096) != 0:
-		return invalidField, nil
-	case s.Strict && offset < len(s.Buffer):
-		return admin.OverlappingRange, nil
-	case offset == 0:
-		s.Buffer = nil // most drives begin anew
-	case offset != len(s.Buffer):
-		return admin.OverlappingRange, nil
+	if (int(cmd.CDW10)+1)*4 != len(data) {
+		return admin.Status(nvmectrl.InvalidField), nil
 	}
-	s.Buffer = append(s.Buffer, data...)
-	s.Downloads++
-	return admin.Success, c.drive.save(s)
+	status := s.Download(4*uint64(cmd.CDW11), data)
+	if status == nvmectrl.Success {
+		s.Downloads++
+	}
+	return admin.Status(status), c.drive.save(s)
 }
 
 // hang waits for the end of the fault.
@@ -159,45 +121,35 @@ func (c *controller) hang() error {
 }
 
 func (c *controller) commit(s State, cmd *admin.Command) (admin.Status, error) {
-	slot, action := int(cmd.CDW10&7), admin.Action(cmd.CDW10>>3&7)
-	s.Actions = append(s.Actions, action)
+	slot, action := int(cmd.CDW10&7), nvmectrl.Action(cmd.CDW10>>3&7)
+	s.Actions = append(s.Actions, admin.Action(action))
 	status := s.commit(slot, action)
-	if action == admin.ActivateNow && status == admin.Success && s.Settles > 0 {
+	if action == nvmectrl.ActivateNow && status == admin.Success && s.Settles > 0 {
 		return status, errors.Join(c.drive.SetFault(NotReady, strconv.Itoa(s.Settles)), c.drive.save(s))
 	}
 	return status, c.drive.save(s)
 }
 
-// commit is Firmware Commit. With admin.ActivateNow it stores what was downloaded, if anything was.
-func (s *State) commit(slot int, action admin.Action) admin.Status {
-	stores := action == admin.ReplaceAtReset || action == admin.ActivateNow && len(s.Buffer) > 0
+// commit is Firmware Commit as this drive answers it.
+func (s *State) commit(slot int, action nvmectrl.Action) admin.Status {
+	now := action == nvmectrl.ActivateNow
 	switch {
-	case action == admin.ActivateNow && s.RefusesNow != admin.Success:
+	case now && s.RefusesNow != admin.Success:
 		return s.RefusesNow
-	case action != admin.ActivateNow && s.Refuses != admin.Success:
+	case !now && s.Refuses != admin.Success:
 		return s.Refuses
-	case slot < 1 || slot > len(s.Slots) || stores && slot == 1 && s.FirstSlotReadOnly:
+	case slot == 0:
+		// A drive may choose the slot, even the one that runs. This one refuses to, so that no driver leaves it the choice.
 		return admin.InvalidSlot
 	}
-	if stores {
-		revision, err := revisionOf(s.Buffer, s.Model)
-		s.Buffer = nil
-		if err != nil {
-			return admin.InvalidImage
-		}
-		s.Slots[slot-1] = revision
-	} else if s.Slots[slot-1] == "" {
-		return admin.InvalidImage
+	status := s.Commit(slot, action)
+	if !now && status.Committed() && s.Answer != admin.Success {
+		return s.Answer
 	}
-	s.Next = slot
-	if action == admin.ActivateNow {
-		s.activate()
-		return admin.Success
-	}
-	return s.Commit
+	return admin.Status(status)
 }
 
-// Reset is a controller reset. It drops what was downloaded and not committed.
+// Reset is a controller reset.
 func (c *controller) Reset() error {
 	if _, gone := c.drive.fault(Gone); gone {
 		return admin.ErrGone
@@ -207,9 +159,10 @@ func (c *controller) Reset() error {
 	}
 	err := c.drive.Change(func(s *State) {
 		s.Resets++
-		s.Buffer = nil
-		if s.ResetActivates {
-			s.activate()
+		if s.IgnoresResets {
+			s.Buffer = nvmectrl.Buffer{}
+		} else {
+			s.Reset(nvmectrl.ControllerReset)
 		}
 	})
 	if _, set := c.drive.fault(NotReady); set {

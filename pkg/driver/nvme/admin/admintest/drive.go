@@ -2,47 +2,49 @@ package admintest
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/admin"
 )
 
 // State is what a drive is and holds.
 type State struct {
-	Node, Model, Serial string
-	// Running is the revision that runs, Slots what the slots hold from slot 1 on; empty ones hold nothing.
-	Running string
-	Slots   []string
-	// Active is the slot that runs; Next the one that runs after the next reset, 0 for the active one.
-	Active, Next int
-	// Buffer is what was downloaded and not committed.
-	Buffer []byte
-
-	// NoDownload drives do not have the firmware commands, NoSlotLog ones no log of them either.
-	NoDownload, NoSlotLog bool
-	FirstSlotReadOnly     bool
-	// Strict drives do not begin anew with the first piece of an image: what they hold of an unfinished one is in its way.
-	Strict bool
-	// ActivatesNow drives run another image without a reset, and stop working for MTFA.
-	ActivatesNow bool
-	MTFA         time.Duration
-	// Settles is how many commands such a drive's kernel turns away afterwards.
+	// Node is the kernel's name of the controller.
+	Node string
+	nvmectrl.Controller
+	// IgnoresResets: a controller reset activates nothing, whatever the drive answered to the commit.
+	IgnoresResets bool
+	// Settles is how many commands the kernel turns away after an activation without a reset.
 	Settles int
-	// FWUG and MDTS as Identify Controller has them.
-	FWUG, MDTS uint8
-	// Commit is what the drive answers to a commit that it carried out.
-	Commit admin.Status
-	// Refuses is what it answers to a commit that it does not carry out, RefusesNow to one with admin.ActivateNow.
+	// Answer replaces the drive's answer to a commit with another action than nvmectrl.ActivateNow that it carried out.
+	Answer admin.Status
+	// Refuses is what it answers to such a commit, which it does not carry out, RefusesNow to one with
+	// nvmectrl.ActivateNow.
 	Refuses, RefusesNow admin.Status
-	// ResetActivates: a controller reset is enough.
-	ResetActivates bool
 	// Resets, Downloads and Actions are what the drive was told so far.
 	Resets, Downloads int
 	Actions           []admin.Action
+}
+
+// Slots are slots that hold the revisions; an empty one is an empty slot.
+func Slots(revisions ...string) []nvmectrl.Slot {
+	slots := make([]nvmectrl.Slot, len(revisions))
+	for i, revision := range revisions {
+		slots[i].Revision = revision
+	}
+	return slots
+}
+
+// Revisions are the revisions in the slots, from slot 1 on.
+func (s *State) Revisions() []string {
+	revisions := make([]string, len(s.Slots))
+	for i, slot := range s.Slots {
+		revisions[i] = slot.Revision
+	}
+	return revisions
 }
 
 // Drive is one drive.
@@ -69,7 +71,7 @@ func (d *Drive) State() (State, error) {
 	return s, err
 }
 
-// Change changes the drive behind everybody's back.
+// Change changes the drive without a command.
 func (d *Drive) Change(change func(*State)) error {
 	s, err := d.State()
 	if err != nil {
@@ -96,7 +98,7 @@ type Fault string
 
 // The faults.
 const (
-	// Garbage: reads bring nonsense.
+	// Garbage: reads return meaningless bytes.
 	Garbage Fault = "garbage"
 	// Gone: the drive was pulled.
 	Gone Fault = "gone"
@@ -133,30 +135,15 @@ func (d *Drive) fault(f Fault) (text string, set bool) {
 	return string(data), err == nil
 }
 
-// PowerCycle ends what runs and runs what is next.
+// PowerCycle takes the power away for a moment.
 func (d *Drive) PowerCycle() error {
-	return d.Change(func(s *State) { s.activate() })
+	return d.Change(func(s *State) { s.Reset(nvmectrl.PowerCycle) })
 }
 
 // Stored is the revision that runs after a power cycle.
 func (d *Drive) Stored() (string, error) {
 	s, err := d.State()
-	if err != nil {
-		return "", err
-	}
-	return s.Slots[s.next()-1], nil
-}
-
-func (s *State) next() int {
-	if s.Next != 0 {
-		return s.Next
-	}
-	return s.Active
-}
-
-func (s *State) activate() {
-	s.Active, s.Next, s.Buffer = s.next(), 0, nil
-	s.Running = s.Slots[s.Active-1]
+	return s.Stored().Revision, err
 }
 
 // Open is the admin.Opener of a machine with this drive alone.
@@ -171,26 +158,16 @@ func (d *Drive) Open(node string) (admin.Controller, error) {
 	return &controller{d}, nil
 }
 
-// image is what the drive takes: this line, with its model and a revision, and a payload of a known size.
-const imageHeader = "admintest firmware\n%s\n%s\n"
+// imageSize is the size of images in bytes: four pieces of the smallest size.
+const imageSize = 4 * nvmectrl.PageSize
 
-const payload = 16 << 10
-
-// ImageBytes is an image for drives of the model.
+// ImageBytes is an image for drives of the model. It panics where there can be no such image.
 func ImageBytes(model, revision string) []byte {
-	head := fmt.Appendf(nil, imageHeader, model, revision)
-	return append(head, make([]byte, payload-len(head))...)
-}
-
-var errNoImage = errors.New("no image of this drive")
-
-// revisionOf is the revision of a whole image for the model.
-func revisionOf(image []byte, model string) (string, error) {
-	var revision string
-	head := fmt.Sprintf("admintest firmware\n%s\n", model)
-	if len(image) != payload || string(image[:min(len(head), len(image))]) != head {
-		return "", errNoImage
+	image, err := nvmectrl.MakeImage(nvmectrl.Image{
+		Model: model, Revision: revision, Payload: make([]byte, imageSize-nvmectrl.PageSize),
+	})
+	if err != nil {
+		panic(err)
 	}
-	_, err := fmt.Sscanf(string(image[len(head):]), "%s\n", &revision)
-	return revision, err
+	return image
 }

@@ -1,4 +1,4 @@
-package nvmetcp
+package nvmectrl
 
 import (
 	"bytes"
@@ -16,8 +16,7 @@ type Image struct {
 	Model string
 	// Revision becomes the drive's firmware revision, at most 8 characters.
 	Revision string
-	// Security is a number below which a drive does not go back: an image with a lower one than the running firmware's is
-	// stored, and never activated.
+	// Security is that of Slot.
 	Security uint32
 	Payload  []byte
 }
@@ -25,13 +24,10 @@ type Image struct {
 // The header: magic 8, model 40, revision 8, security 4, size of the image 4, length of the payload 4, reserved 4,
 // SHA-256 of the image with zeroes in its place 32.
 const (
-	imageMagic     = "LABNVMFW"
-	imageHeader    = 104
-	imageSum       = imageHeader - sha256.Size
-	imageUnit      = 1 << pageShift
-	imageMax       = 32 << 20
-	modelLength    = 40
-	revisionLength = 8
+	imageMagic  = "LABNVMFW"
+	imageHeader = 104
+	imageSum    = imageHeader - sha256.Size
+	imageUnit   = PageSize
 )
 
 // MakeImage makes the bytes of an image. Equal images have equal bytes.
@@ -40,7 +36,7 @@ func MakeImage(i Image) ([]byte, error) {
 		return nil, errors.New("make image: model and revision are printable, of at most 40 and 8 characters")
 	}
 	size := (imageHeader + len(i.Payload) + imageUnit - 1) / imageUnit * imageUnit
-	if size > imageMax {
+	if size > maxImage {
 		return nil, fmt.Errorf("make image: %d bytes are more than a drive takes", size)
 	}
 	b := make([]byte, 0, size)
@@ -85,10 +81,17 @@ func ParseImage(b []byte) (Image, error) {
 	return i, nil
 }
 
-// digest of the bytes that belong to a parsed image.
-func digest(b []byte) string {
+// acceptFor judges an image as firmware for a drive of the model.
+func acceptFor(model string, b []byte) (Slot, error) {
+	image, err := ParseImage(b)
+	if err == nil && image.Model != model {
+		err = fmt.Errorf("the image is for model %q", image.Model)
+	}
+	if err != nil {
+		return Slot{}, err
+	}
 	sum := sha256.Sum256(b[:binary.LittleEndian.Uint32(b[60:])])
-	return hex.EncodeToString(sum[:])
+	return Slot{Revision: image.Revision, Digest: hex.EncodeToString(sum[:]), Security: image.Security}, nil
 }
 
 // printable says whether s is what an ASCII field of the drive can hold.
@@ -97,7 +100,5 @@ func printable(s string, length int) bool {
 	return s != "" && len(s) <= length && !strings.ContainsFunc(s, outside) && strings.TrimRight(s, " ") == s
 }
 
-// padded is an ASCII field of the drive: filled up with spaces.
-func padded(s string, length int) []byte {
-	return append([]byte(s), bytes.Repeat([]byte{' '}, length-len(s))...)
-}
+// padded is an ASCII field of the drive: filled up with spaces, and cut off at its length.
+func padded(s string, length int) []byte { return fmt.Appendf(nil, "%-*.*s", length, length, s) }
