@@ -137,6 +137,7 @@ func (c *Controller) BeginStore(j Commit) {
 // the next reset activates, and reports whether it changed something. An image whose activation is refused is stored all
 // the same. It does not activate: the caller calls Activate when Pause is over.
 func (c *Controller) CarryOut(j Commit) (changed bool) {
+	c.Buffer.Stale = true
 	if j.Stores {
 		c.Slots[j.Slot-1], c.Buffer = j.Image, Buffer{}
 		if c.Next == j.Slot && c.mayRun(j.Image) != Success {

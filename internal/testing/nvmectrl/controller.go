@@ -69,6 +69,8 @@ type Profile struct {
 	MTFA time.Duration
 	// FWUG is the granularity and alignment of pieces of an image in pages; 0 and 255 demand none.
 	FWUG uint8
+	// AnyLength controllers take pieces of which only the offset is a multiple of FWUG, such as a short one at the end.
+	AnyLength bool
 	// MDTS bounds the data of one command to 2^MDTS pages; 0 sets no bound.
 	MDTS uint8
 	// RestartsAtZero makes a piece at offset 0 the beginning of a new image. Without it the pieces of an image that was given

@@ -46,20 +46,25 @@ func (b *Buffer) image() (image []byte, ok bool) {
 	return image, true
 }
 
-// maxImage is the size of the largest image that a controller takes.
-const maxImage = 32 << 20
+const (
+	// maxImage is the size of the largest image that a controller takes.
+	maxImage = 32 << 20
+	// dword is the unit of offsets and lengths on the wire.
+	dword = 4
+)
 
 // Download is the Firmware Image Download command. The pieces of an image may come in any order. The offset is in bytes.
 func (c *Controller) Download(offset uint64, data []byte) Status {
-	length, unit := uint64(len(data)), uint64(4)
+	length, unit := uint64(len(data)), uint64(dword)
 	if c.FWUG != 0 && c.FWUG != 0xff {
 		unit = uint64(c.FWUG) * PageSize
 	}
 	switch {
 	case c.NoDownload:
 		return InvalidOpcode
-	case length == 0 || offset%unit != 0 || length%unit != 0 || offset > maxImage || offset+length > maxImage,
-		c.MDTS != 0 && length > PageSize<<c.MDTS:
+	case length == 0 || length%dword != 0 || offset > maxImage || offset+length > maxImage,
+		c.MDTS != 0 && length > PageSize<<c.MDTS,
+		offset%unit != 0 || length%unit != 0 && !c.AnyLength:
 		return InvalidField
 	}
 	// Section 5.12: the first download after a commit discards what is left of earlier ones.

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
 )
 
 // Machine is a simulated machine. Its methods can be called by any number of processes at once.
@@ -183,6 +185,9 @@ func (m *Machine) Replace(part Part) error {
 			s.NICs[p.Key] = newNIC(p)
 		case NVMe:
 			s.NVMe[p.Key] = newNVMe(p)
+			if err := m.keepNVMeBuffer(p.Key, nvmectrl.Buffer{}); err != nil {
+				return err
+			}
 		case SCSI:
 			s.SCSI[p.Key] = newSCSI(p)
 		case SATA:

@@ -1,56 +1,124 @@
 package simhost
 
-// nvmeState is the firmware of an NVMe drive: slots, the active one and the one the next activation makes active.
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
+)
+
+// nvmeState is what an NVMe drive holds over a power cut, and what the kernel shows of it.
 type nvmeState struct {
-	// Slots from slot 1; an empty version is an empty slot.
-	Slots []flash
-	// Active and Next are slot numbers; Next is 0 when nothing waits.
-	Active, Next int
-	// Running is the firmware that runs: what the active slot held when it became active.
-	Running flash
+	nvmectrl.Firmware
 	// SysfsVersion is the revision the kernel read when it probed the drive.
 	SysfsVersion string
 }
 
 func newNVMe(n NVMe) *nvmeState {
-	f := flash{Version: n.Version, Digest: digest(BuildImage(NVMeImage, ImageOptions{Version: n.Version, Model: n.Model}))}
-	d := &nvmeState{Slots: make([]flash, n.Slots), Active: 1, Running: f, SysfsVersion: n.Version}
-	d.Slots[0] = f
-	return d
+	slots := make([]nvmectrl.Slot, n.Slots)
+	slots[0] = nvmectrl.Slot{
+		Revision: n.Version, Digest: digest(BuildImage(NVMeImage, ImageOptions{Version: n.Version, Model: n.Model})),
+	}
+	return &nvmeState{Firmware: nvmectrl.NewFirmware(slots...), SysfsVersion: n.Version}
 }
 
-// activate makes the next slot active, when its image is whole.
-func (d *nvmeState) activate() {
-	if d.Next != 0 && !d.Slots[d.Next-1].Torn {
-		d.Active, d.Running = d.Next, d.Slots[d.Next-1]
-	}
-	d.Next = 0
+var nvmeActivations = map[Activation]nvmectrl.Activation{
+	DeviceReset: nvmectrl.AtControllerReset, Reboot: nvmectrl.AtConventionalReset, PowerCycle: nvmectrl.AtPowerCycle,
 }
 
-func (d *nvmeState) boot(b boot, need Activation) {
-	if b.refuse {
-		d.Next = 0
-	} else if b.activates(need) {
-		d.activate()
-	}
-	if !b.stale {
-		d.SysfsVersion = d.Running.Version
+// profile is what the drive's controller is.
+func (n NVMe) profile() nvmectrl.Profile {
+	return nvmectrl.Profile{
+		VendorID: hex16(n.VendorID), Model: n.Model, Serial: n.Serial, FirstSlotReadOnly: n.Slot1ReadOnly,
+		Activation: nvmeActivations[n.Activation], MTFA: 130 * nvmectrl.MTFAUnit, FWUG: 1, AnyLength: true, MDTS: 9, RestartsAtZero: true,
+		Accept: n.accept,
 	}
 }
 
-func (d *nvmeState) stored() flash {
-	if d.Next != 0 && !d.Slots[d.Next-1].Torn {
-		return d.Slots[d.Next-1]
+// accept judges an image at its commit.
+func (n NVMe) accept(image []byte) (nvmectrl.Slot, error) {
+	img, err := ParseImage(image)
+	if err == nil && (img.Kind != NVMeImage || img.Model != n.Model) {
+		err = fmt.Errorf("the image is for %s %q", img.Kind, img.Model)
 	}
-	return d.Running
+	return nvmectrl.Slot{Revision: img.Version, Digest: digest(image)}, err
+}
+
+// nvmeBuffer is where a drive keeps what was downloaded and not committed.
+func (m *Machine) nvmeBuffer(key string) string { return m.path("devices", key+".download") }
+
+// nvmeController is the drive's controller. It shares the firmware's slots with the state.
+func (m *Machine) nvmeController(s *state, n NVMe) (nvmectrl.Controller, error) {
+	c := nvmectrl.Controller{Profile: n.profile(), Firmware: s.NVMe[n.Key].Firmware}
+	data, err := os.ReadFile(m.nvmeBuffer(n.Key))
+	if errors.Is(err, fs.ErrNotExist) {
+		return c, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &c.Buffer)
+	}
+	if err != nil {
+		return c, fmt.Errorf("read buffer of %s: %w", n.Key, err)
+	}
+	return c, nil
+}
+
+// keepNVMeBuffer keeps what was downloaded to a drive.
+func (m *Machine) keepNVMeBuffer(key string, b nvmectrl.Buffer) error {
+	if len(b.Pieces) == 0 {
+		if err := os.Remove(m.nvmeBuffer(key)); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	data, err := json.Marshal(b)
+	if err != nil {
+		return fmt.Errorf("keep buffer of %s: %w", key, err)
+	}
+	return m.replace(m.nvmeBuffer(key), data, 0o600)
+}
+
+// changeNVMe changes a drive's controller in the state and in the file of its buffer.
+func (m *Machine) changeNVMe(s *state, n NVMe, change func(*nvmectrl.Controller)) error {
+	c, err := m.nvmeController(s, n)
+	if err != nil {
+		return err
+	}
+	pieces, stale := len(c.Buffer.Pieces), c.Buffer.Stale
+	change(&c)
+	s.NVMe[n.Key].Firmware = c.Firmware
+	if len(c.Buffer.Pieces) == pieces && c.Buffer.Stale == stale {
+		return nil
+	}
+	return m.keepNVMeBuffer(n.Key, c.Buffer)
+}
+
+func (m *Machine) bootNVMe(s *state, n NVMe, b boot) error {
+	kind := nvmectrl.ConventionalReset
+	if b.kind == PowerCycle {
+		kind = nvmectrl.PowerCycle
+	}
+	return m.changeNVMe(s, n, func(c *nvmectrl.Controller) {
+		if b.refuse {
+			c.Next = 0
+		}
+		c.Reset(kind)
+		if !b.stale {
+			s.NVMe[n.Key].SysfsVersion = c.Running.Revision
+		}
+	})
 }
 
 func (d *nvmeState) describe(out *Device) {
-	out.Running, out.RunningDigest = d.Running.Version, d.Running.Digest
-	out.Stored, out.StoredDigest = d.stored().Version, d.stored().Digest
+	out.Running, out.RunningDigest = d.Running.Revision, d.Running.Digest
+	stored := d.Stored()
+	out.Stored, out.StoredDigest = stored.Revision, stored.Digest
 	out.ActiveSlot = d.Active
 	for _, s := range d.Slots {
-		out.Slots = append(out.Slots, s.Version)
+		out.Slots = append(out.Slots, s.Revision)
 		out.Torn = out.Torn || s.Torn
 	}
 }

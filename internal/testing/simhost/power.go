@@ -96,7 +96,7 @@ func (m *Machine) bootDevice(s *state, key string, kind Activation) error {
 	case s.NICs[key] != nil:
 		s.NICs[key].boot(b, s.nic(key).Activation)
 	case s.NVMe[key] != nil:
-		s.NVMe[key].boot(b, s.nvme(key).Activation)
+		return m.bootNVMe(s, s.nvme(key), b)
 	case s.SCSI[key] != nil:
 		s.SCSI[key].boot(b, s.scsi(key).Activation)
 	case s.SATA[key] != nil:

@@ -8,26 +8,22 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
 )
 
-// Command-specific statuses of the Firmware Commit command (NVM Express Base Specification 2.0, figure 195).
-type nvmeStatus int
+// nvmeStatusText is how libnvme prints the statuses of firmware commands that are errors.
+var nvmeStatusText = map[nvmectrl.Status]string{
+	nvmectrl.InvalidField:         "Invalid Field in Command: A reserved coded value or an unsupported value in a defined field",
+	nvmectrl.InvalidFirmwareSlot:  "Invalid Firmware Slot: The firmware slot indicated is invalid or read only",
+	nvmectrl.InvalidFirmwareImage: "Invalid Firmware Image: The firmware image specified for activation is invalid and not loaded by the controller",
+	nvmectrl.ActivationProhibited: "Firmware Activation Prohibited: The image specified is being prohibited from activation by the controller for vendor specific reasons",
+	nvmectrl.OverlappingRange:     "Overlapping Range: The downloaded firmware image has overlapping ranges",
+}
 
-const (
-	nvmeSuccess             nvmeStatus = 0
-	nvmeInvalidSlot         nvmeStatus = 0x106
-	nvmeInvalidImage        nvmeStatus = 0x107
-	nvmeNeedsConvReset      nvmeStatus = 0x10b
-	nvmeNeedsReset          nvmeStatus = 0x111
-	nvmeActivationForbidden nvmeStatus = 0x113
-	nvmeOverlap             nvmeStatus = 0x114
-)
-
-var nvmeStatusText = map[nvmeStatus]string{
-	nvmeInvalidSlot:         "Invalid Firmware Slot: The firmware slot indicated is invalid or read only",
-	nvmeInvalidImage:        "Invalid Firmware Image: The firmware image specified for activation is invalid and not loaded by the controller",
-	nvmeActivationForbidden: "Firmware Activation Prohibited: The image specified is being prohibited from activation by the controller for vendor specific reasons",
-	nvmeOverlap:             "Overlapping Range: The downloaded firmware image has overlapping ranges",
+// nvmeStatus prints the status of a command that failed.
+func (c *call) nvmeStatus(s nvmectrl.Status) {
+	fmt.Fprintf(c.stderr, "NVMe status: %s(%#x)\n", nvmeStatusText[s], int(s))
 }
 
 var nvmeOptions = optionTable{
@@ -101,7 +97,11 @@ func nvmeIdentify(c *call, n NVMe, o options) (int, error) {
 	if !ok {
 		return 1, nil
 	}
-	fields := n.identify(s.NVMe[n.Key].Running.Version)
+	ctl, err := c.m.nvmeController(s, n)
+	if err != nil {
+		return 0, err
+	}
+	fields := n.identify(ctl)
 	if asJSON {
 		c.printf("%s\n", jsonC.format(fields))
 		return 0, nil
@@ -124,12 +124,7 @@ const identifyHex = " vid ssvid cmic cntlid ver rtd3r rtd3e oaes ctratt rrls oac
 	" sqes cqes oncs fuses fna vwc icsvscc ocfs sgls "
 
 // identify is the Identify Controller data structure as nvme-cli prints it.
-func (n NVMe) identify(version string) object {
-	frmw := n.Slots << 1
-	if n.Slot1ReadOnly {
-		frmw |= 1
-	}
-	vendor := int(hex16(n.VendorID))
+func (n NVMe) identify(c nvmectrl.Controller) object {
 	zero := func(names ...string) (out object) {
 		for _, name := range names {
 			out = append(out, member{name, 0})
@@ -137,17 +132,17 @@ func (n NVMe) identify(version string) object {
 		return out
 	}
 	out := object{
-		{"vid", vendor}, {"ssvid", vendor}, {"sn", fmt.Sprintf("%-20s", n.Serial)},
-		{"mn", fmt.Sprintf("%-40s", n.Model)}, {"fr", fmt.Sprintf("%-8s", version)},
-		{"rab", 2}, {"ieee", 9528}, {"cmic", 0}, {"mdts", 9}, {"cntlid", 6}, {"ver", 66560}, {"rtd3r", 1000000},
+		{"vid", c.VendorID}, {"ssvid", c.VendorID}, {"sn", fmt.Sprintf("%-20s", n.Serial)},
+		{"mn", fmt.Sprintf("%-40s", n.Model)}, {"fr", fmt.Sprintf("%-8s", c.Running.Revision)},
+		{"rab", 2}, {"ieee", 9528}, {"cmic", 0}, {"mdts", c.MDTS}, {"cntlid", 6}, {"ver", 66560}, {"rtd3r", 1000000},
 		{"rtd3e", 8000000}, {"oaes", 768}, {"ctratt", 0}, {"rrls", 0}, {"cntrltype", 1},
 		{"fguid", "00000000-0000-0000-0000-000000000000"},
 	}
 	out = append(out, zero("crdt1", "crdt2", "crdt3", "nvmsr", "vwci", "mec")...)
 	out = append(out, object{
-		{"oacs", 0x5f}, {"acl", 127}, {"aerl", 15}, {"frmw", frmw}, {"lpa", 14}, {"elpe", 255}, {"npss", 0}, {"avscc", 1},
-		{"apsta", 0}, {"wctemp", 343}, {"cctemp", 356}, {"mtfa", 130}, {"hmpre", 0}, {"hmmin", 0},
-		{"tnvmcap", n.Sectors * 512}, {"unvmcap", 0}, {"rpmbs", 0}, {"edstt", 2}, {"dsto", 1}, {"fwug", 1},
+		{"oacs", 0x5f}, {"acl", 127}, {"aerl", 15}, {"frmw", c.FRMW()}, {"lpa", 14}, {"elpe", 255}, {"npss", 0}, {"avscc", 1},
+		{"apsta", 0}, {"wctemp", 343}, {"cctemp", 356}, {"mtfa", int(c.MTFA / nvmectrl.MTFAUnit)}, {"hmpre", 0}, {"hmmin", 0},
+		{"tnvmcap", n.Sectors * 512}, {"unvmcap", 0}, {"rpmbs", 0}, {"edstt", 2}, {"dsto", 1}, {"fwug", c.FWUG},
 	}...)
 	out = append(out, zero("kas", "hctma", "mntmt", "mxtmt", "sanicap", "hmminds", "hmmaxd", "nsetidmax", "endgidmax",
 		"anatt", "anacap", "anagrpmax", "nanagrpid", "pels", "domainid", "megcap")...)
@@ -169,21 +164,25 @@ func nvmeFirmwareLog(c *call, n NVMe, o options) (int, error) {
 	if !ok {
 		return 1, nil
 	}
-	d := s.NVMe[n.Key]
-	afi := d.Active | d.Next<<4
+	ctl, err := c.m.nvmeController(s, n)
+	if err != nil {
+		return 0, err
+	}
+	afi := ctl.AFI()
 	log := object{{"Active Firmware Slot (afi)", afi}}
 	if !asJSON {
 		c.printf("Firmware Log for device:%s\nafi  : %#x\n", n.Key, afi)
 	}
-	for i, slot := range d.Slots {
-		if slot.Version == "" || slot.Torn {
+	for slot := 1; slot <= len(ctl.Slots); slot++ {
+		revision := ctl.Revision(slot)
+		if revision == "" {
 			continue
 		}
-		raw := fmt.Appendf(nil, "%-8.8s", slot.Version)
+		raw := fmt.Appendf(nil, "%-8.8s", revision)
 		value, text := binary.LittleEndian.Uint64(raw), strings.ReplaceAll(string(raw), " ", ".")
-		log = append(log, member{fmt.Sprintf("Firmware Rev Slot %d", i+1), fmt.Sprintf("%d (%s)", value, text)})
+		log = append(log, member{fmt.Sprintf("Firmware Rev Slot %d", slot), fmt.Sprintf("%d (%s)", value, text)})
 		if !asJSON {
-			c.printf("frs%d : %#016x (%s)\n", i+1, value, text)
+			c.printf("frs%d : %#016x (%s)\n", slot, value, text)
 		}
 	}
 	if asJSON {
@@ -191,9 +190,6 @@ func nvmeFirmwareLog(c *call, n NVMe, o options) (int, error) {
 	}
 	return 0, nil
 }
-
-// nvmeBuffer is where a drive keeps what was downloaded and not committed.
-func (m *Machine) nvmeBuffer(n NVMe) string { return m.path("devices", n.Key+".download") }
 
 func nvmeDownload(c *call, n NVMe, o options) (int, error) {
 	path := o.values["fw"]
@@ -208,8 +204,33 @@ func nvmeDownload(c *call, n NVMe, o options) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	ctl, err := c.m.nvmeController(s, n)
+	if err != nil {
+		return 0, err
+	}
+	offset, err1 := strconv.Atoi(defaultTo(o.values["offset"], "0"))
+	xfer, err2 := strconv.Atoi(defaultTo(o.values["xfer"], "0"))
+	if err1 != nil || err2 != nil {
+		return c.fail(1, "Expected word argument for '--offset' or '--xfer'\n")
+	}
+	if xfer <= 0 || xfer%4096 != 0 {
+		xfer = 4096
+	}
 	img, _ := ParseImage(data) // a drive takes any bytes; it looks at them at the commit
-	buffer := c.m.nvmeBuffer(n)
+	transfer := nvmeTransfer{data: data, offset: uint64(offset) << 2, piece: xfer}
+	refuses := func(at int, status nvmectrl.Status) (int, error) {
+		fmt.Fprintf(c.stderr, "fw-download: error on offset 0x%08x/0x%08x\n", at, len(data))
+		c.nvmeStatus(status)
+		return 1, nil
+	}
+	// How the drive answers is clear before time passes, as nobody else sends to it meanwhile.
+	trial, whole := ctl.Clone(), transfer
+	if status := whole.send(&trial, len(data)); status != nvmectrl.Success {
+		if err := c.refused(n.Key, "Download", img, status.String()); err != nil {
+			return 0, err
+		}
+		return refuses(whole.sent, status)
+	}
 	lie := c.fault != nil && c.fault.Kind == Lie
 	var writeErr error
 	err = c.do(job{
@@ -223,13 +244,13 @@ func nvmeDownload(c *call, n NVMe, o options) (int, error) {
 				c.printf("Firmware download: transferring 0x%08x/0x%08x bytes: %03d%%\r", sent, len(data), percent)
 			}
 			if !lie {
-				writeErr = errors.Join(writeErr, c.m.replace(buffer, data[:sent], 0o600))
+				transfer.send(&ctl, sent)
+				writeErr = errors.Join(writeErr, c.m.keepNVMeBuffer(n.Key, ctl.Buffer))
 			}
 		},
 	})
 	if errors.Is(err, errBusy) {
-		return c.fail(1, "fw-download: error on offset 0x%08x/0x%08x\nNVMe status: %s(%#x)\n", 0, len(data),
-			nvmeStatusText[nvmeOverlap], int(nvmeOverlap))
+		return refuses(0, nvmectrl.OverlappingRange)
 	}
 	if err := errors.Join(err, writeErr); err != nil {
 		return 0, err
@@ -239,6 +260,29 @@ func nvmeDownload(c *call, n NVMe, o options) (int, error) {
 	}
 	c.printf("Firmware download success\n")
 	return 0, nil
+}
+
+// nvmeTransfer is an image on its way to a drive.
+type nvmeTransfer struct {
+	data   []byte
+	offset uint64
+	// piece is the size of the pieces in bytes, and sent what the drive has of the image.
+	piece, sent int
+}
+
+// send sends the whole pieces, and the last one, that end at the given byte or before.
+func (t *nvmeTransfer) send(c *nvmectrl.Controller, to int) nvmectrl.Status {
+	for t.sent < to {
+		end := min(t.sent+t.piece, len(t.data))
+		if end > to {
+			break
+		}
+		if status := c.Download(t.offset+uint64(t.sent), t.data[t.sent:end]); status != nvmectrl.Success {
+			return status
+		}
+		t.sent = end
+	}
+	return nvmectrl.Success
 }
 
 func nvmeCommit(c *call, n NVMe, o options) (int, error) {
@@ -252,114 +296,59 @@ func nvmeCommit(c *call, n NVMe, o options) (int, error) {
 	case action < 0 || action > 7 || action == 4 || action == 5:
 		return c.fail(1, "invalid action:%d\n", action)
 	}
-	status, err := c.nvmeFirmwareCommit(n, slot, action)
+	status, err := c.nvmeFirmwareCommit(n, slot, nvmectrl.Action(action))
 	if errors.Is(err, errBusy) {
-		status, err = nvmeOverlap, nil
+		status, err = nvmectrl.OverlappingRange, nil
 	}
 	if err != nil {
 		return 0, err
 	}
 	code := 1
 	switch status {
-	case nvmeSuccess:
+	case nvmectrl.Success:
 		c.printf("Success committing firmware action:%d slot:%d\n", action, slot)
 		code = 0
-	case nvmeNeedsConvReset, nvmeNeedsReset:
+	case nvmectrl.NeedsConventionalReset, nvmectrl.NeedsControllerReset:
 		kind := "conventional"
-		if status == nvmeNeedsReset {
+		if status == nvmectrl.NeedsControllerReset {
 			kind = "any controller"
 		}
 		c.printf("Success activating firmware action:%d slot:%d, but firmware requires %s reset\n", action, slot, kind)
 	default:
-		fmt.Fprintf(c.stderr, "NVMe status: %s(%#x)\n", nvmeStatusText[status], int(status))
+		c.nvmeStatus(status)
 	}
 	c.printf("Multiple Update Detected (MUD) Value: 0\n")
 	return code, nil
 }
 
-// nvmeFirmwareCommit is the Firmware Commit command. Actions: 0 stores, 1 stores and activates at the next reset, 2
-// activates a stored image at the next reset, 3 activates a stored image, or the downloaded one, at once.
-func (c *call) nvmeFirmwareCommit(n NVMe, slot, action int) (nvmeStatus, error) {
+// nvmeFirmwareCommit is the Firmware Commit command.
+func (c *call) nvmeFirmwareCommit(n NVMe, slot int, action nvmectrl.Action) (nvmectrl.Status, error) {
 	s, err := c.m.view()
 	if err != nil {
 		return 0, err
 	}
-	d := s.NVMe[n.Key]
-	if slot == 0 {
-		slot = n.chooseSlot(d)
-	}
-	op := Operation{Device: n.Key, Action: "Commit", Detail: fmt.Sprintf("slot %d action %d", slot, action)}
-	stores := action == 0 || action == 1
-	var img flash
-	buffer, err := os.ReadFile(c.m.nvmeBuffer(n))
-	if err != nil && !os.IsNotExist(err) {
+	ctl, err := c.m.nvmeController(s, n)
+	if err != nil {
 		return 0, err
 	}
-	if action == 3 && len(buffer) > 0 {
-		stores = true
+	commit := ctl.Judge(slot, action)
+	if !commit.Status.Committed() {
+		return commit.Status, errors.Join(c.m.keepNVMeBuffer(n.Key, ctl.Buffer),
+			c.refused(n.Key, "Commit", Image{Digest: commit.Image.Digest}, commit.Status.String()))
 	}
-	if action > 3 || slot > n.Slots || stores && slot == 1 && n.Slot1ReadOnly {
-		return nvmeInvalidSlot, c.refused(n.Key, "Commit", Image{}, "invalid slot")
+	var changeErr error
+	change := func(change func(*nvmectrl.Controller)) func(*state) {
+		return func(s *state) { changeErr = errors.Join(changeErr, c.m.changeNVMe(s, n, change)) }
 	}
-	if stores {
-		parsed, err := ParseImage(buffer)
-		if err != nil || parsed.Kind != NVMeImage || parsed.Model != n.Model {
-			return nvmeInvalidImage, c.refused(n.Key, "Commit", Image{Digest: digest(buffer)}, "invalid image")
-		}
-		img = flash{Version: parsed.Version, Digest: parsed.Digest}
-		op.Bytes = len(buffer)
-	} else if img = d.Slots[slot-1]; img.Version == "" || img.Torn {
-		return nvmeInvalidImage, c.refused(n.Key, "Commit", Image{}, "empty slot")
-	}
-	op.Version, op.Digest = img.Version, img.Digest
-	status := n.activationStatus(action)
 	err = c.do(job{
-		op: op,
-		begin: func(s *state) {
-			if stores {
-				torn := img
-				torn.Torn = true
-				s.NVMe[n.Key].Slots[slot-1] = torn
-			}
+		op: Operation{
+			Device: n.Key, Action: "Commit", Detail: fmt.Sprintf("slot %d action %d", commit.Slot, action),
+			Version: commit.Image.Revision, Digest: commit.Image.Digest, Bytes: commit.Size,
 		},
-		finish: func(s *state) {
-			d := s.NVMe[n.Key]
-			d.Slots[slot-1] = img
-			if action != 0 {
-				d.Next = slot
-			}
-			if action == 3 && status == nvmeSuccess {
-				d.activate()
-			}
-		},
+		begin:  change(func(c *nvmectrl.Controller) { c.BeginStore(commit) }),
+		finish: change(func(c *nvmectrl.Controller) { c.CarryOut(commit) }),
 	})
-	if err == nil && stores && (c.fault == nil || c.fault.Kind != Lie) {
-		err = os.Remove(c.m.nvmeBuffer(n))
-	}
-	return status, err
-}
-
-// activationStatus is what a drive says of an activation: what it needs beyond the action.
-func (n NVMe) activationStatus(action int) nvmeStatus {
-	switch {
-	case action == 0:
-		return nvmeSuccess
-	case n.Activation != DeviceReset:
-		return nvmeNeedsConvReset
-	case action == 3:
-		return nvmeNeedsReset
-	}
-	return nvmeSuccess
-}
-
-// chooseSlot is the controller's choice for slot 0: the first writable slot that is not active.
-func (n NVMe) chooseSlot(d *nvmeState) int {
-	for slot := 1; slot <= n.Slots; slot++ {
-		if slot != d.Active && (slot > 1 || !n.Slot1ReadOnly) {
-			return slot
-		}
-	}
-	return d.Active
+	return commit.Status, errors.Join(err, changeErr)
 }
 
 // nvmeReset is a controller reset. The kernel does not read the firmware revision again: sysfs keeps the old one.
@@ -372,13 +361,12 @@ func nvmeReset(c *call, n NVMe, _ options) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	var changeErr error
 	err = c.do(job{
 		op:    Operation{Device: n.Key, Action: "Reset"},
 		takes: s.Spec.ResetTime,
 		finish: func(s *state) {
-			if n.Activation == DeviceReset {
-				s.NVMe[n.Key].activate()
-			}
+			changeErr = c.m.changeNVMe(s, n, func(c *nvmectrl.Controller) { c.Reset(nvmectrl.ControllerReset) })
 			if gone != nil {
 				s.Lost[n.Key] = Reboot
 			}
@@ -387,7 +375,7 @@ func nvmeReset(c *call, n NVMe, _ options) (int, error) {
 	if errors.Is(err, errBusy) {
 		return c.fail(1, "Reset: Device or resource busy\n")
 	}
-	return 0, err
+	return 0, errors.Join(err, changeErr)
 }
 
 func defaultTo(s, d string) string {

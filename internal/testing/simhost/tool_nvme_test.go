@@ -2,6 +2,7 @@ package simhost
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"testing"
 
@@ -198,4 +199,44 @@ func TestACutCommitLeavesTheSlotUnusable(t *testing.T) {
 	assert.Equal(t, DefaultSamsungVersion, device(t, m, "nvme0").Stored)
 	require.NoError(t, m.Boot())
 	assert.Equal(t, DefaultSamsungVersion, device(t, m, "nvme0").Running, "though slot 2 was the next")
+}
+
+func TestWhatWasDownloadedDoesNotSurviveAReset(t *testing.T) {
+	for name, reset := range map[string]func(*testing.T, *Machine){
+		"of the controller": func(t *testing.T, m *Machine) { require.Zero(t, run(m, "nvme", "reset", "/dev/nvme0").code) },
+		"by a boot":         func(t *testing.T, m *Machine) { require.NoError(t, m.Boot()) },
+		"of another drive": func(t *testing.T, m *Machine) {
+			require.NoError(t, m.Replace(DefaultSpec("other", 7).NVMe[0]))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			require.Zero(t, run(m, "nvme", "fw-download", "/dev/nvme0", "-f", image(t, "nvme0", newSamsung)).code)
+			reset(t, m)
+			out := run(m, "nvme", "fw-commit", "/dev/nvme0", "-s", "2", "-a", "1")
+			assert.Equal(t, 1, out.code)
+			assert.Contains(t, out.stderr, "Invalid Firmware Image")
+		})
+	}
+}
+
+func TestNVMeDownloadBeginsWhereItIsTold(t *testing.T) {
+	m := newMachine(t)
+	whole := imageFor("nvme0", newSamsung)
+	half := len(whole) / 2
+	require.Zero(t, run(m, "nvme", "fw-download", "/dev/nvme0", "-f", save(t, whole[:half])).code)
+	again := run(m, "nvme", "fw-download", "/dev/nvme0", "-f", save(t, whole[half:]), "--offset=1024")
+	assert.Equal(t, output{1, "", "fw-download: error on offset 0x00000000/0x00008000\n" +
+		"NVMe status: Overlapping Range: The downloaded firmware image has overlapping ranges(0x114)\n"}, again)
+	require.Zero(t, run(m, "nvme", "fw-download", "/dev/nvme0", "-f", save(t, whole[half:]), fmt.Sprintf("--offset=%d", half/4)).code)
+	assert.Zero(t, run(m, "nvme", "fw-commit", "/dev/nvme0", "-s", "2", "-a", "1").code)
+	assert.Equal(t, newSamsung, device(t, m, "nvme0").Stored)
+	assert.Equal(t, []string{"Download Done", "Download Failed", "Download Done", "Commit Done"}, actions(t, m, "nvme0"))
+}
+
+func TestNVMeRefusesActionsForBootPartitionsItDoesNotHave(t *testing.T) {
+	m := newMachine(t)
+	out := run(m, "nvme", "fw-commit", "/dev/nvme0", "-s", "2", "-a", "6")
+	assert.Equal(t, 1, out.code)
+	assert.Contains(t, out.stderr, "NVMe status: Invalid Field in Command: ")
 }
