@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -115,7 +116,7 @@ func (c *Controller) weakestReset() Reset {
 // Clone is a copy that shares no firmware and no pieces with c.
 func (c *Controller) Clone() Controller {
 	clone := *c
-	clone.Firmware, clone.Buffer = c.Firmware.Clone(), c.Buffer.clone()
+	clone.Slots, clone.Buffer.Pieces = slices.Clone(c.Slots), slices.Clone(c.Buffer.Pieces)
 	return clone
 }
 

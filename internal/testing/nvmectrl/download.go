@@ -20,11 +20,6 @@ func Downloaded(image []byte) Buffer { return Buffer{Pieces: []Piece{{Data: imag
 
 func (p Piece) end() int { return p.Offset + len(p.Data) }
 
-func (b Buffer) clone() Buffer {
-	b.Pieces = slices.Clone(b.Pieces)
-	return b
-}
-
 // add keeps a piece, unless it overlaps another.
 func (b *Buffer) add(p Piece) Status {
 	at, _ := slices.BinarySearchFunc(b.Pieces, p.Offset, func(q Piece, offset int) int { return q.Offset - offset })

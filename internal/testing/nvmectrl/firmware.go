@@ -39,12 +39,6 @@ func NewFirmware(slots ...Slot) Firmware {
 	return Firmware{Slots: slots, Active: 1, Running: slots[0]}
 }
 
-// Clone is a copy that shares no slots with f.
-func (f Firmware) Clone() Firmware {
-	f.Slots = slices.Clone(f.Slots)
-	return f
-}
-
 // Stored is the firmware that runs after a power cycle.
 func (f *Firmware) Stored() Slot {
 	if f.Next != 0 && f.Slots[f.Next-1].runnable() {

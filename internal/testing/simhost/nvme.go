@@ -96,6 +96,30 @@ func (m *Machine) changeNVMe(s *state, n NVMe, change func(*nvmectrl.Controller)
 	return m.keepNVMeBuffer(n.Key, c.Buffer)
 }
 
+// nvmeTarget is the drive of one run of a tool, as it was found.
+type nvmeTarget struct {
+	NVMe
+	machine    *Machine
+	spec       Spec
+	controller nvmectrl.Controller
+	// err is what went wrong in changes.
+	err error
+}
+
+func (m *Machine) nvmeTarget(n NVMe) (*nvmeTarget, error) {
+	s, err := m.view()
+	if err != nil {
+		return nil, err
+	}
+	c, err := m.nvmeController(s, n)
+	return &nvmeTarget{NVMe: n, machine: m, spec: s.Spec, controller: c}, err
+}
+
+// change is for the beginning and the end of a job.
+func (t *nvmeTarget) change(change func(*nvmectrl.Controller)) func(*state) {
+	return func(s *state) { t.err = errors.Join(t.err, t.machine.changeNVMe(s, t.NVMe, change)) }
+}
+
 func (m *Machine) bootNVMe(s *state, n NVMe, b boot) error {
 	kind := nvmectrl.ConventionalReset
 	if b.kind == PowerCycle {

@@ -21,9 +21,9 @@ var nvmeStatusText = map[nvmectrl.Status]string{
 	nvmectrl.OverlappingRange:     "Overlapping Range: The downloaded firmware image has overlapping ranges",
 }
 
-// nvmeStatus prints the status of a command that failed.
-func (c *call) nvmeStatus(s nvmectrl.Status) {
-	fmt.Fprintf(c.stderr, "NVMe status: %s(%#x)\n", nvmeStatusText[s], int(s))
+// nvmeFailed prints the status of a command that failed.
+func (c *call) nvmeFailed(s nvmectrl.Status) (int, error) {
+	return c.fail(1, "NVMe status: %s(%#x)\n", nvmeStatusText[s], int(s))
 }
 
 var nvmeOptions = optionTable{
@@ -40,7 +40,7 @@ func nvmeCLI(c *call) (int, error) {
 		return 0, nil
 	}
 	command := strings.TrimLeft(c.argv[1], "-")
-	run := map[string]func(*call, NVMe, options) (int, error){
+	run := map[string]func(*call, *nvmeTarget, options) (int, error){
 		"id-ctrl": nvmeIdentify, "fw-log": nvmeFirmwareLog, "fw-download": nvmeDownload, "fw-commit": nvmeCommit,
 		"fw-activate": nvmeCommit, "reset": nvmeReset,
 	}[command]
@@ -73,7 +73,13 @@ func nvmeCLI(c *call) (int, error) {
 	if operation == "" {
 		operation = "commit"
 	}
-	return c.run(drive.Key, operation, func() (int, error) { return run(c, drive, o) })
+	return c.run(drive.Key, operation, func() (int, error) {
+		t, err := c.m.nvmeTarget(drive)
+		if err != nil {
+			return 0, err
+		}
+		return run(c, t, o)
+	})
 }
 
 // nvmeFormat checks the output format; only JSON and the short normal form are simulated.
@@ -88,20 +94,12 @@ func (c *call) nvmeFormat(o options) (json, ok bool) {
 	return false, false
 }
 
-func nvmeIdentify(c *call, n NVMe, o options) (int, error) {
-	s, err := c.m.view()
-	if err != nil {
-		return 0, err
-	}
+func nvmeIdentify(c *call, t *nvmeTarget, o options) (int, error) {
 	asJSON, ok := c.nvmeFormat(o)
 	if !ok {
 		return 1, nil
 	}
-	ctl, err := c.m.nvmeController(s, n)
-	if err != nil {
-		return 0, err
-	}
-	fields := n.identify(ctl)
+	fields := t.identify()
 	if asJSON {
 		c.printf("%s\n", jsonC.format(fields))
 		return 0, nil
@@ -124,7 +122,8 @@ const identifyHex = " vid ssvid cmic cntlid ver rtd3r rtd3e oaes ctratt rrls oac
 	" sqes cqes oncs fuses fna vwc icsvscc ocfs sgls "
 
 // identify is the Identify Controller data structure as nvme-cli prints it.
-func (n NVMe) identify(c nvmectrl.Controller) object {
+func (t *nvmeTarget) identify() object {
+	n, c := t.NVMe, &t.controller
 	zero := func(names ...string) (out object) {
 		for _, name := range names {
 			out = append(out, member{name, 0})
@@ -155,26 +154,18 @@ func (n NVMe) identify(c nvmectrl.Controller) object {
 	return append(out, member{"psds", []any{object{{"max_power", 1400}, {"flags", 0}, {"entry_lat", 70}, {"exit_lat", 70}}}})
 }
 
-func nvmeFirmwareLog(c *call, n NVMe, o options) (int, error) {
-	s, err := c.m.view()
-	if err != nil {
-		return 0, err
-	}
+func nvmeFirmwareLog(c *call, t *nvmeTarget, o options) (int, error) {
 	asJSON, ok := c.nvmeFormat(o)
 	if !ok {
 		return 1, nil
 	}
-	ctl, err := c.m.nvmeController(s, n)
-	if err != nil {
-		return 0, err
-	}
-	afi := ctl.AFI()
+	afi := t.controller.AFI()
 	log := object{{"Active Firmware Slot (afi)", afi}}
 	if !asJSON {
-		c.printf("Firmware Log for device:%s\nafi  : %#x\n", n.Key, afi)
+		c.printf("Firmware Log for device:%s\nafi  : %#x\n", t.Key, afi)
 	}
-	for slot := 1; slot <= len(ctl.Slots); slot++ {
-		revision := ctl.Revision(slot)
+	for slot := 1; slot <= t.Slots; slot++ {
+		revision := t.controller.Revision(slot)
 		if revision == "" {
 			continue
 		}
@@ -186,12 +177,12 @@ func nvmeFirmwareLog(c *call, n NVMe, o options) (int, error) {
 		}
 	}
 	if asJSON {
-		c.printf("%s\n", jsonC.format(object{{n.Key, log}}))
+		c.printf("%s\n", jsonC.format(object{{t.Key, log}}))
 	}
 	return 0, nil
 }
 
-func nvmeDownload(c *call, n NVMe, o options) (int, error) {
+func nvmeDownload(c *call, t *nvmeTarget, o options) (int, error) {
 	path := o.values["fw"]
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -199,14 +190,6 @@ func nvmeDownload(c *call, n NVMe, o options) (int, error) {
 	}
 	if len(data) == 0 || len(data)%4 != 0 {
 		return c.fail(1, "Invalid size:%d for f/w image\n", len(data))
-	}
-	s, err := c.m.view()
-	if err != nil {
-		return 0, err
-	}
-	ctl, err := c.m.nvmeController(s, n)
-	if err != nil {
-		return 0, err
 	}
 	offset, err1 := strconv.Atoi(defaultTo(o.values["offset"], "0"))
 	xfer, err2 := strconv.Atoi(defaultTo(o.values["xfer"], "0"))
@@ -217,35 +200,35 @@ func nvmeDownload(c *call, n NVMe, o options) (int, error) {
 		xfer = 4096
 	}
 	img, _ := ParseImage(data) // a drive takes any bytes; it looks at them at the commit
-	transfer := nvmeTransfer{data: data, offset: uint64(offset) << 2, piece: xfer}
 	refuses := func(at int, status nvmectrl.Status) (int, error) {
 		fmt.Fprintf(c.stderr, "fw-download: error on offset 0x%08x/0x%08x\n", at, len(data))
-		c.nvmeStatus(status)
-		return 1, nil
+		return c.nvmeFailed(status)
 	}
-	// How the drive answers is clear before time passes, as nobody else sends to it meanwhile.
-	trial, whole := ctl.Clone(), transfer
-	if status := whole.send(&trial, len(data)); status != nvmectrl.Success {
-		if err := c.refused(n.Key, "Download", img, status.String()); err != nil {
-			return 0, err
+	// What the drive answers does not depend on how long it takes: nobody else sends to it meanwhile. held is what the drive
+	// holds after each piece.
+	held := []nvmectrl.Buffer{t.controller.Buffer}
+	for at := 0; at < len(data); at += xfer {
+		status := t.controller.Download(uint64(4*offset+at), data[at:min(at+xfer, len(data))])
+		if status != nvmectrl.Success {
+			code, _ := refuses(at, status)
+			return code, c.refused(t.Key, "Download", img, status.String())
 		}
-		return refuses(whole.sent, status)
+		held = append(held, t.controller.Clone().Buffer)
 	}
 	lie := c.fault != nil && c.fault.Kind == Lie
 	var writeErr error
 	err = c.do(job{
 		op: Operation{
-			Device: n.Key, Action: "Download", Version: img.Version, Digest: digest(data), Bytes: len(data),
+			Device: t.Key, Action: "Download", Version: img.Version, Digest: digest(data), Bytes: len(data),
 		},
-		takes: s.Spec.WriteTime,
+		takes: t.spec.WriteTime,
 		progress: func(percent int) {
 			sent := len(data) * percent / 100
 			if o.has("progress") {
 				c.printf("Firmware download: transferring 0x%08x/0x%08x bytes: %03d%%\r", sent, len(data), percent)
 			}
 			if !lie {
-				transfer.send(&ctl, sent)
-				writeErr = errors.Join(writeErr, c.m.keepNVMeBuffer(n.Key, ctl.Buffer))
+				writeErr = errors.Join(writeErr, c.m.keepNVMeBuffer(t.Key, held[(len(held)-1)*percent/100]))
 			}
 		},
 	})
@@ -262,30 +245,7 @@ func nvmeDownload(c *call, n NVMe, o options) (int, error) {
 	return 0, nil
 }
 
-// nvmeTransfer is an image on its way to a drive.
-type nvmeTransfer struct {
-	data   []byte
-	offset uint64
-	// piece is the size of the pieces in bytes, and sent what the drive has of the image.
-	piece, sent int
-}
-
-// send sends the whole pieces, and the last one, that end at the given byte or before.
-func (t *nvmeTransfer) send(c *nvmectrl.Controller, to int) nvmectrl.Status {
-	for t.sent < to {
-		end := min(t.sent+t.piece, len(t.data))
-		if end > to {
-			break
-		}
-		if status := c.Download(t.offset+uint64(t.sent), t.data[t.sent:end]); status != nvmectrl.Success {
-			return status
-		}
-		t.sent = end
-	}
-	return nvmectrl.Success
-}
-
-func nvmeCommit(c *call, n NVMe, o options) (int, error) {
+func nvmeCommit(c *call, t *nvmeTarget, o options) (int, error) {
 	slot, err1 := strconv.Atoi(defaultTo(o.values["slot"], "0"))
 	action, err2 := strconv.Atoi(defaultTo(o.values["action"], "0"))
 	switch {
@@ -296,7 +256,7 @@ func nvmeCommit(c *call, n NVMe, o options) (int, error) {
 	case action < 0 || action > 7 || action == 4 || action == 5:
 		return c.fail(1, "invalid action:%d\n", action)
 	}
-	status, err := c.nvmeFirmwareCommit(n, slot, nvmectrl.Action(action))
+	status, err := c.nvmeFirmwareCommit(t, slot, nvmectrl.Action(action))
 	if errors.Is(err, errBusy) {
 		status, err = nvmectrl.OverlappingRange, nil
 	}
@@ -315,67 +275,51 @@ func nvmeCommit(c *call, n NVMe, o options) (int, error) {
 		}
 		c.printf("Success activating firmware action:%d slot:%d, but firmware requires %s reset\n", action, slot, kind)
 	default:
-		c.nvmeStatus(status)
+		_, _ = c.nvmeFailed(status)
 	}
 	c.printf("Multiple Update Detected (MUD) Value: 0\n")
 	return code, nil
 }
 
 // nvmeFirmwareCommit is the Firmware Commit command.
-func (c *call) nvmeFirmwareCommit(n NVMe, slot int, action nvmectrl.Action) (nvmectrl.Status, error) {
-	s, err := c.m.view()
-	if err != nil {
-		return 0, err
-	}
-	ctl, err := c.m.nvmeController(s, n)
-	if err != nil {
-		return 0, err
-	}
-	commit := ctl.Judge(slot, action)
+func (c *call) nvmeFirmwareCommit(t *nvmeTarget, slot int, action nvmectrl.Action) (nvmectrl.Status, error) {
+	commit := t.controller.Judge(slot, action)
 	if !commit.Status.Committed() {
-		return commit.Status, errors.Join(c.m.keepNVMeBuffer(n.Key, ctl.Buffer),
-			c.refused(n.Key, "Commit", Image{Digest: commit.Image.Digest}, commit.Status.String()))
+		return commit.Status, errors.Join(c.m.keepNVMeBuffer(t.Key, t.controller.Buffer),
+			c.refused(t.Key, "Commit", Image{Digest: commit.Image.Digest}, commit.Status.String()))
 	}
-	var changeErr error
-	change := func(change func(*nvmectrl.Controller)) func(*state) {
-		return func(s *state) { changeErr = errors.Join(changeErr, c.m.changeNVMe(s, n, change)) }
-	}
-	err = c.do(job{
+	err := c.do(job{
 		op: Operation{
-			Device: n.Key, Action: "Commit", Detail: fmt.Sprintf("slot %d action %d", commit.Slot, action),
+			Device: t.Key, Action: "Commit", Detail: fmt.Sprintf("slot %d action %d", commit.Slot, action),
 			Version: commit.Image.Revision, Digest: commit.Image.Digest, Bytes: commit.Size,
 		},
-		begin:  change(func(c *nvmectrl.Controller) { c.BeginStore(commit) }),
-		finish: change(func(c *nvmectrl.Controller) { c.CarryOut(commit) }),
+		begin:  t.change(func(c *nvmectrl.Controller) { c.BeginStore(commit) }),
+		finish: t.change(func(c *nvmectrl.Controller) { c.CarryOut(commit) }),
 	})
-	return commit.Status, errors.Join(err, changeErr)
+	return commit.Status, errors.Join(err, t.err)
 }
 
 // nvmeReset is a controller reset. The kernel does not read the firmware revision again: sysfs keeps the old one.
-func nvmeReset(c *call, n NVMe, _ options) (int, error) {
-	gone, err := c.m.strike(c.tool, n.Key, "reset", NoReturn)
+func nvmeReset(c *call, t *nvmeTarget, _ options) (int, error) {
+	gone, err := c.m.strike(c.tool, t.Key, "reset", NoReturn)
 	if err != nil {
 		return 0, err
 	}
-	s, err := c.m.view()
-	if err != nil {
-		return 0, err
-	}
-	var changeErr error
+	reset := t.change(func(c *nvmectrl.Controller) { c.Reset(nvmectrl.ControllerReset) })
 	err = c.do(job{
-		op:    Operation{Device: n.Key, Action: "Reset"},
-		takes: s.Spec.ResetTime,
+		op:    Operation{Device: t.Key, Action: "Reset"},
+		takes: t.spec.ResetTime,
 		finish: func(s *state) {
-			changeErr = c.m.changeNVMe(s, n, func(c *nvmectrl.Controller) { c.Reset(nvmectrl.ControllerReset) })
+			reset(s)
 			if gone != nil {
-				s.Lost[n.Key] = Reboot
+				s.Lost[t.Key] = Reboot
 			}
 		},
 	})
 	if errors.Is(err, errBusy) {
 		return c.fail(1, "Reset: Device or resource busy\n")
 	}
-	return 0, errors.Join(err, changeErr)
+	return 0, errors.Join(err, t.err)
 }
 
 func defaultTo(s, d string) string {

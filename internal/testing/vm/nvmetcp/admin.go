@@ -154,7 +154,7 @@ func (c *controller) logPage(t *task) completion {
 	case logEffects:
 		page = effectsLog()
 	default:
-		if page = c.drive.log(uint8(t.dword(10))); page == nil {
+		if page = c.drive.snapshot().Log(uint8(t.dword(10))); page == nil {
 			return failed(nvmectrl.InvalidLogPage)
 		}
 	}
@@ -170,12 +170,6 @@ func (c *controller) logPage(t *task) completion {
 	out := make([]byte, length)
 	copy(out, page[offset:])
 	return completion{data: out}
-}
-
-func (d *Drive) log(page uint8) []byte {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.core.Log(page)
 }
 
 // effectsLog says which commands there are. None has an effect that hosts have to prepare for.

@@ -106,10 +106,13 @@ func Open(path string, config Config) (*Drive, error) {
 func (d *Drive) Close() error { return d.space.Close() }
 
 // Firmware is what the drive holds.
-func (d *Drive) Firmware() nvmectrl.Firmware {
+func (d *Drive) Firmware() nvmectrl.Firmware { return d.snapshot().Firmware }
+
+func (d *Drive) snapshot() *nvmectrl.Controller {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.core.Firmware.Clone()
+	core := d.core.Clone()
+	return &core
 }
 
 // NQN names the drive's subsystem, for connecting.

@@ -54,7 +54,7 @@ func (c *controller) identify(t *task) completion {
 func (c *controller) describe() []byte {
 	b := make([]byte, identifySize)
 	le := binary.LittleEndian
-	c.drive.identify(b)
+	c.drive.snapshot().Identify(b)
 	le.PutUint16(b[78:], c.id)
 	le.PutUint32(b[80:], version14)
 	le.PutUint32(b[92:], noticeActivation)
@@ -76,12 +76,6 @@ func (c *controller) describe() []byte {
 	b[1803] = 1                  // one descriptor a command
 	le.PutUint16(b[2048:], 1000) // the one power state: 10 W
 	return b
-}
-
-func (d *Drive) identify(b []byte) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.core.Identify(b)
 }
 
 func (d *Drive) describeNamespace() []byte {
