@@ -12,13 +12,14 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// Activate makes the staged image run, the way the drive offers: without a reset where it declares that this works and
-// how long it then pauses, by a controller reset elsewhere and wherever the former did not do. It reads what runs then.
-// Whatever uses the drive waits meanwhile, so it is for a drained node. A drive that still has its old firmware needs a
+// Activate makes the staged image run in the way the drive offers: without a reset where the drive declares that this works
+// and how long it then pauses, otherwise, or where that was not enough, by a controller reset. It then reads what runs. I/O
+// to the drive stops during the activation, so the node must be drained. A drive that still runs its old firmware needs a
 // reboot.
 //
-// Activation without a reset is for a slot that this process has just written: the command stores an image that was
-// downloaded and never committed over what the slot holds, and only then it is known that there is none.
+// Activation without a reset is used only for a slot that this process has just written: if the drive still holds an image
+// that was downloaded and never committed, the command stores it over what the slot holds. Only after such a write is it
+// known that there is none.
 func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inventory.Activation) (inventory.Activation, error) {
 	if kind != inventory.ActivateDeviceReset {
 		return 0, fmt.Errorf("activate by %s: %w", kind, driver.ErrNotSupported)
@@ -55,7 +56,7 @@ func (d *Driver) activateNow(ctx context.Context, id inventory.Identity, c contr
 		return 0, fmt.Errorf("activate slot %d of %s: %w", slot, device(id), err)
 	}
 	if reply.status == admin.MaximumTimeViolation {
-		return inventory.ActivateDeviceReset, nil // this image takes the drive longer than others; a reset has no such bound
+		return inventory.ActivateDeviceReset, nil // this image takes longer than MTFA allows; a reset has no such bound
 	}
 	need, err := reply.activation()
 	if err != nil {
@@ -71,11 +72,11 @@ func (d *Driver) activateNow(ctx context.Context, id inventory.Identity, c contr
 	return needs(c, l), nil
 }
 
-// settling bounds how long the kernel may turn commands away after an activation without a reset, which it notices by
-// itself: the time in which it gives up on a controller, and a little more.
+// settling bounds how long the kernel may reject commands after an activation without a reset, which it detects by itself.
+// It is a little longer than the time after which the kernel gives up on a controller.
 const settling = 3 * time.Minute
 
-// readSettled reads a drive that the kernel may not let anybody talk to yet.
+// readSettled reads a drive to which the kernel may not send commands yet.
 func (d *Driver) readSettled(ctx context.Context, id inventory.Identity) (controller, slotLog, error) {
 	ctx, stop := context.WithTimeout(ctx, settling)
 	defer stop()
@@ -94,7 +95,7 @@ func (d *Driver) readSettled(ctx context.Context, id inventory.Identity) (contro
 	}
 }
 
-// staged are the slots by unique id that this process wrote last, and successfully, and that nothing was done to since.
+// staged records, by unique id, the slot that this process wrote successfully and that nothing has changed since.
 type staged struct {
 	mu    sync.Mutex
 	slots map[string]int

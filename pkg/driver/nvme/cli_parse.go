@@ -47,8 +47,8 @@ func parseController(out []byte) (controller, error) {
 }
 
 // parseSlotLog reads the output of nvme fw-log. It is one object under the name of the device. A revision is printed as
-// the number its eight bytes make in little-endian order, and as text in which nvme-cli replaced blanks by dots: the
-// number is the exact one.
+// the number its eight bytes make in little-endian order, and as text in which nvme-cli replaced blanks by dots. Only the
+// number is exact.
 func parseSlotLog(out []byte) (slotLog, error) {
 	var devices map[string]map[string]json.RawMessage
 	if err := json.Unmarshal(out, &devices); err != nil {
@@ -121,8 +121,8 @@ func parseStatus(text string) (status admin.Status, found bool) {
 	return admin.CleanStatus(n), err == nil
 }
 
-// parseCommit reads what nvme fw-commit says. Its exit code alone lies: a commit that needs a reset other than a
-// controller's is a success and exits with 1.
+// parseCommit reads the output of nvme fw-commit. The exit code alone is misleading: a commit that succeeded and needs more
+// than a controller reset exits with 1.
 func parseCommit(c command.Command, r command.Result) (admin.Status, error) {
 	text := string(r.Stdout) + "\n" + string(r.Stderr)
 	if m := needsReset.FindStringSubmatch(text); m != nil {
@@ -134,7 +134,7 @@ func parseCommit(c command.Command, r command.Result) (admin.Status, error) {
 		case "subsystem":
 			return admin.NeedsSubsystemReset, nil
 		}
-		return 0, command.Failed(c, r, errors.New("the drive asks for a kind of reset nvme-cli does not know"))
+		return 0, command.Failed(c, r, errors.New("the drive asks for a kind of reset that nvme-cli does not name"))
 	}
 	if status, found := parseStatus(text); found {
 		return status, nil

@@ -18,13 +18,13 @@ type controller struct {
 	FirstSlotReadOnly bool
 	// UpdateGranularityKB and MaxTransferKB bound the pieces of a download; 0 where the drive sets no bound.
 	UpdateGranularityKB, MaxTransferKB int
-	// ActivatesNow: the drive can run another image without a reset. MaxPause is the longest time it then stops
-	// working; 0 where it does not say.
+	// ActivatesNow: the drive can run another image without a reset. MaxPause is the longest time for which it then stops
+	// working; 0 where the drive does not report it.
 	ActivatesNow bool
 	MaxPause     time.Duration
 }
 
-// newController says what the fields mean.
+// newController interprets the fields of Identify Controller.
 func newController(i admin.Identification) (controller, error) {
 	c := controller{
 		VendorID: i.VendorID, Serial: i.Serial, Model: i.Model,
@@ -43,7 +43,7 @@ func newController(i admin.Identification) (controller, error) {
 	if i.FWUG != 0xff {
 		c.UpdateGranularityKB = int(i.FWUG) * pageKB
 	}
-	// The drive's own pages are 4 KiB or larger. What passes a few MiB is no bound for pieces.
+	// The drive's own pages are 4 KiB or larger. A bound above a few MiB never limits pieces.
 	if i.MDTS > 0 && i.MDTS < 10 {
 		c.MaxTransferKB = pageKB << i.MDTS
 	}
@@ -53,7 +53,7 @@ func newController(i admin.Identification) (controller, error) {
 // pageKB is the unit of FWUG, and the least of MDTS.
 const pageKB = 4
 
-// readOnly says why the controller takes no firmware, or nothing.
+// readOnly is the reason why the controller cannot be updated, or empty.
 func (c controller) readOnly() string {
 	switch {
 	case !c.Downloadable:
@@ -66,7 +66,7 @@ func (c controller) readOnly() string {
 	return ""
 }
 
-// piece is the size of the pieces of a download in bytes. Every drive takes a page, unless it asks for more at a time.
+// piece is the size of the pieces of a download in bytes: one page, unless the drive asks for a larger granularity.
 func (c controller) piece() int {
 	kb := pageKB
 	if c.UpdateGranularityKB > 0 {
@@ -81,8 +81,8 @@ func (c controller) piece() int {
 // ioTimeout is how long the kernel waits for a read or write before it resets the controller (nvme_core.io_timeout).
 const ioTimeout = 30 * time.Second
 
-// pausesBriefly reports whether the drive can run another image without a reset, and whether whatever uses it outlasts
-// that. Drives that do not say how long they stop are reset: the kernel then knows why they do not answer.
+// pausesBriefly reports whether the drive can run another image without a reset, and pauses no longer than the kernel waits
+// for I/O. Drives that do not report how long they pause are reset instead: the kernel then knows why they do not answer.
 func (c controller) pausesBriefly() bool {
 	return c.ActivatesNow && c.MaxPause > 0 && c.MaxPause < ioTimeout
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/nvmetool"
 )
 
-// native is the transport through the running kernel. It reads in this process; what writes is a process of its own,
-// which survives this one.
+// native is the transport through the running kernel. It reads in this process. Writes run in a separate process, which
+// survives this one.
 type native struct {
 	runner command.Runner
 	reader *reader
@@ -63,8 +63,8 @@ func (t native) reset(ctx context.Context, to target) error {
 	return err
 }
 
-// command is a call of the tool. The tool compares model and serial number with those of the drive it opened: the kernel
-// may have given the name to another one.
+// command is a call of the tool. The tool compares model and serial number with those of the drive it opened, because the
+// kernel may have given the name to another drive.
 func (t target) command(verb string, args ...string) command.Command {
 	argv := []string{nvmetool.Name, verb, "--device=" + t.node, "--model=" + t.controller.Model, "--serial=" + t.controller.Serial}
 	return command.Command{Argv: append(argv, args...), Kind: command.Write, Lock: t.lock}
@@ -72,7 +72,7 @@ func (t target) command(verb string, args ...string) command.Command {
 
 var toolStatus = regexp.MustCompile(`(?m)^(download|commit|reset) status 0x([0-9a-f]{1,4})$`)
 
-// run runs the tool and reads what the drive answered to its last command, and which that was.
+// run runs the tool and returns the answer of the drive to the last command, and which command that was.
 func (t native) run(ctx context.Context, c command.Command) (a answer, phase string, err error) {
 	r, err := t.runner.Run(ctx, c)
 	if err != nil {
@@ -85,9 +85,9 @@ func (t native) run(ctx context.Context, c command.Command) (a answer, phase str
 	case r.ExitCode == nvmetool.ExitUsage:
 		return answer{}, "", command.Failed(c, r, errors.New("nothing was sent to the drive"))
 	case r.ExitCode != nvmetool.ExitDone && r.ExitCode != nvmetool.ExitRefused:
-		return answer{}, "", command.Failed(c, r, errors.New("the drive could not be asked"))
+		return answer{}, "", command.Failed(c, r, errors.New("the drive did not answer a command"))
 	case len(found) == 0:
-		return answer{}, "", command.Failed(c, r, errors.New("the tool does not say what the drive answered"))
+		return answer{}, "", command.Failed(c, r, errors.New("the tool does not print the answer of the drive"))
 	}
 	last := found[len(found)-1]
 	n, err := strconv.ParseUint(last[2], 16, 16)

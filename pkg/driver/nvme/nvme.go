@@ -11,7 +11,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// Driver updates NVMe drives. What it decides does not depend on how it reaches them.
+// Driver updates NVMe drives. Its decisions do not depend on the transport.
 type Driver struct {
 	transport transport
 	staged    staged
@@ -23,15 +23,16 @@ var (
 	_ driver.Prober   = (*Driver)(nil)
 )
 
-// New makes the driver that runs nvme-cli: for machines whose drives the running kernel does not have.
+// New makes the driver that runs nvme-cli. It is for machines whose drives the running kernel does not have, such as
+// simulated ones.
 func New(runner command.Runner) *Driver { return &Driver{transport: cli{runner: runner}} }
 
-// NewNative makes the driver that asks the running kernel itself, and writes through the tool of package nvmetool.
+// NewNative makes the driver that reads through the running kernel and writes through the tool of package nvmetool.
 func NewNative(runner command.Runner, open admin.Opener) *Driver {
 	return &Driver{transport: newNative(runner, open)}
 }
 
-// Usable says that the tool is not installed.
+// Usable returns an error when the tool is not installed.
 func (d *Driver) Usable() error { return d.transport.usable() }
 
 // Name is "nvme".
@@ -40,8 +41,8 @@ func (*Driver) Name() string { return "nvme" }
 // Version is the version of this driver, not of nvme-cli.
 func (*Driver) Version() string { return "3" }
 
-// Support is SupportMainline for drives the kernel's NVMe driver has: the commands are those of the NVMe standard, and
-// a tool of the drive's own vendor would know it better.
+// Support is SupportMainline for drives of the kernel's NVMe driver: the commands are those of the NVMe standard, and a
+// vendor's own tool supports its drives better.
 func (*Driver) Support(id inventory.Identity) driver.Support {
 	if id.Class != inventory.Disk || id.Transport != "nvme" || id.Node == "" {
 		return driver.SupportNone
@@ -49,10 +50,10 @@ func (*Driver) Support(id inventory.Identity) driver.Support {
 	return driver.SupportMainline
 }
 
-// Inspect reads Identify Controller and the slot log. Activation is a controller reset, what the standard promises; a
-// drive that needs more says so when an image is committed. A drive without firmware download is readable, with the
-// reason in ReadOnly. The unique id stays the one sysfs gave (WWID); without one it is made of vendor, model and serial
-// number, which together are unique by the standard.
+// Inspect reads Identify Controller and the slot log. Activation is a controller reset, as the standard defines; a drive that
+// needs more reports so when an image is committed. A drive without firmware download can be read, with the reason in
+// ReadOnly. The unique id stays the one of sysfs (WWID). Without one it is made of vendor, model and serial number, which
+// together are unique by the standard.
 func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.Identity, inventory.Firmware, error) {
 	c, l, err := d.read(ctx, id)
 	if err != nil {
@@ -75,9 +76,9 @@ func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.
 	return id, fw, nil
 }
 
-// Check verifies what can be: the file is whole, its size is one the command can transfer, and the drive takes firmware
-// at all. Images of NVMe drives do not describe themselves: that this one is for the drive's model and is the wanted
-// version is what the image's source declares, and the drive itself has the last word when the image is committed.
+// Check verifies what can be verified: the file is whole, the command can transfer its size, and the drive accepts firmware
+// at all. Images of NVMe drives do not describe themselves. The image's source declares that it is for the drive's model and
+// is the desired version, and the drive decides when the image is committed.
 func (d *Driver) Check(ctx context.Context, id inventory.Identity, img driver.Image) error {
 	if err := img.Verify(); err != nil {
 		return err
@@ -114,8 +115,8 @@ func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Im
 	d.staged.forget(unique(c, id))
 	reply, err := d.transport.download(ctx, to(c, id), img, slot, progress)
 	if errors.Is(err, errOverlapping) && needs(c, l) == inventory.ActivateNone {
-		// The lock is ours, so that no other write of this product is under way: a download of its own was cut off. Some drives
-		// keep the pieces until a reset, which activates nothing here.
+		// This process holds the lock, so no other write of this product is running: an earlier download was interrupted. Some
+		// drives keep its pieces until a reset. The reset activates nothing, because nothing awaits activation.
 		if err = d.transport.reset(ctx, to(c, id)); err == nil {
 			reply, err = d.transport.download(ctx, to(c, id), img, slot, progress)
 		}
@@ -134,7 +135,7 @@ func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Im
 	return activation, nil
 }
 
-// readOnly says why the drive takes no firmware, or none now, or nothing.
+// readOnly is the reason why the drive cannot be updated, or cannot be updated now, or empty.
 func readOnly(c controller, l slotLog) string {
 	if reason := c.readOnly(); reason != "" {
 		return reason
@@ -145,7 +146,7 @@ func readOnly(c controller, l slotLog) string {
 	return ""
 }
 
-// needs is what the drive needs for its stored image to run, as far as can be known before trying.
+// needs is the activation that the stored image needs, as far as it is known before it is tried.
 func needs(c controller, l slotLog) inventory.Activation {
 	if _, revision := l.stored(); revision != "" && revision != c.Revision {
 		return inventory.ActivateDeviceReset

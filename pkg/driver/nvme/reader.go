@@ -10,8 +10,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/admin"
 )
 
-// reader reads drives through the running kernel. A read of a drive that hangs does not return: it is left alone at the
-// deadline, and as long as it lasts no other read of that drive begins.
+// reader reads drives through the running kernel. A read of a drive that hangs does not return: it is abandoned at the
+// deadline, and no other read of that drive begins until it ends.
 type reader struct {
 	open admin.Opener
 
@@ -26,7 +26,7 @@ type reading struct {
 	controller controller
 	log        slotLog
 	err        error
-	// left says that nobody waits for it any more; it needs the reader's lock.
+	// left is set when the caller stopped waiting for it. It is guarded by the reader's lock.
 	left bool
 }
 
@@ -34,12 +34,12 @@ func newReader(open admin.Opener) *reader {
 	return &reader{open: open, ongoing: map[string]*reading{}}
 }
 
-// longestRead bounds a read whose caller has no deadline: a little more than the kernel gives one command.
+// longestRead bounds a read whose caller has no deadline. It is a little longer than the kernel waits for one command.
 const longestRead = 75 * time.Second
 
-var errHangs = errors.New("an earlier read of it has not returned: the drive hangs; power-cycle the node when that lasts")
+var errHangs = errors.New("an earlier read of it has not returned: the drive hangs; power-cycle the node if it stays so")
 
-// read waits for a read of the drive of its own, until the context ends.
+// read starts its own read of the drive and waits for it until the context ends.
 func (r *reader) read(ctx context.Context, node string) (controller, slotLog, error) {
 	ctx, stop := context.WithTimeoutCause(ctx, longestRead, fmt.Errorf("no answer within %v", longestRead))
 	defer stop()
@@ -58,7 +58,7 @@ func (r *reader) read(ctx context.Context, node string) (controller, slotLog, er
 	}
 }
 
-// begin waits for its turn and starts a read.
+// begin waits until no other read of the drive is running and starts one.
 func (r *reader) begin(ctx context.Context, node string) (*reading, error) {
 	for {
 		r.mu.Lock()

@@ -9,8 +9,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// Revert commits the slot that holds the version, without any download: no slot is written. It takes back what was staged
-// when the version is the one that runs.
+// Revert commits the slot that holds the version, without a download: no slot is written. Reverting to the running version
+// cancels the activation of what was staged.
 func (d *Driver) Revert(ctx context.Context, id inventory.Identity, version inventory.Version) (inventory.Activation, error) {
 	c, l, err := d.read(ctx, id)
 	if err != nil {
@@ -41,7 +41,7 @@ func (d *Driver) Revert(ctx context.Context, id inventory.Identity, version inve
 	return activation, nil
 }
 
-// holder is the slot that holds the revision, the one that runs before any other; 0 when none does.
+// holder is the slot that holds the revision, preferably the running one; 0 when none does.
 func (l slotLog) holder(revision inventory.Version) int {
 	if revision == "" {
 		return 0
@@ -57,7 +57,7 @@ func (l slotLog) holder(revision inventory.Version) int {
 	return 0
 }
 
-// rollback says how what the drive runs can be brought back after a write, which goes to the slot that slotFor picks.
+// rollback is how the running firmware can be restored after a write to the slot that slotFor picks, and why not by a slot.
 func rollback(c controller, l slotLog) (inventory.Rollback, string) {
 	if reason := readOnly(c, l); reason != "" {
 		return inventory.RollbackNone, reason

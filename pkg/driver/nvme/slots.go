@@ -9,13 +9,13 @@ import (
 
 // slotLog is the Firmware Slot Information log (NVMe Base Specification 2.0, figure 207).
 type slotLog struct {
-	// Active is the slot that runs, Next the one that will after the next reset; 0 where the drive does not say.
+	// Active is the slot that runs, Next the one that runs after the next reset; 0 where the drive does not report it.
 	Active, Next int
 	// Revisions by slot number; empty slots are absent.
 	Revisions map[int]inventory.Version
 }
 
-// newSlotLog says what the fields mean.
+// newSlotLog interprets the fields of the log page.
 func newSlotLog(raw admin.SlotLog) slotLog {
 	log := slotLog{Revisions: map[int]inventory.Version{}}
 	log.setActive(raw.AFI)
@@ -27,11 +27,11 @@ func newSlotLog(raw admin.SlotLog) slotLog {
 	return log
 }
 
-// setActive takes the Active Firmware Info field apart.
+// setActive decodes the Active Firmware Info field.
 func (l *slotLog) setActive(afi uint8) { l.Active, l.Next = int(afi&7), int(afi>>4&7) }
 
 // stored is the slot whose image runs after the next reset, and that image's revision; slot 0 where the drive does not
-// say. A drive with one slot holds the staged image in the slot it runs from.
+// report it. A drive with one slot holds the staged image in the slot it runs from.
 func (l slotLog) stored() (slot int, revision inventory.Version) {
 	slot = l.Next
 	if slot == 0 {
@@ -40,8 +40,8 @@ func (l slotLog) stored() (slot int, revision inventory.Version) {
 	return slot, l.Revisions[slot]
 }
 
-// runs reports whether a slot is the one that runs. Where the drive does not say which one that is, it is the only one
-// that holds the running revision.
+// runs reports whether a slot is the running one. Where the drive does not report the running slot, it is the only slot that
+// holds the running revision.
 func (l slotLog) runs(slot int, revision inventory.Version) bool {
 	if l.Active != 0 {
 		return slot == l.Active
@@ -54,9 +54,9 @@ func (l slotLog) runs(slot int, revision inventory.Version) bool {
 	return l.Revisions[slot] == revision
 }
 
-// slotFor picks the slot to write: never the one that runs unless it is the only one, and rather the one whose image was
-// staged but never ran, or an empty one, than one that holds an image to go back to. Where nothing tells which slot runs,
-// none may be written.
+// slotFor picks the slot to write: never the running one unless it is the only one. A slot whose image was staged and never
+// ran comes first, then an empty one, then one that holds an image to go back to. It returns an error where the running slot
+// is not known, because no slot may be written then.
 func slotFor(c controller, l slotLog) (int, error) {
 	if c.Slots > 1 && l.Active == 0 && l.holder(c.Revision) == 0 {
 		return 0, errors.New("the drive does not say which of its firmware slots runs, so a write could overwrite it")

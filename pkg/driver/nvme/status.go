@@ -37,8 +37,8 @@ func (a answer) refusal() error {
 	return a.failed("the drive failed the command")
 }
 
-// errOverlapping says that the drive holds pieces of another image than the one it is sent.
-var errOverlapping = errors.New("the drive holds pieces of another download: another program is updating it, or one was cut off; " +
+// errOverlapping means that the drive holds pieces of another image than the one that is being sent.
+var errOverlapping = errors.New("the drive holds pieces of another download: another program is updating it, or a download was interrupted; " +
 	"end the program, reset the drive or power-cycle the node, and try again")
 
 func (a answer) failed(text string) error {

@@ -9,9 +9,9 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/admin"
 )
 
-// transport carries the few admin commands of the driver to a drive and back. It decides nothing.
+// transport sends the driver's admin commands to a drive and returns the answers. It decides nothing.
 type transport interface {
-	// read asks for Identify Controller and the slot log. The log may be missing where the drive does not take firmware.
+	// read asks for Identify Controller and the slot log. The log may be missing where the drive does not accept firmware.
 	read(ctx context.Context, node string) (controller, slotLog, error)
 	// download transfers the image and commits it to the slot with admin.ReplaceAtReset. The answer is the drive's to the
 	// commit; a refused download is an error.
@@ -20,7 +20,7 @@ type transport interface {
 	commit(ctx context.Context, t target, slot int, action admin.Action) (answer, error)
 	// reset resets the controller.
 	reset(ctx context.Context, t target) error
-	// usable says why the transport cannot work on this machine.
+	// usable returns why the transport cannot work on this machine.
 	usable() error
 }
 
@@ -32,7 +32,7 @@ type target struct {
 
 func (t target) path() string { return "/dev/" + t.node }
 
-// answer is what a drive said to a command that changes it, and the command for who has to report it.
+// answer is the status a drive returned for a command that changes it, and the command, for error messages.
 type answer struct {
 	status  admin.Status
 	command command.Command

@@ -40,8 +40,8 @@ const (
 
 // Controller is an open NVMe controller.
 type Controller interface {
-	// Do sends a command with the data that it takes from or puts into the buffer. The status is what the drive answered;
-	// the error says that there is no answer.
+	// Do sends a command with the buffer that it reads data from or writes data to. The status is the drive's answer; an error
+	// means that there is no answer.
 	Do(c *Command, data []byte) (Status, error)
 	// Reset resets the controller and waits until it is ready.
 	Reset() error
@@ -51,8 +51,8 @@ type Controller interface {
 // Opener opens the controller with a kernel's name such as "nvme0".
 type Opener func(node string) (Controller, error)
 
-// The kernel resets a controller whose command outlasts its time, so that these are long: who cannot wait leaves the
-// command alone. Those of reads are the kernel's own default, those of writes leave time to erase flash.
+// The kernel resets a controller whose command exceeds its timeout, so these are long: a caller that cannot wait abandons the
+// command instead. The timeout of reads is the kernel's own default; those of writes leave time to erase flash.
 const (
 	readTimeout     = time.Minute
 	downloadTimeout = 3 * time.Minute
@@ -109,7 +109,7 @@ func Download(c Controller, piece []byte, offset int) (Status, error) {
 	}, piece)
 }
 
-// Commit does with the slot what the action says.
+// Commit sends a Firmware Commit with the action for the slot.
 func Commit(c Controller, slot int, action Action) (Status, error) {
 	return c.Do(&Command{
 		Opcode: OpcodeFirmwareCommit, CDW10: uint32(slot) | uint32(action)<<actionPosition,

@@ -21,14 +21,13 @@ const (
 
 // Errors of a controller that did not answer.
 var (
-	// ErrGone: the kernel has no such drive, or lost it meanwhile.
+	// ErrGone: the kernel has no such drive, or has lost it since it was opened.
 	ErrGone = errors.New("the drive is gone")
-	// ErrNotReady: the controller is being reset, or its connection is being made again, which the kernel tells commands that
-	// were under way by EINTR.
+	// ErrNotReady: the controller is being reset or connected again. The kernel ends commands in flight with EINTR then.
 	ErrNotReady = errors.New("the controller is not ready")
 )
 
-// controllerName matches controllers alone: neither namespaces nor anything that leads out of /dev.
+// controllerName matches controllers only: no namespaces and no path that leaves /dev.
 var controllerName = regexp.MustCompile(`^nvme(0|[1-9]\d{0,5})$`)
 
 // device is a controller of the running kernel.
@@ -57,7 +56,7 @@ func Open(node string) (Controller, error) {
 	return d, nil
 }
 
-// openFile opens a file that must be a character device of the driver.
+// openFile opens a file and checks that it is a character device of the driver.
 func openFile(path string, major uint32) (*device, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -67,7 +66,7 @@ func openFile(path string, major uint32) (*device, error) {
 	var stat unix.Stat_t
 	switch err := unix.Fstat(fd, &stat); {
 	case err != nil:
-		return nil, errors.Join(fmt.Errorf("look at %s: %w", path, err), d.Close())
+		return nil, errors.Join(fmt.Errorf("stat %s: %w", path, err), d.Close())
 	case stat.Mode&unix.S_IFMT != unix.S_IFCHR || unix.Major(stat.Rdev) != major:
 		return nil, errors.Join(fmt.Errorf("open %s: it is not a character device of the kernel's NVMe driver", path), d.Close())
 	}
@@ -117,7 +116,8 @@ func (d *device) Reset() error {
 // Close implements Controller.
 func (d *device) Close() error { return unix.Close(d.fd) }
 
-// reason says what an error number of the kernel's NVMe driver means. Missing rights keep their own text.
+// reason maps an error number of the kernel's NVMe driver to ErrGone or ErrNotReady. Others, such as missing permissions,
+// stay as they are.
 func reason(err error) error {
 	switch {
 	case errors.Is(err, unix.ENODEV), errors.Is(err, unix.ENXIO), errors.Is(err, unix.ENOENT):

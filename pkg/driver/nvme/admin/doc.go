@@ -1,2 +1,2 @@
-// Package admin sends admin commands to NVMe controllers through the kernel's pass-through, and reads what they answer.
+// Package admin sends admin commands to NVMe controllers through the kernel's pass-through, and parses their answers.
 package admin

@@ -18,9 +18,10 @@ type Identification struct {
 	FRMW uint8
 	// MDTS bounds the data of one command to 2^MDTS pages; 0 sets no bound.
 	MDTS uint8
-	// FWUG is the granularity of a download in units of 4 KiB; 0 says nothing and 255 sets no limit.
+	// FWUG is the granularity of a download in units of 4 KiB; 0 means not reported and 255 no restriction.
 	FWUG uint8
-	// MTFA is the longest time the drive stops working to activate an image without a reset; 0 where it does not say.
+	// MTFA is the longest time for which the drive stops working to activate an image without a reset; 0 where it does not
+	// report it.
 	MTFA time.Duration
 }
 
@@ -56,7 +57,7 @@ func ParseIdentify(b []byte) (Identification, error) {
 	}, nil
 }
 
-// text is ASCII without its padding. A revision is compared, so that nothing may be guessed of it.
+// text is ASCII without its padding. Anything else is an error: revisions are compared, so they must be exact.
 func text(b []byte) (string, error) {
 	s := strings.Trim(string(b), "\x00 ")
 	for _, c := range []byte(s) {
@@ -67,7 +68,7 @@ func text(b []byte) (string, error) {
 	return s, nil
 }
 
-// lenientText takes blanks for what is not ASCII: some drives have it in their serial numbers.
+// lenientText replaces what is not ASCII by blanks: some drives have such bytes in their serial numbers.
 func lenientText(b []byte) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {

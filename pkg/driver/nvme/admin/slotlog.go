@@ -7,7 +7,7 @@ const MaxSlots = 7
 
 // SlotLog is the Firmware Slot Information log (NVMe Base Specification 2.0, figure 207).
 type SlotLog struct {
-	// AFI has the slot that runs in bits 2:0, and the one that runs after the next reset in bits 6:4.
+	// AFI holds the running slot in bits 2:0, and the slot that runs after the next reset in bits 6:4.
 	AFI uint8
 	// Revisions are those of slots 1 to 7, empty where a slot holds nothing.
 	Revisions [MaxSlots]string

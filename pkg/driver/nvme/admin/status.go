@@ -2,8 +2,8 @@ package admin
 
 import "fmt"
 
-// Status is what a drive answers to a command: the status code type in bits 10:8 and the status code in bits 7:0, without
-// the bits that are about trying again.
+// Status is the drive's answer to a command: the status code type in bits 10:8 and the status code in bits 7:0, without
+// the bits about retrying.
 type Status uint16
 
 // Statuses of Firmware Commit and Firmware Image Download (NVMe Base Specification 2.0, figures 179 and 183).
@@ -50,7 +50,7 @@ func (s Status) String() string {
 	return fmt.Sprintf("%#x", uint16(s))
 }
 
-// StatusError says that a drive refused a command.
+// StatusError is the error for a command that a drive refused.
 type StatusError struct {
 	Operation string
 	Status    Status

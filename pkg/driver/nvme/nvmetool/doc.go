@@ -1,3 +1,3 @@
-// Package nvmetool is the program that writes to NVMe drives through the running kernel: a process of its own, which
+// Package nvmetool is the program that writes to NVMe drives through the running kernel. It is a separate process and
 // outlives the one that started it.
 package nvmetool

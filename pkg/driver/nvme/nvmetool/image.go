@@ -10,7 +10,7 @@ import (
 // maxImage bounds an image in bytes; those of drives have a few MiB.
 const maxImage = 256 << 20
 
-// readImage reads the whole image, and refuses it when it is not the one that was verified.
+// readImage reads the whole image and compares its digest with the one that was verified.
 func (o options) readImage() ([]byte, error) {
 	f, err := os.Open(o.image)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // options are the checked arguments.
 type options struct {
 	verb string
-	// device is the kernel's name of the controller; model and serial are what it has to say of itself.
+	// device is the kernel's name of the controller; model and serial are what it must identify as.
 	device, model, serial string
 	slot                  int
 	action                admin.Action
@@ -27,7 +27,7 @@ const maxPiece = 255 * 4096
 
 func parse(args []string) (options, error) {
 	if len(args) == 0 {
-		return options{}, fmt.Errorf("say what to do: %s, %s or %s", DownloadCommit, Commit, Reset)
+		return options{}, fmt.Errorf("name a command: %s, %s or %s", DownloadCommit, Commit, Reset)
 	}
 	o := options{verb: args[0]}
 	var action int
@@ -64,7 +64,7 @@ func parse(args []string) (options, error) {
 func (o options) check(rest int) error {
 	switch {
 	case rest > 0:
-		return errors.New("there are arguments that are no options")
+		return errors.New("unexpected arguments after the options")
 	case o.device == "":
 		return errors.New("--device is required")
 	case o.verb != Reset && (o.slot < 1 || o.slot > admin.MaxSlots):
@@ -77,7 +77,7 @@ func (o options) check(rest int) error {
 	return nil
 }
 
-// isFor refuses a drive other than the one that was meant. The controller stays open meanwhile, so that it remains the
+// isFor returns an error for a drive that is not the intended one. The controller stays open from then on, so it remains the
 // same.
 func (o options) isFor(c admin.Controller) error {
 	found, err := admin.Identify(c)

@@ -9,7 +9,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/admin"
 )
 
-// session is one call of the tool, on the drive that was meant.
+// session is one call of the tool on the intended drive.
 type session struct {
 	tool       Tool
 	options    options
@@ -17,12 +17,12 @@ type session struct {
 	stdout     io.Writer
 }
 
-// answered prints what the drive answered to a command.
+// answered prints the drive's answer to a command.
 func (s session) answered(phase string, status admin.Status) {
 	_, _ = fmt.Fprintf(s.stdout, "%s status %#x\n", phase, uint16(status))
 }
 
-// downloadCommit sends the image piece by piece, and commits it when the drive took all of it.
+// downloadCommit sends the image piece by piece, and commits it when the drive accepted all pieces.
 func (s session) downloadCommit() (admin.Status, error) {
 	image, err := s.options.readImage()
 	if err != nil {
@@ -59,7 +59,8 @@ func (s session) commitWith(action admin.Action) (admin.Status, error) {
 	return status, nil
 }
 
-// reset resets the controller. One behind a network may be connected again only some time after the reset returned.
+// reset resets the controller and waits until it answers: a controller on a network is connected again only some time after
+// the reset returned.
 func (s session) reset() (admin.Status, error) {
 	err := s.controller.Reset()
 	if err != nil && !errors.Is(err, admin.ErrNotReady) {

@@ -13,10 +13,10 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/admin"
 )
 
-// Name is what drivers call the tool by.
+// Name is the name by which drivers run the tool.
 const Name = "firmware-nvme"
 
-// What the tool does, its first argument.
+// The commands of the tool, its first argument.
 const (
 	// DownloadCommit transfers an image and stores it in a slot, to run after the next reset.
 	DownloadCommit = "download-commit"
@@ -26,7 +26,7 @@ const (
 	Reset = "reset"
 )
 
-// Which command a line "PHASE status 0x10b" is the drive's answer to. The last such line of the standard output is the
+// Phases name the command whose answer a line "PHASE status 0x10b" prints. The last such line of the standard output is the
 // outcome.
 const (
 	PhaseDownload = "download"
@@ -40,32 +40,32 @@ const (
 	ExitDone = 0
 	// ExitRefused: it answered with another status, which may be a success that needs a reset.
 	ExitRefused = 1
-	// ExitUsage: the arguments are wrong, or not for this drive and this image. Nothing was sent that changes it.
+	// ExitUsage: the arguments are wrong, or are not for this drive or this image. No command was sent that changes the drive.
 	ExitUsage = 2
-	// ExitFailed: the drive could not be asked, and what became of the last command is not known.
+	// ExitFailed: the drive did not answer. The outcome of the last command is not known.
 	ExitFailed = 3
-	// ExitGone: the drive went away. What became of the last command is not known.
+	// ExitGone: the drive is gone. The outcome of the last command is not known.
 	ExitGone = 4
 )
 
-// Main runs the tool on the drives of the running kernel. From the first command that changes the drive it heeds neither
-// the context nor a signal: a drive between two pieces of an image is worse than a process that does not end.
+// Main runs the tool on the drives of the running kernel. From the first command that changes the drive it ignores the
+// context and signals: stopping between two pieces of an image is worse than a process that does not end.
 func Main(_ context.Context, args []string, stdout, stderr io.Writer) int {
-	deaf := func() { signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP) }
-	return Tool{Open: admin.Open, Begins: deaf}.Run(args, stdout, stderr)
+	ignoreSignals := func() { signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP) }
+	return Tool{Open: admin.Open, Begins: ignoreSignals}.Run(args, stdout, stderr)
 }
 
-// Tool is the program and what it works with.
+// Tool is the program and its dependencies.
 type Tool struct {
 	Open admin.Opener
 	// Return is how long a drive may take to answer after a reset; default three minutes. Pause is the time between two
-	// questions, default a quarter of a second.
+	// attempts to identify it, default a quarter of a second.
 	Return, Pause time.Duration
 	// Begins is called right before the first command that changes the drive; nil for nothing.
 	Begins func()
 }
 
-// Run does what the arguments say and returns the exit code.
+// Run executes the command in the arguments and returns the exit code.
 func (t Tool) Run(args []string, stdout, stderr io.Writer) int {
 	if t.Return == 0 {
 		t.Return = 3 * time.Minute
@@ -109,7 +109,7 @@ func (t Tool) run(args []string, stdout io.Writer) (int, error) {
 	return ExitDone, nil
 }
 
-// usageError says that nothing was sent to the drive that changes it.
+// usageError means that no command was sent that changes the drive.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }

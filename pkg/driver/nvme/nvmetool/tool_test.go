@@ -136,11 +136,11 @@ func TestNothingIsSentToAnotherDriveOrOfAnotherImage(t *testing.T) {
 		args []string
 		says string
 	}{
-		"nothing":                  {nil, "say what to do"},
+		"nothing":                  {nil, "name a command"},
 		"something else":           {on("format"), `"format" is none of`},
 		"no device":                {[]string{nvmetool.Reset}, "--device is required"},
 		"an unknown option":        {on(nvmetool.Reset, "--slot=1"), "slot"},
-		"another argument":         {on(nvmetool.Reset, "now"), "no options"},
+		"another argument":         {on(nvmetool.Reset, "now"), "unexpected arguments"},
 		"another drive's serial":   {[]string{nvmetool.Reset, "--device=nvme0", "--model=" + model, "--serial=SN2"}, `is drive "SIM NVMe" "SN1", not "SIM NVMe" "SN2"`},
 		"another drive's model":    {[]string{nvmetool.Reset, "--device=nvme0", "--model=X", "--serial=" + serial}, "nothing was sent"},
 		"the drive's own choice":   {write(good, "--slot=0"), "never left to choose"},
