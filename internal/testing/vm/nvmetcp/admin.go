@@ -6,7 +6,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
 )
 
-// Asynchronous events: type notice, firmware activation starting, log page 3. Hosts ask for it by a bit.
+// Asynchronous events: type notice, firmware activation starting, log page 3. A host enables it by a bit of a feature.
 const (
 	eventActivationStarts = 0x02 | 0x01<<8 | nvmectrl.SlotLog<<16
 	noticeActivation      = 1 << 9
@@ -81,7 +81,7 @@ const (
 	featureHostID      = 0x81
 )
 
-// setFeatures is the Set Features command. Nothing is kept over a reset.
+// setFeatures is the Set Features command. No feature survives a reset.
 func (c *controller) setFeatures(t *task) completion {
 	feature, value := uint8(t.dword(10)), t.dword(11)
 	if t.dword(10)>>31 != 0 {
@@ -97,7 +97,7 @@ func (c *controller) setFeatures(t *task) completion {
 		c.setKeepAlive(time.Duration(value) * time.Millisecond)
 		return completion{}
 	case featureHostID:
-		// On a fabric the host says who it is when it connects.
+		// On a fabric the host identifies itself when it connects.
 		return failed(CommandSequenceError)
 	case featureArbitration, featurePower, featureTemperature, featureRecovery, featureCache, featureAtomicity, featureEvents:
 		c.mu.Lock()
@@ -108,7 +108,7 @@ func (c *controller) setFeatures(t *task) completion {
 	return failed(nvmectrl.InvalidField)
 }
 
-// queueCounts are the I/O queues, counted from 0 for either direction.
+// queueCounts are the numbers of I/O submission and completion queues, minus one each.
 const queueCounts = (ioQueues - 1) | (ioQueues-1)<<16
 
 // getFeatures is the Get Features command.
@@ -139,7 +139,7 @@ func (c *controller) getFeatures(t *task) completion {
 	return failed(nvmectrl.InvalidField)
 }
 
-// Log pages that are not those of the model.
+// Log pages that the model does not have.
 const (
 	logErrors  = 0x01
 	logEffects = 0x05
@@ -166,13 +166,13 @@ func (c *controller) logPage(t *task) completion {
 	case offset%4 != 0 || offset > uint64(len(page)):
 		return failed(nvmectrl.InvalidField)
 	}
-	// What a host asks for beyond the end of a page are zeroes.
+	// Bytes beyond the end of a page are zeroes.
 	out := make([]byte, length)
 	copy(out, page[offset:])
 	return completion{data: out}
 }
 
-// effectsLog says which commands there are. None has an effect that hosts have to prepare for.
+// effectsLog lists the supported commands. None has an effect that hosts have to prepare for.
 func effectsLog() []byte {
 	b := make([]byte, 4096)
 	for _, opcode := range []int{

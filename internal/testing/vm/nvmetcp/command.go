@@ -9,7 +9,7 @@ import (
 
 const (
 	commandSize = 64
-	// transferMax is the most data one command moves (MDTS).
+	// transferMax is the most bytes of data that one command moves (MDTS).
 	transferMax   = 1 << (pageShift + transferShift)
 	pageShift     = 12
 	transferShift = 5
@@ -38,13 +38,13 @@ const (
 	typePropertyGet = 0x04
 )
 
-// Bits 1:0 of opcodes and of types of fabrics commands: which way data goes.
+// Bits 1:0 of opcodes and of types of fabrics commands: the direction of data.
 const (
 	directionMask = 0x03
 	toDrive       = 0x01
 )
 
-// Kinds of descriptors, which say where data is.
+// Kinds of descriptors: where the data is.
 const (
 	inCapsule  = 0x01
 	onTheWire  = 0x5a
@@ -84,7 +84,7 @@ func (c *command) directed() uint8 {
 	return c.opcode()
 }
 
-// check judges what all commands have in common, given the data that came in the capsule.
+// check checks the fields that all commands have, given the number of bytes that came in the capsule.
 func (c *command) check(carried int) nvmectrl.Status {
 	switch {
 	case c[1]&fusedMask != 0 || c[1]&descrMask != useDescr:
@@ -105,10 +105,10 @@ func (c *command) check(carried int) nvmectrl.Status {
 	return nvmectrl.Success
 }
 
-// completion is how a command ended.
+// completion is the result of a command.
 type completion struct {
 	result uint64
-	// data goes to the host before the completion does.
+	// data is sent to the host before the completion.
 	data   []byte
 	status nvmectrl.Status
 }

@@ -7,27 +7,27 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
 )
 
-// host is who is connected.
+// host identifies a connected host.
 type host struct {
 	nqn string
 	id  [16]byte
 }
 
-// controller is what a host that connected talks to. It ends with its admin queue.
+// controller is the association with one connected host. It ends with its admin queue.
 type controller struct {
 	drive *Drive
 	id    uint16
 	host  host
-	// events are asynchronous events that no request reported yet.
+	// events are asynchronous events that were not reported yet.
 	events chan uint32
 
 	mu     sync.Mutex
 	queues map[uint16]*queue
 	ended  bool
-	// config is the configuration property (CC); broken says that the controller cannot go on (CSTS.CFS).
+	// config is the configuration property (CC); broken is the fatal status (CSTS.CFS).
 	config uint32
 	broken bool
-	// readyAt and pausedUntil are when firmware that is being activated runs: after a reset, and without one.
+	// readyAt and pausedUntil are when an activation ends: after a reset, and without one (CSTS.PP).
 	readyAt, pausedUntil time.Time
 	keepAlive            time.Duration
 	lost                 *time.Timer
@@ -39,9 +39,9 @@ type controller struct {
 const (
 	configEnable   = 1 << 0
 	configShutdown = 3 << 14
-	// configFixed are the fields that can have one value: command set, page size, arbitration.
+	// configFixed are the fields of which only zero is supported: command set, page size, arbitration.
 	configFixed = 0x3ff0
-	// configEntries are the sizes of queue entries, of which there is one value too.
+	// configEntries are the sizes of queue entries, of which only one value is supported.
 	configEntries  = 0xff0000
 	entries64And16 = 0x460000
 
@@ -51,7 +51,7 @@ const (
 	statusPaused       = 1 << 5
 )
 
-// join makes q a queue of the controller, unless there is one of that number or the controller ended.
+// join adds a queue to the controller, unless there is one with that number or the controller has ended.
 func (c *controller) join(id uint16, q *queue) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,7 +68,7 @@ func (c *controller) leave(id uint16) {
 	delete(c.queues, id)
 }
 
-// end ends the controller, which is a reset of it when the host did not do one.
+// end ends the controller and resets it if it is still enabled.
 func (c *controller) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,7 +100,7 @@ func (c *controller) configure(config uint32) {
 	c.config = config
 }
 
-// disable resets the controller, when it was enabled. The caller holds c.mu.
+// disable resets the controller if it is enabled. The caller holds c.mu.
 func (c *controller) disable() {
 	if c.config&configEnable == 0 {
 		return
@@ -108,7 +108,7 @@ func (c *controller) disable() {
 	c.stop(c.drive.reset(nvmectrl.ControllerReset))
 }
 
-// stop forgets what a reset of the drive, which ended like this, takes from the controller. The caller holds c.mu.
+// stop applies the result of a reset of the drive to the controller. The caller holds c.mu.
 func (c *controller) stop(readyAt time.Time, err error) {
 	c.config &^= configEnable
 	c.readyAt, c.broken = readyAt, err != nil
@@ -138,7 +138,7 @@ func (c *controller) status() uint32 {
 
 func (c *controller) ready() bool { return c.status()&statusReady != 0 }
 
-// pause tells the host, when it wants to know, that the drive processes no I/O before a time.
+// pause reports, if the host enabled it, that the drive processes no I/O until the given time.
 func (c *controller) pause(until time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -148,18 +148,18 @@ func (c *controller) pause(until time.Time) {
 	}
 	select {
 	case c.events <- eventActivationStarts:
-	default: // it is told already
+	default: // an event is waiting already
 	}
 }
 
-// goOn ends a pause.
-func (c *controller) goOn() {
+// resume ends a pause.
+func (c *controller) resume() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.pausedUntil = time.Time{}
 }
 
-// setKeepAlive ends the controller's connections when nothing is heard from the host for so long; 0 is any time.
+// setKeepAlive ends the controller's connections when the host sends nothing for d; 0 disables it.
 func (c *controller) setKeepAlive(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -179,7 +179,7 @@ func (c *controller) setKeepAlive(d time.Duration) {
 	}
 }
 
-// touch notes that the host is alive.
+// touch restarts the keep-alive timer.
 func (c *controller) touch() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

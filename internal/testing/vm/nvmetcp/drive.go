@@ -14,15 +14,15 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/durable"
 )
 
-// Config is what a drive is. All but Model, Serial and Revision may be left out.
+// Config describes a drive. All but Model, Serial and Revision are optional.
 type Config struct {
-	// Profile has an FWUG of 1 when that is 0. MDTS is that of the transport.
+	// Profile gets an FWUG of 1 when that is 0, and the MDTS of the transport.
 	nvmectrl.Profile
 	// Revision of the firmware in slot 1 of a new drive, at most 8 characters. It is ignored once there is a state.
 	Revision string
 	// Slots for firmware, 1 to 7; 3 when 0.
 	Slots int
-	// NQN of the subsystem; made of the serial number when empty.
+	// NQN of the subsystem; derived from the serial number when empty.
 	NQN string
 	// NamespaceSize in bytes, a multiple of 4096; 16 MiB when 0.
 	NamespaceSize int64
@@ -30,7 +30,7 @@ type Config struct {
 	NamespaceFile string
 	// FS writes the state; durable.OS when nil.
 	FS durable.FS
-	// Log is told of connections and of firmware; nothing is logged when nil.
+	// Log gets entries about connections and firmware; nil discards them.
 	Log *slog.Logger
 }
 
@@ -58,8 +58,7 @@ func (c Config) complete() (Config, error) {
 	return c, nil
 }
 
-// Drive is the drive's inside: its firmware, its namespace and the hosts that are connected. It is safe for concurrent
-// use.
+// Drive is a drive: its firmware, its namespace and its connected hosts. It is safe for concurrent use.
 type Drive struct {
 	config Config
 	path   string
@@ -76,8 +75,8 @@ type Drive struct {
 	wires  wires
 }
 
-// Open turns the drive on whose firmware the state file holds: what was to become active at the next reset does. A drive
-// without state file is new.
+// Open powers on the drive whose firmware the state file holds, which activates what awaits a reset. A drive without a
+// state file is new.
 func Open(path string, config Config) (*Drive, error) {
 	config, err := config.complete()
 	if err != nil {
@@ -102,7 +101,7 @@ func Open(path string, config Config) (*Drive, error) {
 	return d, nil
 }
 
-// Close closes the file of the namespace. Serve has to have returned.
+// Close closes the file of the namespace. Call it after Serve has returned.
 func (d *Drive) Close() error { return d.space.Close() }
 
 // Firmware is what the drive holds.
@@ -118,8 +117,8 @@ func (d *Drive) snapshot() *nvmectrl.Controller {
 // NQN names the drive's subsystem, for connecting.
 func (d *Drive) NQN() string { return d.config.NQN }
 
-// Serve lets hosts connect until the context ends, and then ends their connections. The listener is closed. What the
-// drive holds is for those on this machine only.
+// Serve lets hosts connect until the context ends, and then ends their connections. It closes the listener,
+// which must be on the loopback: there is no authentication.
 func Serve(ctx context.Context, listener net.Listener, d *Drive) error {
 	defer listener.Close()
 	if address, ok := listener.Addr().(*net.TCPAddr); !ok || !address.IP.IsLoopback() {
@@ -154,7 +153,7 @@ func Serve(ctx context.Context, listener net.Listener, d *Drive) error {
 // connectionsMax is how many connections there are at once.
 const connectionsMax = 64
 
-// wires are the connections of hosts.
+// wires holds the connections of hosts.
 type wires struct {
 	mu           sync.Mutex
 	open         map[net.Conn]bool

@@ -140,7 +140,7 @@ const (
 	resetMagic = 0x4e564d65
 )
 
-// fabrics executes what are registers of a drive on PCI.
+// fabrics executes the commands that replace the registers of a drive on PCI.
 func (c *controller) fabrics(t *task) completion {
 	wide, property := t.command[40]&0x07 == 1, t.dword(11)
 	switch {
@@ -178,8 +178,8 @@ func (c *controller) property(property uint32) completion {
 	return failed(nvmectrl.InvalidField)
 }
 
-// resetSubsystem resets the whole drive: no controller is enabled any more. Connections stay, as Linux waits for the
-// completion of the command that does this, and then connects anew itself.
+// resetSubsystem resets the whole drive and disables all controllers. Connections stay open, because Linux waits for the
+// completion of the command that does this and then connects again by itself.
 func (d *Drive) resetSubsystem() {
 	readyAt, err := d.reset(nvmectrl.SubsystemReset)
 	d.mu.Lock()

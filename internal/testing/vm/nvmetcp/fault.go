@@ -7,11 +7,11 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
 )
 
-// Faults are what goes wrong with a drive from now on. Downloads are counted from 1 since the faults were set; 0 is none.
+// Faults are the faults of a drive. Downloads are counted from 1 since the faults were set; 0 is none.
 type Faults struct {
 	// FailDownload is the download that fails with an internal error, once.
 	FailDownload int `json:"failDownload,omitempty"`
-	// HangDownload is the download that does not end before other faults are set.
+	// HangDownload is the download that does not end until other faults are set.
 	HangDownload int `json:"hangDownload,omitempty"`
 	// VanishDownload is the download at which the drive vanishes for VanishTime.
 	VanishDownload int           `json:"vanishDownload,omitempty"`
@@ -23,7 +23,7 @@ type Faults struct {
 	CommitTime time.Duration `json:"commitTime,omitempty"`
 }
 
-// SetFaults replaces all faults, and lets go of what hangs.
+// SetFaults replaces all faults and releases commands that hang.
 func (d *Drive) SetFaults(f Faults) {
 	s := &d.faults
 	s.mu.Lock()
@@ -34,11 +34,11 @@ func (d *Drive) SetFaults(f Faults) {
 	s.faults, s.downloads, s.released = f, 0, make(chan struct{})
 }
 
-// Vanish ends all connections and refuses new ones for a time, as a drive does that falls off its bus. Firmware that was
-// committed and awaits no more than a controller reset is active when it returns.
+// Vanish ends all connections and refuses new ones for a time, like a drive that drops off its bus. Firmware that awaits
+// a controller reset is active when it returns.
 func (d *Drive) Vanish(until time.Duration) { d.wires.cut(until) }
 
-// faultState is the faults and what became of them.
+// faultState is the faults and their progress.
 type faultState struct {
 	mu        sync.Mutex
 	faults    Faults
@@ -46,7 +46,7 @@ type faultState struct {
 	released  chan struct{}
 }
 
-// download plays what goes wrong with one download before it is looked at.
+// download applies the faults of one download before the command is executed.
 func (s *faultState) download(d *Drive, t *task) nvmectrl.Status {
 	s.mu.Lock()
 	s.downloads++

@@ -44,15 +44,15 @@ func (d *Drive) commit(c *controller, t *task) completion {
 	return failed(commit.Status)
 }
 
-// activateNow activates without a reset. The image is stored, so that a power cut meanwhile leaves it in its slot. The
-// caller holds d.mu, which is not held while the drive is busy.
+// activateNow activates without a reset. The image is stored before, so a power cut meanwhile leaves it in its slot. The
+// caller holds d.mu, which is released while the drive is busy.
 func (d *Drive) activateNow(c *controller, t *task, commit nvmectrl.Commit) nvmectrl.Status {
 	d.readyAt = time.Now().Add(commit.Pause)
 	until := d.readyAt
 	d.mu.Unlock()
 	c.pause(until)
 	s := t.wait(nil, commit.Pause)
-	c.goOn()
+	c.resume()
 	d.mu.Lock()
 	d.readyAt = time.Time{}
 	if s != nvmectrl.Success {
@@ -68,7 +68,7 @@ func (d *Drive) activateNow(c *controller, t *task, commit nvmectrl.Commit) nvme
 	return nvmectrl.Success
 }
 
-// reset resets the drive. It returns when the drive is ready.
+// reset resets the drive and returns the time at which it is ready.
 func (d *Drive) reset(r nvmectrl.Reset) (readyAt time.Time, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
 )
 
-// What Identify can ask for.
+// Kinds of data of Identify (CNS).
 const (
 	identifyNamespace   = 0x00
 	identifyController  = 0x01
@@ -58,7 +58,7 @@ func (c *controller) describe() []byte {
 	le.PutUint16(b[78:], c.id)
 	le.PutUint32(b[80:], version14)
 	le.PutUint32(b[92:], noticeActivation)
-	le.PutUint32(b[96:], 1<<6) // any command is a sign of life
+	le.PutUint32(b[96:], 1<<6) // any command restarts the keep-alive timer
 	b[111] = 1                 // an I/O controller
 	b[258], b[259] = 3, eventRequestsMax-1
 	b[261] = 1<<1 | 1<<2 // effects log; offsets into logs
@@ -68,7 +68,7 @@ func (c *controller) describe() []byte {
 	b[512], b[513] = 0x66, 0x44
 	le.PutUint16(b[514:], queueMax)
 	le.PutUint32(b[516:], namespaceID)
-	b[525] = 1                     // a cache that forgets
+	b[525] = 1                     // a volatile write cache
 	le.PutUint32(b[536:], 1|1<<20) // descriptors; data in capsules
 	copy(b[768:1024], c.drive.config.NQN)
 	le.PutUint32(b[1792:], (commandSize+capsuleData)/16)
@@ -92,7 +92,7 @@ func (d *Drive) describeNamespace() []byte {
 	return b
 }
 
-// namespaceDescriptors are the ids that no other namespace in the world has.
+// namespaceDescriptors are the globally unique ids of the namespace.
 func (d *Drive) namespaceDescriptors() []byte {
 	const kindEUI, kindNGUID = 1, 2
 	b, id := make([]byte, identifySize), d.namespaceIDs()

@@ -34,7 +34,7 @@ func openStorage(c Config) (storage, error) {
 	return file, nil
 }
 
-// memory is a namespace that a power cut empties.
+// memory is a namespace whose content a power cut clears.
 type memory struct {
 	mu      sync.Mutex
 	content []byte

@@ -24,7 +24,7 @@ const (
 	readyToTake pduType = 0x09
 )
 
-// Lengths of PDUs. That of an initialization is its header.
+// Lengths of PDUs. An initialization PDU is only a header.
 const (
 	commonLength = 8
 	icLength     = 128
@@ -33,9 +33,9 @@ const (
 	respLength   = 24
 	dataLength   = 24
 
-	// termExcerpt is how much of a PDU that was wrong comes back.
+	// termExcerpt is how many bytes of an invalid PDU are sent back.
 	termExcerpt = 128
-	// capsuleData is how much data a command carries with it: what the specification gives every admin queue.
+	// capsuleData is how much data a command capsule can carry: the value that the specification sets for admin queues.
 	capsuleData = 8 << 10
 	// hostDataMax is the most data of one H2CData PDU.
 	hostDataMax = 64 << 10
@@ -47,7 +47,7 @@ const (
 	flagLast    = 0x04
 )
 
-// header is what all PDUs begin with.
+// header is the common header of all PDUs.
 type header struct {
 	kind         pduType
 	flags        uint8
@@ -64,7 +64,7 @@ type pdu struct {
 	data   []byte
 }
 
-// fatal is the status a connection is ended with.
+// fatal is the status with which a connection is terminated.
 type fatal uint16
 
 const (
@@ -74,12 +74,12 @@ const (
 	fatalParam    fatal = 0x06
 )
 
-// protocolError is a fault of the other side after which a connection is of no use.
+// protocolError is an error of the host after which the connection must be terminated.
 type protocolError struct {
 	status fatal
-	// info is the offset of the wrong field, when there is one.
+	// info is the offset of the invalid field, if there is one.
 	info uint32
-	// excerpt is the header that was wrong.
+	// excerpt is the invalid header.
 	excerpt []byte
 	what    string
 }
@@ -88,7 +88,7 @@ func (e *protocolError) Error() string { return e.what }
 
 var errTerminated = errors.New("the host ended the connection with a termination request")
 
-// readPDU reads a PDU that a host may send. It holds no more memory than the longest of its kind.
+// readPDU reads a PDU that a host may send. It allocates no more than the longest PDU of its kind.
 func readPDU(r io.Reader) (pdu, error) {
 	var common [commonLength]byte
 	if _, err := io.ReadFull(r, common[:]); err != nil {
@@ -115,7 +115,7 @@ func readPDU(r io.Reader) (pdu, error) {
 	return pdu{header: h, fields: rest[:at], data: rest[at:]}, nil
 }
 
-// Offsets in the common header, which tell a host what is wrong.
+// Offsets in the common header, for error reports.
 const (
 	atType         = 0
 	atFlags        = 1
@@ -124,7 +124,7 @@ const (
 	atLength       = 4
 )
 
-// check says what is wrong with a header, and at which offset.
+// check returns an error that names what is wrong with a header, and the offset.
 func (h header) check() (offset uint32, what string) {
 	var length uint8
 	var dataMin, dataMax uint32
@@ -156,7 +156,7 @@ func (h header) check() (offset uint32, what string) {
 	return 0, ""
 }
 
-// begin makes the bytes of a PDU with an empty header and room for data after it.
+// begin returns the bytes of a PDU with an empty header and room for data after it.
 func begin(h header, data int) []byte {
 	b := make([]byte, h.headerLength, max(int(h.headerLength), int(h.dataOffset))+data)
 	h.length = uint32(cap(b))

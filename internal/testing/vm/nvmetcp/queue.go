@@ -16,19 +16,20 @@ import (
 const (
 	// queueMax is the most commands a queue holds.
 	queueMax = 128
-	// greetingTime is how long a host may take until its queue is connected.
+	// greetingTime bounds the time until a queue is connected.
 	greetingTime = 10 * time.Second
-	// sendTime is how long a host may not read what is sent to it.
+	// sendTime bounds one write to a host that does not read.
 	sendTime = 30 * time.Second
-	// partingTime is how long a host has to read why its connection ends.
+	// partingTime is how long a host has to read why its connection is terminated.
 	partingTime = time.Second
 )
 
-// queue is a connection: after the Connect command it is the admin queue of a new controller or an I/O queue of an old one.
+// queue is a connection. After the Connect command it is the admin queue of a new controller or an I/O queue of an existing
+// one.
 type queue struct {
 	drive *Drive
 	conn  net.Conn
-	// align is what the host wants data to be aligned to, in bytes.
+	// align is the alignment of data that the host asked for, in bytes.
 	align int
 
 	tasks sync.WaitGroup
@@ -45,7 +46,7 @@ type queue struct {
 	head    uint16
 }
 
-// transfer is the data of a command that the host was asked for. Its tag is the id of the command.
+// transfer is the data of a command that was requested from the host. Its tag is the id of the command.
 type transfer struct {
 	task     *task
 	received int
@@ -55,7 +56,7 @@ func newQueue(d *Drive, conn net.Conn) *queue {
 	return &queue{drive: d, conn: conn, size: 1, running: map[uint16]*task{}, transfers: map[uint16]*transfer{}}
 }
 
-// serve executes the commands of a host until the connection ends, and says why it did.
+// serve executes the commands of a host until the connection ends, and returns why it ended.
 func (q *queue) serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer context.AfterFunc(ctx, func() { q.conn.Close() })()
@@ -100,7 +101,7 @@ func (q *queue) receive(ctx context.Context) error {
 	}
 }
 
-// greet agrees on how to talk: version 0, and no digests whatever the host asks for.
+// greet negotiates version 0 without digests, whatever the host asks for.
 func (q *queue) greet() error {
 	p, err := readPDU(q.conn)
 	if err != nil {
@@ -117,7 +118,7 @@ func (q *queue) greet() error {
 	return q.send(makeICResponse())
 }
 
-// capsule begins to execute a command, or asks for its data.
+// capsule starts a command or requests its data.
 func (q *queue) capsule(ctx context.Context, p pdu) error {
 	c, err := parseCommand(p.fields)
 	if err != nil {
@@ -151,7 +152,7 @@ func (q *queue) capsule(ctx context.Context, p pdu) error {
 	return nil
 }
 
-// hostData takes data of a command that was asked for, which comes in order.
+// hostData receives requested data of a command, which must come in order.
 func (q *queue) hostData(p pdu) error {
 	id, tag := binary.LittleEndian.Uint16(p.fields), binary.LittleEndian.Uint16(p.fields[2:])
 	offset, length := binary.LittleEndian.Uint32(p.fields[4:]), binary.LittleEndian.Uint32(p.fields[8:])
@@ -180,7 +181,7 @@ func (q *queue) hostData(p pdu) error {
 	return nil
 }
 
-// start executes a task, unless it is clear already how it ends.
+// start executes a task, or completes it with a status that is known already.
 func (q *queue) start(t *task, status nvmectrl.Status) {
 	q.tasks.Go(func() {
 		defer t.cancel()
@@ -222,7 +223,7 @@ func (q *queue) execute(t *task) completion {
 	return q.drive.io(t)
 }
 
-// abort says whether the command with this id was aborted.
+// abort aborts the command with this id and reports whether it did.
 func (q *queue) abort(id uint16) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -259,7 +260,7 @@ func (q *queue) write(b []byte) error {
 	return err
 }
 
-// terminate tells the host what it did wrong. Closing at once would take the message from it.
+// terminate reports the error to the host and closes the connection. Closing it at once would discard the report.
 func (q *queue) terminate(wrong *protocolError) {
 	q.drive.config.Log.Warn("Ended a connection", "host", q.conn.RemoteAddr(), "reason", wrong.what)
 	if q.send(makeTerm(wrong)) != nil {
@@ -269,5 +270,5 @@ func (q *queue) terminate(wrong *protocolError) {
 	if !ok || half.CloseWrite() != nil || q.conn.SetReadDeadline(time.Now().Add(partingTime)) != nil {
 		return
 	}
-	_, _ = io.Copy(io.Discard, q.conn) // how the host goes is its own affair
+	_, _ = io.Copy(io.Discard, q.conn) // how the host closes does not matter
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/durable"
 )
 
-// load reads the state file, which is small.
+// load reads the state file.
 func (d *Drive) load() (nvmectrl.Firmware, error) {
 	file, err := d.config.FS.Open(d.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -37,7 +37,7 @@ func (d *Drive) load() (nvmectrl.Firmware, error) {
 	return f, nil
 }
 
-// keep makes next what the drive holds, on disk first. The caller holds d.mu, or has the only reference to the drive.
+// keep stores next on disk and then makes it the state of the drive. The caller holds d.mu or has the only reference.
 func (d *Drive) keep(next nvmectrl.Controller) error {
 	content, err := json.MarshalIndent(next.Firmware, "", "  ")
 	if err != nil {

@@ -2,7 +2,7 @@ package nvmetcp
 
 import "github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
 
-// Statuses that the model of the controller has no use for.
+// Statuses that the model of the controller does not return.
 const (
 	CommandIDConflict    nvmectrl.Status = 0x003
 	AbortRequested       nvmectrl.Status = 0x007
@@ -18,7 +18,7 @@ const (
 	ConnectInvalid       nvmectrl.Status = 0x182
 )
 
-// doNotRetry is the bit that says that the same command would end the same way again.
+// doNotRetry is the bit Do Not Retry: the same command would fail again.
 const doNotRetry = 0x4000
 
 // wire is the status field of a completion. Bit 0, the phase tag of a queue in memory, is not used on a fabric.

@@ -12,13 +12,13 @@ import (
 type task struct {
 	command
 	data []byte
-	// context ends with the connection, and when the task is aborted.
+	// context ends with the connection or when the task is aborted.
 	context context.Context
 	cancel  context.CancelFunc
 	state   atomic.Int32
 }
 
-// States of a task. Only one that waits can be aborted.
+// States of a task. Only a waiting one can be aborted.
 const (
 	taskWorks int32 = iota
 	taskWaits
@@ -47,7 +47,7 @@ func (t *task) wait(wake <-chan struct{}, duration time.Duration) nvmectrl.Statu
 	return t.resume()
 }
 
-// resume ends the time in which a task can be aborted.
+// resume ends the state in which the task can be aborted.
 func (t *task) resume() nvmectrl.Status {
 	if !t.state.CompareAndSwap(taskWaits, taskWorks) || t.context.Err() != nil {
 		return AbortRequested
@@ -55,7 +55,7 @@ func (t *task) resume() nvmectrl.Status {
 	return nvmectrl.Success
 }
 
-// abort says whether the task was aborted.
+// abort aborts a waiting task and reports whether it did.
 func (t *task) abort() bool {
 	if !t.state.CompareAndSwap(taskWaits, taskAborted) {
 		return false

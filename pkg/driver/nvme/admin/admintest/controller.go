@@ -11,7 +11,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/admin"
 )
 
-// controller is a drive that was opened.
+// controller is an open drive.
 type controller struct{ drive *Drive }
 
 // Close implements admin.Controller.
@@ -47,7 +47,7 @@ func (c *controller) Do(cmd *admin.Command, data []byte) (admin.Status, error) {
 	return admin.Status(nvmectrl.InvalidOpcode), nil
 }
 
-// ready counts down what is left of NotReady.
+// ready counts down the fault NotReady.
 func (c *controller) ready() error {
 	text, set := c.drive.fault(NotReady)
 	if !set {
@@ -102,7 +102,7 @@ func (c *controller) download(s State, cmd *admin.Command, data []byte) (admin.S
 	return admin.Status(status), c.drive.save(s)
 }
 
-// hang waits for the end of the fault.
+// hang waits until the fault Hang is cleared.
 func (c *controller) hang() error {
 	if _, hangs := c.drive.fault(Hang); !hangs {
 		return nil

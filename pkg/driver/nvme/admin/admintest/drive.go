@@ -15,16 +15,16 @@ type State struct {
 	// Node is the kernel's name of the controller.
 	Node string
 	nvmectrl.Controller
-	// IgnoresResets: a controller reset activates nothing, whatever the drive answered to the commit.
+	// IgnoresResets drives activate nothing at a controller reset, whatever they answered to the commit.
 	IgnoresResets bool
 	// Settles is how many commands the kernel turns away after an activation without a reset.
 	Settles int
-	// Answer replaces the drive's answer to a commit with another action than nvmectrl.ActivateNow that it carried out.
+	// Answer replaces the answer to a commit that the drive carried out, unless its action is nvmectrl.ActivateNow.
 	Answer admin.Status
-	// Refuses is what it answers to such a commit, which it does not carry out, RefusesNow to one with
-	// nvmectrl.ActivateNow.
+	// Refuses is the answer to every commit but those with nvmectrl.ActivateNow, and RefusesNow to those. The drive does not
+	// carry such a commit out.
 	Refuses, RefusesNow admin.Status
-	// Resets, Downloads and Actions are what the drive was told so far.
+	// Resets, Downloads and Actions record the commands so far.
 	Resets, Downloads int
 	Actions           []admin.Action
 }
@@ -50,7 +50,7 @@ func (s *State) Revisions() []string {
 // Drive is one drive.
 type Drive struct{ dir string }
 
-// New plugs in a drive that keeps its state in the directory.
+// New makes a drive that keeps its state in the directory.
 func New(dir string, s State) (*Drive, error) {
 	d := At(dir)
 	return d, d.save(s)
@@ -61,7 +61,7 @@ func At(dir string) *Drive { return &Drive{dir} }
 
 const stateFile = "drive.json"
 
-// State is what the drive is and holds now.
+// State reads the state of the drive.
 func (d *Drive) State() (State, error) {
 	var s State
 	data, err := os.ReadFile(filepath.Join(d.dir, stateFile))
@@ -102,26 +102,26 @@ const (
 	Garbage Fault = "garbage"
 	// Gone: the drive was pulled.
 	Gone Fault = "gone"
-	// GoneInDownload: it is pulled while it takes an image.
+	// GoneInDownload: it is pulled during a download.
 	GoneInDownload Fault = "gone-in-download"
 	// GoneInReset: it does not come back from a reset.
 	GoneInReset Fault = "gone-in-reset"
-	// Fail: what writes ends in an error of the kernel, whose text is the fault's.
+	// Fail: commands that write end in an error of the kernel, whose text is the fault's.
 	Fail Fault = "fail"
-	// Lie: what writes reports success and changes nothing.
+	// Lie: commands that write succeed and change nothing.
 	Lie Fault = "lie"
 	// Hang: a download waits until the fault is cleared.
 	Hang Fault = "hang"
-	// NotReady: the controller does not answer for the number of questions that the fault's text says.
+	// NotReady: the controller does not answer as many commands as the fault's text says.
 	NotReady Fault = "not-ready"
 )
 
-// SetFault begins a fault. Text is what it prints, or empty.
+// SetFault begins a fault. Text is its parameter, or empty.
 func (d *Drive) SetFault(f Fault, text string) error {
 	return os.WriteFile(filepath.Join(d.dir, string(f)), []byte(text), 0o600)
 }
 
-// ClearFault ends it.
+// ClearFault ends a fault.
 func (d *Drive) ClearFault(f Fault) error { return os.Remove(filepath.Join(d.dir, string(f))) }
 
 // Hangs reports whether a download waits for the end of Hang.
