@@ -23,16 +23,17 @@ type Commit struct {
 	Action Action
 	// Status is what the controller answers.
 	Status Status
-	// Stores says that the command stores Image, which otherwise is what the slot holds. Of an image that is refused, Image is
-	// what Profile.Accept said beside its error.
+	// Stores reports whether the command stores Image. Otherwise Image is what the slot holds, or, for a refused image, what
+	// Profile.Accept returned with its error.
 	Stores bool
 	Image  Slot
 	// Size is the size of the downloaded image in bytes.
 	Size int
-	// Activates says that the image is activated at once, which takes Pause. CSTS.PP is set meanwhile.
+	// Activates reports whether the image is activated without a reset, which takes Pause. A transport with registers sets
+	// CSTS.PP for that time.
 	Activates bool
 	Pause     time.Duration
-	// awaits says that the slot is activated at the next reset.
+	// awaits reports whether the slot is activated at the next reset.
 	awaits bool
 }
 
@@ -114,7 +115,7 @@ func (c *Controller) judgeActivation(j *Commit) {
 	}
 }
 
-// mayRun says why the controller does not activate an image.
+// mayRun is Success, or the status with which the controller refuses to activate an image.
 func (c *Controller) mayRun(s Slot) Status {
 	switch {
 	case !s.runnable():

@@ -70,7 +70,7 @@ type Profile struct {
 	MTFA time.Duration
 	// FWUG is the granularity and alignment of pieces of an image in pages; 0 and 255 demand none.
 	FWUG uint8
-	// AnyLength controllers take pieces of which only the offset is a multiple of FWUG, such as a short one at the end.
+	// AnyLength controllers accept pieces whose length is not a multiple of FWUG, such as a short last one.
 	AnyLength bool
 	// MDTS bounds the data of one command to 2^MDTS pages; 0 sets no bound.
 	MDTS uint8
@@ -79,7 +79,7 @@ type Profile struct {
 	RestartsAtZero bool
 	// HidesNext controllers do not report in AFI which slot runs after the next reset.
 	HidesNext bool
-	// NoDownload controllers do not have the firmware commands, NoSlotLog ones do not have their log either.
+	// NoDownload controllers do not have the firmware commands, and NoSlotLog ones do not have the slot log.
 	NoDownload, NoSlotLog bool
 	// Accept judges an image at its commit; nil takes images of MakeImage for the model.
 	Accept func(image []byte) (Slot, error) `json:"-"`
@@ -93,7 +93,7 @@ type Controller struct {
 	Buffer Buffer
 }
 
-// Validate says why there can be no such controller.
+// Validate returns an error for a controller that cannot exist.
 func (c *Controller) Validate() error {
 	switch {
 	case !printable(c.Model, modelLength) || !printable(c.Serial, serialLength):

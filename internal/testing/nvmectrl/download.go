@@ -5,7 +5,7 @@ import "slices"
 // Buffer is the pieces of the image that is being downloaded, in order of their offsets.
 type Buffer struct {
 	Pieces []Piece `json:",omitempty"`
-	// Stale says that a Firmware Commit ended since: the next piece begins a new image.
+	// Stale is set by a Firmware Commit: the next piece begins a new image.
 	Stale bool `json:",omitempty"`
 }
 

@@ -94,7 +94,7 @@ func acceptFor(model string, b []byte) (Slot, error) {
 	return Slot{Revision: image.Revision, Digest: hex.EncodeToString(sum[:]), Security: image.Security}, nil
 }
 
-// printable says whether s is what an ASCII field of the drive can hold.
+// printable reports whether an ASCII field of the drive can hold s.
 func printable(s string, length int) bool {
 	outside := func(r rune) bool { return r < ' ' || r > '~' }
 	return s != "" && len(s) <= length && !strings.ContainsFunc(s, outside) && strings.TrimRight(s, " ") == s

@@ -30,7 +30,7 @@ func (c *Controller) AFI() byte {
 	return byte(c.Active | c.Next<<4)
 }
 
-// Revision is what the log says of a slot: nothing where it holds no whole image.
+// Revision is the revision that the log reports for a slot: empty where it holds no whole image.
 func (c *Controller) Revision(slot int) string {
 	if s := c.Slots[slot-1]; s.runnable() {
 		return s.Revision

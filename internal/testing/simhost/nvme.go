@@ -33,8 +33,8 @@ var nvmeActivations = map[Activation]nvmectrl.Activation{
 func (n NVMe) profile() nvmectrl.Profile {
 	return nvmectrl.Profile{
 		VendorID: hex16(n.VendorID), Model: n.Model, Serial: n.Serial, FirstSlotReadOnly: n.Slot1ReadOnly,
-		Activation: nvmeActivations[n.Activation], MTFA: 130 * nvmectrl.MTFAUnit, FWUG: 1, AnyLength: true, MDTS: 9, RestartsAtZero: true,
-		Accept: n.accept,
+		Activation: nvmeActivations[n.Activation], MTFA: 130 * nvmectrl.MTFAUnit, FWUG: 1, AnyLength: true, MDTS: 9,
+		RestartsAtZero: true, Accept: n.accept,
 	}
 }
 
@@ -96,13 +96,13 @@ func (m *Machine) changeNVMe(s *state, n NVMe, change func(*nvmectrl.Controller)
 	return m.keepNVMeBuffer(n.Key, c.Buffer)
 }
 
-// nvmeTarget is the drive of one run of a tool, as it was found.
+// nvmeTarget is the drive of one run of a tool, as it was when the run began.
 type nvmeTarget struct {
 	NVMe
 	machine    *Machine
 	spec       Spec
 	controller nvmectrl.Controller
-	// err is what went wrong in changes.
+	// err collects the errors of changes.
 	err error
 }
 
@@ -115,7 +115,7 @@ func (m *Machine) nvmeTarget(n NVMe) (*nvmeTarget, error) {
 	return &nvmeTarget{NVMe: n, machine: m, spec: s.Spec, controller: c}, err
 }
 
-// change is for the beginning and the end of a job.
+// change makes a step of a job that changes the controller.
 func (t *nvmeTarget) change(change func(*nvmectrl.Controller)) func(*state) {
 	return func(s *state) { t.err = errors.Join(t.err, t.machine.changeNVMe(s, t.NVMe, change)) }
 }
