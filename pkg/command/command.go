@@ -42,8 +42,8 @@ type Command struct {
 // String is the command line for people; it is never executed.
 func (c Command) String() string { return strings.Join(c.Argv, " ") }
 
-// Result is what a tool said. A tool that ran and exited with any code is a Result, not an error: drivers know what
-// their tool's codes mean.
+// Result is the output and exit code of a tool. A tool that ran and exited with any code is a Result, not an error:
+// drivers know what their tool's codes mean.
 type Result struct {
 	ExitCode int
 	Stdout   []byte
@@ -53,8 +53,8 @@ type Result struct {
 // Runner runs tools.
 type Runner interface {
 	// Run runs the command to its end. It returns an *Error when the tool could not be started, was killed by its
-	// deadline, printed more than the bound, or, for a Write, has been silent for too long (ErrStillRunning), ended without
-	// anybody knowing how (ErrLost), or cannot start because another Write holds its lock (ErrBusy).
+	// deadline, printed more than the bound, or, for a Write, has been silent for too long (ErrStillRunning), ended in an
+	// unknown way (ErrLost), or cannot start because another Write holds its lock (ErrBusy).
 	Run(ctx context.Context, c Command) (Result, error)
 }
 
@@ -66,7 +66,7 @@ var (
 	ErrTimeout = errors.New("killed at its deadline")
 	// ErrStillRunning: a Write was silent for too long, or the context ended; the tool goes on.
 	ErrStillRunning = errors.New("still running")
-	// ErrLost: a Write is over, but what waited for it was killed. Only the device can tell what became of it.
+	// ErrLost: a Write is over, but what waited for it was killed. Only the device knows the result.
 	ErrLost = errors.New("how the write ended is not known; read the device")
 	// ErrBusy: another Write holds the lock.
 	ErrBusy = errors.New("another write is running")

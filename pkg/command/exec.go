@@ -37,7 +37,7 @@ type Config struct {
 	Inhibit []string
 	// BootID reads the boot id; nil for the running kernel's.
 	BootID func() (string, error)
-	// Log is told of writes that are not protected; nil for none.
+	// Log gets a message for each write that is not protected; nil for none.
 	Log *slog.Logger
 	// QueryTimeout and WriteTimeout apply to commands without a timeout of their own. Default one minute and half
 	// an hour.
@@ -91,7 +91,7 @@ func NewExecRunner(cfg Config) (*ExecRunner, error) {
 	cfg.MaxOutput = orDefault(cfg.MaxOutput, 4<<20)
 	cfg.QueryTimeout = orDefault(cfg.QueryTimeout, time.Minute)
 	cfg.WriteTimeout = orDefault(cfg.WriteTimeout, 30*time.Minute)
-	// HOME and LC_ALL keep tools from reading anybody's settings and from translating what we parse.
+	// HOME and LC_ALL keep tools from reading settings of a user and from translating what we parse.
 	env := []string{"PATH=" + strings.Join(cfg.Path, ":"), "LC_ALL=C", "HOME=/"}
 	return &ExecRunner{cfg: cfg, env: env}, nil
 }

@@ -12,13 +12,14 @@ import (
 	"time"
 )
 
-// inhibitTimeout is how long a host may take to promise that it does not shut down, and how long the end of the promise is
+// inhibitTimeout is how long a host may take to confirm the inhibitor, and how long its end is
 // waited for.
 const inhibitTimeout = 5 * time.Second
 
-// inhibition is a command that keeps the host from shutting down for as long as it runs. It copies its input to its output:
-// one byte sent and read back proves that it holds, and it ends at the end of its input. The tool inherits the other end, so
-// that it holds exactly as long as the worker, the tool or anything the tool left behind lives, whoever is killed.
+// inhibition is a command that keeps the host from shutting down for as long as it runs. It copies its input to its
+// output: one byte sent and read back proves that it holds, and it ends at the end of its input. The tool inherits the
+// other end, so that it holds exactly as long as the worker, the tool or anything the tool left behind lives, whoever
+// is killed.
 type inhibition struct {
 	cmd   *exec.Cmd
 	input *os.File
@@ -71,7 +72,7 @@ func (h *inhibition) echo(output *os.File) error {
 		return err
 	}
 	if _, err := io.ReadFull(output, make([]byte, 1)); err != nil {
-		return fmt.Errorf("wait for its promise: %w", err)
+		return fmt.Errorf("wait until the inhibitor holds: %w", err)
 	}
 	return nil
 }

@@ -58,7 +58,8 @@ func (w *following) spawn(lock *os.File) (cmd *exec.Cmd, orders *os.File, err er
 	return cmd, orders, nil
 }
 
-// protect moves the worker. That it cannot be moved is no reason not to write: the record says so, and whoever reads the log.
+// protect moves the worker. A worker that cannot be moved writes all the same; the record and the log
+// say so.
 func (w *following) protect(ctx context.Context, pid int) {
 	scope := w.runner.cfg.Scope
 	if scope == nil {

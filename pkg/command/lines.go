@@ -12,7 +12,7 @@ type lineSplitter struct {
 	callback func(string)
 }
 
-// newLineSplitter returns nil, which takes and drops everything, when nobody listens.
+// newLineSplitter returns nil, which takes and drops everything, when there is no callback.
 func newLineSplitter(callback func(string)) *lineSplitter {
 	if callback == nil {
 		return nil

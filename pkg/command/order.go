@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// order is what a worker is told to do. It comes through a pipe, and the worker starts nothing before it has all of it: an
+// order is what a worker is to do. It comes through a pipe, and the worker starts nothing before it has all of it: an
 // order that ends too early is none.
 type order struct {
 	// Argv is the command line, the path of the tool first.

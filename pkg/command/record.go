@@ -21,7 +21,8 @@ const (
 	errSuffix    = ".err"
 )
 
-// save records the write durably. Whoever holds the lock, and is told to by who held it before, is the only one to call it.
+// save records the write durably. Only the process that holds the lock, or that got an order from the one that held it
+// before, calls it.
 func (w *Writing) save(base string) error {
 	data, err := json.Marshal(w)
 	if err != nil {

@@ -24,7 +24,8 @@ func EnterHost() []string {
 	return []string{"nsenter", "--target", "1", "--mount", "--uts", "--ipc", "--net", "--"}
 }
 
-// stopTimeout is how long systemd waits for a write when the host is told to reboot. Its own reboot gives up after this time.
+// stopTimeout is how long systemd waits for a write when a reboot of the host is requested. Its own reboot gives up
+// after this time.
 const stopTimeout = 30 * time.Minute
 
 // Scope implements Scoper. A scope is stopped at shutdown alone: then a signal is sent that does nothing (SIGCONT), nothing
@@ -69,7 +70,7 @@ func (s Systemd) call(ctx context.Context, args ...string) (string, error) {
 	c := Command{Argv: slices.Concat(s.Enter, []string{"busctl", "call", service, object, manager}, args)}
 	res, err := s.Runner.Run(ctx, c)
 	if failure := (*Error)(nil); errors.As(err, &failure) {
-		return "", fmt.Errorf("call %s: %w", args[0], failure.Err) // the whole command line helps nobody
+		return "", fmt.Errorf("call %s: %w", args[0], failure.Err) // without the command line, which explains nothing
 	}
 	if err != nil {
 		return "", fmt.Errorf("call %s: %w", args[0], err)

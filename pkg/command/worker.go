@@ -15,9 +15,9 @@ const (
 	orderFD = 4
 )
 
-// RunWorker is the whole life of a worker: the process between a daemon and a tool that writes to a device. It waits for its
-// order, and ends without having done anything when its daemon dies before that. Then it starts the tool, waits for its end
-// and records it. Nothing but the end of the tool ends it; the tool goes on even when it is killed.
+// RunWorker is the whole life of a worker: the process between a daemon and a tool that writes to a device. It waits
+// for its order, and ends without having done anything when its daemon dies before that. Then it starts the tool, waits
+// for its end and records it. Nothing but the end of the tool ends it; the tool goes on even when it is killed.
 //
 // It returns an error when the tool was not started. The program must print it and exit with a code other than 0.
 func RunWorker() error {
@@ -63,7 +63,7 @@ func (o order) carryOut(lock *os.File) error {
 		return errors.Join(fmt.Errorf("start tool: %w", err), hold.release())
 	}
 	w.Tool = processOf(cmd.Process.Pid)
-	_ = w.save(o.Base) // the write goes on, and its lock tells that it does
+	_ = w.save(o.Base) // the write goes on, and its lock shows that
 	w.Ended = bound.until(cmd)
 	_ = hold.release() // before anybody learns that the write is over, and reboots
 	_ = w.save(o.Base) // what cannot be recorded is lost, and the device is asked

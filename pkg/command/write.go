@@ -27,8 +27,8 @@ func (r *ExecRunner) write(ctx context.Context, tool []string, c Command) (Resul
 		_ = lock.Close()
 		return Result{}, failedToRun(c, err)
 	}
-	defer w.hush()
-	w.hear()
+	defer w.stopProgress()
+	w.noteOutput()
 	// Steps may take hours: what counts is the time without any output.
 	patience := orDefault(c.Timeout, r.cfg.WriteTimeout)
 	timeout := time.NewTimer(patience)
@@ -84,8 +84,8 @@ type following struct {
 	record  Writing
 
 	stdout, stderr *follower
-	// heard is when the tool last printed something.
-	heard atomic.Pointer[time.Time]
+	// lastOutput is when the tool last printed something.
+	lastOutput atomic.Pointer[time.Time]
 	// done is closed when the write is over; then result and err say how.
 	done   chan struct{}
 	result Result
@@ -124,7 +124,7 @@ func (w *following) startTool(_ context.Context, tool []string, lock *os.File) e
 		return fmt.Errorf("start tool: %w", err)
 	}
 	w.record.Tool, w.record.Unprotected = processOf(cmd.Process.Pid), "no worker is configured"
-	_ = w.record.save(w.base) // the write goes on, and its lock tells that it does
+	_ = w.record.save(w.base) // the write goes on, and its lock shows that
 	go func() {
 		w.follow(cmd)
 		w.closeOutputs()
@@ -165,13 +165,13 @@ func reap(cmd *exec.Cmd, listen func()) {
 func (w *following) listen() {
 	printed, complained := w.stdout.poll(), w.stderr.poll()
 	if printed || complained {
-		w.hear()
+		w.noteOutput()
 	}
 }
 
-func (w *following) hear() {
+func (w *following) noteOutput() {
 	now := time.Now()
-	w.heard.Store(&now)
+	w.lastOutput.Store(&now)
 }
 
 func (w *following) closeOutputs() {
@@ -180,7 +180,7 @@ func (w *following) closeOutputs() {
 }
 
 // silence is how long the tool has printed nothing.
-func (w *following) silence() time.Duration { return time.Since(*w.heard.Load()) }
+func (w *following) silence() time.Duration { return time.Since(*w.lastOutput.Load()) }
 
 func (w *following) report(line string) {
 	w.mu.Lock()
@@ -190,8 +190,8 @@ func (w *following) report(line string) {
 	}
 }
 
-// hush ends progress reports when the caller stops waiting.
-func (w *following) hush() {
+// stopProgress ends progress reports when the caller stops waiting.
+func (w *following) stopProgress() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.progress = nil

@@ -54,7 +54,7 @@ const (
 	WriteRunning WriteState = "Running"
 	// WriteEnded: the tool is gone, and Ended says how it ended.
 	WriteEnded WriteState = "Ended"
-	// WriteLost: nothing of the write is left, and how it ended was not recorded. Only the device can tell.
+	// WriteLost: no process of the write is left, and how it ended was not recorded. Only the device knows the result.
 	WriteLost WriteState = "Lost"
 )
 

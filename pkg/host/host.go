@@ -25,8 +25,8 @@ type Config struct {
 	InspectTimeout time.Duration
 	// Link asks the running kernel about a network interface; KernelLink does. Nil where FS is not this kernel's machine.
 	Link func(name string) (now, permanent net.HardwareAddr, err error)
-	// Chosen is told which driver a device got, when it is read for the first time and whenever that changes; nil for none.
-	// It must not block.
+	// Chosen is called with the driver of a device when the device is first read, and whenever the driver changes; nil
+	// for none. It must not block.
 	Chosen func(Choice)
 	// Parallel is how many devices are read at once. Default 8.
 	Parallel int

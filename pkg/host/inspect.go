@@ -42,7 +42,7 @@ func (h *Host) inspect(ctx context.Context, c candidate, guard Guard) inventory.
 		err    error
 	}
 	got, err := attempt(ctx, h, c.place, func(ctx context.Context) (r reading) {
-		if r.err = guard(d.Identity); r.err != nil { // asked in the device's turn, so that who reads it next knows that it was asked
+		if r.err = guard(d.Identity); r.err != nil { // asked in the device's turn, so that the next reader knows the guard was asked
 			return r
 		}
 		r.own = h.productData(c)

@@ -13,8 +13,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
 
-// pciIDs is the database of https://pci-ids.ucw.cz, trimmed by `make pci-ids`. It is part of the program, so that a rule that
-// selects by name selects the same devices on every node.
+// pciIDs is the database of https://pci-ids.ucw.cz, trimmed by `make pci-ids`. It is part of the program, so that a
+// rule that selects by name selects the same devices on every node.
 //
 //go:embed pci.ids
 var pciIDs string

@@ -159,7 +159,7 @@ func (h *Host) nic(c card) candidate {
 }
 
 // portsOf are the ports of one function; a function without an interface, having no driver or one that bypasses the
-// kernel, is a port of which nothing is known.
+// kernel, is a port about which nothing is known.
 func portsOf(f sysfs.PCIFunction, interfaces []sysfs.NetInterface) []inventory.Port {
 	var ports []inventory.Port
 	for _, n := range interfaces {

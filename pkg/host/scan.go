@@ -15,7 +15,7 @@ import (
 // candidate is a device as sysfs shows it, before its driver has read it.
 type candidate struct {
 	inventory.Device
-	// place is where the device is plugged in: what tells it apart from another that claims the same unique id.
+	// place is where the device is plugged in. It separates devices that claim the same unique id.
 	place string
 	// function is the first PCI function of a card, nil for anything else.
 	function *sysfs.PCIFunction
@@ -30,22 +30,22 @@ type Guard func(inventory.Identity) error
 
 func unguarded(inventory.Identity) error { return nil }
 
-// ScanGuarded is Scan that asks a guard right before it reads a device, and while nobody else reads it. The error of the
-// guard becomes the Err of the device.
+// ScanGuarded is Scan that asks a guard right before it reads a device, at a time when no other caller reads that
+// device. The error of the guard becomes the Err of the device.
 func (h *Host) ScanGuarded(ctx context.Context, guard Guard) (Inventory, error) {
 	inv := Inventory{Incomplete: map[inventory.Class]error{}}
 	var err error
 	if inv.BootID, err = sysfs.BootID(h.cfg.FS); err != nil {
 		return Inventory{}, err
 	}
-	// A machine whose tables cannot be read is told by the BIOS class being incomplete.
+	// When the tables cannot be read, the BIOS class is incomplete and carries the error.
 	if dmi, err := sysfs.ReadDMI(h.cfg.FS); err == nil && dmi != nil {
 		inv.Machine = &inventory.Machine{
 			Manufacturer: dmi.SystemVendor, Model: dmi.ProductName, SerialNumber: dmi.ProductSerial, UUID: dmi.ProductUUID,
 		}
 	}
 	candidates := h.listAll(ctx, inv.Incomplete)
-	inv.Devices = tellApart(candidates, h.inspectAll(ctx, candidates, guard))
+	inv.Devices = separate(candidates, h.inspectAll(ctx, candidates, guard))
 	if err := ctx.Err(); err != nil {
 		return Inventory{}, fmt.Errorf("scan machine: %w", context.Cause(ctx))
 	}
@@ -88,7 +88,7 @@ func (h *Host) Find(ctx context.Context, class inventory.Class, uniqueID string)
 		return devices[0], true, contextError(ctx)
 	}
 	// The driver may know a better id than sysfs, or there is more than one claim.
-	devices = tellApart(candidates, append(devices, h.inspectAll(ctx, candidates[claims:], unguarded)...))
+	devices = separate(candidates, append(devices, h.inspectAll(ctx, candidates[claims:], unguarded)...))
 	if err := contextError(ctx); err != nil {
 		return inventory.Device{}, false, err
 	}
@@ -122,9 +122,9 @@ func contextError(ctx context.Context) error {
 	return fmt.Errorf("find device: %w", context.Cause(ctx))
 }
 
-// tellApart gives devices that claim one unique id ids of their own, after their places. All of them get an Err: which
-// one an update was meant for is unknown.
-func tellApart(candidates []candidate, devices []inventory.Device) []inventory.Device {
+// separate gives devices that claim one unique id ids of their own, made from their places. All of them get an Err,
+// since it is not known which one an update was meant for.
+func separate(candidates []candidate, devices []inventory.Device) []inventory.Device {
 	type claim struct {
 		class inventory.Class
 		id    string

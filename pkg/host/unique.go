@@ -29,7 +29,7 @@ func normalizeID(id string) string {
 }
 
 // WeakerID reports whether an id says less about a device than another: one that the slot has, or that only stands in for
-// the device's own name while nobody asks the device. A device may fall back to such an id and recover.
+// the device's own name until a driver reads the device. A device may fall back to such an id and recover.
 func WeakerID(id, than string) bool { return strength(id) < strength(than) }
 
 func strength(id string) int {

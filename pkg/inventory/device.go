@@ -55,8 +55,8 @@ type Identity struct {
 	Node string
 	// Kernel is the name of the kernel driver bound to the device ("mlx5_core", "nvme"), empty when unbound.
 	Kernel string
-	// Transport tells drives apart: "nvme", "sas", "sata", "usb", "virtio" or empty. Of adapters it tells those on USB
-	// only.
+	// Transport is the bus of a drive: "nvme", "sas", "sata", "usb", "virtio" or empty. Of an adapter it is "usb" or
+	// empty.
 	Transport string
 }
 
@@ -96,7 +96,7 @@ type Firmware struct {
 	// Running is the version that runs now.
 	Running Version
 	// Stored is the version that will run after activation; it equals Running when nothing is staged and is empty
-	// where the device cannot tell.
+	// where the device does not report it.
 	Stored Version
 	// Slots of devices that hold several images.
 	Slots []Slot
@@ -110,7 +110,7 @@ type Firmware struct {
 	// what that needs, for people.
 	Rollback        Rollback
 	RollbackMessage string
-	// LastAttempt says why the device itself refused the image it was last told to activate; empty when it took it,
+	// LastAttempt says why the device itself refused the image it was last asked to activate; empty when it accepted it,
 	// or keeps no record.
 	LastAttempt string
 }

@@ -26,7 +26,7 @@ type DMI struct {
 const dmiDir = "sys/class/dmi/id"
 
 // ReadDMI is nil on a machine without SMBIOS tables. ghw reads the tables of a Tree. It says "unknown" of an attribute
-// that is absent and of one that cannot be read, so the file itself tells which.
+// that is absent and of one that cannot be read, so the file itself decides.
 func ReadDMI(fsys fs.FS) (*DMI, error) {
 	names, err := list(fsys, dmiDir)
 	if len(names) == 0 {

@@ -19,7 +19,8 @@ type NetInterface struct {
 	Address string
 	// AddressAssignment is the NET_ADDR_* constant that says where Address comes from (addr_assign_type).
 	AddressAssignment *int
-	// Permanent is the address burned into the device, as the kernel tells over netlink; empty where it was not asked.
+	// Permanent is the address burned into the device, as the kernel reports it over netlink; empty where the kernel
+	// was not asked.
 	Permanent string
 	// EnslavedAddress is the address the interface had before it joined a bond (bonding_slave/perm_hwaddr).
 	EnslavedAddress string
@@ -27,7 +28,7 @@ type NetInterface struct {
 	OperState string
 	// Carrier is 1 with a link and 0 without; nil while the interface is down (carrier).
 	Carrier *int
-	// PortName tells ports, and representors of virtual functions, apart (phys_port_name).
+	// PortName distinguishes ports, and representors of virtual functions (phys_port_name).
 	PortName string
 	// DevPort numbers the ports of one function from 0 (dev_port).
 	DevPort *int
@@ -95,7 +96,7 @@ func readInterface(fsys fs.FS, dir, device string) (NetInterface, bool) {
 	return n, !a.gone()
 }
 
-// PermanentAddress is the address burned into the device, empty where neither the kernel nor sysfs tells: in sysfs, an
+// PermanentAddress is the address burned into the device, empty where neither the kernel nor sysfs reports it: in sysfs, an
 // interface that was given another address shows its own only as member of a bond.
 func (n NetInterface) PermanentAddress() string {
 	address := cmp.Or(n.Permanent, n.EnslavedAddress)

@@ -15,7 +15,7 @@ type NVMeController struct {
 	// Device is the PCI function, or what stands for the network (link device).
 	Device Device
 	// Model, Serial and FirmwareRev as the kernel read them when it found the drive (model, serial, firmware_rev). The
-	// revision goes stale when the firmware changes: it is for finding drives, never for judging them.
+	// revision goes stale when the firmware changes: use it to find drives, never to decide what they run.
 	Model, Serial, FirmwareRev string
 	// SubsystemNQN names the NVM subsystem (subsysnqn).
 	SubsystemNQN string
@@ -23,7 +23,8 @@ type NVMeController struct {
 	Address string
 	// Transport is "pcie", or "tcp", "rdma", "fc" or "loop" where the drive is behind a network (transport).
 	Transport string
-	// Discovery controllers tell where drives are and are none (cntrltype; the name of the subsystem on older kernels).
+	// Discovery controllers report where drives are and are no drives themselves (cntrltype; the name of the subsystem
+	// on older kernels).
 	Discovery bool
 	// Namespaces in order of their ids.
 	Namespaces []NVMeNamespace

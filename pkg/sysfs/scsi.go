@@ -97,7 +97,7 @@ func (a *attributes) only(dir string) string {
 }
 
 // transport looks at the buses on the way to the device. RAID controllers show drives without a SAS port, so nothing
-// but the absence of another bus tells "sas".
+// but the absence of another bus means "sas".
 func transport(dir, vendor string) string {
 	if vendor == "ATA" {
 		return "sata"

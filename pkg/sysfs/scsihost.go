@@ -11,8 +11,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// SCSIHost is what the driver of a storage controller tells of it (sys/class/scsi_host/<name>/). Which attributes there
-// are is up to the driver: megaraid_sas has none of them.
+// SCSIHost is what the driver of a storage controller publishes about it (sys/class/scsi_host/<name>/). Which
+// attributes there are is up to the driver: megaraid_sas has none of them.
 type SCSIHost struct {
 	// Name is the kernel's, such as "host0". It may change at any boot.
 	Name string

@@ -1,2 +1,2 @@
-// Package hotplug tells when hardware of this machine may have come, gone or changed its link.
+// Package hotplug reports when hardware of this machine may have come, gone or changed its link.
 package hotplug

@@ -62,7 +62,7 @@ func listenToUevents(ctx context.Context, subscribed, report func()) error {
 	for buffer := make([]byte, 16<<10); ; {
 		n, from, err := conn.Recvfrom(ctx, buffer, 0)
 		switch {
-		case errors.Is(err, unix.ENOBUFS): // some were lost, whatever they were
+		case errors.Is(err, unix.ENOBUFS): // messages were lost, and any of them may have mattered
 			report()
 			continue
 		case err != nil:

@@ -28,8 +28,8 @@ func Namespaced() []string {
 // Direct is the command of a program that runs on the host itself.
 func Direct() []string { return []string{"systemctl", "reboot"} }
 
-// Reboot requests a reboot. It returns nil once the request is accepted; whether the host rebooted is told by its boot
-// id alone.
+// Reboot requests a reboot. It returns nil once the request is accepted; only the boot id says whether the
+// host rebooted.
 func (h Host) Reboot(ctx context.Context) error {
 	c := command.Command{Argv: h.Argv, Kind: command.Query, Timeout: timeout}
 	res, err := h.Runner.Run(ctx, c)
