@@ -196,6 +196,16 @@ const (
 	StepFailed             Reason = "StepFailed"
 )
 
+// Passing reports whether a failure for this reason says nothing about the image: the cause may pass, and the same update
+// may be planned again without a person's request.
+func (r Reason) Passing() bool {
+	switch r {
+	case ImageUnavailable, ReadFailed, DeviceChanged, MaintenanceUnavailable, MaintenanceLost, TimedOut, UnhealthyBefore:
+		return true
+	}
+	return false
+}
+
 // New makes the record of a job that has not begun.
 func New(steps []plan.Step, updates ...Update) Record {
 	r := Record{Updates: updates}

@@ -150,12 +150,6 @@ func (m *memory) failed(f step.Failure) {
 	}
 }
 
-// passing failures say nothing about an image: the same update may be planned again at once.
-var passing = map[step.Reason]bool{
-	step.ImageUnavailable: true, step.ReadFailed: true, step.DeviceChanged: true, step.MaintenanceUnavailable: true,
-	step.MaintenanceLost: true, step.TimedOut: true, step.UnhealthyBefore: true,
-}
-
 // repeating failures only repeat what the records of the device say already.
 var repeating = map[step.Reason]bool{
 	step.Quarantined: true, step.DeviceUnhealthy: true, step.AttemptsExhausted: true,
@@ -166,7 +160,7 @@ var repeating = map[step.Reason]bool{
 // rest and return a node to service that waits for a person.
 func blamed(job journal.Job, f step.Failure) []journal.Update {
 	held := f.Held || job.Record.Failure != nil && job.Record.Failure.Held
-	if (passing[f.Reason] || repeating[f.Reason]) && !held {
+	if (f.Reason.Passing() || repeating[f.Reason]) && !held {
 		return nil
 	}
 	if len(job.Requested) > 0 && !held { // a step says nothing about the image that is wished for its device
