@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/node/maintenance"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/nodemaintenance"
 )
 
 // Reconciler is keyed by the name of a Node, whether or not that exists. It reads the cache to see whether there is
@@ -107,6 +107,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 }
 
 // maintenanceOf is our part in the maintenance of a node.
-func (r *Reconciler) maintenanceOf(node string) *maintenance.Node {
-	return &maintenance.Node{Client: r.direct, Namespace: r.namespace, NodeName: node}
+func (r *Reconciler) maintenanceOf(node string) *nodemaintenance.Node {
+	return &nodemaintenance.Node{Client: r.direct, Namespace: r.namespace, NodeName: node}
 }

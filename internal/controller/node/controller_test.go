@@ -21,7 +21,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/node/maintenance"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/nodemaintenance"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
 )
 
@@ -97,7 +97,7 @@ func (c *cluster) job(node, name string) *v1alpha1.FirmwareJob {
 func (c *cluster) maintenance(node, requestor string, others ...string) *maintenancev1alpha1.NodeMaintenance {
 	c.Helper()
 	m := &maintenancev1alpha1.NodeMaintenance{
-		ObjectMeta: metav1.ObjectMeta{Name: maintenance.Name(node), Namespace: apitest.Namespace},
+		ObjectMeta: metav1.ObjectMeta{Name: nodemaintenance.Name(node), Namespace: apitest.Namespace},
 		Spec:       maintenancev1alpha1.NodeMaintenanceSpec{NodeName: node, RequestorID: requestor, AdditionalRequestors: others},
 	}
 	c.create(m)

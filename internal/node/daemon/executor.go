@@ -18,7 +18,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/images"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/job"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
-	"github.com/nodefirmware/node-firmware-operator/internal/node/maintenance"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/nodemaintenance"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/readiness"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/reboot"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/state"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/steps"
@@ -63,7 +64,7 @@ func newExecutor(ctx context.Context, o Options, host *state.State, only string)
 		return executor{}, err
 	}
 	disc := discovery.New(base.scans(o, book))
-	window := &maintenance.Node{Client: direct, Namespace: c.Namespace, NodeName: c.NodeName}
+	window := &nodemaintenance.Node{Client: direct, Namespace: c.Namespace, NodeName: c.NodeName}
 	reconciler := &job.Reconciler{
 		Client: base.manager.GetClient(), NodeName: c.NodeName, Journal: book, Maintenance: window, Results: disc, Only: only,
 		Recorder: base.manager.GetEventRecorder(v1alpha1.FieldOwnerDaemon), Catalog: base.catalog,
@@ -79,7 +80,7 @@ func newExecutor(ctx context.Context, o Options, host *state.State, only string)
 		Writes:   hardware.Runner,
 		Rebooter: reboot.Host{Runner: hardware.Runner, Argv: reboot.Namespaced()},
 		Health: health.Checker{
-			Scanner: hardware, Node: health.Node{Reader: direct, Name: c.NodeName, BootID: hardware.BootID}, Checks: checks,
+			Scanner: hardware, Node: readiness.Node{Reader: direct, Name: c.NodeName, BootID: hardware.BootID}, Checks: checks,
 		},
 		Catalog: base.catalog,
 		Tasks: steps.Tasks{

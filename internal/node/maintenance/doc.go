@@ -1,2 +1,2 @@
-// Package maintenance takes one node out of service for a job and returns it, by asking the maintenance-operator.
+// Package maintenance says how the maintenance of a node stands, and has that of a host in no cluster.
 package maintenance

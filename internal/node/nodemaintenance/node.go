@@ -1,4 +1,4 @@
-package maintenance
+package nodemaintenance
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/maintenance"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
@@ -37,8 +38,6 @@ type Node struct {
 	// Drain is how pods are evicted; nil for the default of DefaultDrain.
 	Drain *mo.DrainSpec
 }
-
-var _ Window = (*Node)(nil)
 
 // DefaultDrain evicts all pods, those with emptyDir volumes and without a controller too, and never gives up: a node
 // with a pod that cannot be evicted is not flashed. The pod that executes the job stays: it waits for the drain to end.
@@ -70,35 +69,39 @@ func (n *Node) Schedule(ctx context.Context) error {
 }
 
 // State reads how the maintenance stands.
-func (n *Node) State(ctx context.Context) (State, error) {
+func (n *Node) State(ctx context.Context) (maintenance.State, error) {
 	held, err := n.find(ctx)
 	if meta.IsNoMatchError(err) {
-		return State{step.MaintenanceNotInstalled, notInstalledGuide}, nil
+		return maintenance.State{Phase: step.MaintenanceNotInstalled, Message: notInstalledGuide}, nil
 	}
 	if err != nil {
-		return State{}, err
+		return maintenance.State{}, err
 	}
 	o := held.object
 	switch {
 	case o == nil || !held.owned && !held.joined && o.DeletionTimestamp == nil:
-		return State{Phase: step.MaintenanceNone}, nil
+		return maintenance.State{Phase: step.MaintenanceNone}, nil
 	case o.DeletionTimestamp != nil && held.owned && len(o.Spec.AdditionalRequestors) > 0:
 		// Ours to end, not ours to wait for: the others return the node when they are done.
-		return State{step.MaintenanceNone, fmt.Sprintf("node maintenance %s is ended by us and still held by %v", o.Name, o.Spec.AdditionalRequestors)}, nil
+		return stands(step.MaintenanceNone, "node maintenance %s is ended by us and still held by %v", o.Name, o.Spec.AdditionalRequestors), nil
 	case o.DeletionTimestamp != nil && !held.owned && !held.joined:
-		return State{step.MaintenanceNone, fmt.Sprintf("node maintenance %s of %s is ending", o.Name, o.Spec.RequestorID)}, nil
+		return stands(step.MaintenanceNone, "node maintenance %s of %s is ending", o.Name, o.Spec.RequestorID), nil
 	case o.DeletionTimestamp != nil && held.owned:
-		return State{step.MaintenanceEnding, fmt.Sprintf("node maintenance %s is being deleted", o.Name)}, nil
+		return stands(step.MaintenanceEnding, "node maintenance %s is being deleted", o.Name), nil
 	}
 	// One we joined stays until we leave it, even when its owner has deleted it.
 	ready := meta.FindStatusCondition(o.Status.Conditions, mo.ConditionTypeReady)
 	switch {
 	case ready == nil:
-		return State{step.MaintenanceRequested, fmt.Sprintf("node maintenance %s is not seen by the maintenance-operator yet; is it running?", o.Name)}, nil
+		return stands(step.MaintenanceRequested, "node maintenance %s is not seen by the maintenance-operator yet; is it running?", o.Name), nil
 	case ready.Status == metav1.ConditionTrue && (!held.owned || !failed(o)):
-		return State{step.MaintenanceReady, fmt.Sprintf("node maintenance %s is ready", o.Name)}, nil
+		return stands(step.MaintenanceReady, "node maintenance %s is ready", o.Name), nil
 	}
-	return State{step.MaintenanceRequested, fmt.Sprintf("node maintenance %s: %s %s", o.Name, ready.Reason, ready.Message)}, nil
+	return stands(step.MaintenanceRequested, "node maintenance %s: %s %s", o.Name, ready.Reason, ready.Message), nil
+}
+
+func stands(phase step.Maintenance, format string, args ...any) maintenance.State {
+	return maintenance.State{Phase: phase, Message: fmt.Sprintf(format, args...)}
 }
 
 // Fail sets the condition RequestorFailed on a NodeMaintenance of our own. On one that is shared the entry in

@@ -1,4 +1,4 @@
-package maintenance_test
+package nodemaintenance_test
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/node/maintenance"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/nodemaintenance"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
@@ -38,8 +38,8 @@ func newCluster(t *testing.T, funcs interceptor.Funcs, objects ...client.Object)
 	return cluster{t, c}
 }
 
-func (c cluster) window() *maintenance.Node {
-	return &maintenance.Node{Client: c, Namespace: namespace, NodeName: node}
+func (c cluster) window() *nodemaintenance.Node {
+	return &nodemaintenance.Node{Client: c, Namespace: namespace, NodeName: node}
 }
 
 func (c cluster) all() []mo.NodeMaintenance {
@@ -71,7 +71,7 @@ func (c cluster) work() {
 	}
 }
 
-func (c cluster) requirePhase(w *maintenance.Node, want step.Maintenance) {
+func (c cluster) requirePhase(w *nodemaintenance.Node, want step.Maintenance) {
 	c.t.Helper()
 	s, err := w.State(c.t.Context())
 	require.NoError(c.t, err)
@@ -98,7 +98,7 @@ func TestContractOfAWindow(t *testing.T) {
 	o := c.all()[0]
 	assert.Equal(t, "node-firmware-n1", o.Name)
 	assert.Equal(t, v1alpha1.MaintenanceRequestorID, o.Spec.RequestorID)
-	assert.Equal(t, "true", o.Annotations[maintenance.IgnoreGCAnnotation])
+	assert.Equal(t, "true", o.Annotations[nodemaintenance.IgnoreGCAnnotation])
 	c.requirePhase(w, step.MaintenanceRequested)
 	c.work()
 	c.requirePhase(w, step.MaintenanceReady)
@@ -215,16 +215,4 @@ func TestUnreachableServerIsAnError(t *testing.T) {
 	})
 	_, err := c.window().State(t.Context())
 	require.Error(t, err)
-}
-
-func TestHostWithoutAClusterIsReadyUntilReleased(t *testing.T) {
-	var w maintenance.None
-	ctx := t.Context()
-	s, err := w.State(ctx)
-	require.NoError(t, err)
-	assert.Equal(t, step.MaintenanceReady, s.Phase, "a job that is continued after a restart goes on")
-	require.NoError(t, w.Release(ctx))
-	s, err = w.State(ctx)
-	require.NoError(t, err)
-	assert.Equal(t, step.MaintenanceNone, s.Phase)
 }

@@ -1,4 +1,4 @@
-package health_test
+package readiness_test
 
 import (
 	"testing"
@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
-	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/readiness"
 )
 
 func TestNodeIsReadyUnderThisBootOnly(t *testing.T) {
@@ -29,7 +29,7 @@ func TestNodeIsReadyUnderThisBootOnly(t *testing.T) {
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
 			node.Status.NodeInfo.BootID = c.bootID
 			node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: c.status}}
-			n := health.Node{
+			n := readiness.Node{
 				Reader: fake.NewClientBuilder().WithObjects(node).Build(), Name: "n1",
 				BootID: func() (string, error) { return "boot-2", nil },
 			}
@@ -38,7 +38,7 @@ func TestNodeIsReadyUnderThisBootOnly(t *testing.T) {
 			assert.Equal(t, c.want, ready, message)
 		})
 	}
-	n := health.Node{Reader: fake.NewClientBuilder().Build(), Name: "gone"}
+	n := readiness.Node{Reader: fake.NewClientBuilder().Build(), Name: "gone"}
 	_, _, err := n.Ready(t.Context())
 	require.Error(t, err)
 }
