@@ -11,8 +11,8 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/discovery"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
-	"github.com/nodefirmware/node-firmware-operator/internal/node/job"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/maintenance"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/state"
@@ -37,7 +37,7 @@ type Applying struct {
 	Labels   map[string]string
 	StateDir string
 	Host     interface {
-		job.Host
+		engine.Host
 		BootID() (string, error)
 	}
 	// Scan reads all devices, incomplete classes or not.
@@ -45,9 +45,9 @@ type Applying struct {
 	Drivers driver.Set
 	// Catalog holds the steps of this machine; the zero Catalog those every machine has.
 	Catalog plan.Catalog
-	Writes  job.Writes
+	Writes  engine.Writes
 	// Rebooter reboots the machine; nil when that is not allowed.
-	Rebooter job.Rebooter
+	Rebooter engine.Rebooter
 	// Checks are the executables of this machine that judge its health too; nil for none.
 	Checks *health.Checks
 	// Steps is where the steps are printed as they go.
@@ -139,12 +139,12 @@ func (a Applying) newJob(ctx context.Context, images *stock) (fresh journal.Job,
 		return journal.Job{}, nil, err
 	}
 	now := time.Now()
-	out := journal.Job{Name: "local-" + now.UTC().Format("20060102-150405"), Accepted: now, Forgiven: now}
+	out := journal.Job{Name: "local-" + now.UTC().Format("20060102-150405"), Accepted: now, RetryAsked: now}
 	out.UID = fmt.Sprintf("%s-%d", out.Name, now.UnixNano())
 	for _, due := range p.due {
 		out.Updates = append(out.Updates, update(due))
 	}
-	out.Record = job.NewRecord(a.Catalog, out.Updates)
+	out.Record = engine.NewRecord(a.Catalog, out.Updates)
 	return out, p.Unread(), nil
 }
 
@@ -175,7 +175,7 @@ func (a Applying) execute(ctx context.Context, known *state.State, images *stock
 	if err := window.Schedule(ctx); err != nil {
 		return Outcome{}, err
 	}
-	config := job.Config{
+	config := engine.Config{
 		Journal: known.Journal, Archive: known.Archive, Catalog: a.Catalog, Host: a.Host, Drivers: a.Drivers, Images: images, Maintenance: window,
 		Writes: a.Writes, Rebooter: a.Rebooter, Health: health.Checker{Scanner: a.Host, Checks: a.Checks}, BootID: a.Host.BootID,
 		Poll: a.Poll, Grace: writeGrace, Notify: a.printer(j),
@@ -183,15 +183,15 @@ func (a Applying) execute(ctx context.Context, known *state.State, images *stock
 	if a.Rebooter == nil {
 		config.Rebooter = refuse(stop)
 	}
-	engine := job.New(config)
-	if err := engine.Submit(j); err != nil { // takes a failed job over that still held this machine
+	e := engine.New(config)
+	if err := e.Submit(j); err != nil { // takes a failed job over that still held this machine
 		return Outcome{}, err
 	}
 	view, err := known.Journal.View()
 	if err != nil {
 		return Outcome{}, err
 	}
-	done, err := engine.Execute(ctx, *view.Job(j.UID))
+	done, err := e.Execute(ctx, *view.Job(j.UID))
 	switch {
 	case errors.Is(err, ErrRebootPending):
 		return outcome(done, "RebootRequired"), ErrRebootPending
@@ -230,12 +230,12 @@ func (r refuse) Reboot(context.Context) error {
 }
 
 // printer prints each step when it begins and when it ends, but not again what an earlier apply has done.
-func (a Applying) printer(begun journal.Job) func(job.Snapshot) {
+func (a Applying) printer(begun journal.Job) func(engine.Snapshot) {
 	told := map[string]string{}
 	for _, st := range begun.Record.Steps {
 		told[stepName(st)] = stepLine(st)
 	}
-	return func(s job.Snapshot) {
+	return func(s engine.Snapshot) {
 		for _, st := range s.Job.Record.Steps {
 			if name, line := stepName(st), stepLine(st); told[name] != line {
 				told[name] = line

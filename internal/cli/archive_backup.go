@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/node/archive"
-	"github.com/nodefirmware/node-firmware-operator/internal/node/job"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/state"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
@@ -27,7 +27,7 @@ type Archiving struct {
 	// Scan reads all devices, incomplete classes or not.
 	Scan    func(context.Context) (host.Inventory, error)
 	Drivers driver.Set
-	Writes  job.Writes
+	Writes  engine.Writes
 	// Log is where it is told how far it is.
 	Log io.Writer
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
-	"github.com/nodefirmware/node-firmware-operator/internal/node/job"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/maintenance"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/state"
@@ -60,7 +60,7 @@ func (s *stage) updateDrive(t *testing.T, images files, u v1alpha1.DeviceUpdate)
 	limits := step.DefaultLimits()
 	limits.Health = 200 * time.Millisecond
 	window := &maintenance.None{}
-	engine := job.New(job.Config{
+	e := engine.New(engine.Config{
 		Journal: known.Journal, Archive: known.Archive, Host: s.hardware, Drivers: s.hardware.Drivers, Images: images,
 		Maintenance: window, Rebooter: rebooter{s}, Writes: s.hardware.Runner, BootID: s.hardware.BootID, Limits: limits, Poll: 10 * time.Millisecond,
 		Health: health.Checker{Scanner: s.hardware, Checks: &health.Checks{
@@ -68,10 +68,10 @@ func (s *stage) updateDrive(t *testing.T, images files, u v1alpha1.DeviceUpdate)
 		}},
 	})
 	updates := []journal.Update{{DeviceUpdate: u, Class: inventory.Disk}}
-	j := journal.Job{Name: "j", UID: "j", Accepted: time.Now(), Updates: updates, Record: job.NewRecord(plan.Catalog{}, updates)}
+	j := journal.Job{Name: "j", UID: "j", Accepted: time.Now(), Updates: updates, Record: engine.NewRecord(plan.Catalog{}, updates)}
 	require.NoError(t, window.Schedule(t.Context()))
-	require.NoError(t, engine.Submit(j))
-	done, err := engine.Execute(t.Context(), j)
+	require.NoError(t, e.Submit(j))
+	done, err := e.Execute(t.Context(), j)
 	require.NoError(t, err)
 	return done
 }

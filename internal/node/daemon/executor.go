@@ -14,6 +14,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/archive"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/discovery"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/images"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/job"
@@ -29,7 +30,7 @@ import (
 
 // executor is a process that has the state directory of the host: it reads the machine, executes jobs and reports both.
 type executor struct {
-	engine    *job.Engine
+	engine    *engine.Engine
 	jobs      *job.Reconciler
 	discovery *discovery.Discovery
 	archive   *archive.Store
@@ -75,7 +76,7 @@ func newExecutor(ctx context.Context, o Options, host *state.State, only string)
 	}
 	limits := step.DefaultLimits()
 	limits.Boot, limits.Health = c.BootTimeLimit, c.HealthTimeout
-	reconciler.Engine = job.New(job.Config{
+	reconciler.Engine = engine.New(engine.Config{
 		Journal: book, Archive: host.Archive, Host: hardware, Drivers: hardware.Drivers, Images: store, Maintenance: window,
 		Writes:   hardware.Runner,
 		Rebooter: reboot.Host{Runner: hardware.Runner, Argv: reboot.Namespaced()},
@@ -89,7 +90,7 @@ func newExecutor(ctx context.Context, o Options, host *state.State, only string)
 		},
 		BootID: hardware.BootID, Uptime: func() (time.Duration, error) { return sysfs.Uptime(hardware.FS) }, Limits: limits,
 		Grace: writeGrace, Log: o.Log,
-		Notify: func(s job.Snapshot) {
+		Notify: func(s engine.Snapshot) {
 			reconciler.Notify(s)
 			if s.Transition {
 				disc.Changed()

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
@@ -17,9 +18,9 @@ import (
 // newJob copies what a job is to do. A device whose object is gone has no class, and its update fails in the preflight.
 func (r *Reconciler) newJob(f state) journal.Job {
 	o := f.object
-	j := journal.Job{Name: o.Name, UID: string(o.UID), Accepted: f.now, Forgiven: f.retry, Asked: f.retry}
-	if f.released.After(j.Asked) {
-		j.Asked = f.released
+	j := journal.Job{Name: o.Name, UID: string(o.UID), Accepted: f.now, RetryAsked: f.retry.Time(), Asked: f.retry.Time()}
+	if released := f.release.Time(); released.After(j.Asked) {
+		j.Asked = released
 	}
 	admitted := f.now
 	if c := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionAdmitted); c != nil {
@@ -35,7 +36,7 @@ func (r *Reconciler) newJob(f state) journal.Job {
 	for _, u := range o.Spec.Updates {
 		j.Updates = append(j.Updates, updateOf(u, f.devices[u.Device].Status))
 	}
-	j.Record = NewRecord(r.Catalog, j.Updates)
+	j.Record = engine.NewRecord(r.Catalog, j.Updates)
 	j.Record.RollbackRequired = o.Spec.Rollback == v1alpha1.RollbackRequired
 	return j
 }
@@ -78,8 +79,8 @@ func stepDevice(d v1alpha1.NodeDevice) journal.Update {
 	if fw := d.Status.Firmware; fw != nil {
 		u.FromVersion = fw.Running
 	}
-	if wish := d.Spec.Firmware; wish != nil {
-		u.Version, u.Digest = wish.Version, wish.Digest
+	if desired := d.Spec.Firmware; desired != nil {
+		u.Version, u.Digest = desired.Version, desired.Digest
 	}
 	return updateOf(u, d.Status)
 }
@@ -92,15 +93,4 @@ func updateOf(u v1alpha1.DeviceUpdate, s v1alpha1.NodeDeviceStatus) journal.Upda
 		out.Driver = s.Firmware.Driver
 	}
 	return out
-}
-
-// NewRecord is the record of a job with these updates that has not begun.
-func NewRecord(steps plan.Catalog, updates []journal.Update) step.Record {
-	var targets []plan.Target
-	var wanted []step.Update
-	for _, u := range updates {
-		targets = append(targets, plan.Target{Device: u.Device, Class: u.Class, Driver: u.Driver})
-		wanted = append(wanted, step.Update{Device: u.Device, Version: inventory.Version(u.Version)})
-	}
-	return step.New(steps.Steps(targets), wanted...)
 }

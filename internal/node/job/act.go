@@ -4,241 +4,71 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
-	"time"
 
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
-	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
-	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
-	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
-	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
-// act runs the step, which is journalled as running, and journals what it returned. It returns how long to wait
-// before the next round.
-func (x *execution) act(ctx context.Context, i int) time.Duration {
-	s := x.job.Record.Steps[i]
-	switch s.Kind {
-	case plan.Preflight:
-		return x.preflight(ctx, i)
-	case plan.Maintenance:
-		return x.ask("take the node out of service", x.cfg.Maintenance.Schedule(ctx))
-	case plan.Archive:
-		return x.looked(i, x.interruptibly(ctx, s, x.archive))
-	case plan.Flash:
-		return x.returned(i, x.outliving(ctx, s, x.flash))
-	case plan.Restore:
-		return x.returned(i, x.outliving(ctx, s, x.restore))
-	case plan.Activate:
-		return x.returned(i, x.outliving(ctx, s, x.activate))
-	case plan.Reboot:
-		return x.returned(i, x.reboot(ctx))
-	case plan.Release:
-		return x.ask("return the node to service", x.cfg.Maintenance.Release(ctx))
-	case plan.Verify, plan.Health:
-		return 0 // they only look, and looking is part of every round
-	}
-	return x.looked(i, x.task(ctx, s))
-}
-
-// interruptibly does a step that a cancellation ends at once, though it waits for a tool or a plugin. It returns nil then: what
-// was read so far says nothing.
-func (x *execution) interruptibly(ctx context.Context, s step.Step, do func(context.Context, step.Step) *step.Returned) *step.Returned {
-	if !s.Interruptible {
-		return do(ctx, s)
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	x.onCancel(cancel)
-	defer x.onCancel(nil)
-	ret := do(ctx, s)
-	if ctx.Err() != nil {
-		return nil
-	}
-	return ret
-}
-
-// onCancel says what a cancellation interrupts. One that came before interrupts at once.
-func (x *execution) onCancel(interrupt context.CancelFunc) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.interrupt = interrupt
-	if _, came := x.cancelled[x.job.UID]; came && interrupt != nil {
-		interrupt()
-	}
-}
-
-// looked journals what an attempt returned that is tried again, later, when it could not be done.
-func (x *execution) looked(i int, ret *step.Returned) time.Duration {
-	if wait := x.returned(i, ret); wait > 0 || ret == nil || !ret.Again || ret.Failure == nil {
-		return wait
-	}
-	x.wait(ret.Failure.Message)
-	return retryFactor * x.cfg.Poll
-}
-
-// ask is for requests to the API server: they are repeated until the state says that they came through.
-func (x *execution) ask(what string, err error) time.Duration {
-	if err != nil {
-		return x.stumble(fmt.Errorf("%s: %w", what, err))
-	}
-	return 0
-}
-
-// returned journals what an attempt returned. Where that is not known, or cannot be journalled, the attempt counts as
-// interrupted and the hardware decides.
-func (x *execution) returned(i int, ret *step.Returned) time.Duration {
-	if ret != nil && reflect.DeepEqual(x.job.Record.Steps[i].Returned, ret) {
-		return 0 // it still waits for the same
-	}
-	x.since = x.cfg.Elapsed()
-	if ret == nil {
-		x.interrupted = true
-		return x.cfg.Poll
-	}
-	next := x.job
-	next.Record = step.Report(x.job.Record, i, *ret)
-	if err := x.save(next); err != nil {
-		x.interrupted = true
-		return x.stumble(err)
-	}
-	return 0
-}
-
-// outliving does a step that writes, and returns nil as well where even the time after the context's end did not suffice:
-// an error says nothing then.
-func (x *execution) outliving(ctx context.Context, s step.Step, do func(context.Context, step.Step) *step.Returned) *step.Returned {
-	ctx, cancel := x.outlive(ctx)
-	defer cancel()
-	ret := do(ctx, s)
-	if ctx.Err() != nil && ret != nil && ret.Failure != nil {
-		return nil
-	}
-	return ret
-}
-
-// flash writes the image. It returns nil when the write goes on without us.
-func (x *execution) flash(ctx context.Context, s step.Step) *step.Returned {
-	u := x.update(s.Device)
-	d, drv, failure := x.device(ctx, u)
-	if failure != nil {
-		return failed(s, failure.Reason, failure.Message)
-	}
-	img, err := x.image(ctx, u)
-	if err == nil {
-		err = img.Verify()
-	}
-	if err != nil {
-		return failed(s, imageReason(err), err.Error())
-	}
-	// A plugin may have changed while the image was fetched.
-	if checked := x.target(s.Device); checked.DriverVersion != "" && checked.Driver == drv.Name() && checked.DriverVersion != drv.Version() {
-		return nil // nothing was written: the next round begins with the first step
-	}
-	needs, err := drv.Write(ctx, d.Identity, img, x.progress)
-	return x.wrote(s, needs, err)
-}
-
-// activate returns nil as flash does.
-func (x *execution) activate(ctx context.Context, s step.Step) *step.Returned {
-	d, drv, failure := x.device(ctx, x.update(s.Device))
-	if failure != nil {
-		return failed(s, step.ActivationFailed, failure.Message)
-	}
-	needs, err := drv.Activate(ctx, d.Identity, x.target(s.Device).Needs)
-	if x.unknown(s, err) {
-		return nil
-	}
-	if err != nil {
-		return failed(s, step.ActivationFailed, err.Error())
-	}
-	return &step.Returned{Needs: needs}
-}
-
-func (x *execution) reboot(ctx context.Context) *step.Returned {
-	if err := x.cfg.Rebooter.Reboot(ctx); err != nil {
-		if ctx.Err() != nil {
-			return nil // the reboot itself may be what ends this process
+func (r *Reconciler) act(ctx context.Context, f state, v verdict) error {
+	switch v {
+	case scan:
+		if err := r.Results.Refresh(ctx); err != nil {
+			return fmt.Errorf("scan for job %s: %w", f.object.Name, err)
 		}
-		return failed(step.Step{Step: plan.Step{Kind: plan.Reboot}}, step.RebootFailed, err.Error())
+	case submit:
+		return r.submit(r.newJob(f))
+	case cancelUnstarted:
+		return r.Engine.CancelUnstarted(r.newJob(f), cancelReason(f.object))
+	case cancel:
+		r.Engine.Cancel(f.known.UID, cancelReason(f.object))
+	case release:
+		return r.Engine.Release(f.holds.UID)
+	case conclude:
+		return r.publish(ctx, *f.known)
 	}
-	return &step.Returned{}
+	return nil
 }
 
-// outlive is the context of a write: when the process is told to end, the write is still waited for, for a while.
-func (x *execution) outlive(ctx context.Context) (context.Context, context.CancelFunc) {
-	wctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		time.AfterFunc(x.cfg.Grace, func() { cancel(context.Cause(ctx)) })
-	})
-	return wctx, func() { stop(); cancel(nil) }
+func (r *Reconciler) submit(j journal.Job) error {
+	err := r.Engine.Submit(j)
+	if errors.Is(err, engine.ErrBusy) {
+		return nil // the end of the job that runs brings this one back
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.enqueue(&v1alpha1.NodeFirmware{}) // the job that held the node, if one did, has been superseded
+	return err
 }
 
-func (x *execution) progress(percent int) {
-	p := int32(min(max(percent, 0), 100)) //nolint:gosec // bounded
-	if x.percent != nil && *x.percent == p {
-		return
+// publish makes the results of a job visible before its end is: the operator plans the next job from what the devices say
+// once it sees that this one ended.
+func (r *Reconciler) publish(ctx context.Context, job journal.Job) error {
+	if job.Held() {
+		if err := r.Maintenance.Fail(ctx, job.Record.Failure.Message); err != nil {
+			return err
+		}
 	}
-	x.percent, x.moved, x.overdue = &p, x.cfg.Elapsed(), ""
-	x.publish(false)
+	if err := r.Results.Refresh(ctx); err != nil {
+		return fmt.Errorf("publish results of job %s: %w", job.Name, err)
+	}
+	return nil
 }
 
-// device finds the hardware of an update and the driver that writes it.
-func (x *execution) device(ctx context.Context, u journal.Update) (inventory.Device, driver.Driver, *step.Failure) {
-	fail := func(r step.Reason, format string, args ...any) (inventory.Device, driver.Driver, *step.Failure) {
-		return inventory.Device{}, nil, &step.Failure{Reason: r, Message: fmt.Sprintf(format, args...), Device: u.Device}
+// markReported journals that the API server has the end of a job, so that its results are not published again. A job whose
+// object is gone has nobody to report to.
+func (r *Reconciler) markReported(f state, v verdict) error {
+	if v != conclude {
+		return nil
 	}
-	if u.Class == "" {
-		return fail(step.DeviceChanged, "%s: its NodeDevice was gone when the job came; what is there now is planned anew", u.Device)
-	}
-	d, found, err := x.cfg.Host.Find(ctx, u.Class, u.UniqueID)
-	switch {
-	case err != nil:
-		return fail(step.ReadFailed, "%s: %v", u.Device, err)
-	case !found:
-		return fail(step.DeviceChanged, "%s: no device with the id %s is there; other hardware is planned anew", u.Device, u.UniqueID)
-	case d.Err != nil:
-		return fail(step.ReadFailed, "%s: %v", u.Device, d.Err)
-	}
-	drv, err := x.cfg.Drivers.For(d.Identity)
-	switch {
-	case err != nil:
-		return fail(step.NotUpdatable, "%s: %v", u.Device, err)
-	case drv == nil || d.Firmware == nil:
-		return fail(step.NotUpdatable, "%s: no driver can write it", u.Device)
-	case drv.Name() != d.Driver: // what the device says of itself may fit another one than what sysfs says
-		return fail(step.NotUpdatable, "%s: driver %s reads it and %s claims it then; leave one of them out with --disable-driver",
-			u.Device, d.Driver, drv.Name())
-	}
-	return d, drv, nil
+	done := *f.known
+	done.Reported = true
+	return r.Journal.Save(done)
 }
 
-func (x *execution) image(ctx context.Context, u journal.Update) (driver.Image, error) {
-	digest, err := inventory.ParseDigest(string(u.Digest))
-	if err != nil {
-		return driver.Image{}, driver.Rejectf("%v", err)
+func cancelReason(job *v1alpha1.FirmwareJob) string {
+	if job.Spec.Cancel.Reason == "" {
+		return "no reason given"
 	}
-	path, size, err := x.cfg.Images.Fetch(ctx, digest)
-	if err != nil {
-		return driver.Image{}, fmt.Errorf("fetch image %s for %s: %w", digest, u.Device, err)
-	}
-	return driver.Image{Path: path, Size: size, Version: inventory.Version(u.Version), Digest: digest}, nil
-}
-
-func failed(s step.Step, r step.Reason, message string) *step.Returned {
-	return &step.Returned{Failure: &step.Failure{Reason: r, Message: message, Step: s.Kind, Device: s.Device}}
-}
-
-func imageReason(err error) step.Reason {
-	if rejected := (*driver.RejectedError)(nil); errors.As(err, &rejected) {
-		return step.ImageRejected
-	}
-	return step.ImageUnavailable
-}
-
-func writeReason(err error) step.Reason {
-	if rejected := (*driver.RejectedError)(nil); errors.As(err, &rejected) {
-		return step.ImageRejected
-	}
-	return step.WriteFailed
+	return job.Spec.Cancel.Reason
 }

@@ -12,10 +12,8 @@ import (
 // Advise tells as an event of the running job what an executable of wanted.d has to say, once for each transition. Nothing
 // is decided by it. It is for health.Checks and does not block.
 func (r *Reconciler) Advise(a health.Advice) {
-	r.Engine.mu.Lock()
-	current := r.Engine.current
-	r.Engine.mu.Unlock()
-	if current == nil {
+	current, ok := r.Engine.Current()
+	if !ok {
 		return
 	}
 	kind := corev1.EventTypeNormal

@@ -15,11 +15,11 @@ import (
 // TestAdviceIsAnEventOfTheRunningJobAndDecidesNothing proves R002-14.
 func TestAdviceIsAnEventOfTheRunningJobAndDecidesNothing(t *testing.T) {
 	d := newDaemon(t)
-	id := d.add(inventory.NIC, "nic", inventory.ActivateDeviceReset)
+	id := d.Add(inventory.NIC, "nic", inventory.ActivateDeviceReset)
 	d.create("j", id)
 	d.admit("j")
 	require.NoError(t, d.reconcile("j"))
-	d.window.onReady = func() {
+	d.Window.OnReady = func() {
 		d.r.Advise(health.Advice{Failing: true, Message: "the fan is slow"})
 		d.r.Advise(health.Advice{Message: "the fan is fine"})
 	}

@@ -15,51 +15,33 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
-// The clock of a node may lag behind that of whoever asks: what fails after a request is not forgiven by that very request
-// (F4, I5).
-func TestRequestForgivesNothingThatFailsAfterIt(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *machine) {
-		id := m.readBackNIC(inventory.ActivateNone)
-		asked := time.Now().Add(24 * time.Hour)
-		j := m.bad(m.job("j", id), "nic0")
-		j.Forgiven = asked
-		requireRolledBack(t, m, m.run(j), "j")
-		for _, name := range []string{"again", "and-again"} {
-			next := m.bad(m.job(name, id), "nic0")
-			next.Forgiven = asked
-			requireFailed(t, m.run(next), name, step.Quarantined, false)
-		}
-		assert.Equal(t, 2, m.sim.Count(drivertest.OpWrite, "nic0"), "the image, and what ran before")
-	})
-}
-
 // A request that was there before the job began releases nothing, whatever the clock of the node says (F4, I9).
 func TestRequestFromBeforeTheJobReleasesNothing(t *testing.T) {
 	d := newDaemon(t)
 	node := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}
 	node.Spec.ReleaseRequestedAt = ptr.To(metav1.NewTime(time.Now().Add(time.Hour)))
 	require.NoError(t, d.env.Client.Create(t.Context(), node))
-	id := d.add(inventory.Disk, "disk0", inventory.ActivateNone)
-	d.sim.Inject("disk0", drivertest.FailWrite)
+	id := d.Add(inventory.Disk, "disk0", inventory.ActivateNone)
+	d.Sim.Inject("disk0", drivertest.FailWrite)
 	d.create("j", id)
 	d.admit("j")
 	require.NoError(t, d.reconcile("j"))
 	d.work()
 	require.NoError(t, d.reconcile("j"))
 	d.work()
-	assert.Equal(t, step.MaintenanceReady, d.window.phase)
+	assert.Equal(t, step.MaintenanceReady, d.Window.Phase)
 	node.Spec.ReleaseRequestedAt = ptr.To(metav1.NewTime(time.Now().Add(2 * time.Hour)))
 	require.NoError(t, d.env.Client.Update(t.Context(), node))
 	require.NoError(t, d.reconcile("j"))
 	d.work()
-	assert.Equal(t, step.MaintenanceNone, d.window.phase)
+	assert.Equal(t, step.MaintenanceNone, d.Window.Phase)
 }
 
 // A job of the same name that only waits does not stand between a person and the node.
 func TestHeldNodeIsReleasedThoughAnotherJobHasTheName(t *testing.T) {
 	d := newDaemon(t)
-	id := d.add(inventory.Disk, "disk0", inventory.ActivateNone)
-	d.sim.Inject("disk0", drivertest.FailWrite)
+	id := d.Add(inventory.Disk, "disk0", inventory.ActivateNone)
+	d.Sim.Inject("disk0", drivertest.FailWrite)
 	o := d.create("j", id)
 	d.admit("j")
 	require.NoError(t, d.reconcile("j"))
@@ -72,5 +54,5 @@ func TestHeldNodeIsReleasedThoughAnotherJobHasTheName(t *testing.T) {
 	require.NoError(t, d.env.Client.Create(t.Context(), node))
 	require.NoError(t, d.reconcile("j"))
 	d.work()
-	assert.Equal(t, step.MaintenanceNone, d.window.phase)
+	assert.Equal(t, step.MaintenanceNone, d.Window.Phase)
 }

@@ -1,2 +1,2 @@
-// Package job executes firmware jobs on the host it runs on, step by step, from a durable journal.
+// Package job takes the FirmwareJobs of a node up, hands them to the engine, and reports how far they are.
 package job

@@ -86,6 +86,6 @@ func (o *Observer) write(ctx context.Context, object *v1alpha1.FirmwareJob, want
 	case err != nil:
 		return fmt.Errorf("report job %s: %w", object.Name, err)
 	}
-	tell(o.Recorder, object, want)
+	emitTransitions(o.Recorder, object, want)
 	return nil
 }

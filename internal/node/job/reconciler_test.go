@@ -19,9 +19,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/job"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/enginetest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -34,7 +37,7 @@ const nodeName = "n1"
 
 // daemon is a reconciler on a machine, with the engine run by hand.
 type daemon struct {
-	*machine
+	*enginetest.Machine
 	env       *apitest.Env
 	journal   *journal.Journal
 	r         *job.Reconciler
@@ -44,14 +47,14 @@ type daemon struct {
 }
 
 func newDaemon(t *testing.T) *daemon {
-	d := &daemon{machine: newMachine(t), env: apitest.New(t), events: events.NewFakeRecorder(100)}
+	d := &daemon{Machine: enginetest.New(t), env: apitest.New(t), events: events.NewFakeRecorder(100)}
 	var err error
-	d.journal, err = journal.Open(d.dir)
+	d.journal, err = journal.Open(d.Dir)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = d.journal.Close() })
-	d.engine = d.newEngine(d.journal)
+	d.Engine = d.NewEngine(d.journal)
 	d.r = &job.Reconciler{
-		Client: d.env.Client, NodeName: nodeName, Journal: d.journal, Engine: d.engine, Maintenance: d.window, Results: d,
+		Client: d.env.Client, NodeName: nodeName, Journal: d.journal, Engine: d.Engine, Maintenance: d.Window, Results: d,
 		Recorder: d.events,
 	}
 	return d
@@ -61,44 +64,44 @@ func (d *daemon) Refresh(context.Context) error { d.refreshes++; return d.refres
 
 // create makes a FirmwareJob for the devices and gives it an admission.
 func (d *daemon) create(name string, ids ...inventory.Identity) *v1alpha1.FirmwareJob {
-	d.t.Helper()
+	d.T.Helper()
 	o := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareJobSpec{NodeName: nodeName, Type: v1alpha1.JobTypeUpdate}}
-	for _, u := range d.job(name, ids...).Updates {
+	for _, u := range d.Job(name, ids...).Updates {
 		u.Origin.UID = "x"
 		o.Spec.Updates = append(o.Spec.Updates, u.DeviceUpdate)
 		d.device(u)
 	}
-	require.NoError(d.t, d.env.Client.Create(d.t.Context(), o))
+	require.NoError(d.T, d.env.Client.Create(d.T.Context(), o))
 	return o
 }
 
 func (d *daemon) device(u journal.Update) {
 	o := &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: u.Device}, Spec: v1alpha1.NodeDeviceSpec{NodeName: nodeName}}
-	if client.IgnoreAlreadyExists(d.env.Client.Create(d.t.Context(), o)) != nil {
-		d.t.Fatal("create device")
+	if client.IgnoreAlreadyExists(d.env.Client.Create(d.T.Context(), o)) != nil {
+		d.T.Fatal("create device")
 	}
-	require.NoError(d.t, d.env.Client.Get(d.t.Context(), client.ObjectKeyFromObject(o), o))
+	require.NoError(d.T, d.env.Client.Get(d.T.Context(), client.ObjectKeyFromObject(o), o))
 	o.Status.Class = v1alpha1.DeviceClass(u.Class)
-	require.NoError(d.t, d.env.Client.Status().Update(d.t.Context(), o))
+	require.NoError(d.T, d.env.Client.Status().Update(d.T.Context(), o))
 }
 
 func (d *daemon) admit(name string) {
-	d.t.Helper()
+	d.T.Helper()
 	o := d.get(name)
 	meta.SetStatusCondition(&o.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionAdmitted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAdmitted})
-	require.NoError(d.t, d.env.Client.Status().Update(d.t.Context(), o, client.FieldOwner(v1alpha1.FieldOwnerOperator)))
+	require.NoError(d.T, d.env.Client.Status().Update(d.T.Context(), o, client.FieldOwner(v1alpha1.FieldOwnerOperator)))
 }
 
 func (d *daemon) get(name string) *v1alpha1.FirmwareJob {
-	d.t.Helper()
+	d.T.Helper()
 	o := &v1alpha1.FirmwareJob{}
-	require.NoError(d.t, d.env.Client.Get(d.t.Context(), client.ObjectKey{Name: name}, o))
+	require.NoError(d.T, d.env.Client.Get(d.T.Context(), client.ObjectKey{Name: name}, o))
 	o.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("FirmwareJob"))
 	return o
 }
 
 func (d *daemon) reconcile(name string) error {
-	_, err := d.r.Reconcile(d.t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: name}})
+	_, err := d.r.Reconcile(d.T.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: name}})
 	return err
 }
 
@@ -106,19 +109,19 @@ func (d *daemon) reconcile(name string) error {
 func (d *daemon) work() {
 	for range 5 {
 		view, err := d.journal.View()
-		require.NoError(d.t, err)
+		require.NoError(d.T, err)
 		active := view.Active()
 		if active == nil || active.Record.Outcome != "" {
 			return
 		}
-		ctx, cancel := context.WithCancel(d.t.Context())
-		d.stop = cancel
-		_, _ = d.engine.Execute(ctx, *active)
+		ctx, cancel := context.WithCancel(d.T.Context())
+		d.Stop = cancel
+		_, _ = d.Engine.Execute(ctx, *active)
 		cancel()
-		if d.rebootWanted {
-			d.rebootWanted = false
-			d.boot++
-			d.sim.Reboot()
+		if d.RebootWanted {
+			d.RebootWanted = false
+			d.Boot++
+			d.Sim.Reboot()
 		}
 	}
 }
@@ -129,10 +132,10 @@ func condition(o *v1alpha1.FirmwareJob, kind string) *metav1.Condition {
 
 func TestJobRunsOnlyWhenAdmittedAndIsReportedToTheEnd(t *testing.T) {
 	d := newDaemon(t)
-	o := d.create("j", d.add(inventory.NIC, "nic0", inventory.ActivateDeviceReset), d.add(inventory.BIOS, "bios", inventory.ActivateReboot))
+	o := d.create("j", d.Add(inventory.NIC, "nic0", inventory.ActivateDeviceReset), d.Add(inventory.BIOS, "bios", inventory.ActivateReboot))
 	require.NoError(t, d.reconcile("j"))
 	d.work()
-	assert.Empty(t, d.sim.Operations(), "not admitted")
+	assert.Empty(t, d.Sim.Operations(), "not admitted")
 	assert.Equal(t, v1alpha1.ReasonPending, condition(d.get("j"), v1alpha1.ConditionReady).Reason)
 	apitest.RequireStatus(t, d.get("j"), kstatus.InProgressStatus)
 
@@ -165,7 +168,7 @@ func TestJobRunsOnlyWhenAdmittedAndIsReportedToTheEnd(t *testing.T) {
 
 func TestResultsComeBeforeTheEnd(t *testing.T) {
 	d := newDaemon(t)
-	d.create("j", d.add(inventory.Disk, "disk0", inventory.ActivateNone))
+	d.create("j", d.Add(inventory.Disk, "disk0", inventory.ActivateNone))
 	d.admit("j")
 	require.NoError(t, d.reconcile("j"))
 	d.work()
@@ -180,8 +183,8 @@ func TestResultsComeBeforeTheEnd(t *testing.T) {
 // TestFailedJobHoldsTheNodeUntilReleased proves R003-25, R003-27.
 func TestFailedJobHoldsTheNodeUntilReleased(t *testing.T) {
 	d := newDaemon(t)
-	id := d.add(inventory.Disk, "disk0", inventory.ActivateNone)
-	d.sim.Inject("disk0", drivertest.FailWrite)
+	id := d.Add(inventory.Disk, "disk0", inventory.ActivateNone)
+	d.Sim.Inject("disk0", drivertest.FailWrite)
 	d.create("j", id)
 	d.admit("j")
 	require.NoError(t, d.reconcile("j"))
@@ -189,7 +192,7 @@ func TestFailedJobHoldsTheNodeUntilReleased(t *testing.T) {
 	require.NoError(t, d.reconcile("j"))
 	got := d.get("j")
 	assert.Equal(t, v1alpha1.ReasonWriteFailed, condition(got, v1alpha1.ConditionHeld).Reason)
-	assert.NotEmpty(t, d.window.failed, "RequestorFailed")
+	assert.NotEmpty(t, d.Window.Failed, "RequestorFailed")
 	apitest.RequireStatus(t, got, kstatus.FailedStatus)
 
 	node := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}
@@ -197,21 +200,21 @@ func TestFailedJobHoldsTheNodeUntilReleased(t *testing.T) {
 	require.NoError(t, d.env.Client.Create(t.Context(), node))
 	require.NoError(t, d.reconcile("j"))
 	d.work()
-	assert.Equal(t, step.MaintenanceReady, d.window.phase, "a request older than the failure releases nothing")
+	assert.Equal(t, step.MaintenanceReady, d.Window.Phase, "a request older than the failure releases nothing")
 
 	node.Spec.ReleaseRequestedAt = ptr.To(metav1.NewTime(time.Now().Add(time.Second)))
 	require.NoError(t, d.env.Client.Update(t.Context(), node))
 	require.NoError(t, d.env.Client.Delete(t.Context(), got), "the way out stays open when the object is gone")
 	require.NoError(t, d.reconcile("j"))
 	d.work()
-	assert.Equal(t, step.MaintenanceNone, d.window.phase)
+	assert.Equal(t, step.MaintenanceNone, d.Window.Phase)
 }
 
 // Deleting a job that runs stops nothing, and does not hide that it failed (I7, I10).
 func TestJobThatWasDeletedWhileItRanStillTellsThatItHoldsTheNode(t *testing.T) {
 	d := newDaemon(t)
-	id := d.add(inventory.Disk, "disk0", inventory.ActivateNone)
-	d.sim.Inject("disk0", drivertest.FailWrite)
+	id := d.Add(inventory.Disk, "disk0", inventory.ActivateNone)
+	d.Sim.Inject("disk0", drivertest.FailWrite)
 	o := d.create("j", id)
 	d.admit("j")
 	require.NoError(t, d.reconcile("j"))
@@ -219,7 +222,7 @@ func TestJobThatWasDeletedWhileItRanStillTellsThatItHoldsTheNode(t *testing.T) {
 	d.work()
 	refreshes := d.refreshes
 	require.NoError(t, d.reconcile("j"))
-	assert.Contains(t, d.window.failed, "refused the image", "the maintenance says that its requestor failed")
+	assert.Contains(t, d.Window.Failed, "refused the image", "the maintenance says that its requestor failed")
 	assert.Greater(t, d.refreshes, refreshes)
 	refreshes = d.refreshes
 	require.NoError(t, d.reconcile("j"))
@@ -228,8 +231,8 @@ func TestJobThatWasDeletedWhileItRanStillTellsThatItHoldsTheNode(t *testing.T) {
 
 func TestReleasedJobSaysSo(t *testing.T) {
 	d := newDaemon(t)
-	id := d.add(inventory.Disk, "disk0", inventory.ActivateNone)
-	d.sim.Inject("disk0", drivertest.FailWrite)
+	id := d.Add(inventory.Disk, "disk0", inventory.ActivateNone)
+	d.Sim.Inject("disk0", drivertest.FailWrite)
 	d.create("j", id)
 	d.admit("j")
 	require.NoError(t, d.reconcile("j"))
@@ -250,14 +253,14 @@ func TestReleasedJobSaysSo(t *testing.T) {
 
 func TestNewerAdmittedJobTakesOver(t *testing.T) {
 	d := newDaemon(t)
-	id := d.add(inventory.Disk, "disk0", inventory.ActivateNone)
-	d.sim.Inject("disk0", drivertest.FailWrite)
+	id := d.Add(inventory.Disk, "disk0", inventory.ActivateNone)
+	d.Sim.Inject("disk0", drivertest.FailWrite)
 	d.create("first", id)
 	d.admit("first")
 	require.NoError(t, d.reconcile("first"))
 	d.work()
 	require.NoError(t, d.reconcile("first"))
-	d.sim.Clear("disk0")
+	d.Sim.Clear("disk0")
 	node := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}
 	node.Spec.RetryRequestedAt = ptr.To(metav1.NewTime(time.Now().Add(time.Second)))
 	require.NoError(t, d.env.Client.Create(t.Context(), node))
@@ -274,7 +277,7 @@ func TestNewerAdmittedJobTakesOver(t *testing.T) {
 
 func TestCancelledBeforeItBeganNeverRuns(t *testing.T) {
 	d := newDaemon(t)
-	o := d.create("j", d.add(inventory.Disk, "disk0", inventory.ActivateNone))
+	o := d.create("j", d.Add(inventory.Disk, "disk0", inventory.ActivateNone))
 	o.Spec.Cancel = &v1alpha1.JobCancel{Reason: "wrong night"}
 	require.NoError(t, d.env.Client.Update(t.Context(), o))
 	require.NoError(t, d.reconcile("j"))
@@ -284,7 +287,7 @@ func TestCancelledBeforeItBeganNeverRuns(t *testing.T) {
 	got := d.get("j")
 	assert.Equal(t, v1alpha1.ReasonCancelled, condition(got, v1alpha1.ConditionFailed).Reason)
 	assert.Contains(t, condition(got, v1alpha1.ConditionFailed).Message, "wrong night")
-	assert.Empty(t, d.sim.Operations())
+	assert.Empty(t, d.Sim.Operations())
 	apitest.RequireStatus(t, got, kstatus.FailedStatus)
 }
 
@@ -311,14 +314,14 @@ func TestJobOfAnotherNodeIsLeftAlone(t *testing.T) {
 // Finished jobs of a daemon that lost its journal are never run again.
 func TestFinishedJobIsNotRunAgainWithoutAJournal(t *testing.T) {
 	d := newDaemon(t)
-	d.create("j", d.add(inventory.Disk, "disk0", inventory.ActivateNone))
+	d.create("j", d.Add(inventory.Disk, "disk0", inventory.ActivateNone))
 	d.admit("j")
 	o := d.get("j")
 	meta.SetStatusCondition(&o.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionFailed, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonNodeGone})
 	require.NoError(t, d.env.Client.Status().Update(t.Context(), o))
 	require.NoError(t, d.reconcile("j"))
 	d.work()
-	assert.Empty(t, d.sim.Operations())
+	assert.Empty(t, d.Sim.Operations())
 }
 
 func TestControllerFollowsJobsByWatch(t *testing.T) {
@@ -326,9 +329,9 @@ func TestControllerFollowsJobsByWatch(t *testing.T) {
 	mgr, err := ctrl.NewManager(d.env.Config, ctrl.Options{Scheme: d.env.Scheme, Metrics: metricsserver.Options{BindAddress: "0"}})
 	require.NoError(t, err)
 	d.r.Client = mgr.GetClient()
-	live := job.New(job.Config{
-		Journal: d.journal, Host: d.machine, Drivers: driver.Set{d.sim}, Images: d.machine, Maintenance: d.window, Writes: d.machine,
-		Rebooter: d.machine, Health: healthy{}, BootID: func() (string, error) { return "boot-1", nil }, Notify: d.r.Notify,
+	live := engine.New(engine.Config{
+		Journal: d.journal, Host: d.Machine, Drivers: driver.Set{d.Sim}, Images: d.Machine, Maintenance: d.Window, Writes: d.Machine,
+		Rebooter: d.Machine, Health: healthy{}, BootID: func() (string, error) { return "boot-1", nil }, Notify: d.r.Notify,
 		Poll: 10 * time.Millisecond,
 	})
 	d.r.Engine = live
@@ -337,7 +340,7 @@ func TestControllerFollowsJobsByWatch(t *testing.T) {
 	done := make(chan error, 2)
 	go func() { done <- mgr.Start(ctx) }()
 	go func() { done <- live.Run(ctx) }()
-	d.create("j", d.add(inventory.Disk, "disk0", inventory.ActivateNone))
+	d.create("j", d.Add(inventory.Disk, "disk0", inventory.ActivateNone))
 	d.admit("j")
 	require.Eventually(t, func() bool {
 		return meta.IsStatusConditionTrue(d.get("j").Status.Conditions, v1alpha1.ConditionComplete)
@@ -347,3 +350,12 @@ func TestControllerFollowsJobsByWatch(t *testing.T) {
 	require.NoError(t, <-done)
 	require.NoError(t, <-done)
 }
+
+// healthy is a host that always is.
+type healthy struct{}
+
+func (healthy) Check(context.Context, health.Baseline, []health.Target) ([]health.Complaint, error) {
+	return nil, nil
+}
+
+func (healthy) Before(context.Context) ([]health.Complaint, error) { return nil, nil }

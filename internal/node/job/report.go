@@ -2,25 +2,89 @@ package job
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	v1alpha1ac "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
+
+// report writes the status of a job once, if it differs from what the API server has.
+func (r *Reconciler) report(ctx context.Context, object *v1alpha1.FirmwareJob, v verdict) error {
+	if object == nil || v == leave {
+		return nil
+	}
+	want, err := r.status(object, v)
+	if err != nil || want == nil || sameStatus(object.Status, *want) {
+		return err
+	}
+	err = r.Client.Status().Apply(ctx, applyStatus(object, *want), client.FieldOwner(v1alpha1.FieldOwnerDaemon), client.ForceOwnership)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("report job %s: %w", object.Name, err)
+	}
+	emitTransitions(r.Recorder, object, *want)
+	return nil
+}
+
+// status is how the job stands now, after the act. It is nil for a job that has ended since it was gathered: its results are
+// not published yet, and the notification of the engine brings it back.
+func (r *Reconciler) status(object *v1alpha1.FirmwareJob, v verdict) (*v1alpha1.FirmwareJobStatus, error) {
+	view, err := r.Journal.View()
+	if err != nil {
+		return nil, err
+	}
+	known := view.Job(string(object.UID))
+	if known == nil {
+		out := r.unknownStatus(object, view, v)
+		return &out, nil
+	}
+	s, ok := r.Engine.Current()
+	if !ok || s.Job.UID != known.UID || known.Record.Outcome != "" {
+		s = engine.Snapshot{Job: *known}
+	}
+	if s.Job.Record.Outcome != "" && !s.Job.Reported && v != conclude {
+		return nil, nil
+	}
+	out := Status(s, r.NodeName, object.Status, object.Generation, r.now())
+	return &out, nil
+}
+
+// unknownStatus is the status of a job that is not in the journal.
+func (r *Reconciler) unknownStatus(object *v1alpha1.FirmwareJob, view journal.View, v verdict) v1alpha1.FirmwareJobStatus {
+	now := r.now()
+	if v == scan {
+		return scanned(object, r.NodeName, now)
+	}
+	why := "The job waits for its admission."
+	if active := view.Active(); active != nil && active.Record.Outcome == "" {
+		why = fmt.Sprintf("The job waits until job %s has ended.", active.Name)
+	}
+	return QueuedStatus(why, r.NodeName, object.Status, object.Generation, now)
+}
+
+// scanned is the status of a Scan job that is complete.
+func scanned(object *v1alpha1.FirmwareJob, node string, now time.Time) v1alpha1.FirmwareJobStatus {
+	done := journal.Job{Name: object.Name, Accepted: now, Finished: &now, Record: step.Record{Outcome: step.Complete}}
+	return Status(engine.Snapshot{Job: done}, node, object.Status, object.Generation, now)
+}
 
 // Status maps how far a job is to the part of a FirmwareJob's status the daemon writes. Conditions of others in old are
 // kept.
-func Status(s Snapshot, node string, old v1alpha1.FirmwareJobStatus, generation int64, now time.Time) v1alpha1.FirmwareJobStatus {
+func Status(s engine.Snapshot, node string, old v1alpha1.FirmwareJobStatus, generation int64, now time.Time) v1alpha1.FirmwareJobStatus {
 	j := s.Job
 	out := v1alpha1.FirmwareJobStatus{
 		ObservedGeneration: generation,
@@ -48,7 +112,7 @@ func QueuedStatus(why, node string, old v1alpha1.FirmwareJobStatus, generation i
 	}
 }
 
-func facts(s Snapshot, node string) status.JobFacts {
+func facts(s engine.Snapshot, node string) status.JobFacts {
 	r := s.Job.Record
 	f := status.JobFacts{
 		Waiting: s.Waiting, Maintenance: s.Maintenance, MaintenanceEnded: s.Job.MaintenanceEnded != nil,
@@ -98,10 +162,9 @@ func badImages(j journal.Job) []v1alpha1.BadImage {
 	var out []v1alpha1.BadImage
 	for _, u := range j.Updates {
 		if slices.Contains(f.Blames, u.Device) {
-			const maxMessage = 512
 			out = append(out, v1alpha1.BadImage{
 				Device: u.Device, Digest: u.Digest, Model: cmp.Or(u.Model, v1alpha1.AnyModel),
-				Message: strings.ToValidUTF8(f.Message[:min(len(f.Message), maxMessage)], ""),
+				Message: text.Clip(f.Message, maxBadImageMessage),
 			})
 		}
 	}
@@ -122,13 +185,13 @@ func summary(j journal.Job) string {
 	}
 }
 
-func steps(s Snapshot) []v1alpha1.JobStep {
+func steps(s engine.Snapshot) []v1alpha1.JobStep {
 	out := make([]v1alpha1.JobStep, 0, len(s.Job.Record.Steps))
 	current := s.Job.Record.Current()
 	for i, st := range s.Job.Record.Steps {
 		js := v1alpha1.JobStep{
 			Name: string(st.Kind), Device: st.Device, Priority: st.Priority, State: v1alpha1.StepState(st.State), Attempt: st.Attempt,
-			StartTime: stamp(st.Started), FinishTime: stamp(st.Finished), BootID: st.BootID, Message: bounded(st.Message),
+			StartTime: stamp(st.Started), FinishTime: stamp(st.Finished), BootID: st.BootID, Message: text.Clip(st.Message, maxMessage),
 		}
 		if st.Rollback {
 			js.Phase = v1alpha1.StepPhaseRollback
@@ -136,7 +199,7 @@ func steps(s Snapshot) []v1alpha1.JobStep {
 		if i == current && st.State == step.Running {
 			js.ProgressPercent = s.Percent
 			if s.Waiting != "" {
-				js.Message = bounded(s.Waiting)
+				js.Message = text.Clip(s.Waiting, maxMessage)
 			}
 		}
 		out = append(out, js)
@@ -144,8 +207,12 @@ func steps(s Snapshot) []v1alpha1.JobStep {
 	return window(out, current)
 }
 
-// maxSteps is how many the API takes.
-const maxSteps = 512
+// What the API takes: steps of a job, and bytes of a step's message and of a bad image's.
+const (
+	maxSteps           = 512
+	maxMessage         = 1024
+	maxBadImageMessage = 512
+)
 
 // window is what the API takes of the steps, with the current one: those before the last ones are over first.
 func window(all []v1alpha1.JobStep, current int) []v1alpha1.JobStep {
@@ -154,11 +221,6 @@ func window(all []v1alpha1.JobStep, current int) []v1alpha1.JobStep {
 		first = min(first, current)
 	}
 	return all[first:min(first+maxSteps, len(all))]
-}
-
-func bounded(s string) string {
-	const maxMessage = 1024
-	return strings.ToValidUTF8(s[:min(len(s), maxMessage)], "")
 }
 
 func stamp(t *time.Time) *metav1.Time {
@@ -215,4 +277,10 @@ func applyStep(js v1alpha1.JobStep) *v1alpha1ac.JobStepApplyConfiguration {
 	}
 	a.ProgressPercent, a.StartTime, a.FinishTime = js.ProgressPercent, js.StartTime, js.FinishTime
 	return a
+}
+
+func sameStatus(old, want v1alpha1.FirmwareJobStatus) bool {
+	old, want = *old.DeepCopy(), *want.DeepCopy()
+	old.Conditions, want.Conditions = ordered(old.Conditions), ordered(want.Conditions)
+	return equality.Semantic.DeepEqual(old, want)
 }

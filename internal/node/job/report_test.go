@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/job"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -22,16 +23,16 @@ func TestJobWithMoreStepsThanTheAPITakesIsReported(t *testing.T) {
 	for i := range 128 {
 		updates = append(updates, journal.Update{Class: inventory.Disk, DeviceUpdate: v1alpha1.DeviceUpdate{Device: fmt.Sprintf("disk%d", i)}})
 	}
-	j := journal.Job{Name: "j", Updates: updates, Record: job.NewRecord(plan.DefaultCatalog(), updates)}
+	j := journal.Job{Name: "j", Updates: updates, Record: engine.NewRecord(plan.DefaultCatalog(), updates)}
 	require.Greater(t, len(j.Record.Steps), 512)
-	got := job.Status(job.Snapshot{Job: j}, "n1", v1alpha1.FirmwareJobStatus{}, 1, time.Now())
+	got := job.Status(engine.Snapshot{Job: j}, "n1", v1alpha1.FirmwareJobStatus{}, 1, time.Now())
 	require.Len(t, got.Steps, 512)
 	assert.Equal(t, string(plan.Preflight), got.Steps[0].Name, "what runs is listed")
 
 	for i := range j.Record.Steps[:400] {
 		j.Record.Steps[i].State = step.Succeeded
 	}
-	got = job.Status(job.Snapshot{Job: j}, "n1", v1alpha1.FirmwareJobStatus{}, 1, time.Now())
+	got = job.Status(engine.Snapshot{Job: j}, "n1", v1alpha1.FirmwareJobStatus{}, 1, time.Now())
 	require.Len(t, got.Steps, 512)
 	assert.Equal(t, string(plan.Release), got.Steps[511].Name)
 }

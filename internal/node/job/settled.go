@@ -28,11 +28,11 @@ func (r *Reconciler) Settled(ctx context.Context) (bool, error) {
 	if v := decide(f); v != leave && v != follow {
 		return false, nil
 	}
-	return r.heard(ctx, view)
+	return r.allReported(ctx, view)
 }
 
-// heard reports whether the objects of all jobs that ended say so.
-func (r *Reconciler) heard(ctx context.Context, view journal.View) (bool, error) {
+// allReported reports whether the objects of all jobs that ended say so.
+func (r *Reconciler) allReported(ctx context.Context, view journal.View) (bool, error) {
 	var objects v1alpha1.FirmwareJobList
 	if err := r.Client.List(ctx, &objects); err != nil {
 		return false, fmt.Errorf("list jobs: %w", err)

@@ -12,17 +12,17 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
 
-// told lists the conditions whose becoming True is told as an event.
-var told = []struct{ condition, kind, action string }{
+// transitions are the conditions that are reported as an event when they become True.
+var transitions = []struct{ condition, kind, action string }{
 	{v1alpha1.ConditionComplete, corev1.EventTypeNormal, "Update"},
 	{v1alpha1.ConditionFailed, corev1.EventTypeWarning, "Update"},
 	{v1alpha1.ConditionMaintenanceReady, corev1.EventTypeNormal, "Maintain"},
 	{v1alpha1.ConditionRolledBack, corev1.EventTypeWarning, "RollBack"},
 }
 
-// tell emits an event for each transition between the old status of a job and the new one.
-func tell(recorder events.EventRecorder, job *v1alpha1.FirmwareJob, now v1alpha1.FirmwareJobStatus) {
-	for _, t := range told {
+// emitTransitions emits an event for each transition between the old status of a job and the new one.
+func emitTransitions(recorder events.EventRecorder, job *v1alpha1.FirmwareJob, now v1alpha1.FirmwareJobStatus) {
+	for _, t := range transitions {
 		c := meta.FindStatusCondition(now.Conditions, t.condition)
 		if c != nil && c.Status == metav1.ConditionTrue && !meta.IsStatusConditionTrue(job.Status.Conditions, t.condition) {
 			recorder.Eventf(job, nil, t.kind, c.Reason, t.action, "%s", c.Message)

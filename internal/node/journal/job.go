@@ -25,15 +25,15 @@ type Job struct {
 	Updates []Update `json:"updates"`
 	// Requested are the steps of a job of type Steps. Its Updates name the devices they work on and are no updates.
 	Requested []v1alpha1.RequestedStep `json:"requested,omitempty"`
-	// Forgiven is when a person last asked to try again what had failed; zero when nobody did.
-	Forgiven time.Time `json:"forgiven,omitzero"`
+	// RetryAsked is when a person last asked to try again what had failed; zero when nobody did.
+	RetryAsked time.Time `json:"forgiven,omitzero"`
 	// Asked is when a person had last asked something of the node before the job was taken up; zero when nobody had.
 	Asked time.Time `json:"asked,omitzero"`
 	// Accepted is when the daemon took the job up.
 	Accepted time.Time `json:"accepted"`
 	// Deadline for the first write; zero for none.
 	Deadline time.Time `json:"deadline,omitzero"`
-	// Cancel is the reason a person gave for calling the job off; nil when nobody did.
+	// Cancel is the reason a person gave for cancelling the job; nil when nobody did.
 	Cancel *string `json:"cancel,omitempty"`
 	// Record is the execution.
 	Record step.Record `json:"record"`
@@ -61,6 +61,9 @@ type Update struct {
 	// Driver of the device, whose own steps are for it too.
 	Driver string `json:"driver,omitempty"`
 }
+
+// Clearance clears the failures from before the job that a person asked to try again.
+func (j Job) Clearance() plan.Clearance { return plan.ClearedAt(j.RetryAsked) }
 
 // Held reports whether the job failed and still keeps the node out of service.
 func (j Job) Held() bool {

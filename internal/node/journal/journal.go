@@ -54,7 +54,7 @@ type Device struct {
 	LastApplied *v1alpha1.AppliedFirmware `json:"lastApplied,omitempty"`
 	// LastFailure is the last update that failed, nil when none did or a later one succeeded.
 	LastFailure *v1alpha1.FailedFirmware `json:"lastFailure,omitempty"`
-	// Unhealthy is set while a job that left the device unhealthy is not forgiven; it survives reboots.
+	// Unhealthy is set while a job that left the device unhealthy is not cleared; it survives reboots.
 	Unhealthy *v1alpha1.UnhealthyDevice `json:"unhealthy,omitempty"`
 	// LastGood is the version a rollback brings back while the device is Unhealthy; empty where there is none.
 	LastGood string `json:"lastGood,omitempty"`
@@ -65,10 +65,10 @@ type Device struct {
 // Attempts counts how often one image was written to a device. The counters only grow while the image is the same.
 type Attempts struct {
 	Digest v1alpha1.Digest `json:"digest"`
-	// Writes were begun, and Reboots asked for. Forgiven is how many writes a person has forgiven by asking for a retry.
-	Writes   int `json:"writes"`
-	Reboots  int `json:"reboots"`
-	Forgiven int `json:"forgiven"`
+	// Writes were begun, and Reboots asked for. Cleared is how many of the writes a person has cleared by asking for a retry.
+	Writes  int `json:"writes"`
+	Reboots int `json:"reboots"`
+	Cleared int `json:"forgiven"`
 	// Last is when the last write was begun.
 	Last time.Time `json:"last"`
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
-	"github.com/nodefirmware/node-firmware-operator/internal/node/job"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/maintenance"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/steps"
@@ -87,7 +87,7 @@ func (h *host) live(j journal.Job) journal.Job {
 	ctx, stop := context.WithCancel(h.Context())
 	defer stop()
 	h.stop = stop
-	engine := job.New(job.Config{
+	engine := engine.New(engine.Config{
 		Journal: book, Host: h, Drivers: driver.Set{h.sim}, Maintenance: &maintenance.None{}, Writes: h, Rebooter: h,
 		Health: health.Checker{Scanner: h}, Tasks: h.tasks, BootID: func() (string, error) { return fmt.Sprint("boot-", h.boots), nil },
 		Poll: time.Millisecond,

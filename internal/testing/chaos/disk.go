@@ -30,15 +30,15 @@ func (w *world) full() error {
 // diary is the journal as the engine uses it, with boundaries around what is written.
 type diary struct{ *world }
 
-// View implements job.Journal.
+// View implements engine.Journal.
 func (b diary) View() (journal.View, error) { return b.book.View() }
 
-// Save implements job.Journal.
+// Save implements engine.Journal.
 func (b diary) Save(job journal.Job, devices ...journal.Device) error {
 	return b.write(func() error { return b.book.Save(job, devices...) }, devices, job)
 }
 
-// TakeOver implements job.Journal.
+// TakeOver implements engine.Journal.
 func (b diary) TakeOver(next, held journal.Job) error {
 	superseded := held
 	superseded.SupersededBy, superseded.Reported = next.Name, false

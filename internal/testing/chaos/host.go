@@ -19,7 +19,7 @@ var errAPI = errors.New("connection refused")
 // host is what the engine sees of the world beside its drivers.
 type host struct{ *world }
 
-// Find implements job.Host.
+// Find implements engine.Host.
 func (h host) Find(ctx context.Context, class inventory.Class, uid string) (inventory.Device, bool, error) {
 	h.point(opFind, Before, uid)
 	if err := ctx.Err(); err != nil {
@@ -44,7 +44,7 @@ func (h host) Find(ctx context.Context, class inventory.Class, uid string) (inve
 	return read, true, nil
 }
 
-// Scan implements job.Host and health.Scanner.
+// Scan implements engine.Host and health.Scanner.
 func (h host) Scan(ctx context.Context) ([]inventory.Device, error) {
 	h.point(opScan, Before, "")
 	if err := ctx.Err(); err != nil {
@@ -80,7 +80,7 @@ func (h host) Ready(ctx context.Context) (bool, string, error) {
 	return true, "", ctx.Err()
 }
 
-// Fetch implements job.Images.
+// Fetch implements engine.Images.
 func (h host) Fetch(ctx context.Context, digest inventory.Digest) (string, int64, error) {
 	h.point(opFetch, Before, "")
 	if err := ctx.Err(); err != nil {
@@ -105,13 +105,13 @@ func (h host) Fetch(ctx context.Context, digest inventory.Digest) (string, int64
 	return path, size, os.WriteFile(path, []byte(content), 0o600)
 }
 
-// WriteRunning implements job.Writes.
+// WriteRunning implements engine.Writes.
 func (h host) WriteRunning(lock string) (bool, error) {
 	d := h.device(lock)
 	return d != nil && d.running(), nil
 }
 
-// Reboot implements job.Rebooter.
+// Reboot implements engine.Rebooter.
 func (h host) Reboot(context.Context) error {
 	h.point(opReboot, Before, "")
 	h.note(Event{Kind: EventReboot})

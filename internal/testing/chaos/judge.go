@@ -179,7 +179,7 @@ func (j *judge) flash(e Event, u journal.Update) {
 		j.violate("I1", "flashed %s with %s instead of %s", e.Device, e.Digest, u.Digest)
 	}
 	failed := e.Record.LastFailure
-	if failed != nil && failed.Digest == u.Digest && !failed.Time.Time.Before(e.Job.Forgiven) {
+	if failed != nil && failed.Digest == u.Digest && !e.Job.Clearance().Clears(failed.Time.Time) {
 		j.violate("I5", "flashed %s with an image that failed on it: %s", e.Device, failed.Message)
 	}
 	key := e.Device + string(u.Digest)
@@ -187,7 +187,7 @@ func (j *judge) flash(e Event, u journal.Update) {
 	switch tries := e.Record.Attempts; {
 	case tries == nil || tries.Digest != u.Digest || tries.Writes < j.writes[key]:
 		j.violate("R002-15", "write %d of %s is not counted on disk: %+v", j.writes[key], e.Device, tries)
-	case tries.Writes-tries.Forgiven > maxWrites:
+	case tries.Writes-tries.Cleared > maxWrites:
 		j.violate("I5", "%s was written %d times", e.Device, tries.Writes)
 	}
 }

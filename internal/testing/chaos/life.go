@@ -11,8 +11,8 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/archive"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
-	"github.com/nodefirmware/node-firmware-operator/internal/node/job"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -63,7 +63,7 @@ func (w *world) job(name string) journal.Job {
 		}
 		j.Updates = append(j.Updates, journal.Update{DeviceUpdate: u, Class: spec.Class})
 	}
-	j.Record = job.NewRecord(plan.DefaultCatalog(), j.Updates)
+	j.Record = engine.NewRecord(plan.DefaultCatalog(), j.Updates)
 	j.Record.RollbackRequired = w.scenario.RollbackRequired
 	return j
 }
@@ -135,11 +135,11 @@ func (w *world) daemon(submit *journal.Job) (died Fault) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	w.stop = stop
-	w.engine = job.New(w.config())
+	w.engine = engine.New(w.config())
 	if submit != nil {
 		for err := w.engine.Submit(*submit); err != nil; err = w.engine.Submit(*submit) {
 			<-w.after(poll)
-			if errors.Is(err, job.ErrBusy) || ctx.Err() != nil {
+			if errors.Is(err, engine.ErrBusy) || ctx.Err() != nil {
 				break
 			}
 		}
@@ -163,9 +163,9 @@ func (w *world) daemon(submit *journal.Job) (died Fault) {
 	return Fault{Kind: Stop}
 }
 
-func (w *world) config() job.Config {
+func (w *world) config() engine.Config {
 	h := host{w}
-	c := job.Config{
+	c := engine.Config{
 		Journal: diary{w}, Archive: archive.New(filepath.Join(w.filesDir, "archive"), shelf{w}), Host: h,
 		Drivers: driver.Set{tools{w, w.driver}}, Images: h, Maintenance: maintainer{w}, Writes: h, Rebooter: h,
 		Health: health.Checker{Scanner: h, Node: h},

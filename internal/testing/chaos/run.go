@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/nodefirmware/node-firmware-operator/internal/node/job"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
@@ -18,7 +18,7 @@ type Run struct {
 	Aftermath Aftermath
 	// dir is where directories are made; empty for the one in memory. sabotage breaks the engine, for tests.
 	dir      string
-	sabotage func(*job.Config)
+	sabotage func(*engine.Config)
 }
 
 // Aftermath is what happens when a job has failed.
@@ -114,7 +114,7 @@ func (w *world) afterwards(a Aftermath) {
 	case Again, Retried:
 		next := w.job("second")
 		if a == Retried {
-			next.Forgiven = w.wall()
+			next.RetryAsked = w.wall()
 			w.note(Event{Kind: EventPerson, Detail: "asks to try again"})
 		}
 		w.run(next)

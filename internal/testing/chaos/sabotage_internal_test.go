@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/node/archive"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
-	"github.com/nodefirmware/node-firmware-operator/internal/node/job"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/maintenance"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
@@ -21,22 +21,22 @@ import (
 func TestSabotageIsFoundOut(t *testing.T) {
 	for name, c := range map[string]struct {
 		scenario string
-		sabotage func(*job.Config)
+		sabotage func(*engine.Config)
 		finds    string
 	}{
-		"a journal that forgets": {"nic-reset", func(c *job.Config) { c.Journal = &forgetful{Journal: c.Journal} }, "I1"},
+		"a journal that forgets": {"nic-reset", func(c *engine.Config) { c.Journal = &forgetful{Journal: c.Journal} }, "I1"},
 		"an archive that a power cut takes away": {
-			"bios-image", func(c *job.Config) { c.Archive = &careless{dir: t.TempDir()} }, "I1",
+			"bios-image", func(c *engine.Config) { c.Archive = &careless{dir: t.TempDir()} }, "I1",
 		},
-		"writes that go on unseen": {"nic-reset", func(c *job.Config) { c.Writes = blind{} }, "I2"},
+		"writes that go on unseen": {"nic-reset", func(c *engine.Config) { c.Writes = blind{} }, "I2"},
 		"a gate that finds every host healthy": {
-			"bad-nic-rolled-back", func(c *job.Config) { c.Health = cheerful{c.Health} }, "I4",
+			"bad-nic-rolled-back", func(c *engine.Config) { c.Health = cheerful{c.Health} }, "I4",
 		},
 		"a maintenance that is taken for granted": {
-			"nic-reset", func(c *job.Config) { c.Maintenance = &maintenance.None{} }, "I1",
+			"nic-reset", func(c *engine.Config) { c.Maintenance = &maintenance.None{} }, "I1",
 		},
 		"a boot id that never changes": {
-			"nic-reset", func(c *job.Config) { c.BootID = func() (string, error) { return "boot-0", nil } }, "R002-31",
+			"nic-reset", func(c *engine.Config) { c.BootID = func() (string, error) { return "boot-0", nil } }, "R002-31",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestSabotageIsFoundOut(t *testing.T) {
 }
 
 // hunt breaks boundaries until an invariant is violated, and returns which.
-func hunt(t *testing.T, s Scenario, sabotage func(*job.Config)) string {
+func hunt(t *testing.T, s Scenario, sabotage func(*engine.Config)) string {
 	t.Helper()
 	golden, err := Run{Scenario: s, sabotage: sabotage}.Do()
 	require.NoError(t, err)
@@ -69,7 +69,7 @@ func hunt(t *testing.T, s Scenario, sabotage func(*job.Config)) string {
 
 // forgetful keeps of each job how it came and how it ended.
 type forgetful struct {
-	job.Journal
+	engine.Journal
 	known bool
 }
 
@@ -104,7 +104,7 @@ type blind struct{}
 
 func (blind) WriteRunning(string) (bool, error) { return false, nil }
 
-type cheerful struct{ job.Health }
+type cheerful struct{ engine.Health }
 
 func (cheerful) Check(context.Context, health.Baseline, []health.Target) ([]health.Complaint, error) {
 	return nil, nil

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nodefirmware/node-firmware-operator/internal/node/job"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/durable/durabletest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -32,7 +32,7 @@ type world struct {
 	scenario Scenario
 	dir      string
 	// sabotage changes what the engine is given, so that tests can break it.
-	sabotage func(*job.Config)
+	sabotage func(*engine.Config)
 
 	faults []Fault
 	points int
@@ -67,7 +67,7 @@ type world struct {
 	// disk is what the journal on disk says.
 	disk journal.View
 
-	engine   *job.Engine
+	engine   *engine.Engine
 	stop     context.CancelFunc
 	stopping bool
 	// current is the job the world waits for. returned says that a person wants its node back.

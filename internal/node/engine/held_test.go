@@ -1,4 +1,4 @@
-package job_test
+package engine_test
 
 import (
 	"testing"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/enginetest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
@@ -32,13 +33,13 @@ func stepsJob(t *testing.T, name, wished string) journal.Job {
 
 // A node must not be returned to service under the steps that run on it: the release that was asked for waits for them.
 func TestReleaseWaitsForTheStepsOnTheHeldNode(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *machine) {
-		id := m.add(inventory.Disk, "disk0", inventory.ActivateNone)
-		m.sim.Inject("disk0", drivertest.FailWrite)
-		requireFailed(t, m.run(m.job("a", id)), "a", step.WriteFailed, true)
-		j, err := journal.Open(m.dir)
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		id := m.Add(inventory.Disk, "disk0", inventory.ActivateNone)
+		m.Sim.Inject("disk0", drivertest.FailWrite)
+		requireFailed(t, m.Run(m.Job("a", id)), "a", step.WriteFailed, true)
+		j, err := journal.Open(m.Dir)
 		require.NoError(t, err)
-		e := m.newEngine(j)
+		e := m.NewEngine(j)
 		require.NoError(t, e.Submit(stepsJob(t, "b", "sha256:1")))
 		require.NoError(t, e.Release("uid-a"))
 		view, err := j.View()
@@ -46,27 +47,27 @@ func TestReleaseWaitsForTheStepsOnTheHeldNode(t *testing.T) {
 		assert.True(t, view.Job("uid-a").Held())
 		require.NoError(t, j.Close())
 
-		view = m.run()
+		view = m.Run()
 		requireFailed(t, view, "b", step.StepFailed, false)
 		assert.True(t, view.Job("uid-a").Held())
-		assert.Zero(t, m.window.released)
-		j, err = journal.Open(m.dir)
+		assert.Zero(t, m.Window.Released)
+		j, err = journal.Open(m.Dir)
 		require.NoError(t, err)
-		require.NoError(t, m.newEngine(j).Release("uid-a"))
+		require.NoError(t, m.NewEngine(j).Release("uid-a"))
 		require.NoError(t, j.Close())
-		assert.False(t, m.run().Job("uid-a").Held())
-		assert.Equal(t, 1, m.window.released)
+		assert.False(t, m.Run().Job("uid-a").Held())
+		assert.Equal(t, 1, m.Window.Released)
 	})
 }
 
 // A step that fails says nothing about the image that is wished for its device.
 func TestFailedStepDoesNotKeepTheImageFromBeingPlanned(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *machine) {
-		id := m.add(inventory.Disk, "disk0", inventory.ActivateNone)
-		j := m.job("update", id)
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		id := m.Add(inventory.Disk, "disk0", inventory.ActivateNone)
+		j := m.Job("update", id)
 		steps := stepsJob(t, "steps", string(j.Updates[0].Digest))
 		steps.Cancel = new(string)
-		requireFailed(t, m.run(steps), "steps", step.Cancelled, false)
-		requireComplete(t, m, m.run(j), "update")
+		requireFailed(t, m.Run(steps), "steps", step.Cancelled, false)
+		requireComplete(t, m, m.Run(j), "update")
 	})
 }

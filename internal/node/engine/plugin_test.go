@@ -1,11 +1,12 @@
-package job_test
+package engine_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/nodefirmware/node-firmware-operator/internal/node/job"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/enginetest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
@@ -15,13 +16,13 @@ import (
 // A step that only reads is broken off, however long the driver would take.
 // It proves R000-62, R000-65.
 func TestCancelInterruptsAReadThatRuns(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *machine) {
-		id := m.addWith(inventory.NIC, "nic0", inventory.Firmware{
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		id := m.AddWith(inventory.NIC, "nic0", inventory.Firmware{
 			Activation: inventory.ActivateDeviceReset, Rollback: inventory.RollbackReadBack,
 		})
-		m.slowRead = func() { m.engine.Cancel("uid-j", "wrong night") }
-		requireFailed(t, m.run(m.job("j", id)), "j", step.Cancelled, false)
-		assert.Empty(t, m.sim.Operations())
+		m.SlowRead = func() { m.Engine.Cancel("uid-j", "wrong night") }
+		requireFailed(t, m.Run(m.Job("j", id)), "j", step.Cancelled, false)
+		assert.Empty(t, m.Sim.Operations())
 	})
 }
 
@@ -34,26 +35,26 @@ func TestPluginThatChangesWithinAJobRestartsIt(t *testing.T) {
 		"after the write":        func(s step.Step) bool { return s.Kind == plan.Flash && s.State == step.Succeeded },
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, m *machine) {
-				id := m.add(inventory.NIC, "nic0", inventory.ActivateDeviceReset)
+			inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+				id := m.Add(inventory.NIC, "nic0", inventory.ActivateDeviceReset)
 				changed := false
-				m.onSnapshot = func(s job.Snapshot) {
+				m.OnSnapshot = func(s engine.Snapshot) {
 					for _, one := range s.Job.Record.Steps {
 						if !changed && when(one) {
 							changed = true
-							m.sim.SetVersion("2")
+							m.Sim.SetVersion("2")
 						}
 					}
 				}
-				view := m.run(m.job("j", id))
+				view := m.Run(m.Job("j", id))
 				j := view.Job("uid-j")
 				assert.Equal(t, step.Complete, j.Record.Outcome, "%+v", j.Record.Failure)
 				assert.EqualValues(t, 1, j.Record.Restarts)
 				for _, u := range j.Record.Updates {
 					assert.Equal(t, "2", u.DriverVersion, "the new one has checked the image")
 				}
-				assert.Equal(t, 1, m.sim.Count(drivertest.OpWrite, "nic0"))
-				assert.Equal(t, inventory.Version("2.0"), m.sim.Firmware("nic0").Running)
+				assert.Equal(t, 1, m.Sim.Count(drivertest.OpWrite, "nic0"))
+				assert.Equal(t, inventory.Version("2.0"), m.Sim.Firmware("nic0").Running)
 			})
 		})
 	}
@@ -61,10 +62,10 @@ func TestPluginThatChangesWithinAJobRestartsIt(t *testing.T) {
 
 // A driver chosen by what the device says of itself has not read the device, nor said what its update needs.
 func TestDriverThatDidNotReadTheDeviceDoesNotWriteIt(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *machine) {
-		id := m.add(inventory.NIC, "nic0", inventory.ActivateDeviceReset)
-		m.reader = "other"
-		requireFailed(t, m.run(m.job("j", id)), "j", step.NotUpdatable, false)
-		assert.Zero(t, m.sim.Count(drivertest.OpWrite, "nic0"))
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		id := m.Add(inventory.NIC, "nic0", inventory.ActivateDeviceReset)
+		m.Reader = "other"
+		requireFailed(t, m.Run(m.Job("j", id)), "j", step.NotUpdatable, false)
+		assert.Zero(t, m.Sim.Count(drivertest.OpWrite, "nic0"))
 	})
 }

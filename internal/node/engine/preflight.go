@@ -1,4 +1,4 @@
-package job
+package engine
 
 import (
 	"context"
@@ -95,15 +95,15 @@ func (x *execution) history(u journal.Update) (*step.Failure, error) {
 	}
 	const wayOut = "; mend it, then set spec.retryRequestedAt of the node's NodeFirmware"
 	known := view.Devices[u.UniqueID]
-	unforgiven := func(at time.Time) bool { return !at.Truncate(time.Second).Before(x.job.Forgiven) }
+	cleared := x.job.Clearance().Clears
 	switch bad, last, tries := known.Unhealthy, known.LastFailure, known.Attempts; {
-	case bad != nil && unforgiven(bad.Since.Time):
+	case bad != nil && !cleared(bad.Since.Time):
 		return &step.Failure{Reason: step.DeviceUnhealthy,
 			Message: fmt.Sprintf("%s: job %s left it unhealthy: %s%s", u.Device, bad.Job, bad.Message, wayOut)}, nil
-	case last != nil && last.Digest == u.Digest && unforgiven(last.Time.Time):
+	case last != nil && last.Digest == u.Digest && !cleared(last.Time.Time):
 		return &step.Failure{Reason: step.Quarantined,
 			Message: fmt.Sprintf("%s: this image failed on it in job %s: %s%s", u.Device, last.Job, last.Message, wayOut)}, nil
-	case tries != nil && tries.Digest == u.Digest && tries.Writes-tries.Forgiven >= maxAttempts && unforgiven(tries.Last):
+	case tries != nil && tries.Digest == u.Digest && tries.Writes-tries.Cleared >= maxAttempts && !cleared(tries.Last):
 		return &step.Failure{Reason: step.AttemptsExhausted,
 			Message: fmt.Sprintf("%s: this image was written to it %d times without success%s", u.Device, tries.Writes, wayOut)}, nil
 	}

@@ -1,4 +1,4 @@
-package job_test
+package engine_test
 
 import (
 	"testing"
@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/enginetest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
@@ -14,24 +15,24 @@ import (
 // It proves R003-30.
 func TestDriverThatChangesAfterTheRebootDoesNotHideWhoIsAtFault(t *testing.T) {
 	for name, c := range map[string]struct {
-		spoil func(m *machine)
+		spoil func(m *enginetest.Machine)
 	}{
-		"the device says it runs something else": {func(m *machine) {
-			fw := m.sim.Firmware("nic0")
+		"the device says it runs something else": {func(m *enginetest.Machine) {
+			fw := m.Sim.Firmware("nic0")
 			fw.Running, fw.Stored = "2.0.1", "2.0.1"
-			m.sim.SetFirmware("nic0", fw)
+			m.Sim.SetFirmware("nic0", fw)
 		}},
-		"the device is gone": {func(m *machine) { m.ids = nil }},
+		"the device is gone": {func(m *enginetest.Machine) { m.IDs = nil }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T, m *machine) {
-				id := m.readBackNIC(inventory.ActivateReboot)
-				m.onBoot = func() {
-					m.sim.SetVersion("after the upgrade")
+			inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+				id := m.ReadBackNIC(inventory.ActivateReboot)
+				m.OnBoot = func() {
+					m.Sim.SetVersion("after the upgrade")
 					c.spoil(m)
 				}
-				j := m.job("j", id)
-				got := m.run(j).Job(j.UID)
+				j := m.Job("j", id)
+				got := m.Run(j).Job(j.UID)
 				require.NotNil(t, got.Record.Failure)
 				assert.EqualValues(t, 1, got.Record.Restarts)
 				assert.Equal(t, []string{"node-nic0"}, got.Record.Failure.Blames, got.Record.Failure.Message)

@@ -1,4 +1,4 @@
-package job
+package engine
 
 import (
 	"context"
@@ -116,7 +116,7 @@ type Config struct {
 	// Now is the clock; nil for time.Now. After makes a channel that receives after the duration; nil for time.After.
 	Now   func() time.Time
 	After func(time.Duration) <-chan time.Time
-	// Notify is called with each change of a job, from the goroutine that executes it. It must not block.
+	// Notify is called with each change of a job, from the goroutine that executes or cancels it. It must not block.
 	Notify func(Snapshot)
 	Log    *slog.Logger
 }
@@ -136,7 +136,7 @@ type Snapshot struct {
 	Transition bool
 }
 
-// Engine executes the jobs of one host, one at a time. Submit, CallOff, Cancel, Release and Snapshot are safe to call
+// Engine executes the jobs of one host, one at a time. Submit, CancelUnstarted, Cancel, Release and Current are safe to call
 // while Run works.
 type Engine struct {
 	cfg  Config
@@ -270,9 +270,9 @@ func (e *Engine) Submit(job journal.Job) error {
 	return err
 }
 
-// CallOff ends a job that was never started, for the reason a person gave. It does nothing when the journal knows the
+// CancelUnstarted ends a job that has not begun, for the reason a person gave. It does nothing when the journal knows the
 // job.
-func (e *Engine) CallOff(job journal.Job, reason string) error {
+func (e *Engine) CancelUnstarted(job journal.Job, reason string) error {
 	view, err := e.cfg.Journal.View()
 	if err != nil || view.Job(job.UID) != nil {
 		return err
@@ -285,6 +285,7 @@ func (e *Engine) CallOff(job journal.Job, reason string) error {
 			return err
 		}
 	}
+	e.cfg.Notify(Snapshot{Job: x.job, Transition: true})
 	return nil
 }
 
@@ -323,11 +324,11 @@ func (e *Engine) Release(uid string) error {
 	return nil
 }
 
-// Snapshot is how far the job is that is executed now; ok is false when it is not the one with this UID.
-func (e *Engine) Snapshot(uid string) (s Snapshot, ok bool) {
+// Current is how far the job is that is executed now; ok is false while none is.
+func (e *Engine) Current() (s Snapshot, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.current == nil || e.current.Job.UID != uid {
+	if e.current == nil {
 		return Snapshot{}, false
 	}
 	return *e.current, true

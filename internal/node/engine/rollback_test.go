@@ -1,4 +1,4 @@
-package job_test
+package engine_test
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/enginetest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -18,29 +19,13 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
-// bad makes the image of one update one that takes the links of its card down as long as it runs.
-func (m *machine) bad(j journal.Job, uid string) journal.Job {
-	for i, u := range j.Updates {
-		if u.UniqueID == uid {
-			img := drivertest.NewBadImage(m.t, "BOARD_"+uid, "2.0", drivertest.DefectLinkDown)
-			m.image[img.Digest] = img
-			j.Updates[i].Digest = v1alpha1.Digest(img.Digest.String())
-		}
-	}
-	return j
-}
-
-func (m *machine) readBackNIC(activation inventory.Activation) inventory.Identity {
-	return m.addWith(inventory.NIC, "nic0", inventory.Firmware{Activation: activation, Rollback: inventory.RollbackReadBack})
-}
-
-func requireRolledBack(t *testing.T, m *machine, view journal.View, name string) journal.Job {
+func requireRolledBack(t *testing.T, m *enginetest.Machine, view journal.View, name string) journal.Job {
 	t.Helper()
 	j := requireFailed(t, view, name, step.Unhealthy, false)
 	require.True(t, j.Record.RolledBack(), "%+v", j.Record.Rollback)
-	assert.Equal(t, inventory.Version("1.0"), m.sim.Firmware("nic0").Running)
-	assert.False(t, m.sim.LinkDown("nic0"))
-	assert.Equal(t, step.MaintenanceNone, m.window.phase, "the node is back in service")
+	assert.Equal(t, inventory.Version("1.0"), m.Sim.Firmware("nic0").Running)
+	assert.False(t, m.Sim.LinkDown("nic0"))
+	assert.Equal(t, step.MaintenanceNone, m.Window.Phase, "the node is back in service")
 	require.NotNil(t, view.Verdict)
 	assert.Equal(t, v1alpha1.HealthResultHealthy, view.Verdict.Result)
 	assert.Equal(t, string(step.Unhealthy), view.Devices["nic0"].LastFailure.Reason)
@@ -52,17 +37,17 @@ func requireRolledBack(t *testing.T, m *machine, view journal.View, name string)
 func TestImageThatTakesTheLinkDownIsRolledBack(t *testing.T) {
 	for _, activation := range []inventory.Activation{inventory.ActivateNone, inventory.ActivateDeviceReset, inventory.ActivateReboot} {
 		t.Run(activation.String(), func(t *testing.T) {
-			inBubble(t, func(t *testing.T, m *machine) {
-				id := m.readBackNIC(activation)
-				view := m.run(m.bad(m.job("j", id), "nic0"))
+			inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+				id := m.ReadBackNIC(activation)
+				view := m.Run(m.Bad(m.Job("j", id), "nic0"))
 				j := requireRolledBack(t, m, view, "j")
-				assert.Equal(t, 2, m.sim.Count(drivertest.OpWrite, "nic0"), "the image, and what ran before")
+				assert.Equal(t, 2, m.Sim.Count(drivertest.OpWrite, "nic0"), "the image, and what ran before")
 				assert.Equal(t, []string{"node-nic0"}, j.Record.Failure.Blames)
-				assert.LessOrEqual(t, m.sim.Count(drivertest.OpReboot, ""), 2)
-				assert.Equal(t, 1, m.window.scheduled, "all of it in one maintenance")
-				view = m.run(m.bad(m.job("again", id), "nic0"))
+				assert.LessOrEqual(t, m.Sim.Count(drivertest.OpReboot, ""), 2)
+				assert.Equal(t, 1, m.Window.Scheduled, "all of it in one maintenance")
+				view = m.Run(m.Bad(m.Job("again", id), "nic0"))
 				requireFailed(t, view, "again", step.Quarantined, false)
-				assert.Equal(t, 2, m.sim.Count(drivertest.OpWrite, "nic0"), "it is never written again by itself")
+				assert.Equal(t, 2, m.Sim.Count(drivertest.OpWrite, "nic0"), "it is never written again by itself")
 			})
 		})
 	}
@@ -71,18 +56,18 @@ func TestImageThatTakesTheLinkDownIsRolledBack(t *testing.T) {
 // What runs is archived before the first byte is written, under the boot it ran in, and what was at fault is kept as
 // evidence that is never restored (R002-8, R002-35, R002-49, R002-51).
 func TestArchiveHoldsWhatRanBeforeAndTheEvidence(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *machine) {
-		id := m.readBackNIC(inventory.ActivateReboot)
-		m.run(m.bad(m.job("j", id), "nic0"))
-		entries, err := m.archive.List()
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		id := m.ReadBackNIC(inventory.ActivateReboot)
+		m.Run(m.Bad(m.Job("j", id), "nic0"))
+		entries, err := m.Archive.List()
 		require.NoError(t, err)
 		require.Len(t, entries, 2)
-		img, good, err := m.archive.Image("nic0", "1.0")
+		img, good, err := m.Archive.Image("nic0", "1.0")
 		require.NoError(t, err)
 		assert.Equal(t, "boot-1", good.BootID)
 		assert.Equal(t, "j", good.Job)
 		assert.NoError(t, img.Verify())
-		_, _, err = m.archive.Image("nic0", "2.0")
+		_, _, err = m.Archive.Image("nic0", "2.0")
 		assert.Error(t, err, "evidence is not restored")
 	})
 }
@@ -91,19 +76,19 @@ func TestArchiveHoldsWhatRanBeforeAndTheEvidence(t *testing.T) {
 func TestKilledAnywhereInARollbackComesToTheSameEnd(t *testing.T) {
 	for n := 1; ; n++ {
 		over := false
-		inBubble(t, func(t *testing.T, m *machine) {
-			m.crashAt = n
-			id := m.readBackNIC(inventory.ActivateReboot)
-			j := m.bad(m.job("j", id), "nic0")
-			view := m.run(j)
+		inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+			m.CrashAt = n
+			id := m.ReadBackNIC(inventory.ActivateReboot)
+			j := m.Bad(m.Job("j", id), "nic0")
+			view := m.Run(j)
 			if view.Job(j.UID) == nil {
-				view = m.run(j)
+				view = m.Run(j)
 			}
 			requireRolledBack(t, m, view, "j")
-			assert.Equal(t, 2, m.sim.Count(drivertest.OpWrite, "nic0"), "killed at %d", n)
-			assert.Equal(t, 2, m.sim.Count(drivertest.OpReboot, ""), "killed at %d", n)
-			assert.Equal(t, 1, m.window.scheduled, "killed at %d", n)
-			over = m.points < n
+			assert.Equal(t, 2, m.Sim.Count(drivertest.OpWrite, "nic0"), "killed at %d", n)
+			assert.Equal(t, 2, m.Sim.Count(drivertest.OpReboot, ""), "killed at %d", n)
+			assert.Equal(t, 1, m.Window.Scheduled, "killed at %d", n)
+			over = m.Points < n
 		})
 		if over || t.Failed() {
 			assert.Greater(t, n, 50)
@@ -114,14 +99,14 @@ func TestKilledAnywhereInARollbackComesToTheSameEnd(t *testing.T) {
 
 // Only the card whose link went down is rolled back: the other devices keep what was verified on them.
 func TestOnlyTheDeviceAtFaultIsRolledBack(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *machine) {
-		disk, bios := m.add(inventory.Disk, "disk0", inventory.ActivateNone), m.add(inventory.BIOS, "bios", inventory.ActivateReboot)
-		nic := m.readBackNIC(inventory.ActivateDeviceReset)
-		view := m.run(m.bad(m.job("j", disk, nic, bios), "nic0"))
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		disk, bios := m.Add(inventory.Disk, "disk0", inventory.ActivateNone), m.Add(inventory.BIOS, "bios", inventory.ActivateReboot)
+		nic := m.ReadBackNIC(inventory.ActivateDeviceReset)
+		view := m.Run(m.Bad(m.Job("j", disk, nic, bios), "nic0"))
 		j := requireRolledBack(t, m, view, "j")
 		assert.Equal(t, []string{"node-nic0"}, j.Record.Rollback.Devices)
 		for _, uid := range []string{"disk0", "bios"} {
-			assert.Equal(t, inventory.Version("2.0"), m.sim.Firmware(uid).Running, uid)
+			assert.Equal(t, inventory.Version("2.0"), m.Sim.Firmware(uid).Running, uid)
 			require.NotNil(t, view.Devices[uid].LastApplied, uid)
 			assert.Nil(t, view.Devices[uid].LastFailure, uid)
 		}
@@ -131,27 +116,27 @@ func TestOnlyTheDeviceAtFaultIsRolledBack(t *testing.T) {
 
 // Devices with slots go back to the slot; nothing is read out of them.
 func TestSlotIsTakenBack(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *machine) {
-		id := m.addWith(inventory.NIC, "nic0", inventory.Firmware{
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		id := m.AddWith(inventory.NIC, "nic0", inventory.Firmware{
 			Activation: inventory.ActivateDeviceReset, Rollback: inventory.RollbackSlot,
 			Slots: []inventory.Slot{{Number: 1, Version: "1.0", State: inventory.SlotActive}, {Number: 2, State: inventory.SlotIdle}},
 		})
-		requireRolledBack(t, m, m.run(m.bad(m.job("j", id), "nic0")), "j")
-		assert.Equal(t, 1, m.sim.Count(drivertest.OpWrite, "nic0"))
-		assert.Equal(t, 1, m.sim.Count(drivertest.OpRevert, "nic0"))
+		requireRolledBack(t, m, m.Run(m.Bad(m.Job("j", id), "nic0")), "j")
+		assert.Equal(t, 1, m.Sim.Count(drivertest.OpWrite, "nic0"))
+		assert.Equal(t, 1, m.Sim.Count(drivertest.OpRevert, "nic0"))
 	})
 }
 
 // Where the device can neither be read nor keeps a slot, an image of the running version from a source is used.
 func TestImageOfTheRunningVersionIsWrittenBack(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *machine) {
-		id := m.addWith(inventory.NIC, "nic0", inventory.Firmware{Activation: inventory.ActivateReboot, Rollback: inventory.RollbackImage})
-		j := m.bad(m.job("j", id), "nic0")
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		id := m.AddWith(inventory.NIC, "nic0", inventory.Firmware{Activation: inventory.ActivateReboot, Rollback: inventory.RollbackImage})
+		j := m.Bad(m.Job("j", id), "nic0")
 		old := drivertest.NewImage(t, id.BoardID, "1.0")
-		m.image[old.Digest] = old
+		m.Image[old.Digest] = old
 		j.Updates[0].RollbackDigest = v1alpha1.Digest(old.Digest.String())
-		requireRolledBack(t, m, m.run(j), "j")
-		_, m1, err := m.archive.Image("nic0", "1.0")
+		requireRolledBack(t, m, m.Run(j), "j")
+		_, m1, err := m.Archive.Image("nic0", "1.0")
 		require.NoError(t, err)
 		assert.Equal(t, inventory.RollbackImage, m1.Rollback)
 	})
@@ -160,24 +145,24 @@ func TestImageOfTheRunningVersionIsWrittenBack(t *testing.T) {
 // What the driver does not declare is never rolled back: the node waits for a person, nothing more is done to the device,
 // and no new target is flashed to it, over reboots too (R002-1, R002-2, R002-27, R002-52, R002-53, R002-54, R002-56).
 func TestWithoutAWayBackTheNodeWaitsForAPerson(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *machine) {
-		id := m.add(inventory.NIC, "nic0", inventory.ActivateReboot)
-		view := m.run(m.bad(m.job("j", id), "nic0"))
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		id := m.Add(inventory.NIC, "nic0", inventory.ActivateReboot)
+		view := m.Run(m.Bad(m.Job("j", id), "nic0"))
 		j := requireFailed(t, view, "j", step.Unhealthy, true)
 		assert.True(t, j.Record.NeedsIntervention())
 		assert.Equal(t, step.RollbackUnavailable, j.Record.Rollback.Failure.Reason)
-		assert.Equal(t, step.MaintenanceReady, m.window.phase)
+		assert.Equal(t, step.MaintenanceReady, m.Window.Phase)
 		require.NotNil(t, view.Devices["nic0"].Unhealthy)
-		operations := len(m.sim.Operations())
+		operations := len(m.Sim.Operations())
 		for range 3 {
-			m.boot++
-			requireFailed(t, m.run(), "j", step.Unhealthy, true)
+			m.Boot++
+			requireFailed(t, m.Run(), "j", step.Unhealthy, true)
 		}
-		requireFailed(t, m.run(m.job("other image", id)), "other image", step.DeviceUnhealthy, true)
-		assert.Len(t, m.sim.Operations(), operations, "nothing is done")
+		requireFailed(t, m.Run(m.Job("other image", id)), "other image", step.DeviceUnhealthy, true)
+		assert.Len(t, m.Sim.Operations(), operations, "nothing is done")
 
-		m.sim.SetFirmware("nic0", inventory.Firmware{Running: "1.0", Activation: inventory.ActivateReboot}) // a person mends it
-		view = m.run(forgiven(m.job("third", id)))
+		m.Sim.SetFirmware("nic0", inventory.Firmware{Running: "1.0", Activation: inventory.ActivateReboot}) // a person mends it
+		view = m.Run(retried(m.Job("third", id)))
 		requireComplete(t, m, view, "third")
 		assert.Nil(t, view.Devices["nic0"].Unhealthy)
 	})
@@ -186,28 +171,28 @@ func TestWithoutAWayBackTheNodeWaitsForAPerson(t *testing.T) {
 // When what ran before does not make the host healthy either, everything stops (R002-28), and what a later job would bring
 // back is still what ran before, not what is at fault (R002-55, R002-72).
 func TestWhenTheOldFirmwareFailsTooEverythingStops(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *machine) {
-		id := m.readBackNIC(inventory.ActivateReboot)
-		m.nodeReady = false
-		j := requireFailed(t, m.run(m.job("j", id)), "j", step.Unhealthy, true)
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		id := m.ReadBackNIC(inventory.ActivateReboot)
+		m.NodeReady = false
+		j := requireFailed(t, m.Run(m.Job("j", id)), "j", step.Unhealthy, true)
 		assert.True(t, j.Record.NeedsIntervention())
 		assert.Equal(t, step.Unhealthy, j.Record.Rollback.Failure.Reason)
-		assert.Equal(t, inventory.Version("1.0"), m.sim.Firmware("nic0").Running)
-		assert.Equal(t, 2, m.sim.Count(drivertest.OpWrite, "nic0"))
-		assert.LessOrEqual(t, m.sim.Count(drivertest.OpReboot, ""), 3, "R002-25")
-		again := requireFailed(t, m.run(forgiven(m.job("again", id))), "again", step.Unhealthy, true)
+		assert.Equal(t, inventory.Version("1.0"), m.Sim.Firmware("nic0").Running)
+		assert.Equal(t, 2, m.Sim.Count(drivertest.OpWrite, "nic0"))
+		assert.LessOrEqual(t, m.Sim.Count(drivertest.OpReboot, ""), 3, "R002-25")
+		again := requireFailed(t, m.Run(retried(m.Job("again", id))), "again", step.Unhealthy, true)
 		assert.Equal(t, inventory.Version("1.0"), again.Record.Updates[0].From)
 	})
 }
 
 // An archive that cannot be made keeps the device from being written, and the node in service (R002-6).
 func TestWithoutItsArchiveNothingIsWritten(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *machine) {
-		id := m.readBackNIC(inventory.ActivateDeviceReset)
-		m.sim.Inject("nic0", drivertest.FailArchive)
-		requireFailed(t, m.run(m.job("j", id)), "j", step.ArchiveFailed, false)
-		assert.Empty(t, m.sim.Operations())
-		assert.Zero(t, m.window.scheduled)
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		id := m.ReadBackNIC(inventory.ActivateDeviceReset)
+		m.Sim.Inject("nic0", drivertest.FailArchive)
+		requireFailed(t, m.Run(m.Job("j", id)), "j", step.ArchiveFailed, false)
+		assert.Empty(t, m.Sim.Operations())
+		assert.Zero(t, m.Window.Scheduled)
 	})
 }
 
@@ -215,42 +200,42 @@ func TestWithoutItsArchiveNothingIsWritten(t *testing.T) {
 // that cannot be read means neither, so that nothing is written.
 func TestArchiveThatCannotBeReadIsNoAbsence(t *testing.T) {
 	unsupported := fmt.Errorf("it stores another image than it runs: %w", driver.ErrNotSupported)
-	inBubble(t, func(t *testing.T, m *machine) {
-		m.notNow = func() error { return unsupported }
-		j := requireComplete(t, m, m.run(m.job("j", m.readBackNIC(inventory.ActivateDeviceReset))), "j")
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		m.NotNow = func() error { return unsupported }
+		j := requireComplete(t, m, m.Run(m.Job("j", m.ReadBackNIC(inventory.ActivateDeviceReset))), "j")
 		assert.Equal(t, inventory.RollbackNone, j.Record.Updates[0].Rollback)
 	})
-	inBubble(t, func(t *testing.T, m *machine) {
-		id := m.readBackNIC(inventory.ActivateDeviceReset)
-		dir := filepath.Join(m.dir, "archive")
-		m.notNow = func() error { // the disk fails meanwhile
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		id := m.ReadBackNIC(inventory.ActivateDeviceReset)
+		dir := filepath.Join(m.Dir, "archive")
+		m.NotNow = func() error { // the disk fails meanwhile
 			require.NoError(t, os.RemoveAll(dir))
 			require.NoError(t, os.WriteFile(dir, nil, 0o600))
 			return unsupported
 		}
-		requireFailed(t, m.run(m.job("j", id)), "j", step.ArchiveFailed, false)
-		assert.Empty(t, m.sim.Operations())
+		requireFailed(t, m.Run(m.Job("j", id)), "j", step.ArchiveFailed, false)
+		assert.Empty(t, m.Sim.Operations())
 	})
 }
 
 func TestPolicyCanRequireAWayBack(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *machine) {
-		j := m.job("j", m.add(inventory.NIC, "nic0", inventory.ActivateDeviceReset))
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		j := m.Job("j", m.Add(inventory.NIC, "nic0", inventory.ActivateDeviceReset))
 		j.Record.RollbackRequired = true
-		got := requireFailed(t, m.run(j), "j", step.RollbackUnavailable, false)
+		got := requireFailed(t, m.Run(j), "j", step.RollbackUnavailable, false)
 		assert.Contains(t, got.Record.Failure.Message, "policy requires")
-		assert.Empty(t, m.sim.Operations())
-		assert.Zero(t, m.window.scheduled)
+		assert.Empty(t, m.Sim.Operations())
+		assert.Zero(t, m.Window.Scheduled)
 	})
 }
 
 // The attempts of an image are counted before each write and survive the death of the daemon (R002-15, R002-16).
 func TestAttemptIsCountedBeforeTheFirstByte(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *machine) {
-		id := m.add(inventory.NIC, "nic0", inventory.ActivateDeviceReset)
-		m.sim.Inject("nic0", drivertest.HangWrite)
-		m.beforeCommit = func() { m.stop() }
-		view, over := m.live(m.job("j", id))
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		id := m.Add(inventory.NIC, "nic0", inventory.ActivateDeviceReset)
+		m.Sim.Inject("nic0", drivertest.HangWrite)
+		m.BeforeCommit = func() { m.Stop() }
+		view, over := m.Live(m.Job("j", id))
 		assert.False(t, over)
 		require.NotNil(t, view.Devices["nic0"].Attempts)
 		assert.Equal(t, 1, view.Devices["nic0"].Attempts.Writes)
@@ -262,8 +247,8 @@ func TestAttemptIsCountedBeforeTheFirstByte(t *testing.T) {
 
 // TestVerdictNamesItsBoot proves R002-31.
 func TestVerdictNamesItsBoot(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *machine) {
-		view := m.run(m.job("j", fleet(m)...))
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		view := m.Run(m.Job("j", fleet(m)...))
 		require.NotNil(t, view.Verdict)
 		assert.Equal(t, "boot-2", view.Verdict.BootID)
 		assert.Equal(t, v1alpha1.HealthResultHealthy, view.Verdict.Result)
@@ -274,10 +259,10 @@ func TestVerdictNamesItsBoot(t *testing.T) {
 
 // A person who asks for the release while it rolls back does not know yet that what ran before does not help either.
 func TestRollbackThatFailsIsNewerThanTheRequestToRelease(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *machine) {
-		id := m.readBackNIC(inventory.ActivateReboot)
-		m.nodeReady = false
-		j := requireFailed(t, m.run(m.job("j", id)), "j", step.Unhealthy, true)
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		id := m.ReadBackNIC(inventory.ActivateReboot)
+		m.NodeReady = false
+		j := requireFailed(t, m.Run(m.Job("j", id)), "j", step.Unhealthy, true)
 		for _, s := range j.Record.Steps {
 			if s.Kind == plan.Restore {
 				assert.True(t, j.FailedAt.After(*s.Finished))
@@ -288,9 +273,9 @@ func TestRollbackThatFailsIsNewerThanTheRequestToRelease(t *testing.T) {
 
 // Firmware at fault that cannot be read as evidence, and keeps whoever reads it waiting, is replaced all the same.
 func TestEvidenceThatHangsDoesNotStandInTheWayOfTheRollback(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *machine) {
-		id := m.readBackNIC(inventory.ActivateReboot)
-		m.hangsRead = true
-		requireRolledBack(t, m, m.run(m.bad(m.job("j", id), "nic0")), "j")
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		id := m.ReadBackNIC(inventory.ActivateReboot)
+		m.HangsRead = true
+		requireRolledBack(t, m, m.Run(m.Bad(m.Job("j", id), "nic0")), "j")
 	})
 }

@@ -1,4 +1,4 @@
-package job
+package engine
 
 import (
 	"slices"
@@ -10,6 +10,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 // remember says what an action means for the records of devices. They are journalled together with the action.
@@ -82,8 +83,8 @@ func (m *memory) count(s step.Step) {
 		case s.Kind == plan.Flash && s.Device == u.Device:
 			m.change(u.UniqueID, func(d *journal.Device) {
 				a := attempts(*d, u.Digest)
-				if a.Last.Before(m.job.Forgiven) {
-					a.Forgiven = a.Writes
+				if m.job.Clearance().Clears(a.Last) {
+					a.Cleared = a.Writes
 				}
 				a.Writes, a.Last, d.Attempts = a.Writes+1, m.now, &a
 			})
@@ -137,7 +138,7 @@ func (m *memory) unhealthy(devices []string, f step.Failure) {
 			message = m.job.Record.Failure.Message + "; " + message
 		}
 		m.change(u.UniqueID, func(d *journal.Device) {
-			d.Unhealthy = &v1alpha1.UnhealthyDevice{Since: metav1.NewTime(m.now), Job: m.job.Name, Message: bounded(message)}
+			d.Unhealthy = &v1alpha1.UnhealthyDevice{Since: metav1.NewTime(m.now), Job: m.job.Name, Message: text.Clip(message, maxMessage)}
 			d.LastGood = from
 		})
 	}
@@ -149,6 +150,9 @@ func (m *memory) failed(f step.Failure) {
 		m.change(u.UniqueID, func(d *journal.Device) { d.LastFailure = failedFirmware(m.job, u, f, m.now) })
 	}
 }
+
+// maxMessage is how long a message is that the API takes, in bytes.
+const maxMessage = 1024
 
 // repeating failures only repeat what the records of the device say already.
 var repeating = map[step.Reason]bool{
@@ -187,7 +191,7 @@ func failedFirmware(job journal.Job, u journal.Update, f step.Failure, now time.
 		message = "the job failed at " + f.Device + ": " + message
 	}
 	return &v1alpha1.FailedFirmware{
-		Version: u.Version, Digest: u.Digest, Reason: string(f.Reason), Message: bounded(message), Job: job.Name, Time: metav1.NewTime(now),
+		Version: u.Version, Digest: u.Digest, Reason: string(f.Reason), Message: text.Clip(message, maxMessage), Job: job.Name, Time: metav1.NewTime(now),
 	}
 }
 

@@ -1,4 +1,4 @@
-package job
+package engine
 
 import (
 	"context"
@@ -41,11 +41,11 @@ func (x *execution) pass(ctx context.Context) time.Duration {
 	case ctx.Err() != nil:
 		return 0 // what could not be read because the process is told to end says nothing about the host
 	case err != nil:
-		return x.stumble(err)
+		return x.logAndRetry(err)
 	}
 	action := step.Next(x.job.Record, facts, x.cfg.Limits)
 	if err := x.record(action, facts); err != nil {
-		return x.stumble(err)
+		return x.logAndRetry(err)
 	}
 	switch action.Verb {
 	case step.Await:
@@ -64,8 +64,9 @@ func (x *execution) pass(ctx context.Context) time.Duration {
 	return 0
 }
 
-// stumble is for what is worth trying again: an unreadable boot id, a full disk.
-func (x *execution) stumble(err error) time.Duration {
+// logAndRetry is for errors of the host that may pass, such as an unreadable boot id or a full disk. It returns how long to
+// wait before the next round.
+func (x *execution) logAndRetry(err error) time.Duration {
 	x.cfg.Log.Error("Job is waiting for the host", "job", x.job.Name, "err", err)
 	x.wait(err.Error())
 	return x.cfg.Poll
@@ -286,13 +287,13 @@ func (x *execution) record(a step.Action, f step.Facts) error {
 	return nil
 }
 
-// now is the clock. What a person had asked before the job lies before all that happens in it, though the clock of this
-// host lags behind: a failure is neither forgiven nor released by a request from before it.
+// now is the clock. All that happens in a job is at least a second later than what a person had asked before it, though the
+// clock of this host lags behind: a failure is neither cleared nor released by a request from before it.
 func (x *execution) now() time.Time {
 	now := x.cfg.Now()
-	for _, asked := range []time.Time{x.job.Forgiven, x.job.Asked} {
-		if !asked.IsZero() && !now.After(asked) {
-			now = asked.Add(time.Second)
+	for _, asked := range []time.Time{x.job.RetryAsked, x.job.Asked} {
+		if earliest := asked.Add(time.Second); !asked.IsZero() && now.Before(earliest) {
+			now = earliest
 		}
 	}
 	return now

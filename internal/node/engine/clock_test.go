@@ -1,0 +1,31 @@
+package engine_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/enginetest"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+// The clock of a node may lag behind that of whoever asks: what fails after a request is not cleared by that very request
+// (F4, I5).
+func TestRequestClearsNothingThatFailsAfterIt(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		id := m.ReadBackNIC(inventory.ActivateNone)
+		asked := time.Now().Add(24 * time.Hour)
+		j := m.Bad(m.Job("j", id), "nic0")
+		j.RetryAsked = asked
+		requireRolledBack(t, m, m.Run(j), "j")
+		for _, name := range []string{"again", "and-again"} {
+			next := m.Bad(m.Job(name, id), "nic0")
+			next.RetryAsked = asked
+			requireFailed(t, m.Run(next), name, step.Quarantined, false)
+		}
+		assert.Equal(t, 2, m.Sim.Count(drivertest.OpWrite, "nic0"), "the image, and what ran before")
+	})
+}

@@ -1,0 +1,74 @@
+package job
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+)
+
+// verdict is what to do about one job.
+type verdict int
+
+const (
+	// leave it alone, and report nothing.
+	leave verdict = iota
+	// queue: report what it waits for.
+	queue
+	// scan the node for a job of type Scan, which ends with that.
+	scan
+	// submit it to the engine.
+	submit
+	// cancelUnstarted ends it before it has begun.
+	cancelUnstarted
+	// cancel it while it runs.
+	cancel
+	// release the node it holds.
+	release
+	// conclude it: publish its results and then report its end.
+	conclude
+	// follow: report how far it is.
+	follow
+)
+
+// decide is pure.
+func decide(f state) verdict {
+	switch {
+	case f.holds != nil && f.busy == "" && f.release.Clears(failedAt(f.holds)):
+		return release
+	case f.known != nil && f.known.Record.Outcome != "" && !f.known.Reported:
+		return conclude
+	case f.object == nil:
+		return leave
+	case f.known != nil && f.known.Record.Outcome == "" && f.object.Spec.Cancel != nil && f.known.Cancel == nil:
+		return cancel
+	case f.known != nil:
+		return follow
+	case ended(f.object):
+		return leave
+	case f.object.Spec.Type == v1alpha1.JobTypeScan && f.busy == "":
+		return scan
+	case f.object.Spec.Type == v1alpha1.JobTypeScan:
+		return queue
+	case f.object.Spec.Cancel != nil:
+		return cancelUnstarted
+	case meta.IsStatusConditionTrue(f.object.Status.Conditions, v1alpha1.ConditionAdmitted) && f.busy == "" && f.mine:
+		return submit
+	}
+	return queue
+}
+
+// failedAt is when a job failed last; zero when it has not.
+func failedAt(j *journal.Job) time.Time {
+	if j.FailedAt == nil {
+		return time.Time{}
+	}
+	return *j.FailedAt
+}
+
+func ended(job *v1alpha1.FirmwareJob) bool {
+	return meta.IsStatusConditionTrue(job.Status.Conditions, v1alpha1.ConditionComplete) ||
+		meta.IsStatusConditionTrue(job.Status.Conditions, v1alpha1.ConditionFailed)
+}

@@ -1,0 +1,100 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+)
+
+// state is what is known of one job.
+type state struct {
+	// object is nil when there is none (any more).
+	object *v1alpha1.FirmwareJob
+	// known is the job of the object in the journal, nil when the daemon never took it up. Where there is no object it is the
+	// job of that name that holds the node.
+	known *journal.Job
+	// holds is the job of that name that holds the node, be the object its own or of a later job; nil when none does.
+	holds *journal.Job
+	// busy names the job that runs now; empty when none does.
+	busy string
+	// mine says that this process may begin the job.
+	mine bool
+	// release and retry are the last requests of a person for this node.
+	release, retry plan.Clearance
+	// devices of the node by name, for a job that is not known yet.
+	devices map[string]v1alpha1.NodeDevice
+	now     time.Time
+}
+
+func (r *Reconciler) gather(ctx context.Context, name string) (state, error) {
+	f := state{now: r.now(), mine: r.Only == "" || r.Only == name, devices: map[string]v1alpha1.NodeDevice{}}
+	view, err := r.Journal.View()
+	if err != nil {
+		return f, err
+	}
+	object := &v1alpha1.FirmwareJob{}
+	switch err := r.Client.Get(ctx, client.ObjectKey{Name: name}, object); {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return f, fmt.Errorf("get job %s: %w", name, err)
+	case object.Spec.NodeName != r.NodeName:
+		return f, nil
+	default:
+		f.object, f.known = object, view.Job(string(object.UID))
+	}
+	if held := view.Held(); held != nil && held.Name == name {
+		f.holds = held
+	}
+	if f.object == nil {
+		f.known = f.holds
+	}
+	if active := view.Active(); active != nil && active.Record.Outcome == "" {
+		f.busy = active.Name
+	}
+	if err := r.gatherRequests(ctx, &f); err != nil {
+		return f, err
+	}
+	if f.object != nil && f.known == nil {
+		err = r.gatherDevices(ctx, f)
+	}
+	return f, err
+}
+
+// gatherRequests reads what a person asked of the node.
+func (r *Reconciler) gatherRequests(ctx context.Context, f *state) error {
+	var node v1alpha1.NodeFirmware
+	switch err := r.Client.Get(ctx, client.ObjectKey{Name: r.NodeName}, &node); {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("get node firmware %s: %w", r.NodeName, err)
+	}
+	if at := node.Spec.ReleaseRequestedAt; at != nil {
+		f.release = plan.ClearedAt(at.Time)
+	}
+	if at := node.Spec.RetryRequestedAt; at != nil {
+		f.retry = plan.ClearedAt(at.Time)
+	}
+	return nil
+}
+
+// gatherDevices reads the devices of the node.
+func (r *Reconciler) gatherDevices(ctx context.Context, f state) error {
+	var devices v1alpha1.NodeDeviceList
+	if err := r.Client.List(ctx, &devices); err != nil {
+		return fmt.Errorf("list devices of the node: %w", err)
+	}
+	for _, d := range devices.Items {
+		if d.Spec.NodeName == r.NodeName {
+			f.devices[d.Name] = d
+		}
+	}
+	return nil
+}

@@ -1,0 +1,349 @@
+package enginetest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/archive"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
+	"github.com/nodefirmware/node-firmware-operator/pkg/durable"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+)
+
+// Machine is a host whose hardware outlives the engine. Its methods are for one goroutine, but for those of Window.
+type Machine struct {
+	T     *testing.T
+	Dir   string
+	Sim   *drivertest.Simulated
+	IDs   []inventory.Identity
+	Image map[inventory.Digest]driver.Image
+
+	// Boot counts the boots; RebootWanted says that a reboot was asked for.
+	Boot           int
+	RebootWanted   bool
+	IgnoresReboots bool
+	OnBoot         func()
+	// LinkDown takes the links of all adapters down after the first boot.
+	LinkDown  bool
+	NodeReady bool
+	Window    *Window
+	Archive   *archive.Store
+	FetchErr  error
+	// HangsRead makes every read of an image after the first boot go on without its caller, until somebody looks for it;
+	// reading says that one does.
+	HangsRead, reading bool
+	Fetches            int
+
+	// Points counts the failpoints; the process dies at the one whose number is CrashAt.
+	Points, CrashAt int
+	// Reads counts what is read of the host; the process is told to end at the one whose number is EndAt.
+	Reads, EndAt int
+	// BeforeCommit is called between the two commands of a write, which then waits until its context ends.
+	BeforeCommit func()
+	// NotNow answers for a device whose image cannot be read now.
+	NotNow func() error
+	// SlowRead is called by a read of an image, which then waits until its context ends.
+	SlowRead func()
+	// OnSnapshot is called with each change of the job.
+	OnSnapshot func(engine.Snapshot)
+	// LoseEnds: the end of a write is not seen, as when its worker was killed.
+	LoseEnds bool
+	// Reader is the driver that reads the devices; empty for the one that writes them.
+	Reader string
+	// Unfollowed: nothing holds the lock of a write, which a plugin carries out, and which it alone knows of.
+	Unfollowed bool
+	Snapshots  []engine.Snapshot
+	// Stop tells the process to end.
+	Stop   context.CancelFunc
+	Engine *engine.Engine
+}
+
+var errPowerCut = errors.New("power cut")
+
+// New makes a machine without devices.
+func New(t *testing.T) *Machine {
+	dir := t.TempDir()
+	return &Machine{
+		T: t, Dir: dir, Sim: drivertest.NewSimulated("sim"), Image: map[inventory.Digest]driver.Image{}, Boot: 1,
+		NodeReady: true, Window: &Window{}, Archive: archive.New(filepath.Join(dir, "archive"), durable.OS{}),
+	}
+}
+
+// Add plugs a device in that runs version 1.0.
+func (m *Machine) Add(class inventory.Class, uid string, activation inventory.Activation) inventory.Identity {
+	return m.AddWith(class, uid, inventory.Firmware{Activation: activation})
+}
+
+// AddWith plugs a device in that runs version 1.0.
+func (m *Machine) AddWith(class inventory.Class, uid string, fw inventory.Firmware) inventory.Identity {
+	id := inventory.Identity{Class: class, UniqueID: uid, BoardID: "BOARD_" + uid, Model: "model"}
+	fw.Running, fw.Format = "1.0", inventory.FormatDotted
+	m.Sim.Add(id, fw)
+	m.IDs = append(m.IDs, id)
+	return id
+}
+
+// Job makes a job that brings the devices to version 2.0.
+func (m *Machine) Job(name string, ids ...inventory.Identity) journal.Job {
+	j := journal.Job{Name: name, UID: "uid-" + name, Accepted: time.Now(), Deadline: time.Now().Add(time.Hour)}
+	for _, id := range ids {
+		img := drivertest.NewImage(m.T, id.BoardID, "2.0")
+		m.Image[img.Digest] = img
+		j.Updates = append(j.Updates, journal.Update{Class: id.Class, DeviceUpdate: v1alpha1.DeviceUpdate{
+			Device: "node-" + id.UniqueID, UniqueID: id.UniqueID, FromVersion: "1.0", Version: "2.0",
+			Digest: v1alpha1.Digest(img.Digest.String()), Downgrade: v1alpha1.DowngradeForbid,
+			Origin: v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"},
+		}})
+	}
+	j.Record = engine.NewRecord(plan.Catalog{}, j.Updates)
+	return j
+}
+
+// Bad makes the image of one update one that takes the links of its card down as long as it runs.
+func (m *Machine) Bad(j journal.Job, uid string) journal.Job {
+	for i, u := range j.Updates {
+		if u.UniqueID == uid {
+			img := drivertest.NewBadImage(m.T, "BOARD_"+uid, "2.0", drivertest.DefectLinkDown)
+			m.Image[img.Digest] = img
+			j.Updates[i].Digest = v1alpha1.Digest(img.Digest.String())
+		}
+	}
+	return j
+}
+
+// ReadBackNIC plugs an adapter in whose image can be read and written back.
+func (m *Machine) ReadBackNIC(activation inventory.Activation) inventory.Identity {
+	return m.AddWith(inventory.NIC, "nic0", inventory.Firmware{Activation: activation, Rollback: inventory.RollbackReadBack})
+}
+
+func (m *Machine) failpoint() {
+	m.Points++
+	if m.Points == m.CrashAt {
+		panic(errPowerCut)
+	}
+}
+
+// Run submits the job, if one is given, and lives through crashes and reboots until the journal has nothing to run.
+func (m *Machine) Run(submit ...journal.Job) journal.View {
+	m.T.Helper()
+	for range 50 {
+		view, over := m.Live(submit...)
+		if over {
+			return view
+		}
+		submit = nil
+	}
+	m.T.Fatal("the job does not end")
+	return journal.View{}
+}
+
+// Live is one life of the process: it ends with the work, with a crash or with a reboot.
+func (m *Machine) Live(submit ...journal.Job) (view journal.View, over bool) {
+	j, err := journal.Open(m.Dir)
+	require.NoError(m.T, err)
+	defer func() { require.NoError(m.T, j.Close()) }()
+	ctx, cancel := context.WithCancel(m.T.Context())
+	defer cancel()
+	m.Stop = cancel
+	m.Engine = m.NewEngine(j)
+	m.crash(func() {
+		for _, s := range submit {
+			require.NoError(m.T, m.Engine.Submit(s))
+		}
+		view, err := j.View()
+		require.NoError(m.T, err)
+		if active := view.Active(); active != nil && active.Record.Outcome == "" {
+			_, _ = m.Engine.Execute(ctx, *active)
+		}
+	})
+	if m.RebootWanted {
+		m.RebootWanted = false
+		<-time.After(5 * time.Minute) // under the synctest of the caller
+		m.Boot++
+		m.Sim.Reboot()
+		if m.OnBoot != nil {
+			m.OnBoot()
+		}
+	}
+	view, err = j.View()
+	require.NoError(m.T, err)
+	active := view.Active()
+	return view, active == nil || active.Record.Outcome != ""
+}
+
+func (m *Machine) crash(f func()) {
+	defer func() {
+		if r := recover(); r != nil && r != errPowerCut { //nolint:errorlint // identity
+			panic(r)
+		}
+	}()
+	f()
+}
+
+func (m *Machine) NewEngine(j *journal.Journal) *engine.Engine {
+	return engine.New(engine.Config{
+		Journal: j, Archive: m.Archive, Host: m, Drivers: driver.Set{failing{m.Sim, m}}, Images: m, Maintenance: m.Window, Writes: m, Rebooter: m,
+		Health: health.Checker{Scanner: m, Node: m},
+		BootID: func() (string, error) { return fmt.Sprintf("boot-%d", m.Boot), nil },
+		Grace:  time.Minute,
+		Notify: func(s engine.Snapshot) {
+			m.Snapshots = append(m.Snapshots, s)
+			if m.OnSnapshot != nil {
+				m.OnSnapshot(s)
+			}
+			if s.Transition {
+				m.failpoint()
+			}
+		},
+	})
+}
+
+// read is something that is read of the host, which the end of the context cuts short.
+func (m *Machine) read(ctx context.Context) error {
+	m.Reads++
+	if m.Reads == m.EndAt {
+		m.Stop()
+	}
+	return ctx.Err()
+}
+
+func (m *Machine) Find(ctx context.Context, class inventory.Class, uid string) (inventory.Device, bool, error) {
+	if !slices.Contains([]inventory.Class{inventory.BIOS, inventory.NIC, inventory.Disk}, class) {
+		return inventory.Device{}, false, fmt.Errorf("list %s devices: unknown class", class)
+	}
+	devices, err := m.Scan(ctx)
+	for _, d := range devices {
+		if d.UniqueID == uid && d.Class == class {
+			return d, true, err
+		}
+	}
+	return inventory.Device{}, false, err
+}
+
+func (m *Machine) Scan(ctx context.Context) ([]inventory.Device, error) {
+	if err := m.read(ctx); err != nil {
+		return nil, err
+	}
+	var out []inventory.Device
+	for _, id := range m.IDs {
+		d := inventory.Device{Identity: id, Driver: cmp.Or(m.Reader, "sim")}
+		full, fw, err := m.Sim.Inspect(ctx, id)
+		if m.Unfollowed && m.Sim.Busy(id.UniqueID) {
+			err = fmt.Errorf("plugin acme: %w", command.ErrStillRunning)
+		}
+		if err != nil {
+			d.Err = err
+		} else {
+			d.Identity, d.Firmware = full, &fw
+		}
+		if id.Class == inventory.NIC {
+			state := inventory.LinkUp
+			if m.LinkDown && m.Boot > 1 || m.Sim.LinkDown(id.UniqueID) {
+				state = inventory.LinkDown
+			}
+			d.Ports = []inventory.Port{{MAC: "b8:ce:f6:00:00:" + id.UniqueID, State: state}}
+		}
+		out = append(out, d)
+	}
+	return out, nil
+}
+
+func (m *Machine) Fetch(ctx context.Context, d inventory.Digest) (string, int64, error) {
+	m.Fetches++
+	if err := m.read(ctx); err != nil {
+		return "", 0, err
+	}
+	img, ok := m.Image[d]
+	if m.FetchErr != nil || !ok {
+		return "", 0, errors.Join(m.FetchErr, errors.New("the image server does not answer"))
+	}
+	return img.Path, img.Size, nil
+}
+
+func (m *Machine) WriteRunning(lock string) (bool, error) {
+	busy := m.reading || m.Sim.Busy(lock) && !m.Unfollowed
+	m.reading = false
+	return busy, nil
+}
+
+func (m *Machine) Reboot(context.Context) error {
+	m.failpoint()
+	if !m.IgnoresReboots {
+		m.RebootWanted = true
+		m.Stop()
+	}
+	m.failpoint()
+	return nil
+}
+
+func (m *Machine) Ready(context.Context) (bool, string, error) {
+	return m.NodeReady, "kubelet stopped", nil
+}
+
+// failing is the simulated driver with failpoints around what changes a device.
+type failing struct {
+	*drivertest.Simulated
+	m *Machine
+}
+
+func (f failing) Write(ctx context.Context, id inventory.Identity, img driver.Image, p driver.Progress) (inventory.Activation, error) {
+	f.m.failpoint()
+	defer f.m.failpoint()
+	if f.m.BeforeCommit != nil {
+		f.m.BeforeCommit()
+		<-ctx.Done()
+		return 0, &command.Error{Argv: []string{"commit"}, ExitCode: -1, Err: ctx.Err()}
+	}
+	if f.m.reading {
+		return 0, command.ErrBusy
+	}
+	needs, err := f.Simulated.Write(ctx, id, img, p)
+	if err == nil && f.m.LoseEnds {
+		err = &command.Error{Argv: []string{"burn"}, ExitCode: -1, Err: command.ErrLost}
+	}
+	return needs, err
+}
+
+func (f failing) Archive(ctx context.Context, id inventory.Identity, path string) error {
+	if f.m.NotNow != nil {
+		return f.m.NotNow()
+	}
+	if f.m.SlowRead != nil {
+		f.m.SlowRead()
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	f.m.failpoint()
+	defer f.m.failpoint()
+	if f.m.reading = f.m.HangsRead && f.m.Boot > 1; f.m.reading {
+		return command.ErrStillRunning
+	}
+	return f.Simulated.Archive(ctx, id, path)
+}
+
+func (f failing) Revert(ctx context.Context, id inventory.Identity, v inventory.Version) (inventory.Activation, error) {
+	f.m.failpoint()
+	defer f.m.failpoint()
+	return f.Simulated.Revert(ctx, id, v)
+}
+
+func (f failing) Activate(ctx context.Context, id inventory.Identity, k inventory.Activation) (inventory.Activation, error) {
+	f.m.failpoint()
+	defer f.m.failpoint()
+	return f.Simulated.Activate(ctx, id, k)
+}

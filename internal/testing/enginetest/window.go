@@ -1,0 +1,72 @@
+package enginetest
+
+import (
+	"context"
+	"sync"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/node/maintenance"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+// Window is a maintenance that gets ready at the second look, and counts.
+type Window struct {
+	mu           sync.Mutex
+	Phase        step.Maintenance
+	Scheduled    int
+	Released     int
+	Failed       string
+	NotInstalled bool
+	Err          error
+	OnReady      func()
+}
+
+// Change is what happens to the maintenance while a job runs.
+func (w *Window) Change(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f()
+}
+
+func (w *Window) Schedule(context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.Phase != step.MaintenanceReady && w.Phase != step.MaintenanceRequested && !w.NotInstalled {
+		w.Phase = step.MaintenanceRequested
+		w.Scheduled++
+	}
+	w.Failed = ""
+	return w.Err
+}
+
+func (w *Window) State(context.Context) (maintenance.State, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	phase := w.Phase
+	switch {
+	case w.Err != nil:
+		return maintenance.State{}, w.Err
+	case w.NotInstalled:
+		return maintenance.State{Phase: step.MaintenanceNotInstalled, Message: "install the maintenance-operator"}, nil
+	case phase == step.MaintenanceRequested:
+		w.Phase = step.MaintenanceReady
+	case phase == step.MaintenanceReady && w.OnReady != nil:
+		f := w.OnReady
+		w.OnReady = nil
+		f()
+	case phase == 0:
+		phase = step.MaintenanceNone
+	}
+	return maintenance.State{Phase: phase}, nil
+}
+
+func (w *Window) Fail(_ context.Context, message string) error { w.Failed = message; return nil }
+
+func (w *Window) Release(context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.Err == nil && w.Phase != step.MaintenanceNone {
+		w.Phase = step.MaintenanceNone
+		w.Released++
+	}
+	return w.Err
+}
