@@ -29,3 +29,21 @@ func TestRequestClearsNothingThatFailsAfterIt(t *testing.T) {
 		assert.Equal(t, 2, m.Sim.Count(drivertest.OpWrite, "nic0"), "the image, and what ran before")
 	})
 }
+
+// The API tells times in whole seconds, and a request clears what failed in its second. What fails in the job that followed
+// the request in the same second is later all the same.
+func TestFailureInTheSecondOfARequestIsLaterThanTheRequest(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		id := m.Add(inventory.NIC, "nic0", inventory.ActivateDeviceReset)
+		asked := time.Now()
+		time.Sleep(300 * time.Millisecond)
+		m.Sim.Inject("nic0", drivertest.WrongBoard)
+		first := m.Job("first", id)
+		first.RetryAsked = asked
+		requireFailed(t, m.Run(first), "first", step.ImageRejected, false)
+		m.Sim.Clear("nic0")
+		second := m.Job("second", id)
+		second.RetryAsked = asked
+		requireFailed(t, m.Run(second), "second", step.Quarantined, false)
+	})
+}

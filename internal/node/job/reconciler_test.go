@@ -346,6 +346,13 @@ func TestControllerFollowsJobsByWatch(t *testing.T) {
 		return meta.IsStatusConditionTrue(d.get("j").Status.Conditions, v1alpha1.ConditionComplete)
 	}, 20*time.Second, 50*time.Millisecond)
 	apitest.RequireStatus(t, d.get("j"), kstatus.CurrentStatus)
+
+	o := d.create("cancelled", d.Add(inventory.Disk, "disk1", inventory.ActivateNone))
+	o.Spec.Cancel = &v1alpha1.JobCancel{Reason: "wrong night"}
+	require.NoError(t, d.env.Client.Update(t.Context(), o))
+	require.Eventually(t, func() bool {
+		return meta.IsStatusConditionTrue(d.get("cancelled").Status.Conditions, v1alpha1.ConditionFailed)
+	}, 20*time.Second, 50*time.Millisecond, "the end of a job that never began is reported too")
 	cancel()
 	require.NoError(t, <-done)
 	require.NoError(t, <-done)

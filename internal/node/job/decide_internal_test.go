@@ -1,0 +1,56 @@
+package job
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+func TestVerdictOfAJob(t *testing.T) {
+	failed := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
+	before, after := plan.ClearedAt(failed.Add(-time.Minute)), plan.ClearedAt(failed.Add(time.Minute))
+	admitted := []metav1.Condition{{Type: v1alpha1.ConditionAdmitted, Status: metav1.ConditionTrue}}
+	object := func(kind v1alpha1.JobType, conditions ...metav1.Condition) *v1alpha1.FirmwareJob {
+		return &v1alpha1.FirmwareJob{Spec: v1alpha1.FirmwareJobSpec{Type: kind}, Status: v1alpha1.FirmwareJobStatus{Conditions: conditions}}
+	}
+	cancelled := object(v1alpha1.JobTypeUpdate)
+	cancelled.Spec.Cancel = &v1alpha1.JobCancel{}
+	update := object(v1alpha1.JobTypeUpdate, admitted...)
+	running := &journal.Job{}
+	held := &journal.Job{FailedAt: &failed, Reported: true, Record: step.Record{Outcome: step.Failed, Failure: &step.Failure{Held: true}}}
+	unreported := &journal.Job{Record: step.Record{Outcome: step.Complete}}
+	for name, c := range map[string]struct {
+		facts state
+		want  verdict
+	}{
+		"neither object nor job":                     {state{}, leave},
+		"waits for its admission":                    {state{object: object(v1alpha1.JobTypeUpdate), mine: true}, queue},
+		"admitted":                                   {state{object: update, mine: true}, submit},
+		"admitted while another runs":                {state{object: update, mine: true, busy: "other"}, queue},
+		"admitted, of another process":               {state{object: update}, queue},
+		"cancelled before it began":                  {state{object: cancelled, mine: true}, cancelUnstarted},
+		"cancelled while it runs":                    {state{object: cancelled, known: running}, cancel},
+		"runs":                                       {state{object: update, known: running}, follow},
+		"ended, not reported":                        {state{object: update, known: unreported}, conclude},
+		"ended, not reported, object gone":           {state{known: unreported}, conclude},
+		"holds the node":                             {state{object: update, known: held, holds: held, release: before}, follow},
+		"holds the node, object gone":                {state{known: held, holds: held}, leave},
+		"holds the node and is released":             {state{object: update, known: held, holds: held, release: after}, release},
+		"holds the node under steps and is released": {state{object: update, known: held, holds: held, release: after, busy: "steps"}, follow},
+		"a later job of its name waits":              {state{object: object(v1alpha1.JobTypeUpdate), holds: held, release: after}, release},
+		"scan":                                       {state{object: object(v1alpha1.JobTypeScan)}, scan},
+		"scan while a job runs":                      {state{object: object(v1alpha1.JobTypeScan), busy: "other"}, queue},
+		"ended before the journal began": {
+			state{object: object(v1alpha1.JobTypeUpdate, metav1.Condition{Type: v1alpha1.ConditionFailed, Status: metav1.ConditionTrue})}, leave,
+		},
+	} {
+		assert.Equal(t, c.want, decide(c.facts), name)
+	}
+}
