@@ -68,8 +68,8 @@ func (d decider) reboot() Action {
 		return d.skip("nothing needs a reboot")
 	case d.s.State == Pending && d.writing():
 		return d.await("a write to a device is still running; the host is not rebooted under it")
-	case d.s.State == Pending && d.r.rebootAttempts() >= maxReboots:
-		return d.fail(RebootFailed, "the job has asked for %d reboots already", maxReboots)
+	case d.s.State == Pending && d.r.rebootAttempts() >= MaxReboots:
+		return d.fail(RebootFailed, "the job has asked for %d reboots already", MaxReboots)
 	case d.s.State == Pending:
 		return d.write()
 	case d.f.BootID != d.s.BootID:
@@ -78,7 +78,7 @@ func (d decider) reboot() Action {
 		return a
 	case ret != nil && ret.Failure != nil:
 		return d.fail(RebootFailed, "the reboot could not be requested: %s", ret.Failure.Message)
-	case ret == nil && d.s.Attempt < maxWrites && d.r.rebootAttempts() < maxReboots && d.f.Interrupted:
+	case ret == nil && d.s.Attempt < MaxAttempts && d.r.rebootAttempts() < MaxReboots && d.f.Interrupted:
 		return d.write()
 	case d.f.Waited < d.l.Reboot:
 		return d.await("waiting for the host to reboot")
@@ -151,7 +151,7 @@ func (d decider) task() Action {
 		return d.poll("")
 	case ret.Failure != nil:
 		return d.fail(ret.Failure.Reason, "%s", ret.Failure.Message)
-	case ret.Again && d.s.Attempt >= maxTasks:
+	case ret.Again && d.s.Attempt >= MaxTaskAttempts:
 		return d.fail(StepFailed, "the step is not done after %d rounds", d.s.Attempt)
 	case ret.Again:
 		return begin()

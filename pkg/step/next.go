@@ -55,18 +55,21 @@ type Action struct {
 	Outcome Outcome
 }
 
+// The bounds of one job. They are counted in its record, so that they hold over the death of the process.
 const (
-	// maxMessage bounds what is kept of why a step failed, in bytes.
-	maxMessage = 4096
-	// maxWrites bounds the attempts of a step that writes: the first and one repetition after an interruption.
-	maxWrites = 2
-	// maxReboots bounds how often one job asks for a reboot, its rollback included.
-	maxReboots = 3
-	// maxRestarts bounds how often a list of steps begins anew.
-	maxRestarts = 3
-	// maxTasks bounds how often a step is begun that is not part of every update: it may do its work in rounds.
-	maxTasks = 100
+	// MaxAttempts bounds how often a step of an update that writes is begun: flash, activate and restore run once, and once
+	// more after an interruption.
+	MaxAttempts = 2
+	// MaxTaskAttempts bounds how often a step is begun that is not part of every update: it may do its work in rounds.
+	MaxTaskAttempts = 100
+	// MaxReboots bounds how often a job asks for a reboot, its rollback included.
+	MaxReboots = 3
+	// MaxRestarts bounds how often a job begins its steps anew because a driver changed.
+	MaxRestarts = 3
 )
+
+// maxMessage bounds what is kept of why a step failed, in bytes.
+const maxMessage = 4096
 
 // Next decides what to do next about a job that has not finished.
 func Next(r Record, f Facts, l Limits) Action {
@@ -182,16 +185,16 @@ func (d decider) write() Action {
 // attempts bounds how often a step that writes is begun.
 func (d decider) attempts() int32 {
 	if d.s.Changes {
-		return maxTasks
+		return MaxTaskAttempts
 	}
-	return maxWrites
+	return MaxAttempts
 }
 
 // driverChanged reports whether a driver is not the one that checked the image any more: the process is another one, or the
 // plugin is. A step that this process runs is not broken off for that, and a write that goes on is waited for first. A node
 // that is being returned to service is not taken out again.
 func (d decider) driverChanged() bool {
-	if d.s.Kind == plan.Release || !d.fresh() || d.r.Failure != nil || d.r.Restarts >= maxRestarts || d.writing() {
+	if d.s.Kind == plan.Release || !d.fresh() || d.r.Failure != nil || d.r.Restarts >= MaxRestarts || d.writing() {
 		return false
 	}
 	for _, u := range d.r.Updates {

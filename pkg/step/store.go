@@ -85,7 +85,7 @@ func (d decider) stored(dev Device, want inventory.Version) Action {
 func (d decider) notStored(dev Device, want inventory.Version) Action {
 	ret := d.s.Returned
 	switch {
-	case ret == nil && d.s.Attempt < maxWrites:
+	case ret == nil && d.s.Attempt < MaxAttempts:
 		return d.write()
 	case ret == nil:
 		return d.fail(WriteFailed, "the write of %s was interrupted twice and the device holds %s", want, dev.holds())
@@ -138,7 +138,7 @@ func (d decider) activated(dev Device, want inventory.Version) Action {
 		return d.patience(ActivationFailed, "after the activation, "+dev.complaint())
 	case ret != nil:
 		return d.fail(ActivationFailed, "%s is stored but was not activated: %s", want, ret.Failure.Message)
-	case d.s.Attempt < maxWrites:
+	case d.s.Attempt < MaxAttempts:
 		return d.write()
 	}
 	return d.fail(ActivationFailed, "the activation of %s was interrupted twice and %s still runs", want, dev.Running)

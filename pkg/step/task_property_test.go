@@ -126,11 +126,11 @@ func (w *stage) judge() {
 	for i, s := range w.r.Steps {
 		at[string(s.Kind)+" "+s.Device] = i
 		if s.Changes {
-			assert.LessOrEqual(w.t, s.Attempt, int32(100))
+			assert.LessOrEqual(w.t, s.Attempt, int32(step.MaxTaskAttempts))
 			assert.LessOrEqual(w.t, w.changed[string(s.Kind)+" "+s.Device], 100)
 		}
 		if s.Kind == plan.Reboot {
-			assert.LessOrEqual(w.t, s.Attempt, int32(2))
+			assert.LessOrEqual(w.t, s.Attempt, int32(step.MaxAttempts))
 		}
 	}
 	for i := range w.begun {

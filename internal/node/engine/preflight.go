@@ -84,8 +84,8 @@ func (x *execution) check(ctx context.Context, u journal.Update) (drv driver.Dri
 	return drv, failure, again
 }
 
-// maxAttempts bounds how often one image is written to a device until a person asks for a retry.
-const maxAttempts = 3
+// MaxWrites bounds how often one image is written to one device, over all jobs, until a person asks for a retry.
+const MaxWrites = 3
 
 // history says why an update must not be made for what happened to the device before.
 func (x *execution) history(u journal.Update) (*step.Failure, error) {
@@ -103,7 +103,7 @@ func (x *execution) history(u journal.Update) (*step.Failure, error) {
 	case last != nil && last.Digest == u.Digest && !cleared(last.Time.Time):
 		return &step.Failure{Reason: step.Quarantined,
 			Message: fmt.Sprintf("%s: this image failed on it in job %s: %s%s", u.Device, last.Job, last.Message, wayOut)}, nil
-	case tries != nil && tries.Digest == u.Digest && tries.Writes-tries.Cleared >= maxAttempts && !cleared(tries.Last):
+	case tries != nil && tries.Digest == u.Digest && tries.Writes-tries.Cleared >= MaxWrites && !cleared(tries.Last):
 		return &step.Failure{Reason: step.AttemptsExhausted,
 			Message: fmt.Sprintf("%s: this image was written to it %d times without success%s", u.Device, tries.Writes, wayOut)}, nil
 	}

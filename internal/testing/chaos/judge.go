@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
@@ -19,13 +20,6 @@ type Violation struct {
 	// event is the index of the event that shows it.
 	event int
 }
-
-// The bounds of the design.
-const (
-	maxAttempts = 2
-	maxWrites   = 3
-	maxReboots  = 3
-)
 
 // judge is the checker: it knows the history and nothing else.
 type judge struct {
@@ -126,7 +120,7 @@ func (j *judge) change(e Event) {
 	}
 	switch e.Kind {
 	case EventReboot:
-		if j.reboots[e.Job.UID]++; j.reboots[e.Job.UID] > maxReboots {
+		if j.reboots[e.Job.UID]++; j.reboots[e.Job.UID] > step.MaxReboots {
 			j.violate("R002-25", "reboot %d of the job", j.reboots[e.Job.UID])
 		}
 		return
@@ -187,7 +181,7 @@ func (j *judge) flash(e Event, u journal.Update) {
 	switch tries := e.Record.Attempts; {
 	case tries == nil || tries.Digest != u.Digest || tries.Writes < j.writes[key]:
 		j.violate("R002-15", "write %d of %s is not counted on disk: %+v", j.writes[key], e.Device, tries)
-	case tries.Writes-tries.Cleared > maxWrites:
+	case tries.Writes-tries.Cleared > engine.MaxWrites:
 		j.violate("I5", "%s was written %d times", e.Device, tries.Writes)
 	}
 }
@@ -218,9 +212,9 @@ func (j *judge) save(e Event) {
 			return
 		}
 		n := e.Job.Record.Steps[i]
-		limit := int32(maxAttempts)
+		limit := int32(step.MaxAttempts)
 		if n.Kind == plan.Reboot {
-			limit = maxReboots
+			limit = step.MaxReboots
 		}
 		switch {
 		case n.Attempt < b.Attempt:

@@ -8,12 +8,6 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
-// The bounds a job promises.
-const (
-	maxAttempts = 2
-	maxReboots  = 3
-)
-
 // judgeWrite is asked before anything that changes a device or the host.
 func (w *world) judgeWrite(r step.Record, s step.Step) {
 	// Once something was written, a maintenance that is taken away while the API server is away cannot be noticed.
@@ -40,7 +34,7 @@ func (w *world) judgeWrite(r step.Record, s step.Step) {
 	case plan.Restore:
 		w.judgeRestore(r, s)
 	case plan.Reboot:
-		if w.requests >= maxReboots {
+		if w.requests >= step.MaxReboots {
 			w.violate("R002-25", "reboot %d of the job", w.requests+1)
 		}
 	}
@@ -97,9 +91,9 @@ func (w *world) judgeDecision(was, is step.Record, a step.Action, f step.Facts) 
 		if b.State != step.Pending && b.State != step.Running && n.State != b.State && a.Verb != step.Restart && a.Verb != step.Rejudge {
 			w.violate("I5", "%s was %s and is %s", name(b), b.State, n.State)
 		}
-		limit := int32(maxAttempts)
+		limit := int32(step.MaxAttempts)
 		if n.Kind == plan.Reboot {
-			limit = maxReboots
+			limit = step.MaxReboots
 		}
 		if n.Writes() && n.Attempt > limit {
 			w.violate("I5", "%s was begun %d times", name(n), n.Attempt)
@@ -137,7 +131,7 @@ func (w *world) judgeEnd(r step.Record) {
 		w.violate("I8", "%d maintenances for one job", w.maintenances)
 	}
 	for _, d := range w.devices {
-		if d.writes > maxAttempts || d.restores > maxAttempts {
+		if d.writes > step.MaxAttempts || d.restores > step.MaxAttempts {
 			w.violate("I5", "%s was written %d times and restored %d times", d.name, d.writes, d.restores)
 		}
 	}
