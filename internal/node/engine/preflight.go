@@ -124,30 +124,34 @@ func (x *execution) switchedOff(u journal.Update) *step.Failure {
 	return nil
 }
 
+// refusals are the reasons of package plan as a job reports them. A read that failed is found out before.
+var refusals = map[plan.Reason]step.Reason{
+	plan.ReasonNotUpdatable:       step.NotUpdatable,
+	plan.ReasonImageNotFound:      step.ImageRejected,
+	plan.ReasonDowngradeForbidden: step.DowngradeForbidden,
+	plan.ReasonPowerCycleRequired: step.PowerCycleRequired,
+}
+
 // fits says why the image must not be written to the device; again is true when that may pass.
 func (x *execution) fits(ctx context.Context, u journal.Update, d inventory.Device, drv driver.Driver) (failure *step.Failure, again bool) {
-	fw := d.Firmware
-	version := inventory.Version(u.Version)
-	if fw.Running == version && !fw.Pending() {
+	fw, begun := d.Firmware, x.job.Record.Touched(u.Device)
+	needs := x.needs(u, d)
+	if needs.Outcome == plan.UpToDate {
 		return nil, false
 	}
 	if failure := x.switchedOff(u); failure != nil {
 		return failure, false
 	}
-	begun := x.job.Record.Touched(u.Device) // what runs may be what this job wrote: reading it back is for later
-	wish := plan.Wish{Version: version, AllowDowngrade: u.Downgrade == v1alpha1.DowngradeAllow}
-	switch message := plan.Downgrade(wish, plan.FactsOf(d)); {
-	case fw.ReadOnly != "":
-		return &step.Failure{Reason: step.NotUpdatable, Message: fmt.Sprintf("%s cannot be updated: %s", u.Device, fw.ReadOnly)}, false
-	case message != "" && !begun:
-		return &step.Failure{Reason: step.DowngradeForbidden, Message: fmt.Sprintf("%s: %s", u.Device, message)}, false
-	case !begun && u.FromVersion != "" && string(fw.Running) != u.FromVersion && fw.Running != version:
+	refused := &step.Failure{Reason: refusals[needs.Reason], Message: fmt.Sprintf("%s: %s", u.Device, needs.Message)}
+	switch {
+	case needs.Outcome == plan.Blocked && needs.Reason != plan.ReasonPowerCycleRequired:
+		return refused, false
+	case !begun && u.FromVersion != "" && string(fw.Running) != u.FromVersion && string(fw.Running) != u.Version:
 		return &step.Failure{Reason: step.DeviceChanged,
 			Message: fmt.Sprintf("%s runs %s now and the job was planned over %s; it is planned anew", u.Device, fw.Running, u.FromVersion)}, false
-	case fw.Activation == inventory.ActivatePowerCycle:
-		return &step.Failure{Reason: step.PowerCycleRequired,
-			Message: fmt.Sprintf("%s would run %s only after a power-cycle; update it by hand", u.Device, version)}, false
-	case fw.Stored == version:
+	case needs.Outcome == plan.Blocked:
+		return refused, false
+	case needs.Outcome == plan.DueActivation:
 		return nil, false
 	}
 	img, err := x.image(ctx, u)
@@ -159,4 +163,21 @@ func (x *execution) fits(ctx context.Context, u journal.Update, d inventory.Devi
 	}
 	reason := imageReason(err)
 	return &step.Failure{Reason: reason, Message: fmt.Sprintf("%s: %v", u.Device, err)}, reason != step.ImageRejected
+}
+
+// needs says what the device needs to run the version of the update.
+func (x *execution) needs(u journal.Update, d inventory.Device) plan.Decision {
+	digest, err := inventory.ParseDigest(string(u.Digest))
+	if err != nil {
+		digest = inventory.Digest{} // no image is known then
+	}
+	facts := plan.FactsOf(d)
+	if string(facts.Running) == u.Version && d.Firmware.Pending() {
+		facts.Running = "" // what is stored replaces it at the next activation
+	}
+	return plan.Decide(plan.Wish{
+		Version: inventory.Version(u.Version), Digest: digest,
+		// What runs after the first write may be what this job wrote: reading that back is for later.
+		AllowDowngrade: u.Downgrade == v1alpha1.DowngradeAllow || x.job.Record.Touched(u.Device),
+	}, facts)
 }
