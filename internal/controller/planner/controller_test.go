@@ -132,7 +132,7 @@ func (w *world) queued() *v1alpha1.FirmwareJob {
 	w.Helper()
 	var out []v1alpha1.FirmwareJob
 	for _, j := range w.jobs() {
-		if !ended(&j) {
+		if !j.Ended() {
 			out = append(out, j)
 		}
 	}
@@ -166,7 +166,7 @@ func (w *world) set(j *v1alpha1.FirmwareJob, steps []v1alpha1.JobStep, condition
 		meta.SetStatusCondition(&j.Status.Conditions, metav1.Condition{Type: c, Status: metav1.ConditionTrue, Reason: "Test", LastTransitionTime: metav1.NewTime(w.clock)})
 	}
 	j.Status.Steps = steps
-	if ended(j) {
+	if j.Ended() {
 		now := metav1.NewTime(w.clock)
 		j.Status.CompletionTime = &now
 	}

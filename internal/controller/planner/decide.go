@@ -64,8 +64,8 @@ func decide(f facts) decision {
 func (f facts) unfinished() (queued []v1alpha1.FirmwareJob, busy bool) {
 	for _, j := range slices.Backward(f.jobs) {
 		switch {
-		case ended(&j) || j.Spec.Type == v1alpha1.JobTypeScan:
-		case isPlanned(&j) && !isAdmitted(&j) && j.Spec.Cancel == nil && j.DeletionTimestamp == nil:
+		case j.Ended() || j.Spec.Type == v1alpha1.JobTypeScan:
+		case isPlanned(&j) && !j.Admitted() && j.Spec.Cancel == nil && j.DeletionTimestamp == nil:
 			queued = append(queued, j)
 		default:
 			busy = true
@@ -92,7 +92,7 @@ func (f facts) wanted(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.DeviceU
 	case held == nil:
 		return due, next
 	}
-	if !endedAt(held).Before(f.retryAfter) {
+	if !held.EndedAt().Before(f.retryAfter) {
 		if f.stillWishes(held) || slices.ContainsFunc(f.devices, f.isUnhealthy) {
 			return nil, 0
 		}
@@ -122,7 +122,7 @@ func (f facts) isUnhealthy(d v1alpha1.NodeDevice) bool {
 // held is the failed job that holds the node, or nil.
 func (f facts) held() *v1alpha1.FirmwareJob {
 	for i := len(f.jobs) - 1; i >= 0; i-- {
-		if isHeld(&f.jobs[i]) {
+		if f.jobs[i].Held() {
 			return &f.jobs[i]
 		}
 	}
@@ -185,12 +185,12 @@ func sameRollback(a, b v1alpha1.RollbackPolicy) bool {
 func (f facts) forgotten() []v1alpha1.FirmwareJob {
 	var finished []v1alpha1.FirmwareJob
 	for _, j := range f.jobs {
-		if ended(&j) && j.DeletionTimestamp == nil {
+		if j.Ended() && j.DeletionTimestamp == nil {
 			finished = append(finished, j)
 		}
 	}
 	surplus := finished[:max(0, len(finished)-maxHistory)]
-	return slices.DeleteFunc(slices.Clone(surplus), func(j v1alpha1.FirmwareJob) bool { return isHeld(&j) || f.isOnlyWitness(&j) })
+	return slices.DeleteFunc(slices.Clone(surplus), func(j v1alpha1.FirmwareJob) bool { return j.Held() || f.isOnlyWitness(&j) })
 }
 
 // isOnlyWitness reports whether an image is quarantined because of that job and no source has written it down, such as
@@ -206,7 +206,7 @@ func (f facts) isOnlyWitness(j *v1alpha1.FirmwareJob) bool {
 // previous is the uid of the node's newest job that is not just queued.
 func (f facts) previous() string {
 	for _, j := range slices.Backward(f.jobs) {
-		if ended(&j) {
+		if j.Ended() {
 			return string(j.UID)
 		}
 	}

@@ -104,37 +104,10 @@ func (r *Reconciler) gatherFleet(ctx context.Context, f *facts, nodeLabels map[s
 	return nil
 }
 
-func ended(j *v1alpha1.FirmwareJob) bool {
-	return meta.IsStatusConditionTrue(j.Status.Conditions, v1alpha1.ConditionComplete) || hasFailed(j)
-}
-
-func hasFailed(j *v1alpha1.FirmwareJob) bool {
-	return meta.IsStatusConditionTrue(j.Status.Conditions, v1alpha1.ConditionFailed)
-}
-
-func isHeld(j *v1alpha1.FirmwareJob) bool {
-	return hasFailed(j) && meta.IsStatusConditionTrue(j.Status.Conditions, v1alpha1.ConditionHeld)
-}
-
 func heldSince(f *v1alpha1.NodeFirmware) time.Time {
 	c := meta.FindStatusCondition(f.Status.Conditions, v1alpha1.ConditionHeld)
 	if c == nil || c.Status != metav1.ConditionTrue {
 		return time.Time{}
 	}
 	return c.LastTransitionTime.Time
-}
-
-func isAdmitted(j *v1alpha1.FirmwareJob) bool {
-	return meta.IsStatusConditionTrue(j.Status.Conditions, v1alpha1.ConditionAdmitted)
-}
-
-// endedAt is when the job ended, by the clock of who ended it.
-func endedAt(j *v1alpha1.FirmwareJob) time.Time {
-	if j.Status.CompletionTime != nil {
-		return j.Status.CompletionTime.Time
-	}
-	if c := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionFailed); c != nil {
-		return c.LastTransitionTime.Time
-	}
-	return j.CreationTimestamp.Time
 }

@@ -47,7 +47,7 @@ var deviceChanged = changed(func(a, b *v1alpha1.NodeDevice) bool {
 
 // jobChanged passes what a decision depends on; progress does not.
 var jobChanged = changed(func(a, b *v1alpha1.FirmwareJob) bool {
-	return ended(a) != ended(b) || isHeld(a) != isHeld(b) || isAdmitted(a) != isAdmitted(b) ||
+	return a.Ended() != b.Ended() || a.Held() != b.Held() || a.Admitted() != b.Admitted() ||
 		!slices.Equal(a.Status.BadImages, b.Status.BadImages)
 })
 

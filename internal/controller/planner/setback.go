@@ -4,8 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
 
@@ -36,41 +34,34 @@ func (f facts) setback(d *v1alpha1.NodeDevice, image v1alpha1.Digest) setback {
 	failures := 0
 	for i := range f.jobs {
 		j := &f.jobs[i]
-		if !hasFailed(j) || endedAt(j).Before(f.retryAfter) || succeededSince(f.jobs[i+1:], d.Name, image) {
+		if !j.Failed() || j.EndedAt().Before(f.retryAfter) || succeededSince(f.jobs[i+1:], d.Name, image) {
 			continue
 		}
 		u := updateFor(j, d.Name)
 		if u == nil || u.Digest != image || u.UniqueID != d.Status.UniqueID || !blames(j, d.Name) {
 			continue
 		}
-		if isHeld(j) || accuses(j, d.Name) || !slices.Contains(passing, failureReason(j)) {
+		if j.Held() || accuses(j, d.Name) || !slices.Contains(passing, j.FailureReason()) {
 			return setback{untilAsked: true}
 		}
-		s.until = endedAt(j).Add(min(firstRetry<<failures, lastRetry))
+		s.until = j.EndedAt().Add(min(firstRetry<<failures, lastRetry))
 		failures++
 	}
 	return s
-}
-
-func failureReason(j *v1alpha1.FirmwareJob) string {
-	if c := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionFailed); c != nil {
-		return c.Reason
-	}
-	return ""
 }
 
 // succeededSince reports whether a later job brought the image to run on the device, so that older failures are history.
 func succeededSince(later []v1alpha1.FirmwareJob, device string, image v1alpha1.Digest) bool {
 	return slices.ContainsFunc(later, func(j v1alpha1.FirmwareJob) bool {
 		at := updateFor(&j, device)
-		return at != nil && at.Digest == image && ended(&j) && !hasFailed(&j)
+		return at != nil && at.Digest == image && j.Ended() && !j.Failed()
 	})
 }
 
 // blames reports whether a failed job failed because of the device: a step on it failed, or one of the whole node. Where
 // the job tells which images made the node unhealthy, only their devices are to blame for that.
 func blames(j *v1alpha1.FirmwareJob, device string) bool {
-	if failureReason(j) == v1alpha1.ReasonNodeGone {
+	if j.FailureReason() == v1alpha1.ReasonNodeGone {
 		return false
 	}
 	tells := len(j.Status.BadImages) > 0
