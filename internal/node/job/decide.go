@@ -3,8 +3,6 @@ package job
 import (
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 )
@@ -46,7 +44,7 @@ func decide(f state) verdict {
 		return cancel
 	case f.known != nil:
 		return follow
-	case ended(f.object):
+	case f.object.Ended():
 		return leave
 	case f.object.Spec.Type == v1alpha1.JobTypeScan && f.busy == "":
 		return scan
@@ -54,7 +52,7 @@ func decide(f state) verdict {
 		return queue
 	case f.object.Spec.Cancel != nil:
 		return cancelUnstarted
-	case meta.IsStatusConditionTrue(f.object.Status.Conditions, v1alpha1.ConditionAdmitted) && f.busy == "" && f.mine:
+	case f.object.Admitted() && f.busy == "" && f.mine:
 		return submit
 	}
 	return queue
@@ -66,9 +64,4 @@ func failedAt(j *journal.Job) time.Time {
 		return time.Time{}
 	}
 	return *j.FailedAt
-}
-
-func ended(job *v1alpha1.FirmwareJob) bool {
-	return meta.IsStatusConditionTrue(job.Status.Conditions, v1alpha1.ConditionComplete) ||
-		meta.IsStatusConditionTrue(job.Status.Conditions, v1alpha1.ConditionFailed)
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -45,7 +44,7 @@ func (o *Observer) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	if err := o.Client.Get(ctx, req.NamespacedName, object); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if object.Spec.NodeName != o.NodeName || ended(object) || object.Status.StartTime != nil {
+	if object.Spec.NodeName != o.NodeName || object.Ended() || object.Status.StartTime != nil {
 		return reconcile.Result{}, nil
 	}
 	done, ok, err := o.Turn()
@@ -66,7 +65,7 @@ func (o *Observer) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 }
 
 func waitsFor(object *v1alpha1.FirmwareJob) string {
-	if !meta.IsStatusConditionTrue(object.Status.Conditions, v1alpha1.ConditionAdmitted) {
+	if !object.Admitted() {
 		return "The job waits for its admission."
 	}
 	return "The job waits for the pod that executes it. The daemon of this node executes none (--update-strategy=pod); " +
