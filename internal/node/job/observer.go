@@ -15,7 +15,7 @@ import (
 )
 
 // Observer stands in for the Reconciler where the jobs of the node are executed by other processes, one each. It runs the
-// scans, which change nothing, and says of every job that nobody has begun what it waits for.
+// scans, which change nothing, and reports of every job that has not begun what it waits for.
 type Observer struct {
 	// Client reads from a cache that holds this node's FirmwareJobs.
 	Client   client.Client
@@ -38,7 +38,7 @@ func (o *Observer) SetupWithManager(mgr ctrl.Manager) error {
 	return nil
 }
 
-// Reconcile scans for a Scan job, and tells another one what it waits for.
+// Reconcile scans for a job of type Scan, and reports of any other what it waits for.
 func (o *Observer) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	object := &v1alpha1.FirmwareJob{}
 	if err := o.Client.Get(ctx, req.NamespacedName, object); err != nil {
@@ -74,17 +74,9 @@ func waitsFor(object *v1alpha1.FirmwareJob) string {
 
 // write reports a job unless it was written to meanwhile: then what executes it may have begun, and its event follows.
 func (o *Observer) write(ctx context.Context, object *v1alpha1.FirmwareJob, want v1alpha1.FirmwareJobStatus) error {
-	if sameStatus(object.Status, want) {
-		return nil
-	}
 	body := applyStatus(object, want).WithResourceVersion(object.ResourceVersion)
-	err := o.Client.Status().Apply(ctx, body, client.FieldOwner(v1alpha1.FieldOwnerDaemon), client.ForceOwnership)
-	switch {
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		return nil
-	case err != nil:
-		return fmt.Errorf("report job %s: %w", object.Name, err)
+	if err := write(ctx, o.Client, o.Recorder, object, want, body); !apierrors.IsConflict(err) {
+		return err
 	}
-	emitTransitions(o.Recorder, object, want)
 	return nil
 }

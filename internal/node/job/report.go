@@ -1,15 +1,11 @@
 package job
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
-	"strings"
-	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -17,10 +13,6 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
-	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
-	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
-	"github.com/nodefirmware/node-firmware-operator/pkg/step"
-	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 // report writes the status of a job once, if it differs from what the API server has.
@@ -29,14 +21,27 @@ func (r *Reconciler) report(ctx context.Context, object *v1alpha1.FirmwareJob, v
 		return nil
 	}
 	want, err := r.status(object, v)
-	if err != nil || want == nil || sameStatus(object.Status, *want) {
+	if err != nil || want == nil {
 		return err
 	}
-	err = r.Client.Status().Apply(ctx, applyStatus(object, *want), client.FieldOwner(v1alpha1.FieldOwnerDaemon), client.ForceOwnership)
-	if client.IgnoreNotFound(err) != nil {
+	return write(ctx, r.Client, r.Recorder, object, *want, applyStatus(object, *want))
+}
+
+// write applies the status, with events for its transitions, unless the object has it already. An object that is gone needs
+// no report.
+func write(ctx context.Context, c client.Client, recorder events.EventRecorder, object *v1alpha1.FirmwareJob,
+	want v1alpha1.FirmwareJobStatus, body *v1alpha1ac.FirmwareJobApplyConfiguration) error {
+	if sameStatus(object.Status, want) {
+		return nil
+	}
+	err := c.Status().Apply(ctx, body, client.FieldOwner(v1alpha1.FieldOwnerDaemon), client.ForceOwnership)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
 		return fmt.Errorf("report job %s: %w", object.Name, err)
 	}
-	emitTransitions(r.Recorder, object, *want)
+	emitTransitions(recorder, object, want)
 	return nil
 }
 
@@ -76,161 +81,6 @@ func (r *Reconciler) unknownStatus(object *v1alpha1.FirmwareJob, view journal.Vi
 	return QueuedStatus(why, r.NodeName, object.Status, object.Generation, now)
 }
 
-// scanned is the status of a Scan job that is complete.
-func scanned(object *v1alpha1.FirmwareJob, node string, now time.Time) v1alpha1.FirmwareJobStatus {
-	done := journal.Job{Name: object.Name, Accepted: now, Finished: &now, Record: step.Record{Outcome: step.Complete}}
-	return Status(engine.Snapshot{Job: done}, node, object.Status, object.Generation, now)
-}
-
-// Status maps how far a job is to the part of a FirmwareJob's status the daemon writes. Conditions of others in old are
-// kept.
-func Status(s engine.Snapshot, node string, old v1alpha1.FirmwareJobStatus, generation int64, now time.Time) v1alpha1.FirmwareJobStatus {
-	j := s.Job
-	out := v1alpha1.FirmwareJobStatus{
-		ObservedGeneration: generation,
-		Conditions:         status.Job(facts(s, node), old.Conditions, generation, now),
-		StartTime:          stamp(&j.Accepted),
-		Steps:              steps(s),
-		Reboots:            int32(j.Record.Reboots()), //nolint:gosec // at most 3
-		Verdict:            j.Verdict(),
-		BadImages:          badImages(j),
-	}
-	if j.Record.Outcome != "" {
-		out.CompletionTime = stamp(j.Finished)
-	}
-	if j.MaintenanceStarted != nil {
-		out.Maintenance = &v1alpha1.MaintenanceWindow{StartTime: stamp(j.MaintenanceStarted), EndTime: stamp(j.MaintenanceEnded)}
-	}
-	return out
-}
-
-// QueuedStatus is the status of a job the daemon has not begun, for the reason given.
-func QueuedStatus(why, node string, old v1alpha1.FirmwareJobStatus, generation int64, now time.Time) v1alpha1.FirmwareJobStatus {
-	f := status.JobFacts{Queued: why, Node: node}
-	return v1alpha1.FirmwareJobStatus{
-		ObservedGeneration: generation, Conditions: status.Job(f, old.Conditions, generation, now),
-	}
-}
-
-func facts(s engine.Snapshot, node string) status.JobFacts {
-	r := s.Job.Record
-	f := status.JobFacts{
-		Waiting: s.Waiting, Maintenance: s.Maintenance, MaintenanceEnded: s.Job.MaintenanceEnded != nil,
-		Outcome: r.Outcome, Failure: r.Failure, Held: s.Job.Held(), Node: node, Released: r.Released,
-		SupersededBy: s.Job.SupersededBy, Summary: summary(s.Job), Rollback: r.Rollback, Overdue: s.Overdue,
-	}
-	f.Archived, f.NoWayBack = archived(r)
-	for _, st := range r.Steps {
-		if st.Kind == plan.Maintenance {
-			f.MaintenanceAsked = st.Attempt > 0
-			if st.State == step.Succeeded && s.Maintenance == step.MaintenanceUnknown {
-				f.Maintenance = step.MaintenanceReady // as the journal has it; the API server was not asked in this step
-			}
-		}
-	}
-	if current := s.Job.CurrentStep(); current != nil {
-		f.Step = strings.TrimSpace(string(current.Kind) + " " + current.Device)
-	}
-	return f
-}
-
-// archived reports whether every archive step has ended, and which devices have no way back.
-func archived(r step.Record) (all bool, noWayBack []string) {
-	for _, st := range r.Steps {
-		if st.Kind != plan.Archive {
-			continue
-		}
-		if st.State == step.Pending || st.State == step.Running {
-			return false, nil
-		}
-		all = all || st.State == step.Succeeded
-		for _, u := range r.Updates {
-			if u.Device == st.Device && st.State == step.Succeeded && u.Rollback == inventory.RollbackNone {
-				noWayBack = append(noWayBack, strings.TrimSuffix(u.Device+": "+u.RollbackMessage, ": "))
-			}
-		}
-	}
-	return all, noWayBack
-}
-
-// badImages lists the images that are at fault, with the models they are at fault for.
-func badImages(j journal.Job) []v1alpha1.BadImage {
-	f := j.Record.Failure
-	if f == nil {
-		return nil
-	}
-	var out []v1alpha1.BadImage
-	for _, u := range j.Updates {
-		if slices.Contains(f.Blames, u.Device) {
-			out = append(out, v1alpha1.BadImage{
-				Device: u.Device, Digest: u.Digest, Model: cmp.Or(u.Model, v1alpha1.AnyModel),
-				Message: text.Clip(f.Message, maxBadImageMessage),
-			})
-		}
-	}
-	return out
-}
-
-func summary(j journal.Job) string {
-	if len(j.Requested) > 0 {
-		return "Every step was run."
-	}
-	switch n := len(j.Updates); n {
-	case 0:
-		return "The node was scanned."
-	case 1:
-		return fmt.Sprintf("%s runs %s.", j.Updates[0].Device, j.Updates[0].Version)
-	default:
-		return fmt.Sprintf("%d devices run their target.", n)
-	}
-}
-
-func steps(s engine.Snapshot) []v1alpha1.JobStep {
-	out := make([]v1alpha1.JobStep, 0, len(s.Job.Record.Steps))
-	current := s.Job.Record.Current()
-	for i, st := range s.Job.Record.Steps {
-		js := v1alpha1.JobStep{
-			Name: string(st.Kind), Device: st.Device, Priority: st.Priority, State: v1alpha1.StepState(st.State), Attempt: st.Attempt,
-			StartTime: stamp(st.Started), FinishTime: stamp(st.Finished), BootID: st.BootID, Message: text.Clip(st.Message, maxMessage),
-		}
-		if st.Rollback {
-			js.Phase = v1alpha1.StepPhaseRollback
-		}
-		if i == current && st.State == step.Running {
-			js.ProgressPercent = s.Percent
-			if s.Waiting != "" {
-				js.Message = text.Clip(s.Waiting, maxMessage)
-			}
-		}
-		out = append(out, js)
-	}
-	return window(out, current)
-}
-
-// What the API takes: steps of a job, and bytes of a step's message and of a bad image's.
-const (
-	maxSteps           = 512
-	maxMessage         = 1024
-	maxBadImageMessage = 512
-)
-
-// window is what the API takes of the steps, with the current one: those before the last ones are over first.
-func window(all []v1alpha1.JobStep, current int) []v1alpha1.JobStep {
-	first := max(len(all)-maxSteps, 0)
-	if current >= 0 {
-		first = min(first, current)
-	}
-	return all[first:min(first+maxSteps, len(all))]
-}
-
-func stamp(t *time.Time) *metav1.Time {
-	if t == nil || t.IsZero() {
-		return nil
-	}
-	s := metav1.NewTime(t.Truncate(time.Second))
-	return &s
-}
-
 // applyStatus is the apply configuration with everything the daemon owns in the status of a job.
 func applyStatus(job *v1alpha1.FirmwareJob, s v1alpha1.FirmwareJobStatus) *v1alpha1ac.FirmwareJobApplyConfiguration {
 	st := v1alpha1ac.FirmwareJobStatus().WithObservedGeneration(s.ObservedGeneration).WithReboots(s.Reboots).
@@ -254,7 +104,7 @@ func applyStatus(job *v1alpha1.FirmwareJob, s v1alpha1.FirmwareJobStatus) *v1alp
 		}
 		st.WithBadImages(bad)
 	}
-	// The uid makes sure that a new job of the same name is not told the fate of the old one.
+	// The uid makes sure that a new job of the same name does not get the status of the old one.
 	return v1alpha1ac.FirmwareJob(job.Name).WithUID(job.UID).WithStatus(st)
 }
 
@@ -277,10 +127,4 @@ func applyStep(js v1alpha1.JobStep) *v1alpha1ac.JobStepApplyConfiguration {
 	}
 	a.ProgressPercent, a.StartTime, a.FinishTime = js.ProgressPercent, js.StartTime, js.FinishTime
 	return a
-}
-
-func sameStatus(old, want v1alpha1.FirmwareJobStatus) bool {
-	old, want = *old.DeepCopy(), *want.DeepCopy()
-	old.Conditions, want.Conditions = ordered(old.Conditions), ordered(want.Conditions)
-	return equality.Semantic.DeepEqual(old, want)
 }

@@ -1,9 +1,6 @@
 package job
 
 import (
-	"slices"
-	"strings"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,9 +30,4 @@ func emitTransitions(recorder events.EventRecorder, job *v1alpha1.FirmwareJob, n
 	if wasHeld && stalled != nil && stalled.Reason == v1alpha1.ReasonReleased {
 		recorder.Eventf(job, nil, corev1.EventTypeNormal, stalled.Reason, "Release", "%s", stalled.Message)
 	}
-}
-
-// ordered brings the daemon's own conditions into one order, for comparison.
-func ordered(conditions []metav1.Condition) []metav1.Condition {
-	return slices.SortedFunc(slices.Values(conditions), func(a, b metav1.Condition) int { return strings.Compare(a.Type, b.Type) })
 }
