@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -348,8 +349,8 @@ func TestControllerFollowsJobsByWatch(t *testing.T) {
 	apitest.RequireStatus(t, d.get("j"), kstatus.CurrentStatus)
 
 	o := d.create("cancelled", d.Add(inventory.Disk, "disk1", inventory.ActivateNone))
-	o.Spec.Cancel = &v1alpha1.JobCancel{Reason: "wrong night"}
-	require.NoError(t, d.env.Client.Update(t.Context(), o))
+	cancelled := client.RawPatch(types.MergePatchType, []byte(`{"spec": {"cancel": {"reason": "wrong night"}}}`))
+	require.NoError(t, d.env.Client.Patch(t.Context(), o, cancelled))
 	require.Eventually(t, func() bool {
 		return meta.IsStatusConditionTrue(d.get("cancelled").Status.Conditions, v1alpha1.ConditionFailed)
 	}, 20*time.Second, 50*time.Millisecond, "the end of a job that never began is reported too")
