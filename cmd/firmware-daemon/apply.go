@@ -15,7 +15,7 @@ import (
 
 func applyCommand() *cobra.Command {
 	var m config.Machine
-	var wish wishFlags
+	var desired desiredFlags
 	var output string
 	var allowReboot bool
 	var checkTimeout time.Duration
@@ -34,7 +34,7 @@ func applyCommand() *cobra.Command {
 			if err := config.ValidateCheckTimeout(checkTimeout); err != nil {
 				return err
 			}
-			docs, err := cli.Load(wish.files)
+			docs, err := cli.Load(desired.files)
 			if err != nil {
 				return err
 			}
@@ -47,7 +47,7 @@ func applyCommand() *cobra.Command {
 				return err
 			}
 			a := cli.Applying{
-				Docs: docs, Catalog: catalog, Labels: wish.labels, StateDir: m.StateDir, Host: hardware, Scan: hardware.Host.Scan,
+				Docs: docs, Catalog: catalog, Labels: desired.labels, StateDir: m.StateDir, Host: hardware, Scan: hardware.Host.Scan,
 				Drivers: hardware.Drivers, Writes: hardware.Runner, Steps: c.OutOrStdout(),
 			}
 			if format != cli.Table {
@@ -69,7 +69,7 @@ func applyCommand() *cobra.Command {
 	}
 	machineFlags(c, &m, "/")
 	outputFlag(c, &output)
-	wish.add(c)
+	desired.add(c)
 	c.Flags().BoolVar(&allowReboot, "reboot", false, "reboot this machine when an image needs that")
 	c.Flags().DurationVar(&checkTimeout, "check-timeout", time.Minute, "time each executable of the health check gets")
 	return c

@@ -10,15 +10,15 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
 )
 
-// wishFlags are the flags that say what is wanted on this machine.
-type wishFlags struct {
+// desiredFlags are the flags that select the firmware of this machine.
+type desiredFlags struct {
 	files  []string
 	labels map[string]string
 }
 
-func (w *wishFlags) add(c *cobra.Command) {
-	c.Flags().StringSliceVarP(&w.files, "filename", "f", nil, "file with FirmwareTemplates and FirmwareSources; may be repeated (required)")
-	c.Flags().StringToStringVar(&w.labels, "node-labels", nil, "labels the machine's Node would have, as k=v,...")
+func (d *desiredFlags) add(c *cobra.Command) {
+	c.Flags().StringSliceVarP(&d.files, "filename", "f", nil, "file with FirmwareTemplates and FirmwareSources; may be repeated (required)")
+	c.Flags().StringToStringVar(&d.labels, "node-labels", nil, "labels the machine's Node would have, as k=v,...")
 	if err := c.MarkFlagRequired("filename"); err != nil {
 		panic(err) // no such flag: a mistake in this function
 	}
@@ -26,7 +26,7 @@ func (w *wishFlags) add(c *cobra.Command) {
 
 func planCommand() *cobra.Command {
 	var m config.Machine
-	var wish wishFlags
+	var desired desiredFlags
 	var output string
 	c := &cobra.Command{
 		Use:   "plan -f FILE",
@@ -37,7 +37,7 @@ func planCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			docs, err := cli.Load(wish.files)
+			docs, err := cli.Load(desired.files)
 			if err != nil {
 				return err
 			}
@@ -49,13 +49,13 @@ func planCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			p, err := cli.MakePlan(found, docs, cli.Describe(docs.Sources), wish.labels)
+			p, err := cli.MakePlan(found, docs, cli.Describe(docs.Sources), desired.labels)
 			p.Order(catalog)
 			return errors.Join(cli.Print(c.OutOrStdout(), format, p), cmp.Or(err, p.Unread()))
 		},
 	}
 	machineFlags(c, &m, "/")
 	outputFlag(c, &output)
-	wish.add(c)
+	desired.add(c)
 	return c
 }

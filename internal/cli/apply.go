@@ -231,14 +231,14 @@ func (r refuse) Reboot(context.Context) error {
 
 // printer prints each step when it begins and when it ends, but not again what an earlier apply has done.
 func (a Applying) printer(begun journal.Job) func(engine.Snapshot) {
-	told := map[string]string{}
+	printed := map[string]string{}
 	for _, st := range begun.Record.Steps {
-		told[stepName(st)] = stepLine(st)
+		printed[stepName(st)] = stepLine(st)
 	}
 	return func(s engine.Snapshot) {
 		for _, st := range s.Job.Record.Steps {
-			if name, line := stepName(st), stepLine(st); told[name] != line {
-				told[name] = line
+			if name, line := stepName(st), stepLine(st); printed[name] != line {
+				printed[name] = line
 				a.printf("%s  %s\n", name, line)
 			}
 		}

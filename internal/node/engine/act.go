@@ -24,7 +24,7 @@ func (x *execution) act(ctx context.Context, i int) time.Duration {
 	case plan.Maintenance:
 		return x.ask("take the node out of service", x.cfg.Maintenance.Schedule(ctx))
 	case plan.Archive:
-		return x.looked(i, x.interruptibly(ctx, s, x.archive))
+		return x.returnedOrAgain(i, x.interruptibly(ctx, s, x.archive))
 	case plan.Flash:
 		return x.returned(i, x.outliving(ctx, s, x.flash))
 	case plan.Restore:
@@ -36,13 +36,13 @@ func (x *execution) act(ctx context.Context, i int) time.Duration {
 	case plan.Release:
 		return x.ask("return the node to service", x.cfg.Maintenance.Release(ctx))
 	case plan.Verify, plan.Health:
-		return 0 // they only look, and looking is part of every round
+		return 0 // they only read, and every round reads
 	}
-	return x.looked(i, x.task(ctx, s))
+	return x.returnedOrAgain(i, x.task(ctx, s))
 }
 
-// interruptibly does a step that a cancellation ends at once, though it waits for a tool or a plugin. It returns nil then: what
-// was read so far says nothing.
+// interruptibly does a step that a cancellation ends at once, though it waits for a tool or a plugin. It returns nil then:
+// what was read so far is not complete.
 func (x *execution) interruptibly(ctx context.Context, s step.Step, do func(context.Context, step.Step) *step.Returned) *step.Returned {
 	if !s.Interruptible {
 		return do(ctx, s)
@@ -58,7 +58,7 @@ func (x *execution) interruptibly(ctx context.Context, s step.Step, do func(cont
 	return ret
 }
 
-// onCancel says what a cancellation interrupts. One that came before interrupts at once.
+// onCancel sets what a cancellation interrupts. A cancellation that came before interrupts it at once.
 func (x *execution) onCancel(interrupt context.CancelFunc) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -68,8 +68,8 @@ func (x *execution) onCancel(interrupt context.CancelFunc) {
 	}
 }
 
-// looked journals what an attempt returned that is tried again, later, when it could not be done.
-func (x *execution) looked(i int, ret *step.Returned) time.Duration {
+// returnedOrAgain journals what an attempt returned, and waits where the attempt could not be made and is tried again.
+func (x *execution) returnedOrAgain(i int, ret *step.Returned) time.Duration {
 	if wait := x.returned(i, ret); wait > 0 || ret == nil || !ret.Again || ret.Failure == nil {
 		return wait
 	}
@@ -77,7 +77,7 @@ func (x *execution) looked(i int, ret *step.Returned) time.Duration {
 	return retryFactor * x.cfg.Poll
 }
 
-// ask is for requests to the API server: they are repeated until the state says that they came through.
+// ask is for requests to the API server. They are repeated until the state of the maintenance shows that they were carried out.
 func (x *execution) ask(what string, err error) time.Duration {
 	if err != nil {
 		return x.logAndRetry(fmt.Errorf("%s: %w", what, err))
@@ -105,8 +105,8 @@ func (x *execution) returned(i int, ret *step.Returned) time.Duration {
 	return 0
 }
 
-// outliving does a step that writes, and returns nil as well where even the time after the context's end did not suffice:
-// an error says nothing then.
+// outliving does a step that writes and may go on for a while after the end of the context. It returns nil also when it failed
+// because that time was over: the error says nothing about the device then.
 func (x *execution) outliving(ctx context.Context, s step.Step, do func(context.Context, step.Step) *step.Returned) *step.Returned {
 	ctx, cancel := x.outlive(ctx)
 	defer cancel()
@@ -117,7 +117,7 @@ func (x *execution) outliving(ctx context.Context, s step.Step, do func(context.
 	return ret
 }
 
-// flash writes the image. It returns nil when the write goes on without us.
+// flash writes the image. It returns nil when the write goes on and this process does not follow it.
 func (x *execution) flash(ctx context.Context, s step.Step) *step.Returned {
 	u := x.update(s.Device)
 	d, drv, failure := x.device(ctx, u)
@@ -139,7 +139,8 @@ func (x *execution) flash(ctx context.Context, s step.Step) *step.Returned {
 	return x.wrote(s, needs, err)
 }
 
-// activate returns nil as flash does.
+// activate makes the stored image run, as far as the device can without a reboot. It returns nil when the activation goes on
+// and this process does not follow it.
 func (x *execution) activate(ctx context.Context, s step.Step) *step.Returned {
 	d, drv, failure := x.device(ctx, x.update(s.Device))
 	if failure != nil {
@@ -165,7 +166,7 @@ func (x *execution) reboot(ctx context.Context) *step.Returned {
 	return &step.Returned{}
 }
 
-// outlive is the context of a write: when the process is told to end, the write is still waited for, for a while.
+// outlive makes the context of a write: it ends Grace later than the context of the process.
 func (x *execution) outlive(ctx context.Context) (context.Context, context.CancelFunc) {
 	wctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
@@ -189,26 +190,22 @@ func (x *execution) device(ctx context.Context, u journal.Update) (inventory.Dev
 		return inventory.Device{}, nil, &step.Failure{Reason: r, Message: fmt.Sprintf(format, args...), Device: u.Device}
 	}
 	if u.Class == "" {
-		return fail(step.DeviceChanged, "%s: its NodeDevice was gone when the job came; what is there now is planned anew", u.Device)
+		return fail(step.DeviceChanged, "%s: it had no NodeDevice when the job was taken up; nothing was written, and it is planned again once it has one",
+			u.Device)
 	}
 	d, found, err := x.cfg.Host.Find(ctx, u.Class, u.UniqueID)
 	switch {
 	case err != nil:
 		return fail(step.ReadFailed, "%s: %v", u.Device, err)
 	case !found:
-		return fail(step.DeviceChanged, "%s: no device with the id %s is there; other hardware is planned anew", u.Device, u.UniqueID)
+		return fail(step.DeviceChanged, "%s: this host has no device with the id %s; a replacement is not written, but planned as a new device",
+			u.Device, u.UniqueID)
 	case d.Err != nil:
 		return fail(step.ReadFailed, "%s: %v", u.Device, d.Err)
 	}
-	drv, err := x.cfg.Drivers.For(d.Identity)
-	switch {
-	case err != nil:
+	drv, err := x.cfg.Drivers.Of(d)
+	if err != nil {
 		return fail(step.NotUpdatable, "%s: %v", u.Device, err)
-	case drv == nil || d.Firmware == nil:
-		return fail(step.NotUpdatable, "%s: no driver can write it", u.Device)
-	case drv.Name() != d.Driver: // what the device says of itself may fit another one than what sysfs says
-		return fail(step.NotUpdatable, "%s: driver %s reads it and %s claims it then; leave one of them out with --disable-driver",
-			u.Device, d.Driver, drv.Name())
 	}
 	return d, drv, nil
 }

@@ -35,10 +35,10 @@ type Host interface {
 	Scan(ctx context.Context) ([]inventory.Device, error)
 }
 
-// Writes tells of writes to devices that outlived whoever began them. The lock of a write is the unique id of the
+// Writes finds writes to devices that outlived the process that began them. The lock of a write is the unique id of the
 // device.
 type Writes interface {
-	// WriteRunning reports whether a write under the lock still runs, whoever began it.
+	// WriteRunning reports whether a write under the lock still runs, whichever process began it.
 	WriteRunning(lock string) (bool, error)
 }
 
@@ -51,7 +51,7 @@ type Rebooter interface {
 // Health judges the host.
 type Health interface {
 	// Check lists what is worse on the host than in the baseline or not as the targets say; nil when it is healthy. An
-	// error means that nobody knows.
+	// error means that its health is not known.
 	Check(ctx context.Context, b health.Baseline, targets []health.Target) ([]health.Complaint, error)
 	// Before lists what is wrong before anything was changed and would be blamed on it afterwards; nil when nothing is.
 	Before(ctx context.Context) ([]health.Complaint, error)
@@ -80,7 +80,7 @@ type Journal interface {
 // Tasks runs the steps that are not part of every update.
 type Tasks interface {
 	// Run runs one of them, of the host or, where the step names one, of a device of the job. The request is zero for a
-	// step that nobody asked for by name. Repeating it is harmless.
+	// step that no person asked for by name. Repeating it is harmless.
 	Run(ctx context.Context, s step.Step, request v1alpha1.RequestedStep, device journal.Update) *step.Returned
 }
 
@@ -124,7 +124,7 @@ type Config struct {
 // Snapshot is how far a job is at one moment.
 type Snapshot struct {
 	Job journal.Job
-	// Percent is the progress of the running step, nil when it cannot tell.
+	// Percent is the progress of the running step, nil when it is not known.
 	Percent *int32
 	// Waiting says what the current step waits for; empty when it does not wait.
 	Waiting string
@@ -180,7 +180,7 @@ func New(cfg Config) *Engine {
 }
 
 // Run executes what the journal holds and what Submit brings until the context ends. It needs no API server: start it
-// before anything that does, so that a job a reboot interrupted is finished even while the cluster is away. It returns
+// before anything that does, so that a job interrupted by a reboot is finished even while the cluster cannot be reached. It returns
 // nil when the context ended.
 func (e *Engine) Run(ctx context.Context) error {
 	for {
@@ -208,7 +208,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 }
 
-// pause waits, but not when there is news or the context ends.
+// pause waits for the duration, until a call wakes the engine, or until the context ends.
 func (e *Engine) pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-e.cfg.After(d):

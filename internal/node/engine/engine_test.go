@@ -246,7 +246,7 @@ func TestUnreachableImageFailsAtTheDeadlineAndMayBePlannedAgain(t *testing.T) {
 		assert.Empty(t, m.Sim.Operations())
 		assert.Nil(t, view.Devices["nic0"].LastFailure)
 		assert.Less(t, m.Fetches, 400, "asks every ten seconds")
-		assert.Less(t, len(m.Snapshots), 10, "tells once what it waits for")
+		assert.Less(t, len(m.Snapshots), 10, "reports once what it waits for")
 	})
 }
 
@@ -439,7 +439,7 @@ func TestCancelTakesEffectUntilTheFirstWrite(t *testing.T) {
 		requireFailed(t, view, "j", step.Cancelled, false)
 		assert.Empty(t, m.Sim.Operations())
 		assert.Equal(t, 1, m.Window.Released)
-		assert.NotNil(t, view.Devices["bios"].LastFailure, "what was called off is not planned again by itself")
+		assert.NotNil(t, view.Devices["bios"].LastFailure, "what was cancelled is not planned again by itself")
 	})
 }
 
@@ -515,7 +515,7 @@ func TestWriteOfAPluginOutlivesWhoFollowedIt(t *testing.T) {
 	}
 }
 
-// The worker of a write was killed: nobody saw its end, and the device is read to find out.
+// The worker of a write was killed: its end was not seen, and the device is read to find out.
 func TestWriteWhoseEndNobodySawIsReadBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		m.LoseEnds = true
@@ -548,7 +548,7 @@ func TestNothingNewBeginsWhileTheAPIServerIsAway(t *testing.T) {
 		}()
 		requireFailed(t, m.Run(m.Job("j", fleet(m)...)), "j", step.TimedOut, false)
 		assert.Empty(t, m.Sim.Operations())
-		assert.Less(t, len(m.Snapshots), 30, "tells once what it waits for")
+		assert.Less(t, len(m.Snapshots), 30, "reports once what it waits for")
 	})
 }
 

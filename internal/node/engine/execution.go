@@ -17,17 +17,17 @@ import (
 type execution struct {
 	*Engine
 	job journal.Job
-	// interrupted says that nobody follows the attempt of the current step any more.
+	// interrupted says that this process does not follow the attempt of the current step.
 	interrupted bool
 	// at is the current step; since is from when on it waits.
 	at    int
 	since time.Duration
-	// silent is for a job that is only journalled: nobody follows it.
+	// silent is for a job that never runs: it is journalled and not published.
 	silent bool
-	// moved is when the running step last made progress, and overdue what people are told when that is too long ago.
+	// moved is when the running step last made progress, and overdue the message when that is too long ago.
 	moved   time.Duration
 	overdue string
-	// waiting, maintenance and percent are for people only.
+	// waiting, maintenance and percent are only reported.
 	waiting     string
 	maintenance step.Maintenance
 	percent     *int32
@@ -39,7 +39,7 @@ func (x *execution) pass(ctx context.Context) time.Duration {
 	facts, err := x.gather(ctx)
 	switch {
 	case ctx.Err() != nil:
-		return 0 // what could not be read because the process is told to end says nothing about the host
+		return 0 // a read that failed because this process is to end says nothing about the host
 	case err != nil:
 		return x.logAndRetry(err)
 	}
@@ -56,7 +56,7 @@ func (x *execution) pass(ctx context.Context) time.Duration {
 		return x.act(ctx, action.Step)
 	case step.Poll:
 		if wait := x.act(ctx, action.Step); wait > 0 {
-			return wait // it has said what it waits for
+			return wait // it has published what it waits for
 		}
 		x.wait(action.Message)
 		return x.cfg.Poll
@@ -75,7 +75,7 @@ func (x *execution) logAndRetry(err error) time.Duration {
 func (x *execution) gather(ctx context.Context) (step.Facts, error) {
 	bootID, err := x.cfg.BootID()
 	if err == nil && bootID == "" {
-		err = fmt.Errorf("it is empty")
+		err = fmt.Errorf("the kernel reports an empty one")
 	}
 	if err != nil {
 		return step.Facts{}, fmt.Errorf("read boot id: %w", err)
@@ -109,7 +109,7 @@ func (x *execution) gather(ctx context.Context) (step.Facts, error) {
 	return f, nil
 }
 
-// drivers are the versions of the drivers of this process.
+// drivers are the versions of this process's drivers, by name.
 func (x *execution) drivers() map[string]string {
 	versions := map[string]string{}
 	for _, d := range x.cfg.Drivers.All() {
@@ -118,18 +118,18 @@ func (x *execution) drivers() map[string]string {
 	return versions
 }
 
-// watch calls a person when the running step has made no progress for longer than its deadline. Nothing is killed for it.
+// watch reports a step that has made no progress for longer than its deadline. It kills nothing.
 func (x *execution) watch(now time.Duration) {
 	s := x.job.CurrentStep()
 	if s == nil || s.State != step.Running || s.Deadline == 0 || now-x.moved < s.Deadline || x.overdue != "" {
 		return
 	}
-	x.overdue = fmt.Sprintf("it has made no progress for %s and nothing is killed for that; look at the node and its devices", s.Deadline)
+	x.overdue = fmt.Sprintf("it has made no progress for %s and is not killed; look at the node and its devices", s.Deadline)
 	x.cfg.Log.Error("Step is overdue", "job", x.job.Name, "step", s.Kind, "device", s.Device, "deadline", s.Deadline)
 	x.publish(true)
 }
 
-// takeCancel takes over a cancellation that arrived meanwhile; the next save makes it durable.
+// takeCancel adds a cancellation that arrived since the last round to the job; the next save makes it durable.
 func (x *execution) takeCancel() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -147,13 +147,13 @@ func (x *execution) look(ctx context.Context, name string) (step.Device, error) 
 		return step.Device{}, fmt.Errorf("look for a write to %s: %w", name, err)
 	}
 	if running {
-		// Reading a device in the middle of a write disturbs some of them.
+		// Some devices must not be read while they are written.
 		return step.Device{WriteRunning: true, Writer: x.writer(u.UniqueID)}, nil
 	}
 	d, found, err := x.cfg.Host.Find(ctx, u.Class, u.UniqueID)
 	switch {
 	case errors.Is(errors.Join(err, d.Err), command.ErrStillRunning):
-		// A plugin writes on when whoever followed its write is gone.
+		// A plugin goes on with its write when the process that followed it has ended.
 		return step.Device{WriteRunning: true, Writer: errors.Join(err, d.Err).Error()}, nil
 	case err != nil:
 		return step.Device{Unreadable: err.Error()}, nil
@@ -168,13 +168,13 @@ func (x *execution) look(ctx context.Context, name string) (step.Device, error) 
 	return step.Device{Running: fw.Running, Stored: fw.Stored, Activation: fw.Activation, Refusal: fw.LastAttempt}, nil
 }
 
-// Writers tell who writes to a device, for people.
+// Writers describe the process that writes to a device. Config.Writes may implement it.
 type Writers interface {
 	// Writing is what is known of the last write under the lock.
 	Writing(lock string) (*command.Writing, error)
 }
 
-// writer says who writes to a device and how far it is; empty where nobody can tell.
+// writer describes the process that writes to a device and how far it is; empty where that is not known.
 func (x *execution) writer(lock string) string {
 	writers, ok := x.cfg.Writes.(Writers)
 	if !ok {
@@ -259,7 +259,7 @@ func (x *execution) update(name string) journal.Update {
 	return journal.Update{}
 }
 
-// record journals an action. Nothing is acted upon that could not be journalled.
+// record journals an action. An action that cannot be journalled is not carried out.
 func (x *execution) record(a step.Action, f step.Facts) error {
 	if a.Verb == step.Await || a.Verb == step.Poll {
 		return nil
@@ -299,7 +299,7 @@ func (x *execution) now() time.Time {
 	return now
 }
 
-// clock notes when the maintenance began and ended.
+// clock records when the maintenance began and ended.
 func (x *execution) clock(next *journal.Job, a step.Action, now time.Time) {
 	switch s := next.Record.Steps[a.Step]; {
 	case s.State != step.Succeeded:
@@ -336,9 +336,9 @@ func (x *execution) log(a step.Action) {
 	case a.Verb == step.RollBack:
 		l.Warn("Job rolls back", "devices", a.Devices, "message", a.Message)
 	case a.Verb == step.Rejudge:
-		l.Warn("Job judges the host again", "message", a.Message)
+		l.Warn("Health of the host is judged again", "message", a.Message)
 	case a.Verb == step.Restart:
-		l.Warn("Job begins its steps anew", "message", a.Message)
+		l.Warn("Job begins its steps again", "message", a.Message)
 	case a.Verb == step.Finish:
 		l.Info("Job ended", "outcome", a.Outcome, "message", a.Message)
 	}
@@ -362,7 +362,7 @@ func (x *execution) publish(transition bool) {
 	x.cfg.Notify(s)
 }
 
-// retire leaves the last word to the journal.
+// retire ends the publication of the job: from now on the journal says how far it is.
 func (x *execution) retire() {
 	x.mu.Lock()
 	defer x.mu.Unlock()

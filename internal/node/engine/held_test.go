@@ -17,7 +17,7 @@ import (
 )
 
 // stepsJob is a job that changes the drive by a step this host does not know.
-func stepsJob(t *testing.T, name, wished string) journal.Job {
+func stepsJob(t *testing.T, name, digest string) journal.Job {
 	c, err := plan.NewCatalog(nil, plan.Definition{Kind: "erase", Interface: "sim", Changes: true})
 	require.NoError(t, err)
 	steps, err := c.Requested([]plan.Request{{Name: "erase"}}, []plan.Target{{Device: "node-disk0", Class: inventory.Disk, Driver: "sim"}})
@@ -25,7 +25,7 @@ func stepsJob(t *testing.T, name, wished string) journal.Job {
 	return journal.Job{
 		Name: name, UID: "uid-" + name, Accepted: time.Now(), Requested: []v1alpha1.RequestedStep{{Name: "erase"}},
 		Updates: []journal.Update{{Class: inventory.Disk, DeviceUpdate: v1alpha1.DeviceUpdate{
-			Device: "node-disk0", UniqueID: "disk0", Version: "2.0", Digest: v1alpha1.Digest(wished),
+			Device: "node-disk0", UniqueID: "disk0", Version: "2.0", Digest: v1alpha1.Digest(digest),
 		}}},
 		Record: step.New(steps, step.Update{Device: "node-disk0"}),
 	}
@@ -60,7 +60,7 @@ func TestReleaseWaitsForTheStepsOnTheHeldNode(t *testing.T) {
 	})
 }
 
-// A step that fails says nothing about the image that is wished for its device.
+// A step that fails says nothing about the image that its device should run.
 func TestFailedStepDoesNotKeepTheImageFromBeingPlanned(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		id := m.Add(inventory.Disk, "disk0", inventory.ActivateNone)

@@ -14,7 +14,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
-// retryFactor stretches the interval at which a preflight that could not be done is tried again.
+// retryFactor times Poll is the interval at which an attempt that could not be made is tried again.
 const retryFactor = 5
 
 // preflight checks every update before the node is disturbed, and takes the baseline of its health.
@@ -37,17 +37,17 @@ func (x *execution) preflight(ctx context.Context, i int) time.Duration {
 			ret = again(failed(x.job.Record.Steps[i], reason, err.Error()))
 		}
 	}
-	return x.looked(i, ret)
+	return x.returnedOrAgain(i, ret)
 }
 
-// takeBaseline notes what the host has. What is wrong with it already would be blamed on the new firmware afterwards, so
-// that it is waited for.
+// takeBaseline records what the host has. A complaint that exists already would be blamed on the new firmware afterwards, so
+// the job waits until there is none.
 func (x *execution) takeBaseline(ctx context.Context) (step.Reason, error) {
 	switch complaints, err := x.cfg.Health.Before(ctx); {
 	case err != nil:
 		return step.ReadFailed, fmt.Errorf("check the health of the node before the job: %w", err)
 	case len(complaints) > 0:
-		return step.UnhealthyBefore, fmt.Errorf("the node is unhealthy before anything was changed, and nothing is: %s", complaints[0].Message)
+		return step.UnhealthyBefore, fmt.Errorf("the node was unhealthy before the job, so nothing was changed: %s", complaints[0].Message)
 	}
 	devices, err := x.cfg.Host.Scan(ctx)
 	if err != nil {
@@ -55,7 +55,7 @@ func (x *execution) takeBaseline(ctx context.Context) (step.Reason, error) {
 	}
 	for _, d := range devices {
 		if d.Err != nil && x.deviceOf(d.UniqueID) != "" {
-			return step.ReadFailed, fmt.Errorf("%s cannot be read, so that its health before the job is not known: %w", x.deviceOf(d.UniqueID), d.Err)
+			return step.ReadFailed, fmt.Errorf("%s cannot be read, so its health before the job is not known: %w", x.deviceOf(d.UniqueID), d.Err)
 		}
 	}
 	b := health.Take(devices)
@@ -64,7 +64,7 @@ func (x *execution) takeBaseline(ctx context.Context) (step.Reason, error) {
 	return step.ReadFailed, x.save(next)
 }
 
-// check says which driver makes an update, or why it must not be made; again is true when that may pass.
+// check returns the driver that makes an update, or why the update must not be made; again is true when the cause may pass.
 func (x *execution) check(ctx context.Context, u journal.Update) (drv driver.Driver, failure *step.Failure, again bool) {
 	d, drv, failure := x.device(ctx, u)
 	if failure != nil {
@@ -87,30 +87,30 @@ func (x *execution) check(ctx context.Context, u journal.Update) (drv driver.Dri
 // MaxWrites bounds how often one image is written to one device, over all jobs, until a person asks for a retry.
 const MaxWrites = 3
 
-// history says why an update must not be made for what happened to the device before.
+// history returns why an update must not be made because of what happened to the device before; nil when nothing forbids it.
 func (x *execution) history(u journal.Update) (*step.Failure, error) {
 	view, err := x.cfg.Journal.View()
 	if err != nil {
 		return nil, err
 	}
-	const wayOut = "; mend it, then set spec.retryRequestedAt of the node's NodeFirmware"
+	const nextStep = "; repair it, then set spec.retryRequestedAt of the node's NodeFirmware"
 	known := view.Devices[u.UniqueID]
 	cleared := x.job.Clearance().Clears
 	switch bad, last, tries := known.Unhealthy, known.LastFailure, known.Attempts; {
 	case bad != nil && !cleared(bad.Since.Time):
 		return &step.Failure{Reason: step.DeviceUnhealthy,
-			Message: fmt.Sprintf("%s: job %s left it unhealthy: %s%s", u.Device, bad.Job, bad.Message, wayOut)}, nil
+			Message: fmt.Sprintf("%s: job %s left it unhealthy: %s%s", u.Device, bad.Job, bad.Message, nextStep)}, nil
 	case last != nil && last.Digest == u.Digest && !cleared(last.Time.Time):
 		return &step.Failure{Reason: step.Quarantined,
-			Message: fmt.Sprintf("%s: this image failed on it in job %s: %s%s", u.Device, last.Job, last.Message, wayOut)}, nil
+			Message: fmt.Sprintf("%s: this image failed on it in job %s: %s%s", u.Device, last.Job, last.Message, nextStep)}, nil
 	case tries != nil && tries.Digest == u.Digest && tries.Writes-tries.Cleared >= MaxWrites && !cleared(tries.Last):
 		return &step.Failure{Reason: step.AttemptsExhausted,
-			Message: fmt.Sprintf("%s: this image was written to it %d times without success%s", u.Device, tries.Writes, wayOut)}, nil
+			Message: fmt.Sprintf("%s: this image was written to it %d times without success%s", u.Device, tries.Writes, nextStep)}, nil
 	}
 	return nil, nil
 }
 
-// switchedOff says why the steps of this host do not allow the update.
+// switchedOff returns why the steps of this host do not allow the update; nil when they do.
 func (x *execution) switchedOff(u journal.Update) *step.Failure {
 	switch {
 	case !x.cfg.Catalog.Runs(plan.Flash, u.Class):
@@ -118,7 +118,7 @@ func (x *execution) switchedOff(u journal.Update) *step.Failure {
 			Message: fmt.Sprintf("%s: flashing devices of class %s is switched off on this node by the priority of its step", u.Device, u.Class)}
 	case x.job.Record.RollbackRequired && !x.cfg.Catalog.Runs(plan.Archive, u.Class):
 		return &step.Failure{Reason: step.RollbackUnavailable,
-			Message: fmt.Sprintf("%s: archiving devices of class %s is switched off on this node, and the rollout policy requires a way back",
+			Message: fmt.Sprintf("%s: archiving devices of class %s is switched off on this node, and the rollout policy requires that it can be rolled back",
 				u.Device, u.Class)}
 	}
 	return nil
@@ -132,7 +132,7 @@ var refusals = map[plan.Reason]step.Reason{
 	plan.ReasonPowerCycleRequired: step.PowerCycleRequired,
 }
 
-// fits says why the image must not be written to the device; again is true when that may pass.
+// fits returns why the image must not be written to the device, nil when it may; again is true when the cause may pass.
 func (x *execution) fits(ctx context.Context, u journal.Update, d inventory.Device, drv driver.Driver) (failure *step.Failure, again bool) {
 	fw, begun := d.Firmware, x.job.Record.Touched(u.Device)
 	needs := x.needs(u, d)
@@ -148,7 +148,8 @@ func (x *execution) fits(ctx context.Context, u journal.Update, d inventory.Devi
 		return refused, false
 	case !begun && u.FromVersion != "" && string(fw.Running) != u.FromVersion && string(fw.Running) != u.Version:
 		return &step.Failure{Reason: step.DeviceChanged,
-			Message: fmt.Sprintf("%s runs %s now and the job was planned over %s; it is planned anew", u.Device, fw.Running, u.FromVersion)}, false
+			Message: fmt.Sprintf("%s runs %s now, and the job was planned when it ran %s; nothing was written, and it is planned again",
+				u.Device, fw.Running, u.FromVersion)}, false
 	case needs.Outcome == plan.Blocked:
 		return refused, false
 	case needs.Outcome == plan.DueActivation:
@@ -165,7 +166,7 @@ func (x *execution) fits(ctx context.Context, u journal.Update, d inventory.Devi
 	return &step.Failure{Reason: reason, Message: fmt.Sprintf("%s: %v", u.Device, err)}, reason != step.ImageRejected
 }
 
-// needs says what the device needs to run the version of the update.
+// needs decides what the device needs to run the version of the update.
 func (x *execution) needs(u journal.Update, d inventory.Device) plan.Decision {
 	digest, err := inventory.ParseDigest(string(u.Digest))
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
-// remember says what an action means for the records of devices. They are journalled together with the action.
+// remember returns the records of devices that an action changes. They are journalled together with the action.
 func (x *execution) remember(next journal.Job, a step.Action, bootID string, now time.Time) ([]journal.Device, error) {
 	m := memory{job: next, bootID: bootID, now: now}
 	switch {
@@ -76,7 +76,7 @@ func (m *memory) complete(book Journal) ([]journal.Device, error) {
 	return out, nil
 }
 
-// count counts an attempt before it is made.
+// count counts the attempt that begins.
 func (m *memory) count(s step.Step) {
 	for _, u := range m.job.Updates {
 		switch {
@@ -97,7 +97,7 @@ func (m *memory) count(s step.Step) {
 	}
 }
 
-// attempts are those of the image; of another one there were none.
+// attempts are those of the image: none were made where the record counts another one.
 func attempts(d journal.Device, image v1alpha1.Digest) journal.Attempts {
 	if d.Attempts == nil || d.Attempts.Digest != image {
 		return journal.Attempts{Digest: image}
@@ -105,13 +105,13 @@ func attempts(d journal.Device, image v1alpha1.Digest) journal.Attempts {
 	return *d.Attempts
 }
 
-// committed notes what runs now for good: what was updated and not brought back.
+// committed records the firmware that the health gate accepted: what was updated and not rolled back.
 func (m *memory) committed() {
 	r := m.job.Record
 	for _, u := range m.job.Updates {
-		brought := r.Rollback != nil && slices.Contains(r.Rollback.Devices, u.Device)
+		restored := r.Rollback != nil && slices.Contains(r.Rollback.Devices, u.Device)
 		switch {
-		case brought:
+		case restored:
 			m.change(u.UniqueID, func(d *journal.Device) { d.Unhealthy, d.LastGood = nil, "" })
 		case verified(r, u.Device):
 			m.change(u.UniqueID, func(d *journal.Device) {
@@ -126,7 +126,7 @@ func (m *memory) committed() {
 	}
 }
 
-// unhealthy marks the devices a job leaves unhealthy, with what a later one may still bring back.
+// unhealthy marks the devices a job leaves unhealthy, with the version that a later job may still restore.
 func (m *memory) unhealthy(devices []string, f step.Failure) {
 	for _, u := range m.job.Updates {
 		if !slices.Contains(devices, u.Device) {
@@ -144,7 +144,7 @@ func (m *memory) unhealthy(devices []string, f step.Failure) {
 	}
 }
 
-// failed notes the updates that must not be tried again by themselves.
+// failed records the updates that must not be planned again without a person's request.
 func (m *memory) failed(f step.Failure) {
 	for _, u := range blamed(m.job, f) {
 		m.change(u.UniqueID, func(d *journal.Device) { d.LastFailure = failedFirmware(m.job, u, f, m.now) })
@@ -154,20 +154,20 @@ func (m *memory) failed(f step.Failure) {
 // maxMessage is how long a message is that the API takes, in bytes.
 const maxMessage = 1024
 
-// repeating failures only repeat what the records of the device say already.
+// repeating are the reasons of failures that the records of the device contain already.
 var repeating = map[step.Reason]bool{
 	step.Quarantined: true, step.DeviceUnhealthy: true, step.AttemptsExhausted: true,
 }
 
-// blamed lists the updates that must not be tried again by themselves: those whose new firmware is at fault. Another
-// failure that holds the node blames all that were not read back at their target: otherwise the next plan would take up the
-// rest and return a node to service that waits for a person.
+// blamed lists the updates that must not be planned again without a person's request: those whose new firmware is at fault.
+// Another failure that holds the node blames all updates that were not verified: otherwise the operator would plan the rest
+// again, and the end of that job would return a node to service that waits for a person.
 func blamed(job journal.Job, f step.Failure) []journal.Update {
 	held := f.Held || job.Record.Failure != nil && job.Record.Failure.Held
 	if (f.Reason.Passing() || repeating[f.Reason]) && !held {
 		return nil
 	}
-	if len(job.Requested) > 0 && !held { // a step says nothing about the image that is wished for its device
+	if len(job.Requested) > 0 && !held { // a step says nothing about the image that its device should run
 		return nil
 	}
 	var out []journal.Update

@@ -16,7 +16,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
-// archive makes sure that what the device runs can be brought back, in the way its driver declares.
+// archive makes sure that what the device runs can be restored, in the way its driver declares.
 func (x *execution) archive(ctx context.Context, s step.Step) *step.Returned {
 	u := x.update(s.Device)
 	d, drv, failure := x.device(ctx, u)
@@ -43,7 +43,7 @@ func (x *execution) archive(ctx context.Context, s step.Step) *step.Returned {
 	}
 	ret.Rollback = inventory.RollbackNone
 	if ret.RollbackMessage == "" {
-		ret.RollbackMessage = "the driver declares no way back"
+		ret.RollbackMessage = "the driver declares no way to restore it"
 	}
 	return ret
 }
@@ -53,7 +53,7 @@ func again(ret *step.Returned) *step.Returned {
 	return ret
 }
 
-// none says that what runs cannot be brought back.
+// none returns that what runs cannot be restored, and why.
 func none(ret *step.Returned, format string, args ...any) *step.Returned {
 	ret.Rollback, ret.RollbackMessage = inventory.RollbackNone, fmt.Sprintf(format, args...)
 	return ret
@@ -64,7 +64,7 @@ func atFault(known journal.Device, running inventory.Version) bool {
 	return known.Unhealthy != nil && known.LastFailure != nil && known.LastFailure.Version == string(running)
 }
 
-// earlier is for a device that runs firmware at fault: what that job would have brought back stays what is brought back.
+// earlier is for a device that runs firmware at fault: the version that the earlier job would have restored is kept.
 func (x *execution) earlier(s step.Step, d inventory.Device, known journal.Device) *step.Returned {
 	ret := &step.Returned{From: inventory.Version(known.LastGood)}
 	if known.LastGood == "" {
@@ -107,7 +107,7 @@ func (x *execution) readBack(ctx context.Context, s step.Step, d inventory.Devic
 	return ret
 }
 
-// kept is for a device that cannot be read now: what an earlier job archived will do.
+// kept is for a device that cannot be read now: an image that an earlier job archived is as good.
 func (x *execution) kept(s step.Step, d inventory.Device, ret *step.Returned, why error) *step.Returned {
 	switch _, _, err := x.cfg.Archive.Image(d.UniqueID, ret.From); {
 	case err == nil:
@@ -119,7 +119,7 @@ func (x *execution) kept(s step.Step, d inventory.Device, ret *step.Returned, wh
 	}
 }
 
-// slotted looks for what runs in the slots of the device.
+// slotted looks for the running version in the slots of the device.
 func slotted(d inventory.Device, drv driver.Driver, ret *step.Returned) *step.Returned {
 	if _, ok := drv.(driver.Reverter); !ok {
 		return none(ret, "the driver %s cannot go back to a slot", drv.Name())
@@ -134,7 +134,7 @@ func holds(slots []inventory.Slot, v inventory.Version) bool {
 	return slices.ContainsFunc(slots, func(s inventory.Slot) bool { return s.Version == v })
 }
 
-// atHand archives the image of the running version that a source holds.
+// atHand archives the image of the running version from a source.
 func (x *execution) atHand(ctx context.Context, s step.Step, d inventory.Device, drv driver.Driver, u journal.Update,
 	ret *step.Returned) *step.Returned {
 	if u.RollbackDigest == "" || u.FromVersion != string(ret.From) {
@@ -194,7 +194,7 @@ func copyFile(to, from string) error {
 	return errors.Join(err, out.Close())
 }
 
-// restore brings back what ran before. It returns nil as flash does.
+// restore writes what ran before the job. It returns nil when the write goes on and this process does not follow it.
 func (x *execution) restore(ctx context.Context, s step.Step) *step.Returned {
 	u := x.update(s.Device)
 	back := x.target(s.Device)
@@ -213,7 +213,7 @@ func (x *execution) restore(ctx context.Context, s step.Step) *step.Returned {
 	case inventory.NormalizeID(m.BoardID) != inventory.NormalizeID(d.BoardID):
 		return failed(s, step.RollbackUnavailable, fmt.Sprintf("the archived image is of board %s, the device is %s", m.BoardID, d.BoardID))
 	}
-	if s.Attempt == 1 { // that it was interrupted may be because of the evidence
+	if s.Attempt == 1 { // reading the evidence may be what interrupted the attempt before
 		x.evidence(ctx, d, drv)
 	}
 	if err := drv.Check(ctx, d.Identity, img); err != nil {
@@ -223,8 +223,8 @@ func (x *execution) restore(ctx context.Context, s step.Step) *step.Returned {
 	return x.wrote(s, needs, err)
 }
 
-// evidence keeps the firmware that is at fault, where it can be read, for whoever looks for the cause. That it cannot is no
-// reason not to bring back what ran before.
+// evidence archives the firmware at fault, where it can be read, so that a person can look for the cause. An error is logged
+// and does not stop the rollback.
 func (x *execution) evidence(ctx context.Context, d inventory.Device, drv driver.Driver) {
 	archiver, ok := drv.(driver.Archiver)
 	if !ok || d.Firmware.Rollback != inventory.RollbackReadBack {
@@ -240,7 +240,7 @@ func (x *execution) evidence(ctx context.Context, d inventory.Device, drv driver
 	}
 }
 
-// wrote is what a write returned; nil while it goes on without us.
+// wrote is what a write returned; nil while it goes on and this process does not follow it.
 func (x *execution) wrote(s step.Step, needs inventory.Activation, err error) *step.Returned {
 	if x.unknown(s, err) {
 		return nil
@@ -251,16 +251,16 @@ func (x *execution) wrote(s step.Step, needs inventory.Activation, err error) *s
 	return &step.Returned{Needs: needs}
 }
 
-// unknown reports whether nobody knows what became of a write: it goes on without us, or nobody saw its end. Then the
-// hardware decides.
+// unknown reports whether the outcome of a write is not known: it goes on and this process does not follow it, or its end was
+// not seen. The device is read then.
 func (x *execution) unknown(s step.Step, err error) bool {
 	switch {
 	case errors.Is(err, command.ErrStillRunning), errors.Is(err, command.ErrBusy):
-		x.cfg.Log.Error("Write goes on without being followed; it is never killed", "job", x.job.Name, "step", s.Kind,
+		x.cfg.Log.Error("A write goes on that this process does not follow; it is never killed", "job", x.job.Name, "step", s.Kind,
 			"device", s.Device, "err", err)
 		return true
 	case errors.Is(err, command.ErrLost):
-		x.cfg.Log.Warn("Nobody saw the end of a write; the device is read to find out", "job", x.job.Name, "step", s.Kind,
+		x.cfg.Log.Warn("The end of a write was not seen; the device is read to find out what it holds", "job", x.job.Name, "step", s.Kind,
 			"device", s.Device, "err", err)
 		return true
 	}

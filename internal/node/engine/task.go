@@ -21,7 +21,7 @@ func (x *execution) task(ctx context.Context, s step.Step) *step.Returned {
 	}
 	ret := x.interruptibly(ctx, s, run)
 	if ctx.Err() != nil {
-		return nil // what could not be read because the process is told to end says nothing
+		return nil // a read that failed because this process is to end says nothing
 	}
 	return ret
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
-// newJob copies what a job is to do. A device whose object is gone has no class, and its update fails in the preflight.
+// newJob makes the job for the engine. A device without a NodeDevice has no class, and its update fails in the preflight.
 func (r *Reconciler) newJob(f state) journal.Job {
 	o := f.object
 	j := journal.Job{Name: o.Name, UID: string(o.UID), Accepted: f.now, RetryAsked: f.retry.Time(), Asked: f.retry.Time()}
@@ -41,7 +41,7 @@ func (r *Reconciler) newJob(f state) journal.Job {
 	return j
 }
 
-// request makes the record of a job of type Steps. One that asks for what the host does not know fails before it begins.
+// request makes the record of a job of type Steps. A request that this host does not know fails the job before it begins.
 func (r *Reconciler) request(j *journal.Job, f state) {
 	j.Requested = f.object.Spec.Steps
 	var wanted []plan.Request
@@ -73,7 +73,7 @@ func (r *Reconciler) request(j *journal.Job, f state) {
 	j.Record = step.New(steps, touched...)
 }
 
-// stepDevice is a device a step works on, with what should run on it.
+// stepDevice is a device that a step works on, with its desired firmware.
 func stepDevice(d v1alpha1.NodeDevice) journal.Update {
 	u := v1alpha1.DeviceUpdate{Device: d.Name, UniqueID: d.Status.UniqueID}
 	if fw := d.Status.Firmware; fw != nil {

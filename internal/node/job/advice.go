@@ -9,8 +9,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 )
 
-// Advise tells as an event of the running job what an executable of wanted.d has to say, once for each transition. Nothing
-// is decided by it. It is for health.Checks and does not block.
+// Advise emits an event of the running job with the message of an executable in wanted.d, once for each transition. Nothing is
+// decided by it. It is for health.Checks and does not block.
 func (r *Reconciler) Advise(a health.Advice) {
 	current, ok := r.Engine.Current()
 	if !ok {

@@ -26,12 +26,12 @@ func TestAdviceIsAnEventOfTheRunningJobAndDecidesNothing(t *testing.T) {
 	d.work()
 	d.r.Advise(health.Advice{Failing: true, Message: "nobody works"})
 	require.NoError(t, d.reconcile("j"))
-	var told []string
+	var emitted []string
 	for len(d.events.Events) > 0 {
 		if e := <-d.events.Events; strings.Contains(e, v1alpha1.ReasonHealthAdvice) {
-			told = append(told, e)
+			emitted = append(emitted, e)
 		}
 	}
-	assert.Equal(t, []string{"Warning HealthAdvice the fan is slow", "Normal HealthAdvice the fan is fine"}, told)
+	assert.Equal(t, []string{"Warning HealthAdvice the fan is slow", "Normal HealthAdvice the fan is fine"}, emitted)
 	require.NotNil(t, condition(d.get("j"), v1alpha1.ConditionComplete))
 }

@@ -21,7 +21,7 @@ type Observer struct {
 	Client   client.Client
 	NodeName string
 	Results  Results
-	// Turn is as in discovery.Config: while another process has it, that one reports.
+	// Turn is as in discovery.Config: a process that executes a job has it, and reports that job itself.
 	Turn     func() (done func(), ok bool, err error)
 	Recorder events.EventRecorder
 	Now      func() time.Time

@@ -43,8 +43,7 @@ type Reconciler struct {
 	Recorder    events.EventRecorder
 	// Catalog holds the steps of this host.
 	Catalog plan.Catalog
-	// Only names the one job that may be begun, where this process is there for no other; empty for any. What the journal
-	// holds is finished in any case.
+	// Only names the one job this process may begin; empty for any. Jobs in the journal are finished in any case.
 	Only string
 	// Now is the clock; nil for time.Now.
 	Now func() time.Time
@@ -71,7 +70,7 @@ func (r *Reconciler) Notify(s engine.Snapshot) {
 	}
 	r.last = now
 	if s.Job.Record.Outcome != "" {
-		r.enqueue(&v1alpha1.NodeFirmware{}) // a job that ended makes room for those that wait
+		r.enqueue(&v1alpha1.NodeFirmware{}) // the end of a job lets the next one begin
 		return
 	}
 	r.enqueue(&v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: s.Job.Name}})
@@ -117,8 +116,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return nil
 }
 
-// requests says which jobs a NodeFirmware or a notification concerns. A job that is in the journal alone counts too:
-// somebody may have deleted its object while it holds the node.
+// requests are the jobs that a NodeFirmware or a notification concerns. A job that is in the journal alone counts too: its
+// object may have been deleted while it holds the node.
 func (r *Reconciler) requests(ctx context.Context, about client.Object) []reconcile.Request {
 	if _, ok := about.(*v1alpha1.FirmwareJob); ok {
 		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(about)}}

@@ -205,7 +205,7 @@ func TestFailedJobHoldsTheNodeUntilReleased(t *testing.T) {
 
 	node.Spec.ReleaseRequestedAt = ptr.To(metav1.NewTime(time.Now().Add(time.Second)))
 	require.NoError(t, d.env.Client.Update(t.Context(), node))
-	require.NoError(t, d.env.Client.Delete(t.Context(), got), "the way out stays open when the object is gone")
+	require.NoError(t, d.env.Client.Delete(t.Context(), got), "the node can be released when the object is gone")
 	require.NoError(t, d.reconcile("j"))
 	d.work()
 	assert.Equal(t, step.MaintenanceNone, d.Window.Phase)

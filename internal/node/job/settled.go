@@ -8,9 +8,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 )
 
-// Settled reports whether nothing is left to do for the job that Only names, and for whatever else the journal held: all
-// has ended, and the API server has heard of it. An object that is gone needs to hear of nothing. Call it once the cache is
-// filled.
+// Settled reports whether nothing is left to do for the job that Only names, and for the other jobs in the journal: all have
+// ended, and the API server has the end of each one whose object still exists. Call it once the cache is filled.
 func (r *Reconciler) Settled(ctx context.Context) (bool, error) {
 	view, err := r.Journal.View()
 	if err != nil {

@@ -44,14 +44,14 @@ type Machine struct {
 	Window    *Window
 	Archive   *archive.Store
 	FetchErr  error
-	// HangsRead makes every read of an image after the first boot go on without its caller, until somebody looks for it;
+	// HangsRead makes every read of an image after the first boot go on without its caller, until the engine looks for it;
 	// reading says that one does.
 	HangsRead, reading bool
 	Fetches            int
 
 	// Points counts the failpoints; the process dies at the one whose number is CrashAt.
 	Points, CrashAt int
-	// Reads counts what is read of the host; the process is told to end at the one whose number is EndAt.
+	// Reads counts what is read of the host; the process ends at the one whose number is EndAt.
 	Reads, EndAt int
 	// BeforeCommit is called between the two commands of a write, which then waits until its context ends.
 	BeforeCommit func()
@@ -68,7 +68,7 @@ type Machine struct {
 	// Unfollowed: nothing holds the lock of a write, which a plugin carries out, and which it alone knows of.
 	Unfollowed bool
 	Snapshots  []engine.Snapshot
-	// Stop tells the process to end.
+	// Stop ends the process.
 	Stop   context.CancelFunc
 	Engine *engine.Engine
 }
