@@ -195,6 +195,7 @@ func (m *Machine) crash(f func()) {
 	f()
 }
 
+// NewEngine makes an engine that works on the machine, as a process that just began.
 func (m *Machine) NewEngine(j *journal.Journal) *engine.Engine {
 	return engine.New(engine.Config{
 		Journal: j, Archive: m.Archive, Host: m, Drivers: driver.Set{failing{m.Sim, m}}, Images: m, Maintenance: m.Window, Writes: m, Rebooter: m,
@@ -222,6 +223,7 @@ func (m *Machine) read(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// Find implements engine.Host.
 func (m *Machine) Find(ctx context.Context, class inventory.Class, uid string) (inventory.Device, bool, error) {
 	if !slices.Contains([]inventory.Class{inventory.BIOS, inventory.NIC, inventory.Disk}, class) {
 		return inventory.Device{}, false, fmt.Errorf("list %s devices: unknown class", class)
@@ -235,6 +237,7 @@ func (m *Machine) Find(ctx context.Context, class inventory.Class, uid string) (
 	return inventory.Device{}, false, err
 }
 
+// Scan implements engine.Host and health.Scanner.
 func (m *Machine) Scan(ctx context.Context) ([]inventory.Device, error) {
 	if err := m.read(ctx); err != nil {
 		return nil, err
@@ -263,6 +266,7 @@ func (m *Machine) Scan(ctx context.Context) ([]inventory.Device, error) {
 	return out, nil
 }
 
+// Fetch implements engine.Images.
 func (m *Machine) Fetch(ctx context.Context, d inventory.Digest) (string, int64, error) {
 	m.Fetches++
 	if err := m.read(ctx); err != nil {
@@ -275,12 +279,14 @@ func (m *Machine) Fetch(ctx context.Context, d inventory.Digest) (string, int64,
 	return img.Path, img.Size, nil
 }
 
+// WriteRunning implements engine.Writes.
 func (m *Machine) WriteRunning(lock string) (bool, error) {
 	busy := m.reading || m.Sim.Busy(lock) && !m.Unfollowed
 	m.reading = false
 	return busy, nil
 }
 
+// Reboot implements engine.Rebooter. The reboot happens once the process has ended.
 func (m *Machine) Reboot(context.Context) error {
 	m.failpoint()
 	if !m.IgnoresReboots {
@@ -291,6 +297,7 @@ func (m *Machine) Reboot(context.Context) error {
 	return nil
 }
 
+// Ready implements health.NodeReadiness.
 func (m *Machine) Ready(context.Context) (bool, string, error) {
 	return m.NodeReady, "kubelet stopped", nil
 }

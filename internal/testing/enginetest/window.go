@@ -27,6 +27,7 @@ func (w *Window) Change(f func()) {
 	f()
 }
 
+// Schedule implements maintenance.Window.
 func (w *Window) Schedule(context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -38,6 +39,7 @@ func (w *Window) Schedule(context.Context) error {
 	return w.Err
 }
 
+// State implements maintenance.Window.
 func (w *Window) State(context.Context) (maintenance.State, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -59,8 +61,10 @@ func (w *Window) State(context.Context) (maintenance.State, error) {
 	return maintenance.State{Phase: phase}, nil
 }
 
+// Fail implements maintenance.Window.
 func (w *Window) Fail(_ context.Context, message string) error { w.Failed = message; return nil }
 
+// Release implements maintenance.Window.
 func (w *Window) Release(context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
