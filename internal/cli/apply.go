@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/node/discovery"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/devicename"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
@@ -98,7 +98,7 @@ func (a Applying) apply(ctx context.Context, known *state.State) (Outcome, error
 		a.printf("Going on with job %s, begun at %s.\n", begun.Name, begun.Accepted.Format(time.DateTime))
 		return a.execute(ctx, known, images, *begun)
 	}
-	fresh, unread, err := a.newJob(ctx, images)
+	fresh, unread, err := a.newJob(ctx, images, view)
 	switch {
 	case err != nil:
 		return Outcome{}, err
@@ -112,7 +112,7 @@ func (a Applying) apply(ctx context.Context, known *state.State) (Outcome, error
 }
 
 // newJob plans the updates and fetches their images. Unread says what could not be read though a rule may be for it.
-func (a Applying) newJob(ctx context.Context, images *stock) (fresh journal.Job, unread, err error) {
+func (a Applying) newJob(ctx context.Context, images *stock, view journal.View) (fresh journal.Job, unread, err error) {
 	found, err := a.Scan(ctx)
 	if err != nil {
 		return journal.Job{}, nil, err
@@ -139,7 +139,7 @@ func (a Applying) newJob(ctx context.Context, images *stock) (fresh journal.Job,
 		return journal.Job{}, nil, err
 	}
 	now := time.Now()
-	out := journal.Job{Name: "local-" + now.UTC().Format("20060102-150405"), Accepted: now, RetryAsked: now}
+	out := journal.Job{Name: "local-" + now.UTC().Format("20060102-150405"), Accepted: now, RetryAsked: retryOf(view, now)}
 	out.UID = fmt.Sprintf("%s-%d", out.Name, now.UnixNano())
 	for _, due := range p.due {
 		out.Updates = append(out.Updates, update(due))
@@ -148,9 +148,30 @@ func (a Applying) newJob(ctx context.Context, images *stock) (fresh journal.Job,
 	return out, p.Unread(), nil
 }
 
+// retryOf is when this apply asks to try again what failed: after each failure that is known, though it be in this second.
+func retryOf(view journal.View, asked time.Time) time.Time {
+	later := func(at time.Time) {
+		if at.After(asked) {
+			asked = at
+		}
+	}
+	for _, d := range view.Devices {
+		if d.LastFailure != nil {
+			later(d.LastFailure.Time.Time)
+		}
+		if d.Unhealthy != nil {
+			later(d.Unhealthy.Since.Time)
+		}
+		if d.Attempts != nil {
+			later(d.Attempts.Last)
+		}
+	}
+	return asked
+}
+
 func update(a assignment) journal.Update {
 	u := v1alpha1.DeviceUpdate{
-		Device: discovery.Name("local", a.device.Identity), UniqueID: a.device.UniqueID,
+		Device: devicename.Of("local", a.device.Identity), UniqueID: a.device.UniqueID,
 		Version: string(a.rule.Version), Digest: a.image.match.Digest, Downgrade: a.rule.Downgrade,
 		Origin: v1alpha1.Origin{Kind: a.rule.Kind, Name: a.rule.Name, Rule: a.rule.Rule},
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/devicename"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 	"github.com/nodefirmware/node-firmware-operator/pkg/host"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -123,7 +124,7 @@ func name(f facts) (cards []card, problems []string) {
 	}
 	var unread, unknown []inventory.Device
 	for _, d := range f.snapshot.Devices {
-		switch own := Name(f.node, d.Identity); {
+		switch own := devicename.Of(f.node, d.Identity); {
 		case d.Err != nil:
 			unread = append(unread, d)
 		case f.knows(own):
@@ -137,7 +138,7 @@ func name(f facts) (cards []card, problems []string) {
 			add(obj.Name, lesser(d, obj.Status.UniqueID))
 			continue
 		}
-		add(Name(f.node, d.Identity), d)
+		add(devicename.Of(f.node, d.Identity), d)
 	}
 	for _, d := range unread {
 		add(lastKnown(f, d, taken), d)
@@ -180,7 +181,7 @@ func lesser(d inventory.Device, known string) inventory.Device {
 
 // lastKnown is the name of the object of a device that cannot be read.
 func lastKnown(f facts, d inventory.Device, taken map[string]bool) string {
-	own := Name(f.node, d.Identity)
+	own := devicename.Of(f.node, d.Identity)
 	if f.knows(own) {
 		return own
 	}

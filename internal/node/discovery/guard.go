@@ -3,6 +3,7 @@ package discovery
 import (
 	"fmt"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/node/devicename"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
@@ -48,7 +49,7 @@ func (d *Discovery) mayBe(id inventory.Identity, u journal.Update) bool {
 	last, _ := d.Snapshot()
 	for _, known := range last.Devices {
 		if known.Class == u.Class && known.UniqueID == u.UniqueID {
-			return where(known.Identity) == where(id)
+			return devicename.Where(known.Identity) == devicename.Where(id)
 		}
 	}
 	return true

@@ -1,4 +1,4 @@
-package discovery
+package devicename
 
 import (
 	"crypto/sha256"
@@ -11,11 +11,11 @@ import (
 // maxName bounds the name of an object.
 const maxName = 253
 
-// Name is the name of the NodeDevice for a device of a node: "<node>-<class>-<unique id>", in lower case, with all but
+// Of is the name of the NodeDevice for a device of a node: "<node>-<class>-<unique id>", in lower case, with all but
 // letters and digits left out of the unique id; "<node>-bios" for the system firmware, of which a machine has one.
 // Where that is too long, or the unique id has nothing to offer, a readable beginning is followed by eight hexadecimal
 // digits of a hash.
-func Name(node string, id inventory.Identity) string {
+func Of(node string, id inventory.Identity) string {
 	prefix := node + "-" + strings.ToLower(string(id.Class))
 	if id.Class == inventory.BIOS {
 		if len(prefix) <= maxName {
@@ -25,7 +25,7 @@ func Name(node string, id inventory.Identity) string {
 	}
 	unique := alphanumeric(id.UniqueID)
 	if unique == "" {
-		return hashed(prefix, strings.Join([]string{id.VendorID, id.DeviceID, id.Vendor, id.Model, id.SerialNumber, where(id)}, "\x00"))
+		return hashed(prefix, strings.Join([]string{id.VendorID, id.DeviceID, id.Vendor, id.Model, id.SerialNumber, Where(id)}, "\x00"))
 	}
 	if name := prefix + "-" + unique; len(name) <= maxName {
 		return name
@@ -33,8 +33,8 @@ func Name(node string, id inventory.Identity) string {
 	return hashed(prefix+"-"+unique, id.UniqueID)
 }
 
-// where tells two anonymous devices of one machine apart. Such a device can be listed but never updated.
-func where(id inventory.Identity) string {
+// Where tells two anonymous devices of one machine apart. Such a device can be listed but never updated.
+func Where(id inventory.Identity) string {
 	if len(id.PCI) > 0 {
 		return id.PCI[0].String()
 	}

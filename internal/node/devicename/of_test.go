@@ -1,4 +1,4 @@
-package discovery_test
+package devicename_test
 
 import (
 	"strings"
@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"pgregory.net/rapid"
 
-	"github.com/nodefirmware/node-firmware-operator/internal/node/discovery"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/devicename"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
@@ -23,7 +23,7 @@ func TestNameIsReadable(t *testing.T) {
 		"slot does not matter":    {inventory.Identity{Class: inventory.NIC, UniqueID: "b8cef6001234", PCI: []inventory.PCIAddress{{Bus: 3}}}, "n1-nic-b8cef6001234"},
 		"anonymous drive by hash": {inventory.Identity{Class: inventory.Disk, UniqueID: "--", Model: "QEMU", Node: "sda"}, "n1-disk-e8f03cf8"},
 	} {
-		t.Run(name, func(t *testing.T) { assert.Equal(t, tc.want, discovery.Name("n1", tc.id)) })
+		t.Run(name, func(t *testing.T) { assert.Equal(t, tc.want, devicename.Of("n1", tc.id)) })
 	}
 }
 
@@ -37,13 +37,13 @@ func TestNameIsAlwaysAValidObjectName(t *testing.T) {
 			Class:    rapid.SampledFrom([]inventory.Class{inventory.NIC, inventory.Disk, inventory.BIOS}).Draw(t, "class"),
 			UniqueID: rapid.String().Draw(t, "id") + strings.Repeat("x", rapid.IntRange(0, 300).Draw(t, "pad")),
 		}
-		assert.Empty(t, validation.IsDNS1123Subdomain(discovery.Name(node, id)))
+		assert.Empty(t, validation.IsDNS1123Subdomain(devicename.Of(node, id)))
 	})
 }
 
 func TestLongNamesOfDifferentDevicesDiffer(t *testing.T) {
 	long := strings.Repeat("0", 250)
-	a := discovery.Name("n1", inventory.Identity{Class: inventory.Disk, UniqueID: long + "1"})
-	b := discovery.Name("n1", inventory.Identity{Class: inventory.Disk, UniqueID: long + "2"})
+	a := devicename.Of("n1", inventory.Identity{Class: inventory.Disk, UniqueID: long + "1"})
+	b := devicename.Of("n1", inventory.Identity{Class: inventory.Disk, UniqueID: long + "2"})
 	assert.NotEqual(t, a, b)
 }
