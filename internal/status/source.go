@@ -42,7 +42,8 @@ type SourceFacts struct {
 	InUse int
 }
 
-var sourceOwned = []string{v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled,
+// SourceConditions are the condition types of a FirmwareSource that tell of its store. Quarantined is written apart.
+var SourceConditions = []string{v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled,
 	v1alpha1.ConditionStorageAvailable, v1alpha1.ConditionDownloaded, v1alpha1.ConditionVerified, v1alpha1.ConditionPublished}
 
 // Source maps the facts of a FirmwareSource to its conditions.
@@ -67,7 +68,7 @@ func Source(old []metav1.Condition, generation int64, now time.Time, f SourceFac
 		}
 		want = append(want, c)
 	}
-	return Merge(old, generation, now, sourceOwned, want...)
+	return Merge(old, generation, now, SourceConditions, want...)
 }
 
 func sourceReady(f SourceFacts) Condition {

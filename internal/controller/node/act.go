@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 )
 
@@ -57,11 +58,10 @@ func (r *Reconciler) create(ctx context.Context, n *corev1.Node) error {
 	return nil
 }
 
-// end writes the status of a job in place of the daemon. It replaces the whole of it, so a job that was written to
-// meanwhile is refused and looked at again.
+// end writes the status of a job in place of its daemon. A job that was written to meanwhile is looked at again.
 func (r *Reconciler) end(ctx context.Context, j *v1alpha1.FirmwareJob) error {
 	now := metav1.NewTime(r.now())
-	s := &j.Status
+	s := j.Status.DeepCopy()
 	s.Conditions = status.JobNodeGone(j.Spec.NodeName, s.Conditions, j.Generation, now.Time)
 	s.ObservedGeneration, s.CompletionTime = j.Generation, &now
 	if s.Maintenance != nil && s.Maintenance.EndTime == nil {
@@ -73,9 +73,8 @@ func (r *Reconciler) end(ctx context.Context, j *v1alpha1.FirmwareJob) error {
 			s.Steps[i].Message = "The Node is gone; how the step ended is not known."
 		}
 	}
-	err := r.direct.Status().Update(ctx, j, client.FieldOwner(v1alpha1.FieldOwnerOperator))
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("end firmware job %s of a node that is gone: %w", j.Name, err)
+	if err := fieldset.ApplyExecution(ctx, r.direct, j, *s); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("end firmware job of node %s that is gone: %w", j.Spec.NodeName, err)
 	}
 	return nil
 }

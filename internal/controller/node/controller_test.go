@@ -21,6 +21,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/nodemaintenance"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
 )
@@ -81,16 +82,20 @@ func (c *cluster) job(node, name string) *v1alpha1.FirmwareJob {
 	j := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareJobSpec{NodeName: node, Type: v1alpha1.JobTypeScan}}
 	c.create(j)
 	now := metav1.Now()
-	j.Status.ObservedGeneration = j.Generation
-	j.Status.Conditions = []metav1.Condition{
+	s := v1alpha1.FirmwareJobStatus{ObservedGeneration: j.Generation}
+	s.Conditions = []metav1.Condition{
 		{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonProgressing, LastTransitionTime: now},
 		{Type: v1alpha1.ConditionReconciling, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonProgressing, LastTransitionTime: now},
 		{Type: v1alpha1.ConditionMaintenanceReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonMaintenanceReady, LastTransitionTime: now},
 		{Type: v1alpha1.ConditionAdmitted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAdmitted, LastTransitionTime: now},
 	}
-	j.Status.Maintenance = &v1alpha1.MaintenanceWindow{StartTime: &now}
-	j.Status.Steps = []v1alpha1.JobStep{{Name: "flash", State: v1alpha1.StepRunning}, {Name: "reboot", State: v1alpha1.StepPending}}
-	require.NoError(c, c.Client.Status().Update(c.Context(), j))
+	s.Maintenance = &v1alpha1.MaintenanceWindow{StartTime: &now}
+	s.Steps = []v1alpha1.JobStep{{Name: "flash", State: v1alpha1.StepRunning}, {Name: "reboot", State: v1alpha1.StepPending}}
+	version, err := fieldset.ApplyAdmission(c.Context(), c.Client, j, j.ResourceVersion, s.Conditions)
+	require.NoError(c, err)
+	j.ResourceVersion = version
+	require.NoError(c, fieldset.ApplyExecution(c.Context(), c.Client, j, s))
+	require.NoError(c, c.Client.Get(c.Context(), client.ObjectKeyFromObject(j), j))
 	return j
 }
 
@@ -157,8 +162,9 @@ func TestDeletedNodeLeavesNothingBehind(t *testing.T) {
 	kept := c.awaitFirmware("stays", stays.UID)
 	device, other := c.device(gone, "gone-bios"), c.device(stays, "stays-bios")
 	running, done := c.job("gone", "gone-1"), c.job("gone", "gone-0")
-	meta.SetStatusCondition(&done.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionComplete, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSucceeded})
-	require.NoError(t, c.Client.Status().Update(t.Context(), done))
+	complete := metav1.Condition{Type: v1alpha1.ConditionComplete, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSucceeded}
+	meta.SetStatusCondition(&done.Status.Conditions, complete)
+	require.NoError(t, fieldset.ApplyExecution(t.Context(), c.Client, done, done.Status))
 	window := c.maintenance("gone", v1alpha1.MaintenanceRequestorID)
 
 	require.NoError(t, c.Client.Delete(t.Context(), gone))

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 )
 
@@ -38,15 +39,15 @@ func (r *Reconciler) act(ctx context.Context, f facts, d decision) error {
 // refuse fails a job that has not begun. A job that was written to meanwhile is looked at again.
 func (r *Reconciler) refuse(ctx context.Context, f facts, j *v1alpha1.FirmwareJob) error {
 	now := metav1.NewTime(f.now)
-	s := &j.Status
+	s := j.Status.DeepCopy()
 	s.Conditions = status.JobNoHandler(f.node, f.firmware.Status.Machine, s.Conditions, j.Generation, now.Time)
 	s.ObservedGeneration, s.CompletionTime = j.Generation, &now
-	err := r.client.Status().Update(ctx, j, client.FieldOwner(v1alpha1.FieldOwnerOperator))
+	err := fieldset.ApplyExecution(ctx, r.client, j, *s)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // its event follows
 		return nil
 	case err != nil:
-		return fmt.Errorf("fail firmware job %s that no handler is for: %w", j.Name, err)
+		return fmt.Errorf("fail firmware job that no handler is for: %w", err)
 	}
 	r.recorder.Eventf(j, nil, corev1.EventTypeWarning, v1alpha1.ReasonNoHandler, "Execute",
 		"No handler is configured for %s of node %s.", status.MachineName(f.firmware.Status.Machine), f.node)

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -23,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration"
 	"github.com/nodefirmware/node-firmware-operator/deploy"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/index"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
@@ -63,7 +65,8 @@ func newWorld(t *testing.T, handlers Handlers, objects ...client.Object) *world 
 	require.NoError(t, err)
 	require.NoError(t, appsv1.AddToScheme(scheme))
 	w := &world{T: t, events: events.NewFakeRecorder(100)}
-	inner := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1alpha1.FirmwareJob{}).
+	inner := fake.NewClientBuilder().WithScheme(scheme).
+		WithTypeConverters(applyconfiguration.NewTypeConverter(scheme), managedfields.NewDeducedTypeConverter()).WithObjects(objects...).WithStatusSubresource(&v1alpha1.FirmwareJob{}).
 		WithIndex(&v1alpha1.FirmwareJob{}, index.NodeName, index.ByNode).WithIndex(&corev1.Pod{}, index.NodeName, byNode).Build()
 	w.Client = interceptor.NewClient(inner, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 		if w.refuse != nil {
@@ -166,7 +169,7 @@ func TestAJobOfAMachineWithoutHandlerFailsAndSaysWhatToDo(t *testing.T) {
 		assert.Contains(t, c.Message, want)
 	}
 	assert.NotNil(t, j.Status.CompletionTime)
-	assert.True(t, meta.IsStatusConditionTrue(j.Status.Conditions, v1alpha1.ConditionAdmitted), "the rollout's word is the rollout's")
+	assert.True(t, meta.IsStatusConditionTrue(j.Status.Conditions, v1alpha1.ConditionAdmitted), "the condition is the rollout's")
 	assert.Contains(t, <-w.events.Events, v1alpha1.ReasonNoHandler)
 	apitest.RequireStatus(t, j, status.FailedStatus)
 

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
 )
@@ -151,22 +152,28 @@ func failed(src *v1alpha1.FirmwareSource) bool {
 
 // report writes the status if it differs from what is there.
 func (r *Reconciler) report(ctx context.Context, src *v1alpha1.FirmwareSource, facts status.SourceFacts, images []artifact.Image) error {
-	before := src.DeepCopy()
-	src.Status.ObservedGeneration = src.Generation
-	src.Status.Conditions = status.Source(src.Status.Conditions, src.Generation, r.Now(), facts)
+	want := *src.Status.DeepCopy()
+	want.ObservedGeneration = src.Generation
+	want.Conditions = status.Source(want.Conditions, src.Generation, r.Now(), facts)
 	if facts.Reached != status.SourceDone {
 		// Ready says that nothing new may be taken from the list. What was verified and is still asked for stays on it,
 		// so that an edit of the source does not take the image away from devices that have it assigned.
 		images = r.inStore(src)
 	}
-	src.Status.Images = stored(images)
-	if equality.Semantic.DeepEqual(before.Status, src.Status) {
+	want.Images = stored(images)
+	return r.write(ctx, src, want)
+}
+
+func (r *Reconciler) write(ctx context.Context, src *v1alpha1.FirmwareSource, want v1alpha1.FirmwareSourceStatus) error {
+	if equality.Semantic.DeepEqual(src.Status, want) {
 		return nil
 	}
-	if err := r.Client.Status().Patch(ctx, src, client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("write status of source %s: %w", src.Name, client.IgnoreNotFound(err))
+	if err := fieldset.ApplyStore(ctx, r.Client, src, want); err != nil {
+		return client.IgnoreNotFound(err)
 	}
-	r.announce(src, before.Status.Conditions)
+	before := src.Status.Conditions
+	src.Status = want
+	r.announce(src, before)
 	return nil
 }
 
@@ -215,16 +222,9 @@ func (r *Reconciler) finalize(ctx context.Context, src *v1alpha1.FirmwareSource)
 	if len(users) > 0 {
 		facts := status.SourceFacts{Reached: status.SourceDone, Files: len(src.Spec.Files), Images: len(src.Status.Images),
 			InUse: len(users), InUseBy: users[:min(len(users), namedUsers)]}
-		before := src.DeepCopy()
-		src.Status.Conditions = status.Source(src.Status.Conditions, src.Generation, r.Now(), facts)
-		if equality.Semantic.DeepEqual(before.Status, src.Status) {
-			return ctrl.Result{}, nil
-		}
-		if err := r.Client.Status().Patch(ctx, src, client.MergeFrom(before)); err != nil {
-			return ctrl.Result{}, fmt.Errorf("write status of source %s: %w", src.Name, err)
-		}
-		r.announce(src, before.Status.Conditions)
-		return ctrl.Result{}, nil
+		want := *src.Status.DeepCopy()
+		want.Conditions = status.Source(want.Conditions, src.Generation, r.Now(), facts)
+		return ctrl.Result{}, r.write(ctx, src, want)
 	}
 	if err := r.Store.Remove(src.Name); err != nil {
 		return ctrl.Result{}, err

@@ -51,9 +51,9 @@ func newBench(t *testing.T) *bench {
 			b.writes++
 			return c.Patch(ctx, o, p, opts...)
 		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+		SubResourceApply: func(ctx context.Context, c client.Client, sub string, o runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
 			b.writes++
-			return c.SubResource(sub).Patch(ctx, o, p, opts...)
+			return c.SubResource(sub).Apply(ctx, o, opts...)
 		},
 	})
 	b.reconciler = &Reconciler{Client: b.client, Reader: b.client, Store: store, Events: b.events, Now: time.Now}

@@ -1,0 +1,3 @@
+// Package fieldset writes statuses. Every part of a status has one field manager and one function here, which sends the part
+// whole by server-side apply: what it leaves out is removed, and nothing that another manager owns is touched.
+package fieldset

@@ -1,0 +1,206 @@
+package fieldset_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
+	nfostatus "github.com/nodefirmware/node-firmware-operator/internal/status"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
+)
+
+func TestMain(m *testing.M) { apitest.Main(m) }
+
+const digest = v1alpha1.Digest("sha256:0000000000000000000000000000000000000000000000000000000000000001")
+
+var now = metav1.NewTime(time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC))
+
+type cluster struct {
+	*testing.T
+	client.Client
+}
+
+func newCluster(t *testing.T) cluster { return cluster{t, apitest.New(t).Client} }
+
+func conditions(status metav1.ConditionStatus, types ...string) []metav1.Condition {
+	var out []metav1.Condition
+	for _, kind := range types {
+		out = append(out, metav1.Condition{Type: kind, Status: status, Reason: "Test", LastTransitionTime: now})
+	}
+	return out
+}
+
+func (c cluster) create(o client.Object) {
+	c.Helper()
+	require.NoError(c, c.Create(c.Context(), o))
+}
+
+func (c cluster) read(o client.Object) {
+	c.Helper()
+	require.NoError(c, c.Get(c.Context(), client.ObjectKeyFromObject(o), o))
+}
+
+func (c cluster) job(name string) *v1alpha1.FirmwareJob {
+	c.Helper()
+	j := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareJobSpec{NodeName: "n1", Type: v1alpha1.JobTypeScan}}
+	c.create(j)
+	return j
+}
+
+func (c cluster) source(name string) *v1alpha1.FirmwareSource {
+	c.Helper()
+	src := &v1alpha1.FirmwareSource{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareSourceSpec{Files: []v1alpha1.FirmwareFile{{
+		URL: "https://example.com/fw.bin", SHA256: strings.TrimPrefix(string(digest), "sha256:"),
+		Images: []v1alpha1.ImageDescription{{Class: v1alpha1.ClassNIC, Version: "1"}},
+	}}}}
+	c.create(src)
+	return src
+}
+
+// running is what a daemon reports in the middle of a job.
+func running() v1alpha1.FirmwareJobStatus {
+	return v1alpha1.FirmwareJobStatus{
+		ObservedGeneration: 1, StartTime: &now, Maintenance: &v1alpha1.MaintenanceWindow{StartTime: &now},
+		Conditions: append(conditions(metav1.ConditionFalse, v1alpha1.ConditionReady),
+			conditions(metav1.ConditionTrue, v1alpha1.ConditionReconciling, v1alpha1.ConditionMaintenanceReady, v1alpha1.ConditionAdmitted)...),
+		Steps:     []v1alpha1.JobStep{{Name: "flash", Device: "nic", Priority: 10, State: v1alpha1.StepRunning, Attempt: 1}},
+		Verdict:   &v1alpha1.HealthVerdict{Result: v1alpha1.HealthResultHealthy, BootID: "b", Time: now, Job: "j"},
+		BadImages: []v1alpha1.BadImage{{Device: "nic", Digest: digest, Model: "*"}},
+	}
+}
+
+// owned lists what each field manager owns of an object's status: fields, and conditions by type.
+func (c cluster) owned(o client.Object) map[string][]string {
+	c.Helper()
+	c.read(o)
+	out := map[string][]string{}
+	for _, m := range o.GetManagedFields() {
+		if m.Subresource != "status" {
+			continue
+		}
+		assert.Equal(c, metav1.ManagedFieldsOperationApply, m.Operation, "%s of %s", m.Manager, o.GetName())
+		var fields struct {
+			Status map[string]map[string]any `json:"f:status"`
+		}
+		require.NoError(c, json.Unmarshal(m.FieldsV1.Raw, &fields))
+		for name, inside := range fields.Status {
+			if name != "f:conditions" {
+				out[m.Manager] = append(out[m.Manager], strings.TrimPrefix(name, "f:"))
+				continue
+			}
+			for key := range inside {
+				out[m.Manager] = append(out[m.Manager], strings.TrimSuffix(strings.TrimPrefix(key, `k:{"type":"`), `"}`))
+			}
+		}
+		slices.Sort(out[m.Manager])
+	}
+	return out
+}
+
+// The tables "Who writes what" of docs/kinds say the same.
+func TestEveryFieldManagerOwnsItsPartOfAStatusAlone(t *testing.T) {
+	c := newCluster(t)
+	ctx := t.Context()
+
+	job := c.job("j1")
+	version, err := fieldset.ApplyAdmission(ctx, c, job, job.ResourceVersion, running().Conditions)
+	require.NoError(t, err)
+	job.ResourceVersion = version
+	require.NoError(t, fieldset.ApplyExecution(ctx, c, job, running()))
+	got := c.owned(job)
+	assert.Len(t, got, 2)
+	assert.Equal(t, []string{"Admitted"}, got["node-firmware-operator"])
+	assert.ElementsMatch(t, []string{"observedGeneration", "startTime", "maintenance", "steps", "reboots", "verdict", "badImages",
+		"Ready", "Reconciling", "MaintenanceReady"}, got["firmware-daemon"])
+	assert.Empty(t, job.Status.Steps[0].Message, "what is absent stays absent")
+	assert.Nil(t, job.Status.CompletionTime)
+
+	src := c.source("s1")
+	s := v1alpha1.FirmwareSourceStatus{
+		ObservedGeneration: 1,
+		Conditions:         conditions(metav1.ConditionTrue, v1alpha1.ConditionReady, v1alpha1.ConditionPublished, v1alpha1.ConditionQuarantined),
+		Images:             []v1alpha1.StoredImage{{Version: "1", Class: v1alpha1.ClassNIC, Digest: digest}},
+		Quarantine:         []v1alpha1.QuarantinedImage{{Digest: digest, Model: "*", Version: "1", Since: now, NodeName: "n1", Job: "j1"}},
+	}
+	require.NoError(t, fieldset.ApplyQuarantine(ctx, c, src, s))
+	require.NoError(t, fieldset.ApplyStore(ctx, c, src, s))
+	got = c.owned(src)
+	assert.Len(t, got, 2)
+	assert.ElementsMatch(t, []string{"observedGeneration", "images", "Ready", "Published"}, got["node-firmware-operator"])
+	assert.ElementsMatch(t, []string{"quarantine", "Quarantined"}, got["node-firmware-operator-quarantine"])
+
+	device := &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: "n1-nic"}, Spec: v1alpha1.NodeDeviceSpec{NodeName: "n1"}}
+	c.create(device)
+	all := conditions(metav1.ConditionTrue, v1alpha1.ConditionInspected, v1alpha1.ConditionConflict)
+	_, err = fieldset.ApplyAssignment(ctx, c, device, device.ResourceVersion, all)
+	require.NoError(t, err)
+	require.NoError(t, fieldset.ApplyObservation(ctx, c, device.Name, v1alpha1.NodeDeviceStatus{ObservedGeneration: 1, Class: v1alpha1.ClassNIC, Conditions: all}))
+	assert.Equal(t, map[string][]string{
+		"node-firmware-operator": {"Conflict"}, "firmware-daemon": {"Inspected", "class", "observedGeneration"},
+	}, c.owned(device))
+
+	node := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
+	c.create(node)
+	require.NoError(t, fieldset.ApplyNode(ctx, c, node.Name, v1alpha1.NodeFirmwareStatus{ObservedGeneration: 1, LastScanTime: &now}))
+	owners := c.owned(node)
+	assert.Len(t, owners, 1)
+	assert.Contains(t, owners["firmware-daemon"], "lastScanTime")
+}
+
+// Conditions of an earlier report go with it, though the operator and not the daemon writes the last one.
+func TestWhoEndsAJobInPlaceOfItsDaemonLeavesNothingOfItsReport(t *testing.T) {
+	c := newCluster(t)
+	job := c.job("j1")
+	require.NoError(t, fieldset.ApplyExecution(t.Context(), c, job, running()))
+	c.read(job)
+	end := *job.Status.DeepCopy()
+	end.Conditions = nfostatus.JobNodeGone("n1", end.Conditions, job.Generation, now.Time)
+	require.NoError(t, fieldset.ApplyExecution(t.Context(), c, job, end))
+
+	stale := job.DeepCopy()
+	require.True(t, apierrors.IsConflict(fieldset.ApplyExecution(t.Context(), c, stale, running())), "the daemon has not seen the end")
+	c.read(job)
+	require.True(t, apierrors.IsConflict(fieldset.ApplyExecution(t.Context(), c, job, running())), "a job that has ended stays ended")
+	c.read(job)
+	assert.Nil(t, meta.FindStatusCondition(job.Status.Conditions, v1alpha1.ConditionReconciling))
+	apitest.RequireStatus(t, job, status.FailedStatus)
+
+	done := running()
+	done.Conditions = conditions(metav1.ConditionTrue, v1alpha1.ConditionReady, v1alpha1.ConditionComplete)
+	require.NoError(t, fieldset.ApplyExecution(t.Context(), c, job, done), "the daemon knows better how the job ended")
+	c.read(job)
+	assert.False(t, job.Failed())
+	apitest.RequireStatus(t, job, status.CurrentStatus)
+}
+
+func TestAnotherObjectOfTheSameNameIsNotWritten(t *testing.T) {
+	c := newCluster(t)
+	job, src := c.job("j1"), c.source("s1")
+	old, oldSource := job.DeepCopy(), src.DeepCopy()
+	require.NoError(t, c.Delete(t.Context(), job))
+	require.NoError(t, c.Delete(t.Context(), src))
+	err := fieldset.ApplyExecution(t.Context(), c, old, running())
+	assert.True(t, apierrors.IsNotFound(err) || apierrors.IsConflict(err), "a status creates no job: %v", err)
+	c.job("j1")
+	c.source("s1")
+	assert.True(t, apierrors.IsConflict(fieldset.ApplyExecution(t.Context(), c, old, running())))
+	_, err = fieldset.ApplyAdmission(t.Context(), c, old, old.ResourceVersion, running().Conditions)
+	assert.True(t, apierrors.IsConflict(err))
+	assert.True(t, apierrors.IsConflict(fieldset.ApplyQuarantine(t.Context(), c, oldSource, v1alpha1.FirmwareSourceStatus{})))
+	c.read(job)
+	text, err := json.Marshal(job.Status)
+	require.NoError(t, err)
+	assert.JSONEq(t, `{"observedGeneration":-1,"reboots":0}`, string(text))
+}

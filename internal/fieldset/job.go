@@ -1,0 +1,56 @@
+package fieldset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	applyv1alpha1 "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/status"
+)
+
+// ApplyExecution writes the status of a job without the condition Admitted, which is the rollout's. What executes the job
+// does so: the daemon of its node, or the pod that stands in for it. The operator does it in their place when nobody is
+// left to execute the job, as the same field manager: only that one can remove what was written before.
+//
+// The status is written to the version of the job that was read, and to no other: the API server does not compare the uid
+// of an apply to a status, so another job of the same name would take it. A job that has ended stays ended. In both cases
+// the error is a conflict, and the job must be read again.
+func ApplyExecution(ctx context.Context, c client.Client, job *v1alpha1.FirmwareJob, s v1alpha1.FirmwareJobStatus) error {
+	if next := (&v1alpha1.FirmwareJob{Status: s}); job.Ended() && !next.Ended() {
+		return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("firmwarejobs").GroupResource(), job.Name,
+			errors.New("the job has ended and does not go on"))
+	}
+	s.Conditions = only(s.Conditions, status.JobConditions...)
+	ac, err := configure(s, applyv1alpha1.FirmwareJobStatus())
+	if err == nil {
+		body := applyv1alpha1.FirmwareJob(job.Name).WithUID(job.UID).WithResourceVersion(job.ResourceVersion).WithStatus(ac)
+		err = apply(ctx, c, v1alpha1.FieldOwnerDaemon, body)
+	}
+	if err != nil {
+		return fmt.Errorf("apply execution of firmware job %s: %w", job.Name, err)
+	}
+	return nil
+}
+
+// ApplyAdmission writes the condition Admitted of a job in the given version, and returns the version it left. The rollout
+// controller of the operator does so. It fails with a conflict when the job is in another version, or is another one of
+// that name.
+func ApplyAdmission(ctx context.Context, c client.Client, job *v1alpha1.FirmwareJob, version string, all []metav1.Condition) (string, error) {
+	admitted, err := conditions(all, v1alpha1.ConditionAdmitted)
+	body := applyv1alpha1.FirmwareJob(job.Name).WithUID(job.UID).WithResourceVersion(version).WithStatus(
+		applyv1alpha1.FirmwareJobStatus().WithConditions(admitted...))
+	if err == nil {
+		err = apply(ctx, c, v1alpha1.FieldOwnerOperator, body)
+	}
+	if err != nil {
+		return "", fmt.Errorf("apply condition Admitted of firmware job %s: %w", job.Name, err)
+	}
+	return ptr.Deref(body.ResourceVersion, ""), nil
+}
