@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
 // MaxListed bounds the entries a FirmwareSource lists, as the API does.
@@ -59,7 +59,7 @@ type report struct {
 }
 
 func (s Set) add(e v1alpha1.QuarantinedImage, l lifts) {
-	if l.covers(e) {
+	if l.cover(e) {
 		return
 	}
 	models := s.images[e.Digest]
@@ -149,8 +149,8 @@ func byAge(a, b v1alpha1.QuarantinedImage) int {
 	return cmp.Or(a.Since.Compare(b.Since.Time), strings.Compare(a.Job, b.Job), strings.Compare(a.Model, b.Model))
 }
 
-// lifts is the newest lift of each image.
-type lifts map[v1alpha1.Digest]time.Time
+// lifts are the newest requests to lift the quarantine, by image.
+type lifts map[v1alpha1.Digest]plan.Clearance
 
 func newLifts(sources []v1alpha1.FirmwareSource) lifts {
 	out := lifts{}
@@ -160,19 +160,16 @@ func newLifts(sources []v1alpha1.FirmwareSource) lifts {
 			continue
 		}
 		for d := range heldBy(&sources[i]) {
-			if asked.After(out[d]) {
-				out[d] = asked.Time
+			if asked.After(out[d].Time()) {
+				out[d] = plan.ClearedAt(asked.Time)
 			}
 		}
 	}
 	return out
 }
 
-// covers reports whether the entry is lifted.
-func (l lifts) covers(e v1alpha1.QuarantinedImage) bool {
-	at, asked := l[e.Digest]
-	return asked && !at.Truncate(time.Second).Before(e.Since.Truncate(time.Second))
-}
+// cover reports whether the entry is lifted.
+func (l lifts) cover(e v1alpha1.QuarantinedImage) bool { return l[e.Digest].Clears(e.Since.Time) }
 
 // heldBy are the images the source holds or lists as quarantined.
 func heldBy(src *v1alpha1.FirmwareSource) map[v1alpha1.Digest]bool {

@@ -211,21 +211,21 @@ func TestASourceListsWhatFitsAndSaysHowMuchDoesNot(t *testing.T) {
 }
 
 // A job is deleted, and the cache of sources does not show yet what was written of it.
-func TestAWitnessIsHeardUntilASourceHasItsReport(t *testing.T) {
-	var w quarantine.Witnesses
+func TestAReporterIsRememberedUntilASourceListsItsImage(t *testing.T) {
+	var w quarantine.Reporters
 	j := accuse("j1", 1, model, 30)
 	j.UID = "uid-1"
 	src := source("s", -1, 1)
 	all := func() []v1alpha1.FirmwareSource { return []v1alpha1.FirmwareSource{src} }
-	require.Equal(t, jobs(j), w.Hear(jobs(j, &v1alpha1.FirmwareJob{}), all()))
-	require.Equal(t, jobs(j), w.Hear(nil, all()), "the job is gone")
-	assert.True(t, blocks(quarantine.Compute(w.Hear(nil, all()), all()), 1, model))
+	require.Equal(t, jobs(j), w.Remember(jobs(j, &v1alpha1.FirmwareJob{}), all()))
+	require.Equal(t, jobs(j), w.Remember(nil, all()), "the job is gone")
+	assert.True(t, blocks(quarantine.Compute(w.Remember(nil, all()), all()), 1, model))
 	src.Status.Quarantine, _ = quarantine.Compute(jobs(j), all()).Listed(&src)
-	assert.Empty(t, w.Hear(nil, all()))
+	assert.Empty(t, w.Remember(nil, all()))
 	src.Status.Quarantine = nil
-	assert.Empty(t, w.Hear(nil, all()), "what was written down and lifted stays settled")
+	assert.Empty(t, w.Remember(nil, all()), "what was written down and lifted stays settled")
 
-	w.Hear(jobs(j), all())
+	w.Remember(jobs(j), all())
 	src.Spec.LiftQuarantineRequestedAt = new(at(30))
-	assert.Empty(t, w.Hear(nil, all()), "and so is what was lifted before it was written down")
+	assert.Empty(t, w.Remember(nil, all()), "and so is what was lifted before it was written down")
 }

@@ -11,8 +11,8 @@ func (p *pass) admitQueued() {
 	for _, j := range p.inOrder(Job.waiting) {
 		if p.hasEntry(j) {
 			first[j.Node] = j
-			if j.barred() {
-				p.wait(Waiting{Job: j, Policy: p.policyName(j.Node), Reason: j.Bar.Reason, Message: j.Bar.Message})
+			if r := p.refusals[j.UID]; r.reason != "" {
+				p.wait(Waiting{Job: j, Policy: p.policyName(j.Node), Reason: r.reason, Message: r.message})
 			}
 			continue
 		}
@@ -22,7 +22,7 @@ func (p *pass) admitQueued() {
 			first[j.Node] = j
 			continue
 		}
-		if _, taken := first[j.Node]; !taken && w.Reason != JobCancelled && !j.barred() {
+		if _, taken := first[j.Node]; !taken && w.Reason != JobCancelled && !p.refused(j) {
 			first[j.Node] = j
 		}
 		p.wait(w)
@@ -45,8 +45,8 @@ func (p *pass) tryAdmit(j Job, first map[string]Job) (Reason, string) {
 	if !exists {
 		return NodeMissing, fmt.Sprintf("There is no Node %s.", j.Node)
 	}
-	if j.barred() {
-		return j.Bar.Reason, j.Bar.Message
+	if r := p.refusals[j.UID]; r.reason != "" {
+		return r.reason, r.message
 	}
 	if other, taken := first[j.Node]; taken {
 		return NodeBusy, fmt.Sprintf("The older job %s of node %s goes first.", other.Name, j.Node)

@@ -11,11 +11,12 @@ import (
 type Decision struct {
 	// Policies are in order of name, one for each policy of the facts.
 	Policies []Outcome
-	// Admit lists the jobs with a place in a ledger that were not told so yet. They may be told only after the ledger
-	// is written. Those whose entry stood in the ledger before are what a crash between the two writes left behind. If
-	// such a job is barred since then, it is not told, and keeps its entry: another operator may be telling it just now.
+	// Admit lists the jobs that have a place in a ledger and no condition Admitted yet. The condition may be written only
+	// after the ledger. Those whose entry was in the ledger before are what a crash between the two writes left behind. If
+	// such a job must not be admitted any more, it is not listed, and keeps its entry: another operator may be writing its
+	// condition at this moment.
 	Admit []Admission
-	// Wait lists every queued job that is not admitted or is barred, in the order of the queue.
+	// Wait lists every queued job that is not admitted or must not be, in the order of the queue.
 	Wait []Waiting
 }
 
@@ -90,7 +91,6 @@ const (
 	NodeNotReady    Reason = "NodeNotReady"
 	NodeMissing     Reason = "NodeGone"
 	JobCancelled    Reason = "Cancelled"
-	// Quarantined and DeviceUnhealthy are reasons of a Bar only.
 	Quarantined     Reason = "Quarantined"
 	DeviceUnhealthy Reason = "DeviceUnhealthy"
 )
@@ -116,6 +116,7 @@ type Conflict struct {
 // small the budget has become. The outcome does not depend on the order of nodes and jobs in the facts.
 func Decide(f Facts) Decision {
 	p := newPass(f)
+	p.refuse()
 	p.clean()
 	p.dropDuplicates()
 	p.adopt()
@@ -135,6 +136,7 @@ type pass struct {
 	byName   map[string]*pool
 	chosen   map[string][]*pool // by node
 	holders  map[string][]holder
+	refusals map[string]refusal // by uid
 	waiting  []Waiting
 }
 
@@ -155,6 +157,7 @@ func newPass(f Facts) *pass {
 	p := &pass{
 		facts: f, nodes: make(map[string]Node, len(f.Nodes)), jobs: make(map[string]Job, len(f.Jobs)),
 		byName: map[string]*pool{}, chosen: make(map[string][]*pool, len(f.Nodes)), holders: map[string][]holder{},
+		refusals: map[string]refusal{},
 	}
 	for _, policy := range f.Policies {
 		o := &pool{Policy: policy, out: Outcome{Name: policy.Name}, used: map[string]bool{}}
@@ -212,8 +215,8 @@ func (p *pass) over(e Entry) Why {
 	return ""
 }
 
-// dropDuplicates leaves one ledger a node. Two can name it only when two operators worked at once while the node moved
-// between pools. A job that was told to run keeps its entry whatever happens; of the others the first stays.
+// dropDuplicates leaves one ledger per node. Two can name it only when two operators worked at once while the node moved
+// between pools. An admitted job keeps its entry whatever happens; of the others the first stays.
 func (p *pass) dropDuplicates() {
 	for _, node := range slices.Sorted(maps.Keys(p.holders)) {
 		hs := p.holders[node]
@@ -253,7 +256,7 @@ func (o *pool) drop(node string) {
 	o.out.Ledger = slices.DeleteFunc(o.out.Ledger, func(e Entry) bool { return e.Node == node })
 }
 
-// adopt gives an entry to each job that was told to run and has none, because its policy was deleted with its ledger.
+// adopt gives an entry to each admitted job that has none, because its policy was deleted with its ledger.
 // Its node is disturbed whether the budget allows that or not.
 func (p *pass) adopt() {
 	for _, j := range p.inOrder(func(j Job) bool { return j.State == Admitted || j.State == Held }) {
@@ -364,7 +367,7 @@ func (p *pass) decision() Decision {
 		slices.Sort(o.out.Held)
 		d.Policies = append(d.Policies, o.out)
 		for _, e := range o.out.Ledger {
-			if j := p.jobs[e.UID]; j.waiting() && !j.barred() && len(p.holders[e.Node]) == 1 {
+			if j := p.jobs[e.UID]; j.waiting() && !p.refused(j) && len(p.holders[e.Node]) == 1 {
 				d.Admit = append(d.Admit, Admission{Policy: o.Name, Entry: e, New: !slices.Contains(o.Policy.Ledger, e)})
 			}
 		}

@@ -266,21 +266,24 @@ func TestACancelledJobIsNotAdmittedAndDoesNotStopTheNext(t *testing.T) {
 	assert.Equal(t, map[string]schedule.Reason{"n0-j1": schedule.JobCancelled}, reasons(d))
 }
 
-func barred(j schedule.Job) schedule.Job {
-	j.Bar = schedule.Bar{Reason: schedule.Quarantined, Message: "the image is bad"}
+func quarantined(j schedule.Job) schedule.Job {
+	j.Quarantined = &schedule.QuarantinedUpdate{
+		Device: "nic", Version: "2", FailedJob: "j0", FailedNode: "n9", FailedModel: "15b3:101d", Lift: "lift it.",
+	}
 	return j
 }
 
-func TestABarredJobIsPassedOverAndStopsNobody(t *testing.T) {
+func TestARefusedJobIsPassedOverAndStopsNobody(t *testing.T) {
 	p := policy("default", "", intstr.FromInt32(1))
 	p.Paused = true
 	f := schedule.Facts{
 		Policies: []schedule.Policy{p}, Nodes: nodes(2),
-		Jobs: []schedule.Job{barred(job("n0", 1, 0)), job("n0", 2, 0), job("n1", 3, 0)},
+		Jobs: []schedule.Job{quarantined(job("n0", 1, 0)), job("n0", 2, 0), job("n1", 3, 0)},
 	}
 	d := schedule.Decide(f)
-	assert.Equal(t, schedule.Quarantined, reasons(d)["n0-j1"], "the reason that is there to stay is the one to tell")
-	assert.Equal(t, "the image is bad", d.Wait[0].Message)
+	assert.Equal(t, schedule.Quarantined, reasons(d)["n0-j1"], "the reason that stays is the one that is reported")
+	assert.Equal(t, "Version 2 for device nic is quarantined: in job j0 it made a device of model 15b3:101d on node n9 unhealthy. "+
+		"Select another version, or lift it.", d.Wait[0].Message)
 	f.Policies[0].Paused = false
 	d = schedule.Decide(f)
 	assert.Equal(t, []string{"n0-j2"}, admitted(d.Policies[0]), "a younger job of the node goes")
@@ -288,8 +291,8 @@ func TestABarredJobIsPassedOverAndStopsNobody(t *testing.T) {
 }
 
 // I3, I5: between the write of the ledger and that of the condition the image turned out bad.
-func TestABarredJobWithAnEntryIsNotToldAndKeepsIt(t *testing.T) {
-	j := barred(job("n0", 1, 0))
+func TestARefusedJobWithAnEntryIsNotAdmittedAndKeepsIt(t *testing.T) {
+	j := quarantined(job("n0", 1, 0))
 	f := schedule.Facts{
 		Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(1), entry(j))}, Nodes: nodes(2),
 		Jobs: []schedule.Job{j, job("n1", 2, 0)},
@@ -300,19 +303,53 @@ func TestABarredJobWithAnEntryIsNotToldAndKeepsIt(t *testing.T) {
 	assert.Equal(t, map[string]schedule.Reason{"n0-j1": schedule.Quarantined, "n1-j2": schedule.BudgetExhausted}, reasons(d))
 
 	f.Jobs[0].State = schedule.Cancelled
-	assert.Len(t, schedule.Decide(f).Admit, 1, "a cancelled one is told, so that it ends")
+	assert.Len(t, schedule.Decide(f).Admit, 1, "a cancelled one is admitted, so that it ends")
 	f.Jobs[0].State = schedule.Admitted
-	assert.Empty(t, schedule.Decide(f).Wait[0].Job.Bar, "one that runs goes on: only its own steps end it")
+	assert.NotContains(t, reasons(schedule.Decide(f)), "n0-j1", "one that runs goes on: only its own steps end it")
 }
 
-func TestABarredJobTakesNoHeldNodeOver(t *testing.T) {
-	held, retry, steps := job("n0", 1, schedule.Held), barred(job("n0", 2, 0)), job("n0", 3, 0)
+func TestARefusedJobTakesNoHeldNodeOver(t *testing.T) {
+	held, retry, steps := job("n0", 1, schedule.Held), quarantined(job("n0", 2, 0)), job("n0", 3, 0)
 	d := schedule.Decide(schedule.Facts{
 		Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(1), entry(held))}, Nodes: nodes(1),
 		Jobs: []schedule.Job{held, retry, steps},
 	})
 	assert.Equal(t, []schedule.TakeOver{{Old: entry(held), New: entry(steps)}}, d.Policies[0].Replace)
 	assert.Equal(t, map[string]schedule.Reason{"n0-j2": schedule.Quarantined}, reasons(d))
+}
+
+func TestWhatAJobIsRefusedFor(t *testing.T) {
+	update, steps := job("n0", 2, 0), job("n0", 2, 0)
+	update.Devices, steps.Steps = []string{"n0-nic"}, true
+	unhealthy := func(device string) schedule.Node {
+		return schedule.Node{Name: "n0", Ready: true, Unhealthy: []schedule.UnhealthyDevice{{Name: device, Job: "j0"}}}
+	}
+	for name, c := range map[string]struct {
+		node  schedule.Node
+		job   schedule.Job
+		state schedule.JobState // of the older job of the node
+		want  schedule.Reason
+	}{
+		"an update of a healthy device is not":                {schedule.Node{Name: "n0", Ready: true}, update, schedule.Finished, ""},
+		"an update with a quarantined image is":               {schedule.Node{Name: "n0", Ready: true}, quarantined(update), schedule.Finished, schedule.Quarantined},
+		"an update of an unhealthy device is":                 {unhealthy("n0-nic"), update, schedule.Finished, schedule.DeviceUnhealthy},
+		"an update of another device of the node is not":      {unhealthy("n0-disk"), update, schedule.Finished, ""},
+		"an update that would return a held node is":          {unhealthy("n0-disk"), update, schedule.Held, schedule.DeviceUnhealthy},
+		"an update that takes over a held healthy node isn't": {schedule.Node{Name: "n0", Ready: true}, update, schedule.Held, ""},
+		"steps on a machine that was not scanned are":         {schedule.Node{Name: "n0", Ready: true}, steps, schedule.Finished, schedule.NodeNotReady},
+		"steps on a machine that was scanned are not":         {schedule.Node{Name: "n0", Ready: true, Scanned: true}, steps, schedule.Finished, ""},
+		"steps that repair a held node are not":               {unhealthy("n0-nic"), steps, schedule.Held, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			older := job("n0", 1, c.state)
+			d := schedule.Decide(schedule.Facts{
+				Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(1), entry(older))}, Nodes: []schedule.Node{c.node},
+				Jobs: []schedule.Job{older, c.job},
+			})
+			assert.Equal(t, c.want, reasons(d)["n0-j2"])
+			assert.Equal(t, c.want == "", len(d.Admit) == 1)
+		})
+	}
 }
 
 func TestChosenNamesThePoliciesOfANode(t *testing.T) {

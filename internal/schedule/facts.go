@@ -23,7 +23,7 @@ type Facts struct {
 	OwnNode string
 }
 
-// Policy is a rollout policy: its wish and its ledger.
+// Policy is a rollout policy: its spec and its ledger.
 type Policy struct {
 	Name string
 	// Selector chooses the nodes of the pool.
@@ -52,6 +52,10 @@ type Node struct {
 	// Cordoned says that the node is unschedulable, whoever did that. A node that is both cordoned and admitted
 	// counts once, so the cordon of the product's own maintenance costs nothing.
 	Cordoned bool
+	// Scanned says that the daemon of the node has looked at the machine. It is needed where a job with Steps is queued.
+	Scanned bool
+	// Unhealthy are the devices that a job left unhealthy and no request of a person has cleared.
+	Unhealthy []UnhealthyDevice
 }
 
 // JobState is where a job stands.
@@ -63,7 +67,7 @@ const (
 	Queued JobState = iota
 	// Cancelled jobs are not admitted and never will be.
 	Cancelled
-	// Admitted jobs were told to run.
+	// Admitted jobs may run.
 	Admitted
 	// Held jobs failed and keep their node in maintenance.
 	Held
@@ -76,18 +80,26 @@ type Job struct {
 	Name, UID, Node string
 	Created         time.Time
 	State           JobState
-	// Bar says why the job must not be admitted whatever room there is; the zero Bar lets it.
-	Bar Bar
+	// Steps says that the job runs steps that a person listed, and updates nothing.
+	Steps bool
+	// Devices are those that the job updates.
+	Devices []string
+	// Quarantined is the first update of the job whose image is quarantined for its device; nil when none is.
+	Quarantined *QuarantinedUpdate
 }
 
-// Bar is why a queued job must not be admitted, with a message for people.
-type Bar struct {
-	Reason  Reason
-	Message string
+// QuarantinedUpdate is an update with an image that made a device of the same model unhealthy.
+type QuarantinedUpdate struct {
+	// Device is to be updated to Version.
+	Device, Version string
+	// FailedJob flashed the image to a device of FailedModel on FailedNode, which made that unhealthy.
+	FailedJob, FailedNode, FailedModel string
+	// Lift says how a person lifts the quarantine; it ends a sentence.
+	Lift string
 }
 
-// barred reports whether the job must not be told to run. One that is cancelled may be: it ends without doing anything.
-func (j Job) barred() bool { return j.State == Queued && j.Bar.Reason != "" }
+// UnhealthyDevice is a device that Job left unhealthy.
+type UnhealthyDevice struct{ Name, Job string }
 
 // waiting reports whether the job was not admitted yet.
 func (j Job) waiting() bool { return j.State == Queued || j.State == Cancelled }

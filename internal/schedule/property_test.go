@@ -92,7 +92,7 @@ func (f *fleet) check(t *rapid.T, facts schedule.Facts, d schedule.Decision) {
 		}
 	}
 	f.checkFairness(t, d)
-	f.checkBars(t, d)
+	f.checkRefusals(t, d)
 	// However the facts are ordered, and once the decision has happened, nothing more follows.
 	slices.SortFunc(facts.Jobs, func(a, b schedule.Job) int { return -a.Created.Compare(b.Created) })
 	slices.SortFunc(facts.Nodes, func(a, b schedule.Node) int { return len(b.Labels["pool"]) - len(a.Labels["pool"]) })
@@ -166,26 +166,42 @@ func (f *fleet) checkFairness(t *rapid.T, d schedule.Decision) {
 	}
 }
 
-// checkBars proves that a barred job is neither given a place nor told to run, and knows why.
-func (f *fleet) checkBars(t *rapid.T, d schedule.Decision) {
-	told := map[string]schedule.Reason{}
+// checkRefusals proves that a job that must not be admitted gets no place and is not admitted, and that the reason is known.
+func (f *fleet) checkRefusals(t *rapid.T, d schedule.Decision) {
+	reasons := map[string]schedule.Reason{}
 	for _, w := range d.Wait {
-		told[w.Job.UID] = w.Reason
+		reasons[w.Job.UID] = w.Reason
 	}
 	for uid, j := range f.inState(schedule.Queued) {
-		if j.Bar.Reason == "" {
+		why := f.refusal(j)
+		if why == "" {
 			continue
 		}
 		for _, o := range d.Policies {
 			gets := slices.ContainsFunc(o.Add, func(e schedule.Entry) bool { return e.UID == uid }) ||
 				slices.ContainsFunc(o.Replace, func(r schedule.TakeOver) bool { return r.New.UID == uid })
-			require.False(t, gets, "barred job %s gets a place", j.Name)
+			require.False(t, gets, "refused job %s gets a place", j.Name)
 		}
-		require.False(t, slices.ContainsFunc(d.Admit, func(a schedule.Admission) bool { return a.Entry.UID == uid }), "barred job %s is told to run", j.Name)
+		require.False(t, slices.ContainsFunc(d.Admit, func(a schedule.Admission) bool { return a.Entry.UID == uid }), "refused job %s is admitted", j.Name)
 		if f.nodes[j.Node].Name != "" {
-			require.Equal(t, j.Bar.Reason, told[uid], "job %s knows why it waits", j.Name)
+			require.Equal(t, why, reasons[uid], "it is known why job %s waits", j.Name)
 		}
 	}
+}
+
+// refusal is why a job must not be admitted, from first principles.
+func (f *fleet) refusal(j schedule.Job) schedule.Reason {
+	held := slices.ContainsFunc(slices.Collect(maps.Values(f.jobs)), func(o schedule.Job) bool { return o.Node == j.Node && o.State == schedule.Held })
+	switch n := f.nodes[j.Node]; {
+	case j.Steps && !held && !n.Scanned:
+		return schedule.NodeNotReady
+	case j.Steps:
+	case j.Quarantined != nil:
+		return schedule.Quarantined
+	case len(n.Unhealthy) > 0 && (held || slices.Equal(j.Devices, []string{n.Unhealthy[0].Name})):
+		return schedule.DeviceUnhealthy
+	}
+	return ""
 }
 
 // checkLedgers proves what must hold of the objects at all times.
@@ -238,16 +254,28 @@ func TestBudgetsHoldUnderAnySequenceOfEvents(t *testing.T) {
 			"queue": func(t *rapid.T) {
 				f.created++
 				j := job(pick(t, f.nodes, "node"), f.created, schedule.Queued)
+				j.Steps = rapid.IntRange(0, 9).Draw(t, "steps") == 0
+				j.Devices = []string{rapid.SampledFrom([]string{"nic", "disk"}).Draw(t, "device")}
 				f.jobs[j.UID] = j
 			},
 			"finish":  func(t *rapid.T) { f.set(pick(t, f.inState(schedule.Admitted), "job"), schedule.Finished) },
 			"fail":    func(t *rapid.T) { f.set(pick(t, f.inState(schedule.Admitted), "job"), schedule.Held) },
 			"release": func(t *rapid.T) { f.set(pick(t, f.inState(schedule.Held), "job"), schedule.Finished) },
 			"cancel":  func(t *rapid.T) { f.set(pick(t, f.inState(schedule.Queued), "job"), schedule.Cancelled) },
-			"bar or let": func(t *rapid.T) {
+			"quarantine or lift": func(t *rapid.T) {
 				j := f.jobs[pick(t, f.inState(schedule.Queued), "job")]
-				j.Bar = rapid.SampledFrom([]schedule.Bar{{}, {Reason: schedule.Quarantined, Message: "bad"}}).Draw(t, "bar")
+				j.Quarantined = rapid.SampledFrom([]*schedule.QuarantinedUpdate{nil, {Device: "nic"}}).Draw(t, "quarantined")
 				f.jobs[j.UID] = j
+			},
+			"device fails or is cleared": func(t *rapid.T) {
+				n := f.nodes[pick(t, f.nodes, "node")]
+				n.Unhealthy = rapid.SampledFrom([][]schedule.UnhealthyDevice{nil, {{Name: "nic", Job: "j"}}}).Draw(t, "unhealthy")
+				f.nodes[n.Name] = n
+			},
+			"scan": func(t *rapid.T) {
+				n := f.nodes[pick(t, f.nodes, "node")]
+				n.Scanned = true
+				f.nodes[n.Name] = n
 			},
 			"delete job": func(t *rapid.T) {
 				delete(f.jobs, pick(t, f.inState(schedule.Queued), "job"))

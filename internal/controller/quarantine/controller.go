@@ -22,12 +22,10 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/index"
+	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 )
-
-// fieldOwner tells this reconciler's writes from those of the one that fetches the source.
-const fieldOwner = v1alpha1.FieldOwnerOperator + "-quarantine"
 
 // again is the wait before the next pass after a write that was based on an old object.
 const again = 100 * time.Millisecond
@@ -40,8 +38,8 @@ type Reconciler struct {
 	client   client.Client
 	recorder events.EventRecorder
 	now      func() time.Time
-	// witnesses are the jobs that accuse an image, also those that are gone before that could be written down.
-	witnesses quarantine.Witnesses
+	// reporters are the jobs that reported bad images, also those that are gone before any source lists the images.
+	reporters quarantine.Reporters
 }
 
 // New returns a reconciler. The client's cache needs the indexes of package index.
@@ -105,13 +103,11 @@ func (r *Reconciler) gather(ctx context.Context) (facts, error) {
 	for i := range jobs.Items {
 		reports[i] = &jobs.Items[i]
 	}
-	f.set = quarantine.Compute(r.witnesses.Hear(reports, f.sources), f.sources)
+	f.set = quarantine.Compute(r.reporters.Remember(reports, f.sources), f.sources)
 	return f, nil
 }
 
-// record brings the source's part of the quarantine up to date. The patch carries the version it is based on: the list of
-// conditions is sent as a whole, and those of the fetch must not be taken back. Where the fetch writes an older list over
-// this one, that change starts another pass.
+// record brings the source's part of the quarantine up to date.
 func (r *Reconciler) record(ctx context.Context, old *v1alpha1.FirmwareSource, set quarantine.Set) error {
 	listed, more := set.Listed(old)
 	src := old.DeepCopy()
@@ -121,9 +117,8 @@ func (r *Reconciler) record(ctx context.Context, old *v1alpha1.FirmwareSource, s
 	if same(old, src) {
 		return nil
 	}
-	patch := client.MergeFromWithOptions(old.DeepCopy(), client.MergeFromWithOptimisticLock{})
-	if err := r.client.Status().Patch(ctx, src, patch, client.FieldOwner(fieldOwner)); err != nil {
-		return fmt.Errorf("write quarantine of firmware source %s: %w", src.Name, err)
+	if err := fieldset.ApplyQuarantine(ctx, r.client, src, src.Status); err != nil {
+		return err
 	}
 	r.announce(src, old.Status.Quarantine)
 	return nil

@@ -9,12 +9,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	apply "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/index"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
 )
@@ -30,13 +32,13 @@ func TestASourceThatCannotBeWrittenKeepsNoOtherFromItsQuarantine(t *testing.T) {
 			Spec:       v1alpha1.FirmwareJobSpec{Updates: []v1alpha1.DeviceUpdate{{Device: nic, Version: "1", Digest: digest(1)}}},
 			Status:     v1alpha1.FirmwareJobStatus{BadImages: []v1alpha1.BadImage{{Device: nic, Digest: digest(1), Model: model}}},
 		}).
-		WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object,
-			p client.Patch, opts ...client.SubResourcePatchOption,
+		WithInterceptorFuncs(interceptor.Funcs{SubResourceApply: func(ctx context.Context, c client.Client, sub string, o runtime.ApplyConfiguration,
+			opts ...client.SubResourceApplyOption,
 		) error {
-			if o.GetName() == "a" {
+			if src, ok := o.(*apply.FirmwareSourceApplyConfiguration); ok && *src.Name == "a" {
 				return refused
 			}
-			return c.SubResource(sub).Patch(ctx, o, p, opts...)
+			return c.SubResource(sub).Apply(ctx, o, opts...)
 		}}).Build()
 	_, err = New(c, events.NewFakeRecorder(10), time.Now).Reconcile(t.Context(), pass)
 	require.ErrorIs(t, err, refused, "it is tried again")

@@ -23,13 +23,15 @@ import (
 const (
 	// maxQueue bounds the queue shown in a policy's status, as the API does.
 	maxQueue = 100
-	// maxTold bounds the waiting jobs that are told why in one pass, so that no admission waits for thousands of them.
-	maxTold = 100
+	// maxWaitingWrites bounds the waiting jobs whose condition is written in one pass, so that no admission waits for
+	// thousands of them.
+	maxWaitingWrites = 100
 	// again is the wait before the next pass after a lost race or an unfinished one.
 	again = 100 * time.Millisecond
 )
 
-// act writes the ledgers, makes sure that no other ledger has the same node, and only then tells the jobs.
+// act writes the ledgers, makes sure that no other ledger has the same node, and only then writes the conditions of the
+// jobs.
 func (r *Reconciler) act(ctx context.Context, f facts, d schedule.Decision) (ctrl.Result, error) {
 	for _, o := range d.Policies {
 		switch err := r.writePolicy(ctx, f, o); {
@@ -47,10 +49,10 @@ func (r *Reconciler) act(ctx context.Context, f facts, d schedule.Decision) (ctr
 	if len(admit) < len(d.Admit) {
 		result.RequeueAfter = again
 	}
-	if err := r.tellAdmitted(ctx, f, admit); err != nil {
+	if err := r.writeAdmissions(ctx, f, admit); err != nil {
 		return ctrl.Result{}, err
 	}
-	left, err := r.tellWaiting(ctx, f, d.Wait)
+	left, err := r.writeWaiting(ctx, f, d.Wait)
 	if left {
 		result.RequeueAfter = again
 	}
@@ -63,7 +65,7 @@ func (r *Reconciler) writePolicy(ctx context.Context, f facts, o schedule.Outcom
 	p := old.DeepCopy()
 	p.Status.ObservedGeneration = p.Generation
 	p.Status.Admitted = r.ledger(old.Status.Admitted, o.Ledger)
-	p.Status.Queue, p.Status.Queued = queued(o.Queue)
+	p.Status.Queue, p.Status.Queued = queueOf(o.Queue)
 	p.Status.Nodes, p.Status.Budget, p.Status.Unavailable = int32(o.Nodes), int32(o.Budget), int32(o.Unavailable)
 	policy := policyOf(old)
 	p.Status.Conditions = status.Policy(status.PolicyFacts{
@@ -93,8 +95,8 @@ func (r *Reconciler) ledger(old []v1alpha1.AdmittedNode, entries []schedule.Entr
 	return out
 }
 
-// queued lists the nodes that wait, each once with its first job, and counts them.
-func queued(waiting []schedule.Waiting) (list []v1alpha1.QueuedNode, nodes int32) {
+// queueOf lists the nodes that wait, each once with its first job, and counts them.
+func queueOf(waiting []schedule.Waiting) (list []v1alpha1.QueuedNode, nodes int32) {
 	seen := map[string]bool{}
 	for _, w := range waiting {
 		if seen[w.Job.Node] {
@@ -159,13 +161,14 @@ func inLedgers(policies []v1alpha1.RolloutPolicy, a schedule.Admission) (rival, 
 	return rival, mine
 }
 
-func (r *Reconciler) tellAdmitted(ctx context.Context, f facts, admit []schedule.Admission) error {
+// writeAdmissions writes to the admitted jobs that they may run.
+func (r *Reconciler) writeAdmissions(ctx context.Context, f facts, admit []schedule.Admission) error {
 	var errs []error
 	for _, a := range admit {
 		j := f.jobs[a.Entry.UID]
-		told, err := r.tell(ctx, j, status.JobAdmitted(a.Policy))
+		written, err := r.writeAdmitted(ctx, j, status.JobAdmitted(a.Policy))
 		errs = append(errs, err)
-		if told {
+		if written {
 			r.recorder.Eventf(j, f.policies[a.Policy], corev1.EventTypeNormal, v1alpha1.ReasonAdmitted, "Admit",
 				"Rollout policy %s admitted node %s.", a.Policy, a.Entry.Node)
 		}
@@ -173,19 +176,19 @@ func (r *Reconciler) tellAdmitted(ctx context.Context, f facts, admit []schedule
 	return errors.Join(errs...)
 }
 
-// tellWaiting tells waiting jobs why, and reports whether some are left for the next pass.
-func (r *Reconciler) tellWaiting(ctx context.Context, f facts, waiting []schedule.Waiting) (left bool, err error) {
-	told := 0
+// writeWaiting writes to the waiting jobs why they wait, and reports whether some are left for the next pass.
+func (r *Reconciler) writeWaiting(ctx context.Context, f facts, waiting []schedule.Waiting) (left bool, err error) {
+	writes := 0
 	for _, w := range waiting {
 		j, want := f.jobs[w.Job.UID], status.JobWaiting(w)
-		if r.knows(j, want) {
+		if r.isWritten(j, want) {
 			continue
 		}
-		if told == maxTold {
+		if writes == maxWaitingWrites {
 			return true, nil
 		}
-		told++
-		if _, err := r.tell(ctx, j, want); err != nil {
+		writes++
+		if _, err := r.writeAdmitted(ctx, j, want); err != nil {
 			return false, err
 		}
 	}

@@ -26,7 +26,7 @@ import (
 // coalesce is how long events are gathered before a pass, so that a fleet that changes at once costs few passes.
 const coalesce = 100 * time.Millisecond
 
-// pass is the one key of the queue: every pass looks at all policies, because one job a node holds across them.
+// pass is the one key of the queue: every pass looks at all policies, because a node has one job at a time across them.
 var pass = reconcile.Request{NamespacedName: types.NamespacedName{Name: "rollout"}}
 
 // Reconciler admits queued jobs within the budgets of the rollout policies.
@@ -34,23 +34,23 @@ var pass = reconcile.Request{NamespacedName: types.NamespacedName{Name: "rollout
 // A pass reads the ledgers, a handful of objects, from the API server, and nodes and jobs from the cache without
 // copying them; with 5,000 nodes and 5,000 queued jobs it takes some 30 ms. It happens only after an event that can
 // change a decision. It writes a policy only when its status changes, and a job only when it is admitted or the reason
-// it waits changes, at most maxTold waiting jobs a pass.
+// it waits changes, at most maxWaitingWrites waiting jobs per pass.
 type Reconciler struct {
 	client   client.Client
 	direct   client.Reader
 	recorder events.EventRecorder
 	now      func() time.Time
 	ownNode  string
-	told     map[types.UID]telling
-	// witnesses are the jobs that accuse an image, also those that are gone before any source has written that down.
-	witnesses quarantine.Witnesses
+	written  map[types.UID]admitted
+	// reporters are the jobs that reported bad images, also those that are gone before any source lists the images.
+	reporters quarantine.Reporters
 }
 
 // New returns a reconciler. It reads ledgers, and what their entries depend on, through direct, which must not be a
 // cache. The client's cache needs the indexes of package index. The jobs of ownNode, the node the operator runs on, go
 // last; it may be empty.
 func New(c client.Client, direct client.Reader, recorder events.EventRecorder, now func() time.Time, ownNode string) *Reconciler {
-	return &Reconciler{client: c, direct: direct, recorder: recorder, now: now, ownNode: ownNode, told: map[types.UID]telling{}}
+	return &Reconciler{client: c, direct: direct, recorder: recorder, now: now, ownNode: ownNode, written: map[types.UID]admitted{}}
 }
 
 // SetupWithManager starts a pass on each change that can change a decision, and one when the manager starts.

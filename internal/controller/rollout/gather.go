@@ -23,6 +23,7 @@ type facts struct {
 	jobs     map[string]*v1alpha1.FirmwareJob // by uid
 	nodes    map[string]*corev1.Node
 	sources  []v1alpha1.FirmwareSource
+	queued   queued
 	schedule schedule.Facts
 }
 
@@ -57,17 +58,17 @@ func (r *Reconciler) gather(ctx context.Context) (facts, error) {
 	if err := r.confirm(ctx, f); err != nil {
 		return f, err
 	}
-	r.forget(f)
+	r.dropSeen(f)
 	var sources v1alpha1.FirmwareSourceList
 	if err := r.client.List(ctx, &sources, client.UnsafeDisableDeepCopy); err != nil {
 		return f, fmt.Errorf("list firmware sources: %w", err)
 	}
 	f.sources = sources.Items
-	bars, err := r.bars(ctx, f)
-	if err != nil {
+	var err error
+	if f.queued, err = r.gatherQueued(ctx, f); err != nil {
 		return f, err
 	}
-	f.schedule = r.scheduleFacts(f, bars)
+	f.schedule = r.scheduleFacts(f)
 	return f, nil
 }
 
@@ -159,7 +160,7 @@ func (r *Reconciler) confirmJob(ctx context.Context, f facts, name, uid string) 
 	return nil
 }
 
-func (r *Reconciler) scheduleFacts(f facts, bars map[string]schedule.Bar) schedule.Facts {
+func (r *Reconciler) scheduleFacts(f facts) schedule.Facts {
 	out := schedule.Facts{
 		OwnNode: r.ownNode, Policies: make([]schedule.Policy, 0, len(f.policies)),
 		Nodes: make([]schedule.Node, 0, len(f.nodes)), Jobs: make([]schedule.Job, 0, len(f.jobs)),
@@ -168,12 +169,20 @@ func (r *Reconciler) scheduleFacts(f facts, bars map[string]schedule.Bar) schedu
 		out.Policies = append(out.Policies, policyOf(p))
 	}
 	for _, n := range f.nodes {
-		out.Nodes = append(out.Nodes, schedule.Node{Name: n.Name, Labels: n.Labels, Ready: isReady(n), Cordoned: n.Spec.Unschedulable})
+		out.Nodes = append(out.Nodes, schedule.Node{
+			Name: n.Name, Labels: n.Labels, Ready: isReady(n), Cordoned: n.Spec.Unschedulable,
+			Scanned: f.queued.scanned[n.Name], Unhealthy: f.queued.unhealthy[n.Name],
+		})
 	}
 	for uid, j := range f.jobs {
-		out.Jobs = append(out.Jobs, schedule.Job{
-			Name: j.Name, UID: uid, Node: j.Spec.NodeName, Created: j.CreationTimestamp.Time, State: r.state(j), Bar: bars[uid],
-		})
+		job := schedule.Job{
+			Name: j.Name, UID: uid, Node: j.Spec.NodeName, Created: j.CreationTimestamp.Time, State: r.state(j),
+			Steps: j.Spec.Type == v1alpha1.JobTypeSteps, Quarantined: f.queued.quarantined[uid],
+		}
+		for _, u := range j.Spec.Updates {
+			job.Devices = append(job.Devices, u.Device)
+		}
+		out.Jobs = append(out.Jobs, job)
 	}
 	return out
 }
@@ -203,15 +212,14 @@ func entryOf(e v1alpha1.AdmittedNode) schedule.Entry {
 
 // stateOf is where a job stands by its own conditions.
 func stateOf(j *v1alpha1.FirmwareJob) schedule.JobState {
-	is := func(condition string) bool { return meta.IsStatusConditionTrue(j.Status.Conditions, condition) }
 	switch {
-	case is(v1alpha1.ConditionComplete):
+	case meta.IsStatusConditionTrue(j.Status.Conditions, v1alpha1.ConditionComplete):
 		return schedule.Finished
-	case is(v1alpha1.ConditionFailed) && is(v1alpha1.ConditionHeld):
+	case j.Held():
 		return schedule.Held
-	case is(v1alpha1.ConditionFailed):
+	case j.Ended():
 		return schedule.Finished
-	case is(v1alpha1.ConditionAdmitted):
+	case j.Admitted():
 		return schedule.Admitted
 	case j.Spec.Cancel != nil || j.DeletionTimestamp != nil:
 		return schedule.Cancelled

@@ -32,12 +32,12 @@ var sourceChanged = changed(func(a, b *v1alpha1.FirmwareSource) bool {
 		!equality.Semantic.DeepEqual(a.Status.Images, b.Status.Images)
 })
 
-// deviceChanged passes what may bar a job: the model, and whether a job left the device unhealthy.
+// deviceChanged passes what may keep a job from being admitted: the model, and whether a job left the device unhealthy.
 var deviceChanged = changed(func(a, b *v1alpha1.NodeDevice) bool {
 	return quarantine.ModelOf(a) != quarantine.ModelOf(b) || !equality.Semantic.DeepEqual(a.Status.Unhealthy, b.Status.Unhealthy)
 })
 
-// firmwareChanged passes what may let a barred job: the first scan, and that a person forgives.
+// firmwareChanged passes what may let such a job be admitted: the first scan, and a request to retry.
 var firmwareChanged = changed(func(a, b *v1alpha1.NodeFirmware) bool {
 	return isScanned(a) != isScanned(b) || !a.Spec.RetryRequestedAt.Equal(b.Spec.RetryRequestedAt)
 })

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -15,104 +16,73 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
-// bars says for each queued job that must not be admitted why, by uid.
+// queued is what may keep queued jobs from being admitted whatever room there is.
+type queued struct {
+	// quarantined is the first update with a quarantined image, by the uid of its job.
+	quarantined map[string]*schedule.QuarantinedUpdate
+	// unhealthy are the devices by node that a job left unhealthy and no request has cleared.
+	unhealthy map[string][]schedule.UnhealthyDevice
+	// scanned are the nodes with a queued job of type Steps that their daemon has scanned.
+	scanned map[string]bool
+}
+
+// gatherQueued finds out about the queued jobs.
 //
 // The quarantine is computed here and now, from the very jobs whose ends give places back: when one failed because of its
 // image, its place goes to no other node with that image, though nobody has written the quarantine down yet.
-func (r *Reconciler) bars(ctx context.Context, f facts) (map[string]schedule.Bar, error) {
-	b := barrier{r: r, facts: f, set: r.quarantined(f), held: map[string]bool{}}
-	for _, j := range f.jobs {
-		if r.state(j) == schedule.Held {
-			b.held[j.Spec.NodeName] = true
+func (r *Reconciler) gatherQueued(ctx context.Context, f facts) (queued, error) {
+	q := queued{quarantined: map[string]*schedule.QuarantinedUpdate{}, scanned: map[string]bool{}}
+	var err error
+	if q.unhealthy, err = r.unhealthy(ctx); err != nil {
+		return q, err
+	}
+	set := quarantine.Compute(r.reporters.Remember(slices.Collect(maps.Values(f.jobs)), f.sources), f.sources)
+	for uid, j := range f.jobs {
+		switch {
+		case r.state(j) != schedule.Queued:
+		case j.Spec.Type == v1alpha1.JobTypeSteps:
+			firmware, err := r.firmware(ctx, j.Spec.NodeName)
+			if err != nil {
+				return q, err
+			}
+			q.scanned[j.Spec.NodeName] = isScanned(firmware)
+		default:
+			if q.quarantined[uid], err = r.quarantined(ctx, j, set, f.sources); err != nil {
+				return q, err
+			}
 		}
 	}
-	if err := b.findUnhealthy(ctx); err != nil {
-		return nil, err
-	}
-	out := map[string]schedule.Bar{}
-	for uid, j := range f.jobs {
-		if r.state(j) != schedule.Queued {
+	return q, nil
+}
+
+// quarantined is the first update of a job whose image is quarantined for the model of its device; nil when none is.
+func (r *Reconciler) quarantined(ctx context.Context, j *v1alpha1.FirmwareJob, set quarantine.Set, sources []v1alpha1.FirmwareSource) (*schedule.QuarantinedUpdate, error) {
+	for _, u := range j.Spec.Updates {
+		if !set.Holds(u.Digest) {
 			continue
 		}
-		bar, err := b.of(ctx, j)
+		model, err := r.model(ctx, u.Device)
 		if err != nil {
 			return nil, err
 		}
-		if bar.Reason != "" {
-			out[uid] = bar
+		if e, is := set.Blocks(u.Digest, model); is {
+			return &schedule.QuarantinedUpdate{
+				Device: u.Device, Version: u.Version, FailedJob: e.Job, FailedNode: e.NodeName, FailedModel: e.Model,
+				Lift: howToLift(sources, u.Digest),
+			}, nil
 		}
 	}
-	return out, nil
-}
-
-func (r *Reconciler) quarantined(f facts) quarantine.Set {
-	return quarantine.Compute(r.witnesses.Hear(slices.Collect(maps.Values(f.jobs)), f.sources), f.sources)
-}
-
-// barrier is what decides about queued jobs in one pass.
-type barrier struct {
-	r     *Reconciler
-	facts facts
-	set   quarantine.Set
-	// held are the nodes that a failed job holds.
-	held map[string]bool
-	// unhealthy are the devices by node that a job left unhealthy and nobody has forgiven.
-	unhealthy map[string][]v1alpha1.NodeDevice
-}
-
-func (b *barrier) of(ctx context.Context, j *v1alpha1.FirmwareJob) (schedule.Bar, error) {
-	if j.Spec.Type == v1alpha1.JobTypeSteps {
-		return b.ofSteps(ctx, j)
-	}
-	if bar, err := b.byQuarantine(ctx, j); err != nil || bar.Reason != "" {
-		return bar, err
-	}
-	return b.byHealth(j), nil
-}
-
-// ofSteps lets steps run where the daemon has looked at the machine, and on a node that a failed job holds: there they
-// may be what mends it. Elsewhere nobody knows yet what they would run on, and the job waits.
-func (b *barrier) ofSteps(ctx context.Context, j *v1alpha1.FirmwareJob) (schedule.Bar, error) {
-	node := j.Spec.NodeName
-	if b.held[node] {
-		return schedule.Bar{}, nil
-	}
-	firmware, err := b.firmware(ctx, node)
-	if err != nil || isScanned(firmware) {
-		return schedule.Bar{}, err
-	}
-	return schedule.Bar{Reason: schedule.NodeNotReady, Message: fmt.Sprintf(
-		"The daemon has not scanned node %s yet, so no steps are run there; see whether its pod of the DaemonSet "+
-			"firmware-daemon runs.", node)}, nil
-}
-
-// byQuarantine bars a job with an image that is quarantined for the model of its device.
-func (b *barrier) byQuarantine(ctx context.Context, j *v1alpha1.FirmwareJob) (schedule.Bar, error) {
-	for _, u := range j.Spec.Updates {
-		if !b.set.Holds(u.Digest) {
-			continue
-		}
-		model, err := b.model(ctx, u.Device)
-		if err != nil {
-			return schedule.Bar{}, err
-		}
-		if e, is := b.set.Blocks(u.Digest, model); is {
-			return schedule.Bar{Reason: schedule.Quarantined, Message: fmt.Sprintf(
-				"Version %s for device %s is quarantined: in job %s it made a device of model %s on node %s unhealthy. "+
-					"Wish for another version, or %s",
-				u.Version, u.Device, e.Job, e.Model, e.NodeName, b.howToLift(u.Digest))}, nil
-		}
-	}
-	return schedule.Bar{}, nil
+	return nil, nil
 }
 
 // howToLift names the first source by name that can lift the quarantine of an image.
-func (b *barrier) howToLift(d v1alpha1.Digest) string {
+func howToLift(sources []v1alpha1.FirmwareSource, d v1alpha1.Digest) string {
 	name := ""
-	for i := range b.facts.sources {
-		src := &b.facts.sources[i]
+	for i := range sources {
+		src := &sources[i]
 		holds := slices.ContainsFunc(src.Status.Images, func(i v1alpha1.StoredImage) bool { return i.Digest == d }) ||
 			slices.ContainsFunc(src.Status.Quarantine, func(e v1alpha1.QuarantinedImage) bool { return e.Digest == d })
 		if holds && (name == "" || src.Name < name) {
@@ -122,50 +92,41 @@ func (b *barrier) howToLift(d v1alpha1.Digest) string {
 	if name == "" {
 		return "list the image in a FirmwareSource again and set its liftQuarantineRequestedAt."
 	}
-	return "lift it: " + status.LiftQuarantine(name)
+	return "lift the quarantine: " + status.LiftQuarantine(name)
 }
 
-// byHealth bars an update of a device that a job left unhealthy, and any update that would take over a held node with such
-// a device: it would return the node to service.
-func (b *barrier) byHealth(j *v1alpha1.FirmwareJob) schedule.Bar {
-	for _, d := range b.unhealthy[j.Spec.NodeName] {
-		listed := slices.ContainsFunc(j.Spec.Updates, func(u v1alpha1.DeviceUpdate) bool { return u.Device == d.Name })
-		if listed || b.held[j.Spec.NodeName] {
-			return schedule.Bar{Reason: schedule.DeviceUnhealthy, Message: fmt.Sprintf(
-				"Job %s left device %s unhealthy. Mend it, then set spec.retryRequestedAt of nodefirmware/%s; "+
-					"a job of type Steps may run before.",
-				d.Status.Unhealthy.Job, d.Name, j.Spec.NodeName)}
-		}
-	}
-	return schedule.Bar{}
-}
-
-func (b *barrier) findUnhealthy(ctx context.Context) error {
-	b.unhealthy = map[string][]v1alpha1.NodeDevice{}
+// unhealthy lists the devices by node that a job left unhealthy and no request of a person has cleared.
+func (r *Reconciler) unhealthy(ctx context.Context) (map[string][]schedule.UnhealthyDevice, error) {
+	out := map[string][]schedule.UnhealthyDevice{}
 	var devices v1alpha1.NodeDeviceList
 	onlyUnhealthy := client.MatchingFields{index.Unhealthy: index.Some}
-	if err := b.r.client.List(ctx, &devices, onlyUnhealthy, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("list unhealthy node devices: %w", err)
+	if err := r.client.List(ctx, &devices, onlyUnhealthy, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list unhealthy node devices: %w", err)
 	}
 	for _, d := range devices.Items {
-		if d.Status.Unhealthy == nil {
+		unhealthy, node := d.Status.Unhealthy, d.Spec.NodeName
+		if unhealthy == nil {
 			continue
 		}
-		firmware, err := b.firmware(ctx, d.Spec.NodeName)
+		firmware, err := r.firmware(ctx, node)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if retry := firmware.Spec.RetryRequestedAt; retry == nil || !d.Status.Unhealthy.Since.Before(retry) {
-			b.unhealthy[d.Spec.NodeName] = append(b.unhealthy[d.Spec.NodeName], d)
+		var retry time.Time
+		if at := firmware.Spec.RetryRequestedAt; at != nil {
+			retry = at.Time
+		}
+		if !plan.ClearedAt(retry).Clears(unhealthy.Since.Time) {
+			out[node] = append(out[node], schedule.UnhealthyDevice{Name: d.Name, Job: unhealthy.Job})
 		}
 	}
-	return nil
+	return out, nil
 }
 
-// model is the model of a device, "" when nobody knows the device.
-func (b *barrier) model(ctx context.Context, device string) (string, error) {
+// model is the model of a device, "" when the device is not known.
+func (r *Reconciler) model(ctx context.Context, device string) (string, error) {
 	d := &v1alpha1.NodeDevice{}
-	if err := b.r.client.Get(ctx, types.NamespacedName{Name: device}, d); err != nil {
+	if err := r.client.Get(ctx, types.NamespacedName{Name: device}, d); err != nil {
 		if apierrors.IsNotFound(err) {
 			return "", nil
 		}
@@ -175,9 +136,9 @@ func (b *barrier) model(ctx context.Context, device string) (string, error) {
 }
 
 // firmware is the NodeFirmware of a node, empty when there is none.
-func (b *barrier) firmware(ctx context.Context, node string) (*v1alpha1.NodeFirmware, error) {
+func (r *Reconciler) firmware(ctx context.Context, node string) (*v1alpha1.NodeFirmware, error) {
 	out := &v1alpha1.NodeFirmware{}
-	if err := b.r.client.Get(ctx, types.NamespacedName{Name: node}, out); client.IgnoreNotFound(err) != nil {
+	if err := r.client.Get(ctx, types.NamespacedName{Name: node}, out); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("read node firmware %s: %w", node, err)
 	}
 	return out, nil

@@ -1,0 +1,68 @@
+package schedule
+
+import (
+	"fmt"
+	"slices"
+)
+
+// refusal is why a job must not be admitted whatever room there is, with a message for people. The zero refusal is none.
+type refusal struct {
+	reason  Reason
+	message string
+}
+
+// refuse finds the queued jobs that must not be admitted. One that is cancelled may be: it ends without doing anything.
+func (p *pass) refuse() {
+	held := map[string]bool{}
+	for _, j := range p.facts.Jobs {
+		held[j.Node] = held[j.Node] || j.State == Held
+	}
+	for _, j := range p.facts.Jobs {
+		if j.State != Queued {
+			continue
+		}
+		if r := refusalOf(j, p.nodes[j.Node], held[j.Node]); r.reason != "" {
+			p.refusals[j.UID] = r
+		}
+	}
+}
+
+func (p *pass) refused(j Job) bool { return p.refusals[j.UID].reason != "" }
+
+// refusalOf is why a job must not be admitted to its node, which a failed job may hold.
+func refusalOf(j Job, n Node, held bool) refusal {
+	switch {
+	case j.Steps:
+		return stepsRefusal(j, n, held)
+	case j.Quarantined != nil:
+		return quarantineRefusal(*j.Quarantined)
+	}
+	return healthRefusal(j, n, held)
+}
+
+// stepsRefusal lets steps run where the daemon has scanned the machine, and on a node that a failed job holds: there they
+// may be what repairs it. Elsewhere it is not known what they would run on, and the job waits.
+func stepsRefusal(j Job, n Node, held bool) refusal {
+	if held || n.Scanned {
+		return refusal{}
+	}
+	return refusal{NodeNotReady, fmt.Sprintf("The daemon has not scanned node %s yet, so no steps are run there; see whether its pod "+
+		"of the DaemonSet firmware-daemon runs.", j.Node)}
+}
+
+func quarantineRefusal(q QuarantinedUpdate) refusal {
+	return refusal{Quarantined, fmt.Sprintf("Version %s for device %s is quarantined: in job %s it made a device of model %s on node %s "+
+		"unhealthy. Select another version, or %s", q.Version, q.Device, q.FailedJob, q.FailedModel, q.FailedNode, q.Lift)}
+}
+
+// healthRefusal refuses an update of a device that a job left unhealthy, and any update that would take over a held node with
+// such a device: it would return the node to service.
+func healthRefusal(j Job, n Node, held bool) refusal {
+	for _, d := range n.Unhealthy {
+		if held || slices.Contains(j.Devices, d.Name) {
+			return refusal{DeviceUnhealthy, fmt.Sprintf("Job %s left device %s unhealthy. Repair it, then set spec.retryRequestedAt of "+
+				"nodefirmware/%s; a job of type Steps may run before.", d.Job, d.Name, j.Node)}
+		}
+	}
+	return refusal{}
+}
