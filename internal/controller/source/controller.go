@@ -130,13 +130,16 @@ func (r *Reconciler) run(ctx context.Context, src *v1alpha1.FirmwareSource, fact
 			return nil, err
 		}
 	}
-	facts.Reached = status.SourceVerify
+	facts.Reached = status.SourcePublish
 	images, err := r.Store.Publish(src.Name, files)
-	if err != nil {
-		return nil, err
+	if err == nil && len(images) > maxImages {
+		err = &artifact.Error{Reason: artifact.InvalidSpec, Err: fmt.Errorf("the source lists %d images, the limit is %d; split it", len(images), maxImages)}
 	}
-	if len(images) > maxImages {
-		return nil, &artifact.Error{Reason: artifact.InvalidSpec, Err: fmt.Errorf("the source lists %d images, the limit is %d; split it", len(images), maxImages)}
+	if err != nil {
+		if reason, _ := artifact.ReasonOf(err); reason == artifact.InvalidSpec { // what the source lists contradicts itself
+			facts.Reached = status.SourceVerify
+		}
+		return nil, err
 	}
 	facts.Reached, facts.Images = status.SourceDone, len(images)
 	return images, nil

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -183,6 +184,38 @@ func TestSourceNamesTheStageThatFailed(t *testing.T) { // R001-14
 			b.requireStatus("src", tc.kstatus)
 		})
 	}
+}
+
+func TestSourceSaysThatItsImagesCannotBePublished(t *testing.T) { // R001-14
+	b := newBench(t)
+	f := b.file("fw.bin", "FIRMWARE")
+	f.Images[0].Version = strings.Repeat("1", 300) // no file system takes a directory of that name
+	b.create("src", f)
+	_, err := b.reconcile("src")
+	require.Error(t, err, "it is tried again soon")
+	assert.Equal(t, "False StorageFailed", b.reason("src", "Ready"))
+	assert.Equal(t, "True Succeeded", b.reason("src", "Downloaded"))
+	assert.Equal(t, "True Succeeded", b.reason("src", "Verified"), "the files are as they should be")
+	assert.Equal(t, "False StorageFailed", b.reason("src", "Published"))
+	b.requireStatus("src", status.InProgressStatus)
+
+	s := b.get("src")
+	s.Spec.Files[0].Images[0].Version, s.Generation = "22.41.1000", 2
+	require.NoError(t, b.client.Update(t.Context(), s))
+	_, err = b.reconcile("src")
+	require.NoError(t, err)
+	assert.Equal(t, "True Succeeded", b.reason("src", "Published"))
+	b.requireStatus("src", status.CurrentStatus)
+}
+
+func TestSourceWhoseImagesContradictEachOtherIsNotVerified(t *testing.T) { // R001-14
+	b := newBench(t)
+	b.create("src", b.file("a", "A"), b.file("b", "B"))
+	_, err := b.reconcile("src")
+	require.NoError(t, err, "a person has to correct it")
+	assert.Equal(t, "False InvalidSpec", b.reason("src", "Verified"))
+	assert.Equal(t, "Unknown Pending", b.reason("src", "Published"))
+	b.requireStatus("src", status.FailedStatus)
 }
 
 func TestSourceThatKeepsFailingSaysSoOnce(t *testing.T) {
