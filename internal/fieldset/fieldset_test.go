@@ -81,6 +81,22 @@ func running() v1alpha1.FirmwareJobStatus {
 	}
 }
 
+// execute writes what executes a job reports, which must be possible.
+func (c cluster) execute(j *v1alpha1.FirmwareJob, s v1alpha1.FirmwareJobStatus) {
+	c.Helper()
+	written, err := fieldset.ApplyExecution(c.Context(), c, j, s)
+	require.NoError(c, err)
+	require.True(c, written)
+	c.read(j)
+}
+
+// isRefused reports whether the API server refuses a report on the version of the job that was read.
+func (c cluster) isRefused(j *v1alpha1.FirmwareJob) bool {
+	c.Helper()
+	written, err := fieldset.ApplyExecution(c.Context(), c, j, running())
+	return !written && apierrors.IsConflict(err)
+}
+
 // owned lists what each field manager owns of an object's status: fields, and conditions by type.
 func (c cluster) owned(o client.Object) map[string][]string {
 	c.Helper()
@@ -118,7 +134,7 @@ func TestEveryFieldManagerOwnsItsPartOfAStatusAlone(t *testing.T) {
 	version, err := fieldset.ApplyAdmission(ctx, c, job, job.ResourceVersion, running().Conditions)
 	require.NoError(t, err)
 	job.ResourceVersion = version
-	require.NoError(t, fieldset.ApplyExecution(ctx, c, job, running()))
+	c.execute(job, running())
 	got := c.owned(job)
 	assert.Len(t, got, 2)
 	assert.Equal(t, []string{"Admitted"}, got["node-firmware-operator"])
@@ -163,25 +179,23 @@ func TestEveryFieldManagerOwnsItsPartOfAStatusAlone(t *testing.T) {
 func TestWhoEndsAJobInPlaceOfItsDaemonLeavesNothingOfItsReport(t *testing.T) {
 	c := newCluster(t)
 	job := c.job("j1")
-	require.NoError(t, fieldset.ApplyExecution(t.Context(), c, job, running()))
-	c.read(job)
+	c.execute(job, running())
+	stale := job.DeepCopy()
 	end := *job.Status.DeepCopy()
 	end.Conditions = nfostatus.JobNodeGone("n1", end.Conditions, job.Generation, now.Time)
-	require.NoError(t, fieldset.ApplyExecution(t.Context(), c, job, end))
-
-	stale := job.DeepCopy()
-	require.True(t, apierrors.IsConflict(fieldset.ApplyExecution(t.Context(), c, stale, running())), "the daemon has not seen the end")
-	c.read(job)
-	require.True(t, apierrors.IsConflict(fieldset.ApplyExecution(t.Context(), c, job, running())), "a job that has ended stays ended")
+	c.execute(job, end)
+	assert.True(t, c.isRefused(stale), "the daemon has not seen the end")
+	written, err := fieldset.ApplyExecution(t.Context(), c, job, running())
+	require.NoError(t, err)
+	assert.False(t, written, "a job that has ended stays ended")
 	c.read(job)
 	assert.Nil(t, meta.FindStatusCondition(job.Status.Conditions, v1alpha1.ConditionReconciling))
 	apitest.RequireStatus(t, job, status.FailedStatus)
 
 	done := running()
 	done.Conditions = conditions(metav1.ConditionTrue, v1alpha1.ConditionReady, v1alpha1.ConditionComplete)
-	require.NoError(t, fieldset.ApplyExecution(t.Context(), c, job, done), "the daemon knows better how the job ended")
-	c.read(job)
-	assert.False(t, job.Failed())
+	c.execute(job, done)
+	assert.False(t, job.Failed(), "the daemon knows better how the job ended")
 	apitest.RequireStatus(t, job, status.CurrentStatus)
 }
 
@@ -191,11 +205,11 @@ func TestAnotherObjectOfTheSameNameIsNotWritten(t *testing.T) {
 	old, oldSource := job.DeepCopy(), src.DeepCopy()
 	require.NoError(t, c.Delete(t.Context(), job))
 	require.NoError(t, c.Delete(t.Context(), src))
-	err := fieldset.ApplyExecution(t.Context(), c, old, running())
+	_, err := fieldset.ApplyExecution(t.Context(), c, old, running())
 	assert.True(t, apierrors.IsNotFound(err) || apierrors.IsConflict(err), "a status creates no job: %v", err)
 	c.job("j1")
 	c.source("s1")
-	assert.True(t, apierrors.IsConflict(fieldset.ApplyExecution(t.Context(), c, old, running())))
+	assert.True(t, c.isRefused(old))
 	_, err = fieldset.ApplyAdmission(t.Context(), c, old, old.ResourceVersion, running().Conditions)
 	assert.True(t, apierrors.IsConflict(err))
 	assert.True(t, apierrors.IsConflict(fieldset.ApplyQuarantine(t.Context(), c, oldSource, v1alpha1.FirmwareSourceStatus{})))

@@ -2,10 +2,8 @@ package fieldset
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,12 +18,11 @@ import (
 // left to execute the job, as the same field manager: only that one can remove what was written before.
 //
 // The status is written to the version of the job that was read, and to no other: the API server does not compare the uid
-// of an apply to a status, so another job of the same name would take it. A job that has ended stays ended. In both cases
-// the error is a conflict, and the job must be read again.
-func ApplyExecution(ctx context.Context, c client.Client, job *v1alpha1.FirmwareJob, s v1alpha1.FirmwareJobStatus) error {
+// of an apply to a status, so another job of the same name would take it. Where the job is in another version the error is a
+// conflict, and the job must be read again. A job that has ended stays ended: a status that says otherwise is not written.
+func ApplyExecution(ctx context.Context, c client.Client, job *v1alpha1.FirmwareJob, s v1alpha1.FirmwareJobStatus) (written bool, err error) {
 	if next := (&v1alpha1.FirmwareJob{Status: s}); job.Ended() && !next.Ended() {
-		return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("firmwarejobs").GroupResource(), job.Name,
-			errors.New("the job has ended and does not go on"))
+		return false, nil
 	}
 	s.Conditions = only(s.Conditions, status.JobConditions...)
 	ac, err := configure(s, applyv1alpha1.FirmwareJobStatus())
@@ -34,9 +31,9 @@ func ApplyExecution(ctx context.Context, c client.Client, job *v1alpha1.Firmware
 		err = apply(ctx, c, v1alpha1.FieldOwnerDaemon, body)
 	}
 	if err != nil {
-		return fmt.Errorf("apply execution of firmware job %s: %w", job.Name, err)
+		return false, fmt.Errorf("apply execution of firmware job %s: %w", job.Name, err)
 	}
-	return nil
+	return true, nil
 }
 
 // ApplyAdmission writes the condition Admitted of a job in the given version, and returns the version it left. The rollout

@@ -2,8 +2,10 @@ package fieldset
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,6 +39,40 @@ func ApplyObservation(ctx context.Context, c client.Client, name string, s v1alp
 		return fmt.Errorf("apply status of node device %s: %w", name, err)
 	}
 	return nil
+}
+
+// ApplyDesired writes spec.firmware of a device, or removes it when the firmware is nil, and returns the version it left. The
+// template controller of the operator does so. It fails with a conflict when the device has another uid, which keeps it from
+// creating a device that is gone.
+func ApplyDesired(ctx context.Context, c client.Client, d *v1alpha1.NodeDevice, f *v1alpha1.DesiredFirmware) (string, error) {
+	body := applyv1alpha1.NodeDevice(d.Name).WithUID(d.UID)
+	var err error
+	if f != nil {
+		var ac *applyv1alpha1.DesiredFirmwareApplyConfiguration
+		ac, err = configure(*f, applyv1alpha1.DesiredFirmware())
+		body.WithSpec(applyv1alpha1.NodeDeviceSpec().WithFirmware(ac))
+	}
+	if err == nil {
+		err = c.Apply(ctx, body, client.FieldOwner(v1alpha1.FieldOwnerOperator), client.ForceOwnership)
+	}
+	if err != nil {
+		return "", fmt.Errorf("apply firmware of node device %s: %w", d.Name, conflictOfUID(err, d.Name))
+	}
+	return ptr.Deref(body.ResourceVersion, ""), nil
+}
+
+// conflictOfUID turns the refusal of an immutable uid into the conflict it means.
+func conflictOfUID(err error, device string) error {
+	var refused apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &refused) || refused.Status().Details == nil {
+		return err
+	}
+	for _, c := range refused.Status().Details.Causes {
+		if c.Field == "metadata.uid" {
+			return apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("nodedevices").GroupResource(), device, err)
+		}
+	}
+	return err
 }
 
 // ApplyAssignment writes the conditions Conflict and Blocked of a device in the given version, and returns the version it

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
@@ -46,19 +45,5 @@ func Merge(old []metav1.Condition, generation int64, now time.Time, owned []stri
 		out = append(out, c)
 	}
 	slices.SortFunc(out, func(a, b metav1.Condition) int { return strings.Compare(a.Type, b.Type) })
-	return out
-}
-
-// ForApply turns the conditions of the given types into apply configurations, for writers that share the list with
-// another field manager and must send only their own.
-func ForApply(conditions []metav1.Condition, owned ...string) []*metav1ac.ConditionApplyConfiguration {
-	var out []*metav1ac.ConditionApplyConfiguration
-	for _, c := range conditions {
-		if slices.Contains(owned, c.Type) {
-			out = append(out, metav1ac.Condition().WithType(c.Type).WithStatus(c.Status).WithReason(c.Reason).
-				WithMessage(c.Message).WithObservedGeneration(c.ObservedGeneration).
-				WithLastTransitionTime(c.LastTransitionTime))
-		}
-	}
 	return out
 }

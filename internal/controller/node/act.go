@@ -73,7 +73,7 @@ func (r *Reconciler) end(ctx context.Context, j *v1alpha1.FirmwareJob) error {
 			s.Steps[i].Message = "The Node is gone; how the step ended is not known."
 		}
 	}
-	if err := fieldset.ApplyExecution(ctx, r.direct, j, *s); client.IgnoreNotFound(err) != nil {
+	if _, err := fieldset.ApplyExecution(ctx, r.direct, j, *s); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("end firmware job of node %s that is gone: %w", j.Spec.NodeName, err)
 	}
 	return nil

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"time"
 
@@ -94,7 +95,8 @@ func (c *cluster) job(node, name string) *v1alpha1.FirmwareJob {
 	version, err := fieldset.ApplyAdmission(c.Context(), c.Client, j, j.ResourceVersion, s.Conditions)
 	require.NoError(c, err)
 	j.ResourceVersion = version
-	require.NoError(c, fieldset.ApplyExecution(c.Context(), c.Client, j, s))
+	_, err = fieldset.ApplyExecution(c.Context(), c.Client, j, s)
+	require.NoError(c, err)
 	require.NoError(c, c.Client.Get(c.Context(), client.ObjectKeyFromObject(j), j))
 	return j
 }
@@ -164,7 +166,8 @@ func TestDeletedNodeLeavesNothingBehind(t *testing.T) {
 	running, done := c.job("gone", "gone-1"), c.job("gone", "gone-0")
 	complete := metav1.Condition{Type: v1alpha1.ConditionComplete, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSucceeded}
 	meta.SetStatusCondition(&done.Status.Conditions, complete)
-	require.NoError(t, fieldset.ApplyExecution(t.Context(), c.Client, done, done.Status))
+	_, err := fieldset.ApplyExecution(t.Context(), c.Client, done, done.Status)
+	require.NoError(t, err)
 	window := c.maintenance("gone", v1alpha1.MaintenanceRequestorID)
 
 	require.NoError(t, c.Client.Delete(t.Context(), gone))
@@ -185,6 +188,51 @@ func TestDeletedNodeLeavesNothingBehind(t *testing.T) {
 	assert.Nil(t, meta.FindStatusCondition(done.Status.Conditions, v1alpha1.ConditionFailed), "a finished job is history")
 	require.NoError(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(other), other))
 	require.NoError(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(kept), kept))
+}
+
+// The daemon of a Node that was deleted goes on until its pod is removed, and reports meanwhile.
+func TestAJobEndsForGoodWhileItsDaemonStillReports(t *testing.T) {
+	c := newCluster(t)
+	gone := c.node("gone")
+	c.startOperator()
+	c.awaitFirmware("gone", gone.UID)
+	job := c.job("gone", "gone-1")
+	running := job.Status
+	reported, stop, done := 0, make(chan struct{}), make(chan struct{})
+	report := func() {
+		seen := &v1alpha1.FirmwareJob{}
+		require.NoError(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(job), seen))
+		s := running.DeepCopy()
+		s.Steps[0].Message = strconv.Itoa(reported)
+		written, err := fieldset.ApplyExecution(t.Context(), c.Client, seen, *s)
+		if !apierrors.IsConflict(err) {
+			assert.NoError(t, err)
+		}
+		if written {
+			reported++
+		}
+	}
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				report()
+			}
+		}
+	}()
+	require.NoError(t, c.Client.Delete(t.Context(), gone))
+	c.awaitEnded(job)
+	close(stop)
+	<-done
+	assert.Positive(t, reported)
+	report()
+	c.awaitEnded(job)
+	assert.Equal(t, v1alpha1.StepFailed, job.Status.Steps[0].State)
+	assert.Nil(t, meta.FindStatusCondition(job.Status.Conditions, v1alpha1.ConditionReconciling))
+	apitest.RequireStatus(t, job, status.FailedStatus)
 }
 
 func TestNodeDeletedWhileTheOperatorWasDown(t *testing.T) {

@@ -42,7 +42,7 @@ func (r *Reconciler) refuse(ctx context.Context, f facts, j *v1alpha1.FirmwareJo
 	s := j.Status.DeepCopy()
 	s.Conditions = status.JobNoHandler(f.node, f.firmware.Status.Machine, s.Conditions, j.Generation, now.Time)
 	s.ObservedGeneration, s.CompletionTime = j.Generation, &now
-	err := fieldset.ApplyExecution(ctx, r.client, j, *s)
+	_, err := fieldset.ApplyExecution(ctx, r.client, j, *s)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // its event follows
 		return nil

@@ -2,7 +2,6 @@ package discovery
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,13 +10,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	apply "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/status"
+	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
 )
 
 // Publish brings the objects of this node up to the last scan and the journal. It writes nothing that is as it should
@@ -98,9 +95,8 @@ func (d *Discovery) act(ctx context.Context, f facts, c changes) error {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.update)) {
-		if err := d.applyDevice(ctx, name, c.update[name]); err != nil {
-			failures = append(failures, err)
-		}
+		err := fieldset.ApplyObservation(ctx, d.config.Client, name, c.update[name])
+		failures = append(failures, client.IgnoreNotFound(err))
 	}
 	for _, obj := range c.remove {
 		err := d.config.Client.Delete(ctx, &obj, client.Preconditions{UID: &obj.UID})
@@ -111,46 +107,8 @@ func (d *Discovery) act(ctx context.Context, f facts, c changes) error {
 		d.config.Log.Info("Removed a device that is gone", "device", obj.Name)
 	}
 	if c.node != nil {
-		if err := d.applyNode(ctx, *c.node); err != nil {
-			failures = append(failures, err)
-		}
+		err := fieldset.ApplyNode(ctx, d.config.Client, d.config.Node, *c.node)
+		failures = append(failures, client.IgnoreNotFound(err))
 	}
 	return errors.Join(failures...)
-}
-
-func (d *Discovery) applyDevice(ctx context.Context, name string, s v1alpha1.NodeDeviceStatus) error {
-	// The operator's conditions in the same list are not ours to send.
-	s.Conditions = slices.DeleteFunc(slices.Clone(s.Conditions), func(c metav1.Condition) bool {
-		return !slices.Contains(status.DeviceConditions, c.Type)
-	})
-	ac := apply.NodeDeviceStatus()
-	if err := convert(s, ac); err != nil {
-		return fmt.Errorf("encode status of NodeDevice %s: %w", name, err)
-	}
-	err := d.config.Client.Status().Apply(ctx, apply.NodeDevice(name).WithStatus(ac), client.FieldOwner(v1alpha1.FieldOwnerDaemon), client.ForceOwnership)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("apply status of NodeDevice %s: %w", name, err)
-	}
-	return nil
-}
-
-func (d *Discovery) applyNode(ctx context.Context, s v1alpha1.NodeFirmwareStatus) error {
-	ac := apply.NodeFirmwareStatus()
-	if err := convert(s, ac); err != nil {
-		return fmt.Errorf("encode status of NodeFirmware %s: %w", d.config.Node, err)
-	}
-	err := d.config.Client.Status().Apply(ctx, apply.NodeFirmware(d.config.Node).WithStatus(ac), client.FieldOwner(v1alpha1.FieldOwnerDaemon), client.ForceOwnership)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("apply status of NodeFirmware %s: %w", d.config.Node, err)
-	}
-	return nil
-}
-
-// convert turns a status into its apply configuration; both have the same JSON.
-func convert(from, to any) error {
-	text, err := json.Marshal(from)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(text, to)
 }

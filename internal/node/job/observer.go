@@ -74,8 +74,7 @@ func waitsFor(object *v1alpha1.FirmwareJob) string {
 
 // write reports a job unless it was written to meanwhile: then what executes it may have begun, and its event follows.
 func (o *Observer) write(ctx context.Context, object *v1alpha1.FirmwareJob, want v1alpha1.FirmwareJobStatus) error {
-	body := applyStatus(object, want).WithResourceVersion(object.ResourceVersion)
-	if err := write(ctx, o.Client, o.Recorder, object, want, body); !apierrors.IsConflict(err) {
+	if err := write(ctx, o.Client, o.Recorder, object, want); !apierrors.IsConflict(err) {
 		return err
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -152,8 +153,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.act(ctx, f, v); err != nil {
 		return reconcile.Result{}, err
 	}
-	if err := r.report(ctx, f.object, v); err != nil {
+	err = r.report(ctx, f.object, v)
+	switch {
+	case apierrors.IsConflict(err): // the job was written to meanwhile, or the cache is behind
+		return reconcile.Result{RequeueAfter: reportAgain}, nil
+	case err != nil:
 		return reconcile.Result{}, err
 	}
 	return reconcile.Result{}, r.markReported(f, v)
 }
+
+// reportAgain is the wait before a report is made again that was based on an old version of the job.
+const reportAgain = 100 * time.Millisecond
