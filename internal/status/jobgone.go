@@ -10,12 +10,6 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
 
-// JobEnded reports whether a job has ended, well or not.
-func JobEnded(conditions []metav1.Condition) bool {
-	return meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionComplete) ||
-		meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionFailed)
-}
-
 // JobNodeGone are the conditions of a job the operator ends because its Node does not exist any more, and with it the
 // daemon that would report.
 func JobNodeGone(node string, old []metav1.Condition, generation int64, now time.Time) []metav1.Condition {

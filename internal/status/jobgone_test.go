@@ -16,9 +16,9 @@ func TestJobOfAGoneNodeHasFailed(t *testing.T) {
 		{Type: v1alpha1.ConditionReconciling, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonProgressing},
 		{Type: v1alpha1.ConditionHeld, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonWriteFailed},
 	}
-	assert.False(t, JobEnded(old))
+	assert.False(t, (&v1alpha1.FirmwareJob{Status: v1alpha1.FirmwareJobStatus{Conditions: old}}).Ended())
 	got := JobNodeGone("n1", old, 2, assignmentTime)
-	assert.True(t, JobEnded(got))
+	assert.True(t, (&v1alpha1.FirmwareJob{Status: v1alpha1.FirmwareJobStatus{Conditions: got}}).Ended())
 	for kind, want := range map[string]metav1.ConditionStatus{
 		v1alpha1.ConditionReady: metav1.ConditionFalse, v1alpha1.ConditionStalled: metav1.ConditionTrue, v1alpha1.ConditionFailed: metav1.ConditionTrue,
 	} {

@@ -88,7 +88,7 @@ func (r *Reconciler) delete(ctx context.Context, o client.Object) error {
 	return nil
 }
 
-// report warns once about a wish for a Node that does not exist.
+// report warns once about a NodeFirmware that is kept though its Node does not exist.
 func (r *Reconciler) report(f facts, d decision) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

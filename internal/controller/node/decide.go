@@ -2,27 +2,26 @@ package node
 
 import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/status"
 )
 
 // decision is what has to be done about one node's name.
 type decision struct {
 	// create the NodeFirmware of a Node that has none.
 	create bool
-	// end these jobs: nobody is left to run or report them.
+	// end these jobs: no process is left that runs or reports them.
 	end []v1alpha1.FirmwareJob
 	// release our part in the node's maintenance.
 	release bool
 	// delete these devices and this NodeFirmware.
 	devices  []v1alpha1.NodeDevice
 	firmware *v1alpha1.NodeFirmware
-	// keep a NodeFirmware without a Node because a person's wish is in it.
+	// keep a NodeFirmware without a Node because it holds what a person asked for.
 	keep *v1alpha1.NodeFirmware
 }
 
 // decide is the policy for Nodes that come and go. A NodeFirmware that is owned by its Node, which is what this
-// operator makes, goes with it, pins and all. One that a person made, without an owner, stays theirs while it holds a
-// wish: it may be waiting for a machine that joins later. When a Node was replaced by another of the same name, only
+// operator makes, goes with it, pins and all. One that a person made, without an owner, stays while it holds a request
+// of theirs: it may be for a machine that joins later. When a Node was replaced by another of the same name, only
 // what the old one owns goes; a job is left to the daemon, which may be running it on the same machine.
 func decide(f facts) decision {
 	if f.node != nil && f.firmware == nil {
@@ -39,7 +38,7 @@ func decide(f facts) decision {
 	}
 	switch {
 	case f.firmware == nil:
-	case ownerOf(f.firmware) != "", !wishes(f.firmware.Spec):
+	case ownerOf(f.firmware) != "", !requests(f.firmware.Spec):
 		d.firmware = f.firmware
 	default:
 		d.keep = f.firmware
@@ -48,7 +47,7 @@ func decide(f facts) decision {
 		return d
 	}
 	for _, j := range f.jobs {
-		if !status.JobEnded(j.Status.Conditions) {
+		if !j.Ended() {
 			d.end = append(d.end, j)
 		}
 	}
@@ -56,8 +55,8 @@ func decide(f facts) decision {
 	return d
 }
 
-// wishes reports whether a person asked for something lasting.
-func wishes(s v1alpha1.NodeFirmwareSpec) bool {
+// requests reports whether a person asked for something lasting.
+func requests(s v1alpha1.NodeFirmwareSpec) bool {
 	return len(s.Pins) > 0 || s.ScanThreshold != "" && s.ScanThreshold != defaultScanThreshold
 }
 

@@ -8,35 +8,33 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/watch"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 )
 
 // nodeChanged passes creations, deletions, and labels, by which policies choose.
-var nodeChanged = changed(func(a, b *corev1.Node) bool { return !maps.Equal(a.Labels, b.Labels) })
+var nodeChanged = watch.Changed(func(a, b *corev1.Node) bool { return !maps.Equal(a.Labels, b.Labels) })
 
 // policyChanged passes what changes for which nodes a rollback is required.
-var policyChanged = changed(func(a, b *v1alpha1.RolloutPolicy) bool {
+var policyChanged = watch.Changed(func(a, b *v1alpha1.RolloutPolicy) bool {
 	return a.Spec.Rollback != b.Spec.Rollback || !equality.Semantic.DeepEqual(a.Spec.NodeSelector, b.Spec.NodeSelector)
 })
 
 // sourceChanged passes what changes the quarantine. That an image comes or goes is told by the devices it is for.
-var sourceChanged = changed(func(a, b *v1alpha1.FirmwareSource) bool {
+var sourceChanged = watch.Changed(func(a, b *v1alpha1.FirmwareSource) bool {
 	return !a.Spec.LiftQuarantineRequestedAt.Equal(b.Spec.LiftQuarantineRequestedAt) ||
 		!equality.Semantic.DeepEqual(a.Status.Quarantine, b.Status.Quarantine)
 })
 
 // firmwareChanged passes changes of the spec, where retries are requested, and that the node is held or not any more.
-var firmwareChanged = changed(func(a, b *v1alpha1.NodeFirmware) bool {
+var firmwareChanged = watch.Changed(func(a, b *v1alpha1.NodeFirmware) bool {
 	return a.Generation != b.Generation || !heldSince(a).Equal(heldSince(b))
 })
 
 // deviceChanged passes what a decision depends on: the wish, the firmware, the failures and the verdicts.
-var deviceChanged = changed(func(a, b *v1alpha1.NodeDevice) bool {
+var deviceChanged = watch.Changed(func(a, b *v1alpha1.NodeDevice) bool {
 	return a.Generation != b.Generation || a.Status.ObservedGeneration != b.Status.ObservedGeneration ||
 		a.Status.UniqueID != b.Status.UniqueID ||
 		!equality.Semantic.DeepEqual(a.Status.Firmware, b.Status.Firmware) ||
@@ -46,18 +44,10 @@ var deviceChanged = changed(func(a, b *v1alpha1.NodeDevice) bool {
 })
 
 // jobChanged passes what a decision depends on; progress does not.
-var jobChanged = changed(func(a, b *v1alpha1.FirmwareJob) bool {
+var jobChanged = watch.Changed(func(a, b *v1alpha1.FirmwareJob) bool {
 	return a.Ended() != b.Ended() || a.Held() != b.Held() || a.Admitted() != b.Admitted() ||
 		!slices.Equal(a.Status.BadImages, b.Status.BadImages)
 })
-
-func changed[T client.Object](differ func(a, b T) bool) predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		a, okA := e.ObjectOld.(T)
-		b, okB := e.ObjectNew.(T)
-		return !okA || !okB || a.GetUID() != b.GetUID() || differ(a, b)
-	}}
-}
 
 // verdictSet is the part of a device's conditions a decision depends on.
 type verdictSet struct {

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/watch"
 )
 
 // jobReports passes jobs that report bad images, each time the report changes. That one is deleted takes nothing back.
@@ -30,12 +31,10 @@ func badImages(o client.Object) []v1alpha1.BadImage {
 }
 
 // sourceChanged passes lifts, changes of the images in store, and writes of others to this reconciler's part.
-var sourceChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-	a, okA := e.ObjectOld.(*v1alpha1.FirmwareSource)
-	b, okB := e.ObjectNew.(*v1alpha1.FirmwareSource)
-	return !okA || !okB || a.UID != b.UID || !a.Spec.LiftQuarantineRequestedAt.Equal(b.Spec.LiftQuarantineRequestedAt) ||
+var sourceChanged = watch.Changed(func(a, b *v1alpha1.FirmwareSource) bool {
+	return !a.Spec.LiftQuarantineRequestedAt.Equal(b.Spec.LiftQuarantineRequestedAt) ||
 		!equality.Semantic.DeepEqual(a.Status.Images, b.Status.Images) || !same(a, b)
-}}
+})
 
 func condition(src *v1alpha1.FirmwareSource) *metav1.Condition {
 	return meta.FindStatusCondition(src.Status.Conditions, v1alpha1.ConditionQuarantined)

@@ -6,52 +6,41 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/watch"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 )
 
 // policyChanged passes what may change a decision: the spec, or a ledger somebody changed. Counters do not.
-var policyChanged = changed(func(a, b *v1alpha1.RolloutPolicy) bool {
+var policyChanged = watch.Changed(func(a, b *v1alpha1.RolloutPolicy) bool {
 	return a.Generation != b.Generation || !slices.EqualFunc(a.Status.Admitted, b.Status.Admitted,
 		func(x, y v1alpha1.AdmittedNode) bool { return entryOf(x) == entryOf(y) })
 })
 
 // jobChanged passes what may change a decision; progress does not.
-var jobChanged = changed(func(a, b *v1alpha1.FirmwareJob) bool {
+var jobChanged = watch.Changed(func(a, b *v1alpha1.FirmwareJob) bool {
 	return stateOf(a) != stateOf(b) || !slices.Equal(a.Status.BadImages, b.Status.BadImages)
 })
 
 // sourceChanged passes what may change what is quarantined.
-var sourceChanged = changed(func(a, b *v1alpha1.FirmwareSource) bool {
+var sourceChanged = watch.Changed(func(a, b *v1alpha1.FirmwareSource) bool {
 	return !a.Spec.LiftQuarantineRequestedAt.Equal(b.Spec.LiftQuarantineRequestedAt) ||
 		!equality.Semantic.DeepEqual(a.Status.Quarantine, b.Status.Quarantine) ||
 		!equality.Semantic.DeepEqual(a.Status.Images, b.Status.Images)
 })
 
 // deviceChanged passes what may keep a job from being admitted: the model, and whether a job left the device unhealthy.
-var deviceChanged = changed(func(a, b *v1alpha1.NodeDevice) bool {
+var deviceChanged = watch.Changed(func(a, b *v1alpha1.NodeDevice) bool {
 	return quarantine.ModelOf(a) != quarantine.ModelOf(b) || !equality.Semantic.DeepEqual(a.Status.Unhealthy, b.Status.Unhealthy)
 })
 
 // firmwareChanged passes what may let such a job be admitted: the first scan, and a request to retry.
-var firmwareChanged = changed(func(a, b *v1alpha1.NodeFirmware) bool {
+var firmwareChanged = watch.Changed(func(a, b *v1alpha1.NodeFirmware) bool {
 	return isScanned(a) != isScanned(b) || !a.Spec.RetryRequestedAt.Equal(b.Spec.RetryRequestedAt)
 })
 
 // nodeChanged passes what may change a decision; heartbeats do not.
-var nodeChanged = changed(func(a, b *corev1.Node) bool {
+var nodeChanged = watch.Changed(func(a, b *corev1.Node) bool {
 	return isReady(a) != isReady(b) || a.Spec.Unschedulable != b.Spec.Unschedulable || !maps.Equal(a.Labels, b.Labels)
 })
-
-// changed passes creations, deletions, and the updates that differ says matter.
-func changed[T client.Object](differ func(a, b T) bool) predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		a, okA := e.ObjectOld.(T)
-		b, okB := e.ObjectNew.(T)
-		return !okA || !okB || a.GetUID() != b.GetUID() || differ(a, b)
-	}}
-}

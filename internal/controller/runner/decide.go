@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/status"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
 // facts are what there is of one node.
@@ -115,8 +115,8 @@ func (f facts) judge(p corev1.Pod, due *need, h Handler) (verdict, time.Duration
 		return discard, 0
 	case p.Status.Phase == corev1.PodPending && h.Image != "" && !uses(p, h.Image): // its image cannot be had
 		return discard, 0
-	case job != nil && !f.isDue(p, due) && status.JobEnded(job.Status.Conditions):
-		if wait := endedAt(job).Add(lingerTime).Sub(f.now); wait > 0 {
+	case job != nil && !f.isDue(p, due) && job.Ended():
+		if wait := job.EndedAt().Add(lingerTime).Sub(f.now); wait > 0 {
 			return occupying, wait
 		}
 		return discard, 0
@@ -154,20 +154,19 @@ func (f facts) due() *need {
 
 // rank is how much a job needs a process: 0 for not at all.
 func (f facts) rank(j *v1alpha1.FirmwareJob) int {
-	is := func(condition string) bool { return meta.IsStatusConditionTrue(j.Status.Conditions, condition) }
 	switch {
 	case j.Spec.Type == v1alpha1.JobTypeScan: // the daemon scans
 		return 0
-	case status.JobEnded(j.Status.Conditions):
-		if is(v1alpha1.ConditionHeld) && f.released(j) {
+	case j.Ended():
+		if j.Held() && f.released(j) {
 			return 3
 		}
 		return 0
 	case begun(j):
 		return 4
-	case is(v1alpha1.ConditionAdmitted):
+	case j.Admitted():
 		return 2
-	case j.Spec.Cancel != nil: // that it was called off is to be journalled
+	case j.Spec.Cancel != nil: // its cancellation is to be journalled
 		return 1
 	}
 	return 0
@@ -176,7 +175,7 @@ func (f facts) rank(j *v1alpha1.FirmwareJob) int {
 // released reports whether a person asked to return the node to service after the job had failed.
 func (f facts) released(j *v1alpha1.FirmwareJob) bool {
 	at := f.firmware.Spec.ReleaseRequestedAt
-	return at != nil && !at.Time.Before(endedAt(j).Truncate(time.Second))
+	return at != nil && plan.ClearedAt(at.Time).Clears(j.EndedAt())
 }
 
 // orphan is the job that the journal of the node is in the middle of and whose object is gone; empty for none.
@@ -191,9 +190,7 @@ func (f facts) orphan() string {
 // releasedOrphan is the job that holds the node, whose object is gone, and whose hold a person asked to end; empty for none. The
 // NodeFirmware lists it as the last one that did not complete.
 func (f facts) releasedOrphan() string {
-	holds := func(j v1alpha1.FirmwareJob) bool {
-		return meta.IsStatusConditionTrue(j.Status.Conditions, v1alpha1.ConditionHeld)
-	}
+	holds := func(j v1alpha1.FirmwareJob) bool { return j.Held() }
 	s, at := f.firmware.Status, f.firmware.Spec.ReleaseRequestedAt
 	if at == nil || !meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionHeld) || slices.ContainsFunc(f.jobs, holds) {
 		return ""
@@ -203,10 +200,10 @@ func (f facts) releasedOrphan() string {
 		if r.Result == v1alpha1.JobResultComplete || known {
 			continue
 		}
-		if at.Time.Before(r.FinishTime.Truncate(time.Second)) {
-			return ""
+		if plan.ClearedAt(at.Time).Clears(r.FinishTime.Time) {
+			return r.Job
 		}
-		return r.Job
+		return ""
 	}
 	return ""
 }
@@ -215,7 +212,7 @@ func (f facts) releasedOrphan() string {
 func (f facts) waiting() []v1alpha1.FirmwareJob {
 	var out []v1alpha1.FirmwareJob
 	for _, j := range f.jobs {
-		if j.Spec.Type != v1alpha1.JobTypeScan && !status.JobEnded(j.Status.Conditions) && !begun(&j) {
+		if j.Spec.Type != v1alpha1.JobTypeScan && !j.Ended() && !begun(&j) {
 			out = append(out, j)
 		}
 	}
@@ -249,13 +246,6 @@ func (f facts) job(uid string) *v1alpha1.FirmwareJob {
 }
 
 func begun(j *v1alpha1.FirmwareJob) bool { return j.Status.StartTime != nil }
-
-func endedAt(j *v1alpha1.FirmwareJob) time.Time {
-	if at := j.Status.CompletionTime; at != nil {
-		return at.Time
-	}
-	return j.CreationTimestamp.Time
-}
 
 func hasEnded(p corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
