@@ -85,7 +85,7 @@ func TestAnImageIsBlockedFromItsFailureUntilALift(t *testing.T) {
 			"an image fails": func(t *rapid.T) {
 				w.now++
 				f := failure{rapid.IntRange(1, 3).Draw(t, "image"), rapid.SampledFrom(models).Draw(t, "model")}
-				j := accuse(fmt.Sprintf("j%d", w.now), f.image, f.model, w.now)
+				j := failing(fmt.Sprintf("j%d", w.now), f.image, f.model, w.now)
 				w.jobs[j.Name], w.failed[f] = j, w.now
 			},
 			"some sources are written": func(t *rapid.T) { w.record(t, false) },

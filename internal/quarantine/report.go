@@ -14,7 +14,7 @@ import (
 const maxMessage = 512
 
 // reported are the bad images of a job that it really was to flash to the device it names. A daemon that lies can
-// accuse the images of its own jobs and no others.
+// have the images of its own jobs quarantined and no others.
 func reported(j *v1alpha1.FirmwareJob) []v1alpha1.QuarantinedImage {
 	var out []v1alpha1.QuarantinedImage
 	for _, bad := range j.Status.BadImages {

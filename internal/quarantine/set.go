@@ -23,7 +23,7 @@ type Set struct {
 //
 // An entry is lifted when a source that holds its image, or remembers the entry, has a liftQuarantineRequestedAt that is
 // not before the failure, in whole seconds as the API tells time. Where several sources hold an image, any one of them
-// lifts it: it is one image, and a person said of it that it may be flashed.
+// lifts it: it is one image, and a person decided that it may be flashed.
 //
 // Of several failures of one image on one model the first that is not lifted is the entry, so that an entry stays as it
 // is while more nodes report the same.
@@ -43,7 +43,7 @@ func Compute(jobs []*v1alpha1.FirmwareJob, sources []v1alpha1.FirmwareSource) Se
 	}
 	for _, j := range jobs {
 		for _, e := range reported(j) {
-			if !recorded[report{e.Digest, e.Model, e.Job}] { // a source knows better when that was
+			if !recorded[report{e.Digest, e.Model, e.Job}] { // the entry of the source has the right time
 				s.add(e, lifts)
 			}
 		}
@@ -79,7 +79,7 @@ func (s Set) Empty() bool { return len(s.images) == 0 }
 func (s Set) Holds(d v1alpha1.Digest) bool { return len(s.images[d]) > 0 }
 
 // Blocks reports whether the image must not be flashed to a device of that model, and why. The model is as
-// v1alpha1.ModelKey gives it. A model that nobody knows, "" or v1alpha1.AnyModel, may be the one that failed, so every
+// v1alpha1.ModelKey gives it. An unknown model, "" or v1alpha1.AnyModel, may be the one that failed, so every
 // entry of the image blocks it; an entry for v1alpha1.AnyModel blocks every model.
 func (s Set) Blocks(d v1alpha1.Digest, model string) (v1alpha1.QuarantinedImage, bool) {
 	models := s.images[d]

@@ -25,8 +25,8 @@ func at(seconds int) metav1.Time {
 
 func digest(n int) v1alpha1.Digest { return v1alpha1.Digest(fmt.Sprintf("sha256:%064x", n)) }
 
-// accuse is a job that was admitted at the begin and whose verification of image n failed on a device of the model.
-func accuse(name string, n int, model string, failed int) *v1alpha1.FirmwareJob {
+// failing is a job that was admitted at the begin and whose verification of image n failed on a device of the model.
+func failing(name string, n int, model string, failed int) *v1alpha1.FirmwareJob {
 	finish := at(failed)
 	return &v1alpha1.FirmwareJob{
 		ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: at(0)},
@@ -62,8 +62,8 @@ func blocks(s quarantine.Set, n int, model string) bool {
 }
 
 // I5: a report counts at once, for every device of the model and no other.
-func TestAnImageAJobAccusesIsBlockedForItsModel(t *testing.T) {
-	s := quarantine.Compute(jobs(accuse("j1", 1, model, 30)), []v1alpha1.FirmwareSource{source("s", -1, 1)})
+func TestAnImageAJobReportsIsBlockedForItsModel(t *testing.T) {
+	s := quarantine.Compute(jobs(failing("j1", 1, model, 30)), []v1alpha1.FirmwareSource{source("s", -1, 1)})
 	e, is := s.Blocks(digest(1), model)
 	require.True(t, is)
 	assert.Equal(t, v1alpha1.QuarantinedImage{
@@ -77,16 +77,16 @@ func TestAnImageAJobAccusesIsBlockedForItsModel(t *testing.T) {
 	assert.False(t, blocks(quarantine.Set{}, 1, model))
 }
 
-func TestAModelNobodyKnowsMayBeTheOneThatFailed(t *testing.T) {
-	s := quarantine.Compute(jobs(accuse("j1", 1, model, 30)), nil)
+func TestAnUnknownModelMayBeTheOneThatFailed(t *testing.T) {
+	s := quarantine.Compute(jobs(failing("j1", 1, model, 30)), nil)
 	assert.True(t, blocks(s, 1, ""))
 	assert.True(t, blocks(s, 1, v1alpha1.AnyModel))
-	s = quarantine.Compute(jobs(accuse("j1", 1, v1alpha1.AnyModel, 30)), nil)
+	s = quarantine.Compute(jobs(failing("j1", 1, v1alpha1.AnyModel, 30)), nil)
 	assert.True(t, blocks(s, 1, "1b96:2400"), "and one that cannot be told stands for every model")
 }
 
-func TestAJobCanAccuseOnlyWhatItWasToFlash(t *testing.T) {
-	otherDevice, otherImage, noModel := accuse("a", 1, model, 1), accuse("b", 2, model, 1), accuse("c", 3, model, 1)
+func TestAJobCanReportOnlyWhatItWasToFlash(t *testing.T) {
+	otherDevice, otherImage, noModel := failing("a", 1, model, 1), failing("b", 2, model, 1), failing("c", 3, model, 1)
 	otherDevice.Status.BadImages[0].Device = "n2-nic"
 	otherImage.Status.BadImages[0].Digest = digest(9)
 	noModel.Status.BadImages[0].Model = ""
@@ -107,21 +107,21 @@ func TestALiftIsOfWhatFailedBeforeIt(t *testing.T) {
 		"asked of two, once too early":        {[]v1alpha1.FirmwareSource{source("a", 3, 1), source("b", 31, 1)}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, c.blocked, blocks(quarantine.Compute(jobs(accuse("j1", 1, model, 30)), c.sources), 1, model))
+			assert.Equal(t, c.blocked, blocks(quarantine.Compute(jobs(failing("j1", 1, model, 30)), c.sources), 1, model))
 		})
 	}
 }
 
 func TestAFailureAfterALiftQuarantinesAgain(t *testing.T) {
 	src := []v1alpha1.FirmwareSource{source("s", 40, 1)}
-	e, is := quarantine.Compute(jobs(accuse("j1", 1, model, 30), accuse("j2", 1, model, 50)), src).Blocks(digest(1), model)
+	e, is := quarantine.Compute(jobs(failing("j1", 1, model, 30), failing("j2", 1, model, 50)), src).Blocks(digest(1), model)
 	require.True(t, is)
 	assert.Equal(t, "j2", e.Job)
 }
 
 func TestASourceRemembersWhenItsJobIsGone(t *testing.T) {
 	src := source("s", -1, 1)
-	before := quarantine.Compute(jobs(accuse("j1", 1, model, 30)), []v1alpha1.FirmwareSource{src})
+	before := quarantine.Compute(jobs(failing("j1", 1, model, 30)), []v1alpha1.FirmwareSource{src})
 	src.Status.Quarantine, _ = before.Listed(&src)
 	require.Len(t, src.Status.Quarantine, 1)
 	assert.Equal(t, before, quarantine.Compute(nil, []v1alpha1.FirmwareSource{src}))
@@ -137,15 +137,15 @@ func TestASourceRemembersWhenItsJobIsGone(t *testing.T) {
 // The first failure stays the entry while others follow, so that a fleet that fails together makes one write.
 func TestTheFirstFailureStaysTheEntry(t *testing.T) {
 	src := source("s", -1, 1)
-	src.Status.Quarantine, _ = quarantine.Compute(jobs(accuse("j1", 1, model, 30)), []v1alpha1.FirmwareSource{src}).Listed(&src)
-	all := jobs(accuse("j3", 1, model, 33), accuse("j1", 1, model, 30), accuse("j2", 1, model, 31))
+	src.Status.Quarantine, _ = quarantine.Compute(jobs(failing("j1", 1, model, 30)), []v1alpha1.FirmwareSource{src}).Listed(&src)
+	all := jobs(failing("j3", 1, model, 33), failing("j1", 1, model, 30), failing("j2", 1, model, 31))
 	listed, more := quarantine.Compute(all, []v1alpha1.FirmwareSource{src}).Listed(&src)
 	assert.Equal(t, src.Status.Quarantine, listed)
 	assert.Zero(t, more)
 }
 
 func TestTheTimeOfAFailureDoesNotMoveWhileTheJobGoesOn(t *testing.T) {
-	j := accuse("j1", 1, model, 30)
+	j := failing("j1", 1, model, 30)
 	first, _ := quarantine.Compute(jobs(j), nil).Blocks(digest(1), model)
 	later := at(90)
 	j.Status.Steps = append(j.Status.Steps, v1alpha1.JobStep{
@@ -164,7 +164,7 @@ func TestTheTimeOfAFailureDoesNotMoveWhileTheJobGoesOn(t *testing.T) {
 
 // F4: a node whose clock is a day behind reports a failure from before a lift that was meant for another one.
 func TestAFailureIsNotBeforeTheAdmissionWhateverTheNodeSays(t *testing.T) {
-	j := accuse("j1", 1, model, -24*3600)
+	j := failing("j1", 1, model, -24*3600)
 	j.Status.Conditions[0].LastTransitionTime = at(100)
 	src := []v1alpha1.FirmwareSource{source("s", 99, 1)}
 	e, is := quarantine.Compute(jobs(j), src).Blocks(digest(1), model)
@@ -174,7 +174,7 @@ func TestAFailureIsNotBeforeTheAdmissionWhateverTheNodeSays(t *testing.T) {
 
 // F4: what a clock that is behind measures is right all the same, so a lift while the job ran is not one of its failure.
 func TestAFailureAfterALiftCountsThoughTheClockOfTheNodeIsBehind(t *testing.T) {
-	j := accuse("j1", 1, model, 60-24*3600)
+	j := failing("j1", 1, model, 60-24*3600)
 	j.Status.StartTime = new(at(-24 * 3600))
 	j.Status.Conditions[0].LastTransitionTime = at(100)
 	e, is := quarantine.Compute(jobs(j), []v1alpha1.FirmwareSource{source("s", 110, 1)}).Blocks(digest(1), model)
@@ -190,7 +190,7 @@ func TestASourceListsWhatFitsAndSaysHowMuchDoesNot(t *testing.T) {
 	src := source("s", -1, 1)
 	var all []*v1alpha1.FirmwareJob
 	for i := range quarantine.MaxListed + 2 {
-		all = append(all, accuse(fmt.Sprintf("j%03d", i), 1, fmt.Sprintf("15b3:%04x", i), 1000-i))
+		all = append(all, failing(fmt.Sprintf("j%03d", i), 1, fmt.Sprintf("15b3:%04x", i), 1000-i))
 	}
 	all[0].Status.BadImages[0].Message = strings.Repeat("ä", 400)
 	set := quarantine.Compute(all, []v1alpha1.FirmwareSource{src})
@@ -213,7 +213,7 @@ func TestASourceListsWhatFitsAndSaysHowMuchDoesNot(t *testing.T) {
 // A job is deleted, and the cache of sources does not show yet what was written of it.
 func TestAReporterIsRememberedUntilASourceListsItsImage(t *testing.T) {
 	var w quarantine.Reporters
-	j := accuse("j1", 1, model, 30)
+	j := failing("j1", 1, model, 30)
 	j.UID = "uid-1"
 	src := source("s", -1, 1)
 	all := func() []v1alpha1.FirmwareSource { return []v1alpha1.FirmwareSource{src} }

@@ -188,7 +188,7 @@ func TestPauseAndZeroAdmitNothingAndKeepWhatRuns(t *testing.T) {
 func TestANewerJobTakesTheEntryOfAFailedOneThatHoldsTheNode(t *testing.T) {
 	held, retry := job("n0", 5, schedule.Held), job("n0", 6, 0)
 	ns := nodes(2)
-	ns[0].Ready = false // the way out of a node that an update broke
+	ns[0].Ready = false // such as a node that an update broke
 	f := schedule.Facts{
 		Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(1), entry(held))},
 		Nodes:    ns, Jobs: []schedule.Job{held, retry, job("n1", 1, 0)},
@@ -247,7 +247,7 @@ func TestEntriesLeaveWhenTheirWorkIsOver(t *testing.T) {
 	assert.Equal(t, []string{"n2"}, d.Policies[0].Held)
 }
 
-func TestAnEntryWhoseJobWasNotToldIsRepairedEvenWhenPaused(t *testing.T) {
+func TestAJobWithAnEntryIsAdmittedEvenWhenPaused(t *testing.T) {
 	queued, cancelled := job("n0", 1, schedule.Queued), job("n1", 2, schedule.Cancelled)
 	p := policy("default", "", intstr.FromInt32(5), entry(queued), entry(cancelled))
 	p.Paused = true

@@ -42,7 +42,7 @@ type JobFacts struct {
 	// brought back, each with the reason.
 	Archived  bool
 	NoWayBack []string
-	// Rollback is how far bringing back what ran before is; nil while nobody tried.
+	// Rollback is how far bringing back what ran before is; nil before it is tried.
 	Rollback *step.Rollback
 	// Overdue says that the running step has made no progress for longer than it should; empty while it has.
 	Overdue string
@@ -121,7 +121,7 @@ func jobFailed(f JobFacts) []Condition {
 	failed := Condition{v1alpha1.ConditionFailed, metav1.ConditionTrue, reason, message}
 	switch {
 	case f.Held && f.Rollback != nil:
-		held := fmt.Sprintf("Node %s stays out of service and nothing more is done to it. %s Mend it, then set spec.retryRequestedAt of "+
+		held := fmt.Sprintf("Node %s stays out of service and nothing more is done to it. %s Repair it, then set spec.retryRequestedAt of "+
 			"nodefirmware/%s to try again, or spec.releaseRequestedAt to return the node to service as it is.",
 			f.Node, sentence("It was not brought back: "+f.Rollback.Failure.Message), f.Node)
 		return append(stalled(v1alpha1.ReasonNeedsIntervention, message+" "+held), failed,

@@ -111,7 +111,7 @@ func nodeReady(f NodeFacts) []Condition {
 	return ready(v1alpha1.ReasonUpToDate, fmt.Sprintf("%s; all %d with an assigned firmware run it.", found(len(f.Devices)), assigned))
 }
 
-// heldMessage keeps the ways out in sight: what the failure has to say is cut to leave room for them.
+// heldMessage always has the next steps: the message of the failure is cut to leave room for them.
 func heldMessage(f NodeFacts) string {
 	retry, release := patchNow(f.Node, "retryRequestedAt"), patchNow(f.Node, "releaseRequestedAt")
 	said := fmt.Sprintf("Job %s failed%s (%s) and the node stays in maintenance, powered on", f.Held.Job, f.Held.where(), f.Held.Reason)
@@ -119,7 +119,7 @@ func heldMessage(f NodeFacts) string {
 		return fmt.Sprintf("%s: %s To try again: %s  To return the node to service as it is: %s",
 			said, text.Clip(sentence(f.Held.Message), mentionedBytes), retry, release)
 	}
-	return fmt.Sprintf("%s, and nothing more is done to it until somebody has looked: %s %s Mend it. Then, to try again: %s  To return the node "+
+	return fmt.Sprintf("%s, and nothing more is done to it until a person has looked: %s %s Repair it. Then, to try again: %s  To return the node "+
 		"to service as it is: %s", said, text.Clip(sentence(f.Held.Message), mentionedBytes/2), text.Clip(sentence(f.Held.NoWayBack), mentionedBytes/2), retry, release)
 }
 

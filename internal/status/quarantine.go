@@ -31,7 +31,7 @@ func Quarantine(f QuarantineFacts, old []metav1.Condition, generation int64, now
 		message += fmt.Sprintf(" and %s", quantity(others, "other image or model", "other images or models"))
 	}
 	message += " made a device or its node unhealthy and is flashed to no device of that model. Look at status.quarantine and its " +
-		"jobs, then wish for another version; or lift it all: " + LiftQuarantine(f.Source)
+		"jobs, then select another version; or lift the quarantine: " + LiftQuarantine(f.Source)
 	if f.More > 0 {
 		message += fmt.Sprintf(" %s fit into the list; keep the jobs that report them.",
 			quantity(f.More, "more entry does not", "more entries do not"))

@@ -8,7 +8,7 @@ import (
 )
 
 // Strategy is one way of having jobs executed on their nodes. Whatever executes a job reports it in the status of the
-// FirmwareJob; nothing else of the operator knows the strategies apart.
+// FirmwareJob; nothing else in the operator depends on the strategy.
 type Strategy interface {
 	// Name is what --update-strategy says.
 	Name() string

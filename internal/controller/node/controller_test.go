@@ -275,8 +275,8 @@ func TestSharedMaintenanceIsLeftToTheOthers(t *testing.T) {
 	assert.Equal(t, []string{"third.example.com"}, window.Spec.AdditionalRequestors)
 }
 
-// What a person wished for a machine that has not joined is kept, and said; an empty object is removed.
-func TestWishForAMissingNodeIsKept(t *testing.T) {
+// What a person asked for a machine that has not joined is kept and reported; an empty object is removed.
+func TestRequestForAMissingNodeIsKept(t *testing.T) {
 	c := newCluster(t)
 	pinned := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "later"}, Spec: v1alpha1.NodeFirmwareSpec{
 		Pins: []v1alpha1.FirmwarePin{{Name: "p", Class: v1alpha1.ClassBIOS, Version: "1", SourceRef: v1alpha1.SourceReference{Name: "s"}}},

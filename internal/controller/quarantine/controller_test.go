@@ -102,8 +102,8 @@ func (w *ward) get(name string) *v1alpha1.FirmwareSource {
 	return src
 }
 
-// accuse runs a job that reports image n bad on a device of the model.
-func (w *ward) accuse(name string, n int, model string) {
+// fail runs a job that reports image n bad on a device of the model.
+func (w *ward) fail(name string, n int, model string) {
 	w.Helper()
 	j := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareJobSpec{
 		NodeName: "n1", Type: v1alpha1.JobTypeUpdate, Updates: []v1alpha1.DeviceUpdate{{
@@ -190,7 +190,7 @@ func TestABadImageIsQuarantinedInEverySourceThatHoldsIt(t *testing.T) {
 	w.source("a", 1, 2)
 	w.source("b", 2)
 	w.source("c", 3)
-	w.accuse("j1", 2, model)
+	w.fail("j1", 2, model)
 	w.eventually("a", "is quarantined", quarantined(model))
 	w.eventually("b", "is quarantined", quarantined(model))
 	e := w.get("a").Status.Quarantine[0]
@@ -200,7 +200,7 @@ func TestABadImageIsQuarantinedInEverySourceThatHoldsIt(t *testing.T) {
 	assert.Equal(t, 2, w.warnings(), "one event for each source")
 
 	require.NoError(t, w.Delete(t.Context(), &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: "j1"}}))
-	w.accuse("j2", 2, "15b3:101f")
+	w.fail("j2", 2, "15b3:101f")
 	w.eventually("a", "keeps what the deleted job reported", quarantined(model, "15b3:101f"))
 	w.eventually("b", "keeps what the deleted job reported", quarantined(model, "15b3:101f"))
 	w.fetched("a", 1)
@@ -215,7 +215,7 @@ func TestALiftOfOneSourceTakesTheEntriesFromAll(t *testing.T) {
 	w := newWard(t)
 	w.source("a", 2)
 	w.source("b", 2)
-	w.accuse("j1", 2, model)
+	w.fail("j1", 2, model)
 	w.eventually("a", "is quarantined", quarantined(model))
 	w.eventually("b", "is quarantined", quarantined(model))
 	w.lift("a")
@@ -229,7 +229,7 @@ func TestNeitherWriterTakesBackWhatTheOtherWrote(t *testing.T) {
 	w := newWard(t)
 	w.source("a", 1)
 	before := w.get("a")
-	w.accuse("j1", 1, model)
+	w.fail("j1", 1, model)
 	w.eventually("a", "is quarantined", quarantined(model))
 	w.fetchedSince(before, 1, 2)
 	stale := w.get("a")

@@ -31,7 +31,7 @@ func TestTheDefaultPolicyIsCreatedAndThenLeftAlone(t *testing.T) {
 	w.requireStatus(o, "default", status.CurrentStatus)
 }
 
-func TestJobsAreAdmittedWithinTheBudgetAndTheOthersToldWhy(t *testing.T) {
+func TestJobsAreAdmittedWithinTheBudgetAndTheOthersSayWhyTheyWait(t *testing.T) {
 	w := newWorld(t)
 	w.create(newPolicy("default", intstr.FromInt32(2), nil))
 	w.nodes("n1", "n2", "n3")
@@ -43,7 +43,7 @@ func TestJobsAreAdmittedWithinTheBudgetAndTheOthersToldWhy(t *testing.T) {
 	o.pass()
 	assert.Equal(t, []string{"job-1", "job-2"}, w.admitted())
 	assert.Equal(t, v1alpha1.ReasonBudgetExhausted, w.reason("job-3"))
-	assert.Equal(t, "untold", w.reason("scan"), "a scan needs no admission")
+	assert.Equal(t, "unset", w.reason("scan"), "a scan needs no admission")
 	s := w.policy("default").Status
 	assert.Equal(t, []v1alpha1.QueuedNode{{Node: "n3", Job: "job-3", Reason: v1alpha1.ReasonBudgetExhausted}}, s.Queue)
 	assert.Equal(t, [4]int32{3, 2, 2, 1}, [4]int32{s.Nodes, s.Budget, s.Unavailable, s.Queued})
@@ -138,7 +138,7 @@ func TestACrashBetweenLedgerAndConditionIsRepaired(t *testing.T) {
 	w.requireStatus(next, "default", status.CurrentStatus)
 }
 
-func TestAJobIsNotToldWhatWasMeantForAnotherOfItsName(t *testing.T) {
+func TestAJobIsNotAdmittedInPlaceOfAnotherOfItsName(t *testing.T) {
 	w := newWorld(t)
 	w.create(newPolicy("default", intstr.FromInt32(1), nil))
 	w.nodes("n1")
@@ -149,7 +149,7 @@ func TestAJobIsNotToldWhatWasMeantForAnotherOfItsName(t *testing.T) {
 	w.queue("job", "n1")
 	_, err := late.Reconcile(t.Context(), ctrl.Request{})
 	require.NoError(t, err)
-	assert.Equal(t, "untold", w.reason("job"), "its place in the ledger is the other one's")
+	assert.Equal(t, "unset", w.reason("job"), "its place in the ledger is the other one's")
 
 	o := w.operator()
 	o.pass()
@@ -240,7 +240,7 @@ func TestAPercentageIsOfThePool(t *testing.T) {
 	assert.Equal(t, []string{"job-g0", "job-g1"}, w.admitted())
 	w.change("gpu", func(p *v1alpha1.RolloutPolicy) { *p.Spec.MaxUnavailable = intstr.FromString("0%") })
 	o.pass()
-	assert.Len(t, w.ledger("gpu"), 2, "a smaller budget evicts nobody")
+	assert.Len(t, w.ledger("gpu"), 2, "a smaller budget takes no place away")
 	w.requireStatus(o, "gpu", status.FailedStatus)
 }
 
@@ -352,8 +352,8 @@ func TestTheDaemonsConditionsStay(t *testing.T) {
 	w.requireStatus(o, "default", status.InProgressStatus)
 }
 
-// Thousands of waiting jobs are told in portions, and none of it is repeated while the cache is behind.
-func TestWaitingJobsAreToldOnce(t *testing.T) {
+// The conditions of thousands of waiting jobs are written in portions, and none twice while the cache is behind.
+func TestTheConditionOfAWaitingJobIsWrittenOnce(t *testing.T) {
 	w := newWorld(t)
 	w.create(newPolicy("default", intstr.FromInt32(0), nil))
 	for i := range 120 {

@@ -1,3 +1,3 @@
-// Package rollout is the reconciler that admits queued jobs: it keeps the ledgers of the RolloutPolicies and tells each
-// job whether it may run.
+// Package rollout is the reconciler that admits queued jobs: it keeps the ledgers of the RolloutPolicies and writes the
+// condition Admitted of each job, True or why it waits.
 package rollout

@@ -135,7 +135,7 @@ func TestAPlaceThatABadImageFreesGoesToNoOtherNodeWithIt(t *testing.T) {
 	require.Equal(t, []string{"job-n1"}, w.ledger("default"))
 	w.rollingBack("job-n1", connectX6)
 	o.pass()
-	assert.Equal(t, v1alpha1.ReasonQuarantined, w.reason("job-n2"), "it is told while the rollback still runs")
+	assert.Equal(t, v1alpha1.ReasonQuarantined, w.reason("job-n2"), "it says so while the rollback still runs")
 	w.clock = w.clock.Add(time.Minute)
 	w.rolledBack("job-n1", connectX6)
 	o.pass()
@@ -162,7 +162,7 @@ func TestAPlaceThatABadImageFreesGoesToNoOtherNodeWithIt(t *testing.T) {
 	w.nodes("n5")
 	w.flash("job-n5", "n5", 2)
 	o.pass()
-	assert.Equal(t, v1alpha1.ReasonQuarantined, w.reason("job-n5"), "a device nobody knows may be of that model")
+	assert.Equal(t, v1alpha1.ReasonQuarantined, w.reason("job-n5"), "an unknown device may be of that model")
 
 	w.clock = w.clock.Add(time.Minute)
 	w.lift("cx6")
@@ -172,8 +172,8 @@ func TestAPlaceThatABadImageFreesGoesToNoOtherNodeWithIt(t *testing.T) {
 	w.requireStatus(o, "default", status.InProgressStatus)
 }
 
-// A ledger was written and the process died before it told the job; meanwhile the image turned out bad elsewhere.
-func TestAJobThatWasNotToldYetIsNotToldWhenItsImageTurnsOutBad(t *testing.T) {
+// A ledger was written and the process died before it wrote the condition of the job; meanwhile the image turned out bad elsewhere.
+func TestAJobWithAPlaceIsNotAdmittedWhenItsImageTurnsOutBad(t *testing.T) {
 	w := newWorld(t)
 	w.create(newPolicy("default", intstr.FromInt32(2), nil))
 	w.machine("n1", connectX6)
@@ -215,7 +215,7 @@ func TestADeletedJobsReportIsNotForgottenBeforeASourceHasIt(t *testing.T) {
 	assert.Empty(t, w.admitted())
 }
 
-func (w *world) forgive(node string) {
+func (w *world) retry(node string) {
 	w.Helper()
 	at := metav1.NewTime(w.clock)
 	f := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: node}}
@@ -234,8 +234,8 @@ func (w *world) unhealthy(device, job string) {
 	require.NoError(w, w.Status().Update(w.Context(), d))
 }
 
-// R002-12, R002-53, R003-33: on a node that needs a person an update waits until one has forgiven, and steps may run.
-func TestAnUnhealthyDeviceIsNotUpdatedUntilItIsForgiven(t *testing.T) {
+// R002-12, R002-53, R003-33: on a node that needs a person an update waits until a person asks to retry, and steps may run.
+func TestAnUnhealthyDeviceIsNotUpdatedUntilARetryIsRequested(t *testing.T) {
 	w := newWorld(t)
 	w.machine("n1", connectX6)
 	w.flash("job-1", "n1", 2)
@@ -250,10 +250,10 @@ func TestAnUnhealthyDeviceIsNotUpdatedUntilItIsForgiven(t *testing.T) {
 	assert.Equal(t, []string{"job-1"}, w.ledger("default"))
 	assert.Equal(t, v1alpha1.ReasonDeviceUnhealthy, w.reason("job-2"))
 	assert.Equal(t, v1alpha1.ReasonDeviceUnhealthy, w.reason("job-3"))
-	w.steps("mend", "n1")
+	w.steps("repair", "n1")
 	o.pass()
-	assert.Equal(t, []string{"mend"}, w.ledger("default"), "steps take the held node over")
-	w.complete("mend")
+	assert.Equal(t, []string{"repair"}, w.ledger("default"), "steps take the held node over")
+	w.complete("repair")
 	require.NoError(t, w.Delete(t.Context(), w.job("job-1")))
 	o.pass()
 	assert.Equal(t, []string{"job-3"}, w.ledger("default"), "once the node is not held, its other devices go on")
@@ -261,13 +261,13 @@ func TestAnUnhealthyDeviceIsNotUpdatedUntilItIsForgiven(t *testing.T) {
 	o.pass()
 	assert.Equal(t, v1alpha1.ReasonDeviceUnhealthy, w.reason("job-2"))
 	w.clock = w.clock.Add(time.Second)
-	w.forgive("n1")
+	w.retry("n1")
 	o.pass()
 	assert.Equal(t, []string{"job-2"}, w.ledger("default"))
 	w.requireStatus(o, "default", status.InProgressStatus)
 }
 
-// R003-22, R003-45: steps run on a node that was looked at, one job a node, within the budget.
+// R003-22, R003-45: steps run on a node that was looked at, one job per node, within the budget.
 func TestStepsAreAdmittedLikeUpdatesOnANodeThatWasScanned(t *testing.T) {
 	w := newWorld(t)
 	w.nodes("n1", "n2")

@@ -32,7 +32,7 @@ type queued struct {
 // gatherQueued finds out about the queued jobs.
 //
 // The quarantine is computed here and now, from the very jobs whose ends give places back: when one failed because of its
-// image, its place goes to no other node with that image, though nobody has written the quarantine down yet.
+// image, its place goes to no other node with that image, though no source lists the image yet.
 func (r *Reconciler) gatherQueued(ctx context.Context, f facts) (queued, error) {
 	q := queued{quarantined: map[string]*schedule.QuarantinedUpdate{}, scanned: map[string]bool{}}
 	var err error

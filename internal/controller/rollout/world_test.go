@@ -229,7 +229,7 @@ func (w *world) change(name string, edit func(*v1alpha1.RolloutPolicy)) {
 	require.NoError(w, w.Update(w.Context(), p))
 }
 
-// admitted lists the jobs that were told to run, in order of name.
+// admitted lists the jobs whose condition Admitted is True, in order of name.
 func (w *world) admitted() []string {
 	w.Helper()
 	var list v1alpha1.FirmwareJobList
@@ -260,7 +260,7 @@ func (w *world) reason(job string) string {
 	w.Helper()
 	c := meta.FindStatusCondition(w.job(job).Status.Conditions, v1alpha1.ConditionAdmitted)
 	if c == nil {
-		return "untold"
+		return "unset"
 	}
 	return c.Reason
 }

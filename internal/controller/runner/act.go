@@ -16,7 +16,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 )
 
-// act ends what nobody can execute, removes pods of no use, and makes the one that is missing.
+// act ends the jobs that cannot be executed, removes the pods that are not needed, and makes the one that is missing.
 func (r *Reconciler) act(ctx context.Context, f facts, d decision) error {
 	var errs []error
 	for i := range d.unhandled {
@@ -24,7 +24,7 @@ func (r *Reconciler) act(ctx context.Context, f facts, d decision) error {
 	}
 	if j := d.stranded; j != nil {
 		r.recorder.Eventf(j, nil, corev1.EventTypeWarning, v1alpha1.ReasonNoHandler, "Execute",
-			"The job has begun and is gone on with by nobody: no handler is configured any more for %s. Put it back into the operator's --pod-handlers.",
+			"The job has begun and nothing goes on with it: no handler is configured any more for %s. Add the handler to the file of the operator's --pod-handlers again and restart the operator.",
 			status.MachineName(f.firmware.Status.Machine))
 	}
 	for i := range d.remove {

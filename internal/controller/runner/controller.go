@@ -52,7 +52,7 @@ func (p Pods) SetupWithManager(mgr manager.Manager) error {
 		Complete(r)
 }
 
-// Reconciler looks after the pods of one node a call.
+// Reconciler manages the pods that execute jobs. Each Reconcile looks at one node.
 type Reconciler struct {
 	client client.Client
 	// direct reads from the API server.

@@ -177,10 +177,10 @@ func TestAJobOfAMachineWithoutHandlerFailsAndSaysWhatToDo(t *testing.T) {
 	require.NoError(t, w.Status().Update(t.Context(), &begun))
 	require.NoError(t, w.reconcile())
 	assert.False(t, meta.IsStatusConditionTrue(w.job("begun").Status.Conditions, v1alpha1.ConditionFailed), "what has begun is not declared over")
-	assert.Contains(t, <-w.events.Events, "gone on with by nobody")
+	assert.Contains(t, <-w.events.Events, "nothing goes on with it")
 }
 
-func TestAPodThatCannotBeMadeIsToldAndTriedAgain(t *testing.T) {
+func TestAPodThatCannotBeMadeIsReportedAndTriedAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		daemon *appsv1.DaemonSet
 		refuse error
@@ -199,9 +199,9 @@ func TestAPodThatCannotBeMadeIsToldAndTriedAgain(t *testing.T) {
 			w.refuse = c.refuse
 			require.ErrorContains(t, w.reconcile(), c.want)
 			assert.Empty(t, w.pods())
-			said := <-w.events.Events
-			assert.Contains(t, said, v1alpha1.ReasonPodNotCreated)
-			assert.Contains(t, said, c.want)
+			event := <-w.events.Events
+			assert.Contains(t, event, v1alpha1.ReasonPodNotCreated)
+			assert.Contains(t, event, c.want)
 			apitest.RequireStatus(t, w.job("a"), status.InProgressStatus)
 		})
 	}

@@ -51,7 +51,7 @@ const (
 )
 
 // decide is the policy for the pods of one node: at most one at a time, for the one job that needs a process. A pod is
-// removed when it is of no use any more, and never for the sake of another one.
+// removed when it is not needed any more, and never to make room for another one.
 func decide(f facts) decision {
 	var d decision
 	if f.firmware == nil {
@@ -84,11 +84,11 @@ func decide(f facts) decision {
 	return d
 }
 
-// verdict is what a pod is at present.
+// verdict is what becomes of a pod.
 type verdict int
 
 const (
-	// discard: it is of no use any more.
+	// discard: it is not needed any more.
 	discard verdict = iota
 	// occupying: no other pod may be made on the node meanwhile.
 	occupying
@@ -111,7 +111,7 @@ func (f facts) judge(p corev1.Pod, due *need, h Handler) (verdict, time.Duration
 		return discard, 0
 	case hasEnded(p):
 		return finished, 0
-	case p.Status.Phase == corev1.PodPending && !f.isDue(p, due): // nobody but it would remove it, and it may never start
+	case p.Status.Phase == corev1.PodPending && !f.isDue(p, due): // it may never start, and nothing else removes it
 		return discard, 0
 	case p.Status.Phase == corev1.PodPending && h.Image != "" && !uses(p, h.Image): // its image cannot be had
 		return discard, 0
@@ -219,7 +219,7 @@ func (f facts) waiting() []v1alpha1.FirmwareJob {
 	return out
 }
 
-// machineKnown reports whether the daemon has said what the machine is, as far as that can be told.
+// machineKnown reports whether the daemon has reported what the machine is, as far as it can find out.
 func (f facts) machineKnown() bool {
 	return f.firmware.Status.Machine != nil || f.firmware.Status.LastScanTime != nil
 }

@@ -125,7 +125,7 @@ func TestOnePodANodeForTheJobThatNeedsIt(t *testing.T) {
 		"nothing for a scan":                           {jobs: []v1alpha1.FirmwareJob{fwjob("a", scanning)}},
 		"nothing for a job that has ended":             {jobs: []v1alpha1.FirmwareJob{fwjob("a", admitted, ended(v1alpha1.ConditionComplete, time.Hour))}},
 		"an admitted job":                              {jobs: []v1alpha1.FirmwareJob{fwjob("b"), fwjob("a", admitted)}, create: "a"},
-		"a job that was called off, to be journalled":  {jobs: []v1alpha1.FirmwareJob{fwjob("a", cancelled)}, create: "a"},
+		"a job that was cancelled, to be journalled":  {jobs: []v1alpha1.FirmwareJob{fwjob("a", cancelled)}, create: "a"},
 		"what has begun goes before what was admitted": {jobs: []v1alpha1.FirmwareJob{fwjob("a", admitted), fwjob("b", admitted, started)}, create: "b"},
 		"no second pod":                                {jobs: []v1alpha1.FirmwareJob{fwjob("a", admitted)}, pods: []corev1.Pod{pod("a", corev1.PodRunning, time.Hour)}},
 		"no pod beside that of another job": {
@@ -219,10 +219,10 @@ func TestAMachineWithoutAHandler(t *testing.T) {
 
 	f.jobs = []v1alpha1.FirmwareJob{fwjob("begun", admitted, started)}
 	d = decide(f)
-	assert.Empty(t, d.unhandled, "nobody but who executes it knows what it did to the machine")
+	assert.Empty(t, d.unhandled, "only its own process knows what it did to the machine")
 	assert.Equal(t, "begun", d.stranded.Name)
 
 	f.firmware.Status = v1alpha1.NodeFirmwareStatus{}
 	f.jobs = []v1alpha1.FirmwareJob{fwjob("queued"), fwjob("admitted", admitted)}
-	assert.Equal(t, decision{}, decide(f), "before the first scan nobody knows what the machine is")
+	assert.Equal(t, decision{}, decide(f), "before the first scan it is not known what the machine is")
 }

@@ -145,7 +145,7 @@ func (r *Reconciler) run(ctx context.Context, src *v1alpha1.FirmwareSource, fact
 	return images, nil
 }
 
-// failed reports whether the status tells of a failure of the present spec. Another try leaves it until it ends, so that
+// failed reports whether the status reports a failure of the present spec. Another try leaves it until it ends, so that
 // a source that keeps failing does not go back and forth.
 func failed(src *v1alpha1.FirmwareSource) bool {
 	ready := condition(src.Status.Conditions, v1alpha1.ConditionReady)
