@@ -110,7 +110,7 @@ func (c cluster) owned(o client.Object) map[string][]string {
 		var fields struct {
 			Status map[string]map[string]any `json:"f:status"`
 		}
-		require.NoError(c, json.Unmarshal(m.FieldsV1.Raw, &fields))
+		require.NoError(c, json.Unmarshal(m.FieldsV1.GetRawBytes(), &fields))
 		for name, inside := range fields.Status {
 			if name != "f:conditions" {
 				out[m.Manager] = append(out[m.Manager], strings.TrimPrefix(name, "f:"))

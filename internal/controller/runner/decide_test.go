@@ -125,7 +125,7 @@ func TestOnePodANodeForTheJobThatNeedsIt(t *testing.T) {
 		"nothing for a scan":                           {jobs: []v1alpha1.FirmwareJob{fwjob("a", scanning)}},
 		"nothing for a job that has ended":             {jobs: []v1alpha1.FirmwareJob{fwjob("a", admitted, ended(v1alpha1.ConditionComplete, time.Hour))}},
 		"an admitted job":                              {jobs: []v1alpha1.FirmwareJob{fwjob("b"), fwjob("a", admitted)}, create: "a"},
-		"a job that was cancelled, to be journalled":  {jobs: []v1alpha1.FirmwareJob{fwjob("a", cancelled)}, create: "a"},
+		"a job that was cancelled, to be journalled":   {jobs: []v1alpha1.FirmwareJob{fwjob("a", cancelled)}, create: "a"},
 		"what has begun goes before what was admitted": {jobs: []v1alpha1.FirmwareJob{fwjob("a", admitted), fwjob("b", admitted, started)}, create: "b"},
 		"no second pod":                                {jobs: []v1alpha1.FirmwareJob{fwjob("a", admitted)}, pods: []corev1.Pod{pod("a", corev1.PodRunning, time.Hour)}},
 		"no pod beside that of another job": {

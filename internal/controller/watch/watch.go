@@ -1,4 +1,3 @@
-// Package watch says which events of the objects that a reconciler watches matter to it.
 package watch
 
 import (
