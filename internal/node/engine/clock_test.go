@@ -36,7 +36,7 @@ func TestFailureInTheSecondOfARequestIsLaterThanTheRequest(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		id := m.Add(inventory.NIC, "nic0", inventory.ActivateDeviceReset)
 		asked := time.Now()
-		time.Sleep(300 * time.Millisecond)
+		time.Sleep(300 * time.Millisecond) // sleeps: under the synctest of inBubble
 		m.Sim.Inject("nic0", drivertest.WrongBoard)
 		first := m.Job("first", id)
 		first.RetryAsked = asked
