@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"strings"
 
+	goyaml "go.yaml.in/yaml/v3"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
-	goyaml "sigs.k8s.io/yaml/goyaml.v3"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
