@@ -1,2 +1,2 @@
-// Package desired puts the firmware the API objects ask for into the terms of package plan.
+// Package desired translates the firmware that API objects ask for into the terms of package plan.
 package desired

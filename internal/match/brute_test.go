@@ -5,14 +5,14 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
-// brute decides for the whole world by comparing everything with everything, in the words of the requirements.
+// brute decides for the whole world by comparing everything with everything, as the requirements say it.
 func (w *world) brute() view {
 	v := view{map[string]string{}, map[string]Tally{}}
 	compiled := map[string]*Template{}
@@ -61,8 +61,12 @@ func (w *world) bruteDevice(v view, compiled map[string]*Template, o *v1alpha1.N
 		v.decisions[o.Name] = describe(Decision{}, false)
 		return
 	}
-	facts, observed, current := DeviceOf(o), Facts(o), o.Spec.Firmware
-	unread := observed.Unreadable != ""
+	facts, readable, current := DeviceOf(o), Facts(o), o.Spec.Firmware
+	unread := strings.Contains(fmt.Sprint(o.Status.Conditions), v1alpha1.ReasonReadFailed)
+	observed := readable
+	if unread {
+		observed.Unreadable = "no answer"
+	}
 	_, machineKnown := w.machine(node)
 
 	var pins, rules []*Rule
@@ -131,7 +135,7 @@ func (w *world) bruteDevice(v view, compiled map[string]*Template, o *v1alpha1.N
 	slices.SortFunc(all, Party.compare)
 
 	var goal *v1alpha1.DesiredFirmware
-	var astray *Obstacle
+	var noImage *Block
 	kept := ""
 	switch {
 	case len(all) > 1:
@@ -150,7 +154,7 @@ func (w *world) bruteDevice(v view, compiled map[string]*Template, o *v1alpha1.N
 			UpdatePolicy: r.Policy, Downgrade: r.Downgrade,
 			Origin: v1alpha1.Origin{Kind: r.Kind, Name: r.Name, UID: r.UID, Generation: &g, Rule: r.Rule},
 		}
-		astray = w.bruteWay(facts, current, goal, r.Paths)
+		noImage = w.bruteWay(facts, current, goal, r.Paths)
 	}
 	var decision Decision
 	if len(all) > 1 {
@@ -172,14 +176,13 @@ func (w *world) bruteDevice(v view, compiled map[string]*Template, o *v1alpha1.N
 	default:
 		decision.Action, decision.Firmware = Assign, goal
 	}
-	retry := time.Time{}
+	var retry plan.Clearance
 	if f := w.firmwares[node]; f != nil && f.Spec.RetryRequestedAt != nil {
-		retry = f.Spec.RetryRequestedAt.Time
+		retry = plan.ClearedAt(f.Spec.RetryRequestedAt.Time)
 	}
+	decision.Verdict = plan.Decide(desired.Of(decision.Firmware, retry), readable)
 	if f := decision.Firmware; f != nil && decision.Conflict == nil {
-		readable := observed
-		readable.Unreadable = ""
-		p := plan.Decide(Wish(f, retry), readable)
+		p := decision.Verdict
 		b := &Block{
 			Reason: string(p.Reason), Message: p.Message, By: Party{f.Origin.Kind, f.Origin.Name, f.Origin.Rule},
 			Source: f.SourceRef.Name, Version: f.Version, Class: facts.Class, Model: facts.Model, BoardID: facts.BoardID,
@@ -187,10 +190,10 @@ func (w *world) bruteDevice(v view, compiled map[string]*Template, o *v1alpha1.N
 		switch string(p.Reason) {
 		case v1alpha1.ReasonImageNotFound:
 			b.Message = ""
-			if astray != nil {
-				b.Reason, b.Message = astray.Reason, astray.Message
-				if astray.Version != "" {
-					b.Version = string(astray.Version)
+			if noImage != nil {
+				b.Reason, b.Message = noImage.Reason, noImage.Message
+				if noImage.Version != "" {
+					b.Version = noImage.Version
 				}
 			} else if _, b.Reason = w.resolve(facts, current, b.Source, b.Version); b.Reason == "" {
 				b.Reason = kept
@@ -198,7 +201,7 @@ func (w *world) bruteDevice(v view, compiled map[string]*Template, o *v1alpha1.N
 			decision.Blocked = b
 		case "":
 			if p.Outcome.Due() {
-				decision.Blocked = w.bruteWithheld(facts, current, f, observed.Running, astray, *b)
+				decision.Blocked = w.bruteUnusable(facts, current, f, observed.Running, noImage, *b)
 			}
 		case v1alpha1.ReasonNotUpdatable, v1alpha1.ReasonDowngradeForbidden, v1alpha1.ReasonEdgeBlocked,
 			v1alpha1.ReasonBelowMinimumVersion, v1alpha1.ReasonDeviceUnhealthy:
@@ -206,11 +209,11 @@ func (w *world) bruteDevice(v view, compiled map[string]*Template, o *v1alpha1.N
 		}
 	}
 	v.decisions[o.Name] = describe(decision, true)
-	w.bruteTallies(v, o, decision, rules, heldRule, plan.Decide(Wish(decision.Firmware, retry), observed))
+	w.bruteTallies(v, o, decision, rules, heldRule, plan.Decide(desired.Of(decision.Firmware, retry), observed))
 }
 
-// bruteWay adds image and path to what a rule wants.
-func (w *world) bruteWay(d Device, current, goal *v1alpha1.DesiredFirmware, ofRule *Paths) *Obstacle {
+// bruteWay adds image and path to the firmware of a rule.
+func (w *world) bruteWay(d Device, current, goal *v1alpha1.DesiredFirmware, ofRule *Paths) *Block {
 	source := goal.SourceRef.Name
 	resolve := func(v inventory.Version) (v1alpha1.Digest, string) { return w.resolve(d, current, source, string(v)) }
 	image, reason := resolve(inventory.Version(goal.Version))
@@ -219,7 +222,7 @@ func (w *world) bruteWay(d Device, current, goal *v1alpha1.DesiredFirmware, ofRu
 		goal.Downgrade = v1alpha1.DowngradeForbid
 	}
 	if image == "" {
-		return &Obstacle{Reason: reason, Version: inventory.Version(goal.Version)}
+		return &Block{Reason: reason, Version: goal.Version}
 	}
 	path, o := Route(inventory.Version(goal.Version), resolve, ofRule, SourcePaths(s))
 	switch {
@@ -231,9 +234,9 @@ func (w *world) bruteWay(d Device, current, goal *v1alpha1.DesiredFirmware, ofRu
 	return o
 }
 
-// bruteWithheld follows the way from what runs, and asks of each image on it whether it may be used.
-func (w *world) bruteWithheld(d Device, current, f *v1alpha1.DesiredFirmware, running inventory.Version, astray *Obstacle, b Block) *Block {
-	waiting := astray != nil && astray.Reason == v1alpha1.ReasonSourceNotReady
+// bruteUnusable follows the way from what runs, and asks of each image on it whether it may be used.
+func (w *world) bruteUnusable(d Device, current, f *v1alpha1.DesiredFirmware, running inventory.Version, noImage *Block, b Block) *Block {
+	waiting := noImage != nil && noImage.Reason == v1alpha1.ReasonSourceNotReady
 	for arrived := false; !arrived; {
 		next, image := f.Version, f.Digest
 		if f.Path != nil {

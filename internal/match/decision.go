@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/desired"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
 // Action says what has to be done to a device's spec.firmware.
@@ -26,72 +28,85 @@ type Decision struct {
 	Action Action
 	// Firmware is spec.firmware once the action is done; nil where nothing is assigned. It is read-only.
 	Firmware *v1alpha1.DesiredFirmware
+	// Verdict is what the device needs to run Firmware, by what was last read from it: a device that cannot be read now
+	// is judged as it was when it could.
+	Verdict plan.Decision
 	// Conflict lists every party that claims the device, in order, when there are several. Nothing changes then: the
 	// last assignment stays, also when the object it came from is gone.
 	Conflict []Party
-	// Blocked says why Firmware cannot be planned as things are; nil when it can, or when nothing has to be.
+	// Blocked says why Firmware cannot be planned at present; nil when it can be, or when there is nothing to plan.
 	Blocked *Block
 }
 
-// Done reports whether nothing has to be written to a device with this spec.firmware. The index may know an older one.
+// Done reports whether nothing has to be written to a device with this spec.firmware, which may be newer than the one the
+// decision was made from.
 func (d Decision) Done(current *v1alpha1.DesiredFirmware) bool {
 	return d.Action == Keep || current == nil && d.Firmware == nil ||
 		current != nil && d.Firmware != nil && sameAssignment(current, d.Firmware)
 }
 
-// Block is the cause that keeps an assigned firmware from being planned.
+// Block says why an assigned firmware cannot be planned.
 type Block struct {
-	// Reason is a reason of the condition Blocked; Message is set where package plan says more.
+	// Reason is a reason of the condition Blocked. Message is empty where the reason and the fields below say everything.
 	Reason, Message string
-	// By is the rule or pin that wants the firmware.
+	// By is the rule or pin that assigns the firmware.
 	By Party
-	// Source and Version that are wanted, and the facts an image is looked up by.
+	// Source and Version name the image that is at issue, and the others are the facts an image is looked up by.
 	Source, Version string
 	Class           v1alpha1.DeviceClass
 	Model, BoardID  string
 }
 
-// hold is a claim on a device that keeps its assignment as it is: the claim of a template that is paused or cannot be
-// worked with, or of a rule or pin that would match if all facts about the device could be read.
+// hold is a claim on a device that keeps its assignment as it is: the claim of a template that is paused or invalid, or of
+// a rule or pin that would match if all facts about the device could be read.
 type hold struct {
 	Party
 	reason string
 }
 
-// decide is the whole policy. It reports false when nothing may be decided: the Node does not exist (the device goes
-// with it), or the device was not looked at yet.
+// decide makes the decision about a device. It reports false when there is none to make: the Node does not exist (the
+// device goes with it), or the device was not inspected yet.
+func (ix *Index) decide(d *device) (Decision, bool) {
+	if !d.node.exists || d.facts.Class == "" {
+		return Decision{}, false
+	}
+	out, noImage := ix.assign(d)
+	want := desired.Of(out.Firmware, d.node.retry)
+	out.Verdict = plan.Decide(want, d.observed.Facts)
+	if out.Conflict == nil {
+		out.Blocked = ix.blocked(d, out, want, noImage)
+	}
+	return out, true
+}
+
+// assign is the policy: which firmware a device gets, and why that has no image if it has none.
 //
 //   - Pins beat templates: where a pin matches, rules of templates do not count.
 //   - A paused template counts like an active one, so that pausing never hands its devices to another template.
 //   - A template that is paused or invalid holds what it assigned, even where its rules do not match any more, until
 //     it is active and valid again or is deleted.
-//   - Missing knowledge withdraws nothing: while a device cannot be read, or the machine is not known yet, the rule or
+//   - Missing knowledge removes nothing: while a device cannot be read, or the machine is not known yet, the rule or
 //     pin that assigned the firmware still counts unless a known fact contradicts it.
 //   - More than one claim is a conflict, and a conflict changes nothing.
-func (ix *Index) decide(d *device) (Decision, bool) {
-	if !d.node.exists || d.facts.Class == "" {
-		return Decision{}, false
-	}
+func (ix *Index) assign(d *device) (out Decision, noImage *Block) {
 	claims, held := ix.claims(d)
 	switch {
 	case len(claims) > 1 || len(claims) == 1 && held != nil:
-		return Decision{Firmware: d.current, Conflict: parties(claims, held)}, true
+		return Decision{Firmware: d.current, Conflict: parties(claims, held)}, nil
 	case held != nil:
-		return Decision{Firmware: d.current, Blocked: ix.blocked(d, d.current, ix.standing(d, held.reason))}, true
+		return Decision{Firmware: d.current}, ix.heldWithoutImage(d, held.reason)
 	case len(claims) == 0:
-		return change(d.current, nil), true
+		return change(d.current, nil), nil
 	case ix.paused(claims[0]) && d.assignedBy(claims[0].Kind, claims[0].Name):
-		return Decision{Firmware: d.current, Blocked: ix.blocked(d, d.current, ix.standing(d, v1alpha1.ReasonPaused))}, true
+		return Decision{Firmware: d.current}, ix.heldWithoutImage(d, v1alpha1.ReasonPaused)
 	case ix.paused(claims[0]):
-		return change(d.current, nil), true
+		return change(d.current, nil), nil
 	}
-	wanted, o := ix.wanted(d, claims[0])
-	out := change(d.current, wanted)
-	out.Blocked = ix.blocked(d, out.Firmware, o)
-	return out, true
+	firmware, noImage := ix.firmware(d, claims[0])
+	return change(d.current, firmware), noImage
 }
 
-// claims lists the rules or pins that match, and the claim that merely holds.
+// claims lists the rules or pins that match, and the claim that only holds.
 func (ix *Index) claims(d *device) ([]*Rule, *hold) {
 	if held := ix.heldByPin(d); held != nil || len(d.pins) > 0 {
 		return d.pins, held
@@ -100,7 +115,7 @@ func (ix *Index) claims(d *device) ([]*Rule, *hold) {
 }
 
 func (ix *Index) heldByPin(d *device) *hold {
-	if !d.unread() || d.current == nil || d.current.Origin.Kind != v1alpha1.OriginPin || d.current.Origin.Name != d.node.name {
+	if !d.observed.unread || d.current == nil || d.current.Origin.Kind != v1alpha1.OriginPin || d.current.Origin.Name != d.node.name {
 		return nil
 	}
 	for _, p := range d.node.pins {
@@ -131,7 +146,7 @@ func (ix *Index) heldByTemplate(d *device) *hold {
 	}
 	for _, r := range t.compiled.Rules {
 		if r.Party == by && !slices.Contains(d.rules, r) && t.mayChoose(d.node) &&
-			(r.Selector.Matches(d.facts) || d.unread() && r.Selector.mayMatch(d.facts)) {
+			(r.Selector.Matches(d.facts) || d.observed.unread && r.Selector.mayMatch(d.facts)) {
 			return &hold{by, v1alpha1.ReasonReadFailed}
 		}
 	}
@@ -146,18 +161,18 @@ func (ix *Index) paused(r *Rule) bool {
 	return t != nil && t.compiled != nil && t.compiled.Paused
 }
 
-// change compares what is assigned with what is wanted. The generation of the origin is the one that assigned the
-// firmware: a later edit that changes nothing for the device leaves it, and the device, alone.
-func change(current, wanted *v1alpha1.DesiredFirmware) Decision {
+// change compares what is assigned with what should be. The generation of the origin is that of the edit that assigned the
+// firmware: a later edit that changes nothing for the device causes no write.
+func change(current, next *v1alpha1.DesiredFirmware) Decision {
 	switch {
-	case wanted == nil && current == nil:
+	case next == nil && current == nil:
 		return Decision{}
-	case wanted == nil:
+	case next == nil:
 		return Decision{Action: Remove}
-	case current != nil && sameAssignment(current, wanted):
+	case current != nil && sameAssignment(current, next):
 		return Decision{Firmware: current}
 	}
-	return Decision{Action: Assign, Firmware: wanted}
+	return Decision{Action: Assign, Firmware: next}
 }
 
 func sameAssignment(a, b *v1alpha1.DesiredFirmware) bool {
@@ -166,9 +181,6 @@ func sameAssignment(a, b *v1alpha1.DesiredFirmware) bool {
 	x.Path, y.Path = nil, nil
 	return x == y && equalPath(a.Path, b.Path)
 }
-
-// unread reports whether the device is there but could not be read in the last scan, so that facts may be missing.
-func (d *device) unread() bool { return d.observed.Unreadable != "" }
 
 func (d *device) assignedBy(kind v1alpha1.OriginKind, name string) bool {
 	return d.current != nil && d.current.Origin.Kind == kind && d.current.Origin.Name == name

@@ -51,7 +51,7 @@ func newSource(ready metav1.ConditionStatus, versions ...string) *v1alpha1.Firmw
 // act writes the decision into the device, as often as it takes.
 func (s *stage) act() {
 	for {
-		d, ok := s.ix.Decide("d")
+		d, ok := s.ix.Decision("d")
 		if !ok || d.Action == Keep {
 			return
 		}
@@ -119,7 +119,7 @@ func (s *stage) wants(version, origin string) {
 }
 
 func (s *stage) conflict() []Party {
-	d, _ := s.ix.Decide("d")
+	d, _ := s.ix.Decision("d")
 	return d.Conflict
 }
 
@@ -244,11 +244,11 @@ func TestDeviceWithoutANodeOrWithoutAStatusIsNotDecided(t *testing.T) {
 	s := newStage(t)
 	s.template("a", "2.0")
 	s.ix.DeleteNode("n")
-	_, ok := s.ix.Decide("d")
+	_, ok := s.ix.Decision("d")
 	assert.False(t, ok)
 	s.ix.SetNode("n", map[string]string{"pool": "gpu"})
 	s.status(func(d *v1alpha1.NodeDeviceStatus) { *d = v1alpha1.NodeDeviceStatus{} })
-	_, ok = s.ix.Decide("d")
+	_, ok = s.ix.Decision("d")
 	assert.False(t, ok)
 	s.wants("2.0", "a")
 }
@@ -267,7 +267,7 @@ func TestUnrelatedEditIsNoChange(t *testing.T) {
 	assert.Equal(t, int64(3), *s.device.Spec.Firmware.Origin.Generation)
 }
 
-func TestTallyTellsFailedFromForgiven(t *testing.T) {
+func TestTallyTellsFailedFromCleared(t *testing.T) {
 	s := newStage(t)
 	s.pins()
 	s.template("a", "2.0")
@@ -290,7 +290,7 @@ func TestSourceThatIsFetchedAnewTakesNoImageAwayAndGivesNone(t *testing.T) { // 
 	require.Equal(t, digest(2), s.device.Spec.Firmware.Digest)
 
 	s.ix.SetSource(newSource(metav1.ConditionFalse, "2.0", "3.0"))
-	d, ok := s.ix.Decide("d")
+	d, ok := s.ix.Decision("d")
 	require.True(t, ok)
 	assert.Equal(t, Keep, d.Action, "what was verified and is still asked for stays")
 	assert.Nil(t, d.Blocked)
@@ -306,7 +306,7 @@ func TestSourceThatIsFetchedAnewTakesNoImageAwayAndGivesNone(t *testing.T) { // 
 	s.ix.SetSource(newSource(metav1.ConditionFalse, "3.0"))
 	s.act()
 	assert.Equal(t, digest(2), s.device.Spec.Firmware.Digest, "whether the image comes back is not known yet")
-	d, _ = s.ix.Decide("d")
+	d, _ = s.ix.Decision("d")
 	require.NotNil(t, d.Blocked, "what is not in store is not flashed")
 	assert.Equal(t, v1alpha1.ReasonSourceNotReady, d.Blocked.Reason)
 	s.ix.SetSource(newSource(metav1.ConditionTrue, "3.0"))
@@ -321,7 +321,7 @@ func TestSourceWithAnEmptyStoreCostsDevicesAtTheirTargetNothing(t *testing.T) {
 	s.status(func(st *v1alpha1.NodeDeviceStatus) { st.Firmware.Running = "2.0" })
 
 	s.ix.SetSource(newSource(metav1.ConditionFalse))
-	d, ok := s.ix.Decide("d")
+	d, ok := s.ix.Decision("d")
 	require.True(t, ok)
 	assert.Equal(t, Keep, d.Action)
 	assert.Nil(t, d.Blocked)

@@ -3,9 +3,10 @@ package match
 import (
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/desired"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
 // Index holds the facts about the fleet and the decision for each device, and keeps the decisions up to date with
@@ -51,7 +52,7 @@ type node struct {
 	machineKnown        bool
 	manufacturer, model string
 	pins                []*Rule
-	retry               time.Time
+	retry               plan.Clearance
 
 	devices map[string]*device
 }
@@ -97,9 +98,9 @@ func NewIndex() *Index {
 	}
 }
 
-// Decide returns the decision for a device. It reports false when there is none: the device or its Node is not known,
-// or the device was not looked at yet. Nothing may be written then.
-func (ix *Index) Decide(device string) (Decision, bool) {
+// Decision returns what was decided for a device when its facts last changed. It reports false when there is no decision:
+// the device or its Node is not known, or the device was not inspected yet. Nothing may be written then.
+func (ix *Index) Decision(device string) (Decision, bool) {
 	d := ix.devices[device]
 	if d == nil {
 		return Decision{}, false
@@ -132,7 +133,7 @@ func (ix *Index) DeleteNode(name string) Affected {
 	})
 }
 
-// SetNodeFirmware adds a NodeFirmware or brings its pins, its machine and its forgiveness up to date.
+// SetNodeFirmware adds a NodeFirmware or brings its pins, its machine and its request to retry up to date.
 func (ix *Index) SetNodeFirmware(o *v1alpha1.NodeFirmware) Affected {
 	return ix.event(func() {
 		n := ix.node(o.Name)
@@ -143,10 +144,7 @@ func (ix *Index) SetNodeFirmware(o *v1alpha1.NodeFirmware) Affected {
 			next.manufacturer, next.model = m.Manufacturer, m.Model
 		}
 		next.machineKnown = o.Status.Machine != nil || o.Status.LastScanTime != nil
-		next.retry = time.Time{}
-		if o.Spec.RetryRequestedAt != nil {
-			next.retry = o.Spec.RetryRequestedAt.Time
-		}
+		next.retry = desired.Retry(o)
 		spec := !n.firmware || next.firmwareUID != n.firmwareUID || next.firmwareGeneration != n.firmwareGeneration
 		machine := next.machineKnown != n.machineKnown || next.manufacturer != n.manufacturer || next.model != n.model
 		if !spec && !machine {

@@ -1,8 +1,6 @@
 package match
 
 import (
-	"time"
-
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -11,13 +9,11 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
-// Facts are what the status of a NodeDevice says about its firmware, in the terms of package plan.
+// Facts are what the status of a NodeDevice says about its firmware, in the terms of package plan, as it was when the
+// device was last read: the daemon keeps the status of a device that it cannot read. Whether it can be read now is what
+// Unread reports.
 func Facts(o *v1alpha1.NodeDevice) plan.Facts {
 	var out plan.Facts
-	if c := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionInspected); c != nil &&
-		c.Reason == v1alpha1.ReasonReadFailed {
-		out.Unreadable = orDefault(c.Message, c.Reason)
-	}
 	if f := o.Status.Firmware; f != nil {
 		out.Driver, out.ReadOnly = f.Driver, f.ReadOnly
 		out.Running, out.Stored = inventory.NormalizeVersion(f.Running), inventory.NormalizeVersion(f.Stored)
@@ -27,7 +23,7 @@ func Facts(o *v1alpha1.NodeDevice) plan.Facts {
 		}
 	}
 	if f := o.Status.LastFailure; f != nil {
-		out.FailedDigest, out.FailedAt = digestOf(f.Digest), f.Time.Time
+		out.FailedDigest, out.FailedAt = desired.Digest(f.Digest), f.Time.Time
 	}
 	if u := o.Status.Unhealthy; u != nil {
 		out.UnhealthySince = u.Since.Time
@@ -35,10 +31,10 @@ func Facts(o *v1alpha1.NodeDevice) plan.Facts {
 	return out
 }
 
-// Wish is an assigned firmware in the terms of package plan; the zero Wish for nil. Failures before retryAfter are
-// forgiven.
-func Wish(f *v1alpha1.DesiredFirmware, retryAfter time.Time) plan.Wish {
-	return desired.Wish(f, retryAfter)
+// Unread reports whether the last scan could not read the device, so that facts may be missing or out of date.
+func Unread(o *v1alpha1.NodeDevice) bool {
+	c := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionInspected)
+	return c != nil && c.Reason == v1alpha1.ReasonReadFailed
 }
 
 func activationOf(kind v1alpha1.ActivationKind) inventory.Activation {
@@ -50,31 +46,22 @@ func activationOf(kind v1alpha1.ActivationKind) inventory.Activation {
 	return inventory.ActivateNone
 }
 
-// digestOf is zero for an absent digest; the API server admits no malformed one.
-func digestOf(d v1alpha1.Digest) inventory.Digest {
-	out, err := inventory.ParseDigest(string(d))
-	if err != nil {
-		return inventory.Digest{}
-	}
-	return out
-}
-
-// observed is what the daemon says about a device's firmware.
+// observed is what the daemon reports about a device's firmware.
 type observed struct {
+	// Facts as they were last read.
 	plan.Facts
+	unread bool
 	// updating: a job works on the device now.
 	updating bool
 }
 
 func observe(o *v1alpha1.NodeDevice) observed {
 	c := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionReconciling)
-	return observed{Facts: Facts(o), updating: c != nil && c.Reason == v1alpha1.ReasonUpdating}
+	return observed{Facts: Facts(o), unread: Unread(o), updating: c != nil && c.Reason == v1alpha1.ReasonUpdating}
 }
 
-// equal ignores the words in which a failure to read is told.
 func (o observed) equal(other observed) bool {
-	same := o.FailedAt.Equal(other.FailedAt) && o.UnhealthySince.Equal(other.UnhealthySince) &&
-		(o.Unreadable == "") == (other.Unreadable == "")
-	o.FailedAt, o.UnhealthySince, o.Unreadable = other.FailedAt, other.UnhealthySince, other.Unreadable
+	same := o.FailedAt.Equal(other.FailedAt) && o.UnhealthySince.Equal(other.UnhealthySince)
+	o.FailedAt, o.UnhealthySince = other.FailedAt, other.UnhealthySince
 	return same && o == other
 }

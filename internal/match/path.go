@@ -32,7 +32,7 @@ type hop struct {
 	via  inventory.Version
 }
 
-// NewPaths compiles the upgrade paths of what of names, for messages.
+// NewPaths compiles upgrade paths. Messages call them those of what of names.
 func NewPaths(p *v1alpha1.UpgradePaths, of string) *Paths {
 	if p == nil || len(p.BlockedEdges)+len(p.Hops)+len(p.MinimumVersions) == 0 {
 		return nil
@@ -43,12 +43,12 @@ func NewPaths(p *v1alpha1.UpgradePaths, of string) *Paths {
 	}
 	for i, e := range p.BlockedEdges {
 		to, from := inventory.NormalizeVersion(e.To), normalized(e.From)
-		out.refuse(fmt.Sprintf("blockedEdges[%d]", i), from, to)
+		out.check(fmt.Sprintf("blockedEdges[%d]", i), from, to)
 		out.blocked[to] = append(out.blocked[to], from...)
 	}
 	for i, h := range p.Hops {
 		to, via, from := inventory.NormalizeVersion(h.To), inventory.NormalizeVersion(h.Via), normalized(h.From)
-		out.refuse(fmt.Sprintf("hops[%d]", i), from, to, via)
+		out.check(fmt.Sprintf("hops[%d]", i), from, to, via)
 		out.hops[to] = append(out.hops[to], hop{from, via})
 	}
 	for i, m := range p.MinimumVersions {
@@ -69,9 +69,9 @@ func (p *Paths) Invalid() string {
 	return p.invalid
 }
 
-// refuse notes an entry with a version that is empty or named twice. One malformed entry refuses the whole list: what
-// its author meant to forbid is not known.
-func (p *Paths) refuse(entry string, from []inventory.Version, others ...inventory.Version) {
+// check notes an entry with a version that is empty or named twice. One malformed entry invalidates the whole list,
+// because what its author meant to forbid is not known.
+func (p *Paths) check(entry string, from []inventory.Version, others ...inventory.Version) {
 	all := append(slices.Clone(from), others...)
 	slices.Sort(all)
 	if p.invalid == "" && (len(from) == 0 || all[0] == "" || len(slices.Compact(all)) != len(from)+len(others)) {
@@ -87,22 +87,15 @@ func normalized(spelled []string) []inventory.Version {
 	return out
 }
 
-// Obstacle says why a version cannot be reached as paths and images are.
-type Obstacle struct {
-	// Reason is a reason of the condition Blocked; Message is set where the reason alone says too little.
-	Reason, Message string
-	// Version that has no image; empty where that is not the cause.
-	Version inventory.Version
-}
-
-// Route is what the paths of a rule and of its source mean together for a device that should come to a version. Image
+// Route is what the upgrade paths of a rule and of its source mean together for a device that should run a version. Image
 // finds the image of a version on the way, as Resolve does. All paths apply: edges and hops add up, and of two minimum
-// versions the newer one counts. Where they cannot be followed there is an obstacle, and nothing may be flashed.
-func Route(to inventory.Version, image func(inventory.Version) (v1alpha1.Digest, string), all ...*Paths) (*v1alpha1.UpgradePath, *Obstacle) {
-	var g guide
+// versions the newer one counts. Where they cannot be followed, nothing may be flashed, and the Block says why in Reason
+// and Message, or in Reason and Version where it is the image of that version that is missing.
+func Route(to inventory.Version, image func(inventory.Version) (v1alpha1.Digest, string), all ...*Paths) (*v1alpha1.UpgradePath, *Block) {
+	var g allPaths
 	for _, p := range all {
 		if p.Invalid() != "" {
-			return nil, astray("upgradePaths of %s: %s", p.of, p.invalid)
+			return nil, invalidPath("upgradePaths of %s: %s", p.of, p.invalid)
 		}
 		if p != nil {
 			g = append(g, p)
@@ -112,12 +105,12 @@ func Route(to inventory.Version, image func(inventory.Version) (v1alpha1.Digest,
 		return nil, nil
 	}
 	out := &v1alpha1.UpgradePath{}
-	var o *Obstacle
-	if out.BlockedFrom, out.MinimumVersion, o = g.restrictions(to); o != nil {
-		return nil, o
+	var wrong *Block
+	if out.BlockedFrom, out.MinimumVersion, wrong = g.restrictions(to); wrong != nil {
+		return nil, wrong
 	}
-	if out.Hops, o = g.upgradeHops(to, image); o != nil {
-		return nil, o
+	if out.Hops, wrong = g.upgradeHops(to, image); wrong != nil {
+		return nil, wrong
 	}
 	if len(out.BlockedFrom)+len(out.Hops) == 0 && out.MinimumVersion == "" {
 		return nil, nil
@@ -125,33 +118,33 @@ func Route(to inventory.Version, image func(inventory.Version) (v1alpha1.Digest,
 	return out, nil
 }
 
-// guide is all paths that apply together.
-type guide []*Paths
+// allPaths are the upgrade paths that apply together.
+type allPaths []*Paths
 
-// restrictions are what must not run, and what must run at least, when a version is flashed.
-func (g guide) restrictions(to inventory.Version) (blockedFrom []string, minimum string, o *Obstacle) {
+// restrictions are the versions that must not run when a version is flashed, and the oldest one that may.
+func (g allPaths) restrictions(to inventory.Version) (blockedFrom []string, minimum string, wrong *Block) {
 	var least inventory.Version
 	for _, p := range g {
 		for _, from := range p.blocked[to] {
 			blockedFrom = append(blockedFrom, string(from))
 		}
 		for _, m := range p.minimum[to] {
-			if least, o = stricter(to, least, m); o != nil {
-				return nil, "", o
+			if least, wrong = stricter(to, least, m); wrong != nil {
+				return nil, "", wrong
 			}
 		}
 	}
 	slices.Sort(blockedFrom)
 	blockedFrom = slices.Compact(blockedFrom)
 	if len(blockedFrom) > maxBlockedFrom {
-		return nil, "", astray("%s must not be flashed over %d versions, and at most %d are allowed; take some edges away",
+		return nil, "", invalidPath("%s must not be flashed over %d versions, and at most %d are allowed; remove some edges",
 			to, len(blockedFrom), maxBlockedFrom)
 	}
 	return blockedFrom, string(least), nil
 }
 
 // stricter is the one of two minimum versions that allows less.
-func stricter(to, a, b inventory.Version) (inventory.Version, *Obstacle) {
+func stricter(to, a, b inventory.Version) (inventory.Version, *Block) {
 	if a == "" {
 		return b, nil
 	}
@@ -159,16 +152,16 @@ func stricter(to, a, b inventory.Version) (inventory.Version, *Obstacle) {
 	case inventory.Older:
 		return b, nil
 	case inventory.Incomparable:
-		return "", astray("minimumVersions says that %s needs at least %s and at least %s, which cannot be ordered; keep one of them", to, a, b)
+		return "", invalidPath("minimumVersions says that %s needs at least %s and at least %s, which cannot be ordered; keep one of them", to, a, b)
 	}
 	return a, nil
 }
 
-// upgradeHops says for each running version that a hop to the wanted one is declared from what to flash first.
-func (g guide) upgradeHops(to inventory.Version, image func(inventory.Version) (v1alpha1.Digest, string)) ([]v1alpha1.UpgradeHop, *Obstacle) {
-	first, o := g.firstSteps(to)
-	if o != nil {
-		return nil, o
+// upgradeHops lists what to flash first over each running version from which a hop to the desired one is declared.
+func (g allPaths) upgradeHops(to inventory.Version, image func(inventory.Version) (v1alpha1.Digest, string)) ([]v1alpha1.UpgradeHop, *Block) {
+	first, wrong := g.firstSteps(to)
+	if wrong != nil {
+		return nil, wrong
 	}
 	from := map[inventory.Version][]string{}
 	for _, running := range slices.Sorted(maps.Keys(first)) {
@@ -178,11 +171,11 @@ func (g guide) upgradeHops(to inventory.Version, image func(inventory.Version) (
 	for _, via := range slices.Sorted(maps.Keys(from)) {
 		digest, reason := image(via)
 		if digest == "" {
-			return nil, &Obstacle{Reason: reason, Version: via}
+			return nil, &Block{Reason: reason, Version: string(via)}
 		}
 		h := v1alpha1.UpgradeHop{Version: string(via), Digest: digest}
-		if h.BlockedFrom, h.MinimumVersion, o = g.restrictions(via); o != nil {
-			return nil, o
+		if h.BlockedFrom, h.MinimumVersion, wrong = g.restrictions(via); wrong != nil {
+			return nil, wrong
 		}
 		for part := range slices.Chunk(from[via], maxHopFrom) {
 			h.From = part
@@ -190,21 +183,21 @@ func (g guide) upgradeHops(to inventory.Version, image func(inventory.Version) (
 		}
 	}
 	if len(out) > maxHops {
-		return nil, astray("the way to %s has %d hops, and at most %d are allowed; take some away", to, len(out), maxHops)
+		return nil, invalidPath("the way to %s has %d hops, and at most %d are allowed; remove some", to, len(out), maxHops)
 	}
 	return out, nil
 }
 
-// firstSteps maps each version from which the wanted one cannot be reached directly to the version to flash first. Each
-// of them leads to the wanted version in the end.
-func (g guide) firstSteps(to inventory.Version) (map[inventory.Version]inventory.Version, *Obstacle) {
+// firstSteps maps each version from which the desired one cannot be reached directly to the version to flash first. Each
+// chain of first steps ends at the desired version.
+func (g allPaths) firstSteps(to inventory.Version) (map[inventory.Version]inventory.Version, *Block) {
 	first := map[inventory.Version]inventory.Version{}
 	for _, p := range g {
 		for _, h := range p.hops[to] {
 			for _, running := range h.from {
-				step, o := g.firstStep(running, to)
-				if o != nil {
-					return nil, o
+				step, wrong := g.firstStep(running, to)
+				if wrong != nil {
+					return nil, wrong
 				}
 				first[running] = step
 			}
@@ -222,16 +215,15 @@ func (g guide) firstSteps(to inventory.Version) (map[inventory.Version]inventory
 	return first, nil
 }
 
-// firstStep is what to flash over the running version so that the wanted one can follow: a version in between may need
-// one itself.
-func (g guide) firstStep(running, to inventory.Version) (inventory.Version, *Obstacle) {
+// firstStep is what to flash over the running version so that the desired one can follow: a hop may itself need a hop.
+func (g allPaths) firstStep(running, to inventory.Version) (inventory.Version, *Block) {
 	way := []inventory.Version{to}
 	for {
 		at := way[len(way)-1]
-		via, o := g.via(running, at)
+		via, wrong := g.via(running, at)
 		switch {
-		case o != nil || via == "":
-			return at, o
+		case wrong != nil || via == "":
+			return at, wrong
 		case slices.Contains(way, via):
 			slices.Reverse(way)
 			return "", circle(to, append([]inventory.Version{via}, way...))
@@ -241,7 +233,7 @@ func (g guide) firstStep(running, to inventory.Version) (inventory.Version, *Obs
 }
 
 // via is the version to flash before another one can be flashed; empty when that can be flashed at once.
-func (g guide) via(running, to inventory.Version) (inventory.Version, *Obstacle) {
+func (g allPaths) via(running, to inventory.Version) (inventory.Version, *Block) {
 	var via inventory.Version
 	by := ""
 	for _, p := range g {
@@ -250,7 +242,7 @@ func (g guide) via(running, to inventory.Version) (inventory.Version, *Obstacle)
 				continue
 			}
 			if via != "" {
-				return "", astray("hops from %s to %s contradict each other: %s says via %s, %s says via %s; keep one of them",
+				return "", invalidPath("hops from %s to %s contradict each other: %s says via %s, %s says via %s; keep one of them",
 					running, to, by, via, p.of, h.via)
 			}
 			via, by = h.via, p.of
@@ -259,16 +251,16 @@ func (g guide) via(running, to inventory.Version) (inventory.Version, *Obstacle)
 	return via, nil
 }
 
-func circle(to inventory.Version, way []inventory.Version) *Obstacle {
+func circle(to inventory.Version, way []inventory.Version) *Block {
 	names := make([]string, 0, len(way))
 	for _, v := range way {
 		names = append(names, string(v))
 	}
-	return astray("the hops to %s lead in a circle (%s); take one of them away", to, strings.Join(names, ", "))
+	return invalidPath("the hops to %s lead in a circle (%s); remove one of them", to, strings.Join(names, ", "))
 }
 
-func astray(format string, args ...any) *Obstacle {
-	return &Obstacle{Reason: v1alpha1.ReasonInvalidUpgradePath, Message: fmt.Sprintf(format, args...)}
+func invalidPath(format string, args ...any) *Block {
+	return &Block{Reason: v1alpha1.ReasonInvalidUpgradePath, Message: fmt.Sprintf(format, args...)}
 }
 
 // equalPath ignores the order within the lists that are sets: the API server may keep another one.

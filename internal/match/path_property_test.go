@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
@@ -72,7 +73,7 @@ func TestFollowingARouteNeverLeavesIt(t *testing.T) {
 		}
 		for steps := 0; ; steps++ {
 			require.LessOrEqual(t, steps, len(someSteps), "it ends")
-			d := plan.Decide(Wish(assigned, base), facts)
+			d := plan.Decide(desired.Of(assigned, plan.ClearedAt(base)), facts)
 			switch {
 			case d.Outcome == plan.UpToDate:
 				require.Equal(t, to, facts.Running)
@@ -102,7 +103,7 @@ func TestFollowingARouteNeverLeavesIt(t *testing.T) {
 func requireAllowed(t *rapid.T, declared []v1alpha1.UpgradePaths, to inventory.Version, f plan.Facts, d plan.Decision) {
 	running, next := string(f.Running), string(d.Version)
 	image, _ := imageOf()(d.Version)
-	require.Equal(t, digestOf(image), d.Digest, "the image is the one of the version")
+	require.Equal(t, desired.Digest(image), d.Digest, "the image is the one of the version")
 	asked := false
 	var minimums []inventory.Version
 	for _, p := range declared {

@@ -127,18 +127,18 @@ func TestRouteFailsClosed(t *testing.T) {
 		name         string
 		rule, source v1alpha1.UpgradePaths
 		missing      []string
-		want         Obstacle
+		want         Block
 	}{
 		{
 			name:    "a hop without an image",
 			source:  v1alpha1.UpgradePaths{Hops: []v1alpha1.VersionHop{via("9.0", "5.0", "1.0")}},
-			missing: []string{"5.0"}, want: Obstacle{Reason: v1alpha1.ReasonImageNotFound, Version: "5.0"},
+			missing: []string{"5.0"}, want: Block{Reason: v1alpha1.ReasonImageNotFound, Version: "5.0"},
 		},
 		{
 			name:   "two hops from one version",
 			rule:   v1alpha1.UpgradePaths{Hops: []v1alpha1.VersionHop{via("9.0", "5.0", "1.0")}},
 			source: v1alpha1.UpgradePaths{Hops: []v1alpha1.VersionHop{via("9.0", "6.0", "1.0", "2.0")}},
-			want: Obstacle{Reason: v1alpha1.ReasonInvalidUpgradePath, Message: "hops from 1.0 to 9.0 contradict each other: " +
+			want: Block{Reason: v1alpha1.ReasonInvalidUpgradePath, Message: "hops from 1.0 to 9.0 contradict each other: " +
 				"rule says via 5.0, source says via 6.0; keep one of them"},
 		},
 		{
@@ -146,7 +146,7 @@ func TestRouteFailsClosed(t *testing.T) {
 			source: v1alpha1.UpgradePaths{Hops: []v1alpha1.VersionHop{
 				via("9.0", "5.0", "1.0"), via("5.0", "3.0", "1.0"), via("5.0", "4.0", "1.0"),
 			}},
-			want: Obstacle{Reason: v1alpha1.ReasonInvalidUpgradePath, Message: "hops from 1.0 to 5.0 contradict each other: " +
+			want: Block{Reason: v1alpha1.ReasonInvalidUpgradePath, Message: "hops from 1.0 to 5.0 contradict each other: " +
 				"source says via 3.0, source says via 4.0; keep one of them"},
 		},
 		{
@@ -154,49 +154,49 @@ func TestRouteFailsClosed(t *testing.T) {
 			source: v1alpha1.UpgradePaths{Hops: []v1alpha1.VersionHop{
 				via("9.0", "5.0", "1.0"), via("5.0", "6.0", "1.0"), via("6.0", "5.0", "1.0"),
 			}},
-			want: Obstacle{Reason: v1alpha1.ReasonInvalidUpgradePath, Message: "the hops to 9.0 lead in a circle (5.0, 6.0, 5.0, 9.0); " +
-				"take one of them away"},
+			want: Block{Reason: v1alpha1.ReasonInvalidUpgradePath, Message: "the hops to 9.0 lead in a circle (5.0, 6.0, 5.0, 9.0); " +
+				"remove one of them"},
 		},
 		{
 			name: "hops that lead back",
 			source: v1alpha1.UpgradePaths{Hops: []v1alpha1.VersionHop{
 				via("9.0", "5.0", "1.0"), via("9.0", "1.0", "5.0"),
 			}},
-			want: Obstacle{Reason: v1alpha1.ReasonInvalidUpgradePath, Message: "the hops to 9.0 lead in a circle (1.0, 5.0, 1.0); " +
-				"take one of them away"},
+			want: Block{Reason: v1alpha1.ReasonInvalidUpgradePath, Message: "the hops to 9.0 lead in a circle (1.0, 5.0, 1.0); " +
+				"remove one of them"},
 		},
 		{
 			name:   "two minimums that cannot be ordered",
 			rule:   v1alpha1.UpgradePaths{MinimumVersions: []v1alpha1.MinimumVersion{least("9.0", "A1")}},
 			source: v1alpha1.UpgradePaths{MinimumVersions: []v1alpha1.MinimumVersion{least("9.0", "A2")}},
-			want: Obstacle{Reason: v1alpha1.ReasonInvalidUpgradePath, Message: "minimumVersions says that 9.0 needs at least A1 and at least A2, " +
+			want: Block{Reason: v1alpha1.ReasonInvalidUpgradePath, Message: "minimumVersions says that 9.0 needs at least A1 and at least A2, " +
 				"which cannot be ordered; keep one of them"},
 		},
 		{
 			name:   "33 hops",
 			source: v1alpha1.UpgradePaths{Hops: many(33)},
-			want: Obstacle{Reason: v1alpha1.ReasonInvalidUpgradePath, Message: "the way to 9.0 has 33 hops, and at most 32 are allowed; " +
-				"take some away"},
+			want: Block{Reason: v1alpha1.ReasonInvalidUpgradePath, Message: "the way to 9.0 has 33 hops, and at most 32 are allowed; " +
+				"remove some"},
 		},
 		{
 			name: "an edge from a version to itself, though of another version",
 			rule: v1alpha1.UpgradePaths{BlockedEdges: []v1alpha1.BlockedEdge{edge("8.0", "1.0"), edge("7.0", " 7.0")}},
-			want: Obstacle{Reason: v1alpha1.ReasonInvalidUpgradePath, Message: "upgradePaths of rule: blockedEdges[1] must name versions that differ"},
+			want: Block{Reason: v1alpha1.ReasonInvalidUpgradePath, Message: "upgradePaths of rule: blockedEdges[1] must name versions that differ"},
 		},
 		{
 			name:   "an edge from nowhere",
 			source: v1alpha1.UpgradePaths{BlockedEdges: []v1alpha1.BlockedEdge{edge("9.0")}},
-			want:   Obstacle{Reason: v1alpha1.ReasonInvalidUpgradePath, Message: "upgradePaths of source: blockedEdges[0] must name versions that differ"},
+			want:   Block{Reason: v1alpha1.ReasonInvalidUpgradePath, Message: "upgradePaths of source: blockedEdges[0] must name versions that differ"},
 		},
 		{
 			name:   "a hop via its start",
 			source: v1alpha1.UpgradePaths{Hops: []v1alpha1.VersionHop{via("9.0", "1.0", "1.0 ")}},
-			want:   Obstacle{Reason: v1alpha1.ReasonInvalidUpgradePath, Message: "upgradePaths of source: hops[0] must name versions that differ"},
+			want:   Block{Reason: v1alpha1.ReasonInvalidUpgradePath, Message: "upgradePaths of source: hops[0] must name versions that differ"},
 		},
 		{
 			name:   "an empty minimum",
 			source: v1alpha1.UpgradePaths{MinimumVersions: []v1alpha1.MinimumVersion{least("9.0", " ")}},
-			want:   Obstacle{Reason: v1alpha1.ReasonInvalidUpgradePath, Message: "upgradePaths of source: minimumVersions[0] must name two versions"},
+			want:   Block{Reason: v1alpha1.ReasonInvalidUpgradePath, Message: "upgradePaths of source: minimumVersions[0] must name two versions"},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -229,7 +229,7 @@ func restricted(ready metav1.ConditionStatus, p v1alpha1.UpgradePaths, versions 
 }
 
 func (s *stage) blocked() string {
-	d, _ := s.ix.Decide("d")
+	d, _ := s.ix.Decision("d")
 	if d.Blocked == nil {
 		return ""
 	}
@@ -272,7 +272,7 @@ func TestHopIsAssignedWithItsImage(t *testing.T) {
 	s.ix.SetSource(restricted(metav1.ConditionTrue, v1alpha1.UpgradePaths{Hops: []v1alpha1.VersionHop{via("3.0", "2.0", "1.0")}}, "3.0"))
 	s.act()
 	assert.Empty(t, s.device.Spec.Firmware.Digest, "nothing is flashed while a version in between has no image")
-	d, _ := s.ix.Decide("d")
+	d, _ := s.ix.Decision("d")
 	assert.Equal(t, v1alpha1.ReasonImageNotFound, d.Blocked.Reason)
 	assert.Equal(t, "2.0", d.Blocked.Version, "the message names the version that is missing")
 	s.status(func(d *v1alpha1.NodeDeviceStatus) { d.Firmware.Running = "3.0" })
@@ -286,7 +286,7 @@ func TestInvalidPathBlocks(t *testing.T) {
 	s.ix.SetSource(restricted(metav1.ConditionTrue, contradict, "2.0", "3.0"))
 	s.template("t", "3.0")
 	assert.Empty(t, s.device.Spec.Firmware.Digest)
-	d, _ := s.ix.Decide("d")
+	d, _ := s.ix.Decision("d")
 	require.NotNil(t, d.Blocked)
 	assert.Equal(t, v1alpha1.ReasonInvalidUpgradePath, d.Blocked.Reason)
 	assert.Contains(t, d.Blocked.Message, `FirmwareSource "s" says via 2.0, FirmwareSource "s" says via 1.5`)
@@ -302,7 +302,7 @@ func TestPathsOfASourceThatIsFetchedAnew(t *testing.T) {
 	s.template("t", "3.0")
 	hops := v1alpha1.UpgradePaths{Hops: []v1alpha1.VersionHop{via("3.0", "2.0", "1.0")}}
 	s.ix.SetSource(restricted(metav1.ConditionFalse, hops, "3.0"))
-	d, _ := s.ix.Decide("d")
+	d, _ := s.ix.Decision("d")
 	assert.Equal(t, Keep, d.Action)
 	assert.Equal(t, v1alpha1.ReasonSourceNotReady, s.blocked(), "and nothing is flashed past the new hop")
 	s.ix.SetSource(restricted(metav1.ConditionTrue, hops, "2.0", "3.0"))
@@ -310,14 +310,14 @@ func TestPathsOfASourceThatIsFetchedAnew(t *testing.T) {
 	assert.Empty(t, s.blocked())
 	require.Len(t, s.device.Spec.Firmware.Path.Hops, 1)
 	s.ix.SetSource(restricted(metav1.ConditionFalse, hops, "2.0", "3.0"))
-	d, _ = s.ix.Decide("d")
+	d, _ = s.ix.Decision("d")
 	assert.Equal(t, Keep, d.Action, "what was verified and is still listed stays in use, hops too")
 	assert.Nil(t, d.Blocked)
 	s.ix.SetSource(restricted(metav1.ConditionFalse, hops, "3.0"))
 	assert.Equal(t, v1alpha1.ReasonSourceNotReady, s.blocked(), "a hop that left the store is waited for")
 }
 
-// F14: a wish that is older than what runs needs an explicit downgrade, and a source can forbid it to everybody.
+// F14: a desired version that is older than what runs needs an explicit downgrade, and a source can forbid it to everybody.
 func TestSourceForbidsDowngrades(t *testing.T) {
 	s := newStage(t)
 	s.status(func(d *v1alpha1.NodeDeviceStatus) { d.Firmware.Running = "3.0" })

@@ -300,7 +300,7 @@ func (w *world) drawDevice(t *rapid.T, name string, uid types.UID) *v1alpha1.Nod
 // apply does what the controller would: it writes the decision into the object.
 func (w *world) apply(ix *Index, name string) Affected {
 	d, ok := w.devices[name]
-	decision, known := ix.Decide(name)
+	decision, known := ix.Decision(name)
 	if !ok || !known || settled(d, decision) {
 		return Affected{}
 	}
@@ -371,7 +371,7 @@ type view struct {
 func (w *world) view(ix *Index) view {
 	v := view{map[string]string{}, map[string]Tally{}}
 	for name := range w.devices {
-		d, known := ix.Decide(name)
+		d, known := ix.Decision(name)
 		v.decisions[name] = describe(d, known)
 	}
 	for name := range w.templates {
@@ -381,7 +381,7 @@ func (w *world) view(ix *Index) view {
 }
 
 func describe(d Decision, known bool) string {
-	s := fmt.Sprintf("known=%v action=%v conflict=%v", known, d.Action, d.Conflict)
+	s := fmt.Sprintf("known=%v action=%v conflict=%v verdict=%+v", known, d.Action, d.Conflict, d.Verdict)
 	if d.Firmware != nil {
 		f := *d.Firmware
 		generation := f.Origin.Generation
@@ -416,11 +416,11 @@ func TestIndexEqualsBruteForce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, ix := newWorld(), NewIndex()
 		due := map[string]bool{} // devices the index asked to look at
-		told := map[string]Tally{}
+		reported := map[string]Tally{}
 		if rapid.Bool().Draw(t, "populated") {
 			w.populate(t, ix)
 			for _, name := range someTemplates {
-				told[name], _ = ix.Tally(name)
+				reported[name], _ = ix.Tally(name)
 			}
 			for _, name := range someDevices {
 				due[name] = true
@@ -433,11 +433,11 @@ func TestIndexEqualsBruteForce(t *testing.T) {
 			for name := range w.templates {
 				now, _ := ix.Tally(name)
 				if !slices.Contains(a.Templates, name) {
-					require.Equal(t, told[name], now, "a template whose tally changed is reported")
+					require.Equal(t, reported[name], now, "a template whose tally changed is reported")
 				}
-				told[name] = now
+				reported[name] = now
 			}
-			maps.DeleteFunc(told, func(name string, _ Tally) bool { return w.templates[name] == nil })
+			maps.DeleteFunc(reported, func(name string, _ Tally) bool { return w.templates[name] == nil })
 		}
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			note(w.step(t, ix))
@@ -448,8 +448,8 @@ func TestIndexEqualsBruteForce(t *testing.T) {
 				}
 			}
 			for name, o := range w.devices {
-				if d, known := ix.Decide(name); known && !settled(o, d) {
-					require.True(t, due[name], "device %s is not as decided and nobody was told", name)
+				if d, known := ix.Decision(name); known && !settled(o, d) {
+					require.True(t, due[name], "device %s is not as decided and was not reported", name)
 				}
 			}
 		}
@@ -468,7 +468,7 @@ func TestConflictNeverChangesAnAssignment(t *testing.T) {
 		for range rapid.IntRange(0, 30).Draw(t, "steps") {
 			w.step(t, ix)
 			for name, d := range w.devices {
-				decision, _ := ix.Decide(name)
+				decision, _ := ix.Decision(name)
 				if decision.Conflict == nil {
 					continue
 				}
@@ -499,7 +499,7 @@ func TestRemovingTheCauseResolvesAConflict(t *testing.T) {
 			}
 		}
 		for name := range w.devices {
-			d, _ := ix.Decide(name)
+			d, _ := ix.Decision(name)
 			if d.Conflict == nil || d.Conflict[0].Kind == v1alpha1.OriginPin {
 				continue
 			}
@@ -516,7 +516,7 @@ func TestRemovingTheCauseResolvesAConflict(t *testing.T) {
 				ix.DeleteTemplate(p.Name)
 			}
 			w.apply(ix, name)
-			d, _ = ix.Decide(name)
+			d, _ = ix.Decision(name)
 			require.Nil(t, d.Conflict)
 			require.Equal(t, Keep, d.Action)
 			require.Equal(t, stays, d.Firmware.Origin.Name)

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
@@ -37,7 +38,7 @@ func TestQuarantineBlocksTheModel(t *testing.T) {
 	assert.Equal(t, v1alpha1.ReasonQuarantined, s.blocked(), "every model")
 
 	assert.Equal(t, []string{"d"}, s.ix.SetSource(with(all(), 2, model)).Devices)
-	d, _ := s.ix.Decide("d")
+	d, _ := s.ix.Decision("d")
 	require.NotNil(t, d.Blocked)
 	assert.Equal(t, v1alpha1.ReasonQuarantined, d.Blocked.Reason)
 	for _, part := range []string{"gpu-017", "gpu-017-1a2b3c4d", "link of port 1 is down", "liftQuarantineRequestedAt", `"s"`} {
@@ -48,7 +49,7 @@ func TestQuarantineBlocksTheModel(t *testing.T) {
 	assert.Equal(t, int32(1), tally.NotApplied)
 
 	s.template("t", "3.0")
-	assert.Empty(t, s.blocked(), "another wish")
+	assert.Empty(t, s.blocked(), "another version is desired")
 	s.template("t", "2.0")
 	assert.Equal(t, v1alpha1.ReasonQuarantined, s.blocked())
 	s.template("t", "2.0", paused)
@@ -74,7 +75,7 @@ func TestQuarantineOfAHopBlocksThoseWhoTakeIt(t *testing.T) {
 	hops := v1alpha1.UpgradePaths{Hops: []v1alpha1.VersionHop{via("3.0", "2.0", "1.0")}}
 	s.ix.SetSource(with(restricted(metav1.ConditionTrue, hops, "2.0", "3.0"), 2, "15b3:101d"))
 	s.template("t", "3.0")
-	d, _ := s.ix.Decide("d")
+	d, _ := s.ix.Decision("d")
 	require.NotNil(t, d.Blocked)
 	assert.Equal(t, v1alpha1.ReasonQuarantined, d.Blocked.Reason)
 	assert.Equal(t, "2.0", d.Blocked.Version)
@@ -97,11 +98,7 @@ func TestQuarantineLeavesADeviceThatRunsTheVersionAlone(t *testing.T) {
 
 // due is what package plan would do now.
 func (s *stage) due() plan.Decision {
-	retry := time.Time{}
-	if s.firmware != nil && s.firmware.Spec.RetryRequestedAt != nil {
-		retry = s.firmware.Spec.RetryRequestedAt.Time
-	}
-	return plan.Decide(Wish(s.device.Spec.Firmware, retry), Facts(s.device))
+	return plan.Decide(desired.Of(s.device.Spec.Firmware, desired.Retry(s.firmware)), Facts(s.device))
 }
 
 // R002-11: what a person went back to by hand and pinned is flashed once, and no template takes it away again.
@@ -116,7 +113,7 @@ func TestPinToAnOlderVersionIsHonoured(t *testing.T) {
 	assert.Equal(t, plan.ReasonDowngradeForbidden, func() plan.Reason {
 		f := s.device.Spec.Firmware.DeepCopy()
 		f.Downgrade = v1alpha1.DowngradeForbid
-		return plan.Decide(Wish(f, time.Time{}), Facts(s.device)).Reason
+		return plan.Decide(desired.Of(f, plan.Clearance{}), Facts(s.device)).Reason
 	}(), "it is a downgrade indeed")
 	s.status(func(d *v1alpha1.NodeDeviceStatus) { d.Firmware.Running = "2.0" })
 	assert.Equal(t, plan.UpToDate, s.due().Outcome)
@@ -152,7 +149,7 @@ func TestQuarantineOfALaterHopBlocksToo(t *testing.T) {
 	hops := v1alpha1.UpgradePaths{Hops: []v1alpha1.VersionHop{via("4.0", "3.0", "1.0", "2.0"), via("3.0", "2.0", "1.0")}}
 	s.ix.SetSource(with(restricted(metav1.ConditionTrue, hops, "2.0", "3.0", "4.0"), 3, "15b3:101d"))
 	s.template("t", "4.0")
-	d, _ := s.ix.Decide("d")
+	d, _ := s.ix.Decision("d")
 	require.NotNil(t, d.Blocked)
 	assert.Equal(t, v1alpha1.ReasonQuarantined, d.Blocked.Reason)
 	assert.Equal(t, "3.0", d.Blocked.Version)
@@ -160,7 +157,7 @@ func TestQuarantineOfALaterHopBlocksToo(t *testing.T) {
 	assert.Empty(t, s.blocked(), "it has left the bad version behind")
 }
 
-// R002-53: whatever is wished of a device that a job left unhealthy is refused until a person has forgiven that.
+// R002-53: whatever firmware is desired, a device that a job left unhealthy gets none until a person clears that.
 func TestUnhealthyDeviceIsBlocked(t *testing.T) {
 	s := newStage(t)
 	s.pins()
@@ -172,7 +169,7 @@ func TestUnhealthyDeviceIsBlocked(t *testing.T) {
 	tally, _ := s.ix.Tally("t")
 	assert.Equal(t, int32(1), tally.Blocked)
 	s.template("t", "3.0")
-	assert.Equal(t, v1alpha1.ReasonDeviceUnhealthy, s.blocked(), "another wish changes nothing")
+	assert.Equal(t, v1alpha1.ReasonDeviceUnhealthy, s.blocked(), "another desired version changes nothing")
 	s.firmware.Spec.RetryRequestedAt = &metav1.Time{Time: base.Add(time.Second)}
 	s.pins()
 	assert.Empty(t, s.blocked())

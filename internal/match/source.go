@@ -12,16 +12,16 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// source is what a FirmwareSource says, compiled.
+// source is a compiled FirmwareSource.
 type source struct {
-	said   said
+	facts  sourceFacts
 	images map[inventory.Version][]Image
 	paths  *Paths
 	bad    quarantine.Set
 }
 
-// said is what decisions depend on in a FirmwareSource.
-type said struct {
+// sourceFacts is the part of a FirmwareSource that decisions depend on.
+type sourceFacts struct {
 	ready     bool
 	stored    []v1alpha1.StoredImage
 	paths     *v1alpha1.UpgradePaths
@@ -30,8 +30,8 @@ type said struct {
 	lift      *metav1.Time
 }
 
-func saidBy(o *v1alpha1.FirmwareSource) said {
-	return said{
+func sourceFactsOf(o *v1alpha1.FirmwareSource) sourceFacts {
+	return sourceFacts{
 		ready: meta.IsStatusConditionTrue(o.Status.Conditions, v1alpha1.ConditionReady) &&
 			o.Status.ObservedGeneration == o.Generation,
 		stored: o.Status.Images, paths: o.Spec.UpgradePaths, downgrade: o.Spec.Downgrade,
@@ -40,7 +40,7 @@ func saidBy(o *v1alpha1.FirmwareSource) said {
 }
 
 func compileSource(o *v1alpha1.FirmwareSource) *source {
-	out := &source{said: saidBy(o), images: map[inventory.Version][]Image{}, paths: SourcePaths(o)}
+	out := &source{facts: sourceFactsOf(o), images: map[inventory.Version][]Image{}, paths: SourcePaths(o)}
 	for _, i := range o.Status.Images {
 		c := NewImage(i)
 		out.images[c.version] = append(out.images[c.version], c)
@@ -51,18 +51,11 @@ func compileSource(o *v1alpha1.FirmwareSource) *source {
 	return out
 }
 
-func (s *source) same(o *v1alpha1.FirmwareSource) bool { return reflect.DeepEqual(s.said, saidBy(o)) }
+func (s *source) same(o *v1alpha1.FirmwareSource) bool {
+	return reflect.DeepEqual(s.facts, sourceFactsOf(o))
+}
 
 // SourcePaths compiles the upgrade paths of a source.
 func SourcePaths(o *v1alpha1.FirmwareSource) *Paths {
 	return NewPaths(o.Spec.UpgradePaths, fmt.Sprintf("FirmwareSource %q", o.Name))
-}
-
-// EffectiveDowngrade is what a rule or pin may do with the images of a source: a source that forbids downgrades forbids
-// them to everybody.
-func EffectiveDowngrade(rule, source v1alpha1.DowngradePolicy) v1alpha1.DowngradePolicy {
-	if source == v1alpha1.DowngradeForbid {
-		return v1alpha1.DowngradeForbid
-	}
-	return rule
 }

@@ -124,8 +124,8 @@ func (d *device) markFor(t *template) mark {
 		}
 		return m
 	}
-	p := plan.Decide(Wish(f, d.node.retry), d.observed.Facts)
-	if p.Outcome == plan.UpToDate {
+	verdict := d.decision.Verdict
+	if verdict.Outcome == plan.UpToDate && !d.observed.unread {
 		return m | applied
 	}
 	m |= notApplied
@@ -137,9 +137,11 @@ func (d *device) markFor(t *template) mark {
 		m |= blocked | waiting
 	case b != nil:
 		m |= blocked
-	case p.Outcome == plan.Differs:
+	case d.observed.unread: // what it runs now is not known
+		m |= pending
+	case verdict.Outcome == plan.Differs:
 		m |= mismatched
-	case p.Reason == plan.ReasonUpdateFailed:
+	case verdict.Reason == plan.ReasonUpdateFailed:
 		m |= failed
 	default:
 		m |= pending

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
@@ -18,18 +19,20 @@ var DeviceConditions = []string{
 	v1alpha1.ConditionReady, v1alpha1.ConditionInspected, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled,
 }
 
-// DeviceFacts is what the daemon knows about one device when it reports.
+// DeviceFacts is what the daemon knows about one device when it writes its status.
 type DeviceFacts struct {
 	// Node is the name of the Node and of its NodeFirmware.
 	Node string
-	// Wish is the firmware the device's spec asks for; zero when it asks for none.
-	Wish plan.Wish
-	// Observed is what the last scan and the journal say.
+	// Desired is the version that should run; empty when none is assigned.
+	Desired inventory.Version
+	// Observed is what the last scan and the journal say, and Verdict what the device needs in view of that.
 	Observed plan.Facts
-	// Failure describes the last failed update, for people, and FailedVersion is what it should have brought; empty when
-	// there was none.
+	Verdict  plan.Decision
+	// Failure describes the last failed update for people, and FailedVersion is the version it was to bring; both are empty
+	// when no update failed.
 	Failure, FailedVersion string
-	// Unhealthy describes how a job left the device unhealthy, for people; empty when none did.
+	// Unhealthy describes for people how a job left the device unhealthy; empty when no job did, or when a person has
+	// cleared that since.
 	Unhealthy string
 	// Updating names the job and the step that work on the device now; empty when none does.
 	Updating string
@@ -63,15 +66,15 @@ func deviceReady(f DeviceFacts, old []metav1.Condition) []Condition {
 	if f.Updating != "" {
 		return reconciling(v1alpha1.ReasonUpdating, f.Updating)
 	}
-	d := plan.Decide(f.Wish, f.Observed)
 	if c := active(old, v1alpha1.ConditionConflict); c != nil {
 		return stalled(c.Reason, c.Message)
 	}
-	if f.isUnhealthy() {
+	if f.Unhealthy != "" { // whatever is desired: a device that runs what it should and does not work is not Ready
 		return stalled(v1alpha1.ReasonDeviceUnhealthy, unhealthy(f))
 	}
+	d := f.Verdict
 	switch d.Outcome {
-	case plan.NotWished:
+	case plan.NothingDesired:
 		if f.Observed.Unreadable != "" {
 			return reconciling(v1alpha1.ReasonReadFailed, unreadable(f))
 		}
@@ -81,7 +84,7 @@ func deviceReady(f DeviceFacts, old []metav1.Condition) []Condition {
 	case plan.Differs:
 		return stalled(v1alpha1.ReasonVersionMismatch, fmt.Sprintf(
 			"Runs %s, wanted %s. The policy is Validate, so nothing is flashed; set updatePolicy to Update to flash it.",
-			orUnknown(f.Observed.Running), f.Wish.Version))
+			orUnknown(f.Observed.Running), f.Desired))
 	}
 	if c := active(old, v1alpha1.ConditionBlocked); c != nil {
 		if c.Reason == v1alpha1.ReasonSourceNotReady {
@@ -93,10 +96,10 @@ func deviceReady(f DeviceFacts, old []metav1.Condition) []Condition {
 	case d.Outcome == plan.DueActivation:
 		return reconciling(v1alpha1.ReasonActivationPending, fmt.Sprintf(
 			"Runs %s; %s is stored and waits for its activation (%s) by a job.",
-			orUnknown(f.Observed.Running), onTheWay(d, f.Wish), d.Activation))
+			orUnknown(f.Observed.Running), onTheWay(f), d.Activation))
 	case d.Outcome == plan.DueFlash:
 		return reconciling(v1alpha1.ReasonUpdatePending, fmt.Sprintf(
-			"Runs %s; the update to %s waits for a job.", orUnknown(f.Observed.Running), onTheWay(d, f.Wish)))
+			"Runs %s; the update to %s waits for a job.", orUnknown(f.Observed.Running), onTheWay(f)))
 	case d.Reason == plan.ReasonReadFailed:
 		return reconciling(v1alpha1.ReasonReadFailed, unreadable(f))
 	case d.Reason == plan.ReasonUpdateFailed:
@@ -108,23 +111,17 @@ func deviceReady(f DeviceFacts, old []metav1.Condition) []Condition {
 	}
 }
 
-// isUnhealthy reports whether a job left the device unhealthy and nobody has forgiven that since. It is told whatever is
-// wished of the device: a device that runs what it should and does not work is not as it should be.
-func (f DeviceFacts) isUnhealthy() bool {
-	return !f.Observed.UnhealthySince.IsZero() && !f.Observed.UnhealthySince.Before(f.Wish.RetryAfter)
-}
-
 func unhealthy(f DeviceFacts) string {
-	return fmt.Sprintf("Runs %s. A job left the device unhealthy%s, and nothing is flashed to it until somebody has looked. Mend it, then: %s",
+	return fmt.Sprintf("Runs %s. A job left the device unhealthy%s, and nothing is flashed to it until a person has looked at it. Mend it, then: %s",
 		orUnknown(f.Observed.Running), detail(f.Unhealthy), patchNow(f.Node, "retryRequestedAt"))
 }
 
-// onTheWay is what is flashed next, and for what where it is only a hop.
-func onTheWay(d plan.Decision, w plan.Wish) string {
-	if d.Version == w.Version {
-		return string(w.Version)
+// onTheWay names the version that is flashed next, and the desired one where that is only a hop.
+func onTheWay(f DeviceFacts) string {
+	if f.Verdict.Version == f.Desired {
+		return string(f.Desired)
 	}
-	return fmt.Sprintf("%s on the way to %s", d.Version, w.Version)
+	return fmt.Sprintf("%s on the way to %s", f.Verdict.Version, f.Desired)
 }
 
 func unreadable(f DeviceFacts) string {
@@ -134,7 +131,7 @@ func unreadable(f DeviceFacts) string {
 
 func upToDate(f DeviceFacts) string {
 	if s := f.Observed.Stored; s != "" && s != f.Observed.Running {
-		return fmt.Sprintf("Runs %s as wanted, but %s is stored and will run after the next activation; the product did not wish that.",
+		return fmt.Sprintf("Runs %s as wanted, but %s is stored and will run after the next activation; this product did not stage it.",
 			f.Observed.Running, s)
 	}
 	return fmt.Sprintf("Runs %s as wanted.", f.Observed.Running)
@@ -142,7 +139,7 @@ func upToDate(f DeviceFacts) string {
 
 func updateFailed(f DeviceFacts) string {
 	return fmt.Sprintf("The update to %s failed and is not tried again by itself%s. To try again: %s",
-		cmp.Or(f.FailedVersion, string(f.Wish.Version)), detail(f.Failure), patchNow(f.Node, "retryRequestedAt"))
+		cmp.Or(f.FailedVersion, string(f.Desired)), detail(f.Failure), patchNow(f.Node, "retryRequestedAt"))
 }
 
 func ready(reason, message string) []Condition {

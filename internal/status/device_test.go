@@ -34,12 +34,26 @@ func observed(change ...func(*plan.Facts)) plan.Facts {
 // unhealthy is what is known of a device that a job left so at noon.
 func unhealthy() plan.Facts { return observed(func(f *plan.Facts) { f.UnhealthySince = noon }) }
 
-func wish(version inventory.Version, change ...func(*plan.Wish)) plan.Wish {
-	w := plan.Wish{Version: version, Digest: wanted}
+func want(version inventory.Version, change ...func(*plan.Desired)) plan.Desired {
+	d := plan.Desired{Version: version, Digest: wanted}
 	for _, c := range change {
-		c(&w)
+		c(&d)
 	}
-	return w
+	return d
+}
+
+// given is what the daemon knows before it is judged.
+type given struct {
+	Node, Failure, FailedVersion, Unhealthy, Updating string
+	Observed                                          plan.Facts
+	Desired                                           plan.Desired
+}
+
+func (g given) judged() nfstatus.DeviceFacts {
+	return nfstatus.DeviceFacts{
+		Node: g.Node, Desired: g.Desired.Version, Observed: g.Observed, Verdict: plan.Decide(g.Desired, g.Observed),
+		Failure: g.Failure, FailedVersion: g.FailedVersion, Unhealthy: g.Unhealthy, Updating: g.Updating,
+	}
 }
 
 func TestDeviceConditions(t *testing.T) {
@@ -48,7 +62,7 @@ func TestDeviceConditions(t *testing.T) {
 	}
 	conflict := []metav1.Condition{{Type: v1alpha1.ConditionConflict, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonMultipleMatches, Message: "Templates a and b match."}}
 	for name, tc := range map[string]struct {
-		facts     nfstatus.DeviceFacts
+		given     given
 		old       []metav1.Condition
 		reason    string
 		inspected string
@@ -56,108 +70,109 @@ func TestDeviceConditions(t *testing.T) {
 		says      string
 	}{
 		"nothing assigned": {
-			facts:  nfstatus.DeviceFacts{Observed: observed()},
+			given:  given{Observed: observed()},
 			reason: v1alpha1.ReasonNotAssigned, kstatus: status.CurrentStatus, says: "No template"},
 		"listed without a driver": {
-			facts:  nfstatus.DeviceFacts{Observed: plan.Facts{}},
+			given:  given{Observed: plan.Facts{}},
 			reason: v1alpha1.ReasonNotAssigned, inspected: v1alpha1.ReasonNoDriver, kstatus: status.CurrentStatus},
 		"assigned without a driver": {
-			facts:  nfstatus.DeviceFacts{Observed: plan.Facts{}, Wish: wish("2")},
+			given:  given{Observed: plan.Facts{}, Desired: want("2")},
 			reason: v1alpha1.ReasonNotUpdatable, inspected: v1alpha1.ReasonNoDriver, kstatus: status.FailedStatus, says: "No driver knows the device"},
 		"up to date": {
-			facts:  nfstatus.DeviceFacts{Observed: observed(), Wish: wish("22.39.1002")},
+			given:  given{Observed: observed(), Desired: want("22.39.1002")},
 			reason: v1alpha1.ReasonUpToDate, kstatus: status.CurrentStatus, says: "Runs 22.39.1002 as wanted."},
 		"up to date but something else is staged": {
-			facts:  nfstatus.DeviceFacts{Observed: observed(func(f *plan.Facts) { f.Stored = "22.1.1" }), Wish: wish("22.39.1002")},
+			given:  given{Observed: observed(func(f *plan.Facts) { f.Stored = "22.1.1" }), Desired: want("22.39.1002")},
 			reason: v1alpha1.ReasonUpToDate, kstatus: status.CurrentStatus, says: "22.1.1 is stored and will run"},
 		"up to date though the source is gone": {
-			facts: nfstatus.DeviceFacts{Observed: observed(), Wish: wish("22.39.1002")}, old: blocked(v1alpha1.ReasonSourceNotFound),
+			given: given{Observed: observed(), Desired: want("22.39.1002")}, old: blocked(v1alpha1.ReasonSourceNotFound),
 			reason: v1alpha1.ReasonUpToDate, kstatus: status.CurrentStatus},
 		"update due": {
-			facts:  nfstatus.DeviceFacts{Observed: observed(), Wish: wish("22.41.1000")},
+			given:  given{Observed: observed(), Desired: want("22.41.1000")},
 			reason: v1alpha1.ReasonUpdatePending, kstatus: status.InProgressStatus, says: "Runs 22.39.1002; the update to 22.41.1000 waits"},
 		"stored but not running": {
-			facts:  nfstatus.DeviceFacts{Observed: observed(func(f *plan.Facts) { f.Stored = "22.41.1000" }), Wish: wish("22.41.1000")},
+			given:  given{Observed: observed(func(f *plan.Facts) { f.Stored = "22.41.1000" }), Desired: want("22.41.1000")},
 			reason: v1alpha1.ReasonActivationPending, kstatus: status.InProgressStatus, says: "(Reboot)"},
 		"being updated": {
-			facts:  nfstatus.DeviceFacts{Observed: observed(func(f *plan.Facts) { f.Unreadable = "resetting" }), Wish: wish("22.41.1000"), Updating: "Job j is at step flash."},
+			given:  given{Observed: observed(func(f *plan.Facts) { f.Unreadable = "resetting" }), Desired: want("22.41.1000"), Updating: "Job j is at step flash."},
 			reason: v1alpha1.ReasonUpdating, inspected: v1alpha1.ReasonReadFailed, kstatus: status.InProgressStatus, says: "step flash"},
 		"policy Validate": {
-			facts:  nfstatus.DeviceFacts{Observed: observed(), Wish: wish("22.41.1000", func(w *plan.Wish) { w.ReportOnly = true })},
+			given:  given{Observed: observed(), Desired: want("22.41.1000", func(d *plan.Desired) { d.ReportOnly = true })},
 			reason: v1alpha1.ReasonVersionMismatch, kstatus: status.FailedStatus, says: "set updatePolicy to Update"},
 		"downgrade": {
-			facts:  nfstatus.DeviceFacts{Observed: observed(), Wish: wish("22.31.1")},
+			given:  given{Observed: observed(), Desired: want("22.31.1")},
 			reason: v1alpha1.ReasonDowngradeForbidden, kstatus: status.FailedStatus, says: "set downgrade to Allow"},
 		"failed before": {
-			facts: nfstatus.DeviceFacts{Node: "n1", Failure: "the tool said no", Wish: wish("22.41.1000"),
+			given: given{Node: "n1", Failure: "the tool said no", Desired: want("22.41.1000"),
 				Observed: observed(func(f *plan.Facts) { f.FailedDigest, f.FailedAt = wanted, noon })},
 			reason: v1alpha1.ReasonUpdateFailed, kstatus: status.FailedStatus, says: "kubectl patch nodefirmware n1 --type merge"},
-		"failed before and forgiven": {
-			facts: nfstatus.DeviceFacts{Wish: wish("22.41.1000", func(w *plan.Wish) { w.RetryAfter = noon.Add(time.Second) }),
+		"failed before and cleared": {
+			given: given{Desired: want("22.41.1000", func(d *plan.Desired) { d.Retry = plan.ClearedAt(noon) }),
 				Observed: observed(func(f *plan.Facts) { f.FailedDigest, f.FailedAt = wanted, noon })},
 			reason: v1alpha1.ReasonUpdatePending, kstatus: status.InProgressStatus},
 		"unreadable and unassigned": {
-			facts:  nfstatus.DeviceFacts{Node: "n1", Observed: observed(func(f *plan.Facts) { f.Unreadable = "input/output error" })},
+			given:  given{Node: "n1", Observed: observed(func(f *plan.Facts) { f.Unreadable = "input/output error" })},
 			reason: v1alpha1.ReasonReadFailed, inspected: v1alpha1.ReasonReadFailed, kstatus: status.InProgressStatus, says: "type Scan for node n1"},
 		"unreadable and assigned": {
-			facts:  nfstatus.DeviceFacts{Observed: observed(func(f *plan.Facts) { f.Unreadable = "input/output error" }), Wish: wish("2")},
+			given:  given{Observed: observed(func(f *plan.Facts) { f.Unreadable = "input/output error" }), Desired: want("2")},
 			reason: v1alpha1.ReasonReadFailed, inspected: v1alpha1.ReasonReadFailed, kstatus: status.InProgressStatus, says: "input/output error"},
 		"matched twice": {
-			facts: nfstatus.DeviceFacts{Observed: observed(), Wish: wish("22.39.1002")}, old: conflict,
+			given: given{Observed: observed(), Desired: want("22.39.1002")}, old: conflict,
 			reason: v1alpha1.ReasonMultipleMatches, kstatus: status.FailedStatus, says: "Templates a and b match."},
 		"source missing": {
-			facts: nfstatus.DeviceFacts{Observed: observed(), Wish: plan.Wish{Version: "2"}}, old: blocked(v1alpha1.ReasonSourceNotFound),
+			given: given{Observed: observed(), Desired: plan.Desired{Version: "2"}}, old: blocked(v1alpha1.ReasonSourceNotFound),
 			reason: v1alpha1.ReasonSourceNotFound, kstatus: status.FailedStatus, says: "create it"},
 		"source not ready yet": {
-			facts: nfstatus.DeviceFacts{Observed: observed(), Wish: plan.Wish{Version: "2"}}, old: blocked(v1alpha1.ReasonSourceNotReady),
+			given: given{Observed: observed(), Desired: plan.Desired{Version: "2"}}, old: blocked(v1alpha1.ReasonSourceNotReady),
 			reason: v1alpha1.ReasonSourceNotReady, kstatus: status.InProgressStatus},
 		"power-cycle": {
-			facts:  nfstatus.DeviceFacts{Observed: observed(func(f *plan.Facts) { f.Activation = inventory.ActivatePowerCycle }), Wish: wish("22.41.1000")},
+			given:  given{Observed: observed(func(f *plan.Facts) { f.Activation = inventory.ActivatePowerCycle }), Desired: want("22.41.1000")},
 			reason: v1alpha1.ReasonPowerCycleRequired, kstatus: status.FailedStatus},
 		"blocked edge": {
-			facts:  nfstatus.DeviceFacts{Observed: observed(), Wish: wish("22.41.1000", func(w *plan.Wish) { w.BlockedFrom = []inventory.Version{"22.39.1002"} })},
-			reason: v1alpha1.ReasonEdgeBlocked, kstatus: status.FailedStatus, says: "declare a hop in between, or wish for another version. Paths are declared"},
+			given:  given{Observed: observed(), Desired: want("22.41.1000", func(d *plan.Desired) { d.BlockedFrom = []inventory.Version{"22.39.1002"} })},
+			reason: v1alpha1.ReasonEdgeBlocked, kstatus: status.FailedStatus, says: "declare a hop in between, or select another version. Paths are declared"},
 		"below the minimum": {
-			facts:  nfstatus.DeviceFacts{Observed: observed(), Wish: wish("22.41.1000", func(w *plan.Wish) { w.Minimum = "22.40.0" })},
+			given:  given{Observed: observed(), Desired: want("22.41.1000", func(d *plan.Desired) { d.Minimum = "22.40.0" })},
 			reason: v1alpha1.ReasonBelowMinimumVersion, kstatus: status.FailedStatus, says: "22.39.1002 runs; declare a hop in between. Paths are declared"},
 		"a hop is due": {
-			facts: nfstatus.DeviceFacts{Observed: observed(), Wish: wish("22.41.1000", func(w *plan.Wish) {
-				w.Hops = []plan.Hop{{From: []inventory.Version{"22.39.1002"}, Version: "22.40.0", Digest: inventory.Digest{2}}}
+			given: given{Observed: observed(), Desired: want("22.41.1000", func(d *plan.Desired) {
+				d.Hops = []plan.Hop{{From: []inventory.Version{"22.39.1002"}, Version: "22.40.0", Digest: inventory.Digest{2}}}
 			})},
 			reason: v1alpha1.ReasonUpdatePending, kstatus: status.InProgressStatus, says: "the update to 22.40.0 on the way to 22.41.1000 waits"},
 		"a hop is stored": {
-			facts: nfstatus.DeviceFacts{Observed: observed(func(f *plan.Facts) { f.Stored = "22.40.0" }), Wish: wish("22.41.1000", func(w *plan.Wish) {
-				w.Hops = []plan.Hop{{From: []inventory.Version{"22.39.1002"}, Version: "22.40.0", Digest: inventory.Digest{2}}}
+			given: given{Observed: observed(func(f *plan.Facts) { f.Stored = "22.40.0" }), Desired: want("22.41.1000", func(d *plan.Desired) {
+				d.Hops = []plan.Hop{{From: []inventory.Version{"22.39.1002"}, Version: "22.40.0", Digest: inventory.Digest{2}}}
 			})},
 			reason: v1alpha1.ReasonActivationPending, kstatus: status.InProgressStatus, says: "22.40.0 on the way to 22.41.1000 is stored"},
 		"a hop failed before": {
-			facts: nfstatus.DeviceFacts{Node: "n1", Failure: "no", FailedVersion: "22.40.0",
+			given: given{Node: "n1", Failure: "no", FailedVersion: "22.40.0",
 				Observed: observed(func(f *plan.Facts) { f.FailedDigest, f.FailedAt = inventory.Digest{2}, noon }),
-				Wish: wish("22.41.1000", func(w *plan.Wish) {
-					w.Hops = []plan.Hop{{From: []inventory.Version{"22.39.1002"}, Version: "22.40.0", Digest: inventory.Digest{2}}}
+				Desired: want("22.41.1000", func(d *plan.Desired) {
+					d.Hops = []plan.Hop{{From: []inventory.Version{"22.39.1002"}, Version: "22.40.0", Digest: inventory.Digest{2}}}
 				})},
 			reason: v1alpha1.ReasonUpdateFailed, kstatus: status.FailedStatus, says: "The update to 22.40.0 failed"},
 		"unhealthy": {
-			facts:  nfstatus.DeviceFacts{Node: "n1", Unhealthy: "job j: a link is down", Observed: unhealthy(), Wish: wish("22.41.1000")},
+			given:  given{Node: "n1", Unhealthy: "job j: a link is down", Observed: unhealthy(), Desired: want("22.41.1000")},
 			reason: v1alpha1.ReasonDeviceUnhealthy, kstatus: status.FailedStatus, says: "left the device unhealthy (job j: a link is down)"},
 		"unhealthy though it runs what it should": {
-			facts:  nfstatus.DeviceFacts{Node: "n1", Observed: unhealthy(), Wish: wish("22.39.1002")},
+			given:  given{Node: "n1", Unhealthy: "job j", Observed: unhealthy(), Desired: want("22.39.1002")},
 			reason: v1alpha1.ReasonDeviceUnhealthy, kstatus: status.FailedStatus, says: "Mend it, then: kubectl patch nodefirmware n1"},
 		"unhealthy with nothing assigned": {
-			facts:  nfstatus.DeviceFacts{Node: "n1", Observed: unhealthy()},
+			given:  given{Node: "n1", Unhealthy: "job j", Observed: unhealthy()},
 			reason: v1alpha1.ReasonDeviceUnhealthy, kstatus: status.FailedStatus},
-		"unhealthy and told so by the operator too": {
-			facts: nfstatus.DeviceFacts{Node: "n1", Observed: unhealthy(), Wish: wish("22.41.1000")}, old: blocked(v1alpha1.ReasonDeviceUnhealthy),
+		"unhealthy, and the operator reports it too": {
+			given: given{Node: "n1", Unhealthy: "job j", Observed: unhealthy(), Desired: want("22.41.1000")}, old: blocked(v1alpha1.ReasonDeviceUnhealthy),
 			reason: v1alpha1.ReasonDeviceUnhealthy, kstatus: status.FailedStatus, says: "retryRequestedAt"},
 		"unhealthy and being worked on": {
-			facts:  nfstatus.DeviceFacts{Node: "n1", Observed: unhealthy(), Wish: wish("22.41.1000"), Updating: "Job j is at step restore."},
+			given:  given{Node: "n1", Unhealthy: "job j", Observed: unhealthy(), Desired: want("22.41.1000"), Updating: "Job j is at step restore."},
 			reason: v1alpha1.ReasonUpdating, kstatus: status.InProgressStatus},
-		"unhealthy and forgiven": {
-			facts:  nfstatus.DeviceFacts{Observed: unhealthy(), Wish: wish("22.41.1000", func(w *plan.Wish) { w.RetryAfter = noon.Add(time.Second) })},
+		"unhealthy and cleared": {
+			given:  given{Observed: unhealthy(), Desired: want("22.41.1000", func(d *plan.Desired) { d.Retry = plan.ClearedAt(noon) })},
 			reason: v1alpha1.ReasonUpdatePending, kstatus: status.InProgressStatus},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := nfstatus.Device(tc.facts, tc.old, 3, noon)
+			facts := tc.given.judged()
+			got := nfstatus.Device(facts, tc.old, 3, noon)
 			ready := meta.FindStatusCondition(got, v1alpha1.ConditionReady)
 			require.NotNil(t, ready)
 			assert.Equal(t, tc.reason, ready.Reason)
@@ -174,7 +189,7 @@ func TestDeviceConditions(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Name: "d", Generation: 3},
 				Status:     v1alpha1.NodeDeviceStatus{ObservedGeneration: 3, Conditions: got},
 			}))
-			assert.Equal(t, got, nfstatus.Device(tc.facts, got, 3, noon.Add(time.Hour)), "the same facts change nothing later")
+			assert.Equal(t, got, nfstatus.Device(facts, got, 3, noon.Add(time.Hour)), "the same facts change nothing later")
 		})
 	}
 }

@@ -17,16 +17,16 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
-func summary(name string, f nfstatus.DeviceFacts) nfstatus.DeviceSummary {
-	return nfstatus.DeviceSummary{Name: name, Assigned: f.Wish.Version != "", Conditions: nfstatus.Device(f, nil, 1, noon)}
+func summary(name string, g given) nfstatus.DeviceSummary {
+	return nfstatus.DeviceSummary{Name: name, Assigned: g.Desired.Version != "", Conditions: nfstatus.Device(g.judged(), nil, 1, noon)}
 }
 
 func TestNodeConditions(t *testing.T) {
-	fine := summary("n1-nic-a", nfstatus.DeviceFacts{Observed: observed(), Wish: wish("22.39.1002")})
-	due := summary("n1-nic-b", nfstatus.DeviceFacts{Observed: observed(), Wish: wish("22.41.1000")})
-	stuck := summary("n1-nic-c", nfstatus.DeviceFacts{Observed: observed(), Wish: wish("22.1.1")})
-	dark := summary("n1-disk-d", nfstatus.DeviceFacts{Observed: observed(func(f *plan.Facts) { f.Unreadable = "no answer" })})
-	free := summary("n1-bios", nfstatus.DeviceFacts{Observed: observed()})
+	fine := summary("n1-nic-a", given{Observed: observed(), Desired: want("22.39.1002")})
+	due := summary("n1-nic-b", given{Observed: observed(), Desired: want("22.41.1000")})
+	stuck := summary("n1-nic-c", given{Observed: observed(), Desired: want("22.1.1")})
+	dark := summary("n1-disk-d", given{Observed: observed(func(f *plan.Facts) { f.Unreadable = "no answer" })})
+	free := summary("n1-bios", given{Observed: observed()})
 	held := &nfstatus.HeldFacts{Job: "n1-1234", Reason: v1alpha1.ReasonWriteFailed, Message: "step flash of n1-nic-b: tool failed"}
 	lost := &nfstatus.HeldFacts{Job: "n1-1234", Reason: v1alpha1.ReasonUnhealthy, Message: "the node is not Ready: kubelet stopped", Step: "health",
 		NoWayBack: "what ran before cannot be brought back: n1-nic-b has one slot"}

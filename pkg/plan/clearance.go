@@ -11,8 +11,8 @@ type Clearance struct {
 // ClearedAt makes a Clearance of the time a person asked for it; the zero time makes the zero Clearance.
 func ClearedAt(at time.Time) Clearance { return Clearance{at: at} }
 
-// Clears reports whether a failure at that time is cleared. The API tells times in whole seconds, so that a request in the
-// second of the failure clears it: the person had seen it. The zero time is no failure, and is never cleared.
+// Clears reports whether a failure at that time is cleared. The API stores times in whole seconds, so a request in the
+// second of the failure clears it: the person had seen the failure. The zero time is no failure and is never cleared.
 func (c Clearance) Clears(failed time.Time) bool {
 	return !c.at.IsZero() && !failed.IsZero() && !c.at.Before(failed.Truncate(time.Second))
 }

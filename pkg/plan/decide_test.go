@@ -16,52 +16,61 @@ var digest = inventory.Digest{1}
 
 func TestDecide(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	wish := plan.Wish{Version: "2.0", Digest: digest}
+	desired := plan.Desired{Version: "2.0", Digest: digest}
 	runs1 := plan.Facts{Driver: "sim", Running: "1.0", Stored: "1.0", Activation: inventory.ActivateReboot}
 	for name, c := range map[string]struct {
-		wish  func(*plan.Wish)
-		facts func(*plan.Facts)
-		want  plan.Outcome
-		why   plan.Reason
+		desired func(*plan.Desired)
+		facts   func(*plan.Facts)
+		want    plan.Outcome
+		why     plan.Reason
 	}{
-		"nothing wished":               {func(w *plan.Wish) { *w = plan.Wish{} }, nil, plan.NotWished, ""},
+		"nothing desired":              {func(d *plan.Desired) { *d = plan.Desired{} }, nil, plan.NothingDesired, ""},
 		"another version runs":         {nil, nil, plan.DueFlash, ""},
-		"wished version runs":          {nil, func(f *plan.Facts) { f.Running = "2.0" }, plan.UpToDate, ""},
-		"wished version is stored":     {nil, func(f *plan.Facts) { f.Stored = "2.0" }, plan.DueActivation, ""},
+		"desired version runs":         {nil, func(f *plan.Facts) { f.Running = "2.0" }, plan.UpToDate, ""},
+		"desired version is stored":    {nil, func(f *plan.Facts) { f.Stored = "2.0" }, plan.DueActivation, ""},
 		"store is not known":           {nil, func(f *plan.Facts) { f.Stored = "" }, plan.DueFlash, ""},
-		"policy only reports":          {func(w *plan.Wish) { w.ReportOnly = true }, nil, plan.Differs, ""},
+		"policy only reports":          {func(d *plan.Desired) { d.ReportOnly = true }, nil, plan.Differs, ""},
 		"device unreadable":            {nil, func(f *plan.Facts) { f.Unreadable = "EIO" }, plan.Blocked, plan.ReasonReadFailed},
 		"no driver":                    {nil, func(f *plan.Facts) { f.Driver = "" }, plan.Blocked, plan.ReasonNotUpdatable},
 		"read-only device":             {nil, func(f *plan.Facts) { f.ReadOnly = "OEM locked" }, plan.Blocked, plan.ReasonNotUpdatable},
-		"no image for the board":       {func(w *plan.Wish) { w.Digest = inventory.Digest{} }, nil, plan.Blocked, plan.ReasonImageNotFound},
+		"no image for the board":       {func(d *plan.Desired) { d.Digest = inventory.Digest{} }, nil, plan.Blocked, plan.ReasonImageNotFound},
 		"only a power-cycle activates": {nil, func(f *plan.Facts) { f.Activation = inventory.ActivatePowerCycle }, plan.Blocked, plan.ReasonPowerCycleRequired},
 		"same image failed":            {nil, func(f *plan.Facts) { f.FailedDigest, f.FailedAt = digest, at }, plan.Blocked, plan.ReasonUpdateFailed},
-		"other image failed":           {nil, func(f *plan.Facts) { f.FailedDigest, f.FailedAt = inventory.Digest{2}, at }, plan.DueFlash, ""},
-		"failure forgiven": {
-			func(w *plan.Wish) { w.RetryAfter = at.Add(time.Second) },
+		"unhealthy device":             {nil, func(f *plan.Facts) { f.UnhealthySince = at }, plan.Blocked, plan.ReasonDeviceUnhealthy},
+		"unhealthy device cleared": {
+			func(d *plan.Desired) { d.Retry = plan.ClearedAt(at) },
+			func(f *plan.Facts) { f.UnhealthySince = at }, plan.DueFlash, "",
+		},
+		"other image failed": {nil, func(f *plan.Facts) { f.FailedDigest, f.FailedAt = inventory.Digest{2}, at }, plan.DueFlash, ""},
+		"failure cleared": {
+			func(d *plan.Desired) { d.Retry = plan.ClearedAt(at.Add(time.Second)) },
 			func(f *plan.Facts) { f.FailedDigest, f.FailedAt = digest, at }, plan.DueFlash, "",
 		},
-		"older request forgives nothing": {
-			func(w *plan.Wish) { w.RetryAfter = at },
+		"failure cleared in its own second, the smallest time the API tells": {
+			func(d *plan.Desired) { d.Retry = plan.ClearedAt(at) },
+			func(f *plan.Facts) { f.FailedDigest, f.FailedAt = digest, at.Add(time.Millisecond) }, plan.DueFlash, "",
+		},
+		"older request clears nothing": {
+			func(d *plan.Desired) { d.Retry = plan.ClearedAt(at.Add(-time.Second)) },
 			func(f *plan.Facts) { f.FailedDigest, f.FailedAt = digest, at }, plan.Blocked, plan.ReasonUpdateFailed,
 		},
 		"downgrade":                    {nil, func(f *plan.Facts) { f.Running, f.Format = "3.0", inventory.FormatDotted }, plan.Blocked, plan.ReasonDowngradeForbidden},
 		"unordered in declared format": {nil, func(f *plan.Facts) { f.Running, f.Format = "x", inventory.FormatDotted }, plan.Blocked, plan.ReasonDowngradeForbidden},
 		"order unknown, none declared": {nil, func(f *plan.Facts) { f.Running = "3.0" }, plan.DueFlash, ""},
 		"downgrade allowed": {
-			func(w *plan.Wish) { w.AllowDowngrade = true },
+			func(d *plan.Desired) { d.AllowDowngrade = true },
 			func(f *plan.Facts) { f.Running, f.Format = "3.0", inventory.FormatDotted }, plan.DueFlash, "",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, f := wish, runs1
-			if c.wish != nil {
-				c.wish(&w)
+			d, f := desired, runs1
+			if c.desired != nil {
+				c.desired(&d)
 			}
 			if c.facts != nil {
 				c.facts(&f)
 			}
-			got := plan.Decide(w, f)
+			got := plan.Decide(d, f)
 			assert.Equal(t, c.want, got.Outcome, got.Message)
 			assert.Equal(t, c.why, got.Reason)
 			assert.Equal(t, got.Outcome == plan.Blocked, got.Message != "")

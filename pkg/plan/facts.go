@@ -2,7 +2,7 @@ package plan
 
 import "github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 
-// FactsOf are the facts about a device that was just inspected. They know nothing of failures in the past.
+// FactsOf are the facts about a device that was just inspected. Failures in the past are not among them.
 func FactsOf(d inventory.Device) Facts {
 	f := Facts{Driver: d.Driver}
 	if d.Err != nil {

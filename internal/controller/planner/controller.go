@@ -21,22 +21,23 @@ import (
 // DefaultQuietPeriod is how long the due updates of a node must not change before a job is queued.
 const DefaultQuietPeriod = 60 * time.Second
 
-// Reconciler plans the jobs of one node a call. It reads the node's own objects, the policies and sources, which are few,
-// and the jobs with bad images, all from the cache.
+// Reconciler queues the update jobs. Each Reconcile plans one node: it reads the node's own objects, the policies and
+// sources, which are few, and the jobs with bad images, all from the cache.
 type Reconciler struct {
-	client   client.Client
-	recorder events.EventRecorder
-	now      func() time.Time
-	quiet    *quietTimes
+	client      client.Client
+	recorder    events.EventRecorder
+	now         func() time.Time
+	quietPeriod time.Duration
+	due         *dueByNode
 }
 
 // New returns a reconciler that queues a job once the due updates of a node have not changed for the quiet period. The
 // period is counted by this process: a new leader waits once more. The client's cache needs the indexes of package index.
 func New(c client.Client, recorder events.EventRecorder, now func() time.Time, quietPeriod time.Duration) *Reconciler {
-	return &Reconciler{client: c, recorder: recorder, now: now, quiet: newQuietTimes(quietPeriod)}
+	return &Reconciler{client: c, recorder: recorder, now: now, quietPeriod: quietPeriod, due: &dueByNode{nodes: map[string]dueWork{}}}
 }
 
-// SetupWithManager makes each change that can change the plan of a node wake the reconciler for that node.
+// SetupWithManager adds the controller to the manager. Each change that can change the plan of a node enqueues that node.
 func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("planner").
 		Watches(&corev1.Node{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(nodeChanged)).
@@ -82,8 +83,8 @@ func (r *Reconciler) toConcerned(ctx context.Context, o client.Object) []reconci
 	}
 	var out []reconcile.Request
 	for i := range devices.Items {
-		wished := wishedImages(&devices.Items[i])
-		bad := func(e v1alpha1.QuarantinedImage) bool { return slices.Contains(wished, e.Digest) }
+		images := desiredImages(&devices.Items[i])
+		bad := func(e v1alpha1.QuarantinedImage) bool { return slices.Contains(images, e.Digest) }
 		if slices.ContainsFunc(src.Status.Quarantine, bad) {
 			out = append(out, reconcile.Request{NamespacedName: client.ObjectKey{Name: devices.Items[i].Spec.NodeName}})
 		}

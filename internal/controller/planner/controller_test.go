@@ -56,8 +56,8 @@ func (w *world) restart() {
 
 func digest(n int) v1alpha1.Digest { return v1alpha1.Digest(fmt.Sprintf("sha256:%064x", n)) }
 
-// device runs version 1 and wishes the given one; 0 wishes nothing.
-func device(name string, wish int) *v1alpha1.NodeDevice {
+// device runs version 1 and is to run the given one; 0 for none.
+func device(name string, version int) *v1alpha1.NodeDevice {
 	d := &v1alpha1.NodeDevice{
 		ObjectMeta: metav1.ObjectMeta{Name: node + "-" + name},
 		Spec:       v1alpha1.NodeDeviceSpec{NodeName: node},
@@ -66,25 +66,20 @@ func device(name string, wish int) *v1alpha1.NodeDevice {
 			Firmware: &v1alpha1.ObservedFirmware{Running: "1", Stored: "1", Driver: "mstflint", Activation: v1alpha1.ActivationReboot},
 		},
 	}
-	setWish(d, wish)
-	judge(d, v1alpha1.ReasonUpdatePending)
+	setDesired(d, version)
+	meta.SetStatusCondition(&d.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionInspected, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRead})
 	return d
 }
 
-func setWish(d *v1alpha1.NodeDevice, wish int) {
+func setDesired(d *v1alpha1.NodeDevice, version int) {
 	d.Spec.Firmware = nil
-	if wish != 0 {
+	if version != 0 {
 		d.Spec.Firmware = &v1alpha1.DesiredFirmware{
-			Version: fmt.Sprint(wish), Digest: digest(wish), SourceRef: v1alpha1.SourceReference{Name: "s"},
+			Version: fmt.Sprint(version), Digest: digest(version), SourceRef: v1alpha1.SourceReference{Name: "s"},
 			UpdatePolicy: v1alpha1.UpdatePolicyUpdate, Downgrade: v1alpha1.DowngradeForbid,
 			Origin: v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"},
 		}
 	}
-}
-
-func judge(d *v1alpha1.NodeDevice, reason string) {
-	meta.SetStatusCondition(&d.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: reason})
-	meta.SetStatusCondition(&d.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionInspected, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRead})
 }
 
 func (w *world) reconcile() ctrl.Result {
@@ -154,12 +149,12 @@ func (w *world) edit(name string, change func(*v1alpha1.NodeDevice)) {
 	require.NoError(w, w.Status().Update(w.Context(), d))
 }
 
-func (w *world) wish(name string, version int) {
+func (w *world) assign(name string, version int) {
 	w.Helper()
-	w.edit(name, func(d *v1alpha1.NodeDevice) { setWish(d, version) })
+	w.edit(name, func(d *v1alpha1.NodeDevice) { setDesired(d, version) })
 }
 
-// end writes conditions of a job as the daemon and the rollout do.
+// set writes conditions of a job as the daemon and the rollout do.
 func (w *world) set(j *v1alpha1.FirmwareJob, steps []v1alpha1.JobStep, conditions ...string) {
 	w.Helper()
 	for _, c := range conditions {
@@ -237,15 +232,17 @@ func TestEqualityMakesNoJob(t *testing.T) {
 
 func TestWhatIsNotDue(t *testing.T) {
 	for name, change := range map[string]func(*v1alpha1.NodeDevice){
-		"only reported":              func(d *v1alpha1.NodeDevice) { d.Spec.Firmware.UpdatePolicy = v1alpha1.UpdatePolicyValidate },
-		"no digest":                  func(d *v1alpha1.NodeDevice) { d.Spec.Firmware.Digest = "" },
-		"no driver":                  func(d *v1alpha1.NodeDevice) { d.Status.Firmware.Driver = "" },
-		"never read":                 func(d *v1alpha1.NodeDevice) { d.Status.Firmware = nil },
-		"downgrade":                  func(d *v1alpha1.NodeDevice) { judge(d, v1alpha1.ReasonDowngradeForbidden) },
-		"read-only":                  func(d *v1alpha1.NodeDevice) { judge(d, v1alpha1.ReasonNotUpdatable) },
+		"only reported": func(d *v1alpha1.NodeDevice) { d.Spec.Firmware.UpdatePolicy = v1alpha1.UpdatePolicyValidate },
+		"no digest":     func(d *v1alpha1.NodeDevice) { d.Spec.Firmware.Digest = "" },
+		"no driver":     func(d *v1alpha1.NodeDevice) { d.Status.Firmware.Driver = "" },
+		"never read":    func(d *v1alpha1.NodeDevice) { d.Status.Firmware = nil },
+		"downgrade": func(d *v1alpha1.NodeDevice) {
+			d.Status.Firmware.Running, d.Status.Firmware.VersionFormat = "3", v1alpha1.VersionFormatDotted
+		},
+		"read-only":                  func(d *v1alpha1.NodeDevice) { d.Status.Firmware.ReadOnly = "locked by the vendor" },
 		"power-cycle":                func(d *v1alpha1.NodeDevice) { d.Status.Firmware.Activation = v1alpha1.ActivationPowerCycle },
-		"not judged":                 func(d *v1alpha1.NodeDevice) { d.Status.Conditions = nil },
-		"new wish not judged yet":    func(d *v1alpha1.NodeDevice) { d.Generation = 7; d.Status.ObservedGeneration = 6 },
+		"never reported":             func(d *v1alpha1.NodeDevice) { d.Status = v1alpha1.NodeDeviceStatus{ObservedGeneration: -1} },
+		"spec not seen by daemon":    func(d *v1alpha1.NodeDevice) { d.Generation = 7; d.Status.ObservedGeneration = 6 },
 		"failed":                     func(d *v1alpha1.NodeDevice) { d.Status.LastFailure = &v1alpha1.FailedFirmware{Digest: digest(2)} },
 		"source not ready (blocked)": func(d *v1alpha1.NodeDevice) { setTrue(d, v1alpha1.ConditionBlocked) },
 		"two templates (conflict)":   func(d *v1alpha1.NodeDevice) { setTrue(d, v1alpha1.ConditionConflict) },
@@ -261,6 +258,18 @@ func TestWhatIsNotDue(t *testing.T) {
 			assert.Equal(t, "disk=2", devices(w.queued()), "the sibling goes on")
 			w.requireQuiet()
 		})
+	}
+}
+
+// What a device needs is judged by its facts alone: conditions the daemon wrote for older desired firmware do not matter.
+func TestConditionsOfTheDaemonAreNotTheJudge(t *testing.T) {
+	for _, reason := range []string{v1alpha1.ReasonDowngradeForbidden, v1alpha1.ReasonNotUpdatable, v1alpha1.ReasonPowerCycleRequired, v1alpha1.ReasonUpToDate} {
+		d := device("nic", 2)
+		meta.SetStatusCondition(&d.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: reason})
+		w := newWorld(t, d)
+		w.settle()
+		assert.Equal(t, "nic=2", devices(w.queued()), reason)
+		w.requireQuiet()
 	}
 }
 
@@ -284,7 +293,7 @@ func TestEachChangeRestartsTheQuietPeriod(t *testing.T) {
 	w.reconcile()
 	for i := range 20 {
 		w.clock = w.clock.Add(1500 * time.Millisecond)
-		w.wish("nic", 3+i)
+		w.assign("nic", 3+i)
 		assert.Equal(t, time.Minute, w.reconcile().RequeueAfter)
 	}
 	w.clock = w.clock.Add(59 * time.Second)
@@ -308,19 +317,19 @@ func TestANewLeaderWaitsTheQuietPeriodAgain(t *testing.T) {
 	w.requireQuiet()
 }
 
-func TestAQueuedJobIsReplacedWhenItsWishChanges(t *testing.T) {
+func TestAQueuedJobIsReplacedWhenTheDesiredFirmwareChanges(t *testing.T) {
 	w := newWorld(t, device("nic", 2))
 	w.settle()
 	first := w.queued()
-	w.wish("nic", 3)
+	w.assign("nic", 3)
 	assert.Equal(t, time.Minute, w.reconcile().RequeueAfter)
 	assert.Nil(t, w.queued(), "it goes at once, so that it is not admitted meanwhile")
 	w.settle()
 	assert.Equal(t, "nic=3", devices(w.queued()))
 	assert.NotEqual(t, first.Name, w.queued().Name)
-	w.wish("nic", 1)
+	w.assign("nic", 1)
 	w.settle()
-	assert.Nil(t, w.queued(), "and without a successor when nothing is wished any more")
+	assert.Nil(t, w.queued(), "and without a successor when nothing else is desired")
 	w.requireQuiet()
 }
 
@@ -378,7 +387,7 @@ func TestARunningJobIsNotTouchedAndTheDifferenceFollows(t *testing.T) {
 	w.settle()
 	running := w.queued()
 	w.set(running, nil, v1alpha1.ConditionAdmitted)
-	w.wish("nic", 3)
+	w.assign("nic", 3)
 	w.settle()
 	assert.Equal(t, "nic=2", devices(w.queued()))
 	w.edit("nic", func(d *v1alpha1.NodeDevice) { d.Status.Firmware.Running, d.Status.Firmware.Stored = "2", "2" })
@@ -399,7 +408,7 @@ func TestAJobSomebodyElseQueuedIsWaitedForAndNeverDeleted(t *testing.T) {
 	w.requireQuiet()
 }
 
-// A failed image is not tried again until the wish changes or a person asks.
+// A failed image is not tried again until the desired firmware changes or a person asks.
 func TestAFailedUpdateIsNotRepeatedByItself(t *testing.T) {
 	fails := []v1alpha1.JobStep{{Name: "preflight", Device: node + "-nic", State: v1alpha1.StepFailed}}
 	setup := func(t *testing.T) *world {
@@ -415,9 +424,9 @@ func TestAFailedUpdateIsNotRepeatedByItself(t *testing.T) {
 		require.Nil(t, w.queued())
 		return w
 	}
-	t.Run("the wish changes", func(t *testing.T) {
+	t.Run("the desired firmware changes", func(t *testing.T) {
 		w := setup(t)
-		w.wish("nic", 3)
+		w.assign("nic", 3)
 		w.settle()
 		assert.Equal(t, "nic=3", devices(w.queued()))
 		w.requireQuiet()
@@ -441,8 +450,8 @@ func TestAFailedUpdateIsNotRepeatedByItself(t *testing.T) {
 	})
 }
 
-// R000-29: a failure that says nothing about the image is tried again by itself, ever slower.
-func TestAPassingFailureIsTriedAgainEverSlower(t *testing.T) {
+// R000-29: a failure that says nothing about the image is tried again by itself, with growing pauses.
+func TestAPassingFailureIsTriedAgainWithGrowingPauses(t *testing.T) {
 	w := newWorld(t, device("nic", 2))
 	var waits []time.Duration
 	for range 4 {
@@ -461,7 +470,7 @@ func TestAPassingFailureIsTriedAgainEverSlower(t *testing.T) {
 	w.requireQuiet()
 }
 
-func TestAHeldNodeGetsANewJobOnlyForAChangedWishOrARetry(t *testing.T) {
+func TestAHeldNodeGetsANewJobOnlyForOtherDesiredFirmwareOrARetry(t *testing.T) {
 	setup := func(t *testing.T, failed ...v1alpha1.JobStep) *world {
 		w := newWorld(t, device("nic", 2), device("disk", 2))
 		w.settle()
@@ -471,12 +480,12 @@ func TestAHeldNodeGetsANewJobOnlyForAChangedWishOrARetry(t *testing.T) {
 		return w
 	}
 	nic := v1alpha1.JobStep{Name: "flash", Device: node + "-nic", State: v1alpha1.StepFailed}
-	t.Run("the wish for what failed changes", func(t *testing.T) {
+	t.Run("the desired firmware of what failed changes", func(t *testing.T) {
 		w := setup(t, nic)
-		w.wish("disk", 5)
+		w.assign("disk", 5)
 		w.settle()
-		assert.Nil(t, w.queued(), "the wish for another device does not return a broken node to service")
-		w.wish("nic", 3)
+		assert.Nil(t, w.queued(), "a change for another device does not return a broken node to service")
+		w.assign("nic", 3)
 		w.settle()
 		assert.Equal(t, "disk=5 nic=3", devices(w.queued()))
 		w.requireQuiet()
@@ -550,9 +559,10 @@ func TestAStaleCacheDoesNotQueueTwice(t *testing.T) {
 	w := newWorld(t, device("nic", 2))
 	f, err := w.planner.gather(t.Context(), node)
 	require.NoError(t, err)
+	f.quietPeriod = 0
 	d := decide(f)
-	require.NoError(t, w.planner.queue(t.Context(), f, d, fingerprint(d.updates, d.rollback)))
-	require.NoError(t, w.planner.queue(t.Context(), f, d, fingerprint(d.updates, d.rollback)))
+	require.NoError(t, w.planner.queue(t.Context(), d.job.DeepCopy()))
+	require.NoError(t, w.planner.queue(t.Context(), d.job))
 	assert.Len(t, w.jobs(), 1)
 	w.requireQuiet()
 }

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
 
@@ -20,43 +23,85 @@ const managedBy = "app.kubernetes.io/managed-by"
 
 // decision is what to do about one node.
 type decision struct {
-	// updates are what a job should do; none when nothing is due or the node is busy.
-	updates []v1alpha1.DeviceUpdate
-	// rollback is whether that job may begin when it could not be undone.
-	rollback v1alpha1.RollbackPolicy
-	// queued is set when a job that does exactly that is queued already.
-	queued bool
-	// superseded jobs are queued, not admitted, and no longer what is wished.
+	// job is to be queued now; nil when there is nothing to queue, or when that must wait.
+	job *v1alpha1.FirmwareJob
+	// superseded jobs are queued, not admitted, and no longer what is due.
 	superseded []v1alpha1.FirmwareJob
-	// forgotten jobs are finished and older than the history that is kept.
-	forgotten []v1alpha1.FirmwareJob
-	// next is how long until another update is due that waits after a failure; 0 when none does.
+	// expired jobs are finished and older than the history that is kept.
+	expired []v1alpha1.FirmwareJob
+	// due is the work that a job should do, and since when it has been the same; zero when there is none.
+	due dueWork
+	// next is how long until the node must be looked at again though nothing changes; 0 for never.
 	next time.Duration
-	// previous is the uid of the job before; it makes the name of the next one unique.
-	previous string
 }
 
-// decide compares wish and reality of one node. A running job is never touched: what differs is planned after it. A job
-// of somebody else is waited for too; but what is queued and no longer due goes at once, so that it is not admitted.
+// dueWork is the work that is due on a node.
+type dueWork struct {
+	// fingerprint is different for different work; empty for none.
+	fingerprint string
+	// since is when the work was first seen.
+	since time.Time
+}
+
+// decide compares what the devices of one node should run with what they run. A running job is never touched: what still
+// differs is planned after it. Somebody else's job is waited for too. A queued job that is no longer due is deleted at
+// once, so that it is not admitted. A new job is queued once the same work has been due for the quiet period.
 func decide(f facts) decision {
 	if f.nodeUID == "" {
 		return decision{}
 	}
-	d := decision{forgotten: f.forgotten(), rollback: f.rollback}
+	d := decision{expired: f.expired()}
 	queued, busy := f.unfinished()
-	d.updates, d.next = f.wanted(queued)
+	updates, next := f.updates(queued)
+	isQueued := false
 	for _, j := range queued {
-		if !d.queued && len(d.updates) > 0 && sameWork(j.Spec.Updates, d.updates) && sameRollback(j.Spec.Rollback, d.rollback) {
-			d.queued = true
+		if !isQueued && len(updates) > 0 && sameWork(j.Spec.Updates, updates) && sameRollback(j.Spec.Rollback, f.rollback) {
+			isQueued = true
 			continue
 		}
 		d.superseded = append(d.superseded, j)
 	}
 	if busy {
-		d.updates, d.next = nil, 0
+		return d
 	}
-	d.previous = f.previous()
+	d.next = next
+	if len(updates) == 0 {
+		return d
+	}
+	d.due = dueWork{fingerprint: fingerprint(updates, f.rollback), since: f.now}
+	if f.seen.fingerprint == d.due.fingerprint {
+		d.due.since = f.seen.since
+	}
+	switch left := f.quietPeriod - f.now.Sub(d.due.since); {
+	case isQueued:
+	case left > 0:
+		d.next = sooner(left, next)
+	case len(d.superseded) == 0: // otherwise the deletion wakes this node again
+		d.job = f.job(updates, d.due.fingerprint)
+	}
 	return d
+}
+
+// sooner is the shorter of two waits; 0 is none.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return a + b
+	}
+	return min(a, b)
+}
+
+// job is the job that makes the updates.
+func (f facts) job(updates []v1alpha1.DeviceUpdate, fingerprint string) *v1alpha1.FirmwareJob {
+	return &v1alpha1.FirmwareJob{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:   jobName(f.name, f.previous(), fingerprint),
+			Labels: map[string]string{managedBy: v1alpha1.FieldOwnerOperator},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Node", Name: f.name, UID: f.nodeUID,
+			}},
+		},
+		Spec: v1alpha1.FirmwareJobSpec{NodeName: f.name, Type: v1alpha1.JobTypeUpdate, Updates: updates, Rollback: f.rollback},
+	}
 }
 
 // unfinished lists the jobs of this reconciler that wait for admission, newest first, and reports whether another job
@@ -79,21 +124,22 @@ func isPlanned(j *v1alpha1.FirmwareJob) bool {
 	return j.Labels[managedBy] == v1alpha1.FieldOwnerOperator
 }
 
-// wanted lists what a job should do now. A node that a failed job holds gets a new one only when the wish for what
-// failed changed and no device was left unhealthy, or when a person asked for a retry; that repeats the failed job even
-// where nothing is left to be flashed, because only a job returns the node to service. While the image that failed is
-// quarantined a retry does nothing: it must be lifted, or the wish changed, or the node released as it is.
-func (f facts) wanted(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.DeviceUpdate, next time.Duration) {
+// updates lists what a job should do now, and how long until another update is due that waits after a failure. A node that
+// a failed job holds gets a new job only when the desired firmware of what failed has changed and no device was left
+// unhealthy, or when a person asked for a retry. A retry repeats the failed job even where nothing is left to be flashed,
+// because only a job returns the node to service. While the image that failed is quarantined a retry does nothing: the
+// quarantine must be lifted, or the desired firmware changed, or the node released as it is.
+func (f facts) updates(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.DeviceUpdate, next time.Duration) {
 	due, next := f.due(queued)
 	held := f.held()
 	switch {
-	case held == nil && !f.heldSince.IsZero() && !f.heldSince.Before(f.retryAfter): // its job was deleted: what failed is not known
+	case held == nil && !f.heldSince.IsZero() && !f.retry.Clears(f.heldSince): // its job was deleted: what failed is not known
 		return nil, 0
 	case held == nil:
 		return due, next
 	}
-	if !held.EndedAt().Before(f.retryAfter) {
-		if f.stillWishes(held) || slices.ContainsFunc(f.devices, f.isUnhealthy) {
+	if !f.retry.Clears(held.EndedAt()) {
+		if f.stillDesires(held) || slices.ContainsFunc(f.devices, f.isUnhealthy) {
 			return nil, 0
 		}
 		return due, next
@@ -103,8 +149,8 @@ func (f facts) wanted(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.DeviceU
 		u := updateFor(held, d.Name)
 		isListed := slices.ContainsFunc(due, func(u v1alpha1.DeviceUpdate) bool { return u.Device == d.Name })
 		switch {
-		case u == nil || isListed || !wishes(d, u):
-		case f.isBad(d, u.Digest) && blames(held, d.Name): // nothing would judge this device before the node is back in service
+		case u == nil || isListed || !desires(d, u):
+		case f.isBad(d, u.Digest) && failedOn(held, d.Name): // nothing would judge this device before the node is back in service
 			return nil, 0
 		case !f.isBad(d, u.Digest) && len(due) < maxUpdates:
 			due = append(due, f.updateTo(d, u.Version, u.Digest))
@@ -114,9 +160,9 @@ func (f facts) wanted(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.DeviceU
 	return due, next
 }
 
-// isUnhealthy reports whether a job left the device unhealthy and no person has forgiven that since.
+// isUnhealthy reports whether a job left the device unhealthy and no person has cleared that since.
 func (f facts) isUnhealthy(d v1alpha1.NodeDevice) bool {
-	return d.Status.Unhealthy != nil && !d.Status.Unhealthy.Since.Time.Before(f.retryAfter)
+	return d.Status.Unhealthy != nil && !f.retry.Clears(d.Status.Unhealthy.Since.Time)
 }
 
 // held is the failed job that holds the node, or nil.
@@ -129,28 +175,29 @@ func (f facts) held() *v1alpha1.FirmwareJob {
 	return nil
 }
 
-// stillWishes reports whether nobody has changed the wish for what the job failed on: a device is still to get the same
-// image, or it is gone and its object with it. Steps follow from no wish, so none can change that.
-func (f facts) stillWishes(held *v1alpha1.FirmwareJob) bool {
+// stillDesires reports whether the desired firmware of what the job failed on has not changed: a device is still to get the
+// same image, or the device is gone and its object with it. Requested steps follow from no desired firmware, so a change of
+// it does not matter to them.
+func (f facts) stillDesires(held *v1alpha1.FirmwareJob) bool {
 	if held.Spec.Type == v1alpha1.JobTypeSteps {
 		return true
 	}
 	return slices.ContainsFunc(held.Spec.Updates, func(u v1alpha1.DeviceUpdate) bool {
 		at := slices.IndexFunc(f.devices, func(d v1alpha1.NodeDevice) bool { return d.Name == u.Device })
-		return blames(held, u.Device) && (at < 0 || wishes(&f.devices[at], &u))
+		return failedOn(held, u.Device) && (at < 0 || desires(&f.devices[at], &u))
 	})
 }
 
-// wishes reports whether the device, the very same hardware, is still to get that image, as what should run or on the way
-// to it.
-func wishes(d *v1alpha1.NodeDevice, u *v1alpha1.DeviceUpdate) bool {
+// desires reports whether the device, being the same hardware, is still to get the image of an update, as the desired
+// version or as a hop.
+func desires(d *v1alpha1.NodeDevice, u *v1alpha1.DeviceUpdate) bool {
 	w := d.Spec.Firmware
 	return w != nil && w.UpdatePolicy == v1alpha1.UpdatePolicyUpdate && d.Status.UniqueID == u.UniqueID &&
-		slices.Contains(wishedImages(d), u.Digest)
+		slices.Contains(desiredImages(d), u.Digest)
 }
 
-// wishedImages are the images of the version that should run and of those on the way to it.
-func wishedImages(d *v1alpha1.NodeDevice) []v1alpha1.Digest {
+// desiredImages are the images of the desired version and of the hops to it.
+func desiredImages(d *v1alpha1.NodeDevice) []v1alpha1.Digest {
 	w := d.Spec.Firmware
 	if w == nil {
 		return nil
@@ -165,7 +212,7 @@ func wishedImages(d *v1alpha1.NodeDevice) []v1alpha1.Digest {
 }
 
 // sameWork ignores where an update comes from: an edit that changes neither device, version nor image does not cost a job
-// its place in the queue. That another version runs does: the daemon refuses what was planned over the one before.
+// its place in the queue. A change of the running version does: the daemon refuses an update that was planned over another.
 func sameWork(a, b []v1alpha1.DeviceUpdate) bool {
 	return slices.EqualFunc(a, b, sameUpdate)
 }
@@ -180,9 +227,9 @@ func sameRollback(a, b v1alpha1.RollbackPolicy) bool {
 	return (a == v1alpha1.RollbackRequired) == (b == v1alpha1.RollbackRequired)
 }
 
-// forgotten lists the finished jobs beyond the history, oldest first. A job that holds the node is kept, and one that
-// alone knows of a bad image.
-func (f facts) forgotten() []v1alpha1.FirmwareJob {
+// expired lists the finished jobs beyond the history, oldest first. A job that holds the node is kept, and so is the only
+// one that reports a bad image.
+func (f facts) expired() []v1alpha1.FirmwareJob {
 	var finished []v1alpha1.FirmwareJob
 	for _, j := range f.jobs {
 		if j.Ended() && j.DeletionTimestamp == nil {
@@ -190,12 +237,12 @@ func (f facts) forgotten() []v1alpha1.FirmwareJob {
 		}
 	}
 	surplus := finished[:max(0, len(finished)-maxHistory)]
-	return slices.DeleteFunc(slices.Clone(surplus), func(j v1alpha1.FirmwareJob) bool { return j.Held() || f.isOnlyWitness(&j) })
+	return slices.DeleteFunc(slices.Clone(surplus), func(j v1alpha1.FirmwareJob) bool { return j.Held() || f.isOnlyReport(&j) })
 }
 
-// isOnlyWitness reports whether an image is quarantined because of that job and no source has written it down, such as
-// when none holds the image at present.
-func (f facts) isOnlyWitness(j *v1alpha1.FirmwareJob) bool {
+// isOnlyReport reports whether an image is quarantined because of that job and no source lists it in its status, such as
+// when no source holds the image at present.
+func (f facts) isOnlyReport(j *v1alpha1.FirmwareJob) bool {
 	return slices.ContainsFunc(j.Status.BadImages, func(b v1alpha1.BadImage) bool {
 		e, is := f.bad.Blocks(b.Digest, b.Model)
 		written := func(src v1alpha1.FirmwareSource) bool { return slices.Contains(src.Status.Quarantine, e) }
@@ -222,7 +269,7 @@ func jobName(node, previous, fingerprint string) string {
 	return strings.TrimRight(node[:min(len(node), maxNode)], ".-") + "-" + hex.EncodeToString(sum[:4])
 }
 
-// fingerprint tells work from other work.
+// fingerprint is the same for the same work and different for different work.
 func fingerprint(updates []v1alpha1.DeviceUpdate, rollback v1alpha1.RollbackPolicy) string {
 	work := make([]string, 0, 5*len(updates)+1)
 	if rollback == v1alpha1.RollbackRequired {

@@ -17,17 +17,17 @@ import (
 const maxUpdates = 128
 
 // due lists the updates of the node that are due now, and how long until another one is that waits after a failure; 0
-// when none does. What is queued tells what was due before.
+// when none does. An update that is queued already stays due while its device cannot be read.
 func (f facts) due(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.DeviceUpdate, next time.Duration) {
 	for i := range f.devices {
 		d := &f.devices[i]
 		u, is := f.next(d)
-		if !is || !isQueued(u, queued) && (!isObserved(d) || match.Facts(d).Unreadable != "") {
+		if !is || !isQueued(u, queued) && (!isObserved(d) || match.Unread(d)) {
 			continue
 		}
-		s := f.setback(d, u.Digest)
-		switch wait := s.until.Sub(f.now); {
-		case s.untilAsked:
+		delay := f.retryDelay(d, u.Digest)
+		switch wait := delay.until.Sub(f.now); {
+		case delay.untilAsked:
 		case wait > 0 && (next == 0 || wait < next):
 			next = wait
 		case wait <= 0 && len(updates) < maxUpdates:
@@ -37,12 +37,12 @@ func (f facts) due(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.DeviceUpda
 	return updates, next
 }
 
-// isObserved reports whether the daemon has judged this very wish: it alone knows the order of versions and what a
-// driver can write.
+// isObserved reports whether the daemon has seen the device's present spec. A daemon that has not may be down: a job would
+// then wait on the node, and keep its place in the budget, with nobody to execute it.
 func isObserved(d *v1alpha1.NodeDevice) bool { return d.Status.ObservedGeneration >= d.Generation }
 
 // isQueued reports whether exactly that update is queued. Then it keeps its place when an edit only changes where the
-// wish comes from, and while a scan cannot read the device.
+// desired firmware comes from, and while a scan cannot read the device.
 func isQueued(u v1alpha1.DeviceUpdate, queued []v1alpha1.FirmwareJob) bool {
 	return slices.ContainsFunc(queued, func(j v1alpha1.FirmwareJob) bool {
 		q := updateFor(&j, u.Device)
@@ -50,29 +50,23 @@ func isQueued(u v1alpha1.DeviceUpdate, queued []v1alpha1.FirmwareJob) bool {
 	})
 }
 
-// next is what is to be flashed to a device as far as it was ever read: the wished version, or one on the way to it. It
-// asks package plan, and the daemon's verdict where the API objects say too little.
+// next is what is to be flashed to a device by what was last read from it: the desired version, or a hop on the way to it.
+//
+// The conditions Blocked and Conflict are the decision of package match, carried on the object: they say what depends on
+// sources and on other templates, and the index of the fleet that decides it belongs to the template controller, which
+// writes them before the assignment they are about. Everything else follows from the facts in the status.
 func (f facts) next(d *v1alpha1.NodeDevice) (u v1alpha1.DeviceUpdate, is bool) {
-	conditions := d.Status.Conditions
 	if d.Spec.Firmware == nil || d.Status.UniqueID == "" || d.DeletionTimestamp != nil ||
-		meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionBlocked) ||
-		meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionConflict) {
+		meta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.ConditionBlocked) ||
+		meta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.ConditionConflict) {
 		return u, false
 	}
-	facts := match.Facts(d)
-	facts.Unreadable = ""
-	decision := plan.Decide(desired.Wish(d.Spec.Firmware, f.retryAfter), facts)
+	decision := plan.Decide(desired.Of(d.Spec.Firmware, f.retry), match.Facts(d))
 	if !decision.Outcome.Due() {
 		return u, false
 	}
-	switch ready := meta.FindStatusCondition(conditions, v1alpha1.ConditionReady); {
-	case ready == nil:
-		return u, false
-	case ready.Reason == v1alpha1.ReasonDowngradeForbidden, ready.Reason == v1alpha1.ReasonNotUpdatable, ready.Reason == v1alpha1.ReasonPowerCycleRequired:
-		return u, false
-	}
 	digest := v1alpha1.Digest(decision.Digest.String())
-	if f.isBad(d, digest) || f.isBad(d, d.Spec.Firmware.Digest) { // a version on the way is no use where it leads to a bad one
+	if f.isBad(d, digest) || f.isBad(d, d.Spec.Firmware.Digest) { // a hop to a quarantined version is of no use
 		return u, false
 	}
 	return f.updateTo(d, string(decision.Version), digest), true

@@ -16,7 +16,9 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/index"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/rollout"
+	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
 // facts is what is known about one node.
@@ -25,9 +27,9 @@ type facts struct {
 	now  time.Time
 	// nodeUID is empty when there is no such Node.
 	nodeUID types.UID
-	// retryAfter forgives failures before it; zero when nobody asked.
-	retryAfter time.Time
-	// heldSince is since when the daemon says that a failed job holds the node, also one that was deleted; zero when none does.
+	// retry is the last request to retry; zero when nobody asked.
+	retry plan.Clearance
+	// heldSince is since when the daemon reports that a failed job holds the node, even one that was deleted; zero when none does.
 	heldSince time.Time
 	// devices are in order of name.
 	devices []v1alpha1.NodeDevice
@@ -39,10 +41,14 @@ type facts struct {
 	sources []v1alpha1.FirmwareSource
 	// bad are the images that are quarantined in the fleet.
 	bad quarantine.Set
+	// seen is the work that was due when the node was last planned, and quietPeriod how long work must stay the same before
+	// it is queued.
+	seen        dueWork
+	quietPeriod time.Duration
 }
 
 func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
-	f := facts{name: name, now: r.now()}
+	f := facts{name: name, now: r.now(), seen: r.due.get(name), quietPeriod: r.quietPeriod}
 	var node corev1.Node
 	if err := r.client.Get(ctx, types.NamespacedName{Name: name}, &node); err != nil {
 		if client.IgnoreNotFound(err) == nil {
@@ -58,9 +64,7 @@ func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
 	if err := r.client.Get(ctx, types.NamespacedName{Name: name}, &firmware); client.IgnoreNotFound(err) != nil {
 		return f, fmt.Errorf("read node firmware: %w", err)
 	}
-	if t := firmware.Spec.RetryRequestedAt; t != nil {
-		f.retryAfter = t.Time
-	}
+	f.retry = desired.Retry(&firmware)
 	f.heldSince = heldSince(&firmware)
 	var devices v1alpha1.NodeDeviceList
 	if err := r.client.List(ctx, &devices, client.MatchingFields{index.NodeName: name}); err != nil {

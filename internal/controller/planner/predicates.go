@@ -7,10 +7,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/watch"
+	"github.com/nodefirmware/node-firmware-operator/internal/match"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 )
 
@@ -22,25 +22,26 @@ var policyChanged = watch.Changed(func(a, b *v1alpha1.RolloutPolicy) bool {
 	return a.Spec.Rollback != b.Spec.Rollback || !equality.Semantic.DeepEqual(a.Spec.NodeSelector, b.Spec.NodeSelector)
 })
 
-// sourceChanged passes what changes the quarantine. That an image comes or goes is told by the devices it is for.
+// sourceChanged passes what changes the quarantine. An image that comes or goes changes the devices it is for.
 var sourceChanged = watch.Changed(func(a, b *v1alpha1.FirmwareSource) bool {
 	return !a.Spec.LiftQuarantineRequestedAt.Equal(b.Spec.LiftQuarantineRequestedAt) ||
 		!equality.Semantic.DeepEqual(a.Status.Quarantine, b.Status.Quarantine)
 })
 
-// firmwareChanged passes changes of the spec, where retries are requested, and that the node is held or not any more.
+// firmwareChanged passes changes of the spec, where retries are requested, and of whether the node is held.
 var firmwareChanged = watch.Changed(func(a, b *v1alpha1.NodeFirmware) bool {
 	return a.Generation != b.Generation || !heldSince(a).Equal(heldSince(b))
 })
 
-// deviceChanged passes what a decision depends on: the wish, the firmware, the failures and the verdicts.
+// deviceChanged passes what a decision depends on: the desired and the present firmware, the failures, and the conditions
+// that findings has.
 var deviceChanged = watch.Changed(func(a, b *v1alpha1.NodeDevice) bool {
 	return a.Generation != b.Generation || a.Status.ObservedGeneration != b.Status.ObservedGeneration ||
 		a.Status.UniqueID != b.Status.UniqueID ||
 		!equality.Semantic.DeepEqual(a.Status.Firmware, b.Status.Firmware) ||
 		!equality.Semantic.DeepEqual(a.Status.LastFailure, b.Status.LastFailure) ||
 		!equality.Semantic.DeepEqual(a.Status.Unhealthy, b.Status.Unhealthy) || quarantine.ModelOf(a) != quarantine.ModelOf(b) ||
-		verdicts(a.Status.Conditions) != verdicts(b.Status.Conditions)
+		findingsOf(a) != findingsOf(b)
 })
 
 // jobChanged passes what a decision depends on; progress does not.
@@ -49,20 +50,13 @@ var jobChanged = watch.Changed(func(a, b *v1alpha1.FirmwareJob) bool {
 		!slices.Equal(a.Status.BadImages, b.Status.BadImages)
 })
 
-// verdictSet is the part of a device's conditions a decision depends on.
-type verdictSet struct {
-	blocked, conflict, unread bool
-	readyReason               string
-}
+// findings is the part of a device's conditions that a decision depends on.
+type findings struct{ blocked, conflict, unread bool }
 
-func verdicts(conditions []metav1.Condition) verdictSet {
-	v := verdictSet{
-		blocked:  meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionBlocked),
-		conflict: meta.IsStatusConditionTrue(conditions, v1alpha1.ConditionConflict),
-		unread:   meta.IsStatusConditionFalse(conditions, v1alpha1.ConditionInspected),
+func findingsOf(d *v1alpha1.NodeDevice) findings {
+	return findings{
+		blocked:  meta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.ConditionBlocked),
+		conflict: meta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.ConditionConflict),
+		unread:   match.Unread(d),
 	}
-	if c := meta.FindStatusCondition(conditions, v1alpha1.ConditionReady); c != nil {
-		v.readyReason = c.Reason
-	}
-	return v
 }

@@ -19,8 +19,8 @@ import (
 const connectX6 = "15b3:101d"
 
 // adapter is a device of the model connectX6.
-func adapter(name string, wish int) *v1alpha1.NodeDevice {
-	d := device(name, wish)
+func adapter(name string, version int) *v1alpha1.NodeDevice {
+	d := device(name, version)
 	d.Status.Class, d.Status.VendorID, d.Status.DeviceID, d.Status.BoardID = v1alpha1.ClassNIC, "15b3", "101d", "MT_1"
 	return d
 }
@@ -129,13 +129,13 @@ func TestAQueuedJobWithABadImageGoesThoughSomebodyElsesJobWaits(t *testing.T) {
 	assert.Len(t, w.mine(), 2)
 }
 
-func TestAQueuedJobThatIsNotWishedAnyMoreGoesThoughSomebodyElsesJobWaits(t *testing.T) {
+func TestAQueuedJobThatIsNoLongerDueGoesThoughSomebodyElsesJobWaits(t *testing.T) {
 	w := newWorld(t, adapter("nic", 2))
 	w.settle()
 	w.byHand("steps", v1alpha1.JobTypeSteps)
 	w.settle()
 	require.Len(t, w.mine(), 2, "it keeps its place")
-	w.wish("nic", 1)
+	w.assign("nic", 1)
 	w.settle()
 	assert.Equal(t, "steps", w.queued().Name)
 	w.requireQuiet()
@@ -235,13 +235,13 @@ func unhealthySince(at time.Time) func(*v1alpha1.NodeDevice) {
 	}
 }
 
-// R002-12, R002-53: an unhealthy device gets neither the same nor a new target until it is forgiven.
+// R002-12, R002-53: an unhealthy device gets neither the same nor a new target until a person clears it.
 func TestAnUnhealthyDeviceIsNotPlanned(t *testing.T) {
 	w := newWorld(t, adapter("nic", 2), device("disk", 3))
 	w.edit("nic", unhealthySince(w.clock))
 	w.settle()
 	require.Equal(t, "disk=3", devices(w.queued()))
-	w.wish("nic", 5)
+	w.assign("nic", 5)
 	w.settle()
 	assert.Equal(t, "disk=3", devices(w.queued()), "a new target is refused too")
 	w.restart()
@@ -254,15 +254,15 @@ func TestAnUnhealthyDeviceIsNotPlanned(t *testing.T) {
 	w.requireQuiet()
 }
 
-// R002-53: on a held node a changed wish is no way around it.
+// R002-53: on a held node another desired firmware is no way around it.
 func TestAHeldNodeWithAnUnhealthyDeviceGetsNoJob(t *testing.T) {
 	w := newWorld(t, adapter("nic", 2), device("disk", 3))
 	w.settle()
 	w.set(w.queued(), []v1alpha1.JobStep{{Name: "verify", Device: node + "-nic", State: v1alpha1.StepFailed}},
 		v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed, v1alpha1.ConditionHeld)
 	w.edit("nic", unhealthySince(w.clock))
-	w.wish("nic", 5)
-	w.wish("disk", 6)
+	w.assign("nic", 5)
+	w.assign("disk", 6)
 	w.settle()
 	assert.Nil(t, w.queued(), "the drive would return the node to service")
 	w.clock = w.clock.Add(time.Second)
@@ -272,16 +272,16 @@ func TestAHeldNodeWithAnUnhealthyDeviceGetsNoJob(t *testing.T) {
 	w.requireQuiet()
 }
 
-// R003-25, I9: steps that failed wish for nothing, so no wish that changes or is due takes their node over.
+// R003-25, I9: steps that failed have no desired firmware, so no change of it and no due update takes their node over.
 func TestANodeThatStepsHoldWaitsForAPerson(t *testing.T) {
 	w := newWorld(t, adapter("nic", 0))
 	steps := w.byHand("steps", v1alpha1.JobTypeSteps)
-	w.wish("nic", 2)
+	w.assign("nic", 2)
 	w.set(steps, []v1alpha1.JobStep{{Name: "reset-bios-settings", State: v1alpha1.StepFailed}},
 		v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed, v1alpha1.ConditionHeld)
 	w.settle()
 	assert.Nil(t, w.queued(), "the update would return the node to service")
-	w.wish("nic", 3)
+	w.assign("nic", 3)
 	w.settle()
 	assert.Nil(t, w.queued())
 	w.retry()
@@ -290,14 +290,14 @@ func TestANodeThatStepsHoldWaitsForAPerson(t *testing.T) {
 	w.requireQuiet()
 }
 
-// I7, I9: a device that did not come back took its object with it, and nobody has changed the wish for it.
+// I7, I9: a device that did not come back took its object with it, and nobody has changed its desired firmware.
 func TestAHeldNodeWhoseDeviceIsGoneWaitsForAPerson(t *testing.T) {
 	w := newWorld(t, adapter("nic", 2), device("disk", 3))
 	w.settle()
 	w.set(w.queued(), []v1alpha1.JobStep{{Name: "verify", Device: node + "-nic", State: v1alpha1.StepFailed}},
 		v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed, v1alpha1.ConditionHeld)
 	require.NoError(t, w.Delete(t.Context(), &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: node + "-nic"}}))
-	w.wish("disk", 6)
+	w.assign("disk", 6)
 	w.settle()
 	assert.Nil(t, w.queued(), "the drive would return the node to service without its adapter")
 	w.retry()
@@ -344,9 +344,9 @@ func TestAHeldNodeIsNotRetriedWhileTheImageThatFailedIsQuarantined(t *testing.T)
 		assert.Equal(t, "disk=3 nic=2", devices(w.queued()))
 		w.requireQuiet()
 	})
-	t.Run("the wish changes", func(t *testing.T) {
+	t.Run("the desired firmware changes", func(t *testing.T) {
 		w := setup(t)
-		w.wish("nic", 5)
+		w.assign("nic", 5)
 		w.settle()
 		assert.Equal(t, "disk=3 nic=5", devices(w.queued()))
 		w.requireQuiet()
@@ -361,11 +361,10 @@ func TestAPinToAnOlderVersionIsFlashedOnce(t *testing.T) {
 	w.settle()
 	require.Nil(t, w.queued())
 	w.edit("nic", func(d *v1alpha1.NodeDevice) {
-		setWish(d, 1)
-		judge(d, v1alpha1.ReasonUpdatePending)
+		setDesired(d, 1)
 	})
 	w.settle()
-	require.Nil(t, w.queued(), "without leave nothing is downgraded")
+	require.Nil(t, w.queued(), "nothing is downgraded unless that is allowed")
 	w.edit("nic", func(d *v1alpha1.NodeDevice) {
 		d.Spec.Firmware.Downgrade = v1alpha1.DowngradeAllow
 		d.Spec.Firmware.Origin = v1alpha1.Origin{Kind: v1alpha1.OriginPin, Name: node, Rule: "mine"}
@@ -377,7 +376,6 @@ func TestAPinToAnOlderVersionIsFlashedOnce(t *testing.T) {
 	w.edit("nic", func(d *v1alpha1.NodeDevice) {
 		d.Status.Firmware.Running, d.Status.Firmware.Stored = "1", "1"
 		d.Status.LastApplied = &v1alpha1.AppliedFirmware{Version: "1", Digest: digest(1)}
-		judge(d, v1alpha1.ReasonUpToDate)
 	})
 	w.set(j, nil, v1alpha1.ConditionAdmitted, v1alpha1.ConditionComplete)
 	w.restart()
@@ -449,7 +447,7 @@ func TestAJobHasTheRollbackOfTheNodesPolicy(t *testing.T) {
 }
 
 // A job is not forgotten while no source remembers what it found out.
-func TestTheOnlyWitnessOfABadImageIsKept(t *testing.T) {
+func TestTheOnlyReportOfABadImageIsKept(t *testing.T) {
 	w := newWorld(t, adapter("nic", 2))
 	w.settle()
 	j := w.queued()

@@ -1,41 +1,26 @@
 package planner
 
-import (
-	"sync"
-	"time"
-)
+import "sync"
 
-// quietTimes remembers for each node since when the same work is due.
-type quietTimes struct {
-	period time.Duration
-	mu     sync.Mutex
-	nodes  map[string]quietTime
+// dueByNode remembers for each node the work that was due when the node was last planned.
+type dueByNode struct {
+	mu    sync.Mutex
+	nodes map[string]dueWork
 }
 
-type quietTime struct {
-	fingerprint string
-	since       time.Time
+func (d *dueByNode) get(node string) dueWork {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.nodes[node]
 }
 
-func newQuietTimes(period time.Duration) *quietTimes {
-	return &quietTimes{period: period, nodes: map[string]quietTime{}}
-}
-
-// left is how long the node's due work has still to stay the same; 0 when it has for the quiet period.
-func (q *quietTimes) left(node, fingerprint string, now time.Time) time.Duration {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	last, known := q.nodes[node]
-	if !known || last.fingerprint != fingerprint {
-		last = quietTime{fingerprint, now}
-		q.nodes[node] = last
+// set remembers the work, and nothing of a node that has none.
+func (d *dueByNode) set(node string, work dueWork) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if work == (dueWork{}) {
+		delete(d.nodes, node)
+		return
 	}
-	return max(0, q.period-now.Sub(last.since))
-}
-
-// forget drops a node that has no work.
-func (q *quietTimes) forget(node string) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	delete(q.nodes, node)
+	d.nodes[node] = work
 }

@@ -57,7 +57,7 @@ func (r *Reconciler) gather(ctx context.Context, k key) (*assignment, reconcile.
 		return nil, reconcile.Result{}, fmt.Errorf("read node device %s: %w", k.name, err)
 	}
 	r.mu.Lock()
-	decision, known := r.index.Decide(k.name)
+	decision, known := r.index.Decision(k.name)
 	r.mu.Unlock()
 	if !known || o.DeletionTimestamp != nil || decision.UID != string(o.UID) {
 		return nil, reconcile.Result{}, nil

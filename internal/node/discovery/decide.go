@@ -12,10 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/devicename"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 	"github.com/nodefirmware/node-firmware-operator/pkg/host"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
@@ -34,13 +36,7 @@ type facts struct {
 	nodeFirmware *v1alpha1.NodeFirmware
 }
 
-// retryRequestedAt is the time before which failures are forgiven; zero when nobody asked.
-func (f facts) retryRequestedAt() time.Time {
-	if f.nodeFirmware == nil || f.nodeFirmware.Spec.RetryRequestedAt == nil {
-		return time.Time{}
-	}
-	return f.nodeFirmware.Spec.RetryRequestedAt.Time
-}
+func (f facts) retry() plan.Clearance { return desired.Retry(f.nodeFirmware) }
 
 // changes is what a pass writes. All of it is empty at steady state.
 type changes struct {

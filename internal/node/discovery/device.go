@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/match"
+	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
@@ -23,18 +23,17 @@ func deviceStatus(found inventory.Device, obj v1alpha1.NodeDevice, f facts, now 
 	out.ObservedGeneration = obj.Generation
 	out.LastApplied, out.LastFailure = provenance(f.records, obj.Status, out.UniqueID)
 	out.Unhealthy = unhealthy(f, obj.Status, out.UniqueID)
-	report := status.DeviceFacts{Node: f.node, Wish: match.Wish(obj.Spec.Firmware, f.retryRequestedAt()), Observed: observed}
+	report := status.DeviceFacts{Node: f.node}
 	if fail := out.LastFailure; fail != nil {
 		report.Failure, report.FailedVersion = strings.TrimSuffix(fail.Reason+": "+fail.Message, ": "), fail.Version
-		report.Observed.FailedAt = fail.Time.Time
-		if d, err := inventory.ParseDigest(string(fail.Digest)); err == nil {
-			report.Observed.FailedDigest = d
-		}
+		observed.FailedAt, observed.FailedDigest = fail.Time.Time, desired.Digest(fail.Digest)
 	}
 	if u := out.Unhealthy; u != nil {
 		report.Unhealthy = strings.TrimSuffix("job "+u.Job+": "+u.Message, ": ")
-		report.Observed.UnhealthySince = u.Since.Time
+		observed.UnhealthySince = u.Since.Time
 	}
+	want := desired.Of(obj.Spec.Firmware, f.retry())
+	report.Desired, report.Observed, report.Verdict = want.Version, observed, plan.Decide(want, observed)
 	if f.records.updating[out.UniqueID] && f.records.step != nil {
 		report.Updating = working(f.records.step)
 	}
@@ -101,14 +100,14 @@ func provenance(r records, old v1alpha1.NodeDeviceStatus, uniqueID string) (*v1a
 	return applied, failed
 }
 
-// unhealthy is the mark a job left on a device, until somebody forgives it. What the object says stays where the journal
-// knows nothing of the device, as after the loss of the state directory: a refusal is never forgotten by accident.
+// unhealthy is the mark a job left on a device, until a person clears it. What the object says stays where the journal
+// knows nothing of the device, as after the loss of the state directory: the mark must not vanish by accident.
 func unhealthy(f facts, old v1alpha1.NodeDeviceStatus, uniqueID string) *v1alpha1.UnhealthyDevice {
 	mark := f.records.devices[uniqueID].Unhealthy
 	if _, known := f.records.devices[uniqueID]; !known && old.UniqueID == uniqueID {
 		mark = old.Unhealthy
 	}
-	if mark == nil || mark.Since.Time.Before(f.retryRequestedAt()) {
+	if mark == nil || f.retry().Clears(mark.Since.Time) {
 		return nil
 	}
 	out := mark.DeepCopy()

@@ -164,18 +164,18 @@ func TestUnhealthyDeviceStaysRefusedOverBootsUntilForgiven(t *testing.T) {
 	b.book.view.Devices = nil
 	b.restart()
 	b.seen(t)
-	require.NotNil(t, b.device(t, "n1-nic-aa").Status.Unhealthy, "a journal that was lost forgives nothing")
+	require.NotNil(t, b.device(t, "n1-nic-aa").Status.Unhealthy, "a lost journal clears nothing")
 	assert.Equal(t, v1alpha1.ReasonDeviceUnhealthy, b.ready(t, "n1-nic-aa").Reason)
 
-	forgive := func(at time.Time) {
+	clear := func(at time.Time) {
 		n := b.node(t)
 		n.Spec.RetryRequestedAt = &metav1.Time{Time: at}
 		require.NoError(t, b.client.Update(t.Context(), n))
 		b.seen(t)
 	}
-	forgive(noon.Add(-time.Minute))
-	assert.Equal(t, v1alpha1.ReasonDeviceUnhealthy, b.ready(t, "n1-nic-aa").Reason, "an older request forgives what was before it")
-	forgive(noon.Add(time.Minute))
+	clear(noon.Add(-time.Minute))
+	assert.Equal(t, v1alpha1.ReasonDeviceUnhealthy, b.ready(t, "n1-nic-aa").Reason, "an older request clears only what was before it")
+	clear(noon.Add(time.Minute))
 	assert.Nil(t, b.device(t, "n1-nic-aa").Status.Unhealthy)
 	assert.Equal(t, v1alpha1.ReasonUpdatePending, b.ready(t, "n1-nic-aa").Reason)
 }

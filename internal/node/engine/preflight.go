@@ -176,7 +176,7 @@ func (x *execution) needs(u journal.Update, d inventory.Device) plan.Decision {
 	if string(facts.Running) == u.Version && d.Firmware.Pending() {
 		facts.Running = "" // what is stored replaces it at the next activation
 	}
-	return plan.Decide(plan.Wish{
+	return plan.Decide(plan.Desired{
 		Version: inventory.Version(u.Version), Digest: digest,
 		// What runs after the first write may be what this job wrote: reading that back is for later.
 		AllowDowngrade: u.Downgrade == v1alpha1.DowngradeAllow || x.job.Record.Touched(u.Device),

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/desired"
@@ -24,16 +25,22 @@ func digest(t *testing.T, digit string) (v1alpha1.Digest, inventory.Digest) {
 	return v1alpha1.Digest(text), parsed
 }
 
-func TestNothingAssignedIsNoWish(t *testing.T) {
-	assert.Equal(t, plan.Wish{}, desired.Wish(nil, noon))
-	assert.Equal(t, plan.Path{}, desired.Path(nil))
-	assert.Empty(t, desired.Hops(nil))
+func TestNothingAssignedIsNothingDesired(t *testing.T) {
+	assert.Equal(t, plan.Desired{}, desired.Of(nil, plan.ClearedAt(noon)))
+	assert.Equal(t, plan.Desired{Version: "1"}, desired.Of(&v1alpha1.DesiredFirmware{Version: "1"}, plan.Clearance{}), "no path restricts nothing")
 }
 
-func TestWishSaysEverythingTheAssignmentDoes(t *testing.T) {
+func TestRetryIsTheRequestOfTheNode(t *testing.T) {
+	assert.Equal(t, plan.Clearance{}, desired.Retry(nil))
+	assert.Equal(t, plan.Clearance{}, desired.Retry(&v1alpha1.NodeFirmware{}))
+	asked := &v1alpha1.NodeFirmware{Spec: v1alpha1.NodeFirmwareSpec{RetryRequestedAt: &metav1.Time{Time: noon}}}
+	assert.Equal(t, plan.ClearedAt(noon), desired.Retry(asked))
+}
+
+func TestDesiredSaysEverythingTheAssignmentDoes(t *testing.T) {
 	apiFinal, final := digest(t, "a")
 	apiMiddle, middle := digest(t, "b")
-	got := desired.Wish(&v1alpha1.DesiredFirmware{
+	got := desired.Of(&v1alpha1.DesiredFirmware{
 		Version: " 3.0 ", Digest: apiFinal, UpdatePolicy: v1alpha1.UpdatePolicyUpdate, Downgrade: v1alpha1.DowngradeAllow,
 		Path: &v1alpha1.UpgradePath{
 			BlockedFrom: []string{"1.0"}, MinimumVersion: "2.0",
@@ -42,9 +49,9 @@ func TestWishSaysEverythingTheAssignmentDoes(t *testing.T) {
 				{From: []string{"0.9"}, Version: "1.0"},
 			},
 		},
-	}, noon)
-	assert.Equal(t, plan.Wish{
-		Version: "3.0", Digest: final, AllowDowngrade: true, RetryAfter: noon,
+	}, plan.ClearedAt(noon))
+	assert.Equal(t, plan.Desired{
+		Version: "3.0", Digest: final, AllowDowngrade: true, Retry: plan.ClearedAt(noon),
 		Path: plan.Path{BlockedFrom: []inventory.Version{"1.0"}, Minimum: "2.0"},
 		Hops: []plan.Hop{
 			{
@@ -54,17 +61,17 @@ func TestWishSaysEverythingTheAssignmentDoes(t *testing.T) {
 			{From: []inventory.Version{"0.9"}, Version: "1.0"},
 		},
 	}, got)
-	assert.True(t, desired.Wish(&v1alpha1.DesiredFirmware{Version: "1", UpdatePolicy: v1alpha1.UpdatePolicyValidate}, noon).ReportOnly)
+	assert.True(t, desired.Of(&v1alpha1.DesiredFirmware{Version: "1", UpdatePolicy: v1alpha1.UpdatePolicyValidate}, plan.Clearance{}).ReportOnly)
 }
 
 func TestHopIsWhatIsFlashedNext(t *testing.T) {
 	apiFinal, _ := digest(t, "a")
 	apiMiddle, middle := digest(t, "b")
-	w := desired.Wish(&v1alpha1.DesiredFirmware{
+	want := desired.Of(&v1alpha1.DesiredFirmware{
 		Version: "3.0", Digest: apiFinal, UpdatePolicy: v1alpha1.UpdatePolicyUpdate,
 		Path: &v1alpha1.UpgradePath{Hops: []v1alpha1.UpgradeHop{{From: []string{"1.0"}, Version: "2.0", Digest: apiMiddle}}},
-	}, time.Time{})
-	d := plan.Decide(w, plan.Facts{Driver: "sim", Running: "1.0"})
+	}, plan.Clearance{})
+	d := plan.Decide(want, plan.Facts{Driver: "sim", Running: "1.0"})
 	assert.Equal(t, plan.DueFlash, d.Outcome)
 	assert.Equal(t, inventory.Version("2.0"), d.Version)
 	assert.Equal(t, middle, d.Digest)

@@ -1,0 +1,86 @@
+package planner
+
+import (
+	"slices"
+	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+// retryDelay is how long an image is not tried again on a device where it failed.
+type retryDelay struct {
+	// untilAsked: until the desired firmware changes or a person asks for a retry.
+	untilAsked bool
+	// until is the end of the wait after passing failures.
+	until time.Time
+}
+
+const (
+	firstRetry = 30 * time.Second
+	lastRetry  = 30 * time.Minute
+)
+
+// retryDelay looks at the kept jobs that failed on that image for the device since the last retry a person asked for. It
+// applies even where a failure left no mark on the device, such as when the node became unhealthy, and when the quarantine
+// of the image is lifted: a lift is for the fleet, and a retry is for this node.
+func (f facts) retryDelay(d *v1alpha1.NodeDevice, image v1alpha1.Digest) retryDelay {
+	var delay retryDelay
+	failures := 0
+	for i := range f.jobs {
+		j := &f.jobs[i]
+		if !j.Failed() || f.retry.Clears(j.EndedAt()) || succeededSince(f.jobs[i+1:], d.Name, image) {
+			continue
+		}
+		u := updateFor(j, d.Name)
+		if u == nil || u.Digest != image || u.UniqueID != d.Status.UniqueID || !failedOn(j, d.Name) {
+			continue
+		}
+		if j.Held() || reportsBadImage(j, d.Name) || !isPassing(j) {
+			return retryDelay{untilAsked: true}
+		}
+		delay.until = j.EndedAt().Add(min(firstRetry<<failures, lastRetry))
+		failures++
+	}
+	return delay
+}
+
+// isPassing reports whether the job failed for a reason that says nothing about an image, so that trying again by itself is
+// right, but with growing pauses. NoHandler is the operator's own reason: no node ever took up the job.
+func isPassing(j *v1alpha1.FirmwareJob) bool {
+	reason := j.FailureReason()
+	return reason == v1alpha1.ReasonNoHandler || step.Reason(reason).Passing()
+}
+
+// succeededSince reports whether a later job brought the image to run on the device, so that older failures do not count.
+func succeededSince(later []v1alpha1.FirmwareJob, device string, image v1alpha1.Digest) bool {
+	return slices.ContainsFunc(later, func(j v1alpha1.FirmwareJob) bool {
+		at := updateFor(&j, device)
+		return at != nil && at.Digest == image && j.Ended() && !j.Failed()
+	})
+}
+
+// failedOn reports whether a failed job failed because of the device: a step on it failed, or one of the whole node. Where
+// the job reports which images made the node unhealthy, it failed because of their devices alone.
+func failedOn(j *v1alpha1.FirmwareJob, device string) bool {
+	if j.FailureReason() == v1alpha1.ReasonNodeGone {
+		return false
+	}
+	reportsImages := len(j.Status.BadImages) > 0
+	onDevices := reportsImages
+	for _, s := range j.Status.Steps {
+		if s.State != v1alpha1.StepFailed {
+			continue
+		}
+		if s.Device == device || s.Device == "" && !reportsImages {
+			return true
+		}
+		onDevices = true
+	}
+	return !onDevices || reportsBadImage(j, device)
+}
+
+// reportsBadImage reports whether the job says that the image of the device made the device or its node unhealthy.
+func reportsBadImage(j *v1alpha1.FirmwareJob, device string) bool {
+	return slices.ContainsFunc(j.Status.BadImages, func(b v1alpha1.BadImage) bool { return b.Device == device })
+}

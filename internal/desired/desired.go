@@ -1,0 +1,60 @@
+package desired
+
+import (
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+)
+
+// Of is an assigned firmware in the terms of package plan, with the request to retry of the device's node; the zero
+// Desired for nil.
+func Of(f *v1alpha1.DesiredFirmware, retry plan.Clearance) plan.Desired {
+	if f == nil {
+		return plan.Desired{}
+	}
+	out := plan.Desired{
+		Version: inventory.NormalizeVersion(f.Version), Digest: Digest(f.Digest),
+		ReportOnly:     f.UpdatePolicy == v1alpha1.UpdatePolicyValidate,
+		AllowDowngrade: f.Downgrade == v1alpha1.DowngradeAllow,
+		Retry:          retry,
+	}
+	if p := f.Path; p != nil {
+		out.Path = path(p.BlockedFrom, p.MinimumVersion)
+		for _, h := range p.Hops {
+			out.Hops = append(out.Hops, plan.Hop{
+				From: versions(h.From), Version: inventory.NormalizeVersion(h.Version), Digest: Digest(h.Digest),
+				Path: path(h.BlockedFrom, h.MinimumVersion),
+			})
+		}
+	}
+	return out
+}
+
+// Retry is the request to retry on a NodeFirmware; the zero Clearance for nil and where nobody asked.
+func Retry(n *v1alpha1.NodeFirmware) plan.Clearance {
+	if n == nil || n.Spec.RetryRequestedAt == nil {
+		return plan.Clearance{}
+	}
+	return plan.ClearedAt(n.Spec.RetryRequestedAt.Time)
+}
+
+// Digest is zero for an absent digest; the API server admits no malformed one.
+func Digest(d v1alpha1.Digest) inventory.Digest {
+	out, err := inventory.ParseDigest(string(d))
+	if err != nil {
+		return inventory.Digest{}
+	}
+	return out
+}
+
+func path(blockedFrom []string, minimum string) plan.Path {
+	return plan.Path{BlockedFrom: versions(blockedFrom), Minimum: inventory.NormalizeVersion(minimum)}
+}
+
+func versions(spelled []string) []inventory.Version {
+	var out []inventory.Version
+	for _, v := range spelled {
+		out = append(out, inventory.NormalizeVersion(v))
+	}
+	return out
+}

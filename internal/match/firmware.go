@@ -1,0 +1,173 @@
+package match
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+)
+
+// Firmware is what a rule or pin assigns to a device. Image finds the image of a version for the device, as Resolve does;
+// downgrade and paths are those of the source. Where the source has no image for the device, or the upgrade paths cannot be
+// followed, the firmware has no digest, so that nothing is flashed, and the Block says why. With the reason SourceNotReady
+// it has the digest that image found, if any, and no path. None of this depends on what the device runs.
+func (r *Rule) Firmware(image func(inventory.Version) (v1alpha1.Digest, string), downgrade v1alpha1.DowngradePolicy, paths *Paths,
+) (*v1alpha1.DesiredFirmware, *Block) {
+	out := &v1alpha1.DesiredFirmware{
+		Version: string(r.Version), SourceRef: v1alpha1.SourceReference{Name: r.Source}, UpdatePolicy: r.Policy, Downgrade: r.Downgrade,
+		Origin: v1alpha1.Origin{Kind: r.Kind, Name: r.Name, UID: r.UID, Generation: &r.Generation, Rule: r.Rule},
+	}
+	if downgrade == v1alpha1.DowngradeForbid { // a source that forbids downgrades forbids them to every rule and pin
+		out.Downgrade = downgrade
+	}
+	digest, reason := image(r.Version)
+	if digest == "" {
+		return out, &Block{Reason: reason, Version: string(r.Version)}
+	}
+	path, wrong := Route(r.Version, image, r.Paths, paths)
+	if wrong == nil || wrong.Reason == v1alpha1.ReasonSourceNotReady {
+		out.Digest, out.Path = digest, path
+	}
+	return out, wrong
+}
+
+// firmware is what a rule assigns to a device.
+func (ix *Index) firmware(d *device, r *Rule) (*v1alpha1.DesiredFirmware, *Block) {
+	var downgrade v1alpha1.DowngradePolicy
+	var paths *Paths
+	if s := ix.sources[r.Source]; s != nil {
+		downgrade, paths = s.facts.downgrade, s.paths
+	}
+	image := func(v inventory.Version) (v1alpha1.Digest, string) { return ix.resolve(d, r.Source, v) }
+	out, noImage := r.Firmware(image, downgrade, paths)
+	if noImage != nil && out.Digest != "" { // what is assigned stays until the source is ready
+		out.Path = d.current.Path
+	}
+	return out, noImage
+}
+
+// heldWithoutImage says why an assignment that is held as it is has no image, if it has none. Otherwise is the reason
+// where the source has one.
+func (ix *Index) heldWithoutImage(d *device, otherwise string) *Block {
+	if d.current == nil {
+		return nil
+	}
+	version := inventory.NormalizeVersion(d.current.Version)
+	_, reason := ix.resolve(d, d.current.SourceRef.Name, version)
+	return &Block{Reason: orDefault(reason, otherwise), Version: string(version)}
+}
+
+// resolve finds the digest of the image for a device. With the reason SourceNotReady it is the one that is assigned
+// already, if that is for the same version: whether the source will provide it again is not known yet.
+func (ix *Index) resolve(d *device, source string, v inventory.Version) (v1alpha1.Digest, string) {
+	s := ix.sources[source]
+	if s == nil {
+		return "", v1alpha1.ReasonSourceNotFound
+	}
+	digest, reason := Resolve(s.images[v], d.facts, v)
+	if s.facts.ready {
+		return digest, reason
+	}
+	// Nothing new is taken from a source that is not ready. What it verified before and still lists stays in use, so
+	// that an edit of the source costs the devices nothing.
+	assigned := d.assigned(source, v)
+	if digest != "" && assigned == digest {
+		return digest, ""
+	}
+	return assigned, v1alpha1.ReasonSourceNotReady
+}
+
+// assigned is the image of a source that the device's assignment uses for a version: the desired one, or a hop.
+func (d *device) assigned(source string, v inventory.Version) v1alpha1.Digest {
+	c := d.current
+	if c == nil || c.SourceRef.Name != source {
+		return ""
+	}
+	if c.Version == string(v) {
+		return c.Digest
+	}
+	if c.Path != nil {
+		for _, h := range c.Path.Hops {
+			if h.Version == string(v) {
+				return h.Digest
+			}
+		}
+	}
+	return ""
+}
+
+// blocked says why the decided firmware cannot be planned; nil when it can be, or when there is nothing to plan. An update
+// that failed before, and a device that cannot be read now, are not blocked: the device's own conditions say so.
+func (ix *Index) blocked(d *device, decided Decision, want plan.Desired, noImage *Block) *Block {
+	f, verdict := decided.Firmware, decided.Verdict
+	out := Block{Reason: string(verdict.Reason), Message: verdict.Message}
+	switch verdict.Reason {
+	case plan.ReasonNotUpdatable, plan.ReasonDowngradeForbidden, plan.ReasonPowerCycleRequired, plan.ReasonEdgeBlocked,
+		plan.ReasonBelowMinimumVersion, plan.ReasonDeviceUnhealthy:
+	case plan.ReasonImageNotFound:
+		out.Message = ""
+		if noImage != nil {
+			out = *noImage
+		}
+	default:
+		if !verdict.Outcome.Due() {
+			return nil
+		}
+		if out = ix.unusable(d, f, way(want, d.observed.Running), noImage); out.Reason == "" {
+			return nil
+		}
+	}
+	out.By = Party{f.Origin.Kind, f.Origin.Name, f.Origin.Rule}
+	out.Source, out.Version = f.SourceRef.Name, orDefault(out.Version, f.Version)
+	out.Class, out.Model, out.BoardID = d.facts.Class, d.facts.Model, d.facts.BoardID
+	return &out
+}
+
+// unusable says why the images of an update that is due must not be used now; the zero Block when they may be.
+func (ix *Index) unusable(d *device, f *v1alpha1.DesiredFirmware, way []plan.Hop, noImage *Block) Block {
+	name := f.SourceRef.Name
+	for _, step := range way {
+		if s := ix.sources[name]; s != nil {
+			if e, bad := s.bad.Blocks(v1alpha1.Digest(step.Digest.String()), modelOf(d.facts)); bad {
+				return Block{Reason: v1alpha1.ReasonQuarantined, Version: string(step.Version), Message: quarantined(name, e)}
+			}
+		}
+	}
+	if noImage != nil && noImage.Reason == v1alpha1.ReasonSourceNotReady {
+		return Block{Reason: noImage.Reason}
+	}
+	for _, step := range way {
+		if _, reason := ix.resolve(d, name, step.Version); reason == v1alpha1.ReasonSourceNotReady {
+			return Block{Reason: reason}
+		}
+	}
+	return Block{}
+}
+
+// way lists what would be flashed one after the other over the running version, the desired version last.
+func way(want plan.Desired, running inventory.Version) []plan.Hop {
+	var out []plan.Hop
+	for len(out) < len(want.Hops) {
+		at := slices.IndexFunc(want.Hops, func(h plan.Hop) bool { return slices.Contains(h.From, running) })
+		if at < 0 {
+			break
+		}
+		out = append(out, want.Hops[at])
+		running = want.Hops[at].Version
+	}
+	return append(out, plan.Hop{Version: want.Version, Digest: want.Digest, Path: want.Path})
+}
+
+func modelOf(d Device) string { return v1alpha1.ModelKey(d.VendorID, d.DeviceID, d.Vendor, d.Model) }
+
+func quarantined(source string, e v1alpha1.QuarantinedImage) string {
+	cause := ""
+	if e.Message != "" {
+		cause = ": " + e.Message
+	}
+	return fmt.Sprintf("version %s is quarantined for model %s: on node %s, job %s left a device or the node unhealthy%s. "+
+		"Select another version, or set liftQuarantineRequestedAt on FirmwareSource %q to flash it again",
+		e.Version, e.Model, e.NodeName, e.Job, cause, source)
+}
