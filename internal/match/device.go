@@ -7,7 +7,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// Device is what rules look at in one device. The strings are as the device reports them; comparisons normalise.
+// Device holds the facts about one device that rules are matched against. The strings are as the device reports them;
+// comparisons normalise them.
 type Device struct {
 	Class v1alpha1.DeviceClass
 	// Vendor is the manufacturer's name; VendorID and DeviceID are PCI ids as four hexadecimal digits.
@@ -34,7 +35,7 @@ func DeviceOf(d *v1alpha1.NodeDevice) Device {
 	return out
 }
 
-// DeviceFrom takes the facts from a device of this machine, for use without a cluster.
+// DeviceFrom takes the facts from a device that was inspected on this machine, for use without a cluster.
 func DeviceFrom(id inventory.Identity) Device {
 	out := Device{
 		Class: v1alpha1.DeviceClass(id.Class), Vendor: id.Vendor, VendorID: id.VendorID, DeviceID: id.DeviceID,

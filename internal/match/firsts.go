@@ -6,7 +6,7 @@ import (
 )
 
 // firsts is a set of names that knows its first few members in order. Adding and removing cost the same for any size
-// of the set, but for one pass over it after keep of the first members were removed.
+// of the set, except for one pass over the set after keep of the first members were removed.
 type firsts struct {
 	keep    int
 	members map[string]struct{}

@@ -9,11 +9,11 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
-// Index holds the facts about the fleet and the decision for each device, and keeps the decisions up to date with
-// work in proportion to what an event can affect. It is not safe for concurrent use. The objects it is given are
-// read-only from then on.
+// Index holds the facts about the fleet and the decision for each device. It keeps the decisions up to date; the work of
+// an event is in proportion to what the event can affect. It is not safe for concurrent use. The objects passed to it must
+// not be changed afterwards.
 //
-// The outcome depends on the facts alone, never on the order in which they came.
+// The decisions depend on the facts alone, never on the order in which the facts arrived.
 type Index struct {
 	nodes     map[string]*node
 	templates map[string]*template
@@ -22,9 +22,9 @@ type Index struct {
 
 	// rules finds the rules a device may match by its facts.
 	rules map[bucket][]*Rule
-	// byTemplate finds the devices whose assignment names a template, whether or not that exists.
+	// byTemplate finds the devices whose assignment names a template, whether or not the template exists.
 	byTemplate map[string]map[*device]struct{}
-	// bySource finds the devices whose decision depends on a source, whether or not that exists.
+	// bySource finds the devices whose decision depends on a source, whether or not the source exists.
 	bySource map[string]map[*device]struct{}
 
 	affected *affected
@@ -32,9 +32,9 @@ type Index struct {
 
 // Affected is what an event calls for.
 type Affected struct {
-	// Devices whose decision is not in effect, or has to be compared with the object: names in no order.
+	// Devices are the names, in no order, of the devices whose object may differ from their decision.
 	Devices []string
-	// Templates whose tally changed: names in no order.
+	// Templates are the names, in no order, of the templates whose tally changed.
 	Templates []string
 }
 
@@ -42,7 +42,7 @@ type affected struct{ devices, templates map[string]struct{} }
 
 type node struct {
 	name string
-	// exists tells a Node from a name that only devices or a NodeFirmware mention.
+	// exists is false for a name that only devices or a NodeFirmware mention.
 	exists bool
 	labels map[string]string
 
@@ -60,7 +60,7 @@ type node struct {
 type template struct {
 	name, uid  string
 	generation int64
-	// compiled is nil when the spec cannot be worked with; invalid says why.
+	// compiled is nil when the spec is invalid; invalid says why.
 	compiled *Template
 	invalid  string
 
@@ -82,11 +82,11 @@ type device struct {
 	pins     []*Rule
 	decision Decision
 	known    bool
-	stakes   []stake
+	tallied  []contribution
 	source   string
 }
 
-// finding is a condition of the operator as it stands on the object.
+// finding is a condition of the operator as the object has it.
 type finding struct{ reason, message string }
 
 // NewIndex makes an empty index.
@@ -116,7 +116,7 @@ func (ix *Index) SetNode(name string, labels map[string]string) Affected {
 			return
 		}
 		n.exists, n.labels = true, maps.Clone(labels)
-		ix.rechoose(n)
+		ix.refreshNode(n)
 	})
 }
 
@@ -128,7 +128,7 @@ func (ix *Index) DeleteNode(name string) Affected {
 			return
 		}
 		n.exists, n.labels = false, nil
-		ix.rechoose(n)
+		ix.refreshNode(n)
 		ix.forget(n)
 	})
 }
@@ -154,7 +154,7 @@ func (ix *Index) SetNodeFirmware(o *v1alpha1.NodeFirmware) Affected {
 			next.pins = newPins(o)
 		}
 		*n = next
-		ix.rechoose(n)
+		ix.refreshNode(n)
 	})
 }
 
@@ -166,7 +166,7 @@ func (ix *Index) DeleteNodeFirmware(name string) Affected {
 			return
 		}
 		*n = node{name: n.name, exists: n.exists, labels: n.labels, devices: n.devices}
-		ix.rechoose(n)
+		ix.refreshNode(n)
 		ix.forget(n)
 	})
 }
@@ -188,14 +188,14 @@ func (ix *Index) SetTemplate(o *v1alpha1.FirmwareTemplate) Affected {
 			}
 			ix.templates[o.Name] = t
 		}
-		touched := ix.withdraw(t)
+		touched := ix.removeRules(t)
 		t.uid, t.generation, t.invalid = string(o.UID), o.Generation, ""
 		compiled, err := NewTemplate(o)
 		if err != nil {
 			t.invalid = err.Error()
 		}
 		t.compiled = compiled
-		ix.offer(t, touched)
+		ix.addRules(t, touched)
 		for d := range touched {
 			ix.refresh(d)
 		}
@@ -210,7 +210,7 @@ func (ix *Index) DeleteTemplate(name string) Affected {
 		if t == nil {
 			return
 		}
-		touched := ix.withdraw(t)
+		touched := ix.removeRules(t)
 		delete(ix.templates, name)
 		for d := range touched {
 			ix.refresh(d)
@@ -220,7 +220,7 @@ func (ix *Index) DeleteTemplate(name string) Affected {
 }
 
 // SetSource adds a source or brings its images, its paths and its quarantine up to date. It counts as ready only when
-// its status speaks of its present spec.
+// its status was observed at its present generation.
 func (ix *Index) SetSource(o *v1alpha1.FirmwareSource) Affected {
 	return ix.event(func() {
 		if s := ix.sources[o.Name]; s != nil && s.same(o) {
@@ -257,7 +257,7 @@ func (ix *Index) SetDevice(o *v1alpha1.NodeDevice) Affected {
 			d = &device{name: o.Name, uid: string(o.UID), node: ix.node(o.Spec.NodeName)}
 			ix.devices[o.Name], d.node.devices[o.Name] = d, d
 		}
-		ix.learn(d, o, added)
+		ix.update(d, o, added)
 	})
 }
 
@@ -292,7 +292,7 @@ func (ix *Index) node(name string) *node {
 	return n
 }
 
-// forget drops a node that nothing speaks of any more.
+// forget drops a node that no object mentions any more.
 func (ix *Index) forget(n *node) {
 	if !n.exists && !n.firmware && len(n.devices) == 0 {
 		delete(ix.nodes, n.name)

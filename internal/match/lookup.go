@@ -8,7 +8,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// bucket is one way to find rules: class, the list that restricts the rule most, and one value of it.
+// bucket is a key to find rules by: class, the list that restricts the rule most, and one value of that list.
 type bucket struct {
 	class v1alpha1.DeviceClass
 	list  byte
@@ -25,8 +25,8 @@ func (t *template) mayChoose(n *node) bool {
 	return t.chooses(n) || n.exists && !n.machineKnown && t.compiled.ChoosesLabels(n.labels)
 }
 
-// rechoose finds the templates that choose a node, and decides anew for its devices.
-func (ix *Index) rechoose(n *node) {
+// refreshNode finds the templates that choose a node, and decides for its devices again.
+func (ix *Index) refreshNode(n *node) {
 	for _, t := range ix.templates {
 		_, was := t.nodes[n]
 		if is := t.chooses(n); is != was {
@@ -44,8 +44,8 @@ func (ix *Index) rechoose(n *node) {
 	}
 }
 
-// withdraw takes a template's rules out of the index and returns the devices that must be decided anew.
-func (ix *Index) withdraw(t *template) map[*device]struct{} {
+// removeRules takes a template's rules out of the index and returns the devices whose decision may change by that.
+func (ix *Index) removeRules(t *template) map[*device]struct{} {
 	touched := maps.Clone(ix.byTemplate[t.name])
 	if touched == nil {
 		touched = map[*device]struct{}{}
@@ -69,8 +69,8 @@ func (ix *Index) withdraw(t *template) map[*device]struct{} {
 	return touched
 }
 
-// offer puts a template's rules into the index and adds the devices they match to touched.
-func (ix *Index) offer(t *template, touched map[*device]struct{}) {
+// addRules puts a template's rules into the index and adds the devices they match to touched.
+func (ix *Index) addRules(t *template, touched map[*device]struct{}) {
 	t.nodes = map[*node]struct{}{}
 	if t.compiled == nil {
 		return
@@ -97,7 +97,7 @@ func (ix *Index) offer(t *template, touched map[*device]struct{}) {
 
 func byParty(a, b *Rule) int { return a.Party.compare(b.Party) }
 
-// buckets are where a selector's rule is found: those of the list that restricts it most.
+// buckets are the keys a selector's rule is found by: those of the list that restricts it most.
 func (s *Selector) buckets() []bucket {
 	for _, l := range []struct {
 		list   byte

@@ -9,35 +9,35 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
 
-// learn takes over what changed in a device, and only then does any work.
-func (ix *Index) learn(d *device, o *v1alpha1.NodeDevice, added bool) {
+// update takes over what changed in a device. Where nothing did, it does no work.
+func (ix *Index) update(d *device, o *v1alpha1.NodeDevice, added bool) {
 	facts := DeviceOf(o)
 	identity := added || !facts.equal(d.facts)
 	current := !equalFirmware(d.current, o.Spec.Firmware)
 	seen := observe(o)
-	stands := [2]finding{
+	findings := [2]finding{
 		findingOf(o, v1alpha1.ConditionConflict), findingOf(o, v1alpha1.ConditionBlocked),
 	}
-	if !identity && !current && seen.equal(d.observed) && stands == d.findings {
+	if !identity && !current && seen.equal(d.observed) && findings == d.findings {
 		return
 	}
-	restate := current || stands != d.findings
+	compare := current || findings != d.findings
 	if current {
 		ix.unlink(ix.byTemplate, templateOf(d.current), d)
 		ix.link(ix.byTemplate, templateOf(o.Spec.Firmware), d)
 	}
-	d.facts, d.current, d.observed, d.findings = facts, o.Spec.Firmware, seen, stands
+	d.facts, d.current, d.observed, d.findings = facts, o.Spec.Firmware, seen, findings
 	if identity {
 		ix.rematch(d)
 	}
 	ix.refresh(d)
-	if restate && d.known {
+	if compare && d.known {
 		ix.affected.devices[d.name] = struct{}{}
 	}
 }
 
 func (ix *Index) drop(d *device) {
-	ix.stake(d, nil)
+	ix.tally(d, nil)
 	ix.unlink(ix.byTemplate, templateOf(d.current), d)
 	ix.unlink(ix.bySource, d.source, d)
 	delete(ix.devices, d.name)
@@ -46,7 +46,7 @@ func (ix *Index) drop(d *device) {
 	delete(ix.affected.devices, d.name)
 }
 
-// refresh decides anew for a device and keeps everything that follows from the decision up to date.
+// refresh decides for a device again and brings everything that follows from the decision up to date.
 func (ix *Index) refresh(d *device) {
 	old, wasKnown := d.decision, d.known
 	d.decision, d.known = ix.decide(d)
@@ -62,34 +62,34 @@ func (ix *Index) refresh(d *device) {
 	}
 	same := sameFindings(old, d.decision)
 	if !same {
-		for _, s := range d.stakes {
-			ix.affected.templates[s.t.name] = struct{}{}
+		for _, c := range d.tallied {
+			ix.affected.templates[c.t.name] = struct{}{}
 		}
 	}
-	ix.stake(d, ix.stakes(d))
+	ix.tally(d, ix.contributions(d))
 	if d.known && (d.decision.Action != Keep || !same || !wasKnown && d.findings != [2]finding{}) {
 		ix.affected.devices[d.name] = struct{}{}
 	}
 }
 
-// stake replaces what a device contributes to the templates' tallies.
-func (ix *Index) stake(d *device, next []stake) {
-	if slices.Equal(d.stakes, next) {
+// tally replaces what a device contributes to the templates' tallies.
+func (ix *Index) tally(d *device, next []contribution) {
+	if slices.Equal(d.tallied, next) {
 		return
 	}
-	for _, s := range d.stakes {
-		s.t.count(d.name, s.mark, -1)
-		if !slices.Contains(next, s) {
-			ix.affected.templates[s.t.name] = struct{}{}
+	for _, c := range d.tallied {
+		c.t.count(d.name, c.mark, -1)
+		if !slices.Contains(next, c) {
+			ix.affected.templates[c.t.name] = struct{}{}
 		}
 	}
-	for _, s := range next {
-		s.t.count(d.name, s.mark, 1)
-		if !slices.Contains(d.stakes, s) {
-			ix.affected.templates[s.t.name] = struct{}{}
+	for _, c := range next {
+		c.t.count(d.name, c.mark, 1)
+		if !slices.Contains(d.tallied, c) {
+			ix.affected.templates[c.t.name] = struct{}{}
 		}
 	}
-	d.stakes = next
+	d.tallied = next
 }
 
 func (ix *Index) refreshUsers(source string) {

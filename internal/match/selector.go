@@ -5,7 +5,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// Selector is a compiled DeviceSelector: every list that is given must match, and one entry of a list is enough.
+// Selector is a compiled DeviceSelector. Every list that is set must match, and a list matches when one entry does.
 type Selector struct {
 	class                          v1alpha1.DeviceClass
 	vendors                        set
@@ -36,7 +36,7 @@ func pinSelector(p v1alpha1.FirmwarePin) *Selector {
 	return NewSelector(s)
 }
 
-// Matches reports whether the device is one the selector chooses. A fact the device does not report matches no list.
+// Matches reports whether the selector chooses the device. A fact that the device does not report matches no list.
 func (s *Selector) Matches(d Device) bool {
 	return s.class == d.Class &&
 		s.vendors.has(d.VendorID, d.Vendor) &&
@@ -46,7 +46,7 @@ func (s *Selector) Matches(d Device) bool {
 		s.buses.has(d.PCIAddresses...)
 }
 
-// mayMatch is Matches for a device that cannot be read now: a fact it does not report may have any value.
+// mayMatch is Matches for a device that cannot be read now: a fact that is not known may have any value.
 func (s *Selector) mayMatch(d Device) bool {
 	return s.class == d.Class &&
 		s.vendors.mayHave(d.VendorID, d.Vendor) &&

@@ -14,12 +14,12 @@ const (
 	namedDevices = 3
 )
 
-// Tally is the truth about one template as the index knows it.
+// Tally counts the devices of one template by what the index knows of them.
 type Tally struct {
 	UID        string
 	Generation int64
 	Paused     bool
-	// Invalid says which field of the spec cannot be worked with, and why; empty when all can.
+	// Invalid says which field of the spec is invalid, and why; empty when none is.
 	Invalid string
 
 	// Nodes chosen by label and machine model.
@@ -27,7 +27,7 @@ type Tally struct {
 	Counts
 	// Devices are the first 50 matched devices in order of name.
 	Devices []string
-	// Conflicts, Blocks and Failures name a few of the devices the counts speak of, in order of device.
+	// Conflicts, Blocks and Failures name the first 3 devices of Conflicting, Blocked and Failed, in order of name.
 	Conflicts []ConflictOn
 	Blocks    []BlockOn
 	Failures  []FailureOn
@@ -82,29 +82,28 @@ const (
 	unassigned
 )
 
-// stake is the contribution of a device to a template.
-type stake struct {
+// contribution is what a device adds to the tally of a template.
+type contribution struct {
 	t    *template
 	mark mark
 }
 
-// stakes are the contributions of a device to all templates that match it or hold it.
-func (ix *Index) stakes(d *device) []stake {
+// contributions are those of a device to all templates that match it or hold its assignment.
+func (ix *Index) contributions(d *device) []contribution {
 	if !d.known {
 		return nil
 	}
-	var out []stake
-	for _, r := range d.rules {
-		t := ix.templates[r.Name]
-		if !slices.ContainsFunc(out, func(s stake) bool { return s.t == t }) {
-			out = append(out, stake{t, d.markFor(t)})
+	var out []contribution
+	add := func(t *template) {
+		if !slices.ContainsFunc(out, func(c contribution) bool { return c.t == t }) {
+			out = append(out, contribution{t, d.markFor(t)})
 		}
 	}
+	for _, r := range d.rules {
+		add(ix.templates[r.Name])
+	}
 	if held := ix.heldByTemplate(d); held != nil {
-		t := ix.templates[held.Name]
-		if !slices.ContainsFunc(out, func(s stake) bool { return s.t == t }) {
-			out = append(out, stake{t, d.markFor(t)})
-		}
+		add(ix.templates[held.Name])
 	}
 	return out
 }
@@ -178,7 +177,7 @@ func (t *template) count(name string, m mark, n int32) {
 	}
 }
 
-// Tally returns the truth about a template; false when there is no such template.
+// Tally returns the tally of a template; false when there is no such template.
 func (ix *Index) Tally(name string) (Tally, bool) {
 	t := ix.templates[name]
 	if t == nil {

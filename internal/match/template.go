@@ -39,13 +39,13 @@ type Rule struct {
 	Paths *Paths
 }
 
-// Party names one side of a match: a rule of a template or a pin of a node.
+// Party names a rule of a template or a pin of a node that claims a device.
 type Party struct {
 	Kind       v1alpha1.OriginKind
 	Name, Rule string
 }
 
-// String says what the party is, for messages.
+// String names the party in messages.
 func (p Party) String() string {
 	if p.Kind == v1alpha1.OriginPin {
 		return fmt.Sprintf("pin %q of NodeFirmware %q", p.Rule, p.Name)
@@ -64,7 +64,7 @@ func (p Party) compare(o Party) int {
 	return 0
 }
 
-// NewTemplate compiles a template. The error names the field of the spec that cannot be worked with.
+// NewTemplate compiles a template. The error names the field of the spec that is invalid.
 func NewTemplate(t *v1alpha1.FirmwareTemplate) (*Template, error) {
 	out := &Template{
 		Name: t.Name, UID: string(t.UID), Generation: t.Generation,
@@ -121,7 +121,8 @@ func orDefault[T ~string](v, otherwise T) T {
 // ChoosesLabels reports whether the template's nodeSelector chooses a node with these labels.
 func (t *Template) ChoosesLabels(l map[string]string) bool { return t.nodes.Matches(labels.Set(l)) }
 
-// ChoosesMachine reports whether the template is for this machine model. An empty fact matches no restriction.
+// ChoosesMachine reports whether the template is for this machine model. An empty manufacturer or model is not known, and
+// fails any restriction on it.
 func (t *Template) ChoosesMachine(manufacturer, model string) bool {
 	return (t.manufacturer == "" || t.manufacturer == inventory.NormalizeID(manufacturer)) &&
 		(t.model == "" || t.model == inventory.NormalizeID(model))
@@ -138,8 +139,8 @@ func (t *Template) Match(d Device) []*Rule {
 	return out
 }
 
-// MayMatch reports whether a rule is, or may be, for a device that cannot be read now: a fact it does not report may have
-// any value.
+// MayMatch reports whether a rule matches, or may match, a device that cannot be read now: a fact that is not known may
+// have any value.
 func (t *Template) MayMatch(d Device) bool {
 	return slices.ContainsFunc(t.Rules, func(r *Rule) bool { return r.Selector.mayMatch(d) })
 }
