@@ -18,7 +18,7 @@ type ArchiveList struct {
 	Images []ArchivedImage `json:"images"`
 }
 
-// ArchivedImage is one archived image.
+// ArchivedImage is one archived image, for printing.
 type ArchivedImage struct {
 	// Entry is the name that the archive commands take.
 	Entry    string    `json:"entry"`
@@ -40,7 +40,8 @@ type ArchivedImage struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// ListArchive lists what is archived in the state directory, whoever has it open. The images themselves are not read.
+// ListArchive lists what is archived in the state directory, also while another process has it open. The images themselves
+// are not read.
 func ListArchive(stateDir string) (ArchiveList, error) {
 	entries, err := archive.New(filepath.Join(stateDir, state.ArchiveDir), durable.OS{}).List()
 	return ArchiveList{archived(entries)}, err

@@ -19,7 +19,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// Archiving is what backing up and restoring by hand work with.
+// Archiving holds what backing up and restoring by hand need.
 type Archiving struct {
 	StateDir string
 	// BootID reads the boot id of the running kernel.
@@ -28,7 +28,7 @@ type Archiving struct {
 	Scan    func(context.Context) (host.Inventory, error)
 	Drivers driver.Set
 	Writes  engine.Writes
-	// Log is where it is told how far it is.
+	// Log is where progress is printed.
 	Log io.Writer
 }
 
@@ -45,8 +45,9 @@ func (b Backup) table(w io.Writer) error {
 	return err
 }
 
-// Backup reads what the device runs into the archive, or into the new directory to when that is not empty. It refuses while
-// a daemon runs, a target that is there, and firmware that a failed job left: that is not worth coming back to.
+// Backup reads the running firmware of the device into the archive, or into the new directory named by to when that is not
+// empty. It refuses while a daemon runs, and it refuses a target that exists and firmware that a failed job left, because
+// that must not be restored later.
 func (a Archiving) Backup(ctx context.Context, uniqueID, to string) (Backup, error) {
 	var out Backup
 	err := withState(a.StateDir, func(s *state.State) (err error) {
@@ -96,7 +97,7 @@ func (a Archiving) backup(ctx context.Context, s *state.State, uniqueID, to stri
 	return out, s.Archive.Keep(ctx, m, fill)
 }
 
-// unfinished refuses to touch devices in the middle of a job.
+// unfinished refuses to work on devices while a job is not finished.
 func unfinished(v journal.View) error {
 	if active := v.Active(); active != nil && active.Record.Outcome == "" {
 		return fmt.Errorf("job %s is not finished; let the daemon, or apply, finish it first", active.Name)
@@ -107,11 +108,11 @@ func unfinished(v journal.View) error {
 // failed refuses firmware that a failed job left.
 func failed(v journal.View, uniqueID string) error {
 	if d, ok := v.Devices[uniqueID]; ok && d.Unhealthy != nil {
-		return fmt.Errorf("job %s left the device unhealthy: what it runs is not worth keeping", d.Unhealthy.Job)
+		return fmt.Errorf("job %s left the device unhealthy: its firmware is not backed up, because it must not be restored later", d.Unhealthy.Job)
 	}
 	ofDevice := func(u journal.Update) bool { return u.UniqueID == uniqueID }
 	if held := v.Held(); held != nil && slices.ContainsFunc(held.Updates, ofDevice) {
-		return fmt.Errorf("job %s failed and holds this machine: what the device runs is not worth keeping", held.Name)
+		return fmt.Errorf("job %s failed and holds this machine: the firmware of the device is not backed up, because it must not be restored later", held.Name)
 	}
 	return nil
 }
@@ -145,12 +146,12 @@ func (a Archiving) device(ctx context.Context, uniqueID string) (inventory.Devic
 func reader(d inventory.Device, drv driver.Driver) (func(context.Context, string) error, error) {
 	archiver, ok := drv.(driver.Archiver)
 	if f := d.Firmware; !ok || f.Rollback != inventory.RollbackReadBack || f.RollbackMessage != "" {
-		return nil, fmt.Errorf("its firmware cannot be read out: %s", orElse(f.RollbackMessage, "driver "+drv.Name()+" or the device has no way to"))
+		return nil, fmt.Errorf("its firmware cannot be read out: %s", orElse(f.RollbackMessage, "driver "+drv.Name()+" or the device does not support it"))
 	}
 	return func(ctx context.Context, path string) error { return archiver.Archive(ctx, d.Identity, path) }, nil
 }
 
-// free is the entry the manifest would have, if it is not there.
+// free is the name of the entry for the manifest; an error when the archive has that entry already.
 func free(store *archive.Store, m archive.Manifest) (string, error) {
 	name := m.Entry()
 	entries, err := store.List()

@@ -30,8 +30,8 @@ func (r Restored) table(w io.Writer) error {
 	return err
 }
 
-// Restore writes an entry of the archive back to the device it is of. It refuses while a daemon runs, an entry that is not
-// whole, and one that was archived from an unhealthy host. The device is not activated.
+// Restore writes an entry of the archive back to its device. It refuses while a daemon runs, and it refuses an entry that is
+// not complete or that was archived from an unhealthy host. The device is not activated.
 func (a Archiving) Restore(ctx context.Context, entry string) (Restored, error) {
 	return a.restore(ctx, entry, func(s *state.State) (driver.Image, archive.Manifest, error) { return s.Archive.Restorable(entry) })
 }
@@ -97,13 +97,13 @@ func (a Archiving) write(ctx context.Context, img driver.Image, m archive.Manife
 	}, nil
 }
 
-// progress tells how far a write is, in steps of ten percent.
+// progress prints how far a write is, in steps of ten percent.
 func (a Archiving) progress() driver.Progress {
-	told := 0
+	printed := 0
 	return func(percent int) {
-		if percent/10 > told {
-			told = percent / 10
-			_, _ = fmt.Fprintf(a.Log, "%d%% written\n", told*10)
+		if percent/10 > printed {
+			printed = percent / 10
+			_, _ = fmt.Fprintf(a.Log, "%d%% written\n", printed*10)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/match"
 )
 
-// checkTemplate refuses what the API server would refuse; without a cluster nobody else does.
+// checkTemplate refuses what the API server would refuse, because without a cluster no API server checks it.
 func checkTemplate(t v1alpha1.FirmwareTemplate) []problem {
 	c := &checker{}
 	c.require("metadata.name", t.Name)
@@ -71,7 +71,7 @@ func checkSource(s v1alpha1.FirmwareSource) []problem {
 	return c.problems
 }
 
-// checker collects what is wrong with a document.
+// checker collects the problems of a document.
 type checker struct{ problems []problem }
 
 func (c *checker) report(at, text string) {

@@ -50,11 +50,11 @@ type Device struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// ErrNothingListed says that not one class of devices could be enumerated.
+// ErrNothingListed says that no class of devices could be enumerated.
 var ErrNothingListed = errors.New("no class of devices could be listed")
 
-// Discover describes what a scan found, in order of class and address. The error is ErrNothingListed when the scan saw
-// nothing at all for lack of access.
+// Discover describes what a scan found, in order of class and address. The error is ErrNothingListed when no
+// class could be enumerated, such as for lack of access.
 func Discover(found host.Inventory) (Hardware, error) {
 	h := Hardware{BootID: found.BootID, Devices: []Device{}}
 	if m := found.Machine; m != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
 
-// Documents is what the user wants, read from files.
+// Documents holds the desired firmware and its sources as read from files.
 type Documents struct {
 	Templates []v1alpha1.FirmwareTemplate
 	Sources   []v1alpha1.FirmwareSource

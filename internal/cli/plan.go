@@ -31,11 +31,11 @@ type Plan struct {
 // PlannedDevice is what would happen to one device.
 type PlannedDevice struct {
 	Device
-	// Rule is the template and its rule that want a firmware, as "template/rule".
+	// Rule is the template and its rule that assign a firmware, as "template/rule".
 	Rule string `json:"rule,omitempty"`
-	// To is the wanted version.
+	// To is the desired version.
 	To string `json:"to,omitempty"`
-	// Via is the version to flash first, where the wanted one cannot follow the running one directly.
+	// Via is the version to flash first, where the desired one cannot follow the running one directly.
 	Via string `json:"via,omitempty"`
 	// Action is Flash, Activate or None.
 	Action string `json:"action"`
@@ -48,7 +48,7 @@ type PlannedDevice struct {
 // assignment is the firmware one device should get now.
 type assignment struct {
 	device inventory.Device
-	// rule as it is carried out now: with the version to flash next, and no downgrade that its source forbids.
+	// rule with the version to flash next, and with the downgrade policy that applies with its source.
 	rule     *match.Rule
 	image    sourceImage
 	decision plan.Decision
@@ -62,8 +62,8 @@ type sourceImage struct {
 	path   string
 }
 
-// Images knows the images of sources by their digest. Where an image is one of an archive that was not fetched yet its
-// true digest is not known, and one that only stands for it is used.
+// Images holds the images of sources by name of the source. The true digest of an image in an archive that was not fetched
+// yet is not known, and a placeholder is used.
 type Images map[string][]sourceImage
 
 // Describe lists what the sources say they hold.
@@ -92,10 +92,10 @@ func (m Images) add(source string, f v1alpha1.FirmwareFile, i v1alpha1.ImageDesc
 	})
 }
 
-// ErrUnreadable says that what a rule may be for could not be read, so that nobody knows whether it is as wanted.
+// ErrUnreadable says that a device that a rule may be for could not be read, so that what it needs is not known.
 var ErrUnreadable = errors.New("cannot tell whether everything is as wanted")
 
-// Unread is ErrUnreadable with all that could not be read, or nil.
+// Unread is ErrUnreadable with everything that could not be read, or nil.
 func (p Plan) Unread() error {
 	if len(p.Unreadable) == 0 {
 		return nil
@@ -103,7 +103,7 @@ func (p Plan) Unread() error {
 	return fmt.Errorf("%w; mend this and run it again: %s", ErrUnreadable, strings.Join(p.Unreadable, "; "))
 }
 
-// MakePlan decides what the documents mean for the devices of this machine, whose Node would have the labels.
+// MakePlan decides what the documents mean for the devices of this machine as a Node with these labels.
 func MakePlan(found host.Inventory, docs Documents, images Images, labels map[string]string) (Plan, error) {
 	var machine inventory.Machine
 	if found.Machine != nil {
@@ -125,7 +125,7 @@ func MakePlan(found host.Inventory, docs Documents, images Images, labels map[st
 	for _, d := range devices {
 		planned, due := planDevice(d, templates, stockOf{docs.Sources, images})
 		p.Devices = append(p.Devices, planned)
-		if d.Err != nil && wanted(templates, match.DeviceFrom(d.Identity)) {
+		if d.Err != nil && mayMatch(templates, match.DeviceFrom(d.Identity)) {
 			p.Unreadable = append(p.Unreadable, strings.Join(strings.Fields(d.Err.Error()), " "))
 		}
 		if due == nil {
@@ -138,7 +138,7 @@ func MakePlan(found host.Inventory, docs Documents, images Images, labels map[st
 	}
 	for _, class := range inventory.Classes() {
 		anything := match.Device{Class: v1alpha1.DeviceClass(class)} // nothing else is known of a device that is not listed
-		if err := found.Incomplete[class]; err != nil && wanted(templates, anything) {
+		if err := found.Incomplete[class]; err != nil && mayMatch(templates, anything) {
 			p.Unreadable = append(p.Unreadable, err.Error())
 		}
 	}
@@ -149,8 +149,8 @@ func MakePlan(found host.Inventory, docs Documents, images Images, labels map[st
 	return p, nil
 }
 
-// wanted reports whether a rule may be for a device that cannot be read.
-func wanted(templates []*match.Template, d match.Device) bool {
+// mayMatch reports whether a rule may be for a device that cannot be read.
+func mayMatch(templates []*match.Template, d match.Device) bool {
 	return slices.ContainsFunc(templates, func(t *match.Template) bool { return !t.Paused && t.MayMatch(d) })
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/state"
 )
 
-// State is what the state directory of this machine says, for printing.
+// State is the content of the state directory of this machine, for printing.
 type State struct {
 	Directory string `json:"directory"`
 	// Schema and Daemon are those of the stamp: the daemon that opened the directory last.
@@ -54,29 +54,29 @@ type StateJob struct {
 	NeedsIntervention bool `json:"needsIntervention,omitempty"`
 }
 
-// StateDevice is what is remembered of one device.
+// StateDevice is what the journal knows about one device.
 type StateDevice struct {
 	UniqueID string `json:"uniqueID"`
 	// Applied is the version that was read back after the last update; LastGood is what a rollback brings back while the
 	// device is unhealthy.
 	Applied  string `json:"applied,omitempty"`
 	LastGood string `json:"lastGood,omitempty"`
-	// Writes of the image Digest were begun, and Reboots asked for.
+	// Writes counts the writes of the image Digest that were begun, and Reboots the reboots that were requested for it.
 	Digest  string `json:"digest,omitempty"`
 	Writes  int    `json:"writes,omitempty"`
 	Reboots int    `json:"reboots,omitempty"`
-	// Failed is the last update that failed; its image is not tried again by itself.
+	// Failed is the last update that failed; its image is not tried again until a person asks.
 	Failed *v1alpha1.FailedFirmware `json:"failed,omitempty"`
-	// Unhealthy is set while a job that left the device unhealthy is not forgiven.
+	// Unhealthy is set until a person clears that a job left the device unhealthy.
 	Unhealthy *v1alpha1.UnhealthyDevice `json:"unhealthy,omitempty"`
 }
 
 // ErrUnreadableState says that a part of the state could not be read.
 var ErrUnreadableState = errors.New("not all of the state can be read")
 
-// ReadState reads the state directory, whoever has it open, and changes nothing. The boot id is that of the running kernel,
-// empty where it cannot be read: a verdict of another boot says nothing. What could be read is returned with
-// ErrUnreadableState too.
+// ReadState reads the state directory, also while another process has it open, and changes nothing. The boot id is that of
+// the running kernel, empty where it cannot be read: the verdict of another boot is shown as Unknown. With
+// ErrUnreadableState, what could be read is returned too.
 func ReadState(dir, bootID string) (State, error) {
 	found, err := state.Inspect(dir)
 	if err != nil {
@@ -152,7 +152,7 @@ func (s State) table(w io.Writer) error {
 		}
 	}
 	for _, l := range s.Leftovers {
-		fmt.Fprintf(w, "\nLeftover: %s holds half-made files of an interrupted start; remove it when nobody needs it\n", l)
+		fmt.Fprintf(w, "\nLeftover: %s holds half-made files of an interrupted start; remove it when it is not needed\n", l)
 	}
 	for _, p := range s.Problems {
 		fmt.Fprintf(w, "\nNot read: %s\n", p)
@@ -205,7 +205,7 @@ func (s State) verdict() string {
 	}
 	text := fmt.Sprintf("%s, under boot %s at %s by job %s", v.Result, v.BootID, v.Time.UTC().Format(time.RFC3339), v.Job)
 	if v.Result == v1alpha1.HealthResultUnknown {
-		text += ", which says nothing of this boot"
+		text += ", which was another boot"
 	}
 	return strings.Join(append([]string{text}, v.Complaints...), "; ")
 }
@@ -232,7 +232,7 @@ func count(n int) string {
 	return fmt.Sprint(n)
 }
 
-// shortDigest is enough of a digest for people to tell images apart.
+// shortDigest is enough of a digest to distinguish images.
 func shortDigest(digest string) string {
 	digits := strings.TrimPrefix(digest, "sha256:")
 	return digits[:min(len(digits), 12)]

@@ -91,7 +91,7 @@ func TestVerdictOfAnotherBootSaysNothing(t *testing.T) {
 	assert.Equal(t, v1alpha1.HealthResultUnknown, result.Verdict.Result)
 	assert.Equal(t, "boot-2", result.Verdict.BootID)
 	text := printState(t, dir, cli.Table, result)
-	assert.Contains(t, text, "which says nothing of this boot")
+	assert.Contains(t, text, "which was another boot")
 	assert.Contains(t, text, "no daemon uses it")
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
-// PlannedStep is one step apply would run. What turns out not to be needed is skipped then.
+// PlannedStep is one step apply would run. A step that turns out not to be needed is skipped then.
 type PlannedStep struct {
 	Step string `json:"step"`
 	// Device the step works on; empty for a step of the whole machine.
@@ -61,7 +61,7 @@ type KnownStep struct {
 	Interruption string `json:"interruption"`
 	// Changes says whether the step changes the device or the machine: Yes or No.
 	Changes string `json:"changes"`
-	// Deadline without progress after which somebody is called; empty for none.
+	// Deadline without progress after which a person is alerted; empty for none.
 	Deadline string `json:"deadline,omitempty"`
 }
 

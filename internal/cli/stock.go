@@ -20,8 +20,8 @@ import (
 // stock keeps the images of FirmwareSources on this machine.
 type stock struct{ store *artifact.Store }
 
-// openStock opens the stock below the state directory. Whoever may run this program may read every file of this
-// machine anyway, so file URLs may point anywhere.
+// openStock opens the stock below the state directory. File URLs may point anywhere, because a user who may run this
+// program may read every file of this machine anyway.
 func openStock(stateDir string) (*stock, error) {
 	fetcher := artifact.NewFetcher(artifact.FetchConfig{FileRoot: "/", AllowLoopback: true})
 	store, err := artifact.OpenStore(filepath.Join(stateDir, "sources"), fetcher)
@@ -88,8 +88,8 @@ func artifactFiles(s v1alpha1.FirmwareSource) ([]artifact.File, error) {
 	return out, nil
 }
 
-// Fetch gives the engine an image that was fetched before the job began. Its content is hashed again before it is
-// written, by the engine.
+// Fetch gives the engine an image that was fetched before the job began. The engine hashes its content again before it
+// writes it.
 func (s *stock) Fetch(_ context.Context, digest inventory.Digest) (path string, size int64, err error) {
 	path = s.store.Path(digest)
 	info, err := os.Stat(path)

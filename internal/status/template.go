@@ -16,9 +16,9 @@ var TemplateConditions = []string{
 	v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionConflict,
 }
 
-// Template maps the tally of a FirmwareTemplate to its conditions. It is Ready when every device its firmware is in
-// effect for runs it, or when it is paused; Reconciling while a device can still get there by itself; Stalled when
-// nothing goes on until a person acts.
+// Template maps the tally of a FirmwareTemplate to its conditions. The template is Ready when every device that it assigns
+// firmware to runs it, or when it is paused; Reconciling while a device can still get there without a person; Stalled when
+// nothing continues until a person acts.
 func Template(t match.Tally, old []metav1.Condition, now time.Time) []metav1.Condition {
 	want := templateReady(t)
 	if t.Conflicting > 0 {
@@ -64,7 +64,7 @@ func joined(sentences ...string) string {
 	return strings.TrimSpace(strings.Join(sentences, " "))
 }
 
-// templateTrouble lists what does not go on by itself, most important first, and the reason of the first.
+// templateTrouble lists what does not continue without a person, most important first, and the reason of the first.
 func templateTrouble(t match.Tally) (text, reason string) {
 	var all []string
 	add := func(r, s string) {

@@ -11,7 +11,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// Catalog holds the steps a host knows, in the order they run. The zero Catalog holds Definitions.
+// Catalog holds the steps a host can run, in the order they run. The zero Catalog holds Definitions.
 type Catalog struct{ defs []Definition }
 
 // DefaultCatalog holds Definitions.
@@ -20,8 +20,8 @@ func DefaultCatalog() Catalog { return Catalog{defs: Definitions()} }
 // MaxEnabled bounds the steps that are switched on, which a node lists in its status.
 const MaxEnabled = 64
 
-// NewCatalog holds Definitions and what drivers add to them, with the priorities given by key. It names everything that
-// makes the catalog one no host can work with.
+// NewCatalog holds Definitions and the steps that drivers add, with the priorities overridden by key. The error names
+// every step that is malformed, ambiguous or out of order.
 func NewCatalog(priorities map[string]int32, extra ...Definition) (Catalog, error) {
 	own := Definitions()
 	errs := checkExtra(own, extra)
@@ -42,7 +42,7 @@ func NewCatalog(priorities map[string]int32, extra ...Definition) (Catalog, erro
 
 var kindForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
-// checkExtra says which steps of drivers cannot be told from others, or have no name that could be asked for.
+// checkExtra names the steps of drivers that have an invalid declaration or the name of another step.
 func checkExtra(own, extra []Definition) []error {
 	var errs []error
 	claimed := map[Kind]string{}
@@ -86,7 +86,7 @@ func override(defs []Definition, priorities map[string]int32) []error {
 		case priority < 0:
 			errs = append(errs, fmt.Errorf("priority of %s: %d is negative; 0 switches a step off", key, priority))
 		case priority == 0 && defs[i].indispensable():
-			errs = append(errs, fmt.Errorf("priority of %s: every update needs this step, so that it cannot be switched off", key))
+			errs = append(errs, fmt.Errorf("priority of %s: every update needs this step, so it cannot be switched off", key))
 		default:
 			defs[i].Priority = priority
 		}
@@ -105,8 +105,8 @@ func keys(defs []Definition) []string {
 	return out
 }
 
-// checkTies names the steps of one interface that have one priority: which of them runs first must not be a matter of
-// luck. The catalog is sorted.
+// checkTies names the steps of one interface that have the same priority: which of them runs first would not be defined.
+// The catalog is sorted.
 func (c Catalog) checkTies() []error {
 	var errs []error
 	enabled := c.Enabled()
@@ -121,7 +121,7 @@ func (c Catalog) checkTies() []error {
 	return errs
 }
 
-// stages is the order an update needs: every step of one comes before every step of the next.
+// stages is the order an update needs: every step of a stage comes before every step of the next one.
 var stages = []Kind{Preflight, Archive, Maintenance, Flash, Activate, Reboot, Verify, Health, Release}
 
 // checkOrder names the steps whose priorities break the order an update needs.
@@ -161,8 +161,9 @@ func (c Catalog) bounds(kind Kind) (highest, lowest *Definition) {
 	return highest, lowest
 }
 
-// checkPlace says where a step cannot run that is not part of every update: one that changes something needs the
-// maintenance, and the reboot that makes it take effect; none runs once the node is back in service.
+// checkPlace says what is wrong with the priority of a step that is not part of every update. A step that changes something
+// must run in the maintenance and before the reboot that makes the change take effect. None may run once the node is back
+// in service.
 func (c Catalog) checkPlace(d Definition) []error {
 	at := func(k Kind) Definition { return definitionOf(c.defs, k) }
 	var errs []error
@@ -213,7 +214,7 @@ func (c Catalog) Steps(targets []Target) []Step {
 	return steps
 }
 
-// steps are those the definition means for the devices, in order of name.
+// steps are the steps of the definition for the devices, in order of name.
 func (d Definition) steps(targets []Target) []Step {
 	if d.Interface == HostInterface {
 		return []Step{d.step("")}
@@ -228,7 +229,7 @@ func (d Definition) steps(targets []Target) []Step {
 	return steps
 }
 
-// isFor reports whether the step of a device is for this one.
+// isFor reports whether the step applies to the device.
 func (d Definition) isFor(t Target) bool {
 	return d.Interface == string(t.Class) || t.Driver != "" && d.Interface == t.Driver
 }

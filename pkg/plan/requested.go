@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Request asks for one step of a job of its own, whether or not updates run it.
+// Request asks for one step in a job that consists of requested steps, whether or not updates run that step.
 type Request struct {
 	Name string
 	// Device the step works on; empty for every device the step is for.
@@ -19,8 +19,9 @@ type Request struct {
 const maxRequested = 512
 
 // Requested lists the steps of a job that runs exactly the requested ones, in the order they are given. Where one of them
-// changes something the job takes the node out of service before the first that does, and afterwards reboots it if one
-// asks for that, compares its health with what it was before, and returns it. Devices are those of the node.
+// changes something, the job takes the node out of service before the first one that does. Afterwards it reboots the node if
+// a step needs that, compares the node's health with its health before, and returns the node. Devices are those of the node.
+// The error names every request that cannot be run.
 func (c Catalog) Requested(requests []Request, devices []Target) ([]Step, error) {
 	var steps []Step
 	var errs []error
@@ -45,7 +46,7 @@ func (c Catalog) Requested(requests []Request, devices []Target) ([]Step, error)
 	return c.wrap(steps), nil
 }
 
-// requested are the steps one request means.
+// requested lists the steps of one request.
 func (c Catalog) requested(r Request, devices []Target) ([]Step, error) {
 	if slices.Contains(UpdateKinds, Kind(r.Name)) {
 		return nil, fmt.Errorf("step %s is part of an update and cannot be requested by itself", r.Name)
@@ -103,8 +104,8 @@ func interfaces(defs []Definition) string {
 	return strings.Join(out, ", ")
 }
 
-// wrap adds what a change of a device or the host needs around it. What only looks and comes first is done before the
-// node is taken out of service.
+// wrap adds the steps that a change of a device or the host needs around it. Steps that change nothing and come before the
+// first change run before the node is taken out of service.
 func (c Catalog) wrap(steps []Step) []Step {
 	first := slices.IndexFunc(steps, func(s Step) bool { return s.Changes })
 	if first < 0 {

@@ -16,13 +16,13 @@ type Kind string
 const (
 	// Preflight fetches and checks every image before the node is disturbed.
 	Preflight Kind = "preflight"
-	// Archive makes sure that what one device runs can be brought back, or notes that it cannot.
+	// Archive makes sure that what one device runs can be brought back, or records that it cannot.
 	Archive Kind = "archive"
 	// Maintenance takes the node out of service.
 	Maintenance Kind = "maintenance"
 	// Flash stores the image on one device.
 	Flash Kind = "flash"
-	// Restore brings back on one device what ran before. It stands in the place of Flash in a rollback.
+	// Restore brings back on one device what ran before. In a rollback it takes the place of Flash.
 	Restore Kind = "restore"
 	// Activate makes one device run what it stores, where no reboot is needed for that.
 	Activate Kind = "activate"
@@ -30,7 +30,7 @@ const (
 	Reboot Kind = "reboot"
 	// Verify reads one device back.
 	Verify Kind = "verify"
-	// Health compares the host with what it was before, and alone writes verdicts.
+	// Health compares the host with its baseline. It is the only step that writes health verdicts.
 	Health Kind = "health"
 	// Release returns the node to service.
 	Release Kind = "release"
@@ -60,7 +60,7 @@ type Step struct {
 	// Task marks a step that is not part of every update, and Changes one of them that changes a device or the host.
 	Task    bool `json:"task,omitempty"`
 	Changes bool `json:"changes,omitempty"`
-	// Deadline without progress after which a person is called; zero for none.
+	// Deadline without progress after which a person is alerted; zero for none.
 	Deadline time.Duration `json:"deadline,omitempty"`
 }
 
@@ -78,18 +78,18 @@ func (s Step) Writes() bool {
 type Target struct {
 	Device string
 	Class  inventory.Class
-	// Driver names the driver of the device, whose own steps are for it too; empty for none.
+	// Driver names the driver of the device, whose own steps apply to it too; empty for none.
 	Driver string
 }
 
-// HostInterface is that of a step that works on the whole host. Steps of a device have the name of its class, or of the
-// driver that brings them.
+// HostInterface is the interface of a step that works on the whole host. The interface of a step of a device is the name of
+// its class, or of the driver that adds the step.
 const HostInterface = "node"
 
 // Definition declares a step.
 type Definition struct {
 	Kind Kind
-	// Interface is what the step belongs to: HostInterface, a device class, or the name of the driver that brings it.
+	// Interface is what the step belongs to: HostInterface, a device class, or the name of the driver that adds it.
 	Interface string
 	// Priority orders the steps: higher runs first, and 0 is switched off.
 	Priority int32
@@ -98,7 +98,7 @@ type Definition struct {
 	Deadline               time.Duration
 }
 
-// The priorities of the steps that work on the whole host, and of the stages steps of a device lie in: in each of them
+// The priorities of the steps that work on the whole host, and of the stages that steps of a device are in. In each stage
 // system firmware comes first, then network adapters, then storage controllers, then drives.
 const (
 	priorityPreflight   = 1000
@@ -112,7 +112,7 @@ const (
 	priorityRelease     = 300
 )
 
-// Deadlines without progress. Nothing is killed at them; a person is called.
+// Deadlines without progress. Nothing is killed at a deadline; a person is alerted.
 const (
 	shortDeadline = 10 * time.Minute
 	writeDeadline = 30 * time.Minute

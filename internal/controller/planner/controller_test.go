@@ -277,7 +277,7 @@ func setTrue(d *v1alpha1.NodeDevice, condition string) {
 	meta.SetStatusCondition(&d.Status.Conditions, metav1.Condition{Type: condition, Status: metav1.ConditionTrue, Reason: "Test"})
 }
 
-// A staged image is activated, not forgotten.
+// A staged image is activated.
 func TestAStoredVersionThatDoesNotRunIsDue(t *testing.T) {
 	d := device("nic", 2)
 	d.Status.Firmware.Stored = "2"

@@ -446,7 +446,7 @@ func TestAJobHasTheRollbackOfTheNodesPolicy(t *testing.T) {
 	w.requireQuiet()
 }
 
-// A job is not forgotten while no source remembers what it found out.
+// A job is kept while no source lists the bad image that it reports.
 func TestTheOnlyReportOfABadImageIsKept(t *testing.T) {
 	w := newWorld(t, adapter("nic", 2))
 	w.settle()

@@ -10,8 +10,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// rollbackImage is an image of what the device runs, with which that can be brought back: the one that was flashed last,
-// or else the only one there is for the device in any source that is ready. It is "" when there is none or several, and
+// rollbackImage is an image of the running version, with which a rollback can bring that version back: the one that was
+// flashed last, or else the only one for the device in any source that is ready. It is "" when there is none or several, and
 // never one that is quarantined.
 func (f facts) rollbackImage(d *v1alpha1.NodeDevice) v1alpha1.Digest {
 	if d.Status.Firmware == nil || d.Status.Firmware.Running == "" {
@@ -29,8 +29,8 @@ func (f facts) rollbackImage(d *v1alpha1.NodeDevice) v1alpha1.Digest {
 	return digest
 }
 
-// imagesOf are the images of a version that may be for the device. Nobody named their source for this device, so an image
-// that says neither model nor board is taken from the device's own source only.
+// imagesOf are the images of a version that may be for the device. Their sources are not assigned to the device, so an image
+// that names neither model nor board is taken only from the device's own source.
 func (f facts) imagesOf(d *v1alpha1.NodeDevice, version inventory.Version) []match.Image {
 	var out []match.Image
 	for i := range f.sources {
@@ -41,8 +41,8 @@ func (f facts) imagesOf(d *v1alpha1.NodeDevice, version inventory.Version) []mat
 		own := d.Spec.Firmware != nil && d.Spec.Firmware.SourceRef.Name == src.Name
 		for _, image := range src.Status.Images {
 			fits := image.Class == d.Status.Class && inventory.NormalizeVersion(image.Version) == version
-			told := len(image.Models) > 0 || len(image.BoardIDs) > 0
-			if fits && (own || told) && !f.isBad(d, image.Digest) {
+			isSpecific := len(image.Models) > 0 || len(image.BoardIDs) > 0
+			if fits && (own || isSpecific) && !f.isBad(d, image.Digest) {
 				out = append(out, match.NewImage(image))
 			}
 		}

@@ -44,7 +44,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// key is what the queue holds: a device to bring to its decision, or a template whose status may be out of date.
+// key is an item of the queue: a device to bring to its decision, or a template whose status may be out of date.
 type key struct {
 	kind kind
 	name string
@@ -59,10 +59,10 @@ const (
 
 // Reconciler keeps the index of the fleet and acts on its decisions.
 //
-// Every event changes the index at once, in the informer's handler, and puts what it affects into the queue. No
-// device is decided before every Node, NodeFirmware, FirmwareTemplate, FirmwareSource and NodeDevice that existed at
-// the start is in the index: the controller runs no worker until each of its handlers has seen its whole first list.
-// A half-filled index would take templates that are not there yet for deleted ones.
+// Every event changes the index at once, in the informer's handler, and puts what it affects into the queue. No decision
+// is acted on before every Node, NodeFirmware, FirmwareTemplate, FirmwareSource and NodeDevice that existed at the start is
+// in the index: the controller runs no worker until each of its handlers has processed its whole first list. A half-filled
+// index would treat templates that it does not hold yet as deleted.
 type Reconciler struct {
 	reader   client.Reader
 	writer   Writer
@@ -72,8 +72,8 @@ type Reconciler struct {
 	// mu guards index, versions and reported.
 	mu    sync.Mutex
 	index *match.Index
-	// versions are the resource versions of our own last writes, until the cache has them. An object the cache shows
-	// in an older version is not decided upon: the decision was acted on already.
+	// versions are the resource versions of our own last writes, until the cache has them. While the cache shows an older
+	// version of an object, nothing is written to it: the decision was acted on already.
 	versions map[key]string
 	// reported is when the status of each template was last written.
 	reported map[string]time.Time
@@ -106,12 +106,12 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 	return nil
 }
 
-// setNode passes on labels alone, so that a heartbeat is no change.
+// setNode passes only the labels to the index, so that a heartbeat is no change.
 func (r *Reconciler) setNode(ix *match.Index, n *corev1.Node) match.Affected {
 	return ix.SetNode(n.Name, n.Labels)
 }
 
-// setTemplate looks at the status of a template after each change, its own included, in case somebody else wrote it.
+// setTemplate enqueues the template after each change, those of its status included, in case another client wrote it.
 func (r *Reconciler) setTemplate(ix *match.Index, t *v1alpha1.FirmwareTemplate) match.Affected {
 	a := ix.SetTemplate(t)
 	a.Templates = append(a.Templates, t.Name)
@@ -120,7 +120,7 @@ func (r *Reconciler) setTemplate(ix *match.Index, t *v1alpha1.FirmwareTemplate) 
 
 type queue = workqueue.TypedRateLimitingInterface[key]
 
-// intake makes the handler that takes the events of one kind into the index.
+// intake makes the handler that applies the events of one kind to the index.
 func intake[T client.Object](r *Reconciler, set func(*match.Index, T) match.Affected,
 	remove func(*match.Index, string) match.Affected,
 ) handler.TypedEventHandler[client.Object, key] {

@@ -19,14 +19,14 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 )
 
-// again is the wait before an object is looked at anew that changed under our hands. Its event usually comes first.
+// again is the wait before an object that changed meanwhile is reconciled again. Its event usually comes first.
 const again = time.Second
 
-// assignment is what is known about one device and decided for it.
+// assignment is one device, the decision for it, and the conditions that follow.
 type assignment struct {
 	object   *v1alpha1.NodeDevice
 	decision match.Decision
-	// conditions as they should be; changed when the object has others of ours.
+	// conditions as they should be; changed is true when the operator's own differ from those of the object.
 	conditions []metav1.Condition
 	changed    bool
 }
@@ -71,8 +71,8 @@ func (r *Reconciler) gather(ctx context.Context, k key) (*assignment, reconcile.
 	return a, reconcile.Result{}, nil
 }
 
-// act writes what differs. A condition that holds the planner back is written before the assignment it is about, and
-// withdrawn after it.
+// act writes what differs. A condition that keeps the planner from queueing a job is written before the assignment it is
+// about, and removed after it.
 func (r *Reconciler) act(ctx context.Context, k key, a *assignment) error {
 	first := a.decision.Conflict != nil || a.decision.Blocked != nil
 	version := a.object.ResourceVersion
@@ -112,7 +112,7 @@ func (r *Reconciler) report(a *assignment) {
 	}
 }
 
-// warnPins says on the NodeFirmware too that its pins conflict; its status belongs to the daemon.
+// warnPins emits the event on the NodeFirmware too, because its pins conflict and its status is written by the daemon.
 func (r *Reconciler) warnPins(a *assignment, reason string) {
 	pins := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: a.object.Spec.NodeName}}
 	pins.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("NodeFirmware"))
@@ -120,14 +120,14 @@ func (r *Reconciler) warnPins(a *assignment, reason string) {
 		a.object.Name, status.AssignmentConflict(a.decision.Conflict))
 }
 
-// turned reports whether a condition is a transition from what was.
+// turned reports whether a condition is new or changed its status or reason.
 func turned(old []metav1.Condition, now metav1.Condition) bool {
 	was := meta.FindStatusCondition(old, now.Type)
 	return was == nil || was.Status != now.Status || was.Reason != now.Reason
 }
 
-// sameConditions compares the conditions of the given types in all that people read. The generation they were observed
-// at does not count: it follows our own writes.
+// sameConditions compares status, reason and message of the conditions of the given types. The generation they were
+// observed at does not count: it changes with our own writes.
 func sameConditions(a, b []metav1.Condition, types []string) bool {
 	return !slices.ContainsFunc(types, func(kind string) bool {
 		x, y := meta.FindStatusCondition(a, kind), meta.FindStatusCondition(b, kind)
@@ -138,7 +138,7 @@ func sameConditions(a, b []metav1.Condition, types []string) bool {
 	})
 }
 
-// behind reports whether the cache does not show our own last write to an object yet.
+// behind reports whether the cache still shows an object as it was before our own last write.
 func (r *Reconciler) behind(k key, version string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

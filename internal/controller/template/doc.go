@@ -1,3 +1,3 @@
-// Package template brings the firmware that templates and pins name into the NodeDevices they match, and reports on
-// templates what became of them.
+// Package template writes the firmware that templates and pins assign into the NodeDevices they match, and reports the
+// result in the status of the templates.
 package template

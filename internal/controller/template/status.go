@@ -17,7 +17,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 )
 
-// reconcileTemplate writes a template's status when it is not the truth any more, at most once in StatusInterval.
+// reconcileTemplate writes a template's status when it is out of date, at most once in StatusInterval.
 func (r *Reconciler) reconcileTemplate(ctx context.Context, k key) (reconcile.Result, error) {
 	if wait := r.pause(k.name); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
@@ -34,7 +34,7 @@ func (r *Reconciler) reconcileTemplate(ctx context.Context, k key) (reconcile.Re
 	tally, ok := r.index.Tally(k.name)
 	r.mu.Unlock()
 	if !ok || tally.UID != string(o.UID) || tally.Generation != o.Generation {
-		return reconcile.Result{}, nil // it is being deleted, or its event is on its way into the index
+		return reconcile.Result{}, nil // it is being deleted, or its event has not reached the index yet
 	}
 	if r.behind(k, o.ResourceVersion) {
 		return reconcile.Result{RequeueAfter: again}, nil
@@ -58,7 +58,7 @@ func (r *Reconciler) reconcileTemplate(ctx context.Context, k key) (reconcile.Re
 	return reconcile.Result{}, nil
 }
 
-// pause is how long the template's status has to wait for its next write.
+// pause is how long the next write of the template's status has to wait.
 func (r *Reconciler) pause(name string) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,7 +86,7 @@ func (r *Reconciler) statusOf(o *v1alpha1.FirmwareTemplate, t match.Tally) v1alp
 	}
 }
 
-// reportTemplate emits one Warning when a template comes into conflict or cannot be worked with.
+// reportTemplate emits one Warning when a template gets into a conflict or has an invalid spec.
 func (r *Reconciler) reportTemplate(o *v1alpha1.FirmwareTemplate, next v1alpha1.FirmwareTemplateStatus) {
 	for _, kind := range []string{v1alpha1.ConditionConflict, v1alpha1.ConditionStalled} {
 		now := meta.FindStatusCondition(next.Conditions, kind)

@@ -10,9 +10,9 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
 )
 
-// Writer writes what was decided. Each method touches only what the operator owns, never creates an object, and
-// returns the resource version it left. The error is a conflict or not-found of the API when the object is not the one
-// that was decided upon.
+// Writer writes what was decided. Each method changes only what the operator owns, never creates an object, and returns
+// the new resource version. The error is a conflict or not-found of the API when the object is not the one that the
+// decision is about.
 type Writer interface {
 	// ApplyFirmware sets spec.firmware of a device, or removes it when the firmware is nil. It refuses a device with
 	// another uid.

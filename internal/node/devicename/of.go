@@ -33,7 +33,7 @@ func Of(node string, id inventory.Identity) string {
 	return hashed(prefix+"-"+unique, id.UniqueID)
 }
 
-// Where tells two anonymous devices of one machine apart. Such a device can be listed but never updated.
+// Where is the place of a device, which distinguishes devices without a unique id. They can be listed but never updated.
 func Where(id inventory.Identity) string {
 	if len(id.PCI) > 0 {
 		return id.PCI[0].String()

@@ -21,7 +21,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
-// facts is everything a pass of the publisher decides from.
+// facts is everything that one pass of the publisher decides from.
 type facts struct {
 	node string
 	// nodeUID is empty while the Node is not there; nothing is created then.
@@ -38,7 +38,7 @@ type facts struct {
 
 func (f facts) retry() plan.Clearance { return desired.Retry(f.nodeFirmware) }
 
-// changes is what a pass writes. All of it is empty at steady state.
+// changes is what a pass writes. It is empty at steady state.
 type changes struct {
 	create []v1alpha1.NodeDevice
 	// update holds statuses that differ from what the API server has, by the name of the object.
@@ -47,13 +47,13 @@ type changes struct {
 	node   *v1alpha1.NodeFirmwareStatus
 }
 
-// card is one device of the snapshot under the name of its object.
+// card is one device of the snapshot with the name of its object.
 type card struct {
 	name   string
 	device inventory.Device
 }
 
-// decide compares what is with what the API server says.
+// decide compares what was found with what the API server has.
 func decide(f facts, now time.Time) changes {
 	c := changes{update: map[string]v1alpha1.NodeDeviceStatus{}}
 	existing := map[string]v1alpha1.NodeDevice{}
@@ -84,7 +84,7 @@ func decide(f facts, now time.Time) changes {
 		case found || d.DeletionTimestamp != nil:
 		case f.snapshot.enumerated(class):
 			c.remove = append(c.remove, d)
-		default: // nobody knows whether it is there: it keeps its facts
+		default: // whether it is there is not known: it keeps its facts
 			statuses[d.Name], assigned[d.Name] = d.Status, d.Spec.Firmware != nil
 		}
 	}
@@ -104,9 +104,9 @@ func newDevice(f facts, name string) v1alpha1.NodeDevice {
 	}
 }
 
-// name gives every device of the snapshot the name of its object, in order of name. A device that cannot be read, or not
-// by its driver, may not know its own identity; it keeps the object of the device that was last seen in its place. The problems are
-// devices that cannot be told apart and classes that could not be enumerated.
+// name gives every device of the snapshot the name of its object, in order of name. The identity of a device that cannot be
+// read, or not by its driver, may not be known; such a device keeps the object of the device that was last seen in its place.
+// The problems are devices with the same identity and classes that could not be enumerated.
 func name(f facts) (cards []card, problems []string) {
 	taken := map[string]bool{}
 	add := func(name string, d inventory.Device) {
@@ -150,9 +150,10 @@ func (f facts) knows(name string) bool {
 	return slices.ContainsFunc(f.devices, func(d v1alpha1.NodeDevice) bool { return d.Name == name })
 }
 
-// lessKnown is the object of a device that can be read and yet tells a weaker id than it did, as a card does that was
-// given to a virtual machine, or a drive without namespaces; nil for a device that is new. What the two ids cannot prove
-// the serial number must, and no fact may speak against it: another card in the same slot is another device.
+// lessKnown is the object of a device that can be read and yet reports a weaker id than before, such as a card that was
+// given to a virtual machine, or a drive without namespaces; nil for a device that is new. Since the two ids do not prove
+// that it is the same device, the serial number must, and no fact may contradict it: another card in the same slot is another
+// device.
 func lessKnown(f facts, d inventory.Device, taken map[string]bool) *v1alpha1.NodeDevice {
 	for i := range f.devices {
 		obj := &f.devices[i]
@@ -166,10 +167,10 @@ func lessKnown(f facts, d inventory.Device, taken map[string]bool) *v1alpha1.Nod
 	return nil
 }
 
-// lesser is the device as one that cannot be read: a job could not find it by the id it is known by.
+// lesser makes the device one that cannot be read, because a job could not find it by the id it is known by.
 func lesser(d inventory.Device, known string) inventory.Device {
-	d.Err = fmt.Errorf("it tells only the id %s now, and by its serial number %s and its place it is %s; nothing is written to it "+
-		"until it tells that id again: give it back to its kernel driver (now %q), or make a namespace on a drive that has none",
+	d.Err = fmt.Errorf("it reports only the id %s now, and by its serial number %s and its place it is %s; nothing is written to it "+
+		"until it reports that id again: give it back to its kernel driver (now %q), or make a namespace on a drive that has none",
 		d.UniqueID, d.SerialNumber, known, d.Kernel)
 	d.UniqueID, d.Firmware, d.Driver = known, nil, ""
 	return d
@@ -195,11 +196,11 @@ func inPlaceOf(d inventory.Device, known v1alpha1.NodeDeviceStatus) bool {
 		len(d.PCI) > 0 && known.PCIAddress == d.PCI[0].String()
 }
 
-// scanTimeRefresh is how old the reported time of the last scan may get while nothing else changes. Scans go on at their
-// interval all the while; reporting each of them would be the only write of an idle node, for ever.
+// scanTimeRefresh is how old the reported time of the last scan may get while nothing else changes. Scans continue at their
+// interval; reporting each of them would be the only write of an idle node.
 const scanTimeRefresh = time.Hour
 
-// nodeStatus is the status of the NodeFirmware, or nil when it is as it should be.
+// nodeStatus is the status of the NodeFirmware, or nil when it needs no change.
 func nodeStatus(f facts, statuses map[string]v1alpha1.NodeDeviceStatus, assigned map[string]bool, problems []string, now time.Time) *v1alpha1.NodeFirmwareStatus {
 	old := f.nodeFirmware.Status
 	out := *old.DeepCopy()
@@ -241,7 +242,7 @@ func nodeStatus(f facts, statuses map[string]v1alpha1.NodeDeviceStatus, assigned
 	return &out
 }
 
-// verdict is what the health gate found last. It was found under one boot and says nothing about another.
+// verdict is the last result of the health gate. It holds for the boot it was found under and for no other.
 func verdict(found *v1alpha1.HealthVerdict, bootID string) *v1alpha1.HealthVerdict {
 	if found == nil {
 		return nil
@@ -254,8 +255,8 @@ func verdict(found *v1alpha1.HealthVerdict, bootID string) *v1alpha1.HealthVerdi
 	return out
 }
 
-// scanTimeDue reports whether the time of the last scan is to be written: with whatever else is written, when somebody
-// asked for the scan, and otherwise once an hour.
+// scanTimeDue reports whether the time of the last scan is to be written: when anything else is written, when the scan was
+// requested, and otherwise once an hour.
 func scanTimeDue(s Snapshot, reported *metav1.Time, changed bool) bool {
 	return reported == nil || changed || s.Requested || s.Time.Sub(reported.Time) >= scanTimeRefresh
 }

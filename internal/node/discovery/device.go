@@ -41,7 +41,7 @@ func deviceStatus(found inventory.Device, obj v1alpha1.NodeDevice, f facts, now 
 	return out
 }
 
-// describe puts what a scan found into the words of the API, within its bounds.
+// describe translates what a scan found into the fields of the API, within their bounds.
 func describe(d inventory.Device) v1alpha1.NodeDeviceStatus {
 	s := v1alpha1.NodeDeviceStatus{
 		Class:    v1alpha1.DeviceClass(d.Class),
@@ -81,8 +81,8 @@ func describeFirmware(f inventory.Firmware, driver string) *v1alpha1.ObservedFir
 	return out
 }
 
-// provenance is what the journal says of a device. What the object says stays where the journal knows nothing, as
-// after the loss of the state directory, unless a later success has made an old failure void.
+// provenance is the last success and the last failure of a device by the journal. What the object says stays where the
+// journal has no entry, such as after the loss of the state directory, unless a later success supersedes an old failure.
 func provenance(r records, old v1alpha1.NodeDeviceStatus, uniqueID string) (*v1alpha1.AppliedFirmware, *v1alpha1.FailedFirmware) {
 	applied, failed := old.LastApplied, old.LastFailure
 	if old.UniqueID != "" && old.UniqueID != uniqueID {
@@ -100,8 +100,8 @@ func provenance(r records, old v1alpha1.NodeDeviceStatus, uniqueID string) (*v1a
 	return applied, failed
 }
 
-// unhealthy is the mark a job left on a device, until a person clears it. What the object says stays where the journal
-// knows nothing of the device, as after the loss of the state directory: the mark must not vanish by accident.
+// unhealthy is the mark a job left on a device, until a person clears it. What the object says stays where the journal has
+// no entry for the device, such as after the loss of the state directory: the mark must not vanish by accident.
 func unhealthy(f facts, old v1alpha1.NodeDeviceStatus, uniqueID string) *v1alpha1.UnhealthyDevice {
 	mark := f.records.devices[uniqueID].Unhealthy
 	if _, known := f.records.devices[uniqueID]; !known && old.UniqueID == uniqueID {
@@ -115,7 +115,7 @@ func unhealthy(f facts, old v1alpha1.NodeDeviceStatus, uniqueID string) *v1alpha
 	return out
 }
 
-// working is the sentence about the step that runs.
+// working describes the step that runs, as a sentence.
 func working(s *v1alpha1.CurrentStep) string {
 	if s.Device != "" {
 		return "Job " + s.Job + " is at step " + s.Name + " of " + s.Device + "."

@@ -21,9 +21,9 @@ type Host interface {
 	ScanGuarded(ctx context.Context, guard host.Guard) (host.Inventory, error)
 }
 
-// Writes tells of writes to devices.
+// Writes knows the writes to devices that run.
 type Writes interface {
-	// WriteRunning reports whether a write to the device with the unique id runs, whoever began it.
+	// WriteRunning reports whether a write to the device with the unique id runs, whichever process began it.
 	WriteRunning(uniqueID string) (bool, error)
 }
 
@@ -31,16 +31,16 @@ type Writes interface {
 type Config struct {
 	// Node is the name of this machine's Node.
 	Node string
-	// Interval is the time from the end of one scan to the begin of the next.
+	// Interval is the time from the end of one scan to the start of the next.
 	Interval time.Duration
 	Host     Host
-	// Look is equal as long as the same devices are plugged in, and cheap enough to be called every few seconds. Nil
-	// leaves hardware that comes and goes to the next scan.
+	// Look returns the same string as long as the same devices are plugged in, and is cheap enough to be called every few
+	// seconds. Nil leaves hardware that is plugged in or removed to the next scan.
 	Look    func() (string, error)
 	Journal Journal
 	Writes  Writes
-	// Turn takes the turn to read the hardware and to publish what was read, until done is called, where other processes
-	// of this node do the same while they execute a job; ok is false while one of them has it. Nil where none does.
+	// Turn takes the turn to read the hardware and to publish what was read, until done is called. It is for nodes on which
+	// other processes do the same while they execute a job; ok is false while one of them has the turn. Nil where none does.
 	Turn func() (done func(), ok bool, err error)
 	// Steps are those a job on this node may run, those that are switched off left out, in the order they run.
 	Steps []v1alpha1.EnabledStep
@@ -59,8 +59,8 @@ type Discovery struct {
 
 	mu       sync.Mutex
 	snapshot *Snapshot
-	look     string // at the begin of the last scan
-	// seen is the journal as it was at the last scan, where others write it.
+	look     string // at the start of the last scan
+	// seen is the journal as it was at the last scan, where other processes write it.
 	seen      journal.View
 	threshold time.Duration
 }
@@ -80,7 +80,7 @@ func (d *Discovery) Snapshot() (Snapshot, bool) {
 	return *d.snapshot, true
 }
 
-// Request asks for a scan soon. Requests that come while one waits are one request.
+// Request asks for a scan soon. Requests made while one waits are one request.
 func (d *Discovery) Request() { signal(d.wanted) }
 
 // Changed says that the journal or an object of this node changed, so that it is published again.
@@ -98,7 +98,7 @@ func (d *Discovery) SetThreshold(age time.Duration) {
 	}
 }
 
-// Refresh scans now and publishes what it finds, for somebody who asked.
+// Refresh scans now and publishes what it finds, because a person or a job asked for it.
 func (d *Discovery) Refresh(ctx context.Context) error {
 	if err := d.scan(ctx, true); err != nil {
 		return err
@@ -107,8 +107,8 @@ func (d *Discovery) Refresh(ctx context.Context) error {
 }
 
 // RunScans scans at once, when the last scan is as old as the interval or the threshold, and on request, until the
-// context ends. While a device is being written it does not: a reading tool would get in the way of a writing one. A
-// write that begins during a scan waits for nothing; the scan leaves out its device.
+// context ends. It does not scan while a device is being written, because a reading tool would disturb a writing one. A
+// write that begins during a scan does not wait; the scan leaves out its device.
 func (d *Discovery) RunScans(ctx context.Context) error {
 	for {
 		due := d.due()
@@ -121,7 +121,7 @@ func (d *Discovery) RunScans(ctx context.Context) error {
 				return nil
 			}
 			due = min(due, failedRetry)
-			d.config.Log.Error(err, "Scan failed; nothing is removed meanwhile", "retryIn", due)
+			d.config.Log.Error(err, "Scan failed; no device is removed until a scan succeeds", "retryIn", due)
 		}
 		d.Changed()
 		if !d.wait(ctx, due) {
@@ -130,17 +130,17 @@ func (d *Discovery) RunScans(ctx context.Context) error {
 	}
 }
 
-// How soon a scan is tried again that failed, or that had to stand back for a write.
+// How soon a scan is tried again that failed, or that had to wait for a write.
 const (
 	failedRetry = 30 * time.Second
 	busyRetry   = 15 * time.Second
 )
 
-// lookEvery is how often the machine is looked at between two scans. A look costs a few hundred directory entries.
+// lookEvery is how often Look is called between two scans. A call reads a few hundred directory entries.
 const lookEvery = 10 * time.Second
 
-// RunLooks asks for a scan when other devices are plugged in than at the last one, until the context ends. The kernel
-// tells of hotplug too, but not to every process in a container.
+// RunLooks requests a scan when other devices are plugged in than at the last scan, until the context ends. The kernel
+// reports hotplug too, but not to every process in a container.
 func (d *Discovery) RunLooks(ctx context.Context) error {
 	if d.config.Look == nil {
 		return nil
@@ -163,7 +163,7 @@ func (d *Discovery) RunLooks(ctx context.Context) error {
 	}
 }
 
-// lookNow is empty when the machine cannot be looked at.
+// lookNow is the result of Look; empty where there is none or it fails.
 func (d *Discovery) lookNow() string {
 	if d.config.Look == nil {
 		return ""
@@ -175,8 +175,8 @@ func (d *Discovery) lookNow() string {
 	return look
 }
 
-// RunPublisher publishes whenever something may have changed, until the context ends. What fails is tried again, later
-// each time.
+// RunPublisher publishes whenever something may have changed, until the context ends. A failure is tried again with growing
+// pauses.
 func (d *Discovery) RunPublisher(ctx context.Context) error {
 	const first, last = time.Second, time.Minute
 	delay := first
@@ -228,7 +228,7 @@ func (d *Discovery) due() time.Duration {
 	return d.config.Interval
 }
 
-// wait returns when a scan is due or asked for; false when the context ended.
+// wait returns true when a scan is due or requested, and false when the context ended.
 func (d *Discovery) wait(ctx context.Context, due time.Duration) bool {
 	timer := time.NewTimer(due)
 	defer timer.Stop()

@@ -8,9 +8,9 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// guard keeps a scan from a device that is written to. A job journals a step that writes before it reads the device for
-// the last time, and a device is read by one reader at a time: a reading that was allowed ends before the write begins.
-// Nothing is killed for that, because a tool that dies may leave the device's own lock behind.
+// guard keeps a scan from reading a device that is being written. A job journals a step that writes before it reads the
+// device for the last time, and a device is read by one reader at a time, so a reading that was allowed ends before the write
+// begins. No reading is killed for that, because a tool that dies may leave the device locked.
 func (d *Discovery) guard(id inventory.Identity) error {
 	view, err := d.config.Journal.View()
 	if err != nil {
@@ -19,7 +19,7 @@ func (d *Discovery) guard(id inventory.Identity) error {
 	if u := recordsOf(view).written; u != nil && d.mayBe(id, *u) {
 		return busy(*u)
 	}
-	for _, job := range view.Jobs { // a write goes on though its job was given up, or its process ended
+	for _, job := range view.Jobs { // a write continues though its job was given up, or its process ended
 		for _, u := range job.Updates {
 			if u.Class != id.Class {
 				continue
@@ -40,8 +40,8 @@ func busy(u journal.Update) error {
 	return fmt.Errorf("%s is being written to; it is read again when that has ended", u.Device)
 }
 
-// mayBe reports whether a device as sysfs shows it may be that of an update. Its driver may know it by another id; the
-// last scan tells where it is then, and where none does, every device of the class may be the one.
+// mayBe reports whether a device as sysfs shows it may be that of an update. Its driver may know it by another id; then the
+// last scan knows its place, and where it does not, every device of the class may be the one.
 func (d *Discovery) mayBe(id inventory.Identity, u journal.Update) bool {
 	if id.Class != u.Class || id.UniqueID == u.UniqueID {
 		return id.Class == u.Class

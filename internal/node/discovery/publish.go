@@ -17,8 +17,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
 )
 
-// Publish brings the objects of this node up to the last scan and the journal. It writes nothing that is as it should
-// be. Each object is written on its own, so that one the API server refuses does not keep another from the truth.
+// Publish brings the objects of this node up to date with the last scan and the journal. It writes only what differs. Each
+// object is written on its own, so that one that the API server refuses does not keep another out of date.
 func (d *Discovery) Publish(ctx context.Context) error {
 	d.publishing.Lock()
 	defer d.publishing.Unlock()
@@ -28,7 +28,7 @@ func (d *Discovery) Publish(ctx context.Context) error {
 	}
 	now, done, err := d.turn()
 	if errors.Is(err, ErrBusy) {
-		return nil // who has the turn publishes; a scan follows
+		return nil // the process that has the turn publishes; a scan follows
 	}
 	if err != nil {
 		return err

@@ -8,13 +8,13 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 )
 
-// Journal is read for what happened on this node.
+// Journal is the record of what happened on this node.
 type Journal interface {
 	// View reads the journal.
 	View() (journal.View, error)
 }
 
-// records is what the journal knows that belongs into the objects of the node.
+// records is what the journal knows that is published in the objects of the node.
 type records struct {
 	// devices holds the last updates of devices by their unique id.
 	devices map[string]journal.Device
@@ -26,11 +26,11 @@ type records struct {
 	held *status.HeldFacts
 	// lastError is the last failure, until a later job completes.
 	lastError string
-	// verdict is what the health gate found last; nil while it never judged. Nothing here makes one up.
+	// verdict is the last result of the health gate; nil where it never judged.
 	verdict *v1alpha1.HealthVerdict
 	// history lists the last finished jobs, newest first.
 	history []v1alpha1.JobRecord
-	// writing says that the host is being changed right now, so that a scan would get in the way.
+	// writing says that the host is being changed now, so that a scan would disturb it.
 	writing bool
 	// written is the device that the running step changes; nil when it changes none.
 	written *journal.Update

@@ -12,15 +12,15 @@ type Snapshot struct {
 	host.Inventory
 	// Time is when the scan ended.
 	Time time.Time
-	// Requested says that a person or a job asked for the scan, so that its time is reported though nothing changed.
+	// Requested says that a person or a job asked for the scan, so that its time is published though nothing changed.
 	Requested bool
 }
 
 // complete reports whether every class was enumerated.
 func (s Snapshot) complete() bool { return len(s.Incomplete) == 0 }
 
-// enumerated reports whether absence of a device of the class is a fact. An object whose status was never written has
-// no class; it is told from every class at once.
+// enumerated reports whether the absence of a device of the class is a fact. An object whose status was never written has no
+// class; its absence is a fact when every class was enumerated.
 func (s Snapshot) enumerated(class inventory.Class) bool {
 	if class == "" {
 		return s.complete()

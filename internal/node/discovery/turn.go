@@ -8,10 +8,10 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 )
 
-// ErrBusy says that another process of this node reads the hardware and publishes what it reads, because it executes a job.
-var ErrBusy = errors.New("a job is executed on this node; what executes it reads the devices meanwhile")
+// ErrBusy says that another process of this node executes a job, and reads the hardware and publishes what it reads meanwhile.
+var ErrBusy = errors.New("another process executes a job on this node and reads the devices until the job ends")
 
-// turn takes the turn and reads the journal, which nobody changes until done is called. Where this process is the only one
+// turn takes the turn and reads the journal, which does not change until done is called. Where this process is the only one,
 // it always has the turn, and the journal is not read.
 func (d *Discovery) turn() (view journal.View, done func(), err error) {
 	if d.config.Turn == nil {
@@ -31,8 +31,7 @@ func (d *Discovery) turn() (view journal.View, done func(), err error) {
 	return view, done, nil
 }
 
-// outdated reports whether a job was executed by another process since the last scan: it changed the hardware, and has
-// published that.
+// outdated reports whether another process executed a job since the last scan: it changed the hardware, and published that.
 func (d *Discovery) outdated(now journal.View) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
