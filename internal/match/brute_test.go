@@ -224,7 +224,7 @@ func (w *world) bruteWay(d Device, current, goal *v1alpha1.DesiredFirmware, ofRu
 	if image == "" {
 		return &Block{Reason: reason, Version: goal.Version}
 	}
-	path, o := Route(inventory.Version(goal.Version), resolve, ofRule, SourcePaths(s))
+	path, o := route(inventory.Version(goal.Version), resolve, ofRule, SourcePaths(s))
 	switch {
 	case o == nil:
 		goal.Digest, goal.Path = image, path

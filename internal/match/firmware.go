@@ -26,7 +26,7 @@ func (r *Rule) Firmware(image func(inventory.Version) (v1alpha1.Digest, string),
 	if digest == "" {
 		return out, &Block{Reason: reason, Version: string(r.Version)}
 	}
-	path, wrong := Route(r.Version, image, r.Paths, paths)
+	path, wrong := route(r.Version, image, r.Paths, paths)
 	if wrong == nil || wrong.Reason == v1alpha1.ReasonSourceNotReady {
 		out.Digest, out.Path = digest, path
 	}

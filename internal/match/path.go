@@ -87,11 +87,11 @@ func normalized(spelled []string) []inventory.Version {
 	return out
 }
 
-// Route is what the upgrade paths of a rule and of its source mean together for a device that should run a version. Image
+// route is what the upgrade paths of a rule and of its source mean together for a device that should run a version. Image
 // finds the image of a version on the way, as Resolve does. All paths apply: edges and hops add up, and of two minimum
 // versions the newer one counts. Where they cannot be followed, nothing may be flashed, and the Block says why in Reason
 // and Message, or in Reason and Version where it is the image of that version that is missing.
-func Route(to inventory.Version, image func(inventory.Version) (v1alpha1.Digest, string), all ...*Paths) (*v1alpha1.UpgradePath, *Block) {
+func route(to inventory.Version, image func(inventory.Version) (v1alpha1.Digest, string), all ...*Paths) (*v1alpha1.UpgradePath, *Block) {
 	var g allPaths
 	for _, p := range all {
 		if p.Invalid() != "" {

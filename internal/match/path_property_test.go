@@ -56,7 +56,7 @@ func TestFollowingARouteNeverLeavesIt(t *testing.T) {
 			declared[0].Hops = append(declared[0].Hops, via(some[0], some[2], some[1]))
 		}
 		missing := rapid.SliceOfN(rapid.SampledFrom(someSteps), 0, 1).Draw(t, "missing")
-		path, o := Route(to, imageOf(missing...), NewPaths(&declared[0], "rule"), NewPaths(&declared[1], "source"))
+		path, o := route(to, imageOf(missing...), NewPaths(&declared[0], "rule"), NewPaths(&declared[1], "source"))
 		assigned := &v1alpha1.DesiredFirmware{Version: string(to), UpdatePolicy: v1alpha1.UpdatePolicyUpdate, Path: path}
 		if o == nil {
 			assigned.Digest, _ = imageOf()(to)

@@ -107,7 +107,7 @@ func TestRoute(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, o := Route("9.0", imageOf(), NewPaths(&tt.rule, "rule"), NewPaths(&tt.source, "source"))
+			got, o := route("9.0", imageOf(), NewPaths(&tt.rule, "rule"), NewPaths(&tt.source, "source"))
 			require.Nil(t, o)
 			assert.Equal(t, tt.want, got)
 		})
@@ -200,7 +200,7 @@ func TestRouteFailsClosed(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, o := Route("9.0", imageOf(tt.missing...), NewPaths(&tt.rule, "rule"), NewPaths(&tt.source, "source"))
+			got, o := route("9.0", imageOf(tt.missing...), NewPaths(&tt.rule, "rule"), NewPaths(&tt.source, "source"))
 			assert.Nil(t, got)
 			require.NotNil(t, o)
 			assert.Equal(t, tt.want, *o)
@@ -214,7 +214,7 @@ func TestRouteSplitsAHopFromManyVersions(t *testing.T) {
 		p := []*v1alpha1.UpgradePaths{rule, source}[i%2]
 		p.Hops = append(p.Hops, via("9.0", "5.0", fmt.Sprintf("1.%03d", i)))
 	}
-	got, o := Route("9.0", imageOf(), NewPaths(rule, "rule"), NewPaths(source, "source"))
+	got, o := route("9.0", imageOf(), NewPaths(rule, "rule"), NewPaths(source, "source"))
 	require.Nil(t, o)
 	require.Len(t, got.Hops, 2)
 	assert.Len(t, got.Hops[0].From, 64)
