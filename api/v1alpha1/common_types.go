@@ -16,7 +16,7 @@ const (
 	ClassBIOS DeviceClass = "BIOS"
 )
 
-// UpdatePolicy says what may be done when the running firmware is not the wanted one.
+// UpdatePolicy says what the product does when the running firmware is not the desired one.
 // +kubebuilder:validation:Enum=Update;Validate
 type UpdatePolicy string
 
@@ -32,37 +32,37 @@ const (
 type DowngradePolicy string
 
 const (
-	// DowngradeForbid refuses a target that is older than what runs, and one that cannot be ordered against it
-	// where the driver declares an ordered version format.
+	// DowngradeForbid refuses a version that is older than the running one. Where the driver declares an ordered
+	// version format, it also refuses a version that cannot be compared with the running one.
 	DowngradeForbid DowngradePolicy = "Forbid"
-	// DowngradeAllow flashes whatever the template names.
+	// DowngradeAllow flashes the desired version, older or not.
 	DowngradeAllow DowngradePolicy = "Allow"
 )
 
-// RollbackPolicy says whether an update may begin that could not be undone.
+// RollbackPolicy says whether a device may be updated when its running firmware could not be restored.
 // +kubebuilder:validation:Enum=Required;BestEffort
 type RollbackPolicy string
 
 const (
-	// RollbackRequired refuses to update a device whose running firmware could not be brought back.
+	// RollbackRequired refuses to update a device whose running firmware could not be restored.
 	RollbackRequired RollbackPolicy = "Required"
-	// RollbackBestEffort updates it; when that goes wrong, a person has to mend it.
+	// RollbackBestEffort updates the device anyway. If the update fails, a person has to repair it.
 	RollbackBestEffort RollbackPolicy = "BestEffort"
 )
 
-// RollbackKind says how the running firmware of a device can be brought back after another one was written.
+// RollbackKind says how the running firmware of a device can be restored after an update.
 // +kubebuilder:validation:Enum=None;ReadBack;Slot;Image
 type RollbackKind string
 
 // The kinds of rollback.
 const (
-	// RollbackNone: not at all.
+	// RollbackNone: it cannot be restored.
 	RollbackNone RollbackKind = "None"
-	// RollbackReadBack: the image is read out of the device beforehand and written back.
+	// RollbackReadBack: the image is read from the device before the update and can be written back.
 	RollbackReadBack RollbackKind = "ReadBack"
-	// RollbackSlot: it stays in a slot of the device.
+	// RollbackSlot: the running firmware stays in another slot of the device.
 	RollbackSlot RollbackKind = "Slot"
-	// RollbackImage: an image of that version is written, where a FirmwareSource holds one.
+	// RollbackImage: an image of the running version is written, if a FirmwareSource holds one.
 	RollbackImage RollbackKind = "Image"
 )
 
@@ -104,7 +104,7 @@ const (
 	OriginPin OriginKind = "Pin"
 )
 
-// Origin names the object, and the part of it, that assigned a firmware to a device.
+// Origin names the object that assigned firmware to a device, and the rule or pin in it.
 type Origin struct {
 	// kind of the assigning object: a FirmwareTemplate ("Template") or a pin of the node's NodeFirmware ("Pin").
 	// +required
@@ -114,7 +114,7 @@ type Origin struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name,omitempty"`
-	// uid of that object, so that a recreated one is told from the old one.
+	// uid of that object, to distinguish a recreated object from the original.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	UID string `json:"uid,omitempty"`

@@ -1,19 +1,19 @@
 package v1alpha1
 
-// Condition types. Ready is always present once an object was looked at; the others that are marked abnormal are
+// Condition types. Ready is always present once an object has been reconciled. The conditions marked abnormal are
 // present only while they are True, as kstatus expects.
 const (
-	// ConditionReady is True when the object is as its spec wants it.
+	// ConditionReady is True when the object is in the state its spec describes.
 	ConditionReady = "Ready"
-	// ConditionReconciling (abnormal) is True while work towards the spec goes on.
+	// ConditionReconciling (abnormal) is True while work towards the spec is in progress.
 	ConditionReconciling = "Reconciling"
 	// ConditionStalled (abnormal) is True when no progress is made until a person acts.
 	ConditionStalled = "Stalled"
 
-	// ConditionConflict (abnormal) is True on a device that several rules or pins match, on each template that takes
-	// part, and on rollout policies that choose the same node.
+	// ConditionConflict (abnormal) is True on a device that several rules or pins match, on each of their templates,
+	// and on rollout policies that select the same node.
 	ConditionConflict = "Conflict"
-	// ConditionBlocked (abnormal) is True on a device whose assigned firmware cannot be planned as things are.
+	// ConditionBlocked (abnormal) is True on a device that differs from its desired firmware and cannot be updated.
 	ConditionBlocked = "Blocked"
 
 	// ConditionInspected says on a NodeDevice whether the hardware could be read in the last scan.
@@ -43,41 +43,41 @@ const (
 	ConditionComplete = "Complete"
 	// ConditionFailed is True on a FirmwareJob that ended without reaching its target.
 	ConditionFailed = "Failed"
-	// ConditionRollbackAvailable says on a FirmwareJob whether the firmware that ran before can be brought back on each of
+	// ConditionRollbackAvailable says on a FirmwareJob whether the firmware that ran before can be restored on each of
 	// its devices.
 	ConditionRollbackAvailable = "RollbackAvailable"
-	// ConditionRolledBack is True on a FirmwareJob that failed and brought the firmware back that ran before, and False
-	// while it tries and when it could not.
+	// ConditionRolledBack is True on a FirmwareJob that failed and restored the previous firmware. It is False while
+	// the rollback runs and when the rollback failed.
 	ConditionRolledBack = "RolledBack"
 )
 
 // Reasons. They are stable; messages are not.
 const (
-	// ReasonSucceeded: the object is as its spec wants it.
+	// ReasonSucceeded: the object is in the state its spec describes.
 	ReasonSucceeded = "Succeeded"
-	// ReasonProgressing: work goes on.
+	// ReasonProgressing: work is in progress.
 	ReasonProgressing = "Progressing"
 	// ReasonPending: work is queued and has not begun.
 	ReasonPending = "Pending"
-	// ReasonInvalidSpec: the spec cannot be worked with; the message names the field.
+	// ReasonInvalidSpec: the spec is invalid; the message names the field.
 	ReasonInvalidSpec = "InvalidSpec"
 	// ReasonNoMatch: no device matches.
 	ReasonNoMatch = "NoMatch"
 	// ReasonPaused: the object is paused by its spec.
 	ReasonPaused = "Paused"
-	// ReasonNotAssigned: no template and no pin assigns a firmware to the device.
+	// ReasonNotAssigned: no template or pin assigns firmware to the device.
 	ReasonNotAssigned = "NotAssigned"
-	// ReasonUpToDate: the device runs the wanted version.
+	// ReasonUpToDate: the device runs the desired version.
 	ReasonUpToDate = "UpToDate"
-	// ReasonUpdatePending: the device runs another version than the wanted one and its update is due.
+	// ReasonUpdatePending: the device runs another version than the desired one and its update is due.
 	ReasonUpdatePending = "UpdatePending"
-	// ReasonActivationPending: the wanted version is stored on the device and waits for its activation.
+	// ReasonActivationPending: the desired version is stored on the device and waits for its activation.
 	ReasonActivationPending = "ActivationPending"
 	// ReasonUpdating: a job works on the device.
 	ReasonUpdating = "Updating"
-	// ReasonVersionMismatch: the device runs another version and its policy is to only report that.
+	// ReasonVersionMismatch: the device runs another version and its update policy only reports that.
 	ReasonVersionMismatch = "VersionMismatch"
-	// ReasonUpdateFailed: the last update to the wanted image failed and is not tried again by itself.
+	// ReasonUpdateFailed: the last update to the desired image failed and is not retried automatically.
 	ReasonUpdateFailed = "UpdateFailed"
 	// ReasonMultipleMatches: more than one rule or pin matches the device; the last valid assignment stays.
 	ReasonMultipleMatches = "MultipleMatches"
@@ -89,7 +89,7 @@ const (
 	ReasonImageNotFound = "ImageNotFound"
 	// ReasonImageAmbiguous: the FirmwareSource holds more than one image of this version for this board.
 	ReasonImageAmbiguous = "ImageAmbiguous"
-	// ReasonDowngradeForbidden: the wanted version is older than the running one, or cannot be ordered against it.
+	// ReasonDowngradeForbidden: the desired version is older than the running one, or cannot be compared with it.
 	ReasonDowngradeForbidden = "DowngradeForbidden"
 	// ReasonNotUpdatable: no driver can write the device.
 	ReasonNotUpdatable = "NotUpdatable"
@@ -111,16 +111,16 @@ const (
 	ReasonTooLarge = "TooLarge"
 	// ReasonUnpackFailed: an archive could not be unpacked or lacks an image.
 	ReasonUnpackFailed = "UnpackFailed"
-	// ReasonInUse: the source is to be deleted but a template or pin still refers to it.
+	// ReasonInUse: the source is being deleted but a template or pin still refers to it.
 	ReasonInUse = "InUse"
 
 	// ReasonAdmitted: the job has a place in the ledger.
 	ReasonAdmitted = "Admitted"
-	// ReasonBudgetExhausted: as many nodes as the policy allows are disturbed already.
+	// ReasonBudgetExhausted: the policy allows no more nodes to be disturbed now.
 	ReasonBudgetExhausted = "BudgetExhausted"
 	// ReasonPolicyPaused: the node's rollout policy is paused.
 	ReasonPolicyPaused = "PolicyPaused"
-	// ReasonPolicyConflict: more than one rollout policy chooses the node.
+	// ReasonPolicyConflict: more than one rollout policy selects the node.
 	ReasonPolicyConflict = "PolicyConflict"
 	// ReasonNodeBusy: another job holds the node.
 	ReasonNodeBusy = "NodeBusy"
@@ -128,7 +128,7 @@ const (
 	ReasonNodeNotReady = "NodeNotReady"
 	// ReasonNodeGone: the Node no longer exists.
 	ReasonNodeGone = "NodeGone"
-	// ReasonSuperseded: the wish changed before the job was admitted; a new job replaces it.
+	// ReasonSuperseded: the desired firmware changed before the job was admitted; a new job replaces it.
 	ReasonSuperseded = "Superseded"
 
 	// ReasonMaintenanceRequested: a NodeMaintenance exists and is not ready yet.
@@ -139,7 +139,7 @@ const (
 	ReasonMaintenanceUnavailable = "MaintenanceUnavailable"
 	// ReasonMaintenanceReleased: the maintenance is over.
 	ReasonMaintenanceReleased = "MaintenanceReleased"
-	// ReasonMaintenanceLost: the maintenance was taken away while the job worked.
+	// ReasonMaintenanceLost: the NodeMaintenance was deleted or ended by somebody else while the job ran.
 	ReasonMaintenanceLost = "MaintenanceLost"
 
 	// ReasonImageRejected: the image is not one for exactly this board, or is damaged. Nothing was written.
@@ -148,59 +148,62 @@ const (
 	ReasonImageUnavailable = "ImageUnavailable"
 	// ReasonDeviceChanged: the device is gone or other hardware is in its place. Nothing was written.
 	ReasonDeviceChanged = "DeviceChanged"
-	// ReasonWriteFailed: the vendor tool failed to write the image, and the device confirms that it holds another.
+	// ReasonWriteFailed: the vendor tool failed to write the image, and the read-back confirms that the device holds
+	// another.
 	ReasonWriteFailed = "WriteFailed"
 	// ReasonActivationFailed: the image is stored but could not be activated.
 	ReasonActivationFailed = "ActivationFailed"
 	// ReasonRebootFailed: the node did not come back under a new boot id.
 	ReasonRebootFailed = "RebootFailed"
-	// ReasonVerifyFailed: after activation the device does not report the wanted version.
+	// ReasonVerifyFailed: after activation the device does not report the desired version.
 	ReasonVerifyFailed = "VerifyFailed"
 	// ReasonUnhealthy: after the update the node is not as healthy as before.
 	ReasonUnhealthy = "Unhealthy"
-	// ReasonUnhealthyBefore: a check of the node failed before anything was changed, so nothing was.
+	// ReasonUnhealthyBefore: a check of the node failed before anything was changed. Nothing was written.
 	ReasonUnhealthyBefore = "UnhealthyBefore"
-	// ReasonTimedOut: a step outlasted its deadline. A write is never killed for that.
+	// ReasonTimedOut: a step exceeded its deadline. A write is never killed because of it.
 	ReasonTimedOut = "TimedOut"
 	// ReasonPowerCycleRequired: an image needs a power-cycle, which the product cannot do.
 	ReasonPowerCycleRequired = "PowerCycleRequired"
 	// ReasonCancelled: the job was cancelled.
 	ReasonCancelled = "Cancelled"
-	// ReasonArchiveFailed: what runs could not be archived, so nothing was written.
+	// ReasonArchiveFailed: the running firmware could not be archived. Nothing was written.
 	ReasonArchiveFailed = "ArchiveFailed"
-	// ReasonArchived: what ran before is archived, stays in a slot, or is at hand as an image.
+	// ReasonArchived: the previous firmware is archived, stays in a slot of the device, or is available as an image.
 	ReasonArchived = "Archived"
-	// ReasonRollbackUnavailable: what runs could not be brought back, and the policy requires that, so nothing was
-	// written; or it could not when it was needed.
+	// ReasonRollbackUnavailable: the running firmware could not be restored and the policy requires that it can be, so
+	// nothing was written; or a rollback was needed and not possible.
 	ReasonRollbackUnavailable = "RollbackUnavailable"
-	// ReasonRollingBack: the firmware that ran before is being brought back.
+	// ReasonRollingBack: the previous firmware is being restored.
 	ReasonRollingBack = "RollingBack"
-	// ReasonRolledBack: the firmware that ran before runs again and the node is healthy.
+	// ReasonRolledBack: the previous firmware runs again and the node is healthy.
 	ReasonRolledBack = "RolledBack"
-	// ReasonNeedsIntervention: nothing more is done until a person has looked.
+	// ReasonNeedsIntervention: nothing more is done until a person acts.
 	ReasonNeedsIntervention = "NeedsIntervention"
-	// ReasonQuarantined: the image made a device of this model unhealthy and is flashed to none until a person lifts it.
+	// ReasonQuarantined: the image made a device of this model unhealthy. It is not flashed to any device of the model
+	// until a person lifts the quarantine.
 	ReasonQuarantined = "Quarantined"
-	// ReasonDeviceUnhealthy: a job left the device unhealthy; nothing is flashed to it until a person forgives that.
+	// ReasonDeviceUnhealthy: a job left the device unhealthy; nothing is flashed to it until a person requests a retry.
 	ReasonDeviceUnhealthy = "DeviceUnhealthy"
-	// ReasonEdgeBlocked: the wanted version must not be flashed over the running one.
+	// ReasonEdgeBlocked: the desired version must not be flashed over the running one.
 	ReasonEdgeBlocked = "EdgeBlocked"
-	// ReasonBelowMinimumVersion: the running version is older than what the wanted one needs, or cannot be ordered.
+	// ReasonBelowMinimumVersion: the running version is older than the minimum for the desired one, or cannot be
+	// compared with it.
 	ReasonBelowMinimumVersion = "BelowMinimumVersion"
 	// ReasonInvalidUpgradePath: the upgrade paths of template and source cannot be followed.
 	ReasonInvalidUpgradePath = "InvalidUpgradePath"
-	// ReasonAttemptsExhausted: the image was written to the device as often as is allowed without a person.
+	// ReasonAttemptsExhausted: the image was written to the device as often as is allowed without a retry request.
 	ReasonAttemptsExhausted = "AttemptsExhausted"
 	// ReasonStepFailed: a step of a Steps job failed; the message names it.
 	ReasonStepFailed = "StepFailed"
-	// ReasonHealthAdvice: an executable of wanted.d complains about the health of the node, or does no longer. It is told as
-	// an event, and nothing is decided by it.
+	// ReasonHealthAdvice: an executable of wanted.d reports the node as unhealthy, or has stopped doing so. It is
+	// emitted as an event only; no decision depends on it.
 	ReasonHealthAdvice = "HealthAdvice"
-	// ReasonNoHandler: no image is configured that executes jobs on the machine's model. Nothing was done.
+	// ReasonNoHandler: no handler image is configured for the machine's model. Nothing was done.
 	ReasonNoHandler = "NoHandler"
-	// ReasonPodCreated: a pod was made that executes the job.
+	// ReasonPodCreated: a pod that executes the job was created.
 	ReasonPodCreated = "PodCreated"
-	// ReasonPodNotCreated: the pod that is to execute the job could not be made; it is tried again.
+	// ReasonPodNotCreated: the pod that executes the job could not be created. The operator tries again.
 	ReasonPodNotCreated = "PodNotCreated"
 	// ReasonReleased: a person returned the held node to service.
 	ReasonReleased = "Released"

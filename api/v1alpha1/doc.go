@@ -1,5 +1,4 @@
-// Package v1alpha1 holds the kinds, conditions and reasons of the nodefirmware.io API group: the only words users
-// have to learn.
+// Package v1alpha1 holds the kinds, conditions and reasons of the nodefirmware.io API group.
 //
 // +kubebuilder:object:generate=true
 // +kubebuilder:ac:generate=true

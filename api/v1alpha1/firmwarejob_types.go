@@ -9,21 +9,21 @@ type JobType string
 const (
 	// JobTypeUpdate brings the listed devices to the listed versions.
 	JobTypeUpdate JobType = "Update"
-	// JobTypeScan reads the node's devices again, without a maintenance and without a place in a budget.
+	// JobTypeScan reads the node's devices again. It needs no maintenance and takes no place in a budget.
 	JobTypeScan JobType = "Scan"
-	// JobTypeSteps runs the listed steps in the listed order, also those that are switched off.
+	// JobTypeSteps runs the listed steps in the listed order, including disabled ones.
 	JobTypeSteps JobType = "Steps"
 )
 
-// FirmwareJobSpec says what is done on which node. It is immutable but for cancel.
+// FirmwareJobSpec says what is done on which node. It is immutable except for cancel.
 // +kubebuilder:validation:XValidation:rule="self.nodeName == oldSelf.nodeName",message="nodeName is immutable",fieldPath=".nodeName"
 // +kubebuilder:validation:XValidation:rule="self.type == oldSelf.type",message="type is immutable",fieldPath=".type"
-// +kubebuilder:validation:XValidation:rule="has(self.updates) == has(oldSelf.updates) && (!has(self.updates) || self.updates == oldSelf.updates)",message="updates are immutable; a changed wish becomes a new job",fieldPath=".updates"
+// +kubebuilder:validation:XValidation:rule="has(self.updates) == has(oldSelf.updates) && (!has(self.updates) || self.updates == oldSelf.updates)",message="updates are immutable; create a new job",fieldPath=".updates"
 // +kubebuilder:validation:XValidation:rule="has(self.activeDeadlineSeconds) == has(oldSelf.activeDeadlineSeconds) && (!has(self.activeDeadlineSeconds) || self.activeDeadlineSeconds == oldSelf.activeDeadlineSeconds)",message="activeDeadlineSeconds is immutable",fieldPath=".activeDeadlineSeconds"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.cancel) || has(self.cancel)",message="cancel cannot be taken back",fieldPath=".cancel"
 // +kubebuilder:validation:XValidation:rule="self.type == 'Update' ? has(self.updates) : !has(self.updates)",message="a job of type Update lists its updates; any other type has none",fieldPath=".updates"
 // +kubebuilder:validation:XValidation:rule="self.type == 'Steps' ? has(self.steps) : !has(self.steps)",message="a job of type Steps lists its steps; any other type has none",fieldPath=".steps"
-// +kubebuilder:validation:XValidation:rule="has(self.steps) == has(oldSelf.steps) && (!has(self.steps) || self.steps == oldSelf.steps)",message="steps are immutable; make a new job",fieldPath=".steps"
+// +kubebuilder:validation:XValidation:rule="has(self.steps) == has(oldSelf.steps) && (!has(self.steps) || self.steps == oldSelf.steps)",message="steps are immutable; create a new job",fieldPath=".steps"
 // +kubebuilder:validation:XValidation:rule="has(self.rollback) == has(oldSelf.rollback) && (!has(self.rollback) || self.rollback == oldSelf.rollback)",message="rollback is immutable",fieldPath=".rollback"
 type FirmwareJobSpec struct {
 	// nodeName is the Node the job runs on. Immutable.
@@ -34,7 +34,7 @@ type FirmwareJobSpec struct {
 	// type of the job: Update, Scan or Steps. Immutable.
 	// +required
 	Type JobType `json:"type,omitempty"`
-	// updates of an Update job, one a device, at most 128. Immutable.
+	// updates of an Update job, one per device, at most 128. Immutable.
 	// +optional
 	// +listType=map
 	// +listMapKey=device
@@ -48,21 +48,21 @@ type FirmwareJobSpec struct {
 	// +kubebuilder:validation:MaxItems=32
 	Steps []RequestedStep `json:"steps,omitempty"`
 	// rollback is BestEffort (default), or Required to refuse the whole job when the running firmware of one of its
-	// devices could not be brought back. The planner takes it from the node's RolloutPolicy. Immutable.
+	// devices could not be restored. The planner takes it from the node's RolloutPolicy. Immutable.
 	// +optional
 	// +kubebuilder:default=BestEffort
 	Rollback RollbackPolicy `json:"rollback,omitempty"`
 	// activeDeadlineSeconds bounds the time from admission to the first write; a job that has not begun to write by
-	// then fails and gives its place back. What has begun to write is never cut off. Default 3600, from 60 to 86400.
-	// Immutable.
+	// then fails and gives up its place in the budget. A job that has begun to write is never cut off. Default 3600,
+	// from 60 to 86400. Immutable.
 	// +optional
 	// +kubebuilder:default=3600
 	// +kubebuilder:validation:Minimum=60
 	// +kubebuilder:validation:Maximum=86400
 	ActiveDeadlineSeconds *int32 `json:"activeDeadlineSeconds,omitempty"`
-	// cancel asks the job to stop: at once when the running step may be interrupted, and else right after it. A job
-	// that has written holds the node then. A rollback is not interrupted. Written by the user; it can be added but not
-	// removed.
+	// cancel asks the job to stop: at once if the running step may be interrupted, otherwise after that step. A job
+	// that has already written then holds the node. A rollback is not interrupted. Written by the user; it can be added
+	// but not removed.
 	// +optional
 	Cancel *JobCancel `json:"cancel,omitempty"`
 }
@@ -87,11 +87,11 @@ type DeviceUpdate struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	UniqueID string `json:"uniqueID,omitempty"`
-	// fromVersion ran when the job was planned.
+	// fromVersion is the version that ran when the job was planned.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	FromVersion string `json:"fromVersion,omitempty"`
-	// version that should run afterwards.
+	// version that should run after the update.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
@@ -105,7 +105,7 @@ type DeviceUpdate struct {
 	// origin is the template rule or pin the update comes from.
 	// +required
 	Origin Origin `json:"origin,omitzero"`
-	// rollbackDigest is an image of fromVersion for the device's board. Absent where no FirmwareSource holds one.
+	// rollbackDigest is an image of fromVersion for the device's board. Absent if no FirmwareSource holds one.
 	// +optional
 	RollbackDigest Digest `json:"rollbackDigest,omitempty"`
 }
@@ -113,13 +113,13 @@ type DeviceUpdate struct {
 // RequestedStep is one step of a Steps job.
 // +kubebuilder:validation:XValidation:rule="has(self.expectedDevices) == (self.name == 'verify-inventory')",message="expectedDevices belong to the step verify-inventory, which needs them",fieldPath=".expectedDevices"
 type RequestedStep struct {
-	// name of the step: verify-inventory, verify-firmware, reset-bios-settings, or one a driver brings.
+	// name of the step: verify-inventory, verify-firmware, reset-bios-settings, or one that a driver provides.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Name string `json:"name,omitempty"`
-	// device the step works on: the name of a NodeDevice of the node. Absent: every device the step is for.
+	// device the step works on: the name of a NodeDevice of the node. Absent: every device the step applies to.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -147,14 +147,14 @@ type ExpectedDevice struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	Model string `json:"model,omitempty"`
-	// count of them, exactly.
+	// count is the exact number of such devices.
 	// +required
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=256
 	Count *int32 `json:"count,omitempty"`
 }
 
-// StepState is where a step stands.
+// StepState is the state of a step.
 // +kubebuilder:validation:Enum=Pending;Running;Succeeded;Failed;Skipped
 type StepState string
 
@@ -179,21 +179,21 @@ const (
 
 // FirmwareJobStatus is written by the node's daemon; the condition Admitted is written by the operator.
 type FirmwareJobStatus struct {
-	// observedGeneration is the generation of the spec this status speaks of; -1 before the first look.
+	// observedGeneration is the generation of the spec this status describes; -1 before the first reconciliation.
 	// +optional
 	// +kubebuilder:default=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready (finished well), Admitted, MaintenanceReady, RollbackAvailable, Complete, Failed, RolledBack,
-	// Held, and while they hold Reconciling and Stalled.
+	// conditions: Ready (completed successfully), Admitted, MaintenanceReady, RollbackAvailable, Complete, Failed,
+	// RolledBack, Held, and, while they are True, Reconciling and Stalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
-	// startTime is when the daemon took the job up.
+	// startTime is when the daemon started the job.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
-	// completionTime is when the job ended, well or not.
+	// completionTime is when the job ended, successfully or not.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 	// steps of the job in the order they run, listed before the first one runs. At most 512.
@@ -207,7 +207,7 @@ type FirmwareJobStatus struct {
 	// maintenance is when the node's maintenance began and ended for this job.
 	// +optional
 	Maintenance *MaintenanceWindow `json:"maintenance,omitempty"`
-	// verdict is what the health gate of the job found last.
+	// verdict is the last result of the job's health gate.
 	// +optional
 	Verdict *HealthVerdict `json:"verdict,omitempty"`
 	// badImages lists the images of the job that made a device or the node unhealthy. They are quarantined for the model
@@ -259,7 +259,7 @@ type JobStep struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Device string `json:"device,omitempty"`
-	// phase is Update (default), or Rollback for a step that brings the old firmware back.
+	// phase is Update (default), or Rollback for a step that restores the previous firmware.
 	// +optional
 	Phase StepPhase `json:"phase,omitempty"`
 	// priority of the step; higher runs first.
@@ -273,7 +273,7 @@ type JobStep struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Attempt int32 `json:"attempt,omitempty"`
-	// progressPercent of a running step that can tell, from 0 to 100.
+	// progressPercent of a running step that reports progress, from 0 to 100.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
@@ -284,7 +284,7 @@ type JobStep struct {
 	// finishTime of the last attempt.
 	// +optional
 	FinishTime *metav1.Time `json:"finishTime,omitempty"`
-	// bootID under which the step ran last.
+	// bootID of the boot in which the step last ran.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	BootID string `json:"bootID,omitempty"`
@@ -313,10 +313,10 @@ type FirmwareJob struct {
 	// metadata is the standard object metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
-	// spec says what is done. Immutable but for cancel.
+	// spec says what is done. Immutable except for cancel.
 	// +required
 	Spec FirmwareJobSpec `json:"spec,omitzero"`
-	// status says how far it is.
+	// status is the progress and the result of the job.
 	// +optional
 	// +kubebuilder:default={"observedGeneration":-1}
 	Status FirmwareJobStatus `json:"status,omitzero"`

@@ -2,12 +2,12 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// FileFormat says how the downloaded bytes hold the images.
+// FileFormat says how a downloaded file holds the images.
 // +kubebuilder:validation:Enum=Image;Zip;TarGzip
 type FileFormat string
 
 const (
-	// FormatImage is one firmware image as the device takes it (a .bin, a .fluf, a .cab).
+	// FormatImage is one firmware image in the form the device accepts (a .bin, a .fluf, a .cab).
 	FormatImage FileFormat = "Image"
 	// FormatZip is a zip archive of images.
 	FormatZip FileFormat = "Zip"
@@ -25,17 +25,17 @@ type FirmwareSourceSpec struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	Files []FirmwareFile `json:"files,omitempty"`
-	// upgradePaths restricts which version may be flashed over which, for everybody who uses this source. Written by
-	// the user.
+	// upgradePaths restricts which version may be flashed over which, for every template and pin that uses this source.
+	// Written by the user.
 	// +optional
 	UpgradePaths *UpgradePaths `json:"upgradePaths,omitempty"`
-	// downgrade is Allow (default), which leaves it to the template or pin, or Forbid, which forbids it for everybody
-	// who uses this source. Written by the user.
+	// downgrade is Allow (default), which leaves the decision to the template or pin, or Forbid, which forbids
+	// downgrades to every image of this source. Written by the user.
 	// +optional
 	// +kubebuilder:default=Allow
 	Downgrade DowngradePolicy `json:"downgrade,omitempty"`
-	// liftQuarantineRequestedAt lifts every quarantine of an image of this source that began before: it may be flashed
-	// again. Written by the user.
+	// liftQuarantineRequestedAt lifts every quarantine of an image of this source that began before this time, so that
+	// the image may be flashed again. Written by the user.
 	// +optional
 	LiftQuarantineRequestedAt *metav1.Time `json:"liftQuarantineRequestedAt,omitempty"`
 }
@@ -44,8 +44,8 @@ type FirmwareSourceSpec struct {
 // +kubebuilder:validation:XValidation:rule="self.format != 'Image' || (size(self.images) == 1 && !has(self.images[0].path))",message="format Image holds exactly one image and takes no path"
 // +kubebuilder:validation:XValidation:rule="self.format == 'Image' || self.images.all(i, has(i.path))",message="each image of an archive needs its path within the archive"
 type FirmwareFile struct {
-	// url of the file: https, http or file. A URL may not carry a user name or password. For file, the path is one
-	// on the operator's own file system, below the directory the operator is started with.
+	// url of the file: https, http or file. A URL may not carry a user name or password. A file URL names a path on the
+	// operator's own file system, below the operator's configured source directory.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
@@ -61,7 +61,7 @@ type FirmwareFile struct {
 	// +optional
 	// +kubebuilder:default=Image
 	Format FileFormat `json:"format,omitempty"`
-	// images says what the file holds, at most 64. Nothing that is not listed here is taken from an archive.
+	// images says what the file holds, at most 64. Files of an archive that are not listed here are ignored.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -111,7 +111,7 @@ type ImageDescription struct {
 
 // FirmwareSourceStatus is written by the operator.
 type FirmwareSourceStatus struct {
-	// observedGeneration is the generation of the spec this status speaks of; -1 before the first look.
+	// observedGeneration is the generation of the spec this status describes; -1 before the first reconciliation.
 	// +optional
 	// +kubebuilder:default=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
@@ -127,7 +127,7 @@ type FirmwareSourceStatus struct {
 	// +kubebuilder:validation:MaxItems=512
 	Images []StoredImage `json:"images,omitempty"`
 	// quarantine lists the images of this source that made a device or its node unhealthy, each with the model of that
-	// device. They are flashed to no device of the model until a person lifts the quarantine. At most 128.
+	// device. They are not flashed to any device of the model until a person lifts the quarantine. At most 128.
 	// +optional
 	// +listType=map
 	// +listMapKey=digest
@@ -141,7 +141,7 @@ type QuarantinedImage struct {
 	// digest of the image.
 	// +required
 	Digest Digest `json:"digest,omitempty"`
-	// model of the device it failed on, as vendor and model: the PCI ids where there are some ("15b3:101d"), or else the
+	// model of the device it failed on, as vendor and model: the PCI ids if it has them ("15b3:101d"), otherwise the
 	// names the device reports ("Dell Inc.:BIOS"). "*" stands for every model.
 	// +required
 	// +kubebuilder:validation:MinLength=1
@@ -151,7 +151,7 @@ type QuarantinedImage struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Version string `json:"version,omitempty"`
-	// since is when it failed.
+	// since is when the image failed.
 	// +required
 	Since metav1.Time `json:"since,omitzero"`
 	// nodeName of the node it failed on.
@@ -216,7 +216,7 @@ type FirmwareSource struct {
 	// metadata is the standard object metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
-	// spec is the wish. Written by the user.
+	// spec describes the files and the images they hold. Written by the user.
 	// +required
 	Spec FirmwareSourceSpec `json:"spec,omitzero"`
 	// status is what is in store. Written by the operator.

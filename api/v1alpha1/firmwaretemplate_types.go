@@ -2,7 +2,7 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// TemplateState switches a template on or off without deleting it.
+// TemplateState activates or pauses a template.
 // +kubebuilder:validation:Enum=Active;Paused
 type TemplateState string
 
@@ -15,8 +15,7 @@ const (
 
 // FirmwareTemplateSpec says which firmware should run on which devices of which nodes.
 type FirmwareTemplateSpec struct {
-	// nodeSelector chooses the nodes by their labels. An absent or empty selector chooses every node.
-	// Written by the user.
+	// nodeSelector selects nodes by their labels. An absent or empty selector selects every node. Written by the user.
 	// +optional
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
 
@@ -25,8 +24,8 @@ type FirmwareTemplateSpec struct {
 	// +optional
 	Machine *MachineSelector `json:"machine,omitempty"`
 
-	// state switches the template: Active (default) assigns firmware; Paused assigns nothing new and withdraws
-	// nothing. Written by the user.
+	// state is Active (default) to assign firmware, or Paused to assign nothing new and withdraw nothing. Written by
+	// the user.
 	// +optional
 	// +kubebuilder:default=Active
 	State TemplateState `json:"state,omitempty"`
@@ -64,7 +63,7 @@ type DeviceRule struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Name string `json:"name,omitempty"`
 
-	// selector chooses the devices.
+	// selector selects the devices.
 	// +required
 	Selector DeviceSelector `json:"selector,omitzero"`
 
@@ -94,8 +93,8 @@ type DeviceRule struct {
 	UpgradePaths *UpgradePaths `json:"upgradePaths,omitempty"`
 }
 
-// DeviceSelector chooses devices by what they are. Every list that is given must match; within a list one entry is
-// enough. A list that is absent matches everything.
+// DeviceSelector selects devices by their identity. Every list that is given must match; a list matches if one of its
+// entries does. An absent list matches everything.
 // +kubebuilder:validation:XValidation:rule="!has(self.pciAddresses) || self.class != 'BIOS'",message="a BIOS has no PCI address; remove pciAddresses"
 type DeviceSelector struct {
 	// class of the devices: NIC, StorageController, Disk or BIOS.
@@ -143,27 +142,26 @@ type DeviceSelector struct {
 	PCIAddresses []string `json:"pciAddresses,omitempty"`
 }
 
-// FirmwareTemplateStatus is written by the operator. The counters are the truth at the time of the last write,
-// which trails a change by at most a few seconds.
+// FirmwareTemplateStatus is written by the operator. The counters may lag behind a change by a few seconds.
 type FirmwareTemplateStatus struct {
-	// observedGeneration is the generation of the spec this status speaks of; -1 before the first look.
+	// observedGeneration is the generation of the spec this status describes; -1 before the first reconciliation.
 	// +optional
 	// +kubebuilder:default=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready (every matched device runs its firmware), and while they hold Reconciling, Stalled and
-	// Conflict.
+	// conditions: Ready (every matched device runs its desired firmware) and, while they are True, Reconciling, Stalled
+	// and Conflict.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
-	// serversInGroup is the number of nodes the template chooses by label and machine model.
+	// serversInGroup is the number of nodes the template selects by label and machine model.
 	// +optional
 	ServersInGroup int32 `json:"serversInGroup"`
-	// updatesApplied is the number of assigned devices that run the wanted version.
+	// updatesApplied is the number of assigned devices that run the desired version.
 	// +optional
 	UpdatesApplied int32 `json:"updatesApplied"`
-	// updatesNotApplied is the number of assigned devices that do not run the wanted version, whatever the cause.
+	// updatesNotApplied is the number of assigned devices that do not run the desired version, whatever the cause.
 	// +optional
 	UpdatesNotApplied int32 `json:"updatesNotApplied"`
 	// devicesMatched is the number of devices a rule of the template matches, conflicting ones included.
@@ -175,14 +173,14 @@ type FirmwareTemplateStatus struct {
 	// devicesUpdating is the number of assigned devices a running job is working on.
 	// +optional
 	DevicesUpdating int32 `json:"devicesUpdating"`
-	// devicesFailed is the number of assigned devices whose last update to the wanted image failed.
+	// devicesFailed is the number of assigned devices whose last update to the desired image failed.
 	// +optional
 	DevicesFailed int32 `json:"devicesFailed"`
 	// devicesConflicting is the number of matched devices that another rule or pin matches too.
 	// +optional
 	DevicesConflicting int32 `json:"devicesConflicting"`
-	// devicesBlocked is the number of assigned devices that cannot be updated as things are: no image for the
-	// board, source not ready, downgrade forbidden.
+	// devicesBlocked is the number of assigned devices that cannot be updated now, for example because there is no
+	// image for the board, the source is not ready, or downgrades are forbidden.
 	// +optional
 	DevicesBlocked int32 `json:"devicesBlocked"`
 	// devices are the first 50 matched devices in order of name; the counters above are complete.
@@ -211,10 +209,10 @@ type FirmwareTemplate struct {
 	// metadata is the standard object metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
-	// spec is the wish. Written by the user.
+	// spec says which firmware should run where. Written by the user.
 	// +required
 	Spec FirmwareTemplateSpec `json:"spec,omitzero"`
-	// status is what became of it. Written by the operator.
+	// status counts the matched devices and how far their updates are. Written by the operator.
 	// +optional
 	// +kubebuilder:default={"observedGeneration":-1}
 	Status FirmwareTemplateStatus `json:"status,omitzero"`

@@ -2,26 +2,26 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// HealthResult says what the health gate found.
+// HealthResult is the result of a health gate.
 // +kubebuilder:validation:Enum=Healthy;Unhealthy;Unknown
 type HealthResult string
 
 const (
 	// HealthResultHealthy marks a node that is as healthy as before the job.
 	HealthResultHealthy HealthResult = "Healthy"
-	// HealthResultUnhealthy marks a node that is not.
+	// HealthResultUnhealthy marks a node that is less healthy than before the job.
 	HealthResultUnhealthy HealthResult = "Unhealthy"
-	// HealthResultUnknown marks a verdict that was made under another boot and says nothing about this one.
+	// HealthResultUnknown marks a verdict from another boot; it says nothing about the current one.
 	HealthResultUnknown HealthResult = "Unknown"
 )
 
-// HealthVerdict is what the health gate of a job found on the node. Nothing else writes verdicts: that a pod is Ready
-// or somebody logged in is none.
+// HealthVerdict is what the health gate of a job found on the node. Only a health gate produces a verdict; a Ready pod
+// or a successful login does not.
 type HealthVerdict struct {
 	// result is Healthy, Unhealthy, or Unknown once the node runs under another boot id.
 	// +required
 	Result HealthResult `json:"result,omitempty"`
-	// bootID under which the node was judged.
+	// bootID of the boot in which the node was checked.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
@@ -29,7 +29,7 @@ type HealthVerdict struct {
 	// time of the verdict.
 	// +required
 	Time metav1.Time `json:"time,omitzero"`
-	// job that judged.
+	// job whose health gate produced the verdict.
 	// +required
 	// +kubebuilder:validation:MaxLength=253
 	Job string `json:"job,omitempty"`
@@ -41,13 +41,13 @@ type HealthVerdict struct {
 	Complaints []string `json:"complaints,omitempty"`
 }
 
-// UnhealthyDevice marks a device that a job left unhealthy. Nothing is flashed to it until a person forgives it with
-// the node's retryRequestedAt; the mark survives reboots.
+// UnhealthyDevice marks a device that a job left unhealthy. Nothing is flashed to it until a person sets the node's
+// retryRequestedAt; the mark survives reboots.
 type UnhealthyDevice struct {
 	// since is when it was found unhealthy.
 	// +required
 	Since metav1.Time `json:"since,omitzero"`
-	// job that left it so.
+	// job that left it unhealthy.
 	// +required
 	// +kubebuilder:validation:MaxLength=253
 	Job string `json:"job,omitempty"`

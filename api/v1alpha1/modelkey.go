@@ -2,9 +2,9 @@ package v1alpha1
 
 import "strings"
 
-// ModelKey names the model of a device as quarantines do: vendor and model, by the PCI ids where there are some
-// ("15b3:101d"), or else by the names the device reports ("Dell Inc.:PowerEdge R650"). It is "*", every model, when the
-// device tells neither.
+// ModelKey returns the model of a device in the form that quarantines use: vendor and model, by PCI ids if there are
+// any ("15b3:101d"), otherwise by the names the device reports ("Dell Inc.:PowerEdge R650"). It returns AnyModel when
+// the device reports neither.
 func ModelKey(vendorID, deviceID, vendor, model string) string {
 	if vendorID != "" && deviceID != "" {
 		return strings.ToLower(vendorID + ":" + deviceID)
@@ -15,5 +15,5 @@ func ModelKey(vendorID, deviceID, vendor, model string) string {
 	return vendor + ":" + strings.TrimSpace(model)
 }
 
-// AnyModel is the ModelKey of every model.
+// AnyModel is the ModelKey that stands for every model.
 const AnyModel = "*"

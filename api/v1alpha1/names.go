@@ -1,17 +1,18 @@
 package v1alpha1
 
-// Names that several parts of the product agree on.
+// Names shared by several parts of the product.
 const (
 	// FieldOwnerOperator is the server-side-apply field manager of the operator.
 	FieldOwnerOperator = "node-firmware-operator"
 	// FieldOwnerDaemon is the server-side-apply field manager of the node daemon.
 	FieldOwnerDaemon = "firmware-daemon"
-	// SourceFinalizer keeps a FirmwareSource until no template and no pin refers to it.
+	// SourceFinalizer keeps a FirmwareSource until no template or pin refers to it.
 	SourceFinalizer = "nodefirmware.io/source"
 	// MaintenanceRequestorID is the requestor id of the product in a NodeMaintenance.
 	MaintenanceRequestorID = "nodefirmware.io"
 	// ImageTokenAudience is the audience of the tokens with which daemons fetch images from the operator.
 	ImageTokenAudience = "images.nodefirmware.io"
-	// JobPodLabel marks the pods that execute FirmwareJobs; its value is the uid of the job. A drain leaves them alone.
+	// JobPodLabel marks the pods that execute FirmwareJobs; its value is the uid of the job. A drain does not evict
+	// them.
 	JobPodLabel = "nodefirmware.io/job"
 )

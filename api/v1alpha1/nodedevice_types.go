@@ -10,12 +10,12 @@ type NodeDeviceSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="nodeName is immutable"
 	NodeName string `json:"nodeName,omitempty"`
-	// firmware that should run. Absent where no template and no pin matches. Written by the operator alone.
+	// firmware that should run. Absent if no template or pin matches. Written only by the operator.
 	// +optional
 	Firmware *DesiredFirmware `json:"firmware,omitempty"`
 }
 
-// DesiredFirmware is the firmware in effect for one device, with the object that decided it.
+// DesiredFirmware is the firmware one device should run, with the object that assigned it.
 type DesiredFirmware struct {
 	// version that should run.
 	// +required
@@ -23,7 +23,7 @@ type DesiredFirmware struct {
 	// +kubebuilder:validation:MaxLength=64
 	Version string `json:"version,omitempty"`
 	// digest of the image for this device's board. Absent while the source is not ready or holds no image for the
-	// board; nothing is flashed then.
+	// board; until then nothing is flashed.
 	// +optional
 	Digest Digest `json:"digest,omitempty"`
 	// sourceRef names the FirmwareSource that holds the image.
@@ -35,22 +35,22 @@ type DesiredFirmware struct {
 	// downgrade says whether an older version may be flashed.
 	// +required
 	Downgrade DowngradePolicy `json:"downgrade,omitempty"`
-	// path restricts how the version is reached. Absent where nothing restricts it.
+	// path restricts how the version is reached. Absent if nothing restricts it.
 	// +optional
 	Path *UpgradePath `json:"path,omitempty"`
-	// origin is the template rule or pin that decided.
+	// origin is the template rule or pin that assigned the firmware.
 	// +required
 	Origin Origin `json:"origin,omitzero"`
 }
 
-// NodeDeviceStatus is what the daemon read from the hardware. The conditions Conflict and Blocked alone are written
-// by the operator.
+// NodeDeviceStatus is what the daemon read from the hardware. Only the conditions Conflict and Blocked are written by
+// the operator.
 type NodeDeviceStatus struct {
-	// observedGeneration is the generation of the spec this status speaks of; -1 before the first look.
+	// observedGeneration is the generation of the spec this status describes; -1 before the first reconciliation.
 	// +optional
 	// +kubebuilder:default=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready (the device runs what it should), Inspected (it could be read), and while they hold
+	// conditions: Ready (the device runs its desired firmware), Inspected (it could be read) and, while they are True,
 	// Reconciling, Stalled, Conflict and Blocked.
 	// +optional
 	// +listType=map
@@ -69,11 +69,11 @@ type NodeDeviceStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	Vendor string `json:"vendor,omitempty"`
-	// vendorID is the PCI vendor id as four hexadecimal digits; absent off the PCI bus.
+	// vendorID is the PCI vendor id as four hexadecimal digits; absent for devices that are not on the PCI bus.
 	// +optional
 	// +kubebuilder:validation:MaxLength=4
 	VendorID string `json:"vendorID,omitempty"`
-	// deviceID is the PCI device id as four hexadecimal digits; absent off the PCI bus.
+	// deviceID is the PCI device id as four hexadecimal digits; absent for devices that are not on the PCI bus.
 	// +optional
 	// +kubebuilder:validation:MaxLength=4
 	DeviceID string `json:"deviceID,omitempty"`
@@ -85,11 +85,11 @@ type NodeDeviceStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	PartNumber string `json:"partNumber,omitempty"`
-	// boardID is the id the board checks an image against: PSID, board.id and their like.
+	// boardID is the id the board checks an image against, such as PSID or board.id.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	BoardID string `json:"boardID,omitempty"`
-	// serialNumber of the device. Not unique across all boards of all vendors.
+	// serialNumber of the device. Some boards share serial numbers, so it is not an identity.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	SerialNumber string `json:"serialNumber,omitempty"`
@@ -102,14 +102,14 @@ type NodeDeviceStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	Ports []DevicePort `json:"ports,omitempty"`
-	// firmware is what the device runs and holds, read from the device itself.
+	// firmware is what the device runs and stores, read from the device itself.
 	// +optional
 	Firmware *ObservedFirmware `json:"firmware,omitempty"`
-	// lastApplied says what the last completed update put on the device.
+	// lastApplied is the provenance of the last completed update of the device.
 	// +optional
 	LastApplied *AppliedFirmware `json:"lastApplied,omitempty"`
-	// lastFailure says which image could not be brought to run. The same image is not tried again until the wish
-	// changes or the node's retryRequestedAt is newer.
+	// lastFailure is the last failed update. The same image is not tried again until the desired firmware changes or
+	// the node's retryRequestedAt is newer.
 	// +optional
 	LastFailure *FailedFirmware `json:"lastFailure,omitempty"`
 	// unhealthy is present while nothing may be flashed to the device because a job left it unhealthy.
@@ -147,18 +147,18 @@ type LinkType string
 // +kubebuilder:validation:Enum=Up;Down;Unknown
 type LinkState string
 
-// ObservedFirmware is what a device runs and holds.
+// ObservedFirmware is what a device runs and stores.
 type ObservedFirmware struct {
-	// running is the version that runs.
+	// running is the version the device executes now.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Running string `json:"running,omitempty"`
-	// stored is the version that will run after activation. It equals running when nothing is staged, and is absent
-	// where the device cannot tell.
+	// stored is the version that will run after activation. It equals running when nothing is staged, and is absent if
+	// the device does not report it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Stored string `json:"stored,omitempty"`
-	// slots of a device that holds several images. At most 8.
+	// slots of a device that stores several images. At most 8.
 	// +optional
 	// +listType=map
 	// +listMapKey=slot
@@ -167,29 +167,29 @@ type ObservedFirmware struct {
 	// activation is what a newly stored image needs before it runs.
 	// +optional
 	Activation ActivationKind `json:"activation,omitempty"`
-	// driver that reads and writes the device; absent where there is none and the device is only listed.
+	// driver that reads and writes the device; absent if there is none and the device is only listed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Driver string `json:"driver,omitempty"`
-	// versionFormat declares how the driver orders versions of this device: Dotted (decimal sections between dots)
-	// or Plain (equal or different, never ordered). Downgrades can be told only where it is Dotted. Absent means
+	// versionFormat declares how the driver orders versions of this device: Dotted (decimal sections between dots) or
+	// Plain (equal or different, never ordered). Downgrades can be recognised only where it is Dotted. Absent means
 	// Plain.
 	// +optional
 	VersionFormat VersionFormat `json:"versionFormat,omitempty"`
-	// readOnly says why the device can be read but not updated; absent where it can be updated.
+	// readOnly says why the device can be read but not updated; absent if it can be updated.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	ReadOnly string `json:"readOnly,omitempty"`
-	// rollback says how the running firmware can be brought back after an update. Absent means None.
+	// rollback says how the running firmware can be restored after an update. Absent means None.
 	// +optional
 	Rollback RollbackKind `json:"rollback,omitempty"`
-	// rollbackMessage says why it cannot, or what it needs.
+	// rollbackMessage says why it cannot be restored, or what restoring it needs.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	RollbackMessage string `json:"rollbackMessage,omitempty"`
 }
 
-// VersionFormat declares how versions of a device order.
+// VersionFormat declares how versions of a device are ordered.
 // +kubebuilder:validation:Enum=Plain;Dotted
 type VersionFormat string
 
@@ -208,7 +208,7 @@ type FirmwareSlot struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=7
 	Slot int32 `json:"slot,omitempty"`
-	// version in the slot; absent where it is empty.
+	// version in the slot; absent if the slot is empty.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Version string `json:"version,omitempty"`
@@ -217,13 +217,13 @@ type FirmwareSlot struct {
 	State SlotState `json:"state,omitempty"`
 }
 
-// SlotState says what a firmware slot is for.
+// SlotState is the state of a firmware slot.
 // +kubebuilder:validation:Enum=Active;Pending;ReadOnly;Idle
 type SlotState string
 
-// AppliedFirmware is the provenance of what an update put on a device.
+// AppliedFirmware is the provenance of the firmware an update put on a device.
 type AppliedFirmware struct {
-	// version that was verified by reading it back.
+	// version that was read back from the device.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Version string `json:"version,omitempty"`
@@ -233,11 +233,11 @@ type AppliedFirmware struct {
 	// origin is the template rule or pin the update came from.
 	// +required
 	Origin Origin `json:"origin,omitzero"`
-	// job that did it.
+	// job that made the update.
 	// +required
 	// +kubebuilder:validation:MaxLength=253
 	Job string `json:"job,omitempty"`
-	// bootID under which the version was read back.
+	// bootID of the boot in which the version was read back.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	BootID string `json:"bootID,omitempty"`
@@ -248,7 +248,7 @@ type AppliedFirmware struct {
 
 // FailedFirmware is an update that failed.
 type FailedFirmware struct {
-	// version that was wanted.
+	// version that should have been installed.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Version string `json:"version,omitempty"`
@@ -273,7 +273,7 @@ type FailedFirmware struct {
 }
 
 // NodeDevice is one updatable component of a node: a network adapter card, a drive, the system firmware. The node's
-// daemon creates it, keeps its status true, and deletes it when the hardware is gone.
+// daemon creates it, keeps its status up to date, and deletes it when the hardware is gone.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -295,7 +295,7 @@ type NodeDevice struct {
 	// metadata is the standard object metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
-	// spec names the node (written by the daemon) and the wanted firmware (written by the operator).
+	// spec names the node (written by the daemon) and the desired firmware (written by the operator).
 	// +required
 	Spec NodeDeviceSpec `json:"spec,omitzero"`
 	// status is what the daemon read from the hardware.

@@ -2,10 +2,10 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// NodeFirmwareSpec holds what a person decides for one node.
+// NodeFirmwareSpec holds the pins and requests of a person for one node.
 type NodeFirmwareSpec struct {
-	// pins fix the firmware of devices of this node and beat every template. At most 64. Written by the user; the
-	// product never writes here: what is in effect stands in each NodeDevice's spec.firmware with its origin.
+	// pins assign firmware to devices of this node and take precedence over every template. At most 64. Written by the
+	// user and never by the product. The resulting assignment is in each NodeDevice's spec.firmware with its origin.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -19,17 +19,17 @@ type NodeFirmwareSpec struct {
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) >= duration('1s')",message="scanThreshold must be a duration of at least 1s, such as 5m"
 	ScanThreshold string `json:"scanThreshold,omitempty"`
-	// retryRequestedAt forgives every failure on this node that is older: what failed is planned again. Written by
-	// the user.
+	// retryRequestedAt clears every failure on this node that is older than this time, so that failed updates are
+	// planned again. Written by the user.
 	// +optional
 	RetryRequestedAt *metav1.Time `json:"retryRequestedAt,omitempty"`
-	// releaseRequestedAt returns a node that is held after an older failure to service, without success. Written by
-	// the user.
+	// releaseRequestedAt returns a node that is held because of an older failure to service as it is, although the
+	// update did not succeed. Written by the user.
 	// +optional
 	ReleaseRequestedAt *metav1.Time `json:"releaseRequestedAt,omitempty"`
 }
 
-// FirmwarePin fixes the firmware of the devices of one node that match it.
+// FirmwarePin assigns firmware to the devices of one node that match it.
 type FirmwarePin struct {
 	// name identifies the pin within the node.
 	// +required
@@ -71,50 +71,51 @@ type FirmwarePin struct {
 
 // NodeFirmwareStatus is written by the node's daemon, from what it read on the machine.
 type NodeFirmwareStatus struct {
-	// observedGeneration is the generation of the spec this status speaks of; -1 before the first look.
+	// observedGeneration is the generation of the spec this status describes; -1 before the first reconciliation.
 	// +optional
 	// +kubebuilder:default=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready, and while they hold Reconciling, Stalled, Held and DevicesUnreadable.
+	// conditions: Ready, and, while they are True, Reconciling, Stalled, Held and DevicesUnreadable.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
-	// machine is what the DMI tables say. Absent where the machine has none.
+	// machine is the identity in the DMI tables. Absent if the machine has none.
 	// +optional
 	Machine *Machine `json:"machine,omitempty"`
 	// bootID is the kernel's boot id (/proc/sys/kernel/random/boot_id) at the last scan.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	BootID string `json:"bootID,omitempty"`
-	// lastScanTime is when a complete scan ended. It is written with every other change and with every scan somebody
-	// asked for; while nothing changes it is refreshed once an hour, though scans go on at their interval.
+	// lastScanTime is when the last complete scan ended. It is written with every other change of the status and after
+	// every requested scan. While nothing changes it is refreshed once an hour, although scans continue at their
+	// interval.
 	// +optional
 	LastScanTime *metav1.Time `json:"lastScanTime,omitempty"`
 	// biosVersion is the running version of the system firmware.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	BIOSVersion string `json:"biosVersion,omitempty"`
-	// firmware lists what runs, one entry a device, in order of device name. At most 128.
+	// firmware lists the running versions, one entry per device, in order of device name. At most 128.
 	// +optional
 	// +listType=map
 	// +listMapKey=device
 	// +kubebuilder:validation:MaxItems=128
 	Firmware []InstalledFirmware `json:"firmware,omitempty"`
-	// currentStep is the step that runs now; absent when nothing runs.
+	// currentStep is the step that runs now; absent when none does.
 	// +optional
 	CurrentStep *CurrentStep `json:"currentStep,omitempty"`
-	// steps lists the steps a job on this node may run, those that are switched off left out, in the order they run.
-	// At most 64.
+	// steps lists the enabled steps that a job on this node may run, in the order they run. At most 64.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Steps []EnabledStep `json:"steps,omitempty"`
-	// verdict is what the health gate found last. Its result is Unknown once the node runs under another boot id.
+	// verdict is the last result of a health gate on this node. Its result is Unknown once the node runs under another
+	// boot id.
 	// +optional
 	Verdict *HealthVerdict `json:"verdict,omitempty"`
-	// lastError is the last failure on this node, until a later job completes.
+	// lastError is the last failure on this node. It is removed when a later job completes.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	LastError string `json:"lastError,omitempty"`
@@ -125,7 +126,7 @@ type NodeFirmwareStatus struct {
 	History []JobRecord `json:"history,omitempty"`
 }
 
-// Machine identifies a machine as its DMI tables do.
+// Machine identifies a machine by its DMI tables.
 type Machine struct {
 	// manufacturer is the DMI system vendor.
 	// +optional
@@ -141,7 +142,7 @@ type Machine struct {
 	SerialNumber string `json:"serialNumber,omitempty"`
 }
 
-// InstalledFirmware is one line of the summary.
+// InstalledFirmware is the running firmware of one device, an entry of the node's summary.
 type InstalledFirmware struct {
 	// device is the name of the NodeDevice.
 	// +required
@@ -189,16 +190,17 @@ type EnabledStep struct {
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	Priority int32 `json:"priority"`
-	// interruption says what a cancellation does to it.
+	// interruption says what a cancellation does to the step.
 	// +required
 	Interruption StepInterruption `json:"interruption,omitempty"`
-	// deadlineSeconds without progress after which somebody is called. A write is never killed for it.
+	// deadlineSeconds is the time without progress after which the step is reported as overdue. A write is never killed
+	// because of it.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	DeadlineSeconds int32 `json:"deadlineSeconds,omitempty"`
 }
 
-// CurrentStep is the step a node is in.
+// CurrentStep is the step that runs on a node.
 type CurrentStep struct {
 	// job the step belongs to.
 	// +required
@@ -224,9 +226,9 @@ type JobResult string
 const (
 	// JobResultComplete marks a job that reached its target.
 	JobResultComplete JobResult = "Complete"
-	// JobResultFailed marks a job that did not.
+	// JobResultFailed marks a job that did not reach its target.
 	JobResultFailed JobResult = "Failed"
-	// JobResultCancelled marks a job a person called off before it wrote anything.
+	// JobResultCancelled marks a job that a person cancelled before it wrote anything.
 	JobResultCancelled JobResult = "Cancelled"
 )
 
@@ -242,14 +244,14 @@ type JobRecord struct {
 	// finishTime of the job.
 	// +required
 	FinishTime metav1.Time `json:"finishTime,omitzero"`
-	// message sums the job up.
+	// message summarises the job.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Message string `json:"message,omitempty"`
 }
 
-// NodeFirmware is the firmware of one Node, whose name it bears: pins, summary, current step, history. The operator
-// creates it when the Node appears and removes it with the Node.
+// NodeFirmware is the firmware of the Node of the same name: pins, summary, current step, history. The operator creates
+// it when the Node appears and removes it with the Node.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -267,7 +269,7 @@ type NodeFirmware struct {
 	// metadata is the standard object metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
-	// spec is what a person decides for the node. Written by the user.
+	// spec holds the pins and requests for the node. Written by the user.
 	// +optional
 	// +kubebuilder:default={}
 	Spec NodeFirmwareSpec `json:"spec,omitzero"`

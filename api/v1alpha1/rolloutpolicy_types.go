@@ -5,27 +5,27 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// DefaultRolloutPolicy is the name of the policy that catches every node no other policy chooses. The operator
-// creates it, with maxUnavailable 1, where it is missing.
+// DefaultRolloutPolicy is the name of the policy for every node that no other policy selects. The operator creates it
+// with maxUnavailable 1 if it does not exist.
 const DefaultRolloutPolicy = "default"
 
-// RolloutState pauses a policy.
+// RolloutState activates or pauses a policy.
 // +kubebuilder:validation:Enum=Active;Paused
 type RolloutState string
 
 const (
 	// RolloutActive admits queued jobs as the budget allows.
 	RolloutActive RolloutState = "Active"
-	// RolloutPaused admits nothing new; what is admitted finishes.
+	// RolloutPaused admits nothing new; admitted jobs finish.
 	RolloutPaused RolloutState = "Paused"
 )
 
 // RolloutPolicySpec says how fast a pool of nodes may be disturbed.
 // +kubebuilder:validation:XValidation:rule="has(self.maxUnavailable) ? (type(self.maxUnavailable) == int ? self.maxUnavailable >= 0 : self.maxUnavailable.matches('^(100|[1-9]?[0-9])%$')) : true",message="maxUnavailable must be a number of nodes from 0 or a percentage from 0% to 100%",fieldPath=".maxUnavailable"
 type RolloutPolicySpec struct {
-	// nodeSelector chooses the nodes of the pool by their labels. A node that two policies choose is admitted by
-	// neither, and both say so. The selector of the policy named "default" is not used: that policy takes every
-	// node no other one chooses. Written by the user.
+	// nodeSelector selects the nodes of the pool by their labels. A node that two policies select is admitted by
+	// neither, and both report the conflict. The selector of the policy named "default" is not used: that policy
+	// applies to every node that no other policy selects. Written by the user.
 	// +optional
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
 	// state is Active (default) or Paused. Written by the user.
@@ -33,14 +33,14 @@ type RolloutPolicySpec struct {
 	// +kubebuilder:default=Active
 	State RolloutState `json:"state,omitempty"`
 	// maxUnavailable is how many nodes of the pool may be disturbed at once, as a number or a percentage. Nodes that
-	// are not Ready or are cordoned by somebody else count as disturbed. A percentage is rounded down but to no
-	// less than 1; 0 and "0%" admit nothing. Default 1. Written by the user.
+	// are not Ready or are cordoned by somebody else count as disturbed. A percentage is rounded down, but not below 1;
+	// 0 and "0%" admit nothing. Default 1. Written by the user.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:XIntOrString
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
-	// rollback is BestEffort (default), or Required to refuse the update of a device whose running firmware could not be
-	// brought back. Written by the user.
+	// rollback is BestEffort (default), or Required to refuse the update of a device whose running firmware could not
+	// be restored. Written by the user.
 	// +optional
 	// +kubebuilder:default=BestEffort
 	Rollback RollbackPolicy `json:"rollback,omitempty"`
@@ -48,11 +48,11 @@ type RolloutPolicySpec struct {
 
 // RolloutPolicyStatus is written by the operator.
 type RolloutPolicyStatus struct {
-	// observedGeneration is the generation of the spec this status speaks of; -1 before the first look.
+	// observedGeneration is the generation of the spec this status describes; -1 before the first reconciliation.
 	// +optional
 	// +kubebuilder:default=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready, and while they hold Reconciling, Stalled and Conflict.
+	// conditions: Ready, and, while they are True, Reconciling, Stalled and Conflict.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -65,7 +65,7 @@ type RolloutPolicyStatus struct {
 	// +listMapKey=node
 	// +kubebuilder:validation:MaxItems=1024
 	Admitted []AdmittedNode `json:"admitted,omitempty"`
-	// queue holds the first 100 nodes that wait for admission, in order, each with the reason it waits.
+	// queue holds the first 100 nodes that wait for admission, in order, each with the reason why it waits.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
@@ -73,7 +73,7 @@ type RolloutPolicyStatus struct {
 	// nodes is the number of nodes in the pool.
 	// +optional
 	Nodes int32 `json:"nodes"`
-	// budget is maxUnavailable in nodes, for the pool as it is.
+	// budget is maxUnavailable as a number of nodes, for the current size of the pool.
 	// +optional
 	Budget int32 `json:"budget"`
 	// unavailable is the number of nodes that use up the budget: admitted, not Ready, or cordoned by somebody else.
@@ -116,7 +116,7 @@ type QueuedNode struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=253
 	Job string `json:"job,omitempty"`
-	// reason it waits, one of the reasons of the job's Admitted condition.
+	// reason why it waits, one of the reasons of the job's Admitted condition.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Reason string `json:"reason,omitempty"`
@@ -140,7 +140,7 @@ type RolloutPolicy struct {
 	// metadata is the standard object metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitzero"`
-	// spec is the wish. Written by the user.
+	// spec says how fast and under which limits the pool may be disturbed. Written by the user.
 	// +optional
 	// +kubebuilder:default={}
 	Spec RolloutPolicySpec `json:"spec,omitzero"`

@@ -1,21 +1,21 @@
 package v1alpha1
 
 // UpgradePaths restricts which version may be flashed over which. Versions are compared literally, spelled as a device
-// that runs them reports them. Those of a template's rule and of its source both apply.
+// that runs them reports them. The paths of the template rule and those of the source both apply.
 type UpgradePaths struct {
-	// blockedEdges lists the steps between two versions that must not be made. At most 64.
+	// blockedEdges lists the transitions between two versions that are forbidden. At most 64.
 	// +optional
 	// +listType=map
 	// +listMapKey=to
 	// +kubebuilder:validation:MaxItems=64
 	BlockedEdges []BlockedEdge `json:"blockedEdges,omitempty"`
-	// hops lists versions that must run in between. Each is an update of its own, one after the other. At most 64.
+	// hops lists the versions that must be installed on the way. Each hop is a separate update. At most 64.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Hops []VersionHop `json:"hops,omitempty"`
-	// minimumVersions lists what must run at least before a version is flashed. They need a device whose versions are
-	// ordered. At most 64.
+	// minimumVersions lists the oldest version that must run before a version is flashed. They apply only to devices
+	// whose versions can be ordered. At most 64.
 	// +optional
 	// +listType=map
 	// +listMapKey=to
@@ -41,7 +41,7 @@ type BlockedEdge struct {
 	From []string `json:"from,omitempty"`
 }
 
-// VersionHop asks for a version in between.
+// VersionHop requires an intermediate version.
 // +kubebuilder:validation:XValidation:rule="self.via != self.to && !(self.via in self.from) && !(self.to in self.from)",message="to, via and the versions in from must differ"
 type VersionHop struct {
 	// to is the version that cannot be reached directly.
@@ -49,7 +49,7 @@ type VersionHop struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	To string `json:"to,omitempty"`
-	// from are the running versions from which it cannot. At most 64.
+	// from are the running versions from which it cannot be reached directly. At most 64.
 	// +required
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
@@ -64,7 +64,7 @@ type VersionHop struct {
 	Via string `json:"via,omitempty"`
 }
 
-// MinimumVersion says what must run at least before a version is flashed.
+// MinimumVersion is the oldest version that must run before another version is flashed.
 type MinimumVersion struct {
 	// to is the version to be flashed.
 	// +required
@@ -78,9 +78,9 @@ type MinimumVersion struct {
 	Version string `json:"version,omitempty"`
 }
 
-// UpgradePath is what the paths of template and source mean for one device's wanted version.
+// UpgradePath is the combined upgrade paths of template and source for the desired version of one device.
 type UpgradePath struct {
-	// blockedFrom are the running versions over which the wanted one must not be flashed. At most 128.
+	// blockedFrom are the running versions over which the desired one must not be flashed. At most 128.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=128
@@ -90,14 +90,14 @@ type UpgradePath struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	MinimumVersion string `json:"minimumVersion,omitempty"`
-	// hops are the versions to flash first, each with the versions from which. At most 32.
+	// hops are the versions to flash first, each with the running versions it applies to. At most 32.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	Hops []UpgradeHop `json:"hops,omitempty"`
 }
 
-// UpgradeHop is a version on the way to the wanted one.
+// UpgradeHop is an intermediate version on the way to the desired one.
 type UpgradeHop struct {
 	// from are the running versions from which this hop is taken. At most 64.
 	// +required

@@ -58,9 +58,9 @@ func TestStepsJobValidation(t *testing.T) {
 	t.Run("update", func(t *testing.T) {
 		checkUpdate(t, validStepsJob(), []change{
 			{name: "one step less", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Steps = o.Spec.Steps[:1] },
-				field: "spec.steps", message: "steps are immutable; make a new job"},
+				field: "spec.steps", message: "steps are immutable; create a new job"},
 			{name: "no steps any more", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Steps = nil },
-				field: "spec.steps", message: "steps are immutable; make a new job"},
+				field: "spec.steps", message: "steps are immutable; create a new job"},
 			{name: "a cancellation", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Cancel = &v1alpha1.JobCancel{} }},
 		})
 	})
@@ -88,7 +88,7 @@ func TestRollbackValidation(t *testing.T) {
 			{name: "another policy", change: policy(v1alpha1.RollbackRequired), field: "spec.rollback", message: "rollback is immutable"},
 			{name: "the default spelled out", change: policy(v1alpha1.RollbackBestEffort)},
 			{name: "another image to fall back to", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Updates[0].RollbackDigest = digest },
-				field: "spec.updates", message: "updates are immutable; a changed wish becomes a new job"},
+				field: "spec.updates", message: "updates are immutable; create a new job"},
 		})
 	})
 	t.Run("policy", func(t *testing.T) {

@@ -379,9 +379,9 @@ func TestFirmwareJobValidation(t *testing.T) {
 				field: "spec.nodeName", message: "nodeName is immutable"},
 			{name: "another type", change: scan, field: "spec.type", message: "type is immutable"},
 			{name: "another version", change: func(o *v1alpha1.FirmwareJob) { update(o).Version = "22.42.1000" },
-				field: "spec.updates", message: "updates are immutable; a changed wish becomes a new job"},
+				field: "spec.updates", message: "updates are immutable; create a new job"},
 			{name: "one more device", change: func(o *v1alpha1.FirmwareJob) { repeatUpdates(o, 2) },
-				field: "spec.updates", message: "updates are immutable; a changed wish becomes a new job"},
+				field: "spec.updates", message: "updates are immutable; create a new job"},
 			{name: "another deadline", change: deadline(7200),
 				field: "spec.activeDeadlineSeconds", message: "activeDeadlineSeconds is immutable"},
 		})

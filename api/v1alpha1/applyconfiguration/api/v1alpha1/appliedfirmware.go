@@ -10,17 +10,17 @@ import (
 // AppliedFirmwareApplyConfiguration represents a declarative configuration of the AppliedFirmware type for use
 // with apply.
 //
-// AppliedFirmware is the provenance of what an update put on a device.
+// AppliedFirmware is the provenance of the firmware an update put on a device.
 type AppliedFirmwareApplyConfiguration struct {
-	// version that was verified by reading it back.
+	// version that was read back from the device.
 	Version *string `json:"version,omitempty"`
 	// digest of the image.
 	Digest *apiv1alpha1.Digest `json:"digest,omitempty"`
 	// origin is the template rule or pin the update came from.
 	Origin *OriginApplyConfiguration `json:"origin,omitempty"`
-	// job that did it.
+	// job that made the update.
 	Job *string `json:"job,omitempty"`
-	// bootID under which the version was read back.
+	// bootID of the boot in which the version was read back.
 	BootID *string `json:"bootID,omitempty"`
 	// time of the read-back.
 	Time *v1.Time `json:"time,omitempty"`

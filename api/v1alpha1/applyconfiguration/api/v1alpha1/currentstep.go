@@ -9,7 +9,7 @@ import (
 // CurrentStepApplyConfiguration represents a declarative configuration of the CurrentStep type for use
 // with apply.
 //
-// CurrentStep is the step a node is in.
+// CurrentStep is the step that runs on a node.
 type CurrentStepApplyConfiguration struct {
 	// job the step belongs to.
 	Job *string `json:"job,omitempty"`

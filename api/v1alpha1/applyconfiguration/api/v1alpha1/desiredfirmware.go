@@ -9,12 +9,12 @@ import (
 // DesiredFirmwareApplyConfiguration represents a declarative configuration of the DesiredFirmware type for use
 // with apply.
 //
-// DesiredFirmware is the firmware in effect for one device, with the object that decided it.
+// DesiredFirmware is the firmware one device should run, with the object that assigned it.
 type DesiredFirmwareApplyConfiguration struct {
 	// version that should run.
 	Version *string `json:"version,omitempty"`
 	// digest of the image for this device's board. Absent while the source is not ready or holds no image for the
-	// board; nothing is flashed then.
+	// board; until then nothing is flashed.
 	Digest *apiv1alpha1.Digest `json:"digest,omitempty"`
 	// sourceRef names the FirmwareSource that holds the image.
 	SourceRef *SourceReferenceApplyConfiguration `json:"sourceRef,omitempty"`
@@ -22,9 +22,9 @@ type DesiredFirmwareApplyConfiguration struct {
 	UpdatePolicy *apiv1alpha1.UpdatePolicy `json:"updatePolicy,omitempty"`
 	// downgrade says whether an older version may be flashed.
 	Downgrade *apiv1alpha1.DowngradePolicy `json:"downgrade,omitempty"`
-	// path restricts how the version is reached. Absent where nothing restricts it.
+	// path restricts how the version is reached. Absent if nothing restricts it.
 	Path *UpgradePathApplyConfiguration `json:"path,omitempty"`
-	// origin is the template rule or pin that decided.
+	// origin is the template rule or pin that assigned the firmware.
 	Origin *OriginApplyConfiguration `json:"origin,omitempty"`
 }
 

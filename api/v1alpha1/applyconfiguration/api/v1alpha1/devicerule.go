@@ -13,7 +13,7 @@ import (
 type DeviceRuleApplyConfiguration struct {
 	// name identifies the rule within the template.
 	Name *string `json:"name,omitempty"`
-	// selector chooses the devices.
+	// selector selects the devices.
 	Selector *DeviceSelectorApplyConfiguration `json:"selector,omitempty"`
 	// version is the firmware version that should run, spelled as the device reports it.
 	Version *string `json:"version,omitempty"`

@@ -9,8 +9,8 @@ import (
 // DeviceSelectorApplyConfiguration represents a declarative configuration of the DeviceSelector type for use
 // with apply.
 //
-// DeviceSelector chooses devices by what they are. Every list that is given must match; within a list one entry is
-// enough. A list that is absent matches everything.
+// DeviceSelector selects devices by their identity. Every list that is given must match; a list matches if one of its
+// entries does. An absent list matches everything.
 type DeviceSelectorApplyConfiguration struct {
 	// class of the devices: NIC, StorageController, Disk or BIOS.
 	Class *apiv1alpha1.DeviceClass `json:"class,omitempty"`

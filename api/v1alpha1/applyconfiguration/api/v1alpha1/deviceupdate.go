@@ -15,9 +15,9 @@ type DeviceUpdateApplyConfiguration struct {
 	Device *string `json:"device,omitempty"`
 	// uniqueID of the hardware the update was planned for. Other hardware under the same name is refused.
 	UniqueID *string `json:"uniqueID,omitempty"`
-	// fromVersion ran when the job was planned.
+	// fromVersion is the version that ran when the job was planned.
 	FromVersion *string `json:"fromVersion,omitempty"`
-	// version that should run afterwards.
+	// version that should run after the update.
 	Version *string `json:"version,omitempty"`
 	// digest of the image.
 	Digest *apiv1alpha1.Digest `json:"digest,omitempty"`
@@ -25,7 +25,7 @@ type DeviceUpdateApplyConfiguration struct {
 	Downgrade *apiv1alpha1.DowngradePolicy `json:"downgrade,omitempty"`
 	// origin is the template rule or pin the update comes from.
 	Origin *OriginApplyConfiguration `json:"origin,omitempty"`
-	// rollbackDigest is an image of fromVersion for the device's board. Absent where no FirmwareSource holds one.
+	// rollbackDigest is an image of fromVersion for the device's board. Absent if no FirmwareSource holds one.
 	RollbackDigest *apiv1alpha1.Digest `json:"rollbackDigest,omitempty"`
 }
 

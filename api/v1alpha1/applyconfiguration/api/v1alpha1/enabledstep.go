@@ -17,9 +17,10 @@ type EnabledStepApplyConfiguration struct {
 	Interface *string `json:"interface,omitempty"`
 	// priority of the step; higher runs first.
 	Priority *int32 `json:"priority,omitempty"`
-	// interruption says what a cancellation does to it.
+	// interruption says what a cancellation does to the step.
 	Interruption *apiv1alpha1.StepInterruption `json:"interruption,omitempty"`
-	// deadlineSeconds without progress after which somebody is called. A write is never killed for it.
+	// deadlineSeconds is the time without progress after which the step is reported as overdue. A write is never killed
+	// because of it.
 	DeadlineSeconds *int32 `json:"deadlineSeconds,omitempty"`
 }
 

@@ -17,7 +17,7 @@ type ExpectedDeviceApplyConfiguration struct {
 	Vendor *string `json:"vendor,omitempty"`
 	// model as in a template's selector. Absent: any.
 	Model *string `json:"model,omitempty"`
-	// count of them, exactly.
+	// count is the exact number of such devices.
 	Count *int32 `json:"count,omitempty"`
 }
 

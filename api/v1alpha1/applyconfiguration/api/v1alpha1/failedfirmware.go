@@ -12,7 +12,7 @@ import (
 //
 // FailedFirmware is an update that failed.
 type FailedFirmwareApplyConfiguration struct {
-	// version that was wanted.
+	// version that should have been installed.
 	Version *string `json:"version,omitempty"`
 	// digest of the image.
 	Digest *apiv1alpha1.Digest `json:"digest,omitempty"`

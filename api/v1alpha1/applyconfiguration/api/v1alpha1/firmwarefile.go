@@ -11,14 +11,14 @@ import (
 //
 // FirmwareFile is one file to fetch.
 type FirmwareFileApplyConfiguration struct {
-	// url of the file: https, http or file. A URL may not carry a user name or password. For file, the path is one
-	// on the operator's own file system, below the directory the operator is started with.
+	// url of the file: https, http or file. A URL may not carry a user name or password. A file URL names a path on the
+	// operator's own file system, below the operator's configured source directory.
 	URL *string `json:"url,omitempty"`
 	// sha256 of the file as 64 hexadecimal digits. A file with another digest is refused.
 	SHA256 *string `json:"sha256,omitempty"`
 	// format of the file: Image (default), Zip or TarGzip.
 	Format *apiv1alpha1.FileFormat `json:"format,omitempty"`
-	// images says what the file holds, at most 64. Nothing that is not listed here is taken from an archive.
+	// images says what the file holds, at most 64. Files of an archive that are not listed here are ignored.
 	Images []ImageDescriptionApplyConfiguration `json:"images,omitempty"`
 }
 

@@ -9,26 +9,26 @@ import (
 // FirmwareJobSpecApplyConfiguration represents a declarative configuration of the FirmwareJobSpec type for use
 // with apply.
 //
-// FirmwareJobSpec says what is done on which node. It is immutable but for cancel.
+// FirmwareJobSpec says what is done on which node. It is immutable except for cancel.
 type FirmwareJobSpecApplyConfiguration struct {
 	// nodeName is the Node the job runs on. Immutable.
 	NodeName *string `json:"nodeName,omitempty"`
 	// type of the job: Update, Scan or Steps. Immutable.
 	Type *apiv1alpha1.JobType `json:"type,omitempty"`
-	// updates of an Update job, one a device, at most 128. Immutable.
+	// updates of an Update job, one per device, at most 128. Immutable.
 	Updates []DeviceUpdateApplyConfiguration `json:"updates,omitempty"`
 	// steps of a Steps job, in the order they run, at most 32. Immutable.
 	Steps []RequestedStepApplyConfiguration `json:"steps,omitempty"`
 	// rollback is BestEffort (default), or Required to refuse the whole job when the running firmware of one of its
-	// devices could not be brought back. The planner takes it from the node's RolloutPolicy. Immutable.
+	// devices could not be restored. The planner takes it from the node's RolloutPolicy. Immutable.
 	Rollback *apiv1alpha1.RollbackPolicy `json:"rollback,omitempty"`
 	// activeDeadlineSeconds bounds the time from admission to the first write; a job that has not begun to write by
-	// then fails and gives its place back. What has begun to write is never cut off. Default 3600, from 60 to 86400.
-	// Immutable.
+	// then fails and gives up its place in the budget. A job that has begun to write is never cut off. Default 3600,
+	// from 60 to 86400. Immutable.
 	ActiveDeadlineSeconds *int32 `json:"activeDeadlineSeconds,omitempty"`
-	// cancel asks the job to stop: at once when the running step may be interrupted, and else right after it. A job
-	// that has written holds the node then. A rollback is not interrupted. Written by the user; it can be added but not
-	// removed.
+	// cancel asks the job to stop: at once if the running step may be interrupted, otherwise after that step. A job
+	// that has already written then holds the node. A rollback is not interrupted. Written by the user; it can be added
+	// but not removed.
 	Cancel *JobCancelApplyConfiguration `json:"cancel,omitempty"`
 }
 

@@ -12,14 +12,14 @@ import (
 //
 // FirmwareJobStatus is written by the node's daemon; the condition Admitted is written by the operator.
 type FirmwareJobStatusApplyConfiguration struct {
-	// observedGeneration is the generation of the spec this status speaks of; -1 before the first look.
+	// observedGeneration is the generation of the spec this status describes; -1 before the first reconciliation.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready (finished well), Admitted, MaintenanceReady, RollbackAvailable, Complete, Failed, RolledBack,
-	// Held, and while they hold Reconciling and Stalled.
+	// conditions: Ready (completed successfully), Admitted, MaintenanceReady, RollbackAvailable, Complete, Failed,
+	// RolledBack, Held, and, while they are True, Reconciling and Stalled.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// startTime is when the daemon took the job up.
+	// startTime is when the daemon started the job.
 	StartTime *metav1.Time `json:"startTime,omitempty"`
-	// completionTime is when the job ended, well or not.
+	// completionTime is when the job ended, successfully or not.
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 	// steps of the job in the order they run, listed before the first one runs. At most 512.
 	Steps []JobStepApplyConfiguration `json:"steps,omitempty"`
@@ -27,7 +27,7 @@ type FirmwareJobStatusApplyConfiguration struct {
 	Reboots *int32 `json:"reboots,omitempty"`
 	// maintenance is when the node's maintenance began and ended for this job.
 	Maintenance *MaintenanceWindowApplyConfiguration `json:"maintenance,omitempty"`
-	// verdict is what the health gate of the job found last.
+	// verdict is the last result of the job's health gate.
 	Verdict *HealthVerdictApplyConfiguration `json:"verdict,omitempty"`
 	// badImages lists the images of the job that made a device or the node unhealthy. They are quarantined for the model
 	// of their device, on every node. At most 128.

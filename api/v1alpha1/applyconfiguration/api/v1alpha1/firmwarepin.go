@@ -9,7 +9,7 @@ import (
 // FirmwarePinApplyConfiguration represents a declarative configuration of the FirmwarePin type for use
 // with apply.
 //
-// FirmwarePin fixes the firmware of the devices of one node that match it.
+// FirmwarePin assigns firmware to the devices of one node that match it.
 type FirmwarePinApplyConfiguration struct {
 	// name identifies the pin within the node.
 	Name *string `json:"name,omitempty"`

@@ -13,7 +13,7 @@ import (
 type FirmwareSlotApplyConfiguration struct {
 	// slot is the slot's number, from 1.
 	Slot *int32 `json:"slot,omitempty"`
-	// version in the slot; absent where it is empty.
+	// version in the slot; absent if the slot is empty.
 	Version *string `json:"version,omitempty"`
 	// state is Active (runs now), Pending (runs after the next reset), ReadOnly or Idle.
 	State *apiv1alpha1.SlotState `json:"state,omitempty"`

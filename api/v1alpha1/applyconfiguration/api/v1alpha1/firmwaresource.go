@@ -19,7 +19,7 @@ type FirmwareSourceApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:",inline"`
 	// metadata is the standard object metadata.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is the wish. Written by the user.
+	// spec describes the files and the images they hold. Written by the user.
 	Spec *FirmwareSourceSpecApplyConfiguration `json:"spec,omitempty"`
 	// status is what is in store. Written by the operator.
 	Status *FirmwareSourceStatusApplyConfiguration `json:"status,omitempty"`

@@ -15,14 +15,14 @@ type FirmwareSourceSpecApplyConfiguration struct {
 	// files to fetch, at most 64. Every one must be fetched and verified before the source is Ready.
 	// Written by the user.
 	Files []FirmwareFileApplyConfiguration `json:"files,omitempty"`
-	// upgradePaths restricts which version may be flashed over which, for everybody who uses this source. Written by
-	// the user.
+	// upgradePaths restricts which version may be flashed over which, for every template and pin that uses this source.
+	// Written by the user.
 	UpgradePaths *UpgradePathsApplyConfiguration `json:"upgradePaths,omitempty"`
-	// downgrade is Allow (default), which leaves it to the template or pin, or Forbid, which forbids it for everybody
-	// who uses this source. Written by the user.
+	// downgrade is Allow (default), which leaves the decision to the template or pin, or Forbid, which forbids
+	// downgrades to every image of this source. Written by the user.
 	Downgrade *apiv1alpha1.DowngradePolicy `json:"downgrade,omitempty"`
-	// liftQuarantineRequestedAt lifts every quarantine of an image of this source that began before: it may be flashed
-	// again. Written by the user.
+	// liftQuarantineRequestedAt lifts every quarantine of an image of this source that began before this time, so that
+	// the image may be flashed again. Written by the user.
 	LiftQuarantineRequestedAt *v1.Time `json:"liftQuarantineRequestedAt,omitempty"`
 }
 

@@ -11,14 +11,14 @@ import (
 //
 // FirmwareSourceStatus is written by the operator.
 type FirmwareSourceStatusApplyConfiguration struct {
-	// observedGeneration is the generation of the spec this status speaks of; -1 before the first look.
+	// observedGeneration is the generation of the spec this status describes; -1 before the first reconciliation.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// conditions: Ready, and one for each stage of the pipeline: StorageAvailable, Downloaded, Verified, Published.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// images that are verified and in store, in order of version and board id. At most 512.
 	Images []StoredImageApplyConfiguration `json:"images,omitempty"`
 	// quarantine lists the images of this source that made a device or its node unhealthy, each with the model of that
-	// device. They are flashed to no device of the model until a person lifts the quarantine. At most 128.
+	// device. They are not flashed to any device of the model until a person lifts the quarantine. At most 128.
 	Quarantine []QuarantinedImageApplyConfiguration `json:"quarantine,omitempty"`
 }
 

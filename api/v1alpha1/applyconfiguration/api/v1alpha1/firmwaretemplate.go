@@ -19,9 +19,9 @@ type FirmwareTemplateApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:",inline"`
 	// metadata is the standard object metadata.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is the wish. Written by the user.
+	// spec says which firmware should run where. Written by the user.
 	Spec *FirmwareTemplateSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is what became of it. Written by the operator.
+	// status counts the matched devices and how far their updates are. Written by the operator.
 	Status *FirmwareTemplateStatusApplyConfiguration `json:"status,omitempty"`
 }
 

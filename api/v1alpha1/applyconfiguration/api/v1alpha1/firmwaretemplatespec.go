@@ -12,14 +12,13 @@ import (
 //
 // FirmwareTemplateSpec says which firmware should run on which devices of which nodes.
 type FirmwareTemplateSpecApplyConfiguration struct {
-	// nodeSelector chooses the nodes by their labels. An absent or empty selector chooses every node.
-	// Written by the user.
+	// nodeSelector selects nodes by their labels. An absent or empty selector selects every node. Written by the user.
 	NodeSelector *v1.LabelSelectorApplyConfiguration `json:"nodeSelector,omitempty"`
 	// machine restricts the template to one machine model, as the node's DMI tables report it. Absent: any machine.
 	// Written by the user.
 	Machine *MachineSelectorApplyConfiguration `json:"machine,omitempty"`
-	// state switches the template: Active (default) assigns firmware; Paused assigns nothing new and withdraws
-	// nothing. Written by the user.
+	// state is Active (default) to assign firmware, or Paused to assign nothing new and withdraw nothing. Written by
+	// the user.
 	State *apiv1alpha1.TemplateState `json:"state,omitempty"`
 	// devices are the rules, at most 64, each with a name that is unique in the template. Written by the user.
 	Devices []DeviceRuleApplyConfiguration `json:"devices,omitempty"`

@@ -9,19 +9,18 @@ import (
 // FirmwareTemplateStatusApplyConfiguration represents a declarative configuration of the FirmwareTemplateStatus type for use
 // with apply.
 //
-// FirmwareTemplateStatus is written by the operator. The counters are the truth at the time of the last write,
-// which trails a change by at most a few seconds.
+// FirmwareTemplateStatus is written by the operator. The counters may lag behind a change by a few seconds.
 type FirmwareTemplateStatusApplyConfiguration struct {
-	// observedGeneration is the generation of the spec this status speaks of; -1 before the first look.
+	// observedGeneration is the generation of the spec this status describes; -1 before the first reconciliation.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready (every matched device runs its firmware), and while they hold Reconciling, Stalled and
-	// Conflict.
+	// conditions: Ready (every matched device runs its desired firmware) and, while they are True, Reconciling, Stalled
+	// and Conflict.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// serversInGroup is the number of nodes the template chooses by label and machine model.
+	// serversInGroup is the number of nodes the template selects by label and machine model.
 	ServersInGroup *int32 `json:"serversInGroup,omitempty"`
-	// updatesApplied is the number of assigned devices that run the wanted version.
+	// updatesApplied is the number of assigned devices that run the desired version.
 	UpdatesApplied *int32 `json:"updatesApplied,omitempty"`
-	// updatesNotApplied is the number of assigned devices that do not run the wanted version, whatever the cause.
+	// updatesNotApplied is the number of assigned devices that do not run the desired version, whatever the cause.
 	UpdatesNotApplied *int32 `json:"updatesNotApplied,omitempty"`
 	// devicesMatched is the number of devices a rule of the template matches, conflicting ones included.
 	DevicesMatched *int32 `json:"devicesMatched,omitempty"`
@@ -29,12 +28,12 @@ type FirmwareTemplateStatusApplyConfiguration struct {
 	DevicesPending *int32 `json:"devicesPending,omitempty"`
 	// devicesUpdating is the number of assigned devices a running job is working on.
 	DevicesUpdating *int32 `json:"devicesUpdating,omitempty"`
-	// devicesFailed is the number of assigned devices whose last update to the wanted image failed.
+	// devicesFailed is the number of assigned devices whose last update to the desired image failed.
 	DevicesFailed *int32 `json:"devicesFailed,omitempty"`
 	// devicesConflicting is the number of matched devices that another rule or pin matches too.
 	DevicesConflicting *int32 `json:"devicesConflicting,omitempty"`
-	// devicesBlocked is the number of assigned devices that cannot be updated as things are: no image for the
-	// board, source not ready, downgrade forbidden.
+	// devicesBlocked is the number of assigned devices that cannot be updated now, for example because there is no
+	// image for the board, the source is not ready, or downgrades are forbidden.
 	DevicesBlocked *int32 `json:"devicesBlocked,omitempty"`
 	// devices are the first 50 matched devices in order of name; the counters above are complete.
 	Devices []string `json:"devices,omitempty"`

@@ -10,16 +10,16 @@ import (
 // HealthVerdictApplyConfiguration represents a declarative configuration of the HealthVerdict type for use
 // with apply.
 //
-// HealthVerdict is what the health gate of a job found on the node. Nothing else writes verdicts: that a pod is Ready
-// or somebody logged in is none.
+// HealthVerdict is what the health gate of a job found on the node. Only a health gate produces a verdict; a Ready pod
+// or a successful login does not.
 type HealthVerdictApplyConfiguration struct {
 	// result is Healthy, Unhealthy, or Unknown once the node runs under another boot id.
 	Result *apiv1alpha1.HealthResult `json:"result,omitempty"`
-	// bootID under which the node was judged.
+	// bootID of the boot in which the node was checked.
 	BootID *string `json:"bootID,omitempty"`
 	// time of the verdict.
 	Time *v1.Time `json:"time,omitempty"`
-	// job that judged.
+	// job whose health gate produced the verdict.
 	Job *string `json:"job,omitempty"`
 	// complaints lists what is worse than before. At most 32.
 	Complaints []string `json:"complaints,omitempty"`

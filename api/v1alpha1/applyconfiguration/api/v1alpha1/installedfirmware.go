@@ -9,7 +9,7 @@ import (
 // InstalledFirmwareApplyConfiguration represents a declarative configuration of the InstalledFirmware type for use
 // with apply.
 //
-// InstalledFirmware is one line of the summary.
+// InstalledFirmware is the running firmware of one device, an entry of the node's summary.
 type InstalledFirmwareApplyConfiguration struct {
 	// device is the name of the NodeDevice.
 	Device *string `json:"device,omitempty"`

@@ -18,7 +18,7 @@ type JobRecordApplyConfiguration struct {
 	Result *apiv1alpha1.JobResult `json:"result,omitempty"`
 	// finishTime of the job.
 	FinishTime *v1.Time `json:"finishTime,omitempty"`
-	// message sums the job up.
+	// message summarises the job.
 	Message *string `json:"message,omitempty"`
 }
 

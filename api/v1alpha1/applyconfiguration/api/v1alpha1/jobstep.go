@@ -16,7 +16,7 @@ type JobStepApplyConfiguration struct {
 	Name *string `json:"name,omitempty"`
 	// device the step works on; absent for a step of the whole node.
 	Device *string `json:"device,omitempty"`
-	// phase is Update (default), or Rollback for a step that brings the old firmware back.
+	// phase is Update (default), or Rollback for a step that restores the previous firmware.
 	Phase *apiv1alpha1.StepPhase `json:"phase,omitempty"`
 	// priority of the step; higher runs first.
 	Priority *int32 `json:"priority,omitempty"`
@@ -24,13 +24,13 @@ type JobStepApplyConfiguration struct {
 	State *apiv1alpha1.StepState `json:"state,omitempty"`
 	// attempt counts how often the step was begun; it only grows.
 	Attempt *int32 `json:"attempt,omitempty"`
-	// progressPercent of a running step that can tell, from 0 to 100.
+	// progressPercent of a running step that reports progress, from 0 to 100.
 	ProgressPercent *int32 `json:"progressPercent,omitempty"`
 	// startTime of the last attempt.
 	StartTime *v1.Time `json:"startTime,omitempty"`
 	// finishTime of the last attempt.
 	FinishTime *v1.Time `json:"finishTime,omitempty"`
-	// bootID under which the step ran last.
+	// bootID of the boot in which the step last ran.
 	BootID *string `json:"bootID,omitempty"`
 	// message says what the step found or why it failed.
 	Message *string `json:"message,omitempty"`

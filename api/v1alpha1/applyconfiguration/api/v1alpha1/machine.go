@@ -5,7 +5,7 @@ package v1alpha1
 // MachineApplyConfiguration represents a declarative configuration of the Machine type for use
 // with apply.
 //
-// Machine identifies a machine as its DMI tables do.
+// Machine identifies a machine by its DMI tables.
 type MachineApplyConfiguration struct {
 	// manufacturer is the DMI system vendor.
 	Manufacturer *string `json:"manufacturer,omitempty"`

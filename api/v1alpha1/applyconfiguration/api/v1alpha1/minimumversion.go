@@ -5,7 +5,7 @@ package v1alpha1
 // MinimumVersionApplyConfiguration represents a declarative configuration of the MinimumVersion type for use
 // with apply.
 //
-// MinimumVersion says what must run at least before a version is flashed.
+// MinimumVersion is the oldest version that must run before another version is flashed.
 type MinimumVersionApplyConfiguration struct {
 	// to is the version to be flashed.
 	To *string `json:"to,omitempty"`

@@ -15,12 +15,12 @@ import (
 // with apply.
 //
 // NodeDevice is one updatable component of a node: a network adapter card, a drive, the system firmware. The node's
-// daemon creates it, keeps its status true, and deletes it when the hardware is gone.
+// daemon creates it, keeps its status up to date, and deletes it when the hardware is gone.
 type NodeDeviceApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:",inline"`
 	// metadata is the standard object metadata.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec names the node (written by the daemon) and the wanted firmware (written by the operator).
+	// spec names the node (written by the daemon) and the desired firmware (written by the operator).
 	Spec *NodeDeviceSpecApplyConfiguration `json:"spec,omitempty"`
 	// status is what the daemon read from the hardware.
 	Status *NodeDeviceStatusApplyConfiguration `json:"status,omitempty"`

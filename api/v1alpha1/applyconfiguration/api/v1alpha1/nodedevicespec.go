@@ -9,7 +9,7 @@ package v1alpha1
 type NodeDeviceSpecApplyConfiguration struct {
 	// nodeName is the Node the device is in. Written once by the node's daemon; immutable.
 	NodeName *string `json:"nodeName,omitempty"`
-	// firmware that should run. Absent where no template and no pin matches. Written by the operator alone.
+	// firmware that should run. Absent if no template or pin matches. Written only by the operator.
 	Firmware *DesiredFirmwareApplyConfiguration `json:"firmware,omitempty"`
 }
 

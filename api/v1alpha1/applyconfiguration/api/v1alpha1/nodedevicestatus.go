@@ -10,12 +10,12 @@ import (
 // NodeDeviceStatusApplyConfiguration represents a declarative configuration of the NodeDeviceStatus type for use
 // with apply.
 //
-// NodeDeviceStatus is what the daemon read from the hardware. The conditions Conflict and Blocked alone are written
-// by the operator.
+// NodeDeviceStatus is what the daemon read from the hardware. Only the conditions Conflict and Blocked are written by
+// the operator.
 type NodeDeviceStatusApplyConfiguration struct {
-	// observedGeneration is the generation of the spec this status speaks of; -1 before the first look.
+	// observedGeneration is the generation of the spec this status describes; -1 before the first reconciliation.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready (the device runs what it should), Inspected (it could be read), and while they hold
+	// conditions: Ready (the device runs its desired firmware), Inspected (it could be read) and, while they are True,
 	// Reconciling, Stalled, Conflict and Blocked.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// class of the device.
@@ -25,28 +25,28 @@ type NodeDeviceStatusApplyConfiguration struct {
 	UniqueID *string `json:"uniqueID,omitempty"`
 	// vendor is the name of the manufacturer as the device or its bus reports it.
 	Vendor *string `json:"vendor,omitempty"`
-	// vendorID is the PCI vendor id as four hexadecimal digits; absent off the PCI bus.
+	// vendorID is the PCI vendor id as four hexadecimal digits; absent for devices that are not on the PCI bus.
 	VendorID *string `json:"vendorID,omitempty"`
-	// deviceID is the PCI device id as four hexadecimal digits; absent off the PCI bus.
+	// deviceID is the PCI device id as four hexadecimal digits; absent for devices that are not on the PCI bus.
 	DeviceID *string `json:"deviceID,omitempty"`
 	// model is the model name the device reports.
 	Model *string `json:"model,omitempty"`
 	// partNumber of the device.
 	PartNumber *string `json:"partNumber,omitempty"`
-	// boardID is the id the board checks an image against: PSID, board.id and their like.
+	// boardID is the id the board checks an image against, such as PSID or board.id.
 	BoardID *string `json:"boardID,omitempty"`
-	// serialNumber of the device. Not unique across all boards of all vendors.
+	// serialNumber of the device. Some boards share serial numbers, so it is not an identity.
 	SerialNumber *string `json:"serialNumber,omitempty"`
 	// pciAddress of the device's first function as domain:bus:device.function.
 	PCIAddress *string `json:"pciAddress,omitempty"`
 	// ports of a network adapter in order of PCI address. At most 32.
 	Ports []DevicePortApplyConfiguration `json:"ports,omitempty"`
-	// firmware is what the device runs and holds, read from the device itself.
+	// firmware is what the device runs and stores, read from the device itself.
 	Firmware *ObservedFirmwareApplyConfiguration `json:"firmware,omitempty"`
-	// lastApplied says what the last completed update put on the device.
+	// lastApplied is the provenance of the last completed update of the device.
 	LastApplied *AppliedFirmwareApplyConfiguration `json:"lastApplied,omitempty"`
-	// lastFailure says which image could not be brought to run. The same image is not tried again until the wish
-	// changes or the node's retryRequestedAt is newer.
+	// lastFailure is the last failed update. The same image is not tried again until the desired firmware changes or
+	// the node's retryRequestedAt is newer.
 	LastFailure *FailedFirmwareApplyConfiguration `json:"lastFailure,omitempty"`
 	// unhealthy is present while nothing may be flashed to the device because a job left it unhealthy.
 	Unhealthy *UnhealthyDeviceApplyConfiguration `json:"unhealthy,omitempty"`

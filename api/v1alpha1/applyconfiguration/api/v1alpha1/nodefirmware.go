@@ -14,13 +14,13 @@ import (
 // NodeFirmwareApplyConfiguration represents a declarative configuration of the NodeFirmware type for use
 // with apply.
 //
-// NodeFirmware is the firmware of one Node, whose name it bears: pins, summary, current step, history. The operator
-// creates it when the Node appears and removes it with the Node.
+// NodeFirmware is the firmware of the Node of the same name: pins, summary, current step, history. The operator creates
+// it when the Node appears and removes it with the Node.
 type NodeFirmwareApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:",inline"`
 	// metadata is the standard object metadata.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is what a person decides for the node. Written by the user.
+	// spec holds the pins and requests for the node. Written by the user.
 	Spec *NodeFirmwareSpecApplyConfiguration `json:"spec,omitempty"`
 	// status is what the daemon found on the machine.
 	Status *NodeFirmwareStatusApplyConfiguration `json:"status,omitempty"`

@@ -9,19 +9,19 @@ import (
 // NodeFirmwareSpecApplyConfiguration represents a declarative configuration of the NodeFirmwareSpec type for use
 // with apply.
 //
-// NodeFirmwareSpec holds what a person decides for one node.
+// NodeFirmwareSpec holds the pins and requests of a person for one node.
 type NodeFirmwareSpecApplyConfiguration struct {
-	// pins fix the firmware of devices of this node and beat every template. At most 64. Written by the user; the
-	// product never writes here: what is in effect stands in each NodeDevice's spec.firmware with its origin.
+	// pins assign firmware to devices of this node and take precedence over every template. At most 64. Written by the
+	// user and never by the product. The resulting assignment is in each NodeDevice's spec.firmware with its origin.
 	Pins []FirmwarePinApplyConfiguration `json:"pins,omitempty"`
 	// scanThreshold is the age at which the last scan counts as stale and the daemon scans again, as a duration
 	// such as "5m". Default 5m, at least 1s. Written by the user.
 	ScanThreshold *string `json:"scanThreshold,omitempty"`
-	// retryRequestedAt forgives every failure on this node that is older: what failed is planned again. Written by
-	// the user.
+	// retryRequestedAt clears every failure on this node that is older than this time, so that failed updates are
+	// planned again. Written by the user.
 	RetryRequestedAt *v1.Time `json:"retryRequestedAt,omitempty"`
-	// releaseRequestedAt returns a node that is held after an older failure to service, without success. Written by
-	// the user.
+	// releaseRequestedAt returns a node that is held because of an older failure to service as it is, although the
+	// update did not succeed. Written by the user.
 	ReleaseRequestedAt *v1.Time `json:"releaseRequestedAt,omitempty"`
 }
 

@@ -12,29 +12,30 @@ import (
 //
 // NodeFirmwareStatus is written by the node's daemon, from what it read on the machine.
 type NodeFirmwareStatusApplyConfiguration struct {
-	// observedGeneration is the generation of the spec this status speaks of; -1 before the first look.
+	// observedGeneration is the generation of the spec this status describes; -1 before the first reconciliation.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready, and while they hold Reconciling, Stalled, Held and DevicesUnreadable.
+	// conditions: Ready, and, while they are True, Reconciling, Stalled, Held and DevicesUnreadable.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// machine is what the DMI tables say. Absent where the machine has none.
+	// machine is the identity in the DMI tables. Absent if the machine has none.
 	Machine *MachineApplyConfiguration `json:"machine,omitempty"`
 	// bootID is the kernel's boot id (/proc/sys/kernel/random/boot_id) at the last scan.
 	BootID *string `json:"bootID,omitempty"`
-	// lastScanTime is when a complete scan ended. It is written with every other change and with every scan somebody
-	// asked for; while nothing changes it is refreshed once an hour, though scans go on at their interval.
+	// lastScanTime is when the last complete scan ended. It is written with every other change of the status and after
+	// every requested scan. While nothing changes it is refreshed once an hour, although scans continue at their
+	// interval.
 	LastScanTime *metav1.Time `json:"lastScanTime,omitempty"`
 	// biosVersion is the running version of the system firmware.
 	BIOSVersion *string `json:"biosVersion,omitempty"`
-	// firmware lists what runs, one entry a device, in order of device name. At most 128.
+	// firmware lists the running versions, one entry per device, in order of device name. At most 128.
 	Firmware []InstalledFirmwareApplyConfiguration `json:"firmware,omitempty"`
-	// currentStep is the step that runs now; absent when nothing runs.
+	// currentStep is the step that runs now; absent when none does.
 	CurrentStep *CurrentStepApplyConfiguration `json:"currentStep,omitempty"`
-	// steps lists the steps a job on this node may run, those that are switched off left out, in the order they run.
-	// At most 64.
+	// steps lists the enabled steps that a job on this node may run, in the order they run. At most 64.
 	Steps []EnabledStepApplyConfiguration `json:"steps,omitempty"`
-	// verdict is what the health gate found last. Its result is Unknown once the node runs under another boot id.
+	// verdict is the last result of a health gate on this node. Its result is Unknown once the node runs under another
+	// boot id.
 	Verdict *HealthVerdictApplyConfiguration `json:"verdict,omitempty"`
-	// lastError is the last failure on this node, until a later job completes.
+	// lastError is the last failure on this node. It is removed when a later job completes.
 	LastError *string `json:"lastError,omitempty"`
 	// history lists the last 10 finished jobs, newest first.
 	History []JobRecordApplyConfiguration `json:"history,omitempty"`

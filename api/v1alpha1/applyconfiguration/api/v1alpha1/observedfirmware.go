@@ -9,28 +9,28 @@ import (
 // ObservedFirmwareApplyConfiguration represents a declarative configuration of the ObservedFirmware type for use
 // with apply.
 //
-// ObservedFirmware is what a device runs and holds.
+// ObservedFirmware is what a device runs and stores.
 type ObservedFirmwareApplyConfiguration struct {
-	// running is the version that runs.
+	// running is the version the device executes now.
 	Running *string `json:"running,omitempty"`
-	// stored is the version that will run after activation. It equals running when nothing is staged, and is absent
-	// where the device cannot tell.
+	// stored is the version that will run after activation. It equals running when nothing is staged, and is absent if
+	// the device does not report it.
 	Stored *string `json:"stored,omitempty"`
-	// slots of a device that holds several images. At most 8.
+	// slots of a device that stores several images. At most 8.
 	Slots []FirmwareSlotApplyConfiguration `json:"slots,omitempty"`
 	// activation is what a newly stored image needs before it runs.
 	Activation *apiv1alpha1.ActivationKind `json:"activation,omitempty"`
-	// driver that reads and writes the device; absent where there is none and the device is only listed.
+	// driver that reads and writes the device; absent if there is none and the device is only listed.
 	Driver *string `json:"driver,omitempty"`
-	// versionFormat declares how the driver orders versions of this device: Dotted (decimal sections between dots)
-	// or Plain (equal or different, never ordered). Downgrades can be told only where it is Dotted. Absent means
+	// versionFormat declares how the driver orders versions of this device: Dotted (decimal sections between dots) or
+	// Plain (equal or different, never ordered). Downgrades can be recognised only where it is Dotted. Absent means
 	// Plain.
 	VersionFormat *apiv1alpha1.VersionFormat `json:"versionFormat,omitempty"`
-	// readOnly says why the device can be read but not updated; absent where it can be updated.
+	// readOnly says why the device can be read but not updated; absent if it can be updated.
 	ReadOnly *string `json:"readOnly,omitempty"`
-	// rollback says how the running firmware can be brought back after an update. Absent means None.
+	// rollback says how the running firmware can be restored after an update. Absent means None.
 	Rollback *apiv1alpha1.RollbackKind `json:"rollback,omitempty"`
-	// rollbackMessage says why it cannot, or what it needs.
+	// rollbackMessage says why it cannot be restored, or what restoring it needs.
 	RollbackMessage *string `json:"rollbackMessage,omitempty"`
 }
 

@@ -9,13 +9,13 @@ import (
 // OriginApplyConfiguration represents a declarative configuration of the Origin type for use
 // with apply.
 //
-// Origin names the object, and the part of it, that assigned a firmware to a device.
+// Origin names the object that assigned firmware to a device, and the rule or pin in it.
 type OriginApplyConfiguration struct {
 	// kind of the assigning object: a FirmwareTemplate ("Template") or a pin of the node's NodeFirmware ("Pin").
 	Kind *apiv1alpha1.OriginKind `json:"kind,omitempty"`
 	// name of the FirmwareTemplate or of the NodeFirmware.
 	Name *string `json:"name,omitempty"`
-	// uid of that object, so that a recreated one is told from the old one.
+	// uid of that object, to distinguish a recreated object from the original.
 	UID *string `json:"uid,omitempty"`
 	// generation of that object when it assigned the firmware.
 	Generation *int64 `json:"generation,omitempty"`

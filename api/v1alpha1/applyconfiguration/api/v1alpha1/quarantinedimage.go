@@ -14,12 +14,12 @@ import (
 type QuarantinedImageApplyConfiguration struct {
 	// digest of the image.
 	Digest *apiv1alpha1.Digest `json:"digest,omitempty"`
-	// model of the device it failed on, as vendor and model: the PCI ids where there are some ("15b3:101d"), or else the
+	// model of the device it failed on, as vendor and model: the PCI ids if it has them ("15b3:101d"), otherwise the
 	// names the device reports ("Dell Inc.:BIOS"). "*" stands for every model.
 	Model *string `json:"model,omitempty"`
 	// version of the firmware.
 	Version *string `json:"version,omitempty"`
-	// since is when it failed.
+	// since is when the image failed.
 	Since *v1.Time `json:"since,omitempty"`
 	// nodeName of the node it failed on.
 	NodeName *string `json:"nodeName,omitempty"`

@@ -11,7 +11,7 @@ type QueuedNodeApplyConfiguration struct {
 	Node *string `json:"node,omitempty"`
 	// job that waits.
 	Job *string `json:"job,omitempty"`
-	// reason it waits, one of the reasons of the job's Admitted condition.
+	// reason why it waits, one of the reasons of the job's Admitted condition.
 	Reason *string `json:"reason,omitempty"`
 }
 

@@ -7,9 +7,9 @@ package v1alpha1
 //
 // RequestedStep is one step of a Steps job.
 type RequestedStepApplyConfiguration struct {
-	// name of the step: verify-inventory, verify-firmware, reset-bios-settings, or one a driver brings.
+	// name of the step: verify-inventory, verify-firmware, reset-bios-settings, or one that a driver provides.
 	Name *string `json:"name,omitempty"`
-	// device the step works on: the name of a NodeDevice of the node. Absent: every device the step is for.
+	// device the step works on: the name of a NodeDevice of the node. Absent: every device the step applies to.
 	Device *string `json:"device,omitempty"`
 	// expectedDevices is what verify-inventory compares the node with. At most 64.
 	ExpectedDevices []ExpectedDeviceApplyConfiguration `json:"expectedDevices,omitempty"`

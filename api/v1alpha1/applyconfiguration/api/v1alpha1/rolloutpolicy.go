@@ -19,7 +19,7 @@ type RolloutPolicyApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:",inline"`
 	// metadata is the standard object metadata.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is the wish. Written by the user.
+	// spec says how fast and under which limits the pool may be disturbed. Written by the user.
 	Spec *RolloutPolicySpecApplyConfiguration `json:"spec,omitempty"`
 	// status is the ledger and the queue. Written by the operator.
 	Status *RolloutPolicyStatusApplyConfiguration `json:"status,omitempty"`

@@ -13,18 +13,18 @@ import (
 //
 // RolloutPolicySpec says how fast a pool of nodes may be disturbed.
 type RolloutPolicySpecApplyConfiguration struct {
-	// nodeSelector chooses the nodes of the pool by their labels. A node that two policies choose is admitted by
-	// neither, and both say so. The selector of the policy named "default" is not used: that policy takes every
-	// node no other one chooses. Written by the user.
+	// nodeSelector selects the nodes of the pool by their labels. A node that two policies select is admitted by
+	// neither, and both report the conflict. The selector of the policy named "default" is not used: that policy
+	// applies to every node that no other policy selects. Written by the user.
 	NodeSelector *v1.LabelSelectorApplyConfiguration `json:"nodeSelector,omitempty"`
 	// state is Active (default) or Paused. Written by the user.
 	State *apiv1alpha1.RolloutState `json:"state,omitempty"`
 	// maxUnavailable is how many nodes of the pool may be disturbed at once, as a number or a percentage. Nodes that
-	// are not Ready or are cordoned by somebody else count as disturbed. A percentage is rounded down but to no
-	// less than 1; 0 and "0%" admit nothing. Default 1. Written by the user.
+	// are not Ready or are cordoned by somebody else count as disturbed. A percentage is rounded down, but not below 1;
+	// 0 and "0%" admit nothing. Default 1. Written by the user.
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
-	// rollback is BestEffort (default), or Required to refuse the update of a device whose running firmware could not be
-	// brought back. Written by the user.
+	// rollback is BestEffort (default), or Required to refuse the update of a device whose running firmware could not
+	// be restored. Written by the user.
 	Rollback *apiv1alpha1.RollbackPolicy `json:"rollback,omitempty"`
 }
 

@@ -11,18 +11,18 @@ import (
 //
 // RolloutPolicyStatus is written by the operator.
 type RolloutPolicyStatusApplyConfiguration struct {
-	// observedGeneration is the generation of the spec this status speaks of; -1 before the first look.
+	// observedGeneration is the generation of the spec this status describes; -1 before the first reconciliation.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready, and while they hold Reconciling, Stalled and Conflict.
+	// conditions: Ready, and, while they are True, Reconciling, Stalled and Conflict.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// admitted is the ledger: the nodes that may be disturbed now, each with the one job that may do it. A node
 	// enters it and leaves it in one compare-and-swap of this object.
 	Admitted []AdmittedNodeApplyConfiguration `json:"admitted,omitempty"`
-	// queue holds the first 100 nodes that wait for admission, in order, each with the reason it waits.
+	// queue holds the first 100 nodes that wait for admission, in order, each with the reason why it waits.
 	Queue []QueuedNodeApplyConfiguration `json:"queue,omitempty"`
 	// nodes is the number of nodes in the pool.
 	Nodes *int32 `json:"nodes,omitempty"`
-	// budget is maxUnavailable in nodes, for the pool as it is.
+	// budget is maxUnavailable as a number of nodes, for the current size of the pool.
 	Budget *int32 `json:"budget,omitempty"`
 	// unavailable is the number of nodes that use up the budget: admitted, not Ready, or cordoned by somebody else.
 	Unavailable *int32 `json:"unavailable,omitempty"`

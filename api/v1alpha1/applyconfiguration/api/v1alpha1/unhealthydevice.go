@@ -9,12 +9,12 @@ import (
 // UnhealthyDeviceApplyConfiguration represents a declarative configuration of the UnhealthyDevice type for use
 // with apply.
 //
-// UnhealthyDevice marks a device that a job left unhealthy. Nothing is flashed to it until a person forgives it with
-// the node's retryRequestedAt; the mark survives reboots.
+// UnhealthyDevice marks a device that a job left unhealthy. Nothing is flashed to it until a person sets the node's
+// retryRequestedAt; the mark survives reboots.
 type UnhealthyDeviceApplyConfiguration struct {
 	// since is when it was found unhealthy.
 	Since *v1.Time `json:"since,omitempty"`
-	// job that left it so.
+	// job that left it unhealthy.
 	Job *string `json:"job,omitempty"`
 	// message says what was wrong.
 	Message *string `json:"message,omitempty"`

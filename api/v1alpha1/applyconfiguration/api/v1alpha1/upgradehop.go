@@ -9,7 +9,7 @@ import (
 // UpgradeHopApplyConfiguration represents a declarative configuration of the UpgradeHop type for use
 // with apply.
 //
-// UpgradeHop is a version on the way to the wanted one.
+// UpgradeHop is an intermediate version on the way to the desired one.
 type UpgradeHopApplyConfiguration struct {
 	// from are the running versions from which this hop is taken. At most 64.
 	From []string `json:"from,omitempty"`

@@ -5,13 +5,13 @@ package v1alpha1
 // UpgradePathApplyConfiguration represents a declarative configuration of the UpgradePath type for use
 // with apply.
 //
-// UpgradePath is what the paths of template and source mean for one device's wanted version.
+// UpgradePath is the combined upgrade paths of template and source for the desired version of one device.
 type UpgradePathApplyConfiguration struct {
-	// blockedFrom are the running versions over which the wanted one must not be flashed. At most 128.
+	// blockedFrom are the running versions over which the desired one must not be flashed. At most 128.
 	BlockedFrom []string `json:"blockedFrom,omitempty"`
 	// minimumVersion is the oldest version it may be flashed over.
 	MinimumVersion *string `json:"minimumVersion,omitempty"`
-	// hops are the versions to flash first, each with the versions from which. At most 32.
+	// hops are the versions to flash first, each with the running versions it applies to. At most 32.
 	Hops []UpgradeHopApplyConfiguration `json:"hops,omitempty"`
 }
 

@@ -6,14 +6,14 @@ package v1alpha1
 // with apply.
 //
 // UpgradePaths restricts which version may be flashed over which. Versions are compared literally, spelled as a device
-// that runs them reports them. Those of a template's rule and of its source both apply.
+// that runs them reports them. The paths of the template rule and those of the source both apply.
 type UpgradePathsApplyConfiguration struct {
-	// blockedEdges lists the steps between two versions that must not be made. At most 64.
+	// blockedEdges lists the transitions between two versions that are forbidden. At most 64.
 	BlockedEdges []BlockedEdgeApplyConfiguration `json:"blockedEdges,omitempty"`
-	// hops lists versions that must run in between. Each is an update of its own, one after the other. At most 64.
+	// hops lists the versions that must be installed on the way. Each hop is a separate update. At most 64.
 	Hops []VersionHopApplyConfiguration `json:"hops,omitempty"`
-	// minimumVersions lists what must run at least before a version is flashed. They need a device whose versions are
-	// ordered. At most 64.
+	// minimumVersions lists the oldest version that must run before a version is flashed. They apply only to devices
+	// whose versions can be ordered. At most 64.
 	MinimumVersions []MinimumVersionApplyConfiguration `json:"minimumVersions,omitempty"`
 }
 

@@ -5,11 +5,11 @@ package v1alpha1
 // VersionHopApplyConfiguration represents a declarative configuration of the VersionHop type for use
 // with apply.
 //
-// VersionHop asks for a version in between.
+// VersionHop requires an intermediate version.
 type VersionHopApplyConfiguration struct {
 	// to is the version that cannot be reached directly.
 	To *string `json:"to,omitempty"`
-	// from are the running versions from which it cannot. At most 64.
+	// from are the running versions from which it cannot be reached directly. At most 64.
 	From []string `json:"from,omitempty"`
 	// via is the version to flash first. The source must hold its image too.
 	Via *string `json:"via,omitempty"`
