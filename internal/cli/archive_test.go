@@ -240,7 +240,7 @@ func TestBackupSaysWhatCannotBeReadOut(t *testing.T) {
 		}
 	}
 	_, err := s.archiving(io.Discard).Backup(t.Context(), disk, "")
-	require.ErrorContains(t, err, "cannot be read out")
+	require.ErrorContains(t, err, "cannot be read back")
 	_, err = s.archiving(io.Discard).Backup(t.Context(), "absent", "")
 	require.ErrorContains(t, err, "discover -o json lists them")
 	require.NoError(t, s.SetFault(simhost.Fault{Kind: simhost.Fail, Tool: "mstflint", Device: "nic0", Operation: "read", ExitCode: 1, Stderr: "-E- Flash read failed"}))

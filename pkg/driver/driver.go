@@ -9,7 +9,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
-// Support says how well a driver knows a device. The best driver wins; a tie between two refuses to start.
+// Support says how well a driver supports a device. The best driver is chosen; a tie is an error.
 type Support int
 
 // Levels of support.
@@ -20,48 +20,48 @@ const (
 	SupportVendor
 )
 
-// Driver knows one kind of device. All methods but Write and Activate only read.
+// Driver reads and writes one kind of device. All methods except Write and Activate only read.
 type Driver interface {
 	// Name is the driver's stable name, such as "nvme".
 	Name() string
 	// Version changes when the driver's behaviour does.
 	Version() string
-	// Support says how well the driver knows a device, from what sysfs says of it. It does no I/O.
+	// Support says how well the driver supports a device, judged by its identity from sysfs. It does no I/O.
 	Support(id inventory.Identity) Support
 	// Inspect reads the device itself, never a cache of the kernel. It returns the identity completed with what the
-	// device says (board id, serial number, stable unique id) and the firmware it runs and holds.
+	// device reports (board id, serial number, stable unique id) and the firmware it runs and stores.
 	Inspect(ctx context.Context, id inventory.Identity) (inventory.Identity, inventory.Firmware, error)
 	// Updater writes the devices the driver supports.
 	Updater
 }
 
-// Updater changes a device. Its commands that write hold the unique id of the device, as Inspect completed it, for their
-// lock: by that name a write is found that outlived whoever began it.
+// Updater changes a device. Its writing commands take a lock named by the unique id of the device, as Inspect completed
+// it: a write that outlived the process that began it is found by that name.
 type Updater interface {
 	// Check verifies that the image is sound and is for exactly this board and version. It returns a *RejectedError
-	// when it is not, and another error when it could not find out. It writes nothing.
+	// when it is not, and another error when it could not be checked. It writes nothing.
 	Check(ctx context.Context, id inventory.Identity, img Image) error
-	// Write stages the image and returns what its activation needs. It classifies the tool's exit code but success
-	// is for the caller to read back. It returns nil when the device already holds the image.
+	// Write stages the image and returns what its activation needs. It classifies the tool's exit code; the caller
+	// verifies success by reading the device back. It returns nil when the device already holds the image.
 	Write(ctx context.Context, id inventory.Identity, img Image, progress Progress) (inventory.Activation, error)
-	// Activate makes the stored image run by the given kind of activation, DeviceReset or DriverReload; the other
-	// kinds are the caller's. It returns what is still needed: ActivateNone when nothing is, or a stronger kind when
-	// the device says this one is not enough.
+	// Activate makes the stored image run by the given kind of activation, DeviceReset or DriverReload; the caller
+	// performs the other kinds. It returns what is still needed: ActivateNone when nothing is, or a more disruptive
+	// kind when the device reports that this one is not enough.
 	Activate(ctx context.Context, id inventory.Identity, kind inventory.Activation) (inventory.Activation, error)
 }
 
-// Archiver is a Driver that can read the running image out of the devices whose Firmware.Rollback is ReadBack.
+// Archiver is a Driver that can read the running image from devices whose Firmware.Rollback is ReadBack.
 type Archiver interface {
-	// Archive reads the image the device runs into the new file at path. It changes nothing on the device. Check of the
-	// same device accepts the file afterwards, and Write brings the image back.
+	// Archive reads the image the device runs into the new file at path. It changes nothing on the device. Afterwards
+	// Check of the same device accepts the file, and Write restores the image.
 	Archive(ctx context.Context, id inventory.Identity, path string) error
 }
 
-// Reverter is a Driver of devices whose Firmware.Rollback is Slot: they keep what ran before in a slot.
+// Reverter is a Driver of devices whose Firmware.Rollback is Slot: they keep the previous firmware in a slot.
 type Reverter interface {
-	// Revert makes the version, which a slot of the device holds, the one that runs next, and returns what its activation
-	// needs. It writes to the device as Write does, under the same lock. It returns nil when the device holds the version
-	// already, and an error that wraps ErrNotSupported when no slot holds it.
+	// Revert selects the slot that holds the version, so that it runs next, and returns what its activation needs. It
+	// writes to the device as Write does, under the same lock. It returns nil when the device already holds the
+	// version, and an error that wraps ErrNotSupported when no slot holds it.
 	Revert(ctx context.Context, id inventory.Identity, version inventory.Version) (inventory.Activation, error)
 }
 
@@ -86,9 +86,9 @@ type StepResult struct {
 	Message string
 }
 
-// Image is a verified firmware image in a file of this machine.
+// Image is a verified firmware image in a local file.
 type Image struct {
-	// Path is an absolute path. The content was hashed after it was opened for the last time.
+	// Path is an absolute path. The content was hashed after the file was last opened for writing.
 	Path    string
 	Version inventory.Version
 	Digest  inventory.Digest
@@ -99,18 +99,18 @@ type Image struct {
 // RejectedError says that an image must not be written to a device. Trying again does not help.
 type RejectedError struct{ Reason string }
 
-// Error gives the reason.
+// Error returns the reason.
 func (e *RejectedError) Error() string { return "image rejected: " + e.Reason }
 
-// Rejectf makes a *RejectedError.
+// Rejectf returns a *RejectedError.
 func Rejectf(format string, args ...any) error {
 	return &RejectedError{Reason: fmt.Sprintf(format, args...)}
 }
 
-// ErrNotSupported says that the device cannot do what was asked.
+// ErrNotSupported says that the device does not support an operation.
 var ErrNotSupported = errors.New("not supported by the device")
 
-// String is the name people and logs use for the level.
+// String is the name of the level for messages and logs.
 func (s Support) String() string {
 	switch s {
 	case SupportNone:

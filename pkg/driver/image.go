@@ -8,8 +8,8 @@ import (
 	"os"
 )
 
-// Verify reads the file again and returns a *RejectedError when it has not the size and the digest the image was
-// verified with, and another error when it cannot be read. Drivers call it first in Check.
+// Verify reads the file again and returns a *RejectedError when its size or digest is not that of the verified image,
+// and another error when it cannot be read. Drivers call it first in Check.
 func (i Image) Verify() error {
 	f, err := os.Open(i.Path)
 	if err != nil {
@@ -22,7 +22,7 @@ func (i Image) Verify() error {
 		return fmt.Errorf("read image %s: %w", i.Path, err)
 	}
 	if n != i.Size {
-		return Rejectf("%s has %d bytes, not %d: fetch it again", i.Path, n, i.Size)
+		return Rejectf("%s has %d bytes, not %d: download it again", i.Path, n, i.Size)
 	}
 	if !bytes.Equal(hash.Sum(nil), i.Digest[:]) {
 		return Rejectf("the content of %s is not %s: fetch it again", i.Path, i.Digest)

@@ -8,9 +8,10 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// Prober is a Driver that can tell beforehand that it will not work on this machine, for lack of its tool.
+// Prober is a Driver that can report in advance that it cannot work on this machine, for example because its tool is
+// missing.
 type Prober interface {
-	// Usable returns why the driver cannot work here, or nil when nothing is known to keep it from it. It reads no device.
+	// Usable returns why the driver cannot work here, or nil when no reason is known. It reads no device.
 	Usable() error
 }
 
@@ -23,8 +24,8 @@ type unusable struct {
 	reason error
 }
 
-// Probed asks each driver once whether it works on this machine. Those that do not give way to those that do; where there
-// is no other, they still take their devices, because what they then say is what to do about it. Reasons are by name.
+// Probed asks each driver once whether it works on this machine. Drivers that do not are chosen only if no other driver
+// supports a device: their error then says what to do. Reasons are by driver name.
 func (s Set) Probed() (probed Set, reasons map[string]error) {
 	probed, reasons = slices.Clone(s), map[string]error{}
 	for i, d := range s {
@@ -39,7 +40,7 @@ func (s Set) Probed() (probed Set, reasons map[string]error) {
 	return probed, reasons
 }
 
-// All lists the drivers as they were put in.
+// All lists the drivers in their original order.
 func (s Set) All() []Driver {
 	out := make([]Driver, len(s))
 	for i, d := range s {
@@ -51,8 +52,8 @@ func (s Set) All() []Driver {
 	return out
 }
 
-// Without is the set without the drivers of these names. A name no driver has is an error: whoever wrote it believes
-// that a driver is out of use that is not.
+// Without is the set without the drivers of these names. A name that no driver has is an error: otherwise a typing
+// error would leave a driver in use that should not be.
 func (s Set) Without(names ...string) (Set, error) {
 	rest := slices.Clone(s)
 	for _, name := range names {
@@ -65,9 +66,9 @@ func (s Set) Without(names ...string) (Set, error) {
 	return rest, nil
 }
 
-// Of returns the driver of a device that was inspected: the one that read it. It is an error when none did, when that one is
-// not in the set any more, and when another one claims the device now that it has said what it is: a device is written by
-// the driver that read it and by no other.
+// Of returns the driver of an inspected device: the one that read it. It is an error if no driver read it, if that driver is
+// no longer in the set, or if another driver claims the completed identity: a device is written only by the driver that read
+// it.
 func (s Set) Of(d inventory.Device) (Driver, error) {
 	drv, err := s.For(d.Identity)
 	switch {
@@ -75,15 +76,15 @@ func (s Set) Of(d inventory.Device) (Driver, error) {
 		return nil, err
 	case drv == nil || d.Firmware == nil:
 		return nil, errors.New("no driver reads the device; add a driver, or leave the device out")
-	case drv.Name() != d.Driver: // what the device says of itself may fit another one than what sysfs says
+	case drv.Name() != d.Driver: // the completed identity may match another driver than the one from sysfs
 		return nil, fmt.Errorf("driver %s reads the device and %s claims it then; leave one of them out with --disable-driver", d.Driver, drv.Name())
 	}
 	return drv, nil
 }
 
-// For returns the driver that knows the device best, or nil when none does; drivers that do not work on this machine come
-// after all others. Two drivers that know it equally well are an error: which of them writes must never be a matter of
-// luck.
+// For returns the driver that supports the device best, or nil when none does. Drivers that do not work on this machine
+// rank last. Two drivers that support it equally well are an error: the choice of the writing driver must never be
+// arbitrary.
 func (s Set) For(id inventory.Identity) (Driver, error) {
 	type rank struct {
 		usable bool

@@ -7,26 +7,26 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// adapters is what is known of the adapters of one kernel driver. The names are those of
-// Documentation/networking/devlink/*.rst of the kernel.
+// adapters describes the adapters of one kernel driver. The names are those of Documentation/networking/devlink/*.rst
+// of the kernel.
 type adapters struct {
-	// devices limits them to some PCI device ids; nil for all the kernel driver has.
+	// devices limits them to some PCI device ids; nil for all adapters of the kernel driver.
 	devices []string
 	// version names the version that changes with every image.
 	version string
-	// board names the fixed version that says which images fit; empty when the kernel tells none.
+	// board names the fixed version that says which images fit; empty when the kernel reports none.
 	board  string
 	format inventory.VersionFormat
 	// activation is DriverReload where the kernel driver has the reload action fw_activate.
 	activation inventory.Activation
-	// container is the format of image files the kernel driver takes; empty when it has no mark to know it by.
+	// container is the format of image files the kernel driver accepts; empty when the format has no recognisable mark.
 	container container
 }
 
 // container is a format of image files.
 type container struct {
 	name string
-	// mark is what every file begins with.
+	// mark is the beginning of every file.
 	mark []byte
 }
 
@@ -40,13 +40,13 @@ var (
 	}}
 )
 
-// adaptersOf looks them up by the kernel driver.
+// adaptersOf looks the adapters up by their kernel driver.
 //
-//   - bnxt_en: fw is the version of the whole package. Its fw.psid is no board id but the version of the parameter set, and
+//   - bnxt_en: fw is the version of the whole package. Its fw.psid is not a board id but the version of the parameter set, and
 //     changes with the firmware.
 //   - ice, ixgbe: an image holds firmware, option ROM and netlist. fw.bundle_id names the image; fw.mgmt is that of the
 //     firmware alone, and equal in images that differ in the others. Of ixgbe only the E610 can be written.
-//   - ionic: the kernel tells neither a board nor what is stored. Images are made for an ASIC.
+//   - ionic: the kernel reports neither a board nor what is stored. Images are made for an ASIC.
 //   - mlx5_core: older kernels do not have the generic name, fw.
 //   - netdevsim: the kernel's simulated adapter. Its version never changes.
 //   - nfp: fw.bundle_id stands for all components, as with ice.

@@ -43,11 +43,11 @@ func classify(c command.Command, r command.Result) error {
 	case exitOK:
 		return nil
 	case exitRejected:
-		return driver.Rejectf("the kernel's driver does not accept the image: %s", firstLine(r.Stderr))
+		return driver.Rejectf("the kernel driver does not accept the image: %s", firstLine(r.Stderr))
 	case exitNotFound:
-		return command.Failed(c, r, errors.New("the kernel does not find the image"))
+		return command.Failed(c, r, errors.New("the kernel did not find the image"))
 	case exitUnsupported:
-		return fmt.Errorf("%w: %w", command.Failed(c, r, errors.New("the kernel's driver cannot")), driver.ErrNotSupported)
+		return fmt.Errorf("%w: %w", command.Failed(c, r, errors.New("the kernel driver does not support it")), driver.ErrNotSupported)
 	case exitBusy:
 		return command.Failed(c, r, errors.New("the adapter is busy: try again"))
 	}

@@ -14,17 +14,18 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// Driver asks the kernel, and writes through the tool firmware-devlink.
+// Driver reads adapters through the kernel, and writes them through the tool firmware-devlink.
 type Driver struct {
 	runner command.Runner
 	root   fs.FS
 	dial   Dialer
-	asked  questions
+	asked  queries
 }
 
 var _ driver.Driver = (*Driver)(nil)
 
-// New makes the driver. Root is the host's, with its sys directory; the connections reach the kernel of that host.
+// New returns the driver. Root is the root of the host's file system with its sys directory; dial connects to the
+// kernel of that host.
 func New(runner command.Runner, root fs.FS, dial Dialer) *Driver {
 	return &Driver{runner: runner, root: root, dial: dial}
 }
@@ -36,7 +37,8 @@ func (*Driver) Name() string { return "devlink" }
 func (*Driver) Version() string { return "1" }
 
 // Support is SupportGeneric for adapters whose kernel driver is known here: which of the versions it reports is the
-// firmware's, and which is the board's name, differs from driver to driver. A tool made for the adapter knows it better.
+// firmware's, and which is the board's name, differs from driver to driver. A vendor's tool supports its adapters
+// better.
 func (*Driver) Support(id inventory.Identity) driver.Support {
 	if _, known := adaptersOf(id); !known || id.Class != inventory.NIC || len(id.PCI) == 0 && id.Node == "" {
 		return driver.SupportNone
@@ -44,16 +46,16 @@ func (*Driver) Support(id inventory.Identity) driver.Support {
 	return driver.SupportGeneric
 }
 
-// reading is what was read of an adapter.
+// reading is the state of an adapter as read.
 type reading struct {
 	adapters
 	handle Handle
 	info   Info
-	// id is completed with it.
+	// id is completed from the adapter's answer.
 	id inventory.Identity
 }
 
-// Inspect asks the kernel, which asks the adapter. Stored is empty where the kernel's driver does not tell it.
+// Inspect asks the kernel, which asks the adapter. Stored is empty if the kernel driver does not report it.
 func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.Identity, inventory.Firmware, error) {
 	r, err := d.read(ctx, id)
 	if err != nil {
@@ -70,11 +72,11 @@ func (r reading) firmware() inventory.Firmware {
 		Format:     r.format,
 		Rollback:   inventory.RollbackImage,
 	}
-	fw.RollbackMessage = "the kernel reads no image out of the adapter: one of " + string(fw.Running) + " from a FirmwareSource is needed"
+	fw.RollbackMessage = "the kernel cannot read the image from the adapter: an image of " + string(fw.Running) + " from a FirmwareSource is needed"
 	return fw
 }
 
-// needs is what the adapter needs for its stored image to run.
+// needs is the activation the adapter's stored image needs.
 func (r reading) needs() inventory.Activation {
 	if !r.firmware().Pending() {
 		return inventory.ActivateNone
@@ -99,7 +101,7 @@ func (d *Driver) read(ctx context.Context, id inventory.Identity) (reading, erro
 		return reading{}, err
 	}
 	if info.Running[a.version] == "" {
-		return reading{}, fmt.Errorf("read adapter %s: the kernel reports no running version %q of it; it reports %s",
+		return reading{}, fmt.Errorf("read adapter %s: the kernel reports no running version %q; it reports %s",
 			h, a.version, names(info.Running))
 	}
 	id.BoardID = info.Fixed[a.board]
@@ -110,9 +112,9 @@ func (d *Driver) read(ctx context.Context, id inventory.Identity) (reading, erro
 	return reading{a, h, info, id}, nil
 }
 
-// idle says that the adapter is being written: the kernel would keep us waiting until it is not. Where the runner does not
-// tell, the kernel does. The lock of a write that has ended may be held for another instant, by a process that was started
-// at that moment.
+// idle returns an error while the adapter is being written, because the kernel would block a query until the write
+// ends. If the runner cannot report that, the query runs into its timeout. The lock of an ended write may be held for
+// another moment by a process that was started at that time.
 func (d *Driver) idle(id inventory.Identity) error {
 	writes, ok := d.runner.(interface {
 		Writing(lock string) (*command.Writing, error)
@@ -122,13 +124,13 @@ func (d *Driver) idle(id inventory.Identity) error {
 	}
 	w, err := writes.Writing(id.UniqueID)
 	if err == nil && w != nil && w.State == command.WriteRunning && w.Ended == nil {
-		err = fmt.Errorf("%w: read it again when that is over", command.ErrBusy)
+		err = fmt.Errorf("%w: read it again when the write has ended", command.ErrBusy)
 	}
 	return err
 }
 
-// unique is the id sysfs gave, unless that is no more than the slot: then the serial numbers name the adapter, if there are
-// any.
+// unique is the id from sysfs, unless that is only the slot: then it is made of the adapter's serial numbers, if there
+// are any.
 func unique(id inventory.Identity, info Info) string {
 	named := id.UniqueID != "" && !strings.HasPrefix(id.UniqueID, "pci.")
 	if named || info.Serial == "" && info.BoardSerial == "" {
@@ -143,8 +145,8 @@ func unique(id inventory.Identity, info Info) string {
 	return name
 }
 
-// Check verifies what can be: that the file is whole, and in the format the kernel's driver takes where that has one. For
-// which board it is, and which version, is what its source declares; the kernel's driver and the adapter have the last word.
+// Check verifies that the file is complete and, where the kernel driver has a known format, in that format. The board
+// and the version of the image are those its source declares; the kernel driver and the adapter make the final check.
 func (d *Driver) Check(ctx context.Context, id inventory.Identity, img driver.Image) error {
 	if err := img.Verify(); err != nil {
 		return err
@@ -170,13 +172,13 @@ func (r reading) checkContainer(img driver.Image) error {
 		return fmt.Errorf("read image %s: %w", img.Path, err)
 	}
 	if !r.container.matches(head) {
-		return driver.Rejectf("%s is no %s, and the kernel driver %s takes nothing else: name an image in that format",
+		return driver.Rejectf("%s is not a %s, and the kernel driver %s accepts no other format: provide an image in that format",
 			img.Path, r.container.name, r.id.Kernel)
 	}
 	return nil
 }
 
-// Write has the kernel write the image. The settings and the addresses of the adapter stay.
+// Write lets the kernel write the image. The settings and the addresses of the adapter are kept.
 func (d *Driver) Write(
 	ctx context.Context, id inventory.Identity, img driver.Image, progress driver.Progress,
 ) (inventory.Activation, error) {
@@ -204,8 +206,8 @@ func (d *Driver) Write(
 	return r.activation, nil
 }
 
-// Activate has the kernel's driver reset the adapter, whose links go down, and reads what runs then. One that cannot be
-// reset, or runs its old firmware afterwards, needs a reboot.
+// Activate lets the kernel driver reset the adapter, which takes its links down, and reads what runs afterwards. An
+// adapter that cannot be reset, or still runs its old firmware, needs a reboot.
 func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inventory.Activation) (inventory.Activation, error) {
 	if kind != inventory.ActivateDriverReload {
 		return 0, fmt.Errorf("activate by %s: %w", kind, driver.ErrNotSupported)
@@ -225,7 +227,7 @@ func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inven
 	case result.ExitCode == exitUnsupported:
 		return inventory.ActivateReboot, nil
 	case result.ExitCode != 0:
-		err = command.Failed(c, result, errors.New("the kernel could not"))
+		err = command.Failed(c, result, errors.New("the kernel did not activate it"))
 		return 0, fmt.Errorf("activate firmware of adapter %s: %w", r.handle, err)
 	}
 	after, err := d.read(ctx, r.id)

@@ -131,7 +131,7 @@ func TestAnAdapterThatIsWrittenIsNotRead(t *testing.T) {
 	assert.Equal(t, inventory.Version("1.1.0"), fw.Stored)
 }
 
-// Somebody else's flash is not known beforehand. Whoever waits for its end gives up in time, and no second question joins
+// Somebody else's flash is not known beforehand. Whoever waits for its end gives up in time, and no second query joins
 // the one that hangs.
 func TestAQuestionTheKernelDoesNotAnswerIsAskedOnce(t *testing.T) {
 	a, id := broadcom()
@@ -142,7 +142,7 @@ func TestAQuestionTheKernelDoesNotAnswerIsAskedOnce(t *testing.T) {
 		<-release
 		return k.dial()
 	})
-	for _, want := range []string{"does not answer while it writes", "has not answered an earlier question"} {
+	for _, want := range []string{"does not answer while it writes", "has not answered an earlier query"} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		failed := make(chan error, 1)
 		go func() {
@@ -210,7 +210,7 @@ func TestExitCodesOfTheTool(t *testing.T) {
 	a, id := broadcom()
 	k := newFakeKernel(t, a)
 	for code, want := range map[int]string{
-		exitFailed: "the flash failed", exitUsage: "the flash failed", exitNotFound: "does not find the image",
+		exitFailed: "the flash failed", exitUsage: "the flash failed", exitNotFound: "did not find the image",
 		exitRejected: "does not accept the image: why", exitUnsupported: "not supported by the device", exitBusy: "busy: try again",
 	} {
 		runner := commandtest.NewRunner(t, map[string]commandtest.Tool{

@@ -10,22 +10,22 @@ import (
 	"github.com/mdlayher/netlink"
 )
 
-// status is what the kernel tells of a flash that runs.
+// status is the kernel's report about a running flash.
 type status struct {
 	// Message and Component say what is done; either may be empty.
 	Message, Component string
-	// Done of Total; zero when the kernel does not count.
+	// Done of Total; zero when the kernel reports no count.
 	Done, Total uint64
-	// Timeout is for how many seconds nothing may be heard after this; zero when the kernel does not tell.
+	// Timeout is for how many seconds no further report may follow; zero when the kernel does not say.
 	Timeout uint64
 }
 
-// endGrace is how long the last messages may take after the kernel said that the flash is over.
+// endGrace is how long the last messages may take after the kernel has acknowledged the end of the flash.
 const endGrace = time.Second
 
-// flash writes an image to a device and returns when that is over. The kernel opens the image by its name, in the
-// directories where it looks for firmware. There is no way to let it overwrite what identifies the device (its addresses,
-// its serial numbers): the attribute that asks for it is not known here.
+// flash writes an image to a device and returns when the write has ended. The kernel opens the image by its name, in
+// the directories where it looks for firmware. It can never overwrite what identifies the device (its addresses and
+// serial numbers), because the attribute that requests it is not defined here.
 func (dial Dialer) flash(h Handle, name, component string, report func(status)) error {
 	c, err := dial.open()
 	if err != nil {
@@ -41,7 +41,7 @@ func (dial Dialer) flash(h Handle, name, component string, report func(status)) 
 		defer close(heard)
 		events.follow(h, report)
 	}()
-	// The kernel answers with nothing but the acknowledgement, when all is over.
+	// The kernel's only answer is the acknowledgement when the flash has ended.
 	_, err = c.request(cmdFlashUpdate, h, netlink.Acknowledge, func(ae *netlink.AttributeEncoder) {
 		ae.String(attrFlashUpdateFileName, name)
 		if component != "" {
@@ -57,7 +57,7 @@ func (dial Dialer) flash(h Handle, name, component string, report func(status)) 
 	return err
 }
 
-// subscribe listens to what the kernel tells everybody.
+// subscribe opens a channel that receives the kernel's notifications.
 func (dial Dialer) subscribe() (channel, error) {
 	c, err := dial.open()
 	if err != nil {
@@ -72,15 +72,15 @@ func (dial Dialer) subscribe() (channel, error) {
 		}
 		return c, nil
 	}
-	return channel{}, errors.Join(errors.New("listen to devlink: this kernel has no such group"), c.Close())
+	return channel{}, errors.Join(errors.New("listen to devlink: this kernel has no devlink notification group"), c.Close())
 }
 
-// follow reports what is told of the device until its flash is over or the channel is closed.
+// follow reports the notifications about the device until its flash has ended or the channel is closed.
 func (c channel) follow(h Handle, report func(status)) {
 	for {
 		messages, _, err := c.Receive()
 		if errors.Is(err, syscall.ENOBUFS) {
-			continue // some were lost because we were slow; they are for people
+			continue // some were lost because we were slow; they are only informative
 		}
 		if err != nil {
 			return
@@ -98,7 +98,7 @@ func (c channel) follow(h Handle, report func(status)) {
 	}
 }
 
-// parseStatus reads a message of the group.
+// parseStatus parses a notification.
 func parseStatus(m genetlink.Message) (of Handle, s status, err error) {
 	ad, err := netlink.NewAttributeDecoder(m.Data)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
 
-// Handle is the kernel's name for what devlink acts on: a device and the bus it is on.
+// Handle is the kernel's name of a devlink instance: a device and the bus it is on.
 type Handle struct{ Bus, Device string }
 
 // ParseHandle parses BUS/DEVICE ("pci/0000:3b:00.0").
@@ -25,9 +25,8 @@ func ParseHandle(s string) (Handle, error) {
 // String is BUS/DEVICE.
 func (h Handle) String() string { return h.Bus + "/" + h.Device }
 
-// handleOf is the handle of an adapter: its first function, which stands for the card, or off PCI the device its first
-// network device belongs to. The kernel would tell the latter as well, but not as long as any device of the machine is
-// written.
+// handleOf is the handle of an adapter: its first PCI function or, for one that is not on PCI, the device of its first
+// network device. The kernel could report the latter too, but not while any device of the machine is being written.
 func handleOf(root fs.FS, id inventory.Identity) (Handle, error) {
 	if len(id.PCI) > 0 {
 		return Handle{"pci", id.PCI[0].String()}, nil
@@ -41,7 +40,7 @@ func handleOf(root fs.FS, id inventory.Identity) (Handle, error) {
 			continue
 		}
 		if n.Err != nil || n.Device.Subsystem == "" {
-			return Handle{}, fmt.Errorf("find devlink handle of %s: its bus is not known: %w", id.Node, n.Err)
+			return Handle{}, fmt.Errorf("find devlink handle of %s: its bus cannot be read: %w", id.Node, n.Err)
 		}
 		return Handle{n.Device.Subsystem, path.Base(n.Device.Path)}, nil
 	}

@@ -9,20 +9,20 @@ import (
 	"github.com/mdlayher/netlink"
 )
 
-// Info is what the kernel says of a device. The three groups are kept apart: a version that is stored and not running
+// Info is the kernel's description of a device. Its three groups are separate: a version that is stored and not running
 // waits for its activation.
 type Info struct {
 	// Driver is the kernel driver.
 	Driver string
-	// Serial is the serial number of the chip, BoardSerial that of the board; empty when the kernel tells none.
+	// Serial is the serial number of the chip, BoardSerial that of the board; empty when the kernel reports none.
 	Serial, BoardSerial string
-	// Fixed says which design it is, by name.
+	// Fixed are the versions that identify the hardware design, by name.
 	Fixed map[string]string
 	// Running and Stored are the versions of its firmware, by name.
 	Running, Stored map[string]string
 }
 
-// parseInfo reads the attributes of an answer to a question for the info of the device.
+// parseInfo parses the attributes of an answer to an info request.
 func parseInfo(data []byte, h Handle) (Info, error) {
 	info := Info{Fixed: map[string]string{}, Running: map[string]string{}, Stored: map[string]string{}}
 	ad, err := netlink.NewAttributeDecoder(data)
@@ -54,7 +54,7 @@ func parseInfo(data []byte, h Handle) (Info, error) {
 		return Info{}, fmt.Errorf("parse info of %s: %w", h, err)
 	}
 	if of != h {
-		return Info{}, fmt.Errorf("parse info of %s: it is of %q", h, of)
+		return Info{}, fmt.Errorf("parse info of %s: the answer is about %q", h, of)
 	}
 	return info, nil
 }

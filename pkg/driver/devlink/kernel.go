@@ -48,7 +48,7 @@ type Conn interface {
 	Close() error
 }
 
-// Dialer makes connections.
+// Dialer opens a connection.
 type Dialer func() (Conn, error)
 
 // Dial connects to the kernel this process runs on.
@@ -57,7 +57,7 @@ func Dial() (Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the kernel: %w", err)
 	}
-	// Without it the kernel gives a number where it has a sentence.
+	// Without it the kernel returns an error number without its message.
 	if err := c.SetOption(netlink.ExtendedAcknowledge, true); err != nil {
 		return nil, errors.Join(fmt.Errorf("connect to the kernel: %w", err), c.Close())
 	}
@@ -67,11 +67,11 @@ func Dial() (Conn, error) {
 // KernelError is a request the kernel refused.
 type KernelError struct {
 	Errno syscall.Errno
-	// Message is what the kernel, or its driver, has to say; often empty.
+	// Message is from the kernel or its driver; often empty.
 	Message string
 }
 
-// Error is the message, and the number's meaning.
+// Error returns the message and the meaning of the error number.
 func (e *KernelError) Error() string {
 	if e.Message == "" {
 		return e.Errno.Error()
@@ -79,10 +79,10 @@ func (e *KernelError) Error() string {
 	return fmt.Sprintf("%s (%v)", e.Message, e.Errno)
 }
 
-// Unwrap gives the number.
+// Unwrap returns the error number.
 func (e *KernelError) Unwrap() error { return e.Errno }
 
-// kernelError makes a *KernelError of an answer that is one.
+// kernelError converts an error answer of the kernel into a *KernelError.
 func kernelError(err error) error {
 	out := &KernelError{}
 	if err == nil || !errors.As(err, &out.Errno) {
@@ -96,13 +96,13 @@ func kernelError(err error) error {
 	return out
 }
 
-// channel is a connection and the family devlink.
+// channel is a connection to the devlink family.
 type channel struct {
 	Conn
 	family genetlink.Family
 }
 
-// open connects and looks the family up.
+// open connects and looks up the family.
 func (dial Dialer) open() (channel, error) {
 	conn, err := dial()
 	if err != nil {
@@ -135,14 +135,14 @@ func (c channel) request(
 	return answer, kernelError(err)
 }
 
-// info asks for the info of a device. It waits for as long as the kernel writes or reloads the device.
+// info requests the info of a device. It blocks while the kernel writes or reloads the device.
 func (dial Dialer) info(h Handle) (Info, error) {
 	c, err := dial.open()
 	if err != nil {
 		return Info{}, err
 	}
 	defer c.Close()
-	// An acknowledgement that nobody waits for would be taken for the next answer.
+	// An unread acknowledgement would be taken for the next answer.
 	answer, err := c.request(cmdInfoGet, h, 0, func(*netlink.AttributeEncoder) {})
 	switch {
 	case errors.Is(err, syscall.ENODEV):
@@ -155,7 +155,7 @@ func (dial Dialer) info(h Handle) (Info, error) {
 	return parseInfo(answer[0].Data, h)
 }
 
-// activate makes the device run what it stores, as far as its driver can.
+// activate makes the device run its stored firmware, if its driver can.
 func (dial Dialer) activate(h Handle) error {
 	c, err := dial.open()
 	if err != nil {

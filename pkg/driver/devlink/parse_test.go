@@ -36,7 +36,7 @@ func TestGroupsOfVersionsAreKeptApart(t *testing.T) {
 
 func TestTheInfoOfAnotherDeviceIsAnError(t *testing.T) {
 	_, err := parseInfo(infoAnswer(), Handle{"netdevsim", "netdevsim1"})
-	assert.ErrorContains(t, err, `it is of "netdevsim/netdevsim10"`)
+	assert.ErrorContains(t, err, `the answer is about "netdevsim/netdevsim10"`)
 }
 
 func TestHandles(t *testing.T) {

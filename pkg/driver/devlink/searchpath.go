@@ -15,29 +15,29 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/durable"
 )
 
-// searchPath is the kernel's parameter with the directory in which it looks for firmware first, as the first process of the
-// machine sees it. It is one for the whole machine, and others use it, too.
+// searchPath is the kernel's parameter with the directory in which it looks for firmware first, a path in the mount
+// namespace of process 1. There is one for the whole machine, and other programs use it too.
 type searchPath struct {
 	file string
-	// say tells people what goes on.
+	// say prints progress for people.
 	say func(format string, values ...any)
 }
 
 const (
 	// linkPrefix begins the names under which images are offered to the kernel.
 	linkPrefix = ".firmware-devlink-"
-	// noteName is the file beside the image that says what the parameter was before.
+	// noteName is the file beside the image that records the former value of the parameter.
 	noteName = ".firmware-devlink.json"
 )
 
-// note is what the next run needs when this one is cut off.
+// note is what the next run needs to know if this one is interrupted.
 type note struct {
 	// Path is what this run set the parameter to, and Former what it was.
 	Path, Former string
 }
 
-// offer lets the kernel find the image while do runs, under a name that no file of the same name elsewhere can be taken
-// for, and puts the parameter back to what it was before. One image is offered at a time.
+// offer lets the kernel find the image while do runs, under a unique name so that no other file can be taken for it,
+// and then restores the parameter. Only one image is offered at a time.
 func (p searchPath) offer(image string, do func(name string) error) error {
 	unlock, err := p.lock()
 	if err != nil {
@@ -50,7 +50,7 @@ func (p searchPath) offer(image string, do func(name string) error) error {
 	}
 	name := linkPrefix + rand.Text()
 	if err := os.Link(image, filepath.Join(dir, name)); err != nil {
-		return fmt.Errorf("offer image to the kernel: copy it to a directory that can be written: %w", err)
+		return fmt.Errorf("offer image to the kernel (copy it to a writable directory): %w", err)
 	}
 	defer func() {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil {
@@ -65,7 +65,7 @@ func (p searchPath) offer(image string, do func(name string) error) error {
 	return do(name)
 }
 
-// lock takes the parameter for this process, until unlock or its end.
+// lock reserves the parameter for this process until unlock or the end of the process.
 func (p searchPath) lock() (unlock func(), err error) {
 	l := flock.New(p.file, flock.SetFlag(os.O_RDONLY)) // it is the kernel's file, and not to be created
 	free, err := l.TryLock()
@@ -79,8 +79,8 @@ func (p searchPath) lock() (unlock func(), err error) {
 	return func() { _ = l.Close() }, nil
 }
 
-// point sets the parameter. Before that it is noted what it was, or what the note of a run that was cut off says that it
-// was.
+// point sets the parameter. Before that it records the former value, which is the one in the note of an interrupted run
+// if there is such a note.
 func (p searchPath) point(dir string) (restore func(), err error) {
 	now, err := p.read()
 	if err != nil {
@@ -88,7 +88,7 @@ func (p searchPath) point(dir string) (restore func(), err error) {
 	}
 	former, left := now, readNote(now)
 	if left != nil {
-		p.say("an earlier flash was cut off; where the kernel looked for firmware before it was %q", left.Former)
+		p.say("an earlier flash was interrupted; the kernel's firmware search path before it was %q", left.Former)
 		former = left.Former
 	}
 	if now == dir && left == nil {
@@ -102,19 +102,19 @@ func (p searchPath) point(dir string) (restore func(), err error) {
 	}
 	if left != nil && now != dir {
 		if err := removeNote(now); err != nil {
-			p.say("could not remove the note of the earlier flash: %v", err)
+			p.say("could not remove the record of the earlier flash: %v", err)
 		}
 	}
 	return func() { p.restore(dir, former) }, nil
 }
 
-// restore puts the parameter back, unless somebody else has set it meanwhile. What fails here is no failure of the flash:
-// the note stays, and the next run tries again.
+// restore restores the parameter, unless another program has set it meanwhile. An error here is not a failure of the
+// flash: the note stays, and the next run tries again.
 func (p searchPath) restore(dir, former string) {
 	now, err := p.read()
 	switch {
 	case err == nil && now != dir:
-		p.say("another program told the kernel to look for firmware in %q meanwhile; that is left alone", now)
+		p.say("another program has set the kernel's firmware search path to %q meanwhile; it is not changed", now)
 	case err == nil:
 		err = p.set(former)
 	}
@@ -122,21 +122,21 @@ func (p searchPath) restore(dir, former string) {
 		err = removeNote(dir)
 	}
 	if err != nil {
-		p.say("could not restore where the kernel looks for firmware, which was %q: %v", former, err)
+		p.say("could not restore the kernel's firmware search path %q: %v", former, err)
 	}
 }
 
-// read returns the value, to which the kernel adds a line end.
+// read returns the value without the line end that the kernel adds.
 func (p searchPath) read() (string, error) {
 	value, err := os.ReadFile(p.file)
 	if err != nil {
-		return "", fmt.Errorf("find out where the kernel looks for firmware: %w", err)
+		return "", fmt.Errorf("read the kernel's firmware search path: %w", err)
 	}
 	return string(bytes.TrimSuffix(value, []byte("\n"))), nil
 }
 
-// set writes the value and looks whether the kernel took it. A write of nothing does nothing, so an empty value is the byte
-// that ends it.
+// set writes the value and reads it back. Writing zero bytes has no effect, so an empty value is written as its
+// terminating byte.
 func (p searchPath) set(value string) error {
 	f, err := os.OpenFile(p.file, os.O_WRONLY|os.O_TRUNC, 0)
 	if err == nil {
@@ -148,12 +148,12 @@ func (p searchPath) set(value string) error {
 		err = errors.Join(err, f.Close())
 	}
 	if err != nil {
-		return fmt.Errorf("tell the kernel to look for firmware in %q: %w", value, err)
+		return fmt.Errorf("set the kernel's firmware search path to %q: %w", value, err)
 	}
 	return nil
 }
 
-// readNote returns the note of a run that pointed the kernel to the directory and was cut off; nil when there is none.
+// readNote returns the note of an interrupted run that set the parameter to the directory; nil when there is none.
 func readNote(dir string) *note {
 	if !filepath.IsAbs(dir) {
 		return nil
@@ -169,7 +169,7 @@ func readNote(dir string) *note {
 func writeNote(dir, former string) error {
 	data, err := json.Marshal(note{Path: dir, Former: former})
 	if err != nil {
-		return fmt.Errorf("note where the kernel looks for firmware: %w", err)
+		return fmt.Errorf("record the kernel's firmware search path: %w", err)
 	}
 	return durable.WriteFile(durable.OS{}, filepath.Join(dir, noteName), data)
 }
@@ -181,7 +181,7 @@ func removeNote(dir string) error {
 	return nil
 }
 
-// removeLeftLinks removes what runs that were cut off offered. The caller has the lock.
+// removeLeftLinks removes the links of interrupted runs. The caller holds the lock.
 func removeLeftLinks(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -48,7 +48,7 @@ func TestAValueAnotherProgramSetIsLeftAlone(t *testing.T) {
 	now, err := p.read()
 	require.NoError(t, err)
 	assert.Equal(t, "/nvmupdate", now)
-	assert.Contains(t, fmt.Sprint(*said), "left alone")
+	assert.Contains(t, fmt.Sprint(*said), "is not changed")
 	assertOnly(t, filepath.Dir(image), "fw.bin")
 }
 

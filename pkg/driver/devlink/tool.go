@@ -19,15 +19,15 @@ import (
 const (
 	exitOK     = 0
 	exitFailed = 1
-	// exitUsage: the arguments are wrong, and the kernel was not asked for anything.
+	// exitUsage: the arguments are wrong; nothing was requested from the kernel.
 	exitUsage = 2
-	// exitNotFound: the kernel did not find the image, and nothing was written.
+	// exitNotFound: the kernel did not find the image; nothing was written.
 	exitNotFound = 3
-	// exitRejected: the kernel's driver or the device did not like the image.
+	// exitRejected: the kernel driver or the device rejected the image.
 	exitRejected = 4
-	// exitUnsupported: the kernel's driver or the device cannot do this; firmware that waits is activated by a reboot.
+	// exitUnsupported: the kernel driver or the device does not support this; stored firmware is activated by a reboot.
 	exitUnsupported = 5
-	// exitBusy: the device does something else, or has to be activated first.
+	// exitBusy: the device is busy, or its stored firmware has to be activated first.
 	exitBusy = 6
 )
 
@@ -44,7 +44,7 @@ func Main(_ context.Context, args []string, stdout, stderr io.Writer) int {
 //	firmware-devlink flash HANDLE --file PATH [--component NAME]
 //	firmware-devlink activate HANDLE
 //
-// What it has asked the kernel for goes on whatever happens to it, so it heeds no signal.
+// The kernel finishes a request whatever happens to the process, so the program ignores signals.
 type Program struct {
 	Dial       Dialer
 	SearchPath string
@@ -68,7 +68,7 @@ func (p Program) Run(args []string, stdout, stderr io.Writer) int {
 	return exitOK
 }
 
-// parse returns what the arguments ask for.
+// parse returns the action that the arguments request.
 func (p Program) parse(args []string, say func(string, ...any)) (func() error, error) {
 	if len(args) < 2 || args[0] != "flash" && args[0] != "activate" {
 		return nil, errors.New("use: firmware-devlink flash HANDLE --file PATH [--component NAME] | activate HANDLE")
@@ -97,8 +97,8 @@ func (p Program) parse(args []string, say func(string, ...any)) (func() error, e
 	return func() error { return p.flash(h, file, component, say) }, nil
 }
 
-// errNeedsReboot says that the device must not be reset while the machine runs.
-var errNeedsReboot = errors.New("a reboot activates it")
+// errNeedsReboot says that the device cannot be reset while the machine runs.
+var errNeedsReboot = errors.New("the firmware is activated by a reboot")
 
 func (p Program) activate(h Handle, say func(string, ...any)) error {
 	err := p.Dial.activate(h)
@@ -118,14 +118,14 @@ func (p Program) flash(h Handle, file, component string, say func(string, ...any
 		path, err = filepath.Abs(path)
 	}
 	if err != nil {
-		return fmt.Errorf("flash %s: find image: %w", h, err)
+		return fmt.Errorf("flash %s: open image: %w", h, err)
 	}
 	err = searchPath{file: p.SearchPath, say: say}.offer(path, func(name string) error {
 		return p.Dial.flash(h, name, component, reportTo(say))
 	})
 	if isNotFound(err) {
 		return fmt.Errorf("flash %s: %w: check that %s has the same path on the host as here, outside of any container, "+
-			"and that nothing (LoadPin, SELinux, lockdown) keeps the kernel from reading it", h, err, filepath.Dir(path))
+			"and that nothing (LoadPin, SELinux, lockdown) prevents the kernel from reading it", h, err, filepath.Dir(path))
 	}
 	if err != nil {
 		return fmt.Errorf("flash %s: %w", h, err)
@@ -134,7 +134,7 @@ func (p Program) flash(h Handle, file, component string, say func(string, ...any
 	return nil
 }
 
-// reportTo prints what the kernel tells, without repeating itself.
+// reportTo prints the kernel's reports without repetitions.
 func reportTo(say func(string, ...any)) func(status) {
 	last := ""
 	return func(s status) {
@@ -152,7 +152,7 @@ func reportTo(say func(string, ...any)) func(status) {
 	}
 }
 
-// percentOf does not overflow.
+// percentOf returns the percentage without overflow.
 func percentOf(done, total uint64) int {
 	return int(100 * (float64(min(done, total)) / float64(total)))
 }
@@ -164,7 +164,7 @@ func isNotFound(err error) bool {
 		refused.Errno == syscall.ENOENT && refused.Message == "")
 }
 
-// exitCode classifies an error. Only one with a message is about the image: a number alone means too many things.
+// exitCode classifies an error. Only an error with a message is about the image: an error number alone is ambiguous.
 func exitCode(err error) int {
 	refused, ok := errors.AsType[*KernelError](err)
 	aboutImages := []syscall.Errno{

@@ -1,6 +1,6 @@
 package devlink
 
-// Usable says that the kernel does not offer devlink.
+// Usable returns an error if the kernel does not offer devlink.
 func (d *Driver) Usable() error {
 	c, err := d.dial.open()
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// Run proves that a driver keeps the contract of package driver. Every case gets a device of its own.
+// Run proves that a driver follows the contract of package driver. Every case gets a device of its own.
 func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 	cases := []conformanceCase{
 		{"knows its device and no other class", testSupport},
@@ -89,11 +89,11 @@ func testStage(t *testing.T, h Harness) {
 	assert.Equal(t, !blind(before), after.Pending())
 }
 
-// blind reports whether the device cannot tell what it holds. It then holds what a write gave it, and is written
-// again when it is told to: another image may wait in it.
+// blind reports whether the device does not report what it stores. Such a device is written again even if it runs the
+// version, because another image may wait in it.
 func blind(fw inventory.Firmware) bool { return fw.Stored == "" }
 
-// assertHolds asks the device, and behind its back where it cannot tell.
+// assertHolds compares what the device reports or, if it does not report it, what the harness reads from it.
 func (h Harness) assertHolds(t *testing.T, fw inventory.Firmware, want inventory.Version) {
 	t.Helper()
 	assert.Equal(t, want, h.Stored(t))
@@ -237,7 +237,7 @@ func testFailWrite(t *testing.T, h Harness) {
 func testLieWrite(t *testing.T, h Harness) {
 	_, before := h.inspect(t)
 	h.LieWrite(t)
-	// Whether the driver noticed is its own business. It must not say what it was told to write.
+	// The driver need not notice the lie, but it must not report the requested version as stored.
 	_, _ = h.Driver.Write(t.Context(), h.ID, h.Image, nil)
 	_, after := h.inspect(t)
 	assert.Equal(t, before.Stored, after.Stored)
@@ -311,7 +311,7 @@ func (h Harness) write(t *testing.T, img driver.Image) inventory.Activation {
 	return need
 }
 
-// activate does what a job does with the need a write returned.
+// activate does what a job does with the activation that a write returned.
 func (h Harness) activate(t *testing.T, need inventory.Activation) {
 	t.Helper()
 	if need == inventory.ActivateDeviceReset || need == inventory.ActivateDriverReload {

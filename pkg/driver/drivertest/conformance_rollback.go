@@ -14,7 +14,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// rollbackCases prove that a driver brings back what it declares it can, and nothing else.
+// rollbackCases prove that a driver supports the rollback it declares, and no other.
 func rollbackCases(kind inventory.Rollback) []conformanceCase {
 	return append([]conformanceCase{
 		{"the kind of rollback is declared (R002-2)", testDeclared},
@@ -95,7 +95,7 @@ func testReadBack(t *testing.T, h Harness) {
 	h.bringBack(t, before, img)
 }
 
-// bringBack writes an image of what ran before and makes it run.
+// bringBack writes an image of the previous version and makes it run.
 func (h Harness) bringBack(t *testing.T, before inventory.Firmware, img driver.Image) {
 	t.Helper()
 	require.NoError(t, h.check(t, img))
@@ -119,7 +119,7 @@ func (h Harness) archive(t *testing.T) driver.Image {
 	return img
 }
 
-// A device may be able to give only what it stores. Then it gives nothing while something else is staged.
+// A device may only allow its stored image to be read. It must then fail while another image is staged.
 func testArchiveStaged(t *testing.T, h Harness) {
 	h.write(t, h.Image)
 	path := filepath.Join(t.TempDir(), "image")

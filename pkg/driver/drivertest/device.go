@@ -12,16 +12,16 @@ import (
 type device struct {
 	id       inventory.Identity
 	firmware inventory.Firmware
-	// running, stored and inSlot (by number) are what is wrong with the firmware that runs, is stored and stays in slots.
+	// running, stored and inSlot (by number) are the defects of the running and stored firmware and of that in slots.
 	running, stored Defect
 	inSlot          map[int]Defect
 	faults          map[Fault]bool
-	// failure is what the tool prints when FailWrite strikes.
+	// failure is what the tool prints with FailWrite.
 	failure string
 	gone    bool
-	// archives counts how often the running image was asked for.
+	// archives counts the calls of Archive.
 	archives int
-	// busy while a write is under way; release ends the write that hangs.
+	// busy while a write runs; release ends a hanging write.
 	busy    bool
 	release chan struct{}
 }
@@ -35,7 +35,7 @@ func (d *device) read() inventory.Firmware {
 	return fw
 }
 
-// accepts reads the image and says why the device does not take it.
+// accepts reads the image and returns why the device does not accept it.
 func (d *device) accepts(img driver.Image) (content, error) {
 	c, err := readImage(img.Path)
 	switch {
@@ -49,7 +49,7 @@ func (d *device) accepts(img driver.Image) (content, error) {
 	return c, nil
 }
 
-// store makes the image the one to run next, in a slot that is not active where the device has slots.
+// store makes the image the one to run next, in an inactive slot if the device has slots.
 func (d *device) store(img content) {
 	d.firmware.Stored, d.stored = img.version, img.defect
 	if slot := d.target(); slot != nil {

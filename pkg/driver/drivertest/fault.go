@@ -24,12 +24,12 @@ const (
 	WrongBoard
 	// FailActivate makes Activate fail and change nothing.
 	FailActivate
-	// LieActivate makes Activate report that nothing more is needed though the old image still runs; the next reboot
-	// brings the stored one.
+	// LieActivate makes Activate report that nothing more is needed though the old image still runs; the stored image
+	// runs after the next reboot.
 	LieActivate
-	// NeedReboot makes Activate answer that the device needs a reboot instead.
+	// NeedReboot makes Activate return that the device needs a reboot instead.
 	NeedReboot
-	// RefuseBoot makes the device discard its stored image at the next reboot or power-cycle, keep the old one and say
-	// so in Firmware.LastAttempt.
+	// RefuseBoot makes the device discard its stored image at the next reboot or power-cycle, keep the old one and
+	// report that in Firmware.LastAttempt.
 	RefuseBoot
 )

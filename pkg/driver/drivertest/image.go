@@ -14,7 +14,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// Defect is what is wrong with a firmware that every check accepts. It shows when the firmware runs.
+// Defect is a fault of a firmware image that passes every check. It shows when the firmware runs.
 type Defect string
 
 // The defects of images.
@@ -23,18 +23,18 @@ const (
 	DefectNone Defect = ""
 	// DefectLinkDown: a device that runs it has no links; see Simulated.LinkDown.
 	DefectLinkDown Defect = "LinkDown"
-	// DefectUnreadable: a device that runs it answers nothing, and takes nothing.
+	// DefectUnreadable: a device that runs it cannot be read or written.
 	DefectUnreadable Defect = "Unreadable"
 )
 
-// content is what an image of the simulated driver says of itself.
+// content is the description in an image of the simulated driver.
 type content struct {
 	boardID string
 	version inventory.Version
 	defect  Defect
 }
 
-// imageHeader starts every image of the simulated driver; board id and version follow, one a line, then the defect if
+// imageHeader starts every image of the simulated driver; board id and version follow, one per line, then the defect if
 // there is one, then the payload.
 const (
 	imageHeader  = "simulated firmware\n"
@@ -43,7 +43,7 @@ const (
 
 var payload = strings.Repeat("firmware", 512)
 
-// NewImage makes an image of the simulated driver for a board in a file of the test's own directory.
+// NewImage creates an image of the simulated driver for a board in a file of the test's own directory.
 func NewImage(t testing.TB, boardID string, version inventory.Version) driver.Image {
 	t.Helper()
 	return SaveImage(t, version, ImageBytes(boardID, version))
@@ -55,8 +55,7 @@ func NewBadImage(t testing.TB, boardID string, version inventory.Version, defect
 	return SaveImage(t, version, imageBytes(content{boardID, version, defect}))
 }
 
-// MakeImage writes an image of the simulated driver to a file, which it replaces. Other programs than tests make theirs
-// with it.
+// MakeImage writes an image of the simulated driver to a file, replacing it. It is for programs other than tests.
 func MakeImage(path, boardID string, version inventory.Version, defect Defect) (driver.Image, error) {
 	data := imageBytes(content{boardID, version, defect})
 	if err := os.WriteFile(path, data, 0o600); err != nil {
@@ -90,7 +89,7 @@ func describe(path string, version inventory.Version, data []byte) driver.Image 
 	return driver.Image{Path: path, Version: version, Digest: sha256.Sum256(data), Size: int64(len(data))}
 }
 
-// readImage returns what an image of the simulated driver says of itself.
+// readImage returns the description in an image of the simulated driver.
 func readImage(path string) (content, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

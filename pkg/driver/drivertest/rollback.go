@@ -12,8 +12,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// Archive writes the running image, defect and all, to a new file. It is not supported by devices that were added with
-// another rollback than ReadBack.
+// Archive writes the running image, including its defect, to a new file. It is not supported by devices that were added
+// with another rollback than ReadBack.
 func (s *Simulated) Archive(_ context.Context, id inventory.Identity, path string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -22,7 +22,7 @@ func (s *Simulated) Archive(_ context.Context, id inventory.Identity, path strin
 		return err
 	}
 	if d.firmware.Rollback != inventory.RollbackReadBack {
-		return fmt.Errorf("read the image out of %s: %w", d.id.UniqueID, driver.ErrNotSupported)
+		return fmt.Errorf("read the image of %s: %w", d.id.UniqueID, driver.ErrNotSupported)
 	}
 	d.archives++
 	switch {
@@ -34,7 +34,7 @@ func (s *Simulated) Archive(_ context.Context, id inventory.Identity, path strin
 	return createFile(path, imageBytes(content{d.id.BoardID, d.firmware.Running, d.running}))
 }
 
-// createFile makes a file that was not there and is whole, or none.
+// createFile creates a new, complete file, or leaves none.
 func createFile(path string, data []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -47,15 +47,15 @@ func createFile(path string, data []byte) error {
 	return nil
 }
 
-// Archives is how often Archive reached the device.
+// Archives returns how often Archive reached the device.
 func (s *Simulated) Archives(uniqueID string) int {
 	n := 0
 	s.change(uniqueID, func(d *device) { n = d.archives })
 	return n
 }
 
-// Revert makes a slot's version the one that runs next. It is not supported by devices that were added with another
-// rollback than Slot.
+// Revert makes the version of a slot the one that runs next. It is not supported by devices that were added with
+// another rollback than Slot.
 func (s *Simulated) Revert(ctx context.Context, id inventory.Identity, v inventory.Version) (inventory.Activation, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// Simulated is a driver whose devices live in memory. It takes the images NewImage makes. It is safe for concurrent
-// use, and outlives the code under test as hardware does.
+// Simulated is a driver whose devices live in memory. It accepts the images that NewImage creates. It is safe for
+// concurrent use, and outlives the code under test as hardware does.
 type Simulated struct {
 	name string
 
@@ -34,8 +34,8 @@ type Operation struct {
 // OperationKind says what an operation does.
 type OperationKind string
 
-// The kinds of operations. Each is recorded when it reaches the device, whatever becomes of it. Reading an image out of a
-// device is none: Archives counts that.
+// The kinds of operations. Each is recorded when it reaches the device, whatever its result. Reading an image from a
+// device is not an operation: Archives counts that.
 const (
 	OpWrite      OperationKind = "Write"
 	OpRevert     OperationKind = "Revert"
@@ -50,12 +50,12 @@ var (
 	_ driver.Reverter = (*Simulated)(nil)
 )
 
-// NewSimulated makes a driver of the name without devices.
+// NewSimulated returns a driver of that name without devices.
 func NewSimulated(name string) *Simulated { return &Simulated{name: name, version: "1"} }
 
-// Add plugs a device in. Running is required. Stored defaults to Running, Activation to what its zero value says:
-// none, the image runs as soon as it is written. A device whose rollback is Slot gets two slots where it has none. The
-// identity must have a UniqueID and, to take images, a BoardID.
+// Add plugs a device in. Running is required. Stored defaults to Running, Activation to none: the image runs as soon as
+// it is written. A device whose rollback is Slot gets two slots if it has none. The identity must have a UniqueID and,
+// to take images, a BoardID.
 func (s *Simulated) Add(id inventory.Identity, fw inventory.Firmware) {
 	if fw.Stored == "" {
 		fw.Stored = fw.Running
@@ -78,17 +78,17 @@ func (s *Simulated) Inject(uniqueID string, f Fault) {
 	s.change(uniqueID, func(d *device) { d.faults[f] = true })
 }
 
-// FailWrite gives the device the fault FailWrite, and the text its tool prints then.
+// FailWrite gives the device the fault FailWrite with the text that its tool prints.
 func (s *Simulated) FailWrite(uniqueID, stderr string) {
 	s.change(uniqueID, func(d *device) { d.faults[FailWrite], d.failure = true, stderr })
 }
 
-// Clear takes all faults from the device. A write that hangs goes on hanging until Release.
+// Clear removes all faults of the device. A hanging write keeps hanging until Release.
 func (s *Simulated) Clear(uniqueID string) {
 	s.change(uniqueID, func(d *device) { clear(d.faults) })
 }
 
-// Release clears HangWrite and lets the write that hangs on the device, if one does, end as it would have.
+// Release clears HangWrite and lets a hanging write of the device end normally.
 func (s *Simulated) Release(uniqueID string) {
 	s.change(uniqueID, func(d *device) {
 		delete(d.faults, HangWrite)
@@ -99,14 +99,15 @@ func (s *Simulated) Release(uniqueID string) {
 	})
 }
 
-// Busy reports whether a write is under way on the device.
+// Busy reports whether a write runs on the device.
 func (s *Simulated) Busy(uniqueID string) bool {
 	busy := false
 	s.change(uniqueID, func(d *device) { busy = d.busy })
 	return busy
 }
 
-// SetFirmware changes what a device runs and holds, as somebody with a vendor's tool would. What it holds is sound.
+// SetFirmware changes what a device runs and stores, as somebody with a vendor's tool would. The new firmware has no
+// defect.
 func (s *Simulated) SetFirmware(uniqueID string, fw inventory.Firmware) {
 	s.change(uniqueID, func(d *device) {
 		d.firmware = fw
@@ -115,7 +116,7 @@ func (s *Simulated) SetFirmware(uniqueID string, fw inventory.Firmware) {
 	})
 }
 
-// Firmware is what the device really runs and holds, faults or not.
+// Firmware is what the device really runs and stores, whatever its faults.
 func (s *Simulated) Firmware(uniqueID string) inventory.Firmware {
 	var fw inventory.Firmware
 	s.change(uniqueID, func(d *device) { fw = d.read() })
@@ -145,7 +146,7 @@ func (s *Simulated) boot(kind OperationKind, upTo inventory.Activation) {
 	}
 }
 
-// Operations lists what was done so far, in order.
+// Operations lists the operations so far, in order.
 func (s *Simulated) Operations() []Operation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -173,7 +174,7 @@ func (s *Simulated) Version() string {
 	return s.version
 }
 
-// SetVersion makes the driver another version of itself.
+// SetVersion changes the driver's version.
 func (s *Simulated) SetVersion(v string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -257,8 +258,8 @@ func (s *Simulated) Write(ctx context.Context, id inventory.Identity, img driver
 	return d.needs(), nil
 }
 
-// hang ends the write when it is released, whether or not anybody still waits for it. The caller holds the
-// lock, which is given up meanwhile.
+// hang ends the write when it is released, whether or not a caller still waits for it. The caller holds the lock, which
+// is released meanwhile.
 func (s *Simulated) hang(ctx context.Context, d *device, verb string, end func()) error {
 	released, done := make(chan struct{}), make(chan struct{})
 	d.busy, d.release = true, released
@@ -280,7 +281,7 @@ func (s *Simulated) hang(ctx context.Context, d *device, verb string, end func()
 	}
 }
 
-// Activate makes the stored version run when the device's kind of activation is the one given or a weaker one.
+// Activate makes the stored version run when the device's kind of activation is the given one or a less disruptive one.
 func (s *Simulated) Activate(_ context.Context, id inventory.Identity, kind inventory.Activation) (inventory.Activation, error) {
 	if kind != inventory.ActivateDeviceReset && kind != inventory.ActivateDriverReload {
 		return 0, fmt.Errorf("activate by %s: %w", kind, driver.ErrNotSupported)

@@ -11,26 +11,26 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
-// OpStep is one call of a step of the driver's own.
+// OpStep is one call of a step that the driver provides.
 const OpStep OperationKind = "Step"
 
-// Step is a step of its own a simulated driver brings. Its interface is the name of the driver.
+// Step is a step that a simulated driver provides. Its interface is the name of the driver.
 type Step struct {
 	plan.Definition
-	// Calls is how many calls it takes until the step is done, each going on from what the last one kept; 0 for one.
+	// Calls is how many calls the step takes, each continuing from the data of the last one; 0 means one.
 	Calls int
-	// Reboot says that it takes effect with a reboot.
+	// Reboot says that the step takes effect with a reboot.
 	Reboot bool
-	// Padding is added to what it keeps, in bytes.
+	// Padding is added to the data the step keeps, in bytes.
 	Padding int
-	// Err is what every call fails with, and Panic what it panics with; nil for neither.
+	// Err is the error of every call, and Panic the value it panics with; nil for neither.
 	Err   error
 	Panic any
 }
 
 var _ driver.Stepper = (*Simulated)(nil)
 
-// Offer makes the driver bring the step; one of the same name is replaced.
+// Offer makes the driver provide the step, replacing one of the same name.
 func (s *Simulated) Offer(step Step) {
 	step.Interface = s.name
 	s.mu.Lock()
@@ -39,7 +39,7 @@ func (s *Simulated) Offer(step Step) {
 	s.steps = append(s.steps, step)
 }
 
-// Steps lists the steps that were offered: none until then.
+// Steps lists the offered steps.
 func (s *Simulated) Steps() []plan.Definition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,7 +50,7 @@ func (s *Simulated) Steps() []plan.Definition {
 	return out
 }
 
-// RunStep does one call of a step. What it keeps is how many calls were made, in decimal, and the padding.
+// RunStep makes one call of a step. The data it keeps is the number of calls, in decimal, and the padding.
 func (s *Simulated) RunStep(_ context.Context, id inventory.Identity, name string, data []byte) (driver.StepResult, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -20,13 +20,13 @@ func getDevices() command.Command {
 	return command.Command{Argv: []string{tool, "get-devices", "--json"}, Timeout: queryTimeout}
 }
 
-// getHistory lists what fwupd staged and what became of it. It is asked at every scan, so all plugins but the one for
-// UEFI capsules, which would probe every device of the machine, stay out of it.
+// getHistory lists what fwupd staged, with the outcome. It runs at every scan, so only the plugin for UEFI capsules is
+// enabled: the others would probe every device of the machine.
 func getHistory() command.Command {
 	return command.Command{Argv: []string{tool, "get-history", "--json", "--plugins", "uefi_capsule"}, Timeout: queryTimeout}
 }
 
-// getDetails reads an archive. With --json it prints the same text, but no progress between.
+// getDetails reads an archive. With --json it prints the same text without progress in between.
 func getDetails(path string) command.Command {
 	return command.Command{Argv: []string{tool, "get-details", path, "--json"}, Timeout: queryTimeout}
 }
@@ -40,8 +40,8 @@ func install(path, deviceID, lock string) command.Command {
 	}
 }
 
-// installOlder is install of an archive that fwupd may take for older than what runs; see takesForOlder. The firmware
-// itself still refuses what is below the lowest version it takes.
+// installOlder is install for an archive that fwupd may consider older than the running version; see takesForOlder. The
+// firmware itself still refuses versions below the lowest it accepts.
 func installOlder(path, deviceID, lock string) command.Command {
 	c := install(path, deviceID, lock)
 	c.Argv = append(c.Argv, "--allow-older")
@@ -57,21 +57,22 @@ func onlyATA(c command.Command) command.Command {
 func getATADevices() command.Command            { return onlyATA(getDevices()) }
 func getATADetails(path string) command.Command { return onlyATA(getDetails(path)) }
 
-// installATA downloads the firmware of an archive to a drive. Versions of drives are text that cannot be ordered: whether
-// this one is older was decided before, and what a drive holds is written again, since it cannot tell what waits in it.
+// installATA downloads the firmware of an archive to a drive. Versions of drives are text that cannot be ordered:
+// whether this one is a downgrade was decided before. A version that the drive already runs is written again, because a
+// drive does not report what waits for activation.
 func installATA(path, deviceID, lock string) command.Command {
 	c := installOlder(path, deviceID, lock)
 	c.Argv = append(c.Argv, "--allow-reinstall")
 	return onlyATA(c)
 }
 
-// activateATA makes what was downloaded to a drive run.
+// activateATA activates downloaded firmware of a drive.
 func activateATA(deviceID, lock string) command.Command {
 	return onlyATA(command.Command{Argv: []string{tool, "activate", deviceID, "--json"}, Kind: command.Write, Lock: lock})
 }
 
-// identifyDrive sends IDENTIFY DEVICE to a drive. The bytes are read as they are: sysfs and the page 0x89 show what was read
-// when the drive was found.
+// identifyDrive sends IDENTIFY DEVICE to a drive. The bytes are read as they are: sysfs and the page 0x89 only show
+// what was read when the drive was found.
 func identifyDrive(id inventory.Identity) command.Command {
 	return command.Command{Argv: []string{identifyTool, "--raw", node(id)}}
 }

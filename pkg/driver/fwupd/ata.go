@@ -11,13 +11,12 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// ATA is the driver of SATA drives. It reads a drive by asking the drive itself, and writes it through fwupd's plugin for
-// ATA drives.
+// ATA is the driver of SATA drives. It reads the drive itself, and writes it through fwupd's plugin for ATA drives.
 type ATA struct{ runner command.Runner }
 
 var _ driver.Driver = (*ATA)(nil)
 
-// NewATA makes the driver of SATA drives.
+// NewATA returns the driver of SATA drives.
 func NewATA(runner command.Runner) *ATA { return &ATA{runner: runner} }
 
 // Name is "fwupd-ata".
@@ -26,13 +25,13 @@ func (*ATA) Name() string { return "fwupd-ata" }
 // Version is the version of this driver, not of fwupd.
 func (*ATA) Version() string { return "1" }
 
-// Usable says which of the tools are not installed.
+// Usable returns an error that names the tools that are not installed.
 func (d *ATA) Usable() error {
 	return errors.Join(command.Installed(d.runner, identifyTool), command.Installed(d.runner, tool))
 }
 
-// Support is SupportMainline for SATA drives, behind a SAS controller too: DOWNLOAD MICROCODE is part of the standard, and
-// a tool of the drive's own vendor would know it better.
+// Support is SupportMainline for SATA drives, including those behind a SAS controller: DOWNLOAD MICROCODE is part of
+// the standard, and a tool of the drive's vendor would support it better.
 func (*ATA) Support(id inventory.Identity) driver.Support {
 	if id.Class != inventory.Disk || id.Transport != "sata" || id.Node == "" {
 		return driver.SupportNone
@@ -40,11 +39,11 @@ func (*ATA) Support(id inventory.Identity) driver.Support {
 	return driver.SupportMainline
 }
 
-const noDownload = "the drive says that it takes no microcode (DOWNLOAD MICROCODE is not supported or not enabled)"
+const noDownload = "the drive reports that it takes no microcode (DOWNLOAD MICROCODE is not supported or not enabled)"
 
-// Inspect asks the drive. Model and version are the whole ones: sysfs has sixteen characters of the one and four of the
-// other, which it read when it found the drive. Stored is empty: no command tells whether microcode waits for its
-// activation.
+// Inspect reads the drive. Model and version are complete: sysfs has only sixteen characters of the model and four of
+// the version, read when the kernel found the drive. Stored is empty: no command reports whether microcode waits for
+// its activation.
 func (d *ATA) Inspect(ctx context.Context, id inventory.Identity) (inventory.Identity, inventory.Firmware, error) {
 	drive, err := d.identify(ctx, id)
 	if err != nil {
@@ -56,20 +55,20 @@ func (d *ATA) Inspect(ctx context.Context, id inventory.Identity) (inventory.Ide
 	case !drive.Downloads:
 		fw.ReadOnly = noDownload
 	case drive.Serial == "":
-		fw.ReadOnly = "the drive has no serial number, so that fwupd's devices cannot be told apart"
+		fw.ReadOnly = "the drive has no serial number, so it cannot be identified among fwupd's devices"
 	case command.Installed(d.runner, tool) != nil:
 		fw.ReadOnly = "fwupdtool is not installed where the daemon looks for tools"
 	}
 	fw.Rollback = inventory.RollbackImage
-	fw.RollbackMessage = fmt.Sprintf("a SATA drive cannot be read out: an archive of %s from a FirmwareSource is needed", drive.Version)
+	fw.RollbackMessage = fmt.Sprintf("the firmware of a SATA drive cannot be read back: an archive of %s from a FirmwareSource is needed", drive.Version)
 	if fw.ReadOnly != "" {
 		fw.Rollback, fw.RollbackMessage = inventory.RollbackNone, fw.ReadOnly
 	}
 	return id, fw, nil
 }
 
-// Check verifies that the archive is whole and has firmware of the wanted version for one of the GUIDs fwupd gives this
-// drive, that the drive takes microcode, and that fwupd knows nothing that keeps it from writing it.
+// Check verifies that the archive is complete and has firmware of the desired version for one of the GUIDs fwupd gives
+// this drive, that the drive accepts microcode, and that fwupd reports no problem that prevents the update.
 func (d *ATA) Check(ctx context.Context, id inventory.Identity, img driver.Image) error {
 	if err := img.Verify(); err != nil {
 		return err
@@ -81,7 +80,7 @@ func (d *ATA) Check(ctx context.Context, id inventory.Identity, img driver.Image
 	case !drive.Downloads:
 		return driver.Rejectf(noDownload)
 	case len(img.Version) > maxVersion:
-		return driver.Rejectf("version %q has more than the %d characters of a SATA drive's: declare what the drive shows", img.Version, maxVersion)
+		return driver.Rejectf("version %q has more than the %d characters of a SATA drive's version: declare the version as the drive reports it", img.Version, maxVersion)
 	}
 	components, err := details(ctx, d.runner, getATADetails(img.Path))
 	if err != nil {
@@ -97,8 +96,8 @@ func (d *ATA) Check(ctx context.Context, id inventory.Identity, img driver.Image
 	return dev.hindered()
 }
 
-// Write downloads the microcode, which most drives store until they are told to activate it. It does so even when the drive
-// runs the version: the drive cannot tell whether another one waits in it, and what is downloaded takes that one's place.
+// Write downloads the microcode, which most drives store until it is activated. It does so even when the drive runs the
+// version: the drive does not report whether another one waits for activation, and the download replaces it.
 func (d *ATA) Write(ctx context.Context, id inventory.Identity, img driver.Image, progress driver.Progress) (inventory.Activation, error) {
 	drive, err := d.identify(ctx, id)
 	if err != nil {
@@ -127,17 +126,17 @@ func (d *ATA) Write(ctx context.Context, id inventory.Identity, img driver.Image
 	}
 	after, err := d.identify(ctx, id)
 	if err != nil {
-		return 0, fmt.Errorf("ask the drive after the download: %w", err)
+		return 0, fmt.Errorf("read the drive after the download: %w", err)
 	}
-	if after.Version == img.Version { // it activates what it downloads, or ran the version before
+	if after.Version == img.Version { // it activates downloads at once, or ran the version before
 		return inventory.ActivateNone, nil
 	}
 	return inventory.ActivateDeviceReset, nil
 }
 
-// Activate makes downloaded microcode run: fwupd flushes the drive's cache, puts it to standby and tells it to. Whatever
-// uses the drive waits for it, so it is for a drained node. A drive that does not take the command, or shows its old
-// version afterwards, needs a reboot.
+// Activate makes downloaded microcode run: fwupd flushes the drive's cache, puts it into standby and sends the
+// activation command. I/O to the drive waits meanwhile, so the node should be drained. A drive that rejects the
+// command, or reports its old version afterwards, needs a reboot.
 func (d *ATA) Activate(ctx context.Context, id inventory.Identity, kind inventory.Activation) (inventory.Activation, error) {
 	if kind != inventory.ActivateDeviceReset {
 		return 0, fmt.Errorf("activate by %s: %w", kind, driver.ErrNotSupported)
@@ -158,7 +157,7 @@ func (d *ATA) Activate(ctx context.Context, id inventory.Identity, kind inventor
 	if r.ExitCode != 0 {
 		e := reported(r)
 		switch {
-		case e != nil && e.is(codeNothingToDo): // nothing waits
+		case e != nil && e.is(codeNothingToDo): // nothing waits for activation
 			return inventory.ActivateNone, nil
 		case e != nil && strings.Contains(e.Message, "failed to activate firmware"):
 			return inventory.ActivateReboot, nil
@@ -167,7 +166,7 @@ func (d *ATA) Activate(ctx context.Context, id inventory.Identity, kind inventor
 	}
 	after, err := d.identify(ctx, id)
 	if err != nil {
-		return 0, fmt.Errorf("ask the drive after its activation: %w", err)
+		return 0, fmt.Errorf("read the drive after its activation: %w", err)
 	}
 	if after.Version == before.Version {
 		return inventory.ActivateReboot, nil
@@ -175,8 +174,8 @@ func (d *ATA) Activate(ctx context.Context, id inventory.Identity, kind inventor
 	return inventory.ActivateNone, nil
 }
 
-// device is the drive as fwupd lists it, found by what the drive says of itself: fwupd's ids follow the place a drive is
-// plugged in, and names of the kernel move.
+// device is the drive in fwupd's list, found by the identity the drive reports: fwupd's ids depend on where the drive
+// is plugged in, and kernel names change.
 func (d *ATA) device(ctx context.Context, drive identity) (fwupdDevice, error) {
 	devices, err := list(ctx, d.runner, getATADevices())
 	if err != nil {

@@ -131,7 +131,7 @@ func TestADriveIsReadFromItself(t *testing.T) {
 	assert.Equal(t, drive.UniqueID, got.UniqueID)
 	assert.Equal(t, inventory.Firmware{
 		Running: "D4MU001", Activation: inventory.ActivateDeviceReset, Format: inventory.FormatPlain, Rollback: inventory.RollbackImage,
-		RollbackMessage: "a SATA drive cannot be read out: an archive of D4MU001 from a FirmwareSource is needed",
+		RollbackMessage: "the firmware of a SATA drive cannot be read back: an archive of D4MU001 from a FirmwareSource is needed",
 	}, fw)
 	assert.Equal(t, []string{"sg_sat_identify --raw /dev/sg1"}, r.Lines(), "fwupd probes nothing at a scan")
 }

@@ -9,18 +9,18 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// component is one firmware of an archive.
+// component is one firmware in an archive.
 type component struct {
 	GUIDs   []string
 	Version inventory.Version
 }
 
-// header is a line that opens a device or a release: the branch of a tree, then a name and a colon. In the C locale
-// box-drawing characters come out as question marks.
+// header matches a line that begins a device or a release: the branch of a tree, then a name and a colon. In the C
+// locale box-drawing characters are printed as question marks.
 var header = regexp.MustCompile(`(?:[├└]─|\?\?)\S.*:$`)
 
 // parseDetails reads the output of get-details, a tree of devices with one release below each. fwupdtool ignores --json
-// here. What follows a release's version, such as a description, is free text and not read.
+// here. The text after a release's version, such as a description, is free text and not parsed.
 func parseDetails(out string) ([]component, error) {
 	var all []component
 	var current component
@@ -43,7 +43,7 @@ func parseDetails(out string) ([]component, error) {
 		} else {
 			value = name
 		}
-		// A GUID is followed by where it comes from: "230c8b18-… ← main-system-firmware".
+		// A GUID is followed by its origin: "230c8b18-… ← main-system-firmware".
 		value = strings.TrimSpace(value)
 		switch key {
 		case "GUID", "GUIDs":
@@ -59,7 +59,7 @@ func parseDetails(out string) ([]component, error) {
 		all = append(all, current)
 	}
 	if len(all) == 0 || slices.ContainsFunc(all, func(c component) bool { return len(c.GUIDs) == 0 }) {
-		return nil, errors.New("parse get-details: a GUID or a version is missing: this version of fwupdtool prints something else")
+		return nil, errors.New("parse get-details: a GUID or a version is missing: this version of fwupdtool is not supported")
 	}
 	return all, nil
 }

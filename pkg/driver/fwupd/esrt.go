@@ -10,21 +10,22 @@ import (
 )
 
 // resource is the entry of the system firmware in the EFI System Resource Table (UEFI Specification 2.10, section
-// 23.4). Versions are plain numbers whose format only the vendor knows.
+// 23.4). Versions are plain numbers in a vendor-specific format.
 type resource struct {
-	// GUID of the images the firmware takes, in lower case.
+	// GUID of the images the firmware accepts, in lower case.
 	GUID string
-	// Version runs, LowestSupportedVersion is the lowest the firmware takes; nil where the table does not say.
+	// Version is the running version, LowestSupportedVersion the lowest the firmware accepts; nil if the table does not
+	// say.
 	Version, LowestSupportedVersion *int
 	// LastAttemptVersion and LastAttemptStatus are about the last capsule the firmware was given.
 	LastAttemptVersion, LastAttemptStatus int
 }
 
-// errNoESRT wraps the reasons for which a machine's firmware can be read but not updated.
+// errNoESRT is wrapped by the reasons why a machine's firmware can be read but not updated.
 var errNoESRT = errors.New("the system firmware cannot be updated through UEFI capsules")
 
 // readResource finds the ESRT entry of the system firmware. It returns errNoESRT with the reason when there is none,
-// and another error when the table is not as the kernel shows it.
+// and another error when the table is malformed.
 func readResource(host fs.FS) (resource, error) {
 	entries, err := sysfs.ESRT(host)
 	var found []sysfs.ESRTEntry
@@ -61,7 +62,7 @@ func parseResource(e sysfs.ESRTEntry) (resource, error) {
 	}, nil
 }
 
-// lastAttempt says why the firmware refused the last capsule, or nothing when it took it.
+// lastAttempt says why the firmware refused the last capsule; empty when it accepted it.
 func (r resource) lastAttempt() string {
 	if r.LastAttemptStatus == 0 {
 		return ""
@@ -77,12 +78,12 @@ func (r resource) lastAttempt() string {
 		8: "unsatisfied dependencies",
 	}[r.LastAttemptStatus]
 	if !ok {
-		text = "a reason of the vendor's own"
+		text = "a vendor-specific reason"
 	}
 	return fmt.Sprintf("the firmware refused the last update, to version %#x: %s (status %d)", r.LastAttemptVersion, text, r.LastAttemptStatus)
 }
 
-// parseGUID brings a GUID to lower case.
+// parseGUID validates a GUID and returns it in lower case.
 func parseGUID(s string) (string, error) {
 	s = strings.ToLower(strings.TrimSpace(s))
 	if len(s) != 36 {

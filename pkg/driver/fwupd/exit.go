@@ -8,18 +8,18 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 )
 
-// exitCodes are those of fwupdtool that mean more than a failure, as errors. The error it prints says more and goes first;
-// some failures, and some versions of the tool, print none.
+// exitCodes are the exit codes of fwupdtool that mean more than a failure, as errors. A printed error is more precise
+// and takes precedence; some failures, and some versions of the tool, print none.
 var exitCodes = map[int]fwupdError{
 	2:   {Domain: domain, Code: codeNothingToDo, Message: "there is nothing to do"},
-	3:   {Domain: domain, Code: codeNotFound, Message: "fwupd does not find the device, or the archive has nothing for it"},
-	101: {Domain: domain, Code: codeNotReachable, Message: "fwupd does not reach what it needs"},
+	3:   {Domain: domain, Code: codeNotFound, Message: "fwupd does not find the device, or the archive holds nothing for it"},
+	101: {Domain: domain, Code: codeNotReachable, Message: "fwupd cannot reach something it needs"},
 }
 
 const domain = "FwupdError"
 
-// reported is the error of a failed run: what the tool printed, or what its exit code means; nil when neither says
-// anything.
+// reported is the error of a failed run: what the tool printed, or the meaning of its exit code; nil when there is
+// neither.
 func reported(r command.Result) *fwupdError {
 	if e := parseError(r.Stdout); e != nil {
 		return e
@@ -30,8 +30,8 @@ func reported(r command.Result) *fwupdError {
 	return nil
 }
 
-// refused makes an error of a failed run: a *RejectedError when the archive is to blame. That a device is not updatable
-// has the same code as an archive that is not, and passes.
+// refused returns the error of a failed run: a *RejectedError when the archive is to blame. A device that is not
+// updatable has the same code as an unsupported archive, but that may be temporary and is no rejection.
 func refused(c command.Command, r command.Result) error {
 	e := reported(r)
 	switch {
@@ -40,7 +40,7 @@ func refused(c command.Command, r command.Result) error {
 	case e.is(codeNotSupported) && strings.Contains(e.Message, "not updatable"):
 		return command.Failed(c, r, e)
 	case e.Domain == "gcab-error-quark" || e.is(codeVersionNewer, codeInvalidFile, codeNotSupported, codeSignatureInvalid):
-		return driver.Rejectf("fwupd does not take the archive: %s", e.Message)
+		return driver.Rejectf("fwupd rejects the archive: %s", e.Message)
 	}
 	return command.Failed(c, r, e)
 }

@@ -21,7 +21,7 @@ type Driver struct {
 
 var _ driver.Driver = (*Driver)(nil)
 
-// New makes the driver. The file system is the host's, from its root.
+// New returns the driver. The file system is the host's, from its root.
 func New(runner command.Runner, host fs.FS) *Driver { return &Driver{runner: runner, host: host} }
 
 // Name is "fwupd".
@@ -30,8 +30,8 @@ func (*Driver) Name() string { return "fwupd" }
 // Version is the version of this driver, not of fwupd.
 func (*Driver) Version() string { return "2" }
 
-// Support is SupportMainline for system firmware: UEFI capsules are a standard, and a tool of the machine's own vendor
-// would know it better.
+// Support is SupportMainline for system firmware: UEFI capsules are a standard, and a tool of the machine's vendor
+// would support it better.
 func (*Driver) Support(id inventory.Identity) driver.Support {
 	if id.Class != inventory.BIOS {
 		return driver.SupportNone
@@ -40,8 +40,8 @@ func (*Driver) Support(id inventory.Identity) driver.Support {
 }
 
 // Inspect reads the running version from the DMI tables, the board id and the outcome of the last update from the ESRT,
-// and the staged version from fwupd's history. A machine without ESRT, or without fwupdtool, is readable, with the
-// reason in ReadOnly.
+// and the staged version from fwupd's history. A machine without ESRT or without fwupdtool can be read, with the reason
+// in ReadOnly.
 func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.Identity, inventory.Firmware, error) {
 	running, err := readVersion(d.host)
 	if err != nil {
@@ -78,9 +78,9 @@ func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.
 	return id, fw, nil
 }
 
-// Check verifies that the archive is whole, has firmware of the wanted version for exactly this machine's GUID, is not
-// older than the lowest version the firmware takes, and that the machine spells versions as the archive does: vendors who
-// number archives in another way than the DMI tables leave no way to tell that the update came through.
+// Check verifies that the archive is complete, has firmware of the desired version for exactly this machine's GUID, is
+// not older than the lowest version the firmware accepts, and that the machine spells versions as the archive does: if
+// a vendor numbers archives differently from the DMI tables, the result of an update cannot be verified.
 func (d *Driver) Check(ctx context.Context, _ inventory.Identity, img driver.Image) error {
 	if err := img.Verify(); err != nil {
 		return err
@@ -104,7 +104,7 @@ func (d *Driver) Check(ctx context.Context, _ inventory.Identity, img driver.Ima
 		return err
 	}
 	if formatOf(running) != formatOf(img.Version) {
-		return driver.Rejectf("the machine calls its firmware %q, so that it could not be told whether %s runs after the update: use the vendor's own tool",
+		return driver.Rejectf("the machine reports its firmware as %q, so it could not be verified that %s runs after the update: use the vendor's own tool",
 			running, img.Version)
 	}
 	dev, err := d.device(ctx, bios.GUID)
@@ -112,7 +112,7 @@ func (d *Driver) Check(ctx context.Context, _ inventory.Identity, img driver.Ima
 		return err
 	}
 	if tooOld(img.Version, inventory.Version(dev.VersionLowest)) {
-		return driver.Rejectf("version %s is below %s, the lowest the firmware takes: no flag of a tool changes that", img.Version, dev.VersionLowest)
+		return driver.Rejectf("version %s is below %s, the lowest version the firmware accepts: no tool can override that", img.Version, dev.VersionLowest)
 	}
 	return nil
 }
@@ -133,7 +133,7 @@ func details(ctx context.Context, runner command.Runner, c command.Command) ([]c
 	return components, nil
 }
 
-// checkFit looks for firmware of the wanted version for hardware that has one of the GUIDs.
+// checkFit looks for firmware of the desired version for hardware with one of the GUIDs.
 func checkFit(components []component, guids []string, img driver.Image) error {
 	var ids []string
 	for _, c := range components {
@@ -153,7 +153,7 @@ func checkFit(components []component, guids []string, img driver.Image) error {
 		strings.Join(guids, ", "))
 }
 
-// tooOld compares only versions of the same shape: fwupd reports the lowest version as a bare number where it does not
+// tooOld compares only versions of the same format: fwupd reports the lowest version as a bare number if it does not
 // know the vendor's format.
 func tooOld(v, lowest inventory.Version) bool {
 	return strings.Count(string(v), ".") == strings.Count(string(lowest), ".") &&
@@ -202,7 +202,7 @@ func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Im
 	return 0, fmt.Errorf("stage system firmware: %w", refused(c, r))
 }
 
-// Activate is not for system firmware: only a boot activates it.
+// Activate returns ErrNotSupported: only a boot activates system firmware.
 func (*Driver) Activate(_ context.Context, _ inventory.Identity, kind inventory.Activation) (inventory.Activation, error) {
 	return 0, fmt.Errorf("activate system firmware by %s: %w", kind, driver.ErrNotSupported)
 }
@@ -226,7 +226,7 @@ func (d *Driver) holds(ctx context.Context, guid string, v inventory.Version) (a
 	return 0, false, nil
 }
 
-// staged is the version that fwupd staged for the GUID and that waits for a reboot; empty when none does.
+// staged is the version fwupd staged for the GUID that waits for a reboot; empty when there is none.
 func (d *Driver) staged(ctx context.Context, guid string) (inventory.Version, error) {
 	devices, err := list(ctx, d.runner, getHistory())
 	if err != nil {

@@ -67,7 +67,7 @@ func TestInspectReadsTheTablesAndTheHistory(t *testing.T) {
 	want := inventory.Firmware{
 		Running: "2.10.2", Stored: "2.10.2", Activation: inventory.ActivateReboot, Format: inventory.FormatDotted,
 		Rollback:        inventory.RollbackImage,
-		RollbackMessage: "an archive of 2.10.2 is needed, and the new firmware may raise the lowest version it takes",
+		RollbackMessage: "an archive of 2.10.2 is needed, and the new firmware may raise the lowest version it accepts",
 	}
 	assert.Equal(t, want, fw)
 

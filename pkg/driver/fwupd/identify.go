@@ -25,12 +25,12 @@ const (
 	maxVersion   = 8
 )
 
-// exitUnitAttention is sg3_utils' exit code for a command that was not executed, because the drive had to tell first that it
-// was reset.
+// exitUnitAttention is sg3_utils' exit code for a command that was not executed because the drive first had to report
+// that it was reset.
 const exitUnitAttention = 6
 
-// identify asks the drive itself, through the translation layer of its controller. What is found under the drive's name
-// must be the drive that was found there before: names move to another drive when one is pulled and another plugged in.
+// identify reads the drive itself, through the translation layer of its controller. It checks that the device node
+// still belongs to the same drive: names move to another drive when one is pulled and another plugged in.
 func (d *ATA) identify(ctx context.Context, id inventory.Identity) (identity, error) {
 	if id.Node == "" {
 		return identity{}, fmt.Errorf("find drive %s: the kernel has no device for it", id.UniqueID)
@@ -64,7 +64,7 @@ func parseIdentify(out []byte) (identity, error) {
 		return identity{}, fmt.Errorf("parse IDENTIFY data: %d bytes instead of %d", len(out), identifySize)
 	}
 	word := func(n int) uint16 { return binary.LittleEndian.Uint16(out[2*n:]) }
-	if byte(word(255)) == 0xa5 { // the signature says that there is a checksum
+	if byte(word(255)) == 0xa5 { // the signature says that a checksum is present
 		var sum byte
 		for _, b := range out {
 			sum += b
@@ -91,7 +91,7 @@ func parseIdentify(out []byte) (identity, error) {
 	if drive.Version = inventory.NormalizeVersion(version); drive.Version == "" {
 		return identity{}, errors.New("parse IDENTIFY data: the version is empty")
 	}
-	// Word 83 says what is supported, where its two highest bits say that it is valid; word 86 what is enabled.
+	// Word 83 says what is supported, if its two highest bits mark it as valid; word 86 what is enabled.
 	drive.Downloads = word(83)&0xc000 == 0x4000 && word(83)&1 != 0 && word(86)&1 != 0
 	return drive, nil
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// fwupdDevice is the part of fwupd's device that is used.
+// fwupdDevice is the part of fwupd's device that this package uses.
 type fwupdDevice struct {
 	ID            string   `json:"DeviceId"`
 	Name          string   `json:"Name"`
@@ -34,7 +34,7 @@ const (
 	stateNeedsReboot = 4
 )
 
-// staged is the version that waits for a reboot; empty when none does.
+// staged is the version that waits for a reboot; empty when there is none.
 func (d fwupdDevice) staged() string {
 	if (d.UpdateState == statePending || d.UpdateState == stateNeedsReboot) && len(d.Releases) > 0 {
 		return d.Releases[0].Version
@@ -42,7 +42,7 @@ func (d fwupdDevice) staged() string {
 	return ""
 }
 
-// fwupdError is how fwupdtool --json reports a failure.
+// fwupdError is the failure report of fwupdtool --json.
 type fwupdError struct {
 	Domain  string `json:"Domain"`
 	Code    int    `json:"Code"`
@@ -68,8 +68,7 @@ func (e *fwupdError) is(codes ...int) bool {
 	return e.Domain == "FwupdError" && slices.Contains(codes, e.Code)
 }
 
-// parseDevices reads the output of get-devices and get-history. It returns a *fwupdError when that is what the tool
-// printed.
+// parseDevices reads the output of get-devices and get-history. It returns a *fwupdError when the tool printed one.
 func parseDevices(out []byte) ([]fwupdDevice, error) {
 	if bytes.Contains(out, []byte("No hardware detected with firmware update capability")) {
 		return nil, nil
@@ -85,7 +84,7 @@ func parseDevices(out []byte) ([]fwupdDevice, error) {
 	case reply.Error != nil:
 		return nil, reply.Error
 	case reply.Devices == nil:
-		return nil, errors.New("parse fwupdtool output: neither Devices nor Error: this version of the tool prints something else")
+		return nil, errors.New("parse fwupdtool output: neither Devices nor Error: this version of the tool is not supported")
 	}
 	for _, d := range *reply.Devices {
 		if d.ID == "" {
@@ -95,7 +94,7 @@ func parseDevices(out []byte) ([]fwupdDevice, error) {
 	return *reply.Devices, nil
 }
 
-// parseError finds the error in what fwupdtool --json printed; nil when it printed none.
+// parseError returns the error that fwupdtool --json printed; nil when it printed none.
 func parseError(out []byte) *fwupdError {
 	var reply struct {
 		Error *fwupdError `json:"Error"`
@@ -118,7 +117,7 @@ func decode(out []byte, v any) error {
 	return nil
 }
 
-// forGUID picks the device that has the GUID.
+// forGUID returns the device that has the GUID.
 func forGUID(devices []fwupdDevice, guid string) (fwupdDevice, bool) {
 	for _, d := range devices {
 		for _, g := range d.GUIDs {

@@ -8,18 +8,18 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 )
 
-// problem is a reason for which fwupd does not update a device (FwupdDeviceProblem of libfwupd).
+// problem is a reason why fwupd does not update a device (FwupdDeviceProblem of libfwupd).
 type problem struct {
-	// text says what is wrong and what helps.
+	// text says what is wrong and what to do.
 	text string
-	// lasting problems do not pass by themselves: trying again does not help.
+	// lasting problems do not go away by themselves: a retry does not help.
 	lasting bool
 }
 
 var problems = map[string]problem{
-	"update-pending":       {"an update that was staged before waits to be applied: reboot the node", false},
+	"update-pending":       {"an earlier update is staged and not applied yet: reboot the node", false},
 	"update-in-progress":   {"it is being updated already", false},
-	"system-inhibit":       {"another program forbids all updates of this machine: fwupdmgr inhibit says so, and fwupdmgr uninhibit ends it", false},
+	"system-inhibit":       {"another program inhibits all updates of this machine: fwupdmgr inhibit shows it, and fwupdmgr uninhibit ends it", false},
 	"in-use":               {"it is in use", false},
 	"unreachable":          {"it cannot be reached", false},
 	"require-ac-power":     {"it needs external power: connect the machine's power supply", false},
@@ -28,14 +28,14 @@ var problems = map[string]problem{
 	"lid-is-closed":        {"the machine's lid is closed: open it", false},
 	"display-required":     {"it needs a display: connect one", false},
 	"missing-license":      {"the vendor's license for updates is missing: install it", true},
-	"is-emulated":          {"it is emulated and no hardware", true},
-	"lower-priority":       {"fwupd reaches the same hardware in a better way, by another of its devices", true},
-	"insecure-platform":    {"it is signed with a key that is not secure, so that fwupd does not update it: use the vendor's own tool", true},
+	"is-emulated":          {"it is emulated, not real hardware", true},
+	"lower-priority":       {"fwupd updates the same hardware through another of its devices", true},
+	"insecure-platform":    {"it is signed with an insecure key, so fwupd does not update it: use the vendor's own tool", true},
 	"firmware-locked":      {"updates are locked in the firmware's setup: unlock them there", true},
 }
 
-// hindered says why fwupd does not update the device, nil when it does. Nothing is written then. The error is a
-// *RejectedError when one of the reasons lasts.
+// hindered returns why fwupd does not update the device, nil when it does. The error is a *RejectedError when one of
+// the problems is lasting.
 func (d fwupdDevice) hindered() error {
 	if len(d.Problems) == 0 && slices.Contains(d.Flags, "updatable") {
 		return nil
@@ -45,7 +45,7 @@ func (d fwupdDevice) hindered() error {
 	for _, name := range d.Problems {
 		p, ok := problems[name]
 		if !ok {
-			p.text = "fwupd names the problem " + name
+			p.text = "fwupd reports the problem " + name
 		}
 		texts = append(texts, p.text)
 		lasting = lasting || p.lasting
@@ -54,7 +54,7 @@ func (d fwupdDevice) hindered() error {
 	case len(texts) == 0 && d.UpdateError != "":
 		texts = []string{d.UpdateError}
 	case len(texts) == 0:
-		texts = []string{"fwupd says it is not updatable"}
+		texts = []string{"fwupd reports that it is not updatable"}
 	case d.UpdateError != "":
 		texts = append(texts, "fwupd: "+d.UpdateError)
 	}
@@ -65,7 +65,7 @@ func (d fwupdDevice) hindered() error {
 	return fmt.Errorf("%s", reason)
 }
 
-// name is what people call the device.
+// name is the name of the device for messages.
 func (d fwupdDevice) name() string {
 	if d.Name == "" {
 		return "device " + d.ID

@@ -32,7 +32,7 @@ func TestProblemsOfADeviceAreReasons(t *testing.T) {
 		says     string
 	}{
 		"an update waits":            {[]string{"update-pending"}, "", false, "reboot the node"},
-		"all updates are forbidden":  {[]string{"system-inhibit"}, "", false, "another program forbids"},
+		"all updates are forbidden":  {[]string{"system-inhibit"}, "", false, "another program inhibits"},
 		"fwupd says more":            {[]string{"system-inhibit"}, "Do not interrupt the backup", false, "Do not interrupt the backup"},
 		"no power supply":            {[]string{"require-ac-power"}, "", false, "power supply"},
 		"in use":                     {[]string{"in-use"}, "", false, "in use"},
@@ -81,7 +81,7 @@ func TestExitCodesAreClassified(t *testing.T) {
 		"failed":                           {command.Result{ExitCode: 1, Stderr: []byte("failed: no space left")}, "no space left", false},
 		"nothing to do":                    {command.Result{ExitCode: 2}, "nothing to do", false},
 		"not found":                        {command.Result{ExitCode: 3}, "does not find the device", false},
-		"not reachable":                    {command.Result{ExitCode: 101}, "does not reach", false},
+		"not reachable":                    {command.Result{ExitCode: 101}, "cannot reach", false},
 		"not updatable since it was asked": {reply(1, "10", "System Firmware is not updatable"), "not updatable", false},
 		"the archive is not supported":     {reply(1, "10", "no update for this machine"), "no update", true},
 		"what is printed says more":        {reply(3, "8", "device ID 0123 was not found"), "0123", false},
@@ -109,7 +109,7 @@ func TestExitCodesAreClassified(t *testing.T) {
 	assert.False(t, fw.Pending())
 	f["get-history"] = command.Result{ExitCode: 101}
 	_, _, err = d.Inspect(t.Context(), id)
-	require.ErrorContains(t, err, "does not reach")
+	require.ErrorContains(t, err, "cannot reach")
 }
 
 func reply(exit int, code, message string) command.Result {

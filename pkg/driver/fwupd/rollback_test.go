@@ -29,7 +29,7 @@ func TestWhetherAnUpdateCanBeUndoneIsSaidBeforehand(t *testing.T) {
 		}, inventory.RollbackImage, "may raise"},
 		"below the lowest": {func(f fstest.MapFS) {
 			f[entry0+"lowest_supported_fw_version"] = &fstest.MapFile{Data: []byte("34209795\n")}
-		}, inventory.RollbackNone, "takes nothing below 0x20a0003"},
+		}, inventory.RollbackNone, "accepts no version below 0x20a0003"},
 		"not known": {func(f fstest.MapFS) {
 			delete(f, entry0+"lowest_supported_fw_version")
 		}, inventory.RollbackNone, "does not say"},
@@ -77,7 +77,7 @@ func TestAnOlderArchiveIsCheckedAndInstalledAsOne(t *testing.T) {
 	f["get-details"] = command.Result{Stdout: []byte(older("1.9.0"))}
 	err = d.Check(t.Context(), id, archive(t, "1.9.0"))
 	require.ErrorAs(t, err, new(*driver.RejectedError))
-	require.ErrorContains(t, err, "the lowest the firmware takes")
+	require.ErrorContains(t, err, "the lowest version the firmware accepts")
 }
 
 func TestOlderIsAllowedOnlyWhereFwupdCouldTakeTheArchiveForOlder(t *testing.T) {

@@ -2,5 +2,5 @@ package fwupd
 
 import "github.com/nodefirmware/node-firmware-operator/pkg/command"
 
-// Usable says that the tool is not installed.
+// Usable returns an error if the tool is not installed.
 func (d *Driver) Usable() error { return command.Installed(d.runner, tool) }

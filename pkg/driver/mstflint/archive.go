@@ -11,9 +11,9 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// Archive reads the image on the card's flash into a new file, and believes it only when it is whole, for the card's PSID
-// and of the version that runs. A card that holds another image than the one it runs gives the wrong one, so that is not
-// supported. The file is gone when anything failed.
+// Archive reads the image on the card's flash into a new file, and accepts it only if it is complete, for the card's
+// PSID and of the running version. A card that stores another image than it runs would return the wrong one, so that is
+// not supported. On any error the file is removed.
 func (d *Driver) Archive(ctx context.Context, id inventory.Identity, path string) error {
 	card, err := address0(id)
 	if err != nil {
@@ -26,7 +26,7 @@ func (d *Driver) Archive(ctx context.Context, id inventory.Identity, path string
 	if kind, message := rollback(q); kind != inventory.RollbackReadBack || message != "" {
 		return fmt.Errorf("read image of card %s: %s: %w", card, message, driver.ErrNotSupported)
 	}
-	// mstflint would replace a file that is there.
+	// mstflint would replace an existing file.
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return fmt.Errorf("read image of card %s: %w", card, err)
@@ -40,8 +40,8 @@ func (d *Driver) Archive(ctx context.Context, id inventory.Identity, path string
 	return nil
 }
 
-// readImage reads the image and checks that Write would take it for the same card. mstflint does not see whether the last
-// bytes reached the disk.
+// readImage reads the image and checks that Write would accept it for the same card. mstflint does not check that the
+// last bytes reached the disk.
 func (d *Driver) readImage(ctx context.Context, card inventory.PCIAddress, q query, path string) error {
 	c := readImage(card, path)
 	r, err := d.runner.Run(ctx, c)
@@ -60,20 +60,20 @@ func (d *Driver) readImage(ctx context.Context, card inventory.PCIAddress, q que
 		err = d.checkWhole(ctx, img)
 	}
 	if rejected, ok := errors.AsType[*driver.RejectedError](err); ok {
-		return fmt.Errorf("what was read could not be written back: %s", rejected.Reason)
+		return fmt.Errorf("the image that was read could not be written back: %s", rejected.Reason)
 	}
 	return err
 }
 
-// secureFirmware is why an image has to come from elsewhere.
-const secureFirmware = "the card's secure firmware lets nobody read its image, so that one of what runs has to come from a FirmwareSource"
+// secureFirmware is why the image of the running version has to come from a source.
+const secureFirmware = "the card's secure firmware does not allow its image to be read: an image of the running version from a FirmwareSource is needed"
 
-// readUnsupported reports whether the output says that the firmware lets nobody read its image.
+// readUnsupported reports whether the output says that the firmware does not allow its image to be read.
 func readUnsupported(out string) bool {
 	return strings.Contains(out, "Unsupported operation") || strings.Contains(out, "Read image is not supported")
 }
 
-// rollback says how what the card runs can be brought back, and why not or what that needs first.
+// rollback says how the card's running firmware can be restored, and why not or what that needs first.
 func rollback(q query) (inventory.Rollback, string) {
 	switch {
 	case q.PSID == "":
@@ -83,7 +83,7 @@ func rollback(q query) (inventory.Rollback, string) {
 	case q.Secure:
 		return inventory.RollbackImage, secureFirmware
 	case pending(q):
-		return inventory.RollbackReadBack, fmt.Sprintf("the card runs %s and holds %s, and only what it holds can be read: activate %s first",
+		return inventory.RollbackReadBack, fmt.Sprintf("the card runs %s and stores %s, and only the stored image can be read: activate %s first",
 			q.running(), q.Stored, q.Stored)
 	}
 	return inventory.RollbackReadBack, ""

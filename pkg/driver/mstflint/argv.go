@@ -8,20 +8,20 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// The tools and nothing else. No function of this file takes a flag from outside, so that the flags that can brick a
-// card or turn it into another (allow_psid_change, nofs, no_flash_verify, clear_semaphore, blank_guids and their like)
+// The only tools that are run. No function of this file takes a flag from its caller, so the flags that can brick a
+// card or change its identity (such as allow_psid_change, nofs, no_flash_verify, clear_semaphore and blank_guids)
 // cannot be sent.
 const (
 	flintTool = "mstflint"
 	resetTool = "mstfwreset"
 )
 
-// A query takes seconds; through a slow management interface or while the card is busy it takes longer. A reset waits
-// for the card's firmware and restarts the kernel's driver.
+// A query takes seconds, or longer through a slow management interface or while the card is busy. A reset waits for the
+// card's firmware and restarts the kernel's driver.
 const (
 	queryTimeout = 2 * time.Minute
 	resetTimeout = 10 * time.Minute
-	// readTimeout bounds reading the whole flash, tens of MiB that come in small pieces through the card.
+	// readTimeout bounds reading the whole flash, tens of MiB that are transferred in small pieces.
 	readTimeout = 20 * time.Minute
 )
 
@@ -30,7 +30,7 @@ func queryDevice(card inventory.PCIAddress) command.Command {
 	return command.Command{Argv: []string{flintTool, "-d", card.String(), "-qq", "q"}, Timeout: queryTimeout}
 }
 
-// queryImage reads what an image file says of itself.
+// queryImage reads the description in an image file.
 func queryImage(path string) command.Command {
 	return command.Command{Argv: []string{flintTool, "-i", path, "q"}, Timeout: queryTimeout}
 }
@@ -40,7 +40,7 @@ func verifyImage(path string) command.Command {
 	return command.Command{Argv: []string{flintTool, "-i", path, "v"}, Timeout: queryTimeout}
 }
 
-// readImage reads the image on the flash of a card to a file, which it replaces. It prints nothing when that works.
+// readImage reads the image on the flash of a card into a file, replacing it. It prints nothing on success.
 func readImage(card inventory.PCIAddress, path string) command.Command {
 	return command.Command{Argv: []string{flintTool, "-d", card.String(), "ri", path}, Timeout: readTimeout}
 }
@@ -60,8 +60,9 @@ func queryReset(card inventory.PCIAddress) command.Command {
 	return command.Command{Argv: []string{resetTool, "-d", card.String(), "q"}, Timeout: queryTimeout}
 }
 
-// reset makes the card load its stored image by the level: 0 patches the firmware while it runs, 3 restarts the card and its
-// kernel driver. The type and who synchronises the reset are left to the tool, which chooses what the card supports.
+// reset makes the card load its stored image by the level: 0 patches the firmware while it runs, 3 restarts the card
+// and its kernel driver. The type of the reset and its synchronisation are left to the tool, which chooses what the
+// card supports.
 func reset(card inventory.PCIAddress, level, lock string) command.Command {
 	return command.Command{
 		Argv:    []string{resetTool, "-d", card.String(), "-l", level, "-y", "r"},
@@ -71,7 +72,7 @@ func reset(card inventory.PCIAddress, level, lock string) command.Command {
 	}
 }
 
-// reactivate makes what runs the stored image again, in place of one that was burned and never ran.
+// reactivate makes the running image the stored one again, in place of one that was burned and never ran.
 func reactivate(card inventory.PCIAddress, lock string) command.Command {
 	return command.Command{
 		Argv: []string{flintTool, "-d", card.String(), "image_reactivate"},

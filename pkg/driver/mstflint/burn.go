@@ -5,12 +5,13 @@ import (
 	"strconv"
 )
 
-// exitAborted is mstflint's exit code when it decided not to burn, which it does when the card holds the image.
+// exitAborted is mstflint's exit code when it decided not to burn, for example because the card already holds the
+// image.
 const exitAborted = 7
 
 var percentages = regexp.MustCompile(`(\d{1,3})%`)
 
-// parsePercent returns the last percentage of a piece of mstflint's progress output, which overwrites itself with
+// parsePercent returns the last percentage in a piece of mstflint's progress output, which overwrites itself with
 // carriage returns.
 func parsePercent(text string) (percent int, found bool) {
 	all := percentages.FindAllStringSubmatch(text, -1)

@@ -11,7 +11,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// Driver runs mstflint and mstfwreset. All functions of a card share one flash: the first function stands for it.
+// Driver runs mstflint and mstfwreset. All functions of a card share one flash, so the card is addressed by its first
+// function.
 type Driver struct{ runner command.Runner }
 
 var (
@@ -19,7 +20,7 @@ var (
 	_ driver.Archiver = (*Driver)(nil)
 )
 
-// New makes the driver.
+// New returns the driver.
 func New(runner command.Runner) *Driver { return &Driver{runner: runner} }
 
 // Name is "mstflint".
@@ -30,11 +31,11 @@ func (*Driver) Version() string { return "3" }
 
 const (
 	vendorID = "15b3"
-	noPSID   = "the card reports no PSID, so no image can be known to be for it"
+	noPSID   = "the card reports no PSID, so no image can be matched to it"
 )
 
-// Support is SupportVendor for NVIDIA (Mellanox) adapters that the kernel's own driver has or nobody has. One that was
-// given to a virtual machine is not touched.
+// Support is SupportVendor for NVIDIA (Mellanox) adapters bound to the kernel's own driver or to none. An adapter
+// passed through to a virtual machine is not touched.
 func (*Driver) Support(id inventory.Identity) driver.Support {
 	if id.Class != inventory.NIC || id.VendorID != vendorID || len(id.PCI) == 0 {
 		return driver.SupportNone
@@ -83,8 +84,8 @@ func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.
 	return id, fw, nil
 }
 
-// Check verifies that the image is whole, that its PSID and version are the card's and the wanted one, and that no other
-// image is in the way.
+// Check verifies that the image is complete, that its PSID is the card's and its version the desired one, and that no
+// other image waits for activation and would block the burn.
 func (d *Driver) Check(ctx context.Context, id inventory.Identity, img driver.Image) error {
 	card, err := address0(id)
 	if err != nil {
@@ -148,8 +149,8 @@ func (d *Driver) checkWhole(ctx context.Context, img driver.Image) error {
 	return fmt.Errorf("verify image: %w", failure(c, r, errFailed))
 }
 
-// Write burns the image. What was staged before and never activated is loaded or taken back first. It asks how to activate
-// after the burn, because that depends on the image.
+// Write burns the image. An image that was staged before and never activated is loaded or reverted first. How to
+// activate is queried after the burn, because that depends on the image.
 func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Image, progress driver.Progress) (inventory.Activation, error) {
 	card, err := address0(id)
 	if err != nil {
@@ -197,7 +198,7 @@ func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Im
 	return 0, fmt.Errorf("burn card %s: %w", card, failure(c, r, errors.New("burn failed")))
 }
 
-// confirm believes an aborted burn only when the card really holds the image.
+// confirm accepts an aborted burn only if the card really holds the image.
 func (d *Driver) confirm(ctx context.Context, card inventory.PCIAddress, img driver.Image, aborted error) (inventory.Activation, error) {
 	q, err := d.query(ctx, queryDevice(card))
 	if err != nil {
@@ -209,7 +210,7 @@ func (d *Driver) confirm(ctx context.Context, card inventory.PCIAddress, img dri
 	return d.needs(ctx, card, q)
 }
 
-// Activate resets the card, and its kernel driver where the level of the reset says so, and reads what runs then.
+// Activate resets the card, and its kernel driver if the reset level includes it, and reads what runs afterwards.
 func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inventory.Activation) (inventory.Activation, error) {
 	if kind != inventory.ActivateDeviceReset {
 		return 0, fmt.Errorf("activate by %s: %w", kind, driver.ErrNotSupported)
@@ -243,7 +244,7 @@ func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inven
 	return inventory.ActivateNone, nil
 }
 
-// needs is what the card needs for its stored image to run.
+// needs is the activation the card's stored image needs.
 func (d *Driver) needs(ctx context.Context, card inventory.PCIAddress, q query) (inventory.Activation, error) {
 	if !pending(q) {
 		return inventory.ActivateNone, nil
@@ -273,8 +274,8 @@ func (d *Driver) query(ctx context.Context, c command.Command) (query, error) {
 	return q, nil
 }
 
-// failure is command.Failed with the tool's own error wherever it was printed: mstflint's is on standard output, where a
-// warning on standard error would hide it.
+// failure is command.Failed with the tool's own error, wherever it was printed: mstflint prints it on standard output,
+// and a warning on standard error would hide it.
 func failure(c command.Command, r command.Result, cause error) error {
 	switch own := errorLine(r.Stdout); {
 	case strings.TrimSpace(output(r)) == "":
@@ -303,7 +304,7 @@ func address0(id inventory.Identity) (inventory.PCIAddress, error) {
 	return id.PCI[0], nil
 }
 
-// unique is the id the card gives itself, or else the one the kernel gave it.
+// unique is the id the card reports, or else the one from the kernel.
 func unique(q query, id inventory.Identity) (string, error) {
 	if u := q.uniqueID(); u != "" {
 		return u, nil
@@ -319,7 +320,7 @@ func same(a, b inventory.Version) bool {
 	return a != "" && a.Compare(b, inventory.FormatDotted) == inventory.Same
 }
 
-// imageRefused reports whether the tool looked at the image and did not like it, as opposed to not having run well.
+// imageRefused reports whether the tool rejected the image, as opposed to having failed itself.
 func imageRefused(r command.Result) bool {
 	out := output(r)
 	for _, text := range []string{"Failed to query image", "Cannot open Image", "image verification failed"} {

@@ -102,7 +102,7 @@ func TestInspectReadsBothVersionsAndTheBoard(t *testing.T) {
 	assert.Equal(t, inventory.Firmware{
 		Running: "20.34.1002", Stored: "20.35.1012", Activation: inventory.ActivateDeviceReset, Format: inventory.FormatDotted,
 		Rollback:        inventory.RollbackReadBack,
-		RollbackMessage: "the card runs 20.34.1002 and holds 20.35.1012, and only what it holds can be read: activate 20.35.1012 first",
+		RollbackMessage: "the card runs 20.34.1002 and stores 20.35.1012, and only the stored image can be read: activate 20.35.1012 first",
 	}, fw)
 }
 

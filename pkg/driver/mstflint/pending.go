@@ -10,17 +10,18 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// makeWay deals with an image that was burned earlier, never ran, and is not the wanted one. Over it nothing is burned:
-// firmware may refuse that until a reset, and the part of the flash it would go to holds what runs. It returns what the
-// card says afterwards.
+// makeWay handles an image that was burned earlier, never ran, and is not the desired one. Nothing is burned over it:
+// firmware may refuse that until a reset, and the burn would go to the part of the flash that holds the running image.
+// It returns the card's state afterwards.
 //
-// When what runs is wanted, the card takes it back, which no reset may come before: it would load what is not wanted. Else
-// the waiting image is loaded first, as NVIDIA's own agent for OpenStack does, or else taken back.
+// If the running version is the desired one, the card reverts to it. No reset may come before that, because it would
+// load the other image. Otherwise the waiting image is loaded first, as NVIDIA's own agent for OpenStack does, or else
+// reverted.
 func (d *Driver) makeWay(ctx context.Context, card inventory.PCIAddress, lock string, q query, want inventory.Version) (query, error) {
 	if same(q.running(), want) {
 		after, err := d.takeBack(ctx, card, lock)
 		if errors.Is(err, driver.ErrNotSupported) {
-			return q, nil // it is burned again then: the wish is what runs, and nothing better can be in its place
+			return q, nil // then the desired version, which runs, is burned again: nothing better can replace the stored image
 		}
 		return after, err
 	}
@@ -30,7 +31,7 @@ func (d *Driver) makeWay(ctx context.Context, card inventory.PCIAddress, lock st
 	}
 	after, err := d.load(ctx, card, lock, q, l)
 	if err != nil {
-		return q, fmt.Errorf("load the waiting %s, before which nothing is burned: %w", q.Stored, err)
+		return q, fmt.Errorf("load the stored image %s before another is burned: %w", q.Stored, err)
 	}
 	if !pending(after) {
 		return after, nil
@@ -41,14 +42,14 @@ func (d *Driver) makeWay(ctx context.Context, card inventory.PCIAddress, lock st
 	return after, err
 }
 
-// blocked says why nothing can be burned now.
+// blocked is the error that nothing can be burned now.
 func blocked(q query) error {
-	return fmt.Errorf("the card runs %s and holds %s, which was never activated; no reset loads it, so nothing is burned over it: "+
+	return fmt.Errorf("the card runs %s and stores %s, which was never activated; no reset loads it, so nothing is burned over it: "+
 		"reboot the node first", q.running(), q.Stored)
 }
 
-// checkWay says beforehand that the card is in the way of an image: another one waits, and it neither can be reset nor
-// takes an image back. The latter is known of cards without firmware-controlled updates only.
+// checkWay returns an error if the card cannot take another image: one waits for activation, and the card can neither
+// be reset nor revert it. The latter is known only of cards without firmware-controlled updates.
 func (d *Driver) checkWay(ctx context.Context, card inventory.PCIAddress, q query, want inventory.Version) error {
 	if !pending(q) || same(q.Stored, want) || same(q.running(), want) || !q.legacy() {
 		return nil
@@ -63,30 +64,30 @@ func (d *Driver) checkWay(ctx context.Context, card inventory.PCIAddress, q quer
 	return blocked(q)
 }
 
-// takeBack makes the image that runs the stored one again, in place of one that was burned and never ran. It returns an
+// takeBack makes the running image the stored one again, in place of one that was burned and never ran. It returns an
 // error that wraps ErrNotSupported when this card or its firmware cannot.
 func (d *Driver) takeBack(ctx context.Context, card inventory.PCIAddress, lock string) (query, error) {
 	c := reactivate(card, lock)
 	r, err := d.runner.Run(ctx, c)
 	if err != nil {
-		return query{}, fmt.Errorf("take back what card %s holds: %w", card, err)
+		return query{}, fmt.Errorf("revert the stored image of card %s: %w", card, err)
 	}
 	if r.ExitCode != 0 && reactivateUnsupported(output(r)) {
-		return query{}, fmt.Errorf("take back what card %s holds: %s: %w", card, firstLine(r), driver.ErrNotSupported)
+		return query{}, fmt.Errorf("revert the stored image of card %s: %s: %w", card, firstLine(r), driver.ErrNotSupported)
 	}
 	after, err := d.query(ctx, queryDevice(card))
 	if err != nil {
 		return query{}, fmt.Errorf("inspect card %s: %w", card, err)
 	}
 	if pending(after) {
-		return query{}, fmt.Errorf("take back what card %s holds: %w", card,
+		return query{}, fmt.Errorf("revert the stored image of card %s: %w", card,
 			failure(c, r, fmt.Errorf("it still holds %s", after.Stored)))
 	}
 	return after, nil
 }
 
-// reactivateUnsupported reports whether the output says that the firmware cannot take an image back, now or at all, as
-// opposed to having failed at it.
+// reactivateUnsupported reports whether the output says that the firmware cannot revert an image, now or at all, as
+// opposed to having failed to.
 func reactivateUnsupported(out string) bool {
 	for _, text := range []string{
 		"doesn't support this operation", "peration not supported", "Prohibited by current FW version", "FW reset required",

@@ -169,7 +169,7 @@ func TestACardThatDoesNotMakeWayIsNotBurned(t *testing.T) {
 		card waiting
 		says []string
 	}{
-		"it takes nothing back":      {waiting{levels: level4, refusal: unsupported}, []string{"holds 20.35.1012", "reboot the node first"}},
+		"it takes nothing back":      {waiting{levels: level4, refusal: unsupported}, []string{"stores 20.35.1012", "reboot the node first"}},
 		"it failed at it":            {waiting{levels: level4, refusal: "First page erase failed"}, []string{"First page erase failed"}},
 		"it says so and does not":    {waiting{levels: level4, lies: true}, []string{"still holds 20.35.1012"}},
 		"no reset, and it is legacy": {waiting{levels: level4, kind: "FS2", refusal: "Operation not supported"}, []string{"reboot the node first"}},

@@ -8,25 +8,25 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// query is what mstflint's query says of a card or an image.
+// query is the result of mstflint's query of a card or an image.
 type query struct {
 	// Type of the image: FS2 to FS4.
 	Type string
 	// Stored is empty for a card whose flash the tool could not read.
 	Stored inventory.Version
-	// Running is empty when it was not printed, which for a card means that it is the stored one.
+	// Running is empty when it was not printed; for a card it is then the same as Stored.
 	Running inventory.Version
-	// PSID is empty when the firmware carries none the tool knows.
+	// PSID is empty when the tool finds none in the firmware.
 	PSID string
-	// PartNumber is printed by some versions of the tool only.
+	// PartNumber is printed only by some versions of the tool.
 	PartNumber string
 	// MAC and GUID are the base addresses, in lower-case hexadecimal digits; empty when blank.
 	MAC, GUID string
-	// Secure firmware does not let anybody read its image.
+	// Secure firmware does not allow its image to be read.
 	Secure bool
 }
 
-// legacy cards have their flash written by the tool, not by their firmware.
+// legacy reports whether the tool writes the card's flash itself, not through the card's firmware.
 func (q query) legacy() bool { return q.Type == "FS2" }
 
 // running is the version a card runs now.
@@ -79,7 +79,7 @@ func parseQuery(out string) (query, error) {
 	}
 	switch {
 	case q.Type == "":
-		return query{}, errors.New("parse mstflint query: no image type: this version of the tool prints something else")
+		return query{}, errors.New("parse mstflint query: no image type: this version of the tool is not supported")
 	case q.Stored == "" && q.Running == "":
 		return query{}, errors.New("parse mstflint query: no firmware version")
 	}
@@ -98,8 +98,8 @@ func known(value string) string {
 	return value
 }
 
-// address returns the first address of a line when none was seen before and it is a real one: a blank card has all
-// zeros or all ones.
+// address returns the first address of a line if none was seen before and it is valid: a blank card has all zeros or
+// all ones.
 func address(seen, value string, digits int) string {
 	fields := strings.Fields(strings.ToLower(value))
 	if seen != "" || len(fields) == 0 || len(fields[0]) != digits {

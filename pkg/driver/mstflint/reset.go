@@ -10,22 +10,22 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// The levels of mstfwreset the driver knows, from the least to the most disruptive. There is one more, which restarts the
-// processors of a card and no firmware of the adapter.
+// The levels of mstfwreset the driver knows, from the least to the most disruptive. Another level restarts the
+// processors of a card but not the adapter's firmware.
 const (
 	levelLivePatch = "0"
 	levelPCIReset  = "3"
 	levelReboot    = "4"
 )
 
-// levels are the resets the card offers, in the state it is in.
+// levels are the resets the card offers in its current state.
 type levels struct {
-	// livePatch, pciReset and reboot say whether the level would load a stored image.
+	// livePatch, pciReset and reboot say whether that level would load a stored image.
 	livePatch, pciReset, reboot bool
 }
 
-// parseResetLevels reads the output of mstfwreset's query. Level 3 needs somebody to synchronise the reset: it does not
-// count when every listed owner is unsupported.
+// parseResetLevels reads the output of mstfwreset's query. Level 3 needs an owner that synchronises the reset: it
+// counts as unsupported when every listed owner is.
 func parseResetLevels(out string) (levels, error) {
 	listed, owners := map[string]bool{}, map[string]bool{}
 	section := ""
@@ -57,7 +57,7 @@ func parseResetLevels(out string) (levels, error) {
 	pciReset, listed3 := listed[levelPCIReset]
 	reboot, listed4 := listed[levelReboot]
 	if !listed3 || !listed4 {
-		return levels{}, errors.New("parse mstfwreset query: reset levels 3 and 4 are not listed: this version of the tool prints something else")
+		return levels{}, errors.New("parse mstfwreset query: reset levels 3 and 4 are not listed: this version of the tool is not supported")
 	}
 	return levels{livePatch: listed[levelLivePatch], pciReset: pciReset && anyTrue(owners), reboot: reboot}, nil
 }
@@ -76,7 +76,7 @@ func parseSupported(rest string) (bool, error) {
 	return false, errors.New("neither supported nor not supported")
 }
 
-// anyTrue is also true of an empty map: older tools list no owners.
+// anyTrue is also true for an empty map: older tools list no owners.
 func anyTrue(m map[string]bool) bool {
 	for _, v := range m {
 		if v {
@@ -86,8 +86,8 @@ func anyTrue(m map[string]bool) bool {
 	return len(m) == 0
 }
 
-// expects is what an image that is burned later will need. A live patch is not promised: whether one is possible is for
-// that image to say.
+// expects is the activation a newly burned image will need. A live patch is not assumed: whether one is possible
+// depends on the image.
 func (l levels) expects() inventory.Activation {
 	if l.pciReset {
 		return inventory.ActivateDeviceReset
@@ -95,7 +95,7 @@ func (l levels) expects() inventory.Activation {
 	return l.restart()
 }
 
-// needs is what the image that is stored now needs.
+// needs is the activation the currently stored image needs.
 func (l levels) needs() inventory.Activation {
 	if l.livePatch || l.pciReset {
 		return inventory.ActivateDeviceReset
@@ -103,7 +103,7 @@ func (l levels) needs() inventory.Activation {
 	return l.restart()
 }
 
-// restart is what remains when no reset of the card loads the image.
+// restart is the activation when no reset of the card loads the image.
 func (l levels) restart() inventory.Activation {
 	if l.reboot {
 		return inventory.ActivateReboot
@@ -111,7 +111,7 @@ func (l levels) restart() inventory.Activation {
 	return inventory.ActivatePowerCycle
 }
 
-// resets lists the levels that reset the card alone, the least disruptive first.
+// resets lists the levels that reset only the card, the least disruptive first.
 func (l levels) resets() []string {
 	var out []string
 	if l.livePatch {
@@ -123,8 +123,8 @@ func (l levels) resets() []string {
 	return out
 }
 
-// levels asks mstfwreset. Where it is not installed, or says that it does not work on this machine (Secure Boot forbids it
-// PCI access), a reboot is what the vendor recommends.
+// levels queries mstfwreset. If it is not installed, or reports that it does not work on this machine (Secure Boot
+// denies it PCI access), the vendor recommends a reboot.
 func (d *Driver) levels(ctx context.Context, card inventory.PCIAddress) (levels, error) {
 	c := queryReset(card)
 	r, err := d.runner.Run(ctx, c)
@@ -141,9 +141,9 @@ func (d *Driver) levels(ctx context.Context, card inventory.PCIAddress) (levels,
 	return parseResetLevels(string(r.Stdout))
 }
 
-// load resets the card so that its stored image runs, by the least disruptive level it offers, and returns what it says
-// then. mstfwreset exits with 0 after a mere warning, too: only the card knows whether the image runs. Where it does not, a
-// stronger level is tried; the image may still be pending at the end.
+// load resets the card so that its stored image runs, by the least disruptive level it offers, and returns the card's
+// state afterwards. mstfwreset also exits with 0 after a mere warning, so the card is queried whether the image runs.
+// If it does not, a more disruptive level is tried; the image may still be pending at the end.
 func (d *Driver) load(ctx context.Context, card inventory.PCIAddress, lock string, q query, l levels) (query, error) {
 	for _, level := range l.resets() {
 		c := reset(card, level, lock)
@@ -165,7 +165,8 @@ func (d *Driver) load(ctx context.Context, card inventory.PCIAddress, lock strin
 	return q, nil
 }
 
-// resetRefused reports whether mstfwreset's output says that this kind of reset does not work here and a reboot does.
+// resetRefused reports whether mstfwreset's output says that this kind of reset does not work here and a reboot is
+// needed.
 func resetRefused(out string) bool {
 	for _, text := range []string{"is not supported", "supports only reset-level", "reboot machine", "no supported reset-level"} {
 		if strings.Contains(out, text) {

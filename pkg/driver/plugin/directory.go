@@ -22,20 +22,21 @@ import (
 // MaxPlugins bounds the plugins of a machine.
 const MaxPlugins = 16
 
-// DefaultDir is where plugins have their sockets when nothing else is said.
+// DefaultDir is the default directory of the plugins' sockets.
 const DefaultDir = "/var/lib/node-firmware/plugins"
 
 // Config says where plugins are.
 type Config struct {
 	// Dir is the absolute directory with the sockets.
 	Dir string
-	// Reserved are names no plugin may have: those of other drivers. Disabled are those of plugins that are not to be used.
+	// Reserved are the names of other drivers, which no plugin may have. Disabled are the names of plugins that are not
+	// used.
 	Reserved, Disabled []string
-	// Memory is a file in which is kept what plugins said of themselves, for the time after a restart until they run again.
-	// It is read; it is written when Record is set. Empty for none.
+	// Memory is a file with the infos of the known plugins, used after a restart until the plugins run again. It is
+	// written only if Record is set. Empty for none.
 	Memory string
 	Record bool
-	// Log is told of plugins that come, change or cannot be used; nil for none.
+	// Log receives plugins that appear, change or cannot be used; nil for none.
 	Log *slog.Logger
 	// Now is the clock; nil for time.Now.
 	Now func() time.Time
@@ -46,17 +47,17 @@ type Directory struct {
 	cfg    Config
 	runner command.Runner
 	places []*Driver
-	// turn is held by the one that looks.
+	// turn is held by the goroutine that refreshes.
 	turn chan struct{}
-	// remembered is what plugins said of themselves before this process began.
+	// remembered holds the infos of plugins from before this process began.
 	remembered map[string]Info
-	// recorded is what is in the memory, as far as this process knows.
+	// recorded is the content of the memory file, as far as this process knows.
 	recorded []Info
-	// complaint is what was wrong with the directory, as it was logged.
+	// complaint is the last logged problem of the directory.
 	complaint string
 }
 
-// New makes a Directory without looking at it.
+// New returns a Directory without reading it.
 func New(cfg Config) *Directory {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -71,14 +72,14 @@ func New(cfg Config) *Directory {
 	return d
 }
 
-// Validate says why no plugin of the directory may be used, without asking one.
+// Validate returns why no plugin of the directory may be used, without contacting any.
 func (d *Directory) Validate() error {
 	_, _, err := list(d.cfg.Dir)
 	return err
 }
 
-// Drivers are the places of the plugins: those that have a plugin, and those that may still get one and know no device till
-// then. They speak through the runner, which has to know Tool. It is called before anything else is done with them.
+// Drivers returns the slots for plugins: those with a plugin, and those that may still get one and support no device
+// until then. They run Tool through the runner. It has to be called before Refresh.
 func (d *Directory) Drivers(runner command.Runner) driver.Set {
 	d.runner = runner
 	var set driver.Set
@@ -88,19 +89,19 @@ func (d *Directory) Drivers(runner command.Runner) driver.Set {
 	return set
 }
 
-// socket is the path of a plugin's.
+// socket is the path of a plugin's socket.
 func (d *Directory) socket(name string) string { return filepath.Join(d.cfg.Dir, name+suffix) }
 
 const suffix = ".sock"
 
-// socketID tells a socket from one that replaced it.
+// socketID distinguishes a socket from one that replaced it.
 type socketID struct {
 	inode   uint64
 	changed syscall.Timespec
 }
 
-// Refresh looks which plugins there are and asks those that are new, or came back, what they are. It reports whether the
-// drivers changed. The error says what is wrong with the directory; a plugin that does not answer is none, and is logged.
+// Refresh lists the plugins and requests the info of those that are new or came back. It reports whether the drivers
+// changed. The error is about the directory; a plugin that does not answer is only logged.
 func (d *Directory) Refresh(ctx context.Context) (changed bool, err error) {
 	select {
 	case d.turn <- struct{}{}:
@@ -114,7 +115,7 @@ func (d *Directory) Refresh(ctx context.Context) (changed bool, err error) {
 	}
 	if d.remembered == nil {
 		if d.remembered, err = readMemory(d.cfg.Memory); err != nil {
-			d.cfg.Log.Warn("What plugins said before is not known", "err", err)
+			d.cfg.Log.Warn("Could not read the file of known plugins", "err", err)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(sockets)) {
@@ -140,23 +141,23 @@ func (d *Directory) Refresh(ctx context.Context) (changed bool, err error) {
 	return changed, nil
 }
 
-// remember keeps what the plugins said of themselves.
+// remember writes the plugins' infos to the memory file.
 func (d *Directory) remember() {
 	known := d.known()
 	if !d.cfg.Record || reflect.DeepEqual(known, d.recorded) {
 		return
 	}
 	if err := writeMemory(d.cfg.Memory, known); err != nil {
-		d.cfg.Log.Warn("What plugins said of themselves could not be kept", "err", err)
+		d.cfg.Log.Warn("Could not write the file of known plugins", "err", err)
 		return
 	}
 	d.recorded = known
 }
 
-// lookEvery is how often the directory is looked at, which costs no more than listing it.
+// lookEvery is the interval of refreshes, each of which usually costs one directory listing.
 const lookEvery = 10 * time.Second
 
-// Watch refreshes until the context ends, and calls back after a change.
+// Watch refreshes until the context ends, and calls changed after a change.
 func (d *Directory) Watch(ctx context.Context, changed func()) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -175,15 +176,15 @@ func (d *Directory) Watch(ctx context.Context, changed func()) {
 	}
 }
 
-// complain logs what is wrong, once.
+// complain logs a problem, once.
 func (d *Directory) complain(about string) {
 	if about != d.complaint && about != "" {
-		d.cfg.Log.Warn("Plugin directory has what cannot be used", "dir", d.cfg.Dir, "problem", about)
+		d.cfg.Log.Warn("Plugin directory has unusable entries", "dir", d.cfg.Dir, "problem", about)
 	}
 	d.complaint = about
 }
 
-// placeOf is the place of the plugin, or a free one; nil when there is none.
+// placeOf is the place of the plugin, or a free one; nil when all are taken.
 func (d *Directory) placeOf(name string) *Driver {
 	for _, wanted := range []string{name, ""} {
 		for _, p := range d.places {
@@ -195,7 +196,7 @@ func (d *Directory) placeOf(name string) *Driver {
 	return nil
 }
 
-// known is what all plugins said of themselves.
+// known returns the infos of all plugins.
 func (d *Directory) known() []Info {
 	var out []Info
 	for _, p := range d.places {
@@ -206,14 +207,14 @@ func (d *Directory) known() []Info {
 	return out
 }
 
-// ask asks a plugin what it is, unless that is known of this socket. It reports whether that changed.
+// ask requests a plugin's info, unless it is known for this socket. It reports whether the info changed.
 func (d *Directory) ask(ctx context.Context, p *Driver, name string, id socketID) (changed bool) {
 	if !p.due(name, id, d.cfg.Now()) {
 		return false
 	}
 	a, err := run(ctx, d.runner, VerbInfo, Request{Socket: d.socket(name)}, command.Command{Timeout: infoTimeout})
 	if err == nil && a.Info.Name != name {
-		err = fmt.Errorf("the plugin calls itself %q: its socket has to be %s%s", a.Info.Name, a.Info.Name, suffix)
+		err = fmt.Errorf("the plugin reports the name %q: its socket has to be %s%s", a.Info.Name, a.Info.Name, suffix)
 	}
 	if ctx.Err() != nil {
 		return false
@@ -222,18 +223,18 @@ func (d *Directory) ask(ctx context.Context, p *Driver, name string, id socketID
 		remembered, known := d.remembered[name]
 		logged, changed := p.silent(name, id, err.Error(), d.cfg.Now(), remembered, known)
 		if !logged {
-			d.cfg.Log.Warn("Plugin cannot be used; its devices wait for it", "plugin", name, "err", err)
+			d.cfg.Log.Warn("Plugin cannot be used; its devices are not updated", "plugin", name, "err", err)
 		}
 		return changed
 	}
 	changed = p.answered(id, a.Info)
 	if changed {
-		d.cfg.Log.Info("Plugin is there", "plugin", name, "version", a.Info.Version)
+		d.cfg.Log.Info("Plugin is available", "plugin", name, "version", a.Info.Version)
 	}
 	return changed
 }
 
-// due reports whether the plugin is to be asked: its socket is new, or it did not answer and some time has passed.
+// due reports whether to request the plugin's info: its socket is new, or it did not answer and some time has passed.
 func (p *place) due(name string, id socketID, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -241,7 +242,7 @@ func (p *place) due(name string, id socketID, now time.Time) bool {
 	return p.seen != id || p.failed > 0 && !now.Before(p.retry)
 }
 
-// silent notes that the plugin could not be asked. What it said before still counts.
+// silent records that the plugin did not answer. Its earlier info stays valid.
 func (p *place) silent(name string, id socketID, problem string, now time.Time, before Info, known bool) (logged, changed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -257,7 +258,7 @@ func (p *place) silent(name string, id socketID, problem string, now time.Time, 
 	return logged, changed
 }
 
-// answered notes what the plugin is.
+// answered records the plugin's info.
 func (p *place) answered(id socketID, info Info) (changed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -267,7 +268,7 @@ func (p *place) answered(id socketID, info Info) (changed bool) {
 	return changed
 }
 
-// gone forgets a plugin whose socket is gone. It reports whether there was one.
+// gone removes a plugin whose socket is gone. It reports whether there was one.
 func (p *place) gone() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -276,23 +277,23 @@ func (p *place) gone() bool {
 	return was
 }
 
-// writable are the permissions that let others than the owner say who drives devices as root.
+// writable are the permissions with which users other than the owner could provide drivers that run as root.
 const writable = 0o022
 
-// list names the sockets, and what else is there and cannot be used. There are none where there is no directory.
+// list returns the sockets in the directory and the problems of other entries. A missing directory has none.
 func list(dir string) (sockets map[string]socketID, problems []string, err error) {
 	info, err := os.Lstat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil, nil
 	case err != nil:
-		return nil, nil, fmt.Errorf("look at plugin directory: %w", err)
+		return nil, nil, fmt.Errorf("read plugin directory: %w", err)
 	case !info.IsDir():
-		return nil, nil, fmt.Errorf("plugin directory %s is no directory: make it one, or name another", dir)
+		return nil, nil, fmt.Errorf("plugin directory %s is not a directory: replace it or configure another", dir)
 	case info.Mode()&writable != 0:
-		return nil, nil, fmt.Errorf("plugin directory %s: others than its owner may write to it, no plugin is used: run chmod go-w on it", dir)
+		return nil, nil, fmt.Errorf("plugin directory %s: users other than its owner may write to it, so no plugin is used: run chmod go-w on it", dir)
 	case !trusted(info):
-		return nil, nil, fmt.Errorf("plugin directory %s: it belongs to neither root nor this user, no plugin is used: run chown root on it", dir)
+		return nil, nil, fmt.Errorf("plugin directory %s: it belongs to neither root nor this user, so no plugin is used: run chown root on it", dir)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -302,7 +303,7 @@ func list(dir string) (sockets map[string]socketID, problems []string, err error
 	for _, e := range entries {
 		name, isSocket := strings.CutSuffix(e.Name(), suffix)
 		if strings.HasPrefix(e.Name(), ".") {
-			continue // a socket that is being made
+			continue // a socket that is being created
 		}
 		info, err := e.Info()
 		switch {
@@ -310,7 +311,7 @@ func list(dir string) (sockets map[string]socketID, problems []string, err error
 		case err != nil:
 			problems = append(problems, err.Error())
 		case !isSocket || info.Mode().Type() != fs.ModeSocket:
-			problems = append(problems, fmt.Sprintf("%s is no socket with the name of a plugin and .sock: remove it", e.Name()))
+			problems = append(problems, fmt.Sprintf("%s is not a socket named after a plugin with the suffix .sock: remove it", e.Name()))
 		case CheckName(name) != nil:
 			problems = append(problems, CheckName(name).Error())
 		case !trusted(info):
@@ -323,7 +324,7 @@ func list(dir string) (sockets map[string]socketID, problems []string, err error
 	return sockets, problems, nil
 }
 
-// trusted reports whether the file belongs to somebody who may do all this process may.
+// trusted reports whether the file's owner has all the rights of this process.
 func trusted(info fs.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && (stat.Uid == 0 || int(stat.Uid) == os.Geteuid())

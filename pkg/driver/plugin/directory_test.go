@@ -116,7 +116,7 @@ func TestUnsafeDirectoryHasNoPlugins(t *testing.T) {
 		m.dir = filepath.Join(m.dir, "file")
 		require.NoError(t, os.WriteFile(m.dir, nil, 0o600))
 		_, err := m.directory().Refresh(t.Context())
-		require.ErrorContains(t, err, "no directory")
+		require.ErrorContains(t, err, "not a directory")
 	})
 	t.Run("a link", func(t *testing.T) {
 		m := newMachine(t)
@@ -124,7 +124,7 @@ func TestUnsafeDirectoryHasNoPlugins(t *testing.T) {
 		require.NoError(t, os.Symlink(m.dir, link))
 		m.dir = link
 		_, err := m.directory().Refresh(t.Context())
-		require.ErrorContains(t, err, "no directory")
+		require.ErrorContains(t, err, "not a directory")
 	})
 	t.Run("of somebody else", func(t *testing.T) {
 		if os.Geteuid() != 0 {

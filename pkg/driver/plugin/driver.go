@@ -18,7 +18,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// How long a plugin may take. Writes have no deadline: what is waited for is their end.
+// How long a plugin may take. Writes have no deadline and are waited for until they end.
 const (
 	infoTimeout    = 10 * time.Second
 	inspectTimeout = 25 * time.Second
@@ -26,7 +26,7 @@ const (
 	archiveTimeout = 30 * time.Minute
 )
 
-// Driver is one plugin of a Directory, or a place for one that is still to come.
+// Driver is one plugin of a Directory, or a place for a future one.
 type Driver struct {
 	dir *Directory
 	place
@@ -38,20 +38,20 @@ var (
 	_ driver.Reverter = (*Driver)(nil)
 )
 
-// Name is the plugin's, and empty as long as the place has none.
+// Name is the plugin's name, empty while the place has no plugin.
 func (d *Driver) Name() string {
 	name, _, _ := d.now()
 	return name
 }
 
-// Version is what the plugin said last.
+// Version is the version the plugin reported last.
 func (d *Driver) Version() string {
 	_, info, _ := d.now()
 	return info.Version
 }
 
-// Support is that of the plugin's matches. A plugin that is installed but does not run keeps its devices: they are not to
-// be written by a driver that knows them less well.
+// Support is the level of the plugin's matches. A plugin that is installed but does not run keeps its devices, so that
+// no driver with less support for them writes them.
 func (d *Driver) Support(id inventory.Identity) driver.Support {
 	_, info, installed := d.now()
 	if !installed {
@@ -60,7 +60,7 @@ func (d *Driver) Support(id inventory.Identity) driver.Support {
 	return info.Support(id)
 }
 
-// Inspect has the plugin read the device. What the kernel says of the device stays.
+// Inspect lets the plugin read the device. The identity from the kernel is kept.
 func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.Identity, inventory.Firmware, error) {
 	a, err := d.call(ctx, VerbInspect, Request{ID: id}, command.Command{Timeout: inspectTimeout})
 	if err != nil {
@@ -73,13 +73,13 @@ func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.
 	return completed, a.Firmware, nil
 }
 
-// complete takes over what the plugin adds to an identity.
+// complete adds the plugin's values to an identity.
 func (d *Driver) complete(kernel, said inventory.Identity) (inventory.Identity, error) {
 	switch {
 	case said.UniqueID == "":
 		return kernel, errors.New("the device has no unique id")
 	case said.Class != kernel.Class:
-		return kernel, fmt.Errorf("the device is a %s and not a %s", kernel.Class, said.Class)
+		return kernel, fmt.Errorf("the device is a %s, not a %s", kernel.Class, said.Class)
 	}
 	if before := d.identified(kernel.UniqueID, said.UniqueID); before != said.UniqueID {
 		return kernel, fmt.Errorf("the device was %q before and is %q now; restart the daemon if it was replaced", before, said.UniqueID)
@@ -97,7 +97,7 @@ func (d *Driver) complete(kernel, said inventory.Identity) (inventory.Identity, 
 	return out, nil
 }
 
-// Check verifies the file and has the plugin check it.
+// Check verifies the file and lets the plugin check it.
 func (d *Driver) Check(ctx context.Context, id inventory.Identity, img driver.Image) error {
 	if err := img.Verify(); err != nil {
 		return err
@@ -106,7 +106,7 @@ func (d *Driver) Check(ctx context.Context, id inventory.Identity, img driver.Im
 	return err
 }
 
-// Write has the plugin write the image. The tool follows the write to its end.
+// Write lets the plugin write the image. The tool follows the write to its end.
 func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Image, progress driver.Progress) (inventory.Activation, error) {
 	a, err := d.change(ctx, VerbWrite, id, Request{Image: img}, img.Digest.String(), progress.Lines(parsePercent))
 	if err != nil {
@@ -118,7 +118,7 @@ func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Im
 	return a.Needs, nil
 }
 
-// Activate has the plugin activate what is staged.
+// Activate lets the plugin activate the staged image.
 func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inventory.Activation) (inventory.Activation, error) {
 	if kind != inventory.ActivateDeviceReset && kind != inventory.ActivateDriverReload {
 		return 0, fmt.Errorf("activate by %s: %w", kind, driver.ErrNotSupported)
@@ -127,13 +127,13 @@ func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inven
 	return a.Needs, err
 }
 
-// Revert has the plugin make the version in a slot the one that runs next.
+// Revert lets the plugin make the version in a slot the one that runs next.
 func (d *Driver) Revert(ctx context.Context, id inventory.Identity, v inventory.Version) (inventory.Activation, error) {
 	a, err := d.change(ctx, VerbRevert, id, Request{To: v}, string(v), nil)
 	return a.Needs, err
 }
 
-// Archive has the plugin read the running image into the file.
+// Archive lets the plugin read the running image into the file.
 func (d *Driver) Archive(ctx context.Context, id inventory.Identity, path string) error {
 	if !filepath.IsAbs(path) {
 		return fmt.Errorf("archive %s to %q: not an absolute path", id.UniqueID, path)
@@ -143,9 +143,9 @@ func (d *Driver) Archive(ctx context.Context, id inventory.Identity, path string
 	return err
 }
 
-// change does what changes a device. The id of its task is the same for the same work, so that a second try follows a first
-// one that still runs. It is for the version that was known before the device was read once more: whoever asks for the change
-// has seen no other one.
+// change runs a verb that changes a device. The task id is the same for the same work, so that a second attempt follows
+// a first one that still runs. The request expects the plugin version from before the device is read again, because the
+// caller has checked the image with that version.
 func (d *Driver) change(
 	ctx context.Context, v Verb, id inventory.Identity, r Request, what string, progress func(string),
 ) (Answer, error) {
@@ -154,7 +154,7 @@ func (d *Driver) change(
 	switch {
 	case err == nil:
 		id = now
-	case !errors.Is(err, command.ErrStillRunning) || id.UniqueID == "": // what writes to it is followed, if it is the same
+	case !errors.Is(err, command.ErrStillRunning) || id.UniqueID == "": // a running write is followed, if it is the same task
 		return Answer{}, err
 	}
 	r.ID, r.Task = id, taskID(v, id.UniqueID, what)
@@ -170,7 +170,7 @@ func taskID(v Verb, parts ...string) string {
 func (d *Driver) call(ctx context.Context, v Verb, r Request, c command.Command) (Answer, error) {
 	name, info, installed := d.now()
 	if !installed {
-		return Answer{}, fmt.Errorf("%s: %w: it is not installed any more", v, ErrUnavailable)
+		return Answer{}, fmt.Errorf("%s: %w: it is no longer installed", v, ErrUnavailable)
 	}
 	r.Socket, r.Version = d.dir.socket(name), cmp.Or(r.Version, info.Version)
 	a, err := run(ctx, d.dir.runner, v, r, c)
@@ -181,7 +181,7 @@ func (d *Driver) call(ctx context.Context, v Verb, r Request, c command.Command)
 	return a, nil
 }
 
-// run runs the tool and reads what it printed. Errors name the call and not all of the request.
+// run runs the tool and parses its output. Errors name the call without the whole request.
 func run(ctx context.Context, runner command.Runner, v Verb, r Request, c command.Command) (Answer, error) {
 	request, err := json.Marshal(r)
 	if err != nil {

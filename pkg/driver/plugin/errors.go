@@ -2,11 +2,11 @@ package plugin
 
 import "errors"
 
-// Errors a plugin answers with that the contract of drivers has no word for.
+// Errors of plugins that package driver does not define.
 var (
 	ErrNotFound       = errors.New("no such task")
-	ErrVersionChanged = errors.New("the plugin is of another version now")
+	ErrVersionChanged = errors.New("the plugin now has another version")
 	ErrCancelled      = errors.New("cancelled")
-	ErrWriting        = errors.New("a write is not broken off")
-	ErrStopping       = errors.New("the plugin is ending")
+	ErrWriting        = errors.New("a running write is never interrupted")
+	ErrStopping       = errors.New("the plugin is stopping")
 )

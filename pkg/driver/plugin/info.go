@@ -9,19 +9,19 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// Match fits a device when each list that is not empty has the device's value. Case does not count.
+// Match fits a device when each list that is not empty contains the device's value. Case is ignored.
 type Match struct {
 	Class   inventory.Class
 	Support driver.Support
-	// Vendors and Models are names; VendorIDs and DeviceIDs those of PCI, four hexadecimal digits.
+	// Vendors and Models are names; VendorIDs and DeviceIDs are PCI ids of four hexadecimal digits.
 	Vendors, VendorIDs, DeviceIDs, Models []string
-	// Transports tell drives apart; see inventory.Identity.
+	// Transports restrict drives; see inventory.Identity.
 	Transports []string
 	// Kernel are names of kernel drivers.
 	Kernel []string
 }
 
-// Fits reports whether the match is one of the device. A device that was given to a virtual machine fits none.
+// Fits reports whether the match fits the device. A device passed through to a virtual machine fits none.
 func (m Match) Fits(id inventory.Identity) bool {
 	return id.Class == m.Class && id.Kernel != "vfio-pci" &&
 		has(m.Vendors, id.Vendor) && has(m.VendorIDs, id.VendorID) && has(m.DeviceIDs, id.DeviceID) && has(m.Models, id.Model) &&
@@ -37,13 +37,13 @@ func has(list []string, value string) bool {
 // maxMatches bounds the matches of a plugin.
 const maxMatches = 64
 
-// Info is what a plugin says of itself.
+// Info is a plugin's description of itself.
 type Info struct {
 	Name, Version string
 	Matches       []Match
 }
 
-// Support is the best level of those matches that fit the device.
+// Support is the best level of the matches that fit the device.
 func (i Info) Support(id inventory.Identity) driver.Support {
 	best := driver.SupportNone
 	for _, m := range i.Matches {
@@ -54,14 +54,14 @@ func (i Info) Support(id inventory.Identity) driver.Support {
 	return best
 }
 
-// Check names what is wrong with what a plugin says of itself.
+// Check returns all problems of a plugin's info.
 func (i Info) Check() error {
 	errs := []error{CheckName(i.Name)}
 	if !versionForm.MatchString(i.Version) {
 		errs = append(errs, fmt.Errorf("plugin version %q: want printable characters without blanks, at most 64", i.Version))
 	}
 	if len(i.Matches) == 0 || len(i.Matches) > maxMatches {
-		errs = append(errs, fmt.Errorf("the plugin has %d matches, and needs from 1 to %d", len(i.Matches), maxMatches))
+		errs = append(errs, fmt.Errorf("the plugin has %d matches, want 1 to %d", len(i.Matches), maxMatches))
 	}
 	for n, m := range i.Matches {
 		var wrong []error
@@ -72,10 +72,10 @@ func (i Info) Check() error {
 			wrong = append(wrong, checkList(field, list))
 		}
 		if !slices.Contains(inventory.Classes(), m.Class) {
-			wrong = append(wrong, fmt.Errorf("there is no class %q", m.Class))
+			wrong = append(wrong, fmt.Errorf("unknown class %q", m.Class))
 		}
 		if m.Support < driver.SupportGeneric || m.Support > driver.SupportVendor {
-			wrong = append(wrong, fmt.Errorf("there is no level of support %d", m.Support))
+			wrong = append(wrong, fmt.Errorf("unknown level of support %d", m.Support))
 		}
 		if err := errors.Join(wrong...); err != nil {
 			errs = append(errs, fmt.Errorf("match %d: %w", n+1, err))

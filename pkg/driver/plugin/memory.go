@@ -10,7 +10,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/durable"
 )
 
-// readMemory reads what plugins said of themselves. Entries that make no sense are left out: the plugins say it again.
+// readMemory reads the recorded infos of plugins. Invalid entries are skipped: the plugins report them again.
 func readMemory(path string) (map[string]Info, error) {
 	known := map[string]Info{}
 	if path == "" {
@@ -21,11 +21,11 @@ func readMemory(path string) (map[string]Info, error) {
 		return known, nil
 	}
 	if err != nil {
-		return known, fmt.Errorf("read memory of plugins: %w", err)
+		return known, fmt.Errorf("read the file of known plugins: %w", err)
 	}
 	var list []Info
 	if err := json.Unmarshal(text, &list); err != nil {
-		return known, fmt.Errorf("read memory of plugins %s: %w", path, err)
+		return known, fmt.Errorf("read the file of known plugins %s: %w", path, err)
 	}
 	for _, info := range list {
 		if info.Check() == nil {
@@ -41,7 +41,7 @@ func writeMemory(path string, list []Info) error {
 	}
 	text, err := json.Marshal(list)
 	if err != nil {
-		return fmt.Errorf("encode memory of plugins: %w", err)
+		return fmt.Errorf("encode the file of known plugins: %w", err)
 	}
 	return durable.WriteFile(durable.OS{}, path, append(text, '\n'))
 }

@@ -5,24 +5,25 @@ import (
 	"time"
 )
 
-// place is where one plugin is kept. Once it has a name it keeps that.
+// place is the state of one plugin of a Directory. Once it has a name, it keeps it.
 type place struct {
 	mu   sync.Mutex
 	name string
 	info Info
-	// installed says that the socket is there and that it is known what the plugin is for.
+	// installed says that the socket exists and the plugin's info is known.
 	installed bool
-	// seen is the socket as it was when the plugin was asked last, and failed how often in a row it did not answer.
+	// seen is the socket at the last request for the plugin's info, and failed how often in a row the plugin did not
+	// answer.
 	seen   socketID
 	failed int
 	retry  time.Time
-	// problem is why the plugin could not be asked, as it was logged.
+	// problem is why the plugin did not answer, as it was logged.
 	problem string
-	// ids are the unique ids the plugin gave, by those it was given.
+	// ids maps the unique ids from the kernel to those the plugin returned.
 	ids map[string]string
 }
 
-// maxIDs bounds the identities that are remembered of a plugin.
+// maxIDs bounds the remembered ids of one plugin.
 const maxIDs = 4096
 
 func (p *place) now() (name string, info Info, installed bool) {
@@ -31,7 +32,7 @@ func (p *place) now() (name string, info Info, installed bool) {
 	return p.name, p.info, p.installed
 }
 
-// learn takes over what the plugin says of itself in passing.
+// learn takes over the plugin's info from another answer.
 func (p *place) learn(info Info) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -40,7 +41,7 @@ func (p *place) learn(info Info) {
 	}
 }
 
-// identified returns the unique id the plugin gave to the device before, or the new one where it is the first.
+// identified returns the unique id the plugin returned for the device before, or the new one if it is the first.
 func (p *place) identified(given, said string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 // Tool is the name of the tool that speaks to plugins: Tool VERB REQUEST, where the request is a Request in JSON.
 const Tool = "firmware-plugin"
 
-// Verb is what the tool is to do.
+// Verb is the operation of a request.
 type Verb string
 
 // The verbs of the tool.
@@ -33,11 +33,11 @@ const (
 // Writes reports whether the verb changes a device.
 func (v Verb) Writes() bool { return v == VerbWrite || v == VerbActivate || v == VerbRevert }
 
-// Request is what the tool asks a plugin. Fields a verb does not need are zero.
+// Request is a request of the tool to a plugin. Fields that a verb does not need are zero.
 type Request struct {
-	// Socket is the absolute path of the plugin's.
+	// Socket is the absolute path of the plugin's socket.
 	Socket string
-	// Task is the id of the task; Version the version of the plugin that is to do it.
+	// Task is the id of the task; Version the expected version of the plugin.
 	Task    string             `json:",omitempty"`
 	Version string             `json:",omitempty"`
 	ID      inventory.Identity `json:",omitzero"`
@@ -48,12 +48,12 @@ type Request struct {
 	Path string `json:",omitempty"`
 	// To is the version to revert to.
 	To inventory.Version `json:",omitempty"`
-	// GraceSeconds and Force are of a cancellation.
+	// GraceSeconds and Force are for a cancellation.
 	GraceSeconds int32 `json:",omitempty"`
 	Force        bool  `json:",omitempty"`
 }
 
-// Answer is what the tool prints, after AnswerPrefix and in JSON, as its last line when all went well.
+// Answer is what the tool prints on success, as its last line, in JSON after AnswerPrefix.
 type Answer struct {
 	Info     Info
 	ID       inventory.Identity   `json:",omitzero"`
@@ -61,7 +61,7 @@ type Answer struct {
 	Needs    inventory.Activation `json:",omitempty"`
 }
 
-// The beginnings of the lines the tool prints. A line of progress has a percentage from 0 to 100.
+// The prefixes of the lines the tool prints. A line of progress has a percentage from 0 to 100.
 const (
 	AnswerPrefix   = "answer "
 	ProgressPrefix = "progress "
@@ -70,13 +70,13 @@ const (
 // ErrUnavailable says that a plugin does not answer. Nothing was begun.
 var ErrUnavailable = errors.New("the plugin does not answer")
 
-// ErrInvalid says that a plugin answered what makes no sense.
-var ErrInvalid = errors.New("the plugin's answer makes no sense")
+// ErrInvalid says that a plugin's answer is invalid.
+var ErrInvalid = errors.New("the plugin's answer is invalid")
 
 // rejected is the exit code for a *driver.RejectedError, whose reason is on standard error.
 const rejected = 3
 
-// exits are the exit codes of the tool and what they mean. 0 is for what went well, 1 for what failed otherwise.
+// exits are the exit codes of the tool and their meanings. 0 is success, 1 any other failure.
 var exits = []struct {
 	code int
 	err  error
@@ -111,9 +111,9 @@ func ExitCode(err error) int {
 	return 1
 }
 
-var errFailed = errors.New("the plugin could not do it")
+var errFailed = errors.New("the plugin failed")
 
-// failure is the error of an exit code. The command is for people.
+// failure is the error of an exit code. The command is for the message.
 func failure(c command.Command, r command.Result) error {
 	if r.ExitCode == rejected {
 		return &driver.RejectedError{Reason: Message(string(r.Stderr))}
@@ -126,7 +126,7 @@ func failure(c command.Command, r command.Result) error {
 	return command.Failed(c, r, errFailed)
 }
 
-// parseAnswer finds the answer in what the tool printed.
+// parseAnswer finds the answer in the tool's output.
 func parseAnswer(stdout []byte) (Answer, error) {
 	lines := bytes.Split(bytes.TrimRight(stdout, "\n"), []byte("\n"))
 	text, ok := bytes.CutPrefix(lines[len(lines)-1], []byte(AnswerPrefix))

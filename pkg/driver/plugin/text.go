@@ -14,7 +14,7 @@ import (
 // maxMessage bounds a text for people, in bytes.
 const maxMessage = 4096
 
-// Message is a text for people that a plugin sent: bounded, on one line.
+// Message returns a plugin's text for people, bounded and on one line.
 func Message(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -31,15 +31,15 @@ var (
 	taskForm    = regexp.MustCompile(`^[!-~]{1,128}$`)
 )
 
-// CheckName refuses what cannot be the name of a plugin.
+// CheckName returns an error if the name is not valid for a plugin.
 func CheckName(name string) error {
 	if !nameForm.MatchString(name) {
-		return fmt.Errorf("plugin name %q: want small letters, digits and dashes, at most 40", name)
+		return fmt.Errorf("plugin name %q: want lower-case letters, digits and dashes, at most 40", name)
 	}
 	return nil
 }
 
-// CheckTask refuses what cannot be the id of a task.
+// CheckTask returns an error if the id is not valid for a task.
 func CheckTask(id string) error {
 	if !taskForm.MatchString(id) {
 		return fmt.Errorf("task id %q: want printable characters without blanks, at most 128", id)
@@ -47,11 +47,11 @@ func CheckTask(id string) error {
 	return nil
 }
 
-// Text returns an error when the text is not of one line of at most limit bytes.
+// Text returns an error when the text is not one line of at most limit bytes.
 func Text(field, s string, limit int) error {
 	switch {
 	case len(s) > limit:
-		return fmt.Errorf("%s has %d bytes, and may have %d", field, len(s), limit)
+		return fmt.Errorf("%s has %d bytes, the limit is %d", field, len(s), limit)
 	case !utf8.ValidString(s):
 		return fmt.Errorf("%s is not UTF-8: %q", field, s)
 	case strings.ContainsFunc(s, unicode.IsControl):
@@ -70,7 +70,7 @@ const (
 
 func checkList(field string, list []string) error {
 	if len(list) > maxValues {
-		return fmt.Errorf("%s has %d values, and may have %d", field, len(list), maxValues)
+		return fmt.Errorf("%s has %d values, the limit is %d", field, len(list), maxValues)
 	}
 	var errs []error
 	for _, s := range list {

@@ -1,2 +1,2 @@
-// Package profile makes drivers of declarations: a YAML file says how a vendor's tool is run and how its answers are read.
+// Package profile provides drivers declared in YAML: a file says how a vendor's tool is run and how its output is read.
 package profile

@@ -12,7 +12,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// Driver does what a profile says.
+// Driver executes a profile.
 type Driver struct {
 	runner command.Runner
 	p      Profile
@@ -20,7 +20,7 @@ type Driver struct {
 
 var _ driver.Driver = (*Driver)(nil)
 
-// New makes the driver of a profile.
+// New returns the driver of a profile.
 func New(runner command.Runner, p Profile) *Driver { return &Driver{runner: runner, p: p} }
 
 // Name is the profile's.
@@ -29,7 +29,8 @@ func (d *Driver) Name() string { return d.p.Name }
 // Version is the profile's.
 func (d *Driver) Version() string { return d.p.Version }
 
-// Support is the profile's level for the devices it matches. One that was given to a virtual machine is not touched.
+// Support is the profile's level for the devices it matches. A device passed through to a virtual machine is not
+// touched.
 func (d *Driver) Support(id inventory.Identity) driver.Support {
 	m := d.p.Match
 	switch {
@@ -54,7 +55,7 @@ func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.
 	return s.id, fw, err
 }
 
-// inspect returns the device with what the tool calls it at this moment.
+// inspect returns the device with the tool's current number of it.
 func (d *Driver) inspect(ctx context.Context, id inventory.Identity) (subject, inventory.Firmware, error) {
 	values, err := d.query(ctx, d.p.Inspect, subject{id: id})
 	if err != nil {
@@ -81,8 +82,8 @@ func (d *Driver) inspect(ctx context.Context, id inventory.Identity) (subject, i
 	return subject{id: id, number: values[fieldNumber]}, fw, nil
 }
 
-// stored is empty where the profile does not say how it is found, and the running version where the tool tells it only
-// when it is another.
+// stored is empty if the profile does not say how to find it. If the tool reports it only when it differs, it is the
+// running version.
 func (d *Driver) stored(values map[string]string) inventory.Version {
 	if _, tells := d.p.Inspect.Fields[fieldStored]; !tells {
 		return ""
@@ -116,7 +117,7 @@ func (d *Driver) query(ctx context.Context, q Query, of subject) (map[string]str
 	return values, nil
 }
 
-// Check verifies the file, and asks the tool about the image where the profile says how.
+// Check verifies the file, and lets the tool check the image if the profile says how.
 func (d *Driver) Check(ctx context.Context, id inventory.Identity, img driver.Image) error {
 	if err := img.Verify(); err != nil {
 		return err
@@ -129,7 +130,7 @@ func (d *Driver) Check(ctx context.Context, id inventory.Identity, img driver.Im
 	return d.fits(ctx, s)
 }
 
-// fits takes what inspect completed.
+// fits checks the image for the device as inspect completed it.
 func (d *Driver) fits(ctx context.Context, s subject) error {
 	id, img := s.id, s.img
 	switch {
@@ -153,7 +154,7 @@ func (d *Driver) fits(ctx context.Context, s subject) error {
 	return nil
 }
 
-// Write runs the profile's write unless the device holds the image, and reads back what the device holds then.
+// Write runs the profile's write unless the device holds the image, and reads the device back afterwards.
 func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Image, progress driver.Progress) (inventory.Activation, error) {
 	s, before, err := d.inspect(ctx, id)
 	if err != nil {
@@ -203,8 +204,8 @@ func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Im
 	return need, nil
 }
 
-// renumber reads what the tool calls the device once more, right before the tool writes to what it calls so: numbers are
-// given anew whenever the tool runs, and a check takes its time.
+// renumber reads the tool's number of the device again, right before the tool writes to that number: the tool may
+// renumber devices on every run, and a check takes time.
 func (d *Driver) renumber(ctx context.Context, s subject) (subject, error) {
 	if s.number == "" {
 		return s, nil
@@ -220,7 +221,7 @@ func (d *Driver) renumber(ctx context.Context, s subject) (subject, error) {
 	return now, nil
 }
 
-// judge reads what a tool said whose exit code is a success.
+// judge checks the output of a tool whose exit code means success.
 func (c Change) judge(out []byte, of subject) error {
 	if c.Format == "" {
 		return nil
@@ -232,7 +233,7 @@ func (c Change) judge(out []byte, of subject) error {
 	return d.meets(c.Expect, of)
 }
 
-// readBack believes no tool: what the device holds counts, where it can tell.
+// readBack does not rely on the tool's report: the device decides what it holds, if it reports that.
 func (d *Driver) readBack(ctx context.Context, written subject, outcome class, need inventory.Activation) (inventory.Activation, error) {
 	now, fw, err := d.inspect(ctx, written.id)
 	img := written.img
@@ -240,10 +241,10 @@ func (d *Driver) readBack(ctx context.Context, written subject, outcome class, n
 	case err != nil:
 		return 0, fmt.Errorf("read back: %w", err)
 	case now.number != written.number:
-		return 0, fmt.Errorf("the tool wrote to number %s, and the device has number %s now: see what was written to before anything else is",
+		return 0, fmt.Errorf("the tool wrote to number %s, and the device has number %s now: find out which device was written before writing any other",
 			written.number, now.number)
 	case fw.Stored != "" && fw.Stored != img.Version:
-		return 0, fmt.Errorf("the tool reports success, but the device holds %s", fw.Stored)
+		return 0, fmt.Errorf("the tool reports success, but the device stores %s", fw.Stored)
 	case fw.Stored != "":
 		return needed(fw, need), nil
 	case fw.Running == img.Version && outcome != classPending:
@@ -261,7 +262,7 @@ func needed(fw inventory.Firmware, byDefault inventory.Activation) inventory.Act
 	return byDefault
 }
 
-// Activate runs the profile's activate when something is staged, and reads what runs then.
+// Activate runs the profile's activate when something is staged, and reads what runs afterwards.
 func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inventory.Activation) (inventory.Activation, error) {
 	a := d.p.Activate
 	if a == nil || kind != a.Kind {

@@ -10,10 +10,10 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// ErrRetry is in the error of a tool that says trying again later may help.
-var ErrRetry = errors.New("the tool says to try again later")
+// ErrRetry is wrapped by the error of a tool that reports that a later retry may help.
+var ErrRetry = errors.New("the tool asks to try again later")
 
-// class is what an exit code means.
+// class is the meaning of an exit code.
 type class int
 
 const (
@@ -42,11 +42,11 @@ func (e Exits) class(code int) class {
 	return classFail
 }
 
-// failure is the error of a run whose exit code is none of a success.
+// failure is the error of a run whose exit code does not mean success.
 func (e Exits) failure(c command.Command, r command.Result) error {
 	switch e.class(r.ExitCode) {
 	case classRejected:
-		return driver.Rejectf("%v", command.Failed(c, r, errors.New("the tool does not take the image")))
+		return driver.Rejectf("%v", command.Failed(c, r, errors.New("the tool rejects the image")))
 	case classRetry:
 		return command.Failed(c, r, ErrRetry)
 	}
@@ -56,7 +56,7 @@ func (e Exits) failure(c command.Command, r command.Result) error {
 	return command.Failed(c, r, errors.New("tool failed"))
 }
 
-// needs is what a success needs to take effect: what the code says, or else what the profile does.
+// needs is the activation after a success: that of the exit code, or else that of the profile.
 func (e Exits) needs(code int, byDefault inventory.Activation) inventory.Activation {
 	if kind, ok := e.Pending[code]; ok {
 		return kind

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 )
 
-// LoadDir reads the profiles of a directory of this machine. There are none where there is no directory.
+// LoadDir reads the profiles of a local directory. A missing directory has none.
 func LoadDir(dir string) ([]Profile, error) {
 	profiles, err := Load(os.DirFS(dir), dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -20,8 +20,8 @@ func LoadDir(dir string) ([]Profile, error) {
 	return profiles, err
 }
 
-// Load reads the files of a directory that end in .yaml or .yml, in order of their names. Any problem of any file is an
-// error; all are named. The directory's name is for messages.
+// Load reads the files of a directory that end in .yaml or .yml, in order of their names. Any problem in any file is an
+// error, which lists all problems. The directory's name is for messages.
 func Load(files fs.FS, dir string) ([]Profile, error) {
 	entries, err := fs.ReadDir(files, ".")
 	if err != nil {
@@ -40,7 +40,7 @@ func Load(files fs.FS, dir string) ([]Profile, error) {
 		case err != nil:
 			problems = append(problems, err)
 		case owner[p.Name] != "":
-			problems = append(problems, fmt.Errorf("%s: name: %q is the name of %s already", file, p.Name, owner[p.Name]))
+			problems = append(problems, fmt.Errorf("%s: name: %q is already the name of %s", file, p.Name, owner[p.Name]))
 		default:
 			owner[p.Name] = file
 			profiles = append(profiles, p)
@@ -52,7 +52,7 @@ func Load(files fs.FS, dir string) ([]Profile, error) {
 	return profiles, nil
 }
 
-// writable are the permissions that let others than the owner say what runs as root.
+// writable are the permissions with which users other than the owner could decide what runs as root.
 const writable = 0o022
 
 func loadFile(files fs.FS, name, file string) (Profile, error) {
@@ -63,7 +63,7 @@ func loadFile(files fs.FS, name, file string) (Profile, error) {
 	case !info.Mode().IsRegular() || info.Size() > maxFile:
 		return Profile{}, fmt.Errorf("%s: want a file of at most %d bytes", file, maxFile)
 	case info.Mode()&writable != 0:
-		return Profile{}, fmt.Errorf("%s: others than its owner may write it: run chmod go-w on it", file)
+		return Profile{}, fmt.Errorf("%s: users other than its owner may write it: run chmod go-w on it", file)
 	}
 	text, err := fs.ReadFile(files, name)
 	if err != nil {

@@ -40,7 +40,7 @@ func parseOutput(format Format, out []byte) (document, error) {
 	return d, err
 }
 
-// read returns the values of the fields that are there. One that is missing and not optional is an error.
+// read returns the values of the fields in the output. A missing field that is not optional is an error.
 func (q Query) read(out []byte, of subject) (map[string]string, error) {
 	d, err := parseOutput(q.Format, out)
 	if err != nil {
@@ -65,7 +65,7 @@ func (q Query) read(out []byte, of subject) (map[string]string, error) {
 	return values, nil
 }
 
-// meets says which expectation the output does not meet.
+// meets returns an error for the first expectation that the output does not meet.
 func (d document) meets(expectations []Expectation, of subject) error {
 	for i, e := range expectations {
 		value, found, err := d.field(e.Field, of)
@@ -75,7 +75,7 @@ func (d document) meets(expectations []Expectation, of subject) error {
 		case !found:
 			return fmt.Errorf("find expect[%d]: it is not in the output", i)
 		case !slices.Contains(e.Is, value):
-			return fmt.Errorf("the tool says %q, not %s", value, strings.Join(e.Is, " or "))
+			return fmt.Errorf("the tool reports %q, not %s", value, strings.Join(e.Is, " or "))
 		}
 	}
 	return nil
@@ -95,7 +95,7 @@ func (d document) field(f Field, of subject) (value string, found bool, err erro
 		}
 		value = matches[0][1]
 		if len(matches) > 1 && matches[1][1] != value {
-			return "", false, fmt.Errorf("the pattern finds %q and %q: make it find one", value, matches[1][1])
+			return "", false, fmt.Errorf("the pattern finds both %q and %q: make it match only one", value, matches[1][1])
 		}
 	}
 	value = string(inventory.NormalizeVersion(value))
@@ -103,7 +103,7 @@ func (d document) field(f Field, of subject) (value string, found bool, err erro
 	case value == "":
 		return "", false, nil
 	case len(value) > maxValue:
-		return "", false, fmt.Errorf("%d bytes are too many for a value", len(value))
+		return "", false, fmt.Errorf("the value has %d bytes, which is too long", len(value))
 	case strings.ContainsFunc(value, func(r rune) bool { return !unicode.IsPrint(r) }):
 		return "", false, fmt.Errorf("%q has characters that cannot be printed", value)
 	}

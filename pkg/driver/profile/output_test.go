@@ -53,22 +53,22 @@ func TestValuesAreFoundOrRefused(t *testing.T) {
 		{JSON, storcli, named("Controllers", 0, "Response Data", "Drives", where(t, "252:9", "EID:Slt"), "Rev"), "", "", "not in the output"},
 		{JSON, storcli, named("Controllers", 1, "Response Data"), "", "", "not in the output"},
 		{JSON, storcli, named("Controllers", 0, "Response Data", "None"), "", "", "not in the output"},
-		{JSON, storcli, named("Controllers", 0, "Response Data"), "", "", "no value"},
-		{JSON, storcli, named("Controllers", "Response Data"), "", "", "choose one"},
+		{JSON, storcli, named("Controllers", 0, "Response Data"), "", "", "not a single value"},
+		{JSON, storcli, named("Controllers", "Response Data"), "", "", "select one"},
 		{JSON, storcli, named("Controllers"), "", "", "several"},
 		{JSON, storcli + "x", named("Controllers"), "", "", "read JSON"},
 		{JSON, "Segmentation fault", named("Controllers"), "", "", "read JSON"},
 		{JSON, strings.Repeat("[", 100) + strings.Repeat("]", 100), named("a"), "", "", "levels"},
 		{JSON, `{"a":"x\u0007y"}`, named("a"), "", "", "cannot be printed"},
-		{JSON, `{"a":"` + strings.Repeat("x", 200) + `"}`, named("a"), "", "", "too many"},
+		{JSON, `{"a":"` + strings.Repeat("x", 200) + `"}`, named("a"), "", "", "too long"},
 		{JSON, "{\"a\":\"\xff\"}", named("a"), "", "", "not UTF-8"},
 		{XML, xmlText, named("a", "b", 1), "", "two", ""},
 		{XML, xmlText, named("a", "b", where(t, "1", "@n")), "", "one", ""},
 		{XML, xmlText, named("a", "b", 0, "@n"), "", "1", ""},
 		{XML, xmlText, named("a", "b"), "", "", "several"},
-		{XML, xmlText, named("a", "b", "@n"), "", "", "choose one"},
+		{XML, xmlText, named("a", "b", "@n"), "", "", "select one"},
 		{XML, xmlText, named("a", "c"), "", "", "not in the output"},
-		{XML, xmlText, named("a"), "", "", "no value"},
+		{XML, xmlText, named("a"), "", "", "not a single value"},
 		{XML, "<a><b></a>", named("a"), "", "", "read XML"},
 		{XML, "banner\n" + "<a/>", named("a"), "", "", "outside of the document"},
 		{XML, "<!DOCTYPE a [<!ENTITY x \"y\">]><a>&x;</a>", named("a"), "", "", "document type"},
@@ -100,7 +100,7 @@ func TestAStatusThatIsNotExpectedIsAnError(t *testing.T) {
 	_, err := q.read([]byte(`{"Status":"Success"}`), subject{})
 	require.NoError(t, err)
 	_, err = q.read([]byte(`{"Status":"Failure"}`), subject{})
-	require.ErrorContains(t, err, `the tool says "Failure", not Success or OK`)
+	require.ErrorContains(t, err, `the tool reports "Failure", not Success or OK`)
 	_, err = q.read([]byte(`{}`), subject{})
 	require.ErrorContains(t, err, "expect[0]")
 }
@@ -116,7 +116,7 @@ func TestVariablesBecomeOneSafeArgument(t *testing.T) {
 		{"{{device.pciColons}}", "00:3b:00:00", ""},
 		{"/c{{device.number}}", "/c12", ""},
 		{"$(reboot)", "$(reboot)", ""},
-		{"{{device.serialNumber}}", "", "not given to a tool"},
+		{"{{device.serialNumber}}", "", "not a safe argument"},
 		{"{{device.boardID}}", "", "has no {{device.boardID}}"},
 	} {
 		template, err := parseTemplate(c.text)

@@ -24,7 +24,8 @@ var (
 	hexPattern  = regexp.MustCompile(`^[0-9a-f]{4}$`)
 )
 
-// Parse reads a profile. The file's name is for messages: every problem is reported as "file:line: field: problem".
+// Parse parses and checks a profile. The file's name is for messages: every problem is reported as "file:line: field:
+// problem".
 func Parse(file string, text []byte) (Profile, error) {
 	r := &reader{file: file}
 	if len(text) > maxFile {
@@ -40,7 +41,7 @@ func Parse(file string, text []byte) (Profile, error) {
 		return Profile{}, fmt.Errorf("%s: %w", file, err)
 	}
 	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {
-		return Profile{}, fmt.Errorf("%s: has more than one document: make a file of each", file)
+		return Profile{}, fmt.Errorf("%s: has more than one document: put each in a file of its own", file)
 	}
 	if r.plain(&doc); len(r.problems) > 0 {
 		return Profile{}, r.err()
@@ -82,13 +83,13 @@ func (r *reader) profile(n *yaml.Node) Profile {
 	return p
 }
 
-// whole checks what no field alone can tell.
+// whole checks the rules that concern several fields.
 func (r *reader) whole(n *yaml.Node, p Profile, seen map[string]*yaml.Node) {
 	switch {
 	case (seen["write"] == nil) == (seen["readOnly"] == nil):
-		r.refuse(n, "write", "give either write, or readOnly with the reason why there is none")
+		r.refuse(n, "write", "give either write, or readOnly with the reason why there is no write")
 	case seen["write"] == nil && (seen["check"] != nil || seen["activate"] != nil || p.Rollback != inventory.RollbackNone):
-		r.refuse(n, "write", "check, activate and rollback need it")
+		r.refuse(n, "write", "is required with check, activate and rollback")
 	case seen["write"] != nil && seen["activation"] == nil:
 		r.refuse(n, "activation", "is required with write")
 	}
@@ -110,11 +111,11 @@ func (r *reader) whole(n *yaml.Node, p Profile, seen map[string]*yaml.Node) {
 	}
 	if at := seen["activate"]; at != nil {
 		if _, tells := p.Inspect.Fields[fieldStored]; !tells {
-			r.refuse(at, "activate", "needs inspect.fields.stored: nobody could tell whether anything is staged")
+			r.refuse(at, "activate", "needs inspect.fields.stored: without it nobody knows whether anything is staged")
 		}
 		for code, kind := range p.Activate.Exits.Pending {
 			if kind <= p.Activate.Kind {
-				r.refuse(at, fmt.Sprintf("activate.exits.pending.%d", code), "must be stronger than %s", p.Activate.Kind)
+				r.refuse(at, fmt.Sprintf("activate.exits.pending.%d", code), "must be more disruptive than %s", p.Activate.Kind)
 			}
 		}
 	}
@@ -133,7 +134,7 @@ func (r *reader) whole(n *yaml.Node, p Profile, seen map[string]*yaml.Node) {
 	}
 }
 
-// argv are the arguments of what runs after inspect.
+// argv are the arguments of the commands that run after inspect.
 func (p Profile) argv(name string) []template {
 	switch {
 	case name == "check" && p.Check != nil:
@@ -178,13 +179,13 @@ func (r *reader) match(n *yaml.Node, path string) Match {
 		},
 	}, "class", "support")
 	if seen["vendors"] == nil && seen["vendorIDs"] == nil && seen["models"] == nil {
-		r.refuse(n, path, "choose devices by at least one of vendors, vendorIDs and models")
+		r.refuse(n, path, "select devices by at least one of vendors, vendorIDs and models")
 	}
 	if seen["deviceIDs"] != nil && seen["vendorIDs"] == nil {
-		r.refuse(n, path+".deviceIDs", "mean nothing without vendorIDs")
+		r.refuse(n, path+".deviceIDs", "need vendorIDs")
 	}
 	if seen["subsystemVendorIDs"] != nil && m.Class != inventory.StorageController {
-		r.refuse(n, path+".subsystemVendorIDs", "are known of the class StorageController alone")
+		r.refuse(n, path+".subsystemVendorIDs", "are known only for the class StorageController")
 	}
 	return m
 }
@@ -193,13 +194,13 @@ func (r *reader) inspect(n *yaml.Node, path string) Query {
 	q, at := r.query(n, path, []string{"ok", "retry", "fail"},
 		[]string{fieldRunning, fieldStored, fieldBoardID, fieldModel, fieldPartNumber, fieldSerialNumber, fieldUniqueID, fieldNumber})
 	if f, ok := q.Fields[fieldRunning]; !ok || f.Optional {
-		r.refuse(n, path+".fields.running", "is required and not optional: what runs is what an update is judged by")
+		r.refuse(n, path+".fields.running", "is required and not optional: it decides whether an update succeeded")
 	}
 	if f, ok := q.Fields[fieldUniqueID]; ok && f.Optional {
-		r.refuse(n, path+".fields.uniqueID", "must not be optional: a device has one name")
+		r.refuse(n, path+".fields.uniqueID", "must not be optional: it is the identity of the device")
 	}
 	if f, ok := q.Fields[fieldNumber]; ok && f.Optional {
-		r.refuse(n, path+".fields.number", "must not be optional: it says which device is written to")
+		r.refuse(n, path+".fields.number", "must not be optional: it selects the device to write")
 	}
 	completed := func(name string) bool {
 		field := strings.TrimPrefix(name, "device.")
@@ -217,7 +218,7 @@ func (r *reader) inspect(n *yaml.Node, path string) Query {
 
 func (f Field) given() bool { return f.Path != nil || f.Pattern != nil }
 
-// templates are the arguments, and the values that items are chosen by.
+// templates are the arguments, and the values by which items are selected.
 func (q Query) templates() []template {
 	all := slices.Clone(q.Argv)
 	var walk func(path []step)
@@ -241,7 +242,7 @@ func (q Query) templates() []template {
 func (r *reader) check(n *yaml.Node, path string) *Query {
 	q, _ := r.query(n, path, []string{"ok", "rejected", "retry", "fail"}, []string{fieldVersion, fieldBoardID})
 	if !slices.ContainsFunc(q.Argv, func(t template) bool { return slices.Contains(t.names, "image.path") }) {
-		r.refuse(n, path+".argv", "must have {{image.path}}: it is the image that is checked")
+		r.refuse(n, path+".argv", "must have {{image.path}}: it is the image to check")
 	}
 	return &q
 }

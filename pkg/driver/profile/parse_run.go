@@ -8,7 +8,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// interpreters run what their arguments say. A profile needs one for nothing but an image that is a script.
+// interpreters run programs given in their arguments. A profile may use one only for an image that is a script.
 var interpreters = []string{"sh", "bash", "dash", "ash", "zsh", "ksh", "csh", "fish", "busybox", "env", "xargs", "find", "awk", "perl",
 	"python", "python3", "ruby", "sudo", "su", "nsenter", "chroot", "unshare", "setsid", "nohup", "timeout", "systemd-run"}
 
@@ -20,7 +20,7 @@ func (r *reader) argv(n *yaml.Node, path string) (argv []template) {
 	tool := n.Content[0]
 	switch {
 	case !toolPattern.MatchString(tool.Value):
-		r.refuse(tool, path+"[0]", "%q: want the tool's file name, without a directory and variables; it is looked up in --tool-path", tool.Value)
+		r.refuse(tool, path+"[0]", "%q: want the tool's file name without directory or variables; it is looked up in --tool-path", tool.Value)
 	case slices.Contains(interpreters, tool.Value) && (tool.Value != "sh" || len(argv) < 2 || argv[1].text != "{{image.path}}"):
 		r.refuse(tool, path+"[0]", "%q runs other programs: name the vendor's tool, or run an image that is a script by sh, {{image.path}}", tool.Value)
 	}
@@ -51,7 +51,7 @@ func (r *reader) change(n *yaml.Node, path string, activates bool) *Change {
 	seen := r.mapping(n, path, known, required...)
 	switch {
 	case (expect == nil) != (c.Format == ""):
-		r.refuse(n, path+".expect", "goes with format")
+		r.refuse(n, path+".expect", "needs format")
 	case expect != nil:
 		c.Expect = r.expect(expect, path+".expect", c.Format)
 	}
@@ -61,9 +61,9 @@ func (r *reader) change(n *yaml.Node, path string, activates bool) *Change {
 	switch {
 	case seen["argv"] == nil:
 	case activates && uses(func(name string) bool { return variables[name].ofImage }):
-		r.refuse(seen["argv"], path+".argv", "knows no image")
+		r.refuse(seen["argv"], path+".argv", "has no image: {{image.*}} cannot be used here")
 	case !activates && !uses(func(name string) bool { return name == "image.path" }):
-		r.refuse(seen["argv"], path+".argv", "must have {{image.path}}: nothing else is what was verified")
+		r.refuse(seen["argv"], path+".argv", "must have {{image.path}}: only that file was verified")
 	}
 	return c
 }
@@ -74,7 +74,7 @@ func (r *reader) exits(n *yaml.Node, path string, classes []string) Exits {
 	code := func(n *yaml.Node, at, class string) int {
 		c := r.code(n, at)
 		if other, taken := first[c]; taken {
-			r.refuse(n, at, "exit code %d is in %s already", c, other)
+			r.refuse(n, at, "exit code %d is already in %s", c, other)
 		}
 		first[c] = class
 		return c
@@ -103,7 +103,7 @@ func (r *reader) exits(n *yaml.Node, path string, classes []string) Exits {
 	}
 	r.mapping(n, path, known)
 	if len(e.OK) == 0 && len(e.Pending) == 0 {
-		r.refuse(n, path, "no code is a success: give ok or pending")
+		r.refuse(n, path, "no exit code means success: give ok or pending")
 	}
 	return e
 }

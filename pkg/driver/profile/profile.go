@@ -8,25 +8,25 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// Profile is what one file declares. It is made by Parse, which checks it.
+// Profile is the declaration in one file. Parse creates and checks it.
 type Profile struct {
 	// Name is the driver's name.
 	Name string
-	// Version is to be changed with every change of the file.
+	// Version has to be changed with every change of the file.
 	Version string
 	// Match says which devices the profile is for.
 	Match Match
 	// Inspect reads a device.
 	Inspect Query
-	// Check reads an image; nil when the tool cannot.
+	// Check reads an image; nil if the tool cannot.
 	Check *Query
 	// Write stages an image; nil when the device can only be read.
 	Write *Change
-	// Activate makes a staged image run; nil when the tool cannot.
+	// Activate makes a staged image run; nil if the tool cannot.
 	Activate *Change
 	// Activation is what a written image needs before it runs.
 	Activation inventory.Activation
-	// Format declares how the device's versions order.
+	// Format declares how the device's versions are ordered.
 	Format inventory.VersionFormat
 	// Rollback is None or Image.
 	Rollback inventory.Rollback
@@ -34,14 +34,14 @@ type Profile struct {
 	ReadOnly string
 }
 
-// Match chooses devices. Of each list that is not empty one entry has to be the device's; case does not matter.
+// Match selects devices. Of each list that is not empty one entry has to match the device; case is ignored.
 type Match struct {
 	Class     inventory.Class
 	Support   driver.Support
 	Vendors   []string
 	VendorIDs []string
 	DeviceIDs []string
-	// SubsystemVendorIDs tell the boards of those apart who build them around one chip; of storage controllers alone.
+	// SubsystemVendorIDs distinguish boards of different vendors with the same chip; only for storage controllers.
 	SubsystemVendorIDs []string
 	Models             []string
 	Transport          string
@@ -62,12 +62,12 @@ type Change struct {
 	Argv    []template
 	Timeout time.Duration
 	Exits   Exits
-	// Format and Expect say how the output of a tool is judged whose exit code lies; of Write alone.
+	// Format and Expect check the output of a tool whose exit code is unreliable; only for Write.
 	Format Format
 	Expect []Expectation
 	// Progress finds percentages in a line of the output; nil for none.
 	Progress *regexp.Regexp
-	// Kind is the kind of activation; of Activate alone.
+	// Kind is the kind of activation; only for Activate.
 	Kind inventory.Activation
 }
 
@@ -81,11 +81,11 @@ const (
 	Regex Format = "regex"
 )
 
-// Field is where a value stands in the output.
+// Field is the place of a value in the output.
 type Field struct {
 	// Path leads to the value in JSON and XML.
 	Path []step
-	// Pattern has one group, which is the value: of what is at the path, or of the whole output.
+	// Pattern has one group, which captures the value in the text at the path, or in the whole output.
 	Pattern *regexp.Regexp
 	// Optional fields may be missing.
 	Optional bool
@@ -97,13 +97,13 @@ type Expectation struct {
 	Is []string
 }
 
-// Exits sorts exit codes. One that is in no class is a failure.
+// Exits classifies exit codes. A code in no class is a failure.
 type Exits struct {
 	// OK, Already, Rejected and Retry list codes.
 	OK, Already, Rejected, Retry []int
-	// Pending codes say that it worked and what it needs to take effect.
+	// Pending codes mean success, each with the activation that is needed.
 	Pending map[int]inventory.Activation
-	// Fail codes come with what the tool's documentation says of them.
+	// Fail codes mean failure, each with its text from the tool's documentation.
 	Fail map[int]string
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// reader reads nodes of a YAML document and collects what is wrong with them, each with its place.
+// reader reads nodes of a YAML document and collects the problems in them, each with its position.
 type reader struct {
 	file     string
 	problems []error
@@ -32,7 +32,7 @@ func (r *reader) refuse(n *yaml.Node, path, format string, args ...any) {
 // fields says what to do with each field of a mapping.
 type fields map[string]func(n *yaml.Node, path string)
 
-// mapping reads a mapping with none but the given fields. It returns the nodes that are there.
+// mapping reads a mapping that may have only the known fields. It returns the nodes of those present.
 func (r *reader) mapping(n *yaml.Node, path string, known fields, required ...string) map[string]*yaml.Node {
 	seen := map[string]*yaml.Node{}
 	r.pairs(n, path, func(key, value *yaml.Node, at string) {
@@ -43,7 +43,7 @@ func (r *reader) mapping(n *yaml.Node, path string, known fields, required ...st
 				names = append(names, name)
 			}
 			slices.Sort(names)
-			r.refuse(key, at, "no such field; there are %s", strings.Join(names, ", "))
+			r.refuse(key, at, "no such field; the known fields are %s", strings.Join(names, ", "))
 			return
 		}
 		seen[key.Value] = value
@@ -67,7 +67,7 @@ func (r *reader) pairs(n *yaml.Node, path string, each func(key, value *yaml.Nod
 		key := n.Content[i]
 		at := join(path, key.Value)
 		if key.Kind != yaml.ScalarNode || seen[key.Value] {
-			r.refuse(key, at, "stands here twice, or is no plain name")
+			r.refuse(key, at, "occurs twice, or is not a plain name")
 			continue
 		}
 		seen[key.Value] = true
@@ -93,11 +93,11 @@ func (r *reader) items(n *yaml.Node, path string, each func(n *yaml.Node, at str
 	}
 }
 
-// text reads a string; what YAML takes for a number or a truth value has to be quoted.
+// text reads a string; a value that YAML takes for a number or a boolean has to be quoted.
 func (r *reader) text(n *yaml.Node, path string) string {
 	switch {
 	case n.Kind != yaml.ScalarNode || n.Tag != "!!str":
-		r.refuse(n, path, "want text: put it in quotes")
+		r.refuse(n, path, "want a string: put it in quotes")
 		return ""
 	case strings.TrimSpace(n.Value) == "":
 		r.refuse(n, path, "must not be empty")
@@ -161,7 +161,7 @@ func (r *reader) pattern(n *yaml.Node, path string) *regexp.Regexp {
 		r.refuse(n, path, "%v", err)
 		return nil
 	case p.NumSubexp() != 1:
-		r.refuse(n, path, "has %d groups: put parentheses around the value alone, and (?:...) elsewhere", p.NumSubexp())
+		r.refuse(n, path, "has %d groups: put parentheses only around the value, and use (?:...) elsewhere", p.NumSubexp())
 		return nil
 	}
 	return p
@@ -193,10 +193,10 @@ func (r *reader) activation(n *yaml.Node, path string, kinds ...inventory.Activa
 	return oneOf(r, n, path, names, kinds)
 }
 
-// plain refuses what makes a document mean something else than it looks like.
+// plain refuses anchors and aliases, which make a document mean something else than it appears to.
 func (r *reader) plain(n *yaml.Node) {
 	if n.Kind == yaml.AliasNode || n.Anchor != "" {
-		r.refuse(n, "", "anchors and aliases are not taken: write it out")
+		r.refuse(n, "", "anchors and aliases are not supported: write the value out")
 	}
 	for _, c := range n.Content {
 		r.plain(c)

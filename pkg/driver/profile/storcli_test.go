@@ -82,7 +82,7 @@ func TestAFailureTheToolPrintsIsAFailure(t *testing.T) {
 		d, dir := tool.driver(t, rear)
 		fault(t, dir, "fail", "")
 		_, err := d.Write(t.Context(), rearID(tool.subsystem), pkgImage(t), nil)
-		require.ErrorContains(t, err, `the tool says "Failure", not Success`)
+		require.ErrorContains(t, err, `the tool reports "Failure", not Success`)
 		require.ErrorContains(t, err, "image corrupted")
 		require.NotErrorAs(t, err, new(*driver.RejectedError))
 		assert.Empty(t, stored(t, dir))

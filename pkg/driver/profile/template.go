@@ -9,7 +9,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// template is one argument with variables. What they stand for never becomes a second argument.
+// template is one argument with variables. A variable's value never becomes a second argument.
 type template struct {
 	text string
 	// literals and names alternate: a literal, a name, a literal and so on.
@@ -20,16 +20,16 @@ type template struct {
 type subject struct {
 	id  inventory.Identity
 	img driver.Image
-	// number is what the tool calls the device at this moment; empty before inspect.
+	// number is the tool's current number of the device; empty before inspect.
 	number string
 }
 
-// variable is one of the closed set.
+// variable is one of the fixed set of variables.
 type variable struct {
-	// safe is what the value has to look like. No value starts with a dash, so that none is taken for a flag.
+	// safe is the pattern of allowed values. No value starts with a dash, so that none is taken for a flag.
 	safe *regexp.Regexp
 	of   func(s subject) string
-	// ofImage says that it is of the image.
+	// ofImage says that the variable describes the image.
 	ofImage bool
 }
 
@@ -45,7 +45,7 @@ var variables = map[string]variable{
 			return s.id.PCI[0].String()
 		},
 	},
-	// As the tools of MegaRAID spell it, with two digits for each part. They cannot say more of the domain.
+	// As the MegaRAID tools spell it, with two digits for each part, including the domain.
 	"device.pciColons": {
 		safe: regexp.MustCompile(`^[0-9a-f]{2}(:[0-9a-f]{2}){3}$`),
 		of: func(s subject) string {
@@ -86,7 +86,7 @@ var variables = map[string]variable{
 	},
 }
 
-// numberVariable is what inspect found as the field number.
+// numberVariable is the value of the field number that inspect found.
 const numberVariable = "device.number"
 
 var reference = regexp.MustCompile(`\{\{([^{}]*)\}\}`)
@@ -105,16 +105,16 @@ func parseTemplate(text string) (template, error) {
 	t.literals = append(t.literals, text[rest:])
 	for _, l := range t.literals {
 		if strings.Contains(l, "{{") || strings.Contains(l, "}}") {
-			return t, fmt.Errorf("%q has braces that are no variable: write {{device.node}} without blanks", text)
+			return t, fmt.Errorf("%q has braces that are not a variable: write {{device.node}} without blanks", text)
 		}
 		if strings.ContainsRune(l, 0) {
-			return t, fmt.Errorf("%q has a NUL", text)
+			return t, fmt.Errorf("%q contains a NUL byte", text)
 		}
 	}
 	return t, nil
 }
 
-// fill makes the argument.
+// fill returns the argument with its variables replaced.
 func (t template) fill(s subject) (string, error) {
 	var b strings.Builder
 	for i, literal := range t.literals {
@@ -130,7 +130,7 @@ func (t template) fill(s subject) (string, error) {
 		case !v.safe.MatchString(value) && t.names[i] == "image.version":
 			return "", driver.Rejectf("version %q cannot be given to the tool as {{image.version}}", value)
 		case !v.safe.MatchString(value):
-			return "", fmt.Errorf("fill in %s: {{%s}} is %q, which is not given to a tool", t.text, t.names[i], value)
+			return "", fmt.Errorf("fill in %s: {{%s}} is %q, which is not a safe argument for a tool", t.text, t.names[i], value)
 		}
 		b.WriteString(value)
 	}

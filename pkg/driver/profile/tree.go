@@ -21,7 +21,7 @@ type node struct {
 	list []*node
 }
 
-// maxDepth is more than any tool's output has.
+// maxDepth bounds the nesting; the output of real tools stays far below it.
 const maxDepth = 64
 
 func parseJSON(out []byte) (*node, error) {
@@ -32,7 +32,7 @@ func parseJSON(out []byte) (*node, error) {
 		return nil, fmt.Errorf("read JSON: %w", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("read JSON: something follows the document")
+		return nil, errors.New("read JSON: there is more after the document")
 	}
 	return jsonNode(v, 0)
 }
@@ -101,7 +101,7 @@ func parseXML(out []byte) (*node, error) {
 				return nil, errors.New("read XML: text outside of the document")
 			}
 		case xml.Directive:
-			return nil, errors.New("read XML: a document type is not taken")
+			return nil, errors.New("read XML: document types are not supported")
 		}
 	}
 	if len(root.named) != 1 {
@@ -118,7 +118,7 @@ func newElement(t xml.StartElement) *node {
 	return n
 }
 
-// step is one step of a path: a name, an index, or a choice of the one item at whose path Where stands Is.
+// step is one step of a path: a name, an index, or the selection of the one item whose value at the path Where is Is.
 type step struct {
 	name  string
 	index int
@@ -136,11 +136,11 @@ func (n *node) value(path []step, of subject) (value string, found bool, err err
 	}
 	switch {
 	case len(at) > 1 || at[0].list != nil:
-		return "", false, errors.New("there are several: choose one by index or with where")
+		return "", false, errors.New("there are several: select one by index or with where")
 	case !at[0].scalar && at[0].named == nil:
 		return "", false, nil // null
 	case !at[0].scalar:
-		return "", false, errors.New("it has parts of its own, it is no value")
+		return "", false, errors.New("it has children and is not a single value")
 	}
 	return at[0].text, true, nil
 }
@@ -148,7 +148,7 @@ func (n *node) value(path []step, of subject) (value string, found bool, err err
 func (s step) from(at []*node, of subject) ([]*node, error) {
 	if s.name != "" {
 		if len(at) > 1 || at[0].list != nil {
-			return nil, fmt.Errorf("several have %q: choose one by index or with where", s.name)
+			return nil, fmt.Errorf("several have %q: select one by index or with where", s.name)
 		}
 		return at[0].named[s.name], nil
 	}

@@ -8,17 +8,17 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// commandTimeout bounds one WRITE BUFFER command, in seconds. The kernel aborts a command at its timeout, and a drive must
-// not be disturbed while it burns its flash: the tool's own five minutes may be too short. It stays below the half hour
-// for which a silent write is waited for.
+// commandTimeout bounds one WRITE BUFFER command, in seconds. The kernel aborts a command at its timeout, and a drive
+// must not be disturbed while it writes its flash: the tool's own five minutes may be too short. It stays below the
+// half hour after which a write without output counts as overdue.
 const commandTimeout = 1200
 
 // pieceSize is how much of an image one WRITE BUFFER command carries. Pieces of 4 KiB fit the limits of all controllers
 // and kernels.
 const pieceSize = 4 << 10
 
-// standardInquiry reads the first 36 bytes of the standard INQUIRY data. sysfs shows what the kernel read when it found
-// the drive. The bytes are read as they are: the text that sg_inq makes of them changes between its releases.
+// standardInquiry reads the first 36 bytes of the standard INQUIRY data. sysfs only shows what the kernel read when it
+// found the drive. The raw bytes are read because the text output of sg_inq changes between releases.
 func standardInquiry(device string) command.Command {
 	return command.Command{Argv: []string{"sg_inq", "--raw", "--maxlen=" + strconv.Itoa(inquiryLength), device}}
 }
@@ -34,8 +34,8 @@ func supports(device string, m mode) command.Command {
 	return command.Command{Argv: []string{"sg_opcodes", "--raw", fmt.Sprintf("--opcode=0x3b,0x%02x", byte(m)), device}}
 }
 
-// download transfers an image in pieces. Without --length no more than 8 MiB were read. Only with -v does the tool print
-// the sense data of a refusal, and a line for each piece by which it is seen to be alive.
+// download transfers an image in pieces. Without --length the tool reads at most 8 MiB. Only with -v does it print the
+// sense data of a refusal, and a line for each piece, which shows that it is making progress.
 func download(device, path, lock string, size int64, m mode) command.Command {
 	return command.Command{
 		Argv: []string{

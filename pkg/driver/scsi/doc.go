@@ -1,3 +1,3 @@
-// Package scsi is the driver of SAS drives: it runs sg3_utils to read a drive's INQUIRY data, to ask which ways of
-// downloading microcode it has, and to download and activate an image with WRITE BUFFER.
+// Package scsi is the driver of SAS drives: it runs sg3_utils to read a drive's INQUIRY data, to ask which modes of
+// downloading microcode it supports, and to download and activate an image with WRITE BUFFER.
 package scsi

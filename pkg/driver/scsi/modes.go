@@ -18,7 +18,7 @@ const (
 	modeActivate mode = 0x0f
 )
 
-// String is the name sg_write_buffer knows the mode by.
+// String is sg_write_buffer's name of the mode.
 func (m mode) String() string {
 	switch m {
 	case modeSave:
@@ -31,10 +31,11 @@ func (m mode) String() string {
 	return fmt.Sprintf("%#02x", byte(m))
 }
 
-// modes are the ones of WRITE BUFFER that a drive says it takes.
+// modes are the modes of WRITE BUFFER that a drive reports as supported.
 type modes struct{ Save, Defer, Activate bool }
 
-// download is the mode to download an image with: rather one that leaves what runs alone until the image is activated.
+// download is the mode to download an image with. It prefers one that leaves the running firmware alone until the image
+// is activated.
 func (m modes) download() (mode, bool) {
 	switch {
 	case m.Defer:
@@ -45,8 +46,8 @@ func (m modes) download() (mode, bool) {
 	return 0, false
 }
 
-// activation is what a newly written image will need, as far as can be known before. A drive that only knows how to save
-// and activate at once resets itself in the middle of the write, which is as disruptive as a reset.
+// activation is what a newly written image will need, as far as that is known in advance. A drive that can only save
+// and activate at once resets itself during the write, which is as disruptive as a reset.
 func (m modes) activation() inventory.Activation {
 	if m.Defer && !m.Activate {
 		return inventory.ActivateReboot
@@ -54,10 +55,10 @@ func (m modes) activation() inventory.Activation {
 	return inventory.ActivateDeviceReset
 }
 
-// readOnly says why the drive takes no firmware, or nothing.
+// readOnly says why the drive cannot be written; empty when it can.
 func (m modes) readOnly() string {
 	if _, ok := m.download(); !ok {
-		return "the drive does not say that it supports a download of microcode in pieces (WRITE BUFFER, modes 0x0e and 0x07)"
+		return "the drive does not report that it supports the download of microcode in pieces (WRITE BUFFER, modes 0x0e and 0x07)"
 	}
 	return ""
 }
@@ -72,8 +73,8 @@ const (
 // writeBufferLength is the length of a WRITE BUFFER command.
 const writeBufferLength = 10
 
-// parseSupport reads what REPORT SUPPORTED OPERATION CODES says of WRITE BUFFER in one mode. What works in a way of the
-// vendor's own counts as not supported.
+// parseSupport parses the answer of REPORT SUPPORTED OPERATION CODES for one mode of WRITE BUFFER. A vendor-specific
+// implementation counts as not supported.
 func parseSupport(out []byte) (bool, error) {
 	if len(out) < 4 || out[0] != 0 {
 		return false, errors.New("parse supported operation codes: this is not the answer for one command")
@@ -88,6 +89,6 @@ func parseSupport(out []byte) (bool, error) {
 		}
 		return support == supportStandard, nil
 	default:
-		return false, fmt.Errorf("parse supported operation codes: the drive cannot say now (%d)", support)
+		return false, fmt.Errorf("parse supported operation codes: the drive cannot report it now (%d)", support)
 	}
 }

@@ -116,7 +116,7 @@ func TestADownloadIsClassifiedByCodeAndSense(t *testing.T) {
 	}
 	err := classifyDownload(c, command.Result{ExitCode: 5, Stderr: golden(t, "download-1.46-field.txt")})
 	assert.NotErrorAs(t, err, rejected, "this is about the command, not about the image")
-	assert.ErrorContains(t, err, "refuses a field")
+	assert.ErrorContains(t, err, "rejects a field")
 }
 
 func TestTheCommands(t *testing.T) {

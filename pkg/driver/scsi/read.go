@@ -10,7 +10,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// state is what a drive says of itself.
+// state is what a drive reports about itself.
 type state struct {
 	inquiry
 	// Serial is empty for a drive without a Unit Serial Number page.
@@ -18,8 +18,8 @@ type state struct {
 	modes  modes
 }
 
-// read asks the drive. What is found under the drive's name must be the drive that was found there before: names move to
-// another drive when one is pulled and another plugged in.
+// read queries the drive. It checks that the device node still belongs to the same drive: names move to another drive
+// when one is pulled and another plugged in.
 func (d *Driver) read(ctx context.Context, id inventory.Identity) (state, error) {
 	if id.Node == "" {
 		return state{}, fmt.Errorf("find drive %s: the kernel has no device for it", id.UniqueID)
@@ -47,8 +47,8 @@ func (d *Driver) read(ctx context.Context, id inventory.Identity) (state, error)
 	return s, nil
 }
 
-// run runs a command again when the drive answered with a unit attention, once. A drive that was reset or changed its
-// microcode tells so to whoever comes next, instead of doing what was asked. A download begins with its first byte again.
+// run runs a command, and once more if the drive answered with a unit attention. A drive that was reset or changed its
+// microcode reports that on the next command instead of executing it. A repeated download begins with its first byte.
 func (d *Driver) run(ctx context.Context, c command.Command) (command.Result, error) {
 	r, err := d.runner.Run(ctx, c)
 	if err == nil && r.ExitCode == exitUnitAttention {
@@ -74,7 +74,7 @@ func ask[T any](ctx context.Context, d *Driver, c command.Command, parse func([]
 	return v, nil
 }
 
-// optional is ask for what a drive need not have: it returns the zero value when the drive knows nothing of it.
+// optional is ask for something a drive may lack: it returns the zero value when the drive does not support the query.
 func optional[T any](ctx context.Context, d *Driver, c command.Command, parse func([]byte) (T, error)) (T, error) {
 	v, err := ask(ctx, d, c, parse)
 	var failed *command.Error

@@ -19,7 +19,7 @@ const (
 	exitReservation     = 24
 	exitBusy            = 26
 	exitTimeout         = 33
-	// exitNoPage is 50 and EDOM: sg_inq says with it that the drive does not list the page.
+	// exitNoPage is 50 plus EDOM: sg_inq's exit code when the drive does not list the page.
 	exitNoPage = 83
 )
 
@@ -38,8 +38,8 @@ func illegal(r command.Result) bool {
 	return r.ExitCode == exitIllegalRequest || r.ExitCode == exitIllegalWithInfo
 }
 
-// classifyDownload turns what sg_write_buffer says of a download into an error. The drive said before that it supports the
-// mode, so an illegal request is about the image, unless it is about a field of the command.
+// classifyDownload turns the result of a download by sg_write_buffer into an error. The drive has reported that it
+// supports the mode, so an illegal request is about the image, unless it is about a field of the command.
 func classifyDownload(c command.Command, r command.Result) error {
 	switch {
 	case r.ExitCode == 0:
@@ -56,7 +56,7 @@ func classify(c command.Command, r command.Result) error {
 	case exitNotReady:
 		reason = "the drive is not ready: try again when it is"
 	case exitIllegalRequest, exitIllegalWithInfo:
-		reason = "the drive refuses a field of the command"
+		reason = "the drive rejects a field of the command"
 	case exitUnitAttention:
 		reason = "the drive reports one unit attention after another: find out who resets it and try again"
 	case exitInvalidOpcode:
@@ -68,7 +68,7 @@ func classify(c command.Command, r command.Result) error {
 	case exitBusy:
 		reason = "the drive is busy: try again"
 	case exitTimeout:
-		reason = "the drive did not answer in time: read it before anything else"
+		reason = "the drive did not answer in time: read it before doing anything else"
 	}
 	return command.Failed(c, r, errors.New(reason))
 }

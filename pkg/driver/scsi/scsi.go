@@ -10,7 +10,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// maxImage is what the 24 bits of an offset of WRITE BUFFER can address.
+// maxImage is the size that the 24-bit offset of WRITE BUFFER can address, in bytes.
 const maxImage = 16 << 20
 
 // maxRevision is the length of a revision in the INQUIRY data.
@@ -21,7 +21,7 @@ type Driver struct{ runner command.Runner }
 
 var _ driver.Driver = (*Driver)(nil)
 
-// New makes the driver.
+// New returns the driver.
 func New(runner command.Runner) *Driver { return &Driver{runner: runner} }
 
 // Name is "scsi".
@@ -30,8 +30,8 @@ func (*Driver) Name() string { return "scsi" }
 // Version is the version of this driver, not of sg3_utils.
 func (*Driver) Version() string { return "1" }
 
-// Support is SupportMainline for SAS drives: the commands are those of the SCSI standard, and a tool of the drive's own
-// vendor would know it better. SATA drives behind a SAS controller are not for WRITE BUFFER.
+// Support is SupportMainline for SAS drives: the commands are those of the SCSI standard, and a tool of the drive's
+// vendor would support it better. SATA drives behind a SAS controller do not take WRITE BUFFER.
 func (*Driver) Support(id inventory.Identity) driver.Support {
 	if id.Class != inventory.Disk || id.Transport != "sas" || id.Node == "" {
 		return driver.SupportNone
@@ -39,10 +39,10 @@ func (*Driver) Support(id inventory.Identity) driver.Support {
 	return driver.SupportMainline
 }
 
-// Inspect reads the INQUIRY data and which modes of WRITE BUFFER the drive takes. A drive that names none it can be
-// written with is readable, with the reason in ReadOnly: RAID volumes and virtual disks look like SAS drives and are
-// told apart by this. Stored is empty: no command tells whether microcode waits for its activation. The unique id stays
-// the one sysfs gave; without one it is made of vendor, product and serial number.
+// Inspect reads the INQUIRY data and the modes of WRITE BUFFER that the drive supports. A drive that supports none it
+// can be written with can be read, with the reason in ReadOnly: this also excludes RAID volumes and virtual disks,
+// which look like SAS drives. Stored is empty: no command reports whether microcode waits for its activation. The
+// unique id is the one from sysfs; without one it is made of vendor, product and serial number.
 func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.Identity, inventory.Firmware, error) {
 	s, err := d.read(ctx, id)
 	if err != nil {
@@ -62,9 +62,9 @@ func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.
 	return id, fw, nil
 }
 
-// Check verifies what can be: the file is whole, its size is one the command can transfer, the version is one the drive
-// can show, and the drive takes firmware at all. Images of SAS drives do not describe themselves: that this one is for
-// the drive's model and is the wanted version is what the image's source declares, and the drive has the last word.
+// Check verifies that the file is complete, that the command can transfer its size, that the drive can report the
+// version, and that the drive takes firmware at all. Images of SAS drives do not describe themselves: model and version
+// are those the image's source declares, and the drive makes the final check.
 func (d *Driver) Check(ctx context.Context, id inventory.Identity, img driver.Image) error {
 	if err := img.Verify(); err != nil {
 		return err
@@ -74,7 +74,7 @@ func (d *Driver) Check(ctx context.Context, id inventory.Identity, img driver.Im
 			img.Path, img.Size, maxImage)
 	}
 	if len(img.Version) > maxRevision {
-		return driver.Rejectf("version %q has more than the %d characters of a SAS drive's revision: declare what the drive shows",
+		return driver.Rejectf("version %q has more than the %d characters of a SAS drive's revision: declare the version as the drive reports it",
 			img.Version, maxRevision)
 	}
 	s, err := d.read(ctx, id)
@@ -87,8 +87,8 @@ func (d *Driver) Check(ctx context.Context, id inventory.Identity, img driver.Im
 	return nil
 }
 
-// Write downloads the image, deferred where the drive can do that. It does so even when the drive runs the version: the
-// drive cannot tell whether another one waits in it, and what is downloaded takes that one's place.
+// Write downloads the image, with deferred activation if the drive supports it. It does so even when the drive runs the
+// version: the drive does not report whether another one waits for activation, and the download replaces it.
 func (d *Driver) Write(
 	ctx context.Context, id inventory.Identity, img driver.Image, progress driver.Progress,
 ) (inventory.Activation, error) {
@@ -120,7 +120,7 @@ func (d *Driver) Write(
 	return d.afterSave(ctx, id, img.Version)
 }
 
-// afterSave is what is needed after a download that the drive should have activated itself.
+// afterSave is the activation still needed after a download that the drive should have activated itself.
 func (d *Driver) afterSave(ctx context.Context, id inventory.Identity, want inventory.Version) (inventory.Activation, error) {
 	now, err := ask(ctx, d, standardInquiry(device(id)), parseInquiry)
 	if err != nil {
@@ -132,8 +132,8 @@ func (d *Driver) afterSave(ctx context.Context, id inventory.Identity, want inve
 	return inventory.ActivateNone, nil
 }
 
-// Activate makes deferred microcode run and reads what runs then. Whatever uses the drive waits for it, so it is for a
-// drained node. A drive that shows its old revision afterwards, or refuses, needs a reboot.
+// Activate makes deferred microcode run and reads what runs afterwards. I/O to the drive waits meanwhile, so the node
+// should be drained. A drive that reports its old revision afterwards, or refuses, needs a reboot.
 func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inventory.Activation) (inventory.Activation, error) {
 	if kind != inventory.ActivateDeviceReset {
 		return 0, fmt.Errorf("activate by %s: %w", kind, driver.ErrNotSupported)
@@ -150,7 +150,7 @@ func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inven
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf("activate %s: %w", device(id), err)
-	case illegal(r) && says(r, senseCommandSequence): // nothing waits
+	case illegal(r) && says(r, senseCommandSequence): // nothing waits for activation
 		return inventory.ActivateNone, nil
 	case illegal(r):
 		return inventory.ActivateReboot, nil
@@ -171,7 +171,7 @@ func rollback(s state) (kind inventory.Rollback, message string) {
 	if reason := s.modes.readOnly(); reason != "" {
 		return inventory.RollbackNone, reason
 	}
-	return inventory.RollbackImage, "a SAS drive cannot be read out: an image of " + string(s.Revision) +
+	return inventory.RollbackImage, "the firmware of a SAS drive cannot be read back: an image of " + string(s.Revision) +
 		" from a FirmwareSource is needed"
 }
 

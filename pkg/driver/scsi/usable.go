@@ -6,7 +6,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 )
 
-// Usable says which of the tools are not installed.
+// Usable returns an error that names the tools that are not installed.
 func (d *Driver) Usable() error {
 	var errs []error
 	for _, tool := range []string{"sg_inq", "sg_opcodes", "sg_write_buffer"} {

@@ -14,7 +14,7 @@ import (
 // maxGrace bounds the grace period of a cancellation, in seconds.
 const maxGrace = 3600
 
-// CancelTask asks a task to end and waits for that. A task that writes is waited for, and never broken off.
+// CancelTask asks a task to end and waits for it. A writing task is never interrupted.
 func (s *service) CancelTask(ctx context.Context, m *pluginv1.CancelTaskRequest) (*pluginv1.CancelTaskResponse, error) {
 	t := s.tasks.find(m.GetId())
 	if t == nil {
@@ -28,13 +28,13 @@ func (t *task) cancelled(ctx context.Context, m *pluginv1.CancelTaskRequest) err
 	force := m.GetMode() == pluginv1.CancelMode_CANCEL_MODE_FORCE
 	switch {
 	case !force && m.GetMode() != pluginv1.CancelMode_CANCEL_MODE_GRACEFUL:
-		return fmt.Errorf("cancel task %s: mode %d is not known here", t.id, m.GetMode())
+		return fmt.Errorf("cancel task %s: mode %d is not supported", t.id, m.GetMode())
 	case m.GetGraceSeconds() < 0 || m.GetGraceSeconds() > maxGrace:
 		return fmt.Errorf("cancel task %s: the grace period is from 0 to %d seconds, not %d", t.id, maxGrace, m.GetGraceSeconds())
 	case t.ended():
 		return nil
 	case t.work.writes && force:
-		return fmt.Errorf("task %s: %w; wait for its end", t.id, plugin.ErrWriting)
+		return fmt.Errorf("task %s: %w; wait until it ends", t.id, plugin.ErrWriting)
 	}
 	if !t.work.writes {
 		t.cancel(plugin.ErrCancelled)

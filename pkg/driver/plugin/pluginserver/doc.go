@@ -1,2 +1,3 @@
-// Package pluginserver makes a plugin of a driver: a process that offers the driver to the node daemon on a unix socket.
+// Package pluginserver turns a driver into a plugin: a process that serves the driver to the node daemon on a unix
+// socket.
 package pluginserver

@@ -10,13 +10,13 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// events is where what happens to a task is told.
+// events receives the events of a task.
 type events interface {
 	Send(*pluginv1.TaskEvent) error
 	Context() context.Context
 }
 
-// follow begins the task, or finds it, and tells what happens to it. A task that reads ends with whoever follows it.
+// follow begins or finds the task and sends its events. A task that only reads ends when its follower does.
 func (s *service) follow(ref *pluginv1.TaskRef, id inventory.Identity, bad error, to events, w work) error {
 	t, err := s.task(ref, id, bad, w)
 	if err != nil {

@@ -19,25 +19,26 @@ import (
 // Match says which devices a plugin is for.
 type Match = plugin.Match
 
-// Options say what the driver itself does not.
+// Options are the properties of a plugin that its driver does not have.
 type Options struct {
 	// Matches are the devices the plugin claims; at least one.
 	Matches []Match
-	// Log is told of tasks and panics; nil for none.
+	// Log receives tasks and panics; nil for none.
 	Log *slog.Logger
 }
 
 // maxMessage bounds a message in bytes, in both directions.
 const maxMessage = 1 << 20
 
-// readGrace is how long calls that read may take to end when the plugin is told to.
+// readGrace is how long reading calls may take to end when the plugin stops.
 const readGrace = 5 * time.Second
 
-// Serve offers the driver on the socket until the context ends. The driver's name has to be the socket's without ".sock".
+// Serve serves the driver on the socket until the context ends. The driver's name has to be the socket's without
+// ".sock".
 //
-// The socket is made for its owner alone, in a directory that is there. One that nobody serves any more is replaced; where
-// another process still serves it, Serve fails. When the context ends, Serve begins nothing new, and returns when the last
-// task that writes has ended by itself. The socket's file stays: it says that the plugin is installed, so that no other
+// The socket is created with permissions for its owner only, in an existing directory. A stale socket is replaced; if
+// another process still serves it, Serve fails. When the context ends, Serve begins nothing new, and returns when the
+// last writing task has ended by itself. The socket's file stays: it marks the plugin as installed, so that no other
 // driver takes its devices while it restarts. Remove it to uninstall the plugin.
 func Serve(ctx context.Context, d driver.Driver, socket string, o Options) error {
 	if o.Log == nil {
@@ -75,7 +76,7 @@ func Serve(ctx context.Context, d driver.Driver, socket string, o Options) error
 	return err
 }
 
-// survive answers for a driver that panics: the call fails, and the plugin goes on.
+// survive turns a panic of the driver into a failed call, and the plugin keeps running.
 func survive(log *slog.Logger) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, request any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler) (answer any, err error) {
 		defer func() {
@@ -89,5 +90,5 @@ func survive(log *slog.Logger) grpc.UnaryServerInterceptor {
 }
 
 func panicked(p any) error {
-	return fmt.Errorf("the driver panicked: %v; report this to whoever made the plugin", p)
+	return fmt.Errorf("the driver panicked: %v; report this to the author of the plugin", p)
 }

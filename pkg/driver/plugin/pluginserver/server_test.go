@@ -147,7 +147,7 @@ func TestWriteIsNeverBrokenOff(t *testing.T) {
 
 	forced := cancelTask(t, c, "write", 30, pluginv1.CancelMode_CANCEL_MODE_FORCE)
 	assert.Equal(t, pluginv1.Code_CODE_REFUSED_WRITING, forced.Status.Code)
-	assert.Contains(t, forced.Status.Message, "wait for its end")
+	assert.Contains(t, forced.Status.Message, "wait until it ends")
 	waited := cancelTask(t, c, "write", 0, pluginv1.CancelMode_CANCEL_MODE_GRACEFUL)
 	assert.Equal(t, pluginv1.Code_CODE_STILL_RUNNING, waited.Status.Code)
 	assert.True(t, a.Busy(card))
@@ -333,7 +333,7 @@ func TestPluginThatCannotBeServedIsRefused(t *testing.T) {
 		"bad match":    {"acme-nic.sock", pluginserver.Options{Matches: []pluginserver.Match{{Class: "Toaster", Support: driver.SupportVendor}}}, "Toaster"},
 		"no level":     {"acme-nic.sock", pluginserver.Options{Matches: []pluginserver.Match{{Class: inventory.NIC}}}, "level of support"},
 		"no directory": {"missing/acme-nic.sock", pluginserver.Options{Matches: matches}, "directory of the socket"},
-		"a file":       {"taken/acme-nic.sock", pluginserver.Options{Matches: matches}, "is no socket"},
+		"a file":       {"taken/acme-nic.sock", pluginserver.Options{Matches: matches}, "is not a socket"},
 	} {
 		err := pluginserver.Serve(t.Context(), newAcme(), filepath.Join(dir, c.socket), c.options)
 		assert.ErrorContains(t, err, c.want, name)

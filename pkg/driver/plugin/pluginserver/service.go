@@ -20,7 +20,7 @@ type service struct {
 	tasks   *tasks
 }
 
-// GetInfo says what the plugin is.
+// GetInfo returns the plugin's info.
 func (s *service) GetInfo(context.Context, *pluginv1.GetInfoRequest) (*pluginv1.GetInfoResponse, error) {
 	answer, err := wire.InfoTo(plugin.Info{Name: s.driver.Name(), Version: s.driver.Version(), Matches: s.matches})
 	if err != nil {
@@ -29,7 +29,8 @@ func (s *service) GetInfo(context.Context, *pluginv1.GetInfoRequest) (*pluginv1.
 	return answer, nil
 }
 
-// Inspect reads a device. One that is written to is not disturbed: whoever followed the write may be gone, and ask for that.
+// Inspect reads a device. A device that is being written is not disturbed: the daemon may have lost its follower and
+// inspect the device because of that.
 func (s *service) Inspect(ctx context.Context, m *pluginv1.InspectRequest) (*pluginv1.InspectResponse, error) {
 	answer, err := s.inspect(ctx, m.GetIdentity())
 	if err != nil {
@@ -76,7 +77,7 @@ func target(of *pluginv1.Identity, image *pluginv1.Image) (inventory.Identity, d
 	return id, img, err
 }
 
-// Write stages an image, which is hashed again before.
+// Write hashes the image again and stages it.
 func (s *service) Write(m *pluginv1.WriteRequest, stream pluginv1.Driver_WriteServer) error {
 	id, img, err := target(m.GetIdentity(), m.GetImage())
 	return s.follow(m.GetTask(), id, err, stream, work{kind: pluginv1.TaskKind_TASK_KIND_WRITE, writes: true,
@@ -101,7 +102,7 @@ func (s *service) Activate(m *pluginv1.ActivateRequest, stream pluginv1.Driver_A
 		}})
 }
 
-// Revert makes a version a slot holds the one that runs next.
+// Revert makes a version held by a slot the one that runs next.
 func (s *service) Revert(m *pluginv1.RevertRequest, stream pluginv1.Driver_RevertServer) error {
 	id, err := wire.IdentityFrom(m.GetIdentity())
 	return s.follow(m.GetTask(), id, err, stream, work{kind: pluginv1.TaskKind_TASK_KIND_REVERT, writes: true,
@@ -121,13 +122,13 @@ func (s *service) Archive(m *pluginv1.ArchiveRequest, stream pluginv1.Driver_Arc
 		do: func(ctx context.Context, _ driver.Progress) (inventory.Activation, error) {
 			archiver, ok := s.driver.(driver.Archiver)
 			if !ok {
-				return 0, fmt.Errorf("read the image out of %s: %w", id.UniqueID, driver.ErrNotSupported)
+				return 0, fmt.Errorf("read the image of %s: %w", id.UniqueID, driver.ErrNotSupported)
 			}
 			return inventory.ActivateNone, archiver.Archive(ctx, id, m.GetPath())
 		}})
 }
 
-// GetTask says how a task stands.
+// GetTask returns the state of a task.
 func (s *service) GetTask(_ context.Context, m *pluginv1.GetTaskRequest) (*pluginv1.GetTaskResponse, error) {
 	t := s.tasks.find(m.GetId())
 	if t == nil {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// listen makes the socket. Nobody ever sees it with other rights than its owner's, and nobody is refused while an old one is
-// replaced: it is made under another name and moved into place.
+// listen creates the socket under another name and moves it into place, so that it is never visible with more than its
+// owner's permissions, and clients are not refused while an old socket is replaced.
 func listen(ctx context.Context, socket string) (net.Listener, error) {
 	dir := filepath.Dir(socket)
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
@@ -23,8 +23,9 @@ func listen(ctx context.Context, socket string) (net.Listener, error) {
 	if err := unserved(ctx, socket); err != nil {
 		return nil, err
 	}
-	// The name is no longer than the socket's, whose path may have little more than 100 bytes. It is the plugin's alone: in
-	// containers all plugins have the same process id, and one must not move the socket of another into its own place.
+	// The name is no longer than the socket's, whose path is limited to little more than 100 bytes. It is unique to the
+	// plugin: in containers all plugins have the same process id, and one must not move another's socket into its own
+	// place.
 	temporary := filepath.Join(dir, "."+strings.TrimSuffix(filepath.Base(socket), ".sock")+".new")
 	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("make socket: %w", err)
@@ -44,26 +45,26 @@ func listen(ctx context.Context, socket string) (net.Listener, error) {
 	return listener, nil
 }
 
-// unserved returns an error when the socket is in use, or is no socket.
+// unserved returns an error when the socket is in use, or is not a socket.
 func unserved(ctx context.Context, socket string) error {
 	info, err := os.Lstat(socket)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return fmt.Errorf("look at socket: %w", err)
+		return fmt.Errorf("check socket: %w", err)
 	case info.Mode().Type() != fs.ModeSocket:
-		return fmt.Errorf("%s is there and is no socket: remove it", socket)
+		return fmt.Errorf("%s exists and is not a socket: remove it", socket)
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", socket)
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist):
-		return nil // whoever made it is gone
+		return nil // its creator is gone
 	case err != nil:
-		return fmt.Errorf("look at socket %s: %w", socket, err)
+		return fmt.Errorf("check socket %s: %w", socket, err)
 	}
 	_ = conn.Close()
-	return fmt.Errorf("another process serves %s: end it first", socket)
+	return fmt.Errorf("another process serves %s: stop it first", socket)
 }

@@ -17,18 +17,18 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// remembered is how many tasks are known, those that run included.
+// remembered bounds the known tasks, including running ones.
 const remembered = 64
 
 // work is what a task does.
 type work struct {
 	kind pluginv1.TaskKind
-	// writes says that nothing ends it but itself.
+	// writes says that the work is never cancelled.
 	writes bool
 	do     func(ctx context.Context, progress driver.Progress) (inventory.Activation, error)
 }
 
-// tasks are those that run, and some that ended.
+// tasks are the running tasks and the last ended ones.
 type tasks struct {
 	log *slog.Logger
 
@@ -40,7 +40,7 @@ type tasks struct {
 
 func newTasks(log *slog.Logger) *tasks { return &tasks{log: log} }
 
-// begin follows the task of this id when it runs, and else begins it.
+// begin returns the running task of this id, or begins it.
 func (ts *tasks) begin(id string, device inventory.Identity, w work) (*task, error) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -54,7 +54,7 @@ func (ts *tasks) begin(id string, device inventory.Identity, w work) (*task, err
 		}
 	}
 	if ts.stopping {
-		return nil, fmt.Errorf("%w; try again when it runs again", plugin.ErrStopping)
+		return nil, fmt.Errorf("%w; try again after its restart", plugin.ErrStopping)
 	}
 	if ts.all = slices.DeleteFunc(ts.all, func(t *task) bool { return t.id == id }); !ts.forget() {
 		return nil, fmt.Errorf("%d tasks run already", remembered)
@@ -78,7 +78,7 @@ func (ts *tasks) begin(id string, device inventory.Identity, w work) (*task, err
 	return t, nil
 }
 
-// forget makes room for one more task, if it can.
+// forget drops an ended task to make room, and reports whether there is room.
 func (ts *tasks) forget() bool {
 	if len(ts.all) < remembered {
 		return true
@@ -102,8 +102,8 @@ func (ts *tasks) find(id string) *task {
 	return nil
 }
 
-// writesTo is the task that writes to the device now; nil when none does. The kernel and the driver may know the device by
-// different ids.
+// writesTo is the task that writes to the device now; nil when there is none. The kernel and the driver may use
+// different ids for the device.
 func (ts *tasks) writesTo(id inventory.Identity) *task {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -115,7 +115,7 @@ func (ts *tasks) writesTo(id inventory.Identity) *task {
 	return nil
 }
 
-// sameDevice goes by the kernel's handles first: drives of one controller have its address.
+// sameDevice compares the kernel's handles first: drives of one controller share its address.
 func sameDevice(a, b inventory.Identity) bool {
 	switch {
 	case a.Class != b.Class:
@@ -138,7 +138,7 @@ func (ts *tasks) list() []*pluginv1.Task {
 	return out
 }
 
-// drain begins nothing new, ends what reads and waits for what writes.
+// drain begins no new tasks, cancels those that read and waits for those that write.
 func (ts *tasks) drain() {
 	ts.mu.Lock()
 	ts.stopping = true
@@ -164,7 +164,7 @@ type task struct {
 
 	mu      sync.Mutex
 	percent int
-	// moved is closed, and made anew, with each progress.
+	// moved is closed and replaced with each progress.
 	moved chan struct{}
 }
 
@@ -191,7 +191,7 @@ func (t *task) progress(percent int) {
 	}
 }
 
-// at is how far it is, and a channel that is closed when it is further.
+// at returns the progress and a channel that is closed with the next progress.
 func (t *task) at() (percent int, moved <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -212,7 +212,7 @@ func (t *task) ended() bool {
 	}
 }
 
-// result is how it ended.
+// result is the result of the task.
 func (t *task) result() *pluginv1.TaskResult {
 	if t.err != nil {
 		return &pluginv1.TaskResult{Status: wire.StatusTo(t.err)}
@@ -236,7 +236,7 @@ func (t *task) describe() *pluginv1.Task {
 	return m
 }
 
-// wait waits for its end, at most as long as given.
+// wait waits for the end of the task, for at most the given time.
 func (t *task) wait(ctx context.Context, atMost time.Duration) bool {
 	timer := time.NewTimer(cmp.Or(atMost, time.Nanosecond))
 	defer timer.Stop()

@@ -39,7 +39,7 @@ func (s *session) do(ctx context.Context, v plugin.Verb) (plugin.Answer, error) 
 	}
 }
 
-// inspectTimeout is less than what the tool is given.
+// inspectTimeout is less than the deadline of the tool's process.
 const inspectTimeout = 18 * time.Second
 
 func (s *session) inspect(ctx context.Context, id *pluginv1.Identity) (plugin.Answer, error) {
@@ -59,7 +59,7 @@ func (s *session) inspect(ctx context.Context, id *pluginv1.Identity) (plugin.An
 	return a, nil
 }
 
-// archive ends with the context, and the plugin's task ends with the connection.
+// archive ends with the context; the plugin's task then ends with the connection.
 func (s *session) archive(ctx context.Context, id *pluginv1.Identity) error {
 	stream, err := s.plugin.Archive(ctx, &pluginv1.ArchiveRequest{Task: s.task(), Identity: id, Path: s.request.Path})
 	if err != nil {

@@ -20,13 +20,13 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// events is where a task is followed.
+// events is the stream of events of a task.
 type events interface {
 	Recv() (*pluginv1.TaskEvent, error)
 }
 
-// change has a task done that writes, and follows it to its end. It has no deadline: a plugin that hangs in a write may
-// still write. Only when the plugin's process is gone, or has forgotten the task, the write is over.
+// change runs a writing task and follows it to its end. It has no deadline: a plugin that hangs in a write may still be
+// writing. Only when the plugin's process is gone, or no longer knows the task, has the write ended.
 func (s *session) change(ctx context.Context, v plugin.Verb, id *pluginv1.Identity) (inventory.Activation, error) {
 	ref := s.task()
 	for {
@@ -38,9 +38,9 @@ func (s *session) change(ctx context.Context, v plugin.Verb, id *pluginv1.Identi
 			return 0, answered(err, nil)
 		}
 		if gone(s.request.Socket) {
-			return 0, fmt.Errorf("%w: the plugin ended meanwhile: %s", command.ErrLost, plugin.Message(status.Convert(err).Message()))
+			return 0, fmt.Errorf("%w: the plugin exited meanwhile: %s", command.ErrLost, plugin.Message(status.Convert(err).Message()))
 		}
-		ref.Follow = true // it may have begun
+		ref.Follow = true // the task may have begun
 		pause(ctx)
 	}
 }
@@ -68,7 +68,7 @@ func (s *session) attempt(ctx context.Context, v plugin.Verb, ref *pluginv1.Task
 	return s.listen(stream)
 }
 
-// listen follows a task and prints its progress.
+// listen reads the events of a task and prints its progress.
 func (s *session) listen(stream events) (*pluginv1.TaskResult, error) {
 	for {
 		m, err := stream.Recv()
@@ -87,7 +87,8 @@ func (s *session) listen(stream events) (*pluginv1.TaskResult, error) {
 	}
 }
 
-// outcome reads how a task ended. One that was followed and is not known any more is over, and nobody knows how it ended.
+// outcome returns the result of a task. A task that was followed and is no longer known has ended with an unknown
+// result.
 func outcome(r *pluginv1.TaskResult, followed bool) (inventory.Activation, error) {
 	err := wire.StatusFrom(r.GetStatus())
 	if followed && errors.Is(err, plugin.ErrNotFound) {
@@ -97,7 +98,7 @@ func outcome(r *pluginv1.TaskResult, followed bool) (inventory.Activation, error
 		return 0, err
 	}
 	needs, err := wire.ActivationFrom(r.GetActivation())
-	if err != nil { // the device was written to, and only it can tell what it needs
+	if err != nil { // the device was written, and only a read-back can show what it needs
 		return 0, fmt.Errorf("%w: %w: %w", command.ErrLost, plugin.ErrInvalid, err)
 	}
 	return needs, nil

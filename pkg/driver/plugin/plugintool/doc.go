@@ -1,3 +1,3 @@
-// Package plugintool is the tool that speaks to plugins: a process for one call. It bounds and checks what a plugin says, and
-// prints it in the words of package plugin.
+// Package plugintool is the tool that speaks to plugins, one process per call. It bounds and checks what a plugin
+// returns, and prints it in the format of package plugin.
 package plugintool

@@ -21,8 +21,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/plugin/wire"
 )
 
-// Main runs the tool: VERB REQUEST. It prints progress and the answer to stdout, what went wrong to stderr, and returns its
-// exit code. When a write was begun, nothing but its end ends the tool.
+// Main runs the tool: VERB REQUEST. It prints progress and the answer to stdout, errors to stderr, and returns its exit
+// code. Once a write has begun, the tool runs until the write ends.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	err := run(ctx, args, stdout)
 	if err == nil {
@@ -70,7 +70,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	return err
 }
 
-// greetTimeout is how long a plugin may take to say what it is.
+// greetTimeout is how long a plugin may take to report its info.
 const greetTimeout = 5 * time.Second
 
 // maxMessage bounds a message in bytes, in both directions.
@@ -83,7 +83,7 @@ type session struct {
 	plugin  pluginv1.DriverClient
 	info    plugin.Info
 	out     io.Writer
-	// percent is what was said last; -1 before.
+	// percent is the last reported percentage; -1 before the first.
 	percent int32
 }
 
@@ -93,7 +93,7 @@ func open(r plugin.Request) (*session, error) {
 		return nil, fmt.Errorf("socket %q: not an absolute path", r.Socket)
 	}
 	conn, err := grpc.NewClient("unix://"+r.Socket,
-		grpc.WithTransportCredentials(insecure.NewCredentials()), // a socket of this machine, which the directory's owner guards
+		grpc.WithTransportCredentials(insecure.NewCredentials()), // a local socket, protected by the permissions of its directory
 		grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(), grpc.WithAuthority("localhost"), grpc.WithUserAgent(plugin.Tool),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)))
 	if err != nil {
@@ -102,24 +102,24 @@ func open(r plugin.Request) (*session, error) {
 	return &session{request: r, conn: conn, plugin: pluginv1.NewDriverClient(conn), percent: -1}, nil
 }
 
-// greet asks the plugin what it is. A plugin that hangs is found out before anything is begun.
+// greet requests the plugin's info. A plugin that hangs is detected before anything is begun.
 func (s *session) greet(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, greetTimeout)
 	defer cancel()
 	m, err := s.plugin.GetInfo(ctx, &pluginv1.GetInfoRequest{})
 	if err = answered(err, m.GetStatus()); err != nil {
-		return fmt.Errorf("ask %s what it is: %w", s.request.Socket, err)
+		return fmt.Errorf("get info of plugin %s: %w", s.request.Socket, err)
 	}
 	if s.info, err = wire.InfoFrom(m); err != nil {
 		return fmt.Errorf("%w: %w", plugin.ErrInvalid, err)
 	}
 	if want := strings.TrimSuffix(filepath.Base(s.request.Socket), ".sock"); s.info.Name != want {
-		return fmt.Errorf("%w: it calls itself %q, and its socket %s", plugin.ErrInvalid, s.info.Name, want)
+		return fmt.Errorf("%w: it reports the name %q, but its socket has the name %s", plugin.ErrInvalid, s.info.Name, want)
 	}
 	return nil
 }
 
-// answered is the error of a call: that of the transport, or else that of the status.
+// answered is the error of a call: that of the transport, or else that in the status.
 func answered(err error, s *pluginv1.Status) error {
 	if err == nil {
 		return wire.StatusFrom(s)
@@ -127,7 +127,7 @@ func answered(err error, s *pluginv1.Status) error {
 	message := plugin.Message(status.Convert(err).Message())
 	switch status.Code(err) {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
-		return fmt.Errorf("%w: %s; look whether it runs", plugin.ErrUnavailable, message)
+		return fmt.Errorf("%w: %s; check whether it runs", plugin.ErrUnavailable, message)
 	case codes.Unimplemented:
 		return fmt.Errorf("%w: %s", driver.ErrNotSupported, message)
 	case codes.Internal, codes.ResourceExhausted:

@@ -10,7 +10,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// IdentityFrom reads an identity.
+// IdentityFrom translates an identity from a message.
 func IdentityFrom(m *pluginv1.Identity) (inventory.Identity, error) {
 	var t texts
 	class, err := classes.from(m.GetClass())
@@ -30,7 +30,7 @@ func IdentityFrom(m *pluginv1.Identity) (inventory.Identity, error) {
 	}
 	errs := []error{err, t.err()}
 	if len(m.GetPciAddresses()) > maxPCI {
-		return inventory.Identity{}, fmt.Errorf("identity: %d PCI addresses, and there may be %d", len(m.GetPciAddresses()), maxPCI)
+		return inventory.Identity{}, fmt.Errorf("identity: %d PCI addresses, the limit is %d", len(m.GetPciAddresses()), maxPCI)
 	}
 	for _, s := range m.GetPciAddresses() {
 		a, err := inventory.ParsePCIAddress(s)
@@ -43,7 +43,7 @@ func IdentityFrom(m *pluginv1.Identity) (inventory.Identity, error) {
 	return id, nil
 }
 
-// IdentityTo writes an identity.
+// IdentityTo translates an identity into a message.
 func IdentityTo(id inventory.Identity) (*pluginv1.Identity, error) {
 	class, err := classes.to(id.Class)
 	if err != nil {
@@ -60,7 +60,8 @@ func IdentityTo(id inventory.Identity) (*pluginv1.Identity, error) {
 	return m, nil
 }
 
-// FirmwareFrom reads what a device runs and holds. A device that says nothing of what it runs was not read.
+// FirmwareFrom translates the firmware of a device from a message. An empty running version is an error, because it
+// means that the device was not read.
 func FirmwareFrom(m *pluginv1.Firmware) (inventory.Firmware, error) {
 	var t texts
 	var errs []error
@@ -78,7 +79,7 @@ func FirmwareFrom(m *pluginv1.Firmware) (inventory.Firmware, error) {
 	fw.Format = keep(&errs, formats.from, m.GetFormat())
 	fw.Rollback = keep(&errs, rollbacks.from, m.GetRollback())
 	if len(m.GetSlots()) > maxSlots {
-		return inventory.Firmware{}, fmt.Errorf("firmware: %d slots, and there may be %d", len(m.GetSlots()), maxSlots)
+		return inventory.Firmware{}, fmt.Errorf("firmware: %d slots, the limit is %d", len(m.GetSlots()), maxSlots)
 	}
 	for _, s := range m.GetSlots() {
 		if s.GetNumber() < 0 {
@@ -95,7 +96,7 @@ func FirmwareFrom(m *pluginv1.Firmware) (inventory.Firmware, error) {
 	return fw, nil
 }
 
-// keep notes an error and returns the value.
+// keep collects the error and returns the value.
 func keep[In, Out any](errs *[]error, translate func(In) (Out, error), value In) Out {
 	out, err := translate(value)
 	if err != nil {
@@ -104,7 +105,7 @@ func keep[In, Out any](errs *[]error, translate func(In) (Out, error), value In)
 	return out
 }
 
-// FirmwareTo writes what a device runs and holds.
+// FirmwareTo translates the firmware of a device into a message.
 func FirmwareTo(fw inventory.Firmware) (*pluginv1.Firmware, error) {
 	var errs []error
 	m := &pluginv1.Firmware{
@@ -127,7 +128,7 @@ func FirmwareTo(fw inventory.Firmware) (*pluginv1.Firmware, error) {
 	return m, nil
 }
 
-// ImageFrom reads which image is meant. It does not look at the file.
+// ImageFrom translates the description of an image from a message. It does not read the file.
 func ImageFrom(m *pluginv1.Image) (driver.Image, error) {
 	var t texts
 	img := driver.Image{
@@ -144,7 +145,7 @@ func ImageFrom(m *pluginv1.Image) (driver.Image, error) {
 	return img, nil
 }
 
-// ImageTo says which image is meant.
+// ImageTo translates the description of an image into a message.
 func ImageTo(img driver.Image) *pluginv1.Image {
 	return &pluginv1.Image{Path: img.Path, Version: string(img.Version), Digest: img.Digest.String(), Size: img.Size}
 }

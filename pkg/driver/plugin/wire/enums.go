@@ -23,7 +23,7 @@ func (p pairs[Ours, Theirs]) from(value Theirs) (Ours, error) {
 		}
 	}
 	var none Ours
-	return none, fmt.Errorf("%T has the value %v, which is not known here", value, value)
+	return none, fmt.Errorf("%T has the unknown value %v", value, value)
 }
 
 func (p pairs[Ours, Theirs]) to(value Ours) (Theirs, error) {
@@ -76,8 +76,8 @@ var slotStates = pairs[inventory.SlotState, pluginv1.SlotState]{
 	{inventory.SlotIdle, pluginv1.SlotState_SLOT_STATE_IDLE},
 }
 
-// ActivationFrom reads a kind of activation.
+// ActivationFrom translates a kind of activation from a message.
 func ActivationFrom(a pluginv1.Activation) (inventory.Activation, error) { return activations.from(a) }
 
-// ActivationTo writes one.
+// ActivationTo translates a kind of activation into a message.
 func ActivationTo(a inventory.Activation) (pluginv1.Activation, error) { return activations.to(a) }

@@ -7,7 +7,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/plugin/v1"
 )
 
-// InfoFrom reads what a plugin says of itself.
+// InfoFrom translates and checks a plugin's info from a message.
 func InfoFrom(m *pluginv1.GetInfoResponse) (plugin.Info, error) {
 	info := plugin.Info{Name: m.GetName(), Version: m.GetVersion()}
 	var errs []error
@@ -24,7 +24,7 @@ func InfoFrom(m *pluginv1.GetInfoResponse) (plugin.Info, error) {
 	return info, nil
 }
 
-// InfoTo writes what a plugin says of itself.
+// InfoTo checks a plugin's info and translates it into a message.
 func InfoTo(info plugin.Info) (*pluginv1.GetInfoResponse, error) {
 	if err := info.Check(); err != nil {
 		return nil, err

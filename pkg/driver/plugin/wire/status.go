@@ -12,7 +12,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/plugin/v1"
 )
 
-// sentinels are the errors that have a code, those first that others may wrap.
+// sentinels are the errors that have a code. The more specific ones come first, because they may wrap others.
 var sentinels = []struct {
 	code pluginv1.Code
 	err  error
@@ -30,7 +30,7 @@ var sentinels = []struct {
 	{pluginv1.Code_CODE_CANCELLED, context.Canceled},
 }
 
-// OK is the status of what went well.
+// OK is the status of a success.
 func OK() *pluginv1.Status { return &pluginv1.Status{Code: pluginv1.Code_CODE_OK} }
 
 // StatusTo is the status of an error.
@@ -51,7 +51,7 @@ func StatusTo(err error) *pluginv1.Status {
 	return s
 }
 
-// StatusFrom is the error of a status, nil when all went well.
+// StatusFrom is the error of a status, nil for a success.
 func StatusFrom(s *pluginv1.Status) error {
 	message := plugin.Message(s.GetMessage())
 	switch s.GetCode() {
@@ -74,5 +74,5 @@ func StatusFrom(s *pluginv1.Status) error {
 			return fmt.Errorf("%w: %s", known.err, message)
 		}
 	}
-	return fmt.Errorf("the plugin answered with the code %d, which is not known here: %s", s.GetCode(), message)
+	return fmt.Errorf("the plugin answered with the unknown code %d: %s", s.GetCode(), message)
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/plugin"
 )
 
-// Bounds of what a plugin may say, in bytes and in elements.
+// Bounds of the values in a plugin's messages, in bytes and in elements.
 const (
 	maxText    = 256
 	maxVersion = 128
@@ -15,10 +15,10 @@ const (
 	maxSlots   = 16
 )
 
-// texts collects what is wrong with the strings of a message.
+// texts collects the errors of the strings of a message.
 type texts struct{ errs []error }
 
-// take returns the string, and notes when it is not of one line of at most limit bytes.
+// take returns the string, and collects an error if it is not one line of at most limit bytes.
 func (t *texts) take(field, s string, limit int) string {
 	t.errs = append(t.errs, plugin.Text(field, s, limit))
 	return s
