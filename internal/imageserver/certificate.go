@@ -40,7 +40,7 @@ const (
 
 // Certificates keeps the serving certificate in a Secret, renews it in time, and publishes the authority.
 type Certificates struct {
-	// Client reads past any cache.
+	// Client reads from the API server and not from a cache.
 	Client    client.Client
 	Namespace string
 	// Names are the DNS names and IP addresses the daemons use for the server.
@@ -51,7 +51,7 @@ type Certificates struct {
 	current *tls.Certificate
 }
 
-// Get gives the serving certificate to a TLS server.
+// Get returns the serving certificate; it is a tls.Config.GetCertificate.
 func (c *Certificates) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -64,7 +64,8 @@ func (c *Certificates) Get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 // NeedLeaderElection tells the manager that every replica needs a certificate.
 func (c *Certificates) NeedLeaderElection() bool { return false }
 
-// Start renews the certificate until the context ends. While the API server is away the one in hand is kept.
+// Start renews the certificate until the context ends. While the API server is unreachable, the current certificate is
+// kept.
 func (c *Certificates) Start(ctx context.Context) error {
 	for {
 		wait := recheckEvery
@@ -79,7 +80,8 @@ func (c *Certificates) Start(ctx context.Context) error {
 	}
 }
 
-// Ensure loads the certificate from the Secret, makes or renews what is missing, and publishes the authority.
+// Ensure loads the certificate from the Secret, creates or renews what is missing or about to expire, and publishes the
+// authority.
 func (c *Certificates) Ensure(ctx context.Context) error {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: SecretName}}
 	err := c.Client.Get(ctx, client.ObjectKeyFromObject(secret), secret)
@@ -92,7 +94,7 @@ func (c *Certificates) Ensure(ctx context.Context) error {
 		return err
 	}
 	if changed {
-		// A conflict means that another replica made one at the same time: the next pass loads that.
+		// A conflict means that another replica created one at the same time: the next pass loads it.
 		if found {
 			err = c.Client.Update(ctx, secret)
 		} else {
@@ -112,7 +114,7 @@ func (c *Certificates) Ensure(ctx context.Context) error {
 	return nil
 }
 
-// complete makes the parts of the secret that are missing, damaged, about to expire or for other names.
+// complete creates the parts of the secret that are missing, damaged, about to expire or for other names.
 func (c *Certificates) complete(secret *corev1.Secret) (pair *tls.Certificate, changed bool, err error) {
 	ca, err := tls.X509KeyPair(secret.Data[CAKey], secret.Data[caPrivateKey])
 	if err != nil || !c.fresh(ca.Leaf) {
@@ -144,7 +146,7 @@ func (c *Certificates) covers(cert *x509.Certificate) bool {
 	return true
 }
 
-// issue makes a key and a certificate, signed by parent or by itself, and puts both into the secret.
+// issue creates a key and a certificate, signed by parent or self-signed, and puts both into the secret.
 func (c *Certificates) issue(parent *tls.Certificate, secret *corev1.Secret, certKey, privateKey string) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

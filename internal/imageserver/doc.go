@@ -1,3 +1,3 @@
-// Package imageserver hands verified images to the daemons: over TLS, to authenticated daemons only, with range
-// requests so that an interrupted transfer goes on where it ended.
+// Package imageserver serves verified images over TLS to authenticated daemons only. It supports range requests, so
+// that an interrupted transfer resumes where it stopped.
 package imageserver

@@ -24,14 +24,14 @@ type Images interface {
 
 // Authenticator decides whether the bearer of a token may fetch images.
 type Authenticator interface {
-	// Authenticate returns the name of the bearer, ErrDenied, or another error when it could not find out.
+	// Authenticate returns the name of the bearer, ErrDenied, or another error when it cannot decide.
 	Authenticate(ctx context.Context, token string) (string, error)
 }
 
-// ErrDenied says that a token is not one of a daemon.
-var ErrDenied = errors.New("the token is not one of a firmware daemon")
+// ErrDenied says that a token does not belong to a daemon.
+var ErrDenied = errors.New("the token does not belong to a firmware daemon")
 
-// PathPrefix is where images are served: PathPrefix followed by the digest.
+// PathPrefix is the URL path of images; the digest follows it.
 const PathPrefix = "/images/"
 
 // Handler serves GET and HEAD of PathPrefix + "sha256:<hex>".
@@ -78,7 +78,7 @@ func Handler(images Images, auth Authenticator, log logr.Logger) http.Handler {
 	return mux
 }
 
-// Server speaks HTTP/1 and listens on an address until its context ends. It runs on every replica: reading needs no lead.
+// Server speaks HTTP/1 and listens on an address until its context ends. It runs on every replica, leader or not.
 type Server struct {
 	Listener    net.Listener
 	Handler     http.Handler

@@ -13,19 +13,19 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
 
-// scrapeTimeout bounds one collection; it reads a cache, so it ends long before.
+// scrapeTimeout bounds one collection, which reads from a cache and normally takes milliseconds.
 const scrapeTimeout = 10 * time.Second
 
-// Collector counts the objects of the fleet when it is scraped. Nothing is counted between scrapes, so the numbers are
-// those of the objects and survive a restart.
+// Collector counts the objects of the fleet when it is scraped. It keeps no counters of its own, so a restart does not
+// change the numbers.
 type Collector struct {
 	reader  client.Reader
 	leading <-chan struct{}
 	log     logr.Logger
 }
 
-// NewCollector returns a collector over reader, which should be a cache. It is silent until leading is closed, so that
-// of several replicas one reports.
+// NewCollector returns a collector over reader, which should be a cache. It reports nothing until leading is closed, so
+// that only one of several replicas reports.
 func NewCollector(reader client.Reader, leading <-chan struct{}, log logr.Logger) *Collector {
 	return &Collector{reader: reader, leading: leading, log: log}
 }
@@ -116,7 +116,7 @@ func (c *Collector) sources(ctx context.Context, out chan<- prometheus.Metric) e
 	return nil
 }
 
-// readyReason is the reason of Ready, or "Unknown" for an object nobody looked at yet.
+// readyReason is the reason of Ready, or "Unknown" for an object that was not reconciled yet.
 func readyReason(conditions []metav1.Condition) string {
 	if c := meta.FindStatusCondition(conditions, v1alpha1.ConditionReady); c != nil {
 		return c.Reason

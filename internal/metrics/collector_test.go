@@ -57,7 +57,7 @@ func TestTheFleetIsCountedAtEachScrape(t *testing.T) {
 # TYPE node_firmware_devices gauge
 node_firmware_devices{class="BIOS",state="UpToDate"} 2
 node_firmware_devices{class="NIC",state="Unknown"} 1
-# HELP node_firmware_jobs Jobs that exist, by state: Queued, Admitted, Complete, Failed or Held. At most 10 finished ones a node are kept.
+# HELP node_firmware_jobs Jobs that exist, by state: Queued, Admitted, Complete, Failed or Held. At most 10 finished jobs per node are kept.
 # TYPE node_firmware_jobs gauge
 node_firmware_jobs{state="Admitted"} 1
 node_firmware_jobs{state="Complete"} 1

@@ -1,2 +1,2 @@
-// Package metrics is what the operator publishes about the fleet for Prometheus.
+// Package metrics publishes the state of the fleet for Prometheus.
 package metrics

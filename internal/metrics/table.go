@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metric is one metric of the operator, as documentation and code share it.
+// Metric is one metric of the operator. Code and documentation are both made from it.
 type Metric struct {
 	Name, Help string
 	Labels     []string
@@ -17,18 +17,18 @@ type Metric struct {
 // The metrics. All are gauges.
 var (
 	devices = metric("node_firmware_devices", "Devices by class and by the reason of their Ready condition.", "class", "state")
-	jobs    = metric("node_firmware_jobs", "Jobs that exist, by state: Queued, Admitted, Complete, Failed or Held. At most 10 finished ones a node are kept.", "state")
+	jobs    = metric("node_firmware_jobs", "Jobs that exist, by state: Queued, Admitted, Complete, Failed or Held. At most 10 finished jobs per node are kept.", "state")
 
 	poolNodes       = metric("node_firmware_rollout_nodes", "Nodes in the pool of a rollout policy.", "policy")
 	poolBudget      = metric("node_firmware_rollout_budget_nodes", "Nodes of the pool that may be unavailable at once.", "policy")
-	poolUnavailable = metric("node_firmware_rollout_unavailable_nodes", "Nodes that use the budget up: admitted, not Ready, or cordoned.", "policy")
+	poolUnavailable = metric("node_firmware_rollout_unavailable_nodes", "Nodes that use up the budget: admitted, not Ready, or cordoned.", "policy")
 	poolAdmitted    = metric("node_firmware_rollout_admitted_nodes", "Nodes in the policy's ledger, which a job may disturb now.", "policy")
 	poolQueued      = metric("node_firmware_rollout_queued_nodes", "Nodes with a job that waits for admission.", "policy")
 
 	sourceReady = metric("node_firmware_source_ready", "1 when every image of a source is verified and in store, else 0 with the reason.", "source", "reason")
 )
 
-// Table lists the metrics in the order the documentation does.
+// Table lists the metrics in the order of the documentation.
 var Table = []Metric{devices, jobs, poolNodes, poolBudget, poolUnavailable, poolAdmitted, poolQueued, sourceReady}
 
 func metric(name, help string, labels ...string) Metric {
@@ -39,7 +39,7 @@ func (m Metric) gauge(value int, labels ...string) prometheus.Metric {
 	return prometheus.MustNewConstMetric(m.desc, prometheus.GaugeValue, float64(value), labels...)
 }
 
-// Markdown is the table of the documentation.
+// Markdown returns the table for the documentation.
 func Markdown() string {
 	var b strings.Builder
 	b.WriteString("| Metric | Type | Labels | Meaning |\n|---|---|---|---|\n")

@@ -1,3 +1,2 @@
-// Package operator runs the control-plane half of the product: all reconcilers and servers of firmware-operator in one
-// manager.
+// Package operator runs firmware-operator: all reconcilers and servers of the control plane in one manager.
 package operator

@@ -15,14 +15,14 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
 
-// resources are what the product's custom resource definitions serve.
+// resources are the resources of the product's custom resource definitions.
 var resources = []string{"firmwarejobs", "firmwaresources", "firmwaretemplates", "nodedevices", "nodefirmwares", "rolloutpolicies"}
 
 // retryAPI is the wait between two attempts to reach an API server that does not answer.
 const retryAPI = 2 * time.Second
 
-// awaitAPI waits until the API server answers, and fails when it does not serve the product's kinds: no restart helps
-// then, a person has to apply them.
+// awaitAPI waits until the API server answers, and fails when it does not serve the product's kinds: a restart does not
+// help then, a person has to apply them.
 func awaitAPI(ctx context.Context, api discovery.ServerResourcesInterface, log *slog.Logger) error {
 	for {
 		err := checkKinds(api)

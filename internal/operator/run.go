@@ -36,16 +36,16 @@ import (
 )
 
 const (
-	// lease is the name of the Lease the replicas elect their leader by.
+	// lease is the name of the Lease for leader election.
 	lease = "node-firmware-operator"
-	// grace is how long a pass under way may take after the signal to stop.
+	// grace is how long a running reconciliation may take after the signal to stop.
 	grace = 20 * time.Second
 )
 
 // Run runs the operator until the context ends. It waits for an API server that does not answer; it fails when the
-// product's kinds are not installed, when an address cannot be listened on, or when the lead is lost, which ends the
-// process so that nothing acts on an outdated view. c must be valid. Jobs are executed as the one of the known strategies
-// says that c names.
+// product's kinds are not installed, when it cannot listen on an address, or when it loses leadership: the process then
+// ends so that nothing acts on an outdated view. c must be valid. Jobs are executed by the strategy that c names, one
+// of known.
 func Run(ctx context.Context, c config.Operator, known []strategy.Strategy, log *slog.Logger) error {
 	chosen, err := strategy.Choose(c.UpdateStrategies, known)
 	if err != nil {
@@ -77,7 +77,7 @@ func Run(ctx context.Context, c config.Operator, known []strategy.Strategy, log 
 	return nil
 }
 
-// ignoreStop makes the end of the context no error.
+// ignoreStop returns nil instead of the error when the context has ended.
 func ignoreStop(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil
@@ -85,7 +85,7 @@ func ignoreStop(ctx context.Context, err error) error {
 	return err
 }
 
-// restConfig leaves the pace to the API server's priority and fairness, which knows more than this client.
+// restConfig sets no client-side rate limit: the API server's priority and fairness decides the pace.
 func restConfig(kubeconfig string) (*rest.Config, error) {
 	var access *rest.Config
 	var err error
@@ -123,12 +123,12 @@ func newManager(access *rest.Config, c config.Operator, log *slog.Logger) (manag
 		},
 		Cache: cache.Options{
 			DefaultTransform: template.Trim,
-			// Watched only where a strategy makes pods, and only those.
+			// Watched only where a strategy creates pods, and only those.
 			ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {
 				Namespaces: map[string]cache.Config{c.Namespace: {}}, Label: jobPods(),
 			}},
 		},
-		// The image server's certificate is two objects; a cache would watch every Secret of the cluster for them.
+		// The image server needs one Secret and one ConfigMap; a cache would watch all of them in the cluster.
 		Client:     client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
 		Controller: ctrlconfig.Controller{SkipNameValidation: ptr.To(true)}, // Run may be called again in one process
 	})

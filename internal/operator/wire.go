@@ -29,7 +29,7 @@ import (
 // daemonAccount is the service account whose tokens may fetch images.
 const daemonAccount = "firmware-daemon"
 
-// wire adds every reconciler and server to the manager. stop gives back what outlives the manager.
+// wire adds every reconciler and server to the manager. stop releases what outlives the manager.
 func wire(ctx context.Context, mgr manager.Manager, c config.Operator, chosen strategy.Strategy) (stop func(), err error) {
 	collector := fleetmetrics.NewCollector(mgr.GetClient(), mgr.Elected(), mgr.GetLogger().WithName("metrics"))
 	stop = func() { metrics.Registry.Unregister(collector) }

@@ -29,7 +29,7 @@ func TestNodeConditions(t *testing.T) {
 	free := summary("n1-bios", given{Observed: observed()})
 	held := &nfstatus.HeldFacts{Job: "n1-1234", Reason: v1alpha1.ReasonWriteFailed, Message: "step flash of n1-nic-b: tool failed"}
 	lost := &nfstatus.HeldFacts{Job: "n1-1234", Reason: v1alpha1.ReasonUnhealthy, Message: "the node is not Ready: kubelet stopped", Step: "health",
-		NoWayBack: "what ran before cannot be brought back: n1-nic-b has one slot"}
+		NoWayBack: "the previous firmware cannot be restored: n1-nic-b has one slot"}
 	many := []nfstatus.DeviceSummary{stuck, stuck, stuck, stuck, stuck, stuck}
 
 	for name, tc := range map[string]struct {

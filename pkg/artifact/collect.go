@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Remove forgets a source. Its images go at the next Collect, unless another source holds them too.
+// Remove removes a source. The next Collect deletes its images, unless another source holds them too.
 func (s *Store) Remove(source string) error {
 	if err := os.RemoveAll(s.sourceDir(source)); err != nil {
 		return transient(StorageFailed, "remove source %s: %w", source, err)
@@ -36,7 +36,7 @@ func (s *Store) Collect() error {
 			continue
 		}
 		if err != nil {
-			return transient(StorageFailed, "collect images: source %s: %w", name, err) // unknown is not unused
+			return transient(StorageFailed, "collect images: source %s: %w", name, err) // an unreadable source may still use them
 		}
 		for _, f := range known.Files {
 			for _, i := range f.Images {

@@ -1,3 +1,3 @@
-// Package artifact fetches firmware files, verifies them against a digest known beforehand, takes out the images they
-// hold, and keeps those in a content-addressed store.
+// Package artifact fetches firmware files, verifies them against a known digest, unpacks the images in them, and keeps
+// the images in a content-addressed store.
 package artifact

@@ -27,10 +27,10 @@ type FetchConfig struct {
 	MaxBytes int64
 	// Timeout bounds one fetch as a whole. Zero means 30 minutes.
 	Timeout time.Duration
-	// StallTimeout ends a fetch that receives nothing for so long. Zero means one minute.
+	// StallTimeout ends a fetch that receives no data for this long. Zero means one minute.
 	StallTimeout time.Duration
-	// AllowLoopback permits hosts on this machine. Link-local addresses and others where clouds keep their instance
-	// metadata are never permitted.
+	// AllowLoopback permits loopback addresses. Link-local addresses and other addresses of cloud instance metadata are
+	// never permitted.
 	AllowLoopback bool
 }
 
@@ -40,7 +40,7 @@ type Fetcher struct {
 	client *http.Client
 }
 
-// NewFetcher makes a Fetcher.
+// NewFetcher returns a Fetcher.
 func NewFetcher(c FetchConfig) *Fetcher {
 	if c.MaxBytes == 0 {
 		c.MaxBytes = 1 << 30
@@ -71,13 +71,13 @@ func NewFetcher(c FetchConfig) *Fetcher {
 // errRefused marks addresses and redirects that are refused for safety; no retry helps.
 var errRefused = errors.New("refused")
 
-// metadataAddresses are those where clouds keep their instance metadata outside the link-local range: those of AWS
-// (IPv6), Alibaba and Azure.
+// metadataAddresses are addresses of cloud instance metadata outside the link-local range: AWS (IPv6), Alibaba and
+// Azure.
 var metadataAddresses = [...]netip.Addr{
 	netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16"),
 }
 
-// permittedAddress is asked after name resolution, so that a name cannot stand for an address that is refused.
+// permittedAddress is called after name resolution, so that a host name cannot hide a refused address.
 func permittedAddress(hostport string, allowLoopback bool) error {
 	addr, err := netip.ParseAddrPort(hostport)
 	if err != nil {
@@ -105,8 +105,8 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// Fetch copies the file behind rawURL to dst and verifies its digest while it does. It returns an *Error; what dst then
-// holds must not be used.
+// Fetch copies the file behind rawURL to dst and verifies its digest while it does. On failure it returns an *Error,
+// and the content of dst must not be used.
 func (f *Fetcher) Fetch(ctx context.Context, rawURL string, want inventory.Digest, dst io.Writer) error {
 	u, err := url.Parse(rawURL)
 	if err != nil {
@@ -134,7 +134,7 @@ func (f *Fetcher) Fetch(ctx context.Context, rawURL string, want inventory.Diges
 	case errors.As(err, &storage):
 		return transient(StorageFailed, "store %s: %w", u.Redacted(), storage.err)
 	case err != nil:
-		return transient(DownloadFailed, "fetch %s: broke off after %d bytes: %w", u.Redacted(), n, err)
+		return transient(DownloadFailed, "fetch %s: interrupted after %d bytes: %w", u.Redacted(), n, err)
 	case n > f.config.MaxBytes:
 		return permanent(TooLarge, "fetch %s: larger than the limit of %d bytes", u.Redacted(), f.config.MaxBytes)
 	}
@@ -185,7 +185,7 @@ func (f *Fetcher) openHTTP(ctx context.Context, u *url.URL) (io.ReadCloser, erro
 // openFile opens a file below FileRoot; neither ".." nor a symbolic link leads out of it.
 func (f *Fetcher) openFile(u *url.URL) (io.ReadCloser, error) {
 	if f.config.FileRoot == "" {
-		return nil, permanent(InvalidSpec, "fetch %s: file URLs are switched off here; name a directory for them at start", u)
+		return nil, permanent(InvalidSpec, "fetch %s: file URLs are disabled; start the operator with --file-source-dir to allow them", u)
 	}
 	if u.Host != "" {
 		return nil, permanent(InvalidSpec, "fetch %s: a file URL has no host; write file:///path", u)
@@ -217,7 +217,7 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// storageWriter marks errors of the destination, to tell a full disk from a broken connection.
+// storageWriter marks errors of the destination, to distinguish a full disk from a broken connection.
 type storageWriter struct{ w io.Writer }
 
 type storageError struct{ err error }

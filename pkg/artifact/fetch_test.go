@@ -64,7 +64,7 @@ func TestFetchTakesOnlyTheBytesThatWerePromised(t *testing.T) { // R001-14
 				w.(http.Flusher).Flush()
 				panic(http.ErrAbortHandler)
 			},
-			reason: DownloadFailed, transient: true, message: "broke off",
+			reason: DownloadFailed, transient: true, message: "interrupted",
 		},
 		"a file that announces itself too large": {
 			handler: func(w http.ResponseWriter, _ *http.Request) {
@@ -86,7 +86,7 @@ func TestFetchTakesOnlyTheBytesThatWerePromised(t *testing.T) { // R001-14
 				w.(http.Flusher).Flush()
 				<-r.Context().Done()
 			},
-			config: FetchConfig{StallTimeout: 50 * time.Millisecond}, reason: DownloadFailed, transient: true, message: "broke off after 10 bytes",
+			config: FetchConfig{StallTimeout: 50 * time.Millisecond}, reason: DownloadFailed, transient: true, message: "interrupted after 10 bytes",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -143,7 +143,7 @@ func TestFetchReadsFilesBelowItsRootOnly(t *testing.T) {
 		assert.Error(t, f.Fetch(t.Context(), bad, digestOf(content), &bytes.Buffer{}), bad)
 	}
 	err := NewFetcher(FetchConfig{}).Fetch(t.Context(), "file://"+root+"/fw.bin", digestOf(content), &bytes.Buffer{})
-	assert.ErrorContains(t, err, "switched off")
+	assert.ErrorContains(t, err, "file URLs are disabled")
 }
 
 type fullDisk struct{}

@@ -24,11 +24,11 @@ type File struct {
 	// Digest of the file's bytes.
 	Digest inventory.Digest
 	Format Format
-	// Images that are taken from the file; nothing else is.
+	// Images to take from the file; everything else in it is ignored.
 	Images []Description
 }
 
-// Description says what an image is for. Empty fields do not restrict.
+// Description says what an image is for. Empty fields are no restriction.
 type Description struct {
 	// Path within an archive; empty for FormatImage.
 	Path     string
@@ -47,7 +47,7 @@ type Image struct {
 	Size int64
 }
 
-// Reason classifies why a file or an image could not be had.
+// Reason classifies why a file or an image is not available.
 type Reason string
 
 // The reasons. They are the reasons of the FirmwareSource conditions.
@@ -56,31 +56,31 @@ const (
 	StorageFailed Reason = "StorageFailed"
 	// DownloadFailed: the file could not be fetched.
 	DownloadFailed Reason = "DownloadFailed"
-	// DigestMismatch: the file's bytes are not the ones that were promised.
+	// DigestMismatch: the file has another digest than expected.
 	DigestMismatch Reason = "DigestMismatch"
 	// TooLarge: the file, an image or an archive as a whole exceeds its limit.
 	TooLarge Reason = "TooLarge"
 	// UnpackFailed: the archive is damaged or lacks an image.
 	UnpackFailed Reason = "UnpackFailed"
-	// InvalidSpec: what is asked for contradicts itself.
+	// InvalidSpec: the description of the file is invalid or contradicts itself.
 	InvalidSpec Reason = "InvalidSpec"
 )
 
-// Error says why, and whether trying again without a change may help.
+// Error says why a file or an image is not available, and whether a retry without a change may help.
 type Error struct {
 	Reason Reason
-	// Transient is true when another try may succeed by itself: network faults, 5xx answers, a full disk.
+	// Transient is true when a retry may succeed: network faults, 5xx answers, a full disk.
 	Transient bool
 	Err       error
 }
 
-// Error gives the cause.
+// Error returns the text of the cause.
 func (e *Error) Error() string { return e.Err.Error() }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// ReasonOf classifies any error of this package.
+// ReasonOf returns the reason of any error of this package, and whether a retry may help.
 func ReasonOf(err error) (reason Reason, transient bool) {
 	var e *Error
 	if errors.As(err, &e) {

@@ -13,7 +13,7 @@ import (
 )
 
 // Publish lays out the images of a source by version and board id and returns them in that order. All files must have
-// been downloaded. Two images for the same board in the same version are an error, as are images for no board at all.
+// been downloaded. Two different images for the same board, or for any board, in the same version are an error.
 func (s *Store) Publish(source string, files []File) ([]Image, error) {
 	known, err := s.readMetadata(source)
 	if err != nil {
@@ -34,7 +34,7 @@ func (s *Store) Publish(source string, files []File) ([]Image, error) {
 	if err := s.layOut(source, images); err != nil {
 		return nil, err
 	}
-	// Files that the source does not name any more are forgotten; their blobs go at the next Collect.
+	// Files that the source no longer names are dropped from the metadata; the next Collect deletes their blobs.
 	known.Files = slices.DeleteFunc(known.Files, func(r fileRecord) bool {
 		return !slices.ContainsFunc(files, func(f File) bool { return f.URL == r.URL })
 	})
@@ -44,8 +44,8 @@ func (s *Store) Publish(source string, files []File) ([]Image, error) {
 	return images, nil
 }
 
-// InStore returns the images of those files that are in store already, in Publish's order: what was verified before and
-// is still asked for, while other files of the source are fetched or fail.
+// InStore returns the images of the files that are already verified and in store, in Publish's order. It serves while
+// other files of the source are being fetched or fail.
 func (s *Store) InStore(source string, files []File) []Image {
 	known, err := s.readMetadata(source)
 	if err != nil {
@@ -61,7 +61,8 @@ func (s *Store) InStore(source string, files []File) []Image {
 	return images
 }
 
-// imagesOf are the images a file describes, with what was recorded of each. The record is one that recorded found.
+// imagesOf returns the images a file describes, with their recorded digests and sizes. The record must come from
+// recorded.
 func imagesOf(record fileRecord, f File) []Image {
 	images := make([]Image, 0, len(f.Images))
 	for _, d := range f.Images {
@@ -112,7 +113,7 @@ func orAny(list []string) []string {
 	return list
 }
 
-// layOut builds the tree of a source beside the old one and puts it in its place.
+// layOut builds the new tree of a source beside the old one and then replaces the old one.
 func (s *Store) layOut(source string, images []Image) error {
 	dir := filepath.Join(s.sourceDir(source), binariesDir)
 	next, old := dir+".next", dir+".old"
@@ -143,7 +144,8 @@ func (s *Store) layOut(source string, images []Image) error {
 	return syncDir(s.sourceDir(source))
 }
 
-// fileName tells images of different classes and models apart that share a version and a board directory.
+// fileName returns a name that is unique among images of different classes and models in one version and board
+// directory.
 func fileName(i Image) string {
 	return strings.ToLower(string(i.Class)) + "-" + i.Digest.String()[len("sha256:"):][:16] + ".bin"
 }

@@ -41,7 +41,7 @@ const (
 	anyBoard = "any"
 )
 
-// OpenStore opens or makes a store in the directory root and removes what an interrupted fetch left there.
+// OpenStore opens or creates a store in the directory root and removes the remains of interrupted fetches.
 func OpenStore(root string, fetcher *Fetcher) (*Store, error) {
 	for _, dir := range []string{blobsDir, sourcesDir} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
@@ -76,7 +76,7 @@ func (s *Store) Available() error {
 	return nil
 }
 
-// Missing returns the files of a source that are not in store yet; the others need no download.
+// Missing returns the files of a source that still have to be downloaded.
 func (s *Store) Missing(source string, files []File) []File {
 	known, err := s.readMetadata(source)
 	if err != nil {
@@ -92,7 +92,7 @@ func (s *Store) Missing(source string, files []File) []File {
 }
 
 // Download fetches one file, takes its images out and stores them. It records the file in the source's metadata last,
-// so an interruption costs a repetition and nothing else.
+// so after an interruption the download is only repeated.
 func (s *Store) Download(ctx context.Context, source string, f File) error {
 	tmp, err := s.temp()
 	if err != nil {
@@ -132,14 +132,14 @@ func (s *Store) Download(ctx context.Context, source string, f File) error {
 	}
 	known, err := s.readMetadata(source)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		known = metadata{} // damaged: what it named is fetched again
+		known = metadata{} // damaged: the files it named are fetched again
 	}
 	known.Files = slices.DeleteFunc(known.Files, func(r fileRecord) bool { return r.URL == f.URL })
 	known.Files = append(known.Files, record)
 	return s.writeMetadata(source, known)
 }
 
-// Open opens an image for reading and gives its size. A missing image is an error that matches fs.ErrNotExist.
+// Open opens an image for reading. A missing image is an error that matches fs.ErrNotExist.
 func (s *Store) Open(digest inventory.Digest) (*os.File, error) {
 	f, err := os.Open(s.blob(digest))
 	if err != nil {
@@ -148,7 +148,7 @@ func (s *Store) Open(digest inventory.Digest) (*os.File, error) {
 	return f, nil
 }
 
-// Path is where the image lies, for readers on the same machine.
+// Path is the path of the image, for readers on the same machine.
 func (s *Store) Path(digest inventory.Digest) string { return s.blob(digest) }
 
 // put stores content under its digest.
@@ -188,7 +188,7 @@ func (s *Store) sourceDir(source string) string {
 	return filepath.Join(s.root, sourcesDir, pathName(source))
 }
 
-// pathName makes one path element of any text: no separators, and neither "." nor "..".
+// pathName turns any text into one path element, without separators and never "." or "..".
 func pathName(s string) string {
 	if strings.Trim(s, ".") == "" {
 		return strings.ReplaceAll(s, ".", "%2E")

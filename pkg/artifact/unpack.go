@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Bounds of an archive. They end decompression bombs; real firmware bundles stay far below them.
+// Bounds of an archive against decompression bombs. Real firmware bundles stay far below them.
 const (
 	maxEntries       = 20_000
 	maxArchiveBytes  = 8 << 30
@@ -23,8 +23,8 @@ const (
 // take is called with each listed image of a file and its content.
 type take func(path string, content io.Reader) error
 
-// unpack hands out the wanted members of the archive at name, each exactly once. Members that are not wanted are
-// passed over; a wanted one that is missing or there twice is an error.
+// unpack calls out with each wanted member of the archive at name, exactly once. Other members are skipped; a wanted
+// member that is missing or occurs twice is an error.
 func unpack(name string, format Format, wanted []string, out take) error {
 	missing := make(map[string]bool, len(wanted))
 	for _, w := range wanted {
@@ -129,7 +129,7 @@ func walkTarGzip(name string, found take) error {
 	}
 }
 
-// unpackedLimit is how many bytes may be read out of an archive as a whole.
+// unpackedLimit is the number of bytes that may be unpacked from an archive in total.
 func unpackedLimit(archive os.FileInfo) int64 {
 	return min(int64(maxArchiveBytes), max(compressionGrace, archive.Size()*maxCompression))
 }

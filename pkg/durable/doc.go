@@ -1,4 +1,4 @@
-// Package durable writes files so that after a power cut at any moment the old or the new content is there, and never
-// something in between: temporary file, fsync, rename, fsync of the directory. It works on an FS, so that tests can cut
-// the power, fill the disk and lose what was not synced.
+// Package durable writes files so that a power cut at any moment leaves either the old or the new content, never a
+// mixture: temporary file, fsync, rename, fsync of the directory. It works on an FS, so that tests can simulate power
+// cuts, full disks and the loss of unsynced data.
 package durable

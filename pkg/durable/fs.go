@@ -9,24 +9,24 @@ import (
 	"path/filepath"
 )
 
-// FS is the part of a file system that writing durably needs. Paths are those of the operating system. Nothing is safe
-// until File.Sync returned, and no name is until SyncDir of its directory returned.
+// FS is the part of a file system that durable writing needs. Paths are those of the operating system. Content is safe
+// once File.Sync has returned, and a name once SyncDir of its directory has.
 type FS interface {
-	// Create makes a new file with mode 0600; that one exists already is an error.
+	// Create creates a file with mode 0600; it fails if the file exists.
 	Create(path string) (File, error)
 	Open(path string) (io.ReadCloser, error)
 	ReadDir(path string) ([]fs.DirEntry, error)
-	// Mkdir makes a directory with mode 0700; that one exists already is an error.
+	// Mkdir creates a directory with mode 0700; it fails if the directory exists.
 	Mkdir(path string) error
 	Rename(from, to string) error
 	Remove(path string) error
 	RemoveAll(path string) error
-	// SyncFile makes the content of a file safe that another process wrote.
+	// SyncFile syncs the content of a file that another process wrote.
 	SyncFile(path string) error
 	SyncDir(path string) error
 }
 
-// File is a file that is written.
+// File is a file open for writing.
 type File interface {
 	io.WriteCloser
 	Sync() error

@@ -8,7 +8,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
-// Apply returns the record as it must be journalled before the action is acted upon. It does not change r.
+// Apply returns the record that must be journalled before the action is executed. It does not change r.
 func Apply(r Record, a Action, bootID string, now time.Time) Record {
 	r = r.Clone()
 	switch a.Verb {
@@ -80,7 +80,7 @@ func (r *Record) noteDrivers(ret *Returned) {
 	}
 }
 
-// judge writes the verdict of the health gate. That the job was called off before the gate had judged is none.
+// judge writes the verdict of the health gate. A job that was cancelled before its gate finished has none.
 func (r *Record) judge(a Action, bootID string, now time.Time) {
 	if a.State == Skipped || a.Failure != nil && a.Failure.Reason != Unhealthy {
 		return
@@ -93,10 +93,10 @@ func (r *Record) judge(a Action, bootID string, now time.Time) {
 	}
 }
 
-// rejudge takes the host back to its health gate.
+// rejudge resets the record to the health gate.
 func (r *Record) rejudge() {
 	s := &r.Steps[r.gate()]
-	s.State, s.Message = Pending, "judged again: the host has rebooted"
+	s.State, s.Message = Pending, "checked again: the host has rebooted"
 	if r.RolledBack() {
 		rollback, failure := *r.Rollback, *r.Failure
 		rollback.Done, failure.Held = false, true
@@ -104,7 +104,7 @@ func (r *Record) rejudge() {
 	}
 }
 
-// fail keeps the first failure; further ones of the verification add whom they blame.
+// fail keeps the first failure; further failures of the verification only add to its blamed devices.
 func (r *Record) fail(f *Failure, rollback bool) {
 	switch {
 	case rollback:
@@ -125,7 +125,7 @@ func (r *Record) fail(f *Failure, rollback bool) {
 	}
 }
 
-// rollBack gives up the rest of the update and appends the steps that bring back what ran before.
+// rollBack gives up the rest of the update and appends the steps of the rollback.
 func (r *Record) rollBack(a Action) {
 	r.Rollback = &Rollback{Devices: a.Devices, Failure: a.Failure}
 	if a.Failure != nil {
@@ -155,7 +155,7 @@ func (r *Record) rollBack(a Action) {
 	}
 }
 
-// restart begins the list anew. What is counted stays counted, and the maintenance stays held.
+// restart starts the list of steps again. Counters are kept, and the maintenance stays held.
 func (r *Record) restart() {
 	r.Restarts++
 	for i := range r.Steps {
@@ -163,14 +163,14 @@ func (r *Record) restart() {
 		if s.Kind == plan.Maintenance && s.State == Succeeded || s.Kind == plan.Release && r.Within {
 			continue
 		}
-		s.State, s.Returned, s.Data, s.Message = Pending, nil, nil, "begun anew: a driver changed"
+		s.State, s.Returned, s.Data, s.Message = Pending, nil, nil, "restarted: a driver changed"
 	}
 	for i := range r.Updates {
 		r.Updates[i].Driver, r.Updates[i].DriverVersion = "", ""
 	}
 }
 
-// Report returns the record with what the running attempt of a step returned. It does not change r.
+// Report returns the record with the result of the running attempt of a step. It does not change r.
 func Report(r Record, step int, ret Returned) Record {
 	r = r.Clone()
 	s := &r.Steps[step]

@@ -1,3 +1,3 @@
-// Package step decides the next step of a job on one host, from what the journal says of the job and what the hardware
-// says now. It does no I/O.
+// Package step decides the next step of a job on one host, from the journal of the job and the state of the hardware
+// read in this pass. It does no I/O.
 package step

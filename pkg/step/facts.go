@@ -11,24 +11,24 @@ import (
 type Facts struct {
 	// BootID of the running kernel; never empty.
 	BootID string
-	// Devices holds what the devices of Wanted say, by name.
+	// Devices holds the state of the devices of Wanted, by name.
 	Devices map[string]Device
-	// Maintenance is how the maintenance of the node stands.
+	// Maintenance is the state of the node's maintenance.
 	Maintenance Maintenance
-	// MaintenanceMessage says more about it, for people.
+	// MaintenanceMessage explains it, for people.
 	MaintenanceMessage string
-	// Unhealthy lists what is worse than before the job; nil and HealthKnown when nothing is.
+	// Unhealthy lists what is worse than before the job. It is nil with HealthKnown when nothing is.
 	Unhealthy   []Complaint
 	HealthKnown bool
 	// HealthMessage says why the health is not known, for people.
 	HealthMessage string
-	// Interrupted says that the attempt of the current step is no longer followed by anybody: the process that began it
-	// died, or stopped to wait for it.
+	// Interrupted says that no process waits for the attempt of the current step any more: the process that began it
+	// died or stopped waiting.
 	Interrupted bool
-	// Waited is how long this process has waited at the current step, by the monotonic clock: since the step came up, or
-	// since the attempt of it ended.
+	// Waited is how long this process has waited at the current step, by the monotonic clock: since the step became
+	// current, or since its attempt ended.
 	Waited time.Duration
-	// Cancel is the reason for which a person called the job off; nil when nobody did.
+	// Cancel is the reason why a person cancelled the job; nil when nobody did.
 	Cancel *string
 	// Drivers are the versions of the drivers of this process by name.
 	Drivers map[string]string
@@ -38,57 +38,58 @@ type Facts struct {
 	Expired bool
 }
 
-// Device is what one device says now.
+// Device is the current state of one device.
 type Device struct {
-	// Missing says that no device with the unique id of the update is there.
+	// Missing says that no device with the unique id of the update exists.
 	Missing bool
-	// Unreadable says why the device, which is there, could not be read; empty when it was.
+	// Unreadable says why a device that exists could not be read; empty when it was read.
 	Unreadable string
 	// Running and Stored are as in inventory.Firmware.
 	Running, Stored inventory.Version
-	// Activation is what an image that is stored now needs.
+	// Activation is what a newly stored image needs before it runs.
 	Activation inventory.Activation
-	// Refusal is the device's own account of why it did not take the last image; empty when it has none.
+	// Refusal is the device's own report of why it did not take the last image; empty when it reports none.
 	Refusal string
-	// WriteRunning says that a write to the device goes on, by whichever process; Writer says who writes, for people.
+	// WriteRunning says that a write to the device is running, by whichever process; Writer names that process, for
+	// people.
 	WriteRunning bool
 	Writer       string
 }
 
-// Maintenance says how the maintenance of the node stands.
+// Maintenance is the state of the node's maintenance.
 type Maintenance int
 
 // The states of the maintenance.
 const (
-	// MaintenanceUnknown: it could not be found out, such as while the API server is away.
+	// MaintenanceUnknown: it could not be read, for example because the API server is unreachable.
 	MaintenanceUnknown Maintenance = iota
-	// MaintenanceNone: the product holds none.
+	// MaintenanceNone: the product holds no maintenance.
 	MaintenanceNone
-	// MaintenanceRequested: it is asked for and not ready.
+	// MaintenanceRequested: it is requested and not ready yet.
 	MaintenanceRequested
 	// MaintenanceReady: the node is out of service and drained.
 	MaintenanceReady
-	// MaintenanceEnding: it is being taken away, by the product or by somebody else.
+	// MaintenanceEnding: it is being ended, by the product or by somebody else.
 	MaintenanceEnding
-	// MaintenanceNotInstalled: the cluster has no such thing, so nothing may proceed.
+	// MaintenanceNotInstalled: the cluster has no maintenance API, so nothing may proceed.
 	MaintenanceNotInstalled
 )
 
 // Limits bound how long something is waited for.
 type Limits struct {
-	// Read is how long a device may be missing or unreadable, after a reset or reboot above all.
+	// Read is how long a device may be missing or unreadable, as after a reset or reboot.
 	Read time.Duration
 	// Reboot is how long a requested reboot may take to begin.
 	Reboot time.Duration
 	// Health is how long the host may take to become as healthy as it was.
 	Health time.Duration
-	// Boot is how long the host may need from the start of its kernel until this process sees it; zero for any time.
+	// Boot is how long the host may take from the start of its kernel until this process sees it; zero for no limit.
 	Boot time.Duration
-	// Maintenance is how long a maintenance that was ready may be not ready in the middle of a job.
+	// Maintenance is how long a maintenance that was ready may be not ready during a job.
 	Maintenance time.Duration
 }
 
-// DefaultLimits are those of production.
+// DefaultLimits returns the limits for production.
 func DefaultLimits() Limits {
 	return Limits{
 		Read: 2 * time.Minute, Reboot: 15 * time.Minute, Health: 10 * time.Minute, Boot: 30 * time.Minute,
@@ -96,7 +97,7 @@ func DefaultLimits() Limits {
 	}
 }
 
-// Wanted says which devices must be read before Next is asked.
+// Wanted returns the names of the devices that must be read before Next is called.
 func Wanted(r Record) []string {
 	if r.rollbackDue() {
 		return r.Failure.Blames
@@ -123,7 +124,7 @@ func (d Device) runsNothingBut(v inventory.Version) bool {
 	return v != "" && d.answers() && d.settled(v)
 }
 
-// holds is the version the device will run after its activation, empty when it cannot tell.
+// holds is the version the device will run after its activation, empty when it does not report one.
 func (d Device) holds() inventory.Version {
 	if d.Stored != "" {
 		return d.Stored
@@ -136,7 +137,7 @@ func (d Device) settled(v inventory.Version) bool {
 	return d.answers() && d.Running == v && d.holds() == v
 }
 
-// busy says that a write goes on.
+// busy is the message that a write is running.
 func (d Device) busy() string {
 	if d.Writer == "" {
 		return "a write to the device is still running; it is never killed"
@@ -144,7 +145,7 @@ func (d Device) busy() string {
 	return "a write to the device is still running (" + d.Writer + "); it is never killed"
 }
 
-// answers reports whether the device is there and could be read.
+// answers reports whether the device exists and could be read.
 func (d Device) answers() bool { return !d.Missing && d.Unreadable == "" }
 
 // complaint says why a device does not answer.

@@ -19,7 +19,7 @@ func (d decider) verify() Action {
 	case dev.WriteRunning:
 		return d.await(dev.busy())
 	case !dev.answers():
-		a = d.patience(VerifyFailed, dev.complaint())
+		a = d.awaitAnswer(VerifyFailed, dev.complaint())
 	case dev.Running == want && dev.Refusal != "" && d.activatedByBoot():
 		a = d.fail(VerifyFailed, "the device runs %s, but%s", want, strings.TrimPrefix(dev.refusal(), ":"))
 	case dev.Running == want:
@@ -33,8 +33,8 @@ func (d decider) verify() Action {
 	return a
 }
 
-// activatedByBoot reports whether the host has rebooted to activate what the job wrote or found written. What the device says
-// of the last image it was told to activate is about that one then, and not left over from an earlier attempt.
+// activatedByBoot reports whether the host has rebooted to activate what the job wrote or found written. Only then is
+// what the device reports about its last image about that image, and not left over from an earlier attempt.
 func (d decider) activatedByBoot() bool {
 	wrote, u := d.r.writeOf(d.s.Device, d.s.Rollback), d.r.update(d.s.Device)
 	return wrote != nil && wrote.BootID != "" && wrote.BootID != d.f.BootID && u != nil && u.Needs == inventory.ActivateReboot
@@ -55,10 +55,10 @@ func (d decider) health() Action {
 	case d.fresh():
 		return d.begin()
 	case d.l.Boot > 0 && d.r.BootTook > d.l.Boot && !d.s.Rollback:
-		return d.unhealthy([]Complaint{{Message: fmt.Sprintf("the node needed %s to boot, more than the %s it may take",
+		return d.unhealthy([]Complaint{{Message: fmt.Sprintf("the node took %s to boot, longer than the %s it may take",
 			d.r.BootTook.Round(time.Second), d.l.Boot)}})
 	case !d.f.HealthKnown:
-		return d.await("the health of the host cannot be judged: " + d.f.HealthMessage)
+		return d.await("the health of the host is not known: " + d.f.HealthMessage)
 	case len(d.f.Unhealthy) == 0:
 		return d.succeed("the host is as healthy as before")
 	case d.f.Waited < d.l.Health:
@@ -67,12 +67,12 @@ func (d decider) health() Action {
 	return d.unhealthy(d.f.Unhealthy)
 }
 
-// verdictVoid reports whether the verdict by which the node is returned to service was made under another boot.
+// verdictVoid reports whether the verdict that lets the node return to service is from another boot.
 func (r Record) verdictVoid(bootID string) bool {
 	return !r.Released && r.Verdict != nil && r.Verdict.Healthy && r.Verdict.BootID != bootID && r.gate() >= 0
 }
 
-// gate is the health step that judged last, -1 when none did.
+// gate is the index of the health step that gave the last verdict, -1 when there is none.
 func (r Record) gate() int {
 	for i, s := range slices.Backward(r.Steps) {
 		if s.Kind == plan.Health && s.State == Succeeded {
@@ -82,7 +82,8 @@ func (r Record) gate() int {
 	return -1
 }
 
-// unhealthy blames the devices of the job that are complained about, and all that were changed where none of them is.
+// unhealthy blames the devices of the job named in the complaints or, when no complaint names one, all devices that
+// were changed.
 func (d decider) unhealthy(complaints []Complaint) Action {
 	a := d.fail(Unhealthy, "%s", join(complaints))
 	a.Complaints = complaints

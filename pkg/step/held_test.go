@@ -23,7 +23,7 @@ func TestJobOnAHeldNodeDoesNotReturnItWhenItsListBeginsAnew(t *testing.T) {
 	r = apply(r, drivers("2"))
 	for _, s := range r.Steps {
 		if s.Kind == plan.Release {
-			assert.Equal(t, step.Skipped, s.State, "an earlier job holds the node and goes on holding it")
+			assert.Equal(t, step.Skipped, s.State, "an earlier job holds the node and keeps holding it")
 		}
 	}
 }

@@ -27,8 +27,8 @@ func (d decider) preflight() Action {
 	return d.succeed("every image fits its device")
 }
 
-// lost reports whether a device that was changed already, before the list began anew, has not answered for too long: no
-// deadline ends that wait any more.
+// lost reports whether a device that was changed before the list was restarted has not answered for too long. The job's
+// deadline no longer ends that wait.
 func (d decider) lost() bool {
 	ret := d.s.Returned
 	silent := ret != nil && ret.Again && (ret.Failure.Reason == ReadFailed || ret.Failure.Reason == DeviceChanged)
@@ -69,7 +69,7 @@ func (d decider) reboot() Action {
 	case d.s.State == Pending && d.writing():
 		return d.await("a write to a device is still running; the host is not rebooted under it")
 	case d.s.State == Pending && d.r.rebootAttempts() >= MaxReboots:
-		return d.fail(RebootFailed, "the job has asked for %d reboots already", MaxReboots)
+		return d.fail(RebootFailed, "the job has already requested %d reboots", MaxReboots)
 	case d.s.State == Pending:
 		return d.write()
 	case d.f.BootID != d.s.BootID:
@@ -95,7 +95,7 @@ func (d decider) writing() bool {
 	return false
 }
 
-// rebootNeeded reports whether an image waits for a reboot that has not happened since it was stored.
+// rebootNeeded reports whether a stored image waits for a reboot that has not happened yet.
 func (d decider) rebootNeeded() bool {
 	if d.r.RebootFor == d.f.BootID {
 		return true
@@ -119,9 +119,9 @@ func (d decider) release() Action {
 	case !d.r.began(plan.Maintenance) && !d.r.Inherited:
 		return d.skip("the node was never out of service")
 	case d.s.State == Running && d.fresh() && d.f.Maintenance == MaintenanceUnknown && d.r.verdictVoid(d.f.BootID):
-		return d.await("the host has rebooted since it was judged healthy, and it cannot be found out whether the node was returned before")
+		return d.await("the host has rebooted since it was found healthy, and it is not known whether the node was already returned to service")
 	case d.fresh() && !d.returned() && d.r.verdictVoid(d.f.BootID):
-		return Action{Verb: Rejudge, Step: -1, Message: "the host has rebooted since it was judged healthy"}
+		return Action{Verb: Rejudge, Step: -1, Message: "the host has rebooted since it was found healthy"}
 	case d.fresh():
 		return d.begin()
 	case d.f.Maintenance == MaintenanceNone || d.f.Maintenance == MaintenanceNotInstalled:
@@ -130,12 +130,13 @@ func (d decider) release() Action {
 	return d.poll(d.f.MaintenanceMessage)
 }
 
-// returned reports whether the node is known to be on its way back to service.
+// returned reports whether the node is known to be returning to service.
 func (d decider) returned() bool {
 	return d.f.Maintenance == MaintenanceNone || d.f.Maintenance == MaintenanceEnding || d.f.Maintenance == MaintenanceNotInstalled
 }
 
-// task is a step that is not part of every update. It is begun again after an interruption, which must be harmless.
+// task is a step that is not part of every update. It is run again after an interruption, so repeating it must be
+// harmless.
 func (d decider) task() Action {
 	begin := d.begin
 	if d.s.Changes {

@@ -9,7 +9,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
-// Verb says what to do.
+// Verb is the kind of an action.
 type Verb int
 
 // The verbs of an action.
@@ -18,34 +18,34 @@ const (
 	Await Verb = iota
 	// Begin: journal a new attempt of the step, then run it.
 	Begin
-	// Poll: run the step, which only reads or asks and is begun already, once more.
+	// Poll: run a step that has begun once more; it only reads or asks.
 	Poll
 	// Settle: journal that the step ended, in the action's State.
 	Settle
-	// RollBack: journal which devices are brought back to what ran before, or why that is not possible.
+	// RollBack: journal which devices are rolled back, or why that is not possible.
 	RollBack
-	// Restart: journal that the list of steps begins anew.
+	// Restart: journal that the list of steps starts again from the beginning.
 	Restart
-	// Rejudge: journal that the health gate judges again, because the host has rebooted since its verdict.
+	// Rejudge: journal that the health gate runs again, because the host has rebooted since its verdict.
 	Rejudge
 	// Finish: journal that the job ended.
 	Finish
 )
 
-// Action is what to do next. It must be journalled by Apply before it is acted upon.
+// Action is what to do next. The record that Apply returns must be journalled before the action is executed.
 type Action struct {
 	Verb Verb
-	// Step is the index of the step; -1 where the action is about the whole job.
+	// Step is the index of the step; -1 if the action concerns the whole job.
 	Step int
 	// State of a settled step: Succeeded, Skipped or StepFault.
 	State State
-	// Message for people: why the step is settled so, or what is waited for.
+	// Message for people: why the step ended this way, or what is waited for.
 	Message string
-	// Needs is what the image of the step's device still needs, for a settled flash or activation.
+	// Needs is the activation that the device's image still needs, for a settled flash or activation.
 	Needs inventory.Activation
-	// Failure of the job that a failed step means.
+	// Failure of the job, for a failed step.
 	Failure *Failure
-	// Devices to bring back.
+	// Devices to roll back.
 	Devices []string
 	// Complaints of the health gate.
 	Complaints []Complaint
@@ -62,9 +62,9 @@ const (
 	MaxAttempts = 2
 	// MaxTaskAttempts bounds how often a step is begun that is not part of every update: it may do its work in rounds.
 	MaxTaskAttempts = 100
-	// MaxReboots bounds how often a job asks for a reboot, its rollback included.
+	// MaxReboots bounds how often a job requests a reboot, its rollback included.
 	MaxReboots = 3
-	// MaxRestarts bounds how often a job begins its steps anew because a driver changed.
+	// MaxRestarts bounds how often a job restarts its steps because a driver changed.
 	MaxRestarts = 3
 )
 
@@ -84,7 +84,7 @@ func Next(r Record, f Facts, l Limits) Action {
 		return Action{Verb: Finish, Step: -1, Outcome: Complete}
 	}
 	d := decider{r: r, f: f, l: l, i: i, s: r.Steps[i]}
-	if stop, ok := d.calledOff(); ok {
+	if stop, ok := d.stopped(); ok {
 		return stop
 	}
 	if d.driverChanged() {
@@ -121,9 +121,9 @@ type decider struct {
 	s Step
 }
 
-// calledOff stops a job when a person says so, as soon as the running step allows it, and one that has written nothing
-// when its deadline has passed. A job that failed, its rollback and the return of the node to service go on.
-func (d decider) calledOff() (Action, bool) {
+// stopped ends a job that a person cancelled, as soon as the running step allows it, and a job that has written nothing
+// by its deadline. A failed job, its rollback and the return of the node to service go on.
+func (d decider) stopped() (Action, bool) {
 	if d.r.Failure != nil || d.s.Kind == plan.Release {
 		return Action{}, false
 	}
@@ -157,7 +157,8 @@ func (d decider) calledOff() (Action, bool) {
 func (d decider) fresh() bool { return d.s.State == Pending || d.f.Interrupted }
 
 // write begins an attempt of a step that writes, if the maintenance allows it. The first write of a job needs a
-// maintenance that is known to be ready; once something was written, the job goes on while the API server is away.
+// maintenance that is known to be ready. Once something was written, the job goes on even if the API server is
+// unreachable.
 func (d decider) write() Action {
 	lost := func(format string, args ...any) Action {
 		a := d.fail(MaintenanceLost, format, args...)
@@ -167,19 +168,19 @@ func (d decider) write() Action {
 	taken := d.r.step(plan.Maintenance)
 	switch {
 	case taken == nil || taken.State != Succeeded:
-		return lost("the node is not in maintenance; the device changed after it was looked at, so nothing was written")
+		return lost("the node is not in maintenance and the device changed after it was read; nothing was written")
 	case d.s.Kind != plan.Reboot && d.s.Attempt >= d.attempts():
-		return d.fail(AttemptsExhausted, "the step was begun %d times already", d.s.Attempt)
+		return d.fail(AttemptsExhausted, "the step has already been started %d times", d.s.Attempt)
 	case d.f.Maintenance == MaintenanceReady:
 		return d.begin()
 	case d.f.Maintenance == MaintenanceUnknown && d.r.Wrote():
 		return d.begin()
 	case d.f.Maintenance == MaintenanceUnknown:
-		return d.await("it cannot be found out whether the node is still in maintenance")
+		return d.await("it is not known whether the node is still in maintenance")
 	case d.f.Maintenance == MaintenanceRequested && d.f.Waited < d.l.Maintenance:
-		return d.await("the maintenance is not ready any more: " + d.f.MaintenanceMessage)
+		return d.await("the maintenance is no longer ready: " + d.f.MaintenanceMessage)
 	}
-	return lost("the maintenance was taken away before the step %s: %s", d.s.Kind, d.f.MaintenanceMessage)
+	return lost("the maintenance was ended before the step %s: %s", d.s.Kind, d.f.MaintenanceMessage)
 }
 
 // attempts bounds how often a step that writes is begun.
@@ -190,9 +191,9 @@ func (d decider) attempts() int32 {
 	return MaxAttempts
 }
 
-// driverChanged reports whether a driver is not the one that checked the image any more: the process is another one, or the
-// plugin is. A step that this process runs is not broken off for that, and a write that goes on is waited for first. A node
-// that is being returned to service is not taken out again.
+// driverChanged reports whether a driver is no longer the one that checked the image, because this process or the
+// plugin was replaced. It does not interrupt a step that this process runs, waits for a running write, and does not
+// take a node out again that is being returned to service.
 func (d decider) driverChanged() bool {
 	if d.s.Kind == plan.Release || !d.fresh() || d.r.Failure != nil || d.r.Restarts >= MaxRestarts || d.writing() {
 		return false
@@ -205,8 +206,8 @@ func (d decider) driverChanged() bool {
 	return false
 }
 
-// patience waits for a device that does not answer, then fails.
-func (d decider) patience(r Reason, complaint string) Action {
+// awaitAnswer waits for a device that does not answer until Limits.Read has passed, then fails.
+func (d decider) awaitAnswer(r Reason, complaint string) Action {
 	if d.f.Waited < d.l.Read {
 		return d.await(complaint)
 	}

@@ -8,30 +8,30 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
-// Record is what the journal says of the execution of one job.
+// Record is the journal's record of the execution of one job.
 type Record struct {
-	// Updates are the targets, one a device.
+	// Updates are the targets, one per device.
 	Updates []Update `json:"updates"`
 	// Steps in the order they run.
 	Steps []Step `json:"steps"`
 	// Inherited says that the node was already held in maintenance by an earlier job that failed.
 	Inherited bool `json:"inherited,omitempty"`
-	// Within says that an earlier job holds the node and goes on holding it: this one returns it to nobody.
+	// Within says that an earlier job holds the node and keeps holding it: this job does not return the node to
+	// service.
 	Within bool `json:"within,omitempty"`
-	// RollbackRequired refuses the job when what runs on one of its devices could not be brought back.
+	// RollbackRequired refuses the job when the running firmware of one of its devices could not be restored.
 	RollbackRequired bool `json:"rollbackRequired,omitempty"`
 	// Failure is why the job failed; nil while it has not.
 	Failure *Failure `json:"failure,omitempty"`
-	// Rollback is how far bringing back what ran before is; nil while nobody tried.
+	// Rollback is the state of the rollback; nil when there was none.
 	Rollback *Rollback `json:"rollback,omitempty"`
-	// Verdict is what the health gate found last; nil while it has not judged. Nothing else writes it.
+	// Verdict is the last result of the health gate, nil when there is none. Nothing else writes it.
 	Verdict *Verdict `json:"verdict,omitempty"`
-	// RebootFor is the boot id under which a step asked for a reboot; empty when none did.
+	// RebootFor is the boot id under which a step requested a reboot; empty when none did.
 	RebootFor string `json:"rebootFor,omitempty"`
-	// BootTook is how long the host needed from the start of its kernel until this process saw it after the job's last
-	// reboot.
+	// BootTook is the time from the start of the kernel until this process saw it, after the job's last reboot.
 	BootTook time.Duration `json:"bootTook,omitempty"`
-	// Restarts counts how often the list of steps began anew because a driver had changed.
+	// Restarts counts how often the list of steps was restarted because a driver had changed.
 	Restarts int32 `json:"restarts,omitempty"`
 	// Released says that a person asked to return the held node to service.
 	Released bool `json:"released,omitempty"`
@@ -44,7 +44,7 @@ type Outcome string
 
 // The outcomes.
 const (
-	// Complete: every device was read back at its target and the host is as healthy as before.
+	// Complete: every device reports its target version and the host is as healthy as before.
 	Complete Outcome = "Complete"
 	// Failed: the target was not reached. Failure says why, and whether the node is held.
 	Failed Outcome = "Failed"
@@ -56,8 +56,8 @@ type Update struct {
 	Version inventory.Version `json:"version"`
 	// Needs is what the stored image still needs before it runs. It is known once the flash step is settled.
 	Needs inventory.Activation `json:"needs,omitempty"`
-	// From is the version a rollback brings back, and Rollback how; None while that is not known and where it cannot be.
-	// RollbackMessage says why, for people. They are known once the archive step is settled.
+	// From is the version a rollback restores, and Rollback the way to do it: None while that is not known and when it
+	// is not possible. RollbackMessage says why, for people. They are known once the archive step is settled.
 	From            inventory.Version  `json:"from,omitempty"`
 	Rollback        inventory.Rollback `json:"rollback,omitempty"`
 	RollbackMessage string             `json:"rollbackMessage,omitempty"`
@@ -66,21 +66,21 @@ type Update struct {
 	DriverVersion string `json:"driverVersion,omitempty"`
 }
 
-// Rollback is how far bringing back what ran before is. It is tried once.
+// Rollback is the state of a job's rollback. It is tried once.
 type Rollback struct {
-	// Devices that are brought back; empty when that was not possible.
+	// Devices that are rolled back; empty when that was not possible.
 	Devices []string `json:"devices,omitempty"`
-	// Failure is why what ran before could not be brought back, or does not make the host healthy either; a person has to
-	// look then. Nil while that is not so.
+	// Failure is why the previous firmware could not be restored, or why the host is unhealthy with it too. A person
+	// then has to act. Nil otherwise.
 	Failure *Failure `json:"failure,omitempty"`
-	// Done says that it runs again and the host is healthy.
+	// Done says that the previous firmware runs again and the host is healthy.
 	Done bool `json:"done,omitempty"`
 }
 
-// Verdict is what the health gate found.
+// Verdict is the result of a health gate.
 type Verdict struct {
 	Healthy bool `json:"healthy"`
-	// BootID under which the host was judged: the verdict says nothing of another boot.
+	// BootID of the boot in which the host was checked. The verdict says nothing about another boot.
 	BootID string    `json:"bootID"`
 	Time   time.Time `json:"time"`
 	// Complaints lists what is worse than before.
@@ -89,15 +89,15 @@ type Verdict struct {
 
 // Complaint is one thing that is worse than before the job.
 type Complaint struct {
-	// Device of the job it is about; empty where it is about the host, or a device that is not part of the job.
+	// Device of the job it concerns; empty if it concerns the host, or a device that is not part of the job.
 	Device  string `json:"device,omitempty"`
 	Message string `json:"message"`
 }
 
-// State is where a step stands.
+// State is the state of a step.
 type State string
 
-// The states of a step. They are those of the API.
+// The states of a step, as in the API.
 const (
 	Pending   State = "Pending"
 	Running   State = "Running"
@@ -112,35 +112,36 @@ type Step struct {
 	State State `json:"state"`
 	// Attempt counts how often the step was begun. It only grows.
 	Attempt int32 `json:"attempt,omitempty"`
-	// BootID under which the step was begun or settled first.
+	// BootID of the boot in which the step was first begun or settled.
 	BootID string `json:"bootID,omitempty"`
 	// Started and Finished are the times of the last attempt.
 	Started  *time.Time `json:"started,omitempty"`
 	Finished *time.Time `json:"finished,omitempty"`
 	Message  string     `json:"message,omitempty"`
-	// Returned is what the last attempt returned; nil while it runs, and for ever when the process died meanwhile.
+	// Returned is the result of the last attempt; nil while it runs, and for good if the process died meanwhile.
 	Returned *Returned `json:"returned,omitempty"`
-	// Data is what the step wants to know when it is begun again, over reboots too.
+	// Data is what the step keeps for its next attempt, across reboots too.
 	Data []byte `json:"data,omitempty"`
 }
 
-// Returned is what an attempt of a step said. It is a claim: the hardware is read before it is believed.
+// Returned is the result of an attempt of a step. It is only a claim: the hardware is read to confirm it.
 type Returned struct {
 	// Failure is nil when the attempt claims to have succeeded.
 	Failure *Failure `json:"failure,omitempty"`
-	// Again says that the step did nothing yet and is worth trying again, such as when an image cannot be fetched.
+	// Again says that the step has done nothing yet and can be tried again, for example when an image cannot be
+	// fetched.
 	Again bool `json:"again,omitempty"`
-	// Needs is what a flashed image, or one an activation was tried on, still needs before it runs.
+	// Needs is the activation an image still needs before it runs, after a flash or an attempted activation.
 	Needs inventory.Activation `json:"needs,omitempty"`
-	// From, Rollback and RollbackMessage are those of an Update, for an archive step.
+	// From, Rollback and RollbackMessage are as in Update, for an archive step.
 	From            inventory.Version  `json:"from,omitempty"`
 	Rollback        inventory.Rollback `json:"rollback,omitempty"`
 	RollbackMessage string             `json:"rollbackMessage,omitempty"`
-	// Drivers are the drivers of the devices by device, for a preflight.
+	// Drivers are the devices' drivers by device name, for a preflight.
 	Drivers map[string]Driver `json:"drivers,omitempty"`
-	// Data, Reboot and Message are those of a step that is not part of every update: what it wants to know the next time,
-	// that the host has to reboot for its effect, and what it found. With Again and without a Failure it is to be begun
-	// once more.
+	// Data, Reboot and Message are for steps that are not part of every update: what the step keeps for its next
+	// attempt, that the host has to reboot for it to take effect, and what it found. With Again and without a Failure
+	// the step is begun once more.
 	Data    []byte `json:"data,omitempty"`
 	Reboot  bool   `json:"reboot,omitempty"`
 	Message string `json:"message,omitempty"`
@@ -156,13 +157,13 @@ type Driver struct {
 type Failure struct {
 	Reason  Reason `json:"reason"`
 	Message string `json:"message"`
-	// Step and Device name where it happened; Device is empty where no single device is to blame.
+	// Step and Device name where it happened; Device is empty when no single device is to blame.
 	Step   plan.Kind `json:"step"`
 	Device string    `json:"device,omitempty"`
 	// Held says that the node stays in maintenance until a person releases it or a newer job takes over.
 	Held bool `json:"held,omitempty"`
-	// Blames lists the devices whose new firmware is at fault, or may be. It is empty where the failure says nothing about
-	// what was flashed.
+	// Blames lists the devices whose new firmware is or may be at fault. It is empty when the failure says nothing
+	// about the flashed images.
 	Blames []string `json:"blames,omitempty"`
 }
 
@@ -206,7 +207,7 @@ func (r Reason) Passing() bool {
 	return false
 }
 
-// New makes the record of a job that has not begun.
+// New returns the record of a job that has not begun.
 func New(steps []plan.Step, updates ...Update) Record {
 	r := Record{Updates: updates}
 	for _, s := range steps {
@@ -215,7 +216,7 @@ func New(steps []plan.Step, updates ...Update) Record {
 	return r
 }
 
-// Refused makes the record of a job that cannot begin.
+// Refused returns the record of a job that cannot begin.
 func Refused(reason Reason, message string) Record {
 	return Record{Failure: &Failure{Reason: reason, Message: message, Step: plan.Preflight}}
 }
@@ -226,22 +227,21 @@ func Hold(r Record) Record {
 	r.Within = true
 	for i := range r.Steps {
 		if s := &r.Steps[i]; s.Kind == plan.Release {
-			s.State, s.Message = Skipped, "an earlier job holds the node and goes on holding it"
+			s.State, s.Message = Skipped, "an earlier job holds the node and keeps holding it"
 		}
 	}
 	return r
 }
 
-// Clone shares nothing with r that Apply or Report change.
+// Clone returns a copy that shares nothing with r that Apply or Report change.
 func (r Record) Clone() Record {
 	r.Updates = append([]Update(nil), r.Updates...)
 	r.Steps = append([]Step(nil), r.Steps...)
 	return r
 }
 
-// Current is the index of the step that runs or is to run next, or -1 when there is none. After a failure it is the
-// release where the node is to be returned to service, the rest of the verification where that failed, and the steps of
-// the rollback.
+// Current is the index of the step that runs or is to run next, or -1 when there is none. After a failure it is one of
+// the remaining verification steps, the steps of the rollback, or the release if the node is returned to service.
 func (r Record) Current() int {
 	if r.Outcome != "" {
 		return -1
@@ -260,17 +260,17 @@ func (r Record) Current() int {
 // rollsBack reports whether the steps of the rollback run.
 func (r Record) rollsBack() bool { return r.Rollback != nil && r.Rollback.Failure == nil }
 
-// RolledBack reports whether what ran before was brought back and the host is healthy with it.
+// RolledBack reports whether the previous firmware was restored and the host is healthy with it.
 func (r Record) RolledBack() bool { return r.Rollback != nil && r.Rollback.Done }
 
-// NeedsIntervention reports whether nothing more is done until a person has looked: new firmware is at fault and what ran
-// before could not be brought back.
+// NeedsIntervention reports whether nothing more is done until a person acts: new firmware is at fault and the previous
+// firmware could not be restored.
 func (r Record) NeedsIntervention() bool {
 	return r.Failure != nil && len(r.Failure.Blames) > 0 && r.Rollback != nil && r.Rollback.Failure != nil && !r.Released
 }
 
-// runsAfterFailure: the remaining devices are read back though one of them failed, so that what is true of them is
-// known; and a node that is not held is released.
+// runsAfterFailure reports whether a step of this kind still runs after a failure: the remaining devices are read back
+// so that their state is known, and a node that is not held is released.
 func (r Record) runsAfterFailure(k plan.Kind) bool {
 	switch k {
 	case plan.Verify:
@@ -291,7 +291,7 @@ func (r Record) Wrote() bool {
 	return false
 }
 
-// Reboots is how often the job asked for a reboot and got it.
+// Reboots is how often the job requested a reboot that then happened.
 func (r Record) Reboots() int {
 	n := 0
 	for _, s := range r.Steps {
@@ -302,7 +302,7 @@ func (r Record) Reboots() int {
 	return n
 }
 
-// rebootAttempts is how often the job asked for a reboot, whether it got it or not.
+// rebootAttempts is how often the job requested a reboot, whether or not it happened.
 func (r Record) rebootAttempts() int32 {
 	var n int32
 	for _, s := range r.Steps {
@@ -333,7 +333,7 @@ func (r Record) step(k plan.Kind) *Step {
 	return nil
 }
 
-// writeOf is the step that stores what the device should run: the flash, or in a rollback the restore.
+// writeOf is the step that stores the device's target: the flash, or in a rollback the restore.
 func (r Record) writeOf(device string, rollback bool) *Step {
 	for i, s := range r.Steps {
 		if (s.Kind == plan.Flash || s.Kind == plan.Restore) && s.Device == device && s.Rollback == rollback {
@@ -354,13 +354,14 @@ func (r Record) Touched(device string) bool {
 	return u != nil && u.Needs != inventory.ActivateNone
 }
 
-// mayHide reports whether the device may hold an image of this job that waits for its activation, and cannot tell.
+// mayHide reports whether the device may hold an image of this job that waits for activation without reporting it.
 func (r Record) mayHide(device string, dev Device) bool {
 	wrote := r.writeOf(device, false)
 	return dev.Stored == "" && wrote != nil && wrote.Attempt > 0
 }
 
-// touched lists the devices whose firmware the job began to change. Steps that are not part of an update change none.
+// touched lists the devices whose firmware the job began to change. Steps that are not part of an update do not change
+// firmware.
 func (r Record) touched() []string {
 	var out []string
 	for _, u := range r.Updates {
@@ -371,7 +372,8 @@ func (r Record) touched() []string {
 	return out
 }
 
-// Wants is the version the device should run when the step is done: the target, or what ran before in a rollback.
+// Wants returns the version the device should run when the step is done: the target or, in a rollback, the version that
+// ran before.
 func (r Record) Wants(device string, rollback bool) inventory.Version {
 	u := r.update(device)
 	switch {
@@ -383,7 +385,7 @@ func (r Record) Wants(device string, rollback bool) inventory.Version {
 	return u.Version
 }
 
-// Expects is the version the device should run now, as far as the job is.
+// Expects returns the version the device should run at this point of the job.
 func (r Record) Expects(device string) inventory.Version {
 	return r.Wants(device, r.Rollback != nil && slices.Contains(r.Rollback.Devices, device))
 }

@@ -43,7 +43,7 @@ func TestADeviceThatRunsTheTargetAndReportsAFailureIsNotBelieved(t *testing.T) {
 			if c.state == step.StepFault {
 				require.NotNil(t, a.Failure)
 				assert.Equal(t, step.VerifyFailed, a.Failure.Reason)
-				assert.Equal(t, []string{"nic"}, a.Failure.Blames, "what ran before is brought back")
+				assert.Equal(t, []string{"nic"}, a.Failure.Blames, "the previous firmware is being restored")
 				assert.Contains(t, a.Message, "runs "+string(want)+", but status 1")
 			}
 		})

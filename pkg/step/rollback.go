@@ -7,8 +7,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
-// rollbackDue reports whether it is to be decided if what ran before is brought back: new firmware is at fault, and what
-// else was written has been read back.
+// rollbackDue reports whether a rollback has to be decided: new firmware is at fault, and everything else that was
+// written has been read back.
 func (r Record) rollbackDue() bool {
 	if r.Outcome != "" || r.Failure == nil || len(r.Failure.Blames) == 0 || r.Rollback != nil || r.Released {
 		return false
@@ -17,7 +17,7 @@ func (r Record) rollbackDue() bool {
 	return i < 0 || r.Steps[i].Kind != plan.Verify
 }
 
-// rollBack decides it. What cannot be brought back completely is left alone for a person to see.
+// rollBack decides on the rollback. If one device at fault cannot be restored, none is, and a person has to act.
 func rollBack(r Record, f Facts) Action {
 	var stuck []string
 	for _, name := range r.Failure.Blames {
@@ -31,9 +31,9 @@ func rollBack(r Record, f Facts) Action {
 		}
 	}
 	if len(stuck) == 0 {
-		return Action{Verb: RollBack, Step: -1, Devices: r.Failure.Blames, Message: "what ran before is brought back"}
+		return Action{Verb: RollBack, Step: -1, Devices: r.Failure.Blames, Message: "the previous firmware is being restored"}
 	}
-	message := "what ran before cannot be brought back: " + strings.Join(stuck, "; ")
+	message := "the previous firmware cannot be restored: " + strings.Join(stuck, "; ")
 	return Action{Verb: RollBack, Step: -1, Message: message, Failure: &Failure{
 		Reason: RollbackUnavailable, Message: message, Step: r.Failure.Step, Held: true,
 	}}

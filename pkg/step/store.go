@@ -6,15 +6,15 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// archive settles whether what the device runs can be brought back.
+// archive records whether the running firmware of the device can be restored.
 func (d decider) archive() Action {
 	dev, u := d.f.Devices[d.s.Device], d.r.update(d.s.Device)
 	ret := d.s.Returned
 	switch {
 	case dev.WriteRunning:
-		return d.await("a write to the device is still running; it is not read meanwhile")
+		return d.await("a write to the device is still running; the device is read when it ends")
 	case d.s.State == Pending && u.From != "" && d.r.Touched(d.s.Device):
-		return d.skip("what ran before the job changed the device is settled already: " + string(u.From))
+		return d.skip("the firmware to roll back to is already known: " + string(u.From))
 	case d.s.State == Pending && dev.runsNothingBut(u.Version):
 		return d.skip("the device already runs " + string(u.Version))
 	case d.fresh():
@@ -24,11 +24,11 @@ func (d decider) archive() Action {
 	case ret.Failure != nil:
 		return d.fail(ret.Failure.Reason, "%s", ret.Failure.Message)
 	case ret.Rollback == inventory.RollbackNone && d.r.RollbackRequired:
-		return d.fail(RollbackUnavailable, "what runs could not be brought back, which the rollout policy requires: %s", ret.RollbackMessage)
+		return d.fail(RollbackUnavailable, "the running firmware could not be restored, which the rollout policy requires: %s", ret.RollbackMessage)
 	case ret.Rollback == inventory.RollbackNone:
-		return d.succeed("what runs cannot be brought back: " + ret.RollbackMessage)
+		return d.succeed("the running firmware cannot be restored: " + ret.RollbackMessage)
 	}
-	return d.succeed(fmt.Sprintf("%s can be brought back (%s)", ret.From, ret.Rollback))
+	return d.succeed(fmt.Sprintf("%s can be restored (%s)", ret.From, ret.Rollback))
 }
 
 func (d decider) flash() Action {
@@ -39,14 +39,14 @@ func (d decider) flash() Action {
 	case d.s.State == Pending:
 		return d.firstFlash(dev, want)
 	case !dev.answers():
-		return d.patience(VerifyFailed, "after the write, "+dev.complaint())
+		return d.awaitAnswer(VerifyFailed, "after the write, "+dev.complaint())
 	case dev.holds() == want && (!d.blind(dev) || d.s.Returned != nil && d.s.Returned.Failure == nil):
 		return d.stored(dev, want)
 	}
 	return d.notStored(dev, want)
 }
 
-// blind reports whether the device cannot tell if the image that is to be replaced still waits in it for an activation.
+// blind reports whether the device cannot report if the image to be replaced still waits in it for an activation.
 func (d decider) blind(dev Device) bool { return d.s.Rollback && d.r.mayHide(d.s.Device, dev) }
 
 func (d decider) firstFlash(dev Device, want inventory.Version) Action {
@@ -54,22 +54,22 @@ func (d decider) firstFlash(dev Device, want inventory.Version) Action {
 	case dev.Missing:
 		return d.fail(DeviceChanged, "%s; nothing was written to it", dev.complaint())
 	case dev.Unreadable != "":
-		return d.patience(ReadFailed, dev.complaint())
+		return d.awaitAnswer(ReadFailed, dev.complaint())
 	case dev.settled(want) && !d.blind(dev):
 		return d.skip("the device already runs " + string(want))
 	case dev.Stored == want:
-		a := d.skip(string(want) + " is stored already and only activated")
+		a := d.skip(string(want) + " is already stored and only needs its activation")
 		a.Needs = dev.Activation
 		return a
 	}
 	return d.write()
 }
 
-// stored: the device says it holds the target, whatever the tool said.
+// stored: the device reports that it holds the target, whatever the tool reported.
 func (d decider) stored(dev Device, want inventory.Version) Action {
 	a := d.succeed(string(want) + " is stored")
 	switch ret := d.s.Returned; {
-	case d.s.Rollback && dev.Running == want: // it runs, and now nothing else waits
+	case d.s.Rollback && dev.Running == want: // it runs, and nothing else waits for activation now
 	case ret != nil && ret.Failure == nil:
 		a.Needs = ret.Needs
 	case dev.Running != want:
@@ -81,7 +81,7 @@ func (d decider) stored(dev Device, want inventory.Version) Action {
 	return a
 }
 
-// notStored: the device holds something else, or cannot say what it holds.
+// notStored: the device holds something else, or does not report what it holds.
 func (d decider) notStored(dev Device, want inventory.Version) Action {
 	ret := d.s.Returned
 	switch {
@@ -92,7 +92,7 @@ func (d decider) notStored(dev Device, want inventory.Version) Action {
 	case ret.Failure != nil:
 		return d.fail(ret.Failure.Reason, "%s", ret.Failure.Message)
 	case dev.Stored == "" && ret.Needs != inventory.ActivateNone:
-		a := d.succeed("the tool wrote " + string(want) + "; the device tells after its activation")
+		a := d.succeed("the tool wrote " + string(want) + "; the device reports it only after its activation")
 		a.Needs = ret.Needs
 		return a
 	}
@@ -115,7 +115,7 @@ func (d decider) activate() Action {
 	case d.s.State == Pending && dev.settled(want):
 		return d.skip(string(want) + " runs already")
 	case d.s.State == Pending && !dev.answers():
-		return d.blame(d.patience(ActivationFailed, dev.complaint()))
+		return d.blame(d.awaitAnswer(ActivationFailed, dev.complaint()))
 	case d.s.State == Pending:
 		return d.write()
 	}
@@ -129,13 +129,13 @@ func (d decider) activated(dev Device, want inventory.Version) Action {
 	case ret != nil && ret.Failure == nil:
 		a := d.succeed("activated")
 		if a.Needs = ret.Needs; ret.Needs != inventory.ActivateNone {
-			a.Message = "the device asks for a stronger activation: " + ret.Needs.String()
+			a.Message = "the device needs a more disruptive activation: " + ret.Needs.String()
 		}
 		return a
 	case dev.settled(want):
 		return d.succeed(string(want) + " runs")
 	case !dev.answers():
-		return d.patience(ActivationFailed, "after the activation, "+dev.complaint())
+		return d.awaitAnswer(ActivationFailed, "after the activation, "+dev.complaint())
 	case ret != nil:
 		return d.fail(ActivationFailed, "%s is stored but was not activated: %s", want, ret.Failure.Message)
 	case d.s.Attempt < MaxAttempts:
@@ -144,8 +144,8 @@ func (d decider) activated(dev Device, want inventory.Version) Action {
 	return d.fail(ActivationFailed, "the activation of %s was interrupted twice and %s still runs", want, dev.Running)
 }
 
-// blame notes whose new firmware is at fault where an activation failed: nothing was verified by then, so everything that
-// was written may be.
+// blame records which devices may be at fault when an activation failed: nothing was verified by then, so every device
+// that was written may be.
 func (d decider) blame(a Action) Action {
 	if a.Failure != nil && a.Failure.Reason == ActivationFailed && !d.s.Rollback {
 		a.Failure.Blames = d.r.touched()

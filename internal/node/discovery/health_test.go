@@ -242,7 +242,7 @@ func TestNodeThatCouldNotBeBroughtBackWaitsForAPerson(t *testing.T) {
 		Reason: step.Unhealthy, Message: "the link is down", Step: plan.Health, Held: true, Blames: []string{"n1-nic-aa"},
 	})
 	job.Record.Rollback = &step.Rollback{Failure: &step.Failure{
-		Reason: step.RollbackUnavailable, Message: "what ran before cannot be brought back: n1-nic-aa has one slot", Held: true,
+		Reason: step.RollbackUnavailable, Message: "the previous firmware cannot be restored: n1-nic-aa has one slot", Held: true,
 	}}
 	b.book.view = journal.View{Jobs: []journal.Job{job}, History: []v1alpha1.JobRecord{
 		{Job: "n1-1234", Result: v1alpha1.JobResultFailed, FinishTime: metav1.NewTime(noon), Message: "Unhealthy: the link is down"},

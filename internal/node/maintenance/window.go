@@ -6,22 +6,21 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
-// Window is the maintenance of one node. All methods may be called again at any time and after a restart: what they
-// do is done at most once.
+// Window is the maintenance of one node. All methods are idempotent, also across restarts.
 type Window interface {
-	// Schedule asks for the maintenance, or takes a failed one up again. It returns before the node is out of service.
+	// Schedule requests the maintenance, or resumes a failed one. It returns before the node is out of service.
 	Schedule(ctx context.Context) error
-	// State says how the maintenance stands. An error means that nobody knows.
+	// State returns the state of the maintenance. An error means that it is not known.
 	State(ctx context.Context) (State, error)
 	// Fail marks the maintenance as failed: the node stays out of service until Release or the next Schedule.
 	Fail(ctx context.Context, message string) error
-	// Release returns the node to service. It is done once State says step.MaintenanceNone.
+	// Release returns the node to service. It is done once State returns step.MaintenanceNone.
 	Release(ctx context.Context) error
 }
 
-// State is how the maintenance of the node stands.
+// State is the state of the node's maintenance.
 type State struct {
 	Phase step.Maintenance
-	// Message says more, for people: what is waited for, or what to do.
+	// Message explains it, for people: what is waited for, or what to do.
 	Message string
 }

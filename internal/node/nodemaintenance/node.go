@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// IgnoreGCAnnotation keeps the maintenance-operator from ending a maintenance that takes long: a node must never be
-	// returned to service by a timeout while a device is written.
+	// IgnoreGCAnnotation keeps the maintenance-operator from ending a maintenance that takes a long time: a node must
+	// never be returned to service by a timeout while a device is written.
 	IgnoreGCAnnotation = "maintenance.nvidia.com/garbage-collector.ignore"
 
 	namePrefix        = "node-firmware-"
@@ -29,37 +29,38 @@ const (
 )
 
 // Node is the maintenance of one Node by a NodeMaintenance of the maintenance-operator. When another requestor already
-// has one for the Node in the same namespace, that one is shared: the product enters itself in additionalRequestors.
+// has one for the Node in the same namespace, the product shares it by adding itself to additionalRequestors.
 type Node struct {
 	// Client must read from the API server and not from a cache.
 	Client    client.Client
 	Namespace string
 	NodeName  string
-	// Drain is how pods are evicted; nil for the default of DefaultDrain.
+	// Drain says how pods are evicted; nil for DefaultDrain.
 	Drain *mo.DrainSpec
 }
 
-// DefaultDrain evicts all pods, those with emptyDir volumes and without a controller too, and never gives up: a node
-// with a pod that cannot be evicted is not flashed. The pod that executes the job stays: it waits for the drain to end.
+// DefaultDrain evicts all pods, including those with emptyDir volumes or without a controller, and never gives up: a
+// node with a pod that cannot be evicted is not flashed. The pod that executes the job stays: it waits for the drain to
+// end.
 func DefaultDrain() *mo.DrainSpec {
 	return &mo.DrainSpec{Force: true, DeleteEmptyDir: true, PodSelector: "!" + v1alpha1.JobPodLabel}
 }
 
-// Name is the name of the NodeMaintenance the product makes for a node.
+// Name is the name of the NodeMaintenance the product creates for a node.
 func Name(node string) string { return namePrefix + node }
 
-// Schedule asks for the maintenance: it joins one that exists, clears an earlier failure of ours, or makes one.
+// Schedule requests the maintenance: it joins an existing one, clears an earlier failure of its own, or creates one.
 func (n *Node) Schedule(ctx context.Context) error {
 	held, err := n.find(ctx)
 	switch {
 	case meta.IsNoMatchError(err):
-		return nil // State says so, with a guide
+		return nil // State reports it and says what to install
 	case err != nil:
 		return err
 	case held.object == nil:
 		return n.create(ctx)
 	case held.object.DeletionTimestamp != nil:
-		return nil // it must be gone before there can be another
+		return nil // it must be gone before another can be created
 	case held.owned:
 		return n.resume(ctx, held.object)
 	case !held.joined:
@@ -68,7 +69,7 @@ func (n *Node) Schedule(ctx context.Context) error {
 	return nil
 }
 
-// State reads how the maintenance stands.
+// State reads the state of the maintenance.
 func (n *Node) State(ctx context.Context) (maintenance.State, error) {
 	held, err := n.find(ctx)
 	if meta.IsNoMatchError(err) {
@@ -82,30 +83,30 @@ func (n *Node) State(ctx context.Context) (maintenance.State, error) {
 	case o == nil || !held.owned && !held.joined && o.DeletionTimestamp == nil:
 		return maintenance.State{Phase: step.MaintenanceNone}, nil
 	case o.DeletionTimestamp != nil && held.owned && len(o.Spec.AdditionalRequestors) > 0:
-		// Ours to end, not ours to wait for: the others return the node when they are done.
-		return stands(step.MaintenanceNone, "node maintenance %s is ended by us and still held by %v", o.Name, o.Spec.AdditionalRequestors), nil
+		// Only our part has to end: the other requestors return the node when they are done.
+		return stateOf(step.MaintenanceNone, "node maintenance %s is no longer needed by this product but still held by %v", o.Name, o.Spec.AdditionalRequestors), nil
 	case o.DeletionTimestamp != nil && !held.owned && !held.joined:
-		return stands(step.MaintenanceNone, "node maintenance %s of %s is ending", o.Name, o.Spec.RequestorID), nil
+		return stateOf(step.MaintenanceNone, "node maintenance %s of %s is ending", o.Name, o.Spec.RequestorID), nil
 	case o.DeletionTimestamp != nil && held.owned:
-		return stands(step.MaintenanceEnding, "node maintenance %s is being deleted", o.Name), nil
+		return stateOf(step.MaintenanceEnding, "node maintenance %s is being deleted", o.Name), nil
 	}
-	// One we joined stays until we leave it, even when its owner has deleted it.
+	// A maintenance we joined stays until we leave it, even after its owner deleted it.
 	ready := meta.FindStatusCondition(o.Status.Conditions, mo.ConditionTypeReady)
 	switch {
 	case ready == nil:
-		return stands(step.MaintenanceRequested, "node maintenance %s is not seen by the maintenance-operator yet; is it running?", o.Name), nil
+		return stateOf(step.MaintenanceRequested, "node maintenance %s is not seen by the maintenance-operator yet; is it running?", o.Name), nil
 	case ready.Status == metav1.ConditionTrue && (!held.owned || !failed(o)):
-		return stands(step.MaintenanceReady, "node maintenance %s is ready", o.Name), nil
+		return stateOf(step.MaintenanceReady, "node maintenance %s is ready", o.Name), nil
 	}
-	return stands(step.MaintenanceRequested, "node maintenance %s: %s %s", o.Name, ready.Reason, ready.Message), nil
+	return stateOf(step.MaintenanceRequested, "node maintenance %s: %s %s", o.Name, ready.Reason, ready.Message), nil
 }
 
-func stands(phase step.Maintenance, format string, args ...any) maintenance.State {
+func stateOf(phase step.Maintenance, format string, args ...any) maintenance.State {
 	return maintenance.State{Phase: phase, Message: fmt.Sprintf(format, args...)}
 }
 
-// Fail sets the condition RequestorFailed on a NodeMaintenance of our own. On one that is shared the entry in
-// additionalRequestors keeps the node out of service, and the owner's work is not declared failed.
+// Fail sets the condition RequestorFailed on a NodeMaintenance of our own. On a shared one, the entry in
+// additionalRequestors keeps the node out of service, and the owner's work is not marked as failed.
 func (n *Node) Fail(ctx context.Context, message string) error {
 	held, err := n.find(ctx)
 	if meta.IsNoMatchError(err) {
@@ -117,7 +118,7 @@ func (n *Node) Fail(ctx context.Context, message string) error {
 	return n.setFailed(ctx, held.object, metav1.ConditionTrue, message)
 }
 
-// Release ends our part: it deletes a NodeMaintenance of our own and leaves one of somebody else.
+// Release ends our part: it deletes a NodeMaintenance of our own, and removes us from one of somebody else.
 func (n *Node) Release(ctx context.Context) error {
 	held, err := n.find(ctx)
 	switch {
@@ -138,7 +139,7 @@ func (n *Node) Release(ctx context.Context) error {
 	return nil
 }
 
-// found is the NodeMaintenance that concerns us: our own, else the one we joined, else one we could join.
+// found is the relevant NodeMaintenance: our own, else the one we joined, else one we could join.
 type found struct {
 	object *mo.NodeMaintenance
 	owned  bool
@@ -200,7 +201,7 @@ func (n *Node) create(ctx context.Context) error {
 	return nil
 }
 
-// resume makes sure that a maintenance of our own is not collected, and takes back an earlier failure.
+// resume makes sure that a maintenance of our own is not garbage-collected, and clears an earlier failure.
 func (n *Node) resume(ctx context.Context, o *mo.NodeMaintenance) error {
 	if o.Annotations[IgnoreGCAnnotation] != "true" {
 		old := o.DeepCopy()
@@ -212,7 +213,7 @@ func (n *Node) resume(ctx context.Context, o *mo.NodeMaintenance) error {
 	if !failed(o) {
 		return nil
 	}
-	return n.setFailed(ctx, o, metav1.ConditionFalse, "taken up again by a newer job")
+	return n.setFailed(ctx, o, metav1.ConditionFalse, "resumed by a newer job")
 }
 
 func (n *Node) join(ctx context.Context, o *mo.NodeMaintenance) error {
@@ -229,7 +230,8 @@ func (n *Node) leave(ctx context.Context, o *mo.NodeMaintenance) error {
 	return n.patch(ctx, o, old)
 }
 
-// patch carries the resource version: a list that somebody else changed meanwhile is read again, not overwritten.
+// patch carries the resource version: a concurrent change of the list by somebody else is a conflict and not
+// overwritten.
 func (n *Node) patch(ctx context.Context, o, old *mo.NodeMaintenance) error {
 	err := n.Client.Patch(ctx, o, client.MergeFromWithOptions(old, client.MergeFromWithOptimisticLock{}))
 	if err != nil && !apierrors.IsNotFound(err) {

@@ -57,7 +57,7 @@ func (s *scene) step(name string, phase v1alpha1.StepPhase) v1alpha1.StepState {
 
 func (s *scene) requireRolledBack(key, version string) {
 	s.t.Helper()
-	eventually(s.t, "what ran before is brought back", func() bool {
+	eventually(s.t, "the previous firmware is being restored", func() bool {
 		return s.condition(v1alpha1.ConditionRolledBack) == "True "+v1alpha1.ReasonRolledBack
 	})
 	eventually(s.t, "the node is back in service", func() bool { return s.maintenances() == 0 && !s.kubeNode().Spec.Unschedulable })

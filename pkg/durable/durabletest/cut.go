@@ -11,18 +11,18 @@ import (
 	"slices"
 )
 
-// node is a file or a directory, whatever its name is.
+// node is a file or a directory, independent of its name.
 type node struct {
 	// synced is the content of a file as of its last sync; nil when there was none.
 	synced []byte
-	// gone is the content of a file that lost its last name.
+	// gone is the content of a file whose last name was removed.
 	gone []byte
-	// live is what a directory shows, and safe what is on disk for certain. Both are nil for files.
+	// live holds the names a directory shows, and safe the names that are certainly on disk. Both are nil for files.
 	live map[string]*node
 	safe map[string]entry
 }
 
-// entry is a name in a directory: a node, or nil for no such name, as of a change.
+// entry is the node of a name in a directory, nil when there is no such name, as of a change.
 type entry struct {
 	node *node
 	seq  int
@@ -46,13 +46,13 @@ func (c change) touches(dir *node) bool {
 	return slices.ContainsFunc(c.sets, func(a assignment) bool { return a.dir == dir })
 }
 
-// place is a node that a path is to show.
+// place is a path and the node it should name.
 type place struct {
 	path string
 	node *node
 }
 
-// set records that the path shows the node from now on.
+// set records that the path names the node from now on.
 func (f *FS) set(path string, n *node) error { return f.record(place{path, n}) }
 
 func (f *FS) record(places ...place) error {
@@ -75,7 +75,7 @@ func (f *FS) record(places ...place) error {
 	return nil
 }
 
-// find is the node that a path shows.
+// find returns the node that a path names.
 func (f *FS) find(path string) (*node, error) {
 	parts, err := f.split(path)
 	if err != nil {
@@ -94,13 +94,13 @@ func (f *FS) find(path string) (*node, error) {
 func (f *FS) keepContent(path string) error {
 	n, err := f.find(path)
 	if err != nil || n.live != nil {
-		return nil // the operation itself says so
+		return nil // the operation itself reports it
 	}
 	n.gone, err = os.ReadFile(path)
 	return err
 }
 
-// settle makes changes safe.
+// settle marks changes as safe on disk.
 func (f *FS) settle(which func(change) bool) {
 	f.changes = slices.DeleteFunc(f.changes, func(c change) bool {
 		if !which(c) {
@@ -115,7 +115,7 @@ func (f *FS) settle(which func(change) bool) {
 	})
 }
 
-// adopt records what other programs made or removed.
+// adopt records files that other programs created or removed.
 func (f *FS) adopt() error { return f.adoptDir(f.tree, f.root) }
 
 func (f *FS) adoptDir(dir *node, path string) error {
@@ -168,9 +168,9 @@ func (f *FS) eachFile(dir *node, path string, do func(string, *node) error) erro
 	return nil
 }
 
-// Cut writes into the new directory what a power cut at this moment may leave: each operation on names that was not
-// synced is there or not, and content that was not synced is old, torn or new. The file system itself goes on, so that
-// one moment can be cut many times.
+// Cut writes into the new directory to one state that a power cut at this moment may leave: each operation on names
+// that was not synced is there or not, and content that was not synced is old, torn or new. The file system itself is
+// not changed, so that one moment can be cut many times.
 func (f *FS) Cut(random *rand.Rand, to string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -243,11 +243,11 @@ func (c *cut) write(dir *node, to string) error {
 	return nil
 }
 
-// block is what a disk writes at once.
+// block is the unit a disk writes atomically, in bytes.
 const block = 512
 
-// left is what is left of a file: what was synced, a beginning of what was written, all of it, or all with holes where
-// blocks never arrived.
+// left returns the remaining content of a file: what was synced, a prefix of what was written, all of it, or all of it
+// with holes for blocks that were never written.
 func (c *cut) left(n *node) []byte {
 	now, live := c.content[n]
 	if !live {

@@ -1,2 +1,2 @@
-// Package durabletest has a file system that knows what a power cut may leave of it, and whose operations can fail.
+// Package durabletest provides a file system that simulates power cuts and failing operations.
 package durabletest

@@ -14,9 +14,10 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/durable"
 )
 
-// FS is a durable.FS over a real directory, which shows what running programs see. Beside it FS remembers what is safe:
+// FS is a durable.FS over a real directory, which shows what running programs see. In addition FS tracks what is safe:
 // the content of a file as of its last sync, and the names in a directory as of the last sync of that directory. Files
-// that other programs make below the directory are seen, and count as never synced. It is safe for concurrent use.
+// that other programs create below the directory are included, and count as never synced. It is safe for concurrent
+// use.
 type FS struct {
 	root string
 
@@ -30,14 +31,14 @@ type FS struct {
 	failWith error
 	dead     bool
 	readOnly bool
-	// left is how many bytes can be written; negative for any number.
+	// left is how many more bytes can be written; negative for no limit.
 	left int64
 }
 
-// ErrPower is what operations return once the power is cut.
+// ErrPower is returned by operations after the power was cut.
 var ErrPower = errors.New("power is cut")
 
-// New makes the file system of a directory. What is there already is safe.
+// New returns the file system of a directory. Its existing content counts as safe.
 func New(dir string) (*FS, error) {
 	f := &FS{root: filepath.Clean(dir), tree: newDir(), left: -1}
 	if err := f.adopt(); err != nil {
@@ -50,15 +51,15 @@ func New(dir string) (*FS, error) {
 	})
 }
 
-// Operations counts the operations that changed or synced something, or tried to.
+// Operations returns the number of operations that changed or synced something, or tried to.
 func (f *FS) Operations() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.ops
 }
 
-// FailAt makes the operation with this number, counted from 0 by Operations, fail with err. What it does to the real
-// directory is nothing, or half of a write.
+// FailAt makes the operation with this number, counted from 0 by Operations, fail with err. The failed operation does
+// not change the real directory, except that half of a write is written.
 func (f *FS) FailAt(operation int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -68,7 +69,7 @@ func (f *FS) FailAt(operation int, err error) {
 // CutAt makes the operation with this number, and all after it, fail with ErrPower.
 func (f *FS) CutAt(operation int) { f.FailAt(operation, ErrPower) }
 
-// Full lets n more bytes be written, and then no more. A full file system makes no files either.
+// Full lets n more bytes be written. After that, writes and the creation of files fail.
 func (f *FS) Full(n int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -192,7 +193,7 @@ func (f *FS) Remove(path string) error {
 	})
 }
 
-// RemoveAll implements durable.FS. It is as many operations as there are names.
+// RemoveAll implements durable.FS. It counts as one operation for each name.
 func (f *FS) RemoveAll(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -242,14 +243,14 @@ func (f *FS) SyncDir(path string) error {
 	})
 }
 
-// file is a file that is written.
+// file is a file open for writing.
 type file struct {
 	fs   *FS
 	real *os.File
 	node *node
 }
 
-// Write writes what there is room for. When it is made to fail, half of it is written.
+// Write writes as much as there is room for. When it is made to fail, it writes half.
 func (w *file) Write(p []byte) (int, error) {
 	w.fs.mu.Lock()
 	defer w.fs.mu.Unlock()
@@ -272,7 +273,7 @@ func (w *file) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Sync makes what was written safe.
+// Sync marks what was written as safe.
 func (w *file) Sync() error {
 	w.fs.mu.Lock()
 	defer w.fs.mu.Unlock()
@@ -284,10 +285,10 @@ func (w *file) Sync() error {
 	return err
 }
 
-// Close is no sync.
+// Close does not sync.
 func (w *file) Close() error { return w.real.Close() }
 
-// split takes a path below the root apart.
+// split splits a path below the root into its elements.
 func (f *FS) split(path string) ([]string, error) {
 	rel, err := filepath.Rel(f.root, path)
 	if err != nil || rel == ".." || strings.HasPrefix(rel, "../") {
