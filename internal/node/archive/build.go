@@ -13,10 +13,10 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/durable"
 )
 
-// ErrExists says that the target of a backup is there already.
-var ErrExists = errors.New("it is there already; nothing is overwritten")
+// ErrExists says that the target of a backup already exists.
+var ErrExists = errors.New("it already exists and is not overwritten")
 
-// Write archives an image as the new directory dir, outside any store. The directory appears when it is complete.
+// Write archives an image as the new directory dir, outside any store. The directory appears only when it is complete.
 func Write(ctx context.Context, fsys durable.FS, dir string, m Manifest, fill func(ctx context.Context, path string) error) error {
 	fail := func(err error) error { return fmt.Errorf("back up to %s: %w", dir, err) }
 	if err := m.complete(); err != nil {
@@ -57,7 +57,7 @@ func Load(fsys durable.FS, dir string) (driver.Image, Manifest, error) {
 	return img, m, nil
 }
 
-// build makes a directory with the image that fill writes and its manifest, and makes all in it durable.
+// build creates a directory with the image that fill writes and its manifest, and syncs all of it.
 func build(ctx context.Context, fsys durable.FS, dir string, m Manifest, fill func(context.Context, string) error) error {
 	if err := fsys.Mkdir(dir); err != nil {
 		return fmt.Errorf("make directory: %w", err)
@@ -87,7 +87,7 @@ func build(ctx context.Context, fsys durable.FS, dir string, m Manifest, fill fu
 	return durable.WriteFile(fsys, filepath.Join(dir, manifestFile), append(raw, '\n'))
 }
 
-// regular makes sure that the image is a file of its own, not a link to one that may change.
+// regular makes sure that the image is a regular file and not a link to one that may change.
 func regular(fsys durable.FS, dir string) error {
 	files, err := fsys.ReadDir(dir)
 	if err != nil {

@@ -22,7 +22,7 @@ type Entry struct {
 	Manifest Manifest
 	// Unhealthy entries are evidence and never restored. Pinned ones are never removed.
 	Unhealthy, Pinned bool
-	// Err says why the entry cannot be used; nil when its manifest is sound. The image is not read for that.
+	// Err says why the entry cannot be used; nil when its manifest is valid. The image is not read for that.
 	Err error
 
 	dir  string
@@ -32,7 +32,7 @@ type Entry struct {
 // ErrUnknown says that the archive has no such entry.
 var ErrUnknown = errors.New("the archive has no such entry; list it for the names")
 
-// List lists the entries, device by device and the newest first. Directories that are not of this store are left out.
+// List lists the entries, device by device and the newest first. Other directories are skipped.
 func (s *Store) List() ([]Entry, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,7 +52,8 @@ func (s *Store) List() ([]Entry, error) {
 	return out, nil
 }
 
-// Restorable returns the image of an entry by its name, ready to be written back, or why it must not be.
+// Restorable returns the image of an entry by its name, ready to be written back, or an error that says why it must not
+// be.
 func (s *Store) Restorable(name string) (driver.Image, Manifest, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,7 +68,7 @@ func (s *Store) Restorable(name string) (driver.Image, Manifest, error) {
 	return img, e.Manifest, nil
 }
 
-// devices lists the directories of devices. That there is none is no error.
+// devices lists the directories of devices. A missing archive has none.
 func (s *Store) devices() ([]string, error) {
 	names, err := s.fs.ReadDir(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -90,7 +91,7 @@ func (s *Store) entries(device string) ([]Entry, error) {
 	return s.find(device, func(entryName) bool { return true })
 }
 
-// find lists the entries of a device's directory whose names are wanted. The others are not read.
+// find lists the entries of a device's directory for whose names wanted returns true. The others are not read.
 func (s *Store) find(device string, wanted func(entryName) bool) ([]Entry, error) {
 	names, err := s.fs.ReadDir(device)
 	if err != nil {
@@ -128,7 +129,7 @@ func (s *Store) entry(name string) (Entry, error) {
 	return s.read(dir, parsed)
 }
 
-// read reads an entry without its image. What is wrong with the entry is in it; err says that nobody knows.
+// read reads an entry without its image. A damaged entry has Err set; err says that it could not be read.
 func (s *Store) read(dir string, name entryName) (Entry, error) {
 	device := filepath.Base(filepath.Dir(dir))
 	e := Entry{Name: device + "/" + filepath.Base(dir), Unhealthy: name.unhealthy, dir: dir, name: name}

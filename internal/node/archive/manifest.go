@@ -16,39 +16,40 @@ import (
 
 // Manifest says what an archived image is.
 type Manifest struct {
-	// UniqueID, Class, Model and BoardID are of the hardware the image belongs to. It is restored to no other.
+	// UniqueID, Class, Model and BoardID are of the hardware the image belongs to. It is not restored to other
+	// hardware.
 	UniqueID string          `json:"uniqueID"`
 	Class    inventory.Class `json:"class"`
 	Model    string          `json:"model,omitempty"`
 	BoardID  string          `json:"boardID,omitempty"`
-	// Version of the firmware, and BootID of the kernel under which it ran.
+	// Version of the firmware, and BootID of the boot in which it ran.
 	Version inventory.Version `json:"version"`
 	BootID  string            `json:"bootID"`
-	// Rollback is how it came here: RollbackReadBack or RollbackImage.
+	// Rollback is the origin of the image: RollbackReadBack or RollbackImage.
 	Rollback inventory.Rollback `json:"rollback"`
-	// Unhealthy marks what ran when a job found the host unhealthy: it is kept as evidence and never restored.
+	// Unhealthy marks firmware that ran when a job found the host unhealthy: it is kept as evidence and never restored.
 	Unhealthy bool `json:"unhealthy,omitempty"`
-	// Job it was archived for; empty when a person did it.
+	// Job that archived it; empty when a person did.
 	Job  string    `json:"job,omitempty"`
 	Time time.Time `json:"time"`
-	// Digest and Size in bytes of the image file, and Sequence, by which the entries of a device are ordered whatever the
-	// clock says. The store fills them in.
+	// Digest and Size in bytes of the image file, and Sequence, which orders the entries of a device independently of
+	// the clock. The store sets them.
 	Digest   string `json:"digest"`
 	Size     int64  `json:"size"`
 	Sequence uint64 `json:"sequence"`
 }
 
-// ErrNone says that nothing fitting is archived.
+// ErrNone says that no matching image is archived.
 var ErrNone = errors.New("nothing is archived")
 
-// damagedError says what is wrong with an entry that can be read: it is not whole, or not what its name says.
+// damagedError says what is wrong with an entry that can be read: it is incomplete, or does not match its name.
 type damagedError struct{ reason string }
 
 func (e *damagedError) Error() string { return e.reason }
 
 func damaged(format string, args ...any) error { return &damagedError{fmt.Sprintf(format, args...)} }
 
-// complete says what a manifest lacks before an image can be archived under it.
+// complete returns an error if a manifest lacks something that archiving needs.
 func (m Manifest) complete() error {
 	switch {
 	case m.UniqueID == "":
@@ -86,7 +87,7 @@ func parseManifest(raw []byte) (Manifest, error) {
 	return m, nil
 }
 
-// readManifest returns a *damagedError when the manifest is not there or not sound.
+// readManifest returns a *damagedError when the manifest is missing or invalid.
 func readManifest(fsys durable.FS, dir string) (Manifest, error) {
 	f, err := fsys.Open(filepath.Join(dir, manifestFile))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -9,7 +9,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// entryName is the name of an entry's directory, taken apart.
+// entryName is the parsed name of an entry's directory.
 type entryName struct {
 	version   inventory.Version
 	bootID    string
@@ -31,7 +31,7 @@ func (n entryName) String() string {
 	return s
 }
 
-// parseName takes apart what String made. Anything else is not of this store: ok is false.
+// parseName parses a name from String. For any other name, which is not of this store, ok is false.
 func parseName(s string) (n entryName, ok bool) {
 	parts := strings.Split(s, "_")
 	if len(parts) == 3 && parts[2] == unhealthySuffix {
@@ -46,7 +46,7 @@ func parseName(s string) (n entryName, ok bool) {
 	return n, okVersion && okBoot
 }
 
-// maxName is what file systems allow of a name, less the prefixes of temporary ones.
+// maxName is the maximum length of a name on file systems, less the prefixes of temporary names.
 const maxName = 240
 
 func (n entryName) check() error {
@@ -56,7 +56,8 @@ func (n entryName) check() error {
 	return nil
 }
 
-// deviceDir is the directory name of a device. One that would be too long ends in a digest; "_" is in no other.
+// deviceDir is the directory name of a device. A name that would be too long ends in "_" and a digest; no other has a
+// "_".
 func deviceDir(uniqueID string) string {
 	name := escape(uniqueID)
 	if len(name) <= maxName {
@@ -68,7 +69,8 @@ func deviceDir(uniqueID string) string {
 
 const hexDigits = "0123456789ABCDEF"
 
-// escape makes one path element of any text, each text another one. Separators, blanks, "_" and a leading "." become %XX.
+// escape turns any text into one path element, different for different texts. Separators, blanks, "_" and a leading "."
+// become %XX.
 func escape(s string) string {
 	var b strings.Builder
 	for i := range len(s) {
@@ -85,7 +87,7 @@ func plain(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte(".-+~:", c) >= 0
 }
 
-// unescape undoes escape. What escape does not make is refused.
+// unescape is the inverse of escape. For a text that escape cannot return, ok is false.
 func unescape(s string) (text string, ok bool) {
 	var b []byte
 	for i := 0; i < len(s); i++ {

@@ -15,20 +15,20 @@ import (
 )
 
 const (
-	// kept is how many entries of a device are kept, and how many more as evidence; the pinned ones come on top.
+	// kept is how many entries of a device are kept, and how many more as evidence, not counting pinned ones.
 	kept = 2
-	// absentDays is on how many days a device must have been found absent before its entries go.
+	// absentDays is on how many days a device must be found absent before its entries are removed.
 	absentDays = 90
 	absentFile = "absent.json"
 )
 
-// pruneKept removes the oldest entries of a device beyond those that are kept, of the kind that was just archived.
+// pruneKept removes the oldest entries of a device beyond the kept ones, of the kind that was just archived.
 func (s *Store) pruneKept(just Manifest) error {
 	entries, err := s.entries(filepath.Join(s.dir, deviceDir(just.UniqueID)))
 	if err != nil {
 		return err
 	}
-	entries = slices.DeleteFunc(entries, func(e Entry) bool { // nobody knows how old a damaged one is
+	entries = slices.DeleteFunc(entries, func(e Entry) bool { // the age of a damaged entry is not known
 		return e.Err != nil || e.Pinned || e.Unhealthy != just.Unhealthy || e.name == just.name()
 	})
 	slices.SortFunc(entries, newestFirst)
@@ -38,7 +38,7 @@ func (s *Store) pruneKept(just Manifest) error {
 	return err
 }
 
-// remove makes the name of an entry go first, so that it is never seen without its image.
+// remove renames the entry first, so that it is never seen without its image.
 func (s *Store) remove(e Entry) error {
 	dir := filepath.Dir(e.dir)
 	temp := filepath.Join(dir, durable.TempPrefix+removedPrefix+filepath.Base(e.dir))
@@ -51,7 +51,7 @@ func (s *Store) remove(e Entry) error {
 	return nil
 }
 
-// Sweep removes what interrupted operations left.
+// Sweep removes the remains of interrupted operations.
 func (s *Store) Sweep() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +81,7 @@ func (s *Store) sweep(dir string) error {
 // removedPrefix follows that of temporary files in the name of what is being removed.
 const removedPrefix = "removed-"
 
-// leftover reports whether the name is one that an operation of this store gives to what is not there yet, or not any more.
+// leftover reports whether the name is a temporary one of an operation that creates or removes an entry.
 func leftover(name string) bool {
 	name, temporary := strings.CutPrefix(name, durable.TempPrefix)
 	name = strings.TrimPrefix(name, removedPrefix)
@@ -89,15 +89,15 @@ func leftover(name string) bool {
 	return temporary && (known || name == absentFile)
 }
 
-// absence is what is remembered of a device that was not found. Days are counted and not subtracted: a clock that jumps
-// makes no device older than one more day.
+// absence records since when a device is absent. Days are counted and not subtracted, so that a clock that jumps adds
+// at most one day.
 type absence struct {
 	Days int    `json:"days"`
 	Last string `json:"last"`
 }
 
-// Prune removes the entries of devices that were absent on 90 days, and no pinned ones. Present lists the unique ids of the
-// devices of this machine after a complete scan.
+// Prune removes the entries of devices that were absent on 90 days, except pinned ones. Present lists the unique ids of
+// the devices of this machine after a complete scan.
 func (s *Store) Prune(present []string, now time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,7 +158,7 @@ func (s *Store) pruneDevice(dir string, here bool, now time.Time) error {
 	return s.fs.Remove(marker)
 }
 
-// readAbsence begins to count anew where it cannot be told how far the count was.
+// readAbsence starts a new count if the old one cannot be read.
 func (s *Store) readAbsence(path string) (absence, error) {
 	f, err := s.fs.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -30,13 +30,13 @@ const (
 	pinFile      = "pinned"
 )
 
-// New makes the store of a directory, which need not be there. It looks at nothing yet. The directory and all below it are
-// on one file system.
+// New returns the store of a directory, which need not exist and is not read yet. The directory must be on one file
+// system with everything below it.
 func New(dir string, fsys durable.FS) *Store { return &Store{dir: dir, fs: fsys} }
 
-// Keep archives an image which fill writes to the new file it is given. An entry of the same device, version and boot that
-// is whole is used again and fill is not called; one that is not is replaced. Once Keep returned nil the entry survives a
-// power cut. Only then older entries of the device go, but not the last ones and none that is pinned.
+// Keep archives an image which fill writes to the new file it is given. A complete entry of the same device, version
+// and boot is reused without calling fill; a damaged one is replaced. When Keep has returned nil, the entry survives a
+// power cut. Only then are older entries of the device removed, except the latest and the pinned ones.
 func (s *Store) Keep(ctx context.Context, m Manifest, fill func(ctx context.Context, path string) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,7 +46,7 @@ func (s *Store) Keep(ctx context.Context, m Manifest, fill func(ctx context.Cont
 	if err := s.keep(ctx, m, fill); err != nil {
 		return fmt.Errorf("archive firmware %s of %s: %w", m.Version, m.UniqueID, err)
 	}
-	_ = s.pruneKept(m) // what could not be removed is tried again the next time; what is needed is there
+	_ = s.pruneKept(m) // removal is tried again the next time; the new entry exists
 	return nil
 }
 
@@ -68,7 +68,7 @@ func (s *Store) keep(ctx context.Context, m Manifest, fill func(context.Context,
 		}
 	}
 	if old != nil && old.reusable(m) && verifyImage(s.fs, target, old.Manifest) == nil {
-		return s.fs.SyncDir(dir) // whoever made it may have died just before that
+		return s.fs.SyncDir(dir) // its creator may have died just before the sync
 	}
 	temp := filepath.Join(dir, durable.TempPrefix+m.name().String())
 	if err := build(ctx, s.fs, temp, m, fill); err != nil {
@@ -86,7 +86,7 @@ func (e Entry) reusable(m Manifest) bool {
 	return e.Err == nil && was.Class == m.Class && inventory.NormalizeID(was.BoardID) == inventory.NormalizeID(m.BoardID)
 }
 
-// replace puts the files of a new entry in the place of those of a damaged one. Half way the entry is as damaged as before.
+// replace replaces the files of a damaged entry with new ones. If it is interrupted, the entry is still damaged.
 func (s *Store) replace(temp string, old Entry) error {
 	for _, name := range []string{imageFile, manifestFile} {
 		place := filepath.Join(old.dir, name)
@@ -97,11 +97,11 @@ func (s *Store) replace(temp string, old Entry) error {
 	if err := errors.Join(s.fs.SyncDir(old.dir), s.fs.SyncDir(filepath.Dir(old.dir))); err != nil {
 		return fmt.Errorf("replace damaged archive: %w", err)
 	}
-	_ = s.fs.RemoveAll(temp) // it is empty, and else Sweep removes it
+	_ = s.fs.RemoveAll(temp) // it is empty, and otherwise Sweep removes it
 	return nil
 }
 
-// makeDeviceDir makes the directory of a device durable and rids it of what an interrupted Keep left.
+// makeDeviceDir creates the directory of a device durably and removes the remains of an interrupted Keep.
 func (s *Store) makeDeviceDir(uniqueID string) (string, error) {
 	dir := filepath.Join(s.dir, deviceDir(uniqueID))
 	for _, d := range []string{s.dir, dir} {
@@ -115,14 +115,14 @@ func (s *Store) makeDeviceDir(uniqueID string) (string, error) {
 	return dir, s.sweep(dir)
 }
 
-// Image returns the newest archived image of the version that is whole and was not archived from an unhealthy host, as a
-// file to write back. It returns an error that wraps ErrNone when there is none.
+// Image returns the newest archived image of the version that is complete and was not archived from an unhealthy host,
+// as a file to write back. It returns an error that wraps ErrNone when there is none.
 func (s *Store) Image(uniqueID string, version inventory.Version) (driver.Image, Manifest, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	none := fmt.Errorf("find firmware %s of %s in the archive: %w", version, uniqueID, ErrNone)
 	wanted := func(n entryName) bool { return n.version == version && !n.unhealthy }
-	entries, err := s.find(filepath.Join(s.dir, deviceDir(uniqueID)), wanted) // a bad sector under another one is no obstacle
+	entries, err := s.find(filepath.Join(s.dir, deviceDir(uniqueID)), wanted) // a bad sector under another entry must not matter
 	if errors.Is(err, fs.ErrNotExist) {
 		return driver.Image{}, Manifest{}, none
 	}

@@ -11,10 +11,10 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/host"
 )
 
-// pruneInterval is how often the archive is rid of devices that left this machine long ago.
+// pruneInterval is how often images of devices that are long gone are removed from the archive.
 const pruneInterval = time.Hour
 
-// pruneArchive removes what is archived of devices that are gone for long.
+// pruneArchive removes the archived images of devices that are long gone.
 func pruneArchive(ctx context.Context, log logr.Logger, disc *discovery.Discovery, store *archive.Store) {
 	ticker := time.NewTicker(pruneInterval)
 	defer ticker.Stop()
@@ -40,8 +40,8 @@ func pruneOnce(log logr.Logger, disc *discovery.Discovery, store *archive.Store)
 	}
 }
 
-// present lists the unique ids of the devices; all is false when one may be missing, or go by another id because it could
-// not be read.
+// present lists the unique ids of the devices; all is false when a device may be missing, or has another id because it
+// could not be read.
 func present(found host.Inventory) (ids []string, all bool) {
 	for _, d := range found.Devices {
 		if d.Err != nil {

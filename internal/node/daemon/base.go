@@ -17,12 +17,12 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
 
-// base is what every process of the daemon on a node has: the machine, and the API.
+// base is what every daemon process on a node uses: the machine and the API.
 type base struct {
 	hardware *Hardware
 	catalog  plan.Catalog
 	manager  ctrl.Manager
-	// plugins are nil where there are none.
+	// plugins is nil if there are none.
 	plugins Plugins
 	log     logr.Logger
 }
@@ -57,7 +57,7 @@ func newBase(ctx context.Context, o Options) (base, error) {
 	return base{hardware: hardware, catalog: catalog, manager: mgr, plugins: o.Plugins, log: log}, nil
 }
 
-// scans is the configuration of a discovery that publishes what the journal says.
+// scans is the configuration of a discovery that publishes the journal's records.
 func (b base) scans(o Options, book discovery.Journal) discovery.Config {
 	return discovery.Config{
 		Node: o.Config.NodeName, Steps: steps.Enabled(b.catalog), Interval: o.Config.ScanInterval, Host: b.hardware.Host,
@@ -66,7 +66,7 @@ func (b base) scans(o Options, book discovery.Journal) discovery.Config {
 	}
 }
 
-// watch asks for a scan when hardware or drivers come and go.
+// watch requests a scan when hardware or drivers come and go.
 func (b base) watch(ctx context.Context, group *errgroup.Group, disc *discovery.Discovery) {
 	group.Go(func() error { return disc.RunLooks(ctx) })
 	group.Go(func() error { hotplug.Watch(ctx, b.log.WithName("hotplug"), disc.Request); return nil })
@@ -75,7 +75,7 @@ func (b base) watch(ctx context.Context, group *errgroup.Group, disc *discovery.
 	}
 }
 
-// report connects the manager with the discovery, and with what reports the jobs.
+// report connects the manager with the discovery and with the reporter of jobs.
 func (b base) report(ctx context.Context, disc *discovery.Discovery, jobs func(ctrl.Manager) error) error {
 	return errors.Join(
 		AddDiscovery(ctx, b.manager, disc),

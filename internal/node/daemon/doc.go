@@ -1,2 +1,2 @@
-// Package daemon puts the parts of the node daemon together and runs them.
+// Package daemon assembles the parts of the node daemon and runs them.
 package daemon

@@ -28,7 +28,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
 
-// executor is a process that has the state directory of the host: it reads the machine, executes jobs and reports both.
+// executor is a process that has the state directory open: it reads the machine, executes jobs and reports both.
 type executor struct {
 	engine    *engine.Engine
 	jobs      *job.Reconciler
@@ -37,7 +37,7 @@ type executor struct {
 	base
 }
 
-// start starts what every executor does.
+// start starts the parts that every executor has.
 func (e executor) start(ctx context.Context, group *errgroup.Group) {
 	group.Go(func() error { return e.engine.Run(ctx) })
 	group.Go(func() error { return e.discovery.RunScans(ctx) })
@@ -45,8 +45,8 @@ func (e executor) start(ctx context.Context, group *errgroup.Group) {
 	e.watch(ctx, group, e.discovery)
 }
 
-// newExecutor makes the parts and connects them. It does not talk to the API server. Only names the one job it may begin;
-// empty for any.
+// newExecutor creates the parts and connects them. It does not contact the API server. Only is the name of the one job
+// it may begin; empty for any.
 func newExecutor(ctx context.Context, o Options, host *state.State, only string) (executor, error) {
 	book, c := host.Journal, o.Config
 	base, err := newBase(ctx, o)
@@ -105,7 +105,7 @@ func newExecutor(ctx context.Context, o Options, host *state.State, only string)
 	}, nil
 }
 
-// applied tells what a job brought a device to last.
+// applied returns the firmware a job last installed on a device.
 func applied(book *journal.Journal) func(string) (*v1alpha1.AppliedFirmware, error) {
 	return func(uniqueID string) (*v1alpha1.AppliedFirmware, error) {
 		view, err := book.View()
@@ -113,9 +113,9 @@ func applied(book *journal.Journal) func(string) (*v1alpha1.AppliedFirmware, err
 	}
 }
 
-// uncached is a client that asks the API server each time: for maintenances, of which a job needs one for a while, and
-// for what must not be stale. It learns what is served when it is first used, and again when a kind was missing, so
-// that a maintenance-operator can be installed later.
+// uncached returns a client that reads from the API server each time: for maintenances, which are needed only during a
+// job, and for objects that must not be stale. It discovers the served kinds on first use, and again when a kind was
+// missing, so that a maintenance-operator can be installed later.
 func uncached(access *rest.Config) (client.Client, error) {
 	scheme, err := Scheme()
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
 
-// Hardware is this machine: its devices, its tools and the drivers between them.
+// Hardware is this machine: its devices, its tools and the drivers that connect them.
 type Hardware struct {
 	FS      fs.FS
 	Runner  *command.ExecRunner
@@ -23,12 +23,12 @@ type Hardware struct {
 	Host    *host.Host
 }
 
-// DriverList makes the drivers of a machine from its tools and its file system.
+// DriverList returns the drivers of a machine for its tools and its file system.
 type DriverList func(runner command.Runner, root fs.FS) driver.Set
 
-// Outliving is the configuration of tools whose writes outlive this process and its container: they run through the worker,
-// in scopes of the host's systemd. Enter is the command in front of the host's own tools, empty on the host itself. Where
-// the host cannot help, the writes run all the same, and the log says so.
+// Outliving is the configuration of tools whose writes outlive this process and its container: they run through the
+// worker, in scopes of the host's systemd. Enter is the command in front of the host's own tools, empty on the host
+// itself. If the host does not support that, the writes run all the same, and the log says so.
 func Outliving(tools command.Config, worker, enter []string) (command.Config, error) {
 	runner, err := command.NewExecRunner(command.Config{Path: tools.Path})
 	if err != nil {
@@ -53,7 +53,7 @@ func NewHardware(root sysfs.Tree, tools command.Config, list DriverList, nvmeTra
 	drivers, reasons := list(runner, root).Probed()
 	for _, d := range drivers {
 		if reason := reasons[d.Name()]; reason != nil {
-			log.Info("Driver cannot be used on this machine and gives way to others", "driver", d.Name(), "version", d.Version(), "reason", reason)
+			log.Info("Driver cannot be used on this machine; other drivers are preferred", "driver", d.Name(), "version", d.Version(), "reason", reason)
 			continue
 		}
 		log.Debug("Driver", "driver", d.Name(), "version", d.Version())
@@ -79,16 +79,16 @@ func NewHardware(root sysfs.Tree, tools command.Config, list DriverList, nvmeTra
 // BootID reads the boot id of the running kernel.
 func (h *Hardware) BootID() (string, error) { return sysfs.BootID(h.FS) }
 
-// Look is equal as long as the same devices are plugged in. It reads directories alone.
+// Look returns a fingerprint that stays the same while the same devices are plugged in. It only lists directories.
 func (h *Hardware) Look() (string, error) { return sysfs.Fingerprint(h.FS) }
 
-// Find reads one device afresh.
+// Find reads one device again.
 func (h *Hardware) Find(ctx context.Context, class inventory.Class, uniqueID string) (device inventory.Device, found bool, err error) {
 	return h.Host.Find(ctx, class, uniqueID)
 }
 
-// Scan reads all devices afresh. It fails when a class cannot be listed completely: whether a device is missing is not
-// known then.
+// Scan reads all devices again. It fails when a class cannot be listed completely, because a missing device cannot be
+// recognised then.
 func (h *Hardware) Scan(ctx context.Context) ([]inventory.Device, error) {
 	found, err := h.Host.Scan(ctx)
 	if err != nil {

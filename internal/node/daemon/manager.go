@@ -23,17 +23,17 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
 
-// ManagerOptions is what a manager needs to know.
+// ManagerOptions configures a manager.
 type ManagerOptions struct {
-	// Node is the name of the Node whose objects are watched; no others are.
+	// Node is the name of the Node whose objects are watched. No others are.
 	Node string
-	// ProbeAddress and MetricsAddress are listened on; "0" switches each off.
+	// ProbeAddress and MetricsAddress are the addresses to listen on; "0" disables either.
 	ProbeAddress, MetricsAddress string
 	Log                          logr.Logger
 }
 
-// NewManager makes a manager whose watches carry the objects of one node and nothing else. It does not talk to the API
-// server: that may be away while the daemon starts.
+// NewManager returns a manager that watches only the objects of one node. It does not contact the API server, which may
+// be unreachable while the daemon starts.
 func NewManager(access *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
 	scheme, err := Scheme()
 	if err != nil {
@@ -59,7 +59,7 @@ func NewManager(access *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
 			DefaultTransform:            cache.TransformStripManagedFields(),
 			ReaderFailOnMissingInformer: true,
 		},
-		// While the API server is away nothing may give up.
+		// Nothing may give up while the API server is unreachable.
 		Controller: config.Controller{CacheSyncTimeout: neverGiveUp, SkipNameValidation: ptr.To(true)},
 	})
 	if err != nil {
@@ -71,7 +71,7 @@ func NewManager(access *rest.Config, o ManagerOptions) (ctrl.Manager, error) {
 // neverGiveUp outlasts every outage.
 const neverGiveUp = 100 * 365 * 24 * time.Hour
 
-// Scheme knows the kinds the daemon watches and no others.
+// Scheme returns a scheme with only the kinds the daemon watches.
 func Scheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(s); err != nil {
@@ -82,8 +82,8 @@ func Scheme() (*runtime.Scheme, error) {
 	return s, nil
 }
 
-// mapper knows where the watched kinds are served, so that nobody has to ask: discovery would need the API server at
-// the start, and memory ever after.
+// mapper maps the watched kinds to their resources without discovery, which would need the API server at the start, and
+// memory for good.
 func mapper() meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper([]schema.GroupVersion{v1alpha1.GroupVersion, corev1.SchemeGroupVersion})
 	for _, kind := range []string{"NodeDevice", "NodeFirmware", "FirmwareJob"} {
@@ -93,7 +93,8 @@ func mapper() meta.RESTMapper {
 	return m
 }
 
-// trimNode keeps of a Node what the daemon reads: identity, labels, whether it is schedulable, and its conditions.
+// trimNode keeps the parts of a Node that the daemon reads: identity, labels, whether it is schedulable, and its
+// conditions.
 func trimNode(obj any) (any, error) {
 	node, ok := obj.(*corev1.Node)
 	if !ok {

@@ -13,11 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// settleTime is when the daemon has started: it has scanned, its caches are filled and its objects are published.
+// settleTime is how long the daemon takes to start: by then it has scanned, filled its caches and published its
+// objects.
 const settleTime = 10 * time.Second
 
-// trimMemory gives back, once the daemon has settled, what only its start needed: freed heap, and the pages of the
-// program that registered kinds and set up clients. The kernel reads a page again from its file cache when it is needed.
+// trimMemory releases memory that only the start of the daemon needed: freed heap, and the pages of the program that
+// registered kinds and set up clients. The kernel reads a page again from its file cache when it is needed.
 func trimMemory(ctx context.Context, log logr.Logger) {
 	timer := time.NewTimer(settleTime)
 	defer timer.Stop()
@@ -28,7 +29,7 @@ func trimMemory(ctx context.Context, log logr.Logger) {
 	}
 	debug.FreeOSMemory()
 	if err := forgetProgramPages(); err != nil {
-		log.V(1).Info("Could not give pages of the program back", "cause", err.Error())
+		log.V(1).Info("Could not release pages of the program", "cause", err.Error())
 	}
 }
 
@@ -55,7 +56,7 @@ func forgetProgramPages() error {
 			continue
 		}
 		if _, _, errno := unix.Syscall(unix.SYS_MADVISE, from, to-from, unix.MADV_DONTNEED); errno != 0 {
-			return fmt.Errorf("give pages back: %w", errno)
+			return fmt.Errorf("release pages: %w", errno)
 		}
 	}
 	return lines.Err()

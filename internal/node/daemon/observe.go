@@ -12,8 +12,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/state"
 )
 
-// observe runs a daemon that reads the machine and reports it, and executes no job. It never has the state directory to
-// itself; while a process that executes a job has it, that one reads and reports.
+// observe runs a daemon that reads the machine and reports it, and executes no job. It never opens the state directory
+// for itself; while a process that executes a job has it open, that process reads and reports.
 func observe(ctx context.Context, o Options) error {
 	base, err := newBase(ctx, o)
 	if err != nil {

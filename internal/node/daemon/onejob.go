@@ -9,19 +9,20 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// ErrInterrupted says that the process was told to end before its job had ended. Run it again to go on.
-var ErrInterrupted = errors.New("told to end before the job had ended; start it again to go on")
+// ErrInterrupted says that the process was asked to end before its job had ended. Run it again to continue.
+var ErrInterrupted = errors.New("stopped before the job ended; start it again to continue")
 
 const (
-	// jobPatience is how long a process that executes one job waits for a daemon that reads the devices right now.
+	// jobPatience is how long a process that executes one job waits for a daemon that is reading the devices.
 	jobPatience = 30 * time.Second
-	// settlePoll is how often it is looked whether all is done and reported.
+	// settlePoll is the interval of checks whether everything is done and reported.
 	settlePoll = 500 * time.Millisecond
 )
 
-// RunJob executes one job as a daemon does, with the same journal, maintenance, progress and reports, and returns nil when
-// it has ended, in whatever way, and the API server has heard of it. What an earlier process left unfinished in the journal is finished
-// first, and needs no API server. While the API server is away the report is tried again.
+// RunJob executes one job as a daemon does, with the same journal, maintenance, progress and reports, and returns nil
+// when it has ended, successfully or not, and the API server has its result. A job that an earlier process left
+// unfinished in the journal is finished first, and needs no API server. While the API server is unreachable, the report
+// is retried.
 func RunJob(ctx context.Context, o Options, name string) error {
 	host, err := openState(o, jobPatience)
 	if err != nil {
@@ -42,7 +43,7 @@ func (e executor) runUntilSettled(ctx context.Context) error {
 	e.start(inner, group)
 	group.Go(func() error {
 		if !e.manager.GetCache().WaitForCacheSync(inner) {
-			return nil // told to end
+			return nil // asked to end
 		}
 		return e.awaitSettled(inner)
 	})
@@ -57,7 +58,7 @@ func (e executor) runUntilSettled(ctx context.Context) error {
 	}
 }
 
-// awaitSettled returns errSettled when all is done and published, and nil when the context ended.
+// awaitSettled returns errSettled when everything is done and published, and nil when the context has ended.
 func (e executor) awaitSettled(ctx context.Context) error {
 	tick := time.NewTicker(settlePoll)
 	defer tick.Stop()
@@ -75,7 +76,7 @@ func (e executor) awaitSettled(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			e.log.Error(err, "The end of the job could not be reported and is tried again", "job", e.jobs.Only)
+			e.log.Error(err, "Could not report the end of the job; trying again", "job", e.jobs.Only)
 		case settled:
 			return errSettled
 		}

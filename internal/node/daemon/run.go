@@ -14,15 +14,15 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/version"
 )
 
-// Options is what a daemon works with.
+// Options configures a daemon.
 type Options struct {
 	Config config.Daemon
-	// Access reaches the API server, which may be away.
+	// Access is the access to the API server, which may be unreachable.
 	Access  *rest.Config
 	Drivers DriverList
 	// Worker is the command line of a program that calls command.RunWorker; writes run through it.
 	Worker []string
-	// Own are the tools that are the same program.
+	// Own are the tools that are part of this program, each with its command line.
 	Own map[string][]string
 	// Plugins are drivers that come and go; nil for none.
 	Plugins Plugins
@@ -31,16 +31,16 @@ type Options struct {
 
 // Plugins are drivers that come and go.
 type Plugins interface {
-	// Watch calls back when a driver came, changed or went, until the context ends.
+	// Watch calls changed when a driver has appeared, changed or disappeared, until the context ends.
 	Watch(ctx context.Context, changed func())
 }
 
-// writeGrace is how long the end of the process waits for a running write. It is a little less than the grace period of
-// the pod; the write goes on in any case.
+// writeGrace is how long the process waits for a running write before it ends. It is a little less than the grace
+// period of the pod; the write continues in any case.
 const writeGrace = 55 * time.Minute
 
-// Run runs the daemon until the context ends. A job that was interrupted is taken up first and needs no API server. With
-// the strategy pod it leaves the jobs to processes that run RunJob.
+// Run runs the daemon until the context ends. An interrupted job is continued first and needs no API server. With the
+// strategy pod, jobs are left to processes that run RunJob.
 func Run(ctx context.Context, o Options) error {
 	if o.Config.UpdateStrategy == config.StrategyPod {
 		return observe(ctx, o)
@@ -56,14 +56,14 @@ func Run(ctx context.Context, o Options) error {
 	return errors.Join(e.runForever(ctx), host.Close())
 }
 
-// openState opens the state directory, and waits for another process that has it for as long as the patience says.
+// openState opens the state directory, waiting up to patience for another process that has it open.
 func openState(o Options, patience time.Duration) (*state.State, error) {
 	host, err := state.Open(o.Config.StateDir, state.Options{Daemon: version.Current(), Patience: patience})
 	if err != nil {
 		return nil, err
 	}
 	if host.Leftover != "" {
-		o.Log.Warn("Half-made state of an interrupted first start was put aside", "directory", host.Leftover)
+		o.Log.Warn("Moved incomplete state of an interrupted first start aside", "directory", host.Leftover)
 	}
 	if host.Unswept != nil {
 		o.Log.Warn("Remains of an interrupted archiving could not be removed; remove them by hand", "err", host.Unswept)
@@ -71,7 +71,7 @@ func openState(o Options, patience time.Duration) (*state.State, error) {
 	return host, nil
 }
 
-// runForever runs the parts of a daemon that executes whatever comes.
+// runForever runs the parts of a daemon that executes all jobs of its node.
 func (e executor) runForever(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	e.start(ctx, group)

@@ -16,8 +16,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/discovery"
 )
 
-// AddDiscovery lets the manager run the publisher of a discovery and tell it of changed objects. The scans are not the
-// manager's: they need no API server.
+// AddDiscovery lets the manager run the publisher of a discovery and notify it of changed objects. Scans run outside
+// the manager, because they need no API server.
 func AddDiscovery(ctx context.Context, m ctrl.Manager, d *discovery.Discovery) error {
 	if err := watchObjects(ctx, m.GetCache(), d); err != nil {
 		return err
@@ -28,8 +28,8 @@ func AddDiscovery(ctx context.Context, m ctrl.Manager, d *discovery.Discovery) e
 	return nil
 }
 
-// watchObjects tells the discovery when an object of this node changed. A Node's heartbeats are not told: only that the
-// Node is there matters.
+// watchObjects notifies the discovery when an object of this node changes. A Node's heartbeats are ignored: only the
+// existence of the Node matters.
 func watchObjects(ctx context.Context, c cache.Cache, d *discovery.Discovery) error {
 	changed := toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(any) { d.Changed() },
@@ -60,7 +60,7 @@ func watchObjects(ctx context.Context, c cache.Cache, d *discovery.Discovery) er
 	return nil
 }
 
-// applySettings takes over what the NodeFirmware says about scanning.
+// applySettings applies the scan settings of the NodeFirmware.
 func applySettings(d *discovery.Discovery, obj any) {
 	nfw, ok := obj.(*v1alpha1.NodeFirmware)
 	if !ok {

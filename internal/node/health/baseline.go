@@ -8,9 +8,9 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// Baseline is what a host had before a job: the yardstick for its health afterwards.
+// Baseline is the state of a host before a job, with which its health is compared afterwards.
 type Baseline struct {
-	// Devices that were there and could be read, in order of unique id.
+	// Devices that existed and could be read, in order of unique id.
 	Devices []Device `json:"devices"`
 }
 
@@ -19,14 +19,14 @@ type Device struct {
 	Class    inventory.Class `json:"class"`
 	UniqueID string          `json:"uniqueID"`
 	Model    string          `json:"model,omitempty"`
-	// LinksUp lists the ports whose link was up, each by the permanent address of the port, or by its PCI address
-	// where it has none. Names of network devices may change over a reboot.
+	// LinksUp lists the ports whose link was up, each by the permanent address of the port, or by its PCI address if it
+	// has none. Names of network devices may change over a reboot.
 	LinksUp []string `json:"linksUp,omitempty"`
 }
 
-// Take makes the baseline of the devices of a scan. Devices on USB come and go with people, and with the management
-// controller, whose virtual media a reboot takes away and whose network card may have another MAC after each boot: that
-// they are missing is no illness.
+// Take returns the baseline of the devices of a scan, without USB devices. People plug those in and out, and those of
+// the management controller change on a reboot: virtual media disappear, and its network card may have another MAC
+// after each boot.
 func Take(devices []inventory.Device) Baseline {
 	b := Baseline{Devices: []Device{}}
 	for _, d := range devices {
@@ -56,13 +56,13 @@ func (b Baseline) Compare(now []inventory.Device) []Complaint {
 			complain(was, "%s is gone", was.name())
 			continue
 		case d.Err != nil:
-			complain(was, "%s cannot be read any more: %v", was.name(), d.Err)
+			complain(was, "%s can no longer be read: %v", was.name(), d.Err)
 			continue
 		}
 		up := linksUp(d)
 		for _, link := range was.LinksUp {
 			if !slices.Contains(up, link) {
-				complain(was, "link %s of %s is not up any more", link, was.name())
+				complain(was, "link %s of %s is no longer up", link, was.name())
 			}
 		}
 	}

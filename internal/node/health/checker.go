@@ -10,22 +10,22 @@ import (
 
 // Scanner reads the host.
 type Scanner interface {
-	// Scan reads all devices afresh.
+	// Scan reads all devices again.
 	Scan(ctx context.Context) ([]inventory.Device, error)
 }
 
-// NodeReadiness is what the cluster thinks of the node.
+// NodeReadiness reports the state of the node in the cluster.
 type NodeReadiness interface {
-	// Ready says whether the cluster considers the node Ready; message says why it does not.
+	// Ready reports whether the Node is Ready; message says why it is not.
 	Ready(ctx context.Context) (ready bool, message string, err error)
 }
 
-// Checker judges a host.
+// Checker checks the health of a host.
 type Checker struct {
 	Scanner Scanner
-	// Node is nil where there is no cluster.
+	// Node is nil without a cluster.
 	Node NodeReadiness
-	// Checks are the executables that judge too, once nothing else is wrong; nil for none.
+	// Checks are executables that run when nothing else is wrong; nil for none.
 	Checks *Checks
 }
 
@@ -38,14 +38,14 @@ type Target struct {
 
 // Complaint is one thing that is wrong with a host.
 type Complaint struct {
-	// UniqueID of the device it is about; empty where it is about the host.
+	// UniqueID of the device it concerns; empty if it concerns the host.
 	UniqueID string
 	Message  string
 }
 
-// Check lists what is worse than in the baseline or not as the targets say; nil when the host is healthy. It looks
-// once; how long a host is given to become healthy is the caller's business. An unreadable host or an API server
-// that is away is an error: then nothing is known.
+// Check lists what is worse than in the baseline or differs from the targets; nil when the host is healthy. It checks
+// once; the caller decides how long to wait for a host to become healthy. If the host or the API server cannot be read,
+// the health is not known and Check returns an error.
 func (c Checker) Check(ctx context.Context, b Baseline, targets []Target) ([]Complaint, error) {
 	devices, err := c.Scanner.Scan(ctx)
 	if err != nil {
@@ -68,8 +68,8 @@ func (c Checker) Check(ctx context.Context, b Baseline, targets []Target) ([]Com
 	return c.Checks.check(ctx, targets)
 }
 
-// Before lists what the executables that decide complain about before anything is changed; nil when they all pass. What
-// is wrong already would be blamed on the new firmware afterwards, so a host of which it is true must not be updated.
+// Before runs the deciding executables before anything is changed and lists their complaints; nil when all pass. A host
+// with complaints must not be updated, because they would be blamed on the new firmware afterwards.
 func (c Checker) Before(ctx context.Context) ([]Complaint, error) {
 	if c.Checks == nil {
 		return nil, nil
@@ -77,8 +77,8 @@ func (c Checker) Before(ctx context.Context) ([]Complaint, error) {
 	return c.Checks.before(ctx)
 }
 
-// offTarget lists the targets that do not run their version, or do not tell, unless it is known that they do not: silence
-// is no success.
+// offTarget lists the targets that do not run their version or do not report one, unless there is a complaint about
+// them already: a missing version is not a success.
 func offTarget(devices []inventory.Device, targets []Target, known []Complaint) []Complaint {
 	var off []Complaint
 	for _, t := range targets {
@@ -98,13 +98,13 @@ func offTarget(devices []inventory.Device, targets []Target, known []Complaint) 
 	return off
 }
 
-// misses says how the device misses its target, or "" when it does not.
+// misses says how the device differs from its target, or "" when it does not.
 func (t Target) misses(d inventory.Device) string {
 	switch {
 	case d.Err != nil:
 		return fmt.Sprintf("cannot be read: %v", d.Err)
 	case d.Firmware == nil:
-		return fmt.Sprintf("does not tell that it runs %s", t.Version)
+		return fmt.Sprintf("does not report that it runs %s", t.Version)
 	case d.Firmware.Running != t.Version:
 		return fmt.Sprintf("runs %s instead of %s", d.Firmware.Running, t.Version)
 	}

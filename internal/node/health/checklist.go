@@ -24,17 +24,17 @@ const (
 )
 
 var (
-	// named is what the name of an executable that runs looks like.
+	// named is the pattern of the names of executables that run.
 	named = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.sh|\.py)?$`)
-	// leftBehind are the names package managers and editors leave beside a file.
+	// leftBehind is the pattern of names that package managers and editors leave beside a file.
 	leftBehind = regexp.MustCompile(`^\.|~$|\.(rpmsave|rpmnew|rpmorig|dpkg-[a-z]+|swp|bak|orig)$`)
 )
 
 // list names the executables of a directory in order. As with run-parts these are regular files with an executable bit
 // whose names consist of letters, digits, "_" and "-"; ".sh" or ".py" may follow. A file without an executable bit is
-// switched off, and what package managers and editors leave behind is skipped. Anything else that could be meant as a
-// check, or that others than root could have changed, is refused and says what to do: a check that is left out without
-// a word would count as passed. A directory that is not there holds none.
+// disabled, and files that package managers and editors leave behind are skipped. Anything else that could be meant as
+// a check, or that users other than root could have changed, is refused with a complaint that says what to do: a check
+// that is skipped silently would count as passed. A missing directory has none.
 func list(fsys fs.FS, dir string) (names []string, refused []Complaint, err error) {
 	refuse := func(name, why string) {
 		refused = append(refused, Complaint{Message: fmt.Sprintf("%s is not run: %s", label(dir, name), why)})
@@ -47,7 +47,7 @@ func list(fsys fs.FS, dir string) (names []string, refused []Complaint, err erro
 		case err != nil:
 			return nil, nil, fmt.Errorf("look for health checks: %w", err)
 		case !info.IsDir():
-			refuse("", fmt.Sprintf("/%s is no directory; make it a real one", d))
+			refuse("", fmt.Sprintf("/%s is not a directory; replace it with one", d))
 			return nil, refused, nil
 		}
 		if why := untrusted(info, d); why != "" {
@@ -70,7 +70,7 @@ func list(fsys fs.FS, dir string) (names []string, refused []Complaint, err erro
 			refuse(e.Name(), "it is a symbolic link; put the file itself there")
 		case !info.Mode().IsRegular(), info.Mode()&0o111 == 0:
 		case !named.MatchString(e.Name()):
-			refuse(e.Name(), "its name is not of letters, digits, _ and - with .sh or .py at most behind; rename it, or take its executable bit away")
+			refuse(e.Name(), "its name may have only letters, digits, _ and -, and the suffix .sh or .py; rename it, or remove its executable bit")
 		default:
 			if why := untrusted(info, file); why != "" {
 				refuse(e.Name(), why)
@@ -82,15 +82,15 @@ func list(fsys fs.FS, dir string) (names []string, refused []Complaint, err erro
 	return names, refused, nil
 }
 
-// untrusted says why others than root may have written a file or a directory, or "" when they cannot have.
+// untrusted says why users other than root may have written a file or a directory, or "" when they cannot have.
 func untrusted(info fs.FileInfo, name string) string {
 	switch owner, ok := info.Sys().(*syscall.Stat_t); {
 	case !ok:
 		return fmt.Sprintf("the owner of /%s is not known", name)
 	case owner.Uid != 0 && int(owner.Uid) != os.Geteuid():
-		return fmt.Sprintf("/%s belongs to user %d; read it, then chown root /%s", name, owner.Uid, name)
+		return fmt.Sprintf("/%s belongs to user %d; review it, then chown root /%s", name, owner.Uid, name)
 	case info.Mode()&0o022 != 0:
-		return fmt.Sprintf("/%s can be written by others than root; read it, then chmod go-w /%s", name, name)
+		return fmt.Sprintf("/%s can be written by users other than root; review it, then chmod go-w /%s", name, name)
 	}
 	return ""
 }
@@ -100,10 +100,10 @@ func label(dir, name string) string {
 	return "check " + strings.TrimSuffix(path.Base(dir)+"/"+name, "/")
 }
 
-// maxLine bounds what a message repeats of an executable's output, in bytes.
+// maxLine bounds the quoted output of an executable in a message, in bytes.
 const maxLine = 200
 
-// lastLine is the last line that says anything of the first output that does, with a colon before it.
+// lastLine is the last non-blank line of the first output that has one, with a colon before it.
 func lastLine(outputs ...[]byte) string {
 	for _, output := range outputs {
 		lines := strings.Split(strings.TrimSpace(printable(string(output))), "\n")

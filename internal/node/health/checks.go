@@ -15,39 +15,39 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 )
 
-// Checks are the executables by which the people who run the host judge its health: those in
-// /etc/node-firmware/check/required.d decide, those in wanted.d advise. Its fields must not be changed once it is used;
-// it is safe for concurrent use.
+// Checks runs the health checks that the owner of the host provides as executables: those in
+// /etc/node-firmware/check/required.d decide, those in wanted.d only advise. Its fields must not be changed once it is
+// in use. It is safe for concurrent use.
 type Checks struct {
 	// FS is the host's file system, where the executables are listed.
 	FS     fs.FS
 	Runner command.Runner
-	// Launch begins the command line of an executable: Namespaced or Direct.
+	// Launch is the beginning of an executable's command line: Namespaced or Direct.
 	Launch []string
 	// Timeout bounds each executable; zero for one minute.
 	Timeout time.Duration
-	// Rest is how long the executables are left alone after a round that did not pass; zero for 30 s. It should be much
-	// shorter than the time the host is given to become healthy.
+	// Rest is the pause after a round that did not pass; zero for 30 s. It should be much shorter than the time the
+	// host has to become healthy.
 	Rest time.Duration
-	// Advise is called when an executable of wanted.d begins to fail and when it passes again; nil to tell nobody. It
-	// must not block.
+	// Advise is called when an executable of wanted.d begins to fail and when it passes again; it may be nil. It must
+	// not block.
 	Advise func(Advice)
 
 	mu sync.Mutex
 	// last is the last round that did not pass, nil when there was none.
 	last *round
-	// advised holds the executables of wanted.d that failed when they ran last.
+	// advised holds the executables of wanted.d that failed in their last run.
 	advised map[string]bool
 }
 
-// Advice is what an executable of wanted.d has to say. Nothing is decided by it.
+// Advice is the result of an executable of wanted.d. No decision depends on it.
 type Advice struct {
-	// Failing is false when it has nothing to complain about any more.
+	// Failing is false when the executable passes again.
 	Failing bool
 	Message string
 }
 
-// round is one run of the executables that decide.
+// round is one run of the deciding executables.
 type round struct {
 	targets    []Target
 	ended      time.Time
@@ -65,11 +65,11 @@ func Namespaced() []string {
 	return []string{"nsenter", "--target", "1", "--mount", "--uts", "--ipc", "--net", "--pid", "--"}
 }
 
-// Direct launches an executable from a program that runs on the host itself. Tools are found by their plain names alone,
-// and env is the one that takes a path.
+// Direct launches an executable from a program that runs on the host itself. Tools are looked up only by their plain
+// names, and env is the tool that accepts a path.
 func Direct() []string { return []string{"env"} }
 
-// Launch is Direct for a program that sees the host's file system as its own, and Namespaced for all others.
+// Launch returns Direct for a program that has the host's file system as its own, and Namespaced for all others.
 func Launch(hostRoot string) []string {
 	if path.Clean(hostRoot) == "/" {
 		return Direct()
@@ -77,8 +77,8 @@ func Launch(hostRoot string) []string {
 	return Namespaced()
 }
 
-// check runs the executables that decide and, when all of them pass, those that advise. What did not pass is not asked
-// again for a while, so that a host that takes its time is not kept busy by the question; what passed always is.
+// check runs the deciding executables and, when all of them pass, the advisory ones. A round that did not pass is
+// repeated only after Rest, so that the checks do not keep a slow host busy; one that passed is always repeated.
 func (c *Checks) check(ctx context.Context, targets []Target) ([]Complaint, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -98,7 +98,7 @@ func (c *Checks) check(ctx context.Context, targets []Target) ([]Complaint, erro
 	return complaints, err
 }
 
-// before runs the executables that decide, whatever they said before.
+// before runs the deciding executables, whatever their last result.
 func (c *Checks) before(ctx context.Context) ([]Complaint, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,8 +123,8 @@ func (c *Checks) decide(ctx context.Context) ([]Complaint, error) {
 	return complaints, nil
 }
 
-// advise runs the executables of wanted.d and tells when one begins to fail and when it passes again. Whatever they say,
-// nothing is decided by it.
+// advise runs the executables of wanted.d and reports when one begins to fail and when it passes again. No decision
+// depends on them.
 func (c *Checks) advise(ctx context.Context) {
 	names, refused, err := list(c.FS, wantedDir)
 	failing := map[string]string{}
@@ -162,19 +162,19 @@ func (c *Checks) tell(failing map[string]string) {
 	now := map[string]bool{}
 	for _, name := range sorted(failing) {
 		if now[name] = true; !c.advised[name] {
-			said(Advice{Failing: true, Message: failing[name] + "; it only advises, and nothing is done about it"})
+			said(Advice{Failing: true, Message: failing[name] + "; the check is advisory and nothing is done about it"})
 		}
 	}
 	for _, name := range sorted(c.advised) {
 		if !now[name] {
-			said(Advice{Message: name + " has nothing to complain about any more"})
+			said(Advice{Message: name + " passes again"})
 		}
 	}
 	c.advised = now
 }
 
-// run says why an executable does not pass, or "" when it does. Whatever is not a plain success is none: silence until
-// its time is over, too much output, a signal. An error means that it could not be asked.
+// run says why an executable does not pass, or "" when it does. A timeout, too much output or a signal is not a pass.
+// An error means that it could not be run.
 func (c *Checks) run(ctx context.Context, dir, name string) (string, error) {
 	timeout := cmp.Or(c.Timeout, defaultCheckTimeout)
 	argv := append(slices.Clone(c.Launch), "/"+dir+"/"+name)

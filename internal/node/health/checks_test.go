@@ -130,14 +130,14 @@ func TestWantedChecksAdviseOncePerTransitionAndNeverDecide(t *testing.T) {
 		}
 		healthy()
 		healthy()
-		assert.Equal(t, []string{"check wanted.d/10-fan failed (exit code 1): fan 3 is slow; it only advises, and nothing is done about it"}, said)
+		assert.Equal(t, []string{"check wanted.d/10-fan failed (exit code 1): fan 3 is slow; the check is advisory and nothing is done about it"}, said)
 		assert.True(t, failing)
 		delete(broken, "10-fan")
 		healthy()
 		healthy()
 		assert.False(t, failing)
 		require.Len(t, said, 2)
-		assert.Equal(t, "check wanted.d/10-fan has nothing to complain about any more", said[1])
+		assert.Equal(t, "check wanted.d/10-fan passes again", said[1])
 		files[wantedD+"/30-foreign"] = owned(1000, 0o755)
 		healthy()
 		require.Len(t, said, 3)
@@ -228,7 +228,7 @@ func TestUntrustedChecksFailClosedAndAreNotRun(t *testing.T) {
 		spoil func(fstest.MapFS)
 		want  string
 	}{
-		"another user's":        {func(f fstest.MapFS) { f[requiredD+"/a"] = owned(1000, 0o755) }, "belongs to user 1000; read it, then chown root /" + requiredD + "/a"},
+		"another user's":        {func(f fstest.MapFS) { f[requiredD+"/a"] = owned(1000, 0o755) }, "belongs to user 1000; review it, then chown root /" + requiredD + "/a"},
 		"writable by its group": {func(f fstest.MapFS) { f[requiredD+"/a"] = owned(0, 0o775) }, "chmod go-w /" + requiredD + "/a"},
 		"writable by others":    {func(f fstest.MapFS) { f[requiredD+"/a"] = owned(0, 0o757) }, "chmod go-w /" + requiredD + "/a"},
 		"of nobody":             {func(f fstest.MapFS) { f[requiredD+"/a"] = &fstest.MapFile{Mode: 0o755} }, "owner of /" + requiredD + "/a is not known"},
@@ -236,10 +236,10 @@ func TestUntrustedChecksFailClosedAndAreNotRun(t *testing.T) {
 		"an odd name": {func(f fstest.MapFS) {
 			delete(f, requiredD+"/a")
 			f[requiredD+"/a.bash"] = owned(0, 0o755)
-		}, "rename it, or take its executable bit away"},
+		}, "rename it, or remove its executable bit"},
 		"a directory for all":        {func(f fstest.MapFS) { f[requiredD] = owned(0, fs.ModeDir|0o777) }, "chmod go-w /" + requiredD},
 		"a parent of another user":   {func(f fstest.MapFS) { f["etc/node-firmware"] = owned(7, fs.ModeDir|0o755) }, "chown root /etc/node-firmware"},
-		"a directory that is a link": {func(f fstest.MapFS) { f[requiredD] = owned(0, fs.ModeSymlink|0o777) }, "no directory; make it a real one"},
+		"a directory that is a link": {func(f fstest.MapFS) { f[requiredD] = owned(0, fs.ModeSymlink|0o777) }, "not a directory; replace it with one"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := checkFS("required.d/a")

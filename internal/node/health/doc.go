@@ -1,2 +1,2 @@
-// Package health judges whether a host is as healthy after a job as it was before.
+// Package health checks whether a host is as healthy after a job as it was before.
 package health

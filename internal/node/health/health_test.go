@@ -46,8 +46,8 @@ func TestCheckFindsWhatIsWorse(t *testing.T) {
 		"what was broken may be":    {[]inventory.Device{nic(inventory.LinkUp, "2"), disk}, "", nil},
 		"a stick was pulled out":    {[]inventory.Device{nic(inventory.LinkUp, "2"), disk}, "", nil},
 		"a device is gone":          {[]inventory.Device{nic(inventory.LinkUp, "2")}, "", []string{"Disk  disk is gone"}},
-		"a device is unreadable":    {[]inventory.Device{nic(inventory.LinkUp, "2"), unreadable}, "", []string{"Disk  disk cannot be read any more: EIO"}},
-		"a link is down":            {[]inventory.Device{nic(inventory.LinkDown, "2"), disk}, "", []string{"link b8:ce:f6:00:00:01 of NIC  nic is not up any more"}},
+		"a device is unreadable":    {[]inventory.Device{nic(inventory.LinkUp, "2"), unreadable}, "", []string{"Disk  disk can no longer be read: EIO"}},
+		"a link is down":            {[]inventory.Device{nic(inventory.LinkDown, "2"), disk}, "", []string{"link b8:ce:f6:00:00:01 of NIC  nic is no longer up"}},
 		"the target does not run":   {[]inventory.Device{nic(inventory.LinkUp, "1"), disk}, "", []string{"n runs 1 instead of 2"}},
 		"the node is not Ready yet": {[]inventory.Device{nic(inventory.LinkUp, "2"), disk}, "booting", []string{"the node is not Ready: booting"}},
 	} {
@@ -76,7 +76,7 @@ func TestTargetThatDoesNotTellIsNotHealthy(t *testing.T) {
 		"it is gone":                       {nil, nil, "n is gone"},
 		"it is gone, as the baseline says": {[]inventory.Device{mute}, nil, "NIC  nic is gone"},
 		"it cannot be read":                {nil, []inventory.Device{dead}, "n cannot be read: EIO"},
-		"it is mute":                       {nil, []inventory.Device{mute}, "n does not tell that it runs 2"},
+		"it is mute":                       {nil, []inventory.Device{mute}, "n does not report that it runs 2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := health.Checker{Scanner: host{devices: c.now}}.Check(t.Context(), health.Take(c.baseline), []health.Target{target})

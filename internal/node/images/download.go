@@ -19,10 +19,10 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// errDone marks a response that no further attempt changes.
-var errDone = errors.New("not tried again")
+// errDone marks an error that a further attempt would not change.
+var errDone = errors.New("not retried")
 
-// download fetches an image into the directory. It goes on as long as attempts make progress.
+// download fetches an image into the directory. It continues as long as attempts make progress.
 func (s *Store) download(ctx context.Context, digest inventory.Digest) error {
 	client, err := s.client()
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *Store) download(ctx context.Context, digest inventory.Digest) error {
 		case ctx.Err() != nil:
 			return fmt.Errorf("%w: %w", ErrUnavailable, context.Cause(ctx))
 		case errors.As(err, new(*driver.RejectedError)):
-			if before > 0 && before <= s.config.MaxImageBytes { // what was kept from an earlier fetch may be what is wrong
+			if before > 0 && before <= s.config.MaxImageBytes { // the part kept from an earlier fetch may be the wrong one
 				continue
 			}
 			return err
@@ -58,8 +58,8 @@ func (s *Store) download(ctx context.Context, digest inventory.Digest) error {
 	}
 }
 
-// client trusts the certificates in the CA file and no others, and keeps the bearer token from other hosts by following
-// no redirect.
+// client trusts only the certificates in the CA file. It follows no redirects, so that other hosts never get the bearer
+// token.
 func (s *Store) client() (*http.Client, error) {
 	if s.config.Server == "" {
 		return nil, errors.New("no image server is configured; start the daemon with --image-server")
@@ -82,7 +82,7 @@ func (s *Store) client() (*http.Client, error) {
 	}, nil
 }
 
-// attempt makes one request for what is missing and verifies the whole when it has it.
+// attempt requests the missing part once and verifies the image when it is complete.
 func (s *Store) attempt(ctx context.Context, client *http.Client, digest inventory.Digest) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -96,7 +96,7 @@ func (s *Store) attempt(ctx context.Context, client *http.Client, digest invento
 	if err != nil {
 		return fmt.Errorf("read partial image: %w", err)
 	}
-	if inventory.Digest(sum.Sum(nil)) == digest { // interrupted between the last byte and its name
+	if inventory.Digest(sum.Sum(nil)) == digest { // interrupted after the last byte, before the file got its name
 		return s.verify(part, sum, have, digest)
 	}
 	res, err := s.request(ctx, client, digest, have) //nolint:bodyclose // closed below; the linter does not see through request
@@ -152,7 +152,7 @@ func (s *Store) request(ctx context.Context, client *http.Client, digest invento
 	return nil, s.refused(res, digest)
 }
 
-// refused says what an answer other than the image means.
+// refused returns the error for an answer other than the image.
 func (s *Store) refused(res *http.Response, digest inventory.Digest) error {
 	switch code := res.StatusCode; {
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
@@ -171,7 +171,7 @@ func (s *Store) refused(res *http.Response, digest inventory.Digest) error {
 	}
 }
 
-// verify compares what was received with the digest; what is wrong is thrown away.
+// verify compares the received file with the digest, and deletes a wrong one.
 func (s *Store) verify(part *os.File, sum hash.Hash, size int64, digest inventory.Digest) error {
 	problem := ""
 	if size > s.config.MaxImageBytes {
@@ -191,7 +191,7 @@ func (s *Store) verify(part *os.File, sum hash.Hash, size int64, digest inventor
 	return nil
 }
 
-// received is the number of bytes an interrupted fetch has left.
+// received is the number of bytes left by an interrupted fetch.
 func (s *Store) received(digest inventory.Digest) int64 {
 	info, err := os.Stat(s.partial(digest))
 	if err != nil {
@@ -200,7 +200,7 @@ func (s *Store) received(digest inventory.Digest) int64 {
 	return info.Size()
 }
 
-// restart empties the partial file, for a server that sends the whole instead of the rest.
+// restart empties the partial file, for a server that sends the whole image instead of the rest.
 func restart(part *os.File) error {
 	if err := part.Truncate(0); err != nil {
 		return fmt.Errorf("empty partial image: %w", err)

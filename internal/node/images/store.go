@@ -19,12 +19,12 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// ErrUnavailable says that the image could not be fetched; trying again may help.
+// ErrUnavailable says that the image could not be fetched; a retry may help.
 var ErrUnavailable = errors.New("image unavailable")
 
-// Config says where images come from and how much of this machine they may take.
+// Config says where images come from and how much disk space they may use.
 type Config struct {
-	// Dir is the directory of the images, which this package alone writes.
+	// Dir is the directory of the images; only this package writes it.
 	Dir string
 	// Server is the base URL of the operator's image server; an image is at "<server>/images/sha256:<hex>".
 	Server string
@@ -36,7 +36,7 @@ type Config struct {
 	MaxImageBytes int64
 	// MaxDirBytes is the size of Dir above which images that were not used for an hour are removed. Zero means 2 GiB.
 	MaxDirBytes int64
-	// StallTimeout ends a request that receives nothing for so long. Zero means 30 seconds.
+	// StallTimeout ends a request that receives nothing for this long. Zero means 30 seconds.
 	StallTimeout time.Duration
 	// Attempts is how often in a row a fetch may end without a byte of progress. Zero means 5.
 	Attempts int
@@ -50,7 +50,7 @@ type Store struct {
 	mu     sync.Mutex
 }
 
-// Open makes the directory if it is not there.
+// Open returns the store, and creates its directory if it is missing.
 func Open(c Config) (*Store, error) {
 	if c.MaxImageBytes == 0 {
 		c.MaxImageBytes = 1 << 30
@@ -73,10 +73,10 @@ func Open(c Config) (*Store, error) {
 	return &Store{config: c}, nil
 }
 
-// Fetch returns the absolute path and the size in bytes of the image with that digest. An image that is here already is hashed again before it is returned; one
-// that is not is fetched, from where an earlier fetch was cut off, and appears under its name only once all of it is
-// verified and on disk. The error wraps ErrUnavailable, or a *driver.RejectedError when what the server sends is not the
-// image, or is one of this machine's file system.
+// Fetch returns the absolute path and the size in bytes of the image with that digest. A stored image is hashed again
+// before it is returned. Otherwise it is fetched, resuming an interrupted fetch, and gets its name only when it is
+// verified and on disk. The error wraps ErrUnavailable, or a *driver.RejectedError when the server sends something else
+// than the image; any other error is from the local file system.
 func (s *Store) Fetch(ctx context.Context, digest inventory.Digest) (path string, size int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +91,7 @@ func (s *Store) Fetch(ctx context.Context, digest inventory.Digest) (path string
 	return s.held(digest)
 }
 
-// held returns an image that is here and is what its name says, and marks it as used. One that is damaged is removed.
+// held returns a stored image whose content matches its name, and marks it as used. A damaged one is removed.
 func (s *Store) held(digest inventory.Digest) (path string, size int64, err error) {
 	path = s.path(digest)
 	sum, size, err := hashFile(path)
@@ -127,11 +127,11 @@ func (s *Store) commit(digest inventory.Digest) error {
 	return nil
 }
 
-// unusedAge protects what a running job has fetched from being removed for what it fetches next.
+// unusedAge protects the images a running job has fetched from being removed for the next one.
 const unusedAge = time.Hour
 
-// prune removes the images that were not used for the longest time until the directory is within its bound. What it
-// cannot remove it leaves for the next time.
+// prune removes the images that were not used for the longest time until the directory is within its bound. Images it
+// cannot remove are left for the next time.
 func (s *Store) prune(keep inventory.Digest) {
 	entries, err := os.ReadDir(s.config.Dir)
 	if err != nil {

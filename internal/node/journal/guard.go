@@ -11,9 +11,9 @@ import (
 )
 
 // ErrDamaged says that a journal cannot be read.
-var ErrDamaged = errors.New("it is damaged; look at what happened to the disk, and move the file away to forget what it says")
+var ErrDamaged = errors.New("it is damaged; check the disk, and move the file away to start without its records")
 
-// openDB opens the file of a journal. It returns an error that wraps ErrDamaged when bbolt cannot make sense of it.
+// openDB opens the file of a journal. It returns an error that wraps ErrDamaged when bbolt cannot read it.
 func openDB(path string, o bbolt.Options) (db *bbolt.DB, err error) {
 	if info, err := os.Stat(path); err == nil && info.Size() > 0 && info.Size() < 2*int64(os.Getpagesize()) {
 		return nil, fmt.Errorf("%w: %d bytes", ErrDamaged, info.Size())
@@ -25,19 +25,19 @@ func openDB(path string, o bbolt.Options) (db *bbolt.DB, err error) {
 	return db, err
 }
 
-// Check reads all there is. It returns an error that wraps ErrDamaged when bbolt cannot. A record that is not understood is
-// another error: it may be damaged, or of a newer daemon.
+// Check reads the whole journal. It returns an error that wraps ErrDamaged when bbolt cannot read it. A record that
+// cannot be decoded is another error: it may be damaged, or from a newer daemon.
 func (j *Journal) Check() error {
 	return guard(func() error {
 		if _, err := j.View(); err != nil {
-			return fmt.Errorf("%w; install the firmware-daemon that wrote it, or look at what happened to the disk, and move the "+
-				"file away to forget what "+FileName+" says", err)
+			return fmt.Errorf("%w; install the firmware-daemon that wrote it, or check the disk, and move the file "+
+				"away to start without the records of "+FileName, err)
 		}
 		return nil
 	})
 }
 
-// guard makes errors of the panics and memory faults with which bbolt meets pages that are not what they should be.
+// guard turns the panics and memory faults of bbolt on damaged pages into errors.
 func guard(do func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

@@ -16,20 +16,21 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
-// Job is a job the daemon took up: a copy of what it is to do, and how far it is. It does not depend on the API object,
-// which may go away.
+// Job is a job the daemon has started: a copy of its spec, and its progress. It does not depend on the API object,
+// which may be deleted.
 type Job struct {
 	// Name and UID of the FirmwareJob. In local mode both are made up by the caller.
 	Name    string   `json:"name"`
 	UID     string   `json:"uid"`
 	Updates []Update `json:"updates"`
-	// Requested are the steps of a job of type Steps. Its Updates name the devices they work on and are no updates.
+	// Requested are the steps of a job of type Steps. Its Updates only name the devices the steps work on.
 	Requested []v1alpha1.RequestedStep `json:"requested,omitempty"`
-	// RetryAsked is when a person last asked to try again what had failed; zero when nobody did.
+	// RetryAsked is the time of the last retry request; zero when there was none.
 	RetryAsked time.Time `json:"forgiven,omitzero"`
-	// Asked is when a person had last asked something of the node before the job was taken up; zero when nobody had.
+	// Asked is the time of the last request of a person for the node before the job was started; zero when there was
+	// none.
 	Asked time.Time `json:"asked,omitzero"`
-	// Accepted is when the daemon took the job up.
+	// Accepted is when the daemon started the job.
 	Accepted time.Time `json:"accepted"`
 	// Deadline for the first write; zero for none.
 	Deadline time.Time `json:"deadline,omitzero"`
@@ -39,14 +40,14 @@ type Job struct {
 	Record step.Record `json:"record"`
 	// Baseline is what the host had before the job, nil until it is taken.
 	Baseline *health.Baseline `json:"baseline,omitempty"`
-	// MaintenanceStarted and MaintenanceEnded bound the time the node was out of service for this job.
+	// MaintenanceStarted and MaintenanceEnded are when the node's maintenance for this job began and ended.
 	MaintenanceStarted *time.Time `json:"maintenanceStarted,omitempty"`
 	MaintenanceEnded   *time.Time `json:"maintenanceEnded,omitempty"`
-	// FailedAt is when the job, or its rollback, failed last; nil while neither has.
+	// FailedAt is when the job, or its rollback, last failed; nil when neither has.
 	FailedAt *time.Time `json:"failedAt,omitempty"`
-	// Finished is when the job ended, held or not; nil while it has not.
+	// Finished is when the job ended, held or not; nil while it runs.
 	Finished *time.Time `json:"finished,omitempty"`
-	// SupersededBy names the newer job that took the held node over.
+	// SupersededBy is the name of the newer job that took over the held node.
 	SupersededBy string `json:"supersededBy,omitempty"`
 	// Reported says that the API server has the final state of the job.
 	Reported bool `json:"reported,omitempty"`
@@ -58,7 +59,7 @@ type Update struct {
 	Class                 inventory.Class `json:"class"`
 	// Model is the v1alpha1.ModelKey of the device.
 	Model string `json:"model,omitempty"`
-	// Driver of the device, whose own steps are for it too.
+	// Driver of the device; the steps it provides apply to the device too.
 	Driver string `json:"driver,omitempty"`
 }
 
@@ -71,7 +72,7 @@ func (j Job) Held() bool {
 	return f != nil && f.Held && !j.Record.Released && j.SupersededBy == "" && j.Record.Outcome != ""
 }
 
-// Active reports whether the job still has a claim on the node: it runs or holds it.
+// Active reports whether the job runs or holds the node.
 func (j Job) Active() bool { return j.Record.Outcome == "" || j.Held() }
 
 // CurrentStep is the step that runs, nil when none does.
@@ -82,7 +83,7 @@ func (j Job) CurrentStep() *step.Step {
 	return nil
 }
 
-// Verdict is what the health gate of the job found last, as the API says it; nil while it has not judged.
+// Verdict is the last result of the job's health gate in the form of the API; nil when there is none.
 func (j Job) Verdict() *v1alpha1.HealthVerdict {
 	v := j.Record.Verdict
 	if v == nil {
@@ -106,8 +107,8 @@ var (
 	outcomes   = []step.Outcome{"", step.Complete, step.Failed}
 )
 
-// decodeJob tolerates fields it does not know and refuses values it does not understand: to guess what a state means
-// could flash a device twice.
+// decodeJob tolerates unknown fields and refuses unknown values: guessing the meaning of a state could flash a device
+// twice.
 func decodeJob(raw []byte) (Job, error) {
 	var j Job
 	if err := json.Unmarshal(raw, &j); err != nil {

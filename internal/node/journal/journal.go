@@ -20,9 +20,9 @@ import (
 const (
 	// FileName of the journal in the state directory.
 	FileName = "journal.db"
-	// schema of what is written. A journal with a higher number is refused.
+	// schema of the records. A journal with a higher number is refused.
 	schema = 1
-	// lockTimeout is how long a journal that another process has open is waited for.
+	// lockTimeout is how long to wait for a journal that another process has open.
 	lockTimeout = 2 * time.Second
 	// maxFinished bounds the finished jobs that are kept, and the history.
 	maxFinished = 10
@@ -47,16 +47,16 @@ var ErrNewer = errors.New("it was written by a newer firmware-daemon; install th
 // concurrent use.
 type Journal struct{ db *bbolt.DB }
 
-// Device is what is remembered of one piece of hardware.
+// Device is the record of one piece of hardware.
 type Device struct {
 	UniqueID string `json:"uniqueID"`
-	// LastApplied is the last update that was read back; nil when there was none.
+	// LastApplied is the last update that was verified by a read-back; nil when there was none.
 	LastApplied *v1alpha1.AppliedFirmware `json:"lastApplied,omitempty"`
 	// LastFailure is the last update that failed, nil when none did or a later one succeeded.
 	LastFailure *v1alpha1.FailedFirmware `json:"lastFailure,omitempty"`
-	// Unhealthy is set while a job that left the device unhealthy is not cleared; it survives reboots.
+	// Unhealthy is set after a job left the device unhealthy, until a person requests a retry; it survives reboots.
 	Unhealthy *v1alpha1.UnhealthyDevice `json:"unhealthy,omitempty"`
-	// LastGood is the version a rollback brings back while the device is Unhealthy; empty where there is none.
+	// LastGood is the version a rollback restores while the device is Unhealthy; empty if there is none.
 	LastGood string `json:"lastGood,omitempty"`
 	// Attempts counts the writes of one image; nil before the first.
 	Attempts *Attempts `json:"attempts,omitempty"`
@@ -65,7 +65,8 @@ type Device struct {
 // Attempts counts how often one image was written to a device. The counters only grow while the image is the same.
 type Attempts struct {
 	Digest v1alpha1.Digest `json:"digest"`
-	// Writes were begun, and Reboots asked for. Cleared is how many of the writes a person has cleared by asking for a retry.
+	// Writes counts begun writes, and Reboots requested reboots. Cleared is the number of writes before the last retry
+	// request, which are no longer counted.
 	Writes  int `json:"writes"`
 	Reboots int `json:"reboots"`
 	Cleared int `json:"forgiven"`
@@ -73,7 +74,7 @@ type Attempts struct {
 	Last time.Time `json:"last"`
 }
 
-// Open opens the journal in the state directory, making both where they are missing. It returns an error that wraps
+// Open opens the journal in the state directory, and creates both if they are missing. It returns an error that wraps
 // ErrLocked, ErrNewer or ErrDamaged in those cases.
 func Open(stateDir string) (*Journal, error) {
 	path := filepath.Join(stateDir, FileName)
@@ -93,7 +94,8 @@ func Open(stateDir string) (*Journal, error) {
 	return &Journal{db: db}, nil
 }
 
-// prepare writes nothing into a journal that has been made, as a newer daemon may have done.
+// prepare creates the buckets of a new journal. It writes nothing into an existing one, which may be from a newer
+// daemon.
 func prepare(db *bbolt.DB) error {
 	return guard(func() error {
 		if known, err := known(db); err != nil || known {
@@ -110,7 +112,7 @@ func prepare(db *bbolt.DB) error {
 	})
 }
 
-// known reports whether the journal has been made. It is an error when it has a schema that is not known.
+// known reports whether the journal has been initialised. An unknown schema is an error.
 func known(db *bbolt.DB) (made bool, err error) {
 	err = db.View(func(tx *bbolt.Tx) error {
 		meta := tx.Bucket(bucketMeta)
@@ -147,7 +149,7 @@ func (j *Journal) Close() error { return j.db.Close() }
 // Save writes the job and the devices in one transaction. A job that has just finished enters the history.
 func (j *Journal) Save(job Job, devices ...Device) error { return j.save([]Job{job}, devices) }
 
-// TakeOver writes a new job and that it superseded the one that held the node, in one transaction.
+// TakeOver writes a new job, and the held one that it supersedes, in one transaction.
 func (j *Journal) TakeOver(next, held Job) error {
 	held.SupersededBy, held.Reported = next.Name, false
 	return j.save([]Job{next, held}, nil)
@@ -173,7 +175,7 @@ func (j *Journal) save(jobs []Job, devices []Device) error {
 	return nil
 }
 
-// judge keeps the verdict of a job that has just judged.
+// judge stores the verdict of a job whose health gate has just finished.
 func judge(tx *bbolt.Tx, job Job) error {
 	v := job.Record.Verdict
 	if v == nil {
@@ -188,7 +190,7 @@ func judge(tx *bbolt.Tx, job Job) error {
 	return put(tx, bucketMeta, string(keyVerdict), job.Verdict())
 }
 
-// remember enters a job into the history when it finishes.
+// remember adds a job to the history when it finishes.
 func remember(tx *bbolt.Tx, job Job) error {
 	if job.Finished == nil {
 		return nil
@@ -207,7 +209,7 @@ func remember(tx *bbolt.Tx, job Job) error {
 	return put(tx, bucketMeta, string(keyHistory), history)
 }
 
-// prune drops the oldest finished jobs, but none that the API server has not heard the end of, unless they are many.
+// prune drops the oldest finished jobs, but none whose result the API server does not have yet, unless there are many.
 func prune(tx *bbolt.Tx) error {
 	var done []Job
 	err := eachJob(tx, func(job Job) {

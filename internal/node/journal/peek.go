@@ -19,10 +19,10 @@ const (
 )
 
 // errMoving says that the journal changed while it was copied.
-var errMoving = errors.New("it changes all the time; try again")
+var errMoving = errors.New("it keeps changing; try again")
 
-// Peek reads the journal in the state directory while a daemon may have it open. It reads a copy, and changes nothing. That
-// there is no journal is an error that matches fs.ErrNotExist.
+// Peek reads the journal in the state directory while a daemon may have it open. It reads a copy, and changes nothing.
+// A missing journal is an error that matches fs.ErrNotExist.
 func Peek(stateDir string) (View, error) {
 	path := filepath.Join(stateDir, FileName)
 	v, err := peek(path)
@@ -59,7 +59,8 @@ func peek(path string) (v View, err error) {
 	return v, err
 }
 
-// memoryFile makes a file that needs no disk, which may be full, read-only or the patient. Its name is one that can be opened.
+// memoryFile creates a file in memory, because the disk may be full, read-only or damaged. It has a name that can be
+// opened.
 func memoryFile() (*os.File, error) {
 	fd, err := unix.MemfdCreate("journal", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -68,7 +69,7 @@ func memoryFile() (*os.File, error) {
 	return os.NewFile(uintptr(fd), fmt.Sprintf("/proc/self/fd/%d", fd)), nil
 }
 
-// copySteady copies a journal at a moment when no change is half made.
+// copySteady copies a journal at a moment when no change is in progress.
 func copySteady(to *os.File, path string) error {
 	for range peekAttempts {
 		err := copyOnce(to, path)
@@ -80,9 +81,9 @@ func copySteady(to *os.File, path string) error {
 	return errMoving
 }
 
-// copyOnce copies the file. bbolt writes the pages of a change to places that nothing refers to yet, and then one of the
-// two pages in front that say where all begins. When these are the same before and after the copy, all they refer to is
-// as it was.
+// copyOnce copies the file. bbolt writes the pages of a change to unused places, and then one of the two meta pages at
+// the front, which refer to the root. When the meta pages are the same before and after the copy, the pages they refer
+// to have not changed.
 func copyOnce(to *os.File, path string) error {
 	from, err := os.Open(path)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
-// View is everything the journal knew at one moment.
+// View is the content of the journal at one moment.
 type View struct {
 	// Jobs in no particular order: the active one, and the last finished ones.
 	Jobs []Job
@@ -21,7 +21,7 @@ type View struct {
 	Devices map[string]Device
 	// History of finished jobs, newest first, at most ten.
 	History []v1alpha1.JobRecord
-	// Verdict is what the health gate found last; nil while it never judged.
+	// Verdict is the last result of the health gate; nil when there is none.
 	Verdict *v1alpha1.HealthVerdict
 }
 
@@ -100,7 +100,7 @@ func (v View) LastError() string {
 	return ""
 }
 
-// CurrentStep is the step the active job is in, nil when nothing runs.
+// CurrentStep is the step of the active job that runs, nil when none does.
 func (v View) CurrentStep() *v1alpha1.CurrentStep {
 	job := v.Active()
 	if job == nil {

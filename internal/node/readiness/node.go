@@ -12,12 +12,12 @@ import (
 type Node struct {
 	Reader client.Reader
 	Name   string
-	// BootID reads the boot id of the running kernel; nil to believe what the kubelet said whenever it said it.
+	// BootID reads the boot id of the running kernel; nil to accept reports of the kubelet from any boot.
 	BootID func() (string, error)
 }
 
-// Ready reports the Node's condition Ready, and the condition's message. What the kubelet said before the last boot,
-// which stands for a while after it, does not count.
+// Ready returns the Node's condition Ready and its message. A report from before the last boot, which stays in the
+// status for a while, does not count.
 func (n Node) Ready(ctx context.Context) (bool, string, error) {
 	var node corev1.Node
 	if err := n.Reader.Get(ctx, client.ObjectKey{Name: n.Name}, &node); err != nil {
@@ -34,7 +34,7 @@ func (n Node) Ready(ctx context.Context) (bool, string, error) {
 	return false, "it has no condition Ready", nil
 }
 
-// stale reports whether the kubelet reported last under another boot.
+// stale reports whether the kubelet's last report is from another boot.
 func (n Node) stale(node *corev1.Node) (bool, error) {
 	reported := node.Status.NodeInfo.BootID
 	if n.BootID == nil || reported == "" {

@@ -1,2 +1,3 @@
-// Package state is the state directory of a host: who may use it, which daemon wrote it, the journal and the archive.
+// Package state opens the state directory of a host: its lock, the stamp of the daemon that wrote it, the journal and
+// the archive.
 package state

@@ -12,23 +12,23 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/durable"
 )
 
-// Inspection is what a state directory says at one moment.
+// Inspection is the content of a state directory at one moment.
 type Inspection struct {
-	// Stamp is nil where there is none.
+	// Stamp is nil if there is none.
 	Stamp *Stamp
 	// Locked says that a daemon, or a command, has the directory open.
 	Locked bool
 	// Journal is empty before the first run.
 	Journal journal.View
 	Archive []archive.Entry
-	// Leftovers are the directories of half-made files that were put aside.
+	// Leftovers are the directories of incomplete files that were moved aside.
 	Leftovers []string
 	// Problems says what could not be read, and why.
 	Problems []string
 }
 
-// Inspect reads a state directory, whoever has it open, and changes nothing. What cannot be read is a problem in the
-// result; that there is no directory is an error that matches fs.ErrNotExist.
+// Inspect reads a state directory even while another process has it open, and changes nothing. Unreadable parts are
+// problems in the result; a missing directory is an error that matches fs.ErrNotExist.
 func Inspect(dir string) (Inspection, error) {
 	fsys := durable.OS{}
 	entries, err := fsys.ReadDir(dir)

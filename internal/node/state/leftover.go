@@ -13,11 +13,11 @@ import (
 
 const leftoverPrefix = "leftover-"
 
-// contents is what a directory holds that matters here. Locks, temporary files and leftovers are not state; downloaded
+// contents is the relevant content of a directory. Locks, temporary files and leftovers are not state; downloaded
 // images are fetched again.
 type contents struct {
 	temporary []string
-	// journal and empty say that there is one, and that it has no content.
+	// journal says that a journal exists, and empty that it has no content.
 	journal, empty bool
 	archive        bool
 	// leftovers is the highest number of a directory of leftovers.
@@ -37,7 +37,7 @@ func look(fsys durable.FS, dir string) (contents, error) {
 		case name == journal.FileName:
 			info, err := e.Info()
 			if err != nil {
-				return contents{}, fmt.Errorf("look at journal: %w", err)
+				return contents{}, fmt.Errorf("check journal: %w", err)
 			}
 			c.journal, c.empty = true, info.Size() == 0
 		case name == ArchiveDir:
@@ -55,7 +55,7 @@ func look(fsys durable.FS, dir string) (contents, error) {
 	return c, nil
 }
 
-// putAside moves what is half-made into a directory of leftovers and deletes none of it.
+// putAside moves incomplete files into a directory of leftovers and deletes none of them.
 func (s *State) putAside(fsys durable.FS, dir string, found contents, names ...string) error {
 	if len(names) == 0 {
 		return nil
@@ -78,7 +78,7 @@ func (s *State) putAside(fsys durable.FS, dir string, found contents, names ...s
 		err = errors.Join(fsys.SyncDir(to), fsys.SyncDir(dir))
 	}
 	if err != nil {
-		return fmt.Errorf("put half-made files aside: %w", err)
+		return fmt.Errorf("move incomplete files aside: %w", err)
 	}
 	return nil
 }

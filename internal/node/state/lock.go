@@ -16,7 +16,7 @@ import (
 
 const (
 	lockFile = "lock"
-	// lockPatience is how long another process is waited for, such as a daemon that is just ending.
+	// lockPatience is how long to wait for another process, such as a daemon that is just ending.
 	lockPatience = 2 * time.Second
 	lockPause    = 20 * time.Millisecond
 )
@@ -48,7 +48,7 @@ func locked(dir string) (bool, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
 	case err != nil:
-		return false, fmt.Errorf("look for a running daemon: %w", err)
+		return false, fmt.Errorf("check for a running daemon: %w", err)
 	}
 	return !free, l.Close()
 }

@@ -16,7 +16,7 @@ import (
 
 const (
 	stampFile = "version"
-	// schema is that of the directory as a whole: what is where. The journal has one of its own.
+	// schema is the version of the directory's layout. The journal has a schema of its own.
 	schema = 1
 	// oldestSchema is assumed of data without a stamp.
 	oldestSchema = 1
@@ -35,11 +35,11 @@ type Stamp struct {
 // ErrNewer says that the directory was written by a newer daemon.
 var ErrNewer = journal.ErrNewer
 
-// errTruncated says that a stamp is not whole. Nothing follows from that, as the other checks go on.
-var errTruncated = errors.New("the stamp is not whole")
+// errTruncated says that a stamp is incomplete. That is ignored, because the other checks still apply.
+var errTruncated = errors.New("the stamp is incomplete")
 
-// parseStamp tolerates fields it does not know and blanks around. It returns an error that wraps errTruncated for what is
-// not whole, and another one for a stamp it does not understand.
+// parseStamp tolerates unknown fields and surrounding blanks. It returns an error that wraps errTruncated for an
+// incomplete stamp, and another error for one it does not understand.
 func parseStamp(raw []byte) (Stamp, error) {
 	var s struct {
 		Schema json.RawMessage `json:"schema"`
@@ -47,7 +47,7 @@ func parseStamp(raw []byte) (Stamp, error) {
 	}
 	if err := json.Unmarshal(raw, &s); err != nil {
 		if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
-			return Stamp{}, fmt.Errorf("understand stamp: %w", err)
+			return Stamp{}, fmt.Errorf("parse stamp: %w", err)
 		}
 		return Stamp{}, errTruncated
 	}
@@ -56,7 +56,7 @@ func parseStamp(raw []byte) (Stamp, error) {
 	case errors.Is(err, strconv.ErrRange) && s.Schema[0] != '-':
 		return Stamp{}, fmt.Errorf("schema %s: %w", s.Schema, ErrNewer)
 	case err != nil || n < 1:
-		return Stamp{}, fmt.Errorf("understand stamp: unknown schema %q", s.Schema)
+		return Stamp{}, fmt.Errorf("parse stamp: unknown schema %q", s.Schema)
 	}
 	return Stamp{Schema: n, Daemon: s.Daemon}, nil
 }
@@ -98,7 +98,7 @@ func (s Stamp) check(daemon string) error {
 	return nil
 }
 
-// write stamps the directory, if it bears another stamp.
+// write stamps the directory, unless it already has the same stamp.
 func (s Stamp) write(fsys durable.FS, dir string, was *Stamp) error {
 	if was != nil && *was == s {
 		return nil

@@ -21,7 +21,7 @@ type Options struct {
 	Daemon string
 	// FS is nil for the file system of this machine. The journal is not written through it.
 	FS durable.FS
-	// Patience is how long another process that has the directory is waited for; zero for 2 s.
+	// Patience is how long to wait for another process that has the directory open; zero for 2 s.
 	Patience time.Duration
 }
 
@@ -29,13 +29,13 @@ type Options struct {
 type State struct {
 	Journal *journal.Journal
 	Archive *archive.Store
-	// Before is the stamp the directory bore; nil when it bore none.
+	// Before is the former stamp of the directory; nil when it had none.
 	Before *Stamp
-	// FirstRun says that there was nothing of an earlier daemon.
+	// FirstRun says that the directory held nothing of an earlier daemon.
 	FirstRun bool
-	// Leftover is the directory that half-made files were put aside into; empty when there were none.
+	// Leftover is the directory into which incomplete files were moved; empty when there were none.
 	Leftover string
-	// Unswept says why rubbish of an interrupted archiving could not be removed from the archive; nil when there is none.
+	// Unswept says why the remains of an interrupted archiving could not be removed; nil when there are none.
 	Unswept error
 
 	lock *flock.Flock
@@ -44,8 +44,8 @@ type State struct {
 // ArchiveDir is the name of the archive in the directory.
 const ArchiveDir = "archive"
 
-// Open opens the directory and makes it where it is missing. Nothing is written to one that a newer daemon has opened. The
-// stamp is written last, so that it never names a daemon that could not work with what is there. It returns an error that
+// Open opens the directory, and creates it if it is missing. Nothing is written to one that a newer daemon has opened.
+// The stamp is written last, so that it never names a daemon that could not read the content. It returns an error that
 // wraps ErrLocked, ErrNewer or journal.ErrDamaged in those cases.
 func Open(dir string, o Options) (*State, error) {
 	if o.FS == nil {
@@ -76,14 +76,14 @@ func (s *State) open(dir string, o Options) (err error) {
 	if err := s.openJournal(dir, o.FS); err != nil {
 		return err
 	}
-	s.Unswept = s.Archive.Sweep()                                               // rubbish is no reason not to finish what a job began
-	if err := o.FS.SyncFile(filepath.Join(dir, journal.FileName)); err != nil { // all a stamp vouches for is safe
+	s.Unswept = s.Archive.Sweep()                                               // remains must not prevent finishing a job
+	if err := o.FS.SyncFile(filepath.Join(dir, journal.FileName)); err != nil { // everything the stamp covers is on disk
 		return fmt.Errorf("sync journal: %w", err)
 	}
 	return Stamp{Schema: schema, Daemon: o.Daemon}.write(o.FS, dir, s.Before)
 }
 
-// openJournal opens the journal after it put aside what an interrupted first run left.
+// openJournal moves the remains of an interrupted first run aside and opens the journal.
 func (s *State) openJournal(dir string, fsys durable.FS) error {
 	found, err := look(fsys, dir)
 	if err != nil {
@@ -91,7 +91,7 @@ func (s *State) openJournal(dir string, fsys durable.FS) error {
 	}
 	fresh := s.Before == nil && !found.archive
 	switch {
-	case found.empty && !fresh: // nobody but a first run makes an empty one
+	case found.empty && !fresh: // only a first run leaves an empty one
 		return fmt.Errorf("journal %s is empty: %w", journal.FileName, journal.ErrDamaged)
 	case found.empty:
 		found.temporary, found.journal = append(found.temporary, journal.FileName), false

@@ -19,11 +19,11 @@ const (
 	resetAttribute  = "attributes/reset_bios"
 )
 
-// resetKinds are the kinds of reset that bring defaults back, the better one first.
+// resetKinds are the kinds of reset that restore the defaults, the preferred one first.
 var resetKinds = []string{"factory", "builtinsafe"}
 
-// resetBIOSSettings asks the system firmware to bring its settings back to their defaults, which it does at the next boot.
-// Asking again before that changes nothing.
+// resetBIOSSettings requests a reset of the system firmware's settings to their defaults, which happens at the next
+// boot. Repeating the request before that changes nothing.
 func (t Tasks) resetBIOSSettings() (*step.Returned, error) {
 	root, err := os.OpenRoot(t.Root)
 	if err != nil {
@@ -46,17 +46,17 @@ func (t Tasks) resetBIOSSettings() (*step.Returned, error) {
 	kind := resetKinds[i]
 	if !selected(offered, kind) {
 		if err := write(root, name, kind); err != nil {
-			return nil, fmt.Errorf("ask for a reset of the settings: %w; is a setup password set, or /sys mounted read-only?", err)
+			return nil, fmt.Errorf("request a reset of the settings: %w; is a setup password set, or /sys mounted read-only?", err)
 		}
 		now, err := readSmall(root, name)
 		if err != nil {
 			return nil, err
 		}
 		if !selected(now, kind) {
-			return nil, fmt.Errorf("the system firmware was asked for the reset %s and shows %q", kind, strings.TrimSpace(now))
+			return nil, fmt.Errorf("the reset %s was requested, but the system firmware shows %q", kind, strings.TrimSpace(now))
 		}
 	}
-	return &step.Returned{Reboot: true, Message: "the settings are reset (" + kind + ") by the next boot"}, nil
+	return &step.Returned{Reboot: true, Message: "the settings are reset (" + kind + ") at the next boot"}, nil
 }
 
 // resetFile finds the attribute that resets the settings.
@@ -84,11 +84,12 @@ func resetFile(root *os.Root) (string, error) {
 	case 1:
 		return found[0], nil
 	}
-	return "", fmt.Errorf("several parts of this machine offer a reset of settings, and which is meant is not known: %s",
+	return "", fmt.Errorf("several interfaces of this machine offer a reset of settings, and it is not known which one to use: %s",
 		strings.Join(found, ", "))
 }
 
-// selected reports whether the kind is the one in brackets, or all there is: a kernel driver may show nothing else.
+// selected reports whether the kind is the one in brackets or the whole text: a kernel driver may show only the
+// selected kind.
 func selected(text, kind string) bool {
 	fields := strings.Fields(text)
 	return slices.Contains(fields, "["+kind+"]") || len(fields) == 1 && fields[0] == kind

@@ -23,7 +23,7 @@ func TestResetBIOSSettings(t *testing.T) {
 	b.tasks.Root = m.Dir()
 	for range 2 { // once more after a crash
 		ret := b.run(plan.ResetBIOSSettings, v1alpha1.RequestedStep{}, journal.Update{})
-		b.succeeds(ret, "the settings are reset (factory) by the next boot")
+		b.succeeds(ret, "the settings are reset (factory) at the next boot")
 		assert.True(t, ret.Reboot)
 	}
 	require.NoError(t, m.Boot())
@@ -41,7 +41,7 @@ func TestResetOfSettingsThatCannotBeHadSaysWhy(t *testing.T) {
 		"no such class":          {nil, "this machine's firmware offers no attributes to the kernel"},
 		"no reset":               {map[string]string{"thinklmi/attributes/pending_reboot": "0\n"}, "but no reset of them"},
 		"no reset to defaults":   {map[string]string{"vendor/" + file: "lastknowngood custom\n"}, "offers no reset to its defaults"},
-		"several":                {map[string]string{"a/" + file: "factory\n", "b/" + file: "factory\n"}, "which is meant is not known"},
+		"several":                {map[string]string{"a/" + file: "factory\n", "b/" + file: "factory\n"}, "it is not known which one to use"},
 		"nothing but the safe":   {map[string]string{"vendor/" + file: "builtinsafe custom\n"}, ""},
 		"selected already":       {map[string]string{"vendor/" + file: "builtinsafe [factory] custom\n"}, ""},
 		"another one selected":   {map[string]string{"vendor/" + file: "[builtinsafe] factory custom\n"}, ""},
@@ -62,7 +62,7 @@ func TestResetOfSettingsThatCannotBeHadSaysWhy(t *testing.T) {
 				b.fails(ret, c.message)
 				return
 			}
-			b.succeeds(ret, "by the next boot")
+			b.succeeds(ret, "at the next boot")
 		})
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
-// NewCatalog holds the steps of this product and of the drivers, with the priorities given by key.
+// NewCatalog returns the steps of this product and of the drivers, with the given priorities by key.
 func NewCatalog(drivers driver.Set, priorities map[string]int32) (plan.Catalog, error) {
 	var extra []plan.Definition
 	var errs []error
@@ -23,7 +23,7 @@ func NewCatalog(drivers driver.Set, priorities map[string]int32) (plan.Catalog, 
 		}
 		name := d.Name()
 		if reserved(name) {
-			errs = append(errs, fmt.Errorf("driver %s has the name of another interface and cannot bring steps", name))
+			errs = append(errs, fmt.Errorf("driver %s has the name of another interface and cannot provide steps", name))
 		}
 		for _, s := range stepper.Steps() {
 			s.Interface = name
@@ -37,14 +37,14 @@ func NewCatalog(drivers driver.Set, priorities map[string]int32) (plan.Catalog, 
 	return c, nil
 }
 
-// reserved reports whether steps that no driver brings have the interface.
+// reserved reports whether the interface is used by steps that no driver provides.
 func reserved(name string) bool {
 	return strings.EqualFold(name, plan.HostInterface) || slices.ContainsFunc(inventory.Classes(), func(c inventory.Class) bool {
 		return strings.EqualFold(name, string(c))
 	})
 }
 
-// Enabled lists the steps that are switched on as a node's status does.
+// Enabled lists the enabled steps in the form of a node's status.
 func Enabled(c plan.Catalog) []v1alpha1.EnabledStep {
 	var out []v1alpha1.EnabledStep
 	for _, d := range c.Enabled() {

@@ -14,10 +14,10 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
-// maxData bounds what a step of a driver may keep, in bytes: the journal holds it through every change of the job.
+// maxData bounds the data a driver's step may keep, in bytes: the journal rewrites it with every change of the job.
 const maxData = 4 << 10
 
-// runDriverStep runs a step the driver of the device brings, from where it stopped.
+// runDriverStep runs a step that the driver of the device provides, from where it stopped.
 func (t Tasks) runDriverStep(ctx context.Context, s step.Step, u journal.Update) (*step.Returned, error) {
 	d, drv, err := t.find(ctx, u)
 	if err != nil {
@@ -30,11 +30,11 @@ func (t Tasks) runDriverStep(ctx context.Context, s step.Step, u journal.Update)
 	result, err := call(ctx, stepper, d.Identity, s)
 	switch {
 	case errors.Is(err, command.ErrStillRunning), errors.Is(err, command.ErrBusy):
-		return nil, nil // nothing is known of the step before the write ended
+		return nil, nil // the state of the step is not known before the write has ended
 	case err != nil:
 		return nil, err
 	case len(result.Data) > maxData:
-		return nil, fmt.Errorf("the driver wants %d bytes kept for the step, and may keep %d; report this to whoever made it",
+		return nil, fmt.Errorf("the driver returned %d bytes of data for the step, the limit is %d; report this to the author of the driver",
 			len(result.Data), maxData)
 	}
 	return &step.Returned{Data: result.Data, Again: result.Again, Reboot: result.Reboot, Message: result.Message}, nil
@@ -49,11 +49,11 @@ func stepperOf(drv driver.Driver, kind plan.Kind) (driver.Stepper, error) {
 	return stepper, nil
 }
 
-// call outlives a driver that panics: the step fails, and the daemon goes on.
+// call recovers from a panic of the driver: the step fails, and the daemon keeps running.
 func call(ctx context.Context, stepper driver.Stepper, id inventory.Identity, s step.Step) (result driver.StepResult, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("the driver panicked: %v; report this to whoever made it", p)
+			err = fmt.Errorf("the driver panicked: %v; report this to the author of the driver", p)
 		}
 	}()
 	return stepper.RunStep(ctx, id, string(s.Kind), s.Data)

@@ -16,10 +16,9 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
-// verifyFirmware reads the device and compares what it runs and holds with what it should. Where the driver can read the
-// image out of the device, the driver also checks that one: that it is sound, of the version, and for exactly this board.
-// Its digest is not compared with that of the image which was flashed: what is read out of a device holds the
-// device's own data too, and differs on every device.
+// verifyFirmware reads the device and compares what it runs and stores with what it should. If the driver can read the
+// image from the device, it also checks that the image is valid, of the version, and for exactly this board. Its digest
+// is not compared with that of the flashed image: an image read from a device also contains that device's own data.
 func (t Tasks) verifyFirmware(ctx context.Context, request v1alpha1.RequestedStep, u journal.Update) (*step.Returned, error) {
 	d, drv, err := t.find(ctx, u)
 	if err != nil {
@@ -32,14 +31,14 @@ func (t Tasks) verifyFirmware(ctx context.Context, request v1alpha1.RequestedSte
 	fw := d.Firmware
 	switch {
 	case want == "" && request.Device != "":
-		return nil, fmt.Errorf("nothing says which version %s should run: no template or pin wishes for one, and no job flashed it",
+		return nil, fmt.Errorf("nothing says which version %s should run: no template or pin assigns one, and no job flashed it",
 			u.Device)
 	case want == "":
-		because = "nothing says which version it should run"
+		because = "and no desired version is known"
 	case fw.Running != want:
 		return nil, fmt.Errorf("the device runs %s instead of %s, %s", fw.Running, want, because)
 	case fw.Stored != "" && fw.Stored != want:
-		return nil, fmt.Errorf("the device runs %s but holds %s, which would run after its next activation", fw.Running, fw.Stored)
+		return nil, fmt.Errorf("the device runs %s but stores %s, which would run after its next activation", fw.Running, fw.Stored)
 	}
 	proof, err := t.readBack(ctx, d, drv)
 	if err != nil {
@@ -48,11 +47,11 @@ func (t Tasks) verifyFirmware(ctx context.Context, request v1alpha1.RequestedSte
 	return &step.Returned{Message: fmt.Sprintf("the device runs %s, %s; %s", fw.Running, because, proof)}, nil
 }
 
-// expected is the version the device should run, and who says so. What an update flashed, or a template or pin wishes for,
-// comes first.
+// expected is the version the device should run, and where it comes from. The target of an update, or the version a
+// template or pin assigns, comes first.
 func (t Tasks) expected(u journal.Update) (version inventory.Version, because string, err error) {
 	if u.Version != "" {
-		return inventory.NormalizeVersion(u.Version), "as is wished for", nil
+		return inventory.NormalizeVersion(u.Version), "which is the desired version", nil
 	}
 	if t.Applied == nil {
 		return "", "", nil
@@ -61,14 +60,14 @@ func (t Tasks) expected(u journal.Update) (version inventory.Version, because st
 	if err != nil || last == nil {
 		return "", "", err
 	}
-	return inventory.NormalizeVersion(last.Version), "as job " + last.Job + " left it", nil
+	return inventory.NormalizeVersion(last.Version), "which job " + last.Job + " installed", nil
 }
 
-// readBack has the driver check the image the device runs, and says what that proved.
+// readBack lets the driver check the image the device runs, and says what that proved.
 func (t Tasks) readBack(ctx context.Context, d inventory.Device, drv driver.Driver) (string, error) {
 	archiver, ok := drv.(driver.Archiver)
 	if !ok || d.Firmware.Rollback != inventory.RollbackReadBack {
-		return "its image cannot be read out of it, so that only its own word was compared", nil
+		return "its image cannot be read back, so only the version it reports was compared", nil
 	}
 	dir := filepath.Join(t.Scratch, "verify-firmware")
 	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o700)); err != nil { // a crash may have left an image
@@ -77,7 +76,7 @@ func (t Tasks) readBack(ctx context.Context, d inventory.Device, drv driver.Driv
 	defer os.RemoveAll(dir)
 	img := driver.Image{Path: filepath.Join(dir, "image"), Version: d.Firmware.Running}
 	if err := archiver.Archive(ctx, d.Identity, img.Path); err != nil {
-		return "", fmt.Errorf("read the image out of the device: %w", err)
+		return "", fmt.Errorf("read the image from the device: %w", err)
 	}
 	var err error
 	if img.Digest, img.Size, err = measure(img.Path); err != nil {
@@ -86,11 +85,11 @@ func (t Tasks) readBack(ctx context.Context, d inventory.Device, drv driver.Driv
 	var rejected *driver.RejectedError
 	switch err := drv.Check(ctx, d.Identity, img); {
 	case errors.As(err, &rejected):
-		return "", fmt.Errorf("the image that was read out of the device is not sound: %s", rejected.Reason)
+		return "", fmt.Errorf("the image read from the device is not valid: %s", rejected.Reason)
 	case err != nil:
-		return "", fmt.Errorf("check the image that was read out of the device: %w", err)
+		return "", fmt.Errorf("check the image read from the device: %w", err)
 	}
-	return "its image was read out of it and is sound and for its board", nil
+	return "its image was read back and is valid for its board", nil
 }
 
 func measure(path string) (digest inventory.Digest, size int64, err error) {
@@ -101,7 +100,7 @@ func measure(path string) (digest inventory.Digest, size int64, err error) {
 	defer f.Close()
 	hash := sha256.New()
 	if size, err = io.Copy(hash, f); err != nil {
-		return digest, 0, fmt.Errorf("read the image that was read: %w", err)
+		return digest, 0, fmt.Errorf("hash the image that was read: %w", err)
 	}
 	return inventory.Digest(hash.Sum(nil)), size, nil
 }

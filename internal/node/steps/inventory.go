@@ -13,12 +13,11 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
-// verifyInventory compares the devices of the machine with those it should have. Devices nothing is said about are no
-// difference.
+// verifyInventory compares the devices of the machine with those it should have. Devices of other kinds are ignored.
 func (t Tasks) verifyInventory(ctx context.Context, expected []v1alpha1.ExpectedDevice) (*step.Returned, error) {
 	devices, err := t.Machine.Scan(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("whether a device is missing is not known: %w", err)
+		return nil, fmt.Errorf("it is not known whether a device is missing: %w", err)
 	}
 	if len(expected) == 0 {
 		return known(devices)
@@ -35,8 +34,8 @@ func (t Tasks) verifyInventory(ctx context.Context, expected []v1alpha1.Expected
 	return &step.Returned{Message: fmt.Sprintf("%d devices; every kind has the expected number", len(devices))}, nil
 }
 
-// known is the comparison where the step runs as part of an update, which says of no device how many there should be:
-// that all of them can be listed and read.
+// known is the check when the step runs as part of an update, which has no expected devices: that all devices can be
+// listed and read.
 func known(devices []inventory.Device) (*step.Returned, error) {
 	var unread []string
 	for _, d := range devices {
@@ -47,11 +46,11 @@ func known(devices []inventory.Device) (*step.Returned, error) {
 	if len(unread) > 0 {
 		return nil, errors.New(strings.Join(unread, "; "))
 	}
-	const message = "%d devices; all of them can be read, and nothing says which there should be"
+	const message = "%d devices; all of them can be read, and no expected devices are given"
 	return &step.Returned{Message: fmt.Sprintf(message, len(devices))}, nil
 }
 
-// difference says how the devices of one kind differ from what is expected; empty when they do not.
+// difference says how the devices of one kind differ from the expected ones; empty when they do not.
 func difference(e v1alpha1.ExpectedDevice, devices []inventory.Device) string {
 	kind := compile(e)
 	var found, doubtful []string
@@ -75,14 +74,14 @@ func difference(e v1alpha1.ExpectedDevice, devices []inventory.Device) string {
 	}
 	switch {
 	case len(doubtful) > 0:
-		return text + ", and what may be one cannot be read: " + strings.Join(doubtful, ", ")
+		return text + "; some that may match cannot be read: " + strings.Join(doubtful, ", ")
 	case len(found) != int(want):
 		return text
 	}
 	return ""
 }
 
-// compile makes the rule of a template out of a kind of devices, so that vendor and model mean the same in both.
+// compile turns a kind of devices into a template rule, so that vendor and model mean the same in both.
 func compile(e v1alpha1.ExpectedDevice) *match.Template {
 	selector := v1alpha1.DeviceSelector{Class: e.Class, Vendor: e.Vendor}
 	if e.Model != "" {
@@ -92,7 +91,7 @@ func compile(e v1alpha1.ExpectedDevice) *match.Template {
 		Spec: v1alpha1.FirmwareTemplateSpec{Devices: []v1alpha1.DeviceRule{{Selector: selector}}},
 	})
 	if err != nil {
-		panic(err) // only the selector of nodes can be wrong, and there is none
+		panic(err) // only a node selector can be invalid, and there is none
 	}
 	return t
 }

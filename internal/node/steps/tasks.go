@@ -14,9 +14,9 @@ import (
 
 // Machine reads the devices of this machine.
 type Machine interface {
-	// Find reads one device afresh.
+	// Find reads one device again.
 	Find(ctx context.Context, class inventory.Class, uniqueID string) (device inventory.Device, found bool, err error)
-	// Scan reads all devices afresh. It fails when a class cannot be listed completely.
+	// Scan reads all devices again. It fails when a class cannot be listed completely.
 	Scan(ctx context.Context) ([]inventory.Device, error)
 }
 
@@ -26,14 +26,15 @@ type Tasks struct {
 	Drivers driver.Set
 	// Root is the directory with the machine's /sys.
 	Root string
-	// Scratch is a directory for images that are read back; it is made when it is needed.
+	// Scratch is a directory for images that are read back; it is created when needed.
 	Scratch string
-	// Applied is the firmware a job brought a device to last, by unique id; nil where none did.
+	// Applied returns the firmware a job last installed on a device, by unique id; nil when none did.
 	Applied func(uniqueID string) (*v1alpha1.AppliedFirmware, error)
 }
 
-// Run runs one step, of the machine or of the given device. The request is zero for a step nobody asked for by name.
-// Repeating it is harmless. It returns nil when a write to the device goes on that nobody waited for to the end.
+// Run runs one step, of the machine or of the given device. The request is zero for a step that was not requested by
+// name. Repeating Run is harmless. It returns nil while a write to the device that an earlier attempt left behind still
+// runs.
 func (t Tasks) Run(ctx context.Context, s step.Step, request v1alpha1.RequestedStep, device journal.Update) *step.Returned {
 	var ret *step.Returned
 	var err error

@@ -128,14 +128,14 @@ func TestVerifyInventoryTellsEveryDifference(t *testing.T) {
 	b.sim.Inject("disk0", drivertest.Unreadable)
 	b.succeeds(expect(kind(v1alpha1.ClassDisk, "Samsung", "PM9A3", 1)), "3 devices") // what sysfs says of it is enough
 	b.ids[2].Model = ""                                                              // and without it, it may be any
-	b.fails(expect(kind(v1alpha1.ClassDisk, "Samsung", "PM9A3", 0)), "what may be one cannot be read")
+	b.fails(expect(kind(v1alpha1.ClassDisk, "Samsung", "PM9A3", 0)), "some that may match cannot be read")
 	b.succeeds(expect(kind(v1alpha1.ClassDisk, "Micron", "7450", 0)), "3 devices")
 
 	b.fails(b.run(plan.VerifyInventory, v1alpha1.RequestedStep{}, journal.Update{}), "the device does not answer")
 	b.sim.Clear("disk0")
-	b.succeeds(b.run(plan.VerifyInventory, v1alpha1.RequestedStep{}, journal.Update{}), "nothing says which there should be")
+	b.succeeds(b.run(plan.VerifyInventory, v1alpha1.RequestedStep{}, journal.Update{}), "no expected devices are given")
 	b.scanErr = errors.New("list devices of class NIC: EIO")
-	b.fails(expect(kind(v1alpha1.ClassDisk, "", "", 1)), "whether a device is missing is not known: list devices of class NIC: EIO")
+	b.fails(expect(kind(v1alpha1.ClassDisk, "", "", 1)), "it is not known whether a device is missing: list devices of class NIC: EIO")
 }
 
 // R003-5: version, and integrity where the image can be read out of the device.
@@ -147,32 +147,32 @@ func TestVerifyFirmware(t *testing.T) {
 	verify := func(r v1alpha1.RequestedStep, id inventory.Identity, version string) *step.Returned {
 		return b.run(plan.VerifyFirmware, r, update(id, version))
 	}
-	b.succeeds(verify(named, nic0, "1.0"), "the device runs 1.0, as is wished for; its image was read out of it and is sound")
+	b.succeeds(verify(named, nic0, "1.0"), "the device runs 1.0, which is the desired version; its image was read back and is valid")
 	assert.Equal(t, 1, b.sim.Archives("nic0"))
 	require.NoError(t, os.MkdirAll(filepath.Join(b.tasks.Scratch, "verify-firmware"), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(b.tasks.Scratch, "verify-firmware/image"), nil, 0o600))
-	b.succeeds(verify(named, nic0, "1.0"), "is sound") // what a crash left behind is in nobody's way
+	b.succeeds(verify(named, nic0, "1.0"), "is valid") // what a crash left behind is in nobody's way
 	left, err := os.ReadDir(b.tasks.Scratch)
 	require.NoError(t, err)
 	assert.Empty(t, left, "the image is not kept")
-	b.succeeds(verify(named, disk, "1.0"), "its image cannot be read out of it, so that only its own word was compared")
+	b.succeeds(verify(named, disk, "1.0"), "its image cannot be read back, so only the version it reports was compared")
 
-	b.fails(verify(named, nic0, "2.0"), "the device runs 1.0 instead of 2.0, as is wished for")
+	b.fails(verify(named, nic0, "2.0"), "the device runs 1.0 instead of 2.0, which is the desired version")
 	b.applied["disk0"] = &v1alpha1.AppliedFirmware{Version: "0.9", Job: "j7"}
-	b.fails(verify(named, disk, ""), "the device runs 1.0 instead of 0.9, as job j7 left it")
+	b.fails(verify(named, disk, ""), "the device runs 1.0 instead of 0.9, which job j7 installed")
 	b.applied["disk0"].Version = "1.0"
-	b.succeeds(verify(named, disk, ""), "as job j7 left it")
+	b.succeeds(verify(named, disk, ""), "which job j7 installed")
 	b.fails(verify(named, nic0, ""), "nothing says which version nic0 should run")
-	b.succeeds(verify(v1alpha1.RequestedStep{Name: "verify-firmware"}, nic0, ""), "nothing says which version it should run")
+	b.succeeds(verify(v1alpha1.RequestedStep{Name: "verify-firmware"}, nic0, ""), "and no desired version is known")
 
 	b.sim.SetFirmware("nic0", inventory.Firmware{Running: "1.0", Stored: "6.6.6", Rollback: inventory.RollbackReadBack, Activation: inventory.ActivateReboot})
-	b.fails(verify(named, nic0, "1.0"), "the device runs 1.0 but holds 6.6.6, which would run after its next activation")
+	b.fails(verify(named, nic0, "1.0"), "the device runs 1.0 but stores 6.6.6, which would run after its next activation")
 	b.sim.SetFirmware("nic0", inventory.Firmware{Running: "1.0", Rollback: inventory.RollbackReadBack})
 	b.sim.Inject("nic0", drivertest.WrongBoard)
-	b.fails(verify(named, nic0, "1.0"), "the image that was read out of the device is not sound")
+	b.fails(verify(named, nic0, "1.0"), "the image read from the device is not valid")
 	b.sim.Clear("nic0")
 	b.sim.Inject("nic0", drivertest.FailArchive)
-	b.fails(verify(named, nic0, "1.0"), "read the image out of the device: ")
+	b.fails(verify(named, nic0, "1.0"), "read the image from the device: ")
 	b.sim.Inject("nic0", drivertest.Unreadable)
 	b.fails(verify(named, nic0, "1.0"), "the device does not answer")
 	b.fails(verify(named, inventory.Identity{Class: inventory.NIC, UniqueID: "nic9"}, "1.0"), "no device with the unique id nic9 is on this node")
@@ -207,7 +207,7 @@ func TestStepOfADriver(t *testing.T) {
 
 	for message, change := range map[string]func(*drivertest.Step){
 		"the drive refused": func(s *drivertest.Step) { s.Err = errors.New("the drive refused") },
-		"the driver wants 4097 bytes kept for the step, and may keep 4096": func(s *drivertest.Step) { s.Padding = 4096 },
+		"the driver returned 4097 bytes of data for the step, the limit is 4096": func(s *drivertest.Step) { s.Padding = 4096 },
 		"the driver panicked: nil map; report this":                        func(s *drivertest.Step) { s.Panic = "nil map" },
 	} {
 		b.sim.Offer(erase(change))
