@@ -1,2 +1,2 @@
-// Package deploy holds the manifests of the product, so that tests and the lab apply what a cluster gets.
+// Package deploy embeds the manifests of the product, so that tests and the lab apply the same manifests as a cluster.
 package deploy

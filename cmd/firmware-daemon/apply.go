@@ -21,10 +21,10 @@ func applyCommand() *cobra.Command {
 	var checkTimeout time.Duration
 	c := &cobra.Command{
 		Use:   "apply -f FILE",
-		Short: "Bring the firmware of this machine to what the templates say",
-		Long: "Fetch and verify the images, flash what differs, activate it and read it back. Workloads are not moved away: do that first.\n" +
+		Short: "Update the firmware of this machine as the templates say",
+		Long: "Fetch and verify the images, flash what differs, activate it and read it back. It does not drain the machine: move workloads away first.\n" +
 			"Without --reboot it stops before a reboot and exits with 3; run it again after the reboot to verify.\n" +
-			"Ctrl-C stops at the next safe point and exits with 4; a write that runs is waited for. Run it again to go on.",
+			"Ctrl-C stops at the next safe point and exits with 4; a running write is finished first. Run it again to continue.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			format, err := cli.ParseFormat(output)
@@ -71,6 +71,6 @@ func applyCommand() *cobra.Command {
 	outputFlag(c, &output)
 	desired.add(c)
 	c.Flags().BoolVar(&allowReboot, "reboot", false, "reboot this machine when an image needs that")
-	c.Flags().DurationVar(&checkTimeout, "check-timeout", time.Minute, "time each executable of the health check gets")
+	c.Flags().DurationVar(&checkTimeout, "check-timeout", time.Minute, "time limit of each executable of the health check")
 	return c
 }

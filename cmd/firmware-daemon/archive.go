@@ -13,12 +13,12 @@ import (
 func archiveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "archive",
-		Short: "List, back up and restore the firmware that ran on this machine before",
+		Short: "List, back up and restore earlier firmware of this machine",
 		Args:  cobra.NoArgs,
 	}
 	c.AddCommand(archiveListCommand(), archiveBackupCommand(), archiveRestoreCommand(),
-		archiveEditCommand("pin", "Keep an archived image when newer ones come", cli.Pin),
-		archiveEditCommand("unpin", "Let an archived image go when newer ones come", cli.Unpin))
+		archiveEditCommand("pin", "Keep an archived image when newer ones are archived", cli.Pin),
+		archiveEditCommand("unpin", "Allow an archived image to be removed when newer ones are archived", cli.Unpin))
 	return c
 }
 
@@ -57,7 +57,7 @@ func archiveBackupCommand() *cobra.Command {
 		Use:   "backup DEVICE",
 		Short: "Read the firmware that a device runs into the archive, or into a directory",
 		Long: "Read the firmware that the device with the unique id DEVICE runs into the archive, or with --to into a new directory.\n" +
-			"It refuses while the daemon runs, a target that is there already, and firmware that a failed job left.",
+			"It fails while the daemon runs, if the target exists, and for firmware that a failed job left behind.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			format, err := cli.ParseFormat(output)
@@ -87,9 +87,9 @@ func archiveRestoreCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "restore ENTRY | --from DIR",
 		Short: "Write an archived image back to its device",
-		Long: "Write an archived image back to the device it was read from, and say what activates it. Workloads are not moved away:\n" +
-			"do that first. It refuses while the daemon runs, an image that is not whole or of other hardware, and evidence of a\n" +
-			"failed update. The daemon leaves the device alone only while no template wants another version on it.",
+		Long: "Write an archived image back to the device it was read from, and print how to activate it. It does not drain the machine:\n" +
+			"move workloads away first. It fails while the daemon runs, for an image that is damaged or of other hardware, and for\n" +
+			"the evidence of a failed update. The daemon updates the device again if a template assigns another version to it.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 == (from != "") {

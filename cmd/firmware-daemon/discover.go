@@ -22,8 +22,8 @@ func discoverCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "discover",
 		Short: "List the devices of this machine and their firmware",
-		Long: "List the network adapters, drives and system firmware of this machine with the firmware they run and hold.\n" +
-			"Works without root, though most devices can be read by root alone; a device that cannot be read is listed with the reason.",
+		Long: "List the network adapters, drives and system firmware of this machine with the firmware they run and store.\n" +
+			"Works without root, but most devices can be read only by root; a device that cannot be read is listed with the reason.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			format, err := cli.ParseFormat(output)

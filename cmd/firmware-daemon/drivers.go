@@ -22,8 +22,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
 
-// builtin are the drivers that are part of the daemon. Kernel says that the machine is the one the running kernel drives:
-// drivers may then ask the kernel itself, and not only its files and tools.
+// builtin are the drivers that are part of the daemon. Kernel says that the machine is the one the running kernel
+// controls: drivers may then query the kernel itself, and not only its files and tools.
 func builtin(runner command.Runner, root fs.FS, kernel bool) driver.Set {
 	if !kernel {
 		return driver.Set{mstflint.New(runner), nvme.New(runner), scsi.New(runner), fwupd.New(runner, root), fwupd.NewATA(runner)}
@@ -34,11 +34,11 @@ func builtin(runner command.Runner, root fs.FS, kernel bool) driver.Set {
 	}
 }
 
-// pluginTimeout is how long plugins may take to say what they are before the first scan. Those that are later are found later.
+// pluginTimeout is how long plugins may take to report their info before the first scan. Slower ones are found later.
 const pluginTimeout = 20 * time.Second
 
-// driversOf loads the profiles of the machine and makes all drivers of the daemon: those that are part of it, one of each
-// profile, and those of the plugins, nil for none, without those that are not to be used.
+// driversOf loads the profiles of the machine and returns all drivers of the daemon: the built-in ones, one per
+// profile, and those of the plugins (nil for none), without the disabled ones.
 func driversOf(m config.Machine, plugins *plugin.Directory) (func(command.Runner, fs.FS) driver.Set, error) {
 	// ghw loads a database of names with each list of functions, from wherever the environment says. They are named otherwise,
 	// so it gets an empty one.
@@ -74,7 +74,7 @@ func driversOf(m config.Machine, plugins *plugin.Directory) (func(command.Runner
 		set = append(set, plugins.Drivers(runner)...)
 		ctx, cancel := context.WithTimeout(context.Background(), pluginTimeout)
 		defer cancel()
-		_, _ = plugins.Refresh(ctx) // the directory was looked at above, and is looked at again
+		_, _ = plugins.Refresh(ctx) // the directory was validated above, and is read again later
 		return set
 	}, nil
 }
@@ -92,7 +92,7 @@ func profilesOf(m config.Machine) ([]profile.Profile, error) {
 	for _, p := range profiles {
 		for _, d := range builtin(nil, nil, true) {
 			if d.Name() == p.Name {
-				problems = append(problems, fmt.Errorf("profile %q in %s has the name of a driver of the daemon: give it another", p.Name, m.ProfileDir))
+				problems = append(problems, fmt.Errorf("profile %q in %s has the name of a driver of the daemon: rename it", p.Name, m.ProfileDir))
 			}
 		}
 	}

@@ -14,10 +14,10 @@ func jobCommand() *cobra.Command {
 	var name string
 	c := &cobra.Command{
 		Use:   "job --name JOB",
-		Short: "Execute one FirmwareJob of this machine's Node, and end",
-		Long: "Execute one FirmwareJob, with the journal, maintenance, progress and reports of the daemon, and end when the API server\n" +
-			"knows how it ended; that is in the FirmwareJob, and the exit code is 0 either way. A job that was interrupted is gone on\n" +
-			"with. The pods of the update strategy pod run this. It takes all flags of run, and refuses while a daemon executes jobs here.",
+		Short: "Execute one FirmwareJob of this machine's Node and exit",
+		Long: "Execute one FirmwareJob, with the journal, maintenance, progress and reports of the daemon, and exit when its result is\n" +
+			"in the FirmwareJob. The exit code is 0 whether the job completed or failed. An interrupted job is continued. The pods of\n" +
+			"the update strategy pod run this. It takes all flags of run, and fails while a daemon executes jobs here.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if name == "" {

@@ -41,7 +41,7 @@ func root() *cobra.Command {
 	return c
 }
 
-// machineFlags are the flags that say where the machine is.
+// machineFlags adds the flags that say where the machine's hardware, tools and state are found.
 func machineFlags(c *cobra.Command, m *config.Machine, hostRoot string) {
 	c.Flags().StringVar(&m.HostRoot, "host-root", hostRoot, "directory with the machine's /sys and /proc")
 	c.Flags().StringVar(&m.StateDir, "state-dir", "/var/lib/node-firmware", "directory for the journal and the images")
@@ -55,8 +55,8 @@ func machineFlags(c *cobra.Command, m *config.Machine, hostRoot string) {
 	c.Flags().StringSliceVar(&m.DisabledDrivers, "disable-driver", nil, "name of a driver not to use; may be repeated")
 }
 
-// exitCode tells scripts how a command ended: 0 well, 1 failed, 3 stopped before a reboot the user has to make or to
-// allow, 4 interrupted at a safe point. 3 and 4 are continued by running the command again.
+// exitCode is the exit code of a command: 0 success, 1 failure, 3 stopped before a reboot that the user has to make or
+// to allow, 4 interrupted at a safe point. After 3 and 4, running the command again continues it.
 func exitCode(err error) int {
 	var tool exitError
 	switch {

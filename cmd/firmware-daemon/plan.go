@@ -10,7 +10,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
 )
 
-// desiredFlags are the flags that select the firmware of this machine.
+// desiredFlags are the flags that name the desired firmware of this machine.
 type desiredFlags struct {
 	files  []string
 	labels map[string]string

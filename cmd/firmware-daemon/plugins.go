@@ -11,8 +11,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/plugin"
 )
 
-// pluginsOf makes the plugin directory of a machine; nil where there are to be none. Record says that what plugins say of
-// themselves is kept for the next start.
+// pluginsOf returns the plugin directory of a machine; nil for none. Record says whether the plugins' infos are
+// recorded for the next start.
 func pluginsOf(m config.Machine, log *slog.Logger, record pluginMemory) (*plugin.Directory, error) {
 	dir := m.Plugins()
 	if dir == "" {
@@ -39,7 +39,7 @@ func pluginsOf(m config.Machine, log *slog.Logger, record pluginMemory) (*plugin
 	return d, nil
 }
 
-// pluginMemory says whether a command keeps what plugins say of themselves.
+// pluginMemory says whether a command records the infos of plugins.
 type pluginMemory int
 
 const (
@@ -47,7 +47,7 @@ const (
 	forgetPlugins
 )
 
-// withoutPlugins are the names that are not those of plugins which are installed.
+// withoutPlugins returns the names that are not those of installed plugins.
 func withoutPlugins(names []string, m config.Machine) []string {
 	var out []string
 	for _, name := range names {

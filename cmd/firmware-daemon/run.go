@@ -36,7 +36,7 @@ func runCommand() *cobra.Command {
 	return c
 }
 
-// daemonOptions checks the settings and prepares a process that works for the API server.
+// daemonOptions validates the settings and returns the options of a process that works with the API server.
 func daemonOptions(d config.Daemon) (daemon.Options, error) {
 	if err := d.Validate(); err != nil {
 		return daemon.Options{}, err
@@ -73,20 +73,20 @@ func daemonOptions(d config.Daemon) (daemon.Options, error) {
 	return o, nil
 }
 
-// daemonFlags are the flags of a process that works for the API server.
+// daemonFlags adds the flags of a process that works with the API server.
 func daemonFlags(c *cobra.Command, d *config.Daemon) {
 	machineFlags(c, &d.Machine, "/host")
 	f := c.Flags()
 	f.StringVar(&d.NodeName, "node-name", "", "name of this machine's Node (required)")
 	f.StringVar(&d.UpdateStrategy, "update-strategy", config.StrategyDaemon,
-		"who executes the jobs of this node: daemon, or pod for one pod a job; the operator must be told the same")
+		"who executes the jobs of this node: daemon, or pod (one pod per job); the operator needs the same setting")
 	f.StringVar(&d.Kubeconfig, "kubeconfig", "", "kubeconfig file; the pod's service account when empty")
 	f.StringVar(&d.Namespace, "namespace", "node-firmware-system", "namespace of the product")
 	f.DurationVar(&d.ScanInterval, "scan-interval", 5*time.Minute, "time between two scans of the devices")
 	f.DurationVar(&d.BootTimeLimit, "boot-time-limit", 30*time.Minute,
-		"time the machine may need to boot after an update before it counts as unhealthy; 0 for any")
+		"time the machine may need to boot after an update before it counts as unhealthy; 0 for no limit")
 	f.DurationVar(&d.HealthTimeout, "health-timeout", 10*time.Minute, "time the machine may take after an update to become as healthy as it was")
-	f.DurationVar(&d.CheckTimeout, "check-timeout", time.Minute, "time each executable of the health check gets")
+	f.DurationVar(&d.CheckTimeout, "check-timeout", time.Minute, "time limit of each executable of the health check")
 	stepFlags(c, &d.StepPriorities)
 	f.StringVar(&d.ImageServer, "image-server", "", "https URL of the operator's image server")
 	f.StringVar(&d.ImageServerCA, "image-server-ca", "", "file with the certificates that sign the image server's")
@@ -96,11 +96,11 @@ func daemonFlags(c *cobra.Command, d *config.Daemon) {
 	f.StringVar(&d.LogLevel, "log-level", "info", "debug, info, warn or error")
 }
 
-// smallHeap makes the collector run early: the daemon idles with a few megabytes, and every node has one.
+// smallHeap makes the garbage collector run early: the daemon idles with a few megabytes on every node.
 const smallHeap = 40
 
 // restConfig is the access to the API server. Tokens are read from their file again when they are renewed. The rates
-// are more than one node ever needs and less than what a broken one could do harm with.
+// are more than one node needs, and low enough that a faulty one does no harm.
 func restConfig(kubeconfig string) (*rest.Config, error) {
 	access, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {

@@ -16,9 +16,9 @@ func stateCommand() *cobra.Command {
 	var output string
 	c := &cobra.Command{
 		Use:   "state",
-		Short: "Show what the daemon remembers of this machine",
-		Long: "Show the job in progress and its step, the last verdict, what is remembered of each device, and the archive.\n" +
-			"It reads the state directory alone, no device, changes nothing, and works while the daemon runs.",
+		Short: "Show the daemon's records of this machine",
+		Long: "Show the job in progress and its step, the last verdict, the record of each device, and the archive.\n" +
+			"It reads only the state directory and no device, changes nothing, and works while the daemon runs.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			format, err := cli.ParseFormat(output)
@@ -30,7 +30,7 @@ func stateCommand() *cobra.Command {
 			}
 			bootID, err := sysfs.BootID(os.DirFS(m.HostRoot))
 			if err != nil {
-				c.PrintErrln("The boot id cannot be read, so that the verdict is of no boot:", err)
+				c.PrintErrln("The boot id cannot be read, so it is not known whether the verdict is from this boot:", err)
 			}
 			result, err := cli.ReadState(m.StateDir, bootID)
 			if result.Directory == "" {

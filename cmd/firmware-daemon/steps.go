@@ -15,8 +15,8 @@ func stepsCommand() *cobra.Command {
 	var output string
 	c := &cobra.Command{
 		Use:   "steps",
-		Short: "List the steps an update runs, and those that are switched off",
-		Long: "List the steps this machine knows in the order they run, with the priorities that run would be given.\n" +
+		Short: "List the steps an update runs, and the disabled ones",
+		Long: "List the steps of this machine in the order they run. Give the same priorities as to run.\n" +
 			"It reads no device and changes nothing.",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -42,7 +42,7 @@ func stepFlags(c *cobra.Command, priorities *config.StepPriorities) {
 		"priority of a step as INTERFACE.STEP=PRIORITY, 0 for off, such as nic.flash=820; may be repeated")
 }
 
-// catalogOf loads the steps of the machine. It does not look at its devices.
+// catalogOf loads the steps of the machine. It does not read its devices.
 func catalogOf(m config.Machine, priorities config.StepPriorities) (plan.Catalog, error) {
 	byKey, err := priorities.Parse()
 	if err != nil {

@@ -20,7 +20,7 @@ func TestStepPriorities(t *testing.T) {
 		"nic.flash=910":             "node.maintenance (900) must run before nic.flash (910)",
 		"node.verify-inventory=400": "node.health and node.verify-inventory both have the priority 400",
 		"nic.flsh=1":                "priority of nic.flsh: there is no such step",
-		"nic.flash=10.5":            "the priority is a whole number",
+		"nic.flash=10.5":            "the priority must be a whole number",
 	} {
 		for _, command := range [][]string{{"run", "--node-name=n1"}, {"steps"}} {
 			out, err := exec.Command(bin, append(append(command, local...), "--step-priority="+setting)...).CombinedOutput()

@@ -16,16 +16,16 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/plugin"
 )
 
-// ownTool is a program inside this one. It returns its exit code. The context ends when the process is asked to end, which
-// a tool that writes to a device does not heed.
+// ownTool is a program inside this one. It returns its exit code. The context ends when the process is asked to end; a
+// tool that writes to a device ignores that.
 type ownTool func(ctx context.Context, args []string, stdout, stderr io.Writer) int
 
-// ownTools are what drivers that talk to the kernel themselves write with: like a vendor's tool, such a write has a process
-// of its own, which outlives this one.
+// ownTools are the tools of drivers that write through the kernel: like a vendor's tool, such a write has a process of
+// its own, which outlives this one.
 var ownTools = map[string]ownTool{devlink.Tool: devlink.Main, nvmetool.Name: nvmetool.Main}
 
-// ownArgv says how the runner starts each of them, also when this program's file was replaced meanwhile, and the program for
-// plugins, which lies beside this one.
+// ownArgv is the command line of each of them, valid even if this program's file was replaced meanwhile, and of the
+// program for plugins, which is in the same directory.
 func ownArgv() map[string][]string {
 	out := make(map[string][]string, len(ownTools)+1)
 	if self, err := os.Executable(); err == nil {
@@ -44,11 +44,11 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// toolCommand runs one of them.
+// toolCommand runs one of ownTools.
 func toolCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:                "tool NAME [ARGUMENTS]",
-		Short:              "Run a tool that is part of this program; started by run and apply alone",
+		Short:              "Run a tool that is part of this program; started only by run and apply",
 		Hidden:             true,
 		DisableFlagParsing: true,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -68,8 +68,8 @@ func toolCommand() *cobra.Command {
 	}
 }
 
-// exitError is the exit code of a tool that has said itself what went wrong.
+// exitError is the exit code of a tool that has printed its error itself.
 type exitError int
 
-// Error names the code.
+// Error returns the code as text.
 func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }

@@ -1,5 +1,5 @@
-// Command firmware-lab-guest is the first process of the lab's virtual machine, and the few programs of its host that the
-// daemon runs. It is of no use outside of it.
+// Command firmware-lab-guest is the first process of the lab's virtual machine, and the few host programs that the
+// daemon runs there. It has no use outside of it.
 package main
 
 import (

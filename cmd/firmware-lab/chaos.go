@@ -21,7 +21,7 @@ func chaosCommand() *cobra.Command {
 	var scenarios []string
 	c := &cobra.Command{
 		Use:   "chaos",
-		Short: "Kill, reboot and cut the update transaction at its every boundary and judge what became of the hardware",
+		Short: "Interrupt the update transaction at every boundary and check the state of the hardware",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			if replay != "" {
@@ -31,7 +31,7 @@ func chaosCommand() *cobra.Command {
 				return err
 			}
 			if o.Seeds < 0 || o.Model < 0 {
-				return errors.New("--seeds and --model count: 0 for none")
+				return errors.New("--seeds and --model must not be negative; 0 runs none")
 			}
 			if term.IsTerminal(int(os.Stderr.Fd())) {
 				o.Progress = progressLine(c.ErrOrStderr())
@@ -47,15 +47,15 @@ func chaosCommand() *cobra.Command {
 	f.IntVar(&o.Seeds, "seeds", 1000, "number of seeded random sequences of faults")
 	f.Uint64Var(&o.Seed, "seed", 1, "first seed")
 	f.IntVar(&o.Model, "model", 100_000, "number of schedules of the pure model")
-	f.StringSliceVar(&scenarios, "scenarios", []string{"all"}, "scenarios whose every boundary is broken: all, none, or names")
-	f.IntVar(&o.Workers, "workers", 0, "how many hosts are simulated at once (default: one a processor)")
+	f.StringSliceVar(&scenarios, "scenarios", []string{"all"}, "scenarios to interrupt at every boundary: all, none, or names")
+	f.IntVar(&o.Workers, "workers", 0, "how many hosts are simulated at once (default: one per processor)")
 	f.StringVar(&o.Dir, "dir", "", "directory for the simulated hosts (default: one in memory where there is one)")
 	f.StringVar(&reportFile, "report", "", "file for the report, as JSON")
 	f.StringVar(&replay, "replay", "", "file of a kept run to run once and print")
 	return c
 }
 
-// conclude tells what was found and makes an error of it.
+// conclude prints the findings and returns an error if there are any.
 func conclude(out io.Writer, report *chaos.Report, err error, file string) error {
 	report.Interrupted = err != nil
 	report.Summary(out)
@@ -66,7 +66,7 @@ func conclude(out io.Writer, report *chaos.Report, err error, file string) error
 	}
 	switch {
 	case errors.Is(err, context.Canceled):
-		return exitError{code: 130, message: "interrupted; the report holds what was run until then"}
+		return exitError{code: 130, message: "interrupted; the report holds the runs so far"}
 	case err != nil:
 		return err
 	case len(report.Violations) > 0:
@@ -97,7 +97,7 @@ func replayKept(out io.Writer, path string) error {
 	if len(outcome.Violations) > 0 {
 		return fmt.Errorf("%s: %s", outcome.Violations[0].Invariant, outcome.Violations[0].Message)
 	}
-	fmt.Fprintf(out, "No invariant was violated; %d of %d faults struck; the job ended %s.\n",
+	fmt.Fprintf(out, "No invariant was violated; %d of %d faults were injected; the job ended %s.\n",
 		outcome.Struck, len(kept.Faults), outcome.End)
 	return nil
 }
@@ -118,11 +118,11 @@ func progressLine(w io.Writer) func(campaign string, done, all int) {
 	}
 }
 
-// exitError ends the program with a code of its own.
+// exitError is an error with an exit code of its own.
 type exitError struct {
 	code    int
 	message string
 }
 
-// Error says why.
+// Error returns the message.
 func (e exitError) Error() string { return e.message }

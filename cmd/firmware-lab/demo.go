@@ -48,13 +48,13 @@ func demoCommand() *cobra.Command {
 	}
 	o.register(c, 2*time.Second)
 	c.Flags().IntVar(&d.MaxUnavailable, "max-unavailable", 2, "how many nodes may be disturbed at once")
-	c.Flags().BoolVar(&d.BadImage, "bad-image", true, "go on with NIC firmware that takes the link down, and watch it being rolled back")
+	c.Flags().BoolVar(&d.BadImage, "bad-image", true, "continue with NIC firmware that takes the link down, and watch it being rolled back")
 	c.Flags().DurationVar(&d.Timeout, "timeout", 10*time.Minute, "how long the rollout may take")
 	c.Flags().StringVar(&reportFile, "report", "", "file for the report, as JSON")
 	return c
 }
 
-// keep says where the logs of a failed demo are.
+// keep prints where the logs of a failed demo are.
 func (o *options) keep(c *cobra.Command) error {
 	fmt.Fprintf(c.ErrOrStderr(), "Logs and machines of this run are kept in %s.\n", o.Dir)
 	return nil

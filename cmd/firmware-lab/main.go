@@ -19,9 +19,9 @@ import (
 )
 
 func main() {
-	ctrl.SetLogger(logr.Discard()) // the libraries of the API client log through it; the lab speaks for itself
+	ctrl.SetLogger(logr.Discard()) // the API client's libraries log through it; the lab prints its own messages
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the lab at once; its programs die with it
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the lab and its programs at once
 	if err := command().ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "Error:", err)
 		if own := (exitError{}); errors.As(err, &own) {
@@ -60,7 +60,7 @@ func (o *options) register(c *cobra.Command, quiet time.Duration) {
 	f.DurationVar(&o.WriteTime, "write-time", 1500*time.Millisecond, "how long a simulated device takes to write an image")
 }
 
-// complete fills in what the flags left open.
+// complete sets defaults that depend on the environment.
 func (o *options) complete(c *cobra.Command) error {
 	if o.Nodes < 1 {
 		return fmt.Errorf("--nodes %d: choose 1 to 100", o.Nodes)

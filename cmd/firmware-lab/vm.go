@@ -27,7 +27,7 @@ func vmCommand() *cobra.Command {
 			if o.CacheDir == "" {
 				cache, err := os.UserCacheDir()
 				if err != nil {
-					return fmt.Errorf("find a place for what is kept: %w; name one with --cache-dir", err)
+					return fmt.Errorf("find the cache directory: %w; name one with --cache-dir", err)
 				}
 				o.CacheDir = filepath.Join(cache, "node-firmware-operator", "lab")
 			}
@@ -51,7 +51,7 @@ func vmCommand() *cobra.Command {
 	c.Flags().StringVar(&o.CacheDir, "cache-dir", "", "directory for the kernel and the tools (default: in the user's cache)")
 	c.Flags().StringSliceVar(&o.Only, "only", nil, "groups of checks to run: "+strings.Join(vm.Groups(), ", ")+" (default: all)")
 	c.AddCommand(&cobra.Command{
-		Use: "relay ADDRESS", Short: "Connect standard input and output with an address; started by the machine alone",
+		Use: "relay ADDRESS", Short: "Connect standard input and output with an address; started only by the virtual machine",
 		Args: cobra.ExactArgs(1), Hidden: true,
 		RunE: func(_ *cobra.Command, args []string) error { return vm.Relay(args[0], os.Stdin, os.Stdout) },
 	})

@@ -51,8 +51,8 @@ func command() *cobra.Command {
 	f.StringVar(&c.Kubeconfig, "kubeconfig", "", "kubeconfig file (default: the pod's service account)")
 	f.StringVar(&c.Namespace, "namespace", "node-firmware-system", "namespace of the product")
 	f.StringSliceVar(&c.UpdateStrategies, "update-strategy", nil,
-		"who executes jobs: daemon, the one of each node, or pod, one pod a job (required, exactly one; the daemons must be told the same)")
-	f.StringVar(&c.PodHandlers, "pod-handlers", "", "file that names for each machine model the image of --update-strategy=pod")
+		"who executes jobs: daemon (the daemon of each node) or pod (one pod per job); required, exactly one; the daemons need the same setting")
+	f.StringVar(&c.PodHandlers, "pod-handlers", "", "file with the image for each machine model, for --update-strategy=pod")
 	f.StringVar(&c.NodeName, "node-name", "", "node the operator runs on, whose jobs go last")
 	f.StringVar(&c.StoreDir, "store-dir", "/var/lib/firmware-images", "directory of the verified images")
 	f.StringVar(&c.FileSourceDir, "file-source-dir", "", "directory below which file:// URLs of sources may point (default: they are refused)")
@@ -60,9 +60,9 @@ func command() *cobra.Command {
 	f.StringVar(&c.ImageServerAddress, "image-server-bind-address", ":8444", "address on which images are served to the daemons")
 	f.StringSliceVar(&c.ImageServerNames, "image-server-dns-names", []string{"node-firmware-images.node-firmware-system.svc"},
 		"DNS names and IP addresses by which the daemons reach the image server")
-	f.BoolVar(&c.LeaderElect, "leader-elect", true, "let one of several replicas work; without it there must be only one")
-	f.StringVar(&c.ProbeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 switches them off")
-	f.StringVar(&c.MetricsAddress, "metrics-bind-address", ":8443", "address of /metrics, served over TLS to authorized callers; 0 switches it off")
+	f.BoolVar(&c.LeaderElect, "leader-elect", true, "elect a leader among several replicas; without it only one replica may run")
+	f.StringVar(&c.ProbeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 disables them")
+	f.StringVar(&c.MetricsAddress, "metrics-bind-address", ":8443", "address of /metrics, served over TLS to authorized callers; 0 disables it")
 	f.StringVar(&c.LogLevel, "log-level", "info", "debug, info, warn or error")
 	return cmd
 }

@@ -1,5 +1,5 @@
-// Command firmware-plugin speaks to a plugin: one call of firmware-daemon, or of a person who looks at a plugin. It is a program
-// of its own so that the daemon, of which every node has one, need not hold what only nodes with plugins use.
+// Command firmware-plugin makes one call to a plugin, for firmware-daemon or for a person who inspects a plugin. It is
+// a separate program so that the daemon, which runs on every node, does not contain what only nodes with plugins need.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 
 func main() {
 	if len(os.Args) > 1 && plugin.Verb(os.Args[1]).Writes() {
-		// Who follows a write stays until its end, as a vendor's tool would.
+		// The follower of a write stays until the write ends, as a vendor's tool would.
 		signal.Ignore(syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	}
 	os.Exit(plugintool.Main(context.Background(), os.Args[1:], os.Stdout, os.Stderr))

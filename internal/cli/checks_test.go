@@ -42,5 +42,5 @@ func TestApplyAsksTheChecksOfTheMachine(t *testing.T) {
 	text, err := os.ReadFile(ran)
 	require.NoError(t, err)
 	assert.Equal(t, 2, bytes.Count(text, []byte("once")), "before anything was changed, and as the judge of it")
-	assert.Equal(t, "check wanted.d/10-advises failed (exit code 1): the fan is slow; it only advises, and nothing is done about it\n", advice.String())
+	assert.Equal(t, "check wanted.d/10-advises failed (exit code 1): the fan is slow; the check is advisory and nothing is done about it\n", advice.String())
 }

@@ -18,27 +18,27 @@ type Daemon struct {
 	Machine
 	// NodeName is the name of this machine's Node.
 	NodeName string
-	// UpdateStrategy says who executes jobs on this node: this daemon, or a pod of each job.
+	// UpdateStrategy says who executes jobs on this node: this daemon, or one pod per job.
 	UpdateStrategy string
 	// Kubeconfig is a file; empty uses the pod's service account.
 	Kubeconfig string
-	// Namespace is the product's own, where NodeMaintenances are made.
+	// Namespace is the product's namespace, where NodeMaintenances are created.
 	Namespace string
 	// ScanInterval is the time between two scans.
 	ScanInterval time.Duration
-	// BootTimeLimit is how long the machine may need from the start of its kernel until this daemon sees it, after a
-	// reboot that is part of an update; zero for any time.
+	// BootTimeLimit is how long the machine may take from the start of its kernel until this daemon sees it, after a
+	// reboot that is part of an update; zero for no limit.
 	BootTimeLimit time.Duration
 	// HealthTimeout is how long the machine may take after an update to become as healthy as it was.
 	HealthTimeout time.Duration
 	// CheckTimeout bounds each executable of the health check.
 	CheckTimeout time.Duration
-	// StepPriorities are those that differ from the default.
+	// StepPriorities are the priorities that differ from the default.
 	StepPriorities StepPriorities
-	// ImageServer is the operator's https URL for images; empty when there is none. ImageServerCA and ImageTokenFile are
-	// files.
+	// ImageServer is the operator's https URL for images; empty when there is none. ImageServerCA and ImageTokenFile
+	// are file names.
 	ImageServer, ImageServerCA, ImageTokenFile string
-	// ProbeAddress and MetricsAddress are listened on; "0" switches each off.
+	// ProbeAddress and MetricsAddress are the addresses to listen on; "0" disables either.
 	ProbeAddress, MetricsAddress string
 	// LogLevel is debug, info, warn or error.
 	LogLevel string
@@ -54,22 +54,22 @@ type Machine struct {
 	ToolPath string
 	// ProfileDir is the directory with tool profiles; empty for none.
 	ProfileDir string
-	// NVMeTransports are those of the NVMe drives that belong to this machine; pcie alone when empty.
+	// NVMeTransports are the transports of the NVMe drives that belong to this machine; only pcie when empty.
 	NVMeTransports []string
 	// PluginDir is the directory with the sockets of plugins; empty for "plugins" in the state directory, and NoPlugins for
 	// none.
 	PluginDir string
-	// DisabledDrivers are names of drivers that are not to be used.
+	// DisabledDrivers are the names of drivers not to use.
 	DisabledDrivers []string
 }
 
 // nvmeTransports are those the kernel knows.
 var nvmeTransports = []string{"pcie", "tcp", "rdma", "fc", "loop"}
 
-// DefaultToolPath is where tools are looked up when nothing else is said.
+// DefaultToolPath is the default search path of tools.
 const DefaultToolPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// Validate names every setting that cannot be worked with, by its flag.
+// Validate returns an error that names every invalid setting by its flag.
 func (d Daemon) Validate() error {
 	errs := []error{d.Machine.Validate()}
 	if problems := validation.IsDNS1123Subdomain(d.NodeName); len(problems) > 0 {
@@ -110,14 +110,14 @@ func (d Daemon) Validate() error {
 	return errors.Join(errs...)
 }
 
-// MaxHealthTimeout bounds the time a machine gets to become healthy again: its maintenance lasts all the while.
+// MaxHealthTimeout bounds how long a machine may take to become healthy again, because its maintenance lasts that long.
 const MaxHealthTimeout = 6 * time.Hour
 
-// MaxCheckTimeout bounds the time an executable of the health check gets; the host is given about as long to become
-// healthy as a whole.
+// MaxCheckTimeout bounds the timeout of one executable of the health check. By default the host as a whole may take
+// about as long to become healthy.
 const MaxCheckTimeout = 10 * time.Minute
 
-// ValidateCheckTimeout refuses a bound no executable of the health check can be given.
+// ValidateCheckTimeout returns an error if the timeout of a health check executable is out of bounds.
 func ValidateCheckTimeout(d time.Duration) error {
 	if d < time.Second || d > MaxCheckTimeout {
 		return fmt.Errorf("--check-timeout %s: must be from 1s to %s", d, MaxCheckTimeout)
@@ -134,7 +134,7 @@ func (d Daemon) Level() (slog.Level, error) {
 	return l, nil
 }
 
-// Validate names every setting that cannot be worked with, by its flag.
+// Validate returns an error that names every invalid setting by its flag.
 func (m Machine) Validate() error {
 	var errs []error
 	for flag, dir := range map[string]string{"--host-root": m.HostRoot, "--state-dir": m.StateDir} {
@@ -165,11 +165,11 @@ func (m Machine) Validate() error {
 	return errors.Join(errs...)
 }
 
-// NoPlugins is the plugin directory of who wants none.
+// NoPlugins is the value of PluginDir for no plugins.
 const NoPlugins = "none"
 
-// Plugins is the directory with the sockets of plugins; empty for none. Without a setting it is one of this machine's own, so
-// that a simulated machine does not find the plugins of the real one.
+// Plugins is the directory with the sockets of plugins; empty for none. The default is below the machine's state
+// directory, so that a simulated machine does not find the plugins of the real one.
 func (m Machine) Plugins() string {
 	switch m.PluginDir {
 	case NoPlugins:

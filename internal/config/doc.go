@@ -1,2 +1,2 @@
-// Package config holds the settings of each program, checked before anything runs.
+// Package config holds the settings of each program, validated before anything runs.
 package config

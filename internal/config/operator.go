@@ -16,13 +16,13 @@ import (
 type Operator struct {
 	// Kubeconfig is a file; empty uses the pod's service account.
 	Kubeconfig string
-	// Namespace is the product's own: leases, and the image server's certificate.
+	// Namespace is the product's namespace, with its leases and the image server's certificate.
 	Namespace string
 	// NodeName is the node the operator runs on, whose jobs go last; empty when unknown.
 	NodeName string
-	// UpdateStrategies name who executes jobs. There must be exactly one, which package strategy checks.
+	// UpdateStrategies are the configured strategies. There must be exactly one, which package strategy checks.
 	UpdateStrategies []string
-	// PodHandlers is the file with the images of the strategy pod; empty for another strategy.
+	// PodHandlers is the file with the images of the strategy pod; empty for any other strategy.
 	PodHandlers string
 	// StoreDir keeps the verified images.
 	StoreDir string
@@ -30,18 +30,19 @@ type Operator struct {
 	FileSourceDir string
 	// QuietPeriod is how long the due updates of a node must stay the same before a job is queued.
 	QuietPeriod time.Duration
-	// ImageServerAddress is listened on for the daemons; ImageServerNames are the DNS names and IP addresses they use.
+	// ImageServerAddress is the address of the image server; ImageServerNames are the DNS names and IP addresses that
+	// daemons use for it.
 	ImageServerAddress string
 	ImageServerNames   []string
-	// LeaderElect lets one of several replicas work.
+	// LeaderElect lets only one of several replicas work.
 	LeaderElect bool
-	// ProbeAddress and MetricsAddress are listened on; "0" switches each off.
+	// ProbeAddress and MetricsAddress are the addresses to listen on; "0" disables either.
 	ProbeAddress, MetricsAddress string
 	// LogLevel is debug, info, warn or error.
 	LogLevel string
 }
 
-// MaxQuietPeriod bounds the quiet period; a longer one is a paused policy.
+// MaxQuietPeriod bounds the quiet period. To wait longer, pause the policy.
 const MaxQuietPeriod = 24 * time.Hour
 
 // Validate names every setting that cannot be worked with, by its flag.
@@ -54,7 +55,7 @@ func (o Operator) Validate() error {
 		errs = append(errs, fmt.Errorf("--node-name %q: %s", o.NodeName, problems[0]))
 	}
 	if pod := slices.Contains(o.UpdateStrategies, StrategyPod); pod != (o.PodHandlers != "") {
-		errs = append(errs, fmt.Errorf("--pod-handlers %q: the file with the images of --update-strategy=%s, and of no other strategy", o.PodHandlers, StrategyPod))
+		errs = append(errs, fmt.Errorf("--pod-handlers %q: must be set with --update-strategy=%s, and only with it", o.PodHandlers, StrategyPod))
 	}
 	if !filepath.IsAbs(o.StoreDir) {
 		errs = append(errs, fmt.Errorf("--store-dir %q: must be an absolute path", o.StoreDir))
@@ -69,11 +70,11 @@ func (o Operator) Validate() error {
 		errs = append(errs, fmt.Errorf("--image-server-bind-address %q: want host:port or :port", o.ImageServerAddress))
 	}
 	if len(o.ImageServerNames) == 0 {
-		errs = append(errs, errors.New("--image-server-dns-names is empty: name the host the daemons reach the operator by"))
+		errs = append(errs, errors.New("--image-server-dns-names is empty: name the host by which the daemons reach the operator"))
 	}
 	for flag, address := range map[string]string{"--health-probe-bind-address": o.ProbeAddress, "--metrics-bind-address": o.MetricsAddress} {
 		if _, _, err := net.SplitHostPort(address); address != "0" && err != nil {
-			errs = append(errs, fmt.Errorf("%s %q: want host:port, :port, or 0 to switch it off", flag, address))
+			errs = append(errs, fmt.Errorf("%s %q: want host:port, :port, or 0 to disable it", flag, address))
 		}
 	}
 	if _, err := o.Level(); err != nil {

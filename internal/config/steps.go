@@ -11,7 +11,7 @@ import (
 // priority.
 type StepPriorities []string
 
-// Parse returns the priorities by key, and names every setting that is none.
+// Parse returns the priorities by key, and an error that names every invalid setting.
 func (s StepPriorities) Parse() (map[string]int32, error) {
 	out := map[string]int32{}
 	var errs []error
@@ -23,7 +23,7 @@ func (s StepPriorities) Parse() (map[string]int32, error) {
 		case !ok || key == "":
 			errs = append(errs, fmt.Errorf("--step-priority %q: want INTERFACE.STEP=PRIORITY, such as nic.flash=820", setting))
 		case err != nil:
-			errs = append(errs, fmt.Errorf("--step-priority %q: the priority is a whole number, and 0 switches the step off", setting))
+			errs = append(errs, fmt.Errorf("--step-priority %q: the priority must be a whole number; 0 disables the step", setting))
 		case again:
 			errs = append(errs, fmt.Errorf("--step-priority %q: the priority of %s is given twice", setting, key))
 		default:

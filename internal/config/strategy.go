@@ -1,9 +1,9 @@
 package config
 
-// The update strategies that the product brings: who executes the jobs of a node.
+// The update strategies of the product: who executes the jobs of a node.
 const (
-	// StrategyDaemon leaves them to the daemon of the node.
+	// StrategyDaemon executes jobs in the daemon of the node.
 	StrategyDaemon = "daemon"
-	// StrategyPod makes a pod of each job.
+	// StrategyPod executes each job in a pod of its own.
 	StrategyPod = "pod"
 )

@@ -55,7 +55,7 @@ func TestABadImageStopsTheFleetUntilItIsLifted(t *testing.T) {
 	p.eventually("the operator is ready", func() bool { return p.probe("/readyz") == http.StatusOK })
 	p.node("n1")
 	p.node("n2")
-	p.wish()
+	p.assign()
 	first, second := p.job("n1"), p.job("n2")
 	require.True(t, p.isAdmitted("n1"))
 	require.False(t, p.isAdmitted("n2"))

@@ -158,8 +158,8 @@ func (p *process) observe(node string, generation int64) {
 	require.NoError(p.t, p.env.Client.Status().Apply(p.t.Context(), body, client.FieldOwner(v1alpha1.FieldOwnerDaemon)))
 }
 
-// wish assigns version 2 to every BIOS.
-func (p *process) wish() {
+// assign assigns version 2 to every BIOS.
+func (p *process) assign() {
 	p.t.Helper()
 	image := []byte("bios version 2")
 	require.NoError(p.t, os.WriteFile(filepath.Join(p.conf.FileSourceDir, "bios.cab"), image, 0o600))
@@ -197,7 +197,7 @@ func TestATemplateBecomesAnAdmittedJobAndAnOutageOfTheAPIIsSurvived(t *testing.T
 	p := start(t, env, "daemon")
 	p.eventually("the operator is ready", func() bool { return p.probe("/readyz") == http.StatusOK && p.probe("/healthz") == http.StatusOK })
 	p.node("n1")
-	p.wish()
+	p.assign()
 	first := p.job("n1")
 	assert.True(t, meta.IsStatusConditionTrue(first.Status.Conditions, v1alpha1.ConditionAdmitted))
 	assert.Equal(t, "2", first.Spec.Updates[0].Version)

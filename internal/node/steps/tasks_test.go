@@ -208,7 +208,7 @@ func TestStepOfADriver(t *testing.T) {
 	for message, change := range map[string]func(*drivertest.Step){
 		"the drive refused": func(s *drivertest.Step) { s.Err = errors.New("the drive refused") },
 		"the driver returned 4097 bytes of data for the step, the limit is 4096": func(s *drivertest.Step) { s.Padding = 4096 },
-		"the driver panicked: nil map; report this":                        func(s *drivertest.Step) { s.Panic = "nil map" },
+		"the driver panicked: nil map; report this":                              func(s *drivertest.Step) { s.Panic = "nil map" },
 	} {
 		b.sim.Offer(erase(change))
 		b.fails(run(nil), message)
