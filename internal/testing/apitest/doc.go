@@ -1,3 +1,3 @@
 // Package apitest gives the tests of a package a real Kubernetes API: one control plane for all of them, empty at the
-// begin of each.
+// beginning of each.
 package apitest

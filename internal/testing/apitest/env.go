@@ -30,7 +30,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/crd"
 )
 
-// Namespace is the product's namespace. It exists from the begin.
+// Namespace is the product's namespace. It exists from the beginning.
 const Namespace = "node-firmware-system"
 
 // Env is the API as one test sees it.
@@ -68,10 +68,10 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// New returns the package's API with nothing of an earlier test in it: none of the product's objects, no Nodes, Pods
-// or maintenances, no admission policies, and nothing in the product's namespace. The definitions of the product's and
-// the maintenance-operator's kinds are installed. The package must have Main as its TestMain. A test that has the Env
-// must not run in parallel with another one that has it.
+// New returns the package's API without objects of earlier tests: none of the product's objects, no Nodes, Pods or
+// maintenances, no admission policies, and nothing in the product's namespace. The definitions of the product's and the
+// maintenance-operator's kinds are installed. The package must have Main as its TestMain. A test that has the Env must
+// not run in parallel with another one that has it.
 func New(t *testing.T) *Env {
 	t.Helper()
 	if !shared.inUse.TryLock() {
@@ -116,7 +116,7 @@ func Scheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// reset brings the API to where New promises it.
+// reset brings the API into the state that New promises.
 func (e *Env) reset(ctx context.Context) error {
 	if err := e.installDefinitions(ctx); err != nil {
 		return err
@@ -131,7 +131,7 @@ func (e *Env) reset(ctx context.Context) error {
 	return nil
 }
 
-// installDefinitions installs what is not there: everything at first, later what a test took away.
+// installDefinitions installs the missing definitions: all of them at first, later those that a test removed.
 func (e *Env) installDefinitions(ctx context.Context) error {
 	definitions, err := Definitions()
 	if err != nil {

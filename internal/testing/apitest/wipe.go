@@ -20,7 +20,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
 
-// wiped is what a test finds empty. Admission policies come first, so that they cannot stand in the way.
+// wiped are the kinds that are emptied before a test. Admission policies come first, so that they cannot block the
+// rest.
 func wiped() []client.ObjectList {
 	return []client.ObjectList{
 		&admissionregistrationv1.ValidatingAdmissionPolicyBindingList{},
@@ -32,7 +33,7 @@ func wiped() []client.ObjectList {
 	}
 }
 
-// wipedInNamespace is what a test finds empty in the product's namespace.
+// wipedInNamespace are the kinds that are emptied in the product's namespace before a test.
 func wipedInNamespace() []client.ObjectList {
 	return []client.ObjectList{
 		&corev1.SecretList{}, &corev1.ConfigMapList{}, &corev1.ServiceAccountList{}, &coordinationv1.LeaseList{},

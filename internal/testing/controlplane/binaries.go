@@ -15,7 +15,7 @@ const (
 	apiServerBinary = "kube-apiserver"
 )
 
-// checkBinaries says what is wrong with dir as a place that holds both programs.
+// checkBinaries returns an error if dir does not hold both programs.
 func checkBinaries(dir string) error {
 	for _, name := range []string{etcdBinary, apiServerBinary} {
 		info, err := os.Stat(filepath.Join(dir, name))
@@ -29,8 +29,8 @@ func checkBinaries(dir string) error {
 	return nil
 }
 
-// checkVersions runs both programs of dir and compares what they call themselves with what is expected, each a prefix
-// of the version. A program that does not start, or for another machine, is found out here and not in a test.
+// checkVersions runs both programs of dir and compares their versions with the expected prefixes. This detects a
+// program that does not start, or for another architecture, before a test does.
 func checkVersions(ctx context.Context, dir, apiServer, etcd string) error {
 	for _, c := range []struct{ binary, want string }{
 		{apiServerBinary, "Kubernetes " + apiServer},

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// progressSilence is how long something may take before it is told.
+// progressSilence is how long something may take before progress is printed.
 const progressSilence = time.Second
 
 // build makes both programs from the Go modules of hack/controlplane, stamped with their versions.
@@ -40,8 +40,8 @@ func (l *Locator) build(ctx context.Context) (string, error) {
 	return l.builtDir(), l.publish(tmp, l.builtDir())
 }
 
-// versionFlags are the linker flags that give a kube-apiserver built from its module the version of its release; it
-// would call itself v0.0.0-master otherwise, and report that to clients.
+// versionFlags are the linker flags that give a kube-apiserver built from its module the version of its release;
+// otherwise it would report v0.0.0-master to clients.
 func versionFlags() string {
 	minor := kubernetesMinor()
 	major, minorNumber, _ := strings.Cut(minor, ".")

@@ -26,8 +26,7 @@ type Options struct {
 	// control plane that starts in a directory another one used before finds its objects again, under new certificates
 	// and another port. Empty: a temporary directory, removed by Stop.
 	DataDir string
-	// Out takes a line about what goes on while etcd and kube-apiserver have to be downloaded or built. Nil: nothing
-	// is written.
+	// Out receives progress messages while etcd and kube-apiserver are downloaded or built. Nil: nothing is written.
 	Out io.Writer
 }
 
@@ -36,7 +35,7 @@ type Options struct {
 // no scheduler and no kubelet. Nothing is synced to disk, so it survives the death of its processes but not that of the
 // machine.
 //
-// Its processes end with the process that started them, however that one ends.
+// Its processes end with the process that started them, however it ends.
 type ControlPlane struct {
 	environment *envtest.Environment
 	directory   *directory
@@ -100,7 +99,7 @@ func newEnvironment(dir *directory, logs *logFiles) *envtest.Environment {
 		Path: dir.program(apiServerBinary), CertDir: dir.sub("apiserver"), Out: logs.apiServer, Err: logs.apiServer,
 	}
 	server.Configure().
-		// Without these two the API server wants a default route and fails on a machine that has none.
+		// Without these two the API server needs a default route and fails on a machine that has none.
 		Set("advertise-address", "127.0.0.1").
 		Set("endpoint-reconciler-type", "none").
 		Set("profiling", "false")
@@ -136,7 +135,7 @@ func (c *ControlPlane) AddUser(name string, groups ...string) (*rest.Config, err
 	return rest.CopyConfig(user.Config()), nil
 }
 
-// StopAPIServer takes the API away, as an outage does. The objects stay.
+// StopAPIServer stops the API server, as in an outage. The objects stay.
 func (c *ControlPlane) StopAPIServer() error {
 	return c.stopAPIServer()
 }

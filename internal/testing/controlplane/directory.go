@@ -21,8 +21,8 @@ type directory struct {
 	lock      *os.File
 }
 
-// openDirectory takes the directory for this process, ends what a run that was killed left behind there, and prepares
-// everything but the processes.
+// openDirectory locks the directory for this process, ends the processes that a killed run left behind there, and
+// prepares everything except the processes.
 func openDirectory(path, assets string) (*directory, error) {
 	d := &directory{temporary: path == ""}
 	var err error
@@ -43,8 +43,8 @@ func openDirectory(path, assets string) (*directory, error) {
 	return d, nil
 }
 
-// takeLock locks the directory. The file is looked at again afterwards: the one that was locked may have been removed
-// by the run that held it.
+// takeLock locks the directory. The file is checked again afterwards, because the run that held the lock may have
+// removed it.
 func (d *directory) takeLock() error {
 	for {
 		f, err := os.OpenFile(d.lockPath(), os.O_CREATE|os.O_RDWR, 0o644)
@@ -69,8 +69,8 @@ func (d *directory) takeLock() error {
 	}
 }
 
-// prepare makes the subdirectories and the launchers. Certificates are made anew in each run, since envtest can only
-// use those it made itself.
+// prepare makes the subdirectories and the launchers. Each run creates new certificates, because envtest can only use
+// its own.
 func (d *directory) prepare(assets string) error {
 	assets, err := filepath.Abs(assets)
 	if err != nil {
@@ -95,7 +95,7 @@ func (d *directory) prepare(assets string) error {
 	return nil
 }
 
-// launcher is a script that notes its process id and becomes the program: envtest does not tell the id.
+// launcher is a script that records its process id and becomes the program: envtest does not expose the id.
 func launcher(pidFile, program string) string {
 	return fmt.Sprintf("#!/bin/sh\necho $$ >%s\nexec %s \"$@\"\n", shellQuote(pidFile), shellQuote(program))
 }
@@ -112,8 +112,8 @@ func (d *directory) logPath(binary string) string {
 }
 func (d *directory) lockPath() string { return filepath.Join(d.path, "lock") }
 
-// stop ends one program through its own stop function. That one complains when the program had to be killed; here it
-// only counts that it is gone.
+// stop ends one program through its own stop function. That function returns an error when it had to kill the program;
+// here only its end matters.
 func (d *directory) stop(binary string, stop func() error) error {
 	if err := stop(); err != nil {
 		if killErr := d.kill(binary); killErr != nil {
@@ -131,7 +131,7 @@ func (d *directory) killLeftovers() error {
 	return errors.Join(d.kill(apiServerBinary), d.kill(etcdBinary))
 }
 
-// kill ends the noted process if it still is a program of this directory, and waits until it is gone.
+// kill ends the recorded process if it still is a program of this directory, and waits until it is gone.
 func (d *directory) kill(binary string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
@@ -151,8 +151,8 @@ func (d *directory) kill(binary string) error {
 	return nil
 }
 
-// alive looks whether the noted process runs and its arguments name this directory; a process id alone may have gone
-// to another program since.
+// alive reports whether the recorded process runs and its arguments name this directory; the process id alone may have
+// been reused.
 func (d *directory) alive(binary string) (pid int, alive bool) {
 	noted, err := os.ReadFile(d.pidFile(binary))
 	if err != nil {
@@ -165,7 +165,7 @@ func (d *directory) alive(binary string) (pid int, alive bool) {
 	return pid, err == nil && strings.Contains(string(arguments), d.path)
 }
 
-// close gives the directory back.
+// close unlocks the directory.
 func (d *directory) close() error {
 	var err error
 	if d.temporary {

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// goCommand runs the go command in a directory of the checkout and returns its standard output. Settings that belong
-// to the caller's build and would break this one, such as -mod=vendor in GOFLAGS or another GOOS, do not reach it;
-// those of the machine, such as GOPROXY, GOCACHE and GOTOOLCHAIN, do.
+// goCommand runs the go command in a directory of the checkout and returns its standard output. Settings of the
+// caller's build that would break this one, such as -mod=vendor in GOFLAGS or another GOOS, are removed; those of the
+// machine, such as GOPROXY, GOCACHE and GOTOOLCHAIN, are kept.
 func (l *Locator) goCommand(ctx context.Context, dir string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = filepath.Join(l.ModuleRoot, dir)

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// lifeline is a shell that waits for this process to end, in whatever way, and then kills what is left of the control
+// lifeline is a shell that waits for this process to end, however it ends, and then kills the rest of the control
 // plane. It holds the reading end of a pipe whose writing end only this process has.
 type lifeline struct {
 	pipe io.Closer
@@ -16,8 +16,8 @@ type lifeline struct {
 	err   error
 }
 
-// watch waits for the end of its standard input. By an orderly end no process is noted in $1/pids any more. The
-// temporary directory is removed only where it is one ($2).
+// watch waits for the end of its standard input. After an orderly end no process is recorded in $1/pids. The directory
+// is removed only if it is temporary ($2).
 const watch = `
 cat >/dev/null
 for f in "$1"/pids/*; do
@@ -43,8 +43,8 @@ func startLifeline(d *directory) (*lifeline, error) {
 		return nil, fmt.Errorf("start the control plane's watcher: %w", err)
 	}
 	l := &lifeline{pipe: pipe, ended: make(chan struct{})}
-	// Waiting from now on also keeps the pipe from being collected, and with that closed, when nobody holds the
-	// control plane any more.
+	// Waiting also keeps the pipe from being garbage-collected, and thereby closed, when the control plane is no longer
+	// referenced.
 	go func() {
 		defer close(l.ended)
 		l.err = cmd.Wait()

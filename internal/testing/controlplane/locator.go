@@ -10,23 +10,23 @@ import (
 	"runtime"
 )
 
-// Locator finds a directory that holds etcd and kube-apiserver, and makes one where there is none. It looks, in this
+// Locator finds a directory that holds etcd and kube-apiserver, and creates one if there is none. It looks, in this
 // order, at a directory the user names, at the user's cache, at what setup-envtest can download, and at the Go modules
 // of Kubernetes and etcd, from which both programs are built.
 type Locator struct {
-	// Assets is a directory the user names. It wins, and one that lacks a program is an error.
+	// Assets is a directory that the user names. It takes precedence; it is an error if it lacks a program.
 	Assets string
 	// CacheDir is where downloaded and built programs are kept.
 	CacheDir string
-	// ModuleRoot is the root of this project's checkout, where the module files of hack/ are. Empty where there is no
+	// ModuleRoot is the root of this project's checkout, where the module files of hack/ are. Empty if there is no
 	// checkout; then nothing can be downloaded or built.
 	ModuleRoot string
-	// Progress takes a line about what goes on while something does. Nothing is written when the cache has it all.
+	// Progress receives progress messages. Nothing is written when the cache has everything.
 	Progress io.Writer
 }
 
-// NewLocator is a Locator for this process: it takes Assets from KUBEBUILDER_ASSETS, uses the user's cache directory,
-// and finds the checkout above the working directory or above the running program.
+// NewLocator returns a Locator for this process: it takes Assets from KUBEBUILDER_ASSETS, uses the user's cache
+// directory, and finds the checkout above the working directory or above the running program.
 func NewLocator(progress io.Writer) (*Locator, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -70,7 +70,7 @@ func (l *Locator) cached() (string, bool) {
 	return "", false
 }
 
-// fill brings the programs into the cache. Only one process at a time does; the others wait and find it done.
+// fill puts the programs into the cache. Only one process at a time does so; the others wait and then find them.
 func (l *Locator) fill(ctx context.Context) (string, error) {
 	if err := os.MkdirAll(l.CacheDir, 0o755); err != nil {
 		return "", fmt.Errorf("create cache directory: %w", err)
@@ -99,7 +99,7 @@ func (l *Locator) fill(ctx context.Context) (string, error) {
 	return dir, nil
 }
 
-// removeInterrupted removes what a process that was killed while it filled the cache left there.
+// removeInterrupted removes the remains of a process that was killed while it filled the cache.
 func (l *Locator) removeInterrupted() error {
 	for _, pattern := range []string{"build-*", "download-*"} {
 		dirs, err := filepath.Glob(filepath.Join(l.CacheDir, pattern))

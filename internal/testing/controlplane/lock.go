@@ -10,8 +10,8 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// lock takes the cache for this process and returns the function that gives it back. The kernel gives it back too when
-// the process ends in any way. A process that has to wait says so.
+// lock locks the cache for this process and returns the function that unlocks it. The kernel also unlocks it when the
+// process ends, however it ends. A process that has to wait prints that.
 func (l *Locator) lock(ctx context.Context) (func(), error) {
 	p := startProgress(l.Progress, "controlplane: another run is getting etcd and kube-apiserver; waiting for it",
 		lockSilence)
@@ -24,8 +24,8 @@ func (l *Locator) lock(ctx context.Context) (func(), error) {
 }
 
 const (
-	// lockPoll is how often a waiting process asks for the lock.
+	// lockPoll is how often a waiting process tries to get the lock.
 	lockPoll = 200 * time.Millisecond
-	// lockSilence is how long it waits before it says that it waits.
+	// lockSilence is how long it waits before it prints that it waits.
 	lockSilence = 300 * time.Millisecond
 )

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/term"
 )
 
-// progress tells a person that something long goes on: on a terminal in one line that counts the time, elsewhere in a
-// line at the beginning and one every half minute.
+// progress shows that a long operation is running: on a terminal in one line that counts the time, elsewhere in a line
+// at the beginning and one every half minute.
 type progress struct {
 	cancel chan struct{}
 	done   chan struct{}
@@ -21,7 +21,7 @@ const (
 	plainInterval    = 30 * time.Second
 )
 
-// startProgress begins to tell about what after the given silence.
+// startProgress starts to show what after the given silence.
 func startProgress(w io.Writer, what string, silence time.Duration) *progress {
 	p := &progress{cancel: make(chan struct{}), done: make(chan struct{})}
 	go p.run(w, what, silence, time.Now())
@@ -49,7 +49,7 @@ func (p *progress) run(w io.Writer, what string, silence time.Duration, start ti
 	}
 }
 
-// stop ends it and clears the terminal's line.
+// stop ends the progress and clears the terminal's line.
 func (p *progress) stop() {
 	close(p.cancel)
 	<-p.done

@@ -12,10 +12,11 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
 
-// badVersion is firmware for the second network adapter whose image is in order and which takes the links of the card down.
+// badVersion is firmware for the second network adapter whose image is valid but which takes the links of the card
+// down.
 const badVersion = "28.42.1000"
 
-// badTarget is that firmware.
+// badTarget is the target with badVersion.
 func badTarget() target {
 	bad := targets()[2]
 	bad.file, bad.source = "fw-"+bad.image.PSID+"-"+badVersion+".bin", bad.rule+"-bad"
@@ -23,10 +24,10 @@ func badTarget() target {
 	return bad
 }
 
-// RollbackReport says what became of an image that takes the link of its card down.
+// RollbackReport is the outcome of an image that takes the link of its card down.
 type RollbackReport struct {
 	Version string `json:"version"`
-	// Node that got it first, and how often its card was written: the image, and what ran before.
+	// Node that got it first, and how often its card was written: the image, and the previous firmware.
 	Node   string `json:"node,omitempty"`
 	Writes int    `json:"writes"`
 	// Reboots of that node for it.
@@ -37,8 +38,9 @@ type RollbackReport struct {
 	DurationSeconds float64 `json:"durationSeconds"`
 }
 
-// badImage declares, one node at a time, network firmware that takes the link of its card down, and watches the first node
-// roll back by itself, the image become quarantined and the other nodes be spared. In the end the template is as before.
+// badImage declares, one node at a time, network firmware that takes the link of its card down, and watches that the
+// first node rolls back by itself, the image is quarantined and the other nodes are spared. In the end it restores the
+// template.
 func (l *Lab) badImage(ctx context.Context, o DemoOptions, list []target) (*RollbackReport, error) {
 	if err := l.admin.Apply(ctx, policy(1), client.FieldOwner("firmware-lab"), client.ForceOwnership); err != nil {
 		return nil, fmt.Errorf("declare rollout policy: %w", err)
@@ -52,7 +54,7 @@ func (l *Lab) badImage(ctx context.Context, o DemoOptions, list []target) (*Roll
 		before[i] = n.Reboots()
 	}
 	began := time.Now()
-	if err := l.wish(ctx, list, bad); err != nil {
+	if err := l.editRule(ctx, list, bad); err != nil {
 		return nil, err
 	}
 	l.say("\nDeclared NIC firmware %s, whose image is in order and takes the link down, for %d nodes, one at a time.", badVersion, len(l.Nodes))
@@ -66,14 +68,14 @@ func (l *Lab) badImage(ctx context.Context, o DemoOptions, list []target) (*Roll
 	if err != nil {
 		return report, err
 	}
-	if err := l.wish(ctx, list, list[2]); err != nil { // a person takes the wish back
+	if err := l.editRule(ctx, list, list[2]); err != nil { // as a person restores the template
 		return report, err
 	}
 	return report, l.watch(ctx, newView(o.Screen, o.Live, time.Now()), list)
 }
 
-// wish edits the rule of the template the target has.
-func (l *Lab) wish(ctx context.Context, list []target, t target) error {
+// editRule edits the template rule of the target.
+func (l *Lab) editRule(ctx context.Context, list []target, t target) error {
 	template := fleetTemplate(list)
 	if err := l.admin.Get(ctx, client.ObjectKeyFromObject(template), template); err != nil {
 		return fmt.Errorf("read template: %w", err)
@@ -89,7 +91,7 @@ func (l *Lab) wish(ctx context.Context, list []target, t target) error {
 	return nil
 }
 
-// untilQuarantined follows the fleet until no device gets the image any more and every node is in service.
+// untilQuarantined follows the fleet until the image is blocked for every device and every node is in service.
 func (l *Lab) untilQuarantined(ctx context.Context, v *view, list []target, bad target) error {
 	for {
 		if p, err := l.picture(ctx, list, v.began); err == nil {
@@ -107,27 +109,27 @@ func (l *Lab) untilQuarantined(ctx context.Context, v *view, list []target, bad 
 	}
 }
 
-// quarantined reports whether every device that is wished the image is blocked for it.
+// quarantined reports whether every device with the image as its desired firmware is blocked.
 func (l *Lab) quarantined(ctx context.Context, bad target) (bool, error) {
 	var devices v1alpha1.NodeDeviceList
 	if err := l.admin.List(ctx, &devices); err != nil {
 		return false, err
 	}
-	wished := 0
+	assigned := 0
 	for _, d := range devices.Items {
 		if d.Spec.Firmware == nil || d.Spec.Firmware.Version != bad.image.Version {
 			continue
 		}
-		wished++
+		assigned++
 		c := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionBlocked)
 		if c == nil || c.Reason != v1alpha1.ReasonQuarantined {
 			return false, nil
 		}
 	}
-	return wished == len(l.Nodes), nil
+	return assigned == len(l.Nodes), nil
 }
 
-// judgeRollback reads the machines: one of them at most was written, and it runs again what it ran before.
+// judgeRollback reads the machines: at most one of them was written, and it runs its previous firmware again.
 func (l *Lab) judgeRollback(bad target, rebootsBefore []int) (*RollbackReport, error) {
 	r := &RollbackReport{Version: bad.image.Version}
 	good := targets()[2]

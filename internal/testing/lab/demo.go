@@ -16,13 +16,13 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
 
-// DemoOptions say how the demo rolls.
+// DemoOptions configure the demo.
 type DemoOptions struct {
-	// MaxUnavailable nodes are disturbed at once at the most.
+	// MaxUnavailable is the highest number of nodes that are disturbed at once.
 	MaxUnavailable int
-	// BadImage goes on, when the fleet is done, with firmware that has to be rolled back.
+	// BadImage continues, when the fleet is done, with firmware that has to be rolled back.
 	BadImage bool
-	// Timeout ends a demo that does not get there.
+	// Timeout ends a demo that does not finish.
 	Timeout time.Duration
 	// Screen takes the picture of the fleet. Live redraws it in place; otherwise changes are printed as lines.
 	Screen io.Writer
@@ -30,7 +30,7 @@ type DemoOptions struct {
 }
 
 // Demo declares new firmware for the whole fleet in one template and watches it roll until every machine runs it. The
-// report says how it went; the error why it did not.
+// report is the result; the error says why it failed.
 func (l *Lab) Demo(ctx context.Context, o DemoOptions) (*Report, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.Timeout, fmt.Errorf("the fleet was not done after %s", o.Timeout))
 	defer cancel()
@@ -43,7 +43,7 @@ func (l *Lab) Demo(ctx context.Context, o DemoOptions) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	// By apply, because the operator makes a policy of this name too, and writes its status.
+	// By apply, because the operator creates a policy of this name too, and writes its status.
 	if err := l.admin.Apply(ctx, policy(o.MaxUnavailable), client.FieldOwner("firmware-lab"), client.ForceOwnership); err != nil {
 		return nil, fmt.Errorf("declare rollout policy: %w", err)
 	}
@@ -61,7 +61,7 @@ func (l *Lab) Demo(ctx context.Context, o DemoOptions) (*Report, error) {
 	err = l.watch(ctx, newView(o.Screen, o.Live, began), list)
 	report.DurationSeconds = time.Since(began).Seconds()
 	report.MaxDisturbed = seen.maxDisturbed()
-	// The deadline may be what ended the watch; what the machines run is still worth telling.
+	// The deadline may have ended the watch; the report still has to say what the machines run.
 	err = errors.Join(err, l.complete(context.WithoutCancel(ctx), report, o, began, err))
 	if err == nil && o.BadImage {
 		report.Rollback, err = l.badImage(ctx, o, list)
@@ -91,7 +91,7 @@ func (l *Lab) watch(ctx context.Context, v *view, list []target) error {
 	}
 }
 
-// picture reads the state of the fleet from the API. Jobs that were made before are history.
+// picture reads the state of the fleet from the API. Jobs from before are ignored.
 func (l *Lab) picture(ctx context.Context, list []target, since time.Time) (*picture, error) {
 	var (
 		nodes        corev1.NodeList
@@ -124,7 +124,7 @@ func (l *Lab) picture(ctx context.Context, list []target, since time.Time) (*pic
 	return p, nil
 }
 
-// newReport notes what the machines run before anything happens.
+// newReport records what the machines run at the beginning.
 func (l *Lab) newReport(list []target) (*Report, error) {
 	r := &Report{}
 	for _, n := range l.Nodes {
@@ -143,8 +143,8 @@ func (l *Lab) newReport(list []target) (*Report, error) {
 	return r, nil
 }
 
-// complete reads the machines back and judges: every device at its target, one maintenance and one reboot for each
-// node that needed them, never more nodes disturbed than allowed.
+// complete reads the machines back and checks: every device at its target, one maintenance and one reboot for each node
+// that needed them, never more nodes disturbed than allowed.
 func (l *Lab) complete(ctx context.Context, r *Report, o DemoOptions, began time.Time, failure error) error {
 	var jobs v1alpha1.FirmwareJobList
 	var problems []error

@@ -12,8 +12,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab/cluster"
 )
 
-// runJobPods plays the kubelet for the pods that execute jobs on the node, until the context ends: it starts their
-// processes, again when one fails, and ends those whose pods are deleted.
+// runJobPods acts as the kubelet for the pods that execute jobs on the node, until the context ends: it starts their
+// processes, restarts failed ones, and ends those whose pods are deleted.
 func (n *Node) runJobPods(ctx context.Context, complain func(format string, args ...any)) {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
@@ -25,7 +25,7 @@ func (n *Node) runJobPods(ctx context.Context, complain func(format string, args
 		}
 		pods, err := n.kubelet.JobPods(ctx)
 		if err != nil {
-			continue // the API server is away; what runs goes on
+			continue // the API server is unreachable; running processes continue
 		}
 		for i := range pods {
 			if err := n.runJobPod(ctx, &pods[i]); err != nil && ctx.Err() == nil {
@@ -121,8 +121,8 @@ func (n *Node) stopJobs() {
 	}
 }
 
-// KillJob ends the process of the pod that executes a job with SIGKILL, and reports whether there was one. What it started
-// to write goes on, and the pod is restarted.
+// KillJob ends the process of the pod that executes a job with SIGKILL, and reports whether there was one. A write it
+// started continues, and the pod is restarted.
 func (n *Node) KillJob() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

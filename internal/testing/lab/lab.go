@@ -23,28 +23,28 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab/maintenance"
 )
 
-// stopGrace is how long a program of the lab may take to end when it is asked to.
+// stopGrace is how long a program of the lab may take to stop.
 const stopGrace = 15 * time.Second
 
 // Options say how large the lab is and where it lives.
 type Options struct {
 	// Nodes is the number of simulated machines. Others may Join.
 	Nodes int
-	// Dir keeps everything the lab writes: the API's data, the machines, logs. A lab that starts in the directory of
-	// an earlier one goes on with its machines and objects.
+	// Dir keeps everything the lab writes: the API's data, the machines, logs. A lab that starts in the directory of an
+	// earlier one continues with its machines and objects.
 	Dir string
 	// BinDir holds firmware-operator, firmware-daemon and firmware-simtools.
 	BinDir string
-	// Out takes a line for each thing that happens.
+	// Out receives a line for each event.
 	Out io.Writer
 	// QuietPeriod, ScanInterval, HealthTimeout: see the operator's and the daemon's flags of these names.
 	QuietPeriod, ScanInterval, HealthTimeout time.Duration
-	// ImageServerNames are more names the operator's image server is reached by than 127.0.0.1.
+	// ImageServerNames are names of the operator's image server besides 127.0.0.1.
 	ImageServerNames []string
 	// WriteTime is how long a simulated device takes for one image.
 	WriteTime time.Duration
-	// UpdateStrategy is the operator's flag of this name, and DaemonStrategy the daemons'; empty for daemon, and for that of
-	// the operator.
+	// UpdateStrategy is the operator's flag of this name, by default daemon; DaemonStrategy is the daemons' flag, by
+	// default that of the operator.
 	UpdateStrategy, DaemonStrategy string
 	// Handlers is the file of the operator's --pod-handlers.
 	Handlers string
@@ -102,7 +102,7 @@ func Up(ctx context.Context, o Options) (l *Lab, err error) {
 		return nil, err
 	}
 	access := rest.CopyConfig(l.plane.Config())
-	access.QPS, access.Burst = 500, 1000 // it stands for every kubelet
+	access.QPS, access.Burst = 500, 1000 // it serves every simulated kubelet
 	if l.admin, err = client.NewWithWatch(access, client.Options{Scheme: cluster.Scheme()}); err != nil {
 		return nil, fmt.Errorf("start lab: %w", err)
 	}
@@ -137,7 +137,7 @@ func Up(ctx context.Context, o Options) (l *Lab, err error) {
 	return l, nil
 }
 
-// Close stops everything the lab started, in order: daemons and machines, operator, API.
+// Close stops everything that the lab started, in order: daemons and machines, operator, API.
 func (l *Lab) Close() error {
 	l.cancel()
 	l.running.Wait()

@@ -9,14 +9,15 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab/cluster"
 )
 
-// Member is a machine's place in the cluster: its Node with a workload, its kubelet and what its daemon's pod is given.
+// Member is a machine as a member of the cluster: its Node with a workload, its kubelet and the access of its daemon's
+// pod.
 type Member struct {
 	Kubelet *cluster.Kubelet
 	// Token reaches the API server, ImageToken the operator's image server.
 	Token, ImageToken string
 }
 
-// Join registers a machine that somebody else runs, or finds its Node.
+// Join registers a machine that runs outside the lab, or finds its Node.
 func (l *Lab) Join(ctx context.Context, name string, labels map[string]string) (*Member, error) {
 	m := &Member{Kubelet: &cluster.Kubelet{Client: l.admin, Node: name, Labels: labels}}
 	if _, err := m.Kubelet.Register(ctx); err != nil {
@@ -39,11 +40,11 @@ func (l *Lab) Join(ctx context.Context, name string, labels map[string]string) (
 // Admin reaches the API as its administrator.
 func (l *Lab) Admin() client.WithWatch { return l.admin }
 
-// APIServer is the address of the API server, and the certificates it is known by.
+// APIServer is the address of the API server, and the certificates that authenticate it.
 func (l *Lab) APIServer() (url string, ca []byte) {
 	config := l.plane.Config()
 	return config.Host, config.CAData
 }
 
-// ImageServer is the address the operator serves images at, and the file with the certificates it is known by.
+// ImageServer is the address of the operator's image server, and the file with the certificates that authenticate it.
 func (l *Lab) ImageServer() (address, caFile string) { return l.imageAddress, l.imageCA() }

@@ -19,7 +19,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
 )
 
-// bootTime is how long a simulated machine is away when it reboots.
+// bootTime is how long a simulated machine takes to reboot.
 const bootTime = 2 * time.Second
 
 // Node is one simulated machine with its kubelet and its daemon.
@@ -125,7 +125,7 @@ func (n *Node) StartDaemon() error {
 	return nil
 }
 
-// KillDaemon ends the daemon with SIGKILL; what it started to write goes on.
+// KillDaemon ends the daemon with SIGKILL; a write it started continues.
 func (n *Node) KillDaemon() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -145,7 +145,7 @@ func (n *Node) DaemonPID() int {
 	return n.daemon.pid()
 }
 
-// DaemonExited is closed when the daemon that runs now has ended.
+// daemonExited is closed when the current daemon has ended.
 func (n *Node) daemonExited() <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -158,7 +158,7 @@ func (n *Node) daemonExited() <-chan struct{} {
 // Reboots is how often the machine booted since the lab started it.
 func (n *Node) Reboots() int { return int(n.reboots.Load()) }
 
-// live plays the machine's power switch and its kubelet until the context ends.
+// live acts as the machine's power switch and its kubelet until the context ends.
 func (n *Node) live(ctx context.Context, complain func(format string, args ...any)) {
 	go n.kubelet.Reap(ctx, 200*time.Millisecond)
 	go n.restartCrashed(ctx, complain)
@@ -181,7 +181,7 @@ func (n *Node) reboot(ctx context.Context) error {
 	n.KillDaemon()
 	n.killJobs()
 	if bootID, err := n.Machine.BootID(); err == nil {
-		// A kubelet that cannot be reached leaves the Node as it was; the machine reboots all the same.
+		// If the API server is unreachable the Node stays as it was; the machine reboots all the same.
 		_ = n.kubelet.Report(ctx, corev1.ConditionUnknown, bootID)
 	}
 	select {
@@ -213,7 +213,7 @@ func (n *Node) reboot(ctx context.Context) error {
 	return nil
 }
 
-// restartCrashed starts a daemon again that ended by itself, as the kubelet does with a pod.
+// restartCrashed restarts a daemon that ended by itself, as the kubelet restarts a container.
 func (n *Node) restartCrashed(ctx context.Context, complain func(format string, args ...any)) {
 	for {
 		select {
@@ -237,7 +237,7 @@ func (n *Node) restartCrashed(ctx context.Context, complain func(format string, 
 	}
 }
 
-// powerOff ends the daemon between two writes where it can, and then everything on the machine.
+// powerOff ends the daemon, between two writes if possible, and then everything on the machine.
 func (n *Node) powerOff() error {
 	n.stopJobs()
 	n.mu.Lock()
@@ -249,7 +249,7 @@ func (n *Node) powerOff() error {
 	return n.Machine.CutPower()
 }
 
-// remove forgets the Node, as when it is taken out of the cluster.
+// remove deletes the Node, as when it is removed from the cluster.
 func (n *Node) remove(ctx context.Context, c client.Client) error {
 	node := &corev1.Node{}
 	node.Name = n.Name

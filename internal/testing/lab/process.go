@@ -19,7 +19,7 @@ type process struct {
 	err  error
 }
 
-// start runs a program in a process group of its own, so that a Ctrl-C reaches the lab alone, which then stops its
+// start runs a program in a process group of its own, so that a Ctrl-C reaches only the lab, which then stops its
 // programs in order. The kernel kills the program when the lab dies.
 func start(name, logPath, binary string, args ...string) (*process, error) {
 	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
@@ -31,7 +31,7 @@ func start(name, logPath, binary string, args ...string) (*process, error) {
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error, 1)
 	go func() {
-		// The death signal belongs to the thread that forked: it has to live as long as the program.
+		// The death signal is sent when the forking thread ends, so the thread has to live as long as the program.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		if err := p.cmd.Start(); err != nil {
@@ -50,7 +50,7 @@ func start(name, logPath, binary string, args ...string) (*process, error) {
 	return p, nil
 }
 
-// stop asks the program to end and kills it when it has not in time.
+// stop asks the program to end, and kills it if it does not end in time.
 func (p *process) stop(grace time.Duration) {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
@@ -70,7 +70,7 @@ func (p *process) running() bool {
 	}
 }
 
-// kill ends the program as a power cut does. Programs it started in sessions of their own go on.
+// kill ends the program as a power cut does. Programs it started in sessions of their own continue.
 func (p *process) kill() {
 	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return

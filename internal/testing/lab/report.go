@@ -19,7 +19,7 @@ type Report struct {
 	DurationSeconds float64 `json:"durationSeconds"`
 	// MaxDisturbed is the highest number of nodes that were cordoned or not Ready at one time.
 	MaxDisturbed int `json:"maxDisturbed"`
-	// Rollback says what became of an image that takes a link down; absent where none was tried.
+	// Rollback is the outcome of an image that takes a link down; absent if none was tried.
 	Rollback *RollbackReport `json:"rollback,omitempty"`
 	Nodes    []NodeReport    `json:"nodes"`
 }
@@ -40,7 +40,7 @@ type NodeReport struct {
 type DeviceReport struct {
 	Name  string `json:"name"`
 	Class string `json:"class"`
-	// From ran before, To should run now.
+	// From is the version that ran before, To the one that should run now.
 	From string `json:"from"`
 	To   string `json:"to"`
 	// Running is read back from the simulated hardware, not from the API.
@@ -65,7 +65,7 @@ func (r *Report) Write(path string) error {
 	return nil
 }
 
-// Summary tells a person how it went.
+// Summary prints the result for people.
 func (r *Report) Summary(w io.Writer) {
 	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "\nNODE\tREBOOTS\tMAINTENANCE\tDEVICES AT TARGET")

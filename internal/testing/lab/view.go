@@ -62,7 +62,7 @@ func newRow(n corev1.Node, jobs []v1alpha1.FirmwareJob, devices []v1alpha1.NodeD
 	return r
 }
 
-// newest is the job of the node that was made last.
+// newest is the last created job of the node.
 func newest(node string, jobs []v1alpha1.FirmwareJob) *v1alpha1.FirmwareJob {
 	var out *v1alpha1.FirmwareJob
 	for i := range jobs {
@@ -74,12 +74,12 @@ func newest(node string, jobs []v1alpha1.FirmwareJob) *v1alpha1.FirmwareJob {
 	return out
 }
 
-// jobStep says in a few words where a job stands.
+// jobStep describes the state of a job in a few words.
 func jobStep(j *v1alpha1.FirmwareJob) (step, progress string) {
 	done, next := 0, ""
 	for _, s := range j.Status.Steps {
 		if s.State == v1alpha1.StepPending && next == "" {
-			next = s.Name // between two steps the one that comes says more than nothing
+			next = s.Name // between two steps, show the next one
 		}
 		switch s.State {
 		case v1alpha1.StepSucceeded, v1alpha1.StepSkipped:

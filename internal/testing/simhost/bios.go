@@ -11,12 +11,12 @@ type biosState struct {
 	Running flash
 	// Capsule is empty when nothing is staged.
 	Capsule flash
-	// Lowest is the lowest version the firmware takes.
+	// Lowest is the lowest version the firmware accepts.
 	Lowest string
 	// LastAttemptVersion and LastAttemptStatus as in the ESRT.
 	LastAttemptVersion string
 	LastAttemptStatus  int
-	// UpdateState and UpdateError are fwupd's memory of the last update.
+	// UpdateState and UpdateError are fwupd's record of the last update.
 	UpdateState  int `json:",omitempty"`
 	UpdateTarget flash
 	// SysfsVersion is what the DMI tables show.
@@ -44,7 +44,7 @@ func newBIOS(b BIOS) *biosState {
 	return &biosState{Running: f, Lowest: b.LowestVersion, LastAttemptVersion: b.Version, SysfsVersion: b.Version}
 }
 
-// boot installs the capsule. No flag of a tool makes the firmware take one below its lowest version.
+// boot installs the capsule. The firmware never accepts one below its lowest version, whatever the tool's flags.
 func (b *biosState) boot(how boot) {
 	if c := b.Capsule; c.Version != "" {
 		b.LastAttemptVersion = c.Version

@@ -41,13 +41,13 @@ func (b *biosState) setting(name string) string {
 	return biosDefaults[name]
 }
 
-// resetSettings does what the host wrote into reset_bios since the last boot. Of a custom or earlier configuration the
-// machine keeps none, so that those change nothing.
+// resetSettings performs the reset that the host wrote into reset_bios since the last boot. The machine keeps no custom
+// or earlier configuration, so those kinds change nothing.
 func (m *Machine) resetSettings(s *state) error {
 	path := filepath.Join(m.dir, biosResetFile)
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // the machine is being made
+		return nil // the machine is being created
 	}
 	if err != nil {
 		return err

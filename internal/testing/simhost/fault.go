@@ -18,16 +18,16 @@ const (
 	// "boot" the device drops its pending image, keeps the old one and, for a BIOS, reports ExitCode as the status of
 	// the attempt.
 	Fail FaultKind = "Fail"
-	// Hang makes the tool wait, in the middle of a write, until the fault is cleared; then it goes on.
+	// Hang makes the tool wait, in the middle of a write, until the fault is cleared; then it continues.
 	Hang FaultKind = "Hang"
-	// Lie makes the tool report success and change nothing. One that reads an image leaves half of it.
+	// Lie makes the tool report success and change nothing. A tool that reads an image writes half of it.
 	Lie FaultKind = "Lie"
 	// FailAfterSuccess makes the change and then fails as Fail does. For the operation "boot" a BIOS runs the pending image
 	// and reports ExitCode as the status of the attempt.
 	FailAfterSuccess FaultKind = "FailAfterSuccess"
 	// Garbage makes the tool print Stdout instead of its output, and exit with ExitCode.
 	Garbage FaultKind = "Garbage"
-	// StaleSysfs keeps the version sysfs shows of the device over boots too.
+	// StaleSysfs keeps the device's version in sysfs unchanged, even over boots.
 	StaleSysfs FaultKind = "StaleSysfs"
 	// LinkDown leaves the ports of a NIC down after an activation, until the next.
 	LinkDown FaultKind = "LinkDown"
@@ -39,21 +39,22 @@ const (
 	RebootIgnored FaultKind = "RebootIgnored"
 )
 
-// Fault is a fault of a machine and where it strikes. It can be set and cleared at any time, while tools run too.
+// Fault is a fault of a machine and where it applies. It can be set and cleared at any time, while tools run too.
 type Fault struct {
 	// ID names the fault; setting a fault replaces the one with its ID. Empty IDs are numbered.
 	ID   string
 	Kind FaultKind
-	// Tool, Device and Operation say where the fault strikes; empty ones match all. Operations are "query", "verify",
-	// "read", "write", "reactivate", "download", "commit", "activate", "reset", "reboot", "scope", "inhibit" and "boot"; Fail,
-	// FailAfterSuccess and NoReturn strike at a boot only when the operation says so.
+	// Tool, Device and Operation say where the fault applies; empty ones match all. Operations are "query", "verify",
+	// "read", "write", "reactivate", "download", "commit", "activate", "reset", "reboot", "scope", "inhibit" and
+	// "boot"; Fail, FailAfterSuccess and NoReturn apply to a boot only when Operation is "boot".
 	Tool      string `json:",omitempty"`
 	Device    string `json:",omitempty"`
 	Operation string `json:",omitempty"`
-	// Skip lets the first matches pass; Count is how often the fault strikes then, always when zero.
+	// Skip is the number of first matches that are ignored; Count is how often the fault applies after that, always
+	// when zero.
 	Skip  int `json:",omitempty"`
 	Count int `json:",omitempty"`
-	// ExitCode, Stderr and Stdout are what the tool says.
+	// ExitCode, Stderr and Stdout are the tool's exit code and output.
 	ExitCode int    `json:",omitempty"`
 	Stderr   string `json:",omitempty"`
 	Stdout   string `json:",omitempty"`
@@ -81,7 +82,7 @@ func (m *Machine) SetFault(f Fault) error {
 	})
 }
 
-// ClearFault removes a fault and frees tools that hang on it. Clearing what is not there is no error.
+// ClearFault removes a fault and frees tools that hang on it. Clearing an unknown fault is not an error.
 func (m *Machine) ClearFault(id string) error {
 	return m.changeFaults(func(faults []Fault) []Fault {
 		kept := faults[:0]
@@ -132,9 +133,9 @@ func (m *Machine) changeFaults(change func([]Fault) []Fault) error {
 	return m.replace(m.path("faults.json"), data, 0o644)
 }
 
-// strike counts a match of every fault for the place and returns the first that strikes. Kinds limits which.
+// strike counts a match of every fault for the place and returns the first that applies. Kinds limits the kinds.
 func (m *Machine) strike(tool, device, operation string, kinds ...FaultKind) (*Fault, error) {
-	// Most machines have no faults: do not write then.
+	// Most machines have no faults; then there is nothing to write.
 	if faults, err := m.Faults(); err != nil || len(faults) == 0 {
 		return nil, err
 	}
@@ -156,7 +157,7 @@ func (m *Machine) strike(tool, device, operation string, kinds ...FaultKind) (*F
 	return hit, err
 }
 
-// matches says whether the fault is for the place. What goes wrong at a boot must be asked for by name.
+// matches reports whether the fault is for the place. Most faults apply to a boot only if they name it.
 func (f *Fault) matches(tool, device, operation string) bool {
 	if operation == "boot" && f.Operation == "" && (f.Kind == Fail || f.Kind == FailAfterSuccess || f.Kind == NoReturn) {
 		return false

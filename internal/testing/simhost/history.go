@@ -14,7 +14,7 @@ type Operation struct {
 	ID     int
 	Time   time.Time
 	BootID string
-	// Tool is empty for what the power switch did.
+	// Tool is empty for operations of the power switch.
 	Tool   string   `json:",omitempty"`
 	Argv   []string `json:",omitempty"`
 	Device string   `json:",omitempty"`
@@ -41,7 +41,7 @@ const (
 	PowerCut OperationResult = "PowerCut"
 )
 
-// Operations is what happened to the machine, oldest first.
+// Operations lists the operations of the machine, oldest first.
 func (m *Machine) Operations() ([]Operation, error) {
 	data, err := os.ReadFile(m.path("operations.jsonl"))
 	if err != nil && !os.IsNotExist(err) {

@@ -29,19 +29,18 @@ type ImageOptions struct {
 	Model string
 	// GUID of a BIOS image: the fw_class it is for. Of an image of a SATA drive: SATA.GUID.
 	GUID string
-	// LinkDown makes a NIC image whose firmware is bad though nothing about the image is: the links of a card are down
-	// as long as the card runs it.
+	// LinkDown makes a valid NIC image with bad firmware: the links of a card are down while the card runs it.
 	LinkDown bool
-	// Recovery makes a NIC image whose firmware does not start: a card that runs it comes up in flash recovery, where it is
-	// a memory controller without ports, and tells nothing of itself.
+	// Recovery makes a NIC image whose firmware does not start: a card that runs it comes up in flash recovery, where
+	// it is a memory controller without ports that reports nothing about itself.
 	Recovery bool
 	// Size in bytes, rounded up to a multiple of 4; 64 KiB when zero.
 	Size int
-	// Seed makes other bytes of the same version.
+	// Seed varies the bytes of images of the same version.
 	Seed uint64
 }
 
-// Image is what the header of an image says.
+// Image is the header of an image.
 type Image struct {
 	Kind                       ImageKind
 	Version, PSID, Model, GUID string
@@ -102,7 +101,7 @@ func buildPayload(kind ImageKind, o ImageOptions) []byte {
 	return append(b.Bytes(), sum(b.Bytes())...)
 }
 
-// ParseImage reads an image and checks that it is whole.
+// ParseImage reads an image and checks that it is complete.
 func ParseImage(data []byte) (Image, error) {
 	img, payload := Image{Digest: digest(data)}, data
 	if bytes.HasPrefix(data, []byte(cabMagic)) {

@@ -69,7 +69,7 @@ func Open(dir string) (*Machine, error) {
 	return m, nil
 }
 
-// Dir is the root of the machine's files: what the daemon is given as host root.
+// Dir is the root of the machine's files, the daemon's host root.
 func (m *Machine) Dir() string { return m.dir }
 
 // ToolPath is the directory of the tools.
@@ -107,7 +107,7 @@ func (m *Machine) BootID() (string, error) {
 	return s.BootID, nil
 }
 
-// Device is what a part really runs and holds, for tests to compare with what the product says.
+// Device is what a part really runs and stores, for comparison with what the product reports.
 type Device struct {
 	Key string
 	// Present is false for a part that was unplugged or does not answer.
@@ -116,7 +116,7 @@ type Device struct {
 	Running, Stored string
 	// RunningDigest and StoredDigest are the SHA-256 of the image files they came from.
 	RunningDigest, StoredDigest string
-	// Torn is a write that was cut: the stored image is not whole and will not run.
+	// Torn is an interrupted write: the stored image is incomplete and will not run.
 	Torn bool
 	// Slots of an NVMe drive, from slot 1.
 	Slots []string
@@ -158,7 +158,7 @@ func (m *Machine) Running(key string) (string, error) {
 	return d.Running, err
 }
 
-// Unplug takes a part out; the kernel sees it leave.
+// Unplug removes a part; the kernel notices.
 func (m *Machine) Unplug(key string) error {
 	return m.update(func(s *state) error {
 		s.Absent[key] = true
@@ -166,7 +166,7 @@ func (m *Machine) Unplug(key string) error {
 	})
 }
 
-// Plug puts a part back that was unplugged, as it was.
+// Plug puts an unplugged part back, unchanged.
 func (m *Machine) Plug(key string) error {
 	return m.update(func(s *state) error {
 		delete(s.Absent, key)
@@ -225,10 +225,10 @@ func replaceIn[P Part](parts []P, part P) bool {
 
 func (s *state) present(key string) bool { return !s.Absent[key] && s.Lost[key] == "" }
 
-// powerPoll is how often a waiter looks for a power event.
+// powerPoll is how often a waiter checks for a power event.
 const powerPoll = 20 * time.Millisecond
 
-// PowerEvent is a reason for whoever plays the power switch to act.
+// PowerEvent is an event that the machine's power switch has to handle.
 type PowerEvent string
 
 // The power events. Both end with Boot or PowerCycle, after the processes of the machine were stopped.
@@ -238,8 +238,8 @@ const (
 	PowerLost       PowerEvent = "PowerLost"
 )
 
-// PowerEvent says whether the machine asked for a reboot or lost its power since it booted. A reboot waits for the processes
-// in scopes, which systemd does not kill: the real one waits for half an hour, this one for ever.
+// PowerEvent says whether the machine asked for a reboot or lost its power since it booted. A reboot waits for the
+// processes in scopes, which systemd does not kill: the real one waits for half an hour, this one without limit.
 func (m *Machine) PowerEvent() (PowerEvent, error) {
 	for file, event := range map[string]PowerEvent{"power-lost": PowerLost, "reboot-requested": RebootRequested} {
 		_, err := os.Stat(m.path(file))

@@ -4,7 +4,7 @@ package simhost
 // harms the running one.
 type nicState struct {
 	Running, Next flash
-	// LinkDown takes the links down until the next activation, whatever runs.
+	// LinkDown takes the links down until the next activation, whichever firmware runs.
 	LinkDown bool `json:",omitempty"`
 }
 
@@ -16,7 +16,7 @@ func newNIC(n NIC) *nicState {
 	return &nicState{Running: f, Next: f}
 }
 
-// activate makes the stored image run, when it is whole.
+// activate makes the stored image run, if it is complete.
 func (n *nicState) activate(linkDown bool) {
 	if !n.Next.Torn {
 		n.Running = n.Next
@@ -36,7 +36,7 @@ func (n *nicState) boot(b boot, need Activation) {
 	}
 }
 
-// stored is what a query shows as the version on flash: the running one when the next is not whole.
+// stored is the version on flash that a query shows: the running one if the next is incomplete.
 func (n *nicState) stored() flash {
 	if n.Next.Torn {
 		return n.Running

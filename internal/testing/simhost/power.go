@@ -12,11 +12,11 @@ import (
 )
 
 // Boot reboots the machine, or powers it on after its power was lost: it ends the tools that still run, gives the
-// machine a new boot id, activates the stored images that a reboot activates, and lets the kernel look at the hardware
-// anew. The daemon must be stopped before.
+// machine a new boot id, activates the stored images that a reboot activates, and lets the kernel detect the hardware
+// again. The daemon must be stopped before.
 func (m *Machine) Boot() error { return m.start("Boot", Reboot) }
 
-// PowerCycle takes the power away and boots.
+// PowerCycle cuts the power and boots.
 func (m *Machine) PowerCycle() error { return m.start("PowerCycle", PowerCycle) }
 
 func (m *Machine) start(action string, kind Activation) error {
@@ -58,10 +58,10 @@ func (m *Machine) start(action string, kind Activation) error {
 // boot is what a boot does to one part.
 type boot struct {
 	kind Activation
-	// refuse makes the part keep its old image; status is what a BIOS says of the attempt, whether it kept it or not.
+	// refuse makes the part keep its old image; status is what a BIOS reports about the attempt in either case.
 	refuse bool
 	status int
-	// linkDown leaves the ports of a NIC down, stale keeps what sysfs shows.
+	// linkDown leaves the ports of a NIC down, stale keeps the version in sysfs.
 	linkDown, stale bool
 }
 
@@ -108,7 +108,7 @@ func (m *Machine) bootDevice(s *state, key string, kind Activation) error {
 // activates reports whether a boot of this kind activates a part that needs the given activation.
 func (b boot) activates(need Activation) bool { return need != PowerCycle || b.kind == PowerCycle }
 
-// CutPower takes the power away. Tools that run die; the next Boot starts cold.
+// CutPower cuts the power. Running tools die; the next Boot is a cold start.
 func (m *Machine) CutPower() error {
 	if err := m.losePower(); err != nil {
 		return err

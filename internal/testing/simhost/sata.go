@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A SATA drive holds microcode as a SCSI disk does: the one that runs and a deferred one.
+// A SATA drive holds microcode as a SCSI disk does: the running one and a deferred one.
 func newSATA(d SATA) *scsiState {
 	f := flash{Version: d.Version, Digest: digest(BuildImage(ATAImage, ImageOptions{Version: d.Version, GUID: d.GUID()}))}
 	return &scsiState{Running: f, SysfsRevision: d.Version}
@@ -21,7 +21,7 @@ func (d SATA) instanceID() string {
 	return "IDE\\0" + name + strings.Repeat("_", max(0, 40-len(name)))
 }
 
-// GUID is what firmware for the model is for, made of its instance id.
+// GUID is the GUID of firmware for the model, derived from its instance id.
 func (d SATA) GUID() string {
 	h := sha1.Sum([]byte(d.instanceID()))
 	h[6], h[8] = h[6]&0x0f|0x50, h[8]&0x3f|0x80

@@ -19,14 +19,14 @@ import (
 // started in.
 type Scope struct {
 	Unit string
-	// PID is the process that was moved into it, and Start when that began, in clock ticks since the boot.
+	// PID is the process that was moved into it, and Start its start time, in clock ticks since the boot.
 	PID   int
 	Start uint64
 	// Live are the processes in it now: that process, its descendants and its session. It is empty when the unit is gone.
 	Live []int `json:"-"`
 }
 
-// Scopes lists the scopes that were made since the machine booted, with the processes that still live in them.
+// Scopes lists the scopes created since the machine booted, with the processes that still run in them.
 func (m *Machine) Scopes() ([]Scope, error) {
 	files, err := filepath.Glob(m.path("scopes", "*.scope"))
 	if err != nil {
@@ -60,8 +60,8 @@ func (m *Machine) Scopes() ([]Scope, error) {
 	return scopes, nil
 }
 
-// contains reports whether a process is in the scope: what a process starts is where it is itself. A session outlives the
-// process that made it.
+// contains reports whether a process is in the scope: children are in the scope of their parent. A session outlives the
+// process that created it.
 func (s Scope) contains(table processes, pid int) bool {
 	for seen := 0; pid > 1 && seen < len(table); seen++ {
 		p, ok := table[pid]
@@ -120,7 +120,7 @@ func (m *Machine) inScopes() (map[int]bool, error) {
 	return live, nil
 }
 
-// endScopes kills what lives in scopes, as the end of the machine does, and forgets them.
+// endScopes kills the processes in scopes, as the end of the machine does, and removes the scopes.
 func (m *Machine) endScopes() error {
 	live, err := m.inScopes()
 	if err != nil {
@@ -133,8 +133,8 @@ func (m *Machine) endScopes() error {
 	return os.RemoveAll(m.path("scopes"))
 }
 
-// KillPod does what a container runtime does when a pod ends: it kills the processes, everything they started and the tools
-// of this machine, except what was moved into a scope. It returns when they are gone.
+// KillPod acts as a container runtime when a pod ends: it kills the processes, everything they started and the tools of
+// this machine, except processes in a scope. It returns when they are gone.
 func (m *Machine) KillPod(pids ...int) error {
 	doomed := map[int]bool{}
 	for {
@@ -145,7 +145,7 @@ func (m *Machine) KillPod(pids ...int) error {
 		if len(more) == 0 {
 			break
 		}
-		for pid := range more { // as a frozen control group does, none starts another one from here on
+		for pid := range more { // as in a frozen control group, none starts another one from here on
 			if err := unix.Kill(pid, unix.SIGSTOP); err != nil && err != unix.ESRCH {
 				return fmt.Errorf("kill pod: stop process %d: %w", pid, err)
 			}
@@ -262,6 +262,6 @@ func kill(pids map[int]bool) error {
 		if time.Now().After(end) {
 			return fmt.Errorf("end processes: %v do not", left)
 		}
-		time.Sleep(powerPoll) //nolint:forbidigo // the kernel tells nobody but parents when a process is gone
+		time.Sleep(powerPoll) //nolint:forbidigo // the kernel notifies only the parent of the end of a process
 	}
 }

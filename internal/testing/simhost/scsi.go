@@ -13,7 +13,7 @@ type scsiState struct {
 	SysfsRevision string
 }
 
-// takes reports whether the disk knows WRITE BUFFER in the mode.
+// takes reports whether the disk supports WRITE BUFFER in the mode.
 func (d SCSI) takes(mode int) bool {
 	if len(d.Modes) > 0 {
 		return slices.Contains(d.Modes, mode)
@@ -26,7 +26,7 @@ func newSCSI(d SCSI) *scsiState {
 	return &scsiState{Running: f, SysfsRevision: d.Version}
 }
 
-// activate makes the deferred microcode run, when it is whole, and reports whether it does.
+// activate makes complete deferred microcode run, and reports whether there was any.
 func (d *scsiState) activate() bool {
 	f := d.Deferred
 	if f.Version == "" || f.Torn {

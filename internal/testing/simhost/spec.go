@@ -22,7 +22,7 @@ type Spec struct {
 	WriteTime, ResetTime time.Duration
 }
 
-// System is what the DMI tables say about the machine.
+// System is the content of the machine's DMI tables.
 type System struct {
 	Vendor, Product, Serial, UUID string
 }
@@ -54,11 +54,11 @@ type NIC struct {
 	Ports                 []Port
 	Version               string
 	Activation            Activation
-	// Secure firmware lets nobody read its image, and takes no second one while another waits to be activated.
+	// Secure firmware does not allow its image to be read, and accepts no other while one waits for activation.
 	Secure bool `json:",omitempty"`
-	// KeepsPending says that the firmware takes back no image that waits.
+	// KeepsPending says that the firmware cannot revert an image that waits for activation.
 	KeepsPending bool `json:",omitempty"`
-	// LivePatch says that what is stored can be loaded while the links stay up.
+	// LivePatch says that the stored image can be loaded while the links stay up.
 	LivePatch bool `json:",omitempty"`
 }
 
@@ -89,11 +89,11 @@ type NVMe struct {
 	Sectors int64
 }
 
-// Controller is a Broadcom storage controller. It is there to be listed: no tool reads or writes it.
+// Controller is a Broadcom storage controller. It is only listed: no tool reads or writes it.
 type Controller struct {
 	// PCI is the address of its function; DeviceID four lower-case hexadecimal digits.
 	PCI, DeviceID string
-	// RAID controllers are those of the driver megaraid_sas, which says nothing of them; others are those of mpt3sas.
+	// RAID controllers use the driver megaraid_sas, which reports nothing about them; others use mpt3sas.
 	RAID bool
 	// SASAddress is 16 hexadecimal digits.
 	SASAddress                string
@@ -125,7 +125,7 @@ type BIOS struct {
 	Version, LowestVersion string
 	// GUID is the fw_class of the ESRT entry.
 	GUID string
-	// Problems are fwupd's names of what keeps it from updating the firmware.
+	// Problems are fwupd's names of the problems that prevent an update of the firmware.
 	Problems []string `json:",omitempty"`
 }
 
@@ -135,23 +135,23 @@ type SATA struct {
 	Key, Generic string
 	// Address is host:channel:target:lun.
 	Address string
-	// Vendor is the one fwupd makes out of the model.
+	// Vendor is the one fwupd derives from the model.
 	Vendor, Model, Serial string
 	// WWN is the NAA identifier, 16 hexadecimal digits.
 	WWN string
 	// Version has at most eight characters.
 	Version    string
 	Activation Activation
-	// Immediate drives activate microcode when it was downloaded.
+	// Immediate drives activate microcode as soon as it is downloaded.
 	Immediate bool `json:",omitempty"`
 	// NoDownload drives take no microcode.
 	NoDownload bool `json:",omitempty"`
-	// Problems are fwupd's names of what keeps it from updating the drive.
+	// Problems are fwupd's names of the problems that prevent an update of the drive.
 	Problems []string `json:",omitempty"`
 	Sectors  int64
 }
 
-// DefaultSATA is a drive for a machine that has none; no two machines have the same.
+// DefaultSATA is a drive for a machine that has none; it is unique per machine.
 func DefaultSATA(index int) SATA {
 	return SATA{
 		Key: "sdb", Generic: "sg1", Address: "1:0:0:0", Vendor: "Micron", Model: "Micron_5400_MTFDDAK960TGA",

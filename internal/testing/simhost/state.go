@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// state is all a machine remembers. It lives in state.json, is changed under the lock of the machine only, and is
+// state is the persistent state of a machine. It is stored in state.json, changed only under the machine's lock, and
 // replaced as a whole, so that a killed process leaves the old or the new one.
 type state struct {
 	Spec   Spec
@@ -35,7 +35,7 @@ type flash struct {
 	Digest  string `json:",omitempty"`
 	// Torn is an image of which only a part was written.
 	Torn bool `json:",omitempty"`
-	// LinkDown is a firmware that has no links, Recovery one that does not start.
+	// LinkDown is firmware without links, Recovery firmware that does not start.
 	LinkDown bool `json:",omitempty"`
 	Recovery bool `json:",omitempty"`
 }
@@ -77,7 +77,7 @@ func (m *Machine) load() (*state, error) {
 	return s, nil
 }
 
-// save stores the state and shows it in the host tree, which is old until now.
+// save stores the state and updates the host tree from the old one.
 func (m *Machine) save(s *state, old tree) error {
 	if err := m.changeTree(old, render(s)); err != nil {
 		return fmt.Errorf("write host tree: %w", err)

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// toolFunc is a tool: it returns the exit code, or errDied when the process must end without a word.
+// toolFunc is a tool: it returns the exit code, or errDied when the process must end without output.
 type toolFunc func(*call) (int, error)
 
 func toolFuncs() map[string]toolFunc {
@@ -36,8 +36,8 @@ const exitKilled = 137
 // errDied is what a tool returns when its machine lost its power.
 var errDied = errors.New("the machine has no power")
 
-// RunTool runs the tool argv[0] names as a path (<machine>/usr/bin/<tool>), or a name in PATH, and returns its exit
-// code. The machine is the one the path lies in.
+// RunTool runs the tool that argv[0] names by its path (<machine>/usr/bin/<tool>) or by a name in PATH, and returns its
+// exit code. The path determines the machine.
 func RunTool(argv []string, stdout, stderr io.Writer) int {
 	code, err := runTool(argv, stdout, stderr)
 	switch {
@@ -93,7 +93,7 @@ type call struct {
 	tool           string
 	argv           []string
 	stdout, stderr io.Writer
-	// fault strikes this call; see begin.
+	// fault is the fault of this call; see run.
 	fault *Fault
 }
 
@@ -105,7 +105,7 @@ func (c *call) fail(code int, format string, args ...any) (int, error) {
 	return code, nil
 }
 
-// run does an operation on a device with the fault that is set for it. The body prints what the tool prints.
+// run runs an operation on a device with the fault that is set for it. The body prints the tool's output.
 func (c *call) run(device, operation string, body func() (int, error)) (int, error) {
 	f, err := c.m.strike(c.tool, device, operation, Fail, Hang, Lie, FailAfterSuccess, Garbage, CutPower)
 	if err != nil {
@@ -225,7 +225,7 @@ func (c *call) do(j job) error {
 			}
 		}
 		if i < progressSteps {
-			time.Sleep(j.takes / progressSteps) //nolint:forbidigo // this is how long the simulated device takes
+			time.Sleep(j.takes / progressSteps) //nolint:forbidigo // the time the simulated device takes
 		}
 	}
 	return c.m.update(func(s *state) error {

@@ -19,8 +19,8 @@ func isCheck(command string) bool {
 	return strings.HasPrefix(command, checkDir) && filepath.Clean(command) == command
 }
 
-// check runs an executable of the administrator. It runs on the machine that simulates, so it must not change anything:
-// what it may rely on is /bin/sh, the tools of the simulated machine, and its own path.
+// check runs an executable of the administrator. It runs on the real machine, so it must not change anything. It may
+// use /bin/sh, the tools of the simulated machine, and its own path.
 func check(c *call) (int, error) {
 	return c.run("", "query", func() (int, error) {
 		cmd := exec.Command(filepath.Join(c.m.dir, c.argv[0]), c.argv[1:]...)

@@ -9,8 +9,8 @@ import (
 // ataPlugin is fwupd's plugin for SATA drives.
 const ataPlugin = "ata"
 
-// fwupdKey is the part a command is about, for faults: the drive it names, or the first one where only the plugin for drives
-// takes part, or the system firmware.
+// fwupdKey is the part that a command concerns, for faults: the drive it names, or the first one if only the plugin for
+// drives is enabled, or the system firmware.
 func (c *call) fwupdKey(o options) (string, error) {
 	s, err := c.m.view()
 	if err != nil {
@@ -25,7 +25,7 @@ func (c *call) fwupdKey(o options) (string, error) {
 	return BIOSKey, nil
 }
 
-// fwupdDrive is the drive a command names. A drive that takes no microcode is none to fwupd.
+// fwupdDrive is the drive a command names. fwupd ignores drives that take no microcode.
 func fwupdDrive(s *state, o options) (SATA, bool) {
 	for _, d := range s.Spec.SATA {
 		if slices.Contains(o.args[min(1, len(o.args)):], d.DeviceID()) && s.present(d.Key) && !d.NoDownload {
@@ -59,7 +59,7 @@ func fwupdDrives(s *state) []any {
 	return out
 }
 
-// needsActivation is what fwupd remembers of an install: it forgets it when the drive shows the version.
+// needsActivation is fwupd's record of an install, dropped when the drive reports the version.
 func (d *scsiState) needsActivation() bool {
 	return d.Deferred.Version != "" && d.Deferred.Version != d.Running.Version
 }
@@ -111,7 +111,7 @@ func fwupdDriveRequirements(s *state, d SATA, img Image, o options) *fwupdError 
 	return nil
 }
 
-// fwupdActivate activates what waits: in the drive that was named, or in all.
+// fwupdActivate activates downloaded microcode of the named drive, or of all.
 func fwupdActivate(c *call, o options) (*fwupdError, error) {
 	s, err := c.m.view()
 	if err != nil {

@@ -2,8 +2,8 @@ package simhost
 
 import "errors"
 
-// flintReactivate makes what runs the stored image again. As the real one does, it knows no image but the one that runs:
-// one that ran before is gone for it once another was activated.
+// flintReactivate makes the running image the stored one again. Like the real tool it can only do that for the running
+// image: the one before is lost once another was activated.
 func (c *call) flintReactivate(n NIC) (int, error) {
 	s, err := c.m.view()
 	if err != nil {

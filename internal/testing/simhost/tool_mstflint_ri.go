@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// flintRead reads the image on the flash into a file. As the real one does, it says nothing when that works, replaces the
-// file if there is one, and reads what is stored, which need not be what runs.
+// flintRead reads the image on the flash into a file. Like the real tool it prints nothing on success, replaces an
+// existing file, and reads the stored image, which need not be the running one.
 func (c *call) flintRead(n NIC, path string) (int, error) {
 	s, err := c.m.view()
 	if err != nil {
 		return 0, err
 	}
 	if n.Secure {
-		// The real one opens the file, and with that empties it, before it asks the card.
+		// The real tool opens the file, and thereby empties it, before it reads the card.
 		if err := os.WriteFile(path, nil, 0o644); err != nil {
 			c.printf("-E- Can not open %s: %s\n", path, osReason(err))
 			return flintFailed, nil
@@ -38,8 +38,8 @@ func (c *call) flintRead(n NIC, path string) (int, error) {
 	return 0, nil
 }
 
-// keepImage keeps the bytes of an image that is written to a card, for whoever reads them back, and forgets those that
-// the card has no longer.
+// keepImage keeps the bytes of an image that is written to a card, so that they can be read back, and drops those that
+// the card no longer holds.
 func (m *Machine) keepImage(key string, data []byte) error {
 	s, err := m.view()
 	if err != nil {
@@ -57,7 +57,7 @@ func (m *Machine) keepImage(key string, data []byte) error {
 	return errors.Join(err, m.replace(m.imagePath(key, digest(data)), data, 0o644))
 }
 
-// keptImage is the bytes of an image on a card. A card comes with one that nobody wrote.
+// keptImage is the bytes of an image on a card. A new card has an initial image.
 func (m *Machine) keptImage(n NIC, f flash) ([]byte, error) {
 	data, err := os.ReadFile(m.imagePath(n.Key, f.Digest))
 	if os.IsNotExist(err) {

@@ -153,7 +153,7 @@ func (c *call) reset(n NIC, o options) (int, error) {
 	})
 }
 
-// patch loads what is stored while the card goes on working.
+// patch loads the stored image while the card keeps working.
 func (c *call) patch(n NIC) (int, error) {
 	c.printf("-I- %-40s-", "Sending Reset Command To Fw")
 	err := c.do(job{

@@ -36,7 +36,7 @@ var sgOptions = optionTable{
 	"opcode": "opcode=", "v": "verbose", "verbose": "verbose", "V": "version", "version": "version",
 }
 
-// sgDisk parses the arguments and finds the disk; code is not zero when the tool ends here.
+// sgDisk parses the arguments and finds the disk; if code is not zero the tool ends.
 func (c *call) sgDisk() (d SCSI, o options, code int, err error) {
 	o, err = sgOptions.parse(c.argv[1:])
 	if err != nil {
@@ -123,7 +123,7 @@ func sgInq(c *call) (int, error) {
 	})
 }
 
-// raw prints a response as it is, as much of it as was asked for.
+// raw prints the requested part of a response unchanged.
 func (c *call) raw(response []byte, o options) error {
 	if o.has("maxlen") {
 		n, err := strconv.Atoi(o.values["maxlen"])
@@ -222,7 +222,7 @@ func (c *call) sgWriteFailed(o options, code int, sense string) (int, error) {
 	return c.sgFail(code)
 }
 
-// sgData reads what is to be sent: up to 8 MiB, or the length that was asked for, filled up with 0xff.
+// sgData reads the data to send: up to 8 MiB, or the requested length, padded with 0xff.
 func sgData(o options) ([]byte, error) {
 	data, err := os.ReadFile(o.values["in"])
 	if err != nil {
@@ -243,7 +243,7 @@ func (c *call) sgDownload(d SCSI, o options, mode int) (int, error) {
 	if err != nil {
 		return c.fail(sgFileError, "sg_write_buffer: could not open %s for reading: %s\n", o.values["in"], osReason(err))
 	}
-	const single = 64 << 10 // what one command can carry
+	const single = 64 << 10 // the limit of one command
 	if !o.has("bpw") && len(data) > single {
 		return c.fail(sgFileError, "ioctl(SG_IO v3) failed: Invalid argument (errno=22)\nWrite buffer failed: OS error: Invalid argument\n")
 	}

@@ -24,7 +24,7 @@ func systemctl(c *call) (int, error) {
 	})
 }
 
-// requestReboot asks whoever plays the power for a reboot.
+// requestReboot records that the machine asks for a reboot.
 func (c *call) requestReboot(device string) error {
 	ignored, err := c.m.strike(c.tool, device, "reboot", RebootIgnored)
 	if err != nil {

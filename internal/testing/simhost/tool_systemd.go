@@ -78,8 +78,8 @@ func (c *call) startScope(args []string) (int, error) {
 	return 0, nil
 }
 
-// parseProperties reads what busctl takes for a(sv)a(sa(sv)): a count, names with types and values, and no auxiliary units.
-// The complaint is what is printed when it cannot.
+// parseProperties reads what busctl takes for a(sv)a(sa(sv)): a count, names with types and values, and no auxiliary
+// units. The complaint is the error message to print.
 func parseProperties(args []string) (properties map[string][]string, complaint string) {
 	n, err := strconv.Atoi(args[0])
 	if err != nil {
@@ -160,7 +160,7 @@ func (m *Machine) Inhibitors() ([]Inhibitor, error) {
 	}
 	var held []Inhibitor
 	for _, file := range files {
-		// Whoever holds it has a lock on its file, so that one that was killed is never taken for one that holds.
+		// The holder has a lock on its file, so that a killed process is never taken for a holder.
 		unlock, err := lockFile(file, unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
 			unlock()

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// tree is a part of the host's files as it should be: paths from the root of the machine.
+// tree is the desired state of a part of the host's files: paths from the root of the machine.
 type tree map[string]entry
 
 type entry struct {
@@ -62,7 +62,7 @@ func render(s *state) tree {
 // unfinished marks a host tree that a killed process may have left half changed.
 const unfinished = "tree-unfinished"
 
-// changeTree brings the files from the tree of the old state to that of the new one. It writes only what differs.
+// changeTree changes the files from the old tree to the new one. It writes only the differences.
 func (m *Machine) changeTree(old, wanted tree) error {
 	_, err := os.Stat(m.path(unfinished))
 	if broken := err == nil; broken {
@@ -100,7 +100,7 @@ func (m *Machine) changeTree(old, wanted tree) error {
 		}
 		at := filepath.Join(m.dir, p)
 		if old == nil && e.link == "" && createFile(at, e) {
-			continue // nobody reads the files of a machine that is being made
+			continue // nobody reads the files of a machine that is being created
 		}
 		if err := m.writeEntry(at, e); err != nil {
 			return err
@@ -133,8 +133,8 @@ func (m *Machine) writeEntry(at string, e entry) error {
 	return os.Symlink(e.link, at)
 }
 
-// removeStale removes what is in the host's directories and not in the tree. Links go first, so that nothing dangles
-// for long.
+// removeStale removes files of the host's directories that are not in the tree. Links are removed first, so that they
+// do not dangle for long.
 func (m *Machine) removeStale(t tree) error {
 	dirs := map[string]bool{}
 	for p := range t {

@@ -27,7 +27,7 @@ func renderNet(t tree, s *state) {
 	}
 }
 
-// renderRecovery shows a card whose firmware did not start: one function, which no driver of the kernel takes.
+// renderRecovery shows a card whose firmware did not start: one function without a kernel driver.
 func renderRecovery(t tree, n NIC) {
 	renderPCI(t, pciDevice{
 		address: n.Slot + ".0", vendor: "15b3", device: recoveryID(n), subVendor: "15b3", subDevice: recoveryID(n), class: "058000",

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// ahci is where the SATA drives of a machine hang.
+// ahci is the controller of a machine's SATA drives.
 var ahci = pciDevice{
 	address: "0000:14:00.0", vendor: "8086", device: "a182", subVendor: "8086", subDevice: "a182", class: "010601", driver: "ahci",
 }
@@ -42,7 +42,7 @@ func renderSATADisk(t tree, host string, d SATA, fw *scsiState) {
 	t.link(path.Join(disk, "device"), lun)
 }
 
-// satRevision is what the translation layer makes of a version: its last four characters, or the first when it has no more.
+// satRevision is the translation layer's form of a version: its last four characters, or the first when it has no more.
 func satRevision(version string) string {
 	padded := fmt.Sprintf("%-8.8s", version)
 	if padded[4] == ' ' {

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// sasPorts are those of the chipset, where the disks of a machine without a controller hang. They have no firmware.
+// sasPorts are the ports of the chipset, to which the disks of a machine without a controller are connected. They have
+// no firmware.
 var sasPorts = pciDevice{
 	address: "0000:18:00.0", vendor: "8086", device: "1d6b", subVendor: "8086", subDevice: "0000", class: "010700",
 	driver: "isci",

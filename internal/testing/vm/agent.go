@@ -16,14 +16,14 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/guest"
 )
 
-// agent asks the agent in the machine.
+// agent is a client of the agent in the machine.
 type agent struct {
 	base   string
 	client http.Client
 }
 
 func newAgent(address string) *agent {
-	// Each request has a connection of its own: those of before a reboot lead nowhere.
+	// Each request has a connection of its own, because those from before a reboot are dead.
 	return &agent{base: "http://" + address, client: http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}}
 }
 
@@ -81,7 +81,7 @@ func (a *agent) run(ctx context.Context, argv ...string) (guest.Ran, error) {
 	return ran, a.ask(ctx, http.MethodPost, "/run", body, &ran)
 }
 
-// plugDrives plugs in the NVMe drives the agent plays.
+// plugDrives plugs in the NVMe drives that the agent emulates.
 func (a *agent) plugDrives(ctx context.Context) error {
 	var done string
 	return a.ask(ctx, http.MethodPost, "/drives", nil, &done)

@@ -14,7 +14,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/rootfs"
 )
 
-// base is the part of the machine that is made once for each version of Debian's packages: kernel, modules and tools.
+// base is the part of the machine that is built once for each version of Debian's packages: kernel, modules and tools.
 type base struct {
 	dir string
 	// Release of the kernel, and its version as a package.
@@ -49,7 +49,7 @@ var trees = []string{"usr/share/fwupd/quirks.d", "usr/share/polkit-1/actions"}
 // packagesOf are the packages of the programs; their libraries' are found.
 var packagesOf = []string{"sg3-utils", "util-linux", "fwupd", "fwupd-tests", "dbus-daemon"}
 
-// prepareBase returns the base for the versions apt would install now. It is made when the cache has none.
+// prepareBase returns the base for the versions apt would install now. It is built if it is not in the cache.
 func prepareBase(ctx context.Context, cache string, apt rootfs.Apt, say func(string, ...any)) (base, error) {
 	var b base
 	stamp, err := stampPath(cache)
@@ -59,7 +59,7 @@ func prepareBase(ctx context.Context, cache string, apt rootfs.Apt, say func(str
 	if b, ok := cachedBase(stamp); ok {
 		return b, nil
 	}
-	// Old lists name packages that the archive has no more.
+	// Old lists name packages that the archive no longer has.
 	if os.Geteuid() == 0 {
 		if err := apt.Update(ctx); err != nil {
 			return b, err
@@ -102,8 +102,8 @@ func prepareBase(ctx context.Context, cache string, apt rootfs.Apt, say func(str
 // recipe is everything but the versions of the packages that decides what a base is.
 var recipe = []any{bootModules, programs, trees, cabs, packagesOf, netdevsim, scsiDebug}
 
-// stampPath names the file that says which base belongs to the lists of packages as they are: asking apt takes longer than
-// everything else of a second run.
+// stampPath is the file that names the base for the current package lists: querying apt takes longer than everything
+// else in a second run.
 func stampPath(cache string) (string, error) {
 	lists, err := filepath.Glob("/var/lib/apt/lists/*Packages*")
 	if err != nil {
@@ -137,7 +137,7 @@ func cachedBase(stamp string) (base, bool) {
 	return b, err == nil && json.Unmarshal(raw, &b) == nil
 }
 
-// make makes the base in a directory of its own and gives it its name when it is complete.
+// make builds the base in a temporary directory, which is renamed when it is complete.
 func (b *base) make(ctx context.Context, cache string, apt rootfs.Apt, kernel, content []rootfs.Package, say func(string, ...any)) error {
 	say("Making the machine's kernel and tools once, from %d packages of Debian (about 300 MB) …", len(kernel)+len(content))
 	if err := os.MkdirAll(cache, 0o755); err != nil {
@@ -181,7 +181,7 @@ func kernelPackages(ctx context.Context, apt rootfs.Apt) ([]rootfs.Package, erro
 	return list, nil
 }
 
-// build makes the base in a directory that takes its name when it is complete.
+// build builds the base in the directory work.
 func (b *base) build(ctx context.Context, apt rootfs.Apt, work string, kernel, content []rootfs.Package) error {
 	kernelDir, kernelRoot := filepath.Join(work, "kernel"), filepath.Join(work, "kernel-root")
 	toolsDir, toolsRoot := filepath.Join(work, "tools"), filepath.Join(work, "tools-root")

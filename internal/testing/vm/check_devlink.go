@@ -14,19 +14,19 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/devlink"
 )
 
-// adapter is netdevsim's.
+// adapter is the adapter of netdevsim.
 var adapter = part{"netdevsim", v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, SerialNumbers: []string{"LABNETDEV1"}}}
 
-// adapterWish is an image whose first line is the version the adapter stores.
-func adapterWish(version string) wish {
-	return wish{adapter, version, []byte(version + "\n" + strings.Repeat("lab image\n", 1000))}
+// adapterTarget has an image whose first line is the version the adapter stores.
+func adapterTarget(version string) target {
+	return target{adapter, version, []byte(version + "\n" + strings.Repeat("lab image\n", 1000))}
 }
 
 // Knobs of netdevsim: of its debugfs, and of the module.
 const (
 	knobProgress = "/sys/kernel/debug/netdevsim/netdevsim1/fw_update_status"
 	knobFail     = "/sys/module/netdevsim/parameters/lab_fail"
-	// searchPath is where the kernel looks for images beside its own directories.
+	// searchPath is the kernel's parameter with its additional firmware directory.
 	searchPath = "/sys/module/firmware_class/parameters/path"
 )
 
@@ -45,7 +45,7 @@ func rebootResumed(ctx context.Context, s *scene) (string, error) {
 	if err := s.runs(ctx, coldDrive, "COLD1"); err != nil {
 		return "", err
 	}
-	cold, err := driveWish(coldDrive, "COLD2")
+	cold, err := driveTarget(coldDrive, "COLD2")
 	if err != nil {
 		return "", err
 	}
@@ -57,7 +57,7 @@ func rebootResumed(ctx context.Context, s *scene) (string, error) {
 		defer close(watched)
 		s.watchProgress(watching, &seen)
 	}()
-	err = s.rebooted(1, func() error { return s.flashed(ctx, nil, adapterWish(to), cold) })
+	err = s.rebooted(1, func() error { return s.flashed(ctx, nil, adapterTarget(to), cold) })
 	stop()
 	<-watched
 	if err != nil {
@@ -69,14 +69,14 @@ func rebootResumed(ctx context.Context, s *scene) (string, error) {
 	return fmt.Sprintf("%s to %s with progress from %d %%, COLD1 to COLD2", from, to, seen.least), nil
 }
 
-// progress is the least percentage that was seen of a write that goes on.
+// progress is the lowest percentage that was seen of a running write.
 type progress struct{ least int32 }
 
 func (s *scene) watchProgress(ctx context.Context, seen *progress) {
 	_ = s.until(ctx, "progress is seen", func() (bool, error) {
 		job, err := s.job(ctx)
 		if job == nil || err != nil {
-			return false, nil //nolint:nilerr // the next look may tell
+			return false, nil //nolint:nilerr // the next poll may succeed
 		}
 		for _, st := range job.Status.Steps {
 			if p := ptr.Deref(st.ProgressPercent, 0); st.Name == "flash" && p > 0 && p < 100 {
@@ -87,7 +87,7 @@ func (s *scene) watchProgress(ctx context.Context, seen *progress) {
 	})
 }
 
-// R003-49: the kernel goes on with the flash, the next daemon waits for it and does not repeat it.
+// R003-49: the kernel continues the flash; the next daemon waits for it and does not repeat it.
 func devlinkKilled(ctx context.Context, s *scene) (string, error) {
 	const from, to = "1.1.0", "1.2.0"
 	if err := s.runs(ctx, adapter, from); err != nil {
@@ -97,7 +97,7 @@ func devlinkKilled(ctx context.Context, s *scene) (string, error) {
 		return "", err
 	}
 	kill := func() error { return s.killWhile(ctx, devlink.Tool) }
-	return from + " to " + to, s.rebooted(1, func() error { return s.flashed(ctx, kill, adapterWish(to)) })
+	return from + " to " + to, s.rebooted(1, func() error { return s.flashed(ctx, kill, adapterTarget(to)) })
 }
 
 // R003: a failed step leaves the node in maintenance, with the cause, until a person releases it.
@@ -109,7 +109,7 @@ func devlinkFailed(ctx context.Context, s *scene) (string, error) {
 	if err := s.agent().write(ctx, knobFail, "Y"); err != nil {
 		return "", err
 	}
-	if err := s.declare(ctx, adapterWish("1.3.0")); err != nil {
+	if err := s.declare(ctx, adapterTarget("1.3.0")); err != nil {
 		return "", err
 	}
 	job, err := s.failed(ctx)
@@ -126,8 +126,8 @@ func devlinkFailed(ctx context.Context, s *scene) (string, error) {
 	if err := s.agent().write(ctx, knobFail, "N"); err != nil {
 		return "", err
 	}
-	// Back to what it runs, so that nothing is planned anew, and back to service.
-	if err := s.declare(ctx, adapterWish(runs)); err != nil {
+	// Assign what it runs, so that nothing new is planned, and return the node to service.
+	if err := s.declare(ctx, adapterTarget(runs)); err != nil {
 		return "", err
 	}
 	if err := s.release(ctx); err != nil {
@@ -153,7 +153,7 @@ func (s *scene) release(ctx context.Context) error {
 	return nil
 }
 
-// What the tool says of an adapter that cannot be activated, whatever the knob for its reloads.
+// The tool's answer for an adapter that cannot be activated, for each value of the knob for its reloads.
 func devlinkNotActivated(ctx context.Context, s *scene) (string, error) {
 	const needsReboot = 5
 	said := ""

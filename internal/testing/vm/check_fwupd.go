@@ -16,7 +16,7 @@ func fwupdUpdated(ctx context.Context, s *scene) (string, error) {
 	return s.fwupd(ctx, "1.2.2", "1.2.3", nil)
 }
 
-// R003-49: fwupd's client goes on without the daemon, and is not run again.
+// R003-49: fwupd's client continues without the daemon, and is not run again.
 func fwupdKilled(ctx context.Context, s *scene) (string, error) {
 	return s.fwupd(ctx, "1.2.3", "1.2.4", func() error { return s.killWhile(ctx, "local-install") })
 }
@@ -29,5 +29,5 @@ func (s *scene) fwupd(ctx context.Context, from, to string, disturb func() error
 	if err := s.runs(ctx, systemFirmware, from); err != nil {
 		return "", err
 	}
-	return from + " to " + to, s.flashed(ctx, disturb, wish{systemFirmware, to, image})
+	return from + " to " + to, s.flashed(ctx, disturb, target{systemFirmware, to, image})
 }

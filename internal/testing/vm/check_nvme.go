@@ -43,7 +43,7 @@ func nvmeFlashed(ctx context.Context, s *scene) (string, error) {
 	return s.warm(ctx, "WARM1", "WARM2", nil)
 }
 
-// R003-49: the download goes on without the daemon, and is not repeated.
+// R003-49: the download continues without the daemon, and is not repeated.
 func nvmeKilled(ctx context.Context, s *scene) (string, error) {
 	return s.warm(ctx, "WARM2", "WARM3", func() error { return s.killWhile(ctx, nvmetool.Name) })
 }
@@ -52,7 +52,7 @@ func (s *scene) warm(ctx context.Context, from, to string, disturb func() error)
 	if err := s.runs(ctx, warmDrive, from); err != nil {
 		return "", err
 	}
-	w, err := driveWish(warmDrive, to)
+	w, err := driveTarget(warmDrive, to)
 	if err != nil {
 		return "", err
 	}

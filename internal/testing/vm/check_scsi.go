@@ -21,7 +21,7 @@ func scsiImage(revision string) []byte {
 	return append([]byte(revision), bytes.Repeat([]byte("node-firmware-operator lab image"), 64<<10)...)
 }
 
-// R000-8: what runs is told by the device itself, and the machine is not rebooted for it.
+// R000-8: the device itself reports what runs, and the machine is not rebooted.
 func scsiFlashed(ctx context.Context, s *scene) (string, error) {
 	if err := s.agent().plug(ctx, "scsi_debug"); err != nil {
 		return "", err
@@ -32,8 +32,9 @@ func scsiFlashed(ctx context.Context, s *scene) (string, error) {
 // scsiDelay is how long the disk takes for each command, in nanoseconds.
 const scsiDelay = "/sys/bus/pseudo/drivers/scsi_debug/ndelay"
 
-// R003-49: the write goes on without the daemon. The next one finds it still going on and waits for it; the disk is slow
-// enough for that. Should the write have ended meanwhile it is repeated: the disk cannot tell what it holds.
+// R003-49: the write continues without the daemon. The next daemon finds it still running and waits for it; the disk is
+// slow enough for that. If the write has ended meanwhile it is repeated, because the disk does not report what it
+// stores.
 func scsiKilled(ctx context.Context, s *scene) (string, error) {
 	if err := s.runs(ctx, scsiDisk, "0002"); err != nil {
 		return "", err
@@ -48,7 +49,7 @@ func scsiKilled(ctx context.Context, s *scene) (string, error) {
 	return detail, s.scsiTakes(ctx, time.Millisecond)
 }
 
-// scsiTakes changes how long the disk takes for a command, which it refuses while it has one.
+// scsiTakes changes how long the disk takes for a command. The disk refuses the change while it executes one.
 func (s *scene) scsiTakes(ctx context.Context, delay time.Duration) error {
 	value := strconv.FormatInt(delay.Nanoseconds(), 10)
 	return s.until(ctx, "the disk takes another time", func() (bool, error) {
@@ -66,7 +67,7 @@ func (s *scene) scsi(ctx context.Context, from, to string, disturb func() error)
 	if err != nil {
 		return "", err
 	}
-	err = s.rebooted(0, func() error { return s.flashed(ctx, disturb, wish{scsiDisk, to, scsiImage(to)}) })
+	err = s.rebooted(0, func() error { return s.flashed(ctx, disturb, target{scsiDisk, to, scsiImage(to)}) })
 	if err != nil {
 		return "", err
 	}

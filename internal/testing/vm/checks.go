@@ -10,10 +10,10 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
 
-// checkLimit bounds a check. Each takes less than a minute where nothing else runs; this is for a machine that is busy.
+// checkLimit bounds a check. Each takes less than a minute on an idle machine; the limit is for a busy one.
 const checkLimit = 10 * time.Minute
 
-// checks run in this order on one machine. Those of a group build on each other, and on boot alone.
+// checks run in this order on one machine. The checks of a group build on each other, and otherwise only on boot.
 var checks = []check{
 	{bootGroup, "the machine boots and its Node is Ready", booted},
 	{"inventory", "an NVMe drive without firmware download is inventory only", inventoryOnly},
@@ -67,10 +67,10 @@ func booted(ctx context.Context, s *scene) (string, error) {
 	})
 }
 
-// nvmePCIe is the drive QEMU emulates.
+// nvmePCIe is the drive that QEMU emulates.
 var nvmePCIe = part{"nvme-pcie", v1alpha1.DeviceSelector{Class: v1alpha1.ClassDisk, Models: []string{"QEMU NVMe Ctrl"}}}
 
-// What cannot be updated says why.
+// A device that cannot be updated says why.
 func inventoryOnly(ctx context.Context, s *scene) (string, error) {
 	const want = "OACS bit 2"
 	var got string
@@ -88,15 +88,15 @@ func inventoryOnly(ctx context.Context, s *scene) (string, error) {
 	return got, err
 }
 
-// flashed requires that one job brings wishes to their devices. Disturb is called when they are declared. Undisturbed each
-// image is written once. A step whose end no daemon saw is begun once more, and then finds what the device stores; a device
-// that cannot tell is written once more.
-func (s *scene) flashed(ctx context.Context, disturb func() error, wishes ...wish) error {
+// flashed requires that one job brings the targets to their devices. Disturb is called after they are declared. Without
+// it each image is written once. A step whose end no daemon saw is begun once more, and then finds what the device
+// stores; a device that does not report that is written once more.
+func (s *scene) flashed(ctx context.Context, disturb func() error, targets ...target) error {
 	attempts := int32(1)
 	if disturb != nil {
 		attempts = 2
 	}
-	if err := s.declare(ctx, wishes...); err != nil {
+	if err := s.declare(ctx, targets...); err != nil {
 		return err
 	}
 	if disturb != nil {
@@ -113,7 +113,7 @@ func (s *scene) flashed(ctx context.Context, disturb func() error, wishes ...wis
 			return fmt.Errorf("an image was written too often: %s", describe(job))
 		}
 	}
-	for _, w := range wishes {
+	for _, w := range targets {
 		if err := s.runs(ctx, w.part, w.version); err != nil {
 			return err
 		}
@@ -121,7 +121,7 @@ func (s *scene) flashed(ctx context.Context, disturb func() error, wishes ...wis
 	return nil
 }
 
-// rebooted requires that the machine boots as often while something is done.
+// rebooted requires that the machine reboots this many times during do.
 func (s *scene) rebooted(times int, do func() error) error {
 	before := s.node.bootCount()
 	if err := do(); err != nil {
@@ -133,8 +133,8 @@ func (s *scene) rebooted(times int, do func() error) error {
 	return nil
 }
 
-// killWhile ends the daemon with SIGKILL while a tool writes to a device. The tool goes on without it. The machine starts the
-// daemon again.
+// killWhile ends the daemon with SIGKILL while a tool writes to a device. The tool continues without it. The machine
+// restarts the daemon.
 func (s *scene) killWhile(ctx context.Context, tool string) error {
 	var writing []int
 	err := s.until(ctx, tool+" writes", func() (ok bool, err error) {

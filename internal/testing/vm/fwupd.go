@@ -16,8 +16,8 @@ const busConfig = `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Con
 </busconfig>
 `
 
-// fwupdConfig plugs in fwupd's test device, whose images are signed by nobody. The daemon never ends by itself: the device
-// lives in its memory.
+// fwupdConfig enables fwupd's test device, whose images are unsigned. The daemon never ends by itself: the device lives
+// in its memory.
 const fwupdConfig = `[fwupd]
 TestDevices=true
 OnlyTrusted=false

@@ -15,7 +15,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/guest"
 )
 
-// Addresses in the machine's network, which nothing else is part of.
+// Addresses in the machine's private network.
 const (
 	guestAddress = "10.0.2.15"
 	hostAddress  = "10.0.2.100"
@@ -30,14 +30,14 @@ type machine struct {
 	err     error
 }
 
-// machineOptions say what a machine is made of.
+// machineOptions configure a machine.
 type machineOptions struct {
 	base base
-	// dir takes the console's log and the disks.
+	// dir is the directory for the console's log and the disks.
 	dir string
 	// initrd are the archives that make its first file system.
 	initrd string
-	// forwards are the only ways out of the machine: a port of hostAddress and what is reached there.
+	// forwards are the only connections out of the machine: a port of hostAddress and the address behind it.
 	forwards map[int]string
 	// relay is the command in front of an address that connects its standard input and output with it.
 	relay []string
@@ -57,7 +57,7 @@ func startMachine(o machineOptions) (*machine, error) {
 	}
 	m.cmd = exec.Command(tool("qemu-system-x86_64"), o.arguments(m.console)...)
 	m.cmd.Stdout, m.cmd.Stderr = log, log
-	// A Ctrl-C is for the lab, which ends the machine; the kernel ends it when the lab dies.
+	// A Ctrl-C must reach only the lab, which ends the machine; the kernel ends it when the lab dies.
 	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error, 1)
 	go func() {
@@ -80,8 +80,8 @@ func startMachine(o machineOptions) (*machine, error) {
 // arguments of QEMU: two processors emulated in software, so that it runs wherever its program does.
 func (o machineOptions) arguments(console string) []string {
 	network := "user,id=net0,restrict=on,hostfwd=tcp:" + o.agentAddress + "-" + guestAddress + fmt.Sprintf(":%d", guest.AgentPort)
-	for port, target := range o.forwards {
-		network += fmt.Sprintf(",guestfwd=tcp:%s:%d-cmd:%s", hostAddress, port, strings.Join(append(append([]string{}, o.relay...), target), " "))
+	for port, to := range o.forwards {
+		network += fmt.Sprintf(",guestfwd=tcp:%s:%d-cmd:%s", hostAddress, port, strings.Join(append(append([]string{}, o.relay...), to), " "))
 	}
 	return []string{
 		"-nodefaults", "-no-user-config", "-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", "1024",
@@ -99,7 +99,7 @@ func (o machineOptions) arguments(console string) []string {
 // quoted is a path as a value of one of QEMU's lists of options.
 func quoted(path string) string { return strings.ReplaceAll(path, ",", ",,") }
 
-// stop ends the machine as pulling its plug does.
+// stop ends the machine like a power cut.
 func (m *machine) stop() {
 	if err := m.cmd.Process.Kill(); err == nil || !errors.Is(err, os.ErrProcessDone) {
 		<-m.done

@@ -2,13 +2,14 @@ package vm
 
 import "github.com/nodefirmware/node-firmware-operator/internal/testing/vm/rootfs"
 
-// The stock modules accept an update and forget it. The two are built from Debian's source of the very kernel with the
-// fewest changes that make devices of them whose version is what they were given: the bytes of the image that arrived, in
-// the kernel, by the mechanism that is tested. Both count the images in lab_writes. Nothing else is changed.
+// The stock modules accept an update and ignore it. Both modules are built from Debian's source of the same kernel with
+// as few changes as possible, so that the version of a device comes from the bytes of the image that arrived in the
+// kernel by the tested mechanism. Both count the images in lab_writes. Nothing else is changed.
 
 // netdevsim runs and stores versions that are parameters, and takes the first line of an image for the version that it
-// stores once the flash went through. What runs changes when the module is loaded anew, as at a reboot. With lab_fail set a
-// flash fails on its way, for which the stock module has no knob. The serial number is what a template chooses it by.
+// stores once the flash went through. The running version changes when the module is loaded again, as at a reboot. With
+// lab_fail set a flash fails midway, for which the stock module has no knob. A template selects the device by its
+// serial number.
 var netdevsim = rootfs.Source{
 	Name: "netdevsim", Dir: "drivers/net/netdevsim", Files: []string{""}, Config: []string{"CONFIG_NETDEVSIM=m"},
 	Edits: []rootfs.Edit{
@@ -51,8 +52,8 @@ static int nsim_dev_info_get(`},
 	},
 }
 
-// scsiDebug names the modes of WRITE BUFFER it takes when it is asked, which the stock module does not, so that the driver
-// rightly leaves that one alone. Mode 0x0e keeps the first four bytes of an image as the revision to come, mode 0x0f makes
+// scsiDebug reports the supported modes of WRITE BUFFER, which the stock module does not, so that the driver rightly
+// does not write that one. Mode 0x0e keeps the first four bytes of an image as the revision to come, mode 0x0f makes
 // them the revision of the INQUIRY and reports that the microcode changed.
 var scsiDebug = rootfs.Source{
 	Name: "scsi_debug", Dir: "drivers/scsi", Files: []string{"scsi_debug.c", "sd.h", "scsi_logging.h"},

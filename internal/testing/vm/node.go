@@ -34,13 +34,13 @@ const (
 	imagePort = 8444
 )
 
-// accessDir is where the machine finds what a pod would be given.
+// accessDir is where the machine finds the access that a pod would get.
 const accessDir = "/etc/lab/access"
 
 // daemonService is the daemon's name as a service of the machine.
 const daemonService = "firmware-daemon"
 
-// overlay writes what is different in every run behind the base: programs, access, configuration.
+// overlay writes the part that differs in every run: programs, access, configuration.
 func overlay(path string, b base, binDir string, l *lab.Lab, m *lab.Member) error {
 	from, err := os.Open(b.archive())
 	if err != nil {
@@ -173,7 +173,7 @@ func joinMachine(ctx context.Context, l *lab.Lab, b base, dir, binDir string) (*
 	}
 	m, err := startMachine(machineOptions{
 		base: b, dir: dir, initrd: initrd, agentAddress: agentAddress,
-		// By way of this process: its name can have any character, and its file can be replaced meanwhile.
+		// Through /proc: the path of the program may contain any character, and its file may be replaced meanwhile.
 		relay: []string{fmt.Sprintf("/proc/%d/exe", os.Getpid()), "vm", "relay"}, forwards: map[int]string{apiPort: api.Host, imagePort: images},
 	})
 	if err != nil {
@@ -182,7 +182,7 @@ func joinMachine(ctx context.Context, l *lab.Lab, b base, dir, binDir string) (*
 	return &node{machine: m, kubelet: member.Kubelet}, nil
 }
 
-// live plays the kubelet: the Node is Ready while the machine answers, with the boot id it has then.
+// live acts as the kubelet: the Node is Ready while the machine answers, with its current boot id.
 func (n *node) live(ctx context.Context) {
 	go n.kubelet.Reap(ctx, 500*time.Millisecond)
 	ready := ""
@@ -208,7 +208,7 @@ func (n *node) live(ctx context.Context) {
 	}
 }
 
-// note remembers a boot.
+// note records a boot.
 func (n *node) note(id string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -217,7 +217,7 @@ func (n *node) note(id string) {
 	}
 }
 
-// bootCount is how often the machine booted.
+// bootCount returns how often the machine booted.
 func (n *node) bootCount() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()

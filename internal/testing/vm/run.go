@@ -17,19 +17,20 @@ import (
 
 // Options say where the lab lives.
 type Options struct {
-	// Dir takes what one run writes.
+	// Dir receives the files of one run.
 	Dir string
 	// BinDir holds firmware-operator, firmware-daemon and firmware-lab-guest.
 	BinDir string
-	// CacheDir keeps what is the same in every run.
+	// CacheDir keeps the files that are the same in every run.
 	CacheDir string
 	// Only names groups of checks; all run when it is empty.
 	Only []string
-	// Out takes a line for each check.
+	// Out receives a line for each check.
 	Out io.Writer
 }
 
-// Run starts the lab, runs every check and stops it. The first check that fails ends it: those after it build on it.
+// Run starts the lab, runs every check and stops it. The first check that fails ends the run, because later checks
+// build on it.
 func Run(ctx context.Context, o Options) (err error) {
 	say := func(format string, args ...any) { fmt.Fprintf(o.Out, format+"\n", args...) }
 	began := time.Now()
@@ -75,7 +76,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	return nil
 }
 
-// prepare makes what the machine is made of.
+// prepare builds the parts of the machine.
 func prepare(ctx context.Context, o Options, say func(string, ...any)) (base, error) {
 	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
 		return base{}, fmt.Errorf("prepare lab: %w", err)
@@ -95,7 +96,7 @@ func prepare(ctx context.Context, o Options, say func(string, ...any)) (base, er
 // check is one thing the lab proves.
 type check struct {
 	group, name string
-	// run returns what is worth telling.
+	// run returns details for the output.
 	run func(ctx context.Context, s *scene) (string, error)
 }
 
@@ -116,7 +117,7 @@ func (c check) do(ctx context.Context, s *scene, say func(string, ...any)) error
 	return nil
 }
 
-// tailSize is how much of a log is worth reading.
+// tailSize is how much of a log is printed, in bytes.
 const tailSize = 6 << 10
 
 // explain prints the ends of the logs.

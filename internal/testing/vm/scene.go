@@ -22,7 +22,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab"
 )
 
-// scene is what checks work with.
+// scene is the environment of the checks.
 type scene struct {
 	lab  *lab.Lab
 	api  client.WithWatch
@@ -48,8 +48,8 @@ func (p part) is(d *v1alpha1.NodeDeviceStatus) bool {
 	return d.Class == p.selector.Class && among(p.selector.Models, d.Model) && among(p.selector.SerialNumbers, d.SerialNumber)
 }
 
-// wish is firmware for one part.
-type wish struct {
+// target is the desired firmware of one part.
+type target struct {
 	part
 	version string
 	image   []byte
@@ -58,8 +58,8 @@ type wish struct {
 // templateName is the one template of the lab.
 const templateName = "lab-vm"
 
-// declare publishes images and asks for them at once. What other devices should run stays as it was.
-func (s *scene) declare(ctx context.Context, wishes ...wish) error {
+// declare publishes images and assigns all of them in one change. The desired firmware of other devices stays.
+func (s *scene) declare(ctx context.Context, targets ...target) error {
 	if job, err := s.job(ctx); err != nil {
 		return err
 	} else if job != nil {
@@ -71,7 +71,7 @@ func (s *scene) declare(ctx context.Context, wishes ...wish) error {
 		return fmt.Errorf("read template: %w", missing)
 	}
 	t.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/hostname": nodeName}}
-	for _, w := range wishes {
+	for _, w := range targets {
 		source, err := s.publish(ctx, w)
 		if err != nil {
 			return err
@@ -93,7 +93,7 @@ func (s *scene) declare(ctx context.Context, wishes ...wish) error {
 }
 
 // publish puts an image where the operator fetches it and declares its source, whose name it returns.
-func (s *scene) publish(ctx context.Context, w wish) (string, error) {
+func (s *scene) publish(ctx context.Context, w target) (string, error) {
 	source := strings.ToLower(w.rule + "-" + w.version)
 	path := filepath.Join(s.lab.ImageDir(), source)
 	if err := os.WriteFile(path, w.image, 0o644); err != nil {
@@ -113,7 +113,7 @@ func (s *scene) publish(ctx context.Context, w wish) (string, error) {
 	return source, nil
 }
 
-// device is what the API says of a part, or nil before it was read.
+// device is the status of a part in the API, or nil before it was read.
 func (s *scene) device(ctx context.Context, p part) (*v1alpha1.NodeDeviceStatus, error) {
 	var list v1alpha1.NodeDeviceList
 	if err := s.api.List(ctx, &list, client.MatchingFields{"spec.nodeName": nodeName}); err != nil {
@@ -216,10 +216,10 @@ func (s *scene) inService(ctx context.Context) error {
 	})
 }
 
-// pollPeriod is how often the API is asked for what a check waits for.
+// pollPeriod is how often a check reads from the API what it waits for.
 const pollPeriod = 250 * time.Millisecond
 
-// until waits for something. An error of the condition ends it.
+// until waits for a condition. An error of the condition ends the wait.
 func (s *scene) until(ctx context.Context, what string, condition func() (bool, error)) error {
 	for {
 		ok, err := condition()
@@ -245,7 +245,7 @@ func over(job *v1alpha1.FirmwareJob) bool {
 		meta.IsStatusConditionTrue(job.Status.Conditions, v1alpha1.ConditionFailed)
 }
 
-// describe says where a job stands.
+// describe describes the state of a job.
 func describe(job *v1alpha1.FirmwareJob) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "job %s:", job.Name)

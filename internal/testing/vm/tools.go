@@ -14,14 +14,14 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/rootfs"
 )
 
-// needed are the programs the lab runs on this machine, and Debian's packages of them. Everything else it takes from
+// needed are the programs the lab runs on this machine, and Debian's packages of them. Everything else comes from
 // packages that it unpacks in its cache.
 var needed = []struct{ program, pkg string }{
 	{"qemu-system-x86_64", "qemu-system-x86"}, {"mke2fs", "e2fsprogs"}, {"make", "make"}, {"gcc-12", "gcc-12"},
 	{"xz", "xz-utils"}, {"tar", "tar"}, {"/usr/lib/x86_64-linux-gnu/libelf.so.1", "libelf1"},
 }
 
-// installTools installs what is missing, as root; others are told the command.
+// installTools installs the missing programs as root; otherwise its error contains the command.
 func installTools(ctx context.Context, apt rootfs.Apt, say func(string, ...any)) error {
 	for _, program := range []string{"apt-get", "dpkg-deb"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -52,7 +52,7 @@ func installTools(ctx context.Context, apt rootfs.Apt, say func(string, ...any))
 	return apt.Install(ctx, slices.Compact(missing)...)
 }
 
-// has looks in the directories of the administrator as well, which not everybody has in the path.
+// has also looks in the administrator's directories, which may not be in PATH.
 func has(program string) bool {
 	if filepath.IsAbs(program) {
 		_, err := os.Stat(program)

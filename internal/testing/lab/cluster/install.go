@@ -54,7 +54,7 @@ func Install(ctx context.Context, c client.Client) error {
 	return Apply(ctx, c, maintenanceConfig())
 }
 
-// maintenanceConfig lifts the maintenance-operator's own limit, so that the RolloutPolicy is the one that binds.
+// maintenanceConfig removes the maintenance-operator's own limit, so that only the RolloutPolicy limits.
 func maintenanceConfig() *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": maintenancev1alpha1.GroupVersion.String(), "kind": "MaintenanceOperatorConfig",
@@ -63,7 +63,7 @@ func maintenanceConfig() *unstructured.Unstructured {
 	}}
 }
 
-// Apply brings objects to the API server by server-side apply.
+// Apply applies objects by server-side apply.
 func Apply(ctx context.Context, c client.Client, objects ...*unstructured.Unstructured) error {
 	for _, o := range objects {
 		o = o.DeepCopy()

@@ -56,7 +56,7 @@ func (k *Kubelet) JobPods(ctx context.Context) ([]corev1.Pod, error) {
 	return pods.Items, nil
 }
 
-// ReportPod says how far a pod is.
+// ReportPod sets the phase of a pod.
 func (k *Kubelet) ReportPod(ctx context.Context, pod *corev1.Pod, phase corev1.PodPhase) error {
 	before := pod.DeepCopy()
 	pod.Status.Phase = phase
@@ -66,7 +66,7 @@ func (k *Kubelet) ReportPod(ctx context.Context, pod *corev1.Pod, phase corev1.P
 	return nil
 }
 
-// RemovePod lets go a pod that has ended.
+// RemovePod removes a pod that has ended.
 func (k *Kubelet) RemovePod(ctx context.Context, pod *corev1.Pod) error {
 	if err := client.IgnoreNotFound(k.Client.Delete(ctx, pod, client.GracePeriodSeconds(0))); err != nil {
 		return fmt.Errorf("remove pod %s: %w", pod.Name, err)

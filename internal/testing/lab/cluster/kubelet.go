@@ -14,8 +14,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
 
-// Kubelet stands in for the kubelet of one simulated machine: it registers the Node, says whether it is Ready, and
-// deletes pods that were evicted.
+// Kubelet simulates the kubelet of one simulated machine: it registers the Node, reports whether it is Ready, and
+// deletes evicted pods.
 type Kubelet struct {
 	Client client.Client
 	Node   string
@@ -34,8 +34,8 @@ func (k *Kubelet) Register(ctx context.Context) (*corev1.Node, error) {
 	return node, nil
 }
 
-// Report sets the Ready condition and the boot id, as a kubelet does when it comes up; ready false is what the node
-// lifecycle controller makes of a kubelet that is silent.
+// Report sets the Ready condition and the boot id, as a kubelet does when it comes up; Unknown is what the node
+// lifecycle controller sets when a kubelet does not report.
 func (k *Kubelet) Report(ctx context.Context, ready corev1.ConditionStatus, bootID string) error {
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		var node corev1.Node
@@ -76,7 +76,7 @@ func (k *Kubelet) StartWorkload(ctx context.Context) error {
 	return nil
 }
 
-// Reap deletes the node's pods whose deletion was asked for, until the context ends.
+// Reap deletes the node's pods whose deletion was requested, until the context ends.
 func (k *Kubelet) Reap(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -88,7 +88,7 @@ func (k *Kubelet) Reap(ctx context.Context, every time.Duration) {
 		}
 		var pods corev1.PodList
 		if err := k.Client.List(ctx, &pods, client.MatchingFields{"spec.nodeName": k.Node}); err != nil {
-			continue // the API server is away; the next tick asks again
+			continue // the API server is unreachable; the next tick tries again
 		}
 		for i := range pods.Items {
 			_, runs := pods.Items[i].Labels[v1alpha1.JobPodLabel] // a pod with a process ends with it

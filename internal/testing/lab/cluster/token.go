@@ -17,13 +17,13 @@ const (
 	DaemonAccount   = "firmware-daemon"
 )
 
-// tokenSeconds is the life of a lab token; the lab renews none.
+// tokenSeconds is the lifetime of a lab token; the lab does not renew tokens.
 const tokenSeconds = 12 * 3600
 
 // RunPod records a pod of a service account on a node, as a kubelet that runs it would. An existing one is kept.
 func RunPod(ctx context.Context, c client.Client, name, account, node string) (*corev1.Pod, error) {
 	pod := &corev1.Pod{
-		// Owned as a DaemonSet's pod is, so that a drain leaves it where it is.
+		// Owned like a DaemonSet's pod, so that a drain does not evict it.
 		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: name, OwnerReferences: []metav1.OwnerReference{{
 			APIVersion: "apps/v1", Kind: "DaemonSet", Name: account, UID: "00000000-0000-0000-0000-000000000002", Controller: ptr.To(true),
 		}}},

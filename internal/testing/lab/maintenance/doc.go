@@ -1,4 +1,3 @@
-// Package maintenance stands in for the maintenance-operator where there is none: it takes NodeMaintenance objects
-// through the same states under the same limits, cordons and drains, holds objects for additional requestors, and
-// collects forgotten ones.
+// Package maintenance simulates the maintenance-operator: it takes NodeMaintenance objects through the same states
+// under the same limits, cordons and drains, holds objects for additional requestors, and garbage-collects old ones.
 package maintenance

@@ -28,14 +28,14 @@ const (
 	pollEvery              = 150 * time.Millisecond
 )
 
-// Operator is the stand-in.
+// Operator simulates the maintenance-operator.
 type Operator struct {
 	client    client.Client
 	namespace string
 	now       func() time.Time
 }
 
-// New makes a stand-in that finds its MaintenanceOperatorConfig, if there is one, in the namespace.
+// New returns an Operator that reads its MaintenanceOperatorConfig, if there is one, from the namespace.
 func New(config *rest.Config, namespace string) (*Operator, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, policyv1.AddToScheme, maintenancev1alpha1.AddToScheme} {
@@ -52,7 +52,7 @@ func New(config *rest.Config, namespace string) (*Operator, error) {
 	return &Operator{client: c, namespace: namespace, now: time.Now}, nil
 }
 
-// Run works until the context ends. While the API server is away it waits.
+// Run works until the context ends. It waits while the API server is unreachable.
 func (o *Operator) Run(ctx context.Context) error {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
@@ -61,12 +61,12 @@ func (o *Operator) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			_ = o.Step(ctx) // what failed is seen again at the next tick
+			_ = o.Step(ctx) // failures are retried at the next tick
 		}
 	}
 }
 
-// Step looks at everything once and takes each object at most one state further.
+// Step processes every object once and advances each by at most one state.
 func (o *Operator) Step(ctx context.Context) error {
 	var nodes corev1.NodeList
 	if err := o.client.List(ctx, &nodes); err != nil {
@@ -101,7 +101,7 @@ func (o *Operator) Step(ctx context.Context) error {
 	return first
 }
 
-// advance takes one object one state further.
+// advance advances one object by one state.
 func (o *Operator) advance(ctx context.Context, nm *maintenancev1alpha1.NodeMaintenance, node *corev1.Node) error {
 	leaving := nm.DeletionTimestamp != nil
 	switch reason := readyReason(nm); reason {
@@ -147,7 +147,7 @@ func (o *Operator) advance(ctx context.Context, nm *maintenancev1alpha1.NodeMain
 	return nil // Pending waits for the scheduler
 }
 
-// hold keeps a node that is ready for its requestors, and gives it back when the last of them is gone.
+// hold keeps a ready node for its requestors, and returns it to service when the last of them is gone.
 func (o *Operator) hold(ctx context.Context, nm *maintenancev1alpha1.NodeMaintenance, node *corev1.Node, reason string) error {
 	if nm.DeletionTimestamp != nil {
 		if len(nm.Spec.AdditionalRequestors) > 0 {
@@ -186,7 +186,7 @@ func (o *Operator) collect(ctx context.Context, nm *maintenancev1alpha1.NodeMain
 	return nil
 }
 
-// end uncordons the node and lets the object go.
+// end uncordons the node and releases the object.
 func (o *Operator) end(ctx context.Context, nm *maintenancev1alpha1.NodeMaintenance, node *corev1.Node) error {
 	if nm.Spec.Cordon && nm.Annotations[initialStateAnnotation] != "" {
 		if nm.Annotations[initialStateAnnotation] == "false" && node.Spec.Unschedulable {
@@ -211,7 +211,8 @@ func (o *Operator) letGo(ctx context.Context, nm *maintenancev1alpha1.NodeMainte
 	return nil
 }
 
-// cordon notes how the node was before it makes it unschedulable, so that another's cordon survives.
+// cordon records the former state of the node before it makes it unschedulable, so that somebody else's cordon
+// survives.
 func (o *Operator) cordon(ctx context.Context, nm *maintenancev1alpha1.NodeMaintenance, node *corev1.Node) error {
 	if !nm.Spec.Cordon {
 		return nil
@@ -237,7 +238,7 @@ func (o *Operator) setUnschedulable(ctx context.Context, node *corev1.Node, cord
 	return nil
 }
 
-// waitForPods reports whether pods the requestor wants to see finished still run, within its timeout.
+// waitForPods reports whether pods that the requestor waits for still run, within its timeout.
 func (o *Operator) waitForPods(ctx context.Context, nm *maintenancev1alpha1.NodeMaintenance) (bool, error) {
 	spec := nm.Spec.WaitForPodCompletion
 	if spec == nil {
@@ -255,7 +256,7 @@ func (o *Operator) waitForPods(ctx context.Context, nm *maintenancev1alpha1.Node
 	return len(pods) > 0 && !expired, nil
 }
 
-// drain evicts what must leave and reports whether all of it has left.
+// drain evicts the pods to drain and reports whether all of them are gone.
 func (o *Operator) drain(ctx context.Context, nm *maintenancev1alpha1.NodeMaintenance) (bool, error) {
 	spec := nm.Spec.DrainSpec
 	if spec == nil {
@@ -276,7 +277,7 @@ func (o *Operator) drain(ctx context.Context, nm *maintenancev1alpha1.NodeMainte
 		if pod.DeletionTimestamp != nil || owner == nil && !spec.Force {
 			continue
 		}
-		// A disruption budget may refuse for now; the next look asks again.
+		// A disruption budget may refuse for now; the next step tries again.
 		if err := o.client.SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{}); err != nil && !apierrors.IsTooManyRequests(err) {
 			return false, client.IgnoreNotFound(err)
 		}

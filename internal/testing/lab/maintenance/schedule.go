@@ -21,7 +21,7 @@ type limits struct {
 	maxTime     time.Duration
 }
 
-// limits reads the configuration named "default"; without one the maintenance-operator's defaults hold.
+// limits reads the configuration named "default"; without one the maintenance-operator's defaults apply.
 func (o *Operator) limits(ctx context.Context) (limits, error) {
 	l := limits{parallel: intstr.FromInt32(1), maxTime: time.Hour}
 	var config maintenancev1alpha1.MaintenanceOperatorConfig
@@ -42,8 +42,8 @@ func (o *Operator) limits(ctx context.Context) (limits, error) {
 	return l, nil
 }
 
-// schedule chooses which pending maintenances may begin: one a node, oldest first, as many as the limits allow. A node
-// that is unavailable already takes a slot but none of maxUnavailable.
+// schedule chooses the pending maintenances that may begin: one per node, oldest first, as many as the limits allow. A
+// node that is already unavailable takes a slot but does not count for maxUnavailable.
 func schedule(nodes []corev1.Node, list []maintenancev1alpha1.NodeMaintenance, l limits) []*maintenancev1alpha1.NodeMaintenance {
 	available := map[string]bool{}
 	for i := range nodes {

@@ -17,7 +17,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
 
-// State is what the agent tells of the machine.
+// State is the state of the machine.
 type State struct {
 	BootID   string
 	Services map[string]ServiceState
@@ -33,14 +33,14 @@ type server struct {
 	stop        context.CancelFunc
 	running     sync.WaitGroup
 	rebooting   sync.Once
-	// failed takes how each part of the agent ended.
+	// failed receives the result of each part of the agent.
 	failed chan error
 
 	mu     sync.Mutex
 	drives map[string]*nvmetcp.Drive
 }
 
-// agent runs the machine until it reboots or something that must work does not.
+// agent runs the machine until it reboots or an essential part fails.
 func agent() error {
 	config, err := LoadConfig(ConfigPath)
 	if err != nil {
@@ -133,7 +133,8 @@ func (s *server) kill(w http.ResponseWriter, r *http.Request) {
 	answer(w, pid)
 }
 
-// reboot ends everything in order and restarts the machine. It answers first: what asked for it is about to end as well.
+// reboot ends everything in order and restarts the machine. It answers first, because the requesting process is about
+// to end too.
 func (s *server) reboot(w http.ResponseWriter, _ *http.Request) {
 	answer(w, "rebooting")
 	go s.rebooting.Do(func() {
@@ -157,7 +158,7 @@ func (s *server) module(name string) (int, error) {
 	return 0, fmt.Errorf("there is no deferred module %q", name)
 }
 
-// wantedPath marks a deferred module that the lab asked for: it is a device that stays plugged in.
+// wantedPath is the mark of a deferred module that the lab requested: its device stays plugged in.
 func (s *server) wantedPath(i int) string {
 	return filepath.Join(StateDir, "modules", filepath.Base(s.config.Modules[i].Path))
 }

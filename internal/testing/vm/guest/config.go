@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// Files and names the lab and its guest agree on.
+// Files and names shared by the lab and its guest.
 const (
 	// ConfigPath is the guest's Config as JSON.
 	ConfigPath = "/etc/lab/guest.json"
@@ -14,11 +14,11 @@ const (
 	StateDir = "/var/lib/lab"
 	// AgentPort is where the agent listens.
 	AgentPort = 7000
-	// DaemonLog takes what the daemon writes.
+	// DaemonLog receives the daemon's output.
 	DaemonLog = StateDir + "/daemon.log"
 )
 
-// Config says what a guest is made of.
+// Config is the configuration of a guest.
 type Config struct {
 	// Modules are loaded at the start, in this order.
 	Modules []Module
@@ -30,7 +30,7 @@ type Config struct {
 	Persistent []string
 	// Flash is what the emulated devices keep without power.
 	Flash []Flash
-	// Drives are plugged in by the agent when the lab asks for it, and at every boot after that.
+	// Drives are plugged in by the agent on request of the lab, and at every boot after that.
 	Drives []Drive
 	// Services run all the time, and are started again when they end.
 	Services []Service
@@ -41,7 +41,7 @@ type Module struct {
 	Path string
 	// Parameters as insmod takes them. "{NAME}" is replaced by what the flash of that name holds.
 	Parameters string
-	// Deferred modules are loaded by the agent when the lab asks for it, and at every boot after that.
+	// Deferred modules are loaded by the agent on request of the lab, and at every boot after that.
 	Deferred bool
 	// After are written once the module is loaded: some make their devices then.
 	After []Write
@@ -54,7 +54,7 @@ type Write struct{ Path, Value string }
 // when the machine boots.
 type Flash struct {
 	Name string
-	// Default is what the device left the factory with.
+	// Default is the initial value.
 	Default string
 	// Source is the file the device shows it in.
 	Source string

@@ -1,5 +1,6 @@
-// Package guest is what runs inside the lab's virtual machine besides the daemon: its first process, which mounts, loads
-// modules and starts the daemon again when it dies, and an agent through which the lab looks at the machine and disturbs it.
+// Package guest is what runs inside the lab's virtual machine besides the daemon: its first process, which mounts file
+// systems, loads modules and restarts the daemon when it dies, and an agent through which the lab inspects and disturbs
+// the machine.
 //
 // It is linked under the names init and systemctl.
 package guest

@@ -16,7 +16,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/nvmetcp"
 )
 
-// Drive is an NVMe drive that the agent plays and the machine's kernel connects to over TCP.
+// Drive is an NVMe drive that the agent emulates and the machine's kernel connects to over TCP.
 type Drive struct {
 	Model, Serial, Revision string
 	Activation              nvmectrl.Activation
@@ -28,8 +28,8 @@ type Drive struct {
 // drivesWanted marks that the drives were plugged in.
 const drivesWanted = StateDir + "/drives-wanted"
 
-// plugDrives turns the drives on and connects the kernel to them, unless they are. They stay until the machine goes down, and find what they
-// hold again when it comes up.
+// plugDrives turns the drives on and connects the kernel to them, unless they are. They stay until the machine goes
+// down, and keep their content over reboots.
 func (s *server) plugDrives(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,7 +53,7 @@ func (s *server) plugDrives(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("plug drive %s in: %w", c.Serial, err)
 		}
-		// Not a part of the machine that ends in order: a drive has power until the machine has none.
+		// Not stopped in order with the rest: a drive has power until the machine has none.
 		go func() { s.failed <- nvmetcp.Serve(ctx, listener, d) }()
 		if err := connect(d.NQN(), c.Port); err != nil {
 			return fmt.Errorf("plug drive %s in: %w", c.Serial, err)
@@ -93,7 +93,7 @@ func (s *server) plug(w http.ResponseWriter, _ *http.Request) {
 	answer(w, "plugged in")
 }
 
-// drive tells what a drive holds.
+// drive answers with what a drive holds.
 func (s *server) drive(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	d := s.drives[r.PathValue("serial")]

@@ -91,7 +91,7 @@ func refuse(w http.ResponseWriter, err error) {
 	http.Error(w, err.Error(), http.StatusInternalServerError)
 }
 
-// answer ends the request; what cannot be sent is the client's to notice.
+// answer ends the request. The client notices if the answer cannot be sent.
 func answer(w http.ResponseWriter, v any) {
 	raw, err := json.Marshal(v)
 	if err != nil {

@@ -16,10 +16,10 @@ import (
 // flashDir is where the emulated devices keep what survives a reboot.
 const flashDir = StateDir + "/flash"
 
-// flashPeriod is how often the devices' values are saved. A real device has saved them when it says so.
+// flashPeriod is how often the devices' values are saved. A real device has saved them when it reports them.
 const flashPeriod = 50 * time.Millisecond
 
-// parameters fills what the devices kept into the parameters of a module.
+// parameters inserts the devices' saved values into the parameters of a module.
 func parameters(text, dir string, flash []Flash) (string, error) {
 	for _, f := range flash {
 		kept, err := os.ReadFile(filepath.Join(dir, f.Name))
@@ -34,7 +34,7 @@ func parameters(text, dir string, flash []Flash) (string, error) {
 	return text, nil
 }
 
-// keepFlash saves what the devices show whenever it changed, until the context ends.
+// keepFlash saves the devices' values whenever they change, until the context ends.
 func keepFlash(ctx context.Context, dir string, flash []Flash) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

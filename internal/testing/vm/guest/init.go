@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// first is process 1: it makes the machine usable, starts the agent and then only buries processes nobody else waits for.
-// When the agent ends the machine is turned off, which the lab sees.
+// first is process 1: it sets up the machine, starts the agent and then only reaps orphaned processes. When the agent
+// ends it turns the machine off, which the lab notices.
 func first() error {
 	err := boot()
 	if err == nil {
@@ -129,7 +129,7 @@ func load(path, parameters string) error {
 	return nil
 }
 
-// reapUntilAgentEnds starts the agent and buries every process that ends.
+// reapUntilAgentEnds starts the agent and reaps every process that ends.
 func reapUntilAgentEnds() error {
 	agent, err := os.StartProcess("/proc/self/exe", []string{"init", "agent"}, &os.ProcAttr{
 		Env: []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/"}, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},

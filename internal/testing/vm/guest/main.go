@@ -29,7 +29,7 @@ func Main(argv []string) int {
 	return 0
 }
 
-// systemctl knows one verb: what the daemon asks a host's service manager for.
+// systemctl supports only the verb that the daemon uses.
 func systemctl(args []string) error {
 	if !slices.Equal(args, []string{"reboot"}) {
 		return fmt.Errorf("this machine has no systemd: %q is not known", args)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// restartDelay is how long a service that ended stays away, as a kubelet waits before it starts a container again.
+// restartDelay is the pause before a service is restarted, as a kubelet waits before it restarts a container.
 const restartDelay = time.Second
 
 // supervisor keeps one service running.
@@ -46,7 +46,7 @@ func (s *supervisor) once(ctx context.Context) error {
 		return fmt.Errorf("start %s: %w", s.service.Name, err)
 	}
 	defer log.Close()
-	// Not its process group: what it started in sessions of their own goes on without it.
+	// Not its process group: programs it started in sessions of their own continue without it.
 	c := exec.CommandContext(ctx, s.service.Argv[0], s.service.Argv[1:]...)
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
 	c.WaitDelay = 10 * time.Second

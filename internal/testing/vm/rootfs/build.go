@@ -14,14 +14,14 @@ type Source struct {
 	// Name of the module, Dir its sources below the kernel's, Files what is needed of them.
 	Name, Dir string
 	Files     []string
-	// Config are settings of the kernel's build the module's own Makefile asks for, as in "CONFIG_NETDEVSIM=m". Without any
-	// the module is made of the one file of its name.
+	// Config are settings of the kernel's build that the module's Makefile needs, such as "CONFIG_NETDEVSIM=m". Without
+	// any the module is built from the one file of its name.
 	Config []string
 	// Edits are made to the sources before they are compiled.
 	Edits []Edit
 }
 
-// Edit replaces a piece of a file. The piece must be there exactly once: a source that changed is not built by guess.
+// Edit replaces a piece of a file. The piece must occur exactly once, so that a changed source is an error.
 type Edit struct{ File, Old, New string }
 
 func (e Edit) apply(dir string) error {

@@ -51,7 +51,7 @@ func (a *Archive) Link(name, target string) {
 	a.entry(name, 0o120777, int64(len(target)), strings.NewReader(target))
 }
 
-// Copy adds a file of this machine under a name, what a symbolic link points to included.
+// Copy adds a local file under a name, following symbolic links.
 func (a *Archive) Copy(name, from string) {
 	info, err := os.Stat(from)
 	if err != nil {
@@ -96,7 +96,7 @@ func (a *Archive) Tree(name, from string) {
 	}))
 }
 
-// Close ends the archive and says what went wrong in it.
+// Close ends the archive and returns its first error.
 func (a *Archive) Close() error {
 	a.entry("TRAILER!!!", 0, 0, nil)
 	if a.err == nil {

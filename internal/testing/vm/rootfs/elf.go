@@ -12,8 +12,8 @@ import (
 // libraryDirs are where Debian keeps shared libraries, and where the dynamic linker looks.
 var libraryDirs = []string{"lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu", "lib64", "lib", "usr/lib"}
 
-// Libraries are the shared libraries the programs need, their interpreter and whatever those need in turn, as paths below
-// root. Missing are the names of libraries that are nowhere below it.
+// Libraries are the shared libraries the programs need, their interpreter and whatever those need in turn, as paths
+// below root. Missing are the names of libraries that are not found below it.
 func Libraries(root string, programs []string) (found, missing []string, err error) {
 	seen := map[string]bool{}
 	queue := slices.Clone(programs)
@@ -47,7 +47,7 @@ func Libraries(root string, programs []string) (found, missing []string, err err
 	return found, missing, nil
 }
 
-// needs are the libraries and the interpreter an ELF file names, and where it wants them to be looked for first.
+// needs are the libraries and the interpreter an ELF file names, and the directory to search first.
 func needs(path string) (names []string, origin func(string) string, err error) {
 	file, err := elf.Open(path)
 	if err != nil {

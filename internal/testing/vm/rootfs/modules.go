@@ -19,8 +19,8 @@ type Modules struct {
 	builtin map[string]bool
 }
 
-// OpenModules finds the modules below a tree such as lib/modules/6.1.0-56-amd64. It needs no depmod: a package has none of
-// the files that one writes.
+// OpenModules finds the modules below a tree such as lib/modules/6.1.0-56-amd64. It does not need the files that depmod
+// writes, which a package does not have.
 func OpenModules(tree string) (*Modules, error) {
 	m := &Modules{files: map[string]string{}, builtin: map[string]bool{}}
 	err := filepath.WalkDir(filepath.Join(tree, "kernel"), func(p string, d fs.DirEntry, err error) error {
@@ -44,16 +44,16 @@ func OpenModules(tree string) (*Modules, error) {
 	return m, lines.Err()
 }
 
-// Add names a module that was built beside those of the kernel; it takes the place of one of the same name.
+// Add adds a module that was built beside those of the kernel, replacing one of the same name.
 func (m *Modules) Add(file string) { m.files[moduleName(file)] = file }
 
-// moduleName is what the kernel calls the module in a file.
+// moduleName is the kernel's name of the module in a file.
 func moduleName(file string) string {
 	return strings.ReplaceAll(strings.TrimSuffix(path.Base(file), ".ko"), "-", "_")
 }
 
-// Order lists the files of the modules and of what they need, each after those it needs. What is part of the kernel is
-// left out.
+// Order lists the files of the modules and their dependencies, each after those it needs. Built-in modules are left
+// out.
 func (m *Modules) Order(names ...string) ([]string, error) {
 	var order []string
 	var visit func(name string) error

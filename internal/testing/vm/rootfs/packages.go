@@ -13,9 +13,9 @@ import (
 	"strings"
 )
 
-// Apt runs Debian's package tools. They write nothing but into the directories they are given.
+// Apt runs Debian's package tools. They write only into the given directories.
 type Apt struct {
-	// Log takes what the tools print.
+	// Log receives the output of the tools.
 	Log *os.File
 }
 
@@ -84,7 +84,7 @@ func relations(list string) []string {
 }
 
 // WithLibraries are the packages and the libraries they need, and those these need in turn. Other dependencies are left
-// out: nothing of their programs is used.
+// out, because their programs are not used.
 func (a Apt) WithLibraries(ctx context.Context, names ...string) ([]Package, error) {
 	var all []Package
 	known := map[string]bool{}
@@ -172,7 +172,7 @@ func (a Apt) output(ctx context.Context, name string, args ...string) ([]byte, e
 	return out, nil
 }
 
-// command asks nobody and prints nothing that is translated.
+// command runs a program non-interactively and without translations.
 func command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, "env", append([]string{"DEBIAN_FRONTEND=noninteractive", "LC_ALL=C", name}, args...)...)
 }
