@@ -137,10 +137,10 @@ func TestDaemonTouchesItsOwnNodeOnlyAndNoSpec(t *testing.T) { // R001-5
 	node := func(name string) *v1alpha1.NodeFirmware {
 		return &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	}
-	wish := &v1alpha1.DesiredFirmware{Version: "1", SourceRef: v1alpha1.SourceReference{Name: "s"}, UpdatePolicy: "Update", Downgrade: "Allow",
+	desired := &v1alpha1.DesiredFirmware{Version: "1", SourceRef: v1alpha1.SourceReference{Name: "s"}, UpdatePolicy: "Update", Downgrade: "Allow",
 		Origin: v1alpha1.Origin{Kind: "Pin", Name: "n", Rule: "r"}}
-	withWish := device("node-a-nic-9", "node-a")
-	withWish.Spec.Firmware = wish
+	withFirmware := device("node-a-nic-9", "node-a")
+	withFirmware.Spec.Firmware = desired
 	require.NoError(t, s.admin.Create(t.Context(), maintenance("foreign-a", "node-a", "other.example.com")))
 	require.NoError(t, s.admin.Create(t.Context(), maintenance("ours-b", "node-b", "nodefirmware.io")))
 	require.NoError(t, s.admin.Create(t.Context(), said("foreign-said", "kubelet", "Node")))
@@ -152,7 +152,7 @@ func TestDaemonTouchesItsOwnNodeOnlyAndNoSpec(t *testing.T) { // R001-5
 	}{
 		{"create a device of its node", attempt{a, create(device("node-a-disk-1", "node-a")), ""}},
 		{"create a device of another node", attempt{a, create(device("x", "node-b")), anotherNode}},
-		{"create a device with a wish", attempt{a, create(withWish), "without a desired firmware"}},
+		{"create a device with desired firmware", attempt{a, create(withFirmware), "without a desired firmware"}},
 		{"create a device without a node's token", attempt{unbound, create(device("y", "node-a")), noClaim}},
 		{"take the name of another node's device", attempt{a, create(device("node-b-bios", "node-a")), "must be named after its node and class"}},
 		{"take a name that says no class", attempt{a, create(device("node-a-1-nic-2", "node-a")), "must be named after its node and class"}},

@@ -40,7 +40,7 @@ func TestKindsAreClusterScoped(t *testing.T) {
 	}
 }
 
-// TestNewObjectIsInProgress: what nobody has looked at yet is not done, as Helm and Flux see it.
+// TestNewObjectIsInProgress: Helm and Flux see an object that was not reconciled yet as in progress.
 func TestNewObjectIsInProgress(t *testing.T) {
 	env := apitest.New(t)
 	for kind, object := range oneOfEach() {
@@ -73,7 +73,7 @@ func TestDefaults(t *testing.T) {
 	assert.Equal(t, v1alpha1.DowngradeAllow, pin.Pins[0].Downgrade, "a pin is a person's decision for one node")
 	policy := kinds["RolloutPolicy"].(*v1alpha1.RolloutPolicy).Spec
 	assert.Equal(t, v1alpha1.RolloutActive, policy.State)
-	assert.Equal(t, intstr.FromInt32(1), *policy.MaxUnavailable, "one node at a time unless told otherwise")
+	assert.Equal(t, intstr.FromInt32(1), *policy.MaxUnavailable, "one node at a time by default")
 	assert.Equal(t, v1alpha1.RollbackBestEffort, policy.Rollback)
 	source := kinds["FirmwareSource"].(*v1alpha1.FirmwareSource).Spec
 	assert.Equal(t, v1alpha1.DowngradeAllow, source.Downgrade, "a source leaves downgrades to the template or pin")

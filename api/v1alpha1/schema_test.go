@@ -172,14 +172,14 @@ func lintList(path string, s apiextensionsv1.JSONSchemaProps) []string {
 	return append(problems, lintSchema(path+"[]", *s.Items.Schema)...)
 }
 
-// isLabelSelector tells the schema of metav1.LabelSelector, which is not ours to bound.
+// isLabelSelector recognises the schema of metav1.LabelSelector, whose bounds we cannot set.
 func isLabelSelector(s apiextensionsv1.JSONSchemaProps) bool {
 	_, labels := s.Properties["matchLabels"]
 	_, expressions := s.Properties["matchExpressions"]
 	return labels && expressions && len(s.Properties) == 2
 }
 
-// isConditions tells the schema of a list of metav1.Condition, which is not ours to bound either.
+// isConditions recognises the schema of a list of metav1.Condition, whose bounds we cannot set either.
 func isConditions(s apiextensionsv1.JSONSchemaProps) bool {
 	_, transition := s.Items.Schema.Properties["lastTransitionTime"]
 	return transition && slices.Equal(s.XListMapKeys, []string{"type"})

@@ -279,7 +279,7 @@ func updatesItsNode(t *testing.T, c *cluster, m *machine) {
 	assert.Empty(t, window.Items, "the maintenance is released")
 
 	assert.LessOrEqual(t, residentKiB(t, m.daemon.Process.Pid), 40<<10, "resident memory")
-	assert.Zero(t, m.stop(syscall.SIGTERM), "a daemon that is told to end does so")
+	assert.Zero(t, m.stop(syscall.SIGTERM), "a daemon ends when it is asked to")
 }
 
 func residentKiB(t *testing.T, pid int) int {

@@ -14,25 +14,25 @@ import (
 )
 
 const (
-	// reviewTTL is how long an answer of the API server is believed.
+	// reviewTTL is how long an answer of the API server is cached.
 	reviewTTL = time.Minute
 	// reviewTimeout bounds one review with its repetitions.
 	reviewTimeout = 10 * time.Second
 )
 
-// TokenReviewer authenticates tokens by asking the API server. It uses the parts that the API server library's
-// DelegatingAuthenticatorConfig is made of and not that type itself, whose answer does not tell a token that is refused
-// from an API server that could not be asked: a daemon tries again after the second only.
+// TokenReviewer authenticates tokens by asking the API server. It uses the parts of the API server library's
+// DelegatingAuthenticatorConfig and not that type itself, whose answer does not distinguish a refused token from an
+// unreachable API server: a daemon retries only after the second.
 type TokenReviewer struct {
 	tokens    authenticator.Token
 	audiences authenticator.Audiences
 	user      string
 }
 
-// NewTokenReviewer accepts tokens that are meant for the audience and belong to the user. Answers of the API server are
-// kept for a minute; outages are not kept.
+// NewTokenReviewer returns a reviewer that accepts tokens for the audience that belong to the user. Answers of the API
+// server are cached for a minute; errors are not.
 func NewTokenReviewer(api authenticationv1.AuthenticationV1Interface, audience, user string) (*TokenReviewer, error) {
-	// No implicit audience: a server that reviews tokens without looking at audiences accepts none.
+	// No implicit audience: a server that ignores audiences in its reviews accepts no token.
 	review, err := webhook.NewFromInterface(api, nil, wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 5},
 		reviewTimeout, webhook.AuthenticatorMetrics{
 			RecordRequestTotal: authenticatorfactory.RecordRequestTotal, RecordRequestLatency: authenticatorfactory.RecordRequestLatency,

@@ -17,7 +17,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
 )
 
-// rolledBack ends a job as the daemon does that brought the old firmware back and blames the image.
+// rolledBack ends a job as a daemon does after it rolled back and blamed the image.
 func (p *process) rolledBack(j *v1alpha1.FirmwareJob, model string) {
 	p.t.Helper()
 	u := j.Spec.Updates[0]

@@ -74,7 +74,7 @@ func (OS) SyncFile(path string) error {
 // SyncDir implements FS.
 func (OS) SyncDir(path string) error { return OS{}.SyncFile(path) }
 
-// TempPrefix begins the names of files that are being written. What bears it after a crash is rubbish.
+// TempPrefix is the prefix of the names of files that are being written. After a crash, files with it can be removed.
 const TempPrefix = ".tmp-"
 
 // WriteFile makes content the content of the file at path. When it returns nil that is durable; when it returns an error

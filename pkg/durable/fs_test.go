@@ -56,7 +56,7 @@ func TestPowerCutAnywhereLeavesOldOrNewContent(t *testing.T) {
 				require.Equal(t, newContent, string(content), "what returned nil is durable")
 			}
 			require.Contains(t, []string{oldContent, newContent}, string(content), "cut at %d", at)
-			require.NoError(t, durable.WriteFile(durable.OS{}, filepath.Join(to, "file"), []byte(newContent)), "rubbish is no obstacle")
+			require.NoError(t, durable.WriteFile(durable.OS{}, filepath.Join(to, "file"), []byte(newContent)), "leftovers do not matter")
 		}
 	}
 }

@@ -37,7 +37,7 @@ type world struct {
 type device struct {
 	running, stored, target inventory.Version
 	kind                    inventory.Activation
-	tells                   bool // says what it stores
+	reports                 bool // it reports what it stores
 	lies, fails, refuses    bool
 	needsMore               bool // asks for a reboot instead of its reset
 	bad                     bool // takes the link down while the target runs
@@ -60,8 +60,8 @@ func newWorld(t *rapid.T) (*world, step.Record) {
 		name := fmt.Sprintf("dev%d", i)
 		d := &device{
 			running: "1", stored: "1", target: "2",
-			kind:  inventory.Activation(rapid.IntRange(0, 4).Draw(t, name+" activation")),
-			tells: rapid.Bool().Draw(t, name+" tells"),
+			kind:    inventory.Activation(rapid.IntRange(0, 4).Draw(t, name+" activation")),
+			reports: rapid.Bool().Draw(t, name+" reports"),
 		}
 		switch rapid.IntRange(0, 12).Draw(t, name+" fault") {
 		case 0:
@@ -115,7 +115,7 @@ func (w *world) facts(r step.Record, waited time.Duration) step.Facts {
 	for _, name := range step.Wanted(r) {
 		d := w.devices[name]
 		sd := step.Device{Missing: d.gone, Running: d.running, Activation: d.kind, WriteRunning: d.orphan > 0}
-		if d.tells {
+		if d.reports {
 			sd.Stored = d.stored
 		}
 		f.Devices[name] = sd
@@ -220,7 +220,7 @@ func (w *world) act(s step.Step) (ret *step.Returned, done bool) {
 			d.writing = "1"
 			d.restores++
 		} else {
-			require.False(w.t, d.tells && d.holdsTarget(), "flashed although the image is stored")
+			require.False(w.t, d.reports && d.holdsTarget(), "flashed although the image is stored")
 			d.writes++
 		}
 		if w.chance("process dies during the write", 8) {
@@ -278,7 +278,7 @@ func TestEverySchedulePropertyHolds(t *testing.T) {
 			anyReboot = anyReboot || needsReboot[n]
 			assert.LessOrEqual(t, d.writes, 2)
 			assert.LessOrEqual(t, d.restores, 2)
-			if d.tells {
+			if d.reports {
 				assert.LessOrEqual(t, d.takenWrites, 2, "wrote again what had been taken")
 			}
 		}
@@ -313,7 +313,7 @@ func judgeEnd(t *rapid.T, w *world, r step.Record) {
 		require.NotNil(t, r.Failure)
 		if r.RolledBack() {
 			for _, name := range r.Rollback.Devices {
-				assert.Equal(t, inventory.Version("1"), w.devices[name].running, "%s was not brought back", name)
+				assert.Equal(t, inventory.Version("1"), w.devices[name].running, "%s was not rolled back", name)
 			}
 			assert.True(t, r.Verdict.Healthy)
 			assert.False(t, r.Failure.Held)

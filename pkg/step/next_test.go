@@ -71,7 +71,7 @@ func TestNext(t *testing.T) {
 		"exit 0 and nothing changed is a lie":           {at(plan.Flash, returned(step.Returned{})), old, step.Facts{}, step.Settle, step.StepFault, step.VerifyFailed},
 		"exit 1 and it is stored is a success":          {at(plan.Flash, returned(step.Returned{Failure: failure})), staged, step.Facts{}, step.Settle, step.Succeeded, ""},
 		"exit 1 and nothing changed is a failure":       {at(plan.Flash, returned(step.Returned{Failure: failure})), old, step.Facts{}, step.Settle, step.StepFault, step.WriteFailed},
-		"a device that cannot tell is believed":         {at(plan.Flash, returned(step.Returned{Needs: inventory.ActivateReboot})), mute, step.Facts{}, step.Settle, step.Succeeded, ""},
+		"a device that does not report is trusted":      {at(plan.Flash, returned(step.Returned{Needs: inventory.ActivateReboot})), mute, step.Facts{}, step.Settle, step.Succeeded, ""},
 		"but not when the image should run":             {at(plan.Flash, returned(step.Returned{})), mute, step.Facts{}, step.Settle, step.StepFault, step.VerifyFailed},
 		"a device may be unreadable for a while":        {at(plan.Flash, nil), step.Device{Unreadable: "EIO"}, step.Facts{}, step.Await, "", ""},
 		"but not for long":                              {at(plan.Flash, nil), step.Device{Unreadable: "EIO"}, step.Facts{Waited: long}, step.Settle, step.StepFault, step.ReadFailed},

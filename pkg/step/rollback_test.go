@@ -54,12 +54,12 @@ func TestDeviceThatDoesNotTellIsWrittenInARollback(t *testing.T) {
 }
 
 func TestDeviceThatTellsAndRunsNothingElseIsNotWrittenInARollback(t *testing.T) {
-	tells := step.Device{Running: "1", Stored: "1", Activation: inventory.ActivateReboot}
+	reporting := step.Device{Running: "1", Stored: "1", Activation: inventory.ActivateReboot}
 	r := blamed(inventory.RollbackNone)
-	a := decide(r, tells, false)
-	require.Nil(t, a.Failure, "there is nothing to bring back")
+	a := decide(r, reporting, false)
+	require.Nil(t, a.Failure, "there is nothing to roll back")
 	r = step.Apply(r, a, "boot-1", time.Unix(0, 0))
-	assert.Equal(t, step.Skipped, decide(r, tells, false).State)
+	assert.Equal(t, step.Skipped, decide(r, reporting, false).State)
 }
 
 func TestDeviceThatDoesNotTellAndCannotBeBroughtBackIsLeftToAPerson(t *testing.T) {
@@ -99,7 +99,7 @@ func TestJobCalledOffBeforeTheGateJudgedHasNoVerdict(t *testing.T) {
 	assert.Nil(t, step.Apply(r, a, "boot-1", time.Unix(0, 0)).Verdict)
 }
 
-// New firmware that makes its device mute must not hide behind a list that began anew: no deadline ends that wait.
+// A device that new firmware makes unreadable must not be hidden by a restarted list: no deadline ends that wait.
 func TestDeviceThatWasChangedIsNotWaitedForWithoutEnd(t *testing.T) {
 	r := at(plan.Preflight, returned(step.Returned{
 		Again: true, Failure: &step.Failure{Reason: step.ReadFailed, Device: "nic", Message: "no answer"},

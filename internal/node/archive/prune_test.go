@@ -91,7 +91,7 @@ func TestDevicesAbsentForLongArePruned(t *testing.T) {
 	}
 	assert.Len(t, names(t, s), 3)
 
-	require.NoError(t, s.Prune([]string{"other", card}, noon), "it is back, and the count begins anew")
+	require.NoError(t, s.Prune([]string{"other", card}, noon), "it is back, and the count starts again")
 	for day := range 90 {
 		require.NoError(t, s.Prune([]string{"other"}, noon.AddDate(0, 0, day)))
 	}

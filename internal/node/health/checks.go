@@ -150,11 +150,12 @@ func (c *Checks) advise(ctx context.Context) {
 			failing[label(wantedDir, name)] = message
 		}
 	}
-	c.tell(failing)
+	c.emitTransitions(failing)
 }
 
-func (c *Checks) tell(failing map[string]string) {
-	said := func(a Advice) {
+// emitTransitions calls Advise for the executables that began to fail or pass again.
+func (c *Checks) emitTransitions(failing map[string]string) {
+	emit := func(a Advice) {
 		if c.Advise != nil {
 			c.Advise(a)
 		}
@@ -162,12 +163,12 @@ func (c *Checks) tell(failing map[string]string) {
 	now := map[string]bool{}
 	for _, name := range sorted(failing) {
 		if now[name] = true; !c.advised[name] {
-			said(Advice{Failing: true, Message: failing[name] + "; the check is advisory and nothing is done about it"})
+			emit(Advice{Failing: true, Message: failing[name] + "; the check is advisory and nothing is done about it"})
 		}
 	}
 	for _, name := range sorted(c.advised) {
 		if !now[name] {
-			said(Advice{Message: name + " passes again"})
+			emit(Advice{Message: name + " passes again"})
 		}
 	}
 	c.advised = now

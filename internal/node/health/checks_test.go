@@ -316,7 +316,7 @@ func TestChecksThatFailBeforeTheUpdateAreKnown(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, []health.Complaint{{Message: "check required.d/a failed (exit code 1): md0: degraded"}}, got)
 	}
-	assert.Len(t, r.Calls(), 4, "each time anew, and without those that advise")
+	assert.Len(t, r.Calls(), 4, "each time again, and without the advisory ones")
 	delete(broken, "a")
 	got, err := c.Before(t.Context())
 	require.NoError(t, err)

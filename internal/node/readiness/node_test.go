@@ -18,12 +18,12 @@ func TestNodeIsReadyUnderThisBootOnly(t *testing.T) {
 		status corev1.ConditionStatus
 		want   bool
 	}{
-		"ready":                     {"boot-2", corev1.ConditionTrue, true},
-		"ready, boot id not known":  {"", corev1.ConditionTrue, true},
-		"ready before the boot":     {"boot-1", corev1.ConditionTrue, false},
-		"not ready":                 {"boot-2", corev1.ConditionFalse, false},
-		"kubelet not heard of":      {"boot-2", corev1.ConditionUnknown, false},
-		"kubelet not heard of, old": {"boot-1", corev1.ConditionUnknown, false},
+		"ready":                    {"boot-2", corev1.ConditionTrue, true},
+		"ready, boot id not known": {"", corev1.ConditionTrue, true},
+		"ready before the boot":    {"boot-1", corev1.ConditionTrue, false},
+		"not ready":                {"boot-2", corev1.ConditionFalse, false},
+		"kubelet silent":           {"boot-2", corev1.ConditionUnknown, false},
+		"kubelet silent, old":      {"boot-1", corev1.ConditionUnknown, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}

@@ -251,7 +251,7 @@ func TestDataWithoutAWholeStampIsOfTheOldestSchema(t *testing.T) {
 	}
 }
 
-// A record that cannot be decoded keeps the daemon from starting, which is only right when people are told the way out.
+// A record that cannot be decoded keeps the daemon from starting, which is acceptable only if the error says what to do next.
 func TestRefusalsSayWhatToDo(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, dir string){
 		"record": func(t *testing.T, dir string) {

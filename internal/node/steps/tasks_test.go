@@ -105,7 +105,7 @@ var (
 	disk = inventory.Identity{Class: inventory.Disk, UniqueID: "disk0", Vendor: "Samsung", VendorID: "144d", DeviceID: "a824", Model: "PM9A3", BoardID: "B"}
 )
 
-// R003-5: the hardware is as it should be, in the words of a template's selector, and every difference is told.
+// R003-5: the hardware matches the expected devices, selected as in a template, and every difference is reported.
 func TestVerifyInventoryTellsEveryDifference(t *testing.T) {
 	b := newBench(t)
 	for _, id := range []inventory.Identity{nic0, nic1, disk} {

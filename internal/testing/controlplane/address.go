@@ -5,8 +5,8 @@ import (
 	"net"
 )
 
-// FreeAddress returns an address of this machine that nothing listens on, for a process that is told where to listen.
-// Another process can take it before.
+// FreeAddress returns a local address on which nothing listens, for a process that takes its address as a setting.
+// Another process may take it first.
 func FreeAddress() (string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -190,7 +190,7 @@ type job struct {
 // progressSteps is how many times a job reports progress.
 const progressSteps = 10
 
-// do runs a job alone on its device.
+// do runs a job, exclusively on its device.
 func (c *call) do(j job) error {
 	unlock, err := lockFile(c.m.path("devices", j.op.Device+".lock"), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {

@@ -22,7 +22,7 @@ var checks = []check{
 	{"nvme", "an NVMe/TCP drive is flashed and activated by a controller reset", nvmeFlashed},
 	{"nvme", "the daemon is killed while it flashes the NVMe/TCP drive", nvmeKilled},
 	{"devlink", "netdevsim by devlink and an NVMe drive are flashed, and one reboot activates both", rebootResumed},
-	{"devlink", "the daemon is killed while the kernel flashes netdevsim and tells no progress", devlinkKilled},
+	{"devlink", "the daemon is killed while the kernel flashes netdevsim without reporting progress", devlinkKilled},
 	{"devlink", "a flash of netdevsim that fails holds the node until it is released", devlinkFailed},
 	{"devlink", "netdevsim has no activation without a reboot", devlinkNotActivated},
 	{"fwupd", "fwupd's test device is updated through a tool profile", fwupdUpdated},

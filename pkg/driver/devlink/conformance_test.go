@@ -53,10 +53,10 @@ func TestDevlinkConforms(t *testing.T) {
 		adapter func() (adapter, inventory.Identity)
 		no      string
 	}{
-		"adapter that is reset":                    {adapter: broadcom},
-		"adapter whose kernel driver cannot reset": {adapter: broadcom, no: "no-reset"},
-		"adapter that does not tell what it holds": {adapter: pensando},
-		"adapter off PCI":                          {adapter: simulated},
+		"adapter that is reset":                       {adapter: broadcom},
+		"adapter whose kernel driver cannot reset":    {adapter: broadcom, no: "no-reset"},
+		"adapter that does not report what it stores": {adapter: pensando},
+		"adapter off PCI":                             {adapter: simulated},
 	} {
 		t.Run(name, func(t *testing.T) {
 			drivertest.Run(t, func(t *testing.T) drivertest.Harness {

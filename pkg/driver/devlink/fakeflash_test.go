@@ -31,8 +31,8 @@ func (k *fakeKernel) flash(a adapter, r request) error {
 	if err != nil {
 		return refuse(syscall.ENOENT, "failed to locate the requested firmware file")
 	}
-	k.tell(a.Handle, 58, nil)
-	defer k.tell(a.Handle, 59, nil)
+	k.notify(a.Handle, 58, nil)
+	defer k.notify(a.Handle, 59, nil)
 	if text, fails := k.faulty("fail"); fails {
 		return refuse(syscall.EIO, text)
 	}
@@ -43,17 +43,17 @@ func (k *fakeKernel) flash(a adapter, r request) error {
 	if fields[1] != a.ForImages {
 		return refuse(syscall.EINVAL, "fake: No image for this board in the file")
 	}
-	k.tell("pci/0000:99:00.0", 60, progress("Flashing", 99, 100))
-	k.tell(a.Handle, 60, progress("Preparing to flash", 0, 0))
-	k.tell(a.Handle, 60, progress("Flashing", 0, 500000))
+	k.notify("pci/0000:99:00.0", 60, progress("Flashing", 99, 100))
+	k.notify(a.Handle, 60, progress("Preparing to flash", 0, 0))
+	k.notify(a.Handle, 60, progress("Flashing", 0, 500000))
 	for _, hangs := k.faulty("hang"); hangs; _, hangs = k.faulty("hang") {
 		if err := os.WriteFile(filepath.Join(k.dir, "hangs"), nil, 0o600); err != nil {
 			return err
 		}
 		time.Sleep(5 * time.Millisecond) // sleeps: plays a device that takes its time
 	}
-	k.tell(a.Handle, 60, progress("Flashing", 210000, 500000))
-	k.tell(a.Handle, 60, func(ae *netlink.AttributeEncoder) {
+	k.notify(a.Handle, 60, progress("Flashing", 210000, 500000))
+	k.notify(a.Handle, 60, func(ae *netlink.AttributeEncoder) {
 		ae.String(124, "Flash select")
 		ae.String(123, r.component)
 		ae.Uint64(151, 81)
@@ -78,8 +78,8 @@ func progress(message string, done, total uint64) func(*netlink.AttributeEncoder
 	}
 }
 
-// tell sends a message to everybody who listens.
-func (k *fakeKernel) tell(handle string, cmd uint8, more func(*netlink.AttributeEncoder)) {
+// notify sends a message to all listeners.
+func (k *fakeKernel) notify(handle string, cmd uint8, more func(*netlink.AttributeEncoder)) {
 	if more == nil {
 		more = func(*netlink.AttributeEncoder) {}
 	}

@@ -27,7 +27,7 @@ type adapter struct {
 	VersionName string
 	// Running and Stored are versions; Stored is empty when nothing else waits.
 	Running, Stored string
-	// Blind adapters do not tell what they store.
+	// Blind adapters do not report what they store.
 	Blind bool
 	// ForImages is the board images name.
 	ForImages string

@@ -36,9 +36,9 @@ func (dial Dialer) flash(h Handle, name, component string, report func(status)) 
 	if err != nil {
 		return err
 	}
-	heard := make(chan struct{})
+	followed := make(chan struct{})
 	go func() {
-		defer close(heard)
+		defer close(followed)
 		events.follow(h, report)
 	}()
 	// The kernel's only answer is the acknowledgement when the flash has ended.
@@ -49,11 +49,11 @@ func (dial Dialer) flash(h Handle, name, component string, report func(status)) 
 		}
 	})
 	select {
-	case <-heard:
+	case <-followed:
 	case <-time.After(endGrace):
 	}
 	_ = events.Close()
-	<-heard
+	<-followed
 	return err
 }
 

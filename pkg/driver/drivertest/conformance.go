@@ -20,7 +20,7 @@ func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 	cases := []conformanceCase{
 		{"knows its device and no other class", testSupport},
 		{"identity is stable and what the kernel said of it stays", testIdentity},
-		{"inspect tells running from stored", testStage},
+		{"inspect distinguishes running from stored", testStage},
 		{"writing twice writes once (R002-47)", testIdempotent},
 		{"a staged image can be superseded", testSupersede},
 		{"activation makes the stored image run", testActivate},

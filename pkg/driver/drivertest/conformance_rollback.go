@@ -57,7 +57,7 @@ func testDeclared(t *testing.T, h Harness) {
 		assert.True(t, reverts)
 		assert.NotEmpty(t, before.Slots)
 	case inventory.RollbackNone:
-		assert.NotEmpty(t, before.RollbackMessage, "people must be told why")
+		assert.NotEmpty(t, before.RollbackMessage, "the message must say why")
 	case inventory.RollbackImage:
 	default:
 		assert.Fail(t, "unknown kind", before.Rollback)

@@ -16,7 +16,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// withRollback is a simulated device that runs 1.0.0, activates at a boot and can be brought back as the kind says.
+// withRollback is a simulated device that runs 1.0.0, activates at a boot and supports the given kind of rollback.
 func withRollback(kind inventory.Rollback) (*drivertest.Simulated, inventory.Identity) {
 	return simulatedWith(inventory.Firmware{Activation: inventory.ActivateReboot, Rollback: kind})
 }

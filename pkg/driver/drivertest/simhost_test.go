@@ -233,7 +233,7 @@ func TestSCSIConforms(t *testing.T) {
 func TestFwupdATAConforms(t *testing.T) {
 	reboot := func(s *simhost.Spec) { s.SATA[0].Activation = simhost.Reboot }
 	immediate := func(s *simhost.Spec) { s.SATA[0].Immediate = true }
-	t.Run("drive that is told to activate", func(t *testing.T) { drivertest.Run(t, sata().harness) })
+	t.Run("drive with a separate activation", func(t *testing.T) { drivertest.Run(t, sata().harness) })
 	t.Run("drive that needs a reboot", func(t *testing.T) { drivertest.Run(t, sata().change(reboot).harness) })
 	t.Run("drive that activates what it downloads", func(t *testing.T) { drivertest.Run(t, sata().change(immediate).harness) })
 }
@@ -305,7 +305,7 @@ func TestABIOSThatRefusesItsCapsuleSaysWhy(t *testing.T) {
 	assert.Contains(t, fw.LastAttempt, "authentication failed")
 }
 
-// A BIOS that runs the new version and says that its update failed is told from one whose update came through.
+// A BIOS that runs the new version and says that its update failed is distinguished from one whose update succeeded.
 func TestABIOSThatRunsWhatItReportsAsFailedSaysSo(t *testing.T) {
 	p := bios()
 	m, runner := p.machine(t)
@@ -398,7 +398,7 @@ func TestACardWhoseNewFirmwareHasNoLinksIsBroughtBack(t *testing.T) {
 	assert.Equal(t, before, after)
 }
 
-// A card whose firmware does not start tells nothing of itself: nothing may be written to it, and nothing erased, without a
+// A card whose firmware does not start reports nothing about itself: nothing may be written to it, and nothing erased, without a
 // person (R002-43, R002-56).
 func TestACardInFlashRecoveryIsLeftAlone(t *testing.T) {
 	p := nic(0)

@@ -71,7 +71,7 @@ func TestEveryProblemSaysWhatIsWrong(t *testing.T) {
 	assert.NoError(t, fwupdDevice{Flags: []string{"updatable"}}.hindered())
 }
 
-// fwupdtool tells some failures by its exit code alone.
+// fwupdtool reports some failures only by its exit code.
 func TestExitCodesAreClassified(t *testing.T) {
 	for name, c := range map[string]struct {
 		result   command.Result

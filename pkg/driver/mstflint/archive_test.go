@@ -122,7 +122,7 @@ func TestAnArchiveNeverReplacesAFile(t *testing.T) {
 	assert.Equal(t, []string{"mstflint -d 0000:3b:00.0 -qq q"}, r.Lines())
 }
 
-// Only what is stored can be read, and a job must know beforehand what it can bring back (R002-1, R002-2).
+// Only what is stored can be read, and a job must know beforehand what it can restore (R002-1, R002-2).
 func TestWhatACardCanBringBackIsSaidBeforehand(t *testing.T) {
 	for name, c := range map[string]struct {
 		card string

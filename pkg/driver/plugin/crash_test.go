@@ -123,7 +123,7 @@ func TestPluginThatDiesInAWriteLeavesItsEndUnknown(t *testing.T) {
 	drv := installed(t, m, directory, id)
 	ended := begun(t, p, m, drv, id)
 	p.kill()
-	require.ErrorIs(t, <-ended, command.ErrLost, "only the device can tell")
+	require.ErrorIs(t, <-ended, command.ErrLost, "only a read-back can show the result")
 	running, err := m.runner.WriteRunning(card)
 	require.NoError(t, err)
 	assert.False(t, running)
@@ -241,5 +241,5 @@ func TestPluginThatChangedWritesNothing(t *testing.T) {
 	err := drv.(driver.Archiver).Archive(t.Context(), id, filepath.Join(t.TempDir(), "image"))
 	require.ErrorIs(t, err, plugin.ErrVersionChanged)
 	refresh(t, directory)
-	assert.Equal(t, "2", drv.Version(), "the next job is told")
+	assert.Equal(t, "2", drv.Version(), "the next job gets the new version")
 }

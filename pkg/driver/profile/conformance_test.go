@@ -31,7 +31,7 @@ func TestProfilesConform(t *testing.T) {
 	for name, change := range map[string]func(string) string{
 		"card that resets":                           func(s string) string { return s },
 		"card that needs a reboot, without rollback": reboots,
-		"card that does not tell what it holds": func(s string) string {
+		"card that does not report what it stores": func(s string) string {
 			blind := regexp.MustCompile(`(?m)^    stored: .*\n`).ReplaceAllString(s, "")
 			require.NotEqual(t, s, blind)
 			// The tool's "already" is no more than a word of such a card: what runs after the reboot counts.
@@ -127,7 +127,7 @@ func TestARefusedResetBecomesAReboot(t *testing.T) {
 	assert.Equal(t, inventory.ActivateReboot, need)
 }
 
-// The device tells what it stores, the exit code what that needs, and one to try again later rejects no image.
+// The device reports what it stores and the exit code what that needs. A code for a later retry does not reject the image.
 func TestExitCodesOfADeviceThatTellsWhatItStores(t *testing.T) {
 	text := golden(t, "simflash.yaml")
 	const all = "exits: {ok: [0], already: [3], rejected: [4]}"

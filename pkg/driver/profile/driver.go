@@ -85,7 +85,7 @@ func (d *Driver) inspect(ctx context.Context, id inventory.Identity) (subject, i
 // stored is empty if the profile does not say how to find it. If the tool reports it only when it differs, it is the
 // running version.
 func (d *Driver) stored(values map[string]string) inventory.Version {
-	if _, tells := d.p.Inspect.Fields[fieldStored]; !tells {
+	if _, declared := d.p.Inspect.Fields[fieldStored]; !declared {
 		return ""
 	}
 	if stored, ok := values[fieldStored]; ok {

@@ -76,7 +76,7 @@ func shipped(t testing.TB) map[string]example {
 
 func controller(name, subsystem string) example {
 	id := rearID(subsystem)
-	id.UniqueID = rear.SAS // as the tool tells it
+	id.UniqueID = rear.SAS // as the tool reports it
 	return example{
 		id: id, tool: name + "64", output: showAll([]raid{front, rear}), argv: []string{name + "64", "/call", "show", "J"},
 		want: inventory.Firmware{

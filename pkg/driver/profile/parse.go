@@ -110,7 +110,7 @@ func (r *reader) whole(n *yaml.Node, p Profile, seen map[string]*yaml.Node) {
 		}
 	}
 	if at := seen["activate"]; at != nil {
-		if _, tells := p.Inspect.Fields[fieldStored]; !tells {
+		if _, declared := p.Inspect.Fields[fieldStored]; !declared {
 			r.refuse(at, "activate", "needs inspect.fields.stored: without it nobody knows whether anything is staged")
 		}
 		for code, kind := range p.Activate.Exits.Pending {
@@ -119,7 +119,7 @@ func (r *reader) whole(n *yaml.Node, p Profile, seen map[string]*yaml.Node) {
 			}
 		}
 	}
-	if _, tells := p.Inspect.Fields[fieldNumber]; !tells {
+	if _, declared := p.Inspect.Fields[fieldNumber]; !declared {
 		for _, name := range []string{"check", "write", "activate"} {
 			if slices.ContainsFunc(p.argv(name), func(t template) bool { return slices.Contains(t.names, numberVariable) }) {
 				r.refuse(seen[name], name+".argv", "{{%s}} needs inspect.fields.number", numberVariable)
@@ -128,7 +128,7 @@ func (r *reader) whole(n *yaml.Node, p Profile, seen map[string]*yaml.Node) {
 	}
 	if p.Check != nil {
 		_, compares := p.Check.Fields[fieldBoardID]
-		if _, tells := p.Inspect.Fields[fieldBoardID]; compares && !tells {
+		if _, declared := p.Inspect.Fields[fieldBoardID]; compares && !declared {
 			r.refuse(seen["check"], "check.fields.boardID", "needs inspect.fields.boardID to compare it with")
 		}
 	}

@@ -76,7 +76,7 @@ func TestControllersAreReadAndWrittenByTheirAddress(t *testing.T) {
 	})
 }
 
-// Only the status that is printed tells that nothing was stored: the tool exits with 0.
+// Only the printed status shows that nothing was stored: the tool exits with 0.
 func TestAFailureTheToolPrintsIsAFailure(t *testing.T) {
 	eachRAIDTool(t, func(t *testing.T, tool raidTool) {
 		d, dir := tool.driver(t, rear)
@@ -125,7 +125,7 @@ func TestAControllerInThePlaceOfAnotherIsNotWritten(t *testing.T) {
 	})
 }
 
-// What cannot be prevented is told: the tool takes a number and nothing else.
+// What cannot be prevented is reported: the tool accepts only a number.
 func TestANumberThatTurnsDuringTheWriteIsTold(t *testing.T) {
 	eachRAIDTool(t, func(t *testing.T, tool raidTool) {
 		d, dir := tool.driver(t, front, rear)

@@ -118,8 +118,8 @@ func TestStandInCollectsForgottenMaintenancesUnlessTold(t *testing.T) {
 		annotations map[string]string
 		want        string
 	}{
-		"forgotten":     {nil, "gone"},
-		"told to leave": {map[string]string{ignoreAnnotation: "true"}, "Ready"},
+		"forgotten":            {nil, "gone"},
+		"annotated to be kept": {map[string]string{ignoreAnnotation: "true"}, "Ready"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStage(t)

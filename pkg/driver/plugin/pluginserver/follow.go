@@ -20,7 +20,7 @@ type events interface {
 func (s *service) follow(ref *pluginv1.TaskRef, id inventory.Identity, bad error, to events, w work) error {
 	t, err := s.task(ref, id, bad, w)
 	if err != nil {
-		return tellResult(to, &pluginv1.TaskResult{Status: wire.StatusTo(err)})
+		return sendResult(to, &pluginv1.TaskResult{Status: wire.StatusTo(err)})
 	}
 	if !w.writes {
 		defer context.AfterFunc(to.Context(), func() { t.cancel(plugin.ErrCancelled) })()
@@ -34,7 +34,7 @@ func (s *service) follow(ref *pluginv1.TaskRef, id inventory.Identity, bad error
 			}
 		}
 		if t.ended() {
-			return tellResult(to, t.result())
+			return sendResult(to, t.result())
 		}
 		select {
 		case <-moved:
@@ -64,6 +64,6 @@ func (s *service) task(ref *pluginv1.TaskRef, id inventory.Identity, bad error, 
 	return s.tasks.begin(ref.GetId(), id, w)
 }
 
-func tellResult(to events, r *pluginv1.TaskResult) error {
+func sendResult(to events, r *pluginv1.TaskResult) error {
 	return to.Send(&pluginv1.TaskEvent{Event: &pluginv1.TaskEvent_Result{Result: r}})
 }

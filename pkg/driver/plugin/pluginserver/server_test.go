@@ -40,7 +40,7 @@ type acme struct {
 	stubborn           bool
 }
 
-// Archive waits until it is told to end.
+// Archive waits until it is cancelled.
 func (a *acme) Archive(ctx context.Context, _ inventory.Identity, _ string) error {
 	close(a.archiving)
 	if a.stubborn {
@@ -113,7 +113,7 @@ func TestCancelledReaderEndsWithinItsGrace(t *testing.T) {
 	assert.Equal(t, pluginv1.Code_CODE_OK, answer.Status.Code)
 	assert.Equal(t, pluginv1.TaskState_TASK_STATE_ENDED, answer.Task.State)
 	assert.Equal(t, pluginv1.Code_CODE_CANCELLED, answer.Task.Result.Status.Code)
-	assert.Equal(t, pluginv1.Code_CODE_CANCELLED, result(t, stream).Status.Code, "who follows it is told")
+	assert.Equal(t, pluginv1.Code_CODE_CANCELLED, result(t, stream).Status.Code, "the follower gets the result")
 
 	again := cancelTask(t, c, "read", 0, pluginv1.CancelMode_CANCEL_MODE_FORCE)
 	assert.Equal(t, pluginv1.Code_CODE_OK, again.Status.Code, "what has ended stays so")
