@@ -39,8 +39,8 @@ func Outliving(tools command.Config, worker, enter []string) (command.Config, er
 	return tools, nil
 }
 
-// NewHardware looks at nothing yet but which tools are installed: drivers whose tools are not give way to others. NVMe
-// drives on the PCI bus belong to the machine, unless other transports are named.
+// NewHardware only checks which tools are installed: drivers without their tools rank after all others. NVMe drives on
+// the PCI bus belong to the machine, unless other transports are named.
 func NewHardware(root sysfs.Tree, tools command.Config, list DriverList, nvmeTransports ...string) (*Hardware, error) {
 	if tools.BootID == nil {
 		tools.BootID = func() (string, error) { return sysfs.BootID(root) }

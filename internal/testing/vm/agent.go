@@ -87,7 +87,7 @@ func (a *agent) plugDrives(ctx context.Context) error {
 	return a.ask(ctx, http.MethodPost, "/drives", nil, &done)
 }
 
-// drive says what one of them holds.
+// drive returns what one of them holds.
 func (a *agent) drive(ctx context.Context, serial string) (nvmectrl.Firmware, error) {
 	var f nvmectrl.Firmware
 	return f, a.ask(ctx, http.MethodGet, "/drive/"+serial, nil, &f)

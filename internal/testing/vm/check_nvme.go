@@ -31,9 +31,9 @@ var (
 // drivePayload is large enough for the download to take seconds.
 var drivePayload = make([]byte, 1<<20)
 
-func driveWish(p part, revision string) (wish, error) {
+func driveTarget(p part, revision string) (target, error) {
 	image, err := nvmectrl.MakeImage(nvmectrl.Image{Model: p.selector.Models[0], Revision: revision, Payload: drivePayload})
-	return wish{p, revision, image}, err
+	return target{p, revision, image}, err
 }
 
 func nvmeFlashed(ctx context.Context, s *scene) (string, error) {
