@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest/nvmectrl"
 )
 
 // nvmeState is what an NVMe drive holds over a power cut, and what the kernel shows of it.

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest/nvmectrl"
 )
 
 // nvmeStatusText is how libnvme prints the statuses of firmware commands that are errors.

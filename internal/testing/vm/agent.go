@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/guest"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest/nvmectrl"
 )
 
 // agent is a client of the agent in the machine.

@@ -7,10 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest/nvmectrl"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/admin/admintest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/nvmetool"

@@ -12,8 +12,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/nvmetcp"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest/nvmectrl"
 )
 
 // Drive is an NVMe drive that the agent emulates and the machine's kernel connects to over TCP.

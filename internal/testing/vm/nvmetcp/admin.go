@@ -3,7 +3,7 @@ package nvmetcp
 import (
 	"time"
 
-	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest/nvmectrl"
 )
 
 // Asynchronous events: type notice, firmware activation starting, log page 3. A host enables it by a bit of a feature.

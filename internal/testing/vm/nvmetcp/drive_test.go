@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/nvmetcp"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest/nvmectrl"
 )
 
 func TestControllerSaysWhatItIs(t *testing.T) {

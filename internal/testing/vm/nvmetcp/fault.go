@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest/nvmectrl"
 )
 
 // Faults are the faults of a drive. Downloads are counted from 1 since the faults were set; 0 is none.

@@ -3,7 +3,7 @@ package nvmetcp
 import (
 	"time"
 
-	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest/nvmectrl"
 )
 
 // downloadPiece is the Firmware Image Download command.

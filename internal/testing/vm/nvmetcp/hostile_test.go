@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/nvmetcp"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest/nvmectrl"
 )
 
 // requireTerminated reads until the drive ended the connection, and is the fatal error status it gave.

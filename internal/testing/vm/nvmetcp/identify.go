@@ -4,7 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 
-	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest/nvmectrl"
 )
 
 // Kinds of data of Identify (CNS).

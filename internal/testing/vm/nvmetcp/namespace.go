@@ -7,7 +7,7 @@ import (
 	"os"
 	"sync"
 
-	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest/nvmectrl"
 )
 
 const blockShift = 9

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest/nvmectrl"
 )
 
 // pduType is the first byte of a PDU.

@@ -7,7 +7,7 @@ import (
 	"io"
 	"io/fs"
 
-	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest/nvmectrl"
 	"github.com/nodefirmware/node-firmware-operator/pkg/durable"
 )
 

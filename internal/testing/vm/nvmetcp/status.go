@@ -1,6 +1,6 @@
 package nvmetcp
 
-import "github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
+import "github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest/nvmectrl"
 
 // Statuses that the model of the controller does not return.
 const (

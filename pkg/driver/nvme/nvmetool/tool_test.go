@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/nodefirmware/node-firmware-operator/internal/testing/nvmectrl"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest/nvmectrl"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/admin"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/admin/admintest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/nvmetool"
