@@ -197,11 +197,13 @@ func TestAJobEndsForGoodWhileItsDaemonStillReports(t *testing.T) {
 	c.startOperator()
 	c.awaitFirmware("gone", gone.UID)
 	job := c.job("gone", "gone-1")
-	running := job.Status
+	running, key := job.Status.DeepCopy(), client.ObjectKeyFromObject(job)
 	reported, stop, done := 0, make(chan struct{}), make(chan struct{})
 	report := func() {
 		seen := &v1alpha1.FirmwareJob{}
-		require.NoError(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(job), seen))
+		if err := c.Client.Get(t.Context(), key, seen); !assert.NoError(t, err) {
+			return
+		}
 		s := running.DeepCopy()
 		s.Steps[0].Message = strconv.Itoa(reported)
 		written, err := fieldset.ApplyExecution(t.Context(), c.Client, seen, *s)
@@ -212,6 +214,8 @@ func TestAJobEndsForGoodWhileItsDaemonStillReports(t *testing.T) {
 			reported++
 		}
 	}
+	report()
+	assert.Positive(t, reported)
 	go func() {
 		defer close(done)
 		for {
@@ -227,7 +231,6 @@ func TestAJobEndsForGoodWhileItsDaemonStillReports(t *testing.T) {
 	c.awaitEnded(job)
 	close(stop)
 	<-done
-	assert.Positive(t, reported)
 	report()
 	c.awaitEnded(job)
 	assert.Equal(t, v1alpha1.StepFailed, job.Status.Steps[0].State)
