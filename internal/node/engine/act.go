@@ -166,8 +166,11 @@ func (x *execution) reboot(ctx context.Context) *step.Returned {
 	return &step.Returned{}
 }
 
-// outlive makes the context of a write: it ends Grace later than the context of the process.
+// outlive makes the context of a write: it ends Grace later than the context of the process, and with it where Grace is zero.
 func (x *execution) outlive(ctx context.Context) (context.Context, context.CancelFunc) {
+	if x.cfg.Grace == 0 {
+		return context.WithCancel(ctx)
+	}
 	wctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
 		time.AfterFunc(x.cfg.Grace, func() { cancel(context.Cause(ctx)) })

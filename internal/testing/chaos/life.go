@@ -175,7 +175,7 @@ func (w *world) config() engine.Config {
 			Read: 2 * time.Minute, Reboot: 15 * time.Minute, Health: 5 * time.Minute, Boot: 30 * time.Minute,
 			Maintenance: 10 * time.Minute,
 		},
-		Poll: poll, Grace: time.Nanosecond, Now: w.wall, Elapsed: func() time.Duration { return w.now }, After: w.after,
+		Poll: poll, Now: w.wall, Elapsed: func() time.Duration { return w.now }, After: w.after,
 	}
 	if w.sabotage != nil {
 		w.sabotage(&c)
