@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
-	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
 // Support says how well a driver supports a device. The best driver is chosen; a tie is an error.
@@ -65,16 +65,30 @@ type Reverter interface {
 	Revert(ctx context.Context, id inventory.Identity, version inventory.Version) (inventory.Activation, error)
 }
 
-// Stepper is a Driver that brings steps of its own for Steps jobs.
+// Stepper is a Driver that provides steps of its own for its devices.
 type Stepper interface {
-	// Steps lists them; names are unique over all drivers and none is one of package plan's.
-	Steps() []plan.Definition
-	// RunStep runs one on one device, from its beginning or, with what it returned last as data, from where it stopped. It
-	// is called again after a crash or a reboot with the data that was kept, and repeating it must be harmless.
+	// Steps lists them. Their names are unique over all drivers, and none is the name of a step of this product.
+	Steps() []Step
+	// RunStep runs one step on one device, from its beginning or, with the data it returned last, from where it stopped. It
+	// is called again after a crash or a reboot with the data that was kept, and repeating it must be harmless. Commands
+	// that change the device take the same lock as those of Updater.
 	RunStep(ctx context.Context, id inventory.Identity, name string, data []byte) (StepResult, error)
 }
 
-// StepResult is what a step of a driver returned.
+// Step declares a step that a driver provides.
+type Step struct {
+	// Name has lower-case letters, digits and dashes, at most 63.
+	Name string
+	// Priority is where the step runs in an update: higher runs earlier, and 0 means only on request.
+	Priority int32
+	// Changes says that the step changes the device: the node is in maintenance while it runs, and a cancellation lets it
+	// finish. A step that changes nothing ends with its context.
+	Changes bool
+	// Deadline is the time without progress after which the job is reported as stalled; zero for none.
+	Deadline time.Duration
+}
+
+// StepResult is the result of one call of a step.
 type StepResult struct {
 	// Data is kept for the next call and survives reboots; at most 4 KiB.
 	Data []byte

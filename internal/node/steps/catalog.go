@@ -21,13 +21,14 @@ func NewCatalog(drivers driver.Set, priorities map[string]int32) (plan.Catalog, 
 		if !ok {
 			continue
 		}
-		name := d.Name()
-		if reserved(name) {
+		name, own := d.Name(), stepper.Steps()
+		if len(own) > 0 && reserved(name) {
 			errs = append(errs, fmt.Errorf("driver %s has the name of another interface and cannot provide steps", name))
 		}
-		for _, s := range stepper.Steps() {
-			s.Interface = name
-			extra = append(extra, s)
+		for _, s := range own {
+			extra = append(extra, plan.Definition{
+				Kind: plan.Kind(s.Name), Interface: name, Priority: s.Priority, Changes: s.Changes, Interruptible: !s.Changes, Deadline: s.Deadline,
+			})
 		}
 	}
 	c, err := plan.NewCatalog(priorities, extra...)

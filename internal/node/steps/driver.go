@@ -43,7 +43,7 @@ func (t Tasks) runDriverStep(ctx context.Context, s step.Step, u journal.Update)
 // stepperOf is the driver of the device, if it brings the step.
 func stepperOf(drv driver.Driver, kind plan.Kind) (driver.Stepper, error) {
 	stepper, ok := drv.(driver.Stepper)
-	if !ok || !slices.ContainsFunc(stepper.Steps(), func(d plan.Definition) bool { return d.Kind == kind }) {
+	if !ok || !slices.ContainsFunc(stepper.Steps(), func(s driver.Step) bool { return s.Name == string(kind) }) {
 		return nil, fmt.Errorf("the driver of the device does not know the step %s; did the daemon's version change?", kind)
 	}
 	return stepper, nil

@@ -113,7 +113,7 @@ func TestStepsRunThroughTheEngine(t *testing.T) {
 	for _, id := range []inventory.Identity{bios, disk, nic0} {
 		h.add(id, inventory.Firmware{Running: "1.0"})
 	}
-	h.sim.Offer(drivertest.Step{Definition: plan.Definition{Kind: "erase", Changes: true}, Calls: 3, Reboot: true})
+	h.sim.Offer(drivertest.Step{Step: driver.Step{Name: "erase", Changes: true}, Calls: 3, Reboot: true})
 	require.NoError(t, h.machine.SetBIOSSetting("SecureBoot", "Disabled"))
 
 	done := h.execute(nil,
@@ -145,7 +145,7 @@ func TestStepsRunThroughTheEngine(t *testing.T) {
 func TestFailedLookChangesNothing(t *testing.T) {
 	h := newHost(t)
 	h.add(disk, inventory.Firmware{Running: "1.0"})
-	h.sim.Offer(drivertest.Step{Definition: plan.Definition{Kind: "erase", Changes: true}})
+	h.sim.Offer(drivertest.Step{Step: driver.Step{Name: "erase", Changes: true}})
 	done := h.execute(nil,
 		v1alpha1.RequestedStep{Name: "verify-inventory", ExpectedDevices: disks(2)},
 		v1alpha1.RequestedStep{Name: "erase"})

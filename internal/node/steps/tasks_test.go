@@ -180,7 +180,7 @@ func TestVerifyFirmware(t *testing.T) {
 
 // erase is a step of the simulated driver.
 func erase(change func(*drivertest.Step)) drivertest.Step {
-	s := drivertest.Step{Definition: plan.Definition{Kind: "erase", Changes: true}}
+	s := drivertest.Step{Step: driver.Step{Name: "erase", Changes: true}}
 	if change != nil {
 		change(&s)
 	}
@@ -229,7 +229,7 @@ func TestCatalogOfDrivers(t *testing.T) {
 	c, err := steps.NewCatalog(driver.Set{sim}, nil)
 	require.NoError(t, err, "a driver without steps is fine (R003-41)")
 	assert.Len(t, c.Enabled(), 21)
-	sim.Offer(drivertest.Step{Definition: plan.Definition{Kind: "erase", Changes: true, Deadline: time.Hour}})
+	sim.Offer(drivertest.Step{Step: driver.Step{Name: "erase", Changes: true, Deadline: time.Hour}})
 	c, err = steps.NewCatalog(driver.Set{sim}, map[string]int32{"sim.erase": 850, "node.verify-inventory": 990})
 	require.NoError(t, err)
 	enabled := steps.Enabled(c)
@@ -240,8 +240,12 @@ func TestCatalogOfDrivers(t *testing.T) {
 		Interruption: v1alpha1.InterruptionAfterStep, DeadlineSeconds: 3600})
 	_, err = steps.NewCatalog(driver.Set{sim}, map[string]int32{"sim.flsh": 1})
 	require.ErrorContains(t, err, "load steps: priority of sim.flsh: there is no such step")
-	_, err = steps.NewCatalog(driver.Set{drivertest.NewSimulated("nic")}, nil)
-	require.ErrorContains(t, err, "driver nic has the name of another interface")
-	_, err = steps.NewCatalog(driver.Set{drivertest.NewSimulated("storagecontroller")}, nil)
-	require.ErrorContains(t, err, "driver storagecontroller has the name of another interface")
+	for _, name := range []string{"nic", "storagecontroller"} {
+		sim := drivertest.NewSimulated(name)
+		_, err = steps.NewCatalog(driver.Set{sim}, nil)
+		require.NoError(t, err, "only steps need a name of their own")
+		sim.Offer(erase(nil))
+		_, err = steps.NewCatalog(driver.Set{sim}, nil)
+		require.ErrorContains(t, err, "driver "+name+" has the name of another interface")
+	}
 }

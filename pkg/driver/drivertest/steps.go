@@ -8,15 +8,14 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
-	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
 // OpStep is one call of a step that the driver provides.
 const OpStep OperationKind = "Step"
 
-// Step is a step that a simulated driver provides. Its interface is the name of the driver.
+// Step is a step that a simulated driver provides.
 type Step struct {
-	plan.Definition
+	driver.Step
 	// Calls is how many calls the step takes, each continuing from the data of the last one; 0 means one.
 	Calls int
 	// Reboot says that the step takes effect with a reboot.
@@ -32,20 +31,19 @@ var _ driver.Stepper = (*Simulated)(nil)
 
 // Offer makes the driver provide the step, replacing one of the same name.
 func (s *Simulated) Offer(step Step) {
-	step.Interface = s.name
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.steps = slices.DeleteFunc(s.steps, func(o Step) bool { return o.Kind == step.Kind })
+	s.steps = slices.DeleteFunc(s.steps, func(o Step) bool { return o.Name == step.Name })
 	s.steps = append(s.steps, step)
 }
 
 // Steps lists the offered steps.
-func (s *Simulated) Steps() []plan.Definition {
+func (s *Simulated) Steps() []driver.Step {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var out []plan.Definition
+	var out []driver.Step
 	for _, step := range s.steps {
-		out = append(out, step.Definition)
+		out = append(out, step.Step)
 	}
 	return out
 }
@@ -54,7 +52,7 @@ func (s *Simulated) Steps() []plan.Definition {
 func (s *Simulated) RunStep(_ context.Context, id inventory.Identity, name string, data []byte) (driver.StepResult, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := slices.IndexFunc(s.steps, func(o Step) bool { return string(o.Kind) == name })
+	i := slices.IndexFunc(s.steps, func(o Step) bool { return o.Name == name })
 	if i < 0 {
 		return driver.StepResult{}, fmt.Errorf("run step %s: %w", name, driver.ErrNotSupported)
 	}

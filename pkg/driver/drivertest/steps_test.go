@@ -10,7 +10,6 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
-	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
 // A step goes on from what was kept, over any end of the process, and repeating its last call changes nothing
@@ -20,8 +19,8 @@ func TestStepGoesOnFromWhatWasKept(t *testing.T) {
 	id := inventory.Identity{Class: inventory.Disk, UniqueID: "disk0"}
 	sim.Add(id, inventory.Firmware{Running: "1.0"})
 	assert.Empty(t, sim.Steps(), "a driver without steps brings none (R003-41)")
-	sim.Offer(drivertest.Step{Definition: plan.Definition{Kind: "erase", Changes: true}, Calls: 2, Reboot: true, Padding: 3})
-	require.Equal(t, []plan.Definition{{Kind: "erase", Interface: "sim", Changes: true}}, sim.Steps())
+	sim.Offer(drivertest.Step{Step: driver.Step{Name: "erase", Changes: true}, Calls: 2, Reboot: true, Padding: 3})
+	require.Equal(t, []driver.Step{{Name: "erase", Changes: true}}, sim.Steps())
 
 	first, err := sim.RunStep(t.Context(), id, "erase", nil)
 	require.NoError(t, err)
@@ -39,7 +38,7 @@ func TestStepGoesOnFromWhatWasKept(t *testing.T) {
 
 	_, err = sim.RunStep(t.Context(), id, "polish", nil)
 	require.ErrorIs(t, err, driver.ErrNotSupported)
-	sim.Offer(drivertest.Step{Definition: plan.Definition{Kind: "erase"}, Err: errors.New("the drive refused")})
+	sim.Offer(drivertest.Step{Step: driver.Step{Name: "erase"}, Err: errors.New("the drive refused")})
 	_, err = sim.RunStep(t.Context(), id, "erase", nil)
 	require.ErrorContains(t, err, "the drive refused")
 	assert.Len(t, sim.Steps(), 1)
