@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// R003-19, R003-52: a daemon whose steps cannot be ordered does not start, and says which; `steps` shows what run would do.
+// R003-12, R003-19, R003-35, R003-52: a daemon whose steps cannot be ordered does not start, and says which; `steps` shows what run would do.
 func TestStepPriorities(t *testing.T) {
 	bin := filepath.Join(t.TempDir(), "firmware-daemon")
 	out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput()
@@ -44,4 +44,15 @@ func TestStepPriorities(t *testing.T) {
 	assert.Equal(t, 890, priorities["nic.flash"])
 	assert.Contains(t, priorities, "disk.flash")
 	assert.Zero(t, priorities["disk.flash"])
+
+	examples, err := filepath.Abs("../../docs/examples/profiles")
+	require.NoError(t, err)
+	profiles := append(local, "--profile-dir="+examples)
+	out, err = exec.Command(bin, append([]string{"steps", "--step-priority=storcli.storcli-health=970"}, profiles...)...).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	assert.Regexp(t, `(?m)^storcli-health +storcli +970 +AtOnce +No +2m0s +storcli\.storcli-health$`, string(out))
+	assert.Regexp(t, `(?m)^perccli-health +perccli +off `, string(out))
+	out, err = exec.Command(bin, append([]string{"steps", "--step-priority=storcli.storcli-health=300"}, profiles...)...).CombinedOutput()
+	require.Error(t, err)
+	assert.Contains(t, string(out), "storcli.storcli-health (300) must run before node.release (300)")
 }

@@ -53,13 +53,13 @@ func (h *host) WriteRunning(string) (bool, error) { return false, nil }
 
 // execute runs a job that asks for the steps to its end.
 func (h *host) execute(priorities map[string]int32, requested ...v1alpha1.RequestedStep) journal.Job {
-	catalog, err := steps.NewCatalog(driver.Set{h.sim}, priorities)
+	catalog, err := steps.NewCatalog(h.tasks.Drivers, priorities)
 	require.NoError(h, err)
 	j := journal.Job{Name: "j", UID: "uid-j", Accepted: time.Now(), Requested: requested}
 	var devices []plan.Target
 	var touched []step.Update
 	for _, id := range h.ids {
-		devices = append(devices, plan.Target{Device: id.UniqueID, Class: id.Class, Driver: "sim"})
+		devices = append(devices, plan.Target{Device: id.UniqueID, Class: id.Class, Driver: h.drv.Name()})
 		touched = append(touched, step.Update{Device: id.UniqueID})
 		j.Updates = append(j.Updates, update(id, ""))
 	}
@@ -88,7 +88,7 @@ func (h *host) live(j journal.Job) journal.Job {
 	defer stop()
 	h.stop = stop
 	engine := engine.New(engine.Config{
-		Journal: book, Host: h, Drivers: driver.Set{h.sim}, Maintenance: &maintenance.None{}, Writes: h, Rebooter: h,
+		Journal: book, Host: h, Drivers: h.tasks.Drivers, Maintenance: &maintenance.None{}, Writes: h, Rebooter: h,
 		Health: health.Checker{Scanner: h}, Tasks: h.tasks, BootID: func() (string, error) { return fmt.Sprint("boot-", h.boots), nil },
 		Poll: time.Millisecond,
 	})

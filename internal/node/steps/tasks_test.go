@@ -26,6 +26,7 @@ import (
 type bench struct {
 	*testing.T
 	sim     *drivertest.Simulated
+	drv     driver.Driver // reads the devices; sim unless a test has another
 	ids     []inventory.Identity
 	scanErr error
 	applied map[string]*v1alpha1.AppliedFirmware
@@ -34,6 +35,7 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	b := &bench{T: t, sim: drivertest.NewSimulated("sim"), applied: map[string]*v1alpha1.AppliedFirmware{}}
+	b.drv = b.sim
 	b.tasks = steps.Tasks{
 		Machine: b, Drivers: driver.Set{b.sim}, Root: t.TempDir(), Scratch: filepath.Join(t.TempDir(), "scratch"),
 		Applied: func(id string) (*v1alpha1.AppliedFirmware, error) { return b.applied[id], nil },
@@ -49,8 +51,8 @@ func (b *bench) add(id inventory.Identity, fw inventory.Firmware) {
 func (b *bench) Scan(ctx context.Context) ([]inventory.Device, error) {
 	var out []inventory.Device
 	for _, id := range b.ids {
-		d := inventory.Device{Identity: id, Driver: "sim"}
-		read, fw, err := b.sim.Inspect(ctx, id)
+		d := inventory.Device{Identity: id, Driver: b.drv.Name()}
+		read, fw, err := b.drv.Inspect(ctx, id)
 		if d.Err = err; err == nil {
 			d.Identity, d.Firmware = read, &fw
 		}

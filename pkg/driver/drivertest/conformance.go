@@ -37,6 +37,7 @@ func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 		{"a write that lies is seen by reading back", testLieWrite},
 		{"a cancelled write goes on and is not started twice (R002-47)", testHangWrite},
 		{"progress rises from 0 to 100", testProgress},
+		{"a step needs a name that is declared and a device that answers (R003-41)", testSteps},
 	}
 	_, fw := newHarness(t).inspect(t)
 	cases = append(cases, rollbackCases(fw.Rollback)...)
@@ -331,5 +332,22 @@ func assertRejected(t *testing.T, err error) {
 	var rejected *driver.RejectedError
 	if assert.ErrorAs(t, err, &rejected) {
 		assert.NotEmpty(t, rejected.Reason)
+	}
+}
+
+func testSteps(t *testing.T, h Harness) {
+	stepper, ok := h.Driver.(driver.Stepper)
+	if !ok {
+		return
+	}
+	_, err := stepper.RunStep(t.Context(), h.ID, "no-such-step", nil)
+	require.ErrorIs(t, err, driver.ErrNotSupported)
+	h.Unreadable(t)
+	names := map[string]bool{}
+	for _, s := range stepper.Steps() {
+		assert.False(t, names[s.Name], "%s is declared twice", s.Name)
+		names[s.Name] = true
+		_, err := stepper.RunStep(t.Context(), h.ID, s.Name, nil)
+		assert.Error(t, err, s.Name)
 	}
 }

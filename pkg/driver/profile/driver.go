@@ -18,7 +18,10 @@ type Driver struct {
 	p      Profile
 }
 
-var _ driver.Driver = (*Driver)(nil)
+var (
+	_ driver.Driver  = (*Driver)(nil)
+	_ driver.Stepper = (*Driver)(nil)
+)
 
 // New returns the driver of a profile.
 func New(runner command.Runner, p Profile) *Driver { return &Driver{runner: runner, p: p} }
@@ -95,26 +98,32 @@ func (d *Driver) stored(values map[string]string) inventory.Version {
 }
 
 func (d *Driver) query(ctx context.Context, q Query, of subject) (map[string]string, error) {
-	argv, err := fillAll(q.Argv, of)
-	if err != nil {
-		return nil, err
+	values, _, err := d.run(ctx, q, of, command.Command{})
+	return values, err
+}
+
+// run runs the command of a query, of the given kind and with its lock, and classifies the result.
+func (d *Driver) run(ctx context.Context, q Query, of subject, c command.Command) (values map[string]string, outcome class, err error) {
+	if c.Argv, err = fillAll(q.Argv, of); err != nil {
+		return nil, classFail, err
 	}
-	c := command.Command{Argv: argv, Timeout: q.Timeout}
+	c.Timeout = q.Timeout
 	r, err := d.runner.Run(ctx, c)
 	if err != nil {
-		return nil, err
+		return nil, classFail, err
 	}
-	if q.Exits.class(r.ExitCode) != classOK {
-		return nil, q.Exits.failure(c, r)
+	switch outcome = q.Exits.class(r.ExitCode); outcome {
+	case classOK, classAlready, classPending:
+	default:
+		return nil, outcome, q.Exits.failure(c, r)
 	}
 	if q.Format == "" {
-		return nil, nil
+		return nil, outcome, nil
 	}
-	values, err := q.read(r.Stdout, of)
-	if err != nil {
-		return nil, command.Failed(c, r, err)
+	if values, err = q.read(r.Stdout, of); err != nil {
+		return nil, classFail, command.Failed(c, r, err)
 	}
-	return values, nil
+	return values, outcome, nil
 }
 
 // Check verifies the file, and lets the tool check the image if the profile says how.

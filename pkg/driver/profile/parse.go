@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,6 +15,9 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
+
+// labelForm describes namePattern.
+const labelForm = "lower-case letters, digits and dashes, at most 63"
 
 // maxFile bounds a profile in bytes.
 const maxFile = 256 << 10
@@ -57,7 +61,7 @@ func (r *reader) profile(n *yaml.Node) Profile {
 	p := Profile{}
 	seen := r.mapping(n, "", fields{
 		"name": func(n *yaml.Node, at string) {
-			p.Name = r.matching(n, at, namePattern, "lower-case letters, digits and dashes, at most 63")
+			p.Name = r.matching(n, at, namePattern, labelForm)
 		},
 		"version": func(n *yaml.Node, at string) { p.Version = r.matching(n, at, word, "letters, digits, dots and dashes") },
 		"match":   func(n *yaml.Node, at string) { p.Match = r.match(n, at) },
@@ -78,6 +82,7 @@ func (r *reader) profile(n *yaml.Node) Profile {
 			p.Rollback = oneOf(r, n, at, []string{"None", "Image"}, []inventory.Rollback{inventory.RollbackNone, inventory.RollbackImage})
 		},
 		"readOnly": func(n *yaml.Node, at string) { p.ReadOnly = r.text(n, at) },
+		"steps":    func(n *yaml.Node, at string) { p.Steps = r.steps(n, at) },
 	}, "name", "version", "match", "inspect")
 	r.whole(n, p, seen)
 	return p
@@ -121,8 +126,13 @@ func (r *reader) whole(n *yaml.Node, p Profile, seen map[string]*yaml.Node) {
 	}
 	if _, declared := p.Inspect.Fields[fieldNumber]; !declared {
 		for _, name := range []string{"check", "write", "activate"} {
-			if slices.ContainsFunc(p.argv(name), func(t template) bool { return slices.Contains(t.names, numberVariable) }) {
+			if using(p.argv(name), isNumber) != "" {
 				r.refuse(seen[name], name+".argv", "{{%s}} needs inspect.fields.number", numberVariable)
+			}
+		}
+		for i, s := range p.Steps {
+			if using(s.templates(), isNumber) != "" {
+				r.refuse(seen["steps"], fmt.Sprintf("steps[%d]", i), "{{%s}} needs inspect.fields.number", numberVariable)
 			}
 		}
 	}
@@ -192,7 +202,7 @@ func (r *reader) match(n *yaml.Node, path string) Match {
 
 func (r *reader) inspect(n *yaml.Node, path string) Query {
 	q, at := r.query(n, path, []string{"ok", "retry", "fail"},
-		[]string{fieldRunning, fieldStored, fieldBoardID, fieldModel, fieldPartNumber, fieldSerialNumber, fieldUniqueID, fieldNumber})
+		[]string{fieldRunning, fieldStored, fieldBoardID, fieldModel, fieldPartNumber, fieldSerialNumber, fieldUniqueID, fieldNumber}, nil)
 	if f, ok := q.Fields[fieldRunning]; !ok || f.Optional {
 		r.refuse(n, path+".fields.running", "is required and not optional: it decides whether an update succeeded")
 	}
@@ -208,10 +218,8 @@ func (r *reader) inspect(n *yaml.Node, path string) Query {
 		return name == "device.boardID" || name == numberVariable || variables[name].ofImage || reads ||
 			name == "device.macHex" && q.Fields[fieldUniqueID].given()
 	}
-	for _, t := range q.templates() {
-		if name := t.uses(completed); name != "" {
-			r.refuse(at, path, "{{%s}} is not known before inspect", name)
-		}
+	if name := using(q.templates(), completed); name != "" {
+		r.refuse(at, path, "{{%s}} is not known before inspect", name)
 	}
 	return q
 }
@@ -240,23 +248,26 @@ func (q Query) templates() []template {
 }
 
 func (r *reader) check(n *yaml.Node, path string) *Query {
-	q, _ := r.query(n, path, []string{"ok", "rejected", "retry", "fail"}, []string{fieldVersion, fieldBoardID})
-	if !slices.ContainsFunc(q.Argv, func(t template) bool { return slices.Contains(t.names, "image.path") }) {
+	q, _ := r.query(n, path, []string{"ok", "rejected", "retry", "fail"}, []string{fieldVersion, fieldBoardID}, nil)
+	if using(q.Argv, isImagePath) == "" {
 		r.refuse(n, path+".argv", "must have {{image.path}}: it is the image to check")
 	}
 	return &q
 }
 
-func (r *reader) query(n *yaml.Node, path string, classes, names []string) (q Query, argv *yaml.Node) {
+// query reads a query, with the fields that only this kind of query has. Those that are required are named.
+func (r *reader) query(n *yaml.Node, path string, classes, names []string, own fields, required ...string) (q Query, argv *yaml.Node) {
 	var values, expect *yaml.Node
-	seen := r.mapping(n, path, fields{
+	known := fields{
 		"argv":    func(n *yaml.Node, at string) { q.Argv = r.argv(n, at) },
 		"timeout": func(n *yaml.Node, at string) { q.Timeout = r.duration(n, at) },
 		"exits":   func(n *yaml.Node, at string) { q.Exits = r.exits(n, at, classes) },
 		"format":  func(n *yaml.Node, at string) { q.Format = r.format(n, at) },
 		"fields":  func(n *yaml.Node, _ string) { values = n },
 		"expect":  func(n *yaml.Node, _ string) { expect = n },
-	}, "argv", "exits")
+	}
+	maps.Copy(known, own)
+	seen := r.mapping(n, path, known, append(required, "argv", "exits")...)
 	if (values != nil || expect != nil) && q.Format == "" {
 		r.refuse(n, path+".format", "is required with fields and expect")
 	}

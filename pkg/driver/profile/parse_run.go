@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"fmt"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
@@ -55,17 +56,46 @@ func (r *reader) change(n *yaml.Node, path string, activates bool) *Change {
 	case expect != nil:
 		c.Expect = r.expect(expect, path+".expect", c.Format)
 	}
-	uses := func(accept func(string) bool) bool {
-		return slices.ContainsFunc(c.Argv, func(t template) bool { return t.uses(accept) != "" })
-	}
 	switch {
 	case seen["argv"] == nil:
-	case activates && uses(func(name string) bool { return variables[name].ofImage }):
+	case activates && using(c.Argv, isOfImage) != "":
 		r.refuse(seen["argv"], path+".argv", "has no image: {{image.*}} cannot be used here")
-	case !activates && !uses(func(name string) bool { return name == "image.path" }):
+	case !activates && using(c.Argv, isImagePath) == "":
 		r.refuse(seen["argv"], path+".argv", "must have {{image.path}}: only that file was verified")
 	}
 	return c
+}
+
+func (r *reader) steps(n *yaml.Node, path string) (steps []Step) {
+	r.items(n, path, func(n *yaml.Node, at string) {
+		s := r.step(n, at)
+		if slices.ContainsFunc(steps, func(o Step) bool { return o.Name == s.Name }) {
+			r.refuse(n, at+".name", "%q is already the name of another step of this profile", s.Name)
+		}
+		steps = append(steps, s)
+	})
+	return steps
+}
+
+func (r *reader) step(n *yaml.Node, path string) (s Step) {
+	s.Query, _ = r.query(n, path, []string{"ok", "already", "pending", "retry", "fail"}, []string{fieldResult}, fields{
+		"name":     func(n *yaml.Node, at string) { s.Name = r.matching(n, at, namePattern, labelForm) },
+		"priority": func(n *yaml.Node, at string) { s.Priority = r.priority(n, at) },
+		"changes":  func(n *yaml.Node, at string) { s.Changes = r.truth(n, at) },
+	}, "name", "timeout")
+	s.Deadline = s.Timeout
+	if !s.Changes && len(s.Exits.Already)+len(s.Exits.Pending) > 0 {
+		r.refuse(n, path+".exits", "already and pending need changes: true")
+	}
+	for code, kind := range s.Exits.Pending {
+		if kind != inventory.ActivateReboot {
+			r.refuse(n, fmt.Sprintf("%s.exits.pending.%d", path, code), "must be Reboot: a job makes nothing else for a step")
+		}
+	}
+	if name := using(s.templates(), isOfImage); name != "" {
+		r.refuse(n, path, "has no image: {{%s}} cannot be used here", name)
+	}
+	return s
 }
 
 func (r *reader) exits(n *yaml.Node, path string, classes []string) Exits {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -66,6 +67,25 @@ func TestProblemsNameFileLineAndField(t *testing.T) {
 		`write.expect[0].pattern: has 0 groups`:                                             {"  progress: '", "  format: regex\n  expect: [{pattern: ok, is: [ok]}]\n  progress: '"},
 		`match.subsystemVendorIDs: are known only for the class StorageController`:          {`["1af4"]`, `["1af4"], subsystemVendorIDs: ["1028"]`},
 		`p.yaml:9: inspect.expect[0].is: is required`:                                       {", is: [Success]", ""},
+		`p.yaml:35: steps: want a list that is not empty`:                                   {"steps:\n- name: self-test", "steps: {}\nsteps2:\n- name: self-test"},
+		`p.yaml:36: steps[0].name: is required`:                                             {"- name: self-test\n  priority", "- priority"},
+		`steps[0].name: "Self test": want lower-case letters`:                               {"name: self-test", "name: Self test"},
+		`p.yaml:46: steps[1].name: "self-test" is already the name of another step`:         {"name: clear-log", "name: self-test"},
+		`steps[0].priority: "-1": want a whole number from 0`:                               {"priority: 970", "priority: -1"},
+		`steps[0].priority: "2.5": want a whole number from 0`:                              {"priority: 970", "priority: 2.5"},
+		`steps[0].timeout: is required`:                                                     {"  timeout: 1m\n", ""},
+		`steps[0].argv: is required`:                                                        {`  argv: [simflash, -d, "{{device.pciAddress}}", selftest]` + "\n", ""},
+		`steps[0].argv[0]: "sh" runs other programs`:                                        {`[simflash, -d, "{{device.pciAddress}}", selftest]`, "[sh, -c, id]"},
+		`steps[0].argv[2]: no variable {{device.path}}`:                                     {`"{{device.pciAddress}}", selftest`, `"{{device.path}}", selftest`},
+		`steps[0]: has no image: {{image.path}} cannot be used here`:                        {`"{{device.pciAddress}}", selftest`, `"{{image.path}}", selftest`},
+		`steps[0]: {{device.number}} needs inspect.fields.number`:                           {`"{{device.pciAddress}}", selftest`, `"{{device.number}}", selftest`},
+		`steps[0].exits: already and pending need changes: true`:                            {"retry: [6]", "already: [6]"},
+		`steps[1].exits.pending.8: must be Reboot`:                                          {"pending: {8: Reboot}", "pending: {8: PowerCycle}"},
+		`steps[1].exits.rejected: no such field`:                                            {"pending: {8: Reboot}", "rejected: [8]"},
+		`steps[1].changes: want true or false`:                                              {"changes: true", "changes: maybe"},
+		`steps[0].fields.running: no such field; the known fields are result`:               {"    result: {", "    running: {"},
+		`steps[0].format: is required with fields and expect`:                               {"  format: regex\n  expect:\n  - {pattern: '(?m)^verdict", "  expect:\n  - {pattern: '(?m)^verdict"},
+		`steps[1].reboot: no such field; the known fields are argv, changes`:                {"changes: true", "changes: true\n  reboot: true"},
 	} {
 		t.Run(want, func(t *testing.T) {
 			require.Contains(t, good, change[0])
@@ -80,13 +100,16 @@ func TestProblemsNameFileLineAndField(t *testing.T) {
 func TestTheDocumentedExampleIsAProfile(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/drivers/profiles.md")
 	require.NoError(t, err)
-	_, rest, found := strings.Cut(string(page), "```yaml\n")
-	require.True(t, found)
-	text, _, found := strings.Cut(rest, "```")
-	require.True(t, found)
-	p, err := profile.Parse("profiles.md", []byte(text))
+	blocks := strings.Split(string(page), "```yaml\n")
+	require.Len(t, blocks, 3)
+	text, _, _ := strings.Cut(blocks[1], "```")
+	steps, _, _ := strings.Cut(blocks[2], "```")
+	p, err := profile.Parse("profiles.md", []byte(text+steps))
 	require.NoError(t, err)
 	assert.Equal(t, "acme-nic", p.Name)
+	assert.Equal(t, []driver.Step{
+		{Name: "acme-self-test", Deadline: 10 * time.Minute}, {Name: "acme-clear-log", Changes: true, Deadline: 10 * time.Minute},
+	}, profile.New(nil, p).Steps())
 }
 
 func TestMatchIsWholeAndSparesVirtualMachines(t *testing.T) {

@@ -32,6 +32,14 @@ type Profile struct {
 	Rollback inventory.Rollback
 	// ReadOnly says why there is no Write.
 	ReadOnly string
+	// Steps run on request, or in every update when they have a priority.
+	Steps []Step
+}
+
+// Step is a step that the tool provides. Its command runs as a write when the step changes the device.
+type Step struct {
+	driver.Step
+	Query
 }
 
 // Match selects devices. Of each list that is not empty one entry has to match the device; case is ignored.
@@ -118,4 +126,5 @@ const (
 	fieldUniqueID     = "uniqueID"
 	fieldNumber       = "number"
 	fieldVersion      = "version"
+	fieldResult       = "result"
 )

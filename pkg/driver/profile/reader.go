@@ -153,6 +153,15 @@ func (r *reader) number(n *yaml.Node, path string) int {
 	return index
 }
 
+// priority reads the priority of a step.
+func (r *reader) priority(n *yaml.Node, path string) int32 {
+	priority, err := strconv.ParseInt(n.Value, 10, 32)
+	if err != nil || priority < 0 {
+		r.refuse(n, path, "%q: want a whole number from 0", n.Value)
+	}
+	return int32(priority)
+}
+
 // pattern reads a regular expression with one group.
 func (r *reader) pattern(n *yaml.Node, path string) *regexp.Regexp {
 	p, err := regexp.Compile(r.text(n, path))

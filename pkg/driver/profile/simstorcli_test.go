@@ -65,6 +65,9 @@ func runStorcli(dir string, args []string) int {
 			return saved(saveRAID(dir, all))
 		}
 		return 0
+	case len(args) == 4 && strings.Join(args[1:], " ") == "show all J":
+		fmt.Println(showHealth(dir, all))
+		return 0
 	case downloads:
 		number, err := strconv.Atoi(strings.TrimPrefix(args[0], "/c"))
 		if err != nil || number >= len(all) {
@@ -100,6 +103,28 @@ func showAll(all []raid) string {
 			}
 		}
 		controllers = append(controllers, c)
+	}
+	text, _ := json.MarshalIndent(map[string]any{"Controllers": controllers}, "", "\t")
+	return string(text)
+}
+
+// showHealth shows each controller's status, which is optimal unless the files "status" and "memory" say otherwise.
+func showHealth(dir string, all []raid) string {
+	controllers := []map[string]any{}
+	for number, r := range all {
+		health := map[string]any{"Controller Status": "Optimal", "Memory Correctable Errors": 0, "Memory Uncorrectable Errors": 0}
+		if text, set := faulty(dir, "status"); set && r.Serial == rear.Serial {
+			health["Controller Status"] = text
+		}
+		if text, set := faulty(dir, "memory"); set && r.Serial == rear.Serial {
+			health["Memory Uncorrectable Errors"] = json.Number(text)
+		}
+		controllers = append(controllers, map[string]any{
+			"Command Status": map[string]any{"CLI Version": "007.1623.0000.0000 May 17, 2021", "Controller": number, "Status": "Success"},
+			"Response Data": map[string]any{
+				"Basics": map[string]any{"Controller": number, "Serial Number": r.Serial, "PCI Address": r.PCI}, "Status": health,
+			},
+		})
 	}
 	text, _ := json.MarshalIndent(map[string]any{"Controllers": controllers}, "", "\t")
 	return string(text)

@@ -3,6 +3,7 @@ package profile
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
@@ -149,11 +150,18 @@ func fillAll(argv []template, s subject) ([]string, error) {
 	return out, nil
 }
 
-func (t template) uses(accept func(name string) bool) string {
-	for _, n := range t.names {
-		if accept(n) {
-			return n
+// using returns the first variable in the templates that is accepted; empty if none is.
+func using(all []template, accept func(name string) bool) string {
+	for _, t := range all {
+		if i := slices.IndexFunc(t.names, accept); i >= 0 {
+			return t.names[i]
 		}
 	}
 	return ""
 }
+
+func isOfImage(name string) bool { return variables[name].ofImage }
+
+func isNumber(name string) bool { return name == numberVariable }
+
+func isImagePath(name string) bool { return name == "image.path" }
