@@ -156,8 +156,7 @@ func outlivesEveryKill(t *testing.T, c *cluster, m *machine) {
 	var j v1alpha1.FirmwareJob
 	require.Eventually(t, func() bool {
 		j = c.job(t, "n1-aaaa")
-		return meta.IsStatusConditionTrue(j.Status.Conditions, v1alpha1.ConditionComplete) ||
-			meta.IsStatusConditionTrue(j.Status.Conditions, v1alpha1.ConditionFailed)
+		return j.Ended()
 	}, time.Minute, 100*time.Millisecond)
 	if failed := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionFailed); failed != nil && failed.Status == metav1.ConditionTrue {
 		assert.Contains(t, failed.Message, "interrupted twice", "two kills between the journal and the start of the tool")

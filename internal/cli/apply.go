@@ -75,7 +75,8 @@ type UpdatedDevice struct {
 	To     string `json:"to"`
 }
 
-// Apply brings this machine to what the documents say. A job that an earlier apply began is finished first, and alone.
+// Apply updates the devices of this machine as the documents declare. A job that an earlier apply began is finished first,
+// and alone.
 func Apply(ctx context.Context, a Applying) (Outcome, error) {
 	known, err := state.Open(a.StateDir, state.Options{Daemon: version.Current()})
 	if err != nil {
@@ -139,7 +140,7 @@ func (a Applying) newJob(ctx context.Context, images *stock, view journal.View) 
 		return journal.Job{}, nil, err
 	}
 	now := time.Now()
-	out := journal.Job{Name: "local-" + now.UTC().Format("20060102-150405"), Accepted: now, RetryAsked: retryOf(view, now)}
+	out := journal.Job{Name: "local-" + now.UTC().Format("20060102-150405"), Accepted: now, RetryRequested: retryOf(view, now)}
 	out.UID = fmt.Sprintf("%s-%d", out.Name, now.UnixNano())
 	for _, due := range p.due {
 		out.Updates = append(out.Updates, update(due))
@@ -148,7 +149,7 @@ func (a Applying) newJob(ctx context.Context, images *stock, view journal.View) 
 	return out, p.Unread(), nil
 }
 
-// retryOf is when this apply asks to try again what failed: after each failure that is known, though it be in this second.
+// retryOf is the time of the retry that this apply requests: after every known failure, even one in the same second.
 func retryOf(view journal.View, asked time.Time) time.Time {
 	later := func(at time.Time) {
 		if at.After(asked) {
@@ -229,10 +230,10 @@ func (a Applying) execute(ctx context.Context, known *state.State, images *stock
 	return out, nil
 }
 
-// writeGrace is how long a write that runs when the user stops apply is waited for.
+// writeGrace is how long apply waits for a running write when the user stops it.
 const writeGrace = time.Hour
 
-// waitsForReboot reports whether the job got as far as asking for a reboot that has not happened.
+// waitsForReboot reports whether the job has requested a reboot that has not happened yet.
 func (a Applying) waitsForReboot(j journal.Job) (bool, error) {
 	s := j.CurrentStep()
 	if s == nil || s.Kind != plan.Reboot || s.State != step.Running {
@@ -242,7 +243,7 @@ func (a Applying) waitsForReboot(j journal.Job) (bool, error) {
 	return id == s.BootID, err
 }
 
-// refuse is a rebooter that ends the execution instead. The journal holds that a reboot was asked for.
+// refuse is a rebooter that ends the execution instead. The journal records that a reboot was requested.
 type refuse context.CancelCauseFunc
 
 func (r refuse) Reboot(context.Context) error {

@@ -19,7 +19,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// Archiving holds what backing up and restoring by hand need.
+// Archiving holds what manual backup and restore need.
 type Archiving struct {
 	StateDir string
 	// BootID reads the boot id of the running kernel.
@@ -46,8 +46,8 @@ func (b Backup) table(w io.Writer) error {
 }
 
 // Backup reads the running firmware of the device into the archive, or into the new directory named by to when that is not
-// empty. It refuses while a daemon runs, and it refuses a target that exists and firmware that a failed job left, because
-// that must not be restored later.
+// empty. It refuses while a daemon runs, if the target exists, and if a failed job left the running firmware, which must
+// not be restored later.
 func (a Archiving) Backup(ctx context.Context, uniqueID, to string) (Backup, error) {
 	var out Backup
 	err := withState(a.StateDir, func(s *state.State) (err error) {

@@ -30,8 +30,8 @@ func (r Restored) table(w io.Writer) error {
 	return err
 }
 
-// Restore writes an entry of the archive back to its device. It refuses while a daemon runs, and it refuses an entry that is
-// not complete or that was archived from an unhealthy host. The device is not activated.
+// Restore writes an entry of the archive back to its device. It refuses while a daemon runs, and if the entry is incomplete
+// or was archived from an unhealthy host. The device is not activated.
 func (a Archiving) Restore(ctx context.Context, entry string) (Restored, error) {
 	return a.restore(ctx, entry, func(s *state.State) (driver.Image, archive.Manifest, error) { return s.Archive.Restorable(entry) })
 }

@@ -104,8 +104,8 @@ func (s *stage) image(t *testing.T, name string, kind simhost.ImageKind, o simho
 	return path, hex.EncodeToString(digest[:])
 }
 
-// wish writes a file that wants newer firmware on both cards.
-func (s *stage) wish(t *testing.T) string {
+// template writes a file that desires newer firmware on both cards.
+func (s *stage) template(t *testing.T) string {
 	t.Helper()
 	cx6, sum6 := s.image(t, "cx6.bin", simhost.NICImage, simhost.ImageOptions{Version: "22.41.1000", PSID: "MT_0000000359"})
 	cx7, sum7 := s.image(t, "cx7.bin", simhost.NICImage, simhost.ImageOptions{Version: "28.41.1000", PSID: "MT_0000000834"})
@@ -150,7 +150,7 @@ spec:
 
 func (s *stage) write(t *testing.T, text string) string {
 	t.Helper()
-	file := filepath.Join(s.dir, "wish.yaml")
+	file := filepath.Join(s.dir, "template.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
@@ -218,7 +218,7 @@ func TestDiscoverWorksOnThisMachine(t *testing.T) {
 
 func TestPlanShowsWhatApplyWouldDo(t *testing.T) {
 	s := newStage(t)
-	docs, err := cli.Load([]string{s.wish(t)})
+	docs, err := cli.Load([]string{s.template(t)})
 	require.NoError(t, err)
 	p, err := cli.MakePlan(s.scan(t), docs, cli.Describe(docs.Sources), map[string]string{"pool": "gpu"})
 	require.NoError(t, err)
@@ -231,7 +231,7 @@ func TestPlanShowsWhatApplyWouldDo(t *testing.T) {
 
 func TestPlanNeverChoosesByLuck(t *testing.T) { // R001-9, R000-19
 	s := newStage(t)
-	docs, err := cli.Load([]string{s.wish(t)})
+	docs, err := cli.Load([]string{s.template(t)})
 	require.NoError(t, err)
 	twin := *docs.Templates[0].DeepCopy()
 	twin.Name = "twin"
@@ -251,7 +251,7 @@ func TestWhatCannotBeReadIsNeverCalledDone(t *testing.T) { // R000-12
 		fault.Device = card
 		require.NoError(t, s.SetFault(fault))
 	}
-	docs, err := cli.Load([]string{s.wish(t)})
+	docs, err := cli.Load([]string{s.template(t)})
 	require.NoError(t, err)
 	p, err := cli.MakePlan(s.scan(t), docs, cli.Describe(docs.Sources), map[string]string{"pool": "gpu"})
 	require.NoError(t, err, "the plan is printed all the same")
@@ -296,7 +296,7 @@ func TestApplyUpdatesWhatItCanReadAndSaysWhatItCannot(t *testing.T) {
 // applying is apply on the stage.
 func (s *stage) applying(t *testing.T, steps io.Writer) cli.Applying {
 	t.Helper()
-	docs, err := cli.Load([]string{s.wish(t)})
+	docs, err := cli.Load([]string{s.template(t)})
 	require.NoError(t, err)
 	return cli.Applying{
 		Docs: docs, Labels: map[string]string{"pool": "gpu"}, StateDir: filepath.Join(s.dir, "state"), Host: s.hardware,
@@ -397,18 +397,18 @@ func TestApplySaysWhyItFailed(t *testing.T) {
 func TestDocumentsAreReadStrictly(t *testing.T) { // R000-7
 	const head = "apiVersion: nodefirmware.io/v1alpha1\nkind: FirmwareTemplate\nmetadata: {name: t}\nspec:\n  devices:\n"
 	for name, tc := range map[string]struct{ text, want string }{
-		"unknown field":    {head + "  - name: a\n    selektor: {class: NIC}\n    version: \"1\"\n", `wish.yaml:7: unknown field "spec.devices[0].selektor"`},
-		"wrong type":       {head + "  - name: a\n    version: [1]\n", "wish.yaml:"},
-		"unknown class":    {head + "  - name: a\n    version: \"1\"\n    sourceRef: {name: s}\n    selector:\n      class: GPU\n", `wish.yaml:10: spec.devices[0].selector.class: is "GPU"`},
-		"missing version":  {head + "  - name: a\n    sourceRef: {name: s}\n    selector: {class: NIC}\n", "wish.yaml:6: spec.devices[0].version: is required"},
+		"unknown field":    {head + "  - name: a\n    selektor: {class: NIC}\n    version: \"1\"\n", `template.yaml:7: unknown field "spec.devices[0].selektor"`},
+		"wrong type":       {head + "  - name: a\n    version: [1]\n", "template.yaml:"},
+		"unknown class":    {head + "  - name: a\n    version: \"1\"\n    sourceRef: {name: s}\n    selector:\n      class: GPU\n", `template.yaml:10: spec.devices[0].selector.class: is "GPU"`},
+		"missing version":  {head + "  - name: a\n    sourceRef: {name: s}\n    selector: {class: NIC}\n", "template.yaml:6: spec.devices[0].version: is required"},
 		"two of a name":    {head + "  - &r {name: a, version: \"1\", sourceRef: {name: s}, selector: {class: NIC}}\n  - *r\n", "name of another rule too"},
-		"second document":  {head + "  - {name: a, version: \"1\", sourceRef: {name: s}, selector: {class: NIC}}\n---\napiVersion: v1\nkind: Pod\n", `wish.yaml:8: apiVersion is "v1"`},
-		"other kind":       {"apiVersion: nodefirmware.io/v1alpha1\nkind: RolloutPolicy\n", `wish.yaml:2: kind is "RolloutPolicy"`},
+		"second document":  {head + "  - {name: a, version: \"1\", sourceRef: {name: s}, selector: {class: NIC}}\n---\napiVersion: v1\nkind: Pod\n", `template.yaml:8: apiVersion is "v1"`},
+		"other kind":       {"apiVersion: nodefirmware.io/v1alpha1\nkind: RolloutPolicy\n", `template.yaml:2: kind is "RolloutPolicy"`},
 		"no template":      {"apiVersion: nodefirmware.io/v1alpha1\nkind: FirmwareSource\nmetadata: {name: s}\nspec: {files: [{url: \"https://x/y\", sha256: \"" + strings.Repeat("0", 64) + "\", images: [{class: NIC, version: \"1\"}]}]}\n", "no FirmwareTemplate in"},
-		"bad source":       {"apiVersion: nodefirmware.io/v1alpha1\nkind: FirmwareSource\nmetadata: {name: s}\nspec:\n  files:\n  - url: ftp://x\n    sha256: abc\n", "wish.yaml:7: spec.files[0].sha256: must be 64 hexadecimal digits"},
-		"not YAML":         {"a: [", "wish.yaml: yaml:"},
+		"bad source":       {"apiVersion: nodefirmware.io/v1alpha1\nkind: FirmwareSource\nmetadata: {name: s}\nspec:\n  files:\n  - url: ftp://x\n    sha256: abc\n", "template.yaml:7: spec.files[0].sha256: must be 64 hexadecimal digits"},
+		"not YAML":         {"a: [", "template.yaml: yaml:"},
 		"nothing":          {"", "no FirmwareTemplate in"},
-		"selector invalid": {"apiVersion: nodefirmware.io/v1alpha1\nkind: FirmwareTemplate\nmetadata: {name: t}\nspec:\n  nodeSelector: {matchExpressions: [{key: a, operator: Like}]}\n", "wish.yaml:5: spec.nodeSelector"},
+		"selector invalid": {"apiVersion: nodefirmware.io/v1alpha1\nkind: FirmwareTemplate\nmetadata: {name: t}\nspec:\n  nodeSelector: {matchExpressions: [{key: a, operator: Like}]}\n", "template.yaml:5: spec.nodeSelector"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &stage{dir: t.TempDir()}

@@ -146,7 +146,7 @@ func TestASASDriveWithoutAnImageOfWhatRanWaitsForAPerson(t *testing.T) {
 	s.assertSAS(t, "E005", 1)
 }
 
-// A SATA drive is updated through fwupd, and brought back when its new firmware is at fault.
+// A SATA drive is updated through fwupd, and restored when its new firmware is at fault.
 // It proves R002-2.
 func TestASATADriveIsUpdatedAndBroughtBack(t *testing.T) {
 	for name, healthy := range map[string]bool{"good firmware": true, "firmware at fault": false} {

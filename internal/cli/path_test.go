@@ -145,7 +145,7 @@ spec:
     upgradePaths:
       blockedEdges: [{to: "2", from: ["1", "2"]}]
 `)})
-	require.ErrorContains(t, err, "wish.yaml:10: spec.devices[0].upgradePaths: blockedEdges[0] must name versions that differ")
+	require.ErrorContains(t, err, "template.yaml:10: spec.devices[0].upgradePaths: blockedEdges[0] must name versions that differ")
 }
 
 func TestTheExamplesOfPathsCanBeRead(t *testing.T) {

@@ -100,7 +100,7 @@ func (p Plan) Unread() error {
 	if len(p.Unreadable) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w; mend this and run it again: %s", ErrUnreadable, strings.Join(p.Unreadable, "; "))
+	return fmt.Errorf("%w; correct this and run it again: %s", ErrUnreadable, strings.Join(p.Unreadable, "; "))
 }
 
 // MakePlan decides what the documents mean for the devices of this machine as a Node with these labels.

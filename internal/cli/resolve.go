@@ -11,7 +11,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
-// stockOf is the sources and the images that are known of them.
+// stockOf holds the sources and the images that are known of them.
 type stockOf struct {
 	sources []v1alpha1.FirmwareSource
 	images  Images

@@ -49,7 +49,7 @@ type StateJob struct {
 	Message string `json:"message,omitempty"`
 	// Failure says why the job failed; empty while it has not.
 	Failure string `json:"failure,omitempty"`
-	// RolledBack says that what ran before runs again. NeedsIntervention says that it could not be brought back.
+	// RolledBack says that what ran before runs again. NeedsIntervention says that it could not be restored.
 	RolledBack        bool `json:"rolledBack,omitempty"`
 	NeedsIntervention bool `json:"needsIntervention,omitempty"`
 }

@@ -15,7 +15,7 @@ import (
 // R003-35: what would run, in which order, can be read before anything does.
 func TestPlanShowsTheStepsInOrder(t *testing.T) {
 	s := newStage(t)
-	docs, err := cli.Load([]string{s.wish(t)})
+	docs, err := cli.Load([]string{s.template(t)})
 	require.NoError(t, err)
 	p, err := cli.MakePlan(s.scan(t), docs, cli.Describe(docs.Sources), map[string]string{"pool": "gpu"})
 	require.NoError(t, err)

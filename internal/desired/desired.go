@@ -30,7 +30,7 @@ func Of(f *v1alpha1.DesiredFirmware, retry plan.Clearance) plan.Desired {
 	return out
 }
 
-// Retry is the request to retry on a NodeFirmware; the zero Clearance for nil and where nobody asked.
+// Retry is the request to retry on a NodeFirmware; the zero Clearance for nil and where there is no request.
 func Retry(n *v1alpha1.NodeFirmware) plan.Clearance {
 	if n == nil || n.Spec.RetryRequestedAt == nil {
 		return plan.Clearance{}

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// apply sends the part of a status that owner writes. Force is right because nobody else may own a field of it.
+// apply sends the part of a status that owner writes. Force is right because no other manager may own a field of it.
 func apply(ctx context.Context, c client.Client, owner client.FieldOwner, body runtime.ApplyConfiguration) error {
 	return c.Status().Apply(ctx, body, owner, client.ForceOwnership)
 }

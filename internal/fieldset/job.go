@@ -14,12 +14,13 @@ import (
 )
 
 // ApplyExecution writes the status of a job without the condition Admitted, which is the rollout's. What executes the job
-// does so: the daemon of its node, or the pod that stands in for it. The operator does it in their place when nobody is
-// left to execute the job, as the same field manager: only that one can remove what was written before.
+// does so: the daemon of its node, or the pod that stands in for it. When neither is left, the operator does so as the same
+// field manager: only that one can remove what was written before.
 //
 // The status is written to the version of the job that was read, and to no other: the API server does not compare the uid
-// of an apply to a status, so another job of the same name would take it. Where the job is in another version the error is a
-// conflict, and the job must be read again. A job that has ended stays ended: a status that says otherwise is not written.
+// of an apply to a status, so another job of the same name would take it. Where the job is in another version the error is
+// a conflict, and the job must be read again. A job that has ended stays ended: a status that says otherwise is not
+// written.
 func ApplyExecution(ctx context.Context, c client.Client, job *v1alpha1.FirmwareJob, s v1alpha1.FirmwareJobStatus) (written bool, err error) {
 	if next := (&v1alpha1.FirmwareJob{Status: s}); job.Ended() && !next.Ended() {
 		return false, nil

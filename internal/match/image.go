@@ -27,8 +27,8 @@ func (i Image) For(d Device, v inventory.Version) bool {
 	return i.version == v && i.selector.Matches(d)
 }
 
-// Resolve finds the image that brings the device to the version. When there is none, or several with different
-// content, the digest is empty and the reason is ImageNotFound or ImageAmbiguous.
+// Resolve finds the image that brings the device to the version. When there is none, or several with different content, the
+// digest is empty and the reason is ImageNotFound or ImageAmbiguous.
 func Resolve(images []Image, d Device, v inventory.Version) (digest v1alpha1.Digest, reason string) {
 	for _, i := range images {
 		if !i.For(d, v) || i.Digest == digest {

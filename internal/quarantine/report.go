@@ -13,8 +13,8 @@ import (
 // maxMessage bounds the message of an entry, as the API does.
 const maxMessage = 512
 
-// reported are the bad images of a job that it really was to flash to the device it names. A daemon that lies can
-// have the images of its own jobs quarantined and no others.
+// reported returns the bad images that a job reports, without those that the job was not to flash to the device it names: a
+// daemon that is compromised can quarantine the images of its own jobs and no others.
 func reported(j *v1alpha1.FirmwareJob) []v1alpha1.QuarantinedImage {
 	var out []v1alpha1.QuarantinedImage
 	for _, bad := range j.Status.BadImages {
@@ -30,9 +30,10 @@ func reported(j *v1alpha1.FirmwareJob) []v1alpha1.QuarantinedImage {
 	return out
 }
 
-// failedAt is when the image was found bad, in whole seconds. It does not move while the job goes on, so that a lift
-// does not become too old. It is never before the admission, which the operator's clock tells: a node whose clock is
-// behind must not have its report covered by a lift from before it. What that clock measures is counted from there.
+// failedAt is when the image was found bad, in whole seconds. It does not move while the job goes on, so that a lift does
+// not become too old. It is never before the admission, which is a time of the operator's clock: a lift from before the
+// admission must not cover the report of a node whose clock is behind. On such a node the time since the admission is
+// counted from the operator's time.
 func failedAt(j *v1alpha1.FirmwareJob) time.Time {
 	at := blamedAt(j)
 	if c := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionAdmitted); c != nil && c.LastTransitionTime.After(at) {
@@ -45,8 +46,8 @@ func failedAt(j *v1alpha1.FirmwareJob) time.Time {
 	return at.Truncate(time.Second)
 }
 
-// blamedAt is when the first step of the update failed; or where no step says so, when the job turned to rolling back
-// or failed.
+// blamedAt is when the first step of the update failed; where no step has failed, it is when the job began to roll back or
+// failed.
 func blamedAt(j *v1alpha1.FirmwareJob) time.Time {
 	var steps, conditions []time.Time
 	for _, s := range j.Status.Steps {

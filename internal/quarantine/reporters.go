@@ -10,8 +10,8 @@ import (
 )
 
 // Reporters remembers the jobs that reported bad images until a source lists those. Jobs and sources come from caches that
-// follow the API server each at its own pace: a job may be gone from one before the other shows what a source lists of it.
-// It is for one goroutine at a time.
+// follow the API server each at its own pace: a job may disappear from one cache before the other shows that a source lists
+// its images. It is for one goroutine at a time.
 type Reporters struct {
 	jobs map[types.UID]*v1alpha1.FirmwareJob
 }

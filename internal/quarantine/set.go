@@ -17,16 +17,16 @@ type Set struct {
 	images map[v1alpha1.Digest]map[string]v1alpha1.QuarantinedImage
 }
 
-// Compute derives the set from what jobs report and what sources remember. A job's report counts as soon as it is there,
-// whether the job ended or still brings the old firmware back; an image that the job was not to flash to that device is
-// not believed. What a source remembers counts though its job may be gone.
+// Compute derives the set from what jobs report and what sources remember. A job's report counts at once, even while the
+// job is still restoring the old firmware; the report of an image that the job was not to flash to that device is ignored.
+// What a source remembers counts even if its job is gone.
 //
 // An entry is lifted when a source that holds its image, or remembers the entry, has a liftQuarantineRequestedAt that is
 // not before the failure, in whole seconds as the API tells time. Where several sources hold an image, any one of them
 // lifts it: it is one image, and a person decided that it may be flashed.
 //
-// Of several failures of one image on one model the first that is not lifted is the entry, so that an entry stays as it
-// is while more nodes report the same.
+// Of several failures of one image on one model the first that is not lifted is the entry, so that an entry stays as it is
+// while more nodes report the same.
 func Compute(jobs []*v1alpha1.FirmwareJob, sources []v1alpha1.FirmwareSource) Set {
 	s := Set{images: map[v1alpha1.Digest]map[string]v1alpha1.QuarantinedImage{}}
 	recorded := map[report]bool{}
@@ -51,7 +51,7 @@ func Compute(jobs []*v1alpha1.FirmwareJob, sources []v1alpha1.FirmwareSource) Se
 	return s
 }
 
-// report tells one job's failure of one image on one model from others.
+// report identifies the failure of one image on one model in one job.
 type report struct {
 	digest v1alpha1.Digest
 	model  string
@@ -93,7 +93,7 @@ func (s Set) Blocks(d v1alpha1.Digest, model string) (v1alpha1.QuarantinedImage,
 	return e, ok
 }
 
-// ModelOf is the model of a device as Blocks wants it.
+// ModelOf is the model of a device in the form that Blocks takes.
 func ModelOf(d *v1alpha1.NodeDevice) string {
 	return v1alpha1.ModelKey(d.Status.VendorID, d.Status.DeviceID, d.Status.Vendor, d.Status.Model)
 }

@@ -271,7 +271,7 @@ func (p *pass) adopt() {
 	}
 }
 
-// followed reports whether a held job's node was passed on to a newer job already.
+// followed reports whether a newer job has already taken over the node that the held job holds.
 func (p *pass) followed(held Job) bool {
 	return held.State == Held && slices.ContainsFunc(p.facts.Jobs, func(j Job) bool {
 		return j.Node == held.Node && !j.waiting() && follows(j, held)
@@ -283,7 +283,7 @@ func (p *pass) enter(o *pool, e Entry) {
 	p.holders[e.Node] = append(p.holders[e.Node], holder{o, e})
 }
 
-// count finds out what each pool's budget is and what uses it up.
+// count computes the budget of each pool and which nodes use it.
 func (p *pass) count() {
 	for _, o := range p.pools {
 		for _, e := range o.out.Ledger {
@@ -341,7 +341,8 @@ func (p *pass) policyName(node string) string {
 	return ""
 }
 
-// inOrder lists the jobs that are wanted in the order of the queue: oldest first, the operator's own node last.
+// inOrder lists the jobs for which wanted returns true in the order of the queue: oldest first, the operator's own node
+// last.
 func (p *pass) inOrder(wanted func(Job) bool) []Job {
 	var out []Job
 	for _, j := range p.facts.Jobs {

@@ -13,8 +13,8 @@ const DefaultPolicy = "default"
 // MaxLedger bounds the entries of one ledger, as the API does.
 const MaxLedger = 1024
 
-// Facts is all a decision rests on. Ledgers must be read from the API server itself, never from a cache. So must each
-// job and node whose absence would remove an entry, and each job on a node that stands in more than one ledger.
+// Facts is everything that a decision is made from. Ledgers must be read from the API server itself, never from a cache. So
+// must each job and node whose absence would remove an entry, and each job on a node that stands in more than one ledger.
 type Facts struct {
 	Policies []Policy
 	Nodes    []Node

@@ -5,13 +5,14 @@ import (
 	"slices"
 )
 
-// refusal is why a job must not be admitted whatever room there is, with a message for people. The zero refusal is none.
+// refusal is why a job must not be admitted even if the budget has room, with a message for people. The zero refusal means
+// that it may be.
 type refusal struct {
 	reason  Reason
 	message string
 }
 
-// refuse finds the queued jobs that must not be admitted. One that is cancelled may be: it ends without doing anything.
+// refuse finds the queued jobs that must not be admitted. A cancelled job may be admitted: it ends without doing anything.
 func (p *pass) refuse() {
 	held := map[string]bool{}
 	for _, j := range p.facts.Jobs {
@@ -40,8 +41,8 @@ func refusalOf(j Job, n Node, held bool) refusal {
 	return healthRefusal(j, n, held)
 }
 
-// stepsRefusal lets steps run where the daemon has scanned the machine, and on a node that a failed job holds: there they
-// may be what repairs it. Elsewhere it is not known what they would run on, and the job waits.
+// stepsRefusal refuses steps on a machine that the daemon has not scanned, because it is not known what they would run on.
+// On a node that a failed job holds they are always admitted: they may repair it.
 func stepsRefusal(j Job, n Node, held bool) refusal {
 	if held || n.Scanned {
 		return refusal{}

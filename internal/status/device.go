@@ -112,7 +112,7 @@ func deviceReady(f DeviceFacts, old []metav1.Condition) []Condition {
 }
 
 func unhealthy(f DeviceFacts) string {
-	return fmt.Sprintf("Runs %s. A job left the device unhealthy%s, and nothing is flashed to it until a person has looked at it. Mend it, then: %s",
+	return fmt.Sprintf("Runs %s. A job left the device unhealthy%s, and nothing is flashed to it until a person has looked at it. Repair it, then: %s",
 		orUnknown(f.Observed.Running), detail(f.Unhealthy), patchNow(f.Node, "retryRequestedAt"))
 }
 

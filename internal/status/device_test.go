@@ -156,7 +156,7 @@ func TestDeviceConditions(t *testing.T) {
 			reason: v1alpha1.ReasonDeviceUnhealthy, kstatus: status.FailedStatus, says: "left the device unhealthy (job j: a link is down)"},
 		"unhealthy though it runs what it should": {
 			given:  given{Node: "n1", Unhealthy: "job j", Observed: unhealthy(), Desired: want("22.39.1002")},
-			reason: v1alpha1.ReasonDeviceUnhealthy, kstatus: status.FailedStatus, says: "Mend it, then: kubectl patch nodefirmware n1"},
+			reason: v1alpha1.ReasonDeviceUnhealthy, kstatus: status.FailedStatus, says: "Repair it, then: kubectl patch nodefirmware n1"},
 		"unhealthy with nothing assigned": {
 			given:  given{Node: "n1", Unhealthy: "job j", Observed: unhealthy()},
 			reason: v1alpha1.ReasonDeviceUnhealthy, kstatus: status.FailedStatus},

@@ -39,10 +39,10 @@ type JobFacts struct {
 	Released     bool
 	SupersededBy string
 	// Archived says that each archive step has ended; NoWayBack names the devices whose running firmware could not be
-	// brought back, each with the reason.
+	// restored, each with the reason.
 	Archived  bool
 	NoWayBack []string
-	// Rollback is how far bringing back what ran before is; nil before it is tried.
+	// Rollback is the progress of the rollback; nil before it begins.
 	Rollback *step.Rollback
 	// Overdue says that the running step has made no progress for longer than it should; empty while it has.
 	Overdue string
@@ -56,20 +56,20 @@ func Job(f JobFacts, old []metav1.Condition, generation int64, now time.Time) []
 	return Merge(old, generation, now, JobConditions, all...)
 }
 
-// jobArchived says whether what ran before can be brought back.
+// jobArchived says whether what ran before can be restored.
 func jobArchived(f JobFacts) []Condition {
 	switch {
 	case len(f.NoWayBack) > 0:
 		return []Condition{{v1alpha1.ConditionRollbackAvailable, metav1.ConditionFalse, v1alpha1.ReasonRollbackUnavailable,
-			sentence("What runs cannot be brought back on " + strings.Join(f.NoWayBack, "; "))}}
+			sentence("What runs cannot be restored on " + strings.Join(f.NoWayBack, "; "))}}
 	case f.Archived:
 		return []Condition{{v1alpha1.ConditionRollbackAvailable, metav1.ConditionTrue, v1alpha1.ReasonArchived,
-			"What ran before can be brought back on every device of the job."}}
+			"What ran before can be restored on every device of the job."}}
 	}
 	return nil
 }
 
-// jobRollback says how far bringing it back is.
+// jobRollback says how far the rollback is.
 func jobRollback(f JobFacts) []Condition {
 	c := Condition{Type: v1alpha1.ConditionRolledBack, Status: metav1.ConditionFalse}
 	switch r := f.Rollback; {
@@ -82,7 +82,7 @@ func jobRollback(f JobFacts) []Condition {
 		c.Reason, c.Message = v1alpha1.ReasonNeedsIntervention, sentence(r.Failure.Message)
 	default:
 		c.Reason = v1alpha1.ReasonRollingBack
-		c.Message = fmt.Sprintf("What ran before is being brought back on %s.", strings.Join(r.Devices, ", "))
+		c.Message = fmt.Sprintf("What ran before is being restored on %s.", strings.Join(r.Devices, ", "))
 	}
 	return []Condition{c}
 }
@@ -123,7 +123,7 @@ func jobFailed(f JobFacts) []Condition {
 	case f.Held && f.Rollback != nil:
 		held := fmt.Sprintf("Node %s stays out of service and nothing more is done to it. %s Repair it, then set spec.retryRequestedAt of "+
 			"nodefirmware/%s to try again, or spec.releaseRequestedAt to return the node to service as it is.",
-			f.Node, sentence("It was not brought back: "+f.Rollback.Failure.Message), f.Node)
+			f.Node, sentence("It was not restored: "+f.Rollback.Failure.Message), f.Node)
 		return append(stalled(v1alpha1.ReasonNeedsIntervention, message+" "+held), failed,
 			Condition{v1alpha1.ConditionHeld, metav1.ConditionTrue, v1alpha1.ReasonNeedsIntervention, held})
 	case f.Rollback != nil && f.Rollback.Done:

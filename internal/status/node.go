@@ -48,7 +48,7 @@ type HeldFacts struct {
 	Message string
 	// Step and Device name where it happened; Device is empty where no single device is to blame.
 	Step, Device string
-	// NoWayBack says why the firmware that ran before could not be brought back though new firmware is at fault, so that
+	// NoWayBack says why the firmware that ran before could not be restored though new firmware is at fault, so that
 	// nothing more is done until a person has looked; empty where that is not so.
 	NoWayBack string
 }
@@ -111,7 +111,7 @@ func nodeReady(f NodeFacts) []Condition {
 	return ready(v1alpha1.ReasonUpToDate, fmt.Sprintf("%s; all %d with an assigned firmware run it.", found(len(f.Devices)), assigned))
 }
 
-// heldMessage always has the next steps: the message of the failure is cut to leave room for them.
+// heldMessage always contains the next steps: the message of the failure is cut to leave room for them.
 func heldMessage(f NodeFacts) string {
 	retry, release := patchNow(f.Node, "retryRequestedAt"), patchNow(f.Node, "releaseRequestedAt")
 	said := fmt.Sprintf("Job %s failed%s (%s) and the node stays in maintenance, powered on", f.Held.Job, f.Held.where(), f.Held.Reason)

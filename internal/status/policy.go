@@ -22,7 +22,7 @@ type PolicyFacts struct {
 	Outcome schedule.Outcome
 	// Invalid says why the spec cannot be worked with; empty when it can.
 	Invalid string
-	// Paused is what the spec asks for.
+	// Paused is spec.paused.
 	Paused bool
 	// MaxUnavailable as the spec gives it.
 	MaxUnavailable string

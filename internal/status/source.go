@@ -42,7 +42,7 @@ type SourceFacts struct {
 	InUse int
 }
 
-// SourceConditions are the condition types of a FirmwareSource but Quarantined.
+// SourceConditions are the condition types of a FirmwareSource except Quarantined.
 var SourceConditions = []string{v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled,
 	v1alpha1.ConditionStorageAvailable, v1alpha1.ConditionDownloaded, v1alpha1.ConditionVerified, v1alpha1.ConditionPublished}
 

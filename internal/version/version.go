@@ -8,7 +8,7 @@ import (
 // version is set by the linker: -X github.com/nodefirmware/node-firmware-operator/internal/version.version=v1.2.3
 var version = "v0.1.0-dev"
 
-// Current is the version of this build, as vMAJOR.MINOR.PATCH with or without a suffix. Builds that nobody numbered may be
+// Current is the version of this build, as vMAJOR.MINOR.PATCH with or without a suffix. Builds without a number may be
 // called otherwise.
 func Current() string { return version }
 

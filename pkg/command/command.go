@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Kind says whether a tool only reads or writes to a device. It is what the runner may do about a tool that does not
+// Kind says whether a tool only reads or writes to a device. It decides what the runner may do about a tool that does not
 // end.
 type Kind int
 
@@ -96,7 +96,7 @@ func (e *Error) Error() string {
 	return msg
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
 // Failed makes an *Error of a result whose exit code a driver has classified as a failure.

@@ -103,8 +103,8 @@ func orDefault[T int64 | time.Duration](v, byDefault T) T {
 	return v
 }
 
-// Run implements Runner. A Query that printed more than the bound is killed and fails with ErrOutput; the outcome of a
-// Write is never thrown away for its length: its Result holds the last bytes.
+// Run implements Runner. A Query that printed more than the bound is killed and fails with ErrOutput; a Write that printed
+// too much still has its outcome: its Result holds the last bytes of the output.
 func (r *ExecRunner) Run(ctx context.Context, c Command) (Result, error) {
 	if len(c.Argv) == 0 {
 		return Result{}, failedToRun(c, errors.New("no command given"))

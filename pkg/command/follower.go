@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// follower reads what a tool appends to a file. It keeps the last max bytes, and empties the file whenever it grew
-// beyond cut, so that a tool gone wild fills neither memory nor the disk the journal is on.
+// follower reads what a tool appends to a file. It keeps the last max bytes, and empties the file whenever it grew beyond
+// cut, so that a tool with endless output fills neither the memory nor the disk of the journal.
 type follower struct {
 	file     *os.File
 	max, cut int64

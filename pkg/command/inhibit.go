@@ -85,7 +85,7 @@ func (h *inhibition) files() []*os.File {
 	return []*os.File{h.input}
 }
 
-// release lets go, and waits until the command has ended, unless something the tool left behind still holds it.
+// release closes its end, and waits until the command has ended, unless a process that the tool left behind still holds it.
 func (h *inhibition) release() error {
 	if h == nil {
 		return nil
@@ -98,7 +98,7 @@ func (h *inhibition) release() error {
 	return err
 }
 
-// end ends a command that does not hold. It changes nothing, so that it can be killed.
+// end kills a command that does not inhibit. That is safe, because the command changes nothing.
 func (h *inhibition) end() {
 	_ = h.input.Close()
 	select {
@@ -120,7 +120,7 @@ func (b *tailBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// after is what was written, behind a separator, where anything was. Whoever wrote must have ended.
+// after is the separator followed by what was written, or empty if nothing was. The writer must have ended.
 func (b *tailBuffer) after(separator string) string {
 	text := bytes.TrimSpace(b.data)
 	if len(text) == 0 {

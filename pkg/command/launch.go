@@ -15,8 +15,8 @@ import (
 // scopeTimeout is how long the host may take to adopt a worker; a write is not kept waiting for longer.
 const scopeTimeout = 15 * time.Second
 
-// startWorker starts a worker, moves it to where the end of this process' container does not reach it, and only then gives
-// it its order.
+// startWorker starts a worker, moves it out of this process' container, so that the end of the container does not end it,
+// and only then gives it its order.
 func (w *following) startWorker(ctx context.Context, tool []string, lock *os.File) error {
 	cmd, orders, err := w.spawn(lock)
 	if err != nil {
@@ -58,8 +58,7 @@ func (w *following) spawn(lock *os.File) (cmd *exec.Cmd, orders *os.File, err er
 	return cmd, orders, nil
 }
 
-// protect moves the worker. A worker that cannot be moved writes all the same; the record and the log
-// say so.
+// protect moves the worker. A worker that cannot be moved writes nevertheless; the record and the log contain the reason.
 func (w *following) protect(ctx context.Context, pid int) {
 	scope := w.runner.cfg.Scope
 	if scope == nil {
@@ -91,8 +90,8 @@ func (w *following) inhibit() []string {
 	return argvOf(tool, argv)
 }
 
-// superviseWorker follows the output until the worker ends and takes the result from its record. It holds the lock as well
-// until it has, so that the next write does not empty the files before.
+// superviseWorker follows the output until the worker ends and takes the result from its record. Until then it also holds
+// the lock, so that the next write does not empty the files too early.
 func (w *following) superviseWorker(cmd *exec.Cmd, lock *os.File) {
 	defer close(w.done)
 	defer w.closeOutputs()

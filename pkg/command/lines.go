@@ -39,7 +39,7 @@ func (s *lineSplitter) feed(p []byte) {
 	}
 }
 
-// flush gives a line that has no end yet.
+// flush reports a line that has no end yet.
 func (s *lineSplitter) flush() {
 	if s == nil || len(s.line) == 0 {
 		return
@@ -48,7 +48,7 @@ func (s *lineSplitter) flush() {
 	s.line = s.line[:0]
 }
 
-// all gives the lines of a text, the unfinished last one included.
+// all reports the lines of a text, including an unfinished last one.
 func (s *lineSplitter) all(p []byte) {
 	s.feed(p)
 	s.flush()

@@ -7,8 +7,7 @@ import (
 	"io"
 )
 
-// order is what a worker is to do. It comes through a pipe, and the worker starts nothing before it has all of it: an
-// order that ends too early is none.
+// order is what a worker is to do. It comes through a pipe, and the worker starts nothing before the order is complete.
 type order struct {
 	// Argv is the command line, the path of the tool first.
 	Argv []string
@@ -22,7 +21,7 @@ type order struct {
 	Writing Writing
 }
 
-// errNoOrder says that whoever started the worker is gone or changed its mind.
+// errNoOrder says that the process that started the worker has ended, or gave up before it sent the order.
 var errNoOrder = errors.New("no order came; the tool was not started")
 
 // send gives the order. What was sent cannot be taken back.

@@ -31,8 +31,8 @@ func (w *Writing) save(base string) error {
 	return durable.WriteFile(durable.OS{}, base+recordSuffix, data)
 }
 
-// readRecord reads what was recorded of the last write; nil when nothing was. A record that cannot be understood says
-// nothing, which must not keep anybody from writing.
+// readRecord reads what was recorded of the last write; nil when nothing was. A record that cannot be understood is treated
+// as none, because it must not prevent the next write.
 func readRecord(base string) (*Writing, error) {
 	data, err := os.ReadFile(base + recordSuffix)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -48,7 +48,7 @@ func readRecord(base string) (*Writing, error) {
 	return w, nil
 }
 
-// ended notes how a process ended.
+// ended records how a process ended.
 func ended(state *os.ProcessState) *Ended {
 	e := &Ended{ExitCode: state.ExitCode(), Time: time.Now().UTC()}
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {

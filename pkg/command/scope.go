@@ -81,8 +81,8 @@ func (s Systemd) call(ctx context.Context, args ...string) (string, error) {
 	return string(res.Stdout), nil
 }
 
-// Inhibit is the command for Config.Inhibit. Hosts whose systemd is older than 257 reboot for root all the same; there the
-// scope makes them wait.
+// Inhibit is the command for Config.Inhibit. systemd before version 257 ignores the inhibitor when root requests the
+// reboot; on such hosts the scope makes the reboot wait.
 func (s Systemd) Inhibit() []string {
 	return append(slices.Clone(s.Enter), "systemd-inhibit", "--what=shutdown:sleep", "--mode=block",
 		"--who=node-firmware-operator", "--why=Firmware is being written to a device", "cat")

@@ -38,7 +38,7 @@ func RunWorker() error {
 	return o.carryOut(lock)
 }
 
-// carryOut records and starts the tool, and stays until it has ended.
+// carryOut records and starts the tool, and waits until it has ended.
 func (o order) carryOut(lock *os.File) error {
 	w := &o.Writing
 	w.Worker = processOf(os.Getpid())
@@ -70,7 +70,7 @@ func (o order) carryOut(lock *os.File) error {
 	return nil
 }
 
-// bounds are the two output files, which a tool gone wild must not let grow until the disk is full.
+// bounds are the followers of the two output files: a tool with endless output must not fill the disk.
 type bounds [2]*follower
 
 func boundOutput(base string, limit int64) (bounds, error) {

@@ -8,7 +8,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// Choice is which driver has a device.
+// Choice says which driver was chosen for a device.
 type Choice struct {
 	// Device is the device as sysfs shows it, Place where it is plugged in.
 	Device inventory.Identity

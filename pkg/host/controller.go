@@ -34,8 +34,8 @@ const (
 )
 
 // controls reports whether a function is that of a controller with firmware of its own. AHCI and NVMe have other
-// subclasses; chipsets call the former, and the bus of Intel VMD, RAID, and their SAS ports (isci) are the BIOS's.
-// Adapters of hypervisors have no firmware.
+// subclasses; chipsets report AHCI and the bus of Intel VMD as RAID, and the firmware of their SAS ports (isci) is part of
+// the BIOS. Adapters of hypervisors have no firmware.
 func controls(f sysfs.PCIFunction) bool {
 	switch uint8(f.Class >> 8) {
 	case pciSCSI, pciRAID, pciSAS:

@@ -34,8 +34,8 @@ type Config struct {
 
 const pcie = "pcie"
 
-// Host is one machine. It keeps nothing it returns about its devices between calls: whatever it returns was read in that
-// call. It is safe for concurrent use; one device is never read twice at the same time.
+// Host is one machine. It caches nothing about its devices: whatever a call returns was read in that call. It is safe for
+// concurrent use; one device is never read twice at the same time.
 type Host struct {
 	cfg Config
 

@@ -28,7 +28,7 @@ func (h *Host) inspectAll(ctx context.Context, candidates []candidate, guard Gua
 	return devices
 }
 
-// inspect reads one device. What sysfs says of it stays where the driver fails.
+// inspect reads one device. If the driver fails, the result holds what sysfs reports.
 func (h *Host) inspect(ctx context.Context, c candidate, guard Guard) inventory.Device {
 	d := c.Device
 	if d.Err != nil {
@@ -92,7 +92,8 @@ func productName(s string) string {
 	return s
 }
 
-// complete adds what the device said of itself to what sysfs said. How to reach the device is the kernel's to say.
+// complete adds to what sysfs reports what the device reports about itself. The address of the device always comes from the
+// kernel.
 func complete(kernel, device inventory.Identity) inventory.Identity {
 	out := kernel
 	for _, field := range []struct{ to, from *string }{

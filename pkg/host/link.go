@@ -20,8 +20,8 @@ func KernelLink(name string) (now, permanent net.HardwareAddr, err error) {
 	return a.HardwareAddr, a.PermHWAddr, nil
 }
 
-// askPermanentAddress completes what sysfs says of an Ethernet interface. When the kernel does not answer, or means an
-// interface of the same name in another network namespace, what sysfs says has to do.
+// askPermanentAddress completes what sysfs says of an Ethernet interface. The values of sysfs are kept when the kernel does
+// not answer, or answers for an interface of the same name in another network namespace.
 func (h *Host) askPermanentAddress(n *sysfs.NetInterface) {
 	if h.cfg.Link == nil || n.Type == nil || *n.Type != sysfs.ARPEthernet {
 		return

@@ -45,8 +45,8 @@ func (h *Host) nics() ([]candidate, error) {
 	return candidates, nil
 }
 
-// groupCards sorts functions and interfaces into cards, in order of place. Functions of one slot with different
-// vendors, as hypervisors make them up, are different cards.
+// groupCards sorts functions and interfaces into cards, in order of place. Functions of one slot with different vendors,
+// which hypervisors can create, are different cards.
 func groupCards(functions []sysfs.PCIFunction, interfaces []sysfs.NetInterface) []card {
 	cards := map[string]*card{}
 	at := func(place string) *card {
@@ -108,8 +108,8 @@ func value(n *int) int {
 	return *n
 }
 
-// parent is the directory a device off the PCI bus is known by. The kernel numbers virtio devices as it finds them, so
-// those are known by what carries them.
+// parent is the directory that identifies a device off the PCI bus. The kernel numbers virtio devices in the order it finds
+// them, so those are identified by the device that carries them.
 func parent(d sysfs.Device) string {
 	if d.Subsystem == "virtio" {
 		return path.Dir(d.Path)

@@ -55,7 +55,7 @@ func (h *Host) ScanGuarded(ctx context.Context, guard Guard) (Inventory, error) 
 	return inv, nil
 }
 
-// listAll lists the classes side by side and notes those that are incomplete.
+// listAll lists the classes concurrently and records those that are incomplete.
 func (h *Host) listAll(ctx context.Context, incomplete map[inventory.Class]error) []candidate {
 	classes := inventory.Classes()
 	var group sync.WaitGroup
@@ -72,9 +72,9 @@ func (h *Host) listAll(ctx context.Context, incomplete map[inventory.Class]error
 	return slices.Concat(lists...)
 }
 
-// Find lists one class afresh and reads as few of its devices as it takes to find the one with the unique id; names the
-// kernel gave devices before the last boot play no part. Device.Err says why a device that is there cannot be read;
-// err says why it is not known whether it is there.
+// Find lists one class again and reads only as many of its devices as it takes to find the one with the unique id; it does
+// not rely on kernel names from before the last boot. Device.Err says why a device that exists cannot be read; err says why
+// it is not known whether it exists.
 func (h *Host) Find(ctx context.Context, class inventory.Class, uniqueID string) (device inventory.Device, found bool, err error) {
 	candidates, err := h.list(ctx, class)
 	likely := func(c candidate) bool { return c.UniqueID == uniqueID }

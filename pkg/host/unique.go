@@ -101,7 +101,7 @@ func nvmeID(c sysfs.NVMeController) string {
 	return normalizeID("nvme." + nvmePlace(c))
 }
 
-// digits are those of an id that sysfs spells with blanks or dashes; empty when all are zero.
+// digits are the digits of an id that sysfs spells with blanks or dashes; empty when all are zero.
 func digits(id string) string {
 	id = strings.ToLower(strings.NewReplacer(" ", "", "-", "").Replace(id))
 	if strings.Trim(id, "0") == "" {

@@ -86,7 +86,7 @@ const (
 	LinkUnknown     LinkState = "Unknown"
 )
 
-// Machine is what the DMI tables say about the machine; fields are empty where there are none or they may not be read.
+// Machine is what the DMI tables say about the machine; a field is empty where the tables have no value or may not be read.
 type Machine struct {
 	Manufacturer, Model, SerialNumber, UUID string
 }
@@ -106,8 +106,8 @@ type Firmware struct {
 	Format VersionFormat
 	// ReadOnly says why the device can be read but not updated; empty when it can.
 	ReadOnly string
-	// Rollback is how the running firmware can be brought back after an update; RollbackMessage says why it cannot, or
-	// what that needs, for people.
+	// Rollback is how the running firmware can be restored after an update; RollbackMessage says why it cannot, or what
+	// that needs, for people.
 	Rollback        Rollback
 	RollbackMessage string
 	// LastAttempt says why the device itself refused the image it was last asked to activate; empty when it accepted it,

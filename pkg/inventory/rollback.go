@@ -1,9 +1,9 @@
 package inventory
 
-// Rollback says how the running firmware of a device can be brought back after another one was written.
+// Rollback says how the running firmware of a device can be restored after another one was written.
 type Rollback int
 
-// The kinds of rollback. The zero value promises nothing: nothing is rolled back that a driver does not declare.
+// The kinds of rollback. The zero value means that there is no rollback: only what a driver declares is used.
 const (
 	// RollbackNone: not at all.
 	RollbackNone Rollback = iota

@@ -8,7 +8,7 @@ type Clearance struct {
 	at time.Time
 }
 
-// ClearedAt makes a Clearance of the time a person asked for it; the zero time makes the zero Clearance.
+// ClearedAt makes a Clearance of the time of a person's request; the zero time makes the zero Clearance.
 func ClearedAt(at time.Time) Clearance { return Clearance{at: at} }
 
 // Clears reports whether a failure at that time is cleared. The API stores times in whole seconds, so a request in the
@@ -17,5 +17,5 @@ func (c Clearance) Clears(failed time.Time) bool {
 	return !c.at.IsZero() && !failed.IsZero() && !c.at.Before(failed.Truncate(time.Second))
 }
 
-// Time is when the person asked; zero when nobody did.
+// Time is the time of the request; zero when there is none.
 func (c Clearance) Time() time.Time { return c.at }

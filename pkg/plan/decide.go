@@ -8,7 +8,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// Desired is the firmware that should run on one device. The zero Desired asks for nothing.
+// Desired is the firmware that should run on one device. The zero Desired means that nothing is desired.
 type Desired struct {
 	// Version that should run; empty when none is assigned.
 	Version inventory.Version
@@ -18,7 +18,7 @@ type Desired struct {
 	ReportOnly bool
 	// AllowDowngrade lets an older version be flashed.
 	AllowDowngrade bool
-	// Retry is a person's request to try again what failed; zero when nobody asked.
+	// Retry is a person's request to try again what failed; zero when there is none.
 	Retry Clearance
 	// Path restricts how the version is reached.
 	Path
@@ -136,7 +136,7 @@ type Decision struct {
 	Digest  inventory.Digest
 }
 
-// Decide answers what one device needs. It is the only place that does: whoever needs the answer later carries the
+// Decide answers what one device needs. It is the only place that does: code that needs the answer later is handed the
 // Decision. Equality decides whether there is a difference; order is only used to refuse downgrades and running versions
 // below a minimum, and downgrades only where a version format is declared.
 func Decide(d Desired, f Facts) Decision {
@@ -154,7 +154,7 @@ func Decide(d Desired, f Facts) Decision {
 	case f.ReadOnly != "":
 		return blocked(ReasonNotUpdatable, "the device cannot be updated: %s", f.ReadOnly)
 	case !f.UnhealthySince.IsZero() && !d.Retry.Clears(f.UnhealthySince):
-		return blocked(ReasonDeviceUnhealthy, "a job left the device unhealthy; mend it, then set retryRequestedAt on the node's NodeFirmware")
+		return blocked(ReasonDeviceUnhealthy, "a job left the device unhealthy; repair it, then set retryRequestedAt on the node's NodeFirmware")
 	}
 	return d.next(f.Running).decide(f)
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Request asks for one step in a job that consists of requested steps, whether or not updates run that step.
+// Request is one step of a job that consists of requested steps, whether or not updates run that step.
 type Request struct {
 	Name string
 	// Device the step works on; empty for every device the step is for.

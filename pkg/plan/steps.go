@@ -16,13 +16,13 @@ type Kind string
 const (
 	// Preflight fetches and checks every image before the node is disturbed.
 	Preflight Kind = "preflight"
-	// Archive makes sure that what one device runs can be brought back, or records that it cannot.
+	// Archive makes sure that what one device runs can be restored, or records that it cannot.
 	Archive Kind = "archive"
 	// Maintenance takes the node out of service.
 	Maintenance Kind = "maintenance"
 	// Flash stores the image on one device.
 	Flash Kind = "flash"
-	// Restore brings back on one device what ran before. In a rollback it takes the place of Flash.
+	// Restore writes back to one device what ran before. In a rollback it takes the place of Flash.
 	Restore Kind = "restore"
 	// Activate makes one device run what it stores, where no reboot is needed for that.
 	Activate Kind = "activate"
@@ -42,7 +42,7 @@ const (
 	VerifyInventory Kind = "verify-inventory"
 	// VerifyFirmware reads one device and compares what it runs with what it should run.
 	VerifyFirmware Kind = "verify-firmware"
-	// ResetBIOSSettings brings the settings of the system firmware back to their defaults.
+	// ResetBIOSSettings resets the settings of the system firmware to their defaults.
 	ResetBIOSSettings Kind = "reset-bios-settings"
 )
 
@@ -53,7 +53,7 @@ type Step struct {
 	Device string `json:"device,omitempty"`
 	// Priority orders the steps: higher runs first.
 	Priority int32 `json:"priority"`
-	// Rollback says that the step is part of bringing back what ran before.
+	// Rollback says that the step is part of a rollback.
 	Rollback bool `json:"rollback,omitempty"`
 	// Interruptible says that a cancellation ends the step at once and not right after it.
 	Interruptible bool `json:"interruptible,omitempty"`

@@ -25,7 +25,7 @@ func Apply(r Record, a Action, bootID string, now time.Time) Record {
 		r.rollBack(a)
 	case Restart:
 		r.restart()
-	case Rejudge:
+	case RepeatGate:
 		r.rejudge()
 	case Finish:
 		r.Outcome = a.Outcome
@@ -160,7 +160,7 @@ func (r *Record) restart() {
 	r.Restarts++
 	for i := range r.Steps {
 		s := &r.Steps[i]
-		if s.Kind == plan.Maintenance && s.State == Succeeded || s.Kind == plan.Release && r.Within {
+		if s.Kind == plan.Maintenance && s.State == Succeeded || s.Kind == plan.Release && r.UnderHold {
 			continue
 		}
 		s.State, s.Returned, s.Data, s.Message = Pending, nil, nil, "restarted: a driver changed"

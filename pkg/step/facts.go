@@ -28,7 +28,7 @@ type Facts struct {
 	// Waited is how long this process has waited at the current step, by the monotonic clock: since the step became
 	// current, or since its attempt ended.
 	Waited time.Duration
-	// Cancel is the reason why a person cancelled the job; nil when nobody did.
+	// Cancel is the reason why a person cancelled the job; nil when there was no cancellation.
 	Cancel *string
 	// Drivers are the versions of the drivers of this process by name.
 	Drivers map[string]string
@@ -75,7 +75,7 @@ const (
 	MaintenanceNotInstalled
 )
 
-// Limits bound how long something is waited for.
+// Limits bound how long a job waits for something.
 type Limits struct {
 	// Read is how long a device may be missing or unreadable, as after a reset or reboot.
 	Read time.Duration

@@ -41,7 +41,7 @@ func (d decider) activatedByBoot() bool {
 }
 
 // want is the version the device of the step should run when the step is done.
-func (d decider) want() inventory.Version { return d.r.Wants(d.s.Device, d.s.Rollback) }
+func (d decider) want() inventory.Version { return d.r.Target(d.s.Device, d.s.Rollback) }
 
 func (d Device) refusal() string {
 	if d.Refusal == "" {

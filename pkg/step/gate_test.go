@@ -144,7 +144,7 @@ func TestHostThatRebootsBeforeItsReleaseIsJudgedAgain(t *testing.T) {
 	rebooted := healthy
 	rebooted.BootID, rebooted.Interrupted, rebooted.Maintenance = "boot-2", true, step.MaintenanceReady
 	again := step.Next(r, rebooted, step.DefaultLimits())
-	require.Equal(t, step.Rejudge, again.Verb)
+	require.Equal(t, step.RepeatGate, again.Verb)
 	r = step.Apply(r, again, "boot-2", now)
 	assert.Equal(t, plan.Health, r.Steps[r.Current()].Kind)
 	r = step.Apply(r, step.Next(r, rebooted, step.DefaultLimits()), "boot-2", now) // begins
@@ -168,7 +168,7 @@ func TestReleaseThatMayHaveComeThroughIsNotJudgedAgainInTheDark(t *testing.T) {
 	facts := step.Facts{BootID: "boot-2", Interrupted: true}
 	assert.Equal(t, step.Await, step.Next(r, facts, step.DefaultLimits()).Verb)
 	facts.Maintenance = step.MaintenanceReady
-	assert.Equal(t, step.Rejudge, step.Next(r, facts, step.DefaultLimits()).Verb)
+	assert.Equal(t, step.RepeatGate, step.Next(r, facts, step.DefaultLimits()).Verb)
 	facts.Maintenance = step.MaintenanceNone
 	assert.Equal(t, step.Begin, step.Next(r, facts, step.DefaultLimits()).Verb)
 }

@@ -36,7 +36,7 @@ func (d decider) lost() bool {
 }
 
 func (d decider) maintenance() Action {
-	if d.s.State == Pending && !d.r.Inherited && !d.r.Within && d.nothingToDo() {
+	if d.s.State == Pending && !d.r.Inherited && !d.r.UnderHold && d.nothingToDo() {
 		return d.skip("every device already runs its target")
 	}
 	switch {
@@ -105,7 +105,7 @@ func (d decider) rebootNeeded() bool {
 		if u.Needs != inventory.ActivateReboot || wrote == nil {
 			continue
 		}
-		dev, want := d.f.Devices[u.Device], d.r.Wants(u.Device, d.s.Rollback)
+		dev, want := d.f.Devices[u.Device], d.r.Target(u.Device, d.s.Rollback)
 		rebooted := wrote.BootID != d.f.BootID
 		if !rebooted || dev.WriteRunning || !dev.answers() || dev.Running != want && dev.holds() == want {
 			return true
@@ -121,7 +121,7 @@ func (d decider) release() Action {
 	case d.s.State == Running && d.fresh() && d.f.Maintenance == MaintenanceUnknown && d.r.verdictVoid(d.f.BootID):
 		return d.await("the host has rebooted since it was found healthy, and it is not known whether the node was already returned to service")
 	case d.fresh() && !d.returned() && d.r.verdictVoid(d.f.BootID):
-		return Action{Verb: Rejudge, Step: -1, Message: "the host has rebooted since it was found healthy"}
+		return Action{Verb: RepeatGate, Step: -1, Message: "the host has rebooted since it was found healthy"}
 	case d.fresh():
 		return d.begin()
 	case d.f.Maintenance == MaintenanceNone || d.f.Maintenance == MaintenanceNotInstalled:

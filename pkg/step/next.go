@@ -26,8 +26,8 @@ const (
 	RollBack
 	// Restart: journal that the list of steps starts again from the beginning.
 	Restart
-	// Rejudge: journal that the health gate runs again, because the host has rebooted since its verdict.
-	Rejudge
+	// RepeatGate: journal that the health gate runs again, because the host has rebooted since its verdict.
+	RepeatGate
 	// Finish: journal that the job ended.
 	Finish
 )
@@ -68,7 +68,7 @@ const (
 	MaxRestarts = 3
 )
 
-// maxMessage bounds what is kept of why a step failed, in bytes.
+// maxMessage bounds the message of a failed step, in bytes.
 const maxMessage = 4096
 
 // Next decides what to do next about a job that has not finished.
@@ -162,7 +162,7 @@ func (d decider) fresh() bool { return d.s.State == Pending || d.f.Interrupted }
 func (d decider) write() Action {
 	lost := func(format string, args ...any) Action {
 		a := d.fail(MaintenanceLost, format, args...)
-		a.Failure.Held = (d.r.Wrote() || d.r.Inherited) && !d.r.Within
+		a.Failure.Held = (d.r.Wrote() || d.r.Inherited) && !d.r.UnderHold
 		return a
 	}
 	taken := d.r.step(plan.Maintenance)
@@ -228,6 +228,6 @@ func (d decider) settle(s State, m string) Action {
 
 func (d decider) fail(r Reason, format string, args ...any) Action {
 	a := d.settle(StepFault, text.Clip(fmt.Sprintf(format, args...), maxMessage))
-	a.Failure = &Failure{Reason: r, Message: a.Message, Step: d.s.Kind, Device: d.s.Device, Held: d.r.InMaintenance() && !d.r.Within}
+	a.Failure = &Failure{Reason: r, Message: a.Message, Step: d.s.Kind, Device: d.s.Device, Held: d.r.InMaintenance() && !d.r.UnderHold}
 	return a
 }

@@ -16,9 +16,9 @@ type Record struct {
 	Steps []Step `json:"steps"`
 	// Inherited says that the node was already held in maintenance by an earlier job that failed.
 	Inherited bool `json:"inherited,omitempty"`
-	// Within says that an earlier job holds the node and keeps holding it: this job does not return the node to
+	// UnderHold says that an earlier job holds the node and keeps holding it: this job does not return the node to
 	// service.
-	Within bool `json:"within,omitempty"`
+	UnderHold bool `json:"within,omitempty"`
 	// RollbackRequired refuses the job when the running firmware of one of its devices could not be restored.
 	RollbackRequired bool `json:"rollbackRequired,omitempty"`
 	// Failure is why the job failed; nil while it has not.
@@ -224,7 +224,7 @@ func Refused(reason Reason, message string) Record {
 // Hold returns the record of a job that runs while an earlier one holds the node.
 func Hold(r Record) Record {
 	r = r.Clone()
-	r.Within = true
+	r.UnderHold = true
 	for i := range r.Steps {
 		if s := &r.Steps[i]; s.Kind == plan.Release {
 			s.State, s.Message = Skipped, "an earlier job holds the node and keeps holding it"
@@ -316,7 +316,7 @@ func (r Record) rebootAttempts() int32 {
 // InMaintenance reports whether the job holds the maintenance, or an earlier one held it for this job.
 func (r Record) InMaintenance() bool {
 	s := r.step(plan.Maintenance)
-	return r.Inherited || r.Within || s != nil && s.State == Succeeded
+	return r.Inherited || r.UnderHold || s != nil && s.State == Succeeded
 }
 
 func (r Record) began(k plan.Kind) bool {
@@ -372,9 +372,9 @@ func (r Record) touched() []string {
 	return out
 }
 
-// Wants returns the version the device should run when the step is done: the target or, in a rollback, the version that
+// Target returns the version the device should run when the step is done: the target or, in a rollback, the version that
 // ran before.
-func (r Record) Wants(device string, rollback bool) inventory.Version {
+func (r Record) Target(device string, rollback bool) inventory.Version {
 	u := r.update(device)
 	switch {
 	case u == nil:
@@ -385,9 +385,9 @@ func (r Record) Wants(device string, rollback bool) inventory.Version {
 	return u.Version
 }
 
-// Expects returns the version the device should run at this point of the job.
-func (r Record) Expects(device string) inventory.Version {
-	return r.Wants(device, r.Rollback != nil && slices.Contains(r.Rollback.Devices, device))
+// Expected returns the version the device should run at this point of the job.
+func (r Record) Expected(device string) inventory.Version {
+	return r.Target(device, r.Rollback != nil && slices.Contains(r.Rollback.Devices, device))
 }
 
 func (r Record) update(device string) *Update {

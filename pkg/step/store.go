@@ -144,8 +144,8 @@ func (d decider) activated(dev Device, want inventory.Version) Action {
 	return d.fail(ActivationFailed, "the activation of %s was interrupted twice and %s still runs", want, dev.Running)
 }
 
-// blame records which devices may be at fault when an activation failed: nothing was verified by then, so every device
-// that was written may be.
+// blame records which devices may be at fault when an activation failed: nothing has been verified at that point, so every
+// device that was written may be.
 func (d decider) blame(a Action) Action {
 	if a.Failure != nil && a.Failure.Reason == ActivationFailed && !d.s.Rollback {
 		a.Failure.Blames = d.r.touched()

@@ -15,7 +15,7 @@ type decision struct {
 	// delete these devices and this NodeFirmware.
 	devices  []v1alpha1.NodeDevice
 	firmware *v1alpha1.NodeFirmware
-	// keep a NodeFirmware without a Node because it holds what a person asked for.
+	// keep a NodeFirmware without a Node because it holds a request of a person.
 	keep *v1alpha1.NodeFirmware
 }
 
@@ -55,7 +55,7 @@ func decide(f facts) decision {
 	return d
 }
 
-// requests reports whether a person asked for something lasting.
+// requests reports whether the spec holds a person's pins or settings.
 func requests(s v1alpha1.NodeFirmwareSpec) bool {
 	return len(s.Pins) > 0 || s.ScanThreshold != "" && s.ScanThreshold != defaultScanThreshold
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
 
-// facts are what there is of one node's name.
+// facts are the Node and the other objects that bear one node's name.
 type facts struct {
 	name string
 	// node is nil when the API server says that there is none.

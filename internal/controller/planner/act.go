@@ -33,7 +33,7 @@ func (r *Reconciler) act(ctx context.Context, f facts, d decision) (ctrl.Result,
 	return ctrl.Result{RequeueAfter: d.next}, nil
 }
 
-// queue creates the job. That it exists already means that the cache is behind.
+// queue creates the job. If the job exists already, the cache is behind.
 func (r *Reconciler) queue(ctx context.Context, job *v1alpha1.FirmwareJob) error {
 	if err := r.client.Create(ctx, job, client.FieldOwner(v1alpha1.FieldOwnerOperator)); err != nil {
 		if apierrors.IsAlreadyExists(err) {

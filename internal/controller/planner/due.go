@@ -38,7 +38,7 @@ func (f facts) due(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.DeviceUpda
 }
 
 // isObserved reports whether the daemon has seen the device's present spec. A daemon that has not may be down: a job would
-// then wait on the node, and keep its place in the budget, with nobody to execute it.
+// then wait on the node, and keep its place in the budget, without being executed.
 func isObserved(d *v1alpha1.NodeDevice) bool { return d.Status.ObservedGeneration >= d.Generation }
 
 // isQueued reports whether exactly that update is queued. Then it keeps its place when an edit only changes where the

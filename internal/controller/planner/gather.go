@@ -27,7 +27,7 @@ type facts struct {
 	now  time.Time
 	// nodeUID is empty when there is no such Node.
 	nodeUID types.UID
-	// retry is the last request to retry; zero when nobody asked.
+	// retry is the last request to retry; zero when there is none.
 	retry plan.Clearance
 	// heldSince is since when the daemon reports that a failed job holds the node, even one that was deleted; zero when none does.
 	heldSince time.Time

@@ -8,7 +8,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
-// retryDelay is how long an image is not tried again on a device where it failed.
+// retryDelay is how long an image is not tried again on a device on which it failed.
 type retryDelay struct {
 	// untilAsked: until the desired firmware changes or a person asks for a retry.
 	untilAsked bool

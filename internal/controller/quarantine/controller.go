@@ -65,7 +65,7 @@ type facts struct {
 	sources []v1alpha1.FirmwareSource
 }
 
-// Reconcile is one pass over all sources. One that cannot be written keeps no other from its quarantine.
+// Reconcile is one pass over all sources. A source that cannot be written does not keep the others from being written.
 func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (ctrl.Result, error) {
 	f, err := r.gather(ctx)
 	if err != nil {
@@ -124,7 +124,7 @@ func (r *Reconciler) record(ctx context.Context, old *v1alpha1.FirmwareSource, s
 	return nil
 }
 
-// same compares what this reconciler writes. The generation a condition speaks of is no reason to write.
+// same compares what this reconciler writes. A different observed generation alone is no reason to write.
 func same(a, b *v1alpha1.FirmwareSource) bool {
 	x, y := condition(a), condition(b)
 	return equality.Semantic.DeepEqual(a.Status.Quarantine, b.Status.Quarantine) &&

@@ -1,3 +1,3 @@
-// Package quarantine is the reconciler that keeps in each FirmwareSource which of its images are quarantined, so that
-// this outlives the jobs that found it out.
+// Package quarantine is the reconciler that keeps in each FirmwareSource which of its images are quarantined, so that this
+// is still known after the jobs that reported it are deleted.
 package quarantine

@@ -14,7 +14,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/watch"
 )
 
-// jobReports passes jobs that report bad images, each time the report changes. That one is deleted takes nothing back.
+// jobReports passes jobs that report bad images, each time the report changes. The deletion of a job lifts no quarantine.
 var jobReports = predicate.Funcs{
 	CreateFunc: func(e event.CreateEvent) bool { return len(badImages(e.Object)) > 0 },
 	UpdateFunc: func(e event.UpdateEvent) bool {

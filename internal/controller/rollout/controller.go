@@ -26,7 +26,8 @@ import (
 // coalesce is how long events are gathered before a pass, so that a fleet that changes at once costs few passes.
 const coalesce = 100 * time.Millisecond
 
-// pass is the one key of the queue: every pass looks at all policies, because a node has one job at a time across them.
+// pass is the one key of the queue: every pass looks at all policies, because a node has at most one job at a time,
+// whichever policies choose it.
 var pass = reconcile.Request{NamespacedName: types.NamespacedName{Name: "rollout"}}
 
 // Reconciler admits queued jobs within the budgets of the rollout policies.

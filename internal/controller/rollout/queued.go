@@ -19,7 +19,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
-// queued is what may keep queued jobs from being admitted whatever room there is.
+// queued holds what may keep queued jobs from being admitted even if the budget has room.
 type queued struct {
 	// quarantined is the first update with a quarantined image, by the uid of its job.
 	quarantined map[string]*schedule.QuarantinedUpdate
@@ -29,7 +29,7 @@ type queued struct {
 	scanned map[string]bool
 }
 
-// gatherQueued finds out about the queued jobs.
+// gatherQueued reads what may keep the queued jobs from being admitted.
 //
 // The quarantine is computed here and now, from the very jobs whose ends give places back: when one failed because of its
 // image, its place goes to no other node with that image, though no source lists the image yet.

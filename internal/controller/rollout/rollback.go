@@ -7,8 +7,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 )
 
-// Rollback is what the policies that admit jobs of a node with these labels say about rollback. While several choose it,
-// nothing is admitted there, and the strictest counts.
+// Rollback is what the policies that admit jobs of a node with these labels say about rollback. While several policies
+// choose the node, nothing is admitted there, and the strictest setting counts.
 func Rollback(policies []v1alpha1.RolloutPolicy, node map[string]string) v1alpha1.RollbackPolicy {
 	all := make([]schedule.Policy, len(policies))
 	for i := range policies {

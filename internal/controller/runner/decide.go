@@ -12,7 +12,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
-// facts are what there is of one node.
+// facts are what is known of one node.
 type facts struct {
 	node string
 	// firmware is nil while there is none.
@@ -152,7 +152,7 @@ func (f facts) due() *need {
 	return &need{name: first.Name, uid: string(first.UID), job: first}
 }
 
-// rank is how much a job needs a process: 0 for not at all.
+// rank orders the jobs by how urgently they need a process; 0 means that a job needs none.
 func (f facts) rank(j *v1alpha1.FirmwareJob) int {
 	switch {
 	case j.Spec.Type == v1alpha1.JobTypeScan: // the daemon scans
@@ -208,7 +208,7 @@ func (f facts) releasedOrphan() string {
 	return ""
 }
 
-// waiting lists the jobs that have not begun and would need a process to.
+// waiting lists the jobs that need a process to begin.
 func (f facts) waiting() []v1alpha1.FirmwareJob {
 	var out []v1alpha1.FirmwareJob
 	for _, j := range f.jobs {

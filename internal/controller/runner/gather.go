@@ -12,7 +12,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/index"
 )
 
-// gather reads what there is of the node from the cache.
+// gather reads the node and its objects from the cache.
 func (r *Reconciler) gather(ctx context.Context, node string) (facts, error) {
 	f := facts{node: node, handlers: r.handlers, now: r.now()}
 	var firmware v1alpha1.NodeFirmware

@@ -24,10 +24,10 @@ type Handler struct {
 	Args []string `json:"args,omitempty"`
 }
 
-// Handlers are all that are configured.
+// Handlers are all configured handlers.
 type Handlers []Handler
 
-// maxHandlers bounds the size of the file in bytes.
+// maxHandlersFile bounds the size of the file in bytes.
 const maxHandlersFile = 1 << 20
 
 // LoadHandlers reads a file with the key handlers. What is not understood is an error, and so are two handlers for the same
@@ -82,7 +82,7 @@ func parseHandlers(raw []byte) (Handlers, error) {
 
 func normal(s string) string { return inventory.NormalizeID(s) }
 
-// key is the same for handlers of the same machines.
+// key is equal for two handlers of the same machines.
 func (h Handler) key() string { return normal(h.Manufacturer) + "\x00" + normal(h.Model) }
 
 // For finds the handler of a machine: that of its model, else that of its manufacturer, else that of every machine.

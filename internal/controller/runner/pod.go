@@ -25,8 +25,8 @@ const (
 	maxPodName = 253
 )
 
-// podName is the same for the same job, so that a stale cache cannot have two pods made. Of a job without an object, whose uid
-// is empty, only what its node says is known: the name of the pod says which node that is, and is no other job's.
+// podName is the same for the same job, so that two pods are not made because the cache is stale. A job without an object
+// has no uid here; the name of its pod is made from the node and differs from that of every other job.
 func podName(node, job, uid string) string {
 	if uid == "" {
 		job += "." + node
@@ -39,8 +39,9 @@ func podName(node, job, uid string) string {
 	return strings.TrimRight(name[:maxPodName-9], ".-") + "-" + hex.EncodeToString(sum[:4])
 }
 
-// newPod is a pod like those of the DaemonSet, with the same mounts, rights and settings, that executes one job and runs the image of
-// the handler. It is owned by the NodeFirmware, and not by the job: who deletes a job does not end what it began.
+// newPod is a pod like those of the DaemonSet, with the same mounts, rights and settings, that executes one job and runs
+// the image of the handler. It is owned by the NodeFirmware and not by the job, so that deleting a job does not end what
+// the job began.
 func newPod(ds *appsv1.DaemonSet, w work, owner *v1alpha1.NodeFirmware) (*corev1.Pod, error) {
 	at := slices.IndexFunc(ds.Spec.Template.Spec.Containers, func(c corev1.Container) bool { return len(c.Args) > 0 && c.Args[0] == "run" })
 	if at < 0 {
@@ -75,7 +76,7 @@ func newPod(ds *appsv1.DaemonSet, w work, owner *v1alpha1.NodeFirmware) (*corev1
 	}, nil
 }
 
-// updateStrategy is the one that the arguments of a daemon's container name, the last of them. A value may come from the
+// updateStrategy is the strategy in the arguments of a daemon's container; the last one counts. A value may come from the
 // container's environment.
 func updateStrategy(c corev1.Container) string {
 	out := config.StrategyDaemon

@@ -145,8 +145,8 @@ func (r *Reconciler) run(ctx context.Context, src *v1alpha1.FirmwareSource, fact
 	return images, nil
 }
 
-// failed reports whether the status reports a failure of the present spec. Another try leaves it until it ends, so that
-// a source that keeps failing does not go back and forth.
+// failed reports whether the status reports a failure of the present spec. A new attempt keeps that status until it ends,
+// so that the conditions of a source that keeps failing do not alternate.
 func failed(src *v1alpha1.FirmwareSource) bool {
 	ready := condition(src.Status.Conditions, v1alpha1.ConditionReady)
 	return src.Status.ObservedGeneration == src.Generation && ready != nil &&
@@ -213,7 +213,7 @@ func condition(list []metav1.Condition, kind string) *metav1.Condition {
 	return nil
 }
 
-// finalize lets a source go when nothing refers to it any more.
+// finalize removes the finalizer of a source when nothing refers to it any more.
 func (r *Reconciler) finalize(ctx context.Context, src *v1alpha1.FirmwareSource) (ctrl.Result, error) {
 	if !controllerutil.ContainsFinalizer(src, v1alpha1.SourceFinalizer) {
 		return ctrl.Result{}, nil

@@ -17,7 +17,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
 )
 
-// gate holds back the requests for one resource until it is opened, and tells when the others were asked for.
+// gate holds back the requests for one resource until it is opened, and reports when the others were requested.
 type gate struct {
 	next     http.RoundTripper
 	resource string

@@ -23,7 +23,7 @@ const (
 	running = "22.39.2048"
 )
 
-// R001-11, R001-12, R000-17, R000-18, R000-34: a match writes the firmware once, and the template tells the truth.
+// R001-11, R001-12, R000-17, R000-18, R000-34: a match writes the firmware once, and the status of the template is true.
 func TestMatchAssignsOnceAndTheTemplateTellsTheTruth(t *testing.T) {
 	f := newFleet(t)
 	f.node("a", map[string]string{"pool": "gpu"})
@@ -188,11 +188,11 @@ func TestConflictKeepsTheLastAssignmentAndSaysSo(t *testing.T) {
 	}
 	f.awaitWarning("NodeDevice", a, v1alpha1.ReasonMultipleMatches)
 
-	// The daemon goes on writing; nothing is told twice.
+	// The daemon goes on writing; nothing is announced twice.
 	f.discover("a", board, "22.40.1000")
 	f.edit(second, func() { second.Spec.Devices[0].Version = v1 })
 	f.awaitReady("second", v1alpha1.ReasonMultipleMatches, status.FailedStatus)
-	assert.Equal(t, before.Spec, f.device(a).Spec, "the same wish twice is a conflict too")
+	assert.Equal(t, before.Spec, f.device(a).Spec, "the same firmware claimed twice is a conflict too")
 
 	require.NoError(t, f.Client.Delete(t.Context(), second))
 	f.awaitCondition(a, v1alpha1.ConditionConflict, "")
@@ -254,7 +254,7 @@ func TestBlockedUntilTheSourceHasTheImage(t *testing.T) {
 	f.awaitReady("t", v1alpha1.ReasonProgressing, status.InProgressStatus)
 }
 
-func TestDowngradeAndDevicesNobodyCanWriteAreBlocked(t *testing.T) {
+func TestDowngradeAndReadOnlyDevicesAreBlocked(t *testing.T) {
 	f := newFleet(t)
 	f.node("a", map[string]string{"pool": "gpu"})
 	f.source("s", imageFor(board, v1, 1), imageFor("MT_0000000540", v1, 2))

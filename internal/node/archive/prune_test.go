@@ -55,8 +55,8 @@ func strange(t *testing.T, dir string) []string {
 	return paths
 }
 
-// TestWhatNobodyKnowsIsNeverTouched proves R002-30.
-func TestWhatNobodyKnowsIsNeverTouched(t *testing.T) {
+// TestUnknownDirectoriesAreNeverTouched proves R002-30.
+func TestUnknownDirectoriesAreNeverTouched(t *testing.T) {
 	s, dir := newStore(t)
 	keep(t, s, manifest("1", "b"))
 	paths := strange(t, dir)

@@ -167,7 +167,7 @@ func lessKnown(f facts, d inventory.Device, taken map[string]bool) *v1alpha1.Nod
 	return nil
 }
 
-// lesser makes the device one that cannot be read, because a job could not find it by the id it is known by.
+// lesser marks the device as unreadable, because a job could not find it by the id under which it is known.
 func lesser(d inventory.Device, known string) inventory.Device {
 	d.Err = fmt.Errorf("it reports only the id %s now, and by its serial number %s and its place it is %s; nothing is written to it "+
 		"until it reports that id again: give it back to its kernel driver (now %q), or make a namespace on a drive that has none",

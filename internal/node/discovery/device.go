@@ -81,8 +81,9 @@ func describeFirmware(f inventory.Firmware, driver string) *v1alpha1.ObservedFir
 	return out
 }
 
-// provenance is the last success and the last failure of a device by the journal. What the object says stays where the
-// journal has no entry, such as after the loss of the state directory, unless a later success supersedes an old failure.
+// provenance is the last success and the last failure of a device according to the journal. Where the journal has no entry,
+// such as after the loss of the state directory, the values of the object are kept, unless a later success supersedes an
+// old failure.
 func provenance(r records, old v1alpha1.NodeDeviceStatus, uniqueID string) (*v1alpha1.AppliedFirmware, *v1alpha1.FailedFirmware) {
 	applied, failed := old.LastApplied, old.LastFailure
 	if old.UniqueID != "" && old.UniqueID != uniqueID {
@@ -100,8 +101,8 @@ func provenance(r records, old v1alpha1.NodeDeviceStatus, uniqueID string) (*v1a
 	return applied, failed
 }
 
-// unhealthy is the mark a job left on a device, until a person clears it. What the object says stays where the journal has
-// no entry for the device, such as after the loss of the state directory: the mark must not vanish by accident.
+// unhealthy is the mark a job left on a device, until a person clears it. Where the journal has no entry for the device,
+// such as after the loss of the state directory, the mark of the object is kept: it must not vanish by accident.
 func unhealthy(f facts, old v1alpha1.NodeDeviceStatus, uniqueID string) *v1alpha1.UnhealthyDevice {
 	mark := f.records.devices[uniqueID].Unhealthy
 	if _, known := f.records.devices[uniqueID]; !known && old.UniqueID == uniqueID {

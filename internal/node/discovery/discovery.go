@@ -21,7 +21,7 @@ type Host interface {
 	ScanGuarded(ctx context.Context, guard host.Guard) (host.Inventory, error)
 }
 
-// Writes knows the writes to devices that run.
+// Writes lists the writes to devices that are running.
 type Writes interface {
 	// WriteRunning reports whether a write to the device with the unique id runs, whichever process began it.
 	WriteRunning(uniqueID string) (bool, error)
@@ -70,7 +70,7 @@ func New(c Config) *Discovery {
 	return &Discovery{config: c, wanted: make(chan struct{}, 1), dirty: make(chan struct{}, 1)}
 }
 
-// Snapshot is what the last scan found; false before the first one.
+// Snapshot is what the last scan found; it reports false before the first one.
 func (d *Discovery) Snapshot() (Snapshot, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -80,7 +80,7 @@ func (d *Discovery) Snapshot() (Snapshot, bool) {
 	return *d.snapshot, true
 }
 
-// Request asks for a scan soon. Requests made while one waits are one request.
+// Request requests a scan. Requests made while one is waiting are merged into it.
 func (d *Discovery) Request() { signal(d.wanted) }
 
 // Changed says that the journal or an object of this node changed, so that it is published again.
@@ -98,7 +98,7 @@ func (d *Discovery) SetThreshold(age time.Duration) {
 	}
 }
 
-// Refresh scans now and publishes what it finds, because a person or a job asked for it.
+// Refresh scans now and publishes what it finds, because a person or a job requested it.
 func (d *Discovery) Refresh(ctx context.Context) error {
 	if err := d.scan(ctx, true); err != nil {
 		return err
@@ -130,7 +130,7 @@ func (d *Discovery) RunScans(ctx context.Context) error {
 	}
 }
 
-// How soon a scan is tried again that failed, or that had to wait for a write.
+// The waits before a scan that failed, or that had to wait for a write, is tried again.
 const (
 	failedRetry = 30 * time.Second
 	busyRetry   = 15 * time.Second

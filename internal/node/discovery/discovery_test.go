@@ -325,7 +325,7 @@ func TestADeviceThatCouldNeverBeReadIsListed(t *testing.T) {
 	assert.Equal(t, metav1.ConditionFalse, meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionInspected).Status)
 }
 
-// lesser is a readable device that tells less of itself than before, so that its id is another one.
+// lesser is a readable device that reports less of itself than before, so that its id is another one.
 func lesser(d inventory.Device, id string) inventory.Device {
 	d.UniqueID, d.BoardID, d.Firmware, d.Driver = id, "", nil, ""
 	return d
@@ -337,7 +337,7 @@ func TestADeviceThatTellsLessOfItselfIsStillTheSame(t *testing.T) { // R001-2
 		less  string
 	}{
 		"a card a virtual machine was given":  {card("b8:ce:f6:00:00:01"), "pci.15b3-101d.0000:3b:00.0"},
-		"a card that tells its PCI serial":    {card("b8:ce:f6:00:00:01"), "dsn.b8cef60000000001"},
+		"a card that reports its PCI serial":  {card("b8:ce:f6:00:00:01"), "dsn.b8cef60000000001"},
 		"a drive whose namespaces are gone":   {drive("eui.01"), "nvme.nqn.2014.08.org.nvmexpress:S1"},
 		"an InfiniBand card without a driver": {card("0002c90300a1b2c0"), "dsn.0002c90300a1b2c0"},
 	} {
@@ -356,7 +356,7 @@ func TestADeviceThatTellsLessOfItselfIsStillTheSame(t *testing.T) { // R001-2
 			b.seen(t)
 			assert.Equal(t, before, b.names(t))
 			d = b.device(t, before[0])
-			assert.NotNil(t, d.Spec.Firmware, "the wish is kept")
+			assert.NotNil(t, d.Spec.Firmware, "the desired firmware is kept")
 			assert.Equal(t, tc.known.UniqueID, d.Status.UniqueID)
 			inspected := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionInspected)
 			assert.Equal(t, metav1.ConditionFalse, inspected.Status)
@@ -448,7 +448,7 @@ func TestAWishIsAnsweredWithoutAScan(t *testing.T) {
 	require.NoError(t, b.Publish(t.Context()))
 	d = b.device(t, "n1-nic-aa")
 	assert.Equal(t, v1alpha1.ReasonUpdatePending, meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionReady).Reason)
-	assert.Equal(t, "22.39.1002", d.Status.Firmware.Running, "the wish is never shown as observed")
+	assert.Equal(t, "22.39.1002", d.Status.Firmware.Running, "the desired version is never shown as observed")
 	assert.Equal(t, scans, b.host.scans)
 }
 
@@ -594,7 +594,7 @@ func TestAScanLeavesOutADeviceThatIsWrittenTo(t *testing.T) {
 			assert.Equal(t, "NEW", b.device(t, "n1-disk-bb").Status.Firmware.Running, "its siblings are read")
 		})
 	}
-	t.Run("nobody knows which card it is", func(t *testing.T) {
+	t.Run("it is not known which card it is", func(t *testing.T) {
 		b := newBench(t)
 		b.host.sysfs = func(id string) string { return "sysfs-" + id }
 		b.book.view = journal.View{Jobs: []journal.Job{burning}}

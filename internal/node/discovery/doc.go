@@ -1,2 +1,2 @@
-// Package discovery finds the devices of this machine and keeps their NodeDevices, and the node's NodeFirmware, true.
+// Package discovery finds the devices of this machine and keeps their NodeDevices, and the node's NodeFirmware, up to date.
 package discovery

@@ -40,8 +40,8 @@ func busy(u journal.Update) error {
 	return fmt.Errorf("%s is being written to; it is read again when that has ended", u.Device)
 }
 
-// mayBe reports whether a device as sysfs shows it may be that of an update. Its driver may know it by another id; then the
-// last scan knows its place, and where it does not, every device of the class may be the one.
+// mayBe reports whether a device as sysfs shows it may be that of an update. Its driver may know it by another id: then it
+// is recognised by its place in the last scan, and if that has none, any device of the class may be the one.
 func (d *Discovery) mayBe(id inventory.Identity, u journal.Update) bool {
 	if id.Class != u.Class || id.UniqueID == u.UniqueID {
 		return id.Class == u.Class

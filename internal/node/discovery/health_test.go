@@ -83,7 +83,7 @@ func TestReadyNodeIsNoVerdict(t *testing.T) {
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	require.NoError(t, b.client.Update(t.Context(), &n))
 	b.seen(t)
-	assert.Nil(t, b.node(t).Status.Verdict, "the daemon scans and the node is Ready, yet nobody judged")
+	assert.Nil(t, b.node(t).Status.Verdict, "the daemon scans and the node is Ready, yet its health was not judged")
 	b.host.found.BootID, b.book.view.Verdict = "boot-2", judged(v1alpha1.HealthResultHealthy, "boot-1")
 	b.seen(t)
 	assert.Equal(t, v1alpha1.HealthResultUnknown, b.node(t).Status.Verdict.Result)
@@ -141,15 +141,15 @@ func TestNothingIsFlashedToADeviceAJobLeftUnhealthy(t *testing.T) {
 
 	b.assign(t, v1alpha1.DesiredFirmware{Version: "22.43.1000", Digest: v1alpha1.Digest("sha256:" + strings.Repeat("b", 64))})
 	b.seen(t)
-	assert.Equal(t, v1alpha1.ReasonDeviceUnhealthy, b.ready(t, "n1-nic-aa").Reason, "another image is no way out")
+	assert.Equal(t, v1alpha1.ReasonDeviceUnhealthy, b.ready(t, "n1-nic-aa").Reason, "another image does not help")
 	b.assign(t, v1alpha1.DesiredFirmware{Version: "22.39.1002"})
 	b.seen(t)
 	assert.Equal(t, v1alpha1.ReasonDeviceUnhealthy, b.ready(t, "n1-nic-aa").Reason, "nor is the version that runs")
 	assert.Equal(t, v1alpha1.ReasonNotAssigned, b.ready(t, "n1-disk-bb").Reason, "the other devices are not concerned")
 }
 
-// TestUnhealthyDeviceStaysRefusedOverBootsUntilForgiven proves R002-54.
-func TestUnhealthyDeviceStaysRefusedOverBootsUntilForgiven(t *testing.T) {
+// TestUnhealthyDeviceStaysRefusedOverBootsUntilCleared proves R002-54.
+func TestUnhealthyDeviceStaysRefusedOverBootsUntilCleared(t *testing.T) {
 	b := newBench(t)
 	b.seen(t)
 	b.assign(t, v1alpha1.DesiredFirmware{Version: "22.42.1000"})
@@ -258,7 +258,7 @@ func TestNodeThatCouldNotBeBroughtBackWaitsForAPerson(t *testing.T) {
 	before := b.writes
 	b.restart()
 	b.seen(t)
-	assert.LessOrEqual(t, b.writes, before+1, "and it says the same as long as nobody acts")
+	assert.LessOrEqual(t, b.writes, before+1, "and it says the same until a person acts")
 }
 
 func TestStepsOfTheNodeAreListed(t *testing.T) {

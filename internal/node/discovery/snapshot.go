@@ -12,7 +12,7 @@ type Snapshot struct {
 	host.Inventory
 	// Time is when the scan ended.
 	Time time.Time
-	// Requested says that a person or a job asked for the scan, so that its time is published though nothing changed.
+	// Requested says that a person or a job requested the scan, so that its time is published even if nothing changed.
 	Requested bool
 }
 

@@ -11,8 +11,8 @@ import (
 // ErrBusy says that another process of this node executes a job, and reads the hardware and publishes what it reads meanwhile.
 var ErrBusy = errors.New("another process executes a job on this node and reads the devices until the job ends")
 
-// turn takes the turn and reads the journal, which does not change until done is called. Where this process is the only one,
-// it always has the turn, and the journal is not read.
+// turn keeps other processes from the state directory and reads the journal, which does not change until done is called.
+// Where this process is the only one, it does neither.
 func (d *Discovery) turn() (view journal.View, done func(), err error) {
 	if d.config.Turn == nil {
 		return journal.View{}, func() {}, nil

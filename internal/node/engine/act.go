@@ -68,7 +68,8 @@ func (x *execution) onCancel(interrupt context.CancelFunc) {
 	}
 }
 
-// returnedOrAgain journals what an attempt returned, and waits where the attempt could not be made and is tried again.
+// returnedOrAgain journals what an attempt returned. Where the attempt could not be made, it waits so that it is made
+// again.
 func (x *execution) returnedOrAgain(i int, ret *step.Returned) time.Duration {
 	if wait := x.returned(i, ret); wait > 0 || ret == nil || !ret.Again || ret.Failure == nil {
 		return wait
@@ -77,7 +78,8 @@ func (x *execution) returnedOrAgain(i int, ret *step.Returned) time.Duration {
 	return retryFactor * x.cfg.Poll
 }
 
-// ask is for requests to the API server. They are repeated until the state of the maintenance shows that they were carried out.
+// ask handles the result of a request to the API server. Requests are repeated until the state of the maintenance shows
+// that they were carried out.
 func (x *execution) ask(what string, err error) time.Duration {
 	if err != nil {
 		return x.logAndRetry(fmt.Errorf("%s: %w", what, err))

@@ -19,11 +19,11 @@ func TestRequestClearsNothingThatFailsAfterIt(t *testing.T) {
 		id := m.ReadBackNIC(inventory.ActivateNone)
 		asked := time.Now().Add(24 * time.Hour)
 		j := m.Bad(m.Job("j", id), "nic0")
-		j.RetryAsked = asked
+		j.RetryRequested = asked
 		requireRolledBack(t, m, m.Run(j), "j")
 		for _, name := range []string{"again", "and-again"} {
 			next := m.Bad(m.Job(name, id), "nic0")
-			next.RetryAsked = asked
+			next.RetryRequested = asked
 			requireFailed(t, m.Run(next), name, step.Quarantined, false)
 		}
 		assert.Equal(t, 2, m.Sim.Count(drivertest.OpWrite, "nic0"), "the image, and what ran before")
@@ -39,11 +39,11 @@ func TestFailureInTheSecondOfARequestIsLaterThanTheRequest(t *testing.T) {
 		time.Sleep(300 * time.Millisecond) // sleeps: under the synctest of inBubble
 		m.Sim.Inject("nic0", drivertest.WrongBoard)
 		first := m.Job("first", id)
-		first.RetryAsked = asked
+		first.RetryRequested = asked
 		requireFailed(t, m.Run(first), "first", step.ImageRejected, false)
 		m.Sim.Clear("nic0")
 		second := m.Job("second", id)
-		second.RetryAsked = asked
+		second.RetryRequested = asked
 		requireFailed(t, m.Run(second), "second", step.Quarantined, false)
 	})
 }

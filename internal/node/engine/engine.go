@@ -44,7 +44,7 @@ type Writes interface {
 
 // Rebooter reboots the host.
 type Rebooter interface {
-	// Reboot asks for a reboot and returns once the request is accepted.
+	// Reboot requests a reboot and returns once the request is accepted.
 	Reboot(ctx context.Context) error
 }
 
@@ -80,7 +80,7 @@ type Journal interface {
 // Tasks runs the steps that are not part of every update.
 type Tasks interface {
 	// Run runs one of them, of the host or, where the step names one, of a device of the job. The request is zero for a
-	// step that no person asked for by name. Repeating it is harmless.
+	// step that no person requested by name. Repeating it is harmless.
 	Run(ctx context.Context, s step.Step, request v1alpha1.RequestedStep, device journal.Update) *step.Returned
 }
 

@@ -400,7 +400,7 @@ func TestNewerJobTakesTheHeldNodeOverInTheSameMaintenance(t *testing.T) {
 
 // retried is a job a person asked for after the last failure.
 func retried(j journal.Job) journal.Job {
-	j.RetryAsked = time.Now().Add(time.Second)
+	j.RetryRequested = time.Now().Add(time.Second)
 	return j
 }
 

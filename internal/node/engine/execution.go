@@ -64,8 +64,8 @@ func (x *execution) pass(ctx context.Context) time.Duration {
 	return 0
 }
 
-// logAndRetry is for errors of the host that may pass, such as an unreadable boot id or a full disk. It returns how long to
-// wait before the next round.
+// logAndRetry logs an error of the host that may be temporary, such as an unreadable boot id or a full disk. It returns how
+// long to wait before the next round.
 func (x *execution) logAndRetry(err error) time.Duration {
 	x.cfg.Log.Error("Job is waiting for the host", "job", x.job.Name, "err", err)
 	x.wait(err.Error())
@@ -242,10 +242,10 @@ func (x *execution) deviceOf(uniqueID string) string {
 func (x *execution) targets() []health.Target {
 	var t []health.Target
 	for _, u := range x.job.Updates {
-		if x.job.Record.Expects(u.Device) == "" {
+		if x.job.Record.Expected(u.Device) == "" {
 			continue
 		}
-		t = append(t, health.Target{Device: u.Device, UniqueID: u.UniqueID, Version: x.job.Record.Expects(u.Device)})
+		t = append(t, health.Target{Device: u.Device, UniqueID: u.UniqueID, Version: x.job.Record.Expected(u.Device)})
 	}
 	return t
 }
@@ -287,11 +287,11 @@ func (x *execution) record(a step.Action, f step.Facts) error {
 	return nil
 }
 
-// now is the clock. All that happens in a job is at least a second later than what a person had asked before it, though the
-// clock of this host lags behind: a failure is neither cleared nor released by a request from before it.
+// now is the clock. Everything in a job is recorded at least one second after the last request that was made before it,
+// even if the clock of this host is behind: an earlier request must neither clear nor release a later failure.
 func (x *execution) now() time.Time {
 	now := x.cfg.Now()
-	for _, asked := range []time.Time{x.job.RetryAsked, x.job.Asked} {
+	for _, asked := range []time.Time{x.job.RetryRequested, x.job.LastRequest} {
 		if earliest := asked.Add(time.Second); !asked.IsZero() && now.Before(earliest) {
 			now = earliest
 		}
@@ -335,7 +335,7 @@ func (x *execution) log(a step.Action) {
 		l.Info("Step ended", "state", a.State, "message", a.Message)
 	case a.Verb == step.RollBack:
 		l.Warn("Job rolls back", "devices", a.Devices, "message", a.Message)
-	case a.Verb == step.Rejudge:
+	case a.Verb == step.RepeatGate:
 		l.Warn("Health of the host is judged again", "message", a.Message)
 	case a.Verb == step.Restart:
 		l.Warn("Job begins its steps again", "message", a.Message)

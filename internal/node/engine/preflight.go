@@ -64,7 +64,8 @@ func (x *execution) takeBaseline(ctx context.Context) (step.Reason, error) {
 	return step.ReadFailed, x.save(next)
 }
 
-// check returns the driver that makes an update, or why the update must not be made; again is true when the cause may pass.
+// check returns the driver that makes an update, or why the update must not be made; again is true when the cause may be
+// temporary.
 func (x *execution) check(ctx context.Context, u journal.Update) (drv driver.Driver, failure *step.Failure, again bool) {
 	d, drv, failure := x.device(ctx, u)
 	if failure != nil {
@@ -84,7 +85,7 @@ func (x *execution) check(ctx context.Context, u journal.Update) (drv driver.Dri
 	return drv, failure, again
 }
 
-// MaxWrites bounds how often one image is written to one device, over all jobs, until a person asks for a retry.
+// MaxWrites bounds how often one image is written to one device, over all jobs, until a person requests a retry.
 const MaxWrites = 3
 
 // history returns why an update must not be made because of what happened to the device before; nil when nothing forbids it.
@@ -132,7 +133,8 @@ var refusals = map[plan.Reason]step.Reason{
 	plan.ReasonPowerCycleRequired: step.PowerCycleRequired,
 }
 
-// fits returns why the image must not be written to the device, nil when it may; again is true when the cause may pass.
+// fits returns why the image must not be written to the device, nil when it may; again is true when the cause may be
+// temporary.
 func (x *execution) fits(ctx context.Context, u journal.Update, d inventory.Device, drv driver.Driver) (failure *step.Failure, again bool) {
 	fw, begun := d.Firmware, x.job.Record.Touched(u.Device)
 	needs := x.needs(u, d)

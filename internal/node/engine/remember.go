@@ -132,7 +132,7 @@ func (m *memory) unhealthy(devices []string, f step.Failure) {
 		if !slices.Contains(devices, u.Device) {
 			continue
 		}
-		from := string(m.job.Record.Wants(u.Device, true))
+		from := string(m.job.Record.Target(u.Device, true))
 		message := f.Message
 		if m.job.Record.Failure != nil {
 			message = m.job.Record.Failure.Message + "; " + message
@@ -151,7 +151,7 @@ func (m *memory) failed(f step.Failure) {
 	}
 }
 
-// maxMessage is how long a message is that the API takes, in bytes.
+// maxMessage is the maximum length of a message in the API, in bytes.
 const maxMessage = 1024
 
 // repeating are the reasons of failures that the records of the device contain already.
@@ -160,7 +160,7 @@ var repeating = map[step.Reason]bool{
 }
 
 // blamed lists the updates that must not be planned again without a person's request: those whose new firmware is at fault.
-// Another failure that holds the node blames all updates that were not verified: otherwise the operator would plan the rest
+// Any other failure that holds the node blames all updates that were not verified: otherwise the operator would plan them
 // again, and the end of that job would return a node to service that waits for a person.
 func blamed(job journal.Job, f step.Failure) []journal.Update {
 	held := f.Held || job.Record.Failure != nil && job.Record.Failure.Held

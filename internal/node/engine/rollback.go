@@ -64,7 +64,8 @@ func atFault(known journal.Device, running inventory.Version) bool {
 	return known.Unhealthy != nil && known.LastFailure != nil && known.LastFailure.Version == string(running)
 }
 
-// earlier is for a device that runs firmware at fault: the version that the earlier job would have restored is kept.
+// earlier handles a device that runs firmware at fault: the version that the earlier job would have restored stays the one
+// to restore.
 func (x *execution) earlier(s step.Step, d inventory.Device, known journal.Device) *step.Returned {
 	ret := &step.Returned{From: inventory.Version(known.LastGood)}
 	if known.LastGood == "" {
@@ -107,7 +108,8 @@ func (x *execution) readBack(ctx context.Context, s step.Step, d inventory.Devic
 	return ret
 }
 
-// kept is for a device that cannot be read now: an image that an earlier job archived is as good.
+// kept handles a device whose image cannot be read now: an image of the same version that an earlier job archived serves as
+// well.
 func (x *execution) kept(s step.Step, d inventory.Device, ret *step.Returned, why error) *step.Returned {
 	switch _, _, err := x.cfg.Archive.Image(d.UniqueID, ret.From); {
 	case err == nil:
@@ -134,7 +136,7 @@ func holds(slots []inventory.Slot, v inventory.Version) bool {
 	return slices.ContainsFunc(slots, func(s inventory.Slot) bool { return s.Version == v })
 }
 
-// atHand archives the image of the running version from a source.
+// atHand archives the image of the running version that a source provides.
 func (x *execution) atHand(ctx context.Context, s step.Step, d inventory.Device, drv driver.Driver, u journal.Update,
 	ret *step.Returned) *step.Returned {
 	if u.RollbackDigest == "" || u.FromVersion != string(ret.From) {
@@ -240,7 +242,7 @@ func (x *execution) evidence(ctx context.Context, d inventory.Device, drv driver
 	}
 }
 
-// wrote is what a write returned; nil while it goes on and this process does not follow it.
+// wrote is what a write returned; nil while the write goes on and this process does not follow it.
 func (x *execution) wrote(s step.Step, needs inventory.Activation, err error) *step.Returned {
 	if x.unknown(s, err) {
 		return nil
@@ -251,8 +253,8 @@ func (x *execution) wrote(s step.Step, needs inventory.Activation, err error) *s
 	return &step.Returned{Needs: needs}
 }
 
-// unknown reports whether the outcome of a write is not known: it goes on and this process does not follow it, or its end was
-// not seen. The device is read then.
+// unknown reports whether the outcome of a write is not known, because it goes on and this process does not follow it, or
+// because its end was not seen. The device is then read.
 func (x *execution) unknown(s step.Step, err error) bool {
 	switch {
 	case errors.Is(err, command.ErrStillRunning), errors.Is(err, command.ErrBusy):

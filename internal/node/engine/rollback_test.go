@@ -161,7 +161,7 @@ func TestWithoutAWayBackTheNodeWaitsForAPerson(t *testing.T) {
 		requireFailed(t, m.Run(m.Job("other image", id)), "other image", step.DeviceUnhealthy, true)
 		assert.Len(t, m.Sim.Operations(), operations, "nothing is done")
 
-		m.Sim.SetFirmware("nic0", inventory.Firmware{Running: "1.0", Activation: inventory.ActivateReboot}) // a person mends it
+		m.Sim.SetFirmware("nic0", inventory.Firmware{Running: "1.0", Activation: inventory.ActivateReboot}) // a person repairs it
 		view = m.Run(retried(m.Job("third", id)))
 		requireComplete(t, m, view, "third")
 		assert.Nil(t, view.Devices["nic0"].Unhealthy)

@@ -26,7 +26,7 @@ func (x *execution) task(ctx context.Context, s step.Step) *step.Returned {
 	return ret
 }
 
-// request is what a person asked of the step.
+// request is the person's request for the step; zero where there is none.
 func (x *execution) request(s step.Step) v1alpha1.RequestedStep {
 	for _, r := range x.job.Requested {
 		if r.Name == string(s.Kind) && (r.Device == "" || r.Device == s.Device) {

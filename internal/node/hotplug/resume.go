@@ -18,9 +18,9 @@ const (
 // an error when the subscription ends, and at the end of the context.
 type listener func(ctx context.Context, subscribed, report func()) error
 
-// resume listens until the context ends and renews a subscription that ended, which it does when the kernel had more
-// messages than room for them. What happened meanwhile is lost, so a renewed subscription is reported as a change. A
-// source that cannot be subscribed to at all is logged and given up.
+// resume listens until the context ends and renews a subscription that ended, which happens when the kernel drops messages
+// for lack of buffer space. What happened meanwhile is lost, so a renewed subscription is reported as a change. A source
+// that cannot be subscribed to at all is logged and given up.
 func resume(ctx context.Context, log logr.Logger, what string, listen listener, report func()) {
 	before := false
 	for pause := shortestPause; ; pause = min(2*pause, longestPause) {

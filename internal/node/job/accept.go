@@ -18,9 +18,9 @@ import (
 // newJob makes the job for the engine. A device without a NodeDevice has no class, and its update fails in the preflight.
 func (r *Reconciler) newJob(f state) journal.Job {
 	o := f.object
-	j := journal.Job{Name: o.Name, UID: string(o.UID), Accepted: f.now, RetryAsked: f.retry.Time(), Asked: f.retry.Time()}
-	if released := f.release.Time(); released.After(j.Asked) {
-		j.Asked = released
+	j := journal.Job{Name: o.Name, UID: string(o.UID), Accepted: f.now, RetryRequested: f.retry.Time(), LastRequest: f.retry.Time()}
+	if released := f.release.Time(); released.After(j.LastRequest) {
+		j.LastRequest = released
 	}
 	admitted := f.now
 	if c := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionAdmitted); c != nil {

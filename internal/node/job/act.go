@@ -33,7 +33,7 @@ func (r *Reconciler) act(ctx context.Context, f state, v verdict) error {
 func (r *Reconciler) submit(j journal.Job) error {
 	err := r.Engine.Submit(j)
 	if errors.Is(err, engine.ErrBusy) {
-		return nil // the end of the job that runs brings this one back
+		return nil // the end of the running job enqueues this one again
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -41,8 +41,8 @@ func (r *Reconciler) submit(j journal.Job) error {
 	return err
 }
 
-// publish makes the results of a job visible before its end is: the operator plans the next job from what the devices say
-// once it sees that this one ended.
+// publish makes the results of a job visible before its end: as soon as the operator sees that the job ended, it plans the
+// next one from the status of the devices.
 func (r *Reconciler) publish(ctx context.Context, job journal.Job) error {
 	if job.Held() {
 		if err := r.Maintenance.Fail(ctx, job.Record.Failure.Message); err != nil {
@@ -56,7 +56,7 @@ func (r *Reconciler) publish(ctx context.Context, job journal.Job) error {
 }
 
 // markReported journals that the API server has the end of a job, so that its results are not published again. A job whose
-// object is gone has nobody to report to.
+// object is gone needs no report.
 func (r *Reconciler) markReported(f state, v verdict) error {
 	if v != conclude {
 		return nil

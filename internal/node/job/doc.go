@@ -1,2 +1,2 @@
-// Package job takes the FirmwareJobs of a node up, hands them to the engine, and reports how far they are.
+// Package job hands the FirmwareJobs of a node to the engine and reports how far they are.
 package job

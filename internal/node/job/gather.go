@@ -67,7 +67,7 @@ func (r *Reconciler) gather(ctx context.Context, name string) (state, error) {
 	return f, err
 }
 
-// gatherRequests reads what a person asked of the node.
+// gatherRequests reads what a person requested for the node.
 func (r *Reconciler) gatherRequests(ctx context.Context, f *state) error {
 	var node v1alpha1.NodeFirmware
 	switch err := r.Client.Get(ctx, client.ObjectKey{Name: r.NodeName}, &node); {

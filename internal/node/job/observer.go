@@ -27,7 +27,7 @@ type Observer struct {
 	Now      func() time.Time
 }
 
-// turnRetry is the wait for the process that executes a job.
+// turnRetry is the wait before the next attempt while another process executes a job.
 const turnRetry = 15 * time.Second
 
 // SetupWithManager starts the observer with the manager.
@@ -72,7 +72,8 @@ func waitsFor(object *v1alpha1.FirmwareJob) string {
 		"if no pod comes, see that the operator runs with the same strategy."
 }
 
-// write reports a job unless it was written to meanwhile: then what executes it may have begun, and its event follows.
+// write reports a job unless it was changed meanwhile: the process that executes it may have begun, and the event of the
+// change follows.
 func (o *Observer) write(ctx context.Context, object *v1alpha1.FirmwareJob, want v1alpha1.FirmwareJobStatus) error {
 	if err := write(ctx, o.Client, o.Recorder, object, want); !apierrors.IsConflict(err) {
 		return err

@@ -38,8 +38,8 @@ func write(ctx context.Context, c client.Client, recorder events.EventRecorder, 
 	return client.IgnoreNotFound(err)
 }
 
-// status is how the job stands now, after the act. It is nil for a job that has ended since it was gathered: its results are
-// not published yet, and the notification of the engine brings it back.
+// status is how the job stands now, after the act. It is nil for a job that has ended since it was gathered: its results
+// are not published yet, and the notification of the engine starts another pass.
 func (r *Reconciler) status(object *v1alpha1.FirmwareJob, v verdict) (*v1alpha1.FirmwareJobStatus, error) {
 	view, err := r.Journal.View()
 	if err != nil {

@@ -151,14 +151,15 @@ func steps(s engine.Snapshot) []v1alpha1.JobStep {
 	return shown(out, current)
 }
 
-// What the API takes: steps of a job, and bytes of a step's message and of a bad image's.
+// Bounds of the API: the steps of a job, and the bytes of a step's message and of a bad image's message.
 const (
 	maxSteps           = 512
 	maxMessage         = 1024
 	maxBadImageMessage = 512
 )
 
-// shown are as many of the steps as the API takes: the last ones, from the current step on where that is not among them.
+// shown are at most as many steps as the API allows: the last ones, or those from the current step on if it is not among
+// the last.
 func shown(all []v1alpha1.JobStep, current int) []v1alpha1.JobStep {
 	first := max(len(all)-maxSteps, 0)
 	if current >= 0 {

@@ -25,16 +25,16 @@ type Job struct {
 	Updates []Update `json:"updates"`
 	// Requested are the steps of a job of type Steps. Its Updates only name the devices the steps work on.
 	Requested []v1alpha1.RequestedStep `json:"requested,omitempty"`
-	// RetryAsked is the time of the last retry request; zero when there was none.
-	RetryAsked time.Time `json:"forgiven,omitzero"`
-	// Asked is the time of the last request of a person for the node before the job was started; zero when there was
+	// RetryRequested is the time of the last retry request; zero when there was none.
+	RetryRequested time.Time `json:"forgiven,omitzero"`
+	// LastRequest is the time of the last request of a person for the node before the job was started; zero when there was
 	// none.
-	Asked time.Time `json:"asked,omitzero"`
+	LastRequest time.Time `json:"asked,omitzero"`
 	// Accepted is when the daemon started the job.
 	Accepted time.Time `json:"accepted"`
 	// Deadline for the first write; zero for none.
 	Deadline time.Time `json:"deadline,omitzero"`
-	// Cancel is the reason a person gave for cancelling the job; nil when nobody did.
+	// Cancel is the reason a person gave for cancelling the job; nil when it was not cancelled.
 	Cancel *string `json:"cancel,omitempty"`
 	// Record is the execution.
 	Record step.Record `json:"record"`
@@ -64,7 +64,7 @@ type Update struct {
 }
 
 // Clearance clears the failures from before the job that a person asked to try again.
-func (j Job) Clearance() plan.Clearance { return plan.ClearedAt(j.RetryAsked) }
+func (j Job) Clearance() plan.Clearance { return plan.ClearedAt(j.RetryRequested) }
 
 // Held reports whether the job failed and still keeps the node out of service.
 func (j Job) Held() bool {

@@ -1,2 +1,2 @@
-// Package maintenance says how the maintenance of a node stands, and has that of a host in no cluster.
+// Package maintenance defines the maintenance of a node, and implements it for a host without a cluster.
 package maintenance

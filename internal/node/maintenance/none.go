@@ -21,7 +21,7 @@ func (n *None) State(context.Context) (State, error) {
 	return State{Phase: step.MaintenanceReady}, nil
 }
 
-// Fail does nothing: there is nobody to tell.
+// Fail does nothing: a host without a cluster has nowhere to report the failure.
 func (n *None) Fail(context.Context, string) error { return nil }
 
 // Release ends the window.

@@ -34,14 +34,14 @@ type Options struct {
 	Workers int
 	// Dir is where the hosts are made; empty for a temporary directory in memory where there is one.
 	Dir string
-	// Progress is called now and then, from one goroutine at a time; nil for nobody.
+	// Progress is called now and then, from one goroutine at a time; nil for none.
 	Progress func(campaign string, done, all int)
 }
 
-// maxFindings bounds the violations that are shrunk and reported: after that many there is enough to mend.
+// maxFindings bounds the violations that are shrunk and reported: after that many there is enough to repair.
 const maxFindings = 20
 
-// Campaign runs everything the options ask for. When the context ends it returns the report so far with the cause.
+// Campaign runs the campaigns that the options select. When the context ends it returns the report so far with the cause.
 func Campaign(ctx context.Context, o Options) (*Report, error) {
 	dir, err := os.MkdirTemp(cmp.Or(o.Dir, inMemory()), "firmware-chaos-")
 	if err != nil {
@@ -60,7 +60,8 @@ func Campaign(ctx context.Context, o Options) (*Report, error) {
 	return c.finish(), nil
 }
 
-// inMemory is a directory in memory, where there is one: the disk is simulated, and waiting for a real one proves nothing.
+// inMemory is a directory in memory, if this machine has one: power cuts are simulated, so waiting for a real disk would
+// prove nothing.
 func inMemory() string {
 	const memory = "/dev/shm"
 	if info, err := os.Stat(memory); err == nil && info.IsDir() {
@@ -91,7 +92,7 @@ func (c *campaign) finish() *Report {
 	return c.report
 }
 
-// boundaries breaks every boundary of the scenarios in every way that is possible there.
+// boundaries injects every possible fault at every boundary of the scenarios.
 func (c *campaign) boundaries(ctx context.Context) error {
 	scenarios := c.Scenarios
 	if scenarios == nil {
@@ -170,7 +171,7 @@ func (c *campaign) model(ctx context.Context) error {
 	return err
 }
 
-// all does the work with the numbers below n, some at once.
+// all runs the work for the numbers below n, several at a time.
 func (c *campaign) all(ctx context.Context, name string, n int, work func(int) error) error {
 	next := make(chan int)
 	var workers sync.WaitGroup
@@ -206,7 +207,7 @@ func (c *campaign) all(ctx context.Context, name string, n int, work func(int) e
 	return errors.Join(failed)
 }
 
-// try does one trial, and shrinks it when it finds something.
+// try runs one trial, and shrinks it if it violates an invariant.
 func (c *campaign) try(t trial) error {
 	t.run.dir = c.dir
 	out, err := t.run.Do()
@@ -248,7 +249,7 @@ func (c *campaign) count(t trial, out Outcome) {
 	}
 }
 
-// shrink drops faults while what is left still violates the same invariant.
+// shrink removes faults as long as the rest still violates the same invariant.
 func shrink(run Run, out Outcome) (Run, Outcome, error) {
 	for i := 0; i < len(run.Faults); {
 		less := run
@@ -266,11 +267,11 @@ func shrink(run Run, out Outcome) (Run, Outcome, error) {
 	return run, out, nil
 }
 
-// repeats is how many boundaries in the same situation are broken: those of the third round of a wait and later are like
-// those of the second one.
+// repeats is the number of boundaries in the same situation at which faults are injected: from the third round of a wait
+// on, a boundary is like that of the second round.
 const repeats = 2
 
-// distinct leaves of the boundaries of a run those that are worth breaking.
+// distinct selects the boundaries of a run that differ in their situation.
 func distinct(all []boundary) []boundary {
 	seen := map[string]int{}
 	var out []boundary

@@ -16,7 +16,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// full is the error of a disk that takes nothing.
+// full is the error of a full disk; nil while the disk has room.
 func (w *world) full() error {
 	switch {
 	case !w.diskGone():
@@ -75,7 +75,7 @@ func (w *world) keepUnsynced() (err error) {
 	return err
 }
 
-// readDisk notes what the journal on disk says.
+// readDisk records the content of the journal on disk.
 func (w *world) readDisk() error {
 	view, err := w.book.View()
 	if err != nil {
@@ -86,7 +86,7 @@ func (w *world) readDisk() error {
 	return nil
 }
 
-// learn notes what the journal on disk says since it was saved.
+// learn records what was saved to the journal on disk.
 func (w *world) learn(devices []journal.Device, jobs []journal.Job) {
 	for _, d := range devices {
 		w.disk.Devices[d.UniqueID] = d
@@ -99,7 +99,7 @@ func (w *world) learn(devices []journal.Device, jobs []journal.Job) {
 	}
 }
 
-// learnOriginal notes what ran on a device when the journal first said what a rollback brings back.
+// learnOriginal records what ran on a device when the journal first named the version a rollback restores.
 func (w *world) learnOriginal(d *device) {
 	active := w.disk.Active()
 	if d.known || active == nil {
@@ -115,7 +115,7 @@ func (w *world) learnOriginal(d *device) {
 func (w *world) stateDir() string    { return filepath.Join(w.dir, "state") }
 func (w *world) journalPath() string { return filepath.Join(w.stateDir(), journal.FileName) }
 
-// cutFiles leaves on the disk what a power cut may leave there.
+// cutFiles puts the archive's disk into a state that a power cut may leave.
 func (w *world) cutFiles(arg int) {
 	w.must(w.tearJournal(arg))
 	w.cuts++
@@ -125,14 +125,14 @@ func (w *world) cutFiles(arg int) {
 	w.syncFiles()
 }
 
-// syncFiles makes everything safe that the archive's disk shows.
+// syncFiles marks everything on the archive's disk as durable.
 func (w *world) syncFiles() {
 	var err error
 	w.files, err = durabletest.New(w.filesDir)
 	w.must(err)
 }
 
-// must is for the disk of the machine the campaign runs on.
+// must panics on an error of the disk of the machine that the campaign runs on.
 func (w *world) must(err error) {
 	if err != nil {
 		panic(fmt.Errorf("run the campaign: %w", err))
@@ -175,7 +175,7 @@ func (w *world) tearJournal(arg int) error {
 	return os.WriteFile(w.journalPath(), torn, 0o600)
 }
 
-// archived reports whether what the job on disk would bring back to the device survives a power cut at this moment.
+// archived reports whether the image that the job on disk would restore to the device survives a power cut at this moment.
 func (w *world) archived(d *device) bool {
 	active := w.disk.Active()
 	if active == nil {

@@ -115,7 +115,8 @@ func (t tools) Write(
 	return t.needs(d), nil
 }
 
-// needs is what the stored firmware of the device needs before it runs. A tool that lied needs what it would have.
+// needs is what the stored firmware of the device needs before it runs. After a tool that lied it is what the write it
+// claimed would need.
 func (t tools) needs(d *device) inventory.Activation {
 	if !d.spec.Quiet && d.stored.content == d.run.content {
 		return inventory.ActivateNone
@@ -166,7 +167,7 @@ func (t tools) Activate(ctx context.Context, id inventory.Identity, kind invento
 
 var errTool = errors.New("exit code 1")
 
-// follow runs a tool that changes a device to its end, or to where the daemon leaves it alone.
+// follow runs a tool that changes a device, to its end or until the daemon stops following it.
 func (t tools) follow(ctx context.Context, d *device, op string, p driver.Progress, o *operation) error {
 	d.op = o
 	for percent := 0; percent <= 100; percent += 50 {
@@ -192,7 +193,7 @@ func (t tools) follow(ctx context.Context, d *device, op string, p driver.Progre
 	return nil
 }
 
-// misbehave ends a tool in another way than well.
+// misbehave ends a tool with the pending fault.
 func (t tools) misbehave(d *device, op string, kind Kind, arg int) error {
 	switch kind {
 	case ToolHangs:

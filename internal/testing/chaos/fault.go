@@ -17,7 +17,7 @@ const (
 	KillWorker Kind = "kill-worker"
 	// KillBoth kills daemon and worker.
 	KillBoth Kind = "kill-both"
-	// Stop tells the daemon to end, as a rolling update of it does.
+	// Stop asks the daemon to end, as a rolling update of it does.
 	Stop Kind = "stop"
 	// Upgrade kills the daemon, whose successor brings another version of the driver.
 	Upgrade Kind = "upgrade"
@@ -72,7 +72,7 @@ type Fault struct {
 	Arg int `json:"arg,omitempty"`
 }
 
-// String says when which fault strikes.
+// String names the fault and the boundary at which it is injected.
 func (f Fault) String() string { return fmt.Sprintf("%s/%d at %d", f.Kind, f.Arg, f.At) }
 
 // Phase says where in an operation a boundary lies.
@@ -121,7 +121,7 @@ const (
 	opFile     = "file-"
 )
 
-// family is a set of kinds and where they can strike.
+// family is a set of kinds and the boundaries at which they can be injected.
 type family struct {
 	kinds []Kind
 	// variants are how many values of Arg make a difference.
@@ -139,10 +139,10 @@ func on(phase Phase, names ...string) func(Op) bool {
 	return func(o Op) bool { return o.Phase == phase && slices.Contains(names, o.Name) }
 }
 
-// acting boundaries are all but those between reads.
+// acting reports whether the boundary is not one between reads.
 func acting(o Op) bool { return !at(opWait, opFind, opScan, opReady, opCheck, opState)(o) }
 
-// losing boundaries are those where a power cut may lose or tear something in more than one way.
+// losing reports whether a power cut at the boundary may lose or tear something in more than one way.
 func losing(o Op) bool {
 	return at(opWrite, opRevert, opActivate, opArchive)(o) || on(After, opSave)(o) || strings.HasPrefix(o.Name, opFile)
 }
@@ -172,7 +172,7 @@ var families = []family{
 	{[]Kind{IgnoreReboot, RefuseReboot, SlowReboot, SlowBoot}, 1, on(Before, opReboot)},
 }
 
-// possible lists the faults that can strike at the boundary with this number.
+// possible lists the faults that can be injected at the boundary with this number.
 func possible(o Op, number int) []Fault {
 	seen := map[Fault]bool{}
 	var out []Fault
@@ -192,7 +192,7 @@ func possible(o Op, number int) []Fault {
 	return out
 }
 
-// canStrike reports whether the fault can strike at the boundary.
+// canStrike reports whether the fault can be injected at the boundary.
 func (f Fault) canStrike(o Op) bool {
 	return slices.ContainsFunc(families, func(g family) bool { return slices.Contains(g.kinds, f.Kind) && g.can(o) })
 }

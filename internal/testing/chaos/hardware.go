@@ -13,7 +13,7 @@ import (
 const (
 	oldVersion inventory.Version = "1.0"
 	newVersion inventory.Version = "2.0"
-	// noVersion is what a device tells that holds garbage.
+	// noVersion is what a device reports that holds garbage.
 	noVersion inventory.Version = "unknown"
 )
 
@@ -34,7 +34,7 @@ func makeFirmware(board string, v inventory.Version, d Defect) firmware {
 	return firmware{version: v, defect: d, content: content}
 }
 
-// parseFirmware takes an image apart.
+// parseFirmware parses an image.
 func parseFirmware(content string) (board string, fw firmware, err error) {
 	fields := strings.Split(content, "\n")
 	if len(fields) != 5 || fields[0] != imageHeader || fields[4] != imagePayload {
@@ -58,7 +58,7 @@ func (f firmware) says() inventory.Version {
 type operation struct {
 	// apply is what the device is like when the tool succeeds.
 	apply func()
-	// writes tells a write from an activation: only a write can be torn.
+	// writes distinguishes a write from an activation: only a write can be torn.
 	writes bool
 	// orphan operations end by themselves.
 	orphan bool
@@ -102,7 +102,7 @@ func (d *device) target() firmware { return makeFirmware(d.id.BoardID, newVersio
 // running reports whether a tool changes the device now.
 func (d *device) running() bool { return d.op != nil }
 
-// store is the end of a write that the device takes.
+// store completes a write that the device accepts.
 func (d *device) store(f firmware) {
 	d.stored, d.refused = f, ""
 	if d.kind == inventory.ActivateNone {
@@ -152,7 +152,7 @@ func (d *device) answers(now time.Duration) error {
 	return nil
 }
 
-// finish ends a tool that nobody follows.
+// finish ends a tool that no process follows.
 func (w *world) finish(d *device) {
 	op := d.op
 	d.op = nil
@@ -176,7 +176,7 @@ func (w *world) tear(d *device, arg int) {
 	w.note(Event{Kind: EventTorn, Device: d.id.UniqueID, Version: d.stored.says()})
 }
 
-// read is what the device says of itself.
+// read is what the device reports about itself.
 func (d *device) read(now time.Duration) inventory.Device {
 	out := inventory.Device{Identity: d.id, Driver: driverName, Err: d.answers(now)}
 	if out.Err != nil {

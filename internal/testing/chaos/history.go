@@ -64,7 +64,7 @@ type Event struct {
 	Digest  inventory.Digest
 	// Busy devices are written by somebody at that time.
 	Busy []string
-	// Archived says that what is to be brought back would survive a power cut now.
+	// Archived says that the image to restore would survive a power cut now.
 	Archived bool
 	// Snapshot is the end of a job: what is true of host and journal.
 	Snapshot *snapshot

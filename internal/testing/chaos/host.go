@@ -16,7 +16,7 @@ import (
 
 var errAPI = errors.New("connection refused")
 
-// host is what the engine sees of the world beside its drivers.
+// host is what the engine sees of the world apart from its drivers.
 type host struct{ *world }
 
 // Find implements engine.Host.
@@ -156,7 +156,7 @@ func (m maintainer) Schedule(context.Context) error {
 	return nil
 }
 
-// settle is how the maintenance stands now.
+// settle returns the current state of the maintenance.
 func (m maintainer) settle() step.Maintenance {
 	if m.now >= m.window.changes {
 		switch m.window.phase {

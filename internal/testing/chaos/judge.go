@@ -80,7 +80,7 @@ func (j *judge) event(e Event) {
 	}
 }
 
-// intent is the running step on disk, which must be of one of the kinds.
+// intent returns the running step on disk, and reports a violation unless it is of one of the kinds.
 func (j *judge) intent(e Event, kinds ...plan.Kind) *step.Step {
 	if e.Job == nil {
 		j.violate("I1", "%s without a job in the journal", e.Kind)
@@ -130,7 +130,7 @@ func (j *judge) change(e Event) {
 	j.changed[e.Job.UID] = append(j.changed[e.Job.UID], e)
 }
 
-// maintenance: what was last heard of it must allow the write.
+// maintenance: its last known state must allow the write.
 func (j *judge) maintenance(e Event, s step.Step) {
 	before := s.Attempt > 1
 	for _, other := range e.Job.Record.Steps {
@@ -230,7 +230,7 @@ func (j *judge) save(e Event) {
 	}
 }
 
-// rejudged reports whether the gate is asked again because the host has rebooted since it judged.
+// rejudged reports whether the gate runs again because the host has rebooted since its verdict.
 func rejudged(before, now step.Step, was step.Record, e Event) bool {
 	return now.Kind == plan.Health && before.State == step.Succeeded && now.State == step.Pending && was.Verdict != nil &&
 		was.Verdict.BootID != e.Boot
@@ -303,8 +303,8 @@ func (j *judge) complete(s snapshot) {
 	}
 }
 
-// readBack: success needs that the device was read at its target after the last change, and under a new boot where only that
-// activates it.
+// readBack requires for a success that the device was read at its target after the last change, and after a reboot where
+// only a reboot activates it.
 func (j *judge) readBack(s snapshot, d deviceState) {
 	for _, e := range j.changed[s.job.UID] {
 		if e.Device != d.spec.ID {

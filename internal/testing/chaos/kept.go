@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Kept is a run that once violated an invariant and is run again for ever.
+// Kept is a run that once violated an invariant and is kept as a regression test.
 type Kept struct {
-	// Why says what was violated, and what mended it.
+	// Why says what was violated, and what fixed it.
 	Why string `json:"why,omitempty"`
 	// Scenario is the name of one of Scenarios, or "random" for the one of the seed.
 	Scenario  string    `json:"scenario"`
@@ -28,7 +28,7 @@ func keep(t trial) *Kept {
 	return k
 }
 
-// ParseKept reads a kept run. It refuses what it does not know.
+// ParseKept parses a kept run. Unknown fields and values are errors.
 func ParseKept(raw []byte) (Kept, error) {
 	var k Kept
 	d := json.NewDecoder(bytes.NewReader(raw))
@@ -44,7 +44,7 @@ func ParseKept(raw []byte) (Kept, error) {
 	return k, nil
 }
 
-// variants is in how many ways the fault can strike.
+// variants is the number of variants of a fault.
 func variants(k Kind) (n int, ok bool) {
 	for _, f := range families {
 		for _, other := range f.kinds {
@@ -56,7 +56,7 @@ func variants(k Kind) (n int, ok bool) {
 	return n, ok
 }
 
-// Run makes the run again.
+// Run returns the run, ready to be repeated.
 func (k Kept) Run() (Run, error) {
 	run := Run{Faults: k.Faults, Aftermath: k.Aftermath, Scenario: randomScenario(k.Seed)}
 	if k.Scenario == randomName {

@@ -48,7 +48,7 @@ func newWorld(s Scenario, dir string, faults []Fault) (*world, error) {
 
 func nameOf(uniqueID string) string { return "node-" + uniqueID }
 
-// job is what the operator wants of the host.
+// job is the job that the operator queued for the host.
 func (w *world) job(name string) journal.Job {
 	j := journal.Job{Name: name, UID: "uid-" + name, Accepted: w.wall(), Deadline: w.wall().Add(2 * time.Hour)}
 	for _, spec := range w.scenario.Devices {
@@ -68,7 +68,7 @@ func (w *world) job(name string) journal.Job {
 	return j
 }
 
-// run lives through the job to its end.
+// run executes the job to its end, over all lives of the daemon.
 func (w *world) run(j journal.Job) {
 	w.current = j.UID
 	w.disturbed(0)

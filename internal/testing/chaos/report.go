@@ -37,7 +37,7 @@ type Report struct {
 	Interrupted bool `json:"interrupted,omitempty"`
 }
 
-// Finding is a violation with what is needed to see it again.
+// Finding is a violation with what is needed to reproduce it.
 type Finding struct {
 	Invariant string `json:"invariant"`
 	Message   string `json:"message"`
@@ -98,7 +98,7 @@ func (r *Report) Write(path string) error {
 	return nil
 }
 
-// Summary tells people what was found.
+// Summary describes for people what was found.
 func (r *Report) Summary(w io.Writer) {
 	fmt.Fprintf(w, "%d boundaries, %d runs of the engine through %d boundaries in all", r.Boundaries, r.Runs, r.Points)
 	fmt.Fprintf(w, ", %d random, %d schedules of the model, in %.0f s.\n",

@@ -37,7 +37,7 @@ const (
 	aftermaths
 )
 
-// Outcome is what came of a run.
+// Outcome is the result of a run.
 type Outcome struct {
 	Violations []Violation
 	// Trace lists what happened, oldest first.
@@ -52,7 +52,7 @@ type Outcome struct {
 	End string
 }
 
-// Do lives through the run and judges it.
+// Do executes the run and checks its history.
 func (r Run) Do() (out Outcome, err error) {
 	dir, err := os.MkdirTemp(cmp.Or(r.dir, inMemory()), "run-")
 	if err != nil {
@@ -114,7 +114,7 @@ func (w *world) afterwards(a Aftermath) {
 	case Again, Retried:
 		next := w.job("second")
 		if a == Retried {
-			next.RetryAsked = w.wall()
+			next.RetryRequested = w.wall()
 			w.note(Event{Kind: EventPerson, Detail: "asks to try again"})
 		}
 		w.run(next)

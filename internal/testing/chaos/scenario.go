@@ -12,7 +12,7 @@ import (
 type Scenario struct {
 	Name    string
 	Devices []DeviceSpec
-	// RollbackRequired refuses devices whose firmware could not be brought back.
+	// RollbackRequired refuses devices whose firmware could not be restored.
 	RollbackRequired bool
 }
 
@@ -24,7 +24,7 @@ type DeviceSpec struct {
 	Rollback   inventory.Rollback
 	// Defect of the new firmware, which shows only once it runs.
 	Defect Defect
-	// Quiet devices do not tell what they store.
+	// Quiet devices do not report what they store.
 	Quiet bool
 	// NeedsMore makes the device ask for a reboot instead of its reset.
 	NeedsMore bool
@@ -36,7 +36,7 @@ type DeviceSpec struct {
 	Staged bool
 }
 
-// Defect is what is wrong with a firmware that every check accepts.
+// Defect is a defect of a firmware that passes every check.
 type Defect string
 
 // The defects.
@@ -46,7 +46,7 @@ const (
 	DeviceMute Defect = "mute"
 )
 
-// Scenarios are those whose every boundary is broken in every way.
+// Scenarios are the scenarios of the boundary campaign, which injects every possible fault at every boundary.
 func Scenarios() []Scenario {
 	const (
 		reset, reboot  = inventory.ActivateDeviceReset, inventory.ActivateReboot

@@ -6,7 +6,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
-// strike lets a fault happen at a boundary.
+// strike injects a fault at a boundary.
 func (w *world) strike(f Fault, o Op) {
 	w.disturbed(0)
 	w.note(Event{Kind: EventFault, Device: o.Device, Detail: f.String() + ", " + o.String()})
@@ -51,7 +51,7 @@ func (w *world) strike(f Fault, o Op) {
 	}
 }
 
-// takePending is what the running operation does wrong, once.
+// takePending returns the fault of the running operation, and clears it.
 func (w *world) takePending() (kind Kind, arg int) {
 	kind, arg = w.pending, w.pendingArg
 	w.pending = ""
@@ -75,7 +75,7 @@ func (w *world) swap(uniqueID string, arg int) {
 	w.devices = append(w.devices, other)
 }
 
-// afterDeath is what a fault that ends the daemon does beyond that.
+// afterDeath applies the further effects of a fault that ended the daemon.
 func (w *world) afterDeath(f Fault) {
 	switch f.Kind {
 	case Reboot:
@@ -96,7 +96,7 @@ func (w *world) afterDeath(f Fault) {
 	w.now += 10 * time.Second
 }
 
-// leaveWrites lets what the dead daemon began go on by itself.
+// leaveWrites lets the writes that the dead daemon began go on without it.
 func (w *world) leaveWrites() {
 	for _, d := range w.devices {
 		if d.op != nil && !d.op.orphan {
@@ -105,7 +105,7 @@ func (w *world) leaveWrites() {
 	}
 }
 
-// restartHost reboots the host, by cutting its power or in order.
+// restartHost reboots the host, by a power cut or a regular shutdown.
 func (w *world) restartHost(f Fault, cut bool) {
 	for _, d := range w.devices {
 		w.tear(d, f.Arg)

@@ -81,7 +81,7 @@ type world struct {
 type boundary struct {
 	Op
 	number int
-	// situation tells boundaries apart that are at the same operation.
+	// situation distinguishes boundaries that are at the same operation.
 	situation string
 }
 
@@ -91,7 +91,7 @@ type death struct{ fault Fault }
 // endless says that a job does not end.
 type endless struct{}
 
-// point is a boundary: faults strike here.
+// point is a boundary: the faults of the run are injected here.
 func (w *world) point(name string, phase Phase, device string) {
 	w.points++
 	o := Op{name, phase, device}
@@ -119,7 +119,7 @@ func (w *world) situation(o Op) string {
 	return text
 }
 
-// note adds an event, with what is true at its time.
+// note adds an event to the history, with the state at its time.
 func (w *world) note(e Event) {
 	e.Time, e.Boot, e.Life = w.now, w.bootID(), w.life
 	if active := w.disk.Active(); active != nil {
@@ -135,7 +135,7 @@ func (w *world) note(e Event) {
 	w.history = append(w.history, e)
 }
 
-// advance lets time pass.
+// advance moves the clock.
 func (w *world) advance(d time.Duration) {
 	w.now += d
 	for _, dev := range w.devices {
@@ -151,7 +151,7 @@ func (w *world) advance(d time.Duration) {
 	}
 }
 
-// disturbed notes how long a fault lasts.
+// disturbed records how long a fault lasts.
 func (w *world) disturbed(d time.Duration) time.Duration {
 	until := w.now + d
 	w.calm = max(w.calm, until)

@@ -140,7 +140,7 @@ func (c *ControlPlane) StopAPIServer() error {
 	return c.stopAPIServer()
 }
 
-// StartAPIServer brings the API back under the same address and certificates.
+// StartAPIServer serves the API again under the same address and certificates.
 func (c *ControlPlane) StartAPIServer() error {
 	logs, err := c.directory.openLogs()
 	if err != nil {

@@ -234,10 +234,10 @@ func (l *Lab) StartOperator() (err error) {
 // KillOperator ends the operator with SIGKILL.
 func (l *Lab) KillOperator() { l.operator.kill() }
 
-// StopAPIServer makes the API unreachable; StartAPIServer brings it back on the same address.
+// StopAPIServer makes the API unreachable; StartAPIServer makes it reachable again on the same address.
 func (l *Lab) StopAPIServer() error { return l.plane.StopAPIServer() }
 
-// StartAPIServer brings the API back.
+// StartAPIServer makes the API reachable again.
 func (l *Lab) StartAPIServer() error { return l.plane.StartAPIServer() }
 
 func (l *Lab) operatorLog() string { return filepath.Join(l.options.Dir, "operator", "operator.log") }

@@ -77,7 +77,7 @@ func (s *scene) quarantined(t target) bool {
 }
 
 // Real processes: everything a job can leave behind that is not its target.
-func TestWhatAJobBreaksIsMendedOrWaitsForAPerson(t *testing.T) {
+func TestWhatAJobBreaksIsRepairedOrWaitsForAPerson(t *testing.T) {
 	out := &lines{}
 	dir := t.TempDir()
 	l, err := Up(t.Context(), Options{

@@ -106,7 +106,7 @@ func jobStep(j *v1alpha1.FirmwareJob) (step, progress string) {
 		step = "complete"
 	case meta.IsStatusConditionTrue(j.Status.Conditions, v1alpha1.ConditionRolledBack):
 		step = "rolled back"
-	case meta.IsStatusConditionTrue(j.Status.Conditions, v1alpha1.ConditionFailed):
+	case j.Failed():
 		step = "failed"
 	case step != "":
 	case next != "":

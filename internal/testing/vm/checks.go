@@ -142,7 +142,7 @@ func (s *scene) killWhile(ctx context.Context, tool string) error {
 			return true, err
 		}
 		job, err := s.job(ctx)
-		if err == nil && job != nil && over(job) {
+		if err == nil && job != nil && job.Ended() {
 			err = fmt.Errorf("the job ended: %s", describe(job))
 		}
 		return false, err

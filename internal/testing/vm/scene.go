@@ -167,7 +167,7 @@ func (s *scene) complete(ctx context.Context) (*v1alpha1.FirmwareJob, error) {
 	err := s.until(ctx, "the job ends", func() (bool, error) {
 		var err error
 		job, err = s.job(ctx)
-		return job != nil && over(job), err
+		return job != nil && job.Ended(), err
 	})
 	if err != nil {
 		return job, err
@@ -184,9 +184,9 @@ func (s *scene) failed(ctx context.Context) (*v1alpha1.FirmwareJob, error) {
 	err := s.until(ctx, "the job fails", func() (bool, error) {
 		var err error
 		job, err = s.job(ctx)
-		return job != nil && over(job), err
+		return job != nil && job.Ended(), err
 	})
-	if err == nil && !meta.IsStatusConditionTrue(job.Status.Conditions, v1alpha1.ConditionFailed) {
+	if err == nil && !job.Failed() {
 		err = fmt.Errorf("the job did not fail: %s", describe(job))
 	}
 	return job, err
@@ -237,12 +237,6 @@ func (s *scene) until(ctx context.Context, what string, condition func() (bool, 
 		case <-time.After(pollPeriod):
 		}
 	}
-}
-
-// over reports whether a job has ended.
-func over(job *v1alpha1.FirmwareJob) bool {
-	return meta.IsStatusConditionTrue(job.Status.Conditions, v1alpha1.ConditionComplete) ||
-		meta.IsStatusConditionTrue(job.Status.Conditions, v1alpha1.ConditionFailed)
 }
 
 // describe describes the state of a job.

@@ -21,12 +21,12 @@ func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 		{"knows its device and no other class", testSupport},
 		{"identity is stable and what the kernel said of it stays", testIdentity},
 		{"inspect distinguishes running from stored", testStage},
-		{"writing twice writes once (R002-47)", testIdempotent},
+		{"writing twice writes once", testIdempotent}, // R002-47
 		{"a staged image can be superseded", testSupersede},
 		{"activation makes the stored image run", testActivate},
 		{"activation with nothing staged changes nothing", testActivateNothing},
 		{"activation kinds of the caller are not supported", testCallersActivation},
-		{"an image for another board is rejected and nothing is written (R002-21)", testWrongBoard},
+		{"an image for another board is rejected and nothing is written", testWrongBoard}, // R002-21
 		{"an image truncated after it was hashed is rejected", testTruncated},
 		{"an image that is damaged is never stored", testDamaged},
 		{"an image of another version than declared is rejected", testVersion},
@@ -35,7 +35,7 @@ func Run(t *testing.T, newHarness func(t *testing.T) Harness) {
 		{"a device that does not answer is an error", testUnreadable},
 		{"a failed write names its command and what it printed", testFailWrite},
 		{"a write that lies is seen by reading back", testLieWrite},
-		{"a cancelled write goes on and is not started twice (R002-47)", testHangWrite},
+		{"a cancelled write goes on and is not started twice", testHangWrite}, // R002-47
 		{"progress rises from 0 to 100", testProgress},
 		{"a step needs a name that is declared and a device that answers (R003-41)", testSteps},
 	}

@@ -17,8 +17,8 @@ import (
 // rollbackCases prove that a driver supports the rollback it declares, and no other.
 func rollbackCases(kind inventory.Rollback) []conformanceCase {
 	return append([]conformanceCase{
-		{"the kind of rollback is declared (R002-2)", testDeclared},
-		{"an undeclared rollback is not supported and does nothing (R002-2)", testUndeclared},
+		{"the kind of rollback is declared", testDeclared},                           // R002-2
+		{"an undeclared rollback is not supported and does nothing", testUndeclared}, // R002-2
 	}, map[inventory.Rollback][]conformanceCase{
 		inventory.RollbackReadBack: readBackCases(),
 		inventory.RollbackSlot:     slotCases(),
@@ -32,17 +32,17 @@ func readBackCases() []conformanceCase {
 		{"only what runs is archived", testArchiveStaged},
 		{"an archive never replaces a file", testArchiveOnce},
 		{"an archive that failed leaves no file", testArchiveFails},
-		{"a device that does not answer is not archived (R002-43)", testArchiveUnreadable},
+		{"a device that does not answer is not archived", testArchiveUnreadable}, // R002-43
 		{"nonsense from the tools is not archived", testArchiveGarbage},
 	}
 }
 
 func slotCases() []conformanceCase {
 	return []conformanceCase{
-		{"a slot keeps what ran and runs it again (I5)", testSlot},
+		{"a slot keeps what ran and runs it again", testSlot}, // I5
 		{"a staged image can be taken back", testRevertStaged},
 		{"a version no slot holds is not supported and writes nothing", testRevertUnknown},
-		{"a device that does not answer is not reverted (R002-43)", testRevertUnreadable},
+		{"a device that does not answer is not reverted", testRevertUnreadable}, // R002-43
 	}
 }
 

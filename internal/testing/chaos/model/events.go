@@ -8,7 +8,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
-// tick lets happen what happens by itself.
+// tick draws the events that happen without the process: reboots, ends of writes, changes of the maintenance.
 func (w *world) tick() {
 	w.now += time.Second
 	for _, d := range w.devices {
@@ -33,7 +33,7 @@ func (w *world) tick() {
 	case w.chance(300) && w.cancel == nil:
 		reason := "wrong night"
 		w.cancel = &reason
-		w.note("a person calls the job off")
+		w.note("a person cancels the job")
 	case w.chance(100):
 		w.stepped += w.between(-24*time.Hour, 24*time.Hour)
 		w.note("the clock is stepped to %s", w.wall())
@@ -47,7 +47,7 @@ func (w *world) tick() {
 	}
 }
 
-// restart reboots the host. A write that runs is cut short.
+// restart reboots the host, which interrupts a running write.
 func (w *world) restart() {
 	w.rebootRequested = false
 	w.die()
@@ -82,7 +82,7 @@ func (d *device) run() {
 	d.torn = d.torn || d.running == garbage
 }
 
-// end is the end of a write that nobody follows.
+// end is the end of a write that no process follows.
 func (w *world) end(d *device) {
 	d.until = 0
 	if d.tears {
@@ -112,7 +112,7 @@ func (w *world) take(d *device) {
 	d.store(d.writing, w.boot)
 }
 
-// act does what a begun or polled step does.
+// act carries out a step that begins or is polled.
 func (w *world) act(r step.Record, s step.Step) *step.Returned {
 	if s.Writes() {
 		w.judgeWrite(r, s)
@@ -192,7 +192,7 @@ func (w *world) write(r step.Record, s step.Step) *step.Returned {
 		return failure(s, step.WriteFailed)
 	}
 	if d.writing = target; s.Kind == plan.Restore {
-		d.writing = r.Wants(s.Device, true)
+		d.writing = r.Target(s.Device, true)
 		d.restores++
 	} else {
 		d.writes++

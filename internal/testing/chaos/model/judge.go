@@ -8,7 +8,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
-// judgeWrite is asked before anything that changes a device or the host.
+// judgeWrite is called before anything that changes a device or the host.
 func (w *world) judgeWrite(r step.Record, s step.Step) {
 	// Once something was written, a maintenance that is taken away while the API server is away cannot be noticed.
 	if w.maint != step.MaintenanceReady && (!w.apiAway || !w.wrote) {
@@ -59,7 +59,7 @@ func (w *world) judgeFlash(r step.Record, s step.Step) {
 }
 
 func (w *world) judgeRestore(r step.Record, s step.Step) {
-	d, from := w.device(s.Device), r.Wants(s.Device, true)
+	d, from := w.device(s.Device), r.Target(s.Device, true)
 	switch {
 	case d.back == inventory.RollbackNone:
 		w.violate("R002-2", "%s though the driver declares no way back", name(s))
@@ -76,7 +76,7 @@ func (w *world) judgeRelease(r step.Record) {
 	}
 }
 
-// judgeDecision is asked after each decision.
+// judgeDecision is called after each decision.
 func (w *world) judgeDecision(was, is step.Record, a step.Action, f step.Facts) {
 	if a.Verb == step.Begin && is.Steps[a.Step].Kind == plan.Release && f.Maintenance <= step.MaintenanceReady && f.Maintenance != step.MaintenanceNone && !is.Released {
 		if v := is.Verdict; v != nil && v.Healthy && v.BootID != f.BootID {
@@ -88,7 +88,7 @@ func (w *world) judgeDecision(was, is step.Record, a step.Action, f step.Facts) 
 		if n.Attempt < b.Attempt {
 			w.violate("I5", "the attempts of %s went from %d to %d", name(b), b.Attempt, n.Attempt)
 		}
-		if b.State != step.Pending && b.State != step.Running && n.State != b.State && a.Verb != step.Restart && a.Verb != step.Rejudge {
+		if b.State != step.Pending && b.State != step.Running && n.State != b.State && a.Verb != step.Restart && a.Verb != step.RepeatGate {
 			w.violate("I5", "%s was %s and is %s", name(b), b.State, n.State)
 		}
 		limit := int32(step.MaxAttempts)
@@ -104,7 +104,7 @@ func (w *world) judgeDecision(was, is step.Record, a step.Action, f step.Facts) 
 	}
 	for _, u := range is.Updates {
 		if d := w.device(u.Device); u.Rollback != inventory.RollbackNone && d.original != "" && u.From != d.original {
-			w.violate("I5", "%s ran %q before and would be brought back to %q", u.Device, d.original, u.From)
+			w.violate("I5", "%s ran %q before and would be restored to %q", u.Device, d.original, u.From)
 		}
 	}
 }
@@ -122,7 +122,7 @@ func (w *world) judgeVerdict(was, is step.Record, a step.Action, f step.Facts) {
 	}
 }
 
-// judgeEnd is asked when the job has finished.
+// judgeEnd is called when the job has finished.
 func (w *world) judgeEnd(r step.Record) {
 	if len(w.violations) > 0 {
 		return

@@ -9,7 +9,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
-// Decider is the machine that is judged: step.Next in production.
+// Decider is the step machine under test: step.Next in production.
 type Decider func(step.Record, step.Facts, step.Limits) step.Action
 
 // Violation is an invariant that did not hold.
@@ -19,7 +19,7 @@ type Violation struct {
 	Message   string `json:"message"`
 }
 
-// Result is what came of one schedule.
+// Result is the result of one schedule.
 type Result struct {
 	Seed       uint64      `json:"seed"`
 	Violations []Violation `json:"violations,omitempty"`
@@ -34,10 +34,11 @@ type Result struct {
 // maxRounds bounds a schedule: one that takes longer does not end.
 const maxRounds = 4000
 
-// Run executes the schedule of the seed, step.Next deciding.
+// Run executes the schedule of the seed with step.Next.
 func Run(seed uint64) Result { return RunWith(seed, step.Next) }
 
-// RunWith executes the schedule of the seed with another machine. Only of one that violates an invariant there is a trace.
+// RunWith executes the schedule of the seed with another step machine. The result has a trace only if an invariant is
+// violated.
 func RunWith(seed uint64, next Decider) Result {
 	if r := run(seed, next, true); len(r.Violations) == 0 {
 		return r
@@ -91,7 +92,7 @@ var verbs = map[step.Verb]string{
 	step.Restart: "restart", step.Finish: "finish",
 }
 
-// follow does what was decided.
+// follow carries out an action.
 func (w *world) follow(r *step.Record, a step.Action) {
 	switch a.Verb {
 	case step.Await:
@@ -128,7 +129,7 @@ func (w *world) crashes(where string) bool {
 	return true
 }
 
-// die ends the process. What it wrote to a device goes on, and its successor may bring another driver.
+// die ends the process. A write that it began goes on, and the next process may have another version of the driver.
 func (w *world) die() {
 	w.interrupted, w.died = true, w.now
 	w.now += w.between(time.Second, 5*time.Minute)

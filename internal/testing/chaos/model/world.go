@@ -17,7 +17,8 @@ const (
 	garbage inventory.Version = "torn"
 )
 
-// world is a host with a memory for what must never happen. It crashes, reboots and lies as the seed says.
+// world is a host that records what it needs to detect violations. The seed determines when it crashes, reboots and reports
+// wrong values.
 type world struct {
 	random *rand.Rand
 	next   Decider
@@ -65,7 +66,7 @@ type device struct {
 	gone                    bool
 	wasOff                  bool // did not run its target when the job began
 	writing                 inventory.Version
-	until                   time.Duration // a write that nobody follows ends then
+	until                   time.Duration // a write that no process follows ends then
 	tears                   bool          // and leaves garbage
 	torn                    bool
 	writes, restores, taken int

@@ -10,7 +10,9 @@ import (
 // FirmwareJobStatusApplyConfiguration represents a declarative configuration of the FirmwareJobStatus type for use
 // with apply.
 //
-// FirmwareJobStatus is written by the node's daemon; the condition Admitted is written by the operator.
+// FirmwareJobStatus is written by the process that executes the job: the node's daemon, or with the update strategy pod the
+// pod of the job. The operator writes the condition Admitted, and the whole status when it ends a job that no process can
+// execute: the Node is gone, or there is no handler for its machine.
 type FirmwareJobStatusApplyConfiguration struct {
 	// observedGeneration is the generation of the spec this status describes; -1 before the first reconciliation.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
