@@ -23,9 +23,9 @@ const (
 // RolloutPolicySpec says how fast a pool of nodes may be disturbed.
 // +kubebuilder:validation:XValidation:rule="has(self.maxUnavailable) ? (type(self.maxUnavailable) == int ? self.maxUnavailable >= 0 : self.maxUnavailable.matches('^(100|[1-9]?[0-9])%$')) : true",message="maxUnavailable must be a number of nodes from 0 or a percentage from 0% to 100%",fieldPath=".maxUnavailable"
 type RolloutPolicySpec struct {
-	// nodeSelector selects the nodes of the pool by their labels. A node that two policies select is admitted by
-	// neither, and both report the conflict. The selector of the policy named "default" is not used: that policy
-	// applies to every node that no other policy selects. Written by the user.
+	// nodeSelector selects the nodes of the pool by their labels. An absent or empty selector selects every node. A node
+	// that two policies select is admitted by neither, and both report the conflict. The selector of the policy named
+	// "default" is not used: that policy applies to every node that no other policy selects. Written by the user.
 	// +optional
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
 	// state is Active (default) or Paused. Written by the user.

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/rollout"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
 )
 
@@ -264,6 +265,26 @@ func TestNodesTwoPoliciesChooseWaitAndBothPoliciesSaySo(t *testing.T) {
 	assert.Equal(t, []string{"job"}, w.admitted())
 	assert.Nil(t, meta.FindStatusCondition(w.policy("gpu").Status.Conditions, v1alpha1.ConditionConflict))
 	w.requireStatus(o, "gpu", status.InProgressStatus)
+}
+
+func TestAPolicyWithoutASelectorChoosesEveryNode(t *testing.T) {
+	w := newWorld(t)
+	freeze := newPolicy("freeze", intstr.FromInt32(1), nil)
+	freeze.Spec.State = v1alpha1.RolloutPaused
+	w.create(freeze)
+	w.nodes("n1", "n2")
+	w.queue("job", "n1")
+	o := w.operator()
+	o.pass()
+	assert.Equal(t, v1alpha1.ReasonPolicyPaused, w.reason("job"))
+	assert.Empty(t, w.admitted())
+	assert.EqualValues(t, 2, w.policy("freeze").Status.Nodes)
+	assert.Zero(t, w.policy("default").Status.Nodes)
+	assert.Equal(t, v1alpha1.RollbackBestEffort, rollout.Rollback([]v1alpha1.RolloutPolicy{*w.policy("freeze")}, nil))
+	w.change("freeze", func(p *v1alpha1.RolloutPolicy) { p.Spec.Rollback = v1alpha1.RollbackRequired })
+	o.pass()
+	assert.Equal(t, v1alpha1.RollbackRequired, rollout.Rollback([]v1alpha1.RolloutPolicy{*w.policy("freeze")}, nil))
+	w.requireStatus(o, "freeze", status.CurrentStatus)
 }
 
 func TestAnInvalidSelectorIsNamed(t *testing.T) {

@@ -188,7 +188,7 @@ func (r *Reconciler) scheduleFacts(f facts) schedule.Facts {
 }
 
 func policyOf(p *v1alpha1.RolloutPolicy) schedule.Policy {
-	out := schedule.Policy{Name: p.Name, Paused: p.Spec.State == v1alpha1.RolloutPaused, Selector: labels.Nothing(), MaxUnavailable: intstr.FromInt32(1)}
+	out := schedule.Policy{Name: p.Name, Paused: p.Spec.State == v1alpha1.RolloutPaused, Selector: labels.Everything(), MaxUnavailable: intstr.FromInt32(1)}
 	if m := p.Spec.MaxUnavailable; m != nil {
 		out.MaxUnavailable = *m
 	}

@@ -13,9 +13,9 @@ import (
 //
 // RolloutPolicySpec says how fast a pool of nodes may be disturbed.
 type RolloutPolicySpecApplyConfiguration struct {
-	// nodeSelector selects the nodes of the pool by their labels. A node that two policies select is admitted by
-	// neither, and both report the conflict. The selector of the policy named "default" is not used: that policy
-	// applies to every node that no other policy selects. Written by the user.
+	// nodeSelector selects the nodes of the pool by their labels. An absent or empty selector selects every node. A node
+	// that two policies select is admitted by neither, and both report the conflict. The selector of the policy named
+	// "default" is not used: that policy applies to every node that no other policy selects. Written by the user.
 	NodeSelector *v1.LabelSelectorApplyConfiguration `json:"nodeSelector,omitempty"`
 	// state is Active (default) or Paused. Written by the user.
 	State *apiv1alpha1.RolloutState `json:"state,omitempty"`
