@@ -17,6 +17,7 @@ const (
 type FirmwareTemplateSpec struct {
 	// nodeSelector selects nodes by their labels. An absent or empty selector selects every node. Written by the user.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, e.operator in ['In', 'NotIn'] ? has(e.values) && size(e.values) > 0 : e.operator in ['Exists', 'DoesNotExist'] && (!has(e.values) || size(e.values) == 0))",message="operator must be In or NotIn, with values, or Exists or DoesNotExist, without"
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
 
 	// machine restricts the template to one machine model, as the node's DMI tables report it. Absent: any machine.

@@ -27,6 +27,7 @@ type RolloutPolicySpec struct {
 	// that two policies select is admitted by neither, and both report the conflict. The selector of the policy named
 	// "default" is not used: that policy applies to every node that no other policy selects. Written by the user.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, e.operator in ['In', 'NotIn'] ? has(e.values) && size(e.values) > 0 : e.operator in ['Exists', 'DoesNotExist'] && (!has(e.values) || size(e.values) == 0))",message="operator must be In or NotIn, with values, or Exists or DoesNotExist, without"
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
 	// state is Active (default) or Paused. Written by the user.
 	// +optional

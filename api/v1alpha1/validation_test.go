@@ -91,7 +91,7 @@ func (c validation[T]) check(t *testing.T, err error) {
 func TestFirmwareTemplateValidation(t *testing.T) {
 	type change = validation[*v1alpha1.FirmwareTemplate]
 	rule := func(o *v1alpha1.FirmwareTemplate) *v1alpha1.DeviceRule { return &o.Spec.Devices[0] }
-	checkCreate(t, validTemplate, []change{
+	cases := []change{
 		{name: "a plain template", change: func(*v1alpha1.FirmwareTemplate) {}},
 		{name: "no rules", change: func(o *v1alpha1.FirmwareTemplate) { o.Spec.Devices = nil },
 			field: "spec", message: "Required"},
@@ -160,7 +160,12 @@ func TestFirmwareTemplateValidation(t *testing.T) {
 		{name: "a paused template", change: func(o *v1alpha1.FirmwareTemplate) { o.Spec.State = v1alpha1.TemplatePaused }},
 		{name: "an unknown state", change: func(o *v1alpha1.FirmwareTemplate) { o.Spec.State = "Off" },
 			field: "spec.state", message: `supported values: "Active", "Paused"`},
-	})
+	}
+	for _, c := range selectorCases() {
+		cases = append(cases, change{name: c.name, field: c.field, message: c.message,
+			change: func(o *v1alpha1.FirmwareTemplate) { o.Spec.NodeSelector = c.selector }})
+	}
+	checkCreate(t, validTemplate, cases)
 }
 
 // TestFirmwareSourceValidation (R000-7, R001-13).
@@ -230,6 +235,36 @@ func TestFirmwareSourceValidation(t *testing.T) {
 	})
 }
 
+type selectorCase struct {
+	name, field, message string
+	selector             *metav1.LabelSelector
+}
+
+// selectorCases are node selectors, for each kind that has one.
+func selectorCases() []selectorCase {
+	const message = "operator must be In or NotIn, with values, or Exists or DoesNotExist, without"
+	var out []selectorCase
+	add := func(name, field string, expressions ...metav1.LabelSelectorRequirement) {
+		c := selectorCase{name: "selector: " + name, selector: &metav1.LabelSelector{MatchExpressions: expressions}}
+		if field != "" {
+			c.field, c.message = field, message
+		}
+		out = append(out, c)
+	}
+	values := []string{"a"}
+	add("every operator", "",
+		metav1.LabelSelectorRequirement{Key: "pool", Operator: metav1.LabelSelectorOpIn, Values: values},
+		metav1.LabelSelectorRequirement{Key: "pool", Operator: metav1.LabelSelectorOpNotIn, Values: values},
+		metav1.LabelSelectorRequirement{Key: "pool", Operator: metav1.LabelSelectorOpExists},
+		metav1.LabelSelectorRequirement{Key: "pool", Operator: metav1.LabelSelectorOpDoesNotExist})
+	add("nothing", "")
+	add("an unknown operator", "spec.nodeSelector", metav1.LabelSelectorRequirement{Key: "pool", Operator: "Within", Values: values})
+	add("no operator", "spec.nodeSelector", metav1.LabelSelectorRequirement{Key: "pool", Values: values})
+	add("In without values", "spec.nodeSelector", metav1.LabelSelectorRequirement{Key: "pool", Operator: metav1.LabelSelectorOpIn})
+	add("Exists with values", "spec.nodeSelector", metav1.LabelSelectorRequirement{Key: "pool", Operator: metav1.LabelSelectorOpExists, Values: values})
+	return out
+}
+
 // TestRolloutPolicyValidation (R000-7).
 func TestRolloutPolicyValidation(t *testing.T) {
 	type change = validation[*v1alpha1.RolloutPolicy]
@@ -246,6 +281,10 @@ func TestRolloutPolicyValidation(t *testing.T) {
 		{name: "an unknown state", change: func(o *v1alpha1.RolloutPolicy) { o.Spec.State = "Stopped" },
 			field: "spec.state", message: `supported values: "Active", "Paused"`},
 		{name: "minus one node", change: number(-1), field: "spec.maxUnavailable", message: message},
+	}
+	for _, c := range selectorCases() {
+		cases = append(cases, change{name: c.name, field: c.field, message: c.message,
+			change: func(o *v1alpha1.RolloutPolicy) { o.Spec.NodeSelector = c.selector }})
 	}
 	for _, n := range []int{0, 1, 5000} {
 		cases = append(cases, change{name: fmt.Sprintf("%d nodes", n), change: number(n)})

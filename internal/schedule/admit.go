@@ -3,6 +3,8 @@ package schedule
 import (
 	"fmt"
 	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 // admitQueued walks the queue, oldest first, and admits what may go.
@@ -94,16 +96,16 @@ func (p *pass) open(node string) (*pool, Reason, string) {
 	if len(pools) == 0 {
 		return nil, PolicyConflict, "No rollout policy chooses the node and there is none named default."
 	}
-	o := pools[0]
+	o, invalid := pools[0], p.invalid(node)
 	switch {
 	case len(pools) > 1:
 		return nil, PolicyConflict, fmt.Sprintf("The rollout policies %s all choose node %s; change a nodeSelector so that one is left.",
 			names(pools), node)
 	case o.Invalid != "":
 		return nil, InvalidSpec, fmt.Sprintf("Rollout policy %s: %s", o.Name, o.Invalid)
-	case o.Name == DefaultPolicy && p.invalid() != "":
+	case o.Name == DefaultPolicy && invalid != "":
 		return nil, InvalidSpec, fmt.Sprintf("Rollout policy %s may be the one for node %s, but its spec is invalid; correct it.",
-			p.invalid(), node)
+			invalid, node)
 	case o.Paused:
 		return nil, PolicyPaused, fmt.Sprintf("Rollout policy %s is paused; set its state to Active to go on.", o.Name)
 	case o.out.Budget == 0:
@@ -113,11 +115,11 @@ func (p *pass) open(node string) (*pool, Reason, string) {
 	return o, "", ""
 }
 
-// invalid is the name of the first policy whose selector cannot be used, or "". What it would choose is unknown, so the
-// default policy must not take its nodes for its own.
-func (p *pass) invalid() string {
+// invalid is the name of the first policy with an invalid selector that may be meant for the node, or "". The default
+// policy must not take such a node for its own.
+func (p *pass) invalid(node string) string {
 	for _, o := range p.pools {
-		if o.Invalid != "" {
+		if o.Invalid != "" && o.Selector.Matches(labels.Set(p.nodes[node].Labels)) {
 			return o.Name
 		}
 	}

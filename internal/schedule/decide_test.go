@@ -150,17 +150,22 @@ func TestTwoPoliciesThatChooseANodeAreInConflictAndTheNodeWaits(t *testing.T) {
 	assert.Nil(t, outcome(t, d, "default").Conflict)
 }
 
-func TestAnInvalidSelectorStopsTheDefaultPolicyToo(t *testing.T) {
-	bad := policy("prod", "", intstr.FromInt32(1))
+func TestAnInvalidSelectorStopsTheDefaultPolicyOnlyWhereItMayChoose(t *testing.T) {
+	bad := policy("prod", "pool=prod", intstr.FromInt32(1))
 	bad.Invalid = "spec.nodeSelector: operator Within is unknown"
+	named := func(name, pool string) schedule.Node {
+		return schedule.Node{Name: name, Ready: true, Labels: map[string]string{"pool": pool}}
+	}
 	d := schedule.Decide(schedule.Facts{
 		Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(1)), bad, policy("gpu", "pool=gpu", intstr.FromInt32(1))},
-		Nodes:    append(nodes(1), schedule.Node{Name: "g", Ready: true, Labels: map[string]string{"pool": "gpu"}}),
-		Jobs:     []schedule.Job{job("n0", 1, 0), job("g", 2, 0)},
+		Nodes:    []schedule.Node{named("n0", "prod"), named("g", "gpu"), named("d", "dev")},
+		Jobs:     []schedule.Job{job("n0", 1, 0), job("g", 2, 0), job("d", 3, 0)},
 	})
 	assert.Equal(t, map[string]schedule.Reason{"n0-j1": schedule.InvalidSpec}, reasons(d))
 	assert.Contains(t, d.Wait[0].Message, "prod")
 	assert.Equal(t, []string{"g-j2"}, admitted(outcome(t, d, "gpu")))
+	assert.Equal(t, []string{"d-j3"}, admitted(outcome(t, d, "default")), "the policy cannot be meant for this node")
+	assert.Zero(t, outcome(t, d, "prod").Nodes)
 }
 
 func TestPauseAndZeroAdmitNothingAndKeepWhatRuns(t *testing.T) {

@@ -26,9 +26,10 @@ type Facts struct {
 // Policy is a rollout policy: its spec and its ledger.
 type Policy struct {
 	Name string
-	// Selector chooses the nodes of the pool.
+	// Selector chooses the nodes of the pool. That of an invalid policy chooses the nodes it may be meant for.
 	Selector labels.Selector
-	// Invalid says why the spec cannot be worked with; empty when it can. An invalid policy chooses no node.
+	// Invalid says why the spec cannot be worked with; empty when it can. An invalid policy chooses no node, and the
+	// default policy admits none that the invalid one may be meant for.
 	Invalid string
 	// Paused admits nothing new.
 	Paused bool

@@ -42,7 +42,7 @@ func policyReady(f PolicyFacts) []Condition {
 	o := f.Outcome
 	switch {
 	case f.Invalid != "":
-		return stalled(v1alpha1.ReasonInvalidSpec, f.Invalid+". Correct the spec; until then the policy chooses no node, and the policy named default admits none.")
+		return stalled(v1alpha1.ReasonInvalidSpec, f.Invalid+". Correct the spec; until then the policy chooses no node, and the policy named default admits no node that it may be meant for.")
 	case o.Conflict != nil:
 		return stalled(v1alpha1.ReasonPolicyConflict, policyConflict(o))
 	case f.Paused && len(o.Queue) == 0 && len(o.Ledger) == 0:

@@ -287,18 +287,32 @@ func TestAPolicyWithoutASelectorChoosesEveryNode(t *testing.T) {
 	w.requireStatus(o, "freeze", status.CurrentStatus)
 }
 
-func TestAnInvalidSelectorIsNamed(t *testing.T) {
-	w := newWorld(t)
-	p := newPolicy("bad", intstr.FromInt32(1), nil)
-	p.Spec.NodeSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "pool", Operator: "Within", Values: []string{"a"}}}}
-	w.create(p)
-	w.nodes("n")
-	w.queue("job", "n")
-	o := w.operator()
-	o.pass()
-	assert.Equal(t, v1alpha1.ReasonInvalidSpec, w.reason("job"))
-	assert.Contains(t, meta.FindStatusCondition(w.policy("bad").Status.Conditions, v1alpha1.ConditionReady).Message, "Within")
-	w.requireStatus(o, "bad", status.FailedStatus)
+func TestAnInvalidSelectorIsNamedAndStopsOnlyNodesItMayBeMeantFor(t *testing.T) {
+	for name, selector := range map[string]*metav1.LabelSelector{
+		"expression": {
+			MatchLabels:      map[string]string{"pool": "prod"},
+			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "Within a", Operator: metav1.LabelSelectorOpExists}},
+		},
+		"label": {
+			MatchLabels:      map[string]string{"zone": "Within a"},
+			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "pool", Operator: metav1.LabelSelectorOpIn, Values: []string{"prod"}}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			p := newPolicy("bad", intstr.FromInt32(1), nil)
+			p.Spec.NodeSelector = selector
+			w.create(p, newNode("n", map[string]string{"pool": "prod"}), newNode("other", nil))
+			w.queue("job", "n")
+			w.queue("free", "other")
+			o := w.operator()
+			o.pass()
+			assert.Equal(t, v1alpha1.ReasonInvalidSpec, w.reason("job"))
+			assert.Equal(t, []string{"free"}, w.admitted())
+			assert.Contains(t, meta.FindStatusCondition(w.policy("bad").Status.Conditions, v1alpha1.ConditionReady).Message, "Within")
+			w.requireStatus(o, "bad", status.FailedStatus)
+		})
+	}
 }
 
 func TestAHeldNodeKeepsItsPlaceUntilARetryTakesItOver(t *testing.T) {

@@ -195,13 +195,31 @@ func policyOf(p *v1alpha1.RolloutPolicy) schedule.Policy {
 	if p.Name != v1alpha1.DefaultRolloutPolicy && p.Spec.NodeSelector != nil {
 		s, err := metav1.LabelSelectorAsSelector(p.Spec.NodeSelector)
 		if err != nil {
-			out.Invalid = fmt.Sprintf("spec.nodeSelector: %s", err)
-		} else {
-			out.Selector = s
+			out.Invalid, s = fmt.Sprintf("spec.nodeSelector: %s", err), validPart(p.Spec.NodeSelector)
 		}
+		out.Selector = s
 	}
 	for _, e := range p.Status.Admitted {
 		out.Ledger = append(out.Ledger, entryOf(e))
+	}
+	return out
+}
+
+// validPart is the selector without its invalid requirements. What a person meant by the whole chooses no other nodes,
+// because all requirements must hold.
+func validPart(selector *metav1.LabelSelector) labels.Selector {
+	out := labels.NewSelector()
+	add := func(part metav1.LabelSelector) {
+		if s, err := metav1.LabelSelectorAsSelector(&part); err == nil {
+			requirements, _ := s.Requirements()
+			out = out.Add(requirements...)
+		}
+	}
+	for key, value := range selector.MatchLabels {
+		add(metav1.LabelSelector{MatchLabels: map[string]string{key: value}})
+	}
+	for _, e := range selector.MatchExpressions {
+		add(metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{e}})
 	}
 	return out
 }
