@@ -72,10 +72,10 @@ func mstflint(c *call) (int, error) {
 			return flintFailed, nil
 		}
 		return c.run(nic.Key, "read", func() (int, error) { return c.flintRead(nic, o.args[1]) })
-	case "ir", "image_reactivate":
+	case "ir", "image_reactivation":
 		return c.run(nic.Key, "reactivate", func() (int, error) { return c.flintReactivate(nic) })
 	}
-	c.printf("-E- Invalid command: %s\n", command)
+	c.printf("Invalid command: %s\nNAME\n    MstFlint - Flash Interface\n", command)
 	return flintFailed, nil
 }
 

@@ -32,10 +32,10 @@ func TestMstflintTakesBackWhatNeverRan(t *testing.T) {
 	assert.Equal(t, flintFailed, second.code)
 	assert.Contains(t, second.stdout, "pending reset", "a secure card takes no second image over one that waits")
 	require.NoError(t, m.SetFault(Fault{ID: "lie", Kind: Lie, Operation: "reactivate"}))
-	assert.Zero(t, reactivate("image_reactivate").code)
+	assert.Zero(t, reactivate("image_reactivation").code)
 	assert.Equal(t, newCX6, device(t, m, "nic0").Stored)
 	require.NoError(t, m.ClearFaults())
-	done := reactivate("image_reactivate")
+	done := reactivate("image_reactivation")
 	assert.Equal(t, output{0, "\n-I- FW Image Reactivation succeeded.\n\n", ""}, done)
 	assert.Equal(t, DefaultCX6Version, device(t, m, "nic0").Stored)
 
@@ -43,6 +43,18 @@ func TestMstflintTakesBackWhatNeverRan(t *testing.T) {
 	require.NoError(t, m.Boot())
 	require.Equal(t, newCX6, device(t, m, "nic0").Running)
 	assert.Equal(t, flintFailed, reactivate("ir").code, "what ran before another image ran is gone")
+	assert.Equal(t, newCX6, device(t, m, "nic0").Stored)
+}
+
+// The help text of the real tool lists image_reactivate, which its parser does not know.
+func TestMstflintKnowsTheNamesOfTheParserNotThoseOfTheHelpText(t *testing.T) {
+	m := newNICMachine(t, func(*NIC) {})
+	burn(t, m, nicImage(ImageOptions{Version: newCX6}))
+	for _, verb := range []string{"image_reactivate", "frobnicate"} {
+		out := run(m, "mstflint", "-d", cx6, verb)
+		assert.Equal(t, flintFailed, out.code)
+		assert.Contains(t, out.stdout, "Invalid command: "+verb+"\n")
+	}
 	assert.Equal(t, newCX6, device(t, m, "nic0").Stored)
 }
 

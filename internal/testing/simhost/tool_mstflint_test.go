@@ -105,7 +105,7 @@ func TestMstflintAsksBeforeSameAndOlderVersions(t *testing.T) {
 func TestMstflintRejectsWhatItDoesNotKnow(t *testing.T) {
 	m := newMachine(t)
 	for _, args := range [][]string{
-		{"-d", "0000:99:00.0", "q"}, {"-d", cx6}, {"q"}, {"-d", cx6, "frobnicate"}, {"-d", cx6, "--allow_psid_change", "b"},
+		{"-d", "0000:99:00.0", "q"}, {"-d", cx6}, {"q"}, {"-d", cx6, "--allow_psid_change", "b"},
 		{"-d", cx6, "b"}, {"-i", "x", "b"},
 	} {
 		out := run(m, append([]string{"mstflint"}, args...)...)

@@ -164,7 +164,7 @@ func TestNoCommandErases(t *testing.T) {
 		for _, verb := range []string{"e", "erase", "ww", "wwne", "wb", "wbne", "drom", "brom"} {
 			assert.NotContains(t, c.Argv, verb)
 		}
-		if c.Kind == command.Write && c.Argv[0] == flintTool && c.Argv[3] != "image_reactivate" {
+		if c.Kind == command.Write && c.Argv[0] == flintTool && c.Argv[3] != "image_reactivation" {
 			assert.Contains(t, c.Argv, "-i", "%s writes without an image", c)
 		}
 	}

@@ -72,10 +72,11 @@ func reset(card inventory.PCIAddress, level, lock string) command.Command {
 	}
 }
 
-// reactivate makes the running image the stored one again, in place of one that was burned and never ran.
+// reactivate makes the running image the stored one again, in place of one that was burned and never ran. The help text of
+// the tool names the command image_reactivate, which its parser does not know.
 func reactivate(card inventory.PCIAddress, lock string) command.Command {
 	return command.Command{
-		Argv: []string{flintTool, "-d", card.String(), "image_reactivate"},
+		Argv: []string{flintTool, "-d", card.String(), "image_reactivation"},
 		Kind: command.Write,
 		Lock: lock,
 	}

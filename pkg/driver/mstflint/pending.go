@@ -72,6 +72,10 @@ func (d *Driver) takeBack(ctx context.Context, card inventory.PCIAddress, lock s
 	if err != nil {
 		return query{}, fmt.Errorf("revert the stored image of card %s: %w", card, err)
 	}
+	if r.ExitCode != 0 && strings.Contains(output(r), unknownCommand) {
+		return query{}, fmt.Errorf("revert the stored image of card %s: %w", card,
+			failure(c, r, fmt.Errorf("%s: install a newer mstflint, or reboot the node", firstLine(r))))
+	}
 	if r.ExitCode != 0 && reactivateUnsupported(output(r)) {
 		return query{}, fmt.Errorf("revert the stored image of card %s: %s: %w", card, firstLine(r), driver.ErrNotSupported)
 	}
@@ -86,12 +90,15 @@ func (d *Driver) takeBack(ctx context.Context, card inventory.PCIAddress, lock s
 	return after, nil
 }
 
+// unknownCommand is what the tool prints about a command that it does not know. It says nothing about the card.
+const unknownCommand = "Invalid command"
+
 // reactivateUnsupported reports whether the output says that the firmware cannot revert an image, now or at all, as
 // opposed to having failed to.
 func reactivateUnsupported(out string) bool {
 	for _, text := range []string{
 		"doesn't support this operation", "peration not supported", "Prohibited by current FW version", "FW reset required",
-		"FW programming needed", "reactivation blocked", "Invalid command",
+		"FW programming needed", "reactivation blocked",
 	} {
 		if strings.Contains(out, text) {
 			return true

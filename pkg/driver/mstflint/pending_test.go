@@ -25,6 +25,8 @@ type waiting struct {
 	loads  string
 	// refusal is what the card says when it is to take the image back; empty when it does.
 	refusal string
+	// old is a tool that does not know the command to take back.
+	old bool
 	// lies says that taking back is reported as done and is not.
 	lies bool
 }
@@ -54,13 +56,15 @@ func (w *waiting) runner(t *testing.T) *commandtest.Runner {
 				return say(0, img.query(""))
 			case verb == "q":
 				return say(0, w.query(w.running))
-			case verb == "image_reactivate" && w.refusal != "":
+			case verb == "image_reactivation" && w.refusal != "":
 				return say(1, "-E- Failed to execute image reactivation on device 0000:3b:00.0. Error: "+w.refusal+".\n")
-			case verb == "image_reactivate":
+			case verb == "image_reactivation" && !w.old:
 				if !w.lies {
 					w.stored = w.running
 				}
 				return say(0, "\n-I- FW Image Reactivation succeeded.\n\n")
+			case verb != "b":
+				return say(1, "Invalid command: "+verb+"\nNAME\n    MstFlint - Flash Interface\n")
 			}
 			w.stored = imageVersion(t, c.Argv[4])
 			return say(0, "Writing Boot image component -   OK\n")
@@ -109,7 +113,7 @@ const (
 
 // An image that waits is loaded or taken back before another one is burned over it, by what the card offers.
 func TestAWaitingImageMakesWayBeforeABurn(t *testing.T) {
-	const reset, undo, burned = "mstfwreset -l 3 -y r", "mstflint image_reactivate", "mstflint -i IMAGE -y b"
+	const reset, undo, burned = "mstfwreset -l 3 -y r", "mstflint image_reactivation", "mstflint -i IMAGE -y b"
 	for name, c := range map[string]struct {
 		card waiting
 		want inventory.Version
@@ -186,10 +190,21 @@ func TestACardThatDoesNotMakeWayIsNotBurned(t *testing.T) {
 				require.ErrorContains(t, err, text)
 			}
 			require.NotErrorAs(t, err, new(*driver.RejectedError), "the image is not to blame, and a reboot helps")
-			assert.Equal(t, []string{"mstflint image_reactivate"}, writes(r))
+			assert.Equal(t, []string{"mstflint image_reactivation"}, writes(r))
 			assert.Equal(t, "20.35.1012", w.stored)
 		})
 	}
+}
+
+// A tool that does not know the command says nothing about the card.
+func TestAToolThatCannotTakeBackIsNotACardThatCannot(t *testing.T) {
+	w := waiting{kind: "FS4", security: "N/A", levels: level3, running: "20.34.1002", stored: "20.35.1012", old: true}
+	r := w.runner(t)
+	_, err := New(r).Write(t.Context(), id, versioned(t, "20.34.1002"), nil)
+	require.ErrorContains(t, err, "Invalid command: image_reactivation")
+	require.ErrorContains(t, err, "install a newer mstflint")
+	require.NotErrorIs(t, err, driver.ErrNotSupported)
+	assert.Equal(t, []string{"mstflint image_reactivation"}, writes(r), "nothing is burned instead")
 }
 
 // What is known beforehand is said before the node is taken out of service.
