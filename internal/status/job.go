@@ -104,21 +104,33 @@ func jobReady(f JobFacts) []Condition {
 	if f.Failure != nil {
 		message += fmt.Sprintf(" The job failed with %s: %s", f.Failure.Reason, f.Failure.Message)
 	}
+	var out []Condition
 	switch {
 	case f.Overdue != "":
-		return stalled(v1alpha1.ReasonNeedsIntervention, sentence(message)+" "+sentence(f.Overdue))
+		out = stalled(v1alpha1.ReasonNeedsIntervention, sentence(message)+" "+sentence(f.Overdue))
 	case f.Maintenance == step.MaintenanceNotInstalled:
-		return reconciling(v1alpha1.ReasonMaintenanceUnavailable, message)
+		out = reconciling(v1alpha1.ReasonMaintenanceUnavailable, message)
+	default:
+		out = reconciling(v1alpha1.ReasonProgressing, message)
 	}
-	return reconciling(v1alpha1.ReasonProgressing, message)
+	if f.Released && f.Failure != nil { // the job has ended; only its node is not back yet
+		out = append(out, failedCondition(*f.Failure), Condition{v1alpha1.ConditionHeld, metav1.ConditionTrue, v1alpha1.ReasonProgressing,
+			fmt.Sprintf("Node %s is being returned to service by request.", f.Node)})
+	}
+	return out
+}
+
+func failedCondition(f step.Failure) Condition {
+	at := string(f.Step)
+	if f.Device != "" {
+		at += " of " + f.Device
+	}
+	return Condition{v1alpha1.ConditionFailed, metav1.ConditionTrue, string(f.Reason), sentence(fmt.Sprintf("Step %s failed: %s", at, f.Message))}
 }
 
 func jobFailed(f JobFacts) []Condition {
-	reason, message := string(f.Failure.Reason), sentence(fmt.Sprintf("Step %s failed: %s", f.Failure.Step, f.Failure.Message))
-	if f.Failure.Device != "" {
-		message = sentence(fmt.Sprintf("Step %s of %s failed: %s", f.Failure.Step, f.Failure.Device, f.Failure.Message))
-	}
-	failed := Condition{v1alpha1.ConditionFailed, metav1.ConditionTrue, reason, message}
+	failed := failedCondition(*f.Failure)
+	reason, message := failed.Reason, failed.Message
 	switch {
 	case f.Held && f.Rollback != nil:
 		held := fmt.Sprintf("Node %s stays out of service and nothing more is done to it. %s Repair it, then set spec.retryRequestedAt of "+

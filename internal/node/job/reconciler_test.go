@@ -252,6 +252,29 @@ func TestReleasedJobSaysSo(t *testing.T) {
 	apitest.RequireStatus(t, got, kstatus.FailedStatus)
 }
 
+// A person who asked for the node must see what its return waits for, and not be told to ask again.
+func TestJobWhoseNodeIsBeingReleasedSaysSo(t *testing.T) {
+	d := newDaemon(t)
+	id := d.Add(inventory.Disk, "disk0", inventory.ActivateNone)
+	d.Sim.Inject("disk0", drivertest.FailWrite)
+	d.create("j", id)
+	d.admit("j")
+	require.NoError(t, d.reconcile("j"))
+	d.work()
+	require.NoError(t, d.reconcile("j"))
+	ended := d.get("j").Status.CompletionTime
+	node := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}
+	node.Spec.ReleaseRequestedAt = ptr.To(metav1.NewTime(time.Now().Add(time.Second)))
+	require.NoError(t, d.env.Client.Create(t.Context(), node))
+	require.NoError(t, d.reconcile("j"))
+	got := d.get("j")
+	assert.Contains(t, condition(got, v1alpha1.ConditionReady).Message, "Step release runs.")
+	assert.NotContains(t, condition(got, v1alpha1.ConditionHeld).Message, "releaseRequestedAt")
+	assert.True(t, got.Held(), "it counts until the node is back")
+	assert.Equal(t, ended, got.Status.CompletionTime)
+	apitest.RequireStatus(t, got, kstatus.InProgressStatus)
+}
+
 func TestNewerAdmittedJobTakesOver(t *testing.T) {
 	d := newDaemon(t)
 	id := d.Add(inventory.Disk, "disk0", inventory.ActivateNone)

@@ -33,8 +33,11 @@ func Status(s engine.Snapshot, node string, old v1alpha1.FirmwareJobStatus, gene
 		Verdict:            j.Verdict(),
 		BadImages:          badImages(j),
 	}
-	if j.Record.Outcome != "" {
+	switch {
+	case j.Record.Outcome != "":
 		out.CompletionTime = stamp(j.Finished)
+	case j.Record.Released: // the job has ended; only its node is not back yet
+		out.CompletionTime = old.CompletionTime
 	}
 	if j.MaintenanceStarted != nil {
 		out.Maintenance = &v1alpha1.MaintenanceWindow{StartTime: stamp(j.MaintenanceStarted), EndTime: stamp(j.MaintenanceEnded)}
