@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/vishvananda/netlink"
 )
@@ -17,8 +16,8 @@ func listenToLinks(ctx context.Context, subscribed, report func()) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // closes the socket, also of a subscription that failed
 	updates := make(chan netlink.LinkUpdate, 16)
-	var cause atomic.Value
-	options := netlink.LinkSubscribeOptions{ErrorCallback: func(err error) { cause.Store(err) }}
+	cause := errEnded // written by the one goroutine that closes updates afterwards
+	options := netlink.LinkSubscribeOptions{ErrorCallback: func(err error) { cause = err }}
 	if err := netlink.LinkSubscribeWithOptions(updates, ctx.Done(), options); err != nil {
 		return fmt.Errorf("subscribe to links: %w", err)
 	}
@@ -34,8 +33,5 @@ func listenToLinks(ctx context.Context, subscribed, report func()) error {
 		}
 		states[a.Index] = a.OperState
 	}
-	if err, ok := cause.Load().(error); ok {
-		return err
-	}
-	return errEnded
+	return cause
 }
