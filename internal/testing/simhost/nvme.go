@@ -32,7 +32,7 @@ var nvmeActivations = map[Activation]nvmectrl.Activation{
 // profile is what the drive's controller is.
 func (n NVMe) profile() nvmectrl.Profile {
 	return nvmectrl.Profile{
-		VendorID: hex16(n.VendorID), Model: n.Model, Serial: n.Serial, FirstSlotReadOnly: n.Slot1ReadOnly,
+		VendorID: hex16(n.VendorID), Model: n.Model, Serial: n.Serial, FirstSlotReadOnly: n.Slot1ReadOnly, HidesNext: n.HidesNext,
 		Activation: nvmeActivations[n.Activation], MTFA: 130 * nvmectrl.MTFAUnit, FWUG: 1, AnyLength: true, MDTS: 9,
 		RestartsAtZero: true, Accept: n.accept,
 	}

@@ -83,8 +83,10 @@ type NVMe struct {
 	// Slots is the number of firmware slots, 1 to 7; Slot1ReadOnly protects the first.
 	Slots         int
 	Slot1ReadOnly bool
-	Version       string
-	Activation    Activation
+	// HidesNext drives do not report which slot runs after the next reset.
+	HidesNext  bool
+	Version    string
+	Activation Activation
 	// Sectors is the capacity in units of 512 bytes.
 	Sectors int64
 }

@@ -60,7 +60,7 @@ func TestNVMeActivatesAtAControllerReset(t *testing.T) {
 	assert.Equal(t, output{}, run(m, "nvme", "reset", "/dev/nvme0"))
 	fr, _, log = identified(t, m, "nvme0")
 	assert.Equal(t, newSamsung, fr)
-	assert.EqualValues(t, 2, log["Active Firmware Slot (afi)"])
+	assert.EqualValues(t, 0x22, log["Active Firmware Slot (afi)"])
 	assert.Equal(t, DefaultSamsungVersion, read(t, m, "sys/class/nvme/nvme0/firmware_rev"), "sysfs lies until the kernel probes again")
 	require.NoError(t, m.Boot())
 	assert.Equal(t, newSamsung, read(t, m, "sys/class/nvme/nvme0/firmware_rev"))
@@ -90,7 +90,7 @@ func TestNVMePrintsForPeopleToo(t *testing.T) {
 	assert.Contains(t, id.stdout, "fr        : GDC5602Q\n")
 	assert.Contains(t, id.stdout, "oacs      : 0x5f\n")
 	assert.Contains(t, id.stdout, "mtfa      : 130\n")
-	assert.Equal(t, "Firmware Log for device:nvme0\nafi  : 0x1\nfrs1 : 0x5132303635434447 (GDC5602Q)\n",
+	assert.Equal(t, "Firmware Log for device:nvme0\nafi  : 0x11\nfrs1 : 0x5132303635434447 (GDC5602Q)\n",
 		run(m, "nvme", "fw-log", "/dev/nvme0").stdout)
 	download := run(m, "nvme", "fw-download", "/dev/nvme0", "--progress", "-f", image(t, "nvme0", newSamsung))
 	golden(t, "nvme-2.3-fw-download-progress.golden", download.stdout)

@@ -219,6 +219,9 @@ func TestNVMeConforms(t *testing.T) {
 	t.Run("drive with one slot", func(t *testing.T) {
 		drivertest.Run(t, drive(0).change(func(s *simhost.Spec) { s.NVMe[0].Slots = 1 }).harness)
 	})
+	t.Run("drive that does not say what is staged", func(t *testing.T) {
+		drivertest.Run(t, drive(0).change(func(s *simhost.Spec) { s.NVMe[0].HidesNext = true }).harness)
+	})
 }
 
 func TestSCSIConforms(t *testing.T) {

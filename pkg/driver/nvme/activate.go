@@ -15,7 +15,8 @@ import (
 // Activate makes the staged image run in the way the drive offers: without a reset where the drive declares that this works
 // and how long it then pauses, otherwise, or where that was not enough, by a controller reset. It then reads what runs. I/O
 // to the drive stops during the activation, so the node must be drained. A drive that still runs its old firmware needs a
-// reboot.
+// reboot. A drive that does not report which slot runs next is expected to run the one that this process committed last, or,
+// where none did, is reset if that may activate something.
 //
 // Activation without a reset is used only for a slot that this process has just written: if the drive still holds an image
 // that was downloaded and never committed, the command stores it over what the slot holds. Only after such a write is it
@@ -28,11 +29,18 @@ func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inven
 	if err != nil {
 		return 0, err
 	}
-	if needs(c, l) == inventory.ActivateNone {
+	last := d.staged.take(unique(c, id))
+	slot, want := l.stored(c)
+	if slot == 0 {
+		slot, want = last.slot, l.Revisions[last.slot]
+	}
+	if want == c.Revision || want == "" && !l.mayActivate(c) {
 		return inventory.ActivateNone, nil
 	}
-	if slot, _ := l.stored(); c.pausesBriefly() && d.staged.take(unique(c, id)) == slot && slot != 0 {
-		need, err := d.activateNow(ctx, id, c, slot)
+	old := c.Revision
+	runs := func(c controller) bool { return c.Revision == want || want == "" && c.Revision != old }
+	if c.pausesBriefly() && last.wrote && last.slot == slot {
+		need, err := d.activateNow(ctx, id, c, slot, runs)
 		if err != nil || need != inventory.ActivateDeviceReset {
 			return need, err
 		}
@@ -40,17 +48,19 @@ func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inven
 	if err := d.transport.reset(ctx, to(c, id)); err != nil {
 		return 0, fmt.Errorf("reset %s: %w", device(id), err)
 	}
-	if c, l, err = d.read(ctx, id); err != nil {
+	if c, _, err = d.read(ctx, id); err != nil {
 		return 0, fmt.Errorf("after its reset: %w", err)
 	}
-	if needs(c, l) != inventory.ActivateNone {
+	if !runs(c) {
 		return inventory.ActivateReboot, nil
 	}
 	return inventory.ActivateNone, nil
 }
 
 // activateNow commits the staged slot to run at once, and returns what is still needed.
-func (d *Driver) activateNow(ctx context.Context, id inventory.Identity, c controller, slot int) (inventory.Activation, error) {
+func (d *Driver) activateNow(
+	ctx context.Context, id inventory.Identity, c controller, slot int, runs func(controller) bool,
+) (inventory.Activation, error) {
 	reply, err := d.transport.commit(ctx, to(c, id), slot, admin.ActivateNow)
 	if err != nil {
 		return 0, fmt.Errorf("activate slot %d of %s: %w", slot, device(id), err)
@@ -65,11 +75,13 @@ func (d *Driver) activateNow(ctx context.Context, id inventory.Identity, c contr
 	if reply.status != admin.Success {
 		return need, nil
 	}
-	c, l, err := d.readSettled(ctx, id)
-	if err != nil {
+	if c, err = d.readSettled(ctx, id); err != nil {
 		return 0, fmt.Errorf("after its activation: %w", err)
 	}
-	return needs(c, l), nil
+	if !runs(c) {
+		return inventory.ActivateDeviceReset, nil
+	}
+	return inventory.ActivateNone, nil
 }
 
 // settling bounds how long the kernel may reject commands after an activation without a reset, which it detects by itself.
@@ -77,46 +89,52 @@ func (d *Driver) activateNow(ctx context.Context, id inventory.Identity, c contr
 const settling = 3 * time.Minute
 
 // readSettled reads a drive to which the kernel may not send commands yet.
-func (d *Driver) readSettled(ctx context.Context, id inventory.Identity) (controller, slotLog, error) {
+func (d *Driver) readSettled(ctx context.Context, id inventory.Identity) (controller, error) {
 	ctx, stop := context.WithTimeout(ctx, settling)
 	defer stop()
 	pause := time.NewTicker(200 * time.Millisecond)
 	defer pause.Stop()
 	for {
-		c, l, err := d.read(ctx, id)
+		c, _, err := d.read(ctx, id)
 		if !errors.Is(err, admin.ErrNotReady) {
-			return c, l, err
+			return c, err
 		}
 		select {
 		case <-ctx.Done():
-			return controller{}, slotLog{}, err
+			return controller{}, err
 		case <-pause.C:
 		}
 	}
 }
 
-// staged records, by unique id, the slot that this process wrote successfully and that nothing has changed since.
+// staged records, by unique id, what this process committed successfully and has not changed since.
 type staged struct {
 	mu    sync.Mutex
-	slots map[string]int
+	slots map[string]staging
 }
 
-func (s *staged) remember(device string, slot int) {
+// staging is a slot that was committed to run next, and whether its image was downloaded for that.
+type staging struct {
+	slot  int
+	wrote bool
+}
+
+func (s *staged) remember(device string, what staging) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.slots == nil {
-		s.slots = map[string]int{}
+		s.slots = map[string]staging{}
 	}
-	s.slots[device] = slot
+	s.slots[device] = what
 }
 
 func (s *staged) forget(device string) { s.take(device) }
 
-// take forgets the slot and returns it; 0 where there is none.
-func (s *staged) take(device string) int {
+// take forgets what was committed and returns it; slot 0 where there is nothing.
+func (s *staged) take(device string) staging {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	slot := s.slots[device]
+	what := s.slots[device]
 	delete(s.slots, device)
-	return slot
+	return what
 }

@@ -49,6 +49,18 @@ func TestTheNativeDriverConforms(t *testing.T) {
 		},
 		"drive with a read-only first slot": func(s *admintest.State) { s.FirstSlotReadOnly = true },
 		"drive with one slot":               func(s *admintest.State) { s.Slots = s.Slots[:1] },
+		"drive that does not say what is staged": func(s *admintest.State) {
+			s.HidesNext = true
+		},
+		"drive that activates without a reset and does not say what is staged": func(s *admintest.State) {
+			s.HidesNext, s.Activation, s.MTFA, s.IgnoresResets = true, nvmectrl.Immediately, 5*time.Second, true
+		},
+		"drive that asks for a reboot and does not say what is staged": func(s *admintest.State) {
+			s.HidesNext, s.Activation = true, nvmectrl.AtConventionalReset
+		},
+		"drive with one slot that does not say what is staged": func(s *admintest.State) {
+			s.HidesNext, s.Slots = true, s.Slots[:1]
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			drivertest.Run(t, func(t *testing.T) drivertest.Harness {

@@ -3,6 +3,7 @@ package nvme_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -158,26 +159,92 @@ func TestHowAStagedImageIsActivated(t *testing.T) {
 		"by a reboot where a reset changed nothing":     {func(s *admintest.State) { s.Activation, s.IgnoresResets = nvmectrl.AtControllerReset, true }, inventory.ActivateReboot, false, 1},
 		"by a reboot where nothing else did, after all": {func(s *admintest.State) { s.RefusesNow, s.IgnoresResets = admin.NeedsControllerReset, true }, inventory.ActivateReboot, true, 1},
 	} {
+		for _, hides := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, hides the next slot: %t", name, hides), func(t *testing.T) {
+				t.Parallel()
+				s := able()
+				s.Activation, s.MTFA, s.HidesNext = nvmectrl.Immediately, 5*time.Second, hides
+				c.change(&s)
+				drive, d, _ := rig(t, s)
+				need, err := d.Write(t.Context(), identity(s), image(t, "NEW00001"), nil)
+				require.NoError(t, err)
+				require.Equal(t, inventory.ActivateDeviceReset, need)
+				need, err = d.Activate(t.Context(), identity(s), need)
+				require.NoError(t, err)
+				assert.Equal(t, c.want, need)
+				after := state(t, drive)
+				assert.Equal(t, c.resets, after.Resets)
+				assert.Equal(t, c.now, after.Actions[len(after.Actions)-1] == admin.ActivateNow)
+				_, fw, err := d.Inspect(t.Context(), identity(s))
+				require.NoError(t, err)
+				assert.Equal(t, c.want == inventory.ActivateNone, fw.Running == "NEW00001")
+			})
+		}
+	}
+}
+
+// Bits 6:4 of AFI are 0 where the drive does not indicate the slot that runs next, which does not mean that none waits.
+func TestADriveThatDoesNotSayWhatIsStagedIsNotBelievedToHoldWhatRuns(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*admintest.State)
+		want   inventory.Activation
+	}{
+		"a reset activates":        {func(*admintest.State) {}, inventory.ActivateNone},
+		"a reset changes nothing":  {func(s *admintest.State) { s.IgnoresResets = true }, inventory.ActivateReboot},
+		"it could do without one":  {func(s *admintest.State) { s.Activation, s.MTFA = nvmectrl.Immediately, time.Second }, inventory.ActivateNone},
+		"an older image is stored": {func(s *admintest.State) { s.Slots[2].Revision = "OLDER" }, inventory.ActivateNone},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := able()
-			s.Activation, s.MTFA = nvmectrl.Immediately, 5*time.Second
+			s.HidesNext = true
 			c.change(&s)
-			drive, d, _ := rig(t, s)
-			need, err := d.Write(t.Context(), identity(s), image(t, "NEW00001"), nil)
+			drive, d, runner := rig(t, s)
+			_, err := d.Write(t.Context(), identity(s), image(t, "NEW00001"), nil)
 			require.NoError(t, err)
-			require.Equal(t, inventory.ActivateDeviceReset, need)
-			need, err = d.Activate(t.Context(), identity(s), need)
+			_, fw, err := d.Inspect(t.Context(), identity(s))
+			require.NoError(t, err)
+			assert.Empty(t, fw.Stored, "the drive does not report it")
+			for _, slot := range fw.Slots {
+				assert.NotEqual(t, inventory.SlotPending, slot.State)
+			}
+
+			restarted := nvme.NewNative(runner, drive.Open)
+			need, err := restarted.Activate(t.Context(), identity(s), inventory.ActivateDeviceReset)
 			require.NoError(t, err)
 			assert.Equal(t, c.want, need)
 			after := state(t, drive)
-			assert.Equal(t, c.resets, after.Resets)
-			assert.Equal(t, c.now, after.Actions[len(after.Actions)-1] == admin.ActivateNow)
-			_, fw, err := d.Inspect(t.Context(), identity(s))
-			require.NoError(t, err)
-			assert.Equal(t, c.want == inventory.ActivateNone, fw.Running == "NEW00001")
+			assert.Equal(t, 1, after.Resets, "a process that did not write resets")
+			assert.NotContains(t, after.Actions, admin.ActivateNow)
+			assert.Equal(t, c.want == inventory.ActivateNone, after.Running.Revision == "NEW00001")
 		})
 	}
+}
+
+func TestWhatADriveMayHideIsTakenBack(t *testing.T) {
+	s := able()
+	s.HidesNext = true
+	drive, d, _ := rig(t, s)
+	_, err := d.Write(t.Context(), identity(s), image(t, "NEW00001"), nil)
+	require.NoError(t, err)
+	need, err := d.Revert(t.Context(), identity(s), "OLD00001")
+	require.NoError(t, err)
+	assert.Equal(t, inventory.ActivateNone, need, "it runs already")
+	after := state(t, drive)
+	assert.Equal(t, admin.ActivateAtReset, after.Actions[len(after.Actions)-1])
+	require.NoError(t, drive.PowerCycle())
+	assert.Equal(t, "OLD00001", state(t, drive).Running.Revision)
+}
+
+// A reset would activate what may be staged.
+func TestADriveThatMayHideAStagedImageIsNotResetForADownload(t *testing.T) {
+	s := able()
+	s.HidesNext, s.RestartsAtZero, s.Buffer = true, false, nvmectrl.Downloaded(make([]byte, 4096))
+	s.Slots, s.Next = admintest.Slots("OLD00001", "WAITS"), 2
+	drive, d, _ := rig(t, s)
+	_, err := d.Write(t.Context(), identity(s), image(t, "NEW00001"), nil)
+	require.ErrorContains(t, err, "holds pieces of another download")
+	assert.Zero(t, state(t, drive).Resets)
 }
 
 func TestADriveThatProhibitsActivationSaysSo(t *testing.T) {

@@ -39,7 +39,7 @@ func (d *Driver) Usable() error { return d.transport.usable() }
 func (*Driver) Name() string { return "nvme" }
 
 // Version is the version of this driver, not of nvme-cli.
-func (*Driver) Version() string { return "3" }
+func (*Driver) Version() string { return "4" }
 
 // Support is SupportMainline for drives of the kernel's NVMe driver: the commands are those of the NVMe standard, and a
 // vendor's own tool supports its drives better.
@@ -50,7 +50,8 @@ func (*Driver) Support(id inventory.Identity) driver.Support {
 	return driver.SupportMainline
 }
 
-// Inspect reads Identify Controller and the slot log. Activation is a controller reset, as the standard defines; a drive that
+// Inspect reads Identify Controller and the slot log. Stored is empty where the drive does not report which slot runs next.
+// Activation is a controller reset, as the standard defines; a drive that
 // needs more reports so when an image is committed. A drive without firmware download can be read, with the reason in
 // ReadOnly. The unique id stays the one of sysfs (WWID). Without one it is made of vendor, model and serial number, which
 // together are unique by the standard.
@@ -63,15 +64,14 @@ func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.
 	id.UniqueID = unique(c, id)
 	fw := inventory.Firmware{
 		Running:    c.Revision,
-		Stored:     c.Revision,
 		Slots:      slots(c, l),
 		Activation: inventory.ActivateDeviceReset,
 		Format:     inventory.FormatPlain,
 		ReadOnly:   readOnly(c, l),
 	}
 	fw.Rollback, fw.RollbackMessage = rollback(c, l)
-	if _, revision := l.stored(); revision != "" {
-		fw.Stored = revision
+	if _, fw.Stored = l.stored(c); !c.Downloadable {
+		fw.Stored = c.Revision
 	}
 	return id, fw, nil
 }
@@ -102,7 +102,7 @@ func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Im
 	if err != nil {
 		return 0, err
 	}
-	if _, revision := l.stored(); revision == img.Version {
+	if _, revision := l.stored(c); revision == img.Version {
 		return needs(c, l), nil
 	}
 	if reason := readOnly(c, l); reason != "" {
@@ -114,9 +114,9 @@ func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Im
 	}
 	d.staged.forget(unique(c, id))
 	reply, err := d.transport.download(ctx, to(c, id), img, slot, progress)
-	if errors.Is(err, errOverlapping) && needs(c, l) == inventory.ActivateNone {
+	if errors.Is(err, errOverlapping) && !l.mayActivate(c) {
 		// This process holds the lock, so no other write of this product is running: an earlier download was interrupted. Some
-		// drives keep its pieces until a reset. The reset activates nothing, because nothing awaits activation.
+		// drives keep its pieces until a reset. The reset activates nothing, because nothing can await activation.
 		if err = d.transport.reset(ctx, to(c, id)); err == nil {
 			reply, err = d.transport.download(ctx, to(c, id), img, slot, progress)
 		}
@@ -128,7 +128,7 @@ func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Im
 	if err != nil {
 		return 0, fmt.Errorf("commit firmware to slot %d of %s: %w", slot, device(id), err)
 	}
-	d.staged.remember(unique(c, id), slot)
+	d.staged.remember(unique(c, id), staging{slot: slot, wrote: true})
 	if progress != nil {
 		progress(100)
 	}
@@ -146,9 +146,9 @@ func readOnly(c controller, l slotLog) string {
 	return ""
 }
 
-// needs is the activation that the stored image needs, as far as it is known before it is tried.
+// needs is the activation that the stored image needs, as far as the drive reports it before it is tried.
 func needs(c controller, l slotLog) inventory.Activation {
-	if _, revision := l.stored(); revision != "" && revision != c.Revision {
+	if _, revision := l.stored(c); revision != "" && revision != c.Revision {
 		return inventory.ActivateDeviceReset
 	}
 	return inventory.ActivateNone

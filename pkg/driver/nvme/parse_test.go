@@ -73,7 +73,7 @@ func TestParseSlotLog(t *testing.T) {
 	l, err = parseSlotLog([]byte(golden(t, "fw-log-2.13-pending.json")))
 	require.NoError(t, err)
 	assert.Equal(t, slotLog{Active: 1, Next: 2, Revisions: map[int]inventory.Version{1: "GDC5602Q", 2: "GDC5902Q"}}, l)
-	slot, revision := l.stored()
+	slot, revision := l.stored(controller{Slots: 3})
 	assert.Equal(t, 2, slot)
 	assert.Equal(t, inventory.Version("GDC5902Q"), revision)
 }

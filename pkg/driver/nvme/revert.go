@@ -10,13 +10,13 @@ import (
 )
 
 // Revert commits the slot that holds the version, without a download: no slot is written. Reverting to the running version
-// cancels the activation of what was staged.
+// cancels the activation of what was staged, or may be.
 func (d *Driver) Revert(ctx context.Context, id inventory.Identity, version inventory.Version) (inventory.Activation, error) {
 	c, l, err := d.read(ctx, id)
 	if err != nil {
 		return 0, err
 	}
-	if _, revision := l.stored(); revision == version {
+	if _, revision := l.stored(c); revision == version && version != "" {
 		return needs(c, l), nil
 	}
 	slot := l.holder(version)
@@ -38,6 +38,7 @@ func (d *Driver) Revert(ctx context.Context, id inventory.Identity, version inve
 	if version == c.Revision {
 		return inventory.ActivateNone, nil
 	}
+	d.staged.remember(unique(c, id), staging{slot: slot})
 	return activation, nil
 }
 

@@ -21,7 +21,7 @@ func updated(t *testing.T) *drive {
 	d := newDrive(t, "id-ctrl-2.3-samsung.json", "fw-log-2.13-pending.json")
 	d.identify.Stdout = []byte(strings.ReplaceAll(string(d.identify.Stdout), "GDC5602Q", "GDC5902Q"))
 	afi := regexp.MustCompile(`("Active Firmware Slot \(afi\)"\s*:\s*)\d+`)
-	d.log.Stdout = afi.ReplaceAll(d.log.Stdout, []byte("${1}2"))
+	d.log.Stdout = afi.ReplaceAll(d.log.Stdout, []byte("${1}34"))
 	return d
 }
 

@@ -9,7 +9,8 @@ import (
 
 // slotLog is the Firmware Slot Information log (NVMe Base Specification 2.0, figure 207).
 type slotLog struct {
-	// Active is the slot that runs, Next the one that runs after the next reset; 0 where the drive does not report it.
+	// Active is the slot that runs, Next the one that runs after the next reset; 0 where the drive does not report it, which
+	// does not mean that nothing is staged.
 	Active, Next int
 	// Revisions by slot number; empty slots are absent.
 	Revisions map[int]inventory.Version
@@ -30,14 +31,27 @@ func newSlotLog(raw admin.SlotLog) slotLog {
 // setActive decodes the Active Firmware Info field.
 func (l *slotLog) setActive(afi uint8) { l.Active, l.Next = int(afi&7), int(afi>>4&7) }
 
-// stored is the slot whose image runs after the next reset, and that image's revision; slot 0 where the drive does not
-// report it. A drive with one slot holds the staged image in the slot it runs from.
-func (l slotLog) stored() (slot int, revision inventory.Version) {
+// stored is the slot whose image runs after the next reset, and that image's revision; empty where the drive does not report
+// them. A drive with one slot holds the staged image in the slot it runs from.
+func (l slotLog) stored(c controller) (slot int, revision inventory.Version) {
 	slot = l.Next
-	if slot == 0 {
-		slot = l.Active
+	if c.Slots == 1 {
+		slot = 1
 	}
 	return slot, l.Revisions[slot]
+}
+
+// mayActivate reports whether a reset may make the drive run another image than it runs.
+func (l slotLog) mayActivate(c controller) bool {
+	if _, revision := l.stored(c); revision != "" {
+		return revision != c.Revision
+	}
+	for _, revision := range l.Revisions {
+		if revision != c.Revision {
+			return true
+		}
+	}
+	return false
 }
 
 // runs reports whether a slot is the running one. Where the drive does not report the running slot, it is the only slot that
@@ -90,7 +104,7 @@ func slotFor(c controller, l slotLog) (int, error) {
 
 // slots describes all slots of the drive.
 func slots(c controller, l slotLog) []inventory.Slot {
-	pending, revision := l.stored()
+	pending, revision := l.stored(c)
 	out := make([]inventory.Slot, 0, c.Slots)
 	for n := 1; n <= c.Slots; n++ {
 		s := inventory.Slot{Number: n, Version: l.Revisions[n], State: inventory.SlotIdle}

@@ -74,7 +74,7 @@ func TestADriveLiesAboutWhatItStored(t *testing.T) {
 	d.SetFaults(nvmetcp.Faults{LieOnCommit: true})
 	h.download(testImage(t, "2.0", 10<<10), 4096)
 	require.Equal(t, nvmectrl.Success, h.commit(2, storeAndReset))
-	assert.Equal(t, byte(1), h.log(3, 512).data[0])
+	assert.Equal(t, byte(0x11), h.log(3, 512).data[0])
 	h.reset()
 	assert.Equal(t, "1.0", h.revision())
 	assert.Empty(t, d.Firmware().Slots[1])

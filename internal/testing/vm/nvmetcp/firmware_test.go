@@ -38,7 +38,7 @@ func TestFirmwareRunsAfterAControllerReset(t *testing.T) {
 
 			h.reset()
 			assert.Equal(t, "2.0", h.revision())
-			assert.Equal(t, byte(2), h.log(3, 512).data[0])
+			assert.Equal(t, byte(0x22), h.log(3, 512).data[0])
 		})
 	}
 }

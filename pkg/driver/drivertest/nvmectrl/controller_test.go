@@ -124,7 +124,7 @@ func TestEveryActivationHasItsStatusAndItsReset(t *testing.T) {
 			assert.True(t, want.Committed())
 			if activation == nvmectrl.Immediately && action == nvmectrl.ActivateNow {
 				assert.Equal(t, "2.0", c.Running.Revision)
-				assert.Equal(t, byte(2), c.AFI())
+				assert.Equal(t, byte(2|2<<4), c.AFI())
 				continue
 			}
 			assert.Equal(t, byte(1|2<<4), c.AFI())

@@ -21,13 +21,17 @@ func (c *Controller) Log(page uint8) []byte {
 	return nil
 }
 
-// AFI is the Active Firmware Info field of the Firmware Slot Information log: the active slot in bits 2:0, and the one the
-// next reset activates in bits 6:4.
+// AFI is the Active Firmware Info field of the Firmware Slot Information log: the active slot in bits 2:0, and the one that
+// is active after the next reset in bits 6:4, which is the active one where nothing was staged. 0 there reports nothing.
 func (c *Controller) AFI() byte {
 	if c.HidesNext {
 		return byte(c.Active)
 	}
-	return byte(c.Active | c.Next<<4)
+	next := c.Next
+	if next == 0 {
+		next = c.Active
+	}
+	return byte(c.Active | next<<4)
 }
 
 // Revision is the revision that the log reports for a slot: empty where it holds no whole image.
