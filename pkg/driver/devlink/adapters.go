@@ -15,8 +15,12 @@ type adapters struct {
 	// version names the version that changes with every image.
 	version string
 	// board names the fixed version that says which images fit; empty when the kernel reports none.
-	board  string
-	format inventory.VersionFormat
+	board string
+	// unread are versions that the kernel driver reports when it could not ask the card.
+	unread []string
+	// unsupportedIsImage: the kernel driver can flash every adapter it has, and answers EOPNOTSUPP to an image for another one.
+	unsupportedIsImage bool
+	format             inventory.VersionFormat
 	// activation is DriverReload where the kernel driver has the reload action fw_activate.
 	activation inventory.Activation
 	// container is the format of image files the kernel driver accepts; empty when the format has no recognisable mark.
@@ -54,6 +58,7 @@ func adaptersOf(id inventory.Identity) (adapters, bool) {
 	a, known := map[string]adapters{
 		"bnxt_en": {
 			version: "fw", board: "board.id", format: inventory.FormatDotted, activation: inventory.ActivateDriverReload,
+			unsupportedIsImage: true,
 		},
 		"ice": {
 			version: "fw.bundle_id", board: "board.id", activation: inventory.ActivateDriverReload, container: pldm,
@@ -65,7 +70,7 @@ func adaptersOf(id inventory.Identity) (adapters, bool) {
 		},
 		"mlx5_core": {
 			version: "fw.version", board: "fw.psid", format: inventory.FormatDotted, activation: inventory.ActivateDriverReload,
-			container: mfa2,
+			container: mfa2, unread: []string{"0.0.0000", "255.255.65535"},
 		},
 		"netdevsim": {version: "fw.mgmt", format: inventory.FormatDotted, activation: inventory.ActivateReboot},
 		"nfp":       {version: "fw.bundle_id", board: "board.id", activation: inventory.ActivateReboot},

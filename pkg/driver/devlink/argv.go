@@ -38,17 +38,17 @@ func parsePercent(line string) (percent int, found bool) {
 }
 
 // classify turns the exit code of a flash into an error.
-func classify(c command.Command, r command.Result) error {
-	switch r.ExitCode {
-	case exitOK:
+func (a adapters) classify(c command.Command, r command.Result) error {
+	switch {
+	case r.ExitCode == exitOK:
 		return nil
-	case exitRejected:
+	case r.ExitCode == exitRejected, r.ExitCode == exitUnsupported && a.unsupportedIsImage:
 		return driver.Rejectf("the kernel driver does not accept the image: %s", firstLine(r.Stderr))
-	case exitNotFound:
+	case r.ExitCode == exitNotFound:
 		return command.Failed(c, r, errors.New("the kernel did not find the image"))
-	case exitUnsupported:
+	case r.ExitCode == exitUnsupported:
 		return fmt.Errorf("%w: %w", command.Failed(c, r, errors.New("the kernel driver does not support it")), driver.ErrNotSupported)
-	case exitBusy:
+	case r.ExitCode == exitBusy:
 		return command.Failed(c, r, errors.New("the adapter is busy: try again"))
 	}
 	return command.Failed(c, r, errors.New("the flash failed"))

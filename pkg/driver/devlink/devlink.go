@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
@@ -104,6 +105,12 @@ func (d *Driver) read(ctx context.Context, id inventory.Identity) (reading, erro
 		return reading{}, fmt.Errorf("read adapter %s: the kernel reports no running version %q; it reports %s",
 			h, a.version, names(info.Running))
 	}
+	for _, v := range []string{info.Running[a.version], info.Stored[a.version]} {
+		if slices.Contains(a.unread, v) {
+			return reading{}, fmt.Errorf("read adapter %s: the card did not answer the kernel driver, which reports version %s then: "+
+				"read it again, and reboot the node if it stays so", h, v)
+		}
+	}
 	id.BoardID = info.Fixed[a.board]
 	if info.BoardSerial != "" {
 		id.SerialNumber = info.BoardSerial
@@ -195,7 +202,7 @@ func (d *Driver) Write(
 	c := flashCommand(r.handle, img.Path, r.id.UniqueID, progress)
 	result, err := d.runner.Run(ctx, c)
 	if err == nil {
-		err = classify(c, result)
+		err = r.classify(c, result)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("write adapter %s: %w", r.handle, err)
@@ -207,7 +214,8 @@ func (d *Driver) Write(
 }
 
 // Activate lets the kernel driver reset the adapter, which takes its links down, and reads what runs afterwards. An
-// adapter that cannot be reset, or still runs its old firmware, needs a reboot.
+// adapter that cannot be reset, that its driver or another host does not let reset, or that still runs its old firmware,
+// needs a reboot.
 func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inventory.Activation) (inventory.Activation, error) {
 	if kind != inventory.ActivateDriverReload {
 		return 0, fmt.Errorf("activate by %s: %w", kind, driver.ErrNotSupported)

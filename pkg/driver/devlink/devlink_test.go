@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -185,6 +186,7 @@ func TestAnActivationThatDoesNotHappenBecomesAReboot(t *testing.T) {
 	for fault, text := range map[string]string{
 		"no-reset": "fake: EMP reset is not available. To activate firmware, a reboot or power cycle is needed",
 		"lie":      "",
+		"refuse":   fmt.Sprintf("%d One of the hosts disabled reset", syscall.EIO),
 	} {
 		a, id := broadcom()
 		a.Stored = "1.1.0"
@@ -196,18 +198,64 @@ func TestAnActivationThatDoesNotHappenBecomesAReboot(t *testing.T) {
 	}
 }
 
+// The driver, or another host of the card, refuses for as long as something uses the card.
+func TestARefusedActivationBecomesAReboot(t *testing.T) {
+	for _, answer := range []struct {
+		errno   syscall.Errno
+		message string
+	}{
+		{syscall.ECANCELED, "fake: Unload the driver's virtual functions first"},
+		{syscall.EPERM, "fake: reload is not allowed in switchdev mode"},
+		{syscall.EBUSY, ""},
+		{syscall.EOPNOTSUPP, ""},
+	} {
+		a, id := broadcom()
+		a.Stored = "1.1.0"
+		k := newFakeKernel(t, a)
+		k.fault("refuse", fmt.Sprintf("%d %s", answer.errno, answer.message))(t)
+		need, err := New(runnerOf(t, k), nil, k.dial).Activate(t.Context(), id, inventory.ActivateDriverReload)
+		require.NoError(t, err, answer)
+		assert.Equal(t, inventory.ActivateReboot, need, answer)
+	}
+}
+
 func TestAFailedActivationIsAnError(t *testing.T) {
+	for _, errno := range []syscall.Errno{syscall.EIO, syscall.EPERM, syscall.ENODEV} {
+		a, id := broadcom()
+		a.Stored = "1.1.0"
+		k := newFakeKernel(t, a)
+		k.fault("refuse", fmt.Sprintf("%d ", errno))(t)
+		_, err := New(runnerOf(t, k), nil, k.dial).Activate(t.Context(), id, inventory.ActivateDriverReload)
+		require.ErrorAs(t, err, new(*command.Error), errno)
+		require.ErrorContains(t, err, errno.Error())
+	}
+}
+
+// mlx5 reports these instead of an error when the card did not answer its query.
+func TestAVersionThatMeansAFailedQueryIsUnreadable(t *testing.T) {
+	for _, a := range []adapter{
+		{Running: "0.0.0000", Stored: "0.0.0000"}, {Running: "255.255.65535", Stored: "22.42.1000"},
+		{Running: "22.41.1000", Stored: "255.255.65535"}, {Running: "22.41.1000", Stored: "0.0.0000"},
+	} {
+		a.Handle, a.VersionName = "pci/0000:3b:00.0", "fw.version"
+		_, fw, err := New(nil, nil, newFakeKernel(t, a).dial).Inspect(t.Context(), card("mlx5_core", "101d"))
+		require.ErrorContains(t, err, "the card did not answer", a)
+		assert.Zero(t, fw, a)
+	}
+}
+
+// Of all kernel drivers only bnxt_en can flash every adapter it has and says this of an image.
+func TestOnlyBroadcomCallsAnotherBoardsImageUnsupported(t *testing.T) {
 	a, id := broadcom()
-	a.Stored = "1.1.0"
 	k := newFakeKernel(t, a)
-	k.fault("no-reset", "fake: Unload the driver's virtual functions first")(t)
-	_, err := New(runnerOf(t, k), nil, k.dial).Activate(t.Context(), id, inventory.ActivateDriverReload)
-	require.ErrorAs(t, err, new(*command.Error))
-	assert.ErrorContains(t, err, "Unload the driver's virtual functions first")
+	k.fault("refuse", fmt.Sprintf("%d PKG install error : Invalid device", syscall.EOPNOTSUPP))(t)
+	_, err := New(runnerOf(t, k), nil, k.dial).Write(t.Context(), id, drivertest.NewImage(t, a.ForImages, "1.1.0"), nil)
+	require.ErrorAs(t, err, new(*driver.RejectedError))
+	require.ErrorContains(t, err, "Invalid device")
 }
 
 func TestExitCodesOfTheTool(t *testing.T) {
-	a, id := broadcom()
+	a, id := simulated()
 	k := newFakeKernel(t, a)
 	for code, want := range map[int]string{
 		exitFailed: "the flash failed", exitUsage: "the flash failed", exitNotFound: "did not find the image",
@@ -218,7 +266,7 @@ func TestExitCodesOfTheTool(t *testing.T) {
 				return command.Result{ExitCode: code, Stderr: []byte("why\nmore\n")}, nil
 			},
 		})
-		_, err := New(runner, nil, k.dial).Write(t.Context(), id, drivertest.NewImage(t, a.ForImages, "1.1.0"), nil)
+		_, err := New(runner, simulatedTree(), k.dial).Write(t.Context(), id, drivertest.NewImage(t, a.ForImages, "1.1.0"), nil)
 		require.ErrorContains(t, err, want)
 		assert.Equal(t, code == exitRejected, errors.As(err, new(*driver.RejectedError)))
 		assert.Equal(t, code == exitUnsupported, errors.Is(err, driver.ErrNotSupported))

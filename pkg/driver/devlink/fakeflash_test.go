@@ -36,6 +36,9 @@ func (k *fakeKernel) flash(a adapter, r request) error {
 	if text, fails := k.faulty("fail"); fails {
 		return refuse(syscall.EIO, text)
 	}
+	if err := k.refusal(); err != nil {
+		return err
+	}
 	fields := strings.SplitN(content, "\n", 4)
 	if len(fields) < 4 || content != string(drivertest.ImageBytes(fields[1], inventory.Version(fields[2]))) {
 		return refuse(syscall.EBADMSG, "fake: Checksum of the image is wrong")
@@ -100,6 +103,9 @@ func (k *fakeKernel) reload(a adapter, r request) ([]genetlink.Message, error) {
 			return nil, refuse(syscall.ECANCELED, text)
 		}
 		return nil, refuse(syscall.EOPNOTSUPP, "Requested reload action is not supported by the driver")
+	}
+	if err := k.refusal(); err != nil {
+		return nil, err
 	}
 	if r.action != 2 {
 		return nil, refuse(syscall.EINVAL, "fake: not asked to activate firmware")

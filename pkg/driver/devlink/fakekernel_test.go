@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -82,6 +83,20 @@ func (k *fakeKernel) fault(name, text string) func(*testing.T) {
 func (k *fakeKernel) faulty(name string) (text string, wrong bool) {
 	content, err := os.ReadFile(filepath.Join(k.dir, name))
 	return string(content), err == nil
+}
+
+// refusal is the answer to a command that the fault "refuse" makes the kernel refuse: an error number and a message.
+func (k *fakeKernel) refusal() error {
+	text, refuses := k.faulty("refuse")
+	if !refuses {
+		return nil
+	}
+	number, message, _ := strings.Cut(text, " ")
+	errno, err := strconv.Atoi(number)
+	if err != nil {
+		return err
+	}
+	return refuse(syscall.Errno(errno), message)
 }
 
 // fakeConn is a connection to a fakeKernel.

@@ -100,9 +100,17 @@ func (p Program) parse(args []string, say func(string, ...any)) (func() error, e
 // errNeedsReboot says that the device cannot be reset while the machine runs.
 var errNeedsReboot = errors.New("the firmware is activated by a reboot")
 
+// refusesReset reports whether the kernel driver, or by its report another host of the card, refuses an activation. A kernel
+// without a word may have failed in the middle of one.
+func refusesReset(err error) bool {
+	refused, ok := errors.AsType[*KernelError](err)
+	wordless := []syscall.Errno{syscall.EOPNOTSUPP, syscall.EBUSY, syscall.ECANCELED}
+	return ok && refused.Errno != syscall.ENODEV && (refused.Message != "" || slices.Contains(wordless, refused.Errno))
+}
+
 func (p Program) activate(h Handle, say func(string, ...any)) error {
 	err := p.Dial.activate(h)
-	if refused, ok := errors.AsType[*KernelError](err); ok && strings.Contains(refused.Message, "reboot") {
+	if refusesReset(err) {
 		err = fmt.Errorf("%w: %w", errNeedsReboot, err)
 	}
 	if err != nil {
@@ -164,12 +172,13 @@ func isNotFound(err error) bool {
 		refused.Errno == syscall.ENOENT && refused.Message == "")
 }
 
-// exitCode classifies an error. Only an error with a message is about the image: an error number alone is ambiguous.
+// exitCode classifies an error. Only an error with a message is about the image: an error number alone is ambiguous, except for
+// ENOPKG, which only bnxt_en uses.
 func exitCode(err error) int {
 	refused, ok := errors.AsType[*KernelError](err)
 	aboutImages := []syscall.Errno{
 		syscall.EINVAL, syscall.ENOENT, syscall.EBADMSG, syscall.ENOEXEC, syscall.ENOKEY, syscall.EACCES, syscall.EKEYREVOKED,
-		syscall.EKEYREJECTED,
+		syscall.EKEYREJECTED, syscall.EPERM, syscall.ECANCELED,
 	}
 	switch {
 	case !ok:
@@ -180,7 +189,7 @@ func exitCode(err error) int {
 		return exitUnsupported
 	case refused.Errno == syscall.EBUSY:
 		return exitBusy
-	case refused.Message != "" && slices.Contains(aboutImages, refused.Errno):
+	case refused.Errno == syscall.ENOPKG, refused.Message != "" && slices.Contains(aboutImages, refused.Errno):
 		return exitRejected
 	}
 	return exitFailed

@@ -2,6 +2,7 @@ package devlink
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -95,6 +96,34 @@ func TestWhatTheKernelRefusesIsSaidInItsWords(t *testing.T) {
 		assert.Contains(t, stderr, test.want, name)
 		assert.Equal(t, 1, strings.Count(stderr, "\n"), name)
 		assert.Equal(t, "/lib/vendor", k.lookedIn(t), name)
+	}
+}
+
+// bnxt_en and ice refuse images by error numbers that mean something else where the kernel itself answers. What EOPNOTSUPP
+// means depends on the kernel driver, which the tool does not know.
+func TestWhichRefusalsAreAboutTheImage(t *testing.T) {
+	a, _ := broadcom()
+	img := drivertest.NewImage(t, a.ForImages, "1.1.0").Path
+	for _, test := range []struct {
+		errno   syscall.Errno
+		message string
+		code    int
+	}{
+		{syscall.EOPNOTSUPP, "PKG install error : Invalid device", exitUnsupported},
+		{syscall.ENOPKG, "PKG install error : Invalid package", exitRejected},
+		{syscall.ENOPKG, "", exitRejected},
+		{syscall.EPERM, "PKG install error : Authentication failed", exitRejected},
+		{syscall.ECANCELED, "Firmware has rejected updating component", exitRejected},
+		{syscall.EOPNOTSUPP, "", exitUnsupported},
+		{syscall.EPERM, "", exitFailed},
+		{syscall.ECANCELED, "", exitFailed},
+		{syscall.EBUSY, "Pending reset", exitBusy},
+		{syscall.EIO, "PKG install error : Internal error", exitFailed},
+	} {
+		k := newFakeKernel(t, a)
+		k.fault("refuse", fmt.Sprintf("%d %s", test.errno, test.message))(t)
+		code, _, _ := run(k, "flash", a.Handle, "--file", img)
+		assert.Equal(t, test.code, code, "%v %q", test.errno, test.message)
 	}
 }
 
