@@ -9,6 +9,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 // PolicyConditions are the condition types of a RolloutPolicy, all written by the operator.
@@ -90,7 +91,7 @@ func JobAdmitted(policy string) Condition {
 
 // JobWaiting is the Admitted condition of a job that waits.
 func JobWaiting(w schedule.Waiting) Condition {
-	return Condition{v1alpha1.ConditionAdmitted, metav1.ConditionFalse, string(w.Reason), w.Message}
+	return Condition{v1alpha1.ConditionAdmitted, metav1.ConditionFalse, string(w.Reason), text.Clip(w.Message, maxMessage)}
 }
 
 func quantity(n int, one, many string) string {

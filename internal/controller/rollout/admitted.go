@@ -20,6 +20,7 @@ type admitted struct {
 	version string
 	status  metav1.ConditionStatus
 	reason  string
+	message string
 }
 
 // writeAdmitted writes the Admitted condition of one job. It reports false when the job is gone, was changed meanwhile, or
@@ -37,17 +38,18 @@ func (r *Reconciler) writeAdmitted(ctx context.Context, j *v1alpha1.FirmwareJob,
 	case err != nil:
 		return false, err
 	}
-	r.written[j.UID] = admitted{version: version, status: want.Status, reason: want.Reason}
+	r.written[j.UID] = admitted{version: version, status: want.Status, reason: want.Reason, message: want.Message}
 	return true, nil
 }
 
-// isWritten reports whether the job's Admitted condition is as wanted already. Messages do not count.
+// isWritten reports whether the job's Admitted condition is as wanted already. The message counts, because it
+// names what a person has to look at. It must be the same in every pass that finds the same: no counts, no positions.
 func (r *Reconciler) isWritten(j *v1alpha1.FirmwareJob, want status.Condition) bool {
 	if last, ok := r.written[j.UID]; ok {
-		return last.status == want.Status && last.reason == want.Reason
+		return last == admitted{version: last.version, status: want.Status, reason: want.Reason, message: want.Message}
 	}
 	c := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionAdmitted)
-	return c != nil && c.Status == want.Status && c.Reason == want.Reason
+	return c != nil && c.Status == want.Status && c.Reason == want.Reason && c.Message == want.Message
 }
 
 // state is where a job stands, by the cache or by what this process wrote since.

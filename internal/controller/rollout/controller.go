@@ -34,8 +34,8 @@ var pass = reconcile.Request{NamespacedName: types.NamespacedName{Name: "rollout
 //
 // A pass reads the ledgers, a handful of objects, from the API server, and nodes and jobs from the cache without
 // copying them; with 5,000 nodes and 5,000 queued jobs it takes some 30 ms. It happens only after an event that can
-// change a decision. It writes a policy only when its status changes, and a job only when it is admitted or the reason
-// it waits changes, at most maxWaitingWrites waiting jobs per pass.
+// change a decision. It writes a policy only when its status changes, and a job only when it is admitted or why it
+// waits changes, at most maxWaitingWrites waiting jobs per pass.
 type Reconciler struct {
 	client   client.Client
 	direct   client.Reader

@@ -315,6 +315,28 @@ func TestAnInvalidSelectorIsNamedAndStopsOnlyNodesItMayBeMeantFor(t *testing.T) 
 	}
 }
 
+func TestAWaitingJobNamesWhatItWaitsForNow(t *testing.T) {
+	w := newWorld(t)
+	w.create(newPolicy("a", intstr.FromInt32(0), map[string]string{"pool": "a"}), newPolicy("b", intstr.FromInt32(0), map[string]string{"pool": "b"}))
+	n := newNode("n", map[string]string{"pool": "a"})
+	w.create(n)
+	for i := range 3 {
+		w.queue(fmt.Sprintf("job-%d", i), "n")
+	}
+	o := w.operator()
+	o.pass()
+	assert.Contains(t, w.message("job-0"), "Policy a ")
+	assert.Contains(t, w.message("job-2"), "job job-0 ")
+
+	n.Labels["pool"] = "b"
+	require.NoError(t, w.Update(t.Context(), n))
+	require.NoError(t, w.Delete(t.Context(), w.job("job-0")))
+	o.pass()
+	assert.Contains(t, w.message("job-1"), "Policy b ")
+	assert.Contains(t, w.message("job-2"), "job job-1 ", "the reason is the same, the job that goes first is not")
+	w.requireStatus(o, "b", status.FailedStatus)
+}
+
 func TestAHeldNodeKeepsItsPlaceUntilARetryTakesItOver(t *testing.T) {
 	w := newWorld(t)
 	w.nodes("n1", "n2")

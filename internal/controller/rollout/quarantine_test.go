@@ -234,6 +234,25 @@ func (w *world) unhealthy(device, job string) {
 	require.NoError(w, w.Status().Update(w.Context(), d))
 }
 
+func TestAJobThatSeveralUnhealthyDevicesKeepWaitingIsWrittenOnce(t *testing.T) {
+	w := newWorld(t)
+	w.nodes("n")
+	w.queue("job", "n")
+	o := w.operator()
+	o.pass()
+	w.hold("job")
+	for _, name := range []string{"a", "b", "c"} {
+		d := &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.NodeDeviceSpec{NodeName: "n"}}
+		require.NoError(t, w.Create(t.Context(), d))
+		d.Status.Unhealthy = &v1alpha1.UnhealthyDevice{Since: metav1.NewTime(w.clock), Job: "job"}
+		require.NoError(t, w.Status().Update(t.Context(), d))
+	}
+	w.queue("next", "n")
+	o.pass()
+	assert.Contains(t, w.message("next"), "device a ")
+	w.requireStatus(o, "default", status.FailedStatus)
+}
+
 // R002-12, R002-53, R003-33: on a node that needs a person an update waits until a person asks to retry, and steps may run.
 func TestAnUnhealthyDeviceIsNotUpdatedUntilARetryIsRequested(t *testing.T) {
 	w := newWorld(t)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -95,7 +96,8 @@ func howToLift(sources []v1alpha1.FirmwareSource, d v1alpha1.Digest) string {
 	return "lift the quarantine: " + status.LiftQuarantine(name)
 }
 
-// unhealthy lists the devices by node that a job left unhealthy and no request of a person has cleared.
+// unhealthy lists the devices by node that a job left unhealthy and no request of a person has cleared, in order of
+// name.
 func (r *Reconciler) unhealthy(ctx context.Context) (map[string][]schedule.UnhealthyDevice, error) {
 	out := map[string][]schedule.UnhealthyDevice{}
 	var devices v1alpha1.NodeDeviceList
@@ -119,6 +121,9 @@ func (r *Reconciler) unhealthy(ctx context.Context) (map[string][]schedule.Unhea
 		if !plan.ClearedAt(retry).Clears(unhealthy.Since.Time) {
 			out[node] = append(out[node], schedule.UnhealthyDevice{Name: d.Name, Job: unhealthy.Job})
 		}
+	}
+	for _, list := range out { // the cache lists in any order
+		slices.SortFunc(list, func(a, b schedule.UnhealthyDevice) int { return strings.Compare(a.Name, b.Name) })
 	}
 	return out, nil
 }

@@ -82,6 +82,7 @@ type view struct {
 	jobs  *v1alpha1.FirmwareJobList
 	// dies makes every condition write fail, as a crash before it does.
 	dies bool
+	turn int
 }
 
 func (v *view) freeze(ctx context.Context) error {
@@ -102,7 +103,14 @@ func (v *view) List(ctx context.Context, list client.ObjectList, opts ...client.
 			return nil
 		}
 	case *v1alpha1.NodeDeviceList: // the API server has no index of those that are unhealthy, and the reconciler looks itself
-		return v.Client.List(ctx, list)
+		if err := v.Client.List(ctx, l); err != nil {
+			return err
+		}
+		v.turn++ // a cache lists in another order each time
+		if n := len(l.Items); n > 0 {
+			l.Items = append(l.Items[v.turn%n:], l.Items[:v.turn%n]...)
+		}
+		return nil
 	}
 	return v.Client.List(ctx, list, opts...)
 }
@@ -263,6 +271,14 @@ func (w *world) reason(job string) string {
 		return "unset"
 	}
 	return c.Reason
+}
+
+// message says for people why a job waits.
+func (w *world) message(job string) string {
+	w.Helper()
+	c := meta.FindStatusCondition(w.job(job).Status.Conditions, v1alpha1.ConditionAdmitted)
+	require.NotNil(w, c)
+	return c.Message
 }
 
 // requireStatus is the end of every test: kstatus sees the policy as it should, and another pass writes nothing.
