@@ -2,11 +2,15 @@ package artifact
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
 // Remove removes a source. The next Collect deletes its images, unless another source holds them too.
@@ -17,13 +21,36 @@ func (s *Store) Remove(source string) error {
 	return nil
 }
 
-// Collect deletes the images that no source's metadata names.
-func (s *Store) Collect() error {
+// Collect deletes the images that no source's metadata names and that are not in use otherwise, and reports how many it
+// kept for that. It asks for those in use only when there is something to delete, and deletes nothing when that fails.
+func (s *Store) Collect(inUse func() ([]inventory.Digest, error)) (kept int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	unnamed, err := s.unnamed()
+	if err != nil || len(unnamed) == 0 {
+		return 0, err
+	}
+	digests, err := inUse()
+	if err != nil {
+		return 0, fmt.Errorf("collect images: %w", err)
+	}
+	for _, path := range unnamed {
+		if slices.ContainsFunc(digests, func(d inventory.Digest) bool { return s.blob(d) == path }) {
+			kept++
+			continue
+		}
+		if err := os.Remove(path); err != nil {
+			return kept, transient(StorageFailed, "collect images: %w", err)
+		}
+	}
+	return kept, nil
+}
+
+// unnamed lists the paths of the images that no source's metadata names.
+func (s *Store) unnamed() ([]string, error) {
 	sources, err := os.ReadDir(filepath.Join(s.root, sourcesDir))
 	if err != nil {
-		return transient(StorageFailed, "collect images: %w", err)
+		return nil, transient(StorageFailed, "collect images: %w", err)
 	}
 	used := map[string]bool{}
 	for _, entry := range sources {
@@ -36,7 +63,7 @@ func (s *Store) Collect() error {
 			continue
 		}
 		if err != nil {
-			return transient(StorageFailed, "collect images: source %s: %w", name, err) // an unreadable source may still use them
+			return nil, transient(StorageFailed, "collect images: source %s: %w", name, err) // an unreadable source may still use them
 		}
 		for _, f := range known.Files {
 			for _, i := range f.Images {
@@ -46,14 +73,13 @@ func (s *Store) Collect() error {
 	}
 	blobs, err := os.ReadDir(filepath.Join(s.root, blobsDir))
 	if err != nil {
-		return transient(StorageFailed, "collect images: %w", err)
+		return nil, transient(StorageFailed, "collect images: %w", err)
 	}
+	var out []string
 	for _, b := range blobs {
 		if !used[b.Name()] && !strings.HasPrefix(b.Name(), ".tmp-") {
-			if err := os.Remove(filepath.Join(s.root, blobsDir, b.Name())); err != nil {
-				return transient(StorageFailed, "collect images: %w", err)
-			}
+			out = append(out, filepath.Join(s.root, blobsDir, b.Name()))
 		}
 	}
-	return nil
+	return out, nil
 }

@@ -198,13 +198,28 @@ func TestStoreCollectsWhatNoSourceHolds(t *testing.T) {
 	require.NoError(t, err)
 
 	require.NoError(t, s.store.Remove("one"))
-	require.NoError(t, s.store.Collect())
+	inUse, apiDown := []inventory.Digest{digestOf([]byte("B"))}, error(nil)
+	collect := func() (int, error) {
+		return s.store.Collect(func() ([]inventory.Digest, error) { return inUse, apiDown })
+	}
+	kept, err := collect()
+	require.NoError(t, err)
+	assert.Equal(t, 1, kept)
+	assert.Equal(t, "B", s.content(digestOf([]byte("B"))), "no source holds it, but it is in use")
+	inUse, apiDown = nil, fs.ErrPermission
+	_, err = collect()
+	require.ErrorIs(t, err, apiDown)
+	assert.Equal(t, "B", s.content(digestOf([]byte("B"))), "it is not known what is in use")
+	apiDown = nil
+	_, err = collect()
+	require.NoError(t, err)
 	assert.Equal(t, "A", s.content(digestOf([]byte("A"))))
 	_, err = s.store.Open(digestOf([]byte("B")))
 	assert.ErrorIs(t, err, fs.ErrNotExist)
 
 	require.NoError(t, os.WriteFile(filepath.Join(s.root, "sources", "two", "metadata.json"), []byte("{"), 0o600))
-	require.Error(t, s.store.Collect(), "what cannot be read is not unused")
+	_, err = collect()
+	require.Error(t, err, "what cannot be read is not unused")
 	assert.Equal(t, "A", s.content(digestOf([]byte("A"))))
 }
 

@@ -22,11 +22,14 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
 const (
 	// retryStalled is how often a source is tried again that a person has to correct: its origin may have been.
 	retryStalled = 10 * time.Minute
+	// collectAgain is how often the images are looked at that only jobs need; each costs disk space alone.
+	collectAgain = 10 * time.Minute
 	// concurrency is how many sources are worked on at once; one slow origin must not hold up the others.
 	concurrency = 8
 	// namedUsers bounds the users that a message names.
@@ -102,7 +105,41 @@ func (r *Reconciler) Reconcile(ctx context.Context, src *v1alpha1.FirmwareSource
 	case err != nil:
 		return ctrl.Result{RequeueAfter: retryStalled}, nil
 	}
-	return ctrl.Result{}, r.Store.Collect()
+	kept, err := r.collect(ctx)
+	if err != nil || kept == 0 {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: collectAgain}, nil
+}
+
+// collect deletes the images that neither a source nor a job needs, and reports how many it kept for jobs.
+func (r *Reconciler) collect(ctx context.Context) (kept int, err error) {
+	return r.Store.Collect(func() ([]inventory.Digest, error) {
+		var jobs v1alpha1.FirmwareJobList
+		if err := r.Reader.List(ctx, &jobs); err != nil {
+			return nil, fmt.Errorf("list firmware jobs: %w", err)
+		}
+		var out []inventory.Digest
+		for i := range jobs.Items {
+			if !jobs.Items[i].Ended() {
+				out = append(out, imagesOf(&jobs.Items[i])...)
+			}
+		}
+		return out, nil
+	})
+}
+
+// imagesOf lists the images that a job flashes or rolls back to.
+func imagesOf(j *v1alpha1.FirmwareJob) []inventory.Digest {
+	var out []inventory.Digest
+	for _, u := range j.Spec.Updates {
+		for _, d := range []v1alpha1.Digest{u.Digest, u.RollbackDigest} {
+			if digest, err := inventory.ParseDigest(string(d)); err == nil {
+				out = append(out, digest)
+			}
+		}
+	}
+	return out
 }
 
 // run takes the source through its stages and leaves in facts the one it reached.
@@ -232,7 +269,7 @@ func (r *Reconciler) finalize(ctx context.Context, src *v1alpha1.FirmwareSource)
 	if err := r.Store.Remove(src.Name); err != nil {
 		return ctrl.Result{}, err
 	}
-	if err := r.Store.Collect(); err != nil {
+	if _, err := r.collect(ctx); err != nil {
 		return ctrl.Result{}, err
 	}
 	before := src.DeepCopy()

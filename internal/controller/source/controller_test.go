@@ -27,6 +27,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
 // bench is an operator's source controller without an API server.
@@ -47,7 +48,7 @@ func newBench(t *testing.T) *bench {
 	store, err := artifact.OpenStore(t.TempDir(), artifact.NewFetcher(artifact.FetchConfig{FileRoot: b.files, AllowLoopback: true, MaxBytes: 1 << 20}))
 	require.NoError(t, err)
 	b.store = store
-	b.client = interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.FirmwareSource{}).Build(), interceptor.Funcs{
+	b.client = interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.FirmwareSource{}, &v1alpha1.FirmwareJob{}).Build(), interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 			b.writes++
 			return c.Patch(ctx, o, p, opts...)
@@ -269,6 +270,55 @@ func TestSourceKeepsListingWhatIsVerifiedWhileAnEditIsFetched(t *testing.T) { //
 	require.Len(t, images, 1, "the new file failed, and the second is not asked for any more")
 	assert.Equal(t, v1alpha1.Digest("sha256:"+first.SHA256), images[0].Digest)
 	b.requireStatus("src", status.FailedStatus)
+}
+
+func TestImagesOfJobsThatDidNotEndStayInStore(t *testing.T) {
+	for name, change := range map[string]func(*bench) error{
+		"the source is edited": func(b *bench) error {
+			s := b.get("src")
+			s.Spec.Files, s.Generation = []v1alpha1.FirmwareFile{b.file("new", "NEW")}, 2
+			return b.client.Update(b.t.Context(), s)
+		},
+		"the source is deleted": func(b *bench) error {
+			return b.client.Delete(b.t.Context(), b.get("src"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			flashed, back, unused := b.file("a", "A"), b.file("b", "B"), b.file("c", "C")
+			back.Images[0].Version, unused.Images[0].Version = "22.40.1000", "22.39.1000"
+			b.create("src", flashed, back, unused)
+			b.create("other", b.file("other", "OTHER"))
+			_, err := b.reconcile("src")
+			require.NoError(t, err)
+			job := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: "job"}, Spec: v1alpha1.FirmwareJobSpec{Updates: []v1alpha1.DeviceUpdate{
+				{Digest: v1alpha1.Digest("sha256:" + flashed.SHA256), RollbackDigest: v1alpha1.Digest("sha256:" + back.SHA256)},
+			}}}
+			require.NoError(t, b.client.Create(t.Context(), job))
+			inStore := func(f v1alpha1.FirmwareFile) bool {
+				digest, err := inventory.ParseDigest("sha256:" + f.SHA256)
+				require.NoError(t, err)
+				_, err = os.Stat(b.store.Path(digest))
+				return err == nil
+			}
+			require.NoError(t, change(b))
+			_, err = b.reconcile("src")
+			require.NoError(t, err)
+			result, err := b.reconcile("other")
+			require.NoError(t, err)
+			assert.NotZero(t, result.RequeueAfter, "the end of the job is followed by another collection")
+			assert.True(t, inStore(flashed))
+			assert.True(t, inStore(back))
+			assert.False(t, inStore(unused))
+
+			job.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionComplete, Status: metav1.ConditionTrue}}
+			require.NoError(t, b.client.Status().Update(t.Context(), job))
+			_, err = b.reconcile("other")
+			require.NoError(t, err)
+			assert.False(t, inStore(flashed))
+			assert.False(t, inStore(back))
+		})
+	}
 }
 
 func TestSourceDeletionWaitsUntilNothingRefersToIt(t *testing.T) { // R001-18
