@@ -44,7 +44,6 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// toolCommand runs one of ownTools.
 func toolCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:                "tool NAME [ARGUMENTS]",

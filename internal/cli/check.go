@@ -71,7 +71,6 @@ func checkSource(s v1alpha1.FirmwareSource) []problem {
 	return c.problems
 }
 
-// checker collects the problems of a document.
 type checker struct{ problems []problem }
 
 func (c *checker) report(at, text string) {

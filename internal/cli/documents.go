@@ -42,7 +42,6 @@ func Load(files []string) (Documents, error) {
 	return docs, errors.Join(errs...)
 }
 
-// read adds the documents of one file.
 func (d *Documents) read(file string, text []byte) (errs []error) {
 	decoder := goyaml.NewDecoder(bytes.NewReader(text))
 	for {

@@ -54,7 +54,6 @@ type assignment struct {
 	decision plan.Decision
 }
 
-// sourceImage is one image of a FirmwareSource.
 type sourceImage struct {
 	match  match.Image
 	source string

@@ -59,7 +59,6 @@ func (s *stock) fetch(ctx context.Context, sources []v1alpha1.FirmwareSource, ne
 	return out, nil
 }
 
-// addStored adds an image that is in store.
 func (m Images) addStored(source v1alpha1.FirmwareSource, i artifact.Image) {
 	m.add(source.Name, v1alpha1.FirmwareFile{}, v1alpha1.ImageDescription{
 		Path: i.Path, Class: v1alpha1.DeviceClass(i.Class), Vendor: i.Vendor, Models: i.Models, BoardIDs: i.BoardIDs, Version: string(i.Version),

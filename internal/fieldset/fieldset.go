@@ -12,9 +12,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// apply sends the part of a status that owner writes. Force is right because no other manager may own a field of it.
-func apply(ctx context.Context, c client.Client, owner client.FieldOwner, body runtime.ApplyConfiguration) error {
-	return c.Status().Apply(ctx, body, owner, client.ForceOwnership)
+// apply sends the part of a status that owner writes, unless it could not be configured. Force is right because no other
+// manager may own a field of it. What names the part and the object in errors.
+func apply(ctx context.Context, c client.Client, owner client.FieldOwner, body runtime.ApplyConfiguration, configured error, what string) error {
+	err := configured
+	if err == nil {
+		err = c.Status().Apply(ctx, body, owner, client.ForceOwnership)
+	}
+	if err != nil {
+		return fmt.Errorf("apply %s: %w", what, err)
+	}
+	return nil
 }
 
 // configure fills an apply configuration with a status. Both have the same JSON, so that a field the status leaves out is
@@ -30,7 +38,6 @@ func configure[C any](status any, into *C) (*C, error) {
 	return into, nil
 }
 
-// conditions configures the conditions of the given types.
 func conditions(all []metav1.Condition, types ...string) ([]*metav1ac.ConditionApplyConfiguration, error) {
 	out, err := configure(only(all, types...), &[]*metav1ac.ConditionApplyConfiguration{})
 	if err != nil {
@@ -39,7 +46,6 @@ func conditions(all []metav1.Condition, types ...string) ([]*metav1ac.ConditionA
 	return *out, nil
 }
 
-// only leaves the conditions of the given types.
 func only(all []metav1.Condition, types ...string) []metav1.Condition {
 	return slices.DeleteFunc(slices.Clone(all), func(c metav1.Condition) bool { return !slices.Contains(types, c.Type) })
 }

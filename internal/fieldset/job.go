@@ -2,7 +2,6 @@ package fieldset
 
 import (
 	"context"
-	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -27,14 +26,9 @@ func ApplyExecution(ctx context.Context, c client.Client, job *v1alpha1.Firmware
 	}
 	s.Conditions = only(s.Conditions, status.JobConditions...)
 	ac, err := configure(s, applyv1alpha1.FirmwareJobStatus())
-	if err == nil {
-		body := applyv1alpha1.FirmwareJob(job.Name).WithUID(job.UID).WithResourceVersion(job.ResourceVersion).WithStatus(ac)
-		err = apply(ctx, c, v1alpha1.FieldOwnerDaemon, body)
-	}
-	if err != nil {
-		return false, fmt.Errorf("apply execution of firmware job %s: %w", job.Name, err)
-	}
-	return true, nil
+	body := applyv1alpha1.FirmwareJob(job.Name).WithUID(job.UID).WithResourceVersion(job.ResourceVersion).WithStatus(ac)
+	err = apply(ctx, c, v1alpha1.FieldOwnerDaemon, body, err, "execution of firmware job "+job.Name)
+	return err == nil, err
 }
 
 // ApplyAdmission writes the condition Admitted of a job in the given version, and returns the version it left. The rollout
@@ -44,11 +38,6 @@ func ApplyAdmission(ctx context.Context, c client.Client, job *v1alpha1.Firmware
 	admitted, err := conditions(all, v1alpha1.ConditionAdmitted)
 	body := applyv1alpha1.FirmwareJob(job.Name).WithUID(job.UID).WithResourceVersion(version).WithStatus(
 		applyv1alpha1.FirmwareJobStatus().WithConditions(admitted...))
-	if err == nil {
-		err = apply(ctx, c, v1alpha1.FieldOwnerOperator, body)
-	}
-	if err != nil {
-		return "", fmt.Errorf("apply condition Admitted of firmware job %s: %w", job.Name, err)
-	}
-	return ptr.Deref(body.ResourceVersion, ""), nil
+	err = apply(ctx, c, v1alpha1.FieldOwnerOperator, body, err, "condition Admitted of firmware job "+job.Name)
+	return ptr.Deref(body.ResourceVersion, ""), err
 }

@@ -18,13 +18,7 @@ import (
 // ApplyNode writes the status of a NodeFirmware. The daemon of the node does so, or the pod that stands in for it.
 func ApplyNode(ctx context.Context, c client.Client, name string, s v1alpha1.NodeFirmwareStatus) error {
 	ac, err := configure(s, applyv1alpha1.NodeFirmwareStatus())
-	if err == nil {
-		err = apply(ctx, c, v1alpha1.FieldOwnerDaemon, applyv1alpha1.NodeFirmware(name).WithStatus(ac))
-	}
-	if err != nil {
-		return fmt.Errorf("apply status of node firmware %s: %w", name, err)
-	}
-	return nil
+	return apply(ctx, c, v1alpha1.FieldOwnerDaemon, applyv1alpha1.NodeFirmware(name).WithStatus(ac), err, "status of node firmware "+name)
 }
 
 // ApplyObservation writes the status of a device without the conditions Conflict and Blocked, which are the operator's. The
@@ -32,13 +26,7 @@ func ApplyNode(ctx context.Context, c client.Client, name string, s v1alpha1.Nod
 func ApplyObservation(ctx context.Context, c client.Client, name string, s v1alpha1.NodeDeviceStatus) error {
 	s.Conditions = only(s.Conditions, status.DeviceConditions...)
 	ac, err := configure(s, applyv1alpha1.NodeDeviceStatus())
-	if err == nil {
-		err = apply(ctx, c, v1alpha1.FieldOwnerDaemon, applyv1alpha1.NodeDevice(name).WithStatus(ac))
-	}
-	if err != nil {
-		return fmt.Errorf("apply status of node device %s: %w", name, err)
-	}
-	return nil
+	return apply(ctx, c, v1alpha1.FieldOwnerDaemon, applyv1alpha1.NodeDevice(name).WithStatus(ac), err, "status of node device "+name)
 }
 
 // ApplyDesired writes spec.firmware of a device, or removes it when the firmware is nil, and returns the version it left. The
@@ -81,13 +69,8 @@ func ApplyAssignment(ctx context.Context, c client.Client, d *v1alpha1.NodeDevic
 	assigned, err := conditions(all, status.AssignmentConditions...)
 	body := applyv1alpha1.NodeDevice(d.Name).WithResourceVersion(version).WithStatus(
 		applyv1alpha1.NodeDeviceStatus().WithConditions(assigned...))
-	if err == nil {
-		err = apply(ctx, c, v1alpha1.FieldOwnerOperator, body)
-	}
-	if err != nil {
-		return "", fmt.Errorf("apply conditions of node device %s: %w", d.Name, err)
-	}
-	return ptr.Deref(body.ResourceVersion, ""), nil
+	err = apply(ctx, c, v1alpha1.FieldOwnerOperator, body, err, "conditions of node device "+d.Name)
+	return ptr.Deref(body.ResourceVersion, ""), err
 }
 
 // ApplyTemplate writes the status of a template, and returns the version it left. The template controller of the operator
@@ -95,11 +78,6 @@ func ApplyAssignment(ctx context.Context, c client.Client, d *v1alpha1.NodeDevic
 func ApplyTemplate(ctx context.Context, c client.Client, t *v1alpha1.FirmwareTemplate, s v1alpha1.FirmwareTemplateStatus) (string, error) {
 	ac, err := configure(s, applyv1alpha1.FirmwareTemplateStatus())
 	body := applyv1alpha1.FirmwareTemplate(t.Name).WithResourceVersion(t.ResourceVersion).WithStatus(ac)
-	if err == nil {
-		err = apply(ctx, c, v1alpha1.FieldOwnerOperator, body)
-	}
-	if err != nil {
-		return "", fmt.Errorf("apply status of firmware template %s: %w", t.Name, err)
-	}
-	return ptr.Deref(body.ResourceVersion, ""), nil
+	err = apply(ctx, c, v1alpha1.FieldOwnerOperator, body, err, "status of firmware template "+t.Name)
+	return ptr.Deref(body.ResourceVersion, ""), err
 }

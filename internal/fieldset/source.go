@@ -2,7 +2,6 @@ package fieldset
 
 import (
 	"context"
-	"fmt"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -20,13 +19,8 @@ const FieldOwnerQuarantine = v1alpha1.FieldOwnerOperator + "-quarantine"
 func ApplyStore(ctx context.Context, c client.Client, src *v1alpha1.FirmwareSource, s v1alpha1.FirmwareSourceStatus) error {
 	s.Quarantine, s.Conditions = nil, only(s.Conditions, status.SourceConditions...)
 	ac, err := configure(s, applyv1alpha1.FirmwareSourceStatus())
-	if err == nil {
-		err = apply(ctx, c, v1alpha1.FieldOwnerOperator, applyv1alpha1.FirmwareSource(src.Name).WithStatus(ac))
-	}
-	if err != nil {
-		return fmt.Errorf("apply store of firmware source %s: %w", src.Name, err)
-	}
-	return nil
+	body := applyv1alpha1.FirmwareSource(src.Name).WithStatus(ac)
+	return apply(ctx, c, v1alpha1.FieldOwnerOperator, body, err, "store of firmware source "+src.Name)
 }
 
 // ApplyQuarantine writes status.quarantine and the condition Quarantined of a source. The quarantine controller of the
@@ -35,12 +29,6 @@ func ApplyStore(ctx context.Context, c client.Client, src *v1alpha1.FirmwareSour
 func ApplyQuarantine(ctx context.Context, c client.Client, src *v1alpha1.FirmwareSource, s v1alpha1.FirmwareSourceStatus) error {
 	s = v1alpha1.FirmwareSourceStatus{Quarantine: s.Quarantine, Conditions: only(s.Conditions, v1alpha1.ConditionQuarantined)}
 	ac, err := configure(s, applyv1alpha1.FirmwareSourceStatus())
-	if err == nil {
-		err = apply(ctx, c, FieldOwnerQuarantine,
-			applyv1alpha1.FirmwareSource(src.Name).WithUID(src.UID).WithResourceVersion(src.ResourceVersion).WithStatus(ac))
-	}
-	if err != nil {
-		return fmt.Errorf("apply quarantine of firmware source %s: %w", src.Name, err)
-	}
-	return nil
+	body := applyv1alpha1.FirmwareSource(src.Name).WithUID(src.UID).WithResourceVersion(src.ResourceVersion).WithStatus(ac)
+	return apply(ctx, c, FieldOwnerQuarantine, body, err, "quarantine of firmware source "+src.Name)
 }

@@ -33,7 +33,6 @@ func (r *Rule) Firmware(image func(inventory.Version) (v1alpha1.Digest, string),
 	return out, wrong
 }
 
-// firmware is what a rule assigns to a device.
 func (ix *Index) firmware(d *device, r *Rule) (*v1alpha1.DesiredFirmware, *Block) {
 	var downgrade v1alpha1.DowngradePolicy
 	var paths *Paths

@@ -114,7 +114,6 @@ func (s *Selector) buckets() []bucket {
 	return []bucket{{class: s.class}}
 }
 
-// rematch finds the rules and pins that match a device.
 func (ix *Index) rematch(d *device) {
 	d.rules, d.pins = nil, nil
 	for _, p := range d.node.pins {

@@ -12,7 +12,6 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// source is a compiled FirmwareSource.
 type source struct {
 	facts  sourceFacts
 	images map[inventory.Version][]Image

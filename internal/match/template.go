@@ -95,7 +95,6 @@ func NewTemplate(t *v1alpha1.FirmwareTemplate) (*Template, error) {
 	return out, nil
 }
 
-// newPins compiles the pins of a node.
 func newPins(n *v1alpha1.NodeFirmware) []*Rule {
 	var out []*Rule
 	for _, p := range n.Spec.Pins {

@@ -144,7 +144,6 @@ func newManager(access *rest.Config, c config.Operator, log *slog.Logger) (manag
 	return mgr, nil
 }
 
-// jobPods selects the pods that execute jobs.
 func jobPods() labels.Selector {
 	r, err := labels.NewRequirement(v1alpha1.JobPodLabel, selection.Exists, nil)
 	if err != nil {

@@ -140,14 +140,12 @@ type pass struct {
 	waiting  []Waiting
 }
 
-// pool is one policy of the pass.
 type pool struct {
 	Policy
 	out  Outcome
 	used map[string]bool
 }
 
-// holder is an entry of some ledger for a node.
 type holder struct {
 	pool  *pool
 	entry Entry
@@ -178,7 +176,6 @@ func newPass(f Facts) *pass {
 	return p
 }
 
-// choose lists the policies that choose a node.
 func (p *pass) choose(n Node) []*pool {
 	var out []*pool
 	for _, name := range Chosen(p.policies, n.Labels) {
@@ -360,7 +357,6 @@ func (p *pass) inOrder(wanted func(Job) bool) []Job {
 	return out
 }
 
-// decision collects what was decided.
 func (p *pass) decision() Decision {
 	d := Decision{Wait: p.waiting}
 	for _, o := range p.pools {

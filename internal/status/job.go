@@ -25,10 +25,10 @@ type JobFacts struct {
 	Queued string
 	// Step names the step that runs, with its device; Waiting says what it waits for.
 	Step, Waiting string
-	// Maintenance is how the node's maintenance stands; MaintenanceAsked and MaintenanceEnded say whether the job asked
+	// Maintenance is how the node's maintenance stands; MaintenanceRequested and MaintenanceEnded say whether the job asked
 	// for one and gave it back.
-	Maintenance                        step.Maintenance
-	MaintenanceAsked, MaintenanceEnded bool
+	Maintenance                            step.Maintenance
+	MaintenanceRequested, MaintenanceEnded bool
 	// Outcome is empty until the job has ended; Failure says why it failed.
 	Outcome step.Outcome
 	Failure *step.Failure
@@ -155,7 +155,7 @@ func jobFailed(f JobFacts) []Condition {
 func jobMaintenance(f JobFacts) []Condition {
 	c := Condition{Type: v1alpha1.ConditionMaintenanceReady, Status: metav1.ConditionFalse}
 	switch {
-	case !f.MaintenanceAsked:
+	case !f.MaintenanceRequested:
 		return nil
 	case f.MaintenanceEnded:
 		c.Reason, c.Message = v1alpha1.ReasonMaintenanceReleased, "The maintenance is over."

@@ -31,22 +31,22 @@ func TestJobConditions(t *testing.T) {
 			[]string{"Ready=False/Progressing", "Reconciling=True/Progressing"}, kstatus.InProgressStatus,
 		},
 		"waits for the maintenance": {
-			status.JobFacts{Step: "maintenance", Waiting: "draining", MaintenanceAsked: true, Maintenance: step.MaintenanceRequested},
+			status.JobFacts{Step: "maintenance", Waiting: "draining", MaintenanceRequested: true, Maintenance: step.MaintenanceRequested},
 			[]string{"MaintenanceReady=False/MaintenanceRequested", "Ready=False/Progressing", "Reconciling=True/Progressing"}, kstatus.InProgressStatus,
 		},
 		"no maintenance-operator": {
-			status.JobFacts{Step: "maintenance", Waiting: "install it", MaintenanceAsked: true, Maintenance: step.MaintenanceNotInstalled},
+			status.JobFacts{Step: "maintenance", Waiting: "install it", MaintenanceRequested: true, Maintenance: step.MaintenanceNotInstalled},
 			[]string{
 				"MaintenanceReady=False/MaintenanceUnavailable", "Ready=False/MaintenanceUnavailable",
 				"Reconciling=True/MaintenanceUnavailable",
 			}, kstatus.InProgressStatus,
 		},
 		"in maintenance": {
-			status.JobFacts{Step: "flash nic0", MaintenanceAsked: true, Maintenance: step.MaintenanceReady},
+			status.JobFacts{Step: "flash nic0", MaintenanceRequested: true, Maintenance: step.MaintenanceReady},
 			[]string{"MaintenanceReady=True/MaintenanceReady", "Ready=False/Progressing", "Reconciling=True/Progressing"}, kstatus.InProgressStatus,
 		},
 		"complete": {
-			status.JobFacts{Outcome: step.Complete, MaintenanceAsked: true, MaintenanceEnded: true, Summary: "done"},
+			status.JobFacts{Outcome: step.Complete, MaintenanceRequested: true, MaintenanceEnded: true, Summary: "done"},
 			[]string{"Complete=True/Succeeded", "MaintenanceReady=False/MaintenanceReleased", "Ready=True/Succeeded"}, kstatus.CurrentStatus,
 		},
 		"failed before the maintenance": {
@@ -54,14 +54,14 @@ func TestJobConditions(t *testing.T) {
 			[]string{"Failed=True/ImageRejected", "Ready=False/ImageRejected", "Stalled=True/ImageRejected"}, kstatus.FailedStatus,
 		},
 		"held": {
-			status.JobFacts{Outcome: step.Failed, Failure: failure, Held: true, Node: "n1", MaintenanceAsked: true, Maintenance: step.MaintenanceReady},
+			status.JobFacts{Outcome: step.Failed, Failure: failure, Held: true, Node: "n1", MaintenanceRequested: true, Maintenance: step.MaintenanceReady},
 			[]string{
 				"Failed=True/WriteFailed", "Held=True/WriteFailed", "MaintenanceReady=True/MaintenanceReady", "Ready=False/WriteFailed",
 				"Stalled=True/WriteFailed",
 			}, kstatus.FailedStatus,
 		},
 		"released": {
-			status.JobFacts{Outcome: step.Failed, Failure: failure, Released: true, MaintenanceAsked: true, MaintenanceEnded: true},
+			status.JobFacts{Outcome: step.Failed, Failure: failure, Released: true, MaintenanceRequested: true, MaintenanceEnded: true},
 			[]string{
 				"Failed=True/WriteFailed", "MaintenanceReady=False/MaintenanceReleased", "Ready=False/Released", "Stalled=True/Released",
 			}, kstatus.FailedStatus,
@@ -72,7 +72,7 @@ func TestJobConditions(t *testing.T) {
 		},
 		"maintenance lost": {
 			status.JobFacts{
-				Outcome: step.Failed, Held: true, MaintenanceAsked: true, Maintenance: step.MaintenanceReady,
+				Outcome: step.Failed, Held: true, MaintenanceRequested: true, Maintenance: step.MaintenanceReady,
 				Failure: &step.Failure{Reason: step.MaintenanceLost, Message: "m", Step: "flash"},
 			},
 			[]string{

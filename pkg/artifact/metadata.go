@@ -11,7 +11,6 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// metadata is the content of metadata.json.
 type metadata struct {
 	Files []fileRecord `json:"files"`
 }

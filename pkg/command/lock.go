@@ -34,7 +34,6 @@ func (r *ExecRunner) WriteRunning(lock string) (bool, error) {
 	return !free, l.Close()
 }
 
-// acquire takes the lock of a write.
 func (r *ExecRunner) acquire(ctx context.Context, c Command) (*os.File, error) {
 	if c.Lock == "" {
 		return nil, errors.New("a write needs a lock: name the device it changes")

@@ -29,7 +29,6 @@ func processOf(pid int) Process {
 	return Process{PID: pid, Start: start}
 }
 
-// readStat reads the start time and the state of a process.
 func readStat(pid int) (start uint64, state byte, err error) {
 	if pid <= 0 {
 		return 0, 0, os.ErrNotExist

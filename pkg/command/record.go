@@ -48,7 +48,6 @@ func readRecord(base string) (*Writing, error) {
 	return w, nil
 }
 
-// ended records how a process ended.
 func ended(state *os.ProcessState) *Ended {
 	e := &Ended{ExitCode: state.ExitCode(), Time: time.Now().UTC()}
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
@@ -57,7 +56,6 @@ func ended(state *os.ProcessState) *Ended {
 	return e
 }
 
-// kernelBootID is the boot id of the running kernel.
 func kernelBootID() (string, error) {
 	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(data)), err

@@ -112,7 +112,6 @@ func (w *following) createOutputs() (stdout, stderr *os.File, err error) {
 	return stdout, stderr, nil
 }
 
-// startTool starts the tool as a child of this process.
 func (w *following) startTool(_ context.Context, tool []string, lock *os.File) error {
 	argv := argvOf(tool, w.command.Argv)
 	cmd := exec.Command(argv[0], argv[1:]...) // no context: a write outlives all of them
@@ -161,7 +160,6 @@ func reap(cmd *exec.Cmd, listen func()) {
 	}
 }
 
-// listen reads what is new.
 func (w *following) listen() {
 	printed, complained := w.stdout.poll(), w.stderr.poll()
 	if printed || complained {

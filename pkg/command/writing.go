@@ -138,7 +138,6 @@ func (w *Writing) describe() string {
 	return fmt.Sprintf("%s, %q, since %s", who, strings.Join(w.Argv, " "), w.Started.Format(time.RFC3339))
 }
 
-// result is what the tool printed and how it ended.
 func (w *Writing) result(c Command, base string, limit int64) (Result, error) {
 	stdout, _, err := readTail(base+outSuffix, limit)
 	stderr, _, err2 := readTail(base+errSuffix, limit)

@@ -23,7 +23,6 @@ type card struct {
 // DPU (Documentation/networking/switchdev.rst); they are no ports.
 var representor = regexp.MustCompile(`^(c\d+)?pf\d+`)
 
-// nics lists one device per card.
 func (h *Host) nics() ([]candidate, error) {
 	functions, err := sysfs.PCIFunctions(h.cfg.FS, sysfs.PCINetwork)
 	if err != nil {

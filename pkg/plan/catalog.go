@@ -74,7 +74,6 @@ func definitionOf(defs []Definition, k Kind) Definition {
 	return defs[slices.IndexFunc(defs, func(d Definition) bool { return d.Kind == k })]
 }
 
-// override sets priorities by key.
 func override(defs []Definition, priorities map[string]int32) []error {
 	var errs []error
 	for _, key := range slices.Sorted(maps.Keys(priorities)) {

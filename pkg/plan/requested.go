@@ -46,7 +46,6 @@ func (c Catalog) Requested(requests []Request, devices []Target) ([]Step, error)
 	return c.wrap(steps), nil
 }
 
-// requested lists the steps of one request.
 func (c Catalog) requested(r Request, devices []Target) ([]Step, error) {
 	if slices.Contains(UpdateKinds, Kind(r.Name)) {
 		return nil, fmt.Errorf("step %s is part of an update and cannot be requested by itself", r.Name)
@@ -84,7 +83,6 @@ func (c Catalog) requested(r Request, devices []Target) ([]Step, error) {
 	return steps, nil
 }
 
-// requestable names the steps that can be requested.
 func (c Catalog) requestable() []string {
 	var out []string
 	for _, d := range c.definitions() {

@@ -20,7 +20,6 @@ type Device struct {
 	Function *PCIFunction
 }
 
-// deviceAt reads the device in a real directory.
 func deviceAt(fsys fs.FS, dir string) (Device, error) {
 	a := attributes{fsys: fsys, dir: dir}
 	d := Device{Path: dir, Subsystem: a.base("subsystem"), Driver: a.base("driver")}

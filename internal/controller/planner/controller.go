@@ -49,7 +49,6 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 		Complete(r)
 }
 
-// toNode maps what belongs to a node to the node.
 func toNode(_ context.Context, o client.Object) []reconcile.Request {
 	var out []reconcile.Request
 	for _, node := range index.ByNode(o) {

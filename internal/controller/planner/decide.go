@@ -21,7 +21,6 @@ const maxHistory = 10
 // managedBy marks the jobs this reconciler queued; only those are replaced.
 const managedBy = "app.kubernetes.io/managed-by"
 
-// decision is what to do about one node.
 type decision struct {
 	// job is to be queued now; nil when there is nothing to queue, or when that must wait.
 	job *v1alpha1.FirmwareJob
@@ -35,7 +34,6 @@ type decision struct {
 	next time.Duration
 }
 
-// dueWork is the work that is due on a node.
 type dueWork struct {
 	// fingerprint is different for different work; empty for none.
 	fingerprint string

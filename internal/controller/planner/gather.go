@@ -21,7 +21,6 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
-// facts is what is known about one node.
 type facts struct {
 	name string
 	now  time.Time

@@ -75,7 +75,6 @@ func byNode(o client.Object) []string {
 	return index.ByNode(o)
 }
 
-// toNode maps what belongs to a node to the node.
 func toNode(_ context.Context, o client.Object) []reconcile.Request {
 	var out []reconcile.Request
 	for _, node := range byNode(o) {

@@ -12,7 +12,6 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
-// facts are what is known of one node.
 type facts struct {
 	node string
 	// firmware is nil while there is none.
@@ -24,14 +23,12 @@ type facts struct {
 	now      time.Time
 }
 
-// work is what a pod is to execute.
 type work struct {
 	// name of the job; uid is empty when its object is gone.
 	name, uid string
 	handler   Handler
 }
 
-// decision is what to do about one node.
 type decision struct {
 	// unhandled jobs have not begun, and no handler is for the machine.
 	unhandled []v1alpha1.FirmwareJob
@@ -124,7 +121,6 @@ func (f facts) judge(p corev1.Pod, due *need, h Handler) (verdict, time.Duration
 	return occupying, 0
 }
 
-// need is a job that needs a process on its node.
 type need struct {
 	name, uid string
 	// job is nil when its object is gone.

@@ -86,7 +86,6 @@ func (s *Store) devices() ([]string, error) {
 	return out, nil
 }
 
-// entries lists the entries of a device's directory.
 func (s *Store) entries(device string) ([]Entry, error) {
 	return s.find(device, func(entryName) bool { return true })
 }
@@ -115,7 +114,6 @@ func (s *Store) find(device string, wanted func(entryName) bool) ([]Entry, error
 	return out, nil
 }
 
-// entry finds an entry by its name.
 func (s *Store) entry(name string) (Entry, error) {
 	device, base, _ := strings.Cut(name, "/")
 	parsed, ok := parseName(base)

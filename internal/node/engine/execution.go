@@ -139,7 +139,6 @@ func (x *execution) takeCancel() {
 	}
 }
 
-// look reads one device of the job.
 func (x *execution) look(ctx context.Context, name string) (step.Device, error) {
 	u := x.update(name)
 	running, err := x.cfg.Writes.WriteRunning(u.UniqueID)

@@ -47,7 +47,6 @@ type Advice struct {
 	Message string
 }
 
-// round is one run of the deciding executables.
 type round struct {
 	targets    []Target
 	ended      time.Time

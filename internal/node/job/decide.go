@@ -7,7 +7,6 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 )
 
-// verdict is what to do about one job.
 type verdict int
 
 const (
@@ -31,7 +30,6 @@ const (
 	follow
 )
 
-// decide is pure.
 func decide(f state) verdict {
 	switch {
 	case f.holds != nil && f.busy == "" && f.release.Clears(failedAt(f.holds)):

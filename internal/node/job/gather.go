@@ -13,7 +13,6 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
-// state is what is known of one job.
 type state struct {
 	// object is nil when there is none (any more).
 	object *v1alpha1.FirmwareJob
@@ -85,7 +84,6 @@ func (r *Reconciler) gatherRequests(ctx context.Context, f *state) error {
 	return nil
 }
 
-// gatherDevices reads the devices of the node.
 func (r *Reconciler) gatherDevices(ctx context.Context, f state) error {
 	var devices v1alpha1.NodeDeviceList
 	if err := r.Client.List(ctx, &devices); err != nil {

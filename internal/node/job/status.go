@@ -69,7 +69,7 @@ func facts(s engine.Snapshot, node string) status.JobFacts {
 	f.Archived, f.NoWayBack = archived(r)
 	for _, st := range r.Steps {
 		if st.Kind == plan.Maintenance {
-			f.MaintenanceAsked = st.Attempt > 0
+			f.MaintenanceRequested = st.Attempt > 0
 			if st.State == step.Succeeded && s.Maintenance == step.MaintenanceUnknown {
 				f.Maintenance = step.MaintenanceReady // as the journal has it; the API server was not asked in this step
 			}
@@ -186,7 +186,6 @@ func sameStatus(old, want v1alpha1.FirmwareJobStatus) bool {
 	return equality.Semantic.DeepEqual(old, want)
 }
 
-// ordered are the conditions in the order of their types.
 func ordered(conditions []metav1.Condition) []metav1.Condition {
 	return slices.SortedFunc(slices.Values(conditions), func(a, b metav1.Condition) int { return strings.Compare(a.Type, b.Type) })
 }

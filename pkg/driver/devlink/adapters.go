@@ -27,7 +27,6 @@ type adapters struct {
 	container container
 }
 
-// container is a format of image files.
 type container struct {
 	name string
 	// mark is the beginning of every file.

@@ -47,7 +47,6 @@ func (*Driver) Support(id inventory.Identity) driver.Support {
 	return driver.SupportGeneric
 }
 
-// reading is the state of an adapter as read.
 type reading struct {
 	adapters
 	handle Handle

@@ -98,7 +98,6 @@ func (c channel) follow(h Handle, report func(status)) {
 	}
 }
 
-// parseStatus parses a notification.
 func parseStatus(m genetlink.Message) (of Handle, s status, err error) {
 	ad, err := netlink.NewAttributeDecoder(m.Data)
 	if err != nil {

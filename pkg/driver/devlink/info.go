@@ -22,7 +22,6 @@ type Info struct {
 	Running, Stored map[string]string
 }
 
-// parseInfo parses the attributes of an answer to an info request.
 func parseInfo(data []byte, h Handle) (Info, error) {
 	info := Info{Fixed: map[string]string{}, Running: map[string]string{}, Stored: map[string]string{}}
 	ad, err := netlink.NewAttributeDecoder(data)

@@ -66,7 +66,6 @@ func installATA(path, deviceID, lock string) command.Command {
 	return onlyATA(c)
 }
 
-// activateATA activates downloaded firmware of a drive.
 func activateATA(deviceID, lock string) command.Command {
 	return onlyATA(command.Command{Argv: []string{tool, "activate", deviceID, "--json"}, Kind: command.Write, Lock: lock})
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// component is one firmware in an archive.
 type component struct {
 	GUIDs   []string
 	Version inventory.Version

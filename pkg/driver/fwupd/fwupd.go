@@ -117,7 +117,6 @@ func (d *Driver) Check(ctx context.Context, _ inventory.Identity, img driver.Ima
 	return nil
 }
 
-// details reads what an archive holds.
 func details(ctx context.Context, runner command.Runner, c command.Command) ([]component, error) {
 	r, err := runner.Run(ctx, c)
 	if err != nil {

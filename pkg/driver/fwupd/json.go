@@ -117,7 +117,6 @@ func decode(out []byte, v any) error {
 	return nil
 }
 
-// forGUID returns the device that has the GUID.
 func forGUID(devices []fwupdDevice, guid string) (fwupdDevice, bool) {
 	for _, d := range devices {
 		for _, g := range d.GUIDs {

@@ -65,7 +65,6 @@ func (d fwupdDevice) hindered() error {
 	return fmt.Errorf("%s", reason)
 }
 
-// name is the name of the device for messages.
 func (d fwupdDevice) name() string {
 	if d.Name == "" {
 		return "device " + d.ID

@@ -9,7 +9,6 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
 
-// readVersion reads the firmware's version from the DMI tables.
 func readVersion(host fs.FS) (inventory.Version, error) {
 	dmi, err := sysfs.ReadDMI(host)
 	if err != nil {

@@ -29,7 +29,6 @@ type query struct {
 // legacy reports whether the tool writes the card's flash itself, not through the card's firmware.
 func (q query) legacy() bool { return q.Type == "FS2" }
 
-// running is the version a card runs now.
 func (q query) running() inventory.Version {
 	if q.Running != "" {
 		return q.Running
@@ -49,7 +48,6 @@ func (q query) uniqueID() string {
 	return strings.Join(pairs, ":")
 }
 
-// parseQuery reads the output of mstflint's query.
 func parseQuery(out string) (query, error) {
 	var q query
 	for line := range strings.Lines(out) {

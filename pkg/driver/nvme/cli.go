@@ -28,7 +28,6 @@ func (t cli) read(ctx context.Context, node string) (controller, slotLog, error)
 	return c, l, nil
 }
 
-// ask runs a query and reads its output.
 func ask[T any](ctx context.Context, runner command.Runner, c command.Command, parse func([]byte) (T, error)) (T, error) {
 	var none T
 	r, err := runner.Run(ctx, c)

@@ -21,7 +21,6 @@ var (
 	percentage  = regexp.MustCompile(`(\d{1,3})%`)
 )
 
-// parseController reads the output of nvme id-ctrl.
 func parseController(out []byte) (controller, error) {
 	var raw struct {
 		VID  *uint16 `json:"vid"`

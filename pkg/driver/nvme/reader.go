@@ -19,7 +19,6 @@ type reader struct {
 	ongoing map[string]*reading
 }
 
-// reading is one read of one drive.
 type reading struct {
 	// done is closed when the kernel has answered; the fields below are written before.
 	done       chan struct{}

@@ -102,7 +102,6 @@ func slotFor(c controller, l slotLog) (int, error) {
 	return best, nil
 }
 
-// slots describes all slots of the drive.
 func slots(c controller, l slotLog) []inventory.Slot {
 	pending, revision := l.stored(c)
 	out := make([]inventory.Slot, 0, c.Slots)

@@ -89,7 +89,6 @@ func (d *Directory) Drivers(runner command.Runner) driver.Set {
 	return set
 }
 
-// socket is the path of a plugin's socket.
 func (d *Directory) socket(name string) string { return filepath.Join(d.cfg.Dir, name+suffix) }
 
 const suffix = ".sock"
@@ -196,7 +195,6 @@ func (d *Directory) placeOf(name string) *Driver {
 	return nil
 }
 
-// known returns the infos of all plugins.
 func (d *Directory) known() []Info {
 	var out []Info
 	for _, p := range d.places {
@@ -258,7 +256,6 @@ func (p *place) silent(name string, id socketID, problem string, now time.Time, 
 	return logged, changed
 }
 
-// answered records the plugin's info.
 func (p *place) answered(id socketID, info Info) (changed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

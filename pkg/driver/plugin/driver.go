@@ -166,7 +166,6 @@ func taskID(v Verb, parts ...string) string {
 	return string(v) + "-" + hex.EncodeToString(sum[:16])
 }
 
-// call runs the tool.
 func (d *Driver) call(ctx context.Context, v Verb, r Request, c command.Command) (Answer, error) {
 	name, info, installed := d.now()
 	if !installed {

@@ -18,7 +18,6 @@ const (
 	maxVersion = 64
 )
 
-// document is the output of a tool.
 type document struct {
 	text string
 	tree *node

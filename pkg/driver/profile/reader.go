@@ -20,7 +20,6 @@ type reader struct {
 	problems []error
 }
 
-// refuse adds a problem.
 func (r *reader) refuse(n *yaml.Node, path, format string, args ...any) {
 	place := fmt.Sprintf("%s:%d", r.file, n.Line)
 	if path != "" {
@@ -82,7 +81,6 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// items reads a list.
 func (r *reader) items(n *yaml.Node, path string, each func(n *yaml.Node, at string)) {
 	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
 		r.refuse(n, path, "want a list that is not empty")
@@ -134,7 +132,6 @@ func (r *reader) truth(n *yaml.Node, path string) bool {
 	return n.Value == "true"
 }
 
-// code reads an exit code.
 func (r *reader) code(n *yaml.Node, path string) int {
 	code, err := strconv.Atoi(n.Value)
 	if n.Kind != yaml.ScalarNode || err != nil || code < 0 || code > 255 {
@@ -143,7 +140,6 @@ func (r *reader) code(n *yaml.Node, path string) int {
 	return code
 }
 
-// number reads an index.
 func (r *reader) number(n *yaml.Node, path string) int {
 	index, err := strconv.Atoi(n.Value)
 	if err != nil || index < 0 {

@@ -47,7 +47,6 @@ func download(device, path, lock string, size int64, m mode) command.Command {
 	}
 }
 
-// activate makes the deferred microcode run.
 func activate(device, lock string) command.Command {
 	return command.Command{
 		Argv: []string{

@@ -24,7 +24,6 @@ type inquiry struct {
 	Revision      inventory.Version
 }
 
-// parseInquiry reads the standard INQUIRY data.
 func parseInquiry(out []byte) (inquiry, error) {
 	switch {
 	case len(out) < inquiryLength:

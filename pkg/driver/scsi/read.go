@@ -10,7 +10,6 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// state is what a drive reports about itself.
 type state struct {
 	inquiry
 	// Serial is empty for a drive without a Unit Serial Number page.
@@ -57,7 +56,6 @@ func (d *Driver) run(ctx context.Context, c command.Command) (command.Result, er
 	return r, err
 }
 
-// ask runs a query and reads its output.
 func ask[T any](ctx context.Context, d *Driver, c command.Command, parse func([]byte) (T, error)) (T, error) {
 	var none T
 	r, err := d.run(ctx, c)

@@ -17,7 +17,6 @@ type session struct {
 	stdout     io.Writer
 }
 
-// answered prints the drive's answer to a command.
 func (s session) answered(phase string, status admin.Status) {
 	_, _ = fmt.Fprintf(s.stdout, "%s status %#x\n", phase, uint16(status))
 }

@@ -20,7 +20,6 @@ import (
 // remembered bounds the known tasks, including running ones.
 const remembered = 64
 
-// work is what a task does.
 type work struct {
 	kind pluginv1.TaskKind
 	// writes says that the work is never cancelled.
@@ -212,7 +211,6 @@ func (t *task) ended() bool {
 	}
 }
 
-// result is the result of the task.
 func (t *task) result() *pluginv1.TaskResult {
 	if t.err != nil {
 		return &pluginv1.TaskResult{Status: wire.StatusTo(t.err)}

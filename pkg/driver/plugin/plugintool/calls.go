@@ -10,7 +10,6 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/plugin/wire"
 )
 
-// do makes the call of a verb.
 func (s *session) do(ctx context.Context, v plugin.Verb) (plugin.Answer, error) {
 	switch v {
 	case plugin.VerbInfo:

@@ -76,7 +76,6 @@ const greetTimeout = 5 * time.Second
 // maxMessage bounds a message in bytes, in both directions.
 const maxMessage = 1 << 20
 
-// session is a connection to a plugin.
 type session struct {
 	request plugin.Request
 	conn    *grpc.ClientConn
