@@ -92,7 +92,7 @@ func (m Images) add(source string, f v1alpha1.FirmwareFile, i v1alpha1.ImageDesc
 }
 
 // ErrUnreadable says that a device that a rule may be for could not be read, so that what it needs is not known.
-var ErrUnreadable = errors.New("cannot tell whether everything is as wanted")
+var ErrUnreadable = errors.New("it is not known whether every device runs its desired firmware")
 
 // Unread is ErrUnreadable with everything that could not be read, or nil.
 func (p Plan) Unread() error {

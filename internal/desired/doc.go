@@ -1,2 +1,2 @@
-// Package desired translates the firmware that API objects ask for into the terms of package plan.
+// Package desired translates the desired firmware of API objects into the terms of package plan.
 package desired

@@ -41,7 +41,7 @@ func drawPaths(t *rapid.T) v1alpha1.UpgradePaths {
 }
 
 // R002-13, R002-65, R002-66: following package plan step by step, whatever the paths say and whatever runs, leads to the
-// wanted version through the hops that are declared, or to a refusal; it ends, and no image is ever flashed over a version
+// desired version through the hops that are declared, or to a refusal; it ends, and no image is ever flashed over a version
 // it must not be flashed over.
 func TestFollowingARouteNeverLeavesIt(t *testing.T) {
 	reached, refused, hopped := 0, 0, 0

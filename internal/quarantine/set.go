@@ -22,8 +22,8 @@ type Set struct {
 // What a source remembers counts even if its job is gone.
 //
 // An entry is lifted when a source that holds its image, or remembers the entry, has a liftQuarantineRequestedAt that is
-// not before the failure, in whole seconds as the API tells time. Where several sources hold an image, any one of them
-// lifts it: it is one image, and a person decided that it may be flashed.
+// not before the failure, in whole seconds, the resolution of times in the API. Where several sources hold an image, any
+// one of them lifts it: it is one image, and a person decided that it may be flashed.
 //
 // Of several failures of one image on one model the first that is not lifted is the entry, so that an entry stays as it is
 // while more nodes report the same.

@@ -82,7 +82,7 @@ func TestAnUnknownModelMayBeTheOneThatFailed(t *testing.T) {
 	assert.True(t, blocks(s, 1, ""))
 	assert.True(t, blocks(s, 1, v1alpha1.AnyModel))
 	s = quarantine.Compute(jobs(failing("j1", 1, v1alpha1.AnyModel, 30)), nil)
-	assert.True(t, blocks(s, 1, "1b96:2400"), "and one that cannot be told stands for every model")
+	assert.True(t, blocks(s, 1, "1b96:2400"), "and an unknown one stands for every model")
 }
 
 func TestAJobCanReportOnlyWhatItWasToFlash(t *testing.T) {

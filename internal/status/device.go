@@ -131,10 +131,10 @@ func unreadable(f DeviceFacts) string {
 
 func upToDate(f DeviceFacts) string {
 	if s := f.Observed.Stored; s != "" && s != f.Observed.Running {
-		return fmt.Sprintf("Runs %s as wanted, but %s is stored and will run after the next activation; this product did not stage it.",
+		return fmt.Sprintf("Runs %s as desired, but %s is stored and will run after the next activation; this product did not stage it.",
 			f.Observed.Running, s)
 	}
-	return fmt.Sprintf("Runs %s as wanted.", f.Observed.Running)
+	return fmt.Sprintf("Runs %s as desired.", f.Observed.Running)
 }
 
 func updateFailed(f DeviceFacts) string {

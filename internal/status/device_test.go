@@ -80,7 +80,7 @@ func TestDeviceConditions(t *testing.T) {
 			reason: v1alpha1.ReasonNotUpdatable, inspected: v1alpha1.ReasonNoDriver, kstatus: status.FailedStatus, says: "No driver knows the device"},
 		"up to date": {
 			given:  given{Observed: observed(), Desired: want("22.39.1002")},
-			reason: v1alpha1.ReasonUpToDate, kstatus: status.CurrentStatus, says: "Runs 22.39.1002 as wanted."},
+			reason: v1alpha1.ReasonUpToDate, kstatus: status.CurrentStatus, says: "Runs 22.39.1002 as desired."},
 		"up to date but something else is staged": {
 			given:  given{Observed: observed(func(f *plan.Facts) { f.Stored = "22.1.1" }), Desired: want("22.39.1002")},
 			reason: v1alpha1.ReasonUpToDate, kstatus: status.CurrentStatus, says: "22.1.1 is stored and will run"},

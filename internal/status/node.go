@@ -25,7 +25,7 @@ type NodeFacts struct {
 	Node string
 	// Devices of the node in order of name, with the conditions that were decided for them in this pass.
 	Devices []DeviceSummary
-	// Problems says which classes of devices could not be enumerated and which devices could not be told apart, one
+	// Problems says which classes of devices could not be enumerated and which devices could not be distinguished, one
 	// sentence each.
 	Problems []string
 	// Held says why the node is kept in maintenance; nil when it is not.

@@ -41,7 +41,7 @@ func TestNodeConditions(t *testing.T) {
 	}{
 		"no device":                       {facts: nfstatus.NodeFacts{}, reason: v1alpha1.ReasonNotAssigned, kstatus: status.CurrentStatus, says: []string{"0 devices found"}},
 		"nothing assigned":                {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{free}}, reason: v1alpha1.ReasonNotAssigned, kstatus: status.CurrentStatus, says: []string{"1 device found"}},
-		"all as wanted":                   {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{fine, free}}, reason: v1alpha1.ReasonUpToDate, kstatus: status.CurrentStatus, says: []string{"all 1 with"}},
+		"all as desired":                  {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{fine, free}}, reason: v1alpha1.ReasonUpToDate, kstatus: status.CurrentStatus, says: []string{"all 1 with"}},
 		"update due":                      {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{fine, due}}, reason: v1alpha1.ReasonUpdatePending, kstatus: status.InProgressStatus, says: []string{"n1-nic-b (UpdatePending)"}},
 		"needs a person":                  {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{due, stuck}}, reason: v1alpha1.ReasonDowngradeForbidden, kstatus: status.FailedStatus, says: []string{"1 of 2", "n1-nic-c (DowngradeForbidden)"}},
 		"many need a person":              {facts: nfstatus.NodeFacts{Devices: many}, reason: v1alpha1.ReasonDowngradeForbidden, kstatus: status.FailedStatus, says: []string{"6 of 6", "and 2 more"}},

@@ -56,7 +56,7 @@ func templateReady(t match.Tally) []Condition {
 }
 
 func applied(t match.Tally) string {
-	return fmt.Sprintf("%d of %s run the wanted firmware", t.Applied,
+	return fmt.Sprintf("%d of %s run the desired firmware", t.Applied,
 		quantity(int(t.Applied+t.NotApplied), "assigned device", "assigned devices"))
 }
 

@@ -124,7 +124,7 @@ func isPlanned(j *v1alpha1.FirmwareJob) bool {
 
 // updates lists what a job should do now, and how long until another update is due that waits after a failure. A node that
 // a failed job holds gets a new job only when the desired firmware of what failed has changed and no device was left
-// unhealthy, or when a person asked for a retry. A retry repeats the failed job even where nothing is left to be flashed,
+// unhealthy, or when a person requested a retry. A retry repeats the failed job even where nothing is left to be flashed,
 // because only a job returns the node to service. While the image that failed is quarantined a retry does nothing: the
 // quarantine must be lifted, or the desired firmware changed, or the node released as it is.
 func (f facts) updates(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.DeviceUpdate, next time.Duration) {

@@ -10,7 +10,7 @@ import (
 
 // retryDelay is how long an image is not tried again on a device on which it failed.
 type retryDelay struct {
-	// untilAsked: until the desired firmware changes or a person asks for a retry.
+	// untilAsked: until the desired firmware changes or a person requests a retry.
 	untilAsked bool
 	// until is the end of the wait after passing failures.
 	until time.Time
@@ -21,9 +21,9 @@ const (
 	lastRetry  = 30 * time.Minute
 )
 
-// retryDelay looks at the kept jobs that failed on that image for the device since the last retry a person asked for. It
-// applies even where a failure left no mark on the device, such as when the node became unhealthy, and when the quarantine
-// of the image is lifted: a lift is for the fleet, and a retry is for this node.
+// retryDelay looks at the kept jobs that failed on that image for the device since the last retry that a person requested.
+// It applies even where a failure left no mark on the device, such as when the node became unhealthy, and when the
+// quarantine of the image is lifted: a lift is for the fleet, and a retry is for this node.
 func (f facts) retryDelay(d *v1alpha1.NodeDevice, image v1alpha1.Digest) retryDelay {
 	var delay retryDelay
 	failures := 0

@@ -127,8 +127,8 @@ type need struct {
 	job *v1alpha1.FirmwareJob
 }
 
-// due is the job that needs a process now, nil when none does. What has begun goes first, then what a person asks of the
-// node, with or without their objects; then what is admitted.
+// due is the job that needs a process now, nil when none does. What has begun goes first, then what a person requested for
+// the node, with or without their objects; then what is admitted.
 func (f facts) due() *need {
 	var first *v1alpha1.FirmwareJob
 	for i := range f.jobs {
@@ -183,8 +183,8 @@ func (f facts) orphan() string {
 	return s.Job
 }
 
-// releasedOrphan is the job that holds the node, whose object is gone, and whose hold a person asked to end; empty for none. The
-// NodeFirmware lists it as the last one that did not complete.
+// releasedOrphan is the job that holds the node, whose object is gone, and whose release a person requested; empty for
+// none. The NodeFirmware lists it as the last one that did not complete.
 func (f facts) releasedOrphan() string {
 	holds := func(j v1alpha1.FirmwareJob) bool { return j.Held() }
 	s, at := f.firmware.Status, f.firmware.Spec.ReleaseRequestedAt

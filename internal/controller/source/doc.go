@@ -1,2 +1,2 @@
-// Package source fetches what a FirmwareSource names, verifies it, and publishes what is in store.
+// Package source downloads the files of each FirmwareSource, verifies them, and publishes which images are in store.
 package source

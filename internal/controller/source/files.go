@@ -6,7 +6,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// Files says what a FirmwareSource asks for, in the store's words.
+// Files are the files of a FirmwareSource in the terms of package artifact.
 func Files(src *v1alpha1.FirmwareSource) ([]artifact.File, error) {
 	files := make([]artifact.File, 0, len(src.Spec.Files))
 	for _, f := range src.Spec.Files {

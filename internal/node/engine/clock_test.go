@@ -30,8 +30,8 @@ func TestRequestClearsNothingThatFailsAfterIt(t *testing.T) {
 	})
 }
 
-// The API tells times in whole seconds, and a request clears what failed in its second. What fails in the job that followed
-// the request in the same second is later all the same.
+// The API stores times in whole seconds, and a request clears what failed in its second. What fails in the job that
+// followed the request in the same second is later all the same.
 func TestFailureInTheSecondOfARequestIsLaterThanTheRequest(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		id := m.Add(inventory.NIC, "nic0", inventory.ActivateDeviceReset)

@@ -398,13 +398,13 @@ func TestNewerJobTakesTheHeldNodeOverInTheSameMaintenance(t *testing.T) {
 	})
 }
 
-// retried is a job a person asked for after the last failure.
+// retried is a job that a person requested after the last failure.
 func retried(j journal.Job) journal.Job {
 	j.RetryRequested = time.Now().Add(time.Second)
 	return j
 }
 
-// Whoever plans it: an image that failed on a device is not written to it again until a person asks for a retry (I5).
+// Whoever plans it: an image that failed on a device is not written to it again until a person requests a retry (I5).
 func TestImageThatFailedIsRefusedUntilARetry(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		id := m.Add(inventory.NIC, "nic0", inventory.ActivateDeviceReset)
@@ -459,7 +459,7 @@ func TestCancelDuringTheWriteEndsTheJobRightAfterIt(t *testing.T) {
 	})
 }
 
-// The daemon is told to end in the middle of a write: it waits for a while, then leaves the write running, and its
+// The daemon is asked to end in the middle of a write: it waits for a while, then leaves the write running, and its
 // successor waits for it (R000-6).
 func TestWriteOutlivesTheProcess(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {

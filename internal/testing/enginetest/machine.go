@@ -33,7 +33,7 @@ type Machine struct {
 	IDs   []inventory.Identity
 	Image map[inventory.Digest]driver.Image
 
-	// Boot counts the boots; RebootWanted says that a reboot was asked for.
+	// Boot counts the boots; RebootWanted says that a reboot was requested.
 	Boot           int
 	RebootWanted   bool
 	IgnoresReboots bool

@@ -8,7 +8,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
-// tick draws the events that happen without the process: reboots, ends of writes, changes of the maintenance.
+// tick draws the events that happen without the process, such as reboots, ends of writes and changes of the maintenance.
 func (w *world) tick() {
 	w.now += time.Second
 	for _, d := range w.devices {

@@ -53,7 +53,7 @@ func TestScheduleKeepsTheLimitsOfTheMaintenanceOperator(t *testing.T) {
 			list:   []maintenancev1alpha1.NodeMaintenance{request("a", pending, 3), request("d", pending, 2)},
 			limits: limits{parallel: intstr.FromInt32(4), unavailable: ptr.To(intstr.FromInt32(1))}, want: []string{"d-Pending"},
 		},
-		"one maintenance a node": {
+		"one maintenance per node": {
 			list:   []maintenancev1alpha1.NodeMaintenance{request("a", ready, 1), request("a", pending, 9)},
 			limits: limits{parallel: intstr.FromInt32(0)},
 		},
