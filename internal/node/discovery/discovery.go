@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -212,6 +213,7 @@ func (d *Discovery) scan(ctx context.Context, requested bool) error {
 	if err != nil {
 		return fmt.Errorf("scan devices: %w", err)
 	}
+	debug.FreeOSMemory() // a scan leaves megabytes behind, and the next one is minutes away
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.look, d.seen = look, seen
