@@ -68,12 +68,14 @@ func (d *Driver) activateNow(
 	if reply.status == admin.MaximumTimeViolation {
 		return inventory.ActivateDeviceReset, nil // this image takes longer than MTFA allows; a reset has no such bound
 	}
-	need, err := reply.activation()
-	if err != nil {
-		return 0, fmt.Errorf("activate slot %d of %s: %w", slot, device(id), err)
-	}
-	if reply.status != admin.Success {
-		return need, nil
+	if !reply.status.ByHost() {
+		need, err := reply.activation()
+		if err != nil {
+			return 0, fmt.Errorf("activate slot %d of %s: %w", slot, device(id), err)
+		}
+		if reply.status != admin.Success {
+			return need, nil
+		}
 	}
 	if c, err = d.readSettled(ctx, id); err != nil {
 		return 0, fmt.Errorf("after its activation: %w", err)

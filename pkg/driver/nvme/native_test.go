@@ -422,3 +422,56 @@ func TestADriveThatSettlesAfterItsActivationIsWaitedFor(t *testing.T) {
 	assert.Equal(t, "NEW00001", after.Running.Revision)
 	assert.Zero(t, after.Resets)
 }
+
+// settling answers the first reads after an activation with the status the kernel itself gives to commands that it holds off.
+type settling struct {
+	admin.Controller
+	drive *admintest.Drive
+	mu    *sync.Mutex
+	left  *int
+}
+
+func (s settling) Do(c *admin.Command, data []byte) (admin.Status, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now, err := s.drive.State(); err == nil && now.Running.Revision == "NEW00001" && *s.left > 0 {
+		*s.left--
+		return 0x370 + admin.Status(*s.left%2), nil
+	}
+	return s.Controller.Do(c, data)
+}
+
+func TestWhatTheKernelAbortsAfterAnActivationIsAskedAgain(t *testing.T) {
+	s := able()
+	s.Activation, s.MTFA, s.IgnoresResets = nvmectrl.Immediately, time.Second, true
+	drive, _, runner := rig(t, s)
+	var mu sync.Mutex
+	left := 3
+	d := nvme.NewNative(runner, func(node string) (admin.Controller, error) {
+		c, err := drive.Open(node)
+		return settling{c, drive, &mu, &left}, err
+	})
+	_, err := d.Write(t.Context(), identity(s), image(t, "NEW00001"), nil)
+	require.NoError(t, err)
+	need, err := d.Activate(t.Context(), identity(s), inventory.ActivateDeviceReset)
+	require.NoError(t, err)
+	assert.Equal(t, inventory.ActivateNone, need)
+	assert.Zero(t, left)
+	assert.Zero(t, state(t, drive).Resets)
+}
+
+func TestAnActivationThatTheKernelAbortsIsMadeByAReset(t *testing.T) {
+	for _, status := range []admin.Status{0x370, 0x371} {
+		s := able()
+		s.Activation, s.MTFA, s.RefusesNow = nvmectrl.Immediately, time.Second, status
+		drive, d, _ := rig(t, s)
+		_, err := d.Write(t.Context(), identity(s), image(t, "NEW00001"), nil)
+		require.NoError(t, err)
+		need, err := d.Activate(t.Context(), identity(s), inventory.ActivateDeviceReset)
+		require.NoError(t, err)
+		assert.Equal(t, inventory.ActivateNone, need)
+		after := state(t, drive)
+		assert.Equal(t, "NEW00001", after.Running.Revision)
+		assert.Equal(t, 1, after.Resets)
+	}
+}

@@ -19,6 +19,15 @@ const (
 	OverlappingRange       Status = 0x114
 )
 
+// Statuses by which this machine's kernel, not the drive, ends commands while it resets or reconnects a controller.
+const (
+	NoPath        Status = 0x370
+	AbortedByHost Status = 0x371
+)
+
+// ByHost reports whether the drive did not give this answer. Whether it carried the command out is not known.
+func (s Status) ByHost() bool { return s == NoPath || s == AbortedByHost }
+
 // CleanStatus leaves out the bits More, Do Not Retry and Command Retry Delay.
 func CleanStatus(raw uint64) Status { return Status(raw & 0x7ff) }
 
@@ -38,8 +47,8 @@ var statusTexts = map[Status]string{
 	MaximumTimeViolation:   "firmware activation requires more than the maximum time",
 	ActivationProhibited:   "firmware activation prohibited",
 	OverlappingRange:       "overlapping range",
-	0x370:                  "no path to the drive",
-	0x371:                  "aborted by this machine",
+	NoPath:                 "no path to the drive",
+	AbortedByHost:          "aborted by this machine",
 }
 
 // String is the number, and what it means where that is known.
@@ -54,6 +63,14 @@ func (s Status) String() string {
 type StatusError struct {
 	Operation string
 	Status    Status
+}
+
+// Unwrap is ErrNotReady for a command that the drive did not answer.
+func (e *StatusError) Unwrap() error {
+	if e.Status.ByHost() {
+		return ErrNotReady
+	}
+	return nil
 }
 
 // Error names the command and the status.
