@@ -104,7 +104,7 @@ func parseRevision(value json.RawMessage) (inventory.Version, error) {
 	revision := inventory.NormalizeVersion(string(b[:]))
 	for _, c := range []byte(revision) {
 		if c < ' ' || c > '~' {
-			return "", fmt.Errorf("revision %q is not ASCII", revision)
+			return "", nil // it is unknown in this slot alone
 		}
 	}
 	return revision, nil

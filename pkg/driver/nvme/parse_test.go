@@ -86,7 +86,6 @@ func TestParseSlotLogRefusesWhatItDoesNotKnow(t *testing.T) {
 		"no active slot":    `{"nvme0":{"Firmware Rev Slot 1":"2314885530819505713 (1.0.....)"}}`,
 		"slots from zero":   `{"nvme0":{"Active Firmware Slot (afi)":1,"Firmware Rev Slot 0":"4913481276801305153 (ABCDF)"}}`,
 		"a revision as hex": `{"nvme0":{"Active Firmware Slot (afi)":1,"Firmware Rev Slot 1":"0x51334234414e5047 (GPNA4B3Q)"}}`,
-		"not ASCII":         `{"nvme0":{"Active Firmware Slot (afi)":1,"Firmware Rev Slot 1":"18446744073709551615 (........)"}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, err := parseSlotLog([]byte(out))
@@ -94,6 +93,22 @@ func TestParseSlotLogRefusesWhatItDoesNotKnow(t *testing.T) {
 			assert.Zero(t, l)
 		})
 	}
+}
+
+func TestARevisionThatIsNotASCIIIsUnknownInItsSlotAlone(t *testing.T) {
+	out := `{"nvme0":{"Active Firmware Slot (afi)":17,"Firmware Rev Slot 1":"4913481276801305153 (ABCDF)",
+		"Firmware Rev Slot 2":"18446744073709551615 (........)"}}`
+	fromTool, err := parseSlotLog([]byte(out))
+	require.NoError(t, err)
+	native := newSlotLog(admin.SlotLog{AFI: 17, Revisions: [7]string{string(fromTool.Revisions[1])}, Unreadable: [7]bool{1: true}})
+	assert.Equal(t, fromTool, native)
+	revision, held := native.Revisions[2]
+	assert.True(t, held, "the slot is not empty")
+	assert.Empty(t, revision)
+	c := controller{Slots: 3, Downloadable: true, Revision: native.Revisions[1]}
+	slot, err := slotFor(c, native)
+	require.NoError(t, err)
+	assert.Equal(t, 3, slot, "the empty one comes first")
 }
 
 // A drive with one slot keeps running the old image while the slot holds the new one.

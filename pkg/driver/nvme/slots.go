@@ -12,7 +12,7 @@ type slotLog struct {
 	// Active is the slot that runs, Next the one that runs after the next reset; 0 where the drive does not report it, which
 	// does not mean that nothing is staged.
 	Active, Next int
-	// Revisions by slot number; empty slots are absent.
+	// Revisions by slot number; empty slots are absent, and a revision that cannot be read is empty.
 	Revisions map[int]inventory.Version
 }
 
@@ -21,7 +21,7 @@ func newSlotLog(raw admin.SlotLog) slotLog {
 	log := slotLog{Revisions: map[int]inventory.Version{}}
 	log.setActive(raw.AFI)
 	for i, revision := range raw.Revisions {
-		if v := inventory.NormalizeVersion(revision); v != "" {
+		if v := inventory.NormalizeVersion(revision); v != "" || raw.Unreadable[i] {
 			log.Revisions[i+1] = v
 		}
 	}
@@ -81,6 +81,7 @@ func slotFor(c controller, l slotLog) (int, error) {
 			continue
 		}
 		r := 2
+		_, held := l.Revisions[slot]
 		switch {
 		case l.runs(slot, c.Revision):
 			r = 1
@@ -89,7 +90,7 @@ func slotFor(c controller, l slotLog) (int, error) {
 			}
 		case slot == l.Next:
 			r = 4
-		case l.Revisions[slot] == "":
+		case !held:
 			r = 3
 		}
 		if r > rank {

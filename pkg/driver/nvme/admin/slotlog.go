@@ -11,6 +11,8 @@ type SlotLog struct {
 	AFI uint8
 	// Revisions are those of slots 1 to 7, empty where a slot holds nothing.
 	Revisions [MaxSlots]string
+	// Unreadable marks slots that hold something whose revision is not ASCII.
+	Unreadable [MaxSlots]bool
 }
 
 const revisionSize = 8
@@ -24,10 +26,7 @@ func ParseSlotLog(b []byte) (SlotLog, error) {
 	for i := range log.Revisions {
 		at := revisionSize * (i + 1)
 		revision, err := text(b[at : at+revisionSize])
-		if err != nil {
-			return SlotLog{}, fmt.Errorf("parse firmware slot log: slot %d: %w", i+1, err)
-		}
-		log.Revisions[i] = revision
+		log.Revisions[i], log.Unreadable[i] = revision, err != nil
 	}
 	return log, nil
 }
