@@ -142,7 +142,7 @@ func MakePlan(found host.Inventory, docs Documents, images Images, labels map[st
 		}
 	}
 	if len(templates) == 0 {
-		return p, fmt.Errorf("no template is for this machine (%s %s, labels %v); give its Node's labels with --node-labels",
+		return p, fmt.Errorf("no template selects this machine (manufacturer %q, model %q, labels %v), so nothing is planned; give its Node's labels with --node-labels",
 			machine.Manufacturer, machine.Model, labels)
 	}
 	return p, nil
@@ -245,7 +245,7 @@ func (p Plan) table(w io.Writer) error {
 			d.Class, strings.Join(d.Names, ","), orElse(d.Model, d.DeviceID), d.BoardID, d.Running, d.To, d.Action, d.Rule, d.Reason,
 		})
 	}
-	if err := columns(w, []string{"CLASS", "NAME", "MODEL", "BOARD", "RUNNING", "WANTED", "ACTION", "RULE", "REASON"}, rows); err != nil {
+	if err := columns(w, []string{"CLASS", "NAME", "MODEL", "BOARD", "RUNNING", "DESIRED", "ACTION", "RULE", "REASON"}, rows); err != nil {
 		return err
 	}
 	reboot := "no reboot"
