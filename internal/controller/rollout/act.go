@@ -49,11 +49,12 @@ func (r *Reconciler) act(ctx context.Context, f facts, d schedule.Decision) (ctr
 	if len(admit) < len(d.Admit) {
 		result.RequeueAfter = again
 	}
-	if err := r.writeAdmissions(ctx, f, admit); err != nil {
+	unwritten, err := r.writeAdmissions(ctx, f, admit)
+	if err != nil {
 		return ctrl.Result{}, err
 	}
 	left, err := r.writeWaiting(ctx, f, d.Wait)
-	if left {
+	if unwritten || left {
 		result.RequeueAfter = again
 	}
 	return result, err
@@ -161,19 +162,20 @@ func inLedgers(policies []v1alpha1.RolloutPolicy, a schedule.Admission) (rival, 
 	return rival, mine
 }
 
-// writeAdmissions writes to the admitted jobs that they may run.
-func (r *Reconciler) writeAdmissions(ctx context.Context, f facts, admit []schedule.Admission) error {
+// writeAdmissions writes to the admitted jobs that they may run, and reports whether some are left for the next pass.
+func (r *Reconciler) writeAdmissions(ctx context.Context, f facts, admit []schedule.Admission) (left bool, err error) {
 	var errs []error
 	for _, a := range admit {
 		j := f.jobs[a.Entry.UID]
-		written, err := r.writeAdmitted(ctx, j, status.JobAdmitted(a.Policy))
+		result, err := r.writeAdmitted(ctx, j, status.JobAdmitted(a.Policy))
 		errs = append(errs, err)
-		if written {
+		left = left || result == outdated
+		if result == written {
 			r.recorder.Eventf(j, f.policies[a.Policy], corev1.EventTypeNormal, v1alpha1.ReasonAdmitted, "Admit",
 				"Rollout policy %s admitted node %s.", a.Policy, a.Entry.Node)
 		}
 	}
-	return errors.Join(errs...)
+	return left, errors.Join(errs...)
 }
 
 // writeWaiting writes to the waiting jobs why they wait, and reports whether some are left for the next pass.
@@ -188,11 +190,13 @@ func (r *Reconciler) writeWaiting(ctx context.Context, f facts, waiting []schedu
 			return true, nil
 		}
 		writes++
-		if _, err := r.writeAdmitted(ctx, j, want); err != nil {
+		result, err := r.writeAdmitted(ctx, j, want)
+		if err != nil {
 			return false, err
 		}
+		left = left || result == outdated
 	}
-	return false, nil
+	return left, nil
 }
 
 // reportPolicy makes events of what changed for people.

@@ -23,23 +23,36 @@ type admitted struct {
 	message string
 }
 
-// writeAdmitted writes the Admitted condition of one job. It reports false when the job is gone, was changed meanwhile, or
-// is another one of that name: the event of that change starts another pass.
-func (r *Reconciler) writeAdmitted(ctx context.Context, j *v1alpha1.FirmwareJob, want status.Condition) (written bool, err error) {
+// outcome is what came of a write.
+type outcome int
+
+const (
+	failed outcome = iota
+	written
+	// gone: there is no such job any more.
+	gone
+	// outdated: the job was changed meanwhile, or is another one of that name. The change may be one that starts no pass.
+	outdated
+)
+
+// writeAdmitted writes the Admitted condition of one job.
+func (r *Reconciler) writeAdmitted(ctx context.Context, j *v1alpha1.FirmwareJob, want status.Condition) (outcome, error) {
 	conditions := status.Merge(j.Status.Conditions, j.Generation, r.now(), []string{v1alpha1.ConditionAdmitted}, want)
 	version := j.ResourceVersion
 	if last, ok := r.written[j.UID]; ok {
 		version = last.version
 	}
-	version, err = fieldset.ApplyAdmission(ctx, r.client, j, version, conditions)
+	version, err := fieldset.ApplyAdmission(ctx, r.client, j, version, conditions)
 	switch {
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		return false, nil
+	case apierrors.IsNotFound(err):
+		return gone, nil
+	case apierrors.IsConflict(err):
+		return outdated, nil
 	case err != nil:
-		return false, err
+		return failed, err
 	}
 	r.written[j.UID] = admitted{version: version, status: want.Status, reason: want.Reason, message: want.Message}
-	return true, nil
+	return written, nil
 }
 
 // isWritten reports whether the job's Admitted condition is as wanted already. The message counts, because it

@@ -409,6 +409,27 @@ func TestTheDaemonsConditionsStay(t *testing.T) {
 	w.requireStatus(o, "default", status.InProgressStatus)
 }
 
+// A report of the daemon that the cache has not seen starts no pass by itself, since progress changes no decision.
+func TestAConditionThatMetAnotherWriteIsWrittenByTheNextPass(t *testing.T) {
+	for budget, want := range map[int32]string{0: v1alpha1.ReasonBudgetExhausted, 1: v1alpha1.ReasonAdmitted} {
+		t.Run(want, func(t *testing.T) {
+			w := newWorld(t)
+			w.create(newPolicy("default", intstr.FromInt32(budget), nil))
+			w.nodes("n1")
+			w.queue("job-1", "n1")
+			o := w.operator()
+			require.NoError(t, o.view.freeze(t.Context()))
+			w.report("job-1", map[string]bool{v1alpha1.ConditionReady: false})
+			result, err := o.Reconcile(t.Context(), ctrl.Request{})
+			require.NoError(t, err)
+			assert.NotZero(t, result.RequeueAfter)
+			o.view.nodes, o.view.jobs = nil, nil
+			o.pass()
+			assert.Equal(t, want, w.reason("job-1"))
+		})
+	}
+}
+
 // The conditions of thousands of waiting jobs are written in portions, and none twice while the cache is behind.
 func TestTheConditionOfAWaitingJobIsWrittenOnce(t *testing.T) {
 	w := newWorld(t)
