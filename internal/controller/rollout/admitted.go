@@ -55,7 +55,7 @@ func (r *Reconciler) writeAdmitted(ctx context.Context, j *v1alpha1.FirmwareJob,
 	return written, nil
 }
 
-// isWritten reports whether the job's Admitted condition is as wanted already. The message counts, because it
+// isWritten reports whether the job's Admitted condition says already what it should. The message counts, because it
 // names what a person has to look at. It must be the same in every pass that finds the same: no counts, no positions.
 func (r *Reconciler) isWritten(j *v1alpha1.FirmwareJob, want status.Condition) bool {
 	if last, ok := r.written[j.UID]; ok {
