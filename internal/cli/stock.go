@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
@@ -24,7 +25,7 @@ type stock struct{ store *artifact.Store }
 // program may read every file of this machine anyway.
 func openStock(stateDir string) (*stock, error) {
 	fetcher := artifact.NewFetcher(artifact.FetchConfig{FileRoot: "/", AllowLoopback: true})
-	store, err := artifact.OpenStore(filepath.Join(stateDir, "sources"), fetcher)
+	store, err := artifact.OpenStore(filepath.Join(stateDir, "sources"), fetcher, time.Now)
 	if err != nil {
 		return nil, fmt.Errorf("open image store: %w", err)
 	}

@@ -39,7 +39,7 @@ func wire(ctx context.Context, mgr manager.Manager, c config.Operator, chosen st
 	if err := index.Register(ctx, mgr.GetFieldIndexer()); err != nil {
 		return stop, err
 	}
-	store, err := artifact.OpenStore(c.StoreDir, artifact.NewFetcher(artifact.FetchConfig{FileRoot: c.FileSourceDir}))
+	store, err := artifact.OpenStore(c.StoreDir, artifact.NewFetcher(artifact.FetchConfig{FileRoot: c.FileSourceDir}), time.Now)
 	if err != nil {
 		return stop, fmt.Errorf("open image store %s: %w", c.StoreDir, err)
 	}

@@ -21,29 +21,28 @@ func (s *Store) Remove(source string) error {
 	return nil
 }
 
-// Collect deletes the images that no source's metadata names and that are not in use otherwise, and reports how many it
-// kept for that. It asks for those in use only when there is something to delete, and deletes nothing when that fails.
-func (s *Store) Collect(inUse func() ([]inventory.Digest, error)) (kept int, err error) {
+// Collect deletes the images that no source's metadata names and that are not in use otherwise. It asks for those in use
+// only when there is something to delete, and deletes nothing when that fails.
+func (s *Store) Collect(inUse func() ([]inventory.Digest, error)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	unnamed, err := s.unnamed()
 	if err != nil || len(unnamed) == 0 {
-		return 0, err
+		return err
 	}
 	digests, err := inUse()
 	if err != nil {
-		return 0, fmt.Errorf("collect images: %w", err)
+		return fmt.Errorf("collect images: %w", err)
 	}
 	for _, path := range unnamed {
 		if slices.ContainsFunc(digests, func(d inventory.Digest) bool { return s.blob(d) == path }) {
-			kept++
 			continue
 		}
 		if err := os.Remove(path); err != nil {
-			return kept, transient(StorageFailed, "collect images: %w", err)
+			return transient(StorageFailed, "collect images: %w", err)
 		}
 	}
-	return kept, nil
+	return nil
 }
 
 // unnamed lists the paths of the images that no source's metadata names.

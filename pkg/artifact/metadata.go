@@ -28,7 +28,7 @@ type imageRecord struct {
 	Size   int64  `json:"size"`
 }
 
-// recorded finds the record of a file whose images are all in store with the recorded size.
+// recorded finds the record of a file whose images are all in store and undamaged.
 func (s *Store) recorded(known metadata, f File) (fileRecord, bool) {
 	for _, r := range known.Files {
 		if r.URL != f.URL || r.Digest != f.Digest.String() || r.Format != f.Format {
@@ -40,11 +40,7 @@ func (s *Store) recorded(known metadata, f File) (fileRecord, bool) {
 				return fileRecord{}, false
 			}
 			digest, err := inventory.ParseDigest(r.Images[i].Digest)
-			if err != nil {
-				return fileRecord{}, false
-			}
-			info, err := os.Stat(s.blob(digest))
-			if err != nil || info.Size() != r.Images[i].Size {
+			if err != nil || s.check(digest) != nil {
 				return fileRecord{}, false
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
@@ -28,8 +29,12 @@ import (
 type Store struct {
 	root    string
 	fetcher *Fetcher
+	now     func() time.Time
 	// mu guards the set of blobs against collection while one is being published.
 	mu sync.RWMutex
+	// reading keeps the load on the disk at one image that is read again at a time, and guards read.
+	reading sync.Mutex
+	read    map[inventory.Digest]reading
 }
 
 const (
@@ -41,8 +46,9 @@ const (
 	anyBoard = "any"
 )
 
-// OpenStore opens or creates a store in the directory root and removes the remains of interrupted fetches.
-func OpenStore(root string, fetcher *Fetcher) (*Store, error) {
+// OpenStore opens or creates a store in the directory root and removes the remains of interrupted fetches. The clock now
+// says when an image is to be read again.
+func OpenStore(root string, fetcher *Fetcher, now func() time.Time) (*Store, error) {
 	for _, dir := range []string{blobsDir, sourcesDir} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
 			return nil, fmt.Errorf("open image store: %w", err)
@@ -57,7 +63,7 @@ func OpenStore(root string, fetcher *Fetcher) (*Store, error) {
 			return nil, fmt.Errorf("open image store: %w", err)
 		}
 	}
-	return &Store{root: root, fetcher: fetcher}, nil
+	return &Store{root: root, fetcher: fetcher, now: now, read: map[inventory.Digest]reading{}}, nil
 }
 
 // Available reports whether the store can be written.
@@ -139,8 +145,11 @@ func (s *Store) Download(ctx context.Context, source string, f File) error {
 	return s.writeMetadata(source, known)
 }
 
-// Open opens an image for reading. A missing image is an error that matches fs.ErrNotExist.
+// Open opens an image for reading. A missing or damaged image is an error that matches fs.ErrNotExist.
 func (s *Store) Open(digest inventory.Digest) (*os.File, error) {
+	if err := s.check(digest); err != nil {
+		return nil, fmt.Errorf("open image %s: %w", digest, err)
+	}
 	f, err := os.Open(s.blob(digest))
 	if err != nil {
 		return nil, fmt.Errorf("open image %s: %w", digest, err)

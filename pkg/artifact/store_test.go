@@ -5,6 +5,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -25,16 +27,17 @@ type shop struct {
 	dir   string
 	root  string
 	store *Store
+	now   time.Time
 }
 
 func newShop(t *testing.T) *shop {
-	s := &shop{t: t, dir: t.TempDir(), root: t.TempDir()}
+	s := &shop{t: t, dir: t.TempDir(), root: t.TempDir(), now: time.Unix(0, 0)}
 	s.reopen()
 	return s
 }
 
 func (s *shop) reopen() {
-	store, err := OpenStore(s.root, NewFetcher(FetchConfig{FileRoot: s.dir}))
+	store, err := OpenStore(s.root, NewFetcher(FetchConfig{FileRoot: s.dir}), func() time.Time { return s.now })
 	require.NoError(s.t, err)
 	s.store = store
 }
@@ -146,6 +149,46 @@ func TestStoreFetchesOnlyWhatIsMissing(t *testing.T) { // R001-14, R000-40
 	assert.Equal(t, []File{b}, s.store.Missing("src", []File{a, b}), "a damaged blob is fetched again")
 }
 
+func TestStoreOffersNoImageThatChangedOnDisk(t *testing.T) { // R001-14
+	decay := func(s *shop, path string) { // the size and the times stay, as when a medium decays
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		require.NoError(t, os.Chmod(path, 0o600))
+		require.NoError(t, os.WriteFile(path, []byte("GARBAGE!"), 0o600))
+		require.NoError(t, os.Chtimes(path, info.ModTime(), info.ModTime()))
+	}
+	overwrite := func(s *shop, path string) {
+		decay(s, path)
+		require.NoError(t, os.Chtimes(path, s.now, s.now))
+	}
+	for name, damage := range map[string]func(s *shop, path string){
+		"overwritten":                  overwrite,
+		"decayed, and hours later":     func(s *shop, path string) { decay(s, path); s.now = s.now.Add(6 * time.Hour) },
+		"decayed, and a restart later": func(s *shop, path string) { decay(s, path); s.reopen() },
+		"an unreadable file":           func(s *shop, path string) { require.NoError(t, errors.Join(os.Remove(path), os.Mkdir(path, 0o700))) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newShop(t)
+			f := s.file("fw", []byte("FIRMWARE"), FormatImage, nic("", "1"))
+			_, err := s.publish("src", f)
+			require.NoError(t, err)
+			require.Equal(t, "FIRMWARE", s.content(f.Digest))
+
+			damage(s, s.store.Path(f.Digest))
+			_, err = s.store.Open(f.Digest)
+			require.Error(t, err)
+			assert.Empty(t, s.store.InStore("src", []File{f}))
+			if name == "an unreadable file" {
+				return
+			}
+			require.ErrorIs(t, err, fs.ErrNotExist)
+			_, err = s.publish("src", f)
+			require.NoError(t, err)
+			assert.Equal(t, "FIRMWARE", s.content(f.Digest))
+		})
+	}
+}
+
 func TestStoreNamesWhatIsWrongWithAnArchive(t *testing.T) { // R001-16
 	s := newShop(t)
 	bomb := zipOf(t, "one.bin", "x", "one.bin", "y")
@@ -199,27 +242,22 @@ func TestStoreCollectsWhatNoSourceHolds(t *testing.T) {
 
 	require.NoError(t, s.store.Remove("one"))
 	inUse, apiDown := []inventory.Digest{digestOf([]byte("B"))}, error(nil)
-	collect := func() (int, error) {
+	collect := func() error {
 		return s.store.Collect(func() ([]inventory.Digest, error) { return inUse, apiDown })
 	}
-	kept, err := collect()
-	require.NoError(t, err)
-	assert.Equal(t, 1, kept)
+	require.NoError(t, collect())
 	assert.Equal(t, "B", s.content(digestOf([]byte("B"))), "no source holds it, but it is in use")
 	inUse, apiDown = nil, fs.ErrPermission
-	_, err = collect()
-	require.ErrorIs(t, err, apiDown)
+	require.ErrorIs(t, collect(), apiDown)
 	assert.Equal(t, "B", s.content(digestOf([]byte("B"))), "it is not known what is in use")
 	apiDown = nil
-	_, err = collect()
-	require.NoError(t, err)
+	require.NoError(t, collect())
 	assert.Equal(t, "A", s.content(digestOf([]byte("A"))))
 	_, err = s.store.Open(digestOf([]byte("B")))
 	assert.ErrorIs(t, err, fs.ErrNotExist)
 
 	require.NoError(t, os.WriteFile(filepath.Join(s.root, "sources", "two", "metadata.json"), []byte("{"), 0o600))
-	_, err = collect()
-	require.Error(t, err, "what cannot be read is not unused")
+	require.Error(t, collect(), "what cannot be read is not unused")
 	assert.Equal(t, "A", s.content(digestOf([]byte("A"))))
 }
 

@@ -26,10 +26,9 @@ import (
 )
 
 const (
-	// retryStalled is how often a source is tried again that a person has to correct: its origin may have been.
-	retryStalled = 10 * time.Minute
-	// collectAgain is how often the images are looked at that only jobs need; each costs disk space alone.
-	collectAgain = 10 * time.Minute
+	// lookAgain is how often a source is looked at though nobody changed it: its origin may have been corrected, an image in
+	// store may be damaged or lost, and images that only jobs needed cost disk space. At rest a look writes nothing to the API.
+	lookAgain = 10 * time.Minute
 	// concurrency is how many sources are worked on at once; one slow origin must not hold up the others.
 	concurrency = 8
 	// namedUsers bounds the users that a message names.
@@ -103,17 +102,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, src *v1alpha1.FirmwareSource
 	case facts.Transient:
 		return ctrl.Result{}, err
 	case err != nil:
-		return ctrl.Result{RequeueAfter: retryStalled}, nil
+		return ctrl.Result{RequeueAfter: lookAgain}, nil
 	}
-	kept, err := r.collect(ctx)
-	if err != nil || kept == 0 {
-		return ctrl.Result{}, err
-	}
-	return ctrl.Result{RequeueAfter: collectAgain}, nil
+	return ctrl.Result{RequeueAfter: lookAgain}, r.collect(ctx)
 }
 
-// collect deletes the images that neither a source nor a job needs, and reports how many it kept for jobs.
-func (r *Reconciler) collect(ctx context.Context) (kept int, err error) {
+// collect deletes the images that neither a source nor a job needs.
+func (r *Reconciler) collect(ctx context.Context) error {
 	return r.Store.Collect(func() ([]inventory.Digest, error) {
 		var jobs v1alpha1.FirmwareJobList
 		if err := r.Reader.List(ctx, &jobs); err != nil {
@@ -269,7 +264,7 @@ func (r *Reconciler) finalize(ctx context.Context, src *v1alpha1.FirmwareSource)
 	if err := r.Store.Remove(src.Name); err != nil {
 		return ctrl.Result{}, err
 	}
-	if _, err := r.collect(ctx); err != nil {
+	if err := r.collect(ctx); err != nil {
 		return ctrl.Result{}, err
 	}
 	before := src.DeepCopy()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/imageserver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
@@ -39,15 +41,24 @@ type bench struct {
 	store      *artifact.Store
 	files      string
 	writes     int
+	now        time.Time
+	// start begins a new process of the operator on the same store.
+	start func()
 }
 
 func newBench(t *testing.T) *bench {
 	scheme := runtime.NewScheme()
 	require.NoError(t, v1alpha1.AddToScheme(scheme))
-	b := &bench{t: t, files: t.TempDir(), events: events.NewFakeRecorder(100)}
-	store, err := artifact.OpenStore(t.TempDir(), artifact.NewFetcher(artifact.FetchConfig{FileRoot: b.files, AllowLoopback: true, MaxBytes: 1 << 20}))
-	require.NoError(t, err)
-	b.store = store
+	b := &bench{t: t, files: t.TempDir(), events: events.NewFakeRecorder(100), now: time.Now()}
+	root := t.TempDir()
+	b.start = func() {
+		fetcher := artifact.NewFetcher(artifact.FetchConfig{FileRoot: b.files, AllowLoopback: true, MaxBytes: 1 << 20})
+		now := func() time.Time { return b.now }
+		store, err := artifact.OpenStore(root, fetcher, now)
+		require.NoError(t, err)
+		b.store = store
+		b.reconciler = &Reconciler{Client: b.client, Reader: b.client, Store: store, Events: b.events, Now: now}
+	}
 	b.client = interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.FirmwareSource{}, &v1alpha1.FirmwareJob{}).Build(), interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 			b.writes++
@@ -58,7 +69,7 @@ func newBench(t *testing.T) *bench {
 			return c.SubResource(sub).Apply(ctx, o, opts...)
 		},
 	})
-	b.reconciler = &Reconciler{Client: b.client, Reader: b.client, Store: store, Events: b.events, Now: time.Now}
+	b.start()
 	return b
 }
 
@@ -270,6 +281,68 @@ func TestSourceKeepsListingWhatIsVerifiedWhileAnEditIsFetched(t *testing.T) { //
 	require.Len(t, images, 1, "the new file failed, and the second is not asked for any more")
 	assert.Equal(t, v1alpha1.Digest("sha256:"+first.SHA256), images[0].Digest)
 	b.requireStatus("src", status.FailedStatus)
+}
+
+func TestADamagedImageIsFetchedAgainAndServedOnlyWhole(t *testing.T) { // R001-14
+	b := newBench(t)
+	f := b.file("fw.bin", "FIRMWARE")
+	b.create("src", f)
+	result, err := b.reconcile("src")
+	require.NoError(t, err)
+	digest, err := inventory.ParseDigest("sha256:" + f.SHA256)
+	require.NoError(t, err)
+	damage := func() {
+		require.NoError(t, os.Chmod(b.store.Path(digest), 0o600))
+		require.NoError(t, os.WriteFile(b.store.Path(digest), []byte("GARBAGE!"), 0o600))
+		require.NoError(t, os.Chtimes(b.store.Path(digest), time.Unix(0, 0), time.Unix(0, 0)))
+	}
+	served := func() (int, string) {
+		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, imageserver.PathPrefix+digest.String(), nil)
+		r.Header.Set("Authorization", "Bearer token")
+		imageserver.Handler(b.store, everybody{}, logr.Discard()).ServeHTTP(w, r)
+		return w.Code, w.Body.String()
+	}
+	for _, later := range []func(){func() { b.now = b.now.Add(result.RequeueAfter) }, b.start} {
+		damage()
+		later()
+		code, _ := served()
+		assert.Equal(t, http.StatusNotFound, code, "what is damaged is not served")
+		_, err = b.reconcile("src")
+		require.NoError(t, err)
+		code, body := served()
+		assert.Equal(t, http.StatusOK, code)
+		assert.Equal(t, "FIRMWARE", body)
+		b.requireStatus("src", status.CurrentStatus)
+	}
+
+	damage()
+	require.NoError(t, os.Remove(filepath.Join(b.files, "fw.bin")))
+	b.now = b.now.Add(result.RequeueAfter)
+	_, err = b.reconcile("src")
+	require.Error(t, err)
+	assert.Equal(t, "False DownloadFailed", b.reason("src", "Ready"))
+	assert.Empty(t, b.get("src").Status.Images, "what is damaged is not offered")
+	b.requireStatus("src", status.InProgressStatus)
+}
+
+// everybody may fetch images.
+type everybody struct{}
+
+func (everybody) Authenticate(context.Context, string) (string, error) { return "anybody", nil }
+
+func TestAQuietSourceIsLookedAtWithoutAWrite(t *testing.T) {
+	b := newBench(t)
+	b.create("src", b.file("fw.bin", "FIRMWARE"))
+	result, err := b.reconcile("src")
+	require.NoError(t, err)
+	require.NotZero(t, result.RequeueAfter, "an image may be damaged though no object changes")
+	writes := b.writes
+	for range 3 {
+		b.now = b.now.Add(result.RequeueAfter)
+		result, err = b.reconcile("src")
+		require.NoError(t, err)
+	}
+	assert.Equal(t, writes, b.writes)
 }
 
 func TestImagesOfJobsThatDidNotEndStayInStore(t *testing.T) {

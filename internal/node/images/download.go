@@ -22,6 +22,10 @@ import (
 // errDone marks an error that a further attempt would not change.
 var errDone = errors.New("not retried")
 
+// errWrong marks an image that was received whole and has another digest. It says nothing about the image that is wanted:
+// what lies on the way, or the disk of the image server, is at fault.
+var errWrong = errors.New("the image server sent something else than the image; nothing was flashed, and it is fetched again after a pause")
+
 // download fetches an image into the directory. It continues as long as attempts make progress.
 func (s *Store) download(ctx context.Context, digest inventory.Digest) error {
 	client, err := s.client()
@@ -38,9 +42,12 @@ func (s *Store) download(ctx context.Context, digest inventory.Digest) error {
 			return s.commit(digest)
 		case ctx.Err() != nil:
 			return fmt.Errorf("%w: %w", ErrUnavailable, context.Cause(ctx))
-		case errors.As(err, new(*driver.RejectedError)):
+		case errors.Is(err, errWrong) || errors.As(err, new(*driver.RejectedError)):
 			if before > 0 && before <= s.config.MaxImageBytes { // the part kept from an earlier fetch may be the wrong one
 				continue
+			}
+			if errors.Is(err, errWrong) {
+				return fmt.Errorf("%w: %w", ErrUnavailable, err)
 			}
 			return err
 		case errors.Is(err, errDone):
@@ -173,17 +180,17 @@ func (s *Store) refused(res *http.Response, digest inventory.Digest) error {
 
 // verify compares the received file with the digest, and deletes a wrong one.
 func (s *Store) verify(part *os.File, sum hash.Hash, size int64, digest inventory.Digest) error {
-	problem := ""
+	var problem error
 	if size > s.config.MaxImageBytes {
-		problem = fmt.Sprintf("it is larger than %d bytes", s.config.MaxImageBytes)
+		problem = driver.Rejectf("it is larger than %d bytes", s.config.MaxImageBytes)
 	} else if got := inventory.Digest(sum.Sum(nil)); got != digest {
-		problem = fmt.Sprintf("its digest is %s", got)
+		problem = fmt.Errorf("%w: its digest is %s", errWrong, got)
 	}
-	if problem != "" {
+	if problem != nil {
 		if err := os.Remove(part.Name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove rejected image: %w", err)
 		}
-		return driver.Rejectf("%s", problem)
+		return problem
 	}
 	if err := part.Sync(); err != nil {
 		return fmt.Errorf("sync image: %w", err)

@@ -75,8 +75,8 @@ func Open(c Config) (*Store, error) {
 
 // Fetch returns the absolute path and the size in bytes of the image with that digest. A stored image is hashed again
 // before it is returned. Otherwise it is fetched, resuming an interrupted fetch, and gets its name only when it is
-// verified and on disk. The error wraps ErrUnavailable, or a *driver.RejectedError when the server sends something else
-// than the image; any other error is from the local file system.
+// verified and on disk. The error wraps ErrUnavailable, or a *driver.RejectedError when the image is larger
+// than allowed; any other error is from the local file system.
 func (s *Store) Fetch(ctx context.Context, digest inventory.Digest) (path string, size int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

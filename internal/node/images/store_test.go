@@ -187,8 +187,8 @@ func TestFetchSaysWhyThereIsNoImage(t *testing.T) {
 		says   string
 		asked  int
 	}{
-		"wrong bytes":            {answer: serve([]byte("not the firmware")), class: errRejected, says: "its digest is", asked: 1},
-		"an error page with 200": {answer: answer(200, "<html>"), class: errRejected, says: "its digest is", asked: 1},
+		"wrong bytes":            {answer: serve([]byte("not the firmware")), class: images.ErrUnavailable, says: "its digest is", asked: 1},
+		"an error page with 200": {answer: answer(200, "<html>"), class: images.ErrUnavailable, says: "its digest is", asked: 1},
 		"not there":              {answer: answer(404, "<html>"), class: images.ErrUnavailable, says: "does not hold the image", asked: 1},
 		"token refused":          {answer: answer(401, ""), class: images.ErrUnavailable, says: "refused the daemon's token", asked: 5},
 		"server broken":          {answer: answer(503, ""), class: images.ErrUnavailable, says: "503", asked: 5},
