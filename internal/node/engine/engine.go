@@ -84,7 +84,7 @@ type Tasks interface {
 	Run(ctx context.Context, s step.Step, request v1alpha1.RequestedStep, device journal.Update) *step.Returned
 }
 
-// Config is what an Engine works with. All fields are required but Tasks, Uptime, Limits, Poll, Grace, Elapsed, Now, After,
+// Config is what an Engine works with. All fields are required but Tasks, Uptime, Limits, Poll, Grace, Elapsed, Now, Wait,
 // Notify and Log.
 type Config struct {
 	Journal Journal
@@ -113,9 +113,12 @@ type Config struct {
 	// Elapsed is the monotonic clock by which waits are measured, so that stepping the clock of the host shortens and
 	// lengthens none; nil for that of this process.
 	Elapsed func() time.Duration
-	// Now is the clock; nil for time.Now. After makes a channel that receives after the duration; nil for time.After.
-	Now   func() time.Time
-	After func(time.Duration) <-chan time.Time
+	// Now is the clock; nil for time.Now.
+	Now func() time.Time
+	// Wait is the only place where the engine waits: for the duration, until wake receives or until the context ends,
+	// whichever comes first. A negative duration never ends by itself. Nil for the clock of this process, where chance
+	// decides among what comes at the same time; a simulation decides that itself, so that a run can be repeated.
+	Wait func(ctx context.Context, d time.Duration, wake <-chan struct{})
 	// Notify is called with each change of a job, from the goroutine that executes or cancels it. It must not block.
 	Notify func(Snapshot)
 	Log    *slog.Logger
@@ -167,8 +170,8 @@ func New(cfg Config) *Engine {
 		began := time.Now()
 		cfg.Elapsed = func() time.Duration { return time.Since(began) }
 	}
-	if cfg.After == nil {
-		cfg.After = time.After
+	if cfg.Wait == nil {
+		cfg.Wait = wait
 	}
 	if cfg.Notify == nil {
 		cfg.Notify = func(Snapshot) {}
@@ -197,22 +200,28 @@ func (e *Engine) Run(ctx context.Context) error {
 				continue
 			}
 			e.cfg.Log.Error("Job could not be journalled", "job", job.Name, "err", err)
-			e.pause(ctx, e.cfg.Poll)
+			e.cfg.Wait(ctx, e.cfg.Poll, e.wake)
 			continue
 		}
-		select {
-		case <-e.wake:
-		case <-ctx.Done():
+		e.cfg.Wait(ctx, forever, e.wake)
+		if ctx.Err() != nil {
 			return nil
 		}
 	}
 }
 
-// pause waits for the duration, until a call wakes the engine, or until the context ends.
-func (e *Engine) pause(ctx context.Context, d time.Duration) {
+// forever is the duration of a wait that only a call or the end of the context ends.
+const forever time.Duration = -1
+
+// wait is Config.Wait on the clock of this process.
+func wait(ctx context.Context, d time.Duration, wake <-chan struct{}) {
+	var over <-chan time.Time
+	if d >= 0 {
+		over = time.After(d)
+	}
 	select {
-	case <-e.cfg.After(d):
-	case <-e.wake:
+	case <-over:
+	case <-wake:
 	case <-ctx.Done():
 	}
 }
@@ -231,7 +240,7 @@ func (e *Engine) Execute(ctx context.Context, job journal.Job) (journal.Job, err
 			return x.job, context.Cause(ctx)
 		}
 		if wait := x.pass(ctx); wait > 0 {
-			e.pause(ctx, wait)
+			e.cfg.Wait(ctx, wait, e.wake)
 		}
 	}
 	return x.job, nil

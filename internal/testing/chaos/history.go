@@ -33,6 +33,8 @@ const (
 	EventReboot      EventKind = "reboot is asked for"
 	EventBroken      EventKind = "state is broken"
 	EventAfterEnd    EventKind = "the job has ended"
+	EventQuiet       EventKind = "the host is left alone"
+	EventQuietOver   EventKind = "the host was left alone"
 )
 
 // changes reports whether the event is an operation that changes a device or the host.

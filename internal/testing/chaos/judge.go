@@ -37,6 +37,8 @@ type judge struct {
 	reboots map[string]int
 	changed map[string][]Event
 	reads   map[string]Event
+	// quiet says that no job runs and nobody asks for one.
+	quiet bool
 }
 
 // judgeHistory lists the violations of a history, in order.
@@ -74,6 +76,11 @@ func (j *judge) event(e Event) {
 		j.release(e)
 	case EventAfterEnd:
 		j.end(*e.Snapshot)
+	case EventQuiet, EventQuietOver:
+		j.quiet = e.Kind == EventQuiet
+	}
+	if j.quiet && (e.Kind.changes() || e.Kind == EventSchedule || e.Kind == EventRelease) {
+		j.violate("Quiet", "%s though the job has ended and nobody asked for anything", e.Kind)
 	}
 	if e.Kind.changes() {
 		j.change(e)

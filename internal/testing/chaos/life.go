@@ -138,27 +138,24 @@ func (w *world) daemon(submit *journal.Job) (died Fault) {
 	w.engine = engine.New(w.config())
 	if submit != nil {
 		for err := w.engine.Submit(*submit); err != nil; err = w.engine.Submit(*submit) {
-			<-w.after(poll)
+			w.wait(ctx, poll, nil)
 			if errors.Is(err, engine.ErrBusy) || ctx.Err() != nil {
 				break
 			}
 		}
 	}
-	for w.returned {
+	for w.returned && ctx.Err() == nil {
 		if err := w.engine.Release(w.current); err != nil {
-			<-w.after(poll)
+			w.wait(ctx, poll, nil)
 			continue
 		}
 		w.returned = false
 	}
-	for ctx.Err() == nil {
-		active := w.disk.Active()
-		if active == nil || active.Record.Outcome != "" {
-			return Fault{}
-		}
-		if _, err := w.engine.Execute(ctx, *active); err != nil && ctx.Err() == nil {
-			<-w.after(poll)
-		}
+	if err := w.engine.Run(ctx); err != nil {
+		w.note(Event{Kind: EventBroken, Detail: err.Error()})
+	}
+	if active := w.disk.Active(); active == nil || active.Record.Outcome != "" {
+		return Fault{}
 	}
 	return Fault{Kind: Stop}
 }
@@ -175,7 +172,7 @@ func (w *world) config() engine.Config {
 			Read: 2 * time.Minute, Reboot: 15 * time.Minute, Health: 5 * time.Minute, Boot: 30 * time.Minute,
 			Maintenance: 10 * time.Minute,
 		},
-		Poll: poll, Now: w.wall, Elapsed: func() time.Duration { return w.now }, After: w.after,
+		Poll: poll, Now: w.wall, Elapsed: func() time.Duration { return w.now }, Wait: w.wait,
 	}
 	if w.sabotage != nil {
 		w.sabotage(&c)

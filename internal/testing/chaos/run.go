@@ -103,13 +103,19 @@ func (w *world) end() string {
 	return "failed"
 }
 
-// afterwards lets an hour pass in which nothing may happen, and then what the aftermath says.
+// quietHour is how long a daemon is left alone after a job has ended.
+const quietHour = time.Hour
+
+// afterwards lets an hour pass in which a daemon that is started anew may change nothing, and then what the aftermath says.
 func (w *world) afterwards(a Aftermath) {
 	first := w.disk.Job(w.current)
-	if first == nil || first.Record.Outcome != step.Failed {
+	if first == nil || first.Record.Outcome == "" {
 		return
 	}
-	w.now += time.Hour
+	w.leftAlone()
+	if first.Record.Outcome != step.Failed || w.broken() {
+		return
+	}
 	switch a {
 	case Again, Retried:
 		next := w.job("second")
@@ -125,6 +131,23 @@ func (w *world) afterwards(a Aftermath) {
 			w.run(*first)
 		}
 	default:
-		w.live(nil)
 	}
+}
+
+// leftAlone lets the quiet hour pass, over deaths of the daemon too.
+func (w *world) leftAlone() {
+	w.quiet = quietHour
+	w.disturbed(0)
+	w.note(Event{Kind: EventQuiet})
+	for range maxLives {
+		over := w.live(nil)
+		switch {
+		case w.broken():
+			return
+		case over:
+			w.note(Event{Kind: EventQuietOver})
+			return
+		}
+	}
+	w.note(Event{Kind: EventBroken, Detail: fmt.Sprintf("%d lives of the daemon do not pass an hour without a job", maxLives)})
 }

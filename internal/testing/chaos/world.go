@@ -73,6 +73,8 @@ type world struct {
 	// current is the job the world waits for. returned says that a person wants its node back.
 	current  string
 	returned bool
+	// quiet is how long the next idle engine is left alone.
+	quiet time.Duration
 
 	history []Event
 }
@@ -135,20 +137,39 @@ func (w *world) note(e Event) {
 	w.history = append(w.history, e)
 }
 
-// advance moves the clock.
+// advance moves the clock. What comes due meanwhile happens at its time, one after the other.
 func (w *world) advance(d time.Duration) {
-	w.now += d
-	for _, dev := range w.devices {
-		if dev.op != nil && dev.op.orphan && w.now >= dev.op.ends {
-			w.finish(dev)
+	until := w.now + d
+	for {
+		at, happen := w.due(until)
+		if happen == nil {
+			break
 		}
+		w.now = max(w.now, at)
+		happen()
 	}
-	if w.rebootAt > 0 && w.now >= w.rebootAt {
-		panic(death{Fault{Kind: SlowReboot}})
-	}
-	if w.now > w.calm+patience {
+	if w.now = until; w.now > w.calm+patience {
 		panic(endless{})
 	}
+}
+
+// due is what comes due first, and when; nil when nothing does until then. Of two things that come due at the same time the
+// order is always the same.
+func (w *world) due(until time.Duration) (at time.Duration, happen func()) {
+	earlier := func(t time.Duration, do func()) {
+		if t <= until && (happen == nil || t < at) {
+			at, happen = t, do
+		}
+	}
+	for _, d := range w.devices {
+		if d.op != nil && d.op.orphan {
+			earlier(d.op.ends, func() { w.finish(d) })
+		}
+	}
+	if w.rebootAt > 0 {
+		earlier(w.rebootAt, func() { panic(death{Fault{Kind: SlowReboot}}) })
+	}
+	return at, happen
 }
 
 // disturbed records how long a fault lasts.
@@ -165,12 +186,34 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 // wall is the time of day, which can be stepped.
 func (w *world) wall() time.Time { return epoch.Add(w.now + w.stepped) }
 
-func (w *world) after(d time.Duration) <-chan time.Time {
+// wait is engine.Config.Wait on the clock of the world. What ends a wait is asked in a fixed order, never by a select over
+// what is ready: the end of the daemon, a call that wakes the engine, the time. So a seed has one history, on every machine.
+func (w *world) wait(ctx context.Context, d time.Duration, wake <-chan struct{}) {
 	w.point(opWait, Before, "")
+	if ctx.Err() != nil {
+		return
+	}
+	select {
+	case <-wake:
+		return
+	default:
+	}
+	if d < 0 {
+		w.idle()
+		return
+	}
 	w.advance(d)
-	c := make(chan time.Time, 1)
-	c <- w.wall()
-	return c
+}
+
+// idle is an engine that has nothing to do: it is left alone for as long as the run says, and then the daemon ends.
+func (w *world) idle() {
+	if w.quiet == 0 {
+		w.stop()
+		return
+	}
+	d := w.quiet
+	w.quiet = 0
+	w.advance(d)
 }
 
 func (w *world) apiAway() bool  { return w.now < w.apiBack }
