@@ -18,13 +18,21 @@ const (
 // checkBinaries returns an error if dir does not hold both programs.
 func checkBinaries(dir string) error {
 	for _, name := range []string{etcdBinary, apiServerBinary} {
-		info, err := os.Stat(filepath.Join(dir, name))
-		if err != nil {
-			return fmt.Errorf("find %s: %w", name, err)
+		if err := checkProgram(filepath.Join(dir, name)); err != nil {
+			return err
 		}
-		if !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 {
-			return fmt.Errorf("find %s: %s is not an executable file", name, filepath.Join(dir, name))
-		}
+	}
+	return nil
+}
+
+// checkProgram returns an error if the path is not that of an executable file.
+func checkProgram(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return fmt.Errorf("find %s: %w", filepath.Base(path), err)
+	}
+	if !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 {
+		return fmt.Errorf("find %s: %s is not an executable file", filepath.Base(path), path)
 	}
 	return nil
 }
@@ -36,13 +44,21 @@ func checkVersions(ctx context.Context, dir, apiServer, etcd string) error {
 		{apiServerBinary, "Kubernetes " + apiServer},
 		{etcdBinary, "etcd Version: " + strings.TrimPrefix(etcd, "v")},
 	} {
-		out, err := exec.CommandContext(ctx, filepath.Join(dir, c.binary), "--version").CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("run %s --version: %w: %s", c.binary, err, tail(string(out), 5))
+		if err := checkVersion(ctx, filepath.Join(dir, c.binary), c.want); err != nil {
+			return err
 		}
-		if !strings.HasPrefix(string(out), c.want) {
-			return fmt.Errorf("run %s --version: want %q, got %q", c.binary, c.want, tail(string(out), 5))
-		}
+	}
+	return nil
+}
+
+func checkVersion(ctx context.Context, path, want string) error {
+	name := filepath.Base(path)
+	out, err := exec.CommandContext(ctx, path, "--version").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("run %s --version: %w: %s", name, err, tail(string(out), 5))
+	}
+	if !strings.HasPrefix(string(out), want) {
+		return fmt.Errorf("run %s --version: want %q, got %q", name, want, tail(string(out), 5))
 	}
 	return nil
 }

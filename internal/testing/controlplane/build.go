@@ -20,24 +20,34 @@ func (l *Locator) build(ctx context.Context) (string, error) {
 	}
 	defer removeAll(tmp)
 
-	for _, b := range []struct{ binary, version, dir, pkg, ldflags, estimate string }{
+	for _, b := range []program{
 		{etcdBinary, EtcdVersion, "hack/controlplane/etcd", "go.etcd.io/etcd/server/v3", "-s -w", "about 1 minute"},
 		{apiServerBinary, KubernetesVersion, "hack/controlplane/kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver",
 			"-s -w " + versionFlags(), "about 6 minutes"},
 	} {
-		p := startProgress(l.Progress, fmt.Sprintf("controlplane: building %s %s from its Go module, once, %s on two cores",
-			b.binary, b.version, b.estimate), progressSilence)
-		_, err := l.goCommand(ctx, b.dir, "build", "-trimpath", "-buildvcs=false", "-ldflags", b.ldflags,
-			"-o", filepath.Join(tmp, b.binary), b.pkg)
-		p.stop()
-		if err != nil {
-			return "", fmt.Errorf("build %s %s: %w", b.binary, b.version, err)
+		if err := l.buildProgram(ctx, tmp, b); err != nil {
+			return "", err
 		}
 	}
 	if err := checkVersions(ctx, tmp, KubernetesVersion, EtcdVersion); err != nil {
 		return "", err
 	}
 	return l.builtDir(), l.publish(tmp, l.builtDir())
+}
+
+// program is one program that is built from its Go module.
+type program struct{ binary, version, dir, pkg, ldflags, estimate string }
+
+func (l *Locator) buildProgram(ctx context.Context, into string, b program) error {
+	p := startProgress(l.Progress, fmt.Sprintf("controlplane: building %s %s from its Go module, once, %s on two cores",
+		b.binary, b.version, b.estimate), progressSilence)
+	defer p.stop()
+	_, err := l.goCommand(ctx, b.dir, "build", "-trimpath", "-buildvcs=false", "-ldflags", b.ldflags,
+		"-o", filepath.Join(into, b.binary), b.pkg)
+	if err != nil {
+		return fmt.Errorf("build %s %s: %w", b.binary, b.version, err)
+	}
+	return nil
 }
 
 // versionFlags are the linker flags that give a kube-apiserver built from its module the version of its release;

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -31,8 +32,8 @@ type Options struct {
 }
 
 // ControlPlane is a running etcd and kube-apiserver with RBAC, service-account tokens and the admission plugins a
-// cluster has by default, ServiceAccount excepted: pods are stored as they are written. There is no controller manager,
-// no scheduler and no kubelet. Nothing is synced to disk, so it survives the death of its processes but not that of the
+// cluster has by default, ServiceAccount excepted: pods are stored as they are written. There is no controller manager
+// but the garbage collector, where it was started, no scheduler and no kubelet. Nothing is synced to disk, so it survives the death of its processes but not that of the
 // machine.
 //
 // Its processes end with the process that started them, however it ends.
@@ -40,6 +41,9 @@ type ControlPlane struct {
 	environment *envtest.Environment
 	directory   *directory
 	lifeline    *lifeline
+	locator     *Locator
+	// collector is the garbage collector; nil while none runs.
+	collector *exec.Cmd
 }
 
 // Start finds the programs as Locator does and starts them. It returns when the API answers.
@@ -64,6 +68,7 @@ func Start(ctx context.Context, options Options) (*ControlPlane, error) {
 	if err != nil {
 		return nil, errors.Join(err, dir.close())
 	}
+	c.locator = locator
 	return c, nil
 }
 
@@ -155,9 +160,10 @@ func (c *ControlPlane) StartAPIServer() error {
 	return nil
 }
 
-// Stop ends both processes and removes the lock, and the directory if it was a temporary one.
+// Stop ends all processes and removes the lock, and the directory if it was a temporary one.
 func (c *ControlPlane) Stop() error {
 	return errors.Join(
+		c.stopGarbageCollector(),
 		c.stopAPIServer(),
 		c.directory.stop(etcdBinary, c.environment.ControlPlane.Etcd.Stop),
 		c.lifeline.release(),

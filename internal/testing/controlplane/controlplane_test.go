@@ -90,8 +90,24 @@ func TestControlPlane(t *testing.T) {
 		require.NoError(t, err)
 	})
 
+	t.Run("collects what an owner leaves behind, like a cluster", func(t *testing.T) {
+		require.NoError(t, c.StartGarbageCollector(t.Context()))
+		maps := api.CoreV1().ConfigMaps("default")
+		owner, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner"}}, metav1.CreateOptions{})
+		require.NoError(t, err)
+		_, err = maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owned", OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID,
+		}}}}, metav1.CreateOptions{})
+		require.NoError(t, err)
+		require.NoError(t, maps.Delete(t.Context(), owner.Name, metav1.DeleteOptions{}))
+		require.Eventually(t, func() bool {
+			_, err := maps.Get(t.Context(), "owned", metav1.GetOptions{})
+			return apierrors.IsNotFound(err)
+		}, 2*time.Minute, 50*time.Millisecond)
+	})
+
 	pids := processes(t, dir)
-	require.Len(t, pids, 2)
+	require.Len(t, pids, 3)
 	watch, err := api.CoreV1().Nodes().Watch(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	defer watch.Stop()
@@ -181,7 +197,7 @@ func authenticatePodToken(t *testing.T, api *kubernetes.Clientset) authenticatio
 	return review.Status.User
 }
 
-// processes are the processes of etcd and kube-apiserver whose arguments name dir.
+// processes are the processes of the control plane whose arguments name dir.
 func processes(t *testing.T, dir string) []int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")
@@ -195,7 +211,7 @@ func processes(t *testing.T, dir string) []int {
 		arguments, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
 		program, rest, _ := strings.Cut(string(arguments), "\x00")
 		name := filepath.Base(program)
-		if (name == "etcd" || name == "kube-apiserver") && strings.Contains(rest, dir) {
+		if (name == "etcd" || name == "kube-apiserver" || name == "kube-controller-manager") && strings.Contains(rest, dir) {
 			pids = append(pids, pid)
 		}
 	}

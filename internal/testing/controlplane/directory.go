@@ -87,10 +87,16 @@ func (d *directory) prepare(assets string) error {
 		}
 	}
 	for _, binary := range []string{etcdBinary, apiServerBinary} {
-		if err := os.WriteFile(d.program(binary), []byte(launcher(d.pidFile(binary), filepath.Join(assets, binary))),
-			0o700); err != nil {
-			return fmt.Errorf("write launcher of %s: %w", binary, err)
+		if err := d.writeLauncher(binary, filepath.Join(assets, binary)); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+func (d *directory) writeLauncher(binary, program string) error {
+	if err := os.WriteFile(d.program(binary), []byte(launcher(d.pidFile(binary), program)), 0o700); err != nil {
+		return fmt.Errorf("write launcher of %s: %w", binary, err)
 	}
 	return nil
 }
@@ -128,7 +134,7 @@ func (d *directory) stop(binary string, stop func() error) error {
 
 // killLeftovers ends the programs of a run in this directory that was killed itself.
 func (d *directory) killLeftovers() error {
-	return errors.Join(d.kill(apiServerBinary), d.kill(etcdBinary))
+	return errors.Join(d.kill(controllerManagerBinary), d.kill(apiServerBinary), d.kill(etcdBinary))
 }
 
 // kill ends the recorded process if it still is a program of this directory, and waits until it is gone.

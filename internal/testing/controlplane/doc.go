@@ -1,3 +1,3 @@
-// Package controlplane finds or builds etcd and kube-apiserver and runs them as a real Kubernetes API on the loopback
-// interface, for tests and for the lab.
+// Package controlplane finds or builds etcd and kube-apiserver, and on demand the garbage collector of Kubernetes, and runs
+// them as a real Kubernetes API on the loopback interface, for tests and for the lab.
 package controlplane
