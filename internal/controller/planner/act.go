@@ -3,6 +3,7 @@ package planner
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,33 +13,42 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
 
-// act deletes the jobs that are over or superseded and queues the one that is due.
+// again is the wait before a node is planned again whose jobs changed between the decision and the write.
+const again = time.Second
+
+// act deletes the jobs that are over or superseded and queues the one that is due. After a write that lost a race the node
+// is planned again, because the event of what won may be one that the planner does not watch.
 func (r *Reconciler) act(ctx context.Context, f facts, d decision) (ctrl.Result, error) {
 	r.due.set(f.name, d.due)
+	switch err := r.write(ctx, d); {
+	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
+		return ctrl.Result{RequeueAfter: again}, nil
+	case err != nil:
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: d.next}, nil
+}
+
+func (r *Reconciler) write(ctx context.Context, d decision) error {
 	for i := range d.expired {
 		if err := r.remove(ctx, &d.expired[i]); err != nil {
-			return ctrl.Result{}, err
+			return err
 		}
 	}
 	for i := range d.superseded {
 		if err := r.supersede(ctx, &d.superseded[i]); err != nil {
-			return ctrl.Result{}, err
+			return err
 		}
 	}
 	if d.job != nil {
-		if err := r.queue(ctx, d.job); err != nil {
-			return ctrl.Result{}, err
-		}
+		return r.queue(ctx, d.job)
 	}
-	return ctrl.Result{RequeueAfter: d.next}, nil
+	return nil
 }
 
 // queue creates the job. If the job exists already, the cache is behind.
 func (r *Reconciler) queue(ctx context.Context, job *v1alpha1.FirmwareJob) error {
 	if err := r.client.Create(ctx, job, client.FieldOwner(v1alpha1.FieldOwnerOperator)); err != nil {
-		if apierrors.IsAlreadyExists(err) {
-			return nil
-		}
 		return fmt.Errorf("queue firmware job %s: %w", job.Name, err)
 	}
 	updates := "1 update"
@@ -53,7 +63,7 @@ func (r *Reconciler) queue(ctx context.Context, job *v1alpha1.FirmwareJob) error
 func (r *Reconciler) supersede(ctx context.Context, j *v1alpha1.FirmwareJob) error {
 	err := r.client.Delete(ctx, j, client.Preconditions{UID: &j.UID, ResourceVersion: &j.ResourceVersion})
 	switch {
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // its event wakes this node again
+	case apierrors.IsNotFound(err): // the event of its deletion wakes this node again
 		return nil
 	case err != nil:
 		return fmt.Errorf("delete superseded firmware job %s: %w", j.Name, err)
@@ -64,7 +74,7 @@ func (r *Reconciler) supersede(ctx context.Context, j *v1alpha1.FirmwareJob) err
 }
 
 func (r *Reconciler) remove(ctx context.Context, j *v1alpha1.FirmwareJob) error {
-	if err := r.client.Delete(ctx, j, client.Preconditions{UID: &j.UID}); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+	if err := r.client.Delete(ctx, j, client.Preconditions{UID: &j.UID}); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete firmware job %s from the history: %w", j.Name, err)
 	}
 	return nil

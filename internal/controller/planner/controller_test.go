@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,6 +19,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/index"
@@ -338,9 +342,55 @@ func TestAQueuedJobThatWasAdmittedInTheMeantimeIsNotDeleted(t *testing.T) {
 	w.settle()
 	stale := *w.queued()
 	w.set(w.queued(), nil, v1alpha1.ConditionAdmitted)
-	require.NoError(t, w.planner.supersede(t.Context(), &stale))
+	require.True(t, apierrors.IsConflict(w.planner.supersede(t.Context(), &stale)))
 	assert.NotNil(t, w.queued())
 	w.requireQuiet()
+}
+
+// The event of what won may be one that the planner does not watch, so no pass may rely on it.
+func TestALostRaceIsFollowedByAnotherPass(t *testing.T) {
+	t.Run("a job changed while it was withdrawn", func(t *testing.T) {
+		w := newWorld(t, device("nic", 2))
+		w.settle()
+		first := w.queued()
+		w.assign("nic", 1)
+		w.race(interceptor.Funcs{Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			other := first.DeepCopy()
+			other.Labels["team"] = "storage"
+			require.NoError(t, w.Update(ctx, other))
+			assert.False(t, jobChanged.Update(event.UpdateEvent{ObjectOld: first, ObjectNew: other}))
+			return c.Delete(ctx, o, opts...)
+		}})
+		result := w.reconcile()
+		require.NotNil(t, w.queued())
+		w.restart()
+		require.NotZero(t, result.RequeueAfter)
+		w.clock = w.clock.Add(result.RequeueAfter)
+		w.settle()
+		assert.Nil(t, w.queued(), "what is no longer desired is not admitted")
+		w.requireQuiet()
+	})
+	t.Run("a job of that name exists", func(t *testing.T) {
+		w := newWorld(t, device("nic", 2))
+		w.clock = w.clock.Add(w.reconcile().RequeueAfter)
+		w.race(interceptor.Funcs{Create: func(_ context.Context, _ client.WithWatch, o client.Object, _ ...client.CreateOption) error {
+			return apierrors.NewAlreadyExists(v1alpha1.GroupVersion.WithResource("firmwarejobs").GroupResource(), o.GetName())
+		}})
+		result := w.reconcile()
+		w.restart()
+		require.NotZero(t, result.RequeueAfter)
+		w.clock = w.clock.Add(result.RequeueAfter)
+		w.settle()
+		assert.Equal(t, "nic=2", devices(w.queued()))
+		w.requireQuiet()
+	})
+}
+
+// race lets something happen between the decision of the planner and its write.
+func (w *world) race(f interceptor.Funcs) {
+	base, ok := w.Client.(client.WithWatch)
+	require.True(w, ok)
+	w.planner.client = interceptor.NewClient(base, f)
 }
 
 func TestAnEditThatChangesNoImageKeepsThePlaceInTheQueue(t *testing.T) {
@@ -537,6 +587,38 @@ func TestTheHistoryIsBounded(t *testing.T) {
 	w.requireQuiet()
 }
 
+// Scans are requested as often as anybody likes: they must not make the planner forget what failed.
+func TestScansDoNotPushUpdatesOutOfTheHistory(t *testing.T) {
+	w := newWorld(t, device("nic", 2))
+	var again time.Time
+	for range 3 {
+		w.settle()
+		j := w.queued()
+		require.NotNil(t, j)
+		meta.SetStatusCondition(&j.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionFailed, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonImageUnavailable})
+		w.set(j, nil, v1alpha1.ConditionAdmitted)
+		again = w.clock.Add(w.reconcile().RequeueAfter)
+		if len(w.jobs()) < 3 {
+			w.clock = again
+		}
+	}
+	for i := range 25 {
+		j := &v1alpha1.FirmwareJob{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("scan-%02d", i), UID: types.UID(fmt.Sprint(i)), CreationTimestamp: metav1.NewTime(w.clock)},
+			Spec:       v1alpha1.FirmwareJobSpec{NodeName: node, Type: v1alpha1.JobTypeScan},
+		}
+		require.NoError(t, w.Create(t.Context(), j))
+		w.set(j, nil, v1alpha1.ConditionComplete)
+		assert.Equal(t, again, w.clock.Add(w.reconcile().RequeueAfter), "the pause after the failures goes on")
+	}
+	assert.Nil(t, w.queued())
+	assert.Len(t, w.jobs(), 3+maxHistory)
+	w.clock = again
+	w.settle()
+	assert.Equal(t, "nic=2", devices(w.queued()))
+	w.requireQuiet()
+}
+
 func TestAMissingNodeGetsNoJob(t *testing.T) {
 	w := newWorld(t, device("nic", 2))
 	require.NoError(t, w.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}))
@@ -562,7 +644,7 @@ func TestAStaleCacheDoesNotQueueTwice(t *testing.T) {
 	f.quietPeriod = 0
 	d := decide(f)
 	require.NoError(t, w.planner.queue(t.Context(), d.job.DeepCopy()))
-	require.NoError(t, w.planner.queue(t.Context(), d.job))
+	require.True(t, apierrors.IsAlreadyExists(w.planner.queue(t.Context(), d.job)))
 	assert.Len(t, w.jobs(), 1)
 	w.requireQuiet()
 }

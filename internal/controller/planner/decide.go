@@ -15,7 +15,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
 
-// maxHistory bounds the finished jobs kept for a node.
+// maxHistory bounds the finished jobs of each type that are kept for a node.
 const maxHistory = 10
 
 // managedBy marks the jobs this reconciler queued; only those are replaced.
@@ -225,17 +225,21 @@ func sameRollback(a, b v1alpha1.RollbackPolicy) bool {
 	return (a == v1alpha1.RollbackRequired) == (b == v1alpha1.RollbackRequired)
 }
 
-// expired lists the finished jobs beyond the history, oldest first. A job that holds the node is kept, and so is the only
-// one that reports a bad image.
+// expired lists the finished jobs beyond the history of their type, newest first: scans, which anybody may request often,
+// do not displace the updates by whose failures the planner waits. A job that holds the node is kept, and so is the only one
+// that reports a bad image.
 func (f facts) expired() []v1alpha1.FirmwareJob {
-	var finished []v1alpha1.FirmwareJob
-	for _, j := range f.jobs {
-		if j.Ended() && j.DeletionTimestamp == nil {
-			finished = append(finished, j)
+	var out []v1alpha1.FirmwareJob
+	finished := map[v1alpha1.JobType]int{}
+	for _, j := range slices.Backward(f.jobs) {
+		if !j.Ended() || j.DeletionTimestamp != nil {
+			continue
+		}
+		if finished[j.Spec.Type]++; finished[j.Spec.Type] > maxHistory && !j.Held() && !f.isOnlyReport(&j) {
+			out = append(out, j)
 		}
 	}
-	surplus := finished[:max(0, len(finished)-maxHistory)]
-	return slices.DeleteFunc(slices.Clone(surplus), func(j v1alpha1.FirmwareJob) bool { return j.Held() || f.isOnlyReport(&j) })
+	return out
 }
 
 // isOnlyReport reports whether an image is quarantined because of that job and no source lists it in its status, such as
@@ -248,10 +252,10 @@ func (f facts) isOnlyReport(j *v1alpha1.FirmwareJob) bool {
 	})
 }
 
-// previous is the uid of the node's newest job that is not just queued.
+// previous is the uid of the node's newest finished job. Scans do not count: one may end while a job is being queued.
 func (f facts) previous() string {
 	for _, j := range slices.Backward(f.jobs) {
-		if j.Ended() {
+		if j.Ended() && j.Spec.Type != v1alpha1.JobTypeScan {
 			return string(j.UID)
 		}
 	}

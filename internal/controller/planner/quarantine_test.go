@@ -455,7 +455,7 @@ func TestTheOnlyReportOfABadImageIsKept(t *testing.T) {
 	w.set(j, nil, v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed, v1alpha1.ConditionRolledBack)
 	for i := range 12 {
 		w.clock = w.clock.Add(time.Second)
-		w.set(w.byHand(fmt.Sprintf("scan-%02d", i), v1alpha1.JobTypeScan), nil, v1alpha1.ConditionComplete)
+		w.set(w.byHand(fmt.Sprintf("update-%02d", i), v1alpha1.JobTypeUpdate), nil, v1alpha1.ConditionComplete)
 	}
 	w.settle()
 	require.Len(t, w.jobs(), maxHistory+1)

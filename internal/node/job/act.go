@@ -13,9 +13,7 @@ import (
 func (r *Reconciler) act(ctx context.Context, f state, v verdict) error {
 	switch v {
 	case scan:
-		if err := r.Results.Refresh(ctx); err != nil {
-			return fmt.Errorf("scan for job %s: %w", f.object.Name, err)
-		}
+		return r.scans.run(ctx, r.Client, r.Results, f.object)
 	case submit:
 		return r.submit(r.newJob(f))
 	case cancelUnstarted:

@@ -25,6 +25,8 @@ type Observer struct {
 	Turn     func() (done func(), ok bool, err error)
 	Recorder events.EventRecorder
 	Now      func() time.Time
+
+	scans scans
 }
 
 // turnRetry is the wait before the next attempt while another process executes a job.
@@ -58,8 +60,8 @@ func (o *Observer) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	if object.Spec.Type != v1alpha1.JobTypeScan {
 		return reconcile.Result{}, o.write(ctx, object, QueuedStatus(waitsFor(object), o.NodeName, object.Status, object.Generation, o.Now()))
 	}
-	if err := o.Results.Refresh(ctx); err != nil {
-		return reconcile.Result{}, fmt.Errorf("scan for job %s: %w", object.Name, err)
+	if err := o.scans.run(ctx, o.Client, o.Results, object); err != nil {
+		return reconcile.Result{}, err
 	}
 	return reconcile.Result{}, o.write(ctx, object, scanned(object, o.NodeName, o.Now()))
 }

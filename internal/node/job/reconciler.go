@@ -49,6 +49,8 @@ type Reconciler struct {
 	// Now is the clock; nil for time.Now.
 	Now func() time.Time
 
+	scans scans
+
 	mu     sync.Mutex
 	last   time.Time
 	events chan event.GenericEvent

@@ -325,6 +325,52 @@ func TestScanJobReadsTheNodeAgain(t *testing.T) {
 	apitest.RequireStatus(t, d.get("scan"), kstatus.CurrentStatus)
 }
 
+func TestOneScanAnswersAllThatWereRequestedBeforeIt(t *testing.T) {
+	for name, reconciler := range map[string]func(*daemon) reconcile.Reconciler{
+		"daemon": func(d *daemon) reconcile.Reconciler { return d.r },
+		"observer": func(d *daemon) reconcile.Reconciler {
+			turn := func() (func(), bool, error) { return func() {}, true, nil }
+			return &job.Observer{Client: d.env.Client, NodeName: nodeName, Results: d, Turn: turn, Recorder: d.events, Now: time.Now}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDaemon(t)
+			r := reconciler(d)
+			reconcileAll := func() (failed int) {
+				for _, name := range []string{"scan-a", "scan-b", "scan-c", "scan-d"} {
+					if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}); err != nil {
+						failed++
+					}
+				}
+				return failed
+			}
+			request := func(name, node string) {
+				o := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareJobSpec{NodeName: node, Type: v1alpha1.JobTypeScan}}
+				require.NoError(t, d.env.Client.Create(t.Context(), o))
+			}
+			request("scan-a", nodeName)
+			request("scan-b", nodeName)
+			request("scan-c", nodeName)
+			request("foreign", "n2")
+			d.refresh = errors.New("no driver answers")
+			assert.Equal(t, 3, reconcileAll())
+			assert.False(t, d.get("scan-a").Ended(), "a reading that failed answers none")
+			d.refresh, d.refreshes = nil, 0
+
+			assert.Zero(t, reconcileAll())
+			assert.Equal(t, 1, d.refreshes)
+			for _, name := range []string{"scan-a", "scan-b", "scan-c"} {
+				apitest.RequireStatus(t, d.get(name), kstatus.CurrentStatus)
+			}
+			request("scan-d", nodeName)
+			assert.Zero(t, reconcileAll())
+			assert.Equal(t, 2, d.refreshes, "the last reading began before this request")
+			apitest.RequireStatus(t, d.get("scan-d"), kstatus.CurrentStatus)
+			assert.False(t, d.get("foreign").Ended())
+		})
+	}
+}
+
 // TestJobOfAnotherNodeIsLeftAlone proves R001-5.
 func TestJobOfAnotherNodeIsLeftAlone(t *testing.T) {
 	d := newDaemon(t)
