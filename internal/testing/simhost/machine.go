@@ -158,6 +158,15 @@ func (m *Machine) Running(key string) (string, error) {
 	return d.Running, err
 }
 
+// Connected reports whether the machine reaches its gateway.
+func (m *Machine) Connected() (bool, error) {
+	s, err := m.view()
+	if err != nil {
+		return false, err
+	}
+	return s.uplinkUp(), nil
+}
+
 // Unplug removes a part; the kernel notices.
 func (m *Machine) Unplug(key string) error {
 	return m.update(func(s *state) error {

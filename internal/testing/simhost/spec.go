@@ -3,6 +3,7 @@ package simhost
 import (
 	"crypto/sha1"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -16,6 +17,8 @@ type Spec struct {
 	NVMe   []NVMe
 	SCSI   []SCSI
 	SATA   []SATA
+	// Uplink is the key of the NIC whose first port leads to the machine's default gateway; empty for a machine without one.
+	Uplink string `json:",omitempty"`
 	// Controller has the SCSI disks behind it; nil for the ports of the chipset.
 	Controller *Controller `json:",omitempty"`
 	// WriteTime is how long writing one image takes, and ResetTime how long a reset of one device takes.
@@ -214,6 +217,7 @@ func DefaultSpec(name string, index int) Spec {
 				Version: DefaultCX7Version, Activation: Reboot,
 			},
 		},
+		Uplink: "nic0",
 		NVMe: []NVMe{
 			{
 				Key: "nvme0", PCI: "0000:65:00.0", VendorID: "144d", DeviceID: "a824", Vendor: "Samsung",
@@ -270,6 +274,9 @@ func (s Spec) validate() error {
 	}
 	if _, err := packTriplet(s.BIOS.Version); err != nil {
 		return fmt.Errorf("check spec of %s: %w", s.Name, err)
+	}
+	if s.Uplink != "" && !slices.ContainsFunc(s.NICs, func(n NIC) bool { return n.Key == s.Uplink && len(n.Ports) > 0 }) {
+		return fmt.Errorf("check spec of %s: the uplink %q is no NIC with a port", s.Name, s.Uplink)
 	}
 	for _, n := range s.NVMe {
 		if n.Slots < 1 || n.Slots > 7 {

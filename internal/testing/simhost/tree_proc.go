@@ -1,8 +1,54 @@
 package simhost
 
+import (
+	"fmt"
+	"strings"
+)
+
 // renderProc adds what the daemon reads of /proc.
 func renderProc(t tree, s *state) {
 	t.attr("proc/sys/kernel/random", "boot_id", s.BootID)
 	t.attrs("proc/sys/kernel", "hostname", s.Spec.Name, "osrelease", "6.12.57+deb13-amd64", "ostype", "Linux")
 	t.attr("proc", "cmdline", "BOOT_IMAGE=/boot/vmlinuz-6.12.57+deb13-amd64 root=UUID=6f4c3b7e ro quiet")
+	renderGateway(t, s)
+}
+
+// The machine's network is 10.20.0.0/24 and its gateway 10.20.0.1, as the kernel prints the bytes of an address in
+// /proc/net/route on a little-endian machine.
+const (
+	gatewayAddress  = "10.20.0.1"
+	gatewayHardware = "52:54:00:14:00:01"
+	gatewayRoute    = 0x0100140A
+	networkRoute    = 0x0000140A
+	networkMask     = 0x00FFFFFF
+)
+
+// renderGateway adds the route table and the neighbours of the host's network namespace, in the formats of fib_route_seq_show
+// and arp_seq_show of the kernel. Routes stay when a link goes down, and go with their interface. The neighbour entry of the
+// gateway is complete while the link is up.
+func renderGateway(t tree, s *state) {
+	const namespace = "proc/1/net"
+	routes := fmt.Sprintf("%-127s\n", "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT")
+	neighbours := "IP address       HW type     Flags       HW address            Mask     Device\n"
+	if nic := s.nic(s.Spec.Uplink); nic.Key != "" && s.present(nic.Key) && !s.NICs[nic.Key].Running.Recovery {
+		device := nic.Ports[0].NetDevice
+		route := func(destination, gateway, flags, mask int) string {
+			line := fmt.Sprintf("%s\t%08X\t%08X\t%04X\t0\t0\t100\t%08X\t0\t0\t0", device, destination, gateway, flags, mask)
+			return line + strings.Repeat(" ", max(0, 127-len(line))) + "\n"
+		}
+		routes += route(0, gatewayRoute, 3, 0) + route(networkRoute, 0, 1, networkMask)
+		flags, hardware := 0, "00:00:00:00:00:00"
+		if s.uplinkUp() {
+			flags, hardware = 2, gatewayHardware
+		}
+		neighbours += fmt.Sprintf("%-16s 0x%-10x0x%-10x%-17s     *        %s\n", gatewayAddress, 1, flags, hardware, device)
+	}
+	t.file(namespace, "route", routes, 0o444)
+	t.file(namespace, "arp", neighbours, 0o444)
+}
+
+// uplinkUp reports whether the machine reaches its gateway: it has power, and the port that leads there has a link.
+func (s *state) uplinkUp() bool {
+	nic := s.nic(s.Spec.Uplink)
+	return !s.Off && nic.Key != "" && s.present(nic.Key) && !nic.Ports[0].Unplugged && s.NICs[nic.Key].hasLinks()
 }

@@ -202,3 +202,59 @@ func snapshot(t *testing.T, m *Machine) map[string]string {
 	assert.NotEmpty(t, slices.Collect(maps.Keys(out)))
 	return out
 }
+
+func TestGatewayAnswersWhileTheUplinkHasALink(t *testing.T) {
+	m := newMachine(t)
+	file := func(name string) []string {
+		data, err := os.ReadFile(filepath.Join(m.Dir(), "proc/1/net", name))
+		require.NoError(t, err)
+		return strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
+	}
+	connected := func() bool {
+		up, err := m.Connected()
+		require.NoError(t, err)
+		return up
+	}
+	// Lines of a real machine with its names and addresses replaced.
+	routes := []string{
+		"Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT",
+		"ens1f0np0\t00000000\t0100140A\t0003\t0\t0\t100\t00000000\t0\t0\t0",
+		"ens1f0np0\t0000140A\t00000000\t0001\t0\t0\t100\t00FFFFFF\t0\t0\t0",
+	}
+	for i, line := range file("route") {
+		assert.Equal(t, routes[i], strings.TrimRight(line, " "))
+		assert.Len(t, line, 127, "the kernel pads its lines")
+	}
+	assert.Equal(t, []string{
+		"IP address       HW type     Flags       HW address            Mask     Device",
+		"10.20.0.1        0x1         0x2         52:54:00:14:00:01     *        ens1f0np0",
+	}, file("arp"))
+	assert.True(t, connected())
+
+	require.NoError(t, m.SetFault(Fault{Kind: LinkDown, Device: "nic1", Operation: "boot", Count: 1}))
+	require.NoError(t, m.Boot())
+	assert.True(t, connected(), "the other adapter does not matter")
+	require.NoError(t, m.SetFault(Fault{Kind: LinkDown, Device: "nic0", Operation: "boot", Count: 1}))
+	require.NoError(t, m.Boot())
+	assert.False(t, connected())
+	assert.Len(t, file("route"), 3, "routes outlive the link")
+	assert.Equal(t, "10.20.0.1        0x1         0x0         00:00:00:00:00:00     *        ens1f0np0", file("arp")[1])
+
+	require.NoError(t, m.Boot())
+	assert.True(t, connected())
+	require.NoError(t, m.Unplug("nic0"))
+	assert.False(t, connected())
+	assert.Len(t, file("route"), 1, "without the interface there is no route")
+	assert.Len(t, file("arp"), 1)
+	require.NoError(t, m.Plug("nic0"))
+	assert.True(t, connected())
+	require.NoError(t, m.CutPower())
+	assert.False(t, connected())
+}
+
+func TestUplinkIsAnAdapterWithAPort(t *testing.T) {
+	spec := DefaultSpec("n", 1)
+	spec.Uplink = "nvme0"
+	_, err := Create(t.TempDir(), spec)
+	assert.ErrorContains(t, err, "uplink")
+}
