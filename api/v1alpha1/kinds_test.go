@@ -68,7 +68,7 @@ func TestDefaults(t *testing.T) {
 	assert.Equal(t, v1alpha1.UpdatePolicyUpdate, rule.Devices[0].UpdatePolicy)
 	assert.Equal(t, v1alpha1.DowngradeForbid, rule.Devices[0].Downgrade, "a template never downgrades by accident")
 	pin := kinds["NodeFirmware"].(*v1alpha1.NodeFirmware).Spec
-	assert.Equal(t, "5m", pin.ScanThreshold)
+	assert.Empty(t, pin.ScanThreshold, "it is left to the daemon's --scan-interval")
 	assert.Equal(t, v1alpha1.UpdatePolicyUpdate, pin.Pins[0].UpdatePolicy)
 	assert.Equal(t, v1alpha1.DowngradeAllow, pin.Pins[0].Downgrade, "a pin is a person's decision for one node")
 	policy := kinds["RolloutPolicy"].(*v1alpha1.RolloutPolicy).Spec
@@ -126,7 +126,6 @@ func TestNodeFirmwareRoundTrip(t *testing.T) {
 		UpdatePolicy: v1alpha1.UpdatePolicyValidate, Downgrade: v1alpha1.DowngradeForbid,
 	})
 	want := written.DeepCopy().Spec
-	want.ScanThreshold = "5m"
 	want.Pins[0].UpdatePolicy, want.Pins[0].Downgrade = v1alpha1.UpdatePolicyUpdate, v1alpha1.DowngradeAllow
 	require.NoError(t, env.Client.Create(t.Context(), written))
 	read := &v1alpha1.NodeFirmware{}

@@ -11,10 +11,10 @@ type NodeFirmwareSpec struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	Pins []FirmwarePin `json:"pins,omitempty"`
-	// scanThreshold is the age at which the last scan counts as stale and the daemon scans again, as a duration
-	// such as "5m". Default 5m, at least 1s. Written by the user.
+	// scanThreshold is the age at which the last scan counts as stale and the daemon scans again, as a duration such as
+	// "5m"; it does not scan before, unless a job or a change of the hardware requests it. At least 1s. Absent: the
+	// daemon's --scan-interval, 5m by default. Written by the user.
 	// +optional
-	// +kubebuilder:default="5m"
 	// +kubebuilder:validation:MinLength=2
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) >= duration('1s')",message="scanThreshold must be a duration of at least 1s, such as 5m"
@@ -97,12 +97,18 @@ type NodeFirmwareStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	BIOSVersion string `json:"biosVersion,omitempty"`
-	// firmware lists the running versions, one entry per device, in order of device name. At most 128.
+	// firmware lists the running versions, one entry per device, in order of device name. At most 128; firmwareNotListed
+	// counts the rest.
 	// +optional
 	// +listType=map
 	// +listMapKey=device
 	// +kubebuilder:validation:MaxItems=128
 	Firmware []InstalledFirmware `json:"firmware,omitempty"`
+	// firmwareNotListed is the number of devices that firmware does not list because it is full; absent when all are
+	// listed. Each device has its NodeDevice.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	FirmwareNotListed int32 `json:"firmwareNotListed,omitempty"`
 	// currentStep is the step that runs now; absent when none does.
 	// +optional
 	CurrentStep *CurrentStep `json:"currentStep,omitempty"`

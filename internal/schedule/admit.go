@@ -66,6 +66,9 @@ func (p *pass) tryAdmit(j Job, first map[string]Job) (Reason, string) {
 		return "", ""
 	case !node.Ready:
 		return NodeNotReady, fmt.Sprintf("Node %s is not Ready; nothing new is started on it until it is.", j.Node)
+	case len(o.out.Ledger) >= MaxLedger:
+		return BudgetExhausted, fmt.Sprintf("Policy %s has %d admitted nodes, which is as many as one policy can list; the job goes as soon as "+
+			"one of them is done. To disturb more nodes at once, divide them among several policies.", o.Name, MaxLedger)
 	case !o.fits(j.Node):
 		return BudgetExhausted, fmt.Sprintf("Policy %s disturbs as many nodes as its maxUnavailable %s allows; "+
 			"the job goes as soon as a node is back.", o.Name, o.MaxUnavailable.String())
@@ -132,7 +135,7 @@ func (o *pool) fits(node string) bool {
 	if !o.used[node] {
 		after++
 	}
-	return after <= o.out.Budget && len(o.out.Ledger) < MaxLedger
+	return after <= o.out.Budget
 }
 
 func (p *pass) takeOver(h holder, j Job) {

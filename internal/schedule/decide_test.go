@@ -217,6 +217,24 @@ func TestANewerJobTakesTheEntryOfAFailedOneThatHoldsTheNode(t *testing.T) {
 	assert.Equal(t, schedule.NodeBusy, reasons(schedule.Decide(f))["n0-j4"], "an older job does not take over")
 }
 
+func TestAFullLedgerIsNotMistakenForASmallBudget(t *testing.T) {
+	ns := nodes(schedule.MaxLedger + 1)
+	f := schedule.Facts{Policies: []schedule.Policy{policy("default", "", intstr.FromString("100%"))}, Nodes: ns}
+	for i, n := range ns[1:] {
+		j := job(n.Name, i+1, schedule.Admitted)
+		f.Jobs, f.Policies[0].Ledger = append(f.Jobs, j), append(f.Policies[0].Ledger, entry(j))
+	}
+	f.Jobs = append(f.Jobs, job("n0", schedule.MaxLedger+1, 0))
+	d := schedule.Decide(f)
+	require.Len(t, d.Wait, 1)
+	assert.Equal(t, schedule.BudgetExhausted, d.Wait[0].Reason)
+	assert.NotContains(t, d.Wait[0].Message, "maxUnavailable", "raising it would not help")
+	assert.Contains(t, d.Wait[0].Message, "1024")
+
+	f.Jobs[0].State = schedule.Finished
+	assert.Equal(t, []string{"n0-j1025"}, admitted(schedule.Decide(f).Policies[0]))
+}
+
 func TestOneJobANodeAcrossPolicies(t *testing.T) {
 	running := job("n0", 1, schedule.Admitted)
 	d := schedule.Decide(schedule.Facts{ // n0 moved from gpu to default while its job runs

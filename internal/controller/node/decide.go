@@ -57,8 +57,5 @@ func decide(f facts) decision {
 
 // requests reports whether the spec holds a person's pins or settings.
 func requests(s v1alpha1.NodeFirmwareSpec) bool {
-	return len(s.Pins) > 0 || s.ScanThreshold != "" && s.ScanThreshold != defaultScanThreshold
+	return len(s.Pins) > 0 || s.ScanThreshold != ""
 }
-
-// defaultScanThreshold is the default of NodeFirmware.spec.scanThreshold.
-const defaultScanThreshold = "5m"

@@ -66,7 +66,9 @@ func applySettings(d *discovery.Discovery, obj any) {
 	if !ok {
 		return
 	}
-	if age, err := time.ParseDuration(nfw.Spec.ScanThreshold); err == nil {
-		d.SetThreshold(age)
+	age, err := time.ParseDuration(nfw.Spec.ScanThreshold)
+	if err != nil {
+		age = 0 // absent
 	}
+	d.SetThreshold(age)
 }

@@ -200,6 +200,9 @@ func inPlaceOf(d inventory.Device, known v1alpha1.NodeDeviceStatus) bool {
 // interval; reporting each of them would be the only write of an idle node.
 const scanTimeRefresh = time.Hour
 
+// maxListed bounds status.firmware of the NodeFirmware, as the API does.
+const maxListed = 128
+
 // nodeStatus is the status of the NodeFirmware, or nil when it needs no change.
 func nodeStatus(f facts, statuses map[string]v1alpha1.NodeDeviceStatus, assigned map[string]bool, problems []string, now time.Time) *v1alpha1.NodeFirmwareStatus {
 	old := f.nodeFirmware.Status
@@ -207,7 +210,7 @@ func nodeStatus(f facts, statuses map[string]v1alpha1.NodeDeviceStatus, assigned
 	out.ObservedGeneration = f.nodeFirmware.Generation
 	out.Machine = machine(f.snapshot.Machine)
 	out.BootID = text.Clip(f.snapshot.BootID, 64)
-	out.BIOSVersion, out.Firmware = "", nil
+	out.BIOSVersion, out.Firmware, out.FirmwareNotListed = "", nil, 0
 	report := status.NodeFacts{Node: f.node, Problems: problems, Held: f.records.held}
 	for _, name := range slices.Sorted(maps.Keys(statuses)) {
 		s := statuses[name]
@@ -219,8 +222,12 @@ func nodeStatus(f facts, statuses map[string]v1alpha1.NodeDeviceStatus, assigned
 		if s.Class == v1alpha1.ClassBIOS && out.BIOSVersion == "" {
 			out.BIOSVersion = line.Version
 		}
-		if s.Class != "" && len(out.Firmware) < 128 {
+		switch {
+		case s.Class == "":
+		case len(out.Firmware) < maxListed:
 			out.Firmware = append(out.Firmware, line)
+		default:
+			out.FirmwareNotListed++
 		}
 	}
 	if f.records.step != nil {

@@ -32,7 +32,7 @@ type Writes interface {
 type Config struct {
 	// Node is the name of this machine's Node.
 	Node string
-	// Interval is the time from the end of one scan to the start of the next.
+	// Interval is the age at which a scan counts as stale where SetThreshold does not say.
 	Interval time.Duration
 	Host     Host
 	// Look returns the same string as long as the same devices are plugged in, and is cheap enough to be called every few
@@ -55,6 +55,7 @@ type Discovery struct {
 	config Config
 	wanted chan struct{} // a scan is wanted
 	dirty  chan struct{} // something to publish may have changed
+	timing chan struct{} // the age at which a scan is stale changed
 
 	scanning, publishing sync.Mutex
 
@@ -68,7 +69,7 @@ type Discovery struct {
 
 // New makes a Discovery. Nothing happens before RunScans and RunPublisher.
 func New(c Config) *Discovery {
-	return &Discovery{config: c, wanted: make(chan struct{}, 1), dirty: make(chan struct{}, 1)}
+	return &Discovery{config: c, wanted: make(chan struct{}, 1), dirty: make(chan struct{}, 1), timing: make(chan struct{}, 1)}
 }
 
 // Snapshot is what the last scan found; it reports false before the first one.
@@ -90,13 +91,9 @@ func (d *Discovery) Changed() { signal(d.dirty) }
 // SetThreshold says at which age a scan counts as stale; zero leaves it to the interval.
 func (d *Discovery) SetThreshold(age time.Duration) {
 	d.mu.Lock()
-	shorter := age > 0 && (d.threshold == 0 || age < d.threshold)
 	d.threshold = age
-	stale := shorter && d.snapshot != nil && time.Since(d.snapshot.Time) >= age
 	d.mu.Unlock()
-	if stale {
-		d.Request()
-	}
+	signal(d.timing)
 }
 
 // Refresh scans now and publishes what it finds, because a person or a job requested it.
@@ -107,25 +104,24 @@ func (d *Discovery) Refresh(ctx context.Context) error {
 	return d.Publish(ctx)
 }
 
-// RunScans scans at once, when the last scan is as old as the interval or the threshold, and on request, until the
-// context ends. It does not scan while a device is being written, because a reading tool would disturb a writing one. A
+// RunScans scans at once, when the last scan is stale and not before, and on request, until the context ends. It does not scan while a device is being written, because a reading tool would disturb a writing one. A
 // write that begins during a scan does not wait; the scan leaves out its device.
 func (d *Discovery) RunScans(ctx context.Context) error {
 	for {
-		due := d.due()
+		retry := time.Duration(0)
 		if r, err := d.records(); err == nil && r.writing {
-			due = busyRetry
+			retry = busyRetry
 		} else if err := d.scan(ctx, false); errors.Is(err, ErrBusy) {
-			due = busyRetry
+			retry = busyRetry
 		} else if err != nil {
 			if ctx.Err() != nil {
 				return nil
 			}
-			due = min(due, failedRetry)
-			d.config.Log.Error(err, "Scan failed; no device is removed until a scan succeeds", "retryIn", due)
+			retry = min(d.staleAge(), failedRetry)
+			d.config.Log.Error(err, "Scan failed; no device is removed until a scan succeeds", "retryIn", retry)
 		}
 		d.Changed()
-		if !d.wait(ctx, due) {
+		if !d.wait(ctx, retry) {
 			return nil
 		}
 	}
@@ -221,26 +217,52 @@ func (d *Discovery) scan(ctx context.Context, requested bool) error {
 	return nil
 }
 
-func (d *Discovery) due() time.Duration {
+// staleAge is the age at which a scan counts as stale.
+func (d *Discovery) staleAge() time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.threshold > 0 {
-		return min(d.config.Interval, d.threshold)
+		return d.threshold
 	}
 	return d.config.Interval
 }
 
-// wait returns true when a scan is due or requested, and false when the context ended.
-func (d *Discovery) wait(ctx context.Context, due time.Duration) bool {
-	timer := time.NewTimer(due)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-	case <-d.wanted:
+// left is the time until the last scan is stale. Another may have been made since, because a job requested it.
+func (d *Discovery) left() time.Duration {
+	last, ok := d.Snapshot()
+	if !ok {
+		return 0
 	}
-	return true
+	return d.staleAge() - time.Since(last.Time)
+}
+
+// wait returns true when the last scan is stale or another is requested, and false when the context ended. After an attempt
+// that made no scan it waits for retry instead.
+func (d *Discovery) wait(ctx context.Context, retry time.Duration) bool {
+	for {
+		pause := retry
+		if pause == 0 {
+			pause = d.left()
+		}
+		if pause <= 0 {
+			return true
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return false
+		case <-d.wanted:
+			timer.Stop()
+			return true
+		case <-timer.C:
+			if retry > 0 {
+				return true
+			}
+		case <-d.timing:
+			timer.Stop()
+		}
+	}
 }
 
 func signal(c chan struct{}) {

@@ -3,6 +3,7 @@ package discovery_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -511,29 +512,67 @@ func TestNothingIsCreatedForANodeThatIsNotThere(t *testing.T) {
 	assert.Empty(t, b.names(t))
 }
 
+// The firmware summary is bounded, and says so: a storage server with two full shelves has more drives than it lists.
+func TestTheFirmwareSummaryCountsWhatItDoesNotList(t *testing.T) {
+	b := newBench(t)
+	b.host.found.Devices = []inventory.Device{bios()}
+	for i := range 140 {
+		b.host.found.Devices = append(b.host.found.Devices, drive(fmt.Sprintf("wwn-%03d", i)))
+	}
+	b.seen(t)
+	require.Len(t, b.names(t), 141, "each has its object")
+	s := b.node(t).Status
+	assert.Len(t, s.Firmware, 128)
+	assert.EqualValues(t, 13, s.FirmwareNotListed)
+	assert.Contains(t, meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionReady).Message, "141", "the conditions are about all of them")
+
+	b.host.found.Devices = b.host.found.Devices[:128]
+	b.seen(t)
+	s = b.node(t).Status
+	assert.Len(t, s.Firmware, 128)
+	assert.Zero(t, s.FirmwareNotListed)
+}
+
 func TestScansFollowTheThreshold(t *testing.T) { // R000-13, R000-26
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		run(t, b)
 		synctest.Wait()
 		require.Equal(t, 1, b.scans())
-		time.Sleep(time.Minute)
+		advance := func(d time.Duration) {
+			time.Sleep(d)
+			synctest.Wait()
+		}
+		advance(time.Minute)
 		b.SetThreshold(2 * time.Minute)
 		synctest.Wait()
 		assert.Equal(t, 1, b.scans(), "the last scan is fresh")
+		advance(59 * time.Second)
+		assert.Equal(t, 1, b.scans(), "and still is")
+		advance(time.Second)
+		assert.Equal(t, 2, b.scans(), "now it is not")
+		advance(time.Minute)
 		b.SetThreshold(30 * time.Second)
 		synctest.Wait()
-		assert.Equal(t, 2, b.scans(), "the last scan is stale: exactly one")
-		time.Sleep(31 * time.Second)
-		assert.Equal(t, 3, b.scans())
+		assert.Equal(t, 3, b.scans(), "the last scan is stale: exactly one")
+		advance(31 * time.Second)
+		assert.Equal(t, 4, b.scans())
 		b.SetThreshold(24 * time.Hour)
-		time.Sleep(6 * time.Minute)
-		assert.LessOrEqual(t, b.scans(), 5, "a longer threshold leaves it to the interval")
-		before := b.scans()
+		advance(24*time.Hour - 2*time.Second)
+		assert.Equal(t, 4, b.scans(), "not before the threshold, however short the interval")
+		advance(2 * time.Second)
+		assert.Equal(t, 5, b.scans())
+		advance(time.Hour)
+		require.NoError(t, b.Refresh(t.Context()))
+		advance(24*time.Hour - time.Second)
+		assert.Equal(t, 6, b.scans(), "a scan that was requested counts too")
+		b.SetThreshold(0)
+		synctest.Wait()
+		assert.Equal(t, 7, b.scans(), "the interval applies again")
 		b.Request()
 		b.Request()
 		synctest.Wait()
-		assert.Greater(t, b.scans(), before)
+		assert.Greater(t, b.scans(), 7)
 	})
 }
 

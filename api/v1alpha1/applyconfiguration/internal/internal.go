@@ -916,7 +916,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: scanThreshold
       type:
         scalar: string
-      default: 5m
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.NodeFirmwareStatus
   map:
     fields:
@@ -945,6 +944,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - device
+    - name: firmwareNotListed
+      type:
+        scalar: numeric
     - name: history
       type:
         list:

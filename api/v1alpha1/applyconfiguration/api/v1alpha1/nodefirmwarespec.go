@@ -14,8 +14,9 @@ type NodeFirmwareSpecApplyConfiguration struct {
 	// pins assign firmware to devices of this node and take precedence over every template. At most 64. Written by the
 	// user and never by the product. The resulting assignment is in each NodeDevice's spec.firmware with its origin.
 	Pins []FirmwarePinApplyConfiguration `json:"pins,omitempty"`
-	// scanThreshold is the age at which the last scan counts as stale and the daemon scans again, as a duration
-	// such as "5m". Default 5m, at least 1s. Written by the user.
+	// scanThreshold is the age at which the last scan counts as stale and the daemon scans again, as a duration such as
+	// "5m"; it does not scan before, unless a job or a change of the hardware requests it. At least 1s. Absent: the
+	// daemon's --scan-interval, 5m by default. Written by the user.
 	ScanThreshold *string `json:"scanThreshold,omitempty"`
 	// retryRequestedAt clears every failure on this node that is older than this time, so that failed updates are
 	// planned again. Written by the user.

@@ -26,8 +26,12 @@ type NodeFirmwareStatusApplyConfiguration struct {
 	LastScanTime *metav1.Time `json:"lastScanTime,omitempty"`
 	// biosVersion is the running version of the system firmware.
 	BIOSVersion *string `json:"biosVersion,omitempty"`
-	// firmware lists the running versions, one entry per device, in order of device name. At most 128.
+	// firmware lists the running versions, one entry per device, in order of device name. At most 128; firmwareNotListed
+	// counts the rest.
 	Firmware []InstalledFirmwareApplyConfiguration `json:"firmware,omitempty"`
+	// firmwareNotListed is the number of devices that firmware does not list because it is full; absent when all are
+	// listed. Each device has its NodeDevice.
+	FirmwareNotListed *int32 `json:"firmwareNotListed,omitempty"`
 	// currentStep is the step that runs now; absent when none does.
 	CurrentStep *CurrentStepApplyConfiguration `json:"currentStep,omitempty"`
 	// steps lists the enabled steps that a job on this node may run, in the order they run. At most 64.
@@ -110,6 +114,14 @@ func (b *NodeFirmwareStatusApplyConfiguration) WithFirmware(values ...*Installed
 		}
 		b.Firmware = append(b.Firmware, *values[i])
 	}
+	return b
+}
+
+// WithFirmwareNotListed sets the FirmwareNotListed field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the FirmwareNotListed field is set to the value of the last call.
+func (b *NodeFirmwareStatusApplyConfiguration) WithFirmwareNotListed(value int32) *NodeFirmwareStatusApplyConfiguration {
+	b.FirmwareNotListed = &value
 	return b
 }
 
