@@ -92,6 +92,11 @@ test: ## Run all tests (flags: TESTFLAGS='-run X -v' PACKAGES=./pkg/...).
 	assets=$$($(GO) run ./hack/controlplane); \
 	KUBEBUILDER_ASSETS=$$assets $(GO) test $(TESTFLAGS) $(PACKAGES)
 
+.PHONY: mutate
+mutate: ## Check that the tests notice deliberate defects of the decisions (flags: ARGS='-only pkg/plan').
+	assets=$$($(GO) run ./hack/controlplane); \
+	KUBEBUILDER_ASSETS=$$assets $(GO) run ./hack/mutate $(ARGS)
+
 .PHONY: test-race
 test-race: ## Run the tests of concurrent code under the race detector (needs a C compiler).
 	assets=$$($(GO) run ./hack/controlplane); \

@@ -96,6 +96,7 @@ func TestTemplateChoosesNodes(t *testing.T) {
 	assert.False(t, tpl.ChoosesLabels(map[string]string{"pool": "cpu"}))
 	assert.True(t, tpl.ChoosesMachine(" Lenovo ", "7X21"))
 	assert.False(t, tpl.ChoosesMachine("Lenovo", "7X22"))
+	assert.False(t, tpl.ChoosesMachine("Dell", "7X21"))
 	assert.False(t, tpl.ChoosesMachine("", ""))
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -26,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/deploy"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/controlplane"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/crd"
 )
@@ -170,17 +170,21 @@ func (e *Env) isInstalled(ctx context.Context, d *apiextensionsv1.CustomResource
 // Definitions returns the definitions New installs: those of the product, as they are deployed, and those of the
 // maintenance-operator.
 func Definitions() ([]*apiextensionsv1.CustomResourceDefinition, error) {
-	paths, err := filepath.Glob(filepath.Join(controlplane.ModuleRoot(), "deploy/kustomize/crd/nodefirmware.io_*.yaml"))
-	if err != nil || len(paths) == 0 {
-		return nil, fmt.Errorf("find definitions in deploy/kustomize/crd: %d files: %w", len(paths), err)
+	objects, err := deploy.Objects(deploy.CRDs)
+	if err != nil {
+		return nil, err
 	}
-	options := envtest.CRDInstallOptions{Paths: paths, ErrorIfPathMissing: true}
-	if err := envtest.ReadCRDFiles(&options); err != nil {
-		return nil, fmt.Errorf("read definitions: %w", err)
+	var out []*apiextensionsv1.CustomResourceDefinition
+	for _, o := range objects {
+		d := &apiextensionsv1.CustomResourceDefinition{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, d, true); err != nil {
+			return nil, fmt.Errorf("parse definition %s: %w", o.GetName(), err)
+		}
+		out = append(out, d)
 	}
 	maintenance, err := crd.Maintenance()
 	if err != nil {
 		return nil, err
 	}
-	return append(options.CRDs, maintenance...), nil
+	return append(out, maintenance...), nil
 }

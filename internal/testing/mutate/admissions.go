@@ -1,0 +1,27 @@
+package mutate
+
+// admissions are defects in what the API server accepts. Their tests need one.
+func admissions() []Mutant {
+	const definitions = "deploy/kustomize/crd/nodefirmware.io_"
+	rule := func(what, kind, test, before, after string) Mutant {
+		return Mutant{What: what, File: definitions + kind + ".yaml", Old: before, New: after, Packages: []string{"api/v1alpha1"}, Run: "^" + test + "$"}
+	}
+	return []Mutant{
+		rule("a job moves to another node", "firmwarejobs", "TestFirmwareJobValidation",
+			"rule: self.nodeName == oldSelf.nodeName", "rule: size(self.nodeName) > 0"),
+		rule("a cancellation is taken back", "firmwarejobs", "TestFirmwareJobValidation",
+			"'!has(oldSelf.cancel) || has(self.cancel)'", "'!has(oldSelf.cancel) || has(self.type)'"),
+		rule("a job of type Scan has updates", "firmwarejobs", "TestFirmwareJobValidation",
+			"? has(self.updates) : !has(self.updates)'", "? has(self.updates) : true'"),
+		rule("the path of an image leads out of its archive", "firmwaresources", "TestFirmwareSourceValidation",
+			" && !self.matches('(^|/)[.][.](/|$)')", ""),
+		rule("an address carries a password", "firmwaresources", "TestFirmwareSourceValidation",
+			"'!self.matches(''^[a-z]+://[^/]*@'')'", "'!self.matches(''^@'')'"),
+		rule("an edge leads from a version to itself", "firmwaresources", "TestUpgradePathsValidation",
+			"'!(self.to in self.from)'", "'size(self.from) > 0'"),
+		rule("a device moves to another node", "nodedevices", "TestNodeDeviceValidation", "rule: self == oldSelf", "rule: size(self) > 0"),
+		rule("a machine is chosen by nothing", "firmwaretemplates", "TestFirmwareTemplateValidation",
+			"rule: has(self.manufacturer) || has(self.model)", "rule: 'true'"),
+		rule("a budget is more than all", "rolloutpolicies", "TestRolloutPolicyValidation", "(100|[1-9]?[0-9])%$", "([1-9]?[0-9]|[1-9][0-9][0-9])%$"),
+	}
+}

@@ -1,0 +1,38 @@
+package inventory_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+func TestVersionsAreOrderedSectionBySection(t *testing.T) {
+	for _, c := range []struct {
+		a, b   inventory.Version
+		format inventory.VersionFormat
+		want   inventory.Order
+	}{
+		{"22.41.1000", "22.42.1000", inventory.FormatDotted, inventory.Older},
+		{"22.9", "22.10", inventory.FormatDotted, inventory.Older},
+		{"22.41", "22.41.0", inventory.FormatDotted, inventory.Same},
+		{"22.41", "22.41.1", inventory.FormatDotted, inventory.Older},
+		{"022.41", "22.41", inventory.FormatDotted, inventory.Same},
+		{"22.41", "22.41-rc1", inventory.FormatDotted, inventory.Incomparable},
+		{"22.41", "22.+41", inventory.FormatDotted, inventory.Incomparable},
+		{"22..41", "22.41", inventory.FormatDotted, inventory.Incomparable},
+		{"", "22.41", inventory.FormatDotted, inventory.Incomparable},
+		{"GXA7401Q", "GXA7401Q", inventory.FormatPlain, inventory.Same},
+		{"1.0", "2.0", inventory.FormatPlain, inventory.Incomparable},
+		{"1.0", "1.00", inventory.FormatPlain, inventory.Incomparable},
+	} {
+		assert.Equal(t, c.want, c.a.Compare(c.b, c.format), "%s against %s", c.a, c.b)
+		turned := map[inventory.Order]inventory.Order{inventory.Older: inventory.Newer, inventory.Newer: inventory.Older}
+		back, ok := turned[c.want]
+		if !ok {
+			back = c.want
+		}
+		assert.Equal(t, back, c.b.Compare(c.a, c.format), "%s against %s", c.b, c.a)
+	}
+}
