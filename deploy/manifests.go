@@ -27,11 +27,11 @@ const (
 	Policy    Part = "policy"
 	Operator  Part = "kustomize/operator"
 	Daemon    Part = "kustomize/daemon"
-	// PodStrategy holds the roles that the update strategy pod adds. Its patches are for kustomize.
+	// PodStrategy holds the roles and policies that the update strategy pod adds. Its patches are for kustomize.
 	PodStrategy Part = "kustomize/pod-strategy"
 )
 
-// Objects reads the objects of the parts in order, without the kustomization files.
+// Objects reads the objects of the parts in order, without the files that are for kustomize.
 func Objects(parts ...Part) ([]*unstructured.Unstructured, error) {
 	var out []*unstructured.Unstructured
 	for _, part := range parts {
@@ -40,7 +40,7 @@ func Objects(parts ...Part) ([]*unstructured.Unstructured, error) {
 			return nil, fmt.Errorf("list manifests of %s: %w", part, err)
 		}
 		for _, name := range names {
-			if path.Base(name) == "kustomization.yaml" {
+			if base := path.Base(name); base == "kustomization.yaml" || base == "names.yaml" {
 				continue
 			}
 			data, err := files.ReadFile(name)

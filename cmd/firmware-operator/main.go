@@ -50,6 +50,7 @@ func command() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&c.Kubeconfig, "kubeconfig", "", "kubeconfig file (default: the pod's service account)")
 	f.StringVar(&c.Namespace, "namespace", "node-firmware-system", "namespace of the product")
+	f.StringVar(&c.DaemonName, "daemon-name", "firmware-daemon", "name of the daemons' DaemonSet and of their service account")
 	f.StringSliceVar(&c.UpdateStrategies, "update-strategy", nil,
 		"who executes jobs: daemon (the daemon of each node) or pod (one pod per job); required, exactly one; the daemons need the same setting")
 	f.StringVar(&c.PodHandlers, "pod-handlers", "", "file with the image for each machine model, for --update-strategy=pod")

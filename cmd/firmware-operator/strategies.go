@@ -8,5 +8,5 @@ import (
 
 // strategies are the update strategies that this operator knows.
 func strategies(c config.Operator) []strategy.Strategy {
-	return []strategy.Strategy{strategy.Daemon{}, runner.Pods{Namespace: c.Namespace, HandlersFile: c.PodHandlers}}
+	return []strategy.Strategy{strategy.Daemon{}, runner.Pods{Namespace: c.Namespace, DaemonSet: c.DaemonName, HandlersFile: c.PodHandlers}}
 }

@@ -20,6 +20,8 @@ type Operator struct {
 	Namespace string
 	// NodeName is the node the operator runs on, whose jobs go last; empty when unknown.
 	NodeName string
+	// DaemonName is the name of the daemons' DaemonSet and of their service account, whose tokens may fetch images.
+	DaemonName string
 	// UpdateStrategies are the configured strategies. There must be exactly one, which package strategy checks.
 	UpdateStrategies []string
 	// PodHandlers is the file with the images of the strategy pod; empty for any other strategy.
@@ -50,6 +52,9 @@ func (o Operator) Validate() error {
 	var errs []error
 	if problems := validation.IsDNS1123Label(o.Namespace); len(problems) > 0 {
 		errs = append(errs, fmt.Errorf("--namespace %q: %s", o.Namespace, problems[0]))
+	}
+	if problems := validation.IsDNS1123Subdomain(o.DaemonName); len(problems) > 0 {
+		errs = append(errs, fmt.Errorf("--daemon-name %q: %s", o.DaemonName, problems[0]))
 	}
 	if problems := validation.IsDNS1123Subdomain(o.NodeName); o.NodeName != "" && len(problems) > 0 {
 		errs = append(errs, fmt.Errorf("--node-name %q: %s", o.NodeName, problems[0]))

@@ -11,7 +11,8 @@ import (
 
 func operator() config.Operator {
 	return config.Operator{
-		Namespace: "node-firmware-system", StoreDir: "/var/lib/firmware-images", QuietPeriod: time.Minute, ImageServerAddress: ":8444",
+		DaemonName: "firmware-daemon",
+		Namespace:  "node-firmware-system", StoreDir: "/var/lib/firmware-images", QuietPeriod: time.Minute, ImageServerAddress: ":8444",
 		ImageServerNames: []string{"images"}, ProbeAddress: ":8081", MetricsAddress: "0", LogLevel: "info",
 	}
 }

@@ -83,6 +83,7 @@ func start(t *testing.T, env *apitest.Env, strategies ...string) *process {
 	t.Helper()
 	images := t.TempDir()
 	p := &process{t: t, env: env, own: &ownStrategy{}, done: make(chan error, 1), conf: config.Operator{
+		DaemonName:       "firmware-daemon",
 		UpdateStrategies: strategies,
 		Kubeconfig:       env.ControlPlane.KubeconfigPath(), Namespace: apitest.Namespace, StoreDir: t.TempDir(), FileSourceDir: images,
 		ImageServerAddress: freeAddress(t), ImageServerNames: []string{"127.0.0.1"}, ProbeAddress: freeAddress(t), MetricsAddress: freeAddress(t),

@@ -26,9 +26,6 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
 )
 
-// daemonAccount is the service account whose tokens may fetch images.
-const daemonAccount = "firmware-daemon"
-
 // wire adds every reconciler and server to the manager. stop releases what outlives the manager.
 func wire(ctx context.Context, mgr manager.Manager, c config.Operator, chosen strategy.Strategy) (stop func(), err error) {
 	collector := fleetmetrics.NewCollector(mgr.GetClient(), mgr.Elected(), mgr.GetLogger().WithName("metrics"))
@@ -81,7 +78,7 @@ func addImageServer(mgr manager.Manager, c config.Operator, store *artifact.Stor
 		return fmt.Errorf("make client of token reviews: %w", err)
 	}
 	tokens, err := imageserver.NewTokenReviewer(reviews, v1alpha1.ImageTokenAudience,
-		fmt.Sprintf("system:serviceaccount:%s:%s", c.Namespace, daemonAccount))
+		fmt.Sprintf("system:serviceaccount:%s:%s", c.Namespace, c.DaemonName))
 	if err != nil {
 		return err
 	}

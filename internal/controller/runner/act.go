@@ -88,7 +88,7 @@ func (r *Reconciler) create(ctx context.Context, f facts, w work) error {
 
 func (r *Reconciler) pod(ctx context.Context, f facts, w work) (*corev1.Pod, error) {
 	var ds appsv1.DaemonSet
-	if err := r.direct.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: daemonSet}, &ds); err != nil {
+	if err := r.direct.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: r.daemonSet}, &ds); err != nil {
 		return nil, fmt.Errorf("read the daemon set its pod is made after: %w", err)
 	}
 	return newPod(&ds, w, f.firmware)

@@ -25,6 +25,8 @@ import (
 type Pods struct {
 	// Namespace is the product's, where the DaemonSet is and the pods are made.
 	Namespace string
+	// DaemonSet is its name; the pods are made after it.
+	DaemonSet string
 	// HandlersFile lists the handlers.
 	HandlersFile string
 }
@@ -44,7 +46,7 @@ func (p Pods) SetupWithManager(mgr manager.Manager) error {
 	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &corev1.Pod{}, index.NodeName, byNode); err != nil {
 		return fmt.Errorf("index pods by node: %w", err)
 	}
-	r := New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder(v1alpha1.FieldOwnerOperator), p.Namespace, handlers, time.Now)
+	r := New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder(v1alpha1.FieldOwnerOperator), p.Namespace, p.DaemonSet, handlers, time.Now)
 	return ctrl.NewControllerManagedBy(mgr).Named("runner").
 		Watches(&v1alpha1.NodeFirmware{}, &handler.EnqueueRequestForObject{}).
 		Watches(&v1alpha1.FirmwareJob{}, handler.EnqueueRequestsFromMapFunc(toNode)).
@@ -59,13 +61,15 @@ type Reconciler struct {
 	direct    client.Reader
 	recorder  events.EventRecorder
 	namespace string
+	// daemonSet is the name of the DaemonSet whose pods read the machines.
+	daemonSet string
 	handlers  Handlers
 	now       func() time.Time
 }
 
 // New returns a reconciler. The client's cache needs the indexes of package index, and pods under index.NodeName.
-func New(c client.Client, direct client.Reader, recorder events.EventRecorder, namespace string, handlers Handlers, now func() time.Time) *Reconciler {
-	return &Reconciler{client: c, direct: direct, recorder: recorder, namespace: namespace, handlers: handlers, now: now}
+func New(c client.Client, direct client.Reader, recorder events.EventRecorder, namespace, daemonSet string, handlers Handlers, now func() time.Time) *Reconciler {
+	return &Reconciler{client: c, direct: direct, recorder: recorder, namespace: namespace, daemonSet: daemonSet, handlers: handlers, now: now}
 }
 
 func byNode(o client.Object) []string {

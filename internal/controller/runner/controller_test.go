@@ -74,7 +74,7 @@ func newWorld(t *testing.T, handlers Handlers, objects ...client.Object) *world 
 		}
 		return c.Create(ctx, o, opts...)
 	}})
-	w.r = New(w, w, w.events, namespace, handlers, func() time.Time { return clock })
+	w.r = New(w, w, w.events, namespace, "firmware-daemon", handlers, func() time.Time { return clock })
 	return w
 }
 

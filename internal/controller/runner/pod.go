@@ -17,8 +17,6 @@ import (
 )
 
 const (
-	// daemonSet is the name of the DaemonSet whose pods read the machines.
-	daemonSet = "firmware-daemon"
 	// jobAnnotation holds the name of the job, which may be too long for a label.
 	jobAnnotation = "nodefirmware.io/job-name"
 	// maxPodName bounds the name of a pod.

@@ -7,8 +7,10 @@ import (
 
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/discovery"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/hotplug"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/steps"
@@ -64,6 +66,11 @@ func (b base) scans(o Options, book discovery.Journal) discovery.Config {
 		Look: b.hardware.Look, Journal: book, Writes: b.hardware.Runner, Client: b.manager.GetClient(),
 		Log: logr.FromSlogHandler(o.Log.Handler()).WithName("discovery"),
 	}
+}
+
+// recorder emits the events of this daemon.
+func (b base) recorder(o Options) events.EventRecorder {
+	return ownEvents{EventRecorder: b.manager.GetEventRecorder(v1alpha1.FieldOwnerDaemon), reader: b.manager.GetClient(), node: o.Config.NodeName}
 }
 
 // watch requests a scan when hardware or drivers come and go.

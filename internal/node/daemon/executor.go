@@ -66,9 +66,12 @@ func newExecutor(ctx context.Context, o Options, host *state.State, only string)
 	}
 	disc := discovery.New(base.scans(o, book))
 	window := &nodemaintenance.Node{Client: direct, Namespace: c.Namespace, NodeName: c.NodeName}
+	if only != "" {
+		window.Drain = nodemaintenance.DrainAllButJobs()
+	}
 	reconciler := &job.Reconciler{
 		Client: base.manager.GetClient(), NodeName: c.NodeName, Journal: book, Maintenance: window, Results: disc, Only: only,
-		Recorder: base.manager.GetEventRecorder(v1alpha1.FieldOwnerDaemon), Catalog: base.catalog,
+		Recorder: base.recorder(o), Catalog: base.catalog,
 	}
 	checks := &health.Checks{
 		FS: hardware.FS, Runner: hardware.Runner, Launch: health.Launch(c.HostRoot), Timeout: c.CheckTimeout, Advise: reconciler.Advise,

@@ -6,7 +6,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/discovery"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/job"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/state"
@@ -25,7 +24,7 @@ func observe(ctx context.Context, o Options) error {
 	disc := discovery.New(config)
 	observer := &job.Observer{
 		Client: base.manager.GetClient(), NodeName: o.Config.NodeName, Results: disc, Turn: guest.Share,
-		Recorder: base.manager.GetEventRecorder(v1alpha1.FieldOwnerDaemon), Now: time.Now,
+		Recorder: base.recorder(o), Now: time.Now,
 	}
 	if err := base.report(ctx, disc, observer.SetupWithManager); err != nil {
 		return err

@@ -35,15 +35,20 @@ type Node struct {
 	Client    client.Client
 	Namespace string
 	NodeName  string
-	// Drain says how pods are evicted; nil for DefaultDrain.
+	// Drain says how pods are evicted; nil for DrainAll.
 	Drain *mo.DrainSpec
 }
 
-// DefaultDrain evicts all pods, including those with emptyDir volumes or without a controller, and never gives up: a
-// node with a pod that cannot be evicted is not flashed. The pod that executes the job stays: it waits for the drain to
-// end.
-func DefaultDrain() *mo.DrainSpec {
-	return &mo.DrainSpec{Force: true, DeleteEmptyDir: true, PodSelector: "!" + v1alpha1.JobPodLabel}
+// DrainAll evicts all pods, including those with emptyDir volumes or without a controller, and never gives up: a node with
+// a pod that cannot be evicted is not flashed.
+func DrainAll() *mo.DrainSpec { return &mo.DrainSpec{Force: true, DeleteEmptyDir: true} }
+
+// DrainAllButJobs is DrainAll without the pods that execute jobs: such a pod waits for the drain to end. Where jobs are
+// executed by pods, an admission policy keeps the label from everybody else's pods.
+func DrainAllButJobs() *mo.DrainSpec {
+	drain := DrainAll()
+	drain.PodSelector = "!" + v1alpha1.JobPodLabel
+	return drain
 }
 
 // Name is the name of the NodeMaintenance the product creates for a node.
@@ -185,7 +190,7 @@ func (f found) rank() int {
 func (n *Node) create(ctx context.Context) error {
 	drain := n.Drain
 	if drain == nil {
-		drain = DefaultDrain()
+		drain = DrainAll()
 	}
 	o := &mo.NodeMaintenance{
 		ObjectMeta: metav1.ObjectMeta{

@@ -216,3 +216,20 @@ func TestUnreachableServerIsAnError(t *testing.T) {
 	_, err := c.window().State(t.Context())
 	require.Error(t, err)
 }
+
+// A label that anybody can put on a pod spares the pod nothing where the daemon executes the job.
+func TestADrainSparesNoPodButThoseThatExecuteJobs(t *testing.T) {
+	for _, tc := range []struct {
+		drain    *mo.DrainSpec
+		selector string
+	}{{nil, ""}, {nodemaintenance.DrainAllButJobs(), "!nodefirmware.io/job"}} {
+		c := newCluster(t, interceptor.Funcs{})
+		window := c.window()
+		window.Drain = tc.drain
+		require.NoError(t, window.Schedule(t.Context()))
+		require.Len(t, c.all(), 1)
+		drain := c.all()[0].Spec.DrainSpec
+		assert.Equal(t, tc.selector, drain.PodSelector)
+		assert.True(t, drain.Force && drain.DeleteEmptyDir && drain.TimeoutSecond == 0)
+	}
+}

@@ -110,7 +110,7 @@ func Up(ctx context.Context, o Options) (l *Lab, err error) {
 		return nil, err
 	}
 	if o.UpdateStrategy == config.StrategyPod {
-		if err := cluster.InstallPodStrategy(ctx, l.admin); err != nil {
+		if err := cluster.InstallPodStrategy(ctx, l.admin, l.options.Handlers); err != nil {
 			return nil, err
 		}
 	}

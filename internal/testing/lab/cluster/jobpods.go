@@ -3,10 +3,12 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,9 +20,17 @@ import (
 // strategyVariable is the variable of the manifests that names the update strategy.
 const strategyVariable = "UPDATE_STRATEGY"
 
-// InstallPodStrategy applies what the update strategy pod needs beyond Install: its roles, and the DaemonSet its pods are
-// made after, which says that it has the strategy.
-func InstallPodStrategy(ctx context.Context, c client.Client) error {
+// InstallPodStrategy applies what the update strategy pod needs beyond Install: its roles and policies, the file of
+// handlers, and the DaemonSet its pods are made after, which says that it has the strategy.
+func InstallPodStrategy(ctx context.Context, c client.Client, handlersFile string) error {
+	text, err := os.ReadFile(handlersFile)
+	if err != nil {
+		return fmt.Errorf("read handlers: %w", err)
+	}
+	handlers := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": Namespace, "name": "node-firmware-pod-handlers"},
+		"data": map[string]any{"handlers.yaml": string(text)},
+	}}
 	roles, err := deploy.Objects(deploy.PodStrategy)
 	if err != nil {
 		return err
@@ -44,7 +54,7 @@ func InstallPodStrategy(ctx context.Context, c client.Client) error {
 			return fmt.Errorf("change daemon set: %w", err)
 		}
 	}
-	return Apply(ctx, c, append(roles, daemon...)...)
+	return Apply(ctx, c, append(append(roles, handlers), daemon...)...)
 }
 
 // JobPods lists the pods that execute jobs on the node.

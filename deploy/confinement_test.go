@@ -1,0 +1,592 @@
+package deploy_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"strings"
+	"testing"
+	"time"
+
+	maintenancev1alpha1 "github.com/Mellanox/maintenance-operator/api/v1alpha1"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/controlplane"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/crd"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab/cluster"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// installation is the product as kustomize installs it in a cluster with two nodes.
+type installation struct {
+	namespace, prefix string
+	config            *rest.Config
+	admin             client.Client
+}
+
+// rendered is what kustomize makes of an overlay that uses the product with the strategy pod, in the namespace and with
+// the name prefix.
+func rendered(t *testing.T, namespace, prefix string) []*unstructured.Unstructured {
+	t.Helper()
+	files := filesys.MakeFsInMemory()
+	require.NoError(t, fs.WalkDir(os.DirFS("."), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || path.Ext(name) != ".yaml" {
+			return err
+		}
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		return files.WriteFile("/deploy/"+name, data)
+	}))
+	require.NoError(t, files.WriteFile("/site/handlers.yaml", []byte("handlers:\n- {manufacturer: Lenovo, image: \"registry.example/lenovo:3\"}\n- image: nodefirmware/daemon:latest\n")))
+	require.NoError(t, files.WriteFile("/site/kustomization.yaml", []byte(fmt.Sprintf(`
+resources: [../deploy/kustomize/default]
+components: [../deploy/kustomize/pod-strategy]
+namespace: %s
+namePrefix: %q
+configMapGenerator:
+- {name: node-firmware-pod-handlers, namespace: %[1]s, files: [handlers.yaml]}
+`, namespace, prefix))))
+	out, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(files, "/site")
+	require.NoError(t, err)
+	var objects []*unstructured.Unstructured
+	for _, r := range out.Resources() {
+		text, err := r.MarshalJSON()
+		require.NoError(t, err)
+		o := &unstructured.Unstructured{}
+		require.NoError(t, o.UnmarshalJSON(text))
+		objects = append(objects, o)
+	}
+	return objects
+}
+
+// install starts a cluster and installs the product in it, with everything the attempts need.
+func install(t *testing.T, namespace, prefix string) *installation {
+	t.Helper()
+	plane, err := controlplane.Start(t.Context(), controlplane.Options{Out: io.Discard})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, plane.Stop()) })
+	i := &installation{namespace: namespace, prefix: prefix, config: plane.Config()}
+	i.admin = i.client(t, plane.Config())
+	maintenance, err := crd.Maintenance()
+	require.NoError(t, err)
+	for _, d := range maintenance {
+		require.NoError(t, i.admin.Create(t.Context(), d))
+	}
+	require.NoError(t, cluster.Apply(t.Context(), i.admin, rendered(t, namespace, prefix)...))
+	for _, o := range i.objects() {
+		require.EventuallyWithT(t, func(ct *assert.CollectT) { // the definitions take a moment to be served
+			assert.NoError(ct, i.admin.Create(t.Context(), o))
+		}, 30*time.Second, 100*time.Millisecond, "%T %s", o, o.GetName())
+	}
+	return i
+}
+
+// objects are what the attempts are made on.
+func (i *installation) objects() []client.Object {
+	var out []client.Object
+	for _, node := range []string{"node-a", "node-b"} {
+		out = append(out, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, nodeFirmware(node), device(node+"-nic-1", node), job(node))
+	}
+	return append(out, i.maintenance("node-firmware-node-a", "node-a", "nodefirmware.io"), i.maintenance("node-firmware-node-b", "node-b", "nodefirmware.io"),
+		i.maintenance("foreign-a", "node-a", "other.example.com"), said("said-foreign", "kubelet", "Node", "node-a"),
+		said("said-by-a", "firmware-daemon", "FirmwareJob", "node-a-12345678"), said("said-by-b", "firmware-daemon", "FirmwareJob", "node-b-12345678"),
+		template("t"), source("s"), rollout("p"), i.configMap("other", "x"), i.daemonPod("plain"))
+}
+
+func (i *installation) client(t *testing.T, config *rest.Config) client.Client {
+	t.Helper()
+	options := client.Options{Scheme: cluster.Scheme()}
+	if i.admin != nil {
+		options.Mapper = i.admin.RESTMapper() // not everybody may ask which kinds there are
+	}
+	c, err := client.New(config, options)
+	require.NoError(t, err)
+	return c
+}
+
+// as is a client with the token.
+func (i *installation) as(t *testing.T, token string) client.Client {
+	config := rest.AnonymousClientConfig(i.config)
+	config.BearerToken = token
+	return i.client(t, config)
+}
+
+// callers are clients for everybody that makes attempts, by name.
+func (i *installation) callers(t *testing.T) map[string]client.Client {
+	t.Helper()
+	account := func(namespace, name string) *corev1.ServiceAccount {
+		return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	}
+	token := func(sa *corev1.ServiceAccount) string {
+		out, err := cluster.AccountToken(t.Context(), i.admin, sa)
+		require.NoError(t, err)
+		return out
+	}
+	out := map[string]client.Client{
+		"nobody": i.client(t, rest.AnonymousClientConfig(i.config)),
+		// A token of the account that no pod has.
+		"unbound":  i.as(t, token(account(i.namespace, i.prefix+"firmware-daemon"))),
+		"operator": i.as(t, token(account(i.namespace, i.prefix+"firmware-operator"))),
+	}
+	for _, node := range []string{"a", "b"} {
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: "daemon-" + node},
+			Spec: corev1.PodSpec{
+				NodeName: "node-" + node, ServiceAccountName: i.prefix + "firmware-daemon", Containers: []corev1.Container{{Name: "main", Image: "simulated"}},
+			},
+		}
+		require.NoError(t, i.admin.Create(t.Context(), pod))
+		token, err := cluster.PodToken(t.Context(), i.admin, pod)
+		require.NoError(t, err)
+		out[node] = i.as(t, token)
+	}
+	for _, role := range []string{"viewer", "template-editor", "source-editor", "policy-editor", "pin-editor", "job-editor", "admin"} {
+		person := account("default", role)
+		require.NoError(t, i.admin.Create(t.Context(), person))
+		require.NoError(t, i.admin.Create(t.Context(), &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: role},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: i.prefix + "node-firmware-" + role},
+			Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "default", Name: role}},
+		}))
+		out[role] = i.as(t, token(person))
+	}
+	// Somebody who may do anything with pods, and has nothing to do with the product.
+	stranger := account("default", "stranger")
+	require.NoError(t, i.admin.Create(t.Context(), stranger))
+	require.NoError(t, i.admin.Create(t.Context(), &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "all-pods"}, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"*"}}},
+	}))
+	require.NoError(t, i.admin.Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "stranger"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "all-pods"},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "default", Name: "stranger"}},
+	}))
+	out["stranger"] = i.as(t, token(stranger))
+	return out
+}
+
+func nodeFirmware(name string) *v1alpha1.NodeFirmware {
+	return &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+func device(name, node string) *v1alpha1.NodeDevice {
+	return &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.NodeDeviceSpec{NodeName: node}}
+}
+
+func job(node string) *v1alpha1.FirmwareJob {
+	return &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: node + "-job"}, Spec: v1alpha1.FirmwareJobSpec{NodeName: node, Type: v1alpha1.JobTypeScan}}
+}
+
+func template(name string) *v1alpha1.FirmwareTemplate {
+	return &v1alpha1.FirmwareTemplate{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareTemplateSpec{
+		Devices: []v1alpha1.DeviceRule{{Name: "r", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC}, Version: "1", SourceRef: v1alpha1.SourceReference{Name: "s"}}},
+	}}
+}
+
+func source(name string) *v1alpha1.FirmwareSource {
+	return &v1alpha1.FirmwareSource{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareSourceSpec{Files: []v1alpha1.FirmwareFile{{
+		URL: "https://example.com/fw.bin", SHA256: strings.Repeat("0", 64), Images: []v1alpha1.ImageDescription{{Class: v1alpha1.ClassNIC, Version: "1"}},
+	}}}}
+}
+
+func rollout(name string) *v1alpha1.RolloutPolicy {
+	return &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+func (i *installation) maintenance(name, node, requestor string) *maintenancev1alpha1.NodeMaintenance {
+	return &maintenancev1alpha1.NodeMaintenance{
+		ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: name},
+		Spec:       maintenancev1alpha1.NodeMaintenanceSpec{NodeName: node, RequestorID: requestor, Cordon: true},
+	}
+}
+
+func (i *installation) configMap(name, key string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: name}, Data: map[string]string{key: "x"}}
+}
+
+func (i *installation) secret(name string, kind corev1.SecretType) *corev1.Secret {
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: name}, Type: kind}
+	if kind == corev1.SecretTypeServiceAccountToken {
+		s.Annotations = map[string]string{corev1.ServiceAccountNameKey: i.prefix + "firmware-daemon"}
+		return s
+	}
+	s.Data = map[string][]byte{corev1.TLSCertKey: {}, corev1.TLSPrivateKeyKey: {}}
+	return s
+}
+
+// daemonPod is a pod without the label of job pods.
+func (i *installation) daemonPod(name string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: name},
+		Spec: corev1.PodSpec{NodeName: "node-a", Containers: []corev1.Container{{Name: "main", Image: "simulated"}}}}
+}
+
+// jobPod is a pod as the operator makes it for a job, changed.
+func (i *installation) jobPod(change func(*corev1.Pod)) func(context.Context, client.Client) error {
+	return func(ctx context.Context, c client.Client) error {
+		var ds appsv1.DaemonSet
+		if err := i.admin.Get(ctx, client.ObjectKey{Namespace: i.namespace, Name: i.prefix + "firmware-daemon"}, &ds); err != nil {
+			return err
+		}
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: "firmware-job-x", Labels: map[string]string{v1alpha1.JobPodLabel: "u"}},
+			Spec:       ds.Spec.Template.Spec,
+		}
+		pod.Spec.NodeName, pod.Spec.RestartPolicy = "node-a", corev1.RestartPolicyOnFailure
+		pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+		main := &pod.Spec.Containers[0]
+		main.Image = "registry.example/lenovo:3"
+		main.Args = append(append([]string{"job", "--name=x"}, main.Args[1:]...), "--health-probe-bind-address=0")
+		main.Ports, main.LivenessProbe, main.ReadinessProbe = nil, nil, nil
+		change(pod)
+		return c.Create(ctx, pod, client.DryRunAll)
+	}
+}
+
+// said is an event about a cluster-scoped object.
+func said(name, by, kind, regarding string) *eventsv1.Event {
+	return &eventsv1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name},
+		EventTime:  metav1.NowMicro(), Type: corev1.EventTypeNormal, Reason: "Test", Action: "Test", Note: "test",
+		ReportingController: by, ReportingInstance: by + "-1",
+		Regarding: corev1.ObjectReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: kind, Name: regarding},
+	}
+}
+
+// merge is a merge patch.
+func merge(body string) client.Patch {
+	return client.RawPatch("application/merge-patch+json", []byte(body))
+}
+
+// attempt is one request, which changes nothing, and the beginning of the refusal; none where it is allowed.
+type attempt struct {
+	who, name string
+	do        func(ctx context.Context, c client.Client) error
+	refusal   string
+}
+
+func create(o client.Object) func(context.Context, client.Client) error {
+	return func(ctx context.Context, c client.Client) error { return c.Create(ctx, o, client.DryRunAll) }
+}
+
+func patch(o client.Object, body string) func(context.Context, client.Client) error {
+	return func(ctx context.Context, c client.Client) error {
+		return c.Patch(ctx, o, merge(body), client.DryRunAll)
+	}
+}
+
+func status(o client.Object, body string) func(context.Context, client.Client) error {
+	return func(ctx context.Context, c client.Client) error {
+		return c.Status().Patch(ctx, o, merge(`{"status":`+body+`}`), client.DryRunAll)
+	}
+}
+
+func remove(o client.Object) func(context.Context, client.Client) error {
+	return func(ctx context.Context, c client.Client) error { return c.Delete(ctx, o, client.DryRunAll) }
+}
+
+func read(o client.Object) func(context.Context, client.Client) error {
+	return func(ctx context.Context, c client.Client) error { return c.Get(ctx, client.ObjectKeyFromObject(o), o) }
+}
+
+func list(o client.ObjectList) func(context.Context, client.Client) error {
+	return func(ctx context.Context, c client.Client) error { return c.List(ctx, o) }
+}
+
+// changed is the object after the change.
+func changed[T client.Object](o T, change func(T)) T {
+	change(o)
+	return o
+}
+
+// conditions is a list of conditions of a status, as JSON.
+func conditions(types ...string) string {
+	var out []string
+	for _, kind := range types {
+		out = append(out, fmt.Sprintf(`{"type":%q,"status":"True","reason":"Test","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}`, kind))
+	}
+	return `{"conditions":[` + strings.Join(out, ",") + `]}`
+}
+
+// What the refusals begin with.
+const (
+	noVerb      = "is forbidden: User"
+	anotherNode = "may not write an object of node 'node-b'"
+	aChange     = "may not change or delete an object of node 'node-b'"
+	noClaim     = "names no node"
+	operators   = "are the operator's"
+	named       = "must be named after its node"
+	noMetadata  = "without labels, annotations and finalizers"
+	inOwnName   = "in its own name"
+	ownEvents   = "events of its own node"
+	ourName     = "in its own name only"
+	ourEntry    = "add itself to, or take itself from"
+	itsSpace    = "of its own namespace only"
+	oneMap      = "no ConfigMap but node-firmware-image-ca"
+	oneSecret   = "no Secret but node-firmware-image-tls"
+	jobPods     = "pods that execute jobs only"
+	onlyOp      = "firmware-job-" // the name of the policy: the label, the shape and the image are refused, in any order
+	podShape    = "has one container, the account of the daemons"
+	podRuns     = `runs "firmware-daemon job"`
+	podRights   = "has the volumes and the rights of the daemons"
+	podImage    = "an image that the file of handlers names"
+)
+
+// attempts are at least one for each way out of its role that each caller has.
+func (i *installation) attempts() []attempt {
+	desired := &v1alpha1.DesiredFirmware{Version: "1", SourceRef: v1alpha1.SourceReference{Name: "s"}, UpdatePolicy: "Update", Downgrade: "Allow",
+		Origin: v1alpha1.Origin{Kind: "Pin", Name: "n", Rule: "r"}}
+	owned := func(kind, name string, blocks bool) func(*v1alpha1.NodeDevice) {
+		return func(d *v1alpha1.NodeDevice) {
+			d.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: kind, Name: name, UID: "1", BlockOwnerDeletion: &blocks}}
+		}
+	}
+	mine := i.maintenance("node-firmware-node-a", "node-a", "nodefirmware.io")
+	foreign := i.maintenance("foreign-a", "node-a", "other.example.com")
+	another := said("forged", "firmware-daemon", "FirmwareJob", "node-a-12345678")
+	another.Namespace, another.Regarding.Namespace = "kube-system", "kube-system"
+	out := []attempt{
+		// A daemon and its NodeDevices.
+		{"a", "create a device of another node", create(device("x", "node-b")), anotherNode},
+		{"b", "create a device of another node", create(device("node-a-nic-7", "node-a")), "may not write an object of node 'node-a'"},
+		{"a", "create a device with desired firmware", create(changed(device("node-a-nic-9", "node-a"), func(d *v1alpha1.NodeDevice) { d.Spec.Firmware = desired })), "without a desired firmware"},
+		{"unbound", "create a device", create(device("node-a-nic-9", "node-a")), noClaim},
+		{"a", "take the name of another node's device", create(device("node-b-bios", "node-a")), named},
+		{"a", "take a name that says no class", create(device("node-a-1-nic-2", "node-a")), named},
+		{"a", "label a device", create(changed(device("node-a-nic-9", "node-a"), func(d *v1alpha1.NodeDevice) { d.Labels = map[string]string{"a": "b"} })), noMetadata},
+		{"a", "annotate a device", create(changed(device("node-a-nic-9", "node-a"), func(d *v1alpha1.NodeDevice) { d.Annotations = map[string]string{"a": "b"} })), noMetadata},
+		{"a", "keep a device for ever", create(changed(device("node-a-nic-9", "node-a"), func(d *v1alpha1.NodeDevice) { d.Finalizers = []string{"evil.example/x"} })), noMetadata},
+		{"a", "have a device owned by its Node", create(changed(device("node-a-nic-9", "node-a"), owned("Node", "node-a", false))), ""},
+		{"a", "have a device owned by something else", create(changed(device("node-a-nic-9", "node-a"), owned("ConfigMap", "node-a", false))), noMetadata},
+		{"a", "have a device owned by another Node", create(changed(device("node-a-nic-9", "node-a"), owned("Node", "node-b", false))), noMetadata},
+		{"a", "keep its Node from being deleted", create(changed(device("node-a-nic-9", "node-a"), owned("Node", "node-a", true))), noMetadata},
+		{"a", "report on its device", status(device("node-a-nic-1", ""), `{"boardID":"MT_1"}`), ""},
+		{"a", "report on another node's device", status(device("node-b-nic-1", ""), `{"boardID":"MT_1"}`), anotherNode},
+		{"b", "report on another node's device", status(device("node-a-nic-1", ""), `{"boardID":"MT_1"}`), "may not write an object of node 'node-a'"},
+		{"unbound", "report on a device", status(device("node-a-nic-1", ""), `{"boardID":"MT_2"}`), noClaim},
+		{"a", "set 12 conditions", status(device("node-a-nic-1", ""), conditions(strings.Split("ABCDEFGHIJKL", "")...)), ""},
+		{"a", "leave no room for the operator's conditions", status(device("node-a-nic-1", ""), conditions(strings.Split("ABCDEFGHIJKLM", "")...)), "at most 12 conditions"},
+		{"a", "say that its device is in conflict", status(device("node-a-nic-1", ""), conditions("Conflict")), operators},
+		{"a", "say that its device is blocked", status(device("node-a-nic-1", ""), conditions("Blocked")), operators},
+		{"a", "change a device's spec", patch(device("node-a-nic-1", ""), `{"spec":{"nodeName":"node-a"},"metadata":{"labels":{"a":"b"}}}`), noVerb},
+		{"a", "delete its device", remove(device("node-a-nic-1", "")), ""},
+		{"a", "delete another node's device", remove(device("node-b-nic-1", "")), aChange},
+		{"unbound", "delete a device", remove(device("node-b-nic-1", "")), noClaim},
+		{"a", "delete all devices", func(ctx context.Context, c client.Client) error {
+			return c.DeleteAllOf(ctx, &v1alpha1.NodeDevice{}, client.DryRunAll)
+		}, noVerb},
+		// A daemon and its node.
+		{"a", "report on its node", status(nodeFirmware("node-a"), `{"bootID":"1"}`), ""},
+		{"a", "report on another node", status(nodeFirmware("node-b"), `{"bootID":"1"}`), anotherNode},
+		{"unbound", "report on a node", status(nodeFirmware("node-b"), `{"bootID":"1"}`), noClaim},
+		{"a", "pin its own firmware", patch(nodeFirmware("node-a"), `{"spec":{"scanThreshold":"1h"}}`), noVerb},
+		{"a", "create a node's firmware", create(nodeFirmware("node-c")), noVerb},
+		{"a", "delete its node's firmware", remove(nodeFirmware("node-a")), noVerb},
+		{"a", "uncordon its node", patch(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-a"}}, `{"spec":{"unschedulable":false}}`), noVerb},
+		// A daemon and jobs.
+		{"a", "report on its job", status(job("node-a"), `{"reboots":1}`), ""},
+		{"a", "report on another node's job", status(job("node-b"), `{"reboots":1}`), anotherNode},
+		{"unbound", "report on a job", status(job("node-b"), `{"reboots":1}`), noClaim},
+		{"a", "admit its own job", status(job("node-a"), conditions("Admitted")), operators},
+		{"a", "create a job", create(job("node-a")), noVerb},
+		{"a", "delete its job", remove(job("node-a")), noVerb},
+		// A daemon and maintenance.
+		{"b", "take the name of another node's maintenance", create(i.maintenance("node-firmware-node-c", "node-b", "nodefirmware.io")), named},
+		{"a", "request maintenance of another node", create(i.maintenance("node-firmware-node-a", "node-b", "nodefirmware.io")), anotherNode},
+		{"a", "request maintenance in another's name", create(i.maintenance("node-firmware-node-a", "node-a", "other.example.com")), ourName},
+		{"a", "request maintenance for others", create(changed(i.maintenance("node-firmware-node-a", "node-a", "nodefirmware.io"), func(m *maintenancev1alpha1.NodeMaintenance) {
+			m.Spec.AdditionalRequestors = []string{"other.example.com"}
+		})), "no metadata or requestors of others"},
+		{"unbound", "request maintenance", create(i.maintenance("node-firmware-node-a", "node-a", "nodefirmware.io")), noClaim},
+		{"a", "end its maintenance", remove(mine), ""},
+		{"a", "keep its maintenance from being collected", patch(mine, `{"metadata":{"annotations":{"maintenance.nvidia.com/garbage-collector.ignore":"true"}}}`), ""},
+		{"a", "annotate its maintenance otherwise", patch(mine, `{"metadata":{"annotations":{"a":"b"}}}`), "of a maintenance's annotations"},
+		{"a", "keep its maintenance for ever", patch(mine, `{"metadata":{"finalizers":["evil.example/x"]}}`), "the labels, finalizers and owners"},
+		{"a", "say that its maintenance failed", status(mine, conditions("RequestorFailed")), ""},
+		{"a", "say that its maintenance is ready", status(mine, conditions("Ready")), "the condition RequestorFailed only"},
+		{"a", "join another's maintenance of its node", patch(foreign, `{"spec":{"additionalRequestors":["nodefirmware.io"]}}`), ""},
+		{"a", "put somebody else into it", patch(foreign, `{"spec":{"additionalRequestors":["nodefirmware.io","evil"]}}`), ourEntry},
+		{"a", "change what another's maintenance drains", patch(foreign, `{"spec":{"drainSpec":{"force":true}}}`), ourEntry},
+		{"a", "cancel another's cordon", patch(foreign, `{"spec":{"cordon":false}}`), ourEntry},
+		{"a", "label another's maintenance", patch(foreign, `{"metadata":{"labels":{"a":"b"}}}`), "the labels, finalizers and owners"},
+		{"a", "annotate another's maintenance", patch(foreign, `{"metadata":{"annotations":{"maintenance.nvidia.com/garbage-collector.ignore":"true"}}}`), "of its own maintenance only"},
+		{"a", "say that another's maintenance failed", status(foreign, conditions("RequestorFailed")), ourName},
+		{"a", "end another's maintenance of its node", remove(foreign), ourName},
+		{"a", "end another node's maintenance", remove(i.maintenance("node-firmware-node-b", "", "")), aChange},
+		{"a", "fail another node's maintenance", status(i.maintenance("node-firmware-node-b", "", ""), conditions("RequestorFailed")), anotherNode},
+		// A daemon and events.
+		{"a", "report an event of its job", create(said("said", "firmware-daemon", "FirmwareJob", "node-a-12345678")), ""},
+		{"a", "report an event of its node", create(said("said", "firmware-daemon", "NodeFirmware", "node-a")), ""},
+		{"a", "continue its event", patch(said("said-by-a", "", "", ""), `{"series":{"count":2,"lastObservedTime":"2026-01-01T00:00:00.000000Z"}}`), ""},
+		{"a", "report an event of another node's job", create(said("said", "firmware-daemon", "FirmwareJob", "node-b-12345678")), ownEvents},
+		{"a", "report an event of another node", create(said("said", "firmware-daemon", "NodeFirmware", "node-b")), ownEvents},
+		{"a", "continue another node's event", patch(said("said-by-b", "", "", ""), `{"series":{"count":2,"lastObservedTime":"2026-01-01T00:00:00.000000Z"}}`), ownEvents},
+		{"unbound", "report an event", create(said("said", "firmware-daemon", "NodeFirmware", "node-a")), noClaim},
+		{"a", "report an event in the operator's name", create(said("said", "node-firmware-operator", "FirmwareJob", "node-a-12345678")), inOwnName},
+		{"a", "report an event of something else", create(said("said", "firmware-daemon", "RolloutPolicy", "p")), inOwnName},
+		{"a", "change what another reported", patch(said("said-foreign", "", "", ""), `{"series":{"count":2,"lastObservedTime":"2026-01-01T00:00:00.000000Z"}}`), inOwnName},
+		{"a", "report an event in another namespace", create(another), "in the namespace default only"},
+		{"a", "report an event through the older API", create(&corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "old"}}), noVerb},
+		{"a", "delete an event", remove(said("said-by-b", "", "", "")), noVerb},
+		// A daemon and what is not its business.
+		{"a", "read a secret", read(i.secret("node-firmware-image-tls", "")), noVerb},
+		{"a", "read a ConfigMap", read(i.configMap("other", "")), noVerb},
+		{"a", "read pods", list(&corev1.PodList{}), noVerb},
+		{"a", "change a template", create(template("t2")), noVerb},
+		{"a", "lift a quarantine", status(source("s"), `{"quarantine":[]}`), noVerb},
+		{"a", "change a budget", patch(rollout("p"), `{"spec":{"maxUnavailable":"100%"}}`), noVerb},
+		{"a", "change the ledger", status(rollout("p"), `{"admitted":[]}`), noVerb},
+		{"a", "mint a token", func(ctx context.Context, c client.Client) error {
+			sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: i.prefix + "firmware-operator"}}
+			return c.SubResource("token").Create(ctx, sa, &authenticationv1.TokenRequest{})
+		}, noVerb},
+		{"a", "remove what confines it", remove(policy(i.prefix + "firmware-daemon-own-node")), noVerb},
+
+		// The operator.
+		{"operator", "publish the image authority", create(i.configMap("node-firmware-image-ca", "ca.crt")), ""},
+		{"operator", "bring tool profiles to the daemons", create(i.configMap("node-firmware-profiles", "evil.yaml")), oneMap},
+		{"operator", "put a profile beside the authority", create(i.configMap("node-firmware-image-ca", "evil.yaml")), oneMap},
+		{"operator", "change another ConfigMap", patch(i.configMap("other", ""), `{"data":{"x":"y"}}`), noVerb},
+		{"operator", "create a ConfigMap elsewhere", create(changed(i.configMap("node-firmware-image-ca", "ca.crt"), func(c *corev1.ConfigMap) { c.Namespace = "default" })), noVerb},
+		{"operator", "keep its certificate", create(i.secret("node-firmware-image-tls", corev1.SecretTypeTLS)), ""},
+		{"operator", "make another secret", create(i.secret("other", corev1.SecretTypeTLS)), oneSecret},
+		{"operator", "have a token of the daemons made", create(i.secret("node-firmware-image-tls", corev1.SecretTypeServiceAccountToken)), oneSecret},
+		{"operator", "read another secret", read(i.secret("other", "")), noVerb},
+		{"operator", "mint a token of the daemons", func(ctx context.Context, c client.Client) error {
+			sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: i.namespace, Name: i.prefix + "firmware-daemon"}}
+			return c.SubResource("token").Create(ctx, sa, &authenticationv1.TokenRequest{})
+		}, noVerb},
+		{"operator", "make a pod for a job", i.jobPod(func(*corev1.Pod) {}), ""},
+		{"operator", "make another pod", create(i.daemonPod("other")), jobPods},
+		{"operator", "delete another pod", remove(i.daemonPod("plain")), jobPods},
+		{"operator", "run another image", i.jobPod(func(p *corev1.Pod) { p.Spec.Containers[0].Image = "evil.example/x" }), podImage},
+		{"operator", "run a part of an image's name", i.jobPod(func(p *corev1.Pod) { p.Spec.Containers[0].Image = "registry.example/lenovo" }), podImage},
+		{"operator", "run another command", i.jobPod(func(p *corev1.Pod) { p.Spec.Containers[0].Command = []string{"sh"} }), podRuns},
+		{"operator", "run a daemon of another cluster", i.jobPod(func(p *corev1.Pod) { p.Spec.Containers[0].Args = []string{"job", "--kubeconfig=/x"} }), podRuns},
+		{"operator", "change the environment", i.jobPod(func(p *corev1.Pod) {
+			p.Spec.Containers[0].Env = append(p.Spec.Containers[0].Env, corev1.EnvVar{Name: "LD_PRELOAD", Value: "x"})
+		}), podRuns},
+		{"operator", "mount something else", i.jobPod(func(p *corev1.Pod) {
+			p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: "x", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "other"}}}})
+		}), podRights},
+		{"operator", "have more rights", i.jobPod(func(p *corev1.Pod) { p.Spec.Containers[0].SecurityContext.ReadOnlyRootFilesystem = ptr.To(false) }), podRights},
+		{"operator", "run a second container", i.jobPod(func(p *corev1.Pod) {
+			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "x", Image: "nodefirmware/daemon:latest"})
+		}), podShape},
+		{"operator", "run with another account", i.jobPod(func(p *corev1.Pod) { p.Spec.ServiceAccountName = "default" }), podShape},
+		{"operator", "make a pod elsewhere", i.jobPod(func(p *corev1.Pod) { p.Namespace = "default" }), noVerb},
+		{"operator", "end the product's maintenance", remove(mine), ""},
+		{"operator", "end another's maintenance", remove(foreign), ourName},
+		{"operator", "change another's maintenance", patch(foreign, `{"spec":{"cordon":false}}`), ourEntry},
+		{"operator", "put somebody else into a maintenance", patch(foreign, `{"spec":{"additionalRequestors":["evil"]}}`), ourEntry},
+		{"operator", "change a template", patch(template("t"), `{"spec":{"state":"Paused"}}`), noVerb},
+		{"operator", "change a policy", patch(rollout("p"), `{"spec":{"maxUnavailable":"100%"}}`), noVerb},
+		{"operator", "pin firmware", patch(nodeFirmware("node-a"), `{"spec":{"scanThreshold":"1h"}}`), noVerb},
+		{"operator", "cordon a node", patch(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-a"}}, `{"spec":{"unschedulable":true}}`), noVerb},
+
+		// Others and the pods of jobs.
+		{"stranger", "escape a drain", create(&corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x", Labels: map[string]string{v1alpha1.JobPodLabel: "u"}},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "x"}}},
+		}), onlyOp},
+		{"stranger", "escape a drain later", patch(i.daemonPod("plain"), `{"metadata":{"labels":{"nodefirmware.io/job":"u"}}}`), "neither put on a pod nor taken off"},
+		{"stranger", "make a pod", create(i.daemonPod("x")), ""},
+		{"stranger", "change a NodeDevice", status(device("node-a-nic-1", ""), `{"boardID":"MT_1"}`), noVerb},
+	}
+	for _, class := range inventory.Classes() {
+		out = append(out, attempt{"a", "create a device of class " + string(class), create(device("node-a-"+strings.ToLower(string(class))+"-9", "node-a")), ""})
+	}
+	declare := map[string]func(context.Context, client.Client) error{
+		"template-editor": create(template("t2")), "source-editor": create(source("s2")), "policy-editor": patch(rollout("p"), `{"spec":{"maxUnavailable":2}}`),
+		"pin-editor": patch(nodeFirmware("node-a"), `{"spec":{"scanThreshold":"1h"}}`), "job-editor": create(changed(job("node-a"), func(j *v1alpha1.FirmwareJob) { j.Name = "scan" })),
+	}
+	for role := range declare {
+		for what, do := range declare {
+			refusal := noVerb
+			if what == role {
+				refusal = ""
+			}
+			out = append(out, attempt{role, "do as " + what, do, refusal})
+		}
+	}
+	for what, do := range declare {
+		out = append(out, attempt{"admin", "do as " + what, do, ""}, attempt{"viewer", "do as " + what, do, noVerb}, attempt{"nobody", "do as " + what, do, noVerb})
+	}
+	for _, role := range []string{"admin", "viewer", "pin-editor"} {
+		out = append(out, attempt{role, "see devices", list(&v1alpha1.NodeDeviceList{}), ""},
+			attempt{role, "write a status", status(device("node-a-nic-1", ""), `{"boardID":"MT_1"}`), noVerb},
+			attempt{role, "delete a device", remove(device("node-a-nic-1", "")), noVerb})
+	}
+	return append(out, attempt{"nobody", "see devices", list(&v1alpha1.NodeDeviceList{}), noVerb},
+		attempt{"nobody", "report on a device", status(device("node-a-nic-1", ""), `{"boardID":"MT_1"}`), noVerb})
+}
+
+func policy(name string) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetAPIVersion("admissionregistration.k8s.io/v1")
+	u.SetKind("ValidatingAdmissionPolicy")
+	u.SetName(name)
+	return u
+}
+
+// TestEveryoneStaysInTheirRole makes every attempt with real tokens against a real API server, in an installation by
+// kustomize in the default namespace, and in one with another namespace and other names.
+func TestEveryoneStaysInTheirRole(t *testing.T) { // R001-5
+	for _, in := range []struct{ namespace, prefix string }{{"node-firmware-system", ""}, {"firm", "site1-"}} {
+		t.Run(in.namespace, func(t *testing.T) {
+			i := install(t, in.namespace, in.prefix)
+			callers := i.callers(t)
+			for _, probe := range []attempt{ // the API server takes a moment to enforce new policies and roles
+				{"unbound", "", create(device("node-a-nic-9", "node-a")), noClaim},
+				{"operator", "", create(i.configMap("x", "y")), oneMap},
+				{"a", "", create(said("said", "firmware-daemon", "NodeFirmware", "node-b")), ownEvents},
+				{"a", "", status(i.maintenance("foreign-a", "", ""), conditions("RequestorFailed")), ourName},
+				{"operator", "", i.jobPod(func(p *corev1.Pod) { p.Spec.Containers[0].Image = "evil.example/x" }), podImage},
+				{"operator", "", i.jobPod(func(p *corev1.Pod) { p.Spec.Containers[0].Command = []string{"sh"} }), podRuns},
+				{"stranger", "", patch(i.daemonPod("plain"), `{"metadata":{"labels":{"nodefirmware.io/job":"u"}}}`), "neither put on"},
+			} {
+				require.EventuallyWithT(t, func(ct *assert.CollectT) {
+					assert.ErrorContains(ct, probe.do(t.Context(), callers[probe.who]), probe.refusal)
+				}, 60*time.Second, 200*time.Millisecond)
+			}
+			attempts := i.attempts()
+			assert.GreaterOrEqual(t, len(attempts), 80)
+			made := map[string]int{}
+			for _, a := range attempts {
+				made[a.who]++
+				t.Run(a.who+" "+a.name, func(t *testing.T) {
+					err := a.do(t.Context(), callers[a.who])
+					if a.refusal == "" {
+						require.NoError(t, err)
+						return
+					}
+					require.Error(t, err)
+					assert.True(t, apierrors.IsForbidden(err), "%v", err)
+					assert.ErrorContains(t, err, a.refusal)
+				})
+			}
+			for who := range maps.Keys(callers) {
+				assert.NotZero(t, made[who], "%s attempts nothing", who)
+			}
+		})
+	}
+}
