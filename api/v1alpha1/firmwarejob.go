@@ -1,10 +1,6 @@
 package v1alpha1
 
-import (
-	"time"
-
-	"k8s.io/apimachinery/pkg/api/meta"
-)
+import "k8s.io/apimachinery/pkg/api/meta"
 
 // Ended reports whether the job is over: it completed or failed.
 func (j *FirmwareJob) Ended() bool { return j.is(ConditionComplete) || j.Failed() }
@@ -26,15 +22,12 @@ func (j *FirmwareJob) FailureReason() string {
 	return ""
 }
 
-// EndedAt is when the job ended, by the clock of whoever ended it; the time of its creation where nothing says when.
-func (j *FirmwareJob) EndedAt() time.Time {
-	if j.Status.CompletionTime != nil {
-		return j.Status.CompletionTime.Time
+// RetryInForce is the request to retry that is in force for the job, nil where it is not known.
+func (j *FirmwareJob) RetryInForce() *string {
+	if j.Status.Retry != nil {
+		return j.Status.Retry
 	}
-	if c := meta.FindStatusCondition(j.Status.Conditions, ConditionFailed); c != nil {
-		return c.LastTransitionTime.Time
-	}
-	return j.CreationTimestamp.Time
+	return j.Spec.Retry
 }
 
 func (j *FirmwareJob) is(condition string) bool {

@@ -10,7 +10,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
 
-func TestAJobSaysHowItEndedAndWhen(t *testing.T) {
+func TestAJobSaysHowItEnded(t *testing.T) {
 	at := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
 	job := func(types ...string) *v1alpha1.FirmwareJob {
 		j := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(at)}}
@@ -23,7 +23,6 @@ func TestAJobSaysHowItEndedAndWhen(t *testing.T) {
 	}
 	queued := job()
 	assert.False(t, queued.Ended() || queued.Failed() || queued.Held() || queued.Admitted())
-	assert.Equal(t, at, queued.EndedAt())
 	assert.Empty(t, queued.FailureReason())
 
 	assert.True(t, job(v1alpha1.ConditionAdmitted).Admitted())
@@ -33,7 +32,13 @@ func TestAJobSaysHowItEndedAndWhen(t *testing.T) {
 	held := job(v1alpha1.ConditionFailed, v1alpha1.ConditionHeld)
 	assert.True(t, held.Ended() && held.Failed() && held.Held())
 	assert.Equal(t, "FailedReason", held.FailureReason())
-	assert.Equal(t, at.Add(time.Hour), held.EndedAt())
-	held.Status.CompletionTime = &metav1.Time{Time: at.Add(time.Minute)}
-	assert.Equal(t, at.Add(time.Minute), held.EndedAt(), "its own time of completion counts")
+}
+
+func TestTheRetryThatADaemonTookUpCountsBeforeTheOneThatWasPlanned(t *testing.T) {
+	planned, taken := "planned", ""
+	assert.Nil(t, (&v1alpha1.FirmwareJob{}).RetryInForce())
+	j := &v1alpha1.FirmwareJob{Spec: v1alpha1.FirmwareJobSpec{Retry: &planned}}
+	assert.Equal(t, &planned, j.RetryInForce())
+	j.Status.Retry = &taken
+	assert.Equal(t, &taken, j.RetryInForce(), "no request is known, too")
 }

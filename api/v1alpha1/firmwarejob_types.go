@@ -25,6 +25,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.type == 'Steps' ? has(self.steps) : !has(self.steps)",message="a job of type Steps lists its steps; any other type has none",fieldPath=".steps"
 // +kubebuilder:validation:XValidation:rule="has(self.steps) == has(oldSelf.steps) && (!has(self.steps) || self.steps == oldSelf.steps)",message="steps are immutable; create a new job",fieldPath=".steps"
 // +kubebuilder:validation:XValidation:rule="has(self.rollback) == has(oldSelf.rollback) && (!has(self.rollback) || self.rollback == oldSelf.rollback)",message="rollback is immutable",fieldPath=".rollback"
+// +kubebuilder:validation:XValidation:rule="has(self.retry) == has(oldSelf.retry) && (!has(self.retry) || self.retry == oldSelf.retry)",message="retry is immutable",fieldPath=".retry"
 type FirmwareJobSpec struct {
 	// nodeName is the Node the job runs on. Immutable.
 	// +required
@@ -52,9 +53,15 @@ type FirmwareJobSpec struct {
 	// +optional
 	// +kubebuilder:default=BestEffort
 	Rollback RollbackPolicy `json:"rollback,omitempty"`
-	// activeDeadlineSeconds bounds the time from admission to the first write; a job that has not begun to write by
-	// then fails and gives up its place in the budget. A job that has begun to write is never cut off. Default 3600,
-	// from 60 to 86400. Immutable.
+	// retry is the request to retry of the NodeFirmware that was in force when the planner made the job: what failed under
+	// another one is cleared for this job. At most 128 bytes. Absent in a job that a person made; then the daemon takes the
+	// one that is in force when it starts the job. Immutable.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Retry *string `json:"retry,omitempty"`
+	// activeDeadlineSeconds bounds the time from when the daemon started the job to the first write, by the clock of the
+	// node; a job that has not begun to write by then fails and gives up its place in the budget. A job that has begun to
+	// write is never cut off. Default 3600, from 60 to 86400. Immutable.
 	// +optional
 	// +kubebuilder:default=3600
 	// +kubebuilder:validation:Minimum=60
@@ -203,6 +210,10 @@ type FirmwareJobStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=512
 	Steps []JobStep `json:"steps,omitempty"`
+	// retry is the request to retry that is in force for the job since the daemon started it; another one clears its failure.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Retry *string `json:"retry,omitempty"`
 	// reboots is how often the job rebooted the node.
 	// +optional
 	Reboots int32 `json:"reboots"`

@@ -41,8 +41,8 @@ type HealthVerdict struct {
 	Complaints []string `json:"complaints,omitempty"`
 }
 
-// UnhealthyDevice marks a device that a job left unhealthy. Nothing is flashed to it until a person sets the node's
-// retryRequestedAt; the mark survives reboots.
+// UnhealthyDevice marks a device that a job left unhealthy. Nothing is flashed to it until a person requests a
+// retry in the spec of the NodeFirmware; the mark survives reboots.
 type UnhealthyDevice struct {
 	// since is when it was found unhealthy.
 	// +required
@@ -55,4 +55,9 @@ type UnhealthyDevice struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
+	// retry is the request to retry of the NodeFirmware that was in force for the job; another one clears the mark. Absent
+	// where an earlier version recorded the mark.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Retry *string `json:"retry,omitempty"`
 }

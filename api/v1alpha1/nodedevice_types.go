@@ -109,7 +109,7 @@ type NodeDeviceStatus struct {
 	// +optional
 	LastApplied *AppliedFirmware `json:"lastApplied,omitempty"`
 	// lastFailure is the last failed update. The same image is not tried again until the desired firmware changes or
-	// the node's retryRequestedAt is newer.
+	// a person requests a retry in the spec of the NodeFirmware.
 	// +optional
 	LastFailure *FailedFirmware `json:"lastFailure,omitempty"`
 	// unhealthy is present while nothing may be flashed to the device because a job left it unhealthy.
@@ -270,6 +270,11 @@ type FailedFirmware struct {
 	// time of the failure.
 	// +required
 	Time metav1.Time `json:"time,omitzero"`
+	// retry is the request to retry of the NodeFirmware that was in force for the job; another one clears the failure.
+	// Absent where an earlier version recorded the failure.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Retry *string `json:"retry,omitempty"`
 }
 
 // NodeDevice is one updatable component of a node: a network adapter card, a drive, the system firmware. The node's

@@ -19,12 +19,24 @@ type NodeFirmwareSpec struct {
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) >= duration('1s')",message="scanThreshold must be a duration of at least 1s, such as 5m"
 	ScanThreshold string `json:"scanThreshold,omitempty"`
-	// retryRequestedAt clears every failure on this node that is older than this time, so that failed updates are
-	// planned again. Written by the user.
+	// retry clears every failure on this node, so that failed updates are planned again. It is any text of at most 128
+	// bytes, such as "2026-11-21 after reseating", and it is a request whenever it differs from the text that was in force
+	// when the failure was recorded. Removing it requests nothing. Written by the user.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Retry string `json:"retry,omitempty"`
+	// release returns a node that a failed job holds to service as it is, although the update did not succeed. It is any text
+	// of at most 128 bytes, and it is a request whenever it differs from status.hold.release. Removing it requests nothing.
+	// Written by the user.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Release string `json:"release,omitempty"`
+	// retryRequestedAt is ignored where retry is set; otherwise this time is such a text, and is compared with no clock.
+	// Written by the user. Deprecated: use retry. It is removed in the next version of the API.
 	// +optional
 	RetryRequestedAt *metav1.Time `json:"retryRequestedAt,omitempty"`
-	// releaseRequestedAt returns a node that is held because of an older failure to service as it is, although the
-	// update did not succeed. Written by the user.
+	// releaseRequestedAt is ignored where release is set; otherwise this time is such a text, and is compared with no clock.
+	// Written by the user. Deprecated: use release. It is removed in the next version of the API.
 	// +optional
 	ReleaseRequestedAt *metav1.Time `json:"releaseRequestedAt,omitempty"`
 }
@@ -109,6 +121,10 @@ type NodeFirmwareStatus struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	FirmwareNotListed int32 `json:"firmwareNotListed,omitempty"`
+	// hold is the failed job that keeps the node in maintenance, with the requests of the spec that it followed; absent when
+	// none does.
+	// +optional
+	Hold *Hold `json:"hold,omitempty"`
 	// currentStep is the step that runs now; absent when none does.
 	// +optional
 	CurrentStep *CurrentStep `json:"currentStep,omitempty"`
@@ -169,6 +185,22 @@ type InstalledFirmware struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Version string `json:"version,omitempty"`
+}
+
+// Hold is a failed job that keeps its node in maintenance.
+type Hold struct {
+	// job that holds the node.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Job string `json:"job,omitempty"`
+	// retry is the request to retry that was in force for the job; another one tries again.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Retry *string `json:"retry,omitempty"`
+	// release is the request to release that was there when the daemon found the job to hold the node; another one releases it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Release *string `json:"release,omitempty"`
 }
 
 // StepInterruption says what a cancellation does to a step.

@@ -1,6 +1,7 @@
 package v1alpha1_test
 
 import (
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -63,6 +64,38 @@ func TestStepsJobValidation(t *testing.T) {
 				field: "spec.steps", message: "steps are immutable; create a new job"},
 			{name: "a cancellation", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Cancel = &v1alpha1.JobCancel{} }},
 		})
+	})
+}
+
+// TestRetryValidation: the request under which a job was planned is any text, an empty one too, and never changes.
+func TestRetryValidation(t *testing.T) {
+	retry := func(text string) func(*v1alpha1.FirmwareJob) {
+		return func(o *v1alpha1.FirmwareJob) { o.Spec.Retry = &text }
+	}
+	t.Run("planned", func(t *testing.T) {
+		checkCreate(t, validJob, []validation[*v1alpha1.FirmwareJob]{
+			{name: "none in force", change: retry("")},
+			{name: "128 bytes", change: retry(strings.Repeat("x", 128))},
+			{name: "129 bytes", change: retry(strings.Repeat("x", 129)), field: "spec.retry", message: "128 bytes"},
+		})
+	})
+	t.Run("changed", func(t *testing.T) {
+		job := validJob()
+		retry("first")(job)
+		checkUpdate(t, job, []validation[*v1alpha1.FirmwareJob]{
+			{name: "another", change: retry("second"), field: "spec.retry", message: "retry is immutable"},
+			{name: "none any more", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Retry = nil }, field: "spec.retry", message: "retry is immutable"},
+		})
+	})
+	t.Run("requested", func(t *testing.T) {
+		checkCreate(t, func() *v1alpha1.NodeFirmware {
+			return &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "gpu-1"}}
+		},
+			[]validation[*v1alpha1.NodeFirmware]{
+				{name: "requests in words", change: func(o *v1alpha1.NodeFirmware) { o.Spec.Retry, o.Spec.Release = "after reseating", "as it is" }},
+				{name: "a long retry", change: func(o *v1alpha1.NodeFirmware) { o.Spec.Retry = strings.Repeat("x", 129) }, field: "spec.retry", message: "128 bytes"},
+				{name: "a long release", change: func(o *v1alpha1.NodeFirmware) { o.Spec.Release = strings.Repeat("x", 129) }, field: "spec.release", message: "128 bytes"},
+			})
 	})
 }
 

@@ -99,7 +99,7 @@ func (a Applying) apply(ctx context.Context, known *state.State) (Outcome, error
 		a.printf("Going on with job %s, begun at %s.\n", begun.Name, begun.Accepted.Format(time.DateTime))
 		return a.execute(ctx, known, images, *begun)
 	}
-	fresh, unread, err := a.newJob(ctx, images, view)
+	fresh, unread, err := a.newJob(ctx, images)
 	switch {
 	case err != nil:
 		return Outcome{}, err
@@ -113,7 +113,7 @@ func (a Applying) apply(ctx context.Context, known *state.State) (Outcome, error
 }
 
 // newJob plans the updates and fetches their images. Unread says what could not be read though a rule may be for it.
-func (a Applying) newJob(ctx context.Context, images *stock, view journal.View) (fresh journal.Job, unread, err error) {
+func (a Applying) newJob(ctx context.Context, images *stock) (fresh journal.Job, unread, err error) {
 	found, err := a.Scan(ctx)
 	if err != nil {
 		return journal.Job{}, nil, err
@@ -140,34 +140,14 @@ func (a Applying) newJob(ctx context.Context, images *stock, view journal.View) 
 		return journal.Job{}, nil, err
 	}
 	now := time.Now()
-	out := journal.Job{Name: "local-" + now.UTC().Format("20060102-150405"), Accepted: now, RetryRequested: retryOf(view, now)}
+	out := journal.Job{Name: "local-" + now.UTC().Format("20060102-150405"), Accepted: now}
 	out.UID = fmt.Sprintf("%s-%d", out.Name, now.UnixNano())
+	out.Retry = &out.UID // each apply is a request to try again what failed
 	for _, due := range p.due {
 		out.Updates = append(out.Updates, update(due))
 	}
 	out.Record = engine.NewRecord(a.Catalog, out.Updates)
 	return out, p.Unread(), nil
-}
-
-// retryOf is the time of the retry that this apply requests: after every known failure, even one in the same second.
-func retryOf(view journal.View, asked time.Time) time.Time {
-	later := func(at time.Time) {
-		if at.After(asked) {
-			asked = at
-		}
-	}
-	for _, d := range view.Devices {
-		if d.LastFailure != nil {
-			later(d.LastFailure.Time.Time)
-		}
-		if d.Unhealthy != nil {
-			later(d.Unhealthy.Since.Time)
-		}
-		if d.Attempts != nil {
-			later(d.Attempts.Last)
-		}
-	}
-	return asked
 }
 
 func update(a assignment) journal.Update {

@@ -23,7 +23,7 @@ func (s stockOf) decide(r *match.Rule, d inventory.Device, facts match.Device) (
 	firmware, noImage := s.firmware(r, facts)
 	next := *r
 	next.Downgrade = firmware.Downgrade
-	p = plan.Decide(desired.Of(firmware, plan.Clearance{}), plan.FactsOf(d))
+	p = plan.Decide(desired.Of(firmware, ""), plan.FactsOf(d))
 	if p.Outcome.Due() {
 		next.Version = p.Version
 	}

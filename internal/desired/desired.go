@@ -1,6 +1,8 @@
 package desired
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
@@ -30,12 +32,28 @@ func Of(f *v1alpha1.DesiredFirmware, retry plan.Clearance) plan.Desired {
 	return out
 }
 
-// Retry is the request to retry on a NodeFirmware; the zero Clearance for nil and where there is no request.
+// Retry is the request to retry on a NodeFirmware; empty for nil and where there is no request.
 func Retry(n *v1alpha1.NodeFirmware) plan.Clearance {
-	if n == nil || n.Spec.RetryRequestedAt == nil {
-		return plan.Clearance{}
+	if n == nil {
+		return ""
 	}
-	return plan.ClearedAt(n.Spec.RetryRequestedAt.Time)
+	return request(n.Spec.Retry, n.Spec.RetryRequestedAt) //nolint:staticcheck // it keeps working for one version
+}
+
+// Release is the request to release on a NodeFirmware; empty for nil and where there is no request.
+func Release(n *v1alpha1.NodeFirmware) plan.Clearance {
+	if n == nil {
+		return ""
+	}
+	return request(n.Spec.Release, n.Spec.ReleaseRequestedAt) //nolint:staticcheck // it keeps working for one version
+}
+
+// request prefers the text to the time, which is deprecated.
+func request(text string, at *metav1.Time) plan.Clearance {
+	if text == "" && at != nil {
+		return plan.ClearedAt(at.Time)
+	}
+	return plan.Clearance(text)
 }
 
 // Digest is zero for an absent digest; the API server admits no malformed one.

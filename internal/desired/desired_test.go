@@ -27,14 +27,24 @@ func digest(t *testing.T, digit string) (v1alpha1.Digest, inventory.Digest) {
 
 func TestNothingAssignedIsNothingDesired(t *testing.T) {
 	assert.Equal(t, plan.Desired{}, desired.Of(nil, plan.ClearedAt(noon)))
-	assert.Equal(t, plan.Desired{Version: "1"}, desired.Of(&v1alpha1.DesiredFirmware{Version: "1"}, plan.Clearance{}), "no path restricts nothing")
+	assert.Equal(t, plan.Desired{Version: "1"}, desired.Of(&v1alpha1.DesiredFirmware{Version: "1"}, ""), "no path restricts nothing")
 }
 
 func TestRetryIsTheRequestOfTheNode(t *testing.T) {
-	assert.Equal(t, plan.Clearance{}, desired.Retry(nil))
-	assert.Equal(t, plan.Clearance{}, desired.Retry(&v1alpha1.NodeFirmware{}))
+	assert.Empty(t, desired.Retry(nil))
+	assert.Empty(t, desired.Retry(&v1alpha1.NodeFirmware{}))
 	asked := &v1alpha1.NodeFirmware{Spec: v1alpha1.NodeFirmwareSpec{RetryRequestedAt: &metav1.Time{Time: noon}}}
 	assert.Equal(t, plan.ClearedAt(noon), desired.Retry(asked))
+	asked.Spec.Retry = "after reseating"
+	assert.Equal(t, plan.Clearance("after reseating"), desired.Retry(asked), "the deprecated field is ignored")
+}
+
+func TestReleaseIsTheRequestOfTheNode(t *testing.T) {
+	assert.Empty(t, desired.Release(nil))
+	asked := &v1alpha1.NodeFirmware{Spec: v1alpha1.NodeFirmwareSpec{ReleaseRequestedAt: &metav1.Time{Time: noon}, Retry: "no release"}}
+	assert.Equal(t, plan.ClearedAt(noon), desired.Release(asked))
+	asked.Spec.Release = "as it is"
+	assert.Equal(t, plan.Clearance("as it is"), desired.Release(asked))
 }
 
 func TestDesiredSaysEverythingTheAssignmentDoes(t *testing.T) {
@@ -61,7 +71,7 @@ func TestDesiredSaysEverythingTheAssignmentDoes(t *testing.T) {
 			{From: []inventory.Version{"0.9"}, Version: "1.0"},
 		},
 	}, got)
-	assert.True(t, desired.Of(&v1alpha1.DesiredFirmware{Version: "1", UpdatePolicy: v1alpha1.UpdatePolicyValidate}, plan.Clearance{}).ReportOnly)
+	assert.True(t, desired.Of(&v1alpha1.DesiredFirmware{Version: "1", UpdatePolicy: v1alpha1.UpdatePolicyValidate}, "").ReportOnly)
 }
 
 func TestHopIsWhatIsFlashedNext(t *testing.T) {
@@ -70,7 +80,7 @@ func TestHopIsWhatIsFlashedNext(t *testing.T) {
 	want := desired.Of(&v1alpha1.DesiredFirmware{
 		Version: "3.0", Digest: apiFinal, UpdatePolicy: v1alpha1.UpdatePolicyUpdate,
 		Path: &v1alpha1.UpgradePath{Hops: []v1alpha1.UpgradeHop{{From: []string{"1.0"}, Version: "2.0", Digest: apiMiddle}}},
-	}, plan.Clearance{})
+	}, "")
 	d := plan.Decide(want, plan.Facts{Driver: "sim", Running: "1.0"})
 	assert.Equal(t, plan.DueFlash, d.Outcome)
 	assert.Equal(t, inventory.Version("2.0"), d.Version)

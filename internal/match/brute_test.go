@@ -177,8 +177,8 @@ func (w *world) bruteDevice(v view, compiled map[string]*Template, o *v1alpha1.N
 		decision.Action, decision.Firmware = Assign, goal
 	}
 	var retry plan.Clearance
-	if f := w.firmwares[node]; f != nil && f.Spec.RetryRequestedAt != nil {
-		retry = plan.ClearedAt(f.Spec.RetryRequestedAt.Time)
+	if f := w.firmwares[node]; f != nil {
+		retry = plan.Clearance(f.Spec.Retry)
 	}
 	decision.Verdict = plan.Decide(desired.Of(decision.Firmware, retry), readable)
 	if f := decision.Firmware; f != nil && decision.Conflict == nil {

@@ -2,7 +2,6 @@ package match
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -277,7 +276,7 @@ func TestTallyTellsFailedFromCleared(t *testing.T) {
 	tally, _ := s.ix.Tally("a")
 	assert.Equal(t, int32(1), tally.Failed)
 	assert.Equal(t, []FailureOn{{"d", "n"}}, tally.Failures)
-	s.firmware.Spec.RetryRequestedAt = &metav1.Time{Time: base.Add(time.Second)}
+	s.firmware.Spec.Retry = "again"
 	s.pins()
 	tally, _ = s.ix.Tally("a")
 	assert.Equal(t, int32(0), tally.Failed)

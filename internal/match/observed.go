@@ -2,6 +2,7 @@ package match
 
 import (
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/ptr"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/desired"
@@ -23,10 +24,10 @@ func Facts(o *v1alpha1.NodeDevice) plan.Facts {
 		}
 	}
 	if f := o.Status.LastFailure; f != nil {
-		out.FailedDigest, out.FailedAt = desired.Digest(f.Digest), f.Time.Time
+		out.FailedDigest, out.FailedUnder = desired.Digest(f.Digest), f.Retry
 	}
 	if u := o.Status.Unhealthy; u != nil {
-		out.UnhealthySince = u.Since.Time
+		out.Unhealthy, out.UnhealthyUnder = true, u.Retry
 	}
 	return out
 }
@@ -61,7 +62,7 @@ func observe(o *v1alpha1.NodeDevice) observed {
 }
 
 func (o observed) equal(other observed) bool {
-	same := o.FailedAt.Equal(other.FailedAt) && o.UnhealthySince.Equal(other.UnhealthySince)
-	o.FailedAt, o.UnhealthySince = other.FailedAt, other.UnhealthySince
+	same := ptr.Equal(o.FailedUnder, other.FailedUnder) && ptr.Equal(o.UnhealthyUnder, other.UnhealthyUnder)
+	o.FailedUnder, o.UnhealthyUnder = other.FailedUnder, other.UnhealthyUnder
 	return same && o == other
 }

@@ -73,7 +73,7 @@ func TestFollowingARouteNeverLeavesIt(t *testing.T) {
 		}
 		for steps := 0; ; steps++ {
 			require.LessOrEqual(t, steps, len(someSteps), "it ends")
-			d := plan.Decide(desired.Of(assigned, plan.ClearedAt(base)), facts)
+			d := plan.Decide(desired.Of(assigned, "again"), facts)
 			switch {
 			case d.Outcome == plan.UpToDate:
 				require.Equal(t, to, facts.Running)

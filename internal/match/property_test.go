@@ -143,10 +143,7 @@ func (w *world) drawFirmware(t *rapid.T, name string, uid types.UID) *v1alpha1.N
 			Version: pick(t, someVersions, "version"), SourceRef: v1alpha1.SourceReference{Name: pick(t, someSources, "source")},
 		})
 	}
-	if rapid.Bool().Draw(t, "retry") {
-		at := metav1.NewTime(base.Add(time.Duration(rapid.IntRange(0, 2).Draw(t, "retry at")) * time.Hour))
-		f.Spec.RetryRequestedAt = &at
-	}
+	f.Spec.Retry = pick(t, someRetries, "retry")
 	return f
 }
 
@@ -286,15 +283,26 @@ func (w *world) drawDevice(t *rapid.T, name string, uid types.UID) *v1alpha1.Nod
 	if rapid.IntRange(0, 2).Draw(t, "failed") == 0 {
 		s.LastFailure = &v1alpha1.FailedFirmware{
 			Digest: digest(rapid.IntRange(1, 2).Draw(t, "failed digest")),
-			Time:   metav1.NewTime(base.Add(time.Duration(rapid.IntRange(0, 2).Draw(t, "failed at")) * time.Hour)),
+			Retry:  drawRetry(t),
 		}
 	}
 	if rapid.IntRange(0, 4).Draw(t, "unhealthy") == 0 {
 		s.Unhealthy = &v1alpha1.UnhealthyDevice{
-			Job: "j", Since: metav1.NewTime(base.Add(time.Duration(rapid.IntRange(0, 2).Draw(t, "unhealthy since")) * time.Hour)),
+			Job: "j", Retry: drawRetry(t),
 		}
 	}
 	return d
+}
+
+var someRetries = []string{"", "first", "second"}
+
+// drawRetry is the request under which something failed; nil where an earlier version recorded it.
+func drawRetry(t *rapid.T) *string {
+	if rapid.IntRange(0, 3).Draw(t, "recorded by an earlier version") == 0 {
+		return nil
+	}
+	under := pick(t, someRetries, "failed under")
+	return &under
 }
 
 // apply does what the controller would: it writes the decision into the object.

@@ -113,7 +113,7 @@ func TestPinToAnOlderVersionIsHonoured(t *testing.T) {
 	assert.Equal(t, plan.ReasonDowngradeForbidden, func() plan.Reason {
 		f := s.device.Spec.Firmware.DeepCopy()
 		f.Downgrade = v1alpha1.DowngradeForbid
-		return plan.Decide(desired.Of(f, plan.Clearance{}), Facts(s.device)).Reason
+		return plan.Decide(desired.Of(f, ""), Facts(s.device)).Reason
 	}(), "it is a downgrade indeed")
 	s.status(func(d *v1alpha1.NodeDeviceStatus) { d.Firmware.Running = "2.0" })
 	assert.Equal(t, plan.UpToDate, s.due().Outcome)
@@ -170,7 +170,7 @@ func TestUnhealthyDeviceIsBlocked(t *testing.T) {
 	assert.Equal(t, int32(1), tally.Blocked)
 	s.template("t", "3.0")
 	assert.Equal(t, v1alpha1.ReasonDeviceUnhealthy, s.blocked(), "another desired version changes nothing")
-	s.firmware.Spec.RetryRequestedAt = &metav1.Time{Time: base.Add(time.Second)}
+	s.firmware.Spec.Retry = "repaired"
 	s.pins()
 	assert.Empty(t, s.blocked())
 }

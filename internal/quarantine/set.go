@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
 // MaxListed bounds the entries a FirmwareSource lists, as the API does.
@@ -150,7 +150,7 @@ func byAge(a, b v1alpha1.QuarantinedImage) int {
 }
 
 // lifts are the newest requests to lift the quarantine, by image.
-type lifts map[v1alpha1.Digest]plan.Clearance
+type lifts map[v1alpha1.Digest]time.Time
 
 func newLifts(sources []v1alpha1.FirmwareSource) lifts {
 	out := lifts{}
@@ -160,8 +160,8 @@ func newLifts(sources []v1alpha1.FirmwareSource) lifts {
 			continue
 		}
 		for d := range heldBy(&sources[i]) {
-			if asked.After(out[d].Time()) {
-				out[d] = plan.ClearedAt(asked.Time)
+			if asked.After(out[d]) {
+				out[d] = asked.Time
 			}
 		}
 	}
@@ -169,7 +169,10 @@ func newLifts(sources []v1alpha1.FirmwareSource) lifts {
 }
 
 // cover reports whether the entry is lifted.
-func (l lifts) cover(e v1alpha1.QuarantinedImage) bool { return l[e.Digest].Clears(e.Since.Time) }
+func (l lifts) cover(e v1alpha1.QuarantinedImage) bool {
+	at := l[e.Digest]
+	return !at.IsZero() && !at.Before(e.Since.Truncate(time.Second))
+}
 
 // heldBy are the images the source holds or lists as quarantined.
 func heldBy(src *v1alpha1.FirmwareSource) map[v1alpha1.Digest]bool {

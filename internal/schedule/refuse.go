@@ -61,8 +61,8 @@ func quarantineRefusal(q QuarantinedUpdate) refusal {
 func healthRefusal(j Job, n Node, held bool) refusal {
 	for _, d := range n.Unhealthy {
 		if held || slices.Contains(j.Devices, d.Name) {
-			return refusal{DeviceUnhealthy, fmt.Sprintf("Job %s left device %s unhealthy. Repair it, then set spec.retryRequestedAt of "+
-				"nodefirmware/%s; a job of type Steps may run before.", d.Job, d.Name, j.Node)}
+			return refusal{DeviceUnhealthy, fmt.Sprintf("Job %s left device %s unhealthy. Repair it, then set spec.retry of "+
+				"nodefirmware/%s to a new value; a job of type Steps may run before.", d.Job, d.Name, j.Node)}
 		}
 	}
 	return refusal{}

@@ -113,7 +113,7 @@ func deviceReady(f DeviceFacts, old []metav1.Condition) []Condition {
 
 func unhealthy(f DeviceFacts) string {
 	return fmt.Sprintf("Runs %s. A job left the device unhealthy%s, and nothing is flashed to it until a person has looked at it. Repair it, then: %s",
-		orUnknown(f.Observed.Running), detail(f.Unhealthy), patchNow(f.Node, "retryRequestedAt"))
+		orUnknown(f.Observed.Running), detail(f.Unhealthy), patchNow(f.Node, "retry"))
 }
 
 // onTheWay names the version that is flashed next, and the desired one where that is only a hop.
@@ -139,7 +139,7 @@ func upToDate(f DeviceFacts) string {
 
 func updateFailed(f DeviceFacts) string {
 	return fmt.Sprintf("The update to %s failed and is not tried again by itself%s. To try again: %s",
-		cmp.Or(f.FailedVersion, string(f.Desired)), detail(f.Failure), patchNow(f.Node, "retryRequestedAt"))
+		cmp.Or(f.FailedVersion, string(f.Desired)), detail(f.Failure), patchNow(f.Node, "retry"))
 }
 
 func ready(reason, message string) []Condition {
@@ -168,7 +168,7 @@ func active(conditions []metav1.Condition, kind string) *metav1.Condition {
 	return nil
 }
 
-// patchNow is the command that sets a time in the spec of a NodeFirmware to now.
+// patchNow is the command that makes a request in the spec of a NodeFirmware: the present time is a text that was not there before.
 func patchNow(node, field string) string {
 	return fmt.Sprintf(`kubectl patch nodefirmware %s --type merge -p "{\"spec\":{\"%s\":\"$(date -u +%%FT%%TZ)\"}}"`, node, field)
 }

@@ -31,8 +31,8 @@ func observed(change ...func(*plan.Facts)) plan.Facts {
 	return f
 }
 
-// unhealthy is what is known of a device that a job left so at noon.
-func unhealthy() plan.Facts { return observed(func(f *plan.Facts) { f.UnhealthySince = noon }) }
+// unhealthy is what is known of a device that a job left so.
+func unhealthy() plan.Facts { return observed(func(f *plan.Facts) { f.Unhealthy = true }) }
 
 func want(version inventory.Version, change ...func(*plan.Desired)) plan.Desired {
 	d := plan.Desired{Version: version, Digest: wanted}
@@ -104,11 +104,11 @@ func TestDeviceConditions(t *testing.T) {
 			reason: v1alpha1.ReasonDowngradeForbidden, kstatus: status.FailedStatus, says: "set downgrade to Allow"},
 		"failed before": {
 			given: given{Node: "n1", Failure: "the tool said no", Desired: want("22.41.1000"),
-				Observed: observed(func(f *plan.Facts) { f.FailedDigest, f.FailedAt = wanted, noon })},
+				Observed: observed(func(f *plan.Facts) { f.FailedDigest = wanted })},
 			reason: v1alpha1.ReasonUpdateFailed, kstatus: status.FailedStatus, says: "kubectl patch nodefirmware n1 --type merge"},
 		"failed before and cleared": {
-			given: given{Desired: want("22.41.1000", func(d *plan.Desired) { d.Retry = plan.ClearedAt(noon) }),
-				Observed: observed(func(f *plan.Facts) { f.FailedDigest, f.FailedAt = wanted, noon })},
+			given: given{Desired: want("22.41.1000", func(d *plan.Desired) { d.Retry = "after repair" }),
+				Observed: observed(func(f *plan.Facts) { f.FailedDigest = wanted })},
 			reason: v1alpha1.ReasonUpdatePending, kstatus: status.InProgressStatus},
 		"unreadable and unassigned": {
 			given:  given{Node: "n1", Observed: observed(func(f *plan.Facts) { f.Unreadable = "input/output error" })},
@@ -146,7 +146,7 @@ func TestDeviceConditions(t *testing.T) {
 			reason: v1alpha1.ReasonActivationPending, kstatus: status.InProgressStatus, says: "22.40.0 on the way to 22.41.1000 is stored"},
 		"a hop failed before": {
 			given: given{Node: "n1", Failure: "no", FailedVersion: "22.40.0",
-				Observed: observed(func(f *plan.Facts) { f.FailedDigest, f.FailedAt = inventory.Digest{2}, noon }),
+				Observed: observed(func(f *plan.Facts) { f.FailedDigest = inventory.Digest{2} }),
 				Desired: want("22.41.1000", func(d *plan.Desired) {
 					d.Hops = []plan.Hop{{From: []inventory.Version{"22.39.1002"}, Version: "22.40.0", Digest: inventory.Digest{2}}}
 				})},
@@ -162,12 +162,12 @@ func TestDeviceConditions(t *testing.T) {
 			reason: v1alpha1.ReasonDeviceUnhealthy, kstatus: status.FailedStatus},
 		"unhealthy, and the operator reports it too": {
 			given: given{Node: "n1", Unhealthy: "job j", Observed: unhealthy(), Desired: want("22.41.1000")}, old: blocked(v1alpha1.ReasonDeviceUnhealthy),
-			reason: v1alpha1.ReasonDeviceUnhealthy, kstatus: status.FailedStatus, says: "retryRequestedAt"},
+			reason: v1alpha1.ReasonDeviceUnhealthy, kstatus: status.FailedStatus, says: `\"retry\"`},
 		"unhealthy and being worked on": {
 			given:  given{Node: "n1", Unhealthy: "job j", Observed: unhealthy(), Desired: want("22.41.1000"), Updating: "Job j is at step restore."},
 			reason: v1alpha1.ReasonUpdating, kstatus: status.InProgressStatus},
 		"unhealthy and cleared": {
-			given:  given{Observed: unhealthy(), Desired: want("22.41.1000", func(d *plan.Desired) { d.Retry = plan.ClearedAt(noon) })},
+			given:  given{Observed: unhealthy(), Desired: want("22.41.1000", func(d *plan.Desired) { d.Retry = "after repair" })},
 			reason: v1alpha1.ReasonUpdatePending, kstatus: status.InProgressStatus},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -133,16 +133,16 @@ func jobFailed(f JobFacts) []Condition {
 	reason, message := failed.Reason, failed.Message
 	switch {
 	case f.Held && f.Rollback != nil:
-		held := fmt.Sprintf("Node %s stays out of service and nothing more is done to it. %s Repair it, then set spec.retryRequestedAt of "+
-			"nodefirmware/%s to try again, or spec.releaseRequestedAt to return the node to service as it is.",
+		held := fmt.Sprintf("Node %s stays out of service and nothing more is done to it. %s Repair it, then set spec.retry of "+
+			"nodefirmware/%s to a new value to try again, or spec.release to return the node to service as it is.",
 			f.Node, sentence("It was not restored: "+f.Rollback.Failure.Message), f.Node)
 		return append(stalled(v1alpha1.ReasonNeedsIntervention, message+" "+held), failed,
 			Condition{v1alpha1.ConditionHeld, metav1.ConditionTrue, v1alpha1.ReasonNeedsIntervention, held})
 	case f.Rollback != nil && f.Rollback.Done:
 		return append(stalled(reason, message+" What ran before runs again; the image is quarantined."), failed)
 	case f.Held:
-		held := fmt.Sprintf("Node %s stays out of service. Fix the cause, then set spec.retryRequestedAt of nodefirmware/%s to try "+
-			"again, or spec.releaseRequestedAt to return the node to service as it is.", f.Node, f.Node)
+		held := fmt.Sprintf("Node %s stays out of service. Fix the cause, then set spec.retry of nodefirmware/%s to a new value to try "+
+			"again, or spec.release to return the node to service as it is.", f.Node, f.Node)
 		return append(stalled(reason, message+" "+held), failed, Condition{v1alpha1.ConditionHeld, metav1.ConditionTrue, reason, held})
 	case f.Released:
 		return append(stalled(v1alpha1.ReasonReleased, "The node was returned to service by request. "+message), failed)

@@ -118,8 +118,8 @@ func TestHeldJobNamesBothWaysOut(t *testing.T) {
 	f := status.JobFacts{Outcome: step.Failed, Held: true, Node: "n1", Failure: &step.Failure{Reason: step.Unhealthy, Message: "m", Step: "health"}}
 	for _, c := range status.Job(f, nil, 1, time.Unix(0, 0)) {
 		if c.Type == v1alpha1.ConditionHeld {
-			assert.Contains(t, c.Message, "retryRequestedAt")
-			assert.Contains(t, c.Message, "releaseRequestedAt")
+			assert.Contains(t, c.Message, "spec.retry")
+			assert.Contains(t, c.Message, "spec.release")
 			assert.Contains(t, c.Message, "nodefirmware/n1")
 		}
 	}

@@ -113,7 +113,7 @@ func nodeReady(f NodeFacts) []Condition {
 
 // heldMessage always contains the next steps: the message of the failure is cut to leave room for them.
 func heldMessage(f NodeFacts) string {
-	retry, release := patchNow(f.Node, "retryRequestedAt"), patchNow(f.Node, "releaseRequestedAt")
+	retry, release := patchNow(f.Node, "retry"), patchNow(f.Node, "release")
 	said := fmt.Sprintf("Job %s failed%s (%s) and the node stays in maintenance, powered on", f.Held.Job, f.Held.where(), f.Held.Reason)
 	if f.Held.NoWayBack == "" {
 		return fmt.Sprintf("%s: %s To try again: %s  To return the node to service as it is: %s",

@@ -48,8 +48,8 @@ func TestNodeConditions(t *testing.T) {
 		"a device cannot be read":         {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{fine, dark}}, reason: v1alpha1.ReasonReadFailed, kstatus: status.InProgressStatus, says: []string{"n1-disk-d"}, abnormal: []string{v1alpha1.ConditionDevicesUnreadable}},
 		"a class cannot be enumerated":    {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{fine}, Problems: []string{"Disks could not be listed: permission denied."}}, reason: v1alpha1.ReasonReadFailed, kstatus: status.InProgressStatus, says: []string{"permission denied"}, abnormal: []string{v1alpha1.ConditionDevicesUnreadable}},
 		"a job runs":                      {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{stuck}, Working: "Job n1-1234 is at step flash."}, reason: v1alpha1.ReasonUpdating, kstatus: status.InProgressStatus, says: []string{"step flash"}},
-		"held after a failure":            {facts: nfstatus.NodeFacts{Node: "n1", Devices: []nfstatus.DeviceSummary{due}, Held: held}, reason: v1alpha1.ReasonWriteFailed, kstatus: status.FailedStatus, says: []string{"Job n1-1234 failed", "retryRequestedAt", "releaseRequestedAt", "powered on"}, abnormal: []string{v1alpha1.ConditionHeld}},
-		"held where a person has to look": {facts: nfstatus.NodeFacts{Node: "n1", Devices: []nfstatus.DeviceSummary{due}, Held: lost}, reason: v1alpha1.ReasonNeedsIntervention, kstatus: status.FailedStatus, says: []string{"Job n1-1234 failed at step health (Unhealthy)", "nothing more is done", "kubelet stopped", "n1-nic-b has one slot", "Repair it", "retryRequestedAt", "releaseRequestedAt"}, abnormal: []string{v1alpha1.ConditionHeld}},
+		"held after a failure":            {facts: nfstatus.NodeFacts{Node: "n1", Devices: []nfstatus.DeviceSummary{due}, Held: held}, reason: v1alpha1.ReasonWriteFailed, kstatus: status.FailedStatus, says: []string{"Job n1-1234 failed", `\"retry\"`, `\"release\"`, "powered on"}, abnormal: []string{v1alpha1.ConditionHeld}},
+		"held where a person has to look": {facts: nfstatus.NodeFacts{Node: "n1", Devices: []nfstatus.DeviceSummary{due}, Held: lost}, reason: v1alpha1.ReasonNeedsIntervention, kstatus: status.FailedStatus, says: []string{"Job n1-1234 failed at step health (Unhealthy)", "nothing more is done", "kubelet stopped", "n1-nic-b has one slot", "Repair it", `\"retry\"`, `\"release\"`}, abnormal: []string{v1alpha1.ConditionHeld}},
 		"a new job under the same hold":   {facts: nfstatus.NodeFacts{Node: "n1", Held: held, Working: "Job n1-5678 is at step preflight."}, reason: v1alpha1.ReasonUpdating, kstatus: status.InProgressStatus, abnormal: []string{v1alpha1.ConditionHeld}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -89,8 +89,8 @@ func TestHeldNodeNamesTheStepAndBothWaysOut(t *testing.T) {
 				c := meta.FindStatusCondition(got, kind)
 				require.NotNil(t, c, kind)
 				assert.Contains(t, c.Message, "at step flash of worker-17.example.org-nic-b8cef6000001 ("+held.Reason+")")
-				assert.Contains(t, c.Message, `{\"spec\":{\"retryRequestedAt\":\"$(date -u +%FT%TZ)\"}}`)
-				assert.True(t, strings.HasSuffix(c.Message, `{\"spec\":{\"releaseRequestedAt\":\"$(date -u +%FT%TZ)\"}}"`), "%s is not cut off", c.Message)
+				assert.Contains(t, c.Message, `{\"spec\":{\"retry\":\"$(date -u +%FT%TZ)\"}}`)
+				assert.True(t, strings.HasSuffix(c.Message, `{\"spec\":{\"release\":\"$(date -u +%FT%TZ)\"}}"`), "%s is not cut off", c.Message)
 				want := held.Reason
 				if held.NoWayBack != "" {
 					want = v1alpha1.ReasonNeedsIntervention

@@ -74,7 +74,7 @@ func held(o schedule.Outcome) string {
 	named := o.Held[:min(len(o.Held), maxNamed)]
 	return fmt.Sprintf("%s after a failed job and %s: %s. To try again: %s. To return it to service as it is: %s",
 		quantity(len(o.Held), "node is held", "nodes are held"), quantity(len(o.Queue), "job waits", "jobs wait"), strings.Join(named, ", "),
-		patchNow(named[0], "retryRequestedAt"), patchNow(named[0], "releaseRequestedAt"))
+		patchNow(named[0], "retry"), patchNow(named[0], "release"))
 }
 
 func policyConflict(o schedule.Outcome) string {

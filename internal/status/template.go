@@ -79,7 +79,7 @@ func templateTrouble(t match.Tally) (text, reason string) {
 	if t.Failed > 0 {
 		add(v1alpha1.ReasonUpdateFailed, fmt.Sprintf("%s (first: %s) and is not tried again by itself; to try again: %s.",
 			quantity(int(t.Failed), "update failed", "updates failed"), t.Failures[0].Device,
-			patchNow(t.Failures[0].Node, "retryRequestedAt")))
+			patchNow(t.Failures[0].Node, "retry")))
 	}
 	if t.Blocked > 0 {
 		first := t.Blocks[0]

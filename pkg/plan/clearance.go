@@ -1,21 +1,42 @@
 package plan
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
-// Clearance is a person's request that clears what failed up to its time: a retry, a release or the lift of a quarantine.
-// The zero Clearance clears nothing.
-type Clearance struct {
-	at time.Time
+// Clearance is a person's request that clears what failed before it: a retry or a release. It is the text that the person
+// wrote, and means something only in comparison with the text that was in force when a failure was recorded: times of
+// different machines are never compared. The empty Clearance clears nothing.
+type Clearance string
+
+// dated begins a request that was made through a field which holds a time.
+const dated = "at "
+
+// ClearedAt makes a Clearance of a request that is a time, as the deprecated fields of the API are. The time is taken as a
+// text, and compared with no clock. The zero time makes the empty Clearance.
+func ClearedAt(at time.Time) Clearance {
+	if at.IsZero() {
+		return ""
+	}
+	return Clearance(dated + at.UTC().Format(time.RFC3339))
 }
 
-// ClearedAt makes a Clearance of the time of a person's request; the zero time makes the zero Clearance.
-func ClearedAt(at time.Time) Clearance { return Clearance{at: at} }
-
-// Clears reports whether a failure at that time is cleared. The API stores times in whole seconds, so a request in the
-// second of the failure clears it: the person had seen the failure. The zero time is no failure and is never cleared.
-func (c Clearance) Clears(failed time.Time) bool {
-	return !c.at.IsZero() && !failed.IsZero() && !c.at.Before(failed.Truncate(time.Second))
+// Clears reports whether the request clears a failure that was recorded while the request under was in force: whether the
+// two differ. A nil under means that an earlier version recorded the failure and noted no request. Only a request that is
+// not a time clears it, because a time may be older than the failure.
+func (c Clearance) Clears(under *string) bool {
+	switch {
+	case c == "":
+		return false
+	case under == nil:
+		return !strings.HasPrefix(string(c), dated)
+	}
+	return string(c) != *under
 }
 
-// Time is the time of the request; zero when there is none.
-func (c Clearance) Time() time.Time { return c.at }
+// InForce is the request in the form in which a failure records it. It is never nil.
+func (c Clearance) InForce() *string {
+	s := string(c)
+	return &s
+}

@@ -3,7 +3,6 @@ package plan
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
@@ -18,7 +17,7 @@ type Desired struct {
 	ReportOnly bool
 	// AllowDowngrade lets an older version be flashed.
 	AllowDowngrade bool
-	// Retry is a person's request to try again what failed; zero when there is none.
+	// Retry is a person's request to try again what failed; empty when there is none.
 	Retry Clearance
 	// Path restricts how the version is reached.
 	Path
@@ -69,11 +68,14 @@ type Facts struct {
 	Activation inventory.Activation
 	// Format declares how versions of the device are ordered.
 	Format inventory.VersionFormat
-	// FailedDigest and FailedAt are the image and the time of the last failed update; zero when there was none.
+	// FailedDigest is the image of the last failed update; zero when there was none. FailedUnder is the request to retry that
+	// was in force then, nil where it is not known.
 	FailedDigest inventory.Digest
-	FailedAt     time.Time
-	// UnhealthySince is when a job left the device unhealthy; zero when none did.
-	UnhealthySince time.Time
+	FailedUnder  *string
+	// Unhealthy says that a job left the device unhealthy, and UnhealthyUnder the request to retry that was in force then,
+	// nil where it is not known.
+	Unhealthy      bool
+	UnhealthyUnder *string
 }
 
 // Outcome says what a device needs.
@@ -153,8 +155,8 @@ func Decide(d Desired, f Facts) Decision {
 		return Decision{Outcome: Differs}
 	case f.ReadOnly != "":
 		return blocked(ReasonNotUpdatable, "the device cannot be updated: %s", f.ReadOnly)
-	case !f.UnhealthySince.IsZero() && !d.Retry.Clears(f.UnhealthySince):
-		return blocked(ReasonDeviceUnhealthy, "a job left the device unhealthy; repair it, then set retryRequestedAt on the node's NodeFirmware")
+	case f.Unhealthy && !d.Retry.Clears(f.UnhealthyUnder):
+		return blocked(ReasonDeviceUnhealthy, "a job left the device unhealthy; repair it, then set spec.retry of the node's NodeFirmware to a new value")
 	}
 	return d.next(f.Running).decide(f)
 }
@@ -170,8 +172,8 @@ func (d Desired) decide(f Facts) Decision {
 	if msg := Downgrade(d, f); msg != "" {
 		return blocked(ReasonDowngradeForbidden, "%s", msg)
 	}
-	if f.FailedDigest == d.Digest && !d.Retry.Clears(f.FailedAt) {
-		return blocked(ReasonUpdateFailed, "the last update to %s failed; set retryRequestedAt on the node's NodeFirmware to try again",
+	if f.FailedDigest == d.Digest && !d.Retry.Clears(f.FailedUnder) {
+		return blocked(ReasonUpdateFailed, "the last update to %s failed; set spec.retry of the node's NodeFirmware to a new value to try again",
 			d.Version)
 	}
 	if f.Activation == inventory.ActivatePowerCycle {

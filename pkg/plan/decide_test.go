@@ -3,7 +3,6 @@ package plan_test
 import (
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"pgregory.net/rapid"
@@ -15,7 +14,7 @@ import (
 var digest = inventory.Digest{1}
 
 func TestDecide(t *testing.T) {
-	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	under := plan.Clearance("first").InForce()
 	desired := plan.Desired{Version: "2.0", Digest: digest}
 	runs1 := plan.Facts{Driver: "sim", Running: "1.0", Stored: "1.0", Activation: inventory.ActivateReboot}
 	for name, c := range map[string]struct {
@@ -35,24 +34,20 @@ func TestDecide(t *testing.T) {
 		"read-only device":             {nil, func(f *plan.Facts) { f.ReadOnly = "OEM locked" }, plan.Blocked, plan.ReasonNotUpdatable},
 		"no image for the board":       {func(d *plan.Desired) { d.Digest = inventory.Digest{} }, nil, plan.Blocked, plan.ReasonImageNotFound},
 		"only a power-cycle activates": {nil, func(f *plan.Facts) { f.Activation = inventory.ActivatePowerCycle }, plan.Blocked, plan.ReasonPowerCycleRequired},
-		"same image failed":            {nil, func(f *plan.Facts) { f.FailedDigest, f.FailedAt = digest, at }, plan.Blocked, plan.ReasonUpdateFailed},
-		"unhealthy device":             {nil, func(f *plan.Facts) { f.UnhealthySince = at }, plan.Blocked, plan.ReasonDeviceUnhealthy},
+		"same image failed":            {nil, func(f *plan.Facts) { f.FailedDigest, f.FailedUnder = digest, under }, plan.Blocked, plan.ReasonUpdateFailed},
+		"unhealthy device":             {nil, func(f *plan.Facts) { f.Unhealthy, f.UnhealthyUnder = true, under }, plan.Blocked, plan.ReasonDeviceUnhealthy},
 		"unhealthy device cleared": {
-			func(d *plan.Desired) { d.Retry = plan.ClearedAt(at) },
-			func(f *plan.Facts) { f.UnhealthySince = at }, plan.DueFlash, "",
+			func(d *plan.Desired) { d.Retry = "after repair" },
+			func(f *plan.Facts) { f.Unhealthy, f.UnhealthyUnder = true, under }, plan.DueFlash, "",
 		},
-		"other image failed": {nil, func(f *plan.Facts) { f.FailedDigest, f.FailedAt = inventory.Digest{2}, at }, plan.DueFlash, ""},
+		"other image failed": {nil, func(f *plan.Facts) { f.FailedDigest, f.FailedUnder = inventory.Digest{2}, under }, plan.DueFlash, ""},
 		"failure cleared": {
-			func(d *plan.Desired) { d.Retry = plan.ClearedAt(at.Add(time.Second)) },
-			func(f *plan.Facts) { f.FailedDigest, f.FailedAt = digest, at }, plan.DueFlash, "",
+			func(d *plan.Desired) { d.Retry = "after reseating" },
+			func(f *plan.Facts) { f.FailedDigest, f.FailedUnder = digest, under }, plan.DueFlash, "",
 		},
-		"failure cleared in its own second, the smallest time the API tells": {
-			func(d *plan.Desired) { d.Retry = plan.ClearedAt(at) },
-			func(f *plan.Facts) { f.FailedDigest, f.FailedAt = digest, at.Add(time.Millisecond) }, plan.DueFlash, "",
-		},
-		"older request clears nothing": {
-			func(d *plan.Desired) { d.Retry = plan.ClearedAt(at.Add(-time.Second)) },
-			func(f *plan.Facts) { f.FailedDigest, f.FailedAt = digest, at }, plan.Blocked, plan.ReasonUpdateFailed,
+		"failed under the same request": {
+			func(d *plan.Desired) { d.Retry = plan.Clearance(*under) },
+			func(f *plan.Facts) { f.FailedDigest, f.FailedUnder = digest, under }, plan.Blocked, plan.ReasonUpdateFailed,
 		},
 		"downgrade":                    {nil, func(f *plan.Facts) { f.Running, f.Format = "3.0", inventory.FormatDotted }, plan.Blocked, plan.ReasonDowngradeForbidden},
 		"unordered in declared format": {nil, func(f *plan.Facts) { f.Running, f.Format = "x", inventory.FormatDotted }, plan.Blocked, plan.ReasonDowngradeForbidden},

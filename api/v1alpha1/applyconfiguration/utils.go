@@ -68,6 +68,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.FirmwareTemplateStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("HealthVerdict"):
 		return &apiv1alpha1.HealthVerdictApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("Hold"):
+		return &apiv1alpha1.HoldApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ImageDescription"):
 		return &apiv1alpha1.ImageDescriptionApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("InstalledFirmware"):

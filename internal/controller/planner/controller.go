@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/index"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/seen"
 )
 
 // DefaultQuietPeriod is how long the due updates of a node must not change before a job is queued.
@@ -29,6 +31,7 @@ type Reconciler struct {
 	now         func() time.Time
 	quietPeriod time.Duration
 	due         *dueByNode
+	failed      seen.Seen[types.UID]
 }
 
 // New returns a reconciler that queues a job once the due updates of a node have not changed for the quiet period. The

@@ -98,7 +98,9 @@ func (f facts) job(updates []v1alpha1.DeviceUpdate, fingerprint string) *v1alpha
 				APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Node", Name: f.name, UID: f.nodeUID,
 			}},
 		},
-		Spec: v1alpha1.FirmwareJobSpec{NodeName: f.name, Type: v1alpha1.JobTypeUpdate, Updates: updates, Rollback: f.rollback},
+		Spec: v1alpha1.FirmwareJobSpec{
+			NodeName: f.name, Type: v1alpha1.JobTypeUpdate, Updates: updates, Rollback: f.rollback, Retry: f.retry.InForce(),
+		},
 	}
 }
 
@@ -131,12 +133,12 @@ func (f facts) updates(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.Device
 	due, next := f.due(queued)
 	held := f.held()
 	switch {
-	case held == nil && !f.heldSince.IsZero() && !f.retry.Clears(f.heldSince): // its job was deleted: what failed is not known
+	case held == nil && f.hold != nil && !f.retry.Clears(f.hold.Retry): // its job was deleted: what failed is not known
 		return nil, 0
 	case held == nil:
 		return due, next
 	}
-	if !f.retry.Clears(held.EndedAt()) {
+	if !f.retry.Clears(held.RetryInForce()) {
 		if f.stillDesires(held) || slices.ContainsFunc(f.devices, f.isUnhealthy) {
 			return nil, 0
 		}
@@ -160,7 +162,7 @@ func (f facts) updates(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.Device
 
 // isUnhealthy reports whether a job left the device unhealthy and no person has cleared that since.
 func (f facts) isUnhealthy(d v1alpha1.NodeDevice) bool {
-	return d.Status.Unhealthy != nil && !f.retry.Clears(d.Status.Unhealthy.Since.Time)
+	return d.Status.Unhealthy != nil && !f.retry.Clears(d.Status.Unhealthy.Retry)
 }
 
 // held is the failed job that holds the node, or nil.

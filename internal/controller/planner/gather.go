@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,14 +25,16 @@ type facts struct {
 	now  time.Time
 	// nodeUID is empty when there is no such Node.
 	nodeUID types.UID
-	// retry is the last request to retry; zero when there is none.
+	// retry is the request to retry; empty when there is none.
 	retry plan.Clearance
-	// heldSince is since when the daemon reports that a failed job holds the node, even one that was deleted; zero when none does.
-	heldSince time.Time
+	// hold is the failed job that holds the node as the daemon reports it, even one that was deleted; nil when none does.
+	hold *v1alpha1.Hold
 	// devices are in order of name.
 	devices []v1alpha1.NodeDevice
 	// jobs are oldest first.
 	jobs []v1alpha1.FirmwareJob
+	// failed is when this process first saw each failed job, by its clock.
+	failed map[types.UID]time.Time
 	// rollback is what the node's RolloutPolicy says about it.
 	rollback v1alpha1.RollbackPolicy
 	// sources belong to the cache and must not be changed.
@@ -51,6 +52,7 @@ func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
 	var node corev1.Node
 	if err := r.client.Get(ctx, types.NamespacedName{Name: name}, &node); err != nil {
 		if client.IgnoreNotFound(err) == nil {
+			r.failed.Note(name, nil, f.now)
 			return f, nil
 		}
 		return f, fmt.Errorf("read node: %w", err)
@@ -63,8 +65,7 @@ func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
 	if err := r.client.Get(ctx, types.NamespacedName{Name: name}, &firmware); client.IgnoreNotFound(err) != nil {
 		return f, fmt.Errorf("read node firmware: %w", err)
 	}
-	f.retry = desired.Retry(&firmware)
-	f.heldSince = heldSince(&firmware)
+	f.retry, f.hold = desired.Retry(&firmware), holdOf(&firmware)
 	var devices v1alpha1.NodeDeviceList
 	if err := r.client.List(ctx, &devices, client.MatchingFields{index.NodeName: name}); err != nil {
 		return f, fmt.Errorf("list node devices: %w", err)
@@ -79,6 +80,13 @@ func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
 	slices.SortFunc(f.jobs, func(a, b v1alpha1.FirmwareJob) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
+	var failed []types.UID
+	for i := range f.jobs {
+		if f.jobs[i].Failed() {
+			failed = append(failed, f.jobs[i].UID)
+		}
+	}
+	f.failed = r.failed.Note(name, failed, f.now)
 	return f, nil
 }
 
@@ -107,10 +115,10 @@ func (r *Reconciler) gatherFleet(ctx context.Context, f *facts, nodeLabels map[s
 	return nil
 }
 
-func heldSince(f *v1alpha1.NodeFirmware) time.Time {
-	c := meta.FindStatusCondition(f.Status.Conditions, v1alpha1.ConditionHeld)
-	if c == nil || c.Status != metav1.ConditionTrue {
-		return time.Time{}
+// holdOf is the failed job that holds the node. A daemon of an earlier version reports only that one does.
+func holdOf(f *v1alpha1.NodeFirmware) *v1alpha1.Hold {
+	if f.Status.Hold == nil && meta.IsStatusConditionTrue(f.Status.Conditions, v1alpha1.ConditionHeld) {
+		return &v1alpha1.Hold{}
 	}
-	return c.LastTransitionTime.Time
+	return f.Status.Hold
 }

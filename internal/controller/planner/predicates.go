@@ -28,9 +28,9 @@ var sourceChanged = watch.Changed(func(a, b *v1alpha1.FirmwareSource) bool {
 		!equality.Semantic.DeepEqual(a.Status.Quarantine, b.Status.Quarantine)
 })
 
-// firmwareChanged passes changes of the spec, where retries are requested, and of whether the node is held.
+// firmwareChanged passes changes of the spec, where retries are requested, and of what holds the node.
 var firmwareChanged = watch.Changed(func(a, b *v1alpha1.NodeFirmware) bool {
-	return a.Generation != b.Generation || !heldSince(a).Equal(heldSince(b))
+	return a.Generation != b.Generation || !equality.Semantic.DeepEqual(holdOf(a), holdOf(b))
 })
 
 // deviceChanged passes what a decision depends on: the desired and the present firmware, the failures, and the conditions

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -311,9 +312,7 @@ func TestAHeldNodeWhoseJobWasDeletedWaitsForAPerson(t *testing.T) {
 	w := newWorld(t, adapter("nic", 2))
 	require.NoError(t, w.Create(t.Context(), &v1alpha1.NodeFirmware{
 		ObjectMeta: metav1.ObjectMeta{Name: node},
-		Status: v1alpha1.NodeFirmwareStatus{Conditions: []metav1.Condition{
-			{Type: v1alpha1.ConditionHeld, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(w.clock)},
-		}},
+		Status:     v1alpha1.NodeFirmwareStatus{Hold: &v1alpha1.Hold{Job: "gone", Retry: ptr.To(""), Release: ptr.To("")}},
 	}))
 	w.settle()
 	assert.Nil(t, w.queued(), "it would return the node to service")

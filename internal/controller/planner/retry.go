@@ -27,9 +27,9 @@ const (
 func (f facts) retryDelay(d *v1alpha1.NodeDevice, image v1alpha1.Digest) retryDelay {
 	var delay retryDelay
 	failures := 0
-	for i := range f.jobs {
+	for i := f.cleared(); i < len(f.jobs); i++ {
 		j := &f.jobs[i]
-		if !j.Failed() || f.retry.Clears(j.EndedAt()) || succeededSince(f.jobs[i+1:], d.Name, image) {
+		if !j.Failed() || f.retry.Clears(j.RetryInForce()) || succeededSince(f.jobs[i+1:], d.Name, image) {
 			continue
 		}
 		u := updateFor(j, d.Name)
@@ -39,10 +39,21 @@ func (f facts) retryDelay(d *v1alpha1.NodeDevice, image v1alpha1.Digest) retryDe
 		if j.Held() || reportsBadImage(j, d.Name) || !isPassing(j) {
 			return retryDelay{untilAsked: true}
 		}
-		delay.until = j.EndedAt().Add(min(firstRetry<<failures, lastRetry))
+		delay.until = f.failed[j.UID].Add(min(firstRetry<<failures, lastRetry))
 		failures++
 	}
 	return delay
+}
+
+// cleared counts the oldest jobs that the request to retry clears: those up to the newest failed one under another request,
+// though one before it was under the same request as now.
+func (f facts) cleared() int {
+	for i, j := range slices.Backward(f.jobs) {
+		if under := j.RetryInForce(); j.Failed() && under != nil && f.retry.Clears(under) {
+			return i + 1
+		}
+	}
+	return 0
 }
 
 // isPassing reports whether the job failed for a reason that says nothing about an image, so that trying again by itself is

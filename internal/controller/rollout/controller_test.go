@@ -349,7 +349,7 @@ func TestAHeldNodeKeepsItsPlaceUntilARetryTakesItOver(t *testing.T) {
 	assert.Equal(t, []string{"job-1"}, w.ledger("default"))
 	assert.Equal(t, v1alpha1.ReasonBudgetExhausted, w.reason("job-2"))
 	apitest.RequireStatus(t, w.policy("default"), status.FailedStatus)
-	assert.Contains(t, meta.FindStatusCondition(w.policy("default").Status.Conditions, v1alpha1.ConditionReady).Message, "releaseRequestedAt")
+	assert.Contains(t, meta.FindStatusCondition(w.policy("default").Status.Conditions, v1alpha1.ConditionReady).Message, `\"release\"`)
 
 	w.queue("retry", "n1")
 	o.pass()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/watch"
+	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 )
 
@@ -37,7 +38,7 @@ var deviceChanged = watch.Changed(func(a, b *v1alpha1.NodeDevice) bool {
 
 // firmwareChanged passes what may let such a job be admitted: the first scan, and a request to retry.
 var firmwareChanged = watch.Changed(func(a, b *v1alpha1.NodeFirmware) bool {
-	return isScanned(a) != isScanned(b) || !a.Spec.RetryRequestedAt.Equal(b.Spec.RetryRequestedAt)
+	return isScanned(a) != isScanned(b) || desired.Retry(a) != desired.Retry(b)
 })
 
 // nodeChanged passes what may change a decision; heartbeats do not.

@@ -217,12 +217,11 @@ func TestADeletedJobsReportIsNotForgottenBeforeASourceHasIt(t *testing.T) {
 
 func (w *world) retry(node string) {
 	w.Helper()
-	at := metav1.NewTime(w.clock)
 	f := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: node}}
 	if err := w.Get(w.Context(), client.ObjectKeyFromObject(f), f); err != nil {
 		require.NoError(w, w.Create(w.Context(), f))
 	}
-	f.Spec.RetryRequestedAt = &at
+	f.Spec.Retry += "again "
 	require.NoError(w, w.Update(w.Context(), f))
 }
 

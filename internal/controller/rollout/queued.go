@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -14,10 +13,10 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/index"
+	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
-	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
 // queued holds what may keep queued jobs from being admitted even if the budget has room.
@@ -114,11 +113,7 @@ func (r *Reconciler) unhealthy(ctx context.Context) (map[string][]schedule.Unhea
 		if err != nil {
 			return nil, err
 		}
-		var retry time.Time
-		if at := firmware.Spec.RetryRequestedAt; at != nil {
-			retry = at.Time
-		}
-		if !plan.ClearedAt(retry).Clears(unhealthy.Since.Time) {
+		if !desired.Retry(firmware).Clears(unhealthy.Retry) {
 			out[node] = append(out[node], schedule.UnhealthyDevice{Name: d.Name, Job: unhealthy.Job})
 		}
 	}

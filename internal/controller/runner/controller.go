@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -19,6 +20,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/index"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/seen"
 )
 
 // Pods is the update strategy pod.
@@ -65,6 +67,7 @@ type Reconciler struct {
 	daemonSet string
 	handlers  Handlers
 	now       func() time.Time
+	seen      seen.Seen[types.UID]
 }
 
 // New returns a reconciler. The client's cache needs the indexes of package index, and pods under index.NodeName.

@@ -6,10 +6,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 )
 
 type facts struct {
@@ -21,6 +21,8 @@ type facts struct {
 	pods     []corev1.Pod
 	handlers Handlers
 	now      time.Time
+	// seen is when this process first saw the pods, and first saw the jobs ended, by its clock.
+	seen map[types.UID]time.Time
 }
 
 type work struct {
@@ -100,7 +102,7 @@ func (f facts) judge(p corev1.Pod, due *need, h Handler) (verdict, time.Duration
 	case p.DeletionTimestamp != nil:
 		return occupying, 0
 	case hasEnded(p) && f.isDue(p, due):
-		if wait := p.CreationTimestamp.Add(againAfter).Sub(f.now); wait > 0 {
+		if wait := f.seen[p.UID].Add(againAfter).Sub(f.now); wait > 0 {
 			return occupying, wait
 		}
 		return discard, 0
@@ -113,7 +115,7 @@ func (f facts) judge(p corev1.Pod, due *need, h Handler) (verdict, time.Duration
 	case p.Status.Phase == corev1.PodPending && h.Image != "" && !uses(p, h.Image): // its image cannot be had
 		return discard, 0
 	case job != nil && !f.isDue(p, due) && job.Ended():
-		if wait := job.EndedAt().Add(lingerTime).Sub(f.now); wait > 0 {
+		if wait := f.seen[job.UID].Add(lingerTime).Sub(f.now); wait > 0 {
 			return occupying, wait
 		}
 		return discard, 0
@@ -154,7 +156,7 @@ func (f facts) rank(j *v1alpha1.FirmwareJob) int {
 	case j.Spec.Type == v1alpha1.JobTypeScan: // the daemon scans
 		return 0
 	case j.Ended():
-		if j.Held() && f.released(j) {
+		if j.Held() && f.releases(j.Name) {
 			return 3
 		}
 		return 0
@@ -168,12 +170,6 @@ func (f facts) rank(j *v1alpha1.FirmwareJob) int {
 	return 0
 }
 
-// released reports whether a person asked to return the node to service after the job had failed.
-func (f facts) released(j *v1alpha1.FirmwareJob) bool {
-	at := f.firmware.Spec.ReleaseRequestedAt
-	return at != nil && plan.ClearedAt(at.Time).Clears(j.EndedAt())
-}
-
 // orphan is the job that the journal of the node is in the middle of and whose object is gone; empty for none.
 func (f facts) orphan() string {
 	s := f.firmware.Status.CurrentStep
@@ -183,25 +179,21 @@ func (f facts) orphan() string {
 	return s.Job
 }
 
-// releasedOrphan is the job that holds the node, whose object is gone, and whose release a person requested; empty for
-// none. The NodeFirmware lists it as the last one that did not complete.
+// releases reports whether a person asked to return the node to service that the job of that name holds. A hold that the
+// daemon has not reported is released by nobody: what it followed is not known.
+func (f facts) releases(job string) bool {
+	hold := f.firmware.Status.Hold
+	return hold != nil && hold.Job == job && desired.Release(f.firmware).Clears(hold.Release)
+}
+
+// releasedOrphan is the job that holds the node, whose object is gone, and whose release a person requested; empty for none.
 func (f facts) releasedOrphan() string {
-	holds := func(j v1alpha1.FirmwareJob) bool { return j.Held() }
-	s, at := f.firmware.Status, f.firmware.Spec.ReleaseRequestedAt
-	if at == nil || !meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionHeld) || slices.ContainsFunc(f.jobs, holds) {
+	hold := f.firmware.Status.Hold
+	exists := func(j v1alpha1.FirmwareJob) bool { return j.Held() || j.Name == hold.Job }
+	if hold == nil || !f.releases(hold.Job) || slices.ContainsFunc(f.jobs, exists) {
 		return ""
 	}
-	for _, r := range s.History {
-		known := slices.ContainsFunc(f.jobs, func(j v1alpha1.FirmwareJob) bool { return j.Name == r.Job })
-		if r.Result == v1alpha1.JobResultComplete || known {
-			continue
-		}
-		if plan.ClearedAt(at.Time).Clears(r.FinishTime.Time) {
-			return r.Job
-		}
-		return ""
-	}
-	return ""
+	return hold.Job
 }
 
 // waiting lists the jobs that need a process to begin.

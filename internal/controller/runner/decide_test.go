@@ -95,19 +95,28 @@ func terminating(p corev1.Pod) corev1.Pod {
 	return p
 }
 
+// seenBefore is when this process saw the objects first: its clock is right here, and so are those of the API and the node.
+func seenBefore(jobs []v1alpha1.FirmwareJob, pods []corev1.Pod) map[types.UID]time.Time {
+	out := map[types.UID]time.Time{}
+	for _, j := range jobs {
+		if j.Status.CompletionTime != nil {
+			out[j.UID] = j.Status.CompletionTime.Time
+		}
+	}
+	for _, p := range pods {
+		out[p.UID] = p.CreationTimestamp.Time
+	}
+	return out
+}
+
 func TestOnePodANodeForTheJobThatNeedsIt(t *testing.T) {
-	releasedNow := func(n *v1alpha1.NodeFirmware) { n.Spec.ReleaseRequestedAt = ptr.To(metav1.NewTime(clock)) }
+	releasedNow := func(n *v1alpha1.NodeFirmware) { n.Spec.Release = "as it is" }
 	inJob := func(name string) func(*v1alpha1.NodeFirmware) {
 		return func(n *v1alpha1.NodeFirmware) { n.Status.CurrentStep = &v1alpha1.CurrentStep{Job: name, Name: "flash"} }
 	}
 	heldBy := func(name string, more func(*v1alpha1.NodeFirmware)) func(*v1alpha1.NodeFirmware) {
 		return func(n *v1alpha1.NodeFirmware) {
-			n.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionHeld, Status: metav1.ConditionTrue, Reason: "Unhealthy"}}
-			n.Status.History = []v1alpha1.JobRecord{
-				{Job: "later", Result: v1alpha1.JobResultComplete, FinishTime: metav1.NewTime(clock.Add(-time.Minute))},
-				{Job: name, Result: v1alpha1.JobResultFailed, FinishTime: metav1.NewTime(clock.Add(-10 * time.Minute))},
-				{Job: "earlier", Result: v1alpha1.JobResultFailed, FinishTime: metav1.NewTime(clock.Add(-2 * time.Hour))},
-			}
+			n.Status.Hold = &v1alpha1.Hold{Job: name, Retry: ptr.To(""), Release: ptr.To("for the last one")}
 			if more != nil {
 				more(n)
 			}
@@ -147,7 +156,7 @@ func TestOnePodANodeForTheJobThatNeedsIt(t *testing.T) {
 			jobs: []v1alpha1.FirmwareJob{fwjob("a", ended(v1alpha1.ConditionComplete, 2*time.Minute))},
 			pods: []corev1.Pod{pod("a", corev1.PodRunning, time.Hour)}, remove: []string{"firmware-job-a"}},
 		"a held node is left alone":          {jobs: []v1alpha1.FirmwareJob{fwjob("a", held)}},
-		"a held node is released by its job": {jobs: []v1alpha1.FirmwareJob{fwjob("a", held)}, node: releasedNow, create: "a"},
+		"a held node is released by its job": {jobs: []v1alpha1.FirmwareJob{fwjob("a", held)}, node: heldBy("a", releasedNow), create: "a"},
 		"a running job goes on without its object": {
 			node: inJob("a"), create: "a"},
 		"and before another one": {jobs: []v1alpha1.FirmwareJob{fwjob("b", admitted)}, node: inJob("a"), create: "a"},
@@ -165,17 +174,17 @@ func TestOnePodANodeForTheJobThatNeedsIt(t *testing.T) {
 		"and before another one begins": {
 			jobs: []v1alpha1.FirmwareJob{fwjob("a", admitted)}, node: heldBy("gone", releasedNow), create: "gone"},
 		"not by a request from before it failed": {node: heldBy("gone", func(n *v1alpha1.NodeFirmware) {
-			n.Spec.ReleaseRequestedAt = ptr.To(metav1.NewTime(clock.Add(-time.Hour)))
+			n.Spec.Release = "for the last one"
 		})},
 		"not while another job runs": {
 			jobs: []v1alpha1.FirmwareJob{fwjob("b", admitted, started)}, node: heldBy("gone", releasedNow), create: "b"},
 		"a job that holds the node is not taken for a deleted one": {
-			jobs: []v1alpha1.FirmwareJob{fwjob("a", held)}, node: heldBy("gone", releasedNow), create: "a"},
+			jobs: []v1alpha1.FirmwareJob{fwjob("a", held)}, node: heldBy("gone", releasedNow)},
 		"a name that a forgotten job still has is waited for": {
 			jobs: []v1alpha1.FirmwareJob{fwjob("a", admitted)}, pods: []corev1.Pod{forgotten(pod("a", corev1.PodSucceeded, time.Hour))}, remove: []string{"firmware-job-a"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := facts{node: node, firmware: nodeFirmware(), jobs: c.jobs, pods: c.pods, handlers: Handlers{{Image: image}}, now: clock}
+			f := facts{node: node, firmware: nodeFirmware(), jobs: c.jobs, pods: c.pods, handlers: Handlers{{Image: image}}, now: clock, seen: seenBefore(c.jobs, c.pods)}
 			if c.node != nil {
 				c.node(f.firmware)
 			}

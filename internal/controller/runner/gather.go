@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -18,6 +19,7 @@ func (r *Reconciler) gather(ctx context.Context, node string) (facts, error) {
 	var firmware v1alpha1.NodeFirmware
 	switch err := r.client.Get(ctx, client.ObjectKey{Name: node}, &firmware); {
 	case apierrors.IsNotFound(err):
+		r.seen.Note(node, nil, f.now)
 		return f, nil
 	case err != nil:
 		return f, fmt.Errorf("get node firmware %s: %w", node, err)
@@ -34,5 +36,15 @@ func (r *Reconciler) gather(ctx context.Context, node string) (facts, error) {
 		return f, fmt.Errorf("list job pods of node %s: %w", node, err)
 	}
 	f.pods = pods.Items
+	var noted []types.UID
+	for i := range f.pods {
+		noted = append(noted, f.pods[i].UID)
+	}
+	for i := range f.jobs {
+		if f.jobs[i].Ended() {
+			noted = append(noted, f.jobs[i].UID)
+		}
+	}
+	f.seen = r.seen.Note(node, noted, f.now)
 	return f, nil
 }

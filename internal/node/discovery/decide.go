@@ -233,7 +233,7 @@ func nodeStatus(f facts, statuses map[string]v1alpha1.NodeDeviceStatus, assigned
 	if f.records.step != nil {
 		report.Working = working(f.records.step)
 	}
-	out.CurrentStep = f.records.step.DeepCopy()
+	out.CurrentStep, out.Hold = f.records.step.DeepCopy(), f.records.hold
 	out.Steps = slices.Clone(f.steps[:min(len(f.steps), 64)])
 	out.Verdict = verdict(f.records.verdict, f.snapshot.BootID)
 	out.LastError = text.Clip(f.records.lastError, 1024)

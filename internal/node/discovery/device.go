@@ -26,11 +26,11 @@ func deviceStatus(found inventory.Device, obj v1alpha1.NodeDevice, f facts, now 
 	report := status.DeviceFacts{Node: f.node}
 	if fail := out.LastFailure; fail != nil {
 		report.Failure, report.FailedVersion = strings.TrimSuffix(fail.Reason+": "+fail.Message, ": "), fail.Version
-		observed.FailedAt, observed.FailedDigest = fail.Time.Time, desired.Digest(fail.Digest)
+		observed.FailedUnder, observed.FailedDigest = fail.Retry, desired.Digest(fail.Digest)
 	}
 	if u := out.Unhealthy; u != nil {
 		report.Unhealthy = strings.TrimSuffix("job "+u.Job+": "+u.Message, ": ")
-		observed.UnhealthySince = u.Since.Time
+		observed.Unhealthy, observed.UnhealthyUnder = true, u.Retry
 	}
 	want := desired.Of(obj.Spec.Firmware, f.retry())
 	report.Desired, report.Observed, report.Verdict = want.Version, observed, plan.Decide(want, observed)
@@ -108,7 +108,7 @@ func unhealthy(f facts, old v1alpha1.NodeDeviceStatus, uniqueID string) *v1alpha
 	if _, known := f.records.devices[uniqueID]; !known && old.UniqueID == uniqueID {
 		mark = old.Unhealthy
 	}
-	if mark == nil || f.retry().Clears(mark.Since.Time) {
+	if mark == nil || f.retry().Clears(mark.Retry) {
 		return nil
 	}
 	out := mark.DeepCopy()

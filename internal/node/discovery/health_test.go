@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -136,7 +137,7 @@ func TestNothingIsFlashedToADeviceAJobLeftUnhealthy(t *testing.T) {
 	assert.Equal(t, v1alpha1.ReasonDeviceUnhealthy, ready.Reason)
 	assert.Contains(t, ready.Message, "job n1-1234: link b8:ce:f6:00:00:01 is not up any more")
 	assert.Contains(t, ready.Message, "kubectl patch nodefirmware n1", "what to do next")
-	assert.Contains(t, ready.Message, "retryRequestedAt")
+	assert.Contains(t, ready.Message, `\"retry\"`)
 	assert.True(t, meta.IsStatusConditionTrue(b.device(t, "n1-nic-aa").Status.Conditions, v1alpha1.ConditionStalled))
 
 	b.assign(t, v1alpha1.DesiredFirmware{Version: "22.43.1000", Digest: v1alpha1.Digest("sha256:" + strings.Repeat("b", 64))})
@@ -153,7 +154,7 @@ func TestUnhealthyDeviceStaysRefusedOverBootsUntilCleared(t *testing.T) {
 	b := newBench(t)
 	b.seen(t)
 	b.assign(t, v1alpha1.DesiredFirmware{Version: "22.42.1000"})
-	mark := v1alpha1.UnhealthyDevice{Since: metav1.NewTime(noon), Job: "n1-1234"}
+	mark := v1alpha1.UnhealthyDevice{Since: metav1.NewTime(noon), Job: "n1-1234", Retry: ptr.To("before the job")}
 	b.book.view.Devices = map[string]journal.Device{"aa": {UniqueID: "aa", Unhealthy: &mark}}
 	for _, boot := range []string{"boot-1", "boot-2", "boot-3"} {
 		b.host.found.BootID = boot
@@ -167,15 +168,15 @@ func TestUnhealthyDeviceStaysRefusedOverBootsUntilCleared(t *testing.T) {
 	require.NotNil(t, b.device(t, "n1-nic-aa").Status.Unhealthy, "a lost journal clears nothing")
 	assert.Equal(t, v1alpha1.ReasonDeviceUnhealthy, b.ready(t, "n1-nic-aa").Reason)
 
-	clear := func(at time.Time) {
+	clear := func(request string) {
 		n := b.node(t)
-		n.Spec.RetryRequestedAt = &metav1.Time{Time: at}
+		n.Spec.Retry = request
 		require.NoError(t, b.client.Update(t.Context(), n))
 		b.seen(t)
 	}
-	clear(noon.Add(-time.Minute))
-	assert.Equal(t, v1alpha1.ReasonDeviceUnhealthy, b.ready(t, "n1-nic-aa").Reason, "an older request clears only what was before it")
-	clear(noon.Add(time.Minute))
+	clear("before the job")
+	assert.Equal(t, v1alpha1.ReasonDeviceUnhealthy, b.ready(t, "n1-nic-aa").Reason, "the job followed that request")
+	clear("after the repair")
 	assert.Nil(t, b.device(t, "n1-nic-aa").Status.Unhealthy)
 	assert.Equal(t, v1alpha1.ReasonUpdatePending, b.ready(t, "n1-nic-aa").Reason)
 }

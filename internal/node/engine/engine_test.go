@@ -400,7 +400,7 @@ func TestNewerJobTakesTheHeldNodeOverInTheSameMaintenance(t *testing.T) {
 
 // retried is a job that a person requested after the last failure.
 func retried(j journal.Job) journal.Job {
-	j.RetryRequested = time.Now().Add(time.Second)
+	j.Retry = &j.UID
 	return j
 }
 

@@ -263,12 +263,9 @@ func (x *execution) record(a step.Action, f step.Facts) error {
 	if a.Verb == step.Await || a.Verb == step.Poll {
 		return nil
 	}
-	now := x.now()
+	now := x.cfg.Now()
 	next := x.job
 	next.Record = step.Apply(x.job.Record, a, f.BootID, now)
-	if a.Failure != nil {
-		next.FailedAt = &now
-	}
 	if a.Verb == step.Settle {
 		x.clock(&next, a, now)
 	}
@@ -284,18 +281,6 @@ func (x *execution) record(a step.Action, f step.Facts) error {
 	}
 	x.log(a)
 	return nil
-}
-
-// now is the clock. Everything in a job is recorded at least one second after the last request that was made before it,
-// even if the clock of this host is behind: an earlier request must neither clear nor release a later failure.
-func (x *execution) now() time.Time {
-	now := x.cfg.Now()
-	for _, asked := range []time.Time{x.job.RetryRequested, x.job.LastRequest} {
-		if earliest := asked.Add(time.Second); !asked.IsZero() && now.Before(earliest) {
-			now = earliest
-		}
-	}
-	return now
 }
 
 // clock records when the maintenance began and ended.

@@ -94,17 +94,17 @@ func (x *execution) history(u journal.Update) (*step.Failure, error) {
 	if err != nil {
 		return nil, err
 	}
-	const nextStep = "; repair it, then set spec.retryRequestedAt of the node's NodeFirmware"
+	const nextStep = "; repair it, then set spec.retry of the node's NodeFirmware to a new value"
 	known := view.Devices[u.UniqueID]
 	cleared := x.job.Clearance().Clears
 	switch bad, last, tries := known.Unhealthy, known.LastFailure, known.Attempts; {
-	case bad != nil && !cleared(bad.Since.Time):
+	case bad != nil && !cleared(bad.Retry):
 		return &step.Failure{Reason: step.DeviceUnhealthy,
 			Message: fmt.Sprintf("%s: job %s left it unhealthy: %s%s", u.Device, bad.Job, bad.Message, nextStep)}, nil
-	case last != nil && last.Digest == u.Digest && !cleared(last.Time.Time):
+	case last != nil && last.Digest == u.Digest && !cleared(last.Retry):
 		return &step.Failure{Reason: step.Quarantined,
 			Message: fmt.Sprintf("%s: this image failed on it in job %s: %s%s", u.Device, last.Job, last.Message, nextStep)}, nil
-	case tries != nil && tries.Digest == u.Digest && tries.Writes-tries.Cleared >= MaxWrites && !cleared(tries.Last):
+	case tries != nil && tries.Digest == u.Digest && tries.Writes-tries.Cleared >= MaxWrites && !cleared(tries.Retry):
 		return &step.Failure{Reason: step.AttemptsExhausted,
 			Message: fmt.Sprintf("%s: this image was written to it %d times without success%s", u.Device, tries.Writes, nextStep)}, nil
 	}

@@ -83,10 +83,10 @@ func (m *memory) count(s step.Step) {
 		case s.Kind == plan.Flash && s.Device == u.Device:
 			m.change(u.UniqueID, func(d *journal.Device) {
 				a := attempts(*d, u.Digest)
-				if m.job.Clearance().Clears(a.Last) {
+				if m.job.Clearance().Clears(a.Retry) {
 					a.Cleared = a.Writes
 				}
-				a.Writes, a.Last, d.Attempts = a.Writes+1, m.now, &a
+				a.Writes, a.Last, a.Retry, d.Attempts = a.Writes+1, m.now, m.job.Retry, &a
 			})
 		case s.Kind == plan.Reboot && len(m.job.Requested) == 0 && m.job.Record.Touched(u.Device):
 			m.change(u.UniqueID, func(d *journal.Device) {
@@ -138,7 +138,9 @@ func (m *memory) unhealthy(devices []string, f step.Failure) {
 			message = m.job.Record.Failure.Message + "; " + message
 		}
 		m.change(u.UniqueID, func(d *journal.Device) {
-			d.Unhealthy = &v1alpha1.UnhealthyDevice{Since: metav1.NewTime(m.now), Job: m.job.Name, Message: text.Clip(message, maxMessage)}
+			d.Unhealthy = &v1alpha1.UnhealthyDevice{
+				Since: metav1.NewTime(m.now), Job: m.job.Name, Message: text.Clip(message, maxMessage), Retry: m.job.Retry,
+			}
 			d.LastGood = from
 		})
 	}
@@ -192,6 +194,7 @@ func failedFirmware(job journal.Job, u journal.Update, f step.Failure, now time.
 	}
 	return &v1alpha1.FailedFirmware{
 		Version: u.Version, Digest: u.Digest, Reason: string(f.Reason), Message: text.Clip(message, maxMessage), Job: job.Name, Time: metav1.NewTime(now),
+		Retry: job.Retry,
 	}
 }
 

@@ -257,20 +257,6 @@ func TestVerdictNamesItsBoot(t *testing.T) {
 	})
 }
 
-// A person who asks for the release while it rolls back does not know yet that what ran before does not help either.
-func TestRollbackThatFailsIsNewerThanTheRequestToRelease(t *testing.T) {
-	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
-		id := m.ReadBackNIC(inventory.ActivateReboot)
-		m.NodeReady = false
-		j := requireFailed(t, m.Run(m.Job("j", id)), "j", step.Unhealthy, true)
-		for _, s := range j.Record.Steps {
-			if s.Kind == plan.Restore {
-				assert.True(t, j.FailedAt.After(*s.Finished))
-			}
-		}
-	})
-}
-
 // Firmware at fault that cannot be read as evidence, and keeps whoever reads it waiting, is replaced all the same.
 func TestEvidenceThatHangsDoesNotStandInTheWayOfTheRollback(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {

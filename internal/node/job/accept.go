@@ -1,11 +1,10 @@
 package job
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
-
-	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
@@ -18,16 +17,9 @@ import (
 // newJob makes the job for the engine. A device without a NodeDevice has no class, and its update fails in the preflight.
 func (r *Reconciler) newJob(f state) journal.Job {
 	o := f.object
-	j := journal.Job{Name: o.Name, UID: string(o.UID), Accepted: f.now, RetryRequested: f.retry.Time(), LastRequest: f.retry.Time()}
-	if released := f.release.Time(); released.After(j.LastRequest) {
-		j.LastRequest = released
-	}
-	admitted := f.now
-	if c := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionAdmitted); c != nil {
-		admitted = c.LastTransitionTime.Time
-	}
+	j := journal.Job{Name: o.Name, UID: string(o.UID), Accepted: f.now, Retry: cmp.Or(o.Spec.Retry, f.retry.InForce())}
 	if s := o.Spec.ActiveDeadlineSeconds; s != nil {
-		j.Deadline = admitted.Add(time.Duration(*s) * time.Second)
+		j.Deadline = f.now.Add(time.Duration(*s) * time.Second)
 	}
 	if o.Spec.Type == v1alpha1.JobTypeSteps {
 		r.request(&j, f)

@@ -39,6 +39,17 @@ func (r *Reconciler) submit(j journal.Job) error {
 	return err
 }
 
+// noteHold journals the request to release that is there when the daemon finds that a job holds the node, before the hold is
+// reported: it was made for something else, so only another one releases the node. A hold that an earlier version reported has
+// none, because that version knew no request but a time.
+func (r *Reconciler) noteHold(f *state) error {
+	if f.holds == nil || f.holds.Release != nil || f.holds.Reported {
+		return nil
+	}
+	f.holds.Release = f.release.InForce()
+	return r.Journal.Save(*f.holds)
+}
+
 // publish makes the results of a job visible before its end: as soon as the operator sees that the job ended, it plans the
 // next one from the status of the devices.
 func (r *Reconciler) publish(ctx context.Context, job journal.Job) error {

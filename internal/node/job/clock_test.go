@@ -19,7 +19,7 @@ import (
 func TestRequestFromBeforeTheJobReleasesNothing(t *testing.T) {
 	d := newDaemon(t)
 	node := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}
-	node.Spec.ReleaseRequestedAt = ptr.To(metav1.NewTime(time.Now().Add(time.Hour)))
+	node.Spec.Release = "for the last one"
 	require.NoError(t, d.env.Client.Create(t.Context(), node))
 	id := d.Add(inventory.Disk, "disk0", inventory.ActivateNone)
 	d.Sim.Inject("disk0", drivertest.FailWrite)
@@ -30,7 +30,12 @@ func TestRequestFromBeforeTheJobReleasesNothing(t *testing.T) {
 	require.NoError(t, d.reconcile("j"))
 	d.work()
 	assert.Equal(t, step.MaintenanceReady, d.Window.Phase)
-	node.Spec.ReleaseRequestedAt = ptr.To(metav1.NewTime(time.Now().Add(2 * time.Hour)))
+	node.Spec.Release = ""
+	require.NoError(t, d.env.Client.Update(t.Context(), node))
+	require.NoError(t, d.reconcile("j"))
+	d.work()
+	assert.Equal(t, step.MaintenanceReady, d.Window.Phase, "removing a request is none")
+	node.Spec.Release = "as it is"
 	require.NoError(t, d.env.Client.Update(t.Context(), node))
 	require.NoError(t, d.reconcile("j"))
 	d.work()
@@ -50,7 +55,7 @@ func TestHeldNodeIsReleasedThoughAnotherJobHasTheName(t *testing.T) {
 	require.NoError(t, d.env.Client.Delete(t.Context(), o))
 	d.create("j", id)
 	node := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}
-	node.Spec.ReleaseRequestedAt = ptr.To(metav1.NewTime(time.Now().Add(time.Second)))
+	node.Spec.ReleaseRequestedAt = ptr.To(metav1.NewTime(time.Now().Add(-24 * time.Hour))) // deprecated, of a clock far back
 	require.NoError(t, d.env.Client.Create(t.Context(), node))
 	require.NoError(t, d.reconcile("j"))
 	d.work()

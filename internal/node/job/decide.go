@@ -1,11 +1,6 @@
 package job
 
-import (
-	"time"
-
-	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
-)
+import "github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 
 type verdict int
 
@@ -32,7 +27,7 @@ const (
 
 func decide(f state) verdict {
 	switch {
-	case f.holds != nil && f.busy == "" && f.release.Clears(failedAt(f.holds)):
+	case f.holds != nil && f.busy == "" && f.release.Clears(f.holds.Release):
 		return release
 	case f.known != nil && f.known.Record.Outcome != "" && !f.known.Reported:
 		return conclude
@@ -54,12 +49,4 @@ func decide(f state) verdict {
 		return submit
 	}
 	return queue
-}
-
-// failedAt is when a job failed last; zero when it has not.
-func failedAt(j *journal.Job) time.Time {
-	if j.FailedAt == nil {
-		return time.Time{}
-	}
-	return *j.FailedAt
 }

@@ -2,7 +2,6 @@ package job
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,8 +13,7 @@ import (
 )
 
 func TestVerdictOfAJob(t *testing.T) {
-	failed := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
-	before, after := plan.ClearedAt(failed.Add(-time.Minute)), plan.ClearedAt(failed.Add(time.Minute))
+	const before, after = plan.Clearance("for the last one"), plan.Clearance("as it is")
 	admitted := []metav1.Condition{{Type: v1alpha1.ConditionAdmitted, Status: metav1.ConditionTrue}}
 	object := func(kind v1alpha1.JobType, conditions ...metav1.Condition) *v1alpha1.FirmwareJob {
 		return &v1alpha1.FirmwareJob{Spec: v1alpha1.FirmwareJobSpec{Type: kind}, Status: v1alpha1.FirmwareJobStatus{Conditions: conditions}}
@@ -24,7 +22,7 @@ func TestVerdictOfAJob(t *testing.T) {
 	cancelled.Spec.Cancel = &v1alpha1.JobCancel{}
 	update := object(v1alpha1.JobTypeUpdate, admitted...)
 	running := &journal.Job{}
-	held := &journal.Job{FailedAt: &failed, Reported: true, Record: step.Record{Outcome: step.Failed, Failure: &step.Failure{Held: true}}}
+	held := &journal.Job{Release: before.InForce(), Reported: true, Record: step.Record{Outcome: step.Failed, Failure: &step.Failure{Held: true}}}
 	unreported := &journal.Job{Record: step.Record{Outcome: step.Complete}}
 	for name, c := range map[string]struct {
 		facts state

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
@@ -75,12 +76,7 @@ func (r *Reconciler) gatherRequests(ctx context.Context, f *state) error {
 	case err != nil:
 		return fmt.Errorf("get node firmware %s: %w", r.NodeName, err)
 	}
-	if at := node.Spec.ReleaseRequestedAt; at != nil {
-		f.release = plan.ClearedAt(at.Time)
-	}
-	if at := node.Spec.RetryRequestedAt; at != nil {
-		f.retry = plan.ClearedAt(at.Time)
-	}
+	f.release, f.retry = desired.Release(&node), desired.Retry(&node)
 	return nil
 }
 

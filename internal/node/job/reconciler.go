@@ -151,6 +151,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	if err := r.noteHold(&f); err != nil {
+		return reconcile.Result{}, err
+	}
 	v := decide(f)
 	if err := r.act(ctx, f, v); err != nil {
 		return reconcile.Result{}, err

@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -197,13 +196,13 @@ func TestFailedJobHoldsTheNodeUntilReleased(t *testing.T) {
 	apitest.RequireStatus(t, got, kstatus.FailedStatus)
 
 	node := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}
-	node.Spec.ReleaseRequestedAt = ptr.To(metav1.NewTime(time.Now().Add(-time.Hour)))
+	node.Spec.Retry = "release nothing"
 	require.NoError(t, d.env.Client.Create(t.Context(), node))
 	require.NoError(t, d.reconcile("j"))
 	d.work()
-	assert.Equal(t, step.MaintenanceReady, d.Window.Phase, "a request older than the failure releases nothing")
+	assert.Equal(t, step.MaintenanceReady, d.Window.Phase)
 
-	node.Spec.ReleaseRequestedAt = ptr.To(metav1.NewTime(time.Now().Add(time.Second)))
+	node.Spec.Release = "as it is"
 	require.NoError(t, d.env.Client.Update(t.Context(), node))
 	require.NoError(t, d.env.Client.Delete(t.Context(), got), "the node can be released when the object is gone")
 	require.NoError(t, d.reconcile("j"))
@@ -240,7 +239,7 @@ func TestReleasedJobSaysSo(t *testing.T) {
 	d.work()
 	require.NoError(t, d.reconcile("j"))
 	node := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}
-	node.Spec.ReleaseRequestedAt = ptr.To(metav1.NewTime(time.Now().Add(time.Second)))
+	node.Spec.Release = "as it is"
 	require.NoError(t, d.env.Client.Create(t.Context(), node))
 	require.NoError(t, d.reconcile("j"))
 	d.work()
@@ -264,12 +263,12 @@ func TestJobWhoseNodeIsBeingReleasedSaysSo(t *testing.T) {
 	require.NoError(t, d.reconcile("j"))
 	ended := d.get("j").Status.CompletionTime
 	node := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}
-	node.Spec.ReleaseRequestedAt = ptr.To(metav1.NewTime(time.Now().Add(time.Second)))
+	node.Spec.Release = "as it is"
 	require.NoError(t, d.env.Client.Create(t.Context(), node))
 	require.NoError(t, d.reconcile("j"))
 	got := d.get("j")
 	assert.Contains(t, condition(got, v1alpha1.ConditionReady).Message, "Step release runs.")
-	assert.NotContains(t, condition(got, v1alpha1.ConditionHeld).Message, "releaseRequestedAt")
+	assert.NotContains(t, condition(got, v1alpha1.ConditionHeld).Message, "spec.release")
 	assert.True(t, got.Held(), "it counts until the node is back")
 	assert.Equal(t, ended, got.Status.CompletionTime)
 	apitest.RequireStatus(t, got, kstatus.InProgressStatus)
@@ -286,7 +285,7 @@ func TestNewerAdmittedJobTakesOver(t *testing.T) {
 	require.NoError(t, d.reconcile("first"))
 	d.Sim.Clear("disk0")
 	node := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}
-	node.Spec.RetryRequestedAt = ptr.To(metav1.NewTime(time.Now().Add(time.Second)))
+	node.Spec.Retry = "after reseating"
 	require.NoError(t, d.env.Client.Create(t.Context(), node))
 	d.create("second", id)
 	d.admit("second")

@@ -32,6 +32,7 @@ func Status(s engine.Snapshot, node string, old v1alpha1.FirmwareJobStatus, gene
 		Reboots:            int32(j.Record.Reboots()), //nolint:gosec // at most 3
 		Verdict:            j.Verdict(),
 		BadImages:          badImages(j),
+		Retry:              j.Retry,
 	}
 	switch {
 	case j.Record.Outcome != "":

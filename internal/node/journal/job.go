@@ -25,11 +25,12 @@ type Job struct {
 	Updates []Update `json:"updates"`
 	// Requested are the steps of a job of type Steps. Its Updates only name the devices the steps work on.
 	Requested []v1alpha1.RequestedStep `json:"requested,omitempty"`
-	// RetryRequested is the time of the last retry request; zero when there was none.
-	RetryRequested time.Time `json:"forgiven,omitzero"`
-	// LastRequest is the time of the last request of a person for the node before the job was started; zero when there was
-	// none.
-	LastRequest time.Time `json:"asked,omitzero"`
+	// Retry is the request to retry that is in force for the job; failures of the job are recorded with it. It is nil only
+	// before the job is accepted.
+	Retry *string `json:"retry,omitempty"`
+	// Release is the request to release the node that was in force when the daemon found that the job holds it: another one
+	// releases the node. Nil before that.
+	Release *string `json:"release,omitempty"`
 	// Accepted is when the daemon started the job.
 	Accepted time.Time `json:"accepted"`
 	// Deadline for the first write; zero for none.
@@ -43,8 +44,6 @@ type Job struct {
 	// MaintenanceStarted and MaintenanceEnded are when the node's maintenance for this job began and ended.
 	MaintenanceStarted *time.Time `json:"maintenanceStarted,omitempty"`
 	MaintenanceEnded   *time.Time `json:"maintenanceEnded,omitempty"`
-	// FailedAt is when the job, or its rollback, last failed; nil when neither has.
-	FailedAt *time.Time `json:"failedAt,omitempty"`
 	// Finished is when the job ended, held or not; nil while it runs.
 	Finished *time.Time `json:"finished,omitempty"`
 	// SupersededBy is the name of the newer job that took over the held node.
@@ -64,7 +63,12 @@ type Update struct {
 }
 
 // Clearance clears the failures from before the job that a person asked to try again.
-func (j Job) Clearance() plan.Clearance { return plan.ClearedAt(j.RetryRequested) }
+func (j Job) Clearance() plan.Clearance {
+	if j.Retry == nil {
+		return ""
+	}
+	return plan.Clearance(*j.Retry)
+}
 
 // Held reports whether the job failed and still keeps the node out of service.
 func (j Job) Held() bool {
@@ -110,9 +114,17 @@ var (
 // decodeJob tolerates unknown fields and refuses unknown values: guessing the meaning of a state could flash a device
 // twice.
 func decodeJob(raw []byte) (Job, error) {
-	var j Job
-	if err := json.Unmarshal(raw, &j); err != nil {
-		return j, fmt.Errorf("decode job: %w", err)
+	var stored struct {
+		Job
+		// Forgiven is the time of the last request to retry, where an earlier version recorded the job; zero for none.
+		Forgiven time.Time `json:"forgiven"`
+	}
+	if err := json.Unmarshal(raw, &stored); err != nil {
+		return stored.Job, fmt.Errorf("decode job: %w", err)
+	}
+	j := stored.Job
+	if j.Retry == nil {
+		j.Retry = plan.ClearedAt(stored.Forgiven).InForce()
 	}
 	if !slices.Contains(outcomes, j.Record.Outcome) {
 		return j, fmt.Errorf("decode job %s: unknown outcome %q; was it written by a newer daemon?", j.Name, j.Record.Outcome)

@@ -70,8 +70,9 @@ type Attempts struct {
 	Writes  int `json:"writes"`
 	Reboots int `json:"reboots"`
 	Cleared int `json:"forgiven"`
-	// Last is when the last write was begun.
-	Last time.Time `json:"last"`
+	// Last is when the last write was begun, and Retry the request to retry that was in force then.
+	Last  time.Time `json:"last"`
+	Retry *string   `json:"retry,omitempty"`
 }
 
 // Open opens the journal in the state directory, and creates both if they are missing. It returns an error that wraps

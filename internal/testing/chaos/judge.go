@@ -180,7 +180,7 @@ func (j *judge) flash(e Event, u journal.Update) {
 		j.violate("I1", "flashed %s with %s instead of %s", e.Device, e.Digest, u.Digest)
 	}
 	failed := e.Record.LastFailure
-	if failed != nil && failed.Digest == u.Digest && !e.Job.Clearance().Clears(failed.Time.Time) {
+	if failed != nil && failed.Digest == u.Digest && !e.Job.Clearance().Clears(failed.Retry) {
 		j.violate("I5", "flashed %s with an image that failed on it: %s", e.Device, failed.Message)
 	}
 	key := e.Device + string(u.Digest)

@@ -120,7 +120,7 @@ func (w *world) afterwards(a Aftermath) {
 	case Again, Retried:
 		next := w.job("second")
 		if a == Retried {
-			next.RetryRequested = w.wall()
+			next.Retry = &next.UID
 			w.note(Event{Kind: EventPerson, Detail: "asks to try again"})
 		}
 		w.run(next)

@@ -1,12 +1,10 @@
 package lab
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -108,7 +106,7 @@ func TestPodsExecuteJobs(t *testing.T) {
 			return len(pods) == 1 && pods[0].UID != first.UID && pods[0].Status.Phase == corev1.PodSucceeded
 		})
 		assert.True(t, s.kubeNode().Spec.Unschedulable)
-		release := fmt.Sprintf(`{"spec":{"releaseRequestedAt":%q}}`, time.Now().Add(time.Second).UTC().Format(time.RFC3339))
+		release := `{"spec":{"release":"as it is"}}`
 		require.NoError(t, l.admin.Patch(t.Context(), &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: s.node.Name}}, client.RawPatch("application/merge-patch+json", []byte(release))))
 		eventually(t, "the node is released", func() bool { return s.maintenances() == 0 && !s.kubeNode().Spec.Unschedulable })
 	})

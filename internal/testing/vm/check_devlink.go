@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -146,7 +144,7 @@ func (s *scene) release(ctx context.Context) error {
 		return fmt.Errorf("release node: %w", err)
 	}
 	old := n.DeepCopy()
-	n.Spec.ReleaseRequestedAt = ptr.To(metav1.NewTime(time.Now().Add(time.Second)))
+	n.Spec.Release = "as it is"
 	if err := s.api.Patch(ctx, &n, client.MergeFrom(old)); err != nil {
 		return fmt.Errorf("release node: %w", err)
 	}

@@ -285,6 +285,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: reason
       type:
         scalar: string
+    - name: retry
+      type:
+        scalar: string
     - name: time
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
@@ -345,6 +348,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: nodeName
       type:
         scalar: string
+    - name: retry
+      type:
+        scalar: string
     - name: rollback
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RollbackPolicy
@@ -398,6 +404,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: reboots
       type:
         scalar: numeric
+    - name: retry
+      type:
+        scalar: string
     - name: startTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
@@ -634,6 +643,18 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: time
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Hold
+  map:
+    fields:
+    - name: job
+      type:
+        scalar: string
+    - name: release
+      type:
+        scalar: string
+    - name: retry
+      type:
+        scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ImageDescription
   map:
     fields:
@@ -907,9 +928,15 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - name
+    - name: release
+      type:
+        scalar: string
     - name: releaseRequestedAt
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: retry
+      type:
+        scalar: string
     - name: retryRequestedAt
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
@@ -953,6 +980,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.JobRecord
           elementRelationship: atomic
+    - name: hold
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Hold
     - name: lastError
       type:
         scalar: string
@@ -1220,6 +1250,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
     - name: message
+      type:
+        scalar: string
+    - name: retry
       type:
         scalar: string
     - name: since

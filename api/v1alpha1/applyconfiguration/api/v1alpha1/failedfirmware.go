@@ -24,6 +24,9 @@ type FailedFirmwareApplyConfiguration struct {
 	Job *string `json:"job,omitempty"`
 	// time of the failure.
 	Time *v1.Time `json:"time,omitempty"`
+	// retry is the request to retry of the NodeFirmware that was in force for the job; another one clears the failure.
+	// Absent where an earlier version recorded the failure.
+	Retry *string `json:"retry,omitempty"`
 }
 
 // FailedFirmwareApplyConfiguration constructs a declarative configuration of the FailedFirmware type for use with
@@ -77,5 +80,13 @@ func (b *FailedFirmwareApplyConfiguration) WithJob(value string) *FailedFirmware
 // If called multiple times, the Time field is set to the value of the last call.
 func (b *FailedFirmwareApplyConfiguration) WithTime(value v1.Time) *FailedFirmwareApplyConfiguration {
 	b.Time = &value
+	return b
+}
+
+// WithRetry sets the Retry field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Retry field is set to the value of the last call.
+func (b *FailedFirmwareApplyConfiguration) WithRetry(value string) *FailedFirmwareApplyConfiguration {
+	b.Retry = &value
 	return b
 }

@@ -22,9 +22,13 @@ type FirmwareJobSpecApplyConfiguration struct {
 	// rollback is BestEffort (default), or Required to refuse the whole job when the running firmware of one of its
 	// devices could not be restored. The planner takes it from the node's RolloutPolicy. Immutable.
 	Rollback *apiv1alpha1.RollbackPolicy `json:"rollback,omitempty"`
-	// activeDeadlineSeconds bounds the time from admission to the first write; a job that has not begun to write by
-	// then fails and gives up its place in the budget. A job that has begun to write is never cut off. Default 3600,
-	// from 60 to 86400. Immutable.
+	// retry is the request to retry of the NodeFirmware that was in force when the planner made the job: what failed under
+	// another one is cleared for this job. At most 128 bytes. Absent in a job that a person made; then the daemon takes the
+	// one that is in force when it starts the job. Immutable.
+	Retry *string `json:"retry,omitempty"`
+	// activeDeadlineSeconds bounds the time from when the daemon started the job to the first write, by the clock of the
+	// node; a job that has not begun to write by then fails and gives up its place in the budget. A job that has begun to
+	// write is never cut off. Default 3600, from 60 to 86400. Immutable.
 	ActiveDeadlineSeconds *int32 `json:"activeDeadlineSeconds,omitempty"`
 	// cancel asks the job to stop: at once if the running step may be interrupted, otherwise after that step. A job
 	// that has already written then holds the node. A rollback is not interrupted. Written by the user; it can be added
@@ -85,6 +89,14 @@ func (b *FirmwareJobSpecApplyConfiguration) WithSteps(values ...*RequestedStepAp
 // If called multiple times, the Rollback field is set to the value of the last call.
 func (b *FirmwareJobSpecApplyConfiguration) WithRollback(value apiv1alpha1.RollbackPolicy) *FirmwareJobSpecApplyConfiguration {
 	b.Rollback = &value
+	return b
+}
+
+// WithRetry sets the Retry field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Retry field is set to the value of the last call.
+func (b *FirmwareJobSpecApplyConfiguration) WithRetry(value string) *FirmwareJobSpecApplyConfiguration {
+	b.Retry = &value
 	return b
 }
 

@@ -25,6 +25,8 @@ type FirmwareJobStatusApplyConfiguration struct {
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 	// steps of the job in the order they run, listed before the first one runs. At most 512.
 	Steps []JobStepApplyConfiguration `json:"steps,omitempty"`
+	// retry is the request to retry that is in force for the job since the daemon started it; another one clears its failure.
+	Retry *string `json:"retry,omitempty"`
 	// reboots is how often the job rebooted the node.
 	Reboots *int32 `json:"reboots,omitempty"`
 	// maintenance is when the node's maintenance began and ended for this job.
@@ -89,6 +91,14 @@ func (b *FirmwareJobStatusApplyConfiguration) WithSteps(values ...*JobStepApplyC
 		}
 		b.Steps = append(b.Steps, *values[i])
 	}
+	return b
+}
+
+// WithRetry sets the Retry field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Retry field is set to the value of the last call.
+func (b *FirmwareJobStatusApplyConfiguration) WithRetry(value string) *FirmwareJobStatusApplyConfiguration {
+	b.Retry = &value
 	return b
 }
 

@@ -46,7 +46,7 @@ type NodeDeviceStatusApplyConfiguration struct {
 	// lastApplied is the provenance of the last completed update of the device.
 	LastApplied *AppliedFirmwareApplyConfiguration `json:"lastApplied,omitempty"`
 	// lastFailure is the last failed update. The same image is not tried again until the desired firmware changes or
-	// the node's retryRequestedAt is newer.
+	// a person requests a retry in the spec of the NodeFirmware.
 	LastFailure *FailedFirmwareApplyConfiguration `json:"lastFailure,omitempty"`
 	// unhealthy is present while nothing may be flashed to the device because a job left it unhealthy.
 	Unhealthy *UnhealthyDeviceApplyConfiguration `json:"unhealthy,omitempty"`

@@ -18,11 +18,19 @@ type NodeFirmwareSpecApplyConfiguration struct {
 	// "5m"; it does not scan before, unless a job or a change of the hardware requests it. At least 1s. Absent: the
 	// daemon's --scan-interval, 5m by default. Written by the user.
 	ScanThreshold *string `json:"scanThreshold,omitempty"`
-	// retryRequestedAt clears every failure on this node that is older than this time, so that failed updates are
-	// planned again. Written by the user.
+	// retry clears every failure on this node, so that failed updates are planned again. It is any text of at most 128
+	// bytes, such as "2026-11-21 after reseating", and it is a request whenever it differs from the text that was in force
+	// when the failure was recorded. Removing it requests nothing. Written by the user.
+	Retry *string `json:"retry,omitempty"`
+	// release returns a node that a failed job holds to service as it is, although the update did not succeed. It is any text
+	// of at most 128 bytes, and it is a request whenever it differs from status.hold.release. Removing it requests nothing.
+	// Written by the user.
+	Release *string `json:"release,omitempty"`
+	// retryRequestedAt is ignored where retry is set; otherwise this time is such a text, and is compared with no clock.
+	// Written by the user. Deprecated: use retry. It is removed in the next version of the API.
 	RetryRequestedAt *v1.Time `json:"retryRequestedAt,omitempty"`
-	// releaseRequestedAt returns a node that is held because of an older failure to service as it is, although the
-	// update did not succeed. Written by the user.
+	// releaseRequestedAt is ignored where release is set; otherwise this time is such a text, and is compared with no clock.
+	// Written by the user. Deprecated: use release. It is removed in the next version of the API.
 	ReleaseRequestedAt *v1.Time `json:"releaseRequestedAt,omitempty"`
 }
 
@@ -50,6 +58,22 @@ func (b *NodeFirmwareSpecApplyConfiguration) WithPins(values ...*FirmwarePinAppl
 // If called multiple times, the ScanThreshold field is set to the value of the last call.
 func (b *NodeFirmwareSpecApplyConfiguration) WithScanThreshold(value string) *NodeFirmwareSpecApplyConfiguration {
 	b.ScanThreshold = &value
+	return b
+}
+
+// WithRetry sets the Retry field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Retry field is set to the value of the last call.
+func (b *NodeFirmwareSpecApplyConfiguration) WithRetry(value string) *NodeFirmwareSpecApplyConfiguration {
+	b.Retry = &value
+	return b
+}
+
+// WithRelease sets the Release field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Release field is set to the value of the last call.
+func (b *NodeFirmwareSpecApplyConfiguration) WithRelease(value string) *NodeFirmwareSpecApplyConfiguration {
+	b.Release = &value
 	return b
 }
 

@@ -32,6 +32,9 @@ type NodeFirmwareStatusApplyConfiguration struct {
 	// firmwareNotListed is the number of devices that firmware does not list because it is full; absent when all are
 	// listed. Each device has its NodeDevice.
 	FirmwareNotListed *int32 `json:"firmwareNotListed,omitempty"`
+	// hold is the failed job that keeps the node in maintenance, with the requests of the spec that it followed; absent when
+	// none does.
+	Hold *HoldApplyConfiguration `json:"hold,omitempty"`
 	// currentStep is the step that runs now; absent when none does.
 	CurrentStep *CurrentStepApplyConfiguration `json:"currentStep,omitempty"`
 	// steps lists the enabled steps that a job on this node may run, in the order they run. At most 64.
@@ -122,6 +125,14 @@ func (b *NodeFirmwareStatusApplyConfiguration) WithFirmware(values ...*Installed
 // If called multiple times, the FirmwareNotListed field is set to the value of the last call.
 func (b *NodeFirmwareStatusApplyConfiguration) WithFirmwareNotListed(value int32) *NodeFirmwareStatusApplyConfiguration {
 	b.FirmwareNotListed = &value
+	return b
+}
+
+// WithHold sets the Hold field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Hold field is set to the value of the last call.
+func (b *NodeFirmwareStatusApplyConfiguration) WithHold(value *HoldApplyConfiguration) *NodeFirmwareStatusApplyConfiguration {
+	b.Hold = value
 	return b
 }
 

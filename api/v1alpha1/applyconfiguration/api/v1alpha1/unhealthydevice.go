@@ -9,8 +9,8 @@ import (
 // UnhealthyDeviceApplyConfiguration represents a declarative configuration of the UnhealthyDevice type for use
 // with apply.
 //
-// UnhealthyDevice marks a device that a job left unhealthy. Nothing is flashed to it until a person sets the node's
-// retryRequestedAt; the mark survives reboots.
+// UnhealthyDevice marks a device that a job left unhealthy. Nothing is flashed to it until a person requests a
+// retry in the spec of the NodeFirmware; the mark survives reboots.
 type UnhealthyDeviceApplyConfiguration struct {
 	// since is when it was found unhealthy.
 	Since *v1.Time `json:"since,omitempty"`
@@ -18,6 +18,9 @@ type UnhealthyDeviceApplyConfiguration struct {
 	Job *string `json:"job,omitempty"`
 	// message says what was wrong.
 	Message *string `json:"message,omitempty"`
+	// retry is the request to retry of the NodeFirmware that was in force for the job; another one clears the mark. Absent
+	// where an earlier version recorded the mark.
+	Retry *string `json:"retry,omitempty"`
 }
 
 // UnhealthyDeviceApplyConfiguration constructs a declarative configuration of the UnhealthyDevice type for use with
@@ -47,5 +50,13 @@ func (b *UnhealthyDeviceApplyConfiguration) WithJob(value string) *UnhealthyDevi
 // If called multiple times, the Message field is set to the value of the last call.
 func (b *UnhealthyDeviceApplyConfiguration) WithMessage(value string) *UnhealthyDeviceApplyConfiguration {
 	b.Message = &value
+	return b
+}
+
+// WithRetry sets the Retry field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Retry field is set to the value of the last call.
+func (b *UnhealthyDeviceApplyConfiguration) WithRetry(value string) *UnhealthyDeviceApplyConfiguration {
+	b.Retry = &value
 	return b
 }

@@ -1,0 +1,157 @@
+package planner
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+)
+
+// clocks is how far the clocks of the machines are from the right time.
+type clocks struct{ operator, node, api, person time.Duration }
+
+var noSkew clocks
+
+func drawSkews(t *rapid.T) clocks {
+	skew := func(who string) time.Duration {
+		return time.Duration(rapid.IntRange(-72, 72).Draw(t, who)) * time.Hour
+	}
+	return clocks{operator: skew("operator"), node: skew("node"), api: skew("API server"), person: skew("person")}
+}
+
+// past is what happened on one node: failures, of a lasting cause or not, under requests of a person.
+type past struct {
+	jobs       []pastJob
+	retry      int // the request of the person; 0 for none
+	dated      bool
+	unhealthy  int           // the request under which the device was marked; -1 for not marked
+	lastFailed int           // the same for the mark of a failed image
+	since      time.Duration // since the last job ended
+}
+
+type pastJob struct {
+	// after is how long after the job before it was made, and took how long it ran.
+	after, took time.Duration
+	reason      string
+	held        bool
+	retry       int
+}
+
+func drawPast(t *rapid.T) past {
+	p := past{
+		retry: rapid.IntRange(0, 2).Draw(t, "retry"), dated: rapid.Bool().Draw(t, "by the deprecated field"),
+		unhealthy: rapid.IntRange(-6, 2).Draw(t, "unhealthy"), lastFailed: rapid.IntRange(-6, 2).Draw(t, "last failed"),
+		since: time.Duration(rapid.IntRange(0, 120).Draw(t, "since")) * time.Second,
+	}
+	for range rapid.IntRange(0, 5).Draw(t, "jobs") {
+		p.jobs = append(p.jobs, pastJob{
+			after: time.Duration(rapid.IntRange(1, 40).Draw(t, "after")) * time.Minute, took: time.Duration(rapid.IntRange(1, 900).Draw(t, "took")) * time.Second,
+			reason: rapid.SampledFrom([]string{v1alpha1.ReasonImageUnavailable, v1alpha1.ReasonImageUnavailable, v1alpha1.ReasonWriteFailed, ""}).Draw(t, "reason"),
+			held:   rapid.IntRange(0, 3).Draw(t, "held") == 0, retry: rapid.IntRange(0, 2).Draw(t, "under"),
+		})
+	}
+	return p
+}
+
+// facts is the past as those clocks wrote it.
+func (p past) facts(c clocks) facts {
+	now := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
+	request := func(n int) plan.Clearance {
+		switch {
+		case n == 0:
+			return ""
+		case p.dated:
+			return plan.ClearedAt(now.Add(time.Duration(n) * time.Minute).Add(c.person))
+		}
+		return plan.Clearance(fmt.Sprintf("request %d", n))
+	}
+	d := device("nic", 2)
+	if p.unhealthy >= 0 {
+		d.Status.Unhealthy = &v1alpha1.UnhealthyDevice{Since: metav1.NewTime(now.Add(c.node)), Job: "j", Retry: request(p.unhealthy).InForce()}
+	}
+	if p.lastFailed >= 0 {
+		d.Status.LastFailure = &v1alpha1.FailedFirmware{Digest: digest(2), Time: metav1.NewTime(now.Add(c.node)), Retry: request(p.lastFailed).InForce()}
+	}
+	f := facts{name: node, nodeUID: "node", retry: request(p.retry), quietPeriod: 0, failed: map[types.UID]time.Time{}, devices: []v1alpha1.NodeDevice{*d}}
+	for i, past := range p.jobs {
+		now = now.Add(past.after)
+		j := v1alpha1.FirmwareJob{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: fmt.Sprintf("j%d", i), UID: types.UID(fmt.Sprint("j", i)), CreationTimestamp: metav1.NewTime(now.Add(c.api)),
+				Labels: map[string]string{managedBy: v1alpha1.FieldOwnerOperator},
+			},
+			Spec: v1alpha1.FirmwareJobSpec{NodeName: node, Type: v1alpha1.JobTypeUpdate, Retry: request(past.retry).InForce(), Updates: []v1alpha1.DeviceUpdate{
+				{Device: d.Name, UniqueID: d.Status.UniqueID, Version: "2", Digest: digest(2)},
+			}},
+		}
+		condition := func(kind, reason string) {
+			j.Status.Conditions = append(j.Status.Conditions, metav1.Condition{
+				Type: kind, Status: metav1.ConditionTrue, Reason: reason, LastTransitionTime: metav1.NewTime(now.Add(past.took).Add(c.node)),
+			})
+		}
+		if past.reason == "" {
+			condition(v1alpha1.ConditionComplete, v1alpha1.ReasonSucceeded)
+		} else {
+			condition(v1alpha1.ConditionFailed, past.reason)
+			if past.held {
+				condition(v1alpha1.ConditionHeld, past.reason)
+			}
+			f.failed[j.UID] = now.Add(past.took).Add(c.operator)
+		}
+		now = now.Add(past.took)
+		end := metav1.NewTime(now.Add(c.node))
+		j.Status.CompletionTime = &end
+		f.jobs = append(f.jobs, j)
+	}
+	f.now = now.Add(p.since).Add(c.operator)
+	return f
+}
+
+// A machine whose clock is wrong by days neither ignores a request nor delays a retry, and brings none forward: no decision
+// compares times of different machines.
+func TestNoDecisionDependsOnWhatTheClocksOfOthersSay(t *testing.T) {
+	jobs, waits := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		p, c := drawPast(t), drawSkews(t)
+		right, skewed := decide(p.facts(noSkew)), decide(p.facts(c))
+		require.Equal(t, right.next, skewed.next)
+		require.Equal(t, devices(right.job), devices(skewed.job))
+		require.Equal(t, len(right.superseded), len(skewed.superseded))
+		if right.job != nil {
+			jobs++
+		}
+		if right.next > 0 {
+			waits++
+		}
+	})
+	require.Positive(t, jobs, "some pasts lead to a job")
+	require.Positive(t, waits, "and some to a pause")
+}
+
+// A request that was acted on is no request any more, though jobs under another one came before.
+func TestARetryGoesOverTheJobsOnce(t *testing.T) {
+	failed := pastJob{after: time.Hour, took: time.Minute, reason: v1alpha1.ReasonWriteFailed}
+	under := func(retry int) pastJob { j := failed; j.retry = retry; return j }
+	for name, c := range map[string]struct {
+		past past
+		want string
+	}{
+		"nobody asked":                     {past{jobs: []pastJob{under(0)}}, "none"},
+		"asked":                            {past{jobs: []pastJob{under(0)}, retry: 1}, "nic=2"},
+		"asked, and it failed again":       {past{jobs: []pastJob{under(0), under(1)}, retry: 1}, "none"},
+		"asked anew":                       {past{jobs: []pastJob{under(0), under(1)}, retry: 2}, "nic=2"},
+		"the request was removed":          {past{jobs: []pastJob{under(0), under(1)}}, "none"},
+		"asked as once before":             {past{jobs: []pastJob{under(1), under(2)}, retry: 1}, "nic=2"},
+		"asked as once before, and failed": {past{jobs: []pastJob{under(1), under(2), under(1)}, retry: 1}, "none"},
+	} {
+		c.past.unhealthy, c.past.lastFailed = -1, -1
+		require.Equal(t, c.want, devices(decide(c.past.facts(noSkew)).job), name)
+	}
+}
