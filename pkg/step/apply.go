@@ -14,6 +14,9 @@ func Apply(r Record, a Action, bootID string, now time.Time) Record {
 	switch a.Verb {
 	case Begin:
 		s := &r.Steps[a.Step]
+		if s.interrupted() {
+			s.Interruptions++
+		}
 		s.State, s.Attempt, s.Returned, s.Message = Running, s.Attempt+1, nil, ""
 		s.Started, s.Finished, s.BootID = &now, nil, bootID
 		if s.Kind == plan.Reboot {

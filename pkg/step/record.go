@@ -112,6 +112,8 @@ type Step struct {
 	State State `json:"state"`
 	// Attempt counts how often the step was begun. It only grows.
 	Attempt int32 `json:"attempt,omitempty"`
+	// Interruptions counts those attempts that were begun because the end of the one before is not known. It only grows.
+	Interruptions int32 `json:"interruptions,omitempty"`
 	// BootID of the boot in which the step was first begun or settled.
 	BootID string `json:"bootID,omitempty"`
 	// Started and Finished are the times of the last attempt.
@@ -122,6 +124,11 @@ type Step struct {
 	Returned *Returned `json:"returned,omitempty"`
 	// Data is what the step keeps for its next attempt, across reboots too.
 	Data []byte `json:"data,omitempty"`
+}
+
+// interrupted reports whether beginning the step now repeats an attempt, and is no further round of it.
+func (s Step) interrupted() bool {
+	return s.State == Running && (s.Returned == nil || !s.Returned.Again)
 }
 
 // Returned is the result of an attempt of a step. It is only a claim: the hardware is read to confirm it.

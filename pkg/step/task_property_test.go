@@ -127,6 +127,7 @@ func (w *stage) judge() {
 		at[string(s.Kind)+" "+s.Device] = i
 		if s.Changes {
 			assert.LessOrEqual(w.t, s.Attempt, int32(step.MaxTaskAttempts))
+			assert.LessOrEqual(w.t, s.Interruptions, int32(step.MaxInterruptions))
 			assert.LessOrEqual(w.t, w.changed[string(s.Kind)+" "+s.Device], 100)
 		}
 		if s.Kind == plan.Reboot {

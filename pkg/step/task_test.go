@@ -131,19 +131,45 @@ func TestWhatAStepKeepsSurvives(t *testing.T) {
 	assert.Equal(t, []byte("half"), r.Steps[i].Data, "what it did not replace stays")
 }
 
-// A change that is interrupted again and again is given up; attempts only grow.
+// A step that is interrupted again and again is given up long before its rounds are used up: what ends the daemon or the host
+// each time would do so for ever. The count outlives the process, a restart of the list and the rounds in between.
+func TestStepThatIsInterruptedAgainAndAgainIsGivenUp(t *testing.T) {
+	for name, request := range map[plan.Kind]plan.Request{"erase": {Name: "erase"}, plan.VerifyFirmware: {Name: "verify-firmware", Device: "disk"}} {
+		t.Run(string(name), func(t *testing.T) {
+			r := until(taskJob(t, request), name)
+			i, f := r.Current(), ready
+			f.Interrupted = true
+			require.Equal(t, step.Begin, next(r, f).Verb, "the first time is no interruption")
+			r = apply(r, f)
+			for n := int32(1); n <= step.MaxInterruptions; n++ {
+				require.Equal(t, step.Begin, next(r, f).Verb)
+				r = stored(t, apply(r, f))
+				assert.Equal(t, n, r.Steps[i].Interruptions)
+				assert.Equal(t, n*2, r.Steps[i].Attempt, "attempts only grow")
+				r = apply(stored(t, step.Report(r, i, step.Returned{Again: true})), ready)
+				assert.Equal(t, n, r.Steps[i].Interruptions, "another round is no interruption")
+			}
+			end := next(r, f)
+			require.NotNil(t, end.Failure)
+			assert.Equal(t, step.AttemptsExhausted, end.Failure.Reason)
+			assert.Equal(t, name == "erase", end.Failure.Held, "a node is held where something was changed")
+		})
+	}
+}
+
+// A change that does its work in rounds is given up in the end, and attempts only grow.
 func TestChangeIsNotBegunForEver(t *testing.T) {
 	r := until(taskJob(t, plan.Request{Name: "erase"}), "erase")
-	i, f := r.Current(), ready
-	f.Interrupted = true
-	for attempt := int32(1); attempt <= 100; attempt++ {
-		require.Equal(t, step.Begin, next(r, f).Verb)
-		r = apply(r, f)
+	i := r.Current()
+	for attempt := int32(1); attempt <= step.MaxTaskAttempts; attempt++ {
+		require.Equal(t, step.Begin, next(r, ready).Verb)
+		r = apply(r, ready)
 		assert.Equal(t, attempt, r.Steps[i].Attempt)
+		r = step.Report(r, i, step.Returned{Again: true})
 	}
-	end := next(r, f)
+	end := next(r, ready)
 	require.NotNil(t, end.Failure)
-	assert.Equal(t, step.AttemptsExhausted, end.Failure.Reason)
+	assert.Equal(t, step.StepFailed, end.Failure.Reason)
 	assert.True(t, end.Failure.Held)
 }
 
