@@ -65,7 +65,7 @@ func hardwareOf(m config.Machine) (*daemon.Hardware, error) {
 	if err != nil {
 		return nil, err
 	}
-	tools, err := daemon.Outliving(command.Config{Path: m.Tools(), Own: ownArgv(), StateDir: m.StateDir, Log: log}, workerArgv(), nil)
+	tools, err := daemon.Outliving(command.Config{Path: m.Tools(), Own: ownArgv(), Log: log}, workerArgv(), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -237,7 +237,12 @@ func (a Applying) printer(begun journal.Job) func(engine.Snapshot) {
 	for _, st := range begun.Record.Steps {
 		printed[stepName(st)] = stepLine(st)
 	}
+	waiting := ""
 	return func(s engine.Snapshot) {
+		if s.Waiting != "" && s.Waiting != waiting {
+			a.printf("waiting: %s\n", s.Waiting)
+		}
+		waiting = s.Waiting
 		for _, st := range s.Job.Record.Steps {
 			if name, line := stepName(st), stepLine(st); printed[name] != line {
 				printed[name] = line

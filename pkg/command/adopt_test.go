@@ -94,6 +94,41 @@ func TestAToolOutlivesItsDaemonAndItsWorker(t *testing.T) {
 	assert.Equal(t, command.WriteLost, recorded(t, next).State)
 }
 
+// What a tool prints that lost its daemon and its worker does not fill the disk once another daemon looks at it, and what it
+// printed last is still there. The write itself is left alone.
+func TestANewDaemonBoundsTheOutputOfAToolThatNobodyFollows(t *testing.T) {
+	const limit = 64 << 10
+	m := newMachine(t)
+	daemon := exec.Command(filepath.Join(m.bin, "worker-daemon"), m.bin, m.state, m.file("f"))
+	require.NoError(t, daemon.Start())
+	next := m.runner(t, m.withWorker, func(c *command.Config) { c.MaxOutput = limit })
+	pidsIn(t, m.file("f.started"))
+	w := recorded(t, next)
+	require.NoError(t, daemon.Process.Kill())
+	_ = daemon.Wait()
+	require.NoError(t, syscall.Kill(w.Worker.PID, syscall.SIGKILL))
+	requireGone(t, w.Worker.PID)
+	publish(m.file("f.loud"), "")
+
+	require.Eventually(t, func() bool { return exists(m.file("f.printed")) }, time.Minute, tick)
+	running, err := next.WriteRunning("card")
+	require.NoError(t, err)
+	require.True(t, running, "the tool is left alone")
+	outputs, err := filepath.Glob(filepath.Join(m.state, "run", "*.out"))
+	require.NoError(t, err)
+	require.Len(t, outputs, 1)
+	var stat syscall.Stat_t
+	require.NoError(t, syscall.Stat(outputs[0], &stat))
+	assert.LessOrEqual(t, stat.Blocks*512, int64(2*limit), "of %d bytes that it printed", loud)
+	publish(m.file("f.go"), "")
+	requireFree(t, next, "card")
+	over, err := next.Writing("card")
+	require.NoError(t, err)
+	assert.Equal(t, command.WriteLost, over.State)
+	assert.True(t, exists(m.file("f.done")), "the tool ended by itself")
+	require.NotEmpty(t, over.LastLine)
+}
+
 func TestAWriteOfAnotherBootIsOver(t *testing.T) {
 	m := newMachine(t)
 	boot := "one"

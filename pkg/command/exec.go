@@ -23,7 +23,7 @@ type Config struct {
 	// a write outlives this process as well.
 	Own map[string][]string
 	// StateDir is the absolute directory under which "run/" holds the locks and outputs of writes. It must survive
-	// this process. It is created at the first Write; without it every Write is refused.
+	// this process, and be the same for every process of the machine: only then do two that write to one device meet. It is created at the first Write; without it every Write is refused.
 	StateDir string
 	// MaxOutput bounds standard output and standard error, each, in bytes. Default 4 MiB.
 	MaxOutput int64

@@ -81,7 +81,7 @@ var tools = map[string]func(args []string) int{
 		fmt.Println("flood is over")
 		return 3
 	},
-	// flash publishes <file>.started, prints progress, waits for <file>.go and publishes <file>.done.
+	// flash publishes <file>.started, prints progress, prints much and publishes <file>.printed when <file>.loud is there, waits for <file>.go and publishes <file>.done.
 	"flash": func(args []string) int {
 		file := args[0]
 		publish(file+".started", strconv.Itoa(os.Getpid()))
@@ -89,6 +89,10 @@ var tools = map[string]func(args []string) int{
 		for end := time.Now().Add(2 * time.Minute); !exists(file + ".go"); {
 			if !exists(filepath.Dir(file)) || time.Now().After(end) {
 				return 1 // the test that would let it go on was cut off
+			}
+			if exists(file+".loud") && !exists(file+".printed") {
+				_, _ = os.Stdout.Write(bytes.Repeat([]byte("0123456789abcde\n"), loud/16))
+				publish(file+".printed", "")
 			}
 			time.Sleep(5 * time.Millisecond) // sleeps: plays a tool that takes its time
 		}
@@ -127,6 +131,9 @@ var tools = map[string]func(args []string) int{
 		return 1
 	},
 }
+
+// loud is how many bytes flash prints where it prints much.
+const loud = 32 << 20
 
 type started struct {
 	Argv, Env           []string

@@ -1,8 +1,11 @@
 package command
 
 import (
+	"errors"
 	"io"
 	"os"
+
+	"golang.org/x/sys/unix"
 )
 
 // follower reads what a tool appends to a file. It keeps the last max bytes, and empties the file whenever it grew beyond
@@ -68,4 +71,23 @@ func (f *follower) tail() []byte {
 func (f *follower) close() {
 	f.lines.flush()
 	_ = f.file.Close()
+}
+
+// giveBack returns to the disk what a tool printed that nobody follows any more, but for the last limit bytes. The tool, which
+// appends, does not notice: a limit for its files or a pipe without a reader would end it in the middle of a write. Whoever
+// follows the file all the same does not either, because its size stays. Errors show as a disk that fills up.
+func giveBack(path string, limit int64) {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	var stat unix.Stat_t
+	if unix.Fstat(int(f.Fd()), &stat) != nil || stat.Blocks*512 <= 2*limit {
+		return
+	}
+	err = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, max(0, stat.Size-limit))
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		_ = f.Truncate(0)
+	}
 }

@@ -21,7 +21,8 @@ import (
 // The lock of a write is not a flock.Flock: that keeps its file to itself, where the worker has to inherit it, and its end
 // unlocks the file for everybody who inherited it.
 
-// WriteRunning reports whether a Write under the lock still runs, started by this process or by an earlier one.
+// WriteRunning reports whether a Write under the lock still runs, started by this process or by an earlier one. It bounds the
+// output of one that does: asking now and then keeps a tool whose daemon and worker died from filling the disk.
 func (r *ExecRunner) WriteRunning(lock string) (bool, error) {
 	l := flock.New(r.lockBase(lock)+lockSuffix, flock.SetFlag(os.O_RDONLY))
 	free, err := l.TryRLock()
@@ -30,6 +31,11 @@ func (r *ExecRunner) WriteRunning(lock string) (bool, error) {
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("look for a running write: %w", err)
+	}
+	if !free {
+		// Who began the write may be gone, and with it who bounds its output.
+		giveBack(r.lockBase(lock)+outSuffix, r.cfg.MaxOutput)
+		giveBack(r.lockBase(lock)+errSuffix, r.cfg.MaxOutput)
 	}
 	return !free, l.Close()
 }

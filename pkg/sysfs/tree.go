@@ -31,6 +31,9 @@ type Tree struct {
 // DirFS is the host whose "/" is a directory of this machine, "/" for this machine itself.
 func DirFS(dir string) Tree { return Tree{os.DirFS(dir).(dirFS), dir} }
 
+// Dir is the directory of this machine that is the "/" of the host.
+func (t Tree) Dir() string { return t.dir }
+
 // Mounted reports whether the sys directory below the root is the running kernel's sysfs, and not files that look like
 // one. Only then is what it lists the hardware that system calls of this process reach.
 func (t Tree) Mounted() (bool, error) {

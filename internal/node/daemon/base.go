@@ -31,7 +31,7 @@ type base struct {
 
 func newBase(ctx context.Context, o Options) (base, error) {
 	c, log := o.Config, logr.FromSlogHandler(o.Log.Handler())
-	tools, err := Outliving(command.Config{Path: c.Tools(), Own: o.Own, StateDir: c.StateDir, Log: o.Log}, o.Worker, command.EnterHost())
+	tools, err := Outliving(command.Config{Path: c.Tools(), Own: o.Own, Log: o.Log}, o.Worker, command.EnterHost())
 	if err != nil {
 		return base{}, err
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"os"
+	"path/filepath"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
@@ -39,11 +41,28 @@ func Outliving(tools command.Config, worker, enter []string) (command.Config, er
 	return tools, nil
 }
 
+// writesDir is the directory of the machine in which writes to its devices are locked, recorded and put out. It does not depend
+// on the state directory of a process: two processes with different ones would write to the same device at the same time. A
+// container that sees the host below a read-only directory has a mount of the same directory at the path own.
+func writesDir(root sysfs.Tree, own string) string {
+	hosts := filepath.Join(root.Dir(), own)
+	theirs, err := os.Stat(hosts)
+	mine, err2 := os.Stat(own)
+	if err == nil && err2 == nil && os.SameFile(theirs, mine) {
+		return own
+	}
+	return hosts
+}
+
 // NewHardware only checks which tools are installed: drivers without their tools rank after all others. NVMe drives on
-// the PCI bus belong to the machine, unless other transports are named.
+// the PCI bus belong to the machine, unless other transports are named. Writes leave their locks, records and outputs in one
+// directory of the machine, if the tools name no other.
 func NewHardware(root sysfs.Tree, tools command.Config, list DriverList, nvmeTransports ...string) (*Hardware, error) {
 	if tools.BootID == nil {
 		tools.BootID = func() (string, error) { return sysfs.BootID(root) }
+	}
+	if tools.StateDir == "" {
+		tools.StateDir = writesDir(root, "/var/lib/node-firmware")
 	}
 	runner, err := command.NewExecRunner(tools)
 	if err != nil {
