@@ -61,7 +61,7 @@ const (
 	ReasonPending = "Pending"
 	// ReasonInvalidSpec: the spec is invalid; the message names the field.
 	ReasonInvalidSpec = "InvalidSpec"
-	// ReasonNoMatch: no device matches.
+	// ReasonNoMatch: no device matches yet.
 	ReasonNoMatch = "NoMatch"
 	// ReasonPaused: the object is paused by its spec.
 	ReasonPaused = "Paused"

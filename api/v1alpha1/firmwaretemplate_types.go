@@ -149,25 +149,38 @@ type FirmwareTemplateStatus struct {
 	// +optional
 	// +kubebuilder:default=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready (every matched device runs its desired firmware) and, while they are True, Reconciling, Stalled
+	// conditions: Ready (a device matches, and every assigned one runs its desired firmware) and, while they are True, Reconciling, Stalled
 	// and Conflict.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
-	// serversInGroup is the number of nodes the template selects by label and machine model.
+	// serversInGroup is the number of nodes the template selects by label and machine model. It is the sum of
+	// updatesApplied, updatesNotApplied and serversNotAssigned.
 	// +optional
 	ServersInGroup int32 `json:"serversInGroup"`
-	// updatesApplied is the number of assigned devices that run the desired version.
+	// updatesApplied is the number of selected nodes on which every assigned device runs the desired version.
 	// +optional
 	UpdatesApplied int32 `json:"updatesApplied"`
-	// updatesNotApplied is the number of assigned devices that do not run the desired version, whatever the cause.
+	// updatesNotApplied is the number of selected nodes with an assigned device that does not run the desired version,
+	// whatever the cause.
 	// +optional
 	UpdatesNotApplied int32 `json:"updatesNotApplied"`
-	// devicesMatched is the number of devices a rule of the template matches, conflicting ones included.
+	// serversNotAssigned is the number of selected nodes on which the template assigns firmware to no device.
+	// +optional
+	ServersNotAssigned int32 `json:"serversNotAssigned"`
+	// devicesMatched is the number of devices a rule of the template matches. Those that are neither in devicesApplied nor
+	// in devicesNotApplied match but are not assigned by the template: a pin decides them, they conflict, or the template is
+	// paused.
 	// +optional
 	DevicesMatched int32 `json:"devicesMatched"`
+	// devicesApplied is the number of assigned devices that run the desired version.
+	// +optional
+	DevicesApplied int32 `json:"devicesApplied"`
+	// devicesNotApplied is the number of assigned devices that do not run the desired version, whatever the cause.
+	// +optional
+	DevicesNotApplied int32 `json:"devicesNotApplied"`
 	// devicesPending is the number of assigned devices that wait for their update.
 	// +optional
 	DevicesPending int32 `json:"devicesPending"`
@@ -184,12 +197,20 @@ type FirmwareTemplateStatus struct {
 	// image for the board, the source is not ready, or downgrades are forbidden.
 	// +optional
 	DevicesBlocked int32 `json:"devicesBlocked"`
-	// devices are the first 50 matched devices in order of name; the counters above are complete.
+	// devices are the first 50 devices, in order of name, that the template assigns firmware to; the counters above are
+	// complete.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=50
 	// +kubebuilder:validation:items:MaxLength=253
 	Devices []string `json:"devices,omitempty"`
+	// otherDevices are the first 50 devices, in order of name, that a rule matches and the template does not assign
+	// firmware to.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=50
+	// +kubebuilder:validation:items:MaxLength=253
+	OtherDevices []string `json:"otherDevices,omitempty"`
 }
 
 // FirmwareTemplate says which firmware should run on which devices of which nodes.
@@ -200,6 +221,7 @@ type FirmwareTemplateStatus struct {
 // +kubebuilder:printcolumn:name="Nodes",type=integer,JSONPath=`.status.serversInGroup`
 // +kubebuilder:printcolumn:name="Applied",type=integer,JSONPath=`.status.updatesApplied`
 // +kubebuilder:printcolumn:name="Not Applied",type=integer,JSONPath=`.status.updatesNotApplied`
+// +kubebuilder:printcolumn:name="Devices",type=integer,JSONPath=`.status.devicesMatched`,priority=1
 // +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=`.status.devicesFailed`,priority=1
 // +kubebuilder:printcolumn:name="Conflicts",type=integer,JSONPath=`.status.devicesConflicting`,priority=1
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`

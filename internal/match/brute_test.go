@@ -15,6 +15,7 @@ import (
 // brute decides for the whole world by comparing everything with everything, as the requirements say it.
 func (w *world) brute() view {
 	v := view{map[string]string{}, map[string]Tally{}}
+	w.inEffect = map[string][]bool{}
 	compiled := map[string]*Template{}
 	for name, o := range w.templates {
 		tally := Tally{UID: string(o.UID), Generation: o.Generation, Paused: o.Spec.State == v1alpha1.TemplatePaused}
@@ -34,7 +35,36 @@ func (w *world) brute() view {
 	for _, name := range slices.Sorted(maps.Keys(w.devices)) {
 		w.bruteDevice(v, compiled, w.devices[name])
 	}
+	for name, c := range compiled {
+		w.bruteNodes(v, c, name)
+	}
 	return v
+}
+
+// bruteNodes counts by node what was counted by device, and finds what comes nearest where nothing matches.
+func (w *world) bruteNodes(v view, c *Template, name string) {
+	t := v.tallies[name]
+	for _, node := range slices.Sorted(maps.Keys(w.nodes)) {
+		if !w.chosen(c, node) {
+			continue
+		}
+		switch s := w.inEffect[name+"/"+node]; {
+		case slices.Contains(s, false):
+			t.NodesNotApplied++
+		case len(s) > 0:
+			t.NodesApplied++
+		}
+		for _, device := range slices.Sorted(maps.Keys(w.devices)) {
+			for _, r := range c.Rules {
+				o := w.devices[device]
+				if differs := r.Selector.differences(DeviceOf(o)); t.Matched == 0 && o.Spec.NodeName == node && len(differs) > 0 &&
+					(t.Nearest == nil || len(differs) < len(t.Nearest.Differs)) {
+					t.Nearest = &Near{device, r.Rule, differs}
+				}
+			}
+		}
+	}
+	v.tallies[name] = t
 }
 
 func (w *world) machine(node string) (model string, known bool) {
@@ -314,7 +344,7 @@ func (w *world) bruteTallies(v view, o *v1alpha1.NodeDevice, d Decision, rules [
 	for name := range touched {
 		t := v.tallies[name]
 		t.Matched++
-		t.Devices = append(t.Devices, o.Name)
+		list := &t.OtherDevices
 		conflict := slices.ContainsFunc(d.Conflict, func(p Party) bool { return p.Kind == v1alpha1.OriginTemplate && p.Name == name })
 		if conflict {
 			t.Conflicting++
@@ -326,9 +356,13 @@ func (w *world) bruteTallies(v view, o *v1alpha1.NodeDevice, d Decision, rules [
 			t.Unassigned++
 		case f == nil || f.Origin.Kind != v1alpha1.OriginTemplate || f.Origin.Name != name:
 		case p.Outcome == plan.UpToDate:
+			list = &t.Devices
 			t.Applied++
+			w.inEffect[name+"/"+o.Spec.NodeName] = append(w.inEffect[name+"/"+o.Spec.NodeName], true)
 		default:
+			list = &t.Devices
 			t.NotApplied++
+			w.inEffect[name+"/"+o.Spec.NodeName] = append(w.inEffect[name+"/"+o.Spec.NodeName], false)
 			switch {
 			case strings.Contains(fmt.Sprint(o.Status.Conditions), v1alpha1.ReasonUpdating):
 				t.Updating++
@@ -350,6 +384,7 @@ func (w *world) bruteTallies(v view, o *v1alpha1.NodeDevice, d Decision, rules [
 				t.Blocks = append(t.Blocks, BlockOn{o.Name, *d.Blocked})
 			}
 		}
+		*list = append(*list, o.Name)
 		t.Conflicts, t.Blocks = t.Conflicts[:min(len(t.Conflicts), 3)], t.Blocks[:min(len(t.Blocks), 3)]
 		t.Failures = t.Failures[:min(len(t.Failures), 3)]
 		v.tallies[name] = t

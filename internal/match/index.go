@@ -64,10 +64,16 @@ type template struct {
 	compiled *Template
 	invalid  string
 
-	nodes                                 map[*node]struct{}
-	counts                                Counts
-	matched, conflicting, blocked, failed *firsts
+	nodes  map[*node]struct{}
+	counts Counts
+	// perNode counts the devices that the firmware of the template is in effect for, on each node that has any.
+	perNode map[*node]inEffect
+
+	matched, assigned, unassigned, conflicting, blocked, failed *firsts
 }
+
+// inEffect counts devices that run the firmware that the template assigns to them, and those that do not.
+type inEffect struct{ applied, notApplied int32 }
 
 type device struct {
 	name, uid string
@@ -183,8 +189,9 @@ func (ix *Index) SetTemplate(o *v1alpha1.FirmwareTemplate) Affected {
 		}
 		if t == nil {
 			t = &template{
-				name: o.Name, matched: newFirsts(listedDevices), conflicting: newFirsts(namedDevices),
-				blocked: newFirsts(namedDevices), failed: newFirsts(namedDevices),
+				name: o.Name, perNode: map[*node]inEffect{}, matched: newFirsts(listedDevices),
+				assigned: newFirsts(listedDevices), unassigned: newFirsts(listedDevices),
+				conflicting: newFirsts(namedDevices), blocked: newFirsts(namedDevices), failed: newFirsts(namedDevices),
 			}
 			ix.templates[o.Name] = t
 		}

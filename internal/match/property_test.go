@@ -24,7 +24,9 @@ type world struct {
 	templates map[string]*v1alpha1.FirmwareTemplate
 	sources   map[string]*v1alpha1.FirmwareSource
 	devices   map[string]*v1alpha1.NodeDevice
-	serial    int
+	// inEffect holds for each template and node whether the devices it decides run what it says; brute fills it.
+	inEffect map[string][]bool
+	serial   int
 }
 
 func newWorld() *world {
@@ -412,6 +414,7 @@ func requireSameView(t require.TestingT, want, got view) {
 		a, b := want.tallies[name], got.tallies[name]
 		for _, x := range []*Tally{&a, &b} { // nil and empty are the same
 			x.Devices, x.Failures = slices.Clip(append([]string{}, x.Devices...)), append([]FailureOn{}, x.Failures...)
+			x.OtherDevices = append([]string{}, x.OtherDevices...)
 			x.Conflicts, x.Blocks = append([]ConflictOn{}, x.Conflicts...), append([]BlockOn{}, x.Blocks...)
 		}
 		require.Equal(t, a, b, "tally of %s", name)

@@ -29,6 +29,7 @@ func (ix *Index) update(d *device, o *v1alpha1.NodeDevice, added bool) {
 	d.facts, d.current, d.observed, d.findings = facts, o.Spec.Firmware, seen, findings
 	if identity {
 		ix.rematch(d)
+		ix.affectUnmatched(d.node)
 	}
 	ix.refresh(d)
 	if compare && d.known {
@@ -38,6 +39,7 @@ func (ix *Index) update(d *device, o *v1alpha1.NodeDevice, added bool) {
 
 func (ix *Index) drop(d *device) {
 	ix.tally(d, nil)
+	ix.affectUnmatched(d.node)
 	ix.unlink(ix.byTemplate, templateOf(d.current), d)
 	ix.unlink(ix.bySource, d.source, d)
 	delete(ix.devices, d.name)
@@ -78,18 +80,27 @@ func (ix *Index) tally(d *device, next []contribution) {
 		return
 	}
 	for _, c := range d.tallied {
-		c.t.count(d.name, c.mark, -1)
+		c.t.count(d, c.mark, -1)
 		if !slices.Contains(next, c) {
 			ix.affected.templates[c.t.name] = struct{}{}
 		}
 	}
 	for _, c := range next {
-		c.t.count(d.name, c.mark, 1)
+		c.t.count(d, c.mark, 1)
 		if !slices.Contains(d.tallied, c) {
 			ix.affected.templates[c.t.name] = struct{}{}
 		}
 	}
 	d.tallied = next
+}
+
+// affectUnmatched notes the templates that choose the node and match no device: which comes nearest may have changed.
+func (ix *Index) affectUnmatched(n *node) {
+	for _, t := range ix.templates {
+		if _, chosen := t.nodes[n]; chosen && t.counts.Matched == 0 {
+			ix.affected.templates[t.name] = struct{}{}
+		}
+	}
 }
 
 func (ix *Index) refreshUsers(source string) {

@@ -24,9 +24,15 @@ type Tally struct {
 
 	// Nodes chosen by label and machine model.
 	Nodes int32
+	// NodesApplied are those of Nodes on which each device of Applied and NotApplied is of Applied, and NodesNotApplied
+	// those with a device of NotApplied. The others have neither.
+	NodesApplied, NodesNotApplied int32
 	Counts
-	// Devices are the first 50 matched devices in order of name.
-	Devices []string
+	// Devices are the first 50 of Applied and NotApplied in order of name, and OtherDevices the first 50 other matched ones.
+	Devices, OtherDevices []string
+	// Nearest is what comes nearest to a match where nothing matches; nil where something does, and where no chosen node has a
+	// device of the class of a rule.
+	Nearest *Near
 	// Conflicts, Blocks and Failures name the first 3 devices of Conflicting, Blocked and Failed, in order of name.
 	Conflicts []ConflictOn
 	Blocks    []BlockOn
@@ -81,6 +87,9 @@ const (
 	conflicting
 	unassigned
 )
+
+// inEffectMark is set for the devices that the template's firmware is in effect for.
+const inEffectMark = applied | notApplied
 
 // contribution is what a device adds to the tally of a template.
 type contribution struct {
@@ -149,7 +158,7 @@ func (d *device) markFor(t *template) mark {
 }
 
 // count adds n times the mark of a device to the template's tally.
-func (t *template) count(name string, m mark, n int32) {
+func (t *template) count(d *device, m mark, n int32) {
 	for _, c := range []struct {
 		mark mark
 		sum  *int32
@@ -163,18 +172,37 @@ func (t *template) count(name string, m mark, n int32) {
 			*c.sum += n
 		}
 	}
+	t.countNode(d.node, m, n)
 	for _, c := range []struct {
-		mark  mark
+		is    bool
 		names *firsts
-	}{{matched, t.matched}, {conflicting, t.conflicting}, {blocked, t.blocked}, {failed, t.failed}} {
+	}{
+		{m&matched != 0, t.matched}, {m&inEffectMark != 0, t.assigned}, {m&inEffectMark == 0, t.unassigned},
+		{m&conflicting != 0, t.conflicting}, {m&blocked != 0, t.blocked}, {m&failed != 0, t.failed},
+	} {
 		switch {
-		case m&c.mark == 0:
+		case !c.is:
 		case n > 0:
-			c.names.add(name)
+			c.names.add(d.name)
 		default:
-			c.names.remove(name)
+			c.names.remove(d.name)
 		}
 	}
+}
+
+func (t *template) countNode(on *node, m mark, n int32) {
+	c := t.perNode[on]
+	if m&applied != 0 {
+		c.applied += n
+	}
+	if m&notApplied != 0 {
+		c.notApplied += n
+	}
+	if c == (inEffect{}) {
+		delete(t.perNode, on)
+		return
+	}
+	t.perNode[on] = c
 }
 
 // Tally returns the tally of a template; false when there is no such template.
@@ -185,7 +213,18 @@ func (ix *Index) Tally(name string) (Tally, bool) {
 	}
 	out := Tally{
 		UID: t.uid, Generation: t.generation, Invalid: t.invalid, Paused: t.compiled != nil && t.compiled.Paused,
-		Nodes: int32(len(t.nodes)), Counts: t.counts, Devices: t.matched.first(),
+		Nodes: int32(len(t.nodes)), Counts: t.counts, Devices: t.assigned.first(), OtherDevices: t.unassigned.first(),
+	}
+	for n := range t.nodes {
+		switch c := t.perNode[n]; {
+		case c.notApplied > 0:
+			out.NodesNotApplied++
+		case c.applied > 0:
+			out.NodesApplied++
+		}
+	}
+	if t.counts.Matched == 0 {
+		out.Nearest = t.nearest()
 	}
 	for _, d := range t.conflicting.first() {
 		out.Conflicts = append(out.Conflicts, ConflictOn{d, ix.devices[d].decision.Conflict})

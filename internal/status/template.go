@@ -16,9 +16,9 @@ var TemplateConditions = []string{
 	v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionConflict,
 }
 
-// Template maps the tally of a FirmwareTemplate to its conditions. The template is Ready when every device that it assigns
-// firmware to runs it, or when it is paused; Reconciling while a device can still get there without a person; Stalled when
-// nothing continues until a person acts.
+// Template maps the tally of a FirmwareTemplate to its conditions. The template is Ready when a device matches and every
+// one that it assigns firmware to runs it, or when it is paused; Reconciling while a device can still get there without a
+// person, be it one that does not exist yet; Stalled when nothing continues until a person acts.
 func Template(t match.Tally, old []metav1.Condition, now time.Time) []metav1.Condition {
 	want := templateReady(t)
 	if t.Conflicting > 0 {
@@ -48,11 +48,36 @@ func templateReady(t match.Tally) []Condition {
 			"Paused: %s, and %s. Set state to Active to go on.", applied(t),
 			quantity(int(t.Unassigned), "matching device is not assigned", "matching devices are not assigned")))
 	case t.Matched == 0:
-		return ready(v1alpha1.ReasonNoMatch, fmt.Sprintf(
-			"No device matches on %s. To compare the selectors with what there is: kubectl get nodedevices -o wide",
-			quantity(int(t.Nodes), "chosen node", "chosen nodes")))
+		return reconciling(v1alpha1.ReasonNoMatch, noMatch(t))
+	}
+	if pinned := t.Matched - t.Applied - t.NotApplied; pinned > 0 {
+		return ready(v1alpha1.ReasonSucceeded, fmt.Sprintf("%s; pins decide %s.", applied(t),
+			quantity(int(pinned), "matching device", "matching devices")))
 	}
 	return ready(v1alpha1.ReasonSucceeded, applied(t)+".")
+}
+
+// noMatch says what was looked for and what came nearest.
+func noMatch(t match.Tally) string {
+	if t.Nodes == 0 {
+		return "No node is chosen: none has the labels of nodeSelector and the manufacturer and model of machine. " +
+			"To compare: kubectl get nodefirmwares -o wide; kubectl get nodes --show-labels"
+	}
+	chosen := quantity(int(t.Nodes), "chosen node", "chosen nodes")
+	if t.Nearest == nil {
+		return fmt.Sprintf("No device matches on %s, and none is of the class that a rule names. To see what there is: kubectl get nodedevices -o wide", chosen)
+	}
+	var differs []string
+	for _, d := range t.Nearest.Differs {
+		has := d.Has
+		if has == "" {
+			has = "no value"
+		}
+		differs = append(differs, fmt.Sprintf("%s (the device reports %s)", d.Field, has))
+	}
+	return fmt.Sprintf("No device matches on %s. Rule %q comes nearest to device %s and differs in %s. "+
+		"Correct the selector, or wait for the devices. To compare: kubectl get nodedevices -o wide",
+		chosen, t.Nearest.Rule, t.Nearest.Device, strings.Join(differs, ", "))
 }
 
 func applied(t match.Tally) string {

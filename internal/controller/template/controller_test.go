@@ -64,7 +64,7 @@ func TestLateJoinerAndLabelChange(t *testing.T) {
 	f.source("s", imageFor(board, v1, 1))
 	f.template("t", "gpu", v1, "s")
 	f.startOperator()
-	f.awaitReady("t", v1alpha1.ReasonNoMatch, status.CurrentStatus)
+	f.awaitReady("t", v1alpha1.ReasonNoMatch, status.InProgressStatus)
 
 	f.node("a", map[string]string{"pool": "gpu"})
 	a := f.discover("a", board, running)
@@ -315,6 +315,8 @@ func TestPausedTemplateAssignsNothingNewAndWithdrawsNothing(t *testing.T) {
 		assert.Equal(c, int32(1), o.Status.UpdatesApplied)
 	})
 	assert.Equal(t, int32(0), got.Status.UpdatesNotApplied)
+	assert.Equal(t, []string{a}, got.Status.Devices)
+	assert.Equal(t, []string{b}, got.Status.OtherDevices, "it matches, and a paused template assigns nothing new")
 	f.awaitReady("t", v1alpha1.ReasonPaused, status.CurrentStatus)
 	f.edit(tpl, func() { tpl.Spec.NodeSelector.MatchLabels["pool"] = "none" })
 	f.awaitReady("t", v1alpha1.ReasonPaused, status.CurrentStatus)
@@ -324,6 +326,70 @@ func TestPausedTemplateAssignsNothingNewAndWithdrawsNothing(t *testing.T) {
 	f.edit(tpl, func() { tpl.Spec.State, tpl.Spec.NodeSelector.MatchLabels["pool"] = v1alpha1.TemplateActive, "gpu" })
 	f.awaitVersion(a, v2, "t")
 	f.awaitVersion(b, v2, "t")
+}
+
+// R000-18, R001-12: servers are counted beside devices, and devices that only match beside those the template assigns firmware to.
+func TestStatusCountsServersAndDevices(t *testing.T) {
+	const other = "MT_0000000360"
+	f := newFleet(t)
+	f.source("s", imageFor(board, v1, 1), imageFor(other, v1, 2))
+	var assigned []string
+	for _, node := range []string{"a", "b", "c", "d"} {
+		f.node(node, map[string]string{"pool": "gpu"})
+		version := v1
+		if node == "d" {
+			version = running
+		}
+		assigned = append(assigned, f.discover(node, board, v1), f.discover(node, other, version))
+	}
+	f.node("empty", map[string]string{"pool": "gpu"})
+	f.node("pinned", map[string]string{"pool": "gpu"})
+	pinned := f.discover("pinned", board, running)
+	f.create(&v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "pinned"}, Spec: v1alpha1.NodeFirmwareSpec{Pins: []v1alpha1.FirmwarePin{{
+		Name: "keep", Class: v1alpha1.ClassNIC, Manufacturer: "15b3", Version: running, SourceRef: v1alpha1.SourceReference{Name: "s"},
+	}}}})
+	f.template("t", "gpu", v1, "s", func(o *v1alpha1.FirmwareTemplate) {
+		o.Spec.Devices[0].Selector.BoardIDs = []string{board, other}
+	})
+	f.startOperator()
+	got := f.awaitTemplate("t", func(c *assert.CollectT, o *v1alpha1.FirmwareTemplate) {
+		assert.Equal(c, int32(7), o.Status.DevicesApplied)
+		assert.Equal(c, int32(6), o.Status.ServersInGroup)
+		assert.Equal(c, int32(9), o.Status.DevicesMatched)
+		assert.Equal(c, []string{pinned}, o.Status.OtherDevices)
+	})
+	assert.Equal(t, int32(3), got.Status.UpdatesApplied)
+	assert.Equal(t, int32(1), got.Status.UpdatesNotApplied, "one of its two cards is enough")
+	assert.Equal(t, int32(2), got.Status.ServersNotAssigned)
+	assert.Equal(t, int32(1), got.Status.DevicesNotApplied)
+	assert.ElementsMatch(t, assigned, got.Status.Devices)
+
+	f.discover("d", other, v1)
+	got = f.awaitReady("t", v1alpha1.ReasonSucceeded, status.CurrentStatus)
+	assert.Equal(t, int32(4), got.Status.UpdatesApplied)
+	assert.Zero(t, got.Status.UpdatesNotApplied)
+}
+
+// A script that waits for Ready must not go on because of a typing error in a selector.
+func TestATemplateThatMatchesNothingIsNotReady(t *testing.T) {
+	f := newFleet(t)
+	f.source("s", imageFor(board, v1, 1))
+	f.node("a", map[string]string{"pool": "gpu"})
+	tpl := f.template("t", "gpu", v1, "s", func(o *v1alpha1.FirmwareTemplate) { o.Spec.Devices[0].Selector.BoardIDs = []string{board} })
+	f.startOperator()
+	f.awaitReady("t", v1alpha1.ReasonNoMatch, status.InProgressStatus)
+
+	a := f.discover("a", "MT_0000000395", running)
+	got := f.awaitTemplate("t", func(c *assert.CollectT, o *v1alpha1.FirmwareTemplate) {
+		ready := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionReady)
+		if assert.NotNil(c, ready) {
+			assert.Contains(c, ready.Message, a)
+			assert.Contains(c, ready.Message, "boardIDs (the device reports MT_0000000395)")
+		}
+	})
+	assert.True(t, meta.IsStatusConditionFalse(got.Status.Conditions, v1alpha1.ConditionReady))
+	f.edit(tpl, func() { tpl.Spec.Devices[0].Selector.BoardIDs = []string{"MT_0000000395"} })
+	f.awaitReady("t", v1alpha1.ReasonImageNotFound, status.FailedStatus)
 }
 
 func TestInvalidSelectorIsStalledAndKeepsWhatIsAssigned(t *testing.T) {
@@ -353,10 +419,10 @@ func TestDeviceOfAVanishedNodeIsLeftAlone(t *testing.T) {
 	f.startOperator()
 	f.awaitVersion(a, v1, "t")
 	require.NoError(t, f.Client.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}))
-	f.awaitReady("t", v1alpha1.ReasonNoMatch, status.CurrentStatus)
+	f.awaitReady("t", v1alpha1.ReasonNoMatch, status.InProgressStatus)
 	assert.Equal(t, v1, f.device(a).Spec.Firmware.Version)
 	require.NoError(t, f.Client.Delete(t.Context(), f.device(a)))
-	f.awaitReady("t", v1alpha1.ReasonNoMatch, status.CurrentStatus)
+	f.awaitReady("t", v1alpha1.ReasonNoMatch, status.InProgressStatus)
 }
 
 // A daemon's device that was deleted, or another one of its name, gets nothing of what was decided for the old one.

@@ -127,7 +127,7 @@ func TestQuarantineBlocksAndIsLifted(t *testing.T) {
 	}
 	got := f.awaitReady("t", v1alpha1.ReasonQuarantined, status.FailedStatus)
 	assert.Equal(t, int32(1), got.Status.DevicesBlocked)
-	assert.Equal(t, int32(1), got.Status.UpdatesApplied, "what runs the version already is left alone")
+	assert.Equal(t, int32(1), got.Status.DevicesApplied, "what runs the version already is left alone")
 	assert.Nil(t, meta.FindStatusCondition(f.device(current).Status.Conditions, v1alpha1.ConditionBlocked))
 	f.awaitWarning("NodeDevice", a, v1alpha1.ReasonQuarantined)
 

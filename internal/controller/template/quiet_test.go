@@ -62,12 +62,12 @@ func TestTemplateStatusIsWrittenAtMostOnceInAnInterval(t *testing.T) {
 		}
 	}
 	assert.Equal(t, before+1, s.templateWrites, "the first change at once")
-	assert.Equal(t, int32(1), s.templates[k.name].Status.UpdatesApplied)
+	assert.Equal(t, int32(1), s.templates[k.name].Status.DevicesApplied)
 
 	s.clock = s.clock.Add(time.Second)
 	require.Zero(t, reconcile())
 	assert.Equal(t, before+2, s.templateWrites, "the others together")
-	assert.Equal(t, int32(devicesPerNode), s.templates[k.name].Status.UpdatesApplied)
+	assert.Equal(t, int32(devicesPerNode), s.templates[k.name].Status.DevicesApplied)
 	s.clock = s.clock.Add(time.Second)
 	require.Zero(t, reconcile())
 	assert.Equal(t, before+2, s.templateWrites)

@@ -74,15 +74,19 @@ func (r *Reconciler) statusOf(o *v1alpha1.FirmwareTemplate, t match.Tally) v1alp
 		ObservedGeneration: t.Generation,
 		Conditions:         status.Template(t, o.Status.Conditions, r.Now()),
 		ServersInGroup:     t.Nodes,
-		UpdatesApplied:     t.Applied,
-		UpdatesNotApplied:  t.NotApplied,
+		UpdatesApplied:     t.NodesApplied,
+		UpdatesNotApplied:  t.NodesNotApplied,
+		ServersNotAssigned: t.Nodes - t.NodesApplied - t.NodesNotApplied,
 		DevicesMatched:     t.Matched,
+		DevicesApplied:     t.Applied,
+		DevicesNotApplied:  t.NotApplied,
 		DevicesPending:     t.Pending,
 		DevicesUpdating:    t.Updating,
 		DevicesFailed:      t.Failed,
 		DevicesConflicting: t.Conflicting,
 		DevicesBlocked:     t.Blocked,
 		Devices:            t.Devices,
+		OtherDevices:       t.OtherDevices,
 	}
 }
 

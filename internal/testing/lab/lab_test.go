@@ -281,7 +281,8 @@ func TestFleetReachesItsFirmwareWithinItsBudget(t *testing.T) { // R000-2, R001-
 	var template v1alpha1.FirmwareTemplate
 	require.NoError(t, l.admin.Get(t.Context(), client.ObjectKey{Name: "gpu-pool"}, &template))
 	assert.Equal(t, int32(3), template.Status.ServersInGroup)
-	assert.Equal(t, int32(15), template.Status.UpdatesApplied)
+	assert.Equal(t, int32(3), template.Status.UpdatesApplied)
+	assert.Equal(t, int32(15), template.Status.DevicesApplied)
 	assert.Zero(t, template.Status.UpdatesNotApplied)
 	s := l.scene(t, 0)
 	want := map[string]int{"bios": 1, "nic0": 1, "nic1": 1, "nvme0": 1, "nvme1": 1}

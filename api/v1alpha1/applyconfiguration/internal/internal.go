@@ -589,6 +589,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             scalar: string
           elementRelationship: atomic
+    - name: devicesApplied
+      type:
+        scalar: numeric
     - name: devicesBlocked
       type:
         scalar: numeric
@@ -601,6 +604,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: devicesMatched
       type:
         scalar: numeric
+    - name: devicesNotApplied
+      type:
+        scalar: numeric
     - name: devicesPending
       type:
         scalar: numeric
@@ -611,7 +617,16 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: numeric
       default: -1
+    - name: otherDevices
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
     - name: serversInGroup
+      type:
+        scalar: numeric
+    - name: serversNotAssigned
       type:
         scalar: numeric
     - name: updatesApplied

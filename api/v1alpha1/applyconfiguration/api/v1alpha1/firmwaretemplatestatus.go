@@ -13,17 +13,27 @@ import (
 type FirmwareTemplateStatusApplyConfiguration struct {
 	// observedGeneration is the generation of the spec this status describes; -1 before the first reconciliation.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready (every matched device runs its desired firmware) and, while they are True, Reconciling, Stalled
+	// conditions: Ready (a device matches, and every assigned one runs its desired firmware) and, while they are True, Reconciling, Stalled
 	// and Conflict.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// serversInGroup is the number of nodes the template selects by label and machine model.
+	// serversInGroup is the number of nodes the template selects by label and machine model. It is the sum of
+	// updatesApplied, updatesNotApplied and serversNotAssigned.
 	ServersInGroup *int32 `json:"serversInGroup,omitempty"`
-	// updatesApplied is the number of assigned devices that run the desired version.
+	// updatesApplied is the number of selected nodes on which every assigned device runs the desired version.
 	UpdatesApplied *int32 `json:"updatesApplied,omitempty"`
-	// updatesNotApplied is the number of assigned devices that do not run the desired version, whatever the cause.
+	// updatesNotApplied is the number of selected nodes with an assigned device that does not run the desired version,
+	// whatever the cause.
 	UpdatesNotApplied *int32 `json:"updatesNotApplied,omitempty"`
-	// devicesMatched is the number of devices a rule of the template matches, conflicting ones included.
+	// serversNotAssigned is the number of selected nodes on which the template assigns firmware to no device.
+	ServersNotAssigned *int32 `json:"serversNotAssigned,omitempty"`
+	// devicesMatched is the number of devices a rule of the template matches. Those that are neither in devicesApplied nor
+	// in devicesNotApplied match but are not assigned by the template: a pin decides them, they conflict, or the template is
+	// paused.
 	DevicesMatched *int32 `json:"devicesMatched,omitempty"`
+	// devicesApplied is the number of assigned devices that run the desired version.
+	DevicesApplied *int32 `json:"devicesApplied,omitempty"`
+	// devicesNotApplied is the number of assigned devices that do not run the desired version, whatever the cause.
+	DevicesNotApplied *int32 `json:"devicesNotApplied,omitempty"`
 	// devicesPending is the number of assigned devices that wait for their update.
 	DevicesPending *int32 `json:"devicesPending,omitempty"`
 	// devicesUpdating is the number of assigned devices a running job is working on.
@@ -35,8 +45,12 @@ type FirmwareTemplateStatusApplyConfiguration struct {
 	// devicesBlocked is the number of assigned devices that cannot be updated now, for example because there is no
 	// image for the board, the source is not ready, or downgrades are forbidden.
 	DevicesBlocked *int32 `json:"devicesBlocked,omitempty"`
-	// devices are the first 50 matched devices in order of name; the counters above are complete.
+	// devices are the first 50 devices, in order of name, that the template assigns firmware to; the counters above are
+	// complete.
 	Devices []string `json:"devices,omitempty"`
+	// otherDevices are the first 50 devices, in order of name, that a rule matches and the template does not assign
+	// firmware to.
+	OtherDevices []string `json:"otherDevices,omitempty"`
 }
 
 // FirmwareTemplateStatusApplyConfiguration constructs a declarative configuration of the FirmwareTemplateStatus type for use with
@@ -90,11 +104,35 @@ func (b *FirmwareTemplateStatusApplyConfiguration) WithUpdatesNotApplied(value i
 	return b
 }
 
+// WithServersNotAssigned sets the ServersNotAssigned field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ServersNotAssigned field is set to the value of the last call.
+func (b *FirmwareTemplateStatusApplyConfiguration) WithServersNotAssigned(value int32) *FirmwareTemplateStatusApplyConfiguration {
+	b.ServersNotAssigned = &value
+	return b
+}
+
 // WithDevicesMatched sets the DevicesMatched field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the DevicesMatched field is set to the value of the last call.
 func (b *FirmwareTemplateStatusApplyConfiguration) WithDevicesMatched(value int32) *FirmwareTemplateStatusApplyConfiguration {
 	b.DevicesMatched = &value
+	return b
+}
+
+// WithDevicesApplied sets the DevicesApplied field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the DevicesApplied field is set to the value of the last call.
+func (b *FirmwareTemplateStatusApplyConfiguration) WithDevicesApplied(value int32) *FirmwareTemplateStatusApplyConfiguration {
+	b.DevicesApplied = &value
+	return b
+}
+
+// WithDevicesNotApplied sets the DevicesNotApplied field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the DevicesNotApplied field is set to the value of the last call.
+func (b *FirmwareTemplateStatusApplyConfiguration) WithDevicesNotApplied(value int32) *FirmwareTemplateStatusApplyConfiguration {
+	b.DevicesNotApplied = &value
 	return b
 }
 
@@ -144,6 +182,16 @@ func (b *FirmwareTemplateStatusApplyConfiguration) WithDevicesBlocked(value int3
 func (b *FirmwareTemplateStatusApplyConfiguration) WithDevices(values ...string) *FirmwareTemplateStatusApplyConfiguration {
 	for i := range values {
 		b.Devices = append(b.Devices, values[i])
+	}
+	return b
+}
+
+// WithOtherDevices adds the given value to the OtherDevices field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the OtherDevices field.
+func (b *FirmwareTemplateStatusApplyConfiguration) WithOtherDevices(values ...string) *FirmwareTemplateStatusApplyConfiguration {
+	for i := range values {
+		b.OtherDevices = append(b.OtherDevices, values[i])
 	}
 	return b
 }
