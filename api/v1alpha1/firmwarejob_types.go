@@ -26,6 +26,8 @@ const (
 // +kubebuilder:validation:XValidation:rule="has(self.steps) == has(oldSelf.steps) && (!has(self.steps) || self.steps == oldSelf.steps)",message="steps are immutable; create a new job",fieldPath=".steps"
 // +kubebuilder:validation:XValidation:rule="has(self.rollback) == has(oldSelf.rollback) && (!has(self.rollback) || self.rollback == oldSelf.rollback)",message="rollback is immutable",fieldPath=".rollback"
 // +kubebuilder:validation:XValidation:rule="has(self.retry) == has(oldSelf.retry) && (!has(self.retry) || self.retry == oldSelf.retry)",message="retry is immutable",fieldPath=".retry"
+// +kubebuilder:validation:XValidation:rule="has(self.soak) == has(oldSelf.soak) && (!has(self.soak) || duration(self.soak) == duration(oldSelf.soak))",message="soak is immutable",fieldPath=".soak"
+// +kubebuilder:validation:XValidation:rule="has(self.isolationTimeout) == has(oldSelf.isolationTimeout) && (!has(self.isolationTimeout) || duration(self.isolationTimeout) == duration(oldSelf.isolationTimeout))",message="isolationTimeout is immutable",fieldPath=".isolationTimeout"
 type FirmwareJobSpec struct {
 	// nodeName is the Node the job runs on. Immutable.
 	// +required
@@ -53,6 +55,23 @@ type FirmwareJobSpec struct {
 	// +optional
 	// +kubebuilder:default=BestEffort
 	Rollback RollbackPolicy `json:"rollback,omitempty"`
+	// soak is how long the node must look healthy without interruption before the health gate passes. The planner takes it
+	// from the node's RolloutPolicy. Default 60s, from 0s to 1h. Immutable.
+	// +optional
+	// +kubebuilder:default="60s"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) <= duration('1h')",message="soak must be a duration from 0s to 1h, such as 60s"
+	Soak *metav1.Duration `json:"soak,omitempty"`
+	// isolationTimeout is how long the node waits for the API server, while one of its own complaints may be the cause,
+	// before it restores the previous firmware by itself. The planner takes it from the node's RolloutPolicy. Default 10m,
+	// from 1m to 24h. Immutable.
+	// +optional
+	// +kubebuilder:default="10m"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) >= duration('1m') && duration(self) <= duration('24h')",message="isolationTimeout must be a duration from 1m to 24h, such as 10m"
+	IsolationTimeout *metav1.Duration `json:"isolationTimeout,omitempty"`
 	// retry is the request to retry of the NodeFirmware that was in force when the planner made the job: what failed under
 	// another one is cleared for this job. At most 128 bytes. Absent in a job that a person made; then the daemon takes the
 	// one that is in force when it starts the job. Immutable.
@@ -224,7 +243,7 @@ type FirmwareJobStatus struct {
 	// +optional
 	Verdict *HealthVerdict `json:"verdict,omitempty"`
 	// badImages lists the images of the job that made a device or the node unhealthy. They are quarantined for the model
-	// of their device, on every node. At most 128.
+	// of their device, on every node, unless their evidence is Network. At most 128.
 	// +optional
 	// +listType=map
 	// +listMapKey=device
@@ -250,7 +269,24 @@ type BadImage struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Message string `json:"message,omitempty"`
+	// evidence is Device (default) when the device or the node itself was worse with the image, or when a network that was
+	// gone came back with the previous firmware. It is Network while only the network was missed: a switch may be what
+	// failed, so that report alone must not quarantine the image.
+	// +optional
+	// +kubebuilder:default=Device
+	Evidence Evidence `json:"evidence,omitempty"`
 }
+
+// Evidence says what a report of a bad image is based on.
+// +kubebuilder:validation:Enum=Device;Network
+type Evidence string
+
+const (
+	// EvidenceDevice: the device or the node itself was worse with the image.
+	EvidenceDevice Evidence = "Device"
+	// EvidenceNetwork: only links, gateways and the API server were missed, which something outside the node may explain.
+	EvidenceNetwork Evidence = "Network"
+)
 
 // MaintenanceWindow is the time a job held the node's maintenance.
 type MaintenanceWindow struct {

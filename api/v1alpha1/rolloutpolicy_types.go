@@ -45,6 +45,23 @@ type RolloutPolicySpec struct {
 	// +optional
 	// +kubebuilder:default=BestEffort
 	Rollback RollbackPolicy `json:"rollback,omitempty"`
+	// soak is how long a node must look healthy without interruption after an update before its job succeeds. It is copied
+	// into each job when that is queued. Default 60s, from 0s to 1h. Written by the user.
+	// +optional
+	// +kubebuilder:default="60s"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) <= duration('1h')",message="soak must be a duration from 0s to 1h, such as 60s"
+	Soak *metav1.Duration `json:"soak,omitempty"`
+	// isolationTimeout is how long a node that its update may have cut off waits for the API server before it restores the
+	// previous firmware by itself. It is copied into each job when that is queued. Default 10m, from 1m to 24h. Written by
+	// the user.
+	// +optional
+	// +kubebuilder:default="10m"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) >= duration('1m') && duration(self) <= duration('24h')",message="isolationTimeout must be a duration from 1m to 24h, such as 10m"
+	IsolationTimeout *metav1.Duration `json:"isolationTimeout,omitempty"`
 }
 
 // RolloutPolicyStatus is written by the operator.

@@ -361,6 +361,16 @@ func (in *FirmwareJobSpec) DeepCopyInto(out *FirmwareJobSpec) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.Soak != nil {
+		in, out := &in.Soak, &out.Soak
+		*out = new(v1.Duration)
+		**out = **in
+	}
+	if in.IsolationTimeout != nil {
+		in, out := &in.IsolationTimeout, &out.IsolationTimeout
+		*out = new(v1.Duration)
+		**out = **in
+	}
 	if in.Retry != nil {
 		in, out := &in.Retry, &out.Retry
 		*out = new(string)
@@ -1377,6 +1387,16 @@ func (in *RolloutPolicySpec) DeepCopyInto(out *RolloutPolicySpec) {
 	if in.MaxUnavailable != nil {
 		in, out := &in.MaxUnavailable, &out.MaxUnavailable
 		*out = new(intstr.IntOrString)
+		**out = **in
+	}
+	if in.Soak != nil {
+		in, out := &in.Soak, &out.Soak
+		*out = new(v1.Duration)
+		**out = **in
+	}
+	if in.IsolationTimeout != nil {
+		in, out := &in.IsolationTimeout, &out.IsolationTimeout
+		*out = new(v1.Duration)
 		**out = **in
 	}
 }

@@ -13,12 +13,15 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/reboot"
 )
 
+// maxSoak is the longest soak, as in the API.
+const maxSoak = time.Hour
+
 func applyCommand() *cobra.Command {
 	var m config.Machine
 	var desired desiredFlags
 	var output string
 	var allowReboot bool
-	var checkTimeout time.Duration
+	var checkTimeout, soak time.Duration
 	c := &cobra.Command{
 		Use:   "apply -f FILE",
 		Short: "Update the firmware of this machine as the templates say",
@@ -48,7 +51,7 @@ func applyCommand() *cobra.Command {
 			}
 			a := cli.Applying{
 				Docs: docs, Catalog: catalog, Labels: desired.labels, StateDir: m.StateDir, Host: hardware, Scan: hardware.Host.Scan,
-				Drivers: hardware.Drivers, Writes: hardware.Runner, Steps: c.OutOrStdout(),
+				Drivers: hardware.Drivers, Writes: hardware.Runner, Steps: c.OutOrStdout(), Soak: soak,
 			}
 			if format != cli.Table {
 				a.Steps = c.ErrOrStderr()
@@ -57,8 +60,11 @@ func applyCommand() *cobra.Command {
 				FS: hardware.FS, Runner: hardware.Runner, Launch: health.Launch(m.HostRoot), Timeout: checkTimeout,
 				Advise: func(advice health.Advice) { _, _ = fmt.Fprintf(a.Steps, "advice: %s\n", advice.Message) },
 			}
+			if soak < 0 || soak > maxSoak {
+				return fmt.Errorf("--soak must be from 0s to %s", maxSoak)
+			}
 			if allowReboot {
-				a.Rebooter = reboot.Host{Runner: hardware.Runner, Argv: reboot.Direct()}
+				a.Rebooter = reboot.Host{Runner: hardware.Runner, Systemctl: reboot.Direct()}
 			}
 			result, err := cli.Apply(c.Context(), a)
 			if result.Result == "" {
@@ -71,6 +77,7 @@ func applyCommand() *cobra.Command {
 	outputFlag(c, &output)
 	desired.add(c)
 	c.Flags().BoolVar(&allowReboot, "reboot", false, "reboot this machine when an image needs that")
+	c.Flags().DurationVar(&soak, "soak", time.Minute, "how long the machine must look healthy without interruption after the update")
 	c.Flags().DurationVar(&checkTimeout, "check-timeout", time.Minute, "time limit of each executable of the health check")
 	return c
 }

@@ -194,7 +194,7 @@ func update(d v1alpha1.NodeDevice, version string, digest v1alpha1.Digest) v1alp
 func (c *cluster) admit(t *testing.T, name string, updates ...v1alpha1.DeviceUpdate) {
 	t.Helper()
 	require.NoError(t, c.Client.Create(t.Context(), &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: v1alpha1.FirmwareJobSpec{NodeName: "n1", Type: v1alpha1.JobTypeUpdate, Updates: updates}}))
+		Spec: v1alpha1.FirmwareJobSpec{NodeName: "n1", Type: v1alpha1.JobTypeUpdate, Updates: updates, Soak: &metav1.Duration{}}}))
 	require.NoError(t, c.Client.Status().Apply(t.Context(), apply.FirmwareJob(name).WithStatus(apply.FirmwareJobStatus().WithConditions(
 		metav1ac.Condition().WithType(v1alpha1.ConditionAdmitted).WithStatus(metav1.ConditionTrue).WithReason(v1alpha1.ReasonAdmitted).
 			WithMessage("").WithLastTransitionTime(metav1.Now()))), client.FieldOwner(v1alpha1.FieldOwnerOperator), client.ForceOwnership))

@@ -50,6 +50,8 @@ type Applying struct {
 	Rebooter engine.Rebooter
 	// Checks are the executables of this machine that judge its health too; nil for none.
 	Checks *health.Checks
+	// Soak is how long the machine must look healthy after the update; zero for one look.
+	Soak time.Duration
 	// Steps is where the steps are printed as they go.
 	Steps io.Writer
 	// Poll is how often something that is waited for is looked at; zero for the engine's default.
@@ -140,7 +142,7 @@ func (a Applying) newJob(ctx context.Context, images *stock) (fresh journal.Job,
 		return journal.Job{}, nil, err
 	}
 	now := time.Now()
-	out := journal.Job{Name: "local-" + now.UTC().Format("20060102-150405"), Accepted: now}
+	out := journal.Job{Name: "local-" + now.UTC().Format("20060102-150405"), Accepted: now, Soak: a.Soak}
 	out.UID = fmt.Sprintf("%s-%d", out.Name, now.UnixNano())
 	out.Retry = &out.UID // each apply is a request to try again what failed
 	for _, due := range p.due {

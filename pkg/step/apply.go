@@ -19,9 +19,6 @@ func Apply(r Record, a Action, bootID string, now time.Time) Record {
 		}
 		s.State, s.Attempt, s.Returned, s.Message = Running, s.Attempt+1, nil, ""
 		s.Started, s.Finished, s.BootID = &now, nil, bootID
-		if s.Kind == plan.Reboot {
-			r.BootTook = 0
-		}
 	case Settle:
 		r.settle(a, bootID, now)
 	case RollBack:
@@ -60,8 +57,6 @@ func (r *Record) settle(a Action, bootID string, now time.Time) {
 		}
 	case plan.Preflight:
 		r.noteDrivers(s.Returned)
-	case plan.Reboot:
-		r.BootTook = a.Uptime
 	case plan.Health:
 		r.judge(a, bootID, now)
 	}

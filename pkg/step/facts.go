@@ -22,6 +22,12 @@ type Facts struct {
 	HealthKnown bool
 	// HealthMessage says why the health is not known, for people.
 	HealthMessage string
+	// Clean is for how long every look of the health gate has found nothing worse, and Complaining for how long every look
+	// has found something.
+	Clean, Complaining time.Duration
+	// Isolation is what is known while the API server cannot be asked; nil while it answers. Unhealthy then lists what is
+	// worse on the host itself.
+	Isolation *Isolation
 	// Interrupted says that no process waits for the attempt of the current step any more: the process that began it
 	// died or stopped waiting.
 	Interrupted bool
@@ -32,10 +38,24 @@ type Facts struct {
 	Cancel *string
 	// Drivers are the versions of the drivers of this process by name.
 	Drivers map[string]string
-	// Uptime is how long the kernel has been running; zero when that is not known.
-	Uptime time.Duration
+	// BootTook is how long this boot took, from the start of the kernel until the host's own services had started; zero
+	// while that is not known.
+	BootTook time.Duration
 	// Expired says that the job's deadline for the first write has passed.
 	Expired bool
+}
+
+// Isolation is the state of a host that cannot ask the API server.
+type Isolation struct {
+	// Message says why the API server cannot be asked, for people.
+	Message string
+	// Reached says that it could be asked in this job, before anything was changed.
+	Reached bool
+	// Lasted is for how long the API server could not be asked while the host had a complaint about a device that the job
+	// changed. Looks without a complaint interrupt it only once they have lasted for Limits.Soak.
+	Lasted time.Duration
+	// Until is when Limits.Isolation ends, for people; zero while Lasted is zero.
+	Until time.Time
 }
 
 // Device is the current state of one device.
@@ -81,9 +101,14 @@ type Limits struct {
 	Read time.Duration
 	// Reboot is how long a requested reboot may take to begin.
 	Reboot time.Duration
-	// Health is how long the host may take to become as healthy as it was.
+	// Health is how long the host may take to become as healthy as it was, while the API server can be asked.
 	Health time.Duration
-	// Boot is how long the host may take from the start of its kernel until this process sees it; zero for no limit.
+	// Soak is how long every look must find the host healthy before the gate passes; zero for one look.
+	Soak time.Duration
+	// Isolation is how long a host that its update may have cut off waits for the API server before it rolls back.
+	Isolation time.Duration
+	// Boot is how long the host may take from the start of its kernel until its own services have started; zero for no
+	// limit. The start of this process does not count: an API server or a registry may be what it waited for.
 	Boot time.Duration
 	// Maintenance is how long a maintenance that was ready may be not ready during a job.
 	Maintenance time.Duration
@@ -93,7 +118,7 @@ type Limits struct {
 func DefaultLimits() Limits {
 	return Limits{
 		Read: 2 * time.Minute, Reboot: 15 * time.Minute, Health: 10 * time.Minute, Boot: 30 * time.Minute,
-		Maintenance: 10 * time.Minute,
+		Maintenance: 10 * time.Minute, Isolation: 10 * time.Minute,
 	}
 }
 

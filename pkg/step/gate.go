@@ -8,6 +8,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 func (d decider) verify() Action {
@@ -54,17 +55,64 @@ func (d decider) health() Action {
 	switch {
 	case d.fresh():
 		return d.begin()
-	case d.l.Boot > 0 && d.r.BootTook > d.l.Boot && !d.s.Rollback:
+	case d.l.Boot > 0 && d.f.BootTook > d.l.Boot && d.r.Reboots() > 0 && !d.s.Rollback:
 		return d.unhealthy([]Complaint{{Message: fmt.Sprintf("the node took %s to boot, longer than the %s it may take",
-			d.r.BootTook.Round(time.Second), d.l.Boot)}})
+			d.f.BootTook.Round(time.Second), d.l.Boot)}})
+	case d.f.Isolation != nil:
+		return d.isolated(*d.f.Isolation)
 	case !d.f.HealthKnown:
 		return d.await("the health of the host is not known: " + d.f.HealthMessage)
+	case len(d.f.Unhealthy) == 0 && d.f.Clean < d.l.Soak:
+		return d.await(fmt.Sprintf("the host is as healthy as before; it has to stay so for %s", d.l.Soak))
 	case len(d.f.Unhealthy) == 0:
 		return d.succeed("the host is as healthy as before")
-	case d.f.Waited < d.l.Health:
+	case d.f.Complaining < d.l.Health && d.f.Waited < d.l.Health+d.l.Soak:
 		return d.await("not yet as healthy as before: " + join(d.f.Unhealthy))
 	}
 	return d.unhealthy(d.f.Unhealthy)
+}
+
+// isolated decides without the API server. The host gives up the new firmware when it reached the API server before and
+// is itself worse in a way that its own update explains. While it is not, the API server may be what is down, and the host
+// waits without a limit: it is out of service, and nothing that it could do would help.
+func (d decider) isolated(i Isolation) Action {
+	switch complaints := d.explained(); {
+	case !i.Reached:
+		return d.await("the health of the host is not known: " + i.Message)
+	case len(complaints) == 0 && i.Lasted == 0:
+		return d.await("waiting for the API server, without a limit: nothing that the job changed explains its absence: " + i.Message)
+	case len(complaints) == 0:
+		return d.await("waiting for the API server; a complaint about what the job changed has just ended: " + i.Message)
+	case i.Lasted >= d.l.Isolation:
+		a := d.unhealthy(d.f.Unhealthy)
+		a.Message = text.Clip(a.Message+"; the API server cannot be asked: "+i.Message, maxMessage)
+		a.Failure.Message = a.Message
+		if networkOnly(complaints) {
+			a.Failure.Evidence = Network
+		}
+		return a
+	}
+	return d.await(fmt.Sprintf("cut off from the API server, and what the job changed may be the cause: %s; unless that changes, %s at %s: %s",
+		join(d.f.Unhealthy), d.giveUp(), i.Until.UTC().Format(time.RFC3339), i.Message))
+}
+
+// giveUp says what happens when the wait for the API server ends.
+func (d decider) giveUp() string {
+	if d.s.Rollback {
+		return "the job stops and waits for a person"
+	}
+	return "the previous firmware is restored"
+}
+
+// explained lists the complaints about devices that the job changed.
+func (d decider) explained() []Complaint {
+	touched := d.r.touched()
+	return slices.DeleteFunc(slices.Clone(d.f.Unhealthy), func(c Complaint) bool { return !slices.Contains(touched, c.Device) })
+}
+
+// networkOnly reports whether something outside the host, such as a switch, explains the complaints too.
+func networkOnly(complaints []Complaint) bool {
+	return !slices.ContainsFunc(complaints, func(c Complaint) bool { return c.Evidence != Network })
 }
 
 // verdictVoid reports whether the verdict that lets the node return to service is from another boot.

@@ -73,9 +73,7 @@ func (d decider) reboot() Action {
 	case d.s.State == Pending:
 		return d.write()
 	case d.f.BootID != d.s.BootID:
-		a := d.succeed("the host runs under a new boot id")
-		a.Uptime = d.f.Uptime
-		return a
+		return d.succeed("the host runs under a new boot id")
 	case ret != nil && ret.Failure != nil:
 		return d.fail(RebootFailed, "the reboot could not be requested: %s", ret.Failure.Message)
 	case ret == nil && d.s.Attempt < MaxAttempts && d.r.rebootAttempts() < MaxReboots && d.f.Interrupted:

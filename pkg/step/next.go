@@ -2,7 +2,6 @@ package step
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
@@ -49,8 +48,6 @@ type Action struct {
 	Devices []string
 	// Complaints of the health gate.
 	Complaints []Complaint
-	// Uptime of the kernel after a reboot.
-	Uptime time.Duration
 	// Outcome of a finished job.
 	Outcome Outcome
 }

@@ -29,8 +29,6 @@ type Record struct {
 	Verdict *Verdict `json:"verdict,omitempty"`
 	// RebootFor is the boot id under which a step requested a reboot; empty when none did.
 	RebootFor string `json:"rebootFor,omitempty"`
-	// BootTook is the time from the start of the kernel until this process saw it, after the job's last reboot.
-	BootTook time.Duration `json:"bootTook,omitempty"`
 	// Restarts counts how often the list of steps was restarted because a driver had changed.
 	Restarts int32 `json:"restarts,omitempty"`
 	// Released says that a person asked to return the held node to service.
@@ -92,7 +90,19 @@ type Complaint struct {
 	// Device of the job it concerns; empty if it concerns the host, or a device that is not part of the job.
 	Device  string `json:"device,omitempty"`
 	Message string `json:"message"`
+	// Evidence is what the complaint is based on.
+	Evidence Evidence `json:"evidence,omitempty"`
 }
+
+// Evidence says what a complaint or a failure is based on.
+type Evidence string
+
+const (
+	// OfDevice, the zero value: a device or the host itself is worse.
+	OfDevice Evidence = ""
+	// Network: only the network is missed, which something outside the host may explain.
+	Network Evidence = "Network"
+)
 
 // State is the state of a step.
 type State string
@@ -172,6 +182,8 @@ type Failure struct {
 	// Blames lists the devices whose new firmware is or may be at fault. It is empty when the failure says nothing
 	// about the flashed images.
 	Blames []string `json:"blames,omitempty"`
+	// Evidence is Network when only the network was missed, while the API server could not be asked.
+	Evidence Evidence `json:"evidence,omitempty"`
 }
 
 // Reason names why a job failed. The values are the condition reasons of the API.

@@ -53,7 +53,7 @@ func decide(f facts) decision {
 	updates, next := f.updates(queued)
 	isQueued := false
 	for _, j := range queued {
-		if !isQueued && len(updates) > 0 && sameWork(j.Spec.Updates, updates) && sameRollback(j.Spec.Rollback, f.rollback) {
+		if !isQueued && len(updates) > 0 && sameWork(j.Spec.Updates, updates) && sameRollback(j.Spec.Rollback, f.settings.Rollback) {
 			isQueued = true
 			continue
 		}
@@ -66,7 +66,7 @@ func decide(f facts) decision {
 	if len(updates) == 0 {
 		return d
 	}
-	d.due = dueWork{fingerprint: fingerprint(updates, f.rollback), since: f.now}
+	d.due = dueWork{fingerprint: fingerprint(updates, f.settings.Rollback), since: f.now}
 	if f.seen.fingerprint == d.due.fingerprint {
 		d.due.since = f.seen.since
 	}
@@ -99,7 +99,8 @@ func (f facts) job(updates []v1alpha1.DeviceUpdate, fingerprint string) *v1alpha
 			}},
 		},
 		Spec: v1alpha1.FirmwareJobSpec{
-			NodeName: f.name, Type: v1alpha1.JobTypeUpdate, Updates: updates, Rollback: f.rollback, Retry: f.retry.InForce(),
+			NodeName: f.name, Type: v1alpha1.JobTypeUpdate, Updates: updates, Rollback: f.settings.Rollback, Retry: f.retry.InForce(),
+			Soak: f.settings.Soak, IsolationTimeout: f.settings.IsolationTimeout,
 		},
 	}
 }

@@ -35,8 +35,8 @@ type facts struct {
 	jobs []v1alpha1.FirmwareJob
 	// failed is when this process first saw each failed job, by its clock.
 	failed map[types.UID]time.Time
-	// rollback is what the node's RolloutPolicy says about it.
-	rollback v1alpha1.RollbackPolicy
+	// settings are what the node's RolloutPolicy says about how its jobs run.
+	settings rollout.Settings
 	// sources belong to the cache and must not be changed.
 	sources []v1alpha1.FirmwareSource
 	// bad are the images that are quarantined in the fleet.
@@ -96,7 +96,7 @@ func (r *Reconciler) gatherFleet(ctx context.Context, f *facts, nodeLabels map[s
 	if err := r.client.List(ctx, &policies, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list rollout policies: %w", err)
 	}
-	f.rollback = rollout.Rollback(policies.Items, nodeLabels)
+	f.settings = rollout.SettingsOf(policies.Items, nodeLabels)
 	var sources v1alpha1.FirmwareSourceList
 	if err := r.client.List(ctx, &sources, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list firmware sources: %w", err)

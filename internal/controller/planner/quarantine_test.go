@@ -445,6 +445,17 @@ func TestAJobHasTheRollbackOfTheNodesPolicy(t *testing.T) {
 	w.requireQuiet()
 }
 
+func TestAJobHasTheDurationsOfTheNodesPolicy(t *testing.T) {
+	p := &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: v1alpha1.RolloutPolicySpec{
+		Soak: &metav1.Duration{Duration: 5 * time.Minute}, IsolationTimeout: &metav1.Duration{Duration: time.Hour},
+	}}
+	w := newWorld(t, adapter("nic", 2), p)
+	w.settle()
+	spec := w.queued().Spec
+	assert.Equal(t, p.Spec.Soak, spec.Soak)
+	assert.Equal(t, p.Spec.IsolationTimeout, spec.IsolationTimeout)
+}
+
 // A job is kept while no source lists the bad image that it reports.
 func TestTheOnlyReportOfABadImageIsKept(t *testing.T) {
 	w := newWorld(t, adapter("nic", 2))

@@ -280,10 +280,10 @@ func TestAPolicyWithoutASelectorChoosesEveryNode(t *testing.T) {
 	assert.Empty(t, w.admitted())
 	assert.EqualValues(t, 2, w.policy("freeze").Status.Nodes)
 	assert.Zero(t, w.policy("default").Status.Nodes)
-	assert.Equal(t, v1alpha1.RollbackBestEffort, rollout.Rollback([]v1alpha1.RolloutPolicy{*w.policy("freeze")}, nil))
+	assert.Equal(t, v1alpha1.RollbackBestEffort, rollout.SettingsOf([]v1alpha1.RolloutPolicy{*w.policy("freeze")}, nil).Rollback)
 	w.change("freeze", func(p *v1alpha1.RolloutPolicy) { p.Spec.Rollback = v1alpha1.RollbackRequired })
 	o.pass()
-	assert.Equal(t, v1alpha1.RollbackRequired, rollout.Rollback([]v1alpha1.RolloutPolicy{*w.policy("freeze")}, nil))
+	assert.Equal(t, v1alpha1.RollbackRequired, rollout.SettingsOf([]v1alpha1.RolloutPolicy{*w.policy("freeze")}, nil).Rollback)
 	w.requireStatus(o, "freeze", status.CurrentStatus)
 }
 

@@ -25,7 +25,6 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/state"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/steps"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
-	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
 
 // executor is a process that has the state directory open: it reads the machine, executes jobs and reports both.
@@ -79,10 +78,11 @@ func newExecutor(ctx context.Context, o Options, host *state.State, only string)
 	}
 	limits := step.DefaultLimits()
 	limits.Boot, limits.Health = c.BootTimeLimit, c.HealthTimeout
+	systemd := reboot.Host{Runner: hardware.Runner, Systemctl: reboot.Namespaced()}
 	reconciler.Engine = engine.New(engine.Config{
 		Journal: book, Archive: host.Archive, Host: hardware, Drivers: hardware.Drivers, Images: store, Maintenance: window,
 		Writes:   hardware.Runner,
-		Rebooter: reboot.Host{Runner: hardware.Runner, Argv: reboot.Namespaced()},
+		Rebooter: systemd,
 		Health: health.Checker{
 			Scanner: hardware, Node: readiness.Node{Reader: direct, Name: c.NodeName, BootID: hardware.BootID}, Checks: checks,
 		},
@@ -91,7 +91,7 @@ func newExecutor(ctx context.Context, o Options, host *state.State, only string)
 			Machine: hardware, Drivers: hardware.Drivers, Root: c.HostRoot, Scratch: filepath.Join(c.StateDir, "scratch"),
 			Applied: applied(book),
 		},
-		BootID: hardware.BootID, Uptime: func() (time.Duration, error) { return sysfs.Uptime(hardware.FS) }, Limits: limits,
+		BootID: hardware.BootID, BootTook: systemd.Took, Limits: limits,
 		Grace: writeGrace, Log: o.Log,
 		Notify: func(s engine.Snapshot) {
 			reconciler.Notify(s)

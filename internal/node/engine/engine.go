@@ -51,8 +51,12 @@ type Rebooter interface {
 // Health judges the host.
 type Health interface {
 	// Check lists what is worse on the host than in the baseline or not as the targets say; nil when it is healthy. An
-	// error means that its health is not known.
+	// error means that its health is not known; one that wraps health.ErrUnanswered comes with what the host knows itself.
 	Check(ctx context.Context, b health.Baseline, targets []health.Target) ([]health.Complaint, error)
+	// Look is the part of Check that the host answers by itself.
+	Look(ctx context.Context, b health.Baseline, targets []health.Target) ([]health.Complaint, error)
+	// Take returns the baseline of the host before anything is changed; the devices are those of a scan.
+	Take(ctx context.Context, devices []inventory.Device) health.Baseline
 	// Before lists what is wrong before anything was changed and would be blamed on it afterwards; nil when nothing is.
 	Before(ctx context.Context) ([]health.Complaint, error)
 }
@@ -84,7 +88,7 @@ type Tasks interface {
 	Run(ctx context.Context, s step.Step, request v1alpha1.RequestedStep, device journal.Update) *step.Returned
 }
 
-// Config is what an Engine works with. All fields are required but Tasks, Uptime, Limits, Poll, Grace, Elapsed, Now, Wait,
+// Config is what an Engine works with. All fields are required but Tasks, BootTook, Limits, Poll, Grace, Elapsed, Now, Wait,
 // Notify and Log.
 type Config struct {
 	Journal Journal
@@ -101,8 +105,9 @@ type Config struct {
 	Health      Health
 	// BootID reads the boot id of the running kernel.
 	BootID func() (string, error)
-	// Uptime is how long the kernel has been running; nil where that is not known.
-	Uptime func() (time.Duration, error)
+	// BootTook is how long this boot of the host took until its own services had started; zero while that is not known, nil
+	// where it never is.
+	BootTook func(ctx context.Context) (time.Duration, error)
 	// Limits bound the waits; zero for step.DefaultLimits.
 	Limits step.Limits
 	// Poll is how often something that is waited for is looked at; zero for 2 s.

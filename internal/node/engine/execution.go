@@ -22,6 +22,8 @@ type execution struct {
 	// at is the current step; since is from when on it waits.
 	at    int
 	since time.Duration
+	// gate is what the looks of the current health gate have found so far.
+	gate gate
 	// silent is for a job that never runs: it is journalled and not published.
 	silent bool
 	// moved is when the running step last made progress, and overdue the message when that is too long ago.
@@ -43,7 +45,7 @@ func (x *execution) pass(ctx context.Context) time.Duration {
 	case err != nil:
 		return x.logAndRetry(err)
 	}
-	action := step.Next(x.job.Record, facts, x.cfg.Limits)
+	action := step.Next(x.job.Record, facts, x.limits())
 	if err := x.record(action, facts); err != nil {
 		return x.logAndRetry(err)
 	}
@@ -82,18 +84,13 @@ func (x *execution) gather(ctx context.Context) (step.Facts, error) {
 	}
 	now := x.cfg.Elapsed()
 	if cur := x.job.Record.Current(); cur != x.at {
-		x.at, x.since, x.moved, x.overdue = cur, now, now, ""
+		x.at, x.since, x.moved, x.overdue, x.gate = cur, now, now, "", gate{}
 	}
 	x.watch(now)
 	x.takeCancel()
 	f := step.Facts{
 		BootID: bootID, Devices: map[string]step.Device{}, Interrupted: x.interrupted,
 		Cancel: x.job.Cancel, Expired: !x.job.Deadline.IsZero() && x.cfg.Now().After(x.job.Deadline), Drivers: x.drivers(),
-	}
-	if x.cfg.Uptime != nil {
-		if f.Uptime, err = x.cfg.Uptime(); err != nil {
-			return f, fmt.Errorf("read uptime: %w", err)
-		}
 	}
 	for _, name := range step.Wanted(x.job.Record) {
 		if f.Devices[name], err = x.look(ctx, name); err != nil {
@@ -117,6 +114,9 @@ func (x *execution) drivers() map[string]string {
 	}
 	return versions
 }
+
+// askTimeout bounds a question to the API server: a network that swallows packets gives no answer at all.
+const askTimeout = 30 * time.Second
 
 // watch reports a step that has made no progress for longer than its deadline. It kills nothing.
 func (x *execution) watch(now time.Duration) {
@@ -199,32 +199,19 @@ func (x *execution) askMaintenance(ctx context.Context, f *step.Facts) {
 	if s == nil || s.Kind != plan.Maintenance && s.Kind != plan.Release && !s.Writes() {
 		return
 	}
-	state, err := x.cfg.Maintenance.State(ctx)
+	asking, done := context.WithTimeout(ctx, askTimeout)
+	defer done()
+	state, err := x.cfg.Maintenance.State(asking)
 	if err != nil {
 		f.MaintenanceMessage = err.Error()
 		return
 	}
 	f.Maintenance, f.MaintenanceMessage = state.Phase, state.Message
 	x.maintenance = state.Phase
-}
-
-func (x *execution) askHealth(ctx context.Context, f *step.Facts) {
-	s := x.job.CurrentStep()
-	if s == nil || s.Kind != plan.Health || s.State != step.Running || f.Interrupted {
-		return
-	}
-	var baseline health.Baseline
-	if x.job.Baseline != nil {
-		baseline = *x.job.Baseline
-	}
-	worse, err := x.cfg.Health.Check(ctx, baseline, x.targets())
-	if err != nil {
-		f.HealthMessage = err.Error()
-		return
-	}
-	f.HealthKnown = true
-	for _, c := range worse {
-		f.Unhealthy = append(f.Unhealthy, step.Complaint{Device: x.deviceOf(c.UniqueID), Message: c.Message})
+	if b := x.job.Baseline; b != nil && !b.Reached && !x.job.Record.Wrote() {
+		reached := *b
+		reached.Reached = true
+		x.job.Baseline = &reached // the next save makes it durable: that is the one of the first write at the latest
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -58,7 +57,7 @@ func (x *execution) takeBaseline(ctx context.Context) (step.Reason, error) {
 			return step.ReadFailed, fmt.Errorf("%s cannot be read, so its health before the job is not known: %w", x.deviceOf(d.UniqueID), d.Err)
 		}
 	}
-	b := health.Take(devices)
+	b := x.cfg.Health.Take(ctx, devices)
 	next := x.job
 	next.Baseline = &b
 	return step.ReadFailed, x.save(next)

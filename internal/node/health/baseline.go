@@ -12,6 +12,10 @@ import (
 type Baseline struct {
 	// Devices that existed and could be read, in order of unique id.
 	Devices []Device `json:"devices"`
+	// Gateways answered before the job.
+	Gateways []Gateway `json:"gateways,omitempty"`
+	// Reached says that the API server answered in this job before anything was changed.
+	Reached bool `json:"apiServerReached,omitempty"`
 }
 
 // Device is one device of the baseline.
@@ -63,6 +67,7 @@ func (b Baseline) Compare(now []inventory.Device) []Complaint {
 		for _, link := range was.LinksUp {
 			if !slices.Contains(up, link) {
 				complain(was, "link %s of %s is no longer up", link, was.name())
+				worse[len(worse)-1].Network = true
 			}
 		}
 	}

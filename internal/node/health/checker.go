@@ -2,8 +2,10 @@ package health
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
@@ -14,10 +16,30 @@ type Scanner interface {
 	Scan(ctx context.Context) ([]inventory.Device, error)
 }
 
+// ErrUnanswered says that the API server gave no answer, not even a refusal: the network may be what is missing.
+var ErrUnanswered = errors.New("the API server does not answer")
+
 // NodeReadiness reports the state of the node in the cluster.
 type NodeReadiness interface {
-	// Ready reports whether the Node is Ready; message says why it is not.
+	// Ready reports whether the Node is Ready; message says why it is not. The error wraps ErrUnanswered when the API server
+	// gave no answer.
 	Ready(ctx context.Context) (ready bool, message string, err error)
+}
+
+// Network reads how the host reaches the networks around it.
+type Network interface {
+	// Neighbours lists the next hops of the host's default routes and what is known of each one. It does not wait for an
+	// answer: it asks for one that the next call may find. A host that cannot tell has none.
+	Neighbours(ctx context.Context) ([]Neighbour, error)
+}
+
+// Neighbour is the next hop of a default route.
+type Neighbour struct {
+	Address string
+	// Ports are the network devices of the hardware that leads to it: below a bond, a VLAN or a bridge, those at the bottom.
+	Ports []string
+	// Answers says that its link-layer address is known.
+	Answers bool
 }
 
 // Checker checks the health of a host.
@@ -25,6 +47,8 @@ type Checker struct {
 	Scanner Scanner
 	// Node is nil without a cluster.
 	Node NodeReadiness
+	// Network is nil where the network of the host cannot be read.
+	Network Network
 	// Checks are executables that run when nothing else is wrong; nil for none.
 	Checks *Checks
 }
@@ -41,24 +65,32 @@ type Complaint struct {
 	// UniqueID of the device it concerns; empty if it concerns the host.
 	UniqueID string
 	Message  string
+	// Network says that only the network is missed, which something outside the host may explain.
+	Network bool
 }
+
+// readyTimeout bounds the question to the API server: a network that swallows packets gives no answer at all.
+const readyTimeout = 30 * time.Second
 
 // Check lists what is worse than in the baseline or differs from the targets; nil when the host is healthy. It checks
 // once; the caller decides how long to wait for a host to become healthy. If the host or the API server cannot be read,
-// the health is not known and Check returns an error.
+// the health is not known and Check returns an error. One that wraps ErrUnanswered comes with what is worse on the host
+// itself, its gateways included.
 func (c Checker) Check(ctx context.Context, b Baseline, targets []Target) ([]Complaint, error) {
-	devices, err := c.Scanner.Scan(ctx)
+	devices, worse, err := c.look(ctx, b, targets)
 	if err != nil {
-		return nil, fmt.Errorf("scan devices for the health check: %w", err)
+		return nil, err
 	}
-	worse := b.Compare(devices)
-	worse = append(worse, offTarget(devices, targets, worse)...)
 	if c.Node != nil {
-		ready, message, err := c.Node.Ready(ctx)
-		if err != nil {
+		asking, done := context.WithTimeout(ctx, readyTimeout)
+		ready, message, err := c.Node.Ready(asking)
+		done()
+		switch {
+		case errors.Is(err, ErrUnanswered) && ctx.Err() == nil:
+			return append(worse, c.silent(ctx, b, devices)...), err
+		case err != nil:
 			return nil, fmt.Errorf("read readiness of the node: %w", err)
-		}
-		if !ready {
+		case !ready:
 			worse = append(worse, Complaint{Message: "the node is not Ready: " + message})
 		}
 	}
@@ -66,6 +98,21 @@ func (c Checker) Check(ctx context.Context, b Baseline, targets []Target) ([]Com
 		return worse, nil
 	}
 	return c.Checks.check(ctx, targets)
+}
+
+// Look is the part of Check that the host answers by itself: it asks neither the API server nor an executable.
+func (c Checker) Look(ctx context.Context, b Baseline, targets []Target) ([]Complaint, error) {
+	_, worse, err := c.look(ctx, b, targets)
+	return worse, err
+}
+
+func (c Checker) look(ctx context.Context, b Baseline, targets []Target) ([]inventory.Device, []Complaint, error) {
+	devices, err := c.Scanner.Scan(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("scan devices for the health check: %w", err)
+	}
+	worse := b.Compare(devices)
+	return devices, append(worse, offTarget(devices, targets, worse)...), nil
 }
 
 // Before runs the deciding executables before anything is changed and lists their complaints; nil when all pass. A host

@@ -18,6 +18,12 @@ import (
 func (r *Reconciler) newJob(f state) journal.Job {
 	o := f.object
 	j := journal.Job{Name: o.Name, UID: string(o.UID), Accepted: f.now, Retry: cmp.Or(o.Spec.Retry, f.retry.InForce())}
+	if s := o.Spec.Soak; s != nil {
+		j.Soak = s.Duration
+	}
+	if s := o.Spec.IsolationTimeout; s != nil {
+		j.IsolationTimeout = s.Duration
+	}
 	if s := o.Spec.ActiveDeadlineSeconds; s != nil {
 		j.Deadline = f.now.Add(time.Duration(*s) * time.Second)
 	}

@@ -65,7 +65,9 @@ func (d *daemon) Refresh(context.Context) error { d.refreshes++; return d.refres
 // create makes a FirmwareJob for the devices and gives it an admission.
 func (d *daemon) create(name string, ids ...inventory.Identity) *v1alpha1.FirmwareJob {
 	d.T.Helper()
-	o := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareJobSpec{NodeName: nodeName, Type: v1alpha1.JobTypeUpdate}}
+	o := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareJobSpec{
+		NodeName: nodeName, Type: v1alpha1.JobTypeUpdate, Soak: &metav1.Duration{},
+	}}
 	for _, u := range d.Job(name, ids...).Updates {
 		u.Origin.UID = "x"
 		o.Spec.Updates = append(o.Spec.Updates, u.DeviceUpdate)
@@ -433,5 +435,11 @@ type healthy struct{}
 func (healthy) Check(context.Context, health.Baseline, []health.Target) ([]health.Complaint, error) {
 	return nil, nil
 }
+
+func (healthy) Look(context.Context, health.Baseline, []health.Target) ([]health.Complaint, error) {
+	return nil, nil
+}
+
+func (healthy) Take(context.Context, []inventory.Device) health.Baseline { return health.Baseline{} }
 
 func (healthy) Before(context.Context) ([]health.Complaint, error) { return nil, nil }

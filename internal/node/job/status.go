@@ -112,11 +112,20 @@ func badImages(j journal.Job) []v1alpha1.BadImage {
 		if slices.Contains(f.Blames, u.Device) {
 			out = append(out, v1alpha1.BadImage{
 				Device: u.Device, Digest: u.Digest, Model: cmp.Or(u.Model, v1alpha1.AnyModel),
-				Message: text.Clip(f.Message, maxBadImageMessage),
+				Message: text.Clip(f.Message, maxBadImageMessage), Evidence: evidence(j),
 			})
 		}
 	}
 	return out
+}
+
+// evidence is what the report of bad images is based on. A network that was missed and came back with the previous firmware,
+// in the boot of the rollback, is the firmware's doing.
+func evidence(j journal.Job) v1alpha1.Evidence {
+	if j.Record.Failure.Evidence == step.Network && !j.Record.RolledBack() {
+		return v1alpha1.EvidenceNetwork
+	}
+	return v1alpha1.EvidenceDevice
 }
 
 func summary(j journal.Job) string {

@@ -17,6 +17,23 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
+// A report that only the network supports says so until the previous firmware has brought the network back.
+func TestReportSaysWhatItIsBasedOn(t *testing.T) {
+	j := journal.Job{Name: "j", Updates: []journal.Update{{DeviceUpdate: v1alpha1.DeviceUpdate{Device: "nic"}}}}
+	evidence := func(of step.Evidence, rollback *step.Rollback) v1alpha1.Evidence {
+		j.Record.Failure = &step.Failure{Reason: step.Unhealthy, Blames: []string{"nic"}, Evidence: of}
+		j.Record.Rollback = rollback
+		bad := job.Status(engine.Snapshot{Job: j}, "n1", v1alpha1.FirmwareJobStatus{}, 1, time.Now()).BadImages
+		require.Len(t, bad, 1)
+		return bad[0].Evidence
+	}
+	assert.Equal(t, v1alpha1.EvidenceDevice, evidence(step.OfDevice, nil))
+	assert.Equal(t, v1alpha1.EvidenceNetwork, evidence(step.Network, nil))
+	assert.Equal(t, v1alpha1.EvidenceNetwork, evidence(step.Network, &step.Rollback{Devices: []string{"nic"}}), "it is not judged yet")
+	assert.Equal(t, v1alpha1.EvidenceNetwork, evidence(step.Network, &step.Rollback{Failure: &step.Failure{}}), "the network stayed away")
+	assert.Equal(t, v1alpha1.EvidenceDevice, evidence(step.Network, &step.Rollback{Done: true}), "the network came back with the old firmware")
+}
+
 // The API takes 512 steps: a job with more of them is reported from where it is now.
 func TestJobWithMoreStepsThanTheAPITakesIsReported(t *testing.T) {
 	var updates []journal.Update

@@ -39,6 +39,10 @@ type Job struct {
 	Cancel *string `json:"cancel,omitempty"`
 	// Record is the execution.
 	Record step.Record `json:"record"`
+	// Soak is how long the node must look healthy before its health gate passes. IsolationTimeout is how long it waits for the
+	// API server when its update may have cut it off; zero for the default.
+	Soak             time.Duration `json:"soak,omitzero"`
+	IsolationTimeout time.Duration `json:"isolationTimeout,omitzero"`
 	// Baseline is what the host had before the job, nil until it is taken.
 	Baseline *health.Baseline `json:"baseline,omitempty"`
 	// MaintenanceStarted and MaintenanceEnded are when the node's maintenance for this job began and ended.

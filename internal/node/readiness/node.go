@@ -2,10 +2,14 @@ package readiness
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 )
 
 // Node reads the readiness of one Node of the cluster.
@@ -21,7 +25,11 @@ type Node struct {
 func (n Node) Ready(ctx context.Context) (bool, string, error) {
 	var node corev1.Node
 	if err := n.Reader.Get(ctx, client.ObjectKey{Name: n.Name}, &node); err != nil {
-		return false, "", fmt.Errorf("get node %s: %w", n.Name, err)
+		err = fmt.Errorf("get node %s: %w", n.Name, err)
+		if answer := apierrors.APIStatus(nil); !errors.As(err, &answer) { // a refusal is an answer
+			err = fmt.Errorf("%w: %w", health.ErrUnanswered, err)
+		}
+		return false, "", err
 	}
 	if old, err := n.stale(&node); err != nil || old {
 		return false, "the kubelet has not reported since the boot", err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
@@ -12,26 +13,29 @@ import (
 // timeout bounds the request, not the reboot: systemctl returns once the reboot is queued.
 const timeout = time.Minute
 
-// Host asks the host's service manager for a reboot.
+// Host asks the host's service manager, for a reboot and about the last one.
 type Host struct {
 	Runner command.Runner
-	// Argv is the command; Namespaced is the one of a daemon in a container.
-	Argv []string
+	// Systemctl is the beginning of the command; Namespaced is that of a daemon in a container.
+	Systemctl []string
 }
 
-// Namespaced is the command of a daemon that shares the host's process ids: systemctl in the namespaces of the host's
-// first process.
+// Namespaced is systemctl for a daemon that shares the host's process ids: in the namespaces of the host's first process.
 func Namespaced() []string {
-	return []string{"nsenter", "--target", "1", "--mount", "--uts", "--ipc", "--net", "--pid", "--", "systemctl", "reboot"}
+	return []string{"nsenter", "--target", "1", "--mount", "--uts", "--ipc", "--net", "--pid", "--", "systemctl"}
 }
 
-// Direct is the command of a program that runs on the host itself.
-func Direct() []string { return []string{"systemctl", "reboot"} }
+// Direct is systemctl for a program that runs on the host itself.
+func Direct() []string { return []string{"systemctl"} }
+
+func (h Host) query(timeout time.Duration, args ...string) command.Command {
+	return command.Command{Argv: append(slices.Clone(h.Systemctl), args...), Kind: command.Query, Timeout: timeout}
+}
 
 // Reboot requests a reboot. It returns nil once the request is accepted; only the boot id says whether the
 // host rebooted.
 func (h Host) Reboot(ctx context.Context) error {
-	c := command.Command{Argv: h.Argv, Kind: command.Query, Timeout: timeout}
+	c := h.query(timeout, "reboot")
 	res, err := h.Runner.Run(ctx, c)
 	if err != nil {
 		return fmt.Errorf("request reboot: %w", err)

@@ -167,7 +167,6 @@ func (w *world) config() engine.Config {
 		Drivers: driver.Set{tools{w, w.driver}}, Images: h, Maintenance: maintainer{w}, Writes: h, Rebooter: h,
 		Health: health.Checker{Scanner: h, Node: h},
 		BootID: func() (string, error) { w.point(opPass, Before, ""); return w.bootID(), nil },
-		Uptime: func() (time.Duration, error) { return w.now - w.bootedAt, nil },
 		Limits: step.Limits{
 			Read: 2 * time.Minute, Reboot: 15 * time.Minute, Health: 5 * time.Minute, Boot: 30 * time.Minute,
 			Maintenance: 10 * time.Minute,

@@ -41,9 +41,22 @@ type Machine struct {
 	// LinkDown takes the links of all adapters down after the first boot.
 	LinkDown  bool
 	NodeReady bool
-	Window    *Window
-	Archive   *archive.Store
-	FetchErr  error
+	// Uplink is the unique id of the only adapter that leads to the gateway and the API server; empty for a network that has
+	// nothing to do with the adapters.
+	Uplink string
+	// APIAway says why the API server cannot be asked, whatever the links say; nil for no reason.
+	APIAway error
+	// Mute says that no packet leaves the machine, though its links are up.
+	Mute bool
+	// Asked counts the questions to the API server about the Node, Looked those to the hardware.
+	Asked, Looked int
+	// OnLook is called before each answer to either.
+	OnLook func()
+	// BootTook is what the host says about its boot.
+	BootTook time.Duration
+	Window   *Window
+	Archive  *archive.Store
+	FetchErr error
 	// HangsRead makes every read of an image after the first boot go on without its caller, until the engine looks for it;
 	// reading says that one does.
 	HangsRead, reading bool
@@ -82,6 +95,27 @@ func New(t *testing.T) *Machine {
 		T: t, Dir: dir, Sim: drivertest.NewSimulated("sim"), Image: map[inventory.Digest]driver.Image{}, Boot: 1,
 		NodeReady: true, Window: &Window{}, Archive: archive.New(filepath.Join(dir, "archive"), durable.OS{}),
 	}
+}
+
+// away is why the API server cannot be asked; nil when it can be.
+func (m *Machine) away() error {
+	if m.Uplink != "" && (m.Mute || m.down(m.Uplink)) {
+		return errors.New("dial tcp 10.0.0.1:6443: no route to host")
+	}
+	return m.APIAway
+}
+
+// down reports whether the link of an adapter is down.
+func (m *Machine) down(uniqueID string) bool {
+	return m.LinkDown && m.Boot > 1 || m.Sim.LinkDown(uniqueID)
+}
+
+// Neighbours implements health.Network.
+func (m *Machine) Neighbours(context.Context) ([]health.Neighbour, error) {
+	if m.Uplink == "" {
+		return nil, errors.New("this machine cannot tell")
+	}
+	return []health.Neighbour{{Address: "10.0.0.254", Ports: []string{"eth-" + m.Uplink}, Answers: !m.Mute && !m.down(m.Uplink)}}, nil
 }
 
 // Add plugs a device in that runs version 1.0.
@@ -197,11 +231,13 @@ func (m *Machine) crash(f func()) {
 
 // NewEngine makes an engine that works on the machine, as a process that just began.
 func (m *Machine) NewEngine(j *journal.Journal) *engine.Engine {
+	m.Window.Away = m.away
 	return engine.New(engine.Config{
 		Journal: j, Archive: m.Archive, Host: m, Drivers: driver.Set{failing{m.Sim, m}}, Images: m, Maintenance: m.Window, Writes: m, Rebooter: m,
-		Health: health.Checker{Scanner: m, Node: m},
-		BootID: func() (string, error) { return fmt.Sprintf("boot-%d", m.Boot), nil },
-		Grace:  time.Minute,
+		Health:   health.Checker{Scanner: m, Node: m, Network: m},
+		BootTook: func(context.Context) (time.Duration, error) { return m.BootTook, nil },
+		BootID:   func() (string, error) { return fmt.Sprintf("boot-%d", m.Boot), nil },
+		Grace:    time.Minute,
 		Notify: func(s engine.Snapshot) {
 			m.Snapshots = append(m.Snapshots, s)
 			if m.OnSnapshot != nil {
@@ -242,6 +278,9 @@ func (m *Machine) Scan(ctx context.Context) ([]inventory.Device, error) {
 	if err := m.read(ctx); err != nil {
 		return nil, err
 	}
+	if m.Looked++; m.OnLook != nil {
+		m.OnLook()
+	}
 	var out []inventory.Device
 	for _, id := range m.IDs {
 		d := inventory.Device{Identity: id, Driver: cmp.Or(m.Reader, "sim")}
@@ -256,10 +295,10 @@ func (m *Machine) Scan(ctx context.Context) ([]inventory.Device, error) {
 		}
 		if id.Class == inventory.NIC {
 			state := inventory.LinkUp
-			if m.LinkDown && m.Boot > 1 || m.Sim.LinkDown(id.UniqueID) {
+			if m.down(id.UniqueID) {
 				state = inventory.LinkDown
 			}
-			d.Ports = []inventory.Port{{MAC: "b8:ce:f6:00:00:" + id.UniqueID, State: state}}
+			d.Ports = []inventory.Port{{MAC: "b8:ce:f6:00:00:" + id.UniqueID, State: state, NetDevice: "eth-" + id.UniqueID}}
 		}
 		out = append(out, d)
 	}
@@ -299,6 +338,10 @@ func (m *Machine) Reboot(context.Context) error {
 
 // Ready implements health.NodeReadiness.
 func (m *Machine) Ready(context.Context) (bool, string, error) {
+	m.Asked++
+	if err := m.away(); err != nil {
+		return false, "", fmt.Errorf("%w: %w", health.ErrUnanswered, err)
+	}
 	return m.NodeReady, "kubelet stopped", nil
 }
 

@@ -18,6 +18,18 @@ type Window struct {
 	NotInstalled bool
 	Err          error
 	OnReady      func()
+	// Away says why the API server cannot be asked now; nil for never.
+	Away func() error
+}
+
+// failure is why a call fails; nil when it does not.
+func (w *Window) failure() error {
+	if w.Away != nil {
+		if err := w.Away(); err != nil {
+			return err
+		}
+	}
+	return w.Err
 }
 
 // Change is what happens to the maintenance while a job runs.
@@ -31,12 +43,15 @@ func (w *Window) Change(f func()) {
 func (w *Window) Schedule(context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if err := w.failure(); err != nil {
+		return err
+	}
 	if w.Phase != step.MaintenanceReady && w.Phase != step.MaintenanceRequested && !w.NotInstalled {
 		w.Phase = step.MaintenanceRequested
 		w.Scheduled++
 	}
 	w.Failed = ""
-	return w.Err
+	return nil
 }
 
 // State implements maintenance.Window.
@@ -45,8 +60,8 @@ func (w *Window) State(context.Context) (maintenance.State, error) {
 	defer w.mu.Unlock()
 	phase := w.Phase
 	switch {
-	case w.Err != nil:
-		return maintenance.State{}, w.Err
+	case w.failure() != nil:
+		return maintenance.State{}, w.failure()
 	case w.NotInstalled:
 		return maintenance.State{Phase: step.MaintenanceNotInstalled, Message: "install the maintenance-operator"}, nil
 	case phase == step.MaintenanceRequested:
@@ -68,9 +83,12 @@ func (w *Window) Fail(_ context.Context, message string) error { w.Failed = mess
 func (w *Window) Release(context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.Err == nil && w.Phase != step.MaintenanceNone {
+	if err := w.failure(); err != nil {
+		return err
+	}
+	if w.Phase != step.MaintenanceNone {
 		w.Phase = step.MaintenanceNone
 		w.Released++
 	}
-	return w.Err
+	return nil
 }

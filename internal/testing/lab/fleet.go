@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -103,5 +104,6 @@ func fleetTemplate(list []target) *v1alpha1.FirmwareTemplate {
 // policy lets the given number of nodes be disturbed at once.
 func policy(maxUnavailable int) *apply.RolloutPolicyApplyConfiguration {
 	return apply.RolloutPolicy(v1alpha1.DefaultRolloutPolicy).
-		WithSpec(apply.RolloutPolicySpec().WithMaxUnavailable(intstr.FromInt32(int32(maxUnavailable))))
+		WithSpec(apply.RolloutPolicySpec().WithMaxUnavailable(intstr.FromInt32(int32(maxUnavailable))).
+			WithSoak(metav1.Duration{Duration: time.Second}))
 }

@@ -1,13 +1,21 @@
 package simhost
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// systemctl understands "reboot" only. It is refused while a shutdown is inhibited, as systemd 257 and later do for root too.
+// systemctl understands "reboot", which is refused while a shutdown is inhibited, as systemd 257 and later do for root too,
+// and "show" for when the boot ended.
 func systemctl(c *call) (int, error) {
+	if slices.Equal(c.argv[1:], []string{"show", "--property=UserspaceTimestampMonotonic,FinishTimestampMonotonic"}) {
+		return c.run("", "query", func() (int, error) {
+			_, err := fmt.Fprint(c.stdout, "UserspaceTimestampMonotonic=6183402\nFinishTimestampMonotonic=41870955\n")
+			return 0, err
+		})
+	}
 	args := slices.DeleteFunc(slices.Clone(c.argv[1:]), func(a string) bool { return strings.HasPrefix(a, "-") })
 	if len(args) != 1 || args[0] != "reboot" {
 		return c.fail(1, "Unknown command verb %s.\n", strings.Join(args, " "))

@@ -70,6 +70,10 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: digest
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Digest
+    - name: evidence
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Evidence
+      default: Device
     - name: message
       type:
         scalar: string
@@ -255,6 +259,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: priority
       type:
         scalar: numeric
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Evidence
+  scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ExpectedDevice
   map:
     fields:
@@ -345,6 +351,10 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: cancel
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.JobCancel
+    - name: isolationTimeout
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+      default: 10m
     - name: nodeName
       type:
         scalar: string
@@ -355,6 +365,10 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RollbackPolicy
       default: BestEffort
+    - name: soak
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+      default: 60s
     - name: steps
       type:
         list:
@@ -1154,6 +1168,10 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutPolicySpec
   map:
     fields:
+    - name: isolationTimeout
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+      default: 10m
     - name: maxUnavailable
       type:
         namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString
@@ -1165,6 +1183,10 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RollbackPolicy
       default: BestEffort
+    - name: soak
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+      default: 60s
     - name: state
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutState
@@ -1381,6 +1403,8 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.ConditionStatus
+  scalar: string
+- name: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
   scalar: string
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1
   map:

@@ -147,7 +147,7 @@ func (w *world) facts(r step.Record) step.Facts {
 	f := step.Facts{
 		BootID: w.bootID(), Devices: map[string]step.Device{}, Maintenance: w.maint, Interrupted: w.interrupted,
 		Cancel: w.cancel, Drivers: map[string]string{"sim": strconv.Itoa(w.driver)},
-		Uptime: w.now - w.bootedAt, Expired: w.now > w.deadline,
+		Expired: w.now > w.deadline,
 	}
 	switch {
 	case w.apiAway:

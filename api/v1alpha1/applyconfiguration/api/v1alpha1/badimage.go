@@ -19,6 +19,10 @@ type BadImageApplyConfiguration struct {
 	Model *string `json:"model,omitempty"`
 	// message says what went wrong.
 	Message *string `json:"message,omitempty"`
+	// evidence is Device (default) when the device or the node itself was worse with the image, or when a network that was
+	// gone came back with the previous firmware. It is Network while only the network was missed: a switch may be what
+	// failed, so that report alone must not quarantine the image.
+	Evidence *apiv1alpha1.Evidence `json:"evidence,omitempty"`
 }
 
 // BadImageApplyConfiguration constructs a declarative configuration of the BadImage type for use with
@@ -56,5 +60,13 @@ func (b *BadImageApplyConfiguration) WithModel(value string) *BadImageApplyConfi
 // If called multiple times, the Message field is set to the value of the last call.
 func (b *BadImageApplyConfiguration) WithMessage(value string) *BadImageApplyConfiguration {
 	b.Message = &value
+	return b
+}
+
+// WithEvidence sets the Evidence field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Evidence field is set to the value of the last call.
+func (b *BadImageApplyConfiguration) WithEvidence(value apiv1alpha1.Evidence) *BadImageApplyConfiguration {
+	b.Evidence = &value
 	return b
 }

@@ -4,6 +4,7 @@ package v1alpha1
 
 import (
 	apiv1alpha1 "github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // FirmwareJobSpecApplyConfiguration represents a declarative configuration of the FirmwareJobSpec type for use
@@ -22,6 +23,13 @@ type FirmwareJobSpecApplyConfiguration struct {
 	// rollback is BestEffort (default), or Required to refuse the whole job when the running firmware of one of its
 	// devices could not be restored. The planner takes it from the node's RolloutPolicy. Immutable.
 	Rollback *apiv1alpha1.RollbackPolicy `json:"rollback,omitempty"`
+	// soak is how long the node must look healthy without interruption before the health gate passes. The planner takes it
+	// from the node's RolloutPolicy. Default 60s, from 0s to 1h. Immutable.
+	Soak *v1.Duration `json:"soak,omitempty"`
+	// isolationTimeout is how long the node waits for the API server, while one of its own complaints may be the cause,
+	// before it restores the previous firmware by itself. The planner takes it from the node's RolloutPolicy. Default 10m,
+	// from 1m to 24h. Immutable.
+	IsolationTimeout *v1.Duration `json:"isolationTimeout,omitempty"`
 	// retry is the request to retry of the NodeFirmware that was in force when the planner made the job: what failed under
 	// another one is cleared for this job. At most 128 bytes. Absent in a job that a person made; then the daemon takes the
 	// one that is in force when it starts the job. Immutable.
@@ -89,6 +97,22 @@ func (b *FirmwareJobSpecApplyConfiguration) WithSteps(values ...*RequestedStepAp
 // If called multiple times, the Rollback field is set to the value of the last call.
 func (b *FirmwareJobSpecApplyConfiguration) WithRollback(value apiv1alpha1.RollbackPolicy) *FirmwareJobSpecApplyConfiguration {
 	b.Rollback = &value
+	return b
+}
+
+// WithSoak sets the Soak field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Soak field is set to the value of the last call.
+func (b *FirmwareJobSpecApplyConfiguration) WithSoak(value v1.Duration) *FirmwareJobSpecApplyConfiguration {
+	b.Soak = &value
+	return b
+}
+
+// WithIsolationTimeout sets the IsolationTimeout field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the IsolationTimeout field is set to the value of the last call.
+func (b *FirmwareJobSpecApplyConfiguration) WithIsolationTimeout(value v1.Duration) *FirmwareJobSpecApplyConfiguration {
+	b.IsolationTimeout = &value
 	return b
 }
 

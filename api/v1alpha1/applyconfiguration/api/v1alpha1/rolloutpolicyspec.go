@@ -4,6 +4,7 @@ package v1alpha1
 
 import (
 	apiv1alpha1 "github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	intstr "k8s.io/apimachinery/pkg/util/intstr"
 	v1 "k8s.io/client-go/applyconfigurations/meta/v1"
 )
@@ -26,6 +27,13 @@ type RolloutPolicySpecApplyConfiguration struct {
 	// rollback is BestEffort (default), or Required to refuse the update of a device whose running firmware could not
 	// be restored. Written by the user.
 	Rollback *apiv1alpha1.RollbackPolicy `json:"rollback,omitempty"`
+	// soak is how long a node must look healthy without interruption after an update before its job succeeds. It is copied
+	// into each job when that is queued. Default 60s, from 0s to 1h. Written by the user.
+	Soak *metav1.Duration `json:"soak,omitempty"`
+	// isolationTimeout is how long a node that its update may have cut off waits for the API server before it restores the
+	// previous firmware by itself. It is copied into each job when that is queued. Default 10m, from 1m to 24h. Written by
+	// the user.
+	IsolationTimeout *metav1.Duration `json:"isolationTimeout,omitempty"`
 }
 
 // RolloutPolicySpecApplyConfiguration constructs a declarative configuration of the RolloutPolicySpec type for use with
@@ -63,5 +71,21 @@ func (b *RolloutPolicySpecApplyConfiguration) WithMaxUnavailable(value intstr.In
 // If called multiple times, the Rollback field is set to the value of the last call.
 func (b *RolloutPolicySpecApplyConfiguration) WithRollback(value apiv1alpha1.RollbackPolicy) *RolloutPolicySpecApplyConfiguration {
 	b.Rollback = &value
+	return b
+}
+
+// WithSoak sets the Soak field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Soak field is set to the value of the last call.
+func (b *RolloutPolicySpecApplyConfiguration) WithSoak(value metav1.Duration) *RolloutPolicySpecApplyConfiguration {
+	b.Soak = &value
+	return b
+}
+
+// WithIsolationTimeout sets the IsolationTimeout field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the IsolationTimeout field is set to the value of the last call.
+func (b *RolloutPolicySpecApplyConfiguration) WithIsolationTimeout(value metav1.Duration) *RolloutPolicySpecApplyConfiguration {
+	b.IsolationTimeout = &value
 	return b
 }

@@ -1,0 +1,45 @@
+package rollout
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
+)
+
+// Settings are what the RolloutPolicy of a node says about how its jobs run. Absent durations are those of the API server.
+type Settings struct {
+	Rollback               v1alpha1.RollbackPolicy
+	Soak, IsolationTimeout *metav1.Duration
+}
+
+// SettingsOf are the settings of the policies that admit jobs of a node with these labels. While several policies choose
+// the node, nothing is admitted there, and the strictest rollback and the longest durations count.
+func SettingsOf(policies []v1alpha1.RolloutPolicy, node map[string]string) Settings {
+	all := make([]schedule.Policy, len(policies))
+	for i := range policies {
+		all[i] = policyOf(&policies[i])
+	}
+	chosen := schedule.Chosen(all, node)
+	out := Settings{Rollback: v1alpha1.RollbackBestEffort}
+	for i := range policies {
+		spec := &policies[i].Spec
+		if !slices.Contains(chosen, policies[i].Name) {
+			continue
+		}
+		if spec.Rollback == v1alpha1.RollbackRequired {
+			out.Rollback = spec.Rollback
+		}
+		out.Soak, out.IsolationTimeout = longer(out.Soak, spec.Soak), longer(out.IsolationTimeout, spec.IsolationTimeout)
+	}
+	return out
+}
+
+func longer(a, b *metav1.Duration) *metav1.Duration {
+	if a == nil || b != nil && b.Duration > a.Duration {
+		return b
+	}
+	return a
+}
