@@ -13,6 +13,7 @@ import (
 	"time"
 
 	maintenancev1alpha1 "github.com/Mellanox/maintenance-operator/api/v1alpha1"
+	"github.com/go-logr/logr/testr"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
@@ -30,6 +31,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/confinement"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/controlplane"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/crd"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab/cluster"
@@ -540,6 +542,30 @@ func (i *installation) attempts() []attempt {
 		attempt{"nobody", "report on a device", status(device("node-a-nic-1", ""), `{"boardID":"MT_1"}`), noVerb})
 }
 
+// proves checks that a daemon runs where it is confined, and refuses to where one binding is gone.
+func (i *installation) proves(t *testing.T) {
+	t.Helper()
+	var pod corev1.Pod
+	require.NoError(t, i.admin.Get(t.Context(), client.ObjectKey{Namespace: i.namespace, Name: "daemon-a"}, &pod))
+	config := rest.AnonymousClientConfig(i.config)
+	var err error
+	config.BearerToken, err = cluster.PodToken(t.Context(), i.admin, &pod)
+	require.NoError(t, err)
+	require.NoError(t, confinement.NewGate(config).Open(t.Context(), "node-a", i.namespace, testr.New(t)))
+	if i.prefix == "" {
+		return // the other takes half a minute
+	}
+	binding := policy(i.prefix + "firmware-daemon-events")
+	binding.SetKind("ValidatingAdmissionPolicyBinding")
+	require.NoError(t, i.admin.Delete(t.Context(), binding))
+	require.EventuallyWithT(t, func(ct *assert.CollectT) { // the API server takes a moment to forget it
+		assert.NoError(ct, i.client(t, config).Create(t.Context(), said("said", "firmware-daemon", "NodeFirmware", "node-b"), client.DryRunAll))
+	}, 30*time.Second, 200*time.Millisecond)
+	err = confinement.NewGate(config).Open(t.Context(), "node-a", i.namespace, testr.New(t))
+	require.ErrorIs(t, err, confinement.ErrUnconfined)
+	assert.ErrorContains(t, err, "report an event of another node")
+}
+
 func policy(name string) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
 	u.SetAPIVersion("admissionregistration.k8s.io/v1")
@@ -587,6 +613,7 @@ func TestEveryoneStaysInTheirRole(t *testing.T) { // R001-5
 			for who := range maps.Keys(callers) {
 				assert.NotZero(t, made[who], "%s attempts nothing", who)
 			}
+			i.proves(t)
 		})
 	}
 }

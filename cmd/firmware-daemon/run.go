@@ -82,6 +82,8 @@ func daemonFlags(c *cobra.Command, d *config.Daemon) {
 		"who executes the jobs of this node: daemon, or pod (one pod per job); the operator needs the same setting")
 	f.StringVar(&d.Kubeconfig, "kubeconfig", "", "kubeconfig file; the pod's service account when empty")
 	f.StringVar(&d.Namespace, "namespace", "node-firmware-system", "namespace of the product")
+	f.BoolVar(&d.AllowUnconfined, "allow-unconfined", false,
+		"run even where no admission policy keeps this daemon from writing the objects of other nodes")
 	f.DurationVar(&d.ScanInterval, "scan-interval", 5*time.Minute, "time between two scans of the devices")
 	f.DurationVar(&d.BootTimeLimit, "boot-time-limit", 30*time.Minute,
 		"time the machine may need to boot after an update before it counts as unhealthy; 0 for no limit")

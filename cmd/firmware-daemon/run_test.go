@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -45,6 +46,7 @@ func TestDaemon(t *testing.T) {
 		"updates its node": updatesItsNode, "starts without an API server": startsWithoutAPIServer, "sees a card leave": seesACardLeave,
 		"writes on when its pod ends": writesOnWhenItsPodEnds, "reads back what lost its worker": readsBackWhatLostItsWorker,
 		"outlives every kill": outlivesEveryKill, "executes one job alone": executesOneJobAlone,
+		"refuses to run unconfined": refusesToRunUnconfined,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, newCluster(t), newMachine(t, bin)) })
 	}
@@ -144,7 +146,7 @@ func newCluster(t *testing.T) *cluster {
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "ca.crt"), ca, 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "token"), []byte("image-token"), 0o600))
-	c.args = []string{"--kubeconfig=" + c.ControlPlane.KubeconfigPath(), "--image-server=" + server.URL,
+	c.args = []string{"--allow-unconfined", "--kubeconfig=" + c.ControlPlane.KubeconfigPath(), "--image-server=" + server.URL,
 		"--image-server-ca=" + filepath.Join(dir, "ca.crt"), "--image-token-file=" + filepath.Join(dir, "token")}
 
 	operator, err := maintenance.New(c.Config, apitest.Namespace)
@@ -295,6 +297,22 @@ func residentKiB(t *testing.T, pid int) int {
 	}
 	t.Fatal("no VmRSS")
 	return 0
+}
+
+// refusesToRunUnconfined: the administrator of this cluster may write the objects of every node, and no policy is there.
+func refusesToRunUnconfined(t *testing.T, c *cluster, m *machine) {
+	c.args = slices.DeleteFunc(c.args, func(a string) bool { return a == "--allow-unconfined" })
+	m.start(t, c.args...)
+	select {
+	case <-m.ended:
+	case <-time.After(2 * time.Minute):
+		t.Fatal("it runs")
+	}
+	assert.NotZero(t, m.stop(syscall.SIGTERM))
+	assert.Contains(t, m.log.String(), "nothing confines this daemon to its node")
+	var devices v1alpha1.NodeDeviceList
+	require.NoError(t, c.Client.List(t.Context(), &devices))
+	assert.Empty(t, devices.Items, "and has written nothing")
 }
 
 // startsWithoutAPIServer: the daemon scans, keeps trying, and publishes once the API server is back.

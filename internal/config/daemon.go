@@ -24,6 +24,8 @@ type Daemon struct {
 	Kubeconfig string
 	// Namespace is the product's namespace, where NodeMaintenances are created.
 	Namespace string
+	// AllowUnconfined starts without a proof that the API server confines the daemon to the objects of its node.
+	AllowUnconfined bool
 	// ScanInterval is the time between two scans.
 	ScanInterval time.Duration
 	// BootTimeLimit is how long the machine may take from the start of its kernel until this daemon sees it, after a

@@ -11,6 +11,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/confinement"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/discovery"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/hotplug"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/steps"
@@ -24,6 +25,8 @@ type base struct {
 	hardware *Hardware
 	catalog  plan.Catalog
 	manager  ctrl.Manager
+	// gate is the access of everything here to the API server.
+	gate *confinement.Gate
 	// plugins is nil if there are none.
 	plugins Plugins
 	log     logr.Logger
@@ -50,13 +53,14 @@ func newBase(ctx context.Context, o Options) (base, error) {
 	if err != nil {
 		return base{}, err
 	}
-	mgr, err := NewManager(o.Access, ManagerOptions{
+	gate := confinement.NewGate(o.Access)
+	mgr, err := NewManager(gate.Access, ManagerOptions{
 		Node: c.NodeName, ProbeAddress: c.ProbeAddress, MetricsAddress: c.MetricsAddress, Log: log,
 	})
 	if err != nil {
 		return base{}, err
 	}
-	return base{hardware: hardware, catalog: catalog, manager: mgr, plugins: o.Plugins, log: log}, nil
+	return base{hardware: hardware, catalog: catalog, manager: mgr, gate: gate, plugins: o.Plugins, log: log}, nil
 }
 
 // scans is the configuration of a discovery that publishes the journal's records.
@@ -66,6 +70,16 @@ func (b base) scans(o Options, book discovery.Journal) discovery.Config {
 		Look: b.hardware.Look, Journal: book, Writes: b.hardware.Runner, Client: b.manager.GetClient(),
 		Log: logr.FromSlogHandler(o.Log.Handler()).WithName("discovery"),
 	}
+}
+
+// confine makes sure that the API server confines this daemon to its node, before anything is written to it.
+func (b base) confine(ctx context.Context, o Options) error {
+	if o.Config.AllowUnconfined {
+		b.log.Info("Started with --allow-unconfined: nothing checks that this daemon can write objects of its own node only")
+		b.gate.OpenUnproven()
+		return nil
+	}
+	return b.gate.Open(ctx, o.Config.NodeName, o.Config.Namespace, b.log)
 }
 
 // recorder emits the events of this daemon.

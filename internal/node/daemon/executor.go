@@ -33,11 +33,13 @@ type executor struct {
 	jobs      *job.Reconciler
 	discovery *discovery.Discovery
 	archive   *archive.Store
+	options   Options
 	base
 }
 
 // start starts the parts that every executor has.
 func (e executor) start(ctx context.Context, group *errgroup.Group) {
+	group.Go(func() error { return e.confine(ctx, e.options) })
 	group.Go(func() error { return e.engine.Run(ctx) })
 	group.Go(func() error { return e.discovery.RunScans(ctx) })
 	group.Go(func() error { return runManager(ctx, e.manager, managerGrace) })
@@ -59,7 +61,7 @@ func newExecutor(ctx context.Context, o Options, host *state.State, only string)
 	if err != nil {
 		return executor{}, err
 	}
-	direct, err := uncached(o.Access)
+	direct, err := uncached(base.gate.Access)
 	if err != nil {
 		return executor{}, err
 	}
@@ -104,7 +106,7 @@ func newExecutor(ctx context.Context, o Options, host *state.State, only string)
 		return executor{}, err
 	}
 	return executor{
-		engine: reconciler.Engine, jobs: reconciler, discovery: disc, archive: host.Archive, base: base,
+		engine: reconciler.Engine, jobs: reconciler, discovery: disc, archive: host.Archive, options: o, base: base,
 	}, nil
 }
 

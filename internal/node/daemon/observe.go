@@ -30,6 +30,7 @@ func observe(ctx context.Context, o Options) error {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return base.confine(ctx, o) })
 	group.Go(func() error { return disc.RunScans(ctx) })
 	group.Go(func() error { return runManager(ctx, base.manager, managerGrace) })
 	group.Go(func() error { trimMemory(ctx, base.log); return nil })
