@@ -146,6 +146,11 @@ const (
 	ReasonImageRejected = "ImageRejected"
 	// ReasonImageUnavailable: the image could not be fetched from the operator.
 	ReasonImageUnavailable = "ImageUnavailable"
+	// ReasonNotDesired: the job updates a device to something else than the operator assigned to it, or by another way. Nothing
+	// was written.
+	ReasonNotDesired = "NotDesired"
+	// ReasonStartedBefore: the job was started before, and the journal of the node does not have it. Nothing was done.
+	ReasonStartedBefore = "StartedBefore"
 	// ReasonDeviceChanged: the device is gone or other hardware is in its place. Nothing was written.
 	ReasonDeviceChanged = "DeviceChanged"
 	// ReasonWriteFailed: the vendor tool failed to write the image, and the read-back confirms that the device holds

@@ -192,9 +192,32 @@ func update(d v1alpha1.NodeDevice, version string, digest v1alpha1.Digest) v1alp
 	}
 }
 
+// assign has the device run the version of an update, and waits until the daemon has seen it, as the operator does.
+func (c *cluster) assign(t *testing.T, u v1alpha1.DeviceUpdate) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		var d v1alpha1.NodeDevice
+		if c.Client.Get(t.Context(), client.ObjectKey{Name: u.Device}, &d) != nil {
+			return false
+		}
+		if w := d.Spec.Firmware; w != nil && w.Digest == u.Digest {
+			return d.Status.ObservedGeneration >= d.Generation
+		}
+		d.Spec.Firmware = &v1alpha1.DesiredFirmware{
+			Version: u.Version, Digest: u.Digest, Downgrade: u.Downgrade, Origin: u.Origin, UpdatePolicy: v1alpha1.UpdatePolicyUpdate,
+			SourceRef: v1alpha1.SourceReference{Name: "s"},
+		}
+		_ = c.Client.Update(t.Context(), &d) // a conflict is tried again
+		return false
+	}, time.Minute, 50*time.Millisecond)
+}
+
 // admit queues a job and admits it, as the operator does.
 func (c *cluster) admit(t *testing.T, name string, updates ...v1alpha1.DeviceUpdate) {
 	t.Helper()
+	for _, u := range updates {
+		c.assign(t, u)
+	}
 	require.NoError(t, c.Client.Create(t.Context(), &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: v1alpha1.FirmwareJobSpec{NodeName: "n1", Type: v1alpha1.JobTypeUpdate, Updates: updates, Soak: &metav1.Duration{}}}))
 	require.NoError(t, c.Client.Status().Apply(t.Context(), apply.FirmwareJob(name).WithStatus(apply.FirmwareJobStatus().WithConditions(

@@ -193,6 +193,8 @@ type Reason string
 const (
 	ImageRejected          Reason = "ImageRejected"
 	ImageUnavailable       Reason = "ImageUnavailable"
+	NotDesired             Reason = "NotDesired"
+	StartedBefore          Reason = "StartedBefore"
 	DeviceChanged          Reason = "DeviceChanged"
 	ReadFailed             Reason = "ReadFailed"
 	NotUpdatable           Reason = "NotUpdatable"
@@ -220,7 +222,7 @@ const (
 // may be planned again without a person's request.
 func (r Reason) Passing() bool {
 	switch r {
-	case ImageUnavailable, ReadFailed, DeviceChanged, MaintenanceUnavailable, MaintenanceLost, TimedOut, UnhealthyBefore:
+	case ImageUnavailable, ReadFailed, NotDesired, StartedBefore, DeviceChanged, MaintenanceUnavailable, MaintenanceLost, TimedOut, UnhealthyBefore:
 		return true
 	}
 	return false

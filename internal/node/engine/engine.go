@@ -292,8 +292,23 @@ func (e *Engine) CancelUnstarted(job journal.Job, reason string) error {
 		return err
 	}
 	job.Cancel = &reason
+	return e.endUnstarted(job)
+}
+
+// Refuse ends a job that has not begun and whose record holds the failure for which it must not. A job that holds the node is
+// not superseded. It does nothing when the journal knows the job.
+func (e *Engine) Refuse(job journal.Job) error {
+	view, err := e.cfg.Journal.View()
+	if err != nil || view.Job(job.UID) != nil {
+		return err
+	}
+	return e.endUnstarted(job)
+}
+
+// endUnstarted journals the end of a job that was cancelled or failed before it began.
+func (e *Engine) endUnstarted(job journal.Job) error {
 	x := &execution{Engine: e, job: job, silent: true}
-	facts := step.Facts{Cancel: &reason, BootID: "none"}
+	facts := step.Facts{Cancel: job.Cancel, BootID: "none"}
 	for x.job.Record.Outcome == "" {
 		if err := x.record(step.Next(x.job.Record, facts, e.cfg.Limits), facts); err != nil {
 			return err

@@ -8,12 +8,17 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
 func (r *Reconciler) act(ctx context.Context, f state, v verdict) error {
 	switch v {
 	case scan:
 		return r.scans.run(ctx, r.Client, r.Results, f.object)
+	case refuse:
+		j := r.newJob(f)
+		j.Record = step.Record{Failure: refusal(f)}
+		return r.Engine.Refuse(j)
 	case submit:
 		return r.submit(r.newJob(f))
 	case cancelUnstarted:

@@ -11,6 +11,8 @@ const (
 	queue
 	// scan the node for a job of type Scan, which ends with that.
 	scan
+	// refuse it: it ends before it has begun.
+	refuse
 	// submit it to the engine.
 	submit
 	// cancelUnstarted ends it before it has begun.
@@ -43,8 +45,14 @@ func decide(f state) verdict {
 		return scan
 	case f.object.Spec.Type == v1alpha1.JobTypeScan:
 		return queue
+	case f.startedBefore() && !f.mine: // a report that it waits would hide that it was started
+		return leave
+	case f.startedBefore():
+		return refuse
 	case f.object.Spec.Cancel != nil:
 		return cancelUnstarted
+	case f.object.Admitted() && f.busy == "" && f.mine && refusal(f) != nil:
+		return refuse
 	case f.object.Admitted() && f.busy == "" && f.mine:
 		return submit
 	}

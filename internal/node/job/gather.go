@@ -22,6 +22,8 @@ type state struct {
 	known *journal.Job
 	// holds is the job of that name that holds the node, be the object its own or of a later job; nil when none does.
 	holds *journal.Job
+	// begunBefore says that the journal remembers that it began the job, and nothing more of it.
+	begunBefore bool
 	// busy names the job that runs now; empty when none does.
 	busy string
 	// mine says that this process may begin the job.
@@ -62,7 +64,9 @@ func (r *Reconciler) gather(ctx context.Context, name string) (state, error) {
 		return f, err
 	}
 	if f.object != nil && f.known == nil {
-		err = r.gatherDevices(ctx, f)
+		if f.begunBefore, err = r.Journal.Began(string(f.object.UID)); err == nil {
+			err = r.gatherDevices(ctx, f)
+		}
 	}
 	return f, err
 }

@@ -48,16 +48,21 @@ type daemon struct {
 
 func newDaemon(t *testing.T) *daemon {
 	d := &daemon{Machine: enginetest.New(t), env: apitest.New(t), events: events.NewFakeRecorder(100)}
+	d.restart(d.Dir)
+	return d
+}
+
+// restart begins with the journal in that directory.
+func (d *daemon) restart(dir string) {
 	var err error
-	d.journal, err = journal.Open(d.Dir)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = d.journal.Close() })
+	d.journal, err = journal.Open(dir)
+	require.NoError(d.T, err)
+	d.T.Cleanup(func() { _ = d.journal.Close() })
 	d.Engine = d.NewEngine(d.journal)
 	d.r = &job.Reconciler{
 		Client: d.env.Client, NodeName: nodeName, Journal: d.journal, Engine: d.Engine, Maintenance: d.Window, Results: d,
 		Recorder: d.events,
 	}
-	return d
 }
 
 func (d *daemon) Refresh(context.Context) error { d.refreshes++; return d.refresh }
@@ -83,7 +88,13 @@ func (d *daemon) device(u journal.Update) {
 		d.T.Fatal("create device")
 	}
 	require.NoError(d.T, d.env.Client.Get(d.T.Context(), client.ObjectKeyFromObject(o), o))
-	o.Status.Class = v1alpha1.DeviceClass(u.Class)
+	o.Spec.Firmware = &v1alpha1.DesiredFirmware{
+		Version: u.Version, Digest: u.Digest, Downgrade: u.Downgrade, Origin: u.Origin, UpdatePolicy: v1alpha1.UpdatePolicyUpdate,
+		SourceRef: v1alpha1.SourceReference{Name: "s"},
+	}
+	require.NoError(d.T, d.env.Client.Update(d.T.Context(), o))
+	o.Status.Class, o.Status.UniqueID = v1alpha1.DeviceClass(u.Class), u.UniqueID
+	o.Status.Firmware = &v1alpha1.ObservedFirmware{Running: u.FromVersion, Driver: "sim", VersionFormat: v1alpha1.VersionFormatDotted}
 	require.NoError(d.T, d.env.Client.Status().Update(d.T.Context(), o))
 }
 

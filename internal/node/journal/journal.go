@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,12 +27,15 @@ const (
 	lockTimeout = 2 * time.Second
 	// maxFinished bounds the finished jobs that are kept, and the history.
 	maxFinished = 10
+	// maxBegun bounds the jobs of type Steps of which it is remembered that they began.
+	maxBegun = 1024
 )
 
 var (
 	bucketMeta    = []byte("meta")
 	bucketJobs    = []byte("jobs")
 	bucketDevices = []byte("devices")
+	bucketBegun   = []byte("begun")
 	keySchema     = []byte("schema")
 	keyHistory    = []byte("history")
 	keyVerdict    = []byte("verdict")
@@ -164,7 +168,7 @@ func (j *Journal) save(jobs []Job, devices []Device) error {
 			}
 		}
 		for _, job := range jobs {
-			if err := errors.Join(remember(tx, job), judge(tx, job), put(tx, bucketJobs, job.UID, job)); err != nil {
+			if err := errors.Join(noteBegun(tx, job), remember(tx, job), judge(tx, job), put(tx, bucketJobs, job.UID, job)); err != nil {
 				return err
 			}
 		}
@@ -174,6 +178,48 @@ func (j *Journal) save(jobs []Job, devices []Device) error {
 		return fmt.Errorf("write job %s to the journal: %w", jobs[0].Name, err)
 	}
 	return nil
+}
+
+// noteBegun remembers for good that a job of type Steps began: such a job may erase something, and nothing else would show that
+// it must not run again when an API server that was restored from a backup offers it once more.
+func noteBegun(tx *bbolt.Tx, job Job) error {
+	if len(job.Requested) == 0 {
+		return nil
+	}
+	begun, err := tx.CreateBucketIfNotExists(bucketBegun)
+	if err != nil || begun.Get([]byte(job.UID)) != nil {
+		return err
+	}
+	n, err := begun.NextSequence()
+	if err != nil {
+		return fmt.Errorf("number begun job %s: %w", job.Name, err)
+	}
+	var forgotten [][]byte
+	err = begun.ForEach(func(uid, raw []byte) error {
+		if binary.BigEndian.Uint64(raw)+maxBegun <= n {
+			forgotten = append(forgotten, slices.Clone(uid))
+		}
+		return nil
+	})
+	for _, uid := range forgotten {
+		err = errors.Join(err, begun.Delete(uid))
+	}
+	return errors.Join(err, begun.Put([]byte(job.UID), binary.BigEndian.AppendUint64(nil, n)))
+}
+
+// Began reports whether the journal remembers that a job of type Steps began, though it may not have the job any more. It
+// remembers the last 1024.
+func (j *Journal) Began(uid string) (began bool, err error) {
+	err = j.db.View(func(tx *bbolt.Tx) error {
+		if begun := tx.Bucket(bucketBegun); begun != nil {
+			began = begun.Get([]byte(uid)) != nil
+		}
+		return nil
+	})
+	if err != nil {
+		return false, fmt.Errorf("read the journal: %w", err)
+	}
+	return began, nil
 }
 
 // judge stores the verdict of a job whose health gate has just finished.

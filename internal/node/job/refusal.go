@@ -1,0 +1,89 @@
+package job
+
+import (
+	"fmt"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/desired"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+// refusal says why a job must not be carried out although it was admitted; nil when it may. A FirmwareJob is believed only
+// as far as it agrees with the rest: an update with what the operator assigned to its device, and any job with the journal.
+func refusal(f state) *step.Failure {
+	if f.startedBefore() {
+		return &step.Failure{Step: plan.Preflight, Reason: step.StartedBefore,
+			Message: "it was started before, and how far it went is not known here: the API server was restored from a backup, or the state " +
+				"directory of the node was lost. Nothing was done now. Look at the node and its NodeMaintenance; updates that are still due " +
+				"are planned again, and steps need a new job"}
+	}
+	for _, u := range f.object.Spec.Updates {
+		if d, known := f.devices[u.Device]; known { // the preflight refuses one that is not
+			if failure := disagreement(u, d); failure != nil {
+				failure.Step, failure.Device = plan.Preflight, u.Device
+				failure.Message = fmt.Sprintf("%s: %s; nothing was written. Assign the version by a template or a pin, which plans a new job",
+					u.Device, failure.Message)
+				return failure
+			}
+		}
+	}
+	return nil
+}
+
+// startedBefore reports whether the job was begun and the journal does not have it any more.
+func (f state) startedBefore() bool {
+	return f.known == nil && (f.object.Status.StartTime != nil || f.begunBefore) && f.object.Spec.Type != v1alpha1.JobTypeScan
+}
+
+// disagreement says how an update differs from what its device should run now, or from the way there; nil when it does not.
+func disagreement(u v1alpha1.DeviceUpdate, d v1alpha1.NodeDevice) *step.Failure {
+	differs := func(format string, args ...any) *step.Failure {
+		return &step.Failure{Reason: step.NotDesired, Message: fmt.Sprintf(format, args...)}
+	}
+	w, observed := d.Spec.Firmware, d.Status.Firmware
+	switch {
+	case w == nil:
+		return differs("the job updates it to %s, and no firmware is assigned to it", u.Version)
+	case w.UpdatePolicy == v1alpha1.UpdatePolicyValidate:
+		return differs("the job updates it to %s, and its update policy is Validate", u.Version)
+	case u.UniqueID != d.Status.UniqueID:
+		return differs("the job is for the device with the id %s, and this one has %s", u.UniqueID, d.Status.UniqueID)
+	case u.Downgrade == v1alpha1.DowngradeAllow && w.Downgrade != v1alpha1.DowngradeAllow:
+		return &step.Failure{Reason: step.DowngradeForbidden, Message: "the job allows a downgrade, and what is assigned to it forbids one"}
+	case observed == nil:
+		return &step.Failure{Reason: step.ReadFailed, Message: "what it runs was never read, so the way to another version is not known"}
+	}
+	version, digest := inventory.NormalizeVersion(u.Version), desired.Digest(u.Digest)
+	want := desired.Of(w, "")
+	facts := plan.Facts{Driver: observed.Driver, Running: inventory.NormalizeVersion(observed.Running)}
+	if observed.VersionFormat == v1alpha1.VersionFormatDotted {
+		facts.Format = inventory.FormatDotted
+	}
+	if version == facts.Running && isOnTheWay(version, digest, want) { // the node is judged again, and nothing is flashed
+		return nil
+	}
+	switch next := plan.Decide(want, facts); {
+	case next.Outcome == plan.UpToDate:
+		return differs("the job updates it to %s, and it runs the desired %s", u.Version, w.Version)
+	case !next.Outcome.Due():
+		return differs("the job updates it to %s, and that is not to be flashed now: %s", u.Version, next.Message)
+	case version != next.Version || digest != next.Digest:
+		return differs("the job updates it to %s (%s), and %s (%s) is to be flashed now", u.Version, digest, next.Version, next.Digest)
+	}
+	return nil
+}
+
+// isOnTheWay reports whether the image is the desired one or a hop to it.
+func isOnTheWay(version inventory.Version, digest inventory.Digest, want plan.Desired) bool {
+	if version == want.Version && digest == want.Digest {
+		return true
+	}
+	for _, h := range want.Hops {
+		if version == h.Version && digest == h.Digest {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,92 @@
+package job
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+func image(digit string) v1alpha1.Digest {
+	return v1alpha1.Digest("sha256:" + strings.Repeat(digit, 64))
+}
+
+// Whoever made the job: an update that is not what the operator assigned to the device is not carried out.
+func TestUpdateAgreesWithTheDevice(t *testing.T) {
+	type update = v1alpha1.DeviceUpdate
+	type device = v1alpha1.NodeDevice
+	const none step.Reason = ""
+	for name, c := range map[string]struct {
+		update func(*update)
+		device func(*device)
+		want   step.Reason
+		says   string
+	}{
+		"as assigned":                  {want: none},
+		"spelled otherwise":            {update: func(u *update) { u.Version = " 2.0" }, want: none},
+		"another version":              {update: func(u *update) { u.Version = "2.1" }, want: step.NotDesired, says: "and 2.0"},
+		"another image":                {update: func(u *update) { u.Digest = image("f") }, want: step.NotDesired, says: "is to be flashed now"},
+		"no image":                     {update: func(u *update) { u.Digest = "" }, want: step.NotDesired},
+		"another device":               {update: func(u *update) { u.UniqueID = "other" }, want: step.NotDesired, says: "the id other"},
+		"nothing assigned":             {device: func(d *device) { d.Spec.Firmware = nil }, want: step.NotDesired, says: "no firmware is assigned"},
+		"only reported":                {device: func(d *device) { d.Spec.Firmware.UpdatePolicy = v1alpha1.UpdatePolicyValidate }, want: step.NotDesired, says: "Validate"},
+		"never read":                   {device: func(d *device) { d.Status.Firmware = nil }, want: step.ReadFailed},
+		"a downgrade nobody allowed":   {update: func(u *update) { u.Downgrade = v1alpha1.DowngradeAllow }, want: step.DowngradeForbidden},
+		"an older version is assigned": {device: func(d *device) { d.Status.Firmware.Running = "3.0" }, want: step.NotDesired, says: "older"},
+		"an older version is assigned and allowed": {
+			update: func(u *update) { u.Downgrade = v1alpha1.DowngradeAllow },
+			device: func(d *device) { d.Status.Firmware.Running, d.Spec.Firmware.Downgrade = "3.0", v1alpha1.DowngradeAllow }, want: none,
+		},
+		"a blocked edge": {
+			device: func(d *device) { d.Spec.Firmware.Path = &v1alpha1.UpgradePath{BlockedFrom: []string{"1.0"}} }, want: step.NotDesired, says: "must not be flashed over",
+		},
+		"past a hop":               {device: hop, want: step.NotDesired, says: "1.5"},
+		"by a hop":                 {update: func(u *update) { u.Version, u.Digest = "1.5", image("b") }, device: hop, want: none},
+		"a hop from elsewhere":     {update: func(u *update) { u.Version, u.Digest = "1.5", image("b") }, device: func(d *device) { hop(d); d.Status.Firmware.Running = "1.2" }, want: step.NotDesired},
+		"an image that runs":       {device: func(d *device) { d.Status.Firmware.Running = "2.0" }, want: none},
+		"a hop that runs":          {update: func(u *update) { u.Version, u.Digest = "1.5", image("b") }, device: func(d *device) { hop(d); d.Status.Firmware.Running = "1.5" }, want: none},
+		"other bytes of a hop":     {update: func(u *update) { u.Version, u.Digest = "1.5", image("c") }, device: func(d *device) { hop(d); d.Status.Firmware.Running = "1.5" }, want: step.NotDesired},
+		"a version it went beyond": {update: func(u *update) { u.Version, u.Digest = "1.5", image("b") }, device: func(d *device) { hop(d); d.Status.Firmware.Running = "2.0" }, want: step.NotDesired, says: "runs the desired"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := update{Device: "nic", UniqueID: "u", FromVersion: "1.0", Version: "2.0", Digest: image("a"), Downgrade: v1alpha1.DowngradeForbid}
+			d := device{
+				ObjectMeta: metav1.ObjectMeta{Name: "nic"},
+				Spec: v1alpha1.NodeDeviceSpec{Firmware: &v1alpha1.DesiredFirmware{
+					Version: "2.0", Digest: image("a"), UpdatePolicy: v1alpha1.UpdatePolicyUpdate, Downgrade: v1alpha1.DowngradeForbid,
+				}},
+				Status: v1alpha1.NodeDeviceStatus{UniqueID: "u", Firmware: &v1alpha1.ObservedFirmware{
+					Running: "1.0", Driver: "sim", VersionFormat: v1alpha1.VersionFormatDotted,
+				}},
+			}
+			if c.update != nil {
+				c.update(&u)
+			}
+			if c.device != nil {
+				c.device(&d)
+			}
+			got := refusal(state{
+				object:  &v1alpha1.FirmwareJob{Spec: v1alpha1.FirmwareJobSpec{Type: v1alpha1.JobTypeUpdate, Updates: []update{u}}},
+				devices: map[string]device{"nic": d},
+			})
+			if c.want == none {
+				assert.Nil(t, got)
+				return
+			}
+			require.NotNil(t, got)
+			assert.Equal(t, c.want, got.Reason)
+			assert.Contains(t, got.Message, c.says)
+			assert.Contains(t, got.Message, "nothing was written")
+			assert.True(t, got.Reason == step.DowngradeForbidden || got.Reason.Passing(), "the planner decides again")
+		})
+	}
+}
+
+func hop(d *v1alpha1.NodeDevice) {
+	d.Spec.Firmware.Path = &v1alpha1.UpgradePath{Hops: []v1alpha1.UpgradeHop{{From: []string{"1.0"}, Version: "1.5", Digest: image("b")}}}
+}
