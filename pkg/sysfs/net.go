@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -107,4 +108,35 @@ func (n NetInterface) PermanentAddress() string {
 		return ""
 	}
 	return address
+}
+
+const lowerPrefix = "lower_"
+
+// Underlying lists the interfaces at the bottom of a stack of bonds, bridges and VLANs, in order of name: the interface
+// itself when it is built on none (links lower_<name>).
+func Underlying(fsys fs.FS, name string) ([]string, error) {
+	var bottom []string
+	seen := map[string]bool{}
+	for queue := []string{name}; len(queue) > 0; queue = queue[1:] {
+		entries, err := list(fsys, path.Join(netClass, queue[0]))
+		if err != nil {
+			return nil, err
+		}
+		lower := 0
+		for _, e := range entries {
+			below, ok := strings.CutPrefix(e, lowerPrefix)
+			if !ok {
+				continue
+			}
+			if lower++; !seen[below] {
+				seen[below] = true
+				queue = append(queue, below)
+			}
+		}
+		if lower == 0 {
+			bottom = append(bottom, queue[0])
+		}
+	}
+	slices.Sort(bottom)
+	return bottom, nil
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/reboot"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/state"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/steps"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/uplink"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
@@ -87,6 +88,7 @@ func newExecutor(ctx context.Context, o Options, host *state.State, only string)
 		Rebooter: systemd,
 		Health: health.Checker{
 			Scanner: hardware, Node: readiness.Node{Reader: direct, Name: c.NodeName, BootID: hardware.BootID}, Checks: checks,
+			Network: uplink.Host{FS: hardware.FS, Kernel: hardware.Kernel},
 		},
 		Catalog: base.catalog,
 		Tasks: steps.Tasks{

@@ -23,6 +23,8 @@ type Hardware struct {
 	Runner  *command.ExecRunner
 	Drivers driver.Set
 	Host    *host.Host
+	// Kernel says that it is the machine of the running kernel, and not files that look like one.
+	Kernel bool
 }
 
 // DriverList returns the drivers of a machine for its tools and its file system.
@@ -92,7 +94,7 @@ func NewHardware(root sysfs.Tree, tools command.Config, list DriverList, nvmeTra
 	if err != nil {
 		return nil, err
 	}
-	return &Hardware{FS: root, Runner: runner, Drivers: drivers, Host: h}, nil
+	return &Hardware{FS: root, Runner: runner, Drivers: drivers, Host: h, Kernel: kernel}, nil
 }
 
 // BootID reads the boot id of the running kernel.

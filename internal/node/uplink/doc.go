@@ -1,0 +1,2 @@
+// Package uplink reads through which hardware a host reaches its gateways, and whether they answer.
+package uplink
