@@ -201,7 +201,7 @@ func job(node string) *v1alpha1.FirmwareJob {
 
 func template(name string) *v1alpha1.FirmwareTemplate {
 	return &v1alpha1.FirmwareTemplate{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareTemplateSpec{
-		Devices: []v1alpha1.DeviceRule{{Name: "r", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC}, Version: "1", SourceRef: v1alpha1.SourceReference{Name: "s"}}},
+		Devices: []v1alpha1.DeviceRule{{Name: "r", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: "15b3"}, Version: "1", SourceRef: v1alpha1.SourceReference{Name: "s"}}},
 	}}
 }
 

@@ -14,6 +14,7 @@ const (
 )
 
 // FirmwareTemplateSpec says which firmware should run on which devices of which nodes.
+// +kubebuilder:validation:XValidation:rule="has(self.machine) || !has(self.devices) || self.devices.all(d, d.selector.class != 'BIOS' || has(d.selector.vendor) || has(d.selector.models) || has(d.selector.boardIDs) || has(d.selector.serialNumbers))",fieldPath=".devices",message="a rule of class BIOS must name a vendor, models, boardIDs or serialNumbers unless spec.machine names the machine; for the BIOS of every machine, set its vendor to '*'"
 type FirmwareTemplateSpec struct {
 	// nodeSelector selects nodes by their labels. An absent or empty selector selects every node. Written by the user.
 	// +optional
@@ -94,15 +95,20 @@ type DeviceRule struct {
 	UpgradePaths *UpgradePaths `json:"upgradePaths,omitempty"`
 }
 
+// AnyVendor as the vendor of a selector, or the manufacturer of a pin, says that the devices of every vendor are meant.
+const AnyVendor = "*"
+
 // DeviceSelector selects devices by their identity. Every list that is given must match; a list matches if one of its
-// entries does. An absent list matches everything.
+// entries does. An absent list matches everything, but a class alone selects the devices of every vendor only where vendor
+// says so.
+// +kubebuilder:validation:XValidation:rule="self.class == 'BIOS' || has(self.vendor) || has(self.models) || has(self.boardIDs) || has(self.serialNumbers) || has(self.pciAddresses)",message="name a vendor, models, boardIDs, serialNumbers or pciAddresses; for the devices of every vendor, set vendor to '*'"
 // +kubebuilder:validation:XValidation:rule="!has(self.pciAddresses) || self.class != 'BIOS'",message="a BIOS has no PCI address; remove pciAddresses"
 type DeviceSelector struct {
 	// class of the devices: NIC, StorageController, Disk or BIOS.
 	// +required
 	Class DeviceClass `json:"class,omitempty"`
 	// vendor is the four-digit hexadecimal PCI vendor id ("15b3") or the vendor's name as the device reports it;
-	// case is ignored. Absent: any vendor.
+	// case is ignored. "*" says that every vendor is meant. Absent: any vendor, where another field restricts the devices.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128

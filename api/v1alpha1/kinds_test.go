@@ -121,7 +121,8 @@ func TestNodeFirmwareRoundTrip(t *testing.T) {
 	env := apitest.New(t)
 	written := validNodeFirmware()
 	written.Spec.Pins = append(written.Spec.Pins, v1alpha1.FirmwarePin{
-		Name: "cx6dx", Class: v1alpha1.ClassNIC, Manufacturer: "15b3", Model: "101d", Version: "22.41.1000",
+		Name: "cx6dx", Class: v1alpha1.ClassNIC, Manufacturer: "15b3", Model: "101d", BoardID: "MT_0000000359",
+		SerialNumber: "MT2128X01234", PCIAddress: "0000:3b:00.0", Version: "22.41.1000",
 		SourceRef:    v1alpha1.SourceReference{Name: "cx6dx-2241"},
 		UpdatePolicy: v1alpha1.UpdatePolicyValidate, Downgrade: v1alpha1.DowngradeForbid,
 	})

@@ -41,7 +41,11 @@ type NodeFirmwareSpec struct {
 	ReleaseRequestedAt *metav1.Time `json:"releaseRequestedAt,omitempty"`
 }
 
-// FirmwarePin assigns firmware to the devices of one node that match it.
+// FirmwarePin assigns firmware to the devices of one node that match it. All given fields must match. Where several pins
+// match one device, those with a serialNumber or pciAddress, which are for one device, take precedence over those without; two
+// of the same rank are a conflict.
+// +kubebuilder:validation:XValidation:rule="self.class == 'BIOS' || has(self.manufacturer) || has(self.model) || has(self.boardID) || has(self.serialNumber) || has(self.pciAddress)",message="name a manufacturer, model, boardID, serialNumber or pciAddress; for the devices of every vendor, set manufacturer to '*'"
+// +kubebuilder:validation:XValidation:rule="!has(self.pciAddress) || self.class != 'BIOS'",message="a BIOS has no PCI address; remove pciAddress"
 type FirmwarePin struct {
 	// name identifies the pin within the node.
 	// +required
@@ -52,7 +56,8 @@ type FirmwarePin struct {
 	// class of the pinned devices.
 	// +required
 	Class DeviceClass `json:"class,omitempty"`
-	// manufacturer of the pinned devices: a PCI vendor id or the vendor's name. Absent: any.
+	// manufacturer of the pinned devices: a PCI vendor id or the vendor's name, or "*" to say that every one is meant.
+	// Absent: any.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
@@ -62,6 +67,23 @@ type FirmwarePin struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	Model string `json:"model,omitempty"`
+	// boardID is the id a board checks an image against: PSID, board.id and their like; compared after normalisation (case
+	// and surrounding blanks are ignored). Absent: any.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	BoardID string `json:"boardID,omitempty"`
+	// serialNumber of the one device that is pinned. Absent: any.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	SerialNumber string `json:"serialNumber,omitempty"`
+	// pciAddress of the one device that is pinned, as domain:bus:device.function ("0000:3b:00.0"); a card matches when any
+	// of its functions does. Absent: any.
+	// +optional
+	// +kubebuilder:validation:MaxLength=12
+	// +kubebuilder:validation:Pattern=`^[0-9a-f]{4}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]$`
+	PCIAddress string `json:"pciAddress,omitempty"`
 	// version that should run.
 	// +required
 	// +kubebuilder:validation:MinLength=1

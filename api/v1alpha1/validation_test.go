@@ -113,6 +113,24 @@ func TestFirmwareTemplateValidation(t *testing.T) {
 		{name: "a selector without a class", change: func(o *v1alpha1.FirmwareTemplate) {
 			rule(o).Selector = v1alpha1.DeviceSelector{Vendor: "15b3"}
 		}, field: "spec.devices[0].selector.class", message: "Required"},
+		{name: "a class alone", change: func(o *v1alpha1.FirmwareTemplate) {
+			rule(o).Selector = v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC}
+		}, field: "spec.devices[0].selector",
+			message: "name a vendor, models, boardIDs, serialNumbers or pciAddresses; for the devices of every vendor, set vendor to '*'"},
+		{name: "a class of every vendor on purpose", change: func(o *v1alpha1.FirmwareTemplate) {
+			rule(o).Selector = v1alpha1.DeviceSelector{Class: v1alpha1.ClassDisk, Vendor: v1alpha1.AnyVendor}
+		}},
+		{name: "a board id alone", change: func(o *v1alpha1.FirmwareTemplate) {
+			rule(o).Selector = v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, BoardIDs: []string{"MT_1"}}
+		}},
+		{name: "the BIOS of one machine model", change: func(o *v1alpha1.FirmwareTemplate) {
+			o.Spec.Machine = &v1alpha1.MachineSelector{Model: "7X21"}
+			rule(o).Selector = v1alpha1.DeviceSelector{Class: v1alpha1.ClassBIOS}
+		}},
+		{name: "the BIOS of any machine", change: func(o *v1alpha1.FirmwareTemplate) {
+			rule(o).Selector = v1alpha1.DeviceSelector{Class: v1alpha1.ClassBIOS}
+		}, field: "spec.devices",
+			message: "a rule of class BIOS must name a vendor, models, boardIDs or serialNumbers unless spec.machine names the machine; for the BIOS of every machine, set its vendor to '*'"},
 		{name: "PCI addresses of network adapters", change: func(o *v1alpha1.FirmwareTemplate) {
 			rule(o).Selector.PCIAddresses = []string{"0000:3b:00.0", "0000:af:1f.7"}
 		}},
@@ -316,6 +334,24 @@ func TestNodeFirmwareValidation(t *testing.T) {
 		}, field: "spec.pins[1]", message: "Duplicate value"},
 		{name: "a pin's name that is no label", change: func(o *v1alpha1.NodeFirmware) { pin(o).Name = "a_b" },
 			field: "spec.pins[0].name", message: "should match"},
+		{name: "a pin of a class alone", change: func(o *v1alpha1.NodeFirmware) {
+			*pin(o) = v1alpha1.FirmwarePin{Name: "a", Class: v1alpha1.ClassNIC, Version: "1", SourceRef: pin(o).SourceRef}
+		}, field: "spec.pins[0]",
+			message: "name a manufacturer, model, boardID, serialNumber or pciAddress; for the devices of every vendor, set manufacturer to '*'"},
+		{name: "a pin of every vendor on purpose", change: func(o *v1alpha1.NodeFirmware) {
+			*pin(o) = v1alpha1.FirmwarePin{Name: "a", Class: v1alpha1.ClassNIC, Manufacturer: v1alpha1.AnyVendor, Version: "1", SourceRef: pin(o).SourceRef}
+		}},
+		{name: "a pin of the BIOS, of which a node has one", change: func(o *v1alpha1.NodeFirmware) {
+			pin(o).Manufacturer, pin(o).Model = "", ""
+		}},
+		{name: "a pin of one card by its address", change: func(o *v1alpha1.NodeFirmware) {
+			*pin(o) = v1alpha1.FirmwarePin{Name: "a", Class: v1alpha1.ClassNIC, PCIAddress: "0000:3b:00.0", Version: "1", SourceRef: pin(o).SourceRef}
+		}},
+		{name: "a pin by a malformed address", change: func(o *v1alpha1.NodeFirmware) {
+			pin(o).Class, pin(o).PCIAddress = v1alpha1.ClassNIC, "3b:00.0"
+		}, field: "spec.pins[0].pciAddress", message: "should match"},
+		{name: "a pin by the PCI address of a BIOS", change: func(o *v1alpha1.NodeFirmware) { pin(o).PCIAddress = "0000:3b:00.0" },
+			field: "spec.pins[0]", message: "a BIOS has no PCI address; remove pciAddress"},
 		{name: "a pin without a class", change: func(o *v1alpha1.NodeFirmware) { pin(o).Class = "" },
 			field: "spec.pins[0].class", message: "Required"},
 		{name: "a pin without a version", change: func(o *v1alpha1.NodeFirmware) { pin(o).Version = "" },

@@ -28,6 +28,9 @@ func checkTemplate(t v1alpha1.FirmwareTemplate) []problem {
 		}
 		names[r.Name] = true
 		c.class(at+".selector.class", r.Selector.Class)
+		if isBIOS := r.Selector.Class == v1alpha1.ClassBIOS; isAnyDevice(r.Selector) && !(isBIOS && t.Spec.Machine != nil) {
+			c.report(at+".selector", `name a vendor, models, boardIDs, serialNumbers or pciAddresses; for the devices of every vendor, set vendor to "*"`)
+		}
 		c.require(at+".version", r.Version)
 		c.require(at+".sourceRef.name", r.SourceRef.Name)
 		c.oneOf(at+".updatePolicy", string(r.UpdatePolicy), "", string(v1alpha1.UpdatePolicyUpdate), string(v1alpha1.UpdatePolicyValidate))
@@ -38,6 +41,11 @@ func checkTemplate(t v1alpha1.FirmwareTemplate) []problem {
 		c.report("spec.nodeSelector", err.Error())
 	}
 	return c.problems
+}
+
+// isAnyDevice reports whether a selector names nothing but a class.
+func isAnyDevice(s v1alpha1.DeviceSelector) bool {
+	return s.Vendor == "" && len(s.Models)+len(s.BoardIDs)+len(s.SerialNumbers)+len(s.PCIAddresses) == 0
 }
 
 func checkSource(s v1alpha1.FirmwareSource) []problem {

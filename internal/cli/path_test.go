@@ -139,7 +139,7 @@ metadata: {name: t}
 spec:
   devices:
   - name: a
-    selector: {class: NIC}
+    selector: {class: NIC, vendor: "15b3"}
     version: "2"
     sourceRef: {name: s}
     upgradePaths:

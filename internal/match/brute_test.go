@@ -111,6 +111,16 @@ func (w *world) bruteDevice(v view, compiled map[string]*Template, o *v1alpha1.N
 				heldPin, heldReason = &p.Party, v1alpha1.ReasonReadFailed
 			}
 		}
+		bySerial := func(party Party) bool {
+			return slices.ContainsFunc(f.Spec.Pins, func(p v1alpha1.FirmwarePin) bool { return p.Name == party.Rule && p.SerialNumber != "" })
+		}
+		first := heldPin != nil && bySerial(*heldPin) || slices.ContainsFunc(pins, func(p *Rule) bool { return bySerial(p.Party) })
+		if first {
+			pins = slices.DeleteFunc(pins, func(p *Rule) bool { return !bySerial(p.Party) })
+			if heldPin != nil && !bySerial(*heldPin) {
+				heldPin = nil
+			}
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(compiled)) {
 		c := compiled[name]

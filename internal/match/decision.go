@@ -81,7 +81,7 @@ func (ix *Index) decide(d *device) (Decision, bool) {
 
 // assign is the policy: which firmware a device gets, and why that has no image if it has none.
 //
-//   - Pins beat templates: where a pin matches, rules of templates do not count.
+//   - Pins beat templates: where a pin matches, rules of templates do not count. Of pins, those for one device beat the others.
 //   - A paused template counts like an active one, so that pausing never hands its devices to another template.
 //   - A template that is paused or invalid holds what it assigned, even where its rules do not match any more, until
 //     it is active and valid again or is deleted.
@@ -108,19 +108,29 @@ func (ix *Index) assign(d *device) (out Decision, noImage *Block) {
 
 // claims lists the rules or pins that match, and the claim that only holds.
 func (ix *Index) claims(d *device) ([]*Rule, *hold) {
-	if held := ix.heldByPin(d); held != nil || len(d.pins) > 0 {
-		return d.pins, held
+	held := ix.heldByPin(d)
+	switch {
+	case held == nil && len(d.pins) == 0:
+		return d.rules, ix.heldByTemplate(d)
+	case held == nil:
+		return d.pins, nil
+	case isForOne(held) && !slices.ContainsFunc(d.pins, isForOne):
+		return nil, &hold{held.Party, v1alpha1.ReasonReadFailed}
+	case !isForOne(held) && slices.ContainsFunc(d.pins, isForOne):
+		return d.pins, nil
 	}
-	return d.rules, ix.heldByTemplate(d)
+	return d.pins, &hold{held.Party, v1alpha1.ReasonReadFailed}
 }
 
-func (ix *Index) heldByPin(d *device) *hold {
+// heldByPin is the pin that assigned the firmware of a device that cannot be read, where it would match if all facts were
+// known.
+func (ix *Index) heldByPin(d *device) *Rule {
 	if !d.observed.unread || d.current == nil || d.current.Origin.Kind != v1alpha1.OriginPin || d.current.Origin.Name != d.node.name {
 		return nil
 	}
 	for _, p := range d.node.pins {
-		if p.Rule == d.current.Origin.Rule && !slices.Contains(d.pins, p) && p.Selector.mayMatch(d.facts) {
-			return &hold{p.Party, v1alpha1.ReasonReadFailed}
+		if p.Rule == d.current.Origin.Rule && !p.Selector.Matches(d.facts) && p.Selector.mayMatch(d.facts) {
+			return p
 		}
 	}
 	return nil

@@ -147,6 +147,54 @@ func TestPinDecidesWhereTemplatesConflict(t *testing.T) {
 	s.wants("2.0", "a")
 }
 
+// A pin for one device takes precedence over one for its kind; the order of the pins settles nothing.
+func TestPinForOneDeviceTakesPrecedence(t *testing.T) {
+	s := newStage(t)
+	pin := func(name, version string, change func(*v1alpha1.FirmwarePin)) v1alpha1.FirmwarePin {
+		p := v1alpha1.FirmwarePin{
+			Name: name, Class: v1alpha1.ClassNIC, Manufacturer: "15b3", Version: version, SourceRef: v1alpha1.SourceReference{Name: "s"},
+		}
+		change(&p)
+		return p
+	}
+	kind := pin("kind", "1.0", func(*v1alpha1.FirmwarePin) {})
+	board := pin("board", "1.0", func(p *v1alpha1.FirmwarePin) { p.BoardID = "mt_0000000359" })
+	serial := pin("serial", "2.0", func(p *v1alpha1.FirmwarePin) { p.SerialNumber = "S1" })
+	address := pin("address", "3.0", func(p *v1alpha1.FirmwarePin) { p.PCIAddress = "0000:3b:00.1" })
+	other := pin("other", "3.0", func(p *v1alpha1.FirmwarePin) { p.SerialNumber = "S2" })
+	s.pins()
+	set := func(pins ...v1alpha1.FirmwarePin) {
+		s.firmware = s.firmware.DeepCopy()
+		s.firmware.Spec.Pins = pins
+		s.firmware.Generation++
+		s.ix.SetNodeFirmware(s.firmware)
+		s.act()
+	}
+	s.status(func(d *v1alpha1.NodeDeviceStatus) {
+		d.PCIAddress, d.Ports = "0000:3b:00.0", []v1alpha1.DevicePort{{PCIAddress: "0000:3b:00.1"}}
+	})
+	set(kind, other)
+	s.wants("1.0", "n")
+	for _, pins := range [][]v1alpha1.FirmwarePin{{kind, serial}, {serial, kind, board, other}} {
+		set(pins...)
+		assert.Empty(t, s.conflict())
+		s.wants("2.0", "n")
+	}
+	unread := []metav1.Condition{{Type: v1alpha1.ConditionInspected, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonReadFailed}}
+	s.status(func(d *v1alpha1.NodeDeviceStatus) { d.SerialNumber, d.Conditions = "", unread })
+	assert.Empty(t, s.conflict(), "it is most likely still the card with that serial number")
+	s.wants("2.0", "n")
+	s.status(func(d *v1alpha1.NodeDeviceStatus) { d.SerialNumber, d.Conditions = "S1", nil })
+
+	set(address)
+	s.wants("3.0", "n")
+	set(kind, address, serial)
+	assert.Len(t, s.conflict(), 2, "two pins for one device")
+	s.wants("3.0", "n")
+	set(kind, board)
+	assert.Len(t, s.conflict(), 2, "two pins for its kind")
+}
+
 // R001-9, R001-10: two rules of one template are a conflict as well.
 func TestTwoRulesOfOneTemplateConflict(t *testing.T) {
 	s := newStage(t)

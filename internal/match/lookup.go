@@ -114,12 +114,18 @@ func (s *Selector) buckets() []bucket {
 	return []bucket{{class: s.class}}
 }
 
+// isForOne reports whether a pin is for one device, so that it takes precedence over pins that are for a kind of device.
+func isForOne(p *Rule) bool { return p.Selector.single() }
+
 func (ix *Index) rematch(d *device) {
 	d.rules, d.pins = nil, nil
 	for _, p := range d.node.pins {
 		if p.Selector.Matches(d.facts) {
 			d.pins = append(d.pins, p)
 		}
+	}
+	if slices.ContainsFunc(d.pins, isForOne) {
+		d.pins = slices.DeleteFunc(d.pins, func(p *Rule) bool { return !isForOne(p) })
 	}
 	look := func(list byte, value string) {
 		for _, r := range ix.rules[bucket{d.facts.Class, list, inventory.NormalizeID(value)}] {

@@ -45,6 +45,7 @@ var (
 	someVersions  = []string{"1.0", "2.0", "3.0"}
 	someBoards    = []string{"", "B0", "B1"}
 	someModels    = []string{"", "m0", "m1"}
+	someSerials   = []string{"", "", "S0", "S1"}
 	base          = time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 )
 
@@ -142,7 +143,8 @@ func (w *world) drawFirmware(t *rapid.T, name string, uid types.UID) *v1alpha1.N
 	for i := range rapid.IntRange(0, 2).Draw(t, "pins") {
 		f.Spec.Pins = append(f.Spec.Pins, v1alpha1.FirmwarePin{
 			Name: fmt.Sprintf("p%d", i), Class: v1alpha1.ClassNIC, Model: pick(t, someModels, "pin model"),
-			Version: pick(t, someVersions, "version"), SourceRef: v1alpha1.SourceReference{Name: pick(t, someSources, "source")},
+			SerialNumber: pick(t, someSerials, "pin serial"),
+			Version:      pick(t, someVersions, "version"), SourceRef: v1alpha1.SourceReference{Name: pick(t, someSources, "source")},
 		})
 	}
 	f.Spec.Retry = pick(t, someRetries, "retry")
@@ -264,7 +266,7 @@ func (w *world) drawDevice(t *rapid.T, name string, uid types.UID) *v1alpha1.Nod
 	s.Model, s.BoardID = pick(t, someModels, "model"), pick(t, someBoards, "board")
 	s.VendorID, s.Vendor = pick(t, []string{"", "15b3"}, "vendor id"), pick(t, []string{"", "Acme"}, "vendor")
 	s.DeviceID = pick(t, []string{"", "101d"}, "device id")
-	s.SerialNumber, s.PCIAddress = name, pick(t, []string{"", "0000:01:00.0"}, "address")
+	s.SerialNumber, s.PCIAddress = pick(t, someSerials, "serial"), pick(t, []string{"", "0000:01:00.0"}, "address")
 	s.Firmware = &v1alpha1.ObservedFirmware{
 		Running: pick(t, someVersions, "running"), Driver: pick(t, []string{"x", "x", "x", ""}, "driver"),
 		VersionFormat: pick(t, []v1alpha1.VersionFormat{"", v1alpha1.VersionFormatDotted}, "format"),

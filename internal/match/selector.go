@@ -21,7 +21,7 @@ func NewSelector(s v1alpha1.DeviceSelector) *Selector {
 		class: s.Class, models: newSet(s.Models...), boards: newSet(s.BoardIDs...),
 		serials: newSet(s.SerialNumbers...), buses: newSet(s.PCIAddresses...),
 	}
-	if s.Vendor != "" {
+	if s.Vendor != "" && s.Vendor != v1alpha1.AnyVendor {
 		out.vendors = newSet(s.Vendor)
 	}
 	return out
@@ -30,11 +30,19 @@ func NewSelector(s v1alpha1.DeviceSelector) *Selector {
 // pinSelector compiles the part of a pin that chooses devices.
 func pinSelector(p v1alpha1.FirmwarePin) *Selector {
 	s := v1alpha1.DeviceSelector{Class: p.Class, Vendor: p.Manufacturer}
-	if p.Model != "" {
-		s.Models = []string{p.Model}
+	for _, f := range []struct {
+		value string
+		list  *[]string
+	}{{p.Model, &s.Models}, {p.BoardID, &s.BoardIDs}, {p.SerialNumber, &s.SerialNumbers}, {p.PCIAddress, &s.PCIAddresses}} {
+		if f.value != "" {
+			*f.list = []string{f.value}
+		}
 	}
 	return NewSelector(s)
 }
+
+// single reports whether the selector names single devices.
+func (s *Selector) single() bool { return s.serials != nil || s.buses != nil }
 
 // Matches reports whether the selector chooses the device. A fact that the device does not report matches no list.
 func (s *Selector) Matches(d Device) bool {

@@ -30,6 +30,7 @@ func TestSelectorMatchesByEachFact(t *testing.T) {
 		{"another class", v1alpha1.DeviceSelector{Class: v1alpha1.ClassDisk}, false},
 		{"vendor id in upper case", v1alpha1.DeviceSelector{Vendor: "15B3"}, true},
 		{"vendor name in lower case", v1alpha1.DeviceSelector{Vendor: "mellanox technologies"}, true},
+		{"every vendor on purpose", v1alpha1.DeviceSelector{Vendor: "*"}, true},
 		{"another vendor", v1alpha1.DeviceSelector{Vendor: "8086"}, false},
 		{"part of the vendor's name", v1alpha1.DeviceSelector{Vendor: "Mellanox"}, false},
 		{"device id", v1alpha1.DeviceSelector{Models: []string{"1021", "101D"}}, true},

@@ -169,7 +169,7 @@ func (p *process) assign() {
 		Images: []v1alpha1.ImageDescription{{Class: v1alpha1.ClassBIOS, Version: "2"}},
 	}}}}
 	template := &v1alpha1.FirmwareTemplate{ObjectMeta: metav1.ObjectMeta{Name: "bios"}, Spec: v1alpha1.FirmwareTemplateSpec{Devices: []v1alpha1.DeviceRule{{
-		Name: "bios", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassBIOS}, Version: "2", SourceRef: v1alpha1.SourceReference{Name: "bios"},
+		Name: "bios", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassBIOS, Vendor: v1alpha1.AnyVendor}, Version: "2", SourceRef: v1alpha1.SourceReference{Name: "bios"},
 	}}}}
 	require.NoError(p.t, p.env.Client.Create(p.t.Context(), source))
 	require.NoError(p.t, p.env.Client.Create(p.t.Context(), template))

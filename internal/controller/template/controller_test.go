@@ -205,13 +205,44 @@ func TestConflictKeepsTheLastAssignmentAndSaysSo(t *testing.T) {
 	assert.Equal(t, int64(2), f.writes.conditions.Load(), "set once, removed once")
 }
 
+// Two cards of one model, board and firmware in one machine: a person pins one of them.
+func TestOneOfTwoIdenticalCardsIsPinned(t *testing.T) {
+	f := newFleet(t)
+	f.source("s", imageFor(board, v1, 1), imageFor(board, v2, 2))
+	f.node("a", map[string]string{"pool": "gpu"})
+	identical := func(name, serial, address string) *v1alpha1.NodeDevice {
+		o := &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.NodeDeviceSpec{NodeName: "a"}}
+		f.create(o)
+		o.Status = v1alpha1.NodeDeviceStatus{
+			ObservedGeneration: 1, Class: v1alpha1.ClassNIC, UniqueID: name, VendorID: "15b3", DeviceID: "101d", BoardID: board,
+			SerialNumber: serial, PCIAddress: address,
+			Firmware: &v1alpha1.ObservedFirmware{Running: running, Stored: running, Driver: "mstflint", Activation: v1alpha1.ActivationReboot},
+		}
+		require.NoError(t, f.Client.Status().Update(t.Context(), o))
+		return o
+	}
+	identical("a-nic-1", "MT1", "0000:3b:00.0")
+	identical("a-nic-2", "MT2", "0000:af:00.0")
+	f.template("t", "gpu", v1, "s")
+	pins := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: v1alpha1.NodeFirmwareSpec{Pins: []v1alpha1.FirmwarePin{{
+		Name: "second", Class: v1alpha1.ClassNIC, SerialNumber: "MT2", Version: v2, SourceRef: v1alpha1.SourceReference{Name: "s"},
+	}}}}
+	f.create(pins)
+	f.startOperator()
+	f.awaitVersion("a-nic-1", v1, "t")
+	f.awaitVersion("a-nic-2", v2, "a")
+	f.edit(pins, func() { pins.Spec.Pins[0].SerialNumber, pins.Spec.Pins[0].PCIAddress = "", "0000:3b:00.0" })
+	f.awaitVersion("a-nic-1", v2, "a")
+	f.awaitVersion("a-nic-2", v1, "t")
+}
+
 func TestConflictingPinsAreToldOnTheNodeFirmware(t *testing.T) {
 	f := newFleet(t)
 	f.source("s", imageFor(board, v1, 1), imageFor(board, v2, 2))
 	f.node("a", nil)
 	a := f.discover("a", board, running)
 	pin := func(name, version string) v1alpha1.FirmwarePin {
-		return v1alpha1.FirmwarePin{Name: name, Class: v1alpha1.ClassNIC, Version: version, SourceRef: v1alpha1.SourceReference{Name: "s"}}
+		return v1alpha1.FirmwarePin{Name: name, Class: v1alpha1.ClassNIC, Manufacturer: "15b3", Version: version, SourceRef: v1alpha1.SourceReference{Name: "s"}}
 	}
 	f.create(&v1alpha1.NodeFirmware{
 		ObjectMeta: metav1.ObjectMeta{Name: "a"},

@@ -436,6 +436,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FirmwarePin
   map:
     fields:
+    - name: boardID
+      type:
+        scalar: string
     - name: class
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DeviceClass
@@ -450,6 +453,12 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
     - name: name
+      type:
+        scalar: string
+    - name: pciAddress
+      type:
+        scalar: string
+    - name: serialNumber
       type:
         scalar: string
     - name: sourceRef

@@ -10,12 +10,13 @@ import (
 // with apply.
 //
 // DeviceSelector selects devices by their identity. Every list that is given must match; a list matches if one of its
-// entries does. An absent list matches everything.
+// entries does. An absent list matches everything, but a class alone selects the devices of every vendor only where vendor
+// says so.
 type DeviceSelectorApplyConfiguration struct {
 	// class of the devices: NIC, StorageController, Disk or BIOS.
 	Class *apiv1alpha1.DeviceClass `json:"class,omitempty"`
 	// vendor is the four-digit hexadecimal PCI vendor id ("15b3") or the vendor's name as the device reports it;
-	// case is ignored. Absent: any vendor.
+	// case is ignored. "*" says that every vendor is meant. Absent: any vendor, where another field restricts the devices.
 	Vendor *string `json:"vendor,omitempty"`
 	// models are PCI device ids ("101d") or model names as the device reports them; case is ignored. At most 64.
 	Models []string `json:"models,omitempty"`

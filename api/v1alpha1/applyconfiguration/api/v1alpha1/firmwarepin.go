@@ -9,16 +9,27 @@ import (
 // FirmwarePinApplyConfiguration represents a declarative configuration of the FirmwarePin type for use
 // with apply.
 //
-// FirmwarePin assigns firmware to the devices of one node that match it.
+// FirmwarePin assigns firmware to the devices of one node that match it. All given fields must match. Where several pins
+// match one device, those with a serialNumber or pciAddress, which are for one device, take precedence over those without; two
+// of the same rank are a conflict.
 type FirmwarePinApplyConfiguration struct {
 	// name identifies the pin within the node.
 	Name *string `json:"name,omitempty"`
 	// class of the pinned devices.
 	Class *apiv1alpha1.DeviceClass `json:"class,omitempty"`
-	// manufacturer of the pinned devices: a PCI vendor id or the vendor's name. Absent: any.
+	// manufacturer of the pinned devices: a PCI vendor id or the vendor's name, or "*" to say that every one is meant.
+	// Absent: any.
 	Manufacturer *string `json:"manufacturer,omitempty"`
 	// model of the pinned devices: a PCI device id or a model name. Absent: any.
 	Model *string `json:"model,omitempty"`
+	// boardID is the id a board checks an image against: PSID, board.id and their like; compared after normalisation (case
+	// and surrounding blanks are ignored). Absent: any.
+	BoardID *string `json:"boardID,omitempty"`
+	// serialNumber of the one device that is pinned. Absent: any.
+	SerialNumber *string `json:"serialNumber,omitempty"`
+	// pciAddress of the one device that is pinned, as domain:bus:device.function ("0000:3b:00.0"); a card matches when any
+	// of its functions does. Absent: any.
+	PCIAddress *string `json:"pciAddress,omitempty"`
 	// version that should run.
 	Version *string `json:"version,omitempty"`
 	// sourceRef names the FirmwareSource that holds the image.
@@ -64,6 +75,30 @@ func (b *FirmwarePinApplyConfiguration) WithManufacturer(value string) *Firmware
 // If called multiple times, the Model field is set to the value of the last call.
 func (b *FirmwarePinApplyConfiguration) WithModel(value string) *FirmwarePinApplyConfiguration {
 	b.Model = &value
+	return b
+}
+
+// WithBoardID sets the BoardID field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the BoardID field is set to the value of the last call.
+func (b *FirmwarePinApplyConfiguration) WithBoardID(value string) *FirmwarePinApplyConfiguration {
+	b.BoardID = &value
+	return b
+}
+
+// WithSerialNumber sets the SerialNumber field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SerialNumber field is set to the value of the last call.
+func (b *FirmwarePinApplyConfiguration) WithSerialNumber(value string) *FirmwarePinApplyConfiguration {
+	b.SerialNumber = &value
+	return b
+}
+
+// WithPCIAddress sets the PCIAddress field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PCIAddress field is set to the value of the last call.
+func (b *FirmwarePinApplyConfiguration) WithPCIAddress(value string) *FirmwarePinApplyConfiguration {
+	b.PCIAddress = &value
 	return b
 }
 
