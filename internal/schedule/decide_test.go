@@ -427,19 +427,3 @@ func BenchmarkDecide5000(b *testing.B) {
 		schedule.Decide(f)
 	}
 }
-
-// A ledger is bounded as the API bounds it, however large the budget is: a longer one could not be written.
-func TestALedgerDoesNotGrowBeyondItsBound(t *testing.T) {
-	f := schedule.Facts{
-		Policies: []schedule.Policy{policy("default", "", intstr.FromString("100%"))},
-		Nodes:    nodes(schedule.MaxLedger + 2),
-	}
-	for _, n := range f.Nodes {
-		f.Jobs = append(f.Jobs, job(n.Name, 1, schedule.Queued))
-	}
-	d := schedule.Decide(f)
-	assert.Len(t, d.Policies[0].Ledger, schedule.MaxLedger)
-	assert.Len(t, d.Admit, schedule.MaxLedger)
-	require.Len(t, d.Wait, 2)
-	assert.Equal(t, schedule.BudgetExhausted, d.Wait[0].Reason)
-}

@@ -81,6 +81,8 @@ type Machine struct {
 	// Unfollowed: nothing holds the lock of a write, which a plugin carries out, and which it alone knows of.
 	Unfollowed bool
 	Snapshots  []engine.Snapshot
+	// Written are the images that were written to each device, in order.
+	Written map[string][]inventory.Digest
 	// Stop ends the process.
 	Stop   context.CancelFunc
 	Engine *engine.Engine
@@ -93,6 +95,7 @@ func New(t *testing.T) *Machine {
 	dir := t.TempDir()
 	return &Machine{
 		T: t, Dir: dir, Sim: drivertest.NewSimulated("sim"), Image: map[inventory.Digest]driver.Image{}, Boot: 1,
+		Written:   map[string][]inventory.Digest{},
 		NodeReady: true, Window: &Window{}, Archive: archive.New(filepath.Join(dir, "archive"), durable.OS{}),
 	}
 }
@@ -362,6 +365,7 @@ func (f failing) Write(ctx context.Context, id inventory.Identity, img driver.Im
 	if f.m.reading {
 		return 0, command.ErrBusy
 	}
+	f.m.Written[id.UniqueID] = append(f.m.Written[id.UniqueID], img.Digest)
 	needs, err := f.Simulated.Write(ctx, id, img, p)
 	if err == nil && f.m.LoseEnds {
 		err = &command.Error{Argv: []string{"burn"}, ExitCode: -1, Err: command.ErrLost}

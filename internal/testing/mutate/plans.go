@@ -12,7 +12,7 @@ func plans() []Mutant {
 		{What: "a device without a driver is due", File: decide, Old: "case f.Driver == \"\":", New: "case f.Driver == \"\" && f.ReadOnly != \"\":"},
 		{What: "a device that cannot be written is due", File: decide, Old: "case f.ReadOnly != \"\":", New: "case f.ReadOnly != \"\" && f.Stored == \"\":"},
 		{What: "an unhealthy device is flashed", File: decide,
-			Old: "case !f.UnhealthySince.IsZero() && !d.Retry", New: "case !f.UnhealthySince.IsZero() && f.Stored == \"\" && !d.Retry"},
+			Old: "case f.Unhealthy && !d.Retry", New: "case f.Unhealthy && f.Stored == \"\" && !d.Retry"},
 		{What: "a version without an image for the board is due", File: decide,
 			Old: "if d.Digest == (inventory.Digest{}) {", New: "if d.Digest == (inventory.Digest{}) && f.Stored == \"\" {"},
 		{What: "a blocked edge is flashed", File: decide, Old: "if slices.Contains(p.BlockedFrom, f.Running) {", New: "if slices.Contains(p.BlockedFrom, to) {"},

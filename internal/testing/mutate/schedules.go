@@ -6,9 +6,9 @@ func schedules() []Mutant {
 		"internal/schedule/budget.go", "internal/schedule/choose.go"
 	return []Mutant{
 		{What: "one node more than the budget is disturbed", File: admit,
-			Old: "return after <= o.out.Budget && ", New: "return after <= o.out.Budget+1 && "},
+			Old: "return after <= o.out.Budget\n", New: "return after <= o.out.Budget+1\n"},
 		{What: "the ledger grows beyond its bound", File: admit,
-			Old: "len(o.out.Ledger) < MaxLedger", New: "len(o.out.Ledger) <= MaxLedger"},
+			Old: "case len(o.out.Ledger) >= MaxLedger:", New: "case len(o.out.Ledger) > MaxLedger:"},
 		{What: "a node that is not Ready is disturbed", File: admit, Old: "case !node.Ready:", New: "case !node.Ready && node.Cordoned:"},
 		{What: "a paused policy admits", File: admit, Old: "case o.Paused:", New: "case o.Paused && o.Invalid != \"\":"},
 		{What: "a node that two policies choose is admitted", File: admit, Old: "case len(pools) > 1:", New: "case len(pools) > 2:"},

@@ -1,0 +1,53 @@
+package job_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// The steps are taken one by one, and the job's conditions, its steps and the progress of a long one follow them while they
+// run (R001-7, R000-63).
+func TestConditionsFollowTheSteps(t *testing.T) {
+	d := newDaemon(t)
+	d.create("j", d.Add(inventory.BIOS, "bios", inventory.ActivateReboot))
+	d.admit("j")
+	var steps, maintenance []string
+	var percent []int32
+	d.OnSnapshot = func(s engine.Snapshot) {
+		d.r.Notify(s)
+		require.NoError(t, d.reconcile("j"))
+		got := d.get("j")
+		running := 0
+		for _, st := range got.Status.Steps {
+			if st.State == v1alpha1.StepRunning {
+				running++
+				steps = append(steps, st.Name)
+				if st.ProgressPercent != nil {
+					percent = append(percent, *st.ProgressPercent)
+				}
+			}
+		}
+		assert.LessOrEqual(t, running, 1, "one at a time")
+		if c := condition(got, v1alpha1.ConditionMaintenanceReady); c != nil {
+			maintenance = append(maintenance, string(c.Status)+" "+c.Reason)
+		}
+		if c := condition(got, v1alpha1.ConditionReady); !got.Ended() {
+			assert.Equal(t, v1alpha1.ReasonProgressing, c.Reason)
+		}
+	}
+	require.NoError(t, d.reconcile("j"))
+	d.work()
+	require.NoError(t, d.reconcile("j"))
+	assert.True(t, d.get("j").Ended())
+	assert.Equal(t, []string{"preflight", "archive", "maintenance", "flash", "reboot", "verify", "health", "release"}, slices.Compact(steps))
+	assert.Equal(t, []string{"False MaintenanceRequested", "True MaintenanceReady", "False MaintenanceReleased"}, slices.Compact(maintenance))
+	require.NotEmpty(t, percent)
+	assert.True(t, slices.IsSorted(percent), "%v", percent)
+}
