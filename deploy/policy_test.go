@@ -81,9 +81,17 @@ func TestManifestsAreAcceptedByARealAPIServer(t *testing.T) { // R001-22
 	assert.Equal(t, appsv1.OnDeleteDaemonSetStrategyType, daemon.Spec.UpdateStrategy.Type, "a manifest change must not end a flash")
 	assert.GreaterOrEqual(t, *daemon.Spec.Template.Spec.TerminationGracePeriodSeconds, int64(1800))
 	assert.True(t, *daemon.Spec.Template.Spec.Containers[0].SecurityContext.Privileged)
+	assert.Equal(t, map[string]string{"kubernetes.io/os": "linux"}, daemon.Spec.Template.Spec.NodeSelector)
+	assert.Contains(t, daemon.Spec.Template.Spec.Tolerations, corev1.Toleration{Operator: corev1.TolerationOpExists}, "on every chosen node, whatever its taints")
 	var operator appsv1.Deployment
 	require.NoError(t, s.admin.Get(t.Context(), client.ObjectKey{Namespace: cluster.Namespace, Name: "firmware-operator"}, &operator))
 	assert.True(t, *operator.Spec.Template.Spec.SecurityContext.RunAsNonRoot)
+	pod, controlPlane := operator.Spec.Template.Spec, "node-role.kubernetes.io/control-plane"
+	require.NotNil(t, pod.Affinity)
+	require.NotEmpty(t, pod.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution)
+	assert.Equal(t, []corev1.NodeSelectorRequirement{{Key: controlPlane, Operator: corev1.NodeSelectorOpExists}},
+		pod.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution[0].Preference.MatchExpressions)
+	assert.Contains(t, pod.Tolerations, corev1.Toleration{Key: controlPlane, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule})
 	assert.NotEqual(t, daemon.Spec.Template.Spec.ServiceAccountName, operator.Spec.Template.Spec.ServiceAccountName)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
 // TestSteps: the page names every step of this product with its interface, priority and deadline, and no other (R003-56).
@@ -44,6 +45,26 @@ func TestSteps(t *testing.T) {
 	require.NoError(t, err)
 	_, manifest, _ := strings.Cut(string(example), "apiVersion:")
 	assert.Contains(t, string(text), "apiVersion:"+manifest, "the page shows the example as it is")
+}
+
+// TestPagesAnswerWhatTheyMust: how steps run, their order and effect, how they are switched and moved, how interfaces differ,
+// what happens on a failure and how long it takes (R003-51, R003-56); and what remains open to attack (R003-44).
+func TestPagesAnswerWhatTheyMust(t *testing.T) {
+	for page, parts := range map[string][]string{
+		"concepts/steps.md": {
+			"\n## What runs in an update\n", "\n## Steps that are off by default\n", "\nDifferences between the interfaces:\n", "\n## Running steps by hand\n",
+			"\n## Switching on and off, and changing the order\n", "\n--step-priority=disk.flash=0 ", "\n## When a step fails\n",
+			"\n## How long it takes\n", "| a reboot | 15 minutes to begin;",
+		},
+		"concepts/security.md": {"\n## What a node that was taken over can do\n", "is root on its node", "Lie about its hardware", "Quarantine images"},
+	} {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		for _, part := range parts {
+			assert.True(t, strings.Contains(string(text), part), "%s does not have %q", page, part)
+		}
+	}
+	assert.Equal(t, 15*time.Minute, step.DefaultLimits().Reboot)
 }
 
 func join(list, item string) string {

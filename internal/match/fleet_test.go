@@ -256,3 +256,33 @@ func TestANodeWithoutAReportGetsTheLatestContent(t *testing.T) {
 	assert.Equal(t, "3.0", p.runs("silent"))
 	assert.Equal(t, 1, p.reboots["silent"])
 }
+
+// R001-12: a template lists no more devices than its status holds, and counts them all.
+func TestATemplateListsSomeOfItsDevicesAndCountsAll(t *testing.T) {
+	p := newPool(t, 120)
+	p.template("t", "2.0")
+	require.Len(t, p.due(), 120)
+	tally, ok := p.ix.Tally("t")
+	require.True(t, ok)
+	assert.EqualValues(t, 120, tally.Matched)
+	assert.EqualValues(t, 120, tally.NotApplied)
+	require.Len(t, tally.Devices, 50)
+	assert.True(t, slices.IsSorted(tally.Devices))
+}
+
+// R004-9, R004-10, R004-12: what is assigned names the template or pin it came from by kind, name, uid and generation, from
+// the first assignment on.
+func TestAnAssignmentNamesWhatItCameFrom(t *testing.T) {
+	p := newPool(t, 2)
+	p.template("t", "2.0")
+	p.pin("n1", "3.0")
+	p.due()
+	origin := func(node string) v1alpha1.Origin { return p.devices[node+"-nic"].Spec.Firmware.Origin }
+	template, pins := p.templates["t"], p.pinned["n1"]
+	assert.Equal(t, v1alpha1.Origin{
+		Kind: v1alpha1.OriginTemplate, Name: "t", UID: string(template.UID), Generation: &template.Generation, Rule: "r",
+	}, origin("n0"))
+	assert.Equal(t, v1alpha1.Origin{
+		Kind: v1alpha1.OriginPin, Name: "n1", UID: string(pins.UID), Generation: &pins.Generation, Rule: "p0",
+	}, origin("n1"))
+}

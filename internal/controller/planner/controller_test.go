@@ -2,6 +2,7 @@ package planner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -646,4 +647,49 @@ func TestAStaleCacheDoesNotQueueTwice(t *testing.T) {
 	require.True(t, apierrors.IsAlreadyExists(w.planner.queue(t.Context(), d.job)))
 	assert.Len(t, w.jobs(), 1)
 	w.requireQuiet()
+}
+
+// R000-53: scans wait in a queue of their own. However many of them are requested of a node, an update is queued when it is due.
+func TestScansDoNotDelayAnUpdate(t *testing.T) {
+	w := newWorld(t, device("nic", 2))
+	for i := range 100 {
+		require.NoError(t, w.Create(t.Context(), &v1alpha1.FirmwareJob{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("scan-%d", i), UID: types.UID(fmt.Sprintf("scan-%d", i))},
+			Spec:       v1alpha1.FirmwareJobSpec{NodeName: node, Type: v1alpha1.JobTypeScan},
+		}))
+	}
+	w.settle()
+	updates := 0
+	for _, j := range w.jobs() {
+		if j.Spec.Type == v1alpha1.JobTypeUpdate {
+			updates++
+		}
+	}
+	assert.Equal(t, 1, updates)
+}
+
+// R000-29: after a success nothing is asked for again, and an error is returned, so that the queue backs off.
+func TestAReconcilerIsQuietAfterSuccessAndReturnsItsErrors(t *testing.T) {
+	w := newWorld(t, device("nic", 2))
+	base := w.planner.client
+	refused := errors.New("etcd is full")
+	creates := 0
+	w.race(interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+		creates++
+		return refused
+	}})
+	w.clock = w.clock.Add(w.reconcile().RequeueAfter)
+	for attempt := range 3 {
+		result, err := w.planner.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: node}})
+		require.ErrorIs(t, err, refused)
+		assert.Zero(t, result)
+		assert.Equal(t, attempt+1, creates, "one attempt a call")
+	}
+	w.planner.client = base
+	w.settle()
+	require.NotNil(t, w.queued())
+	for range 3 {
+		assert.Zero(t, w.reconcile(), "the job wakes the node, no timer does")
+	}
+	assert.Len(t, w.jobs(), 1)
 }

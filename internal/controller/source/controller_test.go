@@ -438,3 +438,29 @@ func TestOneBrokenSourceDoesNotStopAnother(t *testing.T) { // R001-19
 	b.requireStatus("broken", status.FailedStatus)
 	b.requireStatus("sound", status.CurrentStatus)
 }
+
+// R001-19: a source whose origin never answers does not stop another, either.
+func TestOneHangingSourceDoesNotStopAnother(t *testing.T) {
+	assert.Greater(t, concurrency, 1, "sources are reconciled side by side")
+	b := newBench(t)
+	asked, hang := make(chan struct{}), make(chan struct{})
+	origin := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		close(asked)
+		<-hang
+	}))
+	defer origin.Close()
+	b.create("hangs", remote(origin.URL, "A"))
+	b.create("sound", b.file("b", "B"))
+	hanging := b.get("hangs")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = b.reconciler.Reconcile(t.Context(), hanging)
+	}()
+	<-asked
+	_, err := b.reconcile("sound")
+	require.NoError(t, err)
+	b.requireStatus("sound", status.CurrentStatus)
+	close(hang)
+	<-done
+}

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/enginetest"
@@ -210,5 +212,56 @@ func TestStepsRunWhileTheNodeIsOutOfService(t *testing.T) {
 		assert.Len(t, ran, 5)
 		assert.True(t, cleanBeforeAvailable)
 		assert.Equal(t, 1, m.Window.Released)
+	})
+}
+
+// What the node reports is what it used: the image and the template or pin that its job was made from, whatever is desired
+// by then (R004-5, R004-11).
+func TestDeviceKeepsOnRecordWhatItsFirmwareCameFrom(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		generation := int64(7)
+		j := m.Job("j", m.Add(inventory.NIC, "nic0", inventory.ActivateReboot))
+		j.Updates[0].Origin = v1alpha1.Origin{Kind: v1alpha1.OriginPin, Name: "n1", UID: "uid-of-the-pin", Generation: &generation, Rule: "r"}
+		view := m.Run(j)
+		requireComplete(t, m, view, "j")
+		applied := view.Devices["nic0"].LastApplied
+		assert.Equal(t, j.Updates[0].Origin, applied.Origin)
+		assert.Equal(t, j.Updates[0].Digest, applied.Digest)
+		assert.Equal(t, "j", applied.Job)
+	})
+}
+
+// A daemon that starts while the API server is away finishes what it began: the write is followed, the device activated and
+// read back, and only the return of the node to service waits (R002-39).
+func TestRecoveryNeedsNoAPIServer(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		id := m.Add(inventory.NIC, "nic0", inventory.ActivateDeviceReset)
+		m.Sim.Inject("nic0", drivertest.HangWrite)
+		go func() {
+			time.Sleep(10 * time.Minute)
+			m.Window.Change(func() { m.Window.Err = errors.New("connection refused") })
+			m.Stop()
+		}()
+		_, over := m.Live(m.Job("j", id))
+		require.False(t, over)
+		verified := time.Duration(0)
+		began := time.Now()
+		m.OnSnapshot = func(s engine.Snapshot) {
+			for _, st := range s.Job.Record.Steps {
+				if st.Kind == plan.Verify && st.State == step.Succeeded && verified == 0 {
+					verified = time.Since(began)
+				}
+			}
+		}
+		go func() {
+			time.Sleep(time.Minute)
+			m.Sim.Release("nic0")
+			time.Sleep(time.Hour)
+			m.Window.Change(func() { m.Window.Err = nil })
+		}()
+		requireComplete(t, m, m.Run(), "j")
+		assert.Equal(t, 1, m.Sim.Count(drivertest.OpWrite, "nic0"))
+		assert.Positive(t, verified)
+		assert.Less(t, verified, 30*time.Minute, "the device was read back while the API server was away")
 	})
 }
