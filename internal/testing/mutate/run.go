@@ -169,7 +169,7 @@ func (r runner) test(ctx context.Context, overlay, run string, packages []string
 	}
 	cmd := exec.CommandContext(ctx, "go", append(args, packages...)...)
 	cmd.Dir = r.root
-	cmd.Env = append(os.Environ(), "RAPID_NOFAILFILE=1", "RAPID_SEED=1") // every time the same, and nothing is kept
+	cmd.Env = append(os.Environ(), "RAPID_NOFAILFILE=1", "RAPID_SEED=1")  // every time the same, and nothing is kept
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // it ends its tests, too
 	cmd.WaitDelay = 10 * time.Second
 	var stderr bytes.Buffer
