@@ -114,7 +114,7 @@ func TestTenRestartsAreOneWrite(t *testing.T) {
 		submit := []journal.Job{m.Job("j", id)}
 		for range 10 {
 			go func() {
-				time.Sleep(time.Minute)
+				<-time.After(time.Minute)
 				m.Stop()
 			}()
 			_, over := m.Live(submit...)
@@ -238,7 +238,7 @@ func TestRecoveryNeedsNoAPIServer(t *testing.T) {
 		id := m.Add(inventory.NIC, "nic0", inventory.ActivateDeviceReset)
 		m.Sim.Inject("nic0", drivertest.HangWrite)
 		go func() {
-			time.Sleep(10 * time.Minute)
+			<-time.After(10 * time.Minute)
 			m.Window.Change(func() { m.Window.Err = errors.New("connection refused") })
 			m.Stop()
 		}()
@@ -254,9 +254,9 @@ func TestRecoveryNeedsNoAPIServer(t *testing.T) {
 			}
 		}
 		go func() {
-			time.Sleep(time.Minute)
+			<-time.After(time.Minute)
 			m.Sim.Release("nic0")
-			time.Sleep(time.Hour)
+			<-time.After(time.Hour)
 			m.Window.Change(func() { m.Window.Err = nil })
 		}()
 		requireComplete(t, m, m.Run(), "j")
