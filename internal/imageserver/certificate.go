@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,10 +33,16 @@ const (
 	CAKey = "ca.crt"
 
 	caPrivateKey = "ca.key"
-	authorityFor = 10 * 365 * 24 * time.Hour
-	servingFor   = 90 * 24 * time.Hour
-	renewBefore  = 30 * 24 * time.Hour
-	recheckEvery = time.Hour
+	// The next authority is published before it signs, and the previous one until it expires, so that there is no moment in
+	// which a daemon trusts another authority than the one that signed.
+	nextCA, nextPrivateKey, previousCA = "next-ca.crt", "next-ca.key", "previous-ca.crt"
+	authorityFor                       = 10 * 365 * 24 * time.Hour
+	servingFor                         = 90 * 24 * time.Hour
+	renewBefore                        = 30 * 24 * time.Hour
+	// promoteBefore is how long before the end of an authority the next one begins to sign. Until then daemons have had two
+	// weeks to receive it.
+	promoteBefore = 15 * 24 * time.Hour
+	recheckEvery  = time.Hour
 )
 
 // Certificates keeps the serving certificate in a Secret, renews it in time, and publishes the authority.
@@ -105,7 +112,7 @@ func (c *Certificates) Ensure(ctx context.Context) error {
 			return fmt.Errorf("write secret %s: %w", SecretName, err)
 		}
 	}
-	if err := c.publish(ctx, secret.Data[CAKey]); err != nil {
+	if err := c.publish(ctx, c.bundle(secret)); err != nil {
 		return err
 	}
 	c.mu.Lock()
@@ -116,15 +123,12 @@ func (c *Certificates) Ensure(ctx context.Context) error {
 
 // complete creates the parts of the secret that are missing, damaged, about to expire or for other names.
 func (c *Certificates) complete(secret *corev1.Secret) (pair *tls.Certificate, changed bool, err error) {
-	ca, err := tls.X509KeyPair(secret.Data[CAKey], secret.Data[caPrivateKey])
-	if err != nil || !c.fresh(ca.Leaf) {
-		if ca, err = c.issue(nil, secret, CAKey, caPrivateKey); err != nil {
-			return nil, false, err
-		}
-		changed = true
+	ca, changed, err := c.authority(secret)
+	if err != nil {
+		return nil, false, err
 	}
 	leaf, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
-	if err != nil || changed || !c.fresh(leaf.Leaf) || !c.covers(leaf.Leaf) || leaf.Leaf.CheckSignatureFrom(ca.Leaf) != nil {
+	if err != nil || !c.fresh(leaf.Leaf) || !c.covers(leaf.Leaf) || leaf.Leaf.CheckSignatureFrom(ca.Leaf) != nil {
 		if leaf, err = c.issue(&ca, secret, corev1.TLSCertKey, corev1.TLSPrivateKeyKey); err != nil {
 			return nil, false, err
 		}
@@ -133,9 +137,50 @@ func (c *Certificates) complete(secret *corev1.Secret) (pair *tls.Certificate, c
 	return &leaf, changed, nil
 }
 
-func (c *Certificates) fresh(cert *x509.Certificate) bool {
-	return cert != nil && c.Now().Add(renewBefore).Before(cert.NotAfter)
+// authority returns the authority that signs, creates the next one in time, and puts it in place when daemons had time to
+// receive it. A damaged or expired authority is replaced at once.
+func (c *Certificates) authority(secret *corev1.Secret) (ca tls.Certificate, changed bool, err error) {
+	ca, err = tls.X509KeyPair(secret.Data[CAKey], secret.Data[caPrivateKey])
+	if err != nil || !c.lasts(ca.Leaf, 0) {
+		ca, err = c.issue(nil, secret, CAKey, caPrivateKey)
+		return ca, true, err
+	}
+	if c.lasts(ca.Leaf, renewBefore) {
+		return ca, false, nil
+	}
+	next, err := tls.X509KeyPair(secret.Data[nextCA], secret.Data[nextPrivateKey])
+	switch {
+	case err != nil:
+		_, err = c.issue(nil, secret, nextCA, nextPrivateKey)
+		return ca, true, err
+	case c.lasts(ca.Leaf, promoteBefore):
+		return ca, false, nil
+	}
+	secret.Data[previousCA], secret.Data[CAKey], secret.Data[caPrivateKey] = secret.Data[CAKey], secret.Data[nextCA], secret.Data[nextPrivateKey]
+	delete(secret.Data, nextCA)
+	delete(secret.Data, nextPrivateKey)
+	return next, true, nil
 }
+
+// bundle is every authority that daemons have to trust now.
+func (c *Certificates) bundle(secret *corev1.Secret) []byte {
+	out := slices.Clone(secret.Data[CAKey])
+	for _, key := range []string{nextCA, previousCA} {
+		if block, _ := pem.Decode(secret.Data[key]); block != nil {
+			if cert, err := x509.ParseCertificate(block.Bytes); err == nil && c.lasts(cert, 0) {
+				out = append(out, secret.Data[key]...)
+			}
+		}
+	}
+	return out
+}
+
+// lasts reports whether a certificate is valid for longer than that.
+func (c *Certificates) lasts(cert *x509.Certificate, d time.Duration) bool {
+	return cert != nil && c.Now().Add(d).Before(cert.NotAfter)
+}
+
+func (c *Certificates) fresh(cert *x509.Certificate) bool { return c.lasts(cert, renewBefore) }
 
 func (c *Certificates) covers(cert *x509.Certificate) bool {
 	for _, n := range c.Names {

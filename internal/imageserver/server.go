@@ -24,8 +24,9 @@ type Images interface {
 
 // Authenticator decides whether the bearer of a token may fetch images.
 type Authenticator interface {
-	// Authenticate returns the name of the bearer, ErrDenied, or another error when it cannot decide.
-	Authenticate(ctx context.Context, token string) (string, error)
+	// Authenticate returns the name of the bearer, ErrDenied, ErrBusy, or another error when it cannot decide. Caller is
+	// the address the request came from.
+	Authenticate(ctx context.Context, caller, token string) (string, error)
 }
 
 // ErrDenied says that a token does not belong to a daemon.
@@ -44,8 +45,13 @@ func Handler(images Images, auth Authenticator, log logr.Logger) http.Handler {
 			http.Error(w, "a bearer token is needed", http.StatusUnauthorized)
 			return
 		}
-		user, err := auth.Authenticate(r.Context(), token)
+		caller, _, _ := net.SplitHostPort(r.RemoteAddr)
+		user, err := auth.Authenticate(r.Context(), caller, token)
 		switch {
+		case errors.Is(err, ErrBusy):
+			w.Header().Set("Retry-After", "5")
+			http.Error(w, err.Error()+"; try again", http.StatusTooManyRequests)
+			return
 		case errors.Is(err, ErrDenied):
 			http.Error(w, err.Error(), http.StatusForbidden)
 			return

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,7 +46,7 @@ func (d directory) Open(digest inventory.Digest) (*os.File, error) {
 
 type doorman map[string]error
 
-func (d doorman) Authenticate(_ context.Context, token string) (string, error) {
+func (d doorman) Authenticate(_ context.Context, _, token string) (string, error) {
 	err, known := d[token]
 	if !known {
 		return "", ErrDenied
@@ -57,7 +59,7 @@ func TestHandlerServesImagesToAuthenticatedDaemonsOnly(t *testing.T) {
 	digest := inventory.Digest(sha256.Sum256(content))
 	dir := directory(t.TempDir())
 	require.NoError(t, os.WriteFile(filepath.Join(string(dir), digest.String()), content, 0o600))
-	server := httptest.NewServer(Handler(dir, doorman{"good": nil, "unsure": errors.New("API server away")}, testr.New(t)))
+	server := httptest.NewServer(Handler(dir, doorman{"good": nil, "unsure": errors.New("API server away"), "busy": ErrBusy}, testr.New(t)))
 	defer server.Close()
 	other := inventory.Digest(sha256.Sum256(nil)).String()
 
@@ -71,6 +73,7 @@ func TestHandlerServesImagesToAuthenticatedDaemonsOnly(t *testing.T) {
 		"no token":                 {"/images/" + digest.String(), "", "", 401, "a bearer token is needed\n"},
 		"a stranger's token":       {"/images/" + digest.String(), "bad", "", 403, ErrDenied.Error() + "\n"},
 		"a token nobody can judge": {"/images/" + digest.String(), "unsure", "", 503, "the token could not be reviewed; try again\n"},
+		"a token too many":         {"/images/" + digest.String(), "busy", "", 429, "too many tokens to review; try again\n"},
 		"an unknown image":         {"/images/" + other, "good", "", 404, "no such image in store\n"},
 		"no digest":                {"/images/..%2Fsecret", "good", "", 400, "parse digest \"../secret\": want sha256: and 64 lower-case hexadecimal digits\n"},
 		"another path":             {"/", "good", "", 404, "404 page not found\n"},
@@ -99,6 +102,18 @@ func TestHandlerServesImagesToAuthenticatedDaemonsOnly(t *testing.T) {
 type reviews struct {
 	t     *testing.T
 	asked int
+	// hold keeps answers until it is closed.
+	hold chan struct{}
+}
+
+// claiming is a token that claims to be a daemon's and that the reviews know by the name.
+func claiming(name string, change func(map[string]any)) string {
+	claims := map[string]any{"iss": "https://cluster", "sub": "daemon", "aud": []string{"images"}, "exp": time.Now().Add(time.Hour).Unix()}
+	if change != nil {
+		change(claims)
+	}
+	text, _ := json.Marshal(claims)
+	return "x." + base64.RawURLEncoding.EncodeToString(text) + ".x-" + name
 }
 
 func (r *reviews) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -106,9 +121,12 @@ func (r *reviews) RoundTrip(req *http.Request) (*http.Response, error) {
 	var review authenticationv1.TokenReview
 	require.NoError(r.t, json.NewDecoder(req.Body).Decode(&review))
 	assert.Equal(r.t, []string{"images"}, review.Spec.Audiences)
-	switch review.Spec.Token {
+	if r.hold != nil {
+		<-r.hold
+	}
+	switch _, name, _ := strings.Cut(review.Spec.Token, "."+"x-"); name {
 	case "daemon", "other":
-		review.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{Username: review.Spec.Token}, Audiences: review.Spec.Audiences}
+		review.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{Username: name}, Audiences: review.Spec.Audiences}
 	case "unaware": // as a reviewer answers that does not look at audiences
 		review.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{Username: "daemon"}}
 	case "outage":
@@ -125,36 +143,110 @@ func (r *reviews) RoundTrip(req *http.Request) (*http.Response, error) {
 func TestTokenReviewerAsksOncePerMinuteAndTrustsOneUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &reviews{t: t}
-		config := &rest.Config{Host: "http://api", Transport: server, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
-		api, err := authenticationclient.NewForConfig(config)
-		require.NoError(t, err)
-		r, err := NewTokenReviewer(api, "images", "daemon")
-		require.NoError(t, err)
+		r := reviewer(t, server)
 
+		known := claiming("daemon", nil)
 		for range 3 {
-			user, err := r.Authenticate(t.Context(), "daemon")
+			user, err := r.Authenticate(t.Context(), "10.0.0.1", known)
 			require.NoError(t, err)
 			assert.Equal(t, "daemon", user)
 		}
 		assert.Equal(t, 1, server.asked)
 		time.Sleep(2 * time.Minute)
-		_, err = r.Authenticate(t.Context(), "daemon")
+		_, err := r.Authenticate(t.Context(), "10.0.0.1", known)
 		require.NoError(t, err)
 		assert.Equal(t, 2, server.asked)
 
 		for _, refused := range []string{"other", "forged", "unaware"} {
 			for range 2 {
-				_, err = r.Authenticate(t.Context(), refused)
+				_, err = r.Authenticate(t.Context(), "10.0.0.2", claiming(refused, nil))
 				assert.ErrorIs(t, err, ErrDenied, refused)
 			}
 		}
 		assert.Equal(t, 5, server.asked, "refusals are kept as well")
 		for range 2 {
-			_, err = r.Authenticate(t.Context(), "outage")
+			_, err = r.Authenticate(t.Context(), "10.0.0.3", claiming("outage", nil))
 			assert.Error(t, err)
 			assert.NotErrorIs(t, err, ErrDenied)
 		}
 		assert.Equal(t, 7, server.asked, "outages are not")
+	})
+}
+
+// reviewer returns a reviewer that asks the server.
+func reviewer(t *testing.T, server *reviews) *TokenReviewer {
+	t.Helper()
+	config := &rest.Config{Host: "http://api", Transport: server, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
+	api, err := authenticationclient.NewForConfig(config)
+	require.NoError(t, err)
+	r, err := NewTokenReviewer(api, "images", "daemon", "https://cluster")
+	require.NoError(t, err)
+	return r
+}
+
+func TestAnImplausibleTokenCostsTheAPIServerNothing(t *testing.T) {
+	server := &reviews{t: t}
+	r := reviewer(t, server)
+	for name, change := range map[string]func(map[string]any){
+		"another account":  func(c map[string]any) { c["sub"] = "stranger" },
+		"another audience": func(c map[string]any) { c["aud"] = "api" },
+		"another issuer":   func(c map[string]any) { c["iss"] = "https://elsewhere" },
+		"it expired":       func(c map[string]any) { c["exp"] = time.Now().Add(-time.Hour).Unix() },
+		"no expiry":        func(c map[string]any) { delete(c, "exp") },
+		"nonsense":         func(c map[string]any) { c["exp"] = "tomorrow" },
+	} {
+		_, err := r.Authenticate(t.Context(), "10.0.0.1", claiming("daemon", change))
+		assert.ErrorIs(t, err, ErrDenied, name)
+	}
+	for _, token := range []string{"x", "a.b.c", "..", "x.e30"} {
+		_, err := r.Authenticate(t.Context(), "10.0.0.1", token)
+		assert.ErrorIs(t, err, ErrDenied, token)
+	}
+	assert.Zero(t, server.asked)
+}
+
+func TestAFloodOfPlausibleTokensIsLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &reviews{t: t}
+		r := reviewer(t, server)
+		daemon := claiming("daemon", nil)
+		_, err := r.Authenticate(t.Context(), "10.0.0.1", daemon)
+		require.NoError(t, err)
+		for n := range 1000 { // one machine, each time another token
+			_, err = r.Authenticate(t.Context(), "10.6.6.6", claiming(fmt.Sprint("forged", n), nil))
+		}
+		require.ErrorIs(t, err, ErrBusy)
+		assert.Equal(t, 1+callerBurst, server.asked)
+		_, err = r.Authenticate(t.Context(), "10.0.0.2", claiming("daemon", func(c map[string]any) { c["jti"] = "other" }))
+		require.NoError(t, err, "another machine is not kept waiting")
+		for n := range 1000 { // many machines
+			_, err = r.Authenticate(t.Context(), fmt.Sprint("10.7.0.", n), claiming(fmt.Sprint("forged", n), nil))
+		}
+		require.ErrorIs(t, err, ErrBusy)
+		assert.LessOrEqual(t, server.asked, 2+callerBurst+reviewBurst)
+		_, err = r.Authenticate(t.Context(), "10.0.0.1", daemon)
+		require.NoError(t, err, "an answer that is known is still given")
+		time.Sleep(time.Minute)
+		_, err = r.Authenticate(t.Context(), "10.0.0.1", daemon)
+		require.NoError(t, err, "the limit passes")
+	})
+}
+
+func TestOneCallerIsReviewedOnceAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &reviews{t: t, hold: make(chan struct{})}
+		r := reviewer(t, server)
+		first := make(chan error, 1)
+		go func() {
+			_, err := r.Authenticate(t.Context(), "10.0.0.1", claiming("daemon", nil))
+			first <- err
+		}()
+		synctest.Wait()
+		_, err := r.Authenticate(t.Context(), "10.0.0.1", claiming("other", nil))
+		require.ErrorIs(t, err, ErrBusy)
+		close(server.hold)
+		require.NoError(t, <-first)
+		assert.Equal(t, 1, server.asked)
 	})
 }
 
@@ -174,18 +266,21 @@ func TestTokenReviewerKnowsTheDaemonsTokensForImages(t *testing.T) {
 		return request.Status.Token
 	}
 	user := "system:serviceaccount:" + apitest.Namespace + ":daemon"
-	r, err := NewTokenReviewer(api.AuthenticationV1(), "images", user)
+	good := token("daemon", "images")
+	r, err := NewTokenReviewer(api.AuthenticationV1(), "images", user, IssuerOf(good))
 	require.NoError(t, err)
 
-	got, err := r.Authenticate(t.Context(), token("daemon", "images"))
+	got, err := r.Authenticate(t.Context(), "10.0.0.1", good)
 	require.NoError(t, err)
 	assert.Equal(t, user, got)
+	parts := strings.Split(good, ".")
 	for name, refused := range map[string]struct{ token, want string }{
-		"a daemon's token for the API":      {token("daemon", "https://kubernetes.default.svc"), "does not know it for audience images"},
-		"another account's token":           {token("stranger", "images"), "belongs to system:serviceaccount:" + apitest.Namespace + ":stranger"},
-		"a token that no API server signed": {"forged", "does not know it for audience images"},
+		"a daemon's token for the API":      {token("daemon", "https://kubernetes.default.svc"), "it is not for audience images"},
+		"another account's token":           {token("stranger", "images"), "belongs to another account than " + user},
+		"no token":                          {"forged", "it is no token of a service account"},
+		"a token that no API server signed": {parts[0] + "." + parts[1] + "." + parts[2][2:] + "AA", "the API server does not know it"},
 	} {
-		_, err := r.Authenticate(t.Context(), refused.token)
+		_, err := r.Authenticate(t.Context(), "10.0.0.1", refused.token)
 		assert.ErrorIs(t, err, ErrDenied, name)
 		assert.ErrorContains(t, err, refused.want, name)
 	}
@@ -264,4 +359,36 @@ func TestCertificatesAreKeptUntilTheyMustChange(t *testing.T) {
 	require.NoError(t, c.Update(t.Context(), &secret))
 	_, ca5 := ensure()
 	assert.NotEqual(t, ca4, ca5)
+}
+
+// At no moment does a daemon, which receives what is published with delay, distrust the certificate in use.
+func TestAReplacedAuthorityOverlapsWithTheNext(t *testing.T) {
+	now := time.Now()
+	c := fake.NewClientBuilder().Build()
+	certs := &Certificates{Client: c, Namespace: "ns", Names: []string{"a.svc"}, Now: func() time.Time { return now }}
+	published := func() string {
+		require.NoError(t, certs.Ensure(t.Context()))
+		var cm corev1.ConfigMap
+		require.NoError(t, c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: ConfigMapName}, &cm))
+		return cm.Data[CAKey]
+	}
+	trusted := func(authorities string) error {
+		pair, err := certs.Get(nil)
+		require.NoError(t, err)
+		pool := x509.NewCertPool()
+		require.True(t, pool.AppendCertsFromPEM([]byte(authorities)))
+		_, err = pair.Leaf.Verify(x509.VerifyOptions{Roots: pool, CurrentTime: now, DNSName: "a.svc"})
+		return err
+	}
+	first := published()
+	now = now.Add(authorityFor - 40*24*time.Hour)
+	received, seen := published(), map[string]bool{}
+	for end := now.Add(60 * 24 * time.Hour); now.Before(end); now = now.Add(24 * time.Hour) {
+		current := published()
+		require.NoError(t, trusted(received), "a daemon that has the authorities of yesterday, at %s", now)
+		require.NoError(t, trusted(current))
+		received, seen[current] = current, true
+	}
+	assert.Error(t, trusted(first), "the authority was replaced")
+	assert.Equal(t, 4, len(seen), "the first, the first with the next, the second with the previous, the second")
 }

@@ -27,11 +27,15 @@ type TokenReviewer struct {
 	tokens    authenticator.Token
 	audiences authenticator.Audiences
 	user      string
+	// issuer is that of the cluster's tokens; empty when it is not known.
+	issuer string
+	limit  *limit
 }
 
-// NewTokenReviewer returns a reviewer that accepts tokens for the audience that belong to the user. Answers of the API
-// server are cached for a minute; errors are not.
-func NewTokenReviewer(api authenticationv1.AuthenticationV1Interface, audience, user string) (*TokenReviewer, error) {
+// NewTokenReviewer returns a reviewer that accepts tokens for the audience that belong to the user and, unless it is empty,
+// are of the issuer. Answers of the API server are cached for a minute; errors are not. A token whose claims do not say so
+// is refused without asking the API server.
+func NewTokenReviewer(api authenticationv1.AuthenticationV1Interface, audience, user, issuer string) (*TokenReviewer, error) {
 	// No implicit audience: a server that ignores audiences in its reviews accepts no token.
 	review, err := webhook.NewFromInterface(api, nil, wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 5},
 		reviewTimeout, webhook.AuthenticatorMetrics{
@@ -42,12 +46,23 @@ func NewTokenReviewer(api authenticationv1.AuthenticationV1Interface, audience, 
 	}
 	return &TokenReviewer{
 		tokens: cache.New(review, false, reviewTTL, reviewTTL), audiences: authenticator.Audiences{audience}, user: user,
+		issuer: issuer, limit: newLimit(),
 	}, nil
 }
 
 // Authenticate implements Authenticator.
-func (t *TokenReviewer) Authenticate(ctx context.Context, token string) (string, error) {
+func (t *TokenReviewer) Authenticate(ctx context.Context, caller, token string) (string, error) {
+	if err := t.implausible(token); err != nil {
+		return "", fmt.Errorf("%w: %w", ErrDenied, err)
+	}
+	end, ok := t.limit.begin(caller, token)
+	if !ok {
+		return "", ErrBusy
+	}
+	answered := false
+	defer func() { end(answered) }()
 	response, known, err := t.tokens.AuthenticateToken(authenticator.WithAudiences(ctx, t.audiences), token)
+	answered = err == nil
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("review token: %w", err)

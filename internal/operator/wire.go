@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"time"
 
 	authenticationv1 "k8s.io/client-go/kubernetes/typed/authentication/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -67,6 +69,17 @@ func addReconcilers(mgr manager.Manager, c config.Operator, store *artifact.Stor
 	return nil
 }
 
+// issuer is the issuer of this cluster's tokens, as this process's own token names it, or "".
+func issuer(access *rest.Config) string {
+	token := access.BearerToken
+	if access.BearerTokenFile != "" {
+		if text, err := os.ReadFile(access.BearerTokenFile); err == nil {
+			token = string(text)
+		}
+	}
+	return imageserver.IssuerOf(token)
+}
+
 // addImageServer serves the store to the daemons of the product's own namespace.
 func addImageServer(mgr manager.Manager, c config.Operator, store *artifact.Store) error {
 	direct, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme()})
@@ -78,7 +91,7 @@ func addImageServer(mgr manager.Manager, c config.Operator, store *artifact.Stor
 		return fmt.Errorf("make client of token reviews: %w", err)
 	}
 	tokens, err := imageserver.NewTokenReviewer(reviews, v1alpha1.ImageTokenAudience,
-		fmt.Sprintf("system:serviceaccount:%s:%s", c.Namespace, c.DaemonName))
+		fmt.Sprintf("system:serviceaccount:%s:%s", c.Namespace, c.DaemonName), issuer(mgr.GetConfig()))
 	if err != nil {
 		return err
 	}

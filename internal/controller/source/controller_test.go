@@ -328,7 +328,7 @@ func TestADamagedImageIsFetchedAgainAndServedOnlyWhole(t *testing.T) { // R001-1
 // everybody may fetch images.
 type everybody struct{}
 
-func (everybody) Authenticate(context.Context, string) (string, error) { return "anybody", nil }
+func (everybody) Authenticate(context.Context, string, string) (string, error) { return "anybody", nil }
 
 func TestAQuietSourceIsLookedAtWithoutAWrite(t *testing.T) {
 	b := newBench(t)

@@ -1,0 +1,76 @@
+package imageserver
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// claims are the parts of a service account's token that are compared before the API server is asked. They are not
+// verified: a forged token may hold them, but nothing else has a chance.
+type claims struct {
+	Issuer   string    `json:"iss"`
+	Subject  string    `json:"sub"`
+	Audience audiences `json:"aud"`
+	Expiry   float64   `json:"exp"`
+}
+
+// audiences are a string or a list of strings in a token.
+type audiences []string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (a *audiences) UnmarshalJSON(text []byte) error {
+	var one string
+	if json.Unmarshal(text, &one) == nil {
+		*a = audiences{one}
+		return nil
+	}
+	return json.Unmarshal(text, (*[]string)(a))
+}
+
+// clockSkew is how far the clocks of the API server and of this machine may be apart.
+const clockSkew = 5 * time.Minute
+
+// claimsOf reads the claims of a token and verifies nothing.
+func claimsOf(token string) (claims, error) {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return claims{}, fmt.Errorf("it is no token of a service account")
+	}
+	text, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return claims{}, fmt.Errorf("it is no token of a service account")
+	}
+	var c claims
+	if err := json.Unmarshal(text, &c); err != nil {
+		return claims{}, fmt.Errorf("it is no token of a service account")
+	}
+	return c, nil
+}
+
+// IssuerOf is the issuer that a service account's token names, or "" where the text is no such token.
+func IssuerOf(token string) string {
+	c, _ := claimsOf(strings.TrimSpace(token))
+	return c.Issuer
+}
+
+// implausible says why the API server would refuse the token, or returns nil.
+func (t *TokenReviewer) implausible(token string) error {
+	c, err := claimsOf(token)
+	switch {
+	case err != nil:
+		return err
+	case c.Subject != t.user:
+		return fmt.Errorf("it belongs to another account than %s", t.user)
+	case !slices.Contains(c.Audience, t.audiences[0]):
+		return fmt.Errorf("it is not for audience %s", t.audiences[0])
+	case t.issuer != "" && c.Issuer != t.issuer:
+		return fmt.Errorf("it is of another issuer than this cluster")
+	case time.Unix(int64(c.Expiry), 0).Add(clockSkew).Before(time.Now()):
+		return fmt.Errorf("it has expired")
+	}
+	return nil
+}
