@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 	"os/signal"
 	"syscall"
@@ -30,6 +31,7 @@ func main() {
 
 func command() *cobra.Command {
 	var c config.Operator
+	var refused []string
 	cmd := &cobra.Command{
 		Use:           "firmware-operator",
 		Short:         "Keep the firmware of every node at the version its owner declares",
@@ -39,6 +41,13 @@ func command() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := c.Validate(); err != nil {
 				return err
+			}
+			for _, network := range refused {
+				prefix, err := netip.ParsePrefix(network)
+				if err != nil {
+					return fmt.Errorf("--refuse-source-networks: %w", err)
+				}
+				c.RefusedSources = append(c.RefusedSources, prefix.Masked())
 			}
 			log, err := newLog(c)
 			if err != nil {
@@ -57,6 +66,8 @@ func command() *cobra.Command {
 	f.StringVar(&c.NodeName, "node-name", "", "node the operator runs on, whose jobs go last")
 	f.StringVar(&c.StoreDir, "store-dir", "/var/lib/firmware-images", "directory of the verified images")
 	f.StringVar(&c.FileSourceDir, "file-source-dir", "", "directory below which file:// URLs of sources may point (default: they are refused)")
+	f.StringSliceVar(&refused, "refuse-source-networks", nil,
+		"networks that no source may be fetched from, such as those of the cluster's pods and services: 10.96.0.0/12,10.244.0.0/16")
 	f.DurationVar(&c.QuietPeriod, "quiet-period", planner.DefaultQuietPeriod, "how long the due updates of a node must stay the same before a job is queued")
 	f.StringVar(&c.ImageServerAddress, "image-server-bind-address", ":8444", "address on which images are served to the daemons")
 	f.StringSliceVar(&c.ImageServerNames, "image-server-dns-names", []string{"node-firmware-images.node-firmware-system.svc"},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"time"
@@ -30,6 +31,8 @@ type Operator struct {
 	StoreDir string
 	// FileSourceDir is the directory below which file URLs of sources may point; empty refuses them.
 	FileSourceDir string
+	// RefusedSources are networks that no source may name an address of.
+	RefusedSources []netip.Prefix
 	// QuietPeriod is how long the due updates of a node must stay the same before a job is queued.
 	QuietPeriod time.Duration
 	// ImageServerAddress is the address of the image server; ImageServerNames are the DNS names and IP addresses that

@@ -3,10 +3,12 @@ package operator
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"time"
 
+	"github.com/go-logr/logr"
 	authenticationv1 "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -38,7 +40,9 @@ func wire(ctx context.Context, mgr manager.Manager, c config.Operator, chosen st
 	if err := index.Register(ctx, mgr.GetFieldIndexer()); err != nil {
 		return stop, err
 	}
-	store, err := artifact.OpenStore(c.StoreDir, artifact.NewFetcher(artifact.FetchConfig{FileRoot: c.FileSourceDir}), time.Now)
+	store, err := artifact.OpenStore(c.StoreDir, artifact.NewFetcher(artifact.FetchConfig{
+		FileRoot: c.FileSourceDir, Refused: c.RefusedSources, Log: slog.New(logr.ToSlogHandler(mgr.GetLogger().WithName("fetch"))),
+	}), time.Now)
 	if err != nil {
 		return stop, fmt.Errorf("open image store %s: %w", c.StoreDir, err)
 	}

@@ -3,16 +3,17 @@ package artifact
 import (
 	"context"
 	"crypto/sha256"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"syscall"
 	"time"
 
@@ -32,6 +33,13 @@ type FetchConfig struct {
 	// AllowLoopback permits loopback addresses. Link-local addresses and other addresses of cloud instance metadata are
 	// never permitted.
 	AllowLoopback bool
+	// Refused are further networks whose addresses are not permitted.
+	Refused []netip.Prefix
+	// Proxy returns the proxy for a request; nil is http.ProxyFromEnvironment.
+	Proxy func(*http.Request) (*url.URL, error)
+	// Log receives why a server gave no answer; nil for nowhere. Errors do not say it: who may write a source could
+	// otherwise explore the operator's network.
+	Log *slog.Logger
 }
 
 // Fetcher fetches files over http and https and from the file system.
@@ -51,12 +59,19 @@ func NewFetcher(c FetchConfig) *Fetcher {
 	if c.StallTimeout == 0 {
 		c.StallTimeout = time.Minute
 	}
+	if c.Proxy == nil {
+		c.Proxy = http.ProxyFromEnvironment
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	permitted := addresses{loopback: c.AllowLoopback, refused: c.Refused}
 	dialer := &net.Dialer{Timeout: 15 * time.Second, Control: func(_, address string, _ syscall.RawConn) error {
-		return permittedAddress(address, c.AllowLoopback)
+		return permitted.permitDialed(address)
 	}}
 	return &Fetcher{config: c, client: &http.Client{
 		Transport: &http.Transport{
-			Proxy:                 http.ProxyFromEnvironment,
+			Proxy:                 permitted.proxy(c.Proxy),
 			DialContext:           dialer.DialContext,
 			TLSHandshakeTimeout:   15 * time.Second,
 			ResponseHeaderTimeout: c.StallTimeout,
@@ -66,33 +81,6 @@ func NewFetcher(c FetchConfig) *Fetcher {
 		},
 		CheckRedirect: checkRedirect,
 	}}
-}
-
-// errRefused marks addresses and redirects that are refused for safety; no retry helps.
-var errRefused = errors.New("refused")
-
-// metadataAddresses are addresses of cloud instance metadata outside the link-local range: AWS (IPv6), Alibaba and
-// Azure.
-var metadataAddresses = [...]netip.Addr{
-	netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16"),
-}
-
-// permittedAddress is called after name resolution, so that a host name cannot hide a refused address.
-func permittedAddress(hostport string, allowLoopback bool) error {
-	addr, err := netip.ParseAddrPort(hostport)
-	if err != nil {
-		return fmt.Errorf("%w: address %s", errRefused, hostport)
-	}
-	ip := addr.Addr().Unmap()
-	switch {
-	case ip.IsLinkLocalUnicast(), ip.IsMulticast(), ip.IsUnspecified():
-		return fmt.Errorf("%w: address %s is link-local, multicast or unspecified", errRefused, ip)
-	case slices.Contains(metadataAddresses[:], ip):
-		return fmt.Errorf("%w: address %s holds a cloud's instance metadata", errRefused, ip)
-	case ip.IsLoopback() && !allowLoopback:
-		return fmt.Errorf("%w: address %s is on this machine", errRefused, ip)
-	}
-	return nil
 }
 
 func checkRedirect(req *http.Request, via []*http.Request) error {
@@ -134,7 +122,7 @@ func (f *Fetcher) Fetch(ctx context.Context, rawURL string, want inventory.Diges
 	case errors.As(err, &storage):
 		return transient(StorageFailed, "store %s: %w", u.Redacted(), storage.err)
 	case err != nil:
-		return transient(DownloadFailed, "fetch %s: interrupted after %d bytes: %w", u.Redacted(), n, err)
+		return transient(DownloadFailed, "fetch %s: interrupted after %d bytes: %w", u.Redacted(), n, withoutAddresses(err))
 	case n > f.config.MaxBytes:
 		return permanent(TooLarge, "fetch %s: larger than the limit of %d bytes", u.Redacted(), f.config.MaxBytes)
 	}
@@ -166,20 +154,37 @@ func (f *Fetcher) openHTTP(ctx context.Context, u *url.URL) (io.ReadCloser, erro
 	resp, err := f.client.Do(req)
 	if err != nil {
 		if errors.Is(err, errRefused) {
-			return nil, permanent(DownloadFailed, "fetch %s: %w", u.Redacted(), err)
+			return nil, permanent(DownloadFailed, "fetch %s: %w", u.Redacted(), withoutAddresses(err))
 		}
-		return nil, transient(DownloadFailed, "fetch %s: %w", u.Redacted(), err)
+		if ctx.Err() != nil {
+			return nil, transient(DownloadFailed, "fetch %s: %w", u.Redacted(), ctx.Err())
+		}
+		f.config.Log.Warn("Could not fetch a file", "url", u.Redacted(), "err", err)
+		var untrusted *tls.CertificateVerificationError
+		if errors.As(err, &untrusted) {
+			return nil, transient(DownloadFailed, "fetch %s: the server's certificate is not trusted; the operator's log says why", u.Redacted())
+		}
+		return nil, transient(DownloadFailed, "fetch %s: no answer from an HTTP server; check the host name and the port, and that the operator "+
+			"can reach them: its log says what happened", u.Redacted())
 	}
 	if resp.StatusCode != http.StatusOK {
 		_ = resp.Body.Close()
 		retry := resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusRequestTimeout
-		return nil, &Error{Reason: DownloadFailed, Transient: retry, Err: fmt.Errorf("fetch %s: the server answered %s", u.Redacted(), resp.Status)}
+		return nil, &Error{Reason: DownloadFailed, Transient: retry, Err: fmt.Errorf("fetch %s: the server answered %d %s", u.Redacted(), resp.StatusCode, http.StatusText(resp.StatusCode))}
 	}
 	if resp.ContentLength > f.config.MaxBytes {
 		_ = resp.Body.Close()
 		return nil, permanent(TooLarge, "fetch %s: %d bytes, the limit is %d", u.Redacted(), resp.ContentLength, f.config.MaxBytes)
 	}
 	return resp.Body, nil
+}
+
+// withoutAddresses is the cause of a network error, without the addresses that names were resolved to.
+func withoutAddresses(err error) error {
+	if op := (*net.OpError)(nil); errors.As(err, &op) {
+		return op.Err
+	}
+	return err
 }
 
 // openFile opens a file below FileRoot; neither ".." nor a symbolic link leads out of it.

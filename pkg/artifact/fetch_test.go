@@ -6,11 +6,15 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -115,10 +119,61 @@ func TestFetchRefusesAddressesOfThisMachineAndOfInstanceMetadata(t *testing.T) {
 	for address, allowed := range map[string]bool{
 		"169.254.169.254:80": false, "[fe80::1]:80": false, "0.0.0.0:80": false, "[::ffff:169.254.169.254]:80": false,
 		"[fd00:ec2::254]:80": false, "100.100.100.200:80": false, "168.63.129.16:80": false,
-		"10.1.2.3:443": true, "192.0.2.7:443": true, "127.0.0.1:80": true,
+		"192.0.0.192:80": false, "0.1.2.3:80": false, "255.255.255.255:80": false,
+		"[64:ff9b::a9fe:a9fe]:80": false, "[64:ff9b::a00:1]:80": true, "[64:ff9b:1::a9fe:a9fe]:80": false, "[64:ff9b::6440:1]:80": false,
+		"[2002:a9fe:a9fe::1]:80": false, "[::a9fe:a9fe]:80": false, "[2001:0:1::1]:80": false, "[2001:db8::1]:443": true,
+		"10.1.2.3:443": true, "192.0.2.7:443": true, "127.0.0.1:80": true, "[::1]:80": true, "100.64.0.1:80": false, "[fe80::1%eth0]:80": false,
 	} {
-		assert.Equal(t, allowed, permittedAddress(address, true) == nil, address)
+		permitted := addresses{loopback: true, refused: []netip.Prefix{netip.MustParsePrefix("100.64.0.0/10")}}
+		assert.Equal(t, allowed, permitted.permitDialed(address) == nil, address)
 	}
+}
+
+// A proxy may reach what the operator may not.
+func TestFetchThroughAProxyIsRefusedTheSameAddresses(t *testing.T) {
+	asked := 0
+	proxy := serve(t, func(w http.ResponseWriter, _ *http.Request) { asked++; fmt.Fprint(w, "internal") })
+	f := loopback(FetchConfig{Proxy: func(*http.Request) (*url.URL, error) { return url.Parse(proxy) }, Refused: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12")}})
+	for _, target := range []string{"http://169.254.169.254/x", "http://[64:ff9b::a9fe:a9fe]/x", "http://10.96.0.1/x"} {
+		err := f.Fetch(t.Context(), target, digestOf(nil), &bytes.Buffer{})
+		_, again := ReasonOf(err)
+		assert.False(t, again, target)
+		assert.ErrorContains(t, err, "refused", target)
+	}
+	assert.Zero(t, asked)
+	require.NoError(t, f.Fetch(t.Context(), "http://192.0.2.7/x", digestOf([]byte("internal")), &bytes.Buffer{}))
+	assert.Equal(t, 1, asked)
+}
+
+// Who may write a source must not learn from its status which ports of the operator's network are open, and what is behind them.
+func TestErrorsDoNotSayWhatAnswered(t *testing.T) {
+	noHTTP, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	go func() {
+		for {
+			c, err := noHTTP.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Write([]byte("SSH-2.0-secret\r\n"))
+			_ = c.Close()
+		}
+	}()
+	t.Cleanup(func() { _ = noHTTP.Close() })
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, closed.Close())
+	var log bytes.Buffer
+	f := loopback(FetchConfig{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	said := map[string]bool{}
+	for _, l := range []net.Listener{noHTTP, closed} {
+		err := f.Fetch(t.Context(), "http://"+l.Addr().String()+"/x", digestOf(nil), &bytes.Buffer{})
+		_, again := ReasonOf(err)
+		assert.True(t, again)
+		said[strings.ReplaceAll(err.Error(), l.Addr().String(), "HOST")] = true
+	}
+	assert.Len(t, said, 1, "%v", said)
+	assert.Contains(t, log.String(), "connection refused", "the log says it")
 }
 
 func TestFetchFollowsNoRedirectFromHTTPSToHTTP(t *testing.T) {

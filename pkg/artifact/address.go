@@ -1,0 +1,104 @@
+package artifact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+)
+
+// errRefused marks addresses and redirects that are refused for safety; no retry helps.
+var errRefused = errors.New("refused")
+
+// metadataAddresses are addresses of cloud instance metadata outside the link-local range: AWS (IPv6), Alibaba, Azure and
+// Oracle.
+var metadataAddresses = [...]netip.Addr{
+	netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16"),
+	netip.MustParseAddr("192.0.0.192"),
+}
+
+// translated are prefixes of IPv6 addresses that a gateway translates into IPv4 addresses, with the byte at which the IPv4
+// address begins. It is judged in place of the address.
+var translated = [...]struct {
+	prefix netip.Prefix
+	at     int
+}{
+	{netip.MustParsePrefix("64:ff9b::/96"), 12}, // NAT64
+	{netip.MustParsePrefix("2002::/16"), 2},     // 6to4
+	{netip.MustParsePrefix("::/96"), 12},        // IPv4-compatible
+}
+
+// tunnels are prefixes of addresses whose IPv4 address is not in a known place: NAT64 of a site, and Teredo.
+var tunnels = [...]netip.Prefix{netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2001::/32")}
+
+// addresses says which addresses files may be fetched from. It judges addresses after name resolution, so that a host name
+// cannot hide one.
+type addresses struct {
+	loopback bool
+	refused  []netip.Prefix
+}
+
+// permit returns an error that matches errRefused for an address that is not permitted.
+func (a addresses) permit(address netip.Addr) error {
+	ip := address.Unmap().WithZone("")
+	for _, t := range translated {
+		if raw := ip.As16(); !ip.Is4() && t.prefix.Contains(ip) && !ip.IsLoopback() && !ip.IsUnspecified() {
+			ip = netip.AddrFrom4([4]byte(raw[t.at : t.at+4]))
+		}
+	}
+	switch {
+	case ip.IsLinkLocalUnicast(), ip.IsMulticast(), ip.IsUnspecified(), ip.Is4() && ip.As4()[0] == 0, ip == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
+		return fmt.Errorf("%w: address %s is link-local, multicast, broadcast or unspecified", errRefused, ip)
+	case slices.Contains(metadataAddresses[:], ip):
+		return fmt.Errorf("%w: address %s holds a cloud's instance metadata", errRefused, ip)
+	case slices.ContainsFunc(tunnels[:], func(p netip.Prefix) bool { return p.Contains(ip) }):
+		return fmt.Errorf("%w: address %s leads through a tunnel to another one", errRefused, ip)
+	case ip.IsLoopback() && !a.loopback:
+		return fmt.Errorf("%w: address %s is on this machine", errRefused, ip)
+	case slices.ContainsFunc(a.refused, func(p netip.Prefix) bool { return p.Contains(ip) }):
+		return fmt.Errorf("%w: the address is in a network that the operator's --refuse-source-networks names", errRefused)
+	}
+	return nil
+}
+
+// permitDialed judges an address that is about to be dialed.
+func (a addresses) permitDialed(hostport string) error {
+	addr, err := netip.ParseAddrPort(hostport)
+	if err != nil {
+		return fmt.Errorf("%w: address %s", errRefused, hostport)
+	}
+	return a.permit(addr.Addr())
+}
+
+// permitThroughProxy judges the host of a URL that a proxy will fetch: the address that is dialed is the proxy's. A name
+// that this machine cannot resolve is left to the proxy.
+func (a addresses) permitThroughProxy(ctx context.Context, u *url.URL) error {
+	if ip, err := netip.ParseAddr(u.Hostname()); err == nil {
+		return a.permit(ip)
+	}
+	resolved, err := net.DefaultResolver.LookupNetIP(ctx, "ip", u.Hostname())
+	if err != nil {
+		return nil //nolint:nilerr // where only the proxy reaches the internet, names are often known only there
+	}
+	for _, ip := range resolved {
+		if err := a.permit(ip); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// proxy returns the proxy for a request, as the environment names it.
+func (a addresses) proxy(of func(*http.Request) (*url.URL, error)) func(*http.Request) (*url.URL, error) {
+	return func(req *http.Request) (*url.URL, error) {
+		proxy, err := of(req)
+		if err != nil || proxy == nil {
+			return nil, err
+		}
+		return proxy, a.permitThroughProxy(req.Context(), req.URL)
+	}
+}
