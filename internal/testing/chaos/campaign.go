@@ -134,7 +134,7 @@ func (c *campaign) random(ctx context.Context) error {
 // RandomRun is the run of a seed: a scenario, one to eight faults and an aftermath.
 func RandomRun(seed uint64, dir string) (Run, error) {
 	random := rand.New(rand.NewPCG(seed, 0x6661756c74))
-	run := Run{Scenario: randomScenario(seed), dir: dir}
+	run := Run{Scenario: randomScenario(seed, newest), dir: dir}
 	golden, err := run.Do()
 	if err != nil {
 		return run, err

@@ -175,8 +175,9 @@ func (w *world) tearJournal(arg int) error {
 	return os.WriteFile(w.journalPath(), torn, 0o600)
 }
 
-// archived reports whether the image that the job on disk would restore to the device survives a power cut at this moment.
-func (w *world) archived(d *device) bool {
+// archived reports whether the image that the job on disk would restore to the device survives a power cut at this moment, and
+// the operation that begins.
+func (w *world) archived(d *device, by string) bool {
 	active := w.disk.Active()
 	if active == nil {
 		return false
@@ -190,7 +191,7 @@ func (w *world) archived(d *device) bool {
 			return true
 		case inventory.RollbackSlot:
 			_, kept := d.slot(u.From)
-			return kept
+			return kept && (by == opRevert || !d.loses(u.From))
 		default:
 			return w.survives(d, u.From)
 		}

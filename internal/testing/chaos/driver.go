@@ -103,7 +103,7 @@ func (t tools) Write(
 		return t.needs(d), nil
 	}
 	t.note(Event{
-		Kind: EventWrite, Device: id.UniqueID, Version: fw.version, Digest: fw.digest(), Archived: t.archived(d),
+		Kind: EventWrite, Device: id.UniqueID, Version: fw.version, Digest: fw.digest(), Archived: t.archived(d, opWrite),
 	})
 	if d.running() {
 		return 0, fmt.Errorf("write %s: %w", id.UniqueID, command.ErrBusy)
@@ -138,8 +138,8 @@ func (t tools) Revert(ctx context.Context, id inventory.Identity, v inventory.Ve
 	if !ok {
 		return 0, fmt.Errorf("revert %s to %s: %w", id.UniqueID, v, driver.ErrNotSupported)
 	}
-	t.note(Event{Kind: EventRevert, Device: id.UniqueID, Version: v, Digest: fw.digest(), Archived: true})
-	err = t.follow(ctx, d, opRevert, nil, &operation{apply: func() { d.store(fw) }})
+	t.note(Event{Kind: EventRevert, Device: id.UniqueID, Version: v, Digest: fw.digest(), Archived: t.archived(d, opRevert)})
+	err = t.follow(ctx, d, opRevert, nil, &operation{apply: func() { d.commit(fw) }})
 	if err != nil {
 		return 0, err
 	}

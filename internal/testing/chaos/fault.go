@@ -60,7 +60,26 @@ const (
 	RefuseReboot Kind = "refuse-reboot"
 	SlowReboot   Kind = "slow-reboot"
 	SlowBoot     Kind = "slow-boot"
+	// LatePod starts the daemon long after the host has booted: the registry or the API server was away.
+	LatePod Kind = "late-pod"
+	// ClockLost makes the host boot with another time of day: a day off, or that of a machine whose battery is empty.
+	ClockLost Kind = "clock-lost"
+	// SlowMaintenance makes a maintenance that was asked for ready hours later, or never. LapsedMaintenance makes one that was
+	// ready not ready, for a while or for good.
+	SlowMaintenance   Kind = "slow-maintenance"
+	LapsedMaintenance Kind = "lapsed-maintenance"
+	// FetchFails keeps images from being fetched for a while; FetchRefused says that the image will never be had.
+	FetchFails   Kind = "fetch-fails"
+	FetchRefused Kind = "fetch-refused"
+	// CheckFails makes an executable of required.d fail, for a minute or an hour.
+	CheckFails Kind = "check-fails"
 )
+
+// harmless faults explain no complaint about sound firmware: they end processes, take the cluster away or change the time.
+var harmless = []Kind{
+	KillDaemon, Stop, Upgrade, DiskFull, ReadOnly, SyncFails, APIAway, ClockStep, Cancel, Truncate, Flip, IgnoreReboot, RefuseReboot,
+	SlowReboot, LatePod, ClockLost, SlowMaintenance, LapsedMaintenance, FetchFails, FetchRefused,
+}
 
 // Fault is one fault at one boundary.
 type Fault struct {
@@ -118,6 +137,8 @@ const (
 	opSchedule = "schedule-maintenance"
 	opState    = "read-maintenance"
 	opRelease  = "release-maintenance"
+	opRequired = "required.d"
+	opTask     = "task"
 	opFile     = "file-"
 )
 
@@ -169,6 +190,14 @@ var families = []family{
 	{[]Kind{ToolHangs, ToolLies, ToolFails, ToolFailsLate}, 1, on(Inside, opWrite, opRevert, opActivate)},
 	{[]Kind{ToolFails, ToolLies}, 1, on(Inside, opArchive)},
 	{[]Kind{Truncate, Flip}, 1, on(After, opFetch)},
+	{[]Kind{LatePod}, 1, on(Before, opReboot)},
+	{[]Kind{ClockLost}, 3, on(Before, opReboot)},
+	{[]Kind{SlowMaintenance}, 2, on(Before, opSchedule)},
+	{[]Kind{LapsedMaintenance}, 2, at(opState)},
+	{[]Kind{FetchFails}, 2, on(Before, opFetch)},
+	{[]Kind{FetchRefused}, 1, on(Before, opFetch)},
+	{[]Kind{CheckFails}, 2, at(opRequired)},
+	{[]Kind{KillDaemon, KillWorker, ToolHangs, ToolFails, Reboot, PowerCut}, 1, on(Inside, opTask)},
 	{[]Kind{IgnoreReboot, RefuseReboot, SlowReboot, SlowBoot}, 1, on(Before, opReboot)},
 }
 

@@ -3,6 +3,7 @@ package chaos
 import (
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -67,11 +68,12 @@ type operation struct {
 
 // device is one piece of hardware.
 type device struct {
-	spec      DeviceSpec
-	id        inventory.Identity
-	run       firmware
-	stored    firmware
-	slots     []firmware // of devices with slots: the first one runs
+	spec   DeviceSpec
+	id     inventory.Identity
+	run    firmware
+	stored firmware
+	// slots are the images in the slots that do not run, oldest first; the staged one is among them.
+	slots     []firmware
 	kind      inventory.Activation
 	refused   string
 	op        *operation
@@ -92,6 +94,9 @@ func newDevice(s DeviceSpec) *device {
 	d.stored = d.run
 	if s.Staged {
 		d.stored = d.target()
+		if s.Slots > 1 {
+			d.slots = []firmware{d.stored}
+		}
 	}
 	return d
 }
@@ -102,8 +107,42 @@ func (d *device) target() firmware { return makeFirmware(d.id.BoardID, newVersio
 // running reports whether a tool changes the device now.
 func (d *device) running() bool { return d.op != nil }
 
-// store completes a write that the device accepts.
+// store completes a write that the device accepts, into the slot that the driver chose.
 func (d *device) store(f firmware) {
+	if d.spec.Slots > 1 {
+		if i := d.victim(); i >= 0 {
+			d.slots = slices.Delete(d.slots, i, i+1)
+		}
+		d.slots = append(d.slots, f)
+	}
+	d.commit(f)
+}
+
+// victim is the slot that a write overwrites: the one whose image is staged and never ran, or the oldest; -1 for an empty one.
+func (d *device) victim() int {
+	if i := slices.IndexFunc(d.slots, func(f firmware) bool { return f == d.stored && f != d.run }); i >= 0 {
+		return i
+	}
+	if len(d.slots) < d.spec.Slots-1 {
+		return -1
+	}
+	return 0
+}
+
+// loses reports whether a write now would overwrite the only slot with the version.
+func (d *device) loses(v inventory.Version) bool {
+	switch {
+	case d.spec.Slots == 0, d.spec.Slots > 1 && d.run.version == v:
+		return false
+	case d.spec.Slots == 1:
+		return true
+	}
+	i := d.victim()
+	return i >= 0 && d.slots[i].version == v
+}
+
+// commit makes a stored image the one that is activated next.
+func (d *device) commit(f firmware) {
 	d.stored, d.refused = f, ""
 	if d.kind == inventory.ActivateNone {
 		d.activate()
@@ -111,7 +150,10 @@ func (d *device) store(f firmware) {
 }
 
 func (d *device) activate() {
-	if d.run.content != d.stored.content {
+	if d.run.content != d.stored.content && d.spec.Slots != 1 {
+		if i := slices.Index(d.slots, d.stored); i >= 0 {
+			d.slots = slices.Delete(d.slots, i, i+1)
+		}
 		d.slots = append(d.slots, d.run)
 	}
 	d.run = d.stored
@@ -130,7 +172,7 @@ func (d *device) reboot() {
 
 // slot finds a version in the slots that are kept.
 func (d *device) slot(v inventory.Version) (firmware, bool) {
-	if d.run.version == v && !d.run.garbage() {
+	if d.run.version == v && !d.run.garbage() && (d.spec.Slots != 1 || d.stored == d.run) {
 		return d.run, true
 	}
 	for _, f := range d.slots {
@@ -151,6 +193,10 @@ func (d *device) answers(now time.Duration) error {
 	}
 	return nil
 }
+
+// link reports whether the device has a link, and carries whether anything passes through it.
+func (d *device) link() bool    { return d.run.defect != LinkDown && !d.run.garbage() }
+func (d *device) carries() bool { return d.link() && d.run.defect != NoTraffic }
 
 // finish ends a tool that no process follows.
 func (w *world) finish(d *device) {
@@ -185,6 +231,9 @@ func (d *device) read(now time.Duration) inventory.Device {
 	fw := inventory.Firmware{
 		Running: d.run.says(), Stored: d.stored.says(), Activation: d.kind, Format: inventory.FormatPlain,
 		Rollback: d.spec.Rollback, LastAttempt: d.refused,
+	}
+	if d.spec.Rollback == inventory.RollbackSlot && d.spec.Slots == 1 {
+		fw.Rollback, fw.RollbackMessage = inventory.RollbackNone, "its only slot is overwritten"
 	}
 	if d.spec.Quiet {
 		fw.Stored = ""

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
@@ -30,9 +31,12 @@ const (
 	EventActivate    EventKind = "activation begins"
 	EventTaken       EventKind = "device took it"
 	EventTorn        EventKind = "write is torn"
+	EventTask        EventKind = "step of a driver begins"
 	EventReboot      EventKind = "reboot is asked for"
 	EventBroken      EventKind = "state is broken"
 	EventAfterEnd    EventKind = "the job has ended"
+	EventCutOff      EventKind = "node is cut off"
+	EventReachable   EventKind = "node is reachable"
 	EventQuiet       EventKind = "the host is left alone"
 	EventQuietOver   EventKind = "the host was left alone"
 )
@@ -40,7 +44,7 @@ const (
 // changes reports whether the event is an operation that changes a device or the host.
 func (k EventKind) changes() bool {
 	switch k {
-	case EventWrite, EventRevert, EventActivate, EventReboot:
+	case EventWrite, EventRevert, EventActivate, EventReboot, EventTask:
 		return true
 	}
 	return false
@@ -50,6 +54,8 @@ func (k EventKind) changes() bool {
 type Event struct {
 	Time time.Duration
 	Boot string
+	// Calm is when the last fault so far has ended, or will have.
+	Calm time.Duration
 	// Life numbers the daemon processes from 1.
 	Life   int
 	Kind   EventKind
@@ -68,6 +74,8 @@ type Event struct {
 	Busy []string
 	// Archived says that the image to restore would survive a power cut now.
 	Archived bool
+	// Fault is what was injected.
+	Fault Kind
 	// Snapshot is the end of a job: what is true of host and journal.
 	Snapshot *snapshot
 }
@@ -79,6 +87,13 @@ type snapshot struct {
 	in      step.Maintenance
 	stolen  bool
 	devices []deviceState
+}
+
+// sound reports whether nothing is wrong with the new firmware and the devices of the job.
+func (s snapshot) sound() bool {
+	return !slices.ContainsFunc(s.devices, func(d deviceState) bool {
+		return d.gone || d.spec.Defect != Sound || d.spec.Refuses || d.spec.Staged
+	})
 }
 
 // deviceState is what is true of one device of the job.

@@ -9,12 +9,15 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/maintenance"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
-var errAPI = errors.New("connection refused")
+var errAPI = fmt.Errorf("connection refused: %w", health.ErrUnanswered)
 
 // host is what the engine sees of the world apart from its drivers.
 type host struct{ *world }
@@ -64,11 +67,22 @@ func (h host) Scan(ctx context.Context) ([]inventory.Device, error) {
 func (h host) look(d *device) inventory.Device {
 	read := d.read(h.now)
 	state := inventory.LinkUp
-	if d.run.defect == LinkDown || d.run.garbage() || d.bystander && h.now < h.wellAgain {
+	if !d.link() || d.bystander && h.now < h.wellAgain {
 		state = inventory.LinkDown
 	}
-	read.Ports = []inventory.Port{{MAC: "mac-" + d.id.UniqueID, State: state}}
+	read.Ports = []inventory.Port{{MAC: "mac-" + d.id.UniqueID, NetDevice: "net-" + d.id.UniqueID, State: state}}
 	return read
+}
+
+// Neighbours implements health.Network: the gateway is behind the NIC that leads to the API server.
+func (h host) Neighbours(ctx context.Context) ([]health.Neighbour, error) {
+	var out []health.Neighbour
+	for _, d := range h.devices {
+		if d.spec.Uplink && !d.gone {
+			out = append(out, health.Neighbour{Address: "192.0.2.1", Ports: []string{"net-" + d.id.UniqueID}, Answers: d.carries()})
+		}
+	}
+	return out, ctx.Err()
 }
 
 // Ready implements health.NodeReadiness.
@@ -85,6 +99,12 @@ func (h host) Fetch(ctx context.Context, digest inventory.Digest) (string, int64
 	h.point(opFetch, Before, "")
 	if err := ctx.Err(); err != nil {
 		return "", 0, err
+	}
+	if kind, _ := h.takePending(); kind == FetchRefused {
+		return "", 0, driver.Rejectf("the source does not have it any more")
+	}
+	if h.now < h.imagesBack && !h.fetched[digest] {
+		return "", 0, fmt.Errorf("fetch %s: 503 Service Unavailable", digest)
 	}
 	content, ok := h.images[digest]
 	if !ok || h.apiAway() && !h.fetched[digest] {
@@ -103,6 +123,32 @@ func (h host) Fetch(ctx context.Context, digest inventory.Digest) (string, int64
 	h.damaged++
 	path := filepath.Join(h.dir, fmt.Sprintf("image-%d", h.damaged))
 	return path, size, os.WriteFile(path, []byte(content), 0o600)
+}
+
+// checked is the health of the host with the executables of required.d, which are asked when nothing else is wrong.
+type checked struct {
+	engine.Health
+	*world
+}
+
+// Check implements engine.Health.
+func (c checked) Check(ctx context.Context, b health.Baseline, targets []health.Target) ([]health.Complaint, error) {
+	worse, err := c.Health.Check(ctx, b, targets)
+	if err != nil || len(worse) > 0 {
+		return worse, err
+	}
+	return c.executables(), nil
+}
+
+// Before implements engine.Health.
+func (c checked) Before(context.Context) ([]health.Complaint, error) { return c.executables(), nil }
+
+func (c checked) executables() []health.Complaint {
+	c.point(opRequired, Before, "")
+	if c.now < c.checksPass {
+		return []health.Complaint{{Message: "required.d/50-site: exit code 1"}}
+	}
+	return nil
 }
 
 // WriteRunning implements engine.Writes.
@@ -150,10 +196,19 @@ func (m maintainer) Schedule(context.Context) error {
 	}
 	m.note(Event{Kind: EventSchedule})
 	if m.settle() == step.MaintenanceNone {
-		m.window.phase, m.window.changes = step.MaintenanceRequested, m.now+windowTime
+		m.window.phase, m.window.changes = step.MaintenanceRequested, m.now+max(windowTime, m.windowTakes)
+		m.windowTakes = 0
 	}
 	m.point(opSchedule, After, "")
 	return nil
+}
+
+// lapse makes a maintenance that is ready not ready for a while.
+func (w *world) lapse(d time.Duration) {
+	if (maintainer{w}).settle() == step.MaintenanceReady {
+		w.window.phase, w.window.changes = step.MaintenanceRequested, w.disturbed(d)
+		w.window.stolen = true
+	}
 }
 
 // settle returns the current state of the maintenance.

@@ -3,6 +3,7 @@ package chaos
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
@@ -37,6 +38,10 @@ type judge struct {
 	reboots map[string]int
 	changed map[string][]Event
 	reads   map[string]Event
+	// cutOff is when the node was cut off by its own firmware; zero while it is not.
+	cutOff time.Duration
+	// harm says that a fault was injected that explains a complaint about sound firmware.
+	harm bool
 	// quiet says that no job runs and nobody asks for one.
 	quiet bool
 }
@@ -59,6 +64,9 @@ func (j *judge) violate(invariant, format string, args ...any) {
 }
 
 func (j *judge) event(e Event) {
+	if j.quiet && (e.Kind.changes() || e.Kind == EventSchedule || e.Kind == EventRelease) {
+		j.violate("Quiet", "%s though the job has ended and nobody asked for anything", e.Kind)
+	}
 	switch e.Kind {
 	case EventBroken:
 		j.violate("End", "%s", e.Detail)
@@ -66,6 +74,12 @@ func (j *judge) event(e Event) {
 		j.asked = false
 	case EventMaintenance:
 		j.answered, j.asked = e.Maintenance, true
+	case EventCutOff:
+		j.cutOff = e.Time
+	case EventReachable:
+		j.alone(e)
+	case EventFault:
+		j.harm = j.harm || !slices.Contains(harmless, e.Fault)
 	case EventRead:
 		j.reads[e.Device] = e
 	case EventSaved:
@@ -75,16 +89,26 @@ func (j *judge) event(e Event) {
 	case EventRelease:
 		j.release(e)
 	case EventAfterEnd:
+		j.alone(e)
 		j.end(*e.Snapshot)
 	case EventQuiet, EventQuietOver:
 		j.quiet = e.Kind == EventQuiet
 	}
-	if j.quiet && (e.Kind.changes() || e.Kind == EventSchedule || e.Kind == EventRelease) {
-		j.violate("Quiet", "%s though the job has ended and nobody asked for anything", e.Kind)
-	}
 	if e.Kind.changes() {
 		j.change(e)
 	}
+}
+
+// maxAlone is how long a node may be cut off by its own firmware: the wait for the API server, the wait for the health of the
+// host, and two boots and writes.
+const maxAlone = time.Hour
+
+// alone judges how long the node was cut off, when that is over. The end of a job that nobody can undo ends it too.
+func (j *judge) alone(e Event) {
+	if since := max(j.cutOff, e.Calm); j.cutOff > 0 && e.Time-since > maxAlone {
+		j.violate("Alone", "the node was cut off by its own firmware for %s and did nothing about it", e.Time-since)
+	}
+	j.cutOff = 0
 }
 
 // intent returns the running step on disk, and reports a violation unless it is of one of the kinds.
@@ -111,6 +135,11 @@ func (j *judge) intent(e Event, kinds ...plan.Kind) *step.Step {
 func (j *judge) change(e Event) {
 	kinds := map[EventKind][]plan.Kind{
 		EventWrite: {plan.Flash, plan.Restore}, EventRevert: {plan.Restore}, EventActivate: {plan.Activate}, EventReboot: {plan.Reboot},
+		EventTask: {erase},
+	}
+	if e.Job != nil && e.Job.Record.NeedsIntervention() {
+		j.violate("R002-27", "%s after a person was asked for", e.Kind)
+		return
 	}
 	s := j.intent(e, kinds[e.Kind]...)
 	if s == nil {
@@ -118,8 +147,6 @@ func (j *judge) change(e Event) {
 	}
 	j.maintenance(e, *s)
 	switch {
-	case e.Job.Record.NeedsIntervention():
-		j.violate("R002-27", "%s after a person was asked for", e.Kind)
 	case e.Kind == EventReboot && len(e.Busy) > 0:
 		j.violate("I2", "reboot while %v is written", e.Busy)
 	case slices.Contains(e.Busy, e.Device):
@@ -131,6 +158,8 @@ func (j *judge) change(e Event) {
 			j.violate("R002-25", "reboot %d of the job", j.reboots[e.Job.UID])
 		}
 		return
+	case EventTask:
+		return // it leaves the firmware alone
 	case EventWrite, EventRevert:
 		j.write(e, *s)
 	}
@@ -226,7 +255,11 @@ func (j *judge) save(e Event) {
 		switch {
 		case n.Attempt < b.Attempt:
 			j.violate("I5", "the attempts of %s %s went from %d to %d", n.Kind, n.Device, b.Attempt, n.Attempt)
-		case n.Writes() && n.Attempt > limit:
+		case n.Kind == erase && n.Interruptions > step.MaxInterruptions:
+			j.violate("I5", "%s %s was interrupted %d times and begun again", n.Kind, n.Device, n.Interruptions)
+		case n.Kind == erase && n.Interruptions < b.Interruptions:
+			j.violate("I5", "the interruptions of %s %s went from %d to %d", n.Kind, n.Device, b.Interruptions, n.Interruptions)
+		case n.Writes() && n.Kind != erase && n.Attempt > limit:
 			j.violate("I5", "%s %s was begun %d times", n.Kind, n.Device, n.Attempt)
 		case b.State != step.Pending && b.State != step.Running && n.State != b.State && !anew && !rejudged(b, n, was.Record, e):
 			j.violate("I5", "%s %s was %s and is %s", n.Kind, n.Device, b.State, n.State)
@@ -293,11 +326,11 @@ func (j *judge) complete(s snapshot) {
 	if len(j.changed[s.job.UID]) > 0 && (r.Verdict == nil || !r.Verdict.Healthy) {
 		j.violate("I4", "success without a verdict of the gate")
 	}
-	if s.in != step.MaintenanceNone {
+	if s.in != step.MaintenanceNone && !r.UnderHold {
 		j.violate("I9", "the node was left in maintenance")
 	}
 	for _, d := range s.devices {
-		if d.gone {
+		if d.gone || len(s.job.Requested) > 0 {
 			continue
 		}
 		if d.running != newVersion || d.stored != newVersion {
@@ -333,11 +366,14 @@ func (j *judge) failed(s snapshot) {
 		j.violate("I7", "failed without a word")
 		return
 	}
-	inService := !s.held && !r.Released
+	if len(r.Failure.Blames) > 0 && !j.harm && s.sound() {
+		j.violate("Spared", "sound firmware is blamed for what it did not do: %s", r.Failure.Message)
+	}
+	inService := !s.held && !r.Released && !r.UnderHold
 	switch {
 	case s.held && !s.stolen && s.in != step.MaintenanceReady:
 		j.violate("I9", "held without a maintenance: %s", r.Failure.Message)
-	case !s.held && s.in != step.MaintenanceNone:
+	case !s.held && s.in != step.MaintenanceNone && !r.UnderHold:
 		j.violate("I9", "left in maintenance without being held: %s", r.Failure.Message)
 	case len(r.Failure.Blames) > 0 && !r.RolledBack() && inService:
 		j.violate("I7", "new firmware is at fault and the node is in service: %s", r.Failure.Message)

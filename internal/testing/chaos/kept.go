@@ -12,8 +12,10 @@ type Kept struct {
 	// Why says what was violated, and what fixed it.
 	Why string `json:"why,omitempty"`
 	// Scenario is the name of one of Scenarios, or "random" for the one of the seed.
-	Scenario  string    `json:"scenario"`
-	Seed      uint64    `json:"seed,omitempty"`
+	Scenario string `json:"scenario"`
+	Seed     uint64 `json:"seed,omitempty"`
+	// World is that of the random scenario; zero for the first one.
+	World     int       `json:"world,omitempty"`
 	Faults    []Fault   `json:"faults"`
 	Aftermath Aftermath `json:"aftermath,omitempty"`
 }
@@ -23,7 +25,7 @@ const randomName = "random"
 func keep(t trial) *Kept {
 	k := &Kept{Scenario: t.run.Scenario.Name, Seed: t.seed, Faults: t.run.Faults, Aftermath: t.run.Aftermath}
 	if strings.HasPrefix(k.Scenario, randomName) {
-		k.Scenario = randomName
+		k.Scenario, k.World = randomName, newest
 	}
 	return k
 }
@@ -58,7 +60,7 @@ func variants(k Kind) (n int, ok bool) {
 
 // Run returns the run, ready to be repeated.
 func (k Kept) Run() (Run, error) {
-	run := Run{Faults: k.Faults, Aftermath: k.Aftermath, Scenario: randomScenario(k.Seed)}
+	run := Run{Faults: k.Faults, Aftermath: k.Aftermath, Scenario: randomScenario(k.Seed, k.World)}
 	if k.Scenario == randomName {
 		return run, nil
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
-	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
@@ -50,7 +49,7 @@ func nameOf(uniqueID string) string { return "node-" + uniqueID }
 
 // job is the job that the operator queued for the host.
 func (w *world) job(name string) journal.Job {
-	j := journal.Job{Name: name, UID: "uid-" + name, Accepted: w.wall(), Deadline: w.wall().Add(2 * time.Hour)}
+	j := journal.Job{Name: name, UID: "uid-" + name, Accepted: w.wall(), Deadline: w.wall().Add(2 * time.Hour), Soak: time.Minute}
 	for _, spec := range w.scenario.Devices {
 		d := newDevice(spec)
 		u := v1alpha1.DeviceUpdate{
@@ -63,7 +62,10 @@ func (w *world) job(name string) journal.Job {
 		}
 		j.Updates = append(j.Updates, journal.Update{DeviceUpdate: u, Class: spec.Class})
 	}
-	j.Record = engine.NewRecord(plan.DefaultCatalog(), j.Updates)
+	if w.scenario.Erase {
+		return erasing(j)
+	}
+	j.Record = engine.NewRecord(catalog(), j.Updates)
 	j.Record.RollbackRequired = w.scenario.RollbackRequired
 	return j
 }
@@ -86,7 +88,20 @@ func (w *world) run(j journal.Job) {
 }
 
 func (w *world) broken() bool {
-	return len(w.history) > 0 && w.history[len(w.history)-1].Kind == EventBroken
+	return slices.ContainsFunc(w.history, func(e Event) bool { return e.Kind == EventBroken })
+}
+
+// stuck says where the job is and what it waits for.
+func (w *world) stuck() string {
+	now, ok := w.engine.Current()
+	if !ok {
+		return "none is executed"
+	}
+	at := "its end"
+	if s := now.Job.CurrentStep(); s != nil {
+		at = fmt.Sprintf("%s %s, %s", s.Kind, s.Device, s.State)
+	}
+	return fmt.Sprintf("it is at %s and waits: %s", at, now.Waiting)
 }
 
 // live is one life of the daemon: it ends with the job, with a death or with a reboot.
@@ -126,7 +141,7 @@ func (w *world) daemon(submit *journal.Job) (died Fault) {
 		case death:
 			died = r.fault
 		case endless:
-			w.note(Event{Kind: EventBroken, Detail: fmt.Sprintf("the job does not end within %s after the last fault", patience)})
+			w.note(Event{Kind: EventBroken, Detail: fmt.Sprintf("the job does not end within %s after the last fault; %s", patience, w.stuck())})
 			died = Fault{Kind: Stop}
 		default:
 			panic(r)
@@ -164,17 +179,18 @@ func (w *world) config() engine.Config {
 	h := host{w}
 	c := engine.Config{
 		Journal: diary{w}, Archive: archive.New(filepath.Join(w.filesDir, "archive"), shelf{w}), Host: h,
-		Drivers: driver.Set{tools{w, w.driver}}, Images: h, Maintenance: maintainer{w}, Writes: h, Rebooter: h,
-		Health: health.Checker{Scanner: h, Node: h},
-		BootID: func() (string, error) { w.point(opPass, Before, ""); return w.bootID(), nil },
+		Drivers: driver.Set{tools{w, w.driver}}, Images: h, Catalog: catalog(), Maintenance: maintainer{w}, Writes: h, Rebooter: h,
+		Health: checked{health.Checker{Scanner: h, Node: h, Network: h}, w}, Tasks: tasks{w},
+		BootID:   func() (string, error) { w.point(opPass, Before, ""); return w.bootID(), nil },
+		BootTook: func(context.Context) (time.Duration, error) { return w.bootTook, nil },
 		Limits: step.Limits{
 			Read: 2 * time.Minute, Reboot: 15 * time.Minute, Health: 5 * time.Minute, Boot: 30 * time.Minute,
-			Maintenance: 10 * time.Minute,
+			Maintenance: 10 * time.Minute, Isolation: 10 * time.Minute,
 		},
 		Poll: poll, Now: w.wall, Elapsed: func() time.Duration { return w.now }, Wait: w.wait,
 	}
 	if w.sabotage != nil {
-		w.sabotage(&c)
+		w.sabotage(w, &c)
 	}
 	return c
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
@@ -18,7 +19,7 @@ type Run struct {
 	Aftermath Aftermath
 	// dir is where directories are made; empty for the one in memory. sabotage breaks the engine, for tests.
 	dir      string
-	sabotage func(*engine.Config)
+	sabotage func(*world, *engine.Config)
 }
 
 // Aftermath is what happens when a job has failed.
@@ -112,9 +113,9 @@ func (w *world) afterwards(a Aftermath) {
 	if first == nil || first.Record.Outcome == "" {
 		return
 	}
-	w.leftAlone()
-	if first.Record.Outcome != step.Failed || w.broken() {
-		return
+	w.leftAlone(w.job(first.Name))
+	if first.Record.Outcome != step.Failed || w.broken() || w.cutOff() {
+		return // what people and the operator ask does not arrive where the node is cut off
 	}
 	switch a {
 	case Again, Retried:
@@ -134,13 +135,14 @@ func (w *world) afterwards(a Aftermath) {
 	}
 }
 
-// leftAlone lets the quiet hour pass, over deaths of the daemon too.
-func (w *world) leftAlone() {
+// leftAlone lets the quiet hour pass, over deaths of the daemon too. The job is handed to each daemon once more, as by an API
+// server that was restored from an old backup.
+func (w *world) leftAlone(again journal.Job) {
 	w.quiet = quietHour
 	w.disturbed(0)
 	w.note(Event{Kind: EventQuiet})
 	for range maxLives {
-		over := w.live(nil)
+		over := w.live(&again)
 		switch {
 		case w.broken():
 			return

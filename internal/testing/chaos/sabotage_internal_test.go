@@ -2,10 +2,15 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"testing"
+	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/node/archive"
@@ -15,56 +20,280 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/maintenance"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
-// What the engine relies on is broken on purpose: a checker that never finds anything proves nothing.
-func TestSabotageIsFoundOut(t *testing.T) {
-	for name, c := range map[string]struct {
-		scenario string
-		sabotage func(*engine.Config)
-		finds    string
-	}{
-		"a journal that forgets": {"nic-reset", func(c *engine.Config) { c.Journal = &forgetful{Journal: c.Journal} }, "I1"},
+// sabotage breaks what the engine relies on, or what it does.
+type sabotage struct {
+	scenario string
+	spoil    func(*world, *engine.Config)
+	// finds is the invariant whose violation shows it.
+	finds string
+}
+
+// sabotages hold at least one for each invariant: a checker that never finds anything proves nothing.
+func sabotages(t *testing.T) map[string]sabotage {
+	return map[string]sabotage{
+		"a journal that forgets": {"nic-reset", func(_ *world, c *engine.Config) { c.Journal = &forgetful{Journal: c.Journal} }, "I1"},
 		"an archive that a power cut takes away": {
-			"bios-image", func(c *engine.Config) { c.Archive = &careless{dir: t.TempDir()} }, "I1",
-		},
-		"writes that go on unseen": {"nic-reset", func(c *engine.Config) { c.Writes = blind{} }, "I2"},
-		"a gate that finds every host healthy": {
-			"bad-nic-rolled-back", func(c *engine.Config) { c.Health = cheerful{c.Health} }, "I4",
+			"bios-image", func(_ *world, c *engine.Config) { c.Archive = &careless{dir: t.TempDir()} }, "I1",
 		},
 		"a maintenance that is taken for granted": {
-			"nic-reset", func(c *engine.Config) { c.Maintenance = &maintenance.None{} }, "I1",
+			"nic-reset", func(_ *world, c *engine.Config) { c.Maintenance = &maintenance.None{} }, "I1",
+		},
+		"a device that takes its only slot for a way back": {
+			"one-slot", func(w *world, c *engine.Config) {
+				c.Host = misread{host{w}, func(fw *inventory.Firmware) { fw.Rollback = inventory.RollbackSlot }}
+			}, "I1",
+		},
+		"a way back that goes before the job has ended": {
+			"bad-disk-rolled-back", func(w *world, c *engine.Config) { c.Drivers = driver.Set{wasteful{tools{w, w.driver}}} }, "I5",
+		},
+		"writes that go on unseen": {"nic-reset", func(_ *world, c *engine.Config) { c.Writes = blind{} }, "I2"},
+		"a gate that finds every host healthy": {
+			"bad-nic-rolled-back", func(_ *world, c *engine.Config) { c.Health = cheerful{c.Health} }, "I4",
+		},
+		"attempts that are forgotten": {
+			"nic-reset", edited(func(j *journal.Job) {
+				for i := range j.Record.Steps {
+					if s := &j.Record.Steps[i]; s.State == step.Succeeded {
+						s.Attempt = 0
+					}
+				}
+			}), "I5",
+		},
+		"a failure that does not say why": {
+			"nic-reset", edited(func(j *journal.Job) {
+				if j.Record.Failure != nil {
+					failure := *j.Record.Failure
+					failure.Message, j.Record.Failure = "", &failure
+				}
+			}), "I7",
+		},
+		"a maintenance that looks gone while it is there": {
+			"nic-reset", func(_ *world, c *engine.Config) { c.Maintenance = &unreturned{Window: c.Maintenance} }, "I9",
+		},
+		"writes that are not counted": {"nic-reset", func(_ *world, c *engine.Config) { c.Journal = uncounted{c.Journal} }, "R002-15"},
+		"a verdict that nobody gave": {
+			"nic-reset", edited(func(j *journal.Job) {
+				if j.Record.Wrote() {
+					j.Record.Verdict = &step.Verdict{Healthy: true, BootID: "boot-1"}
+				}
+			}), "R002-19",
+		},
+		"a reboot that is requested again and again": {
+			"nic-reboot", func(_ *world, c *engine.Config) { c.Rebooter = insistent{c.Rebooter} }, "R002-25",
+		},
+		"a job that goes on though a person is needed": {
+			"nic-reset", edited(func(j *journal.Job) {
+				if s := j.CurrentStep(); s != nil && s.Kind == plan.Flash {
+					f := &step.Failure{Message: "it failed", Blames: []string{s.Device}}
+					j.Record.Failure, j.Record.Rollback = f, &step.Rollback{Failure: f}
+				}
+			}), "R002-27",
 		},
 		"a boot id that never changes": {
-			"nic-reset", func(c *engine.Config) { c.BootID = func() (string, error) { return "boot-0", nil } }, "R002-31",
+			"nic-reset", func(_ *world, c *engine.Config) { c.BootID = func() (string, error) { return "boot-0", nil } }, "R002-31",
 		},
-	} {
+		"steps of a rollback that are lost": {
+			"bad-nic-rolled-back", edited(func(j *journal.Job) {
+				if j.Record.Outcome != "" {
+					j.Record.Steps = j.Record.Steps[:len(j.Record.Steps)/2]
+				}
+			}), "P4",
+		},
+		"a health that is never known": {
+			"nic-reset", func(_ *world, c *engine.Config) { c.Health = speechless{c.Health} }, "End",
+		},
+		"a journal that forgets what has ended": {
+			"nic-reset", func(_ *world, c *engine.Config) { c.Journal = shortLived{c.Journal} }, "I5",
+		},
+		"a daemon that tidies up at its start": {
+			"nic-reset", func(w *world, c *engine.Config) { c.Journal = tidy{c.Journal, w} }, "Quiet",
+		},
+		"a boot that lasts until the daemon starts": {
+			"nic-reboot", func(w *world, c *engine.Config) {
+				c.BootTook = func(context.Context) (time.Duration, error) { return w.now - w.bootedAt, nil }
+			}, "Spared",
+		},
+		"a node that waits for hours before it helps itself": {
+			"cut-off-by-its-nic", func(_ *world, c *engine.Config) { c.Limits.Isolation = 5 * time.Hour }, "Alone",
+		},
+	}
+}
+
+// maxHunt bounds the runs in which a sabotage must be found.
+const maxHunt = 200
+
+func TestSabotageIsFoundOut(t *testing.T) {
+	for name, c := range sabotages(t) {
 		t.Run(name, func(t *testing.T) {
 			s, err := scenario(c.scenario)
 			require.NoError(t, err)
-			require.Equal(t, c.finds, hunt(t, s, c.sabotage))
+			found, runs := hunt(t, s, c.spoil)
+			require.Equal(t, c.finds, found, "in %d runs", runs)
+			t.Logf("found in run %d", runs)
 		})
 	}
 }
 
-// hunt breaks boundaries until an invariant is violated, and returns which.
-func hunt(t *testing.T, s Scenario, sabotage func(*engine.Config)) string {
+// Whoever adds an invariant shows by a sabotage that its violation is found.
+func TestEveryInvariantHasASabotage(t *testing.T) {
+	source, err := os.ReadFile("judge.go")
+	require.NoError(t, err)
+	shown := map[string]bool{}
+	for _, c := range sabotages(t) {
+		shown[c.finds] = true
+	}
+	found := regexp.MustCompile(`violate\("([^"]+)"`).FindAllSubmatch(source, -1)
+	require.NotEmpty(t, found)
+	for _, invariant := range found {
+		assert.True(t, shown[string(invariant[1])], "no sabotage shows that the judge finds a violation of %s", invariant[1])
+	}
+}
+
+// hunt breaks boundaries until an invariant is violated, and returns which and in which run.
+func hunt(t *testing.T, s Scenario, spoil func(*world, *engine.Config)) (invariant string, runs int) {
 	t.Helper()
-	golden, err := Run{Scenario: s, sabotage: sabotage}.Do()
+	golden, err := Run{Scenario: s, sabotage: spoil}.Do()
 	require.NoError(t, err)
 	if len(golden.Violations) > 0 {
-		return golden.Violations[0].Invariant
+		return golden.Violations[0].Invariant, 1
 	}
+	var faults []Fault
 	for _, b := range distinct(golden.boundaries) {
-		for _, f := range possible(b.Op, b.number) {
-			out, err := Run{Scenario: s, Faults: []Fault{f}, sabotage: sabotage}.Do()
-			require.NoError(t, err)
-			if len(out.Violations) > 0 {
-				return out.Violations[0].Invariant
-			}
+		faults = append(faults, possible(b.Op, b.number)...)
+	}
+	seeded(1).Shuffle(len(faults), func(i, j int) { faults[i], faults[j] = faults[j], faults[i] })
+	for runs, f := range faults[:min(len(faults), maxHunt)] {
+		out, err := Run{Scenario: s, Faults: []Fault{f}, sabotage: spoil}.Do()
+		require.NoError(t, err)
+		if len(out.Violations) > 0 {
+			return out.Violations[0].Invariant, runs + 2
 		}
 	}
-	return "nothing"
+	return "nothing", maxHunt
+}
+
+// edit is a journal that writes another job than it is given.
+type edit struct {
+	engine.Journal
+	change func(*journal.Job)
+}
+
+func edited(change func(*journal.Job)) func(*world, *engine.Config) {
+	return func(_ *world, c *engine.Config) { c.Journal = edit{c.Journal, change} }
+}
+
+func (e edit) Save(j journal.Job, devices ...journal.Device) error {
+	j.Record = j.Record.Clone()
+	e.change(&j)
+	return e.Journal.Save(j, devices...)
+}
+
+// uncounted writes nothing about devices.
+type uncounted struct{ engine.Journal }
+
+func (u uncounted) Save(j journal.Job, _ ...journal.Device) error { return u.Journal.Save(j) }
+
+// shortLived forgets jobs that have ended.
+type shortLived struct{ engine.Journal }
+
+func (s shortLived) View() (journal.View, error) {
+	v, err := s.Journal.View()
+	v.Jobs = slices.DeleteFunc(v.Jobs, func(j journal.Job) bool { return j.Record.Outcome != "" })
+	return v, err
+}
+
+// tidy returns the node to service when it finds a job that has ended.
+type tidy struct {
+	engine.Journal
+	w *world
+}
+
+func (t tidy) View() (journal.View, error) {
+	v, err := t.Journal.View()
+	if t.w.quiet > 0 && v.Active() != nil && v.Active().Record.Outcome != "" {
+		_ = maintainer{t.w}.Release(context.Background())
+	}
+	return v, err
+}
+
+// misread reads devices as they are not.
+type misread struct {
+	host
+	change func(*inventory.Firmware)
+}
+
+func (m misread) Find(ctx context.Context, class inventory.Class, uid string) (inventory.Device, bool, error) {
+	d, found, err := m.host.Find(ctx, class, uid)
+	if d.Firmware != nil {
+		m.change(d.Firmware)
+	}
+	return d, found, err
+}
+
+// wasteful overwrites all slots with what it writes.
+type wasteful struct{ tools }
+
+func (w wasteful) Activate(ctx context.Context, id inventory.Identity, kind inventory.Activation) (inventory.Activation, error) {
+	defer w.waste(id)
+	return w.tools.Activate(ctx, id, kind)
+}
+
+func (w wasteful) Write(ctx context.Context, id inventory.Identity, img driver.Image, p driver.Progress) (inventory.Activation, error) {
+	defer w.waste(id)
+	return w.tools.Write(ctx, id, img, p)
+}
+
+func (w wasteful) Revert(ctx context.Context, id inventory.Identity, v inventory.Version) (inventory.Activation, error) {
+	if d := w.device(id.UniqueID); len(d.slots) > 0 {
+		return w.tools.Revert(ctx, id, d.slots[0].version)
+	}
+	return w.tools.Revert(ctx, id, v)
+}
+
+func (w wasteful) waste(id inventory.Identity) {
+	if d := w.device(id.UniqueID); d != nil {
+		for i := range d.slots {
+			d.slots[i] = d.stored
+		}
+	}
+}
+
+// unreturned says after its first request to return the node that it is returned, and does nothing.
+type unreturned struct {
+	maintenance.Window
+	asked bool
+}
+
+func (u *unreturned) Release(context.Context) error { u.asked = true; return nil }
+
+func (u *unreturned) State(ctx context.Context) (maintenance.State, error) {
+	if u.asked {
+		return maintenance.State{Phase: step.MaintenanceNone}, nil
+	}
+	return u.Window.State(ctx)
+}
+
+// insistent requests each reboot more often than a job may.
+type insistent struct{ engine.Rebooter }
+
+func (i insistent) Reboot(ctx context.Context) error {
+	for range step.MaxReboots {
+		if err := i.Rebooter.Reboot(ctx); err != nil {
+			return err
+		}
+	}
+	return i.Rebooter.Reboot(ctx)
+}
+
+// speechless never knows the health of the host.
+type speechless struct{ engine.Health }
+
+func (speechless) Check(context.Context, health.Baseline, []health.Target) ([]health.Complaint, error) {
+	return nil, errors.New("no answer")
 }
 
 // forgetful keeps of each job how it came and how it ended.
@@ -107,5 +336,9 @@ func (blind) WriteRunning(string) (bool, error) { return false, nil }
 type cheerful struct{ engine.Health }
 
 func (cheerful) Check(context.Context, health.Baseline, []health.Target) ([]health.Complaint, error) {
+	return nil, nil
+}
+
+func (cheerful) Look(context.Context, health.Baseline, []health.Target) ([]health.Complaint, error) {
 	return nil, nil
 }

@@ -14,6 +14,8 @@ type Scenario struct {
 	Devices []DeviceSpec
 	// RollbackRequired refuses devices whose firmware could not be restored.
 	RollbackRequired bool
+	// Erase makes the job one of type Steps that erases the devices.
+	Erase bool
 }
 
 // DeviceSpec is one device of a scenario.
@@ -32,6 +34,11 @@ type DeviceSpec struct {
 	Unsafe bool
 	// Refuses the new firmware at boot and says why.
 	Refuses bool
+	// Uplink is the only NIC that leads to the API server.
+	Uplink bool
+	// Slots is how many slots for images the device has, of those that are rolled back by a slot; zero for as many as needed.
+	// A write goes into a slot that does not run, where there is one.
+	Slots int
 	// Staged devices hold the new firmware when the job begins.
 	Staged bool
 }
@@ -44,6 +51,8 @@ const (
 	Sound      Defect = ""
 	LinkDown   Defect = "link-down"
 	DeviceMute Defect = "mute"
+	// NoTraffic: the link is up and nothing passes through it.
+	NoTraffic Defect = "no-traffic"
 )
 
 // Scenarios are the scenarios of the boundary campaign, which injects every possible fault at every boundary.
@@ -56,7 +65,7 @@ func Scenarios() []Scenario {
 	nic := func(a inventory.Activation, r inventory.Rollback, d Defect) DeviceSpec {
 		return DeviceSpec{ID: "nic0", Class: inventory.NIC, Activation: a, Rollback: r, Defect: d}
 	}
-	disk := DeviceSpec{ID: "disk0", Class: inventory.Disk, Activation: reset, Rollback: slot}
+	disk := DeviceSpec{ID: "disk0", Class: inventory.Disk, Activation: reset, Rollback: slot, Slots: 3}
 	bios := DeviceSpec{ID: "bios", Class: inventory.BIOS, Activation: reboot, Rollback: image, Unsafe: true}
 	return []Scenario{
 		{Name: "nic-reset", Devices: []DeviceSpec{nic(reset, readBack, Sound)}},
@@ -65,7 +74,18 @@ func Scenarios() []Scenario {
 		{Name: "bios-image", Devices: []DeviceSpec{bios}},
 		{Name: "bad-nic-rolled-back", Devices: []DeviceSpec{nic(reboot, readBack, LinkDown)}},
 		{Name: "bad-disk-rolled-back", Devices: []DeviceSpec{{
-			ID: "disk0", Class: inventory.Disk, Activation: inventory.ActivateNone, Rollback: slot, Defect: LinkDown,
+			ID: "disk0", Class: inventory.Disk, Activation: inventory.ActivateNone, Rollback: slot, Defect: LinkDown, Slots: 2,
+		}}},
+		{Name: "one-slot", Devices: []DeviceSpec{{ID: "disk0", Class: inventory.Disk, Activation: reset, Rollback: slot, Slots: 1}}},
+		{Name: "steps", Erase: true, Devices: []DeviceSpec{disk}},
+		{Name: "cut-off-by-its-nic", Devices: []DeviceSpec{{
+			ID: "nic0", Class: inventory.NIC, Activation: reboot, Rollback: readBack, Defect: LinkDown, Uplink: true,
+		}}},
+		{Name: "cut-off-with-a-link", Devices: []DeviceSpec{bios, {
+			ID: "nic0", Class: inventory.NIC, Activation: reset, Rollback: readBack, Defect: NoTraffic, Uplink: true,
+		}}},
+		{Name: "cut-off-no-way-back", Devices: []DeviceSpec{{
+			ID: "nic0", Class: inventory.NIC, Activation: reboot, Rollback: none, Defect: LinkDown, Uplink: true,
 		}}},
 		{Name: "bad-nic-no-way-back", Devices: []DeviceSpec{nic(reset, none, LinkDown)}},
 		{Name: "three-devices-one-bad", Devices: []DeviceSpec{bios, nic(reset, readBack, LinkDown), disk}},
@@ -103,8 +123,12 @@ func scenario(name string) (Scenario, error) {
 	return Scenario{}, fmt.Errorf("unknown scenario %q; choose among %s", name, strings.Join(names, ", "))
 }
 
-// randomScenario is the scenario with the given seed.
-func randomScenario(seed uint64) Scenario {
+// newest is the world that random scenarios are drawn for. Runs that were kept in an earlier one stay in it: the first one had
+// neither slots that are overwritten, nor a NIC that leads to the API server, nor jobs of type Steps.
+const newest = 2
+
+// randomScenario is the scenario with the given seed in a world.
+func randomScenario(seed uint64, world int) Scenario {
 	r := rand.New(rand.NewPCG(seed, 0x7363656e))
 	one := func(oneIn int) bool { return r.IntN(oneIn) == 0 }
 	s := Scenario{Name: fmt.Sprintf("random-%d", seed), RollbackRequired: one(8)}
@@ -123,5 +147,24 @@ func randomScenario(seed uint64) Scenario {
 		}
 		s.Devices = append(s.Devices, d)
 	}
+	if world >= 2 {
+		s.enlarge(rand.New(rand.NewPCG(seed, 0x776f726c64)))
+	}
 	return s
+}
+
+// enlarge adds what the second world knows more than the first one.
+func (s *Scenario) enlarge(r *rand.Rand) {
+	s.Erase = r.IntN(10) == 0
+	uplink := r.IntN(2) == 0
+	for i := range s.Devices {
+		d := &s.Devices[i]
+		d.Slots = r.IntN(4)
+		if d.Class == inventory.NIC && uplink && !d.Staged { // what somebody else staged is not the job's to undo
+			d.Uplink, uplink = true, false
+			if d.Defect == LinkDown && r.IntN(2) == 0 {
+				d.Defect = NoTraffic
+			}
+		}
+	}
 }

@@ -9,7 +9,7 @@ import (
 // strike injects a fault at a boundary.
 func (w *world) strike(f Fault, o Op) {
 	w.disturbed(0)
-	w.note(Event{Kind: EventFault, Device: o.Device, Detail: f.String() + ", " + o.String()})
+	w.note(Event{Kind: EventFault, Device: o.Device, Fault: f.Kind, Detail: f.String() + ", " + o.String()})
 	lasts := []time.Duration{shortFault, longFault}[f.Arg%2]
 	switch f.Kind {
 	case KillDaemon, KillBoth, Upgrade, Reboot, PowerCut:
@@ -46,6 +46,18 @@ func (w *world) strike(f Fault, o Op) {
 		}
 	case SlowBoot:
 		w.slow = true
+	case LatePod:
+		w.late = longFault
+	case ClockLost:
+		w.clock = []time.Duration{24 * time.Hour, -24 * time.Hour, -56 * 365 * 24 * time.Hour}[f.Arg%3]
+	case SlowMaintenance:
+		w.windowTakes = w.disturbed([]time.Duration{longFault, never}[f.Arg%2]) - w.now
+	case LapsedMaintenance:
+		w.lapse([]time.Duration{shortFault, never}[f.Arg%2])
+	case FetchFails:
+		w.imagesBack = w.disturbed(lasts)
+	case CheckFails:
+		w.checksPass = w.disturbed([]time.Duration{time.Minute, time.Hour}[f.Arg%2])
 	default:
 		w.pending, w.pendingArg = f.Kind, f.Arg // the operation does it
 	}
@@ -121,8 +133,13 @@ func (w *world) restartHost(f Fault, cut bool) {
 	if w.slow {
 		took, w.slow = slowBoot, false
 	}
-	w.bootedAt = w.now
-	w.now += took
+	w.bootedAt, w.bootTook = w.now, took
+	w.now += took + w.late
+	w.stepped += w.clock
+	if w.late > 0 || took == slowBoot {
+		w.disturbed(0)
+	}
+	w.late, w.clock = 0, 0
 	w.calm = max(w.calm, w.now)
 	for _, d := range w.devices {
 		d.reboot()

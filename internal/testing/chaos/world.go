@@ -25,6 +25,8 @@ const (
 	// patience is how long after the last fault a job may take to end.
 	patience = 8 * time.Hour
 	poll     = 30 * time.Second
+	// never is how long something takes that does not come any more; the jobs of the campaigns give up long before.
+	never = 1000 * time.Hour
 )
 
 // world is a host whose hardware, state directory and cluster outlive the daemon under test.
@@ -32,16 +34,18 @@ type world struct {
 	scenario Scenario
 	dir      string
 	// sabotage changes what the engine is given, so that tests can break it.
-	sabotage func(*engine.Config)
+	sabotage func(*world, *engine.Config)
 
 	faults []Fault
 	points int
 	golden []boundary
 	record bool
 
-	now, stepped, calm time.Duration
-	boot               int
-	bootedAt           time.Duration
+	// calm is from when on a job has its time to end, and undisturbed when the last fault has ended.
+	now, stepped, calm, undisturbed time.Duration
+	boot                            int
+	// bootedAt is when the kernel of this boot started, and bootTook how long the host took to boot.
+	bootedAt, bootTook time.Duration
 	life               int
 	driver             int
 
@@ -52,11 +56,17 @@ type world struct {
 	damaged int
 
 	apiBack, diskBack, wellAgain time.Duration
-	readOnly                     bool
+	readOnly, wasCutOff          bool
 	rebootAt                     time.Duration
 	slow                         bool // the next boot takes very long
-	pending                      Kind // what the running tool or request does wrong
-	pendingArg                   int
+	// imagesBack and checksPass are when images can be fetched, and the executables of required.d pass, again.
+	imagesBack, checksPass time.Duration
+	// late is how long after the next boot the daemon is started, and clock how far the time of day is off then.
+	late, clock time.Duration
+	// windowTakes is how long the next maintenance takes to be ready; zero for the usual time.
+	windowTakes time.Duration
+	pending     Kind // what the running tool or request does wrong
+	pendingArg  int
 
 	files    *durabletest.FS
 	filesDir string
@@ -96,6 +106,7 @@ type endless struct{}
 // point is a boundary: the faults of the run are injected here.
 func (w *world) point(name string, phase Phase, device string) {
 	w.points++
+	w.reach()
 	o := Op{name, phase, device}
 	if w.record {
 		w.golden = append(w.golden, boundary{o, w.points, w.situation(o)})
@@ -123,7 +134,7 @@ func (w *world) situation(o Op) string {
 
 // note adds an event to the history, with the state at its time.
 func (w *world) note(e Event) {
-	e.Time, e.Boot, e.Life = w.now, w.bootID(), w.life
+	e.Time, e.Boot, e.Life, e.Calm = w.now, w.bootID(), w.life, w.undisturbed
 	if active := w.disk.Active(); active != nil {
 		j := *active
 		e.Job = &j
@@ -172,10 +183,12 @@ func (w *world) due(until time.Duration) (at time.Duration, happen func()) {
 	return at, happen
 }
 
-// disturbed records how long a fault lasts.
+// disturbed records how long a fault lasts, and returns its end. What never ends is no excuse for a job that does not end.
 func (w *world) disturbed(d time.Duration) time.Duration {
 	until := w.now + d
-	w.calm = max(w.calm, until)
+	if d < never {
+		w.calm, w.undisturbed = max(w.calm, until), max(w.undisturbed, until)
+	}
 	return until
 }
 
@@ -216,7 +229,23 @@ func (w *world) idle() {
 	w.advance(d)
 }
 
-func (w *world) apiAway() bool  { return w.now < w.apiBack }
+// apiAway reports whether the node does not reach the API server: that is away, or the NIC that leads to it carries nothing.
+func (w *world) apiAway() bool { return w.now < w.apiBack || w.cutOff() }
+
+// cutOff reports whether the only NIC that leads to the API server carries nothing.
+func (w *world) cutOff() bool {
+	leads := func(d *device) bool { return d.spec.Uplink && !d.gone && d.carries() }
+	return slices.ContainsFunc(w.scenario.Devices, func(s DeviceSpec) bool { return s.Uplink }) && !slices.ContainsFunc(w.devices, leads)
+}
+
+// reach notes when the node is cut off, and when it is reachable again.
+func (w *world) reach() {
+	if is := w.cutOff(); is != w.wasCutOff {
+		w.wasCutOff = is
+		w.note(Event{Kind: map[bool]EventKind{true: EventCutOff, false: EventReachable}[is]})
+	}
+}
+
 func (w *world) diskGone() bool { return w.now < w.diskBack }
 
 func (w *world) device(uniqueID string) *device {

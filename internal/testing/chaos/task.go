@@ -1,0 +1,78 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+)
+
+// erase is a step of the simulated driver, which only jobs of type Steps run: it changes a device in several rounds.
+const (
+	erase       plan.Kind = "erase"
+	eraseRounds           = 3
+)
+
+// catalog holds the steps of the host.
+func catalog() plan.Catalog {
+	c, err := plan.NewCatalog(nil, plan.Definition{Kind: erase, Interface: driverName, Changes: true})
+	if err != nil {
+		panic(err)
+	}
+	return c
+}
+
+// erasing turns a job into one that erases its devices.
+func erasing(j journal.Job) journal.Job {
+	var targets []plan.Target
+	var touched []step.Update
+	for _, u := range j.Updates {
+		targets = append(targets, plan.Target{Device: u.Device, Class: u.Class, Driver: driverName})
+		touched = append(touched, step.Update{Device: u.Device})
+	}
+	j.Requested = []v1alpha1.RequestedStep{{Name: string(erase)}}
+	steps, err := catalog().Requested([]plan.Request{{Name: string(erase)}}, targets)
+	if err != nil {
+		panic(err)
+	}
+	j.Record = step.New(steps, touched...)
+	return j
+}
+
+// tasks are the steps of jobs of type Steps.
+type tasks struct{ *world }
+
+// Run implements engine.Tasks.
+func (t tasks) Run(ctx context.Context, s step.Step, _ v1alpha1.RequestedStep, u journal.Update) *step.Returned {
+	t.point(opTask, Before, u.UniqueID)
+	tool := tools{t.world, t.world.driver}
+	d := t.device(u.UniqueID)
+	var err error
+	switch {
+	case d == nil || d.gone:
+		err = errors.New("no such device")
+	case d.running():
+		err = command.ErrBusy
+	case d.answers(t.now) != nil:
+		err = d.answers(t.now)
+	default:
+		t.note(Event{Kind: EventTask, Device: u.UniqueID})
+		err = tool.follow(ctx, d, opTask, nil, &operation{apply: func() {}})
+	}
+	switch rounds := len(s.Data) + 1; {
+	case errors.Is(err, command.ErrStillRunning):
+		return nil
+	case err != nil:
+		return &step.Returned{Failure: &step.Failure{
+			Reason: step.StepFailed, Step: s.Kind, Device: s.Device, Message: fmt.Sprintf("erase %s: %v", s.Device, err),
+		}}
+	case rounds < eraseRounds:
+		return &step.Returned{Again: true, Data: make([]byte, rounds)}
+	}
+	return &step.Returned{Message: "erased"}
+}
