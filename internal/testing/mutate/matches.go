@@ -6,7 +6,16 @@ func matches() []Mutant {
 		"internal/match/selector.go", "internal/match/path.go", "internal/match/template.go"
 	return []Mutant{
 		{What: "templates count beside a pin", File: decision,
-			Old: "\t\treturn d.pins, held\n", New: "\t\treturn append(d.pins[:len(d.pins):len(d.pins)], d.rules...), held\n"},
+			Old: "case held == nil:\n\t\treturn d.pins, nil", New: "case held == nil:\n\t\treturn append(d.pins[:len(d.pins):len(d.pins)], d.rules...), nil"},
+		{What: "a pin for one device conflicts with one for its kind", File: "internal/match/lookup.go",
+			Old: "if slices.ContainsFunc(d.pins, isForOne) {", New: "if len(d.pins) > 2 {"},
+		{What: "a device that cannot be read loses the pin for it to one for its kind", File: decision,
+			Old: "case isForOne(held) && !slices.ContainsFunc(d.pins, isForOne):", New: "case isForOne(held) && len(d.pins) == 0:"},
+		{What: "a vendor of * is a name", File: selector, Old: "s.Vendor != \"\" && s.Vendor != v1alpha1.AnyVendor", New: "s.Vendor != \"\""},
+		{What: "a server counts as updated while one of its devices is not", File: "internal/match/tally.go",
+			Old: "\t\tcase c.notApplied > 0:\n\t\t\tout.NodesNotApplied++\n", New: ""},
+		{What: "a change of what comes nearest is not reported", File: "internal/match/refresh.go",
+			Old: "\t\tix.affectUnmatched(d.node)\n\t}", New: "\t}"},
 		{What: "one of several claims is chosen by luck", File: decision,
 			Old: "case len(claims) > 1 || len(claims) == 1 && held != nil:", New: "case len(claims) > 2 || len(claims) == 1 && held != nil:"},
 		{What: "a conflict takes the assignment away", File: decision,
