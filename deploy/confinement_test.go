@@ -502,7 +502,17 @@ func (i *installation) attempts() []attempt {
 		{"operator", "put somebody else into a maintenance", patch(foreign, `{"spec":{"additionalRequestors":["evil"]}}`), ourEntry},
 		{"operator", "change a template", patch(template("t"), `{"spec":{"state":"Paused"}}`), noVerb},
 		{"operator", "change a policy", patch(rollout("p"), `{"spec":{"maxUnavailable":"100%"}}`), noVerb},
-		{"operator", "pin firmware", patch(nodeFirmware("node-a"), `{"spec":{"scanThreshold":"1h"}}`), noVerb},
+		{"operator", "pin firmware", patch(nodeFirmware("node-a"), `{"spec":{"scanThreshold":"1h"}}`), "machineSerial only"},
+		{"operator", "replace pins", patch(nodeFirmware("node-a"), `{"spec":{"pins":[{"name":"p","class":"BIOS","version":"1","sourceRef":{"name":"s"}}]}}`), "machineSerial only"},
+		{"operator", "release a node", patch(nodeFirmware("node-a"), `{"spec":{"release":"now"}}`), "machineSerial only"},
+		{"operator", "retry on a node", patch(nodeFirmware("node-a"), `{"spec":{"retry":"now"}}`), "machineSerial only"},
+		{"operator", "bind pins", patch(nodeFirmware("node-a"), `{"spec":{"machineSerial":"A"}}`), ""},
+		{"operator", "protect a job", patch(job("node-a"), `{"metadata":{"finalizers":["nodefirmware.io/job"]}}`), ""},
+		{"operator", "confirm in place of a person", patch(job("node-a"), `{"metadata":{"annotations":{"nodefirmware.io/confirm-gone":"x"}}}`), "what a person writes"},
+		{"operator", "cancel a job", patch(job("node-a"), `{"spec":{"cancel":{}}}`), "nothing of a FirmwareJob"},
+		{"a", "protect a job", patch(job("node-a"), `{"metadata":{"finalizers":["nodefirmware.io/job"]}}`), noVerb},
+		{"pin-editor", "pin a node that has not joined", create(nodeFirmware("node-c")), ""},
+		{"admin", "pin a node that has not joined", create(nodeFirmware("node-c")), ""},
 		{"operator", "cordon a node", patch(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-a"}}, `{"spec":{"unschedulable":true}}`), noVerb},
 
 		// Others and the pods of jobs.

@@ -188,6 +188,9 @@ const (
 	// ReasonQuarantined: the image made a device of this model unhealthy. It is not flashed to any device of the model
 	// until a person lifts the quarantine.
 	ReasonQuarantined = "Quarantined"
+	// ReasonMachineChanged: the pins of the node are for another machine, which had its name before. Nothing is flashed to any
+	// device of the node until a person says for which machine they are.
+	ReasonMachineChanged = "MachineChanged"
 	// ReasonDeviceUnhealthy: a job left the device unhealthy; nothing is flashed to it until a person requests a retry.
 	ReasonDeviceUnhealthy = "DeviceUnhealthy"
 	// ReasonEdgeBlocked: the desired version must not be flashed over the running one.

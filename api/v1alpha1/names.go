@@ -8,6 +8,12 @@ const (
 	FieldOwnerDaemon = "firmware-daemon"
 	// SourceFinalizer keeps a FirmwareSource until no template or pin refers to it.
 	SourceFinalizer = "nodefirmware.io/source"
+	// JobFinalizer keeps a FirmwareJob that may have begun until its node has let go of it and the sources list the images
+	// that it reported as bad.
+	JobFinalizer = "nodefirmware.io/job"
+	// ConfirmGoneAnnotation on a FirmwareJob, with any value, says that a person made sure that nothing goes on with the job.
+	// It counts when the Node of the job does not exist, and when the job has ended and no source records its report.
+	ConfirmGoneAnnotation = "nodefirmware.io/confirm-gone"
 	// MaintenanceRequestorID is the requestor id of the product in a NodeMaintenance.
 	MaintenanceRequestorID = "nodefirmware.io"
 	// ImageTokenAudience is the audience of the tokens with which daemons fetch images from the operator.

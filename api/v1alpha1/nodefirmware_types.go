@@ -11,6 +11,13 @@ type NodeFirmwareSpec struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	Pins []FirmwarePin `json:"pins,omitempty"`
+	// machineSerial is the serial number of the machine that the pins are for. While the node's machine reports another one, or
+	// none, its devices are Blocked with the reason MachineChanged and keep the firmware that they were to run. Written by the
+	// operator when the NodeFirmware has pins, machineSerial is empty and the daemon has reported the machine; changed or
+	// emptied by the user, to have the pins for the machine that is there now.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	MachineSerial string `json:"machineSerial,omitempty"`
 	// scanThreshold is the age at which the last scan counts as stale and the daemon scans again, as a duration such as
 	// "5m"; it does not scan before, unless a job or a change of the hardware requests it. At least 1s. Absent: the
 	// daemon's --scan-interval, 5m by default. Written by the user.
@@ -311,7 +318,7 @@ type JobRecord struct {
 }
 
 // NodeFirmware is the firmware of the Node of the same name: pins, summary, current step, history. The operator creates
-// it when the Node appears and removes it with the Node.
+// it when the Node appears and removes it an hour after the Node, unless it holds pins or a scanThreshold.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status

@@ -70,6 +70,12 @@ func (ix *Index) decide(d *device) (Decision, bool) {
 	if !d.node.exists || d.facts.Class == "" {
 		return Decision{}, false
 	}
+	if why := d.node.otherMachine; why != "" {
+		return Decision{
+			Firmware: d.current, Verdict: plan.Decide(desired.Of(d.current, d.node.retry), d.observed.Facts),
+			Blocked: &Block{Reason: v1alpha1.ReasonMachineChanged, Message: why},
+		}, true
+	}
 	out, noImage := ix.assign(d)
 	want := desired.Of(out.Firmware, d.node.retry)
 	out.Verdict = plan.Decide(want, d.observed.Facts)
@@ -82,6 +88,8 @@ func (ix *Index) decide(d *device) (Decision, bool) {
 // assign is the policy: which firmware a device gets, and why that has no image if it has none.
 //
 //   - Pins beat templates: where a pin matches, rules of templates do not count. Of pins, those for one device beat the others.
+//     Pins of another machine, which had the name of the node before, change nothing on any device of the node; decide does not
+//     ask then.
 //   - A paused template counts like an active one, so that pausing never hands its devices to another template.
 //   - A template that is paused or invalid holds what it assigned, even where its rules do not match any more, until
 //     it is active and valid again or is deleted.

@@ -195,6 +195,38 @@ func TestPinForOneDeviceTakesPrecedence(t *testing.T) {
 	assert.Len(t, s.conflict(), 2, "two pins for its kind")
 }
 
+// A node was registered again under its name, and it is another machine, or one that does not say which it is.
+func TestPinsOfAnotherMachineChangeNothing(t *testing.T) {
+	s := newStage(t)
+	s.template("a", "2.0")
+	s.pins("3.0")
+	s.wants("3.0", "n")
+	for _, present := range []string{"B", ""} {
+		s.machine("A", present)
+		s.pins("1.0")
+		assert.Equal(t, v1alpha1.ReasonMachineChanged, s.blocked(), "serial %q", present)
+		d, _ := s.ix.Decision("d")
+		assert.Contains(t, d.Blocked.Message, "nodefirmware/n")
+		s.wants("3.0", "n")
+	}
+	s.machine("A", "A")
+	assert.Empty(t, s.blocked())
+	s.wants("1.0", "n")
+	s.machine("A", "B")
+	s.pins()
+	assert.Empty(t, s.blocked(), "there is no pin that could be taken for one of this machine")
+	s.wants("2.0", "a")
+}
+
+// machine says for which machine the pins are, and which one reports.
+func (s *stage) machine(bound, present string) {
+	s.firmware = s.firmware.DeepCopy()
+	s.firmware.Generation++
+	s.firmware.Spec.MachineSerial, s.firmware.Status.Machine = bound, &v1alpha1.Machine{SerialNumber: present}
+	s.ix.SetNodeFirmware(s.firmware)
+	s.act()
+}
+
 // R001-9, R001-10: two rules of one template are a conflict as well.
 func TestTwoRulesOfOneTemplateConflict(t *testing.T) {
 	s := newStage(t)

@@ -1,6 +1,7 @@
 package match
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -52,7 +53,9 @@ type node struct {
 	machineKnown        bool
 	manufacturer, model string
 	pins                []*Rule
-	retry               plan.Clearance
+	// otherMachine says that the pins are for another machine, which had this name; empty when they are not.
+	otherMachine string
+	retry        plan.Clearance
 
 	devices map[string]*device
 }
@@ -152,7 +155,8 @@ func (ix *Index) SetNodeFirmware(o *v1alpha1.NodeFirmware) Affected {
 		next.machineKnown = o.Status.Machine != nil || o.Status.LastScanTime != nil
 		next.retry = desired.Retry(o)
 		spec := !n.firmware || next.firmwareUID != n.firmwareUID || next.firmwareGeneration != n.firmwareGeneration
-		machine := next.machineKnown != n.machineKnown || next.manufacturer != n.manufacturer || next.model != n.model
+		next.otherMachine = otherMachine(o)
+		machine := next.machineKnown != n.machineKnown || next.otherMachine != n.otherMachine || next.manufacturer != n.manufacturer || next.model != n.model
 		if !spec && !machine {
 			return
 		}
@@ -162,6 +166,25 @@ func (ix *Index) SetNodeFirmware(o *v1alpha1.NodeFirmware) Affected {
 		*n = next
 		ix.refreshNode(n)
 	})
+}
+
+// otherMachine says which machine the pins are for and which one the node is, when that is not the same; empty when it is. A
+// machine that reports no serial number is not known to be the same.
+func otherMachine(o *v1alpha1.NodeFirmware) string {
+	present := ""
+	if m := o.Status.Machine; m != nil {
+		present = m.SerialNumber
+	}
+	if len(o.Spec.Pins) == 0 || o.Spec.MachineSerial == "" || o.Spec.MachineSerial == present {
+		return ""
+	}
+	now := "one with the serial number " + present
+	if present == "" {
+		now = "one that reports no serial number"
+	}
+	return fmt.Sprintf("the pins of nodefirmware/%s are for the machine with the serial number %s, and this is %s. Nothing is flashed to it. "+
+		"If they are for this machine too, set spec.machineSerial to its serial number; otherwise remove or replace the pins",
+		o.Name, o.Spec.MachineSerial, now)
 }
 
 // DeleteNodeFirmware removes a NodeFirmware and its pins.

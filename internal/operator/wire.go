@@ -20,6 +20,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/index"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/node"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/planner"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/protection"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/quarantine"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/rollout"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/source"
@@ -59,10 +60,11 @@ func addReconcilers(mgr manager.Manager, c config.Operator, store *artifact.Stor
 	recorder := mgr.GetEventRecorder(v1alpha1.FieldOwnerOperator)
 	sources := &source.Reconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Store: store, Events: recorder, Now: time.Now}
 	for name, add := range map[string]func(manager.Manager) error{
-		"node":       func(mgr manager.Manager) error { return node.SetupWithManager(mgr, c.Namespace) },
+		"node":       func(mgr manager.Manager) error { return node.SetupWithManager(mgr, c.Namespace, node.Retention) },
 		"template":   func(mgr manager.Manager) error { return template.SetupWithManager(mgr, template.Options{}) },
 		"planner":    planner.New(mgr.GetClient(), recorder, time.Now, c.QuietPeriod).SetupWithManager,
 		"rollout":    rollout.New(mgr.GetClient(), mgr.GetAPIReader(), recorder, time.Now, c.NodeName).SetupWithManager,
+		"protection": protection.New(mgr.GetClient(), mgr.GetAPIReader()).SetupWithManager,
 		"source":     sources.SetupWithManager,
 		"quarantine": quarantine.New(mgr.GetClient(), recorder, time.Now).SetupWithManager,
 	} {

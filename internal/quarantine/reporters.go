@@ -21,7 +21,7 @@ type Reporters struct {
 func (r *Reporters) Remember(jobs []*v1alpha1.FirmwareJob, sources []v1alpha1.FirmwareSource) []*v1alpha1.FirmwareJob {
 	remembered := map[types.UID]*v1alpha1.FirmwareJob{}
 	for uid, j := range r.jobs {
-		if !settled(j, sources) {
+		if !Recorded(j, sources) {
 			remembered[uid] = j
 		}
 	}
@@ -39,8 +39,9 @@ func (r *Reporters) Remember(jobs []*v1alpha1.FirmwareJob, sources []v1alpha1.Fi
 	return out
 }
 
-// settled reports whether every image that the job reported is listed by a source or lifted.
-func settled(j *v1alpha1.FirmwareJob, sources []v1alpha1.FirmwareSource) bool {
+// Recorded reports whether every image that the job reported is listed by a source or lifted, so that the quarantine does not
+// need the job any more.
+func Recorded(j *v1alpha1.FirmwareJob, sources []v1alpha1.FirmwareSource) bool {
 	l := newLifts(sources)
 	for _, e := range reported(j) {
 		same := func(o v1alpha1.QuarantinedImage) bool { return o.Digest == e.Digest && o.Model == e.Model }

@@ -59,9 +59,9 @@ type Why string
 const (
 	// JobFinished: the job ended and keeps nothing.
 	JobFinished Why = "JobFinished"
-	// JobGone: the job was deleted.
+	// JobGone: the job was deleted, and its node is not at work on it and not held by it.
 	JobGone Why = "JobGone"
-	// NodeGone: the Node was deleted.
+	// NodeGone: the Node was deleted, and no job is at work there.
 	NodeGone Why = "NodeGone"
 	// Duplicate: the node stands in another ledger too, and there with more right.
 	Duplicate Why = "Duplicate"
@@ -112,8 +112,8 @@ type Conflict struct {
 	Node  string
 }
 
-// Decide derives the next ledgers. It never removes the entry of a job that is queued, runs or holds its node, however
-// small the budget has become. The outcome does not depend on the order of nodes and jobs in the facts.
+// Decide derives the next ledgers. It never removes the entry of a job that runs, even when its Node or its own object was
+// deleted, and not that of one that is queued or holds its node while both exist, however small the budget has become. The outcome does not depend on the order of nodes and jobs in the facts.
 func Decide(f Facts) Decision {
 	p := newPass(f)
 	p.refuse()
@@ -173,7 +173,25 @@ func newPass(f Facts) *pass {
 	for _, j := range f.Jobs {
 		p.jobs[j.UID] = j
 	}
+	p.recall()
 	return p
+}
+
+// recall adds the jobs of the ledgers that are gone though their node still reports them.
+func (p *pass) recall() {
+	for _, policy := range p.policies {
+		for _, e := range policy.Ledger {
+			n := p.nodes[e.Node]
+			if _, known := p.jobs[e.UID]; known || n.Runs != e.Job && !n.Held {
+				continue
+			}
+			j := Job{Name: e.Job, UID: e.UID, Node: e.Node, State: Admitted}
+			if n.Runs == "" {
+				j.State = Held
+			}
+			p.jobs[e.UID] = j
+		}
+	}
 }
 
 func (p *pass) choose(n Node) []*pool {
@@ -202,7 +220,7 @@ func (p *pass) clean() {
 func (p *pass) over(e Entry) Why {
 	job, found := p.jobs[e.UID]
 	switch {
-	case p.nodes[e.Node].Name == "":
+	case p.nodes[e.Node].Name == "" && job.State != Admitted:
 		return NodeGone
 	case !found || job.Node != e.Node:
 		return JobGone

@@ -258,7 +258,7 @@ func TestTwoQueuedJobsOfANodeGoOneAfterTheOther(t *testing.T) {
 }
 
 func TestEntriesLeaveWhenTheirWorkIsOver(t *testing.T) {
-	done, gone, lost, held := job("n0", 1, schedule.Finished), job("n1", 2, schedule.Admitted), job("away", 3, schedule.Admitted), job("n2", 4, schedule.Held)
+	done, gone, lost, held := job("n0", 1, schedule.Finished), job("n1", 2, schedule.Admitted), job("away", 3, schedule.Held), job("n2", 4, schedule.Held)
 	d := schedule.Decide(schedule.Facts{
 		Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(5), entry(done), entry(gone), entry(lost), entry(held))},
 		Nodes:    nodes(3), Jobs: []schedule.Job{done, lost, held},
@@ -268,6 +268,28 @@ func TestEntriesLeaveWhenTheirWorkIsOver(t *testing.T) {
 	}, d.Policies[0].Remove)
 	assert.Equal(t, []schedule.Entry{entry(held)}, d.Policies[0].Ledger)
 	assert.Equal(t, []string{"n2"}, d.Policies[0].Held)
+}
+
+// A person may delete a Node, or a job with force, while the machine is at work. It is disturbed all the same.
+func TestAPlaceIsKeptWhileTheMachineIsAtWork(t *testing.T) {
+	away, forced, failed := job("away", 1, schedule.Admitted), job("n0", 2, schedule.Admitted), job("n1", 3, schedule.Held)
+	ns := nodes(4)
+	ns[0].Runs, ns[1].Held = forced.Name, true
+	f := schedule.Facts{
+		Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(3), entry(away), entry(forced), entry(failed))},
+		Nodes:    ns, Jobs: []schedule.Job{away, job("n2", 4, 0), job("n1", 5, 0)},
+	}
+	d := schedule.Decide(f)
+	o := outcome(t, d, "default")
+	assert.Empty(t, o.Remove)
+	assert.Equal(t, map[string]schedule.Reason{"n2-j4": schedule.BudgetExhausted}, reasons(d))
+	assert.Equal(t, []schedule.TakeOver{{Old: entry(failed), New: entry(job("n1", 5, 0))}}, o.Replace, "a held node can be repaired")
+
+	f.Nodes[0].Runs, f.Nodes[1].Held, f.Jobs[0].State = "", false, schedule.Finished
+	o = outcome(t, schedule.Decide(f), "default")
+	assert.Equal(t, []schedule.Removal{
+		{Entry: entry(away), Why: schedule.NodeGone}, {Entry: entry(forced), Why: schedule.JobGone}, {Entry: entry(failed), Why: schedule.JobGone},
+	}, o.Remove)
 }
 
 func TestAJobWithAnEntryIsAdmittedEvenWhenPaused(t *testing.T) {

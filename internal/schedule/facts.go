@@ -55,6 +55,10 @@ type Node struct {
 	Cordoned bool
 	// Scanned says that the daemon of the node has looked at the machine. It is needed where a job with Steps is queued.
 	Scanned bool
+	// Runs is the name of the job that the node reports to be at work on, and Held says that it reports that a failed job holds
+	// it. They are needed for a node in a ledger with a job that is gone.
+	Runs string
+	Held bool
 	// Unhealthy are the devices that a job left unhealthy and no request of a person has cleared.
 	Unhealthy []UnhealthyDevice
 }

@@ -88,7 +88,9 @@ func (f *fleet) check(t *rapid.T, facts schedule.Facts, d schedule.Decision) {
 		for _, r := range o.Remove {
 			j, found := f.jobs[r.Entry.UID]
 			_, node := f.nodes[r.Entry.Node]
-			require.True(t, !found || !node || j.State == schedule.Finished || r.Why == schedule.Duplicate, "%v loses its place", r)
+			require.False(t, f.reports(r.Entry), "%v loses its place while its node is at work", r)
+			require.True(t, !found || !node && j.State != schedule.Admitted || j.State == schedule.Finished || r.Why == schedule.Duplicate,
+				"%v loses its place", r)
 		}
 	}
 	f.checkFairness(t, d)
@@ -117,7 +119,7 @@ func (f *fleet) disturbed(o schedule.Outcome) int {
 		}
 		for _, e := range ledger {
 			j, found := f.jobs[e.UID]
-			if found && j.State != schedule.Finished {
+			if found && j.State != schedule.Finished || f.reports(e) {
 				ledgers[e.Node] = true
 			}
 		}
@@ -132,6 +134,13 @@ func (f *fleet) disturbed(o schedule.Outcome) int {
 		}
 	}
 	return len(used)
+}
+
+// reports says whether the node of an entry reports a job whose object is gone.
+func (f *fleet) reports(e schedule.Entry) bool {
+	_, found := f.jobs[e.UID]
+	n := f.nodes[e.Node]
+	return !found && (n.Runs == e.Job || n.Held)
 }
 
 func (f *fleet) chooses(policy string, n schedule.Node) bool {
@@ -213,7 +222,7 @@ func (f *fleet) checkLedgers(t *rapid.T) {
 			require.False(t, seen[e.Node], "node %s stands twice in one ledger", e.Node)
 			seen[e.Node] = true
 			j, found := f.jobs[e.UID]
-			if !found || j.State == schedule.Finished {
+			if (!found || j.State == schedule.Finished) && !f.reports(e) {
 				continue
 			}
 			require.Empty(t, owner[e.Node], "node %s has two jobs", e.Node)
@@ -221,7 +230,7 @@ func (f *fleet) checkLedgers(t *rapid.T) {
 		}
 	}
 	for _, j := range f.jobs {
-		if j.State == schedule.Admitted && f.nodes[j.Node].Name != "" {
+		if j.State == schedule.Admitted {
 			require.Equal(t, owner[j.Node], j.UID, "job %s runs without a place", j.Name)
 		}
 	}
@@ -277,8 +286,27 @@ func TestBudgetsHoldUnderAnySequenceOfEvents(t *testing.T) {
 				n.Scanned = true
 				f.nodes[n.Name] = n
 			},
-			"delete job": func(t *rapid.T) {
+			"delete queued job": func(t *rapid.T) {
 				delete(f.jobs, pick(t, f.inState(schedule.Queued), "job"))
+			},
+			// The finalizer of a begun job was taken away by hand: the node goes on, and reports it.
+			"delete begun job": func(t *rapid.T) {
+				j := f.jobs[pick(t, f.inState(schedule.Admitted), "job")]
+				if n, exists := f.nodes[j.Node]; exists {
+					n.Runs = j.Name
+					f.nodes[j.Node] = n
+					delete(f.jobs, j.UID)
+				}
+			},
+			"begun job without object fails": func(t *rapid.T) {
+				n := f.nodes[pick(t, f.nodes, "node")]
+				n.Held, n.Runs = n.Held || n.Runs != "", ""
+				f.nodes[n.Name] = n
+			},
+			"begun job without object ends": func(t *rapid.T) {
+				n := f.nodes[pick(t, f.nodes, "node")]
+				n.Held, n.Runs = false, ""
+				f.nodes[n.Name] = n
 			},
 			"node changes": func(t *rapid.T) {
 				n := f.nodes[pick(t, f.nodes, "node")]

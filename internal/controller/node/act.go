@@ -3,9 +3,12 @@ package node
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -20,8 +23,18 @@ func (r *Reconciler) act(ctx context.Context, f facts, d decision) error {
 	if d.create {
 		return r.create(ctx, f.node)
 	}
+	if d.disown || d.bind != "" {
+		if err := r.adjust(ctx, f.firmware, d); err != nil {
+			return err
+		}
+	}
 	for i := range d.end {
 		if err := r.end(ctx, &d.end[i]); err != nil {
+			return err
+		}
+	}
+	for i := range d.stranded {
+		if err := r.strand(ctx, &d.stranded[i]); err != nil {
 			return err
 		}
 	}
@@ -35,25 +48,55 @@ func (r *Reconciler) act(ctx context.Context, f facts, d decision) error {
 			return err
 		}
 	}
-	if d.firmware != nil {
-		if err := r.delete(ctx, d.firmware); err != nil {
+	for i := range d.history {
+		if err := r.delete(ctx, &d.history[i]); err != nil {
 			return err
 		}
-		if f.node != nil {
-			return r.create(ctx, f.node)
-		}
+	}
+	if d.firmware != nil {
+		return r.delete(ctx, d.firmware)
 	}
 	return nil
 }
 
 func (r *Reconciler) create(ctx context.Context, n *corev1.Node) error {
-	o := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{
-		Name:            n.Name,
-		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: n.Name, UID: n.UID}},
-	}}
+	o := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: n.Name}}
 	err := r.direct.Create(ctx, o, client.FieldOwner(v1alpha1.FieldOwnerOperator))
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create node firmware %s: %w", n.Name, err)
+	}
+	return nil
+}
+
+// adjust takes the Node from the owners of a NodeFirmware and binds its pins, in the version that was read. One that was
+// written to meanwhile is looked at again after its event.
+func (r *Reconciler) adjust(ctx context.Context, o *v1alpha1.NodeFirmware, d decision) error {
+	next := o.DeepCopy()
+	next.OwnerReferences = slices.DeleteFunc(next.OwnerReferences, isNode)
+	if d.bind != "" {
+		next.Spec.MachineSerial = d.bind
+	}
+	patch := client.MergeFromWithOptions(o, client.MergeFromWithOptimisticLock{})
+	if err := r.direct.Patch(ctx, next, patch, client.FieldOwner(v1alpha1.FieldOwnerOperator)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write node firmware %s: %w", o.Name, err)
+	}
+	return nil
+}
+
+// strand says in the status of a job that its Node is gone, and what a person can do, unless the job says so already. The daemon
+// replaces that if it still reports.
+func (r *Reconciler) strand(ctx context.Context, j *v1alpha1.FirmwareJob) error {
+	s := j.Status.DeepCopy()
+	s.Conditions = status.JobStranded(j.Name, j.Spec.NodeName, s.Conditions, j.Generation, r.now())
+	if equality.Semantic.DeepEqual(s.Conditions, j.Status.Conditions) {
+		return nil
+	}
+	written, err := fieldset.ApplyExecution(ctx, r.direct, j, *s)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("report firmware job of node %s that is gone: %w", j.Spec.NodeName, err)
+	}
+	if c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionStalled); written && c != nil {
+		r.recorder.Eventf(j, nil, corev1.EventTypeWarning, c.Reason, "Keep", "%s", c.Message)
 	}
 	return nil
 }
@@ -103,5 +146,5 @@ func (r *Reconciler) report(f facts, d decision) {
 	}
 	r.warned[d.keep.UID] = struct{}{}
 	r.recorder.Eventf(d.keep, nil, corev1.EventTypeWarning, v1alpha1.ReasonNodeGone, "Keep",
-		"Node %s does not exist. What this object asks for takes effect when it joins; delete the object if it will not.", f.name)
+		"Node %s does not exist. What this object asks for is kept for when it joins; delete the object if it will not.", f.name)
 }

@@ -3,6 +3,8 @@ package node
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/watch"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/nodemaintenance"
 )
 
@@ -32,33 +35,39 @@ type Reconciler struct {
 	recorder  events.EventRecorder
 	namespace string
 	now       func() time.Time
+	retention time.Duration
 
+	// mu guards gone and warned.
 	mu sync.Mutex
+	// gone is since when Nodes are known to be gone, by name.
+	gone map[string]time.Time
 	// warned are the NodeFirmwares without a Node that were reported.
 	warned map[types.UID]struct{}
 }
 
-// New returns a reconciler. The client direct must not read from a cache; maintenances are looked for in namespace.
-func New(cached client.Reader, direct client.Client, recorder events.EventRecorder, namespace string, now func() time.Time) *Reconciler {
+// New returns a reconciler. The client direct must not read from a cache; maintenances are looked for in namespace. The history of
+// a Node that is gone is kept for the retention.
+func New(cached client.Reader, direct client.Client, recorder events.EventRecorder, namespace string, now func() time.Time, retention time.Duration) *Reconciler {
 	return &Reconciler{
-		cached: cached, direct: direct, recorder: recorder, namespace: namespace, now: now, warned: map[types.UID]struct{}{},
+		cached: cached, direct: direct, recorder: recorder, namespace: namespace, now: now, retention: retention,
+		gone: map[string]time.Time{}, warned: map[types.UID]struct{}{},
 	}
 }
 
 // SetupWithManager adds the controller to the manager. The namespace is the product's.
-func SetupWithManager(mgr manager.Manager, namespace string) error {
+func SetupWithManager(mgr manager.Manager, namespace string, retention time.Duration) error {
 	direct, err := client.New(mgr.GetConfig(), client.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
 	})
 	if err != nil {
 		return fmt.Errorf("make client of node controller: %w", err)
 	}
-	r := New(mgr.GetClient(), direct, mgr.GetEventRecorder(v1alpha1.FieldOwnerOperator), namespace, time.Now)
+	r := New(mgr.GetClient(), direct, mgr.GetEventRecorder(v1alpha1.FieldOwnerOperator), namespace, time.Now, retention)
 	err = ctrl.NewControllerManagedBy(mgr).Named("node").
 		Watches(&corev1.Node{}, keyed(client.Object.GetName), builder.WithPredicates(comesAndGoes)).
-		Watches(&v1alpha1.NodeFirmware{}, keyed(client.Object.GetName), builder.WithPredicates(specChanges)).
+		Watches(&v1alpha1.NodeFirmware{}, keyed(client.Object.GetName), builder.WithPredicates(firmwareChanges)).
 		Watches(&v1alpha1.NodeDevice{}, keyed(nodeName), builder.WithPredicates(comes)).
-		Watches(&v1alpha1.FirmwareJob{}, keyed(nodeName), builder.WithPredicates(comes)).
+		Watches(&v1alpha1.FirmwareJob{}, keyed(nodeName), builder.WithPredicates(jobChanges)).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up node controller: %w", err)
@@ -70,8 +79,16 @@ var (
 	comesAndGoes = predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool { return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() },
 	}
-	specChanges = predicate.Or[client.Object](comesAndGoes, predicate.GenerationChangedPredicate{})
-	comes       = predicate.And[client.Object](comesAndGoes, predicate.Funcs{
+	// firmwareChanges passes what a person requests, and which machine it is requested for.
+	firmwareChanges = watch.Changed(func(a, b *v1alpha1.NodeFirmware) bool {
+		return a.Generation != b.Generation || isOwned(a) != isOwned(b) || serialToBind(a) != serialToBind(b)
+	})
+	// jobChanges passes what ends the wait for a job of a Node that is gone.
+	jobChanges = watch.Changed(func(a, b *v1alpha1.FirmwareJob) bool {
+		return a.Ended() != b.Ended() || hasBegun(a) != hasBegun(b) || !slices.Equal(a.Finalizers, b.Finalizers) ||
+			!maps.Equal(a.Annotations, b.Annotations)
+	})
+	comes = predicate.And[client.Object](comesAndGoes, predicate.Funcs{
 		DeleteFunc: func(event.DeleteEvent) bool { return false },
 	})
 )
@@ -103,7 +120,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	r.report(f, d)
-	return reconcile.Result{}, nil
+	return reconcile.Result{RequeueAfter: d.next}, nil
 }
 
 // maintenanceOf is our part in the maintenance of a node.

@@ -36,13 +36,15 @@ type cluster struct {
 
 func newCluster(t *testing.T) *cluster { return &cluster{t, apitest.New(t)} }
 
-func (c *cluster) startOperator() {
+func (c *cluster) startOperator() { c.startOperatorWith(time.Hour) }
+
+func (c *cluster) startOperatorWith(retention time.Duration) {
 	skip := true
 	mgr, err := ctrl.NewManager(c.Config, ctrl.Options{
 		Scheme: c.Scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: &skip},
 	})
 	require.NoError(c, err)
-	require.NoError(c, SetupWithManager(mgr, apitest.Namespace))
+	require.NoError(c, SetupWithManager(mgr, apitest.Namespace, retention))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- mgr.Start(ctx) }()
@@ -82,6 +84,12 @@ func (c *cluster) job(node, name string) *v1alpha1.FirmwareJob {
 	c.Helper()
 	j := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareJobSpec{NodeName: node, Type: v1alpha1.JobTypeScan}}
 	c.create(j)
+	return c.report(j)
+}
+
+// report writes the status of a job whose daemon is at the step "flash".
+func (c *cluster) report(j *v1alpha1.FirmwareJob) *v1alpha1.FirmwareJob {
+	c.Helper()
 	now := metav1.Now()
 	s := v1alpha1.FirmwareJobStatus{ObservedGeneration: j.Generation}
 	s.Conditions = []metav1.Condition{
@@ -90,7 +98,7 @@ func (c *cluster) job(node, name string) *v1alpha1.FirmwareJob {
 		{Type: v1alpha1.ConditionMaintenanceReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonMaintenanceReady, LastTransitionTime: now},
 		{Type: v1alpha1.ConditionAdmitted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAdmitted, LastTransitionTime: now},
 	}
-	s.Maintenance = &v1alpha1.MaintenanceWindow{StartTime: &now}
+	s.Maintenance, s.StartTime = &v1alpha1.MaintenanceWindow{StartTime: &now}, &now
 	s.Steps = []v1alpha1.JobStep{{Name: "flash", State: v1alpha1.StepRunning}, {Name: "reboot", State: v1alpha1.StepPending}}
 	version, err := fieldset.ApplyAdmission(c.Context(), c.Client, j, j.ResourceVersion, s.Conditions)
 	require.NoError(c, err)
@@ -118,15 +126,26 @@ func (c *cluster) awaitGone(o client.Object) {
 	}, 10*time.Second, 10*time.Millisecond, "%T %s is deleted", o, o.GetName())
 }
 
-func (c *cluster) awaitFirmware(name string, owner types.UID) *v1alpha1.NodeFirmware {
+// awaitFirmware waits for the NodeFirmware of a Node, which no Node owns.
+func (c *cluster) awaitFirmware(name string) *v1alpha1.NodeFirmware {
 	c.Helper()
 	o := &v1alpha1.NodeFirmware{}
 	require.EventuallyWithT(c, func(t *assert.CollectT) {
 		*o = v1alpha1.NodeFirmware{}
 		require.NoError(t, c.Client.Get(c.Context(), client.ObjectKey{Name: name}, o))
-		assert.Equal(t, owner, ownerOf(o))
+		assert.Empty(t, o.OwnerReferences)
 	}, 10*time.Second, 10*time.Millisecond)
 	return o
+}
+
+// begun makes a job an update that its daemon has begun.
+func (c *cluster) begun(node, name string) *v1alpha1.FirmwareJob {
+	c.Helper()
+	j := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{v1alpha1.JobFinalizer}}, Spec: v1alpha1.FirmwareJobSpec{
+		NodeName: node, Type: v1alpha1.JobTypeSteps, Steps: []v1alpha1.RequestedStep{{Name: "verify-firmware"}},
+	}}
+	c.create(j)
+	return c.report(j)
 }
 
 func (c *cluster) awaitEnded(j *v1alpha1.FirmwareJob) {
@@ -139,41 +158,40 @@ func (c *cluster) awaitEnded(j *v1alpha1.FirmwareJob) {
 	}, 10*time.Second, 10*time.Millisecond)
 }
 
-// R000-14, R000-15: a new Node gets its one NodeFirmware, named after it and owned by it, and gets it back.
+// R000-14, R000-15: a new Node gets its one NodeFirmware, named after it, and gets it back.
 func TestNodeGetsItsNodeFirmware(t *testing.T) {
 	c := newCluster(t)
-	early := c.node("early")
+	c.node("early")
 	c.startOperator()
-	c.awaitFirmware("early", early.UID)
-	late := c.node("late")
-	o := c.awaitFirmware("late", late.UID)
+	c.awaitFirmware("early")
+	c.node("late")
+	o := c.awaitFirmware("late")
 	assert.Empty(t, o.Spec, "it holds what a person writes")
 	assert.True(t, apierrors.IsAlreadyExists(c.Client.Create(t.Context(), &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "late"}})))
 	apitest.RequireStatus(t, o, status.InProgressStatus)
 
 	first := o.UID
 	require.NoError(t, c.Client.Delete(t.Context(), o))
-	require.Eventually(t, func() bool { return c.awaitFirmware("late", late.UID).UID != first }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return c.awaitFirmware("late").UID != first }, 10*time.Second, 10*time.Millisecond)
 }
 
 func TestDeletedNodeLeavesNothingBehind(t *testing.T) {
 	c := newCluster(t)
 	gone, stays := c.node("gone"), c.node("stays")
-	c.startOperator()
-	firmware := c.awaitFirmware("gone", gone.UID)
-	kept := c.awaitFirmware("stays", stays.UID)
+	c.startOperatorWith(0)
+	firmware, kept := c.awaitFirmware("gone"), c.awaitFirmware("stays")
 	device, other := c.device(gone, "gone-bios"), c.device(stays, "stays-bios")
-	running, done := c.job("gone", "gone-1"), c.job("gone", "gone-0")
-	complete := metav1.Condition{Type: v1alpha1.ConditionComplete, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSucceeded}
-	meta.SetStatusCondition(&done.Status.Conditions, complete)
-	_, err := fieldset.ApplyExecution(t.Context(), c.Client, done, done.Status)
-	require.NoError(t, err)
+	history, running := c.job("stays", "stays-0"), c.begun("gone", "gone-1")
 	window := c.maintenance("gone", v1alpha1.MaintenanceRequestorID)
 
 	require.NoError(t, c.Client.Delete(t.Context(), gone))
-	c.awaitGone(firmware)
 	c.awaitGone(device)
 	c.awaitGone(window)
+	c.awaitStranded(running)
+	require.NoError(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(firmware), firmware), "its job may still run")
+	apitest.RequireStatus(t, running, status.FailedStatus)
+
+	c.confirm(running)
 	c.awaitEnded(running)
 	apitest.RequireStatus(t, running, status.FailedStatus)
 	assert.Nil(t, meta.FindStatusCondition(running.Status.Conditions, v1alpha1.ConditionReconciling))
@@ -184,10 +202,101 @@ func TestDeletedNodeLeavesNothingBehind(t *testing.T) {
 	assert.Equal(t, v1alpha1.StepFailed, running.Status.Steps[0].State)
 	assert.Equal(t, v1alpha1.StepPending, running.Status.Steps[1].State)
 
-	require.NoError(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(done), done))
-	assert.Nil(t, meta.FindStatusCondition(done.Status.Conditions, v1alpha1.ConditionFailed), "a finished job is history")
-	require.NoError(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(other), other))
-	require.NoError(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(kept), kept))
+	running.Finalizers = nil // its report is recorded
+	require.NoError(t, c.Client.Update(t.Context(), running))
+	c.awaitGone(running)
+	c.awaitGone(firmware)
+	for _, o := range []client.Object{other, kept, history} {
+		require.NoError(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(o), o))
+	}
+}
+
+// The garbage collector takes what a deleted Node owns. A Node that is registered again finds its pins, its
+// history and the job that its machine may still be at work on.
+func TestPinsAndJobsOutliveTheRegistrationOfTheirNode(t *testing.T) {
+	c := newCluster(t)
+	require.NoError(t, c.ControlPlane.StartGarbageCollector(t.Context()))
+	n := c.node("n")
+	c.startOperator()
+	firmware := c.awaitFirmware("n")
+	firmware.Spec.Pins = []v1alpha1.FirmwarePin{pin}
+	require.NoError(t, c.Client.Update(t.Context(), firmware))
+	device, done, running := c.device(n, "n-bios"), c.job("n", "n-0"), c.begun("n", "n-1")
+	first := firmware.UID
+
+	require.NoError(t, c.Client.Delete(t.Context(), n))
+	c.awaitGone(device)
+	c.awaitStranded(running)
+	c.node("n")
+	c.device(n, "n-marker") // of the Node that is gone: the garbage collector has seen the deletion when this one goes
+	c.awaitGone(&v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: "n-marker"}})
+	firmware = c.awaitFirmware("n")
+	assert.Equal(t, first, firmware.UID)
+	assert.Equal(t, "p", firmware.Spec.Pins[0].Name)
+	for _, j := range []*v1alpha1.FirmwareJob{done, running} {
+		require.NoError(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(j), j))
+		assert.Nil(t, j.DeletionTimestamp, j.Name)
+	}
+	assert.False(t, running.Ended())
+}
+
+var pin = v1alpha1.FirmwarePin{Name: "p", Class: v1alpha1.ClassBIOS, Version: "1", SourceRef: v1alpha1.SourceReference{Name: "s"}}
+
+// An older operator made the Node the owner of its NodeFirmware.
+func TestNodeFirmwareIsTakenFromItsNode(t *testing.T) {
+	c := newCluster(t)
+	n := c.node("n")
+	c.create(&v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "n", OwnerReferences: ownedBy(n)}})
+	c.startOperator()
+	c.awaitFirmware("n")
+}
+
+// Pins are for one machine, which may be known later than the pins.
+func TestPinsAreBoundToTheMachine(t *testing.T) {
+	c := newCluster(t)
+	c.node("n")
+	c.startOperator()
+	o := c.awaitFirmware("n")
+	machine := func(serial string) {
+		t.Helper()
+		o = c.awaitFirmware("n")
+		o.Status.Machine = &v1alpha1.Machine{SerialNumber: serial}
+		require.NoError(t, c.Client.Status().Update(t.Context(), o))
+	}
+	bound := func(want string) {
+		t.Helper()
+		require.Eventually(t, func() bool { return c.awaitFirmware("n").Spec.MachineSerial == want }, 10*time.Second, 10*time.Millisecond)
+	}
+	machine("A")
+	o = c.awaitFirmware("n")
+	assert.Empty(t, o.Spec.MachineSerial, "there is nothing to bind")
+	o.Spec.Pins = []v1alpha1.FirmwarePin{pin}
+	require.NoError(t, c.Client.Update(t.Context(), o))
+	bound("A")
+	machine("B")
+	o = c.awaitFirmware("n")
+	assert.Equal(t, "A", o.Spec.MachineSerial, "another machine does not take the pins over")
+	o.Spec.MachineSerial = "" // a person decided that
+	require.NoError(t, c.Client.Update(t.Context(), o))
+	bound("B")
+}
+
+func (c *cluster) awaitStranded(j *v1alpha1.FirmwareJob) {
+	c.Helper()
+	require.EventuallyWithT(c, func(t *assert.CollectT) {
+		require.NoError(t, c.Client.Get(c.Context(), client.ObjectKeyFromObject(j), j))
+		stalled := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionStalled)
+		require.NotNil(t, stalled)
+		assert.Equal(t, v1alpha1.ReasonNodeGone, stalled.Reason)
+		assert.Contains(t, stalled.Message, "kubectl annotate firmwarejob "+j.Name)
+	}, 10*time.Second, 10*time.Millisecond)
+	assert.False(c, j.Ended())
+}
+
+func (c *cluster) confirm(j *v1alpha1.FirmwareJob) {
+	c.Helper()
+	metav1.SetMetaDataAnnotation(&j.ObjectMeta, v1alpha1.ConfirmGoneAnnotation, "switched off")
+	require.NoError(c, c.Client.Update(c.Context(), j))
 }
 
 // The daemon of a Node that was deleted goes on until its pod is removed, and reports meanwhile.
@@ -195,7 +304,7 @@ func TestAJobEndsForGoodWhileItsDaemonStillReports(t *testing.T) {
 	c := newCluster(t)
 	gone := c.node("gone")
 	c.startOperator()
-	c.awaitFirmware("gone", gone.UID)
+	c.awaitFirmware("gone")
 	job := c.job("gone", "gone-1")
 	running, key := job.Status.DeepCopy(), client.ObjectKeyFromObject(job)
 	reported, stop, done := 0, make(chan struct{}), make(chan struct{})
@@ -242,35 +351,19 @@ func TestNodeDeletedWhileTheOperatorWasDown(t *testing.T) {
 	c := newCluster(t)
 	gone := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "gone", UID: "00000000-0000-0000-0000-000000000001"}}
 	device, job := c.device(gone, "gone-bios"), c.job("gone", "gone-1")
-	firmware := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "gone", OwnerReferences: ownedBy(gone)}}
+	firmware := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "gone"}}
 	c.create(firmware)
-	c.startOperator()
+	c.startOperatorWith(0)
 	c.awaitGone(device)
+	c.awaitGone(job)
 	c.awaitGone(firmware)
-	c.awaitEnded(job)
-}
-
-// A Node that was replaced by another of its name takes along what it owned; the machine's running job goes on.
-func TestReplacedNodeStartsAfresh(t *testing.T) {
-	c := newCluster(t)
-	old := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "00000000-0000-0000-0000-000000000001"}}
-	c.create(&v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "n", OwnerReferences: ownedBy(old)}})
-	stale := c.device(old, "n-stale")
-	anew := c.node("n")
-	fresh, job := c.device(anew, "n-fresh"), c.job("n", "n-1")
-	c.startOperator()
-	c.awaitFirmware("n", anew.UID)
-	c.awaitGone(stale)
-	require.NoError(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(fresh), fresh))
-	require.NoError(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(job), job))
-	assert.Nil(t, meta.FindStatusCondition(job.Status.Conditions, v1alpha1.ConditionFailed))
 }
 
 func TestSharedMaintenanceIsLeftToTheOthers(t *testing.T) {
 	c := newCluster(t)
 	gone := c.node("gone")
-	c.startOperator()
-	firmware := c.awaitFirmware("gone", gone.UID)
+	c.startOperatorWith(0)
+	firmware := c.awaitFirmware("gone")
 	window := c.maintenance("gone", "other.example.com", v1alpha1.MaintenanceRequestorID, "third.example.com")
 	require.NoError(t, c.Client.Delete(t.Context(), gone))
 	c.awaitGone(firmware)
@@ -287,7 +380,7 @@ func TestRequestForAMissingNodeIsKept(t *testing.T) {
 	empty := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "typo"}}
 	c.create(pinned)
 	c.create(empty)
-	c.startOperator()
+	c.startOperatorWith(0)
 	c.awaitGone(empty)
 	require.Eventually(t, func() bool {
 		list := &eventsv1.EventList{}
@@ -306,13 +399,13 @@ func TestLateCacheDeletesNothing(t *testing.T) {
 	n := c.node("n")
 	device, job := c.device(n, "n-bios"), c.job("n", "n-1")
 	late := emptyCache{}
-	r := New(late, c.Client, nil, apitest.Namespace, time.Now)
+	r := New(late, c.Client, nil, apitest.Namespace, time.Now, 0)
 	_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "n"}})
 	require.NoError(t, err)
 	require.NoError(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(device), device))
 	require.NoError(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(job), job))
 	assert.Nil(t, meta.FindStatusCondition(job.Status.Conditions, v1alpha1.ConditionFailed))
-	c.awaitFirmware("n", n.UID)
+	c.awaitFirmware("n")
 }
 
 // emptyCache is a cache that has seen nothing yet.

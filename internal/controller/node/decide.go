@@ -1,61 +1,94 @@
 package node
 
 import (
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
+
+// Retention is how long the NodeFirmware and the jobs of a Node that is gone are kept: a Node that is registered again finds
+// its history. It is counted by this process, so a new leader begins anew.
+const Retention = time.Hour
 
 // decision is what has to be done about one node's name.
 type decision struct {
 	// create the NodeFirmware of a Node that has none.
 	create bool
+	// disown the NodeFirmware: an older operator made the Node its owner.
+	disown bool
+	// bind the pins to the machine with this serial number; empty for nothing to do.
+	bind string
 	// end these jobs: no process is left that runs or reports them.
 	end []v1alpha1.FirmwareJob
+	// stranded jobs have begun, and what executes them may go on without the Node.
+	stranded []v1alpha1.FirmwareJob
 	// release our part in the node's maintenance.
 	release bool
-	// delete these devices and this NodeFirmware.
+	// delete these devices and jobs, and this NodeFirmware.
 	devices  []v1alpha1.NodeDevice
+	history  []v1alpha1.FirmwareJob
 	firmware *v1alpha1.NodeFirmware
 	// keep a NodeFirmware without a Node because it holds a request of a person.
 	keep *v1alpha1.NodeFirmware
+	// next is how long until the node must be looked at again though nothing changes; 0 for never.
+	next time.Duration
 }
 
-// decide is the policy for Nodes that come and go. A NodeFirmware that is owned by its Node, which is what this
-// operator makes, goes with it, pins and all. One that a person made, without an owner, stays while it holds a request
-// of theirs: it may be for a machine that joins later. When a Node was replaced by another of the same name, only
-// what the old one owns goes; a job is left to the daemon, which may be running it on the same machine.
+// decide is the policy for Nodes that come and go. Nothing of the product's is owned by a Node but the NodeDevices: a Node
+// is registered again under the same name by every reinstallation, and with it the garbage collector would take pins and
+// history.
+//
+// When a Node is gone, its maintenance is released, which stops a job before its next irreversible step, and the jobs that
+// nothing has begun are ended. A job that has begun is ended when a person confirmed that the machine does not go on with it.
+// What is left is deleted after the retention; a NodeFirmware that holds a request of a person stays.
 func decide(f facts) decision {
-	if f.node != nil && f.firmware == nil {
+	switch {
+	case f.node != nil && f.firmware == nil:
 		return decision{create: true}
+	case f.node != nil:
+		return decision{disown: isOwned(f.firmware), bind: serialToBind(f.firmware)}
 	}
-	if !f.left {
-		return decision{}
-	}
-	var d decision
-	for _, o := range f.devices {
-		if f.node == nil || foreign(&o, f.node) {
-			d.devices = append(d.devices, o)
+	d := decision{release: true, devices: f.devices, disown: f.firmware != nil && isOwned(f.firmware)}
+	left := f.retention - f.now.Sub(f.goneSince)
+	for _, j := range f.jobs {
+		switch {
+		case !j.Ended() && hasBegun(&j) && j.Annotations[v1alpha1.ConfirmGoneAnnotation] == "":
+			d.stranded = append(d.stranded, j)
+		case !j.Ended():
+			d.end = append(d.end, j)
+		case left <= 0 && !controllerutil.ContainsFinalizer(&j, v1alpha1.JobFinalizer):
+			d.history = append(d.history, j)
 		}
 	}
 	switch {
 	case f.firmware == nil:
-	case ownerOf(f.firmware) != "", !requests(f.firmware.Spec):
-		d.firmware = f.firmware
-	default:
+	case requests(f.firmware.Spec):
 		d.keep = f.firmware
+	case left <= 0 && len(d.history) == len(f.jobs):
+		d.firmware = f.firmware
 	}
-	if f.node != nil {
-		return d
+	if left > 0 && (len(f.jobs) > 0 || f.firmware != nil && d.keep == nil) {
+		d.next = left
 	}
-	for _, j := range f.jobs {
-		if !j.Ended() {
-			d.end = append(d.end, j)
-		}
-	}
-	d.release = true
 	return d
+}
+
+// hasBegun reports whether a job may have changed the machine.
+func hasBegun(j *v1alpha1.FirmwareJob) bool {
+	return j.Spec.Type != v1alpha1.JobTypeScan && j.Status.StartTime != nil
 }
 
 // requests reports whether the spec holds a person's pins or settings.
 func requests(s v1alpha1.NodeFirmwareSpec) bool {
 	return len(s.Pins) > 0 || s.ScanThreshold != ""
+}
+
+// serialToBind is the serial number of the machine that the pins are for from now on. Pins that are bound stay so.
+func serialToBind(f *v1alpha1.NodeFirmware) string {
+	if len(f.Spec.Pins) == 0 || f.Spec.MachineSerial != "" || f.Status.Machine == nil {
+		return ""
+	}
+	return f.Status.Machine.SerialNumber
 }

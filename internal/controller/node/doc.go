@@ -1,2 +1,2 @@
-// Package node gives every Node its NodeFirmware and removes what belongs to Nodes that are gone.
+// Package node gives every Node its NodeFirmware binds its pins to its machine, and removes what belongs to Nodes that are gone.
 package node

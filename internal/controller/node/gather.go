@@ -3,11 +3,12 @@ package node
 import (
 	"context"
 	"fmt"
+	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -20,23 +21,27 @@ type facts struct {
 	node *corev1.Node
 	// firmware is nil when there is none.
 	firmware *v1alpha1.NodeFirmware
-	// left says that something may be left of a Node that is gone, and that devices and jobs were read.
-	left    bool
-	devices []v1alpha1.NodeDevice
-	jobs    []v1alpha1.FirmwareJob
+	// goneSince is when this process first saw that the Node is gone, and retention how long its history is kept then. The
+	// devices and jobs are those that are left of it.
+	goneSince time.Time
+	now       time.Time
+	retention time.Duration
+	devices   []v1alpha1.NodeDevice
+	jobs      []v1alpha1.FirmwareJob
 }
 
 // gather reads the cache first: for a Node that exists and has its NodeFirmware that is all.
 func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
 	f, err := read(ctx, r.cached, name)
-	if err != nil || f.node != nil && (f.firmware == nil || !foreign(f.firmware, f.node)) {
+	if err == nil && f.node == nil {
+		f, err = read(ctx, r.direct, name)
+	}
+	if err != nil {
 		return f, err
 	}
-	if f, err = read(ctx, r.direct, name); err != nil {
-		return f, err
-	}
-	f.left = f.node == nil || f.firmware != nil && foreign(f.firmware, f.node)
-	if !f.left {
+	f.now, f.retention = r.now(), r.retention
+	f.goneSince = r.since(f)
+	if f.node != nil {
 		return f, nil
 	}
 	ofNode := client.MatchingFields{"spec.nodeName": name}
@@ -50,6 +55,20 @@ func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
 	}
 	f.devices, f.jobs = devices.Items, jobs.Items
 	return f, nil
+}
+
+// since is when this process first saw that the Node is gone; zero while it exists.
+func (r *Reconciler) since(f facts) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if f.node != nil {
+		delete(r.gone, f.name)
+		return time.Time{}
+	}
+	if _, known := r.gone[f.name]; !known {
+		r.gone[f.name] = f.now
+	}
+	return r.gone[f.name]
 }
 
 func read(ctx context.Context, from client.Reader, name string) (facts, error) {
@@ -68,18 +87,11 @@ func read(ctx context.Context, from client.Reader, name string) (facts, error) {
 	return f, nil
 }
 
-// ownerOf is the uid of the Node that owns an object; empty when none does.
-func ownerOf(o metav1.Object) types.UID {
-	for _, owner := range o.GetOwnerReferences() {
-		if owner.Kind == "Node" && owner.APIVersion == "v1" {
-			return owner.UID
-		}
-	}
-	return ""
+// isOwned reports whether a Node owns the object.
+func isOwned(o metav1.Object) bool {
+	return slices.ContainsFunc(o.GetOwnerReferences(), isNode)
 }
 
-// foreign reports whether an object is owned by an earlier Node of the same name.
-func foreign(o metav1.Object, n *corev1.Node) bool {
-	owner := ownerOf(o)
-	return owner != "" && owner != n.UID
+func isNode(owner metav1.OwnerReference) bool {
+	return owner.Kind == "Node" && owner.APIVersion == "v1"
 }

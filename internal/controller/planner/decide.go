@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -94,9 +93,6 @@ func (f facts) job(updates []v1alpha1.DeviceUpdate, fingerprint string) *v1alpha
 		ObjectMeta: metav1.ObjectMeta{
 			Name:   jobName(f.name, f.previous(), fingerprint),
 			Labels: map[string]string{managedBy: v1alpha1.FieldOwnerOperator},
-			OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Node", Name: f.name, UID: f.nodeUID,
-			}},
 		},
 		Spec: v1alpha1.FirmwareJobSpec{
 			NodeName: f.name, Type: v1alpha1.JobTypeUpdate, Updates: updates, Rollback: f.settings.Rollback, Retry: f.retry.InForce(),

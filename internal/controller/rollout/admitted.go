@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/protection"
 	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
@@ -35,14 +36,20 @@ const (
 	outdated
 )
 
-// writeAdmitted writes the Admitted condition of one job.
+// writeAdmitted writes the Admitted condition of one job. One that is admitted is protected first.
 func (r *Reconciler) writeAdmitted(ctx context.Context, j *v1alpha1.FirmwareJob, want status.Condition) (outcome, error) {
 	conditions := status.Merge(j.Status.Conditions, j.Generation, r.now(), []string{v1alpha1.ConditionAdmitted}, want)
 	version := j.ResourceVersion
 	if last, ok := r.written[j.UID]; ok {
 		version = last.version
 	}
-	version, err := fieldset.ApplyAdmission(ctx, r.client, j, version, conditions)
+	var err error
+	if want.Status == metav1.ConditionTrue {
+		version, err = protection.Add(ctx, r.client, j, version)
+	}
+	if err == nil {
+		version, err = fieldset.ApplyAdmission(ctx, r.client, j, version, conditions)
+	}
 	switch {
 	case apierrors.IsNotFound(err):
 		return gone, nil

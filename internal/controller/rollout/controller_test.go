@@ -190,12 +190,60 @@ func TestANodeOrJobThatGoesFreesItsPlace(t *testing.T) {
 	w.queue("job-3", "n3")
 	o.pass()
 	require.Equal(t, []string{"job-1"}, w.ledger("default"))
+	w.complete("job-1")
+	o.pass()
+	require.Equal(t, []string{"job-2"}, w.ledger("default"))
+	w.hold("job-2")
+	o.pass()
+	require.Equal(t, []string{"job-2"}, w.ledger("default"))
+	require.NoError(t, w.Delete(t.Context(), newNode("n2", nil)))
+	o.pass()
+	assert.Equal(t, []string{"job-3"}, w.ledger("default"), "nothing is at work on a held node that was deleted")
+	w.requireStatus(o, "default", status.InProgressStatus)
+}
+
+// Deleting a job that may have begun, or its Node, does not stop the machine: its place is free only when the work is over.
+func TestADeletedJobKeepsItsPlaceUntilItsNodeHasLetGo(t *testing.T) {
+	w := newWorld(t)
+	w.nodes("n1", "n2")
+	w.queue("job-1", "n1")
+	o := w.operator()
+	o.pass()
+	w.queue("job-2", "n2")
+	w.delete("job-1")
+	o.pass()
+	assert.Equal(t, []string{"job-1"}, w.ledger("default"), "it is asked to stop and still runs")
 	require.NoError(t, w.Delete(t.Context(), newNode("n1", nil)))
 	o.pass()
-	assert.Equal(t, []string{"job-2"}, w.ledger("default"))
-	require.NoError(t, w.Delete(t.Context(), w.job("job-2")))
+	assert.Equal(t, []string{"job-1"}, w.ledger("default"), "the machine goes on without its Node")
+	assert.Equal(t, v1alpha1.ReasonBudgetExhausted, w.reason("job-2"))
+	w.complete("job-1")
 	o.pass()
-	assert.Equal(t, []string{"job-3"}, w.ledger("default"))
+	assert.Equal(t, []string{"job-2"}, w.ledger("default"))
+	w.requireStatus(o, "default", status.InProgressStatus)
+}
+
+// Somebody takes the finalizer away. The daemon reports the job in the status of its node.
+func TestAJobThatWasDeletedByForceKeepsItsPlaceWhileItsNodeReportsIt(t *testing.T) {
+	w := newWorld(t)
+	w.nodes("n1", "n2")
+	w.queue("job-1", "n1")
+	o := w.operator()
+	o.pass()
+	w.queue("job-2", "n2")
+	node := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
+	w.create(node)
+	node.Status.CurrentStep = &v1alpha1.CurrentStep{Job: "job-1", Name: "flash"}
+	require.NoError(t, w.Status().Update(t.Context(), node))
+	require.Equal(t, []string{v1alpha1.JobFinalizer}, w.job("job-1").Finalizers)
+	w.delete("job-1")
+	w.takeFinalizer("job-1")
+	o.pass()
+	assert.Equal(t, []string{"job-1"}, w.ledger("default"))
+	node.Status.CurrentStep = nil
+	require.NoError(t, w.Status().Update(t.Context(), node))
+	o.pass()
+	assert.Equal(t, []string{"job-2"}, w.ledger("default"))
 	w.requireStatus(o, "default", status.InProgressStatus)
 }
 

@@ -22,6 +22,8 @@ type facts struct {
 	policies map[string]*v1alpha1.RolloutPolicy
 	jobs     map[string]*v1alpha1.FirmwareJob // by uid
 	nodes    map[string]*corev1.Node
+	// reports are the NodeFirmwares of the nodes with an entry whose job is gone.
+	reports  map[string]*v1alpha1.NodeFirmware
 	sources  []v1alpha1.FirmwareSource
 	queued   queued
 	schedule schedule.Facts
@@ -30,7 +32,8 @@ type facts struct {
 // gather reads the ledgers from the API server, nodes and jobs from the cache, and from the API server again what a
 // stale cache could make the decision wrong about.
 func (r *Reconciler) gather(ctx context.Context) (facts, error) {
-	f := facts{policies: map[string]*v1alpha1.RolloutPolicy{}, jobs: map[string]*v1alpha1.FirmwareJob{}, nodes: map[string]*corev1.Node{}}
+	f := facts{policies: map[string]*v1alpha1.RolloutPolicy{}, jobs: map[string]*v1alpha1.FirmwareJob{}, nodes: map[string]*corev1.Node{},
+		reports: map[string]*v1alpha1.NodeFirmware{}}
 	var policies v1alpha1.RolloutPolicyList
 	if err := r.direct.List(ctx, &policies); err != nil {
 		return f, fmt.Errorf("list rollout policies: %w", err)
@@ -122,6 +125,11 @@ func (r *Reconciler) confirm(ctx context.Context, f facts) error {
 					return err
 				}
 			}
+			if f.jobs[e.JobUID] == nil {
+				if err := r.readReport(ctx, f, e.Node); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	for uid, j := range f.jobs {
@@ -160,6 +168,19 @@ func (r *Reconciler) confirmJob(ctx context.Context, f facts, name, uid string) 
 	return nil
 }
 
+// readReport reads what the daemon of a node reports: whether it is at work on a job that is gone.
+func (r *Reconciler) readReport(ctx context.Context, f facts, node string) error {
+	n := &v1alpha1.NodeFirmware{}
+	if err := r.direct.Get(ctx, types.NamespacedName{Name: node}, n); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("read node firmware %s: %w", node, err)
+	}
+	f.reports[node] = n
+	return nil
+}
+
 func (r *Reconciler) scheduleFacts(f facts) schedule.Facts {
 	out := schedule.Facts{
 		OwnNode: r.ownNode, Policies: make([]schedule.Policy, 0, len(f.policies)),
@@ -172,6 +193,7 @@ func (r *Reconciler) scheduleFacts(f facts) schedule.Facts {
 		out.Nodes = append(out.Nodes, schedule.Node{
 			Name: n.Name, Labels: n.Labels, Ready: isReady(n), Cordoned: n.Spec.Unschedulable,
 			Scanned: f.queued.scanned[n.Name], Unhealthy: f.queued.unhealthy[n.Name],
+			Runs: runs(f.reports[n.Name]), Held: isHeld(f.reports[n.Name]),
 		})
 	}
 	for uid, j := range f.jobs {
@@ -243,6 +265,19 @@ func stateOf(j *v1alpha1.FirmwareJob) schedule.JobState {
 		return schedule.Cancelled
 	}
 	return schedule.Queued
+}
+
+// runs is the name of the job that a node reports to be at work on; empty for none.
+func runs(f *v1alpha1.NodeFirmware) string {
+	if f == nil || f.Status.CurrentStep == nil {
+		return ""
+	}
+	return f.Status.CurrentStep.Job
+}
+
+// isHeld reports whether a node reports that a failed job holds it.
+func isHeld(f *v1alpha1.NodeFirmware) bool {
+	return f != nil && meta.IsStatusConditionTrue(f.Status.Conditions, v1alpha1.ConditionHeld)
 }
 
 func isReady(n *corev1.Node) bool {

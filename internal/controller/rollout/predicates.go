@@ -36,9 +36,11 @@ var deviceChanged = watch.Changed(func(a, b *v1alpha1.NodeDevice) bool {
 	return quarantine.ModelOf(a) != quarantine.ModelOf(b) || !equality.Semantic.DeepEqual(a.Status.Unhealthy, b.Status.Unhealthy)
 })
 
-// firmwareChanged passes what may let such a job be admitted: the first scan, and a request to retry.
+// firmwareChanged passes what may let such a job be admitted: the first scan, and a request to retry. It also passes whether
+// the node is at work, which frees the place of a job that is gone.
 var firmwareChanged = watch.Changed(func(a, b *v1alpha1.NodeFirmware) bool {
-	return isScanned(a) != isScanned(b) || desired.Retry(a) != desired.Retry(b)
+	return isScanned(a) != isScanned(b) || desired.Retry(a) != desired.Retry(b) ||
+		runs(a) != runs(b) || isHeld(a) != isHeld(b)
 })
 
 // nodeChanged passes what may change a decision; heartbeats do not.

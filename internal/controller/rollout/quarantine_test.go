@@ -191,13 +191,13 @@ func TestAJobWithAPlaceIsNotAdmittedWhenItsImageTurnsOutBad(t *testing.T) {
 	o.pass()
 	assert.Equal(t, []string{"job-n1"}, w.admitted())
 	assert.Equal(t, v1alpha1.ReasonQuarantined, w.reason("job-n2"))
-	require.NoError(t, w.Delete(t.Context(), w.job("job-n2"))) // as the planner does
+	w.delete("job-n2") // as the planner does
 	o.pass()
 	assert.Empty(t, w.ledger("default"))
 	w.requireStatus(o, "default", status.CurrentStatus)
 }
 
-// The failed job is deleted at once, and the quarantine is in no source yet.
+// The failed job is deleted at once, and with force, and the quarantine is in no source yet.
 func TestADeletedJobsReportIsNotForgottenBeforeASourceHasIt(t *testing.T) {
 	w := newWorld(t)
 	w.holding("cx6", 2)
@@ -209,7 +209,9 @@ func TestADeletedJobsReportIsNotForgottenBeforeASourceHasIt(t *testing.T) {
 	o.pass()
 	w.rolledBack("job-n1", connectX6)
 	o.pass()
-	require.NoError(t, w.Delete(t.Context(), w.job("job-n1")))
+	w.delete("job-n1")
+	require.Equal(t, []string{"job-n1"}, w.admitted(), "it stays until a source has it")
+	w.takeFinalizer("job-n1")
 	o.pass()
 	assert.Equal(t, v1alpha1.ReasonQuarantined, w.reason("job-n2"))
 	assert.Empty(t, w.admitted())
@@ -272,7 +274,7 @@ func TestAnUnhealthyDeviceIsNotUpdatedUntilARetryIsRequested(t *testing.T) {
 	o.pass()
 	assert.Equal(t, []string{"repair"}, w.ledger("default"), "steps take the held node over")
 	w.complete("repair")
-	require.NoError(t, w.Delete(t.Context(), w.job("job-1")))
+	w.report("job-1", map[string]bool{v1alpha1.ConditionReady: false, v1alpha1.ConditionFailed: true}) // released
 	o.pass()
 	assert.Equal(t, []string{"job-3"}, w.ledger("default"), "once the node is not held, its other devices go on")
 	w.complete("job-3")

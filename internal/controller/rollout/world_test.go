@@ -24,6 +24,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	apply "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/protection"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/rollout"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
 )
@@ -221,6 +222,22 @@ func (w *world) job(name string) *v1alpha1.FirmwareJob {
 	j := &v1alpha1.FirmwareJob{}
 	require.NoError(w, w.Get(w.Context(), types.NamespacedName{Name: name}, j))
 	return j
+}
+
+// delete deletes a job, as far as its finalizer allows.
+func (w *world) delete(job string) {
+	w.Helper()
+	require.NoError(w, w.Delete(w.Context(), w.job(job)))
+	_, err := protection.New(w.Client, w.Client).Reconcile(w.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: job}})
+	require.NoError(w, err)
+}
+
+// takeFinalizer takes the finalizers of a job away, as a person can.
+func (w *world) takeFinalizer(job string) {
+	w.Helper()
+	j := w.job(job)
+	j.Finalizers = nil
+	require.NoError(w, w.Update(w.Context(), j))
 }
 
 func (w *world) policy(name string) *v1alpha1.RolloutPolicy {

@@ -94,6 +94,11 @@ func (d *Discovery) act(ctx context.Context, f facts, c changes) error {
 			c.update[obj.Name] = s
 		}
 	}
+	// The machine comes before its devices: pins of another machine of this name must not be taken for theirs.
+	if c.node != nil {
+		err := fieldset.ApplyNode(ctx, d.config.Client, d.config.Node, *c.node)
+		failures = append(failures, client.IgnoreNotFound(err))
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.update)) {
 		err := fieldset.ApplyObservation(ctx, d.config.Client, name, c.update[name])
 		failures = append(failures, client.IgnoreNotFound(err))
@@ -105,10 +110,6 @@ func (d *Discovery) act(ctx context.Context, f facts, c changes) error {
 			continue
 		}
 		d.config.Log.Info("Removed a device that is gone", "device", obj.Name)
-	}
-	if c.node != nil {
-		err := fieldset.ApplyNode(ctx, d.config.Client, d.config.Node, *c.node)
-		failures = append(failures, client.IgnoreNotFound(err))
 	}
 	return errors.Join(failures...)
 }

@@ -81,8 +81,12 @@ func (r *Reconciler) markReported(f state, v verdict) error {
 }
 
 func cancelReason(job *v1alpha1.FirmwareJob) string {
-	if job.Spec.Cancel.Reason == "" {
+	switch c := job.Spec.Cancel; {
+	case c == nil:
+		return "the FirmwareJob was deleted"
+	case c.Reason == "":
 		return "no reason given"
+	default:
+		return c.Reason
 	}
-	return job.Spec.Cancel.Reason
 }

@@ -35,7 +35,7 @@ func decide(f state) verdict {
 		return conclude
 	case f.object == nil:
 		return leave
-	case f.known != nil && f.known.Record.Outcome == "" && f.object.Spec.Cancel != nil && f.known.Cancel == nil:
+	case f.known != nil && f.known.Record.Outcome == "" && isToStop(f.object) && f.known.Cancel == nil:
 		return cancel
 	case f.known != nil:
 		return follow
@@ -49,7 +49,7 @@ func decide(f state) verdict {
 		return leave
 	case f.startedBefore():
 		return refuse
-	case f.object.Spec.Cancel != nil:
+	case isToStop(f.object):
 		return cancelUnstarted
 	case f.object.Admitted() && f.busy == "" && f.mine && refusal(f) != nil:
 		return refuse
@@ -57,4 +57,10 @@ func decide(f state) verdict {
 		return submit
 	}
 	return queue
+}
+
+// isToStop reports whether a person cancelled the job, or deleted it, which asks for the same. A job whose object is simply not
+// there goes on: nobody asked to stop it, and an API server that was restored from a backup may have lost it.
+func isToStop(j *v1alpha1.FirmwareJob) bool {
+	return j.Spec.Cancel != nil || j.DeletionTimestamp != nil
 }

@@ -2,6 +2,7 @@ package job
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +22,8 @@ func TestVerdictOfAJob(t *testing.T) {
 	cancelled := object(v1alpha1.JobTypeUpdate)
 	cancelled.Spec.Cancel = &v1alpha1.JobCancel{}
 	update := object(v1alpha1.JobTypeUpdate, admitted...)
+	deleted := object(v1alpha1.JobTypeUpdate, admitted...)
+	deleted.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 	running := &journal.Job{}
 	held := &journal.Job{Release: before.InForce(), Reported: true, Record: step.Record{Outcome: step.Failed, Failure: &step.Failure{Held: true}}}
 	unreported := &journal.Job{Record: step.Record{Outcome: step.Complete}}
@@ -35,6 +38,9 @@ func TestVerdictOfAJob(t *testing.T) {
 		"admitted, of another process":               {state{object: update}, queue},
 		"cancelled before it began":                  {state{object: cancelled, mine: true}, cancelUnstarted},
 		"cancelled while it runs":                    {state{object: cancelled, known: running}, cancel},
+		"deleted before it began":                    {state{object: deleted, mine: true}, cancelUnstarted},
+		"deleted while it runs":                      {state{object: deleted, known: running}, cancel},
+		"deleted, and cancelled already":             {state{object: deleted, known: &journal.Job{Cancel: new(string)}}, follow},
 		"runs":                                       {state{object: update, known: running}, follow},
 		"ended, not reported":                        {state{object: update, known: unreported}, conclude},
 		"ended, not reported, object gone":           {state{known: unreported}, conclude},

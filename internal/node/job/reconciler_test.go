@@ -223,7 +223,28 @@ func TestFailedJobHoldsTheNodeUntilReleased(t *testing.T) {
 	assert.Equal(t, step.MaintenanceNone, d.Window.Phase)
 }
 
-// Deleting a job that runs stops nothing, and does not hide that it failed (I7, I10).
+// Deleting a job asks to stop it, as spec.cancel does. Its end is reported before it goes.
+func TestADeletedJobIsCancelledAndSaysSo(t *testing.T) {
+	d := newDaemon(t)
+	o := d.create("j", d.Add(inventory.Disk, "disk0", inventory.ActivateNone))
+	o.Finalizers = []string{v1alpha1.JobFinalizer}
+	require.NoError(t, d.env.Client.Update(t.Context(), o))
+	d.admit("j")
+	require.NoError(t, d.env.Client.Delete(t.Context(), o))
+	require.NoError(t, d.reconcile("j"))
+	d.work()
+	require.NoError(t, d.reconcile("j"))
+	assert.Empty(t, d.Sim.Operations())
+	got := d.get("j")
+	failed := condition(got, v1alpha1.ConditionFailed)
+	require.NotNil(t, failed)
+	assert.Equal(t, v1alpha1.ReasonCancelled, failed.Reason)
+	assert.Contains(t, failed.Message, "the FirmwareJob was deleted")
+	assert.False(t, got.Held())
+	apitest.RequireStatus(t, got, kstatus.TerminatingStatus)
+}
+
+// A job whose object is gone goes on, and does not hide that it failed (I7, I10).
 func TestJobThatWasDeletedWhileItRanStillTellsThatItHoldsTheNode(t *testing.T) {
 	d := newDaemon(t)
 	id := d.Add(inventory.Disk, "disk0", inventory.ActivateNone)

@@ -358,12 +358,16 @@ func TestLabSurvivesWhatOperatorsFear(t *testing.T) {
 		eventually(t, "the node is released", func() bool { return s.maintenances() == 0 && !s.kubeNode().Spec.Unschedulable })
 	})
 
-	t.Run("a node that is deleted in the middle of a job frees its place", func(t *testing.T) {
+	t.Run("a node that is deleted in the middle of a job stops before its next write and frees its place", func(t *testing.T) {
 		s := l.scene(t, 5)
 		s.want("cx7", "bios")
 		eventually(t, "the write begins", func() bool { return s.running("flash") })
 		require.NoError(t, s.node.remove(t.Context(), l.admin))
-		eventually(t, "the job ends", func() bool { return s.condition(v1alpha1.ConditionFailed) == "True "+v1alpha1.ReasonNodeGone })
+		eventually(t, "the job stops before its next write", func() bool {
+			return s.condition(v1alpha1.ConditionFailed) == "True "+v1alpha1.ReasonMaintenanceLost
+		})
+		assert.Equal(t, 1, s.writes())
+		assert.Zero(t, s.node.Reboots())
 		eventually(t, "its place is free", func() bool {
 			var p v1alpha1.RolloutPolicy
 			if l.admin.Get(t.Context(), client.ObjectKey{Name: v1alpha1.DefaultRolloutPolicy}, &p) != nil {

@@ -958,6 +958,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.NodeFirmwareSpec
   map:
     fields:
+    - name: machineSerial
+      type:
+        scalar: string
     - name: pins
       type:
         list:

@@ -15,7 +15,7 @@ import (
 // with apply.
 //
 // NodeFirmware is the firmware of the Node of the same name: pins, summary, current step, history. The operator creates
-// it when the Node appears and removes it with the Node.
+// it when the Node appears and removes it an hour after the Node, unless it holds pins or a scanThreshold.
 type NodeFirmwareApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:",inline"`
 	// metadata is the standard object metadata.

@@ -14,6 +14,11 @@ type NodeFirmwareSpecApplyConfiguration struct {
 	// pins assign firmware to devices of this node and take precedence over every template. At most 64. Written by the
 	// user and never by the product. The resulting assignment is in each NodeDevice's spec.firmware with its origin.
 	Pins []FirmwarePinApplyConfiguration `json:"pins,omitempty"`
+	// machineSerial is the serial number of the machine that the pins are for. While the node's machine reports another one, or
+	// none, its devices are Blocked with the reason MachineChanged and keep the firmware that they were to run. Written by the
+	// operator when the NodeFirmware has pins, machineSerial is empty and the daemon has reported the machine; changed or
+	// emptied by the user, to have the pins for the machine that is there now.
+	MachineSerial *string `json:"machineSerial,omitempty"`
 	// scanThreshold is the age at which the last scan counts as stale and the daemon scans again, as a duration such as
 	// "5m"; it does not scan before, unless a job or a change of the hardware requests it. At least 1s. Absent: the
 	// daemon's --scan-interval, 5m by default. Written by the user.
@@ -50,6 +55,14 @@ func (b *NodeFirmwareSpecApplyConfiguration) WithPins(values ...*FirmwarePinAppl
 		}
 		b.Pins = append(b.Pins, *values[i])
 	}
+	return b
+}
+
+// WithMachineSerial sets the MachineSerial field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MachineSerial field is set to the value of the last call.
+func (b *NodeFirmwareSpecApplyConfiguration) WithMachineSerial(value string) *NodeFirmwareSpecApplyConfiguration {
+	b.MachineSerial = &value
 	return b
 }
 

@@ -1,0 +1,232 @@
+package protection_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/index"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/protection"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/quarantine"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
+)
+
+func TestMain(m *testing.M) { apitest.Main(m) }
+
+const digest = v1alpha1.Digest("sha256:0000000000000000000000000000000000000000000000000000000000000001")
+
+type cluster struct {
+	*testing.T
+	*apitest.Env
+	// markers counts the jobs of stays.
+	markers int
+}
+
+func newCluster(t *testing.T) *cluster { return &cluster{T: t, Env: apitest.New(t)} }
+
+// start runs the operator's part that keeps finalizers, and the one that records quarantines if asked for.
+func (c *cluster) start(quarantines bool) {
+	c.Helper()
+	skip := true
+	mgr, err := ctrl.NewManager(c.Config, ctrl.Options{
+		Scheme: c.Scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: &skip},
+	})
+	require.NoError(c, err)
+	require.NoError(c, index.Register(c.Context(), mgr.GetFieldIndexer()))
+	require.NoError(c, protection.New(mgr.GetClient(), mgr.GetAPIReader()).SetupWithManager(mgr))
+	if quarantines {
+		require.NoError(c, quarantine.New(mgr.GetClient(), events.NewFakeRecorder(100), time.Now).SetupWithManager(mgr))
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	c.Cleanup(func() {
+		cancel()
+		assert.NoError(c, <-done)
+	})
+}
+
+// job creates a job with these conditions.
+func (c *cluster) job(name string, kinds ...string) *v1alpha1.FirmwareJob {
+	c.Helper()
+	j := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareJobSpec{
+		NodeName: "n1", Type: v1alpha1.JobTypeUpdate, Updates: []v1alpha1.DeviceUpdate{{
+			Device: "n1-nic", UniqueID: "nic", Version: "2", Digest: digest, Downgrade: v1alpha1.DowngradeForbid,
+			Origin: v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"},
+		}},
+	}}
+	require.NoError(c, c.Client.Create(c.Context(), j))
+	c.set(j, kinds...)
+	return j
+}
+
+// set gives the job exactly these conditions, all True.
+func (c *cluster) set(j *v1alpha1.FirmwareJob, kinds ...string) {
+	c.Helper()
+	c.update(j, func() {
+		j.Status.Conditions = nil
+		for _, kind := range kinds {
+			meta.SetStatusCondition(&j.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: "Test"})
+		}
+	})
+}
+
+func (c *cluster) update(j *v1alpha1.FirmwareJob, edit func()) {
+	c.Helper()
+	require.Eventually(c, func() bool {
+		require.NoError(c, c.Client.Get(c.Context(), client.ObjectKeyFromObject(j), j))
+		edit()
+		return c.Client.Status().Update(c.Context(), j) == nil
+	}, 10*time.Second, 10*time.Millisecond)
+}
+
+func (c *cluster) awaitProtected(j *v1alpha1.FirmwareJob) {
+	c.Helper()
+	require.Eventually(c, func() bool {
+		require.NoError(c, c.Client.Get(c.Context(), client.ObjectKeyFromObject(j), j))
+		return len(j.Finalizers) == 1 && j.Finalizers[0] == v1alpha1.JobFinalizer
+	}, 10*time.Second, 10*time.Millisecond)
+}
+
+func (c *cluster) awaitGone(j *v1alpha1.FirmwareJob) {
+	c.Helper()
+	require.Eventually(c, func() bool {
+		return apierrors.IsNotFound(c.Client.Get(c.Context(), client.ObjectKeyFromObject(j), j))
+	}, 10*time.Second, 10*time.Millisecond)
+}
+
+// stays proves that a job is still there once another one, which was deleted later, is gone.
+func (c *cluster) stays(j *v1alpha1.FirmwareJob) {
+	c.Helper()
+	c.markers++
+	later := c.job(fmt.Sprintf("later-%d", c.markers))
+	version, err := protection.Add(c.Context(), c.Client, later, later.ResourceVersion)
+	require.NoError(c, err)
+	require.NotEmpty(c, version)
+	c.delete(later)
+	c.awaitGone(later)
+	require.NoError(c, c.Client.Get(c.Context(), client.ObjectKeyFromObject(j), j))
+	assert.Contains(c, j.Finalizers, v1alpha1.JobFinalizer)
+}
+
+func (c *cluster) delete(o client.Object) {
+	c.Helper()
+	require.NoError(c, c.Client.Delete(c.Context(), o))
+}
+
+func TestAnAdmittedJobIsKeptUntilItHasEnded(t *testing.T) {
+	c := newCluster(t)
+	require.NoError(t, c.Client.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}))
+	c.start(false)
+	j := c.job("j", v1alpha1.ConditionAdmitted)
+	c.awaitProtected(j) // an older operator admitted it without
+	c.delete(j)
+	c.stays(j)
+	c.set(j, v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed, v1alpha1.ConditionHeld)
+	c.stays(j)
+	c.set(j, v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed)
+	c.awaitGone(j)
+}
+
+func TestAFinishedJobIsNotProtectedAnyMore(t *testing.T) {
+	c := newCluster(t)
+	c.start(false)
+	j := c.job("j", v1alpha1.ConditionAdmitted)
+	c.awaitProtected(j)
+	c.set(j, v1alpha1.ConditionAdmitted, v1alpha1.ConditionComplete)
+	require.Eventually(t, func() bool {
+		require.NoError(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(j), j))
+		return len(j.Finalizers) == 0
+	}, 10*time.Second, 10*time.Millisecond)
+}
+
+// The finalizer is written before the admission. A job that is deleted between the two is begun by nobody.
+func TestAJobThatWasNeverAdmittedGoesAtOnce(t *testing.T) {
+	c := newCluster(t)
+	j := c.job("j")
+	_, err := protection.Add(t.Context(), c.Client, j, j.ResourceVersion)
+	require.NoError(t, err)
+	c.start(false)
+	c.stays(j)
+	c.delete(j)
+	c.awaitGone(j)
+}
+
+func TestAHeldJobGoesWithItsNode(t *testing.T) {
+	c := newCluster(t)
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
+	require.NoError(t, c.Client.Create(t.Context(), n))
+	c.start(false)
+	j := c.job("j", v1alpha1.ConditionAdmitted)
+	c.awaitProtected(j)
+	c.set(j, v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed, v1alpha1.ConditionHeld)
+	c.delete(j)
+	c.stays(j)
+	c.delete(n)
+	c.awaitGone(j)
+}
+
+// A job that is deleted while it runs reports its images all the same, and is kept until a source lists them.
+func TestWhatADeletedJobReportsIsRecordedBeforeItGoes(t *testing.T) {
+	c := newCluster(t)
+	c.start(true)
+	j := c.job("j", v1alpha1.ConditionAdmitted)
+	c.awaitProtected(j)
+	c.delete(j)
+	c.update(j, func() {
+		j.Status.BadImages = []v1alpha1.BadImage{{Device: "n1-nic", Digest: digest, Model: "15b3:101d"}}
+		j.Status.Conditions = append(j.Status.Conditions, metav1.Condition{
+			Type: v1alpha1.ConditionFailed, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonUnhealthy, LastTransitionTime: metav1.Now(),
+		})
+	})
+	c.stays(j)
+	src := &v1alpha1.FirmwareSource{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: v1alpha1.FirmwareSourceSpec{Files: []v1alpha1.FirmwareFile{{
+		URL: "https://example.com/fw.bin", SHA256: string(digest)[len("sha256:"):],
+		Images: []v1alpha1.ImageDescription{{Class: v1alpha1.ClassNIC, Version: "2"}},
+	}}}}
+	require.NoError(t, c.Client.Create(t.Context(), src))
+	src.Status.Images = []v1alpha1.StoredImage{{Version: "2", Class: v1alpha1.ClassNIC, Digest: digest}}
+	require.NoError(t, c.Client.Status().Update(t.Context(), src))
+	c.awaitGone(j)
+	require.NoError(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(src), src))
+	require.Len(t, src.Status.Quarantine, 1)
+	assert.Equal(t, "j", src.Status.Quarantine[0].Job)
+}
+
+func TestAPersonCanLetAReportGoThatNoSourceRecords(t *testing.T) {
+	c := newCluster(t)
+	c.start(true)
+	j := c.job("j", v1alpha1.ConditionAdmitted)
+	c.awaitProtected(j)
+	c.update(j, func() {
+		j.Status.BadImages = []v1alpha1.BadImage{{Device: "n1-nic", Digest: digest, Model: "15b3:101d"}}
+	})
+	c.confirm(j)
+	c.delete(j)
+	c.stays(j) // it has not ended
+	c.set(j, v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed)
+	c.awaitGone(j)
+}
+
+func (c *cluster) confirm(j *v1alpha1.FirmwareJob) {
+	c.Helper()
+	require.Eventually(c, func() bool {
+		require.NoError(c, c.Client.Get(c.Context(), client.ObjectKeyFromObject(j), j))
+		metav1.SetMetaDataAnnotation(&j.ObjectMeta, v1alpha1.ConfirmGoneAnnotation, "looked at it")
+		return c.Client.Update(c.Context(), j) == nil
+	}, 10*time.Second, 10*time.Millisecond)
+}
