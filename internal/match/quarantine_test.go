@@ -174,3 +174,30 @@ func TestUnhealthyDeviceIsBlocked(t *testing.T) {
 	s.pins()
 	assert.Empty(t, s.blocked())
 }
+
+// The device on which an image failed says that, and the others of its model that the image is quarantined, whichever of
+// the two is known first.
+func TestFailureOfTheDeviceItselfIsSaidRatherThanTheQuarantine(t *testing.T) {
+	failed := func(d *v1alpha1.NodeDeviceStatus) {
+		d.LastFailure = &v1alpha1.FailedFirmware{Version: "2.0", Digest: digest(2), Time: metav1.NewTime(base)}
+	}
+	quarantined := with(newSource(metav1.ConditionTrue, "1.0", "2.0", "3.0"), 2, "15b3:101d")
+	for name, events := range map[string][]func(*stage){
+		"failed first":      {func(s *stage) { s.status(failed) }, func(s *stage) { s.ix.SetSource(quarantined) }},
+		"quarantined first": {func(s *stage) { s.ix.SetSource(quarantined) }, func(s *stage) { s.status(failed) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			s.template("t", "2.0")
+			for _, e := range events {
+				e(s)
+			}
+			assert.Empty(t, s.blocked())
+			d, _ := s.ix.Decision("d")
+			assert.Equal(t, plan.ReasonUpdateFailed, d.Verdict.Reason)
+			tally, _ := s.ix.Tally("t")
+			assert.Equal(t, int32(1), tally.Failed)
+			assert.Zero(t, tally.Blocked)
+		})
+	}
+}

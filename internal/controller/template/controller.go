@@ -3,6 +3,7 @@ package template
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"sync"
 	"time"
 
@@ -27,6 +28,9 @@ type Options struct {
 	Now func() time.Time
 	// StatusInterval is the least time between two writes of one template's status; 0 is one second.
 	StatusInterval time.Duration
+	// Resync is how often each device and template is compared with its decision although no event asks for it, plus up to a
+	// quarter of that, different for each; 0 is ten minutes.
+	Resync time.Duration
 	// Concurrency is the number of devices written at once; 0 is 8.
 	Concurrency int
 }
@@ -37,6 +41,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.StatusInterval == 0 {
 		o.StatusInterval = time.Second
+	}
+	if o.Resync == 0 {
+		o.Resync = 10 * time.Minute
 	}
 	if o.Concurrency == 0 {
 		o.Concurrency = 8
@@ -130,12 +137,41 @@ func intake[T client.Object](r *Reconciler, set func(*match.Index, T) match.Affe
 		}
 	}
 	return handler.TypedFuncs[client.Object, key]{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { put(e.Object, q) },
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) {
+			put(e.Object, q)
+			if k, ok := keyOf(e.Object); ok {
+				q.AddAfter(k, r.resync(k))
+			}
+		},
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) { put(e.ObjectNew, q) },
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) {
 			r.take(q, func() match.Affected { return remove(r.index, e.Object.GetName()) })
 		},
 	}
+}
+
+// keyOf is the item of an object that this controller writes.
+func keyOf(o client.Object) (key, bool) {
+	switch o.(type) {
+	case *v1alpha1.NodeDevice:
+		return key{device, o.GetName()}, true
+	case *v1alpha1.FirmwareTemplate:
+		return key{template, o.GetName()}, true
+	}
+	return key{}, false
+}
+
+// resync is how long an object that is up to date rests, unless an event asks for it. The time depends on the name, so that
+// the objects of a fleet are not all compared at once.
+func (r *Reconciler) resync(k key) time.Duration {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(k.name)) // a hash takes everything
+	return r.Resync + r.Resync/4*time.Duration(h.Sum32()%256)/256
+}
+
+// rest is the result of a pass after which an object is up to date.
+func (r *Reconciler) rest(k key) reconcile.Result {
+	return reconcile.Result{RequeueAfter: r.resync(k)}
 }
 
 func (r *Reconciler) take(q queue, change func() match.Affected) {

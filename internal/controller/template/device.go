@@ -43,7 +43,7 @@ func (r *Reconciler) reconcileDevice(ctx context.Context, k key) (reconcile.Resu
 		return reconcile.Result{}, err
 	}
 	r.report(a)
-	return reconcile.Result{}, nil
+	return r.rest(k), nil
 }
 
 // gather reads the device and the decision. It returns nil when there is nothing to act on.
@@ -60,7 +60,7 @@ func (r *Reconciler) gather(ctx context.Context, k key) (*assignment, reconcile.
 	decision, known := r.index.Decision(k.name)
 	r.mu.Unlock()
 	if !known || o.DeletionTimestamp != nil || decision.UID != string(o.UID) {
-		return nil, reconcile.Result{}, nil
+		return nil, r.rest(k), nil
 	}
 	if r.behind(k, o.ResourceVersion) {
 		return nil, reconcile.Result{RequeueAfter: again}, nil

@@ -124,7 +124,7 @@ func (s *store) drain(t testing.TB) {
 			result, err := s.r.Reconcile(context.Background(), k)
 			require.NoError(t, err)
 			s.q.Done(k)
-			if result.RequeueAfter > 0 {
+			if result.RequeueAfter > 0 && result.RequeueAfter < s.r.Resync {
 				later[k] = struct{}{}
 			}
 		}

@@ -34,14 +34,14 @@ func (r *Reconciler) reconcileTemplate(ctx context.Context, k key) (reconcile.Re
 	tally, ok := r.index.Tally(k.name)
 	r.mu.Unlock()
 	if !ok || tally.UID != string(o.UID) || tally.Generation != o.Generation {
-		return reconcile.Result{}, nil // it is being deleted, or its event has not reached the index yet
+		return r.rest(k), nil // it is being deleted, or its event has not reached the index yet
 	}
 	if r.behind(k, o.ResourceVersion) {
 		return reconcile.Result{RequeueAfter: again}, nil
 	}
 	next := r.statusOf(o, tally)
 	if equality.Semantic.DeepEqual(o.Status, next) {
-		return reconcile.Result{}, nil
+		return r.rest(k), nil
 	}
 	version, err := r.writer.ApplyTemplateStatus(ctx, o, next)
 	switch {
@@ -55,7 +55,7 @@ func (r *Reconciler) reconcileTemplate(ctx context.Context, k key) (reconcile.Re
 	r.reported[k.name] = r.Now()
 	r.mu.Unlock()
 	r.reportTemplate(o, next)
-	return reconcile.Result{}, nil
+	return r.rest(k), nil
 }
 
 // pause is how long the next write of the template's status has to wait.
