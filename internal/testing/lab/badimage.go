@@ -91,42 +91,50 @@ func (l *Lab) editRule(ctx context.Context, list []target, t target) error {
 	return nil
 }
 
-// untilQuarantined follows the fleet until the image is blocked for every device and every node is in service.
+// untilQuarantined follows the fleet until no device takes the image any more and every node is in service.
 func (l *Lab) untilQuarantined(ctx context.Context, v *view, list []target, bad target) error {
-	for {
-		if p, err := l.picture(ctx, list, v.began); err == nil {
-			v.show(p)
-			blocked, err := l.quarantined(ctx, bad)
-			if err == nil && blocked && p.inService() {
-				return nil
-			}
+	return follow(ctx, v, func(ctx context.Context) (sight, error) {
+		p, err := l.picture(ctx, list, v.began)
+		if err != nil {
+			return sight{}, err
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(300 * time.Millisecond):
-		}
-	}
+		taking, err := l.takers(ctx, bad)
+		return sight{p, append(taking, p.unfinished()...)}, err
+	})
 }
 
-// quarantined reports whether every device with the image as its desired firmware is blocked.
-func (l *Lab) quarantined(ctx context.Context, bad target) (bool, error) {
+// takers lists the devices that may still get the image, and the nodes whose device is not to run it yet.
+func (l *Lab) takers(ctx context.Context, bad target) ([]string, error) {
 	var devices v1alpha1.NodeDeviceList
 	if err := l.admin.List(ctx, &devices); err != nil {
-		return false, err
+		return nil, err
 	}
+	var out []string
 	assigned := 0
-	for _, d := range devices.Items {
+	for i := range devices.Items {
+		d := &devices.Items[i]
 		if d.Spec.Firmware == nil || d.Spec.Firmware.Version != bad.image.Version {
 			continue
 		}
 		assigned++
-		c := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionBlocked)
-		if c == nil || c.Reason != v1alpha1.ReasonQuarantined {
-			return false, nil
+		if !refuses(d) {
+			out = append(out, d.Name+" to refuse version "+bad.image.Version)
 		}
 	}
-	return assigned == len(l.Nodes), nil
+	if left := len(l.Nodes) - assigned; left > 0 {
+		out = append(out, fmt.Sprintf("the template to reach %d more devices", left))
+	}
+	return out, nil
+}
+
+// refuses reports whether the desired firmware of the device is not flashed to it, because it is quarantined, or because it
+// failed on this very device. While its job runs, that device may show the first for a moment; afterwards it shows the second.
+func refuses(d *v1alpha1.NodeDevice) bool {
+	if c := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionBlocked); c != nil {
+		return c.Reason == v1alpha1.ReasonQuarantined
+	}
+	failed := d.Status.LastFailure
+	return failed != nil && failed.Digest == d.Spec.Firmware.Digest
 }
 
 // judgeRollback reads the machines: at most one of them was written, and it runs its previous firmware again.
@@ -168,14 +176,4 @@ func (l *Lab) judgeRollback(bad target, rebootsBefore []int) (*RollbackReport, e
 		problems = append(problems, fmt.Errorf("the card of %s was written %d times instead of twice", r.Node, r.Writes))
 	}
 	return r, errors.Join(problems...)
-}
-
-// inService reports whether every node is back in service.
-func (p *picture) inService() bool {
-	for _, r := range p.rows {
-		if r.state != "Ready" {
-			return false
-		}
-	}
-	return p.inMaintenance == 0 && len(p.rows) > 0
 }

@@ -72,23 +72,17 @@ func (l *Lab) Demo(ctx context.Context, o DemoOptions) (*Report, error) {
 
 // watch follows the fleet until it is done, a job that began meanwhile failed, or the context ends.
 func (l *Lab) watch(ctx context.Context, v *view, list []target) error {
-	for {
+	return follow(ctx, v, func(ctx context.Context) (sight, error) {
 		p, err := l.picture(ctx, list, v.began)
-		if err == nil {
+		if err != nil {
+			return sight{}, err
+		}
+		if p.failure != "" {
 			v.show(p)
-			if p.failure != "" {
-				return errors.New(p.failure)
-			}
-			if p.done() {
-				return nil
-			}
+			return sight{}, verdictError(p.failure)
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(300 * time.Millisecond):
-		}
-	}
+		return sight{p, p.undone()}, nil
+	})
 }
 
 // picture reads the state of the fleet from the API. Jobs from before are ignored.

@@ -43,6 +43,9 @@ type Options struct {
 	ImageServerNames []string
 	// WriteTime is how long a simulated device takes for one image.
 	WriteTime time.Duration
+	// Uplink makes the first network adapter of each machine its only way to the API server and the image server, and makes
+	// that adapter need a reboot to activate an image. A machine whose adapter has no link is cut off.
+	Uplink bool
 	// UpdateStrategy is the operator's flag of this name, by default daemon; DaemonStrategy is the daemons' flag, by
 	// default that of the operator.
 	UpdateStrategy, DaemonStrategy string
@@ -57,8 +60,7 @@ type Lab struct {
 	options      Options
 	plane        *controlplane.ControlPlane
 	admin        client.WithWatch
-	operator     *process
-	operatorArgs []string
+	operator     container
 	imageAddress string
 	cancel       context.CancelFunc
 	running      sync.WaitGroup
@@ -120,6 +122,7 @@ func Up(ctx context.Context, o Options) (l *Lab, err error) {
 	if err := l.startOperator(ctx); err != nil {
 		return nil, err
 	}
+	l.running.Go(func() { l.operator.keep(background, func() bool { return false }, l.say) })
 	if o.Nodes > 0 {
 		l.say("Starting %d simulated machines …", o.Nodes)
 	}
@@ -154,9 +157,7 @@ func (l *Lab) Close() error {
 		})
 	}
 	stopping.Wait()
-	if l.operator != nil {
-		l.operator.stop(stopGrace)
-	}
+	l.operator.stop()
 	if l.plane != nil {
 		errs = append(errs, l.plane.Stop())
 	}
@@ -212,12 +213,15 @@ func (l *Lab) startOperator(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.operatorArgs = []string{
+	args := []string{
 		"--update-strategy=" + l.options.UpdateStrategy, "--pod-handlers=" + l.options.Handlers,
 		"--kubeconfig=" + kubeconfig, "--namespace=" + cluster.Namespace, "--store-dir=" + filepath.Join(dir, "store"),
 		"--file-source-dir=" + l.ImageDir(), "--quiet-period=" + l.options.QuietPeriod.String(),
 		"--image-server-bind-address=" + address, "--image-server-dns-names=" + strings.Join(append([]string{"127.0.0.1"}, l.options.ImageServerNames...), ","),
 		"--health-probe-bind-address=0", "--metrics-bind-address=0", "--leader-elect=false",
+	}
+	l.operator.run = func() (*process, error) {
+		return start("firmware-operator", l.operatorLog(), l.binary("firmware-operator"), args...)
 	}
 	if err := l.StartOperator(); err != nil {
 		return err
@@ -226,13 +230,13 @@ func (l *Lab) startOperator(ctx context.Context) error {
 }
 
 // StartOperator starts the operator again after KillOperator.
-func (l *Lab) StartOperator() (err error) {
-	l.operator, err = start("firmware-operator", l.operatorLog(), l.binary("firmware-operator"), l.operatorArgs...)
-	return err
-}
+func (l *Lab) StartOperator() error { return l.operator.start() }
 
 // KillOperator ends the operator with SIGKILL.
 func (l *Lab) KillOperator() { l.operator.kill() }
+
+// OperatorPID is the operator's process id, or 0 when it does not run.
+func (l *Lab) OperatorPID() int { return l.operator.pid() }
 
 // StopAPIServer makes the API unreachable; StartAPIServer makes it reachable again on the same address.
 func (l *Lab) StopAPIServer() error { return l.plane.StopAPIServer() }
@@ -246,6 +250,9 @@ func (l *Lab) operatorLog() string { return filepath.Join(l.options.Dir, "operat
 func (l *Lab) fetchImageCA(ctx context.Context) error {
 	deadline := time.After(time.Minute)
 	for {
+		if p := l.operator.exited(); p != nil {
+			return fmt.Errorf("start operator: it ended at once (%w); see %s", p.err, l.operatorLog())
+		}
 		var cm corev1.ConfigMap
 		err := l.admin.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: imageserver.ConfigMapName}, &cm)
 		if err == nil && cm.Data[imageserver.CAKey] != "" {
@@ -254,8 +261,6 @@ func (l *Lab) fetchImageCA(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-l.operator.done:
-			return fmt.Errorf("start operator: it ended at once (%w); see %s", l.operator.err, l.operatorLog())
 		case <-deadline:
 			return fmt.Errorf("start operator: it published no image authority within a minute; see %s", l.operatorLog())
 		case <-time.After(100 * time.Millisecond):

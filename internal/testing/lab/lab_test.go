@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -385,6 +386,18 @@ func TestLabSurvivesWhatOperatorsFear(t *testing.T) {
 			return l.admin.List(t.Context(), &devices, client.MatchingFields{"spec.nodeName": s.node.Name}) == nil && len(devices.Items) == 0
 		})
 	})
+}
+
+func TestKilledProgramsAreStartedAgain(t *testing.T) {
+	l := startLab(t, 1)
+	for name, pid := range map[string]func() int{"operator": l.OperatorPID, "daemon": l.Nodes[0].DaemonPID} {
+		killed := pid()
+		require.NoError(t, syscall.Kill(killed, syscall.SIGKILL))
+		eventually(t, "the "+name+" runs again", func() bool { return pid() != killed && pid() != 0 })
+	}
+	s := l.scene(t, 0)
+	list := s.want("pm9a3")
+	s.requireDone(list, 0)
 }
 
 func TestLabClosesInTheMiddleOfAReboot(t *testing.T) {

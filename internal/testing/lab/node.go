@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"sync"
@@ -13,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab/cluster"
@@ -22,13 +24,24 @@ import (
 // bootTime is how long a simulated machine takes to reboot.
 const bootTime = 2 * time.Second
 
+// A kubelet reports every 10 seconds and is missed after 50; here all of it is faster.
+const (
+	heartbeatEvery = 500 * time.Millisecond
+	heartbeatGrace = 3 * time.Second
+	kubeletTimeout = 2 * time.Second
+)
+
 // Node is one simulated machine with its kubelet and its daemon.
 type Node struct {
 	Name    string
 	Machine *simhost.Machine
 	kubelet *cluster.Kubelet
-	// arguments of the daemon.
-	daemonArgs   []string
+	// lifecycle reports the Node for the control plane when the kubelet does not.
+	lifecycle *cluster.Kubelet
+	// uplink is the machine's only way to the cluster; nil for a machine that is never cut off.
+	uplink *uplink
+	daemon container
+	// daemonBinary is what also runs in the pods of jobs.
 	daemonBinary string
 	// access makes the kubeconfig of a pod on the node.
 	access  func(ctx context.Context, pod *corev1.Pod) (kubeconfig string, err error)
@@ -38,8 +51,7 @@ type Node struct {
 	// local are the arguments that say where the machine and its access are, for whatever runs on it.
 	local []string
 
-	mu     sync.Mutex
-	daemon *process
+	mu sync.Mutex
 	// jobs are the processes of the pods that execute jobs, by uid; none is started while the machine is off.
 	jobs map[types.UID]*process
 	off  bool
@@ -55,6 +67,9 @@ func newNode(ctx context.Context, l *Lab, index int) (*Node, error) {
 	if n.Machine, err = simhost.Open(machine); errors.Is(err, fs.ErrNotExist) {
 		spec := simhost.DefaultSpec(name, index)
 		spec.WriteTime = l.options.WriteTime
+		if l.options.Uplink {
+			spec.NICs[0].Activation = simhost.Reboot
+		}
 		n.Machine, err = simhost.Create(machine, spec)
 	} else if err == nil {
 		err = n.Machine.Boot()
@@ -71,8 +86,14 @@ func newNode(ctx context.Context, l *Lab, index int) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.kubelet = member.Kubelet
-	kubeconfig, err := writeAccess(filepath.Join(dir, "access"), l.plane.Config(), member.Token)
+	n.kubelet, n.lifecycle = member.Kubelet, member.Kubelet
+	server, images := l.plane.Config(), l.imageAddress
+	if l.options.Uplink {
+		if server, images, err = n.connect(l); err != nil {
+			return nil, err
+		}
+	}
+	kubeconfig, err := writeAccess(filepath.Join(dir, "access"), server, member.Token)
 	if err != nil {
 		return nil, err
 	}
@@ -82,20 +103,53 @@ func newNode(ctx context.Context, l *Lab, index int) (*Node, error) {
 	n.local = []string{
 		"--host-root=" + machine, "--state-dir=" + filepath.Join(machine, "var/lib/node-firmware"), "--tool-path=" + n.Machine.ToolPath(),
 		"--scan-interval=" + l.options.ScanInterval.String(), "--health-timeout=" + l.options.HealthTimeout.String(),
-		"--image-server=https://" + l.imageAddress, "--image-server-ca=" + l.imageCA(),
+		"--image-server=https://" + images, "--image-server-ca=" + l.imageCA(),
 		"--image-token-file=" + filepath.Join(dir, "access", "image-token"),
 		"--health-probe-bind-address=0", "--metrics-bind-address=0",
 	}
-	n.daemonArgs = append([]string{"run", "--update-strategy=" + l.options.DaemonStrategy, "--node-name=" + name, "--kubeconfig=" + kubeconfig,
+	args := append([]string{"run", "--update-strategy=" + l.options.DaemonStrategy, "--node-name=" + name, "--kubeconfig=" + kubeconfig,
 		"--namespace=" + cluster.Namespace}, n.local...)
+	n.daemon.run = func() (*process, error) { return start("firmware-daemon of "+name, n.logPath, n.daemonBinary, args...) }
 	n.access = func(ctx context.Context, pod *corev1.Pod) (string, error) {
 		token, err := cluster.PodToken(ctx, l.admin, pod)
 		if err != nil {
 			return "", err
 		}
-		return writeAccess(filepath.Join(dir, "access-"+string(pod.UID)), l.plane.Config(), token)
+		return writeAccess(filepath.Join(dir, "access-"+string(pod.UID)), server, token)
 	}
 	return n, nil
+}
+
+// connect opens the only way of the machine to the cluster, and gives its kubelet no other. It returns the near ends for what
+// runs on the machine.
+func (n *Node) connect(l *Lab) (server *rest.Config, images string, err error) {
+	n.uplink = newUplink(n.Machine)
+	server = rest.CopyConfig(l.plane.Config())
+	target, err := url.Parse(server.Host)
+	if err != nil {
+		return nil, "", fmt.Errorf("connect %s: %w", n.Name, err)
+	}
+	if target.Host, err = n.uplink.relay(target.Host); err != nil {
+		return nil, "", err
+	}
+	if images, err = n.uplink.relay(l.imageAddress); err != nil {
+		return nil, "", err
+	}
+	server.Host, server.Timeout = target.String(), kubeletTimeout
+	c, err := client.New(server, client.Options{Scheme: cluster.Scheme()})
+	if err != nil {
+		return nil, "", fmt.Errorf("connect %s: %w", n.Name, err)
+	}
+	n.kubelet = &cluster.Kubelet{Client: c, Node: n.Name, Labels: n.lifecycle.Labels}
+	return server, images, nil
+}
+
+// Traffic is what became of the machine's connections; zero for a machine that is never cut off.
+func (n *Node) Traffic() Traffic {
+	if n.uplink == nil {
+		return Traffic{}
+	}
+	return n.uplink.seen()
 }
 
 // powerOn starts the daemon and reports the Node Ready.
@@ -111,58 +165,28 @@ func (n *Node) powerOn(ctx context.Context) error {
 }
 
 // StartDaemon starts the daemon of the node, unless it runs.
-func (n *Node) StartDaemon() error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.daemon != nil {
-		return nil
-	}
-	p, err := start("firmware-daemon of "+n.Name, n.logPath, n.daemonBinary, n.daemonArgs...)
-	if err != nil {
-		return err
-	}
-	n.daemon = p
-	return nil
-}
+func (n *Node) StartDaemon() error { return n.daemon.start() }
 
 // KillDaemon ends the daemon with SIGKILL; a write it started continues.
-func (n *Node) KillDaemon() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.daemon != nil {
-		n.daemon.kill()
-		n.daemon = nil
-	}
-}
+func (n *Node) KillDaemon() { n.daemon.kill() }
 
 // DaemonPID is the daemon's process id, or 0 when it does not run.
-func (n *Node) DaemonPID() int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.daemon == nil {
-		return 0
-	}
-	return n.daemon.pid()
-}
-
-// daemonExited is closed when the current daemon has ended.
-func (n *Node) daemonExited() <-chan struct{} {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.daemon == nil {
-		return nil
-	}
-	return n.daemon.done
-}
+func (n *Node) DaemonPID() int { return n.daemon.pid() }
 
 // Reboots is how often the machine booted since the lab started it.
 func (n *Node) Reboots() int { return int(n.reboots.Load()) }
 
 // live acts as the machine's power switch and its kubelet until the context ends.
 func (n *Node) live(ctx context.Context, complain func(format string, args ...any)) {
-	go n.kubelet.Reap(ctx, 200*time.Millisecond)
-	go n.restartCrashed(ctx, complain)
-	go n.runJobPods(ctx, complain)
+	var kubelet sync.WaitGroup
+	defer kubelet.Wait()
+	kubelet.Go(func() { n.kubelet.Reap(ctx, 200*time.Millisecond) })
+	kubelet.Go(func() { n.daemon.keep(ctx, n.goesDown, complain) })
+	kubelet.Go(func() { n.runJobPods(ctx, complain) })
+	kubelet.Go(func() { n.heartbeat(ctx) })
+	if n.uplink != nil {
+		kubelet.Go(func() { n.uplink.watch(ctx) })
+	}
 	for ctx.Err() == nil { // a machine that is off in the middle of a boot stays so
 		if _, err := n.Machine.WaitPowerEvent(ctx); err != nil {
 			if ctx.Err() == nil {
@@ -182,7 +206,7 @@ func (n *Node) reboot(ctx context.Context) error {
 	n.killJobs()
 	if bootID, err := n.Machine.BootID(); err == nil {
 		// If the API server is unreachable the Node stays as it was; the machine reboots all the same.
-		_ = n.kubelet.Report(ctx, corev1.ConditionUnknown, bootID)
+		_ = n.lifecycle.Report(ctx, corev1.ConditionUnknown, bootID)
 	}
 	select {
 	case <-ctx.Done():
@@ -196,56 +220,49 @@ func (n *Node) reboot(ctx context.Context) error {
 	n.mu.Lock()
 	n.off = false
 	n.mu.Unlock()
-	if err := n.StartDaemon(); err != nil {
-		return err
-	}
-	bootID, err := n.Machine.BootID()
-	if err != nil {
-		return err
-	}
-	for n.kubelet.Report(ctx, corev1.ConditionTrue, bootID) != nil {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(time.Second):
-		}
-	}
-	return nil
+	return n.StartDaemon()
 }
 
-// restartCrashed restarts a daemon that ended by itself, as the kubelet restarts a container.
-func (n *Node) restartCrashed(ctx context.Context, complain func(format string, args ...any)) {
+// heartbeat keeps the condition Ready of the Node until the context ends: the kubelet reports that the machine is up, and
+// when nothing was heard of it for the grace period the control plane reports that nothing is known.
+func (n *Node) heartbeat(ctx context.Context) {
+	tick := time.NewTicker(heartbeatEvery)
+	defer tick.Stop()
+	last := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(time.Second):
+		case <-tick.C:
 		}
-		select {
-		case <-n.daemonExited():
-			event, err := n.Machine.PowerEvent()
-			if err != nil || event != simhost.NoPowerEvent || ctx.Err() != nil {
-				continue
-			}
-			complain("The daemon of %s ended by itself; see %s. It is started again.", n.Name, n.logPath)
-			n.KillDaemon()
-			if err := n.StartDaemon(); err != nil {
-				complain("%v", err)
-			}
-		default:
+		n.mu.Lock()
+		off := n.off
+		n.mu.Unlock()
+		bootID, err := n.Machine.BootID()
+		switch {
+		case off || err != nil:
+			last = time.Now()
+		case n.kubelet.Ensure(ctx, corev1.ConditionTrue, bootID) == nil:
+			last = time.Now()
+		case n.uplink != nil && time.Since(last) > heartbeatGrace:
+			_ = n.lifecycle.Ensure(ctx, corev1.ConditionUnknown, bootID) // the next tick tries again
 		}
 	}
+}
+
+// goesDown reports whether the machine reboots or has no power: what ends then is not started again before its boot.
+func (n *Node) goesDown() bool {
+	event, err := n.Machine.PowerEvent()
+	return err != nil || event != simhost.NoPowerEvent
 }
 
 // powerOff ends the daemon, between two writes if possible, and then everything on the machine.
 func (n *Node) powerOff() error {
 	n.stopJobs()
-	n.mu.Lock()
-	if n.daemon != nil {
-		n.daemon.stop(stopGrace)
-		n.daemon = nil
+	n.daemon.stop()
+	if n.uplink != nil {
+		n.uplink.close()
 	}
-	n.mu.Unlock()
 	return n.Machine.CutPower()
 }
 

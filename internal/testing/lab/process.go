@@ -16,7 +16,9 @@ type process struct {
 	cmd  *exec.Cmd
 	log  *os.File
 	done chan struct{}
-	err  error
+	// err and ran, how it ended and how long it ran, are set when done is closed.
+	err error
+	ran time.Duration
 }
 
 // start runs a program in a process group of its own, so that a Ctrl-C reaches only the lab, which then stops its
@@ -39,7 +41,9 @@ func start(name, logPath, binary string, args ...string) (*process, error) {
 			return
 		}
 		started <- nil
+		began := time.Now()
 		p.err = p.cmd.Wait()
+		p.ran = time.Since(began)
 		_ = log.Close()
 		close(p.done)
 	}()

@@ -28,14 +28,13 @@ type row struct {
 	current, wanted             int
 }
 
-// done reports whether every device runs what it should and every node is back in service.
-func (p *picture) done() bool {
-	for _, r := range p.rows {
-		if r.state != "Ready" || r.wanted == 0 || r.current != r.wanted {
-			return false
-		}
+// undone is what is left until every device runs what it should and every node is back in service.
+func (p *picture) undone() []string {
+	out := append(p.offTarget(), p.unfinished()...)
+	if len(out) == 0 && !p.templateReady {
+		out = append(out, "the template to be Ready")
 	}
-	return p.templateReady && p.inMaintenance == 0 && len(p.rows) > 0
+	return out
 }
 
 func newRow(n corev1.Node, jobs []v1alpha1.FirmwareJob, devices []v1alpha1.NodeDevice) row {

@@ -59,6 +59,20 @@ func (k *Kubelet) Report(ctx context.Context, ready corev1.ConditionStatus, boot
 	return nil
 }
 
+// Ensure reads the Node, and reports when it does not say so already.
+func (k *Kubelet) Ensure(ctx context.Context, ready corev1.ConditionStatus, bootID string) error {
+	var node corev1.Node
+	if err := k.Client.Get(ctx, client.ObjectKey{Name: k.Node}, &node); err != nil {
+		return fmt.Errorf("read node %s: %w", k.Node, err)
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status == ready && node.Status.NodeInfo.BootID == bootID {
+			return nil
+		}
+	}
+	return k.Report(ctx, ready, bootID)
+}
+
 // StartWorkload records a pod that a drain has to evict.
 func (k *Kubelet) StartWorkload(ctx context.Context) error {
 	pod := &corev1.Pod{
