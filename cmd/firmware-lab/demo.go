@@ -27,6 +27,7 @@ func demoCommand() *cobra.Command {
 			if err := o.complete(c); err != nil {
 				return err
 			}
+			o.Uplink = true
 			d.Screen, d.Live = c.OutOrStdout(), term.IsTerminal(int(os.Stdout.Fd()))
 			l, err := lab.Up(c.Context(), o.Options)
 			if err != nil {
@@ -49,6 +50,7 @@ func demoCommand() *cobra.Command {
 	o.register(c, 2*time.Second)
 	c.Flags().IntVar(&d.MaxUnavailable, "max-unavailable", 2, "how many nodes may be disturbed at once")
 	c.Flags().BoolVar(&d.BadImage, "bad-image", true, "continue with NIC firmware that takes the link down, and watch it being rolled back")
+	c.Flags().BoolVar(&d.CutOff, "cut-off", true, "continue with NIC firmware that cuts its node off from the API server, and watch the node returning")
 	c.Flags().DurationVar(&d.Timeout, "timeout", 10*time.Minute, "how long the rollout may take")
 	c.Flags().StringVar(&reportFile, "report", "", "file for the report, as JSON")
 	return c

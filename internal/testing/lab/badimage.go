@@ -10,17 +10,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	apply "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
 )
 
-// badVersion is firmware for the second network adapter whose image is valid but which takes the links of the card
-// down.
-const badVersion = "28.42.1000"
-
-// badTarget is the target with badVersion.
-func badTarget() target {
-	bad := targets()[2]
-	bad.file, bad.source = "fw-"+bad.image.PSID+"-"+badVersion+".bin", bad.rule+"-bad"
-	bad.image.Version, bad.image.LinkDown = badVersion, true
+// badTarget is the target of a rule with another version: an image that is valid, but takes the links of its card down.
+func badTarget(good target, version string) target {
+	bad := good
+	bad.file, bad.source = "fw-"+bad.image.PSID+"-"+version+".bin", bad.rule+"-bad"
+	bad.image.Version, bad.image.LinkDown = version, true
 	return bad
 }
 
@@ -38,15 +35,29 @@ type RollbackReport struct {
 	DurationSeconds float64 `json:"durationSeconds"`
 }
 
-// badImage declares, one node at a time, network firmware that takes the link of its card down, and watches that the
-// first node rolls back by itself, the image is quarantined and the other nodes are spared. In the end it restores the
-// template.
+// trial is firmware that has to be rolled back, declared for the whole fleet, one node at a time.
+type trial struct {
+	policy *apply.RolloutPolicyApplyConfiguration
+	// good is what runs before, bad what is declared.
+	good, bad target
+}
+
+// badImage declares network firmware that takes the link of its card down, and watches that the first node rolls back by
+// itself, the image is quarantined and the other nodes are spared. In the end it restores the template.
 func (l *Lab) badImage(ctx context.Context, o DemoOptions, list []target) (*RollbackReport, error) {
-	if err := l.admin.Apply(ctx, policy(1), client.FieldOwner("firmware-lab"), client.ForceOwnership); err != nil {
+	t := trial{policy: policy(1), good: list[2], bad: badTarget(list[2], "28.42.1000")}
+	l.say("\nDeclaring NIC firmware %s, whose image is in order and takes the link down, for %d nodes, one at a time.",
+		t.bad.image.Version, len(l.Nodes))
+	return l.try(ctx, o, list, t)
+}
+
+// try declares the bad firmware of a trial, follows the fleet until nothing takes it any more, reads the machines, and
+// restores the template.
+func (l *Lab) try(ctx context.Context, o DemoOptions, list []target, t trial) (*RollbackReport, error) {
+	if err := l.admin.Apply(ctx, t.policy, client.FieldOwner("firmware-lab"), client.ForceOwnership); err != nil {
 		return nil, fmt.Errorf("declare rollout policy: %w", err)
 	}
-	bad := badTarget()
-	if err := bad.publish(ctx, l); err != nil {
+	if err := t.bad.publish(ctx, l); err != nil {
 		return nil, err
 	}
 	before := make([]int, len(l.Nodes))
@@ -54,21 +65,18 @@ func (l *Lab) badImage(ctx context.Context, o DemoOptions, list []target) (*Roll
 		before[i] = n.Reboots()
 	}
 	began := time.Now()
-	if err := l.editRule(ctx, list, bad); err != nil {
+	if err := l.editRule(ctx, list, t.bad); err != nil {
 		return nil, err
 	}
-	l.say("\nDeclared NIC firmware %s, whose image is in order and takes the link down, for %d nodes, one at a time.", badVersion, len(l.Nodes))
-	if err := l.untilQuarantined(ctx, newView(o.Screen, o.Live, began), list, bad); err != nil {
+	if err := l.untilQuarantined(ctx, newView(o.Screen, o.Live, began), list, t.bad); err != nil {
 		return nil, err
 	}
-	report, err := l.judgeRollback(bad, before)
-	if report != nil {
-		report.DurationSeconds = time.Since(began).Seconds()
-	}
+	report, err := l.judgeRollback(t, before)
+	report.DurationSeconds = time.Since(began).Seconds()
 	if err != nil {
 		return report, err
 	}
-	if err := l.editRule(ctx, list, list[2]); err != nil { // as a person restores the template
+	if err := l.editRule(ctx, list, t.good); err != nil { // as a person restores the template
 		return report, err
 	}
 	return report, l.watch(ctx, newView(o.Screen, o.Live, time.Now()), list)
@@ -137,10 +145,10 @@ func refuses(d *v1alpha1.NodeDevice) bool {
 	return failed != nil && failed.Digest == d.Spec.Firmware.Digest
 }
 
-// judgeRollback reads the machines: at most one of them was written, and it runs its previous firmware again.
-func (l *Lab) judgeRollback(bad target, rebootsBefore []int) (*RollbackReport, error) {
-	r := &RollbackReport{Version: bad.image.Version}
-	good := targets()[2]
+// judgeRollback reads the machines: one of them was written twice, and runs its previous firmware again.
+func (l *Lab) judgeRollback(t trial, rebootsBefore []int) (*RollbackReport, error) {
+	r := &RollbackReport{Version: t.bad.image.Version}
+	key := t.bad.keys[0]
 	var problems []error
 	for i, n := range l.Nodes {
 		operations, err := n.Machine.Operations()
@@ -148,17 +156,17 @@ func (l *Lab) judgeRollback(bad target, rebootsBefore []int) (*RollbackReport, e
 		got := false
 		writes := 0
 		for _, op := range operations {
-			if op.Device != bad.keys[0] || op.Action != "Write" {
+			if op.Device != key || op.Action != "Write" {
 				continue
 			}
-			if got = got || op.Version == bad.image.Version; got {
+			if got = got || op.Version == t.bad.image.Version; got {
 				writes++
 			}
 		}
-		running, err := n.Machine.Running(bad.keys[0])
+		running, err := n.Machine.Running(key)
 		problems = append(problems, err)
-		if running != good.image.Version {
-			problems = append(problems, fmt.Errorf("%s of %s runs %s instead of %s again", bad.keys[0], n.Name, running, good.image.Version))
+		if running != t.good.image.Version {
+			problems = append(problems, fmt.Errorf("%s of %s runs %s instead of %s again", key, n.Name, running, t.good.image.Version))
 		}
 		if !got {
 			r.Spared++
@@ -171,7 +179,7 @@ func (l *Lab) judgeRollback(bad target, rebootsBefore []int) (*RollbackReport, e
 	}
 	switch {
 	case r.Node == "":
-		problems = append(problems, fmt.Errorf("no card got version %s, so nothing was rolled back", bad.image.Version))
+		problems = append(problems, fmt.Errorf("no card got version %s, so nothing was rolled back", t.bad.image.Version))
 	case r.Writes != 2:
 		problems = append(problems, fmt.Errorf("the card of %s was written %d times instead of twice", r.Node, r.Writes))
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 func TestAnImageThatReachedNoCardProvesNothing(t *testing.T) {
-	_, err := (&Lab{}).judgeRollback(badTarget(), nil)
+	_, err := (&Lab{}).judgeRollback(trial{bad: badTarget(targets()[2], "28.42.1000")}, nil)
 	require.ErrorContains(t, err, "no card got")
 }
 

@@ -22,6 +22,8 @@ type DemoOptions struct {
 	MaxUnavailable int
 	// BadImage continues, when the fleet is done, with firmware that has to be rolled back.
 	BadImage bool
+	// CutOff continues with firmware that cuts its node off and has to be rolled back there; the lab needs Options.Uplink.
+	CutOff bool
 	// Timeout ends a demo that does not finish.
 	Timeout time.Duration
 	// Screen takes the picture of the fleet. Live redraws it in place; otherwise changes are printed as lines.
@@ -67,6 +69,10 @@ func (l *Lab) Demo(ctx context.Context, o DemoOptions) (*Report, error) {
 		report.Rollback, err = l.badImage(ctx, o, list)
 		report.fail(err)
 	}
+	if err == nil && o.CutOff {
+		report.CutOff, err = l.cutOff(ctx, o, list)
+		report.fail(err)
+	}
 	return report, err
 }
 
@@ -107,6 +113,12 @@ func (l *Lab) picture(ctx context.Context, list []target, since time.Time) (*pic
 		template.Status.ObservedGeneration == template.Generation
 	for _, n := range nodes.Items {
 		p.rows = append(p.rows, newRow(n, jobs.Items, devices.Items))
+	}
+	for i := range p.rows {
+		r := &p.rows[i]
+		if slices.ContainsFunc(l.Nodes, func(n *Node) bool { return n.Name == r.node && n.uplink != nil && n.uplink.down() }) {
+			r.state, r.step = "cut off", "last heard of: "+r.step
+		}
 	}
 	slices.SortFunc(p.rows, func(a, b row) int { return compareNatural(a.node, b.node) })
 	for _, j := range jobs.Items {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// patience is how long a demo goes on without any progress.
-const patience = 2 * time.Minute
+// patience is how long a demo goes on without any progress. A node that is cut off needs about half of it.
+const patience = 3 * time.Minute
 
 // lookEvery is how often the fleet is looked at.
 const lookEvery = 300 * time.Millisecond
@@ -26,8 +26,9 @@ type sight struct {
 // or when nothing changed for the patience, and then says what it waited for.
 func follow(ctx context.Context, v *view, look func(context.Context) (sight, error)) error {
 	var last sight
-	waitsFor, since := "the API server", time.Now()
+	since := time.Now()
 	for {
+		var waitsFor string
 		now, err := look(ctx)
 		var verdict verdictError
 		switch {

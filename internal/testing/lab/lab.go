@@ -43,8 +43,8 @@ type Options struct {
 	ImageServerNames []string
 	// WriteTime is how long a simulated device takes for one image.
 	WriteTime time.Duration
-	// Uplink makes the first network adapter of each machine its only way to the API server and the image server, and makes
-	// that adapter need a reboot to activate an image. A machine whose adapter has no link is cut off.
+	// Uplink makes the first network adapter of each machine its only way to the API server and the image server. A machine
+	// whose adapter has no link is cut off.
 	Uplink bool
 	// UpdateStrategy is the operator's flag of this name, by default daemon; DaemonStrategy is the daemons' flag, by
 	// default that of the operator.

@@ -263,9 +263,9 @@ func (s *scene) flashes() map[string]int {
 }
 
 func TestFleetReachesItsFirmwareWithinItsBudget(t *testing.T) { // R000-2, R001-6, R000-18
-	l := startLab(t, 3)
+	l := startLabWith(t, Options{Nodes: 3, Uplink: true})
 	var screen bytes.Buffer
-	report, err := l.Demo(t.Context(), DemoOptions{MaxUnavailable: 2, Timeout: 5 * time.Minute, Screen: &screen, BadImage: true})
+	report, err := l.Demo(t.Context(), DemoOptions{MaxUnavailable: 2, Timeout: 10 * time.Minute, Screen: &screen, BadImage: true, CutOff: true})
 	require.NoError(t, err, screen.String())
 	assert.Equal(t, "Succeeded", report.Result)
 	assert.LessOrEqual(t, report.MaxDisturbed, 2)
@@ -292,6 +292,14 @@ func TestFleetReachesItsFirmwareWithinItsBudget(t *testing.T) { // R000-2, R001-
 	assert.Equal(t, 2, report.Rollback.Reboots, "R002-25")
 	if report.Rollback.Node == s.node.Name {
 		want["nic1"] += 2 // the bad image, and what ran before
+	}
+	require.NotNil(t, report.CutOff)
+	assert.Equal(t, "RolledBack", report.CutOff.Result, "a node that reaches nobody returns by itself")
+	assert.Equal(t, 2, report.CutOff.Spared)
+	assert.Zero(t, report.CutOff.Reboots, "the adapter is activated by a reset")
+	assert.GreaterOrEqual(t, report.CutOff.CutOffSeconds, isolationTimeout.Seconds())
+	if report.CutOff.Node == s.node.Name {
+		want["nic0"] += 2
 	}
 	assert.Equal(t, want, s.flashes(), "one write a card, whatever its ports")
 }

@@ -52,6 +52,8 @@ type Node struct {
 	local []string
 
 	mu sync.Mutex
+	// rebooted is set from a boot until the kubelet has reached the API server and starts the daemon's pod.
+	rebooted bool
 	// jobs are the processes of the pods that execute jobs, by uid; none is started while the machine is off.
 	jobs map[types.UID]*process
 	off  bool
@@ -67,9 +69,6 @@ func newNode(ctx context.Context, l *Lab, index int) (*Node, error) {
 	if n.Machine, err = simhost.Open(machine); errors.Is(err, fs.ErrNotExist) {
 		spec := simhost.DefaultSpec(name, index)
 		spec.WriteTime = l.options.WriteTime
-		if l.options.Uplink {
-			spec.NICs[0].Activation = simhost.Reboot
-		}
 		n.Machine, err = simhost.Create(machine, spec)
 	} else if err == nil {
 		err = n.Machine.Boot()
@@ -183,7 +182,7 @@ func (n *Node) live(ctx context.Context, complain func(format string, args ...an
 	kubelet.Go(func() { n.kubelet.Reap(ctx, 200*time.Millisecond) })
 	kubelet.Go(func() { n.daemon.keep(ctx, n.goesDown, complain) })
 	kubelet.Go(func() { n.runJobPods(ctx, complain) })
-	kubelet.Go(func() { n.heartbeat(ctx) })
+	kubelet.Go(func() { n.heartbeat(ctx, complain) })
 	if n.uplink != nil {
 		kubelet.Go(func() { n.uplink.watch(ctx) })
 	}
@@ -202,8 +201,8 @@ func (n *Node) live(ctx context.Context, complain func(format string, args ...an
 
 // reboot takes the machine through a boot: every process dies, pending firmware is activated, the boot id is new.
 func (n *Node) reboot(ctx context.Context) error {
-	n.KillDaemon()
 	n.killJobs()
+	n.KillDaemon()
 	if bootID, err := n.Machine.BootID(); err == nil {
 		// If the API server is unreachable the Node stays as it was; the machine reboots all the same.
 		_ = n.lifecycle.Report(ctx, corev1.ConditionUnknown, bootID)
@@ -218,14 +217,18 @@ func (n *Node) reboot(ctx context.Context) error {
 	}
 	n.reboots.Add(1)
 	n.mu.Lock()
-	n.off = false
+	n.off, n.rebooted = false, n.uplink != nil
 	n.mu.Unlock()
+	if n.uplink != nil {
+		return nil // a kubelet knows the pods of a DaemonSet only from the API server
+	}
 	return n.StartDaemon()
 }
 
 // heartbeat keeps the condition Ready of the Node until the context ends: the kubelet reports that the machine is up, and
-// when nothing was heard of it for the grace period the control plane reports that nothing is known.
-func (n *Node) heartbeat(ctx context.Context) {
+// when nothing was heard of it for the grace period the control plane reports that nothing is known. A kubelet that reaches
+// the API server after a boot starts the daemon.
+func (n *Node) heartbeat(ctx context.Context, complain func(format string, args ...any)) {
 	tick := time.NewTicker(heartbeatEvery)
 	defer tick.Stop()
 	last := time.Now()
@@ -236,7 +239,7 @@ func (n *Node) heartbeat(ctx context.Context) {
 		case <-tick.C:
 		}
 		n.mu.Lock()
-		off := n.off
+		off, rebooted := n.off, n.rebooted
 		n.mu.Unlock()
 		bootID, err := n.Machine.BootID()
 		switch {
@@ -244,10 +247,26 @@ func (n *Node) heartbeat(ctx context.Context) {
 			last = time.Now()
 		case n.kubelet.Ensure(ctx, corev1.ConditionTrue, bootID) == nil:
 			last = time.Now()
+			if rebooted {
+				n.startAfterBoot(complain)
+			}
 		case n.uplink != nil && time.Since(last) > heartbeatGrace:
 			_ = n.lifecycle.Ensure(ctx, corev1.ConditionUnknown, bootID) // the next tick tries again
 		}
 	}
+}
+
+func (n *Node) startAfterBoot(complain func(format string, args ...any)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.off {
+		return
+	}
+	if err := n.StartDaemon(); err != nil {
+		complain("%v", err)
+		return
+	}
+	n.rebooted = false
 }
 
 // goesDown reports whether the machine reboots or has no power: what ends then is not started again before its boot.

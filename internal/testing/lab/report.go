@@ -21,7 +21,9 @@ type Report struct {
 	MaxDisturbed int `json:"maxDisturbed"`
 	// Rollback is the outcome of an image that takes a link down; absent if none was tried.
 	Rollback *RollbackReport `json:"rollback,omitempty"`
-	Nodes    []NodeReport    `json:"nodes"`
+	// CutOff is the outcome of an image that cuts its node off; absent if none was tried.
+	CutOff *CutOffReport `json:"cutOff,omitempty"`
+	Nodes  []NodeReport  `json:"nodes"`
 }
 
 // NodeReport is one machine.
@@ -89,6 +91,10 @@ func (r *Report) Summary(w io.Writer) {
 			b.Version, b.Node, b.DurationSeconds, b.Reboots, b.Spared)
 	} else if b != nil {
 		fmt.Fprintf(w, "NIC firmware %s was quarantined already: %d nodes spared.\n", b.Version, b.Spared)
+	}
+	if c := r.CutOff; c != nil && c.Result == cutOffRolledBack {
+		fmt.Fprintf(w, "NIC firmware %s cut %s off from the API server for %.0f s: rolled back by itself in %.0f s with %d reboots, quarantined, %d nodes spared.\n",
+			c.Version, c.Node, c.CutOffSeconds, c.DurationSeconds, c.Reboots, c.Spared)
 	}
 	if r.Reason != "" {
 		fmt.Fprintln(w, r.Reason)

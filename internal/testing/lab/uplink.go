@@ -2,13 +2,15 @@ package lab
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/controlplane"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
 )
 
@@ -16,12 +18,14 @@ import (
 const uplinkPoll = 50 * time.Millisecond
 
 // uplink is the only way of a simulated machine to the API server and the image server: relays on the loopback interface
-// that are open while the machine reaches its gateway. When it does not, connections are reset and new ones are refused.
+// that are open while the machine reaches its gateway. When it does not, connections are reset, and the kernel refuses new
+// ones: nobody listens.
 type uplink struct {
 	machine *simhost.Machine
 
 	mu        sync.Mutex
-	listeners []net.Listener
+	changed   *sync.Cond
+	listeners []*net.TCPListener
 	conns     map[net.Conn]struct{}
 	relaying  sync.WaitGroup
 	closed    bool
@@ -34,39 +38,70 @@ type uplink struct {
 type Traffic struct {
 	// CutOff is how long the machine reached nothing, up to now.
 	CutOff time.Duration
-	// Dropped connections were open when the link went down; Refused ones were tried while it was down.
-	Dropped, Refused int
+	// Dropped connections were open when the link went down.
+	Dropped int
 }
 
 func newUplink(m *simhost.Machine) *uplink {
-	return &uplink{machine: m, conns: map[net.Conn]struct{}{}}
+	u := &uplink{machine: m, conns: map[net.Conn]struct{}{}}
+	u.changed = sync.NewCond(&u.mu)
+	return u
 }
 
-// relay opens a way to a TCP address and returns the address of its near end.
+// relay opens a way to a TCP address and returns the address of its near end. The port is chosen before it is bound, so that
+// the kernel keeps it for the relay while nobody listens.
 func (u *uplink) relay(target string) (address string, err error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if address, err = controlplane.FreeAddress(); err != nil {
+		return "", err
+	}
+	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return "", fmt.Errorf("open relay: %w", err)
 	}
+	listener := l.(*net.TCPListener)
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.listeners = append(u.listeners, l)
-	u.relaying.Go(func() { u.serve(l, target) })
-	return l.Addr().String(), nil
+	u.listeners = append(u.listeners, listener)
+	u.relaying.Go(func() { u.serve(listener, target) })
+	return address, nil
 }
 
-func (u *uplink) serve(l net.Listener, target string) {
+// serve relays until the uplink is closed.
+func (u *uplink) serve(l *net.TCPListener, target string) {
 	for {
 		near, err := l.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil {
-			time.Sleep(uplinkPoll)
+		if err == nil {
+			u.relaying.Go(func() { u.carry(near, target) })
 			continue
 		}
-		u.relaying.Go(func() { u.carry(near, target) })
+		u.mu.Lock()
+		for !u.closed && !u.downSince.IsZero() {
+			u.changed.Wait()
+		}
+		closed := u.closed
+		u.mu.Unlock()
+		if closed {
+			return
+		}
 	}
+}
+
+// listen lets the relays accept connections, or has the kernel refuse them.
+func (u *uplink) listen(up bool) {
+	for _, l := range u.listeners {
+		raw, err := l.SyscallConn()
+		if err != nil {
+			continue // it is closed
+		}
+		_ = raw.Control(func(fd uintptr) {
+			if up {
+				_ = unix.Listen(int(fd), unix.SOMAXCONN)
+			} else {
+				_ = unix.Shutdown(int(fd), unix.SHUT_RDWR)
+			}
+		})
+	}
+	u.changed.Broadcast()
 }
 
 // carry relays one connection until an end closes it or the machine is cut off.
@@ -92,13 +127,12 @@ func (u *uplink) carry(near net.Conn, target string) {
 	<-done
 }
 
-// open counts a new connection, and reports whether there is a link for it.
+// open reports whether there is a link for a new connection, and keeps it to be dropped when the link goes down.
 func (u *uplink) open(c net.Conn) bool {
 	u.look()
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.closed || !u.downSince.IsZero() {
-		u.traffic.Refused++
 		return false
 	}
 	u.conns[c] = struct{}{}
@@ -122,8 +156,10 @@ func (u *uplink) look() {
 	case up:
 		u.traffic.CutOff += time.Since(u.downSince)
 		u.downSince = time.Time{}
+		u.listen(true)
 	default:
 		u.downSince = time.Now()
+		u.listen(false)
 		for c := range u.conns {
 			reset(c)
 			delete(u.conns, c)
@@ -165,6 +201,13 @@ func (u *uplink) seen() Traffic {
 	return out
 }
 
+// down reports whether the machine is cut off now.
+func (u *uplink) down() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return !u.downSince.IsZero()
+}
+
 func (u *uplink) close() {
 	u.mu.Lock()
 	u.closed = true
@@ -174,6 +217,7 @@ func (u *uplink) close() {
 	for c := range u.conns {
 		_ = c.Close()
 	}
+	u.changed.Broadcast()
 	u.mu.Unlock()
 	u.relaying.Wait()
 }

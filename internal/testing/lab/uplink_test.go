@@ -1,13 +1,17 @@
 package lab
 
 import (
+	"net"
+	"net/url"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
@@ -20,6 +24,15 @@ func (s *scene) ready() corev1.ConditionStatus {
 		}
 	}
 	return ""
+}
+
+// access is where the daemon of the node reaches the API server.
+func access(t *testing.T, n *Node) string {
+	config, err := clientcmd.LoadFromFile(filepath.Join(filepath.Dir(n.logPath), "access", "kubeconfig"))
+	require.NoError(t, err)
+	server, err := url.Parse(config.Clusters["lab"].Server)
+	require.NoError(t, err)
+	return server.Host
 }
 
 func TestMachineIsCutOffWhileItsUplinkHasNoLink(t *testing.T) {
@@ -37,10 +50,12 @@ func TestMachineIsCutOffWhileItsUplinkHasNoLink(t *testing.T) {
 	}
 	require.NoError(t, s.node.Machine.SetFault(simhost.Fault{Kind: simhost.LinkDown, Device: "nic0", Operation: "boot", Count: 1}))
 	reboot()
-	eventually(t, "the daemon is refused", func() bool { return s.node.Traffic().Refused > 0 })
+	eventually(t, "the link goes down", func() bool { return s.node.Traffic().CutOff > 0 })
+	_, err := net.Dial("tcp", access(t, s.node))
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
 	eventually(t, "nobody hears of the node", func() bool { return s.ready() == corev1.ConditionUnknown })
 	cut := s.node.Traffic().CutOff
-	assert.Positive(t, cut)
+	assert.Zero(t, s.node.DaemonPID(), "without the API server a kubelet starts no pod of a DaemonSet after a boot")
 
 	reboot()
 	eventually(t, "the node is back", func() bool { return s.ready() == corev1.ConditionTrue })
