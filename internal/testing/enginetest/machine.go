@@ -72,6 +72,8 @@ type Machine struct {
 	NotNow func() error
 	// SlowRead is called by a read of an image, which then waits until its context ends.
 	SlowRead func()
+	// Wait is engine.Config.Wait; nil for the clock of this process.
+	Wait func(ctx context.Context, d time.Duration, wake <-chan struct{})
 	// OnSnapshot is called with each change of the job.
 	OnSnapshot func(engine.Snapshot)
 	// LoseEnds: the end of a write is not seen, as when its worker was killed.
@@ -240,7 +242,7 @@ func (m *Machine) NewEngine(j *journal.Journal) *engine.Engine {
 		Health:   health.Checker{Scanner: m, Node: m, Network: m},
 		BootTook: func(context.Context) (time.Duration, error) { return m.BootTook, nil },
 		BootID:   func() (string, error) { return fmt.Sprintf("boot-%d", m.Boot), nil },
-		Grace:    time.Minute,
+		Grace:    time.Minute, Wait: m.Wait,
 		Notify: func(s engine.Snapshot) {
 			m.Snapshots = append(m.Snapshots, s)
 			if m.OnSnapshot != nil {
