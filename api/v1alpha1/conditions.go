@@ -126,6 +126,8 @@ const (
 	ReasonNodeBusy = "NodeBusy"
 	// ReasonNodeNotReady: the Node is not Ready, so nothing new is started on it.
 	ReasonNodeNotReady = "NodeNotReady"
+	// ReasonTooManyDevices: the node has more NodeDevices than the operator looks at.
+	ReasonTooManyDevices = "TooManyDevices"
 	// ReasonNodeGone: the Node no longer exists.
 	ReasonNodeGone = "NodeGone"
 	// ReasonSuperseded: the desired firmware changed before the job was admitted; a new job replaces it.

@@ -37,6 +37,8 @@ type Affected struct {
 	Devices []string
 	// Templates are the names, in no order, of the templates whose tally changed.
 	Templates []string
+	// Crowded is the name of a node of which a device was left out for the first time; usually empty.
+	Crowded string
 }
 
 type affected struct{ devices, templates map[string]struct{} }
@@ -58,7 +60,13 @@ type node struct {
 	retry        plan.Clearance
 
 	devices map[string]*device
+	// crowded says that a device was left out, which was reported.
+	crowded bool
 }
+
+// MaxDevices bounds the devices of one node. A node that reports more lies or is broken, and must not cost the others the
+// operator's memory and time. No machine has a tenth of it.
+const MaxDevices = 512
 
 type template struct {
 	name, uid  string
@@ -271,24 +279,35 @@ func (ix *Index) DeleteSource(name string) Affected {
 	})
 }
 
-// SetDevice adds a device or brings its facts up to date. A device that is being deleted counts as deleted.
+// SetDevice adds a device or brings its facts up to date. A device that is being deleted counts as deleted. Of a node with
+// more than MaxDevices the others are left out: no decision is made about them. A device that has a desired firmware is
+// never left out, so that a new operator looks at the same ones as its predecessor; no daemon can write that.
 func (ix *Index) SetDevice(o *v1alpha1.NodeDevice) Affected {
 	if o.DeletionTimestamp != nil {
 		return ix.DeleteDevice(o.Name)
 	}
-	return ix.event(func() {
+	var crowded string
+	affected := ix.event(func() {
 		d := ix.devices[o.Name]
 		if d != nil && (d.uid != string(o.UID) || d.node.name != o.Spec.NodeName) {
 			ix.drop(d)
 			d = nil
 		}
 		added := d == nil
+		if n := ix.nodes[o.Spec.NodeName]; added && n != nil && len(n.devices) >= MaxDevices && o.Spec.Firmware == nil {
+			if !n.crowded {
+				n.crowded, crowded = true, n.name
+			}
+			return
+		}
 		if added {
 			d = &device{name: o.Name, uid: string(o.UID), node: ix.node(o.Spec.NodeName)}
 			ix.devices[o.Name], d.node.devices[o.Name] = d, d
 		}
 		ix.update(d, o, added)
 	})
+	affected.Crowded = crowded
+	return affected
 }
 
 // DeleteDevice removes a device.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -178,6 +179,13 @@ func (r *Reconciler) take(q queue, change func() match.Affected) {
 	r.mu.Lock()
 	affected := change()
 	r.mu.Unlock()
+	if affected.Crowded != "" {
+		node := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: affected.Crowded}}
+		node.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("NodeFirmware"))
+		r.recorder.Eventf(node, nil, corev1.EventTypeWarning, v1alpha1.ReasonTooManyDevices, "Assign",
+			"Node %s has more than %d NodeDevices; the operator assigns nothing to the others. Its daemon may be faulty or taken over: look at "+
+				"kubectl get ndev --field-selector spec.nodeName=%[1]s, and delete those that are no hardware.", affected.Crowded, match.MaxDevices)
+	}
 	for _, name := range affected.Devices {
 		q.Add(key{device, name})
 	}

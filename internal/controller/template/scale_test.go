@@ -338,3 +338,44 @@ func BenchmarkTemplateEdit(b *testing.B) {
 		})
 	}
 }
+
+// A node that was taken over costs the others nothing.
+func TestANodeThatReports100000DevicesIsLeftOut(t *testing.T) {
+	recorder := events.NewFakeRecorder(10)
+	s := newStore(t)
+	s.r.recorder = recorder
+	s.seed(80)
+	s.list()
+	s.drain(t)
+	before := len(s.firmwareWrites)
+	flood := func() {
+		for i := range 100_000 {
+			name := fmt.Sprintf("node-00000-nic-x%d", i)
+			d := s.devices[name]
+			if d == nil {
+				d = nic(name, "node-00000", "BOARD-0")
+				d.ResourceVersion = s.next()
+				s.devices[name] = d
+			}
+			s.onDevice.Create(context.Background(), event.CreateEvent{Object: d}, s.q)
+		}
+		s.drain(t)
+	}
+	flood()
+	assert.Len(t, s.firmwareWrites, before+match.MaxDevices-devicesPerNode)
+	require.Len(t, recorder.Events, 1, "said once")
+	assert.Contains(t, <-recorder.Events, "TooManyDevices")
+	node := s.nodes[1].Name
+	s.devices[node+"-nic-new"] = nic(node+"-nic-new", node, "BOARD-0")
+	s.onDevice.Create(context.Background(), event.CreateEvent{Object: s.devices[node+"-nic-new"]}, s.q)
+	s.drain(t)
+	assert.Equal(t, 1, s.firmwareWrites[node+"-nic-new"], "another node is served")
+
+	writes := s.writes()
+	again := newStore(t)
+	again.devices, again.templates, again.sources, again.nodes, again.version = s.devices, s.templates, s.sources, s.nodes, s.version
+	again.list()
+	again.drain(t)
+	assert.LessOrEqual(t, again.writes(), match.MaxDevices, "a new operator looks at those of its predecessor, and at no more than as many others")
+	assert.Equal(t, writes, s.writes())
+}

@@ -143,7 +143,39 @@ func name(f facts) (cards []card, problems []string) {
 		problems = append(problems, fmt.Sprintf("Devices of class %s could not be listed: %v.", class, f.snapshot.Incomplete[class]))
 	}
 	slices.SortFunc(cards, func(a, b card) int { return strings.Compare(a.name, b.name) })
+	if len(cards) > maxDevices {
+		problems = append(problems, fmt.Sprintf("%d devices were found and %d are shown; check what makes so many.", len(cards), maxDevices))
+		cards = f.first(cards)
+	}
 	return cards, problems
+}
+
+// maxDevices bounds the devices that a node publishes. The operator looks at no more.
+const maxDevices = 512
+
+// first returns as many of the cards as are published, in order: those that are published already, and then the first ones.
+func (f facts) first(cards []card) []card {
+	published := make(map[string]bool, len(f.devices))
+	for i := range f.devices {
+		published[f.devices[i].Name] = true
+	}
+	left := maxDevices
+	for _, c := range cards {
+		if published[c.name] {
+			left--
+		}
+	}
+	out := make([]card, 0, maxDevices)
+	for _, c := range cards {
+		if !published[c.name] {
+			if left <= 0 {
+				continue
+			}
+			left--
+		}
+		out = append(out, c)
+	}
+	return out[:min(len(out), maxDevices)]
 }
 
 func (f facts) knows(name string) bool {

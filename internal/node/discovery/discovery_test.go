@@ -428,6 +428,26 @@ func TestDevicesThatCannotBeToldApartAreSaidToBe(t *testing.T) {
 	assert.Contains(t, meta.FindStatusCondition(b.node(t).Status.Conditions, v1alpha1.ConditionReady).Message, "same unique id")
 }
 
+func TestANodePublishesABoundedNumberOfDevices(t *testing.T) {
+	b := newBench(t)
+	b.seen(t)
+	known := b.names(t)
+	for i := range 2000 {
+		b.host.found.Devices = append(b.host.found.Devices, card(fmt.Sprintf("%012x", i)))
+	}
+	b.seen(t)
+	names := b.names(t)
+	assert.Len(t, names, 512)
+	for _, name := range known {
+		assert.Contains(t, names, name, "what was published stays")
+	}
+	assert.Contains(t, meta.FindStatusCondition(b.node(t).Status.Conditions, v1alpha1.ConditionReady).Message, "2003 devices were found and 512 are shown")
+	require.NoError(t, b.Publish(t.Context()))
+	written := b.written()
+	require.NoError(t, b.Publish(t.Context()))
+	assert.Equal(t, written, b.written(), "and it is quiet")
+}
+
 func TestOneRefusedObjectDoesNotKeepAnotherFromTheTruth(t *testing.T) {
 	b := newBench(t)
 	b.refuse = "n1-disk-bb"
