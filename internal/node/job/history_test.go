@@ -10,6 +10,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
 // The steps are taken one by one, and the job's conditions, its steps and the progress of a long one follow them while they
@@ -50,4 +52,33 @@ func TestConditionsFollowTheSteps(t *testing.T) {
 	assert.Equal(t, []string{"False MaintenanceRequested", "True MaintenanceReady", "False MaintenanceReleased"}, slices.Compact(maintenance))
 	require.NotEmpty(t, percent)
 	assert.True(t, slices.IsSorted(percent), "%v", percent)
+}
+
+// A person cancels a job that runs by its spec: before the first write it ends at once, and the node goes back (R000-62).
+func TestCancelInTheSpecOfARunningJobTakesEffect(t *testing.T) {
+	d := newDaemon(t)
+	d.create("j", d.Add(inventory.BIOS, "bios", inventory.ActivateReboot))
+	d.admit("j")
+	asked := false
+	d.OnSnapshot = func(s engine.Snapshot) {
+		d.r.Notify(s)
+		if c := s.Job.CurrentStep(); !asked && c != nil && c.Kind == plan.Maintenance {
+			asked = true
+			o := d.get("j")
+			o.Spec.Cancel = &v1alpha1.JobCancel{Reason: "wrong night"}
+			require.NoError(t, d.env.Client.Update(t.Context(), o))
+		}
+		require.NoError(t, d.reconcile("j"))
+	}
+	require.NoError(t, d.reconcile("j"))
+	d.work()
+	require.NoError(t, d.reconcile("j"))
+	require.True(t, asked)
+	got := d.get("j")
+	require.NotNil(t, condition(got, v1alpha1.ConditionFailed))
+	assert.Equal(t, v1alpha1.ReasonCancelled, condition(got, v1alpha1.ConditionFailed).Reason)
+	assert.Contains(t, condition(got, v1alpha1.ConditionFailed).Message, "wrong night")
+	assert.Nil(t, condition(got, v1alpha1.ConditionHeld))
+	assert.Empty(t, d.Sim.Operations())
+	assert.NotEqual(t, step.MaintenanceReady, d.Window.Phase)
 }

@@ -138,6 +138,22 @@ func TestUnknownFieldsAreToleratedAndUnknownValuesRefused(t *testing.T) {
 	}
 }
 
+// A verdict with a result that this daemon does not know is refused, not taken for one it knows (R002-32).
+func TestUnknownResultOfAVerdictIsRefused(t *testing.T) {
+	for result, want := range map[string]string{"Healthy": "", "Unhealthy": "", "Fine": "unknown result", "": "unknown result"} {
+		dir := t.TempDir()
+		require.NoError(t, open(t, dir).Close())
+		edit(t, dir, "meta", "verdict", fmt.Sprintf(`{"result":%q,"bootID":"b","job":"j"}`, result))
+		v, err := open(t, dir).View()
+		if want == "" {
+			require.NoError(t, err)
+			assert.EqualValues(t, result, v.Verdict.Result)
+			continue
+		}
+		require.ErrorContains(t, err, want)
+	}
+}
+
 func TestHistoryIsBoundedAndNewestFirst(t *testing.T) {
 	j := open(t, t.TempDir())
 	for i := range 13 {
