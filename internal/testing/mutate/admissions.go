@@ -6,7 +6,20 @@ func admissions() []Mutant {
 	rule := func(what, kind, test, before, after string) Mutant {
 		return Mutant{What: what, File: definitions + kind + ".yaml", Old: before, New: after, Packages: []string{"api/v1alpha1"}, Run: "^" + test + "$"}
 	}
+	const own = "deploy/policy/daemon-own-node.yaml"
+	policy := func(what, before, after string) Mutant {
+		return Mutant{What: what, File: own, Old: before, New: after, Packages: []string{"deploy"}, Run: "^(TestEveryoneStaysInTheirRole|TestPolicyHoldsEvenWhereARoleGivesTooMuch)$"}
+	}
 	return []Mutant{
+		policy("a daemon writes the objects of another node", "expression: object == null || variables.objectNode == variables.claim",
+			"expression: object == null || variables.claim != ''"),
+		policy("a daemon deletes the objects of another node", "expression: oldObject == null || variables.oldObjectNode == variables.claim",
+			"expression: oldObject == null || variables.claim != ''"),
+		policy("a daemon chooses firmware", "&& !has(object.spec.firmware))", "&& true)"),
+		policy("a daemon changes a spec that a role lets it change", "|| request.operation != 'UPDATE' || variables.isStatus\"", "|| request.operation != 'UPDATE' || true\""),
+		policy("a daemon admits its own job", "|| variables.operatorConditions == variables.oldOperatorConditions\"", "|| variables.operatorConditions.size() < 9\""),
+		policy("a daemon takes the names that another node needs",
+			"variables.deviceNames.exists(p, object.metadata.name == p || ", "variables.deviceNames.exists(p, object.metadata.name != p || "),
 		rule("a job moves to another node", "firmwarejobs", "TestFirmwareJobValidation",
 			"rule: self.nodeName == oldSelf.nodeName", "rule: size(self.nodeName) > 0"),
 		rule("a cancellation is taken back", "firmwarejobs", "TestFirmwareJobValidation",

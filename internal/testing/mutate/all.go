@@ -3,4 +3,6 @@ package mutate
 import "slices"
 
 // All lists the defects that the tests must notice.
-func All() []Mutant { return slices.Concat(plans(), matches(), schedules(), steps(), admissions()) }
+func All() []Mutant {
+	return slices.Concat(plans(), matches(), schedules(), steps(), gates(), admissions())
+}
