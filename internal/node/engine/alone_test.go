@@ -37,7 +37,8 @@ func stepOf(j journal.Job, k plan.Kind, rollback bool) step.Step {
 	return step.Step{}
 }
 
-// A node that its new firmware cuts off from everything restores the previous firmware without asking anybody.
+// A node that its new firmware cuts off from everything restores the previous firmware without asking anybody
+// (R002-9).
 func TestNodeThatItsNewFirmwareCutsOffRollsBackByItself(t *testing.T) {
 	for _, activation := range []inventory.Activation{inventory.ActivateNone, inventory.ActivateDeviceReset, inventory.ActivateReboot} {
 		t.Run(activation.String(), func(t *testing.T) {
@@ -76,6 +77,24 @@ func TestKilledAnywhereWhileCutOffComesToTheSameEnd(t *testing.T) {
 		})
 	}
 	assert.Greater(t, last, 20)
+}
+
+// A link that comes and goes does not bring the API server back, and does not extend the wait.
+func TestLinkThatFlapsWhileCutOffDoesNotExtendTheWait(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		j := m.Job("j", m.ReadBackNIC(inventory.ActivateReboot))
+		j.Soak, j.IsolationTimeout = time.Minute, 7*time.Minute
+		m.OnBoot = func() {
+			if m.APIAway = errAPIDown; m.Sim.Firmware("nic0").Running == "1.0" {
+				m.APIAway = nil
+			}
+		}
+		m.OnLook = func() {
+			m.LinkDown = m.Sim.Firmware("nic0").Running == "2.0" && time.Now().Second() < 20
+		}
+		gate := stepOf(requireRolledBack(t, m, m.Run(j), "j"), plan.Health, false)
+		assert.InDelta(t, 7*time.Minute, gate.Finished.Sub(*gate.Started), float64(2*time.Minute))
+	})
 }
 
 // Links that are up and a gateway that no longer answers cut a node off as well.
@@ -170,8 +189,8 @@ func TestNodeThatNeverReachedTheAPIServerWaits(t *testing.T) {
 				m.APIAway = nil
 			}
 		}
-		requireRolledBack(t, m, m.Run(j), "j")
-		assert.Greater(t, time.Since(began), 24*time.Hour)
+		gate := stepOf(requireRolledBack(t, m, m.Run(j), "j"), plan.Health, false)
+		assert.Greater(t, gate.Finished.Sub(*gate.Started), 23*time.Hour)
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -254,8 +255,26 @@ func (e *Engine) Execute(ctx context.Context, job journal.Job) (journal.Job, err
 // ErrBusy says that another job runs on the host.
 var ErrBusy = errors.New("another job runs on this node")
 
+// inherit measures the job against the baseline of the one that held the node, unless a person asked for another try since:
+// what is missing then may be what was replaced, and only what the held job changed, and is still there, is measured against
+// what it was.
+func inherit(job *journal.Job, held journal.Job) {
+	if held.Baseline == nil || !job.Clearance().Clears(held.Retry) {
+		job.Baseline, job.Expected = held.Baseline, held.Expected
+		return
+	}
+	expected := health.Baseline{}
+	for _, d := range held.Baseline.Devices {
+		changed := func(u journal.Update) bool { return u.UniqueID == d.UniqueID && held.Record.Touched(u.Device) }
+		if slices.ContainsFunc(held.Updates, changed) || held.Expected.Has(d.UniqueID) {
+			expected.Devices = append(expected.Devices, d)
+		}
+	}
+	job.Expected = &expected
+}
+
 // Submit makes the job the next to be executed. A job that holds the node after its failure is superseded: the new one
-// goes on in the same maintenance and is measured against the same baseline. One of type Steps supersedes nothing: it runs
+// goes on in the same maintenance and is measured against the same baseline, or a new one on the request of a person. One of type Steps supersedes nothing: it runs
 // while the node stays held. It returns ErrBusy while a job runs, and does nothing when the journal knows the job.
 func (e *Engine) Submit(job journal.Job) error {
 	e.mu.Lock()
@@ -277,7 +296,8 @@ func (e *Engine) Submit(job journal.Job) error {
 		job.Record, job.Baseline = step.Hold(job.Record), held.Baseline
 		err = e.cfg.Journal.Save(job)
 	default:
-		job.Record.Inherited, job.Baseline = true, held.Baseline
+		job.Record.Inherited = true
+		inherit(&job, *held)
 		err = e.cfg.Journal.TakeOver(job, *held)
 	}
 	e.kick()

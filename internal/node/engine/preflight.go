@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -42,7 +43,7 @@ func (x *execution) preflight(ctx context.Context, i int) time.Duration {
 // takeBaseline records what the host has. A complaint that exists already would be blamed on the new firmware afterwards, so
 // the job waits until there is none.
 func (x *execution) takeBaseline(ctx context.Context) (step.Reason, error) {
-	switch complaints, err := x.cfg.Health.Before(ctx); {
+	switch complaints, err := x.healthBefore(ctx); {
 	case err != nil:
 		return step.ReadFailed, fmt.Errorf("check the health of the node before the job: %w", err)
 	case len(complaints) > 0:
@@ -58,9 +59,19 @@ func (x *execution) takeBaseline(ctx context.Context) (step.Reason, error) {
 		}
 	}
 	b := x.cfg.Health.Take(ctx, devices)
+	b.Expect(x.job.Expected, devices)
 	next := x.job
 	next.Baseline = &b
 	return step.ReadFailed, x.save(next)
+}
+
+// healthBefore lists what is wrong before anything is changed. A node that an earlier job holds is not asked: what is wrong
+// there is what the job is to mend.
+func (x *execution) healthBefore(ctx context.Context) ([]health.Complaint, error) {
+	if x.job.Record.Inherited {
+		return nil, nil
+	}
+	return x.cfg.Health.Before(ctx)
 }
 
 // check returns the driver that makes an update, or why the update must not be made; again is true when the cause may be

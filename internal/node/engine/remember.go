@@ -76,7 +76,7 @@ func (m *memory) complete(book Journal) ([]journal.Device, error) {
 	return out, nil
 }
 
-// count counts the attempt that begins.
+// count counts the attempt that begins. What the device was before its first write is the last that is known to be good.
 func (m *memory) count(s step.Step) {
 	for _, u := range m.job.Updates {
 		switch {
@@ -85,6 +85,9 @@ func (m *memory) count(s step.Step) {
 				a := attempts(*d, u.Digest)
 				if m.job.Clearance().Clears(a.Retry) {
 					a.Cleared = a.Writes
+				}
+				if d.LastGood == "" {
+					d.LastGood = string(m.job.Record.Target(u.Device, true))
 				}
 				a.Writes, a.Last, a.Retry, d.Attempts = a.Writes+1, m.now, m.job.Retry, &a
 			})
@@ -141,7 +144,9 @@ func (m *memory) unhealthy(devices []string, f step.Failure) {
 			d.Unhealthy = &v1alpha1.UnhealthyDevice{
 				Since: metav1.NewTime(m.now), Job: m.job.Name, Message: text.Clip(message, maxMessage), Retry: m.job.Retry,
 			}
-			d.LastGood = from
+			if d.LastGood == "" {
+				d.LastGood = from
+			}
 		})
 	}
 }

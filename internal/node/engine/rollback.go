@@ -29,7 +29,7 @@ func (x *execution) archive(ctx context.Context, s step.Step) *step.Returned {
 	if err != nil {
 		return again(failed(s, step.ArchiveFailed, err.Error()))
 	}
-	if known := view.Devices[u.UniqueID]; atFault(known, d.Firmware.Running) {
+	if known := view.Devices[u.UniqueID]; unjudged(known, d.Firmware.Running) {
 		return x.earlier(s, d, known)
 	}
 	ret := &step.Returned{From: d.Firmware.Running, Rollback: d.Firmware.Rollback, RollbackMessage: d.Firmware.RollbackMessage}
@@ -59,19 +59,26 @@ func none(ret *step.Returned, format string, args ...any) *step.Returned {
 	return ret
 }
 
-// atFault reports whether what runs is the firmware with which an earlier job left the device unhealthy.
-func atFault(known journal.Device, running inventory.Version) bool {
-	return known.Unhealthy != nil && known.LastFailure != nil && known.LastFailure.Version == string(running)
+// unjudged reports whether what runs is not what a health gate judged healthy last: the firmware with which an earlier job
+// left the device unhealthy, or of which a job began to write that never came to its gate.
+func unjudged(known journal.Device, running inventory.Version) bool {
+	return known.LastGood != "" && known.LastGood != string(running) ||
+		known.Unhealthy != nil && known.LastFailure != nil && known.LastFailure.Version == string(running)
 }
 
-// earlier handles a device that runs firmware at fault: the version that the earlier job would have restored stays the one
-// to restore.
+// earlier handles a device that runs firmware which is not known to be good: the version that the earlier job would have
+// restored stays the one to restore.
 func (x *execution) earlier(s step.Step, d inventory.Device, known journal.Device) *step.Returned {
 	ret := &step.Returned{From: inventory.Version(known.LastGood)}
-	if known.LastGood == "" {
-		return none(ret, "job %s left the device unhealthy and nothing that ran before is archived", known.Unhealthy.Job)
+	why := fmt.Sprintf("%s was never judged healthy", d.Firmware.Running)
+	if known.Unhealthy != nil {
+		why = fmt.Sprintf("job %s left the device unhealthy", known.Unhealthy.Job)
 	}
-	if d.Firmware.Rollback == inventory.RollbackSlot && holds(d.Firmware.Slots, ret.From) {
+	if known.LastGood == "" {
+		return none(ret, "%s and nothing that ran before is archived", why)
+	}
+	// Of two slots, the write takes the one that does not run, which is where the good version is.
+	if d.Firmware.Rollback == inventory.RollbackSlot && holds(d.Firmware.Slots, ret.From) && len(d.Firmware.Slots) > 2 {
 		ret.Rollback = inventory.RollbackSlot
 		return ret
 	}
@@ -81,7 +88,7 @@ func (x *execution) earlier(s step.Step, d inventory.Device, known journal.Devic
 	} else if !errors.Is(err, archive.ErrNone) {
 		return failed(s, step.ArchiveFailed, err.Error())
 	}
-	return none(ret, "job %s left the device unhealthy and %s, which ran before, is not archived", known.Unhealthy.Job, ret.From)
+	return none(ret, "%s and %s, which ran before, is not kept anywhere", why, ret.From)
 }
 
 // readBack archives the image that runs, and asks the driver whether it would take it again.

@@ -39,8 +39,36 @@ func Take(devices []inventory.Device) Baseline {
 		}
 		b.Devices = append(b.Devices, Device{Class: d.Class, UniqueID: d.UniqueID, Model: d.Model, LinksUp: linksUp(d)})
 	}
-	slices.SortFunc(b.Devices, func(x, y Device) int { return strings.Compare(x.UniqueID, y.UniqueID) })
+	slices.SortFunc(b.Devices, byID)
 	return b
+}
+
+func byID(x, y Device) int { return strings.Compare(x.UniqueID, y.UniqueID) }
+
+// Has reports whether the device is in the baseline; it is not in a nil one.
+func (b *Baseline) Has(uniqueID string) bool {
+	return b != nil && slices.ContainsFunc(b.Devices, func(d Device) bool { return d.UniqueID == uniqueID })
+}
+
+// Expect adds what the devices of an earlier baseline were, nil for none, for those that a scan still lists.
+func (b *Baseline) Expect(earlier *Baseline, now []inventory.Device) {
+	if earlier == nil {
+		return
+	}
+	for _, was := range earlier.Devices {
+		if !slices.ContainsFunc(now, func(d inventory.Device) bool { return d.UniqueID == was.UniqueID }) {
+			continue
+		}
+		b.Devices = slices.DeleteFunc(b.Devices, func(d Device) bool {
+			if d.UniqueID == was.UniqueID {
+				was.LinksUp = slices.Compact(slices.Sorted(slices.Values(slices.Concat(was.LinksUp, d.LinksUp))))
+				return true
+			}
+			return false
+		})
+		b.Devices = append(b.Devices, was)
+	}
+	slices.SortFunc(b.Devices, byID)
 }
 
 // Compare lists what is worse now than in the baseline, in order of the baseline; nil when nothing is.

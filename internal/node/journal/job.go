@@ -45,6 +45,9 @@ type Job struct {
 	IsolationTimeout time.Duration `json:"isolationTimeout,omitzero"`
 	// Baseline is what the host had before the job, nil until it is taken.
 	Baseline *health.Baseline `json:"baseline,omitempty"`
+	// Expected is what the devices were which jobs changed that held the node before, when a person has mended it since; nil
+	// for none. It completes the baseline with those that are still there.
+	Expected *health.Baseline `json:"expected,omitempty"`
 	// MaintenanceStarted and MaintenanceEnded are when the node's maintenance for this job began and ended.
 	MaintenanceStarted *time.Time `json:"maintenanceStarted,omitempty"`
 	MaintenanceEnded   *time.Time `json:"maintenanceEnded,omitempty"`

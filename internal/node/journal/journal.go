@@ -60,7 +60,9 @@ type Device struct {
 	LastFailure *v1alpha1.FailedFirmware `json:"lastFailure,omitempty"`
 	// Unhealthy is set after a job left the device unhealthy, until a person requests a retry; it survives reboots.
 	Unhealthy *v1alpha1.UnhealthyDevice `json:"unhealthy,omitempty"`
-	// LastGood is the version a rollback restores while the device is Unhealthy; empty if there is none.
+	// LastGood is the version a rollback restores while other firmware may be in the device which no health gate has judged
+	// healthy: what one judged last, or what ran when the first job began to write. It is empty while what runs is good, and
+	// when there is none.
 	LastGood string `json:"lastGood,omitempty"`
 	// Attempts counts the writes of one image; nil before the first.
 	Attempts *Attempts `json:"attempts,omitempty"`
