@@ -94,7 +94,7 @@ func daemonFlags(c *cobra.Command, d *config.Daemon) {
 	f.StringVar(&d.ImageServerCA, "image-server-ca", "", "file with the certificates that sign the image server's")
 	f.StringVar(&d.ImageTokenFile, "image-token-file", "", "file with the token for the image server")
 	f.StringVar(&d.ProbeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 for none")
-	f.StringVar(&d.MetricsAddress, "metrics-bind-address", "0", "address of /metrics; 0 for none")
+	f.StringVar(&d.MetricsAddress, "metrics-bind-address", "0", "address of /metrics, which anybody who reaches it may read: use 127.0.0.1; 0 for none")
 	f.StringVar(&d.LogLevel, "log-level", "info", "debug, info, warn or error")
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"syscall"
 )
 
 // LoadDir reads the profiles of a local directory. A missing directory has none.
@@ -55,6 +56,13 @@ func Load(files fs.FS, dir string) ([]Profile, error) {
 // writable are the permissions with which users other than the owner could decide what runs as root.
 const writable = 0o022
 
+// trusted reports whether a file belongs to root or to the user that runs this. Files that are in no file system of the
+// machine have no owner.
+func trusted(info fs.FileInfo) bool {
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	return !ok || owner.Uid == 0 || int(owner.Uid) == os.Geteuid()
+}
+
 func loadFile(files fs.FS, name, file string) (Profile, error) {
 	info, err := fs.Stat(files, name)
 	switch {
@@ -64,6 +72,8 @@ func loadFile(files fs.FS, name, file string) (Profile, error) {
 		return Profile{}, fmt.Errorf("%s: want a file of at most %d bytes", file, maxFile)
 	case info.Mode()&writable != 0:
 		return Profile{}, fmt.Errorf("%s: users other than its owner may write it: run chmod go-w on it", file)
+	case !trusted(info):
+		return Profile{}, fmt.Errorf("%s: it belongs to neither root nor this user, who could decide what runs as root: review it, then run chown root on it", file)
 	}
 	text, err := fs.ReadFile(files, name)
 	if err != nil {

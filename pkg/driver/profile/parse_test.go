@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -151,14 +152,18 @@ func TestLoadNamesAllProblemsOfAllFiles(t *testing.T) {
 		"f.yaml": {Data: []byte(good), Mode: 0o666},
 		"g.yaml": file(strings.Repeat("#", 1<<19)),
 		"h.yaml": file(""),
+		"i.yaml": {Data: []byte(good), Mode: 0o644, Sys: &syscall.Stat_t{Uid: uint32(os.Geteuid()) + 4711}},
+		"j.yaml": {Data: []byte(strings.Replace(good, "name: simflash", "name: mine", 1)), Mode: 0o644, Sys: &syscall.Stat_t{}},
 	}, "/profiles")
 	for _, want := range []string{
 		"/profiles/a.yaml:3: match.class", "/profiles/b.yml:30: activate.kind", "/profiles/b.yml:34: rollback",
 		`/profiles/d.yaml: name: "simflash" is already the name of /profiles/c.yaml`, "/profiles/f.yaml: users other than its owner may write it",
 		"/profiles/g.yaml: want a file", "/profiles/h.yaml: is empty",
+		"/profiles/i.yaml: it belongs to neither root nor this user",
 	} {
 		assert.ErrorContains(t, err, want)
 	}
+	assert.NotContains(t, err.Error(), "/profiles/j.yaml", "it belongs to root")
 }
 
 func TestADirectoryThatIsMissingHasNoProfiles(t *testing.T) {
