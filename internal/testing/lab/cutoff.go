@@ -4,23 +4,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
 )
 
 // isolationTimeout is the shortest time that a node which its update cut off may wait for the API server.
 const isolationTimeout = time.Minute
 
-// The results of the cut-off.
+// The results of the cut-off. Quarantined is that of a directory in which an earlier demo had the image rolled back: no node
+// gets it any more.
 const (
-	cutOffRolledBack = "RolledBack"
-	cutOffFailed     = "Failed"
+	cutOffRolledBack  = "RolledBack"
+	cutOffQuarantined = "Quarantined"
+	cutOffFailed      = "Failed"
 )
 
 // CutOffReport is the outcome of an image that takes a node's only way to the API server away.
 type CutOffReport struct {
-	// Result is RolledBack or Failed.
+	// Result is RolledBack, Quarantined or Failed.
 	Result  string `json:"result"`
 	Version string `json:"version"`
 	// Node that got the image.
@@ -46,6 +51,10 @@ func (l *Lab) cutOff(ctx context.Context, o DemoOptions, list []target) (*CutOff
 	for i, n := range l.Nodes {
 		before[i] = n.Traffic()
 	}
+	known, err := l.wrote(t.bad)
+	if err != nil {
+		return nil, err
+	}
 	l.say("\nDeclaring NIC firmware %s, which takes down the only link through which a node reaches the API server, for %d nodes,\n"+
 		"one at a time. A node that is cut off waits for %s before it restores what ran before.",
 		t.bad.image.Version, len(l.Nodes), isolationTimeout)
@@ -55,6 +64,9 @@ func (l *Lab) cutOff(ctx context.Context, o DemoOptions, list []target) (*CutOff
 		report.Node, report.Reboots, report.Spared = rolledBack.Node, rolledBack.Reboots, rolledBack.Spared
 		report.DurationSeconds = rolledBack.DurationSeconds
 	}
+	if known {
+		report.Result, report.Node, report.Reboots, report.Spared = cutOffQuarantined, "", 0, len(l.Nodes)
+	}
 	if err == nil {
 		err = report.judge(l.Nodes, before)
 	}
@@ -62,6 +74,20 @@ func (l *Lab) cutOff(ctx context.Context, o DemoOptions, list []target) (*CutOff
 		report.Result = cutOffFailed
 	}
 	return report, err
+}
+
+// wrote reports whether a machine got the image in an earlier demo.
+func (l *Lab) wrote(t target) (bool, error) {
+	for _, n := range l.Nodes {
+		operations, err := n.Machine.Operations()
+		if err != nil {
+			return false, err
+		}
+		if slices.ContainsFunc(operations, func(o simhost.Operation) bool { return o.Device == t.keys[0] && o.Version == t.image.Version }) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // judge reads the relays: the node that got the image was cut off for as long as it had to wait, and no other was.

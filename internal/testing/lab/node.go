@@ -88,6 +88,13 @@ func newNode(ctx context.Context, l *Lab, index int) (*Node, error) {
 	n.kubelet, n.lifecycle = member.Kubelet, member.Kubelet
 	server, images := l.plane.Config(), l.imageAddress
 	if l.options.Uplink {
+		spec, err := n.Machine.Spec()
+		if err == nil && spec.Uplink == "" {
+			err = fmt.Errorf("connect %s: an earlier version of the lab made this machine without an uplink; choose another directory", name)
+		}
+		if err != nil {
+			return nil, err
+		}
 		if server, images, err = n.connect(l); err != nil {
 			return nil, err
 		}

@@ -95,6 +95,8 @@ func (r *Report) Summary(w io.Writer) {
 	if c := r.CutOff; c != nil && c.Result == cutOffRolledBack {
 		fmt.Fprintf(w, "NIC firmware %s cut %s off from the API server for %.0f s: rolled back by itself in %.0f s with %d reboots, quarantined, %d nodes spared.\n",
 			c.Version, c.Node, c.CutOffSeconds, c.DurationSeconds, c.Reboots, c.Spared)
+	} else if c != nil && c.Result == cutOffQuarantined {
+		fmt.Fprintf(w, "NIC firmware %s was quarantined already: %d nodes spared.\n", c.Version, c.Spared)
 	}
 	if r.Reason != "" {
 		fmt.Fprintln(w, r.Reason)
