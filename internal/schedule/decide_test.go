@@ -105,6 +105,22 @@ func TestOldestJobGoesFirstThenByNameAndTheOwnNodeLast(t *testing.T) {
 	assert.Equal(t, 3, d.Policies[0].Unavailable)
 }
 
+// It is not known which pool it belongs to. Left out of either, that pool could disturb one node more than its budget.
+func TestANodeOfTwoPoolsThatIsNotReadyUsesTheBudgetOfBoth(t *testing.T) {
+	ns := nodes(3)
+	ns[0].Labels, ns[1].Labels, ns[2].Labels = map[string]string{"a": "", "b": ""}, map[string]string{"a": ""}, map[string]string{"b": ""}
+	ns[0].Ready = false
+	f := schedule.Facts{
+		Policies: []schedule.Policy{policy("pa", "a", intstr.FromInt32(1)), policy("pb", "b", intstr.FromInt32(1))},
+		Nodes:    ns,
+		Jobs:     []schedule.Job{job("n1", 1, 0), job("n2", 2, 0)},
+	}
+	want := map[string]schedule.Reason{"n1-j1": schedule.BudgetExhausted, "n2-j2": schedule.BudgetExhausted}
+	assert.Equal(t, want, reasons(schedule.Decide(f)))
+	f.Nodes[0].Ready = true
+	assert.Empty(t, reasons(schedule.Decide(f)))
+}
+
 func TestNodesThatAreNotReadyOrCordonedUseTheBudget(t *testing.T) {
 	ns := nodes(4)
 	ns[0].Ready, ns[1].Cordoned = false, true
