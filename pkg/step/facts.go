@@ -89,6 +89,8 @@ const (
 	MaintenanceRequested
 	// MaintenanceReady: the node is out of service and drained.
 	MaintenanceReady
+	// MaintenanceBroken: it is declared ready, and the node is in service: somebody took it back, or it was registered again.
+	MaintenanceBroken
 	// MaintenanceEnding: it is being ended, by the product or by somebody else.
 	MaintenanceEnding
 	// MaintenanceNotInstalled: the cluster has no maintenance API, so nothing may proceed.

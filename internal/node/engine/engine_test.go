@@ -566,6 +566,25 @@ func TestMaintenanceTakenAwayStopsTheNextWrite(t *testing.T) {
 	})
 }
 
+// A Node that is registered again may have workloads, though its maintenance is ready.
+func TestNothingIsWrittenOnceTheNodeIsRegisteredAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		m.Window.Node = "first"
+		ids, boot := fleet(m), m.Boot
+		m.Sim.Inject("bios", drivertest.HangWrite)
+		go func() {
+			time.Sleep(time.Minute)
+			m.Window.Change(func() { m.Window.Node = "second" })
+			m.Sim.Release("bios")
+		}()
+		j := requireFailed(t, m.Run(m.Job("j", ids...)), "j", step.MaintenanceLost, true)
+		assert.Contains(t, j.Record.Failure.Message, "registered again")
+		assert.Equal(t, "first", j.Node, "the journal has it, for a process that is started again")
+		assert.Zero(t, m.Sim.Count(drivertest.OpWrite, "nic0"))
+		assert.Equal(t, boot, m.Boot)
+	})
+}
+
 // One job at a time has the node (R003-47).
 // It proves R000-54.
 func TestSecondJobWaitsForTheFirst(t *testing.T) {

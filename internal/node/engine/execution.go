@@ -208,6 +208,13 @@ func (x *execution) askMaintenance(ctx context.Context, f *step.Facts) {
 	}
 	f.Maintenance, f.MaintenanceMessage = state.Phase, state.Message
 	x.maintenance = state.Phase
+	switch {
+	case s.Kind == plan.Maintenance:
+		x.job.Node = state.Node // the next save makes it durable: that is the end of this step at the latest
+	case s.Kind != plan.Release && state.Node != "" && x.job.Node != "" && state.Node != x.job.Node:
+		f.Maintenance = step.MaintenanceBroken
+		f.MaintenanceMessage = "the node was registered again since it was taken out of service, and workloads may run there"
+	}
 	if b := x.job.Baseline; b != nil && !b.Reached && !x.job.Record.Wrote() {
 		reached := *b
 		reached.Reached = true

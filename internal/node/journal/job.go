@@ -48,6 +48,8 @@ type Job struct {
 	// Expected is what the devices were which jobs changed that held the node before, when a person has mended it since; nil
 	// for none. It completes the baseline with those that are still there.
 	Expected *health.Baseline `json:"expected,omitempty"`
+	// Node identifies the Node that the job took out of service; empty until then, and where there is no cluster.
+	Node string `json:"node,omitempty"`
 	// MaintenanceStarted and MaintenanceEnded are when the node's maintenance for this job began and ended.
 	MaintenanceStarted *time.Time `json:"maintenanceStarted,omitempty"`
 	MaintenanceEnded   *time.Time `json:"maintenanceEnded,omitempty"`

@@ -21,6 +21,9 @@ type Window interface {
 // State is the state of the node's maintenance.
 type State struct {
 	Phase step.Maintenance
+	// Node identifies the node that is out of service; a node that is registered again is another one. Empty where there is
+	// no such identity, and while it is not out of service.
+	Node string
 	// Message explains it, for people: what is waited for, or what to do.
 	Message string
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	mo "github.com/Mellanox/maintenance-operator/api/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -67,7 +68,7 @@ func (n *Node) Schedule(ctx context.Context) error {
 	case held.object.DeletionTimestamp != nil:
 		return nil // it must be gone before another can be created
 	case held.owned:
-		return n.resume(ctx, held.object)
+		return n.renew(ctx, held.object)
 	case !held.joined:
 		return n.join(ctx, held.object)
 	}
@@ -101,9 +102,27 @@ func (n *Node) State(ctx context.Context) (maintenance.State, error) {
 	case ready == nil:
 		return stateOf(step.MaintenanceRequested, "node maintenance %s is not seen by the maintenance-operator yet; is it running?", o.Name), nil
 	case ready.Status == metav1.ConditionTrue && (!held.owned || !failed(o)):
-		return stateOf(step.MaintenanceReady, "node maintenance %s is ready", o.Name), nil
+		return n.ready(ctx, o)
 	}
 	return stateOf(step.MaintenanceRequested, "node maintenance %s: %s %s", o.Name, ready.Reason, ready.Message), nil
+}
+
+// ready looks at the Node itself. The maintenance-operator cordons and drains it once and does not look again: a Node that
+// somebody uncordoned, or that was registered again, takes workloads under a maintenance that is ready.
+func (n *Node) ready(ctx context.Context, o *mo.NodeMaintenance) (maintenance.State, error) {
+	var node corev1.Node
+	switch err := n.Client.Get(ctx, client.ObjectKey{Name: n.NodeName}, &node); {
+	case apierrors.IsNotFound(err):
+		return stateOf(step.MaintenanceBroken, "node maintenance %s is ready, but the Node %s does not exist", o.Name, n.NodeName), nil
+	case err != nil:
+		return maintenance.State{}, fmt.Errorf("get node %s: %w", n.NodeName, err)
+	case !node.Spec.Unschedulable:
+		return stateOf(step.MaintenanceBroken, "node maintenance %s is ready, but the Node %s is not cordoned; somebody uncordoned it or "+
+			"it was registered again, and workloads may run there", o.Name, n.NodeName), nil
+	}
+	state := stateOf(step.MaintenanceReady, "node maintenance %s is ready", o.Name)
+	state.Node = string(node.UID)
+	return state, nil
 }
 
 func stateOf(phase step.Maintenance, format string, args ...any) maintenance.State {
@@ -136,10 +155,14 @@ func (n *Node) Release(ctx context.Context) error {
 	case !held.owned || held.object.DeletionTimestamp != nil:
 		return nil
 	}
-	uid := held.object.UID
-	err = n.Client.Delete(ctx, held.object, client.Preconditions{UID: &uid})
+	return n.delete(ctx, held.object)
+}
+
+func (n *Node) delete(ctx context.Context, o *mo.NodeMaintenance) error {
+	uid := o.UID
+	err := n.Client.Delete(ctx, o, client.Preconditions{UID: &uid})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete node maintenance %s: %w", held.object.Name, err)
+		return fmt.Errorf("delete node maintenance %s: %w", o.Name, err)
 	}
 	return nil
 }
@@ -204,6 +227,21 @@ func (n *Node) create(ctx context.Context) error {
 		return fmt.Errorf("create node maintenance %s: %w", o.Name, err)
 	}
 	return nil
+}
+
+// renew takes up a maintenance of our own. One under which the node is in service again is deleted, so that another one cordons
+// and drains the node.
+func (n *Node) renew(ctx context.Context, o *mo.NodeMaintenance) error {
+	if meta.IsStatusConditionTrue(o.Status.Conditions, mo.ConditionTypeReady) {
+		state, err := n.ready(ctx, o)
+		switch {
+		case err != nil:
+			return err
+		case state.Phase == step.MaintenanceBroken:
+			return n.delete(ctx, o)
+		}
+	}
+	return n.resume(ctx, o)
 }
 
 // resume makes sure that a maintenance of our own is not garbage-collected, and clears an earlier failure.

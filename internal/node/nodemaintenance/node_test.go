@@ -8,6 +8,8 @@ import (
 	mo "github.com/Mellanox/maintenance-operator/api/v1alpha1"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/maintenance"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/nodemaintenance"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
@@ -31,6 +34,8 @@ type cluster struct {
 func newCluster(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) cluster {
 	scheme := runtime.NewScheme()
 	require.NoError(t, mo.AddToScheme(scheme))
+	require.NoError(t, corev1.AddToScheme(scheme))
+	objects = append(objects, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, UID: "first"}})
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&mo.NodeMaintenance{}).
 		WithIndex(&mo.NodeMaintenance{}, "spec.nodeName", func(o client.Object) []string {
 			return []string{o.(*mo.NodeMaintenance).Spec.NodeName}
@@ -48,19 +53,35 @@ func (c cluster) all() []mo.NodeMaintenance {
 	return list.Items
 }
 
-// work does what the operator would: finalizer, Ready or RequestorFailed, and the end of what is deleted and free.
+// cordon takes the Node out of service, or returns it.
+func (c cluster) cordon(is bool) {
+	o := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}
+	if err := c.Get(c.t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+		require.True(c.t, apierrors.IsNotFound(err), err)
+		return
+	}
+	o.Spec.Unschedulable = is
+	require.NoError(c.t, c.Update(c.t.Context(), o))
+}
+
+// work does what the operator would: finalizer, cordon, Ready or RequestorFailed, and the end of what is deleted and free. A Node
+// that is ready is not cordoned again.
 func (c cluster) work() {
 	for _, o := range c.all() {
 		if o.DeletionTimestamp != nil {
 			if len(o.Spec.AdditionalRequestors) == 0 {
 				o.Finalizers = nil
 				require.NoError(c.t, c.Update(c.t.Context(), &o))
+				c.cordon(false)
 			}
 			continue
 		}
 		if len(o.Finalizers) == 0 {
 			o.Finalizers = []string{mo.MaintenanceFinalizerName}
 			require.NoError(c.t, c.Update(c.t.Context(), &o))
+		}
+		if !meta.IsStatusConditionTrue(o.Status.Conditions, mo.ConditionTypeReady) {
+			c.cordon(true)
 		}
 		ready := metav1.Condition{Type: mo.ConditionTypeReady, Status: metav1.ConditionTrue, Reason: mo.ConditionReasonReady}
 		if meta.IsStatusConditionTrue(o.Status.Conditions, mo.ConditionTypeRequestorFailed) {
@@ -122,6 +143,45 @@ func TestContractOfAWindow(t *testing.T) {
 	c.work()
 	c.requirePhase(w, step.MaintenanceNone)
 	assert.Empty(t, c.all())
+}
+
+// Somebody uncordons the node, deletes its Node, or both: workloads may run there though the maintenance is ready. A newer job
+// has the node cordoned and drained again.
+func TestAMaintenanceIsReadyOnlyWhileItsNodeIsCordoned(t *testing.T) {
+	for name, spoil := range map[string]func(*testing.T, cluster){
+		"uncordoned": func(_ *testing.T, c cluster) { c.cordon(false) },
+		"registered again": func(t *testing.T, c cluster) {
+			require.NoError(t, c.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}))
+			c.requirePhase(c.window(), step.MaintenanceBroken)
+			require.NoError(t, c.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, UID: "second"}}))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t, interceptor.Funcs{})
+			w, ctx := c.window(), t.Context()
+			require.NoError(t, w.Schedule(ctx))
+			c.work()
+			first, err := w.State(ctx)
+			require.NoError(t, err)
+			assert.Equal(t, maintenance.State{Phase: step.MaintenanceReady, Message: "node maintenance node-firmware-n1 is ready", Node: "first"}, first)
+
+			spoil(t, c)
+			c.work()
+			c.requirePhase(w, step.MaintenanceBroken)
+			require.NoError(t, w.Fail(ctx, "taken back"))
+			c.work()
+			require.NoError(t, w.Schedule(ctx), "a newer job clears the failure")
+			c.work()
+			for range 3 {
+				require.NoError(t, w.Schedule(ctx), "and asks until the node is out of service")
+				c.work()
+			}
+			second, err := w.State(ctx)
+			require.NoError(t, err)
+			assert.Equal(t, step.MaintenanceReady, second.Phase, second.Message)
+			assert.Equal(t, name == "uncordoned", first.Node == second.Node)
+		})
+	}
 }
 
 func TestMaintenanceOfAnotherRequestorIsShared(t *testing.T) {

@@ -16,8 +16,10 @@ type Window struct {
 	Released     int
 	Failed       string
 	NotInstalled bool
-	Err          error
-	OnReady      func()
+	// Node identifies the Node while the window is ready.
+	Node    string
+	Err     error
+	OnReady func()
 	// Away says why the API server cannot be asked now; nil for never.
 	Away func() error
 }
@@ -73,7 +75,11 @@ func (w *Window) State(context.Context) (maintenance.State, error) {
 	case phase == 0:
 		phase = step.MaintenanceNone
 	}
-	return maintenance.State{Phase: phase}, nil
+	state := maintenance.State{Phase: phase}
+	if phase == step.MaintenanceReady {
+		state.Node = w.Node
+	}
+	return state, nil
 }
 
 // Fail implements maintenance.Window.
