@@ -104,8 +104,8 @@ func (w *world) end() string {
 	return "failed"
 }
 
-// quietHour is how long a daemon is left alone after a job has ended.
-const quietHour = time.Hour
+// leftAloneFor is how long a daemon is left alone after a job has ended.
+const leftAloneFor = time.Hour
 
 // afterwards lets an hour pass in which a daemon that is started anew may change nothing, and then what the aftermath says.
 func (w *world) afterwards(a Aftermath) {
@@ -138,7 +138,7 @@ func (w *world) afterwards(a Aftermath) {
 // leftAlone lets the quiet hour pass, over deaths of the daemon too. The job is handed to each daemon once more, as by an API
 // server that was restored from an old backup.
 func (w *world) leftAlone(again journal.Job) {
-	w.quiet = quietHour
+	w.quiet = leftAloneFor
 	w.disturbed(0)
 	w.note(Event{Kind: EventQuiet})
 	for range maxLives {

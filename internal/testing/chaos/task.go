@@ -13,10 +13,9 @@ import (
 )
 
 // erase is a step of the simulated driver, which only jobs of type Steps run: it changes a device in several rounds.
-const (
-	erase       plan.Kind = "erase"
-	eraseRounds           = 3
-)
+const erase plan.Kind = "erase"
+
+const eraseRounds = 3
 
 // catalog holds the steps of the host.
 func catalog() plan.Catalog {
