@@ -113,6 +113,11 @@ type DeviceUpdate struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	UniqueID string `json:"uniqueID,omitempty"`
+	// model of the device when the job was planned, as in a FirmwareSource's quarantine; a report of a bad image counts for
+	// this model. Absent in a job that a person made.
+	// +optional
+	// +kubebuilder:validation:MaxLength=257
+	Model string `json:"model,omitempty"`
 	// fromVersion is the version that ran when the job was planned.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
@@ -243,7 +248,7 @@ type FirmwareJobStatus struct {
 	// +optional
 	Verdict *HealthVerdict `json:"verdict,omitempty"`
 	// badImages lists the images of the job that made a device or the node unhealthy. They are quarantined for the model
-	// of their device, on every node, unless their evidence is Network. At most 128.
+	// of their device, as the quarantine of the FirmwareSource says. At most 128.
 	// +optional
 	// +listType=map
 	// +listMapKey=device

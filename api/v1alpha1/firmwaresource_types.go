@@ -34,8 +34,21 @@ type FirmwareSourceSpec struct {
 	// +optional
 	// +kubebuilder:default=Allow
 	Downgrade DowngradePolicy `json:"downgrade,omitempty"`
-	// liftQuarantineRequestedAt lifts every quarantine of an image of this source that began before this time, so that
-	// the image may be flashed again. Written by the user.
+	// liftQuarantine lifts every quarantine of an image of this source, so that the image may be flashed again. It is any text
+	// of at most 128 bytes, such as "2026-11-21 it was the switch", and it is a request whenever it differs from
+	// status.quarantine[].lift. What is reported afterwards quarantines again. Removing it requests nothing. Written by the
+	// user.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	LiftQuarantine string `json:"liftQuarantine,omitempty"`
+	// confirmQuarantine extends every quarantine of an image of this source, and what is only reported, to all nodes, as the
+	// report of a second node does. It is any text of at most 128 bytes, and it is a request whenever it differs from
+	// status.quarantine[].confirm. Removing it requests nothing. Written by the user.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	ConfirmQuarantine string `json:"confirmQuarantine,omitempty"`
+	// liftQuarantineRequestedAt is ignored where liftQuarantine is set; otherwise this time is such a text, and is compared
+	// with no clock. Written by the user. Deprecated: use liftQuarantine. It is removed in the next version of the API.
 	// +optional
 	LiftQuarantineRequestedAt *metav1.Time `json:"liftQuarantineRequestedAt,omitempty"`
 }
@@ -127,7 +140,8 @@ type FirmwareSourceStatus struct {
 	// +kubebuilder:validation:MaxItems=512
 	Images []StoredImage `json:"images,omitempty"`
 	// quarantine lists the images of this source that made a device or its node unhealthy, each with the model of that
-	// device. They are not flashed to any device of the model until a person lifts the quarantine. At most 128.
+	// device. They are not flashed to devices of the model, on the nodes that scope says, until a person lifts the quarantine.
+	// At most 128.
 	// +optional
 	// +listType=map
 	// +listMapKey=digest
@@ -151,7 +165,37 @@ type QuarantinedImage struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Version string `json:"version,omitempty"`
-	// since is when the image failed.
+	// scope says on which nodes the image is not flashed. Absent: Fleet.
+	// +optional
+	Scope QuarantineScope `json:"scope,omitempty"`
+	// policies are the RolloutPolicies of the nodes that reported the image; with the scope Policies it is not flashed on
+	// their nodes. At most 64.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=253
+	Policies []string `json:"policies,omitempty"`
+	// reports lists who reported the image, at most 16.
+	// +optional
+	// +listType=map
+	// +listMapKey=job
+	// +kubebuilder:validation:MaxItems=16
+	Reports []QuarantineReport `json:"reports,omitempty"`
+	// lifted lists the jobs whose reports a person lifted and that still exist, at most 256.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MaxLength=253
+	Lifted []string `json:"lifted,omitempty"`
+	// lift is the request to lift that was acted on last, or that was there before the first report; another one lifts.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Lift *string `json:"lift,omitempty"`
+	// confirm is the same for the request to confirm.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Confirm *string `json:"confirm,omitempty"`
+	// since is when the operator was first told that the image failed, by the clock of the operator.
 	// +required
 	Since metav1.Time `json:"since,omitzero"`
 	// nodeName of the node it failed on.
@@ -166,6 +210,40 @@ type QuarantinedImage struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Message string `json:"message,omitempty"`
+}
+
+// QuarantineScope says on which nodes an image is not flashed.
+// +kubebuilder:validation:Enum=Reported;Policies;Fleet;Lifted
+type QuarantineScope string
+
+const (
+	// QuarantineReported: on none. One node missed the network, which something outside of it may explain.
+	QuarantineReported QuarantineScope = "Reported"
+	// QuarantinePolicies: on the nodes of the policies of those who reported it.
+	QuarantinePolicies QuarantineScope = "Policies"
+	// QuarantineFleet: on every node. A second node reported it, or a person confirmed it.
+	QuarantineFleet QuarantineScope = "Fleet"
+	// QuarantineLifted: on none. A person lifted it; the entry stays while the jobs that reported it exist.
+	QuarantineLifted QuarantineScope = "Lifted"
+)
+
+// QuarantineReport is the report of one job that the image made a device or its node unhealthy.
+type QuarantineReport struct {
+	// job that reported it.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Job string `json:"job,omitempty"`
+	// nodeName of its node.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	NodeName string `json:"nodeName,omitempty"`
+	// policy is the RolloutPolicy of the node at that time.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Policy string `json:"policy,omitempty"`
+	// evidence is Device (default), or Network where only the network was missed.
+	// +optional
+	Evidence Evidence `json:"evidence,omitempty"`
 }
 
 // StoredImage is one verified image in the operator's store.

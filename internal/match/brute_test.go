@@ -286,7 +286,7 @@ func (w *world) bruteUnusable(d Device, current, f *v1alpha1.DesiredFirmware, ru
 				}
 			}
 		}
-		if s := w.sources[f.SourceRef.Name]; s != nil && s.Spec.LiftQuarantineRequestedAt == nil {
+		if s := w.sources[f.SourceRef.Name]; s != nil && s.Spec.LiftQuarantine == "" {
 			for _, q := range s.Status.Quarantine {
 				model := v1alpha1.ModelKey(d.VendorID, d.DeviceID, d.Vendor, d.Model)
 				if q.Digest == image && (q.Model == model || q.Model == v1alpha1.AnyModel || model == v1alpha1.AnyModel) {

@@ -129,7 +129,7 @@ func (ix *Index) unusable(d *device, f *v1alpha1.DesiredFirmware, way []plan.Hop
 	name := f.SourceRef.Name
 	for _, step := range way {
 		if s := ix.sources[name]; s != nil {
-			if e, bad := s.bad.Blocks(v1alpha1.Digest(step.Digest.String()), modelOf(d.facts)); bad {
+			if e, bad := s.bad.Blocks(v1alpha1.Digest(step.Digest.String()), modelOf(d.facts), ix.pools.Of(d.node.labels)); bad {
 				return Block{Reason: v1alpha1.ReasonQuarantined, Version: string(step.Version), Message: quarantined(name, e)}
 			}
 		}
@@ -167,6 +167,6 @@ func quarantined(source string, e v1alpha1.QuarantinedImage) string {
 		cause = ": " + e.Message
 	}
 	return fmt.Sprintf("version %s is quarantined for model %s: on node %s, job %s left a device or the node unhealthy%s. "+
-		"Select another version, or set liftQuarantineRequestedAt on FirmwareSource %q to flash it again",
+		"Select another version, or set spec.liftQuarantine of FirmwareSource %q to a new value to flash it again",
 		e.Version, e.Model, e.NodeName, e.Job, cause, source)
 }

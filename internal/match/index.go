@@ -5,8 +5,11 @@ import (
 	"maps"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/desired"
+	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
@@ -27,6 +30,10 @@ type Index struct {
 	byTemplate map[string]map[*device]struct{}
 	// bySource finds the devices whose decision depends on a source, whether or not the source exists.
 	bySource map[string]map[*device]struct{}
+
+	// policies are the RolloutPolicies by name, and pools the nodes they choose: an image may be quarantined for some only.
+	policies map[string]v1alpha1.RolloutPolicy
+	pools    quarantine.Pools
 
 	affected *affected
 }
@@ -112,6 +119,7 @@ func NewIndex() *Index {
 		nodes: map[string]*node{}, templates: map[string]*template{}, sources: map[string]*source{},
 		devices: map[string]*device{}, rules: map[bucket][]*Rule{},
 		byTemplate: map[string]map[*device]struct{}{}, bySource: map[string]map[*device]struct{}{},
+		policies: map[string]v1alpha1.RolloutPolicy{},
 	}
 }
 
@@ -255,6 +263,38 @@ func (ix *Index) DeleteTemplate(name string) Affected {
 		}
 		delete(ix.affected.templates, name)
 	})
+}
+
+// SetPolicy adds a RolloutPolicy or brings the nodes that it chooses up to date.
+func (ix *Index) SetPolicy(o *v1alpha1.RolloutPolicy) Affected {
+	return ix.event(func() {
+		if old, known := ix.policies[o.Name]; known && old.UID == o.UID && old.Generation == o.Generation {
+			return
+		}
+		ix.policies[o.Name] = v1alpha1.RolloutPolicy{
+			ObjectMeta: metav1.ObjectMeta{Name: o.Name, UID: o.UID, Generation: o.Generation},
+			Spec:       v1alpha1.RolloutPolicySpec{NodeSelector: o.Spec.NodeSelector},
+		}
+		ix.repool()
+	})
+}
+
+// DeletePolicy removes a RolloutPolicy.
+func (ix *Index) DeletePolicy(name string) Affected {
+	return ix.event(func() {
+		delete(ix.policies, name)
+		ix.repool()
+	})
+}
+
+// repool decides again for the devices for which a source holds a quarantined image.
+func (ix *Index) repool() {
+	ix.pools = quarantine.NewPools(slices.Collect(maps.Values(ix.policies)))
+	for name, s := range ix.sources {
+		if !s.bad.Empty() {
+			ix.refreshUsers(name)
+		}
+	}
 }
 
 // SetSource adds a source or brings its images, its paths and its quarantine up to date. It counts as ready only when

@@ -231,7 +231,7 @@ func (w *world) drawSource(t *rapid.T, name string) *v1alpha1.FirmwareSource {
 			Since: metav1.NewTime(base), NodeName: "n0", Job: "j",
 		}}
 		if rapid.IntRange(0, 3).Draw(t, "lift") == 0 {
-			s.Spec.LiftQuarantineRequestedAt = &metav1.Time{Time: base.Add(time.Hour)}
+			s.Spec.LiftQuarantine = "now"
 		}
 	}
 	return s

@@ -2,7 +2,6 @@ package match
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -41,7 +40,7 @@ func TestQuarantineBlocksTheModel(t *testing.T) {
 	d, _ := s.ix.Decision("d")
 	require.NotNil(t, d.Blocked)
 	assert.Equal(t, v1alpha1.ReasonQuarantined, d.Blocked.Reason)
-	for _, part := range []string{"gpu-017", "gpu-017-1a2b3c4d", "link of port 1 is down", "liftQuarantineRequestedAt", `"s"`} {
+	for _, part := range []string{"gpu-017", "gpu-017-1a2b3c4d", "link of port 1 is down", "spec.liftQuarantine", `"s"`} {
 		assert.Contains(t, d.Blocked.Message, part)
 	}
 	tally, _ := s.ix.Tally("t")
@@ -60,7 +59,7 @@ func TestQuarantineBlocksTheModel(t *testing.T) {
 	s.pins()
 
 	lifted := with(all(), 2, model)
-	lifted.Spec.LiftQuarantineRequestedAt = &metav1.Time{Time: base.Add(time.Minute)}
+	lifted.Spec.LiftQuarantine = "now"
 	s.ix.SetSource(lifted)
 	assert.Empty(t, s.blocked(), "a person lifted it")
 	s.ix.SetSource(with(all(), 2, model))
@@ -200,4 +199,31 @@ func TestFailureOfTheDeviceItselfIsSaidRatherThanTheQuarantine(t *testing.T) {
 			assert.Zero(t, tally.Blocked)
 		})
 	}
+}
+
+// An image that one node reported is blocked on the nodes of its RolloutPolicy, and on no other.
+func TestQuarantineOfAPolicyBlocksItsNodesOnly(t *testing.T) {
+	const model = "15b3:101d"
+	bad := with(newSource(metav1.ConditionTrue, "1.0", "2.0"), 2, model)
+	bad.Status.Quarantine[0].Scope, bad.Status.Quarantine[0].Policies = v1alpha1.QuarantinePolicies, []string{"gpu"}
+	bad.Status.Quarantine[0].Reports = []v1alpha1.QuarantineReport{{Job: "gpu-017-1a2b3c4d", NodeName: "gpu-017", Policy: "gpu"}}
+	s := newStage(t)
+	s.template("t", "2.0")
+	s.ix.SetSource(bad)
+	assert.Empty(t, s.blocked(), "the node belongs to the policy default")
+
+	policy := &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "gpu", UID: "1", Generation: 1}}
+	policy.Spec.NodeSelector = &metav1.LabelSelector{}
+	assert.Equal(t, []string{"d"}, s.ix.SetPolicy(policy).Devices)
+	assert.Equal(t, v1alpha1.ReasonQuarantined, s.blocked(), "a policy that chooses the node appeared")
+	assert.Empty(t, s.ix.SetPolicy(policy).Devices, "the same policy is no news")
+
+	policy = policy.DeepCopy()
+	policy.Generation, policy.Spec.NodeSelector.MatchLabels = 2, map[string]string{"rollout": "elsewhere"}
+	s.ix.SetPolicy(policy)
+	assert.Empty(t, s.blocked(), "it chooses others now")
+	s.ix.SetNode("n", map[string]string{"pool": "gpu", "rollout": "elsewhere"})
+	assert.Equal(t, v1alpha1.ReasonQuarantined, s.blocked(), "the node was moved to it")
+	s.ix.DeletePolicy("gpu")
+	assert.Empty(t, s.blocked(), "the policy is gone")
 }

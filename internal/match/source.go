@@ -5,7 +5,6 @@ import (
 	"reflect"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
@@ -26,7 +25,7 @@ type sourceFacts struct {
 	paths     *v1alpha1.UpgradePaths
 	downgrade v1alpha1.DowngradePolicy
 	bad       []v1alpha1.QuarantinedImage
-	lift      *metav1.Time
+	requests  [2]string
 }
 
 func sourceFactsOf(o *v1alpha1.FirmwareSource) sourceFacts {
@@ -34,7 +33,7 @@ func sourceFactsOf(o *v1alpha1.FirmwareSource) sourceFacts {
 		ready: meta.IsStatusConditionTrue(o.Status.Conditions, v1alpha1.ConditionReady) &&
 			o.Status.ObservedGeneration == o.Generation,
 		stored: o.Status.Images, paths: o.Spec.UpgradePaths, downgrade: o.Spec.Downgrade,
-		bad: o.Status.Quarantine, lift: o.Spec.LiftQuarantineRequestedAt,
+		bad: o.Status.Quarantine, requests: quarantine.Requests(o),
 	}
 }
 
@@ -45,7 +44,7 @@ func compileSource(o *v1alpha1.FirmwareSource) *source {
 		out.images[c.version] = append(out.images[c.version], c)
 	}
 	if len(o.Status.Quarantine) > 0 {
-		out.bad = quarantine.Compute(nil, []v1alpha1.FirmwareSource{*o})
+		out.bad = quarantine.Compute(quarantine.Facts{Sources: []v1alpha1.FirmwareSource{*o}})
 	}
 	return out
 }

@@ -3,7 +3,6 @@ package operator
 import (
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -74,11 +73,12 @@ func TestABadImageStopsTheFleetUntilItIsLifted(t *testing.T) {
 	assert.Empty(t, p.jobs("n2"))
 
 	before := src.DeepCopy()
-	lift := metav1.NewTime(src.Status.Quarantine[0].Since.Add(time.Second))
-	src.Spec.LiftQuarantineRequestedAt = &lift
+	src.Spec.LiftQuarantine = "it was the switch"
 	require.NoError(t, p.env.Client.Patch(t.Context(), src, client.MergeFrom(before)))
 	p.eventually("the other node goes on", func() bool { return p.isAdmitted("n2") })
-	p.eventually("the source says nothing any more", func() bool { return p.get(src) && len(src.Status.Quarantine) == 0 })
+	p.eventually("the source says nothing any more", func() bool {
+		return p.get(src) && meta.FindStatusCondition(src.Status.Conditions, v1alpha1.ConditionQuarantined) == nil
+	})
 	assert.Len(t, p.jobs("n1"), 1, "the node that failed needs a retry of its own")
 	p.stop()
 	require.NoError(t, <-p.done)

@@ -14,16 +14,15 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 )
 
-var models = []string{"15b3:101d", "15b3:1017", "Dell Inc.:BIOS", v1alpha1.AnyModel}
+var models = []string{"15b3:101d", "15b3:1017", "Dell Inc.:BIOS"}
 
 // ward is a cluster in which images fail, jobs are forgotten, and people lift.
 type ward struct {
 	now     int
 	jobs    map[string]*v1alpha1.FirmwareJob
 	sources map[string]v1alpha1.FirmwareSource
-	// failed is when an image last failed on a model, and lifted when somebody last lifted an image.
-	failed map[failure]int
-	lifted map[int]int
+	// nodes are those that reported an image on a model since it was last lifted.
+	nodes map[failure]map[string]bool
 }
 
 type failure struct {
@@ -33,50 +32,48 @@ type failure struct {
 
 func newWard() *ward {
 	return &ward{
-		jobs: map[string]*v1alpha1.FirmwareJob{}, failed: map[failure]int{}, lifted: map[int]int{},
-		sources: map[string]v1alpha1.FirmwareSource{"a": source("a", -1, 1, 2), "b": source("b", -1, 2, 3)},
+		jobs: map[string]*v1alpha1.FirmwareJob{}, nodes: map[failure]map[string]bool{},
+		sources: map[string]v1alpha1.FirmwareSource{"a": source("a", 1, 2), "b": source("b", 2, 3)},
 	}
 }
 
 func (w *ward) set() quarantine.Set {
 	js, ss := slices.Collect(maps.Values(w.jobs)), slices.Collect(maps.Values(w.sources))
 	rand.Shuffle(len(js), func(i, j int) { js[i], js[j] = js[j], js[i] })
-	return quarantine.Compute(js, ss)
+	rand.Shuffle(len(ss), func(i, j int) { ss[i], ss[j] = ss[j], ss[i] })
+	return compute(js, ss...)
 }
 
-// record writes what the sources should list, in any order and possibly not at all.
-func (w *ward) record(t *rapid.T, all bool) {
+// record writes what the sources should list, in one pass.
+func (w *ward) record() {
+	set := w.set()
 	for name, src := range w.sources {
-		if all || rapid.Bool().Draw(t, "source "+name+" is written") {
-			src.Status.Quarantine, _ = w.set().Listed(&src)
-			w.sources[name] = src
-		}
+		src.Status.Quarantine, _ = set.Listed(&src)
+		w.sources[name] = src
 	}
 }
 
-// check compares the set with what happened: an image is blocked exactly when it failed and nobody lifted it since.
+// check compares the set with what happened: an image is blocked where a node reported it since the last lift.
 func (w *ward) check(t *rapid.T) {
 	s := w.set()
 	require.Equal(t, s, w.set(), "the order of objects changes nothing")
 	for image := 1; image <= 3; image++ {
-		any := false
 		for _, m := range models {
-			at, did := w.failed[failure{image, m}]
-			wanted := did && at > w.lifted[image]
-			any = any || wanted
-			if m == v1alpha1.AnyModel {
-				continue
+			pools := map[string]bool{}
+			nodes := w.nodes[failure{image, m}]
+			for n := range nodes {
+				pools[n[:1]] = true
 			}
-			star, didStar := w.failed[failure{image, v1alpha1.AnyModel}]
-			require.Equal(t, wanted || didStar && star > w.lifted[image], blocks(s, image, m), "image %d on %s", image, m)
+			for _, pool := range []string{"p", "q", "r"} {
+				want := len(nodes) > 1 || pools[pool]
+				require.Equal(t, want, blocksOn(s, image, m, pool), "image %d on %s in pool %s", image, m, pool)
+			}
 		}
-		require.Equal(t, any, blocks(s, image, ""), "image %d on an unknown model", image)
-		require.Equal(t, any, s.Holds(digest(image)))
 	}
 }
 
-// I5, I8: whatever is forgotten in between, an image that failed stays blocked until a person lifts it, and is blocked
-// no longer than that.
+// I5, I8: whatever is forgotten in between, an image that failed stays blocked for the policy of the node, for all from the
+// second node on, until a person lifts it, and is blocked no longer than that.
 func TestAnImageIsBlockedFromItsFailureUntilALift(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWard()
@@ -85,28 +82,36 @@ func TestAnImageIsBlockedFromItsFailureUntilALift(t *testing.T) {
 			"an image fails": func(t *rapid.T) {
 				w.now++
 				f := failure{rapid.IntRange(1, 3).Draw(t, "image"), rapid.SampledFrom(models).Draw(t, "model")}
-				j := failing(fmt.Sprintf("j%d", w.now), f.image, f.model, w.now)
-				w.jobs[j.Name], w.failed[f] = j, w.now
+				node := rapid.SampledFrom([]string{"p/1", "p/2", "q/1"}).Draw(t, "node")
+				j := on(node, failing(fmt.Sprintf("j%03d", w.now), f.image, f.model, w.now))
+				w.jobs[j.Name] = j
+				if w.nodes[f] == nil {
+					w.nodes[f] = map[string]bool{}
+				}
+				w.nodes[f][node] = true
 			},
-			"some sources are written": func(t *rapid.T) { w.record(t, false) },
+			"the sources are written": func(t *rapid.T) { w.record() },
 			"recorded jobs are forgotten": func(t *rapid.T) {
-				w.record(t, true)
+				w.record()
 				w.jobs = map[string]*v1alpha1.FirmwareJob{}
 			},
-			"a person lifts": func(t *rapid.T) {
+			"a person lifts what is recorded": func(t *rapid.T) {
+				w.record()
 				w.now++
 				name := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "source")
 				src := w.sources[name]
-				for _, i := range src.Status.Images {
-					w.lifted[slices.Index([]v1alpha1.Digest{"", digest(1), digest(2), digest(3)}, i.Digest)] = w.now
-				}
-				src.Spec.LiftQuarantineRequestedAt = new(at(w.now))
+				src.Spec.LiftQuarantine = fmt.Sprint("request ", w.now)
 				w.sources[name] = src
+				for f := range w.nodes {
+					if slices.ContainsFunc(src.Status.Images, func(i v1alpha1.StoredImage) bool { return i.Digest == digest(f.image) }) {
+						delete(w.nodes, f)
+					}
+				}
 			},
 		})
-		w.record(t, true)
+		w.record()
 		before := maps.Clone(w.sources)
-		w.record(t, true)
+		w.record()
 		require.Equal(t, before, w.sources, "a second pass writes nothing")
 	})
 }

@@ -39,14 +39,16 @@ func (r *Reporters) Remember(jobs []*v1alpha1.FirmwareJob, sources []v1alpha1.Fi
 	return out
 }
 
-// Recorded reports whether every image that the job reported is listed by a source or lifted, so that the quarantine does not
-// need the job any more.
+// Recorded reports whether a source remembers every believed report of the job, so that the job itself is not needed for it.
 func Recorded(j *v1alpha1.FirmwareJob, sources []v1alpha1.FirmwareSource) bool {
-	l := newLifts(sources)
-	for _, e := range reported(j) {
-		same := func(o v1alpha1.QuarantinedImage) bool { return o.Digest == e.Digest && o.Model == e.Model }
-		lists := func(src v1alpha1.FirmwareSource) bool { return slices.ContainsFunc(src.Status.Quarantine, same) }
-		if !l.cover(e) && !slices.ContainsFunc(sources, lists) {
+	for _, r := range believed(j) {
+		remembers := func(e v1alpha1.QuarantinedImage) bool {
+			tells := func(o v1alpha1.QuarantineReport) bool { return o.Job == r.job }
+			return e.Digest == r.digest && e.Model == r.model &&
+				(e.Scope == v1alpha1.QuarantineFleet || e.Scope == "" || slices.ContainsFunc(e.Reports, tells) || slices.Contains(e.Lifted, r.job))
+		}
+		lists := func(src v1alpha1.FirmwareSource) bool { return slices.ContainsFunc(src.Status.Quarantine, remembers) }
+		if !slices.ContainsFunc(sources, lists) {
 			return false
 		}
 	}

@@ -2,95 +2,248 @@ package quarantine
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
-// MaxListed bounds the entries a FirmwareSource lists, as the API does.
-const MaxListed = 128
+// Bounds of the API: the entries that a FirmwareSource lists, and the reports, lifted jobs and policies of an entry.
+const (
+	MaxListed   = 128
+	maxReports  = 16
+	maxLifted   = 256
+	maxPolicies = 64
+)
 
-// Set holds the quarantined images of the fleet, at most one entry for each digest and model. The zero Set is empty.
+// Facts are what the set is derived from.
+type Facts struct {
+	Jobs    []*v1alpha1.FirmwareJob
+	Sources []v1alpha1.FirmwareSource
+	// Pool is the RolloutPolicy of a node. It is asked for the nodes of reports that no source lists yet.
+	Pool func(node string) string
+	// Now is the clock of the operator.
+	Now time.Time
+}
+
+// Set holds what was reported about the images of the fleet, one entry for each digest and model. The zero Set is empty.
 type Set struct {
 	images map[v1alpha1.Digest]map[string]v1alpha1.QuarantinedImage
 }
 
-// Compute derives the set from what jobs report and what sources remember. A job's report counts at once, even while the
-// job is still restoring the old firmware; the report of an image that the job was not to flash to that device is ignored.
-// What a source remembers counts even if its job is gone.
+// Compute derives the set from what jobs report and what sources remember. A believed report counts at once, even while the
+// job is still restoring the old firmware. What a source remembers counts even if its job is gone.
 //
-// An entry is lifted when a source that holds its image, or remembers the entry, has a liftQuarantineRequestedAt that is
-// not before the failure, in whole seconds, the resolution of times in the API. Where several sources hold an image, any
-// one of them lifts it: it is one image, and a person decided that it may be flashed.
+// One node quarantines an image for the nodes of its RolloutPolicy only; a report of a second node, or a person, extends that
+// to the fleet. Where only the network was missed, one node quarantines nothing, and two quarantine for their policies.
 //
-// Of several failures of one image on one model the first that is not lifted is the entry, so that an entry stays as it is
-// while more nodes report the same.
-func Compute(jobs []*v1alpha1.FirmwareJob, sources []v1alpha1.FirmwareSource) Set {
+// A person lifts what was reported up to then, and what is reported later counts again. Where several sources hold an image,
+// any one of them lifts or confirms it: it is one image.
+func Compute(f Facts) Set {
 	s := Set{images: map[v1alpha1.Digest]map[string]v1alpha1.QuarantinedImage{}}
-	recorded := map[report]bool{}
-	for i := range sources {
-		for _, e := range sources[i].Status.Quarantine {
-			recorded[report{e.Digest, e.Model, e.Job}] = true
+	reports := map[key][]report{}
+	for _, j := range inOrder(f.Jobs) {
+		for _, r := range believed(j) {
+			reports[r.key] = append(reports[r.key], r)
 		}
 	}
-	lifts := newLifts(sources)
-	for i := range sources {
-		for _, e := range sources[i].Status.Quarantine {
-			s.add(e, lifts)
-		}
-	}
-	for _, j := range jobs {
-		for _, e := range reported(j) {
-			if !recorded[report{e.Digest, e.Model, e.Job}] { // the entry of the source has the right time
-				s.add(e, lifts)
+	remembered := map[key][]memory{}
+	for i := range f.Sources {
+		for _, e := range f.Sources[i].Status.Quarantine {
+			k := key{e.Digest, e.Model}
+			remembered[k] = append(remembered[k], memory{e, &f.Sources[i]})
+			if _, ok := reports[k]; !ok {
+				reports[k] = nil
 			}
+		}
+	}
+	for k, fresh := range reports {
+		if e, ok := entry(k, remembered[k], fresh, f); ok {
+			if s.images[k.digest] == nil {
+				s.images[k.digest] = map[string]v1alpha1.QuarantinedImage{}
+			}
+			s.images[k.digest][k.model] = e
 		}
 	}
 	return s
 }
 
-// report identifies the failure of one image on one model in one job.
-type report struct {
-	digest v1alpha1.Digest
-	model  string
-	job    string
+func inOrder(jobs []*v1alpha1.FirmwareJob) []*v1alpha1.FirmwareJob {
+	return slices.SortedFunc(slices.Values(jobs), func(a, b *v1alpha1.FirmwareJob) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
 }
 
-func (s Set) add(e v1alpha1.QuarantinedImage, l lifts) {
-	if l.cover(e) {
-		return
+// memory is an entry that a source lists.
+type memory struct {
+	v1alpha1.QuarantinedImage
+	source *v1alpha1.FirmwareSource
+}
+
+// told are the reports of the entry; one that an earlier version wrote names its job alone.
+func (m memory) told() []v1alpha1.QuarantineReport {
+	if m.Scope == "" && len(m.Reports) == 0 {
+		return []v1alpha1.QuarantineReport{{Job: m.Job, NodeName: m.NodeName}}
 	}
-	models := s.images[e.Digest]
-	if models == nil {
-		models = map[string]v1alpha1.QuarantinedImage{}
-		s.images[e.Digest] = models
+	return m.Reports
+}
+
+// entry is what holds for one image and model now. ok is false where there is nothing to remember.
+func entry(k key, old []memory, fresh []report, f Facts) (e v1alpha1.QuarantinedImage, ok bool) {
+	lifted := map[string]bool{}
+	for _, m := range old {
+		for _, job := range m.Lifted {
+			lifted[job] = true
+		}
+		if m.Scope == v1alpha1.QuarantineLifted || !lift(m.source).Clears(m.Lift) {
+			continue
+		}
+		for _, r := range m.told() {
+			lifted[r.Job] = true
+		}
+		if len(m.Reports) >= maxReports { // there may have been more, and the person saw no more than the list holds
+			for _, r := range fresh {
+				lifted[r.job] = true
+			}
+		}
 	}
-	if old, ok := models[e.Model]; !ok || byAge(e, old) < 0 {
-		models[e.Model] = e
+	e = v1alpha1.QuarantinedImage{Digest: k.digest, Model: k.model}
+	fleet := false
+	for _, m := range slices.SortedFunc(slices.Values(old), func(a, b memory) int { return byAge(a.QuarantinedImage, b.QuarantinedImage) }) {
+		told := slices.DeleteFunc(slices.Clone(m.told()), func(r v1alpha1.QuarantineReport) bool { return lifted[r.Job] })
+		if m.Scope == v1alpha1.QuarantineLifted || len(told) == 0 {
+			if e.Job == "" {
+				e.Version, e.Since, e.NodeName, e.Job, e.Message = m.Version, m.Since, m.NodeName, m.Job, m.Message
+			}
+			continue
+		}
+		if len(e.Reports) == 0 {
+			e.Version, e.Since, e.NodeName, e.Job, e.Message = m.Version, m.Since, m.NodeName, m.Job, m.Message
+		}
+		for _, r := range told {
+			e.Reports = add(e.Reports, r)
+		}
+		fleet = fleet || m.Scope == v1alpha1.QuarantineFleet || m.Scope == "" || plan.Clearance(m.source.Spec.ConfirmQuarantine).Clears(m.Confirm)
 	}
+	present := map[string]bool{}
+	for _, r := range fresh {
+		present[r.job] = true
+		if lifted[r.job] {
+			continue
+		}
+		if len(e.Reports) == 0 {
+			e.Version, e.Since, e.NodeName, e.Job, e.Message = r.version, metav1.NewTime(f.Now.Truncate(time.Second)), r.node, r.job, r.message
+		}
+		at := slices.IndexFunc(e.Reports, func(o v1alpha1.QuarantineReport) bool { return o.Job == r.job })
+		switch {
+		case at < 0:
+			e.Reports = add(e.Reports, v1alpha1.QuarantineReport{Job: r.job, NodeName: r.node, Policy: f.Pool(r.node), Evidence: r.evidence})
+		case r.evidence != v1alpha1.EvidenceNetwork: // the network came back with the old firmware
+			e.Reports[at].Evidence = r.evidence
+		}
+	}
+	for _, job := range slices.Sorted(maps.Keys(lifted)) {
+		if present[job] && len(e.Lifted) < maxLifted {
+			e.Lifted = append(e.Lifted, job)
+		}
+	}
+	e.Scope, e.Policies = scope(e.Reports, fleet)
+	return e, len(e.Reports)+len(e.Lifted) > 0
+}
+
+// add keeps the reports of as many nodes as fit, one after the other as they came.
+func add(reports []v1alpha1.QuarantineReport, r v1alpha1.QuarantineReport) []v1alpha1.QuarantineReport {
+	known := func(o v1alpha1.QuarantineReport) bool { return o.Job == r.Job }
+	if len(reports) >= maxReports || slices.ContainsFunc(reports, known) {
+		return reports
+	}
+	return append(reports, r)
+}
+
+// scope decides on which nodes the image is not flashed, from who reported it.
+func scope(reports []v1alpha1.QuarantineReport, fleet bool) (v1alpha1.QuarantineScope, []string) {
+	nodes, sure, policies := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, r := range reports {
+		nodes[r.NodeName] = true
+		if r.Evidence != v1alpha1.EvidenceNetwork {
+			sure[r.NodeName] = true
+		}
+		if r.Policy != "" {
+			policies[r.Policy] = true
+		}
+	}
+	of := slices.Sorted(maps.Keys(policies))
+	switch {
+	case len(reports) == 0:
+		return v1alpha1.QuarantineLifted, nil
+	case fleet || len(nodes) > 1 && len(sure) > 0:
+		return v1alpha1.QuarantineFleet, of[:min(len(of), maxPolicies)]
+	case len(sure) > 0 || len(nodes) > 1:
+		return v1alpha1.QuarantinePolicies, of[:min(len(of), maxPolicies)]
+	}
+	return v1alpha1.QuarantineReported, of[:min(len(of), maxPolicies)]
+}
+
+// lift is the request to lift of a source; empty where there is none.
+func lift(src *v1alpha1.FirmwareSource) plan.Clearance {
+	if at := src.Spec.LiftQuarantineRequestedAt; src.Spec.LiftQuarantine == "" && at != nil { //nolint:staticcheck // it keeps working for one version
+		return plan.ClearedAt(at.Time)
+	}
+	return plan.Clearance(src.Spec.LiftQuarantine)
+}
+
+// Requests are the requests of a source that a change of what is quarantined can follow from.
+func Requests(src *v1alpha1.FirmwareSource) [2]string {
+	return [2]string{string(lift(src)), src.Spec.ConfirmQuarantine}
+}
+
+// InForce reports whether the entry keeps the image from a node of that RolloutPolicy, or from any node where pool is empty.
+func InForce(e v1alpha1.QuarantinedImage, pool string) bool {
+	switch e.Scope {
+	case v1alpha1.QuarantineFleet, "":
+		return true
+	case v1alpha1.QuarantinePolicies:
+		return pool == "" || slices.Contains(e.Policies, pool)
+	}
+	return false
 }
 
 // Empty reports whether no image is quarantined.
-func (s Set) Empty() bool { return len(s.images) == 0 }
+func (s Set) Empty() bool {
+	for d := range s.images {
+		if s.Holds(d) {
+			return false
+		}
+	}
+	return true
+}
 
-// Holds reports whether the image is quarantined for any model at all.
-func (s Set) Holds(d v1alpha1.Digest) bool { return len(s.images[d]) > 0 }
+// Holds reports whether the image is quarantined for any model on any node at all.
+func (s Set) Holds(d v1alpha1.Digest) bool {
+	for _, e := range s.images[d] {
+		if InForce(e, "") {
+			return true
+		}
+	}
+	return false
+}
 
-// Blocks reports whether the image must not be flashed to a device of that model, and why. The model is as
-// v1alpha1.ModelKey gives it. An unknown model, "" or v1alpha1.AnyModel, may be the one that failed, so every
+// Blocks reports whether the image must not be flashed to a device of that model on a node of that RolloutPolicy, and why. The
+// model is as v1alpha1.ModelKey gives it. An unknown model, "" or v1alpha1.AnyModel, may be the one that failed, so every
 // entry of the image blocks it; an entry for v1alpha1.AnyModel blocks every model.
-func (s Set) Blocks(d v1alpha1.Digest, model string) (v1alpha1.QuarantinedImage, bool) {
-	models := s.images[d]
-	if model == "" || model == v1alpha1.AnyModel {
-		return oldest(models)
+func (s Set) Blocks(d v1alpha1.Digest, model, pool string) (out v1alpha1.QuarantinedImage, found bool) {
+	for m, e := range s.images[d] {
+		concerns := m == model || m == v1alpha1.AnyModel || model == "" || model == v1alpha1.AnyModel
+		if concerns && InForce(e, pool) && (!found || byAge(e, out) < 0) {
+			out, found = e, true
+		}
 	}
-	if e, ok := models[model]; ok {
-		return e, true
-	}
-	e, ok := models[v1alpha1.AnyModel]
-	return e, ok
+	return out, found
 }
 
 // ModelOf is the model of a device in the form that Blocks takes.
@@ -98,27 +251,20 @@ func ModelOf(d *v1alpha1.NodeDevice) string {
 	return v1alpha1.ModelKey(d.Status.VendorID, d.Status.DeviceID, d.Status.Vendor, d.Status.Model)
 }
 
-func oldest(models map[string]v1alpha1.QuarantinedImage) (out v1alpha1.QuarantinedImage, found bool) {
-	for _, e := range models {
-		if !found || byAge(e, out) < 0 {
-			out, found = e, true
-		}
-	}
-	return out, found
-}
-
 // Listed is what a source should list: the entries of the images it holds, and those it lists already, which stay until
-// they are lifted though the image may be gone. They are in order of digest and model. At most MaxListed are given;
-// those it lists already come first, then the oldest. More counts the rest, which only their jobs remember.
+// they are lifted though the image may be gone, and then as long as a job still reports them. They are in order of digest and
+// model. At most MaxListed are given; those it lists already come first, then the oldest. More counts the rest, which only
+// their jobs remember.
 func (s Set) Listed(src *v1alpha1.FirmwareSource) (listed []v1alpha1.QuarantinedImage, more int) {
-	known := map[[2]string]bool{}
+	known := map[key]bool{}
 	for _, e := range src.Status.Quarantine {
-		known[[2]string{string(e.Digest), e.Model}] = true
+		known[key{e.Digest, e.Model}] = true
 	}
-	isKnown := func(e v1alpha1.QuarantinedImage) bool { return known[[2]string{string(e.Digest), e.Model}] }
+	isKnown := func(e v1alpha1.QuarantinedImage) bool { return known[key{e.Digest, e.Model}] }
 	for d := range heldBy(src) {
 		for _, e := range s.images[d] {
 			if isKnown(e) || slices.ContainsFunc(src.Status.Images, func(i v1alpha1.StoredImage) bool { return i.Digest == d }) {
+				e.Lift, e.Confirm = lift(src).InForce(), plan.Clearance(src.Spec.ConfirmQuarantine).InForce()
 				listed = append(listed, e)
 			}
 		}
@@ -147,31 +293,6 @@ func compare(a, b bool) int {
 
 func byAge(a, b v1alpha1.QuarantinedImage) int {
 	return cmp.Or(a.Since.Compare(b.Since.Time), strings.Compare(a.Job, b.Job), strings.Compare(a.Model, b.Model))
-}
-
-// lifts are the newest requests to lift the quarantine, by image.
-type lifts map[v1alpha1.Digest]time.Time
-
-func newLifts(sources []v1alpha1.FirmwareSource) lifts {
-	out := lifts{}
-	for i := range sources {
-		asked := sources[i].Spec.LiftQuarantineRequestedAt
-		if asked == nil {
-			continue
-		}
-		for d := range heldBy(&sources[i]) {
-			if asked.After(out[d]) {
-				out[d] = asked.Time
-			}
-		}
-	}
-	return out
-}
-
-// cover reports whether the entry is lifted.
-func (l lifts) cover(e v1alpha1.QuarantinedImage) bool {
-	at := l[e.Digest]
-	return !at.IsZero() && !at.Before(e.Since.Truncate(time.Second))
 }
 
 // heldBy are the images the source holds or lists as quarantined.

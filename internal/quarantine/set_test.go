@@ -25,49 +25,77 @@ func at(seconds int) metav1.Time {
 
 func digest(n int) v1alpha1.Digest { return v1alpha1.Digest(fmt.Sprintf("sha256:%064x", n)) }
 
-// failing is a job that was admitted at the begin and whose verification of image n failed on a device of the model.
-func failing(name string, n int, model string, failed int) *v1alpha1.FirmwareJob {
-	finish := at(failed)
+// failing is a job on node n1 that was admitted and reports image n bad on a device of the model.
+func failing(name string, n int, model string, created int) *v1alpha1.FirmwareJob {
 	return &v1alpha1.FirmwareJob{
-		ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: at(0)},
+		ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: at(created)},
 		Spec: v1alpha1.FirmwareJobSpec{NodeName: "n1", Type: v1alpha1.JobTypeUpdate, Updates: []v1alpha1.DeviceUpdate{
-			{Device: "n1-nic", Version: fmt.Sprint(n), Digest: digest(n)},
+			{Device: "n1-nic", Version: fmt.Sprint(n), Digest: digest(n), Model: model},
 		}},
 		Status: v1alpha1.FirmwareJobStatus{
 			Conditions: []metav1.Condition{{Type: v1alpha1.ConditionAdmitted, Status: metav1.ConditionTrue, LastTransitionTime: at(0)}},
-			Steps:      []v1alpha1.JobStep{{Name: "verify", Device: "n1-nic", State: v1alpha1.StepFailed, FinishTime: &finish}},
-			BadImages:  []v1alpha1.BadImage{{Device: "n1-nic", Digest: digest(n), Model: model, Message: "gone after the reset"}},
+			BadImages: []v1alpha1.BadImage{{
+				Device: "n1-nic", Digest: digest(n), Model: model, Message: "gone after the reset", Evidence: v1alpha1.EvidenceDevice,
+			}},
 		},
 	}
 }
 
-// source holds the images of these numbers; lift is when it lifts, negative for never.
-func source(name string, lift int, images ...int) v1alpha1.FirmwareSource {
+// on moves the job to another node. A node of the policy p is named p/n.
+func on(node string, j *v1alpha1.FirmwareJob) *v1alpha1.FirmwareJob {
+	j.Spec.NodeName = node
+	return j
+}
+
+// network makes the report one of a node that missed nothing but its network.
+func network(j *v1alpha1.FirmwareJob) *v1alpha1.FirmwareJob {
+	j.Status.BadImages[0].Evidence = v1alpha1.EvidenceNetwork
+	return j
+}
+
+// source holds the images of these numbers.
+func source(name string, images ...int) v1alpha1.FirmwareSource {
 	s := v1alpha1.FirmwareSource{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	for _, n := range images {
 		s.Status.Images = append(s.Status.Images, v1alpha1.StoredImage{Version: fmt.Sprint(n), Digest: digest(n)})
-	}
-	if lift >= 0 {
-		l := at(lift)
-		s.Spec.LiftQuarantineRequestedAt = &l
 	}
 	return s
 }
 
 func jobs(js ...*v1alpha1.FirmwareJob) []*v1alpha1.FirmwareJob { return js }
 
-func blocks(s quarantine.Set, n int, model string) bool {
-	_, is := s.Blocks(digest(n), model)
+func compute(js []*v1alpha1.FirmwareJob, sources ...v1alpha1.FirmwareSource) quarantine.Set {
+	return quarantine.Compute(quarantine.Facts{Jobs: js, Sources: sources, Now: epoch.Add(time.Minute + time.Millisecond), Pool: func(node string) string {
+		pool, _, ok := strings.Cut(node, "/")
+		if !ok {
+			return "default"
+		}
+		return pool
+	}})
+}
+
+// record has the source list what follows from the jobs and from itself.
+func record(src *v1alpha1.FirmwareSource, js ...*v1alpha1.FirmwareJob) {
+	src.Status.Quarantine, _ = compute(js, *src).Listed(src)
+}
+
+// blocks is for a node of the default policy.
+func blocks(s quarantine.Set, n int, model string) bool { return blocksOn(s, n, model, "default") }
+
+func blocksOn(s quarantine.Set, n int, model, pool string) bool {
+	_, is := s.Blocks(digest(n), model, pool)
 	return is
 }
 
 // I5: a report counts at once, for every device of the model and no other.
 func TestAnImageAJobReportsIsBlockedForItsModel(t *testing.T) {
-	s := quarantine.Compute(jobs(failing("j1", 1, model, 30)), []v1alpha1.FirmwareSource{source("s", -1, 1)})
-	e, is := s.Blocks(digest(1), model)
+	s := compute(jobs(failing("j1", 1, model, 30)), source("s", 1))
+	e, is := s.Blocks(digest(1), model, "default")
 	require.True(t, is)
 	assert.Equal(t, v1alpha1.QuarantinedImage{
-		Digest: digest(1), Model: model, Version: "1", Since: at(30), NodeName: "n1", Job: "j1", Message: "gone after the reset",
+		Digest: digest(1), Model: model, Version: "1", Since: at(60), NodeName: "n1", Job: "j1", Message: "gone after the reset",
+		Scope: v1alpha1.QuarantinePolicies, Policies: []string{"default"},
+		Reports: []v1alpha1.QuarantineReport{{Job: "j1", NodeName: "n1", Policy: "default", Evidence: v1alpha1.EvidenceDevice}},
 	}, e)
 	assert.False(t, blocks(s, 1, "15b3:1017"), "another model")
 	assert.False(t, blocks(s, 2, model), "another image")
@@ -78,124 +106,189 @@ func TestAnImageAJobReportsIsBlockedForItsModel(t *testing.T) {
 }
 
 func TestAnUnknownModelMayBeTheOneThatFailed(t *testing.T) {
-	s := quarantine.Compute(jobs(failing("j1", 1, model, 30)), nil)
+	s := compute(jobs(failing("j1", 1, model, 30)))
 	assert.True(t, blocks(s, 1, ""))
 	assert.True(t, blocks(s, 1, v1alpha1.AnyModel))
-	s = quarantine.Compute(jobs(failing("j1", 1, v1alpha1.AnyModel, 30)), nil)
-	assert.True(t, blocks(s, 1, "1b96:2400"), "and an unknown one stands for every model")
+	s = compute(jobs(failing("j1", 1, v1alpha1.AnyModel, 30)))
+	assert.True(t, blocks(s, 1, "1b96:2400"), "and one that the planner does not know stands for every model")
 }
 
-func TestAJobCanReportOnlyWhatItWasToFlash(t *testing.T) {
-	otherDevice, otherImage, noModel := failing("a", 1, model, 1), failing("b", 2, model, 1), failing("c", 3, model, 1)
-	otherDevice.Status.BadImages[0].Device = "n2-nic"
-	otherImage.Status.BadImages[0].Digest = digest(9)
-	noModel.Status.BadImages[0].Model = ""
-	assert.True(t, quarantine.Compute(jobs(otherDevice, otherImage, noModel), nil).Empty())
-}
-
-func TestALiftIsOfWhatFailedBeforeIt(t *testing.T) {
-	for name, c := range map[string]struct {
-		sources []v1alpha1.FirmwareSource
-		blocked bool
-	}{
-		"nobody asked":                        {[]v1alpha1.FirmwareSource{source("s", -1, 1)}, true},
-		"asked before the failure":            {[]v1alpha1.FirmwareSource{source("s", 29, 1)}, true},
-		"asked in the second of the failure":  {[]v1alpha1.FirmwareSource{source("s", 30, 1)}, false},
-		"asked later":                         {[]v1alpha1.FirmwareSource{source("s", 31, 1)}, false},
-		"asked of a source without the image": {[]v1alpha1.FirmwareSource{source("s", -1, 1), source("other", 31, 2)}, true},
-		"asked of one of two sources":         {[]v1alpha1.FirmwareSource{source("a", -1, 1), source("b", 31, 1)}, false},
-		"asked of two, once too early":        {[]v1alpha1.FirmwareSource{source("a", 3, 1), source("b", 31, 1)}, false},
+// A node that lies accuses the images of its own admitted jobs for the models of its devices, and nothing else.
+func TestOnlyWhatTheOperatorConfirmsIsBelieved(t *testing.T) {
+	for name, lie := range map[string]func(*v1alpha1.FirmwareJob){
+		"a job that was never admitted": func(j *v1alpha1.FirmwareJob) { j.Status.Conditions = nil },
+		"a device of another job":       func(j *v1alpha1.FirmwareJob) { j.Status.BadImages[0].Device = "n2-nic" },
+		"an image of another job":       func(j *v1alpha1.FirmwareJob) { j.Status.BadImages[0].Digest = digest(9) },
+		"no model":                      func(j *v1alpha1.FirmwareJob) { j.Spec.Updates[0].Model, j.Status.BadImages[0].Model = "", "" },
+		"every model, in a person's job": func(j *v1alpha1.FirmwareJob) {
+			j.Spec.Updates[0].Model, j.Status.BadImages[0].Model = "", v1alpha1.AnyModel
+		},
+		"steps, which flash no image":      func(j *v1alpha1.FirmwareJob) { j.Spec.Updates = nil },
+		"an admission that was taken back": func(j *v1alpha1.FirmwareJob) { j.Status.Conditions[0].Status = metav1.ConditionFalse },
 	} {
-		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, c.blocked, blocks(quarantine.Compute(jobs(failing("j1", 1, model, 30)), c.sources), 1, model))
-		})
+		j := failing("j1", 1, model, 1)
+		lie(j)
+		assert.True(t, compute(jobs(j)).Empty(), name)
+	}
+	j := failing("j1", 1, model, 1)
+	j.Status.BadImages[0].Model = v1alpha1.AnyModel
+	assert.False(t, blocks(compute(jobs(j)), 1, "15b3:1017"), "the model is the one that the planner wrote")
+	assert.True(t, blocks(compute(jobs(j)), 1, model))
+	far := metav1.NewTime(time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC))
+	j.Status.CompletionTime = &far
+	e, _ := compute(jobs(j)).Blocks(digest(1), model, "")
+	assert.Equal(t, at(60), e.Since, "the clock is the operator's")
+}
+
+// One node alone can never stop the fleet.
+func TestOneNodeQuarantinesForItsPolicyAndASecondForTheFleet(t *testing.T) {
+	first := on("gpu/n1", failing("j1", 1, model, 1))
+	s := compute(jobs(first, on("gpu/n1", failing("j2", 1, model, 2))))
+	assert.True(t, blocksOn(s, 1, model, "gpu"))
+	assert.False(t, blocksOn(s, 1, model, "default"), "though it reports twice")
+	assert.True(t, blocksOn(s, 1, model, ""), "of whatever policy")
+
+	s = compute(jobs(first, on("gpu/n2", failing("j2", 1, model, 2))))
+	assert.True(t, blocksOn(s, 1, model, "default"), "a second node")
+
+	src := source("s", 1)
+	record(&src, first)
+	src.Spec.ConfirmQuarantine = "seen on the bench"
+	assert.True(t, blocksOn(compute(nil, src), 1, model, "default"), "a person")
+	record(&src)
+	src.Spec.ConfirmQuarantine = ""
+	assert.True(t, blocksOn(compute(nil, src), 1, model, "default"), "for good")
+	src.Spec.ConfirmQuarantine = "seen on the bench"
+	src.Status.Quarantine = nil
+	record(&src, first)
+	assert.False(t, blocksOn(compute(nil, src), 1, model, "default"), "what is reported after the confirmation was not meant")
+}
+
+// What only the network showed proves nothing: a switch may have died.
+func TestANodeThatMissedItsNetworkQuarantinesNothingAlone(t *testing.T) {
+	cut := network(on("gpu/n1", failing("j1", 1, model, 1)))
+	s := compute(jobs(cut))
+	assert.True(t, s.Empty())
+	src := source("s", 1)
+	record(&src, cut)
+	require.Len(t, src.Status.Quarantine, 1)
+	assert.Equal(t, v1alpha1.QuarantineReported, src.Status.Quarantine[0].Scope, "it is shown")
+
+	assert.False(t, compute(jobs(cut, network(on("gpu/n1", failing("j2", 1, model, 2))))).Holds(digest(1)), "the same node again")
+	s = compute(jobs(cut, network(on("gpu/n2", failing("j2", 1, model, 2)))))
+	assert.True(t, blocksOn(s, 1, model, "gpu"), "a second node")
+	assert.False(t, blocksOn(s, 1, model, "default"))
+	s = compute(jobs(cut, on("gpu/n2", failing("j2", 1, model, 2))))
+	assert.True(t, blocksOn(s, 1, model, "default"), "a second node that knows more")
+
+	src.Spec.ConfirmQuarantine = "yes"
+	assert.True(t, blocksOn(compute(nil, src), 1, model, "default"), "a person")
+	src.Spec.ConfirmQuarantine = ""
+	cut.Status.BadImages[0].Evidence = v1alpha1.EvidenceDevice
+	assert.True(t, blocksOn(compute(jobs(cut), src), 1, model, "gpu"), "its network came back with the old firmware")
+}
+
+func TestALiftIsOfWhatWasReportedBeforeIt(t *testing.T) {
+	first, second := failing("j1", 1, model, 1), failing("j2", 1, model, 2)
+	src, other := source("s", 1), source("other", 2)
+	src.Spec.LiftQuarantine = "for the last one"
+	record(&src, first)
+	assert.True(t, blocks(compute(jobs(first), src), 1, model), "asked before the report")
+	other.Spec.LiftQuarantine = "now"
+	assert.True(t, blocks(compute(jobs(first), src, other), 1, model), "asked of a source without the image")
+	twin := source("twin", 1)
+	twin.Status.Quarantine, _ = compute(jobs(first), src, twin).Listed(&twin)
+	twin.Spec.LiftQuarantine = "now"
+	assert.False(t, blocks(compute(jobs(first), src, twin), 1, model), "asked of one of two sources")
+
+	src.Spec.LiftQuarantine = "it was the switch"
+	assert.False(t, blocks(compute(jobs(first), src), 1, model))
+	assert.True(t, blocks(compute(jobs(first, second), src), 1, model), "what is reported at this moment was not meant")
+	record(&src, first)
+	assert.False(t, blocks(compute(jobs(first), src), 1, model))
+	src.Spec.LiftQuarantine = ""
+	assert.False(t, blocks(compute(jobs(first), src), 1, model), "removing the request imposes nothing again")
+	e, is := compute(jobs(first, second), src).Blocks(digest(1), model, "default")
+	require.True(t, is, "a later report")
+	assert.Equal(t, "j2", e.Job)
+	record(&src)
+	assert.Empty(t, src.Status.Quarantine, "no job is left that could bring it back")
+}
+
+// The deprecated field holds a time, which is a text like any other: no clock of a person or a node matters.
+func TestATimeLiftsLikeAText(t *testing.T) {
+	for _, asked := range []metav1.Time{at(-24 * 3600), at(0), at(24 * 3600)} {
+		j, src := failing("j1", 1, model, 1), source("s", 1)
+		record(&src, j)
+		src.Spec.LiftQuarantineRequestedAt = &asked
+		assert.False(t, blocks(compute(jobs(j), src), 1, model))
+		record(&src, j)
+		record(&src, j, failing("j2", 1, model, 2))
+		assert.True(t, blocks(compute(nil, src), 1, model), "it was acted on")
 	}
 }
 
-func TestAFailureAfterALiftQuarantinesAgain(t *testing.T) {
-	src := []v1alpha1.FirmwareSource{source("s", 40, 1)}
-	e, is := quarantine.Compute(jobs(failing("j1", 1, model, 30), failing("j2", 1, model, 50)), src).Blocks(digest(1), model)
-	require.True(t, is)
-	assert.Equal(t, "j2", e.Job)
+// An entry that an earlier version wrote is for the fleet, and the time of a lift may be older than it.
+func TestAnEntryOfAnEarlierVersionStays(t *testing.T) {
+	src := source("s", 1)
+	src.Status.Quarantine = []v1alpha1.QuarantinedImage{{Digest: digest(1), Model: model, Version: "1", Since: at(1), NodeName: "n1", Job: "gone"}}
+	src.Spec.LiftQuarantineRequestedAt = new(at(0))
+	assert.True(t, blocksOn(compute(nil, src), 1, model, "any"))
+	record(&src)
+	assert.True(t, blocksOn(compute(nil, src), 1, model, "any"))
+	src.Spec.LiftQuarantine = "now"
+	assert.True(t, compute(nil, src).Empty())
 }
 
 func TestASourceRemembersWhenItsJobIsGone(t *testing.T) {
-	src := source("s", -1, 1)
-	before := quarantine.Compute(jobs(failing("j1", 1, model, 30)), []v1alpha1.FirmwareSource{src})
-	src.Status.Quarantine, _ = before.Listed(&src)
+	src := source("s", 1)
+	record(&src, failing("j1", 1, model, 30))
 	require.Len(t, src.Status.Quarantine, 1)
-	assert.Equal(t, before, quarantine.Compute(nil, []v1alpha1.FirmwareSource{src}))
+	assert.True(t, blocks(compute(nil, src), 1, model))
 	src.Status.Images = nil
-	again := quarantine.Compute(nil, []v1alpha1.FirmwareSource{src})
-	assert.Equal(t, before, again, "and when the image is gone from it")
+	again := compute(nil, src)
+	assert.True(t, blocks(again, 1, model), "and when the image is gone from it")
 	listed, _ := again.Listed(&src)
-	assert.Len(t, listed, 1)
-	src.Spec.LiftQuarantineRequestedAt = new(at(30))
-	assert.True(t, quarantine.Compute(nil, []v1alpha1.FirmwareSource{src}).Empty(), "it lifts what it remembers")
-}
-
-// The first failure stays the entry while others follow, so that a fleet that fails together makes one write.
-func TestTheFirstFailureStaysTheEntry(t *testing.T) {
-	src := source("s", -1, 1)
-	src.Status.Quarantine, _ = quarantine.Compute(jobs(failing("j1", 1, model, 30)), []v1alpha1.FirmwareSource{src}).Listed(&src)
-	all := jobs(failing("j3", 1, model, 33), failing("j1", 1, model, 30), failing("j2", 1, model, 31))
-	listed, more := quarantine.Compute(all, []v1alpha1.FirmwareSource{src}).Listed(&src)
 	assert.Equal(t, src.Status.Quarantine, listed)
-	assert.Zero(t, more)
+	src.Spec.LiftQuarantine = "now"
+	assert.True(t, compute(nil, src).Empty(), "it lifts what it remembers")
 }
 
-func TestTheTimeOfAFailureDoesNotMoveWhileTheJobGoesOn(t *testing.T) {
-	j := failing("j1", 1, model, 30)
-	first, _ := quarantine.Compute(jobs(j), nil).Blocks(digest(1), model)
-	later := at(90)
-	j.Status.Steps = append(j.Status.Steps, v1alpha1.JobStep{
-		Name: "health", Phase: v1alpha1.StepPhaseRollback, State: v1alpha1.StepFailed, FinishTime: new(at(10)),
-	})
-	j.Status.CompletionTime = &later
-	j.Status.Conditions = append(j.Status.Conditions,
-		metav1.Condition{Type: v1alpha1.ConditionFailed, Status: metav1.ConditionTrue, LastTransitionTime: later})
-	last, _ := quarantine.Compute(jobs(j), nil).Blocks(digest(1), model)
-	assert.Equal(t, first, last)
-
-	j.Status.Steps = nil
-	e, _ := quarantine.Compute(jobs(j), nil).Blocks(digest(1), model)
-	assert.Equal(t, later, e.Since, "where no step says when, the conditions do")
+// The first failure stays what the entry is about, while others follow.
+func TestTheFirstReportStaysTheEntry(t *testing.T) {
+	src := source("s", 1)
+	record(&src, failing("j1", 1, model, 30))
+	record(&src, failing("j3", 1, model, 33), failing("j1", 1, model, 30), failing("j0", 1, model, 20))
+	e := src.Status.Quarantine[0]
+	assert.Equal(t, "j1", e.Job)
+	assert.Len(t, e.Reports, 3)
 }
 
-// F4: a node whose clock is a day behind reports a failure from before a lift that was meant for another one.
-func TestAFailureIsNotBeforeTheAdmissionWhateverTheNodeSays(t *testing.T) {
-	j := failing("j1", 1, model, -24*3600)
-	j.Status.Conditions[0].LastTransitionTime = at(100)
-	src := []v1alpha1.FirmwareSource{source("s", 99, 1)}
-	e, is := quarantine.Compute(jobs(j), src).Blocks(digest(1), model)
-	require.True(t, is)
-	assert.Equal(t, at(100), e.Since)
-}
-
-// F4: what a clock that is behind measures is right all the same, so a lift while the job ran is not one of its failure.
-func TestAFailureAfterALiftCountsThoughTheClockOfTheNodeIsBehind(t *testing.T) {
-	j := failing("j1", 1, model, 60-24*3600)
-	j.Status.StartTime = new(at(-24 * 3600))
-	j.Status.Conditions[0].LastTransitionTime = at(100)
-	e, is := quarantine.Compute(jobs(j), []v1alpha1.FirmwareSource{source("s", 110, 1)}).Blocks(digest(1), model)
-	require.True(t, is)
-	assert.Equal(t, at(160), e.Since)
-	j.Status.StartTime = new(at(0)) // the clock was set back while the job ran
-	e, is = quarantine.Compute(jobs(j), nil).Blocks(digest(1), model)
-	require.True(t, is)
-	assert.Equal(t, at(100), e.Since)
+// A fleet that fails together fits into the entry, and one lift is enough for it.
+func TestOneLiftIsEnoughForMoreReportsThanAreListed(t *testing.T) {
+	var all []*v1alpha1.FirmwareJob
+	for i := range 40 {
+		all = append(all, on(fmt.Sprint("n", i), failing(fmt.Sprintf("j%02d", i), 1, model, i)))
+	}
+	src := source("s", 1)
+	record(&src, all...)
+	assert.Len(t, src.Status.Quarantine[0].Reports, 16)
+	src.Spec.LiftQuarantine = "now"
+	record(&src, all...)
+	assert.True(t, compute(all, src).Empty())
+	assert.True(t, blocks(compute(append(all, failing("later", 1, model, 99)), src), 1, model))
 }
 
 func TestASourceListsWhatFitsAndSaysHowMuchDoesNot(t *testing.T) {
-	src := source("s", -1, 1)
+	src := source("s", 1)
 	var all []*v1alpha1.FirmwareJob
 	for i := range quarantine.MaxListed + 2 {
 		all = append(all, failing(fmt.Sprintf("j%03d", i), 1, fmt.Sprintf("15b3:%04x", i), 1000-i))
 	}
-	all[0].Status.BadImages[0].Message = strings.Repeat("ä", 400)
-	set := quarantine.Compute(all, []v1alpha1.FirmwareSource{src})
-	src.Status.Quarantine, _ = quarantine.Compute(all[:1], []v1alpha1.FirmwareSource{src}).Listed(&src)
+	all[129].Status.BadImages[0].Message = strings.Repeat("ä", 400)
+	record(&src, all[129])
 	assert.LessOrEqual(t, len(src.Status.Quarantine[0].Message), 512)
+	set := compute(all, src)
 	listed, more := set.Listed(&src)
 	assert.Len(t, listed, quarantine.MaxListed)
 	assert.Equal(t, 2, more)
@@ -203,10 +296,9 @@ func TestASourceListsWhatFitsAndSaysHowMuchDoesNot(t *testing.T) {
 	for _, e := range listed {
 		models = append(models, e.Model)
 	}
-	assert.Contains(t, models, "15b3:0000", "what is listed already stays, young as it is")
-	assert.NotContains(t, models, "15b3:0001")
-	assert.NotContains(t, models, "15b3:0002", "the youngest of the rest do not fit")
-	assert.True(t, blocks(set, 1, "15b3:0001"), "and are blocked all the same while their job is there")
+	assert.Contains(t, models, "15b3:0081", "what is listed already stays")
+	assert.NotContains(t, models, "15b3:0080", "the last of the rest do not fit")
+	assert.True(t, blocks(set, 1, "15b3:0080"), "and are blocked all the same while their job is there")
 	assert.IsNonDecreasing(t, models)
 }
 
@@ -215,17 +307,13 @@ func TestAReporterIsRememberedUntilASourceListsItsImage(t *testing.T) {
 	var w quarantine.Reporters
 	j := failing("j1", 1, model, 30)
 	j.UID = "uid-1"
-	src := source("s", -1, 1)
+	src := source("s", 1)
 	all := func() []v1alpha1.FirmwareSource { return []v1alpha1.FirmwareSource{src} }
 	require.Equal(t, jobs(j), w.Remember(jobs(j, &v1alpha1.FirmwareJob{}), all()))
 	require.Equal(t, jobs(j), w.Remember(nil, all()), "the job is gone")
-	assert.True(t, blocks(quarantine.Compute(w.Remember(nil, all()), all()), 1, model))
-	src.Status.Quarantine, _ = quarantine.Compute(jobs(j), all()).Listed(&src)
+	assert.True(t, blocks(compute(w.Remember(nil, all()), src), 1, model))
+	record(&src, j)
 	assert.Empty(t, w.Remember(nil, all()))
 	src.Status.Quarantine = nil
 	assert.Empty(t, w.Remember(nil, all()), "what was written down and lifted stays settled")
-
-	w.Remember(jobs(j), all())
-	src.Spec.LiftQuarantineRequestedAt = new(at(30))
-	assert.Empty(t, w.Remember(nil, all()), "and so is what was lifted before it was written down")
 }

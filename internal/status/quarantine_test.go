@@ -20,7 +20,7 @@ func TestTheConditionQuarantinedIsThereOnlyWhileAnImageIs(t *testing.T) {
 		facts QuarantineFacts
 		want  []string
 	}{
-		"one":  {QuarantineFacts{Source: "cx6", Listed: listed[:1]}, []string{"Version 22.41 on 15b3:101d made", "kubectl patch firmwaresource cx6", "liftQuarantineRequestedAt"}},
+		"one":  {QuarantineFacts{Source: "cx6", Listed: listed[:1]}, []string{"Version 22.41 on 15b3:101d made", "kubectl patch firmwaresource cx6", "liftQuarantine"}},
 		"two":  {QuarantineFacts{Source: "cx6", Listed: listed}, []string{"and 1 other image or model made"}},
 		"full": {QuarantineFacts{Source: "cx6", Listed: listed, More: 3}, []string{"and 4 other images or models", "3 more entries do not fit"}},
 	} {

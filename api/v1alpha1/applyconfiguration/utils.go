@@ -106,6 +106,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.OriginApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("QuarantinedImage"):
 		return &apiv1alpha1.QuarantinedImageApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("QuarantineReport"):
+		return &apiv1alpha1.QuarantineReportApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("QueuedNode"):
 		return &apiv1alpha1.QueuedNodeApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RequestedStep"):

@@ -218,7 +218,7 @@ func TestAllDueUpdatesOfANodeBecomeOneJob(t *testing.T) {
 	j := w.queued()
 	require.Equal(t, "disk=3 nic=2", devices(j))
 	assert.Equal(t, v1alpha1.DeviceUpdate{
-		Device: node + "-nic", UniqueID: "nic", FromVersion: "1", Version: "2", Digest: digest(2), Downgrade: v1alpha1.DowngradeForbid,
+		Device: node + "-nic", UniqueID: "nic", Model: v1alpha1.AnyModel, FromVersion: "1", Version: "2", Digest: digest(2), Downgrade: v1alpha1.DowngradeForbid,
 		Origin: v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"},
 	}, j.Spec.Updates[1])
 	assert.Empty(t, j.OwnerReferences, "a Node that is registered again does not take its jobs along")

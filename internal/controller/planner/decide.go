@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 )
 
 // maxHistory bounds the finished jobs of each type that are kept for a node.
@@ -241,14 +242,10 @@ func (f facts) expired() []v1alpha1.FirmwareJob {
 	return out
 }
 
-// isOnlyReport reports whether an image is quarantined because of that job and no source lists it in its status, such as
-// when no source holds the image at present.
+// isOnlyReport reports whether the job reports a bad image and no source remembers that, such as when no source holds the
+// image at present.
 func (f facts) isOnlyReport(j *v1alpha1.FirmwareJob) bool {
-	return slices.ContainsFunc(j.Status.BadImages, func(b v1alpha1.BadImage) bool {
-		e, is := f.bad.Blocks(b.Digest, b.Model)
-		written := func(src v1alpha1.FirmwareSource) bool { return slices.Contains(src.Status.Quarantine, e) }
-		return is && e.Job == j.Name && !slices.ContainsFunc(f.sources, written)
-	})
+	return len(j.Status.BadImages) > 0 && !quarantine.Recorded(j, f.sources)
 }
 
 // previous is the uid of the node's newest finished job. Scans do not count: one may end while a job is being queued.

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -74,7 +75,7 @@ func (f facts) next(d *v1alpha1.NodeDevice) (u v1alpha1.DeviceUpdate, is bool) {
 
 // isBad reports whether the image is quarantined for the device's model.
 func (f facts) isBad(d *v1alpha1.NodeDevice, image v1alpha1.Digest) bool {
-	_, bad := f.bad.Blocks(image, quarantine.ModelOf(d))
+	_, bad := f.bad.Blocks(image, quarantine.ModelOf(d), f.pool)
 	return bad
 }
 
@@ -90,6 +91,7 @@ func (f facts) updateTo(d *v1alpha1.NodeDevice, version string, image v1alpha1.D
 	w := d.Spec.Firmware
 	u := v1alpha1.DeviceUpdate{
 		Device: d.Name, UniqueID: d.Status.UniqueID, Version: version, Digest: image, Downgrade: w.Downgrade, Origin: w.Origin,
+		Model:          cmp.Or(quarantine.ModelOf(d), v1alpha1.AnyModel),
 		RollbackDigest: f.rollbackImage(d),
 	}
 	if d.Status.Firmware != nil {

@@ -39,8 +39,9 @@ type facts struct {
 	settings rollout.Settings
 	// sources belong to the cache and must not be changed.
 	sources []v1alpha1.FirmwareSource
-	// bad are the images that are quarantined in the fleet.
-	bad quarantine.Set
+	// bad are the images that are quarantined in the fleet, and pool is the RolloutPolicy of the node.
+	bad  quarantine.Set
+	pool string
 	// seen is the work that was due when the node was last planned, and quietPeriod how long work must stay the same before
 	// it is queued.
 	seen        dueWork
@@ -111,7 +112,15 @@ func (r *Reconciler) gatherFleet(ctx context.Context, f *facts, nodeLabels map[s
 	for i := range reports.Items {
 		jobs[i] = &reports.Items[i]
 	}
-	f.bad = quarantine.Compute(jobs, f.sources)
+	pools := quarantine.NewPools(policies.Items)
+	f.pool = pools.Of(nodeLabels)
+	f.bad = quarantine.Compute(quarantine.Facts{Jobs: jobs, Sources: f.sources, Now: f.now, Pool: func(name string) string {
+		var node corev1.Node
+		if err := r.client.Get(ctx, types.NamespacedName{Name: name}, &node); err != nil { // it is gone, and so are its labels
+			return pools.Of(nil)
+		}
+		return pools.Of(node.Labels)
+	}})
 	return nil
 }
 

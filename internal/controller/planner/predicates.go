@@ -24,7 +24,7 @@ var policyChanged = watch.Changed(func(a, b *v1alpha1.RolloutPolicy) bool {
 
 // sourceChanged passes what changes the quarantine. An image that comes or goes changes the devices it is for.
 var sourceChanged = watch.Changed(func(a, b *v1alpha1.FirmwareSource) bool {
-	return !a.Spec.LiftQuarantineRequestedAt.Equal(b.Spec.LiftQuarantineRequestedAt) ||
+	return quarantine.Requests(a) != quarantine.Requests(b) ||
 		!equality.Semantic.DeepEqual(a.Status.Quarantine, b.Status.Quarantine)
 })
 

@@ -37,6 +37,7 @@ func (w *world) elsewhere(n int) {
 		}},
 	}
 	require.NoError(w, w.Create(w.Context(), j))
+	j.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionAdmitted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAdmitted}}
 	j.Status.BadImages = []v1alpha1.BadImage{{Device: "gpu-2-nic", Digest: digest(n), Model: connectX6}}
 	j.Status.Steps = []v1alpha1.JobStep{{Name: "health", State: v1alpha1.StepFailed, FinishTime: &finish}}
 	require.NoError(w, w.Status().Update(w.Context(), j))
@@ -59,12 +60,24 @@ func image(v, n int) v1alpha1.StoredImage {
 	return v1alpha1.StoredImage{Version: fmt.Sprint(v), Class: v1alpha1.ClassNIC, BoardIDs: []string{"MT_1"}, Digest: digest(n)}
 }
 
+// record writes the quarantine into the sources, as its own reconciler does.
+func (w *world) record() {
+	w.Helper()
+	f, err := w.planner.gather(w.Context(), node)
+	require.NoError(w, err)
+	for i := range f.sources {
+		src := f.sources[i].DeepCopy()
+		src.Status.Quarantine, _ = f.bad.Listed(src)
+		require.NoError(w, w.Update(w.Context(), src))
+	}
+}
+
 func (w *world) lift(name string) {
 	w.Helper()
+	w.record()
 	src := &v1alpha1.FirmwareSource{}
 	require.NoError(w, w.Get(w.Context(), types.NamespacedName{Name: name}, src))
-	at := metav1.NewTime(w.clock)
-	src.Spec.LiftQuarantineRequestedAt = &at
+	src.Spec.LiftQuarantine += "again "
 	require.NoError(w, w.Update(w.Context(), src))
 	w.clock = w.clock.Add(time.Second)
 }

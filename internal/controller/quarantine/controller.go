@@ -103,7 +103,21 @@ func (r *Reconciler) gather(ctx context.Context) (facts, error) {
 	for i := range jobs.Items {
 		reports[i] = &jobs.Items[i]
 	}
-	f.set = quarantine.Compute(r.reporters.Remember(reports, f.sources), f.sources)
+	var policies v1alpha1.RolloutPolicyList
+	if err := r.client.List(ctx, &policies, client.UnsafeDisableDeepCopy); err != nil {
+		return f, fmt.Errorf("list rollout policies: %w", err)
+	}
+	pools := quarantine.NewPools(policies.Items)
+	f.set = quarantine.Compute(quarantine.Facts{
+		Jobs: r.reporters.Remember(reports, f.sources), Sources: f.sources, Now: r.now(),
+		Pool: func(name string) string {
+			var node corev1.Node
+			if err := r.client.Get(ctx, client.ObjectKey{Name: name}, &node); err != nil { // it is gone, and so are its labels
+				return pools.Of(nil)
+			}
+			return pools.Of(node.Labels)
+		},
+	})
 	return f, nil
 }
 
@@ -135,15 +149,16 @@ func same(a, b *v1alpha1.FirmwareSource) bool {
 func (r *Reconciler) announce(src *v1alpha1.FirmwareSource, old []v1alpha1.QuarantinedImage) {
 	for _, e := range src.Status.Quarantine {
 		known := func(o v1alpha1.QuarantinedImage) bool {
-			return o.Digest == e.Digest && o.Model == e.Model && o.Job == e.Job
+			return o.Digest == e.Digest && o.Model == e.Model && o.Job == e.Job && o.Scope == e.Scope
 		}
-		if !slices.ContainsFunc(old, known) {
+		if e.Scope != v1alpha1.QuarantineLifted && !slices.ContainsFunc(old, known) {
 			r.recorder.Eventf(src, nil, corev1.EventTypeWarning, v1alpha1.ReasonQuarantined, "Quarantine",
-				"Version %s (%s) made a device of model %s on node %s unhealthy in job %s. It is flashed to no device of that model "+
-					"until that is lifted. %s", e.Version, e.Digest, e.Model, e.NodeName, e.Job, e.Message)
+				"Version %s (%s) made a device of model %s on node %s unhealthy in job %s. %s %s",
+				e.Version, e.Digest, e.Model, e.NodeName, e.Job, status.QuarantineScope(e), e.Message)
 		}
 	}
-	if len(old) > 0 && len(src.Status.Quarantine) == 0 {
+	inForce := func(e v1alpha1.QuarantinedImage) bool { return quarantine.InForce(e, "") }
+	if slices.ContainsFunc(old, inForce) && !slices.ContainsFunc(src.Status.Quarantine, inForce) {
 		r.recorder.Eventf(src, nil, corev1.EventTypeNormal, v1alpha1.ReasonSucceeded, "Lift",
 			"No image of this source is quarantined any more.")
 	}

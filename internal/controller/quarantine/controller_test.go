@@ -112,6 +112,7 @@ func (w *ward) fail(name string, n int, model string) {
 		}},
 	}}
 	require.NoError(w, w.Create(w.Context(), j))
+	meta.SetStatusCondition(&j.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionAdmitted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAdmitted})
 	j.Status.BadImages = []v1alpha1.BadImage{{Device: nic, Digest: digest(n), Model: model, Message: "no link"}}
 	require.NoError(w, w.Status().Update(w.Context(), j))
 }
@@ -120,7 +121,7 @@ func (w *ward) lift(name string) {
 	w.Helper()
 	src := w.get(name)
 	before := src.DeepCopy()
-	src.Spec.LiftQuarantineRequestedAt = ptr.To(metav1.NewTime(time.Now().Add(time.Second)))
+	src.Spec.LiftQuarantine += "again "
 	require.NoError(w, w.Patch(w.Context(), src, client.MergeFrom(before)))
 }
 
@@ -133,7 +134,9 @@ func quarantined(models ...string) func(*v1alpha1.FirmwareSource) bool {
 	return func(src *v1alpha1.FirmwareSource) bool {
 		var got []string
 		for _, e := range src.Status.Quarantine {
-			got = append(got, e.Model)
+			if e.Scope != v1alpha1.QuarantineLifted {
+				got = append(got, e.Model)
+			}
 		}
 		is := meta.IsStatusConditionTrue(src.Status.Conditions, v1alpha1.ConditionQuarantined)
 		return fmt.Sprint(got) == fmt.Sprint(models) && is == (len(models) > 0) &&

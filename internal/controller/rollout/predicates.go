@@ -26,7 +26,7 @@ var jobChanged = watch.Changed(func(a, b *v1alpha1.FirmwareJob) bool {
 
 // sourceChanged passes what may change what is quarantined.
 var sourceChanged = watch.Changed(func(a, b *v1alpha1.FirmwareSource) bool {
-	return !a.Spec.LiftQuarantineRequestedAt.Equal(b.Spec.LiftQuarantineRequestedAt) ||
+	return quarantine.Requests(a) != quarantine.Requests(b) ||
 		!equality.Semantic.DeepEqual(a.Status.Quarantine, b.Status.Quarantine) ||
 		!equality.Semantic.DeepEqual(a.Status.Images, b.Status.Images)
 })

@@ -97,8 +97,7 @@ func (w *world) lift(name string) {
 	src := &v1alpha1.FirmwareSource{}
 	require.NoError(w, w.Get(w.Context(), types.NamespacedName{Name: name}, src))
 	before := src.DeepCopy()
-	at := metav1.NewTime(w.clock)
-	src.Spec.LiftQuarantineRequestedAt = &at
+	src.Spec.LiftQuarantine += "again "
 	require.NoError(w, w.Patch(w.Context(), src, client.MergeFrom(before)))
 }
 
@@ -113,7 +112,9 @@ func (w *world) remember() {
 	for i := range jobs.Items {
 		reports = append(reports, &jobs.Items[i])
 	}
-	set := quarantine.Compute(reports, sources.Items)
+	set := quarantine.Compute(quarantine.Facts{
+		Jobs: reports, Sources: sources.Items, Now: w.clock, Pool: func(string) string { return v1alpha1.DefaultRolloutPolicy },
+	})
 	for i := range sources.Items {
 		src := &sources.Items[i]
 		src.Status.Quarantine, _ = set.Listed(src)

@@ -39,7 +39,9 @@ func (r *Reconciler) gatherQueued(ctx context.Context, f facts) (queued, error) 
 	if q.unhealthy, err = r.unhealthy(ctx); err != nil {
 		return q, err
 	}
-	set := quarantine.Compute(r.reporters.Remember(slices.Collect(maps.Values(f.jobs)), f.sources), f.sources)
+	set := quarantine.Compute(quarantine.Facts{
+		Jobs: r.reporters.Remember(slices.Collect(maps.Values(f.jobs)), f.sources), Sources: f.sources, Pool: f.poolOf(), Now: r.now(),
+	})
 	for uid, j := range f.jobs {
 		switch {
 		case r.state(j) != schedule.Queued:
@@ -50,7 +52,7 @@ func (r *Reconciler) gatherQueued(ctx context.Context, f facts) (queued, error) 
 			}
 			q.scanned[j.Spec.NodeName] = isScanned(firmware)
 		default:
-			if q.quarantined[uid], err = r.quarantined(ctx, j, set, f.sources); err != nil {
+			if q.quarantined[uid], err = r.quarantined(ctx, j, f.poolOf()(j.Spec.NodeName), set, f.sources); err != nil {
 				return q, err
 			}
 		}
@@ -58,8 +60,23 @@ func (r *Reconciler) gatherQueued(ctx context.Context, f facts) (queued, error) 
 	return q, nil
 }
 
+// poolOf returns which RolloutPolicy a node belongs to.
+func (f facts) poolOf() func(node string) string {
+	policies := make([]v1alpha1.RolloutPolicy, 0, len(f.policies))
+	for _, p := range f.policies {
+		policies = append(policies, *p)
+	}
+	pools := quarantine.NewPools(policies)
+	return func(node string) string {
+		if n := f.nodes[node]; n != nil {
+			return pools.Of(n.Labels)
+		}
+		return pools.Of(nil)
+	}
+}
+
 // quarantined is the first update of a job whose image is quarantined for the model of its device; nil when none is.
-func (r *Reconciler) quarantined(ctx context.Context, j *v1alpha1.FirmwareJob, set quarantine.Set, sources []v1alpha1.FirmwareSource) (*schedule.QuarantinedUpdate, error) {
+func (r *Reconciler) quarantined(ctx context.Context, j *v1alpha1.FirmwareJob, pool string, set quarantine.Set, sources []v1alpha1.FirmwareSource) (*schedule.QuarantinedUpdate, error) {
 	for _, u := range j.Spec.Updates {
 		if !set.Holds(u.Digest) {
 			continue
@@ -68,7 +85,7 @@ func (r *Reconciler) quarantined(ctx context.Context, j *v1alpha1.FirmwareJob, s
 		if err != nil {
 			return nil, err
 		}
-		if e, is := set.Blocks(u.Digest, model); is {
+		if e, is := set.Blocks(u.Digest, model, pool); is {
 			return &schedule.QuarantinedUpdate{
 				Device: u.Device, Version: u.Version, FailedJob: e.Job, FailedNode: e.NodeName, FailedModel: e.Model,
 				Lift: howToLift(sources, u.Digest),
@@ -90,7 +107,7 @@ func howToLift(sources []v1alpha1.FirmwareSource, d v1alpha1.Digest) string {
 		}
 	}
 	if name == "" {
-		return "list the image in a FirmwareSource again and set its liftQuarantineRequestedAt."
+		return "list the image in a FirmwareSource again and set its spec.liftQuarantine to a new value."
 	}
 	return "lift the quarantine: " + status.LiftQuarantine(name)
 }

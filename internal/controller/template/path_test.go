@@ -122,7 +122,7 @@ func TestQuarantineBlocksAndIsLifted(t *testing.T) {
 	require.NoError(t, f.Client.Status().Update(t.Context(), s))
 	d := f.awaitCondition(a, v1alpha1.ConditionBlocked, v1alpha1.ReasonQuarantined)
 	message := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionBlocked).Message
-	for _, part := range []string{"node b", "job b-1", "port 1 lost its link", "liftQuarantineRequestedAt"} {
+	for _, part := range []string{"node b", "job b-1", "port 1 lost its link", "spec.liftQuarantine"} {
 		assert.Contains(t, message, part)
 	}
 	got := f.awaitReady("t", v1alpha1.ReasonQuarantined, status.FailedStatus)

@@ -85,7 +85,7 @@ func stepDevice(d v1alpha1.NodeDevice) journal.Update {
 
 func updateOf(u v1alpha1.DeviceUpdate, s v1alpha1.NodeDeviceStatus) journal.Update {
 	out := journal.Update{
-		DeviceUpdate: u, Class: inventory.Class(s.Class), Model: v1alpha1.ModelKey(s.VendorID, s.DeviceID, s.Vendor, s.Model),
+		DeviceUpdate: u, Class: inventory.Class(s.Class), Model: cmp.Or(u.Model, v1alpha1.ModelKey(s.VendorID, s.DeviceID, s.Vendor, s.Model)),
 	}
 	if s.Firmware != nil {
 		out.Driver = s.Firmware.Driver

@@ -34,7 +34,7 @@ func matches() []Mutant {
 		{What: "a source's downgrade rule is ignored", File: firmware,
 			Old: "if downgrade == v1alpha1.DowngradeForbid {", New: "if downgrade == v1alpha1.DowngradeAllow {"},
 		{What: "an image that is quarantined counts as usable", File: firmware,
-			Old: "modelOf(d.facts)); bad {", New: "modelOf(d.facts)); bad && d.observed.unread {"},
+			Old: "ix.pools.Of(d.node.labels)); bad {", New: "ix.pools.Of(d.node.labels)); bad && d.observed.unread {"},
 		{What: "only the desired version is looked up in the quarantine, not its hops", File: firmware,
 			Old: "for len(out) < len(want.Hops) {", New: "for len(out) < 0 {"},
 		{What: "an image of a source that is not ready is taken", File: firmware,

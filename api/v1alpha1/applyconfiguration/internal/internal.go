@@ -225,6 +225,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: fromVersion
       type:
         scalar: string
+    - name: model
+      type:
+        scalar: string
     - name: origin
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Origin
@@ -506,6 +509,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FirmwareSourceSpec
   map:
     fields:
+    - name: confirmQuarantine
+      type:
+        scalar: string
     - name: downgrade
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DowngradePolicy
@@ -518,6 +524,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - url
+    - name: liftQuarantine
+      type:
+        scalar: string
     - name: liftQuarantineRequestedAt
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
@@ -1101,15 +1110,44 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.OriginKind
   scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.QuarantineReport
+  map:
+    fields:
+    - name: evidence
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Evidence
+    - name: job
+      type:
+        scalar: string
+    - name: nodeName
+      type:
+        scalar: string
+    - name: policy
+      type:
+        scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.QuarantineScope
+  scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.QuarantinedImage
   map:
     fields:
+    - name: confirm
+      type:
+        scalar: string
     - name: digest
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Digest
     - name: job
       type:
         scalar: string
+    - name: lift
+      type:
+        scalar: string
+    - name: lifted
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
     - name: message
       type:
         scalar: string
@@ -1119,6 +1157,23 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: nodeName
       type:
         scalar: string
+    - name: policies
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: reports
+      type:
+        list:
+          elementType:
+            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.QuarantineReport
+          elementRelationship: associative
+          keys:
+          - job
+    - name: scope
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.QuarantineScope
     - name: since
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time

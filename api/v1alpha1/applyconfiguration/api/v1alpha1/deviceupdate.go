@@ -15,6 +15,9 @@ type DeviceUpdateApplyConfiguration struct {
 	Device *string `json:"device,omitempty"`
 	// uniqueID of the hardware the update was planned for. Other hardware under the same name is refused.
 	UniqueID *string `json:"uniqueID,omitempty"`
+	// model of the device when the job was planned, as in a FirmwareSource's quarantine; a report of a bad image counts for
+	// this model. Absent in a job that a person made.
+	Model *string `json:"model,omitempty"`
 	// fromVersion is the version that ran when the job was planned.
 	FromVersion *string `json:"fromVersion,omitempty"`
 	// version that should run after the update.
@@ -48,6 +51,14 @@ func (b *DeviceUpdateApplyConfiguration) WithDevice(value string) *DeviceUpdateA
 // If called multiple times, the UniqueID field is set to the value of the last call.
 func (b *DeviceUpdateApplyConfiguration) WithUniqueID(value string) *DeviceUpdateApplyConfiguration {
 	b.UniqueID = &value
+	return b
+}
+
+// WithModel sets the Model field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Model field is set to the value of the last call.
+func (b *DeviceUpdateApplyConfiguration) WithModel(value string) *DeviceUpdateApplyConfiguration {
+	b.Model = &value
 	return b
 }
 

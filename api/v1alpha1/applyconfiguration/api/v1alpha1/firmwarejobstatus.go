@@ -34,7 +34,7 @@ type FirmwareJobStatusApplyConfiguration struct {
 	// verdict is the last result of the job's health gate.
 	Verdict *HealthVerdictApplyConfiguration `json:"verdict,omitempty"`
 	// badImages lists the images of the job that made a device or the node unhealthy. They are quarantined for the model
-	// of their device, on every node, unless their evidence is Network. At most 128.
+	// of their device, as the quarantine of the FirmwareSource says. At most 128.
 	BadImages []BadImageApplyConfiguration `json:"badImages,omitempty"`
 }
 

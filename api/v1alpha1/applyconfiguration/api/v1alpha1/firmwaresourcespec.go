@@ -21,8 +21,17 @@ type FirmwareSourceSpecApplyConfiguration struct {
 	// downgrade is Allow (default), which leaves the decision to the template or pin, or Forbid, which forbids
 	// downgrades to every image of this source. Written by the user.
 	Downgrade *apiv1alpha1.DowngradePolicy `json:"downgrade,omitempty"`
-	// liftQuarantineRequestedAt lifts every quarantine of an image of this source that began before this time, so that
-	// the image may be flashed again. Written by the user.
+	// liftQuarantine lifts every quarantine of an image of this source, so that the image may be flashed again. It is any text
+	// of at most 128 bytes, such as "2026-11-21 it was the switch", and it is a request whenever it differs from
+	// status.quarantine[].lift. What is reported afterwards quarantines again. Removing it requests nothing. Written by the
+	// user.
+	LiftQuarantine *string `json:"liftQuarantine,omitempty"`
+	// confirmQuarantine extends every quarantine of an image of this source, and what is only reported, to all nodes, as the
+	// report of a second node does. It is any text of at most 128 bytes, and it is a request whenever it differs from
+	// status.quarantine[].confirm. Removing it requests nothing. Written by the user.
+	ConfirmQuarantine *string `json:"confirmQuarantine,omitempty"`
+	// liftQuarantineRequestedAt is ignored where liftQuarantine is set; otherwise this time is such a text, and is compared
+	// with no clock. Written by the user. Deprecated: use liftQuarantine. It is removed in the next version of the API.
 	LiftQuarantineRequestedAt *v1.Time `json:"liftQuarantineRequestedAt,omitempty"`
 }
 
@@ -58,6 +67,22 @@ func (b *FirmwareSourceSpecApplyConfiguration) WithUpgradePaths(value *UpgradePa
 // If called multiple times, the Downgrade field is set to the value of the last call.
 func (b *FirmwareSourceSpecApplyConfiguration) WithDowngrade(value apiv1alpha1.DowngradePolicy) *FirmwareSourceSpecApplyConfiguration {
 	b.Downgrade = &value
+	return b
+}
+
+// WithLiftQuarantine sets the LiftQuarantine field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the LiftQuarantine field is set to the value of the last call.
+func (b *FirmwareSourceSpecApplyConfiguration) WithLiftQuarantine(value string) *FirmwareSourceSpecApplyConfiguration {
+	b.LiftQuarantine = &value
+	return b
+}
+
+// WithConfirmQuarantine sets the ConfirmQuarantine field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ConfirmQuarantine field is set to the value of the last call.
+func (b *FirmwareSourceSpecApplyConfiguration) WithConfirmQuarantine(value string) *FirmwareSourceSpecApplyConfiguration {
+	b.ConfirmQuarantine = &value
 	return b
 }
 

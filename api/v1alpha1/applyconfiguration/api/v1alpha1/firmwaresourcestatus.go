@@ -18,7 +18,8 @@ type FirmwareSourceStatusApplyConfiguration struct {
 	// images that are verified and in store, in order of version and board id. At most 512.
 	Images []StoredImageApplyConfiguration `json:"images,omitempty"`
 	// quarantine lists the images of this source that made a device or its node unhealthy, each with the model of that
-	// device. They are not flashed to any device of the model until a person lifts the quarantine. At most 128.
+	// device. They are not flashed to devices of the model, on the nodes that scope says, until a person lifts the quarantine.
+	// At most 128.
 	Quarantine []QuarantinedImageApplyConfiguration `json:"quarantine,omitempty"`
 }
 

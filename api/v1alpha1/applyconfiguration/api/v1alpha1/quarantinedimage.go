@@ -19,7 +19,20 @@ type QuarantinedImageApplyConfiguration struct {
 	Model *string `json:"model,omitempty"`
 	// version of the firmware.
 	Version *string `json:"version,omitempty"`
-	// since is when the image failed.
+	// scope says on which nodes the image is not flashed. Absent: Fleet.
+	Scope *apiv1alpha1.QuarantineScope `json:"scope,omitempty"`
+	// policies are the RolloutPolicies of the nodes that reported the image; with the scope Policies it is not flashed on
+	// their nodes. At most 64.
+	Policies []string `json:"policies,omitempty"`
+	// reports lists who reported the image, at most 16.
+	Reports []QuarantineReportApplyConfiguration `json:"reports,omitempty"`
+	// lifted lists the jobs whose reports a person lifted and that still exist, at most 256.
+	Lifted []string `json:"lifted,omitempty"`
+	// lift is the request to lift that was acted on last, or that was there before the first report; another one lifts.
+	Lift *string `json:"lift,omitempty"`
+	// confirm is the same for the request to confirm.
+	Confirm *string `json:"confirm,omitempty"`
+	// since is when the operator was first told that the image failed, by the clock of the operator.
 	Since *v1.Time `json:"since,omitempty"`
 	// nodeName of the node it failed on.
 	NodeName *string `json:"nodeName,omitempty"`
@@ -56,6 +69,63 @@ func (b *QuarantinedImageApplyConfiguration) WithModel(value string) *Quarantine
 // If called multiple times, the Version field is set to the value of the last call.
 func (b *QuarantinedImageApplyConfiguration) WithVersion(value string) *QuarantinedImageApplyConfiguration {
 	b.Version = &value
+	return b
+}
+
+// WithScope sets the Scope field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Scope field is set to the value of the last call.
+func (b *QuarantinedImageApplyConfiguration) WithScope(value apiv1alpha1.QuarantineScope) *QuarantinedImageApplyConfiguration {
+	b.Scope = &value
+	return b
+}
+
+// WithPolicies adds the given value to the Policies field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Policies field.
+func (b *QuarantinedImageApplyConfiguration) WithPolicies(values ...string) *QuarantinedImageApplyConfiguration {
+	for i := range values {
+		b.Policies = append(b.Policies, values[i])
+	}
+	return b
+}
+
+// WithReports adds the given value to the Reports field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Reports field.
+func (b *QuarantinedImageApplyConfiguration) WithReports(values ...*QuarantineReportApplyConfiguration) *QuarantinedImageApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithReports")
+		}
+		b.Reports = append(b.Reports, *values[i])
+	}
+	return b
+}
+
+// WithLifted adds the given value to the Lifted field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Lifted field.
+func (b *QuarantinedImageApplyConfiguration) WithLifted(values ...string) *QuarantinedImageApplyConfiguration {
+	for i := range values {
+		b.Lifted = append(b.Lifted, values[i])
+	}
+	return b
+}
+
+// WithLift sets the Lift field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Lift field is set to the value of the last call.
+func (b *QuarantinedImageApplyConfiguration) WithLift(value string) *QuarantinedImageApplyConfiguration {
+	b.Lift = &value
+	return b
+}
+
+// WithConfirm sets the Confirm field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Confirm field is set to the value of the last call.
+func (b *QuarantinedImageApplyConfiguration) WithConfirm(value string) *QuarantinedImageApplyConfiguration {
+	b.Confirm = &value
 	return b
 }
 
