@@ -28,8 +28,8 @@ type Daemon struct {
 	AllowUnconfined bool
 	// ScanInterval is the time between two scans.
 	ScanInterval time.Duration
-	// BootTimeLimit is how long the machine may take from the start of its kernel until this daemon sees it, after a
-	// reboot that is part of an update; zero for no limit.
+	// BootTimeLimit is how long the machine may take from the start of its kernel until its own services have started, after
+	// a reboot that is part of an update; zero for no limit.
 	BootTimeLimit time.Duration
 	// HealthTimeout is how long the machine may take after an update to become as healthy as it was.
 	HealthTimeout time.Duration

@@ -98,9 +98,9 @@ type Complaint struct {
 type Evidence string
 
 const (
-	// OfDevice, the zero value: a device or the host itself is worse.
+	// OfDevice, the zero value, means that a device or the host itself is worse.
 	OfDevice Evidence = ""
-	// Network: only the network is missed, which something outside the host may explain.
+	// Network means that only the network is missed, which something outside the host may explain.
 	Network Evidence = "Network"
 )
 

@@ -121,11 +121,18 @@ const askTimeout = 30 * time.Second
 // watch reports a step that has made no progress for longer than its deadline. It kills nothing.
 func (x *execution) watch(now time.Duration) {
 	s := x.job.CurrentStep()
-	if s == nil || s.State != step.Running || s.Deadline == 0 || now-x.moved < s.Deadline || x.overdue != "" {
+	if s == nil || s.State != step.Running || s.Deadline == 0 || x.overdue != "" {
 		return
 	}
-	x.overdue = fmt.Sprintf("it has made no progress for %s and is not killed; look at the node and its devices", s.Deadline)
-	x.cfg.Log.Error("Step is overdue", "job", x.job.Name, "step", s.Kind, "device", s.Device, "deadline", s.Deadline)
+	deadline := s.Deadline
+	if s.Kind == plan.Health {
+		deadline += x.limits().Soak // it makes none meanwhile
+	}
+	if now-x.moved < deadline {
+		return
+	}
+	x.overdue = fmt.Sprintf("it has made no progress for %s and is not killed; look at the node and its devices", deadline)
+	x.cfg.Log.Error("Step is overdue", "job", x.job.Name, "step", s.Kind, "device", s.Device, "deadline", deadline)
 	x.publish(true)
 }
 
