@@ -390,5 +390,5 @@ func TestAReplacedAuthorityOverlapsWithTheNext(t *testing.T) {
 		received, seen[current] = current, true
 	}
 	assert.Error(t, trusted(first), "the authority was replaced")
-	assert.Equal(t, 4, len(seen), "the first, the first with the next, the second with the previous, the second")
+	assert.Len(t, seen, 4, "the first, the first with the next, the second with the previous, the second")
 }

@@ -24,7 +24,7 @@ import (
 
 var (
 	forbidden = apierrors.NewForbidden(schema.GroupResource{}, "x", errors.New("denied by policy"))
-	away      = errors.New("connection refused")
+	errAway   = errors.New("connection refused")
 	missing   = apierrors.NewNotFound(schema.GroupResource{}, "x")
 )
 
@@ -54,7 +54,7 @@ func TestAProofNeedsEveryForeignWriteRefused(t *testing.T) {
 		"events are let through":                    {[]error{forbidden, nil, forbidden}, true, false},
 		"maintenance is let through":                {[]error{forbidden, forbidden, nil}, true, false},
 		"what was let through is there already":     {[]error{apierrors.NewAlreadyExists(schema.GroupResource{}, "x"), forbidden, forbidden}, true, false},
-		"an API server that is away proves nothing": {[]error{away, forbidden, forbidden}, false, false},
+		"an API server that is away proves nothing": {[]error{errAway, forbidden, forbidden}, false, false},
 		"a kind that is missing proves nothing":     {[]error{missing, forbidden, forbidden}, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -72,7 +72,7 @@ func TestTheProofWaitsForAnAPIServerAndForPoliciesThatWereJustApplied(t *testing
 		p := answering(t, func(client.Object) error {
 			switch since := time.Since(began); {
 			case since < time.Hour:
-				return away
+				return errAway
 			case since < time.Hour+settle/2:
 				return nil
 			}
@@ -92,7 +92,7 @@ func TestADaemonThatNothingConfinesEnds(t *testing.T) {
 		assert.ErrorContains(t, err, "--allow-unconfined")
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		assert.NoError(t, answering(t, func(client.Object) error { return away }).await(ctx, logr.Discard()), "it ends when it is asked to")
+		assert.NoError(t, answering(t, func(client.Object) error { return errAway }).await(ctx, logr.Discard()), "it ends when it is asked to")
 	})
 }
 
