@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
@@ -75,10 +76,15 @@ func (k *Kubelet) Ensure(ctx context.Context, ready corev1.ConditionStatus, boot
 
 // StartWorkload records a pod that a drain has to evict.
 func (k *Kubelet) StartWorkload(ctx context.Context) error {
+	owner, err := owned(ctx, k.Client, &appsv1.ReplicaSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "workload"},
+		Spec:       appsv1.ReplicaSetSpec{Selector: ownSelector("workload"), Template: ownTemplate("workload")},
+	}, "ReplicaSet")
+	if err != nil {
+		return err
+	}
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "workload-" + k.Node, OwnerReferences: []metav1.OwnerReference{{
-			APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "workload", UID: "00000000-0000-0000-0000-000000000001", Controller: ptr.To(true),
-		}}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "workload-" + k.Node, OwnerReferences: owner},
 		Spec: corev1.PodSpec{
 			NodeName: k.Node, TerminationGracePeriodSeconds: ptr.To(int64(1)),
 			Containers: []corev1.Container{{Name: "main", Image: "simulated"}},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,11 +23,16 @@ const tokenSeconds = 12 * 3600
 
 // RunPod records a pod of a service account on a node, as a kubelet that runs it would. An existing one is kept.
 func RunPod(ctx context.Context, c client.Client, name, account, node string) (*corev1.Pod, error) {
+	owner, err := owned(ctx, c, &appsv1.DaemonSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: account},
+		Spec:       appsv1.DaemonSetSpec{Selector: ownSelector(account), Template: ownTemplate(account)},
+	}, "DaemonSet")
+	if err != nil {
+		return nil, err
+	}
 	pod := &corev1.Pod{
 		// Owned like a DaemonSet's pod, so that a drain does not evict it.
-		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: name, OwnerReferences: []metav1.OwnerReference{{
-			APIVersion: "apps/v1", Kind: "DaemonSet", Name: account, UID: "00000000-0000-0000-0000-000000000002", Controller: ptr.To(true),
-		}}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: name, OwnerReferences: owner},
 		Spec: corev1.PodSpec{
 			NodeName: node, ServiceAccountName: account, TerminationGracePeriodSeconds: ptr.To(int64(0)),
 			Containers: []corev1.Container{{Name: "main", Image: "simulated"}},
