@@ -114,6 +114,18 @@ func TestPolicyHoldsEvenWhereARoleGivesTooMuch(t *testing.T) {
 	assert.ErrorContains(t, a.Create(t.Context(), own), "may create NodeDevices only")
 	assert.ErrorContains(t, a.Delete(t.Context(), job("node-a")), "may delete NodeDevices only")
 	assert.ErrorContains(t, a.Delete(t.Context(), &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "node-a"}}), "may delete NodeDevices only")
+	foreign := &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: "node-b-nic-1"}}
+	assert.ErrorContains(t, a.Delete(t.Context(), foreign), "may not change or delete an object of node 'node-b'")
+	mine := func(name string) *v1alpha1.NodeDevice {
+		return &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.NodeDeviceSpec{NodeName: "node-a"}}
+	}
+	assert.ErrorContains(t, a.Create(t.Context(), mine("node-b-bios")), "must be named after its node and class")
+	desired := mine("node-a-nic-9")
+	desired.Spec.Firmware = &v1alpha1.DesiredFirmware{Version: "1", SourceRef: v1alpha1.SourceReference{Name: "s"}, UpdatePolicy: "Update", Downgrade: "Allow",
+		Origin: v1alpha1.Origin{Kind: "Pin", Name: "n", Rule: "r"}}
+	assert.ErrorContains(t, a.Create(t.Context(), desired), "without a desired firmware")
+	admitted := `{"status":{"conditions":[{"type":"Admitted","status":"True","reason":"Admitted","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`
+	assert.ErrorContains(t, a.Status().Patch(t.Context(), job("node-a"), merge(admitted)), "are the operator's")
 	assert.ErrorContains(t, a.Delete(t.Context(), &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}}), "not found")
 }
 

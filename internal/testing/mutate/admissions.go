@@ -8,7 +8,7 @@ func admissions() []Mutant {
 	}
 	const own = "deploy/policy/daemon-own-node.yaml"
 	policy := func(what, before, after string) Mutant {
-		return Mutant{What: what, File: own, Old: before, New: after, Packages: []string{"deploy"}, Run: "^(TestEveryoneStaysInTheirRole|TestPolicyHoldsEvenWhereARoleGivesTooMuch)$"}
+		return Mutant{What: what, File: own, Old: before, New: after, Packages: []string{"deploy"}, Run: "^TestPolicyHoldsEvenWhereARoleGivesTooMuch$"}
 	}
 	return []Mutant{
 		policy("a daemon writes the objects of another node", "expression: object == null || variables.objectNode == variables.claim",
