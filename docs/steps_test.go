@@ -61,7 +61,7 @@ func TestPagesAnswerWhatTheyMust(t *testing.T) {
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
 		for _, part := range parts {
-			assert.True(t, strings.Contains(string(text), part), "%s does not have %q", page, part)
+			assert.Contains(t, string(text), part, "%s does not have %q", page, part)
 		}
 	}
 	assert.Equal(t, 15*time.Minute, step.DefaultLimits().Reboot)

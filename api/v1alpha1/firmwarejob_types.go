@@ -287,9 +287,9 @@ type BadImage struct {
 type Evidence string
 
 const (
-	// EvidenceDevice: the device or the node itself was worse with the image.
+	// EvidenceDevice says that the device or the node itself was worse with the image.
 	EvidenceDevice Evidence = "Device"
-	// EvidenceNetwork: only links, gateways and the API server were missed, which something outside the node may explain.
+	// EvidenceNetwork says that only links, gateways and the API server were missed, which something outside the node may explain.
 	EvidenceNetwork Evidence = "Network"
 )
 

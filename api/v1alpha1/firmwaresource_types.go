@@ -217,13 +217,13 @@ type QuarantinedImage struct {
 type QuarantineScope string
 
 const (
-	// QuarantineReported: on none. One node missed the network, which something outside of it may explain.
+	// QuarantineReported blocks the image on no node. One node missed the network, which something outside of it may explain.
 	QuarantineReported QuarantineScope = "Reported"
-	// QuarantinePolicies: on the nodes of the policies of those who reported it.
+	// QuarantinePolicies blocks it on the nodes of the policies of those who reported it.
 	QuarantinePolicies QuarantineScope = "Policies"
-	// QuarantineFleet: on every node. A second node reported it, or a person confirmed it.
+	// QuarantineFleet blocks it on every node. A second node reported it, or a person confirmed it.
 	QuarantineFleet QuarantineScope = "Fleet"
-	// QuarantineLifted: on none. A person lifted it; the entry stays while the jobs that reported it exist.
+	// QuarantineLifted blocks it on no node. A person lifted it; the entry stays while the jobs that reported it exist.
 	QuarantineLifted QuarantineScope = "Lifted"
 )
 

@@ -73,7 +73,7 @@ func TestRequirements(t *testing.T) {
 	}
 	assert.Equal(t, want, ids)
 	head := fmt.Sprintf(countsForm, counts[proven], len(ids), counts[partly], counts[decided], counts[unproven])
-	assert.True(t, strings.Contains(string(text), "\n"+head+"\n"), "the head of the page must say\n%s", head)
+	assert.Contains(t, string(text), "\n"+head+"\n", "the head of the page must say\n%s", head)
 }
 
 // parseProof reads the proof of a row: the tests it names, and the page of the decision.

@@ -37,7 +37,7 @@ func Retry(n *v1alpha1.NodeFirmware) plan.Clearance {
 	if n == nil {
 		return ""
 	}
-	return request(n.Spec.Retry, n.Spec.RetryRequestedAt) //nolint:staticcheck // it keeps working for one version
+	return request(n.Spec.Retry, n.Spec.RetryRequestedAt)
 }
 
 // Release is the request to release on a NodeFirmware; empty for nil and where there is no request.
@@ -45,7 +45,7 @@ func Release(n *v1alpha1.NodeFirmware) plan.Clearance {
 	if n == nil {
 		return ""
 	}
-	return request(n.Spec.Release, n.Spec.ReleaseRequestedAt) //nolint:staticcheck // it keeps working for one version
+	return request(n.Spec.Release, n.Spec.ReleaseRequestedAt)
 }
 
 // request prefers the text to the time, which is deprecated.

@@ -98,7 +98,7 @@ type Complaint struct {
 type Evidence string
 
 const (
-	// OfDevice, the zero value, means that a device or the host itself is worse.
+	// OfDevice is the zero value. It means that a device or the host itself is worse.
 	OfDevice Evidence = ""
 	// Network means that only the network is missed, which something outside the host may explain.
 	Network Evidence = "Network"

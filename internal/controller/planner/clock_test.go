@@ -123,7 +123,7 @@ func TestNoDecisionDependsOnWhatTheClocksOfOthersSay(t *testing.T) {
 		right, skewed := decide(p.facts(noSkew)), decide(p.facts(c))
 		require.Equal(t, right.next, skewed.next)
 		require.Equal(t, devices(right.job), devices(skewed.job))
-		require.Equal(t, len(right.superseded), len(skewed.superseded))
+		require.Len(t, skewed.superseded, len(right.superseded))
 		if right.job != nil {
 			jobs++
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/memory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/host"
 )
 
@@ -209,7 +209,9 @@ func (d *Discovery) scan(ctx context.Context, requested bool) error {
 	if err != nil {
 		return fmt.Errorf("scan devices: %w", err)
 	}
-	debug.FreeOSMemory() // a scan leaves megabytes behind, and the next one is minutes away
+	if err := memory.Release(); err != nil { // a scan leaves megabytes behind, and the next one is minutes away
+		d.config.Log.V(1).Info("Could not release memory after a scan", "cause", err.Error())
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.look, d.seen = look, seen

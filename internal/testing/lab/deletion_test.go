@@ -45,7 +45,7 @@ func TestAnyObjectMayBeDeletedWhileAnUpdateRuns(t *testing.T) {
 			l.admin.Get(t.Context(), client.ObjectKey{Name: first.node.Name}, &v1alpha1.NodeFirmware{}) == nil
 	})
 
-	list = second.want("bios")
+	second.want("bios")
 	eventually(t, "the write begins", func() bool { return second.running("flash") })
 	job := second.job()
 	second.remove(&maintenancev1alpha1.NodeMaintenance{ObjectMeta: metav1.ObjectMeta{
