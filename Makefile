@@ -85,7 +85,7 @@ controlplane: ## Get etcd and kube-apiserver (once several minutes) and print wh
 	@$(GO) run ./hack/controlplane
 
 # TESTFLAGS go to every go test; PACKAGES choose what is tested.
-TESTFLAGS ?= -timeout 15m
+TESTFLAGS ?= -timeout 30m
 PACKAGES ?= ./...
 .PHONY: test
 test: ## Run all tests (flags: TESTFLAGS='-run X -v' PACKAGES=./pkg/...).
