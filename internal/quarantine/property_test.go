@@ -109,9 +109,10 @@ func TestAnImageIsBlockedFromItsFailureUntilALift(t *testing.T) {
 				}
 			},
 		})
-		w.record()
+		w.record() // every source takes a lift over
+		w.record() // and may forget it
 		before := maps.Clone(w.sources)
 		w.record()
-		require.Equal(t, before, w.sources, "a second pass writes nothing")
+		require.Equal(t, before, w.sources, "another pass writes nothing")
 	})
 }

@@ -114,7 +114,16 @@ func entry(k key, old []memory, fresh []report, f Facts) (e v1alpha1.Quarantined
 	}
 	e = v1alpha1.QuarantinedImage{Digest: k.digest, Model: k.model}
 	fleet := false
+	var all []v1alpha1.QuarantineReport // more than the entry may list
+	// needed are the jobs that could bring back what was lifted: those that exist, and those that a source still tells of. A
+	// source forgets a lift only when every source has taken it over, because one of them may not be written in this pass.
+	needed := map[string]bool{}
 	for _, m := range slices.SortedFunc(slices.Values(old), func(a, b memory) int { return byAge(a.QuarantinedImage, b.QuarantinedImage) }) {
+		if m.Scope != v1alpha1.QuarantineLifted {
+			for _, r := range m.told() {
+				needed[r.Job] = true
+			}
+		}
 		told := slices.DeleteFunc(slices.Clone(m.told()), func(r v1alpha1.QuarantineReport) bool { return lifted[r.Job] })
 		if m.Scope == v1alpha1.QuarantineLifted || len(told) == 0 {
 			if e.Job == "" {
@@ -122,47 +131,78 @@ func entry(k key, old []memory, fresh []report, f Facts) (e v1alpha1.Quarantined
 			}
 			continue
 		}
-		if len(e.Reports) == 0 {
+		if len(all) == 0 {
 			e.Version, e.Since, e.NodeName, e.Job, e.Message = m.Version, m.Since, m.NodeName, m.Job, m.Message
 		}
 		for _, r := range told {
-			e.Reports = add(e.Reports, r)
+			if !slices.ContainsFunc(all, func(o v1alpha1.QuarantineReport) bool { return o.Job == r.Job }) {
+				all = append(all, r)
+			}
 		}
 		fleet = fleet || m.Scope == v1alpha1.QuarantineFleet || m.Scope == "" || plan.Clearance(m.source.Spec.ConfirmQuarantine).Clears(m.Confirm)
 	}
-	present := map[string]bool{}
 	for _, r := range fresh {
-		present[r.job] = true
+		needed[r.job] = true
 		if lifted[r.job] {
 			continue
 		}
-		if len(e.Reports) == 0 {
+		if len(all) == 0 {
 			e.Version, e.Since, e.NodeName, e.Job, e.Message = r.version, metav1.NewTime(f.Now.Truncate(time.Second)), r.node, r.job, r.message
 		}
-		at := slices.IndexFunc(e.Reports, func(o v1alpha1.QuarantineReport) bool { return o.Job == r.job })
+		at := slices.IndexFunc(all, func(o v1alpha1.QuarantineReport) bool { return o.Job == r.job })
 		switch {
 		case at < 0:
-			e.Reports = add(e.Reports, v1alpha1.QuarantineReport{Job: r.job, NodeName: r.node, Policy: f.Pool(r.node), Evidence: r.evidence})
+			all = append(all, v1alpha1.QuarantineReport{Job: r.job, NodeName: r.node, Policy: f.Pool(r.node), Evidence: r.evidence})
 		case r.evidence != v1alpha1.EvidenceNetwork: // the network came back with the old firmware
-			e.Reports[at].Evidence = r.evidence
+			all[at].Evidence = r.evidence
 		}
 	}
 	for _, job := range slices.Sorted(maps.Keys(lifted)) {
-		if present[job] && len(e.Lifted) < maxLifted {
+		if needed[job] && len(e.Lifted) < maxLifted {
 			e.Lifted = append(e.Lifted, job)
 		}
 	}
-	e.Scope, e.Policies = scope(e.Reports, fleet)
+	for _, r := range all {
+		e.Reports = add(e.Reports, r)
+	}
+	e.Scope, e.Policies = scope(all, fleet)
 	return e, len(e.Reports)+len(e.Lifted) > 0
 }
 
-// add keeps the reports of as many nodes as fit, one after the other as they came.
+// add keeps as many reports as fit, as they came. Where one has to go, it is the last that another one makes superfluous, or
+// else the last that only missed the network, or else the new one. What went does not come back in the next pass.
 func add(reports []v1alpha1.QuarantineReport, r v1alpha1.QuarantineReport) []v1alpha1.QuarantineReport {
-	known := func(o v1alpha1.QuarantineReport) bool { return o.Job == r.Job }
-	if len(reports) >= maxReports || slices.ContainsFunc(reports, known) {
+	reports = append(reports, r)
+	if len(reports) <= maxReports {
 		return reports
 	}
-	return append(reports, r)
+	out := superfluous(reports)
+	for i := len(reports) - 1; out < 0 && i >= 0; i-- {
+		if reports[i].Evidence == v1alpha1.EvidenceNetwork {
+			out = i
+		}
+	}
+	if out < 0 {
+		out = len(reports) - 1
+	}
+	return slices.Delete(reports, out, out+1)
+}
+
+// superfluous is the last report beside which another one of the same node and policy knows as much, or -1.
+func superfluous(reports []v1alpha1.QuarantineReport) int {
+	for i, r := range slices.Backward(reports) {
+		for j, o := range reports {
+			same := i != j && o.NodeName == r.NodeName && o.Policy == r.Policy
+			if same && knowsAsMuch(o.Evidence, r.Evidence) {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+func knowsAsMuch(a, b v1alpha1.Evidence) bool {
+	return a != v1alpha1.EvidenceNetwork || b == v1alpha1.EvidenceNetwork
 }
 
 // scope decides on which nodes the image is not flashed, from who reported it.

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
@@ -316,4 +317,105 @@ func TestAReporterIsRememberedUntilASourceListsItsImage(t *testing.T) {
 	assert.Empty(t, w.Remember(nil, all()))
 	src.Status.Quarantine = nil
 	assert.Empty(t, w.Remember(nil, all()), "what was written down and lifted stays settled")
+}
+
+// Two controllers see a deletion and a lift each at its own time.
+func TestALiftedQuarantineDoesNotComeBackWhenItsJobIsGone(t *testing.T) {
+	var w quarantine.Reporters
+	j, src := failing("j1", 1, model, 30), source("s", 1)
+	j.UID = "uid-1"
+	all := func() []v1alpha1.FirmwareSource { return []v1alpha1.FirmwareSource{src} }
+	w.Remember(jobs(j), all())
+	record(&src, j)
+	src.Spec.LiftQuarantine = "it was the switch"
+	record(&src, j)
+	w.Remember(jobs(j), all())
+	record(&src)
+	require.Empty(t, src.Status.Quarantine)
+	assert.Empty(t, w.Remember(nil, all()))
+}
+
+// A job that was recorded reports another image and is deleted before a source lists that one.
+func TestALaterReportOfARecordedJobIsRemembered(t *testing.T) {
+	var w quarantine.Reporters
+	j, src := failing("j1", 1, model, 30), source("s", 1, 2)
+	j.UID = "uid-1"
+	record(&src, j)
+	w.Remember(jobs(j), []v1alpha1.FirmwareSource{src})
+	more, second := j.DeepCopy(), failing("j1", 2, model, 30)
+	more.Spec.Updates = append(more.Spec.Updates, second.Spec.Updates...)
+	more.Status.BadImages = append(more.Status.BadImages, second.Status.BadImages...)
+	w.Remember(jobs(more), []v1alpha1.FirmwareSource{src})
+	assert.True(t, blocks(compute(w.Remember(nil, []v1alpha1.FirmwareSource{src}), src), 2, model))
+}
+
+// One of two sources lifts, and the other cannot be written at once.
+func TestALiftHoldsUntilEverySourceHasTakenItOver(t *testing.T) {
+	a, b := source("a", 1), source("b", 1)
+	s := compute(jobs(failing("j1", 1, model, 1)), a, b)
+	a.Status.Quarantine, _ = s.Listed(&a)
+	b.Status.Quarantine, _ = s.Listed(&b)
+	a.Spec.LiftQuarantine = "it was the switch"
+	for range 3 {
+		s = compute(nil, a, b)
+		require.False(t, blocks(s, 1, model), "only the first source is written")
+		a.Status.Quarantine, _ = s.Listed(&a)
+	}
+	b.Status.Quarantine, _ = s.Listed(&b)
+	s = compute(nil, a, b)
+	a.Status.Quarantine, _ = s.Listed(&a)
+	require.Empty(t, a.Status.Quarantine)
+	assert.False(t, blocks(compute(nil, a, b), 1, model), "the second source forgets later")
+	record(&b)
+	assert.Empty(t, b.Status.Quarantine)
+}
+
+func TestAReportThatDecidesMoreFindsAPlaceInAFullList(t *testing.T) {
+	var dead, again []*v1alpha1.FirmwareJob
+	for i := range 16 {
+		dead = append(dead, network(on(fmt.Sprintf("gpu/n%d", i), failing(fmt.Sprintf("j%02d", i), 1, model, i))))
+		again = append(again, on("gpu/n0", failing(fmt.Sprintf("j%02d", i), 1, model, i)))
+	}
+	for name, full := range map[string][]*v1alpha1.FirmwareJob{"of nodes that missed their network": dead, "of one node": again} {
+		src, late := source("s", 1), on("web/n1", failing("late", 1, model, 99))
+		record(&src, full...)
+		require.False(t, quarantine.Recorded(late, []v1alpha1.FirmwareSource{src}), name)
+		record(&src, append(full, late)...)
+		assert.Len(t, src.Status.Quarantine[0].Reports, 16)
+		assert.True(t, quarantine.Recorded(late, []v1alpha1.FirmwareSource{src}), name)
+		assert.True(t, blocksOn(compute(nil, src), 1, model, "web"), name)
+	}
+	src, late := source("s", 1), network(on("gpu/n99", failing("late", 1, model, 99)))
+	record(&src, dead...)
+	assert.True(t, quarantine.Recorded(late, []v1alpha1.FirmwareSource{src}), "one like the others keeps no job")
+}
+
+// However many jobs report, the list decides what all of them would, needs none of them, and stays as it is.
+func TestAFullListDecidesWhatAllReportsWould(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		nodes := rapid.IntRange(1, 25).Draw(t, "nodes")
+		var all []*v1alpha1.FirmwareJob
+		src := source("s", 1)
+		for i := range rapid.IntRange(1, 40).Draw(t, "jobs") {
+			n := rapid.IntRange(0, nodes-1).Draw(t, "node")
+			j := on(fmt.Sprintf("p%d/n%d", n%3, n), failing(fmt.Sprintf("j%02d", i), 1, model, i))
+			if rapid.IntRange(0, 9).Draw(t, "evidence") > 0 {
+				network(j)
+			}
+			all = append(all, j)
+			if rapid.Bool().Draw(t, "written at once") {
+				record(&src, all...)
+			}
+		}
+		record(&src, all...)
+		first := src.Status.Quarantine
+		record(&src, all...)
+		require.Equal(t, first, src.Status.Quarantine, "a second pass writes nothing")
+		for _, j := range all {
+			require.True(t, quarantine.Recorded(j, []v1alpha1.FirmwareSource{src}), j.Name)
+		}
+		for _, pool := range []string{"p0", "p1", "p2", "q"} {
+			require.Equal(t, blocksOn(compute(all), 1, model, pool), blocksOn(compute(nil, src), 1, model, pool), pool)
+		}
+	})
 }

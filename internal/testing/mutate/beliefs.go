@@ -17,7 +17,7 @@ func beliefs() []Mutant {
 		{What: "a node that missed its network quarantines alone", File: set, Old: "len(sure) > 0 || len(nodes) > 1:", New: "len(nodes) > 0:"},
 		{What: "a quarantine of a policy is for every policy", File: set, Old: `pool == "" || slices.Contains(e.Policies, pool)`, New: "true"},
 		{What: "a lift covers what is reported after it", File: set, Old: "if len(m.Reports) >= maxReports {", New: "if len(m.Reports) >= 0 {"},
-		{What: "what was lifted is quarantined again", File: set, Old: "if present[job] && len(e.Lifted) < maxLifted {", New: "if present[job] && len(e.Lifted) < 0 {"},
+		{What: "what was lifted is quarantined again", File: set, Old: "if needed[job] && len(e.Lifted) < maxLifted {", New: "if needed[job] && len(e.Lifted) < 0 {"},
 		{What: "a request clears what failed under it", File: clearance, Old: "return string(c) != *under", New: "return true"},
 		{What: "the removal of a request is one", File: clearance, Old: `case c == "":`, New: `case c == "never":`},
 		{What: "a pause after a failure is counted by the clock of the node", File: retry,
