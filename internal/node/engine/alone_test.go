@@ -274,3 +274,101 @@ func TestSlowBootIsThatOfTheMachine(t *testing.T) {
 		})
 	}
 }
+
+var errRefused = errors.New("etcdserver: no leader")
+
+// gateOf runs a job with a soak of a minute whose gate, once the host has rebooted for the update, finds what at says of the
+// time since then.
+func gateOf(t *testing.T, m *enginetest.Machine, at func(since time.Duration)) journal.Job {
+	t.Helper()
+	j := m.Job("j", m.ReadBackNIC(inventory.ActivateReboot))
+	j.Soak = time.Minute
+	var boot time.Time
+	m.OnBoot = func() { boot = time.Now() }
+	m.OnLook = func() {
+		m.APIAway, m.Refused, m.LinkDown, m.NodeReady = nil, nil, false, true
+		if m.Boot == 2 {
+			at(time.Since(boot))
+		}
+	}
+	done := m.Run(j).Job(j.UID)
+	require.NotNil(t, done)
+	return *done
+}
+
+// The time in which the API server answers with errors says nothing about the host.
+func TestErrorsOfTheAPIServerCountAgainstNobody(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		done := gateOf(t, m, func(since time.Duration) {
+			m.NodeReady = since > 11*time.Minute+10*time.Second
+			if since > 5*time.Second && since < 11*time.Minute {
+				m.Refused = errRefused
+			}
+		})
+		assert.Equal(t, step.Complete, done.Record.Outcome)
+		assert.False(t, done.Record.RolledBack())
+	})
+}
+
+// A soak ends with a look that asks everything, however long the looks at the hardware take.
+func TestSoakEndsWithALookThatAsksTheAPIServer(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		done := gateOf(t, m, func(since time.Duration) {
+			<-time.After(5 * time.Second)
+			m.NodeReady = since < 30*time.Second
+		})
+		assert.True(t, done.Record.RolledBack())
+	})
+}
+
+// A link that stays down while the connection to the API server comes and goes is judged all the same.
+func TestAnAPIServerThatComesAndGoesDoesNotKeepTheGateFromItsVerdict(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		done := gateOf(t, m, func(since time.Duration) {
+			m.LinkDown = since < 24*time.Hour
+			if since%(5*time.Minute) > 30*time.Second {
+				m.APIAway = errAPIDown
+			}
+		})
+		assert.True(t, done.Record.RolledBack())
+		gate := stepOf(done, plan.Health, false)
+		assert.Less(t, gate.Finished.Sub(*gate.Started), 3*time.Hour)
+	})
+}
+
+// A host is cut off while nothing answers: an error of the API server is an answer.
+func TestAnAnswerEndsTheIsolation(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		done := gateOf(t, m, func(since time.Duration) {
+			switch {
+			case since < 10*time.Second, since >= 11*time.Minute && since < 11*time.Minute+4*time.Second:
+				m.APIAway, m.LinkDown = errAPIDown, true
+			case since < 11*time.Minute:
+				m.Refused = errRefused
+			}
+		})
+		assert.Equal(t, step.Complete, done.Record.Outcome)
+		assert.False(t, done.Record.RolledBack())
+	})
+}
+
+// Only what the job changed keeps the wait going: a complaint about another device does not.
+func TestAComplaintAboutAnotherDeviceDoesNotKeepTheIsolationGoing(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		m.Add(inventory.Disk, "disk0", inventory.ActivateNone)
+		var all []inventory.Identity
+		done := gateOf(t, m, func(since time.Duration) {
+			if all == nil {
+				all = m.IDs
+			}
+			m.IDs = all
+			if since < 24*time.Hour {
+				m.APIAway, m.IDs = errAPIDown, all[1:]
+			}
+			m.LinkDown = since < 10*time.Second || since > 11*time.Minute && since < 11*time.Minute+4*time.Second
+		})
+		require.Len(t, all, 2)
+		assert.Equal(t, step.Complete, done.Record.Outcome)
+		assert.False(t, done.Record.RolledBack())
+	})
+}

@@ -12,14 +12,49 @@ import (
 
 // gate is what the looks of one health gate have found so far, by the monotonic clock of this process.
 type gate struct {
-	// answering is how long the API server has answered, clean and complaining how long the looks agree.
-	answering, clean, complaining stretch
-	// isolated is how long the API server has not answered while a device that the job changed had a complaint; until is
-	// when the host gives up.
-	isolated stretch
-	until    time.Time
+	// lookedAt is when the last look was, and found what it found.
+	lookedAt time.Duration
+	found    finding
+	// answering is how long the API server has answered in all, and complaining how long it has done so with no look that found
+	// nothing worse. The time in which it gave no answer, or an error, counts in neither, and ends neither: a connection that
+	// comes and goes must not keep the gate from its verdict.
+	answering, complaining time.Duration
+	// clean is how long every look has found nothing worse, from one that the API server answered.
+	clean stretch
+	// isolated is how long the API server has not answered while a device that the job changed had a complaint, without is how
+	// long there has been no such complaint; until is when the host gives up.
+	isolated, without stretch
+	until             time.Time
 	// bootTook is how long the boot took, once that is known.
 	bootTook time.Duration
+}
+
+// finding is what a look of the gate found.
+type finding int
+
+const (
+	// nothingFound: there was no look, or the host or the API server could not be read.
+	nothingFound finding = iota
+	// unanswered: the API server did not answer.
+	unanswered
+	// well and unwell: the API server answered, and nothing or something was worse.
+	well
+	unwell
+)
+
+// note counts the time since the last look where both looks found the same kind of thing.
+func (g *gate) note(now time.Duration, found finding) {
+	since := now - g.lookedAt
+	if g.found >= well && found >= well {
+		g.answering += since
+	}
+	switch {
+	case found == well:
+		g.complaining = 0
+	case found == unwell && g.found == unwell:
+		g.complaining += since
+	}
+	g.lookedAt, g.found = now, found
 }
 
 // stretch is how long something has been so without interruption.
@@ -68,8 +103,9 @@ func (x *execution) askHealth(ctx context.Context, f *step.Facts) {
 		baseline = *x.job.Baseline
 	}
 	g, soak := &x.gate, x.limits().Soak
+	soaking := g.clean.lasts && g.clean.lasted(x.cfg.Elapsed()) < soak
 	look := x.cfg.Health.Check
-	if g.answering.lasts && g.clean.lasts && g.clean.lasted(x.cfg.Elapsed()) < soak {
+	if soaking {
 		look = x.cfg.Health.Look
 	} else {
 		x.askBoot(ctx)
@@ -80,7 +116,11 @@ func (x *execution) askHealth(ctx context.Context, f *step.Facts) {
 	alone := errors.Is(err, health.ErrUnanswered)
 	if err != nil && !alone {
 		f.HealthMessage = err.Error()
+		g.note(now, nothingFound)
 		g.clean.look(now, false)
+		if !errors.Is(err, health.ErrUnreadable) { // an error of the API server is an answer
+			g.isolated, g.without = stretch{}, stretch{}
+		}
 		return
 	}
 	f.HealthKnown = !alone
@@ -91,9 +131,19 @@ func (x *execution) askHealth(ctx context.Context, f *step.Facts) {
 		}
 		f.Unhealthy = append(f.Unhealthy, complaint)
 	}
-	f.Clean = g.clean.look(now, len(worse) == 0)
-	f.Complaining = g.complaining.look(now, len(worse) > 0 && !alone)
-	f.Waited = min(f.Waited, g.answering.look(now, !alone))
+	switch {
+	case alone:
+		g.note(now, unanswered)
+	case len(worse) > 0:
+		g.note(now, unwell)
+	default:
+		g.note(now, well)
+	}
+	f.Clean = g.clean.look(now, len(worse) == 0 && !alone)
+	if soaking { // only a look that asks everything ends the soak
+		f.Clean = min(f.Clean, soak-1)
+	}
+	f.Complaining, f.Waited = g.complaining, min(f.Waited, g.answering)
 	x.isolate(f, alone, baseline.Reached, err)
 }
 
@@ -101,16 +151,17 @@ func (x *execution) askHealth(ctx context.Context, f *step.Facts) {
 // has not ended: a link that comes and goes does not let the host reach anything.
 func (x *execution) isolate(f *step.Facts, alone, reached bool, err error) {
 	g, now, l := &x.gate, x.cfg.Elapsed(), x.limits()
+	if !alone {
+		g.isolated, g.without = stretch{}, stretch{}
+		return
+	}
 	blamed := false
 	for _, c := range f.Unhealthy {
 		blamed = blamed || c.Device != "" && x.job.Record.Touched(c.Device)
 	}
-	flaps := g.isolated.lasts && (len(f.Unhealthy) > 0 || f.Clean < l.Soak)
 	began := !g.isolated.lasts
-	lasted := g.isolated.look(now, alone && (blamed || flaps))
-	if !alone {
-		return
-	}
+	flaps := g.isolated.lasts && g.without.look(now, !blamed) < l.Soak
+	lasted := g.isolated.look(now, blamed || flaps)
 	f.Isolation = &step.Isolation{Message: err.Error(), Reached: reached, Lasted: lasted}
 	if !g.isolated.lasts {
 		return

@@ -19,6 +19,9 @@ type Scanner interface {
 // ErrUnanswered says that the API server gave no answer, not even a refusal: the network may be what is missing.
 var ErrUnanswered = errors.New("the API server does not answer")
 
+// ErrUnreadable says that the host could not be read, so that the API server was not asked.
+var ErrUnreadable = errors.New("the host cannot be read")
+
 // NodeReadiness reports the state of the node in the cluster.
 type NodeReadiness interface {
 	// Ready reports whether the Node is Ready; message says why it is not. The error wraps ErrUnanswered when the API server
@@ -109,7 +112,7 @@ func (c Checker) Look(ctx context.Context, b Baseline, targets []Target) ([]Comp
 func (c Checker) look(ctx context.Context, b Baseline, targets []Target) ([]inventory.Device, []Complaint, error) {
 	devices, err := c.Scanner.Scan(ctx)
 	if err != nil {
-		return nil, nil, fmt.Errorf("scan devices for the health check: %w", err)
+		return nil, nil, fmt.Errorf("scan devices for the health check: %w: %w", ErrUnreadable, err)
 	}
 	worse := b.Compare(devices)
 	return devices, append(worse, offTarget(devices, targets, worse)...), nil

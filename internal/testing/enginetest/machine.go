@@ -46,6 +46,8 @@ type Machine struct {
 	Uplink string
 	// APIAway says why the API server cannot be asked, whatever the links say; nil for no reason.
 	APIAway error
+	// Refused is the error with which the API server answers; nil for none.
+	Refused error
 	// Mute says that no packet leaves the machine, though its links are up.
 	Mute bool
 	// Asked counts the questions to the API server about the Node, Looked those to the hardware.
@@ -346,6 +348,9 @@ func (m *Machine) Ready(context.Context) (bool, string, error) {
 	m.Asked++
 	if err := m.away(); err != nil {
 		return false, "", fmt.Errorf("%w: %w", health.ErrUnanswered, err)
+	}
+	if m.Refused != nil {
+		return false, "", m.Refused
 	}
 	return m.NodeReady, "kubelet stopped", nil
 }

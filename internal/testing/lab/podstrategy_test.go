@@ -114,6 +114,7 @@ func TestPodsExecuteJobs(t *testing.T) {
 
 func TestTwoExecutorsNeverRunOneJob(t *testing.T) { // R000-54: the daemon was not restarted after the strategy changed
 	l := startPodLab(t, 1, config.StrategyDaemon)
+	require.NoError(t, l.admin.Apply(t.Context(), policy(1), client.FieldOwner("test"), client.ForceOwnership))
 	s := l.scene(t, 0)
 	list := s.want("cx7")
 	s.requireDone(list, 1)
