@@ -561,6 +561,53 @@ func TestAHeldNodeGetsANewJobOnlyForOtherDesiredFirmwareOrARetry(t *testing.T) {
 	})
 }
 
+// A job that fails before it takes the node over leaves the hold and the request to retry as they are.
+func TestARefusedRetryOfAHeldNodeIsTriedAgainWithGrowingPauses(t *testing.T) {
+	w := newWorld(t, device("nic", 2))
+	w.settle()
+	w.set(w.queued(), []v1alpha1.JobStep{{Name: "health", State: v1alpha1.StepFailed}},
+		v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed, v1alpha1.ConditionHeld)
+	w.edit("nic", func(d *v1alpha1.NodeDevice) { d.Status.Firmware.Running, d.Status.Firmware.Stored = "2", "2" })
+	w.retry()
+	var waits []time.Duration
+	for range 3 {
+		w.settle()
+		j := w.queued()
+		require.Equal(t, "nic=2", devices(j))
+		meta.SetStatusCondition(&j.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionFailed, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonNotDesired})
+		w.set(j, nil, v1alpha1.ConditionAdmitted)
+		waits = append(waits, w.reconcile().RequeueAfter)
+		require.Nil(t, w.queued())
+		w.clock = w.clock.Add(waits[len(waits)-1])
+	}
+	assert.Equal(t, []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute}, waits)
+	w.settle()
+	w.requireQuiet()
+}
+
+func TestAHeldNodeIsNotRetriedWhileTheDaemonWouldRefuseWhatFailed(t *testing.T) {
+	for name, change := range map[string]func(*v1alpha1.NodeDevice){
+		"read-only": func(d *v1alpha1.NodeDevice) { d.Status.Firmware.ReadOnly = "locked by the vendor" },
+		"blocked":   func(d *v1alpha1.NodeDevice) { setTrue(d, v1alpha1.ConditionBlocked) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, device("nic", 2), device("disk", 2))
+			w.settle()
+			w.set(w.queued(), []v1alpha1.JobStep{{Name: "flash", Device: node + "-nic", State: v1alpha1.StepFailed}},
+				v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed, v1alpha1.ConditionHeld)
+			before := device("nic", 2).Status
+			w.edit("nic", change)
+			w.retry()
+			w.settle()
+			assert.Nil(t, w.queued(), "the drive alone would return the node with an adapter nobody judged")
+			w.edit("nic", func(d *v1alpha1.NodeDevice) { d.Status = before })
+			w.settle()
+			assert.Equal(t, "disk=2 nic=2", devices(w.queued()), "the request is still in force")
+			w.requireQuiet()
+		})
+	}
+}
+
 func TestTheHistoryIsBounded(t *testing.T) {
 	w := newWorld(t, device("nic", 1))
 	for i := range 14 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
 // maxHistory bounds the finished jobs of each type that are kept for a node.
@@ -125,8 +126,9 @@ func isPlanned(j *v1alpha1.FirmwareJob) bool {
 // updates lists what a job should do now, and how long until another update is due that waits after a failure. A node that
 // a failed job holds gets a new job only when the desired firmware of what failed has changed and no device was left
 // unhealthy, or when a person requested a retry. A retry repeats the failed job even where nothing is left to be flashed,
-// because only a job returns the node to service. While the image that failed is quarantined a retry does nothing: the
-// quarantine must be lifted, or the desired firmware changed, or the node released as it is.
+// because only a job returns the node to service. While the daemon would refuse what failed, or its image is quarantined, a
+// retry does nothing: that must change, or the desired firmware, or the node be released as it is. A retry that failed before
+// it took the node over waits like any other update.
 func (f facts) updates(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.DeviceUpdate, next time.Duration) {
 	due, next := f.due(queued)
 	held := f.held()
@@ -146,16 +148,35 @@ func (f facts) updates(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.Device
 		d := &f.devices[i]
 		u := updateFor(held, d.Name)
 		isListed := slices.ContainsFunc(due, func(u v1alpha1.DeviceUpdate) bool { return u.Device == d.Name })
-		switch {
-		case u == nil || isListed || !desires(d, u):
-		case f.isBad(d, u.Digest) && failedOn(held, d.Name): // nothing would judge this device before the node is back in service
-			return nil, 0
-		case !f.isBad(d, u.Digest) && len(due) < maxUpdates:
+		if u == nil || isListed || !desires(d, u) {
+			continue
+		}
+		delay := f.retryDelay(d, u.Digest)
+		wait := max(delay.until.Sub(f.now), 0)
+		switch may := !delay.untilAsked && wait == 0 && f.mayRepeat(d, u); {
+		case !may && failedOn(held, d.Name): // nothing would judge this device before the node is back in service
+			return nil, sooner(next, wait)
+		case !may:
+			next = sooner(next, wait)
+		case len(due) < maxUpdates:
 			due = append(due, f.updateTo(d, u.Version, u.Digest))
 		}
 	}
 	slices.SortFunc(due, func(a, b v1alpha1.DeviceUpdate) int { return cmp.Compare(a.Device, b.Device) })
 	return due, next
+}
+
+// mayRepeat reports whether the daemon would accept the update of a held job once more: its device runs the version, so that
+// the node is only judged again, or the update is what is to be flashed now.
+func (f facts) mayRepeat(d *v1alpha1.NodeDevice, u *v1alpha1.DeviceUpdate) bool {
+	if f.isBad(d, u.Digest) {
+		return false
+	}
+	if o := d.Status.Firmware; o != nil && inventory.NormalizeVersion(o.Running) == inventory.NormalizeVersion(u.Version) {
+		return true
+	}
+	now, is := f.next(d)
+	return is && now.Digest == u.Digest && inventory.NormalizeVersion(now.Version) == inventory.NormalizeVersion(u.Version)
 }
 
 // isUnhealthy reports whether a job left the device unhealthy and no person has cleared that since.
