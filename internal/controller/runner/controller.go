@@ -12,6 +12,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -51,9 +52,16 @@ func (p Pods) SetupWithManager(mgr manager.Manager) error {
 	r := New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder(v1alpha1.FieldOwnerOperator), p.Namespace, p.DaemonSet, handlers, time.Now)
 	return ctrl.NewControllerManagedBy(mgr).Named("runner").
 		Watches(&v1alpha1.NodeFirmware{}, &handler.EnqueueRequestForObject{}).
+		Watches(&corev1.Node{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(comes)).
 		Watches(&v1alpha1.FirmwareJob{}, handler.EnqueueRequestsFromMapFunc(toNode)).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(toNode), builder.WithPredicates(predicate.NewPredicateFuncs(isJobPod))).
 		Complete(r)
+}
+
+// comes passes a Node that is registered, for which a pod may be made from then on.
+var comes = predicate.Funcs{
+	UpdateFunc: func(event.UpdateEvent) bool { return false },
+	DeleteFunc: func(event.DeleteEvent) bool { return false },
 }
 
 // Reconciler manages the pods that execute jobs. Each Reconcile looks at one node.

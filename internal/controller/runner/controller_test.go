@@ -34,7 +34,7 @@ func TestMain(m *testing.M) { apitest.Main(m) }
 
 const namespace = "node-firmware-system"
 
-// world is a cluster with one node, the DaemonSet of the manifests, and the reconciler.
+// world is a cluster with two Nodes, the DaemonSet of the manifests, and the reconciler.
 type world struct {
 	*testing.T
 	client.Client
@@ -65,6 +65,9 @@ func newWorld(t *testing.T, handlers Handlers, objects ...client.Object) *world 
 	require.NoError(t, err)
 	require.NoError(t, appsv1.AddToScheme(scheme))
 	w := &world{T: t, events: events.NewFakeRecorder(100)}
+	for _, name := range []string{node, "gpu-2"} {
+		objects = append(objects, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
 	inner := fake.NewClientBuilder().WithScheme(scheme).
 		WithTypeConverters(applyconfiguration.NewTypeConverter(scheme), managedfields.NewDeducedTypeConverter()).WithObjects(objects...).WithStatusSubresource(&v1alpha1.FirmwareJob{}).
 		WithIndex(&v1alpha1.FirmwareJob{}, index.NodeName, index.ByNode).WithIndex(&corev1.Pod{}, index.NodeName, byNode).Build()
@@ -153,6 +156,20 @@ func TestAJobPodIsLikeTheDaemonsExceptForWhatItIs(t *testing.T) { // R000-60
 	require.NoError(t, w.reconcile())
 	assert.Len(t, w.pods(), 1, "R000-54")
 	apitest.RequireStatus(t, w.job("gpu-1-aaaa"), status.InProgressStatus)
+}
+
+// The NodeFirmware and the job outlive their Node, and the cluster removes every pod that is made for it.
+func TestANodeThatIsGoneGetsNoPodUntilItIsBack(t *testing.T) {
+	job := fwjob("gpu-1-aaaa", admitted, started)
+	w := newWorld(t, Handlers{{Image: image}}, nodeFirmware(), &job, manifest(t, "pod"))
+	gone := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}
+	require.NoError(t, w.Delete(t.Context(), gone))
+	require.NoError(t, w.reconcile())
+	assert.Empty(t, w.pods())
+	assert.Empty(t, w.events.Events)
+	require.NoError(t, w.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}))
+	require.NoError(t, w.reconcile())
+	assert.Len(t, w.pods(), 1)
 }
 
 // TestAJobOfAMachineWithoutHandlerFailsAndSaysWhatToDo proves R000-60.

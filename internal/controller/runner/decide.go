@@ -16,6 +16,8 @@ type facts struct {
 	node string
 	// firmware is nil while there is none.
 	firmware *v1alpha1.NodeFirmware
+	// nodeGone is that there is no such Node: a pod for it would be removed by the cluster and made again, over and over.
+	nodeGone bool
 	jobs     []v1alpha1.FirmwareJob
 	// pods are those that execute jobs on the node.
 	pods     []corev1.Pod
@@ -74,7 +76,7 @@ func decide(f facts) decision {
 		}
 	}
 	switch {
-	case due == nil || occupied:
+	case due == nil || occupied || f.nodeGone:
 	case !handled && due.job != nil && begun(due.job) && f.machineKnown():
 		d.stranded = due.job
 	case handled:

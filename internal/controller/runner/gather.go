@@ -25,6 +25,12 @@ func (r *Reconciler) gather(ctx context.Context, node string) (facts, error) {
 		return f, fmt.Errorf("get node firmware %s: %w", node, err)
 	}
 	f.firmware = &firmware
+	switch err := r.client.Get(ctx, client.ObjectKey{Name: node}, &corev1.Node{}); {
+	case apierrors.IsNotFound(err):
+		f.nodeGone = true
+	case err != nil:
+		return f, fmt.Errorf("get node %s: %w", node, err)
+	}
 	var jobs v1alpha1.FirmwareJobList
 	if err := r.client.List(ctx, &jobs, client.MatchingFields{index.NodeName: node}); err != nil {
 		return f, fmt.Errorf("list firmware jobs of node %s: %w", node, err)
