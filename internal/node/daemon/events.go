@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 // ownEvents emits the events that the admission policy allows this node: about jobs that bear the name the operator gives the
@@ -31,7 +32,7 @@ func (e ownEvents) Eventf(regarding, related runtime.Object, kind, reason, actio
 		ctx, cancel := context.WithTimeout(context.Background(), cachePatience)
 		_ = e.reader.Get(ctx, client.ObjectKeyFromObject(firmware), firmware)
 		cancel()
-		regarding, related, note, args = firmware, job, "%s", []any{"Firmware job " + job.Name + ": " + fmt.Sprintf(note, args...)}
+		regarding, related, note, args = firmware, job, "%s", []any{text.Clip("Firmware job "+job.Name+": "+fmt.Sprintf(note, args...), maxNote)}
 	}
 	e.EventRecorder.Eventf(regarding, related, kind, reason, action, note, args...)
 }
@@ -41,6 +42,8 @@ const (
 	hashDigits = 8
 	// comparedNode is how much of the name of a node is compared: a longer one may be cut in the names of jobs.
 	comparedNode = 200
+	// maxNote bounds the note of an event, as the API server does; it refuses a longer one.
+	maxNote = 1024
 	// cachePatience is short because who emits an event does not wait.
 	cachePatience = 100 * time.Millisecond
 )

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -14,10 +15,13 @@ import (
 )
 
 // emitted is what was emitted last.
-type emitted struct{ regarding, related runtime.Object }
+type emitted struct {
+	regarding, related runtime.Object
+	note               string
+}
 
-func (e *emitted) Eventf(regarding, related runtime.Object, _, _, _, _ string, _ ...any) {
-	e.regarding, e.related = regarding, related
+func (e *emitted) Eventf(regarding, related runtime.Object, _, _, _, note string, args ...any) {
+	e.regarding, e.related, e.note = regarding, related, fmt.Sprintf(note, args...)
 }
 
 func TestEventsAreAboutWhatTheAdmissionPolicyAllows(t *testing.T) {
@@ -37,10 +41,23 @@ func TestEventsAreAboutWhatTheAdmissionPolicyAllows(t *testing.T) {
 		recorder := ownEvents{EventRecorder: got, reader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(firmware).Build(), node: tc.node}
 		recorder.Eventf(job, nil, "Normal", "R", "A", "%s", "note")
 		if tc.own {
-			assert.Equal(t, emitted{job, nil}, *got, tc.job)
+			assert.Equal(t, emitted{job, nil, "note"}, *got, tc.job)
 			continue
 		}
 		assert.Equal(t, firmware.UID, got.regarding.(client.Object).GetUID(), "%s: describe finds it by the uid", tc.job)
 		assert.Equal(t, job, got.related, tc.job)
 	}
+}
+
+// The API server refuses an event whose note is longer, and what goes on in the job was clipped to just that.
+func TestTheNoteAboutAJobWithAnotherNameFitsIntoAnEvent(t *testing.T) {
+	scheme, err := Scheme()
+	assert.NoError(t, err)
+	got := &emitted{}
+	recorder := ownEvents{EventRecorder: got, reader: fake.NewClientBuilder().WithScheme(scheme).Build(), node: "n1"}
+	job := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: "by-hand"}}
+	recorder.Eventf(job, nil, "Normal", "R", "A", "%s", strings.Repeat("m", 1020)+" end")
+	assert.LessOrEqual(t, len(got.note), 1024)
+	assert.True(t, strings.HasPrefix(got.note, "Firmware job by-hand: m"))
+	assert.True(t, strings.HasSuffix(got.note, " end"))
 }
