@@ -393,6 +393,25 @@ func TestRequestForAMissingNodeIsKept(t *testing.T) {
 	require.NoError(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(pinned), pinned), "it is not the Node's")
 }
 
+// Names of Nodes may be used once, as where machines scale up and down.
+func TestANodeOfWhichNothingIsLeftIsForgotten(t *testing.T) {
+	c := newCluster(t)
+	c.create(&v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "gone"}})
+	clock := time.Now()
+	r := New(c.Client, c.Client, nil, apitest.Namespace, func() time.Time { return clock }, time.Hour)
+	reconcile := func() {
+		t.Helper()
+		_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "gone"}})
+		require.NoError(t, err)
+	}
+	reconcile()
+	require.Contains(t, r.gone, "gone", "the retention is counted")
+	clock = clock.Add(time.Hour)
+	reconcile() // deletes what is left, and its event follows
+	reconcile()
+	assert.Empty(t, r.gone)
+}
+
 // A cache that does not know a Node yet deletes nothing: the API server is asked first.
 func TestLateCacheDeletesNothing(t *testing.T) {
 	c := newCluster(t)

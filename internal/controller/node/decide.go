@@ -82,8 +82,12 @@ func hasBegun(j *v1alpha1.FirmwareJob) bool {
 
 // requests reports whether the spec holds a person's pins or settings.
 func requests(s v1alpha1.NodeFirmwareSpec) bool {
-	return len(s.Pins) > 0 || s.ScanThreshold != ""
+	return len(s.Pins) > 0 || s.ScanThreshold != "" && s.ScanThreshold != formerScanThreshold
 }
+
+// formerScanThreshold is what the CRD of the previous version wrote as the default into every NodeFirmware, where it is still
+// stored and says nothing about what a person wants. Once no object from then is left, a version later, this can go.
+const formerScanThreshold = "5m"
 
 // serialToBind is the serial number of the machine that the pins are for from now on. Pins that are bound stay so.
 func serialToBind(f *v1alpha1.NodeFirmware) string {

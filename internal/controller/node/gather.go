@@ -54,6 +54,9 @@ func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
 		return f, fmt.Errorf("list firmware jobs of node %s: %w", name, err)
 	}
 	f.devices, f.jobs = devices.Items, jobs.Items
+	if f.firmware == nil && len(f.devices) == 0 && len(f.jobs) == 0 {
+		r.forget(name)
+	}
 	return f, nil
 }
 
@@ -69,6 +72,13 @@ func (r *Reconciler) since(f facts) time.Time {
 		r.gone[f.name] = f.now
 	}
 	return r.gone[f.name]
+}
+
+// forget drops what is remembered of a Node that is gone, when nothing of it is left: its name may never return.
+func (r *Reconciler) forget(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.gone, name)
 }
 
 func read(ctx context.Context, from client.Reader, name string) (facts, error) {
