@@ -561,6 +561,22 @@ func TestAHeldNodeGetsANewJobOnlyForOtherDesiredFirmwareOrARetry(t *testing.T) {
 	})
 }
 
+// A request clears what failed before it, and not what fails after it.
+func TestARetryThatIsRequestedWhileAJobIsQueuedDoesNotClearItsFailure(t *testing.T) {
+	w := newWorld(t, device("nic", 2))
+	w.settle()
+	require.NotNil(t, w.queued())
+	w.retry()
+	w.settle()
+	w.settle()
+	j := w.queued()
+	require.Equal(t, "nic=2", devices(j))
+	w.set(j, []v1alpha1.JobStep{{Name: "flash", Device: node + "-nic", State: v1alpha1.StepFailed}}, v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed)
+	w.settle()
+	assert.Nil(t, w.queued())
+	w.requireQuiet()
+}
+
 // A job that fails before it takes the node over leaves the hold and the request to retry as they are.
 func TestARefusedRetryOfAHeldNodeIsTriedAgainWithGrowingPauses(t *testing.T) {
 	w := newWorld(t, device("nic", 2))

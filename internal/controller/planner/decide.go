@@ -10,6 +10,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
@@ -54,7 +55,8 @@ func decide(f facts) decision {
 	updates, next := f.updates(queued)
 	isQueued := false
 	for _, j := range queued {
-		if !isQueued && len(updates) > 0 && sameWork(j.Spec.Updates, updates) && sameRollback(j.Spec.Rollback, f.settings.Rollback) {
+		if !isQueued && len(updates) > 0 && sameWork(j.Spec.Updates, updates) && sameRollback(j.Spec.Rollback, f.settings.Rollback) &&
+			ptr.Equal(j.Spec.Retry, f.retry.InForce()) { // under an older request its failure would be cleared by one made before it
 			isQueued = true
 			continue
 		}
