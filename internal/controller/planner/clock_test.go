@@ -117,22 +117,22 @@ func (p past) facts(c clocks) facts {
 // A machine whose clock is wrong by days neither ignores a request nor delays a retry, and brings none forward: no decision
 // compares times of different machines.
 func TestNoDecisionDependsOnWhatTheClocksOfOthersSay(t *testing.T) {
-	jobs, waits := 0, 0
-	rapid.Check(t, func(t *rapid.T) {
-		p, c := drawPast(t), drawSkews(t)
+	compare := func(t require.TestingT, p past, c clocks) decision {
 		right, skewed := decide(p.facts(noSkew)), decide(p.facts(c))
 		require.Equal(t, right.next, skewed.next)
 		require.Equal(t, devices(right.job), devices(skewed.job))
 		require.Len(t, skewed.superseded, len(right.superseded))
-		if right.job != nil {
-			jobs++
-		}
-		if right.next > 0 {
-			waits++
-		}
-	})
-	require.Positive(t, jobs, "some pasts lead to a job")
-	require.Positive(t, waits, "and some to a pause")
+		return right
+	}
+	rapid.Check(t, func(t *rapid.T) { compare(t, drawPast(t), drawSkews(t)) })
+
+	failed := past{unhealthy: -1, lastFailed: -1, jobs: []pastJob{{after: time.Hour, took: time.Minute, reason: v1alpha1.ReasonImageUnavailable}}}
+	long := failed
+	long.since = 12 * time.Hour
+	for _, c := range []clocks{{node: 72 * time.Hour}, {node: -72 * time.Hour}, {operator: 72 * time.Hour}, {api: 72 * time.Hour}} {
+		require.Positive(t, compare(t, failed, c).next, "what has just failed is tried again after a pause")
+		require.NotNil(t, compare(t, long, c).job, "and then it is")
+	}
 }
 
 // A request that was acted on is no request any more, though jobs under another one came before.
