@@ -10,7 +10,8 @@ import (
 // admitQueued walks the queue, oldest first, and admits what may go.
 func (p *pass) admitQueued() {
 	first := map[string]Job{}
-	for _, j := range p.inOrder(Job.waiting) {
+	for _, next := range p.inOrder(Job.waiting) {
+		j := *next
 		if p.hasEntry(j) {
 			first[j.Node] = j
 			if r := p.refusals[j.UID]; r.reason != "" {

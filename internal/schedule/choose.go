@@ -1,8 +1,6 @@
 package schedule
 
 import (
-	"slices"
-
 	"k8s.io/apimachinery/pkg/labels"
 )
 
@@ -10,13 +8,15 @@ import (
 // else the one named DefaultPolicy, if there is one. More than one is a conflict.
 func Chosen(policies []Policy, node map[string]string) []string {
 	var out []string
-	for _, p := range policies {
-		if p.Name != DefaultPolicy && p.Invalid == "" && p.Selector.Matches(labels.Set(node)) {
+	set, hasDefault := labels.Labels(labels.Set(node)), false
+	for i := range policies { // a copy of each policy for each node would be most of the work
+		p := &policies[i]
+		hasDefault = hasDefault || p.Name == DefaultPolicy
+		if p.Name != DefaultPolicy && p.Invalid == "" && p.Selector.Matches(set) {
 			out = append(out, p.Name)
 		}
 	}
-	hasDefault := func(p Policy) bool { return p.Name == DefaultPolicy }
-	if len(out) == 0 && slices.ContainsFunc(policies, hasDefault) {
+	if len(out) == 0 && hasDefault {
 		out = append(out, DefaultPolicy)
 	}
 	return out

@@ -274,7 +274,8 @@ func (o *pool) drop(node string) {
 // adopt gives an entry to each admitted job that has none, because its policy was deleted with its ledger.
 // Its node is disturbed whether the budget allows that or not.
 func (p *pass) adopt() {
-	for _, j := range p.inOrder(func(j Job) bool { return j.State == Admitted || j.State == Held }) {
+	for _, admitted := range p.inOrder(func(j Job) bool { return j.State == Admitted || j.State == Held }) {
+		j := *admitted
 		pools := p.chosen[j.Node]
 		if len(pools) == 0 || len(p.holders[j.Node]) > 0 || p.followed(j) || len(pools[0].out.Ledger) >= MaxLedger {
 			continue
@@ -358,20 +359,25 @@ func (p *pass) policyName(node string) string {
 
 // inOrder lists the jobs for which wanted returns true in the order of the queue: oldest first, the operator's own node
 // last.
-func (p *pass) inOrder(wanted func(Job) bool) []Job {
-	var out []Job
-	for _, j := range p.facts.Jobs {
-		if wanted(j) {
+func (p *pass) inOrder(wanted func(Job) bool) []*Job {
+	var out []*Job
+	for i := range p.facts.Jobs {
+		if j := &p.facts.Jobs[i]; wanted(*j) {
 			out = append(out, j)
 		}
 	}
-	own := func(j Job) int {
+	own := func(j *Job) int {
 		if p.facts.OwnNode != "" && j.Node == p.facts.OwnNode {
 			return 1
 		}
 		return 0
 	}
-	slices.SortFunc(out, func(a, b Job) int { return cmp.Or(cmp.Compare(own(a), own(b)), byAge(a, b)) })
+	slices.SortFunc(out, func(a, b *Job) int {
+		if o := cmp.Compare(own(a), own(b)); o != 0 {
+			return o
+		}
+		return byAge(a, b)
+	})
 	return out
 }
 
@@ -395,8 +401,11 @@ func (j Job) entry() Entry { return Entry{Node: j.Node, Job: j.Name, UID: j.UID}
 // follows reports whether j was created after held, or in the same second, which is as exact as the API is.
 func follows(j, held Job) bool { return j.UID != held.UID && !j.Created.Before(held.Created) }
 
-func byAge(a, b Job) int {
-	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+func byAge(a, b *Job) int {
+	if c := a.Created.Compare(b.Created); c != 0 {
+		return c
+	}
+	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
 }
 
 func names(pools []*pool) string {

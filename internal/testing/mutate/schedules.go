@@ -28,7 +28,7 @@ func schedules() []Mutant {
 			Old: "return j.State == Admitted || j.State == Held })", New: "return j.State == Held })"},
 		{What: "a finished job keeps its place", File: decide, Old: "case job.State == Finished:", New: "case job.State == Cancelled && job.Node == \"\":"},
 		{What: "the youngest job goes first", File: decide,
-			Old: "cmp.Or(a.Created.Compare(b.Created), ", New: "cmp.Or(b.Created.Compare(a.Created), "},
+			Old: "c := a.Created.Compare(b.Created); c", New: "c := b.Created.Compare(a.Created); c"},
 		{What: "the operator's own node goes first", File: decide,
 			Old: "cmp.Compare(own(a), own(b))", New: "cmp.Compare(own(b), own(a))"},
 		{What: "of two ledgers with one node the wrong one is kept", File: decide,
@@ -44,7 +44,7 @@ func schedules() []Mutant {
 		{What: "0% admits a node", File: budget, Old: "percent <= 0 ||", New: "percent < 0 ||"},
 		{What: "a small percentage admits nothing in a small pool", File: budget, Old: "return max(1, nodes*percent/100)", New: "return nodes*percent/100"},
 		{What: "the default policy chooses nodes of other policies", File: choose,
-			Old: "if len(out) == 0 && slices", New: "if slices"},
+			Old: "if len(out) == 0 && hasDefault", New: "if hasDefault"},
 		{What: "a policy with an invalid selector chooses nodes", File: choose,
 			Old: "p.Name != DefaultPolicy && p.Invalid == \"\" && ", New: "p.Name != DefaultPolicy && "},
 	}
