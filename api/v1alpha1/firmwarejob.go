@@ -1,6 +1,10 @@
 package v1alpha1
 
-import "k8s.io/apimachinery/pkg/api/meta"
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+)
 
 // Ended reports whether the job is over: it completed or failed.
 func (j *FirmwareJob) Ended() bool { return j.is(ConditionComplete) || j.Failed() }
@@ -28,6 +32,31 @@ func (j *FirmwareJob) RetryInForce() *string {
 		return j.Status.Retry
 	}
 	return j.Spec.Retry
+}
+
+// FailedOn reports whether a failed job failed because of the device: a step on it failed, or one of the whole node. Where
+// the job reports which images made the node unhealthy, it failed because of their devices alone.
+func (j *FirmwareJob) FailedOn(device string) bool {
+	if j.FailureReason() == ReasonNodeGone {
+		return false
+	}
+	reportsImages := len(j.Status.BadImages) > 0
+	onDevices := reportsImages
+	for _, s := range j.Status.Steps {
+		if s.State != StepFailed {
+			continue
+		}
+		if s.Device == device || s.Device == "" && !reportsImages {
+			return true
+		}
+		onDevices = true
+	}
+	return !onDevices || j.ReportsBadImage(device)
+}
+
+// ReportsBadImage reports whether the job says that the image of the device made the device or its node unhealthy.
+func (j *FirmwareJob) ReportsBadImage(device string) bool {
+	return slices.ContainsFunc(j.Status.BadImages, func(b BadImage) bool { return b.Device == device })
 }
 
 func (j *FirmwareJob) is(condition string) bool {

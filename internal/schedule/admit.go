@@ -39,46 +39,121 @@ func (p *pass) wait(w Waiting) {
 	}
 }
 
+// candidate is a queued job on its way to a place.
+type candidate struct {
+	job  Job
+	node Node
+	// first is the job of the node that comes before this one in the queue; nil for none.
+	first *Job
+	// held is the entry of a failed job that the job may take over; nil where the node is free.
+	held *holder
+	// pool is the policy of the node. The gates from open on may use it.
+	pool *pool
+}
+
+// gate says why a candidate must wait; an empty reason lets it pass. It must not change what other candidates see.
+type gate func(p *pass, c *candidate) (Reason, string)
+
+// gates are asked in this order, and the first that keeps the candidate says why. One that takes a held node over disturbs no
+// other node, so budgetGates do not concern it.
+var (
+	gates = []gate{
+		(*pass).cancelled, (*pass).missing, (*pass).refuses, (*pass).behind, (*pass).busy, (*pass).open,
+	}
+	budgetGates = []gate{(*pass).notReady, (*pass).ledgerFull, (*pass).exhausted}
+)
+
 // tryAdmit gives the job a place, or says why it waits.
 func (p *pass) tryAdmit(j Job, first map[string]Job) (Reason, string) {
-	node, exists := p.nodes[j.Node]
-	if j.State == Cancelled {
-		return JobCancelled, "The job was cancelled before it was admitted."
-	}
-	if !exists {
-		return NodeMissing, fmt.Sprintf("There is no Node %s.", j.Node)
-	}
-	if r := p.refusals[j.UID]; r.reason != "" {
-		return r.reason, r.message
-	}
+	c := &candidate{job: j, node: p.nodes[j.Node]}
 	if other, taken := first[j.Node]; taken {
-		return NodeBusy, fmt.Sprintf("The older job %s of node %s goes first.", other.Name, j.Node)
+		c.first = &other
 	}
-	held, reason, message := p.heldBy(j)
-	if reason != "" {
+	if reason, message := p.ask(c, gates); reason != "" {
 		return reason, message
 	}
-	o, reason, message := p.open(j.Node)
-	switch {
-	case reason != "":
-		return reason, message
-	case held != nil:
-		p.takeOver(*held, j)
+	if c.held != nil {
+		p.takeOver(*c.held, j)
 		return "", ""
-	case !node.Ready:
-		return NodeNotReady, fmt.Sprintf("Node %s is not Ready; nothing new is started on it until it is.", j.Node)
-	case len(o.out.Ledger) >= MaxLedger:
-		return BudgetExhausted, fmt.Sprintf("Policy %s has %d admitted nodes, which is as many as one policy can list; the job goes as soon as "+
-			"one of them is done. To disturb more nodes at once, divide them among several policies.", o.Name, MaxLedger)
-	case !o.fits(j.Node):
-		return BudgetExhausted, fmt.Sprintf("Policy %s disturbs as many nodes as its maxUnavailable %s allows; "+
-			"the job goes as soon as a node is back.", o.Name, o.MaxUnavailable.String())
+	}
+	if reason, message := p.ask(c, budgetGates); reason != "" {
+		return reason, message
 	}
 	e := j.entry()
-	o.used[e.Node] = true
-	o.out.Add = append(o.out.Add, e)
-	p.enter(o, e)
+	c.pool.used[e.Node] = true
+	c.pool.out.Add = append(c.pool.out.Add, e)
+	p.enter(c.pool, e)
 	return "", ""
+}
+
+func (p *pass) ask(c *candidate, gates []gate) (reason Reason, message string) {
+	for _, g := range gates {
+		if reason, message = g(p, c); reason != "" {
+			return reason, message
+		}
+	}
+	return "", ""
+}
+
+func (p *pass) cancelled(c *candidate) (Reason, string) {
+	if c.job.State != Cancelled {
+		return "", ""
+	}
+	return JobCancelled, "The job was cancelled before it was admitted."
+}
+
+func (p *pass) missing(c *candidate) (Reason, string) {
+	if c.node.Name != "" {
+		return "", ""
+	}
+	return NodeMissing, fmt.Sprintf("There is no Node %s.", c.job.Node)
+}
+
+func (p *pass) refuses(c *candidate) (Reason, string) {
+	r := p.refusals[c.job.UID]
+	return r.reason, r.message
+}
+
+func (p *pass) behind(c *candidate) (Reason, string) {
+	if c.first == nil {
+		return "", ""
+	}
+	return NodeBusy, fmt.Sprintf("The older job %s of node %s goes first.", c.first.Name, c.job.Node)
+}
+
+// busy keeps the job while another one has its node, and finds the failed job that it may take over.
+func (p *pass) busy(c *candidate) (reason Reason, message string) {
+	c.held, reason, message = p.heldBy(c.job)
+	return reason, message
+}
+
+// open finds the policy of the node, or says why it admits nothing at all.
+func (p *pass) open(c *candidate) (reason Reason, message string) {
+	c.pool, reason, message = p.poolFor(c.job.Node)
+	return reason, message
+}
+
+func (p *pass) notReady(c *candidate) (Reason, string) {
+	if c.node.Ready {
+		return "", ""
+	}
+	return NodeNotReady, fmt.Sprintf("Node %s is not Ready; nothing new is started on it until it is.", c.job.Node)
+}
+
+func (p *pass) ledgerFull(c *candidate) (Reason, string) {
+	if len(c.pool.out.Ledger) < MaxLedger {
+		return "", ""
+	}
+	return BudgetExhausted, fmt.Sprintf("Policy %s has %d admitted nodes, which is as many as one policy can list; the job goes as soon as "+
+		"one of them is done. To disturb more nodes at once, divide them among several policies.", c.pool.Name, MaxLedger)
+}
+
+func (p *pass) exhausted(c *candidate) (Reason, string) {
+	if c.pool.fits(c.job.Node) {
+		return "", ""
+	}
+	return BudgetExhausted, fmt.Sprintf("Policy %s disturbs as many nodes as its maxUnavailable %s allows; "+
+		"the job goes as soon as a node is back.", c.pool.Name, c.pool.MaxUnavailable.String())
 }
 
 // heldBy is the entry that the job may take over, nil when the node is free, or why it is busy.
@@ -94,8 +169,8 @@ func (p *pass) heldBy(j Job) (*holder, Reason, string) {
 	return nil, NodeBusy, fmt.Sprintf("Job %s has node %s; this job follows when that one is done.", owner.Name, j.Node)
 }
 
-// open is the policy a node belongs to, or why it admits nothing at all.
-func (p *pass) open(node string) (*pool, Reason, string) {
+// poolFor is the policy a node belongs to, or why it admits nothing at all.
+func (p *pass) poolFor(node string) (*pool, Reason, string) {
 	pools := p.chosen[node]
 	if len(pools) == 0 {
 		return nil, PolicyConflict, "No rollout policy chooses the node and there is none named default."

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Decision is what follows from the facts.
@@ -18,6 +19,8 @@ type Decision struct {
 	Admit []Admission
 	// Wait lists every queued job that is not admitted or must not be, in the order of the queue.
 	Wait []Waiting
+	// Next is the first time after Facts.Now at which another decision may follow though no other fact changes; zero for never.
+	Next time.Time
 }
 
 // Outcome is the decision about one policy.
@@ -138,6 +141,7 @@ type pass struct {
 	holders  map[string][]holder
 	refusals map[string]refusal // by uid
 	waiting  []Waiting
+	next     time.Time
 }
 
 type pool struct {
@@ -346,6 +350,13 @@ func (o *pool) conflict(node string, pools []*pool) {
 	}
 }
 
+// wake asks for another decision at that time. A time that is not after Facts.Now asks for nothing.
+func (p *pass) wake(at time.Time) {
+	if at.After(p.facts.Now) && (p.next.IsZero() || at.Before(p.next)) {
+		p.next = at
+	}
+}
+
 func (p *pass) hasEntry(j Job) bool {
 	return slices.ContainsFunc(p.holders[j.Node], func(h holder) bool { return h.entry.UID == j.UID })
 }
@@ -382,7 +393,7 @@ func (p *pass) inOrder(wanted func(Job) bool) []*Job {
 }
 
 func (p *pass) decision() Decision {
-	d := Decision{Wait: p.waiting}
+	d := Decision{Wait: p.waiting, Next: p.next}
 	for _, o := range p.pools {
 		o.out.Unavailable = len(o.used)
 		slices.Sort(o.out.Held)

@@ -16,6 +16,8 @@ const MaxLedger = 1024
 // Facts is everything that a decision is made from. Ledgers must be read from the API server itself, never from a cache. So
 // must each job and node whose absence would remove an entry, and each job on a node that stands in more than one ledger.
 type Facts struct {
+	// Now is the clock of the operator.
+	Now      time.Time
 	Policies []Policy
 	Nodes    []Node
 	Jobs     []Job
@@ -89,6 +91,8 @@ type Job struct {
 	Steps bool
 	// Devices are those that the job updates.
 	Devices []string
+	// Edges are the updates of the job without their devices: each edge once, in order.
+	Edges []JobEdge
 	// Quarantined is the first update of the job whose image is quarantined for its device; nil when none is.
 	Quarantined *QuarantinedUpdate
 }

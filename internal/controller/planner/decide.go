@@ -156,7 +156,7 @@ func (f facts) updates(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.Device
 		delay := f.retryDelay(d, u.Digest)
 		wait := max(delay.until.Sub(f.now), 0)
 		switch may := !delay.untilAsked && wait == 0 && f.mayRepeat(d, u); {
-		case !may && failedOn(held, d.Name): // nothing would judge this device before the node is back in service
+		case !may && held.FailedOn(d.Name): // nothing would judge this device before the node is back in service
 			return nil, sooner(next, wait)
 		case !may:
 			next = sooner(next, wait)
@@ -205,7 +205,7 @@ func (f facts) stillDesires(held *v1alpha1.FirmwareJob) bool {
 	}
 	return slices.ContainsFunc(held.Spec.Updates, func(u v1alpha1.DeviceUpdate) bool {
 		at := slices.IndexFunc(f.devices, func(d v1alpha1.NodeDevice) bool { return d.Name == u.Device })
-		return failedOn(held, u.Device) && (at < 0 || desires(&f.devices[at], &u))
+		return held.FailedOn(u.Device) && (at < 0 || desires(&f.devices[at], &u))
 	})
 }
 

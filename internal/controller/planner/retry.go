@@ -33,10 +33,10 @@ func (f facts) retryDelay(d *v1alpha1.NodeDevice, image v1alpha1.Digest) retryDe
 			continue
 		}
 		u := updateFor(j, d.Name)
-		if u == nil || u.Digest != image || u.UniqueID != d.Status.UniqueID || !failedOn(j, d.Name) {
+		if u == nil || u.Digest != image || u.UniqueID != d.Status.UniqueID || !j.FailedOn(d.Name) {
 			continue
 		}
-		if j.Held() || reportsBadImage(j, d.Name) || !isPassing(j) {
+		if j.Held() || j.ReportsBadImage(d.Name) || !isPassing(j) {
 			return retryDelay{untilAsked: true}
 		}
 		delay.until = f.failed[j.UID].Add(min(firstRetry<<failures, lastRetry))
@@ -69,29 +69,4 @@ func succeededSince(later []v1alpha1.FirmwareJob, device string, image v1alpha1.
 		at := updateFor(&j, device)
 		return at != nil && at.Digest == image && j.Ended() && !j.Failed()
 	})
-}
-
-// failedOn reports whether a failed job failed because of the device: a step on it failed, or one of the whole node. Where
-// the job reports which images made the node unhealthy, it failed because of their devices alone.
-func failedOn(j *v1alpha1.FirmwareJob, device string) bool {
-	if j.FailureReason() == v1alpha1.ReasonNodeGone {
-		return false
-	}
-	reportsImages := len(j.Status.BadImages) > 0
-	onDevices := reportsImages
-	for _, s := range j.Status.Steps {
-		if s.State != v1alpha1.StepFailed {
-			continue
-		}
-		if s.Device == device || s.Device == "" && !reportsImages {
-			return true
-		}
-		onDevices = true
-	}
-	return !onDevices || reportsBadImage(j, device)
-}
-
-// reportsBadImage reports whether the job says that the image of the device made the device or its node unhealthy.
-func reportsBadImage(j *v1alpha1.FirmwareJob, device string) bool {
-	return slices.ContainsFunc(j.Status.BadImages, func(b v1alpha1.BadImage) bool { return b.Device == device })
 }

@@ -46,6 +46,9 @@ func (r *Reconciler) act(ctx context.Context, f facts, d schedule.Decision) (ctr
 		return ctrl.Result{}, err
 	}
 	result := ctrl.Result{}
+	if !d.Next.IsZero() {
+		result.RequeueAfter = d.Next.Sub(f.schedule.Now)
+	}
 	if len(admit) < len(d.Admit) {
 		result.RequeueAfter = again
 	}

@@ -26,6 +26,7 @@ type facts struct {
 	reports  map[string]*v1alpha1.NodeFirmware
 	sources  []v1alpha1.FirmwareSource
 	queued   queued
+	edges    map[string][]schedule.JobEdge // by uid of the job
 	schedule schedule.Facts
 }
 
@@ -69,6 +70,9 @@ func (r *Reconciler) gather(ctx context.Context) (facts, error) {
 	f.sources = sources.Items
 	var err error
 	if f.queued, err = r.gatherQueued(ctx, f); err != nil {
+		return f, err
+	}
+	if f.edges, err = r.edges(ctx, f.jobs); err != nil {
 		return f, err
 	}
 	f.schedule = r.scheduleFacts(f)
@@ -183,7 +187,7 @@ func (r *Reconciler) readReport(ctx context.Context, f facts, node string) error
 
 func (r *Reconciler) scheduleFacts(f facts) schedule.Facts {
 	out := schedule.Facts{
-		OwnNode: r.ownNode, Policies: make([]schedule.Policy, 0, len(f.policies)),
+		Now: r.now(), OwnNode: r.ownNode, Policies: make([]schedule.Policy, 0, len(f.policies)),
 		Nodes: make([]schedule.Node, 0, len(f.nodes)), Jobs: make([]schedule.Job, 0, len(f.jobs)),
 	}
 	for _, p := range f.policies {
@@ -199,7 +203,7 @@ func (r *Reconciler) scheduleFacts(f facts) schedule.Facts {
 	for uid, j := range f.jobs {
 		job := schedule.Job{
 			Name: j.Name, UID: uid, Node: j.Spec.NodeName, Created: j.CreationTimestamp.Time, State: r.state(j),
-			Steps: j.Spec.Type == v1alpha1.JobTypeSteps, Quarantined: f.queued.quarantined[uid],
+			Steps: j.Spec.Type == v1alpha1.JobTypeSteps, Quarantined: f.queued.quarantined[uid], Edges: f.edges[uid],
 		}
 		for _, u := range j.Spec.Updates {
 			job.Devices = append(job.Devices, u.Device)
