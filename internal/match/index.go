@@ -365,11 +365,12 @@ func (ix *Index) event(f func()) Affected {
 	return Affected{Devices: keys(ix.affected.devices), Templates: keys(ix.affected.templates)}
 }
 
+// keys are in order, so that the devices of a node, whose names begin with that of the node, follow each other.
 func keys(m map[string]struct{}) []string {
 	if len(m) == 0 {
 		return nil
 	}
-	return slices.Collect(maps.Keys(m))
+	return slices.Sorted(maps.Keys(m))
 }
 
 func (ix *Index) node(name string) *node {

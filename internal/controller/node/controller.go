@@ -14,6 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -24,6 +25,9 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/watch"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/nodemaintenance"
 )
+
+// workers is how many nodes are looked at at once, each by one worker.
+const workers = 8
 
 // Reconciler is keyed by the name of a Node, whether or not that exists. It reads the cache to see whether there is
 // anything to do, and nothing but the API server before it deletes or ends anything: a cache that is late shows
@@ -68,6 +72,7 @@ func SetupWithManager(mgr manager.Manager, namespace string, retention time.Dura
 		Watches(&v1alpha1.NodeFirmware{}, keyed(client.Object.GetName), builder.WithPredicates(firmwareChanges)).
 		Watches(&v1alpha1.NodeDevice{}, keyed(nodeName), builder.WithPredicates(comes)).
 		Watches(&v1alpha1.FirmwareJob{}, keyed(nodeName), builder.WithPredicates(jobChanges)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up node controller: %w", err)

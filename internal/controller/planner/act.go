@@ -46,16 +46,11 @@ func (r *Reconciler) write(ctx context.Context, d decision) error {
 	return nil
 }
 
-// queue creates the job. If the job exists already, the cache is behind.
+// queue creates the job. If the job exists already, the cache is behind. No event says what the new object says itself.
 func (r *Reconciler) queue(ctx context.Context, job *v1alpha1.FirmwareJob) error {
 	if err := r.client.Create(ctx, job, client.FieldOwner(v1alpha1.FieldOwnerOperator)); err != nil {
 		return fmt.Errorf("queue firmware job %s: %w", job.Name, err)
 	}
-	updates := "1 update"
-	if n := len(job.Spec.Updates); n > 1 {
-		updates = fmt.Sprintf("%d updates", n)
-	}
-	r.recorder.Eventf(job, nil, corev1.EventTypeNormal, v1alpha1.ReasonPending, "Queue", "Queued %s of node %s.", updates, job.Spec.NodeName)
 	return nil
 }
 

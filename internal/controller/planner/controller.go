@@ -8,9 +8,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -22,6 +25,14 @@ import (
 
 // DefaultQuietPeriod is how long the due updates of a node must not change before a job is queued.
 const DefaultQuietPeriod = 60 * time.Second
+
+const (
+	// workers is how many nodes are planned at once, each by one worker.
+	workers = 8
+	// coalesce is how long the changes of a node's devices are gathered. A queued job that is no longer due is deleted that much
+	// later; the daemon refuses one that was admitted meanwhile.
+	coalesce = 250 * time.Millisecond
+)
 
 // Reconciler queues the update jobs. Each Reconcile plans one node: it reads the node's own objects, the policies and
 // sources, which are few, and the jobs with bad images, all from the cache.
@@ -45,11 +56,29 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("planner").
 		Watches(&corev1.Node{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(nodeChanged)).
 		Watches(&v1alpha1.NodeFirmware{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(firmwareChanged)).
-		Watches(&v1alpha1.NodeDevice{}, handler.EnqueueRequestsFromMapFunc(toNode), builder.WithPredicates(deviceChanged)).
+		Watches(&v1alpha1.NodeDevice{}, gathered, builder.WithPredicates(deviceChanged)).
 		Watches(&v1alpha1.FirmwareJob{}, handler.EnqueueRequestsFromMapFunc(toNode), builder.WithPredicates(jobChanged)).
 		Watches(&v1alpha1.RolloutPolicy{}, handler.EnqueueRequestsFromMapFunc(r.toEveryNode), builder.WithPredicates(policyChanged)).
 		Watches(&v1alpha1.FirmwareSource{}, handler.EnqueueRequestsFromMapFunc(r.toConcerned), builder.WithPredicates(sourceChanged)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
+}
+
+// gathered enqueues the node of a device when its other devices have had time to change too, as they do when a template
+// assigns firmware and when the daemon reports a scan.
+var gathered = handler.Funcs{
+	CreateFunc:  func(_ context.Context, e event.CreateEvent, q queue) { enqueueNode(e.Object, q) },
+	UpdateFunc:  func(_ context.Context, e event.UpdateEvent, q queue) { enqueueNode(e.ObjectNew, q) },
+	DeleteFunc:  func(_ context.Context, e event.DeleteEvent, q queue) { enqueueNode(e.Object, q) },
+	GenericFunc: func(_ context.Context, e event.GenericEvent, q queue) { enqueueNode(e.Object, q) },
+}
+
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+func enqueueNode(device client.Object, q queue) {
+	for _, node := range toNode(context.Background(), device) {
+		q.AddAfter(node, coalesce)
+	}
 }
 
 func toNode(_ context.Context, o client.Object) []reconcile.Request {

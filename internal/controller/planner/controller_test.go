@@ -25,6 +25,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/index"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/protection"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
 )
 
@@ -49,7 +50,8 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		WithStatusSubresource(&v1alpha1.NodeDevice{}, &v1alpha1.FirmwareJob{}).
 		WithIndex(&v1alpha1.NodeDevice{}, index.NodeName, index.ByNode).
 		WithIndex(&v1alpha1.FirmwareJob{}, index.NodeName, index.ByNode).
-		WithIndex(&v1alpha1.FirmwareJob{}, index.BadImages, index.ByBadImages).Build()
+		WithIndex(&v1alpha1.FirmwareJob{}, index.BadImages, index.ByBadImages).
+		WithInterceptorFuncs(interceptor.Funcs{Create: w.stamp}).Build()
 	w.restart()
 	return w
 }
@@ -91,6 +93,10 @@ func (w *world) reconcile() ctrl.Result {
 	w.Helper()
 	result, err := w.planner.Reconcile(w.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: node}})
 	require.NoError(w, err)
+	for _, j := range w.jobs() { // what was deleted goes
+		_, err := protection.New(w.Client, w.Client).Reconcile(w.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(&j)})
+		require.NoError(w, err)
+	}
 	return result
 }
 
@@ -101,23 +107,16 @@ func (w *world) settle() {
 		w.clock = w.clock.Add(r.RequeueAfter)
 		w.reconcile()
 	}
-	w.stamp()
 }
 
-// stamp gives new jobs what an API server gives.
-func (w *world) stamp() {
-	w.Helper()
-	for _, j := range w.jobs() {
-		if j.UID == "" {
-			w.uids++
-			j.UID = types.UID(fmt.Sprintf("job-%d", w.uids))
-			j.CreationTimestamp = metav1.NewTime(w.clock)
-			version := j.ResourceVersion
-			require.NoError(w, w.Delete(w.Context(), &j))
-			j.ResourceVersion = ""
-			require.NoError(w, w.Create(w.Context(), &j), version)
-		}
+// stamp gives a new job what an API server gives.
+func (w *world) stamp(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+	if o.GetUID() == "" {
+		w.uids++
+		o.SetUID(types.UID(fmt.Sprintf("job-%d", w.uids)))
+		o.SetCreationTimestamp(metav1.NewTime(w.clock))
 	}
+	return c.Create(ctx, o, opts...)
 }
 
 func (w *world) jobs() []v1alpha1.FirmwareJob {

@@ -97,6 +97,8 @@ func (f facts) job(updates []v1alpha1.DeviceUpdate, fingerprint string) *v1alpha
 		ObjectMeta: metav1.ObjectMeta{
 			Name:   jobName(f.name, f.previous(), fingerprint),
 			Labels: map[string]string{managedBy: v1alpha1.FieldOwnerOperator},
+			// An admitted job must have it. To have it from the first saves the admission a write.
+			Finalizers: []string{v1alpha1.JobFinalizer},
 		},
 		Spec: v1alpha1.FirmwareJobSpec{
 			NodeName: f.name, Type: v1alpha1.JobTypeUpdate, Updates: updates, Rollback: f.settings.Rollback, Retry: f.retry.InForce(),

@@ -13,6 +13,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -24,6 +25,9 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/watch"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 )
+
+// workers is how many jobs are looked at at once, each by one worker.
+const workers = 8
 
 // Reconciler keeps the finalizer of each FirmwareJob as decide says.
 type Reconciler struct {
@@ -44,6 +48,7 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 		For(&v1alpha1.FirmwareJob{}, builder.WithPredicates(jobChanged)).
 		Watches(&v1alpha1.FirmwareSource{}, handler.EnqueueRequestsFromMapFunc(r.toReporters), builder.WithPredicates(sourceChanged)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.toJobs), builder.WithPredicates(deleted)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
 }
 

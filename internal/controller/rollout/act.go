@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,6 +27,8 @@ const (
 	// maxWaitingWrites bounds the waiting jobs whose condition is written in one pass, so that no admission waits for
 	// thousands of them.
 	maxWaitingWrites = 100
+	// writers is how many jobs are written to at once. The ledgers have one writer.
+	writers = 8
 	// again is the wait before the next pass after a lost race or an unfinished one.
 	again = 100 * time.Millisecond
 )
@@ -167,39 +170,51 @@ func inLedgers(policies []v1alpha1.RolloutPolicy, a schedule.Admission) (rival, 
 
 // writeAdmissions writes to the admitted jobs that they may run, and reports whether some are left for the next pass.
 func (r *Reconciler) writeAdmissions(ctx context.Context, f facts, admit []schedule.Admission) (left bool, err error) {
-	var errs []error
-	for _, a := range admit {
-		j := f.jobs[a.Entry.UID]
-		result, err := r.writeAdmitted(ctx, j, status.JobAdmitted(a.Policy))
-		errs = append(errs, err)
-		left = left || result == outdated
-		if result == written {
-			r.recorder.Eventf(j, f.policies[a.Policy], corev1.EventTypeNormal, v1alpha1.ReasonAdmitted, "Admit",
-				"Rollout policy %s admitted node %s.", a.Policy, a.Entry.Node)
-		}
+	writes := make([]write, len(admit))
+	for i, a := range admit {
+		writes[i] = write{f.jobs[a.Entry.UID], status.JobAdmitted(a.Policy)}
 	}
-	return left, errors.Join(errs...)
+	return r.writeAll(ctx, writes)
 }
 
 // writeWaiting writes to the waiting jobs why they wait, and reports whether some are left for the next pass.
 func (r *Reconciler) writeWaiting(ctx context.Context, f facts, waiting []schedule.Waiting) (left bool, err error) {
-	writes := 0
+	var writes []write
 	for _, w := range waiting {
 		j, want := f.jobs[w.Job.UID], status.JobWaiting(w)
 		if r.isWritten(j, want) {
 			continue
 		}
-		if writes == maxWaitingWrites {
-			return true, nil
+		if len(writes) == maxWaitingWrites {
+			left = true
+			break
 		}
-		writes++
-		result, err := r.writeAdmitted(ctx, j, want)
-		if err != nil {
-			return false, err
-		}
-		left = left || result == outdated
+		writes = append(writes, write{j, want})
 	}
-	return left, nil
+	outdated, err := r.writeAll(ctx, writes)
+	return left || outdated, err
+}
+
+// write is what the condition Admitted of a job should say. No two of one pass are about the same job.
+type write struct {
+	job  *v1alpha1.FirmwareJob
+	want status.Condition
+}
+
+// writeAll makes all the writes, several at once, also when one of them fails, and reports whether some are left for the next
+// pass.
+func (r *Reconciler) writeAll(ctx context.Context, writes []write) (left bool, err error) {
+	var group errgroup.Group
+	group.SetLimit(writers)
+	errs, results := make([]error, len(writes)), make([]outcome, len(writes))
+	for i, w := range writes {
+		group.Go(func() error {
+			results[i], errs[i] = r.writeAdmitted(ctx, w.job, w.want)
+			return nil
+		})
+	}
+	_ = group.Wait() // the errors are in errs
+	return slices.Contains(results, outdated), errors.Join(errs...)
 }
 
 // reportPolicy makes events of what changed for people.

@@ -40,7 +40,7 @@ const (
 func (r *Reconciler) writeAdmitted(ctx context.Context, j *v1alpha1.FirmwareJob, want status.Condition) (outcome, error) {
 	conditions := status.Merge(j.Status.Conditions, j.Generation, r.now(), []string{v1alpha1.ConditionAdmitted}, want)
 	version := j.ResourceVersion
-	if last, ok := r.written[j.UID]; ok {
+	if last, ok := r.lastWritten(j); ok {
 		version = last.version
 	}
 	var err error
@@ -58,14 +58,23 @@ func (r *Reconciler) writeAdmitted(ctx context.Context, j *v1alpha1.FirmwareJob,
 	case err != nil:
 		return failed, err
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.written[j.UID] = admitted{version: version, status: want.Status, reason: want.Reason, message: want.Message}
 	return written, nil
+}
+
+func (r *Reconciler) lastWritten(j *v1alpha1.FirmwareJob) (admitted, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last, ok := r.written[j.UID]
+	return last, ok
 }
 
 // isWritten reports whether the job's Admitted condition says already what it should. The message counts, because it
 // names what a person has to look at. It must be the same in every pass that finds the same: no counts, no positions.
 func (r *Reconciler) isWritten(j *v1alpha1.FirmwareJob, want status.Condition) bool {
-	if last, ok := r.written[j.UID]; ok {
+	if last, ok := r.lastWritten(j); ok {
 		return last == admitted{version: last.version, status: want.Status, reason: want.Reason, message: want.Message}
 	}
 	c := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionAdmitted)

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -42,6 +43,7 @@ type Reconciler struct {
 	recorder events.EventRecorder
 	now      func() time.Time
 	ownNode  string
+	mu       sync.Mutex // of written
 	written  map[types.UID]admitted
 	// reporters are the jobs that reported bad images, also those that are gone before any source lists the images.
 	reporters quarantine.Reporters

@@ -48,7 +48,7 @@ func TestJobsAreAdmittedWithinTheBudgetAndTheOthersSayWhyTheyWait(t *testing.T) 
 	s := w.policy("default").Status
 	assert.Equal(t, []v1alpha1.QueuedNode{{Node: "n3", Job: "job-3", Reason: v1alpha1.ReasonBudgetExhausted}}, s.Queue)
 	assert.Equal(t, [4]int32{3, 2, 2, 1}, [4]int32{s.Nodes, s.Budget, s.Unavailable, s.Queued})
-	assert.Len(t, o.events.Events, 2, "one event for each admission")
+	assert.Empty(t, o.events.Events, "the condition says it, and an event would be one more write for each admission")
 	apitest.RequireStatus(t, w.policy("default"), status.InProgressStatus)
 
 	w.complete("job-1")

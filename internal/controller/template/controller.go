@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/match"
@@ -27,7 +28,7 @@ import (
 type Options struct {
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
-	// StatusInterval is the least time between two writes of one template's status; 0 is one second.
+	// StatusInterval is the least time between two writes of one template's status; 0 is one second. See pace.
 	StatusInterval time.Duration
 	// Resync is how often each device and template is compared with its decision although no event asks for it, plus up to a
 	// quarter of that, different for each; 0 is ten minutes.
@@ -63,6 +64,8 @@ type kind byte
 const (
 	device kind = iota
 	template
+	// filled stands for no object. No item of the queue is taken before the index is filled, so this one says that it is.
+	filled
 )
 
 // Reconciler keeps the index of the fleet and acts on its decisions.
@@ -77,30 +80,49 @@ type Reconciler struct {
 	recorder events.EventRecorder
 	Options
 
-	// mu guards index, versions and reported.
+	// statuses are the templates whose status may be out of date, when they have a controller of their own.
+	statuses *statusQueue
+
+	// mu guards index, versions and paces.
 	mu    sync.Mutex
 	index *match.Index
 	// versions are the resource versions of our own last writes, until the cache has them. While the cache shows an older
 	// version of an object, nothing is written to it: the decision was acted on already.
 	versions map[key]string
-	// reported is when the status of each template was last written.
-	reported map[string]time.Time
+	// paces are how often the status of each template is written.
+	paces map[string]pace
 }
 
 // New returns a reconciler that reads objects from reader, which may be a cache.
 func New(reader client.Reader, writer Writer, recorder events.EventRecorder, o Options) *Reconciler {
 	return &Reconciler{
 		reader: reader, writer: writer, recorder: recorder, Options: o.withDefaults(), index: match.NewIndex(),
-		versions: map[key]string{}, reported: map[string]time.Time{},
+		versions: map[key]string{}, paces: map[string]pace{},
 	}
 }
 
-// SetupWithManager adds the controller to the manager. Set Trim as the manager's cache.Options.DefaultTransform: the
+// SetupWithManager adds two controllers to the manager: one writes devices, and the other the statuses of templates, which
+// must not wait behind the devices of a whole fleet. Set Trim as the manager's cache.Options.DefaultTransform: the
 // cache holds every NodeDevice and Node of the fleet. Set QPS to -1 in the manager's rest.Config so that the first
 // assignment of a large fleet is limited by the API server's priority and fairness and not by the client.
 func SetupWithManager(mgr manager.Manager, o Options) error {
 	r := New(mgr.GetClient(), &Applier{Client: mgr.GetClient()}, mgr.GetEventRecorder(v1alpha1.FieldOwnerOperator), o)
-	err := builder.TypedControllerManagedBy[key](mgr).Named("template").
+	r.statuses = &statusQueue{held: map[key]struct{}{}}
+	err := builder.TypedControllerManagedBy[key](mgr).Named("template-status").
+		WatchesRawSource(source.TypedFunc[key](func(_ context.Context, q queue) error {
+			r.statuses.open(q)
+			return nil
+		})).
+		WithOptions(controller.TypedOptions[key]{MaxConcurrentReconciles: 2}).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("set up controller of template statuses: %w", err)
+	}
+	err = builder.TypedControllerManagedBy[key](mgr).Named("template").
+		WatchesRawSource(source.TypedFunc[key](func(_ context.Context, q queue) error {
+			q.Add(key{kind: filled})
+			return nil
+		})).
 		Watches(&corev1.Node{}, intake(r, r.setNode, (*match.Index).DeleteNode)).
 		Watches(&v1alpha1.NodeFirmware{}, intake(r, (*match.Index).SetNodeFirmware, (*match.Index).DeleteNodeFirmware)).
 		Watches(&v1alpha1.FirmwareTemplate{}, intake(r, r.setTemplate, (*match.Index).DeleteTemplate)).
@@ -142,7 +164,7 @@ func intake[T client.Object](r *Reconciler, set func(*match.Index, T) match.Affe
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) {
 			put(e.Object, q)
 			if k, ok := keyOf(e.Object); ok {
-				q.AddAfter(k, r.resync(k))
+				r.enqueueAfter(q, k, r.resync(k))
 			}
 		},
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) { put(e.ObjectNew, q) },
@@ -191,14 +213,31 @@ func (r *Reconciler) take(q queue, change func() match.Affected) {
 		q.Add(key{device, name})
 	}
 	for _, name := range affected.Templates {
-		q.Add(key{template, name})
+		r.enqueueAfter(q, key{template, name}, 0)
+	}
+}
+
+// enqueueAfter adds a template to the queue of the statuses, where there is one, and everything else to q.
+func (r *Reconciler) enqueueAfter(q queue, k key, wait time.Duration) {
+	switch {
+	case k.kind == template && r.statuses != nil:
+		r.statuses.addAfter(k, wait)
+	case wait > 0:
+		q.AddAfter(k, wait)
+	default:
+		q.Add(k)
 	}
 }
 
 // Reconcile brings one device to its decision or one template's status up to date.
 func (r *Reconciler) Reconcile(ctx context.Context, k key) (reconcile.Result, error) {
-	if k.kind == template {
+	switch k.kind {
+	case template:
 		return r.reconcileTemplate(ctx, k)
+	case filled:
+		r.statuses.release()
+		return reconcile.Result{}, nil
+	case device:
 	}
 	return r.reconcileDevice(ctx, k)
 }

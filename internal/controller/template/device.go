@@ -164,6 +164,6 @@ func (r *Reconciler) forget(k key) {
 	defer r.mu.Unlock()
 	delete(r.versions, k)
 	if k.kind == template {
-		delete(r.reported, k.name)
+		delete(r.paces, k.name)
 	}
 }

@@ -36,8 +36,10 @@ type fleet struct {
 	*apitest.Env
 	// writes counts the requests the operator sent.
 	writes struct{ firmware, conditions, template atomic.Int64 }
-	stop   context.CancelFunc
-	done   chan error
+	// hold keeps the writes of devices back until it is closed; nil for none.
+	hold chan struct{}
+	stop context.CancelFunc
+	done chan error
 }
 
 func newFleet(t *testing.T) *fleet {
@@ -81,6 +83,9 @@ func (f *fleet) stopOperator() {
 func (f *fleet) count() interceptor.Funcs {
 	return interceptor.Funcs{
 		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+			if f.hold != nil {
+				<-f.hold
+			}
 			f.writes.firmware.Add(1)
 			return c.Apply(ctx, o, opts...)
 		},

@@ -3,12 +3,13 @@ package template
 import (
 	"context"
 	"fmt"
-	"time"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -17,9 +18,10 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 )
 
-// reconcileTemplate writes a template's status when it is out of date, at most once in StatusInterval.
+// reconcileTemplate writes a template's status when it is out of date, at the pace of the template.
 func (r *Reconciler) reconcileTemplate(ctx context.Context, k key) (reconcile.Result, error) {
-	if wait := r.pause(k.name); wait > 0 {
+	pace := r.paceOf(k.name)
+	if wait := pace.wait(r.Now(), r.StatusInterval, true); wait > 0 { // too early whatever the status is
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	o := &v1alpha1.FirmwareTemplate{}
@@ -43,6 +45,9 @@ func (r *Reconciler) reconcileTemplate(ctx context.Context, k key) (reconcile.Re
 	if equality.Semantic.DeepEqual(o.Status, next) {
 		return r.rest(k), nil
 	}
+	if wait := pace.wait(r.Now(), r.StatusInterval, turns(o.Status.Conditions, next.Conditions)); wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
 	version, err := r.writer.ApplyTemplateStatus(ctx, o, next)
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
@@ -52,21 +57,21 @@ func (r *Reconciler) reconcileTemplate(ctx context.Context, k key) (reconcile.Re
 	}
 	r.wrote(k, version)
 	r.mu.Lock()
-	r.reported[k.name] = r.Now()
+	r.paces[k.name] = r.paces[k.name].after(r.Now(), r.StatusInterval)
 	r.mu.Unlock()
 	r.reportTemplate(o, next)
 	return r.rest(k), nil
 }
 
-// pause is how long the next write of the template's status has to wait.
-func (r *Reconciler) pause(name string) time.Duration {
+func (r *Reconciler) paceOf(name string) pace {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	last, ok := r.reported[name]
-	if !ok {
-		return 0
-	}
-	return r.StatusInterval - r.Now().Sub(last)
+	return r.paces[name]
+}
+
+// turns reports whether a condition comes, goes, or has another status or reason.
+func turns(old, next []metav1.Condition) bool {
+	return len(old) != len(next) || slices.ContainsFunc(next, func(c metav1.Condition) bool { return turned(old, c) })
 }
 
 func (r *Reconciler) statusOf(o *v1alpha1.FirmwareTemplate, t match.Tally) v1alpha1.FirmwareTemplateStatus {
