@@ -290,6 +290,11 @@ func create(o client.Object) func(context.Context, client.Client) error {
 	return func(ctx context.Context, c client.Client) error { return c.Create(ctx, o, client.DryRunAll) }
 }
 
+// admitted does what is refused only because the object is there, which is found after admission.
+func admitted(do func(context.Context, client.Client) error) func(context.Context, client.Client) error {
+	return func(ctx context.Context, c client.Client) error { return client.IgnoreAlreadyExists(do(ctx, c)) }
+}
+
 func patch(o client.Object, body string) func(context.Context, client.Client) error {
 	return func(ctx context.Context, c client.Client) error {
 		return c.Patch(ctx, o, merge(body), client.DryRunAll)
@@ -418,6 +423,12 @@ func (i *installation) attempts() []attempt {
 		{"a", "request maintenance for others", create(changed(i.maintenance("node-firmware-node-a", "node-a", "nodefirmware.io"), func(m *maintenancev1alpha1.NodeMaintenance) {
 			m.Spec.AdditionalRequestors = []string{"other.example.com"}
 		})), "no metadata or requestors of others"},
+		{"a", "request maintenance for itself and others", create(changed(i.maintenance("node-firmware-node-a", "node-a", "nodefirmware.io"), func(m *maintenancev1alpha1.NodeMaintenance) {
+			m.Spec.AdditionalRequestors = []string{"nodefirmware.io", "other.example.com"}
+		})), "no metadata or requestors of others"},
+		{"a", "request maintenance that outlives its deletion by others", admitted(create(changed(i.maintenance("node-firmware-node-a", "node-a", "nodefirmware.io"), func(m *maintenancev1alpha1.NodeMaintenance) {
+			m.Spec.AdditionalRequestors = []string{"nodefirmware.io"}
+		}))), ""},
 		{"unbound", "request maintenance", create(i.maintenance("node-firmware-node-a", "node-a", "nodefirmware.io")), noClaim},
 		{"a", "end its maintenance", remove(mine), ""},
 		{"a", "keep its maintenance from being collected", patch(mine, `{"metadata":{"annotations":{"maintenance.nvidia.com/garbage-collector.ignore":"true"}}}`), ""},

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
@@ -114,7 +115,11 @@ func nodeReady(f NodeFacts) []Condition {
 // heldMessage always contains the next steps: the message of the failure is cut to leave room for them.
 func heldMessage(f NodeFacts) string {
 	retry, release := patchNow(f.Node, "retry"), patchNow(f.Node, "release")
-	said := fmt.Sprintf("Job %s failed%s (%s) and the node stays in maintenance, powered on", f.Held.Job, f.Held.where(), f.Held.Reason)
+	stays := "the node stays in maintenance, powered on"
+	if f.Held.Reason == string(step.MaintenanceLost) {
+		stays = "the node, which lost its maintenance, may take workloads until another one, which is requested, is ready"
+	}
+	said := fmt.Sprintf("Job %s failed%s (%s) and %s", f.Held.Job, f.Held.where(), f.Held.Reason, stays)
 	if f.Held.NoWayBack == "" {
 		return fmt.Sprintf("%s: %s To try again: %s  To return the node to service as it is: %s",
 			said, text.Clip(sentence(f.Held.Message), mentionedBytes), retry, release)

@@ -1,6 +1,7 @@
 package step
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -123,7 +124,7 @@ func (d decider) release() Action {
 	case d.fresh():
 		return d.begin()
 	case d.f.Maintenance == MaintenanceNone || d.f.Maintenance == MaintenanceNotInstalled:
-		return d.succeed("the node is back in service")
+		return d.succeed(cmp.Or(d.f.MaintenanceMessage, "the node is back in service"))
 	}
 	return d.poll(d.f.MaintenanceMessage)
 }

@@ -61,3 +61,18 @@ func TestHeldNodeIsReleasedThoughAnotherJobHasTheName(t *testing.T) {
 	d.work()
 	assert.Equal(t, step.MaintenanceNone, d.Window.Phase)
 }
+
+// A failed job holds its node out of service. Where its maintenance vanished meanwhile, the node takes workloads.
+func TestHeldNodeWhoseMaintenanceVanishedIsTakenOutOfServiceAgain(t *testing.T) {
+	d := newDaemon(t)
+	id := d.Add(inventory.Disk, "disk0", inventory.ActivateNone)
+	d.Sim.Inject("disk0", drivertest.FailWrite)
+	d.create("j", id)
+	d.admit("j")
+	require.NoError(t, d.reconcile("j"))
+	d.work()
+	require.NoError(t, d.reconcile("j"))
+	d.Window.Change(func() { d.Window.Phase = step.MaintenanceNone })
+	require.NoError(t, d.reconcile("j"))
+	assert.Equal(t, step.MaintenanceRequested, d.Window.Phase)
+}

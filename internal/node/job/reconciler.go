@@ -165,8 +165,23 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	case err != nil:
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{}, r.markReported(f, v)
+	if err := r.markReported(f, v); err != nil {
+		return reconcile.Result{}, err
+	}
+	return r.hold(ctx, f, v)
 }
+
+// hold looks again and again whether the node of a failed job is still out of service, and takes it out again where its
+// maintenance vanished.
+func (r *Reconciler) hold(ctx context.Context, f state, v verdict) (reconcile.Result, error) {
+	if f.holds == nil || f.busy != "" || v == release || v == submit {
+		return reconcile.Result{}, nil
+	}
+	return reconcile.Result{RequeueAfter: holdAgain}, r.Maintenance.Fail(ctx, f.holds.Record.Failure.Message)
+}
+
+// holdAgain is the time between two looks at the maintenance of a held node.
+const holdAgain = time.Minute
 
 // reportAgain is the wait before a report is made again that was based on an old version of the job.
 const reportAgain = 100 * time.Millisecond

@@ -3,17 +3,14 @@ package nodemaintenance
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	mo "github.com/Mellanox/maintenance-operator/api/v1alpha1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/node/maintenance"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
@@ -23,14 +20,14 @@ const (
 	// never be returned to service by a timeout while a device is written.
 	IgnoreGCAnnotation = "maintenance.nvidia.com/garbage-collector.ignore"
 
-	namePrefix        = "node-firmware-"
-	nodeNameField     = "spec.nodeName"
-	failedMessageMax  = 1024
-	notInstalledGuide = "the cluster has no NodeMaintenance API; install the maintenance-operator, nothing is done without it"
+	namePrefix       = "node-firmware-"
+	failedMessageMax = 1024
 )
 
 // Node is the maintenance of one Node by a NodeMaintenance of the maintenance-operator. When another requestor already
-// has one for the Node in the same namespace, the product shares it by adding itself to additionalRequestors.
+// has one for the Node in the same namespace that drains it as ours would, the product shares it by adding itself to
+// additionalRequestors. It names itself there in its own as well: the maintenance-operator returns a node to service as soon as
+// somebody deletes its maintenance, unless somebody is named there.
 type Node struct {
 	// Client must read from the API server and not from a cache.
 	Client    client.Client
@@ -40,8 +37,8 @@ type Node struct {
 	Drain *mo.DrainSpec
 }
 
-// DrainAll evicts all pods, including those with emptyDir volumes or without a controller, and never gives up: a node with
-// a pod that cannot be evicted is not flashed.
+// DrainAll evicts all pods, including those with emptyDir volumes or without a controller. The API turns its timeout of zero into
+// 300 s, after which the maintenance-operator begins the drain again: a node with a pod that cannot be evicted is never flashed.
 func DrainAll() *mo.DrainSpec { return &mo.DrainSpec{Force: true, DeleteEmptyDir: true} }
 
 // DrainAllButJobs is DrainAll without the pods that execute jobs: such a pod waits for the drain to end. Where jobs are
@@ -63,189 +60,43 @@ func (n *Node) Schedule(ctx context.Context) error {
 		return nil // State reports it and says what to install
 	case err != nil:
 		return err
-	case held.object == nil:
-		return n.create(ctx)
-	case held.object.DeletionTimestamp != nil:
-		return nil // it must be gone before another can be created
-	case held.owned:
-		return n.renew(ctx, held.object)
-	case !held.joined:
-		return n.join(ctx, held.object)
+	case held.owned && (held.joined || held.object.DeletionTimestamp == nil):
+		return n.renew(ctx, held)
+	case held.owned || held.joined:
+		return nil // what ends must be gone before another can be created
+	case held.joinable:
+		return n.setRequestor(ctx, held.object, join)
 	}
-	return nil
-}
-
-// State reads the state of the maintenance.
-func (n *Node) State(ctx context.Context) (maintenance.State, error) {
-	held, err := n.find(ctx)
-	if meta.IsNoMatchError(err) {
-		return maintenance.State{Phase: step.MaintenanceNotInstalled, Message: notInstalledGuide}, nil
-	}
-	if err != nil {
-		return maintenance.State{}, err
-	}
-	o := held.object
-	switch {
-	case o == nil || !held.owned && !held.joined && o.DeletionTimestamp == nil:
-		return maintenance.State{Phase: step.MaintenanceNone}, nil
-	case o.DeletionTimestamp != nil && held.owned && len(o.Spec.AdditionalRequestors) > 0:
-		// Only our part has to end: the other requestors return the node when they are done.
-		return stateOf(step.MaintenanceNone, "node maintenance %s is no longer needed by this product but still held by %v", o.Name, o.Spec.AdditionalRequestors), nil
-	case o.DeletionTimestamp != nil && !held.owned && !held.joined:
-		return stateOf(step.MaintenanceNone, "node maintenance %s of %s is ending", o.Name, o.Spec.RequestorID), nil
-	case o.DeletionTimestamp != nil && held.owned:
-		return stateOf(step.MaintenanceEnding, "node maintenance %s is being deleted", o.Name), nil
-	}
-	// A maintenance we joined stays until we leave it, even after its owner deleted it.
-	ready := meta.FindStatusCondition(o.Status.Conditions, mo.ConditionTypeReady)
-	switch {
-	case ready == nil:
-		return stateOf(step.MaintenanceRequested, "node maintenance %s is not seen by the maintenance-operator yet; is it running?", o.Name), nil
-	case ready.Status == metav1.ConditionTrue && (!held.owned || !failed(o)):
-		return n.ready(ctx, o)
-	}
-	return stateOf(step.MaintenanceRequested, "node maintenance %s: %s %s", o.Name, ready.Reason, ready.Message), nil
-}
-
-// ready looks at the Node itself. The maintenance-operator cordons and drains it once and does not look again: a Node that
-// somebody uncordoned, or that was registered again, takes workloads under a maintenance that is ready.
-func (n *Node) ready(ctx context.Context, o *mo.NodeMaintenance) (maintenance.State, error) {
-	var node corev1.Node
-	switch err := n.Client.Get(ctx, client.ObjectKey{Name: n.NodeName}, &node); {
-	case apierrors.IsNotFound(err):
-		return stateOf(step.MaintenanceBroken, "node maintenance %s is ready, but the Node %s does not exist", o.Name, n.NodeName), nil
-	case err != nil:
-		return maintenance.State{}, fmt.Errorf("get node %s: %w", n.NodeName, err)
-	case !node.Spec.Unschedulable:
-		return stateOf(step.MaintenanceBroken, "node maintenance %s is ready, but the Node %s is not cordoned; somebody uncordoned it or "+
-			"it was registered again, and workloads may run there", o.Name, n.NodeName), nil
-	}
-	state := stateOf(step.MaintenanceReady, "node maintenance %s is ready", o.Name)
-	state.Node = string(node.UID)
-	return state, nil
-}
-
-func stateOf(phase step.Maintenance, format string, args ...any) maintenance.State {
-	return maintenance.State{Phase: phase, Message: fmt.Sprintf(format, args...)}
-}
-
-// Fail sets the condition RequestorFailed on a NodeMaintenance of our own. On a shared one, the entry in
-// additionalRequestors keeps the node out of service, and the owner's work is not marked as failed.
-func (n *Node) Fail(ctx context.Context, message string) error {
-	held, err := n.find(ctx)
-	if meta.IsNoMatchError(err) {
-		return nil
-	}
-	if err != nil || held.object == nil || !held.owned || failed(held.object) {
-		return err
-	}
-	return n.setFailed(ctx, held.object, metav1.ConditionTrue, message)
-}
-
-// Release ends our part: it deletes a NodeMaintenance of our own, and removes us from one of somebody else.
-func (n *Node) Release(ctx context.Context) error {
-	held, err := n.find(ctx)
-	switch {
-	case meta.IsNoMatchError(err):
-		return nil
-	case err != nil || held.object == nil:
-		return err
-	case held.joined:
-		return n.leave(ctx, held.object)
-	case !held.owned || held.object.DeletionTimestamp != nil:
-		return nil
-	}
-	return n.delete(ctx, held.object)
-}
-
-func (n *Node) delete(ctx context.Context, o *mo.NodeMaintenance) error {
-	uid := o.UID
-	err := n.Client.Delete(ctx, o, client.Preconditions{UID: &uid})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete node maintenance %s: %w", o.Name, err)
-	}
-	return nil
-}
-
-// found is the relevant NodeMaintenance: our own, else the one we joined, else one we could join.
-type found struct {
-	object *mo.NodeMaintenance
-	owned  bool
-	joined bool
-}
-
-func (n *Node) find(ctx context.Context) (found, error) {
-	var list mo.NodeMaintenanceList
-	err := n.Client.List(ctx, &list, client.InNamespace(n.Namespace), client.MatchingFields{nodeNameField: n.NodeName})
-	if apierrors.IsNotFound(err) {
-		return found{}, &meta.NoKindMatchError{GroupKind: mo.GroupVersion.WithKind("NodeMaintenance").GroupKind()}
-	}
-	if err != nil {
-		return found{}, fmt.Errorf("list node maintenances of node %s: %w", n.NodeName, err)
-	}
-	var best found
-	for i := range list.Items {
-		o := &list.Items[i]
-		f := found{
-			object: o,
-			owned:  o.Spec.RequestorID == v1alpha1.MaintenanceRequestorID,
-			joined: slices.Contains(o.Spec.AdditionalRequestors, v1alpha1.MaintenanceRequestorID),
-		}
-		if best.object == nil || f.rank() > best.rank() {
-			best = f
-		}
-	}
-	return best, nil
-}
-
-func (f found) rank() int {
-	switch {
-	case f.owned:
-		return 3
-	case f.joined:
-		return 2
-	case f.object.DeletionTimestamp == nil:
-		return 1
-	}
-	return 0
-}
-
-func (n *Node) create(ctx context.Context) error {
-	drain := n.Drain
-	if drain == nil {
-		drain = DrainAll()
-	}
-	o := &mo.NodeMaintenance{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: Name(n.NodeName), Namespace: n.Namespace, Annotations: map[string]string{IgnoreGCAnnotation: "true"},
-		},
-		Spec: mo.NodeMaintenanceSpec{
-			RequestorID: v1alpha1.MaintenanceRequestorID, NodeName: n.NodeName, Cordon: true, DrainSpec: drain,
-		},
-	}
-	if err := n.Client.Create(ctx, o); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("create node maintenance %s: %w", o.Name, err)
-	}
-	return nil
+	return n.create(ctx)
 }
 
 // renew takes up a maintenance of our own. One under which the node is in service again is deleted, so that another one cordons
 // and drains the node.
-func (n *Node) renew(ctx context.Context, o *mo.NodeMaintenance) error {
-	if meta.IsStatusConditionTrue(o.Status.Conditions, mo.ConditionTypeReady) {
+func (n *Node) renew(ctx context.Context, held found) error {
+	o := held.object
+	if drained(o) {
 		state, err := n.ready(ctx, o)
 		switch {
 		case err != nil:
 			return err
 		case state.Phase == step.MaintenanceBroken:
-			return n.delete(ctx, o)
+			return n.end(ctx, held)
 		}
 	}
-	return n.resume(ctx, o)
+	if o.DeletionTimestamp != nil && !drained(o) {
+		return nil // it ends, whoever is named in it
+	}
+	return n.resume(ctx, held)
 }
 
-// resume makes sure that a maintenance of our own is not garbage-collected, and clears an earlier failure.
-func (n *Node) resume(ctx context.Context, o *mo.NodeMaintenance) error {
+// resume makes sure that a maintenance of our own is kept from deletion and garbage collection, and clears an earlier failure.
+func (n *Node) resume(ctx context.Context, held found) error {
+	o := held.object
+	if !held.joined {
+		if err := n.setRequestor(ctx, o, join); err != nil {
+			return err
+		}
+	}
 	if o.Annotations[IgnoreGCAnnotation] != "true" {
 		old := o.DeepCopy()
 		metav1.SetMetaDataAnnotation(&o.ObjectMeta, IgnoreGCAnnotation, "true")
@@ -259,18 +110,93 @@ func (n *Node) resume(ctx context.Context, o *mo.NodeMaintenance) error {
 	return n.setFailed(ctx, o, metav1.ConditionFalse, "resumed by a newer job")
 }
 
-func (n *Node) join(ctx context.Context, o *mo.NodeMaintenance) error {
-	old := o.DeepCopy()
-	o.Spec.AdditionalRequestors = append(o.Spec.AdditionalRequestors, v1alpha1.MaintenanceRequestorID)
-	return n.patch(ctx, o, old)
+// Fail sets the condition RequestorFailed on a NodeMaintenance of our own. On a shared one, the entry in
+// additionalRequestors keeps the node out of service, and the owner's work is not marked as failed. Where no maintenance is left,
+// because somebody forced it away or the Node was registered again, it requests another one: the node takes workloads meanwhile.
+func (n *Node) Fail(ctx context.Context, message string) error {
+	held, err := n.find(ctx)
+	switch {
+	case meta.IsNoMatchError(err):
+		return nil
+	case err != nil:
+		return err
+	case !held.owned && !held.joined:
+		return n.Schedule(ctx)
+	case !held.owned || failed(held.object):
+		return nil
+	}
+	return n.setFailed(ctx, held.object, metav1.ConditionTrue, message)
 }
 
-func (n *Node) leave(ctx context.Context, o *mo.NodeMaintenance) error {
-	old := o.DeepCopy()
-	o.Spec.AdditionalRequestors = slices.DeleteFunc(o.Spec.AdditionalRequestors, func(id string) bool {
-		return id == v1alpha1.MaintenanceRequestorID
-	})
-	return n.patch(ctx, o, old)
+// Release ends our part: it deletes a NodeMaintenance of our own, and removes us from one of somebody else.
+func (n *Node) Release(ctx context.Context) error {
+	held, err := n.find(ctx)
+	switch {
+	case meta.IsNoMatchError(err):
+		return nil
+	case err != nil:
+		return err
+	case held.owned:
+		return n.end(ctx, held)
+	case held.joined:
+		return n.setRequestor(ctx, held.object, leave)
+	}
+	return nil
+}
+
+// end deletes a maintenance of our own. We leave it first: one that is deleted and still names us was deleted by somebody else.
+func (n *Node) end(ctx context.Context, held found) error {
+	o := held.object
+	if held.joined {
+		if err := n.setRequestor(ctx, o, leave); err != nil {
+			return err
+		}
+	}
+	if o.DeletionTimestamp != nil {
+		return nil
+	}
+	uid := o.UID
+	err := n.Client.Delete(ctx, o, client.Preconditions{UID: &uid})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete node maintenance %s: %w", o.Name, err)
+	}
+	return nil
+}
+
+func (n *Node) create(ctx context.Context) error {
+	drain := n.Drain
+	if drain == nil {
+		drain = DrainAll()
+	}
+	o := &mo.NodeMaintenance{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: Name(n.NodeName), Namespace: n.Namespace, Annotations: map[string]string{IgnoreGCAnnotation: "true"},
+		},
+		Spec: mo.NodeMaintenanceSpec{
+			RequestorID: v1alpha1.MaintenanceRequestorID, AdditionalRequestors: []string{v1alpha1.MaintenanceRequestorID},
+			NodeName: n.NodeName, Cordon: true, DrainSpec: drain,
+		},
+	}
+	switch err := n.Client.Create(ctx, o); {
+	case apierrors.IsAlreadyExists(err):
+		return n.taken(ctx, o.Name)
+	case err != nil:
+		return fmt.Errorf("create node maintenance %s: %w", o.Name, err)
+	}
+	return nil
+}
+
+// taken returns an error if the name of our maintenance belongs to something else.
+func (n *Node) taken(ctx context.Context, name string) error {
+	var o mo.NodeMaintenance
+	if err := n.Client.Get(ctx, client.ObjectKey{Namespace: n.Namespace, Name: name}, &o); err != nil {
+		return fmt.Errorf("get node maintenance %s: %w", name, client.IgnoreNotFound(err))
+	}
+	if o.Spec.RequestorID == v1alpha1.MaintenanceRequestorID && o.Spec.NodeName == n.NodeName {
+		return nil // another process of ours created it meanwhile
+	}
+	return fmt.Errorf("node maintenance %s exists already and belongs to requestor %s for node %s; node %s is not taken out of service; "+
+		"delete it, or have its requestor choose another name", name, o.Spec.RequestorID, o.Spec.NodeName, n.NodeName)
 }
 
 // patch carries the resource version: a concurrent change of the list by somebody else is a conflict and not
@@ -294,8 +220,4 @@ func (n *Node) setFailed(ctx context.Context, o *mo.NodeMaintenance, status meta
 		return fmt.Errorf("set condition RequestorFailed of node maintenance %s: %w", o.Name, err)
 	}
 	return nil
-}
-
-func failed(o *mo.NodeMaintenance) bool {
-	return meta.IsStatusConditionTrue(o.Status.Conditions, mo.ConditionTypeRequestorFailed)
 }

@@ -3,6 +3,7 @@ package nodemaintenance_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	mo "github.com/Mellanox/maintenance-operator/api/v1alpha1"
@@ -68,26 +69,34 @@ func (c cluster) cordon(is bool) {
 // that is ready is not cordoned again.
 func (c cluster) work() {
 	for _, o := range c.all() {
+		ready := meta.FindStatusCondition(o.Status.Conditions, mo.ConditionTypeReady)
+		terminal := ready != nil && (ready.Reason == mo.ConditionReasonReady || ready.Reason == mo.ConditionReasonRequestorFailed)
 		if o.DeletionTimestamp != nil {
-			if len(o.Spec.AdditionalRequestors) == 0 {
+			if len(o.Spec.AdditionalRequestors) == 0 || !terminal {
 				o.Finalizers = nil
 				require.NoError(c.t, c.Update(c.t.Context(), &o))
 				c.cordon(false)
 			}
 			continue
 		}
+		if ready != nil && ready.Reason == mo.ConditionReasonDraining {
+			continue
+		}
 		if len(o.Finalizers) == 0 {
+			if slices.ContainsFunc(c.all(), func(other mo.NodeMaintenance) bool { return len(other.Finalizers) > 0 }) {
+				continue // one maintenance per node at a time
+			}
 			o.Finalizers = []string{mo.MaintenanceFinalizerName}
 			require.NoError(c.t, c.Update(c.t.Context(), &o))
 		}
 		if !meta.IsStatusConditionTrue(o.Status.Conditions, mo.ConditionTypeReady) {
 			c.cordon(true)
 		}
-		ready := metav1.Condition{Type: mo.ConditionTypeReady, Status: metav1.ConditionTrue, Reason: mo.ConditionReasonReady}
+		next := metav1.Condition{Type: mo.ConditionTypeReady, Status: metav1.ConditionTrue, Reason: mo.ConditionReasonReady}
 		if meta.IsStatusConditionTrue(o.Status.Conditions, mo.ConditionTypeRequestorFailed) {
-			ready.Status, ready.Reason = metav1.ConditionFalse, mo.ConditionReasonRequestorFailed
+			next.Status, next.Reason = metav1.ConditionFalse, mo.ConditionReasonRequestorFailed
 		}
-		meta.SetStatusCondition(&o.Status.Conditions, ready)
+		meta.SetStatusCondition(&o.Status.Conditions, next)
 		require.NoError(c.t, c.Status().Update(c.t.Context(), &o))
 	}
 }
@@ -102,7 +111,7 @@ func (c cluster) requirePhase(w *nodemaintenance.Node, want step.Maintenance) {
 func foreign() *mo.NodeMaintenance {
 	return &mo.NodeMaintenance{
 		ObjectMeta: metav1.ObjectMeta{Name: "other-n1", Namespace: namespace, Finalizers: []string{mo.MaintenanceFinalizerName}},
-		Spec:       mo.NodeMaintenanceSpec{RequestorID: "other.example", NodeName: node},
+		Spec:       mo.NodeMaintenanceSpec{RequestorID: "other.example", NodeName: node, Cordon: true, DrainSpec: nodemaintenance.DrainAll()},
 	}
 }
 
@@ -207,16 +216,18 @@ func TestMaintenanceOfAnotherRequestorIsShared(t *testing.T) {
 	assert.Empty(t, c.all())
 }
 
-func TestEndingMaintenanceOfAnotherIsWaitedFor(t *testing.T) {
+// The maintenance-operator begins with ours when the other is gone.
+func TestOursIsQueuedBehindAnEndingMaintenanceOfAnother(t *testing.T) {
 	c := newCluster(t, interceptor.Funcs{}, foreign())
 	w, ctx := c.window(), t.Context()
 	c.work()
 	require.NoError(t, c.Delete(ctx, foreign()))
 	require.NoError(t, w.Schedule(ctx))
-	assert.Empty(t, c.all()[0].Spec.AdditionalRequestors)
+	assert.Empty(t, c.get("other-n1").Spec.AdditionalRequestors)
+	c.requirePhase(w, step.MaintenanceRequested)
 	c.work()
-	require.NoError(t, w.Schedule(ctx))
-	assert.Equal(t, "node-firmware-n1", c.all()[0].Name)
+	c.work()
+	c.requirePhase(w, step.MaintenanceReady)
 }
 
 func TestJoiningNeverOverwritesWhoCameFirst(t *testing.T) {

@@ -83,7 +83,15 @@ func (w *Window) State(context.Context) (maintenance.State, error) {
 }
 
 // Fail implements maintenance.Window.
-func (w *Window) Fail(_ context.Context, message string) error { w.Failed = message; return nil }
+func (w *Window) Fail(_ context.Context, message string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.Phase == step.MaintenanceNone {
+		w.Phase = step.MaintenanceRequested
+	}
+	w.Failed = message
+	return nil
+}
 
 // Release implements maintenance.Window.
 func (w *Window) Release(context.Context) error {
