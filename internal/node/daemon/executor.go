@@ -95,7 +95,7 @@ func newExecutor(ctx context.Context, o Options, host *state.State, only string)
 			Machine: hardware, Drivers: hardware.Drivers, Root: c.HostRoot, Scratch: filepath.Join(c.StateDir, "scratch"),
 			Applied: applied(book),
 		},
-		BootID: hardware.BootID, BootTook: systemd.Took, Limits: limits,
+		BootID: hardware.BootID, BootTook: systemd.Took, SinceBoot: reboot.SinceBoot, Limits: limits,
 		Grace: writeGrace, Log: o.Log,
 		Notify: func(s engine.Snapshot) {
 			reconciler.Notify(s)

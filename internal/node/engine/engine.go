@@ -89,8 +89,8 @@ type Tasks interface {
 	Run(ctx context.Context, s step.Step, request v1alpha1.RequestedStep, device journal.Update) *step.Returned
 }
 
-// Config is what an Engine works with. All fields are required but Tasks, BootTook, Limits, Poll, Grace, Elapsed, Now, Wait,
-// Notify and Log.
+// Config is what an Engine works with. All fields are required but Tasks, BootTook, SinceBoot, Limits, Poll, Grace, Elapsed,
+// Now, Wait, Notify and Log.
 type Config struct {
 	Journal Journal
 	Archive Archive
@@ -109,6 +109,9 @@ type Config struct {
 	// BootTook is how long this boot of the host took until its own services had started; zero while that is not known, nil
 	// where it never is.
 	BootTook func(ctx context.Context) (time.Duration, error)
+	// SinceBoot is for how long the kernel has run, by a clock that nobody sets. A wait of a node that is cut off goes on by it
+	// when the daemon is restarted; nil where such a wait begins anew.
+	SinceBoot func() (time.Duration, error)
 	// Limits bound the waits; zero for step.DefaultLimits.
 	Limits step.Limits
 	// Poll is how often something that is waited for is looked at; zero for 2 s.

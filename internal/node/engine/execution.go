@@ -24,6 +24,8 @@ type execution struct {
 	since time.Duration
 	// gate is what the looks of the current health gate have found so far.
 	gate gate
+	// notes says what of the wait of a node that is cut off is in the journal.
+	notes notes
 	// silent is for a job that never runs: it is journalled and not published.
 	silent bool
 	// moved is when the running step last made progress, and overdue the message when that is too long ago.
@@ -269,6 +271,9 @@ func (x *execution) record(a step.Action, f step.Facts) error {
 	next.Record = step.Apply(x.job.Record, a, f.BootID, now)
 	if a.Verb == step.Settle {
 		x.clock(&next, a, now)
+	}
+	if a.Verb != step.Begin { // a daemon that was restarted begins its gate again, and goes on with the wait
+		next.CutOff = nil
 	}
 	devices, err := x.remember(next, a, f.BootID, now)
 	if err != nil {

@@ -119,7 +119,7 @@ func (x *execution) askHealth(ctx context.Context, f *step.Facts) {
 		g.note(now, nothingFound)
 		g.clean.look(now, false)
 		if !errors.Is(err, health.ErrUnreadable) { // an error of the API server is an answer
-			g.isolated, g.without = stretch{}, stretch{}
+			x.reached()
 		}
 		return
 	}
@@ -144,34 +144,11 @@ func (x *execution) askHealth(ctx context.Context, f *step.Facts) {
 		f.Clean = min(f.Clean, soak-1)
 	}
 	f.Complaining, f.Waited = g.complaining, min(f.Waited, g.answering)
-	x.isolate(f, alone, baseline.Reached, err)
-}
-
-// isolate notes for how long the host has been cut off by what the job changed. A complaint that ends for less than the soak
-// has not ended: a link that comes and goes does not let the host reach anything.
-func (x *execution) isolate(f *step.Facts, alone, reached bool, err error) {
-	g, now, l := &x.gate, x.cfg.Elapsed(), x.limits()
 	if !alone {
-		g.isolated, g.without = stretch{}, stretch{}
+		x.reached()
 		return
 	}
-	blamed := false
-	for _, c := range f.Unhealthy {
-		blamed = blamed || c.Device != "" && x.job.Record.Touched(c.Device)
-	}
-	began := !g.isolated.lasts
-	flaps := g.isolated.lasts && g.without.look(now, !blamed) < l.Soak
-	lasted := g.isolated.look(now, blamed || flaps)
-	f.Isolation = &step.Isolation{Message: err.Error(), Reached: reached, Lasted: lasted}
-	if !g.isolated.lasts {
-		return
-	}
-	if began {
-		g.until = x.cfg.Now().Add(l.Isolation)
-		x.cfg.Log.Warn("Node is cut off, and its update may be the cause", "job", x.job.Name, "complaints", len(f.Unhealthy),
-			"until", g.until, "err", err)
-	}
-	f.Isolation.Until = g.until
+	x.isolate(f, baseline.Reached, err)
 }
 
 // askBoot asks how long the boot took. While that is not known nothing is blamed for it.

@@ -43,6 +43,8 @@ type Job struct {
 	// API server when its update may have cut it off; zero for the default.
 	Soak             time.Duration `json:"soak,omitzero"`
 	IsolationTimeout time.Duration `json:"isolationTimeout,omitzero"`
+	// CutOff is the wait of a node that its update may have cut off from the API server; nil while it does not wait.
+	CutOff *CutOff `json:"cutOff,omitempty"`
 	// Baseline is what the host had before the job, nil until it is taken.
 	Baseline *health.Baseline `json:"baseline,omitempty"`
 	// Expected is what the devices were which jobs changed that held the node before, when a person has mended it since; nil
@@ -59,6 +61,15 @@ type Job struct {
 	SupersededBy string `json:"supersededBy,omitempty"`
 	// Reported says that the API server has the final state of the job.
 	Reported bool `json:"reported,omitempty"`
+}
+
+// CutOff is a wait for the API server that outlives the daemon. Its times are counted from the start of the kernel.
+type CutOff struct {
+	// BootID is the boot in which the node waits; under another the record is void.
+	BootID string `json:"bootID"`
+	// Since is when the wait began, and Seen about when the reason for it was last seen.
+	Since time.Duration `json:"since"`
+	Seen  time.Duration `json:"seen"`
 }
 
 // Update is the update of one device.

@@ -181,8 +181,9 @@ func (w *world) config() engine.Config {
 		Journal: diary{w}, Archive: archive.New(filepath.Join(w.filesDir, "archive"), shelf{w}), Host: h,
 		Drivers: driver.Set{tools{w, w.driver}}, Images: h, Catalog: catalog(), Maintenance: maintainer{w}, Writes: h, Rebooter: h,
 		Health: checked{health.Checker{Scanner: h, Node: h, Network: h}, w}, Tasks: tasks{w},
-		BootID:   func() (string, error) { w.point(opPass, Before, ""); return w.bootID(), nil },
-		BootTook: func(context.Context) (time.Duration, error) { return w.bootTook, nil },
+		BootID:    func() (string, error) { w.point(opPass, Before, ""); return w.bootID(), nil },
+		BootTook:  func(context.Context) (time.Duration, error) { return w.bootTook, nil },
+		SinceBoot: func() (time.Duration, error) { return w.now - w.bootedAt, nil },
 		Limits: step.Limits{
 			Read: 2 * time.Minute, Reboot: 15 * time.Minute, Health: 5 * time.Minute, Boot: 30 * time.Minute,
 			Maintenance: 10 * time.Minute, Isolation: 10 * time.Minute,

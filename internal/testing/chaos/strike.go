@@ -8,7 +8,9 @@ import (
 
 // strike injects a fault at a boundary.
 func (w *world) strike(f Fault, o Op) {
-	w.disturbed(0)
+	if f.Kind != KillDaemon { // no excuse for a node that waits
+		w.disturbed(0)
+	}
 	w.note(Event{Kind: EventFault, Device: o.Device, Fault: f.Kind, Detail: f.String() + ", " + o.String()})
 	lasts := []time.Duration{shortFault, longFault}[f.Arg%2]
 	switch f.Kind {

@@ -33,8 +33,9 @@ type Machine struct {
 	IDs   []inventory.Identity
 	Image map[inventory.Digest]driver.Image
 
-	// Boot counts the boots; RebootWanted says that a reboot was requested.
+	// Boot counts the boots, and booted is when this one began; RebootWanted says that a reboot was requested.
 	Boot           int
+	booted         time.Time
 	RebootWanted   bool
 	IgnoresReboots bool
 	OnBoot         func()
@@ -99,7 +100,7 @@ func New(t *testing.T) *Machine {
 	dir := t.TempDir()
 	return &Machine{
 		T: t, Dir: dir, Sim: drivertest.NewSimulated("sim"), Image: map[inventory.Digest]driver.Image{}, Boot: 1,
-		Written:   map[string][]inventory.Digest{},
+		booted: time.Now(), Written: map[string][]inventory.Digest{},
 		NodeReady: true, Window: &Window{}, Archive: archive.New(filepath.Join(dir, "archive"), durable.OS{}),
 	}
 }
@@ -182,7 +183,7 @@ func (m *Machine) failpoint() {
 // Run submits the job, if one is given, and lives through crashes and reboots until the journal has nothing to run.
 func (m *Machine) Run(submit ...journal.Job) journal.View {
 	m.T.Helper()
-	for range 50 {
+	for range 100 {
 		view, over := m.Live(submit...)
 		if over {
 			return view
@@ -216,6 +217,7 @@ func (m *Machine) Live(submit ...journal.Job) (view journal.View, over bool) {
 		m.RebootWanted = false
 		<-time.After(5 * time.Minute) // under the synctest of the caller
 		m.Boot++
+		m.booted = time.Now()
 		m.Sim.Reboot()
 		if m.OnBoot != nil {
 			m.OnBoot()
@@ -241,10 +243,11 @@ func (m *Machine) NewEngine(j *journal.Journal) *engine.Engine {
 	m.Window.Away = m.away
 	return engine.New(engine.Config{
 		Journal: j, Archive: m.Archive, Host: m, Drivers: driver.Set{failing{m.Sim, m}}, Images: m, Maintenance: m.Window, Writes: m, Rebooter: m,
-		Health:   health.Checker{Scanner: m, Node: m, Network: m},
-		BootTook: func(context.Context) (time.Duration, error) { return m.BootTook, nil },
-		BootID:   func() (string, error) { return fmt.Sprintf("boot-%d", m.Boot), nil },
-		Grace:    time.Minute, Wait: m.Wait,
+		Health:    health.Checker{Scanner: m, Node: m, Network: m},
+		BootTook:  func(context.Context) (time.Duration, error) { return m.BootTook, nil },
+		BootID:    func() (string, error) { return fmt.Sprintf("boot-%d", m.Boot), nil },
+		SinceBoot: func() (time.Duration, error) { return time.Since(m.booted), nil },
+		Grace:     time.Minute, Wait: m.Wait,
 		Notify: func(s engine.Snapshot) {
 			m.Snapshots = append(m.Snapshots, s)
 			if m.OnSnapshot != nil {
