@@ -28,7 +28,7 @@ type Daemon struct {
 	AllowUnconfined bool
 	// ScanInterval is the time between two scans.
 	ScanInterval time.Duration
-	// BootTimeLimit is how long the machine may take from the start of its kernel until its own services have started, after
+	// BootTimeLimit is how long the machine may take from the start of its kernel until its own services can start, after
 	// a reboot that is part of an update; zero for no limit.
 	BootTimeLimit time.Duration
 	// HealthTimeout is how long the machine may take after an update to become as healthy as it was.

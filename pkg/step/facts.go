@@ -38,7 +38,7 @@ type Facts struct {
 	Cancel *string
 	// Drivers are the versions of the drivers of this process by name.
 	Drivers map[string]string
-	// BootTook is how long this boot took, from the start of the kernel until the host's own services had started; zero
+	// BootTook is how long this boot took, from the start of the kernel until the host's own services could start; zero
 	// while that is not known.
 	BootTook time.Duration
 	// Expired says that the job's deadline for the first write has passed.
@@ -109,7 +109,7 @@ type Limits struct {
 	Soak time.Duration
 	// Isolation is how long a host that its update may have cut off waits for the API server before it rolls back.
 	Isolation time.Duration
-	// Boot is how long the host may take from the start of its kernel until its own services have started; zero for no
+	// Boot is how long the host may take from the start of its kernel until its own services can start; zero for no
 	// limit. The start of this process does not count: an API server or a registry may be what it waited for.
 	Boot time.Duration
 	// Maintenance is how long a maintenance that was ready may be not ready during a job.

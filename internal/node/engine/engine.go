@@ -106,7 +106,7 @@ type Config struct {
 	Health      Health
 	// BootID reads the boot id of the running kernel.
 	BootID func() (string, error)
-	// BootTook is how long this boot of the host took until its own services had started; zero while that is not known, nil
+	// BootTook is how long this boot of the host took until its own services could start; zero while that is not known, nil
 	// where it never is.
 	BootTook func(ctx context.Context) (time.Duration, error)
 	// SinceBoot is for how long the kernel has run, by a clock that nobody sets. A wait of a node that is cut off goes on by it

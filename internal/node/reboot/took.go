@@ -11,22 +11,23 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 )
 
-// The properties of systemd's manager, in microseconds from the start of the kernel: when the service manager of the host
-// itself began, after the initial RAM disk, and when everything that belongs to the boot had started. The second is 0
-// while that has not happened (org.freedesktop.systemd1(5)).
+// Where systemd says how far the boot was, in microseconds from the start of the kernel: sysinit.target is active once the
+// kernel has found its hardware, and the local file systems and swap are there. Services start after it unless they ask not to
+// (systemd.special(7), bootup(7)), so that nothing before it waits for a cluster. The end of the whole boot says less: it comes
+// when every service has started, and some count as started only when they have reached a control plane. The property is 0 while
+// the unit is not active (org.freedesktop.systemd1(5)).
 const (
-	userspace = "UserspaceTimestampMonotonic"
-	finished  = "FinishTimestampMonotonic"
+	sysinit = "sysinit.target"
+	entered = "ActiveEnterTimestampMonotonic"
 )
 
 // tookTimeout bounds the question how long the boot took.
 const tookTimeout = 10 * time.Second
 
-// Took is how long this boot took by the host's own account: from the start of the kernel until the services of the host
-// had started or, while some are still starting, until the first one could. What runs later, such as a container, is no
-// part of it.
+// Took is how long this boot took by the host's own account: from the start of the kernel until its services could start; zero
+// while that is not known. What services wait for is no part of it, nor is what runs later, such as a container.
 func (h Host) Took(ctx context.Context) (time.Duration, error) {
-	c := h.query(tookTimeout, "show", "--property="+userspace+","+finished)
+	c := h.query(tookTimeout, "show", "--property="+entered, sysinit)
 	res, err := h.Runner.Run(ctx, c)
 	if err != nil {
 		return 0, fmt.Errorf("ask how long the boot took: %w", err)
@@ -42,21 +43,14 @@ func (h Host) Took(ctx context.Context) (time.Duration, error) {
 }
 
 func parseTook(output string) (time.Duration, error) {
-	at := map[string]time.Duration{}
-	for line := range strings.Lines(output) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-		if name != userspace && name != finished {
-			continue
-		}
-		const most = uint64(1<<63-1) / uint64(time.Microsecond)
-		n, err := strconv.ParseUint(value, 10, 63)
-		if err != nil || n > most {
-			return 0, fmt.Errorf("%s is no number of microseconds: %q", name, value)
-		}
-		at[name] = time.Duration(n) * time.Microsecond //nolint:gosec // bounded above
+	value, found := strings.CutPrefix(strings.TrimSpace(output), entered+"=")
+	if !found {
+		return 0, fmt.Errorf("no %s in %q", entered, output)
 	}
-	if len(at) < 2 {
-		return 0, fmt.Errorf("no %s and %s in %q", userspace, finished, output)
+	const most = uint64(1<<63-1) / uint64(time.Microsecond)
+	n, err := strconv.ParseUint(value, 10, 63)
+	if err != nil || n > most {
+		return 0, fmt.Errorf("%s is no number of microseconds: %q", entered, value)
 	}
-	return max(at[userspace], at[finished]), nil
+	return time.Duration(n) * time.Microsecond, nil //nolint:gosec // bounded above
 }
