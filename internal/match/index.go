@@ -23,6 +23,8 @@ type Index struct {
 	templates map[string]*template
 	sources   map[string]*source
 	devices   map[string]*device
+	// left finds the node whose crowd a device is left out with.
+	left map[string]*node
 
 	// rules finds the rules a device may match by its facts.
 	rules map[bucket][]*Rule
@@ -67,13 +69,9 @@ type node struct {
 	retry        plan.Clearance
 
 	devices map[string]*device
-	// crowded says that a device was left out, which was reported.
-	crowded bool
+	// left are the devices that are left out because there are too many.
+	left crowd
 }
-
-// MaxDevices bounds the devices of one node. A node that reports more lies or is broken, and must not cost the others the
-// operator's memory and time. No machine has a tenth of it.
-const MaxDevices = 512
 
 type template struct {
 	name, uid  string
@@ -117,7 +115,7 @@ type finding struct{ reason, message string }
 func NewIndex() *Index {
 	return &Index{
 		nodes: map[string]*node{}, templates: map[string]*template{}, sources: map[string]*source{},
-		devices: map[string]*device{}, rules: map[bucket][]*Rule{},
+		devices: map[string]*device{}, left: map[string]*node{}, rules: map[bucket][]*Rule{},
 		byTemplate: map[string]map[*device]struct{}{}, bySource: map[string]map[*device]struct{}{},
 		policies: map[string]v1alpha1.RolloutPolicy{},
 	}
@@ -210,7 +208,7 @@ func (ix *Index) DeleteNodeFirmware(name string) Affected {
 		if n == nil || !n.firmware {
 			return
 		}
-		*n = node{name: n.name, exists: n.exists, labels: n.labels, devices: n.devices}
+		*n = node{name: n.name, exists: n.exists, labels: n.labels, devices: n.devices, left: n.left}
 		ix.refreshNode(n)
 		ix.forget(n)
 	})
@@ -320,41 +318,50 @@ func (ix *Index) DeleteSource(name string) Affected {
 }
 
 // SetDevice adds a device or brings its facts up to date. A device that is being deleted counts as deleted. Of a node with
-// more than MaxDevices the others are left out: no decision is made about them. A device that has a desired firmware is
-// never left out, so that a new operator looks at the same ones as its predecessor; no daemon can write that.
+// more than MaxDevices the others are left out until there is room: no decision is made about them. A device that has a desired
+// firmware is never left out, so that a new operator looks at the same ones as its predecessor; no daemon can write that.
 func (ix *Index) SetDevice(o *v1alpha1.NodeDevice) Affected {
 	if o.DeletionTimestamp != nil {
 		return ix.DeleteDevice(o.Name)
 	}
 	var crowded string
 	affected := ix.event(func() {
+		var freed *node
 		d := ix.devices[o.Name]
 		if d != nil && (d.uid != string(o.UID) || d.node.name != o.Spec.NodeName) {
+			freed = d.node
 			ix.drop(d)
 			d = nil
 		}
-		added := d == nil
-		if n := ix.nodes[o.Spec.NodeName]; added && n != nil && len(n.devices) >= MaxDevices && o.Spec.Firmware == nil {
-			if !n.crowded {
-				n.crowded, crowded = true, n.name
-			}
-			return
+		if n := ix.node(o.Spec.NodeName); d == nil && len(n.devices) >= MaxDevices && o.Spec.Firmware == nil {
+			crowded = ix.leaveOut(n, o)
+		} else {
+			ix.set(d, o)
 		}
-		if added {
-			d = &device{name: o.Name, uid: string(o.UID), node: ix.node(o.Spec.NodeName)}
-			ix.devices[o.Name], d.node.devices[o.Name] = d, d
-		}
-		ix.update(d, o, added)
+		ix.admit(freed)
 	})
 	affected.Crowded = crowded
 	return affected
 }
 
+// set adds the device where it is nil, and takes over what the object says.
+func (ix *Index) set(d *device, o *v1alpha1.NodeDevice) {
+	added := d == nil
+	if added {
+		ix.takeIn(o.Name)
+		d = &device{name: o.Name, uid: string(o.UID), node: ix.node(o.Spec.NodeName)}
+		ix.devices[o.Name], d.node.devices[o.Name] = d, d
+	}
+	ix.update(d, o, added)
+}
+
 // DeleteDevice removes a device.
 func (ix *Index) DeleteDevice(name string) Affected {
 	return ix.event(func() {
+		ix.takeIn(name)
 		if d := ix.devices[name]; d != nil {
 			ix.drop(d)
+			ix.admit(d.node)
 		}
 	})
 }

@@ -386,3 +386,39 @@ func TestANodeThatReports100000DevicesIsLeftOut(t *testing.T) {
 	assert.LessOrEqual(t, again.writes(), match.MaxDevices, "a new operator looks at those of its predecessor, and at no more than as many others")
 	assert.Equal(t, writes, s.writes())
 }
+
+// A device that was left out because its node had too many is served as soon as there is room, without an event of its own.
+func TestADeviceThatWasLeftOutIsServedWhenTheCrowdIsGone(t *testing.T) {
+	s := newStore(t)
+	recorder := events.NewFakeRecorder(10)
+	s.r.recorder = recorder
+	s.seed(80)
+	s.list()
+	s.drain(t)
+	var names []string
+	for i := range match.MaxDevices + 2 {
+		name := fmt.Sprintf("node-00000-nic-x%03d", i)
+		names = append(names, name)
+		s.devices[name] = nic(name, "node-00000", "BOARD-0")
+		s.devices[name].ResourceVersion = s.next()
+		s.onDevice.Create(context.Background(), event.CreateEvent{Object: s.devices[name]}, s.q)
+	}
+	s.drain(t)
+	out := names[match.MaxDevices-devicesPerNode:]
+	require.Len(t, out, 2+devicesPerNode)
+	remove := func(name string) {
+		o := s.devices[name]
+		delete(s.devices, name)
+		s.onDevice.Delete(context.Background(), event.DeleteEvent{Object: o}, s.q)
+		s.drain(t)
+	}
+	remove(out[0]) // was left out itself, and makes no room
+	for _, name := range out {
+		require.Zero(t, s.firmwareWrites[name], name)
+	}
+	for i, next := range out[1:] {
+		remove(names[i])
+		assert.Equal(t, 1, s.firmwareWrites[next], next)
+	}
+	assert.Len(t, recorder.Events, 1)
+}
