@@ -102,6 +102,8 @@ func TestHandlerServesImagesToAuthenticatedDaemonsOnly(t *testing.T) {
 type reviews struct {
 	t     *testing.T
 	asked int
+	// issuer is the one that the token of this process names.
+	issuer string
 	// hold keeps answers until it is closed.
 	hold chan struct{}
 }
@@ -179,7 +181,8 @@ func reviewer(t *testing.T, server *reviews) *TokenReviewer {
 	config := &rest.Config{Host: "http://api", Transport: server, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
 	api, err := authenticationclient.NewForConfig(config)
 	require.NoError(t, err)
-	r, err := NewTokenReviewer(api, "images", "daemon", "https://cluster")
+	server.issuer = "https://cluster"
+	r, err := NewTokenReviewer(api, "images", "daemon", func() string { return server.issuer })
 	require.NoError(t, err)
 	return r
 }
@@ -190,7 +193,6 @@ func TestAnImplausibleTokenCostsTheAPIServerNothing(t *testing.T) {
 	for name, change := range map[string]func(map[string]any){
 		"another account":  func(c map[string]any) { c["sub"] = "stranger" },
 		"another audience": func(c map[string]any) { c["aud"] = "api" },
-		"another issuer":   func(c map[string]any) { c["iss"] = "https://elsewhere" },
 		"it expired":       func(c map[string]any) { c["exp"] = time.Now().Add(-time.Hour).Unix() },
 		"no expiry":        func(c map[string]any) { delete(c, "exp") },
 		"nonsense":         func(c map[string]any) { c["exp"] = "tomorrow" },
@@ -203,6 +205,56 @@ func TestAnImplausibleTokenCostsTheAPIServerNothing(t *testing.T) {
 		assert.ErrorIs(t, err, ErrDenied, token)
 	}
 	assert.Zero(t, server.asked)
+}
+
+// issued is a daemon's token of an issuer.
+func issued(name, issuer string) string {
+	return claiming(name, func(c map[string]any) { c["iss"] = issuer })
+}
+
+// An API server may be given another issuer while the product runs. The tokens of the daemons and of this process are replaced one
+// by one.
+func TestTokensOfANewIssuerAreAcceptedWithoutARestart(t *testing.T) {
+	for name, ownFirst := range map[string]bool{"this process has one before the daemons": true, "a daemon has one first": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := &reviews{t: t}
+				r := reviewer(t, server)
+				authenticate := func(token string) error {
+					_, err := r.Authenticate(t.Context(), "10.0.0.1", token)
+					return err
+				}
+				require.NoError(t, authenticate(issued("daemon", "https://cluster")))
+				if ownFirst {
+					server.issuer = "https://new"
+					require.ErrorIs(t, authenticate(issued("forged", "https://elsewhere")), ErrDenied) // and reads the own one again
+				}
+				require.NoError(t, authenticate(issued("daemon", "https://new")))
+				require.NoError(t, authenticate(issued("daemon", "https://cluster")), "it is accepted as before")
+				for range 100 {
+					require.ErrorIs(t, authenticate(issued("daemon", "https://newer")), ErrBusy, "and not for good: a daemon tries again")
+				}
+				time.Sleep(time.Minute)
+				require.NoError(t, authenticate(issued("daemon", "https://newer")))
+			})
+		})
+	}
+}
+
+// Tokens of other issuers cost the API server one review a minute, and do not displace the issuers that are known.
+func TestTokensOfOtherIssuersCostLittle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &reviews{t: t}
+		r := reviewer(t, server)
+		for n := range 600 {
+			_, err := r.Authenticate(t.Context(), fmt.Sprint("10.0.0.", n), issued(fmt.Sprint("forged", n), fmt.Sprint("https://elsewhere", n)))
+			require.Error(t, err)
+			time.Sleep(time.Second)
+		}
+		assert.Equal(t, 10, server.asked)
+		_, err := r.Authenticate(t.Context(), "10.0.0.1", claiming("daemon", nil))
+		require.NoError(t, err)
+	})
 }
 
 func TestAFloodOfPlausibleTokensIsLimited(t *testing.T) {
@@ -267,7 +319,7 @@ func TestTokenReviewerKnowsTheDaemonsTokensForImages(t *testing.T) {
 	}
 	user := "system:serviceaccount:" + apitest.Namespace + ":daemon"
 	good := token("daemon", "images")
-	r, err := NewTokenReviewer(api.AuthenticationV1(), "images", user, IssuerOf(good))
+	r, err := NewTokenReviewer(api.AuthenticationV1(), "images", user, func() string { return IssuerOf(good) })
 	require.NoError(t, err)
 
 	got, err := r.Authenticate(t.Context(), "10.0.0.1", good)

@@ -27,15 +27,15 @@ type TokenReviewer struct {
 	tokens    authenticator.Token
 	audiences authenticator.Audiences
 	user      string
-	// issuer is that of the cluster's tokens; empty when it is not known.
-	issuer string
-	limit  *limit
+	issuers   *issuers
+	limit     *limit
 }
 
-// NewTokenReviewer returns a reviewer that accepts tokens for the audience that belong to the user and, unless it is empty,
-// are of the issuer. Answers of the API server are cached for a minute; errors are not. A token whose claims do not say so
-// is refused without asking the API server.
-func NewTokenReviewer(api authenticationv1.AuthenticationV1Interface, audience, user, issuer string) (*TokenReviewer, error) {
+// NewTokenReviewer returns a reviewer that accepts tokens for the audience that belong to the user. Answers of the API server are
+// cached for a minute; errors are not. A token whose claims do not say so is refused without asking the API server. Own reads the
+// issuer that this process's own token names now, or "" where it has none; about tokens of another issuer the API server is
+// asked once a minute at most.
+func NewTokenReviewer(api authenticationv1.AuthenticationV1Interface, audience, user string, own func() string) (*TokenReviewer, error) {
 	// No implicit audience: a server that ignores audiences in its reviews accepts no token.
 	review, err := webhook.NewFromInterface(api, nil, wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 5},
 		reviewTimeout, webhook.AuthenticatorMetrics{
@@ -46,14 +46,18 @@ func NewTokenReviewer(api authenticationv1.AuthenticationV1Interface, audience, 
 	}
 	return &TokenReviewer{
 		tokens: cache.New(review, false, reviewTTL, reviewTTL), audiences: authenticator.Audiences{audience}, user: user,
-		issuer: issuer, limit: newLimit(),
+		issuers: newIssuers(own), limit: newLimit(),
 	}, nil
 }
 
 // Authenticate implements Authenticator.
 func (t *TokenReviewer) Authenticate(ctx context.Context, caller, token string) (string, error) {
-	if err := t.implausible(token); err != nil {
+	issuer, err := t.implausible(token)
+	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrDenied, err)
+	}
+	if !t.issuers.plausible(issuer) {
+		return "", fmt.Errorf("%w: it is of another issuer than this cluster is known to have", ErrBusy)
 	}
 	end, ok := t.limit.begin(caller, token)
 	if !ok {
@@ -71,5 +75,6 @@ func (t *TokenReviewer) Authenticate(ctx context.Context, caller, token string) 
 	case response.User.GetName() != t.user:
 		return "", fmt.Errorf("%w: it belongs to %s", ErrDenied, response.User.GetName())
 	}
+	t.issuers.learn(issuer)
 	return response.User.GetName(), nil
 }

@@ -75,7 +75,8 @@ func addReconcilers(mgr manager.Manager, c config.Operator, store *artifact.Stor
 	return nil
 }
 
-// issuer is the issuer of this cluster's tokens, as this process's own token names it, or "".
+// issuer is the issuer of this cluster's tokens, as this process's own token, which is replaced from time to time, names it now,
+// or "".
 func issuer(access *rest.Config) string {
 	token := access.BearerToken
 	if access.BearerTokenFile != "" {
@@ -97,7 +98,7 @@ func addImageServer(mgr manager.Manager, c config.Operator, store *artifact.Stor
 		return fmt.Errorf("make client of token reviews: %w", err)
 	}
 	tokens, err := imageserver.NewTokenReviewer(reviews, v1alpha1.ImageTokenAudience,
-		fmt.Sprintf("system:serviceaccount:%s:%s", c.Namespace, c.DaemonName), issuer(mgr.GetConfig()))
+		fmt.Sprintf("system:serviceaccount:%s:%s", c.Namespace, c.DaemonName), func() string { return issuer(mgr.GetConfig()) })
 	if err != nil {
 		return err
 	}

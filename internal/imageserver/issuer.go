@@ -1,0 +1,69 @@
+package imageserver
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+const (
+	// unknownEvery is how often an issuer that is not known is looked into.
+	unknownEvery = time.Minute
+	// maxIssuers bounds the issuers that are known: while an issuer is replaced there are two.
+	maxIssuers = 4
+)
+
+// issuers are the issuers that tokens of this cluster are known to have. An API server that is given another issuer goes on to
+// accept the one before, and each pod's token is replaced at its own time: for an hour or so there are both.
+type issuers struct {
+	// own reads the issuer of this process's own token, or returns "" where that is not known.
+	own func() string
+
+	mu sync.Mutex
+	// known is empty when the token of this process named none at the start: then any issuer is plausible.
+	known   []string
+	unknown *rate.Limiter
+}
+
+func newIssuers(own func() string) *issuers {
+	i := &issuers{own: own, unknown: rate.NewLimiter(rate.Every(unknownEvery), 1)}
+	if first := own(); first != "" {
+		i.known = []string{first}
+	}
+	return i
+}
+
+// plausible reports whether the API server is worth asking about a token of the issuer. Once a minute it is about one that is
+// not known: only the API server knows all that it accepts.
+func (i *issuers) plausible(issuer string) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	switch {
+	case len(i.known) == 0, slices.Contains(i.known, issuer):
+		return true
+	case !i.unknown.Allow():
+		return false
+	}
+	if own := i.own(); own != "" {
+		i.add(own)
+	}
+	return true
+}
+
+// learn notes that the API server accepted a token of the issuer.
+func (i *issuers) learn(issuer string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if len(i.known) > 0 {
+		i.add(issuer)
+	}
+}
+
+func (i *issuers) add(issuer string) {
+	if !slices.Contains(i.known, issuer) {
+		i.known = append(i.known, issuer)
+		i.known = i.known[max(0, len(i.known)-maxIssuers):]
+	}
+}
