@@ -37,6 +37,12 @@ chaos: ## Break the update transaction at its every boundary and judge the hardw
 	$(GO) build -ldflags '-s -w' -o bin/ ./cmd/firmware-lab
 	bin/firmware-lab chaos $(ARGS)
 
+.PHONY: scale
+scale: ## Measure the operator with 5,000 nodes and 40,000 devices on a real API server (flags: ARGS='--nodes N --report FILE').
+	@mkdir -p bin
+	$(GO) build -ldflags '-s -w $(version_flag)' -o bin/ ./cmd/firmware-lab ./cmd/firmware-operator
+	bin/firmware-lab scale $(ARGS)
+
 .PHONY: lab
 lab: build ## Update emulated devices of a virtual machine with a real kernel, and reboot it (flags: ARGS='--dir DIR').
 	bin/firmware-lab vm $(ARGS)

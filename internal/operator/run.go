@@ -62,7 +62,7 @@ func Run(ctx context.Context, c config.Operator, known []strategy.Strategy, log 
 	if err := awaitAPI(ctx, api, log); err != nil {
 		return ignoreStop(ctx, err)
 	}
-	mgr, err := newManager(access, c, log)
+	mgr, err := newManager(access, c, slog.New(stopLog{log.Handler(), ctx}))
 	if err != nil {
 		return err
 	}

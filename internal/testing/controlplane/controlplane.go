@@ -27,6 +27,8 @@ type Options struct {
 	// control plane that starts in a directory another one used before finds its objects again, under new certificates
 	// and another port. Empty: a temporary directory, removed by Stop.
 	DataDir string
+	// AuditUsers are the users whose writes the API server records in AuditPath.
+	AuditUsers []string
 	// Out receives progress messages while etcd and kube-apiserver are downloaded or built. Nil: nothing is written.
 	Out io.Writer
 }
@@ -64,7 +66,7 @@ func Start(ctx context.Context, options Options) (*ControlPlane, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := startIn(dir)
+	c, err := startIn(dir, options.AuditUsers)
 	if err != nil {
 		return nil, errors.Join(err, dir.close())
 	}
@@ -72,7 +74,7 @@ func Start(ctx context.Context, options Options) (*ControlPlane, error) {
 	return c, nil
 }
 
-func startIn(dir *directory) (*ControlPlane, error) {
+func startIn(dir *directory, audited []string) (*ControlPlane, error) {
 	lifeline, err := startLifeline(dir)
 	if err != nil {
 		return nil, err
@@ -84,6 +86,9 @@ func startIn(dir *directory) (*ControlPlane, error) {
 	defer logs.close()
 
 	c := &ControlPlane{environment: newEnvironment(dir, logs), directory: dir, lifeline: lifeline}
+	if err := c.audit(audited); err != nil {
+		return nil, errors.Join(err, lifeline.release())
+	}
 	if _, err := c.environment.Start(); err != nil {
 		_ = c.environment.Stop()
 		return nil, errors.Join(

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/scale"
+)
+
+func scaleCommand() *cobra.Command {
+	var o scale.Options
+	var reportFile string
+	c := &cobra.Command{
+		Use:   "scale",
+		Short: "Measure the operator on a real Kubernetes API with thousands of nodes whose daemons are played",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			self, err := os.Executable()
+			if err != nil {
+				return fmt.Errorf("find own binary: %w", err)
+			}
+			if o.Operator == "" {
+				o.Operator = filepath.Join(filepath.Dir(self), "firmware-operator")
+			}
+			removeDir := func() error { return nil }
+			if o.Dir == "" {
+				if o.Dir, err = os.MkdirTemp("", "firmware-lab-scale-"); err != nil {
+					return fmt.Errorf("make directory: %w", err)
+				}
+				removeDir = func() error { return os.RemoveAll(o.Dir) }
+			} else if err := os.MkdirAll(o.Dir, 0o755); err != nil {
+				return fmt.Errorf("make directory: %w", err)
+			}
+			o.Out = c.OutOrStdout()
+			report, err := scale.Run(c.Context(), o)
+			if err != nil {
+				fmt.Fprintf(c.ErrOrStderr(), "The log of the operator is kept in %s.\n", o.Dir)
+				return err
+			}
+			report.Summary(c.OutOrStdout())
+			if reportFile != "" {
+				err = report.Write(reportFile)
+			}
+			return errors.Join(err, removeDir())
+		},
+	}
+	f := c.Flags()
+	f.IntVar(&o.Nodes, "nodes", 5000, "number of nodes, each with 8 devices")
+	f.StringVar(&o.Dir, "dir", "", "directory for the API's data and the operator's log; kept at the end (default: a temporary one, removed)")
+	f.StringVar(&o.Operator, "operator", "", "the binary of firmware-operator (default: beside firmware-lab)")
+	f.DurationVar(&o.QuietPeriod, "quiet-period", 60*time.Second, "how long the operator waits for more changes before it queues a job")
+	f.DurationVar(&o.Rest, "rest", 60*time.Second, "how long the operator is watched after the rollout")
+	f.StringVar(&reportFile, "report", "", "file for the report, as JSON")
+	return c
+}

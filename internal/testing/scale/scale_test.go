@@ -1,0 +1,48 @@
+package scale
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// The counts of a rollout over a fleet do not depend on its size, so a small one holds what the performance page says of 5,000
+// nodes. Times are not looked at. R000-6
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard())
+	m.Run()
+}
+
+func TestARolloutCostsFewWritesAndNoneAtRest(t *testing.T) {
+	dir := t.TempDir()
+	operator := filepath.Join(dir, "firmware-operator")
+	out, err := exec.Command("go", "build", "-o", operator, "../../../cmd/firmware-operator").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	const nodes = 30
+	r, err := Run(t.Context(), Options{Nodes: nodes, Operator: operator, Dir: dir, QuietPeriod: time.Second, Rest: 3 * time.Second, Out: os.Stderr})
+	require.NoError(t, err)
+	r.Summary(os.Stderr)
+
+	assert.Equal(t, nodes*devicesPerNode, r.Devices)
+	assert.Equal(t, nodes, r.Jobs, "one job for each node")
+	assert.Equal(t, nodes, r.RolloutWrites["create firmwarejobs"])
+	assert.Equal(t, nodes, r.RolloutWrites["patch firmwarejobs"], "an end is one write: the finalizer")
+	assert.LessOrEqual(t, r.RolloutWrites["patch firmwarejobs/status"], 2*nodes, "why a job waits, and that it is admitted")
+	assert.LessOrEqual(t, r.RolloutWrites["create events"], 1, "that of the new leader")
+	assert.LessOrEqual(t, r.RolloutWrites["update rolloutpolicies/status"], 2*nodes, "at worst one to give a place and one to take it back")
+	assert.Zero(t, r.RolloutWrites["patch nodedevices"], "no device is written twice")
+	assert.LessOrEqual(t, r.AdmittedAtOnce, nodes/4)
+	assert.Zero(t, r.RestWrites, "%v", r)
+	assert.Empty(t, r.LoggedErrors)
+	for kind, size := range r.LargestKiB {
+		assert.Less(t, size, 256.0, kind)
+	}
+	assert.NotZero(t, r.PeakMiB)
+}
