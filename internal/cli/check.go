@@ -8,11 +8,12 @@ import (
 	"slices"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/document"
 	"github.com/nodefirmware/node-firmware-operator/internal/match"
 )
 
 // checkTemplate refuses what the API server would refuse, because without a cluster no API server checks it.
-func checkTemplate(t v1alpha1.FirmwareTemplate) []problem {
+func checkTemplate(t v1alpha1.FirmwareTemplate) []document.Problem {
 	c := &checker{}
 	c.require("metadata.name", t.Name)
 	c.oneOf("spec.state", string(t.Spec.State), "", string(v1alpha1.TemplateActive), string(v1alpha1.TemplatePaused))
@@ -48,7 +49,7 @@ func isAnyDevice(s v1alpha1.DeviceSelector) bool {
 	return s.Vendor == "" && len(s.Models)+len(s.BoardIDs)+len(s.SerialNumbers)+len(s.PCIAddresses) == 0
 }
 
-func checkSource(s v1alpha1.FirmwareSource) []problem {
+func checkSource(s v1alpha1.FirmwareSource) []document.Problem {
 	c := &checker{}
 	c.require("metadata.name", s.Name)
 	c.oneOf("spec.downgrade", string(s.Spec.Downgrade), "", string(v1alpha1.DowngradeForbid), string(v1alpha1.DowngradeAllow))
@@ -79,10 +80,10 @@ func checkSource(s v1alpha1.FirmwareSource) []problem {
 	return c.problems
 }
 
-type checker struct{ problems []problem }
+type checker struct{ problems []document.Problem }
 
 func (c *checker) report(at, text string) {
-	c.problems = append(c.problems, problem{at, at + ": " + text})
+	c.problems = append(c.problems, document.Problem{Path: at, Text: at + ": " + text})
 }
 
 func (c *checker) require(at, value string) {

@@ -1,20 +1,13 @@
 package cli
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"regexp"
-	"strconv"
 	"strings"
 
-	goyaml "go.yaml.in/yaml/v3"
-	kjson "sigs.k8s.io/json"
-	"sigs.k8s.io/yaml"
-
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/document"
 )
 
 // Documents holds the desired firmware and its sources as read from files.
@@ -33,7 +26,7 @@ func Load(files []string) (Documents, error) {
 			errs = append(errs, fmt.Errorf("read template: %w", err))
 			continue
 		}
-		errs = append(errs, docs.read(file, text)...)
+		errs = append(errs, document.Each(file, text, docs.document)...)
 	}
 	if len(errs) == 0 && len(docs.Templates) == 0 {
 		errs = append(errs, fmt.Errorf("no FirmwareTemplate in %s", strings.Join(files, ", ")))
@@ -42,125 +35,24 @@ func Load(files []string) (Documents, error) {
 	return docs, errors.Join(errs...)
 }
 
-func (d *Documents) read(file string, text []byte) (errs []error) {
-	decoder := goyaml.NewDecoder(bytes.NewReader(text))
-	for {
-		var node goyaml.Node
-		err := decoder.Decode(&node)
-		if errors.Is(err, io.EOF) {
-			return errs
-		}
-		if err != nil {
-			return append(errs, fmt.Errorf("%s: %w", file, err))
-		}
-		if len(node.Content) == 0 || node.Content[0].Tag == "!!null" {
-			continue
-		}
-		for _, p := range d.document(node.Content[0]) {
-			errs = append(errs, fmt.Errorf("%s:%d: %s", file, lineOf(node.Content[0], p.path), p.text))
-		}
+func (d *Documents) document(h document.Header, raw []byte) []document.Problem {
+	if h.APIVersion != v1alpha1.GroupVersion.String() {
+		return []document.Problem{{Path: "apiVersion", Text: fmt.Sprintf("apiVersion is %q, want %q", h.APIVersion, v1alpha1.GroupVersion)}}
 	}
-}
-
-// problem is something wrong at a path of a document, such as "spec.devices[0].version".
-type problem struct{ path, text string }
-
-func (d *Documents) document(node *goyaml.Node) []problem {
-	text, err := goyaml.Marshal(node)
-	if err != nil {
-		return []problem{{"", err.Error()}}
-	}
-	raw, err := yaml.YAMLToJSONStrict(text)
-	if err != nil {
-		return []problem{{"", err.Error()}}
-	}
-	var header struct{ APIVersion, Kind string }
-	if err := yaml.Unmarshal(raw, &header); err != nil {
-		return []problem{{"", err.Error()}}
-	}
-	if header.APIVersion != v1alpha1.GroupVersion.String() {
-		return []problem{{"apiVersion", fmt.Sprintf("apiVersion is %q, want %q", header.APIVersion, v1alpha1.GroupVersion)}}
-	}
-	switch header.Kind {
+	switch h.Kind {
 	case "FirmwareTemplate":
 		var t v1alpha1.FirmwareTemplate
-		problems := append(strict(raw, &t), checkTemplate(t)...)
+		problems := append(document.Strict(raw, &t), checkTemplate(t)...)
 		d.Templates = append(d.Templates, t)
 		return problems
 	case "FirmwareSource":
 		var s v1alpha1.FirmwareSource
-		problems := append(strict(raw, &s), checkSource(s)...)
+		problems := append(document.Strict(raw, &s), checkSource(s)...)
 		d.Sources = append(d.Sources, s)
 		return problems
 	default:
-		return []problem{{"kind", fmt.Sprintf("kind is %q, want FirmwareTemplate or FirmwareSource", header.Kind)}}
+		return []document.Problem{{Path: "kind", Text: fmt.Sprintf("kind is %q, want FirmwareTemplate or FirmwareSource", h.Kind)}}
 	}
-}
-
-// quotedPath finds the path in what the strict decoder says, such as: unknown field "spec.devise".
-var quotedPath = regexp.MustCompile(`field "([^"]+)"`)
-
-func strict(raw []byte, into any) []problem {
-	unknown, err := kjson.UnmarshalStrict(raw, into)
-	var out []problem
-	if err != nil {
-		path := ""
-		if _, after, ok := strings.Cut(err.Error(), " into Go struct field "); ok {
-			if _, field, ok := strings.Cut(after, "."); ok {
-				path, _, _ = strings.Cut(field, " ")
-			}
-		}
-		out = append(out, problem{path, err.Error()})
-	}
-	for _, u := range unknown {
-		path := ""
-		if m := quotedPath.FindStringSubmatch(u.Error()); m != nil {
-			path = m[1]
-		}
-		out = append(out, problem{path, u.Error()})
-	}
-	return out
-}
-
-// lineOf is the line of the deepest part of the path that is there.
-func lineOf(node *goyaml.Node, path string) int {
-	line := node.Line
-	for _, step := range strings.FieldsFunc(path, func(r rune) bool { return r == '.' || r == '[' || r == ']' }) {
-		next := child(node, step)
-		if next == nil {
-			return line
-		}
-		if line = next.Line; node.Kind == goyaml.MappingNode {
-			line = keyLine(node, step)
-		}
-		node = next
-	}
-	return line
-}
-
-func child(node *goyaml.Node, step string) *goyaml.Node {
-	if node.Kind == goyaml.SequenceNode {
-		i, err := strconv.Atoi(step)
-		if err != nil || i < 0 || i >= len(node.Content) {
-			return nil
-		}
-		return node.Content[i]
-	}
-	for i := 0; i+1 < len(node.Content); i += 2 {
-		if node.Content[i].Value == step {
-			return node.Content[i+1]
-		}
-	}
-	return nil
-}
-
-func keyLine(node *goyaml.Node, key string) int {
-	for i := 0; i+1 < len(node.Content); i += 2 {
-		if node.Content[i].Value == key {
-			return node.Content[i].Line
-		}
-	}
-	return node.Line
 }
 
 func (d *Documents) duplicates() []error {

@@ -39,10 +39,16 @@ func (f facts) retryDelay(d *v1alpha1.NodeDevice, image v1alpha1.Digest) retryDe
 		if j.Held() || j.ReportsBadImage(d.Name) || !isPassing(j) {
 			return retryDelay{untilAsked: true}
 		}
-		delay.until = f.failed[j.UID].Add(min(firstRetry<<failures, lastRetry))
+		delay.until = f.failed[j.UID].Add(RetryPause(failures))
 		failures++
 	}
 	return delay
+}
+
+// RetryPause is how long a device is left alone after a passing failure that follows on that many others.
+func RetryPause(failures int) time.Duration {
+	const doublings = 6 // from firstRetry to lastRetry
+	return min(firstRetry<<min(failures, doublings), lastRetry)
 }
 
 // cleared counts the oldest jobs that the request to retry clears: those up to the newest failed one under another request,

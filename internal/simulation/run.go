@@ -1,0 +1,302 @@
+package simulation
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/planner"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/rollout"
+	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
+	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
+)
+
+// run is a simulation on its way.
+type run struct {
+	Options
+	now    time.Time
+	events events
+	nodes  []*node
+	byName map[string]*node
+	// policies are in order of name, and the schedule's are the same ones.
+	policies []v1alpha1.RolloutPolicy
+	pools    []*pool
+	facts    schedule.Facts
+	last     schedule.Decision
+	bad      badImages
+	passes   int
+}
+
+// node is a machine of the fleet on its way.
+type node struct {
+	Node
+	at   int // in Facts.Nodes
+	pool *pool
+	// jobs are those that the operator knows: one that is queued, admitted or held, and the one that follows a held one.
+	jobs []schedule.Job
+	// attempts counts the jobs so far, failures those that failed for a reason that passes.
+	attempts, failures int
+	done               bool
+	// wait is why the job waits; message says it to people.
+	wait    schedule.Reason
+	message string
+	// busy is the time that its jobs and the pauses between them took, of which worked is in maintenance.
+	busy, worked time.Duration
+	since        time.Time
+}
+
+// pool is a policy on its way, with what happened to its nodes.
+type pool struct {
+	name  string
+	at    int // in policies
+	nodes []*node
+	trace trace
+	count jobCounts
+	// last is when its last job ended, peak how many of its nodes were unavailable at once.
+	last time.Time
+	peak int
+}
+
+// Run simulates the rollout to its end.
+func Run(ctx context.Context, o Options) (*Result, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	r := newRun(o)
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		r.pass()
+		at, why := r.next()
+		if why != "" {
+			return r.result(why), nil
+		}
+		r.now = at
+		for {
+			e, ok := r.events.due(r.now)
+			if !ok {
+				break
+			}
+			e.do()
+		}
+	}
+}
+
+func newRun(o Options) *run {
+	r := &run{Options: o, now: o.Start, byName: make(map[string]*node, len(o.Fleet))}
+	r.policies = withDefault(o.Policies)
+	for i := range r.policies {
+		r.facts.Policies = append(r.facts.Policies, rollout.PolicyOf(&r.policies[i]))
+		r.pools = append(r.pools, &pool{name: r.policies[i].Name, at: i})
+	}
+	r.facts.OwnNode = o.OwnNode
+	for i, spec := range o.Fleet {
+		n := &node{Node: spec, at: i, since: r.now}
+		r.nodes = append(r.nodes, n)
+		r.byName[n.Name] = n
+		r.facts.Nodes = append(r.facts.Nodes, schedule.Node{
+			Name: n.Name, Labels: n.Labels, Ready: n.Ready, Cordoned: n.Cordoned, Scanned: true,
+		})
+		chosen := schedule.Chosen(r.facts.Policies, n.Labels)
+		n.pool = r.pools[slices.IndexFunc(r.pools, func(p *pool) bool { return p.name == chosen[0] })]
+		n.pool.nodes = append(n.pool.nodes, n)
+		r.queue(n)
+		r.planOutage(n, 1)
+	}
+	r.bad = newBadImages(r.Work.Version, quarantine.NewPools(r.policies))
+	return r
+}
+
+// withDefault lists the policies in order of name, with the one that the operator makes where it is missing.
+func withDefault(policies []v1alpha1.RolloutPolicy) []v1alpha1.RolloutPolicy {
+	out := slices.Clone(policies)
+	if !slices.ContainsFunc(out, func(p v1alpha1.RolloutPolicy) bool { return p.Name == v1alpha1.DefaultRolloutPolicy }) {
+		one := intstr.FromInt32(1)
+		out = append(out, v1alpha1.RolloutPolicy{
+			ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultRolloutPolicy},
+			Spec:       v1alpha1.RolloutPolicySpec{State: v1alpha1.RolloutActive, MaxUnavailable: &one},
+		})
+	}
+	slices.SortFunc(out, func(a, b v1alpha1.RolloutPolicy) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// next is the time of the next decision, or why there is none: everything is done, nothing can happen, or the horizon.
+func (r *run) next() (at time.Time, why Ending) {
+	if !slices.ContainsFunc(r.nodes, func(n *node) bool { return !n.done }) {
+		return at, Complete
+	}
+	timed := !r.last.Next.IsZero() && slices.ContainsFunc(r.nodes, func(n *node) bool { return stateOfReason[n.wait] == TimeWaits })
+	if r.events.moves == 0 && !timed {
+		return at, Stuck
+	}
+	if event, ok := r.events.next(); ok {
+		at = event.Add(r.Work.Reaction)
+	}
+	if next := r.last.Next; !next.IsZero() && (at.IsZero() || next.Before(at)) {
+		at = next
+	}
+	if at.Sub(r.Start) > r.Horizon {
+		return at, Horizon
+	}
+	return at, ""
+}
+
+// pass decides once, by the product's own function, and starts what it admits.
+func (r *run) pass() {
+	r.passes++
+	r.facts.Now, r.facts.Jobs = r.now, r.facts.Jobs[:0]
+	for _, n := range r.nodes {
+		n.wait, n.message = "", ""
+		r.facts.Jobs = append(r.facts.Jobs, n.jobs...)
+		n.jobs = slices.DeleteFunc(n.jobs, func(j schedule.Job) bool { return j.State == schedule.Finished })
+	}
+	r.last = schedule.Decide(r.facts)
+	for i, o := range r.last.Policies {
+		r.facts.Policies[i].Ledger = o.Ledger
+		r.pools[i].peak = max(r.pools[i].peak, o.Unavailable)
+	}
+	for _, a := range r.last.Admit {
+		r.start(r.byName[a.Entry.Node], a.Entry.UID)
+	}
+	for _, w := range r.last.Wait {
+		if n := r.byName[w.Job.Node]; n.wait == "" {
+			n.wait, n.message = w.Reason, w.Message
+		}
+	}
+	r.record()
+}
+
+// queue queues the next job of a node.
+func (r *run) queue(n *node) {
+	n.attempts++
+	name := fmt.Sprintf("%s-%d", n.Name, n.attempts)
+	n.jobs = append(n.jobs, schedule.Job{
+		Name: name, UID: name, Node: n.Name, Created: r.now.Truncate(time.Second), Devices: []string{deviceOf(n.Name)},
+		Quarantined: r.bad.blocks(n),
+		Edges: []schedule.JobEdge{{Edge: schedule.Edge{
+			Model: cmp.Or(n.Model, v1alpha1.AnyModel), From: n.Version, Version: r.Work.Version, Digest: string(imageOf(n.Model, r.Work.Version)),
+		}}},
+	})
+}
+
+// start runs an admitted job. A job that it follows is over.
+func (r *run) start(n *node, uid string) {
+	n.jobs = slices.DeleteFunc(n.jobs, func(j schedule.Job) bool { return j.UID != uid })
+	n.jobs[0].State = schedule.Admitted
+	n.pool.count.Admitted++
+	n.busy += r.pauseOf(n)
+	took, ending := r.attempt(n)
+	n.busy, n.worked = n.busy+took, n.worked+took
+	r.events.add(r.now.Add(took), true, func() { r.end(n, ending) })
+}
+
+// pauseOf is the time between the last end of a job of the node and the queueing of the next, which no policy decides.
+func (r *run) pauseOf(n *node) time.Duration { return max(0, n.jobs[0].Created.Sub(n.since)) }
+
+// end ends the job of a node.
+func (r *run) end(n *node, how ending) {
+	n.since, n.pool.last = r.now, r.now
+	switch how {
+	case succeeds:
+		n.pool.count.Succeeded++
+		n.done = true
+		n.finish(schedule.Succeeded)
+	case passes:
+		n.pool.count.Failed++
+		n.failures++
+		n.finish(schedule.Unknown)
+		r.events.add(r.now.Add(planner.RetryPause(n.failures-1)), true, func() { r.queue(n) })
+	case holds:
+		n.pool.count.Held++
+		n.finish(schedule.Failed)
+		n.jobs[0].State = schedule.Held
+		if r.Work.Person > 0 {
+			r.events.add(r.now.Add(r.person(n)), true, func() { r.queue(n) })
+		}
+	case spoils:
+		n.pool.count.RolledBack++
+		n.finish(schedule.Failed)
+		r.bad.report(n, r.now)
+		r.judge()
+		if r.Work.Person > 0 {
+			r.events.add(r.now.Add(r.person(n)), true, func() {
+				r.bad.lift(r.now)
+				r.queue(n)
+				r.judge()
+			})
+		}
+	}
+}
+
+// finish ends the job of a node, and keeps it for one more decision, which takes its place back.
+func (n *node) finish(v schedule.Verdict) {
+	j := &n.jobs[0]
+	j.State, j.Edges = schedule.Finished, []schedule.JobEdge{{Edge: j.Edges[0].Edge, Verdict: v}}
+}
+
+// person is how long it takes until a person looks after a node.
+func (r *run) person(n *node) time.Duration {
+	return exponential(r.chance(n.Name, "person", n.attempts), r.Work.Person)
+}
+
+// judge says to every queued job whether its image is quarantined now.
+func (r *run) judge() {
+	for _, n := range r.nodes {
+		for i := range n.jobs {
+			if n.jobs[i].State == schedule.Queued {
+				n.jobs[i].Quarantined = r.bad.blocks(n)
+			}
+		}
+	}
+}
+
+// planOutage plans when a node becomes not Ready for a reason that has nothing to do with the rollout. During a job of the
+// node that is part of the job.
+func (r *run) planOutage(n *node, nth int) {
+	if r.Work.Outages == 0 || !n.Ready {
+		return
+	}
+	dice := r.chance(n.Name, "outage", nth)
+	const month = 30 * 24 * time.Hour
+	at := r.now.Add(exponential(dice, scaled(month, 1/r.Work.Outages)))
+	if at.Sub(r.Start) > r.Horizon {
+		return
+	}
+	back := at.Add(exponential(dice, r.Work.OutageFor))
+	r.events.add(at, false, func() {
+		running := len(n.jobs) > 0 && n.jobs[0].State == schedule.Admitted
+		if !running {
+			r.facts.Nodes[n.at].Ready = false
+		}
+		r.events.add(back, true, func() {
+			r.facts.Nodes[n.at].Ready = true
+			r.planOutage(n, nth+1)
+		})
+	})
+}
+
+// waiting lists why nodes of a pool wait, with a message for each reason.
+func (p *pool) waiting() map[schedule.Reason]WaitCount {
+	out := map[schedule.Reason]WaitCount{}
+	for _, n := range p.nodes {
+		if n.wait == "" {
+			continue
+		}
+		c := out[n.wait]
+		c.Nodes++
+		if c.Message == "" {
+			c.Message = n.message
+		}
+		out[n.wait] = c
+	}
+	return maps.Clone(out)
+}

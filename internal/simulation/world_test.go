@@ -1,0 +1,42 @@
+package simulation_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/simulation"
+)
+
+var start = time.Date(2026, 1, 5, 9, 0, 0, 0, time.UTC)
+
+// options are those of a rollout in which nothing fails and every job takes 20 minutes.
+func options(fleet []simulation.Node, policies ...v1alpha1.RolloutPolicy) simulation.Options {
+	return simulation.Options{
+		Seed: 1, Start: start, Horizon: 365 * 24 * time.Hour, Policies: policies, Fleet: fleet,
+		Work: simulation.Work{Version: "2.0", Duration: simulation.ByModel[time.Duration]{Default: 20 * time.Minute}},
+	}
+}
+
+func policy(name, maxUnavailable string) v1alpha1.RolloutPolicy {
+	m := intstr.Parse(maxUnavailable)
+	return v1alpha1.RolloutPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       v1alpha1.RolloutPolicySpec{State: v1alpha1.RolloutActive, MaxUnavailable: &m},
+	}
+}
+
+func run(t *testing.T, o simulation.Options) *simulation.Result {
+	t.Helper()
+	r, err := simulation.Run(t.Context(), o)
+	require.NoError(t, err)
+	return r
+}
+
+func selector(pool string) *metav1.LabelSelector {
+	return &metav1.LabelSelector{MatchLabels: map[string]string{"pool": pool}}
+}
