@@ -25,6 +25,7 @@ import (
 // output of one that does: asking now and then keeps a tool whose daemon and worker died from filling the disk.
 func (r *ExecRunner) WriteRunning(lock string) (bool, error) {
 	l := flock.New(r.lockBase(lock)+lockSuffix, flock.SetFlag(os.O_RDONLY))
+	defer withoutForks()()
 	free, err := l.TryRLock()
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -55,10 +56,10 @@ func (r *ExecRunner) acquire(ctx context.Context, c Command) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open lock: %w", err)
 	}
-	// A process forked at this moment, or a WriteRunning, holds the lock of a write that just ended for an instant.
+	// A WriteRunning, of this process or another, holds the lock of a write that just ended for an instant.
 	const attempts, pause = 20, 5 * time.Millisecond
 	for range attempts {
-		if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); !errors.Is(err, syscall.EWOULDBLOCK) {
+		if err = tryLock(f); !errors.Is(err, syscall.EWOULDBLOCK) {
 			break
 		}
 		select {
@@ -75,6 +76,19 @@ func (r *ExecRunner) acquire(ctx context.Context, c Command) (*os.File, error) {
 		err = fmt.Errorf("lock %s: %w", f.Name(), err)
 	}
 	return nil, errors.Join(err, f.Close())
+}
+
+func tryLock(f *os.File) error {
+	defer withoutForks()()
+	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+}
+
+// withoutForks waits until no process that this one forks is between its birth and its own program, and lets none be born until
+// the function that it returns is called. Until then such a process holds every file that is open here, also the lock of a write
+// that has ended, and on a busy machine for long.
+func withoutForks() (end func()) {
+	syscall.ForkLock.RLock()
+	return syscall.ForkLock.RUnlock
 }
 
 func (r *ExecRunner) lockBase(lock string) string {
