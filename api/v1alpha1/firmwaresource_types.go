@@ -181,7 +181,8 @@ type QuarantinedImage struct {
 	// +listMapKey=job
 	// +kubebuilder:validation:MaxItems=16
 	Reports []QuarantineReport `json:"reports,omitempty"`
-	// lifted lists the jobs whose reports a person lifted and that still exist, at most 256.
+	// lifted lists the jobs whose reports a person lifted and that could come back: those that still exist, and those that another
+	// source still tells of. At most 256.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=256

@@ -3,6 +3,7 @@ package quarantine
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -16,18 +17,24 @@ type Reporters struct {
 	jobs map[types.UID]reporter
 }
 
+// goneFor bounds how long a job is remembered that is gone. Its object went only when a source listed what it reported, so that all
+// this has to bridge is the distance of two caches. A lift that happened meanwhile is not seen, and must not be undone for good.
+const goneFor = time.Hour
+
 type reporter struct {
 	job *v1alpha1.FirmwareJob
+	// seen is when the job was there last.
+	seen time.Time
 	// recorded is whether a source ever remembered all that the job reports. If none does any more, a person lifted it.
 	recorded bool
 }
 
 // Remember takes the jobs that exist now, and returns those with reports for Compute, in order of uid, along with the jobs
-// that are gone and whose images no source has listed yet. It keeps what it is given, and changes none of it.
-func (r *Reporters) Remember(jobs []*v1alpha1.FirmwareJob, sources []v1alpha1.FirmwareSource) []*v1alpha1.FirmwareJob {
+// that are gone for less than an hour and whose images no source has listed yet. It keeps what it is given, and changes none of it.
+func (r *Reporters) Remember(jobs []*v1alpha1.FirmwareJob, sources []v1alpha1.FirmwareSource, now time.Time) []*v1alpha1.FirmwareJob {
 	remembered := map[types.UID]reporter{}
 	for uid, o := range r.jobs {
-		if !o.recorded && !Recorded(o.job, sources) {
+		if !o.recorded && now.Sub(o.seen) < goneFor && !Recorded(o.job, sources) {
 			remembered[uid] = o
 		}
 	}
@@ -37,7 +44,7 @@ func (r *Reporters) Remember(jobs []*v1alpha1.FirmwareJob, sources []v1alpha1.Fi
 		}
 		o, known := r.jobs[j.UID]
 		before := known && o.recorded && slices.Equal(believed(o.job), believed(j))
-		remembered[j.UID] = reporter{j, before || Recorded(j, sources)}
+		remembered[j.UID] = reporter{j, now, before || Recorded(j, sources)}
 	}
 	r.jobs = remembered
 	out := make([]*v1alpha1.FirmwareJob, 0, len(remembered))

@@ -310,13 +310,13 @@ func TestAReporterIsRememberedUntilASourceListsItsImage(t *testing.T) {
 	j.UID = "uid-1"
 	src := source("s", 1)
 	all := func() []v1alpha1.FirmwareSource { return []v1alpha1.FirmwareSource{src} }
-	require.Equal(t, jobs(j), w.Remember(jobs(j, &v1alpha1.FirmwareJob{}), all()))
-	require.Equal(t, jobs(j), w.Remember(nil, all()), "the job is gone")
-	assert.True(t, blocks(compute(w.Remember(nil, all()), src), 1, model))
+	require.Equal(t, jobs(j), w.Remember(jobs(j, &v1alpha1.FirmwareJob{}), all(), at(0).Time))
+	require.Equal(t, jobs(j), w.Remember(nil, all(), at(0).Time), "the job is gone")
+	assert.True(t, blocks(compute(w.Remember(nil, all(), at(0).Time), src), 1, model))
 	record(&src, j)
-	assert.Empty(t, w.Remember(nil, all()))
+	assert.Empty(t, w.Remember(nil, all(), at(0).Time))
 	src.Status.Quarantine = nil
-	assert.Empty(t, w.Remember(nil, all()), "what was written down and lifted stays settled")
+	assert.Empty(t, w.Remember(nil, all(), at(0).Time), "what was written down and lifted stays settled")
 }
 
 // Two controllers see a deletion and a lift each at its own time.
@@ -325,14 +325,29 @@ func TestALiftedQuarantineDoesNotComeBackWhenItsJobIsGone(t *testing.T) {
 	j, src := failing("j1", 1, model, 30), source("s", 1)
 	j.UID = "uid-1"
 	all := func() []v1alpha1.FirmwareSource { return []v1alpha1.FirmwareSource{src} }
-	w.Remember(jobs(j), all())
+	w.Remember(jobs(j), all(), at(0).Time)
 	record(&src, j)
 	src.Spec.LiftQuarantine = "it was the switch"
 	record(&src, j)
-	w.Remember(jobs(j), all())
+	w.Remember(jobs(j), all(), at(0).Time)
 	record(&src)
 	require.Empty(t, src.Status.Quarantine)
-	assert.Empty(t, w.Remember(nil, all()))
+	assert.Empty(t, w.Remember(nil, all(), at(0).Time))
+}
+
+// Between two passes of one controller another one records a report, a person lifts it, and the entry goes with the job. Nothing
+// shows that to the first one, which must not hold on to the report until its process ends.
+func TestALiftThatNobodySawEndsTheMemoryOfAJobInTime(t *testing.T) {
+	var w quarantine.Reporters
+	j, src := failing("j1", 1, model, 30), source("s", 1)
+	j.UID = "uid-1"
+	all := []v1alpha1.FirmwareSource{src}
+	w.Remember(jobs(j), all, at(0).Time)
+	w.Remember(jobs(j), all, at(600).Time)
+	assert.NotEmpty(t, w.Remember(nil, all, at(601).Time), "perhaps the sources are seen late")
+	assert.NotEmpty(t, w.Remember(nil, all, at(600+3599).Time))
+	assert.Empty(t, w.Remember(nil, all, at(600+3600).Time))
+	assert.Empty(t, w.Remember(nil, all, at(601).Time), "for good")
 }
 
 // A job that was recorded reports another image and is deleted before a source lists that one.
@@ -341,12 +356,12 @@ func TestALaterReportOfARecordedJobIsRemembered(t *testing.T) {
 	j, src := failing("j1", 1, model, 30), source("s", 1, 2)
 	j.UID = "uid-1"
 	record(&src, j)
-	w.Remember(jobs(j), []v1alpha1.FirmwareSource{src})
+	w.Remember(jobs(j), []v1alpha1.FirmwareSource{src}, at(0).Time)
 	more, second := j.DeepCopy(), failing("j1", 2, model, 30)
 	more.Spec.Updates = append(more.Spec.Updates, second.Spec.Updates...)
 	more.Status.BadImages = append(more.Status.BadImages, second.Status.BadImages...)
-	w.Remember(jobs(more), []v1alpha1.FirmwareSource{src})
-	assert.True(t, blocks(compute(w.Remember(nil, []v1alpha1.FirmwareSource{src}), src), 2, model))
+	w.Remember(jobs(more), []v1alpha1.FirmwareSource{src}, at(0).Time)
+	assert.True(t, blocks(compute(w.Remember(nil, []v1alpha1.FirmwareSource{src}, at(0).Time), src), 2, model))
 }
 
 // One of two sources lifts, and the other cannot be written at once.

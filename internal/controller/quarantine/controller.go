@@ -109,7 +109,7 @@ func (r *Reconciler) gather(ctx context.Context) (facts, error) {
 	}
 	pools := quarantine.NewPools(policies.Items)
 	f.set = quarantine.Compute(quarantine.Facts{
-		Jobs: r.reporters.Remember(reports, f.sources), Sources: f.sources, Now: r.now(),
+		Jobs: r.reporters.Remember(reports, f.sources, r.now()), Sources: f.sources, Now: r.now(),
 		Pool: func(name string) string {
 			var node corev1.Node
 			if err := r.client.Get(ctx, client.ObjectKey{Name: name}, &node); err != nil { // it is gone, and so are its labels

@@ -40,7 +40,7 @@ func (r *Reconciler) gatherQueued(ctx context.Context, f facts) (queued, error) 
 		return q, err
 	}
 	set := quarantine.Compute(quarantine.Facts{
-		Jobs: r.reporters.Remember(slices.Collect(maps.Values(f.jobs)), f.sources), Sources: f.sources, Pool: f.poolOf(), Now: r.now(),
+		Jobs: r.reporters.Remember(slices.Collect(maps.Values(f.jobs)), f.sources, r.now()), Sources: f.sources, Pool: f.poolOf(), Now: r.now(),
 	})
 	for uid, j := range f.jobs {
 		switch {

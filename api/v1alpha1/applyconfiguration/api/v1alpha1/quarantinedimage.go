@@ -26,7 +26,8 @@ type QuarantinedImageApplyConfiguration struct {
 	Policies []string `json:"policies,omitempty"`
 	// reports lists who reported the image, at most 16.
 	Reports []QuarantineReportApplyConfiguration `json:"reports,omitempty"`
-	// lifted lists the jobs whose reports a person lifted and that still exist, at most 256.
+	// lifted lists the jobs whose reports a person lifted and that could come back: those that still exist, and those that another
+	// source still tells of. At most 256.
 	Lifted []string `json:"lifted,omitempty"`
 	// lift is the request to lift that was acted on last, or that was there before the first report; another one lifts.
 	Lift *string `json:"lift,omitempty"`
