@@ -31,7 +31,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
-	"github.com/nodefirmware/node-firmware-operator/internal/controller/template"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/trim"
 	"github.com/nodefirmware/node-firmware-operator/internal/strategy"
 )
 
@@ -122,7 +122,7 @@ func newManager(access *rest.Config, c config.Operator, log *slog.Logger) (manag
 			TLSOpts: []func(*tls.Config){func(t *tls.Config) { t.NextProtos = []string{"http/1.1"} }}, // HTTP/2 off
 		},
 		Cache: cache.Options{
-			DefaultTransform: template.Trim,
+			DefaultTransform: trim.Object,
 			// Watched only where a strategy creates pods, and only those.
 			ByObject: map[client.Object]cache.ByObject{&corev1.Pod{}: {
 				Namespaces: map[string]cache.Config{c.Namespace: {}}, Label: jobPods(),

@@ -102,7 +102,7 @@ func New(reader client.Reader, writer Writer, recorder events.EventRecorder, o O
 }
 
 // SetupWithManager adds two controllers to the manager: one writes devices, and the other the statuses of templates, which
-// must not wait behind the devices of a whole fleet. Set Trim as the manager's cache.Options.DefaultTransform: the
+// must not wait behind the devices of a whole fleet. Set trim.Object as the manager's cache.Options.DefaultTransform: the
 // cache holds every NodeDevice and Node of the fleet. Set QPS to -1 in the manager's rest.Config so that the first
 // assignment of a large fleet is limited by the API server's priority and fairness and not by the client.
 func SetupWithManager(mgr manager.Manager, o Options) error {

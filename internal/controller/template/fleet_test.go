@@ -27,6 +27,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	apply "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/trim"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
 )
 
@@ -54,7 +55,7 @@ func (f *fleet) startOperator() {
 	skip := true
 	mgr, err := ctrl.NewManager(f.Config, ctrl.Options{
 		Scheme:  f.Scheme,
-		Cache:   cache.Options{DefaultTransform: Trim},
+		Cache:   cache.Options{DefaultTransform: trim.Object},
 		Metrics: metricsserver.Options{BindAddress: "0"},
 		NewClient: func(c *rest.Config, o client.Options) (client.Client, error) {
 			w, err := client.NewWithWatch(c, o)

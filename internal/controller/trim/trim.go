@@ -1,0 +1,117 @@
+package trim
+
+import (
+	"slices"
+	"unique"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+)
+
+// Object is the transform of the operator's cache. It drops what no reconciler reads, and keeps one copy of the texts that
+// thousands of objects have in common. Nothing may be written back from a trimmed object but parts that are whole in it: a
+// patch of what differs, or an apply of the operator's own fields. The daemon's statuses are written from objects that were read
+// from the API server.
+func Object(o any) (any, error) {
+	if m, err := meta.Accessor(o); err == nil {
+		m.SetManagedFields(nil)
+	}
+	switch o := o.(type) {
+	case *corev1.Node:
+		node(o)
+	case *v1alpha1.NodeDevice:
+		device(o)
+	case *v1alpha1.NodeFirmware:
+		firmware(o)
+	case *v1alpha1.FirmwareJob:
+		job(o)
+	}
+	return o, nil
+}
+
+// node keeps labels, whether the node is schedulable, and its Ready condition.
+func node(o *corev1.Node) {
+	o.Annotations = nil
+	o.Spec = corev1.NodeSpec{Unschedulable: o.Spec.Unschedulable}
+	o.Status = corev1.NodeStatus{Conditions: slices.DeleteFunc(o.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type != corev1.NodeReady
+	})}
+	for k, v := range o.Labels {
+		delete(o.Labels, k)
+		o.Labels[shared(k)] = shared(v)
+	}
+}
+
+// device drops what a port is besides its address.
+func device(o *v1alpha1.NodeDevice) {
+	s := &o.Status
+	for i := range s.Ports {
+		s.Ports[i] = v1alpha1.DevicePort{PCIAddress: s.Ports[i].PCIAddress}
+	}
+	share(&o.Spec.NodeName, &s.Vendor, &s.VendorID, &s.DeviceID, &s.Model, &s.PartNumber, &s.BoardID)
+	conditions(s.Conditions)
+	if f := s.Firmware; f != nil {
+		share(&f.Running, &f.Stored, &f.Driver, &f.ReadOnly, &f.RollbackMessage)
+	}
+	if f := o.Spec.Firmware; f != nil {
+		f.Digest = v1alpha1.Digest(shared(string(f.Digest)))
+		share(&f.Version, &f.SourceRef.Name)
+		origin(&f.Origin)
+	}
+	if l := s.LastApplied; l != nil {
+		l.Digest = v1alpha1.Digest(shared(string(l.Digest)))
+		share(&l.Version)
+		origin(&l.Origin)
+	}
+}
+
+// firmware drops the lists that the daemon keeps for people.
+func firmware(o *v1alpha1.NodeFirmware) {
+	o.Status.Steps, o.Status.Firmware, o.Status.History = nil, nil, nil
+	conditions(o.Status.Conditions)
+}
+
+// job drops what the steps of a job that succeeded say.
+func job(o *v1alpha1.FirmwareJob) {
+	isOver := o.Ended() && !o.Failed()
+	for i := range o.Status.Steps {
+		s := &o.Status.Steps[i]
+		if isOver {
+			s.Message, s.BootID, s.ProgressPercent = "", "", nil
+		}
+		share(&s.Name, &s.Device)
+	}
+	conditions(o.Status.Conditions)
+	share(&o.Spec.NodeName)
+	for i := range o.Spec.Updates {
+		u := &o.Spec.Updates[i]
+		u.Digest, u.RollbackDigest = v1alpha1.Digest(shared(string(u.Digest))), v1alpha1.Digest(shared(string(u.RollbackDigest)))
+		share(&u.Device, &u.Model, &u.FromVersion, &u.Version)
+		origin(&u.Origin)
+	}
+}
+
+func origin(o *v1alpha1.Origin) { share(&o.Name, &o.UID, &o.Rule) }
+
+func conditions(all []metav1.Condition) {
+	for i := range all {
+		share(&all[i].Type, &all[i].Reason, &all[i].Message)
+	}
+}
+
+func share(texts ...*string) {
+	for _, t := range texts {
+		*t = shared(*t)
+	}
+}
+
+// shared is the one copy of a text.
+func shared(text string) string {
+	if text == "" {
+		return ""
+	}
+	return unique.Make(text).Value()
+}
