@@ -1,0 +1,198 @@
+package window
+
+import (
+	"sync"
+	"time"
+)
+
+// Calendar says when a pool is open: in any of its windows, or always if it has none, but never in a freeze. The zero Calendar
+// is always open. It may be used by several goroutines.
+type Calendar struct {
+	windows, freezes []Rule
+
+	mu   sync.Mutex
+	last State
+}
+
+// New returns the calendar of these windows and freezes.
+func New(windows, freezes []Rule) *Calendar {
+	return &Calendar{windows: windows, freezes: freezes}
+}
+
+const (
+	// Horizon is how far ahead the end of an open time is looked for.
+	Horizon = 25 * time.Hour
+	// fresh is how long a state is remembered at the most. An open state is known for Horizon less this.
+	fresh = time.Hour
+	// farthest is how far ahead the next opening is looked for.
+	farthest = 366 * 24 * time.Hour
+)
+
+// State is what a calendar says about one instant.
+type State struct {
+	Open bool
+	// Closes is until when an open calendar is sure to stay open. It is at least 24 hours away, or exact.
+	Closes time.Time
+	// Opens is when a closed calendar opens; zero when it does not before Searched.
+	Opens, Searched time.Time
+	// Freeze names the freeze that is in force, and Thaws is until when freezes are in force at least.
+	Freeze string
+	Thaws  time.Time
+	// Zone is that of the window or freeze the above is about.
+	Zone *time.Location
+	// Next is when to look again; zero for never.
+	Next time.Time
+
+	since time.Time
+}
+
+// At says whether the calendar is open, until when, or from when on. It does not have to be asked again before Next.
+func (c *Calendar) At(now time.Time) State {
+	if c == nil || len(c.windows) == 0 && len(c.freezes) == 0 {
+		return State{Open: true, Closes: now.Add(Horizon), Zone: time.UTC}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s := c.last; !s.since.IsZero() && !now.Before(s.since) && now.Before(s.Next) && now.Before(s.since.Add(fresh)) {
+		return s
+	}
+	c.last = c.walk().look(now)
+	c.last.since = now
+	return c.last
+}
+
+// Fits reports whether one of the next openings is long enough for work of that duration, at most 24 hours, and until when
+// openings were looked at.
+func (c *Calendar) Fits(now time.Time, work time.Duration) (fits bool, searched time.Time) {
+	const openings = 64
+	w, at := c.walk(), now
+	for range openings {
+		if open, until, _ := w.open(at); open {
+			if until.Sub(at) >= work {
+				return true, at
+			}
+			at = until
+		}
+		opens, next := w.opening(at)
+		at = next
+		if opens == nil {
+			break
+		}
+	}
+	return false, at
+}
+
+// walk is a way through a calendar, quick as long as it goes forward.
+type walk struct {
+	windows, freezes []*cursor
+	// always is the window of a calendar without windows.
+	always bool
+	// left is how many spans may still be looked at. It is more than one for each minute of the horizon.
+	left int
+}
+
+func (c *Calendar) walk() *walk {
+	return &walk{windows: cursors(c.windows), freezes: cursors(c.freezes), always: len(c.windows) == 0, left: 4000}
+}
+
+// look finds the state at an instant.
+func (w *walk) look(now time.Time) State {
+	if open, until, zone := w.open(now); open {
+		return State{Open: true, Closes: until, Zone: zone, Next: until}
+	}
+	s := State{}
+	from := now
+	if f, thaws := w.covering(w.freezes, now, now.Add(farthest)); f != nil {
+		s.Freeze, s.Thaws, s.Zone, s.Next = f.Name, thaws, f.Zone, thaws
+		from = thaws
+	}
+	zone, at := w.opening(from)
+	s.Searched = at
+	if zone == nil {
+		s.Next = earlier(s.Next, now.Add(fresh))
+		return s
+	}
+	s.Opens, s.Next = at, earlier(s.Next, at)
+	if s.Freeze == "" {
+		s.Zone = zone
+	}
+	return s
+}
+
+// open reports whether the calendar is open at t, until when at least, and the zone of the window.
+func (w *walk) open(t time.Time) (open bool, until time.Time, zone *time.Location) {
+	if f, _ := w.covering(w.freezes, t, t); f != nil {
+		return false, time.Time{}, nil
+	}
+	until, zone = t.Add(farthest), time.UTC
+	if !w.always {
+		in, end := w.covering(w.windows, t, t.Add(Horizon))
+		if in == nil {
+			return false, time.Time{}, nil
+		}
+		until, zone = end, in.Zone
+	}
+	for _, f := range w.freezes {
+		_, begins := f.move(t)
+		until = earlier(until, begins)
+	}
+	return true, until, zone
+}
+
+// opening is when the calendar next opens, at t or later, and the zone of the window. The zone is nil when it does not, up to
+// the returned time.
+func (w *walk) opening(t time.Time) (zone *time.Location, at time.Time) {
+	limit := t.Add(farthest)
+	for ; t.Before(limit) && w.left > 0; w.left-- {
+		if f, thaws := w.covering(w.freezes, t, limit); f != nil {
+			t = thaws
+			continue
+		}
+		if w.always {
+			return time.UTC, t
+		}
+		var next time.Time
+		for _, in := range w.windows {
+			ends, begins := in.move(t)
+			if !ends.IsZero() {
+				return in.Zone, t
+			}
+			next = earlier(next, begins)
+		}
+		if next.IsZero() {
+			return nil, limit
+		}
+		t = next
+	}
+	return nil, earlier(t, limit)
+}
+
+// covering is the rule that covers t, nil for none, and when the time that the rules cover without a gap ends. What ends
+// after the limit, or after as many spans as are left, is not followed any further.
+func (w *walk) covering(rules []*cursor, t, limit time.Time) (rule *Rule, end time.Time) {
+	end = t
+	for ; !end.After(limit) && w.left > 0; w.left-- {
+		longest := end
+		for _, r := range rules {
+			if ends, _ := r.move(end); ends.After(longest) {
+				longest = ends
+				if end.Equal(t) {
+					rule = r.Rule
+				}
+			}
+		}
+		if longest.Equal(end) {
+			break
+		}
+		end = longest
+	}
+	return rule, end
+}
+
+// earlier is the earlier of two times; zero is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
