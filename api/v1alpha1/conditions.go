@@ -118,6 +118,12 @@ const (
 	ReasonAdmitted = "Admitted"
 	// ReasonBudgetExhausted: the policy allows no more nodes to be disturbed now.
 	ReasonBudgetExhausted = "BudgetExhausted"
+	// ReasonWaitingForWindow: no window is open, or what is left of it is shorter than the job is expected to take.
+	ReasonWaitingForWindow = "WaitingForWindow"
+	// ReasonFrozen: a freeze is in force.
+	ReasonFrozen = "Frozen"
+	// ReasonNeverOpens: the freezes leave nothing of the windows, or no window is as long as a job is expected to take.
+	ReasonNeverOpens = "NeverOpens"
 	// ReasonPolicyPaused: the node's rollout policy is paused.
 	ReasonPolicyPaused = "PolicyPaused"
 	// ReasonPolicyConflict: more than one rollout policy selects the node.

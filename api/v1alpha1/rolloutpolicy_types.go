@@ -62,6 +62,37 @@ type RolloutPolicySpec struct {
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) >= duration('1m') && duration(self) <= duration('24h')",message="isolationTimeout must be a duration from 1m to 24h, such as 10m"
 	IsolationTimeout *metav1.Duration `json:"isolationTimeout,omitempty"`
+	// windows are when nodes may be admitted: in any of them, and only if the expected duration of the job still fits. Without
+	// windows, always. What was admitted finishes, also when a window closes or a freeze begins. A job that takes over a held node waits
+	// for no window. At most 16. Written by the user.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=16
+	Windows []RolloutWindow `json:"windows,omitempty"`
+	// freezes are when no node is admitted, whatever the windows say: not even a job that takes over a held node. At most 32.
+	// Written by the user.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	Freezes []RolloutFreeze `json:"freezes,omitempty"`
+	// expectedDuration is how long a job is expected to take while too little is known: until three jobs with updates for the same
+	// models, or with the same steps, have succeeded. From then on 95 of 100 of those were no longer than what is expected. Default
+	// 30m, from 1m to 24h. Written by the user.
+	// +optional
+	// +kubebuilder:default="30m"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) >= duration('1m') && duration(self) <= duration('24h')",message="expectedDuration must be a duration from 1m to 24h, such as 30m"
+	ExpectedDuration *metav1.Duration `json:"expectedDuration,omitempty"`
+	// topologyBudgets bound how many nodes with the same value of a label are disturbed at once, such as one in each rack. Each of them
+	// must hold, and maxUnavailable as well. At most 4. Written by the user.
+	// +optional
+	// +listType=map
+	// +listMapKey=topologyKey
+	// +kubebuilder:validation:MaxItems=4
+	TopologyBudgets []TopologyBudget `json:"topologyBudgets,omitempty"`
 }
 
 // RolloutPolicyStatus is written by the operator.
@@ -100,6 +131,10 @@ type RolloutPolicyStatus struct {
 	// queued is the number of nodes that wait for admission.
 	// +optional
 	Queued int32 `json:"queued"`
+	// nextWindow is when the windows and freezes next let nodes be admitted. Absent while they do, and when that does not happen
+	// within a year.
+	// +optional
+	NextWindow *metav1.Time `json:"nextWindow,omitempty"`
 }
 
 // AdmittedNode is one entry of the ledger.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	_ "time/tzdata" // the image has no time zones of its own
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"

@@ -58,9 +58,9 @@ type gate func(p *pass, c *candidate) (Reason, string)
 // other node, so budgetGates do not concern it.
 var (
 	gates = []gate{
-		(*pass).cancelled, (*pass).missing, (*pass).refuses, (*pass).behind, (*pass).busy, (*pass).open,
+		(*pass).cancelled, (*pass).missing, (*pass).refuses, (*pass).behind, (*pass).busy, (*pass).open, (*pass).stopped, (*pass).frozen,
 	}
-	budgetGates = []gate{(*pass).notReady, (*pass).ledgerFull, (*pass).exhausted}
+	budgetGates = []gate{(*pass).outside, (*pass).notReady, (*pass).ledgerFull, (*pass).crowded, (*pass).exhausted}
 )
 
 // tryAdmit gives the job a place, or says why it waits.
@@ -80,7 +80,7 @@ func (p *pass) tryAdmit(j Job, first map[string]Job) (Reason, string) {
 		return reason, message
 	}
 	e := j.entry()
-	c.pool.used[e.Node] = true
+	p.use(c.pool, e.Node)
 	c.pool.out.Add = append(c.pool.out.Add, e)
 	p.enter(c.pool, e)
 	return "", ""

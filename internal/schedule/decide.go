@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/schedule/window"
 )
 
 // Decision is what follows from the facts.
@@ -42,6 +44,10 @@ type Outcome struct {
 	Queue []Waiting
 	// Conflict is set when another policy chooses nodes of this one.
 	Conflict *Conflict
+	// Window is what the windows and freezes say.
+	Window window.State
+	// TooLong is the shortest expected duration of a waiting job that fits into no window; 0 when there is none.
+	TooLong time.Duration
 }
 
 // Changed reports whether the ledger differs from the old one.
@@ -86,16 +92,18 @@ type Reason string
 
 // The reasons to wait.
 const (
-	BudgetExhausted Reason = "BudgetExhausted"
-	PolicyPaused    Reason = "PolicyPaused"
-	PolicyConflict  Reason = "PolicyConflict"
-	InvalidSpec     Reason = "InvalidSpec"
-	NodeBusy        Reason = "NodeBusy"
-	NodeNotReady    Reason = "NodeNotReady"
-	NodeMissing     Reason = "NodeGone"
-	JobCancelled    Reason = "Cancelled"
-	Quarantined     Reason = "Quarantined"
-	DeviceUnhealthy Reason = "DeviceUnhealthy"
+	BudgetExhausted  Reason = "BudgetExhausted"
+	WaitingForWindow Reason = "WaitingForWindow"
+	Frozen           Reason = "Frozen"
+	PolicyPaused     Reason = "PolicyPaused"
+	PolicyConflict   Reason = "PolicyConflict"
+	InvalidSpec      Reason = "InvalidSpec"
+	NodeBusy         Reason = "NodeBusy"
+	NodeNotReady     Reason = "NodeNotReady"
+	NodeMissing      Reason = "NodeGone"
+	JobCancelled     Reason = "Cancelled"
+	Quarantined      Reason = "Quarantined"
+	DeviceUnhealthy  Reason = "DeviceUnhealthy"
 )
 
 // Waiting is a job that waits, with the reason and a message for people. Policy is empty where the node has none.
@@ -148,6 +156,11 @@ type pool struct {
 	Policy
 	out  Outcome
 	used map[string]bool
+	// domains are those of the topology budgets, in their order.
+	domains []*domains
+	// state is what the calendar says; nil before it was asked. fitting is the longest duration known to fit into a window.
+	state   *window.State
+	fitting time.Duration
 }
 
 type holder struct {
@@ -162,7 +175,7 @@ func newPass(f Facts) *pass {
 		refusals: map[string]refusal{},
 	}
 	for _, policy := range f.Policies {
-		o := &pool{Policy: policy, out: Outcome{Name: policy.Name}, used: map[string]bool{}}
+		o := &pool{Policy: policy, out: Outcome{Name: policy.Name}, used: map[string]bool{}, domains: newDomains(policy.Topology)}
 		p.pools = append(p.pools, o)
 		p.byName[policy.Name] = o
 	}
@@ -307,7 +320,7 @@ func (p *pass) enter(o *pool, e Entry) {
 func (p *pass) count() {
 	for _, o := range p.pools {
 		for _, e := range o.out.Ledger {
-			o.used[e.Node] = true
+			p.use(o, e.Node)
 			if p.jobs[e.UID].State == Held {
 				o.out.Held = append(o.out.Held, e.Node)
 			}
@@ -317,8 +330,11 @@ func (p *pass) count() {
 		pools := p.chosen[n.Name]
 		for _, o := range pools {
 			o.out.Nodes++
+			for _, d := range o.domains {
+				d.size[n.Labels[d.Key]]++
+			}
 			if !n.Ready || n.Cordoned || len(p.holders[n.Name]) > 0 {
-				o.used[n.Name] = true
+				p.use(o, n.Name)
 			}
 			if len(pools) > 1 {
 				o.conflict(n.Name, pools)
@@ -393,9 +409,9 @@ func (p *pass) inOrder(wanted func(Job) bool) []*Job {
 }
 
 func (p *pass) decision() Decision {
-	d := Decision{Wait: p.waiting, Next: p.next}
+	d := Decision{Wait: p.waiting}
 	for _, o := range p.pools {
-		o.out.Unavailable = len(o.used)
+		o.out.Unavailable, o.out.Window = len(o.used), p.calendar(o)
 		slices.Sort(o.out.Held)
 		d.Policies = append(d.Policies, o.out)
 		for _, e := range o.out.Ledger {
@@ -404,6 +420,7 @@ func (p *pass) decision() Decision {
 			}
 		}
 	}
+	d.Next = p.next
 	return d
 }
 

@@ -5,6 +5,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/schedule/window"
 )
 
 // DefaultPolicy is the name of the policy that takes every node no other one chooses. Its selector is ignored.
@@ -37,6 +39,14 @@ type Policy struct {
 	Paused bool
 	// MaxUnavailable is a number of nodes, or a percentage of the pool ("10%").
 	MaxUnavailable intstr.IntOrString
+	// Topology bounds how many nodes of one domain are disturbed at once.
+	Topology []TopologyBudget
+	// Calendar says when nodes may be admitted; nil is always.
+	Calendar *window.Calendar
+	// Stopped says why the spec admits nothing; empty when it may. Unlike an invalid policy this one has its pool.
+	Stopped string
+	// Expected is how long a job is expected to take about which nothing is known, at most 24 hours.
+	Expected time.Duration
 	// Ledger lists the admitted nodes, oldest first.
 	Ledger []Entry
 }
@@ -87,6 +97,8 @@ type Job struct {
 	Name, UID, Node string
 	Created         time.Time
 	State           JobState
+	// Expected is how long the job is expected to take, at most 24 hours; 0 when nothing is known.
+	Expected time.Duration
 	// Steps says that the job runs steps that a person listed, and updates nothing.
 	Steps bool
 	// Devices are those that the job updates.

@@ -23,6 +23,8 @@ type PolicyFacts struct {
 	Outcome schedule.Outcome
 	// Invalid says why the spec cannot be worked with; empty when it can.
 	Invalid string
+	// Stopped says which part of the spec stops the pool; empty when none does.
+	Stopped string
 	// Paused is spec.paused.
 	Paused bool
 	// MaxUnavailable as the spec gives it.
@@ -44,6 +46,8 @@ func policyReady(f PolicyFacts) []Condition {
 	switch {
 	case f.Invalid != "":
 		return stalled(v1alpha1.ReasonInvalidSpec, f.Invalid+". Correct the spec; until then the policy chooses no node, and the policy named default admits no node that it may be meant for.")
+	case f.Stopped != "":
+		return stalled(v1alpha1.ReasonInvalidSpec, f.Stopped+". Correct the spec; until then no job of the pool is admitted. What runs finishes.")
 	case o.Conflict != nil:
 		return stalled(v1alpha1.ReasonPolicyConflict, policyConflict(o))
 	case f.Paused && len(o.Queue) == 0 && len(o.Ledger) == 0:
@@ -51,6 +55,12 @@ func policyReady(f PolicyFacts) []Condition {
 	case f.Paused:
 		return ready(v1alpha1.ReasonPaused, fmt.Sprintf("Paused: %s, %s. Set state to Active to go on.",
 			quantity(len(o.Queue), "job waits", "jobs wait"), quantity(len(o.Ledger), "admitted node finishes", "admitted nodes finish")))
+	case isClosed(o) && o.Window.Opens.IsZero():
+		return stalled(v1alpha1.ReasonNeverOpens, fmt.Sprintf("%s Until windows and freezes are changed no job of the pool is admitted.",
+			sentence(schedule.Opening(o.Window))))
+	case o.TooLong > 0:
+		return stalled(v1alpha1.ReasonNeverOpens, fmt.Sprintf("A waiting job is expected to take %s, and none of the next windows is that long. "+
+			"Lengthen a window or shorten the freezes; shorter jobs go on.", o.TooLong))
 	case len(o.Queue) == 0 && len(o.Ledger) == 0:
 		return ready(v1alpha1.ReasonSucceeded, fmt.Sprintf("No job waits for one of the %s.", quantity(o.Nodes, "node", "nodes")))
 	case o.Budget == 0 && len(o.Queue) > 0:
@@ -58,6 +68,13 @@ func policyReady(f PolicyFacts) []Condition {
 			quantity(len(o.Queue), "job waits", "jobs wait"), f.MaxUnavailable))
 	case len(o.Held) > 0 && len(o.Held) == len(o.Ledger) && (len(o.Queue) == 0 || o.Unavailable >= o.Budget):
 		return stalled(v1alpha1.ReasonBudgetExhausted, held(o))
+	case isClosed(o) && len(o.Queue) > 0:
+		reason, freeze := v1alpha1.ReasonWaitingForWindow, ""
+		if o.Window.Freeze != "" {
+			reason, freeze = v1alpha1.ReasonFrozen, "freeze "+o.Window.Freeze+" is in force; "
+		}
+		return reconciling(reason, fmt.Sprintf("%s: %s%s. %s.", quantity(len(o.Queue), "job waits", "jobs wait"), freeze,
+			schedule.Opening(o.Window), quantity(len(o.Ledger), "admitted node finishes", "admitted nodes finish")))
 	case len(o.Ledger) == 0 && o.Unavailable >= o.Budget:
 		return reconciling(v1alpha1.ReasonBudgetExhausted, fmt.Sprintf(
 			"%s; %s not Ready or cordoned, which uses up the budget of %d. Repair or uncordon, or raise maxUnavailable.",
@@ -66,6 +83,9 @@ func policyReady(f PolicyFacts) []Condition {
 	return reconciling(v1alpha1.ReasonProgressing, fmt.Sprintf("%s admitted, %s; %d of %d unavailable.",
 		quantity(len(o.Ledger), "node is", "nodes are"), quantity(len(o.Queue), "job waits", "jobs wait"), o.Unavailable, o.Budget))
 }
+
+// isClosed reports whether windows or freezes keep every job of the pool.
+func isClosed(o schedule.Outcome) bool { return !o.Window.Open && !o.Window.Next.IsZero() }
 
 // maxNamed bounds how many objects a message lists.
 const maxNamed = 5

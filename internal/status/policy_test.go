@@ -11,6 +11,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
+	"github.com/nodefirmware/node-firmware-operator/internal/schedule/window"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
 )
@@ -18,6 +19,9 @@ import (
 func TestPolicyConditions(t *testing.T) {
 	ledger := func(n int) []schedule.Entry { return make([]schedule.Entry, n) }
 	queue := func(n int) []schedule.Waiting { return make([]schedule.Waiting, n) }
+	opens := time.Date(2026, 11, 21, 22, 0, 0, 0, time.UTC)
+	closed := window.State{Opens: opens, Next: opens}
+	frozen := window.State{Freeze: "audit", Thaws: opens, Opens: opens, Next: opens}
 	for name, c := range map[string]struct {
 		facts           status.PolicyFacts
 		reason, message string
@@ -51,6 +55,30 @@ func TestPolicyConditions(t *testing.T) {
 		"an invalid selector": {
 			status.PolicyFacts{Invalid: "spec.nodeSelector: no such operator"},
 			v1alpha1.ReasonInvalidSpec, "spec.nodeSelector: no such operator. Correct the spec", kstatus.FailedStatus,
+		},
+		"windows that cannot be worked with": {
+			status.PolicyFacts{Stopped: "spec.windows[1].schedule: no"},
+			v1alpha1.ReasonInvalidSpec, "spec.windows[1].schedule: no. Correct the spec; until then no job of the pool is admitted.", kstatus.FailedStatus,
+		},
+		"no window is open": {
+			status.PolicyFacts{Outcome: schedule.Outcome{Nodes: 9, Budget: 1, Unavailable: 1, Ledger: ledger(1), Queue: queue(2), Window: closed}},
+			v1alpha1.ReasonWaitingForWindow, "2 jobs wait: opens Sat 2026-11-21 22:00 UTC. 1 admitted node finishes.", kstatus.InProgressStatus,
+		},
+		"a freeze": {
+			status.PolicyFacts{Outcome: schedule.Outcome{Nodes: 9, Budget: 1, Queue: queue(2), Window: frozen}},
+			v1alpha1.ReasonFrozen, "2 jobs wait: freeze audit is in force; opens Sat 2026-11-21 22:00 UTC. 0 admitted nodes finish.", kstatus.InProgressStatus,
+		},
+		"no window is open and nothing waits": {
+			status.PolicyFacts{Outcome: schedule.Outcome{Nodes: 9, Budget: 1, Window: closed}},
+			v1alpha1.ReasonSucceeded, "No job waits", kstatus.CurrentStatus,
+		},
+		"no window ever opens": {
+			status.PolicyFacts{Outcome: schedule.Outcome{Nodes: 9, Budget: 1, Window: window.State{Next: opens, Searched: 367 * 24 * time.Hour}}},
+			v1alpha1.ReasonNeverOpens, "No window opens within a year. Until windows and freezes are changed", kstatus.FailedStatus,
+		},
+		"no window is long enough": {
+			status.PolicyFacts{Outcome: schedule.Outcome{Nodes: 9, Budget: 1, Queue: queue(1), Window: closed, TooLong: 5 * time.Hour}},
+			v1alpha1.ReasonNeverOpens, "A waiting job is expected to take 5h0m0s, and none of the next windows is that long.", kstatus.FailedStatus,
 		},
 		"held nodes use the budget up": {
 			status.PolicyFacts{Outcome: schedule.Outcome{Nodes: 9, Budget: 1, Unavailable: 1, Ledger: ledger(1), Held: []string{"n1"}, Queue: queue(2)}},

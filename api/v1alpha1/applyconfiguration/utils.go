@@ -112,16 +112,22 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.QueuedNodeApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RequestedStep"):
 		return &apiv1alpha1.RequestedStepApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RolloutFreeze"):
+		return &apiv1alpha1.RolloutFreezeApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RolloutPolicy"):
 		return &apiv1alpha1.RolloutPolicyApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RolloutPolicySpec"):
 		return &apiv1alpha1.RolloutPolicySpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RolloutPolicyStatus"):
 		return &apiv1alpha1.RolloutPolicyStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RolloutWindow"):
+		return &apiv1alpha1.RolloutWindowApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SourceReference"):
 		return &apiv1alpha1.SourceReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("StoredImage"):
 		return &apiv1alpha1.StoredImageApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("TopologyBudget"):
+		return &apiv1alpha1.TopologyBudgetApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("UnhealthyDevice"):
 		return &apiv1alpha1.UnhealthyDeviceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("UpgradeHop"):

@@ -18,6 +18,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
+	"github.com/nodefirmware/node-firmware-operator/internal/schedule/window"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 )
 
@@ -74,9 +75,10 @@ func (r *Reconciler) writePolicy(ctx context.Context, f facts, o schedule.Outcom
 	p.Status.Admitted = r.ledger(old.Status.Admitted, o.Ledger)
 	p.Status.Queue, p.Status.Queued = queueOf(o.Queue)
 	p.Status.Nodes, p.Status.Budget, p.Status.Unavailable = int32(o.Nodes), int32(o.Budget), int32(o.Unavailable)
+	p.Status.NextWindow = nextWindow(o.Window)
 	policy := policyOf(old)
 	p.Status.Conditions = status.Policy(status.PolicyFacts{
-		Outcome: o, Invalid: policy.Invalid, Paused: policy.Paused, MaxUnavailable: policy.MaxUnavailable.String(),
+		Outcome: o, Invalid: policy.Invalid, Stopped: r.calendars.of(old).stopped, Paused: policy.Paused, MaxUnavailable: policy.MaxUnavailable.String(),
 	}, old.Status.Conditions, p.Generation, r.now())
 	if equality.Semantic.DeepEqual(old.Status, p.Status) {
 		return nil
@@ -86,6 +88,14 @@ func (r *Reconciler) writePolicy(ctx context.Context, f facts, o schedule.Outcom
 	}
 	r.reportPolicy(old, p, o)
 	return nil
+}
+
+// nextWindow is when a closed pool opens; nil for one that is open, and when that is not known.
+func nextWindow(s window.State) *metav1.Time {
+	if s.Open || s.Opens.IsZero() {
+		return nil
+	}
+	return &metav1.Time{Time: s.Opens}
 }
 
 // ledger keeps the times of the entries that stay.

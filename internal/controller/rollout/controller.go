@@ -47,13 +47,16 @@ type Reconciler struct {
 	written  map[types.UID]admitted
 	// reporters are the jobs that reported bad images, also those that are gone before any source lists the images.
 	reporters quarantine.Reporters
+	calendars calendars
+	durations durations
 }
 
 // New returns a reconciler. It reads ledgers, and what their entries depend on, through direct, which must not be a
 // cache. The client's cache needs the indexes of package index. The jobs of ownNode, the node the operator runs on, go
 // last; it may be empty.
 func New(c client.Client, direct client.Reader, recorder events.EventRecorder, now func() time.Time, ownNode string) *Reconciler {
-	return &Reconciler{client: c, direct: direct, recorder: recorder, now: now, ownNode: ownNode, written: map[types.UID]admitted{}}
+	return &Reconciler{client: c, direct: direct, recorder: recorder, now: now, ownNode: ownNode, written: map[types.UID]admitted{},
+		calendars: calendars{}}
 }
 
 // SetupWithManager starts a pass on each change that can change a decision, and one when the manager starts.

@@ -3,6 +3,7 @@ package rollout
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -63,6 +64,7 @@ func (r *Reconciler) gather(ctx context.Context) (facts, error) {
 		return f, err
 	}
 	r.dropSeen(f)
+	r.calendars.keep(f.policies)
 	var sources v1alpha1.FirmwareSourceList
 	if err := r.client.List(ctx, &sources, client.UnsafeDisableDeepCopy); err != nil {
 		return f, fmt.Errorf("list firmware sources: %w", err)
@@ -190,8 +192,14 @@ func (r *Reconciler) scheduleFacts(f facts) schedule.Facts {
 		Now: r.now(), OwnNode: r.ownNode, Policies: make([]schedule.Policy, 0, len(f.policies)),
 		Nodes: make([]schedule.Node, 0, len(f.nodes)), Jobs: make([]schedule.Job, 0, len(f.jobs)),
 	}
+	learned := false
 	for _, p := range f.policies {
-		out.Policies = append(out.Policies, policyOf(p))
+		policy := limited(p, r.calendars.of(p))
+		if !learned && policy.Calendar != nil {
+			r.durations.learn(f.jobs)
+			learned = true
+		}
+		out.Policies = append(out.Policies, policy)
 	}
 	for _, n := range f.nodes {
 		out.Nodes = append(out.Nodes, schedule.Node{
@@ -208,10 +216,31 @@ func (r *Reconciler) scheduleFacts(f facts) schedule.Facts {
 		for _, u := range j.Spec.Updates {
 			job.Devices = append(job.Devices, u.Device)
 		}
+		if learned && job.State == schedule.Queued {
+			job.Expected = r.durations.expect(&j.Spec)
+		}
 		out.Jobs = append(out.Jobs, job)
 	}
 	return out
 }
+
+// limited is a policy with its calendar and topology budgets, which only admission asks for.
+func limited(p *v1alpha1.RolloutPolicy, c calendar) schedule.Policy {
+	out := policyOf(p)
+	out.Calendar, out.Stopped, out.Expected = c.Calendar, c.stopped, defaultExpected
+	if d := p.Spec.ExpectedDuration; d != nil {
+		out.Expected = d.Duration
+	}
+	for _, t := range p.Spec.TopologyBudgets {
+		if t.MaxUnavailable != nil {
+			out.Topology = append(out.Topology, schedule.TopologyBudget{Key: t.TopologyKey, MaxUnavailable: *t.MaxUnavailable})
+		}
+	}
+	return out
+}
+
+// defaultExpected is spec.expectedDuration where it is absent, as the API has it.
+const defaultExpected = 30 * time.Minute
 
 func policyOf(p *v1alpha1.RolloutPolicy) schedule.Policy {
 	out := schedule.Policy{Name: p.Name, Paused: p.Spec.State == v1alpha1.RolloutPaused, Selector: labels.Everything(), MaxUnavailable: intstr.FromInt32(1)}

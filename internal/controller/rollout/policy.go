@@ -5,5 +5,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 )
 
-// PolicyOf is what the schedule takes of a policy: its spec, why that cannot be worked with, and its ledger.
-func PolicyOf(p *v1alpha1.RolloutPolicy) schedule.Policy { return policyOf(p) }
+// PolicyOf is what the schedule takes of a policy: its spec with windows and freezes, why that cannot be worked with, and its
+// ledger.
+func PolicyOf(p *v1alpha1.RolloutPolicy) schedule.Policy {
+	return limited(p, newCalendar(p))
+}

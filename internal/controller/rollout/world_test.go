@@ -55,6 +55,8 @@ type operator struct {
 	view   *view
 	direct *direct
 	events *events.FakeRecorder
+	// next is when the last pass asked for another one; 0 for never.
+	next time.Duration
 }
 
 func (w *world) operator() *operator {
@@ -69,7 +71,8 @@ func (o *operator) pass() {
 	for range 50 {
 		result, err := o.Reconcile(o.w.Context(), ctrl.Request{})
 		require.NoError(o.w, err)
-		if result.RequeueAfter == 0 {
+		if result.RequeueAfter == 0 || result.RequeueAfter > time.Second { // only the time is waited for
+			o.next = result.RequeueAfter
 			return
 		}
 	}

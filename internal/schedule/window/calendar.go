@@ -33,8 +33,10 @@ type State struct {
 	Open bool
 	// Closes is until when an open calendar is sure to stay open. It is at least 24 hours away, or exact.
 	Closes time.Time
-	// Opens is when a closed calendar opens; zero when it does not before Searched.
-	Opens, Searched time.Time
+	// Opens is when a closed calendar opens; zero when it does not within the time Searched, which is more than a year unless
+	// windows and freezes take turns thousands of times in it.
+	Opens    time.Time
+	Searched time.Duration
 	// Freeze names the freeze that is in force, and Thaws is until when freezes are in force at least.
 	Freeze string
 	Thaws  time.Time
@@ -61,15 +63,15 @@ func (c *Calendar) At(now time.Time) State {
 	return c.last
 }
 
-// Fits reports whether one of the next openings is long enough for work of that duration, at most 24 hours, and until when
-// openings were looked at.
-func (c *Calendar) Fits(now time.Time, work time.Duration) (fits bool, searched time.Time) {
+// Fits reports whether one of the next 64 openings, up to a year after one another, is long enough for work of that duration, at
+// most 24 hours.
+func (c *Calendar) Fits(now time.Time, work time.Duration) bool {
 	const openings = 64
 	w, at := c.walk(), now
 	for range openings {
 		if open, until, _ := w.open(at); open {
 			if until.Sub(at) >= work {
-				return true, at
+				return true
 			}
 			at = until
 		}
@@ -79,7 +81,7 @@ func (c *Calendar) Fits(now time.Time, work time.Duration) (fits bool, searched 
 			break
 		}
 	}
-	return false, at
+	return false
 }
 
 // walk is a way through a calendar, quick as long as it goes forward.
@@ -107,8 +109,8 @@ func (w *walk) look(now time.Time) State {
 		from = thaws
 	}
 	zone, at := w.opening(from)
-	s.Searched = at
 	if zone == nil {
+		s.Searched = at.Sub(now)
 		s.Next = earlier(s.Next, now.Add(fresh))
 		return s
 	}

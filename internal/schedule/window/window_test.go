@@ -154,14 +154,14 @@ func TestAFreezeThatCoversEveryWindowIsFound(t *testing.T) {
 	s := window.New([]window.Rule{nights}, []window.Rule{always}).At(now)
 	assert.False(t, s.Open)
 	assert.True(t, s.Opens.IsZero())
-	assert.Equal(t, now.AddDate(0, 0, 366), s.Searched, "nothing opens for a year")
+	assert.GreaterOrEqual(t, s.Searched, 366*24*time.Hour, "nothing opens for a year")
 	assert.True(t, s.Next.After(now), "and it is not looked at without a pause")
 
 	minutes := recurring(t, "* * * * *", time.Minute, "UTC")
 	s = window.New([]window.Rule{nights}, []window.Rule{minutes}).At(now)
 	assert.False(t, s.Open)
 	assert.True(t, s.Opens.IsZero())
-	assert.True(t, s.Searched.After(now.Add(24*time.Hour)))
+	assert.Greater(t, s.Searched, 24*time.Hour)
 }
 
 func TestWhetherAnyWindowIsLongEnough(t *testing.T) {
@@ -169,16 +169,13 @@ func TestWhetherAnyWindowIsLongEnough(t *testing.T) {
 	long := recurring(t, "0 4 1 * *", 2*time.Hour, "UTC")
 	now := at(t, "2026-11-22T22:10:00Z")
 	fits := func(d time.Duration, rules ...window.Rule) bool {
-		yes, _ := window.New(rules, nil).Fits(now, d)
-		return yes
+		return window.New(rules, nil).Fits(now, d)
 	}
 	assert.True(t, fits(10*time.Minute, short), "what is left is enough")
 	assert.True(t, fits(20*time.Minute, short), "the next one is enough")
 	assert.False(t, fits(21*time.Minute, short))
 	assert.True(t, fits(21*time.Minute, short, long))
 	assert.False(t, fits(3*time.Hour, short, long))
-	_, searched := window.New([]window.Rule{short}, nil).Fits(now, time.Hour)
-	assert.True(t, searched.After(now.AddDate(0, 2, 0)), "two months were looked at")
 }
 
 // The state is remembered, and is the same as if it was not.

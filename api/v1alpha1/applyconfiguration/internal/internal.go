@@ -1211,6 +1211,27 @@ var schemaYAML = typed.YAMLObject(`types:
   scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RollbackPolicy
   scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutFreeze
+  map:
+    fields:
+    - name: duration
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+    - name: end
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: name
+      type:
+        scalar: string
+    - name: schedule
+      type:
+        scalar: string
+    - name: start
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: timeZone
+      type:
+        scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutPolicy
   map:
     fields:
@@ -1235,6 +1256,18 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutPolicySpec
   map:
     fields:
+    - name: expectedDuration
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+      default: 30m
+    - name: freezes
+      type:
+        list:
+          elementType:
+            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutFreeze
+          elementRelationship: associative
+          keys:
+          - name
     - name: isolationTimeout
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
@@ -1258,6 +1291,22 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutState
       default: Active
+    - name: topologyBudgets
+      type:
+        list:
+          elementType:
+            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.TopologyBudget
+          elementRelationship: associative
+          keys:
+          - topologyKey
+    - name: windows
+      type:
+        list:
+          elementType:
+            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutWindow
+          elementRelationship: associative
+          keys:
+          - name
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutPolicyStatus
   map:
     fields:
@@ -1280,6 +1329,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - type
+    - name: nextWindow
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: nodes
       type:
         scalar: numeric
@@ -1301,6 +1353,21 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: numeric
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutState
   scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutWindow
+  map:
+    fields:
+    - name: duration
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+    - name: name
+      type:
+        scalar: string
+    - name: schedule
+      type:
+        scalar: string
+    - name: timeZone
+      type:
+        scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SlotState
   scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SourceReference
@@ -1347,6 +1414,15 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.TemplateState
   scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.TopologyBudget
+  map:
+    fields:
+    - name: maxUnavailable
+      type:
+        namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString
+    - name: topologyKey
+      type:
+        scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.UnhealthyDevice
   map:
     fields:

@@ -34,6 +34,20 @@ type RolloutPolicySpecApplyConfiguration struct {
 	// previous firmware by itself. It is copied into each job when that is queued. Default 10m, from 1m to 24h. Written by
 	// the user.
 	IsolationTimeout *metav1.Duration `json:"isolationTimeout,omitempty"`
+	// windows are when nodes may be admitted: in any of them, and only if the expected duration of the job still fits. Without
+	// windows, always. What was admitted finishes, also when a window closes or a freeze begins. A job that takes over a held node waits
+	// for no window. At most 16. Written by the user.
+	Windows []RolloutWindowApplyConfiguration `json:"windows,omitempty"`
+	// freezes are when no node is admitted, whatever the windows say: not even a job that takes over a held node. At most 32.
+	// Written by the user.
+	Freezes []RolloutFreezeApplyConfiguration `json:"freezes,omitempty"`
+	// expectedDuration is how long a job is expected to take while too little is known: until three jobs with updates for the same
+	// models, or with the same steps, have succeeded. From then on 95 of 100 of those were no longer than what is expected. Default
+	// 30m, from 1m to 24h. Written by the user.
+	ExpectedDuration *metav1.Duration `json:"expectedDuration,omitempty"`
+	// topologyBudgets bound how many nodes with the same value of a label are disturbed at once, such as one in each rack. Each of them
+	// must hold, and maxUnavailable as well. At most 4. Written by the user.
+	TopologyBudgets []TopologyBudgetApplyConfiguration `json:"topologyBudgets,omitempty"`
 }
 
 // RolloutPolicySpecApplyConfiguration constructs a declarative configuration of the RolloutPolicySpec type for use with
@@ -87,5 +101,52 @@ func (b *RolloutPolicySpecApplyConfiguration) WithSoak(value metav1.Duration) *R
 // If called multiple times, the IsolationTimeout field is set to the value of the last call.
 func (b *RolloutPolicySpecApplyConfiguration) WithIsolationTimeout(value metav1.Duration) *RolloutPolicySpecApplyConfiguration {
 	b.IsolationTimeout = &value
+	return b
+}
+
+// WithWindows adds the given value to the Windows field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Windows field.
+func (b *RolloutPolicySpecApplyConfiguration) WithWindows(values ...*RolloutWindowApplyConfiguration) *RolloutPolicySpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithWindows")
+		}
+		b.Windows = append(b.Windows, *values[i])
+	}
+	return b
+}
+
+// WithFreezes adds the given value to the Freezes field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Freezes field.
+func (b *RolloutPolicySpecApplyConfiguration) WithFreezes(values ...*RolloutFreezeApplyConfiguration) *RolloutPolicySpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithFreezes")
+		}
+		b.Freezes = append(b.Freezes, *values[i])
+	}
+	return b
+}
+
+// WithExpectedDuration sets the ExpectedDuration field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ExpectedDuration field is set to the value of the last call.
+func (b *RolloutPolicySpecApplyConfiguration) WithExpectedDuration(value metav1.Duration) *RolloutPolicySpecApplyConfiguration {
+	b.ExpectedDuration = &value
+	return b
+}
+
+// WithTopologyBudgets adds the given value to the TopologyBudgets field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the TopologyBudgets field.
+func (b *RolloutPolicySpecApplyConfiguration) WithTopologyBudgets(values ...*TopologyBudgetApplyConfiguration) *RolloutPolicySpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithTopologyBudgets")
+		}
+		b.TopologyBudgets = append(b.TopologyBudgets, *values[i])
+	}
 	return b
 }

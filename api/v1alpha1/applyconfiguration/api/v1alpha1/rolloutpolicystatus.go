@@ -3,6 +3,7 @@
 package v1alpha1
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "k8s.io/client-go/applyconfigurations/meta/v1"
 )
 
@@ -28,6 +29,9 @@ type RolloutPolicyStatusApplyConfiguration struct {
 	Unavailable *int32 `json:"unavailable,omitempty"`
 	// queued is the number of nodes that wait for admission.
 	Queued *int32 `json:"queued,omitempty"`
+	// nextWindow is when the windows and freezes next let nodes be admitted. Absent while they do, and when that does not happen
+	// within a year.
+	NextWindow *metav1.Time `json:"nextWindow,omitempty"`
 }
 
 // RolloutPolicyStatusApplyConfiguration constructs a declarative configuration of the RolloutPolicyStatus type for use with
@@ -112,5 +116,13 @@ func (b *RolloutPolicyStatusApplyConfiguration) WithUnavailable(value int32) *Ro
 // If called multiple times, the Queued field is set to the value of the last call.
 func (b *RolloutPolicyStatusApplyConfiguration) WithQueued(value int32) *RolloutPolicyStatusApplyConfiguration {
 	b.Queued = &value
+	return b
+}
+
+// WithNextWindow sets the NextWindow field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the NextWindow field is set to the value of the last call.
+func (b *RolloutPolicyStatusApplyConfiguration) WithNextWindow(value metav1.Time) *RolloutPolicyStatusApplyConfiguration {
+	b.NextWindow = &value
 	return b
 }

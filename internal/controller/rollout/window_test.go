@@ -1,0 +1,177 @@
+package rollout_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	apply "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
+)
+
+func minutes(n int) metav1.Duration { return metav1.Duration{Duration: time.Duration(n) * time.Minute} }
+
+// nights is a policy for all nodes with a window from 22:00 to 02:00 in Paris. The clock of a world starts at 13:00 there.
+func nights() *v1alpha1.RolloutPolicy {
+	p := newPolicy("default", intstr.FromInt32(5), nil)
+	p.Spec.Windows = []v1alpha1.RolloutWindow{{Name: "nights", Schedule: "0 22 * * *", Duration: minutes(240), TimeZone: "Europe/Paris"}}
+	return p
+}
+
+func (w *world) ready(policy string) *metav1.Condition {
+	w.Helper()
+	c := meta.FindStatusCondition(w.policy(policy).Status.Conditions, v1alpha1.ConditionReady)
+	require.NotNil(w, c)
+	return c
+}
+
+func TestNodesAreAdmittedWhenTheWindowOpens(t *testing.T) {
+	w := newWorld(t)
+	w.create(nights())
+	w.nodes("n1", "n2")
+	w.queue("j1", "n1")
+	o := w.operator()
+
+	o.pass()
+	assert.Empty(t, w.admitted())
+	assert.Equal(t, v1alpha1.ReasonWaitingForWindow, w.reason("j1"))
+	assert.Equal(t, "Rollout policy default: opens Sat 2026-11-21 22:00 Europe/Paris.", w.message("j1"))
+	assert.Equal(t, 9*time.Hour, o.next, "the next pass is when it opens")
+	assert.Equal(t, "2026-11-21T21:00:00Z", w.policy("default").Status.NextWindow.UTC().Format(time.RFC3339))
+	assert.Equal(t, v1alpha1.ReasonWaitingForWindow, w.ready("default").Reason)
+	w.requireStatus(o, "default", status.InProgressStatus)
+
+	w.clock = w.clock.Add(o.next)
+	o.pass()
+	assert.Equal(t, []string{"j1"}, w.admitted())
+	assert.Equal(t, 4*time.Hour, o.next)
+	assert.Nil(t, w.policy("default").Status.NextWindow)
+
+	w.queue("j2", "n2")
+	w.clock = w.clock.Add(3*time.Hour + 31*time.Minute)
+	o.pass()
+	assert.Equal(t, []string{"j1"}, w.admitted(), "29 minutes are left, and 30 are expected")
+	assert.Contains(t, w.message("j2"), "closes Sun 2026-11-22 02:00 Europe/Paris and the job is expected to take 30m0s")
+
+	w.clock = w.clock.Add(24 * time.Hour)
+	o.pass()
+	assert.Equal(t, []string{"j1"}, w.ledger("default"), "what was admitted keeps its place outside the window")
+
+	w.change("default", func(p *v1alpha1.RolloutPolicy) {
+		p.Spec.Freezes = []v1alpha1.RolloutFreeze{{Name: "audit", Start: &metav1.Time{Time: w.clock.Add(-time.Hour)}, End: &metav1.Time{Time: w.clock.Add(24 * time.Hour)}}}
+	})
+	o.pass()
+	assert.Equal(t, v1alpha1.ReasonFrozen, w.reason("j2"))
+	assert.Contains(t, w.ready("default").Message, "freeze audit is in force")
+}
+
+// history makes a job that succeeded after the given time.
+func (w *world) history(name, node string, took time.Duration) {
+	w.Helper()
+	w.queue(name, node)
+	started := metav1.NewTime(w.clock.Add(-took))
+	require.NoError(w, w.Status().Apply(w.Context(), apply.FirmwareJob(name).WithStatus(apply.FirmwareJobStatus().
+		WithStartTime(started).WithCompletionTime(metav1.NewTime(w.clock)).
+		WithConditions(metav1ac.Condition().WithType(v1alpha1.ConditionComplete).WithStatus(metav1.ConditionTrue).WithReason("Test").
+			WithMessage("").WithLastTransitionTime(metav1.NewTime(w.clock)))), client.FieldOwner(v1alpha1.FieldOwnerDaemon), client.ForceOwnership))
+}
+
+// What is expected of a job is learned from those that did the same, and a new process knows it from the API.
+func TestDurationsAreLearnedFromFinishedJobs(t *testing.T) {
+	w := newWorld(t)
+	p := nights()
+	p.Spec.ExpectedDuration = new(minutes(1))
+	w.create(p)
+	w.nodes("n1", "n2")
+	w.clock = time.Date(2026, 11, 22, 0, 15, 0, 0, time.UTC) // 45 minutes are left
+	w.history("old1", "n1", 20*time.Minute)
+	w.history("old2", "n1", 50*time.Minute)
+	w.queue("j1", "n1")
+	w.operator().pass()
+	assert.Equal(t, []string{"j1"}, w.admitted(), "two jobs are too few to learn from")
+
+	w.history("old3", "n2", 30*time.Minute)
+	w.queue("j2", "n2")
+	w.operator().pass()
+	assert.Equal(t, []string{"j1"}, w.admitted())
+	assert.Contains(t, w.message("j2"), "is expected to take 50m0s")
+
+	for i := range 20 { // of 23 jobs one was longer
+		w.history(fmt.Sprintf("more%d", i), "n2", 40*time.Minute)
+	}
+	w.operator().pass()
+	assert.Equal(t, []string{"j1", "j2"}, w.admitted())
+}
+
+// Bad input stops the pool of its own policy, and says which field is wrong.
+func TestWindowsThatCannotBeWorkedWithStopTheirOwnPool(t *testing.T) {
+	day := v1alpha1.RolloutWindow{Name: "day", Schedule: "0 8 * * *", Duration: minutes(600)}
+	for name, c := range map[string]struct {
+		edit    func(*v1alpha1.RolloutPolicySpec)
+		reason  string
+		message string
+		job     string
+	}{
+		"unknown zone": {func(s *v1alpha1.RolloutPolicySpec) {
+			s.Windows = []v1alpha1.RolloutWindow{day, {Name: "w", Schedule: "0 0 * * *", Duration: minutes(60), TimeZone: "Europe/Pariss"}}
+		}, v1alpha1.ReasonInvalidSpec, `spec.windows[1].timeZone: "Europe/Pariss" is not known`, v1alpha1.ReasonInvalidSpec},
+		"a day that never comes": {func(s *v1alpha1.RolloutPolicySpec) {
+			s.Windows = []v1alpha1.RolloutWindow{{Name: "w", Schedule: "0 0 30 2 *", Duration: minutes(60)}}
+		}, v1alpha1.ReasonInvalidSpec, `spec.windows[0].schedule: "0 0 30 2 *" never comes`, v1alpha1.ReasonInvalidSpec},
+		"an hour that does not exist": {func(s *v1alpha1.RolloutPolicySpec) {
+			s.Freezes = []v1alpha1.RolloutFreeze{{Name: "f", Schedule: "0 25 * * *", Duration: new(minutes(60))}}
+		}, v1alpha1.ReasonInvalidSpec, "spec.freezes[0].schedule: ", v1alpha1.ReasonInvalidSpec},
+		"a freeze over every window": {func(s *v1alpha1.RolloutPolicySpec) {
+			s.Windows = []v1alpha1.RolloutWindow{day}
+			s.Freezes = []v1alpha1.RolloutFreeze{{Name: "f", Schedule: "0 7 * * *", Duration: new(minutes(720))}}
+		}, v1alpha1.ReasonNeverOpens, "No window opens within a year. Until windows and freezes are changed", v1alpha1.ReasonFrozen},
+		"a window shorter than any job": {func(s *v1alpha1.RolloutPolicySpec) {
+			s.Windows = []v1alpha1.RolloutWindow{{Name: "w", Schedule: "50 12 * * *", Duration: minutes(29), TimeZone: "Europe/Paris"}}
+		}, v1alpha1.ReasonNeverOpens, "A waiting job is expected to take 30m0s, and none of the next windows is that long.", v1alpha1.ReasonWaitingForWindow},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			p := newPolicy("gpu", intstr.FromInt32(5), map[string]string{"pool": "gpu"})
+			c.edit(&p.Spec)
+			w.create(p, newNode("n1", map[string]string{"pool": "gpu"}), newNode("n2", nil))
+			w.queue("j1", "n1")
+			w.queue("j2", "n2")
+			o := w.operator()
+			o.pass()
+			assert.Equal(t, []string{"j2"}, w.admitted(), "the pool of another policy goes on")
+			assert.Equal(t, c.job, w.reason("j1"))
+			assert.Equal(t, c.reason, w.ready("gpu").Reason)
+			assert.Contains(t, w.ready("gpu").Message, c.message)
+			w.requireStatus(o, "gpu", status.FailedStatus)
+
+			w.change("gpu", func(p *v1alpha1.RolloutPolicy) { p.Spec.Windows, p.Spec.Freezes = nil, nil })
+			o.pass()
+			assert.Equal(t, []string{"j1", "j2"}, w.admitted(), "and this one goes on once it is corrected")
+		})
+	}
+}
+
+func TestOneNodeOfEachRackIsAdmitted(t *testing.T) {
+	w := newWorld(t)
+	p := newPolicy("default", intstr.FromInt32(5), nil)
+	p.Spec.TopologyBudgets = []v1alpha1.TopologyBudget{{TopologyKey: "example.com/rack", MaxUnavailable: new(intstr.FromInt32(1))}}
+	w.create(p)
+	for node, rack := range map[string]string{"n1": "r1", "n2": "r1", "n3": "r2"} {
+		w.create(newNode(node, map[string]string{"example.com/rack": rack}))
+		w.queue("j-"+node, node)
+	}
+	o := w.operator()
+	o.pass()
+	assert.Len(t, w.admitted(), 2)
+	assert.Contains(t, w.admitted(), "j-n3")
+	w.requireStatus(o, "default", status.InProgressStatus)
+}
