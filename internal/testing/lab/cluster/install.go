@@ -59,7 +59,7 @@ func maintenanceConfig() *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": maintenancev1alpha1.GroupVersion.String(), "kind": "MaintenanceOperatorConfig",
 		"metadata": map[string]any{"namespace": Namespace, "name": "default"},
-		"spec":     map[string]any{"maxParallelOperations": int64(0)},
+		"spec":     map[string]any{"maxParallelOperations": "100%"},
 	}}
 }
 

@@ -8,12 +8,11 @@ import (
 
 	maintenancev1alpha1 "github.com/Mellanox/maintenance-operator/api/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -31,6 +30,7 @@ const (
 // Operator simulates the maintenance-operator.
 type Operator struct {
 	client    client.Client
+	pods      kubernetes.Interface
 	namespace string
 	now       func() time.Time
 }
@@ -38,7 +38,7 @@ type Operator struct {
 // New returns an Operator that reads its MaintenanceOperatorConfig, if there is one, from the namespace.
 func New(config *rest.Config, namespace string) (*Operator, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, policyv1.AddToScheme, maintenancev1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, maintenancev1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("start stand-in: %w", err)
 		}
@@ -49,7 +49,11 @@ func New(config *rest.Config, namespace string) (*Operator, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start stand-in: %w", err)
 	}
-	return &Operator{client: c, namespace: namespace, now: time.Now}, nil
+	pods, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("start stand-in: %w", err)
+	}
+	return &Operator{client: c, pods: pods, namespace: namespace, now: time.Now}, nil
 }
 
 // Run works until the context ends. It waits while the API server is unreachable.
@@ -92,6 +96,9 @@ func (o *Operator) Step(ctx context.Context) error {
 		if n < 0 {
 			err = o.letGo(ctx, nm)
 		} else if err = o.collect(ctx, nm, limits.maxTime); err == nil {
+			err = o.own(ctx, nm, &nodes.Items[n])
+		}
+		if n >= 0 && err == nil {
 			err = o.advance(ctx, nm, &nodes.Items[n])
 		}
 		if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) && first == nil {
@@ -211,8 +218,22 @@ func (o *Operator) letGo(ctx context.Context, nm *maintenancev1alpha1.NodeMainte
 	return nil
 }
 
+// own makes the maintenance go with its Node: a garbage collector deletes it when the Node is deleted.
+func (o *Operator) own(ctx context.Context, nm *maintenancev1alpha1.NodeMaintenance, node *corev1.Node) error {
+	if slices.ContainsFunc(nm.OwnerReferences, func(r metav1.OwnerReference) bool { return r.UID == node.UID }) {
+		return nil
+	}
+	if err := controllerutil.SetOwnerReference(node, nm, o.client.Scheme()); err != nil {
+		return fmt.Errorf("own maintenance: %w", err)
+	}
+	if err := o.client.Update(ctx, nm); err != nil {
+		return fmt.Errorf("own maintenance: %w", err)
+	}
+	return nil
+}
+
 // cordon records the former state of the node before it makes it unschedulable, so that somebody else's cordon
-// survives.
+// survives. A node that was cordoned then is not cordoned again.
 func (o *Operator) cordon(ctx context.Context, nm *maintenancev1alpha1.NodeMaintenance, node *corev1.Node) error {
 	if !nm.Spec.Cordon {
 		return nil
@@ -223,7 +244,7 @@ func (o *Operator) cordon(ctx context.Context, nm *maintenancev1alpha1.NodeMaint
 			return fmt.Errorf("note initial state: %w", err)
 		}
 	}
-	if node.Spec.Unschedulable {
+	if node.Spec.Unschedulable || nm.Annotations[initialStateAnnotation] != "false" {
 		return nil
 	}
 	return o.setUnschedulable(ctx, node, true)
@@ -236,90 +257,6 @@ func (o *Operator) setUnschedulable(ctx context.Context, node *corev1.Node, cord
 		return fmt.Errorf("cordon node %s: %w", node.Name, err)
 	}
 	return nil
-}
-
-// waitForPods reports whether pods that the requestor waits for still run, within its timeout.
-func (o *Operator) waitForPods(ctx context.Context, nm *maintenancev1alpha1.NodeMaintenance) (bool, error) {
-	spec := nm.Spec.WaitForPodCompletion
-	if spec == nil {
-		return false, nil
-	}
-	pods, err := o.podsOn(ctx, nm.Spec.NodeName, spec.PodSelector)
-	if err != nil {
-		return false, err
-	}
-	began := nm.CreationTimestamp.Time
-	if c := meta.FindStatusCondition(nm.Status.Conditions, maintenancev1alpha1.ConditionTypeReady); c != nil {
-		began = c.LastTransitionTime.Time
-	}
-	expired := spec.TimeoutSecond > 0 && o.now().After(began.Add(time.Duration(spec.TimeoutSecond)*time.Second))
-	return len(pods) > 0 && !expired, nil
-}
-
-// drain evicts the pods to drain and reports whether all of them are gone.
-func (o *Operator) drain(ctx context.Context, nm *maintenancev1alpha1.NodeMaintenance) (bool, error) {
-	spec := nm.Spec.DrainSpec
-	if spec == nil {
-		return true, nil
-	}
-	pods, err := o.podsOn(ctx, nm.Spec.NodeName, spec.PodSelector)
-	if err != nil {
-		return false, err
-	}
-	var waiting []string
-	for i := range pods {
-		pod := &pods[i]
-		owner := metav1.GetControllerOf(pod)
-		if owner != nil && owner.Kind == "DaemonSet" || pod.Annotations[corev1.MirrorPodAnnotationKey] != "" {
-			continue
-		}
-		waiting = append(waiting, pod.Namespace+"/"+pod.Name)
-		if pod.DeletionTimestamp != nil || owner == nil && !spec.Force {
-			continue
-		}
-		// A disruption budget may refuse for now; the next step tries again.
-		if err := o.client.SubResource("eviction").Create(ctx, pod, &policyv1.Eviction{}); err != nil && !apierrors.IsTooManyRequests(err) {
-			return false, client.IgnoreNotFound(err)
-		}
-	}
-	return len(waiting) == 0, o.reportDrain(ctx, nm, len(pods), waiting)
-}
-
-func (o *Operator) reportDrain(ctx context.Context, nm *maintenancev1alpha1.NodeMaintenance, total int, waiting []string) error {
-	before := nm.DeepCopy()
-	if nm.Status.Drain == nil {
-		nm.Status.Drain = &maintenancev1alpha1.DrainStatus{TotalPods: int32(total), EvictionPods: int32(len(waiting))}
-	}
-	d := nm.Status.Drain
-	d.WaitForEviction, d.DrainProgress = waiting, 100
-	if d.EvictionPods > 0 {
-		d.DrainProgress = max(0, d.EvictionPods-int32(len(waiting))) * 100 / d.EvictionPods
-	}
-	if before.Status.Drain != nil && before.Status.Drain.DrainProgress == d.DrainProgress && slices.Equal(before.Status.Drain.WaitForEviction, waiting) {
-		return nil
-	}
-	if err := o.client.Status().Patch(ctx, nm, client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("report drain: %w", err)
-	}
-	return nil
-}
-
-func (o *Operator) podsOn(ctx context.Context, node, selector string) ([]corev1.Pod, error) {
-	options := client.ListOptions{FieldSelector: nodeNameField(node)}
-	if selector != "" {
-		s, err := labels.Parse(selector)
-		if err != nil {
-			return nil, fmt.Errorf("parse pod selector: %w", err)
-		}
-		options.LabelSelector = s
-	}
-	var pods corev1.PodList
-	if err := o.client.List(ctx, &pods, &options); err != nil {
-		return nil, fmt.Errorf("list pods of %s: %w", node, err)
-	}
-	return slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool {
-		return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
-	}), nil
 }
 
 func (o *Operator) setReason(ctx context.Context, nm *maintenancev1alpha1.NodeMaintenance, reason string) error {

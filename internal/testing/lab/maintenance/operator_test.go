@@ -144,26 +144,12 @@ func TestStandInShowsThatARequestorFailed(t *testing.T) {
 	assert.True(t, s.cordoned())
 }
 
-func TestStandInEvictsWhatADrainEvicts(t *testing.T) {
+// A garbage collector deletes the maintenance with its Node.
+func TestStandInMakesAMaintenanceGoWithItsNode(t *testing.T) {
 	s := newStage(t)
-	pod := func(name, owner string) *corev1.Pod {
-		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.PodSpec{NodeName: "a", Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
-		if owner != "" {
-			yes := true
-			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: owner, Name: "o", UID: "1", Controller: &yes}}
-		}
-		require.NoError(t, s.env.Client.Create(t.Context(), p))
-		return p
-	}
-	workload, daemon := pod("workload", "ReplicaSet"), pod("daemon", "DaemonSet")
-	s.request(maintenancev1alpha1.NodeMaintenanceSpec{Cordon: true, DrainSpec: &maintenancev1alpha1.DrainSpec{}}, nil)
-	s.steps(8)
-	assert.Equal(t, "Draining", s.reason(), "the kubelet has not ended the pod yet")
-	require.NoError(t, s.env.Client.Get(t.Context(), client.ObjectKeyFromObject(workload), workload))
-	assert.NotNil(t, workload.DeletionTimestamp)
-	require.NoError(t, s.env.Client.Delete(t.Context(), workload, client.GracePeriodSeconds(0)))
-	s.steps(1)
-	assert.Equal(t, "Ready", s.reason())
-	require.NoError(t, s.env.Client.Get(t.Context(), client.ObjectKeyFromObject(daemon), daemon))
-	assert.Nil(t, daemon.DeletionTimestamp)
+	nm := s.request(maintenancev1alpha1.NodeMaintenanceSpec{Cordon: true}, nil)
+	s.steps(2)
+	require.NoError(t, s.env.Client.Get(t.Context(), client.ObjectKeyFromObject(nm), nm))
+	require.Len(t, nm.OwnerReferences, 1)
+	assert.Equal(t, "a", nm.OwnerReferences[0].Name)
 }

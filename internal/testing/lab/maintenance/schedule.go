@@ -9,7 +9,6 @@ import (
 
 	maintenancev1alpha1 "github.com/Mellanox/maintenance-operator/api/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -42,37 +41,55 @@ func (o *Operator) limits(ctx context.Context) (limits, error) {
 	return l, nil
 }
 
-// schedule chooses the pending maintenances that may begin: one per node, oldest first, as many as the limits allow. A
-// node that is already unavailable takes a slot but does not count for maxUnavailable.
+// schedule chooses the maintenances that may begin, one per node, as many as the limits allow: no slot where they allow 0. First
+// come those of a requestor that has one in progress, then those of the requestors with the fewest pending, then the oldest. Where
+// one of the first ones must wait because too many nodes are unavailable, none behind them takes its slot. A node that is
+// unavailable already may always begin.
 func schedule(nodes []corev1.Node, list []maintenancev1alpha1.NodeMaintenance, l limits) []*maintenancev1alpha1.NodeMaintenance {
 	available := map[string]bool{}
 	for i := range nodes {
 		available[nodes[i].Name] = isAvailable(&nodes[i])
 	}
-	under := map[string]bool{}
-	var pending []*maintenancev1alpha1.NodeMaintenance
+	under, pending, active, queued := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]int{}
 	for i := range list {
 		nm := &list[i]
-		if _, exists := available[nm.Spec.NodeName]; !exists {
-			continue
-		}
+		_, exists := available[nm.Spec.NodeName]
 		switch readyReason(nm) {
 		case maintenancev1alpha1.ConditionReasonUninitialized:
 		case maintenancev1alpha1.ConditionReasonPending:
-			if nm.DeletionTimestamp == nil {
-				pending = append(pending, nm)
-			}
+			queued[nm.Spec.RequestorID]++
+			pending[nm.Spec.NodeName] = exists
 		default:
-			under[nm.Spec.NodeName] = true
+			active[nm.Spec.RequestorID] = true
+			if exists {
+				under[nm.Spec.NodeName] = true
+			}
 		}
 	}
-	slices.SortFunc(pending, func(a, b *maintenancev1alpha1.NodeMaintenance) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
-	})
-	slots := scaled(&l.parallel, len(nodes), true) - len(under)
-	if l.parallel.String() == "0" {
-		slots = len(nodes) // no limit
+	var candidates []*maintenancev1alpha1.NodeMaintenance
+	for i := range list {
+		if node := list[i].Spec.NodeName; pending[node] && !under[node] {
+			candidates = append(candidates, &list[i])
+		}
 	}
+	rank := func(nm *maintenancev1alpha1.NodeMaintenance) int {
+		r := 100 - min(100, queued[nm.Spec.RequestorID])
+		if active[nm.Spec.RequestorID] {
+			r += 1000
+		}
+		return r
+	}
+	slices.SortFunc(candidates, func(a, b *maintenancev1alpha1.NodeMaintenance) int {
+		return cmp.Or(cmp.Compare(rank(b), rank(a)), a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
+			cmp.Compare(a.Spec.NodeName, b.Spec.NodeName), cmp.Compare(a.Spec.RequestorID, b.Spec.RequestorID), cmp.Compare(a.Name, b.Name))
+	})
+	seen := map[string]bool{}
+	candidates = slices.DeleteFunc(candidates, func(nm *maintenancev1alpha1.NodeMaintenance) bool {
+		is := seen[nm.Spec.NodeName]
+		seen[nm.Spec.NodeName] = true
+		return is
+	})
+	slots := min(max(0, scaled(&l.parallel, len(nodes), true)-len(under)), len(nodes))
 	spare := slots
 	if l.unavailable != nil {
 		spare = scaled(l.unavailable, len(nodes), false)
@@ -83,16 +100,13 @@ func schedule(nodes []corev1.Node, list []maintenancev1alpha1.NodeMaintenance, l
 		}
 	}
 	var out []*maintenancev1alpha1.NodeMaintenance
-	for _, nm := range pending {
-		node := nm.Spec.NodeName
-		if slots <= 0 || under[node] || available[node] && spare <= 0 {
-			continue
-		}
-		if available[node] {
+	for _, nm := range candidates[:min(slots, len(candidates))] {
+		if available[nm.Spec.NodeName] {
+			if spare <= 0 {
+				continue
+			}
 			spare--
 		}
-		slots--
-		under[node] = true
 		out = append(out, nm)
 	}
 	return out
@@ -106,12 +120,9 @@ func scaled(v *intstr.IntOrString, total int, roundUp bool) int {
 	return n
 }
 
+// isAvailable counts a Node that has no condition Ready as ready.
 func isAvailable(n *corev1.Node) bool {
-	return !n.Spec.Unschedulable && slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	return !n.Spec.Unschedulable && !slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue
 	})
-}
-
-func nodeNameField(node string) fields.Selector {
-	return fields.OneTermEqualSelector("spec.nodeName", node)
 }
