@@ -47,6 +47,11 @@ scale: ## Measure the operator with 5,000 nodes and 40,000 devices on a real API
 lab: build ## Update emulated devices of a virtual machine with a real kernel, and reboot it (flags: ARGS='--dir DIR').
 	bin/firmware-lab vm $(ARGS)
 
+.PHONY: maintenance-contract
+maintenance-contract: ## Run the contract of a maintenance against the real maintenance-operator, about 5 minutes (flags: ARGS='GIT-REPOSITORY').
+	binary=$$($(GO) run ./hack/maintenanceoperator $(ARGS)) && assets=$$($(GO) run ./hack/controlplane) && \
+		MAINTENANCE_OPERATOR=$$binary KUBEBUILDER_ASSETS=$$assets $(GO) test -count=1 -timeout 20m -run MaintenanceOperator ./internal/testing/windowtest
+
 .PHONY: build
 build: ## Build the binaries into bin/.
 	@mkdir -p bin

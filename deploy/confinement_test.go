@@ -20,6 +20,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -63,7 +64,7 @@ func rendered(t *testing.T, namespace, prefix string) []*unstructured.Unstructur
 	require.NoError(t, files.WriteFile("/site/handlers.yaml", []byte("handlers:\n- {manufacturer: Lenovo, image: \"registry.example/lenovo:3\"}\n- image: nodefirmware/daemon:latest\n")))
 	require.NoError(t, files.WriteFile("/site/kustomization.yaml", []byte(fmt.Sprintf(`
 resources: [../deploy/kustomize/default]
-components: [../deploy/kustomize/pod-strategy]
+components: [../deploy/kustomize/pod-strategy, ../deploy/kustomize/drain]
 namespace: %s
 namePrefix: %q
 configMapGenerator:
@@ -290,6 +291,13 @@ func create(o client.Object) func(context.Context, client.Client) error {
 	return func(ctx context.Context, c client.Client) error { return c.Create(ctx, o, client.DryRunAll) }
 }
 
+// evict evicts a pod.
+func evict(p *corev1.Pod) func(context.Context, client.Client) error {
+	return func(ctx context.Context, c client.Client) error {
+		return c.SubResource("eviction").Create(ctx, p, &policyv1.Eviction{DeleteOptions: &metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}})
+	}
+}
+
 // admitted does what is refused only because the object is there, which is found after admission.
 func admitted(do func(context.Context, client.Client) error) func(context.Context, client.Client) error {
 	return func(ctx context.Context, c client.Client) error { return client.IgnoreAlreadyExists(do(ctx, c)) }
@@ -368,6 +376,7 @@ func (i *installation) attempts() []attempt {
 		}
 	}
 	mine := i.maintenance("node-firmware-node-a", "node-a", "nodefirmware.io")
+	nodeA := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-a"}}
 	foreign := i.maintenance("foreign-a", "node-a", "other.example.com")
 	another := said("forged", "firmware-daemon", "FirmwareJob", "node-a-12345678")
 	another.Namespace, another.Regarding.Namespace = "kube-system", "kube-system"
@@ -524,7 +533,19 @@ func (i *installation) attempts() []attempt {
 		{"a", "protect a job", patch(job("node-a"), `{"metadata":{"finalizers":["nodefirmware.io/job"]}}`), noVerb},
 		{"pin-editor", "pin a node that has not joined", create(nodeFirmware("node-c")), ""},
 		{"admin", "pin a node that has not joined", create(nodeFirmware("node-c")), ""},
-		{"operator", "cordon a node", patch(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-a"}}, `{"spec":{"unschedulable":true}}`), noVerb},
+
+		// The operator and the nodes that it drains.
+		{"operator", "cordon a node", patch(nodeA, `{"metadata":{"annotations":{"nodefirmware.io/cordoned":"x"}},"spec":{"unschedulable":true}}`), ""},
+		{"operator", "label a node", patch(nodeA, `{"metadata":{"labels":{"a":"b"}}}`), "may cordon and uncordon"},
+		{"operator", "annotate a node otherwise", patch(nodeA, `{"metadata":{"annotations":{"a":"b"}}}`), "may cordon and uncordon"},
+		{"operator", "taint a node", patch(nodeA, `{"spec":{"taints":[{"key":"a","effect":"NoExecute"}]}}`), "may cordon and uncordon"},
+		{"operator", "report on a node", status(nodeA, `{"phase":"Running"}`), noVerb},
+		{"operator", "evict a pod", evict(i.daemonPod("plain")), ""},
+		{"operator", "delete a pod of somebody else", remove(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}}), noVerb},
+		{"a", "cordon its node", patch(nodeA, `{"spec":{"unschedulable":true}}`), noVerb},
+		{"a", "evict a pod of its node", evict(i.daemonPod("plain")), noVerb},
+		{"a", "request to be drained", status(nodeFirmware("node-a"), `{"maintenanceRequest":{"id":"x","type":"Drain"}}`), ""},
+		{"a", "request that another node is drained", status(nodeFirmware("node-b"), `{"maintenanceRequest":{"id":"x","type":"Drain"}}`), anotherNode},
 
 		// Others and the pods of jobs.
 		{"stranger", "escape a drain", create(&corev1.Pod{

@@ -29,6 +29,8 @@ const (
 	Daemon    Part = "kustomize/daemon"
 	// PodStrategy holds the roles and policies that the update strategy pod adds. Its patches are for kustomize.
 	PodStrategy Part = "kustomize/pod-strategy"
+	// Drain holds the roles and policies with which the operator drains nodes itself. Its patches are for kustomize.
+	Drain Part = "kustomize/drain"
 )
 
 // Objects reads the objects of the parts in order, without the files that are for kustomize.

@@ -21,25 +21,25 @@ import (
 )
 
 // patched is the only object of the part with the patch for its kind in the component applied, as kustomize does it.
-func patched[T any](t *testing.T, part deploy.Part, kind string) T {
+func patched[T any](t *testing.T, component, part deploy.Part, kind string) T {
 	t.Helper()
-	raw, err := os.ReadFile("kustomize/pod-strategy/kustomization.yaml")
+	raw, err := os.ReadFile(string(component) + "/kustomization.yaml")
 	require.NoError(t, err)
-	var component struct {
+	var is struct {
 		Patches []struct {
 			Patch string `json:"patch"`
 		} `json:"patches"`
 	}
-	require.NoError(t, yaml.Unmarshal(raw, &component))
+	require.NoError(t, yaml.Unmarshal(raw, &is))
 	objects, err := deploy.Objects(part)
 	require.NoError(t, err)
 	var out, typed T
-	for _, p := range component.Patches {
+	for _, p := range is.Patches {
 		patch, err := yaml.YAMLToJSON([]byte(p.Patch))
 		require.NoError(t, err)
-		var is unstructured.Unstructured
-		require.NoError(t, json.Unmarshal(patch, &is.Object))
-		if is.GetKind() != kind {
+		var o unstructured.Unstructured
+		require.NoError(t, json.Unmarshal(patch, &o.Object))
+		if o.GetKind() != kind {
 			continue
 		}
 		original, err := json.Marshal(objects[0].Object)
@@ -61,8 +61,8 @@ func value(env []corev1.EnvVar, name string) string {
 }
 
 func TestOneComponentGivesOperatorAndDaemonTheSameStrategy(t *testing.T) { // R000-39
-	operator := patched[appsv1.Deployment](t, deploy.Operator, "Deployment").Spec.Template.Spec
-	daemon := patched[appsv1.DaemonSet](t, deploy.Daemon, "DaemonSet").Spec.Template.Spec
+	operator := patched[appsv1.Deployment](t, deploy.PodStrategy, deploy.Operator, "Deployment").Spec.Template.Spec
+	daemon := patched[appsv1.DaemonSet](t, deploy.PodStrategy, deploy.Daemon, "DaemonSet").Spec.Template.Spec
 	require.Len(t, operator.Containers, 1)
 	require.Len(t, daemon.Containers, 1)
 	assert.Equal(t, "pod", value(operator.Containers[0].Env, "UPDATE_STRATEGY"))

@@ -18,6 +18,9 @@ const (
 	MaintenanceRequestorID = "nodefirmware.io"
 	// ImageTokenAudience is the audience of the tokens with which daemons fetch images from the operator.
 	ImageTokenAudience = "images.nodefirmware.io"
+	// CordonedAnnotation on a Node says that the operator cordoned it, which it does with --maintenance=Drain alone; its value is
+	// the id of the request. The operator uncordons no Node without it.
+	CordonedAnnotation = "nodefirmware.io/cordoned"
 	// JobPodLabel marks the pods that execute FirmwareJobs; its value is the uid of the job. A drain does not evict
 	// them.
 	JobPodLabel = "nodefirmware.io/job"

@@ -175,6 +175,13 @@ type NodeFirmwareStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10
 	History []JobRecord `json:"history,omitempty"`
+	// maintenanceRequest is what the daemon asks of the operator where that drains nodes itself, with --maintenance=Drain.
+	// Absent where it does not, and before the first job. Written by the daemon under a field manager of its own.
+	// +optional
+	MaintenanceRequest *MaintenanceRequest `json:"maintenanceRequest,omitempty"`
+	// maintenance is the answer of the operator to maintenanceRequest, and written by the operator alone.
+	// +optional
+	Maintenance *MaintenanceAnswer `json:"maintenance,omitempty"`
 }
 
 // Machine identifies a machine by its DMI tables.

@@ -80,6 +80,11 @@ func daemonFlags(c *cobra.Command, d *config.Daemon) {
 	f.StringVar(&d.NodeName, "node-name", "", "name of this machine's Node (required)")
 	f.StringVar(&d.UpdateStrategy, "update-strategy", config.StrategyDaemon,
 		"who executes the jobs of this node: daemon, or pod (one pod per job); the operator needs the same setting")
+	f.StringVar(&d.Maintenance, "maintenance", config.MaintenanceOperator,
+		"who takes this node out of service: Operator (the maintenance-operator), Drain (the firmware-operator) or None (nobody, for labs); "+
+			"the operator needs the same setting")
+	f.BoolVar(&d.AllowUndrained, "allow-undrained", false,
+		"write devices and reboot under running workloads; required with --maintenance=None, and refused otherwise")
 	f.StringVar(&d.Kubeconfig, "kubeconfig", "", "kubeconfig file; the pod's service account when empty")
 	f.StringVar(&d.Namespace, "namespace", "node-firmware-system", "namespace of the product")
 	f.BoolVar(&d.AllowUnconfined, "allow-unconfined", false,

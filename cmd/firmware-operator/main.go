@@ -64,6 +64,11 @@ func command() *cobra.Command {
 	f.StringSliceVar(&c.UpdateStrategies, "update-strategy", nil,
 		"who executes jobs: daemon (the daemon of each node) or pod (one pod per job); required, exactly one; the daemons need the same setting")
 	f.StringVar(&c.PodHandlers, "pod-handlers", "", "file with the image for each machine model, for --update-strategy=pod")
+	f.StringVar(&c.Maintenance, "maintenance", config.MaintenanceOperator,
+		"who takes nodes out of service: Operator (the maintenance-operator), Drain (this operator) or None (nobody, for labs); the daemons need the same setting")
+	f.BoolVar(&c.DrainForce, "drain-force", true, "with --maintenance=Drain, evict pods that no controller replaces; without it such a pod stops the drain")
+	f.BoolVar(&c.DrainDeleteEmptyDir, "drain-delete-emptydir-data", true,
+		"with --maintenance=Drain, evict pods whose emptyDir volumes are lost with them; without it such a pod stops the drain")
 	f.StringVar(&c.NodeName, "node-name", "", "node the operator runs on, whose jobs go last")
 	f.StringVar(&c.StoreDir, "store-dir", "/var/lib/firmware-images", "directory of the verified images")
 	f.StringVar(&c.FileSourceDir, "file-source-dir", "", "directory below which file:// URLs of sources may point (default: they are refused)")

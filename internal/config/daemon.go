@@ -20,6 +20,9 @@ type Daemon struct {
 	NodeName string
 	// UpdateStrategy says who executes jobs on this node: this daemon, or one pod per job.
 	UpdateStrategy string
+	// Maintenance says how this node is taken out of service; AllowUndrained is needed for MaintenanceNone.
+	Maintenance    string
+	AllowUndrained bool
 	// Kubeconfig is a file; empty uses the pod's service account.
 	Kubeconfig string
 	// Namespace is the product's namespace, where NodeMaintenances are created.
@@ -82,6 +85,13 @@ func (d Daemon) Validate() error {
 	}
 	if d.UpdateStrategy != StrategyDaemon && d.UpdateStrategy != StrategyPod {
 		errs = append(errs, fmt.Errorf("--update-strategy %q: want %s or %s, the one of the operator", d.UpdateStrategy, StrategyDaemon, StrategyPod))
+	}
+	if err := validateMaintenance(d.Maintenance); err != nil {
+		errs = append(errs, err)
+	}
+	if none := d.Maintenance == MaintenanceNone; none != d.AllowUndrained {
+		errs = append(errs, fmt.Errorf("--maintenance %s writes devices and reboots the node under running workloads: it must be set together with "+
+			"--allow-undrained, and only for a lab", MaintenanceNone))
 	}
 	if d.ScanInterval < time.Second {
 		errs = append(errs, fmt.Errorf("--scan-interval %s: must be at least 1s", d.ScanInterval))

@@ -13,7 +13,7 @@ import (
 func validDaemon() config.Daemon {
 	return config.Daemon{
 		Machine:  config.Machine{HostRoot: "/host", StateDir: "/var/lib/node-firmware", ToolPath: config.DefaultToolPath},
-		NodeName: "n1.example", UpdateStrategy: config.StrategyDaemon, Namespace: "node-firmware-system", ScanInterval: 5 * time.Minute, LogLevel: "info",
+		NodeName: "n1.example", UpdateStrategy: config.StrategyDaemon, Maintenance: config.MaintenanceOperator, Namespace: "node-firmware-system", ScanInterval: 5 * time.Minute, LogLevel: "info",
 		BootTimeLimit: 30 * time.Minute, CheckTimeout: time.Minute, HealthTimeout: 10 * time.Minute,
 		ImageServer: "https://images:8444", ImageServerCA: "/ca", ImageTokenFile: "/token",
 	}
@@ -39,6 +39,9 @@ func TestDaemonSettingsAreCheckedByFlag(t *testing.T) {
 		"--check-timeout 1":   func(d *config.Daemon) { d.CheckTimeout = time.Hour },
 		"--log-level":         func(d *config.Daemon) { d.LogLevel = "loud" },
 		"--update-strategy":   func(d *config.Daemon) { d.UpdateStrategy = "" },
+		"--maintenance \"":    func(d *config.Daemon) { d.Maintenance = "" },
+		"--allow-undrained":   func(d *config.Daemon) { d.Maintenance = config.MaintenanceNone },
+		"--maintenance None":  func(d *config.Daemon) { d.AllowUndrained = true },
 		"--image-server \"":   func(d *config.Daemon) { d.ImageServer = "http://images" },
 		"--image-server n":    func(d *config.Daemon) { d.ImageTokenFile = "" },
 	} {
@@ -52,4 +55,13 @@ func TestBootTimeCanBeUnlimited(t *testing.T) {
 	d := validDaemon()
 	d.BootTimeLimit = 0
 	assert.NoError(t, d.Validate())
+}
+
+// TestAllThreeWaysOfMaintenanceAreAccepted proves R001-20: none has to be asked for twice.
+func TestAllThreeWaysOfMaintenanceAreAccepted(t *testing.T) {
+	for how, undrained := range map[string]bool{config.MaintenanceOperator: false, config.MaintenanceDrain: false, config.MaintenanceNone: true} {
+		d := validDaemon()
+		d.Maintenance, d.AllowUndrained = how, undrained
+		assert.NoError(t, d.Validate())
+	}
 }

@@ -27,6 +27,10 @@ type Operator struct {
 	UpdateStrategies []string
 	// PodHandlers is the file with the images of the strategy pod; empty for any other strategy.
 	PodHandlers string
+	// Maintenance says how nodes are taken out of service. With MaintenanceDrain the operator does so; DrainForce and
+	// DrainDeleteEmptyDir then say whether it evicts pods that no controller replaces, and pods whose emptyDir volumes are lost.
+	Maintenance                     string
+	DrainForce, DrainDeleteEmptyDir bool
 	// StoreDir keeps the verified images.
 	StoreDir string
 	// FileSourceDir is the directory below which file URLs of sources may point; empty refuses them.
@@ -64,6 +68,9 @@ func (o Operator) Validate() error {
 	}
 	if pod := slices.Contains(o.UpdateStrategies, StrategyPod); pod != (o.PodHandlers != "") {
 		errs = append(errs, fmt.Errorf("--pod-handlers %q: must be set with --update-strategy=%s, and only with it", o.PodHandlers, StrategyPod))
+	}
+	if err := validateMaintenance(o.Maintenance); err != nil {
+		errs = append(errs, err)
 	}
 	if !filepath.IsAbs(o.StoreDir) {
 		errs = append(errs, fmt.Errorf("--store-dir %q: must be an absolute path", o.StoreDir))

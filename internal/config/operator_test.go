@@ -11,8 +11,8 @@ import (
 
 func operator() config.Operator {
 	return config.Operator{
-		DaemonName: "firmware-daemon",
-		Namespace:  "node-firmware-system", StoreDir: "/var/lib/firmware-images", QuietPeriod: time.Minute, ImageServerAddress: ":8444",
+		DaemonName: "firmware-daemon", Maintenance: config.MaintenanceDrain,
+		Namespace: "node-firmware-system", StoreDir: "/var/lib/firmware-images", QuietPeriod: time.Minute, ImageServerAddress: ":8444",
 		ImageServerNames: []string{"images"}, ProbeAddress: ":8081", MetricsAddress: "0", LogLevel: "info",
 	}
 }
@@ -27,6 +27,7 @@ func TestEachBadOperatorSettingIsNamedByItsFlag(t *testing.T) {
 		"--node-name":                 func(o *config.Operator) { o.NodeName = "a b" },
 		"--pod-handlers \"/":          func(o *config.Operator) { o.PodHandlers = "/handlers.yaml" },
 		"--pod-handlers \"\"":         func(o *config.Operator) { o.UpdateStrategies = []string{config.StrategyPod} },
+		"--maintenance":               func(o *config.Operator) { o.Maintenance = "drain" },
 		"--store-dir":                 func(o *config.Operator) { o.StoreDir = "images" },
 		"--file-source-dir":           func(o *config.Operator) { o.FileSourceDir = "../images" },
 		"--quiet-period":              func(o *config.Operator) { o.QuietPeriod = -time.Second },

@@ -170,9 +170,18 @@ func TestEveryFieldManagerOwnsItsPartOfAStatusAlone(t *testing.T) {
 	node := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
 	c.create(node)
 	require.NoError(t, fieldset.ApplyNode(ctx, c, node.Name, v1alpha1.NodeFirmwareStatus{ObservedGeneration: 1, LastScanTime: &now}))
+	require.NoError(t, fieldset.ApplyMaintenanceRequest(ctx, c, node.Name, v1alpha1.MaintenanceRequest{ID: "1", Type: v1alpha1.MaintenanceDrain}))
+	require.NoError(t, fieldset.ApplyMaintenance(ctx, c, node.Name, v1alpha1.MaintenanceAnswer{RequestID: "1", State: v1alpha1.MaintenanceDrained}))
+	c.read(node)
+	require.NoError(t, fieldset.ApplyNode(ctx, c, node.Name, node.Status), "what was read is reported again")
 	owners := c.owned(node)
-	assert.Len(t, owners, 1)
 	assert.Contains(t, owners["firmware-daemon"], "lastScanTime")
+	assert.NotContains(t, owners["firmware-daemon"], "maintenance")
+	assert.NotContains(t, owners["firmware-daemon"], "maintenanceRequest")
+	delete(owners, "firmware-daemon")
+	assert.Equal(t, map[string][]string{
+		"firmware-daemon-maintenance": {"maintenanceRequest"}, "node-firmware-operator-maintenance": {"maintenance"},
+	}, owners)
 }
 
 // Conditions of an earlier report go with it, though the operator and not the daemon writes the last one.

@@ -83,6 +83,7 @@ func start(t *testing.T, env *apitest.Env, strategies ...string) *process {
 	t.Helper()
 	images := t.TempDir()
 	p := &process{t: t, env: env, own: &ownStrategy{}, done: make(chan error, 1), conf: config.Operator{
+		Maintenance:      config.MaintenanceOperator,
 		DaemonName:       "firmware-daemon",
 		UpdateStrategies: strategies,
 		Kubeconfig:       env.ControlPlane.KubeconfigPath(), Namespace: apitest.Namespace, StoreDir: t.TempDir(), FileSourceDir: images,

@@ -50,6 +50,9 @@ func wire(ctx context.Context, mgr manager.Manager, c config.Operator, chosen st
 	if err := addReconcilers(mgr, c, store); err != nil {
 		return stop, err
 	}
+	if err := addMaintenance(mgr, c); err != nil {
+		return stop, err
+	}
 	if err := chosen.SetupWithManager(mgr); err != nil {
 		return stop, fmt.Errorf("set up update strategy %s: %w", chosen.Name(), err)
 	}

@@ -78,7 +78,8 @@ func (p *pairs) all() bool {
 func TestTheWritesForDifferentNodesAreMadeSideBySide(t *testing.T) {
 	env := apitest.New(t)
 	p := &process{t: t, env: env, done: make(chan error, 1), conf: config.Operator{
-		DaemonName: "firmware-daemon", UpdateStrategies: []string{"daemon"}, Kubeconfig: env.ControlPlane.KubeconfigPath(),
+		Maintenance: config.MaintenanceOperator,
+		DaemonName:  "firmware-daemon", UpdateStrategies: []string{"daemon"}, Kubeconfig: env.ControlPlane.KubeconfigPath(),
 		Namespace: apitest.Namespace, StoreDir: t.TempDir(), FileSourceDir: t.TempDir(), ImageServerAddress: freeAddress(t),
 		ImageServerNames: []string{"127.0.0.1"}, ProbeAddress: "0", MetricsAddress: "0", LogLevel: "info",
 	}}

@@ -84,6 +84,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.MachineApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MachineSelector"):
 		return &apiv1alpha1.MachineSelectorApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MaintenanceAnswer"):
+		return &apiv1alpha1.MaintenanceAnswerApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("MaintenanceRequest"):
+		return &apiv1alpha1.MaintenanceRequestApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MaintenanceWindow"):
 		return &apiv1alpha1.MaintenanceWindowApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MinimumVersion"):

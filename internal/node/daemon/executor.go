@@ -19,7 +19,6 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/images"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/job"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
-	"github.com/nodefirmware/node-firmware-operator/internal/node/nodemaintenance"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/readiness"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/reboot"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/state"
@@ -67,10 +66,7 @@ func newExecutor(ctx context.Context, o Options, host *state.State, only string)
 		return executor{}, err
 	}
 	disc := discovery.New(base.scans(o, book))
-	window := &nodemaintenance.Node{Client: direct, Namespace: c.Namespace, NodeName: c.NodeName}
-	if only != "" {
-		window.Drain = nodemaintenance.DrainAllButJobs()
-	}
+	window := windowOf(direct, c, only)
 	reconciler := &job.Reconciler{
 		Client: base.manager.GetClient(), NodeName: c.NodeName, Journal: book, Maintenance: window, Results: disc, Only: only,
 		Recorder: base.recorder(o), Catalog: base.catalog,

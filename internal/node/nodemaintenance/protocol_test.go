@@ -248,3 +248,17 @@ func TestAReleaseSaysWhetherTheNodeIsBackInService(t *testing.T) {
 	c.cordon(true)
 	assert.Equal(t, "the product has no maintenance of node n1, which stays cordoned by somebody else", c.message(w))
 }
+
+// The maintenance-operator says at the end of its drain what is left on the node; the product may not read pods itself.
+func TestAMaintenanceWhoseDrainLeftPodsIsNotReady(t *testing.T) {
+	c := newCluster(t, interceptor.Funcs{})
+	w := c.window()
+	require.NoError(t, w.Schedule(t.Context()))
+	c.work()
+	c.requirePhase(w, step.MaintenanceReady)
+	o := c.get("node-firmware-n1")
+	o.Status.Drain = &mo.DrainStatus{WaitForEviction: []string{"db/postgres-0"}}
+	require.NoError(t, c.Status().Update(t.Context(), &o))
+	c.requirePhase(w, step.MaintenanceRequested)
+	assert.Contains(t, c.message(w), "left pods on the node: db/postgres-0")
+}

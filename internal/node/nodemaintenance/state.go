@@ -34,6 +34,9 @@ func (n *Node) State(ctx context.Context) (maintenance.State, error) {
 		return n.none(ctx, o) // the others return the node when they are done
 	case o.DeletionTimestamp != nil && !(held.joined && drained(o)):
 		return stateOf(step.MaintenanceEnding, "node maintenance %s is being deleted", o.Name), nil
+	case drained(o) && len(leftBehind(o)) > 0:
+		return stateOf(step.MaintenanceRequested, "node maintenance %s is ready, but its drain left pods on the node: %s; if they stay, delete them "+
+			"and the node maintenance", o.Name, text.Some(leftBehind(o), namedPods)), nil
 	case drained(o) && !(held.owned && failed(o)):
 		return n.ready(ctx, o)
 	}
@@ -60,6 +63,14 @@ func waitsFor(o *mo.NodeMaintenance) string {
 	default:
 		return "is not ready: " + r
 	}
+}
+
+// leftBehind are the pods that the maintenance-operator found to be taken away when its drain had ended.
+func leftBehind(o *mo.NodeMaintenance) []string {
+	if o.Status.Drain == nil {
+		return nil
+	}
+	return o.Status.Drain.WaitForEviction
 }
 
 // namedPods bounds how many pods a message names.

@@ -833,6 +833,34 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: model
       type:
         scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.MaintenanceAnswer
+  map:
+    fields:
+    - name: message
+      type:
+        scalar: string
+    - name: nodeUID
+      type:
+        scalar: string
+    - name: requestID
+      type:
+        scalar: string
+    - name: state
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.MaintenanceState
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.MaintenanceRequest
+  map:
+    fields:
+    - name: id
+      type:
+        scalar: string
+    - name: type
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.MaintenanceRequestType
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.MaintenanceRequestType
+  scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.MaintenanceState
+  scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.MaintenanceWindow
   map:
     fields:
@@ -1042,6 +1070,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: machine
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Machine
+    - name: maintenance
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.MaintenanceAnswer
+    - name: maintenanceRequest
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.MaintenanceRequest
     - name: observedGeneration
       type:
         scalar: numeric

@@ -46,6 +46,11 @@ type NodeFirmwareStatusApplyConfiguration struct {
 	LastError *string `json:"lastError,omitempty"`
 	// history lists the last 10 finished jobs, newest first.
 	History []JobRecordApplyConfiguration `json:"history,omitempty"`
+	// maintenanceRequest is what the daemon asks of the operator where that drains nodes itself, with --maintenance=Drain.
+	// Absent where it does not, and before the first job. Written by the daemon under a field manager of its own.
+	MaintenanceRequest *MaintenanceRequestApplyConfiguration `json:"maintenanceRequest,omitempty"`
+	// maintenance is the answer of the operator to maintenanceRequest, and written by the operator alone.
+	Maintenance *MaintenanceAnswerApplyConfiguration `json:"maintenance,omitempty"`
 }
 
 // NodeFirmwareStatusApplyConfiguration constructs a declarative configuration of the NodeFirmwareStatus type for use with
@@ -183,5 +188,21 @@ func (b *NodeFirmwareStatusApplyConfiguration) WithHistory(values ...*JobRecordA
 		}
 		b.History = append(b.History, *values[i])
 	}
+	return b
+}
+
+// WithMaintenanceRequest sets the MaintenanceRequest field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MaintenanceRequest field is set to the value of the last call.
+func (b *NodeFirmwareStatusApplyConfiguration) WithMaintenanceRequest(value *MaintenanceRequestApplyConfiguration) *NodeFirmwareStatusApplyConfiguration {
+	b.MaintenanceRequest = value
+	return b
+}
+
+// WithMaintenance sets the Maintenance field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Maintenance field is set to the value of the last call.
+func (b *NodeFirmwareStatusApplyConfiguration) WithMaintenance(value *MaintenanceAnswerApplyConfiguration) *NodeFirmwareStatusApplyConfiguration {
+	b.Maintenance = value
 	return b
 }

@@ -1,0 +1,145 @@
+package maintenance
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/watch"
+	"github.com/nodefirmware/node-firmware-operator/internal/drain"
+	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
+)
+
+const (
+	// workers is how many nodes are looked at at once. A round waits for nothing, so that a drain that cannot end keeps no worker.
+	workers = 8
+	// again is the time between two rounds of eviction, and roundLimit how long one may take.
+	again, roundLimit = 5 * time.Second, time.Minute
+)
+
+// Reconciler carries out the maintenance requests of the daemons. Its state is in the API: who cordoned a Node in its annotation,
+// and how far it is in the status of the NodeFirmware.
+type Reconciler struct {
+	// direct reads from and writes to the API server: who is about to uncordon a node must not decide by a cache.
+	direct client.Client
+	pods   kubernetes.Interface
+	drain  drain.Options
+}
+
+// New returns a reconciler that drains by the options. The client direct must not read from a cache.
+func New(direct client.Client, pods kubernetes.Interface, o drain.Options) *Reconciler {
+	return &Reconciler{direct: direct, pods: pods, drain: o}
+}
+
+// SetupWithManager adds the controller to the manager.
+func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
+	err := ctrl.NewControllerManagedBy(mgr).Named("maintenance").
+		For(&v1alpha1.NodeFirmware{}, builder.WithPredicates(watch.Changed(func(a, b *v1alpha1.NodeFirmware) bool {
+			return !equality.Semantic.DeepEqual(a.Status.MaintenanceRequest, b.Status.MaintenanceRequest)
+		}))).
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("set up maintenance controller: %w", err)
+	}
+	return nil
+}
+
+// Reconcile takes the maintenance of one node a step further.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, roundLimit)
+	defer cancel()
+	f, err := r.gather(ctx, req.Name)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	d := decide(f)
+	if d.evict {
+		left, err := drain.Round(ctx, r.pods, req.Name, r.drain)
+		if err != nil {
+			return reconcile.Result{}, err
+		}
+		f.left = &left
+		d = decide(f)
+	}
+	switch err := r.act(ctx, f, d); {
+	case apierrors.IsConflict(err): // the Node changed meanwhile
+		return reconcile.Result{RequeueAfter: time.Second}, nil
+	case err != nil:
+		return reconcile.Result{}, err
+	}
+	if d.answer != nil {
+		if err := fieldset.ApplyMaintenance(ctx, r.direct, req.Name, *d.answer); err != nil {
+			return reconcile.Result{}, client.IgnoreNotFound(err)
+		}
+	}
+	if d.again {
+		return reconcile.Result{RequeueAfter: again}, nil
+	}
+	return reconcile.Result{}, nil
+}
+
+func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
+	var f facts
+	var nfw v1alpha1.NodeFirmware
+	switch err := r.direct.Get(ctx, client.ObjectKey{Name: name}, &nfw); {
+	case apierrors.IsNotFound(err):
+		return f, nil
+	case err != nil:
+		return f, fmt.Errorf("get node firmware %s: %w", name, err)
+	}
+	f.request, f.answer = nfw.Status.MaintenanceRequest, nfw.Status.Maintenance
+	if f.request == nil {
+		return f, nil
+	}
+	var node corev1.Node
+	switch err := r.direct.Get(ctx, client.ObjectKey{Name: name}, &node); {
+	case err == nil:
+		f.node = &node
+	case !apierrors.IsNotFound(err):
+		return f, fmt.Errorf("get node %s: %w", name, err)
+	}
+	if f.begun() || f.request.Type != v1alpha1.MaintenanceDrain {
+		return f, nil
+	}
+	var jobs v1alpha1.FirmwareJobList
+	if err := r.direct.List(ctx, &jobs, client.MatchingFields{"spec.nodeName": name}); err != nil {
+		return f, fmt.Errorf("list jobs of node %s: %w", name, err)
+	}
+	for i := range jobs.Items {
+		f.admitted = f.admitted || jobs.Items[i].Admitted()
+	}
+	return f, nil
+}
+
+// act cordons or uncordons the Node, in the version that was read. The annotation is part of the same write, so that it is always
+// known whose cordon it is.
+func (r *Reconciler) act(ctx context.Context, f facts, d decision) error {
+	if d.cordon == "" && !d.uncordon {
+		return nil
+	}
+	before := f.node.DeepCopy()
+	f.node.Spec.Unschedulable = !d.uncordon
+	if d.uncordon {
+		delete(f.node.Annotations, v1alpha1.CordonedAnnotation)
+	} else {
+		metav1.SetMetaDataAnnotation(&f.node.ObjectMeta, v1alpha1.CordonedAnnotation, d.cordon)
+	}
+	if err := r.direct.Patch(ctx, f.node, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("cordon or uncordon node %s: %w", f.node.Name, err)
+	}
+	return nil
+}

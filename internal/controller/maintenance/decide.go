@@ -1,0 +1,126 @@
+package maintenance
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/drain"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
+)
+
+// facts is what was read about the maintenance of one node.
+type facts struct {
+	// request of the daemon and the last answer to one; nil when there is none.
+	request *v1alpha1.MaintenanceRequest
+	answer  *v1alpha1.MaintenanceAnswer
+	// node is nil when there is no such Node.
+	node *corev1.Node
+	// admitted says that the node has an admitted job.
+	admitted bool
+	// left is what the round of eviction of this pass has left; nil when there was none.
+	left *drain.Left
+}
+
+// decision is what is done next. At most one of cordon, uncordon and evict is set.
+type decision struct {
+	// cordon writes this id into the annotation of the Node and makes it unschedulable; uncordon undoes that.
+	cordon   string
+	uncordon bool
+	// evict does one round of eviction, after which is decided again.
+	evict bool
+	// answer is what the operator says when that is done; nil for nothing new.
+	answer *v1alpha1.MaintenanceAnswer
+	// again says that the node must be looked at again soon.
+	again bool
+}
+
+func decide(f facts) decision {
+	switch {
+	case f.request == nil:
+		return decision{} // a request that was lost returns no node
+	case f.request.Type == v1alpha1.MaintenanceRelease:
+		return release(f)
+	case f.node == nil:
+		return say(f, v1alpha1.MaintenanceRefused, "there is no Node of that name; nothing was done")
+	case !f.begun():
+		return begin(f)
+	case f.answer.State == v1alpha1.MaintenanceDrained:
+		return decision{}
+	case f.left == nil:
+		return decision{evict: true}
+	case f.left.Done():
+		return say(f, v1alpha1.MaintenanceDrained, "")
+	}
+	return say(f, v1alpha1.MaintenanceDraining, waitsFor(*f.left))
+}
+
+// begun reports whether the node was cordoned for this request, which happens once: who uncordons it later is not overruled.
+func (f facts) begun() bool {
+	return f.answer != nil && f.answer.RequestID == f.request.ID && f.answer.State != v1alpha1.MaintenanceRefused
+}
+
+// begin takes the node out of service. A node that somebody else has cordoned stays theirs: it gets no annotation, and so is not
+// uncordoned at the end. A daemon is believed only as far as the rollout admitted its node.
+func begin(f facts) decision {
+	if !f.admitted {
+		return say(f, v1alpha1.MaintenanceRefused, "the node has no admitted FirmwareJob; it is not taken out of service")
+	}
+	d := say(f, v1alpha1.MaintenanceDraining, "the node is cordoned; its pods are evicted next")
+	_, ours := f.node.Annotations[v1alpha1.CordonedAnnotation]
+	if !f.node.Spec.Unschedulable || ours {
+		d.cordon = f.request.ID
+	}
+	return d
+}
+
+// release returns the node to service where the operator has taken it out.
+func release(f facts) decision {
+	if f.answer != nil && f.answer.RequestID == f.request.ID && f.answer.State == v1alpha1.MaintenanceReleased {
+		return decision{}
+	}
+	if f.node == nil {
+		d := say(f, v1alpha1.MaintenanceReleased, "there is no Node of that name any more")
+		d.again = false
+		return d
+	}
+	_, ours := f.node.Annotations[v1alpha1.CordonedAnnotation]
+	message := ""
+	if !ours && f.node.Spec.Unschedulable {
+		message = "the node stays cordoned: somebody else cordoned it"
+	}
+	d := say(f, v1alpha1.MaintenanceReleased, message)
+	d.uncordon, d.again = ours, false
+	return d
+}
+
+// say answers, unless the same was said already. All that is said but the end needs another look.
+func say(f facts, state v1alpha1.MaintenanceState, message string) decision {
+	a := v1alpha1.MaintenanceAnswer{RequestID: f.request.ID, State: state, Message: text.Clip(message, maxMessage)}
+	if f.node != nil {
+		a.NodeUID = string(f.node.UID)
+	}
+	d := decision{again: state != v1alpha1.MaintenanceDrained}
+	if f.answer == nil || *f.answer != a {
+		d.answer = &a
+	}
+	return d
+}
+
+const (
+	maxMessage = 1024
+	// namedPods bounds how many pods a message names.
+	namedPods = 5
+)
+
+func waitsFor(left drain.Left) string {
+	message := fmt.Sprintf("pods are still on the node: %s", text.Some(left.Pods, namedPods))
+	if len(left.Pods) == 0 {
+		message = "a pod is still on the node"
+	}
+	if left.Refusal != "" {
+		message += "; not evicted: " + left.Refusal
+	}
+	return message
+}

@@ -1,0 +1,92 @@
+package maintenance
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/drain"
+)
+
+func node(cordoned bool, by string) *corev1.Node {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "u"}, Spec: corev1.NodeSpec{Unschedulable: cordoned}}
+	if by != "" {
+		n.Annotations = map[string]string{v1alpha1.CordonedAnnotation: by}
+	}
+	return n
+}
+
+func answer(id string, s v1alpha1.MaintenanceState) *v1alpha1.MaintenanceAnswer {
+	return &v1alpha1.MaintenanceAnswer{RequestID: id, State: s, NodeUID: "u"}
+}
+
+// TestDecide proves R001-20, R001-21.
+func TestDecide(t *testing.T) {
+	wanted := &v1alpha1.MaintenanceRequest{ID: "1", Type: v1alpha1.MaintenanceDrain}
+	over := &v1alpha1.MaintenanceRequest{ID: "1", Type: v1alpha1.MaintenanceRelease}
+	for name, tc := range map[string]struct {
+		facts
+		cordon          string
+		uncordon, evict bool
+		// state is empty where nothing new is said.
+		state v1alpha1.MaintenanceState
+		again bool
+	}{
+		"a request that was lost returns no node":       {facts: facts{node: node(true, "1"), answer: answer("1", v1alpha1.MaintenanceDrained), admitted: true}},
+		"a node without an admitted job is not touched": {facts: facts{request: wanted, node: node(false, "")}, state: v1alpha1.MaintenanceRefused, again: true},
+		"a node that is not there is not touched":       {facts: facts{request: wanted, admitted: true}, state: v1alpha1.MaintenanceRefused, again: true},
+		"it is cordoned first": {facts: facts{request: wanted, node: node(false, ""), admitted: true},
+			cordon: "1", state: v1alpha1.MaintenanceDraining, again: true},
+		"also after it was refused": {facts: facts{request: wanted, node: node(false, ""), admitted: true, answer: answer("1", v1alpha1.MaintenanceRefused)},
+			cordon: "1", state: v1alpha1.MaintenanceDraining, again: true},
+		"and anew for another request": {facts: facts{request: wanted, node: node(false, ""), admitted: true, answer: answer("0", v1alpha1.MaintenanceDrained)},
+			cordon: "1", state: v1alpha1.MaintenanceDraining, again: true},
+		"the cordon of an operator that died before it said so is its own": {facts: facts{request: wanted, node: node(true, "1"), admitted: true},
+			cordon: "1", state: v1alpha1.MaintenanceDraining, again: true},
+		"the cordon of a person stays the person's": {facts: facts{request: wanted, node: node(true, ""), admitted: true},
+			state: v1alpha1.MaintenanceDraining, again: true},
+		"then it is drained": {facts: facts{request: wanted, node: node(true, "1"), answer: answer("1", v1alpha1.MaintenanceDraining)}, evict: true},
+		"until nothing is left": {facts: facts{request: wanted, node: node(true, "1"), answer: answer("1", v1alpha1.MaintenanceDraining), left: &drain.Left{}},
+			state: v1alpha1.MaintenanceDrained},
+		"while pods are left it waits": {facts: facts{request: wanted, node: node(true, "1"), answer: answer("1", v1alpha1.MaintenanceDraining),
+			left: &drain.Left{Pods: []string{"a/b"}}}, state: v1alpha1.MaintenanceDraining, again: true},
+		"also for a pod that it must not evict": {facts: facts{request: wanted, node: node(true, "1"), answer: answer("1", v1alpha1.MaintenanceDraining),
+			left: &drain.Left{Refusal: "no"}}, state: v1alpha1.MaintenanceDraining, again: true},
+		"a drained node is left alone":               {facts: facts{request: wanted, node: node(true, "1"), answer: answer("1", v1alpha1.MaintenanceDrained)}},
+		"and not cordoned again by force":            {facts: facts{request: wanted, node: node(false, "1"), answer: answer("1", v1alpha1.MaintenanceDrained)}},
+		"a release uncordons what was cordoned":      {facts: facts{request: over, node: node(true, "1")}, uncordon: true, state: v1alpha1.MaintenanceReleased},
+		"and what an earlier request has cordoned":   {facts: facts{request: over, node: node(true, "0")}, uncordon: true, state: v1alpha1.MaintenanceReleased},
+		"but not what a person has cordoned":         {facts: facts{request: over, node: node(true, "")}, state: v1alpha1.MaintenanceReleased},
+		"a release is over where the Node is gone":   {facts: facts{request: over}, state: v1alpha1.MaintenanceReleased},
+		"a person may cordon the node after the end": {facts: facts{request: over, node: node(true, ""), answer: answer("1", v1alpha1.MaintenanceReleased)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := decide(tc.facts)
+			assert.Equal(t, tc.cordon, d.cordon, "cordon")
+			assert.Equal(t, tc.uncordon, d.uncordon, "uncordon")
+			assert.Equal(t, tc.evict, d.evict, "evict")
+			assert.Equal(t, tc.again, d.again, "again")
+			if tc.state == "" {
+				assert.Nil(t, d.answer)
+				return
+			}
+			if assert.NotNil(t, d.answer) {
+				assert.Equal(t, tc.state, d.answer.State)
+				assert.Equal(t, "1", d.answer.RequestID)
+			}
+		})
+	}
+}
+
+func TestTheAnswerNamesThePodsAndWhyTheyStay(t *testing.T) {
+	d := decide(facts{
+		request: &v1alpha1.MaintenanceRequest{ID: "1", Type: v1alpha1.MaintenanceDrain}, node: node(true, "1"), answer: answer("1", v1alpha1.MaintenanceDraining),
+		left: &drain.Left{Pods: []string{"db/postgres-0"}, Refusal: "db/postgres-0: Cannot evict pod as it would violate the pod's disruption budget."},
+	})
+	assert.Equal(t, "pods are still on the node: db/postgres-0; not evicted: db/postgres-0: Cannot evict pod as it would violate the pod's disruption budget.",
+		d.answer.Message)
+	assert.Equal(t, "u", d.answer.NodeUID)
+}
