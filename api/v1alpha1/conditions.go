@@ -124,6 +124,8 @@ const (
 	ReasonFrozen = "Frozen"
 	// ReasonNeverOpens: the freezes leave nothing of the windows, or no window is as long as a job is expected to take.
 	ReasonNeverOpens = "NeverOpens"
+	// ReasonQueueFull: as many nodes wait as the policy allows, so no more jobs are queued.
+	ReasonQueueFull = "QueueFull"
 	// ReasonPolicyPaused: the node's rollout policy is paused.
 	ReasonPolicyPaused = "PolicyPaused"
 	// ReasonPolicyConflict: more than one rollout policy selects the node.

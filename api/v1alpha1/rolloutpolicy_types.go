@@ -93,6 +93,13 @@ type RolloutPolicySpec struct {
 	// +listMapKey=topologyKey
 	// +kubebuilder:validation:MaxItems=4
 	TopologyBudgets []TopologyBudget `json:"topologyBudgets,omitempty"`
+	// maxQueued is how many nodes of the pool may wait for admission at once. While as many wait, the operator queues no more jobs;
+	// the other nodes are refused (reason QueueFull), counted in status.refused, and queued as soon as there is room. Jobs that persons made
+	// are never refused, but count. Absent: no limit. From 1 to 100000. Written by the user.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100000
+	MaxQueued *int32 `json:"maxQueued,omitempty"`
 }
 
 // RolloutPolicyStatus is written by the operator.
@@ -131,6 +138,9 @@ type RolloutPolicyStatus struct {
 	// queued is the number of nodes that wait for admission.
 	// +optional
 	Queued int32 `json:"queued"`
+	// refused is the number of nodes with due updates that are not queued, because maxQueued nodes wait already.
+	// +optional
+	Refused int32 `json:"refused,omitempty"`
 	// nextWindow is when the windows and freezes next let nodes be admitted. Absent while they do, and when that does not happen
 	// within a year.
 	// +optional

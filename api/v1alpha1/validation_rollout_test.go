@@ -97,5 +97,7 @@ func TestRolloutWindowValidation(t *testing.T) {
 			field: "spec.topologyBudgets[0].maxUnavailable", message: "maxUnavailable must be a number of nodes from 0 or a percentage from 0% to 100%"},
 		{name: "a key that is no label", change: budget("example.com/", intstr.FromInt32(1)),
 			field: "spec.topologyBudgets[0].topologyKey", message: "should match"},
+		{name: "a queue of nothing", change: func(o *v1alpha1.RolloutPolicy) { o.Spec.MaxQueued = new(int32(0)) },
+			field: "spec.maxQueued", message: "greater than or equal to 1"},
 	})
 }

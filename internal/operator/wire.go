@@ -23,6 +23,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/protection"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/quarantine"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/rollout"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/room"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/source"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/template"
 	"github.com/nodefirmware/node-firmware-operator/internal/imageserver"
@@ -62,11 +63,12 @@ func wire(ctx context.Context, mgr manager.Manager, c config.Operator, chosen st
 func addReconcilers(mgr manager.Manager, c config.Operator, store *artifact.Store) error {
 	recorder := mgr.GetEventRecorder(v1alpha1.FieldOwnerOperator)
 	sources := &source.Reconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Store: store, Events: recorder, Now: time.Now}
+	queues := room.New(time.Now)
 	for name, add := range map[string]func(manager.Manager) error{
 		"node":       func(mgr manager.Manager) error { return node.SetupWithManager(mgr, c.Namespace, node.Retention) },
 		"template":   func(mgr manager.Manager) error { return template.SetupWithManager(mgr, template.Options{}) },
-		"planner":    planner.New(mgr.GetClient(), recorder, time.Now, c.QuietPeriod).SetupWithManager,
-		"rollout":    rollout.New(mgr.GetClient(), mgr.GetAPIReader(), recorder, time.Now, c.NodeName).SetupWithManager,
+		"planner":    planner.New(mgr.GetClient(), recorder, time.Now, c.QuietPeriod).Within(queues).SetupWithManager,
+		"rollout":    rollout.New(mgr.GetClient(), mgr.GetAPIReader(), recorder, time.Now, c.NodeName).Within(queues).SetupWithManager,
 		"protection": protection.New(mgr.GetClient(), mgr.GetAPIReader()).SetupWithManager,
 		"source":     sources.SetupWithManager,
 		"quarantine": quarantine.New(mgr.GetClient(), recorder, time.Now).SetupWithManager,

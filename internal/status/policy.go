@@ -21,6 +21,8 @@ var PolicyConditions = []string{
 type PolicyFacts struct {
 	// Outcome of the pass: ledger, queue and counters.
 	Outcome schedule.Outcome
+	// Refused is how many nodes are not queued because the queue is full.
+	Refused int
 	// Invalid says why the spec cannot be worked with; empty when it can.
 	Invalid string
 	// Stopped says which part of the spec stops the pool; empty when none does.
@@ -80,8 +82,12 @@ func policyReady(f PolicyFacts) []Condition {
 			"%s; %s not Ready or cordoned, which uses up the budget of %d. Repair or uncordon, or raise maxUnavailable.",
 			quantity(len(o.Queue), "job waits", "jobs wait"), quantity(o.Unavailable, "node is", "nodes are"), o.Budget))
 	}
-	return reconciling(v1alpha1.ReasonProgressing, fmt.Sprintf("%s admitted, %s; %d of %d unavailable.",
-		quantity(len(o.Ledger), "node is", "nodes are"), quantity(len(o.Queue), "job waits", "jobs wait"), o.Unavailable, o.Budget))
+	refused := ""
+	if f.Refused > 0 {
+		refused = fmt.Sprintf(" %s refused until fewer than maxQueued wait.", quantity(f.Refused, "more node is", "more nodes are"))
+	}
+	return reconciling(v1alpha1.ReasonProgressing, fmt.Sprintf("%s admitted, %s; %d of %d unavailable.%s",
+		quantity(len(o.Ledger), "node is", "nodes are"), quantity(len(o.Queue), "job waits", "jobs wait"), o.Unavailable, o.Budget, refused))
 }
 
 // isClosed reports whether windows or freezes keep every job of the pool.

@@ -35,6 +35,10 @@ func TestPolicyConditions(t *testing.T) {
 			status.PolicyFacts{Outcome: schedule.Outcome{Nodes: 9, Budget: 2, Unavailable: 2, Ledger: ledger(2), Queue: queue(1)}},
 			v1alpha1.ReasonProgressing, "2 nodes are admitted, 1 job waits; 2 of 2 unavailable.", kstatus.InProgressStatus,
 		},
+		"a queue that is full": {
+			status.PolicyFacts{Refused: 7, Outcome: schedule.Outcome{Nodes: 9, Budget: 1, Unavailable: 1, Ledger: ledger(1), Queue: queue(1)}},
+			v1alpha1.ReasonProgressing, "1 job waits; 1 of 1 unavailable. 7 more nodes are refused until fewer than maxQueued wait.", kstatus.InProgressStatus,
+		},
 		"a budget of nothing": {
 			status.PolicyFacts{MaxUnavailable: "0%", Outcome: schedule.Outcome{Nodes: 9, Queue: queue(4)}},
 			v1alpha1.ReasonBudgetExhausted, "4 jobs wait, but maxUnavailable 0% admits no node; raise it to go on.", kstatus.FailedStatus,

@@ -20,7 +20,7 @@ const again = time.Second
 // is planned again, because the event of what won may be one that the planner does not watch.
 func (r *Reconciler) act(ctx context.Context, f facts, d decision) (ctrl.Result, error) {
 	r.due.set(f.name, d.due)
-	switch err := r.write(ctx, d); {
+	switch err := r.write(ctx, f, d); {
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
 		return ctrl.Result{RequeueAfter: again}, nil
 	case err != nil:
@@ -29,7 +29,7 @@ func (r *Reconciler) act(ctx context.Context, f facts, d decision) (ctrl.Result,
 	return ctrl.Result{RequeueAfter: d.next}, nil
 }
 
-func (r *Reconciler) write(ctx context.Context, d decision) error {
+func (r *Reconciler) write(ctx context.Context, f facts, d decision) error {
 	for i := range d.expired {
 		if err := r.remove(ctx, &d.expired[i]); err != nil {
 			return err
@@ -40,10 +40,25 @@ func (r *Reconciler) write(ctx context.Context, d decision) error {
 			return err
 		}
 	}
-	if d.job != nil {
-		return r.queue(ctx, d.job)
+	return r.enqueue(ctx, f, d.job)
+}
+
+// enqueue queues the job, if there is one, unless as many nodes of the policy wait as it allows. Then the node is planned again
+// when there is room.
+func (r *Reconciler) enqueue(ctx context.Context, f facts, job *v1alpha1.FirmwareJob) error {
+	limited := r.room != nil && f.settings.MaxQueued != nil
+	switch {
+	case job == nil && r.room != nil:
+		r.room.Leave(f.name, "")
+		return nil
+	case job == nil || limited && !r.room.Enter(f.settings.Policy, f.name, job.Name):
+		return nil
 	}
-	return nil
+	err := r.queue(ctx, job)
+	if err != nil && limited {
+		r.room.Leave(f.name, job.Name)
+	}
+	return err
 }
 
 // queue creates the job. If the job exists already, the cache is behind. No event says what the new object says itself.

@@ -17,9 +17,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/index"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/room"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/seen"
 )
 
@@ -43,12 +45,19 @@ type Reconciler struct {
 	quietPeriod time.Duration
 	due         *dueByNode
 	failed      seen.Seen[types.UID]
+	room        *room.Room
 }
 
 // New returns a reconciler that queues a job once the due updates of a node have not changed for the quiet period. The
 // period is counted by this process: a new leader waits once more. The client's cache needs the indexes of package index.
 func New(c client.Client, recorder events.EventRecorder, now func() time.Time, quietPeriod time.Duration) *Reconciler {
 	return &Reconciler{client: c, recorder: recorder, now: now, quietPeriod: quietPeriod, due: &dueByNode{nodes: map[string]dueWork{}}}
+}
+
+// Within bounds what is queued by the room that the policies with a limit have. Without it no limit applies.
+func (r *Reconciler) Within(room *room.Room) *Reconciler {
+	r.room = room
+	return r
 }
 
 // SetupWithManager adds the controller to the manager. Each change that can change the plan of a node enqueues that node.
@@ -60,6 +69,12 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 		Watches(&v1alpha1.FirmwareJob{}, handler.EnqueueRequestsFromMapFunc(toNode), builder.WithPredicates(jobChanged)).
 		Watches(&v1alpha1.RolloutPolicy{}, handler.EnqueueRequestsFromMapFunc(r.toEveryNode), builder.WithPredicates(policyChanged)).
 		Watches(&v1alpha1.FirmwareSource{}, handler.EnqueueRequestsFromMapFunc(r.toConcerned), builder.WithPredicates(sourceChanged)).
+		WatchesRawSource(source.Func(func(_ context.Context, q queue) error {
+			if r.room != nil {
+				r.room.OnWake(func(node string) { q.Add(reconcile.Request{NamespacedName: client.ObjectKey{Name: node}}) })
+			}
+			return nil
+		})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
 }

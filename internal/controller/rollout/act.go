@@ -45,6 +45,7 @@ func (r *Reconciler) act(ctx context.Context, f facts, d schedule.Decision) (ctr
 			return ctrl.Result{}, err
 		}
 	}
+	r.publish(f, d)
 	admit, err := r.unrivalled(ctx, d.Admit)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -75,10 +76,10 @@ func (r *Reconciler) writePolicy(ctx context.Context, f facts, o schedule.Outcom
 	p.Status.Admitted = r.ledger(old.Status.Admitted, o.Ledger)
 	p.Status.Queue, p.Status.Queued = queueOf(o.Queue)
 	p.Status.Nodes, p.Status.Budget, p.Status.Unavailable = int32(o.Nodes), int32(o.Budget), int32(o.Unavailable)
-	p.Status.NextWindow = nextWindow(o.Window)
+	p.Status.NextWindow, p.Status.Refused = nextWindow(o.Window), int32(r.refused(p.Name))
 	policy := policyOf(old)
 	p.Status.Conditions = status.Policy(status.PolicyFacts{
-		Outcome: o, Invalid: policy.Invalid, Stopped: r.calendars.of(old).stopped, Paused: policy.Paused, MaxUnavailable: policy.MaxUnavailable.String(),
+		Outcome: o, Refused: int(p.Status.Refused), Invalid: policy.Invalid, Stopped: r.calendars.of(old).stopped, Paused: policy.Paused, MaxUnavailable: policy.MaxUnavailable.String(),
 	}, old.Status.Conditions, p.Generation, r.now())
 	if equality.Semantic.DeepEqual(old.Status, p.Status) {
 		return nil
@@ -234,6 +235,10 @@ func (r *Reconciler) reportPolicy(old, p *v1alpha1.RolloutPolicy, o schedule.Out
 			r.recorder.Eventf(p, nil, corev1.EventTypeNormal, v1alpha1.ReasonNodeGone, "Release",
 				"Node %s is gone; the place of its job %s is free.", removed.Entry.Node, removed.Entry.Job)
 		}
+	}
+	if p.Status.Refused > 0 && old.Status.Refused == 0 {
+		r.recorder.Eventf(p, nil, corev1.EventTypeNormal, v1alpha1.ReasonQueueFull, "Queue",
+			"As many nodes wait as maxQueued allows; others are refused and queued as soon as there is room.")
 	}
 	was := meta.FindStatusCondition(old.Status.Conditions, v1alpha1.ConditionStalled)
 	is := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionStalled)

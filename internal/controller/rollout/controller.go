@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/room"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 )
@@ -49,6 +50,7 @@ type Reconciler struct {
 	reporters quarantine.Reporters
 	calendars calendars
 	durations durations
+	room      *room.Room
 }
 
 // New returns a reconciler. It reads ledgers, and what their entries depend on, through direct, which must not be a
@@ -57,6 +59,12 @@ type Reconciler struct {
 func New(c client.Client, direct client.Reader, recorder events.EventRecorder, now func() time.Time, ownNode string) *Reconciler {
 	return &Reconciler{client: c, direct: direct, recorder: recorder, now: now, ownNode: ownNode, written: map[types.UID]admitted{},
 		calendars: calendars{}}
+}
+
+// Within tells the room after each pass how many nodes wait.
+func (r *Reconciler) Within(room *room.Room) *Reconciler {
+	r.room = room
+	return r
 }
 
 // SetupWithManager starts a pass on each change that can change a decision, and one when the manager starts.
@@ -70,6 +78,9 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 		Watches(&v1alpha1.NodeFirmware{}, onChange, builder.WithPredicates(firmwareChanged)).
 		WatchesRawSource(source.Func(func(_ context.Context, q queue) error {
 			q.Add(pass)
+			if r.room != nil {
+				r.room.OnChange(func() { q.AddAfter(pass, coalesce) })
+			}
 			return nil
 		})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).

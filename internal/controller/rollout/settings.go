@@ -13,6 +13,9 @@ import (
 type Settings struct {
 	Rollback               v1alpha1.RollbackPolicy
 	Soak, IsolationTimeout *metav1.Duration
+	// Policy is the one policy that chooses the node, "" when there is none or more, and MaxQueued its limit, nil for none.
+	Policy    string
+	MaxQueued *int32
 }
 
 // SettingsOf are the settings of the policies that admit jobs of a node with these labels. While several policies choose
@@ -31,6 +34,9 @@ func SettingsOf(policies []v1alpha1.RolloutPolicy, node map[string]string) Setti
 		}
 		if spec.Rollback == v1alpha1.RollbackRequired {
 			out.Rollback = spec.Rollback
+		}
+		if len(chosen) == 1 {
+			out.Policy, out.MaxQueued = policies[i].Name, spec.MaxQueued
 		}
 		out.Soak, out.IsolationTimeout = longer(out.Soak, spec.Soak), longer(out.IsolationTimeout, spec.IsolationTimeout)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	apply "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/room"
 )
 
 func minutes(n int) metav1.Duration { return metav1.Duration{Duration: time.Duration(n) * time.Minute} }
@@ -174,4 +175,32 @@ func TestOneNodeOfEachRackIsAdmitted(t *testing.T) {
 	assert.Len(t, w.admitted(), 2)
 	assert.Contains(t, w.admitted(), "j-n3")
 	w.requireStatus(o, "default", status.InProgressStatus)
+}
+
+// R000-58: nodes that the planner refuses because the queue is full are counted, and called when there is room.
+func TestAFullQueueIsReportedAndEmptied(t *testing.T) {
+	w := newWorld(t)
+	p := newPolicy("default", intstr.FromInt32(1), nil)
+	p.Spec.MaxQueued = new(int32(1))
+	w.create(p)
+	w.nodes("n1", "n2", "n3")
+	w.queue("j1", "n1")
+	w.queue("j2", "n2")
+	o, queues := w.operator(), room.New(func() time.Time { return w.clock })
+	var woken []string
+	queues.OnWake(func(node string) { woken = append(woken, node) })
+	o.Within(queues)
+	o.pass()
+	require.False(t, queues.Enter("default", "n3", "j3"), "j2 waits")
+	o.pass()
+	assert.EqualValues(t, 1, w.policy("default").Status.Refused)
+	assert.Contains(t, w.ready("default").Message, "1 more node is refused until fewer than maxQueued wait.")
+
+	w.complete("j1")
+	o.pass()
+	assert.Equal(t, []string{"n3"}, woken)
+	require.True(t, queues.Enter("default", "n3", "j3"))
+	w.queue("j3", "n3")
+	o.pass()
+	assert.Zero(t, w.policy("default").Status.Refused)
 }

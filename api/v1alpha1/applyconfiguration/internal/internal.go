@@ -1306,6 +1306,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
       default: 10m
+    - name: maxQueued
+      type:
+        scalar: numeric
     - name: maxUnavailable
       type:
         namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString
@@ -1380,6 +1383,9 @@ var schemaYAML = typed.YAMLObject(`types:
             namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.QueuedNode
           elementRelationship: atomic
     - name: queued
+      type:
+        scalar: numeric
+    - name: refused
       type:
         scalar: numeric
     - name: unavailable

@@ -48,6 +48,10 @@ type RolloutPolicySpecApplyConfiguration struct {
 	// topologyBudgets bound how many nodes with the same value of a label are disturbed at once, such as one in each rack. Each of them
 	// must hold, and maxUnavailable as well. At most 4. Written by the user.
 	TopologyBudgets []TopologyBudgetApplyConfiguration `json:"topologyBudgets,omitempty"`
+	// maxQueued is how many nodes of the pool may wait for admission at once. While as many wait, the operator queues no more jobs;
+	// the other nodes are refused (reason QueueFull), counted in status.refused, and queued as soon as there is room. Jobs that persons made
+	// are never refused, but count. Absent: no limit. From 1 to 100000. Written by the user.
+	MaxQueued *int32 `json:"maxQueued,omitempty"`
 }
 
 // RolloutPolicySpecApplyConfiguration constructs a declarative configuration of the RolloutPolicySpec type for use with
@@ -148,5 +152,13 @@ func (b *RolloutPolicySpecApplyConfiguration) WithTopologyBudgets(values ...*Top
 		}
 		b.TopologyBudgets = append(b.TopologyBudgets, *values[i])
 	}
+	return b
+}
+
+// WithMaxQueued sets the MaxQueued field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MaxQueued field is set to the value of the last call.
+func (b *RolloutPolicySpecApplyConfiguration) WithMaxQueued(value int32) *RolloutPolicySpecApplyConfiguration {
+	b.MaxQueued = &value
 	return b
 }

@@ -29,6 +29,8 @@ type RolloutPolicyStatusApplyConfiguration struct {
 	Unavailable *int32 `json:"unavailable,omitempty"`
 	// queued is the number of nodes that wait for admission.
 	Queued *int32 `json:"queued,omitempty"`
+	// refused is the number of nodes with due updates that are not queued, because maxQueued nodes wait already.
+	Refused *int32 `json:"refused,omitempty"`
 	// nextWindow is when the windows and freezes next let nodes be admitted. Absent while they do, and when that does not happen
 	// within a year.
 	NextWindow *metav1.Time `json:"nextWindow,omitempty"`
@@ -116,6 +118,14 @@ func (b *RolloutPolicyStatusApplyConfiguration) WithUnavailable(value int32) *Ro
 // If called multiple times, the Queued field is set to the value of the last call.
 func (b *RolloutPolicyStatusApplyConfiguration) WithQueued(value int32) *RolloutPolicyStatusApplyConfiguration {
 	b.Queued = &value
+	return b
+}
+
+// WithRefused sets the Refused field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Refused field is set to the value of the last call.
+func (b *RolloutPolicyStatusApplyConfiguration) WithRefused(value int32) *RolloutPolicyStatusApplyConfiguration {
+	b.Refused = &value
 	return b
 }
 

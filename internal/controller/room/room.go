@@ -1,0 +1,173 @@
+package room
+
+import (
+	"sync"
+	"time"
+)
+
+// forget is after how long a job that was queued and never seen by a pass no longer takes room: it was deleted at once, or the
+// write was lost.
+const forget = time.Minute
+
+// Room is the room that is left in the queues of the policies with a limit. It is kept by one process: a new leader knows nothing
+// until the first pass over the policies, and refuses until then. It may be used by several goroutines.
+type Room struct {
+	now func() time.Time
+
+	mu       sync.Mutex
+	policies map[string]*queue
+	wake     func(node string)
+	changed  func()
+}
+
+// queue is that of one policy.
+type queue struct {
+	limit, queued int
+	// entered are the jobs that were queued since the last pass, with the time.
+	entered map[string]time.Time
+	// waits are the nodes that were refused, and woken those of them that are planned again because there is room.
+	waits, woken map[string]bool
+	// line are the nodes that were refused, in order. Those that have left are still in it.
+	line []string
+}
+
+// New returns a room that lets nobody in before the first call of Publish.
+func New(now func() time.Time) *Room {
+	return &Room{now: now, policies: map[string]*queue{}}
+}
+
+// OnWake says what plans a node again. It must not block, nor call the room.
+func (r *Room) OnWake(wake func(node string)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.wake = wake
+}
+
+// OnChange says what is to happen after a node was refused, or a refused one has left. It must not block, nor call the room.
+func (r *Room) OnChange(changed func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.changed = changed
+}
+
+// Enter reports whether the job of a node may be queued. A node that is refused is planned again when there is room; nodes that
+// were refused earlier go first.
+func (r *Room) Enter(policy, node, job string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name, other := range r.policies {
+		if name != policy {
+			r.leave(other, node, job)
+		}
+	}
+	q := r.of(policy)
+	if _, again := q.entered[job]; again {
+		return true
+	}
+	isNext := q.woken[node]
+	delete(q.woken, node)
+	if q.left() > 0 && (isNext || len(q.waits) == 0) {
+		q.entered[job] = r.now()
+		return true
+	}
+	if !q.waits[node] {
+		q.waits[node] = true
+		q.line = append(q.line, node)
+		if r.changed != nil {
+			r.changed()
+		}
+	}
+	return false
+}
+
+// Leave says that a node has nothing to queue, or that its job could not be queued.
+func (r *Room) Leave(node, job string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, q := range r.policies {
+		r.leave(q, node, job)
+	}
+}
+
+func (r *Room) leave(q *queue, node, job string) {
+	_, entered := q.entered[job]
+	if !entered && !q.waits[node] && !q.woken[node] {
+		return
+	}
+	delete(q.entered, job)
+	delete(q.waits, node)
+	delete(q.woken, node)
+	r.call(q)
+	if r.changed != nil {
+		r.changed()
+	}
+}
+
+// Queue is what a pass found about a policy.
+type Queue struct {
+	// Limit is how many nodes may wait, and Queued how many do.
+	Limit, Queued int
+}
+
+// Publish takes over what a pass found about each policy with a limit, and whether it saw a job. It has the nodes planned
+// again for which there is room now, and all nodes that a policy without a limit refused.
+func (r *Room) Publish(queues map[string]Queue, saw func(job string) bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name, q := range r.policies {
+		if _, limited := queues[name]; !limited {
+			q.limit = q.queued + len(q.entered) + len(q.woken) + len(q.waits)
+			r.call(q)
+			delete(r.policies, name)
+		}
+	}
+	for name, found := range queues {
+		q := r.of(name)
+		q.limit, q.queued = found.Limit, found.Queued
+		for job, at := range q.entered {
+			if saw(job) || r.now().Sub(at) > forget {
+				delete(q.entered, job)
+			}
+		}
+		r.call(q)
+	}
+}
+
+// Refused is how many nodes of a policy are refused.
+func (r *Room) Refused(policy string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	q := r.policies[policy]
+	if q == nil {
+		return 0
+	}
+	return len(q.waits) + len(q.woken)
+}
+
+func (r *Room) of(policy string) *queue {
+	q := r.policies[policy]
+	if q == nil {
+		q = &queue{entered: map[string]time.Time{}, waits: map[string]bool{}, woken: map[string]bool{}}
+		r.policies[policy] = q
+	}
+	return q
+}
+
+// left is how many more nodes may wait, beside those that were called.
+func (q *queue) left() int { return q.limit - q.queued - len(q.entered) - len(q.woken) }
+
+// call has as many nodes of the line planned again as there is room for.
+func (r *Room) call(q *queue) {
+	for q.left() > 0 && len(q.line) > 0 {
+		node := q.line[0]
+		q.line = q.line[1:]
+		if !q.waits[node] {
+			continue
+		}
+		delete(q.waits, node)
+		q.woken[node] = true
+		if r.wake != nil {
+			r.wake(node)
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package room_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/room"
+)
+
+// world is a planner and a rollout with a cache that lags behind.
+type world struct {
+	*room.Room
+	clock time.Time
+	woken []string
+	// jobs are those that wait, and seen those of them that a pass has seen.
+	jobs, seen map[string]bool
+}
+
+func newWorld() *world {
+	w := &world{clock: time.Unix(0, 0), jobs: map[string]bool{}, seen: map[string]bool{}}
+	w.Room = room.New(func() time.Time { return w.clock })
+	w.OnWake(func(node string) { w.woken = append(w.woken, node) })
+	return w
+}
+
+// plan queues the job of a node if there is room.
+func (w *world) plan(node string) bool {
+	in := w.Enter("p", node, node)
+	w.jobs[node] = w.jobs[node] || in
+	return in
+}
+
+// pass is one over the policies that sees all jobs.
+func (w *world) pass(limit int) {
+	w.seen = map[string]bool{}
+	for j := range w.jobs {
+		if w.jobs[j] {
+			w.seen[j] = true
+		}
+	}
+	w.Publish(map[string]room.Queue{"p": {Limit: limit, Queued: len(w.seen)}}, func(job string) bool { return w.seen[job] })
+}
+
+// R000-58: of N+1 nodes one is refused, and it is queued when another one has left the queue.
+func TestWhoIsRefusedIsQueuedWhenThereIsRoom(t *testing.T) {
+	w := newWorld()
+	changes := 0
+	w.OnChange(func() { changes++ })
+	assert.False(t, w.plan("n0"), "nothing is known before the first pass")
+	w.pass(2)
+	assert.Equal(t, []string{"n0"}, w.woken)
+	assert.True(t, w.plan("n0"))
+	assert.True(t, w.plan("n0"), "its own job takes room once")
+	assert.True(t, w.plan("n1"), "which no pass has seen yet")
+	changes = 0
+	assert.False(t, w.plan("n2"))
+	assert.False(t, w.plan("n3"))
+	assert.Equal(t, 2, w.Refused("p"))
+	assert.Equal(t, 2, changes, "that is shown")
+
+	w.woken = nil
+	w.pass(2)
+	assert.Empty(t, w.woken, "nobody is planned again without room")
+	w.jobs["n0"] = false // admitted
+	w.pass(2)
+	assert.Equal(t, []string{"n2"}, w.woken, "the first one in the line, and no more")
+	assert.False(t, w.plan("n4"), "which nobody overtakes")
+	assert.True(t, w.plan("n2"))
+	assert.Equal(t, 2, w.Refused("p"))
+}
+
+func TestRoomThatIsNotUsedPassesOn(t *testing.T) {
+	w := newWorld()
+	w.pass(1)
+	require.True(t, w.plan("n0"))
+	for _, n := range []string{"n1", "n2", "n3"} {
+		require.False(t, w.plan(n))
+	}
+	w.Leave("n0", "n0") // the job could not be written
+	w.jobs["n0"] = false
+	assert.Equal(t, []string{"n1"}, w.woken)
+	w.Leave("n1", "") // nothing is due there any more
+	assert.Equal(t, []string{"n1", "n2"}, w.woken)
+	assert.False(t, w.Enter("other", "n2", "n2"))
+	assert.Equal(t, []string{"n1", "n2", "n3"}, w.woken, "n2 has moved to another policy")
+}
+
+func TestAJobThatNobodySeesTakesNoRoomForEver(t *testing.T) {
+	w := newWorld()
+	w.pass(1)
+	require.True(t, w.plan("n0"))
+	w.jobs["n0"] = false // deleted at once
+	w.pass(1)
+	assert.False(t, w.plan("n1"), "the cache may lag behind")
+	w.clock = w.clock.Add(2 * time.Minute)
+	w.pass(1)
+	assert.Equal(t, []string{"n1"}, w.woken)
+}
+
+func TestWithoutALimitEverybodyIsPlannedAgain(t *testing.T) {
+	w := newWorld()
+	w.pass(1)
+	require.True(t, w.plan("n0"))
+	require.False(t, w.plan("n1"))
+	require.False(t, w.plan("n2"))
+	w.Publish(nil, func(string) bool { return true })
+	assert.Equal(t, []string{"n1", "n2"}, w.woken)
+	assert.Zero(t, w.Refused("p"))
+}
+
+// R000-58: whatever happens, no more wait than may, and all are queued in the end.
+func TestNoMoreWaitThanTheLimitAllows(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld()
+		limit := rapid.IntRange(1, 5).Draw(t, "limit")
+		var todo, done []string
+		for i := range rapid.IntRange(1, 20).Draw(t, "nodes") {
+			todo = append(todo, fmt.Sprint("n", i))
+		}
+		nodes := len(todo)
+		plan := func(node string) {
+			if w.jobs[node] || slices.Contains(done, node) {
+				w.Leave(node, "")
+			} else {
+				w.plan(node)
+			}
+		}
+		for round := 0; len(done) < nodes; round++ {
+			require.Less(t, round, 1000, "nodes are left over: %v of %d", done, nodes)
+			if len(todo) > 0 {
+				plan(todo[0])
+				todo = todo[1:]
+			}
+			if rapid.Bool().Draw(t, "a woken node is planned") && len(w.woken) > 0 {
+				plan(w.woken[0])
+				w.woken = w.woken[1:]
+			}
+			if rapid.Bool().Draw(t, "a pass") || len(todo) == 0 {
+				w.pass(limit)
+			}
+			waiting := 0
+			for _, node := range slices.Sorted(slices.Values(keys(w.jobs))) {
+				if !w.jobs[node] {
+					continue
+				}
+				if waiting++; w.seen[node] && rapid.Bool().Draw(t, "admitted") {
+					w.jobs[node], done = false, append(done, node)
+					waiting--
+				}
+			}
+			require.LessOrEqual(t, waiting, limit)
+		}
+	})
+}
+
+func keys(m map[string]bool) (out []string) {
+	for k := range m {
+		out = append(out, k)
+	}
+	return out
+}
