@@ -49,6 +49,8 @@ func decide(f state) verdict {
 		return leave
 	case f.startedBefore():
 		return refuse
+	case f.object.DeletionTimestamp != nil && f.object.Spec.Cancel == nil && !f.object.Admitted():
+		return leave // the operator lets it go: often it was replaced, and a record of that would keep its updates from being planned
 	case isToStop(f.object):
 		return cancelUnstarted
 	case f.object.Admitted() && f.busy == "" && f.mine && refusal(f) != nil:

@@ -24,6 +24,8 @@ func TestVerdictOfAJob(t *testing.T) {
 	update := object(v1alpha1.JobTypeUpdate, admitted...)
 	deleted := object(v1alpha1.JobTypeUpdate, admitted...)
 	deleted.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+	superseded, withdrawn := object(v1alpha1.JobTypeUpdate), cancelled.DeepCopy()
+	superseded.DeletionTimestamp, withdrawn.DeletionTimestamp = deleted.DeletionTimestamp, deleted.DeletionTimestamp
 	running := &journal.Job{}
 	held := &journal.Job{Release: before.InForce(), Reported: true, Record: step.Record{Outcome: step.Failed, Failure: &step.Failure{Held: true}}}
 	unreported := &journal.Job{Record: step.Record{Outcome: step.Complete}}
@@ -39,6 +41,8 @@ func TestVerdictOfAJob(t *testing.T) {
 		"cancelled before it began":                  {state{object: cancelled, mine: true}, cancelUnstarted},
 		"cancelled while it runs":                    {state{object: cancelled, known: running}, cancel},
 		"deleted before it began":                    {state{object: deleted, mine: true}, cancelUnstarted},
+		"deleted before it was admitted":             {state{object: superseded, mine: true}, leave},
+		"cancelled and deleted before its admission": {state{object: withdrawn, mine: true}, cancelUnstarted},
 		"deleted while it runs":                      {state{object: deleted, known: running}, cancel},
 		"deleted, and cancelled already":             {state{object: deleted, known: &journal.Job{Cancel: new(string)}}, follow},
 		"runs":                                       {state{object: update, known: running}, follow},

@@ -244,6 +244,23 @@ func TestADeletedJobIsCancelledAndSaysSo(t *testing.T) {
 	apitest.RequireStatus(t, got, kstatus.TerminatingStatus)
 }
 
+// The operator deletes a queued job that is no longer what is due. That must not keep the devices of the job from being updated
+// by the next one, as the cancellation by a person does.
+func TestADeletedJobThatWasNeverAdmittedLeavesNoTrace(t *testing.T) {
+	d := newDaemon(t)
+	o := d.create("j", d.Add(inventory.Disk, "disk0", inventory.ActivateNone))
+	o.Finalizers = []string{v1alpha1.JobFinalizer}
+	require.NoError(t, d.env.Client.Update(t.Context(), o))
+	require.NoError(t, d.env.Client.Delete(t.Context(), o))
+	require.NoError(t, d.reconcile("j"))
+	require.NoError(t, d.reconcile("j"))
+	assert.Nil(t, condition(d.get("j"), v1alpha1.ConditionFailed))
+	view, err := d.journal.View()
+	require.NoError(t, err)
+	assert.Nil(t, view.Job(string(o.UID)))
+	assert.Empty(t, view.Devices)
+}
+
 // A job whose object is gone goes on, and does not hide that it failed (I7, I10).
 func TestJobThatWasDeletedWhileItRanStillTellsThatItHoldsTheNode(t *testing.T) {
 	d := newDaemon(t)
