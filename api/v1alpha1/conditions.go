@@ -128,6 +128,23 @@ const (
 	ReasonQueueFull = "QueueFull"
 	// ReasonPolicyPaused: the node's rollout policy is paused.
 	ReasonPolicyPaused = "PolicyPaused"
+	// ReasonPolicyAborted: the node's rollout policy is aborted, so nothing is queued and nothing admitted.
+	ReasonPolicyAborted = "PolicyAborted"
+	// ReasonAborted: the rollout policy is aborted by its spec.
+	ReasonAborted = "Aborted"
+	// ReasonWaveNotOpen: the open wave of an update of the job does not include the node yet.
+	ReasonWaveNotOpen = "WaveNotOpen"
+	// ReasonWaveSoaking: every node of the open wave is judged; the next wave opens when the soak has passed.
+	ReasonWaveSoaking = "WaveSoaking"
+	// ReasonWaveEmpty: the open wave chooses no node that waits, and no node has succeeded yet.
+	ReasonWaveEmpty = "WaveEmpty"
+	// ReasonRolloutHalted: too many nodes failed with the image. No node is admitted for it until spec.resume of the rollout
+	// policy changes.
+	ReasonRolloutHalted = "RolloutHalted"
+	// ReasonRolloutResumed: a person lifted the halts of the rollout policy.
+	ReasonRolloutResumed = "RolloutResumed"
+	// ReasonDeadlineExceeded: the update was not done within the deadline of the rollout policy.
+	ReasonDeadlineExceeded = "DeadlineExceeded"
 	// ReasonPolicyConflict: more than one rollout policy selects the node.
 	ReasonPolicyConflict = "PolicyConflict"
 	// ReasonNodeBusy: another job holds the node.

@@ -15,7 +15,7 @@ const (
 	JobTypeSteps JobType = "Steps"
 )
 
-// FirmwareJobSpec says what is done on which node. It is immutable except for cancel.
+// FirmwareJobSpec says what is done on which node. It is immutable except for cancel and priority.
 // +kubebuilder:validation:XValidation:rule="self.nodeName == oldSelf.nodeName",message="nodeName is immutable",fieldPath=".nodeName"
 // +kubebuilder:validation:XValidation:rule="self.type == oldSelf.type",message="type is immutable",fieldPath=".type"
 // +kubebuilder:validation:XValidation:rule="has(self.updates) == has(oldSelf.updates) && (!has(self.updates) || self.updates == oldSelf.updates)",message="updates are immutable; create a new job",fieldPath=".updates"
@@ -86,6 +86,12 @@ type FirmwareJobSpec struct {
 	// +kubebuilder:validation:Minimum=60
 	// +kubebuilder:validation:Maximum=86400
 	ActiveDeadlineSeconds *int32 `json:"activeDeadlineSeconds,omitempty"`
+	// priority orders the queue before the age of jobs: higher is admitted first. It may be changed. From -1000 to 1000. Absent:
+	// the highest priority of the FirmwareTemplates that the updates come from, or 0. Written by the user.
+	// +optional
+	// +kubebuilder:validation:Minimum=-1000
+	// +kubebuilder:validation:Maximum=1000
+	Priority *int32 `json:"priority,omitempty"`
 	// cancel asks the job to stop: at once if the running step may be interrupted, otherwise after that step. A job
 	// that has already written then holds the node. A rollback is not interrupted. Written by the user; it can be added
 	// but not removed.

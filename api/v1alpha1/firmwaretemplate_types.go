@@ -32,6 +32,13 @@ type FirmwareTemplateSpec struct {
 	// +kubebuilder:default=Active
 	State TemplateState `json:"state,omitempty"`
 
+	// priority orders the jobs that wait with updates of this template: higher is admitted first, whatever their age. Default 0,
+	// from -1000 to 1000. Written by the user.
+	// +optional
+	// +kubebuilder:validation:Minimum=-1000
+	// +kubebuilder:validation:Maximum=1000
+	Priority int32 `json:"priority,omitempty"`
+
 	// devices are the rules, at most 64, each with a name that is unique in the template. Written by the user.
 	// +required
 	// +listType=map

@@ -9,8 +9,8 @@ import (
 // with maxUnavailable 1 if it does not exist.
 const DefaultRolloutPolicy = "default"
 
-// RolloutState activates or pauses a policy.
-// +kubebuilder:validation:Enum=Active;Paused
+// RolloutState activates, pauses or aborts a policy.
+// +kubebuilder:validation:Enum=Active;Paused;Aborted
 type RolloutState string
 
 const (
@@ -18,9 +18,12 @@ const (
 	RolloutActive RolloutState = "Active"
 	// RolloutPaused admits nothing new; admitted jobs finish.
 	RolloutPaused RolloutState = "Paused"
+	// RolloutAborted withdraws the queued jobs and queues none; admitted jobs finish.
+	RolloutAborted RolloutState = "Aborted"
 )
 
 // RolloutPolicySpec says how fast a pool of nodes may be disturbed.
+// +kubebuilder:validation:XValidation:rule="!has(self.waves) || !has(self.exponential)",message="exponential stands for waves; give one of both",fieldPath=".exponential"
 // +kubebuilder:validation:XValidation:rule="has(self.maxUnavailable) ? (type(self.maxUnavailable) == int ? self.maxUnavailable >= 0 : self.maxUnavailable.matches('^(100|[1-9]?[0-9])%$')) : true",message="maxUnavailable must be a number of nodes from 0 or a percentage from 0% to 100%",fieldPath=".maxUnavailable"
 type RolloutPolicySpec struct {
 	// nodeSelector selects the nodes of the pool by their labels. An absent or empty selector selects every node. A node
@@ -29,7 +32,7 @@ type RolloutPolicySpec struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, e.operator in ['In', 'NotIn'] ? has(e.values) && size(e.values) > 0 : e.operator in ['Exists', 'DoesNotExist'] && (!has(e.values) || size(e.values) == 0))",message="operator must be In or NotIn, with values, or Exists or DoesNotExist, without"
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
-	// state is Active (default) or Paused. Written by the user.
+	// state is Active (default), Paused to admit nothing new, or Aborted to withdraw the queued jobs as well. Written by the user.
 	// +optional
 	// +kubebuilder:default=Active
 	State RolloutState `json:"state,omitempty"`
@@ -100,6 +103,35 @@ type RolloutPolicySpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100000
 	MaxQueued *int32 `json:"maxQueued,omitempty"`
+	// waves are the parts of the pool in which an update spreads, in order, separately for each model of device, each version
+	// that runs and each image. The next wave opens when each node of the one before has succeeded and its soak has passed.
+	// After the last one the rest of the nodes follows. At most 16. Written by the user.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:XValidation:rule="self.filter(w, has(w.size) && type(w.size) == int).map(w, int(w.size)).isSorted()",message="the size of a wave counts the waves before it, so no number may be less than one before it"
+	Waves []RolloutWave `json:"waves,omitempty"`
+	// exponential stands for waves of 1, 2, 4, 8 … nodes up to the budget. Written by the user.
+	// +optional
+	Exponential *ExponentialWaves `json:"exponential,omitempty"`
+	// halt says after which failures an update is admitted to no more nodes of the pool, until resume changes. With waves or
+	// exponential the default is maxFailures 1. Written by the user.
+	// +optional
+	Halt *RolloutHalt `json:"halt,omitempty"`
+	// resume lifts the halts that exist when the operator sees it, and begins deadlines anew: any text, such as the reason, that
+	// differs from the one before. Written by the user.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Resume string `json:"resume,omitempty"`
+	// deadline is how long after its first admission an update may be admitted; what runs then finishes. From 1m to 8760h.
+	// Absent: for ever. Written by the user.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) >= duration('1m') && duration(self) <= duration('8760h')",message="deadline must be a duration from 1m to 8760h, such as 72h"
+	Deadline *metav1.Duration `json:"deadline,omitempty"`
 }
 
 // RolloutPolicyStatus is written by the operator.
@@ -121,6 +153,16 @@ type RolloutPolicyStatus struct {
 	// +listMapKey=node
 	// +kubebuilder:validation:MaxItems=1024
 	Admitted []AdmittedNode `json:"admitted,omitempty"`
+	// rollouts are the updates that the pool is followed in where the spec has waves, exponential, halt or deadline: at most 64,
+	// those that are over longest are forgotten first. Written together with the ledger, so that each verdict counts once.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Rollouts []RolloutStatus `json:"rollouts,omitempty"`
+	// resumed is the value of spec.resume that was acted on last.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Resumed string `json:"resumed,omitempty"`
 	// queue holds the first 100 nodes that wait for admission, in order, each with the reason why it waits.
 	// +optional
 	// +listType=atomic
@@ -167,7 +209,17 @@ type AdmittedNode struct {
 	// time of the admission.
 	// +required
 	Time metav1.Time `json:"time,omitzero"`
+	// verdict is Failed when the job holds the node and that failure is counted in rollouts.
+	// +optional
+	Verdict AdmittedVerdict `json:"verdict,omitempty"`
 }
+
+// AdmittedVerdict is what was counted about an admitted job.
+// +kubebuilder:validation:Enum=Failed
+type AdmittedVerdict string
+
+// VerdictFailed: the failure of the job is counted.
+const VerdictFailed AdmittedVerdict = "Failed"
 
 // QueuedNode is a node that waits for admission.
 type QueuedNode struct {

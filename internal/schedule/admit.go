@@ -51,7 +51,7 @@ type candidate struct {
 	pool *pool
 }
 
-// gate says why a candidate must wait; an empty reason lets it pass. It must not change what other candidates see.
+// gate says why a candidate must wait; an empty reason lets it pass. It changes nothing but the candidate.
 type gate func(p *pass, c *candidate) (Reason, string)
 
 // gates are asked in this order, and the first that keeps the candidate says why. One that takes a held node over disturbs no
@@ -59,6 +59,7 @@ type gate func(p *pass, c *candidate) (Reason, string)
 var (
 	gates = []gate{
 		(*pass).cancelled, (*pass).missing, (*pass).refuses, (*pass).behind, (*pass).busy, (*pass).open, (*pass).stopped, (*pass).frozen,
+		(*pass).inWave,
 	}
 	budgetGates = []gate{(*pass).outside, (*pass).notReady, (*pass).ledgerFull, (*pass).crowded, (*pass).exhausted}
 )
@@ -74,6 +75,7 @@ func (p *pass) tryAdmit(j Job, first map[string]Job) (Reason, string) {
 	}
 	if c.held != nil {
 		p.takeOver(*c.held, j)
+		p.begin(c.pool, j)
 		return "", ""
 	}
 	if reason, message := p.ask(c, budgetGates); reason != "" {
@@ -83,6 +85,7 @@ func (p *pass) tryAdmit(j Job, first map[string]Job) (Reason, string) {
 	p.use(c.pool, e.Node)
 	c.pool.out.Add = append(c.pool.out.Add, e)
 	p.enter(c.pool, e)
+	p.begin(c.pool, j)
 	return "", ""
 }
 
@@ -118,7 +121,7 @@ func (p *pass) behind(c *candidate) (Reason, string) {
 	if c.first == nil {
 		return "", ""
 	}
-	return NodeBusy, fmt.Sprintf("The older job %s of node %s goes first.", c.first.Name, c.job.Node)
+	return NodeBusy, fmt.Sprintf("The job %s of node %s goes first.", c.first.Name, c.job.Node)
 }
 
 // busy keeps the job while another one has its node, and finds the failed job that it may take over.
@@ -185,6 +188,8 @@ func (p *pass) poolFor(node string) (*pool, Reason, string) {
 	case o.Name == DefaultPolicy && invalid != "":
 		return nil, InvalidSpec, fmt.Sprintf("Rollout policy %s may be the one for node %s, but its spec is invalid; correct it.",
 			invalid, node)
+	case o.Aborted:
+		return nil, PolicyAborted, o.aborted()
 	case o.Paused:
 		return nil, PolicyPaused, fmt.Sprintf("Rollout policy %s is paused; set its state to Active to go on.", o.Name)
 	case o.out.Budget == 0:

@@ -48,6 +48,11 @@ type Outcome struct {
 	Window window.State
 	// TooLong is the shortest expected duration of a waiting job that fits into no window; 0 when there is none.
 	TooLong time.Duration
+	// Rollouts are the edges that the policy follows, in order; to be written with the ledger, as are Resumed, the request to
+	// resume that was acted on, and Judged, the uids of the jobs in the ledger whose verdicts are in Rollouts.
+	Rollouts []RolloutState
+	Resumed  string
+	Judged   []string
 }
 
 // Changed reports whether the ledger differs from the old one.
@@ -104,6 +109,15 @@ const (
 	JobCancelled     Reason = "Cancelled"
 	Quarantined      Reason = "Quarantined"
 	DeviceUnhealthy  Reason = "DeviceUnhealthy"
+	PolicyAborted    Reason = "PolicyAborted"
+	// WaveNotOpen: the open wave of an edge does not include the node. WaveSoaking: its nodes are judged, and the next one opens
+	// when it has soaked. WaveEmpty: it chooses none of the nodes that wait, and no node has succeeded yet.
+	WaveNotOpen Reason = "WaveNotOpen"
+	WaveSoaking Reason = "WaveSoaking"
+	WaveEmpty   Reason = "WaveEmpty"
+	// RolloutHalted: too many nodes failed with the image. DeadlineExceeded: the update took longer than the policy allows.
+	RolloutHalted    Reason = "RolloutHalted"
+	DeadlineExceeded Reason = "DeadlineExceeded"
 )
 
 // Waiting is a job that waits, with the reason and a message for people. Policy is empty where the node has none.
@@ -132,6 +146,7 @@ func Decide(f Facts) Decision {
 	p.dropDuplicates()
 	p.adopt()
 	p.count()
+	p.followRollouts()
 	p.admitQueued()
 	return p.decision()
 }
@@ -150,6 +165,7 @@ type pass struct {
 	refusals map[string]refusal // by uid
 	waiting  []Waiting
 	next     time.Time
+	held     map[string][]Job // failed jobs by the node that they hold
 }
 
 type pool struct {
@@ -161,6 +177,12 @@ type pool struct {
 	// state is what the calendar says; nil before it was asked. fitting is the longest duration known to fit into a window.
 	state   *window.State
 	fitting time.Duration
+	// rollouts are those that the policy follows, nil where it follows none; halts are those of them that are halted. Written
+	// are the waves, and judged the uids of the jobs in the ledger whose verdicts are counted.
+	rollouts map[Edge]*rollout
+	halts    []*rollout
+	written  []Wave
+	judged   map[string]bool
 }
 
 type holder struct {
@@ -384,8 +406,8 @@ func (p *pass) policyName(node string) string {
 	return ""
 }
 
-// inOrder lists the jobs for which wanted returns true in the order of the queue: oldest first, the operator's own node
-// last.
+// inOrder lists the jobs for which wanted returns true in the order of the queue: by priority, then by age, and the operator's
+// own node last.
 func (p *pass) inOrder(wanted func(Job) bool) []*Job {
 	var out []*Job
 	for i := range p.facts.Jobs {
@@ -403,6 +425,9 @@ func (p *pass) inOrder(wanted func(Job) bool) []*Job {
 		if o := cmp.Compare(own(a), own(b)); o != 0 {
 			return o
 		}
+		if o := cmp.Compare(b.Priority, a.Priority); o != 0 {
+			return o
+		}
 		return byAge(a, b)
 	})
 	return out
@@ -413,6 +438,12 @@ func (p *pass) decision() Decision {
 	for _, o := range p.pools {
 		o.out.Unavailable, o.out.Window = len(o.used), p.calendar(o)
 		slices.Sort(o.out.Held)
+		o.out.Rollouts = p.states(o)
+		for _, e := range o.out.Ledger {
+			if o.judged[e.UID] {
+				o.out.Judged = append(o.out.Judged, e.UID)
+			}
+		}
 		d.Policies = append(d.Policies, o.out)
 		for _, e := range o.out.Ledger {
 			if j := p.jobs[e.UID]; j.waiting() && !p.refused(j) && len(p.holders[e.Node]) == 1 {

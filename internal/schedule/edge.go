@@ -1,6 +1,9 @@
 package schedule
 
-import "cmp"
+import (
+	"cmp"
+	"fmt"
+)
 
 // Edge is the update of one model of device from one version to one image. Waves and halts count nodes for each edge.
 type Edge struct {
@@ -15,6 +18,14 @@ type Edge struct {
 // Compare orders edges by model, versions and digest.
 func (e Edge) Compare(o Edge) int {
 	return cmp.Or(cmp.Compare(e.Model, o.Model), cmp.Compare(e.From, o.From), cmp.Compare(e.Version, o.Version), cmp.Compare(e.Digest, o.Digest))
+}
+
+// String says for people which update it is.
+func (e Edge) String() string {
+	if e.From == "" {
+		return fmt.Sprintf("%s to %s", e.Model, e.Version)
+	}
+	return fmt.Sprintf("%s from %s to %s", e.Model, e.From, e.Version)
 }
 
 // JobEdge is an edge of a job, with what the job has shown about it.

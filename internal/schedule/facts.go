@@ -35,8 +35,8 @@ type Policy struct {
 	// Invalid says why the spec cannot be worked with; empty when it can. An invalid policy chooses no node, and the
 	// default policy admits none that the invalid one may be meant for.
 	Invalid string
-	// Paused admits nothing new.
-	Paused bool
+	// Paused admits nothing new. Aborted does neither, and whoever queued the jobs withdraws them.
+	Paused, Aborted bool
 	// MaxUnavailable is a number of nodes, or a percentage of the pool ("10%").
 	MaxUnavailable intstr.IntOrString
 	// Topology bounds how many nodes of one domain are disturbed at once.
@@ -49,6 +49,8 @@ type Policy struct {
 	Expected time.Duration
 	// Ledger lists the admitted nodes, oldest first.
 	Ledger []Entry
+	// Plan is how updates spread over the pool.
+	Plan Plan
 }
 
 // Entry is the admission of one job on one node.
@@ -96,7 +98,9 @@ const (
 type Job struct {
 	Name, UID, Node string
 	Created         time.Time
-	State           JobState
+	// Priority orders the queue before the age: higher goes first.
+	Priority int
+	State    JobState
 	// Expected is how long the job is expected to take, at most 24 hours; 0 when nothing is known.
 	Expected time.Duration
 	// Steps says that the job runs steps that a person listed, and updates nothing.

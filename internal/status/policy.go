@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,8 +28,8 @@ type PolicyFacts struct {
 	Invalid string
 	// Stopped says which part of the spec stops the pool; empty when none does.
 	Stopped string
-	// Paused is spec.paused.
-	Paused bool
+	// Paused and Aborted are the state of the spec.
+	Paused, Aborted bool
 	// MaxUnavailable as the spec gives it.
 	MaxUnavailable string
 }
@@ -57,6 +58,12 @@ func policyReady(f PolicyFacts) []Condition {
 	case f.Paused:
 		return ready(v1alpha1.ReasonPaused, fmt.Sprintf("Paused: %s, %s. Set state to Active to go on.",
 			quantity(len(o.Queue), "job waits", "jobs wait"), quantity(len(o.Ledger), "admitted node finishes", "admitted nodes finish")))
+	case f.Aborted:
+		return ready(v1alpha1.ReasonAborted, fmt.Sprintf("Aborted: nothing is queued for the pool, %s, %s. Set state to Active to begin again.",
+			quantity(len(o.Queue), "job waits to be withdrawn", "jobs wait to be withdrawn"),
+			quantity(len(o.Ledger), "admitted node finishes", "admitted nodes finish")))
+	case needsPerson(o) != nil:
+		return stalled(string(needsPerson(o).Reason), rolloutMessage(o, *needsPerson(o)))
 	case isClosed(o) && o.Window.Opens.IsZero():
 		return stalled(v1alpha1.ReasonNeverOpens, fmt.Sprintf("%s Until windows and freezes are changed no job of the pool is admitted.",
 			sentence(schedule.Opening(o.Window))))
@@ -77,6 +84,8 @@ func policyReady(f PolicyFacts) []Condition {
 		}
 		return reconciling(reason, fmt.Sprintf("%s: %s%s. %s.", quantity(len(o.Queue), "job waits", "jobs wait"), freeze,
 			schedule.Opening(o.Window), quantity(len(o.Ledger), "admitted node finishes", "admitted nodes finish")))
+	case len(o.Ledger) == 0 && soaking(o) != nil:
+		return reconciling(v1alpha1.ReasonWaveSoaking, rolloutMessage(o, *soaking(o)))
 	case len(o.Ledger) == 0 && o.Unavailable >= o.Budget:
 		return reconciling(v1alpha1.ReasonBudgetExhausted, fmt.Sprintf(
 			"%s; %s not Ready or cordoned, which uses up the budget of %d. Repair or uncordon, or raise maxUnavailable.",
@@ -92,6 +101,27 @@ func policyReady(f PolicyFacts) []Condition {
 
 // isClosed reports whether windows or freezes keep every job of the pool.
 func isClosed(o schedule.Outcome) bool { return !o.Window.Open && !o.Window.Next.IsZero() }
+
+// needsPerson is the first update of the pool that waits for a person, or nil.
+func needsPerson(o schedule.Outcome) *schedule.RolloutState {
+	return firstRollout(o, schedule.RolloutHalted, schedule.DeadlineExceeded, schedule.WaveEmpty)
+}
+
+// soaking is the first update of the pool whose wave soaks, or nil.
+func soaking(o schedule.Outcome) *schedule.RolloutState { return firstRollout(o, schedule.WaveSoaking) }
+
+func firstRollout(o schedule.Outcome, reasons ...schedule.Reason) *schedule.RolloutState {
+	at := slices.IndexFunc(o.Rollouts, func(r schedule.RolloutState) bool { return r.Waiting > 0 && slices.Contains(reasons, r.Reason) })
+	if at < 0 {
+		return nil
+	}
+	return &o.Rollouts[at]
+}
+
+func rolloutMessage(o schedule.Outcome, r schedule.RolloutState) string {
+	return fmt.Sprintf("%s %s, %s.", r.Message, quantity(len(o.Ledger), "node is admitted", "nodes are admitted"),
+		quantity(len(o.Queue), "job waits", "jobs wait"))
+}
 
 // maxNamed bounds how many objects a message lists.
 const maxNamed = 5
@@ -115,8 +145,15 @@ func JobAdmitted(policy string) Condition {
 	return Condition{v1alpha1.ConditionAdmitted, metav1.ConditionTrue, v1alpha1.ReasonAdmitted, fmt.Sprintf("Rollout policy %s admitted the node.", policy)}
 }
 
-// JobWaiting is the Admitted condition of a job that waits.
+// JobWaiting is the Admitted condition of a job that waits. One that waits for its wave is told so once, and not each time that
+// the waves before it get on: the policy says that with numbers, in one object instead of thousands.
 func JobWaiting(w schedule.Waiting) Condition {
+	switch w.Reason {
+	case schedule.WaveNotOpen, schedule.WaveSoaking, schedule.WaveEmpty:
+		w.Reason = schedule.WaveNotOpen
+		w.Message = fmt.Sprintf("The open wave does not include node %s yet. What it waits for is in status.rollouts of rolloutpolicy/%s.",
+			w.Job.Node, w.Policy)
+	}
 	return Condition{v1alpha1.ConditionAdmitted, metav1.ConditionFalse, string(w.Reason), text.Clip(w.Message, maxMessage)}
 }
 

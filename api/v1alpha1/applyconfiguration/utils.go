@@ -40,6 +40,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.EnabledStepApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ExpectedDevice"):
 		return &apiv1alpha1.ExpectedDeviceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ExponentialWaves"):
+		return &apiv1alpha1.ExponentialWavesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("FailedFirmware"):
 		return &apiv1alpha1.FailedFirmwareApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("FirmwareFile"):
@@ -66,6 +68,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.FirmwareTemplateSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("FirmwareTemplateStatus"):
 		return &apiv1alpha1.FirmwareTemplateStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("HaltedRollout"):
+		return &apiv1alpha1.HaltedRolloutApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("HealthVerdict"):
 		return &apiv1alpha1.HealthVerdictApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Hold"):
@@ -118,12 +122,18 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.RequestedStepApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RolloutFreeze"):
 		return &apiv1alpha1.RolloutFreezeApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RolloutHalt"):
+		return &apiv1alpha1.RolloutHaltApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RolloutPolicy"):
 		return &apiv1alpha1.RolloutPolicyApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RolloutPolicySpec"):
 		return &apiv1alpha1.RolloutPolicySpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RolloutPolicyStatus"):
 		return &apiv1alpha1.RolloutPolicyStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RolloutStatus"):
+		return &apiv1alpha1.RolloutStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RolloutWave"):
+		return &apiv1alpha1.RolloutWaveApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RolloutWindow"):
 		return &apiv1alpha1.RolloutWindowApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SourceReference"):

@@ -36,7 +36,7 @@ func (r *Reconciler) write(ctx context.Context, f facts, d decision) error {
 		}
 	}
 	for i := range d.superseded {
-		if err := r.supersede(ctx, &d.superseded[i]); err != nil {
+		if err := r.supersede(ctx, &d.superseded[i], d.aborted); err != nil {
 			return err
 		}
 	}
@@ -70,13 +70,18 @@ func (r *Reconciler) queue(ctx context.Context, job *v1alpha1.FirmwareJob) error
 }
 
 // supersede deletes a queued job unless it was admitted or changed since it was read.
-func (r *Reconciler) supersede(ctx context.Context, j *v1alpha1.FirmwareJob) error {
+func (r *Reconciler) supersede(ctx context.Context, j *v1alpha1.FirmwareJob, aborted bool) error {
 	err := r.client.Delete(ctx, j, client.Preconditions{UID: &j.UID, ResourceVersion: &j.ResourceVersion})
 	switch {
 	case apierrors.IsNotFound(err): // the event of its deletion wakes this node again
 		return nil
 	case err != nil:
 		return fmt.Errorf("delete superseded firmware job %s: %w", j.Name, err)
+	}
+	if aborted {
+		r.recorder.Eventf(j, nil, corev1.EventTypeNormal, v1alpha1.ReasonPolicyAborted, "Withdraw",
+			"The rollout policy of node %s was aborted before the job was admitted.", j.Spec.NodeName)
+		return nil
 	}
 	r.recorder.Eventf(j, nil, corev1.EventTypeNormal, v1alpha1.ReasonSuperseded, "Replace",
 		"What is due on node %s changed before the job was admitted.", j.Spec.NodeName)

@@ -336,12 +336,36 @@ func TestAQueuedJobIsReplacedWhenTheDesiredFirmwareChanges(t *testing.T) {
 	w.requireQuiet()
 }
 
+// An abort withdraws what is queued and queues nothing; what was admitted finishes.
+func TestAnAbortedPolicyWithdrawsTheQueuedJob(t *testing.T) {
+	w := newWorld(t, device("nic", 2))
+	p := &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+	require.NoError(t, w.Create(t.Context(), p))
+	w.settle()
+	require.NotNil(t, w.queued())
+	p.Spec.State = v1alpha1.RolloutAborted
+	require.NoError(t, w.Update(t.Context(), p))
+	w.settle()
+	require.Nil(t, w.queued())
+	w.requireQuiet()
+	p.Spec.State = v1alpha1.RolloutActive
+	require.NoError(t, w.Update(t.Context(), p))
+	w.settle()
+	job := w.queued()
+	w.set(job, nil, v1alpha1.ConditionAdmitted)
+	p.Spec.State = v1alpha1.RolloutAborted
+	require.NoError(t, w.Update(t.Context(), p))
+	w.settle()
+	require.NotNil(t, w.queued(), "an admitted job finishes")
+	w.requireQuiet()
+}
+
 func TestAQueuedJobThatWasAdmittedInTheMeantimeIsNotDeleted(t *testing.T) {
 	w := newWorld(t, device("nic", 2))
 	w.settle()
 	stale := *w.queued()
 	w.set(w.queued(), nil, v1alpha1.ConditionAdmitted)
-	require.True(t, apierrors.IsConflict(w.planner.supersede(t.Context(), &stale)))
+	require.True(t, apierrors.IsConflict(w.planner.supersede(t.Context(), &stale, false)))
 	assert.NotNil(t, w.queued())
 	w.requireQuiet()
 }

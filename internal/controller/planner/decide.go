@@ -28,6 +28,8 @@ type decision struct {
 	job *v1alpha1.FirmwareJob
 	// superseded jobs are queued, not admitted, and no longer what is due.
 	superseded []v1alpha1.FirmwareJob
+	// aborted says that the policy of the node is aborted.
+	aborted bool
 	// expired jobs are finished and older than the history that is kept.
 	expired []v1alpha1.FirmwareJob
 	// due is the work that a job should do, and since when it has been the same; zero when there is none.
@@ -45,14 +47,17 @@ type dueWork struct {
 
 // decide compares what the devices of one node should run with what they run. A running job is never touched: what still
 // differs is planned after it. Somebody else's job is waited for too. A queued job that is no longer due is deleted at
-// once, so that it is not admitted. A new job is queued once the same work has been due for the quiet period.
+// once, so that it is not admitted; so is every one where the policy of the node is aborted. A new job is queued once the same work has been due for the quiet period.
 func decide(f facts) decision {
 	if f.nodeUID == "" {
 		return decision{}
 	}
-	d := decision{expired: f.expired()}
+	d := decision{expired: f.expired(), aborted: f.settings.Aborted}
 	queued, busy := f.unfinished()
 	updates, next := f.updates(queued)
+	if d.aborted {
+		updates, next = nil, 0
+	}
 	isQueued := false
 	for _, j := range queued {
 		if !isQueued && len(updates) > 0 && sameWork(j.Spec.Updates, updates) && sameRollback(j.Spec.Rollback, f.settings.Rollback) &&

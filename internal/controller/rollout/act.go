@@ -74,12 +74,14 @@ func (r *Reconciler) writePolicy(ctx context.Context, f facts, o schedule.Outcom
 	p := old.DeepCopy()
 	p.Status.ObservedGeneration = p.Generation
 	p.Status.Admitted = r.ledger(old.Status.Admitted, o.Ledger)
+	writeRollouts(&p.Status, o)
 	p.Status.Queue, p.Status.Queued = queueOf(o.Queue)
 	p.Status.Nodes, p.Status.Budget, p.Status.Unavailable = int32(o.Nodes), int32(o.Budget), int32(o.Unavailable)
 	p.Status.NextWindow, p.Status.Refused = nextWindow(o.Window), int32(r.refused(p.Name))
-	policy := policyOf(old)
+	policy := limited(old, r.calendars.of(old))
 	p.Status.Conditions = status.Policy(status.PolicyFacts{
-		Outcome: o, Refused: int(p.Status.Refused), Invalid: policy.Invalid, Stopped: r.calendars.of(old).stopped, Paused: policy.Paused, MaxUnavailable: policy.MaxUnavailable.String(),
+		Outcome: o, Refused: int(p.Status.Refused), Invalid: policy.Invalid, Stopped: policy.Stopped, Paused: policy.Paused, Aborted: policy.Aborted,
+		MaxUnavailable: policy.MaxUnavailable.String(),
 	}, old.Status.Conditions, p.Generation, r.now())
 	if equality.Semantic.DeepEqual(old.Status, p.Status) {
 		return nil
@@ -240,9 +242,25 @@ func (r *Reconciler) reportPolicy(old, p *v1alpha1.RolloutPolicy, o schedule.Out
 		r.recorder.Eventf(p, nil, corev1.EventTypeNormal, v1alpha1.ReasonQueueFull, "Queue",
 			"As many nodes wait as maxQueued allows; others are refused and queued as soon as there is room.")
 	}
+	for i := range p.Status.Rollouts {
+		if now := &p.Status.Rollouts[i]; now.Halted != nil && !wasHalted(old, now) {
+			r.recorder.Eventf(p, nil, corev1.EventTypeWarning, v1alpha1.ReasonRolloutHalted, "Halt", "%s", now.Message)
+		}
+	}
+	if resumed := p.Status.Resumed; resumed != "" && resumed != old.Status.Resumed {
+		r.recorder.Eventf(p, nil, corev1.EventTypeNormal, v1alpha1.ReasonRolloutResumed, "Resume", "Resumed by spec.resume: %s", resumed)
+	}
 	was := meta.FindStatusCondition(old.Status.Conditions, v1alpha1.ConditionStalled)
 	is := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionStalled)
-	if is != nil && (was == nil || was.Reason != is.Reason) {
+	isNew := is != nil && (was == nil || was.Reason != is.Reason)
+	if isNew && is.Reason != v1alpha1.ReasonRolloutHalted { // each halt has its own event
 		r.recorder.Eventf(p, nil, corev1.EventTypeWarning, is.Reason, "Admit", "%s", is.Message)
 	}
+}
+
+// wasHalted reports whether the update was halted already.
+func wasHalted(old *v1alpha1.RolloutPolicy, now *v1alpha1.RolloutStatus) bool {
+	return slices.ContainsFunc(old.Status.Rollouts, func(r v1alpha1.RolloutStatus) bool {
+		return r.Halted != nil && rolloutOf(&r).Edge == rolloutOf(now).Edge
+	})
 }

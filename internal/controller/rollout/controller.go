@@ -73,6 +73,7 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 		Watches(&v1alpha1.RolloutPolicy{}, onChange, builder.WithPredicates(policyChanged)).
 		Watches(&v1alpha1.FirmwareJob{}, onChange, builder.WithPredicates(jobChanged)).
 		Watches(&corev1.Node{}, onChange, builder.WithPredicates(nodeChanged)).
+		Watches(&v1alpha1.FirmwareTemplate{}, onChange, builder.WithPredicates(templateChanged)).
 		Watches(&v1alpha1.FirmwareSource{}, onChange, builder.WithPredicates(sourceChanged)).
 		Watches(&v1alpha1.NodeDevice{}, onChange, builder.WithPredicates(deviceChanged)).
 		Watches(&v1alpha1.NodeFirmware{}, onChange, builder.WithPredicates(firmwareChanged)).

@@ -28,6 +28,7 @@ type facts struct {
 	sources  []v1alpha1.FirmwareSource
 	queued   queued
 	edges    map[string][]schedule.JobEdge // by uid of the job
+	priority priorities
 	schedule schedule.Facts
 }
 
@@ -75,6 +76,9 @@ func (r *Reconciler) gather(ctx context.Context) (facts, error) {
 		return f, err
 	}
 	if f.edges, err = r.edges(ctx, f.jobs); err != nil {
+		return f, err
+	}
+	if f.priority, err = r.priorities(ctx); err != nil {
 		return f, err
 	}
 	f.schedule = r.scheduleFacts(f)
@@ -212,6 +216,7 @@ func (r *Reconciler) scheduleFacts(f facts) schedule.Facts {
 		job := schedule.Job{
 			Name: j.Name, UID: uid, Node: j.Spec.NodeName, Created: j.CreationTimestamp.Time, State: r.state(j),
 			Steps: j.Spec.Type == v1alpha1.JobTypeSteps, Quarantined: f.queued.quarantined[uid], Edges: f.edges[uid],
+			Priority: f.priority.of(j),
 		}
 		for _, u := range j.Spec.Updates {
 			job.Devices = append(job.Devices, u.Device)
@@ -224,10 +229,14 @@ func (r *Reconciler) scheduleFacts(f facts) schedule.Facts {
 	return out
 }
 
-// limited is a policy with its calendar and topology budgets, which only admission asks for.
+// limited is a policy with its calendar, waves and topology budgets, which only admission asks for.
 func limited(p *v1alpha1.RolloutPolicy, c calendar) schedule.Policy {
 	out := policyOf(p)
 	out.Calendar, out.Stopped, out.Expected = c.Calendar, c.stopped, defaultExpected
+	var invalid string
+	if out.Plan, invalid = planOf(p); out.Stopped == "" {
+		out.Stopped = invalid
+	}
 	if d := p.Spec.ExpectedDuration; d != nil {
 		out.Expected = d.Duration
 	}
@@ -243,7 +252,10 @@ func limited(p *v1alpha1.RolloutPolicy, c calendar) schedule.Policy {
 const defaultExpected = 30 * time.Minute
 
 func policyOf(p *v1alpha1.RolloutPolicy) schedule.Policy {
-	out := schedule.Policy{Name: p.Name, Paused: p.Spec.State == v1alpha1.RolloutPaused, Selector: labels.Everything(), MaxUnavailable: intstr.FromInt32(1)}
+	out := schedule.Policy{
+		Name: p.Name, Paused: p.Spec.State == v1alpha1.RolloutPaused, Aborted: p.Spec.State == v1alpha1.RolloutAborted,
+		Selector: labels.Everything(), MaxUnavailable: intstr.FromInt32(1),
+	}
 	if m := p.Spec.MaxUnavailable; m != nil {
 		out.MaxUnavailable = *m
 	}

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/utils/ptr"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/watch"
@@ -21,8 +22,11 @@ var policyChanged = watch.Changed(func(a, b *v1alpha1.RolloutPolicy) bool {
 
 // jobChanged passes what may change a decision; progress does not.
 var jobChanged = watch.Changed(func(a, b *v1alpha1.FirmwareJob) bool {
-	return stateOf(a) != stateOf(b) || !slices.Equal(a.Status.BadImages, b.Status.BadImages)
+	return stateOf(a) != stateOf(b) || !ptr.Equal(a.Spec.Priority, b.Spec.Priority) || !slices.Equal(a.Status.BadImages, b.Status.BadImages)
 })
+
+// templateChanged passes what may change the order of the queue.
+var templateChanged = watch.Changed(func(a, b *v1alpha1.FirmwareTemplate) bool { return a.Spec.Priority != b.Spec.Priority })
 
 // sourceChanged passes what may change what is quarantined.
 var sourceChanged = watch.Changed(func(a, b *v1alpha1.FirmwareSource) bool {

@@ -16,6 +16,8 @@ type Settings struct {
 	// Policy is the one policy that chooses the node, "" when there is none or more, and MaxQueued its limit, nil for none.
 	Policy    string
 	MaxQueued *int32
+	// Aborted says that no job is queued for the node.
+	Aborted bool
 }
 
 // SettingsOf are the settings of the policies that admit jobs of a node with these labels. While several policies choose
@@ -38,6 +40,7 @@ func SettingsOf(policies []v1alpha1.RolloutPolicy, node map[string]string) Setti
 		if len(chosen) == 1 {
 			out.Policy, out.MaxQueued = policies[i].Name, spec.MaxQueued
 		}
+		out.Aborted = out.Aborted || spec.State == v1alpha1.RolloutAborted
 		out.Soak, out.IsolationTimeout = longer(out.Soak, spec.Soak), longer(out.IsolationTimeout, spec.IsolationTimeout)
 	}
 	return out

@@ -65,14 +65,13 @@ func (w *world) operator() *operator {
 	return o
 }
 
-// pass runs the reconciler until it asks for no other pass.
+// pass runs the reconciler until it asks for no other pass, or for one that time alone makes necessary.
 func (o *operator) pass() {
 	o.w.Helper()
 	for range 50 {
 		result, err := o.Reconcile(o.w.Context(), ctrl.Request{})
 		require.NoError(o.w, err)
-		if result.RequeueAfter == 0 || result.RequeueAfter > time.Second { // only the time is waited for
-			o.next = result.RequeueAfter
+		if o.next = result.RequeueAfter; o.next == 0 || o.next >= time.Second { // only the time is waited for
 			return
 		}
 	}

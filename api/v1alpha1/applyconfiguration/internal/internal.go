@@ -40,6 +40,11 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: time
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: verdict
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.AdmittedVerdict
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.AdmittedVerdict
+  scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.AppliedFirmware
   map:
     fields:
@@ -279,6 +284,16 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: vendor
       type:
         scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ExponentialWaves
+  map:
+    fields:
+    - name: soak
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+    - name: start
+      type:
+        scalar: numeric
+      default: 1
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FailedFirmware
   map:
     fields:
@@ -361,6 +376,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: nodeName
       type:
         scalar: string
+    - name: priority
+      type:
+        scalar: numeric
     - name: retry
       type:
         scalar: string
@@ -600,6 +618,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: nodeSelector
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector
+    - name: priority
+      type:
+        scalar: numeric
     - name: state
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.TemplateState
@@ -667,6 +688,24 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: updatesNotApplied
       type:
         scalar: numeric
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.HaltedRollout
+  map:
+    fields:
+    - name: job
+      type:
+        scalar: string
+    - name: message
+      type:
+        scalar: string
+    - name: node
+      type:
+        scalar: string
+    - name: reason
+      type:
+        scalar: string
+    - name: time
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.HealthResult
   scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.HealthVerdict
@@ -1266,6 +1305,15 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: timeZone
       type:
         scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutHalt
+  map:
+    fields:
+    - name: maxFailedPercent
+      type:
+        scalar: numeric
+    - name: maxFailures
+      type:
+        scalar: numeric
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutPolicy
   map:
     fields:
@@ -1290,10 +1338,16 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutPolicySpec
   map:
     fields:
+    - name: deadline
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
     - name: expectedDuration
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
       default: 30m
+    - name: exponential
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ExponentialWaves
     - name: freezes
       type:
         list:
@@ -1302,6 +1356,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - name
+    - name: halt
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutHalt
     - name: isolationTimeout
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
@@ -1316,6 +1373,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: nodeSelector
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector
+    - name: resume
+      type:
+        scalar: string
     - name: rollback
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RollbackPolicy
@@ -1336,6 +1396,14 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - topologyKey
+    - name: waves
+      type:
+        list:
+          elementType:
+            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutWave
+          elementRelationship: associative
+          keys:
+          - name
     - name: windows
       type:
         list:
@@ -1388,11 +1456,83 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: refused
       type:
         scalar: numeric
+    - name: resumed
+      type:
+        scalar: string
+    - name: rollouts
+      type:
+        list:
+          elementType:
+            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutStatus
+          elementRelationship: atomic
     - name: unavailable
       type:
         scalar: numeric
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutState
   scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutStatus
+  map:
+    fields:
+    - name: digest
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Digest
+    - name: done
+      type:
+        scalar: numeric
+    - name: failed
+      type:
+        scalar: numeric
+    - name: fromVersion
+      type:
+        scalar: string
+    - name: halted
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.HaltedRollout
+    - name: lastVerdictTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: message
+      type:
+        scalar: string
+    - name: model
+      type:
+        scalar: string
+    - name: reason
+      type:
+        scalar: string
+    - name: running
+      type:
+        scalar: numeric
+    - name: startTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: succeeded
+      type:
+        scalar: numeric
+    - name: version
+      type:
+        scalar: string
+    - name: waiting
+      type:
+        scalar: numeric
+    - name: wave
+      type:
+        scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutWave
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+    - name: nodeSelector
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector
+    - name: size
+      type:
+        namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString
+    - name: soak
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutWindow
   map:
     fields:

@@ -3,6 +3,7 @@
 package v1alpha1
 
 import (
+	apiv1alpha1 "github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -19,6 +20,8 @@ type AdmittedNodeApplyConfiguration struct {
 	JobUID *string `json:"jobUID,omitempty"`
 	// time of the admission.
 	Time *v1.Time `json:"time,omitempty"`
+	// verdict is Failed when the job holds the node and that failure is counted in rollouts.
+	Verdict *apiv1alpha1.AdmittedVerdict `json:"verdict,omitempty"`
 }
 
 // AdmittedNodeApplyConfiguration constructs a declarative configuration of the AdmittedNode type for use with
@@ -56,5 +59,13 @@ func (b *AdmittedNodeApplyConfiguration) WithJobUID(value string) *AdmittedNodeA
 // If called multiple times, the Time field is set to the value of the last call.
 func (b *AdmittedNodeApplyConfiguration) WithTime(value v1.Time) *AdmittedNodeApplyConfiguration {
 	b.Time = &value
+	return b
+}
+
+// WithVerdict sets the Verdict field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Verdict field is set to the value of the last call.
+func (b *AdmittedNodeApplyConfiguration) WithVerdict(value apiv1alpha1.AdmittedVerdict) *AdmittedNodeApplyConfiguration {
+	b.Verdict = &value
 	return b
 }

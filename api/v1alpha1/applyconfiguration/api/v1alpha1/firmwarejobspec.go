@@ -10,7 +10,7 @@ import (
 // FirmwareJobSpecApplyConfiguration represents a declarative configuration of the FirmwareJobSpec type for use
 // with apply.
 //
-// FirmwareJobSpec says what is done on which node. It is immutable except for cancel.
+// FirmwareJobSpec says what is done on which node. It is immutable except for cancel and priority.
 type FirmwareJobSpecApplyConfiguration struct {
 	// nodeName is the Node the job runs on. Immutable.
 	NodeName *string `json:"nodeName,omitempty"`
@@ -38,6 +38,9 @@ type FirmwareJobSpecApplyConfiguration struct {
 	// node; a job that has not begun to write by then fails and gives up its place in the budget. A job that has begun to
 	// write is never cut off. Default 3600, from 60 to 86400. Immutable.
 	ActiveDeadlineSeconds *int32 `json:"activeDeadlineSeconds,omitempty"`
+	// priority orders the queue before the age of jobs: higher is admitted first. It may be changed. From -1000 to 1000. Absent:
+	// the highest priority of the FirmwareTemplates that the updates come from, or 0. Written by the user.
+	Priority *int32 `json:"priority,omitempty"`
 	// cancel asks the job to stop: at once if the running step may be interrupted, otherwise after that step. A job
 	// that has already written then holds the node. A rollback is not interrupted. Written by the user; it can be added
 	// but not removed.
@@ -129,6 +132,14 @@ func (b *FirmwareJobSpecApplyConfiguration) WithRetry(value string) *FirmwareJob
 // If called multiple times, the ActiveDeadlineSeconds field is set to the value of the last call.
 func (b *FirmwareJobSpecApplyConfiguration) WithActiveDeadlineSeconds(value int32) *FirmwareJobSpecApplyConfiguration {
 	b.ActiveDeadlineSeconds = &value
+	return b
+}
+
+// WithPriority sets the Priority field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Priority field is set to the value of the last call.
+func (b *FirmwareJobSpecApplyConfiguration) WithPriority(value int32) *FirmwareJobSpecApplyConfiguration {
+	b.Priority = &value
 	return b
 }
 

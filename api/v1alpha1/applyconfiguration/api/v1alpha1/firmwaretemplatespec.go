@@ -20,6 +20,9 @@ type FirmwareTemplateSpecApplyConfiguration struct {
 	// state is Active (default) to assign firmware, or Paused to assign nothing new and withdraw nothing. Written by
 	// the user.
 	State *apiv1alpha1.TemplateState `json:"state,omitempty"`
+	// priority orders the jobs that wait with updates of this template: higher is admitted first, whatever their age. Default 0,
+	// from -1000 to 1000. Written by the user.
+	Priority *int32 `json:"priority,omitempty"`
 	// devices are the rules, at most 64, each with a name that is unique in the template. Written by the user.
 	Devices []DeviceRuleApplyConfiguration `json:"devices,omitempty"`
 }
@@ -51,6 +54,14 @@ func (b *FirmwareTemplateSpecApplyConfiguration) WithMachine(value *MachineSelec
 // If called multiple times, the State field is set to the value of the last call.
 func (b *FirmwareTemplateSpecApplyConfiguration) WithState(value apiv1alpha1.TemplateState) *FirmwareTemplateSpecApplyConfiguration {
 	b.State = &value
+	return b
+}
+
+// WithPriority sets the Priority field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Priority field is set to the value of the last call.
+func (b *FirmwareTemplateSpecApplyConfiguration) WithPriority(value int32) *FirmwareTemplateSpecApplyConfiguration {
+	b.Priority = &value
 	return b
 }
 

@@ -18,7 +18,7 @@ type RolloutPolicySpecApplyConfiguration struct {
 	// that two policies select is admitted by neither, and both report the conflict. The selector of the policy named
 	// "default" is not used: that policy applies to every node that no other policy selects. Written by the user.
 	NodeSelector *v1.LabelSelectorApplyConfiguration `json:"nodeSelector,omitempty"`
-	// state is Active (default) or Paused. Written by the user.
+	// state is Active (default), Paused to admit nothing new, or Aborted to withdraw the queued jobs as well. Written by the user.
 	State *apiv1alpha1.RolloutState `json:"state,omitempty"`
 	// maxUnavailable is how many nodes of the pool may be disturbed at once, as a number or a percentage. Nodes that
 	// are not Ready or are cordoned by somebody else count as disturbed. A percentage is rounded down, but not below 1;
@@ -52,6 +52,21 @@ type RolloutPolicySpecApplyConfiguration struct {
 	// the other nodes are refused (reason QueueFull), counted in status.refused, and queued as soon as there is room. Jobs that persons made
 	// are never refused, but count. Absent: no limit. From 1 to 100000. Written by the user.
 	MaxQueued *int32 `json:"maxQueued,omitempty"`
+	// waves are the parts of the pool in which an update spreads, in order, separately for each model of device, each version
+	// that runs and each image. The next wave opens when each node of the one before has succeeded and its soak has passed.
+	// After the last one the rest of the nodes follows. At most 16. Written by the user.
+	Waves []RolloutWaveApplyConfiguration `json:"waves,omitempty"`
+	// exponential stands for waves of 1, 2, 4, 8 … nodes up to the budget. Written by the user.
+	Exponential *ExponentialWavesApplyConfiguration `json:"exponential,omitempty"`
+	// halt says after which failures an update is admitted to no more nodes of the pool, until resume changes. With waves or
+	// exponential the default is maxFailures 1. Written by the user.
+	Halt *RolloutHaltApplyConfiguration `json:"halt,omitempty"`
+	// resume lifts the halts that exist when the operator sees it, and begins deadlines anew: any text, such as the reason, that
+	// differs from the one before. Written by the user.
+	Resume *string `json:"resume,omitempty"`
+	// deadline is how long after its first admission an update may be admitted; what runs then finishes. From 1m to 8760h.
+	// Absent: for ever. Written by the user.
+	Deadline *metav1.Duration `json:"deadline,omitempty"`
 }
 
 // RolloutPolicySpecApplyConfiguration constructs a declarative configuration of the RolloutPolicySpec type for use with
@@ -160,5 +175,50 @@ func (b *RolloutPolicySpecApplyConfiguration) WithTopologyBudgets(values ...*Top
 // If called multiple times, the MaxQueued field is set to the value of the last call.
 func (b *RolloutPolicySpecApplyConfiguration) WithMaxQueued(value int32) *RolloutPolicySpecApplyConfiguration {
 	b.MaxQueued = &value
+	return b
+}
+
+// WithWaves adds the given value to the Waves field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Waves field.
+func (b *RolloutPolicySpecApplyConfiguration) WithWaves(values ...*RolloutWaveApplyConfiguration) *RolloutPolicySpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithWaves")
+		}
+		b.Waves = append(b.Waves, *values[i])
+	}
+	return b
+}
+
+// WithExponential sets the Exponential field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Exponential field is set to the value of the last call.
+func (b *RolloutPolicySpecApplyConfiguration) WithExponential(value *ExponentialWavesApplyConfiguration) *RolloutPolicySpecApplyConfiguration {
+	b.Exponential = value
+	return b
+}
+
+// WithHalt sets the Halt field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Halt field is set to the value of the last call.
+func (b *RolloutPolicySpecApplyConfiguration) WithHalt(value *RolloutHaltApplyConfiguration) *RolloutPolicySpecApplyConfiguration {
+	b.Halt = value
+	return b
+}
+
+// WithResume sets the Resume field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Resume field is set to the value of the last call.
+func (b *RolloutPolicySpecApplyConfiguration) WithResume(value string) *RolloutPolicySpecApplyConfiguration {
+	b.Resume = &value
+	return b
+}
+
+// WithDeadline sets the Deadline field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Deadline field is set to the value of the last call.
+func (b *RolloutPolicySpecApplyConfiguration) WithDeadline(value metav1.Duration) *RolloutPolicySpecApplyConfiguration {
+	b.Deadline = &value
 	return b
 }

@@ -19,6 +19,11 @@ type RolloutPolicyStatusApplyConfiguration struct {
 	// admitted is the ledger: the nodes that may be disturbed now, each with the one job that may do it. A node
 	// enters it and leaves it in one compare-and-swap of this object.
 	Admitted []AdmittedNodeApplyConfiguration `json:"admitted,omitempty"`
+	// rollouts are the updates that the pool is followed in where the spec has waves, exponential, halt or deadline: at most 64,
+	// those that are over longest are forgotten first. Written together with the ledger, so that each verdict counts once.
+	Rollouts []RolloutStatusApplyConfiguration `json:"rollouts,omitempty"`
+	// resumed is the value of spec.resume that was acted on last.
+	Resumed *string `json:"resumed,omitempty"`
 	// queue holds the first 100 nodes that wait for admission, in order, each with the reason why it waits.
 	Queue []QueuedNodeApplyConfiguration `json:"queue,omitempty"`
 	// nodes is the number of nodes in the pool.
@@ -73,6 +78,27 @@ func (b *RolloutPolicyStatusApplyConfiguration) WithAdmitted(values ...*Admitted
 		}
 		b.Admitted = append(b.Admitted, *values[i])
 	}
+	return b
+}
+
+// WithRollouts adds the given value to the Rollouts field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Rollouts field.
+func (b *RolloutPolicyStatusApplyConfiguration) WithRollouts(values ...*RolloutStatusApplyConfiguration) *RolloutPolicyStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithRollouts")
+		}
+		b.Rollouts = append(b.Rollouts, *values[i])
+	}
+	return b
+}
+
+// WithResumed sets the Resumed field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Resumed field is set to the value of the last call.
+func (b *RolloutPolicyStatusApplyConfiguration) WithResumed(value string) *RolloutPolicyStatusApplyConfiguration {
+	b.Resumed = &value
 	return b
 }
 

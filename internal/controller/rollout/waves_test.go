@@ -1,0 +1,307 @@
+package rollout_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+)
+
+// inWaves makes a default policy with a wave of one canary, which soaks for an hour, one of two nodes, and the rest. Its nodes n0
+// to n5 have a queued job each.
+func (w *world) inWaves() {
+	w.Helper()
+	p := newPolicy("default", intstr.FromInt32(6), nil)
+	one, three := intstr.FromInt32(1), intstr.FromInt32(3)
+	p.Spec.Waves = []v1alpha1.RolloutWave{
+		{Name: "canary", Size: &one, Soak: &metav1.Duration{Duration: time.Hour}, NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"canary": "true"}}},
+		{Name: "few", Size: &three},
+	}
+	w.create(p)
+	for i := range 6 {
+		name := fmt.Sprintf("n%d", i)
+		w.create(newNode(name, map[string]string{"canary": fmt.Sprint(i == 3)}))
+		w.queue("j"+name[1:], name)
+	}
+}
+
+func (w *world) rollout(policy string) v1alpha1.RolloutStatus {
+	w.Helper()
+	list := w.policy(policy).Status.Rollouts
+	require.Len(w, list, 1)
+	return list[0]
+}
+
+// R000-53: a canary, its soak, then more; each wave opens when every node of the one before has succeeded.
+func TestAnUpdateSpreadsInWaves(t *testing.T) {
+	w := newWorld(t)
+	w.inWaves()
+	o := w.operator()
+	o.pass()
+	require.Equal(t, []string{"j3"}, w.admitted(), "the canary alone")
+	require.Equal(t, v1alpha1.ReasonWaveNotOpen, w.reason("j0"))
+	require.Contains(t, w.message("j0"), "status.rollouts of rolloutpolicy/default")
+	r := w.rollout("default")
+	assert.Equal(t, "canary", r.Wave)
+	assert.Equal(t, v1alpha1.ReasonWaveNotOpen, r.Reason)
+	assert.Contains(t, r.Message, "0 of 1 node judged")
+
+	w.complete("j3")
+	o.pass()
+	require.Empty(t, w.admitted(), "it soaks")
+	r = w.rollout("default")
+	assert.Equal(t, v1alpha1.ReasonWaveSoaking, r.Reason)
+	assert.Contains(t, r.Message, "the next wave opens at 2026-11-21 13:00:00 UTC")
+	assert.Equal(t, time.Hour, o.next, "the operator looks again when the soak ends")
+	w.requireStatus(o, "default", status.InProgressStatus)
+
+	w.clock = w.clock.Add(time.Hour)
+	o.pass()
+	require.Equal(t, []string{"j0", "j1"}, w.admitted())
+	w.complete("j0")
+	w.complete("j1")
+	o.pass()
+	require.Equal(t, []string{"j2", "j4", "j5"}, w.admitted(), "the rest")
+	for _, j := range w.admitted() {
+		w.complete(j)
+	}
+	o.pass()
+	r = w.rollout("default")
+	assert.Equal(t, "rest", r.Wave)
+	assert.Equal(t, int32(6), r.Done+r.Succeeded)
+	w.requireStatus(o, "default", status.CurrentStatus)
+}
+
+// What the waves know survives the operator, and jobs that are deleted after they were counted.
+func TestAnOperatorThatStartsInTheMiddleOfAWaveGoesOnWhereTheOtherWas(t *testing.T) {
+	w := newWorld(t)
+	w.inWaves()
+	w.operator().pass()
+	w.complete("j3")
+	w.operator().pass()
+	w.operator().pass()
+	require.Equal(t, int32(1), w.rollout("default").Succeeded, "the verdict counts once")
+	w.delete("j3")
+	w.clock = w.clock.Add(time.Hour)
+	o := w.operator()
+	o.pass()
+	require.Equal(t, []string{"j0", "j1"}, w.admitted())
+	r := w.rollout("default")
+	assert.Equal(t, int32(1), r.Done)
+	w.requireStatus(o, "default", status.InProgressStatus)
+}
+
+// The verdict is counted in the write that gives the place back: an operator that dies before it has counted nothing, and one
+// that dies after it has nothing left to count. Of two operators one loses the race.
+func TestAVerdictCountsOnceThoughTwoOperatorsSeeIt(t *testing.T) {
+	w := newWorld(t)
+	w.inWaves()
+	w.operator().pass()
+	w.complete("j3")
+	first, second := w.operator(), w.operator()
+	second.direct.afterList = func() { // the other one is faster, between the second's read and its write
+		first.view.dies = true // and dies right after the ledger
+		_, _ = first.Reconcile(t.Context(), ctrl.Request{})
+	}
+	second.pass()
+	require.Equal(t, int32(1), w.rollout("default").Succeeded)
+	require.Empty(t, w.ledger("default"))
+	w.requireStatus(second, "default", status.InProgressStatus)
+}
+
+// A node that a failed job holds halts its update; nothing is admitted before a person sets spec.resume to another text.
+func TestAHeldNodeHaltsItsUpdateUntilAPersonResumes(t *testing.T) {
+	w := newWorld(t)
+	w.inWaves()
+	w.change("default", func(p *v1alpha1.RolloutPolicy) {
+		p.Spec.Resume, p.Spec.Halt = "yesterday", &v1alpha1.RolloutHalt{MaxFailures: ptr.To[int32](5)}
+	})
+	o := w.operator()
+	o.pass()
+	w.hold("j3")
+	o.pass()
+	w.clock = w.clock.Add(2 * time.Hour)
+	o.pass()
+	w.operator().pass()
+	require.Equal(t, v1alpha1.ReasonRolloutHalted, w.reason("j0"))
+	require.Contains(t, w.message("j0"), "set spec.resume of rolloutpolicy/default to a new value")
+	r := w.rollout("default")
+	require.NotNil(t, r.Halted)
+	assert.Equal(t, "NeedsIntervention", r.Halted.Reason)
+	assert.Equal(t, "n3", r.Halted.Node)
+	assert.Equal(t, "j3", r.Halted.Job)
+	assert.Equal(t, int32(1), r.Failed, "it counts once though it stays in the ledger")
+	assert.Equal(t, v1alpha1.VerdictFailed, w.policy("default").Status.Admitted[0].Verdict)
+	assert.Equal(t, 1, countEvents(o, v1alpha1.ReasonRolloutHalted))
+	w.requireStatus(o, "default", status.FailedStatus)
+
+	w.change("default", func(p *v1alpha1.RolloutPolicy) { p.Spec.Resume = "after the cable was replaced" })
+	w.create(newNode("n9", map[string]string{"canary": "true"}))
+	w.queue("j9", "n9")
+	o.pass()
+	require.Contains(t, w.admitted(), "j9", "another canary")
+	require.NotContains(t, w.admitted(), "j0")
+	assert.Equal(t, "after the cable was replaced", w.policy("default").Status.Resumed)
+	assert.Nil(t, w.rollout("default").Halted)
+	w.requireStatus(o, "default", status.InProgressStatus)
+}
+
+func countEvents(o *operator, reason string) int {
+	n := 0
+	for len(o.events.Events) > 0 {
+		if strings.Contains(<-o.events.Events, " "+reason+" ") {
+			n++
+		}
+	}
+	return n
+}
+
+func TestAnEmptyCanaryWaveHoldsAndSaysSo(t *testing.T) {
+	w := newWorld(t)
+	w.inWaves()
+	o := w.operator()
+	n := newNode("n3", map[string]string{"canary": "false"})
+	require.NoError(t, w.Update(t.Context(), n))
+	o.pass()
+	require.Empty(t, w.admitted())
+	assert.Equal(t, v1alpha1.ReasonWaveEmpty, w.rollout("default").Reason)
+	w.requireStatus(o, "default", status.FailedStatus)
+}
+
+func TestNothingIsAdmittedAfterTheDeadline(t *testing.T) {
+	w := newWorld(t)
+	w.inWaves()
+	w.change("default", func(p *v1alpha1.RolloutPolicy) {
+		p.Spec.Deadline = &metav1.Duration{Duration: 30 * time.Minute}
+	})
+	o := w.operator()
+	o.pass()
+	assert.Equal(t, 30*time.Minute, o.next)
+	w.complete("j3")
+	o.pass()
+	w.clock = w.clock.Add(2 * time.Hour)
+	o.pass()
+	require.Equal(t, v1alpha1.ReasonDeadlineExceeded, w.reason("j0"))
+	w.requireStatus(o, "default", status.FailedStatus)
+	w.change("default", func(p *v1alpha1.RolloutPolicy) { p.Spec.Deadline.Duration = 3 * time.Hour })
+	o.pass()
+	require.Equal(t, []string{"j0", "j1"}, w.admitted())
+}
+
+func TestAnAbortedPolicyAdmitsNothingAndLetsWhatRunsFinish(t *testing.T) {
+	w := newWorld(t)
+	w.create(newPolicy("default", intstr.FromInt32(1), nil))
+	w.nodes("n1", "n2")
+	w.queue("j1", "n1")
+	o := w.operator()
+	o.pass()
+	w.change("default", func(p *v1alpha1.RolloutPolicy) { p.Spec.State = v1alpha1.RolloutAborted })
+	w.queue("j2", "n2")
+	o.pass()
+	require.Equal(t, []string{"j1"}, w.admitted())
+	w.complete("j1")
+	o.pass()
+	require.Empty(t, w.admitted())
+	require.Equal(t, v1alpha1.ReasonPolicyAborted, w.reason("j2"))
+	w.requireStatus(o, "default", status.CurrentStatus)
+}
+
+func TestPriorityComesBeforeAge(t *testing.T) {
+	w := newWorld(t)
+	w.create(newPolicy("default", intstr.FromInt32(0), nil))
+	w.nodes("n1", "n2", "n3")
+	w.queue("j1", "n1")
+	w.queue("j2", "n2")
+	w.queue("j3", "n3")
+	order := func() []string {
+		var out []string
+		for _, q := range w.policy("default").Status.Queue {
+			out = append(out, q.Job)
+		}
+		return out
+	}
+	o := w.operator()
+	o.pass()
+	require.Equal(t, []string{"j1", "j2", "j3"}, order())
+	j := w.job("j2")
+	j.Spec.Priority = ptr.To[int32](5)
+	require.NoError(t, w.Update(t.Context(), j))
+	o.pass()
+	require.Equal(t, []string{"j2", "j1", "j3"}, order(), "a person's own priority")
+	w.create(&v1alpha1.FirmwareTemplate{ObjectMeta: metav1.ObjectMeta{Name: "t"}, Spec: v1alpha1.FirmwareTemplateSpec{
+		Priority: 7, Devices: []v1alpha1.DeviceRule{{
+			Name: "r", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassBIOS, Vendor: "*"}, Version: "2", SourceRef: v1alpha1.SourceReference{Name: "s"},
+		}},
+	}})
+	o.pass()
+	require.Equal(t, []string{"j1", "j3", "j2"}, order(), "that of the template, where the job has none")
+	w.requireStatus(o, "default", status.FailedStatus)
+}
+
+// A policy's object must stay well under what etcd takes, with as much as its lists hold.
+func TestAFullPolicyIsSmall(t *testing.T) {
+	w := newWorld(t)
+	w.create(newPolicy("default", intstr.FromInt32(6), nil))
+	p := w.policy("default")
+	for i := range 600 {
+		p.Status.Admitted = append(p.Status.Admitted, v1alpha1.AdmittedNode{
+			Node: fmt.Sprintf("gpu-node-%04d", i), Job: fmt.Sprintf("gpu-node-%04d-0a1b2c3d", i), JobUID: "2f1c8a9e-5a7b-4c1d-9e8f-0123456789ab", Time: metav1.NewTime(w.clock),
+		})
+	}
+	for i := range 100 {
+		p.Status.Queue = append(p.Status.Queue, v1alpha1.QueuedNode{Node: fmt.Sprintf("gpu-node-%04d", 600+i), Job: fmt.Sprintf("gpu-node-%04d-0a1b2c3d", i), Reason: "WaveNotOpen"})
+	}
+	for i := range 64 {
+		at := metav1.NewTime(w.clock)
+		p.Status.Rollouts = append(p.Status.Rollouts, v1alpha1.RolloutStatus{
+			Model: "Mellanox Technologies:MT2892 Family", FromVersion: fmt.Sprintf("22.40.%04d", i), Version: "22.41.1000",
+			Digest: v1alpha1.Digest(fmt.Sprintf("sha256:%064x", i)), Wave: "canary", StartTime: &at, LastVerdictTime: &at, Reason: "RolloutHalted",
+			Message: strings.Repeat("m", 300), Halted: &v1alpha1.HaltedRollout{Reason: "MaxFailures", Node: "gpu-node-0001", Job: "gpu-node-0001-0a1b2c3d", Message: strings.Repeat("m", 200), Time: at},
+		})
+	}
+	require.NoError(t, w.Status().Update(t.Context(), p))
+	raw, err := json.Marshal(w.policy("default"))
+	require.NoError(t, err)
+	assert.Less(t, len(raw), 256<<10)
+	t.Logf("%d KiB", len(raw)>>10)
+}
+
+// What the API server cannot refuse is said in a condition, and stops this policy's pool only.
+func TestWavesThatCannotBeFollowedStopTheirPoolOnly(t *testing.T) {
+	tenth, half := intstr.FromString("10%"), intstr.FromString("50%")
+	for field, waves := range map[string][]v1alpha1.RolloutWave{
+		"spec.waves[1].size": {{Name: "half", Size: &half}, {Name: "tenth", Size: &tenth}},
+		"spec.waves[0].nodeSelector": {{Name: "canary", NodeSelector: &metav1.LabelSelector{
+			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "canary", Operator: metav1.LabelSelectorOpIn}},
+		}}},
+	} {
+		t.Run(field, func(t *testing.T) {
+			w := newWorld(t)
+			p := newPolicy("gpu", intstr.FromInt32(1), map[string]string{"pool": "gpu"})
+			p.Spec.Waves = waves
+			w.create(p, newNode("n1", map[string]string{"pool": "gpu"}), newNode("n2", nil))
+			w.queue("j1", "n1")
+			w.queue("j2", "n2")
+			o := w.operator()
+			o.pass()
+			require.Equal(t, []string{"j2"}, w.admitted())
+			require.Equal(t, v1alpha1.ReasonInvalidSpec, w.reason("j1"))
+			stalled := meta.FindStatusCondition(w.policy("gpu").Status.Conditions, v1alpha1.ConditionStalled)
+			require.NotNil(t, stalled)
+			assert.Contains(t, stalled.Message, field)
+			w.requireStatus(o, "gpu", status.FailedStatus)
+		})
+	}
+}

@@ -1,0 +1,162 @@
+package schedule
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// waves are those of the policy, written out.
+func (o *pool) waves() []Wave {
+	x := o.Plan.Exponential
+	if x == nil {
+		return o.Plan.Waves
+	}
+	var out []Wave
+	total := 0
+	for batch := max(x.Start, 1); len(out) == 0 || batch <= o.out.Budget; batch *= 2 {
+		total += batch
+		size := intstr.FromInt(total)
+		out = append(out, Wave{Name: fmt.Sprintf("batch-%d", batch), Size: &size, Soak: x.Soak})
+	}
+	return out
+}
+
+func firstWave(waves []Wave) string {
+	if len(waves) == 0 {
+		return Rest
+	}
+	return waves[0].Name
+}
+
+// at is the index of the open wave; len(waves) for Rest, and -1 where the policy has no wave of that name.
+func (r *rollout) at() int {
+	if r.Wave == Rest {
+		return len(r.waves)
+	}
+	return slices.IndexFunc(r.waves, func(w Wave) bool { return w.Name == r.Wave })
+}
+
+// wave is the open wave. Rest includes every node.
+func (r *rollout) wave() Wave {
+	if i := r.at(); i < len(r.waves) {
+		return r.waves[i]
+	}
+	return Wave{Name: Rest}
+}
+
+// open goes on to another wave.
+func (r *rollout) open(name string) {
+	r.Wave, r.Done, r.Succeeded, r.Failed = name, r.judged(), 0, 0
+	r.choose()
+}
+
+// judged counts the nodes with a verdict, and nodes all that have the edge.
+func (r *rollout) judged() int { return r.Done + r.Succeeded + r.Failed }
+func (r *rollout) nodes() int  { return r.judged() + r.running + r.waiting }
+
+// size is how many nodes may be updated up to the end of the open wave.
+func (r *rollout) size() int {
+	s := r.wave().Size
+	switch {
+	case s == nil:
+		return r.nodes()
+	case s.Type == intstr.Int:
+		return int(s.IntVal)
+	}
+	return Budget(*s, r.nodes())
+}
+
+// free is how many more nodes may go in the open wave.
+func (r *rollout) free() int { return max(0, r.size()-r.judged()-r.running) }
+
+// includes reports whether the open wave chooses the node.
+func (r *rollout) includes(node map[string]string) bool {
+	s := r.wave().Selector
+	return s == nil || s.Matches(labels.Set(node))
+}
+
+// choose counts the waiting nodes that the open wave chooses.
+func (r *rollout) choose() {
+	r.eligible = 0
+	for _, node := range r.queue {
+		if r.includes(node) {
+			r.eligible++
+		}
+	}
+}
+
+// waveNodes counts the nodes of the open wave.
+func (r *rollout) waveNodes() int {
+	return r.Succeeded + r.Failed + r.running + min(r.free(), r.eligible)
+}
+
+// succeeded reports whether a node has succeeded in this wave or in one before: none is left without.
+func (r *rollout) succeeded() bool { return r.Done+r.Succeeded > 0 }
+
+// isJudged reports whether each node of the open wave has a verdict. A wave that lacks nodes waits for them, but one with a
+// selector does not wait for nodes that have nothing to update: there may be none.
+func (r *rollout) isJudged() bool {
+	w := r.wave()
+	return r.running == 0 && (w.Size != nil && r.free() == 0 || w.Selector != nil && r.eligible == 0)
+}
+
+// advance opens the next waves as long as the open one is judged and has soaked. No edge leaves its first wave before a node
+// has succeeded, and no wave opens for which no node waits: nodes that join the pool later are spread over waves as well.
+func (p *pass) advance(o *pool, r *rollout) {
+	for r.Wave != Rest && r.waiting > 0 && r.isJudged() && r.succeeded() && o.halted(r.Edge) == nil {
+		if soaked := r.soaked(); soaked.After(p.facts.Now) {
+			p.wake(soaked)
+			return
+		}
+		next := Rest
+		if i := r.at() + 1; i < len(r.waves) {
+			next = r.waves[i].Name
+		}
+		r.open(next)
+	}
+}
+
+// inWave keeps the job until the open wave of each of its edges includes its node.
+func (p *pass) inWave(c *candidate) (Reason, string) {
+	if !c.pool.Plan.follows() || p.repeats(c.job) {
+		return "", ""
+	}
+	for _, e := range c.job.Edges {
+		r := c.pool.rollouts[e.Edge]
+		if r == nil {
+			return WaveNotOpen, fmt.Sprintf("Rollout policy %s follows %d updates, which is as many as it can; the update of %s is admitted "+
+				"when one of them is over.", c.pool.Name, MaxRollouts, e.Edge)
+		}
+		if reason, message := p.stops(c.pool, r); reason != "" {
+			return reason, message
+		}
+		if !r.includes(c.node.Labels) || r.free() == 0 {
+			return p.closed(r)
+		}
+	}
+	return "", ""
+}
+
+// begin counts an admitted job in the open waves of its edges.
+func (p *pass) begin(o *pool, j Job) {
+	for _, e := range j.Edges {
+		r := o.rollouts[e.Edge]
+		if r == nil { // only where the policy follows no edges, or a held node repeats one that has no place in the list
+			continue
+		}
+		r.running++
+		if r.waiting > 0 {
+			r.waiting--
+		}
+		if r.eligible > 0 && r.includes(p.nodes[j.Node].Labels) {
+			r.eligible--
+		}
+		if r.Started.IsZero() {
+			r.Started = p.facts.Now
+			p.wakeAtDeadline(o, r)
+		}
+	}
+}

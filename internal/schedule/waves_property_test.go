@@ -1,0 +1,306 @@
+package schedule_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"pgregory.net/rapid"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
+)
+
+// The last two are the same image for the same model over different versions: they halt together.
+var edges = []schedule.Edge{
+	{Model: "15b3:101d", From: "1", Version: "2", Digest: "sha256:a"},
+	{Model: "Dell Inc.:BIOS", From: "1", Version: "2", Digest: "sha256:b"},
+	{Model: "Dell Inc.:BIOS", From: "0", Version: "2", Digest: "sha256:b"},
+}
+
+// spread is a pool over which updates spread in waves, with an operator that may lose its writes.
+type spread struct {
+	*oracle
+	now    time.Time
+	policy schedule.Policy
+	nodes  map[string]schedule.Node
+	jobs   map[string]schedule.Job
+	queued int
+}
+
+func newSpread(t *rapid.T) *spread {
+	s := &spread{now: epoch, nodes: map[string]schedule.Node{}, jobs: map[string]schedule.Job{}, policy: policy("default", "", intstr.FromInt(rapid.IntRange(1, 4).Draw(t, "budget")))}
+	for i := range rapid.IntRange(1, 9).Draw(t, "nodes") {
+		n := schedule.Node{Name: fmt.Sprintf("n%d", i), Ready: true, Labels: map[string]string{"canary": fmt.Sprint(rapid.IntRange(0, 3).Draw(t, "canary") == 0)}}
+		s.nodes[n.Name] = n
+		s.queue(n.Name, rapid.SampledFrom([][]schedule.Edge{edges[:1], edges[1:2], edges[2:], edges[:2], {edges[0], edges[2]}}).Draw(t, "edges"))
+	}
+	s.policy.Plan = newPlan(t)
+	halt := schedule.Halt{MaxFailures: 1}
+	if h := s.policy.Plan.Halt; h != nil {
+		halt = *h
+	}
+	s.oracle = &oracle{waves: s.policy.Plan.Waves, halt: halt, deadline: s.policy.Plan.Deadline, edges: map[schedule.Edge]*told{}}
+	return s
+}
+
+func newPlan(t *rapid.T) schedule.Plan {
+	var p schedule.Plan
+	sizes := slices.Sorted(slices.Values(rapid.SliceOfNDistinct(rapid.IntRange(1, 6), 0, 3, rapid.ID[int]).Draw(t, "sizes")))
+	for i, n := range sizes {
+		size := intstr.FromInt(n)
+		if n > 3 {
+			size = intstr.FromString([]string{"10%", "50%", "90%"}[n-4])
+		}
+		w := schedule.Wave{Name: fmt.Sprintf("w%d", i), Size: &size, Soak: time.Duration(rapid.IntRange(0, 4).Draw(t, "soak")) * time.Minute}
+		if kind := rapid.IntRange(0, 3).Draw(t, "selects"); kind == 0 {
+			w.Selector = labels.SelectorFromSet(labels.Set{"canary": "true"})
+			if rapid.Bool().Draw(t, "all of them") {
+				w.Size = nil
+			}
+		}
+		p.Waves = append(p.Waves, w)
+	}
+	p.Halt = rapid.SampledFrom([]*schedule.Halt{nil, {MaxFailures: 1}, {MaxFailures: 3}, {MaxFailedPercent: 40}, {MaxFailures: 2, MaxFailedPercent: 70}}).Draw(t, "halt")
+	p.Deadline = time.Duration(rapid.SampledFrom([]int{0, 0, 20}).Draw(t, "deadline")) * time.Minute
+	if len(p.Waves) == 0 && p.Halt == nil && p.Deadline == 0 {
+		p.Halt = &schedule.Halt{MaxFailures: 1}
+	}
+	return p
+}
+
+func (s *spread) queue(node string, es []schedule.Edge) {
+	s.queued++
+	j := job(node, s.queued, schedule.Queued)
+	for _, e := range es {
+		j.Edges = append(j.Edges, schedule.JobEdge{Edge: e})
+	}
+	slices.SortFunc(j.Edges, func(a, b schedule.JobEdge) int { return a.Edge.Compare(b.Edge) })
+	s.jobs[j.UID] = j
+}
+
+func (s *spread) facts() schedule.Facts {
+	f := schedule.Facts{Now: s.now, Policies: []schedule.Policy{s.policy}, Nodes: slices.Collect(maps.Values(s.nodes)), Jobs: slices.Collect(maps.Values(s.jobs))}
+	rand.Shuffle(len(f.Nodes), func(i, j int) { f.Nodes[i], f.Nodes[j] = f.Nodes[j], f.Nodes[i] })
+	rand.Shuffle(len(f.Jobs), func(i, j int) { f.Jobs[i], f.Jobs[j] = f.Jobs[j], f.Jobs[i] })
+	return f
+}
+
+// present says who runs and waits with each edge, when the ledger is as given.
+func (s *spread) present(ledger []schedule.Entry, judged []string) map[schedule.Edge]present {
+	out, placed := map[schedule.Edge]present{}, map[string]bool{}
+	for _, e := range ledger {
+		placed[e.UID] = true
+	}
+	for _, j := range s.jobs {
+		for _, e := range j.Edges {
+			p := out[e.Edge]
+			switch {
+			case placed[j.UID] && !slices.Contains(judged, j.UID):
+				p.running = append(p.running, s.nodes[j.Node])
+			case !placed[j.UID] && j.State == schedule.Queued:
+				p.waiting = append(p.waiting, s.nodes[j.Node])
+			}
+			out[e.Edge] = p
+		}
+	}
+	return out
+}
+
+// expect is the oracle's own decision: which jobs get a place in this pass.
+func (s *spread) expect() []string {
+	if p := &s.policy.Plan; p.Resume != p.Resumed {
+		s.resume(s.now)
+	}
+	var kept []schedule.Entry
+	judged := slices.Clone(s.policy.Plan.Judged)
+	verdicts, held := map[schedule.Edge][]verdict{}, map[schedule.Edge][]bool{}
+	for _, e := range s.policy.Ledger {
+		j := s.jobs[e.UID]
+		if j.State != schedule.Finished {
+			kept = append(kept, e)
+		}
+		if j.State != schedule.Finished && j.State != schedule.Held || slices.Contains(judged, e.UID) {
+			continue
+		}
+		judged = append(judged, e.UID)
+		for _, edge := range j.Edges {
+			if edge.Verdict != schedule.Unknown {
+				verdicts[edge.Edge] = append(verdicts[edge.Edge], verdict{j.Node, edge.Verdict == schedule.Succeeded})
+				held[edge.Edge] = append(held[edge.Edge], j.State == schedule.Held)
+			}
+		}
+	}
+	now := s.present(kept, judged)
+	for _, e := range edges {
+		s.judge(s.now, e, verdicts[e], held[e], now[e])
+	}
+	for _, e := range edges {
+		s.advance(s.now, e, now[e])
+	}
+	var out []string
+	for _, j := range slices.SortedFunc(maps.Values(s.jobs), func(a, b schedule.Job) int { return a.Created.Compare(b.Created) }) {
+		busy := slices.ContainsFunc(kept, func(e schedule.Entry) bool { return e.Node == j.Node })
+		if j.State != schedule.Queued || busy || len(kept) >= int(s.policy.MaxUnavailable.IntVal) {
+			continue
+		}
+		allowed := !slices.ContainsFunc(j.Edges, func(e schedule.JobEdge) bool { return !s.allows(s.now, e.Edge, s.nodes[j.Node], now[e.Edge]) })
+		if !allowed {
+			continue
+		}
+		kept, out = append(kept, entry(j)), append(out, j.Name)
+		now = s.present(kept, judged)
+		for _, e := range j.Edges {
+			if told := s.of(e.Edge); told.started.IsZero() {
+				told.started = s.now
+			}
+		}
+	}
+	return out
+}
+
+// pass is a pass of the operator. It decides the same as the oracle, and the same again whatever order the facts have; when it
+// dies, one of its writes is the last.
+func (s *spread) pass(t *rapid.T, dies bool) {
+	d := schedule.Decide(s.facts())
+	require.Equal(t, d, schedule.Decide(s.facts()), "the order of the facts changes nothing")
+	o := d.Policies[0]
+	if dies && rapid.Bool().Draw(t, "the ledger is not written") {
+		return
+	}
+	require.Equal(t, s.expect(), admitted(o), "the jobs that get a place")
+	for _, w := range d.Wait {
+		require.NotEmpty(t, w.Message, "why %s waits", w.Job.Name)
+	}
+	s.write(o)
+	for _, a := range d.Admit {
+		j := s.jobs[a.Entry.UID]
+		require.False(t, slices.ContainsFunc(j.Edges, func(e schedule.JobEdge) bool { return s.stops(s.now, e.Edge, false) }), "job %s is told to run though its update is halted", j.Name)
+		if !dies || rapid.Bool().Draw(t, "the condition is written") {
+			j.State = schedule.Admitted
+			s.jobs[j.UID] = j
+		}
+	}
+	s.checkQuiet(t, d.Next)
+}
+
+func (s *spread) write(o schedule.Outcome) {
+	s.policy.Ledger, s.policy.Plan.Judged, s.policy.Plan.Resumed = o.Ledger, o.Judged, o.Resumed
+	s.policy.Plan.Rollouts = nil
+	for _, r := range o.Rollouts {
+		s.policy.Plan.Rollouts = append(s.policy.Plan.Rollouts, r.Rollout)
+	}
+}
+
+// checkQuiet proves that nothing follows from what was written until the time that the decision named.
+func (s *spread) checkQuiet(t *rapid.T, next time.Time) {
+	f := s.facts()
+	for _, at := range []time.Time{s.now, next.Add(-time.Second), s.now.Add(1000 * time.Hour)} {
+		isLater := !next.IsZero() && !at.Before(next)
+		if at.Before(s.now) || isLater {
+			continue
+		}
+		f.Now = at
+		o := schedule.Decide(f).Policies[0]
+		require.False(t, o.Changed(), "something changes at %s, before %s", at, next)
+		for i, r := range o.Rollouts {
+			require.Equal(t, s.policy.Plan.Rollouts[i], r.Rollout, "at %s", at)
+		}
+	}
+}
+
+func (s *spread) in(states ...schedule.JobState) map[string]schedule.Job {
+	out := map[string]schedule.Job{}
+	for uid, j := range s.jobs {
+		if slices.Contains(states, j.State) {
+			out[uid] = j
+		}
+	}
+	return out
+}
+
+// end ends a job with one verdict about each of its edges.
+func (s *spread) end(j schedule.Job, state schedule.JobState, of func() schedule.Verdict) {
+	j.State, j.Edges = state, slices.Clone(j.Edges)
+	for i := range j.Edges {
+		j.Edges[i].Verdict = of()
+	}
+	s.jobs[j.UID] = j
+}
+
+// Waves are never overtaken, a halted edge admits nothing, each verdict counts once, a free place and a node that may go never
+// coexist, and the operator wakes exactly when time changes the decision: for random pools, waves and outcomes, with an
+// operator that may die between its writes, it decides as an oracle does that knows every node by name.
+func TestWavesSpreadAsTheOracleSays(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newSpread(t)
+		t.Repeat(map[string]func(*rapid.T){
+			"pass":           func(t *rapid.T) { s.pass(t, false) },
+			"pass that dies": func(t *rapid.T) { s.pass(t, true) },
+			"succeed": func(t *rapid.T) {
+				s.end(s.jobs[pick(t, s.in(schedule.Admitted), "job")], schedule.Finished, func() schedule.Verdict { return schedule.Succeeded })
+			},
+			"fail": func(t *rapid.T) {
+				s.end(s.jobs[pick(t, s.in(schedule.Admitted), "job")], rapid.SampledFrom([]schedule.JobState{schedule.Finished, schedule.Held}).Draw(t, "state"),
+					func() schedule.Verdict {
+						return rapid.SampledFrom([]schedule.Verdict{schedule.Failed, schedule.Unknown}).Draw(t, "verdict")
+					})
+			},
+			"end without verdict": func(t *rapid.T) {
+				j := s.jobs[pick(t, s.in(schedule.Admitted), "job")]
+				s.end(j, schedule.Finished, func() schedule.Verdict { return schedule.Unknown })
+				var es []schedule.Edge
+				for _, e := range j.Edges {
+					es = append(es, e.Edge)
+				}
+				s.queue(j.Node, es)
+			},
+			"release": func(t *rapid.T) {
+				j := s.jobs[pick(t, s.in(schedule.Held), "job")]
+				j.State = schedule.Finished
+				s.jobs[j.UID] = j
+			},
+			"forget a counted job": func(t *rapid.T) {
+				uid := pick(t, s.in(schedule.Finished), "job")
+				if !slices.ContainsFunc(s.policy.Ledger, func(e schedule.Entry) bool { return e.UID == uid }) {
+					delete(s.jobs, uid)
+				}
+			},
+			"time": func(t *rapid.T) {
+				s.now = s.now.Add(time.Duration(rapid.IntRange(1, 300).Draw(t, "seconds")) * time.Second)
+			},
+			"resume": func(t *rapid.T) { s.policy.Plan.Resume = rapid.SampledFrom([]string{"a", "b"}).Draw(t, "text") },
+		})
+	})
+}
+
+// No node starves: when every job succeeds, time passes and a person resumes, each node is updated in the end, and only an
+// empty first wave keeps nodes waiting.
+func TestWavesDrain(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := newSpread(t)
+		s.policy.Plan.Deadline, s.deadline = 0, 0
+		for round := 0; len(s.in(schedule.Finished)) < len(s.jobs); round++ {
+			d := schedule.Decide(s.facts())
+			s.write(d.Policies[0])
+			for _, a := range d.Admit {
+				s.end(s.jobs[a.Entry.UID], schedule.Finished, func() schedule.Verdict { return schedule.Succeeded })
+			}
+			if len(d.Admit) == 0 && d.Next.IsZero() && len(d.Policies[0].Remove) == 0 {
+				for _, w := range d.Wait {
+					require.Contains(t, []schedule.Reason{schedule.WaveEmpty}, w.Reason, "%s waits for ever: %s", w.Job.Name, w.Message)
+				}
+				return
+			}
+			if !d.Next.IsZero() {
+				s.now = d.Next
+			}
+			require.Less(t, round, 100, "the waves do not drain")
+		}
+	})
+}

@@ -1,0 +1,141 @@
+package schedule_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
+)
+
+// spreading is a pool of n nodes with one queued job each, and what its policy has written.
+func spreading(n, budget int, plan schedule.Plan) schedule.Facts {
+	f := schedule.Facts{Now: epoch, Policies: []schedule.Policy{policy("default", "", intstr.FromInt(budget))}, Nodes: nodes(n)}
+	f.Policies[0].Plan = plan
+	for i := range n {
+		j := job(fmt.Sprintf("n%d", i), i, schedule.Queued)
+		j.Edges = []schedule.JobEdge{{Edge: edges[0]}}
+		f.Jobs = append(f.Jobs, j)
+	}
+	return f
+}
+
+// write applies a decision as the API server would, and ends what it admits with a verdict.
+func write(f *schedule.Facts, d schedule.Decision, verdict schedule.Verdict) {
+	p, o := &f.Policies[0], d.Policies[0]
+	p.Ledger, p.Plan.Judged, p.Plan.Resumed, p.Plan.Rollouts = o.Ledger, o.Judged, o.Resumed, nil
+	for _, r := range o.Rollouts {
+		p.Plan.Rollouts = append(p.Plan.Rollouts, r.Rollout)
+	}
+	for _, a := range d.Admit {
+		for i := range f.Jobs {
+			if f.Jobs[i].UID == a.Entry.UID {
+				f.Jobs[i].State, f.Jobs[i].Edges = schedule.Finished, []schedule.JobEdge{{Edge: edges[0], Verdict: verdict}}
+			}
+		}
+	}
+}
+
+// batches lists how many nodes each wave admits until nothing more happens.
+func batches(f schedule.Facts) []int {
+	var out []int
+	for {
+		d := schedule.Decide(f)
+		if n := len(d.Policies[0].Add); n > 0 {
+			out = append(out, n)
+		} else if d.Next.IsZero() && len(d.Policies[0].Remove) == 0 {
+			return out
+		} else if !d.Next.IsZero() {
+			f.Now = d.Next
+		}
+		write(&f, d, schedule.Succeeded)
+	}
+}
+
+func TestExponentialDoublesUpToTheBudget(t *testing.T) {
+	assert.Equal(t, []int{1, 2, 4, 8, 10, 10, 5}, batches(spreading(40, 10, schedule.Plan{Exponential: &schedule.Exponential{Start: 1, Soak: time.Hour}})))
+	assert.Equal(t, []int{2, 4, 5, 5, 4}, batches(spreading(20, 5, schedule.Plan{Exponential: &schedule.Exponential{Start: 2}})))
+	assert.Equal(t, []int{1, 1, 1}, batches(spreading(3, 1, schedule.Plan{Exponential: &schedule.Exponential{Start: 8}})), "never more than the budget")
+}
+
+func TestAPercentageOfAWaveIsOfTheNodesThatHaveTheUpdate(t *testing.T) {
+	tenth, half := intstr.FromString("10%"), intstr.FromString("50%")
+	plan := schedule.Plan{Waves: []schedule.Wave{{Name: "tenth", Size: &tenth}, {Name: "half", Size: &half}}}
+	f := spreading(20, 20, plan)
+	f.Nodes = append(f.Nodes, schedule.Node{Name: "other", Ready: true}) // has nothing to update
+	assert.Equal(t, []int{2, 8, 10}, batches(f))
+	assert.Equal(t, []int{1, 2}, batches(spreading(3, 3, plan)), "at least one, and half of three is one as well")
+}
+
+// Nodes that join after the rollout are spread over the waves that are left.
+func TestNodesThatJoinLaterAreSpreadOverWavesToo(t *testing.T) {
+	one, three := intstr.FromInt32(1), intstr.FromInt32(3)
+	f := spreading(1, 9, schedule.Plan{Waves: []schedule.Wave{{Name: "one", Size: &one}, {Name: "three", Size: &three}}})
+	for range 3 {
+		write(&f, schedule.Decide(f), schedule.Succeeded)
+	}
+	more := spreading(9, 9, f.Policies[0].Plan)
+	more.Policies, more.Jobs = f.Policies, more.Jobs[1:]
+	assert.Equal(t, []int{2, 6}, batches(more))
+}
+
+// Edited waves are entered where they are not satisfied yet.
+func TestEditedWavesBeginWhereTheyAreNotSatisfied(t *testing.T) {
+	one, three, five := intstr.FromInt32(1), intstr.FromInt32(3), intstr.FromInt32(5)
+	f := spreading(9, 9, schedule.Plan{Waves: []schedule.Wave{{Name: "a", Size: &one}, {Name: "b", Size: &three}}})
+	for range 2 { // the three of a and b
+		write(&f, schedule.Decide(f), schedule.Succeeded)
+	}
+	f.Policies[0].Plan.Waves = []schedule.Wave{{Name: "x", Size: &one}, {Name: "y", Size: &five}}
+	assert.Equal(t, []int{2, 4}, batches(f))
+}
+
+// The retry of a held node is not stopped by the halt that the node caused: it disturbs no further node.
+func TestTheRetryOfAHeldNodeGoesOnInSpiteOfTheHalt(t *testing.T) {
+	f := spreading(2, 2, schedule.Plan{Halt: &schedule.Halt{MaxFailures: 1}})
+	f.Policies[0].Ledger = []schedule.Entry{entry(f.Jobs[0])}
+	f.Jobs[0].State, f.Jobs[0].Edges = schedule.Held, []schedule.JobEdge{{Edge: edges[0], Verdict: schedule.Failed}}
+	retry := job("n0", 7, schedule.Queued)
+	retry.Edges = []schedule.JobEdge{{Edge: edges[0]}}
+	f.Jobs = append(f.Jobs, retry)
+	d := schedule.Decide(f)
+	require.Equal(t, schedule.RolloutHalted, reasons(d)["n1-j1"])
+	require.Len(t, d.Policies[0].Replace, 1)
+	assert.Equal(t, "n0-j7", d.Policies[0].Replace[0].New.Job)
+	assert.Len(t, d.Admit, 1)
+
+	f.Jobs[2].Edges = []schedule.JobEdge{{Edge: schedule.Edge{Model: edges[0].Model, Version: "3", Digest: "sha256:c"}}}
+	f.Policies[0].Plan.Waves = []schedule.Wave{{Name: "canary", Selector: mustSelect("canary"), Soak: time.Hour}}
+	assert.Equal(t, schedule.WaveEmpty, reasons(schedule.Decide(f))["n0-j7"], "another image begins with its own first wave")
+}
+
+// A policy follows a bounded number of updates; what is over longest gives way, and one without a place waits and says why.
+func TestTheRecordIsBounded(t *testing.T) {
+	f := spreading(schedule.MaxRollouts+5, 1000, schedule.Plan{Halt: &schedule.Halt{MaxFailures: 1}})
+	for i := range f.Jobs {
+		f.Jobs[i].Edges[0].From = fmt.Sprintf("%03d", i)
+	}
+	for i := range 10 {
+		f.Policies[0].Plan.Rollouts = append(f.Policies[0].Plan.Rollouts, schedule.Rollout{
+			Edge: schedule.Edge{Model: "old", From: fmt.Sprint(i)}, Wave: schedule.Rest, Done: 1, LastVerdict: epoch,
+		})
+	}
+	d := schedule.Decide(f)
+	require.Len(t, d.Policies[0].Rollouts, schedule.MaxRollouts)
+	require.Len(t, d.Wait, 5)
+	assert.Equal(t, schedule.WaveNotOpen, d.Wait[0].Reason)
+	assert.Contains(t, d.Wait[0].Message, "as many as it can")
+}
+
+func mustSelect(selector string) labels.Selector {
+	s, err := labels.Parse(selector)
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
