@@ -89,7 +89,7 @@ func evict(ctx context.Context, helper drain.Helper, pod corev1.Pod) error {
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("the API server asks to try again later; look at the PodDisruptionBudgets of the pod: %w", err)
 	}
-	return err //nolint:wrapcheck // the caller names the pod
+	return err
 }
 
 // Done reports whether nothing is left that is to be taken off the node.

@@ -51,6 +51,9 @@ type Options struct {
 	UpdateStrategy, DaemonStrategy string
 	// Handlers is the file of the operator's --pod-handlers.
 	Handlers string
+	// Maintenance is the flag of operator and daemons of this name, by default Operator. The stand-in of the
+	// maintenance-operator runs with that one only.
+	Maintenance string
 }
 
 // Lab is a running lab.
@@ -77,6 +80,7 @@ func Up(ctx context.Context, o Options) (l *Lab, err error) {
 	}
 	o.UpdateStrategy = cmp.Or(o.UpdateStrategy, config.StrategyDaemon)
 	o.DaemonStrategy = cmp.Or(o.DaemonStrategy, o.UpdateStrategy)
+	o.Maintenance = cmp.Or(o.Maintenance, config.MaintenanceOperator)
 	for _, sub := range []string{"nodes", "images", "operator"} {
 		if err := os.MkdirAll(filepath.Join(o.Dir, sub), 0o755); err != nil {
 			return nil, fmt.Errorf("start lab: %w", err)
@@ -181,6 +185,12 @@ func (l *Lab) say(format string, args ...any) {
 }
 
 func (l *Lab) startMaintenance(ctx context.Context) error {
+	switch l.options.Maintenance {
+	case config.MaintenanceDrain:
+		return cluster.InstallDrain(ctx, l.admin)
+	case config.MaintenanceNone:
+		return nil
+	}
 	standIn, err := maintenance.New(l.plane.Config(), cluster.Namespace)
 	if err != nil {
 		return err
@@ -214,7 +224,7 @@ func (l *Lab) startOperator(ctx context.Context) error {
 		return err
 	}
 	args := []string{
-		"--update-strategy=" + l.options.UpdateStrategy, "--pod-handlers=" + l.options.Handlers,
+		"--update-strategy=" + l.options.UpdateStrategy, "--pod-handlers=" + l.options.Handlers, "--maintenance=" + l.options.Maintenance,
 		"--kubeconfig=" + kubeconfig, "--namespace=" + cluster.Namespace, "--store-dir=" + filepath.Join(dir, "store"),
 		"--file-source-dir=" + l.ImageDir(), "--quiet-period=" + l.options.QuietPeriod.String(),
 		"--image-server-bind-address=" + address, "--image-server-dns-names=" + strings.Join(append([]string{"127.0.0.1"}, l.options.ImageServerNames...), ","),

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/config"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab/cluster"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
 )
@@ -113,7 +114,8 @@ func newNode(ctx context.Context, l *Lab, index int) (*Node, error) {
 		"--image-token-file=" + filepath.Join(dir, "access", "image-token"),
 		"--health-probe-bind-address=0", "--metrics-bind-address=0",
 	}
-	args := append([]string{"run", "--update-strategy=" + l.options.DaemonStrategy, "--node-name=" + name, "--kubeconfig=" + kubeconfig,
+	args := append([]string{"run", "--update-strategy=" + l.options.DaemonStrategy, "--maintenance=" + l.options.Maintenance,
+		fmt.Sprintf("--allow-undrained=%t", l.options.Maintenance == config.MaintenanceNone), "--node-name=" + name, "--kubeconfig=" + kubeconfig,
 		"--namespace=" + cluster.Namespace}, n.local...)
 	n.daemon.run = func() (*process, error) { return start("firmware-daemon of "+name, n.logPath, n.daemonBinary, args...) }
 	n.access = func(ctx context.Context, pod *corev1.Pod) (string, error) {

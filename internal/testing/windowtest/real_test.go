@@ -1,6 +1,7 @@
 package windowtest_test
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,7 +38,7 @@ func TestContractWithTheMaintenanceOperator(t *testing.T) {
 			log, err := os.Create(filepath.Join(t.TempDir(), "maintenance-operator.log"))
 			require.NoError(t, err)
 			defer log.Close()
-			running = exec.Command(binary, "--metrics-bind-address=0", "--health-probe-bind-address=0")
+			running = exec.CommandContext(context.WithoutCancel(t.Context()), binary, "--metrics-bind-address=0", "--health-probe-bind-address=0")
 			running.Env = []string{"ENABLE_WEBHOOKS=false", "KUBECONFIG=" + env.ControlPlane.KubeconfigPath()}
 			running.Stdout, running.Stderr = log, log
 			require.NoError(t, running.Start())

@@ -54,6 +54,15 @@ func Install(ctx context.Context, c client.Client) error {
 	return Apply(ctx, c, maintenanceConfig())
 }
 
+// InstallDrain applies what the operator needs beyond Install to drain nodes itself.
+func InstallDrain(ctx context.Context, c client.Client) error {
+	objects, err := deploy.Objects(deploy.Drain)
+	if err != nil {
+		return err
+	}
+	return Apply(ctx, c, objects...)
+}
+
 // maintenanceConfig removes the maintenance-operator's own limit, so that only the RolloutPolicy limits.
 func maintenanceConfig() *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
