@@ -10,7 +10,9 @@ import (
 // admitQueued walks the queue, oldest first, and admits what may go.
 func (p *pass) admitQueued() {
 	first := map[string]Job{}
-	for _, next := range p.inOrder(Job.waiting) {
+	queue := p.inOrder(Job.waiting)
+	p.waiting = make([]Waiting, 0, len(queue))
+	for _, next := range queue {
 		j := *next
 		if p.hasEntry(j) {
 			first[j.Node] = j

@@ -159,7 +159,6 @@ type pass struct {
 	pools []*pool
 	// policies are those of the facts in order of name, as pools are.
 	policies []Policy
-	byName   map[string]*pool
 	chosen   map[string][]*pool // by node
 	holders  map[string][]holder
 	refusals map[string]refusal // by uid
@@ -193,21 +192,22 @@ type holder struct {
 func newPass(f Facts) *pass {
 	p := &pass{
 		facts: f, nodes: make(map[string]Node, len(f.Nodes)), jobs: make(map[string]Job, len(f.Jobs)),
-		byName: map[string]*pool{}, chosen: make(map[string][]*pool, len(f.Nodes)), holders: map[string][]holder{},
+		chosen: make(map[string][]*pool, len(f.Nodes)), holders: map[string][]holder{},
 		refusals: map[string]refusal{},
 	}
 	for _, policy := range f.Policies {
 		o := &pool{Policy: policy, out: Outcome{Name: policy.Name}, used: map[string]bool{}, domains: newDomains(policy.Topology)}
 		p.pools = append(p.pools, o)
-		p.byName[policy.Name] = o
 	}
 	slices.SortFunc(p.pools, func(a, b *pool) int { return cmp.Compare(a.Name, b.Name) })
 	for _, o := range p.pools {
 		p.policies = append(p.policies, o.Policy)
 	}
-	for _, n := range f.Nodes {
-		p.nodes[n.Name] = n
-		p.chosen[n.Name] = p.choose(n)
+	c := newChooser(p.policies)
+	for i := range f.Nodes {
+		n := &f.Nodes[i]
+		p.nodes[n.Name] = *n
+		p.chosen[n.Name] = p.choose(&c, n)
 	}
 	for _, j := range f.Jobs {
 		p.jobs[j.UID] = j
@@ -233,10 +233,10 @@ func (p *pass) recall() {
 	}
 }
 
-func (p *pass) choose(n Node) []*pool {
+func (p *pass) choose(c *chooser, n *Node) []*pool {
 	var out []*pool
-	for _, name := range Chosen(p.policies, n.Labels) {
-		out = append(out, p.byName[name])
+	for _, at := range c.of(n.Labels) {
+		out = append(out, p.pools[at])
 	}
 	return out
 }
@@ -445,9 +445,13 @@ func (p *pass) decision() Decision {
 			}
 		}
 		d.Policies = append(d.Policies, o.out)
+		had := make(map[Entry]bool, len(o.Policy.Ledger))
+		for _, e := range o.Policy.Ledger {
+			had[e] = true
+		}
 		for _, e := range o.out.Ledger {
 			if j := p.jobs[e.UID]; j.waiting() && !p.refused(j) && len(p.holders[e.Node]) == 1 {
-				d.Admit = append(d.Admit, Admission{Policy: o.Name, Entry: e, New: !slices.Contains(o.Policy.Ledger, e)})
+				d.Admit = append(d.Admit, Admission{Policy: o.Name, Entry: e, New: !had[e]})
 			}
 		}
 	}

@@ -104,13 +104,16 @@ func nextWindow(s window.State) *metav1.Time {
 // ledger keeps the times of the entries that stay.
 func (r *Reconciler) ledger(old []v1alpha1.AdmittedNode, entries []schedule.Entry) []v1alpha1.AdmittedNode {
 	var out []v1alpha1.AdmittedNode
+	had := make(map[schedule.Entry]v1alpha1.AdmittedNode, len(old))
+	for _, o := range old {
+		had[entryOf(o)] = o
+	}
 	for _, e := range entries {
-		at := slices.IndexFunc(old, func(o v1alpha1.AdmittedNode) bool { return entryOf(o) == e })
-		if at >= 0 {
-			out = append(out, old[at])
-			continue
+		o, stays := had[e]
+		if !stays {
+			o = v1alpha1.AdmittedNode{Node: e.Node, Job: e.Job, JobUID: e.UID, Time: metav1.NewTime(r.now().Truncate(time.Second))}
 		}
-		out = append(out, v1alpha1.AdmittedNode{Node: e.Node, Job: e.Job, JobUID: e.UID, Time: metav1.NewTime(r.now().Truncate(time.Second))})
+		out = append(out, o)
 	}
 	return out
 }
