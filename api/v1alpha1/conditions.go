@@ -46,6 +46,9 @@ const (
 	// ConditionRollbackAvailable says on a FirmwareJob whether the firmware that ran before can be restored on each of
 	// its devices.
 	ConditionRollbackAvailable = "RollbackAvailable"
+	// ConditionGuarded says on a FirmwareJob that updates a network adapter whether its node goes on by itself after a reboot
+	// without the API server.
+	ConditionGuarded = "Guarded"
 	// ConditionRolledBack is True on a FirmwareJob that failed and restored the previous firmware. It is False while
 	// the rollback runs and when the rollback failed.
 	ConditionRolledBack = "RolledBack"
@@ -206,6 +209,11 @@ const (
 	// ReasonRollbackUnavailable: the running firmware could not be restored and the policy requires that it can be, so
 	// nothing was written; or a rollback was needed and not possible.
 	ReasonRollbackUnavailable = "RollbackUnavailable"
+	// ReasonGuardInstalled: the kubelet runs a guard, which restores the previous firmware where the new one cuts the node off.
+	ReasonGuardInstalled = "GuardInstalled"
+	// ReasonGuardUnavailable: the kubelet runs no guard; the message says why. The job goes on. A node that its new firmware cuts
+	// off over a reboot is not restored without a person.
+	ReasonGuardUnavailable = "GuardUnavailable"
 	// ReasonRollingBack: the previous firmware is being restored.
 	ReasonRollingBack = "RollingBack"
 	// ReasonRolledBack: the previous firmware runs again and the node is healthy.

@@ -222,7 +222,7 @@ type FirmwareJobStatus struct {
 	// +optional
 	// +kubebuilder:default=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready (completed successfully), Admitted, MaintenanceReady, RollbackAvailable, Complete, Failed,
+	// conditions: Ready (completed successfully), Admitted, MaintenanceReady, RollbackAvailable, Guarded, Complete, Failed,
 	// RolledBack, Held, and, while they are True, Reconciling and Stalled.
 	// +optional
 	// +listType=map

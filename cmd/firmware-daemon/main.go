@@ -36,7 +36,7 @@ func root() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	c.AddCommand(runCommand(), jobCommand(), discoverCommand(), planCommand(), applyCommand(), stepsCommand(), workerCommand(), toolCommand(), stateCommand(),
+	c.AddCommand(runCommand(), jobCommand(), guardCommand(), discoverCommand(), planCommand(), applyCommand(), stepsCommand(), workerCommand(), toolCommand(), stateCommand(),
 		archiveCommand())
 	return c
 }

@@ -38,6 +38,16 @@ func runCommand() *cobra.Command {
 
 // daemonOptions validates the settings and returns the options of a process that works with the API server.
 func daemonOptions(d config.Daemon) (daemon.Options, error) {
+	o, err := nodeOptions(d, rememberPlugins)
+	if err != nil {
+		return daemon.Options{}, err
+	}
+	o.Access, err = restConfig(d.Kubeconfig)
+	return o, err
+}
+
+// nodeOptions validates the settings and returns the options of a process that needs no API server.
+func nodeOptions(d config.Daemon, memory pluginMemory) (daemon.Options, error) {
 	if err := d.Validate(); err != nil {
 		return daemon.Options{}, err
 	}
@@ -51,7 +61,7 @@ func daemonOptions(d config.Daemon) (daemon.Options, error) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(smallHeap)
 	}
-	plugins, err := pluginsOf(d.Machine, log, rememberPlugins)
+	plugins, err := pluginsOf(d.Machine, log, memory)
 	if err != nil {
 		return daemon.Options{}, err
 	}
@@ -62,11 +72,7 @@ func daemonOptions(d config.Daemon) (daemon.Options, error) {
 	if _, err := catalogOf(d.Machine, d.StepPriorities); err != nil {
 		return daemon.Options{}, err
 	}
-	access, err := restConfig(d.Kubeconfig)
-	if err != nil {
-		return daemon.Options{}, err
-	}
-	o := daemon.Options{Config: d, Access: access, Drivers: drivers, Worker: workerArgv(), Own: ownArgv(), Log: log}
+	o := daemon.Options{Config: d, Drivers: drivers, Worker: workerArgv(), Own: ownArgv(), Log: log}
 	if plugins != nil {
 		o.Plugins = plugins
 	}
@@ -86,6 +92,8 @@ func daemonFlags(c *cobra.Command, d *config.Daemon) {
 	f.BoolVar(&d.AllowUndrained, "allow-undrained", false,
 		"write devices and reboot under running workloads; required with --maintenance=None, and refused otherwise")
 	f.StringVar(&d.Kubeconfig, "kubeconfig", "", "kubeconfig file; the pod's service account when empty")
+	f.StringVar(&d.PodName, "pod-name", "",
+		"name of the pod of this process, from which a guard is made; none is installed when empty")
 	f.StringVar(&d.Namespace, "namespace", "node-firmware-system", "namespace of the product")
 	f.BoolVar(&d.AllowUnconfined, "allow-unconfined", false,
 		"run even where no admission policy keeps this daemon from writing the objects of other nodes")

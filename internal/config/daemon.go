@@ -25,6 +25,8 @@ type Daemon struct {
 	AllowUndrained bool
 	// Kubeconfig is a file; empty uses the pod's service account.
 	Kubeconfig string
+	// PodName is the name of the pod of this process; empty where there is none, and then no guard is installed.
+	PodName string
 	// Namespace is the product's namespace, where NodeMaintenances are created.
 	Namespace string
 	// AllowUnconfined starts without a proof that the API server confines the daemon to the objects of its node.

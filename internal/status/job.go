@@ -16,7 +16,7 @@ import (
 var JobConditions = []string{
 	v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionMaintenanceReady,
 	v1alpha1.ConditionComplete, v1alpha1.ConditionFailed, v1alpha1.ConditionHeld, v1alpha1.ConditionRollbackAvailable,
-	v1alpha1.ConditionRolledBack,
+	v1alpha1.ConditionRolledBack, v1alpha1.ConditionGuarded,
 }
 
 // JobFacts is what the daemon knows about one job when it reports.
@@ -42,6 +42,9 @@ type JobFacts struct {
 	// restored, each with the reason.
 	Archived  bool
 	NoWayBack []string
+	// Guarded says that it is known whether the node has a guard, and Unguarded why it has none; empty while it has.
+	Guarded   bool
+	Unguarded string
 	// Rollback is the progress of the rollback; nil before it begins.
 	Rollback *step.Rollback
 	// Overdue says that the running step has made no progress for longer than it should; empty while it has.
@@ -52,7 +55,7 @@ type JobFacts struct {
 
 // Job maps facts to the conditions of a FirmwareJob, keeping in old what others wrote.
 func Job(f JobFacts, old []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
-	all := slices.Concat(jobReady(f), jobMaintenance(f), jobArchived(f), jobRollback(f))
+	all := slices.Concat(jobReady(f), jobMaintenance(f), jobArchived(f), jobGuarded(f), jobRollback(f))
 	return Merge(old, generation, now, JobConditions, all...)
 }
 
@@ -65,6 +68,19 @@ func jobArchived(f JobFacts) []Condition {
 	case f.Archived:
 		return []Condition{{v1alpha1.ConditionRollbackAvailable, metav1.ConditionTrue, v1alpha1.ReasonArchived,
 			"What ran before can be restored on every device of the job."}}
+	}
+	return nil
+}
+
+// jobGuarded says whether the node goes on by itself after a reboot.
+func jobGuarded(f JobFacts) []Condition {
+	switch {
+	case f.Unguarded != "":
+		return []Condition{{v1alpha1.ConditionGuarded, metav1.ConditionFalse, v1alpha1.ReasonGuardUnavailable,
+			sentence("After a reboot nothing restores this node where the new firmware of its network adapter cuts it off: " + f.Unguarded)}}
+	case f.Guarded:
+		return []Condition{{v1alpha1.ConditionGuarded, metav1.ConditionTrue, v1alpha1.ReasonGuardInstalled,
+			"The node restores what ran before by itself where its network adapter cuts it off, after a reboot too."}}
 	}
 	return nil
 }

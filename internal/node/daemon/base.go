@@ -15,16 +15,12 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/discovery"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/hotplug"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/steps"
-	"github.com/nodefirmware/node-firmware-operator/pkg/command"
-	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
-	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
 
 // base is what every daemon process on a node uses: the machine and the API.
 type base struct {
-	hardware *Hardware
-	catalog  plan.Catalog
-	manager  ctrl.Manager
+	machine
+	manager ctrl.Manager
 	// gate is the access of everything here to the API server.
 	gate *confinement.Gate
 	// plugins is nil if there are none.
@@ -34,22 +30,7 @@ type base struct {
 
 func newBase(ctx context.Context, o Options) (base, error) {
 	c, log := o.Config, logr.FromSlogHandler(o.Log.Handler())
-	tools, err := Outliving(command.Config{Path: c.Tools(), Own: o.Own, Log: o.Log}, o.Worker, command.EnterHost())
-	if err != nil {
-		return base{}, err
-	}
-	hardware, err := NewHardware(sysfs.DirFS(c.HostRoot), tools, o.Drivers, c.NVMeTransports...)
-	if err != nil {
-		return base{}, err
-	}
-	if err := hardware.Host.Ties(ctx); err != nil {
-		return base{}, err
-	}
-	priorities, err := c.StepPriorities.Parse()
-	if err != nil {
-		return base{}, err
-	}
-	catalog, err := steps.NewCatalog(hardware.Drivers, priorities)
+	machine, err := newMachine(ctx, o)
 	if err != nil {
 		return base{}, err
 	}
@@ -60,7 +41,7 @@ func newBase(ctx context.Context, o Options) (base, error) {
 	if err != nil {
 		return base{}, err
 	}
-	return base{hardware: hardware, catalog: catalog, manager: mgr, gate: gate, plugins: o.Plugins, log: log}, nil
+	return base{machine: machine, manager: mgr, gate: gate, plugins: o.Plugins, log: log}, nil
 }
 
 // scans is the configuration of a discovery that publishes the journal's records.

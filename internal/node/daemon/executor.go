@@ -3,11 +3,11 @@ package daemon
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	mo "github.com/Mellanox/maintenance-operator/api/v1alpha1"
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -16,15 +16,10 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/discovery"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
-	"github.com/nodefirmware/node-firmware-operator/internal/node/images"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/job"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/readiness"
-	"github.com/nodefirmware/node-firmware-operator/internal/node/reboot"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/state"
-	"github.com/nodefirmware/node-firmware-operator/internal/node/steps"
-	"github.com/nodefirmware/node-firmware-operator/internal/node/uplink"
-	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
 // executor is a process that has the state directory open: it reads the machine, executes jobs and reports both.
@@ -55,9 +50,7 @@ func newExecutor(ctx context.Context, o Options, host *state.State, only string)
 		return executor{}, err
 	}
 	hardware := base.hardware
-	store, err := images.Open(images.Config{
-		Dir: filepath.Join(c.StateDir, "images"), Server: c.ImageServer, CAFile: c.ImageServerCA, TokenFile: c.ImageTokenFile,
-	})
+	cfg, err := base.engineConfig(o, host)
 	if err != nil {
 		return executor{}, err
 	}
@@ -75,31 +68,18 @@ func newExecutor(ctx context.Context, o Options, host *state.State, only string)
 		FS: hardware.FS, Runner: hardware.Runner, Launch: health.Launch(c.HostRoot), Timeout: c.CheckTimeout, Advise: reconciler.Advise,
 		Rest: min(30*time.Second, c.HealthTimeout/4),
 	}
-	limits := step.DefaultLimits()
-	limits.Boot, limits.Health = c.BootTimeLimit, c.HealthTimeout
-	systemd := reboot.Host{Runner: hardware.Runner, Systemctl: reboot.Namespaced()}
-	reconciler.Engine = engine.New(engine.Config{
-		Journal: book, Archive: host.Archive, Host: hardware, Drivers: hardware.Drivers, Images: store, Maintenance: window,
-		Writes:   hardware.Runner,
-		Rebooter: systemd,
-		Health: health.Checker{
-			Scanner: hardware, Node: readiness.Node{Reader: direct, Name: c.NodeName, BootID: hardware.BootID}, Checks: checks,
-			Network: uplink.Host{FS: hardware.FS, Kernel: hardware.Kernel},
-		},
-		Catalog: base.catalog,
-		Tasks: steps.Tasks{
-			Machine: hardware, Drivers: hardware.Drivers, Root: c.HostRoot, Scratch: filepath.Join(c.StateDir, "scratch"),
-			Applied: applied(book),
-		},
-		BootID: hardware.BootID, BootTook: systemd.Took, SinceBoot: reboot.SinceBoot, Limits: limits,
-		Grace: writeGrace, Log: o.Log,
-		Notify: func(s engine.Snapshot) {
-			reconciler.Notify(s)
-			if s.Transition {
-				disc.Changed()
-			}
-		},
-	})
+	cfg.Maintenance, cfg.Guard, cfg.Grace = window, guardOf(c.Machine, ownPod(direct, o)), writeGrace
+	cfg.Health = health.Checker{
+		Scanner: hardware, Node: readiness.Node{Reader: direct, Name: c.NodeName, BootID: hardware.BootID}, Checks: checks,
+		Network: base.network(),
+	}
+	cfg.Notify = func(s engine.Snapshot) {
+		reconciler.Notify(s)
+		if s.Transition {
+			disc.Changed()
+		}
+	}
+	reconciler.Engine = engine.New(cfg)
 	if err := base.report(ctx, disc, reconciler.SetupWithManager); err != nil {
 		return executor{}, err
 	}
@@ -124,6 +104,7 @@ func uncached(access *rest.Config) (client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	scheme.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Pod{}) // its own, for the guard
 	if err := mo.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("register maintenance kinds: %w", err)
 	}

@@ -45,7 +45,7 @@ func Run(ctx context.Context, o Options) error {
 	if o.Config.UpdateStrategy == config.StrategyPod {
 		return observe(ctx, o)
 	}
-	host, err := openState(o, 0)
+	host, err := openState(o, jobPatience) // a guard leaves within seconds
 	if err != nil {
 		return err
 	}

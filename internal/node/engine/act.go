@@ -137,6 +137,7 @@ func (x *execution) flash(ctx context.Context, s step.Step) *step.Returned {
 	if checked := x.target(s.Device); checked.DriverVersion != "" && checked.Driver == drv.Name() && checked.DriverVersion != drv.Version() {
 		return nil // nothing was written: the next round begins with the first step
 	}
+	x.guard(ctx)
 	needs, err := drv.Write(ctx, d.Identity, img, x.progress)
 	return x.wrote(s, needs, err)
 }
@@ -159,6 +160,7 @@ func (x *execution) activate(ctx context.Context, s step.Step) *step.Returned {
 }
 
 func (x *execution) reboot(ctx context.Context) *step.Returned {
+	x.guard(ctx)
 	if err := x.cfg.Rebooter.Reboot(ctx); err != nil {
 		if ctx.Err() != nil {
 			return nil // the reboot itself may be what ends this process

@@ -89,7 +89,7 @@ type Tasks interface {
 	Run(ctx context.Context, s step.Step, request v1alpha1.RequestedStep, device journal.Update) *step.Returned
 }
 
-// Config is what an Engine works with. All fields are required but Tasks, BootTook, SinceBoot, Limits, Poll, Grace, Elapsed,
+// Config is what an Engine works with. All fields are required but Tasks, Guard, BootTook, SinceBoot, Limits, Poll, Grace, Elapsed,
 // Now, Wait, Notify and Log.
 type Config struct {
 	Journal Journal
@@ -104,6 +104,8 @@ type Config struct {
 	Writes      Writes
 	Rebooter    Rebooter
 	Health      Health
+	// Guard starts an engine on a host that its network adapter cuts off over a reboot; nil where there is none.
+	Guard Guard
 	// BootID reads the boot id of the running kernel.
 	BootID func() (string, error)
 	// BootTook is how long this boot of the host took until its own services could start; zero while that is not known, nil
@@ -212,7 +214,7 @@ func (e *Engine) Run(ctx context.Context) error {
 			e.cfg.Wait(ctx, e.cfg.Poll, e.wake)
 			continue
 		}
-		e.cfg.Wait(ctx, forever, e.wake)
+		e.cfg.Wait(ctx, e.unguard(ctx), e.wake)
 		if ctx.Err() != nil {
 			return nil
 		}

@@ -68,6 +68,9 @@ func facts(s engine.Snapshot, node string) status.JobFacts {
 		SupersededBy: s.Job.SupersededBy, Summary: summary(s.Job), Rollback: r.Rollback, Overdue: s.Overdue,
 	}
 	f.Archived, f.NoWayBack = archived(r)
+	if g := s.Job.Guard; g != nil {
+		f.Guarded, f.Unguarded = true, g.Missing
+	}
 	for _, st := range r.Steps {
 		if st.Kind == plan.Maintenance {
 			f.MaintenanceRequested = st.Attempt > 0

@@ -25,6 +25,10 @@ func emitTransitions(recorder events.EventRecorder, job *v1alpha1.FirmwareJob, n
 			recorder.Eventf(job, nil, t.kind, c.Reason, t.action, "%s", c.Message)
 		}
 	}
+	guarded := meta.FindStatusCondition(now.Conditions, v1alpha1.ConditionGuarded)
+	if guarded != nil && guarded.Status == metav1.ConditionFalse && !meta.IsStatusConditionFalse(job.Status.Conditions, v1alpha1.ConditionGuarded) {
+		recorder.Eventf(job, nil, corev1.EventTypeWarning, guarded.Reason, "Guard", "%s", guarded.Message)
+	}
 	wasHeld := meta.IsStatusConditionTrue(job.Status.Conditions, v1alpha1.ConditionHeld)
 	stalled := meta.FindStatusCondition(now.Conditions, v1alpha1.ConditionStalled)
 	if wasHeld && stalled != nil && stalled.Reason == v1alpha1.ReasonReleased {

@@ -50,6 +50,9 @@ type Job struct {
 	// Expected is what the devices were which jobs changed that held the node before, when a person has mended it since; nil
 	// for none. It completes the baseline with those that are still there.
 	Expected *health.Baseline `json:"expected,omitempty"`
+	// Guard says whether an engine is started on the host after a boot without the API server; nil where the job needed none
+	// so far.
+	Guard *Guard `json:"guard,omitempty"`
 	// Node identifies the Node that the job took out of service; empty until then, and where there is no cluster.
 	Node string `json:"node,omitempty"`
 	// MaintenanceStarted and MaintenanceEnded are when the node's maintenance for this job began and ended.
@@ -70,6 +73,12 @@ type CutOff struct {
 	// Since is when the wait began, and Seen about when the reason for it was last seen.
 	Since time.Duration `json:"since"`
 	Seen  time.Duration `json:"seen"`
+}
+
+// Guard is what is known of the guard of a job.
+type Guard struct {
+	// Missing says why there is none; empty where there is one.
+	Missing string `json:"missing,omitempty"`
 }
 
 // Update is the update of one device.

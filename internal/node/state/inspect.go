@@ -48,7 +48,7 @@ func Inspect(dir string) (Inspection, error) {
 	}
 	out.Stamp, err = readStamp(fsys, dir)
 	note(err)
-	out.Locked, err = locked(dir)
+	out.Locked, err = Locked(dir)
 	note(err)
 	out.Journal, err = journal.Peek(dir)
 	if !errors.Is(err, fs.ErrNotExist) {

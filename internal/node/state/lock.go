@@ -40,8 +40,8 @@ func lock(dir string, patience time.Duration) (*flock.Flock, error) {
 	return l, nil
 }
 
-// locked reports whether another process has the directory open.
-func locked(dir string) (bool, error) {
+// Locked reports whether another process has the directory open.
+func Locked(dir string) (bool, error) {
 	l := flock.New(filepath.Join(dir, lockFile), flock.SetFlag(os.O_RDONLY))
 	free, err := l.TryRLock()
 	switch {

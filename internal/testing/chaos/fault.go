@@ -139,6 +139,8 @@ const (
 	opRelease  = "release-maintenance"
 	opRequired = "required.d"
 	opTask     = "task"
+	opGuard    = "guard"
+	opUnguard  = "unguard"
 	opFile     = "file-"
 )
 

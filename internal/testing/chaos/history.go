@@ -37,6 +37,8 @@ const (
 	EventAfterEnd    EventKind = "the job has ended"
 	EventCutOff      EventKind = "node is cut off"
 	EventReachable   EventKind = "node is reachable"
+	EventGuarded     EventKind = "guard is installed"
+	EventUnguarded   EventKind = "guard is removed"
 	EventQuiet       EventKind = "the host is left alone"
 	EventQuietOver   EventKind = "the host was left alone"
 )
@@ -86,6 +88,7 @@ type snapshot struct {
 	held    bool
 	in      step.Maintenance
 	stolen  bool
+	guarded bool
 	devices []deviceState
 }
 

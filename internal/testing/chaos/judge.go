@@ -308,6 +308,9 @@ func (j *judge) release(e Event) {
 
 // end judges how a job ended.
 func (j *judge) end(s snapshot) {
+	if s.guarded {
+		j.violate("Guard", "the host still starts a guard though the job has ended")
+	}
 	switch s.job.Record.Outcome {
 	case step.Complete:
 		j.complete(s)

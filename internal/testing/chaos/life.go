@@ -151,6 +151,21 @@ func (w *world) daemon(submit *journal.Job) (died Fault) {
 	defer stop()
 	w.stop = stop
 	w.engine = engine.New(w.config())
+	if w.choose() {
+		if !w.unfinished() && w.current != "" && w.disk.Job(w.current) != nil { // nothing is to be done either
+			w.advance(w.quiet)
+			w.quiet = 0
+			return Fault{}
+		}
+		for w.apiAway() {
+			w.advance(poll)
+		}
+		w.booted = false
+	}
+	if w.guarding {
+		submit = nil
+		w.engine = engine.New(w.alone(w.config()))
+	}
 	if submit != nil {
 		for err := w.engine.Submit(*submit); err != nil; err = w.engine.Submit(*submit) {
 			w.wait(ctx, poll, nil)
@@ -190,6 +205,7 @@ func (w *world) config() engine.Config {
 		},
 		Poll: poll, Now: w.wall, Elapsed: func() time.Duration { return w.now }, Wait: w.wait,
 	}
+	c.Guard = watch{w}
 	if w.sabotage != nil {
 		w.sabotage(w, &c)
 	}
@@ -199,7 +215,7 @@ func (w *world) config() engine.Config {
 // snapshot is how everything stands now that the job has ended.
 func (w *world) snapshot() *snapshot {
 	j := w.disk.Job(w.current)
-	s := &snapshot{job: *j, held: j.Held(), in: maintainer{w}.settle(), stolen: w.window.stolen}
+	s := &snapshot{job: *j, held: j.Held(), in: maintainer{w}.settle(), stolen: w.window.stolen, guarded: w.guarded}
 	if s.in == step.MaintenanceEnding {
 		s.in = step.MaintenanceNone
 	}

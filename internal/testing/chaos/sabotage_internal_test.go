@@ -120,6 +120,12 @@ func sabotages(t *testing.T) map[string]sabotage {
 		"a node that waits for hours before it helps itself": {
 			"cut-off-by-its-nic", func(_ *world, c *engine.Config) { c.Limits.Isolation = 5 * time.Hour }, "Alone",
 		},
+		"a guard that is not installed": {
+			"cut-off-by-its-nic", func(_ *world, c *engine.Config) { c.Guard = nil }, "End",
+		},
+		"a guard that is left behind": {
+			"nic-reboot", func(_ *world, c *engine.Config) { c.Guard = lasting{c.Guard} }, "Guard",
+		},
 	}
 }
 
@@ -233,6 +239,11 @@ func (m misread) Find(ctx context.Context, class inventory.Class, uid string) (i
 	}
 	return d, found, err
 }
+
+// lasting never removes the guard.
+type lasting struct{ engine.Guard }
+
+func (lasting) Remove(context.Context) error { return nil }
 
 // wasteful overwrites all slots with what it writes.
 type wasteful struct{ tools }

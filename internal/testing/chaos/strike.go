@@ -146,5 +146,6 @@ func (w *world) restartHost(f Fault, cut bool) {
 	for _, d := range w.devices {
 		d.reboot()
 	}
+	w.booted = true
 	w.note(Event{Kind: EventBoot})
 }

@@ -63,6 +63,9 @@ type world struct {
 	imagesBack, checksPass time.Duration
 	// late is how long after the next boot the daemon is started, and clock how far the time of day is off then.
 	late, clock time.Duration
+	// guarded says that the host starts a guard after a boot, guarding that this life is one, and booted that since the boot the
+	// kubelet has not reached the API server.
+	guarded, guarding, booted bool
 	// windowTakes is how long the next maintenance takes to be ready; zero for the usual time.
 	windowTakes time.Duration
 	pending     Kind // what the running tool or request does wrong
@@ -203,6 +206,9 @@ func (w *world) wall() time.Time { return epoch.Add(w.now + w.stepped) }
 // what is ready: the end of the daemon, a call that wakes the engine, the time. So a seed has one history, on every machine.
 func (w *world) wait(ctx context.Context, d time.Duration, wake <-chan struct{}) {
 	w.point(opWait, Before, "")
+	if w.guarding && !w.apiAway() {
+		w.stop() // the daemon's pod comes
+	}
 	if ctx.Err() != nil {
 		return
 	}

@@ -77,6 +77,8 @@ type Machine struct {
 	SlowRead func()
 	// Wait is engine.Config.Wait; nil for the clock of this process.
 	Wait func(ctx context.Context, d time.Duration, wake <-chan struct{})
+	// Guard is engine.Config.Guard.
+	Guard engine.Guard
 	// OnSnapshot is called with each change of the job.
 	OnSnapshot func(engine.Snapshot)
 	// LoseEnds: the end of a write is not seen, as when its worker was killed.
@@ -247,7 +249,7 @@ func (m *Machine) NewEngine(j *journal.Journal) *engine.Engine {
 		BootTook:  func(context.Context) (time.Duration, error) { return m.BootTook, nil },
 		BootID:    func() (string, error) { return fmt.Sprintf("boot-%d", m.Boot), nil },
 		SinceBoot: func() (time.Duration, error) { return time.Since(m.booted), nil },
-		Grace:     time.Minute, Wait: m.Wait,
+		Grace:     time.Minute, Wait: m.Wait, Guard: m.Guard,
 		Notify: func(s engine.Snapshot) {
 			m.Snapshots = append(m.Snapshots, s)
 			if m.OnSnapshot != nil {

@@ -46,6 +46,8 @@ type Options struct {
 	// Uplink makes the first network adapter of each machine its only way to the API server and the image server. A machine
 	// whose adapter has no link is cut off.
 	Uplink bool
+	// UplinkAdapter is the key of another adapter for that, of a new machine; the first one when empty.
+	UplinkAdapter string
 	// UpdateStrategy is the operator's flag of this name, by default daemon; DaemonStrategy is the daemons' flag, by
 	// default that of the operator.
 	UpdateStrategy, DaemonStrategy string

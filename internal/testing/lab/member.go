@@ -26,7 +26,7 @@ func (l *Lab) Join(ctx context.Context, name string, labels map[string]string) (
 	if err := m.Kubelet.StartWorkload(ctx); err != nil {
 		return nil, err
 	}
-	pod, err := cluster.RunPod(ctx, l.admin, "firmware-daemon-"+name, cluster.DaemonAccount, name)
+	pod, err := cluster.RunPod(ctx, l.admin, podOf(name), cluster.DaemonAccount, name)
 	if err != nil {
 		return nil, err
 	}
@@ -36,6 +36,9 @@ func (l *Lab) Join(ctx context.Context, name string, labels map[string]string) (
 	m.ImageToken, err = cluster.PodToken(ctx, l.admin, pod, v1alpha1.ImageTokenAudience)
 	return m, err
 }
+
+// podOf is the name of the pod of a node's daemon.
+func podOf(node string) string { return "firmware-daemon-" + node }
 
 // Admin reaches the API as its administrator.
 func (l *Lab) Admin() client.WithWatch { return l.admin }

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,6 +53,9 @@ type Node struct {
 	// local are the arguments that say where the machine and its access are, for whatever runs on it.
 	local []string
 
+	// static are the pods that the kubelet runs without the API server.
+	static staticPods
+
 	mu sync.Mutex
 	// rebooted is set from a boot until the kubelet has reached the API server and starts the daemon's pod.
 	rebooted bool
@@ -70,6 +74,7 @@ func newNode(ctx context.Context, l *Lab, index int) (*Node, error) {
 	if n.Machine, err = simhost.Open(machine); errors.Is(err, fs.ErrNotExist) {
 		spec := simhost.DefaultSpec(name, index)
 		spec.WriteTime = l.options.WriteTime
+		spec.Uplink = cmp.Or(l.options.UplinkAdapter, spec.Uplink)
 		n.Machine, err = simhost.Create(machine, spec)
 	} else if err == nil {
 		err = n.Machine.Boot()
@@ -100,6 +105,10 @@ func newNode(ctx context.Context, l *Lab, index int) (*Node, error) {
 			return nil, err
 		}
 	}
+	if err := configureKubelet(machine, server.Host); err != nil {
+		return nil, err
+	}
+	n.static = staticPods{root: machine, run: n.startStaticPod, runs: map[string]*staticPod{}}
 	kubeconfig, err := writeAccess(filepath.Join(dir, "access"), server, member.Token)
 	if err != nil {
 		return nil, err
@@ -116,7 +125,7 @@ func newNode(ctx context.Context, l *Lab, index int) (*Node, error) {
 	}
 	args := append([]string{"run", "--update-strategy=" + l.options.DaemonStrategy, "--maintenance=" + l.options.Maintenance,
 		fmt.Sprintf("--allow-undrained=%t", l.options.Maintenance == config.MaintenanceNone), "--node-name=" + name, "--kubeconfig=" + kubeconfig,
-		"--namespace=" + cluster.Namespace}, n.local...)
+		"--namespace=" + cluster.Namespace, "--pod-name=" + podOf(name)}, n.local...)
 	n.daemon.run = func() (*process, error) { return start("firmware-daemon of "+name, n.logPath, n.daemonBinary, args...) }
 	n.access = func(ctx context.Context, pod *corev1.Pod) (string, error) {
 		token, err := cluster.PodToken(ctx, l.admin, pod)
@@ -191,6 +200,7 @@ func (n *Node) live(ctx context.Context, complain func(format string, args ...an
 	kubelet.Go(func() { n.kubelet.Reap(ctx, 200*time.Millisecond) })
 	kubelet.Go(func() { n.daemon.keep(ctx, n.goesDown, complain) })
 	kubelet.Go(func() { n.runJobPods(ctx, complain) })
+	kubelet.Go(func() { n.runStaticPods(ctx, complain) })
 	kubelet.Go(func() { n.heartbeat(ctx, complain) })
 	if n.uplink != nil {
 		kubelet.Go(func() { n.uplink.watch(ctx) })
@@ -211,6 +221,7 @@ func (n *Node) live(ctx context.Context, complain func(format string, args ...an
 // reboot takes the machine through a boot: every process dies, pending firmware is activated, the boot id is new.
 func (n *Node) reboot(ctx context.Context) error {
 	n.killJobs()
+	n.static.end((*process).kill)
 	n.KillDaemon()
 	if bootID, err := n.Machine.BootID(); err == nil {
 		// If the API server is unreachable the Node stays as it was; the machine reboots all the same.
@@ -228,6 +239,7 @@ func (n *Node) reboot(ctx context.Context) error {
 	n.mu.Lock()
 	n.off, n.rebooted = false, n.uplink != nil
 	n.mu.Unlock()
+	n.static.boot()
 	if n.uplink != nil {
 		return nil // a kubelet knows the pods of a DaemonSet only from the API server
 	}
@@ -287,6 +299,7 @@ func (n *Node) goesDown() bool {
 // powerOff ends the daemon, between two writes if possible, and then everything on the machine.
 func (n *Node) powerOff() error {
 	n.stopJobs()
+	n.static.end(func(p *process) { p.stop(stopGrace) })
 	n.daemon.stop()
 	if n.uplink != nil {
 		n.uplink.close()

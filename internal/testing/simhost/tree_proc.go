@@ -10,7 +10,27 @@ func renderProc(t tree, s *state) {
 	t.attr("proc/sys/kernel/random", "boot_id", s.BootID)
 	t.attrs("proc/sys/kernel", "hostname", s.Spec.Name, "osrelease", "6.12.57+deb13-amd64", "ostype", "Linux")
 	t.attr("proc", "cmdline", "BOOT_IMAGE=/boot/vmlinuz-6.12.57+deb13-amd64 root=UUID=6f4c3b7e ro quiet")
+	renderKubelet(t)
 	renderGateway(t, s)
+}
+
+// Where the kubelet of the machine has its configuration and its access to the API server, as kubeadm puts them.
+const (
+	KubeletConfig     = "/var/lib/kubelet/config.yaml"
+	KubeletKubeconfig = "/etc/kubernetes/kubelet.conf"
+)
+
+// renderKubelet adds the kubelet as a process that the first one started, and the root of the host as the first process has it.
+// A kubelet has more fields and flags.
+func renderKubelet(t tree) {
+	const kubelet, argv = "proc/812", "/usr/bin/kubelet"
+	t.link("proc/1/root", ".")
+	t.attr("proc/1", "comm", "systemd")
+	t.attr(kubelet, "comm", "kubelet")
+	t.attr(kubelet, "stat", "812 (kubelet) S 1 812 812 0 -1 4194560 18563 0 91 0 412 208 0 0 20 0 17 0 1187 2128916480 24120")
+	args := []string{argv, "--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf", "--kubeconfig=" + KubeletKubeconfig,
+		"--config=" + KubeletConfig, "--pod-infra-container-image=registry.k8s.io/pause:3.10"}
+	t.file(kubelet, "cmdline", strings.Join(args, "\x00")+"\x00", 0o444)
 }
 
 // The machine's network is 10.20.0.0/24 and its gateway 10.20.0.1, as the kernel prints the bytes of an address in

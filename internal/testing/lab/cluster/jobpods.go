@@ -91,7 +91,9 @@ func Args(pod *corev1.Pod) []string {
 	for _, e := range c.Env {
 		value := e.Value
 		if e.ValueFrom != nil && e.ValueFrom.FieldRef != nil {
-			value = map[string]string{"spec.nodeName": pod.Spec.NodeName, "metadata.namespace": pod.Namespace}[e.ValueFrom.FieldRef.FieldPath]
+			value = map[string]string{
+				"spec.nodeName": pod.Spec.NodeName, "metadata.namespace": pod.Namespace, "metadata.name": pod.Name,
+			}[e.ValueFrom.FieldRef.FieldPath]
 		}
 		pairs = append(pairs, "$("+e.Name+")", value)
 	}

@@ -2,14 +2,18 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/deploy"
 )
 
 // Service accounts of the product.
@@ -33,11 +37,14 @@ func RunPod(ctx context.Context, c client.Client, name, account, node string) (*
 	pod := &corev1.Pod{
 		// Owned like a DaemonSet's pod, so that a drain does not evict it.
 		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: name, OwnerReferences: owner},
-		Spec: corev1.PodSpec{
-			NodeName: node, ServiceAccountName: account, TerminationGracePeriodSeconds: ptr.To(int64(0)),
-			Containers: []corev1.Container{{Name: "main", Image: "simulated"}},
-		},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "simulated"}}},
 	}
+	if account == DaemonAccount {
+		if pod.Spec, err = daemonSpec(); err != nil {
+			return nil, err
+		}
+	}
+	pod.Spec.NodeName, pod.Spec.ServiceAccountName, pod.Spec.TerminationGracePeriodSeconds = node, account, ptr.To(int64(0))
 	if err := c.Create(ctx, pod); client.IgnoreAlreadyExists(err) != nil {
 		return nil, fmt.Errorf("create pod %s: %w", name, err)
 	}
@@ -45,6 +52,25 @@ func RunPod(ctx context.Context, c client.Client, name, account, node string) (*
 		return nil, fmt.Errorf("read pod %s: %w", name, err)
 	}
 	return pod, nil
+}
+
+// daemonSpec is what the manifests say about the pods of the daemon.
+func daemonSpec() (corev1.PodSpec, error) {
+	objects, err := deploy.Objects(deploy.Daemon)
+	if err != nil {
+		return corev1.PodSpec{}, err
+	}
+	for _, o := range objects {
+		var ds appsv1.DaemonSet
+		if o.GetKind() != "DaemonSet" {
+			continue
+		}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &ds); err != nil {
+			return corev1.PodSpec{}, fmt.Errorf("read daemon set: %w", err)
+		}
+		return ds.Spec.Template.Spec, nil
+	}
+	return corev1.PodSpec{}, errors.New("the manifests hold no DaemonSet")
 }
 
 // PodToken mints a token that is bound to the pod, with the claims a kubelet's has: the API server adds the node's name.

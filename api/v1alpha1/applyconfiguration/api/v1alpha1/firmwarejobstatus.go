@@ -16,7 +16,7 @@ import (
 type FirmwareJobStatusApplyConfiguration struct {
 	// observedGeneration is the generation of the spec this status describes; -1 before the first reconciliation.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready (completed successfully), Admitted, MaintenanceReady, RollbackAvailable, Complete, Failed,
+	// conditions: Ready (completed successfully), Admitted, MaintenanceReady, RollbackAvailable, Guarded, Complete, Failed,
 	// RolledBack, Held, and, while they are True, Reconciling and Stalled.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// startTime is when the daemon started the job.

@@ -1,0 +1,226 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/config"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/guard"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/maintenance"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/state"
+)
+
+// guardOf is the guard of this host. Own reads the pod of this process; nil in a guard.
+func guardOf(m config.Machine, own func(context.Context) (*corev1.Pod, error)) guard.Host {
+	proc := filepath.Join(m.HostRoot, "proc")
+	return guard.Host{
+		Proc: proc, Root: filepath.Join(proc, "1", "root"), // the host's own file system, writable where the mount of it is not
+		StateDir: m.StateDir, ProfileDir: m.ProfileDir, Own: own,
+	}
+}
+
+// ownPod reads the pod of this process.
+func ownPod(c client.Client, o Options) func(context.Context) (*corev1.Pod, error) {
+	return func(ctx context.Context) (*corev1.Pod, error) {
+		if o.Config.PodName == "" {
+			return nil, errors.New("this process does not know its pod: set --pod-name")
+		}
+		pod := &corev1.Pod{}
+		if err := c.Get(ctx, client.ObjectKey{Namespace: o.Config.Namespace, Name: o.Config.PodName}, pod); err != nil {
+			return nil, fmt.Errorf("read the pod of this process: %w", err)
+		}
+		return pod, nil
+	}
+}
+
+// How a guard waits.
+const (
+	// guardPoll is the interval of its looks while something else is in charge, and answerPoll while it works itself.
+	guardPoll, answerPoll = 2 * time.Second, 2 * time.Second
+	// guardPatience is how long the state directory is free, and the API server silent, before a guard takes over: a daemon that ended
+	// is started again meanwhile.
+	guardPatience = 10 * time.Second
+)
+
+// RunGuard executes the job in the journal while nobody else does and the API server does not answer, as a daemon does that cannot
+// reach it. It leaves the job to the daemon as soon as the API server answers, because then the kubelet starts that one. When no job
+// is left it removes what the kubelet starts it from, and waits for its end.
+func RunGuard(ctx context.Context, o Options, server string) error {
+	w := newWatchman(o, server)
+	defer w.release()
+	for {
+		if err := w.round(ctx); err != nil && ctx.Err() == nil {
+			o.Log.Error("Guard could not look after the host; trying again", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(guardPoll):
+		}
+	}
+}
+
+// watchman is a guard that runs.
+type watchman struct {
+	options Options
+	host    guard.Host
+	journal *state.Guest
+	server  server
+	live    func() error
+	// free is since when nobody else looks after the job; zero while somebody does.
+	free time.Time
+}
+
+func newWatchman(o Options, server string) *watchman {
+	return &watchman{options: o, host: guardOf(o.Config.Machine, nil), journal: state.NewGuest(o.Config.StateDir), server: newServer(server)}
+}
+
+// round looks once, and works where nobody else does.
+func (w *watchman) round(ctx context.Context) error {
+	busy, err := w.unfinished()
+	if err != nil {
+		return err
+	}
+	if !busy {
+		return w.remove(ctx)
+	}
+	if err := w.announce(); err != nil {
+		return err
+	}
+	taken, err := state.Locked(w.options.Config.StateDir)
+	if err != nil {
+		return err
+	}
+	if taken || w.server.answers(ctx) {
+		w.free = time.Time{}
+		return nil
+	}
+	if w.free.IsZero() {
+		w.free = time.Now()
+	}
+	if time.Since(w.free) < guardPatience {
+		return nil
+	}
+	return w.work(ctx)
+}
+
+// remove takes away what the kubelet starts this guard from. Whoever has the state directory open does that itself.
+func (w *watchman) remove(ctx context.Context) error {
+	done, ok, err := w.journal.Share()
+	if err != nil || !ok {
+		return err
+	}
+	defer done()
+	if busy, err := w.unfinished(); err != nil || busy { // nobody begins a job now
+		return err
+	}
+	w.release()
+	return w.host.Remove(ctx)
+}
+
+// unfinished reports whether the journal holds a job that has not ended.
+func (w *watchman) unfinished() (bool, error) {
+	view, err := w.journal.View()
+	active := view.Active()
+	return active != nil && active.Record.Outcome == "", err
+}
+
+// announce shows that this guard runs, in the directory that is there now.
+func (w *watchman) announce() error {
+	if alive, err := w.host.Alive(); err != nil || alive {
+		return err
+	}
+	w.release()
+	live, err := w.host.Live()
+	if err != nil {
+		return err
+	}
+	w.live = live.Close
+	return nil
+}
+
+func (w *watchman) release() {
+	if w.live != nil {
+		_ = w.live()
+		w.live = nil
+	}
+}
+
+// errRelieved ends the work of a guard.
+var errRelieved = errors.New("the API server answers, or the job has ended")
+
+// work executes the job until it has ended or the API server answers. A write that runs then goes on, and who comes next finds it.
+func (w *watchman) work(ctx context.Context) error {
+	o := w.options
+	host, err := openState(o, 0)
+	if errors.Is(err, state.ErrLocked) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	machine, err := newMachine(ctx, o)
+	if err != nil {
+		return errors.Join(err, host.Close())
+	}
+	cfg, err := machine.engineConfig(o, host)
+	if err != nil {
+		return errors.Join(err, host.Close())
+	}
+	cfg.Maintenance, cfg.Guard = outOfReach{}, w.host
+	cfg.Health = health.Checker{Scanner: machine.hardware, Node: w.server, Network: machine.network()}
+	o.Log.Warn("Nobody else looks after this node and the API server does not answer: this guard executes the job")
+	group, inner := errgroup.WithContext(ctx)
+	group.Go(func() error { return engine.New(cfg).Run(inner) })
+	group.Go(func() error { return w.untilRelieved(inner) })
+	err = group.Wait()
+	w.free = time.Time{}
+	if errors.Is(err, errRelieved) {
+		o.Log.Info("Guard leaves the job to the daemon, or it has ended")
+		err = nil
+	}
+	return errors.Join(err, host.Close())
+}
+
+func (w *watchman) untilRelieved(ctx context.Context) error {
+	tick := time.NewTicker(answerPoll)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if busy, err := w.unfinished(); err == nil && !busy || w.server.answers(ctx) {
+			return errRelieved
+		}
+	}
+}
+
+var errNoCluster = errors.New("this guard has no access to the API server; the daemon goes on when that answers")
+
+// outOfReach is the maintenance of a node that a guard looks after: it is not known, and nothing of it can be changed.
+type outOfReach struct{}
+
+// Schedule implements maintenance.Window.
+func (outOfReach) Schedule(context.Context) error { return errNoCluster }
+
+// State implements maintenance.Window.
+func (outOfReach) State(context.Context) (maintenance.State, error) {
+	return maintenance.State{}, errNoCluster
+}
+
+// Fail implements maintenance.Window.
+func (outOfReach) Fail(context.Context, string) error { return errNoCluster }
+
+// Release implements maintenance.Window.
+func (outOfReach) Release(context.Context) error { return errNoCluster }

@@ -1,0 +1,106 @@
+package daemon
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/config"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/guard"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/state"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
+)
+
+// guarded is a machine with a static pod of a guard that nobody installed, as it is left by a daemon that lost its state.
+func guarded(t *testing.T) (w *watchman, manifest string) {
+	t.Helper()
+	root := filepath.Join(t.TempDir(), "n1")
+	_, err := simhost.Create(root, simhost.DefaultSpec("n1", 1))
+	require.NoError(t, err)
+	manifest = filepath.Join(root, "etc/kubernetes/manifests", guard.ManifestFile)
+	for path, content := range map[string]string{
+		simhost.KubeletConfig: "staticPodPath: /etc/kubernetes/manifests\n",
+		simhost.KubeletKubeconfig: "apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts: [{name: a, context: {cluster: a}}]\n" +
+			"clusters: [{name: a, cluster: {server: \"https://127.0.0.1:1\"}}]\n",
+		"/etc/kubernetes/manifests/" + guard.ManifestFile: "kind: Pod\n",
+	} {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(root, path)), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(root, path), []byte(content), 0o600))
+	}
+	m := config.Machine{HostRoot: root, StateDir: filepath.Join(root, "var/lib/node-firmware")}
+	return newWatchman(Options{Config: config.Daemon{Machine: m}, Log: slog.New(slog.DiscardHandler)}, "https://127.0.0.1:1"), manifest
+}
+
+func TestGuardWithoutAJobRemovesWhatItIsStartedFrom(t *testing.T) {
+	w, manifest := guarded(t)
+	require.NoError(t, w.round(t.Context()))
+	assert.NoFileExists(t, manifest)
+}
+
+func TestGuardLeavesItsRemovalToADaemonThatRuns(t *testing.T) {
+	w, manifest := guarded(t)
+	daemon, err := state.Open(w.options.Config.StateDir, state.Options{Daemon: "v0.1.0"})
+	require.NoError(t, err)
+	require.NoError(t, w.round(t.Context()))
+	assert.FileExists(t, manifest)
+	require.NoError(t, daemon.Close())
+	require.NoError(t, w.round(t.Context()))
+	assert.NoFileExists(t, manifest)
+}
+
+// A guard waits while a daemon has the state directory open, while the API server answers, and until it has been alone for long
+// enough; it keeps the static pod meanwhile.
+func TestGuardStaysOutOfTheWay(t *testing.T) {
+	w, manifest := guarded(t)
+	daemon, err := state.Open(w.options.Config.StateDir, state.Options{Daemon: "v0.1.0"})
+	require.NoError(t, err)
+	require.NoError(t, daemon.Journal.Save(journal.Job{Name: "j", UID: "u"}))
+	require.NoError(t, os.MkdirAll(filepath.Join(w.options.Config.StateDir, guard.Dir), 0o700))
+	require.NoError(t, w.round(t.Context()))
+	assert.True(t, w.free.IsZero(), "a daemon is at work")
+	alive, err := w.host.Alive()
+	require.NoError(t, err)
+	assert.True(t, alive)
+
+	require.NoError(t, daemon.Close())
+	answers := httptest.NewTLSServer(http.NotFoundHandler())
+	silent := w.server
+	w.server = newServer(answers.URL)
+	require.NoError(t, w.round(t.Context()))
+	assert.True(t, w.free.IsZero(), "the kubelet starts the daemon")
+	answers.Close()
+	w.server = silent
+	require.NoError(t, w.round(t.Context()))
+	assert.False(t, w.free.IsZero(), "it is alone from now on")
+	assert.WithinDuration(t, time.Now(), w.free, time.Minute)
+	assert.FileExists(t, manifest)
+	w.release()
+}
+
+// Whatever answers is an answer, with any certificate and whatever it says.
+func TestGuardLearnsOnlyWhetherTheAPIServerAnswers(t *testing.T) {
+	refusing := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		assert.Empty(t, r.Header.Get("Authorization"))
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	s := newServer(refusing.URL)
+	_, _, err := s.Ready(t.Context())
+	require.Error(t, err)
+	require.NotErrorIs(t, err, health.ErrUnanswered)
+	refusing.Close()
+	_, _, err = s.Ready(t.Context())
+	require.ErrorIs(t, err, health.ErrUnanswered)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	assert.False(t, s.answers(ended))
+}

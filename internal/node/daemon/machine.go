@@ -1,0 +1,73 @@
+package daemon
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/images"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/reboot"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/state"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/steps"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/uplink"
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
+)
+
+// machine is this machine, and the steps of its jobs. It knows no API server.
+type machine struct {
+	hardware *Hardware
+	catalog  plan.Catalog
+}
+
+func newMachine(ctx context.Context, o Options) (machine, error) {
+	c := o.Config
+	tools, err := Outliving(command.Config{Path: c.Tools(), Own: o.Own, Log: o.Log}, o.Worker, command.EnterHost())
+	if err != nil {
+		return machine{}, err
+	}
+	hardware, err := NewHardware(sysfs.DirFS(c.HostRoot), tools, o.Drivers, c.NVMeTransports...)
+	if err != nil {
+		return machine{}, err
+	}
+	if err := hardware.Host.Ties(ctx); err != nil {
+		return machine{}, err
+	}
+	priorities, err := c.StepPriorities.Parse()
+	if err != nil {
+		return machine{}, err
+	}
+	catalog, err := steps.NewCatalog(hardware.Drivers, priorities)
+	return machine{hardware: hardware, catalog: catalog}, err
+}
+
+// network is what the host itself knows of the networks around it.
+func (m machine) network() uplink.Host {
+	return uplink.Host{FS: m.hardware.FS, Kernel: m.hardware.Kernel}
+}
+
+// engineConfig is the part of the configuration of an engine on this machine that needs no API server: without a maintenance, a
+// health check and who is told.
+func (m machine) engineConfig(o Options, host *state.State) (engine.Config, error) {
+	c := o.Config
+	store, err := images.Open(images.Config{
+		Dir: filepath.Join(c.StateDir, "images"), Server: c.ImageServer, CAFile: c.ImageServerCA, TokenFile: c.ImageTokenFile,
+	})
+	if err != nil {
+		return engine.Config{}, err
+	}
+	limits := step.DefaultLimits()
+	limits.Boot, limits.Health = c.BootTimeLimit, c.HealthTimeout
+	systemd := reboot.Host{Runner: m.hardware.Runner, Systemctl: reboot.Namespaced()}
+	return engine.Config{
+		Journal: host.Journal, Archive: host.Archive, Host: m.hardware, Drivers: m.hardware.Drivers, Images: store,
+		Writes: m.hardware.Runner, Rebooter: systemd, Catalog: m.catalog,
+		Tasks: steps.Tasks{
+			Machine: m.hardware, Drivers: m.hardware.Drivers, Root: c.HostRoot, Scratch: filepath.Join(c.StateDir, "scratch"),
+			Applied: applied(host.Journal),
+		},
+		BootID: m.hardware.BootID, BootTook: systemd.Took, SinceBoot: reboot.SinceBoot, Limits: limits, Log: o.Log,
+	}, nil
+}

@@ -1,0 +1,103 @@
+package guard
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	"github.com/nodefirmware/node-firmware-operator/deploy"
+)
+
+// daemonPod is the pod that a cluster makes of the manifests.
+func daemonPod(t *testing.T) *corev1.Pod {
+	t.Helper()
+	objects, err := deploy.Objects(deploy.Daemon)
+	require.NoError(t, err)
+	var ds appsv1.DaemonSet
+	for _, o := range objects {
+		if o.GetKind() == "DaemonSet" {
+			require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &ds))
+		}
+	}
+	pod := &corev1.Pod{ObjectMeta: ds.Spec.Template.ObjectMeta, Spec: ds.Spec.Template.Spec}
+	pod.Namespace, pod.Name = ds.Namespace, "firmware-daemon-x7k2p"
+	// What the API server and its controllers add.
+	pod.Spec.Priority, pod.Spec.NodeName = ptr.To(int32(2000001000)), "n1"
+	pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}}
+	pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "kube-api-access-9", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}})
+	c := &pod.Spec.Containers[0]
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "kube-api-access-9", MountPath: "/var/run/secrets/kubernetes.io/serviceaccount"})
+	c.Env = append(c.Env, corev1.EnvVar{Name: "PROXY", ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{}}})
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: c.Name, ImageID: "registry.example.com/daemon@sha256:0f"}}
+	return pod
+}
+
+func read(t *testing.T, text []byte) corev1.Pod {
+	t.Helper()
+	var pod corev1.Pod
+	require.NoError(t, yaml.UnmarshalStrict(text, &pod))
+	return pod
+}
+
+// The kubelet refuses a static pod that refers to an object of the API; everything else is as in the daemon's pod.
+func TestStaticPodIsTheDaemonsWithoutWhatTheAPIServerHandsOut(t *testing.T) {
+	own := daemonPod(t)
+	text, err := manifest(own, "id", "https://10.0.0.1:6443", "/var/lib/node-firmware/guard/profiles")
+	require.NoError(t, err)
+	pod := read(t, text)
+	require.Len(t, pod.Spec.Containers, 1)
+	c, from := pod.Spec.Containers[0], own.Spec.Containers[0]
+
+	assert.Equal(t, "v1", pod.APIVersion)
+	assert.Equal(t, "Pod", pod.Kind)
+	assert.Equal(t, own.Namespace, pod.Namespace)
+	assert.NotSubset(t, pod.Labels, own.Labels, "its DaemonSet does not take it for its own")
+	assert.Empty(t, pod.Spec.ServiceAccountName)
+	assert.Empty(t, pod.Spec.NodeName)
+	assert.Nil(t, pod.Spec.Affinity)
+	assert.Nil(t, pod.Spec.NodeSelector)
+	assert.True(t, pod.Spec.HostPID && pod.Spec.HostNetwork)
+	assert.Equal(t, own.Spec.Priority, pod.Spec.Priority)
+	assert.Equal(t, own.Spec.TerminationGracePeriodSeconds, pod.Spec.TerminationGracePeriodSeconds)
+
+	var volumes, mounts []string
+	for _, v := range pod.Spec.Volumes {
+		assert.True(t, v.HostPath != nil || v.EmptyDir != nil, v.Name)
+		volumes = append(volumes, v.Name)
+	}
+	for _, m := range c.VolumeMounts {
+		mounts = append(mounts, m.Name)
+	}
+	assert.Equal(t, []string{"host", "dev", "sys", "boot", "fwupd", "cache", "state", "tmp"}, volumes)
+	assert.Equal(t, []string{"host", "dev", "sys", "sys", "boot", "fwupd", "cache", "state", "tmp"}, mounts)
+	for _, e := range c.Env {
+		assert.NotEqual(t, "PROXY", e.Name)
+	}
+	assert.Equal(t, "registry.example.com/daemon@sha256:0f", c.Image, "the very image, whatever its tag names now")
+	assert.Equal(t, corev1.PullIfNotPresent, c.ImagePullPolicy)
+	assert.Equal(t, from.SecurityContext, c.SecurityContext)
+	assert.Nil(t, c.LivenessProbe)
+	want := append([]string{"guard"}, from.Args[1:]...)
+	assert.Equal(t, append(want, "--profile-dir=/var/lib/node-firmware/guard/profiles", "--api-server=https://10.0.0.1:6443"), c.Args)
+}
+
+func TestPodOfOneJobMakesAGuardThatNamesNoJob(t *testing.T) {
+	own := daemonPod(t)
+	own.Spec.Containers[0].Args = []string{"job", "--name=update-n1", "--node-name=n1"}
+	own.Status.ContainerStatuses[0].ImageID = "sha256:0f"
+	text, err := manifest(own, "id", "https://a", "/p")
+	require.NoError(t, err)
+	c := read(t, text).Spec.Containers[0]
+	assert.Equal(t, []string{"guard", "--node-name=n1", "--profile-dir=/p", "--api-server=https://a"}, c.Args)
+	assert.Equal(t, own.Spec.Containers[0].Image, c.Image, "a kubelet cannot resolve the id of an image")
+
+	own.Spec.Containers[0].Args = []string{"discover"}
+	_, err = manifest(own, "id", "https://a", "/p")
+	require.ErrorContains(t, err, "begin with run or job")
+}
