@@ -22,6 +22,7 @@ import (
 // A person deletes one object after the other while updates run, with the garbage collector of Kubernetes at work. The
 // machines are safe, no more nodes are out of service than the policy allows, and what should come back does.
 func TestAnyObjectMayBeDeletedWhileAnUpdateRuns(t *testing.T) {
+	t.Parallel()
 	l := startLab(t, 2)
 	require.NoError(t, l.plane.StartGarbageCollector(t.Context()))
 	first, second := l.scene(t, 0), l.scene(t, 1)

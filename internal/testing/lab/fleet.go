@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	apply "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
+	"github.com/nodefirmware/node-firmware-operator/pkg/durable"
 )
 
 // target is the firmware that one part of every simulated machine should run.
@@ -64,7 +64,10 @@ func (t target) sourceName() string { return cmp.Or(t.source, t.rule) }
 func (t target) publish(ctx context.Context, l *Lab) error {
 	content := simhost.BuildImage(t.kind, t.image)
 	path := filepath.Join(l.ImageDir(), t.file)
-	if err := os.WriteFile(path, content, 0o644); err != nil {
+	l.publishing.Lock() // the operator fetches whole images, whoever publishes one again
+	err := durable.WriteFile(durable.OS{}, path, content)
+	l.publishing.Unlock()
+	if err != nil {
 		return fmt.Errorf("write image: %w", err)
 	}
 	sum := sha256.Sum256(content)

@@ -70,6 +70,7 @@ type Lab struct {
 	cancel       context.CancelFunc
 	running      sync.WaitGroup
 	out          sync.Mutex
+	publishing   sync.Mutex
 }
 
 // Up starts a lab. It must be closed.

@@ -29,7 +29,7 @@ const bootTime = 2 * time.Second
 // A kubelet reports every 10 seconds and is missed after 50; here all of it is faster.
 const (
 	heartbeatEvery = 500 * time.Millisecond
-	heartbeatGrace = 3 * time.Second
+	heartbeatGrace = 10 * time.Second
 	kubeletTimeout = 2 * time.Second
 )
 

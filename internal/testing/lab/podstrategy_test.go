@@ -46,10 +46,16 @@ func (s *scene) pods() []corev1.Pod {
 
 // R000-3, R000-38, R000-59, R000-60
 func TestPodsExecuteJobs(t *testing.T) {
+	t.Parallel()
 	l := startPodLab(t, 3, "")
-	require.NoError(t, l.admin.Apply(t.Context(), policy(3), client.FieldOwner("test"), client.ForceOwnership))
+	l.allow(t, 3)
+	t.Run("on one node", l.podsSurvive)
+	t.Run("an API server that is away in the middle delays nothing on the node, and hears of it later", l.podsOutlastTheAPIServer) // R000-69
+}
 
+func (l *Lab) podsSurvive(t *testing.T) {
 	t.Run("killed in the middle of a write and by the reboot, it comes to the same end", func(t *testing.T) {
+		t.Parallel()
 		s := l.scene(t, 0)
 		list := s.want("cx7")
 		eventually(t, "the write begins", func() bool { return s.running("flash") && s.writes() > 0 })
@@ -79,21 +85,8 @@ func TestPodsExecuteJobs(t *testing.T) {
 		})
 	})
 
-	t.Run("an API server that is away in the middle delays nothing on the node, and hears of it later", func(t *testing.T) { // R000-69
-		s := l.scene(t, 1)
-		list := s.want("cx6dx")
-		eventually(t, "the write begins", func() bool { return s.running("flash") && s.writes() > 0 })
-		require.NoError(t, l.StopAPIServer())
-		eventually(t, "the card is flashed", func() bool {
-			device, err := s.node.Machine.Device("nic0")
-			return err == nil && device.Stored == list[0].image.Version
-		})
-		require.NoError(t, l.StartAPIServer())
-		s.requireDone(list, 0)
-		assert.Equal(t, map[string]int{"nic0": 1}, s.flashes())
-	})
-
 	t.Run("a pod that is deleted is made again, and a node that is held is released by one", func(t *testing.T) {
+		t.Parallel()
 		s := l.scene(t, 2)
 		require.NoError(t, s.node.Machine.SetFault(simhost.Fault{Kind: simhost.Lie, Device: "nic1", Operation: "write"}))
 		s.want("cx7")
@@ -112,9 +105,23 @@ func TestPodsExecuteJobs(t *testing.T) {
 	})
 }
 
+func (l *Lab) podsOutlastTheAPIServer(t *testing.T) {
+	s := l.scene(t, 1)
+	list := s.want("cx6dx")
+	eventually(t, "the write begins", func() bool { return s.running("flash") && s.writes() > 0 })
+	require.NoError(t, l.StopAPIServer())
+	eventually(t, "the card is flashed", func() bool {
+		device, err := s.node.Machine.Device("nic0")
+		return err == nil && device.Stored == list[0].image.Version
+	})
+	require.NoError(t, l.StartAPIServer())
+	s.requireDone(list, 0)
+	assert.Equal(t, map[string]int{"nic0": 1}, s.flashes())
+}
+
 func TestTwoExecutorsNeverRunOneJob(t *testing.T) { // R000-54: the daemon was not restarted after the strategy changed
+	t.Parallel()
 	l := startPodLab(t, 1, config.StrategyDaemon)
-	require.NoError(t, l.admin.Apply(t.Context(), policy(1), client.FieldOwner("test"), client.ForceOwnership))
 	s := l.scene(t, 0)
 	list := s.want("cx7")
 	s.requireDone(list, 1)

@@ -78,25 +78,12 @@ func (s *scene) quarantined(t target) bool {
 
 // Real processes: everything a job can leave behind that is not its target.
 func TestWhatAJobBreaksIsRepairedOrWaitsForAPerson(t *testing.T) {
-	out := &lines{}
-	dir := t.TempDir()
-	l, err := Up(t.Context(), Options{
-		Nodes: 5, Dir: dir, BinDir: binDir, Out: out, QuietPeriod: time.Second, ScanInterval: 2 * time.Second,
-		HealthTimeout: 6 * time.Second, WriteTime: 800 * time.Millisecond,
-	})
-	require.NoError(t, err, out)
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("operator:\n%s", tailOf(l.operatorLog()))
-			for _, n := range l.Nodes {
-				t.Logf("daemon of %s:\n%s", n.Name, n.log())
-			}
-		}
-		require.NoError(t, l.Close())
-	})
-	require.NoError(t, l.admin.Apply(t.Context(), policy(5), client.FieldOwner("test"), client.ForceOwnership))
+	t.Parallel()
+	l := startLabWith(t, Options{Nodes: 5, HealthTimeout: 6 * time.Second})
+	l.allow(t, 5)
 
 	t.Run("a daemon killed in the middle of a rollback finishes it", func(t *testing.T) { // R002-9, R002-47, R003-49
+		t.Parallel()
 		s := l.scene(t, 0)
 		bad := s.wantAs("cx6dx", func(t *target) { t.image.LinkDown = true })
 		eventually(t, "the rollback writes", func() bool { return s.step("restore", v1alpha1.StepPhaseRollback) == v1alpha1.StepRunning })
@@ -110,6 +97,7 @@ func TestWhatAJobBreaksIsRepairedOrWaitsForAPerson(t *testing.T) {
 	})
 
 	t.Run("a check of the administrator decides", func(t *testing.T) { // R002-14, R002-19
+		t.Parallel()
 		s := l.scene(t, 1)
 		fail := s.breakable()
 		s.wantAs("pm9a3", nil)
@@ -122,18 +110,21 @@ func TestWhatAJobBreaksIsRepairedOrWaitsForAPerson(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, "GDC5602Q", running, "the slot was taken back")
 		assert.True(t, s.kubeNode().Spec.Unschedulable)
-		var device v1alpha1.NodeDeviceList
-		require.NoError(t, l.admin.List(t.Context(), &device, client.MatchingFields{"spec.nodeName": s.node.Name}))
-		unhealthy := 0
-		for _, d := range device.Items {
-			if d.Status.Unhealthy != nil {
-				unhealthy++
+		eventually(t, "the device says that it is unhealthy, and no other does", func() bool {
+			var device v1alpha1.NodeDeviceList
+			require.NoError(t, l.admin.List(t.Context(), &device, client.MatchingFields{"spec.nodeName": s.node.Name}))
+			unhealthy := 0
+			for _, d := range device.Items {
+				if d.Status.Unhealthy != nil {
+					unhealthy++
+				}
 			}
-		}
-		assert.Equal(t, 1, unhealthy)
+			return unhealthy == 1
+		})
 	})
 
 	t.Run("without a way back the node waits for a person, who releases it", func(t *testing.T) { // R002-1, R002-27, R003-27
+		t.Parallel()
 		s := l.scene(t, 2)
 		fail := s.breakable()
 		s.wantAs("bios", nil)
@@ -152,6 +143,7 @@ func TestWhatAJobBreaksIsRepairedOrWaitsForAPerson(t *testing.T) {
 	})
 
 	t.Run("a policy that requires a way back keeps what has none as it is", func(t *testing.T) {
+		t.Parallel()
 		s := l.scene(t, 3)
 		p := &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "careful"}, Spec: v1alpha1.RolloutPolicySpec{
 			NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/hostname": s.node.Name}},
@@ -168,6 +160,7 @@ func TestWhatAJobBreaksIsRepairedOrWaitsForAPerson(t *testing.T) {
 	})
 
 	t.Run("a person runs steps", func(t *testing.T) { // R003-1, R003-5, R003-15, R003-23, R003-29, R003-33, R003-35, R003-53
+		t.Parallel()
 		s := l.scene(t, 4)
 		one := ptr.To(int32(1))
 		s.steps("wrong", v1alpha1.RequestedStep{Name: "verify-inventory", ExpectedDevices: []v1alpha1.ExpectedDevice{{Class: v1alpha1.ClassNIC, Count: one}}})
@@ -200,6 +193,8 @@ func (s *scene) steps(name string, steps ...v1alpha1.RequestedStep) {
 	s.t.Helper()
 	require.NoError(s.t, s.lab.admin.Create(s.t.Context(), &v1alpha1.FirmwareJob{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       v1alpha1.FirmwareJobSpec{NodeName: s.node.Name, Type: v1alpha1.JobTypeSteps, Steps: steps},
+		Spec: v1alpha1.FirmwareJobSpec{
+			NodeName: s.node.Name, Type: v1alpha1.JobTypeSteps, Steps: steps, Soak: &metav1.Duration{Duration: time.Second},
+		},
 	}))
 }

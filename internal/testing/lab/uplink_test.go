@@ -36,6 +36,7 @@ func access(t *testing.T, n *Node) string {
 }
 
 func TestMachineIsCutOffWhileItsUplinkHasNoLink(t *testing.T) {
+	t.Parallel()
 	l := startLabWith(t, Options{Nodes: 1, Uplink: true})
 	s := l.scene(t, 0)
 	eventually(t, "the node is Ready", func() bool { return s.ready() == corev1.ConditionTrue })
