@@ -26,7 +26,7 @@ func openAudit(path string) (*audit, error) {
 	return &audit{file: f, rest: bufio.NewReader(f)}, nil
 }
 
-// writes counts writes by verb and resource, but for the leader election.
+// writes counts writes by verb and resource.
 type writes struct {
 	by        map[string]int
 	all       int
@@ -73,7 +73,6 @@ func (w *writes) count(line []byte) error {
 	switch {
 	case e.ResponseStatus.Code == http.StatusConflict:
 		w.conflicts++
-	case e.ObjectRef.Resource == "leases": // the heartbeat of the leader election, every two seconds whatever happens
 	case e.ObjectRef.Resource == "tokenreviews" || e.ObjectRef.Resource == "subjectaccessreviews": // questions, which store nothing
 	case e.ResponseStatus.Code < http.StatusMultipleChoices:
 		w.by[what]++

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,6 +25,8 @@ import (
 // job in a moment. They write as daemons do and with the same field manager.
 type daemons struct {
 	client client.Client
+	// cached has what the watches have shown; a daemon reads its objects from a cache, too.
+	cached client.Reader
 	seen   *seen
 	queue  workqueue.TypedRateLimitingInterface[task]
 	// failed has the first error.
@@ -44,9 +47,9 @@ const (
 	job
 )
 
-func newDaemons(c client.Client, s *seen) *daemons {
+func newDaemons(c client.Client, cached client.Reader, s *seen) *daemons {
 	return &daemons{
-		client: c, seen: s, failed: make(chan error, 1),
+		client: c, cached: cached, seen: s, failed: make(chan error, 1),
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[task]()),
 	}
 }
@@ -107,8 +110,8 @@ func (d *daemons) run(ctx context.Context) {
 				d.queue.Done(t)
 				switch {
 				case ctx.Err() != nil:
-				case apierrors.IsConflict(err):
-					d.queue.Add(t)
+				case apierrors.IsConflict(err): // the cache is behind
+					d.queue.AddAfter(t, 100*time.Millisecond)
 				case client.IgnoreNotFound(err) != nil:
 					select {
 					case d.failed <- err:
@@ -141,7 +144,7 @@ func (d *daemons) do(ctx context.Context, t task) error {
 // observe reports a device as it is, or with the version that a job brought to run.
 func (d *daemons) observe(ctx context.Context, name, running string) error {
 	o := &v1alpha1.NodeDevice{}
-	if err := d.client.Get(ctx, client.ObjectKey{Name: name}, o); err != nil {
+	if err := d.cached.Get(ctx, client.ObjectKey{Name: name}, o); err != nil {
 		return err
 	}
 	if running == "" {
@@ -154,33 +157,28 @@ func (d *daemons) observe(ctx context.Context, name, running string) error {
 	return fieldset.ApplyObservation(ctx, d.client, name, observed(name, nr, o.Generation, running))
 }
 
-// execute plays an admitted job from its start to its end.
+// execute plays an admitted job: it starts it, and when the watch shows that, brings it to its end.
 func (d *daemons) execute(ctx context.Context, name string) error {
 	o := &v1alpha1.FirmwareJob{}
-	if err := d.client.Get(ctx, client.ObjectKey{Name: name}, o); err != nil {
+	if err := d.cached.Get(ctx, client.ObjectKey{Name: name}, o); err != nil {
 		return err
 	}
 	if !o.Admitted() || o.Ended() {
 		return nil
 	}
-	s := o.Status
+	s, now := o.Status, metav1.Now()
 	if s.StartTime == nil {
-		now := metav1.Now()
 		s.StartTime = &now
 		s.ObservedGeneration, s.Conditions = o.Generation, status.Job(status.JobFacts{Step: "flash"}, s.Conditions, o.Generation, now.Time)
-		if _, err := fieldset.ApplyExecution(ctx, d.client, o, s); err != nil {
-			return err
-		}
-		if err := d.client.Get(ctx, client.ObjectKey{Name: name}, o); err != nil {
-			return err
-		}
+		_, err := fieldset.ApplyExecution(ctx, d.client, o, s)
+		return err
 	}
 	for _, u := range o.Spec.Updates {
 		if err := d.observe(ctx, u.Device, u.Version); err != nil {
 			return err
 		}
 	}
-	s, now := o.Status, metav1.Now()
+	now = metav1.Now()
 	s.CompletionTime = &now
 	s.Conditions = status.Job(status.JobFacts{Outcome: step.Complete, Summary: "Played by the loader."}, s.Conditions, o.Generation, now.Time)
 	_, err := fieldset.ApplyExecution(ctx, d.client, o, s)

@@ -51,7 +51,7 @@ func (o *operator) start(ctx context.Context) error {
 	o.cmd = exec.Command(o.binary, "--update-strategy=daemon", "--kubeconfig="+o.kubeconfig, "--namespace="+cluster.Namespace,
 		"--store-dir="+filepath.Join(o.dir, "store"), "--file-source-dir="+o.dir, "--quiet-period="+o.quietPeriod.String(),
 		"--image-server-bind-address="+images, "--image-server-dns-names=127.0.0.1",
-		"--health-probe-bind-address="+probe, "--metrics-bind-address=0")
+		"--health-probe-bind-address="+probe, "--metrics-bind-address=0", "--leader-elect=false") // a busy machine is no failure
 	o.cmd.Stdout, o.cmd.Stderr = log, log
 	o.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	o.done = make(chan error, 1)

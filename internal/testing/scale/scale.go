@@ -113,7 +113,7 @@ func (r *run) prepare(ctx context.Context) error {
 		return fmt.Errorf("make watches: %w", err)
 	}
 	r.background.Go(func() { _ = objects.Start(ctx) })
-	r.daemons = newDaemons(c, r.seen)
+	r.daemons = newDaemons(c, objects, r.seen)
 	if err := r.daemons.watch(ctx, objects); err != nil {
 		return err
 	}
