@@ -192,7 +192,7 @@ type holder struct {
 func newPass(f Facts) *pass {
 	p := &pass{
 		facts: f, nodes: make(map[string]Node, len(f.Nodes)), jobs: make(map[string]Job, len(f.Jobs)),
-		chosen: make(map[string][]*pool, len(f.Nodes)), holders: map[string][]holder{},
+		chosen: make(map[string][]*pool, len(f.Nodes)), holders: map[string][]holder{}, waiting: make([]Waiting, 0, len(f.Jobs)),
 		refusals: map[string]refusal{},
 	}
 	for _, policy := range f.Policies {

@@ -39,8 +39,9 @@ func (r *Reconciler) gatherQueued(ctx context.Context, f facts) (queued, error) 
 	if q.unhealthy, err = r.unhealthy(ctx); err != nil {
 		return q, err
 	}
+	poolOf := f.poolOf()
 	set := quarantine.Compute(quarantine.Facts{
-		Jobs: r.reporters.Remember(slices.Collect(maps.Values(f.jobs)), f.sources, r.now()), Sources: f.sources, Pool: f.poolOf(), Now: r.now(),
+		Jobs: r.reporters.Remember(slices.Collect(maps.Values(f.jobs)), f.sources, r.now()), Sources: f.sources, Pool: poolOf, Now: r.now(),
 	})
 	for uid, j := range f.jobs {
 		switch {
@@ -52,7 +53,7 @@ func (r *Reconciler) gatherQueued(ctx context.Context, f facts) (queued, error) 
 			}
 			q.scanned[j.Spec.NodeName] = isScanned(firmware)
 		default:
-			if q.quarantined[uid], err = r.quarantined(ctx, j, f.poolOf()(j.Spec.NodeName), set, f.sources); err != nil {
+			if q.quarantined[uid], err = r.quarantined(ctx, j, poolOf(j.Spec.NodeName), set, f.sources); err != nil {
 				return q, err
 			}
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"testing"
@@ -315,6 +317,36 @@ func BenchmarkStatusChange(b *testing.B) {
 			})
 		}
 	}
+}
+
+// The page says what an event costs, and is wrong when that changes.
+func TestTheAllocationsOfAnEventAreThoseOfThePerformancePage(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/contributing/performance.md")
+	require.NoError(t, err)
+	s := settled(t, 1_000)
+	for what, change := range map[string]func(int) func(*v1alpha1.NodeDevice){"a port comes up": heartbeat, "another version runs": update} {
+		var both [2]*v1alpha1.NodeDevice
+		for i := range both {
+			both[i] = s.devices[nicName(0)].DeepCopy()
+			change(i)(both[i])
+		}
+		i := 0
+		allocations := testing.AllocsPerRun(100, func() {
+			i++
+			s.onDevice.Update(t.Context(), changed(both[i%2], both[(i+1)%2]), s.q)
+		})
+		rows := regexp.MustCompile(`\(` + what + `\) \| 1,000 \| 0 \| (\d+) \|\n\| \| 10,000 \| 0 \| (\d+) \|\n\| \| 40,000 \| 0 \| (\d+) \|`).FindSubmatch(page)
+		require.NotNil(t, rows, "the row %q", what)
+		for _, figure := range rows[1:] {
+			promised, err := strconv.ParseFloat(string(figure), 64)
+			require.NoError(t, err)
+			assert.InDelta(t, promised, allocations, 2, what)
+		}
+	}
+}
+
+func changed(old, now client.Object) event.UpdateEvent {
+	return event.UpdateEvent{ObjectOld: old, ObjectNew: now}
 }
 
 func BenchmarkFirstAssignment(b *testing.B) {
