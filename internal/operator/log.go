@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 )
 
@@ -9,7 +10,8 @@ import (
 // process ends.
 const leaseLost = "leader election lost"
 
-// stopLog is a log in which a lease that is given back at the end of the process is no error.
+// stopLog is a log in which it is no error that the process ends: neither the lease that is given back, nor the requests that
+// are cancelled, whose work the next process does.
 type stopLog struct {
 	slog.Handler
 	stop context.Context
@@ -17,8 +19,16 @@ type stopLog struct {
 
 // Handle passes the record on.
 func (l stopLog) Handle(ctx context.Context, r slog.Record) error {
-	if r.Level >= slog.LevelError && l.stop.Err() != nil && reports(r, leaseLost) {
+	if r.Level < slog.LevelError || l.stop.Err() == nil {
+		return l.Handler.Handle(ctx, r)
+	}
+	switch err := errorOf(r); {
+	case err == nil:
+	case err.Error() == leaseLost:
 		r = slog.NewRecord(r.Time, slog.LevelInfo, "Gave the lease of the leader back", r.PC)
+	case errors.Is(err, context.Canceled):
+		r = slog.NewRecord(r.Time, slog.LevelInfo, "Left to the next process", r.PC)
+		r.AddAttrs(slog.String("err", err.Error()))
 	}
 	return l.Handler.Handle(ctx, r)
 }
@@ -33,12 +43,11 @@ func (l stopLog) WithGroup(name string) slog.Handler {
 	return stopLog{l.Handler.WithGroup(name), l.stop}
 }
 
-// reports tells whether an attribute of the record is an error with that text.
-func reports(r slog.Record, text string) (is bool) {
+// errorOf is the first error among the attributes of the record; nil when there is none.
+func errorOf(r slog.Record) (err error) {
 	r.Attrs(func(a slog.Attr) bool {
-		err, ok := a.Value.Any().(error)
-		is = ok && err.Error() == text
-		return !is
+		err, _ = a.Value.Any().(error)
+		return err == nil
 	})
-	return is
+	return err
 }

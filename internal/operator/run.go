@@ -129,8 +129,13 @@ func newManager(access *rest.Config, c config.Operator, log *slog.Logger) (manag
 			}},
 		},
 		// The image server needs one Secret and one ConfigMap; a cache would watch all of them in the cluster.
-		Client:     client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
-		Controller: ctrlconfig.Controller{SkipNameValidation: ptr.To(true)}, // Run may be called again in one process
+		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}}}},
+		Controller: ctrlconfig.Controller{
+			SkipNameValidation: ptr.To(true), // Run may be called again in one process
+			// Stopped while it hands out an item, the priority queue of controller-runtime v0.24.1 blocks for ever with its locks
+			// held: a worker left GetWithPriority and is still counted as waiting. The stop then fails after the grace period.
+			UsePriorityQueue: ptr.To(false),
+		},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("make manager: %w", err)
