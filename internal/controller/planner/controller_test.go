@@ -360,6 +360,29 @@ func TestAnAbortedPolicyWithdrawsTheQueuedJob(t *testing.T) {
 	w.requireQuiet()
 }
 
+// The finalizer of a queued job takes a moment, in which the quiet period goes on.
+func TestTheQuietPeriodGoesOnWhileAReplacedJobIsBeingDeleted(t *testing.T) {
+	w := newWorld(t, device("nic", 2))
+	w.settle()
+	plan := func() time.Duration {
+		result, err := w.planner.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: node}})
+		require.NoError(t, err)
+		return result.RequeueAfter
+	}
+	w.assign("nic", 3)
+	assert.Equal(t, time.Minute, plan())
+	require.NotNil(t, w.queued().DeletionTimestamp)
+	w.clock = w.clock.Add(40 * time.Second)
+	assert.Equal(t, 20*time.Second, plan())
+	w.clock = w.clock.Add(20 * time.Second)
+	plan()
+	assert.Len(t, w.jobs(), 1, "its successor waits until it is gone")
+	w.reconcile()
+	w.reconcile()
+	assert.Equal(t, "nic=3", devices(w.queued()))
+	w.requireQuiet()
+}
+
 func TestAQueuedJobThatWasAdmittedInTheMeantimeIsNotDeleted(t *testing.T) {
 	w := newWorld(t, device("nic", 2))
 	w.settle()

@@ -53,7 +53,7 @@ func decide(f facts) decision {
 		return decision{}
 	}
 	d := decision{expired: f.expired(), aborted: f.settings.Aborted}
-	queued, busy := f.unfinished()
+	queued, leaving, busy := f.unfinished()
 	updates, next := f.updates(queued)
 	if d.aborted {
 		updates, next = nil, 0
@@ -82,7 +82,7 @@ func decide(f facts) decision {
 	case isQueued:
 	case left > 0:
 		d.next = sooner(left, next)
-	case len(d.superseded) == 0: // otherwise the deletion wakes this node again
+	case len(d.superseded) == 0 && !leaving: // otherwise the deletion wakes this node again
 		d.job = f.job(updates, d.due.fingerprint)
 	}
 	return d
@@ -112,19 +112,21 @@ func (f facts) job(updates []v1alpha1.DeviceUpdate, fingerprint string) *v1alpha
 	}
 }
 
-// unfinished lists the jobs of this reconciler that wait for admission, newest first, and reports whether another job
-// is queued or runs.
-func (f facts) unfinished() (queued []v1alpha1.FirmwareJob, busy bool) {
+// unfinished lists the jobs of this reconciler that wait for admission, newest first, and reports whether such a job is being
+// deleted, and whether another job is queued or runs.
+func (f facts) unfinished() (queued []v1alpha1.FirmwareJob, leaving, busy bool) {
 	for _, j := range slices.Backward(f.jobs) {
 		switch {
 		case j.Ended() || j.Spec.Type == v1alpha1.JobTypeScan:
-		case isPlanned(&j) && !j.Admitted() && j.Spec.Cancel == nil && j.DeletionTimestamp == nil:
+		case isPlanned(&j) && !j.Admitted() && j.DeletionTimestamp != nil: // no node begins it
+			leaving = true
+		case isPlanned(&j) && !j.Admitted() && j.Spec.Cancel == nil:
 			queued = append(queued, j)
 		default:
 			busy = true
 		}
 	}
-	return queued, busy
+	return queued, leaving, busy
 }
 
 // isPlanned reports whether this reconciler queued the job.
