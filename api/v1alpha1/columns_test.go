@@ -112,6 +112,11 @@ func policiesInUse() []client.Object {
 	}
 	byPercent.Status = v1alpha1.RolloutPolicyStatus{
 		ObservedGeneration: 1, Nodes: 200, Budget: 20, Unavailable: 3, Queued: 117,
+		Waiting: []v1alpha1.WaitingNodes{{Reason: v1alpha1.ReasonPolicyPaused, Nodes: 116, Node: "gpu-7"}, {Reason: v1alpha1.ReasonQuarantined, Nodes: 1, Node: "gpu-9"}},
+		Progress: &v1alpha1.RolloutProgress{
+			StartTime: someTime, Succeeded: 80, Failed: 3, SecondsPerNode: new(int32(75)),
+			EstimatedCompletionTime: new(metav1.NewTime(someTime.Add(3 * time.Hour))),
+		},
 		Conditions: ready(metav1.ConditionFalse, v1alpha1.ReasonPaused, "paused; 117 nodes wait"),
 	}
 	return []client.Object{byNumber, byPercent}

@@ -39,7 +39,8 @@ const (
 	ConditionAdmitted = "Admitted"
 	// ConditionMaintenanceReady says on a FirmwareJob whether the node is in maintenance for it.
 	ConditionMaintenanceReady = "MaintenanceReady"
-	// ConditionComplete is True on a FirmwareJob that reached its target.
+	// ConditionComplete is True on a FirmwareJob that reached its target. On a RolloutPolicy it is True while no job of the pool
+	// waits or is admitted, and False otherwise.
 	ConditionComplete = "Complete"
 	// ConditionFailed is True on a FirmwareJob that ended without reaching its target.
 	ConditionFailed = "Failed"

@@ -140,7 +140,7 @@ type RolloutPolicyStatus struct {
 	// +optional
 	// +kubebuilder:default=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready, and, while they are True, Reconciling, Stalled and Conflict.
+	// conditions: Ready and Complete, and, while they are True, Reconciling, Stalled and Conflict.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -168,6 +168,15 @@ type RolloutPolicyStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=100
 	Queue []QueuedNode `json:"queue,omitempty"`
+	// waiting counts the nodes that wait by reason, at most 32 reasons. The first is the reason of the node that is next in the
+	// queue.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Waiting []WaitingNodes `json:"waiting,omitempty"`
+	// progress says how far the rollout is. Absent before the first job.
+	// +optional
+	Progress *RolloutProgress `json:"progress,omitempty"`
 	// nodes is the number of nodes in the pool.
 	// +optional
 	Nodes int32 `json:"nodes"`
@@ -247,6 +256,10 @@ type QueuedNode struct {
 // +kubebuilder:printcolumn:name="Budget",type=integer,JSONPath=`.status.budget`
 // +kubebuilder:printcolumn:name="Unavailable",type=integer,JSONPath=`.status.unavailable`
 // +kubebuilder:printcolumn:name="Queued",type=integer,JSONPath=`.status.queued`
+// +kubebuilder:printcolumn:name="Waits",type=string,JSONPath=`.status.waiting[0].reason`
+// +kubebuilder:printcolumn:name="Succeeded",type=integer,JSONPath=`.status.progress.succeeded`,priority=1
+// +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=`.status.progress.failed`,priority=1
+// +kubebuilder:printcolumn:name="ETA",type=string,JSONPath=`.status.progress.estimatedCompletionTime`,priority=1
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

@@ -96,8 +96,37 @@ func (c *Collector) policies(ctx context.Context, out chan<- prometheus.Metric) 
 		out <- poolUnavailable.gauge(int(p.Status.Unavailable), p.Name)
 		out <- poolAdmitted.gauge(len(p.Status.Admitted), p.Name)
 		out <- poolQueued.gauge(int(p.Status.Queued), p.Name)
+		progress(p, out)
 	}
 	return nil
+}
+
+// progress reports how far the rollout of a pool is.
+func progress(p *v1alpha1.RolloutPolicy, out chan<- prometheus.Metric) {
+	for _, w := range p.Status.Waiting {
+		out <- poolWaiting.gauge(int(w.Nodes), p.Name, w.Reason)
+	}
+	complete := 0
+	if meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionComplete) {
+		complete = 1
+	}
+	out <- poolComplete.gauge(complete, p.Name)
+	now := p.Status.Progress
+	if now == nil {
+		return
+	}
+	out <- poolEnded.gauge(int(now.Succeeded), p.Name, "Succeeded")
+	out <- poolEnded.gauge(int(now.Failed), p.Name, "Failed")
+	out <- poolStart.gauge(int(now.StartTime.Unix()), p.Name)
+	if now.SecondsPerNode != nil {
+		out <- poolPace.gauge(int(*now.SecondsPerNode), p.Name)
+	}
+	if now.CompletionTime != nil {
+		out <- poolCompletion.gauge(int(now.CompletionTime.Unix()), p.Name)
+	}
+	if now.EstimatedCompletionTime != nil {
+		out <- poolEstimate.gauge(int(now.EstimatedCompletionTime.Unix()), p.Name)
+	}
 }
 
 func (c *Collector) sources(ctx context.Context, out chan<- prometheus.Metric) error {

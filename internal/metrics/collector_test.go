@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -67,14 +68,39 @@ node_firmware_jobs{state="Queued"} 1
 # HELP node_firmware_rollout_admitted_nodes Nodes in the policy's ledger, which a job may disturb now.
 # TYPE node_firmware_rollout_admitted_nodes gauge
 node_firmware_rollout_admitted_nodes{policy="default"} 1
+node_firmware_rollout_admitted_nodes{policy="storage"} 0
 # HELP node_firmware_rollout_queued_nodes Nodes with a job that waits for admission.
 # TYPE node_firmware_rollout_queued_nodes gauge
 node_firmware_rollout_queued_nodes{policy="default"} 7
+node_firmware_rollout_queued_nodes{policy="storage"} 0
 # HELP node_firmware_source_ready 1 when every image of a source is verified and in store, else 0 with the reason.
 # TYPE node_firmware_source_ready gauge
 node_firmware_source_ready{reason="DigestMismatch",source="bad"} 0
 node_firmware_source_ready{reason="Succeeded",source="good"} 1
 `), "node_firmware_devices", "node_firmware_jobs", "node_firmware_rollout_admitted_nodes", "node_firmware_rollout_queued_nodes", "node_firmware_source_ready"))
+}
+
+func TestTheProgressOfAPoolIsReportedAsFarAsItIsKnown(t *testing.T) {
+	assert.NoError(t, testutil.CollectAndCompare(collector(t, true), strings.NewReader(`
+# HELP node_firmware_rollout_complete 1 while no job of a pool waits or is admitted, else 0.
+# TYPE node_firmware_rollout_complete gauge
+node_firmware_rollout_complete{policy="default"} 0
+node_firmware_rollout_complete{policy="storage"} 1
+# HELP node_firmware_rollout_completion_timestamp_seconds When the last rollout of a pool was complete. Absent while one goes on.
+# TYPE node_firmware_rollout_completion_timestamp_seconds gauge
+node_firmware_rollout_completion_timestamp_seconds{policy="storage"} 900
+# HELP node_firmware_rollout_ended_jobs Jobs of the present or the last rollout of a pool that gave their place back, by result: Succeeded or Failed.
+# TYPE node_firmware_rollout_ended_jobs gauge
+node_firmware_rollout_ended_jobs{policy="storage",result="Failed"} 1
+node_firmware_rollout_ended_jobs{policy="storage",result="Succeeded"} 8
+# HELP node_firmware_rollout_pace_seconds Time for each job that ended in the present or the last rollout, while the pool was open. Absent before the first.
+# TYPE node_firmware_rollout_pace_seconds gauge
+node_firmware_rollout_pace_seconds{policy="storage"} 100
+# HELP node_firmware_rollout_waiting_nodes Nodes with a job that waits for admission, by the reason of the first of them.
+# TYPE node_firmware_rollout_waiting_nodes gauge
+node_firmware_rollout_waiting_nodes{policy="default",reason="BudgetExhausted"} 7
+`), "node_firmware_rollout_complete", "node_firmware_rollout_completion_timestamp_seconds", "node_firmware_rollout_ended_jobs",
+		"node_firmware_rollout_pace_seconds", "node_firmware_rollout_waiting_nodes", "node_firmware_rollout_estimated_completion_timestamp_seconds"))
 }
 
 func TestAReplicaThatDoesNotLeadReportsNothing(t *testing.T) {
@@ -89,7 +115,15 @@ func collector(t *testing.T, leads bool) prometheus.Collector {
 		&v1alpha1.NodeDevice{ObjectMeta: name("a"), Status: v1alpha1.NodeDeviceStatus{Class: v1alpha1.ClassBIOS, Conditions: conditions("Ready", "UpToDate")}},
 		&v1alpha1.NodeDevice{ObjectMeta: name("b"), Status: v1alpha1.NodeDeviceStatus{Class: v1alpha1.ClassBIOS, Conditions: conditions("Ready", "UpToDate")}},
 		&v1alpha1.NodeDevice{ObjectMeta: name("c"), Status: v1alpha1.NodeDeviceStatus{Class: v1alpha1.ClassNIC}},
-		&v1alpha1.RolloutPolicy{ObjectMeta: name("default"), Status: v1alpha1.RolloutPolicyStatus{Queued: 7, Admitted: []v1alpha1.AdmittedNode{{Node: "n"}}}},
+		&v1alpha1.RolloutPolicy{ObjectMeta: name("default"), Status: v1alpha1.RolloutPolicyStatus{
+			Queued: 7, Admitted: []v1alpha1.AdmittedNode{{Node: "n"}}, Waiting: []v1alpha1.WaitingNodes{{Reason: "BudgetExhausted", Nodes: 7}},
+		}},
+		&v1alpha1.RolloutPolicy{ObjectMeta: name("storage"), Status: v1alpha1.RolloutPolicyStatus{
+			Conditions: conditions("Complete", "Succeeded"),
+			Progress: &v1alpha1.RolloutProgress{
+				StartTime: metav1.Unix(1, 0), CompletionTime: ptr.To(metav1.Unix(900, 0)), Succeeded: 8, Failed: 1, SecondsPerNode: ptr.To(int32(100)),
+			},
+		}},
 		&v1alpha1.FirmwareSource{ObjectMeta: name("good"), Status: v1alpha1.FirmwareSourceStatus{Conditions: conditions("Ready", "Succeeded")}},
 		&v1alpha1.FirmwareSource{ObjectMeta: name("bad"), Status: v1alpha1.FirmwareSourceStatus{
 			Conditions: []metav1.Condition{{Type: "Ready", Status: metav1.ConditionFalse, Reason: "DigestMismatch"}},

@@ -24,12 +24,20 @@ var (
 	poolUnavailable = metric("node_firmware_rollout_unavailable_nodes", "Nodes that use up the budget: admitted, not Ready, or cordoned.", "policy")
 	poolAdmitted    = metric("node_firmware_rollout_admitted_nodes", "Nodes in the policy's ledger, which a job may disturb now.", "policy")
 	poolQueued      = metric("node_firmware_rollout_queued_nodes", "Nodes with a job that waits for admission.", "policy")
+	poolWaiting     = metric("node_firmware_rollout_waiting_nodes", "Nodes with a job that waits for admission, by the reason of the first of them.", "policy", "reason")
+	poolEnded       = metric("node_firmware_rollout_ended_jobs", "Jobs of the present or the last rollout of a pool that gave their place back, by result: Succeeded or Failed.", "policy", "result")
+	poolPace        = metric("node_firmware_rollout_pace_seconds", "Time for each job that ended in the present or the last rollout, while the pool was open. Absent before the first.", "policy")
+	poolStart       = metric("node_firmware_rollout_start_timestamp_seconds", "When the present or the last rollout of a pool began.", "policy")
+	poolCompletion  = metric("node_firmware_rollout_completion_timestamp_seconds", "When the last rollout of a pool was complete. Absent while one goes on.", "policy")
+	poolEstimate    = metric("node_firmware_rollout_estimated_completion_timestamp_seconds", "When the present rollout will be complete at its pace. Absent while that cannot be known.", "policy")
+	poolComplete    = metric("node_firmware_rollout_complete", "1 while no job of a pool waits or is admitted, else 0.", "policy")
 
 	sourceReady = metric("node_firmware_source_ready", "1 when every image of a source is verified and in store, else 0 with the reason.", "source", "reason")
 )
 
 // Table lists the metrics in the order of the documentation.
-var Table = []Metric{devices, jobs, poolNodes, poolBudget, poolUnavailable, poolAdmitted, poolQueued, sourceReady}
+var Table = []Metric{devices, jobs, poolNodes, poolBudget, poolUnavailable, poolAdmitted, poolQueued,
+	poolWaiting, poolEnded, poolPace, poolStart, poolCompletion, poolEstimate, poolComplete, sourceReady}
 
 func metric(name, help string, labels ...string) Metric {
 	return Metric{Name: name, Help: help, Labels: labels, desc: prometheus.NewDesc(name, help, labels, nil)}

@@ -16,6 +16,7 @@ import (
 // PolicyConditions are the condition types of a RolloutPolicy, all written by the operator.
 var PolicyConditions = []string{
 	v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionConflict,
+	v1alpha1.ConditionComplete,
 }
 
 // PolicyFacts is what one pass decided about a RolloutPolicy.
@@ -37,7 +38,7 @@ type PolicyFacts struct {
 // Policy maps the facts of a RolloutPolicy to its conditions. It is Ready when no node of the pool waits or is
 // disturbed, or when it is paused; Stalled when nothing goes on until a person acts.
 func Policy(f PolicyFacts, old []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
-	want := policyReady(f)
+	want := append(policyReady(f), policyComplete(f))
 	if f.Outcome.Conflict != nil {
 		want = append(want, Condition{v1alpha1.ConditionConflict, metav1.ConditionTrue, v1alpha1.ReasonPolicyConflict, policyConflict(f.Outcome)})
 	}
@@ -121,6 +122,24 @@ func firstRollout(o schedule.Outcome, reasons ...schedule.Reason) *schedule.Roll
 func rolloutMessage(o schedule.Outcome, r schedule.RolloutState) string {
 	return fmt.Sprintf("%s %s, %s.", r.Message, quantity(len(o.Ledger), "node is admitted", "nodes are admitted"),
 		quantity(len(o.Queue), "job waits", "jobs wait"))
+}
+
+// policyComplete is for those who wait for the end of a rollout: a paused policy is as its spec wants it, and not complete while
+// jobs wait. Its reason is that of the first node in the queue, while no node is admitted.
+func policyComplete(f PolicyFacts) Condition {
+	o := f.Outcome
+	c := Condition{v1alpha1.ConditionComplete, metav1.ConditionFalse, v1alpha1.ReasonProgressing, ""}
+	switch {
+	case f.Invalid != "":
+		c.Reason, c.Message = v1alpha1.ReasonInvalidSpec, "The policy chooses no node while its spec is invalid."
+		return c
+	case len(o.Queue)+len(o.Ledger) == 0:
+		return Condition{c.Type, metav1.ConditionTrue, v1alpha1.ReasonSucceeded, "No job waits or is admitted."}
+	case len(o.Ledger) == 0 && o.Queue[0].Reason != "":
+		c.Reason = string(o.Queue[0].Reason)
+	}
+	c.Message = fmt.Sprintf("%s admitted, %s.", quantity(len(o.Ledger), "node is", "nodes are"), quantity(len(o.Queue), "job waits", "jobs wait"))
+	return c
 }
 
 // maxNamed bounds how many objects a message lists.

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
@@ -103,6 +104,35 @@ func TestPolicyConditions(t *testing.T) {
 			assert.Contains(t, ready.Message, c.message)
 			assert.Equal(t, c.facts.Outcome.Conflict != nil, meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionConflict))
 			apitest.RequireStatus(t, p, c.want)
+		})
+	}
+}
+
+func TestAPolicyIsCompleteWhileNoJobWaitsOrIsAdmitted(t *testing.T) {
+	waits := []schedule.Waiting{{Reason: schedule.PolicyPaused}, {Reason: schedule.BudgetExhausted}}
+	for name, c := range map[string]struct {
+		facts           status.PolicyFacts
+		want            metav1.ConditionStatus
+		reason, message string
+	}{
+		"at rest": {status.PolicyFacts{}, metav1.ConditionTrue, v1alpha1.ReasonSucceeded, "No job waits or is admitted."},
+		"a paused policy is Ready, but not complete": {
+			status.PolicyFacts{Paused: true, Outcome: schedule.Outcome{Queue: waits}}, metav1.ConditionFalse, "PolicyPaused", "0 nodes are admitted, 2 jobs wait.",
+		},
+		"jobs run": {
+			status.PolicyFacts{Outcome: schedule.Outcome{Ledger: make([]schedule.Entry, 1), Queue: waits}},
+			metav1.ConditionFalse, v1alpha1.ReasonProgressing, "1 node is admitted, 2 jobs wait.",
+		},
+		"an invalid policy": {
+			status.PolicyFacts{Invalid: "spec.nodeSelector: bad"}, metav1.ConditionFalse, v1alpha1.ReasonInvalidSpec, "chooses no node",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := meta.FindStatusCondition(status.Policy(c.facts, nil, 3, time.Unix(0, 0)), v1alpha1.ConditionComplete)
+			require.NotNil(t, got)
+			assert.Equal(t, c.want, got.Status)
+			assert.Equal(t, c.reason, got.Reason)
+			assert.Contains(t, got.Message, c.message)
 		})
 	}
 }

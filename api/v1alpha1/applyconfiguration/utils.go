@@ -130,6 +130,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.RolloutPolicySpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RolloutPolicyStatus"):
 		return &apiv1alpha1.RolloutPolicyStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RolloutProgress"):
+		return &apiv1alpha1.RolloutProgressApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RolloutStatus"):
 		return &apiv1alpha1.RolloutStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RolloutWave"):
@@ -152,6 +154,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.UpgradePathsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("VersionHop"):
 		return &apiv1alpha1.VersionHopApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("WaitingNodes"):
+		return &apiv1alpha1.WaitingNodesApplyConfiguration{}
 
 	}
 	return nil

@@ -49,7 +49,7 @@ type Reconciler struct {
 	// reporters are the jobs that reported bad images, also those that are gone before any source lists the images.
 	reporters quarantine.Reporters
 	calendars calendars
-	durations durations
+	durations Durations
 	room      *room.Room
 }
 

@@ -20,9 +20,9 @@ const (
 	longest = 24 * time.Hour
 )
 
-// durations is how long jobs took, by what they did. It is learned from the finished jobs that the planner keeps, ten of each
+// Durations is how long jobs took, by what they did. It is learned from the finished jobs that the planner keeps, ten of each
 // type for each node, so a new process learns it anew from the API and nothing has to be stored.
-type durations struct {
+type Durations struct {
 	// known are the jobs that were looked at, with what they did.
 	known map[string]string
 	// kinds are the durations of the last jobs that did the same.
@@ -39,8 +39,8 @@ type sample struct {
 	took  time.Duration
 }
 
-// learn adds the jobs that have ended since, and forgets what no job that is left did.
-func (d *durations) learn(jobs map[string]*v1alpha1.FirmwareJob) {
+// Learn adds the jobs that have ended since, and forgets what no job that is left did.
+func (d *Durations) Learn(jobs map[string]*v1alpha1.FirmwareJob) {
 	if d.known == nil {
 		d.known, d.kinds = map[string]string{}, map[string]*took{}
 	}
@@ -67,7 +67,7 @@ func (d *durations) learn(jobs map[string]*v1alpha1.FirmwareJob) {
 	maps.DeleteFunc(d.kinds, func(kind string, _ *took) bool { return !left[kind] })
 }
 
-func (d *durations) add(kind string, s sample) {
+func (d *Durations) add(kind string, s sample) {
 	t := d.kinds[kind]
 	if t == nil {
 		t = &took{}
@@ -79,9 +79,9 @@ func (d *durations) add(kind string, s sample) {
 	t.expected = 0
 }
 
-// expect is how long a job is expected to take: as long as or longer than 95 of 100 of the last ones that did the same. It is 0
+// Expect is how long a job is expected to take: as long as or longer than 95 of 100 of the last ones that did the same. It is 0
 // when too little is known.
-func (d *durations) expect(spec *v1alpha1.FirmwareJobSpec) time.Duration {
+func (d *Durations) Expect(spec *v1alpha1.FirmwareJobSpec) time.Duration {
 	t := d.kinds[kindOf(spec)]
 	if t == nil || len(t.samples) < minSamples {
 		return 0

@@ -200,7 +200,7 @@ func (r *Reconciler) scheduleFacts(f facts) schedule.Facts {
 	for _, p := range f.policies {
 		policy := limited(p, r.calendars.of(p))
 		if !learned && policy.Calendar != nil {
-			r.durations.learn(f.jobs)
+			r.durations.Learn(f.jobs)
 			learned = true
 		}
 		out.Policies = append(out.Policies, policy)
@@ -222,7 +222,7 @@ func (r *Reconciler) scheduleFacts(f facts) schedule.Facts {
 			job.Devices = append(job.Devices, u.Device)
 		}
 		if learned && job.State == schedule.Queued {
-			job.Expected = r.durations.expect(&j.Spec)
+			job.Expected = r.durations.Expect(&j.Spec)
 		}
 		out.Jobs = append(out.Jobs, job)
 	}

@@ -1444,6 +1444,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: numeric
       default: -1
+    - name: progress
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutProgress
     - name: queue
       type:
         list:
@@ -1466,6 +1469,33 @@ var schemaYAML = typed.YAMLObject(`types:
             namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutStatus
           elementRelationship: atomic
     - name: unavailable
+      type:
+        scalar: numeric
+    - name: waiting
+      type:
+        list:
+          elementType:
+            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.WaitingNodes
+          elementRelationship: atomic
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutProgress
+  map:
+    fields:
+    - name: completionTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: estimatedCompletionTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: failed
+      type:
+        scalar: numeric
+    - name: secondsPerNode
+      type:
+        scalar: numeric
+    - name: startTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: succeeded
       type:
         scalar: numeric
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutState
@@ -1702,6 +1732,18 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
     - name: via
+      type:
+        scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.WaitingNodes
+  map:
+    fields:
+    - name: node
+      type:
+        scalar: string
+    - name: nodes
+      type:
+        scalar: numeric
+    - name: reason
       type:
         scalar: string
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.Condition

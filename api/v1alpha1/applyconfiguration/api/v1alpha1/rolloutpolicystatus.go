@@ -14,7 +14,7 @@ import (
 type RolloutPolicyStatusApplyConfiguration struct {
 	// observedGeneration is the generation of the spec this status describes; -1 before the first reconciliation.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready, and, while they are True, Reconciling, Stalled and Conflict.
+	// conditions: Ready and Complete, and, while they are True, Reconciling, Stalled and Conflict.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// admitted is the ledger: the nodes that may be disturbed now, each with the one job that may do it. A node
 	// enters it and leaves it in one compare-and-swap of this object.
@@ -26,6 +26,11 @@ type RolloutPolicyStatusApplyConfiguration struct {
 	Resumed *string `json:"resumed,omitempty"`
 	// queue holds the first 100 nodes that wait for admission, in order, each with the reason why it waits.
 	Queue []QueuedNodeApplyConfiguration `json:"queue,omitempty"`
+	// waiting counts the nodes that wait by reason, at most 32 reasons. The first is the reason of the node that is next in the
+	// queue.
+	Waiting []WaitingNodesApplyConfiguration `json:"waiting,omitempty"`
+	// progress says how far the rollout is. Absent before the first job.
+	Progress *RolloutProgressApplyConfiguration `json:"progress,omitempty"`
 	// nodes is the number of nodes in the pool.
 	Nodes *int32 `json:"nodes,omitempty"`
 	// budget is maxUnavailable as a number of nodes, for the current size of the pool.
@@ -112,6 +117,27 @@ func (b *RolloutPolicyStatusApplyConfiguration) WithQueue(values ...*QueuedNodeA
 		}
 		b.Queue = append(b.Queue, *values[i])
 	}
+	return b
+}
+
+// WithWaiting adds the given value to the Waiting field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Waiting field.
+func (b *RolloutPolicyStatusApplyConfiguration) WithWaiting(values ...*WaitingNodesApplyConfiguration) *RolloutPolicyStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithWaiting")
+		}
+		b.Waiting = append(b.Waiting, *values[i])
+	}
+	return b
+}
+
+// WithProgress sets the Progress field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Progress field is set to the value of the last call.
+func (b *RolloutPolicyStatusApplyConfiguration) WithProgress(value *RolloutProgressApplyConfiguration) *RolloutPolicyStatusApplyConfiguration {
+	b.Progress = value
 	return b
 }
 
