@@ -85,7 +85,7 @@ func (f *simulateFlags) register(c *cobra.Command) {
 	s.StringVar(&f.failure, "failure-rate", "0.01", "share of the jobs that fail for a reason that passes, with exceptions for models: 0.01,B=0.05")
 	s.StringVar(&f.held, "held-rate", "0", "share of the jobs that fail and hold their node until a person requests a retry, likewise")
 	s.StringVar(&f.badImage, "bad-image-rate", "0", "share of the jobs whose image makes the node unhealthy: it is rolled back and quarantined, likewise")
-	s.DurationVar(&f.work.Person, "person", 8*time.Hour, "average time until a person retries a held node or lifts a quarantine; 0 for never")
+	s.DurationVar(&f.work.Person, "person", 8*time.Hour, "average time until a person retries a held node, lifts a quarantine or resumes a halt; 0 for never")
 	s.Float64Var(&f.work.Outages, "outages", 0.1, "how often a node becomes not Ready for another reason, in 30 days")
 	s.DurationVar(&f.work.OutageFor, "outage", 2*time.Hour, "average duration of such an outage")
 	s.DurationVar(&f.work.Reaction, "reaction", 20*time.Second, "longest time from the end of a job to the next decision")

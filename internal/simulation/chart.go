@@ -18,13 +18,15 @@ const (
 
 // chart is one pool, drawn.
 type chart struct {
-	Height, StatesTop, StatesBottom, BudgetTop, BudgetBottom, LanesTop, AxisY float64
-	Left, Right                                                               float64
-	Ticks                                                                     []tick
-	Areas                                                                     []area
-	NodeLines, BudgetLines                                                    []line
-	Used, Budget                                                              string
-	Lanes                                                                     []lane
+	Height, StatesTop, StatesBottom, BudgetTop, BudgetBottom, BudgetHeight, LanesTop float64
+	Left, Right                                                                      float64
+	Ticks                                                                            []tick
+	Areas                                                                            []area
+	NodeLines, BudgetLines                                                           []line
+	Used, Budget                                                                     string
+	Lanes                                                                            []lane
+	// Bands are the windows, behind the use of the budget.
+	Bands []bar
 }
 
 // area is the nodes in one state over time.
@@ -43,10 +45,9 @@ type line struct {
 
 // lane is a row of bars below the charts.
 type lane struct {
-	Label    string
-	Y        float64
-	Bars     []bar
-	Backdrop bool
+	Label string
+	Y     float64
+	Bars  []bar
 }
 
 // bar is a span of time in a lane.
@@ -58,7 +59,7 @@ type bar struct {
 func newChart(p *pool, s scale, spans []spans) chart {
 	c := chart{
 		Left: s.left, Right: s.right, StatesTop: statesTop, StatesBottom: statesTop + statesHeight, BudgetTop: budgetTop,
-		BudgetBottom: budgetTop + budgetHeight, Ticks: s.ticks(),
+		BudgetBottom: budgetTop + budgetHeight, BudgetHeight: budgetHeight, Ticks: s.ticks(),
 	}
 	columns := p.trace.columns(s)
 	c.stack(p, s, columns)
@@ -69,7 +70,11 @@ func newChart(p *pool, s scale, spans []spans) chart {
 		l := lane{Label: row.label, Y: y}
 		for _, b := range row.list {
 			x := s.x(b.from)
-			l.Bars = append(l.Bars, bar{X: round(x), Width: round(max(1.5, s.x(b.to)-x)), Class: b.class, Title: b.title})
+			drawn := bar{X: round(x), Width: round(max(1.5, s.x(b.to)-x)), Class: b.class, Title: b.title}
+			l.Bars = append(l.Bars, drawn)
+			if b.class == "window" || b.class == "freeze" {
+				c.Bands = append(c.Bands, drawn)
+			}
 		}
 		c.Lanes = append(c.Lanes, l)
 		y += laneHeight + 6
@@ -202,4 +207,6 @@ type spans struct {
 type span struct {
 	from, to     time.Time
 	class, title string
+	// open says that the span goes on.
+	open bool
 }

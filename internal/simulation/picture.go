@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
 
 //go:embed picture.html
@@ -170,18 +168,30 @@ func count(n int, noun string) string {
 
 func inSeconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// zone is the time zone in which a policy is shown.
-func (r *Result) zone(string) *time.Location { return time.UTC }
-
-// spans are the rows below the chart of a pool.
-func (r *Result) spans(*pool, scale) []spans { return nil }
-
-// policy is a policy as it was given.
-func (r *Result) policy(name string) *v1alpha1.RolloutPolicy {
+// zone is the time zone in which a policy is shown: that of its first window or freeze.
+func (r *Result) zone(name string) *time.Location {
 	for i := range r.Options.Policies {
-		if r.Options.Policies[i].Name == name {
-			return &r.Options.Policies[i]
+		spec := &r.Options.Policies[i].Spec
+		if r.Options.Policies[i].Name != name {
+			continue
+		}
+		zones := make([]string, 0, len(spec.Windows)+len(spec.Freezes))
+		for _, w := range spec.Windows {
+			zones = append(zones, w.TimeZone)
+		}
+		for _, f := range spec.Freezes {
+			zones = append(zones, f.TimeZone)
+		}
+		for _, z := range zones {
+			if zone, err := time.LoadLocation(z); err == nil && z != "" {
+				return zone
+			}
 		}
 	}
-	return nil
+	return time.UTC
+}
+
+// spans are the rows below the chart of a pool.
+func (r *Result) spans(p *pool, s scale) []spans {
+	return append(p.waveSpans(), calendarSpans(r.policies[p.at].Calendar, s.from, s.to, s.zone)...)
 }

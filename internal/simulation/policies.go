@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -162,7 +163,8 @@ func (c *checker) policy(h document.Header, raw []byte) (p v1alpha1.RolloutPolic
 	if problems = document.Strict(defaulted, &p); len(problems) > 0 {
 		return p, problems
 	}
-	if invalid := rollout.PolicyOf(&p).Invalid; invalid != "" {
+	policy := rollout.PolicyOf(&p)
+	if invalid := cmp.Or(policy.Invalid, policy.Stopped); invalid != "" {
 		path, _, _ := strings.Cut(invalid, ":")
 		problems = append(problems, document.Problem{Path: path, Text: fmt.Sprintf("%s %s: %s", h.Kind, p.Name, invalid)})
 	}

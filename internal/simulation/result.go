@@ -6,6 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 )
 
@@ -15,10 +16,12 @@ type Result struct {
 	// Options are those of the simulation.
 	Options Options
 	pools   []*pool
+	// policies are those of the schedule, as pools are numbered.
+	policies []schedule.Policy
 }
 
 func (r *run) result(why Ending) *Result {
-	out := &Result{Options: r.Options, Report: Report{
+	out := &Result{Options: r.Options, policies: r.facts.Policies, Report: Report{
 		Seed: r.Seed, Nodes: len(r.nodes), Ending: why, Start: r.Start, End: r.now, Passes: r.passes,
 	}}
 	for _, p := range r.pools {
@@ -67,7 +70,7 @@ func (r *run) policyReport(p *pool) PolicyReport {
 func (r *run) ready(p *pool) string {
 	policy := r.facts.Policies[p.at]
 	conditions := status.Policy(status.PolicyFacts{
-		Outcome: r.last.Policies[p.at], Invalid: policy.Invalid, Paused: policy.Paused, MaxUnavailable: policy.MaxUnavailable.String(),
+		Outcome: r.last.Policies[p.at], Invalid: policy.Invalid, Stopped: policy.Stopped, Paused: policy.Paused, Aborted: policy.Aborted, MaxUnavailable: policy.MaxUnavailable.String(),
 	}, nil, 1, r.now)
 	for _, c := range conditions {
 		if c.Type == v1alpha1.ConditionReady {

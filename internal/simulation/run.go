@@ -31,6 +31,7 @@ type run struct {
 	facts    schedule.Facts
 	last     schedule.Decision
 	bad      badImages
+	took     history
 	passes   int
 }
 
@@ -47,8 +48,9 @@ type node struct {
 	// wait is why the job waits; message says it to people.
 	wait    schedule.Reason
 	message string
-	// busy is the time that its jobs and the pauses between them took, of which worked is in maintenance.
-	busy, worked time.Duration
+	// busy is the time that its jobs and the pauses between them took. Inside is the time of its jobs, each with no more of it than
+	// was expected: as much must be in a window.
+	busy, inside time.Duration
 	since        time.Time
 }
 
@@ -62,6 +64,10 @@ type pool struct {
 	// last is when its last job ended, peak how many of its nodes were unavailable at once.
 	last time.Time
 	peak int
+	// followed are the updates that go in waves. Halts counts how often one halted, and resumes says that a person is on the way.
+	followed []followed
+	halts    int
+	resumes  bool
 }
 
 // Run simulates the rollout to its end.
@@ -159,9 +165,11 @@ func (r *run) pass() {
 		r.facts.Jobs = append(r.facts.Jobs, n.jobs...)
 		n.jobs = slices.DeleteFunc(n.jobs, func(j schedule.Job) bool { return j.State == schedule.Finished })
 	}
+	r.expect()
 	r.last = schedule.Decide(r.facts)
 	for i, o := range r.last.Policies {
 		r.facts.Policies[i].Ledger = o.Ledger
+		r.follow(r.pools[i], o)
 		r.pools[i].peak = max(r.pools[i].peak, o.Unavailable)
 	}
 	for _, a := range r.last.Admit {
@@ -195,20 +203,22 @@ func (r *run) start(n *node, uid string) {
 	n.pool.count.Admitted++
 	n.busy += r.pauseOf(n)
 	took, ending := r.attempt(n)
-	n.busy, n.worked = n.busy+took, n.worked+took
-	r.events.add(r.now.Add(took), true, func() { r.end(n, ending) })
+	n.busy, n.inside = n.busy+took, n.inside+r.inside(n, took)
+	began := r.now
+	r.events.add(r.now.Add(took), true, func() { r.end(n, ending, began) })
 }
 
 // pauseOf is the time between the last end of a job of the node and the queueing of the next, which no policy decides.
 func (r *run) pauseOf(n *node) time.Duration { return max(0, n.jobs[0].Created.Sub(n.since)) }
 
 // end ends the job of a node.
-func (r *run) end(n *node, how ending) {
+func (r *run) end(n *node, how ending, began time.Time) {
 	n.since, n.pool.last = r.now, r.now
 	switch how {
 	case succeeds:
 		n.pool.count.Succeeded++
 		n.done = true
+		r.learn(n, began)
 		n.finish(schedule.Succeeded)
 	case passes:
 		n.pool.count.Failed++

@@ -33,7 +33,7 @@ const (
 
 var stateNames = [states]string{
 	"done", "in maintenance", "held after a failure", "not Ready or cordoned", "pause before a retry",
-	"stopped until a person acts", "waits for time or its wave", "waits for the budget",
+	"stopped until a person acts", "waits for a window or its wave", "waits for the budget",
 }
 
 // String returns the name that the legend shows.
@@ -43,6 +43,9 @@ func (s State) String() string { return stateNames[s] }
 var stateOfReason = map[schedule.Reason]State{
 	schedule.PolicyPaused: Stopped, schedule.PolicyConflict: Stopped, schedule.InvalidSpec: Stopped, schedule.Quarantined: Stopped,
 	schedule.DeviceUnhealthy: Stopped, schedule.NodeNotReady: Down, schedule.NodeMissing: Down,
+	schedule.PolicyAborted: Stopped, schedule.RolloutHalted: Stopped, schedule.DeadlineExceeded: Stopped,
+	schedule.WaveNotOpen: TimeWaits, schedule.WaveSoaking: TimeWaits, schedule.WaveEmpty: TimeWaits,
+	schedule.WaitingForWindow: TimeWaits, schedule.Frozen: TimeWaits,
 }
 
 // sample is a pool after one decision.

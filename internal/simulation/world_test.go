@@ -40,3 +40,7 @@ func run(t *testing.T, o simulation.Options) *simulation.Result {
 func selector(pool string) *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{"pool": pool}}
 }
+
+var intstrOne = intstr.FromInt32(1)
+
+func ptrTo[T any](v T) *T { return &v }

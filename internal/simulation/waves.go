@@ -1,0 +1,99 @@
+package simulation
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
+)
+
+// followed is what the picture shows of one update of a pool: its waves, and when it was halted.
+type followed struct {
+	edge  schedule.Edge
+	waves []span
+	halts []span
+}
+
+// maxFollowed bounds the updates of a pool that the picture shows.
+const maxFollowed = 8
+
+// follow writes the record of the waves back, as the operator does with the ledger, and notes what the picture shows of it. A
+// person looks after a halted update some time later.
+func (r *run) follow(p *pool, o schedule.Outcome) {
+	plan := &r.facts.Policies[p.at].Plan
+	plan.Rollouts, plan.Resumed, plan.Judged = plan.Rollouts[:0:0], o.Resumed, o.Judged
+	halted := false
+	for _, state := range o.Rollouts {
+		plan.Rollouts = append(plan.Rollouts, state.Rollout)
+		halted = halted || state.Halted != nil
+		p.draw(state, r.now)
+	}
+	if !halted || p.resumes || r.Work.Person == 0 {
+		return
+	}
+	p.resumes = true
+	p.halts++
+	wait := exponential(r.chance(p.name, "resume", p.halts), r.Work.Person)
+	r.events.add(r.now.Add(wait), true, func() {
+		p.resumes = false
+		plan.Resume = fmt.Sprintf("request %d", p.halts)
+	})
+}
+
+// draw notes which wave is open, whether it soaks, and whether the update is halted.
+func (p *pool) draw(s schedule.RolloutState, now time.Time) {
+	at := -1
+	for i := range p.followed {
+		if p.followed[i].edge == s.Edge {
+			at = i
+		}
+	}
+	if at < 0 {
+		if len(p.followed) == maxFollowed {
+			return
+		}
+		at = len(p.followed)
+		p.followed = append(p.followed, followed{edge: s.Edge})
+	}
+	f := &p.followed[at]
+	class := "wave"
+	switch {
+	case s.Reason == schedule.WaveSoaking:
+		class = "soak"
+	case s.Running+s.Waiting == 0:
+		class = ""
+	}
+	f.waves = continued(f.waves, class, "wave "+s.Wave, now)
+	class = ""
+	title := ""
+	if s.Halted != nil {
+		class, title = "halt", "halted: "+s.Halted.Message
+	}
+	f.halts = continued(f.halts, class, title, now)
+}
+
+// continued ends the last span now, and begins another one where it is not the same; a class of "" begins none.
+func continued(list []span, class, title string, now time.Time) []span {
+	if last := len(list) - 1; last >= 0 && list[last].open {
+		list[last].to = now
+		if list[last].class == class && list[last].title == title {
+			return list
+		}
+		list[last].open = false
+	}
+	if class == "" || len(list) >= maxSpans {
+		return list
+	}
+	return append(list, span{from: now, to: now, class: class, title: title, open: true})
+}
+
+// waveSpans are the waves of each update of a pool, and below them its halts.
+func (p *pool) waveSpans() (out []spans) {
+	for _, f := range p.followed {
+		out = append(out, spans{label: fmt.Sprintf("waves of %s", f.edge), list: f.waves})
+		if len(f.halts) > 0 {
+			out = append(out, spans{label: fmt.Sprintf("halts of %s", f.edge), list: f.halts})
+		}
+	}
+	return out
+}

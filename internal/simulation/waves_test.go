@@ -1,0 +1,50 @@
+package simulation_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
+	"github.com/nodefirmware/node-firmware-operator/internal/simulation"
+)
+
+// inWaves is a policy of ten places with one canary that soaks for a day.
+func inWaves() v1alpha1.RolloutPolicy {
+	p := policy("default", "10")
+	p.Spec.Waves = []v1alpha1.RolloutWave{{Name: "canary", Size: ptrTo(intstrOne), Soak: &metav1.Duration{Duration: 24 * time.Hour}}}
+	return p
+}
+
+func TestARolloutInWavesWaitsForTheSoakOfEach(t *testing.T) {
+	r := run(t, options(fleet(21), inWaves()))
+	p := r.Report.Policies[0]
+	assert.Equal(t, simulation.Complete, r.Report.Ending)
+	assert.Equal(t, (20*time.Minute + 24*time.Hour + 40*time.Minute).Seconds(), p.Makespan, "a canary, its soak, and two rounds of ten")
+	html := picture(t, r)
+	assert.Contains(t, html, "wave canary")
+	assert.Contains(t, html, `class="soak"`)
+	assert.Contains(t, html, "wave rest")
+}
+
+func TestAHaltedRolloutWaitsForAPersonWhoResumesIt(t *testing.T) {
+	o := options(fleet(21), inWaves())
+	o.Work.BadImage = simulation.ByModel[float64]{Default: 1}
+	r := run(t, o)
+	assert.Equal(t, simulation.Stuck, r.Report.Ending)
+	assert.Equal(t, 1, r.Report.Policies[0].Jobs.RolledBack)
+
+	o.Work.BadImage.Default, o.Work.Held.Default, o.Work.Person = 0, 0.2, time.Hour
+	r = run(t, o)
+	assert.Equal(t, simulation.Complete, r.Report.Ending)
+	assert.Positive(t, r.Report.Policies[0].Jobs.Held)
+	assert.Contains(t, picture(t, r), `class="halt"`)
+
+	o.Work.Person = 0
+	r = run(t, o)
+	assert.Equal(t, simulation.Stuck, r.Report.Ending)
+	assert.Positive(t, r.Report.Policies[0].Waiting[schedule.RolloutHalted].Nodes)
+}
