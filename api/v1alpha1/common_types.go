@@ -104,7 +104,8 @@ const (
 	OriginPin OriginKind = "Pin"
 )
 
-// Origin names the object that assigned firmware to a device, and the rule or pin in it.
+// Origin names each object that firmware of a device came from: the template, or the NodeFirmware with its pin, that assigned
+// it, and the source that its image is from.
 type Origin struct {
 	// kind of the assigning object: a FirmwareTemplate ("Template") or a pin of the node's NodeFirmware ("Pin").
 	// +required
@@ -127,4 +128,26 @@ type Origin struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Rule string `json:"rule,omitempty"`
+	// source is the FirmwareSource that the image is from. Absent while there is none of that name, and where an earlier
+	// version wrote the origin.
+	// +optional
+	Source *SourceOrigin `json:"source,omitempty"`
+}
+
+// SourceOrigin is the FirmwareSource that provided the image of an assignment, as it was then.
+type SourceOrigin struct {
+	// name of the FirmwareSource.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
+	// uid of the FirmwareSource, to distinguish a recreated source from the original.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	UID string `json:"uid,omitempty"`
+	// generation of the FirmwareSource when its image was assigned.
+	// +required
+	// +kubebuilder:validation:Minimum=0
+	Generation int64 `json:"generation"`
 }

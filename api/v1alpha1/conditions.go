@@ -20,6 +20,9 @@ const (
 	ConditionInspected = "Inspected"
 	// ConditionDevicesUnreadable (abnormal) is True on a NodeFirmware while a device of the node cannot be read.
 	ConditionDevicesUnreadable = "DevicesUnreadable"
+	// ConditionObsolete says on a NodeFirmware whether an object that the firmware of its devices came from has changed since.
+	// It is False where none has, so that kubectl can wait for that.
+	ConditionObsolete = "Obsolete"
 	// ConditionHeld (abnormal) is True on a NodeFirmware and on the FirmwareJob while a failed job keeps the node in
 	// maintenance.
 	ConditionHeld = "Held"
@@ -73,6 +76,10 @@ const (
 	ReasonNotAssigned = "NotAssigned"
 	// ReasonUpToDate: the device runs the desired version.
 	ReasonUpToDate = "UpToDate"
+	// ReasonReferencesChanged: objects that running firmware came from have changed or are gone.
+	ReasonReferencesChanged = "ReferencesChanged"
+	// ReasonReferencesCurrent: every object that running firmware came from is as it was, or changed without an effect.
+	ReasonReferencesCurrent = "ReferencesCurrent"
 	// ReasonUpdatePending: the device runs another version than the desired one and its update is due.
 	ReasonUpdatePending = "UpdatePending"
 	// ReasonActivationPending: the desired version is stored on the device and waits for its activation.

@@ -14,6 +14,9 @@ const (
 	// ConfirmGoneAnnotation on a FirmwareJob, with any value, says that a person made sure that nothing goes on with the job.
 	// It counts when the Node of the job does not exist, and when the job has ended and no source records its report.
 	ConfirmGoneAnnotation = "nodefirmware.io/confirm-gone"
+	// ObsoleteLabel, with the value "true", is on a NodeFirmware while its status lists obsolete references. It is absent
+	// otherwise. The operator writes it.
+	ObsoleteLabel = "nodefirmware.io/obsolete"
 	// MaintenanceRequestorID is the requestor id of the product in a NodeMaintenance.
 	MaintenanceRequestorID = "nodefirmware.io"
 	// ImageTokenAudience is the audience of the tokens with which daemons fetch images from the operator.

@@ -221,16 +221,19 @@ type FirmwareSlot struct {
 // +kubebuilder:validation:Enum=Active;Pending;ReadOnly;Idle
 type SlotState string
 
-// AppliedFirmware is the provenance of the firmware an update put on a device.
+// AppliedFirmware is the provenance of the firmware an update put on a device: the image and the objects that the job used,
+// whatever is desired by now. It is absent until the product has updated the device; nobody knows what its firmware came from
+// then.
 type AppliedFirmware struct {
 	// version that was read back from the device.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Version string `json:"version,omitempty"`
-	// digest of the image.
+	// digest of the image: the hash of the content that was put on the device.
 	// +required
 	Digest Digest `json:"digest,omitempty"`
-	// origin is the template rule or pin the update came from.
+	// origin names the objects the update came from, by uid and generation: template or pin, and source. Where one of them
+	// changed since, status.obsolete of the NodeFirmware lists it.
 	// +required
 	Origin Origin `json:"origin,omitzero"`
 	// job that made the update.

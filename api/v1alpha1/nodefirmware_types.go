@@ -110,13 +110,14 @@ type FirmwarePin struct {
 	Downgrade DowngradePolicy `json:"downgrade,omitempty"`
 }
 
-// NodeFirmwareStatus is written by the node's daemon, from what it read on the machine.
+// NodeFirmwareStatus is written by the node's daemon, from what it read on the machine. Only obsolete, confirmed and the
+// condition Obsolete are written by the operator.
 type NodeFirmwareStatus struct {
 	// observedGeneration is the generation of the spec this status describes; -1 before the first reconciliation.
 	// +optional
 	// +kubebuilder:default=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready, and, while they are True, Reconciling, Stalled, Held and DevicesUnreadable.
+	// conditions: Ready and Obsolete, and, while they are True, Reconciling, Stalled, Held and DevicesUnreadable.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -182,6 +183,20 @@ type NodeFirmwareStatus struct {
 	// maintenance is the answer of the operator to maintenanceRequest, and written by the operator alone.
 	// +optional
 	Maintenance *MaintenanceAnswer `json:"maintenance,omitempty"`
+	// obsolete lists the objects that the running firmware of the node's devices came from and that have changed since or are
+	// gone, as the devices recorded them, in order of kind, name, generation and pin. While it has entries the object bears the
+	// label nodefirmware.io/obsolete. At most 64; the condition Obsolete counts all. Written by the operator.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Obsolete []ObsoleteReference `json:"obsolete,omitempty"`
+	// confirmed lists the objects that have changed without changing the firmware of the node's devices, each with the
+	// generation for which the operator has established that. References to an earlier generation of them are not obsolete on
+	// devices whose image is the desired one. At most 64. Written by the operator.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Confirmed []ObjectReference `json:"confirmed,omitempty"`
 }
 
 // Machine identifies a machine by its DMI tables.
@@ -347,7 +362,7 @@ type NodeFirmware struct {
 	// +optional
 	// +kubebuilder:default={}
 	Spec NodeFirmwareSpec `json:"spec,omitzero"`
-	// status is what the daemon found on the machine.
+	// status is what the daemon found on the machine, and what the operator found to be obsolete.
 	// +optional
 	// +kubebuilder:default={"observedGeneration":-1}
 	Status NodeFirmwareStatus `json:"status,omitzero"`

@@ -169,19 +169,32 @@ func TestEveryFieldManagerOwnsItsPartOfAStatusAlone(t *testing.T) {
 
 	node := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
 	c.create(node)
+	reference := v1alpha1.ObjectReference{Kind: v1alpha1.ReferenceTemplate, Name: "t", UID: "u", Generation: 1}
+	compared := v1alpha1.NodeFirmwareStatus{
+		Confirmed:  []v1alpha1.ObjectReference{reference},
+		Obsolete:   []v1alpha1.ObsoleteReference{{ObjectReference: reference, Reason: v1alpha1.ObsoleteUpdated, Devices: 1}},
+		Conditions: conditions(metav1.ConditionTrue, v1alpha1.ConditionReady, v1alpha1.ConditionObsolete),
+	}
 	require.NoError(t, fieldset.ApplyNode(ctx, c, node.Name, v1alpha1.NodeFirmwareStatus{ObservedGeneration: 1, LastScanTime: &now}))
+	require.NoError(t, fieldset.ApplyProvenance(ctx, c, node.Name, compared))
 	require.NoError(t, fieldset.ApplyMaintenanceRequest(ctx, c, node.Name, v1alpha1.MaintenanceRequest{ID: "1", Type: v1alpha1.MaintenanceDrain}))
 	require.NoError(t, fieldset.ApplyMaintenance(ctx, c, node.Name, v1alpha1.MaintenanceAnswer{RequestID: "1", State: v1alpha1.MaintenanceDrained}))
 	c.read(node)
 	require.NoError(t, fieldset.ApplyNode(ctx, c, node.Name, node.Status), "what was read is reported again")
-	owners := c.owned(node)
-	assert.Contains(t, owners["firmware-daemon"], "lastScanTime")
-	assert.NotContains(t, owners["firmware-daemon"], "maintenance")
-	assert.NotContains(t, owners["firmware-daemon"], "maintenanceRequest")
-	delete(owners, "firmware-daemon")
 	assert.Equal(t, map[string][]string{
-		"firmware-daemon-maintenance": {"maintenanceRequest"}, "node-firmware-operator-maintenance": {"maintenance"},
-	}, owners)
+		"firmware-daemon":                    {"lastScanTime", "observedGeneration"},
+		"firmware-daemon-maintenance":        {"maintenanceRequest"},
+		"node-firmware-operator-maintenance": {"maintenance"},
+		"node-firmware-operator-provenance":  {"Obsolete", "confirmed", "obsolete"},
+	}, c.owned(node))
+	require.NoError(t, fieldset.SetObsoleteLabel(ctx, c, node.Name))
+	c.read(node)
+	assert.Equal(t, map[string]string{v1alpha1.ObsoleteLabel: "true"}, node.Labels)
+	require.NoError(t, fieldset.RemoveObsoleteLabel(ctx, c, node.Name))
+	require.NoError(t, fieldset.ApplyProvenance(ctx, c, node.Name, v1alpha1.NodeFirmwareStatus{}))
+	c.read(node)
+	assert.Empty(t, node.Labels)
+	assert.Empty(t, node.Status.Obsolete)
 }
 
 // Conditions of an earlier report go with it, though the operator and not the daemon writes the last one.

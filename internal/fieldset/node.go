@@ -15,9 +15,11 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 )
 
-// ApplyNode writes the status of a NodeFirmware without its maintenance, which has field managers of its own. The daemon of the node does so, or the pod that stands in for it.
+// ApplyNode writes the status of a NodeFirmware without its maintenance, which has field managers of its own, and without what
+// ApplyProvenance writes, which is the operator's. The daemon of the node does so, or the pod that stands in for it.
 func ApplyNode(ctx context.Context, c client.Client, name string, s v1alpha1.NodeFirmwareStatus) error {
 	s.MaintenanceRequest, s.Maintenance = nil, nil
+	s.Obsolete, s.Confirmed, s.Conditions = nil, nil, only(s.Conditions, status.NodeConditions...)
 	ac, err := configure(s, applyv1alpha1.NodeFirmwareStatus())
 	return apply(ctx, c, v1alpha1.FieldOwnerDaemon, applyv1alpha1.NodeFirmware(name).WithStatus(ac), err, "status of node firmware "+name)
 }

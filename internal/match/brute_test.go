@@ -206,6 +206,9 @@ func (w *world) bruteDevice(v view, compiled map[string]*Template, o *v1alpha1.N
 		}
 		c := *f
 		c.Origin.Generation = new(int64)
+		if from := c.Origin.Source; from != nil {
+			c.Origin.Source = &v1alpha1.SourceOrigin{Name: from.Name, UID: from.UID}
+		}
 		return describe(Decision{Firmware: &c}, true)
 	}
 	switch {
@@ -258,6 +261,9 @@ func (w *world) bruteWay(d Device, current, goal *v1alpha1.DesiredFirmware, ofRu
 	resolve := func(v inventory.Version) (v1alpha1.Digest, string) { return w.resolve(d, current, source, string(v)) }
 	image, reason := resolve(inventory.Version(goal.Version))
 	s := w.sources[source]
+	if s != nil {
+		goal.Origin.Source = &v1alpha1.SourceOrigin{Name: source, UID: string(s.UID), Generation: s.Generation}
+	}
 	if s != nil && s.Spec.Downgrade == v1alpha1.DowngradeForbid {
 		goal.Downgrade = v1alpha1.DowngradeForbid
 	}
@@ -269,7 +275,7 @@ func (w *world) bruteWay(d Device, current, goal *v1alpha1.DesiredFirmware, ofRu
 	case o == nil:
 		goal.Digest, goal.Path = image, path
 	case o.Reason == v1alpha1.ReasonSourceNotReady:
-		goal.Digest, goal.Path = image, current.Path
+		goal.Digest, goal.Path, goal.Origin.Source = image, current.Path, current.Origin.Source
 	}
 	return o
 }

@@ -179,8 +179,8 @@ func (ix *Index) paused(r *Rule) bool {
 	return t != nil && t.compiled != nil && t.compiled.Paused
 }
 
-// change compares what is assigned with what should be. The generation of the origin is that of the edit that assigned the
-// firmware: a later edit that changes nothing for the device causes no write.
+// change compares what is assigned with what should be. The generations of the origin and of its source are those that
+// assigned the firmware: a later edit that changes nothing for the device causes no write.
 func change(current, next *v1alpha1.DesiredFirmware) Decision {
 	switch {
 	case next == nil && current == nil:
@@ -196,8 +196,16 @@ func change(current, next *v1alpha1.DesiredFirmware) Decision {
 func sameAssignment(a, b *v1alpha1.DesiredFirmware) bool {
 	x, y := *a, *b
 	x.Origin.Generation, y.Origin.Generation = nil, nil
+	x.Origin.Source, y.Origin.Source = nil, nil
 	x.Path, y.Path = nil, nil
-	return x == y && equalPath(a.Path, b.Path)
+	return x == y && sameSource(a.Origin.Source, b.Origin.Source) && equalPath(a.Path, b.Path)
+}
+
+func sameSource(a, b *v1alpha1.SourceOrigin) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Name == b.Name && a.UID == b.UID
 }
 
 func (d *device) assignedBy(kind v1alpha1.OriginKind, name string) bool {

@@ -37,7 +37,8 @@ func newStage(t *testing.T) *stage {
 
 // newSource lists images of the versions; version "N.0" always has digest N.
 func newSource(ready metav1.ConditionStatus, versions ...string) *v1alpha1.FirmwareSource {
-	source := &v1alpha1.FirmwareSource{ObjectMeta: metav1.ObjectMeta{Name: "s"}}
+	source := &v1alpha1.FirmwareSource{ObjectMeta: metav1.ObjectMeta{Name: "s", UID: "uid-of-s", Generation: 4}}
+	source.Status.ObservedGeneration = 4
 	source.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: ready}}
 	for _, v := range versions {
 		source.Status.Images = append(source.Status.Images, v1alpha1.StoredImage{

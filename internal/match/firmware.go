@@ -36,13 +36,16 @@ func (r *Rule) Firmware(image func(inventory.Version) (v1alpha1.Digest, string),
 func (ix *Index) firmware(d *device, r *Rule) (*v1alpha1.DesiredFirmware, *Block) {
 	var downgrade v1alpha1.DowngradePolicy
 	var paths *Paths
+	var from *v1alpha1.SourceOrigin
 	if s := ix.sources[r.Source]; s != nil {
 		downgrade, paths = s.facts.downgrade, s.paths
+		from = &v1alpha1.SourceOrigin{Name: r.Source, UID: s.facts.uid, Generation: s.facts.generation}
 	}
 	image := func(v inventory.Version) (v1alpha1.Digest, string) { return ix.resolve(d, r.Source, v) }
 	out, noImage := r.Firmware(image, downgrade, paths)
+	out.Origin.Source = from
 	if noImage != nil && out.Digest != "" { // what is assigned stays until the source is ready
-		out.Path = d.current.Path
+		out.Path, out.Origin.Source = d.current.Path, d.current.Origin.Source
 	}
 	return out, noImage
 }

@@ -270,8 +270,8 @@ func TestATemplateListsSomeOfItsDevicesAndCountsAll(t *testing.T) {
 	assert.True(t, slices.IsSorted(tally.Devices))
 }
 
-// R004-9, R004-10, R004-12: what is assigned names the template or pin it came from by kind, name, uid and generation, from
-// the first assignment on.
+// R004-9, R004-10: what is assigned names the template or pin it came from, and the source of its image, by kind, name, uid and
+// generation, from the first assignment on. An edit that changes nothing for the device leaves that as it is.
 func TestAnAssignmentNamesWhatItCameFrom(t *testing.T) {
 	p := newPool(t, 2)
 	p.template("t", "2.0")
@@ -279,10 +279,25 @@ func TestAnAssignmentNamesWhatItCameFrom(t *testing.T) {
 	p.due()
 	origin := func(node string) v1alpha1.Origin { return p.devices[node+"-nic"].Spec.Firmware.Origin }
 	template, pins := p.templates["t"], p.pinned["n1"]
+	from := &v1alpha1.SourceOrigin{Name: "s", UID: "uid-of-s", Generation: 4}
+	want := v1alpha1.Origin{
+		Kind: v1alpha1.OriginTemplate, Name: "t", UID: string(template.UID), Generation: &template.Generation, Rule: "r", Source: from,
+	}
+	assert.Equal(t, want, origin("n0"))
 	assert.Equal(t, v1alpha1.Origin{
-		Kind: v1alpha1.OriginTemplate, Name: "t", UID: string(template.UID), Generation: &template.Generation, Rule: "r",
-	}, origin("n0"))
-	assert.Equal(t, v1alpha1.Origin{
-		Kind: v1alpha1.OriginPin, Name: "n1", UID: string(pins.UID), Generation: &pins.Generation, Rule: "p0",
+		Kind: v1alpha1.OriginPin, Name: "n1", UID: string(pins.UID), Generation: &pins.Generation, Rule: "p0", Source: from,
 	}, origin("n1"))
+
+	edited := newSource(metav1.ConditionTrue, "1.0", "2.0", "3.0")
+	edited.Generation, edited.Status.ObservedGeneration = 5, 5
+	p.ix.SetSource(edited)
+	p.template("t", "2.0")
+	p.due()
+	assert.Equal(t, want, origin("n0"))
+
+	edited = edited.DeepCopy()
+	edited.UID = "uid-of-another"
+	p.ix.SetSource(edited)
+	p.due()
+	assert.Equal(t, &v1alpha1.SourceOrigin{Name: "s", UID: "uid-of-another", Generation: 5}, origin("n0").Source, "it was made anew")
 }

@@ -207,8 +207,10 @@ func (w *world) drawTemplate(t *rapid.T, name string, uid types.UID) *v1alpha1.F
 }
 
 func (w *world) drawSource(t *rapid.T, name string) *v1alpha1.FirmwareSource {
-	s := &v1alpha1.FirmwareSource{ObjectMeta: metav1.ObjectMeta{Name: name, Generation: 1}}
-	s.Status.ObservedGeneration = int64(rapid.IntRange(0, 1).Draw(t, "observed"))
+	s := &v1alpha1.FirmwareSource{ObjectMeta: metav1.ObjectMeta{
+		Name: name, UID: types.UID(rapid.SampledFrom([]string{"u0", "u1"}).Draw(t, "uid of the source")), Generation: rapid.Int64Range(1, 2).Draw(t, "generation"),
+	}}
+	s.Status.ObservedGeneration = s.Generation - rapid.Int64Range(0, 1).Draw(t, "not observed")
 	if rapid.IntRange(0, 3).Draw(t, "ready") != 0 {
 		s.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue}}
 	}
@@ -401,8 +403,12 @@ func describe(d Decision, known bool) string {
 		if f.Path != nil {
 			path = fmt.Sprintf("%+v", *f.Path)
 		}
-		f.Origin.Generation, f.Path = nil, nil
-		s += fmt.Sprintf(" firmware=%+v path=%s generation=%d", f, path, *generation)
+		source := "none"
+		if f.Origin.Source != nil {
+			source = fmt.Sprintf("%+v", *f.Origin.Source)
+		}
+		f.Origin.Generation, f.Origin.Source, f.Path = nil, nil, nil
+		s += fmt.Sprintf(" firmware=%+v path=%s source=%s generation=%d", f, path, source, *generation)
 	}
 	if d.Blocked != nil {
 		s += fmt.Sprintf(" blocked=%+v", *d.Blocked)

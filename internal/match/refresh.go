@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/ptr"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
@@ -137,8 +138,7 @@ func equalFirmware(a, b *v1alpha1.DesiredFirmware) bool {
 	if a == nil || b == nil || a == b {
 		return a == b
 	}
-	x, y := a.Origin.Generation, b.Origin.Generation
-	return sameAssignment(a, b) && (x == nil) == (y == nil) && (x == nil || *x == *y)
+	return sameAssignment(a, b) && ptr.Equal(a.Origin.Generation, b.Origin.Generation) && ptr.Equal(a.Origin.Source, b.Origin.Source)
 }
 
 func findingOf(o *v1alpha1.NodeDevice, kind string) finding {

@@ -18,18 +18,21 @@ type source struct {
 	bad    quarantine.Set
 }
 
-// sourceFacts is the part of a FirmwareSource that decisions depend on.
+// sourceFacts is the part of a FirmwareSource that decisions depend on or name.
 type sourceFacts struct {
-	ready     bool
-	stored    []v1alpha1.StoredImage
-	paths     *v1alpha1.UpgradePaths
-	downgrade v1alpha1.DowngradePolicy
-	bad       []v1alpha1.QuarantinedImage
-	requests  [2]string
+	uid        string
+	generation int64
+	ready      bool
+	stored     []v1alpha1.StoredImage
+	paths      *v1alpha1.UpgradePaths
+	downgrade  v1alpha1.DowngradePolicy
+	bad        []v1alpha1.QuarantinedImage
+	requests   [2]string
 }
 
 func sourceFactsOf(o *v1alpha1.FirmwareSource) sourceFacts {
 	return sourceFacts{
+		uid: string(o.UID), generation: o.Generation,
 		ready: meta.IsStatusConditionTrue(o.Status.Conditions, v1alpha1.ConditionReady) &&
 			o.Status.ObservedGeneration == o.Generation,
 		stored: o.Status.Images, paths: o.Spec.UpgradePaths, downgrade: o.Spec.Downgrade,

@@ -81,15 +81,17 @@ func (o *ownStrategy) SetupWithManager(mgr manager.Manager) error {
 
 func start(t *testing.T, env *apitest.Env, strategies ...string) *process {
 	t.Helper()
-	images := t.TempDir()
-	p := &process{t: t, env: env, own: &ownStrategy{}, done: make(chan error, 1), conf: config.Operator{
-		Maintenance:      config.MaintenanceOperator,
-		DaemonName:       "firmware-daemon",
-		UpdateStrategies: strategies,
-		Kubeconfig:       env.ControlPlane.KubeconfigPath(), Namespace: apitest.Namespace, StoreDir: t.TempDir(), FileSourceDir: images,
-		ImageServerAddress: freeAddress(t), ImageServerNames: []string{"127.0.0.1"}, ProbeAddress: freeAddress(t), MetricsAddress: freeAddress(t),
-		LogLevel: "info", LeaderElect: false,
-	}}
+	return startWith(t, env, config.Operator{UpdateStrategies: strategies, StoreDir: t.TempDir(), FileSourceDir: t.TempDir()})
+}
+
+// startWith starts an operator with what is given and what every one of these tests needs.
+func startWith(t *testing.T, env *apitest.Env, conf config.Operator) *process {
+	t.Helper()
+	conf.DaemonName, conf.LogLevel, conf.LeaderElect, conf.Maintenance = "firmware-daemon", "info", false, config.MaintenanceOperator
+	conf.Kubeconfig, conf.Namespace = env.ControlPlane.KubeconfigPath(), apitest.Namespace
+	conf.ImageServerAddress, conf.ImageServerNames = freeAddress(t), []string{"127.0.0.1"}
+	conf.ProbeAddress, conf.MetricsAddress = freeAddress(t), freeAddress(t)
+	p := &process{t: t, env: env, own: &ownStrategy{}, done: make(chan error, 1), conf: conf}
 	require.NoError(t, p.conf.Validate())
 	ctx, cancel := context.WithCancel(t.Context())
 	p.stop = cancel

@@ -21,6 +21,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/node"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/planner"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/protection"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/provenance"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/quarantine"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/rollout"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/room"
@@ -70,6 +71,9 @@ func addReconcilers(mgr manager.Manager, c config.Operator, store *artifact.Stor
 		"planner":    planner.New(mgr.GetClient(), recorder, time.Now, c.QuietPeriod).Within(queues).SetupWithManager,
 		"rollout":    rollout.New(mgr.GetClient(), mgr.GetAPIReader(), recorder, time.Now, c.NodeName).Within(queues).SetupWithManager,
 		"protection": protection.New(mgr.GetClient(), mgr.GetAPIReader()).SetupWithManager,
+		"provenance": func(mgr manager.Manager) error {
+			return provenance.SetupWithManager(mgr, provenance.Options{QuietPeriod: c.QuietPeriod})
+		},
 		"source":     sources.SetupWithManager,
 		"quarantine": quarantine.New(mgr.GetClient(), recorder, time.Now).SetupWithManager,
 	} {

@@ -108,8 +108,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.NodeFirmwareSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NodeFirmwareStatus"):
 		return &apiv1alpha1.NodeFirmwareStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ObjectReference"):
+		return &apiv1alpha1.ObjectReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ObservedFirmware"):
 		return &apiv1alpha1.ObservedFirmwareApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ObsoleteReference"):
+		return &apiv1alpha1.ObsoleteReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Origin"):
 		return &apiv1alpha1.OriginApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("QuarantinedImage"):
@@ -138,6 +142,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.RolloutWaveApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RolloutWindow"):
 		return &apiv1alpha1.RolloutWindowApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SourceOrigin"):
+		return &apiv1alpha1.SourceOriginApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SourceReference"):
 		return &apiv1alpha1.SourceReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("StoredImage"):

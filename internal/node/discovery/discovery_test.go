@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -501,10 +502,17 @@ func TestTheJournalIsShown(t *testing.T) {
 	assert.True(t, meta.IsStatusConditionTrue(n.Status.Conditions, v1alpha1.ConditionHeld))
 	assert.Equal(t, v1alpha1.ReasonWriteFailed, b.device(t, "n1-nic-aa").Status.LastFailure.Reason)
 
-	b.book.view = journal.View{Devices: map[string]journal.Device{"aa": {UniqueID: "aa", LastApplied: &v1alpha1.AppliedFirmware{Version: "2", Time: metav1.NewTime(began.Add(time.Hour))}}}}
+	generation := int64(5)
+	applied := v1alpha1.AppliedFirmware{
+		Version: "2", Digest: v1alpha1.Digest("sha256:" + strings.Repeat("0", 64)), Job: "n1-1234", BootID: "b", Time: metav1.NewTime(began.Add(time.Hour).Truncate(time.Second)),
+		Origin: v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: "t", UID: "u", Generation: &generation, Rule: "r",
+			Source: &v1alpha1.SourceOrigin{Name: "s", UID: "v", Generation: 3}},
+	}
+	b.book.view = journal.View{Devices: map[string]journal.Device{"aa": {UniqueID: "aa", LastApplied: &applied}}}
 	require.NoError(t, b.Publish(t.Context()))
 	d := b.device(t, "n1-nic-aa")
-	assert.Equal(t, "2", d.Status.LastApplied.Version)
+	applied.Time = d.Status.LastApplied.Time
+	assert.Equal(t, applied, *d.Status.LastApplied, "the first status after an update names all that it came from (R004-12)")
 	assert.Nil(t, d.Status.LastFailure, "a later success makes the failure void")
 	b.book.view = journal.View{}
 	require.NoError(t, b.Publish(t.Context()))

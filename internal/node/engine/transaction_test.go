@@ -215,13 +215,14 @@ func TestStepsRunWhileTheNodeIsOutOfService(t *testing.T) {
 	})
 }
 
-// What the node reports is what it used: the image and the template or pin that its job was made from, whatever is desired
-// by then (R004-5, R004-11).
+// What the node reports is what it used: the image, the template or pin, and the source that its job was made from, whatever is
+// desired by then (R004-5, R004-11).
 func TestDeviceKeepsOnRecordWhatItsFirmwareCameFrom(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		generation := int64(7)
 		j := m.Job("j", m.Add(inventory.NIC, "nic0", inventory.ActivateReboot))
-		j.Updates[0].Origin = v1alpha1.Origin{Kind: v1alpha1.OriginPin, Name: "n1", UID: "uid-of-the-pin", Generation: &generation, Rule: "r"}
+		j.Updates[0].Origin = v1alpha1.Origin{Kind: v1alpha1.OriginPin, Name: "n1", UID: "uid-of-the-pin", Generation: &generation, Rule: "r",
+			Source: &v1alpha1.SourceOrigin{Name: "s", UID: "uid-of-the-source", Generation: 3}}
 		view := m.Run(j)
 		requireComplete(t, m, view, "j")
 		applied := view.Devices["nic0"].LastApplied

@@ -1077,6 +1077,12 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - type
+    - name: confirmed
+      type:
+        list:
+          elementType:
+            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ObjectReference
+          elementRelationship: atomic
     - name: currentStep
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CurrentStep
@@ -1119,6 +1125,12 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: numeric
       default: -1
+    - name: obsolete
+      type:
+        list:
+          elementType:
+            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ObsoleteReference
+          elementRelationship: atomic
     - name: steps
       type:
         list:
@@ -1128,6 +1140,21 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: verdict
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.HealthVerdict
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ObjectReference
+  map:
+    fields:
+    - name: generation
+      type:
+        scalar: numeric
+    - name: kind
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ReferenceKind
+    - name: name
+      type:
+        scalar: string
+    - name: uid
+      type:
+        scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ObservedFirmware
   map:
     fields:
@@ -1163,6 +1190,32 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: versionFormat
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.VersionFormat
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ObsoleteReason
+  scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ObsoleteReference
+  map:
+    fields:
+    - name: devices
+      type:
+        scalar: numeric
+    - name: generation
+      type:
+        scalar: numeric
+    - name: kind
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ReferenceKind
+    - name: name
+      type:
+        scalar: string
+    - name: pin
+      type:
+        scalar: string
+    - name: reason
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ObsoleteReason
+    - name: uid
+      type:
+        scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Origin
   map:
     fields:
@@ -1178,6 +1231,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: rule
       type:
         scalar: string
+    - name: source
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SourceOrigin
     - name: uid
       type:
         scalar: string
@@ -1265,6 +1321,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: reason
       type:
         scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ReferenceKind
+  scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RequestedStep
   map:
     fields:
@@ -1580,6 +1638,18 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SlotState
   scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SourceOrigin
+  map:
+    fields:
+    - name: generation
+      type:
+        scalar: numeric
+    - name: name
+      type:
+        scalar: string
+    - name: uid
+      type:
+        scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SourceReference
   map:
     fields:

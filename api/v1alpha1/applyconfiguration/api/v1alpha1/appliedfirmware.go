@@ -10,13 +10,16 @@ import (
 // AppliedFirmwareApplyConfiguration represents a declarative configuration of the AppliedFirmware type for use
 // with apply.
 //
-// AppliedFirmware is the provenance of the firmware an update put on a device.
+// AppliedFirmware is the provenance of the firmware an update put on a device: the image and the objects that the job used,
+// whatever is desired by now. It is absent until the product has updated the device; nobody knows what its firmware came from
+// then.
 type AppliedFirmwareApplyConfiguration struct {
 	// version that was read back from the device.
 	Version *string `json:"version,omitempty"`
-	// digest of the image.
+	// digest of the image: the hash of the content that was put on the device.
 	Digest *apiv1alpha1.Digest `json:"digest,omitempty"`
-	// origin is the template rule or pin the update came from.
+	// origin names the objects the update came from, by uid and generation: template or pin, and source. Where one of them
+	// changed since, status.obsolete of the NodeFirmware lists it.
 	Origin *OriginApplyConfiguration `json:"origin,omitempty"`
 	// job that made the update.
 	Job *string `json:"job,omitempty"`

@@ -22,7 +22,7 @@ type NodeFirmwareApplyConfiguration struct {
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// spec holds the pins and requests for the node. Written by the user.
 	Spec *NodeFirmwareSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is what the daemon found on the machine.
+	// status is what the daemon found on the machine, and what the operator found to be obsolete.
 	Status *NodeFirmwareStatusApplyConfiguration `json:"status,omitempty"`
 }
 

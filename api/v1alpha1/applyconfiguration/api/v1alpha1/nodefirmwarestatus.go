@@ -10,11 +10,12 @@ import (
 // NodeFirmwareStatusApplyConfiguration represents a declarative configuration of the NodeFirmwareStatus type for use
 // with apply.
 //
-// NodeFirmwareStatus is written by the node's daemon, from what it read on the machine.
+// NodeFirmwareStatus is written by the node's daemon, from what it read on the machine. Only obsolete, confirmed and the
+// condition Obsolete are written by the operator.
 type NodeFirmwareStatusApplyConfiguration struct {
 	// observedGeneration is the generation of the spec this status describes; -1 before the first reconciliation.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready, and, while they are True, Reconciling, Stalled, Held and DevicesUnreadable.
+	// conditions: Ready and Obsolete, and, while they are True, Reconciling, Stalled, Held and DevicesUnreadable.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// machine is the identity in the DMI tables. Absent if the machine has none.
 	Machine *MachineApplyConfiguration `json:"machine,omitempty"`
@@ -51,6 +52,14 @@ type NodeFirmwareStatusApplyConfiguration struct {
 	MaintenanceRequest *MaintenanceRequestApplyConfiguration `json:"maintenanceRequest,omitempty"`
 	// maintenance is the answer of the operator to maintenanceRequest, and written by the operator alone.
 	Maintenance *MaintenanceAnswerApplyConfiguration `json:"maintenance,omitempty"`
+	// obsolete lists the objects that the running firmware of the node's devices came from and that have changed since or are
+	// gone, as the devices recorded them, in order of kind, name, generation and pin. While it has entries the object bears the
+	// label nodefirmware.io/obsolete. At most 64; the condition Obsolete counts all. Written by the operator.
+	Obsolete []ObsoleteReferenceApplyConfiguration `json:"obsolete,omitempty"`
+	// confirmed lists the objects that have changed without changing the firmware of the node's devices, each with the
+	// generation for which the operator has established that. References to an earlier generation of them are not obsolete on
+	// devices whose image is the desired one. At most 64. Written by the operator.
+	Confirmed []ObjectReferenceApplyConfiguration `json:"confirmed,omitempty"`
 }
 
 // NodeFirmwareStatusApplyConfiguration constructs a declarative configuration of the NodeFirmwareStatus type for use with
@@ -204,5 +213,31 @@ func (b *NodeFirmwareStatusApplyConfiguration) WithMaintenanceRequest(value *Mai
 // If called multiple times, the Maintenance field is set to the value of the last call.
 func (b *NodeFirmwareStatusApplyConfiguration) WithMaintenance(value *MaintenanceAnswerApplyConfiguration) *NodeFirmwareStatusApplyConfiguration {
 	b.Maintenance = value
+	return b
+}
+
+// WithObsolete adds the given value to the Obsolete field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Obsolete field.
+func (b *NodeFirmwareStatusApplyConfiguration) WithObsolete(values ...*ObsoleteReferenceApplyConfiguration) *NodeFirmwareStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithObsolete")
+		}
+		b.Obsolete = append(b.Obsolete, *values[i])
+	}
+	return b
+}
+
+// WithConfirmed adds the given value to the Confirmed field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Confirmed field.
+func (b *NodeFirmwareStatusApplyConfiguration) WithConfirmed(values ...*ObjectReferenceApplyConfiguration) *NodeFirmwareStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithConfirmed")
+		}
+		b.Confirmed = append(b.Confirmed, *values[i])
+	}
 	return b
 }

@@ -9,7 +9,8 @@ import (
 // OriginApplyConfiguration represents a declarative configuration of the Origin type for use
 // with apply.
 //
-// Origin names the object that assigned firmware to a device, and the rule or pin in it.
+// Origin names each object that firmware of a device came from: the template, or the NodeFirmware with its pin, that assigned
+// it, and the source that its image is from.
 type OriginApplyConfiguration struct {
 	// kind of the assigning object: a FirmwareTemplate ("Template") or a pin of the node's NodeFirmware ("Pin").
 	Kind *apiv1alpha1.OriginKind `json:"kind,omitempty"`
@@ -21,6 +22,9 @@ type OriginApplyConfiguration struct {
 	Generation *int64 `json:"generation,omitempty"`
 	// rule is the name of the template's device rule or of the pin.
 	Rule *string `json:"rule,omitempty"`
+	// source is the FirmwareSource that the image is from. Absent while there is none of that name, and where an earlier
+	// version wrote the origin.
+	Source *SourceOriginApplyConfiguration `json:"source,omitempty"`
 }
 
 // OriginApplyConfiguration constructs a declarative configuration of the Origin type for use with
@@ -66,5 +70,13 @@ func (b *OriginApplyConfiguration) WithGeneration(value int64) *OriginApplyConfi
 // If called multiple times, the Rule field is set to the value of the last call.
 func (b *OriginApplyConfiguration) WithRule(value string) *OriginApplyConfiguration {
 	b.Rule = &value
+	return b
+}
+
+// WithSource sets the Source field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Source field is set to the value of the last call.
+func (b *OriginApplyConfiguration) WithSource(value *SourceOriginApplyConfiguration) *OriginApplyConfiguration {
+	b.Source = value
 	return b
 }

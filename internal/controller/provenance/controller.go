@@ -1,0 +1,116 @@
+package provenance
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/index"
+)
+
+// Options of the controller.
+type Options struct {
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+	// QuietPeriod is how long what changed must rest before it is confirmed to have had no effect.
+	QuietPeriod time.Duration
+	// Collect is how long after an event the node is looked at, so that the reports of its devices, and the edits of a person
+	// who saves twice, are one write; 0 is one second.
+	Collect time.Duration
+	// Concurrency is the number of nodes looked at at once, and with it the bound of the writes in flight when an edit concerns
+	// the whole fleet; 0 is 4.
+	Concurrency int
+}
+
+// Reconciler is keyed by the name of a node. Nothing is polled: a node is looked at when its devices, its NodeFirmware, or a
+// template or source that its devices refer to have changed.
+type Reconciler struct {
+	client      client.Client
+	now         func() time.Time
+	quietPeriod time.Duration
+	users       *users
+	waiting     *waiting
+}
+
+// New returns a reconciler. The client's cache needs the indexes of package index.
+func New(c client.Client, now func() time.Time, quietPeriod time.Duration) *Reconciler {
+	return &Reconciler{
+		client: c, now: now, quietPeriod: quietPeriod, users: newUsers(), waiting: &waiting{nodes: map[string]pending{}},
+	}
+}
+
+// SetupWithManager adds the controller to the manager.
+func SetupWithManager(mgr manager.Manager, o Options) error {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Collect == 0 {
+		o.Collect = time.Second
+	}
+	if o.Concurrency == 0 {
+		o.Concurrency = 4
+	}
+	r := New(mgr.GetClient(), o.Now, o.QuietPeriod)
+	err := ctrl.NewControllerManagedBy(mgr).Named("provenance").
+		Watches(&v1alpha1.NodeFirmware{}, delayed(o.Collect, toItself), builder.WithPredicates(firmwareChanged)).
+		Watches(&v1alpha1.NodeDevice{}, delayed(o.Collect, index.ByNode), builder.WithPredicates(deviceChanged)).
+		Watches(&v1alpha1.FirmwareTemplate{}, delayed(o.Collect, r.toUsers(v1alpha1.ReferenceTemplate)), builder.WithPredicates(templateChanged)).
+		Watches(&v1alpha1.FirmwareSource{}, delayed(o.Collect, r.toUsers(v1alpha1.ReferenceSource)), builder.WithPredicates(sourceChanged)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: o.Concurrency}).
+		Complete(r)
+	if err != nil {
+		return fmt.Errorf("set up provenance controller: %w", err)
+	}
+	return nil
+}
+
+func toItself(o client.Object) []string { return []string{o.GetName()} }
+
+func (r *Reconciler) toUsers(kind v1alpha1.ReferenceKind) func(client.Object) []string {
+	return func(o client.Object) []string { return r.users.of(id{kind, o.GetName()}) }
+}
+
+// delayed enqueues the nodes of an event after a while. A node that waits already is not enqueued again, so a stream of events
+// delays nothing.
+func delayed(by time.Duration, nodes func(client.Object) []string) handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	enqueue := func(o client.Object, q queue) {
+		for _, name := range nodes(o) {
+			q.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}, by)
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { enqueue(e.Object, q) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) { enqueue(e.ObjectNew, q) },
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { enqueue(e.Object, q) },
+	}
+}
+
+// Reconcile brings the label and the list of one node up to date.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	f, err := r.gather(ctx, req.Name)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	d := decide(f)
+	r.waiting.set(req.Name, d.pending)
+	if f.firmware == nil {
+		return reconcile.Result{}, nil
+	}
+	if err := r.act(ctx, f, d); err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: d.next}, nil
+}

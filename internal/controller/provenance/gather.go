@@ -1,0 +1,69 @@
+package provenance
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/index"
+)
+
+func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
+	f := facts{objects: map[id]object{}, now: r.now(), quietPeriod: r.quietPeriod, seen: r.waiting.get(name)}
+	var devices v1alpha1.NodeDeviceList
+	if err := r.client.List(ctx, &devices, client.MatchingFields{index.NodeName: name}, client.UnsafeDisableDeepCopy); err != nil {
+		return f, fmt.Errorf("list node devices of %s: %w", name, err)
+	}
+	f.devices = devices.Items
+	ids := map[id]struct{}{}
+	for i := range f.devices {
+		for _, r := range append(recorded(&f.devices[i]), assigned(&f.devices[i])...) {
+			if r.Kind != v1alpha1.ReferencePins {
+				ids[idOf(r.ObjectReference)] = struct{}{}
+			}
+		}
+	}
+	r.users.note(name, ids)
+	for i := range ids {
+		if err := r.read(ctx, i, f.objects); err != nil {
+			return f, err
+		}
+	}
+	firmware := &v1alpha1.NodeFirmware{}
+	switch err := r.client.Get(ctx, client.ObjectKey{Name: name}, firmware, client.UnsafeDisableDeepCopy); {
+	case apierrors.IsNotFound(err):
+		return f, nil
+	case err != nil:
+		return f, fmt.Errorf("read node firmware %s: %w", name, err)
+	}
+	if firmware.DeletionTimestamp == nil {
+		f.firmware = firmware
+		f.objects[id{v1alpha1.ReferencePins, name}] = pinsObject(firmware)
+	}
+	return f, nil
+}
+
+// read adds a template or a source to the objects if there is one. One that is being deleted counts as deleted.
+func (r *Reconciler) read(ctx context.Context, i id, into map[id]object) error {
+	var o client.Object = &v1alpha1.FirmwareTemplate{}
+	if i.kind == v1alpha1.ReferenceSource {
+		o = &v1alpha1.FirmwareSource{}
+	}
+	err := r.client.Get(ctx, client.ObjectKey{Name: i.name}, o, client.UnsafeDisableDeepCopy)
+	if apierrors.IsNotFound(err) || err == nil && o.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read %s %s: %w", i.kind, i.name, err)
+	}
+	switch o := o.(type) {
+	case *v1alpha1.FirmwareTemplate:
+		into[i] = templateObject(o)
+	case *v1alpha1.FirmwareSource:
+		into[i] = sourceObject(o)
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package operator
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/kubectl/pkg/cmd/wait"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
+)
+
+// kubectlWait is "kubectl wait nodefirmware/NODE --for=..." with the code of kubectl. It is made before it runs, so that a test can
+// begin to wait and then act.
+func (d *daemons) kubectlWait(node string, timeout time.Duration, conditions ...string) error {
+	access := genericclioptions.NewConfigFlags(false)
+	access.KubeConfig = &d.conf.Kubeconfig
+	flags := wait.NewWaitFlags(access, genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &bytes.Buffer{}, ErrOut: &bytes.Buffer{}})
+	flags.Timeout, flags.ForCondition = timeout, conditions
+	options, err := flags.ToOptions([]string{"nodefirmware/" + node})
+	if err != nil {
+		return err
+	}
+	return options.RunWaitContext(d.t.Context())
+}
+
+// What docs/concepts/only-what-changed.md tells people to wait for.
+const (
+	waitForLabel      = `jsonpath={.metadata.labels.nodefirmware\.io/obsolete}=true`
+	waitForNoLabel    = `condition=Obsolete=false`
+	waitForNoLabelToo = `jsonpath={.status.conditions[?(@.type=="Obsolete")].status}=False`
+)
+
+// R004-22: a person waits for the label, and for its absence, with the code of kubectl. A JSONPath of the label can wait for its
+// presence only: kubectl takes no result for "not yet". The condition Obsolete is False exactly while the label is absent.
+func TestAPersonWaitsForTheLabelAndForItsAbsence(t *testing.T) {
+	p := start(t, apitest.New(t), "daemon")
+	d := p.daemons()
+	p.policy("Active")
+	p.images("1", "2")
+	p.template("1")
+	d.join("1", "n1")
+	require.NoError(t, d.kubectlWait("n1", 0, waitForNoLabel))
+	require.NoError(t, d.kubectlWait("n1", 0, waitForNoLabelToo))
+	require.ErrorContains(t, d.kubectlWait("n1", 0, waitForLabel), "condition not met")
+
+	release := d.holdJobs()
+	labelled, through := make(chan error, 1), make(chan error, 1)
+	go func() { labelled <- d.kubectlWait("n1", 5*time.Minute, waitForLabel) }()
+	go func() { through <- d.kubectlWait("n1", 5*time.Minute, waitForLabel, waitForNoLabel) }()
+	d.pin("n1", "2")
+	require.NoError(t, <-labelled)
+	assert.NotEmpty(t, d.obsolete("n1"))
+	require.ErrorContains(t, d.kubectlWait("n1", 0, waitForNoLabel), "condition not met")
+	require.ErrorContains(t, d.kubectlWait("n1", 0, waitForNoLabelToo), "condition not met")
+	require.NoError(t, d.kubectlWait("n1", 0, waitForLabel))
+	release()
+	require.NoError(t, <-through)
+	assert.Equal(t, "2", d.device("n1").Status.Firmware.Running)
+	assert.True(t, d.isCurrent("n1"))
+	p.stop()
+	require.NoError(t, <-p.done)
+	p.done <- nil
+}
