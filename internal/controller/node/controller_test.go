@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
@@ -432,4 +433,32 @@ type emptyCache struct{ client.Reader }
 
 func (emptyCache) Get(_ context.Context, k client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
 	return apierrors.NewNotFound(corev1.Resource("anything"), k.Name)
+}
+
+// joining is a client through which a Node joins right after the API server said that there is none.
+type joining struct {
+	client.Client
+	join func()
+}
+
+func (j *joining) Get(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	err := j.Client.Get(ctx, key, o, opts...)
+	if _, ok := o.(*corev1.Node); ok && apierrors.IsNotFound(err) && j.join != nil {
+		j.join()
+		j.join = nil
+	}
+	return err
+}
+
+// A NodeFirmware may be there before its Node. What a Node that joins while its name is looked at brings with it is not what was
+// left of one that is gone.
+func TestWhatANodeBringsWhileItJoinsIsKept(t *testing.T) {
+	c := newCluster(t)
+	c.create(&v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
+	device := &v1alpha1.NodeDevice{}
+	direct := &joining{Client: c.Client, join: func() { device = c.device(c.node("n1"), "n1-nic-a") }}
+	r := New(&joining{Client: c.Client}, direct, events.NewFakeRecorder(10), apitest.Namespace, time.Now, time.Hour)
+	_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "n1"}})
+	require.NoError(t, err)
+	assert.NoError(t, c.Client.Get(t.Context(), client.ObjectKeyFromObject(device), device))
 }

@@ -45,6 +45,8 @@ type decision struct {
 // What is left is deleted after the retention; a NodeFirmware that holds a request of a person stays.
 func decide(f facts) decision {
 	switch {
+	case f.joined:
+		return decision{}
 	case f.node != nil && f.firmware == nil:
 		return decision{create: true}
 	case f.node != nil:

@@ -17,6 +17,8 @@ import (
 // facts are the Node and the other objects that bear one node's name.
 type facts struct {
 	name string
+	// joined says that the Node joined while its name was looked at; nothing else is known then.
+	joined bool
 	// node is nil when the API server says that there is none.
 	node *corev1.Node
 	// firmware is nil when there is none.
@@ -52,6 +54,13 @@ func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
 	var jobs v1alpha1.FirmwareJobList
 	if err := r.direct.List(ctx, &jobs, ofNode); err != nil {
 		return f, fmt.Errorf("list firmware jobs of node %s: %w", name, err)
+	}
+	// What is listed may be of a Node that joined after it was looked for. Its event brings it here again.
+	switch err := r.direct.Get(ctx, client.ObjectKey{Name: name}, &corev1.Node{}); {
+	case err == nil:
+		return facts{name: name, joined: true}, nil
+	case !apierrors.IsNotFound(err):
+		return f, fmt.Errorf("read node %s again: %w", name, err)
 	}
 	f.devices, f.jobs = devices.Items, jobs.Items
 	if f.firmware == nil && len(f.devices) == 0 && len(f.jobs) == 0 {
