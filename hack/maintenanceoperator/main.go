@@ -14,7 +14,7 @@ import (
 
 const (
 	origin = "https://github.com/Mellanox/maintenance-operator"
-	commit = "e087943023355a2e12bf7b05736dc517035a82d7"
+	commit = "e15d07b286c864bc3bb02c39469b7c319204d86b"
 )
 
 func main() {
