@@ -163,7 +163,11 @@ func (p *pass) states(o *pool) []RolloutState {
 		if s.Reason, s.Message = p.stops(o, r); s.Reason == "" && r.waiting > 0 && r.Wave != Rest && (r.eligible == 0 || r.free() == 0) {
 			s.Reason, s.Message = p.closed(r)
 		}
-		if s.Reason == "" {
+		switch {
+		case s.Reason != "":
+		case r.running+r.waiting == 0:
+			s.Message = fmt.Sprintf("No node waits for the update of %s; %s judged.", r.Edge, quantity(r.judged(), "node is", "nodes are"))
+		default:
 			s.Message = r.progress() + "."
 		}
 		out = append(out, s)

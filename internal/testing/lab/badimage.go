@@ -31,6 +31,8 @@ type RollbackReport struct {
 	Reboots int `json:"reboots"`
 	// Spared nodes never got it.
 	Spared int `json:"spared"`
+	// Halted says why the rollout was halted before it was resumed.
+	Halted string `json:"halted,omitempty"`
 	// DurationSeconds from the change of the template until the image was quarantined everywhere and every node in service.
 	DurationSeconds float64 `json:"durationSeconds"`
 }
@@ -40,12 +42,14 @@ type trial struct {
 	policy *apply.RolloutPolicyApplyConfiguration
 	// good is what runs before, bad what is declared.
 	good, bad target
+	// resume says that the rollout halts, and is resumed before the template is restored.
+	resume bool
 }
 
 // badImage declares network firmware that takes the link of its card down, and watches that the first node rolls back by
 // itself, the image is quarantined and the other nodes are spared. In the end it restores the template.
 func (l *Lab) badImage(ctx context.Context, o DemoOptions, list []target) (*RollbackReport, error) {
-	t := trial{policy: policy(1), good: list[2], bad: badTarget(list[2], "28.42.1000")}
+	t := trial{policy: inWaves(1), resume: true, good: list[2], bad: badTarget(list[2], "28.42.1000")}
 	l.say("\nDeclaring NIC firmware %s, whose image is in order and takes the link down, for %d nodes, one at a time.",
 		t.bad.image.Version, len(l.Nodes))
 	return l.try(ctx, o, list, t)
@@ -75,6 +79,11 @@ func (l *Lab) try(ctx context.Context, o DemoOptions, list []target, t trial) (*
 	report.DurationSeconds = time.Since(began).Seconds()
 	if err != nil {
 		return report, err
+	}
+	if t.resume {
+		if report.Halted, err = l.resume(ctx, t, newView(o.Screen, o.Live, began), list); err != nil {
+			return report, err
+		}
 	}
 	if err := l.editRule(ctx, list, t.good); err != nil { // as a person restores the template
 		return report, err

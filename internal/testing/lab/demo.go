@@ -46,7 +46,7 @@ func (l *Lab) Demo(ctx context.Context, o DemoOptions) (*Report, error) {
 		return nil, err
 	}
 	// By apply, because the operator creates a policy of this name too, and writes its status.
-	if err := l.admin.Apply(ctx, policy(o.MaxUnavailable), client.FieldOwner("firmware-lab"), client.ForceOwnership); err != nil {
+	if err := l.admin.Apply(ctx, inWaves(o.MaxUnavailable), client.FieldOwner("firmware-lab"), client.ForceOwnership); err != nil {
 		return nil, fmt.Errorf("declare rollout policy: %w", err)
 	}
 	for _, t := range list {
@@ -58,11 +58,11 @@ func (l *Lab) Demo(ctx context.Context, o DemoOptions) (*Report, error) {
 	if err := l.admin.Create(ctx, fleetTemplate(list)); client.IgnoreAlreadyExists(err) != nil {
 		return nil, fmt.Errorf("declare template: %w", err)
 	}
-	l.say("Declared FirmwareTemplate %s: BIOS, NICs and disks of %d nodes, at most %d at once.", fleetTemplate(list).Name, len(l.Nodes), o.MaxUnavailable)
+	l.say("Declared FirmwareTemplate %s: BIOS, NICs and disks of %d nodes, one node first, then two, then at most %d at once.", fleetTemplate(list).Name, len(l.Nodes), o.MaxUnavailable)
 
 	err = l.watch(ctx, newView(o.Screen, o.Live, began), list)
 	report.DurationSeconds = time.Since(began).Seconds()
-	report.MaxDisturbed = seen.maxDisturbed()
+	report.MaxDisturbed, report.Rollouts = seen.maxDisturbed(), slices.Clone(l.rollouts)
 	// The deadline may have ended the watch; the report still has to say what the machines run.
 	err = errors.Join(err, l.complete(context.WithoutCancel(ctx), report, o, began, err))
 	if err == nil && o.BadImage {
@@ -108,7 +108,11 @@ func (l *Lab) picture(ctx context.Context, list []target, since time.Time) (*pic
 	if err := l.admin.Get(ctx, client.ObjectKeyFromObject(template), template); err != nil {
 		return nil, err
 	}
-	p := &picture{inMaintenance: len(maintenances.Items)}
+	waves, err := l.lookAtWaves(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := &picture{inMaintenance: len(maintenances.Items), waves: waves}
 	p.templateReady = meta.IsStatusConditionTrue(template.Status.Conditions, v1alpha1.ConditionReady) &&
 		template.Status.ObservedGeneration == template.Generation
 	for _, n := range nodes.Items {

@@ -71,6 +71,7 @@ type Lab struct {
 	running      sync.WaitGroup
 	out          sync.Mutex
 	publishing   sync.Mutex
+	rollouts     []RolloutReport // as the demo saw them
 }
 
 // Up starts a lab. It must be closed.

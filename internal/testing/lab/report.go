@@ -19,6 +19,8 @@ type Report struct {
 	DurationSeconds float64 `json:"durationSeconds"`
 	// MaxDisturbed is the highest number of nodes that were cordoned or not Ready at one time.
 	MaxDisturbed int `json:"maxDisturbed"`
+	// Rollouts are the updates of the first act, with the waves in which they spread.
+	Rollouts []RolloutReport `json:"rollouts,omitempty"`
 	// Rollback is the outcome of an image that takes a link down; absent if none was tried.
 	Rollback *RollbackReport `json:"rollback,omitempty"`
 	// CutOff is the outcome of an image that cuts its node off; absent if none was tried.
@@ -87,7 +89,7 @@ func (r *Report) Summary(w io.Writer) {
 	_ = table.Flush()
 	fmt.Fprintf(w, "\n%s after %.0f s; nodes disturbed at once: at most %d.\n", r.Result, r.DurationSeconds, r.MaxDisturbed)
 	if b := r.Rollback; b != nil && b.Node != "" {
-		fmt.Fprintf(w, "NIC firmware %s took the link of %s down: rolled back by itself in %.0f s with %d reboots, quarantined, %d nodes spared.\n",
+		fmt.Fprintf(w, "NIC firmware %s took the link of %s down: rolled back by itself in %.0f s with %d reboots, quarantined, %d nodes spared; the rollout halted and was resumed.\n",
 			b.Version, b.Node, b.DurationSeconds, b.Reboots, b.Spared)
 	} else if b != nil {
 		fmt.Fprintf(w, "NIC firmware %s was quarantined already: %d nodes spared.\n", b.Version, b.Spared)

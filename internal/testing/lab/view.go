@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
 // picture is the fleet at one moment.
@@ -19,6 +20,7 @@ type picture struct {
 	rows          []row
 	inMaintenance int
 	templateReady bool
+	waves         []v1alpha1.RolloutStatus
 	failure       string
 }
 
@@ -143,6 +145,13 @@ func (v *view) show(p *picture) {
 				fmt.Fprintf(v.out, "%6s  %s\n", elapsed, text)
 			}
 		}
+		for _, w := range p.waves {
+			name := w.Model + " " + w.FromVersion + " " + w.Version
+			if text := waveLine(w); v.last[name] != text {
+				v.last[name] = text
+				fmt.Fprintf(v.out, "%6s  %s\n", elapsed, text)
+			}
+		}
 		return
 	}
 	var b strings.Builder
@@ -152,6 +161,9 @@ func (v *view) show(p *picture) {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s %d/%d\n", r.node, r.state, r.step, r.progress, bar(r.current, r.wanted), r.current, r.wanted)
 	}
 	_ = w.Flush()
+	for _, r := range p.waves {
+		fmt.Fprintln(&b, text.Clip(waveLine(r), 100)) // a line that wraps cannot be redrawn
+	}
 	fmt.Fprintf(&b, "elapsed %s\n", elapsed)
 	if v.lines > 0 {
 		fmt.Fprintf(v.out, "\x1b[%dA", v.lines)
