@@ -77,7 +77,7 @@ func (r *Reconciler) writePolicy(ctx context.Context, f facts, o schedule.Outcom
 	writeRollouts(&p.Status, o)
 	p.Status.Queue, p.Status.Queued = queueOf(o.Queue)
 	p.Status.Waiting = waitingOf(o.Queue)
-	p.Status.Progress = progressOf(old.Status.Progress, f.ends(o), o, r.calendars.of(old).Calendar,
+	p.Status.Progress = progressOf(old.Status.Progress, f.ends(o), o, r.refused(p.Name), r.calendars.of(old).Calendar,
 		slices.Equal(old.Status.Waiting, p.Status.Waiting), r.now())
 	p.Status.Nodes, p.Status.Budget, p.Status.Unavailable = int32(o.Nodes), int32(o.Budget), int32(o.Unavailable)
 	p.Status.NextWindow, p.Status.Refused = nextWindow(o.Window), int32(r.refused(p.Name))

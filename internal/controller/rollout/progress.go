@@ -67,7 +67,7 @@ func waitingOf(waiting []schedule.Waiting) (out []v1alpha1.WaitingNodes) {
 // progressOf continues the progress of a pool. The pace and the estimate are derived anew only when a job ended or other nodes
 // wait for other reasons (sameWaiting is false), so that the mere passing of time writes nothing. Only the time in which the pool is
 // open counts.
-func progressOf(old *v1alpha1.RolloutProgress, e jobEnds, o schedule.Outcome, open *window.Calendar, sameWaiting bool, now time.Time) *v1alpha1.RolloutProgress {
+func progressOf(old *v1alpha1.RolloutProgress, e jobEnds, o schedule.Outcome, refused int, open *window.Calendar, sameWaiting bool, now time.Time) *v1alpha1.RolloutProgress {
 	now = now.Truncate(time.Second)
 	atRest := len(o.Queue)+len(o.Ledger) == 0
 	if old == nil && atRest {
@@ -91,7 +91,7 @@ func progressOf(old *v1alpha1.RolloutProgress, e jobEnds, o schedule.Outcome, op
 	case !canEstimate(p, o):
 		p.EstimatedCompletionTime = nil
 	case e != (jobEnds{}) || !sameWaiting || p.EstimatedCompletionTime == nil:
-		left := time.Duration(len(o.Queue)+len(o.Ledger)) * time.Duration(*p.SecondsPerNode) * time.Second
+		left := time.Duration(len(o.Queue)+len(o.Ledger)+refused) * time.Duration(*p.SecondsPerNode) * time.Second
 		p.EstimatedCompletionTime = nil
 		if end := open.After(now, left); !end.IsZero() {
 			p.EstimatedCompletionTime = ptr.To(metav1.NewTime(end.Truncate(time.Minute)))

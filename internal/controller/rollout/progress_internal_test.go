@@ -26,11 +26,15 @@ func TestThePaceAndTheEndOfARolloutCountTheTimeInWindowsOnly(t *testing.T) {
 	}
 	o := schedule.Outcome{Budget: 1, Queue: waits}
 	closed := time.Date(2026, 1, 11, 2, 0, 0, 0, time.UTC)
-	p := progressOf(old, jobEnds{succeeded: 1}, o, open, true, closed)
+	p := progressOf(old, jobEnds{succeeded: 1}, o, 0, open, true, closed)
 	assert.Equal(t, int32(40*60), *p.SecondsPerNode)
 	require.NotNil(t, p.EstimatedCompletionTime)
 	assert.True(t, p.EstimatedCompletionTime.Time.Equal(closed.AddDate(0, 0, 7)), p.EstimatedCompletionTime)
 
+	o.Queue = waits[:2]
+	refused := progressOf(old, jobEnds{succeeded: 1}, o, 4, open, true, closed)
+	assert.True(t, refused.EstimatedCompletionTime.Equal(p.EstimatedCompletionTime), "nodes that maxQueued refused are left as well")
+
 	o.TooLong = 5 * time.Hour
-	assert.Nil(t, progressOf(old, jobEnds{succeeded: 1}, o, open, true, closed).EstimatedCompletionTime, "a job fits into no window")
+	assert.Nil(t, progressOf(old, jobEnds{succeeded: 1}, o, 0, open, true, closed).EstimatedCompletionTime, "a job fits into no window")
 }
