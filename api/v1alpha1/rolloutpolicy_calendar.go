@@ -12,7 +12,7 @@ type RolloutWindow struct {
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name,omitempty"`
 	// schedule is when the window begins, as the clock on the wall of the time zone shows it: the five fields of cron (minute, hour, day of
-	// the month, month, day of the week), such as "0 22 * * 6". A time that daylight saving leaves out is when clocks are put
+	// the month, month of the year, day of the week), such as "0 22 * * 6". A time that daylight saving leaves out is when clocks are put
 	// forward; of a time that is shown twice, the first showing counts. Written by the user.
 	// +required
 	// +kubebuilder:validation:MinLength=9
@@ -48,7 +48,7 @@ type RolloutFreeze struct {
 	// +optional
 	End *metav1.Time `json:"end,omitempty"`
 	// schedule is when the freeze begins, as the clock on the wall of the time zone shows it: the five fields of cron (minute, hour, day of
-	// the month, month, day of the week), such as "0 22 * * 6". A time that daylight saving leaves out is when clocks are put
+	// the month, month of the year, day of the week), such as "0 22 * * 6". A time that daylight saving leaves out is when clocks are put
 	// forward; of a time that is shown twice, the first showing counts. Written by the user.
 	// +optional
 	// +kubebuilder:validation:MinLength=9

@@ -227,7 +227,7 @@ type AdmittedNode struct {
 // +kubebuilder:validation:Enum=Failed
 type AdmittedVerdict string
 
-// VerdictFailed: the failure of the job is counted.
+// VerdictFailed says that the failure of the job is counted.
 const VerdictFailed AdmittedVerdict = "Failed"
 
 // QueuedNode is a node that waits for admission.

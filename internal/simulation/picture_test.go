@@ -38,11 +38,11 @@ func TestThePictureIsWellFormedAndNamesEachState(t *testing.T) {
 	require.Len(t, svgs, 1)
 	assert.NotContains(t, svgs[0], "NaN")
 	for d := xml.NewDecoder(strings.NewReader(svgs[0])); ; {
-		if _, err := d.Token(); errors.Is(err, io.EOF) {
+		_, err := d.Token()
+		if errors.Is(err, io.EOF) {
 			break
-		} else {
-			require.NoError(t, err)
 		}
+		require.NoError(t, err)
 	}
 	for _, state := range []simulation.State{simulation.Done, simulation.Running, simulation.Held, simulation.Pausing, simulation.Waiting} {
 		assert.Contains(t, html, "</i>"+state.String()+"</li>")

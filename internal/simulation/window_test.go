@@ -26,7 +26,7 @@ func TestARolloutInWindowsTakesAsManyOfThemAsItNeeds(t *testing.T) {
 	p := r.Report.Policies[0]
 	assert.Equal(t, simulation.Complete, r.Report.Ending)
 	assert.Equal(t, time.Date(2026, 1, 18, 1, 0, 0, 0, time.UTC), p.Finished.UTC(), "120 nodes on each of two Saturdays, to the last minute")
-	assert.Equal(t, p.LowerBound, p.Makespan)
+	assert.InDelta(t, p.LowerBound, p.Makespan, 0)
 	assert.InDelta(t, p.Bounds["work"], p.Bounds["rounds"], 0)
 }
 
@@ -73,8 +73,8 @@ func TestARackIsTakenDownOneNodeAtATime(t *testing.T) {
 	r := run(t, options(nodes, p))
 	got := r.Report.Policies[0]
 	assert.Equal(t, 4, got.PeakUnavailable)
-	assert.Equal(t, (200 * time.Minute).Seconds(), got.Makespan)
-	assert.Equal(t, got.Makespan, got.Bounds["topology"])
+	assert.InDelta(t, (200 * time.Minute).Seconds(), got.Makespan, 0)
+	assert.InDelta(t, got.Makespan, got.Bounds["topology"], 0)
 }
 
 func TestAWindowThatCannotBeIsRefusedInTheWordsOfTheOperator(t *testing.T) {

@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// workers is how many nodes are looked at at once. A round waits for nothing, so that a drain that cannot end keeps no worker.
+	// workers is how many nodes are looked at side by side. A round waits for nothing, so that a drain that cannot end keeps no worker.
 	workers = 8
 	// again is the time between two rounds of eviction, and roundLimit how long one may take.
 	again, roundLimit = 5 * time.Second, time.Minute

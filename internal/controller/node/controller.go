@@ -26,7 +26,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/nodemaintenance"
 )
 
-// workers is how many nodes are looked at at once, each by one worker.
+// workers is how many nodes are looked at side by side, each by one worker.
 const workers = 8
 
 // Reconciler is keyed by the name of a Node, whether or not that exists. It reads the cache to see whether there is

@@ -26,7 +26,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 )
 
-// workers is how many jobs are looked at at once, each by one worker.
+// workers is how many jobs are looked at side by side, each by one worker.
 const workers = 8
 
 // Reconciler keeps the finalizer of each FirmwareJob as decide says.

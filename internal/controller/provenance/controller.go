@@ -29,7 +29,7 @@ type Options struct {
 	// Collect is how long after an event the node is looked at, so that the reports of its devices, and the edits of a person
 	// who saves twice, are one write; 0 is one second.
 	Collect time.Duration
-	// Concurrency is the number of nodes looked at at once, and with it the bound of the writes in flight when an edit concerns
+	// Concurrency is the number of nodes looked at side by side, and with it the bound of the writes in flight when an edit concerns
 	// the whole fleet; 0 is 4.
 	Concurrency int
 }

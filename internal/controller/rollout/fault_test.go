@@ -165,7 +165,7 @@ func (c *campaign) check() {
 	running, places := c.admitted(), c.ledger("gpu")
 	require.Subset(c, places, running, "what runs has a place")
 	require.LessOrEqual(c, len(places), faultBudget, "no place is doubled")
-	require.Equal(c, len(places), len(slices.Compact(slices.Sorted(slices.Values(places)))), "no node has two")
+	require.Len(c, slices.Compact(slices.Sorted(slices.Values(places))), len(places), "no node has two")
 }
 
 // round lets the operator work and the jobs that run come to their end.

@@ -78,7 +78,7 @@ func Once(name string, start, end time.Time) (Rule, error) {
 
 func zoneOf(name string) (*time.Location, error) {
 	if name == "Local" { // what the operator's own pod has says nothing
-		return nil, &FieldError{"timeZone", errors.New("Local is no time zone; name one of the IANA database, such as Europe/Paris")}
+		return nil, &FieldError{"timeZone", errors.New("the zone Local is that of the operator's pod; name one of the IANA database, such as Europe/Paris")}
 	}
 	zone, err := time.LoadLocation(name)
 	if err != nil {

@@ -37,6 +37,6 @@ func admissions() []Mutant {
 			"rule: has(self.manufacturer) || has(self.model)", "rule: 'true'"),
 		rule("a pin is for the devices of every vendor by accident", "nodefirmwares", "TestNodeFirmwareValidation",
 			"|| has(self.serialNumber) || has(self.pciAddress)", "|| has(self.serialNumber) || has(self.version)"),
-		rule("a budget is more than all", "rolloutpolicies", "TestRolloutPolicyValidation", "(100|[1-9]?[0-9])%$", "([1-9]?[0-9]|[1-9][0-9][0-9])%$"),
+		rule("a budget is more than all", "rolloutpolicies", "TestRolloutPolicyValidation", "(100|[1-9]?[0-9])%$''))", "([1-9]?[0-9]|[1-9][0-9][0-9])%$''))"),
 	}
 }

@@ -30,7 +30,7 @@ func matches() []Mutant {
 		{What: "an edit that changes nothing is written to every device", File: decision,
 			Old: "\tx.Origin.Generation, y.Origin.Generation = nil, nil\n", New: ""},
 		{What: "the path of an assignment is not updated", File: decision,
-			Old: "return x == y && equalPath(a.Path, b.Path)", New: "return x == y"},
+			Old: " && equalPath(a.Path, b.Path)\n", New: "\n"},
 		{What: "a source's downgrade rule is ignored", File: firmware,
 			Old: "if downgrade == v1alpha1.DowngradeForbid {", New: "if downgrade == v1alpha1.DowngradeAllow {"},
 		{What: "an image that is quarantined counts as usable", File: firmware,

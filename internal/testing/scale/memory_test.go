@@ -27,7 +27,7 @@ func cached(t *testing.T, devices int, transform func(any) (any, error)) []*v1al
 		text, err := json.Marshal(&v1alpha1.NodeDevice{
 			ObjectMeta: metav1.ObjectMeta{
 				Name: name, UID: types.UID(fmt.Sprintf("%032d", i)), ResourceVersion: fmt.Sprint(i), Generation: 2, CreationTimestamp: metav1.Now(),
-				ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "firmware-daemon", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:status":{"f:class":{},"f:firmware":{}}}`)}}},
+				ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "firmware-daemon", FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:class":{},"f:firmware":{}}}`)}},
 			},
 			Spec: v1alpha1.NodeDeviceSpec{NodeName: nodeName(i / devicesPerNode), Firmware: &v1alpha1.DesiredFirmware{
 				Version: target, Digest: v1alpha1.Digest(fmt.Sprintf("sha256:%064d", i%rulesPerTemplate)), SourceRef: v1alpha1.SourceReference{Name: sourceName},

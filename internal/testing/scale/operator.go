@@ -117,7 +117,7 @@ func (o *operator) stop() error {
 func (o *operator) kill() {
 	if o.cmd != nil {
 		_ = o.cmd.Process.Kill()
-		<-o.done
+		_ = <-o.done
 	}
 }
 

@@ -14,7 +14,7 @@ type RolloutWindowApplyConfiguration struct {
 	// name of the window, unique in the list. Messages name it. Written by the user.
 	Name *string `json:"name,omitempty"`
 	// schedule is when the window begins, as the clock on the wall of the time zone shows it: the five fields of cron (minute, hour, day of
-	// the month, month, day of the week), such as "0 22 * * 6". A time that daylight saving leaves out is when clocks are put
+	// the month, month of the year, day of the week), such as "0 22 * * 6". A time that daylight saving leaves out is when clocks are put
 	// forward; of a time that is shown twice, the first showing counts. Written by the user.
 	Schedule *string `json:"schedule,omitempty"`
 	// duration of the window, as elapsed time, from 1m to 744h. Written by the user.
