@@ -112,7 +112,7 @@ func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
 	case !apierrors.IsNotFound(err):
 		return f, fmt.Errorf("get node %s: %w", name, err)
 	}
-	if f.begun() || f.request.Type != v1alpha1.MaintenanceDrain {
+	if f.drained() || f.request.Type != v1alpha1.MaintenanceDrain {
 		return f, nil
 	}
 	var jobs v1alpha1.FirmwareJobList
@@ -120,10 +120,14 @@ func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
 		return f, fmt.Errorf("list jobs of node %s: %w", name, err)
 	}
 	for i := range jobs.Items {
-		f.admitted = f.admitted || jobs.Items[i].Admitted()
+		f.admitted = f.admitted || hasPlace(&jobs.Items[i])
 	}
 	return f, nil
 }
+
+// hasPlace reports whether the job may disturb its node now: it was admitted, which it says for ever, and has neither ended nor
+// given a node back that it held.
+func hasPlace(j *v1alpha1.FirmwareJob) bool { return j.Admitted() && (!j.Ended() || j.Held()) }
 
 // act cordons or uncordons the Node, in the version that was read. The annotation is part of the same write, so that it is always
 // known whose cordon it is.

@@ -17,7 +17,7 @@ type facts struct {
 	answer  *v1alpha1.MaintenanceAnswer
 	// node is nil when there is no such Node.
 	node *corev1.Node
-	// admitted says that the node has an admitted job.
+	// admitted says that the node has an admitted job that has not given its place back.
 	admitted bool
 	// left is what the round of eviction of this pass has left; nil when there was none.
 	left *drain.Left
@@ -36,6 +36,8 @@ type decision struct {
 	again bool
 }
 
+// decide believes a daemon only as far as the rollout admitted its node. What is evicted is decided anew in each round: the daemon
+// can write the answer too, and the job may end in the middle of the drain.
 func decide(f facts) decision {
 	switch {
 	case f.request == nil:
@@ -44,10 +46,14 @@ func decide(f facts) decision {
 		return release(f)
 	case f.node == nil:
 		return say(f, v1alpha1.MaintenanceRefused, "there is no Node of that name; nothing was done")
+	case f.drained():
+		return decision{}
+	case !f.admitted:
+		return say(f, v1alpha1.MaintenanceRefused, "the node has no admitted FirmwareJob; it is not taken out of service")
 	case !f.begun():
 		return begin(f)
-	case f.answer.State == v1alpha1.MaintenanceDrained:
-		return decision{}
+	case !f.node.Spec.Unschedulable: // what is evicted could be scheduled there again
+		return say(f, v1alpha1.MaintenanceDraining, "somebody uncordoned the node; no pod is evicted until it is cordoned again")
 	case f.left == nil:
 		return decision{evict: true}
 	case f.left.Done():
@@ -56,17 +62,19 @@ func decide(f facts) decision {
 	return say(f, v1alpha1.MaintenanceDraining, waitsFor(*f.left))
 }
 
-// begun reports whether the node was cordoned for this request, which happens once: who uncordons it later is not overruled.
+// begun reports whether this very Node was cordoned for the request, which happens once: who uncordons it later is not overruled.
 func (f facts) begun() bool {
-	return f.answer != nil && f.answer.RequestID == f.request.ID && f.answer.State != v1alpha1.MaintenanceRefused
+	return f.answered() && f.answer.State == v1alpha1.MaintenanceDraining && f.answer.NodeUID == string(f.node.UID)
 }
 
+// drained reports whether the request was carried out. The daemon looks at the Node itself from then on.
+func (f facts) drained() bool { return f.answered() && f.answer.State == v1alpha1.MaintenanceDrained }
+
+func (f facts) answered() bool { return f.answer != nil && f.answer.RequestID == f.request.ID }
+
 // begin takes the node out of service. A node that somebody else has cordoned stays theirs: it gets no annotation, and so is not
-// uncordoned at the end. A daemon is believed only as far as the rollout admitted its node.
+// uncordoned at the end.
 func begin(f facts) decision {
-	if !f.admitted {
-		return say(f, v1alpha1.MaintenanceRefused, "the node has no admitted FirmwareJob; it is not taken out of service")
-	}
 	d := say(f, v1alpha1.MaintenanceDraining, "the node is cordoned; its pods are evicted next")
 	_, ours := f.node.Annotations[v1alpha1.CordonedAnnotation]
 	if !f.node.Spec.Unschedulable || ours {
@@ -77,7 +85,7 @@ func begin(f facts) decision {
 
 // release returns the node to service where the operator has taken it out.
 func release(f facts) decision {
-	if f.answer != nil && f.answer.RequestID == f.request.ID && f.answer.State == v1alpha1.MaintenanceReleased {
+	if f.answered() && f.answer.State == v1alpha1.MaintenanceReleased {
 		return decision{}
 	}
 	if f.node == nil {

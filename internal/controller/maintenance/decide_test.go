@@ -48,13 +48,22 @@ func TestDecide(t *testing.T) {
 			cordon: "1", state: v1alpha1.MaintenanceDraining, again: true},
 		"the cordon of a person stays the person's": {facts: facts{request: wanted, node: node(true, ""), admitted: true},
 			state: v1alpha1.MaintenanceDraining, again: true},
-		"then it is drained": {facts: facts{request: wanted, node: node(true, "1"), answer: answer("1", v1alpha1.MaintenanceDraining)}, evict: true},
-		"until nothing is left": {facts: facts{request: wanted, node: node(true, "1"), answer: answer("1", v1alpha1.MaintenanceDraining), left: &drain.Left{}},
+		"then it is drained": {facts: facts{request: wanted, node: node(true, "1"), answer: answer("1", v1alpha1.MaintenanceDraining), admitted: true}, evict: true},
+		"not a pod is evicted that could come back": {facts: facts{request: wanted, node: node(false, "1"), answer: answer("1", v1alpha1.MaintenanceDraining), admitted: true},
+			state: v1alpha1.MaintenanceDraining, again: true},
+		"nor any when the job has ended meanwhile": {facts: facts{request: wanted, node: node(true, "1"), answer: answer("1", v1alpha1.MaintenanceDraining)},
+			state: v1alpha1.MaintenanceRefused, again: true},
+		"nor for the request of a release that is over": {facts: facts{request: wanted, node: node(false, ""), answer: answer("1", v1alpha1.MaintenanceReleased)},
+			state: v1alpha1.MaintenanceRefused, again: true},
+		"a Node that was registered again is cordoned too": {facts: facts{request: wanted, node: node(false, ""), admitted: true,
+			answer: &v1alpha1.MaintenanceAnswer{RequestID: "1", State: v1alpha1.MaintenanceDraining, NodeUID: "before"}},
+			cordon: "1", state: v1alpha1.MaintenanceDraining, again: true},
+		"until nothing is left": {facts: facts{request: wanted, node: node(true, "1"), answer: answer("1", v1alpha1.MaintenanceDraining), left: &drain.Left{}, admitted: true},
 			state: v1alpha1.MaintenanceDrained},
 		"while pods are left it waits": {facts: facts{request: wanted, node: node(true, "1"), answer: answer("1", v1alpha1.MaintenanceDraining),
-			left: &drain.Left{Pods: []string{"a/b"}}}, state: v1alpha1.MaintenanceDraining, again: true},
+			left: &drain.Left{Pods: []string{"a/b"}}, admitted: true}, state: v1alpha1.MaintenanceDraining, again: true},
 		"also for a pod that it must not evict": {facts: facts{request: wanted, node: node(true, "1"), answer: answer("1", v1alpha1.MaintenanceDraining),
-			left: &drain.Left{Refusal: "no"}}, state: v1alpha1.MaintenanceDraining, again: true},
+			left: &drain.Left{Refusal: "no"}, admitted: true}, state: v1alpha1.MaintenanceDraining, again: true},
 		"a drained node is left alone":               {facts: facts{request: wanted, node: node(true, "1"), answer: answer("1", v1alpha1.MaintenanceDrained)}},
 		"and not cordoned again by force":            {facts: facts{request: wanted, node: node(false, "1"), answer: answer("1", v1alpha1.MaintenanceDrained)}},
 		"a release uncordons what was cordoned":      {facts: facts{request: over, node: node(true, "1")}, uncordon: true, state: v1alpha1.MaintenanceReleased},
@@ -83,10 +92,26 @@ func TestDecide(t *testing.T) {
 
 func TestTheAnswerNamesThePodsAndWhyTheyStay(t *testing.T) {
 	d := decide(facts{
-		request: &v1alpha1.MaintenanceRequest{ID: "1", Type: v1alpha1.MaintenanceDrain}, node: node(true, "1"), answer: answer("1", v1alpha1.MaintenanceDraining),
+		request: &v1alpha1.MaintenanceRequest{ID: "1", Type: v1alpha1.MaintenanceDrain}, node: node(true, "1"), answer: answer("1", v1alpha1.MaintenanceDraining), admitted: true,
 		left: &drain.Left{Pods: []string{"db/postgres-0"}, Refusal: "db/postgres-0: Cannot evict pod as it would violate the pod's disruption budget."},
 	})
 	assert.Equal(t, "pods are still on the node: db/postgres-0; not evicted: db/postgres-0: Cannot evict pod as it would violate the pod's disruption budget.",
 		d.answer.Message)
 	assert.Equal(t, "u", d.answer.NodeUID)
+}
+
+// A job says for ever that it was admitted.
+func TestAJobThatHasEndedHasNoPlace(t *testing.T) {
+	is := func(types ...string) *v1alpha1.FirmwareJob {
+		j := &v1alpha1.FirmwareJob{}
+		for _, c := range types {
+			j.Status.Conditions = append(j.Status.Conditions, metav1.Condition{Type: c, Status: metav1.ConditionTrue})
+		}
+		return j
+	}
+	assert.False(t, hasPlace(is()))
+	assert.True(t, hasPlace(is(v1alpha1.ConditionAdmitted)))
+	assert.False(t, hasPlace(is(v1alpha1.ConditionAdmitted, v1alpha1.ConditionComplete)))
+	assert.False(t, hasPlace(is(v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed)))
+	assert.True(t, hasPlace(is(v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed, v1alpha1.ConditionHeld)))
 }
