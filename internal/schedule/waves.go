@@ -72,10 +72,17 @@ func (r *rollout) size() int {
 // free is how many more nodes may go in the open wave.
 func (r *rollout) free() int { return max(0, r.size()-r.judged()-r.running) }
 
-// includes reports whether the open wave chooses the node.
+// includes reports whether the open wave chooses the node: by its selector, or by that of a wave before. Otherwise two edges in
+// different waves, each with a node that the other one has behind or before it, would wait for each other for ever.
 func (r *rollout) includes(node map[string]string) bool {
-	s := r.wave().Selector
-	return s == nil || s.Matches(labels.Set(node))
+	open := r.wave()
+	return open.chooses(node) || slices.ContainsFunc(r.waves[:max(r.at(), 0)], func(before Wave) bool {
+		return before.Selector != nil && before.chooses(node)
+	})
+}
+
+func (w Wave) chooses(node map[string]string) bool {
+	return w.Selector == nil || w.Selector.Matches(labels.Set(node))
 }
 
 // choose counts the waiting nodes that the open wave chooses.

@@ -64,9 +64,18 @@ func (o *oracle) room(t *told, p present) int {
 	return size - t.judged() - len(p.running)
 }
 
+// members are the nodes that a selector of the open wave or of one before it names; all of them where the open wave has none.
 func (o *oracle) members(t *told, nodes []schedule.Node) []schedule.Node {
-	s := o.open(t).Selector
-	return slices.DeleteFunc(slices.Clone(nodes), func(n schedule.Node) bool { return s != nil && !s.Matches(labels.Set(n.Labels)) })
+	if o.open(t).Selector == nil {
+		return nodes
+	}
+	return slices.DeleteFunc(slices.Clone(nodes), func(n schedule.Node) bool {
+		named := false
+		for _, w := range o.waves[:t.stage+1] {
+			named = named || w.Selector != nil && w.Selector.Matches(labels.Set(n.Labels))
+		}
+		return !named
+	})
 }
 
 // over says whether every node of the open wave has its verdict.

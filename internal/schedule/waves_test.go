@@ -139,3 +139,23 @@ func mustSelect(selector string) labels.Selector {
 	}
 	return s
 }
+
+// Of two edges, one has left the canaries behind before the other begins. Neither waits for a node that waits for the other.
+func TestTwoEdgesInDifferentWavesDoNotWaitForEachOther(t *testing.T) {
+	one := intstr.FromInt32(1)
+	canary, other := labels.SelectorFromSet(labels.Set{"w": "a"}), labels.SelectorFromSet(labels.Set{"w": "b"})
+	plan := schedule.Plan{
+		Waves:    []schedule.Wave{{Name: "canary", Selector: canary, Size: &one}, {Name: "then", Selector: other}},
+		Rollouts: []schedule.Rollout{{Edge: edges[0], Wave: "canary", Succeeded: 1, LastVerdict: epoch}},
+	}
+	f := schedule.Facts{Now: epoch, Policies: []schedule.Policy{policy("default", "", intstr.FromInt(9))}, Nodes: nodes(2)}
+	f.Policies[0].Plan = plan
+	for i, w := range []string{"a", "b"} {
+		f.Nodes[i].Labels = map[string]string{"w": w}
+		j := job(f.Nodes[i].Name, i, schedule.Queued)
+		j.Edges = []schedule.JobEdge{{Edge: edges[0]}, {Edge: edges[1]}}
+		f.Jobs = append(f.Jobs, j)
+	}
+	d := schedule.Decide(f)
+	assert.Len(t, d.Admit, 1, "the canary of the one goes in the second wave of the other")
+}
