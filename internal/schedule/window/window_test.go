@@ -102,7 +102,7 @@ func TestWhatNeverComesIsRefused(t *testing.T) {
 		"a zone alone":              {"TZ=0", "1h", "UTC", "schedule", "timeZone"},
 		"nothing":                   {"", "1h", "UTC", "schedule", "empty"},
 		"an unknown zone":           {"0 0 * * *", "1h", "Europe/Pariss", "timeZone", "not known"},
-		"the zone of the pod":       {"0 0 * * *", "1h", "Local", "timeZone", "no time zone"},
+		"the zone of the pod":       {"0 0 * * *", "1h", "Local", "timeZone", "of the operator's pod"},
 		"a file that is no zone":    {"0 0 * * *", "1h", "../../etc/passwd", "timeZone", "not known"},
 		"a duration of nothing":     {"0 0 * * *", "0s", "UTC", "duration", "not from 1m"},
 		"a duration of two months":  {"0 0 * * *", "1500h", "UTC", "duration", "not from 1m"},
