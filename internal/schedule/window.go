@@ -39,10 +39,17 @@ func (p *pass) outside(c *candidate) (Reason, string) {
 	}
 	if !c.pool.mayFit(p.facts.Now, expected) {
 		return WaitingForWindow, fmt.Sprintf("The job is expected to take %s, and none of the next windows of rollout policy %s is that long. "+
-			"Lengthen a window or shorten the freezes.", expected, c.pool.Name)
+			"Lengthen a window or shorten the freezes.", about(expected), c.pool.Name)
 	}
 	return WaitingForWindow, fmt.Sprintf("The window of rollout policy %s closes %s and the job is expected to take %s; it waits for the "+
-		"next one.", c.pool.Name, at(s.Closes, s.Zone), expected)
+		"next one.", c.pool.Name, at(s.Closes, s.Zone), about(expected))
+}
+
+// about is an expected duration for people, rounded up. What is expected changes a little whenever a job ends, and every job that
+// waits would have to be told.
+func about(expected time.Duration) time.Duration {
+	const step = 5 * time.Minute
+	return (expected + step - 1).Truncate(step)
 }
 
 // calendar is what the windows and freezes of the policy say now.

@@ -45,7 +45,7 @@ func TestANodeIsAdmittedOnlyInAWindowThatItFitsInto(t *testing.T) {
 			message: "The window of rollout policy default closes Sun 2026-11-29 02:00 Europe/Paris and the job is expected to take 30m0s; it waits for the next one.", next: "2026-11-29T01:00:00Z"},
 		"what is known to be short still fits": {now: "2026-11-29T00:31:00Z", expected: 25 * time.Minute, next: "2026-11-29T01:00:00Z"},
 		"what is known to be long does not": {now: "2026-11-29T00:00:00Z", expected: 61 * time.Minute, reason: schedule.WaitingForWindow,
-			message: "The window of rollout policy default closes Sun 2026-11-29 02:00 Europe/Paris and the job is expected to take 1h1m0s; it waits for the next one.", next: "2026-11-29T01:00:00Z"},
+			message: "The window of rollout policy default closes Sun 2026-11-29 02:00 Europe/Paris and the job is expected to take 1h5m0s; it waits for the next one.", next: "2026-11-29T01:00:00Z"},
 		"nor ever, when no window is that long": {now: "2026-11-28T22:00:00Z", expected: 5 * time.Hour, reason: schedule.WaitingForWindow,
 			message: "The job is expected to take 5h0m0s, and none of the next windows of rollout policy default is that long. Lengthen a window or shorten the freezes.", next: "2026-11-29T01:00:00Z"},
 		"a freeze wins": {now: "2026-11-28T21:30:00Z", freezes: []window.Rule{freeze}, reason: schedule.Frozen,
@@ -117,4 +117,18 @@ func TestTheShortestJobThatFitsNowhereIsReported(t *testing.T) {
 	d := schedule.Decide(schedule.Facts{Now: epoch.AddDate(0, 0, 7).Add(21 * time.Hour), Policies: []schedule.Policy{saturdays(t)}, Nodes: nodes(4), Jobs: js})
 	assert.Equal(t, 5*time.Hour, outcome(t, d, "default").TooLong)
 	assert.Equal(t, []string{js[2].Name}, admitted(outcome(t, d, "default")))
+}
+
+// With each job that ends a little more is known of how long such a job takes. Thousands that wait need not be told.
+func TestWhyAJobWaitsStaysTheSameWhileWhatIsExpectedOfItChangesALittle(t *testing.T) {
+	tenLeft := time.Date(2026, 11, 29, 0, 50, 0, 0, time.UTC)
+	said := map[string]bool{}
+	for _, expected := range []time.Duration{20*time.Minute + time.Second, 21 * time.Minute, 24*time.Minute + 59*time.Second, 25 * time.Minute} {
+		j := job("n0", 0, schedule.Queued)
+		j.Expected = expected
+		d := schedule.Decide(schedule.Facts{Now: tenLeft, Policies: []schedule.Policy{saturdays(t)}, Nodes: nodes(1), Jobs: []schedule.Job{j}})
+		require.Len(t, d.Wait, 1)
+		said[d.Wait[0].Message] = true
+	}
+	assert.Len(t, said, 1)
 }
