@@ -44,11 +44,13 @@ func (p *pass) followRollouts() {
 		}
 		failures := p.judge(o)
 		p.loadRunning(o)
-		o.trim()
 		for _, r := range o.inOrder() {
 			r.choose()
 			p.halt(o, r, failures[r.Edge])
 			p.haltWithoutSuccess(r)
+		}
+		o.trim()
+		for _, r := range o.inOrder() {
 			if r.Halted != nil {
 				o.halts = append(o.halts, r)
 			}
@@ -124,8 +126,10 @@ func (p *pass) loadRunning(o *pool) {
 }
 
 // trim forgets what there is nothing to remember of, and of more than MaxRollouts what matters least: what is over, the
-// oldest first, and then what has not begun.
+// oldest first, then what has not begun, and before all of these what cannot begin because its wave chooses no node that waits. It
+// must come after the verdicts are counted and the edges halted.
 func (o *pool) trim() {
+	const none = 5
 	rank := func(r *rollout) int {
 		begun := r.judged() > 0
 		switch {
@@ -133,18 +137,20 @@ func (o *pool) trim() {
 			return 0
 		case begun && r.waiting > 0:
 			return 1
-		case r.waiting > 0:
+		case r.eligible > 0:
 			return 2
 		case begun:
 			return 3
+		case r.waiting > 0:
+			return 4
 		}
-		return 4
+		return none
 	}
 	ranked := slices.SortedFunc(maps.Values(o.rollouts), func(a, b *rollout) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), b.LastVerdict.Compare(a.LastVerdict), a.Compare(b.Edge))
 	})
 	for i, r := range ranked {
-		if i >= MaxRollouts || rank(r) == 4 {
+		if i >= MaxRollouts || rank(r) == none {
 			delete(o.rollouts, r.Edge)
 		}
 	}

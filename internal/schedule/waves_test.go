@@ -2,6 +2,7 @@ package schedule_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -158,4 +159,43 @@ func TestTwoEdgesInDifferentWavesDoNotWaitForEachOther(t *testing.T) {
 	}
 	d := schedule.Decide(f)
 	assert.Len(t, d.Admit, 1, "the canary of the one goes in the second wave of the other")
+}
+
+// model is an edge of a model of that number.
+func model(i int) schedule.Edge {
+	e := edges[0]
+	e.Model = fmt.Sprintf("model-%03d", i)
+	return e
+}
+
+// The canary of an update goes, however many other updates have none that waits.
+func TestUpdatesWithoutACanaryLeaveAPlaceToThoseWithOne(t *testing.T) {
+	one, n := intstr.FromInt32(1), schedule.MaxRollouts+1
+	f := spreading(n, 9, schedule.Plan{Waves: []schedule.Wave{{Name: "canary", Selector: labels.SelectorFromSet(labels.Set{"canary": "true"}), Size: &one}}})
+	for i := range n {
+		f.Jobs[i].Edges[0].Edge = model(i)
+	}
+	last := f.Jobs[n-1]
+	f.Nodes[n-1].Labels = map[string]string{"canary": "true"}
+	d := schedule.Decide(f)
+	require.Len(t, d.Admit, 1)
+	assert.Equal(t, last.UID, d.Admit[0].Entry.UID)
+}
+
+// A failure halts its image also where more updates are under way than a policy remembers.
+func TestAFailureHaltsAmongMoreUpdatesThanAreRemembered(t *testing.T) {
+	n := schedule.MaxRollouts + 1
+	f := spreading(n+1, n+9, schedule.Plan{Halt: &schedule.Halt{MaxFailures: 1}})
+	for i := range n {
+		f.Jobs[i].Edges[0].Edge, f.Jobs[i].State = model(i), schedule.Admitted
+		f.Policies[0].Ledger = append(f.Policies[0].Ledger, schedule.Entry{Node: f.Jobs[i].Node, Job: f.Jobs[i].Name, UID: f.Jobs[i].UID})
+	}
+	f.Jobs[n-1].State, f.Jobs[n-1].Edges[0].Verdict = schedule.Finished, schedule.Failed
+	f.Jobs[n].Edges[0].Edge = model(n - 1)
+	f.Jobs[n].Edges[0].From = "another"
+	d := schedule.Decide(f)
+	assert.Empty(t, d.Admit)
+	halted := slices.DeleteFunc(d.Policies[0].Rollouts, func(r schedule.RolloutState) bool { return r.Halted == nil })
+	require.Len(t, halted, 1)
+	assert.Equal(t, model(n-1), halted[0].Edge)
 }
