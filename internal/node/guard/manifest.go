@@ -80,11 +80,14 @@ func manifest(own *corev1.Pod, id, server, profileDir string) ([]byte, error) {
 	return out, nil
 }
 
+// pullable is what cri-dockerd puts before an image with a digest. A kubelet takes no image that is named so.
+const pullable = "docker-pullable://"
+
 // imageOf is the image that the container runs, by its digest where the kubelet reports one: a tag may come to name another image.
 func imageOf(own *corev1.Pod, c corev1.Container) (string, error) {
 	for _, s := range own.Status.ContainerStatuses {
 		if s.Name == c.Name && strings.Contains(s.ImageID, "@sha256:") {
-			return s.ImageID, nil
+			return strings.TrimPrefix(s.ImageID, pullable), nil
 		}
 	}
 	if c.Image == "" {

@@ -97,6 +97,11 @@ func TestPodOfOneJobMakesAGuardThatNamesNoJob(t *testing.T) {
 	assert.Equal(t, []string{"guard", "--node-name=n1", "--profile-dir=/p", "--api-server=https://a"}, c.Args)
 	assert.Equal(t, own.Spec.Containers[0].Image, c.Image, "a kubelet cannot resolve the id of an image")
 
+	own.Status.ContainerStatuses[0].ImageID = "docker-pullable://registry.example.com/daemon@sha256:0f"
+	text, err = manifest(own, "id", "https://a", "/p")
+	require.NoError(t, err)
+	assert.Equal(t, "registry.example.com/daemon@sha256:0f", read(t, text).Spec.Containers[0].Image, "as cri-dockerd reports it")
+
 	own.Spec.Containers[0].Args = []string{"discover"}
 	_, err = manifest(own, "id", "https://a", "/p")
 	require.ErrorContains(t, err, "begin with run or job")
