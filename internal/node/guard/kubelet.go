@@ -57,34 +57,56 @@ func FindKubelet(proc, root string) (Kubelet, error) {
 }
 
 // kubeletFlags are the flags of the kubelet that the host's first process started. One that another program starts, as in k3s
-// and RKE2, is not there after a boot before that program has reached its server.
+// and RKE2, is not there after a boot before that program has reached its server. Other processes may have the name: a kubelet in a
+// container, and whatever somebody calls so.
 func kubeletFlags(proc string) (map[string]string, error) {
 	list, err := filepath.Glob(filepath.Join(proc, "[0-9]*", "comm"))
 	if err != nil {
 		return nil, fmt.Errorf("look for the kubelet: %w", err)
 	}
+	reason := errors.New("no process of this host is a kubelet; in k3s it is a part of another program, which starts no pods without its server")
 	for _, file := range list {
 		name, err := os.ReadFile(file)
 		if err != nil || strings.TrimSpace(string(name)) != "kubelet" {
 			continue // a process may end at any time
 		}
 		dir := filepath.Dir(file)
-		parent, err := parentOf(dir)
-		if err != nil {
-			return nil, fmt.Errorf("look for the kubelet: %w", err)
-		}
-		if parent != "1" {
-			by, _ := os.ReadFile(filepath.Join(proc, parent, "comm"))
-			return nil, fmt.Errorf("the kubelet is started by %s and not by the host's service manager, so after a boot it may wait for the API server",
-				cmp.Or(strings.TrimSpace(string(by)), "process "+parent))
+		if err := startedByHost(proc, dir); err != nil {
+			reason = err
+			continue
 		}
 		line, err := os.ReadFile(filepath.Join(dir, "cmdline"))
 		if err != nil {
-			return nil, fmt.Errorf("read the command line of the kubelet: %w", err)
+			reason = fmt.Errorf("read the command line of the kubelet: %w", err)
+			continue
 		}
 		return parseFlags(line), nil
 	}
-	return nil, errors.New("no process of this host is a kubelet; in k3s it is a part of another program, which starts no pods without its server")
+	return nil, reason
+}
+
+// startedByHost returns nil when the process is root's and a child of the first process. A user's own process can have any name and
+// arguments, and becomes a child of the first one when its parent ends.
+func startedByHost(proc, process string) error {
+	parent, err := parentOf(process)
+	if err != nil {
+		return fmt.Errorf("look for the kubelet: %w", err)
+	}
+	if parent != "1" {
+		by, _ := os.ReadFile(filepath.Join(proc, parent, "comm"))
+		return fmt.Errorf("the kubelet is started by %s and not by the host's service manager, so after a boot it may wait for the API server",
+			cmp.Or(strings.TrimSpace(string(by)), "process "+parent))
+	}
+	status, err := os.ReadFile(filepath.Join(process, "status"))
+	if err != nil {
+		return fmt.Errorf("look for the kubelet: %w", err)
+	}
+	for line := range strings.Lines(string(status)) {
+		if ids, ok := strings.CutPrefix(line, "Uid:"); ok && slices.Equal(strings.Fields(ids), []string{"0", "0", "0", "0"}) {
+			return nil
+		}
+	}
+	return fmt.Errorf("process %s has the name of a kubelet, and is not root's", filepath.Base(process))
 }
 
 // parentOf is the process id of the parent: the second field after the name in parentheses, which may contain anything.

@@ -34,6 +34,7 @@ func (h fakeHost) kubelet(parent string, args ...string) {
 	write(h.t, filepath.Join(h.proc, "77/comm"), "rke2\n")
 	write(h.t, filepath.Join(h.proc, "812/comm"), "kubelet\n")
 	write(h.t, filepath.Join(h.proc, "812/stat"), "812 (kubelet) S "+parent+" 812 812 0 -1")
+	write(h.t, filepath.Join(h.proc, "812/status"), "Name:\tkubelet\nUid:\t0\t0\t0\t0\n")
 	write(h.t, filepath.Join(h.proc, "812/cmdline"), strings.Join(append([]string{"/usr/bin/kubelet"}, args...), "\x00")+"\x00")
 }
 
@@ -107,6 +108,31 @@ func TestKubeletThatStartsNoStaticPodWithoutTheAPIServerIsRefusedWithTheReason(t
 			change(h)
 			_, err := FindKubelet(h.proc, h.root)
 			require.ErrorContains(t, err, want)
+		})
+	}
+}
+
+// A kubelet in a container, and a process of any user with that name, do not tell where the host's kubelet takes its pods from.
+func TestProcessThatOnlyHasTheNameOfTheKubeletIsNotBelieved(t *testing.T) {
+	for name, other := range map[string]string{
+		"in a container": "101 (kubelet) S 77 101 101 0 -1",
+		"of a user":      "101 (kubelet) S 1 101 101 0 -1",
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t, t.TempDir())
+			require.NoError(t, os.MkdirAll(filepath.Join(h.root, "tmp/mine"), 0o700))
+			write(t, filepath.Join(h.proc, "101/comm"), "kubelet\n")
+			write(t, filepath.Join(h.proc, "101/stat"), other)
+			write(t, filepath.Join(h.proc, "101/status"), "Name:\tkubelet\nUid:\t1000\t0\t0\t0\n")
+			write(t, filepath.Join(h.proc, "101/cmdline"),
+				"kubelet\x00--pod-manifest-path=/tmp/mine\x00--kubeconfig=/etc/kubernetes/kubelet.conf\x00")
+			k, err := FindKubelet(h.proc, h.root)
+			require.NoError(t, err)
+			assert.Equal(t, "/etc/kubernetes/manifests", k.Manifests)
+
+			require.NoError(t, os.RemoveAll(filepath.Join(h.proc, "812")))
+			_, err = FindKubelet(h.proc, h.root)
+			require.Error(t, err)
 		})
 	}
 }

@@ -28,6 +28,7 @@ func renderKubelet(t tree) {
 	t.attr("proc/1", "comm", "systemd")
 	t.attr(kubelet, "comm", "kubelet")
 	t.attr(kubelet, "stat", "812 (kubelet) S 1 812 812 0 -1 4194560 18563 0 91 0 412 208 0 0 20 0 17 0 1187 2128916480 24120")
+	t.attr(kubelet, "status", "Name:\tkubelet\nUid:\t0\t0\t0\t0")
 	args := []string{argv, "--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf", "--kubeconfig=" + KubeletKubeconfig,
 		"--config=" + KubeletConfig, "--pod-infra-container-image=registry.k8s.io/pause:3.10"}
 	t.file(kubelet, "cmdline", strings.Join(args, "\x00")+"\x00", 0o444)
