@@ -17,6 +17,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/maintenance"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/state"
+	"github.com/nodefirmware/node-firmware-operator/internal/version"
 )
 
 // guardOf is the guard of this host. Own reads the pod of this process; nil in a guard.
@@ -24,9 +25,18 @@ func guardOf(m config.Machine, own func(context.Context) (*corev1.Pod, error)) g
 	proc := filepath.Join(m.HostRoot, "proc")
 	return guard.Host{
 		Proc: proc, Root: filepath.Join(proc, "1", "root"), // the host's own file system, writable where the mount of it is not
-		StateDir: m.StateDir, ProfileDir: m.ProfileDir, Own: own,
+		StateDir: m.StateDir, ProfileDir: m.ProfileDir, Own: own, Version: version.Current(),
+		Ask: func(ctx context.Context, url string) error {
+			if err := newServer(url).ask(ctx); err != nil {
+				return fmt.Errorf("ask %s, where the kubelet reaches it: %w", url, err)
+			}
+			return nil
+		},
 	}
 }
+
+// ownPodTimeout bounds the question for the pod of this process: what asks it is about to write, also to roll back.
+const ownPodTimeout = 30 * time.Second
 
 // ownPod reads the pod of this process.
 func ownPod(c client.Client, o Options) func(context.Context) (*corev1.Pod, error) {
@@ -34,6 +44,8 @@ func ownPod(c client.Client, o Options) func(context.Context) (*corev1.Pod, erro
 		if o.Config.PodName == "" {
 			return nil, errors.New("this process does not know its pod: set --pod-name")
 		}
+		ctx, done := context.WithTimeout(ctx, ownPodTimeout)
+		defer done()
 		pod := &corev1.Pod{}
 		if err := c.Get(ctx, client.ObjectKey{Namespace: o.Config.Namespace, Name: o.Config.PodName}, pod); err != nil {
 			return nil, fmt.Errorf("read the pod of this process: %w", err)

@@ -33,6 +33,8 @@ const (
 type marker struct {
 	// Manifest is the path of the static pod on the host.
 	Manifest string `json:"manifest"`
+	// Version is that of the program whose pod it was made of.
+	Version string `json:"version,omitempty"`
 }
 
 // Host installs the guard of one host, and removes it. The order of the writes makes sure that a static pod is never there without the
@@ -46,6 +48,10 @@ type Host struct {
 	ProfileDir string
 	// Own reads the pod of this process; nil in a guard, which installs none.
 	Own func(ctx context.Context) (*corev1.Pod, error)
+	// Ask asks the server once, as a guard does that has no access to it, and returns nil when it answers; nil for no question.
+	Ask func(ctx context.Context, server string) error
+	// Version is that of this program. A guard of another one may not be able to read what this one writes.
+	Version string
 	// FS is nil for the file system of this machine.
 	FS durable.FS
 	// Patience is how long the kubelet may take to start the guard; zero for a minute.
@@ -83,6 +89,11 @@ func (h Host) place(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if h.Ask != nil {
+		if err := h.Ask(ctx, k.Server); err != nil {
+			return fmt.Errorf("a guard could not tell an API server that answers from one that is away: %w", err)
+		}
+	}
 	content, err := manifest(own, rand.Text(), k.Server, filepath.Join(h.StateDir, Dir, profiles))
 	if err != nil {
 		return err
@@ -90,7 +101,7 @@ func (h Host) place(ctx context.Context) error {
 	if err := h.Remove(ctx); err != nil {
 		return err
 	}
-	at := marker{Manifest: filepath.Join(k.Manifests, ManifestFile)}
+	at := marker{Manifest: filepath.Join(k.Manifests, ManifestFile), Version: h.Version}
 	if err := h.prepare(at); err != nil {
 		return err
 	}
@@ -200,7 +211,7 @@ func (h Host) removeFile(path string, sure bool) error {
 		switch err := h.fs().Remove(name); {
 		case err == nil:
 			removed = true
-		case !errors.Is(err, fs.ErrNotExist):
+		case !h.absent(name):
 			return err
 		}
 	}
@@ -213,10 +224,20 @@ func (h Host) removeFile(path string, sure bool) error {
 	return nil // the directory is gone, and the file with it
 }
 
-// placed reports whether the static pod of the marker is where it says, and whole.
+// absent reports whether nothing is there. Where files are read-only, a removal fails before anybody looks for the file.
+func (h Host) absent(path string) bool {
+	f, err := h.fs().Open(path)
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	_ = f.Close()
+	return false
+}
+
+// placed reports whether the static pod of the marker is where it says, whole, and of this version. A guard does not judge its own.
 func (h Host) placed() (bool, error) {
 	at, err := h.marker()
-	if err != nil || at == nil {
+	if err != nil || at == nil || h.Own != nil && at.Version != h.Version {
 		return false, err
 	}
 	path, err := within(h.Root, at.Manifest)

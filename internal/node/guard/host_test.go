@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/nodefirmware/node-firmware-operator/pkg/durable"
 	"github.com/nodefirmware/node-firmware-operator/pkg/durable/durabletest"
 )
 
@@ -118,6 +120,57 @@ func TestGuardThatCannotBeInstalledLeavesNothing(t *testing.T) {
 	h.Own = func(context.Context) (*corev1.Pod, error) { return nil, errors.New("the API server does not answer") }
 	require.ErrorContains(t, h.Install(t.Context()), "the API server does not answer")
 	assert.Empty(t, left(t, dir))
+}
+
+// A daemon that was replaced in the middle of a job has a journal that the guard of the one before may not read.
+func TestGuardOfAnotherVersionIsReplaced(t *testing.T) {
+	dir, fake := newDir(t)
+	h := in(t, dir, fake)
+	h.Version = "v1.0.0"
+	require.Error(t, h.Install(t.Context()))
+	first, err := os.ReadFile(manifestIn(dir))
+	require.NoError(t, err)
+
+	h.Version = "v2.0.0"
+	itself := h
+	itself.Own = nil
+	require.ErrorContains(t, itself.Install(t.Context()), "its log says why", "a guard has no other")
+	own := h.Own
+	h.Own = func(context.Context) (*corev1.Pod, error) { return nil, errors.New("the API server does not answer") }
+	require.ErrorContains(t, h.Install(t.Context()), "the API server does not answer")
+	kept, err := os.ReadFile(manifestIn(dir))
+	require.NoError(t, err, "until there is a new one the old one stays")
+	assert.Equal(t, string(first), string(kept))
+	h.Own = own
+	require.Error(t, h.Install(t.Context()))
+	second, err := os.ReadFile(manifestIn(dir))
+	require.NoError(t, err)
+	assert.NotEqual(t, string(first), string(second))
+}
+
+// Behind a proxy that only the kubelet knows, a guard would take each API server for one that is away.
+func TestNoGuardIsInstalledThatCannotReachTheAPIServer(t *testing.T) {
+	dir, fake := newDir(t)
+	h := in(t, dir, fake)
+	asked := ""
+	h.Ask = func(_ context.Context, server string) error { asked = server; return errors.New("no route to host") }
+	require.ErrorContains(t, h.Install(t.Context()), "no route to host")
+	assert.Equal(t, "https://10.0.0.1:6443", asked)
+	assert.Empty(t, left(t, dir))
+}
+
+// readOnly is a file system on which nothing can be removed. The kernel says so before it looks for the file.
+type readOnly struct{ durable.OS }
+
+func (readOnly) Remove(string) error { return syscall.EROFS }
+
+func TestNothingIsToBeRemovedFromADirectoryThatIsReadOnlyAndEmpty(t *testing.T) {
+	dir, fake := newDir(t)
+	h := in(t, dir, fake)
+	h.FS = readOnly{}
+	require.NoError(t, h.Remove(t.Context()))
+	write(t, manifestIn(dir), "kind: Pod\n")
+	require.ErrorIs(t, h.Remove(t.Context()), syscall.EROFS)
 }
 
 // cuts are how often one moment is cut.
