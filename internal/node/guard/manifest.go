@@ -38,6 +38,9 @@ func manifest(own *corev1.Pod, id, server, profileDir string) ([]byte, error) {
 		return nil, fmt.Errorf("pod %s has no container whose arguments begin with run or job", own.Name)
 	}
 	from := own.Spec
+	if name := ptr.Deref(from.RuntimeClassName, ""); name != "" {
+		return nil, fmt.Errorf("pod %s has the runtime class %s, which a kubelet knows only from the API server", own.Name, name)
+	}
 	volumes := slices.DeleteFunc(slices.Clone(from.Volumes), func(v corev1.Volume) bool { return v.HostPath == nil && v.EmptyDir == nil })
 	has := func(name string) bool {
 		return slices.ContainsFunc(volumes, func(v corev1.Volume) bool { return v.Name == name })
@@ -58,17 +61,15 @@ func manifest(own *corev1.Pod, id, server, profileDir string) ([]byte, error) {
 		Spec: corev1.PodSpec{
 			HostPID: from.HostPID, HostNetwork: from.HostNetwork, HostIPC: from.HostIPC, SecurityContext: from.SecurityContext,
 			Priority: from.Priority, PriorityClassName: from.PriorityClassName, PreemptionPolicy: from.PreemptionPolicy,
-			RuntimeClassName: from.RuntimeClassName, TerminationGracePeriodSeconds: from.TerminationGracePeriodSeconds,
-			DNSPolicy: corev1.DNSDefault, RestartPolicy: corev1.RestartPolicyAlways,
+			TerminationGracePeriodSeconds: from.TerminationGracePeriodSeconds,
+			DNSPolicy:                     corev1.DNSDefault, RestartPolicy: corev1.RestartPolicyAlways,
 			Tolerations:                  []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 			AutomountServiceAccountToken: ptr.To(false), EnableServiceLinks: ptr.To(false),
 			Volumes: volumes,
 			Containers: []corev1.Container{{
 				Name: Command, Image: image, ImagePullPolicy: corev1.PullIfNotPresent, Command: c.Command, WorkingDir: c.WorkingDir,
 				Args: arguments(c.Args, server, profileDir), SecurityContext: c.SecurityContext, Resources: c.Resources,
-				Env: slices.DeleteFunc(slices.Clone(c.Env), func(e corev1.EnvVar) bool {
-					return e.ValueFrom != nil && (e.ValueFrom.ConfigMapKeyRef != nil || e.ValueFrom.SecretKeyRef != nil)
-				}),
+				Env:          environment(c.Env),
 				VolumeMounts: slices.DeleteFunc(slices.Clone(c.VolumeMounts), func(m corev1.VolumeMount) bool { return !has(m.Name) }),
 			}},
 		},
@@ -78,6 +79,21 @@ func manifest(own *corev1.Pod, id, server, profileDir string) ([]byte, error) {
 		return nil, fmt.Errorf("write static pod: %w", err)
 	}
 	return out, nil
+}
+
+// environment are the variables that need no object of the API. Resources are those of the one container of a guard.
+func environment(from []corev1.EnvVar) (out []corev1.EnvVar) {
+	for _, e := range from {
+		switch v := e.ValueFrom; {
+		case v == nil || v.FieldRef != nil:
+			out = append(out, e)
+		case v.ResourceFieldRef != nil:
+			e.ValueFrom = v.DeepCopy()
+			e.ValueFrom.ResourceFieldRef.ContainerName = Command
+			out = append(out, e)
+		}
+	}
+	return out
 }
 
 // pullable is what cri-dockerd puts before an image with a digest. A kubelet takes no image that is named so.

@@ -87,6 +87,25 @@ func TestStaticPodIsTheDaemonsWithoutWhatTheAPIServerHandsOut(t *testing.T) {
 	assert.Equal(t, append(want, "--profile-dir=/var/lib/node-firmware/guard/profiles", "--api-server=https://10.0.0.1:6443"), c.Args)
 }
 
+func TestStaticPodNeedsNothingThatAKubeletAsksTheAPIServerFor(t *testing.T) {
+	own := daemonPod(t)
+	c := &own.Spec.Containers[0]
+	c.Env = append(c.Env, corev1.EnvVar{Name: "GOMEMLIMIT", ValueFrom: &corev1.EnvVarSource{
+		ResourceFieldRef: &corev1.ResourceFieldSelector{ContainerName: c.Name, Resource: "limits.memory"},
+	}})
+	text, err := manifest(own, "id", "https://a", "/p")
+	require.NoError(t, err)
+	made := read(t, text).Spec.Containers[0]
+	last := made.Env[len(made.Env)-1]
+	assert.Equal(t, "GOMEMLIMIT", last.Name)
+	assert.Equal(t, made.Name, last.ValueFrom.ResourceFieldRef.ContainerName, "no kubelet starts a container that refers to one which is not there")
+	assert.Equal(t, "daemon", c.Env[len(c.Env)-1].ValueFrom.ResourceFieldRef.ContainerName, "the pod is not changed")
+
+	own.Spec.RuntimeClassName = ptr.To("nvidia")
+	_, err = manifest(own, "id", "https://a", "/p")
+	require.ErrorContains(t, err, "runtime class nvidia, which a kubelet knows only from the API server")
+}
+
 func TestPodOfOneJobMakesAGuardThatNamesNoJob(t *testing.T) {
 	own := daemonPod(t)
 	own.Spec.Containers[0].Args = []string{"job", "--name=update-n1", "--node-name=n1"}
