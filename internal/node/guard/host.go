@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/durable"
@@ -85,6 +86,9 @@ func (h Host) place(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := h.survives(k.Manifests); err != nil {
+		return err
+	}
 	own, err := h.Own(ctx)
 	if err != nil {
 		return err
@@ -110,6 +114,24 @@ func (h Host) place(ctx context.Context) error {
 		return err
 	}
 	return durable.WriteFile(h.fs(), path, content)
+}
+
+// survives returns nil when a static pod in the directory outlives the boot as the state directory does. Some systems make
+// /etc anew with each boot.
+func (h Host) survives(dir string) error {
+	path, err := within(h.Root, dir)
+	if err != nil {
+		return err
+	}
+	var pods, state unix.Stat_t
+	var kind unix.Statfs_t
+	if err := errors.Join(unix.Stat(path, &pods), unix.Stat(h.StateDir, &state), unix.Statfs(path, &kind)); err != nil {
+		return fmt.Errorf("look at the kubelet's static pods: %w", err)
+	}
+	if pods.Dev != state.Dev && kind.Type == unix.TMPFS_MAGIC {
+		return fmt.Errorf("the kubelet's directory for static pods %s is in memory: what is there is gone after a reboot", dir)
+	}
+	return nil
 }
 
 // prepare fills the directory of the guard.

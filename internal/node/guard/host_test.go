@@ -159,6 +159,25 @@ func TestNoGuardIsInstalledThatCannotReachTheAPIServer(t *testing.T) {
 	assert.Empty(t, left(t, dir))
 }
 
+func TestNoGuardIsInstalledThatIsGoneAfterTheReboot(t *testing.T) {
+	memory, err := os.MkdirTemp("/dev/shm", "guard")
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(memory) })
+	dir, _ := newDir(t)
+	h := in(t, dir, newHost(t, memory))
+	h.Root = filepath.Join(memory, "root")
+	var there, here syscall.Stat_t
+	require.NoError(t, errors.Join(syscall.Stat(memory, &there), syscall.Stat(dir, &here)))
+	if there.Dev == here.Dev {
+		t.Skip("the state directory of this test is in memory too")
+	}
+	require.ErrorContains(t, h.Install(t.Context()), "/etc/kubernetes/manifests is in memory")
+	assert.NoFileExists(t, manifestIn(memory))
+	assert.NoFileExists(t, filepath.Join(dir, "state", Dir))
+}
+
 // readOnly is a file system on which nothing can be removed. The kernel says so before it looks for the file.
 type readOnly struct{ durable.OS }
 
