@@ -97,6 +97,7 @@ func (c *Collector) policies(ctx context.Context, out chan<- prometheus.Metric) 
 		out <- poolAdmitted.gauge(len(p.Status.Admitted), p.Name)
 		out <- poolQueued.gauge(int(p.Status.Queued), p.Name)
 		progress(p, out)
+		rollouts(p, out)
 	}
 	return nil
 }

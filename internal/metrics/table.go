@@ -32,12 +32,17 @@ var (
 	poolEstimate    = metric("node_firmware_rollout_estimated_completion_timestamp_seconds", "When the present rollout will be complete at its pace. Absent while that cannot be known.", "policy")
 	poolComplete    = metric("node_firmware_rollout_complete", "1 while no job of a pool waits or is admitted, else 0.", "policy")
 
+	poolUpdates = metric("node_firmware_rollout_updates", "Updates that a pool is followed in and that nodes wait for, by why no further node is admitted: RolloutHalted, DeadlineExceeded, WaveEmpty, WaveSoaking, WaveNotOpen while the open wave is under way, or Open where nothing but the budget limits the nodes.", "policy", "state")
+	poolHalted  = metric("node_firmware_rollout_halted", "Updates of a pool that nodes wait for and that are halted until a person changes resume. 0 where none is.", "policy")
+	poolWave    = metric("node_firmware_rollout_wave_nodes", "Nodes of the updates under way in a pool, by the open wave of the update and by state: Succeeded, Failed and Running in that wave, Judged in the waves before, or Waiting. A node counts once for each of its updates.", "policy", "wave", "state")
+
 	sourceReady = metric("node_firmware_source_ready", "1 when every image of a source is verified and in store, else 0 with the reason.", "source", "reason")
 )
 
 // Table lists the metrics in the order of the documentation.
 var Table = []Metric{devices, jobs, poolNodes, poolBudget, poolUnavailable, poolAdmitted, poolQueued,
-	poolWaiting, poolEnded, poolPace, poolStart, poolCompletion, poolEstimate, poolComplete, sourceReady}
+	poolWaiting, poolEnded, poolPace, poolStart, poolCompletion, poolEstimate, poolComplete,
+	poolUpdates, poolHalted, poolWave, sourceReady}
 
 func metric(name, help string, labels ...string) Metric {
 	return Metric{Name: name, Help: help, Labels: labels, desc: prometheus.NewDesc(name, help, labels, nil)}
