@@ -98,7 +98,8 @@ type RolloutPolicySpec struct {
 	TopologyBudgets []TopologyBudget `json:"topologyBudgets,omitempty"`
 	// maxQueued is how many nodes of the pool may wait for admission at once. While as many wait, the operator queues no more jobs;
 	// the other nodes are refused (reason QueueFull), counted in status.refused, and queued as soon as there is room. Jobs that persons made
-	// are never refused, but count. Absent: no limit. From 1 to 100000. Written by the user.
+	// and nodes that the nodeSelector of a wave selects are never refused, but count. Absent: no limit. From 1 to 100000. Written by the
+	// user.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100000

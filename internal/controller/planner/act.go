@@ -44,14 +44,18 @@ func (r *Reconciler) write(ctx context.Context, f facts, d decision) error {
 }
 
 // enqueue queues the job, if there is one, unless as many nodes of the policy wait as it allows. Then the node is planned again
-// when there is room.
+// when there is room. A node that a wave selects is never refused: the update may wait for it.
 func (r *Reconciler) enqueue(ctx context.Context, f facts, job *v1alpha1.FirmwareJob) error {
 	limited := r.room != nil && f.settings.MaxQueued != nil
 	switch {
 	case job == nil && r.room != nil:
 		r.room.Leave(f.name, "")
 		return nil
-	case job == nil || limited && !r.room.Enter(f.settings.Policy, f.name, job.Name):
+	case job == nil:
+		return nil
+	case limited && f.settings.InWave:
+		r.room.EnterAlways(f.settings.Policy, f.name, job.Name)
+	case limited && !r.room.Enter(f.settings.Policy, f.name, job.Name):
 		return nil
 	}
 	err := r.queue(ctx, job)

@@ -5,7 +5,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/room"
@@ -30,4 +34,35 @@ func TestNoJobIsQueuedWhileTheQueueIsFull(t *testing.T) {
 	w.reconcile()
 	require.NotNil(t, w.queued())
 	assert.Zero(t, queues.Refused("default"))
+}
+
+// R000-58: no update leaves its first wave before a node has succeeded, so a full queue that refused the nodes of that wave would
+// hold the rollout for ever.
+func TestAFullQueueRefusesNoNodeThatAWaveSelects(t *testing.T) {
+	policy := &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: v1alpha1.RolloutPolicySpec{
+		MaxQueued: new(int32(3)),
+		Waves: []v1alpha1.RolloutWave{
+			{Name: "some", Size: new(intstr.FromInt32(1))},
+			{Name: "canaries", NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"canary": "yes"}}},
+		},
+	}}
+	w := newWorld(t, device("nic", 2), policy)
+	queues := room.New(w.planner.now)
+	w.planner.Within(queues)
+	queues.Publish(map[string]room.Queue{"default": {Limit: 3, Queued: 3}}, func(string) bool { return true })
+	w.settle()
+	require.Nil(t, w.queued(), "a wave without a selector has no nodes of its own")
+	require.Equal(t, 1, queues.Refused("default"))
+
+	var n corev1.Node
+	require.NoError(t, w.Get(t.Context(), client.ObjectKey{Name: node}, &n))
+	n.Labels = map[string]string{"canary": "yes"}
+	require.NoError(t, w.Update(t.Context(), &n))
+	w.reconcile()
+	assert.NotNil(t, w.queued())
+	assert.Zero(t, queues.Refused("default"))
+
+	edited := policy.DeepCopy()
+	edited.Spec.Waves[1].NodeSelector.MatchLabels["canary"] = "no"
+	assert.True(t, policyChanged.Update(event.UpdateEvent{ObjectOld: policy, ObjectNew: edited}), "others are refused now")
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
@@ -16,6 +17,8 @@ type Settings struct {
 	// Policy is the one policy that chooses the node, "" when there is none or more, and MaxQueued its limit, nil for none.
 	Policy    string
 	MaxQueued *int32
+	// InWave says that the nodeSelector of one of its waves selects the node, so that the limit does not refuse it.
+	InWave bool
 	// Aborted says that no job is queued for the node.
 	Aborted bool
 }
@@ -39,11 +42,23 @@ func SettingsOf(policies []v1alpha1.RolloutPolicy, node map[string]string) Setti
 		}
 		if len(chosen) == 1 {
 			out.Policy, out.MaxQueued = policies[i].Name, spec.MaxQueued
+			out.InWave = spec.MaxQueued != nil && inWave(spec.Waves, node)
 		}
 		out.Aborted = out.Aborted || spec.State == v1alpha1.RolloutAborted
 		out.Soak, out.IsolationTimeout = longer(out.Soak, spec.Soak), longer(out.IsolationTimeout, spec.IsolationTimeout)
 	}
 	return out
+}
+
+// inWave reports whether the nodeSelector of a wave selects a node with these labels. An invalid one selects none.
+func inWave(waves []v1alpha1.RolloutWave, node map[string]string) bool {
+	return slices.ContainsFunc(waves, func(w v1alpha1.RolloutWave) bool {
+		if w.NodeSelector == nil {
+			return false
+		}
+		s, err := metav1.LabelSelectorAsSelector(w.NodeSelector)
+		return err == nil && s.Matches(labels.Set(node))
+	})
 }
 
 func longer(a, b *metav1.Duration) *metav1.Duration {

@@ -80,6 +80,27 @@ func (r *Room) Enter(policy, node, job string) bool {
 	return false
 }
 
+// EnterAlways notes that the job of a node is queued whatever room there is. It takes room as any other.
+func (r *Room) EnterAlways(policy, node, job string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	q := r.of(policy)
+	wasRefused := q.waits[node] || q.woken[node]
+	delete(q.waits, node)
+	delete(q.woken, node)
+	if _, again := q.entered[job]; !again {
+		q.entered[job] = r.now()
+	}
+	for name, other := range r.policies {
+		if name != policy {
+			r.leave(other, node, job)
+		}
+	}
+	if wasRefused && r.changed != nil {
+		r.changed()
+	}
+}
+
 // Leave says that a node has nothing to queue, or that its job could not be queued.
 func (r *Room) Leave(node, job string) {
 	r.mu.Lock()

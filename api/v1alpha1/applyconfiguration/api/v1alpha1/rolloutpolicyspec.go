@@ -50,7 +50,8 @@ type RolloutPolicySpecApplyConfiguration struct {
 	TopologyBudgets []TopologyBudgetApplyConfiguration `json:"topologyBudgets,omitempty"`
 	// maxQueued is how many nodes of the pool may wait for admission at once. While as many wait, the operator queues no more jobs;
 	// the other nodes are refused (reason QueueFull), counted in status.refused, and queued as soon as there is room. Jobs that persons made
-	// are never refused, but count. Absent: no limit. From 1 to 100000. Written by the user.
+	// and nodes that the nodeSelector of a wave selects are never refused, but count. Absent: no limit. From 1 to 100000. Written by the
+	// user.
 	MaxQueued *int32 `json:"maxQueued,omitempty"`
 	// waves are the parts of the pool in which an update spreads, in order, separately for each model of device, each version
 	// that runs and each image. The next wave opens when each node of the one before has succeeded and its soak has passed.
