@@ -552,6 +552,7 @@ func (i *installation) attempts() []attempt {
 		{"operator", "delete a pod of somebody else", remove(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}}), noVerb},
 		{"a", "cordon its node", patch(nodeA, `{"spec":{"unschedulable":true}}`), noVerb},
 		{"a", "evict a pod of its node", evict(i.daemonPod("plain")), noVerb},
+		{"a", "answer its own request", status(nodeFirmware("node-a"), `{"maintenance":{"requestID":"x","state":"Draining"}}`), operators},
 		{"a", "request to be drained", status(nodeFirmware("node-a"), `{"maintenanceRequest":{"id":"x","type":"Drain"}}`), ""},
 		{"a", "request that another node is drained", status(nodeFirmware("node-b"), `{"maintenanceRequest":{"id":"x","type":"Drain"}}`), anotherNode},
 
