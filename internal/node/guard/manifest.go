@@ -99,17 +99,30 @@ func environment(from []corev1.EnvVar) (out []corev1.EnvVar) {
 // pullable is what cri-dockerd puts before an image with a digest. A kubelet takes no image that is named so.
 const pullable = "docker-pullable://"
 
-// imageOf is the image that the container runs, by its digest where the kubelet reports one: a tag may come to name another image.
+// imageOf is the image that the container runs, by its digest where the kubelet reports one: a tag may come to name another image. An
+// image that was imported, and not pulled, is reported under a repository of its own (import-2026-11-22@sha256:...), which no kubelet
+// finds: only names by which images were pulled can be asked for.
 func imageOf(own *corev1.Pod, c corev1.Container) (string, error) {
 	for _, s := range own.Status.ContainerStatuses {
-		if s.Name == c.Name && strings.Contains(s.ImageID, "@sha256:") {
-			return strings.TrimPrefix(s.ImageID, pullable), nil
+		id := strings.TrimPrefix(s.ImageID, pullable)
+		repository, _, digest := strings.Cut(id, "@sha256:")
+		if s.Name == c.Name && digest && strings.HasSuffix("/"+repository, "/"+repositoryOf(c.Image)) {
+			return id, nil
 		}
 	}
 	if c.Image == "" {
 		return "", errors.New("the container of this process names no image")
 	}
 	return c.Image, nil
+}
+
+// repositoryOf is the name of an image without its tag and its digest.
+func repositoryOf(image string) string {
+	name, _, _ := strings.Cut(image, "@")
+	if at := strings.LastIndexByte(name, ':'); at > strings.LastIndexByte(name, '/') {
+		return name[:at]
+	}
+	return name
 }
 
 // arguments are those of the process, for the subcommand of a guard. Of a flag that is there twice the last counts.

@@ -34,7 +34,7 @@ func daemonPod(t *testing.T) *corev1.Pod {
 	c := &pod.Spec.Containers[0]
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "kube-api-access-9", MountPath: "/var/run/secrets/kubernetes.io/serviceaccount"})
 	c.Env = append(c.Env, corev1.EnvVar{Name: "PROXY", ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{}}})
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: c.Name, ImageID: "registry.example.com/daemon@sha256:0f"}}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: c.Name, ImageID: "docker.io/nodefirmware/daemon@sha256:0f"}}
 	return pod
 }
 
@@ -79,7 +79,7 @@ func TestStaticPodIsTheDaemonsWithoutWhatTheAPIServerHandsOut(t *testing.T) {
 	for _, e := range c.Env {
 		assert.NotEqual(t, "PROXY", e.Name)
 	}
-	assert.Equal(t, "registry.example.com/daemon@sha256:0f", c.Image, "the very image, whatever its tag names now")
+	assert.Equal(t, "docker.io/nodefirmware/daemon@sha256:0f", c.Image, "the very image, whatever its tag names now")
 	assert.Equal(t, corev1.PullIfNotPresent, c.ImagePullPolicy)
 	assert.Equal(t, from.SecurityContext, c.SecurityContext)
 	assert.Nil(t, c.LivenessProbe)
@@ -116,10 +116,20 @@ func TestPodOfOneJobMakesAGuardThatNamesNoJob(t *testing.T) {
 	assert.Equal(t, []string{"guard", "--node-name=n1", "--profile-dir=/p", "--api-server=https://a"}, c.Args)
 	assert.Equal(t, own.Spec.Containers[0].Image, c.Image, "a kubelet cannot resolve the id of an image")
 
-	own.Status.ContainerStatuses[0].ImageID = "docker-pullable://registry.example.com/daemon@sha256:0f"
+	own.Status.ContainerStatuses[0].ImageID = "docker-pullable://nodefirmware/daemon@sha256:0f"
 	text, err = manifest(own, "id", "https://a", "/p")
 	require.NoError(t, err)
-	assert.Equal(t, "registry.example.com/daemon@sha256:0f", read(t, text).Spec.Containers[0].Image, "as cri-dockerd reports it")
+	assert.Equal(t, "nodefirmware/daemon@sha256:0f", read(t, text).Spec.Containers[0].Image, "as cri-dockerd reports it")
+
+	own.Status.ContainerStatuses[0].ImageID = "docker.io/library/import-2026-11-22@sha256:0f"
+	own.Spec.Containers[0].Image = "registry.example.com:5000/daemon:v1"
+	text, err = manifest(own, "id", "https://a", "/p")
+	require.NoError(t, err)
+	assert.Equal(t, "registry.example.com:5000/daemon:v1", read(t, text).Spec.Containers[0].Image, "as containerd reports an imported one")
+	own.Status.ContainerStatuses[0].ImageID = "registry.example.com:5000/daemon@sha256:0f"
+	text, err = manifest(own, "id", "https://a", "/p")
+	require.NoError(t, err)
+	assert.Equal(t, "registry.example.com:5000/daemon@sha256:0f", read(t, text).Spec.Containers[0].Image)
 
 	own.Spec.Containers[0].Args = []string{"discover"}
 	_, err = manifest(own, "id", "https://a", "/p")
