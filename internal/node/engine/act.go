@@ -160,6 +160,7 @@ func (x *execution) activate(ctx context.Context, s step.Step) *step.Returned {
 }
 
 func (x *execution) reboot(ctx context.Context) *step.Returned {
+	x.refused = false
 	x.guard(ctx)
 	if err := x.cfg.Rebooter.Reboot(ctx); err != nil {
 		if ctx.Err() != nil {

@@ -26,6 +26,8 @@ type execution struct {
 	gate gate
 	// notes says what of the wait of a node that is cut off is in the journal.
 	notes notes
+	// refused says that the host has refused a guard since the last reboot was asked for.
+	refused bool
 	// silent is for a job that never runs: it is journalled and not published.
 	silent bool
 	// moved is when the running step last made progress, and overdue the message when that is too long ago.

@@ -21,9 +21,10 @@ type Guard interface {
 const guardRetry = time.Minute
 
 // guard installs the guard of a job that updates a network adapter, before anything is written and before each reboot: the host
-// may also boot, with what was just written, when nobody asked it to. Without a guard the job goes on, and says so.
+// may also boot, with what was just written, when nobody asked it to. Without a guard the job goes on, and says so; a host that
+// refused one is asked again before a reboot only, because it may take a minute to find that out.
 func (x *execution) guard(ctx context.Context) {
-	if x.cfg.Guard == nil || !slices.ContainsFunc(x.job.Updates, func(u journal.Update) bool { return u.Class == inventory.NIC }) {
+	if x.cfg.Guard == nil || x.refused || !slices.ContainsFunc(x.job.Updates, func(u journal.Update) bool { return u.Class == inventory.NIC }) {
 		return
 	}
 	err := x.cfg.Guard.Install(ctx)
@@ -31,7 +32,7 @@ func (x *execution) guard(ctx context.Context) {
 		return
 	}
 	now := journal.Guard{}
-	if err != nil {
+	if x.refused = err != nil; x.refused {
 		now.Missing = err.Error()
 	}
 	if x.job.Guard != nil && *x.job.Guard == now {

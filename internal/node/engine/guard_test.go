@@ -83,6 +83,18 @@ func TestJobGoesOnWithoutAGuardAndSaysSo(t *testing.T) {
 	})
 }
 
+// A kubelet that refuses the static pod costs a minute each time.
+func TestHostThatRefusedAGuardIsAskedAgainOnlyBeforeTheReboot(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		guard := &sentry{m: m, refuses: errors.New("the kubelet has not started the static pod")}
+		m.Guard = guard
+		view := m.Run(m.Job("j", m.ReadBackNIC(inventory.ActivateReboot), m.Add(inventory.NIC, "nic1", inventory.ActivateReboot),
+			m.Add(inventory.NIC, "nic2", inventory.ActivateReboot)))
+		require.Equal(t, step.Complete, view.Job("uid-j").Record.Outcome)
+		assert.Equal(t, []int{0, 1}, guard.before)
+	})
+}
+
 func TestGuardIsRemovedWhenNoJobIsLeftAndByADaemonThatFindsNone(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		guard := &sentry{m: m, installed: true, stuck: 2}
