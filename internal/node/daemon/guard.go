@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,6 +89,8 @@ type watchman struct {
 	journal *state.Guest
 	server  server
 	live    func() error
+	// id is that of the static pod which this guard was started from, once it is known.
+	id string
 	// free is since when nobody else looks after the job; zero while somebody does.
 	free time.Time
 }
@@ -104,6 +107,9 @@ func (w *watchman) round(ctx context.Context) error {
 	}
 	if !busy {
 		return w.remove(ctx)
+	}
+	if replaced, err := w.replaced(); err != nil || replaced {
+		return err
 	}
 	if err := w.announce(); err != nil {
 		return err
@@ -144,6 +150,17 @@ func (w *watchman) unfinished() (bool, error) {
 	view, err := w.journal.View()
 	active := view.Active()
 	return active != nil && active.Record.Outcome == "", err
+}
+
+// replaced reports whether another static pod is installed than this guard was started from: the kubelet is about to end it, and it
+// must not be taken for the next one, which may never start.
+func (w *watchman) replaced() (bool, error) {
+	id, err := w.host.Installed()
+	if err != nil || id == "" {
+		return false, err
+	}
+	w.id = cmp.Or(w.id, id)
+	return w.id != id, nil
 }
 
 // announce shows that this guard runs, in the directory that is there now.

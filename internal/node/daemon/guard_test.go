@@ -87,6 +87,31 @@ func TestGuardStaysOutOfTheWay(t *testing.T) {
 	w.release()
 }
 
+// A guard that the kubelet is about to end does not vouch for the one that replaces it.
+func TestGuardThatIsReplacedIsNotTakenForTheNextOne(t *testing.T) {
+	w, _ := guarded(t)
+	daemon, err := state.Open(w.options.Config.StateDir, state.Options{Daemon: "v0.1.0"})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, daemon.Close()) }()
+	require.NoError(t, daemon.Journal.Save(journal.Job{Name: "j", UID: "u"}))
+	dir := filepath.Join(w.options.Config.StateDir, guard.Dir)
+	for _, next := range []struct {
+		id    string
+		alive bool
+	}{{"a", true}, {"a", true}, {"b", false}} {
+		if next.id == "b" {
+			require.NoError(t, os.RemoveAll(dir))
+		}
+		require.NoError(t, os.MkdirAll(dir, 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "installed.json"), []byte(`{"manifest":"/m","id":"`+next.id+`"}`), 0o600))
+		require.NoError(t, w.round(t.Context()))
+		alive, err := w.host.Alive()
+		require.NoError(t, err)
+		assert.Equal(t, next.alive, alive, next.id)
+	}
+	w.release()
+}
+
 // Whatever answers is an answer, with any certificate and whatever it says.
 func TestGuardLearnsOnlyWhetherTheAPIServerAnswers(t *testing.T) {
 	refusing := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

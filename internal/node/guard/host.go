@@ -34,6 +34,8 @@ const (
 type marker struct {
 	// Manifest is the path of the static pod on the host.
 	Manifest string `json:"manifest"`
+	// ID is another one for each static pod.
+	ID string `json:"id,omitempty"`
 	// Version is that of the program whose pod it was made of.
 	Version string `json:"version,omitempty"`
 }
@@ -98,14 +100,15 @@ func (h Host) place(ctx context.Context) error {
 			return fmt.Errorf("a guard could not tell an API server that answers from one that is away: %w", err)
 		}
 	}
-	content, err := manifest(own, rand.Text(), k.Server, filepath.Join(h.StateDir, Dir, profiles))
+	id := rand.Text()
+	content, err := manifest(own, id, k.Server, filepath.Join(h.StateDir, Dir, profiles))
 	if err != nil {
 		return err
 	}
 	if err := h.Remove(ctx); err != nil {
 		return err
 	}
-	at := marker{Manifest: filepath.Join(k.Manifests, ManifestFile), Version: h.Version}
+	at := marker{Manifest: filepath.Join(k.Manifests, ManifestFile), ID: id, Version: h.Version}
 	if err := h.prepare(at); err != nil {
 		return err
 	}
@@ -306,6 +309,15 @@ func (h Host) fs() durable.FS {
 		return durable.OS{}
 	}
 	return h.FS
+}
+
+// Installed is the id of what is installed; empty for nothing.
+func (h Host) Installed() (id string, err error) {
+	at, err := h.marker()
+	if at != nil {
+		id = at.ID
+	}
+	return id, err
 }
 
 // Live holds the lock by which others see that a guard runs, until it is closed or the process ends. A directory that is gone holds none.
