@@ -27,12 +27,16 @@ func (p *pass) admitQueued() {
 			first[j.Node] = j
 			continue
 		}
-		if _, taken := first[j.Node]; !taken && w.Reason != JobCancelled && !p.refused(j) {
+		if _, taken := first[j.Node]; !taken && w.Reason != JobCancelled && !p.refused(j) && !ofItsUpdates[w.Reason] {
 			first[j.Node] = j
 		}
 		p.wait(w)
 	}
 }
+
+// ofItsUpdates are the reasons to wait that another job of the node may not have: they may last for days, and what a person wants to
+// run on the node meanwhile does not wait for them.
+var ofItsUpdates = map[Reason]bool{WaveNotOpen: true, WaveSoaking: true, WaveEmpty: true, RolloutHalted: true, DeadlineExceeded: true}
 
 func (p *pass) wait(w Waiting) {
 	p.waiting = append(p.waiting, w)

@@ -199,3 +199,24 @@ func TestAFailureHaltsAmongMoreUpdatesThanAreRemembered(t *testing.T) {
 	require.Len(t, halted, 1)
 	assert.Equal(t, model(n-1), halted[0].Edge)
 }
+
+// A person looks into a halt with a job of their own, on a node whose update waits because of it.
+func TestAnotherJobOfANodeDoesNotWaitForTheWaveOfTheFirst(t *testing.T) {
+	one := intstr.FromInt32(1)
+	f := spreading(2, 9, schedule.Plan{Waves: []schedule.Wave{{Name: "one", Size: &one}}})
+	steps := job("n1", 9, schedule.Queued)
+	steps.Name, steps.UID, steps.Steps = "look", "look", true
+	f.Nodes[1].Scanned = true
+	f.Jobs = append(f.Jobs, steps)
+	d := schedule.Decide(f)
+	var admitted []string
+	for _, a := range d.Admit {
+		admitted = append(admitted, a.Entry.Job)
+	}
+	assert.Equal(t, []string{f.Jobs[0].Name, "look"}, admitted)
+
+	f.Jobs[1].Edges = nil
+	d = schedule.Decide(f)
+	require.Len(t, d.Wait, 1)
+	assert.Equal(t, schedule.NodeBusy, d.Wait[0].Reason, "but it does for one that goes")
+}

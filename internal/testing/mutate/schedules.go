@@ -20,7 +20,7 @@ func schedules() []Mutant {
 		{What: "an older job takes a held node over", File: admit,
 			Old: "owner.State == Held && follows(j, owner) {", New: "owner.State == Held {"},
 		{What: "a job that is refused keeps the next one of its node waiting", File: admit,
-			Old: "w.Reason != JobCancelled && !p.refused(j) {", New: "w.Reason != JobCancelled {"},
+			Old: "w.Reason != JobCancelled && !p.refused(j) &&", New: "w.Reason != JobCancelled &&"},
 		{What: "a node that is not Ready does not count", File: decide,
 			Old: "if !n.Ready || n.Cordoned || ", New: "if n.Cordoned || "},
 		{What: "a node that a person cordoned does not count", File: decide, Old: "if !n.Ready || n.Cordoned || ", New: "if !n.Ready || "},
