@@ -28,7 +28,7 @@ func TestMatchAssignsOnceAndTheTemplateTellsTheTruth(t *testing.T) {
 	f := newFleet(t)
 	f.node("a", map[string]string{"pool": "gpu"})
 	f.node("b", map[string]string{"pool": "cpu"})
-	f.source("s", imageFor(board, v1, 1))
+	from := f.source("s", imageFor(board, v1, 1))
 	a, b := f.discover("a", board, running), f.discover("b", board, running)
 	tpl := f.template("t", "gpu", v1, "s")
 	f.startOperator()
@@ -37,7 +37,10 @@ func TestMatchAssignsOnceAndTheTemplateTellsTheTruth(t *testing.T) {
 	assert.Equal(t, &v1alpha1.DesiredFirmware{
 		Version: v1, Digest: digest(1), SourceRef: v1alpha1.SourceReference{Name: "s"},
 		UpdatePolicy: v1alpha1.UpdatePolicyUpdate, Downgrade: v1alpha1.DowngradeForbid,
-		Origin: v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: "t", UID: string(tpl.UID), Generation: &tpl.Generation, Rule: "cx6dx"},
+		Origin: v1alpha1.Origin{
+			Kind: v1alpha1.OriginTemplate, Name: "t", UID: string(tpl.UID), Generation: &tpl.Generation, Rule: "cx6dx",
+			Source: &v1alpha1.SourceOrigin{Name: "s", UID: string(from.UID), Generation: from.Generation},
+		},
 	}, d.Spec.Firmware)
 	assert.Equal(t, "a", d.Spec.NodeName)
 	got := f.awaitReady("t", v1alpha1.ReasonProgressing, status.InProgressStatus)

@@ -670,6 +670,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: numeric
       default: -1
+    - name: oldestWaiting
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.WaitingJob
     - name: otherDevices
       type:
         list:
@@ -1804,6 +1807,24 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: via
       type:
         scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.WaitingJob
+  map:
+    fields:
+    - name: job
+      type:
+        scalar: string
+    - name: node
+      type:
+        scalar: string
+    - name: policy
+      type:
+        scalar: string
+    - name: reason
+      type:
+        scalar: string
+    - name: since
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.WaitingNodes
   map:
     fields:
