@@ -149,14 +149,6 @@ func (p *pass) notReady(c *candidate) (Reason, string) {
 	return NodeNotReady, fmt.Sprintf("Node %s is not Ready; nothing new is started on it until it is.", c.job.Node)
 }
 
-func (p *pass) ledgerFull(c *candidate) (Reason, string) {
-	if len(c.pool.out.Ledger) < MaxLedger {
-		return "", ""
-	}
-	return BudgetExhausted, fmt.Sprintf("Policy %s has %d admitted nodes, which is as many as one policy can list; the job goes as soon as "+
-		"one of them is done. To disturb more nodes at once, divide them among several policies.", c.pool.Name, MaxLedger)
-}
-
 func (p *pass) exhausted(c *candidate) (Reason, string) {
 	if c.pool.fits(c.job.Node) {
 		return "", ""

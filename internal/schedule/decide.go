@@ -144,6 +144,7 @@ func Decide(f Facts) Decision {
 	p.refuse()
 	p.clean()
 	p.dropDuplicates()
+	p.measure()
 	p.adopt()
 	p.count()
 	p.followRollouts()
@@ -171,6 +172,8 @@ type pool struct {
 	Policy
 	out  Outcome
 	used map[string]bool
+	// bytes is what the ledger takes in the API.
+	bytes int
 	// domains are those of the topology budgets, in their order.
 	domains []*domains
 	// state is what the calendar says; nil before it was asked. fitting is the longest duration known to fit into a window.
@@ -316,7 +319,7 @@ func (p *pass) adopt() {
 	for _, admitted := range p.inOrder(func(j Job) bool { return j.State == Admitted || j.State == Held }) {
 		j := *admitted
 		pools := p.chosen[j.Node]
-		if len(pools) == 0 || len(p.holders[j.Node]) > 0 || p.followed(j) || len(pools[0].out.Ledger) >= MaxLedger {
+		if len(pools) == 0 || len(p.holders[j.Node]) > 0 || p.followed(j) || !pools[0].hasRoom(j.entry()) {
 			continue
 		}
 		o, e := pools[0], j.entry()
@@ -334,6 +337,7 @@ func (p *pass) followed(held Job) bool {
 }
 
 func (p *pass) enter(o *pool, e Entry) {
+	o.bytes += e.bytes()
 	o.out.Ledger = append(o.out.Ledger, e)
 	p.holders[e.Node] = append(p.holders[e.Node], holder{o, e})
 }

@@ -2,6 +2,7 @@ package schedule_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -249,6 +250,35 @@ func TestAFullLedgerIsNotMistakenForASmallBudget(t *testing.T) {
 
 	f.Jobs[0].State = schedule.Finished
 	assert.Equal(t, []string{"n0-j1025"}, admitted(schedule.Decide(f).Policies[0]))
+}
+
+// The names of nodes have up to 253 bytes, and the object that lists them must stay small. A ledger that is larger, written by an
+// earlier version, keeps its entries and admits nothing.
+func TestALedgerOfLongNamesIsFullEarlier(t *testing.T) {
+	f := schedule.Facts{Policies: []schedule.Policy{policy("default", "", intstr.FromString("100%"))}}
+	for i := range 300 {
+		n := schedule.Node{Name: fmt.Sprintf("n%03d", i) + strings.Repeat("x", 249), Ready: true}
+		f.Nodes, f.Jobs = append(f.Nodes, n), append(f.Jobs, schedule.Job{
+			Name: n.Name, UID: fmt.Sprintf("%036d", i), Node: n.Name, Created: time.Unix(int64(i), 0), State: schedule.Queued,
+		})
+	}
+	d := schedule.Decide(f)
+	bytes := 0
+	for _, e := range d.Policies[0].Ledger {
+		bytes += len(e.Node) + len(e.Job) + len(e.UID)
+	}
+	assert.LessOrEqual(t, bytes, schedule.MaxLedgerBytes)
+	assert.Greater(t, len(d.Policies[0].Ledger), 200)
+	require.NotEmpty(t, d.Wait)
+	assert.Contains(t, d.Wait[0].Message, fmt.Sprintf("%d admitted nodes", len(d.Policies[0].Ledger)))
+
+	for i := range 299 {
+		f.Jobs[i].State = schedule.Admitted
+		f.Policies[0].Ledger = append(f.Policies[0].Ledger, entry(f.Jobs[i]))
+	}
+	d = schedule.Decide(f)
+	assert.Len(t, d.Policies[0].Ledger, 299)
+	assert.Len(t, d.Wait, 1)
 }
 
 func TestOneJobANodeAcrossPolicies(t *testing.T) {

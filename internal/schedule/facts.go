@@ -12,9 +12,6 @@ import (
 // DefaultPolicy is the name of the policy that takes every node no other one chooses. Its selector is ignored.
 const DefaultPolicy = "default"
 
-// MaxLedger bounds the entries of one ledger, as the API does.
-const MaxLedger = 1024
-
 // Facts is everything that a decision is made from. Ledgers must be read from the API server itself, never from a cache. So
 // must each job and node whose absence would remove an entry, and each job on a node that stands in more than one ledger.
 type Facts struct {

@@ -86,6 +86,7 @@ func (r *Reconciler) writePolicy(ctx context.Context, f facts, o schedule.Outcom
 		Outcome: o, Refused: int(p.Status.Refused), Invalid: policy.Invalid, Stopped: policy.Stopped, Paused: policy.Paused, Aborted: policy.Aborted,
 		MaxUnavailable: policy.MaxUnavailable.String(),
 	}, old.Status.Conditions, p.Generation, r.now())
+	shorten(&p.Status)
 	if equality.Semantic.DeepEqual(old.Status, p.Status) {
 		return nil
 	}

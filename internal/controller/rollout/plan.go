@@ -107,7 +107,7 @@ func rolloutStatus(s schedule.RolloutState) v1alpha1.RolloutStatus {
 	}
 	if h := s.Halted; h != nil {
 		out.Halted = &v1alpha1.HaltedRollout{
-			Reason: string(h.Reason), Node: h.Node, Job: h.Job, Message: text.Clip(h.Message, maxMessage), Time: metav1.NewTime(h.Time.Truncate(time.Second)),
+			Reason: string(h.Reason), Node: h.Node, Job: h.Job, Message: text.Clip(h.Message, maxHalted), Time: metav1.NewTime(h.Time.Truncate(time.Second)),
 		}
 	}
 	return out

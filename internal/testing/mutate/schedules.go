@@ -4,11 +4,14 @@ package mutate
 func schedules() []Mutant {
 	const decide, admit, refuse, budget, choose = "internal/schedule/decide.go", "internal/schedule/admit.go", "internal/schedule/refuse.go",
 		"internal/schedule/budget.go", "internal/schedule/choose.go"
+	const ledger = "internal/schedule/ledger.go"
 	return []Mutant{
 		{What: "one node more than the budget is disturbed", File: admit,
 			Old: "return after <= o.out.Budget\n", New: "return after <= o.out.Budget+1\n"},
-		{What: "the ledger grows beyond its bound", File: admit,
-			Old: "if len(c.pool.out.Ledger) < MaxLedger {", New: "if len(c.pool.out.Ledger) <= MaxLedger {"},
+		{What: "the ledger grows beyond its bound", File: ledger,
+			Old: "return len(o.out.Ledger) < MaxLedger &&", New: "return len(o.out.Ledger) <= MaxLedger &&"},
+		{What: "long names make the ledger too large", File: ledger,
+			Old: "&& o.bytes+e.bytes() <= MaxLedgerBytes", New: "&& o.bytes+e.bytes() <= 8*MaxLedgerBytes"},
 		{What: "a node that is not Ready is disturbed", File: admit, Old: "if c.node.Ready {", New: "if c.node.Ready || !c.node.Cordoned {"},
 		{What: "a paused policy admits", File: admit, Old: "case o.Paused:", New: "case o.Paused && o.Invalid != \"\":"},
 		{What: "a node that two policies choose is admitted", File: admit, Old: "case len(pools) > 1:", New: "case len(pools) > 2:"},

@@ -1481,9 +1481,7 @@ var schemaYAML = typed.YAMLObject(`types:
         list:
           elementType:
             namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.AdmittedNode
-          elementRelationship: associative
-          keys:
-          - node
+          elementRelationship: atomic
     - name: budget
       type:
         scalar: numeric
