@@ -17,6 +17,7 @@ import (
 //   - "rounds": as many of the shortest jobs one after the other as the busiest place must take, and in no window more than fit.
 //   - "topology": like work, for the domain of a topology budget that takes longest.
 //   - "node": the node that was busy longest, with the pauses between its jobs.
+//   - "waves": for the update that takes longest, its waves one after the other with their soaks, each with as many nodes as it had.
 func (r *run) bounds(p *pool) map[string]float64 {
 	out := map[string]float64{}
 	policy := r.facts.Policies[p.at]
@@ -42,6 +43,11 @@ func (r *run) bounds(p *pool) map[string]float64 {
 	set("work", policy.Calendar.After(r.Start, work/time.Duration(places)))
 	set("rounds", rounds(policy.Calendar, r.Start, each, places))
 	set("node", r.Start.Add(node))
+	for _, f := range p.waved {
+		if at := f.bound(policy.Calendar, r.Start, places); len(f.list) > 0 && !at.IsZero() {
+			out["waves"] = max(out["waves"], seconds(at.Sub(r.Start)))
+		}
+	}
 	if len(policy.Topology) > 0 {
 		set("topology", policy.Calendar.After(r.Start, p.topology(policy.Topology)))
 	}

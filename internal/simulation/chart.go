@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -13,7 +14,9 @@ const (
 	statesHeight       = 220.0
 	budgetTop          = statesTop + statesHeight + 46
 	budgetHeight       = 84.0
-	laneHeight         = 18.0
+	laneHeight         = 32.0
+	nameHeight         = 12.0
+	nameWidth          = 6.5 // of a letter, about
 )
 
 // chart is one pool, drawn.
@@ -27,6 +30,16 @@ type chart struct {
 	Lanes                                                                            []lane
 	// Bands are the windows, behind the use of the budget.
 	Bands []bar
+	// Keys say what the colours of the lanes mean, as far as they occur.
+	Keys []key
+}
+
+// key is an entry of the legend.
+type key struct{ Class, Meaning string }
+
+// laneKeys are the entries of the legend for lanes.
+var laneKeys = []key{
+	{"wave", "wave under way"}, {"soak", "wave soaks"}, {"halt", "halted until a person resumes"}, {"window", "window open"}, {"freeze", "freeze"},
 }
 
 // area is the nodes in one state over time.
@@ -54,9 +67,11 @@ type lane struct {
 type bar struct {
 	X, Width     float64
 	Class, Title string
+	// Name is shown below the bar; empty where there is none, or no room for it.
+	Name string
 }
 
-func newChart(p *pool, s scale, spans []spans) chart {
+func newChart(p *pool, s scale, rows []spans) chart {
 	c := chart{
 		Left: s.left, Right: s.right, StatesTop: statesTop, StatesBottom: statesTop + statesHeight, BudgetTop: budgetTop,
 		BudgetBottom: budgetTop + budgetHeight, BudgetHeight: budgetHeight, Ticks: s.ticks(),
@@ -66,20 +81,35 @@ func newChart(p *pool, s scale, spans []spans) chart {
 	c.budget(s, columns)
 	c.LanesTop = c.BudgetBottom + 44
 	y := c.LanesTop
-	for _, row := range spans {
+	for _, row := range rows {
 		l := lane{Label: row.label, Y: y}
-		for _, b := range row.list {
+		named := 0.0
+		for i, b := range row.list {
 			x := s.x(b.from)
 			drawn := bar{X: round(x), Width: round(max(1.5, s.x(b.to)-x)), Class: b.class, Title: b.title}
+			if (i == 0 || row.list[i-1].name != b.name) && x >= named && b.name != "" {
+				drawn.Name = b.name
+				named = x + float64(len(b.name)+1)*nameWidth
+			}
 			l.Bars = append(l.Bars, drawn)
 			if b.class == "window" || b.class == "freeze" {
 				c.Bands = append(c.Bands, drawn)
 			}
 		}
 		c.Lanes = append(c.Lanes, l)
-		y += laneHeight + 6
+		y += laneHeight
+		if named > 0 {
+			y += nameHeight
+		}
 	}
 	c.Height = y + 8
+	for _, k := range laneKeys {
+		if slices.ContainsFunc(rows, func(row spans) bool {
+			return slices.ContainsFunc(row.list, func(b span) bool { return b.class == k.Class })
+		}) {
+			c.Keys = append(c.Keys, k)
+		}
+	}
 	if len(c.Lanes) == 0 {
 		c.Height = c.BudgetBottom + 30
 	}
@@ -207,6 +237,8 @@ type spans struct {
 type span struct {
 	from, to     time.Time
 	class, title string
+	// name is that of the wave; empty for what is no part of one.
+	name string
 	// open says that the span goes on.
 	open bool
 }

@@ -58,14 +58,17 @@ func (r *Result) WritePicture(w io.Writer) error {
 
 // summary is the answer in one paragraph.
 func (r *Result) summary() string {
-	took, done := about(r.Report.End.Sub(r.Report.Start)), 0
+	took, done, waves := about(r.Report.End.Sub(r.Report.Start)), 0, ""
 	for _, p := range r.Report.Policies {
 		done += p.Done
+		if p.Bounds["waves"] > 0 {
+			waves = " in the same waves"
+		}
 	}
 	switch r.Report.Ending {
 	case Complete:
-		return fmt.Sprintf("All %s run the new firmware after %s. No order of the same jobs could be faster than %s.", count(r.Report.Nodes, "node"),
-			about(inSeconds(r.Report.Makespan)), about(inSeconds(r.Report.LowerBound)))
+		return fmt.Sprintf("All %s run the new firmware after %s. No order of the same jobs%s could be faster than %s.", count(r.Report.Nodes, "node"),
+			about(inSeconds(r.Report.Makespan)), waves, about(inSeconds(r.Report.LowerBound)))
 	case Stuck:
 		return fmt.Sprintf("The rollout stops after %s with %s of %s done: no job runs, and nothing that happens by itself lets one go.",
 			took, thousands(done), count(r.Report.Nodes, "node"))
@@ -97,7 +100,7 @@ func (r *Result) view(p *pool, report PolicyReport) poolView {
 	v.Rows = append(v.Rows,
 		row{"lower bound", about(inSeconds(report.LowerBound)) + " (" + boundsText(report.Bounds) + ")"})
 	if report.Ratio > 0 {
-		v.Rows = append(v.Rows, row{"ratio", fmt.Sprintf("%.3f", report.Ratio)})
+		v.Rows = append(v.Rows, row{"ratio", fmt.Sprintf("it took %.3f times the lower bound", report.Ratio)})
 	}
 	j := report.Jobs
 	v.Rows = append(v.Rows,
@@ -105,6 +108,7 @@ func (r *Result) view(p *pool, report PolicyReport) poolView {
 		row{"jobs", fmt.Sprintf("%s admitted: %s succeeded, %s failed for a reason that passes, %s held, %s rolled back",
 			thousands(j.Admitted), thousands(j.Succeeded), thousands(j.Failed), thousands(j.Held), thousands(j.RolledBack))},
 		row{"the policy says at the end", report.Ready})
+	v.Rows = append(v.Rows, p.haltRows(at)...)
 	for _, reason := range slices.Sorted(maps.Keys(report.Waiting)) {
 		v.Waits = append(v.Waits, wait{string(reason), report.Waiting[reason]})
 	}

@@ -68,6 +68,8 @@ type pool struct {
 	followed []followed
 	halts    int
 	resumes  bool
+	// waved are the waves that the updates went through.
+	waved map[schedule.Edge]*phases
 }
 
 // Run simulates the rollout to its end.
@@ -198,14 +200,24 @@ func (r *run) queue(n *node) {
 
 // start runs an admitted job. A job that it follows is over.
 func (r *run) start(n *node, uid string) {
+	repeats := len(n.jobs) > 1
 	n.jobs = slices.DeleteFunc(n.jobs, func(j schedule.Job) bool { return j.UID != uid })
 	n.jobs[0].State = schedule.Admitted
 	n.pool.count.Admitted++
 	n.busy += r.pauseOf(n)
 	took, ending := r.attempt(n)
-	n.busy, n.inside = n.busy+took, n.inside+r.inside(n, took)
+	inside := r.inside(n, took)
+	if repeats && r.facts.Policies[n.pool.at].Calendar != nil {
+		inside = 0 // a held node is tried again when a person asks for it, whatever the windows are
+	}
+	n.busy, n.inside = n.busy+took, n.inside+inside
 	began := r.now
-	r.events.add(r.now.Add(took), true, func() { r.end(n, ending, began) })
+	r.events.add(r.now.Add(took), true, func() {
+		if ending != passes {
+			n.pool.phases(n.jobs[0].Edges[0].Edge).judged(inside)
+		}
+		r.end(n, ending, began)
+	})
 }
 
 // pauseOf is the time between the last end of a job of the node and the queueing of the next, which no policy decides.

@@ -24,6 +24,7 @@ func (r *run) follow(p *pool, o schedule.Outcome) {
 	plan.Rollouts, plan.Resumed, plan.Judged = plan.Rollouts[:0:0], o.Resumed, o.Judged
 	halted := false
 	for _, state := range o.Rollouts {
+		p.phases(state.Edge).follow(state.Rollout, plan)
 		plan.Rollouts = append(plan.Rollouts, state.Rollout)
 		halted = halted || state.Halted != nil
 		p.draw(state, r.now)
@@ -56,35 +57,35 @@ func (p *pool) draw(s schedule.RolloutState, now time.Time) {
 		p.followed = append(p.followed, followed{edge: s.Edge})
 	}
 	f := &p.followed[at]
-	class := "wave"
+	wave := span{class: "wave", title: "wave " + s.Wave, name: s.Wave}
 	switch {
 	case s.Reason == schedule.WaveSoaking:
-		class = "soak"
+		wave.class, wave.title = "soak", "wave "+s.Wave+" soaks"
 	case s.Running+s.Waiting == 0:
-		class = ""
+		wave.class = ""
 	}
-	f.waves = continued(f.waves, class, "wave "+s.Wave, now)
-	class = ""
-	title := ""
+	f.waves = continued(f.waves, wave, now)
+	var halt span
 	if s.Halted != nil {
-		class, title = "halt", "halted: "+s.Halted.Message
+		halt = span{class: "halt", title: s.Halted.Message}
 	}
-	f.halts = continued(f.halts, class, title, now)
+	f.halts = continued(f.halts, halt, now)
 }
 
-// continued ends the last span now, and begins another one where it is not the same; a class of "" begins none.
-func continued(list []span, class, title string, now time.Time) []span {
+// continued ends the last span now, and begins the next one where it is not the same; one without a class is none.
+func continued(list []span, next span, now time.Time) []span {
 	if last := len(list) - 1; last >= 0 && list[last].open {
 		list[last].to = now
-		if list[last].class == class && list[last].title == title {
+		if list[last].class == next.class && list[last].title == next.title {
 			return list
 		}
 		list[last].open = false
 	}
-	if class == "" || len(list) >= maxSpans {
+	if next.class == "" || len(list) >= maxSpans {
 		return list
 	}
-	return append(list, span{from: now, to: now, class: class, title: title, open: true})
+	next.from, next.to, next.open = now, now, true
+	return append(list, next)
 }
 
 // waveSpans are the waves of each update of a pool, and below them its halts.
@@ -96,4 +97,21 @@ func (p *pool) waveSpans() (out []spans) {
 		}
 	}
 	return out
+}
+
+// maxHalts bounds the halts of a pool that are told in words.
+const maxHalts = 10
+
+// haltRows say when updates of a pool were halted, for how long, and why.
+func (p *pool) haltRows(at func(time.Time) string) (out []row) {
+	for _, f := range p.followed {
+		for _, h := range f.halts {
+			until := "resumed after " + about(h.to.Sub(h.from))
+			if h.open {
+				until = "and not resumed"
+			}
+			out = append(out, row{"halted", fmt.Sprintf("%s, %s, %s: %s", f.edge, at(h.from), until, h.title)})
+		}
+	}
+	return out[:min(len(out), maxHalts)]
 }

@@ -28,6 +28,9 @@ func TestARolloutInWavesWaitsForTheSoakOfEach(t *testing.T) {
 	assert.Contains(t, html, "wave canary")
 	assert.Contains(t, html, `class="soak"`)
 	assert.Contains(t, html, "wave rest")
+	assert.Regexp(t, `<text [^>]*>canary</text>`, html, "the wave is named without a pointer over it")
+	assert.Contains(t, html, "</i>wave soaks</li>")
+	assert.NotContains(t, html, "</i>halted until a person resumes</li>", "the legend has what occurs")
 }
 
 func TestAHaltedRolloutWaitsForAPersonWhoResumesIt(t *testing.T) {
@@ -41,7 +44,10 @@ func TestAHaltedRolloutWaitsForAPersonWhoResumesIt(t *testing.T) {
 	r = run(t, o)
 	assert.Equal(t, simulation.Complete, r.Report.Ending)
 	assert.Positive(t, r.Report.Policies[0].Jobs.Held)
-	assert.Contains(t, picture(t, r), `class="halt"`)
+	html := picture(t, r)
+	assert.Contains(t, html, `class="halt"`)
+	assert.Contains(t, html, "</i>halted until a person resumes</li>")
+	assert.Regexp(t, `<th>halted</th><td>[^<]* resumed after [^<]*node-`, html, "when, for how long, and because of which node")
 
 	o.Work.Person = 0
 	r = run(t, o)
