@@ -220,3 +220,22 @@ func TestAnotherJobOfANodeDoesNotWaitForTheWaveOfTheFirst(t *testing.T) {
 	require.Len(t, d.Wait, 1)
 	assert.Equal(t, schedule.NodeBusy, d.Wait[0].Reason, "but it does for one that goes")
 }
+
+func TestAnUpdateIsAdmittedNoMoreAfterItsDeadline(t *testing.T) {
+	f := spreading(2, 1, schedule.Plan{Deadline: time.Hour})
+	write(&f, schedule.Decide(f), schedule.Succeeded)
+	f.Now = f.Now.Add(time.Hour)
+	d := schedule.Decide(f)
+	assert.Empty(t, d.Policies[0].Add)
+	assert.Equal(t, map[string]schedule.Reason{"n1-j1": schedule.DeadlineExceeded}, reasons(d))
+}
+
+func TestAWaveInWhichEveryNodeFailedHaltsWhateverTheThresholds(t *testing.T) {
+	one := intstr.FromInt32(1)
+	f := spreading(3, 3, schedule.Plan{Waves: []schedule.Wave{{Name: "one", Size: &one}}, Halt: &schedule.Halt{MaxFailures: 5}})
+	write(&f, schedule.Decide(f), schedule.Failed)
+	d := schedule.Decide(f)
+	assert.Empty(t, d.Policies[0].Add)
+	require.NotNil(t, d.Policies[0].Rollouts[0].Halted)
+	assert.Equal(t, schedule.HaltNoSuccess, d.Policies[0].Rollouts[0].Halted.Reason)
+}

@@ -245,6 +245,20 @@ func TestARemovedPinIsObsoleteUntilTheTemplateRuns(t *testing.T) {
 	}
 }
 
+// R004-29: while the assignment still comes from the pin that is gone, nobody knows what will be desired. However long that takes, the
+// pins that are left are not confirmed to say the same.
+func TestAPinThatIsGoneIsObsoleteAsLongAsItsAssignmentStands(t *testing.T) {
+	s := newSite(t)
+	s.pin("p", "other")
+	s.assignPinned("nic", "p", "2")
+	s.flash("nic")
+	s.pin("other")
+	assert.Equal(t, []string{"p of NodeFirmware/n1@2 Deleted 1"}, s.look())
+	assert.Equal(t, []string{"p of NodeFirmware/n1@2 Deleted 1"}, s.rest())
+	assert.Empty(t, s.last.confirmed)
+	assert.Zero(t, s.last.next, "nothing is waited for but an event")
+}
+
 // R004-37: where the template says the same as the pin that is gone, nothing is flashed.
 func TestARemovedPinThatSaidTheSameIsOnlyObsoleteForAWhile(t *testing.T) {
 	s := newSite(t)
@@ -375,6 +389,21 @@ func TestAChangeWithoutEffectBeforeTheFlashMakesNothingObsoleteAfterIt(t *testin
 	s.flash("nic")
 	assert.Empty(t, s.look())
 	assert.Equal(t, int64(2), *s.device("nic").Status.LastApplied.Origin.Generation)
+}
+
+// So it is for a device that the product never updated: its first job records the generation that was in force when its firmware was
+// assigned, and the one that is in force then was confirmed while it waited.
+func TestAChangeWithoutEffectBeforeTheFirstFlashMakesNothingObsoleteAfterIt(t *testing.T) {
+	s := newSite(t)
+	s.devices = s.devices[:1] // no other device has the template on record
+	s.device("nic").Status.LastApplied = nil
+	s.assignFrom("nic", "t", "2")
+	s.edit("t")
+	assert.Empty(t, s.look())
+	assert.Empty(t, s.rest())
+	s.flash("nic")
+	assert.Empty(t, s.look())
+	assert.Equal(t, int64(5), *s.device("nic").Status.LastApplied.Origin.Generation)
 }
 
 // While a job works on a device, what runs is not what is recorded yet; the reference stays obsolete until the job ends.

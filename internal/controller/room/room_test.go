@@ -108,6 +108,13 @@ func TestWhoIsNeverRefusedTakesRoom(t *testing.T) {
 	assert.Zero(t, w.Refused("p"), "n2 has moved to another policy")
 }
 
+func TestWhoIsNeverRefusedTakesRoomBeforeAPassSeesItsJob(t *testing.T) {
+	w := newWorld()
+	w.pass(1)
+	w.EnterAlways("p", "c0", "c0")
+	assert.False(t, w.plan("n0"))
+}
+
 func TestRoomThatIsNotUsedPassesOn(t *testing.T) {
 	w := newWorld()
 	w.pass(1)

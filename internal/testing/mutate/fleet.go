@@ -1,0 +1,48 @@
+package mutate
+
+// queues are defects in which jobs are made while the queue of a policy is full.
+func queues() []Mutant {
+	const room, act = "internal/controller/room/room.go", "internal/controller/planner/act.go"
+	return []Mutant{
+		{What: "one node more than maxQueued waits", File: room, Old: "if q.left() > 0 && (isNext", New: "if q.left() >= 0 && (isNext"},
+		{What: "a node that no limit refuses takes no room", File: room,
+			Old: "if _, again := q.entered[job]; !again {", New: "if _, again := q.entered[job]; again {"},
+		{What: "a full queue refuses the nodes of the open wave", File: act,
+			Old: "case limited && f.settings.InWave:", New: "case limited && f.settings.InWave && job.Name == \"\":", Run: "Queue"},
+	}
+}
+
+// provenances are defects in what a node says about the objects that its firmware came from.
+func provenances() []Mutant {
+	const decide = "internal/controller/provenance/decide.go"
+	return []Mutant{
+		{What: "a template that is gone is not obsolete", File: decide,
+			Old: "case !exists:\n\t\treturn v1alpha1.ObsoleteDeleted", New: "case !exists:\n\t\treturn \"\""},
+		{What: "a pin that is gone is not obsolete", File: decide,
+			Old: "case !now.has(r):\n\t\treturn v1alpha1.ObsoleteDeleted", New: "case !now.has(r):\n\t\treturn \"\""},
+		{What: "pins are confirmed while the assignment comes from one that is gone", File: decide,
+			Old: "if !exists || !now.settled || !now.has(r) {", New: "if !exists || !now.settled {"},
+		{What: "what is not decided is confirmed", File: decide,
+			Old: "if !exists || !now.settled || !now.has(r) {", New: "if !exists || !now.has(r) {"},
+		{What: "nothing is confirmed for a device that waits for its first update", File: decide,
+			Old: "if len(recorded(d)) == 0 && !isDue(d) {", New: "if len(recorded(d)) == 0 {"},
+		{What: "an edit is confirmed before it has rested", File: decide,
+			Old: "d.next = f.quietPeriod - f.now.Sub(d.pending.since); d.next <= 0 {",
+			New: "d.next = f.quietPeriod - f.now.Sub(d.pending.since); d.next <= f.quietPeriod {"},
+	}
+}
+
+// drains are defects in how the operator takes a node out of service and returns it.
+func drains() []Mutant {
+	const decide = "internal/controller/maintenance/decide.go"
+	return []Mutant{
+		{What: "a node that somebody else cordoned is uncordoned", File: decide, Old: "d.uncordon, d.again = ours, false",
+			New: "d.uncordon, d.again = ours || f.node.Spec.Unschedulable, false"},
+		{What: "the cordon of somebody else becomes the operator's", File: decide,
+			Old: "if !f.node.Spec.Unschedulable || ours {", New: "if !f.node.Spec.Unschedulable || ours || f.answer == nil {"},
+		{What: "a node without an admitted job is drained", File: decide, Old: "case !f.admitted:", New: "case !f.admitted && f.left != nil:"},
+		{What: "pods are evicted from a node that is not cordoned", File: decide,
+			Old: "case !f.node.Spec.Unschedulable:", New: "case !f.node.Spec.Unschedulable && f.left != nil:"},
+		{What: "a node is called drained while pods are left", File: decide, Old: "case f.left.Done():", New: "case f.left.Done() || len(f.left.Pods) == 1:"},
+	}
+}
