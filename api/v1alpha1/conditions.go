@@ -56,6 +56,8 @@ const (
 	// ConditionRolledBack is True on a FirmwareJob that failed and restored the previous firmware. It is False while
 	// the rollback runs and when the rollback failed.
 	ConditionRolledBack = "RolledBack"
+	// ConditionCancelling (abnormal) is True on a FirmwareJob while its cancellation waits for the running step.
+	ConditionCancelling = "Cancelling"
 )
 
 // Reasons. They are stable; messages are not.
@@ -210,6 +212,13 @@ const (
 	ReasonPowerCycleRequired = "PowerCycleRequired"
 	// ReasonCancelled: the job was cancelled.
 	ReasonCancelled = "Cancelled"
+	// ReasonWriteRunning: the job is cancelled, and the step that writes to the hardware is never broken off; the job ends after
+	// it.
+	ReasonWriteRunning = "WriteRunning"
+	// ReasonStepNotInterruptible: the job is cancelled, and the running step may not be interrupted; the job ends after it.
+	ReasonStepNotInterruptible = "StepNotInterruptible"
+	// ReasonGracePeriod: the job is cancelled, and its running step has until the end of the grace period to end by itself.
+	ReasonGracePeriod = "GracePeriod"
 	// ReasonArchiveFailed: the running firmware could not be archived. Nothing was written.
 	ReasonArchiveFailed = "ArchiveFailed"
 	// ReasonArchived: the previous firmware is archived, stays in a slot of the device, or is available as an image.

@@ -92,19 +92,51 @@ type FirmwareJobSpec struct {
 	// +kubebuilder:validation:Minimum=-1000
 	// +kubebuilder:validation:Maximum=1000
 	Priority *int32 `json:"priority,omitempty"`
-	// cancel asks the job to stop: at once if the running step may be interrupted, otherwise after that step. A job
-	// that has already written then holds the node. A rollback is not interrupted. Written by the user; it can be added
-	// but not removed.
+	// cancel asks the job to stop: at once, or after gracePeriodSeconds, if the running step may be interrupted, otherwise after
+	// that step. A job that has already written then holds the node. A write and a rollback are never interrupted. Written by
+	// the user; it can be added but not removed.
 	// +optional
 	Cancel *JobCancel `json:"cancel,omitempty"`
 }
 
+// CancelMode says how far a cancellation goes.
+// +kubebuilder:validation:Enum=Graceful;Force
+type CancelMode string
+
+const (
+	// CancelGraceful ends a step that may be interrupted and lets any other step finish, its further rounds and the repetition
+	// after an interruption included.
+	CancelGraceful CancelMode = "Graceful"
+	// CancelForce waits for no grace period, and begins no further round or repetition of a step that is not part of every
+	// update. A write that runs is not ended by it either.
+	CancelForce CancelMode = "Force"
+)
+
 // JobCancel asks a job to stop.
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.mode) || oldSelf.mode != 'Force' || has(self.mode) && self.mode == 'Force'",message="Force cannot be taken back",fieldPath=".mode"
+// +kubebuilder:validation:XValidation:rule="has(self.gracePeriodSeconds) == has(oldSelf.gracePeriodSeconds) && (!has(self.gracePeriodSeconds) || self.gracePeriodSeconds == oldSelf.gracePeriodSeconds)",message="the grace period of a cancellation cannot be changed; set mode to Force to end it",fieldPath=".gracePeriodSeconds"
 type JobCancel struct {
 	// reason of the cancellation, for the record.
 	// +optional
 	// +kubebuilder:validation:MaxLength=256
 	Reason string `json:"reason,omitempty"`
+	// mode is Graceful (default) or Force. Graceful ends a step that may be interrupted after gracePeriodSeconds, and any
+	// other step ends by itself first. Force ends the grace period, and begins no further round of a step that works in rounds
+	// and no repetition of it after an interruption. Neither ends a write that runs: the job ends after it. Neither leaves
+	// firmware half written: a write that was interrupted is still repeated once. Written by the user; Graceful may be changed
+	// to Force, and Force not back.
+	// +optional
+	// +kubebuilder:default=Graceful
+	Mode CancelMode `json:"mode,omitempty"`
+	// gracePeriodSeconds is how long a running step that may be interrupted has to end by itself, counted from when the daemon
+	// of the node sees the cancellation. No other step begins meanwhile, and the step is not begun again where the daemon
+	// restarts. Default 0, which ends it at once; from 0 to 3600. With the mode Force it has no effect. Written by the user
+	// with the cancellation, and not changed afterwards.
+	// +optional
+	// +kubebuilder:default=0
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=3600
+	GracePeriodSeconds *int32 `json:"gracePeriodSeconds,omitempty"`
 }
 
 // DeviceUpdate is the update of one device.
@@ -223,7 +255,7 @@ type FirmwareJobStatus struct {
 	// +kubebuilder:default=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// conditions: Ready (completed successfully), Admitted, MaintenanceReady, RollbackAvailable, Guarded, Complete, Failed,
-	// RolledBack, Held, and, while they are True, Reconciling and Stalled.
+	// RolledBack, Held, and, while they are True, Reconciling, Stalled and Cancelling.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -450,6 +450,17 @@ func TestFirmwareJobValidation(t *testing.T) {
 			{name: "a cancellation", change: func(o *v1alpha1.FirmwareJob) {
 				o.Spec.Cancel = &v1alpha1.JobCancel{Reason: "wrong pool"}
 			}},
+			{name: "the longest grace period", change: func(o *v1alpha1.FirmwareJob) {
+				o.Spec.Cancel = &v1alpha1.JobCancel{GracePeriodSeconds: new(int32(3600))}
+			}},
+			{name: "a grace period too long", change: func(o *v1alpha1.FirmwareJob) {
+				o.Spec.Cancel = &v1alpha1.JobCancel{GracePeriodSeconds: new(int32(3601))}
+			}, field: "spec.cancel.gracePeriodSeconds", message: "less than or equal to 3600"},
+			{name: "a grace period below zero", change: func(o *v1alpha1.FirmwareJob) {
+				o.Spec.Cancel = &v1alpha1.JobCancel{GracePeriodSeconds: new(int32(-1))}
+			}, field: "spec.cancel.gracePeriodSeconds", message: "greater than or equal to 0"},
+			{name: "an unknown mode", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Cancel = &v1alpha1.JobCancel{Mode: "Kill"} },
+				field: "spec.cancel.mode", message: `supported values: "Graceful", "Force"`},
 			{name: "another node", change: func(o *v1alpha1.FirmwareJob) { o.Spec.NodeName = "gpu-018" },
 				field: "spec.nodeName", message: "nodeName is immutable"},
 			{name: "another type", change: scan, field: "spec.type", message: "type is immutable"},
@@ -468,6 +479,19 @@ func TestFirmwareJobValidation(t *testing.T) {
 			{name: "a reason", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Cancel.Reason = "wrong pool" }},
 			{name: "second thoughts", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Cancel = nil },
 				field: "spec.cancel", message: "cancel cannot be taken back"},
+			{name: "force", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Cancel.Mode = v1alpha1.CancelForce }},
+			{name: "more grace", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Cancel.GracePeriodSeconds = new(int32(60)) },
+				field: "spec.cancel.gracePeriodSeconds", message: "the grace period of a cancellation cannot be changed; set mode to Force to end it"},
+		})
+	})
+	t.Run("update of one cancelled by force", func(t *testing.T) {
+		cancelled := validJob()
+		cancelled.Spec.Cancel = &v1alpha1.JobCancel{Mode: v1alpha1.CancelForce}
+		checkUpdate(t, cancelled, []change{
+			{name: "without force", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Cancel.Mode = v1alpha1.CancelGraceful },
+				field: "spec.cancel.mode", message: "Force cannot be taken back"},
+			{name: "without a mode, which is Graceful", change: func(o *v1alpha1.FirmwareJob) { o.Spec.Cancel.Mode = "" },
+				field: "spec.cancel.mode", message: "Force cannot be taken back"},
 		})
 	})
 }

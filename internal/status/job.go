@@ -16,7 +16,7 @@ import (
 var JobConditions = []string{
 	v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionMaintenanceReady,
 	v1alpha1.ConditionComplete, v1alpha1.ConditionFailed, v1alpha1.ConditionHeld, v1alpha1.ConditionRollbackAvailable,
-	v1alpha1.ConditionRolledBack, v1alpha1.ConditionGuarded,
+	v1alpha1.ConditionRolledBack, v1alpha1.ConditionGuarded, v1alpha1.ConditionCancelling,
 }
 
 // JobFacts is what the daemon knows about one job when it reports.
@@ -49,13 +49,18 @@ type JobFacts struct {
 	Rollback *step.Rollback
 	// Overdue says that the running step has made no progress for longer than it should; empty while it has.
 	Overdue string
+	// Cancelling is what the cancellation of the job waits for, empty where it waits for nothing; CancelForce says that it is
+	// one by force, and GraceUntil when its grace period ends.
+	Cancelling  step.Reason
+	CancelForce bool
+	GraceUntil  time.Time
 	// Summary of a complete job.
 	Summary string
 }
 
 // Job maps facts to the conditions of a FirmwareJob, keeping in old what others wrote.
 func Job(f JobFacts, old []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
-	all := slices.Concat(jobReady(f), jobMaintenance(f), jobArchived(f), jobGuarded(f), jobRollback(f))
+	all := slices.Concat(jobReady(f), jobMaintenance(f), jobArchived(f), jobGuarded(f), jobRollback(f), jobCancelling(f))
 	return Merge(old, generation, now, JobConditions, all...)
 }
 

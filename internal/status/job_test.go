@@ -45,6 +45,14 @@ func TestJobConditions(t *testing.T) {
 			status.JobFacts{Step: "flash nic0", MaintenanceRequested: true, Maintenance: step.MaintenanceReady},
 			[]string{"MaintenanceReady=True/MaintenanceReady", "Ready=False/Progressing", "Reconciling=True/Progressing"}, kstatus.InProgressStatus,
 		},
+		"cancelled while it writes": {
+			status.JobFacts{Step: "flash nic0", Cancelling: step.WriteRunning, CancelForce: true},
+			[]string{"Cancelling=True/WriteRunning", "Ready=False/Progressing", "Reconciling=True/Progressing"}, kstatus.InProgressStatus,
+		},
+		"cancelled with a grace period": {
+			status.JobFacts{Step: "archive nic0", Cancelling: step.GracePeriod, GraceUntil: time.Unix(60, 0)},
+			[]string{"Cancelling=True/GracePeriod", "Ready=False/Progressing", "Reconciling=True/Progressing"}, kstatus.InProgressStatus,
+		},
 		"complete": {
 			status.JobFacts{Outcome: step.Complete, MaintenanceRequested: true, MaintenanceEnded: true, Summary: "done"},
 			[]string{"Complete=True/Succeeded", "MaintenanceReady=False/MaintenanceReleased", "Ready=True/Succeeded"}, kstatus.CurrentStatus,

@@ -124,3 +124,103 @@ func TestCancelledStepsJob(t *testing.T) {
 	assert.Equal(t, step.Poll, next(erasing, f).Verb, "what changes the device ends first")
 	isCancelled(t, next(until(r, plan.ResetBIOSSettings), f), true)
 }
+
+func forced(f step.Facts) step.Facts {
+	f = cancelled(f)
+	f.CancelForce = true
+	return f
+}
+
+// A grace period lets the running step end by itself where it may be interrupted. Nothing else begins meanwhile, and what nothing
+// runs any more is not begun again for it (R000-66).
+func TestGraceLetsTheRunningStepEndAndNothingBegin(t *testing.T) {
+	f := cancelled(ready)
+	f.CancelGrace, f.Maintenance, f.Devices["disk"] = true, step.MaintenanceRequested, step.Device{Running: "2", Stored: "2"}
+	f.Devices["nic"] = f.Devices["disk"]
+	for _, kind := range []plan.Kind{plan.Preflight, plan.Archive, plan.Maintenance, plan.Verify, plan.Health} {
+		a := next(at(kind, running), f)
+		assert.Nil(t, a.Failure, "%s: %s", kind, a.Message)
+		assert.Equal(t, step.GracePeriod, step.CancelAwaits(at(kind, running), true))
+		assert.Empty(t, step.CancelAwaits(at(kind, running), false))
+
+		interrupted := f
+		interrupted.Interrupted = true
+		isCancelled(t, next(at(kind, running), interrupted), kind == plan.Verify || kind == plan.Health)
+	}
+	for _, kind := range []plan.Kind{plan.Preflight, plan.Archive, plan.Maintenance, plan.Flash} {
+		isCancelled(t, next(at(kind, nil), f), false)
+	}
+	f.Expired = true
+	isCancelled(t, next(at(plan.Maintenance, running), f), false)
+}
+
+// Force ends neither a write nor what finds out how one ended, and leaves no device with half of an image: what was interrupted
+// is repeated as without it (R000-66).
+func TestForceEndsNoWriteOfFirmware(t *testing.T) {
+	f := forced(ready)
+	f.Interrupted = true
+	old := step.Device{Running: "1", Stored: "1", Activation: inventory.ActivateDeviceReset}
+	for _, kind := range []plan.Kind{plan.Flash, plan.Activate} {
+		r := needs(at(kind, running), inventory.ActivateDeviceReset)
+		for name, c := range map[string]struct {
+			device step.Device
+			want   step.Verb
+		}{
+			"busy": {step.Device{WriteRunning: true}, step.Await},
+			"mute": {step.Device{Unreadable: "no answer"}, step.Await},
+			"old":  {old, step.Begin},
+		} {
+			f.Devices["disk"], f.Devices["nic"] = c.device, c.device
+			a := next(r, f)
+			assert.Equal(t, c.want, a.Verb, "%s %s: %s", kind, name, a.Message)
+		}
+	}
+	written := step.Device{Running: "2", Stored: "2"}
+	f.Devices["disk"], f.Devices["nic"] = written, written
+	assert.Equal(t, step.Succeeded, next(at(plan.Flash, running), f).State, "what was written is noted before the job ends")
+	assert.Equal(t, step.Begin, next(needs(at(plan.Reboot, running), inventory.ActivateReboot), f).Verb)
+	assert.Equal(t, step.StepNotInterruptible, step.CancelAwaits(at(plan.Reboot, running), false))
+}
+
+// Force begins no further round of a step that is not part of every update, and does not repeat it after an interruption. The
+// round that runs is waited for (R000-66).
+func TestForceEndsAStepBetweenItsRounds(t *testing.T) {
+	round := until(taskJob(t, plan.Request{Name: "erase"}), "erase")
+	returned(step.Returned{Again: true})(&round.Steps[round.Current()])
+	assert.Equal(t, step.Begin, next(round, cancelled(ready)).Verb, "without force its rounds are one step")
+	isCancelled(t, next(round, forced(ready)), true)
+
+	r := until(taskJob(t, plan.Request{Name: "erase"}), "erase")
+	running(&r.Steps[r.Current()])
+	f := forced(ready)
+	assert.Equal(t, step.Poll, next(r, f).Verb, "its round runs")
+	assert.Equal(t, step.WriteRunning, step.CancelAwaits(r, false))
+	f.Interrupted = true
+	isCancelled(t, next(r, f), true)
+	f.Devices["disk"] = step.Device{WriteRunning: true}
+	assert.Equal(t, step.Await, next(r, f).Verb, "its write goes on without its process")
+}
+
+// A job that failed by itself finishes what follows from that, by force too.
+func TestForceDoesNotStopARollback(t *testing.T) {
+	r := at(plan.Health, running)
+	for i := range r.Updates {
+		r.Updates[i].From, r.Updates[i].Rollback = "1", inventory.RollbackSlot
+	}
+	f := ready
+	f.Unhealthy, f.Waited = []step.Complaint{{Device: "nic", Message: "link down"}}, step.DefaultLimits().Health
+	r = apply(r, f)
+	f.Unhealthy, f.Waited = nil, 0
+	r = apply(r, f)
+	require.NotNil(t, r.Rollback)
+	running(&r.Steps[r.Current()])
+	f = forced(ready)
+	f.Interrupted = true
+	f.Devices["nic"] = step.Device{Running: "2", Stored: "2"}
+	a := next(r, f)
+	assert.Equal(t, step.Begin, a.Verb, a.Message)
+	assert.Equal(t, plan.Restore, r.Steps[a.Step].Kind)
+	assert.Equal(t, step.WriteRunning, step.CancelAwaits(r, false))
+	r.Steps[r.Current()].State = step.Pending
+	assert.Equal(t, step.StepNotInterruptible, step.CancelAwaits(r, false))
+}

@@ -36,6 +36,9 @@ type Facts struct {
 	Waited time.Duration
 	// Cancel is the reason why a person cancelled the job; nil when there was no cancellation.
 	Cancel *string
+	// CancelForce says that the cancellation begins no further round and no repetition of a step that is not part of every update. CancelGrace
+	// says that a running step that may be interrupted still has time to end by itself.
+	CancelForce, CancelGrace bool
 	// Drivers are the versions of the drivers of this process by name.
 	Drivers map[string]string
 	// BootTook is how long this boot took, from the start of the kernel until the host's own services could start; zero

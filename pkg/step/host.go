@@ -138,7 +138,10 @@ func (d decider) returned() bool {
 // harmless.
 func (d decider) task() Action {
 	begin := d.begin
-	if d.s.Changes {
+	switch {
+	case d.notAgain():
+		begin = d.endRounds
+	case d.s.Changes:
 		begin = d.write
 	}
 	dev, ret := d.f.Devices[d.s.Device], d.s.Returned

@@ -122,38 +122,6 @@ type decider struct {
 	s Step
 }
 
-// stopped ends a job that a person cancelled, as soon as the running step allows it, and a job that has written nothing
-// by its deadline. A failed job, its rollback and the return of the node to service go on.
-func (d decider) stopped() (Action, bool) {
-	if d.r.Failure != nil || d.s.Kind == plan.Release {
-		return Action{}, false
-	}
-	if d.r.Wrote() {
-		if d.f.Cancel == nil || d.s.State == Running && !d.s.Interruptible {
-			return Action{}, false
-		}
-		return d.fail(Cancelled, "cancelled before this step, after something was written: %s", *d.f.Cancel), true
-	}
-	if d.s.Kind == plan.Verify || d.s.Kind == plan.Health {
-		return Action{}, false
-	}
-	var a Action
-	switch {
-	case d.f.Cancel != nil:
-		a = d.fail(Cancelled, "cancelled before the first write: %s", *d.f.Cancel)
-	case !d.f.Expired:
-		return Action{}, false
-	case d.s.Returned != nil && d.s.Returned.Again:
-		a = d.fail(d.s.Returned.Failure.Reason, "nothing was written before the deadline: %s", d.s.Returned.Failure.Message)
-	case d.s.Kind == plan.Maintenance && d.f.Maintenance == MaintenanceNotInstalled:
-		a = d.fail(MaintenanceUnavailable, "no maintenance before the deadline: %s", d.f.MaintenanceMessage)
-	default:
-		a = d.fail(TimedOut, "nothing was written before the deadline; the step %s was not done: %s", d.s.Kind, d.f.MaintenanceMessage)
-	}
-	a.Failure.Held = d.r.Inherited
-	return a, true
-}
-
 // fresh reports whether this process has not begun the step yet.
 func (d decider) fresh() bool { return d.s.State == Pending || d.f.Interrupted }
 

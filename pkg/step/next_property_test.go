@@ -32,6 +32,10 @@ type world struct {
 	healthyAfter     int
 	interrupted      bool
 	writesUnprepared []string
+
+	// person cancels the job in the facts of a round, and watch judges what is decided; nil for nobody.
+	person func(*step.Facts)
+	watch  func(step.Record, step.Facts, step.Action)
 }
 
 type device struct {
@@ -345,7 +349,14 @@ func run(t *rapid.T, w *world, r *step.Record) (begun [2][]int32) {
 		} else {
 			waited += 2 * time.Minute
 		}
-		a := step.Next(*r, w.facts(*r, waited), step.DefaultLimits())
+		f := w.facts(*r, waited)
+		if w.person != nil {
+			w.person(&f)
+		}
+		a := step.Next(*r, f, step.DefaultLimits())
+		if w.watch != nil {
+			w.watch(*r, f, a)
+		}
 		if w.crashes("before the journal") {
 			continue
 		}

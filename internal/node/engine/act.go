@@ -58,16 +58,6 @@ func (x *execution) interruptibly(ctx context.Context, s step.Step, do func(cont
 	return ret
 }
 
-// onCancel sets what a cancellation interrupts. A cancellation that came before interrupts it at once.
-func (x *execution) onCancel(interrupt context.CancelFunc) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.interrupt = interrupt
-	if _, came := x.cancelled[x.job.UID]; came && interrupt != nil {
-		interrupt()
-	}
-}
-
 // returnedOrAgain journals what an attempt returned. Where the attempt could not be made, it waits so that it is made
 // again.
 func (x *execution) returnedOrAgain(i int, ret *step.Returned) time.Duration {

@@ -144,6 +144,8 @@ type Snapshot struct {
 	Waiting string
 	// Overdue says that the running step has made no progress for longer than it should; empty while it has.
 	Overdue string
+	// Cancelling says what the cancellation of the job waits for; nil where there is none, and where it waits for nothing.
+	Cancelling *Awaited
 	// Maintenance is how the node's maintenance stood when it was last asked.
 	Maintenance step.Maintenance
 	// Transition is false when only Percent changed.
@@ -158,8 +160,9 @@ type Engine struct {
 
 	mu sync.Mutex
 	// current is the job that is executed now.
-	current   *Snapshot
-	cancelled map[string]string
+	current *Snapshot
+	// cancelled is the cancellation of that job, by its UID.
+	cancelled map[string]*cancelling
 	// interrupt ends what the running step does, where that may be; nil where it may not.
 	interrupt context.CancelFunc
 }
@@ -190,7 +193,7 @@ func New(cfg Config) *Engine {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Engine{cfg: cfg, wake: make(chan struct{}, 1), cancelled: map[string]string{}}
+	return &Engine{cfg: cfg, wake: make(chan struct{}, 1), cancelled: map[string]*cancelling{}}
 }
 
 // Run executes what the journal holds and what Submit brings until the context ends. It needs no API server: start it
@@ -341,19 +344,6 @@ func (e *Engine) endUnstarted(job journal.Job) error {
 	}
 	e.cfg.Notify(Snapshot{Job: x.job, Transition: true})
 	return nil
-}
-
-// Cancel asks the job to stop: at once where the running step may be interrupted, and else right after it.
-func (e *Engine) Cancel(uid, reason string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.current != nil && e.current.Job.UID == uid && e.current.Job.Cancel == nil {
-		e.cancelled[uid] = reason
-		if e.interrupt != nil {
-			e.interrupt()
-		}
-		e.kick()
-	}
 }
 
 // Release returns the node that the job holds to service. It does nothing while steps run on the held node; ask again when

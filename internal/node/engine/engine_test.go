@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/enginetest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
@@ -434,7 +435,7 @@ func TestRejectedRetryKeepsTheNodeHeld(t *testing.T) {
 func TestCancelTakesEffectUntilTheFirstWrite(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
 		ids := fleet(m)
-		m.Window.OnReady = func() { m.Engine.Cancel("uid-j", "wrong night") }
+		m.Window.OnReady = func() { m.Engine.Cancel("uid-j", engine.Cancellation{Reason: "wrong night"}) }
 		view := m.Run(m.Job("j", ids...))
 		requireFailed(t, view, "j", step.Cancelled, false)
 		assert.Empty(t, m.Sim.Operations())
@@ -450,7 +451,7 @@ func TestCancelDuringTheWriteEndsTheJobRightAfterIt(t *testing.T) {
 		m.Sim.Inject("nic0", drivertest.HangWrite)
 		go func() {
 			time.Sleep(10 * time.Minute)
-			m.Engine.Cancel("uid-j", "wrong night")
+			m.Engine.Cancel("uid-j", engine.Cancellation{Reason: "wrong night"})
 			m.Sim.Release("nic0")
 		}()
 		requireFailed(t, m.Run(m.Job("j", id)), "j", step.Cancelled, true)
@@ -495,7 +496,7 @@ func TestWriteOfAPluginOutlivesWhoFollowedIt(t *testing.T) {
 					m.Stop()
 					time.Sleep(2 * time.Hour)
 					if cancel {
-						m.Engine.Cancel("uid-j", "wrong night")
+						m.Engine.Cancel("uid-j", engine.Cancellation{Reason: "wrong night"})
 						time.Sleep(time.Hour)
 					}
 					assert.Zero(t, m.Window.Released)

@@ -91,10 +91,10 @@ func (x *execution) gather(ctx context.Context) (step.Facts, error) {
 		x.at, x.since, x.moved, x.overdue, x.gate = cur, now, now, "", gate{}
 	}
 	x.watch(now)
-	x.takeCancel()
+	grace := x.takeCancel()
 	f := step.Facts{
 		BootID: bootID, Devices: map[string]step.Device{}, Interrupted: x.interrupted,
-		Cancel: x.job.Cancel, Expired: !x.job.Deadline.IsZero() && x.cfg.Now().After(x.job.Deadline), Drivers: x.drivers(),
+		Cancel: x.job.Cancel, CancelForce: x.job.CancelForce, CancelGrace: grace, Expired: !x.job.Deadline.IsZero() && x.cfg.Now().After(x.job.Deadline), Drivers: x.drivers(),
 	}
 	for _, name := range step.Wanted(x.job.Record) {
 		if f.Devices[name], err = x.look(ctx, name); err != nil {
@@ -138,16 +138,6 @@ func (x *execution) watch(now time.Duration) {
 	x.overdue = fmt.Sprintf("it has made no progress for %s and is not killed; look at the node and its devices", deadline)
 	x.cfg.Log.Error("Step is overdue", "job", x.job.Name, "step", s.Kind, "device", s.Device, "deadline", deadline)
 	x.publish(true)
-}
-
-// takeCancel adds a cancellation that arrived since the last round to the job; the next save makes it durable.
-func (x *execution) takeCancel() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if reason, ok := x.cancelled[x.job.UID]; ok {
-		x.job.Cancel = &reason
-		delete(x.cancelled, x.job.UID)
-	}
 }
 
 func (x *execution) look(ctx context.Context, name string) (step.Device, error) {
@@ -349,6 +339,7 @@ func (x *execution) publish(transition bool) {
 	}
 	s := Snapshot{Job: x.job, Percent: x.percent, Waiting: x.waiting, Maintenance: x.maintenance, Overdue: x.overdue, Transition: transition}
 	x.mu.Lock()
+	s.Cancelling = x.awaited(s)
 	x.current = &s
 	x.mu.Unlock()
 	x.cfg.Notify(s)
@@ -359,5 +350,5 @@ func (x *execution) retire() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.current = nil
-	delete(x.cancelled, x.job.UID)
+	x.forgetCancel()
 }

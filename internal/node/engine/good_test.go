@@ -36,7 +36,7 @@ func cancelAt(m *enginetest.Machine, kind plan.Kind, names ...string) {
 		cur := s.Job.CurrentStep()
 		for _, name := range names {
 			if s.Job.Name == name && cur != nil && cur.Kind == kind {
-				m.Engine.Cancel(s.Job.UID, "not now")
+				m.Engine.Cancel(s.Job.UID, engine.Cancellation{Reason: "not now"})
 			}
 		}
 	}

@@ -20,7 +20,7 @@ func TestCancelInterruptsAReadThatRuns(t *testing.T) {
 		id := m.AddWith(inventory.NIC, "nic0", inventory.Firmware{
 			Activation: inventory.ActivateDeviceReset, Rollback: inventory.RollbackReadBack,
 		})
-		m.SlowRead = func() { m.Engine.Cancel("uid-j", "wrong night") }
+		m.SlowRead = func() { m.Engine.Cancel("uid-j", engine.Cancellation{Reason: "wrong night"}) }
 		requireFailed(t, m.Run(m.Job("j", id)), "j", step.Cancelled, false)
 		assert.Empty(t, m.Sim.Operations())
 	})

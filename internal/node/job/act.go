@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
@@ -24,7 +25,7 @@ func (r *Reconciler) act(ctx context.Context, f state, v verdict) error {
 	case cancelUnstarted:
 		return r.Engine.CancelUnstarted(r.newJob(f), cancelReason(f.object))
 	case cancel:
-		r.Engine.Cancel(f.known.UID, cancelReason(f.object))
+		r.Engine.Cancel(f.known.UID, cancellation(f.object))
 	case release:
 		return r.Engine.Release(f.holds.UID)
 	case conclude:
@@ -78,6 +79,15 @@ func (r *Reconciler) markReported(f state, v verdict) error {
 	done := *f.known
 	done.Reported = true
 	return r.Journal.Save(done)
+}
+
+// cancellation is what a person asked for. A job whose object is deleted is cancelled without a grace period.
+func cancellation(job *v1alpha1.FirmwareJob) engine.Cancellation {
+	c := engine.Cancellation{Reason: cancelReason(job), Force: isForced(job)}
+	if spec := job.Spec.Cancel; spec != nil && spec.GracePeriodSeconds != nil {
+		c.Grace = time.Duration(*spec.GracePeriodSeconds) * time.Second
+	}
+	return c
 }
 
 func cancelReason(job *v1alpha1.FirmwareJob) string {

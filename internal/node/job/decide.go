@@ -1,6 +1,9 @@
 package job
 
-import "github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+import (
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+)
 
 type verdict int
 
@@ -35,7 +38,7 @@ func decide(f state) verdict {
 		return conclude
 	case f.object == nil:
 		return leave
-	case f.known != nil && f.known.Record.Outcome == "" && isToStop(f.object) && f.known.Cancel == nil:
+	case f.known != nil && f.known.Record.Outcome == "" && asksMore(f.object, *f.known):
 		return cancel
 	case f.known != nil:
 		return follow
@@ -65,4 +68,13 @@ func decide(f state) verdict {
 // there goes on: nobody asked to stop it, and an API server that was restored from a backup may have lost it.
 func isToStop(j *v1alpha1.FirmwareJob) bool {
 	return j.Spec.Cancel != nil || j.DeletionTimestamp != nil
+}
+
+// asksMore reports whether a person asks for a cancellation, or for one by force, that the journal does not know yet.
+func asksMore(j *v1alpha1.FirmwareJob, known journal.Job) bool {
+	return isToStop(j) && (known.Cancel == nil || isForced(j) && !known.CancelForce)
+}
+
+func isForced(j *v1alpha1.FirmwareJob) bool {
+	return j.Spec.Cancel != nil && j.Spec.Cancel.Mode == v1alpha1.CancelForce
 }

@@ -22,6 +22,8 @@ func TestVerdictOfAJob(t *testing.T) {
 	cancelled := object(v1alpha1.JobTypeUpdate)
 	cancelled.Spec.Cancel = &v1alpha1.JobCancel{}
 	update := object(v1alpha1.JobTypeUpdate, admitted...)
+	forced := cancelled.DeepCopy()
+	forced.Spec.Cancel.Mode = v1alpha1.CancelForce
 	deleted := object(v1alpha1.JobTypeUpdate, admitted...)
 	deleted.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 	superseded, withdrawn := object(v1alpha1.JobTypeUpdate), cancelled.DeepCopy()
@@ -40,6 +42,8 @@ func TestVerdictOfAJob(t *testing.T) {
 		"admitted, of another process":               {state{object: update}, queue},
 		"cancelled before it began":                  {state{object: cancelled, mine: true}, cancelUnstarted},
 		"cancelled while it runs":                    {state{object: cancelled, known: running}, cancel},
+		"cancelled by force after it was cancelled":  {state{object: forced, known: &journal.Job{Cancel: new(string)}}, cancel},
+		"cancelled by force, which is known":         {state{object: forced, known: &journal.Job{Cancel: new(string), CancelForce: true}}, follow},
 		"deleted before it began":                    {state{object: deleted, mine: true}, cancelUnstarted},
 		"deleted before it was admitted":             {state{object: superseded, mine: true}, leave},
 		"cancelled and deleted before its admission": {state{object: withdrawn, mine: true}, cancelUnstarted},

@@ -82,3 +82,42 @@ func TestCancelInTheSpecOfARunningJobTakesEffect(t *testing.T) {
 	assert.Empty(t, d.Sim.Operations())
 	assert.NotEqual(t, step.MaintenanceReady, d.Window.Phase)
 }
+
+// A person cancels by force while a write runs, after a cancellation with a grace period: the write goes on, the job says that it
+// waits for it, and ends right after it (R000-62, R000-66).
+func TestForceInTheSpecIsRefusedDuringAWriteAndSaysSo(t *testing.T) {
+	d := newDaemon(t)
+	d.create("j", d.Add(inventory.NIC, "nic0", inventory.ActivateDeviceReset))
+	d.admit("j")
+	var said []string
+	d.OnSnapshot = func(s engine.Snapshot) {
+		d.r.Notify(s)
+		if c := s.Job.CurrentStep(); c != nil && c.Kind == plan.Flash && c.State == step.Running && len(said) == 0 {
+			for _, spec := range []v1alpha1.JobCancel{
+				{Reason: "wrong night", GracePeriodSeconds: new(int32(600))},
+				{Reason: "wrong night", GracePeriodSeconds: new(int32(600)), Mode: v1alpha1.CancelForce},
+			} {
+				o := d.get("j")
+				o.Spec.Cancel = &spec
+				require.NoError(t, d.env.Client.Update(t.Context(), o))
+				require.NoError(t, d.reconcile("j"))
+				cancelling := condition(d.get("j"), v1alpha1.ConditionCancelling)
+				require.NotNil(t, cancelling)
+				assert.Equal(t, v1alpha1.ReasonWriteRunning, cancelling.Reason)
+				said = append(said, cancelling.Message)
+			}
+		}
+		require.NoError(t, d.reconcile("j"))
+	}
+	require.NoError(t, d.reconcile("j"))
+	d.work()
+	require.NoError(t, d.reconcile("j"))
+	require.Len(t, said, 2)
+	assert.Contains(t, said[0], "never broken off")
+	assert.Contains(t, said[1], "force does not break off")
+	got := d.get("j")
+	assert.Equal(t, v1alpha1.ReasonCancelled, condition(got, v1alpha1.ConditionFailed).Reason)
+	assert.NotNil(t, condition(got, v1alpha1.ConditionHeld))
+	assert.Nil(t, condition(got, v1alpha1.ConditionCancelling))
+	assert.Equal(t, inventory.Version("2.0"), d.Sim.Firmware("nic0").Stored)
+}

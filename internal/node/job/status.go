@@ -67,6 +67,9 @@ func facts(s engine.Snapshot, node string) status.JobFacts {
 		Outcome: r.Outcome, Failure: r.Failure, Held: s.Job.Held(), Node: node, Released: r.Released,
 		SupersededBy: s.Job.SupersededBy, Summary: summary(s.Job), Rollback: r.Rollback, Overdue: s.Overdue,
 	}
+	if c := s.Cancelling; c != nil {
+		f.Cancelling, f.CancelForce, f.GraceUntil = c.Reason, c.Force, c.Until
+	}
 	f.Archived, f.NoWayBack = archived(r)
 	if g := s.Job.Guard; g != nil {
 		f.Guarded, f.Unguarded = true, g.Missing

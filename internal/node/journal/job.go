@@ -37,6 +37,8 @@ type Job struct {
 	Deadline time.Time `json:"deadline,omitzero"`
 	// Cancel is the reason a person gave for cancelling the job; nil when it was not cancelled.
 	Cancel *string `json:"cancel,omitempty"`
+	// CancelForce says that the person asked for it with force.
+	CancelForce bool `json:"cancelForce,omitempty"`
 	// Record is the execution.
 	Record step.Record `json:"record"`
 	// Soak is how long the node must look healthy before its health gate passes. IsolationTimeout is how long it waits for the

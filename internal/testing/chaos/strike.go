@@ -3,6 +3,7 @@ package chaos
 import (
 	"time"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
@@ -35,7 +36,7 @@ func (w *world) strike(f Fault, o Op) {
 			w.window.phase, w.window.stolen = step.MaintenanceNone, true
 		}
 	case Cancel:
-		w.engine.Cancel(w.current, "wrong night")
+		w.engine.Cancel(w.current, engine.Cancellation{Reason: "wrong night", Force: f.Arg%2 == 1})
 	case Swap:
 		w.swap(o.Device, f.Arg)
 	case Mute:

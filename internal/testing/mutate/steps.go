@@ -2,17 +2,21 @@ package mutate
 
 // steps are defects in what a job does next.
 func steps() []Mutant {
-	const next, host, apply = "pkg/step/next.go", "pkg/step/host.go", "pkg/step/apply.go"
+	const next, cancel, host, apply = "pkg/step/next.go", "pkg/step/cancel.go", "pkg/step/host.go", "pkg/step/apply.go"
 	return []Mutant{
 		{What: "an interrupted write is begun a third time", File: next, Old: "MaxAttempts = 2\n", New: "MaxAttempts = 3\n"},
 		{What: "the first write does not wait for what is known of the maintenance", File: next,
 			Old: "case d.f.Maintenance == MaintenanceUnknown && d.r.Wrote():", New: "case d.f.Maintenance == MaintenanceUnknown:"},
 		{What: "a write begins though no maintenance was taken", File: next,
 			Old: "case taken == nil || taken.State != Succeeded:", New: "case taken == nil:"},
-		{What: "a job that wrote something is cancelled in the middle of a step", File: next,
-			Old: "if d.f.Cancel == nil || d.s.State == Running && !d.s.Interruptible {", New: "if d.f.Cancel == nil {"},
-		{What: "a cancelled job goes on", File: next, Old: "case d.f.Cancel != nil:", New: "case d.f.Cancel != nil && d.f.Expired:"},
-		{What: "a job that may not write any more waits for ever", File: next, Old: "case !d.f.Expired:", New: "case !d.f.Expired || d.s.Kind == plan.Maintenance:"},
+		{What: "a job that wrote something is cancelled in the middle of a step", File: cancel,
+			Old: "d.s.State == Running && !d.s.Interruptible || d.graced() {", New: "d.graced() {"},
+		{What: "a cancelled job goes on", File: cancel, Old: "case d.f.Cancel != nil && !(d.graced() && !d.f.Expired):", New: "case d.f.Cancel != nil && d.f.Expired:"},
+		{What: "a step begins within the grace period of a cancellation", File: cancel,
+			Old: "return d.f.CancelGrace && d.s.State == Running && d.s.Interruptible", New: "return d.f.CancelGrace && d.s.Interruptible"},
+		{What: "a cancellation by force lets a step do its next round", File: cancel,
+			Old: "return d.f.Cancel != nil && d.f.CancelForce &&", New: "return d.f.Cancel != nil && d.f.CancelForce && d.f.Interrupted &&"},
+		{What: "a job that may not write any more waits for ever", File: cancel, Old: "case !d.f.Expired:", New: "case !d.f.Expired || d.s.Kind == plan.Maintenance:"},
 		{What: "a changed driver is not noticed", File: next,
 			Old: "d.f.Drivers[u.Driver] != u.DriverVersion {", New: "d.f.Drivers[u.Driver] == \"\" {"},
 		{What: "the list begins anew under a write that runs", File: next, Old: "d.r.Restarts >= MaxRestarts || d.writing() {", New: "d.r.Restarts >= MaxRestarts {"},

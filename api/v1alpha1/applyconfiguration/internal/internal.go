@@ -97,6 +97,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: to
       type:
         scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CancelMode
+  scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CurrentStep
   map:
     fields:
@@ -792,6 +794,14 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.JobCancel
   map:
     fields:
+    - name: gracePeriodSeconds
+      type:
+        scalar: numeric
+      default: 0
+    - name: mode
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CancelMode
+      default: Graceful
     - name: reason
       type:
         scalar: string

@@ -41,9 +41,9 @@ type FirmwareJobSpecApplyConfiguration struct {
 	// priority orders the queue before the age of jobs: higher is admitted first. It may be changed. From -1000 to 1000. Absent:
 	// the highest priority of the FirmwareTemplates that the updates come from, or 0. Written by the user.
 	Priority *int32 `json:"priority,omitempty"`
-	// cancel asks the job to stop: at once if the running step may be interrupted, otherwise after that step. A job
-	// that has already written then holds the node. A rollback is not interrupted. Written by the user; it can be added
-	// but not removed.
+	// cancel asks the job to stop: at once, or after gracePeriodSeconds, if the running step may be interrupted, otherwise after
+	// that step. A job that has already written then holds the node. A write and a rollback are never interrupted. Written by
+	// the user; it can be added but not removed.
 	Cancel *JobCancelApplyConfiguration `json:"cancel,omitempty"`
 }
 

@@ -17,7 +17,7 @@ type FirmwareJobStatusApplyConfiguration struct {
 	// observedGeneration is the generation of the spec this status describes; -1 before the first reconciliation.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// conditions: Ready (completed successfully), Admitted, MaintenanceReady, RollbackAvailable, Guarded, Complete, Failed,
-	// RolledBack, Held, and, while they are True, Reconciling and Stalled.
+	// RolledBack, Held, and, while they are True, Reconciling, Stalled and Cancelling.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// startTime is when the daemon started the job.
 	StartTime *metav1.Time `json:"startTime,omitempty"`
