@@ -16,8 +16,8 @@ type RolloutWave struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	// +kubebuilder:validation:XValidation:rule="self != 'rest'",message="rest is the name of what follows the last wave; choose another one"
 	Name string `json:"name,omitempty"`
-	// nodeSelector chooses the nodes of the wave among those of the pool by their labels. Absent: every node. Written by the
-	// user.
+	// nodeSelector chooses the nodes of the wave among those of the pool by their labels. Nodes that an earlier wave chose and
+	// did not update may go too. Absent: every node. Written by the user.
 	// +optional
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
 	// size is how many nodes with the update may be updated up to the end of this wave, those of the waves before included: a

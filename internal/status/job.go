@@ -80,6 +80,12 @@ func jobArchived(f JobFacts) []Condition {
 // jobGuarded says whether the node goes on by itself after a reboot.
 func jobGuarded(f JobFacts) []Condition {
 	switch {
+	case f.Unguarded != "" && f.Outcome != "":
+		return []Condition{{v1alpha1.ConditionGuarded, metav1.ConditionFalse, v1alpha1.ReasonGuardUnavailable,
+			sentence("While the job ran the node had no guard: " + f.Unguarded)}}
+	case f.Guarded && f.Outcome != "":
+		return []Condition{{v1alpha1.ConditionGuarded, metav1.ConditionTrue, v1alpha1.ReasonGuardInstalled,
+			"The node had a guard while the job ran."}}
 	case f.Unguarded != "":
 		return []Condition{{v1alpha1.ConditionGuarded, metav1.ConditionFalse, v1alpha1.ReasonGuardUnavailable,
 			sentence("After a reboot nothing restores this node where the new firmware of its network adapter cuts it off: " + f.Unguarded)}}

@@ -6,6 +6,7 @@ import (
 
 	kstatus "github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"github.com/stretchr/testify/assert"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -131,4 +132,26 @@ func TestHeldJobNamesBothWaysOut(t *testing.T) {
 			assert.Contains(t, c.Message, "nodefirmware/n1")
 		}
 	}
+}
+
+// The guard is removed when the job ends, so that the condition must not promise anything from then on.
+func TestGuardOfAnEndedJobIsAMatterOfThePast(t *testing.T) {
+	for _, unguarded := range []string{"", "the kubelet has no staticPodPath"} {
+		running := status.JobFacts{Guarded: true, Unguarded: unguarded}
+		ended := running
+		ended.Outcome = step.Complete
+		before, after := guarded(running), guarded(ended)
+		assert.Equal(t, before.Status, after.Status)
+		assert.Contains(t, before.Message, "cuts it off")
+		assert.Contains(t, after.Message, "the job ran")
+		assert.NotContains(t, after.Message, "cuts it off")
+	}
+}
+
+func guarded(f status.JobFacts) metav1.Condition {
+	c := meta.FindStatusCondition(status.Job(f, nil, 1, time.Unix(0, 0)), v1alpha1.ConditionGuarded)
+	if c == nil {
+		return metav1.Condition{}
+	}
+	return *c
 }

@@ -15,8 +15,8 @@ import (
 type RolloutWaveApplyConfiguration struct {
 	// name of the wave, unique in the policy. "rest" is the name of what follows the last wave. Written by the user.
 	Name *string `json:"name,omitempty"`
-	// nodeSelector chooses the nodes of the wave among those of the pool by their labels. Absent: every node. Written by the
-	// user.
+	// nodeSelector chooses the nodes of the wave among those of the pool by their labels. Nodes that an earlier wave chose and
+	// did not update may go too. Absent: every node. Written by the user.
 	NodeSelector *v1.LabelSelectorApplyConfiguration `json:"nodeSelector,omitempty"`
 	// size is how many nodes with the update may be updated up to the end of this wave, those of the waves before included: a
 	// number from 1, or a percentage of the pool's nodes that have the update, rounded down but not below 1. Absent: every node
