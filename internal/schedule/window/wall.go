@@ -18,6 +18,9 @@ func instant(wall time.Time, zone *time.Location) time.Time {
 	t := wall.Add(-widestOffset).In(zone)
 	for {
 		start, end := t.ZoneBounds()
+		if !end.IsZero() && !end.After(t) { // on the last day of some leap years, where Go ends the zone too early
+			end = t.Add(time.Hour)
+		}
 		_, offset := t.Zone()
 		shown := wall.Add(-time.Duration(offset) * time.Second)
 		switch {

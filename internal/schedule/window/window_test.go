@@ -190,3 +190,22 @@ func TestTheStateIsRememberedUntilItChanges(t *testing.T) {
 	}
 	assert.False(t, c.At(at(t, "2026-10-24T12:00:00Z")).Open, "clocks of operators are put back, too")
 }
+
+// time.Time.ZoneBounds of Go ends a zone a day too early in leap years that the zone's rule decides, and at or before the time
+// asked for.
+func TestTheLastDayOfALeapYearEnds(t *testing.T) {
+	for _, zone := range []string{"Europe/Paris", "America/New_York", "Australia/Lord_Howe", "Antarctica/Troll", "Africa/Cairo"} {
+		location, err := time.LoadLocation(zone)
+		require.NoError(t, err)
+		rule, err := window.Recurring("night", "30 23 31 12 *", time.Hour, zone)
+		require.NoError(t, err)
+		for year := 2024; year < 2060; year += 4 {
+			opens := time.Date(year, 12, 31, 23, 30, 0, 0, location)
+			for _, before := range []time.Duration{time.Minute, 20 * time.Hour, 40 * time.Hour} {
+				s := window.New([]window.Rule{rule}, nil).At(opens.Add(-before))
+				assert.Equal(t, utc(opens), utc(s.Opens), "%s %d", zone, year)
+			}
+			assert.True(t, window.New([]window.Rule{rule}, nil).At(opens.Add(time.Minute)).Open, "%s %d", zone, year)
+		}
+	}
+}
