@@ -107,6 +107,7 @@ func (w *world) stuck() string {
 // live is one life of the daemon: it ends with the job, with a death or with a reboot.
 func (w *world) live(submit *journal.Job) (over bool) {
 	w.life++
+	w.idled = false
 	var err error
 	if w.book, err = journal.Open(w.stateDir()); err == nil {
 		err = w.readDisk()
@@ -153,6 +154,9 @@ func (w *world) daemon(submit *journal.Job) (died Fault) {
 	w.engine = engine.New(w.config())
 	if w.choose() {
 		if !w.unfinished() && w.current != "" && w.disk.Job(w.current) != nil { // nothing is to be done either
+			if err := w.config().Guard.Remove(ctx); err != nil { // by the guard that the kubelet starts
+				w.note(Event{Kind: EventBroken, Detail: err.Error()})
+			}
 			w.advance(w.quiet)
 			w.quiet = 0
 			return Fault{}
@@ -184,10 +188,10 @@ func (w *world) daemon(submit *journal.Job) (died Fault) {
 	if err := w.engine.Run(ctx); err != nil {
 		w.note(Event{Kind: EventBroken, Detail: err.Error()})
 	}
-	if active := w.disk.Active(); active == nil || active.Record.Outcome != "" {
-		return Fault{}
+	if w.unfinished() || !w.idled { // it was told to end before it had done everything
+		return Fault{Kind: Stop}
 	}
-	return Fault{Kind: Stop}
+	return Fault{}
 }
 
 func (w *world) config() engine.Config {

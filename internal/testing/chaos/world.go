@@ -86,6 +86,8 @@ type world struct {
 	// current is the job the world waits for. returned says that a person wants its node back.
 	current  string
 	returned bool
+	// idled says that the engine of this life has had nothing to do.
+	idled bool
 	// quiet is how long the next idle engine is left alone.
 	quiet time.Duration
 
@@ -226,6 +228,7 @@ func (w *world) wait(ctx context.Context, d time.Duration, wake <-chan struct{})
 
 // idle is an engine that has nothing to do: it is left alone for as long as the run says, and then the daemon ends.
 func (w *world) idle() {
+	w.idled = true
 	if w.quiet == 0 {
 		w.stop()
 		return
