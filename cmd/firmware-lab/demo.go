@@ -47,7 +47,7 @@ func demoCommand() *cobra.Command {
 			return o.removeDir()
 		},
 	}
-	o.register(c, 2*time.Second)
+	o.register(c, 5*time.Second)
 	c.Flags().IntVar(&d.MaxUnavailable, "max-unavailable", 2, "how many nodes may be disturbed at once")
 	c.Flags().BoolVar(&d.BadImage, "bad-image", true, "continue with NIC firmware that takes the link down, and watch it being rolled back")
 	c.Flags().BoolVar(&d.CutOff, "cut-off", true, "continue with NIC firmware that cuts its node off from the API server, and watch the node returning")

@@ -85,7 +85,8 @@ func startLabWith(t *testing.T, o Options) *Lab {
 	dir := t.TempDir()
 	out := &lines{}
 	o.Dir, o.BinDir, o.Out = dir, binDir, out
-	o.QuietPeriod, o.ScanInterval, o.WriteTime = time.Second, 2*time.Second, 800*time.Millisecond
+	o.ScanInterval, o.WriteTime = 2*time.Second, 800*time.Millisecond
+	o.QuietPeriod = cmp.Or(o.QuietPeriod, time.Second)
 	o.HealthTimeout = cmp.Or(o.HealthTimeout, 10*time.Second)
 	l, err := Up(t.Context(), o)
 	require.NoError(t, err, out)
@@ -279,7 +280,7 @@ func (s *scene) flashes() map[string]int {
 
 func TestFleetReachesItsFirmwareWithinItsBudget(t *testing.T) { // R000-2, R001-6, R000-18
 	t.Parallel()
-	l := startLabWith(t, Options{Nodes: 3, Uplink: true})
+	l := startLabWith(t, Options{Nodes: 3, Uplink: true, QuietPeriod: 10 * time.Second}) // the devices of a node are assigned in that time on a busy machine too
 	killed := l.killWhileCutOff(t)
 	var screen bytes.Buffer
 	report, err := l.Demo(t.Context(), DemoOptions{MaxUnavailable: 2, Timeout: 10 * time.Minute, Screen: &screen, BadImage: true, CutOff: true})
