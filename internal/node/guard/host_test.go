@@ -160,7 +160,7 @@ func TestNoGuardIsInstalledThatCannotReachTheAPIServer(t *testing.T) {
 }
 
 func TestNoGuardIsInstalledThatIsGoneAfterTheReboot(t *testing.T) {
-	memory, err := os.MkdirTemp("/dev/shm", "guard")
+	memory, err := os.MkdirTemp("/dev/shm", "guard") //nolint:usetesting // it has to be on a file system in memory
 	if err != nil {
 		t.Skip(err)
 	}
