@@ -75,8 +75,8 @@ func TestTable(t *testing.T) {
 	env := apitest.New(t)
 	require.NoError(t, env.Client.Create(t.Context(), &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}))
 	kind := v1alpha1.GroupVersion.WithKind("RolloutPolicy")
-	assert.Equal(t, `NAME   STATE    NODES   BUDGET   UNAVAILABLE   QUEUED   READY   STATUS   AGE
-gpu    Active                                                            <age>
+	assert.Equal(t, `NAME   STATE    NODES   BUDGET   UNAVAILABLE   QUEUED   WAITS   READY   STATUS   AGE
+gpu    Active                                                                    <age>
 `, env.Table(t, kind, apitest.ColumnsDefault))
 }
 
