@@ -124,6 +124,9 @@ type Device struct {
 	ActiveSlot int
 	// LinkUp of a NIC: every port with a cable has a link.
 	LinkUp bool
+	// VFs is the number of virtual functions of a NIC, Mode that of a BlueField.
+	VFs  int
+	Mode Mode
 	// LastAttemptStatus of a BIOS, as in the ESRT.
 	LastAttemptStatus int
 }

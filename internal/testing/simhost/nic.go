@@ -6,6 +6,10 @@ type nicState struct {
 	Running, Next flash
 	// LinkDown takes the links down until the next activation, whichever firmware runs.
 	LinkDown bool `json:",omitempty"`
+	// VFs is the number of virtual functions of the first port.
+	VFs int `json:",omitempty"`
+	// Mode is that of a BlueField.
+	Mode Mode `json:",omitempty"`
 }
 
 // hasLinks reports whether the ports with a cable have a link.
@@ -13,7 +17,7 @@ func (n *nicState) hasLinks() bool { return !n.LinkDown && !n.Running.LinkDown &
 
 func newNIC(n NIC) *nicState {
 	f := flash{Version: n.Version, Digest: digest(BuildImage(NICImage, ImageOptions{Version: n.Version, PSID: n.PSID}))}
-	return &nicState{Running: f, Next: f}
+	return &nicState{Running: f, Next: f, VFs: n.VFs, Mode: n.Mode}
 }
 
 // activate makes the stored image run, if it is complete.
@@ -36,6 +40,15 @@ func (n *nicState) boot(b boot, need Activation) {
 	}
 }
 
+// settle is what a reset of the card, by itself or with its machine, does besides loading firmware: the virtual functions are
+// those that are made afterwards, and settings that waited for a reset are in force.
+func (n *nicState) settle(card NIC, vfs int) {
+	n.VFs = vfs
+	if card.NextMode != "" {
+		n.Mode = card.NextMode
+	}
+}
+
 // stored is the version on flash that a query shows: the running one if the next is incomplete.
 func (n *nicState) stored() flash {
 	if n.Next.Torn {
@@ -47,7 +60,7 @@ func (n *nicState) stored() flash {
 func (n *nicState) describe(d *Device) {
 	d.Running, d.RunningDigest = n.Running.Version, n.Running.Digest
 	d.Stored, d.StoredDigest = n.stored().Version, n.stored().Digest
-	d.Torn, d.LinkUp = n.Next.Torn, d.Present && n.hasLinks()
+	d.Torn, d.LinkUp, d.VFs, d.Mode = n.Next.Torn, d.Present && n.hasLinks(), n.VFs, n.Mode
 }
 
 func (s *state) nic(key string) NIC {

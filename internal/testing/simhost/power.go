@@ -95,6 +95,11 @@ func (m *Machine) bootDevice(s *state, key string, kind Activation) error {
 		s.BIOS.boot(b)
 	case s.NICs[key] != nil:
 		s.NICs[key].boot(b, s.nic(key).Activation)
+		card := s.nic(key)
+		if s.Boots == 1 {
+			card.NextMode = "" // it waits since the machine was made
+		}
+		s.NICs[key].settle(card, card.VFs)
 	case s.NVMe[key] != nil:
 		return m.bootNVMe(s, s.nvme(key), b)
 	case s.SCSI[key] != nil:

@@ -17,6 +17,13 @@ type Spec struct {
 	NVMe   []NVMe
 	SCSI   []SCSI
 	SATA   []SATA
+	// Virtual is a virtual machine: lscpu names its hypervisor, and some tools refuse their work.
+	Virtual bool `json:",omitempty"`
+	// SecureBoot is a machine whose firmware verifies what it boots.
+	SecureBoot bool `json:",omitempty"`
+	// Lockdown is the level of the kernel's lockdown, "integrity" or "confidentiality": programs cannot write to PCI
+	// configuration spaces then. Empty for a kernel without it.
+	Lockdown string `json:",omitempty"`
 	// Uplink is the key of the NIC whose first port leads to the machine's default gateway; empty for a machine without one.
 	Uplink string `json:",omitempty"`
 	// Controller has the SCSI disks behind it; nil for the ports of the chipset.
@@ -63,7 +70,34 @@ type NIC struct {
 	KeepsPending bool `json:",omitempty"`
 	// LivePatch says that the stored image can be loaded while the links stay up.
 	LivePatch bool `json:",omitempty"`
+	// VFs is the number of virtual functions of the first port that the machine makes when it boots.
+	VFs int `json:",omitempty"`
+	// Second is the other half of a Socket-Direct card: functions of the same card on a second root of the machine.
+	Second *Half `json:",omitempty"`
+	// MultiHost cards are reset only when all their hosts ask for it.
+	MultiHost bool `json:",omitempty"`
+	// Mode is that of a BlueField when the machine is made, NextMode the one after the next reset or boot; both are empty for
+	// other cards.
+	Mode, NextMode Mode `json:",omitempty"`
+	// Foreign is a kernel driver that has the card's second function instead of its own, such as "vfio-pci".
+	Foreign string `json:",omitempty"`
 }
+
+// Half is a part of a Socket-Direct card.
+type Half struct {
+	// Slot is the PCI address without function.
+	Slot  string
+	Ports []Port
+}
+
+// Mode says who owns the adapter of a BlueField: the processors on the card, or the host.
+type Mode string
+
+// The modes of a BlueField.
+const (
+	DPUMode Mode = "DPU"
+	NICMode Mode = "NIC"
+)
 
 // Port is one port of a NIC.
 type Port struct {

@@ -1,6 +1,7 @@
 package simhost
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -20,63 +21,113 @@ var mstflintOptions = optionTable{
 
 // mstflint 4.21.0 for cards with controlled firmware updates.
 func mstflint(c *call) (int, error) {
+	if len(c.argv) == 1 {
+		c.printf("No options found. \n")
+		return flintFailed, nil
+	}
 	o, err := mstflintOptions.parse(c.argv[1:])
 	if err != nil {
-		c.printf("-E- Invalid switch \"%s\" is specified.\n", strings.Trim(strings.TrimPrefix(err.Error(), "unrecognized option "), "'"))
-		return flintFailed, nil
+		c.printf("%s", flintHelp)
+		return c.fail(flintFailed, "mstflint: %s\n", strings.Replace(err.Error(), " '", " `", 1))
 	}
 	if o.has("version") && len(o.args) == 0 {
 		c.printf("mstflint, mstflint 4.21.0, Git SHA Hash: N/A\n")
 		return 0, nil
 	}
 	if len(o.args) == 0 {
-		c.printf("-E- No command found.\n")
+		c.printf("No command found. \n")
 		return flintFailed, nil
 	}
+	command, known := flintCommands[o.args[0]]
 	device, image := o.values["device"], o.values["image"]
-	command := o.args[0]
 	switch {
+	case !known:
+		c.printf("Invalid command: %s\n%s", o.args[0], flintHelp)
+		return flintFailed, nil
+	case command == "ri" && len(o.args) != 2:
+		c.printf("-E- Command \"ri\" requires 1 arguments, but %d arguments were given\n", len(o.args)-1)
+		return flintFailed, nil
+	case command == "burn" && (device == "" || image == ""):
+		c.printf("-E- Command \"burn\" requires both image and device to be specified.\n")
+		return flintFailed, nil
 	case device == "" && image == "":
 		c.printf("-E- Please specify either Device or Image.\n")
 		return flintFailed, nil
-	case device == "" && (command == "q" || command == "query" || command == "v" || command == "verify"):
-		operation := map[byte]string{'q': "query", 'v': "verify"}[command[0]]
-		return c.run("", operation, func() (int, error) { return c.flintImage(operation, image) })
+	case device == "" && (command == "query" || command == "verify"):
+		return c.run("", command, func() (int, error) { return c.flintImage(command, image) })
 	case device == "":
 		c.printf("-E- Command \"%s\" requires device, but an image file was given.\n", command)
 		return flintFailed, nil
 	}
-	nic, ok, err := c.findNIC(device)
+	return c.flintDevice(command, device, image, o)
+}
+
+const flintHelp = "NAME\n    MstFlint - Flash Interface\n\nSYNOPSIS\n    MstFlint [OPTIONS] <command> [Parameters]\n"
+
+// flintCommands are the names that the parser knows, and what they stand for. The help text has a name that it does not know:
+// image_reactivate.
+var flintCommands = map[string]string{
+	"q": "query", "query": "query", "v": "verify", "verify": "verify", "b": "burn", "burn": "burn", "ri": "ri",
+	"ir": "image_reactivation", "image_reactivation": "image_reactivation",
+}
+
+// flintDevice runs a command on a card. An image file is opened before the card is.
+func (c *call) flintDevice(command, device, image string, o options) (int, error) {
+	if command == "burn" {
+		if _, ok := c.flintFile(image); !ok {
+			return flintFailed, nil
+		}
+	}
+	nic, why, err := c.openNIC(device)
 	if err != nil {
 		return 0, err
 	}
-	if !ok {
-		c.printf("-E- Cannot open Device: %s. No such file or directory. MFE_CR_ERROR\n", device)
+	if why != "" {
+		c.printf("-E- Cannot open Device: %s. %s. MFE_CR_ERROR\n", device, why)
 		return flintFailed, nil
 	}
 	switch command {
-	case "q", "query":
+	case "query":
 		full := len(o.args) > 1 && o.args[1] == "full"
 		return c.run(nic.Key, "query", func() (int, error) { return c.flintQuery(nic, full) })
-	case "v", "verify":
+	case "verify":
 		return c.run(nic.Key, "verify", func() (int, error) { return c.flintVerifyDevice(nic) })
-	case "b", "burn":
-		if image == "" {
-			c.printf("-E- For burn command, Please specify image file.\n")
-			return flintFailed, nil
-		}
+	case "burn":
 		return c.run(nic.Key, "write", func() (int, error) { return c.flintBurn(nic, image, o) })
 	case "ri":
-		if len(o.args) != 2 {
-			c.printf("-E- Command \"ri\" requires 1 arguments, but %d arguments were given\n", len(o.args)-1)
-			return flintFailed, nil
-		}
 		return c.run(nic.Key, "read", func() (int, error) { return c.flintRead(nic, o.args[1]) })
-	case "ir", "image_reactivation":
-		return c.run(nic.Key, "reactivate", func() (int, error) { return c.flintReactivate(nic) })
 	}
-	c.printf("Invalid command: %s\nNAME\n    MstFlint - Flash Interface\n", command)
-	return flintFailed, nil
+	return c.run(nic.Key, "reactivate", func() (int, error) { return c.flintReactivate(nic) })
+}
+
+// flintFile reads an image file, and prints why it cannot.
+func (c *call) flintFile(path string) ([]byte, bool) {
+	data, err := os.ReadFile(path)
+	switch {
+	case err != nil:
+		c.printf("-E- Cannot open Image: %s. Can not open file \"%s\" - %s\n", path, path, osReason(err))
+		return nil, false
+	case len(data)%4 != 0:
+		c.printf("-E- Cannot open Image: %s. Image size should be 4-bytes aligned. Make sure file %s is in the right format (binary image)\n",
+			path, path)
+		return nil, false
+	}
+	return data, true
+}
+
+// openNIC finds a card and opens it as the tools of the package do: by writing to its configuration space, which a locked down
+// kernel refuses. The text says why it is not open.
+func (c *call) openNIC(device string) (NIC, string, error) {
+	nic, ok, err := c.findNIC(device)
+	if err != nil || !ok {
+		return NIC{}, "No such file or directory", err
+	}
+	s, err := c.m.view()
+	if err == nil && s.Spec.Lockdown != "" {
+		_, err = c.fail(0, "write counter to semaphore: Operation not permitted\n")
+		return NIC{}, "Operation not permitted", err
+	}
+	return nic, "", err
 }
 
 // findNIC finds the card of a PCI address, with or without domain. A card that does not answer is not found.
@@ -89,8 +140,8 @@ func (c *call) findNIC(device string) (NIC, bool, error) {
 		device = "0000:" + device
 	}
 	for _, n := range s.Spec.NICs {
-		for port := range n.Ports {
-			if device == fmt.Sprintf("%s.%d", n.Slot, port) && s.present(n.Key) {
+		for _, f := range n.functions() {
+			if device == f.Address && s.present(n.Key) {
 				return n, true, nil
 			}
 		}
@@ -151,11 +202,10 @@ func (c *call) flintUIDs(guid, mac string) {
 	c.printf("%-18s     %s        4\n", "Base MAC:", mac)
 }
 
-// flintOpen reads an image file for flint, and prints why it cannot.
+// flintOpen reads an image for a burn, and prints why it cannot.
 func (c *call) flintOpen(path string) (Image, []byte, bool) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		c.printf("-E- Cannot open Image: %s. No such file or directory.\n", path)
+	data, ok := c.flintFile(path)
+	if !ok {
 		return Image{}, nil, false
 	}
 	img, err := ParseImage(data)
@@ -167,17 +217,24 @@ func (c *call) flintOpen(path string) (Image, []byte, bool) {
 }
 
 func (c *call) flintImage(operation, path string) (int, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		c.printf("-E- Cannot open Image: %s. No such file or directory.\n", path)
+	data, ok := c.flintFile(path)
+	if !ok {
+		if operation == "verify" {
+			c.printf("-E- FW image verification failed: No valid FS4 image found.Check the flash parameters, if specified.." +
+				"AN HCA DEVICE CAN NOT BOOT FROM THIS IMAGE")
+		}
 		return flintFailed, nil
 	}
 	img, err := ParseImage(data)
 	if operation == "verify" {
+		if !bytes.HasPrefix(data, []byte(imageMagic)) {
+			c.printf("-E- FW image verification failed: No valid image found. AN HCA DEVICE CAN NOT BOOT FROM THIS IMAGE.\n")
+			return flintFailed, nil
+		}
 		return c.flintVerify(err == nil && img.Kind == NICImage)
 	}
 	if err != nil || img.Kind != NICImage {
-		c.printf("-E- Failed to query image: %s. No valid image found.\n", path)
+		c.printf("-E- Failed to query image: %s. No valid image found\n", path)
 		return flintFailed, nil
 	}
 	c.printf("Image type:            FS4\nFW Version:            %s\nFW Release Date:       15.1.2026\n", img.Version)

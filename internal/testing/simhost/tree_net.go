@@ -15,13 +15,13 @@ func renderNet(t tree, s *state) {
 	for i, n := range s.Spec.NICs {
 		if s.present(n.Key) && s.NICs[n.Key].Running.Recovery {
 			renderRecovery(t, n)
-			index += len(n.Ports)
+			index += len(n.functions())
 			continue
 		}
-		for port, p := range n.Ports {
+		for at, f := range n.functions() {
 			index++
 			if s.present(n.Key) {
-				renderPort(t, n, s.NICs[n.Key], p, port, index, i*8+port)
+				renderPort(t, n, s.NICs[n.Key], f, at, index, i*8+at)
 			}
 		}
 	}
@@ -39,12 +39,50 @@ func recoveryID(n NIC) string {
 	return defaultTo(map[string]string{"101d": "0212", "1021": "0218"}[n.DeviceID], "020f")
 }
 
-func renderPort(t tree, n NIC, fw *nicState, p Port, port, ifindex, rdma int) {
-	address := fmt.Sprintf("%s.%d", n.Slot, port)
+// function is a PCI function of a card, with the port behind it.
+type function struct {
+	// Address is the PCI address.
+	Address string
+	Port
+}
+
+// functions are those of both halves of a card, in order of address within a half.
+func (n NIC) functions() []function {
+	var out []function
+	halves := []Half{{n.Slot, n.Ports}}
+	if n.Second != nil {
+		halves = append(halves, *n.Second)
+	}
+	for _, h := range halves {
+		for i, p := range h.Ports {
+			out = append(out, function{fmt.Sprintf("%s.%d", h.Slot, i), p})
+		}
+	}
+	return out
+}
+
+// driverOf is the kernel driver that has a function of a card.
+func (n NIC) driverOf(address string) string {
+	if n.Foreign != "" && address == n.Slot+".1" {
+		return n.Foreign
+	}
+	return "mlx5_core"
+}
+
+// renderPort adds function number port of a card, counted over both halves.
+func renderPort(t tree, n NIC, fw *nicState, p function, port, ifindex, rdma int) {
 	dir := renderPCI(t, pciDevice{
-		address: address, vendor: "15b3", device: n.DeviceID, subVendor: "15b3", subDevice: n.SubsystemID,
-		class: "020000", driver: "mlx5_core", vpd: vpd(n.Model, n.PartNumber, n.Serial),
+		address: p.Address, vendor: "15b3", device: n.DeviceID, subVendor: "15b3", subDevice: n.SubsystemID,
+		class: "020000", driver: n.driverOf(p.Address), vpd: vpd(n.Model, n.PartNumber, n.Serial),
 	})
+	vfs := 0
+	if port == 0 {
+		vfs = fw.VFs
+	}
+	t.attrs(dir, "sriov_numvfs", strconv.Itoa(vfs), "sriov_totalvfs", "16")
+	if n.driverOf(p.Address) != "mlx5_core" {
+		return
+	}
 	mac := n.BaseMAC + uint64(port)
 	guid := n.BaseGUID + uint64(port)
 	linkType, hardware, broadcast := "1", colons(mac, 6), "ff:ff:ff:ff:ff:ff"

@@ -12,6 +12,16 @@ func renderProc(t tree, s *state) {
 	t.attr("proc", "cmdline", "BOOT_IMAGE=/boot/vmlinuz-6.12.57+deb13-amd64 root=UUID=6f4c3b7e ro quiet")
 	renderKubelet(t)
 	renderGateway(t, s)
+	renderLockdown(t, s)
+}
+
+// renderLockdown adds the file of the kernel's lockdown, in which brackets mark the level. A kernel without lockdown has none.
+func renderLockdown(t tree, s *state) {
+	if s.Spec.Lockdown == "" {
+		return
+	}
+	levels := strings.ReplaceAll("none integrity confidentiality", s.Spec.Lockdown, "["+s.Spec.Lockdown+"]")
+	t.attr("sys/kernel/security", "lockdown", levels)
 }
 
 // Where the kubelet of the machine has its configuration and its access to the API server, as kubeadm puts them.

@@ -1,0 +1,75 @@
+package toolcontract_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/toolcontract"
+)
+
+// TestMain lets the test binary be the tools of the simulated machines.
+func TestMain(m *testing.M) {
+	if simhost.IsTool(os.Args[0]) {
+		os.Exit(simhost.RunTool(os.Args, os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+func world(t *testing.T) toolcontract.World {
+	w, err := toolcontract.NewWorld(t.TempDir(), "")
+	require.NoError(t, err)
+	return w
+}
+
+// simulated runs the tools of a simulated machine.
+func simulated(t *testing.T, change func(*simhost.Spec)) toolcontract.Runner {
+	spec := simhost.DefaultSpec("contract", 0)
+	change(&spec)
+	m, err := simhost.Create(filepath.Join(t.TempDir(), "machine"), spec)
+	require.NoError(t, err)
+	binary, err := os.Executable()
+	require.NoError(t, err)
+	require.NoError(t, m.InstallTools(binary))
+	return func(ctx context.Context, argv, env []string) (toolcontract.Answer, error) {
+		cmd := exec.CommandContext(ctx, filepath.Join(m.ToolPath(), argv[0]), argv[1:]...)
+		cmd.Env = append([]string{"PATH=" + m.ToolPath(), "LC_ALL=C", "HOME=/"}, env...)
+		return toolcontract.Finish(ctx, cmd)
+	}
+}
+
+// The machine of the test may be a virtual one, on which some tools refuse their work: the conditions say so.
+func TestRealToolsAnswerAsTheContractSays(t *testing.T) {
+	for _, tool := range toolcontract.Tools() {
+		t.Run(tool.Name, func(t *testing.T) {
+			toolcontract.CheckReal(t, tool, world(t), toolcontract.Exec(), false)
+		})
+	}
+}
+
+func TestSimulatedToolsAnswerAsTheContractSays(t *testing.T) {
+	for _, tool := range toolcontract.Tools() {
+		t.Run(tool.Name, func(t *testing.T) {
+			toolcontract.CheckSimulated(t, tool, world(t), simulated(t, func(*simhost.Spec) {}))
+		})
+		t.Run(tool.Name+" on a virtual machine", func(t *testing.T) {
+			run := simulated(t, func(s *simhost.Spec) { s.Virtual = true })
+			toolcontract.CheckSimulated(t, tool, world(t), run, toolcontract.Virtual)
+		})
+		t.Run(tool.Name+" under Secure Boot", func(t *testing.T) {
+			run := simulated(t, func(s *simhost.Spec) { s.SecureBoot = true })
+			toolcontract.CheckSimulated(t, tool, world(t), run, toolcontract.SecureBoot)
+		})
+	}
+}
+
+func TestRecordingsAgreeWithTheContract(t *testing.T) {
+	for _, tool := range toolcontract.Tools() {
+		t.Run(tool.Name, func(t *testing.T) { toolcontract.CheckRecorded(t, tool) })
+	}
+}

@@ -1,0 +1,4 @@
+package toolcontract
+
+// Tools are all tools of the contract that vendors make.
+func Tools() []Tool { return []Tool{Mstflint(), Mstfwreset(), Mstconfig()} }
