@@ -57,6 +57,12 @@ build: ## Build the binaries into bin/.
 	@mkdir -p bin
 	$(GO) build -ldflags '-s -w $(version_flag)' -o bin/ ./cmd/...
 
+# REGISTRY is the first part of the images' names; the one in deploy/kustomize, unless yours is named.
+REGISTRY ?= localhost/nodefirmware
+.PHONY: images
+images: ## Build both images, as archives in bin/images (flags: REGISTRY=registry.example.com/firmware VERSION=v0.1.0 ARGS='--slim --twice --push').
+	$(GO) run ./hack/images --registry '$(REGISTRY)' --version '$(VERSION)' $(ARGS)
+
 ##@ Develop
 
 .PHONY: generate

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// newDigest is what the registry of the tests names for every tag.
+var newDigest = "sha256:" + strings.Repeat("5a", 32)
+
+// hub is a registry that hands out a token for a scope and answers for that scope alone.
+func hub(t *testing.T, digest string) registry {
+	t.Helper()
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /token", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write([]byte(`{"token":"` + r.URL.Query().Get("scope") + `"}`))
+	})
+	mux.HandleFunc("GET /v2/", func(w http.ResponseWriter, r *http.Request) {
+		repository, _, found := strings.Cut(strings.TrimPrefix(r.URL.Path, "/v2/"), "/manifests/")
+		if !found || r.Header.Get("Authorization") != "Bearer repository:"+repository+":pull" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		w.Header().Set("Docker-Content-Digest", digest)
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return registry{base: server.URL, token: server.URL + "/token?service=test", client: server.Client()}
+}
+
+// checkout is a directory with copies of the Dockerfiles.
+func checkout(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range dockerfiles {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(read(t, name)), 0o600))
+	}
+	return dir
+}
+
+func TestBasesAreUpdatedInEveryDockerfile(t *testing.T) {
+	dir := checkout(t)
+	r := hub(t, newDigest)
+	require.NoError(t, r.answers(t.Context()))
+	require.NoError(t, updateBases(t.Context(), dir, r))
+	for _, name := range dockerfiles {
+		raw, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		assert.Equal(t, pinned.ReplaceAllString(read(t, name), "$1$2:$3@"+newDigest), string(raw), "only the digests are others")
+		assert.Equal(t, 2, strings.Count(string(raw), newDigest), name)
+	}
+}
+
+func TestAnAnswerThatIsNoDigestChangesNothing(t *testing.T) {
+	dir := checkout(t)
+	err := updateBases(t.Context(), dir, hub(t, "sha256:short"))
+	require.ErrorContains(t, err, `"sha256:short"`)
+	for _, name := range dockerfiles {
+		raw, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		assert.Equal(t, read(t, name), string(raw))
+	}
+	assert.ErrorContains(t, updateBases(t.Context(), t.TempDir(), hub(t, newDigest)), "root of the checkout")
+}
+
+func TestARegistryThatRefusesEverybodyIsNotReached(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	r := registry{base: server.URL, client: server.Client()}
+	assert.ErrorContains(t, r.answers(t.Context()), "404")
+	server.Close()
+	assert.Error(t, r.answers(t.Context()))
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+const (
+	basesAuto     = "auto"
+	basesRegistry = "registry"
+	basesStandIn  = "stand-in"
+)
+
+// The names of the stand-ins. Nothing can be published under localhost, so they are never taken for the real ones. The tag says
+// which recipe made them.
+const (
+	standInDebian = "localhost/node-firmware-stand-in/debian:bookworm-slim-1"
+	standInGo     = "localhost/node-firmware-stand-in/golang:"
+)
+
+// slimmed are what the real image of the same name leaves out of Debian's packages.
+var slimmed = []string{
+	"/usr/share/doc/*", "/usr/share/info/*", "/usr/share/lintian/*", "/usr/share/linda/*", "/usr/share/locale/*", "/usr/share/man/*",
+	"/usr/share/groff/*",
+}
+
+// standIns returns the arguments that make the Dockerfiles use stand-ins, which it makes where the builder has none.
+func standIns(ctx context.Context, e *engine, cache string) ([]string, error) {
+	goVersion := strings.TrimPrefix(runtime.Version(), "go")
+	names := []string{"DEBIAN_IMAGE=" + standInDebian, "GO_IMAGE=" + standInGo + goVersion + "-1"}
+	if !e.has(ctx, standInDebian) {
+		fmt.Fprintln(e.log, "images: making a stand-in for debian:bookworm-slim of Debian's packages, once")
+		if err := e.standIn(ctx, cache, standInDebian, "FROM scratch\nADD root.tar /\nCMD [\"bash\"]\n", debianRoot); err != nil {
+			return nil, fmt.Errorf("make stand-in for debian: %w", err)
+		}
+	}
+	if name := standInGo + goVersion + "-1"; !e.has(ctx, name) {
+		fmt.Fprintln(e.log, "images: making a stand-in for golang of this machine's Go", goVersion+", once")
+		text := "FROM " + standInDebian + "\nADD root.tar /\nENV PATH=/usr/local/go/bin:$PATH GOTOOLCHAIN=local\n"
+		if err := e.standIn(ctx, cache, name, text, goRoot); err != nil {
+			return nil, fmt.Errorf("make stand-in for golang: %w", err)
+		}
+	}
+	return names, nil
+}
+
+// standIn builds one from a Dockerfile and an archive of files.
+func (e *engine) standIn(ctx context.Context, cache, name, text string, files func(ctx context.Context, e *engine, path string) error) error {
+	dir, err := os.MkdirTemp(filepath.Join(cache, "tmp"), "stand-in-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if err := os.WriteFile(filepath.Join(dir, "Dockerfile"), []byte(text), 0o600); err != nil {
+		return err
+	}
+	if err := files(ctx, e, filepath.Join(dir, "root.tar")); err != nil {
+		return err
+	}
+	return e.build(ctx, order{file: filepath.Join(dir, "Dockerfile"), context: dir, name: name})
+}
+
+// debianRoot writes the root file system of a small Debian 12.
+func debianRoot(ctx context.Context, e *engine, path string) error {
+	args := []string{"--variant=minbase", "--dpkgopt=force-unsafe-io"}
+	for _, s := range slimmed {
+		args = append(args, "--dpkgopt=path-exclude="+s)
+	}
+	args = append(args, "--dpkgopt=path-include=/usr/share/doc/*/copyright", "--customize-hook=rm -f $1/etc/hostname $1/etc/resolv.conf",
+		"bookworm", path)
+	c := exec.CommandContext(ctx, "mmdebstrap", args...)
+	c.Stdout, c.Stderr = e.log, e.log
+	c.Env = append(append(os.Environ(), e.env...), "SOURCE_DATE_EPOCH=0")
+	err := c.Run()
+	if errors.Is(err, exec.ErrNotFound) {
+		return fmt.Errorf("run as root: %s: %w", install, err)
+	}
+	return err
+}
+
+// goRoot writes this machine's Go and the certificates that it trusts, where the image golang has them.
+func goRoot(ctx context.Context, _ *engine, path string) error {
+	out, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
+	if err != nil {
+		return fmt.Errorf("find Go: %w", err)
+	}
+	root := strings.TrimSpace(string(out))
+	certificates, err := certificates()
+	if err != nil {
+		return err
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	w := tar.NewWriter(f)
+	err = errors.Join(
+		addFile(w, "etc/ssl/certs/ca-certificates.crt", 0o644, int64(len(certificates)), bytes.NewReader(certificates)),
+		addGo(w, root),
+		w.Close(), f.Close(),
+	)
+	if err != nil {
+		return fmt.Errorf("pack Go: %w", err)
+	}
+	return nil
+}
+
+// certificates are those that this machine trusts.
+func certificates() ([]byte, error) {
+	for _, path := range []string{os.Getenv("SSL_CERT_FILE"), "/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt"} {
+		if raw, err := os.ReadFile(path); err == nil {
+			return raw, nil
+		}
+	}
+	return nil, errors.New("find the certificates that this machine trusts: install ca-certificates")
+}
+
+// addGo packs what compiling needs of a Go installation.
+func addGo(w *tar.Writer, root string) error {
+	needed := []string{"VERSION", "bin", "go.env", "lib", "pkg", "src"}
+	return fs.WalkDir(os.DirFS(root), ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		first, _, _ := strings.Cut(path, "/")
+		if path != "." && !slices.Contains(needed, first) || d.Name() == "testdata" {
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		info, err := d.Info()
+		if err != nil || !info.Mode().IsRegular() {
+			return err
+		}
+		f, err := os.Open(filepath.Join(root, path))
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		return addFile(w, "usr/local/go/"+path, info.Mode().Perm(), info.Size(), f)
+	})
+}
+
+func addFile(w *tar.Writer, name string, mode fs.FileMode, size int64, content io.Reader) error {
+	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: int64(mode), Size: size}); err != nil {
+		return err
+	}
+	_, err := io.Copy(w, content)
+	return err
+}
