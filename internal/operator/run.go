@@ -134,6 +134,7 @@ func newManager(access *rest.Config, c config.Operator, log *slog.Logger) (manag
 			SkipNameValidation: ptr.To(true), // Run may be called again in one process
 			// Stopped while it hands out an item, the priority queue of controller-runtime v0.24.1 blocks for ever with its locks
 			// held: a worker left GetWithPriority and is still counted as waiting. The stop then fails after the grace period.
+			// v0.25.2 is the first known without that (kubernetes-sigs/controller-runtime#3538); switch the queue on with it.
 			UsePriorityQueue: ptr.To(false),
 		},
 	})

@@ -19,7 +19,7 @@ const again = time.Second
 // act deletes the jobs that are over or superseded and queues the one that is due. After a write that lost a race the node
 // is planned again, because the event of what won may be one that the planner does not watch.
 func (r *Reconciler) act(ctx context.Context, f facts, d decision) (ctrl.Result, error) {
-	r.due.set(f.name, d.due)
+	r.due.Note(f.name, d.due, f.now)
 	switch err := r.write(ctx, f, d); {
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
 		return ctrl.Result{RequeueAfter: again}, nil

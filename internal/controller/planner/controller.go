@@ -43,7 +43,7 @@ type Reconciler struct {
 	recorder    events.EventRecorder
 	now         func() time.Time
 	quietPeriod time.Duration
-	due         *dueByNode
+	due         seen.Seen[string] // by the fingerprint of the work
 	failed      seen.Seen[types.UID]
 	room        *room.Room
 }
@@ -51,7 +51,7 @@ type Reconciler struct {
 // New returns a reconciler that queues a job once the due updates of a node have not changed for the quiet period. The
 // period is counted by this process: a new leader waits once more. The client's cache needs the indexes of package index.
 func New(c client.Client, recorder events.EventRecorder, now func() time.Time, quietPeriod time.Duration) *Reconciler {
-	return &Reconciler{client: c, recorder: recorder, now: now, quietPeriod: quietPeriod, due: &dueByNode{nodes: map[string]dueWork{}}}
+	return &Reconciler{client: c, recorder: recorder, now: now, quietPeriod: quietPeriod}
 }
 
 // Within bounds what is queued by the room that the policies with a limit have. Without it no limit applies.

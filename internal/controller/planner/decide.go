@@ -32,22 +32,16 @@ type decision struct {
 	aborted bool
 	// expired jobs are finished and older than the history that is kept.
 	expired []v1alpha1.FirmwareJob
-	// due is the work that a job should do, and since when it has been the same; zero when there is none.
-	due dueWork
+	// due is the fingerprint of the work that a job should do; empty when there is none. It is different for different work.
+	due []string
 	// next is how long until the node must be looked at again though nothing changes; 0 for never.
 	next time.Duration
 }
 
-type dueWork struct {
-	// fingerprint is different for different work; empty for none.
-	fingerprint string
-	// since is when the work was first seen.
-	since time.Time
-}
-
 // decide compares what the devices of one node should run with what they run. A running job is never touched: what still
 // differs is planned after it. Somebody else's job is waited for too. A queued job that is no longer due is deleted at
-// once, so that it is not admitted; so is every one where the policy of the node is aborted. A new job is queued once the same work has been due for the quiet period.
+// once, so that it is not admitted; so is every one where the policy of the node is aborted. A new job is queued once the same work
+// has been due for the quiet period.
 func decide(f facts) decision {
 	if f.nodeUID == "" {
 		return decision{}
@@ -74,16 +68,18 @@ func decide(f facts) decision {
 	if len(updates) == 0 {
 		return d
 	}
-	d.due = dueWork{fingerprint: fingerprint(updates, f.settings.Rollback), since: f.now}
-	if f.seen.fingerprint == d.due.fingerprint {
-		d.due.since = f.seen.since
+	due := fingerprint(updates, f.settings.Rollback)
+	d.due = []string{due}
+	since, known := f.seen[due]
+	if !known {
+		since = f.now
 	}
-	switch left := f.quietPeriod - f.now.Sub(d.due.since); {
+	switch left := f.quietPeriod - f.now.Sub(since); {
 	case isQueued:
 	case left > 0:
 		d.next = sooner(left, next)
 	case len(d.superseded) == 0 && !leaving: // otherwise the deletion wakes this node again
-		d.job = f.job(updates, d.due.fingerprint)
+		d.job = f.job(updates, due)
 	}
 	return d
 }

@@ -42,14 +42,14 @@ type facts struct {
 	// bad are the images that are quarantined in the fleet, and pool is the RolloutPolicy of the node.
 	bad  quarantine.Set
 	pool string
-	// seen is the work that was due when the node was last planned, and quietPeriod how long work must stay the same before
-	// it is queued.
-	seen        dueWork
+	// seen is since when the work has been due that was due when the node was last planned, by its fingerprint, and quietPeriod how
+	// long work must stay the same before it is queued.
+	seen        map[string]time.Time
 	quietPeriod time.Duration
 }
 
 func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
-	f := facts{name: name, now: r.now(), seen: r.due.get(name), quietPeriod: r.quietPeriod}
+	f := facts{name: name, now: r.now(), seen: r.due.Since(name), quietPeriod: r.quietPeriod}
 	var node corev1.Node
 	if err := r.client.Get(ctx, types.NamespacedName{Name: name}, &node); err != nil {
 		if client.IgnoreNotFound(err) == nil {

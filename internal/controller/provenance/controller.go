@@ -18,6 +18,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/index"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/seen"
 )
 
 // Options of the controller.
@@ -41,13 +42,13 @@ type Reconciler struct {
 	now         func() time.Time
 	quietPeriod time.Duration
 	users       *users
-	waiting     *waiting
+	pending     seen.Seen[string] // by the fingerprint of the change
 }
 
 // New returns a reconciler. The client's cache needs the indexes of package index.
 func New(c client.Client, now func() time.Time, quietPeriod time.Duration) *Reconciler {
 	return &Reconciler{
-		client: c, now: now, quietPeriod: quietPeriod, users: newUsers(), waiting: &waiting{nodes: map[string]pending{}},
+		client: c, now: now, quietPeriod: quietPeriod, users: newUsers(),
 	}
 }
 
@@ -105,7 +106,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	d := decide(f)
-	r.waiting.set(req.Name, d.pending)
+	r.pending.Note(req.Name, d.pending, f.now)
 	if f.firmware == nil {
 		return reconcile.Result{}, nil
 	}

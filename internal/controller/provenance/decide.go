@@ -21,18 +21,10 @@ type facts struct {
 	// objects are those that the devices refer to and that exist.
 	objects map[id]object
 	now     time.Time
-	// quietPeriod is how long what changed must stay the same before it is confirmed to have had no effect, and seen is what
-	// waited for that when the node was last looked at.
+	// quietPeriod is how long what changed must stay the same before it is confirmed to have had no effect, and seen is since when
+	// the change has been there that waited for that when the node was last looked at, by its fingerprint.
 	quietPeriod time.Duration
-	seen        pending
-}
-
-// pending is a change that is not confirmed yet.
-type pending struct {
-	// fingerprint is different for different changes; empty for none.
-	fingerprint string
-	// since is when it was first seen.
-	since time.Time
+	seen        map[string]time.Time
 }
 
 // decision is what the NodeFirmware should say. The label belongs to a list that is not empty.
@@ -40,7 +32,9 @@ type decision struct {
 	// obsolete is the whole list, in order.
 	obsolete  []v1alpha1.ObsoleteReference
 	confirmed []v1alpha1.ObjectReference
-	pending   pending
+	// pending is the fingerprint of the change that is not confirmed yet; empty when there is none. It is different for different
+	// changes.
+	pending []string
 	// next is how long until the node must be looked at again though nothing changes; 0 for never.
 	next time.Duration
 }
@@ -62,12 +56,14 @@ func decide(f facts) decision {
 		return !slices.Contains(f.firmware.Status.Confirmed, r)
 	})
 	if len(d.confirmed) < len(wanted) {
-		d.pending = pending{fingerprint: fmt.Sprint(wanted), since: f.now}
-		if f.seen.fingerprint == d.pending.fingerprint {
-			d.pending.since = f.seen.since
+		change := fmt.Sprint(wanted)
+		since, known := f.seen[change]
+		if !known {
+			since = f.now
 		}
-		if d.next = f.quietPeriod - f.now.Sub(d.pending.since); d.next <= 0 {
-			d.confirmed, d.pending, d.next = wanted, pending{}, 0
+		d.pending = []string{change}
+		if d.next = f.quietPeriod - f.now.Sub(since); d.next <= 0 {
+			d.confirmed, d.pending, d.next = wanted, nil, 0
 		}
 	}
 	d.obsolete = f.obsolete(d.confirmed)

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/seen"
 )
 
 // site is one node as the controller sees it, with the template controller, the planner and the daemon played by the test: what
@@ -21,6 +22,7 @@ type site struct {
 	templates map[string]*v1alpha1.FirmwareTemplate
 	source    *v1alpha1.FirmwareSource
 	last      decision
+	memory    seen.Seen[string]
 	flashed   map[string]int
 }
 
@@ -120,7 +122,7 @@ func (s *site) look() []string {
 		s.objects[id{v1alpha1.ReferenceTemplate, name}] = templateObject(t)
 	}
 	s.last = decide(s.facts)
-	s.seen = s.last.pending
+	s.seen = s.memory.Note("n1", s.last.pending, s.now)
 	s.firmware.Status.Confirmed = s.last.confirmed
 	var out []string
 	for _, r := range s.last.obsolete {

@@ -12,7 +12,7 @@ import (
 )
 
 func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
-	f := facts{objects: map[id]object{}, now: r.now(), quietPeriod: r.quietPeriod, seen: r.waiting.get(name)}
+	f := facts{objects: map[id]object{}, now: r.now(), quietPeriod: r.quietPeriod, seen: r.pending.Since(name)}
 	var devices v1alpha1.NodeDeviceList
 	if err := r.client.List(ctx, &devices, client.MatchingFields{index.NodeName: name}, client.UnsafeDisableDeepCopy); err != nil {
 		return f, fmt.Errorf("list node devices of %s: %w", name, err)

@@ -81,7 +81,7 @@ func (r *Reconciler) writePolicy(ctx context.Context, f facts, o schedule.Outcom
 		slices.Equal(old.Status.Waiting, p.Status.Waiting), r.now())
 	p.Status.Nodes, p.Status.Budget, p.Status.Unavailable = int32(o.Nodes), int32(o.Budget), int32(o.Unavailable)
 	p.Status.NextWindow, p.Status.Refused = nextWindow(o.Window), int32(r.refused(p.Name))
-	policy := limited(old, r.calendars.of(old))
+	policy := policyWith(old, r.calendars.of(old))
 	p.Status.Conditions = status.Policy(status.PolicyFacts{
 		Outcome: o, Refused: int(p.Status.Refused), Invalid: policy.Invalid, Stopped: policy.Stopped, Paused: policy.Paused, Aborted: policy.Aborted,
 		MaxUnavailable: policy.MaxUnavailable.String(),

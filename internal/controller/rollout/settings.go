@@ -28,7 +28,7 @@ type Settings struct {
 func SettingsOf(policies []v1alpha1.RolloutPolicy, node map[string]string) Settings {
 	all := make([]schedule.Policy, len(policies))
 	for i := range policies {
-		all[i] = policyOf(&policies[i])
+		all[i] = basicPolicy(&policies[i])
 	}
 	chosen := schedule.Chosen(all, node)
 	out := Settings{Rollback: v1alpha1.RollbackBestEffort}

@@ -12,6 +12,14 @@ type Seen[K comparable] struct {
 	nodes map[string]map[K]time.Time
 }
 
+// Since returns when each of the objects of the node was first seen, of those that Note listed last. The result must not be
+// changed.
+func (s *Seen[K]) Since(node string) map[K]time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.nodes[node]
+}
+
 // Note returns when each of the objects of the node was first seen: now for a new one. What is not listed is forgotten.
 // The result must not be changed.
 func (s *Seen[K]) Note(node string, objects []K, now time.Time) map[K]time.Time {

@@ -27,8 +27,8 @@ func provenances() []Mutant {
 		{What: "nothing is confirmed for a device that waits for its first update", File: decide,
 			Old: "if len(recorded(d)) == 0 && !isDue(d) {", New: "if len(recorded(d)) == 0 {"},
 		{What: "an edit is confirmed before it has rested", File: decide,
-			Old: "d.next = f.quietPeriod - f.now.Sub(d.pending.since); d.next <= 0 {",
-			New: "d.next = f.quietPeriod - f.now.Sub(d.pending.since); d.next <= f.quietPeriod {"},
+			Old: "d.next = f.quietPeriod - f.now.Sub(since); d.next <= 0 {",
+			New: "d.next = f.quietPeriod - f.now.Sub(since); d.next <= f.quietPeriod {"},
 	}
 }
 
