@@ -9,28 +9,26 @@ import (
 
 // admitQueued walks the queue, oldest first, and admits what may go.
 func (p *pass) admitQueued() {
-	first := map[string]Job{}
-	queue := p.inOrder(Job.waiting)
+	queue := p.inOrder((*Job).waiting)
 	p.waiting = make([]Waiting, 0, len(queue))
-	for _, next := range queue {
-		j := *next
-		if p.hasEntry(j) {
-			first[j.Node] = j
+	for _, j := range queue {
+		n := p.node(j.Node)
+		if n.hasEntry(j) {
+			n.first = j
 			if r := p.refusals[j.UID]; r.reason != "" {
-				p.wait(Waiting{Job: j, Policy: p.policyName(j.Node), Reason: r.reason, Message: r.message})
+				p.wait(j, n, r.reason, r.message)
 			}
 			continue
 		}
-		w := Waiting{Job: j, Policy: p.policyName(j.Node)}
-		w.Reason, w.Message = p.tryAdmit(j, first)
-		if w.Reason == "" {
-			first[j.Node] = j
+		reason, message := p.tryAdmit(j, n)
+		if reason == "" {
+			n.first = j
 			continue
 		}
-		if _, taken := first[j.Node]; !taken && w.Reason != JobCancelled && !p.refused(j) && !ofItsUpdates[w.Reason] {
-			first[j.Node] = j
+		if n.first == nil && reason != JobCancelled && !p.refused(j) && !ofItsUpdates[reason] {
+			n.first = j
 		}
-		p.wait(w)
+		p.wait(j, n, reason, message)
 	}
 }
 
@@ -38,19 +36,18 @@ func (p *pass) admitQueued() {
 // run on the node meanwhile does not wait for them.
 var ofItsUpdates = map[Reason]bool{WaveNotOpen: true, WaveSoaking: true, WaveEmpty: true, RolloutHalted: true, DeadlineExceeded: true}
 
-func (p *pass) wait(w Waiting) {
+func (p *pass) wait(j *Job, n *node, reason Reason, message string) {
+	w := Waiting{Entry: j.entry(), Policy: n.policy(), Reason: reason, Message: message}
 	p.waiting = append(p.waiting, w)
-	for _, o := range p.chosen[w.Job.Node] {
+	for _, o := range n.pools {
 		o.out.Queue = append(o.out.Queue, w)
 	}
 }
 
 // candidate is a queued job on its way to a place.
 type candidate struct {
-	job  Job
-	node Node
-	// first is the job of the node that comes before this one in the queue; nil for none.
-	first *Job
+	job  *Job
+	node *node
 	// held is the entry of a failed job that the job may take over; nil where the node is free.
 	held *holder
 	// pool is the policy of the node. The gates from open on may use it.
@@ -71,27 +68,22 @@ var (
 )
 
 // tryAdmit gives the job a place, or says why it waits.
-func (p *pass) tryAdmit(j Job, first map[string]Job) (Reason, string) {
-	c := &candidate{job: j, node: p.nodes[j.Node]}
-	if other, taken := first[j.Node]; taken {
-		c.first = &other
-	}
+func (p *pass) tryAdmit(j *Job, n *node) (Reason, string) {
+	c := &candidate{job: j, node: n}
 	if reason, message := p.ask(c, gates); reason != "" {
 		return reason, message
 	}
 	if c.held != nil {
-		p.takeOver(*c.held, j)
-		p.begin(c.pool, j)
+		p.takeOver(*c.held, c)
+		p.begin(c)
 		return "", ""
 	}
 	if reason, message := p.ask(c, budgetGates); reason != "" {
 		return reason, message
 	}
-	e := j.entry()
-	p.use(c.pool, e.Node)
-	c.pool.out.Add = append(c.pool.out.Add, e)
-	p.enter(c.pool, e)
-	p.begin(c.pool, j)
+	p.use(c.pool, j.Node)
+	p.enter(c.pool, j)
+	p.begin(c)
 	return "", ""
 }
 
@@ -112,7 +104,7 @@ func (p *pass) cancelled(c *candidate) (Reason, string) {
 }
 
 func (p *pass) missing(c *candidate) (Reason, string) {
-	if c.node.Name != "" {
+	if c.node.exists() {
 		return "", ""
 	}
 	return NodeMissing, fmt.Sprintf("There is no Node %s.", c.job.Node)
@@ -124,21 +116,21 @@ func (p *pass) refuses(c *candidate) (Reason, string) {
 }
 
 func (p *pass) behind(c *candidate) (Reason, string) {
-	if c.first == nil {
+	if c.node.first == nil {
 		return "", ""
 	}
-	return NodeBusy, fmt.Sprintf("The job %s of node %s goes first.", c.first.Name, c.job.Node)
+	return NodeBusy, fmt.Sprintf("The job %s of node %s goes first.", c.node.first.Name, c.job.Node)
 }
 
 // busy keeps the job while another one has its node, and finds the failed job that it may take over.
 func (p *pass) busy(c *candidate) (reason Reason, message string) {
-	c.held, reason, message = p.heldBy(c.job)
+	c.held, reason, message = p.heldBy(c)
 	return reason, message
 }
 
 // open finds the policy of the node, or says why it admits nothing at all.
 func (p *pass) open(c *candidate) (reason Reason, message string) {
-	c.pool, reason, message = p.poolFor(c.job.Node)
+	c.pool, reason, message = p.poolFor(c.node)
 	return reason, message
 }
 
@@ -153,39 +145,37 @@ func (p *pass) exhausted(c *candidate) (Reason, string) {
 	if c.pool.fits(c.job.Node) {
 		return "", ""
 	}
-	return BudgetExhausted, fmt.Sprintf("Policy %s disturbs as many nodes as its maxUnavailable %s allows; "+
-		"the job goes as soon as a node is back.", c.pool.Name, c.pool.MaxUnavailable.String())
+	return BudgetExhausted, c.pool.usedUp
 }
 
 // heldBy is the entry that the job may take over, nil when the node is free, or why it is busy.
-func (p *pass) heldBy(j Job) (*holder, Reason, string) {
-	hs := p.holders[j.Node]
+func (p *pass) heldBy(c *candidate) (*holder, Reason, string) {
+	hs := c.node.holders
 	if len(hs) == 0 {
 		return nil, "", ""
 	}
 	owner := p.jobs[hs[0].entry.UID]
-	if len(hs) == 1 && owner.State == Held && follows(j, owner) {
+	if len(hs) == 1 && owner.State == Held && c.job.follows(owner) {
 		return &hs[0], "", ""
 	}
-	return nil, NodeBusy, fmt.Sprintf("Job %s has node %s; this job follows when that one is done.", owner.Name, j.Node)
+	return nil, NodeBusy, fmt.Sprintf("Job %s has node %s; this job follows when that one is done.", owner.Name, c.job.Node)
 }
 
 // poolFor is the policy a node belongs to, or why it admits nothing at all.
-func (p *pass) poolFor(node string) (*pool, Reason, string) {
-	pools := p.chosen[node]
-	if len(pools) == 0 {
+func (p *pass) poolFor(n *node) (*pool, Reason, string) {
+	if len(n.pools) == 0 {
 		return nil, PolicyConflict, "No rollout policy chooses the node and there is none named default."
 	}
-	o, invalid := pools[0], p.invalid(node)
+	o, unclear := n.pools[0], p.meantFor(n)
 	switch {
-	case len(pools) > 1:
+	case len(n.pools) > 1:
 		return nil, PolicyConflict, fmt.Sprintf("The rollout policies %s all choose node %s; change a nodeSelector so that one is left.",
-			names(pools), node)
+			names(n.pools), n.Name)
 	case o.Invalid != "":
 		return nil, InvalidSpec, fmt.Sprintf("Rollout policy %s: %s", o.Name, o.Invalid)
-	case o.Name == DefaultPolicy && invalid != "":
+	case o.Name == DefaultPolicy && unclear != nil:
 		return nil, InvalidSpec, fmt.Sprintf("Rollout policy %s may be the one for node %s, but its spec is invalid; correct it.",
-			invalid, node)
+			unclear.Name, n.Name)
 	case o.Aborted:
 		return nil, PolicyAborted, o.aborted()
 	case o.Paused:
@@ -197,15 +187,15 @@ func (p *pass) poolFor(node string) (*pool, Reason, string) {
 	return o, "", ""
 }
 
-// invalid is the name of the first policy with an invalid selector that may be meant for the node, or "". The default
-// policy must not take such a node for its own.
-func (p *pass) invalid(node string) string {
-	for _, o := range p.pools {
-		if o.Invalid != "" && o.Selector.Matches(labels.Set(p.nodes[node].Labels)) {
-			return o.Name
+// meantFor is the first policy with an invalid selector that may be meant for the node; nil for none. The default policy must not
+// take such a node for its own.
+func (p *pass) meantFor(n *node) *pool {
+	for _, o := range p.invalid {
+		if o.Selector.Matches(labels.Set(n.Labels)) {
+			return o
 		}
 	}
-	return ""
+	return nil
 }
 
 // fits reports whether the node may be disturbed too. A node that uses budget already costs no more.
@@ -217,12 +207,13 @@ func (o *pool) fits(node string) bool {
 	return after <= o.out.Budget
 }
 
-func (p *pass) takeOver(h holder, j Job) {
-	e := j.entry()
-	ledger := h.pool.out.Ledger
-	ledger[slices.Index(ledger, h.entry)] = e
-	p.holders[j.Node] = []holder{{h.pool, e}}
-	h.pool.out.Held = slices.DeleteFunc(h.pool.out.Held, func(n string) bool { return n == j.Node })
+// takeOver passes the entry of a failed job to the candidate.
+func (p *pass) takeOver(h holder, c *candidate) {
+	e := c.job.entry()
+	p.jobs[e.UID] = c.job
+	h.pool.out.Ledger[slices.Index(h.pool.out.Ledger, h.entry)] = e
+	c.node.holders = []holder{{h.pool, e}}
+	h.pool.out.Held = slices.DeleteFunc(h.pool.out.Held, func(n string) bool { return n == e.Node })
 	if i := slices.Index(h.pool.out.Add, h.entry); i >= 0 { // adopted in this pass
 		h.pool.out.Add[i] = e
 		return

@@ -1,66 +1,50 @@
 package schedule_test
 
 import (
-	"fmt"
+	"syscall"
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/intstr"
-
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
-	"github.com/nodefirmware/node-firmware-operator/internal/schedule/window"
 )
 
 // BenchmarkDecide10000 is one pass over 10,000 nodes, each with a queued job, and 50 policies. Each policy admits as many
 // nodes as its budget of 10 % allows.
-func BenchmarkDecide10000(b *testing.B) {
-	f := fleetOf10000()
-	for b.Loop() {
-		if d := schedule.Decide(f); len(d.Admit) != 1000 {
-			b.Fatalf("admits %d", len(d.Admit))
-		}
-	}
-}
-
-func fleetOf10000() schedule.Facts {
-	f := schedule.Facts{}
-	for i := range 50 {
-		f.Policies = append(f.Policies, schedule.Policy{
-			Name: fmt.Sprintf("p%02d", i), Selector: labels.SelectorFromSet(labels.Set{"pool": fmt.Sprint(i)}), MaxUnavailable: intstr.FromString("10%"),
-		})
-	}
-	start := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
-	for i := range 10_000 {
-		name := fmt.Sprintf("node-%05d", i)
-		f.Nodes = append(f.Nodes, schedule.Node{Name: name, Ready: true, Scanned: true, Labels: map[string]string{
-			"pool": fmt.Sprint(i % 50), "example.com/rack": fmt.Sprint(i / 40), "kubernetes.io/hostname": name,
-		}})
-		f.Jobs = append(f.Jobs, schedule.Job{Name: name, UID: name, Node: name, Created: start.Add(time.Duration(i%7) * time.Second)})
-	}
-	return f
-}
+func BenchmarkDecide10000(b *testing.B) { benchmark(b, newFleetOf(10_000, 0), 1000) }
 
 // BenchmarkDecideWithWindows10000 is the same pass where each policy has windows, a freeze and a budget for each rack.
 func BenchmarkDecideWithWindows10000(b *testing.B) {
-	f := fleetOf10000()
-	f.Now = time.Date(2026, 11, 28, 23, 0, 0, 0, time.UTC)
-	for i := range f.Policies {
-		saturdays, err := window.Recurring("saturdays", "0 22 * * 6", 4*time.Hour, "Europe/Paris")
-		if err != nil {
-			b.Fatal(err)
-		}
-		monthEnd, err := window.Recurring("month-end", "0 0 31 * *", 96*time.Hour, "Europe/Paris")
-		if err != nil {
-			b.Fatal(err)
-		}
-		p := &f.Policies[i]
-		p.Calendar, p.Expected = window.New([]window.Rule{saturdays}, []window.Rule{monthEnd}), 30*time.Minute
-		p.Topology = []schedule.TopologyBudget{{Key: "example.com/rack", MaxUnavailable: intstr.FromInt32(1)}}
-	}
+	benchmark(b, newFleetOf(10_000, withWindows), 1000)
+}
+
+// BenchmarkDecideWithWaves10000 is a pass in the middle of rollouts, with all that a policy can have.
+func BenchmarkDecideWithWaves10000(b *testing.B) {
+	benchmark(b, newFleetOf(10_000, withWindows|withWaves), 400)
+}
+
+// BenchmarkDecideShut10000 is a pass while no policy admits anything, as it comes with every event for most of the week.
+func BenchmarkDecideShut10000(b *testing.B) {
+	benchmark(b, newFleetOf(10_000, withWindows|withWaves|shut), 0)
+}
+
+// benchmark reports the processor time too, which other work on the machine changes less than the time on the wall.
+func benchmark(b *testing.B, f schedule.Facts, admits int) {
+	b.Helper()
+	begun := processorTime(b)
 	for b.Loop() {
-		if d := schedule.Decide(f); len(d.Admit) != 1000 {
+		if d := schedule.Decide(f); len(d.Admit) != admits {
 			b.Fatalf("admits %d", len(d.Admit))
 		}
 	}
+	b.ReportMetric(float64((processorTime(b)-begun).Microseconds())/1000/float64(b.N), "cpu-ms/op")
+}
+
+// processorTime is what the process has taken so far, the collection of garbage included.
+func processorTime(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -47,7 +47,7 @@ func entry(j schedule.Job) schedule.Entry {
 func reasons(d schedule.Decision) map[string]schedule.Reason {
 	out := map[string]schedule.Reason{}
 	for _, w := range d.Wait {
-		out[w.Job.Name] = w.Reason
+		out[w.Job] = w.Reason
 	}
 	return out
 }
@@ -100,8 +100,8 @@ func TestOldestJobGoesFirstThenByNameAndTheOwnNodeLast(t *testing.T) {
 	}
 	d := schedule.Decide(f)
 	assert.Equal(t, []string{"n2-j7", "n3-j7", "n0-j9"}, admitted(d.Policies[0]))
-	assert.Equal(t, "n4-j10", d.Wait[0].Job.Name)
-	assert.Equal(t, "n1-j1", d.Wait[1].Job.Name)
+	assert.Equal(t, "n4-j10", d.Wait[0].Job)
+	assert.Equal(t, "n1-j1", d.Wait[1].Job)
 	assert.Equal(t, schedule.BudgetExhausted, d.Wait[0].Reason)
 	assert.Equal(t, 3, d.Policies[0].Unavailable)
 }

@@ -123,5 +123,10 @@ type QuarantinedUpdate struct {
 // UnhealthyDevice is a device that Job left unhealthy.
 type UnhealthyDevice struct{ Name, Job string }
 
+func (j *Job) entry() Entry { return Entry{Node: j.Node, Job: j.Name, UID: j.UID} }
+
 // waiting reports whether the job was not admitted yet.
-func (j Job) waiting() bool { return j.State == Queued || j.State == Cancelled }
+func (j *Job) waiting() bool { return j.State == Queued || j.State == Cancelled }
+
+// follows reports whether j was created after held, or in the same second, which is as exact as the API is.
+func (j *Job) follows(held *Job) bool { return j.UID != held.UID && !j.Created.Before(held.Created) }

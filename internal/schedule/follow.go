@@ -12,22 +12,21 @@ import (
 type rollout struct {
 	Rollout
 	waves []Wave
+	// stage is the index of the open wave; len(waves) for Rest.
+	stage int
 	// running counts the nodes in the ledger without a verdict; waiting those with a queued job, and eligible those of them that
 	// the open wave chooses.
 	running, waiting, eligible int
 	// queue holds the labels of the nodes that waited when the pass began.
 	queue []map[string]string
+	// stopped is why the edge is admitted to no node, and closed why the open wave takes no more of them, as it was said since the
+	// last admission. The zero refusals are that the edge is not stopped, and that nobody has asked.
+	stopped, closed refusal
 }
 
 // followRollouts brings the records of the policies up to date: it lifts halts, counts verdicts, halts, and opens waves. It
 // must come after the ledgers are cleaned and the budgets counted.
 func (p *pass) followRollouts() {
-	p.held = map[string][]Job{}
-	for _, j := range p.facts.Jobs {
-		if j.State == Held {
-			p.held[j.Node] = append(p.held[j.Node], j)
-		}
-	}
 	for _, o := range p.pools {
 		o.out.Resumed = o.Plan.Resume
 		if o.Plan.follows() {
@@ -61,6 +60,7 @@ func (p *pass) followRollouts() {
 				r.Started = time.Time{}
 			}
 			p.wakeAtDeadline(o, r)
+			r.stopped = p.stops(o, r)
 		}
 	}
 	p.refuseStopped()
@@ -71,8 +71,8 @@ func (p *pass) load(o *pool) {
 	o.rollouts, o.judged, o.written = map[Edge]*rollout{}, map[string]bool{}, o.waves()
 	for _, recorded := range o.Plan.Rollouts {
 		r := o.rollout(recorded.Edge)
-		r.Rollout = recorded
-		if r.at() >= 0 {
+		r.Rollout, r.stage = recorded, stageOf(r.waves, recorded.Wave)
+		if r.stage >= 0 {
 			continue
 		}
 		// The waves were edited. Those that are satisfied already open again at once.
@@ -87,7 +87,8 @@ func (p *pass) load(o *pool) {
 func (o *pool) rollout(e Edge) *rollout {
 	r := o.rollouts[e]
 	if r == nil {
-		r = &rollout{Rollout: Rollout{Edge: e, Wave: firstWave(o.written)}, waves: o.written}
+		first := firstWave(o.written)
+		r = &rollout{Rollout: Rollout{Edge: e, Wave: first}, waves: o.written, stage: stageOf(o.written, first)}
 		o.rollouts[e] = r
 	}
 	return r
@@ -95,21 +96,21 @@ func (o *pool) rollout(e Edge) *rollout {
 
 // loadWaiting counts for each edge the nodes that have a queued job with it and no place yet.
 func (p *pass) loadWaiting() {
-	counted := map[string][]Edge{}
 	for i := range p.facts.Jobs {
 		j := &p.facts.Jobs[i]
-		pools := p.chosen[j.Node]
-		if j.State != Queued || len(pools) != 1 || !pools[0].Plan.follows() || p.hasEntry(*j) {
+		if j.State != Queued || len(j.Edges) == 0 {
+			continue
+		}
+		n := p.node(j.Node)
+		if len(n.pools) != 1 || !n.pools[0].Plan.follows() || n.hasEntry(j) {
 			continue
 		}
 		for _, e := range j.Edges {
-			if slices.Contains(counted[j.Node], e.Edge) {
-				continue
+			if r := n.pools[0].rollout(e.Edge); !slices.Contains(n.waitsWith, r) {
+				n.waitsWith = append(n.waitsWith, r)
+				r.waiting++
+				r.queue = append(r.queue, n.Labels)
 			}
-			counted[j.Node] = append(counted[j.Node], e.Edge)
-			r := pools[0].rollout(e.Edge)
-			r.waiting++
-			r.queue = append(r.queue, p.nodes[j.Node].Labels)
 		}
 	}
 }
@@ -166,9 +167,11 @@ func (p *pass) states(o *pool) []RolloutState {
 	var out []RolloutState
 	for _, r := range o.inOrder() {
 		s := RolloutState{Rollout: r.Rollout, Nodes: r.nodes(), Running: r.running, Waiting: r.waiting}
-		if s.Reason, s.Message = p.stops(o, r); s.Reason == "" && r.waiting > 0 && r.Wave != Rest && (r.eligible == 0 || r.free() == 0) {
-			s.Reason, s.Message = p.closed(r)
+		why := r.stopped
+		if why.reason == "" && r.waiting > 0 && r.Wave != Rest && (r.eligible == 0 || r.free() == 0) {
+			why = p.closed(r)
 		}
+		s.Reason, s.Message = why.reason, why.message
 		switch {
 		case s.Reason != "":
 		case r.running+r.waiting == 0:
@@ -181,16 +184,19 @@ func (p *pass) states(o *pool) []RolloutState {
 	return out
 }
 
-// closed says why the open wave takes no more nodes.
-func (p *pass) closed(r *rollout) (Reason, string) {
+// closed says why the open wave takes no more nodes. Thousands of nodes may be told the same.
+func (p *pass) closed(r *rollout) refusal {
 	switch {
+	case r.closed.reason != "":
 	case r.running == 0 && r.eligible == 0 && !r.succeeded():
-		return WaveEmpty, fmt.Sprintf("Wave %s of %s chooses none of the %s, and no node has shown yet that the update succeeds. Change the "+
-			"nodeSelector of the wave, or label a node for it.", r.Wave, r.Edge, quantity(r.waiting, "waiting node", "waiting nodes"))
+		r.closed = refusal{WaveEmpty, fmt.Sprintf("Wave %s of %s chooses none of the %s, and no node has shown yet that the update succeeds. "+
+			"Change the nodeSelector of the wave, or label a node for it.", r.Wave, r.Edge, quantity(r.waiting, "waiting node", "waiting nodes"))}
 	case r.isJudged() && r.soaked().After(p.facts.Now):
-		return WaveSoaking, fmt.Sprintf("%s; the next wave opens at %s.", r.progress(), clock(r.soaked()))
+		r.closed = refusal{WaveSoaking, fmt.Sprintf("%s; the next wave opens at %s.", r.progress(), clock(r.soaked()))}
+	default:
+		r.closed = refusal{WaveNotOpen, r.progress() + "; the next wave opens when each of its nodes has succeeded."}
 	}
-	return WaveNotOpen, r.progress() + "; the next wave opens when each of its nodes has succeeded."
+	return r.closed
 }
 
 // progress says how far the open wave is.

@@ -19,7 +19,7 @@ func (p *pass) lift(o *pool) {
 
 // failure is a failed job whose verdict was counted in this pass.
 type failure struct {
-	job  Job
+	job  *Job
 	held bool
 }
 
@@ -27,7 +27,7 @@ type failure struct {
 // keeps its node, in the one that marks the entry. It returns the failures by edge.
 func (p *pass) judge(o *pool) map[Edge][]failure {
 	failures := map[Edge][]failure{}
-	count := func(j Job) {
+	count := func(j *Job) {
 		for _, e := range j.Edges {
 			if e.Verdict == Unknown {
 				continue
@@ -42,13 +42,18 @@ func (p *pass) judge(o *pool) map[Edge][]failure {
 			failures[e.Edge] = append(failures[e.Edge], failure{j, j.State == Held})
 		}
 	}
+	counted := make(map[string]bool, len(o.Plan.Judged))
+	for _, uid := range o.Plan.Judged {
+		counted[uid] = true
+	}
 	for _, removed := range o.out.Remove {
-		if removed.Why != Duplicate && !slices.Contains(o.Plan.Judged, removed.Entry.UID) {
-			count(p.jobs[removed.Entry.UID])
+		j, found := p.jobs[removed.Entry.UID]
+		if found && removed.Why != Duplicate && !counted[removed.Entry.UID] {
+			count(j)
 		}
 	}
 	for _, e := range o.out.Ledger {
-		isJudged := slices.Contains(o.Plan.Judged, e.UID)
+		isJudged := counted[e.UID]
 		if j := p.jobs[e.UID]; !isJudged && j.State == Held && p.isFirst(o, e) {
 			count(j)
 			isJudged = true
@@ -62,7 +67,7 @@ func (p *pass) judge(o *pool) map[Edge][]failure {
 
 // isFirst reports whether no other ledger has the entry too, or this one comes first.
 func (p *pass) isFirst(o *pool, e Entry) bool {
-	hs := p.holders[e.Node]
+	hs := p.node(e.Node).holders
 	return len(hs) == 0 || hs[0].pool == o
 }
 
@@ -120,17 +125,17 @@ func (o *pool) halted(e Edge) *rollout {
 	return nil
 }
 
-// stops says why an edge may not be admitted to any node.
-func (p *pass) stops(o *pool, r *rollout) (Reason, string) {
+// stops says why an edge may not be admitted to any node. What it says stays true for the rest of the pass.
+func (p *pass) stops(o *pool, r *rollout) refusal {
 	if h := o.halted(r.Edge); h != nil {
-		return RolloutHalted, fmt.Sprintf("The update of %s is halted. %s Find the cause, then set spec.resume of rolloutpolicy/%s to a new "+
-			"value to go on.", h.Edge, h.Halted.Message, o.Name)
+		return refusal{RolloutHalted, fmt.Sprintf("The update of %s is halted. %s Find the cause, then set spec.resume of rolloutpolicy/%s to a "+
+			"new value to go on.", h.Edge, h.Halted.Message, o.Name)}
 	}
 	if at := o.deadline(r); !at.IsZero() && !at.After(p.facts.Now) {
-		return DeadlineExceeded, fmt.Sprintf("The update of %s began at %s and was not done within the deadline %s of rollout policy %s. Raise "+
-			"spec.deadline, or set spec.resume to a new value to begin it anew.", r.Edge, clock(r.Started), o.Plan.Deadline, o.Name)
+		return refusal{DeadlineExceeded, fmt.Sprintf("The update of %s began at %s and was not done within the deadline %s of rollout policy %s. "+
+			"Raise spec.deadline, or set spec.resume to a new value to begin it anew.", r.Edge, clock(r.Started), o.Plan.Deadline, o.Name)}
 	}
-	return "", ""
+	return refusal{}
 }
 
 // deadline is when the edge may not be admitted any more; zero for never.
@@ -163,12 +168,10 @@ func (p *pass) refuseStopped() {
 			}
 			for _, edge := range j.Edges {
 				r := o.rollouts[edge.Edge]
-				if r == nil || o.halted(edge.Edge) == nil || p.repeats(j) {
-					continue
+				if r != nil && r.stopped.reason == RolloutHalted && !p.node(j.Node).repeats(j) {
+					p.refusals[j.UID] = r.stopped
+					break
 				}
-				reason, message := p.stops(o, r)
-				p.refusals[j.UID] = refusal{reason, message}
-				break
 			}
 		}
 	}
@@ -180,9 +183,9 @@ func (o *pool) aborted() string {
 
 // repeats reports whether the job is to try the same images again on a node that a failed job holds. A person asked for it, and it
 // disturbs no further node, so waves and halts do not concern it.
-func (p *pass) repeats(j Job) bool {
-	return slices.ContainsFunc(p.held[j.Node], func(held Job) bool {
-		return follows(j, held) && len(j.Edges) > 0 && !slices.ContainsFunc(j.Edges, func(e JobEdge) bool { return !slices.ContainsFunc(held.Edges, e.sameImage) })
+func (n *node) repeats(j *Job) bool {
+	return slices.ContainsFunc(n.held, func(held *Job) bool {
+		return j.follows(held) && len(j.Edges) > 0 && !slices.ContainsFunc(j.Edges, func(e JobEdge) bool { return !slices.ContainsFunc(held.Edges, e.sameImage) })
 	})
 }
 

@@ -227,7 +227,7 @@ func TestADecisionAgreesWithAnOracle(t *testing.T) {
 		d := schedule.Decide(s.Facts)
 		waits, uids := map[string]schedule.Reason{}, map[string]schedule.Job{}
 		for _, w := range d.Wait {
-			waits[w.Job.UID] = w.Reason
+			waits[w.UID] = w.Reason
 			require.NotEmpty(t, w.Message)
 		}
 		for _, j := range s.Jobs {

@@ -160,7 +160,7 @@ func (f *fleet) chooses(policy string, n schedule.Node) bool {
 // younger one costs nothing.
 func (f *fleet) checkFairness(t *rapid.T, d schedule.Decision) {
 	for _, w := range d.Wait {
-		if w.Reason != schedule.BudgetExhausted || w.Job.Node == "n0" {
+		if w.Reason != schedule.BudgetExhausted || w.Node == "n0" {
 			continue
 		}
 		for _, o := range d.Policies {
@@ -168,7 +168,7 @@ func (f *fleet) checkFairness(t *rapid.T, d schedule.Decision) {
 				j := f.jobs[e.UID]
 				free := f.nodes[e.Node].Cordoned || j.State != schedule.Queued
 				if o.Name == w.Policy && !free {
-					require.False(t, j.Created.After(w.Job.Created), "%s is admitted before %s", j.Name, w.Job.Name)
+					require.False(t, j.Created.After(f.jobs[w.UID].Created), "%s is admitted before %s", j.Name, w.Job)
 				}
 			}
 		}
@@ -179,7 +179,7 @@ func (f *fleet) checkFairness(t *rapid.T, d schedule.Decision) {
 func (f *fleet) checkRefusals(t *rapid.T, d schedule.Decision) {
 	reasons := map[string]schedule.Reason{}
 	for _, w := range d.Wait {
-		reasons[w.Job.UID] = w.Reason
+		reasons[w.UID] = w.Reason
 	}
 	for uid, j := range f.inState(schedule.Queued) {
 		why := f.refusal(j)

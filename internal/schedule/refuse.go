@@ -14,24 +14,22 @@ type refusal struct {
 
 // refuse finds the queued jobs that must not be admitted. A cancelled job may be admitted: it ends without doing anything.
 func (p *pass) refuse() {
-	held := map[string]bool{}
-	for _, j := range p.facts.Jobs {
-		held[j.Node] = held[j.Node] || j.State == Held
-	}
-	for _, j := range p.facts.Jobs {
+	for i := range p.facts.Jobs {
+		j := &p.facts.Jobs[i]
 		if j.State != Queued {
 			continue
 		}
-		if r := refusalOf(j, p.nodes[j.Node], held[j.Node]); r.reason != "" {
+		if r := refusalOf(j, p.node(j.Node)); r.reason != "" {
 			p.refusals[j.UID] = r
 		}
 	}
 }
 
-func (p *pass) refused(j Job) bool { return p.refusals[j.UID].reason != "" }
+func (p *pass) refused(j *Job) bool { return p.refusals[j.UID].reason != "" }
 
 // refusalOf is why a job must not be admitted to its node, which a failed job may hold.
-func refusalOf(j Job, n Node, held bool) refusal {
+func refusalOf(j *Job, n *node) refusal {
+	held := len(n.held) > 0
 	switch {
 	case j.Steps:
 		return stepsRefusal(j, n, held)
@@ -43,7 +41,7 @@ func refusalOf(j Job, n Node, held bool) refusal {
 
 // stepsRefusal refuses steps on a machine that the daemon has not scanned, because it is not known what they would run on.
 // On a node that a failed job holds they are always admitted: they may repair it.
-func stepsRefusal(j Job, n Node, held bool) refusal {
+func stepsRefusal(j *Job, n *node, held bool) refusal {
 	if held || n.Scanned {
 		return refusal{}
 	}
@@ -58,7 +56,7 @@ func quarantineRefusal(q QuarantinedUpdate) refusal {
 
 // healthRefusal refuses an update of a device that a job left unhealthy, and any update that would take over a held node with
 // such a device: it would return the node to service.
-func healthRefusal(j Job, n Node, held bool) refusal {
+func healthRefusal(j *Job, n *node, held bool) refusal {
 	for _, d := range n.Unhealthy {
 		if held || slices.Contains(j.Devices, d.Name) {
 			return refusal{DeviceUnhealthy, fmt.Sprintf("Job %s left device %s unhealthy. Repair it, then set spec.retry of "+

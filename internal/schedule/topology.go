@@ -35,7 +35,7 @@ func (p *pass) use(o *pool, node string) {
 	}
 	o.used[node] = true
 	for _, d := range o.domains {
-		d.used[p.nodes[node].Labels[d.Key]]++
+		d.used[p.node(node).Labels[d.Key]]++
 	}
 }
 

@@ -31,25 +31,26 @@ func firstWave(waves []Wave) string {
 	return waves[0].Name
 }
 
-// at is the index of the open wave; len(waves) for Rest, and -1 where the policy has no wave of that name.
-func (r *rollout) at() int {
-	if r.Wave == Rest {
-		return len(r.waves)
+// stageOf is the index of the wave of that name; len(waves) for Rest, and -1 where there is none.
+func stageOf(waves []Wave, name string) int {
+	if name == Rest {
+		return len(waves)
 	}
-	return slices.IndexFunc(r.waves, func(w Wave) bool { return w.Name == r.Wave })
+	return slices.IndexFunc(waves, func(w Wave) bool { return w.Name == name })
 }
 
 // wave is the open wave. Rest includes every node.
 func (r *rollout) wave() Wave {
-	if i := r.at(); i < len(r.waves) {
-		return r.waves[i]
+	if r.stage < len(r.waves) {
+		return r.waves[r.stage]
 	}
 	return Wave{Name: Rest}
 }
 
 // open goes on to another wave.
 func (r *rollout) open(name string) {
-	r.Wave, r.Done, r.Succeeded, r.Failed = name, r.judged(), 0, 0
+	r.Wave, r.stage = name, stageOf(r.waves, name)
+	r.Done, r.Succeeded, r.Failed = r.judged(), 0, 0
 	r.choose()
 }
 
@@ -76,7 +77,7 @@ func (r *rollout) free() int { return max(0, r.size()-r.judged()-r.running) }
 // different waves, each with a node that the other one has behind or before it, would wait for each other for ever.
 func (r *rollout) includes(node map[string]string) bool {
 	open := r.wave()
-	return open.chooses(node) || slices.ContainsFunc(r.waves[:max(r.at(), 0)], func(before Wave) bool {
+	return open.chooses(node) || slices.ContainsFunc(r.waves[:r.stage], func(before Wave) bool {
 		return before.Selector != nil && before.chooses(node)
 	})
 }
@@ -119,7 +120,7 @@ func (p *pass) advance(o *pool, r *rollout) {
 			return
 		}
 		next := Rest
-		if i := r.at() + 1; i < len(r.waves) {
+		if i := r.stage + 1; i < len(r.waves) {
 			next = r.waves[i].Name
 		}
 		r.open(next)
@@ -128,7 +129,7 @@ func (p *pass) advance(o *pool, r *rollout) {
 
 // inWave keeps the job until the open wave of each of its edges includes its node.
 func (p *pass) inWave(c *candidate) (Reason, string) {
-	if !c.pool.Plan.follows() || p.repeats(c.job) {
+	if !c.pool.Plan.follows() || c.node.repeats(c.job) {
 		return "", ""
 	}
 	for _, e := range c.job.Edges {
@@ -137,33 +138,35 @@ func (p *pass) inWave(c *candidate) (Reason, string) {
 			return WaveNotOpen, fmt.Sprintf("Rollout policy %s follows %d updates, which is as many as it can; the update of %s is admitted "+
 				"when one of them is over.", c.pool.Name, MaxRollouts, e.Edge)
 		}
-		if reason, message := p.stops(c.pool, r); reason != "" {
-			return reason, message
+		if r.stopped.reason != "" {
+			return r.stopped.reason, r.stopped.message
 		}
 		if !r.includes(c.node.Labels) || r.free() == 0 {
-			return p.closed(r)
+			closed := p.closed(r)
+			return closed.reason, closed.message
 		}
 	}
 	return "", ""
 }
 
 // begin counts an admitted job in the open waves of its edges.
-func (p *pass) begin(o *pool, j Job) {
-	for _, e := range j.Edges {
-		r := o.rollouts[e.Edge]
+func (p *pass) begin(c *candidate) {
+	for _, e := range c.job.Edges {
+		r := c.pool.rollouts[e.Edge]
 		if r == nil { // only where the policy follows no edges, or a held node repeats one that has no place in the list
 			continue
 		}
 		r.running++
+		r.closed = refusal{}
 		if r.waiting > 0 {
 			r.waiting--
 		}
-		if r.eligible > 0 && r.includes(p.nodes[j.Node].Labels) {
+		if r.eligible > 0 && r.includes(c.node.Labels) {
 			r.eligible--
 		}
 		if r.Started.IsZero() {
 			r.Started = p.facts.Now
-			p.wakeAtDeadline(o, r)
+			p.wakeAtDeadline(c.pool, r)
 		}
 	}
 }

@@ -175,7 +175,7 @@ func (s *spread) pass(t *rapid.T, dies bool) {
 	}
 	require.Equal(t, s.expect(), admitted(o), "the jobs that get a place")
 	for _, w := range d.Wait {
-		require.NotEmpty(t, w.Message, "why %s waits", w.Job.Name)
+		require.NotEmpty(t, w.Message, "why %s waits", w.Job)
 	}
 	s.write(o)
 	for _, a := range d.Admit {
@@ -293,7 +293,7 @@ func TestWavesDrain(t *testing.T) {
 			}
 			if len(d.Admit) == 0 && d.Next.IsZero() && len(d.Policies[0].Remove) == 0 {
 				for _, w := range d.Wait {
-					require.Contains(t, []schedule.Reason{schedule.WaveEmpty}, w.Reason, "%s waits for ever: %s", w.Job.Name, w.Message)
+					require.Contains(t, []schedule.Reason{schedule.WaveEmpty}, w.Reason, "%s waits for ever: %s", w.Job, w.Message)
 				}
 				return
 			}

@@ -22,7 +22,7 @@ func (p *pass) frozen(c *candidate) (Reason, string) {
 		return "", ""
 	}
 	return Frozen, fmt.Sprintf("Freeze %s of rollout policy %s is in force until %s; %s.", s.Freeze, c.pool.Name,
-		at(s.Thaws, s.Zone), Opening(s))
+		at(s.Thaws, s.Zone), c.pool.opening)
 }
 
 // outside keeps a job while no window is open, and one that is expected to take longer than what is left of the window.
@@ -33,7 +33,7 @@ func (p *pass) outside(c *candidate) (Reason, string) {
 	}
 	switch {
 	case !s.Open:
-		return WaitingForWindow, fmt.Sprintf("Rollout policy %s: %s.", c.pool.Name, Opening(s))
+		return WaitingForWindow, fmt.Sprintf("Rollout policy %s: %s.", c.pool.Name, c.pool.opening)
 	case !s.Closes.Before(p.facts.Now.Add(expected)):
 		return "", ""
 	}
@@ -56,7 +56,7 @@ func about(expected time.Duration) time.Duration {
 func (p *pass) calendar(o *pool) window.State {
 	if o.state == nil {
 		s := o.Calendar.At(p.facts.Now)
-		o.state = &s
+		o.state, o.opening = &s, Opening(s)
 		p.wake(s.Next)
 	}
 	return *o.state

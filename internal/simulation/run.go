@@ -178,7 +178,7 @@ func (r *run) pass() {
 		r.start(r.byName[a.Entry.Node], a.Entry.UID)
 	}
 	for _, w := range r.last.Wait {
-		if n := r.byName[w.Job.Node]; n.wait == "" {
+		if n := r.byName[w.Node]; n.wait == "" {
 			n.wait, n.message = w.Reason, w.Message
 		}
 	}

@@ -171,7 +171,7 @@ func JobWaiting(w schedule.Waiting) Condition {
 	case schedule.WaveNotOpen, schedule.WaveSoaking, schedule.WaveEmpty:
 		w.Reason = schedule.WaveNotOpen
 		w.Message = fmt.Sprintf("The open wave does not include node %s yet. What it waits for is in status.rollouts of rolloutpolicy/%s.",
-			w.Job.Node, w.Policy)
+			w.Node, w.Policy)
 	}
 	return Condition{v1alpha1.ConditionAdmitted, metav1.ConditionFalse, string(w.Reason), text.Clip(w.Message, maxMessage)}
 }

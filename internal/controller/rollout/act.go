@@ -126,12 +126,12 @@ func (r *Reconciler) ledger(old []v1alpha1.AdmittedNode, entries []schedule.Entr
 func queueOf(waiting []schedule.Waiting) (list []v1alpha1.QueuedNode, nodes int32) {
 	seen := map[string]bool{}
 	for _, w := range waiting {
-		if seen[w.Job.Node] {
+		if seen[w.Node] {
 			continue
 		}
-		seen[w.Job.Node] = true
+		seen[w.Node] = true
 		if len(list) < maxQueue {
-			list = append(list, v1alpha1.QueuedNode{Node: w.Job.Node, Job: w.Job.Name, Reason: string(w.Reason)})
+			list = append(list, v1alpha1.QueuedNode{Node: w.Node, Job: w.Job, Reason: string(w.Reason)})
 		}
 	}
 	return list, int32(len(seen))
@@ -201,7 +201,7 @@ func (r *Reconciler) writeAdmissions(ctx context.Context, f facts, admit []sched
 func (r *Reconciler) writeWaiting(ctx context.Context, f facts, waiting []schedule.Waiting) (left bool, err error) {
 	var writes []write
 	for _, w := range waiting {
-		j, want := f.jobs[w.Job.UID], status.JobWaiting(w)
+		j, want := f.jobs[w.UID], status.JobWaiting(w)
 		if r.isWritten(j, want) {
 			continue
 		}

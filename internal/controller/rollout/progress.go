@@ -49,16 +49,16 @@ func (f facts) ends(o schedule.Outcome) (e jobEnds) {
 func waitingOf(waiting []schedule.Waiting) (out []v1alpha1.WaitingNodes) {
 	seen := map[string]bool{}
 	for _, w := range waiting {
-		if seen[w.Job.Node] {
+		if seen[w.Node] {
 			continue
 		}
-		seen[w.Job.Node] = true
+		seen[w.Node] = true
 		at := slices.IndexFunc(out, func(n v1alpha1.WaitingNodes) bool { return n.Reason == string(w.Reason) })
 		switch {
 		case at >= 0:
 			out[at].Nodes++
 		case len(out) < maxReasons:
-			out = append(out, v1alpha1.WaitingNodes{Reason: string(w.Reason), Nodes: 1, Node: w.Job.Node})
+			out = append(out, v1alpha1.WaitingNodes{Reason: string(w.Reason), Nodes: 1, Node: w.Node})
 		}
 	}
 	return out

@@ -23,7 +23,7 @@ func rollouts() []Mutant {
 		{What: "a halt concerns the nodes with the same version only", File: halt,
 			Old: "other.Model == e.Model && other.Digest == e.Digest {", New: "other.Model == e.Model && other.From == e.From && other.Digest == e.Digest {"},
 		{What: "a failure of a held job counts in each pass", File: halt,
-			Old: "isJudged := slices.Contains(o.Plan.Judged, e.UID)", New: "isJudged := e.UID == \"\""},
+			Old: "isJudged := counted[e.UID]", New: "isJudged := e.UID == \"\""},
 		{What: "a job that has shown nothing counts as a failure", File: halt,
 			Old: "if e.Verdict == Unknown {", New: "if e.Verdict == Unknown && j.State == Held {"},
 		{What: "resume lifts a halt that came with it", File: follow,
@@ -40,7 +40,7 @@ func rollouts() []Mutant {
 		{What: "a window that begins at a time skipped in spring is left out", File: wall,
 			Old: "return start.UTC()", New: "return start.UTC().Add(24 * time.Hour)"},
 		{What: "one node more than the topology budget is disturbed", File: topology, Old: "case after <= budget:", New: "case after <= budget+1:"},
-		{What: "a node that is down does not count in its rack", File: topology, Old: "d.used[p.nodes[node].Labels[d.Key]]++",
-			New: "if p.nodes[node].Ready {\n\t\t\td.used[p.nodes[node].Labels[d.Key]]++\n\t\t}"},
+		{What: "a node that is down does not count in its rack", File: topology, Old: "d.used[p.node(node).Labels[d.Key]]++",
+			New: "if p.node(node).Ready {\n\t\t\td.used[p.node(node).Labels[d.Key]]++\n\t\t}"},
 	}
 }

@@ -2,9 +2,11 @@ package mutate
 
 // schedules are defects in which node goes now.
 func schedules() []Mutant {
-	const decide, admit, refuse, budget, choose = "internal/schedule/decide.go", "internal/schedule/admit.go", "internal/schedule/refuse.go",
-		"internal/schedule/budget.go", "internal/schedule/choose.go"
-	const ledger = "internal/schedule/ledger.go"
+	const admit, refuse, budget, choose = "internal/schedule/admit.go", "internal/schedule/refuse.go", "internal/schedule/budget.go",
+		"internal/schedule/choose.go"
+	const ledger, clean, adopt, pool = "internal/schedule/ledger.go", "internal/schedule/clean.go", "internal/schedule/adopt.go",
+		"internal/schedule/pool.go"
+	const order, node = "internal/schedule/order.go", "internal/schedule/node.go"
 	return []Mutant{
 		{What: "one node more than the budget is disturbed", File: admit,
 			Old: "return after <= o.out.Budget\n", New: "return after <= o.out.Budget+1\n"},
@@ -14,27 +16,29 @@ func schedules() []Mutant {
 			Old: "&& o.bytes+e.bytes() <= MaxLedgerBytes", New: "&& o.bytes+e.bytes() <= 8*MaxLedgerBytes"},
 		{What: "a node that is not Ready is disturbed", File: admit, Old: "if c.node.Ready {", New: "if c.node.Ready || !c.node.Cordoned {"},
 		{What: "a paused policy admits", File: admit, Old: "case o.Paused:", New: "case o.Paused && o.Invalid != \"\":"},
-		{What: "a node that two policies choose is admitted", File: admit, Old: "case len(pools) > 1:", New: "case len(pools) > 2:"},
+		{What: "a node that two policies choose is admitted", File: admit, Old: "case len(n.pools) > 1:", New: "case len(n.pools) > 2:"},
 		{What: "the default policy takes the nodes an invalid one may be meant for", File: admit,
-			Old: "case o.Name == DefaultPolicy && invalid != \"\":", New: "case o.Name != DefaultPolicy && invalid != \"\":"},
+			Old: "case o.Name == DefaultPolicy && unclear != nil:", New: "case o.Name != DefaultPolicy && unclear != nil:"},
 		{What: "a cancelled job is admitted", File: admit, Old: "if c.job.State != Cancelled {", New: "if c.job.State != Finished {"},
 		{What: "a second job runs on a node that has one", File: admit,
-			Old: "if len(hs) == 1 && owner.State == Held && follows(j, owner) {", New: "if len(hs) == 1 && follows(j, owner) {"},
+			Old: "if len(hs) == 1 && owner.State == Held && c.job.follows(owner) {", New: "if len(hs) == 1 && c.job.follows(owner) {"},
 		{What: "an older job takes a held node over", File: admit,
-			Old: "owner.State == Held && follows(j, owner) {", New: "owner.State == Held {"},
+			Old: "owner.State == Held && c.job.follows(owner) {", New: "owner.State == Held {"},
 		{What: "a job that is refused keeps the next one of its node waiting", File: admit,
-			Old: "w.Reason != JobCancelled && !p.refused(j) &&", New: "w.Reason != JobCancelled &&"},
-		{What: "a node that is not Ready does not count", File: decide,
+			Old: "reason != JobCancelled && !p.refused(j) &&", New: "reason != JobCancelled &&"},
+		{What: "a node that is not Ready does not count", File: pool,
 			Old: "if !n.Ready || n.Cordoned || ", New: "if n.Cordoned || "},
-		{What: "a node that a person cordoned does not count", File: decide, Old: "if !n.Ready || n.Cordoned || ", New: "if !n.Ready || "},
-		{What: "a job that runs without an entry is not adopted", File: decide,
+		{What: "a node that a person cordoned does not count", File: pool, Old: "if !n.Ready || n.Cordoned || ", New: "if !n.Ready || "},
+		{What: "a job that runs without an entry is not adopted", File: adopt,
 			Old: "return j.State == Admitted || j.State == Held })", New: "return j.State == Held })"},
-		{What: "a finished job keeps its place", File: decide, Old: "case job.State == Finished:", New: "case job.State == Cancelled && job.Node == \"\":"},
-		{What: "the youngest job goes first", File: decide,
+		{What: "a job is adopted on a node that a newer one has taken over", File: node,
+			Old: "return held.State == Held && slices", New: "return held.State == Cancelled && slices"},
+		{What: "a finished job keeps its place", File: clean, Old: "case job.State == Finished:", New: "case job.State == Cancelled && job.Node == \"\":"},
+		{What: "the youngest job goes first", File: order,
 			Old: "c := a.Created.Compare(b.Created); c", New: "c := b.Created.Compare(a.Created); c"},
-		{What: "the operator's own node goes first", File: decide,
+		{What: "the operator's own node goes first", File: order,
 			Old: "cmp.Compare(own(a), own(b))", New: "cmp.Compare(own(b), own(a))"},
-		{What: "of two ledgers with one node the wrong one is kept", File: decide,
+		{What: "of two ledgers with one node the wrong one is kept", File: clean,
 			Old: "-cmp.Compare(p.weight(a), p.weight(b))", New: "cmp.Compare(p.weight(a), p.weight(b))"},
 		{What: "a quarantined image is admitted", File: refuse, Old: "case j.Quarantined != nil:", New: "case j.Quarantined != nil && held:"},
 		{What: "an unhealthy device is updated", File: refuse,

@@ -1,0 +1,99 @@
+package schedule
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/schedule/window"
+)
+
+// pool is a policy with what the pass knows and decides about it.
+type pool struct {
+	Policy
+	out Outcome
+	// used are the nodes that use the budget up, and usedUp is what is said to the thousands of jobs that wait for one of them.
+	used   map[string]bool
+	usedUp string
+	// bytes is what the ledger takes in the API.
+	bytes int
+	// domains are those of the topology budgets, in their order.
+	domains []*domains
+	// state is what the calendar says, and opening the same for people; nil before it was asked. Fitting is the longest duration known
+	// to fit into a window.
+	state   *window.State
+	opening string
+	fitting time.Duration
+	// rollouts are those that the policy follows, nil where it follows none; halts are those of them that are halted. Written
+	// are the waves, and judged the uids of the jobs in the ledger whose verdicts are counted.
+	rollouts map[Edge]*rollout
+	halts    []*rollout
+	written  []Wave
+	judged   map[string]bool
+}
+
+func newPool(policy Policy) *pool {
+	return &pool{Policy: policy, out: Outcome{Name: policy.Name}, used: map[string]bool{}, domains: newDomains(policy.Topology)}
+}
+
+// count computes the budget of each pool and which nodes use it.
+func (p *pass) count() {
+	for _, o := range p.pools {
+		for _, e := range o.out.Ledger {
+			p.use(o, e.Node)
+			if p.jobs[e.UID].State == Held {
+				o.out.Held = append(o.out.Held, e.Node)
+			}
+		}
+	}
+	for i := range p.fleet {
+		n := &p.fleet[i]
+		for _, o := range n.pools {
+			o.out.Nodes++
+			for _, d := range o.domains {
+				d.size[n.Labels[d.Key]]++
+			}
+			if !n.Ready || n.Cordoned || len(n.holders) > 0 {
+				p.use(o, n.Name)
+			}
+			if len(n.pools) > 1 {
+				o.conflict(n)
+			}
+		}
+	}
+	for _, o := range p.pools {
+		if o.Invalid == "" {
+			o.out.Budget = Budget(o.MaxUnavailable, o.out.Nodes)
+		}
+		o.usedUp = fmt.Sprintf("Policy %s disturbs as many nodes as its maxUnavailable %s allows; the job goes as soon as a node is back.",
+			o.Name, o.MaxUnavailable.String())
+	}
+}
+
+// conflict notes that other policies choose the node too.
+func (o *pool) conflict(n *node) {
+	c := o.out.Conflict
+	if c == nil {
+		c = &Conflict{Node: n.Name}
+		o.out.Conflict = c
+	}
+	c.Nodes++
+	c.Node = min(c.Node, n.Name)
+	for _, other := range n.pools {
+		if other == o {
+			continue
+		}
+		if i, found := slices.BinarySearch(c.With, other.Name); !found {
+			c.With = slices.Insert(c.With, i, other.Name)
+		}
+	}
+}
+
+func names(pools []*pool) string {
+	out := make([]string, len(pools))
+	for i, o := range pools {
+		out[i] = o.Name
+	}
+	return strings.Join(out, ", ")
+}
