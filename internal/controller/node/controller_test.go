@@ -18,11 +18,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/trim"
 	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/nodemaintenance"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
@@ -42,7 +44,7 @@ func (c *cluster) startOperator() { c.startOperatorWith(time.Hour) }
 func (c *cluster) startOperatorWith(retention time.Duration) {
 	skip := true
 	mgr, err := ctrl.NewManager(c.Config, ctrl.Options{
-		Scheme: c.Scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: &skip},
+		Scheme: c.Scheme, Cache: cache.Options{DefaultTransform: trim.Object}, Metrics: metricsserver.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: &skip},
 	})
 	require.NoError(c, err)
 	require.NoError(c, SetupWithManager(mgr, apitest.Namespace, retention))

@@ -27,6 +27,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/index"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/protection"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/cacheview"
 )
 
 const node = "gpu-1"
@@ -58,7 +59,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 
 // restart is a new leader.
 func (w *world) restart() {
-	w.planner = New(w.Client, events.NewFakeRecorder(100), func() time.Time { return w.clock }, time.Minute)
+	w.planner = New(cacheview.Client{Client: w.Client}, events.NewFakeRecorder(100), func() time.Time { return w.clock }, time.Minute)
 }
 
 func digest(n int) v1alpha1.Digest { return v1alpha1.Digest(fmt.Sprintf("sha256:%064x", n)) }
@@ -436,7 +437,7 @@ func TestALostRaceIsFollowedByAnotherPass(t *testing.T) {
 func (w *world) race(f interceptor.Funcs) {
 	base, ok := w.Client.(client.WithWatch)
 	require.True(w, ok)
-	w.planner.client = interceptor.NewClient(base, f)
+	w.planner.client = cacheview.Client{Client: interceptor.NewClient(base, f)}
 }
 
 func TestAnEditThatChangesNoImageKeepsThePlaceInTheQueue(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -22,6 +23,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/index"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/protection"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/quarantine"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/trim"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
 )
 
@@ -43,7 +45,7 @@ func (c *cluster) start(quarantines bool) {
 	c.Helper()
 	skip := true
 	mgr, err := ctrl.NewManager(c.Config, ctrl.Options{
-		Scheme: c.Scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: &skip},
+		Scheme: c.Scheme, Cache: cache.Options{DefaultTransform: trim.Object}, Metrics: metricsserver.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: &skip},
 	})
 	require.NoError(c, err)
 	require.NoError(c, index.Register(c.Context(), mgr.GetFieldIndexer()))

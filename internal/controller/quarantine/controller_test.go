@@ -14,12 +14,14 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/index"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/trim"
 	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
 )
@@ -44,7 +46,7 @@ func newWard(t *testing.T) *ward {
 	env := apitest.New(t)
 	w := &ward{T: t, Client: env.Client, events: events.NewFakeRecorder(1000)}
 	mgr, err := ctrl.NewManager(env.Config, ctrl.Options{
-		Scheme: env.Scheme, Metrics: server.Options{BindAddress: "0"}, Controller: ctrlconfig.Controller{SkipNameValidation: ptr.To(true)},
+		Scheme: env.Scheme, Cache: cache.Options{DefaultTransform: trim.Object}, Metrics: server.Options{BindAddress: "0"}, Controller: ctrlconfig.Controller{SkipNameValidation: ptr.To(true)},
 	})
 	require.NoError(t, err)
 	require.NoError(t, index.Register(t.Context(), mgr.GetFieldIndexer()))

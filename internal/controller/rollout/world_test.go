@@ -27,6 +27,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/protection"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/rollout"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/cacheview"
 )
 
 func TestMain(m *testing.M) { apitest.Main(m) }
@@ -60,7 +61,7 @@ type operator struct {
 }
 
 func (w *world) operator() *operator {
-	o := &operator{w: w, view: &view{Client: w.Client}, direct: &direct{Reader: w.Client}, events: events.NewFakeRecorder(1000)}
+	o := &operator{w: w, view: &view{Client: cacheview.Client{Client: w.Client}}, direct: &direct{Reader: w.Client}, events: events.NewFakeRecorder(1000)}
 	o.Reconciler = rollout.New(o.view, o.direct, o.events, func() time.Time { return w.clock }, "")
 	return o
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/deploy"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/index"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/cacheview"
 )
 
 func TestMain(m *testing.M) { apitest.Main(m) }
@@ -77,7 +78,7 @@ func newWorld(t *testing.T, handlers Handlers, objects ...client.Object) *world 
 		}
 		return c.Create(ctx, o, opts...)
 	}})
-	w.r = New(w, w, w.events, namespace, "firmware-daemon", handlers, func() time.Time { return clock })
+	w.r = New(cacheview.Client{Client: w}, w, w.events, namespace, "firmware-daemon", handlers, func() time.Time { return clock })
 	return w
 }
 

@@ -12,6 +12,12 @@ func queues() []Mutant {
 	}
 }
 
+// views are defects in what the operator's cache keeps, which the tests of its readers must notice.
+func views() []Mutant {
+	return []Mutant{{What: "the cache forgets the labels of a Node", File: "internal/controller/trim/trim.go", Old: "o.Labels[shared(k)] = shared(v)",
+		New: "_ = v", Packages: []string{"internal/controller/planner"}, Run: "Queue|Room"}}
+}
+
 // provenances are defects in what a node says about the objects that its firmware came from.
 func provenances() []Mutant {
 	const decide = "internal/controller/provenance/decide.go"
