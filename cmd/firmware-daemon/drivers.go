@@ -26,10 +26,10 @@ import (
 // controls: drivers may then query the kernel itself, and not only its files and tools.
 func builtin(runner command.Runner, root fs.FS, kernel bool) driver.Set {
 	if !kernel {
-		return driver.Set{mstflint.New(runner), nvme.New(runner), scsi.New(runner), fwupd.New(runner, root), fwupd.NewATA(runner)}
+		return driver.Set{mstflint.New(runner, root), nvme.New(runner), scsi.New(runner), fwupd.New(runner, root), fwupd.NewATA(runner)}
 	}
 	return driver.Set{
-		mstflint.New(runner), devlink.New(runner, root, devlink.Dial), nvme.NewNative(runner, admin.Open), scsi.New(runner),
+		mstflint.New(runner, root), devlink.New(runner, root, devlink.Dial), nvme.NewNative(runner, admin.Open), scsi.New(runner),
 		fwupd.New(runner, root), fwupd.NewATA(runner),
 	}
 }

@@ -81,7 +81,7 @@ func newStageOf(t *testing.T, change func(*simhost.Spec)) *stage {
 	require.NoError(t, m.InstallTools(simtools))
 	hardware, err := daemon.NewHardware(sysfs.DirFS(m.Dir()), command.Config{Path: []string{m.ToolPath()}, StateDir: filepath.Join(dir, "state")},
 		func(r command.Runner, root fs.FS) driver.Set {
-			return driver.Set{mstflint.New(r), nvme.New(r), scsi.New(r), fwupd.New(r, root), fwupd.NewATA(r)}
+			return driver.Set{mstflint.New(r, root), nvme.New(r), scsi.New(r), fwupd.New(r, root), fwupd.NewATA(r)}
 		})
 	require.NoError(t, err)
 	return &stage{m, hardware, dir}
@@ -207,7 +207,7 @@ func TestDiscoverFailsOnlyWhenNothingCouldBeListed(t *testing.T) {
 
 func TestDiscoverWorksOnThisMachine(t *testing.T) {
 	hardware, err := daemon.NewHardware(sysfs.DirFS("/"), command.Config{Path: []string{"/usr/bin"}}, func(r command.Runner, root fs.FS) driver.Set {
-		return driver.Set{mstflint.New(r), nvme.New(r), scsi.New(r), fwupd.New(r, root), fwupd.NewATA(r)}
+		return driver.Set{mstflint.New(r, root), nvme.New(r), scsi.New(r), fwupd.New(r, root), fwupd.NewATA(r)}
 	})
 	require.NoError(t, err)
 	found, err := hardware.Host.Scan(t.Context())

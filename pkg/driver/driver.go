@@ -46,7 +46,8 @@ type Updater interface {
 	Write(ctx context.Context, id inventory.Identity, img Image, progress Progress) (inventory.Activation, error)
 	// Activate makes the stored image run by the given kind of activation, DeviceReset or DriverReload; the caller
 	// performs the other kinds. It returns what is still needed: ActivateNone when nothing is, or a more disruptive
-	// kind when the device reports that this one is not enough.
+	// kind when the device reports that this one is not enough. An error that is a *NotEnoughError says the same with the
+	// reason; see StillNeeded.
 	Activate(ctx context.Context, id inventory.Identity, kind inventory.Activation) (inventory.Activation, error)
 }
 
@@ -119,6 +120,27 @@ func (e *RejectedError) Error() string { return "image rejected: " + e.Reason }
 // Rejectf returns a *RejectedError.
 func Rejectf(format string, args ...any) error {
 	return &RejectedError{Reason: fmt.Sprintf(format, args...)}
+}
+
+// NotEnoughError is returned by Activate for a kind of activation that was not possible or did not load the image. The device
+// is usable, runs what it ran, and still stores the image.
+type NotEnoughError struct {
+	// Needs is the more disruptive kind that is needed.
+	Needs inventory.Activation
+	// Reason says why, for people.
+	Reason string
+}
+
+// Error returns the reason.
+func (e *NotEnoughError) Error() string { return e.Needs.String() + " is needed: " + e.Reason }
+
+// StillNeeded makes one thing of the two ways in which Activate says what is still needed. The reason is empty where the driver
+// gives none; the error is any other than a *NotEnoughError.
+func StillNeeded(needs inventory.Activation, err error) (still inventory.Activation, reason string, failure error) {
+	if more, ok := errors.AsType[*NotEnoughError](err); ok {
+		return more.Needs, more.Reason, nil
+	}
+	return needs, "", err
 }
 
 // ErrNotSupported says that the device does not support an operation.

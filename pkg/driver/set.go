@@ -3,6 +3,7 @@ package driver
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -13,6 +14,14 @@ import (
 type Prober interface {
 	// Usable returns why the driver cannot work here, or nil when no reason is known. It reads no device.
 	Usable() error
+}
+
+// Reacher is a Driver that works on this machine and may still be unable to reach some devices, for example because the kernel
+// does not let its tool.
+type Reacher interface {
+	// Reaches returns why the driver can neither read nor write a device that it supports, or nil when no reason is known. It
+	// may read what the kernel says about itself, but not the device, and its answer may change only with a reboot.
+	Reaches(id inventory.Identity) error
 }
 
 // Set is the list of drivers of one process.
@@ -82,24 +91,37 @@ func (s Set) Of(d inventory.Device) (Driver, error) {
 	return drv, nil
 }
 
-// For returns the driver that supports the device best, or nil when none does. Drivers that do not work on this machine
-// rank last. Two drivers that support it equally well are an error: the choice of the writing driver must never be
-// arbitrary.
+// For returns the driver that supports the device best, or nil when none does. Drivers that do not work on this machine or do not
+// reach the device rank last. Two drivers that support it equally well are an error: the choice of the writing driver must never
+// be arbitrary.
 func (s Set) For(id inventory.Identity) (Driver, error) {
+	best, _, err := s.Choose(id)
+	return best, err
+}
+
+// Choose is For that also says why drivers that support the device better were passed over, by name.
+func (s Set) Choose(id inventory.Identity) (chosen Driver, passed map[string]error, err error) {
 	type rank struct {
 		usable bool
 		level  Support
 	}
 	var best, tie Driver
 	var top rank
+	obstacles, levels := map[string]error{}, map[string]Support{}
 	for _, d := range s {
-		r := rank{usable: true}
+		var obstacle error
 		if u, ok := d.(unusable); ok {
-			d, r.usable = u.Driver, false
+			d, obstacle = u.Driver, u.reason
 		}
-		if r.level = d.Support(id); r.level == SupportNone {
+		r := rank{level: d.Support(id)}
+		if r.level == SupportNone {
 			continue
 		}
+		if reacher, ok := d.(Reacher); ok && obstacle == nil {
+			obstacle = reacher.Reaches(id)
+		}
+		r.usable = obstacle == nil
+		obstacles[d.Name()], levels[d.Name()] = obstacle, r.level
 		better := r.usable && !top.usable || r.usable == top.usable && r.level > top.level
 		switch {
 		case best == nil || better:
@@ -109,8 +131,9 @@ func (s Set) For(id inventory.Identity) (Driver, error) {
 		}
 	}
 	if tie != nil {
-		return nil, fmt.Errorf("choose driver for %s %s: %s and %s claim it equally; leave one of them out with --disable-driver, or remove its profile or plugin",
+		return nil, nil, fmt.Errorf("choose driver for %s %s: %s and %s claim it equally; leave one of them out with --disable-driver, or remove its profile or plugin",
 			id.Class, id.UniqueID, best.Name(), tie.Name())
 	}
-	return best, nil
+	maps.DeleteFunc(obstacles, func(name string, why error) bool { return why == nil || levels[name] <= top.level })
+	return best, obstacles, nil
 }

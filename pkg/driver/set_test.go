@@ -20,7 +20,7 @@ import (
 
 // TestTheBestDriverIsChosenByClassVendorAndModel proves R000-60.
 func TestTheBestDriverIsChosenByClassVendorAndModel(t *testing.T) {
-	all := driver.Set{mstflint.New(nil), nvme.New(nil), scsi.New(nil), fwupd.New(nil, nil), fwupd.NewATA(nil), devlink.New(nil, nil, nil)}
+	all := driver.Set{mstflint.New(nil, nil), nvme.New(nil), scsi.New(nil), fwupd.New(nil, nil), fwupd.NewATA(nil), devlink.New(nil, nil, nil)}
 	for want, id := range map[string]inventory.Identity{
 		"mstflint":  {Class: inventory.NIC, VendorID: "15b3", Kernel: "mlx5_core", PCI: []inventory.PCIAddress{{Bus: 0x3b}}},
 		"nvme":      {Class: inventory.Disk, Transport: "nvme", Node: "nvme0"},
@@ -115,7 +115,7 @@ func TestADeviceBelongsToTheDriverThatReadIt(t *testing.T) {
 }
 
 func TestDriversCanBeLeftOutByName(t *testing.T) {
-	set := driver.Set{mstflint.New(nil), nvme.New(nil)}
+	set := driver.Set{mstflint.New(nil, nil), nvme.New(nil)}
 	rest, err := set.Without("mstflint", "mstflint")
 	require.NoError(t, err)
 	require.Len(t, rest, 1)
@@ -123,4 +123,62 @@ func TestDriversCanBeLeftOutByName(t *testing.T) {
 	assert.Len(t, set, 2)
 	_, err = set.Without("mstflnt")
 	require.ErrorContains(t, err, `"mstflnt"`)
+}
+
+// outOfReach is a driver that cannot reach the devices of one address.
+type outOfReach struct {
+	*drivertest.Simulated
+	unique string
+}
+
+func (d outOfReach) Reaches(id inventory.Identity) error {
+	if id.UniqueID == d.unique {
+		return errors.New("the kernel does not let it")
+	}
+	return nil
+}
+
+func TestADriverGivesWayForTheDevicesThatItDoesNotReach(t *testing.T) {
+	near := inventory.Identity{Class: inventory.Disk, Transport: "nvme", Node: "nvme0", UniqueID: "near"}
+	far := inventory.Identity{Class: inventory.Disk, Transport: "nvme", Node: "nvme1", UniqueID: "far"}
+	vendor := outOfReach{drivertest.NewSimulated("vendor"), "far"}
+	vendor.Add(near, inventory.Firmware{Running: "1"})
+	vendor.Add(far, inventory.Firmware{Running: "1"})
+	set, reasons := driver.Set{vendor, nvme.New(nil)}.Probed()
+	assert.Empty(t, reasons, "it works on this machine")
+
+	d, passed, err := set.Choose(near)
+	require.NoError(t, err)
+	assert.Equal(t, "vendor", d.Name())
+	assert.Empty(t, passed, "a driver that supports the device less was not passed over")
+	d, passed, err = set.Choose(far)
+	require.NoError(t, err)
+	assert.Equal(t, "nvme", d.Name())
+	require.Len(t, passed, 1)
+	require.ErrorContains(t, passed["vendor"], "the kernel does not let it")
+
+	d, passed, err = driver.Set{vendor}.Choose(far)
+	require.NoError(t, err)
+	assert.Equal(t, "vendor", d.Name(), "its error says what to do about the device")
+	assert.Empty(t, passed)
+}
+
+func TestBothWaysOfAnActivationToSayThatMoreIsNeeded(t *testing.T) {
+	other := errors.New("no answer")
+	for _, c := range []struct {
+		needs  inventory.Activation
+		err    error
+		still  inventory.Activation
+		reason string
+		fails  error
+	}{
+		{needs: inventory.ActivateReboot, still: inventory.ActivateReboot},
+		{err: &driver.NotEnoughError{Needs: inventory.ActivateReboot, Reason: "in use"}, still: inventory.ActivateReboot, reason: "in use"},
+		{err: other, fails: other},
+	} {
+		still, reason, err := driver.StillNeeded(c.needs, c.err)
+		assert.Equal(t, c.still, still)
+		assert.Equal(t, c.reason, reason)
+		assert.Equal(t, c.fails, err)
+	}
 }

@@ -16,10 +16,12 @@ type Choice struct {
 	// Driver and Version name the driver, Support says how well it knows the device.
 	Driver, Version string
 	Support         driver.Support
+	// Passed says why drivers that support the device better were not chosen, by name.
+	Passed map[string]error
 }
 
 // reportChoice reports a driver that a place did not have before.
-func (h *Host) reportChoice(place string, id inventory.Identity, d driver.Driver) {
+func (h *Host) reportChoice(place string, id inventory.Identity, d driver.Driver, passed map[string]error) {
 	if h.cfg.Chosen == nil {
 		return
 	}
@@ -28,7 +30,7 @@ func (h *Host) reportChoice(place string, id inventory.Identity, d driver.Driver
 	h.chosen[place] = d.Name()
 	h.choosing.Unlock()
 	if !known {
-		h.cfg.Chosen(Choice{Device: id, Place: place, Driver: d.Name(), Version: d.Version(), Support: d.Support(id)})
+		h.cfg.Chosen(Choice{Device: id, Place: place, Driver: d.Name(), Version: d.Version(), Support: d.Support(id), Passed: passed})
 	}
 }
 

@@ -46,8 +46,9 @@ func (h *Host) inspect(ctx context.Context, c candidate, guard Guard) inventory.
 			return r
 		}
 		r.own = h.productData(c)
-		if r.driver, r.err = h.cfg.Drivers.For(d.Identity); r.driver != nil {
-			h.reportChoice(c.place, d.Identity, r.driver)
+		var passed map[string]error
+		if r.driver, passed, r.err = h.cfg.Drivers.Choose(d.Identity); r.driver != nil {
+			h.reportChoice(c.place, d.Identity, r.driver, passed)
 			r.id, r.fw, r.err = r.driver.Inspect(ctx, complete(d.Identity, r.own))
 		}
 		return r

@@ -16,8 +16,8 @@ func (h *Host) list(ctx context.Context, class inventory.Class) ([]candidate, er
 		candidates []candidate
 		err        error
 	}
-	got, err := attempt(ctx, h, "list "+string(class), func(context.Context) listed {
-		candidates, err := h.enumerate(class)
+	got, err := attempt(ctx, h, "list "+string(class), func(ctx context.Context) listed {
+		candidates, err := h.enumerate(ctx, class)
 		return listed{candidates, err}
 	})
 	if err == nil {
@@ -29,14 +29,14 @@ func (h *Host) list(ctx context.Context, class inventory.Class) ([]candidate, er
 	return got.candidates, err
 }
 
-func (h *Host) enumerate(class inventory.Class) ([]candidate, error) {
+func (h *Host) enumerate(ctx context.Context, class inventory.Class) ([]candidate, error) {
 	// Nothing at all below the host root looks like a machine without devices.
 	if _, err := fs.Stat(h.cfg.FS, "sys/class"); err != nil {
 		return nil, fmt.Errorf("sysfs is not mounted below the host root: %w", err)
 	}
 	switch class {
 	case inventory.NIC:
-		return h.nics()
+		return h.nics(ctx)
 	case inventory.StorageController:
 		return h.controllers()
 	case inventory.Disk:

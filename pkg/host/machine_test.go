@@ -45,7 +45,7 @@ func machineOf(t *testing.T, spec simhost.Spec) (*simhost.Machine, *host.Host) {
 	run, err := command.NewExecRunner(command.Config{Path: []string{m.ToolPath()}, StateDir: t.TempDir()})
 	require.NoError(t, err)
 	root := os.DirFS(m.Dir())
-	h, err := host.New(host.Config{FS: root, Drivers: driver.Set{mstflint.New(run), nvme.New(run), scsi.New(run), fwupd.New(run, root), fwupd.NewATA(run)}})
+	h, err := host.New(host.Config{FS: root, Drivers: driver.Set{mstflint.New(run, root), nvme.New(run), scsi.New(run), fwupd.New(run, root), fwupd.NewATA(run)}})
 	require.NoError(t, err)
 	return m, h
 }

@@ -2,6 +2,7 @@ package host
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"path"
 	"regexp"
@@ -17,13 +18,15 @@ type card struct {
 	place      string
 	functions  []sysfs.PCIFunction
 	interfaces []sysfs.NetInterface
+	// halves are parts of the same card in other slots; see joinHalves.
+	halves []card
 }
 
 // representor matches port names of interfaces that stand for a virtual function, a subfunction or the host's end of a
 // DPU (Documentation/networking/switchdev.rst); they are no ports.
 var representor = regexp.MustCompile(`^(c\d+)?pf\d+`)
 
-func (h *Host) nics() ([]candidate, error) {
+func (h *Host) nics(ctx context.Context) ([]candidate, error) {
 	functions, err := sysfs.PCIFunctions(h.cfg.FS, sysfs.PCINetwork)
 	if err != nil {
 		return nil, err
@@ -35,11 +38,17 @@ func (h *Host) nics() ([]candidate, error) {
 	for i := range interfaces {
 		h.askPermanentAddress(&interfaces[i])
 	}
-	cards := groupCards(functions, interfaces)
+	cards := h.joinHalves(ctx, groupCards(functions, interfaces))
 	h.learnNames(functions)
 	candidates := make([]candidate, 0, len(cards))
 	for _, c := range cards {
-		candidates = append(candidates, h.nic(c))
+		found := h.nic(c.whole())
+		if len(c.halves) > 0 {
+			for _, half := range append([]card{c}, c.halves...) {
+				found.halves = append(found.halves, h.nic(half))
+			}
+		}
+		candidates = append(candidates, found)
 	}
 	return candidates, nil
 }

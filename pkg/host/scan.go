@@ -19,6 +19,8 @@ type candidate struct {
 	place string
 	// function is the first PCI function of a card, nil for anything else.
 	function *sysfs.PCIFunction
+	// halves are what looks like parts of one card, each as a card of its own; nil for a card in one slot.
+	halves []candidate
 }
 
 // Scan lists all devices and reads each of them. One that cannot be read is in the result with its Err; one class that
@@ -45,7 +47,7 @@ func (h *Host) ScanGuarded(ctx context.Context, guard Guard) (Inventory, error) 
 		}
 	}
 	candidates := h.listAll(ctx, inv.Incomplete)
-	inv.Devices = separate(candidates, h.inspectAll(ctx, candidates, guard))
+	inv.Devices = separate(h.confirm(ctx, candidates, h.inspectAll(ctx, candidates, guard)))
 	if err := ctx.Err(); err != nil {
 		return Inventory{}, fmt.Errorf("scan machine: %w", context.Cause(ctx))
 	}
@@ -85,10 +87,13 @@ func (h *Host) Find(ctx context.Context, class inventory.Class, uniqueID string)
 	}
 	devices := h.inspectAll(ctx, candidates[:claims], unguarded)
 	if claims == 1 && devices[0].UniqueID == uniqueID {
-		return devices[0], true, contextError(ctx)
+		if _, confirmed := h.confirm(ctx, candidates[:1], devices); confirmed[0].UniqueID == uniqueID {
+			return confirmed[0], true, contextError(ctx)
+		}
 	}
 	// The driver may know a better id than sysfs, or there is more than one claim.
-	devices = separate(candidates, append(devices, h.inspectAll(ctx, candidates[claims:], unguarded)...))
+	devices = append(devices, h.inspectAll(ctx, candidates[claims:], unguarded)...)
+	devices = separate(h.confirm(ctx, candidates, devices))
 	if err := contextError(ctx); err != nil {
 		return inventory.Device{}, false, err
 	}

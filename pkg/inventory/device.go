@@ -100,8 +100,10 @@ type Firmware struct {
 	Stored Version
 	// Slots of devices that hold several images.
 	Slots []Slot
-	// Activation is what a newly written image will need before it runs.
-	Activation Activation
+	// Activation is what a newly written image will need before it runs. ActivationMessage says why that is more disruptive
+	// than what devices of its kind need otherwise; empty when it is not, or the driver does not say.
+	Activation        Activation
+	ActivationMessage string
 	// Format declares how versions order; FormatPlain when they cannot be ordered.
 	Format VersionFormat
 	// ReadOnly says why the device can be read but not updated; empty when it can.

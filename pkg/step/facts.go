@@ -69,8 +69,9 @@ type Device struct {
 	Unreadable string
 	// Running and Stored are as in inventory.Firmware.
 	Running, Stored inventory.Version
-	// Activation is what a newly stored image needs before it runs.
-	Activation inventory.Activation
+	// Activation is what a newly stored image needs before it runs; ActivationMessage says why it is not less.
+	Activation        inventory.Activation
+	ActivationMessage string
 	// Refusal is the device's own report of why it did not take the last image; empty when it reports none.
 	Refusal string
 	// WriteRunning says that a write to the device is running, by whichever process; Writer names that process, for

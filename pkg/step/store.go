@@ -1,6 +1,7 @@
 package step
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -107,7 +108,7 @@ func (d decider) activate() Action {
 	case needs == inventory.ActivateNone:
 		return d.skip("nothing to activate")
 	case needs == inventory.ActivateReboot:
-		a := d.skip("the reboot activates it")
+		a := d.skip(because("the reboot activates it", dev.ActivationMessage))
 		a.Needs = needs
 		return a
 	case needs == inventory.ActivatePowerCycle:
@@ -129,7 +130,7 @@ func (d decider) activated(dev Device, want inventory.Version) Action {
 	case ret != nil && ret.Failure == nil:
 		a := d.succeed("activated")
 		if a.Needs = ret.Needs; ret.Needs != inventory.ActivateNone {
-			a.Message = "the device needs a more disruptive activation: " + ret.Needs.String()
+			a.Message = because("the device needs a more disruptive activation: "+ret.Needs.String(), cmp.Or(ret.Message, dev.ActivationMessage))
 		}
 		return a
 	case dev.settled(want):
@@ -142,6 +143,14 @@ func (d decider) activated(dev Device, want inventory.Version) Action {
 		return d.write()
 	}
 	return d.fail(ActivationFailed, "the activation of %s was interrupted twice and %s still runs", want, dev.Running)
+}
+
+// because adds a reason to a message, if there is one.
+func because(message, reason string) string {
+	if reason == "" {
+		return message
+	}
+	return message + ", because " + reason
 }
 
 // blame records which devices may be at fault when an activation failed: nothing has been verified at that point, so every

@@ -86,6 +86,10 @@ func NewHardware(root sysfs.Tree, tools command.Config, list DriverList, nvmeTra
 	cfg := host.Config{FS: root, Drivers: drivers, NVMeTransports: nvmeTransports, Chosen: func(c host.Choice) {
 		log.Info("Driver chosen", "class", c.Device.Class, "device", c.Device.UniqueID, "place", c.Place, "driver", c.Driver,
 			"version", c.Version, "support", c.Support.String())
+		for name, reason := range c.Passed {
+			log.Info("Driver that supports the device better cannot reach it", "class", c.Device.Class, "device", c.Device.UniqueID, "place", c.Place,
+				"driver", name, "reason", reason, "chosen", c.Driver)
+		}
 	}}
 	if kernel {
 		cfg.Link = host.KernelLink

@@ -139,14 +139,14 @@ func (x *execution) activate(ctx context.Context, s step.Step) *step.Returned {
 	if failure != nil {
 		return failed(s, step.ActivationFailed, failure.Message)
 	}
-	needs, err := drv.Activate(ctx, d.Identity, x.target(s.Device).Needs)
+	needs, reason, err := driver.StillNeeded(drv.Activate(ctx, d.Identity, x.target(s.Device).Needs))
 	if x.unknown(s, err) {
 		return nil
 	}
 	if err != nil {
 		return failed(s, step.ActivationFailed, err.Error())
 	}
-	return &step.Returned{Needs: needs}
+	return &step.Returned{Needs: needs, Message: reason}
 }
 
 func (x *execution) reboot(ctx context.Context) *step.Returned {

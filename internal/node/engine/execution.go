@@ -165,7 +165,9 @@ func (x *execution) look(ctx context.Context, name string) (step.Device, error) 
 		return step.Device{Unreadable: "no driver read its firmware"}, nil
 	}
 	fw := d.Firmware
-	return step.Device{Running: fw.Running, Stored: fw.Stored, Activation: fw.Activation, Refusal: fw.LastAttempt}, nil
+	return step.Device{
+		Running: fw.Running, Stored: fw.Stored, Activation: fw.Activation, ActivationMessage: fw.ActivationMessage, Refusal: fw.LastAttempt,
+	}, nil
 }
 
 // Writers describe the process that writes to a device. Config.Writes may implement it.

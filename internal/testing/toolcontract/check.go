@@ -40,9 +40,20 @@ func CheckReal(t *testing.T, tool Tool, w World, run Runner, required bool) {
 // CheckSimulated holds a simulated tool to the contract. The conditions are those of the simulated machine.
 func CheckSimulated(t *testing.T, tool Tool, w World, run Runner, on ...Condition) {
 	t.Helper()
+	checkOn(t, "simulated", tool, w, run, on)
+}
+
+// CheckOwn holds a tool of this product to the contract, on a kernel of which the conditions are true.
+func CheckOwn(t *testing.T, tool Tool, w World, run Runner, on ...Condition) {
+	t.Helper()
+	checkOn(t, "own", tool, w, run, on)
+}
+
+func checkOn(t *testing.T, kind string, tool Tool, w World, run Runner, on []Condition) {
+	t.Helper()
 	records, err := tool.Run(t.Context(), w, run)
 	require.NoError(t, err)
-	check(t, "simulated", tool, on, records)
+	check(t, kind, tool, on, records)
 }
 
 func check(t *testing.T, kind string, tool Tool, on []Condition, records []Record) {

@@ -76,9 +76,11 @@ const (
 	SecureBoot Condition = "secure-boot"
 	// Virtual: lscpu, if it is installed, names a hypervisor.
 	Virtual Condition = "virtual"
+	// NoDevlink: the kernel is built without devlink.
+	NoDevlink Condition = "no-devlink"
 )
 
-func conditions() []Condition { return []Condition{SecureBoot, Virtual} }
+func conditions() []Condition { return []Condition{SecureBoot, Virtual, NoDevlink} }
 
 // want is the answer on a machine of which the conditions are true.
 func (c Case) want(on []Condition) Want {

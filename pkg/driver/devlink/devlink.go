@@ -35,7 +35,7 @@ func New(runner command.Runner, root fs.FS, dial Dialer) *Driver {
 func (*Driver) Name() string { return "devlink" }
 
 // Version is the version of this driver, not of the kernel.
-func (*Driver) Version() string { return "1" }
+func (*Driver) Version() string { return "2" }
 
 // Support is SupportGeneric for adapters whose kernel driver is known here: which of the versions it reports is the
 // firmware's, and which is the board's name, differs from driver to driver. A vendor's tool supports its adapters
@@ -53,6 +53,8 @@ type reading struct {
 	info   Info
 	// id is completed from the adapter's answer.
 	id inventory.Identity
+	// obstacle says why the adapter is not reset, refusal why it is not updated at all; both empty as a rule.
+	obstacle, refusal string
 }
 
 // Inspect asks the kernel, which asks the adapter. Stored is empty if the kernel driver does not report it.
@@ -72,6 +74,9 @@ func (r reading) firmware() inventory.Firmware {
 		Format:     r.format,
 		Rollback:   inventory.RollbackImage,
 	}
+	if fw.ReadOnly = r.refusal; r.obstacle != "" && r.activation < inventory.ActivateReboot {
+		fw.Activation, fw.ActivationMessage = inventory.ActivateReboot, r.obstacle
+	}
 	fw.RollbackMessage = "the kernel cannot read the image from the adapter: an image of " + string(fw.Running) + " from a FirmwareSource is needed"
 	return fw
 }
@@ -81,7 +86,7 @@ func (r reading) needs() inventory.Activation {
 	if !r.firmware().Pending() {
 		return inventory.ActivateNone
 	}
-	return r.activation
+	return r.firmware().Activation
 }
 
 func (d *Driver) read(ctx context.Context, id inventory.Identity) (reading, error) {
@@ -115,7 +120,7 @@ func (d *Driver) read(ctx context.Context, id inventory.Identity) (reading, erro
 		id.SerialNumber = info.BoardSerial
 	}
 	id.UniqueID = unique(id, info)
-	return reading{a, h, info, id}, nil
+	return reading{a, h, info, id, d.obstacle(id), d.modeRefusal(id, h)}, nil
 }
 
 // idle returns an error while the adapter is being written, because the kernel would block a query until the write
@@ -161,6 +166,9 @@ func (d *Driver) Check(ctx context.Context, id inventory.Identity, img driver.Im
 	if err != nil {
 		return err
 	}
+	if r.refusal != "" {
+		return fmt.Errorf("check adapter %s: %s", r.handle, r.refusal)
+	}
 	return r.checkContainer(img)
 }
 
@@ -198,6 +206,9 @@ func (d *Driver) Write(
 	if err := r.checkContainer(img); err != nil {
 		return 0, err
 	}
+	if r.refusal != "" {
+		return 0, fmt.Errorf("write adapter %s: nothing was written: %s", r.handle, r.refusal)
+	}
 	c := flashCommand(r.handle, img.Path, r.id.UniqueID, progress)
 	result, err := d.runner.Run(ctx, c)
 	if err == nil {
@@ -209,7 +220,7 @@ func (d *Driver) Write(
 	if progress != nil {
 		progress(100)
 	}
-	return r.activation, nil
+	return r.firmware().Activation, nil
 }
 
 // Activate lets the kernel driver reset the adapter, which takes its links down, and reads what runs afterwards. An
@@ -223,7 +234,10 @@ func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inven
 	if err != nil {
 		return 0, err
 	}
-	if need := r.needs(); need != inventory.ActivateDriverReload {
+	switch need := r.needs(); {
+	case need == inventory.ActivateReboot && r.obstacle != "":
+		return 0, &driver.NotEnoughError{Needs: need, Reason: r.obstacle}
+	case need != inventory.ActivateDriverReload:
 		return need, nil
 	}
 	c := activateCommand(r.handle, r.id.UniqueID)
@@ -232,7 +246,7 @@ func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inven
 	case err != nil:
 		return 0, fmt.Errorf("activate firmware of adapter %s: %w", r.handle, err)
 	case result.ExitCode == exitUnsupported:
-		return inventory.ActivateReboot, nil
+		return 0, &driver.NotEnoughError{Needs: inventory.ActivateReboot, Reason: "the kernel driver did not reset the adapter: " + firstLine(result.Stderr)}
 	case result.ExitCode != 0:
 		err = command.Failed(c, result, errors.New("the kernel did not activate it"))
 		return 0, fmt.Errorf("activate firmware of adapter %s: %w", r.handle, err)

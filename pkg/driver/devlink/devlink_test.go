@@ -192,7 +192,7 @@ func TestAnActivationThatDoesNotHappenBecomesAReboot(t *testing.T) {
 		a.Stored = "1.1.0"
 		k := newFakeKernel(t, a)
 		k.fault(fault, text)(t)
-		need, err := New(runnerOf(t, k), nil, k.dial).Activate(t.Context(), id, inventory.ActivateDriverReload)
+		need, _, err := driver.StillNeeded(New(runnerOf(t, k), nil, k.dial).Activate(t.Context(), id, inventory.ActivateDriverReload))
 		require.NoError(t, err, fault)
 		assert.Equal(t, inventory.ActivateReboot, need, fault)
 	}
@@ -213,9 +213,10 @@ func TestARefusedActivationBecomesAReboot(t *testing.T) {
 		a.Stored = "1.1.0"
 		k := newFakeKernel(t, a)
 		k.fault("refuse", fmt.Sprintf("%d %s", answer.errno, answer.message))(t)
-		need, err := New(runnerOf(t, k), nil, k.dial).Activate(t.Context(), id, inventory.ActivateDriverReload)
+		need, why, err := driver.StillNeeded(New(runnerOf(t, k), nil, k.dial).Activate(t.Context(), id, inventory.ActivateDriverReload))
 		require.NoError(t, err, answer)
 		assert.Equal(t, inventory.ActivateReboot, need, answer)
+		assert.Contains(t, why, answer.message)
 	}
 }
 

@@ -32,6 +32,8 @@ type adapter struct {
 	Blind bool
 	// ForImages is the board images name.
 	ForImages string
+	// Switch says who manages the switch inside the card: "host" or "card"; empty for a card without one.
+	Switch string
 }
 
 func (a adapter) holds() string {
@@ -190,12 +192,26 @@ func (c *fakeConn) answer(m genetlink.Message, n netlink.Message) ([]genetlink.M
 		return nil, fmt.Errorf("command %d, acknowledgement asked for: %t", m.Header.Command, acknowledge)
 	}
 	switch m.Header.Command {
+	case 29:
+		return c.kernel.eswitch(a)
 	case 51:
 		return c.kernel.info(a)
 	case 58:
 		return nil, c.kernel.flash(a, r)
 	case 37:
 		return c.kernel.reload(a, r)
+	}
+	return nil, refuse(syscall.EOPNOTSUPP, "")
+}
+
+// eswitch answers as mlx5_core does: only the manager of the switch inside the card may read its mode.
+func (k *fakeKernel) eswitch(a adapter) ([]genetlink.Message, error) {
+	switch a.Switch {
+	case "host":
+		data := encode(a.Handle, func(ae *netlink.AttributeEncoder) { ae.Uint16(25, 0) })
+		return []genetlink.Message{{Header: genetlink.Header{Command: 29}, Data: data}}, nil
+	case "card":
+		return nil, refuse(syscall.EPERM, "")
 	}
 	return nil, refuse(syscall.EOPNOTSUPP, "")
 }

@@ -12,6 +12,7 @@ import (
 
 // Numbers of include/uapi/linux/devlink.h.
 const (
+	cmdEswitchGet        = 29
 	cmdReload            = 37
 	cmdInfoGet           = 51
 	cmdFlashUpdate       = 58

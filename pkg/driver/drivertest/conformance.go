@@ -143,7 +143,7 @@ func testActivate(t *testing.T, h Harness) {
 
 func testActivateNothing(t *testing.T, h Harness) {
 	_, before := h.inspect(t)
-	need, err := h.Driver.Activate(t.Context(), h.ID, inventory.ActivateDeviceReset)
+	need, _, err := driver.StillNeeded(h.Driver.Activate(t.Context(), h.ID, inventory.ActivateDeviceReset))
 	if err != nil {
 		require.ErrorIs(t, err, driver.ErrNotSupported)
 	}
@@ -316,7 +316,7 @@ func (h Harness) write(t *testing.T, img driver.Image) inventory.Activation {
 func (h Harness) activate(t *testing.T, need inventory.Activation) {
 	t.Helper()
 	if need == inventory.ActivateDeviceReset || need == inventory.ActivateDriverReload {
-		stronger, err := h.Driver.Activate(t.Context(), h.ID, need)
+		stronger, _, err := driver.StillNeeded(h.Driver.Activate(t.Context(), h.ID, need))
 		require.NoError(t, err)
 		require.True(t, stronger == inventory.ActivateNone || stronger > need, "%s instead of %s", stronger, need)
 		need = stronger

@@ -20,6 +20,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/scsi"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
 
 // The test binary is the vendor tools of the simulated machine when it is called by the name of one.
@@ -54,7 +55,7 @@ func nic(n int) part {
 	return part{
 		key:    []string{"nic0", "nic1"}[n],
 		only:   func(s *simhost.Spec) { s.NICs, s.NVMe, s.SCSI = s.NICs[n:n+1], nil, nil },
-		driver: func(r command.Runner, _ *simhost.Machine) driver.Driver { return mstflint.New(r) },
+		driver: func(r command.Runner, m *simhost.Machine) driver.Driver { return mstflint.New(r, sysfs.DirFS(m.Dir())) },
 		id: func(s simhost.Spec) inventory.Identity {
 			id := inventory.Identity{Class: inventory.NIC, VendorID: "15b3", DeviceID: s.NICs[0].DeviceID, Kernel: "mlx5_core"}
 			for port := range s.NICs[0].Ports {
@@ -185,7 +186,7 @@ func TestACardTakesBackWhatItNeverRan(t *testing.T) {
 			m, runner := p.machine(t)
 			spec, err := m.Spec()
 			require.NoError(t, err)
-			d, id := mstflint.New(runner), p.id(spec)
+			d, id := mstflint.New(runner, sysfs.DirFS(m.Dir())), p.id(spec)
 			_, err = d.Write(t.Context(), id, drivertest.SaveImage(t, p.versions[0], p.bytes(p.options(spec), p.versions[0])), nil)
 			require.NoError(t, err)
 			before, err := m.Device(p.key)
@@ -369,7 +370,7 @@ func TestACardWhoseNewFirmwareHasNoLinksIsBroughtBack(t *testing.T) {
 	m, runner := p.machine(t)
 	spec, err := m.Spec()
 	require.NoError(t, err)
-	d, id := mstflint.New(runner), p.id(spec)
+	d, id := mstflint.New(runner, sysfs.DirFS(m.Dir())), p.id(spec)
 	archived := filepath.Join(t.TempDir(), "image")
 	require.NoError(t, d.Archive(t.Context(), id, archived))
 	good, err := os.ReadFile(archived)
@@ -408,7 +409,7 @@ func TestACardInFlashRecoveryIsLeftAlone(t *testing.T) {
 	m, runner := p.machine(t)
 	spec, err := m.Spec()
 	require.NoError(t, err)
-	d := mstflint.New(runner)
+	d := mstflint.New(runner, sysfs.DirFS(m.Dir()))
 	id, _, err := d.Inspect(t.Context(), p.id(spec))
 	require.NoError(t, err)
 	archived := filepath.Join(t.TempDir(), "image")
@@ -444,7 +445,7 @@ func TestAnArchiveThatLostItsEndIsNoArchive(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, m.SetFault(simhost.Fault{Kind: simhost.Lie, Device: p.key, Operation: "read"}))
 	path := filepath.Join(t.TempDir(), "image")
-	require.Error(t, mstflint.New(runner).Archive(t.Context(), p.id(spec), path))
+	require.Error(t, mstflint.New(runner, sysfs.DirFS(m.Dir())).Archive(t.Context(), p.id(spec), path))
 	assert.NoFileExists(t, path)
 }
 

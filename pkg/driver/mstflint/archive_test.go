@@ -55,7 +55,7 @@ func (p *reader) runner(t *testing.T) *commandtest.Runner {
 func TestArchiveReadsTheFlashAndChecksWhatItRead(t *testing.T) {
 	r := newReader(t).runner(t)
 	path := filepath.Join(t.TempDir(), "image")
-	require.NoError(t, New(r).Archive(t.Context(), id, path))
+	require.NoError(t, New(r, machine).Archive(t.Context(), id, path))
 	assert.Equal(t, []string{
 		"mstflint -d 0000:3b:00.0 -qq q",
 		"mstflint -d 0000:3b:00.0 ri " + path,
@@ -102,7 +102,7 @@ func TestAnArchiveThatIsWorthNothingIsAnErrorAndLeavesNoFile(t *testing.T) {
 			p := newReader(t)
 			c.change(p)
 			path := filepath.Join(t.TempDir(), "image")
-			err := New(p.runner(t)).Archive(t.Context(), id, path)
+			err := New(p.runner(t), machine).Archive(t.Context(), id, path)
 			require.ErrorContains(t, err, c.want)
 			require.NotErrorIs(t, err, driver.ErrNotSupported, "another try may help")
 			require.NotErrorAs(t, err, new(*driver.RejectedError), "no image of anybody is to blame")
@@ -115,7 +115,7 @@ func TestAnArchiveNeverReplacesAFile(t *testing.T) {
 	r := newReader(t).runner(t)
 	path := filepath.Join(t.TempDir(), "image")
 	require.NoError(t, os.WriteFile(path, []byte("archived before"), 0o600))
-	require.ErrorIs(t, New(r).Archive(t.Context(), id, path), os.ErrExist)
+	require.ErrorIs(t, New(r, machine).Archive(t.Context(), id, path), os.ErrExist)
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)
 	assert.Equal(t, "archived before", string(content))
@@ -138,12 +138,12 @@ func TestWhatACardCanBringBackIsSaidBeforehand(t *testing.T) {
 			p := newReader(t)
 			p.card = c.card
 			r := p.runner(t)
-			_, fw, err := New(r).Inspect(t.Context(), id)
+			_, fw, err := New(r, machine).Inspect(t.Context(), id)
 			require.NoError(t, err)
 			assert.Equal(t, c.want, fw.Rollback)
 			assert.Contains(t, fw.RollbackMessage, c.says)
 			path := filepath.Join(t.TempDir(), "image")
-			err = New(r).Archive(t.Context(), id, path)
+			err = New(r, machine).Archive(t.Context(), id, path)
 			if c.says == "" {
 				assert.Empty(t, fw.RollbackMessage)
 				require.NoError(t, err)

@@ -12,8 +12,9 @@ import (
 // card or change its identity (such as allow_psid_change, nofs, no_flash_verify, clear_semaphore and blank_guids)
 // cannot be sent.
 const (
-	flintTool = "mstflint"
-	resetTool = "mstfwreset"
+	flintTool  = "mstflint"
+	resetTool  = "mstfwreset"
+	configTool = "mstconfig"
 )
 
 // A query takes seconds, or longer through a slow management interface or while the card is busy. A reset waits for the
@@ -58,6 +59,14 @@ func burn(card inventory.PCIAddress, path, lock string, progress driver.Progress
 // queryReset asks which levels of reset would load the stored image.
 func queryReset(card inventory.PCIAddress) command.Command {
 	return command.Command{Argv: []string{resetTool, "-d", card.String(), "q"}, Timeout: queryTimeout}
+}
+
+// queryMode reads the settings that choose the mode of a BlueField, with their default, current and next values.
+func queryMode(card inventory.PCIAddress) command.Command {
+	return command.Command{
+		Argv:    []string{configTool, "-d", card.String(), "-e", "q", cpuModel, offloadEngine},
+		Timeout: queryTimeout,
+	}
 }
 
 // reset makes the card load its stored image by the level: 0 patches the firmware while it runs, 3 restarts the card

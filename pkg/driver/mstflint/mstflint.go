@@ -1,9 +1,11 @@
 package mstflint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
@@ -11,23 +13,27 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// Driver runs mstflint and mstfwreset. All functions of a card share one flash, so the card is addressed by its first
+// Driver runs mstflint, mstfwreset and mstconfig. All functions of a card share one flash, so the card is addressed by its first
 // function.
-type Driver struct{ runner command.Runner }
+type Driver struct {
+	runner command.Runner
+	root   fs.FS
+}
 
 var (
 	_ driver.Driver   = (*Driver)(nil)
 	_ driver.Archiver = (*Driver)(nil)
 )
 
-// New returns the driver.
-func New(runner command.Runner) *Driver { return &Driver{runner: runner} }
+// New returns the driver. Root is the root of the host's file system with its sys directory; without one no card is reset,
+// because it is not known who uses it.
+func New(runner command.Runner, root fs.FS) *Driver { return &Driver{runner: runner, root: root} }
 
 // Name is "mstflint".
 func (*Driver) Name() string { return "mstflint" }
 
 // Version is the version of this driver, not of the tool.
-func (*Driver) Version() string { return "3" }
+func (*Driver) Version() string { return "4" }
 
 const (
 	vendorID = "15b3"
@@ -55,9 +61,12 @@ func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.
 	}
 	q, err := d.query(ctx, queryDevice(card))
 	if err != nil {
+		if locked := d.Reaches(id); locked != nil {
+			err = fmt.Errorf("%w: %w", locked, err)
+		}
 		return id, inventory.Firmware{}, fmt.Errorf("inspect card %s: %w", card, err)
 	}
-	l, err := d.levels(ctx, card)
+	l, err := d.levels(ctx, id, card)
 	if err != nil {
 		return id, inventory.Firmware{}, fmt.Errorf("inspect card %s: %w", card, err)
 	}
@@ -77,7 +86,10 @@ func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.
 	if pending(q) {
 		fw.Activation = l.needs()
 	}
-	if q.PSID == "" {
+	if fw.Activation > inventory.ActivateDeviceReset {
+		fw.ActivationMessage = l.reason
+	}
+	if fw.ReadOnly = d.modeRefusal(ctx, id, card); q.PSID == "" {
 		fw.ReadOnly = noPSID
 	}
 	fw.Rollback, fw.RollbackMessage = rollback(q)
@@ -104,7 +116,10 @@ func (d *Driver) Check(ctx context.Context, id inventory.Identity, img driver.Im
 	if err := d.checkWhole(ctx, img); err != nil {
 		return err
 	}
-	return d.checkWay(ctx, card, q, img.Version)
+	if why := d.modeRefusal(ctx, id, card); why != "" {
+		return fmt.Errorf("check card %s: %s", card, why)
+	}
+	return d.checkWay(ctx, id, card, q, img.Version)
 }
 
 func (d *Driver) checkFit(ctx context.Context, card query, img driver.Image) error {
@@ -161,21 +176,24 @@ func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Im
 		return 0, fmt.Errorf("inspect card %s: %w", card, err)
 	}
 	if same(before.Stored, img.Version) {
-		return d.needs(ctx, card, before)
+		return d.needs(ctx, id, card, before)
 	}
 	if err := d.checkFit(ctx, before, img); err != nil {
 		return 0, err
+	}
+	if why := d.modeRefusal(ctx, id, card); why != "" {
+		return 0, fmt.Errorf("burn card %s: nothing was written: %s", card, why)
 	}
 	lock, err := unique(before, id)
 	if err != nil {
 		return 0, fmt.Errorf("burn card %s: %w", card, err)
 	}
 	if pending(before) {
-		if before, err = d.makeWay(ctx, card, lock, before, img.Version); err != nil {
+		if before, err = d.makeWay(ctx, id, card, lock, before, img.Version); err != nil {
 			return 0, err
 		}
 		if same(before.Stored, img.Version) {
-			return d.needs(ctx, card, before)
+			return d.needs(ctx, id, card, before)
 		}
 	}
 	c := burn(card, img.Path, lock, progress)
@@ -188,10 +206,10 @@ func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Im
 		if progress != nil {
 			progress(100)
 		}
-		l, err := d.levels(ctx, card)
+		l, err := d.levels(ctx, id, card)
 		return l.needs(), err
 	case r.ExitCode == exitAborted:
-		return d.confirm(ctx, card, img, failure(c, r, errors.New("burn was aborted")))
+		return d.confirm(ctx, id, card, img, failure(c, r, errors.New("burn was aborted")))
 	case strings.Contains(output(r), "PSID mismatch"):
 		return 0, driver.Rejectf("the card refused %s: %s", img.Path, firstLine(r))
 	}
@@ -199,7 +217,9 @@ func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Im
 }
 
 // confirm accepts an aborted burn only if the card really holds the image.
-func (d *Driver) confirm(ctx context.Context, card inventory.PCIAddress, img driver.Image, aborted error) (inventory.Activation, error) {
+func (d *Driver) confirm(
+	ctx context.Context, id inventory.Identity, card inventory.PCIAddress, img driver.Image, aborted error,
+) (inventory.Activation, error) {
 	q, err := d.query(ctx, queryDevice(card))
 	if err != nil {
 		return 0, fmt.Errorf("inspect card %s: %w", card, err)
@@ -207,10 +227,11 @@ func (d *Driver) confirm(ctx context.Context, card inventory.PCIAddress, img dri
 	if !same(q.Stored, img.Version) {
 		return 0, fmt.Errorf("burn card %s, which still holds %s: %w", card, q.Stored, aborted)
 	}
-	return d.needs(ctx, card, q)
+	return d.needs(ctx, id, card, q)
 }
 
-// Activate resets the card, and its kernel driver if the reset level includes it, and reads what runs afterwards.
+// Activate resets the card, and its kernel driver if the reset level includes it, and reads what runs afterwards. A reset that is
+// not possible, or that the tool refuses or fails to make, leaves the image to a reboot, as long as the card still answers.
 func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inventory.Activation) (inventory.Activation, error) {
 	if kind != inventory.ActivateDeviceReset {
 		return 0, fmt.Errorf("activate by %s: %w", kind, driver.ErrNotSupported)
@@ -226,7 +247,7 @@ func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inven
 	if !pending(before) {
 		return inventory.ActivateNone, nil
 	}
-	l, err := d.levels(ctx, card)
+	l, err := d.levels(ctx, id, card)
 	if err != nil {
 		return 0, err
 	}
@@ -234,22 +255,22 @@ func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inven
 	if err != nil {
 		return 0, fmt.Errorf("reset card %s: %w", card, err)
 	}
-	after, err := d.load(ctx, card, lock, before, l)
+	after, why, err := d.load(ctx, card, lock, before, l)
 	if err != nil {
 		return 0, err
 	}
 	if pending(after) {
-		return l.restart(), nil
+		return 0, &driver.NotEnoughError{Needs: l.restart(), Reason: cmp.Or(why, l.reason, "no reset of the card loads the image")}
 	}
 	return inventory.ActivateNone, nil
 }
 
 // needs is the activation the card's stored image needs.
-func (d *Driver) needs(ctx context.Context, card inventory.PCIAddress, q query) (inventory.Activation, error) {
+func (d *Driver) needs(ctx context.Context, id inventory.Identity, card inventory.PCIAddress, q query) (inventory.Activation, error) {
 	if !pending(q) {
 		return inventory.ActivateNone, nil
 	}
-	l, err := d.levels(ctx, card)
+	l, err := d.levels(ctx, id, card)
 	return l.needs(), err
 }
 

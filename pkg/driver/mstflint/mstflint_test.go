@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -25,6 +26,9 @@ var (
 		PCI: []inventory.PCIAddress{card, {Bus: 0x3b, Function: 1}},
 	}
 )
+
+// machine is one on which nobody uses the card: the kernel shows neither virtual functions nor drivers.
+var machine = fstest.MapFS{}
 
 // flint plays a card: each answer of a query is used once, the last one for ever.
 type flint struct {
@@ -78,7 +82,7 @@ func image(t *testing.T, version inventory.Version) driver.Image {
 }
 
 func TestSupport(t *testing.T) {
-	d := New(nil)
+	d := New(nil, machine)
 	change := func(f func(*inventory.Identity)) inventory.Identity {
 		other := id
 		f(&other)
@@ -95,7 +99,7 @@ func TestSupport(t *testing.T) {
 func TestInspectReadsBothVersionsAndTheBoard(t *testing.T) {
 	f := newFlint(t)
 	f.queries = []string{golden(t, "query-4.21.0-cx6-pending.txt")}
-	got, fw, err := New(f.runner(t)).Inspect(t.Context(), id)
+	got, fw, err := New(f.runner(t), machine).Inspect(t.Context(), id)
 	require.NoError(t, err)
 	assert.Equal(t, "MT_0000000228", got.BoardID)
 	assert.Equal(t, "04:3f:72:f0:4c:46", got.UniqueID)
@@ -122,7 +126,7 @@ func TestAFailedQuerySaysWhatTheToolSaid(t *testing.T) {
 			r := commandtest.NewRunner(t, map[string]commandtest.Tool{"mstflint": func(context.Context, command.Command) (command.Result, error) {
 				return command.Result{ExitCode: 1, Stdout: []byte(c.stdout), Stderr: []byte(c.stderr)}, nil
 			}})
-			_, _, err := New(r).Inspect(t.Context(), id)
+			_, _, err := New(r, machine).Inspect(t.Context(), id)
 			for _, want := range c.want {
 				require.ErrorContains(t, err, want)
 			}
@@ -133,7 +137,7 @@ func TestAFailedQuerySaysWhatTheToolSaid(t *testing.T) {
 func TestACardWithoutPSIDIsReadOnly(t *testing.T) {
 	f := newFlint(t)
 	f.queries = []string{golden(t, "query-4.21.0-not-mellanox.txt")}
-	d := New(f.runner(t))
+	d := New(f.runner(t), machine)
 	_, fw, err := d.Inspect(t.Context(), id)
 	require.NoError(t, err)
 	assert.Equal(t, inventory.Version("14.21.1000"), fw.Running)
@@ -149,14 +153,14 @@ func TestACardWhoseResetToolDoesNotWorkIsActivatedByAReboot(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFlint(t)
 			f.levels = levels
-			_, fw, err := New(f.runner(t)).Inspect(t.Context(), id)
+			_, fw, err := New(f.runner(t), machine).Inspect(t.Context(), id)
 			require.NoError(t, err)
 			assert.Equal(t, inventory.ActivateReboot, fw.Activation)
 		})
 	}
 	f := newFlint(t)
 	f.levels = command.Result{ExitCode: 1, Stdout: []byte("-E- There is no supported reset-level.\n")}
-	_, fw, err := New(f.runner(t)).Inspect(t.Context(), id)
+	_, fw, err := New(f.runner(t), machine).Inspect(t.Context(), id)
 	require.NoError(t, err)
 	assert.Equal(t, inventory.ActivatePowerCycle, fw.Activation)
 }
@@ -167,7 +171,7 @@ func TestWriteBurnsTheFirstFunctionOnceUnderTheCardsLock(t *testing.T) {
 	r := f.runner(t)
 	img := image(t, "20.36.1010")
 	var percents []int
-	need, err := New(r).Write(t.Context(), id, img, func(p int) { percents = append(percents, p) })
+	need, err := New(r, machine).Write(t.Context(), id, img, func(p int) { percents = append(percents, p) })
 	require.NoError(t, err)
 	assert.Equal(t, inventory.ActivateDeviceReset, need)
 	var writes []command.Command
@@ -190,13 +194,13 @@ func TestAnAbortedBurnIsBelievedOnlyWhenTheCardHoldsTheImage(t *testing.T) {
 
 	f := newFlint(t)
 	f.queries, f.burn = []string{before, held}, aborted
-	need, err := New(f.runner(t)).Write(t.Context(), id, image(t, "20.36.1010"), nil)
+	need, err := New(f.runner(t), machine).Write(t.Context(), id, image(t, "20.36.1010"), nil)
 	require.NoError(t, err)
 	assert.Equal(t, inventory.ActivateDeviceReset, need)
 
 	f = newFlint(t)
 	f.burn = aborted
-	_, err = New(f.runner(t)).Write(t.Context(), id, image(t, "20.36.1010"), nil)
+	_, err = New(f.runner(t), machine).Write(t.Context(), id, image(t, "20.36.1010"), nil)
 	var failed *command.Error
 	require.ErrorAs(t, err, &failed)
 	assert.Equal(t, 7, failed.ExitCode)
@@ -206,7 +210,7 @@ func TestAnAbortedBurnIsBelievedOnlyWhenTheCardHoldsTheImage(t *testing.T) {
 func TestAPSIDMismatchThatOnlyTheCardSeesIsARejection(t *testing.T) {
 	f := newFlint(t)
 	f.burn = command.Result{ExitCode: 1, Stdout: []byte("\n-E- PSID mismatch. The PSID on flash (A) differs from the PSID in the given image (B).\n")}
-	_, err := New(f.runner(t)).Write(t.Context(), id, image(t, "20.36.1010"), nil)
+	_, err := New(f.runner(t), machine).Write(t.Context(), id, image(t, "20.36.1010"), nil)
 	assert.ErrorAs(t, err, new(*driver.RejectedError))
 }
 
@@ -222,46 +226,58 @@ func TestCheckSaysWhyAnImageDoesNotFit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFlint(t)
 			f.imageQuery = c.image
-			err := New(f.runner(t)).Check(t.Context(), id, image(t, "20.36.1010"))
+			err := New(f.runner(t), machine).Check(t.Context(), id, image(t, "20.36.1010"))
 			require.ErrorAs(t, err, new(*driver.RejectedError))
 			assert.ErrorContains(t, err, c.want)
 		})
 	}
 	f := newFlint(t)
-	assert.NoError(t, New(f.runner(t)).Check(t.Context(), id, image(t, "20.36.1010")))
+	assert.NoError(t, New(f.runner(t), machine).Check(t.Context(), id, image(t, "20.36.1010")))
 
 	f.verify = command.Result{ExitCode: 1, Stdout: []byte(golden(t, "verify-error-4.21.0-image.txt"))}
-	err := New(f.runner(t)).Check(t.Context(), id, image(t, "20.36.1010"))
+	err := New(f.runner(t), machine).Check(t.Context(), id, image(t, "20.36.1010"))
 	require.ErrorAs(t, err, new(*driver.RejectedError), "an image whose header is fine and whose body is not")
 	assert.ErrorContains(t, err, "verification failed")
 
 	f.verify = command.Result{ExitCode: 137}
-	err = New(f.runner(t)).Check(t.Context(), id, image(t, "20.36.1010"))
+	err = New(f.runner(t), machine).Check(t.Context(), id, image(t, "20.36.1010"))
 	require.Error(t, err)
 	assert.NotErrorAs(t, err, new(*driver.RejectedError), "a tool that died says nothing about the image")
 }
 
-// mstfwreset exits with 0 after a mere warning.
+// mstfwreset exits with 0 after a mere warning, and with 1 after it has failed anywhere: the card says whether the image runs.
 func TestActivateReadsTheCardAfterTheReset(t *testing.T) {
 	pending := golden(t, "query-4.21.0-cx6-pending.txt")
 	for name, c := range map[string]struct {
 		after string
 		reset command.Result
-		want  inventory.Activation
+		// why is the reason for a reboot, empty when the image runs.
+		why string
 	}{
-		"it runs":            {golden(t, "query-4.21.0-cx6.txt"), command.Result{}, inventory.ActivateNone},
-		"it still waits":     {pending, command.Result{Stdout: []byte("-W- Nothing was done.\n")}, inventory.ActivateReboot},
-		"it is unsupported":  {pending, command.Result{ExitCode: 1, Stdout: []byte("-E- Reset-level '3' is not supported in the current state of this device.\n")}, inventory.ActivateReboot},
-		"the reset gave up":  {pending, command.Result{ExitCode: 1, Stdout: []byte("-E- Firmware reset failed, retry operation or reboot machine.\n")}, inventory.ActivateReboot},
-		"Secure Boot forbid": {pending, command.Result{ExitCode: 1, Stdout: []byte("-E- The tool supports only reset-level 4 on UEFI Secure Boot.\n")}, inventory.ActivateReboot},
+		"it runs": {golden(t, "query-4.21.0-cx6.txt"), command.Result{}, ""},
+		"it runs, though the tool failed at something else": {
+			golden(t, "query-4.21.0-cx6.txt"), command.Result{ExitCode: 1, Stdout: []byte("-E- Failed to start driver! please start driver manually.\n")}, "",
+		},
+		"it still waits":     {pending, command.Result{Stdout: []byte("-W- Nothing was done.\n")}, "made no difference: Nothing was done"},
+		"it is unsupported":  {pending, command.Result{ExitCode: 1, Stdout: []byte("-E- Reset-level '3' is not supported in the current state of this device.\n")}, "Reset-level '3' is not supported"},
+		"the reset gave up":  {pending, command.Result{ExitCode: 1, Stdout: []byte("-E- Firmware reset failed, retry operation or reboot machine.\n")}, "Firmware reset failed"},
+		"Secure Boot forbid": {pending, command.Result{ExitCode: 1, Stdout: []byte("-E- The tool supports only reset-level 4 on UEFI Secure Boot.\n")}, "only reset-level 4"},
+		"a tool is missing":  {pending, command.Result{ExitCode: 1, Stdout: []byte("Failed\n-E- failed to run 'setpci -s 0000:3a:02.0 0x0.w'.\n")}, "setpci -s 0000:3a:02.0"},
+		"another host":       {pending, command.Result{ExitCode: 1, Stdout: []byte("Failed\n-E- fsm sync timed out.\n")}, "fsm sync timed out"},
+		"the tool died":      {pending, command.Result{ExitCode: 137}, "exit code 137"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFlint(t)
 			f.queries, f.reset = []string{pending, c.after}, c.reset
 			r := f.runner(t)
-			need, err := New(r).Activate(t.Context(), id, inventory.ActivateDeviceReset)
+			need, why, err := driver.StillNeeded(New(r, machine).Activate(t.Context(), id, inventory.ActivateDeviceReset))
 			require.NoError(t, err)
-			assert.Equal(t, c.want, need)
+			assert.Contains(t, why, c.why)
+			if c.why == "" {
+				assert.Equal(t, inventory.ActivateNone, need)
+			} else {
+				assert.Equal(t, inventory.ActivateReboot, need)
+			}
 			assert.Contains(t, r.Lines("mstfwreset"), "mstfwreset -d 0000:3b:00.0 -l 3 -y r")
 		})
 	}
@@ -272,7 +288,7 @@ func TestActivateDoesNotResetACardThatNeedsAReboot(t *testing.T) {
 	f.queries = []string{golden(t, "query-4.21.0-cx6-pending.txt")}
 	f.levels = command.Result{Stdout: []byte(golden(t, "reset-4.21.0-level4.txt"))}
 	r := f.runner(t)
-	need, err := New(r).Activate(t.Context(), id, inventory.ActivateDeviceReset)
+	need, _, err := driver.StillNeeded(New(r, machine).Activate(t.Context(), id, inventory.ActivateDeviceReset))
 	require.NoError(t, err)
 	assert.Equal(t, inventory.ActivateReboot, need)
 	assert.Equal(t, []string{"mstfwreset -d 0000:3b:00.0 q"}, r.Lines("mstfwreset"))
@@ -287,9 +303,9 @@ var forbidden = []string{
 
 func TestForbiddenFlagsAreNeverSent(t *testing.T) {
 	commands := []command.Command{
-		queryDevice(card), queryImage("/i"), verifyImage("/i"), readImage(card, "/i"), burn(card, "/i", "l", nil), queryReset(card), reset(card, "3", "l"), reactivate(card, "l"),
+		queryDevice(card), queryImage("/i"), verifyImage("/i"), readImage(card, "/i"), burn(card, "/i", "l", nil), queryReset(card), reset(card, "3", "l"), reactivate(card, "l"), queryMode(card),
 	}
-	allowed := map[string]bool{"-d": true, "-i": true, "-qq": true, "-y": true, "-l": true}
+	allowed := map[string]bool{"-d": true, "-i": true, "-qq": true, "-y": true, "-l": true, "-e": true}
 	for _, c := range commands {
 		for _, arg := range c.Argv {
 			if strings.HasPrefix(arg, "-") {

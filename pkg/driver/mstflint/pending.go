@@ -1,6 +1,7 @@
 package mstflint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,9 @@ import (
 // If the running version is the desired one, the card reverts to it. No reset may come before that, because it would
 // load the other image. Otherwise the waiting image is loaded first, as NVIDIA's own agent for OpenStack does, or else
 // reverted.
-func (d *Driver) makeWay(ctx context.Context, card inventory.PCIAddress, lock string, q query, want inventory.Version) (query, error) {
+func (d *Driver) makeWay(
+	ctx context.Context, id inventory.Identity, card inventory.PCIAddress, lock string, q query, want inventory.Version,
+) (query, error) {
 	if same(q.running(), want) {
 		after, err := d.takeBack(ctx, card, lock)
 		if errors.Is(err, driver.ErrNotSupported) {
@@ -25,11 +28,11 @@ func (d *Driver) makeWay(ctx context.Context, card inventory.PCIAddress, lock st
 		}
 		return after, err
 	}
-	l, err := d.levels(ctx, card)
+	l, err := d.levels(ctx, id, card)
 	if err != nil {
 		return q, fmt.Errorf("inspect card %s: %w", card, err)
 	}
-	after, err := d.load(ctx, card, lock, q, l)
+	after, why, err := d.load(ctx, card, lock, q, l)
 	if err != nil {
 		return q, fmt.Errorf("load the stored image %s before another is burned: %w", q.Stored, err)
 	}
@@ -37,31 +40,36 @@ func (d *Driver) makeWay(ctx context.Context, card inventory.PCIAddress, lock st
 		return after, nil
 	}
 	if after, err = d.takeBack(ctx, card, lock); errors.Is(err, driver.ErrNotSupported) {
-		return q, fmt.Errorf("%w: %w", blocked(q), err)
+		return q, fmt.Errorf("%w: %w", blocked(q, cmp.Or(why, l.reason)), err)
 	}
 	return after, err
 }
 
-// blocked is the error that nothing can be burned now.
-func blocked(q query) error {
-	return fmt.Errorf("the card runs %s and stores %s, which was never activated; no reset loads it, so nothing is burned over it: "+
-		"reboot the node first", q.running(), q.Stored)
+// blocked is the error that nothing can be burned now; why says what stands in the way of a reset, if that is known.
+func blocked(q query, why string) error {
+	if why != "" {
+		why = " (" + why + ")"
+	}
+	return fmt.Errorf("the card runs %s and stores %s, which was never activated; no reset loads it%s, so nothing is burned over it: "+
+		"reboot the node first", q.running(), q.Stored, why)
 }
 
 // checkWay returns an error if the card cannot take another image: one waits for activation, and the card can neither
 // be reset nor revert it. The latter is known only of cards without firmware-controlled updates.
-func (d *Driver) checkWay(ctx context.Context, card inventory.PCIAddress, q query, want inventory.Version) error {
+func (d *Driver) checkWay(
+	ctx context.Context, id inventory.Identity, card inventory.PCIAddress, q query, want inventory.Version,
+) error {
 	if !pending(q) || same(q.Stored, want) || same(q.running(), want) || !q.legacy() {
 		return nil
 	}
-	l, err := d.levels(ctx, card)
+	l, err := d.levels(ctx, id, card)
 	if err != nil {
 		return fmt.Errorf("inspect card %s: %w", card, err)
 	}
 	if len(l.resets()) > 0 {
 		return nil
 	}
-	return blocked(q)
+	return blocked(q, l.reason)
 }
 
 // takeBack makes the running image the stored one again, in place of one that was burned and never ran. It returns an

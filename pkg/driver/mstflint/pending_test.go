@@ -147,7 +147,7 @@ func TestAWaitingImageMakesWayBeforeABurn(t *testing.T) {
 			w.kind, w.security, w.running, w.stored = "FS4", "secure-fw", "20.34.1002", "20.35.1012"
 			r := w.runner(t)
 			img := versioned(t, c.want)
-			need, err := New(r).Write(t.Context(), id, img, nil)
+			need, err := New(r, machine).Write(t.Context(), id, img, nil)
 			require.NoError(t, err)
 			assert.Equal(t, string(c.want), w.stored)
 			if w.running != w.stored {
@@ -185,7 +185,7 @@ func TestACardThatDoesNotMakeWayIsNotBurned(t *testing.T) {
 			}
 			w.security, w.running, w.stored = "N/A", "20.34.1002", "20.35.1012"
 			r := w.runner(t)
-			_, err := New(r).Write(t.Context(), id, versioned(t, "20.36.1010"), nil)
+			_, err := New(r, machine).Write(t.Context(), id, versioned(t, "20.36.1010"), nil)
 			for _, text := range c.says {
 				require.ErrorContains(t, err, text)
 			}
@@ -200,7 +200,7 @@ func TestACardThatDoesNotMakeWayIsNotBurned(t *testing.T) {
 func TestAToolThatCannotTakeBackIsNotACardThatCannot(t *testing.T) {
 	w := waiting{kind: "FS4", security: "N/A", levels: level3, running: "20.34.1002", stored: "20.35.1012", old: true}
 	r := w.runner(t)
-	_, err := New(r).Write(t.Context(), id, versioned(t, "20.34.1002"), nil)
+	_, err := New(r, machine).Write(t.Context(), id, versioned(t, "20.34.1002"), nil)
 	require.ErrorContains(t, err, "Invalid command: image_reactivation")
 	require.ErrorContains(t, err, "install a newer mstflint")
 	require.NotErrorIs(t, err, driver.ErrNotSupported)
@@ -224,7 +224,7 @@ func TestCheckSaysThatACardIsInTheWay(t *testing.T) {
 			w := waiting{kind: c.kind, security: "N/A", levels: c.levels, running: "20.34.1002", stored: "20.35.1012"}
 			r := w.runner(t)
 			img := versioned(t, c.want)
-			err := New(r).Check(t.Context(), id, img)
+			err := New(r, machine).Check(t.Context(), id, img)
 			assert.Empty(t, writes(r))
 			if !c.blocked {
 				require.NoError(t, err)
@@ -243,7 +243,7 @@ func TestSecureFirmwareIsNotReadOut(t *testing.T) {
 			os.WriteFile(path, nil, 0o600)
 	}
 	path := t.TempDir() + "/image"
-	err := New(p.runner(t)).Archive(t.Context(), id, path)
+	err := New(p.runner(t), machine).Archive(t.Context(), id, path)
 	require.ErrorIs(t, err, driver.ErrNotSupported, "also where the query did not say so")
 	require.ErrorContains(t, err, "Secure FW")
 	assert.NoFileExists(t, path)

@@ -22,6 +22,8 @@ const (
 type levels struct {
 	// livePatch, pciReset and reboot say whether that level would load a stored image.
 	livePatch, pciReset, reboot bool
+	// reason says why the card is not reset though others of its kind are; empty where it is, or no reason is known.
+	reason string
 }
 
 // parseResetLevels reads the output of mstfwreset's query. Level 3 needs an owner that synchronises the reset: it
@@ -123,55 +125,67 @@ func (l levels) resets() []string {
 	return out
 }
 
-// levels queries mstfwreset. If it is not installed, or reports that it does not work on this machine (Secure Boot
-// denies it PCI access), the vendor recommends a reboot.
-func (d *Driver) levels(ctx context.Context, card inventory.PCIAddress) (levels, error) {
+// levels queries mstfwreset. If it is not installed, or reports that it does not work on this machine (Secure Boot denies it PCI
+// access), the vendor recommends a reboot. A level that this machine or what uses the card stands in the way of is not offered.
+func (d *Driver) levels(ctx context.Context, id inventory.Identity, card inventory.PCIAddress) (levels, error) {
 	c := queryReset(card)
 	r, err := d.runner.Run(ctx, c)
 	switch {
 	case errors.Is(err, command.ErrNotFound):
-		return levels{reboot: true}, nil
+		return levels{reboot: true, reason: resetTool + " is not installed"}, nil
 	case err != nil:
 		return levels{}, fmt.Errorf("query reset levels: %w", err)
 	case strings.Contains(output(r), "no supported reset-level"):
 		return levels{}, nil
 	case r.ExitCode != 0:
-		return levels{reboot: true}, nil
+		return levels{reboot: true, reason: resetTool + " does not work here: " + firstLine(r)}, nil
 	}
-	return parseResetLevels(string(r.Stdout))
+	l, err := parseResetLevels(string(r.Stdout))
+	if err != nil || !l.pciReset && !l.livePatch {
+		return l, err
+	}
+	if l.reason = d.obstacle(id, card); l.reason != "" {
+		l.pciReset = false
+		l.livePatch = l.livePatch && !isBlueField(id) // it leaves links, drivers and virtual functions alone
+	}
+	return l, nil
 }
 
 // load resets the card so that its stored image runs, by the least disruptive level it offers, and returns the card's
 // state afterwards. mstfwreset also exits with 0 after a mere warning, so the card is queried whether the image runs.
-// If it does not, a more disruptive level is tried; the image may still be pending at the end.
-func (d *Driver) load(ctx context.Context, card inventory.PCIAddress, lock string, q query, l levels) (query, error) {
+// If it does not, a more disruptive level is tried; the image may still be pending at the end, and why says what the last reset
+// said. It is an error if a reset is still running, or the card does not answer afterwards.
+func (d *Driver) load(
+	ctx context.Context, card inventory.PCIAddress, lock string, q query, l levels,
+) (after query, why string, err error) {
 	for _, level := range l.resets() {
 		c := reset(card, level, lock)
 		r, err := d.runner.Run(ctx, c)
-		switch {
-		case err != nil:
-			return q, fmt.Errorf("reset card %s: %w", card, err)
-		case r.ExitCode != 0 && !resetRefused(output(r)) && level == levelPCIReset:
-			return q, fmt.Errorf("reset card %s: %w", card, failure(c, r, errors.New("reset failed")))
-		}
-		after, err := d.query(ctx, queryDevice(card))
 		if err != nil {
-			return q, fmt.Errorf("inspect card %s after its reset: %w", card, err)
+			return q, why, fmt.Errorf("reset card %s: %w", card, err)
 		}
-		if q = after; !pending(q) {
+		why = resetMessage(level, r)
+		if q, err = d.query(ctx, queryDevice(card)); err != nil {
+			return q, why, fmt.Errorf("inspect card %s after %s: %w", card, why, err)
+		}
+		if !pending(q) {
 			break
 		}
 	}
-	return q, nil
+	return q, why, nil
 }
 
-// resetRefused reports whether mstfwreset's output says that this kind of reset does not work here and a reboot is
-// needed.
-func resetRefused(out string) bool {
-	for _, text := range []string{"is not supported", "supports only reset-level", "reboot machine", "no supported reset-level"} {
-		if strings.Contains(out, text) {
-			return true
+// resetMessage says how a reset ended: with the last error or warning of the tool, if it printed one.
+func resetMessage(level string, r command.Result) string {
+	last := ""
+	for line := range strings.Lines(output(r)) {
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, "-E- ") || strings.HasPrefix(line, "-W- ") {
+			last = ": " + strings.TrimSuffix(line[len("-E- "):], ".")
 		}
 	}
-	return false
+	outcome := "made no difference"
+	if r.ExitCode != 0 {
+		outcome = fmt.Sprintf("was refused or failed (exit code %d)", r.ExitCode)
+	}
+	return fmt.Sprintf("the reset at level %s %s%s", level, outcome, last)
 }

@@ -1,0 +1,187 @@
+package drivertest_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/mstflint"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
+)
+
+// A reset that is not possible or fails leaves the card and its virtual functions as they are, and the image to a reboot.
+func TestACardThatIsNotResetIsActivatedByAReboot(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*simhost.NIC)
+		spec   func(*simhost.Spec)
+		// without are tools that the machine lacks.
+		without []string
+		// early says that the reason is known before a write.
+		early bool
+		why   string
+	}{
+		"it has virtual functions": {
+			change: func(n *simhost.NIC) { n.VFs = 8 }, early: true, why: "InUse: 0000:3b:00.0 has 8 virtual functions, which a reset would remove",
+		},
+		"it has virtual functions and pciutils are missing": {
+			change: func(n *simhost.NIC) { n.VFs = 2 }, without: []string{"setpci", "lspci"}, early: true, why: "needs setpci",
+		},
+		"setpci is missing": {without: []string{"setpci"}, early: true, why: "install the package pciutils"},
+		"lspci is missing":  {without: []string{"lspci"}, early: true, why: "install the package pciutils"},
+		"another driver has a function": {
+			change: func(n *simhost.NIC) { n.VFs, n.Foreign = 0, "uio_pci_generic" }, early: true,
+			why: "InUse: 0000:3b:00.1 belongs to the kernel driver uio_pci_generic",
+		},
+		"the machine is virtual":             {spec: func(s *simhost.Spec) { s.Virtual = true }, why: "not supported on virtual machines"},
+		"Secure Boot is on":                  {spec: func(s *simhost.Spec) { s.SecureBoot = true }, why: "only reset-level 4 on UEFI Secure Boot"},
+		"other hosts of the card do not ask": {change: func(n *simhost.NIC) { n.MultiHost = true }, why: "fsm sync timed out"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := nic(0).change(func(s *simhost.Spec) {
+				if c.change != nil {
+					c.change(&s.NICs[0])
+				}
+				if c.spec != nil {
+					c.spec(s)
+				}
+			})
+			m, runner := p.machine(t)
+			for _, tool := range c.without {
+				require.NoError(t, os.Remove(filepath.Join(m.ToolPath(), tool)))
+			}
+			spec, err := m.Spec()
+			require.NoError(t, err)
+			d := mstflint.New(runner, sysfs.DirFS(m.Dir()))
+			id, fw, err := d.Inspect(t.Context(), p.id(spec))
+			require.NoError(t, err)
+			if c.early {
+				assert.Equal(t, inventory.ActivateReboot, fw.Activation)
+				assert.Contains(t, fw.ActivationMessage, c.why)
+			}
+			before, err := m.Device(p.key)
+			require.NoError(t, err)
+			_, err = d.Write(t.Context(), id, drivertest.SaveImage(t, p.versions[0], p.bytes(p.options(spec), p.versions[0])), nil)
+			require.NoError(t, err)
+
+			need, why, err := driver.StillNeeded(d.Activate(t.Context(), id, inventory.ActivateDeviceReset))
+			require.NoError(t, err)
+			assert.Equal(t, inventory.ActivateReboot, need)
+			assert.Contains(t, why, c.why)
+			after, err := m.Device(p.key)
+			require.NoError(t, err)
+			assert.Equal(t, before.VFs, after.VFs, "no virtual function is lost")
+			assert.True(t, after.LinkUp)
+			assert.Equal(t, before.Running, after.Running)
+
+			require.NoError(t, m.Boot())
+			running, err := m.Running(p.key)
+			require.NoError(t, err)
+			assert.Equal(t, string(p.versions[0]), running)
+		})
+	}
+}
+
+// The firmware is patched while everything that uses the card goes on.
+func TestALivePatchLeavesVirtualFunctionsAlone(t *testing.T) {
+	p := nic(0).change(func(s *simhost.Spec) { s.NICs[0].VFs, s.NICs[0].LivePatch = 4, true })
+	m, runner := p.machine(t)
+	spec, err := m.Spec()
+	require.NoError(t, err)
+	d, id := mstflint.New(runner, sysfs.DirFS(m.Dir())), p.id(spec)
+	_, err = d.Write(t.Context(), id, drivertest.SaveImage(t, p.versions[0], p.bytes(p.options(spec), p.versions[0])), nil)
+	require.NoError(t, err)
+	need, err := d.Activate(t.Context(), id, inventory.ActivateDeviceReset)
+	require.NoError(t, err)
+	assert.Equal(t, inventory.ActivateNone, need)
+	now, err := m.Device(p.key)
+	require.NoError(t, err)
+	assert.Equal(t, string(p.versions[0]), now.Running)
+	assert.Equal(t, 4, now.VFs)
+}
+
+// An adapter with processors of its own is theirs in DPU mode, and is never reset: it might come back in another mode.
+func TestABlueFieldIsUpdatedInNICModeAloneAndNeverReset(t *testing.T) {
+	for name, c := range map[string]struct {
+		mode, next simhost.Mode
+		fault      *simhost.Fault
+		refusal    string
+	}{
+		"NIC mode":                        {mode: simhost.NICMode},
+		"DPU mode":                        {mode: simhost.DPUMode, refusal: "in DPU mode"},
+		"NIC mode that ends":              {mode: simhost.NICMode, next: simhost.DPUMode, refusal: "whose mode changes at the next reset"},
+		"DPU mode that ends":              {mode: simhost.DPUMode, next: simhost.NICMode, refusal: "in DPU mode"},
+		"a mode that cannot be read":      {mode: simhost.NICMode, fault: &simhost.Fault{Kind: simhost.Fail, ExitCode: 3}, refusal: "its mode cannot be read"},
+		"settings that mean nothing":      {mode: simhost.NICMode, fault: &simhost.Fault{Kind: simhost.Garbage, Stdout: "?"}, refusal: "its mode cannot be read"},
+		"a card that has not the setting": {refusal: "doesn't support INTERNAL_CPU_MODEL"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := nic(0).change(func(s *simhost.Spec) {
+				s.NICs[0].DeviceID, s.NICs[0].Mode, s.NICs[0].NextMode = "a2d6", c.mode, c.next
+			})
+			m, runner := p.machine(t)
+			if c.fault != nil {
+				c.fault.Tool, c.fault.Device, c.fault.Operation = "mstconfig", p.key, "query"
+				require.NoError(t, m.SetFault(*c.fault))
+			}
+			spec, err := m.Spec()
+			require.NoError(t, err)
+			d := mstflint.New(runner, sysfs.DirFS(m.Dir()))
+			id, fw, err := d.Inspect(t.Context(), p.id(spec))
+			require.NoError(t, err)
+			assert.Equal(t, inventory.ActivateReboot, fw.Activation)
+			assert.Contains(t, fw.ActivationMessage, "another mode")
+			img := drivertest.SaveImage(t, p.versions[0], p.bytes(p.options(spec), p.versions[0]))
+			checked := d.Check(t.Context(), id, img)
+			_, err = d.Write(t.Context(), id, img, nil)
+			if c.refusal != "" {
+				assert.Contains(t, fw.ReadOnly, c.refusal)
+				require.ErrorContains(t, checked, c.refusal)
+				require.ErrorContains(t, err, c.refusal)
+				require.NotErrorAs(t, err, new(*driver.RejectedError), "the image is not to blame")
+				now, err := m.Device(p.key)
+				require.NoError(t, err)
+				assert.Equal(t, now.Running, now.Stored, "nothing was written")
+				return
+			}
+			assert.Empty(t, fw.ReadOnly)
+			require.NoError(t, checked)
+			require.NoError(t, err)
+			need, why, err := driver.StillNeeded(d.Activate(t.Context(), id, inventory.ActivateDeviceReset))
+			require.NoError(t, err)
+			assert.Equal(t, inventory.ActivateReboot, need)
+			assert.Contains(t, why, "another mode")
+			ops, err := m.Operations()
+			require.NoError(t, err)
+			assert.False(t, slices.ContainsFunc(ops, func(op simhost.Operation) bool { return op.Action == "Reset" }))
+		})
+	}
+}
+
+// A locked down kernel does not let the tool reach any card, which is known without trying.
+func TestALockedDownKernelIsTheReasonWhyACardCannotBeRead(t *testing.T) {
+	for _, level := range []string{"integrity", "confidentiality"} {
+		p := nic(0).change(func(s *simhost.Spec) { s.Lockdown = level })
+		m, runner := p.machine(t)
+		spec, err := m.Spec()
+		require.NoError(t, err)
+		d := mstflint.New(runner, sysfs.DirFS(m.Dir()))
+		require.NoError(t, d.Usable(), "the tool is installed")
+		require.ErrorContains(t, d.Reaches(p.id(spec)), "locked down ("+level+")")
+		_, _, err = d.Inspect(t.Context(), p.id(spec))
+		require.ErrorContains(t, err, "locked down")
+		require.ErrorContains(t, err, "Operation not permitted")
+	}
+	p := nic(0)
+	m, runner := p.machine(t)
+	spec, err := m.Spec()
+	require.NoError(t, err)
+	assert.NoError(t, mstflint.New(runner, sysfs.DirFS(m.Dir())).Reaches(p.id(spec)))
+}

@@ -1,0 +1,111 @@
+package mstflint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// A BlueField is an adapter with processors of its own. In DPU mode they control the adapter, in NIC mode the host does. The
+// settings that choose the mode come into force with a reset.
+const (
+	cpuModel      = "INTERNAL_CPU_MODEL"
+	offloadEngine = "INTERNAL_CPU_OFFLOAD_ENGINE"
+	embedded      = "EMBEDDED_CPU(1)"
+	enabled       = "ENABLED(0)"
+)
+
+// isBlueField reports whether a card is one, of any generation: their network functions have the device ids a2d2, a2d6, a2dc and
+// following (https://pci-ids.ucw.cz).
+func isBlueField(id inventory.Identity) bool { return strings.HasPrefix(id.DeviceID, "a2d") }
+
+// value is a setting of a card: now, and after the next reset.
+type value struct{ current, next string }
+
+// mode are the settings that choose the mode of a BlueField.
+type mode struct{ model, offload value }
+
+// dpu reports whether the card's own processors control the adapter.
+func (m mode) dpu() bool { return m.model.current == embedded && m.offload.current == enabled }
+
+// change names a setting that comes into force with the next reset; empty when none does.
+func (m mode) change() string {
+	for _, s := range []struct {
+		name string
+		value
+	}{{cpuModel, m.model}, {offloadEngine, m.offload}} {
+		if s.current != s.next {
+			return fmt.Sprintf("%s from %s to %s", s.name, s.current, s.next)
+		}
+	}
+	return ""
+}
+
+var settingLine = regexp.MustCompile(`^[* ]\s*(?:RO)?\s*([A-Z0-9_]+)\s+(\S+\(\d+\))\s+(\S+\(\d+\))\s+(\S+\(\d+\))\s*$`)
+
+// parseMode reads what mstconfig prints of both settings: their default, current and next values, in this order.
+func parseMode(out string) (mode, error) {
+	var m mode
+	columns := false
+	for line := range strings.Lines(out) {
+		line = strings.TrimRight(line, "\r\n")
+		if strings.HasPrefix(line, "Configurations:") {
+			columns = strings.Join(strings.Fields(line), " ") == "Configurations: Default Current Next Boot"
+			continue
+		}
+		s := settingLine.FindStringSubmatch(line)
+		if !columns || s == nil {
+			continue
+		}
+		switch v := (value{s[3], s[4]}); s[1] {
+		case cpuModel:
+			m.model = v
+		case offloadEngine:
+			m.offload = v
+		}
+	}
+	if m.model == (value{}) || m.offload == (value{}) {
+		return mode{}, errors.New("parse mstconfig query: the settings of the mode are not listed: this version of the tool is not supported")
+	}
+	return m, nil
+}
+
+// modeRefusal says why a BlueField is not updated from this host; empty for one that may be, and for other cards.
+func (d *Driver) modeRefusal(ctx context.Context, id inventory.Identity, card inventory.PCIAddress) string {
+	if !isBlueField(id) {
+		return ""
+	}
+	m, err := d.mode(ctx, card)
+	switch {
+	case err != nil:
+		return fmt.Sprintf("the card is a BlueField and its mode cannot be read: %v; in DPU mode it must not be updated from here", err)
+	case m.dpu():
+		return "the card is a BlueField in DPU mode: its own processors control the adapter; update it from there, " +
+			"or change it to NIC mode (" + offloadEngine + "=1)"
+	case m.change() != "":
+		return fmt.Sprintf("the card is a BlueField whose mode changes at the next reset (%s): reboot the node for that first, or set it back",
+			m.change())
+	}
+	return ""
+}
+
+func (d *Driver) mode(ctx context.Context, card inventory.PCIAddress) (mode, error) {
+	c := queryMode(card)
+	r, err := d.runner.Run(ctx, c)
+	if err != nil {
+		return mode{}, fmt.Errorf("query settings: %w", err)
+	}
+	if r.ExitCode != 0 {
+		return mode{}, failure(c, r, errors.New("query of the settings failed"))
+	}
+	m, err := parseMode(string(r.Stdout))
+	if err != nil {
+		return mode{}, failure(c, command.Result{Stdout: r.Stdout}, err)
+	}
+	return m, nil
+}

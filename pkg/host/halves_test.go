@@ -1,0 +1,211 @@
+package host_test
+
+import (
+	"crypto/sha256"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/mstflint"
+	"github.com/nodefirmware/node-firmware-operator/pkg/host"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+const (
+	socketDirect = "b8:3f:d2:00:00:70"
+	newFirmware  = "22.42.1000"
+)
+
+// socketDirectMachine has one card, which is in two slots.
+func socketDirectMachine() simhost.Spec {
+	spec := simhost.DefaultSpec("node-0", 7)
+	spec.NICs, spec.NVMe, spec.SCSI = spec.NICs[:1], nil, nil
+	spec.Uplink, spec.WriteTime, spec.ResetTime = "", 0, 0
+	spec.NICs[0].Second = &simhost.Half{
+		Slot: "0000:af:00", Ports: []simhost.Port{{NetDevice: "ens9f0np0"}, {NetDevice: "ens9f1np1"}},
+	}
+	return spec
+}
+
+func nicsOf(t *testing.T, h *host.Host) (nics []inventory.Device) {
+	for _, d := range scan(t, h).Devices {
+		if d.Class == inventory.NIC {
+			nics = append(nics, d)
+		}
+	}
+	return nics
+}
+
+// One card on two roots of the machine has one flash: it is one device, written once, and is not reset by a tool that knows one
+// half of it only.
+func TestACardInTwoSlotsIsOneDevice(t *testing.T) {
+	m, h := machineOf(t, socketDirectMachine())
+	nics := nicsOf(t, h)
+	require.Len(t, nics, 1)
+	found, ok, err := h.Find(t.Context(), inventory.NIC, socketDirect)
+	require.NoError(t, err)
+	require.True(t, ok)
+	for _, d := range []inventory.Device{nics[0], found} {
+		require.NoError(t, d.Err)
+		assert.Equal(t, socketDirect, d.UniqueID)
+		var functions []string
+		for _, f := range d.PCI {
+			functions = append(functions, f.String())
+		}
+		assert.Equal(t, []string{"0000:3b:00.0", "0000:3b:00.1", "0000:af:00.0", "0000:af:00.1"}, functions)
+		assert.Len(t, d.Ports, 4)
+		require.NotNil(t, d.Firmware)
+		assert.Equal(t, inventory.ActivateReboot, d.Firmware.Activation)
+		assert.Contains(t, d.Firmware.ActivationMessage, "0000:3b:00.0 and 0000:af:00.0 (Socket-Direct)")
+	}
+
+	run, err := command.NewExecRunner(command.Config{Path: []string{m.ToolPath()}, StateDir: t.TempDir()})
+	require.NoError(t, err)
+	drv := mstflint.New(run, os.DirFS(m.Dir()))
+	need, err := drv.Write(t.Context(), found.Identity, nicImage(t, "MT_0000000359"), nil)
+	require.NoError(t, err)
+	assert.Equal(t, inventory.ActivateReboot, need)
+	_, why, err := driver.StillNeeded(drv.Activate(t.Context(), found.Identity, inventory.ActivateDeviceReset))
+	require.NoError(t, err)
+	assert.Contains(t, why, "Socket-Direct")
+	require.NoError(t, m.Boot())
+	done := map[string]int{}
+	ops, err := m.Operations()
+	require.NoError(t, err)
+	for _, op := range ops {
+		if op.Device == "nic0" && op.Result == simhost.Done {
+			done[op.Action]++
+		}
+	}
+	assert.Equal(t, map[string]int{"Write": 1}, done)
+	assert.Equal(t, inventory.Version(newFirmware), nicsOf(t, h)[0].Firmware.Running)
+}
+
+func nicImage(t *testing.T, psid string) driver.Image {
+	content := simhost.BuildImage(simhost.NICImage, simhost.ImageOptions{Version: newFirmware, PSID: psid})
+	path := filepath.Join(t.TempDir(), "image")
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	return driver.Image{Path: path, Version: newFirmware, Digest: sha256.Sum256(content), Size: int64(len(content))}
+}
+
+// While the card is written nobody reads it, and it stays the one device that it is.
+func TestACardInTwoSlotsIsGuardedAsOne(t *testing.T) {
+	_, h := machineOf(t, socketDirectMachine())
+	inv, err := h.ScanGuarded(t.Context(), func(id inventory.Identity) error {
+		if id.Class == inventory.NIC {
+			return command.ErrBusy
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	var nics []inventory.Device
+	for _, d := range inv.Devices {
+		if d.Class == inventory.NIC {
+			nics = append(nics, d)
+		}
+	}
+	require.Len(t, nics, 1)
+	assert.Equal(t, socketDirect, nics[0].UniqueID)
+	require.ErrorIs(t, nics[0].Err, command.ErrBusy)
+	assert.Len(t, nics[0].PCI, 4)
+}
+
+// A virtual machine that has one half uses the whole card.
+func TestACardOfWhichAVirtualMachineHasAHalfIsNotTouched(t *testing.T) {
+	spec := socketDirectMachine()
+	spec.NICs[0].Foreign = "vfio-pci"
+	_, h := machineOf(t, spec)
+	nics := nicsOf(t, h)
+	require.Len(t, nics, 1)
+	assert.Nil(t, nics[0].Firmware)
+	assert.Empty(t, nics[0].Driver)
+}
+
+// Two adapters on one board say the same about the board, and have a flash each.
+func TestTwoAdaptersOnOneBoardAreTwoDevices(t *testing.T) {
+	spec := socketDirectMachine()
+	second := spec.NICs[0]
+	spec.NICs[0].Second = nil
+	second.Key, second.Slot, second.Second = "nic1", "0000:af:00", nil
+	second.BaseMAC, second.BaseGUID = 0xb83fd2aa0000, 0xb83fd203aa000000
+	second.Ports = []simhost.Port{{NetDevice: "ens9f0np0"}, {NetDevice: "ens9f1np1"}}
+	spec.NICs = append(spec.NICs, second)
+	_, h := machineOf(t, spec)
+	nics := nicsOf(t, h)
+	require.Len(t, nics, 2)
+	for i, want := range []string{socketDirect, "b8:3f:d2:aa:00:00"} {
+		require.NoError(t, nics[i].Err)
+		assert.Equal(t, want, nics[i].UniqueID)
+		assert.Len(t, nics[i].PCI, 2)
+		assert.Equal(t, inventory.ActivateDeviceReset, nics[i].Firmware.Activation)
+		found, ok, err := h.Find(t.Context(), inventory.NIC, want)
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.NoError(t, found.Err)
+		assert.Len(t, found.PCI, 2)
+	}
+}
+
+// Two cards with one base address are not one card unless they say so: which of them an update is for is not known.
+func TestTwoCardsWithOneAddressAreStillNotUpdated(t *testing.T) {
+	spec := socketDirectMachine()
+	second := spec.NICs[0]
+	spec.NICs[0].Second = nil
+	second.Key, second.Slot, second.Second, second.Serial = "nic1", "0000:af:00", nil, "MT9999X00000"
+	second.Ports = []simhost.Port{{NetDevice: "ens9f0np0"}}
+	spec.NICs = append(spec.NICs, second)
+	_, h := machineOf(t, spec)
+	nics := nicsOf(t, h)
+	require.Len(t, nics, 2)
+	for _, d := range nics {
+		require.ErrorContains(t, d.Err, "2 devices claim the unique id")
+	}
+}
+
+// generic reads every adapter, less well than the vendor's driver.
+type generic struct{ reader }
+
+func (*generic) Name() string { return "generic" }
+
+func (*generic) Support(id inventory.Identity) driver.Support {
+	if id.Class == inventory.NIC {
+		return driver.SupportGeneric
+	}
+	return driver.SupportNone
+}
+
+// Under a locked down kernel the vendor's tool is installed and reaches no card: another driver reads it, and the reason is told.
+func TestUnderLockdownADriverThatReachesTheCardIsChosen(t *testing.T) {
+	for level, want := range map[string]string{"": "mstflint", "integrity": "generic", "confidentiality": "generic"} {
+		spec := socketDirectMachine()
+		spec.NICs[0].Second, spec.Lockdown = nil, level
+		m, _ := machineOf(t, spec)
+		run, err := command.NewExecRunner(command.Config{Path: []string{m.ToolPath()}, StateDir: t.TempDir()})
+		require.NoError(t, err)
+		root := os.DirFS(m.Dir())
+		drivers, reasons := driver.Set{mstflint.New(run, root), &generic{}}.Probed()
+		assert.Empty(t, reasons, "both work on this machine")
+		var choice host.Choice
+		h, err := host.New(host.Config{FS: root, Drivers: drivers, Chosen: func(c host.Choice) { choice = c }})
+		require.NoError(t, err)
+		d, ok, err := h.Find(t.Context(), inventory.NIC, socketDirect)
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.NoError(t, d.Err)
+		assert.Equal(t, want, d.Driver)
+		writer, err := drivers.Of(d)
+		require.NoError(t, err)
+		assert.Equal(t, want, writer.Name(), "what reads the card writes it")
+		if level == "" {
+			assert.Empty(t, choice.Passed)
+			continue
+		}
+		require.ErrorContains(t, choice.Passed["mstflint"], "the kernel is locked down ("+level+")")
+	}
+}
