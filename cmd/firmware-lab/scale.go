@@ -54,6 +54,7 @@ func scaleCommand() *cobra.Command {
 	f.StringVar(&o.Dir, "dir", "", "directory for the API's data and the operator's log; kept at the end (default: a temporary one, removed)")
 	f.StringVar(&o.Operator, "operator", "", "the binary of firmware-operator (default: beside firmware-lab)")
 	f.DurationVar(&o.QuietPeriod, "quiet-period", 60*time.Second, "how long the operator waits for more changes before it queues a job")
+	f.DurationVar(&o.JobDuration, "job-duration", 60*time.Second, "how long a played daemon takes for a job")
 	f.DurationVar(&o.Rest, "rest", 60*time.Second, "how long the operator is watched after the rollout")
 	f.StringVar(&reportFile, "report", "", "file for the report, as JSON")
 	return c

@@ -22,13 +22,15 @@ import (
 )
 
 // daemons play the daemons of all nodes: they report each node once, see each new spec of a device, and execute each admitted
-// job in a moment. They write as daemons do and with the same field manager.
+// job. They write as daemons do and with the same field manager.
 type daemons struct {
 	client client.Client
 	// cached has what the watches have shown; a daemon reads its objects from a cache, too.
 	cached client.Reader
 	seen   *seen
-	queue  workqueue.TypedRateLimitingInterface[task]
+	// takes is how long a job takes from its start to its end.
+	takes time.Duration
+	queue workqueue.TypedRateLimitingInterface[task]
 	// failed has the first error.
 	failed chan error
 }
@@ -47,9 +49,9 @@ const (
 	job
 )
 
-func newDaemons(c client.Client, cached client.Reader, s *seen) *daemons {
+func newDaemons(c client.Client, cached client.Reader, s *seen, takes time.Duration) *daemons {
 	return &daemons{
-		client: c, cached: cached, seen: s, failed: make(chan error, 1),
+		client: c, cached: cached, seen: s, takes: takes, failed: make(chan error, 1),
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[task]()),
 	}
 }
@@ -157,7 +159,7 @@ func (d *daemons) observe(ctx context.Context, name, running string) error {
 	return fieldset.ApplyObservation(ctx, d.client, name, observed(name, nr, o.Generation, running))
 }
 
-// execute plays an admitted job: it starts it, and when the watch shows that, brings it to its end.
+// execute plays an admitted job: it starts it, and when the watch shows that, and its time is over, brings it to its end.
 func (d *daemons) execute(ctx context.Context, name string) error {
 	o := &v1alpha1.FirmwareJob{}
 	if err := d.cached.Get(ctx, client.ObjectKey{Name: name}, o); err != nil {
@@ -172,6 +174,10 @@ func (d *daemons) execute(ctx context.Context, name string) error {
 		s.ObservedGeneration, s.Conditions = o.Generation, status.Job(status.JobFacts{Step: "flash"}, s.Conditions, o.Generation, now.Time)
 		_, err := fieldset.ApplyExecution(ctx, d.client, o, s)
 		return err
+	}
+	if left := s.StartTime.Add(d.takes).Sub(now.Time); left > 0 {
+		d.queue.AddAfter(task{job, name}, left)
+		return nil
 	}
 	for _, u := range o.Spec.Updates {
 		if err := d.observe(ctx, u.Device, u.Version); err != nil {

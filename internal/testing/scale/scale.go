@@ -29,6 +29,8 @@ type Options struct {
 	Dir string
 	// QuietPeriod is the operator's flag of this name.
 	QuietPeriod time.Duration
+	// JobDuration is how long a played daemon takes for a job.
+	JobDuration time.Duration
 	// Rest is how long the operator is watched after the rollout.
 	Rest time.Duration
 	// Out receives a line for each part of the run.
@@ -113,7 +115,7 @@ func (r *run) prepare(ctx context.Context) error {
 		return fmt.Errorf("make watches: %w", err)
 	}
 	r.background.Go(func() { _ = objects.Start(ctx) })
-	r.daemons = newDaemons(c, objects, r.seen)
+	r.daemons = newDaemons(c, objects, r.seen, r.JobDuration)
 	if err := r.daemons.watch(ctx, objects); err != nil {
 		return err
 	}
