@@ -37,11 +37,10 @@ func (p *pass) admitQueued() {
 var ofItsUpdates = map[Reason]bool{WaveNotOpen: true, WaveSoaking: true, WaveEmpty: true, RolloutHalted: true, DeadlineExceeded: true}
 
 func (p *pass) wait(j *Job, n *node, reason Reason, message string) {
-	w := Waiting{Entry: j.entry(), Policy: n.policy(), Reason: reason, Message: message}
-	p.waiting = append(p.waiting, w)
 	for _, o := range n.pools {
-		o.out.Queue = append(o.out.Queue, w)
+		o.queue = append(o.queue, len(p.waiting))
 	}
+	p.waiting = append(p.waiting, Waiting{Entry: j.entry(), Policy: n.policy(), Reason: reason, Message: message})
 }
 
 // candidate is a queued job on its way to a place.

@@ -90,7 +90,10 @@ func (p *pass) loadJobs() {
 	}
 	for i := range p.facts.Jobs {
 		j := &p.facts.Jobs[i]
-		if n := p.nodes[j.Node]; n != nil && len(n.held) > 0 && !j.waiting() {
+		if j.waiting() {
+			continue
+		}
+		if n := p.nodes[j.Node]; n != nil && len(n.held) > 0 {
 			n.admitted = append(n.admitted, j)
 		}
 	}
@@ -125,6 +128,10 @@ func (p *pass) decision() Decision {
 	for _, o := range p.pools {
 		o.out.Unavailable, o.out.Window = len(o.used), p.calendar(o)
 		slices.Sort(o.out.Held)
+		o.out.Queue = slices.Grow(o.out.Queue, len(o.queue))
+		for _, at := range o.queue {
+			o.out.Queue = append(o.out.Queue, p.waiting[at])
+		}
 		o.out.Rollouts = p.states(o)
 		for _, e := range o.out.Ledger {
 			if o.judged[e.UID] {

@@ -13,6 +13,8 @@ import (
 type pool struct {
 	Policy
 	out Outcome
+	// queue are the places of the pool's jobs among all that wait.
+	queue []int
 	// used are the nodes that use the budget up, and usedUp is what is said to the thousands of jobs that wait for one of them.
 	used   map[string]bool
 	usedUp string
