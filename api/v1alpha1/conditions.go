@@ -70,7 +70,7 @@ const (
 	ReasonPending = "Pending"
 	// ReasonInvalidSpec: the spec is invalid; the message names the field.
 	ReasonInvalidSpec = "InvalidSpec"
-	// ReasonNoMatch: no device matches yet.
+	// ReasonNoMatch: no device matches a template yet, or no node a rollout policy.
 	ReasonNoMatch = "NoMatch"
 	// ReasonPaused: the object is paused by its spec.
 	ReasonPaused = "Paused"

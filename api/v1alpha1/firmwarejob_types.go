@@ -267,7 +267,9 @@ type FirmwareJobStatus struct {
 	// completionTime is when the job ended, successfully or not.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
-	// steps of the job in the order they run, listed before the first one runs. At most 512.
+	// steps of the job in the order they run, listed before the first one runs. At most 512, and fewer
+	// where the job would exceed 256 KiB: then the messages are shortened, and the first steps that succeeded are left out, but no
+	// failed step.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=512
@@ -286,10 +288,9 @@ type FirmwareJobStatus struct {
 	// +optional
 	Verdict *HealthVerdict `json:"verdict,omitempty"`
 	// badImages lists the images of the job that made a device or the node unhealthy. They are quarantined for the model
-	// of their device, as the quarantine of the FirmwareSource says. At most 128.
+	// of their device, as the quarantine of the FirmwareSource says. At most 128, one for each device.
 	// +optional
-	// +listType=map
-	// +listMapKey=device
+	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=128
 	BadImages []BadImage `json:"badImages,omitempty"`
 }

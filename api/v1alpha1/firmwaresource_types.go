@@ -134,18 +134,18 @@ type FirmwareSourceStatus struct {
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
-	// images that are verified and in store, in order of version and board id. At most 512.
+	// images that are verified and in store, in order of version and board id. At most 512. Together with the spec they take at
+	// most 128 KiB; a source that describes more is not Ready.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=512
 	Images []StoredImage `json:"images,omitempty"`
 	// quarantine lists the images of this source that made a device or its node unhealthy, each with the model of that
 	// device. They are not flashed to devices of the model, on the nodes that scope says, until a person lifts the quarantine.
-	// At most 128.
+	// At most 128, one for each digest and model, in order of these, and at most 96 KiB. What does not fit, the jobs that report it
+	// remember; they are kept until it fits or is lifted.
 	// +optional
-	// +listType=map
-	// +listMapKey=digest
-	// +listMapKey=model
+	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=128
 	Quarantine []QuarantinedImage `json:"quarantine,omitempty"`
 }
@@ -169,22 +169,26 @@ type QuarantinedImage struct {
 	// +optional
 	Scope QuarantineScope `json:"scope,omitempty"`
 	// policies are the RolloutPolicies of the nodes that reported the image; with the scope Policies it is not flashed on
-	// their nodes. At most 64.
+	// their nodes. At most 64, each once.
 	// +optional
-	// +listType=set
+	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=253
 	Policies []string `json:"policies,omitempty"`
-	// reports lists who reported the image, at most 16.
+	// reports lists who reported the image, at most 16, one for each job.
 	// +optional
-	// +listType=map
-	// +listMapKey=job
+	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	Reports []QuarantineReport `json:"reports,omitempty"`
-	// lifted lists the jobs whose reports a person lifted and that could come back: those that still exist, and those that another
-	// source still tells of. At most 256.
+	// reportsNotListed counts the reports that reports leaves out because status.quarantine would become too large. A request
+	// to lift the quarantine lifts them too. Absent where none is left out for that.
 	// +optional
-	// +listType=set
+	// +kubebuilder:validation:Minimum=0
+	ReportsNotListed int32 `json:"reportsNotListed,omitempty"`
+	// lifted lists the jobs whose reports a person lifted and that could come back: those that still exist, and those that another
+	// source still tells of. At most 256, each once.
+	// +optional
+	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:MaxLength=253
 	Lifted []string `json:"lifted,omitempty"`

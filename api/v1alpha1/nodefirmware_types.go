@@ -139,11 +139,10 @@ type NodeFirmwareStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	BIOSVersion string `json:"biosVersion,omitempty"`
-	// firmware lists the running versions, one entry per device, in order of device name. At most 128; firmwareNotListed
-	// counts the rest.
+	// firmware lists the running versions, one entry per device, in order of device name. At most 128 and 40 KiB;
+	// firmwareNotListed counts the rest.
 	// +optional
-	// +listType=map
-	// +listMapKey=device
+	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=128
 	Firmware []InstalledFirmware `json:"firmware,omitempty"`
 	// firmwareNotListed is the number of devices that firmware does not list because it is full; absent when all are

@@ -15,7 +15,25 @@ const (
 	maxHops        = 32
 	maxHopFrom     = 64
 	maxBlockedFrom = 128
+	// maxPathSize bounds a path in bytes, so that the NodeDevice stays under 256 KiB: the API server notes some of it twice.
+	maxPathSize = 96 << 10
 )
+
+// sizeOf is about how many bytes of JSON a path takes.
+func sizeOf(p *v1alpha1.UpgradePath) int {
+	const each, quotes = 200, 3 // of a hop, and of a version in a list
+	list := func(versions []string) (n int) {
+		for _, v := range versions {
+			n += len(v) + quotes
+		}
+		return n
+	}
+	n := list(p.BlockedFrom)
+	for _, h := range p.Hops {
+		n += each + len(h.Version) + len(h.MinimumVersion) + list(h.From) + list(h.BlockedFrom)
+	}
+	return n
+}
 
 // Paths are the compiled upgrade paths of a template's rule or of a source. Nil restricts nothing.
 type Paths struct {
@@ -114,6 +132,9 @@ func route(to inventory.Version, image func(inventory.Version) (v1alpha1.Digest,
 	}
 	if len(out.BlockedFrom)+len(out.Hops) == 0 && out.MinimumVersion == "" {
 		return nil, nil
+	}
+	if n := sizeOf(out); n > maxPathSize {
+		return nil, invalidPath("the way to %s takes %d KiB, and at most %d KiB are allowed; remove hops or blocked edges", to, (n+1023)>>10, maxPathSize>>10)
 	}
 	return out, nil
 }

@@ -2,6 +2,7 @@ package match
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -219,6 +220,26 @@ func TestRouteSplitsAHopFromManyVersions(t *testing.T) {
 	require.Len(t, got.Hops, 2)
 	assert.Len(t, got.Hops[0].From, 64)
 	assert.Len(t, got.Hops[1].From, 36)
+}
+
+// Every NodeDevice of the model holds the path, so that it is bounded in bytes too.
+func TestRouteThatIsTooLargeForItsObjectsIsRefused(t *testing.T) {
+	source := &v1alpha1.UpgradePaths{}
+	long := func(n int) string { return fmt.Sprintf("%d.%s", n, strings.Repeat("0", 55)) }
+	for h := range 30 {
+		hop := v1alpha1.VersionHop{To: "9.0", Via: fmt.Sprintf("5.%d", h)}
+		for f := range 60 {
+			hop.From = append(hop.From, long(100+h*60+f))
+		}
+		source.Hops = append(source.Hops, hop)
+	}
+	_, o := route("9.0", imageOf(), NewPaths(source, "source"))
+	require.NotNil(t, o)
+	assert.Equal(t, Block{Reason: v1alpha1.ReasonInvalidUpgradePath,
+		Message: "the way to 9.0 takes 116 KiB, and at most 96 KiB are allowed; remove hops or blocked edges"}, *o)
+	source.Hops = source.Hops[:20]
+	_, o = route("9.0", imageOf(), NewPaths(source, "source"))
+	assert.Nil(t, o)
 }
 
 // restrict gives the stage's source upgrade paths.

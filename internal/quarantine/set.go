@@ -106,7 +106,7 @@ func entry(k key, old []memory, fresh []report, f Facts) (e v1alpha1.Quarantined
 		for _, r := range m.told() {
 			lifted[r.Job] = true
 		}
-		if len(m.Reports) >= maxReports { // there may have been more, and the person saw no more than the list holds
+		if len(m.Reports) >= maxReports || m.ReportsNotListed > 0 { // there may have been more, and the person saw no more than the list holds
 			for _, r := range fresh {
 				lifted[r.job] = true
 			}
@@ -291,58 +291,6 @@ func ModelOf(d *v1alpha1.NodeDevice) string {
 	return v1alpha1.ModelKey(d.Status.VendorID, d.Status.DeviceID, d.Status.Vendor, d.Status.Model)
 }
 
-// Listed is what a source should list: the entries of the images it holds, and those it lists already, which stay until
-// they are lifted though the image may be gone, and then as long as a job still reports them. They are in order of digest and
-// model. At most MaxListed are given; those it lists already come first, then the oldest. More counts the rest, which only
-// their jobs remember.
-func (s Set) Listed(src *v1alpha1.FirmwareSource) (listed []v1alpha1.QuarantinedImage, more int) {
-	known := map[key]bool{}
-	for _, e := range src.Status.Quarantine {
-		known[key{e.Digest, e.Model}] = true
-	}
-	isKnown := func(e v1alpha1.QuarantinedImage) bool { return known[key{e.Digest, e.Model}] }
-	for d := range heldBy(src) {
-		for _, e := range s.images[d] {
-			if isKnown(e) || slices.ContainsFunc(src.Status.Images, func(i v1alpha1.StoredImage) bool { return i.Digest == d }) {
-				e.Lift, e.Confirm = lift(src).InForce(), plan.Clearance(src.Spec.ConfirmQuarantine).InForce()
-				listed = append(listed, e)
-			}
-		}
-	}
-	slices.SortFunc(listed, func(a, b v1alpha1.QuarantinedImage) int {
-		return cmp.Or(-compare(isKnown(a), isKnown(b)), byAge(a, b))
-	})
-	more = max(0, len(listed)-MaxListed)
-	listed = listed[:len(listed)-more]
-	slices.SortFunc(listed, func(a, b v1alpha1.QuarantinedImage) int {
-		return cmp.Or(cmp.Compare(a.Digest, b.Digest), cmp.Compare(a.Model, b.Model))
-	})
-	return listed, more
-}
-
-// compare orders false before true.
-func compare(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	}
-	return 1
-}
-
 func byAge(a, b v1alpha1.QuarantinedImage) int {
 	return cmp.Or(a.Since.Compare(b.Since.Time), strings.Compare(a.Job, b.Job), strings.Compare(a.Model, b.Model))
-}
-
-// heldBy are the images the source holds or lists as quarantined.
-func heldBy(src *v1alpha1.FirmwareSource) map[v1alpha1.Digest]bool {
-	out := make(map[v1alpha1.Digest]bool, len(src.Status.Images))
-	for _, i := range src.Status.Images {
-		out[i.Digest] = true
-	}
-	for _, e := range src.Status.Quarantine {
-		out[e.Digest] = true
-	}
-	return out
 }

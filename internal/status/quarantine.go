@@ -41,6 +41,13 @@ func Quarantine(f QuarantineFacts, old []metav1.Condition, generation int64, now
 		message += fmt.Sprintf(" %s fit into the list; keep the jobs that report them.",
 			quantity(f.More, "more entry does not", "more entries do not"))
 	}
+	left := 0
+	for _, e := range f.Listed {
+		left += int(e.ReportsNotListed)
+	}
+	if left > 0 {
+		message += fmt.Sprintf(" %s fit into the list; a lift includes them.", quantity(left, "report does not", "reports do not"))
+	}
 	return Merge(old, generation, now, owned,
 		Condition{v1alpha1.ConditionQuarantined, metav1.ConditionTrue, v1alpha1.ReasonQuarantined, message})
 }

@@ -165,8 +165,10 @@ func (f facts) updates(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.Device
 			return nil, sooner(next, wait)
 		case !may:
 			next = sooner(next, wait)
-		case len(due) < maxUpdates:
-			due = append(due, f.updateTo(d, u.Version, u.Digest))
+		default:
+			if again := f.updateTo(d, u.Version, u.Digest); fits(due, again) {
+				due = append(due, again)
+			}
 		}
 	}
 	slices.SortFunc(due, func(a, b v1alpha1.DeviceUpdate) int { return cmp.Compare(a.Device, b.Device) })

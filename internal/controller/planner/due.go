@@ -2,6 +2,7 @@ package planner
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -14,8 +15,21 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
-// maxUpdates bounds the updates of one job, as the API does; the rest follows in the next one.
-const maxUpdates = 128
+// maxUpdates bounds the updates of one job, as the API does, and maxUpdatesSize does in bytes of JSON, so that the job stays under
+// 256 KiB with its status. The rest follows in the next job.
+const (
+	maxUpdates     = 128
+	maxUpdatesSize = 64 << 10
+)
+
+// fits reports whether a job of these updates has room for another one.
+func fits(updates []v1alpha1.DeviceUpdate, u v1alpha1.DeviceUpdate) bool {
+	if len(updates) >= maxUpdates {
+		return false
+	}
+	out, _ := json.Marshal(append(slices.Clone(updates), u)) // it holds nothing that cannot be written
+	return len(out) <= maxUpdatesSize
+}
 
 // due lists the updates of the node that are due now, and how long until another one is that waits after a failure; 0
 // when none does. An update that is queued already stays due while its device cannot be read.
@@ -31,7 +45,7 @@ func (f facts) due(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.DeviceUpda
 		case delay.untilAsked:
 		case wait > 0 && (next == 0 || wait < next):
 			next = wait
-		case wait <= 0 && len(updates) < maxUpdates:
+		case wait <= 0 && fits(updates, u):
 			updates = append(updates, u)
 		}
 	}

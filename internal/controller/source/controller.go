@@ -164,8 +164,8 @@ func (r *Reconciler) run(ctx context.Context, src *v1alpha1.FirmwareSource, fact
 	}
 	facts.Reached = status.SourcePublish
 	images, err := r.Store.Publish(src.Name, files)
-	if err == nil && len(images) > maxImages {
-		err = &artifact.Error{Reason: artifact.InvalidSpec, Err: fmt.Errorf("the source lists %d images, the limit is %d; split it", len(images), maxImages)}
+	if err == nil {
+		err = tooLarge(src, images)
 	}
 	if err != nil {
 		if reason, _ := artifact.ReasonOf(err); reason == artifact.InvalidSpec { // what the source lists contradicts itself
@@ -218,10 +218,10 @@ func (r *Reconciler) inStore(src *v1alpha1.FirmwareSource) []artifact.Image {
 		return nil
 	}
 	images := r.Store.InStore(src.Name, files)
-	if len(images) > maxImages {
-		return nil
+	if tooLarge(src, images) != nil {
+		images = known(src, images)
 	}
-	return images
+	return images[:min(len(images), maxImages)]
 }
 
 // announce emits one event for each change of the Ready condition's reason.

@@ -29,9 +29,6 @@ func Files(src *v1alpha1.FirmwareSource) ([]artifact.File, error) {
 	return files, nil
 }
 
-// maxImages bounds status.images, as the API does.
-const maxImages = 512
-
 func stored(images []artifact.Image) []v1alpha1.StoredImage {
 	out := make([]v1alpha1.StoredImage, 0, len(images))
 	for _, i := range images {

@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -232,8 +233,18 @@ func inPlaceOf(d inventory.Device, known v1alpha1.NodeDeviceStatus) bool {
 // interval; reporting each of them would be the only write of an idle node.
 const scanTimeRefresh = time.Hour
 
-// maxListed bounds status.firmware of the NodeFirmware, as the API does.
-const maxListed = 128
+// maxListed bounds status.firmware of the NodeFirmware, as the API does, and maxListedSize does in bytes of JSON: with the pins of a
+// person and the lists of the operator the object stays under 256 KiB.
+const (
+	maxListed     = 128
+	maxListedSize = 40 << 10
+)
+
+// lineSize is how many bytes of JSON an entry of status.firmware takes.
+func lineSize(line v1alpha1.InstalledFirmware) int {
+	out, _ := json.Marshal(line) // it holds nothing that cannot be written
+	return len(out) + len(",")
+}
 
 // nodeStatus is the status of the NodeFirmware, or nil when it needs no change.
 func nodeStatus(f facts, statuses map[string]v1alpha1.NodeDeviceStatus, assigned map[string]bool, problems []string, now time.Time) *v1alpha1.NodeFirmwareStatus {
@@ -244,6 +255,7 @@ func nodeStatus(f facts, statuses map[string]v1alpha1.NodeDeviceStatus, assigned
 	out.BootID = text.Clip(f.snapshot.BootID, 64)
 	out.BIOSVersion, out.Firmware, out.FirmwareNotListed = "", nil, 0
 	report := status.NodeFacts{Node: f.node, Problems: problems, Held: f.records.held}
+	room := maxListedSize
 	for _, name := range slices.Sorted(maps.Keys(statuses)) {
 		s := statuses[name]
 		report.Devices = append(report.Devices, status.DeviceSummary{Name: name, Assigned: assigned[name], Conditions: s.Conditions})
@@ -256,8 +268,9 @@ func nodeStatus(f facts, statuses map[string]v1alpha1.NodeDeviceStatus, assigned
 		}
 		switch {
 		case s.Class == "":
-		case len(out.Firmware) < maxListed:
+		case out.FirmwareNotListed == 0 && len(out.Firmware) < maxListed && lineSize(line) <= room:
 			out.Firmware = append(out.Firmware, line)
+			room -= lineSize(line)
 		default:
 			out.FirmwareNotListed++
 		}

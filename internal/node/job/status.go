@@ -28,12 +28,12 @@ func Status(s engine.Snapshot, node string, old v1alpha1.FirmwareJobStatus, gene
 		ObservedGeneration: generation,
 		Conditions:         status.Job(facts(s, node), old.Conditions, generation, now),
 		StartTime:          stamp(&j.Accepted),
-		Steps:              steps(s),
 		Reboots:            int32(j.Record.Reboots()), //nolint:gosec // at most 3
 		Verdict:            j.Verdict(),
 		BadImages:          badImages(j),
 		Retry:              j.Retry,
 	}
+	out.Steps = brief(steps(s), roomForSteps(j.Updates, out.BadImages))
 	switch {
 	case j.Record.Outcome != "":
 		out.CompletionTime = stamp(j.Finished)
@@ -122,7 +122,7 @@ func badImages(j journal.Job) []v1alpha1.BadImage {
 			})
 		}
 	}
-	return out
+	return briefImages(out)
 }
 
 // evidence is what the report of bad images is based on. A network that was missed and came back with the previous firmware,

@@ -1,7 +1,10 @@
 package job_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,4 +55,46 @@ func TestJobWithMoreStepsThanTheAPITakesIsReported(t *testing.T) {
 	got = job.Status(engine.Snapshot{Job: j}, "n1", v1alpha1.FirmwareJobStatus{}, 1, time.Now())
 	require.Len(t, got.Steps, 512)
 	assert.Equal(t, string(plan.Release), got.Steps[511].Name)
+}
+
+// A job of as many devices as one can have, with the longest names and messages, is reported in bounds, and says what failed.
+func TestAJobOfManyDevicesIsReportedBriefly(t *testing.T) {
+	long := func(n, number int) string {
+		s := fmt.Sprintf("n%04d", number)
+		return s + strings.Repeat("x", n-len(s))
+	}
+	var updates []journal.Update
+	for i := range 100 {
+		updates = append(updates, journal.Update{Class: inventory.Disk, DeviceUpdate: v1alpha1.DeviceUpdate{
+			Device: long(253, i), UniqueID: long(36, i), Model: long(257, i), Digest: v1alpha1.Digest(fmt.Sprintf("sha256:%064x", i)),
+		}})
+	}
+	j := journal.Job{Name: "j", Updates: updates, Record: engine.NewRecord(plan.DefaultCatalog(), updates)}
+	failed := len(j.Record.Steps) / 2
+	now := time.Now()
+	for i := range j.Record.Steps {
+		st := &j.Record.Steps[i]
+		st.State, st.Message, st.Started, st.Finished, st.BootID = step.Succeeded, long(1024, i), &now, &now, long(36, 0)
+		switch {
+		case i == failed:
+			st.State = step.StepFault
+		case i > failed:
+			st.State = step.Pending
+		}
+	}
+	blames := []string{}
+	for _, u := range updates {
+		blames = append(blames, u.Device)
+	}
+	j.Record.Failure = &step.Failure{Reason: step.Unhealthy, Blames: blames, Message: long(512, 0)}
+	got := job.Status(engine.Snapshot{Job: j}, "n1", v1alpha1.FirmwareJobStatus{}, 1, now)
+	out, err := json.Marshal(got)
+	require.NoError(t, err)
+	assert.Less(t, len(out), 130<<10)
+	assert.Len(t, got.BadImages, 100, "each of them is quarantined")
+	assert.NotEmpty(t, got.BadImages[0].Message)
+	at := slices.IndexFunc(got.Steps, func(s v1alpha1.JobStep) bool { return s.State == v1alpha1.StepFailed })
+	require.GreaterOrEqual(t, at, 0, "the failed step is listed")
+	assert.Equal(t, j.Record.Steps[failed].Device, got.Steps[at].Device)
+	assert.Greater(t, len(got.Steps), 20)
 }

@@ -417,9 +417,7 @@ var schemaYAML = typed.YAMLObject(`types:
         list:
           elementType:
             namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.BadImage
-          elementRelationship: associative
-          keys:
-          - device
+          elementRelationship: atomic
     - name: completionTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
@@ -579,10 +577,7 @@ var schemaYAML = typed.YAMLObject(`types:
         list:
           elementType:
             namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.QuarantinedImage
-          elementRelationship: associative
-          keys:
-          - digest
-          - model
+          elementRelationship: atomic
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FirmwareTemplate
   map:
     fields:
@@ -1104,9 +1099,7 @@ var schemaYAML = typed.YAMLObject(`types:
         list:
           elementType:
             namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.InstalledFirmware
-          elementRelationship: associative
-          keys:
-          - device
+          elementRelationship: atomic
     - name: firmwareNotListed
       type:
         scalar: numeric
@@ -1289,7 +1282,7 @@ var schemaYAML = typed.YAMLObject(`types:
         list:
           elementType:
             scalar: string
-          elementRelationship: associative
+          elementRelationship: atomic
     - name: message
       type:
         scalar: string
@@ -1304,15 +1297,16 @@ var schemaYAML = typed.YAMLObject(`types:
         list:
           elementType:
             scalar: string
-          elementRelationship: associative
+          elementRelationship: atomic
     - name: reports
       type:
         list:
           elementType:
             namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.QuarantineReport
-          elementRelationship: associative
-          keys:
-          - job
+          elementRelationship: atomic
+    - name: reportsNotListed
+      type:
+        scalar: numeric
     - name: scope
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.QuarantineScope

@@ -23,7 +23,9 @@ type FirmwareJobStatusApplyConfiguration struct {
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 	// completionTime is when the job ended, successfully or not.
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
-	// steps of the job in the order they run, listed before the first one runs. At most 512.
+	// steps of the job in the order they run, listed before the first one runs. At most 512, and fewer
+	// where the job would exceed 256 KiB: then the messages are shortened, and the first steps that succeeded are left out, but no
+	// failed step.
 	Steps []JobStepApplyConfiguration `json:"steps,omitempty"`
 	// retry is the request to retry that is in force for the job since the daemon started it; another one clears its failure.
 	Retry *string `json:"retry,omitempty"`
@@ -34,7 +36,7 @@ type FirmwareJobStatusApplyConfiguration struct {
 	// verdict is the last result of the job's health gate.
 	Verdict *HealthVerdictApplyConfiguration `json:"verdict,omitempty"`
 	// badImages lists the images of the job that made a device or the node unhealthy. They are quarantined for the model
-	// of their device, as the quarantine of the FirmwareSource says. At most 128.
+	// of their device, as the quarantine of the FirmwareSource says. At most 128, one for each device.
 	BadImages []BadImageApplyConfiguration `json:"badImages,omitempty"`
 }
 

@@ -15,11 +15,13 @@ type FirmwareSourceStatusApplyConfiguration struct {
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// conditions: Ready, and one for each stage of the pipeline: StorageAvailable, Downloaded, Verified, Published.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// images that are verified and in store, in order of version and board id. At most 512.
+	// images that are verified and in store, in order of version and board id. At most 512. Together with the spec they take at
+	// most 128 KiB; a source that describes more is not Ready.
 	Images []StoredImageApplyConfiguration `json:"images,omitempty"`
 	// quarantine lists the images of this source that made a device or its node unhealthy, each with the model of that
 	// device. They are not flashed to devices of the model, on the nodes that scope says, until a person lifts the quarantine.
-	// At most 128.
+	// At most 128, one for each digest and model, in order of these, and at most 96 KiB. What does not fit, the jobs that report it
+	// remember; they are kept until it fits or is lifted.
 	Quarantine []QuarantinedImageApplyConfiguration `json:"quarantine,omitempty"`
 }
 

@@ -27,8 +27,8 @@ type NodeFirmwareStatusApplyConfiguration struct {
 	LastScanTime *metav1.Time `json:"lastScanTime,omitempty"`
 	// biosVersion is the running version of the system firmware.
 	BIOSVersion *string `json:"biosVersion,omitempty"`
-	// firmware lists the running versions, one entry per device, in order of device name. At most 128; firmwareNotListed
-	// counts the rest.
+	// firmware lists the running versions, one entry per device, in order of device name. At most 128 and 40 KiB;
+	// firmwareNotListed counts the rest.
 	Firmware []InstalledFirmwareApplyConfiguration `json:"firmware,omitempty"`
 	// firmwareNotListed is the number of devices that firmware does not list because it is full; absent when all are
 	// listed. Each device has its NodeDevice.

@@ -22,12 +22,15 @@ type QuarantinedImageApplyConfiguration struct {
 	// scope says on which nodes the image is not flashed. Absent: Fleet.
 	Scope *apiv1alpha1.QuarantineScope `json:"scope,omitempty"`
 	// policies are the RolloutPolicies of the nodes that reported the image; with the scope Policies it is not flashed on
-	// their nodes. At most 64.
+	// their nodes. At most 64, each once.
 	Policies []string `json:"policies,omitempty"`
-	// reports lists who reported the image, at most 16.
+	// reports lists who reported the image, at most 16, one for each job.
 	Reports []QuarantineReportApplyConfiguration `json:"reports,omitempty"`
+	// reportsNotListed counts the reports that reports leaves out because status.quarantine would become too large. A request
+	// to lift the quarantine lifts them too. Absent where none is left out for that.
+	ReportsNotListed *int32 `json:"reportsNotListed,omitempty"`
 	// lifted lists the jobs whose reports a person lifted and that could come back: those that still exist, and those that another
-	// source still tells of. At most 256.
+	// source still tells of. At most 256, each once.
 	Lifted []string `json:"lifted,omitempty"`
 	// lift is the request to lift that was acted on last, or that was there before the first report; another one lifts.
 	Lift *string `json:"lift,omitempty"`
@@ -101,6 +104,14 @@ func (b *QuarantinedImageApplyConfiguration) WithReports(values ...*QuarantineRe
 		}
 		b.Reports = append(b.Reports, *values[i])
 	}
+	return b
+}
+
+// WithReportsNotListed sets the ReportsNotListed field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ReportsNotListed field is set to the value of the last call.
+func (b *QuarantinedImageApplyConfiguration) WithReportsNotListed(value int32) *QuarantinedImageApplyConfiguration {
+	b.ReportsNotListed = &value
 	return b
 }
 

@@ -1,0 +1,244 @@
+package fieldset_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
+	nfostatus "github.com/nodefirmware/node-firmware-operator/internal/status"
+)
+
+// long is a text of n bytes that begins with a number.
+func long(n, number int) string {
+	s := fmt.Sprintf("n%04d", number)
+	return s + strings.Repeat("x", n-len(s))
+}
+
+// filled are as many entries as fit into a size in bytes of JSON, and at most n.
+func filled[E any](t *testing.T, n, size int, entry func(i int) E) []E {
+	t.Helper()
+	var out []E
+	for i := range n {
+		next := append(out, entry(i))
+		text, err := json.Marshal(next)
+		require.NoError(t, err)
+		if len(text) > size {
+			break
+		}
+		out = next
+	}
+	return out
+}
+
+const unbounded = 1 << 30
+
+// verbose are conditions with the longest messages that package status writes.
+func verbose(types ...string) []metav1.Condition {
+	out := conditions(metav1.ConditionTrue, types...)
+	for i := range out {
+		out[i].Message = strings.Repeat("m", 1024)
+	}
+	return out
+}
+
+func longDigest(i int) v1alpha1.Digest { return v1alpha1.Digest(fmt.Sprintf("sha256:%064x", i)) }
+
+func longOrigin() v1alpha1.Origin {
+	generation := int64(1 << 40)
+	return v1alpha1.Origin{
+		Kind: v1alpha1.OriginTemplate, Name: long(253, 1), UID: long(36, 1), Generation: &generation, Rule: long(63, 1),
+		Source: &v1alpha1.SourceOrigin{Name: long(253, 2), UID: long(36, 2), Generation: generation},
+	}
+}
+
+func longVerdict() *v1alpha1.HealthVerdict {
+	v := &v1alpha1.HealthVerdict{Result: v1alpha1.HealthResultUnhealthy, BootID: long(36, 1), Time: now, Job: long(253, 1)}
+	for i := range 32 {
+		v.Complaints = append(v.Complaints, long(512, i))
+	}
+	return v
+}
+
+// isSmall requires that the object, as the store has it, is under 256 KiB.
+func (c cluster) isSmall(o client.Object) {
+	c.Helper()
+	c.read(o)
+	all, err := json.Marshal(o)
+	require.NoError(c, err)
+	managed, err := json.Marshal(o.GetManagedFields())
+	require.NoError(c, err)
+	c.Logf("%T: %d bytes, %d of them in managedFields", o, len(all), len(managed))
+	assert.Less(c, len(all), 256<<10, "%T", o)
+}
+
+// With every list as long as its writer makes it, and the longest texts in it, each kind is one object of less than 256 KiB in the
+// store, with what the API server adds to it.
+func TestNoObjectIsTooLarge(t *testing.T) {
+	c := newCluster(t)
+	t.Run("NodeFirmware", func(t *testing.T) { cluster{t, c.Client}.fullNodeFirmware() })
+	t.Run("NodeDevice", func(t *testing.T) { cluster{t, c.Client}.fullNodeDevice() })
+	t.Run("FirmwareTemplate", func(t *testing.T) { cluster{t, c.Client}.fullTemplate() })
+	t.Run("FirmwareJob", func(t *testing.T) { cluster{t, c.Client}.fullJob() })
+	t.Run("FirmwareSource", func(t *testing.T) { cluster{t, c.Client}.fullSource() })
+}
+
+func (c cluster) fullNodeFirmware() {
+	n := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: long(253, 1)}}
+	n.Spec.Pins = filled(c.T, 64, unbounded, func(i int) v1alpha1.FirmwarePin {
+		return v1alpha1.FirmwarePin{
+			Name: long(63, i), Class: v1alpha1.ClassStorageController, Manufacturer: long(128, i), Model: long(128, i), BoardID: long(64, i),
+			SerialNumber: long(128, i), PCIAddress: "0000:3b:00.0", Version: long(64, i), SourceRef: v1alpha1.SourceReference{Name: long(253, i)},
+			UpdatePolicy: v1alpha1.UpdatePolicyValidate, Downgrade: v1alpha1.DowngradeForbid,
+		}
+	})
+	c.create(n)
+	reference := func(i int) v1alpha1.ObjectReference {
+		return v1alpha1.ObjectReference{Kind: v1alpha1.ReferenceSource, Name: long(253, i), UID: long(36, i), Generation: 1 << 40}
+	}
+	require.NoError(c, fieldset.ApplyProvenance(c.Context(), c, n.Name, v1alpha1.NodeFirmwareStatus{
+		Obsolete: filled(c.T, 64, unbounded, func(i int) v1alpha1.ObsoleteReference {
+			return v1alpha1.ObsoleteReference{ObjectReference: reference(i), Pin: long(63, i), Reason: v1alpha1.ObsoleteSuperseded, Devices: 100}
+		}),
+		Confirmed: filled(c.T, 64, unbounded, reference), Conditions: verbose(nfostatus.ProvenanceConditions...),
+	}))
+	text := long(128, 1)
+	require.NoError(c, fieldset.ApplyNode(c.Context(), c, n.Name, v1alpha1.NodeFirmwareStatus{
+		Conditions: verbose(nfostatus.NodeConditions...), Machine: &v1alpha1.Machine{Manufacturer: text, Model: text, SerialNumber: text},
+		BootID: long(36, 1), LastScanTime: &now, BIOSVersion: long(64, 1),
+		Firmware: filled(c.T, 128, 40<<10, func(i int) v1alpha1.InstalledFirmware {
+			return v1alpha1.InstalledFirmware{Device: long(253, i), Class: v1alpha1.ClassStorageController, Manufacturer: text, Model: text, Version: long(64, i)}
+		}),
+		FirmwareNotListed: 100, Hold: &v1alpha1.Hold{Job: long(253, 1), Retry: &text, Release: &text},
+		CurrentStep: &v1alpha1.CurrentStep{Job: long(253, 1), Name: long(63, 1), Device: long(253, 1), StartTime: &now},
+		Steps: filled(c.T, 64, unbounded, func(i int) v1alpha1.EnabledStep {
+			return v1alpha1.EnabledStep{Name: long(63, i), Interface: long(63, i), Priority: 1000, Interruption: v1alpha1.InterruptionAfterStep, DeadlineSeconds: 86400}
+		}),
+		Verdict: longVerdict(), LastError: long(1024, 1),
+		History: filled(c.T, 10, unbounded, func(i int) v1alpha1.JobRecord {
+			return v1alpha1.JobRecord{Job: long(253, i), Result: v1alpha1.JobResultCancelled, FinishTime: now, Message: long(256, i)}
+		}),
+	}))
+	c.isSmall(n)
+}
+
+func (c cluster) fullNodeDevice() {
+	d := &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: long(253, 1)}, Spec: v1alpha1.NodeDeviceSpec{NodeName: long(253, 2)}}
+	c.create(d)
+	_, err := fieldset.ApplyDesired(c.Context(), c, d, &v1alpha1.DesiredFirmware{
+		Version: long(64, 1), Digest: longDigest(1), SourceRef: v1alpha1.SourceReference{Name: long(253, 1)},
+		UpdatePolicy: v1alpha1.UpdatePolicyValidate, Downgrade: v1alpha1.DowngradeForbid, Origin: longOrigin(),
+		Path: &v1alpha1.UpgradePath{ // as package match bounds it
+			BlockedFrom: filled(c.T, 128, unbounded, func(i int) string { return long(64, i) }), MinimumVersion: long(64, 1),
+			Hops: filled(c.T, 32, 96<<10, func(i int) v1alpha1.UpgradeHop {
+				return v1alpha1.UpgradeHop{
+					From:    filled(c.T, 64, unbounded, func(i int) string { return long(64, i) }),
+					Version: long(64, i), Digest: longDigest(i), MinimumVersion: long(64, 1),
+				}
+			}),
+		},
+	})
+	require.NoError(c, err)
+	text := long(128, 1)
+	require.NoError(c, fieldset.ApplyObservation(c.Context(), c, d.Name, v1alpha1.NodeDeviceStatus{
+		Conditions: verbose(nfostatus.DeviceConditions...), Class: v1alpha1.ClassStorageController, UniqueID: text, Vendor: text, Model: text, PartNumber: text,
+		BoardID: long(64, 1), SerialNumber: text, PCIAddress: "0000:3b:00.0",
+		Ports: filled(c.T, 32, unbounded, func(int) v1alpha1.DevicePort {
+			return v1alpha1.DevicePort{PCIAddress: "0000:3b:00.0", NetDevice: long(16, 1), LinkType: "InfiniBand", LinkState: "Unknown", MACAddress: long(64, 1)}
+		}),
+		Firmware: &v1alpha1.ObservedFirmware{
+			Running: long(64, 1), Stored: long(64, 1), Driver: long(63, 1), ReadOnly: long(256, 1), RollbackMessage: long(256, 1),
+			Slots: filled(c.T, 7, unbounded, func(i int) v1alpha1.FirmwareSlot {
+				return v1alpha1.FirmwareSlot{Slot: int32(i + 1), Version: long(64, i), State: "ReadOnly"}
+			}),
+		},
+		LastApplied: &v1alpha1.AppliedFirmware{Version: long(64, 1), Digest: longDigest(1), Origin: longOrigin(), Job: long(253, 1), BootID: long(36, 1), Time: now},
+		LastFailure: &v1alpha1.FailedFirmware{Version: long(64, 1), Digest: longDigest(1), Reason: long(64, 1), Message: long(1024, 1), Job: long(253, 1), Time: now, Retry: &text},
+		Unhealthy:   &v1alpha1.UnhealthyDevice{Since: now, Job: long(253, 1), Message: long(1024, 1), Retry: &text},
+	}))
+	c.isSmall(d)
+}
+
+func (c cluster) fullTemplate() {
+	o := &v1alpha1.FirmwareTemplate{ObjectMeta: metav1.ObjectMeta{Name: long(253, 1)}, Spec: v1alpha1.FirmwareTemplateSpec{Devices: []v1alpha1.DeviceRule{{
+		Name: "r", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: "15b3"}, Version: "1", SourceRef: v1alpha1.SourceReference{Name: "s"},
+	}}}}
+	c.create(o)
+	name := func(i int) string { return long(253, i) }
+	_, err := fieldset.ApplyTemplate(c.Context(), c, o, v1alpha1.FirmwareTemplateStatus{
+		Conditions: verbose(v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionConflict),
+		Devices:    filled(c.T, 50, unbounded, name), OtherDevices: filled(c.T, 50, unbounded, name),
+		OldestWaiting: &v1alpha1.WaitingJob{Job: long(253, 1), Node: long(253, 1), Policy: long(253, 1), Reason: long(1024, 1), Since: now},
+	})
+	require.NoError(c, err)
+	c.isSmall(o)
+}
+
+func (c cluster) fullJob() {
+	text := long(128, 1)
+	j := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: long(253, 1)}, Spec: v1alpha1.FirmwareJobSpec{
+		NodeName: long(253, 1), Type: v1alpha1.JobTypeUpdate, Retry: &text,
+		Updates: filled(c.T, 128, 64<<10, func(i int) v1alpha1.DeviceUpdate { // as the planner bounds them
+			return v1alpha1.DeviceUpdate{
+				Device: long(120, i), UniqueID: long(16, i), Model: "15b3:101d", FromVersion: "1", Version: "2", Digest: longDigest(i),
+				Downgrade: v1alpha1.DowngradeForbid, Origin: v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"}, RollbackDigest: longDigest(i),
+			}
+		}),
+	}}
+	c.create(j)
+	_, err := fieldset.ApplyAdmission(c.Context(), c, j, j.ResourceVersion, verbose(v1alpha1.ConditionAdmitted))
+	require.NoError(c, err)
+	c.read(j)
+	updates, err := json.Marshal(j.Spec.Updates)
+	require.NoError(c, err)
+	bad := filled(c.T, len(j.Spec.Updates), 48<<10, func(i int) v1alpha1.BadImage { // as the daemon bounds them, and the steps
+		return v1alpha1.BadImage{Device: j.Spec.Updates[i].Device, Digest: longDigest(i), Model: "15b3:101d", Message: long(256, 1), Evidence: v1alpha1.EvidenceNetwork}
+	})
+	c.execute(j, v1alpha1.FirmwareJobStatus{
+		Conditions: verbose(nfostatus.JobConditions...), StartTime: &now, CompletionTime: &now, Retry: &text, Verdict: longVerdict(), BadImages: bad,
+		Steps: filled(c.T, 512, 208<<10-2*len(updates)-48<<10, func(i int) v1alpha1.JobStep {
+			return v1alpha1.JobStep{Name: long(63, i), Device: long(253, i), State: v1alpha1.StepFailed, Message: long(64, i), BootID: long(36, i), StartTime: &now, FinishTime: &now}
+		}),
+	})
+	c.isSmall(j)
+}
+
+func (c cluster) fullSource() {
+	src := &v1alpha1.FirmwareSource{ObjectMeta: metav1.ObjectMeta{Name: long(253, 1)}}
+	models := filled(c.T, 64, 900, func(i int) string { return long(6, i) })
+	src.Spec.Files = filled(c.T, 64, 54<<10, func(i int) v1alpha1.FirmwareFile {
+		return v1alpha1.FirmwareFile{
+			URL: "https://" + long(100, i), SHA256: fmt.Sprintf("%064x", i), Format: v1alpha1.FormatImage,
+			Images: []v1alpha1.ImageDescription{{Class: v1alpha1.ClassStorageController, Vendor: long(128, 1), Models: models, Version: long(64, i)}},
+		}
+	})
+	c.create(src)
+	s := v1alpha1.FirmwareSourceStatus{
+		Conditions: verbose(nfostatus.SourceConditions...),
+		Images: filled(c.T, 512, 62<<10, func(i int) v1alpha1.StoredImage { // with the spec, what the source controller takes
+			return v1alpha1.StoredImage{Version: long(64, i), Class: v1alpha1.ClassStorageController, Vendor: long(128, 1), Models: models, Digest: longDigest(i)}
+		}),
+	}
+	require.NoError(c, fieldset.ApplyStore(c.Context(), c, src, s))
+	c.read(src)
+	text := long(128, 1)
+	s = v1alpha1.FirmwareSourceStatus{
+		Conditions: verbose(v1alpha1.ConditionQuarantined),
+		Quarantine: filled(c.T, 128, 96<<10, func(i int) v1alpha1.QuarantinedImage { // quarantine.MaxSize
+			return v1alpha1.QuarantinedImage{
+				Digest: longDigest(i), Model: long(257, i), Version: long(64, i), Scope: v1alpha1.QuarantinePolicies, Policies: []string{long(253, 1), long(253, 2)},
+				Reports: []v1alpha1.QuarantineReport{{Job: long(253, 1), NodeName: long(253, 1), Policy: long(253, 1)}, {Job: long(253, 2), NodeName: long(253, 2)}},
+				Lifted:  []string{long(253, 3), long(253, 4)}, Lift: &text, Confirm: &text, Since: now, NodeName: long(253, 1), Job: long(253, 1), Message: long(512, i),
+			}
+		}),
+	}
+	require.NoError(c, fieldset.ApplyQuarantine(c.Context(), c, src, s))
+	c.isSmall(src)
+}

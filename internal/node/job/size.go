@@ -1,0 +1,80 @@
+package job
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
+)
+
+// Bounds in bytes of JSON, which keep a job of many devices under 256 KiB. The journal of the node has everything.
+const (
+	// maxSize is for the updates, the steps and the bad images together. The API server notes of each update who wrote it, so that the
+	// updates count twice.
+	maxSize          = 208 << 10
+	minStepsSize     = 16 << 10
+	maxBadImagesSize = 48 << 10
+	// shortMessage is how short the message of a step or of a bad image becomes, in bytes.
+	shortMessage = 64
+)
+
+// roomForSteps is what the updates and the bad images of a job leave to its steps.
+func roomForSteps(updates []journal.Update, bad []v1alpha1.BadImage) int {
+	spec := make([]v1alpha1.DeviceUpdate, len(updates))
+	for i, u := range updates {
+		spec[i] = u.DeviceUpdate
+	}
+	return max(maxSize-2*size(spec)-size(bad), minStepsSize)
+}
+
+// brief shortens the steps until they fit into the room: first the messages of those that neither run nor failed, then all messages. Then the
+// oldest that succeeded are left out, and at last those that come last. A failed step stays: it says which device the job
+// failed on.
+func brief(steps []v1alpha1.JobStep, room int) []v1alpha1.JobStep {
+	matters := func(s v1alpha1.JobStep) bool {
+		return s.State == v1alpha1.StepRunning || s.State == v1alpha1.StepFailed
+	}
+	left := size(steps) - room
+	clip := func(of func(v1alpha1.JobStep) bool) {
+		for i := range steps {
+			if s := &steps[i]; left > 0 && of(*s) && len(s.Message) > shortMessage {
+				left -= len(s.Message) - shortMessage
+				s.Message = text.Clip(s.Message, shortMessage)
+			}
+		}
+	}
+	clip(func(s v1alpha1.JobStep) bool { return !matters(s) })
+	clip(matters)
+	drop := func(s v1alpha1.JobStep) bool {
+		if left <= 0 || matters(s) {
+			return false
+		}
+		left -= size(s) + len(",")
+		return true
+	}
+	past := func(s v1alpha1.JobStep) bool {
+		return s.State == v1alpha1.StepSucceeded || s.State == v1alpha1.StepSkipped
+	}
+	steps = slices.DeleteFunc(steps, func(s v1alpha1.JobStep) bool { return past(s) && drop(s) })
+	slices.Reverse(steps)
+	steps = slices.DeleteFunc(steps, drop)
+	slices.Reverse(steps)
+	return steps
+}
+
+// briefImages shortens the messages of bad images until they fit. None is left out.
+func briefImages(images []v1alpha1.BadImage) []v1alpha1.BadImage {
+	for limit := maxBadImageMessage / 2; limit >= shortMessage && size(images) > maxBadImagesSize; limit /= 2 {
+		for i := range images {
+			images[i].Message = text.Clip(images[i].Message, limit)
+		}
+	}
+	return images
+}
+
+func size(of any) int {
+	out, _ := json.Marshal(of) // it holds nothing that cannot be written
+	return len(out)
+}
