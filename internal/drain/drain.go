@@ -4,10 +4,12 @@ package drain
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -37,8 +39,9 @@ type Left struct {
 }
 
 // Round evicts each pod once that is to be taken off the node and is not ending yet, and returns what is left. It waits for nothing:
-// an eviction that a PodDisruptionBudget refuses is tried again by the next round. Why not the loop of kubectl: it sleeps without
-// regard to its context, and does not say which pod it waits for.
+// an eviction that a PodDisruptionBudget refuses is tried again by the next round. Where the context ends in the middle, the pods
+// that were not evicted by then are left; only a node whose pods cannot be listed is an error. Why not the loop of kubectl: it sleeps
+// without regard to its context, and does not say which pod it waits for.
 func Round(ctx context.Context, c kubernetes.Interface, node string, o Options) (Left, error) {
 	helper := &drain.Helper{
 		Ctx: ctx, Client: c, Force: o.Force, DeleteEmptyDirData: o.DeleteEmptyDir, PodSelector: o.PodSelector,
@@ -56,25 +59,59 @@ func Round(ctx context.Context, c kubernetes.Interface, node string, o Options) 
 	if list == nil {
 		return Left{}, fmt.Errorf("list pods of node %s: %w", node, utilerrors.NewAggregate(errs))
 	}
-	var left Left
-	for _, err := range errs {
-		left.Refusal = cmp.Or(left.Refusal, err.Error())
-	}
-	for _, pod := range list.Pods() {
-		name := pod.Namespace + "/" + pod.Name
-		if pod.DeletionTimestamp == nil {
-			switch err := evict(ctx, *helper, pod); {
-			case ctx.Err() != nil:
-				return Left{}, fmt.Errorf("evict pod %s: %w", name, ctx.Err())
-			case apierrors.IsNotFound(err):
-				continue
-			case err != nil:
-				left.Refusal = cmp.Or(left.Refusal, fmt.Sprintf("%s: %v", name, err))
-			}
+	return left(list.Pods(), evictAll(ctx, helper, list.Pods()), errs), nil
+}
+
+// atOnce bounds how many evictions run side by side: one that the API server keeps waiting holds up few others.
+const atOnce = 16
+
+// errOver is why a pod was not evicted that the round came to too late.
+var errOver = errors.New("the round of evictions took too long and ended; the next one goes on")
+
+// evictAll evicts the pods that are not ending yet, and returns the error of each.
+func evictAll(ctx context.Context, helper *drain.Helper, pods []corev1.Pod) []error {
+	out := make([]error, len(pods))
+	var group errgroup.Group
+	group.SetLimit(atOnce)
+	for i, pod := range pods {
+		if pod.DeletionTimestamp != nil {
+			continue
 		}
-		left.Pods = append(left.Pods, name)
+		group.Go(func() error {
+			if ctx.Err() == nil {
+				out[i] = evict(ctx, *helper, pod)
+			}
+			if ctx.Err() != nil && !apierrors.IsNotFound(out[i]) {
+				out[i] = errOver
+			}
+			return nil
+		})
 	}
-	return left, nil
+	_ = group.Wait() // the errors are in out
+	return out
+}
+
+// left is what remains of the pods. A refusal of the API server says more than the end of the round.
+func left(pods []corev1.Pod, evicted, unlisted []error) Left {
+	var out Left
+	for _, err := range unlisted {
+		out.Refusal = cmp.Or(out.Refusal, err.Error())
+	}
+	over := ""
+	for i, pod := range pods {
+		name := pod.Namespace + "/" + pod.Name
+		switch err := evicted[i]; {
+		case apierrors.IsNotFound(err):
+			continue
+		case errors.Is(err, errOver):
+			over = cmp.Or(over, fmt.Sprintf("%s: %v", name, err))
+		case err != nil:
+			out.Refusal = cmp.Or(out.Refusal, fmt.Sprintf("%s: %v", name, err))
+		}
+		out.Pods = append(out.Pods, name)
+	}
+	out.Refusal = cmp.Or(out.Refusal, over)
+	return out
 }
 
 // evictLimit bounds one eviction. The client repeats by itself, for minutes, what the API server asks it to repeat later, such as an

@@ -26,7 +26,8 @@ import (
 const (
 	// workers is how many nodes are looked at side by side. A round waits for nothing, so that a drain that cannot end keeps no worker.
 	workers = 8
-	// again is the time between two rounds of eviction, and roundLimit how long one may take.
+	// again is the time between two rounds of eviction, and roundLimit how long one may take. What is read before and said after it has
+	// the same time once more.
 	again, roundLimit = 5 * time.Second, time.Minute
 )
 
@@ -60,7 +61,7 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 
 // Reconcile takes the maintenance of one node a step further.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, roundLimit)
+	ctx, cancel := context.WithTimeout(ctx, 2*roundLimit)
 	defer cancel()
 	f, err := r.gather(ctx, req.Name)
 	if err != nil {
@@ -68,7 +69,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	d := decide(f)
 	if d.evict {
-		left, err := drain.Round(ctx, r.pods, req.Name, r.drain)
+		left, err := r.round(ctx, req.Name)
 		if err != nil {
 			return reconcile.Result{}, err
 		}
@@ -90,6 +91,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{RequeueAfter: again}, nil
 	}
 	return reconcile.Result{}, nil
+}
+
+func (r *Reconciler) round(ctx context.Context, node string) (drain.Left, error) {
+	ctx, cancel := context.WithTimeout(ctx, roundLimit)
+	defer cancel()
+	return drain.Round(ctx, r.pods, node, r.drain)
 }
 
 func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
@@ -132,17 +139,20 @@ func hasPlace(j *v1alpha1.FirmwareJob) bool { return j.Admitted() && (!j.Ended()
 // act cordons or uncordons the Node, in the version that was read. The annotation is part of the same write, so that it is always
 // known whose cordon it is.
 func (r *Reconciler) act(ctx context.Context, f facts, d decision) error {
-	if d.cordon == "" && !d.uncordon {
+	if d.cordon == "" && !d.uncordon && !d.disown {
 		return nil
 	}
 	before := f.node.DeepCopy()
-	f.node.Spec.Unschedulable = !d.uncordon
-	if d.uncordon {
+	if !d.disown {
+		f.node.Spec.Unschedulable = !d.uncordon
+	}
+	if d.uncordon || d.disown {
 		delete(f.node.Annotations, v1alpha1.CordonedAnnotation)
 	} else {
 		metav1.SetMetaDataAnnotation(&f.node.ObjectMeta, v1alpha1.CordonedAnnotation, d.cordon)
 	}
-	if err := r.direct.Patch(ctx, f.node, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.direct.Patch(ctx, f.node, patch, client.FieldOwner(fieldOwner)); err != nil {
 		return fmt.Errorf("cordon or uncordon node %s: %w", f.node.Name, err)
 	}
 	return nil

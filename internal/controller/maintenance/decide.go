@@ -23,11 +23,13 @@ type facts struct {
 	left *drain.Left
 }
 
-// decision is what is done next. At most one of cordon, uncordon and evict is set.
+// decision is what is done next. At most one of cordon, uncordon, disown and evict is set.
 type decision struct {
 	// cordon writes this id into the annotation of the Node and makes it unschedulable; uncordon undoes that.
 	cordon   string
 	uncordon bool
+	// disown removes the annotation of a Node that stays cordoned, because somebody else has cordoned it since.
+	disown bool
 	// evict does one round of eviction, after which is decided again.
 	evict bool
 	// answer is what the operator says when that is done; nil for nothing new.
@@ -76,8 +78,7 @@ func (f facts) answered() bool { return f.answer != nil && f.answer.RequestID ==
 // uncordoned at the end.
 func begin(f facts) decision {
 	d := say(f, v1alpha1.MaintenanceDraining, "the node is cordoned; its pods are evicted next")
-	_, ours := f.node.Annotations[v1alpha1.CordonedAnnotation]
-	if !f.node.Spec.Unschedulable || ours {
+	if !f.node.Spec.Unschedulable || isOurs(f.node) {
 		d.cordon = f.request.ID
 	}
 	return d
@@ -93,13 +94,14 @@ func release(f facts) decision {
 		d.again = false
 		return d
 	}
-	_, ours := f.node.Annotations[v1alpha1.CordonedAnnotation]
+	ours := isOurs(f.node)
 	message := ""
 	if !ours && f.node.Spec.Unschedulable {
 		message = "the node stays cordoned: somebody else cordoned it"
 	}
 	d := say(f, v1alpha1.MaintenanceReleased, message)
-	d.uncordon, d.again = ours, false
+	_, marked := f.node.Annotations[v1alpha1.CordonedAnnotation]
+	d.uncordon, d.disown, d.again = ours, marked && !ours, false
 	return d
 }
 

@@ -19,6 +19,14 @@ func node(cordoned bool, by string) *corev1.Node {
 	return n
 }
 
+// by is the node with a field manager that made it unschedulable, as the API server notes it.
+func by(n *corev1.Node, manager string) *corev1.Node {
+	n.ManagedFields = append(n.ManagedFields,
+		metav1.ManagedFieldsEntry{Manager: "kubelet", FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{}}}`)},
+		metav1.ManagedFieldsEntry{Manager: manager, FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:unschedulable":{}}}`)})
+	return n
+}
+
 func answer(id string, s v1alpha1.MaintenanceState) *v1alpha1.MaintenanceAnswer {
 	return &v1alpha1.MaintenanceAnswer{RequestID: id, State: s, NodeUID: "u"}
 }
@@ -29,8 +37,8 @@ func TestDecide(t *testing.T) {
 	over := &v1alpha1.MaintenanceRequest{ID: "1", Type: v1alpha1.MaintenanceRelease}
 	for name, tc := range map[string]struct {
 		facts
-		cordon          string
-		uncordon, evict bool
+		cordon                  string
+		uncordon, disown, evict bool
 		// state is empty where nothing new is said.
 		state v1alpha1.MaintenanceState
 		again bool
@@ -64,11 +72,16 @@ func TestDecide(t *testing.T) {
 			left: &drain.Left{Pods: []string{"a/b"}}, admitted: true}, state: v1alpha1.MaintenanceDraining, again: true},
 		"also for a pod that it must not evict": {facts: facts{request: wanted, node: node(true, "1"), answer: answer("1", v1alpha1.MaintenanceDraining),
 			left: &drain.Left{Refusal: "no"}, admitted: true}, state: v1alpha1.MaintenanceDraining, again: true},
-		"a drained node is left alone":               {facts: facts{request: wanted, node: node(true, "1"), answer: answer("1", v1alpha1.MaintenanceDrained)}},
-		"and not cordoned again by force":            {facts: facts{request: wanted, node: node(false, "1"), answer: answer("1", v1alpha1.MaintenanceDrained)}},
-		"a release uncordons what was cordoned":      {facts: facts{request: over, node: node(true, "1")}, uncordon: true, state: v1alpha1.MaintenanceReleased},
-		"and what an earlier request has cordoned":   {facts: facts{request: over, node: node(true, "0")}, uncordon: true, state: v1alpha1.MaintenanceReleased},
-		"but not what a person has cordoned":         {facts: facts{request: over, node: node(true, "")}, state: v1alpha1.MaintenanceReleased},
+		"a drained node is left alone":                    {facts: facts{request: wanted, node: node(true, "1"), answer: answer("1", v1alpha1.MaintenanceDrained)}},
+		"and not cordoned again by force":                 {facts: facts{request: wanted, node: node(false, "1"), answer: answer("1", v1alpha1.MaintenanceDrained)}},
+		"a release uncordons what was cordoned":           {facts: facts{request: over, node: node(true, "1")}, uncordon: true, state: v1alpha1.MaintenanceReleased},
+		"and what an earlier request has cordoned":        {facts: facts{request: over, node: node(true, "0")}, uncordon: true, state: v1alpha1.MaintenanceReleased},
+		"but not what a person has cordoned":              {facts: facts{request: over, node: node(true, "")}, state: v1alpha1.MaintenanceReleased},
+		"nor what a person has cordoned again since":      {facts: facts{request: over, node: by(node(true, "1"), "kubectl-cordon")}, disown: true, state: v1alpha1.MaintenanceReleased},
+		"what the operator alone has cordoned is its own": {facts: facts{request: over, node: by(node(true, "1"), fieldOwner)}, uncordon: true, state: v1alpha1.MaintenanceReleased},
+		"also where a manifest says the same":             {facts: facts{request: over, node: by(by(node(true, "1"), fieldOwner), "gitops")}, disown: true, state: v1alpha1.MaintenanceReleased},
+		"the mark of an old cordon makes no other's the operator's": {facts: facts{request: wanted, node: by(node(true, "0"), "kubectl-cordon"), admitted: true},
+			state: v1alpha1.MaintenanceDraining, again: true},
 		"a release is over where the Node is gone":   {facts: facts{request: over}, state: v1alpha1.MaintenanceReleased},
 		"a person may cordon the node after the end": {facts: facts{request: over, node: node(true, ""), answer: answer("1", v1alpha1.MaintenanceReleased)}},
 	} {
@@ -76,6 +89,7 @@ func TestDecide(t *testing.T) {
 			d := decide(tc.facts)
 			assert.Equal(t, tc.cordon, d.cordon, "cordon")
 			assert.Equal(t, tc.uncordon, d.uncordon, "uncordon")
+			assert.Equal(t, tc.disown, d.disown, "disown")
 			assert.Equal(t, tc.evict, d.evict, "evict")
 			assert.Equal(t, tc.again, d.again, "again")
 			if tc.state == "" {

@@ -42,10 +42,12 @@ func provenances() []Mutant {
 func drains() []Mutant {
 	const decide = "internal/controller/maintenance/decide.go"
 	return []Mutant{
-		{What: "a node that somebody else cordoned is uncordoned", File: decide, Old: "d.uncordon, d.again = ours, false",
-			New: "d.uncordon, d.again = ours || f.node.Spec.Unschedulable, false"},
+		{What: "a node that somebody else cordoned is uncordoned", File: decide, Old: "d.uncordon, d.disown, d.again = ours, marked && !ours, false",
+			New: "d.uncordon, d.disown, d.again = ours || f.node.Spec.Unschedulable, marked && !ours, false"},
+		{What: "a node that a person cordoned again is uncordoned", File: "internal/controller/maintenance/cordon.go", Old: "if m.Manager == fieldOwner || m.FieldsV1 == nil {",
+			New: "if m.Manager == fieldOwner || m.FieldsV1 == nil || len(n.Annotations) > 0 {"},
 		{What: "the cordon of somebody else becomes the operator's", File: decide,
-			Old: "if !f.node.Spec.Unschedulable || ours {", New: "if !f.node.Spec.Unschedulable || ours || f.answer == nil {"},
+			Old: "if !f.node.Spec.Unschedulable || isOurs(f.node) {", New: "if !f.node.Spec.Unschedulable || isOurs(f.node) || f.answer == nil {"},
 		{What: "a node without an admitted job is drained", File: decide, Old: "case !f.admitted:", New: "case !f.admitted && f.left != nil:"},
 		{What: "pods are evicted from a node that is not cordoned", File: decide,
 			Old: "case !f.node.Spec.Unschedulable:", New: "case !f.node.Spec.Unschedulable && f.left != nil:"},

@@ -4,12 +4,15 @@ import (
 	"context"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	controller "github.com/nodefirmware/node-firmware-operator/internal/controller/maintenance"
@@ -21,6 +24,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
 	standin "github.com/nodefirmware/node-firmware-operator/internal/testing/lab/maintenance"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/windowtest"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
 func TestMain(m *testing.M) { apitest.Main(m) }
@@ -51,26 +55,68 @@ func TestContractWithTheStandInOfTheLab(t *testing.T) {
 
 // TestContractWithTheOperatorThatDrains proves R001-20, R001-21.
 func TestContractWithTheOperatorThatDrains(t *testing.T) {
-	windowtest.Run(t, func(t *testing.T) windowtest.World {
-		env := apitest.New(t)
-		require.NoError(t, env.Client.Create(t.Context(), &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: windowtest.NodeName}}))
-		admitted(t, env)
-		access := rest.CopyConfig(env.Config)
-		access.QPS = -1 // as in the operator
-		pods, err := kubernetes.NewForConfig(access)
-		require.NoError(t, err)
-		r := controller.New(env.Client, pods, drain.Options{Force: true, DeleteEmptyDir: true})
-		return windowtest.World{
-			Client: env.Client,
-			Window: func() maintenance.Window {
-				return &drainrequest.Window{Client: env.Client, NodeName: windowtest.NodeName}
-			},
-			Step: func(ctx context.Context) error {
-				_, err := r.Reconcile(ctx, ctrl.Request{NamespacedName: types.NamespacedName{Name: windowtest.NodeName}})
-				return err
-			},
+	windowtest.Run(t, draining)
+}
+
+// draining is a world in which the operator drains.
+func draining(t *testing.T) windowtest.World {
+	env := apitest.New(t)
+	require.NoError(t, env.Client.Create(t.Context(), &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: windowtest.NodeName}}))
+	admitted(t, env)
+	access := rest.CopyConfig(env.Config)
+	access.QPS = -1 // as in the operator
+	pods, err := kubernetes.NewForConfig(access)
+	require.NoError(t, err)
+	r := controller.New(env.Client, pods, drain.Options{Force: true, DeleteEmptyDir: true})
+	return windowtest.World{
+		Client: env.Client,
+		Window: func() maintenance.Window {
+			return &drainrequest.Window{Client: env.Client, NodeName: windowtest.NodeName}
+		},
+		Step: func(ctx context.Context) error {
+			_, err := r.Reconcile(ctx, ctrl.Request{NamespacedName: types.NamespacedName{Name: windowtest.NodeName}})
+			return err
+		},
+	}
+}
+
+// A person who uncordons the node and cordons it again has it cordoned at the end: the API server notes who did it last.
+func TestANodeThatAPersonCordonedAgainStaysCordoned(t *testing.T) {
+	w := draining(t)
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: windowtest.NodeName}}
+	require.NoError(t, w.Client.Create(t.Context(), node))
+	window := w.Window()
+	settle := func() maintenance.State {
+		for range 5 {
+			require.NoError(t, w.Step(t.Context()))
 		}
-	})
+		require.NoError(t, w.Client.Get(t.Context(), client.ObjectKeyFromObject(node), node))
+		state, err := window.State(t.Context())
+		require.NoError(t, err)
+		return state
+	}
+	cordon := func(unschedulable bool) {
+		before := node.DeepCopy()
+		node.Spec.Unschedulable = unschedulable
+		require.NoError(t, w.Client.Patch(t.Context(), node, client.MergeFrom(before), client.FieldOwner("kubectl-cordon")))
+	}
+	require.NoError(t, window.Schedule(t.Context()))
+	require.Equal(t, step.MaintenanceReady, settle().Phase)
+	cordon(false)
+	cordon(true)
+	require.NoError(t, window.Release(t.Context()))
+	state := settle()
+	assert.Equal(t, step.MaintenanceNone, state.Phase)
+	assert.Contains(t, state.Message, "somebody else cordoned it")
+	assert.True(t, node.Spec.Unschedulable)
+	assert.NotContains(t, node.Annotations, v1alpha1.CordonedAnnotation, "the next maintenance does not take it for the operator's either")
+
+	cordon(false)
+	require.NoError(t, window.Schedule(t.Context()))
+	require.Equal(t, step.MaintenanceReady, settle().Phase)
+	require.NoError(t, window.Release(t.Context()))
+	assert.Equal(t, step.MaintenanceNone, settle().Phase)
+	assert.False(t, node.Spec.Unschedulable, "its own cordon goes")
 }
 
 // admitted makes an admitted job of the node.
