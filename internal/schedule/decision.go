@@ -105,6 +105,7 @@ const (
 	JobCancelled     Reason = "Cancelled"
 	Quarantined      Reason = "Quarantined"
 	DeviceUnhealthy  Reason = "DeviceUnhealthy"
+	ImageNotFound    Reason = "ImageNotFound"
 	PolicyAborted    Reason = "PolicyAborted"
 	// WaveNotOpen: the open wave of an edge does not include the node. WaveSoaking: its nodes are judged, and the next one opens
 	// when it has soaked. WaveEmpty: it chooses none of the nodes that wait, and no node has succeeded yet.

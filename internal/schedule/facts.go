@@ -108,7 +108,13 @@ type Job struct {
 	Edges []JobEdge
 	// Quarantined is the first update of the job whose image is quarantined for its device; nil when none is.
 	Quarantined *QuarantinedUpdate
+	// Unlisted is the first update of the job whose rollback image no source lists for its device; nil when each is listed.
+	Unlisted *UnlistedRollback
 }
+
+// UnlistedRollback is an update with an image to roll back to that no FirmwareSource lists for the model, the board and the version
+// that the device runs.
+type UnlistedRollback struct{ Device, Version, Digest string }
 
 // QuarantinedUpdate is an update with an image that made a device of the same model unhealthy.
 type QuarantinedUpdate struct {

@@ -35,6 +35,8 @@ func refusalOf(j *Job, n *node) refusal {
 		return stepsRefusal(j, n, held)
 	case j.Quarantined != nil:
 		return quarantineRefusal(*j.Quarantined)
+	case j.Unlisted != nil:
+		return rollbackRefusal(*j.Unlisted)
 	}
 	return healthRefusal(j, n, held)
 }
@@ -52,6 +54,12 @@ func stepsRefusal(j *Job, n *node, held bool) refusal {
 func quarantineRefusal(q QuarantinedUpdate) refusal {
 	return refusal{Quarantined, fmt.Sprintf("Version %s for device %s is quarantined: in job %s it made a device of model %s on node %s "+
 		"unhealthy. Select another version, or %s", q.Version, q.Device, q.FailedJob, q.FailedModel, q.FailedNode, q.Lift)}
+}
+
+func rollbackRefusal(u UnlistedRollback) refusal {
+	return refusal{ImageNotFound, fmt.Sprintf("No FirmwareSource lists the rollbackDigest of device %s (%s) as an image of version %s for its "+
+		"model and board, so nothing is flashed that could not be taken back safely. List it there, or create the job again without "+
+		"rollbackDigest.", u.Device, u.Digest, u.Version)}
 }
 
 // healthRefusal refuses an update of a device that a job left unhealthy, and any update that would take over a held node with

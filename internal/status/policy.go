@@ -31,6 +31,8 @@ type PolicyFacts struct {
 	Stopped string
 	// Paused and Aborted are the state of the spec.
 	Paused, Aborted bool
+	// Selects says that the spec chooses nodes by their labels.
+	Selects bool
 	// MaxUnavailable as the spec gives it.
 	MaxUnavailable string
 }
@@ -71,6 +73,9 @@ func policyReady(f PolicyFacts) []Condition {
 	case o.TooLong > 0:
 		return stalled(v1alpha1.ReasonNeverOpens, fmt.Sprintf("A waiting job is expected to take %s, and none of the next windows is that long. "+
 			"Lengthen a window or shorten the freezes; shorter jobs go on.", o.TooLong))
+	case f.Selects && o.Nodes == 0 && len(o.Queue) == 0 && len(o.Ledger) == 0:
+		return ready(v1alpha1.ReasonNoMatch, "spec.nodeSelector chooses no node, so the policy does nothing yet. If nodes should be in it, compare "+
+			"their labels: kubectl get nodes --show-labels.")
 	case len(o.Queue) == 0 && len(o.Ledger) == 0:
 		return ready(v1alpha1.ReasonSucceeded, fmt.Sprintf("No job waits for one of the %s.", quantity(o.Nodes, "node", "nodes")))
 	case o.Budget == 0 && len(o.Queue) > 0:

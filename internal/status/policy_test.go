@@ -57,6 +57,13 @@ func TestPolicyConditions(t *testing.T) {
 			status.PolicyFacts{Outcome: schedule.Outcome{Nodes: 9, Budget: 1, Conflict: &schedule.Conflict{With: []string{"gpu"}, Nodes: 2, Node: "n1"}}},
 			v1alpha1.ReasonPolicyConflict, "2 nodes are also chosen by gpu (first: n1)", kstatus.FailedStatus,
 		},
+		"a selector that chooses nothing": {
+			status.PolicyFacts{Selects: true, Outcome: schedule.Outcome{Budget: 0}},
+			v1alpha1.ReasonNoMatch, "spec.nodeSelector chooses no node, so the policy does nothing yet.", kstatus.CurrentStatus,
+		},
+		"a default policy beside others that choose every node": {
+			status.PolicyFacts{}, v1alpha1.ReasonSucceeded, "No job waits for one of the 0 nodes.", kstatus.CurrentStatus,
+		},
 		"an invalid selector": {
 			status.PolicyFacts{Invalid: "spec.nodeSelector: no such operator"},
 			v1alpha1.ReasonInvalidSpec, "spec.nodeSelector: no such operator. Correct the spec", kstatus.FailedStatus,

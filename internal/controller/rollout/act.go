@@ -35,37 +35,39 @@ const (
 )
 
 // act writes the ledgers, makes sure that no other ledger has the same node, and only then writes the conditions of the
-// jobs.
+// jobs. A policy that cannot be written admits nothing in this pass; the others go on.
 func (r *Reconciler) act(ctx context.Context, f facts, d schedule.Decision) (ctrl.Result, error) {
-	for _, o := range d.Policies {
-		switch err := r.writePolicy(ctx, f, o); {
-		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-			return ctrl.Result{RequeueAfter: again}, nil // somebody else was first; decide anew
-		case err != nil:
-			return ctrl.Result{}, err
-		}
-	}
-	r.publish(f, d)
-	admit, err := r.unrivalled(ctx, d.Admit)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
 	result := ctrl.Result{}
 	if !d.Next.IsZero() {
 		result.RequeueAfter = d.Next.Sub(f.schedule.Now)
 	}
+	written, errs := map[string]bool{}, []error{}
+	for _, o := range d.Policies {
+		switch err := r.writePolicy(ctx, f, o); {
+		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+			result.RequeueAfter = again // somebody else was first; decide anew
+		case err != nil:
+			errs = append(errs, err)
+		default:
+			written[o.Name] = true
+		}
+	}
+	r.publish(f, d)
+	admit, err := r.unrivalled(ctx, slices.DeleteFunc(slices.Clone(d.Admit), func(a schedule.Admission) bool { return !written[a.Policy] }))
+	errs = append(errs, err)
 	if len(admit) < len(d.Admit) {
 		result.RequeueAfter = again
 	}
 	unwritten, err := r.writeAdmissions(ctx, f, admit)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
+	errs = append(errs, err)
 	left, err := r.writeWaiting(ctx, f, d.Wait)
 	if unwritten || left {
 		result.RequeueAfter = again
 	}
-	return result, err
+	if err := errors.Join(append(errs, err)...); err != nil {
+		return ctrl.Result{}, err
+	}
+	return result, nil
 }
 
 // writePolicy brings the status of a policy up to date, ledger and all, in one compare-and-swap.
@@ -75,7 +77,7 @@ func (r *Reconciler) writePolicy(ctx context.Context, f facts, o schedule.Outcom
 	p.Status.ObservedGeneration = p.Generation
 	p.Status.Admitted = r.ledger(old.Status.Admitted, o.Ledger)
 	writeRollouts(&p.Status, o)
-	p.Status.Queue, p.Status.Queued = queueOf(o.Queue)
+	p.Status.Queue, p.Status.Queued = QueueOf(o.Queue)
 	p.Status.Waiting = waitingOf(o.Queue)
 	p.Status.Progress = progressOf(old.Status.Progress, f.ends(o), o, r.refused(p.Name), r.calendars.of(old).Calendar,
 		slices.Equal(old.Status.Waiting, p.Status.Waiting), r.now())
@@ -84,7 +86,7 @@ func (r *Reconciler) writePolicy(ctx context.Context, f facts, o schedule.Outcom
 	policy := policyWith(old, r.calendars.of(old))
 	p.Status.Conditions = status.Policy(status.PolicyFacts{
 		Outcome: o, Refused: int(p.Status.Refused), Invalid: policy.Invalid, Stopped: policy.Stopped, Paused: policy.Paused, Aborted: policy.Aborted,
-		MaxUnavailable: policy.MaxUnavailable.String(),
+		MaxUnavailable: policy.MaxUnavailable.String(), Selects: !policy.Selector.Empty(),
 	}, old.Status.Conditions, p.Generation, r.now())
 	shorten(&p.Status)
 	if equality.Semantic.DeepEqual(old.Status, p.Status) {
@@ -122,8 +124,8 @@ func (r *Reconciler) ledger(old []v1alpha1.AdmittedNode, entries []schedule.Entr
 	return out
 }
 
-// queueOf lists the nodes that wait, each once with its first job, and counts them.
-func queueOf(waiting []schedule.Waiting) (list []v1alpha1.QueuedNode, nodes int32) {
+// QueueOf lists the nodes that wait, each once with its first job, and counts them.
+func QueueOf(waiting []schedule.Waiting) (list []v1alpha1.QueuedNode, nodes int32) {
 	seen := map[string]bool{}
 	for _, w := range waiting {
 		if seen[w.Node] {
@@ -159,6 +161,7 @@ func (r *Reconciler) unrivalled(ctx context.Context, admit []schedule.Admission)
 			out = append(out, a)
 		}
 	}
+	var errs []error
 	for i := range policies.Items {
 		p := &policies.Items[i]
 		if len(withdraw[p.Name]) == 0 {
@@ -168,10 +171,10 @@ func (r *Reconciler) unrivalled(ctx context.Context, admit []schedule.Admission)
 			return slices.Contains(withdraw[p.Name], entryOf(e))
 		})
 		if err := r.client.Status().Update(ctx, p, client.FieldOwner(v1alpha1.FieldOwnerOperator)); client.IgnoreNotFound(err) != nil {
-			return nil, fmt.Errorf("withdraw from ledger of rollout policy %s: %w", p.Name, err)
+			errs = append(errs, fmt.Errorf("withdraw from ledger of rollout policy %s: %w", p.Name, err))
 		}
 	}
-	return out, nil
+	return out, errors.Join(errs...)
 }
 
 // inLedgers reports whether another ledger has the admission's node, and whether its own still has its entry.
@@ -257,6 +260,21 @@ func (r *Reconciler) reportPolicy(old, p *v1alpha1.RolloutPolicy, o schedule.Out
 	if resumed := p.Status.Resumed; resumed != "" && resumed != old.Status.Resumed {
 		r.recorder.Eventf(p, nil, corev1.EventTypeNormal, v1alpha1.ReasonRolloutResumed, "Resume", "Resumed by spec.resume: %s", resumed)
 	}
+	was, is := readyReason(old), readyReason(p)
+	if is == v1alpha1.ReasonNoMatch && was != is {
+		r.recorder.Eventf(p, nil, corev1.EventTypeWarning, is, "Select", "spec.nodeSelector chooses no node, so the policy does nothing yet.")
+	}
+	r.reportStalled(old, p)
+}
+
+func readyReason(p *v1alpha1.RolloutPolicy) string {
+	if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady); c != nil {
+		return c.Reason
+	}
+	return ""
+}
+
+func (r *Reconciler) reportStalled(old, p *v1alpha1.RolloutPolicy) {
 	was := meta.FindStatusCondition(old.Status.Conditions, v1alpha1.ConditionStalled)
 	is := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionStalled)
 	isNew := is != nil && (was == nil || was.Reason != is.Reason)

@@ -28,6 +28,10 @@ import (
 // coalesce is how long events are gathered before a pass, so that a fleet that changes at once costs few passes.
 const coalesce = 100 * time.Millisecond
 
+// firstRetry and lastRetry are the waits before a pass that follows one with an error. They stay short: one object that cannot be
+// written must not keep the other policies from the opening of a window, which no event announces.
+const firstRetry, lastRetry = 5 * time.Millisecond, 10 * time.Second
+
 // pass is the one key of the queue: every pass looks at all policies, because a node has at most one job at a time,
 // whichever policies choose it.
 var pass = reconcile.Request{NamespacedName: types.NamespacedName{Name: "rollout"}}
@@ -84,7 +88,10 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 			}
 			return nil
 		})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: 1,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+		}).
 		Complete(r)
 }
 

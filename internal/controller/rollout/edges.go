@@ -25,15 +25,15 @@ func (r *Reconciler) edges(ctx context.Context, jobs map[string]*v1alpha1.Firmwa
 				}
 			}
 			edge := schedule.Edge{Model: cmp.Or(model, v1alpha1.AnyModel), From: u.FromVersion, Version: u.Version, Digest: string(u.Digest)}
-			out[uid] = withEdge(out[uid], schedule.JobEdge{Edge: edge, Verdict: verdictOn(j, u.Device)})
+			out[uid] = WithEdge(out[uid], schedule.JobEdge{Edge: edge, Verdict: verdictOn(j, u.Device)})
 		}
 	}
 	return out, nil
 }
 
-// withEdge adds an edge to those of a job, in order. Of two devices with the same edge, the one that failed counts, and a
+// WithEdge adds an edge to those of a job, in order. Of two devices with the same edge, the one that failed counts, and a
 // success counts only where neither is unknown.
-func withEdge(edges []schedule.JobEdge, e schedule.JobEdge) []schedule.JobEdge {
+func WithEdge(edges []schedule.JobEdge, e schedule.JobEdge) []schedule.JobEdge {
 	at, found := slices.BinarySearchFunc(edges, e, func(a, b schedule.JobEdge) int { return a.Edge.Compare(b.Edge) })
 	if !found {
 		return slices.Insert(edges, at, e)

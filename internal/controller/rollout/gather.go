@@ -213,7 +213,7 @@ func (r *Reconciler) scheduleFacts(f facts) schedule.Facts {
 	for uid, j := range f.jobs {
 		job := schedule.Job{
 			Name: j.Name, UID: uid, Node: j.Spec.NodeName, Created: j.CreationTimestamp.Time, State: r.state(j),
-			Steps: j.Spec.Type == v1alpha1.JobTypeSteps, Quarantined: f.queued.quarantined[uid], Edges: f.edges[uid],
+			Steps: j.Spec.Type == v1alpha1.JobTypeSteps, Quarantined: f.queued.quarantined[uid], Unlisted: f.queued.unlisted[uid], Edges: f.edges[uid],
 			Priority: f.priority.of(j),
 		}
 		for _, u := range j.Spec.Updates {

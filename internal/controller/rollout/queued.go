@@ -23,6 +23,8 @@ import (
 type queued struct {
 	// quarantined is the first update with a quarantined image, by the uid of its job.
 	quarantined map[string]*schedule.QuarantinedUpdate
+	// unlisted is the first update with a rollback image that no source lists for its device, by the uid of its job.
+	unlisted map[string]*schedule.UnlistedRollback
 	// unhealthy are the devices by node that a job left unhealthy and no request has cleared.
 	unhealthy map[string][]schedule.UnhealthyDevice
 	// scanned are the nodes with a queued job of type Steps that their daemon has scanned.
@@ -34,7 +36,9 @@ type queued struct {
 // The quarantine is computed here and now, from the very jobs whose ends give places back: when one failed because of its
 // image, its place goes to no other node with that image, though no source lists the image yet.
 func (r *Reconciler) gatherQueued(ctx context.Context, f facts) (queued, error) {
-	q := queued{quarantined: map[string]*schedule.QuarantinedUpdate{}, scanned: map[string]bool{}}
+	q := queued{
+		quarantined: map[string]*schedule.QuarantinedUpdate{}, unlisted: map[string]*schedule.UnlistedRollback{}, scanned: map[string]bool{},
+	}
 	var err error
 	if q.unhealthy, err = r.unhealthy(ctx); err != nil {
 		return q, err
@@ -54,6 +58,9 @@ func (r *Reconciler) gatherQueued(ctx context.Context, f facts) (queued, error) 
 			q.scanned[j.Spec.NodeName] = isScanned(firmware)
 		default:
 			if q.quarantined[uid], err = r.quarantined(ctx, j, poolOf(j.Spec.NodeName), set, f.sources); err != nil {
+				return q, err
+			}
+			if q.unlisted[uid], err = r.unlisted(ctx, j, f.sources); err != nil {
 				return q, err
 			}
 		}

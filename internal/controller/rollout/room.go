@@ -13,7 +13,7 @@ func (r *Reconciler) publish(f facts, d schedule.Decision) {
 	queues := map[string]room.Queue{}
 	for _, o := range d.Policies {
 		if limit := f.policies[o.Name].Spec.MaxQueued; limit != nil {
-			_, queued := queueOf(o.Queue)
+			_, queued := QueueOf(o.Queue)
 			queues[o.Name] = room.Queue{Limit: int(*limit), Queued: int(queued)}
 		}
 	}
