@@ -50,6 +50,7 @@ type simulateFlags struct {
 	work                              simulation.Work
 	policies                          []string
 	nodesFrom, modelLabel, ownNode    string
+	devicesFrom                       string
 	start                             string
 	horizon                           time.Duration
 	labels                            []string
@@ -68,10 +69,11 @@ func (f *simulateFlags) register(c *cobra.Command) {
 	s.DurationVar(&f.horizon, "horizon", 365*24*time.Hour, "how far to look at the most")
 
 	s.StringVar(&f.nodesFrom, "nodes-from", "", "file with the output of kubectl get nodes -o json, instead of a made fleet")
+	s.StringVar(&f.devicesFrom, "devices-from", "", "with --nodes-from: file with the output of kubectl get nodedevices -o json; what is to be updated on each node now, instead of one device")
 	s.StringVar(&f.modelLabel, "model-label", "node.kubernetes.io/instance-type", "label of the nodes that says which model they are")
 	s.StringVar(&f.ownNode, "own-node", "", "node that the operator runs on; its job goes last")
 	s.IntVar(&f.made.Nodes, "nodes", 1000, "number of nodes of a made fleet")
-	s.StringVar(&f.models, "models", "model-a", "models of a made fleet with their weights: A:3,B:1")
+	s.StringVar(&f.models, "models", "model-a", "models of a made fleet with their weights: A:3,B:1; A+B stands for a node with two devices")
 	s.StringVar(&f.versions, "versions", "1.0", "versions that a made fleet runs before, with their weights")
 	s.StringArrayVar(&f.labels, "label", nil, "label of a made fleet, its values with their weights: pool=gpu:3,storage:1; may be repeated")
 	s.IntVar(&f.made.Racks, "racks", 0, "number of racks among which a made fleet is divided")
@@ -124,7 +126,10 @@ func (f *simulateFlags) fleet(c *cobra.Command) ([]simulation.Node, error) {
 				return nil, fmt.Errorf("--%s makes a fleet and --nodes-from gives one; leave one of them out", made)
 			}
 		}
-		return simulation.LoadNodes(f.nodesFrom, f.modelLabel)
+		return f.cluster(c)
+	}
+	if f.devicesFrom != "" {
+		return nil, errors.New("--devices-from needs the nodes of the same cluster; add --nodes-from")
 	}
 	if f.made.Nodes < 1 || f.made.Nodes > simulation.MaxNodes {
 		return nil, fmt.Errorf("--nodes %d: choose 1 to %d", f.made.Nodes, simulation.MaxNodes)
@@ -141,6 +146,20 @@ func (f *simulateFlags) fleet(c *cobra.Command) ([]simulation.Node, error) {
 	f.made.Labels, err = simulation.ParseLabels(f.labels)
 	errs = append(errs, flagError("label", err))
 	return f.made.Fleet(), errors.Join(errs...)
+}
+
+// cluster is a fleet from files.
+func (f *simulateFlags) cluster(c *cobra.Command) ([]simulation.Node, error) {
+	fleet, err := simulation.LoadNodes(f.nodesFrom, f.modelLabel)
+	if err != nil || f.devicesFrom == "" {
+		return fleet, err
+	}
+	for _, given := range []string{"model-label", "to-version"} {
+		if c.Flags().Changed(given) {
+			return nil, fmt.Errorf("--devices-from says which models there are and what they are updated to; leave --%s out", given)
+		}
+	}
+	return fleet, simulation.LoadDevices(f.devicesFrom, fleet)
 }
 
 func flagError(flag string, err error) error {

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"time"
@@ -19,39 +20,39 @@ const sourceName = "simulated"
 
 // badImages is what is quarantined, by the product's own rule: one node quarantines an image for its policy, two for all.
 type badImages struct {
-	version string
-	pools   quarantine.Pools
-	source  v1alpha1.FirmwareSource
-	jobs    []*v1alpha1.FirmwareJob
-	lifts   int
-	set     quarantine.Set
-	nodes   map[string]*node
+	pools  quarantine.Pools
+	source v1alpha1.FirmwareSource
+	jobs   []*v1alpha1.FirmwareJob
+	lifts  int
+	set    quarantine.Set
+	nodes  map[string]*node
 }
 
-func newBadImages(version string, pools quarantine.Pools) badImages {
-	return badImages{version: version, pools: pools, source: v1alpha1.FirmwareSource{ObjectMeta: metav1.ObjectMeta{Name: sourceName}},
+func newBadImages(pools quarantine.Pools) badImages {
+	return badImages{pools: pools, source: v1alpha1.FirmwareSource{ObjectMeta: metav1.ObjectMeta{Name: sourceName}},
 		nodes: map[string]*node{}}
 }
-
-func deviceOf(node string) string { return node + "-nic" }
 
 // imageOf is the digest of the image for a model.
 func imageOf(model, version string) v1alpha1.Digest {
 	return v1alpha1.Digest(fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(model+" "+version))))
 }
 
-// report is a node's report that the image made it unhealthy.
-func (b *badImages) report(n *node, now time.Time) {
-	image, device, name := imageOf(n.Model, b.version), deviceOf(n.Name), fmt.Sprintf("%s-%d", n.Name, n.attempts)
+// modelOf is the model of a device for the quarantine, which counts no report without one.
+func modelOf(d device) string { return cmp.Or(d.Model, "unknown") }
+
+// report is a node's report that the image of a device made it unhealthy.
+func (b *badImages) report(n *node, d device, now time.Time) {
+	name := fmt.Sprintf("%s-%d", n.Name, n.attempts)
 	b.nodes[n.Name] = n
 	b.jobs = append(b.jobs, &v1alpha1.FirmwareJob{
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(now)},
 		Spec: v1alpha1.FirmwareJobSpec{NodeName: n.Name, Updates: []v1alpha1.DeviceUpdate{
-			{Device: device, Version: b.version, Digest: image, Model: n.Model},
+			{Device: d.Name, Version: d.To, Digest: d.Digest, Model: modelOf(d)},
 		}},
 		Status: v1alpha1.FirmwareJobStatus{
 			Conditions: []metav1.Condition{{Type: v1alpha1.ConditionAdmitted, Status: metav1.ConditionTrue}},
-			BadImages:  []v1alpha1.BadImage{{Device: device, Digest: image, Model: n.Model}},
+			BadImages:  []v1alpha1.BadImage{{Device: d.Name, Digest: d.Digest, Model: modelOf(d)}},
 		},
 	})
 	b.compute(now)
@@ -87,15 +88,15 @@ func (b *badImages) holds(d v1alpha1.Digest) bool {
 	return false
 }
 
-// blocks is why the image for a node must not be flashed; nil when it may be.
-func (b *badImages) blocks(n *node) *schedule.QuarantinedUpdate {
+// blocks is why the image for a device of a node must not be flashed; nil when it may be.
+func (b *badImages) blocks(n *node, d device) *schedule.QuarantinedUpdate {
 	if b.set.Empty() {
 		return nil
 	}
-	e, blocked := b.set.Blocks(imageOf(n.Model, b.version), n.Model, b.pools.Of(n.Labels))
+	e, blocked := b.set.Blocks(d.Digest, modelOf(d), b.pools.Of(n.Labels))
 	if !blocked {
 		return nil
 	}
-	return &schedule.QuarantinedUpdate{Device: deviceOf(n.Name), Version: b.version, FailedJob: e.Job, FailedNode: e.NodeName,
+	return &schedule.QuarantinedUpdate{Device: d.Name, Version: d.To, FailedJob: e.Job, FailedNode: e.NodeName,
 		FailedModel: e.Model, Lift: "lift the quarantine: " + status.LiftQuarantine(sourceName)}
 }

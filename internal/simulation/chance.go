@@ -31,18 +31,32 @@ func (r *run) chance(node, thing string, nth int) *rand.Rand {
 	return rand.New(rand.NewPCG(r.Seed, h.Sum64()))
 }
 
-// attempt decides how long the nth job of a node takes, and how it ends.
-func (r *run) attempt(n *node) (time.Duration, ending) {
+// attempt decides how long the nth job of a node takes, how it ends, and because of which device if it fails. It takes as long as the
+// device does that takes longest, because a job updates its devices in one maintenance. Each device may fail.
+func (r *run) attempt(n *node) (took time.Duration, how ending, blamed int) {
 	dice, w := r.chance(n.Name, "attempt", n.attempts), r.Work
-	took := scaled(w.Duration.Of(n.Model), 1+w.Spread*(2*dice.Float64()-1))
+	for _, i := range n.updates {
+		took = max(took, w.Duration.Of(n.devices[i].Model))
+	}
+	took = scaled(took, 1+w.Spread*(2*dice.Float64()-1))
 	if dice.Float64() < w.SlowBoot {
 		took += w.SlowBootFor
 	}
+	for _, i := range n.updates {
+		if how, took := w.fate(n.devices[i].Model, took, dice); how != succeeds {
+			return max(took.Round(time.Second), time.Second), how, i
+		}
+	}
+	return max(took.Round(time.Second), time.Second), succeeds, -1
+}
+
+// fate decides what becomes of a device of a model in a job that would take so long, and how long the job takes then.
+func (w Work) fate(model string, took time.Duration, dice *rand.Rand) (ending, time.Duration) {
 	fate, share := dice.Float64(), dice.Float64()
 	for _, f := range []struct {
 		rate   float64
 		ending ending
-	}{{w.Failure.Of(n.Model), passes}, {w.Held.Of(n.Model), holds}, {w.BadImage.Of(n.Model), spoils}} {
+	}{{w.Failure.Of(model), passes}, {w.Held.Of(model), holds}, {w.BadImage.Of(model), spoils}} {
 		if fate -= f.rate; fate >= 0 {
 			continue
 		}
@@ -52,9 +66,9 @@ func (r *run) attempt(n *node) (time.Duration, ending) {
 		case spoils:
 			took = scaled(took, 1.5) // the old firmware is restored in the same maintenance
 		}
-		return max(took.Round(time.Second), time.Second), f.ending
+		return f.ending, took
 	}
-	return max(took.Round(time.Second), time.Second), succeeds
+	return succeeds, took
 }
 
 // exponential is a waiting time with that average, of at least a second.

@@ -67,8 +67,9 @@ type lane struct {
 type bar struct {
 	X, Width     float64
 	Class, Title string
-	// Name is shown below the bar; empty where there is none, or no room for it.
-	Name string
+	// Name is shown below the bar, from NameX on; empty where there is none, or no room for it.
+	Name  string
+	NameX float64
 }
 
 func newChart(p *pool, s scale, rows []spans) chart {
@@ -87,9 +88,13 @@ func newChart(p *pool, s scale, rows []spans) chart {
 		for i, b := range row.list {
 			x := s.x(b.from)
 			drawn := bar{X: round(x), Width: round(max(1.5, s.x(b.to)-x)), Class: b.class, Title: b.title}
-			if (i == 0 || row.list[i-1].name != b.name) && x >= named && b.name != "" {
-				drawn.Name = b.name
-				named = x + float64(len(b.name)+1)*nameWidth
+			if (i == 0 || row.list[i-1].name != b.name) && b.name != "" {
+				// A name that begins near the right edge ends there.
+				long := float64(len(b.name)) * nameWidth
+				if at := min(x, s.right-long); at >= named {
+					drawn.Name, drawn.NameX = b.name, round(at)
+					named = at + long + nameWidth
+				}
 			}
 			l.Bars = append(l.Bars, drawn)
 			if b.class == "window" || b.class == "freeze" {

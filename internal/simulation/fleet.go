@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -17,7 +18,8 @@ type Made struct {
 	Seed  uint64
 	// Labels are the values of each label of the nodes, with their weights: pool=gpu:3,storage:1 gives three of four to gpu.
 	Labels map[string][]Weighted
-	// Models and Versions are what the machines are and run, with their weights.
+	// Models and Versions are what the devices of the machines are and run, with their weights. A value "A+B" stands for a machine with
+	// two devices.
 	Models, Versions []Weighted
 	// Racks is among how many racks the nodes are divided evenly, which RackLabel names; 0 for none.
 	Racks     int
@@ -36,8 +38,10 @@ func (m Made) Fleet() []Node {
 	out := make([]Node, m.Nodes)
 	digits := len(fmt.Sprint(max(0, m.Nodes-1)))
 	for i := range out {
-		n := Node{Name: fmt.Sprintf("node-%0*d", digits, i), Ready: true, Labels: map[string]string{},
-			Model: pick(dice, m.Models), Version: pick(dice, m.Versions)}
+		n := Node{Name: fmt.Sprintf("node-%0*d", digits, i), Ready: true, Labels: map[string]string{}}
+		for model := range strings.SplitSeq(pick(dice, m.Models), "+") {
+			n.Devices = append(n.Devices, Device{Model: strings.TrimSpace(model), Version: pick(dice, m.Versions)})
+		}
 		n.Labels[corev1.LabelHostname] = n.Name
 		for _, key := range sortedKeys(m.Labels) {
 			n.Labels[key] = pick(dice, m.Labels[key])
@@ -101,7 +105,7 @@ func LoadNodes(file, modelLabel string) ([]Node, error) {
 		for _, c := range n.Status.Conditions {
 			ready = ready || c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 		}
-		out = append(out, Node{Name: n.Name, Labels: maps.Clone(n.Labels), Model: n.Labels[modelLabel], Ready: ready, Cordoned: n.Spec.Unschedulable})
+		out = append(out, Node{Name: n.Name, Labels: maps.Clone(n.Labels), Devices: []Device{{Model: n.Labels[modelLabel]}}, Ready: ready, Cordoned: n.Spec.Unschedulable})
 	}
 	return out, errors.Join(errs...)
 }

@@ -15,21 +15,24 @@ import (
 // history is how long jobs took, from which the operator learns how long the next ones are expected to take.
 type history struct {
 	rollout.Durations
-	// jobs are the last ones of each model by uid, as many as count.
+	// jobs are the last ones of each set of models by uid, as many as count.
 	jobs  map[string]*v1alpha1.FirmwareJob
 	order map[string][]string
 	// changed says that the queue does not know yet what was learned.
 	changed bool
 }
 
-// kept is how many finished jobs of each model the history keeps at least.
+// kept is how many finished jobs of each set of models the history keeps at least.
 const kept = 100
 
 // spec is the job of a node as the operator makes it.
 func (r *run) spec(n *node) v1alpha1.FirmwareJobSpec {
-	return v1alpha1.FirmwareJobSpec{NodeName: n.Name, Type: v1alpha1.JobTypeUpdate, Updates: []v1alpha1.DeviceUpdate{
-		{Device: deviceOf(n.Name), Version: r.Work.Version, Model: n.Model},
-	}}
+	out := v1alpha1.FirmwareJobSpec{NodeName: n.Name, Type: v1alpha1.JobTypeUpdate}
+	for _, i := range n.updates {
+		d := &n.devices[i]
+		out.Updates = append(out.Updates, v1alpha1.DeviceUpdate{Device: d.Name, Version: d.To, Model: d.Model})
+	}
+	return out
 }
 
 // learn remembers the job of a node that succeeded now. Where no policy has windows nothing is expected of jobs.
@@ -47,12 +50,13 @@ func (r *run) learn(n *node, began time.Time) {
 		StartTime: ptr(metav1.NewTime(began)), CompletionTime: ptr(metav1.NewTime(r.now)),
 		Conditions: []metav1.Condition{{Type: v1alpha1.ConditionComplete, Status: metav1.ConditionTrue}},
 	}}
-	order := append(h.order[n.Model], uid)
+	models := n.models()
+	order := append(h.order[models], uid)
 	if len(order) > kept {
 		delete(h.jobs, order[0])
 		order = order[1:]
 	}
-	h.order[n.Model], h.changed = order, true
+	h.order[models], h.changed = order, true
 }
 
 func ptr[T any](v T) *T { return &v }
@@ -70,11 +74,11 @@ func (r *run) expect() {
 	for i := range r.facts.Jobs {
 		j := &r.facts.Jobs[i]
 		n := r.byName[j.Node]
-		expected, known := models[n.Model]
+		expected, known := models[n.models()]
 		if !known {
 			spec := r.spec(n)
 			expected = r.took.Expect(&spec)
-			models[n.Model] = expected
+			models[n.models()] = expected
 		}
 		j.Expected = expected
 	}

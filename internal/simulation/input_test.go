@@ -71,8 +71,8 @@ func TestNodesOfAClusterAreTakenAsTheyAre(t *testing.T) {
 	  {"kind":"Node","metadata":{"name":"b"},"spec":{"unschedulable":true},"status":{"conditions":[{"type":"Ready","status":"Unknown"}]}}]}`), "model")
 	require.NoError(t, err)
 	assert.Equal(t, []simulation.Node{
-		{Name: "a", Labels: map[string]string{"pool": "gpu", "model": "X"}, Model: "X", Ready: true},
-		{Name: "b", Cordoned: true},
+		{Name: "a", Labels: map[string]string{"pool": "gpu", "model": "X"}, Devices: []simulation.Device{{Model: "X"}}, Ready: true},
+		{Name: "b", Devices: []simulation.Device{{}}, Cordoned: true},
 	}, got)
 }
 
@@ -96,7 +96,7 @@ func TestAMadeFleetHasTheSharesThatWereAskedFor(t *testing.T) {
 	racks, models := map[string]int{}, map[string]int{}
 	for _, n := range m.Fleet() {
 		racks[n.Labels["rack"]]++
-		models[n.Model]++
+		models[n.Devices[0].Model]++
 		assert.Equal(t, "gpu", n.Labels["pool"])
 		assert.Equal(t, n.Name, n.Labels["kubernetes.io/hostname"])
 	}

@@ -28,8 +28,8 @@ type Options struct {
 type Node struct {
 	Name   string
 	Labels map[string]string
-	// Model and Version are what its firmware is for, and what it runs before the rollout.
-	Model, Version string
+	// Devices are those that the rollout updates, in one job. A node without any is done from the start.
+	Devices []Device
 	// Ready and Cordoned are the node's state at the start. A node that starts not Ready or cordoned stays so.
 	Ready, Cordoned bool
 }

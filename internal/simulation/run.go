@@ -14,6 +14,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/planner"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/rollout"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/room"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 )
@@ -32,6 +33,7 @@ type run struct {
 	last     schedule.Decision
 	bad      badImages
 	took     history
+	room     *room.Room
 	passes   int
 }
 
@@ -40,6 +42,11 @@ type node struct {
 	Node
 	at   int // in Facts.Nodes
 	pool *pool
+	// devices are those that the rollout updates, updates those of them that the last job does.
+	devices []device
+	updates []int
+	// refused says that no job is queued for it, because the queue of its policy is full.
+	refused bool
 	// jobs are those that the operator knows: one that is queued, admitted or held, and the one that follows a held one.
 	jobs []schedule.Job
 	// attempts counts the jobs so far, failures those that failed for a reason that passes.
@@ -107,7 +114,7 @@ func newRun(o Options) *run {
 	}
 	r.facts.OwnNode = o.OwnNode
 	for i, spec := range o.Fleet {
-		n := &node{Node: spec, at: i, since: r.now}
+		n := &node{Node: spec, at: i, since: r.now, devices: devicesOf(spec, r.Work.Version), done: len(spec.Devices) == 0}
 		r.nodes = append(r.nodes, n)
 		r.byName[n.Name] = n
 		r.facts.Nodes = append(r.facts.Nodes, schedule.Node{
@@ -116,10 +123,15 @@ func newRun(o Options) *run {
 		chosen := schedule.Chosen(r.facts.Policies, n.Labels)
 		n.pool = r.pools[slices.IndexFunc(r.pools, func(p *pool) bool { return p.name == chosen[0] })]
 		n.pool.nodes = append(n.pool.nodes, n)
-		r.queue(n)
+	}
+	r.bad = newBadImages(quarantine.NewPools(r.policies))
+	r.openRoom()
+	for _, n := range r.nodes {
+		if !n.done {
+			r.queue(n)
+		}
 		r.planOutage(n, 1)
 	}
-	r.bad = newBadImages(r.Work.Version, quarantine.NewPools(r.policies))
 	return r
 }
 
@@ -182,20 +194,20 @@ func (r *run) pass() {
 			n.wait, n.message = w.Reason, w.Message
 		}
 	}
+	r.publish()
 	r.record()
 }
 
-// queue queues the next job of a node.
+// queue queues the next job of a node, if its policy has room for it; otherwise it is queued when there is room.
 func (r *run) queue(n *node) {
+	name := fmt.Sprintf("%s-%d", n.Name, n.attempts+1)
+	if n.refused = !r.enter(n, name); n.refused {
+		return
+	}
 	n.attempts++
-	name := fmt.Sprintf("%s-%d", n.Name, n.attempts)
-	n.jobs = append(n.jobs, schedule.Job{
-		Name: name, UID: name, Node: n.Name, Created: r.now.Truncate(time.Second), Devices: []string{deviceOf(n.Name)},
-		Quarantined: r.bad.blocks(n),
-		Edges: []schedule.JobEdge{{Edge: schedule.Edge{
-			Model: cmp.Or(n.Model, v1alpha1.AnyModel), From: n.Version, Version: r.Work.Version, Digest: string(imageOf(n.Model, r.Work.Version)),
-		}}},
-	})
+	j := schedule.Job{Name: name, UID: name, Node: n.Name, Created: r.now.Truncate(time.Second)}
+	r.fill(n, &j)
+	n.jobs = append(n.jobs, j)
 }
 
 // start runs an admitted job. A job that it follows is over.
@@ -205,7 +217,7 @@ func (r *run) start(n *node, uid string) {
 	n.jobs[0].State = schedule.Admitted
 	n.pool.count.Admitted++
 	n.busy += r.pauseOf(n)
-	took, ending := r.attempt(n)
+	took, ending, blamed := r.attempt(n)
 	inside := r.inside(n, took)
 	if repeats && r.facts.Policies[n.pool.at].Calendar != nil {
 		inside = 0 // a held node is tried again when a person asks for it, whatever the windows are
@@ -213,41 +225,47 @@ func (r *run) start(n *node, uid string) {
 	n.busy, n.inside = n.busy+took, n.inside+inside
 	began := r.now
 	r.events.add(r.now.Add(took), true, func() {
-		if ending != passes {
-			n.pool.phases(n.jobs[0].Edges[0].Edge).judged(inside)
+		r.end(n, ending, blamed, began)
+		for _, e := range n.jobs[0].Edges {
+			if e.Verdict != schedule.Unknown {
+				n.pool.phases(e.Edge).judged(inside)
+			}
 		}
-		r.end(n, ending, began)
 	})
 }
 
 // pauseOf is the time between the last end of a job of the node and the queueing of the next, which no policy decides.
 func (r *run) pauseOf(n *node) time.Duration { return max(0, n.jobs[0].Created.Sub(n.since)) }
 
-// end ends the job of a node.
-func (r *run) end(n *node, how ending, began time.Time) {
+// end ends the job of a node; blamed is the device because of which it failed.
+func (r *run) end(n *node, how ending, blamed int, began time.Time) {
 	n.since, n.pool.last = r.now, r.now
 	switch how {
 	case succeeds:
 		n.pool.count.Succeeded++
-		n.done = true
 		r.learn(n, began)
-		n.finish(schedule.Succeeded)
+		n.finish(schedule.Succeeded, schedule.Succeeded, blamed)
+		n.update(-1)
+		if !n.done { // the image of another device is quarantined
+			r.queue(n)
+		}
 	case passes:
 		n.pool.count.Failed++
 		n.failures++
-		n.finish(schedule.Unknown)
+		n.finish(schedule.Unknown, schedule.Unknown, blamed)
 		r.events.add(r.now.Add(planner.RetryPause(n.failures-1)), true, func() { r.queue(n) })
 	case holds:
 		n.pool.count.Held++
-		n.finish(schedule.Failed)
+		n.finish(schedule.Failed, schedule.Unknown, blamed)
 		n.jobs[0].State = schedule.Held
 		if r.Work.Person > 0 {
 			r.events.add(r.now.Add(r.person(n)), true, func() { r.queue(n) })
 		}
 	case spoils:
 		n.pool.count.RolledBack++
-		n.finish(schedule.Failed)
-		r.bad.report(n, r.now)
+		n.finish(schedule.Failed, schedule.Unknown, blamed)
+		n.update(blamed)
+		r.bad.report(n, n.devices[blamed], r.now)
 		r.judge()
 		if r.Work.Person > 0 {
 			r.events.add(r.now.Add(r.person(n)), true, func() {
@@ -259,10 +277,26 @@ func (r *run) end(n *node, how ending, began time.Time) {
 	}
 }
 
-// finish ends the job of a node, and keeps it for one more decision, which takes its place back.
-func (n *node) finish(v schedule.Verdict) {
+// finish ends the job of a node, and keeps it for one more decision, which takes its place back. It has one verdict about the update
+// of the blamed device and one about the others.
+func (n *node) finish(blamed, others schedule.Verdict, device int) {
 	j := &n.jobs[0]
-	j.State, j.Edges = schedule.Finished, []schedule.JobEdge{{Edge: j.Edges[0].Edge, Verdict: v}}
+	j.State, j.Edges = schedule.Finished, nil
+	for _, i := range n.updates {
+		v := others
+		if i == device {
+			v = blamed
+		}
+		j.Edges = rollout.WithEdge(j.Edges, schedule.JobEdge{Edge: n.devices[i].edge(), Verdict: v})
+	}
+}
+
+// update notes that the devices of the last job run the new firmware, but for one of them; -1 for none.
+func (n *node) update(but int) {
+	for _, i := range n.updates {
+		n.devices[i].done = n.devices[i].done || i != but
+	}
+	n.done = !slices.ContainsFunc(n.devices, func(d device) bool { return !d.done })
 }
 
 // person is how long it takes until a person looks after a node.
@@ -270,12 +304,12 @@ func (r *run) person(n *node) time.Duration {
 	return exponential(r.chance(n.Name, "person", n.attempts), r.Work.Person)
 }
 
-// judge says to every queued job whether its image is quarantined now.
+// judge makes every queued job update what is not quarantined now.
 func (r *run) judge() {
 	for _, n := range r.nodes {
 		for i := range n.jobs {
 			if n.jobs[i].State == schedule.Queued {
-				n.jobs[i].Quarantined = r.bad.blocks(n)
+				r.fill(n, &n.jobs[i])
 			}
 		}
 	}

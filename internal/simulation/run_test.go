@@ -101,7 +101,7 @@ func TestABadImageStopsItsModelAndNoOther(t *testing.T) {
 	nodes := simulation.Made{Nodes: 60, Seed: 3, Models: models}.Fleet()
 	ofB := 0
 	for _, n := range nodes {
-		if n.Model == "B" {
+		if n.Devices[0].Model == "B" {
 			ofB++
 		}
 	}

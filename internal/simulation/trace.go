@@ -88,6 +88,8 @@ func (r *run) stateOf(n *node) State {
 		return Down
 	case n.done:
 		return Done
+	case n.refused:
+		return Waiting
 	case len(n.jobs) == 0:
 		return Pausing
 	}

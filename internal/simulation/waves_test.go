@@ -1,10 +1,13 @@
 package simulation_test
 
 import (
+	"regexp"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -28,7 +31,14 @@ func TestARolloutInWavesWaitsForTheSoakOfEach(t *testing.T) {
 	assert.Contains(t, html, "wave canary")
 	assert.Contains(t, html, `class="soak"`)
 	assert.Contains(t, html, "wave rest")
-	assert.Regexp(t, `<text [^>]*>canary</text>`, html, "the wave is named without a pointer over it")
+	for _, name := range []string{"canary", "rest"} {
+		assert.Regexp(t, `<text [^>]*>`+name+`</text>`, html, "the wave is named without a pointer over it")
+	}
+	at := regexp.MustCompile(`<text x="([0-9.]+)"[^>]*>rest</text>`).FindStringSubmatch(html)
+	require.Len(t, at, 2)
+	x, err := strconv.ParseFloat(at[1], 64)
+	require.NoError(t, err)
+	assert.Less(t, x, 970.0, "the name does not leave the picture")
 	assert.Contains(t, html, "</i>wave soaks</li>")
 	assert.NotContains(t, html, "</i>halted until a person resumes</li>", "the legend has what occurs")
 }

@@ -1,0 +1,143 @@
+package simulation
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/rollout"
+	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
+	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// Device is one device of a node that the rollout updates.
+type Device struct {
+	// Name is empty for one that is made up.
+	Name string
+	// Model and Version are what its firmware is for, and what it runs before the rollout.
+	Model, Version string
+	// To is the version that it is updated to, and Digest the image; empty for Work.Version and an image that is made up.
+	To     string
+	Digest v1alpha1.Digest
+}
+
+// LoadDevices reads the output of kubectl get nodedevices -o json, and gives each node of the fleet its devices that are to be
+// updated now: those with desired firmware that they do not run. It refuses a list in which no node of the fleet has a device.
+func LoadDevices(file string, fleet []Node) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("read devices: %w", err)
+	}
+	var list v1alpha1.NodeDeviceList
+	if err := json.Unmarshal(text, &list); err != nil {
+		return fmt.Errorf("%s: not the output of kubectl get nodedevices -o json: %w", file, err)
+	}
+	if list.Kind == "NodeDevice" {
+		return fmt.Errorf("%s: kind is NodeDevice, want a list: kubectl get nodedevices -o json without a name", file)
+	}
+	nodes := make(map[string]*Node, len(fleet))
+	for i := range fleet {
+		nodes[fleet[i].Name], fleet[i].Devices = &fleet[i], nil
+	}
+	var errs []error
+	known := false
+	for i := range list.Items {
+		d := &list.Items[i]
+		if d.Kind != "" && d.Kind != "NodeDevice" {
+			errs = append(errs, fmt.Errorf("%s: items[%d].kind is %q, want NodeDevice", file, i, d.Kind))
+			continue
+		}
+		n := nodes[d.Spec.NodeName]
+		known = known || n != nil
+		if n != nil && isDue(d) {
+			n.Devices = append(n.Devices, Device{
+				Name: d.Name, Model: quarantine.ModelOf(d), Version: d.Status.Firmware.Running, To: d.Spec.Firmware.Version, Digest: d.Spec.Firmware.Digest,
+			})
+		}
+	}
+	if len(errs) == 0 && !known {
+		errs = append(errs, fmt.Errorf("%s: items: no device belongs to a node of the fleet; take nodes and devices from the same cluster", file))
+	}
+	return errors.Join(errs...)
+}
+
+// isDue reports whether the operator has the device updated: its desired firmware does not run, and nothing forbids it.
+func isDue(d *v1alpha1.NodeDevice) bool {
+	want, has := d.Spec.Firmware, d.Status.Firmware
+	return want != nil && has != nil && want.Digest != "" && want.UpdatePolicy != v1alpha1.UpdatePolicyValidate &&
+		inventory.NormalizeVersion(want.Version) != inventory.NormalizeVersion(has.Running) &&
+		!meta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.ConditionBlocked) &&
+		!meta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.ConditionConflict)
+}
+
+// device is one device on its way.
+type device struct {
+	Device
+	done bool
+}
+
+// devicesOf are the devices of a node, with what their specification leaves out.
+func devicesOf(n Node, version string) []device {
+	out := make([]device, len(n.Devices))
+	for i, d := range n.Devices {
+		if d.Name == "" {
+			d.Name = fmt.Sprintf("%s-device-%d", n.Name, i)
+		}
+		d.To = cmp.Or(d.To, version)
+		d.Digest = cmp.Or(d.Digest, imageOf(d.Model, d.To))
+		out[i].Device = d
+	}
+	return out
+}
+
+// edge is the update of a device.
+func (d device) edge() schedule.Edge {
+	return schedule.Edge{Model: cmp.Or(d.Model, v1alpha1.AnyModel), From: d.Version, Version: d.To, Digest: string(d.Digest)}
+}
+
+// fill says what a queued job updates: the devices that are not done. One whose image is quarantined keeps the others not waiting,
+// because the planner leaves it out.
+func (r *run) fill(n *node, j *schedule.Job) {
+	var due, blocked []int
+	j.Quarantined = nil
+	for i := range n.devices {
+		if n.devices[i].done {
+			continue
+		}
+		q := r.bad.blocks(n, n.devices[i])
+		if q == nil {
+			due = append(due, i)
+			continue
+		}
+		blocked = append(blocked, i)
+		if j.Quarantined == nil {
+			j.Quarantined = q
+		}
+	}
+	if len(due) > 0 {
+		j.Quarantined = nil
+	} else {
+		due = blocked
+	}
+	n.updates, j.Devices, j.Edges = due, nil, nil
+	for _, i := range due {
+		j.Devices = append(j.Devices, n.devices[i].Name)
+		j.Edges = rollout.WithEdge(j.Edges, schedule.JobEdge{Edge: n.devices[i].edge()})
+	}
+}
+
+// models names the devices that the job of a node updates, in order.
+func (n *node) models() string {
+	var out []string
+	for _, i := range n.updates {
+		out = append(out, n.devices[i].Model)
+	}
+	return strings.Join(out, "+")
+}

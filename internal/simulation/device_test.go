@@ -1,0 +1,117 @@
+package simulation_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
+	"github.com/nodefirmware/node-firmware-operator/internal/simulation"
+)
+
+// mixed are nodes with a card, of which every other one has a drive too.
+func mixed(nodes int) []simulation.Node {
+	var out []simulation.Node
+	for i := range nodes {
+		n := simulation.Node{Name: fmt.Sprintf("n%02d", i), Ready: true, Labels: map[string]string{}, Devices: []simulation.Device{{Model: "card", Version: "1"}}}
+		if i%2 == 1 {
+			n.Devices = append(n.Devices, simulation.Device{Model: "drive", Version: "1"})
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+// A node with two devices waits for the waves of both: the canary of the cards must not be overtaken by a drive, nor the other way.
+func TestANodeWithTwoDevicesWaitsForTheWavesOfBoth(t *testing.T) {
+	p := policy("default", "10")
+	p.Spec.Waves = []v1alpha1.RolloutWave{{Name: "canary", Size: ptrTo(intstrOne), Soak: &metav1.Duration{Duration: 24 * time.Hour}}}
+	r := run(t, options(mixed(20), p))
+	require.Equal(t, simulation.Complete, r.Report.Ending)
+	got := r.Report.Policies[0]
+	assert.Equal(t, 20, got.Jobs.Succeeded, "one job for each node, whatever it has")
+	html := picture(t, r)
+	assert.Contains(t, html, "waves of card from 1 to 2.0")
+	assert.Contains(t, html, "waves of drive from 1 to 2.0", "each model has waves of its own")
+	assert.GreaterOrEqual(t, got.Makespan, (48 * time.Hour).Seconds(), "the first node has a card alone; the drives begin with a canary after that")
+	assert.GreaterOrEqual(t, got.Ratio, 1.0)
+}
+
+// The image of one model is quarantined: its devices wait, and the others of the same nodes are updated.
+func TestADeviceWithABadImageKeepsNoOtherOfItsNodeWaiting(t *testing.T) {
+	o := options(mixed(20), policy("default", "1"))
+	o.Work.BadImage = simulation.ByModel[float64]{Models: map[string]float64{"drive": 1}}
+	r := run(t, o)
+	p := r.Report.Policies[0]
+	assert.Equal(t, simulation.Stuck, r.Report.Ending)
+	assert.Equal(t, 1, p.Jobs.RolledBack)
+	assert.Equal(t, 10, p.Done, "those with a card alone")
+	assert.Equal(t, 9, p.Waiting[schedule.Quarantined].Nodes, "they updated their card and wait with their drive")
+	assert.Equal(t, 19, p.Jobs.Succeeded)
+
+	o.Work.BadImage.Models["drive"], o.Work.Person = 0.3, time.Hour
+	r = run(t, o)
+	assert.Equal(t, simulation.Complete, r.Report.Ending, "a person lifts it")
+}
+
+// The job of a node takes as long as the device that takes longest.
+func TestAJobTakesAsLongAsItsSlowestDevice(t *testing.T) {
+	o := options(mixed(2), policy("default", "1"))
+	o.Work.Duration = simulation.ByModel[time.Duration]{Default: 20 * time.Minute, Models: map[string]time.Duration{"drive": time.Hour}}
+	assert.InDelta(t, (80 * time.Minute).Seconds(), run(t, o).Report.Makespan, 0)
+}
+
+// maxQueued refuses nodes as the operator does, and costs nothing while there is work for every place.
+func TestAQueueOfLimitedLengthLetsEveryNodeIn(t *testing.T) {
+	p := policy("default", "5")
+	limit := int32(7)
+	p.Spec.MaxQueued = &limit
+	r := run(t, options(fleet(100), p))
+	got := r.Report.Policies[0]
+	require.Equal(t, simulation.Complete, r.Report.Ending)
+	assert.Equal(t, 100, got.Jobs.Succeeded)
+	assert.InDelta(t, (400 * time.Minute).Seconds(), got.Makespan, 0)
+
+	o := options(fleet(100), p)
+	o.Horizon = time.Minute
+	got = run(t, o).Report.Policies[0]
+	assert.Equal(t, 7, got.Waiting[schedule.BudgetExhausted].Nodes)
+	full := got.Waiting[schedule.Reason(v1alpha1.ReasonQueueFull)]
+	assert.Equal(t, 88, full.Nodes)
+	assert.Contains(t, full.Message, "maxQueued of the policy default allows (7)")
+	assert.Contains(t, got.Ready, "88 more nodes are refused until fewer than maxQueued wait.")
+}
+
+// What is to be updated on the nodes of a cluster is what their NodeDevices say.
+func TestTheDevicesOfAClusterSayWhatIsToBeUpdated(t *testing.T) {
+	const digest = "sha256:0000000000000000000000000000000000000000000000000000000000000001"
+	device := func(name, node, running, desired, more string) string {
+		return fmt.Sprintf(`{"kind":"NodeDevice","metadata":{"name":%q},"spec":{"nodeName":%q,"firmware":{"version":%q,"digest":%q,"updatePolicy":"Update"}},
+		  "status":{"vendorID":"15b3","deviceID":"101d","firmware":{"running":%q}%s}}`, name, node, desired, digest, running, more)
+	}
+	nodes := []simulation.Node{{Name: "a", Ready: true, Labels: map[string]string{}}, {Name: "b", Ready: true, Labels: map[string]string{}}}
+	require.NoError(t, simulation.LoadDevices(file(t, "devices.json", `{"kind":"List","items":[`+
+		device("a-nic", "a", "1.0", "2.0", "")+","+device("a-same", "a", "2.0", "2.0", "")+","+device("b-same", "b", "2.0", "2.0", "")+","+
+		device("a-blocked", "a", "1.0", "2.0", `,"conditions":[{"type":"Blocked","status":"True"}]`)+","+
+		`{"kind":"NodeDevice","metadata":{"name":"a-bios"},"spec":{"nodeName":"a"},"status":{"firmware":{"running":"1"}}}`+","+device("c-nic", "c", "1.0", "2.0", "")+`]}`), nodes))
+	assert.Equal(t, []simulation.Device{{Name: "a-nic", Model: "15b3:101d", Version: "1.0", To: "2.0", Digest: digest}}, nodes[0].Devices)
+	assert.Empty(t, nodes[1].Devices)
+	r := run(t, options(nodes, policy("default", "1")))
+	assert.Equal(t, simulation.Complete, r.Report.Ending)
+	assert.Equal(t, 1, r.Report.Policies[0].Jobs.Admitted, "a node that has everything is done")
+	assert.Equal(t, 2, r.Report.Policies[0].Done)
+
+	for text, want := range map[string]string{
+		`{"kind":"List","items":[` + device("c-nic", "c", "1.0", "2.0", "") + `]}`: "devices.json: items: no device belongs to a node of the fleet",
+		`{"kind":"NodeDevice","metadata":{"name":"a"}}`:                            "devices.json: kind is NodeDevice, want a list",
+		`NAME NODE`: "devices.json: not the output of kubectl get nodedevices -o json",
+		`{"kind":"List","items":[{"kind":"Pod"}]}`: `devices.json: items[0].kind is "Pod", want NodeDevice`,
+	} {
+		assert.ErrorContains(t, simulation.LoadDevices(file(t, "devices.json", text), nodes), want)
+	}
+}
