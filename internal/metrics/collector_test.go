@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -103,6 +104,50 @@ node_firmware_rollout_waiting_nodes{policy="default",reason="BudgetExhausted"} 7
 		"node_firmware_rollout_pace_seconds", "node_firmware_rollout_waiting_nodes", "node_firmware_rollout_estimated_completion_timestamp_seconds"))
 }
 
+func TestTheDevicesOfATemplateAreCountedByState(t *testing.T) {
+	assert.NoError(t, testutil.CollectAndCompare(collector(t, true), strings.NewReader(`
+# HELP node_firmware_template_devices Devices of a template, by state: Applied, or, where the desired version does not run, Pending, Updating, Failed, Blocked or Reported (its rule only reports). Conflicting devices match and are not assigned. The first 200 templates by name.
+# TYPE node_firmware_template_devices gauge
+node_firmware_template_devices{state="Applied",template="cx6"} 5
+node_firmware_template_devices{state="Blocked",template="cx6"} 1
+node_firmware_template_devices{state="Conflicting",template="cx6"} 6
+node_firmware_template_devices{state="Failed",template="cx6"} 2
+node_firmware_template_devices{state="Pending",template="cx6"} 4
+node_firmware_template_devices{state="Reported",template="cx6"} 2
+node_firmware_template_devices{state="Updating",template="cx6"} 3
+# HELP node_firmware_template_nodes Nodes that a template selects, by state: Applied (every assigned device runs the desired version), NotApplied, or NotAssigned (no device is). The first 200 templates by name.
+# TYPE node_firmware_template_nodes gauge
+node_firmware_template_nodes{state="Applied",template="cx6"} 7
+node_firmware_template_nodes{state="NotApplied",template="cx6"} 8
+node_firmware_template_nodes{state="NotAssigned",template="cx6"} 9
+# HELP node_firmware_template_oldest_waiting_timestamp_seconds When the job was made that waits longest for its admission of those with an update of a template. Absent while none waits.
+# TYPE node_firmware_template_oldest_waiting_timestamp_seconds gauge
+node_firmware_template_oldest_waiting_timestamp_seconds{template="cx6"} 1000
+# HELP node_firmware_templates_not_reported Templates beyond the first 200, which have no metrics of their own.
+# TYPE node_firmware_templates_not_reported gauge
+node_firmware_templates_not_reported 0
+`), "node_firmware_template_devices", "node_firmware_template_nodes", "node_firmware_template_oldest_waiting_timestamp_seconds", "node_firmware_templates_not_reported"))
+}
+
+// A template for each node must not make a time series for each node.
+func TestTheTemplatesWithMetricsOfTheirOwnAreBounded(t *testing.T) {
+	scheme := runtime.NewScheme()
+	require.NoError(t, v1alpha1.AddToScheme(scheme))
+	b := fake.NewClientBuilder().WithScheme(scheme)
+	for i := range maxTemplates + 3 {
+		b.WithObjects(&v1alpha1.FirmwareTemplate{ObjectMeta: name(fmt.Sprintf("t%03d", i))})
+	}
+	leading := make(chan struct{})
+	close(leading)
+	c := NewCollector(b.Build(), leading, logr.Discard())
+	assert.Equal(t, 3*maxTemplates, testutil.CollectAndCount(c, "node_firmware_template_nodes"))
+	assert.NoError(t, testutil.CollectAndCompare(c, strings.NewReader(`
+# HELP node_firmware_templates_not_reported Templates beyond the first 200, which have no metrics of their own.
+# TYPE node_firmware_templates_not_reported gauge
+node_firmware_templates_not_reported 3
+`), "node_firmware_templates_not_reported"))
+}
+
 func TestAReplicaThatDoesNotLeadReportsNothing(t *testing.T) {
 	assert.Zero(t, testutil.CollectAndCount(collector(t, false)))
 }
@@ -123,6 +168,10 @@ func collector(t *testing.T, leads bool) prometheus.Collector {
 			Progress: &v1alpha1.RolloutProgress{
 				StartTime: metav1.Unix(1, 0), CompletionTime: ptr.To(metav1.Unix(900, 0)), Succeeded: 8, Failed: 1, SecondsPerNode: ptr.To(int32(100)),
 			},
+		}},
+		&v1alpha1.FirmwareTemplate{ObjectMeta: name("cx6"), Status: v1alpha1.FirmwareTemplateStatus{
+			UpdatesApplied: 7, UpdatesNotApplied: 8, ServersNotAssigned: 9, DevicesApplied: 5, DevicesNotApplied: 12, DevicesPending: 4, DevicesUpdating: 3,
+			DevicesFailed: 2, DevicesBlocked: 1, DevicesConflicting: 6, OldestWaiting: &v1alpha1.WaitingJob{Job: "j", Node: "n", Since: metav1.Unix(1000, 0)},
 		}},
 		&v1alpha1.FirmwareSource{ObjectMeta: name("good"), Status: v1alpha1.FirmwareSourceStatus{Conditions: conditions("Ready", "Succeeded")}},
 		&v1alpha1.FirmwareSource{ObjectMeta: name("bad"), Status: v1alpha1.FirmwareSourceStatus{

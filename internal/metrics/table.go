@@ -36,13 +36,18 @@ var (
 	poolHalted  = metric("node_firmware_rollout_halted", "Updates of a pool that nodes wait for and that are halted until a person changes resume. 0 where none is.", "policy")
 	poolWave    = metric("node_firmware_rollout_wave_nodes", "Nodes of the updates under way in a pool, by the open wave of the update and by state: Succeeded, Failed and Running in that wave, Judged in the waves before, or Waiting. A node counts once for each of its updates.", "policy", "wave", "state")
 
+	templateDevices      = metric("node_firmware_template_devices", "Devices of a template, by state: Applied, or, where the desired version does not run, Pending, Updating, Failed, Blocked or Reported (its rule only reports). Conflicting devices match and are not assigned. The first 200 templates by name.", "template", "state")
+	templateNodes        = metric("node_firmware_template_nodes", "Nodes that a template selects, by state: Applied (every assigned device runs the desired version), NotApplied, or NotAssigned (no device is). The first 200 templates by name.", "template", "state")
+	templateWaiting      = metric("node_firmware_template_oldest_waiting_timestamp_seconds", "When the job was made that waits longest for its admission of those with an update of a template. Absent while none waits.", "template")
+	templatesNotReported = metric("node_firmware_templates_not_reported", "Templates beyond the first 200, which have no metrics of their own.")
+
 	sourceReady = metric("node_firmware_source_ready", "1 when every image of a source is verified and in store, else 0 with the reason.", "source", "reason")
 )
 
 // Table lists the metrics in the order of the documentation.
 var Table = []Metric{devices, jobs, poolNodes, poolBudget, poolUnavailable, poolAdmitted, poolQueued,
 	poolWaiting, poolEnded, poolPace, poolStart, poolCompletion, poolEstimate, poolComplete,
-	poolUpdates, poolHalted, poolWave, sourceReady}
+	poolUpdates, poolHalted, poolWave, templateDevices, templateNodes, templateWaiting, templatesNotReported, sourceReady}
 
 func metric(name, help string, labels ...string) Metric {
 	return Metric{Name: name, Help: help, Labels: labels, desc: prometheus.NewDesc(name, help, labels, nil)}
@@ -57,7 +62,11 @@ func Markdown() string {
 	var b strings.Builder
 	b.WriteString("| Metric | Type | Labels | Meaning |\n|---|---|---|---|\n")
 	for _, m := range Table {
-		fmt.Fprintf(&b, "| `%s` | gauge | `%s` | %s |\n", m.Name, strings.Join(m.Labels, "`, `"), m.Help)
+		labels := "none"
+		if len(m.Labels) > 0 {
+			labels = "`" + strings.Join(m.Labels, "`, `") + "`"
+		}
+		fmt.Fprintf(&b, "| `%s` | gauge | %s | %s |\n", m.Name, labels, m.Help)
 	}
 	return b.String()
 }

@@ -1,0 +1,46 @@
+package metrics
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+)
+
+// maxTemplates bounds the templates that are reported one by one, the first by name: a template for each node would make as many time
+// series as there are nodes, ten times over.
+const maxTemplates = 200
+
+func (c *Collector) templates(ctx context.Context, out chan<- prometheus.Metric) error {
+	var list v1alpha1.FirmwareTemplateList
+	if err := c.reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return err
+	}
+	all := slices.SortedFunc(slices.Values(list.Items), func(a, b v1alpha1.FirmwareTemplate) int { return cmp.Compare(a.Name, b.Name) })
+	out <- templatesNotReported.gauge(max(0, len(all)-maxTemplates))
+	for i := range all[:min(len(all), maxTemplates)] {
+		t := &all[i]
+		s := &t.Status
+		for _, n := range []struct {
+			state string
+			count int32
+		}{
+			{"Applied", s.DevicesApplied}, {"Pending", s.DevicesPending}, {"Updating", s.DevicesUpdating}, {"Failed", s.DevicesFailed},
+			{"Blocked", s.DevicesBlocked}, {"Conflicting", s.DevicesConflicting},
+			{"Reported", s.DevicesNotApplied - s.DevicesPending - s.DevicesUpdating - s.DevicesFailed - s.DevicesBlocked},
+		} {
+			out <- templateDevices.gauge(int(max(0, n.count)), t.Name, n.state)
+		}
+		out <- templateNodes.gauge(int(s.UpdatesApplied), t.Name, "Applied")
+		out <- templateNodes.gauge(int(s.UpdatesNotApplied), t.Name, "NotApplied")
+		out <- templateNodes.gauge(int(s.ServersNotAssigned), t.Name, "NotAssigned")
+		if w := s.OldestWaiting; w != nil {
+			out <- templateWaiting.gauge(int(w.Since.Unix()), t.Name)
+		}
+	}
+	return nil
+}
