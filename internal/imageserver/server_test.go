@@ -241,18 +241,28 @@ func TestTokensOfANewIssuerAreAcceptedWithoutARestart(t *testing.T) {
 	}
 }
 
-// Tokens of other issuers cost the API server one review a minute, and do not displace the issuers that are known.
+// Tokens of other issuers cost the API server one review per caller and minute, and do not displace the issuers that are known.
 func TestTokensOfOtherIssuersCostLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &reviews{t: t}
 		r := reviewer(t, server)
-		for n := range 600 {
-			_, err := r.Authenticate(t.Context(), fmt.Sprint("10.0.0.", n), issued(fmt.Sprint("forged", n), fmt.Sprint("https://elsewhere", n)))
+		forge := func(caller string, n int) {
+			_, err := r.Authenticate(t.Context(), caller, issued(fmt.Sprint("forged", n), fmt.Sprint("https://elsewhere", n)))
 			require.Error(t, err)
 			time.Sleep(time.Second)
 		}
+		for n := range 600 {
+			forge("10.6.6.6", n)
+		}
 		assert.Equal(t, 10, server.asked)
-		_, err := r.Authenticate(t.Context(), "10.0.0.1", claiming("daemon", nil))
+		_, err := r.Authenticate(t.Context(), "10.0.0.2", issued("daemon", "https://new"))
+		require.NoError(t, err, "a daemon with a token of a new issuer has a share of its own")
+		server.asked = 0
+		for n := range 600 {
+			forge(fmt.Sprint("10.7.", n/256, ".", n%256), n)
+		}
+		assert.LessOrEqual(t, server.asked, unknownBurst+600/5, "many callers together are bounded too")
+		_, err = r.Authenticate(t.Context(), "10.0.0.1", claiming("daemon", nil))
 		require.NoError(t, err)
 	})
 }

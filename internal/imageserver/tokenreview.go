@@ -34,7 +34,7 @@ type TokenReviewer struct {
 // NewTokenReviewer returns a reviewer that accepts tokens for the audience that belong to the user. Answers of the API server are
 // cached for a minute; errors are not. A token whose claims do not say so is refused without asking the API server. Own reads the
 // issuer that this process's own token names now, or "" where it has none; about tokens of another issuer the API server is
-// asked once a minute at most.
+// asked once a minute at most for each caller.
 func NewTokenReviewer(api authenticationv1.AuthenticationV1Interface, audience, user string, own func() string) (*TokenReviewer, error) {
 	// No implicit audience: a server that ignores audiences in its reviews accepts no token.
 	review, err := webhook.NewFromInterface(api, nil, wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 5},
@@ -56,7 +56,7 @@ func (t *TokenReviewer) Authenticate(ctx context.Context, caller, token string) 
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrDenied, err)
 	}
-	if !t.issuers.plausible(issuer) {
+	if !t.issuers.plausible(issuer, caller) {
 		return "", fmt.Errorf("%w: it is of another issuer than this cluster is known to have", ErrBusy)
 	}
 	end, ok := t.limit.begin(caller, token)

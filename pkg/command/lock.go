@@ -41,6 +41,29 @@ func (r *ExecRunner) WriteRunning(lock string) (bool, error) {
 	return !free, l.Close()
 }
 
+// WritesRunning reports whether any Write of a state directory still runs, whoever began it.
+func WritesRunning(stateDir string) (bool, error) {
+	locks, err := filepath.Glob(filepath.Join(stateDir, "run", "*"+lockSuffix))
+	if err != nil {
+		return false, fmt.Errorf("list locks of writes: %w", err)
+	}
+	defer withoutForks()()
+	for _, file := range locks {
+		l := flock.New(file, flock.SetFlag(os.O_RDONLY))
+		free, err := l.TryRLock()
+		switch {
+		case errors.Is(err, os.ErrNotExist):
+			continue
+		case err != nil:
+			return false, fmt.Errorf("look for a running write: %w", err)
+		}
+		if err := l.Close(); err != nil || !free {
+			return !free, err
+		}
+	}
+	return false, nil
+}
+
 func (r *ExecRunner) acquire(ctx context.Context, c Command) (*os.File, error) {
 	if c.Lock == "" {
 		return nil, errors.New("a write needs a lock: name the device it changes")

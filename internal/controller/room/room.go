@@ -1,6 +1,7 @@
 package room
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -72,6 +73,7 @@ func (r *Room) Enter(policy, node, job string) bool {
 	}
 	if !q.waits[node] {
 		q.waits[node] = true
+		q.tidy()
 		q.line = append(q.line, node)
 		if r.changed != nil {
 			r.changed()
@@ -176,6 +178,20 @@ func (r *Room) of(policy string) *queue {
 
 // left is how many more nodes may wait, beside those that were called.
 func (q *queue) left() int { return q.limit - q.queued - len(q.entered) - len(q.woken) }
+
+// tidy takes those out of the line that have left, once they are more than those who wait: a node that comes and goes while
+// nobody is called must not make it longer each time. Of a node that has come back the first place counts, as in call.
+func (q *queue) tidy() {
+	if len(q.line) < 2*len(q.waits) {
+		return
+	}
+	seen := make(map[string]bool, len(q.waits))
+	q.line = slices.DeleteFunc(q.line, func(node string) bool {
+		gone := !q.waits[node] || seen[node]
+		seen[node] = true
+		return gone
+	})
+}
 
 // call has as many nodes of the line planned again as there is room for.
 func (r *Room) call(q *queue) {

@@ -19,6 +19,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/maintenance"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/state"
 	"github.com/nodefirmware/node-firmware-operator/internal/version"
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 )
 
 // guardOf is the guard of this host. Own reads the pod of this process; nil in a guard.
@@ -66,10 +67,10 @@ const (
 
 // RunGuard executes the job in the journal while nobody else does and the API server does not answer, as a daemon does that cannot
 // reach it. It leaves the job to the daemon as soon as the API server answers, because then the kubelet starts that one. When no job
-// is left it removes what the kubelet starts it from, and waits for its end.
+// is left it removes what the kubelet starts it from, and waits for its end. Where it is to end while a write runs, it ends after that.
 func RunGuard(ctx context.Context, o Options, server string) error {
 	w := newWatchman(o, server)
-	defer w.release()
+	defer w.linger()
 	for {
 		if err := w.round(ctx); err != nil && ctx.Err() == nil {
 			o.Log.Error("Guard could not look after the host; trying again", "err", err)
@@ -78,6 +79,21 @@ func RunGuard(ctx context.Context, o Options, server string) error {
 		case <-ctx.Done():
 			return nil
 		case <-time.After(guardPoll):
+		}
+	}
+}
+
+// linger keeps this process, and with it the container, until no write runs any more, for as long as the grace period of the pod
+// allows: where the host's systemd did not take a write over, the write ends with the container. The job itself is left at once.
+func (w *watchman) linger() {
+	w.release()
+	for end := time.Now().Add(writeGrace); time.Now().Before(end); <-time.After(guardPoll) {
+		running, err := command.WritesRunning(w.options.Config.StateDir)
+		if err == nil && !running {
+			return
+		}
+		if err != nil {
+			w.options.Log.Error("Guard is to end and cannot see whether a write runs; it waits", "err", err)
 		}
 	}
 }

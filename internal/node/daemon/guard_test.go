@@ -7,7 +7,9 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -110,6 +112,31 @@ func TestGuardThatIsReplacedIsNotTakenForTheNextOne(t *testing.T) {
 		assert.Equal(t, next.alive, alive, next.id)
 	}
 	w.release()
+}
+
+// A write that the host's systemd did not take over ends with the container of the guard, so that this must not end before it.
+func TestGuardThatIsToEndWaitsForAWriteThatRuns(t *testing.T) {
+	w, _ := guarded(t)
+	dir := filepath.Join(w.options.Config.StateDir, "run")
+	require.NoError(t, os.MkdirAll(dir, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "over.lock"), nil, 0o600))
+	write, err := os.OpenFile(filepath.Join(dir, "runs.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	require.NoError(t, err)
+	require.NoError(t, syscall.Flock(int(write.Fd()), syscall.LOCK_EX))
+	synctest.Test(t, func(t *testing.T) {
+		ended := false
+		go func() {
+			w.linger()
+			ended = true
+		}()
+		<-time.After(time.Hour / 2)
+		synctest.Wait()
+		assert.False(t, ended, "the write runs")
+		require.NoError(t, write.Close())
+		<-time.After(time.Minute)
+		synctest.Wait()
+		assert.True(t, ended)
+	})
 }
 
 // Whatever answers is an answer, with any certificate and whatever it says.

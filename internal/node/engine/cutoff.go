@@ -19,8 +19,9 @@ const (
 type notes struct {
 	// began is when this process last journalled that a wait began; zero for never.
 	began time.Duration
-	// pending says that the last change is not in the journal yet.
+	// pending says that the last change is not in the journal yet, and failed why it could not be written last; empty when it could.
 	pending bool
+	failed  string
 }
 
 // isolate notes for how long the host has been cut off by what the job changed. A complaint that ends for less than the soak
@@ -104,12 +105,15 @@ func (x *execution) note(c *journal.CutOff) {
 		return
 	}
 	x.job.CutOff, x.notes.pending = c, true
-	if err := x.cfg.Journal.Save(x.job); err != nil {
-		x.cfg.Log.Warn("The wait of a node that is cut off was not journalled; a daemon that is restarted begins to wait anew",
-			"job", x.job.Name, "err", err)
-		return
+	err := x.cfg.Journal.Save(x.job)
+	switch {
+	case err == nil:
+		x.notes.pending, x.notes.failed = false, ""
+	case x.notes.failed != err.Error(): // a full disk is full at each look
+		x.notes.failed = err.Error()
+		x.cfg.Log.Warn("The wait of a node that is cut off was not journalled, which is tried again; a daemon that is restarted before that works "+
+			"begins to wait anew", "job", x.job.Name, "err", err)
 	}
-	x.notes.pending = false
 }
 
 func (x *execution) sinceBoot() (at time.Duration, ok bool) {

@@ -38,9 +38,12 @@ func (x *execution) guard(ctx context.Context) {
 	if x.job.Guard != nil && *x.job.Guard == now {
 		return
 	}
-	x.job.Guard = &now // the next save makes it durable: it is only reported
+	x.job.Guard = &now
 	if err != nil {
 		x.cfg.Log.Warn("Nothing restores this node where its update cuts it off over a reboot", "job", x.job.Name, "err", err)
+	}
+	if err := x.cfg.Journal.Save(x.job); err != nil { // after the reboot the journal is all that knows it; it is only reported
+		x.cfg.Log.Warn("Whether there is a guard was not journalled", "job", x.job.Name, "err", err)
 	}
 	x.publish(true)
 }

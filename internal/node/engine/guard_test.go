@@ -83,6 +83,30 @@ func TestJobGoesOnWithoutAGuardAndSaysSo(t *testing.T) {
 	})
 }
 
+// What was found before the reboot alone is known after it: nothing else is journalled in between.
+func TestWhatIsFoundAboutTheGuardBeforeTheRebootIsJournalled(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		guard := &sentry{m: m}
+		m.Guard = lastRefused{guard}
+		view, over := m.Live(m.Job("j", m.ReadBackNIC(inventory.ActivateReboot))) // until its reboot
+		require.False(t, over)
+		require.Len(t, guard.before, 2)
+		require.NotNil(t, view.Job("uid-j").Guard)
+		assert.Equal(t, "the kubelet has gone", view.Job("uid-j").Guard.Missing)
+	})
+}
+
+// lastRefused is a guard that is refused after the write.
+type lastRefused struct{ *sentry }
+
+// Install implements engine.Guard.
+func (l lastRefused) Install(ctx context.Context) error {
+	if err := l.sentry.Install(ctx); err != nil || len(l.before) < 2 {
+		return err
+	}
+	return errors.New("the kubelet has gone")
+}
+
 // A kubelet that refuses the static pod costs a minute each time.
 func TestHostThatRefusedAGuardIsAskedAgainOnlyBeforeTheReboot(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {

@@ -179,6 +179,46 @@ func TestJobRunsOnlyWhenAdmittedAndIsReportedToTheEnd(t *testing.T) {
 	assert.Contains(t, <-d.events.Events, v1alpha1.ReasonSucceeded)
 }
 
+// What a job is and how far it is can be asked after a restart of the daemon: of the API server, which says the same as before, and of
+// the journal. A job that had begun goes on from there.
+func TestJobsCanBeAskedForAfterARestart(t *testing.T) { // R000-61
+	d := newDaemon(t)
+	d.create("done", d.Add(inventory.Disk, "disk0", inventory.ActivateNone))
+	d.admit("done")
+	require.NoError(t, d.reconcile("done"))
+	d.work()
+	require.NoError(t, d.reconcile("done"))
+	begun := d.create("begun", d.Add(inventory.Disk, "disk1", inventory.ActivateNone))
+	d.admit("begun")
+	require.NoError(t, d.reconcile("begun"))
+	d.create("waits", d.Add(inventory.Disk, "disk2", inventory.ActivateNone))
+	require.NoError(t, d.reconcile("waits"))
+	before := map[string]*v1alpha1.FirmwareJob{}
+	for _, name := range []string{"done", "begun", "waits"} {
+		before[name] = d.get(name)
+	}
+	apitest.RequireStatus(t, before["done"], kstatus.CurrentStatus)
+	require.NotEmpty(t, before["begun"].Status.Steps)
+
+	require.NoError(t, d.journal.Close())
+	d.restart(d.Dir)
+	for name, was := range before {
+		require.NoError(t, d.reconcile(name))
+		assert.Equal(t, was.Spec, d.get(name).Spec, name)
+		assert.Equal(t, was.Status, d.get(name).Status, name)
+	}
+	view, err := d.journal.View()
+	require.NoError(t, err)
+	assert.Equal(t, step.Complete, view.Job(string(before["done"].UID)).Record.Outcome)
+	assert.Equal(t, string(begun.UID), view.Active().UID)
+	assert.Equal(t, "disk1", view.Active().Updates[0].UniqueID)
+
+	d.work()
+	require.NoError(t, d.reconcile("begun"))
+	apitest.RequireStatus(t, d.get("begun"), kstatus.CurrentStatus)
+	assert.Equal(t, 1, d.Sim.Count(drivertest.OpWrite, "disk0"), "what was done is not repeated")
+}
+
 func TestResultsComeBeforeTheEnd(t *testing.T) {
 	d := newDaemon(t)
 	d.create("j", d.Add(inventory.Disk, "disk0", inventory.ActivateNone))
