@@ -290,7 +290,8 @@ type FirmwareJobStatus struct {
 	// badImages lists the images of the job that made a device or the node unhealthy. They are quarantined for the model
 	// of their device, as the quarantine of the FirmwareSource says. At most 128, one for each device.
 	// +optional
-	// +listType=atomic
+	// +listType=map
+	// +listMapKey=device
 	// +kubebuilder:validation:MaxItems=128
 	BadImages []BadImage `json:"badImages,omitempty"`
 }

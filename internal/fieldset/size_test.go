@@ -203,7 +203,7 @@ func (c cluster) fullJob() {
 	})
 	c.execute(j, v1alpha1.FirmwareJobStatus{
 		Conditions: verbose(nfostatus.JobConditions...), StartTime: &now, CompletionTime: &now, Retry: &text, Verdict: longVerdict(), BadImages: bad,
-		Steps: filled(c.T, 512, 208<<10-2*len(updates)-48<<10, func(i int) v1alpha1.JobStep {
+		Steps: filled(c.T, 512, max(184<<10-2*len(updates)-48<<10, 16<<10), func(i int) v1alpha1.JobStep {
 			return v1alpha1.JobStep{Name: long(63, i), Device: long(253, i), State: v1alpha1.StepFailed, Message: long(64, i), BootID: long(36, i), StartTime: &now, FinishTime: &now}
 		}),
 	})

@@ -14,7 +14,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -51,12 +54,24 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 		For(&v1alpha1.NodeFirmware{}, builder.WithPredicates(watch.Changed(func(a, b *v1alpha1.NodeFirmware) bool {
 			return !equality.Semantic.DeepEqual(a.Status.MaintenanceRequest, b.Status.MaintenanceRequest)
 		}))).
+		Watches(&corev1.Node{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(uncordoned)). // both have the same name
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up maintenance controller: %w", err)
 	}
 	return nil
+}
+
+// uncordoned passes a Node that becomes schedulable: from then on a cordon of it is somebody else's.
+var uncordoned = predicate.Funcs{
+	CreateFunc: func(event.CreateEvent) bool { return false }, DeleteFunc: func(event.DeleteEvent) bool { return false },
+	GenericFunc: func(event.GenericEvent) bool { return false },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		was, _ := e.ObjectOld.(*corev1.Node)
+		is, _ := e.ObjectNew.(*corev1.Node)
+		return was != nil && is != nil && was.Spec.Unschedulable && !is.Spec.Unschedulable
+	},
 }
 
 // Reconcile takes the maintenance of one node a step further.

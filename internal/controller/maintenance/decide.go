@@ -28,7 +28,8 @@ type decision struct {
 	// cordon writes this id into the annotation of the Node and makes it unschedulable; uncordon undoes that.
 	cordon   string
 	uncordon bool
-	// disown removes the annotation of a Node that stays cordoned, because somebody else has cordoned it since.
+	// disown removes the annotation of a Node whose cordon is not the operator's any more: somebody has uncordoned it, or cordoned it
+	// again. Whether it is cordoned stays as it is.
 	disown bool
 	// evict does one round of eviction, after which is decided again.
 	evict bool
@@ -49,13 +50,15 @@ func decide(f facts) decision {
 	case f.node == nil:
 		return say(f, v1alpha1.MaintenanceRefused, "there is no Node of that name; nothing was done")
 	case f.drained():
-		return decision{}
+		return decision{disown: f.uncordoned()}
 	case !f.admitted:
 		return say(f, v1alpha1.MaintenanceRefused, "the node has no admitted FirmwareJob; it is not taken out of service")
 	case !f.begun():
 		return begin(f)
 	case !f.node.Spec.Unschedulable: // what is evicted could be scheduled there again
-		return say(f, v1alpha1.MaintenanceDraining, "somebody uncordoned the node; no pod is evicted until it is cordoned again")
+		d := say(f, v1alpha1.MaintenanceDraining, "somebody uncordoned the node; no pod is evicted until it is cordoned again")
+		d.disown = f.uncordoned()
+		return d
 	case f.left == nil:
 		return decision{evict: true}
 	case f.left.Done():
@@ -71,6 +74,11 @@ func (f facts) begun() bool {
 
 // drained reports whether the request was carried out. The daemon looks at the Node itself from then on.
 func (f facts) drained() bool { return f.answered() && f.answer.State == v1alpha1.MaintenanceDrained }
+
+// uncordoned reports whether somebody has uncordoned the Node that the operator cordoned. Who cordons it then keeps it cordoned.
+func (f facts) uncordoned() bool {
+	return f.node != nil && !f.node.Spec.Unschedulable && f.node.Annotations[v1alpha1.CordonedAnnotation] != ""
+}
 
 func (f facts) answered() bool { return f.answer != nil && f.answer.RequestID == f.request.ID }
 

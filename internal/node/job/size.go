@@ -11,9 +11,9 @@ import (
 
 // Bounds in bytes of JSON, which keep a job of many devices under 256 KiB. The journal of the node has everything.
 const (
-	// maxSize is for the updates, the steps and the bad images together. The API server notes of each update who wrote it, so that the
-	// updates count twice.
-	maxSize          = 208 << 10
+	// maxSize is for the updates, the steps and the bad images together. The API server notes of each update and of each bad image who
+	// wrote it: the updates count twice, and the rest is left for the others.
+	maxSize          = 184 << 10
 	minStepsSize     = 16 << 10
 	maxBadImagesSize = 48 << 10
 	// shortMessage is how short the message of a step or of a bad image becomes, in bytes.

@@ -417,7 +417,9 @@ var schemaYAML = typed.YAMLObject(`types:
         list:
           elementType:
             namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.BadImage
-          elementRelationship: atomic
+          elementRelationship: associative
+          keys:
+          - device
     - name: completionTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
