@@ -22,6 +22,7 @@ var packagesOf = map[string][]string{
 	"mstflint": {"mstflint"},
 	// Its Python modules run lspci, setpci, lsmod, modprobe and rmmod.
 	"mstfwreset":      {"mstflint", "pciutils", "kmod"},
+	"mstconfig":       {"mstflint"},
 	"nvme":            {"nvme-cli"},
 	"sg_inq":          {"sg3-utils"},
 	"sg_opcodes":      {"sg3-utils"},

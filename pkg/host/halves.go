@@ -2,6 +2,8 @@ package host
 
 import (
 	"context"
+	"encoding/binary"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -55,10 +57,36 @@ func (h *Host) joinHalves(ctx context.Context, cards []card) []card {
 	return out
 }
 
+// mayBeHalves reports whether it takes the product data, which are slow to read, to tell that two cards are not one.
 func mayBeHalves(a, b card) bool {
 	return a.place != b.place && len(a.functions) > 0 && len(b.functions) > 0 &&
 		a.functions[0].Vendor == vendorSocketDirect && b.functions[0].Vendor == vendorSocketDirect &&
-		a.functions[0].Device == b.functions[0].Device
+		a.functions[0].Device == b.functions[0].Device && !a.isFarFrom(b)
+}
+
+// macRange is more than any card has MACs: its ports and their virtual functions count up from its base MAC.
+const macRange = 1 << 12
+
+// isFarFrom reports whether the MACs of two cards show that they are not one. A half without any, as in a kernel that makes one
+// interface of both, may belong to every card.
+func (c card) isFarFrom(other card) bool {
+	a, known := c.mac()
+	b, known2 := other.mac()
+	return known && known2 && max(a, b)-min(a, b) >= macRange
+}
+
+// mac is the lowest MAC of a card as a number.
+func (c card) mac() (lowest uint64, known bool) {
+	for _, n := range c.interfaces {
+		octets, err := net.ParseMAC(n.PermanentAddress())
+		if err != nil || len(octets) != 6 {
+			continue
+		}
+		if m := binary.BigEndian.Uint64(append([]byte{0, 0}, octets...)); !known || m < lowest {
+			lowest, known = m, true
+		}
+	}
+	return lowest, known
 }
 
 // vpd is the product data of a card; nil where it has none, or does not give it in time.

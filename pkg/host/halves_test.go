@@ -2,8 +2,11 @@ package host_test
 
 import (
 	"crypto/sha256"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -15,6 +18,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/mstflint"
 	"github.com/nodefirmware/node-firmware-operator/pkg/host"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
 
 const (
@@ -133,13 +137,13 @@ func TestTwoAdaptersOnOneBoardAreTwoDevices(t *testing.T) {
 	second := spec.NICs[0]
 	spec.NICs[0].Second = nil
 	second.Key, second.Slot, second.Second = "nic1", "0000:af:00", nil
-	second.BaseMAC, second.BaseGUID = 0xb83fd2aa0000, 0xb83fd203aa000000
+	second.BaseMAC, second.BaseGUID = 0xb83fd2000100, 0xb83fd20300000100
 	second.Ports = []simhost.Port{{NetDevice: "ens9f0np0"}, {NetDevice: "ens9f1np1"}}
 	spec.NICs = append(spec.NICs, second)
 	_, h := machineOf(t, spec)
 	nics := nicsOf(t, h)
 	require.Len(t, nics, 2)
-	for i, want := range []string{socketDirect, "b8:3f:d2:aa:00:00"} {
+	for i, want := range []string{socketDirect, "b8:3f:d2:00:01:00"} {
 		require.NoError(t, nics[i].Err)
 		assert.Equal(t, want, nics[i].UniqueID)
 		assert.Len(t, nics[i].PCI, 2)
@@ -149,6 +153,37 @@ func TestTwoAdaptersOnOneBoardAreTwoDevices(t *testing.T) {
 		require.True(t, ok)
 		require.NoError(t, found.Err)
 		assert.Len(t, found.PCI, 2)
+	}
+}
+
+// productDataCounter counts how often product data are read.
+type productDataCounter struct {
+	sysfs.Tree
+	reads *atomic.Int32
+}
+
+func (c productDataCounter) Open(name string) (fs.File, error) {
+	if path.Base(name) == "vpd" {
+		c.reads.Add(1)
+	}
+	return c.Tree.Open(name)
+}
+
+// Product data take a second to read: to list cards whose MACs are far apart does not need them.
+func TestOnlyCardsThatMayBeOneAreAskedForTheirProductData(t *testing.T) {
+	for base, want := range map[uint64]int32{0xb83fd2000100: 2, 0xb83fd2aa0000: 0} {
+		spec := socketDirectMachine()
+		second := spec.NICs[0]
+		spec.NICs[0].Second = nil
+		second.Key, second.Slot, second.Second, second.BaseMAC = "nic1", "0000:af:00", nil, base
+		second.Ports = []simhost.Port{{NetDevice: "ens9f0np0"}}
+		spec.NICs = append(spec.NICs, second)
+		m, _ := machineOf(t, spec)
+		var reads atomic.Int32
+		h, err := host.New(host.Config{FS: productDataCounter{sysfs.DirFS(m.Dir()), &reads}})
+		require.NoError(t, err)
+		require.NoError(t, h.Ties(t.Context()))
+		assert.Equal(t, want, reads.Load(), "%x", base)
 	}
 }
 

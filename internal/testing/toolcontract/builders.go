@@ -49,18 +49,25 @@ func nameOf(d ast.Decl) string {
 func makesCommand(d ast.Decl) bool {
 	found := false
 	ast.Inspect(d, func(n ast.Node) bool {
-		literal, ok := n.(*ast.CompositeLit)
-		if !ok || len(literal.Elts) == 0 {
-			return true
-		}
-		typ, ok := literal.Type.(*ast.SelectorExpr)
-		if !ok {
-			return true
-		}
-		if pkg, ok := typ.X.(*ast.Ident); ok && pkg.Name == "command" && typ.Sel.Name == "Command" {
-			found = true
+		if literal, ok := n.(*ast.CompositeLit); ok && len(literal.Elts) > 0 {
+			list, isList := literal.Type.(*ast.ArrayType)
+			found = found || isCommand(literal.Type) || isList && isCommand(list.Elt) && slices.ContainsFunc(literal.Elts, isLiteral)
 		}
 		return true
 	})
 	return found
+}
+
+func isLiteral(e ast.Expr) bool {
+	_, ok := e.(*ast.CompositeLit)
+	return ok
+}
+
+func isCommand(e ast.Expr) bool {
+	typ, ok := e.(*ast.SelectorExpr)
+	if !ok || typ.Sel.Name != "Command" {
+		return false
+	}
+	pkg, ok := typ.X.(*ast.Ident)
+	return ok && pkg.Name == "command"
 }

@@ -73,3 +73,12 @@ func TestRecordingsAgreeWithTheContract(t *testing.T) {
 		t.Run(tool.Name, func(t *testing.T) { toolcontract.CheckRecorded(t, tool) })
 	}
 }
+
+// The same list runs in an image or a chroot: what stands before the command line makes no difference.
+func TestRealToolsAnswerBehindAPrefixToo(t *testing.T) {
+	for _, tool := range toolcontract.Tools() {
+		t.Run(tool.Name, func(t *testing.T) {
+			toolcontract.CheckReal(t, tool, world(t), toolcontract.Exec("nice", "-n", "1"), false)
+		})
+	}
+}

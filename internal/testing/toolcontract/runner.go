@@ -42,7 +42,7 @@ func Exec(prefix ...string) Runner {
 		cmd := exec.CommandContext(ctx, line[0], line[1:]...)
 		cmd.WaitDelay = time.Second
 		if len(prefix) == 0 {
-			cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "HOME=/"}, env...) //nolint:forbidigo // a test helper
+			cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "HOME=/"}, env...)
 		}
 		return Finish(ctx, cmd)
 	}

@@ -2,6 +2,7 @@ package mstflint
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -44,12 +45,12 @@ func TestParseMode(t *testing.T) {
 }
 
 func TestParseModeRefusesWhatItDoesNotKnow(t *testing.T) {
+	row := func(name, value string) string { return "        " + name + strings.Repeat("    "+value, 3) + "\n" }
 	for _, out := range []string{
 		"", "-E- Failed to open the device\n",
 		"Configurations:                                     Next Boot\n        INTERNAL_CPU_MODEL    EMBEDDED_CPU(1)\n",
-		"Configurations: Default Current Next Boot\n        INTERNAL_CPU_MODEL    EMBEDDED_CPU(1) EMBEDDED_CPU(1) EMBEDDED_CPU(1)\n",
-		"        INTERNAL_CPU_MODEL    EMBEDDED_CPU(1) EMBEDDED_CPU(1) EMBEDDED_CPU(1)\n" +
-			"        INTERNAL_CPU_OFFLOAD_ENGINE    ENABLED(0) ENABLED(0) ENABLED(0)\n",
+		"Configurations: Default Current Next Boot\n" + row(cpuModel, embedded),
+		row(cpuModel, embedded) + row(offloadEngine, enabled),
 	} {
 		_, err := parseMode(out)
 		assert.Error(t, err, out)
