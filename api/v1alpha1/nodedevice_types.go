@@ -167,10 +167,19 @@ type ObservedFirmware struct {
 	// activation is what a newly stored image needs before it runs.
 	// +optional
 	Activation ActivationKind `json:"activation,omitempty"`
+	// activationMessage says why activation is more disruptive than for other devices of its kind, such as "InUse: …" for
+	// an adapter with virtual functions; absent if it is not, or the driver does not say.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	ActivationMessage string `json:"activationMessage,omitempty"`
 	// driver that reads and writes the device; absent if there is none and the device is only listed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Driver string `json:"driver,omitempty"`
+	// driverMessage says why a driver that supports the device better was not chosen; absent if the best one was.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	DriverMessage string `json:"driverMessage,omitempty"`
 	// versionFormat declares how the driver orders versions of this device: Dotted (decimal sections between dots) or
 	// Plain (equal or different, never ordered). Downgrades can be recognised only where it is Dotted. Absent means
 	// Plain.

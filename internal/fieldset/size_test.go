@@ -155,6 +155,7 @@ func (c cluster) fullNodeDevice() {
 		}),
 		Firmware: &v1alpha1.ObservedFirmware{
 			Running: long(64, 1), Stored: long(64, 1), Driver: long(63, 1), ReadOnly: long(256, 1), RollbackMessage: long(256, 1),
+			ActivationMessage: long(256, 1), DriverMessage: long(256, 1),
 			Slots: filled(c.T, 7, unbounded, func(i int) v1alpha1.FirmwareSlot {
 				return v1alpha1.FirmwareSlot{Slot: int32(i + 1), Version: long(64, i), State: "ReadOnly"}
 			}),

@@ -239,8 +239,10 @@ func TestUnderLockdownADriverThatReachesTheCardIsChosen(t *testing.T) {
 		assert.Equal(t, want, writer.Name(), "what reads the card writes it")
 		if level == "" {
 			assert.Empty(t, choice.Passed)
+			assert.Empty(t, d.DriverMessage)
 			continue
 		}
+		assert.Contains(t, d.DriverMessage, "mstflint supports the device better: the kernel is locked down ("+level+")")
 		require.ErrorContains(t, choice.Passed["mstflint"], "the kernel is locked down ("+level+")")
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -39,6 +41,7 @@ func (h *Host) inspect(ctx context.Context, c candidate, guard Guard) inventory.
 		own    inventory.Identity // what the card carries about itself
 		id     inventory.Identity
 		fw     inventory.Firmware
+		passed map[string]error
 		err    error
 	}
 	got, err := attempt(ctx, h, c.place, func(ctx context.Context) (r reading) {
@@ -46,9 +49,8 @@ func (h *Host) inspect(ctx context.Context, c candidate, guard Guard) inventory.
 			return r
 		}
 		r.own = h.productData(c)
-		var passed map[string]error
-		if r.driver, passed, r.err = h.cfg.Drivers.Choose(d.Identity); r.driver != nil {
-			h.reportChoice(c.place, d.Identity, r.driver, passed)
+		if r.driver, r.passed, r.err = h.cfg.Drivers.Choose(d.Identity); r.driver != nil {
+			h.reportChoice(c.place, d.Identity, r.driver, r.passed)
 			r.id, r.fw, r.err = r.driver.Inspect(ctx, complete(d.Identity, r.own))
 		}
 		return r
@@ -65,11 +67,20 @@ func (h *Host) inspect(ctx context.Context, c candidate, guard Guard) inventory.
 		d.Err = fmt.Errorf("read %s %s: driver %s gives the unique id %q, which has to be one word of at most %d bytes",
 			d.Class, d.UniqueID, got.driver.Name(), got.id.UniqueID, maxID)
 	case got.driver != nil:
-		d.Driver = got.driver.Name()
+		d.Driver, d.DriverMessage = got.driver.Name(), passedOver(got.passed)
 		d.Identity = complete(d.Identity, got.id)
 		d.Firmware = &got.fw
 	}
 	return d
+}
+
+// passedOver says why drivers were passed over, in order of name.
+func passedOver(passed map[string]error) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(passed)) {
+		parts = append(parts, fmt.Sprintf("%s supports the device better: %v", name, passed[name]))
+	}
+	return strings.Join(parts, "; ")
 }
 
 // productData is what a card carries about itself; nothing where it has no such data or it is damaged, which no update

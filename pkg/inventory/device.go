@@ -25,8 +25,9 @@ type Device struct {
 	Ports []Port
 	// Firmware is what the device reported in this pass; nil when it was not or could not be read.
 	Firmware *Firmware
-	// Driver names the driver that read the device; empty when none knows it.
-	Driver string
+	// Driver names the driver that read the device; empty when none knows it. DriverMessage says why a driver that supports
+	// the device better was not chosen; empty when the best one was.
+	Driver, DriverMessage string
 	// Err says why the device could not be read, though it is there.
 	Err error
 }

@@ -54,7 +54,7 @@ func device(o *v1alpha1.NodeDevice) {
 	share(&o.Spec.NodeName, &s.Vendor, &s.VendorID, &s.DeviceID, &s.Model, &s.PartNumber, &s.BoardID)
 	conditions(s.Conditions)
 	if f := s.Firmware; f != nil {
-		share(&f.Running, &f.Stored, &f.Driver, &f.ReadOnly, &f.RollbackMessage)
+		share(&f.Running, &f.Stored, &f.Driver, &f.ReadOnly, &f.RollbackMessage, &f.ActivationMessage, &f.DriverMessage)
 	}
 	if f := o.Spec.Firmware; f != nil {
 		f.Digest = v1alpha1.Digest(shared(string(f.Digest)))

@@ -38,6 +38,7 @@ func TestAPIServerTakesWhatIsPublished(t *testing.T) {
 	long := strings.Repeat("ä", 2000)
 	b.host.found.Devices[0].Firmware.Rollback = inventory.RollbackReadBack
 	b.host.found.Devices[0].Firmware.RollbackMessage = long
+	b.host.found.Devices[0].Firmware.ActivationMessage, b.host.found.Devices[0].DriverMessage = long, long
 	job := held(step.Failure{Reason: step.Unhealthy, Message: long, Step: "health", Held: true, Blames: []string{"n1-nic-aa"}})
 	job.Record.Rollback = &step.Rollback{Failure: &step.Failure{Reason: step.RollbackUnavailable, Message: long, Held: true}}
 	b.book.view = journal.View{
@@ -64,6 +65,10 @@ func TestAPIServerTakesWhatIsPublished(t *testing.T) {
 	assert.Equal(t, noon.Truncate(time.Second), d.Status.Unhealthy.Since.UTC())
 	assert.Equal(t, v1alpha1.RollbackReadBack, d.Status.Firmware.Rollback)
 	assert.LessOrEqual(t, len(d.Status.Firmware.RollbackMessage), 256)
+	for _, message := range []string{d.Status.Firmware.ActivationMessage, d.Status.Firmware.DriverMessage} {
+		assert.NotEmpty(t, message)
+		assert.LessOrEqual(t, len(message), 256)
+	}
 
 	again, deviceAgain := publish()
 	assert.Equal(t, d.ResourceVersion, deviceAgain.ResourceVersion, "nothing changed, so nothing is written")

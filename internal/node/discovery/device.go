@@ -59,6 +59,7 @@ func describe(d inventory.Device) v1alpha1.NodeDeviceStatus {
 	}
 	if d.Firmware != nil {
 		s.Firmware = describeFirmware(*d.Firmware, d.Driver)
+		s.Firmware.DriverMessage = text.Clip(d.DriverMessage, 256)
 	}
 	return s
 }
@@ -66,7 +67,7 @@ func describe(d inventory.Device) v1alpha1.NodeDeviceStatus {
 func describeFirmware(f inventory.Firmware, driver string) *v1alpha1.ObservedFirmware {
 	out := &v1alpha1.ObservedFirmware{
 		Running: text.Clip(string(f.Running), 64), Stored: text.Clip(string(f.Stored), 64),
-		Activation: v1alpha1.ActivationKind(f.Activation.String()), Driver: text.Clip(driver, 63),
+		Activation: v1alpha1.ActivationKind(f.Activation.String()), ActivationMessage: text.Clip(f.ActivationMessage, 256), Driver: text.Clip(driver, 63),
 		VersionFormat: v1alpha1.VersionFormatPlain, ReadOnly: text.Clip(f.ReadOnly, 256),
 		Rollback: v1alpha1.RollbackKind(f.Rollback.String()), RollbackMessage: text.Clip(f.RollbackMessage, 256),
 	}

@@ -71,6 +71,8 @@ type Machine struct {
 	Reads, EndAt int
 	// BeforeCommit is called between the two commands of a write, which then waits until its context ends.
 	BeforeCommit func()
+	// NoReset answers for a device that cannot be reset now, in place of the reset.
+	NoReset error
 	// NotNow answers for a device whose image cannot be read now.
 	NotNow func() error
 	// SlowRead is called by a read of an image, which then waits until its context ends.
@@ -409,6 +411,9 @@ func (f failing) Revert(ctx context.Context, id inventory.Identity, v inventory.
 }
 
 func (f failing) Activate(ctx context.Context, id inventory.Identity, k inventory.Activation) (inventory.Activation, error) {
+	if f.m.NoReset != nil {
+		return 0, f.m.NoReset
+	}
 	f.m.failpoint()
 	defer f.m.failpoint()
 	return f.Simulated.Activate(ctx, id, k)

@@ -1169,7 +1169,13 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: activation
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ActivationKind
+    - name: activationMessage
+      type:
+        scalar: string
     - name: driver
+      type:
+        scalar: string
+    - name: driverMessage
       type:
         scalar: string
     - name: readOnly

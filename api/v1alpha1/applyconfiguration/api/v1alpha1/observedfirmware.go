@@ -20,8 +20,13 @@ type ObservedFirmwareApplyConfiguration struct {
 	Slots []FirmwareSlotApplyConfiguration `json:"slots,omitempty"`
 	// activation is what a newly stored image needs before it runs.
 	Activation *apiv1alpha1.ActivationKind `json:"activation,omitempty"`
+	// activationMessage says why activation is more disruptive than for other devices of its kind, such as "InUse: …" for
+	// an adapter with virtual functions; absent if it is not, or the driver does not say.
+	ActivationMessage *string `json:"activationMessage,omitempty"`
 	// driver that reads and writes the device; absent if there is none and the device is only listed.
 	Driver *string `json:"driver,omitempty"`
+	// driverMessage says why a driver that supports the device better was not chosen; absent if the best one was.
+	DriverMessage *string `json:"driverMessage,omitempty"`
 	// versionFormat declares how the driver orders versions of this device: Dotted (decimal sections between dots) or
 	// Plain (equal or different, never ordered). Downgrades can be recognised only where it is Dotted. Absent means
 	// Plain.
@@ -77,11 +82,27 @@ func (b *ObservedFirmwareApplyConfiguration) WithActivation(value apiv1alpha1.Ac
 	return b
 }
 
+// WithActivationMessage sets the ActivationMessage field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ActivationMessage field is set to the value of the last call.
+func (b *ObservedFirmwareApplyConfiguration) WithActivationMessage(value string) *ObservedFirmwareApplyConfiguration {
+	b.ActivationMessage = &value
+	return b
+}
+
 // WithDriver sets the Driver field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Driver field is set to the value of the last call.
 func (b *ObservedFirmwareApplyConfiguration) WithDriver(value string) *ObservedFirmwareApplyConfiguration {
 	b.Driver = &value
+	return b
+}
+
+// WithDriverMessage sets the DriverMessage field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the DriverMessage field is set to the value of the last call.
+func (b *ObservedFirmwareApplyConfiguration) WithDriverMessage(value string) *ObservedFirmwareApplyConfiguration {
+	b.DriverMessage = &value
 	return b
 }
 
