@@ -56,6 +56,9 @@ const (
 	// ConditionRolledBack is True on a FirmwareJob that failed and restored the previous firmware. It is False while
 	// the rollback runs and when the rollback failed.
 	ConditionRolledBack = "RolledBack"
+	// ConditionWriteExposed (abnormal) is True on a FirmwareJob when something could have ended one of its writes: the end of the
+	// daemon's pod, or a shutdown of the host.
+	ConditionWriteExposed = "WriteExposed"
 	// ConditionCancelling (abnormal) is True on a FirmwareJob while its cancellation waits for the running step.
 	ConditionCancelling = "Cancelling"
 )
@@ -231,6 +234,10 @@ const (
 	// ReasonGuardUnavailable: the kubelet runs no guard; the message says why. The job goes on. A node that its new firmware cuts
 	// off over a reboot is not restored without a person.
 	ReasonGuardUnavailable = "GuardUnavailable"
+	// ReasonNoScope: the host's systemd did not take a write over, so that the end of the daemon's pod would have ended it too.
+	ReasonNoScope = "NoScope"
+	// ReasonNoInhibitor: the host did not promise to put a shutdown off until a write had ended.
+	ReasonNoInhibitor = "NoInhibitor"
 	// ReasonRollingBack: the previous firmware is being restored.
 	ReasonRollingBack = "RollingBack"
 	// ReasonRolledBack: the previous firmware runs again and the node is healthy.

@@ -16,7 +16,7 @@ import (
 var JobConditions = []string{
 	v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionMaintenanceReady,
 	v1alpha1.ConditionComplete, v1alpha1.ConditionFailed, v1alpha1.ConditionHeld, v1alpha1.ConditionRollbackAvailable,
-	v1alpha1.ConditionRolledBack, v1alpha1.ConditionGuarded, v1alpha1.ConditionCancelling,
+	v1alpha1.ConditionRolledBack, v1alpha1.ConditionGuarded, v1alpha1.ConditionWriteExposed, v1alpha1.ConditionCancelling,
 }
 
 // JobFacts is what the daemon knows about one job when it reports.
@@ -45,6 +45,9 @@ type JobFacts struct {
 	// Guarded says that it is known whether the node has a guard, and Unguarded why it has none; empty while it has.
 	Guarded   bool
 	Unguarded string
+	// Unprotected is why the end of the daemon's pod could have ended a write of the job, and Uninhibited why a shutdown of the host was
+	// not put off for one; empty where nothing is known to be amiss.
+	Unprotected, Uninhibited string
 	// Rollback is the progress of the rollback; nil before it begins.
 	Rollback *step.Rollback
 	// Overdue says that the running step has made no progress for longer than it should; empty while it has.
@@ -60,7 +63,7 @@ type JobFacts struct {
 
 // Job maps facts to the conditions of a FirmwareJob, keeping in old what others wrote.
 func Job(f JobFacts, old []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
-	all := slices.Concat(jobReady(f), jobMaintenance(f), jobArchived(f), jobGuarded(f), jobRollback(f), jobCancelling(f))
+	all := slices.Concat(jobReady(f), jobMaintenance(f), jobArchived(f), jobGuarded(f), jobExposed(f), jobRollback(f), jobCancelling(f))
 	return Merge(old, generation, now, JobConditions, all...)
 }
 
@@ -94,6 +97,26 @@ func jobGuarded(f JobFacts) []Condition {
 			"The node restores what ran before by itself where its network adapter cuts it off, after a reboot too."}}
 	}
 	return nil
+}
+
+// jobExposed says what could have ended a write.
+func jobExposed(f JobFacts) []Condition {
+	var amiss []string
+	c := Condition{Type: v1alpha1.ConditionWriteExposed, Status: metav1.ConditionTrue}
+	if f.Uninhibited != "" {
+		c.Reason = v1alpha1.ReasonNoInhibitor
+		amiss = append(amiss, "the host was not kept from shutting down, so do not reboot it by force before the job has ended: "+f.Uninhibited)
+	}
+	if f.Unprotected != "" {
+		c.Reason = v1alpha1.ReasonNoScope
+		amiss = append(amiss, "the host's systemd did not take a write over, so do not delete the daemon's pod before the job has ended: "+f.Unprotected)
+	}
+	if len(amiss) == 0 {
+		return nil
+	}
+	slices.Reverse(amiss)
+	c.Message = sentence(strings.Join(amiss, "; "))
+	return []Condition{c}
 }
 
 // jobRollback says how far the rollback is.

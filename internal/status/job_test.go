@@ -135,6 +135,19 @@ func TestHeldJobNamesBothWaysOut(t *testing.T) {
 }
 
 // The guard is removed when the job ends, so that the condition must not promise anything from then on.
+func TestWhatCouldEndAWriteIsAConditionOfItsJob(t *testing.T) {
+	condition := func(f status.JobFacts) *metav1.Condition {
+		return meta.FindStatusCondition(status.Job(f, nil, 1, time.Unix(0, 0)), v1alpha1.ConditionWriteExposed)
+	}
+	assert.Nil(t, condition(status.JobFacts{}), "nothing is known to be amiss")
+	c := condition(status.JobFacts{Uninhibited: "i/o timeout"})
+	assert.Equal(t, v1alpha1.ReasonNoInhibitor, c.Reason)
+	assert.Contains(t, c.Message, "do not reboot it by force before the job has ended: i/o timeout")
+	c = condition(status.JobFacts{Unprotected: "no systemd here", Uninhibited: "no bus"})
+	assert.Equal(t, v1alpha1.ReasonNoScope, c.Reason, "what a deleted pod ends is the greater danger")
+	assert.Regexp(t, "do not delete the daemon's pod.*no systemd here; .*no bus", c.Message)
+}
+
 func TestGuardOfAnEndedJobIsAMatterOfThePast(t *testing.T) {
 	for _, unguarded := range []string{"", "the kubelet has no staticPodPath"} {
 		running := status.JobFacts{Guarded: true, Unguarded: unguarded}

@@ -12,9 +12,13 @@ import (
 	"time"
 )
 
-// inhibitTimeout is how long a host may take to confirm the inhibitor, and how long its end is
-// waited for.
-const inhibitTimeout = 5 * time.Second
+const (
+	// inhibitTimeout is how long a host may take to confirm the inhibitor: its systemd, its login manager and their bus may all have
+	// to be loaded from a slow disk. The write is kept waiting meanwhile.
+	inhibitTimeout = 30 * time.Second
+	// releaseTimeout is how long the end of the inhibitor is waited for.
+	releaseTimeout = 5 * time.Second
+)
 
 // inhibition is a command that keeps the host from shutting down for as long as it runs. It copies its input to its
 // output: one byte sent and read back proves that it holds, and it ends at the end of its input. The tool inherits the
@@ -93,7 +97,7 @@ func (h *inhibition) release() error {
 	err := h.input.Close()
 	select {
 	case <-h.gone:
-	case <-time.After(inhibitTimeout):
+	case <-time.After(releaseTimeout):
 	}
 	return err
 }

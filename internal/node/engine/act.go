@@ -102,7 +102,10 @@ func (x *execution) returned(i int, ret *step.Returned) time.Duration {
 func (x *execution) outliving(ctx context.Context, s step.Step, do func(context.Context, step.Step) *step.Returned) *step.Returned {
 	ctx, cancel := x.outlive(ctx)
 	defer cancel()
+	x.begins(x.update(s.Device).UniqueID)
 	ret := do(ctx, s)
+	x.exposed() // a tool may have shown no progress
+	x.writing = ""
 	if ctx.Err() != nil && ret != nil && ret.Failure != nil {
 		return nil
 	}
@@ -179,6 +182,7 @@ func (x *execution) progress(percent int) {
 		return
 	}
 	x.percent, x.moved, x.overdue = &p, x.cfg.Elapsed(), ""
+	x.exposed()
 	x.publish(false)
 }
 

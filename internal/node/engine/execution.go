@@ -37,6 +37,10 @@ type execution struct {
 	waiting     string
 	maintenance step.Maintenance
 	percent     *int32
+	// writing is the lock of the step that writes, empty until it does and once its write is known; before is when the write before it
+	// began.
+	writing string
+	before  time.Time
 }
 
 // pass does one round: gather, decide, journal, act. It returns how long to wait before the next one. An error is
@@ -178,17 +182,17 @@ type Writers interface {
 
 // writer describes the process that writes to a device and how far it is; empty where that is not known.
 func (x *execution) writer(lock string) string {
-	writers, ok := x.cfg.Writes.(Writers)
-	if !ok {
+	w := x.lastWrite(lock)
+	if w == nil || len(w.Argv) == 0 {
 		return ""
 	}
-	w, err := writers.Writing(lock)
-	if err != nil || w == nil || len(w.Argv) == 0 {
-		return ""
-	}
+	x.expose(*w)
 	text := fmt.Sprintf("%s, process %d, since %s", w.Argv[0], w.Tool.PID, w.Started.UTC().Format(time.RFC3339))
 	if !w.Protected && w.Unprotected != "" {
 		text += ", not protected from the end of its container: " + w.Unprotected
+	}
+	if w.Uninhibited != "" {
+		text += ", the host is not kept from shutting down: " + w.Uninhibited
 	}
 	if w.LastLine != "" {
 		text += ", last said: " + w.LastLine

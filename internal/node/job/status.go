@@ -71,6 +71,9 @@ func facts(s engine.Snapshot, node string) status.JobFacts {
 		f.Cancelling, f.CancelForce, f.GraceUntil = c.Reason, c.Force, c.Until
 	}
 	f.Archived, f.NoWayBack = archived(r)
+	if e := s.Job.Exposed; e != nil {
+		f.Unprotected, f.Uninhibited = e.Unprotected, e.Uninhibited
+	}
 	if g := s.Job.Guard; g != nil {
 		f.Guarded, f.Unguarded = true, g.Missing
 	}

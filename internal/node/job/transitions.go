@@ -15,6 +15,7 @@ var transitions = []struct{ condition, kind, action string }{
 	{v1alpha1.ConditionFailed, corev1.EventTypeWarning, "Update"},
 	{v1alpha1.ConditionMaintenanceReady, corev1.EventTypeNormal, "Maintain"},
 	{v1alpha1.ConditionRolledBack, corev1.EventTypeWarning, "RollBack"},
+	{v1alpha1.ConditionWriteExposed, corev1.EventTypeWarning, "Write"},
 }
 
 // emitTransitions emits an event for each transition between the old status of a job and the new one.

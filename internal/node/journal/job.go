@@ -55,6 +55,8 @@ type Job struct {
 	// Guard says whether an engine is started on the host after a boot without the API server; nil where the job needed none
 	// so far.
 	Guard *Guard `json:"guard,omitempty"`
+	// Exposed is what could have ended a write of the job; nil where every write so far was protected, or nothing is known.
+	Exposed *Exposed `json:"exposed,omitempty"`
 	// Node identifies the Node that the job took out of service; empty until then, and where there is no cluster.
 	Node string `json:"node,omitempty"`
 	// MaintenanceStarted and MaintenanceEnded are when the node's maintenance for this job began and ended.
@@ -66,6 +68,14 @@ type Job struct {
 	SupersededBy string `json:"supersededBy,omitempty"`
 	// Reported says that the API server has the final state of the job.
 	Reported bool `json:"reported,omitempty"`
+}
+
+// Exposed says why a write was not protected. An empty text stands for a protection that it had.
+type Exposed struct {
+	// Unprotected is why the end of the daemon's container would have ended it.
+	Unprotected string `json:"unprotected,omitempty"`
+	// Uninhibited is why a shutdown of the host was not put off for it.
+	Uninhibited string `json:"uninhibited,omitempty"`
 }
 
 // CutOff is a wait for the API server that outlives the daemon. Its times are counted from the start of the kernel.

@@ -89,7 +89,9 @@ type Machine struct {
 	Reader string
 	// Unfollowed: nothing holds the lock of a write, which a plugin carries out, and which it alone knows of.
 	Unfollowed bool
-	Snapshots  []engine.Snapshot
+	// Recorded is what is known of the last write under a lock; nil where nothing records writes.
+	Recorded  func(lock string) *command.Writing
+	Snapshots []engine.Snapshot
 	// Written are the images that were written to each device, in order.
 	Written map[string][]inventory.Digest
 	// Stop ends the process.
@@ -337,6 +339,14 @@ func (m *Machine) WriteRunning(lock string) (bool, error) {
 	busy := m.reading || m.Sim.Busy(lock) && !m.Unfollowed
 	m.reading = false
 	return busy, nil
+}
+
+// Writing implements engine.Writers, for tests that say what is recorded of writes.
+func (m *Machine) Writing(lock string) (*command.Writing, error) {
+	if m.Recorded == nil {
+		return nil, nil
+	}
+	return m.Recorded(lock), nil
 }
 
 // Reboot implements engine.Rebooter. The reboot happens once the process has ended.
