@@ -489,6 +489,7 @@ func (i *installation) attempts() []attempt {
 
 		// The operator.
 		{"operator", "publish the image authority", create(i.configMap("node-firmware-image-ca", "ca.crt")), ""},
+		{"operator", "publish its own address", create(i.configMap("node-firmware-image-ca", "address")), ""},
 		{"operator", "bring tool profiles to the daemons", create(i.configMap("node-firmware-profiles", "evil.yaml")), oneMap},
 		{"operator", "put a profile beside the authority", create(i.configMap("node-firmware-image-ca", "evil.yaml")), oneMap},
 		{"operator", "change another ConfigMap", patch(i.configMap("other", ""), `{"data":{"x":"y"}}`), noVerb},

@@ -105,6 +105,8 @@ func daemonFlags(c *cobra.Command, d *config.Daemon) {
 	stepFlags(c, &d.StepPriorities)
 	f.StringVar(&d.ImageServer, "image-server", "", "https URL of the operator's image server")
 	f.StringVar(&d.ImageServerCA, "image-server-ca", "", "file with the certificates that sign the image server's")
+	f.StringVar(&d.ImageServerAddressFile, "image-server-address-file", "",
+		"file with another address (IP:port) of the same server, tried where the host of the URL is not reached; it may be missing")
 	f.StringVar(&d.ImageTokenFile, "image-token-file", "", "file with the token for the image server")
 	f.StringVar(&d.ProbeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 for none")
 	f.StringVar(&d.MetricsAddress, "metrics-bind-address", "0", "address of /metrics, which anybody who reaches it may read: use 127.0.0.1; 0 for none")

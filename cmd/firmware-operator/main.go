@@ -82,6 +82,8 @@ func command() *cobra.Command {
 	f.StringVar(&c.ImageServerAddress, "image-server-bind-address", ":8444", "address on which images are served to the daemons")
 	f.StringSliceVar(&c.ImageServerNames, "image-server-dns-names", []string{"node-firmware-images.node-firmware-system.svc"},
 		"DNS names and IP addresses by which the daemons reach the image server")
+	f.StringVar(&c.ImageServerPodIP, "image-server-pod-ip", "",
+		"IP address of this process, which is published to the daemons for nodes that do not reach a DNS name of the image server (default: none)")
 	f.BoolVar(&c.LeaderElect, "leader-elect", true, "elect a leader among several replicas; without it only one replica may run")
 	f.StringVar(&c.ProbeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 disables them")
 	f.StringVar(&c.MetricsAddress, "metrics-bind-address", ":8443", "address of /metrics, served over TLS to authorized callers; 0 disables it")

@@ -45,6 +45,8 @@ type Daemon struct {
 	// ImageServer is the operator's https URL for images; empty when there is none. ImageServerCA and ImageTokenFile
 	// are file names.
 	ImageServer, ImageServerCA, ImageTokenFile string
+	// ImageServerAddressFile may hold an address (host:port) of the same server, for where the host of the URL is not reached.
+	ImageServerAddressFile string
 	// ProbeAddress and MetricsAddress are the addresses to listen on; "0" disables either.
 	ProbeAddress, MetricsAddress string
 	// LogLevel is debug, info, warn or error.

@@ -43,6 +43,8 @@ type Operator struct {
 	// daemons use for it.
 	ImageServerAddress string
 	ImageServerNames   []string
+	// ImageServerPodIP is an IP address of this process that every node reaches; empty where it is not known.
+	ImageServerPodIP string
 	// LeaderElect lets only one of several replicas work.
 	LeaderElect bool
 	// ProbeAddress and MetricsAddress are the addresses to listen on; "0" disables either.
@@ -84,6 +86,9 @@ func (o Operator) Validate() error {
 	if _, _, err := net.SplitHostPort(o.ImageServerAddress); err != nil {
 		errs = append(errs, fmt.Errorf("--image-server-bind-address %q: want host:port or :port", o.ImageServerAddress))
 	}
+	if _, err := netip.ParseAddr(o.ImageServerPodIP); o.ImageServerPodIP != "" && err != nil {
+		errs = append(errs, fmt.Errorf("--image-server-pod-ip %q: want an IP address, or nothing", o.ImageServerPodIP))
+	}
 	if len(o.ImageServerNames) == 0 {
 		errs = append(errs, errors.New("--image-server-dns-names is empty: name the host by which the daemons reach the operator"))
 	}
@@ -105,4 +110,13 @@ func (o Operator) Level() (slog.Level, error) {
 		return l, fmt.Errorf("--log-level %q: want debug, info, warn or error", o.LogLevel)
 	}
 	return l, nil
+}
+
+// PublishedImageServer is where daemons reach the image server without a name, as host:port; empty where that is not known.
+func (o Operator) PublishedImageServer() string {
+	_, port, err := net.SplitHostPort(o.ImageServerAddress)
+	if o.ImageServerPodIP == "" || err != nil {
+		return ""
+	}
+	return net.JoinHostPort(o.ImageServerPodIP, port)
 }

@@ -32,6 +32,7 @@ func TestEachBadOperatorSettingIsNamedByItsFlag(t *testing.T) {
 		"--file-source-dir":           func(o *config.Operator) { o.FileSourceDir = "../images" },
 		"--quiet-period":              func(o *config.Operator) { o.QuietPeriod = -time.Second },
 		"--image-server-bind-address": func(o *config.Operator) { o.ImageServerAddress = "8444" },
+		"--image-server-pod-ip":       func(o *config.Operator) { o.ImageServerPodIP = "operator.example" },
 		"--image-server-dns-names":    func(o *config.Operator) { o.ImageServerNames = nil },
 		"--health-probe-bind-address": func(o *config.Operator) { o.ProbeAddress = "8081" },
 		"--metrics-bind-address":      func(o *config.Operator) { o.MetricsAddress = "" },
@@ -42,5 +43,14 @@ func TestEachBadOperatorSettingIsNamedByItsFlag(t *testing.T) {
 			spoil(&o)
 			assert.ErrorContains(t, o.Validate(), flag)
 		})
+	}
+}
+
+func TestTheOperatorsOwnAddressHasThePortOfTheImageServer(t *testing.T) {
+	for ip, want := range map[string]string{"": "", "10.1.2.3": "10.1.2.3:8444", "fd00::7": "[fd00::7]:8444"} {
+		o := operator()
+		o.ImageServerPodIP = ip
+		assert.NoError(t, o.Validate())
+		assert.Equal(t, want, o.PublishedImageServer())
 	}
 }

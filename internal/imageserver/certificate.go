@@ -1,7 +1,6 @@
 package imageserver
 
 import (
-	"bytes"
 	"context"
 	"crypto"
 	"crypto/ecdsa"
@@ -12,6 +11,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
+	"maps"
 	"math/big"
 	"net"
 	"slices"
@@ -31,6 +31,8 @@ const (
 	ConfigMapName = "node-firmware-image-ca"
 	// CAKey is the key of the authority's certificate in the Secret and the ConfigMap.
 	CAKey = "ca.crt"
+	// AddressKey is the key in the ConfigMap of the address at which the server can be reached without a name.
+	AddressKey = "address"
 
 	caPrivateKey = "ca.key"
 	// The next authority is published before it signs, and the previous one until it expires, so that there is no moment in
@@ -52,7 +54,10 @@ type Certificates struct {
 	Namespace string
 	// Names are the DNS names and IP addresses the daemons use for the server.
 	Names []string
-	Now   func() time.Time
+	// Address is where daemons reach this process without the cluster's DNS and without the routing of its Services, as host:port. It
+	// is published beside the authority; empty publishes none.
+	Address string
+	Now     func() time.Time
 
 	mu      sync.RWMutex
 	current *tls.Certificate
@@ -238,16 +243,20 @@ func (c *Certificates) issue(parent *tls.Certificate, secret *corev1.Secret, cer
 	return tls.X509KeyPair(secret.Data[certKey], secret.Data[privateKey])
 }
 
-// publish writes the authority to the ConfigMap, if it is not there already.
+// publish writes the authority and the address to the ConfigMap, if they are not there already.
 func (c *Certificates) publish(ctx context.Context, authority []byte) error {
+	data := map[string]string{CAKey: string(authority)}
+	if c.Address != "" {
+		data[AddressKey] = c.Address
+	}
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: ConfigMapName}}
 	err := c.Client.Get(ctx, client.ObjectKeyFromObject(cm), cm)
 	switch {
 	case apierrors.IsNotFound(err):
-		cm.Data = map[string]string{CAKey: string(authority)}
+		cm.Data = data
 		err = c.Client.Create(ctx, cm)
-	case err == nil && !bytes.Equal([]byte(cm.Data[CAKey]), authority):
-		cm.Data = map[string]string{CAKey: string(authority)}
+	case err == nil && !maps.Equal(cm.Data, data):
+		cm.Data = data
 		err = c.Client.Update(ctx, cm)
 	}
 	if err != nil {

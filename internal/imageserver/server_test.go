@@ -423,6 +423,22 @@ func TestCertificatesAreKeptUntilTheyMustChange(t *testing.T) {
 	assert.NotEqual(t, ca4, ca5)
 }
 
+func TestTheAddressIsPublishedAndFollowsThePod(t *testing.T) {
+	c := fake.NewClientBuilder().Build()
+	published := func(address string) map[string]string {
+		certs := &Certificates{Client: c, Namespace: "ns", Names: []string{"a.svc"}, Address: address, Now: time.Now}
+		require.NoError(t, certs.Ensure(t.Context()))
+		var cm corev1.ConfigMap
+		require.NoError(t, c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: ConfigMapName}, &cm))
+		return cm.Data
+	}
+	before := published("10.1.2.3:8444")
+	assert.Equal(t, "10.1.2.3:8444", before[AddressKey])
+	after := published("10.9.9.9:8444")
+	assert.Equal(t, map[string]string{CAKey: before[CAKey], AddressKey: "10.9.9.9:8444"}, after, "a new pod, the same authority")
+	assert.NotContains(t, published(""), AddressKey, "an old address would lead to somebody else")
+}
+
 // At no moment does a daemon, which receives what is published with delay, distrust the certificate in use.
 func TestAReplacedAuthorityOverlapsWithTheNext(t *testing.T) {
 	now := time.Now()

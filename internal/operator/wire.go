@@ -115,7 +115,7 @@ func addImageServer(mgr manager.Manager, c config.Operator, store *artifact.Stor
 	if err != nil {
 		return fmt.Errorf("listen for daemons (--image-server-bind-address): %w", err)
 	}
-	certificates := &imageserver.Certificates{Client: direct, Namespace: c.Namespace, Names: c.ImageServerNames, Now: time.Now}
+	certificates := &imageserver.Certificates{Client: direct, Namespace: c.Namespace, Names: c.ImageServerNames, Address: c.PublishedImageServer(), Now: time.Now}
 	server := &imageserver.Server{
 		Listener: listener, Certificate: certificates.Get,
 		Handler: imageserver.Handler(store, tokens, mgr.GetLogger().WithName("images")),

@@ -9,6 +9,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/nodefirmware/node-firmware-operator/deploy"
 )
 
 // starting is a manager as a function.
@@ -37,4 +40,18 @@ func TestTheErrorOfAManagerIsTheResult(t *testing.T) {
 	cancel()
 	err := runManager(ctx, starting(func(ctx context.Context) error { <-ctx.Done(); return failure }), time.Minute)
 	require.ErrorIs(t, err, failure, "one that ends in time is waited for")
+}
+
+// The pod outlives what its process waits for, so that nothing but the end of the write ends the wait.
+func TestThePodsGraceIsLongerThanTheWaitForAWrite(t *testing.T) {
+	objects, err := deploy.Objects(deploy.Daemon)
+	require.NoError(t, err)
+	var found []time.Duration
+	for _, o := range objects {
+		if seconds, ok, err := unstructured.NestedInt64(o.Object, "spec", "template", "spec", "terminationGracePeriodSeconds"); ok && err == nil {
+			found = append(found, time.Duration(seconds)*time.Second)
+		}
+	}
+	require.Len(t, found, 1)
+	assert.Greater(t, found[0], writeGrace+managerGrace)
 }

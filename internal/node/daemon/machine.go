@@ -54,6 +54,7 @@ func (m machine) engineConfig(o Options, host *state.State) (engine.Config, erro
 	c := o.Config
 	store, err := images.Open(images.Config{
 		Dir: filepath.Join(c.StateDir, "images"), Server: c.ImageServer, CAFile: c.ImageServerCA, TokenFile: c.ImageTokenFile,
+		AddressFile: c.ImageServerAddressFile,
 	})
 	if err != nil {
 		return engine.Config{}, err

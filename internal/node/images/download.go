@@ -79,12 +79,9 @@ func (s *Store) client() (*http.Client, error) {
 	if !roots.AppendCertsFromPEM(pem) {
 		return nil, fmt.Errorf("read certificates of the image server: %s holds none in PEM", s.config.CAFile)
 	}
+	d := dialer{tls: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, addressFile: s.config.AddressFile}
 	return &http.Client{
-		Transport: &http.Transport{
-			TLSClientConfig:       &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
-			TLSHandshakeTimeout:   15 * time.Second,
-			ResponseHeaderTimeout: s.config.StallTimeout,
-		},
+		Transport:     &http.Transport{DialTLSContext: d.dial, ResponseHeaderTimeout: s.config.StallTimeout},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, nil
 }

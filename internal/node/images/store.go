@@ -32,6 +32,9 @@ type Config struct {
 	CAFile string
 	// TokenFile holds the bearer token. It is read for every request, since the kubelet renews it.
 	TokenFile string
+	// AddressFile may hold an address of the same server, as IP:port, which is tried where the host of Server is not reached or is
+	// not the server. It is read for every connection; a missing or empty file names none.
+	AddressFile string
 	// MaxImageBytes bounds one image. Zero means 1 GiB.
 	MaxImageBytes int64
 	// MaxDirBytes is the size of Dir above which images that were not used for an hour are removed. Zero means 2 GiB.
