@@ -81,8 +81,8 @@ type RolloutPolicySpec struct {
 	// +kubebuilder:validation:MaxItems=32
 	Freezes []RolloutFreeze `json:"freezes,omitempty"`
 	// expectedDuration is how long a job is expected to take while too little is known: until three jobs with updates for the same
-	// models, or with the same steps, have succeeded. From then on 95 of 100 of those were no longer than what is expected. Default
-	// 30m, from 1m to 24h. Written by the user.
+	// models, or with the same steps, have succeeded beside those of the slowest node. From then on 95 of 100 of those were no longer
+	// than what is expected. Default 30m, from 1m to 24h. Written by the user.
 	// +optional
 	// +kubebuilder:default="30m"
 	// +kubebuilder:validation:Type=string

@@ -46,7 +46,8 @@ func (r *run) learn(n *node, began time.Time) {
 		h.jobs, h.order = map[string]*v1alpha1.FirmwareJob{}, map[string][]string{}
 	}
 	uid := fmt.Sprintf("%s-%d", n.Name, n.attempts)
-	h.jobs[uid] = &v1alpha1.FirmwareJob{Spec: r.spec(n), Status: v1alpha1.FirmwareJobStatus{
+	created := metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(began)}
+	h.jobs[uid] = &v1alpha1.FirmwareJob{ObjectMeta: created, Spec: r.spec(n), Status: v1alpha1.FirmwareJobStatus{
 		StartTime: ptr(metav1.NewTime(began)), CompletionTime: ptr(metav1.NewTime(r.now)),
 		Conditions: []metav1.Condition{{Type: v1alpha1.ConditionComplete, Status: metav1.ConditionTrue}},
 	}}

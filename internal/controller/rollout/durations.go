@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -13,7 +14,8 @@ import (
 )
 
 const (
-	// minSamples is how many jobs must have succeeded before their durations count, and maxSamples how many of the last ones do.
+	// minSamples is how many jobs must have succeeded, beside those of the slowest node, before their durations count, and maxSamples
+	// how many of the last ones do.
 	minSamples = 3
 	maxSamples = 100
 	// longest bounds what is expected, as the API does.
@@ -22,6 +24,10 @@ const (
 
 // Durations is how long jobs took, by what they did. It is learned from the finished jobs that the planner keeps, ten of each
 // type for each node, so a new process learns it anew from the API and nothing has to be stored.
+//
+// A node states by its own clock how long its job took, and that clock may jump in a BIOS update. Two things follow: jobs are ordered
+// by their creation, which the API server states, and the jobs of the node that states the longest do not count, so that no node
+// alone keeps the others out of the windows.
 type Durations struct {
 	// known are the jobs that were looked at, with what they did.
 	known map[string]string
@@ -30,13 +36,21 @@ type Durations struct {
 }
 
 type took struct {
-	samples  []sample // the last one first
+	samples []sample // the last one first
+	// expected is what follows from them, 0 where they are too few; known says that it was computed.
 	expected time.Duration
+	known    bool
 }
 
 type sample struct {
-	ended time.Time
-	took  time.Duration
+	created   time.Time
+	uid, node string
+	took      time.Duration
+}
+
+// newer orders samples, the last one first. Jobs that were created in one second have an order too.
+func (s sample) newer(o sample) int {
+	return cmp.Or(o.created.Compare(s.created), strings.Compare(s.uid, o.uid))
 }
 
 // Learn adds the jobs that have ended since, and forgets what no job that is left did.
@@ -53,7 +67,7 @@ func (d *Durations) Learn(jobs map[string]*v1alpha1.FirmwareJob) {
 		finished++
 		if _, is := d.known[uid]; !is {
 			d.known[uid] = kindOf(&j.Spec)
-			d.add(d.known[uid], sample{s.CompletionTime.Time, s.CompletionTime.Sub(s.StartTime.Time)})
+			d.add(d.known[uid], sample{j.CreationTimestamp.Time, uid, j.Spec.NodeName, s.CompletionTime.Sub(s.StartTime.Time)})
 		}
 	}
 	if finished == len(d.known) {
@@ -73,28 +87,40 @@ func (d *Durations) add(kind string, s sample) {
 		t = &took{}
 		d.kinds[kind] = t
 	}
-	at, _ := slices.BinarySearchFunc(t.samples, s, func(a, b sample) int { return b.ended.Compare(a.ended) })
+	at, _ := slices.BinarySearchFunc(t.samples, s, sample.newer)
 	t.samples = slices.Insert(t.samples, at, s)
 	t.samples = t.samples[:min(len(t.samples), maxSamples)]
-	t.expected = 0
+	t.known = false
 }
 
-// Expect is how long a job is expected to take: as long as or longer than 95 of 100 of the last ones that did the same. It is 0
-// when too little is known.
+// Expect is how long a job is expected to take: as long as or longer than 95 of 100 of the last ones that did the same, without
+// those of the node that states the longest. It is 0 when too little is known.
 func (d *Durations) Expect(spec *v1alpha1.FirmwareJobSpec) time.Duration {
 	t := d.kinds[kindOf(spec)]
-	if t == nil || len(t.samples) < minSamples {
+	if t == nil {
 		return 0
 	}
-	if t.expected == 0 {
-		all := make([]time.Duration, len(t.samples))
-		for i, s := range t.samples {
-			all[i] = s.took
-		}
-		slices.Sort(all)
-		t.expected = min(max(all[int(math.Ceil(0.95*float64(len(all))))-1], time.Second), longest)
+	if !t.known {
+		t.expected, t.known = t.expect(), true
 	}
 	return t.expected
+}
+
+func (t *took) expect() time.Duration {
+	slowest := slices.MaxFunc(t.samples, func(a, b sample) int {
+		return cmp.Or(cmp.Compare(a.took, b.took), strings.Compare(a.node, b.node))
+	})
+	all := make([]time.Duration, 0, len(t.samples))
+	for _, s := range t.samples {
+		if s.node != slowest.node {
+			all = append(all, s.took)
+		}
+	}
+	if len(all) < minSamples {
+		return 0
+	}
+	slices.Sort(all)
+	return min(max(all[int(math.Ceil(0.95*float64(len(all))))-1], time.Second), longest)
 }
 
 // kindOf is the same for jobs that do the same: updates of as many devices of the same models, or the same steps.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	apply "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/rollout"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/room"
 )
 
@@ -78,12 +79,18 @@ func TestNodesAreAdmittedWhenTheWindowOpens(t *testing.T) {
 // history makes a job that succeeded after the given time.
 func (w *world) history(name, node string, took time.Duration) {
 	w.Helper()
+	w.historyBy(name, node, w.clock, took)
+}
+
+// historyBy makes a job that succeeded after the given time, by a clock of its node that shows now.
+func (w *world) historyBy(name, node string, now time.Time, took time.Duration) {
+	w.Helper()
 	w.queue(name, node)
-	started := metav1.NewTime(w.clock.Add(-took))
+	started := metav1.NewTime(now.Add(-took))
 	require.NoError(w, w.Status().Apply(w.Context(), apply.FirmwareJob(name).WithStatus(apply.FirmwareJobStatus().
-		WithStartTime(started).WithCompletionTime(metav1.NewTime(w.clock)).
+		WithStartTime(started).WithCompletionTime(metav1.NewTime(now)).
 		WithConditions(metav1ac.Condition().WithType(v1alpha1.ConditionComplete).WithStatus(metav1.ConditionTrue).WithReason("Test").
-			WithMessage("").WithLastTransitionTime(metav1.NewTime(w.clock)))), client.FieldOwner(v1alpha1.FieldOwnerDaemon), client.ForceOwnership))
+			WithMessage("").WithLastTransitionTime(metav1.NewTime(now)))), client.FieldOwner(v1alpha1.FieldOwnerDaemon), client.ForceOwnership))
 }
 
 // What is expected of a job is learned from those that did the same, and a new process knows it from the API.
@@ -92,13 +99,14 @@ func TestDurationsAreLearnedFromFinishedJobs(t *testing.T) {
 	p := nights()
 	p.Spec.ExpectedDuration = new(minutes(1))
 	w.create(p)
-	w.nodes("n1", "n2")
+	w.nodes("n1", "n2", "n3")
 	w.clock = time.Date(2026, 11, 22, 0, 15, 0, 0, time.UTC) // 45 minutes are left
+	w.history("slowest", "n3", time.Hour)
 	w.history("old1", "n1", 20*time.Minute)
 	w.history("old2", "n1", 50*time.Minute)
 	w.queue("j1", "n1")
 	w.operator().pass()
-	assert.Equal(t, []string{"j1"}, w.admitted(), "two jobs are too few to learn from")
+	assert.Equal(t, []string{"j1"}, w.admitted(), "two jobs beside those of the slowest node are too few to learn from")
 
 	w.history("old3", "n2", 30*time.Minute)
 	w.queue("j2", "n2")
@@ -111,6 +119,54 @@ func TestDurationsAreLearnedFromFinishedJobs(t *testing.T) {
 	}
 	w.operator().pass()
 	assert.Equal(t, []string{"j1", "j2"}, w.admitted())
+}
+
+// Nodes report by their own clocks how long a job took. One that lies, or whose clock jumped during a job, keeps no other node out
+// of the windows.
+func TestNoNodeAloneDecidesHowLongJobsAreExpectedToTake(t *testing.T) {
+	w := newWorld(t)
+	p := nights()
+	p.Spec.ExpectedDuration = new(minutes(40))
+	w.create(p)
+	w.nodes("n1", "n2", "n3")
+	w.clock = time.Date(2026, 11, 22, 0, 25, 0, 0, time.UTC) // 35 minutes are left
+	for i := range 10 {                                      // as many as the operator keeps
+		w.historyBy(fmt.Sprintf("lie%d", i), "n1", time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), 23*time.Hour)
+	}
+	for i := range 3 {
+		w.history(fmt.Sprintf("old%d", i), "n2", 20*time.Minute)
+	}
+	w.queue("j", "n3")
+	w.operator().pass()
+	assert.Equal(t, []string{"j"}, w.admitted(), w.message("j"))
+}
+
+// The last jobs are those that the API server was told last, whatever the clocks of their nodes say.
+func TestTheLastJobsAreNotThoseOfAClockThatRunsAhead(t *testing.T) {
+	var d rollout.Durations
+	spec := v1alpha1.FirmwareJobSpec{Type: v1alpha1.JobTypeUpdate, Updates: []v1alpha1.DeviceUpdate{{Model: "15b3:101d"}}}
+	jobs := map[string]*v1alpha1.FirmwareJob{}
+	created := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
+	succeeded := func(node string, now time.Time, took time.Duration) {
+		j := &v1alpha1.FirmwareJob{Spec: *spec.DeepCopy()}
+		j.Name, j.Spec.NodeName = fmt.Sprint("j", len(jobs)), node
+		created = created.Add(time.Second)
+		j.CreationTimestamp = metav1.NewTime(created)
+		j.Status.StartTime, j.Status.CompletionTime = new(metav1.NewTime(now.Add(-took))), new(metav1.NewTime(now))
+		meta.SetStatusCondition(&j.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionComplete, Status: metav1.ConditionTrue, Reason: "Test"})
+		jobs[j.Name] = j
+	}
+	for i := range 20 {
+		succeeded(fmt.Sprint("n", i%2), created.AddDate(10, 0, 0), 50*time.Minute)
+	}
+	d.Learn(jobs)
+	assert.Equal(t, 50*time.Minute, d.Expect(&spec))
+	for range 100 {
+		succeeded("n3", created, 20*time.Minute)
+		succeeded("n4", created, 21*time.Minute)
+	}
+	d.Learn(jobs)
+	assert.Equal(t, 20*time.Minute, d.Expect(&spec), "those of n4, the slowest of them, do not count")
 }
 
 // Bad input stops the pool of its own policy, and says which field is wrong.

@@ -42,8 +42,8 @@ type RolloutPolicySpecApplyConfiguration struct {
 	// Written by the user.
 	Freezes []RolloutFreezeApplyConfiguration `json:"freezes,omitempty"`
 	// expectedDuration is how long a job is expected to take while too little is known: until three jobs with updates for the same
-	// models, or with the same steps, have succeeded. From then on 95 of 100 of those were no longer than what is expected. Default
-	// 30m, from 1m to 24h. Written by the user.
+	// models, or with the same steps, have succeeded beside those of the slowest node. From then on 95 of 100 of those were no longer
+	// than what is expected. Default 30m, from 1m to 24h. Written by the user.
 	ExpectedDuration *metav1.Duration `json:"expectedDuration,omitempty"`
 	// topologyBudgets bound how many nodes with the same value of a label are disturbed at once, such as one in each rack. Each of them
 	// must hold, and maxUnavailable as well. At most 4. Written by the user.
