@@ -47,6 +47,14 @@ scale: ## Measure the operator with 5,000 nodes and 40,000 devices on a real API
 lab: build ## Update emulated devices of a virtual machine with a real kernel, and reboot it (flags: ARGS='--dir DIR').
 	bin/firmware-lab vm $(ARGS)
 
+# E2E_IMAGES are archives of the operator's and the daemon's image.
+E2E_IMAGES ?= $(wildcard bin/images/*.tar)
+comma := ,
+empty :=
+.PHONY: e2e
+e2e: build ## Run the images of `make images` as pods of a real node, as root, 20 minutes and more (flags: ARGS='--only install,update').
+	bin/firmware-lab node --images '$(subst $(empty) $(empty),$(comma),$(strip $(E2E_IMAGES)))' $(ARGS)
+
 .PHONY: maintenance-contract
 maintenance-contract: ## Run the contract of a maintenance against the real maintenance-operator, about 5 minutes (flags: ARGS='GIT-REPOSITORY').
 	binary=$$($(GO) run ./hack/maintenanceoperator $(ARGS)) && assets=$$($(GO) run ./hack/controlplane) && \

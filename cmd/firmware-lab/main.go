@@ -38,7 +38,7 @@ func command() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(upCommand(), demoCommand(), simulateCommand(), chaosCommand(), vmCommand(), scaleCommand())
+	root.AddCommand(upCommand(), demoCommand(), simulateCommand(), chaosCommand(), vmCommand(), nodeCommand(), scaleCommand())
 	return root
 }
 

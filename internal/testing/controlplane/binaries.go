@@ -44,21 +44,21 @@ func checkVersions(ctx context.Context, dir, apiServer, etcd string) error {
 		{apiServerBinary, "Kubernetes " + apiServer},
 		{etcdBinary, "etcd Version: " + strings.TrimPrefix(etcd, "v")},
 	} {
-		if err := checkVersion(ctx, filepath.Join(dir, c.binary), c.want); err != nil {
+		if err := checkVersion(ctx, filepath.Join(dir, c.binary), "--version", c.want); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func checkVersion(ctx context.Context, path, want string) error {
+func checkVersion(ctx context.Context, path, flag, want string) error {
 	name := filepath.Base(path)
-	out, err := exec.CommandContext(ctx, path, "--version").CombinedOutput()
+	out, err := exec.CommandContext(ctx, path, flag).CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("run %s --version: %w: %s", name, err, tail(string(out), 5))
+		return fmt.Errorf("run %s %s: %w: %s", name, flag, err, tail(string(out), 5))
 	}
 	if !strings.HasPrefix(string(out), want) {
-		return fmt.Errorf("run %s --version: want %q, got %q", name, want, tail(string(out), 5))
+		return fmt.Errorf("run %s %s: want %q, got %q", name, flag, want, tail(string(out), 5))
 	}
 	return nil
 }

@@ -20,10 +20,9 @@ func (l *Locator) build(ctx context.Context) (string, error) {
 	}
 	defer removeAll(tmp)
 
-	for _, b := range []program{
-		{etcdBinary, EtcdVersion, "hack/controlplane/etcd", "go.etcd.io/etcd/server/v3", "-s -w", "about 1 minute"},
-		{apiServerBinary, KubernetesVersion, "hack/controlplane/kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver",
-			"-s -w " + versionFlags(), "about 6 minutes"},
+	for _, b := range []Program{
+		{Name: etcdBinary, version: EtcdVersion, dir: "hack/controlplane/etcd", pkg: "go.etcd.io/etcd/server/v3", ldflags: "-s -w", estimate: "about 1 minute"},
+		kubernetes(apiServerBinary, "about 6 minutes"),
 	} {
 		if err := l.buildProgram(ctx, tmp, b); err != nil {
 			return "", err
@@ -35,17 +34,14 @@ func (l *Locator) build(ctx context.Context) (string, error) {
 	return l.builtDir(), l.publish(tmp, l.builtDir())
 }
 
-// program is one program that is built from its Go module.
-type program struct{ binary, version, dir, pkg, ldflags, estimate string }
-
-func (l *Locator) buildProgram(ctx context.Context, into string, b program) error {
+func (l *Locator) buildProgram(ctx context.Context, into string, b Program) error {
 	p := startProgress(l.Progress, fmt.Sprintf("controlplane: building %s %s from its Go module, once, %s on two cores",
-		b.binary, b.version, b.estimate), progressSilence)
+		b.Name, b.version, b.estimate), progressSilence)
 	defer p.stop()
-	_, err := l.goCommand(ctx, b.dir, "build", "-trimpath", "-buildvcs=false", "-ldflags", b.ldflags,
-		"-o", filepath.Join(into, b.binary), b.pkg)
+	_, err := l.goCommand(ctx, b.dir, "build", "-trimpath", "-buildvcs=false", "-tags", b.tags, "-ldflags", b.ldflags,
+		"-o", filepath.Join(into, b.Name), b.pkg)
 	if err != nil {
-		return fmt.Errorf("build %s %s: %w", b.binary, b.version, err)
+		return fmt.Errorf("build %s %s: %w", b.Name, b.version, err)
 	}
 	return nil
 }

@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"runtime"
 )
 
-// controllerManagerBinary is the program that holds the garbage collector. setup-envtest does not download it.
+// controllerManagerBinary is the program that holds the garbage collector.
 const controllerManagerBinary = "kube-controller-manager"
 
 // StartGarbageCollector runs the garbage collector of Kubernetes, and no other controller of kube-controller-manager, until
@@ -20,7 +18,7 @@ func (c *ControlPlane) StartGarbageCollector(ctx context.Context) error {
 	if c.collector != nil {
 		return nil
 	}
-	program, err := c.locator.controllerManager(ctx)
+	program, err := c.locator.Program(ctx, ControllerManager)
 	if err != nil {
 		return err
 	}
@@ -57,58 +55,4 @@ func (c *ControlPlane) stopGarbageCollector() error {
 		}
 		return nil
 	})
-}
-
-// controllerManager finds kube-controller-manager beside the other programs of a directory that the user names, or in the
-// cache, and builds it where neither has it.
-func (l *Locator) controllerManager(ctx context.Context) (string, error) {
-	built := l.builtControllerManager()
-	for _, program := range []string{filepath.Join(l.Assets, controllerManagerBinary), filepath.Join(built, controllerManagerBinary)} {
-		if filepath.IsAbs(program) && checkProgram(program) == nil {
-			return program, nil
-		}
-	}
-	if l.ModuleRoot == "" {
-		return "", errors.New("find kube-controller-manager: neither KUBEBUILDER_ASSETS nor the cache has it, and there is no " +
-			"checkout to build it from")
-	}
-	if err := os.MkdirAll(l.CacheDir, 0o755); err != nil {
-		return "", fmt.Errorf("create cache directory: %w", err)
-	}
-	unlock, err := l.lock(ctx)
-	if err != nil {
-		return "", err
-	}
-	defer unlock()
-	program := filepath.Join(built, controllerManagerBinary)
-	if checkProgram(program) == nil {
-		return program, nil // another process has built it
-	}
-	if err := l.removeInterrupted(); err != nil {
-		return "", err
-	}
-	return program, l.buildControllerManager(ctx, built)
-}
-
-func (l *Locator) buildControllerManager(ctx context.Context, to string) error {
-	tmp, err := os.MkdirTemp(l.CacheDir, "build-")
-	if err != nil {
-		return fmt.Errorf("create directory for the build: %w", err)
-	}
-	defer removeAll(tmp)
-	err = l.buildProgram(ctx, tmp, program{
-		controllerManagerBinary, KubernetesVersion, "hack/controlplane/kubernetes", "k8s.io/kubernetes/cmd/kube-controller-manager",
-		"-s -w " + versionFlags(), "about 2 minutes",
-	})
-	if err != nil {
-		return err
-	}
-	if err := checkVersion(ctx, filepath.Join(tmp, controllerManagerBinary), "Kubernetes "+KubernetesVersion); err != nil {
-		return err
-	}
-	return l.publish(tmp, to)
-}
-
-func (l *Locator) builtControllerManager() string {
-	return filepath.Join(l.CacheDir, fmt.Sprintf("controller-manager-%s-%s-%s", KubernetesVersion, runtime.GOOS, runtime.GOARCH))
 }

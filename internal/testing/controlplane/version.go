@@ -8,6 +8,8 @@ const (
 	KubernetesVersion = "v1.36.3"
 	// EtcdVersion is the version of etcd.
 	EtcdVersion = "v3.7.3"
+	// ContainerdVersion is the version of containerd, on nodes that have a kubelet.
+	ContainerdVersion = "v2.2.1"
 )
 
 // kubernetesMinor is the major and minor version, such as "1.36".

@@ -31,10 +31,10 @@ const (
 // R002: the job survives a real reboot, between the writes and the verdict, on the disk of the machine.
 func rebootResumed(ctx context.Context, s *scene) (string, error) {
 	const from, to = "1.0.0", "1.1.0"
-	if err := s.agent().plug(ctx, "netdevsim"); err != nil {
+	if err := s.agent().Plug(ctx, "netdevsim"); err != nil {
 		return "", err
 	}
-	if err := s.agent().plugDrives(ctx); err != nil {
+	if err := s.agent().PlugDrives(ctx); err != nil {
 		return "", err
 	}
 	if err := s.runs(ctx, adapter, from); err != nil {
@@ -91,7 +91,7 @@ func devlinkKilled(ctx context.Context, s *scene) (string, error) {
 	if err := s.runs(ctx, adapter, from); err != nil {
 		return "", err
 	}
-	if err := s.agent().write(ctx, knobProgress, "N"); err != nil {
+	if err := s.agent().Write(ctx, knobProgress, "N"); err != nil {
 		return "", err
 	}
 	kill := func() error { return s.killWhile(ctx, devlink.Tool) }
@@ -104,7 +104,7 @@ func devlinkFailed(ctx context.Context, s *scene) (string, error) {
 	if err := s.runs(ctx, adapter, runs); err != nil {
 		return "", err
 	}
-	if err := s.agent().write(ctx, knobFail, "Y"); err != nil {
+	if err := s.agent().Write(ctx, knobFail, "Y"); err != nil {
 		return "", err
 	}
 	if err := s.declare(ctx, adapterTarget("1.3.0")); err != nil {
@@ -114,14 +114,14 @@ func devlinkFailed(ctx context.Context, s *scene) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	path, err := s.agent().read(ctx, searchPath)
+	path, err := s.agent().Read(ctx, searchPath)
 	if err != nil {
 		return "", err
 	}
 	if path != "" {
 		return "", fmt.Errorf("the kernel still looks for firmware in %q", path)
 	}
-	if err := s.agent().write(ctx, knobFail, "N"); err != nil {
+	if err := s.agent().Write(ctx, knobFail, "N"); err != nil {
 		return "", err
 	}
 	// Assign what it runs, so that nothing new is planned, and return the node to service.
@@ -157,11 +157,11 @@ func devlinkNotActivated(ctx context.Context, s *scene) (string, error) {
 	said := ""
 	for _, knob := range []string{"", "fail_reload", "dont_allow_reload"} {
 		if knob != "" {
-			if err := s.agent().write(ctx, "/sys/kernel/debug/netdevsim/netdevsim1/"+knob, "Y"); err != nil {
+			if err := s.agent().Write(ctx, "/sys/kernel/debug/netdevsim/netdevsim1/"+knob, "Y"); err != nil {
 				return "", err
 			}
 		}
-		ran, err := s.agent().run(ctx, "/usr/bin/firmware-daemon", "tool", "firmware-devlink", "activate", "netdevsim/netdevsim1")
+		ran, err := s.agent().Run(ctx, "/usr/bin/firmware-daemon", "tool", "firmware-devlink", "activate", "netdevsim/netdevsim1")
 		if err != nil {
 			return "", err
 		}

@@ -37,7 +37,7 @@ func driveTarget(p part, revision string) (target, error) {
 }
 
 func nvmeFlashed(ctx context.Context, s *scene) (string, error) {
-	if err := s.agent().plugDrives(ctx); err != nil {
+	if err := s.agent().PlugDrives(ctx); err != nil {
 		return "", err
 	}
 	return s.warm(ctx, "WARM1", "WARM2", nil)
@@ -59,7 +59,7 @@ func (s *scene) warm(ctx context.Context, from, to string, disturb func() error)
 	if err := s.rebooted(0, func() error { return s.flashed(ctx, disturb, w) }); err != nil {
 		return "", err
 	}
-	held, err := s.agent().drive(ctx, drives[0].Serial)
+	held, err := s.agent().Drive(ctx, drives[0].Serial)
 	if err != nil {
 		return "", err
 	}

@@ -23,7 +23,7 @@ func scsiImage(revision string) []byte {
 
 // R000-8: the device itself reports what runs, and the machine is not rebooted.
 func scsiFlashed(ctx context.Context, s *scene) (string, error) {
-	if err := s.agent().plug(ctx, "scsi_debug"); err != nil {
+	if err := s.agent().Plug(ctx, "scsi_debug"); err != nil {
 		return "", err
 	}
 	return s.scsi(ctx, "0001", "0002", nil)
@@ -53,8 +53,8 @@ func scsiKilled(ctx context.Context, s *scene) (string, error) {
 func (s *scene) scsiTakes(ctx context.Context, delay time.Duration) error {
 	value := strconv.FormatInt(delay.Nanoseconds(), 10)
 	return s.until(ctx, "the disk takes another time", func() (bool, error) {
-		_ = s.agent().write(ctx, scsiDelay, value)
-		now, err := s.agent().read(ctx, scsiDelay)
+		_ = s.agent().Write(ctx, scsiDelay, value)
+		now, err := s.agent().Read(ctx, scsiDelay)
 		return now == value, err
 	})
 }
@@ -63,7 +63,7 @@ func (s *scene) scsi(ctx context.Context, from, to string, disturb func() error)
 	if err := s.runs(ctx, scsiDisk, from); err != nil {
 		return "", err
 	}
-	before, err := s.agent().number(ctx, scsiWrites)
+	before, err := s.agent().Number(ctx, scsiWrites)
 	if err != nil {
 		return "", err
 	}
@@ -71,14 +71,14 @@ func (s *scene) scsi(ctx context.Context, from, to string, disturb func() error)
 	if err != nil {
 		return "", err
 	}
-	shown, err := s.agent().read(ctx, "/sys/module/scsi_debug/parameters/inq_rev")
+	shown, err := s.agent().Read(ctx, "/sys/module/scsi_debug/parameters/inq_rev")
 	if err != nil {
 		return "", err
 	}
 	if shown != to {
 		return "", fmt.Errorf("the kernel's module shows revision %q instead of %q", shown, to)
 	}
-	after, err := s.agent().number(ctx, scsiWrites)
+	after, err := s.agent().Number(ctx, scsiWrites)
 	if err != nil {
 		return "", err
 	}

@@ -138,7 +138,7 @@ func (s *scene) rebooted(times int, do func() error) error {
 func (s *scene) killWhile(ctx context.Context, tool string) error {
 	var writing []int
 	err := s.until(ctx, tool+" writes", func() (ok bool, err error) {
-		if writing, err = s.agent().processes(ctx, tool); err != nil || len(writing) > 0 {
+		if writing, err = s.agent().Processes(ctx, tool); err != nil || len(writing) > 0 {
 			return true, err
 		}
 		job, err := s.job(ctx)
@@ -150,10 +150,10 @@ func (s *scene) killWhile(ctx context.Context, tool string) error {
 	if err != nil {
 		return err
 	}
-	if err := s.agent().kill(ctx, daemonService); err != nil {
+	if err := s.agent().Kill(ctx, daemonService); err != nil {
 		return err
 	}
-	after, err := s.agent().processes(ctx, tool)
+	after, err := s.agent().Processes(ctx, tool)
 	if err != nil {
 		return err
 	}

@@ -188,7 +188,7 @@ func (n *node) live(ctx context.Context) {
 	ready := ""
 	for ctx.Err() == nil {
 		asked, cancel := context.WithTimeout(ctx, 10*time.Second)
-		state, err := n.machine.agent.state(asked)
+		state, err := n.machine.agent.State(asked)
 		cancel()
 		switch {
 		case err != nil && ready != "":

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/guest"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/qemu"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/rootfs"
 )
 
@@ -55,7 +56,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
-	defer n.machine.stop()
+	defer n.machine.Kill()
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	live := make(chan struct{})
@@ -76,6 +77,13 @@ func Run(ctx context.Context, o Options) (err error) {
 	return nil
 }
 
+// needed are the programs the lab runs on this machine. Everything else comes from packages that it unpacks in its cache.
+var needed = []rootfs.Need{
+	{Program: qemu.Program, Package: "qemu-system-x86"}, {Program: "mke2fs", Package: "e2fsprogs"}, {Program: "make", Package: "make"},
+	{Program: "gcc-12", Package: "gcc-12"}, {Program: "xz", Package: "xz-utils"}, {Program: "tar", Package: "tar"},
+	{Program: "/usr/lib/x86_64-linux-gnu/libelf.so.1", Package: "libelf1"},
+}
+
 // prepare builds the parts of the machine.
 func prepare(ctx context.Context, o Options, say func(string, ...any)) (base, error) {
 	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
@@ -87,7 +95,7 @@ func prepare(ctx context.Context, o Options, say func(string, ...any)) (base, er
 	}
 	defer log.Close()
 	apt := rootfs.Apt{Log: log}
-	if err := installTools(ctx, apt, say); err != nil {
+	if err := apt.Require(ctx, say, needed...); err != nil {
 		return base{}, err
 	}
 	return prepareBase(ctx, o.CacheDir, apt, say)
@@ -127,12 +135,12 @@ func (s *scene) explain(out io.Writer) {
 	if job, err := s.job(ctx); err == nil && job != nil {
 		fmt.Fprintf(out, "\n--- %s\n", describe(job))
 	}
-	daemon, err := s.agent().read(ctx, guest.DaemonLog)
+	daemon, err := s.agent().Read(ctx, guest.DaemonLog)
 	if err != nil {
 		daemon = err.Error()
 	}
 	fmt.Fprintf(out, "\n--- end of the daemon's log\n%s\n", tail(daemon))
-	console, err := os.ReadFile(s.node.machine.console)
+	console, err := os.ReadFile(s.node.machine.Console())
 	if err != nil {
 		console = []byte(err.Error())
 	}

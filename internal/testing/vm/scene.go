@@ -20,6 +20,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/guest"
 )
 
 // scene is the environment of the checks.
@@ -33,7 +34,7 @@ type scene struct {
 }
 
 // agent asks the machine.
-func (s *scene) agent() *agent { return s.node.machine.agent }
+func (s *scene) agent() *guest.Client { return s.node.machine.agent }
 
 // part is one device of the machine.
 type part struct {
@@ -232,7 +233,7 @@ func (s *scene) until(ctx context.Context, what string, condition func() (bool, 
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("wait until %s: %w", what, context.Cause(ctx))
-		case <-s.node.machine.done:
+		case <-s.node.machine.Done():
 			return fmt.Errorf("wait until %s: %w", what, errors.New("the machine turned off"))
 		case <-time.After(pollPeriod):
 		}

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 )
 
@@ -15,6 +17,10 @@ func Main(argv []string) int {
 	switch filepath.Base(argv[0]) {
 	case "systemctl":
 		err = systemctl(argv[1:])
+	case FlashTool:
+		err = flashTool(argv[1:])
+	case "pause":
+		pause()
 	default:
 		if len(argv) > 1 && argv[1] == "agent" {
 			err = agent()
@@ -27,6 +33,13 @@ func Main(argv []string) int {
 		return 1
 	}
 	return 0
+}
+
+// pause waits until it is asked to end: it keeps the namespaces of a pod.
+func pause() {
+	ended := make(chan os.Signal, 1)
+	signal.Notify(ended, syscall.SIGTERM, syscall.SIGINT)
+	<-ended
 }
 
 // systemctl supports only the verb that the daemon uses.

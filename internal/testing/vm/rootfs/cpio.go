@@ -11,6 +11,12 @@ import (
 	"strings"
 )
 
+// magic begins each entry, and trailer is the name of the last one.
+const (
+	magic   = "070701"
+	trailer = "TRAILER!!!"
+)
+
 // Archive writes a cpio archive of the format "newc", which the kernel unpacks as its first file system
 // (Documentation/driver-api/early-userspace/buffer-format.rst). Several of them after each other make one file system.
 type Archive struct {
@@ -98,7 +104,7 @@ func (a *Archive) Tree(name, from string) {
 
 // Close ends the archive and returns its first error.
 func (a *Archive) Close() error {
-	a.entry("TRAILER!!!", 0, 0, nil)
+	a.entry(trailer, 0, 0, nil)
 	if a.err == nil {
 		a.err = a.out.Flush()
 	}
@@ -113,7 +119,7 @@ func (a *Archive) entry(name string, mode uint32, size int64, content io.Reader)
 		return
 	}
 	a.inode++
-	a.print("070701%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%s\x00",
+	a.print(magic+"%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%08x%s\x00",
 		a.inode, mode, 0, 0, 1, 0, size, 0, 0, 0, 0, len(name)+1, 0, name)
 	a.pad()
 	if size > 0 && a.err == nil {

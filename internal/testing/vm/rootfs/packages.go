@@ -152,6 +152,11 @@ func (a Apt) Install(ctx context.Context, names ...string) error {
 // Update fetches the lists of packages, which needs root.
 func (a Apt) Update(ctx context.Context) error { return a.run(ctx, "", "apt-get", "update") }
 
+// Run runs a program of Debian's package tools; what it prints goes to the log.
+func (a Apt) Run(ctx context.Context, name string, args ...string) error {
+	return a.run(ctx, "", name, args...)
+}
+
 // run runs a program in a directory; what it prints goes to the log.
 func (a Apt) run(ctx context.Context, dir, name string, args ...string) error {
 	c := command(ctx, name, args...)

@@ -1,4 +1,4 @@
-package vm
+package guest
 
 import (
 	"bytes"
@@ -12,43 +12,43 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/guest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest/nvmectrl"
 )
 
-// agent is a client of the agent in the machine.
-type agent struct {
+// Client asks the agent in a machine.
+type Client struct {
 	base   string
 	client http.Client
 }
 
-func newAgent(address string) *agent {
+// NewClient asks the agent at an address.
+func NewClient(address string) *Client {
 	// Each request has a connection of its own, because those from before a reboot are dead.
-	return &agent{base: "http://" + address, client: http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}}
+	return &Client{base: "http://" + address, client: http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: time.Minute}}
 }
 
-// state says which boot this is and which services run.
-func (a *agent) state(ctx context.Context) (guest.State, error) {
-	var s guest.State
+// State says which boot this is and which services run.
+func (a *Client) State(ctx context.Context) (State, error) {
+	var s State
 	return s, a.ask(ctx, http.MethodGet, "/state", nil, &s)
 }
 
-// kill ends a service with SIGKILL.
-func (a *agent) kill(ctx context.Context, service string) error {
+// Kill ends a service with SIGKILL.
+func (a *Client) Kill(ctx context.Context, service string) error {
 	var pid int
 	return a.ask(ctx, http.MethodPost, "/service/"+service+"/kill", nil, &pid)
 }
 
-// read returns the content of a file.
-func (a *agent) read(ctx context.Context, path string) (string, error) {
+// Read returns the content of a file.
+func (a *Client) Read(ctx context.Context, path string) (string, error) {
 	var content []byte
 	err := a.ask(ctx, http.MethodGet, "/file?path="+url.QueryEscape(path), nil, &content)
 	return strings.TrimSpace(string(content)), err
 }
 
-// number reads a file with a number in it.
-func (a *agent) number(ctx context.Context, path string) (int, error) {
-	text, err := a.read(ctx, path)
+// Number reads a file with a number in it.
+func (a *Client) Number(ctx context.Context, path string) (int, error) {
+	text, err := a.Read(ctx, path)
 	if err != nil {
 		return 0, err
 	}
@@ -59,21 +59,21 @@ func (a *agent) number(ctx context.Context, path string) (int, error) {
 	return n, nil
 }
 
-// write writes a file, of sysfs or debugfs as well.
-func (a *agent) write(ctx context.Context, path, content string) error {
+// Write writes a file, of sysfs or debugfs as well.
+func (a *Client) Write(ctx context.Context, path, content string) error {
 	var n int
 	return a.ask(ctx, http.MethodPut, "/file?path="+url.QueryEscape(path), []byte(content), &n)
 }
 
-// processes are those with a name among their arguments.
-func (a *agent) processes(ctx context.Context, name string) ([]int, error) {
+// Processes are those with a name among their arguments.
+func (a *Client) Processes(ctx context.Context, name string) ([]int, error) {
 	var pids []int
 	return pids, a.ask(ctx, http.MethodGet, "/processes?name="+url.QueryEscape(name), nil, &pids)
 }
 
-// run runs a program.
-func (a *agent) run(ctx context.Context, argv ...string) (guest.Ran, error) {
-	var ran guest.Ran
+// Run runs a program.
+func (a *Client) Run(ctx context.Context, argv ...string) (Ran, error) {
+	var ran Ran
 	body, err := json.Marshal(argv)
 	if err != nil {
 		return ran, err
@@ -81,25 +81,25 @@ func (a *agent) run(ctx context.Context, argv ...string) (guest.Ran, error) {
 	return ran, a.ask(ctx, http.MethodPost, "/run", body, &ran)
 }
 
-// plugDrives plugs in the NVMe drives that the agent emulates.
-func (a *agent) plugDrives(ctx context.Context) error {
+// PlugDrives plugs in the NVMe drives that the agent emulates.
+func (a *Client) PlugDrives(ctx context.Context) error {
 	var done string
 	return a.ask(ctx, http.MethodPost, "/drives", nil, &done)
 }
 
-// drive returns what one of them holds.
-func (a *agent) drive(ctx context.Context, serial string) (nvmectrl.Firmware, error) {
+// Drive returns what one of them holds.
+func (a *Client) Drive(ctx context.Context, serial string) (nvmectrl.Firmware, error) {
 	var f nvmectrl.Firmware
 	return f, a.ask(ctx, http.MethodGet, "/drive/"+serial, nil, &f)
 }
 
-// plug loads the module of an emulated device; it is loaded again at every boot.
-func (a *agent) plug(ctx context.Context, module string) error {
+// Plug loads the module of an emulated device; it is loaded again at every boot.
+func (a *Client) Plug(ctx context.Context, module string) error {
 	var done string
 	return a.ask(ctx, http.MethodPost, "/module/"+module, nil, &done)
 }
 
-func (a *agent) ask(ctx context.Context, method, path string, body []byte, into any) error {
+func (a *Client) ask(ctx context.Context, method, path string, body []byte, into any) error {
 	request, err := http.NewRequestWithContext(ctx, method, a.base+path, bytes.NewReader(body))
 	if err != nil {
 		return err

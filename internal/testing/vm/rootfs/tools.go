@@ -1,4 +1,4 @@
-package vm
+package rootfs
 
 import (
 	"context"
@@ -10,19 +10,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/rootfs"
 )
 
-// needed are the programs the lab runs on this machine, and Debian's packages of them. Everything else comes from
-// packages that it unpacks in its cache.
-var needed = []struct{ program, pkg string }{
-	{"qemu-system-x86_64", "qemu-system-x86"}, {"mke2fs", "e2fsprogs"}, {"make", "make"}, {"gcc-12", "gcc-12"},
-	{"xz", "xz-utils"}, {"tar", "tar"}, {"/usr/lib/x86_64-linux-gnu/libelf.so.1", "libelf1"},
-}
+// Need is a program that a lab runs on this machine, by its name or path, and Debian's package of it.
+type Need struct{ Program, Package string }
 
-// installTools installs the missing programs as root; otherwise its error contains the command.
-func installTools(ctx context.Context, apt rootfs.Apt, say func(string, ...any)) error {
+// Require installs the missing programs as root; otherwise its error contains the command.
+func (a Apt) Require(ctx context.Context, say func(string, ...any), needed ...Need) error {
 	for _, program := range []string{"apt-get", "dpkg-deb"} {
 		if _, err := exec.LookPath(program); err != nil {
 			return fmt.Errorf("prepare lab: it is made of Debian's packages and needs %s: run it on Debian 12", program)
@@ -30,8 +24,8 @@ func installTools(ctx context.Context, apt rootfs.Apt, say func(string, ...any))
 	}
 	var missing []string
 	for _, n := range needed {
-		if !has(n.program) {
-			missing = append(missing, n.pkg)
+		if !has(n.Program) {
+			missing = append(missing, n.Package)
 		}
 	}
 	lists, err := filepath.Glob("/var/lib/apt/lists/*Packages*")
@@ -46,10 +40,10 @@ func installTools(ctx context.Context, apt rootfs.Apt, say func(string, ...any))
 		return fmt.Errorf("prepare lab: it needs what is not installed: run, as root: %s", command)
 	}
 	say("Installing: %s", command)
-	if err := apt.Update(ctx); err != nil || len(missing) == 0 {
+	if err := a.Update(ctx); err != nil || len(missing) == 0 {
 		return err
 	}
-	return apt.Install(ctx, slices.Compact(missing)...)
+	return a.Install(ctx, slices.Compact(missing)...)
 }
 
 // has also looks in the administrator's directories, which may not be in PATH.
@@ -58,11 +52,11 @@ func has(program string) bool {
 		_, err := os.Stat(program)
 		return !errors.Is(err, fs.ErrNotExist)
 	}
-	return tool(program) != ""
+	return Tool(program) != ""
 }
 
-// tool is the path of a program.
-func tool(name string) string {
+// Tool is the path of a program, or empty.
+func Tool(name string) string {
 	if path, err := exec.LookPath(name); err == nil {
 		return path
 	}

@@ -1,0 +1,106 @@
+package realnode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/guest"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/qemu"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/rootfs"
+)
+
+// Serial numbers of the machine's disks.
+const (
+	rootSerial = "LABROOT"
+	seedSerial = "LABSEED"
+	nvmeSerial = "LABNVME1"
+)
+
+// node is the machine, which may be turned off and on again.
+type node struct {
+	options qemu.Options
+	machine *qemu.Machine
+	agent   *guest.Client
+}
+
+// newNode makes the disks of a run: a layer on the machine's root disk, and the access of this run.
+func newNode(ctx context.Context, m Machine, p *plane, dir string) (*node, error) {
+	seed := filepath.Join(dir, "seed")
+	if err := writeSeed(p.authority, seed); err != nil {
+		return nil, err
+	}
+	root, access, nvme := filepath.Join(dir, "root.qcow2"), filepath.Join(dir, "seed.img"), filepath.Join(dir, "nvme.img")
+	if err := errors.Join(qemu.MakeDisk(access, 8<<20), qemu.MakeDisk(nvme, 64<<20)); err != nil {
+		return nil, err
+	}
+	for _, argv := range [][]string{
+		{"qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", m.Root, root},
+		{"mke2fs", "-q", "-F", "-t", "ext4", "-d", seed, access},
+	} {
+		if out, err := exec.CommandContext(ctx, rootfs.Tool(argv[0]), argv[1:]...).CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("make disk: run %s: %w: %s", argv[0], err, out)
+		}
+	}
+	return &node{
+		options: qemu.Options{
+			Dir: dir, Kernel: m.Kernel, Initrd: m.Initrd, Memory: 3072,
+			CommandLine: "root=/dev/vda rw net.ifnames=0 systemd.unified_cgroup_hierarchy=1 mitigations=off",
+			Devices: []string{
+				"-netdev", "tap,id=net0,ifname=" + tapName + ",script=no,downscript=no",
+				"-device", "virtio-net-pci,netdev=net0,mac=52:54:00:00:00:01,romfile=",
+			},
+			Disks: []qemu.Disk{
+				{File: root, Format: "qcow2", Serial: rootSerial, Durable: true}, {File: access, Serial: seedSerial},
+				{File: nvme, Serial: nvmeSerial, NVMe: true},
+			},
+		},
+		agent: guest.NewClient(fmt.Sprintf("%s:%d", nodeAddress, guest.AgentPort)),
+	}, nil
+}
+
+// writeSeed writes the files that differ in each run.
+func writeSeed(a *authority, dir string) error {
+	kubelet, err := a.kubeconfig("kubelet", "system:node:"+nodeName, "system:nodes")
+	if err != nil {
+		return err
+	}
+	var files []file
+	for to, from := range map[string]string{
+		"etc/kubernetes/kubelet.conf": kubelet, "etc/kubernetes/pki/ca.crt": a.caFile(),
+	} {
+		raw, err := os.ReadFile(from)
+		if err != nil {
+			return fmt.Errorf("write the machine's access: %w", err)
+		}
+		files = append(files, file{to, 0o600, string(raw)})
+	}
+	return writeFiles(dir, files...)
+}
+
+// start turns the machine on.
+func (n *node) start() error {
+	m, err := qemu.Start(n.options)
+	n.machine = m
+	return err
+}
+
+// stop cuts the machine's power.
+func (n *node) stop() {
+	if n.machine != nil {
+		n.machine.Kill()
+	}
+}
+
+// flash is what a device of the lab's tool holds.
+func (n *node) flash(ctx context.Context, device string) (guest.FlashState, error) {
+	var s guest.FlashState
+	ran, err := n.agent.Run(ctx, filepath.Join(toolDir, guest.FlashTool), "-d", device, "show")
+	if err != nil {
+		return s, err
+	}
+	return s, decode(ran.Stdout, &s)
+}

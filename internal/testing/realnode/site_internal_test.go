@@ -1,0 +1,39 @@
+package realnode
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/controlplane"
+)
+
+// An overlay that kustomize refuses, or that misses what it patches, would be noticed only when the machine runs.
+func TestOverlayChangesTheShippedManifests(t *testing.T) {
+	for _, by := range []strategy{strategyDaemon, strategyPod} {
+		t.Run(string(by), func(t *testing.T) {
+			s := &scene{
+				dir: t.TempDir(), checkout: controlplane.ModuleRoot(),
+				operatorImage: image{"registry.example/operator", "v1"}, daemonImage: image{"registry.example/daemon", "v2"},
+			}
+			at, err := s.writeSite(by)
+			require.NoError(t, err)
+			made, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), at)
+			require.NoError(t, err)
+			raw, err := made.AsYaml()
+			require.NoError(t, err)
+			text := string(raw)
+			for _, want := range []string{
+				"image: registry.example/operator:v1", "image: registry.example/daemon:v2", "--tool-path=", "- --nvme-transports=pcie,tcp\n", "- --quiet-period=2s\n", "imagePullPolicy: Never",
+				"name: node-firmware-profiles", "argv: [labflash, -d, \"{{device.serialNumber}}\", -i, \"{{image.path}}\", -a, write]",
+			} {
+				assert.Contains(t, text, want)
+			}
+			assert.Equal(t, by == strategyPod, strings.Contains(text, "- image: registry.example/daemon:v2"), "the file of handlers")
+		})
+	}
+}
