@@ -18,6 +18,10 @@ func TestMain(m *testing.M) {
 	if simhost.IsTool(os.Args[0]) {
 		os.Exit(simhost.RunTool(os.Args, os.Stdout, os.Stderr))
 	}
+	// A machine is hundreds of small files: keep them in memory where the system offers it.
+	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() && os.Getenv("TMPDIR") == "" {
+		os.Setenv("TMPDIR", "/dev/shm")
+	}
 	os.Exit(m.Run())
 }
 
@@ -27,15 +31,20 @@ func world(t *testing.T) toolcontract.World {
 	return w
 }
 
-// simulated runs the tools of a simulated machine.
-func simulated(t *testing.T, change func(*simhost.Spec)) toolcontract.Runner {
-	spec := simhost.DefaultSpec("contract", 0)
-	change(&spec)
+func machine(t *testing.T, spec simhost.Spec) *simhost.Machine {
 	m, err := simhost.Create(filepath.Join(t.TempDir(), "machine"), spec)
 	require.NoError(t, err)
 	binary, err := os.Executable()
 	require.NoError(t, err)
 	require.NoError(t, m.InstallTools(binary))
+	return m
+}
+
+// simulated runs the tools of a simulated machine.
+func simulated(t *testing.T, change func(*simhost.Spec)) toolcontract.Runner {
+	spec := simhost.DefaultSpec("contract", 0)
+	change(&spec)
+	m := machine(t, spec)
 	return func(ctx context.Context, argv, env []string) (toolcontract.Answer, error) {
 		cmd := exec.CommandContext(ctx, filepath.Join(m.ToolPath(), argv[0]), argv[1:]...)
 		cmd.Env = append([]string{"PATH=" + m.ToolPath(), "LC_ALL=C", "HOME=/"}, env...)
@@ -76,9 +85,5 @@ func TestRecordingsAgreeWithTheContract(t *testing.T) {
 
 // The same list runs in an image or a chroot: what stands before the command line makes no difference.
 func TestRealToolsAnswerBehindAPrefixToo(t *testing.T) {
-	for _, tool := range toolcontract.Tools() {
-		t.Run(tool.Name, func(t *testing.T) {
-			toolcontract.CheckReal(t, tool, world(t), toolcontract.Exec("nice", "-n", "1"), false)
-		})
-	}
+	toolcontract.CheckReal(t, toolcontract.Mstflint(), world(t), toolcontract.Exec("nice", "-n", "1"), false)
 }
