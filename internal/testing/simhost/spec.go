@@ -153,8 +153,18 @@ type SCSI struct {
 	Activation Activation
 	// Modes are the modes of WRITE BUFFER the disk takes; without any, those that download with offsets and, where
 	// Activation is DeviceReset, the one that activates.
-	Modes   []int `json:",omitempty"`
-	Sectors int64
+	Modes []int `json:",omitempty"`
+	// NoServiceActions disks report whether they take WRITE BUFFER, and refuse to report it for single modes.
+	NoServiceActions bool `json:",omitempty"`
+	// Events are the events that can activate microcode of mode 0x0d: 4 power-on and 2 hard reset.
+	Events int `json:",omitempty"`
+	// ListsModes disks list their modes in the page of extended INQUIRY data, which NoExtended ones do not have.
+	ListsModes, NoExtended bool `json:",omitempty"`
+	// Boundary is the power of two that the offsets of pieces are multiples of, 0xff for none but 0, and Capacity the largest
+	// piece in bytes. 0 is 512 bytes, and 1 MiB. NoDescriptor disks have such bounds and do not report them.
+	Boundary, Capacity int  `json:",omitempty"`
+	NoDescriptor       bool `json:",omitempty"`
+	Sectors            int64
 }
 
 // BIOS is an UEFI system firmware with an ESRT.

@@ -54,10 +54,15 @@ func nvmeCLI(c *call) (int, error) {
 	}
 	o, err := nvmeOptions.parse(c.argv[2:])
 	if err != nil {
-		return c.fail(1, "%s: %v\n", c.tool, err)
+		return c.fail(1, "%s: %v\n", command, err)
 	}
 	if len(o.args) == 0 {
-		return c.fail(1, "%s: expected device\n", command)
+		return c.fail(1, "%s: Invalid argument\n", command)
+	}
+	for _, name := range []string{"slot", "action"} { // looked at before the device
+		if _, err := strconv.ParseUint(defaultTo(o.values[name], "0"), 0, 8); err != nil {
+			return c.fail(1, "Expected byte argument for '%s' but got '%s'!\n", name, o.values[name])
+		}
 	}
 	s, err := c.m.view()
 	if err != nil {
@@ -246,17 +251,17 @@ func nvmeDownload(c *call, t *nvmeTarget, o options) (int, error) {
 }
 
 func nvmeCommit(c *call, t *nvmeTarget, o options) (int, error) {
-	slot, err1 := strconv.Atoi(defaultTo(o.values["slot"], "0"))
-	action, err2 := strconv.Atoi(defaultTo(o.values["action"], "0"))
+	slot, err1 := strconv.ParseInt(defaultTo(o.values["slot"], "0"), 0, 16)
+	action, err2 := strconv.ParseInt(defaultTo(o.values["action"], "0"), 0, 16)
 	switch {
 	case err1 != nil || err2 != nil:
-		return c.fail(1, "Expected byte argument for '--slot' or '--action'\n")
+		return 0, errors.Join(err1, err2)
 	case slot < 0 || slot > 7:
 		return c.fail(1, "invalid slot:%d\n", slot)
 	case action < 0 || action > 7 || action == 4 || action == 5:
 		return c.fail(1, "invalid action:%d\n", action)
 	}
-	status, err := c.nvmeFirmwareCommit(t, slot, nvmectrl.Action(action))
+	status, err := c.nvmeFirmwareCommit(t, int(slot), nvmectrl.Action(action))
 	if errors.Is(err, errBusy) {
 		status, err = nvmectrl.OverlappingRange, nil
 	}

@@ -2,6 +2,7 @@ package simhost
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -18,7 +19,8 @@ const (
 	sgInvalidOpcode  = 9
 	sgAborted        = 11
 	sgFileError      = 15
-	sgNoDevice       = 50 + 19 // an errno above 50: ENODEV
+	sgNoPage         = 50 + 33 // an errno above 50: EDOM, for a page that the disk does not list
+	sgNoFile         = 50 + 2  // ENOENT
 )
 
 var sgReason = map[int]string{
@@ -36,15 +38,29 @@ var sgOptions = optionTable{
 	"opcode": "opcode=", "v": "verbose", "verbose": "verbose", "V": "version", "version": "version",
 }
 
+// sgArguments parses the arguments as the tools do: they exit with 0 after an option that they do not know, and do nothing. The
+// arguments are nil then.
+func (c *call) sgArguments(table optionTable) (options, int, error) {
+	o, err := table.parse(c.argv[1:])
+	usage := "Usage: " + c.tool + " [--help] [--raw] [--verbose] [--version] DEVICE\n"
+	switch {
+	case err != nil:
+		code, err := c.fail(0, "%s: %v\n%s", c.tool, err, usage)
+		return options{}, code, err
+	case len(o.args) == 1:
+		return o, 0, nil
+	case c.tool == "sg_inq" || c.tool == "sg_opcodes":
+		code, err := c.fail(sgSyntax, "No DEVICE argument given\n\n%s", usage)
+		return options{}, code, err
+	}
+	code, err := c.fail(sgSyntax, "Missing device name!\n\n%s", usage)
+	return options{}, code, err
+}
+
 // sgDisk parses the arguments and finds the disk; if code is not zero the tool ends.
 func (c *call) sgDisk() (d SCSI, o options, code int, err error) {
-	o, err = sgOptions.parse(c.argv[1:])
-	if err != nil {
-		code, err = c.fail(sgSyntax, "%s: %v\n", c.tool, err)
-		return d, o, code, err
-	}
-	if len(o.args) != 1 {
-		code, err = c.fail(sgSyntax, "Missing device name!\n\n")
+	o, code, err = c.sgArguments(sgOptions)
+	if code != 0 || err != nil || o.args == nil {
 		return d, o, code, err
 	}
 	s, err := c.m.view()
@@ -56,8 +72,22 @@ func (c *call) sgDisk() (d SCSI, o options, code int, err error) {
 			return d, o, 0, nil
 		}
 	}
-	code, err = c.fail(sgNoDevice, "%s: error opening file: %s: No such device\n", c.tool, o.args[0])
+	code, err = c.sgMissing(o.args[0])
 	return d, o, code, err
+}
+
+// sgMissing is how the tools report that there is no such device. Each has its own words.
+func (c *call) sgMissing(device string) (int, error) {
+	const missing = "No such file or directory"
+	text := map[string]string{
+		"sg_inq":          fmt.Sprintf("sg_inq: error opening file: %s: %s\nsg_inq failed: %s\n", device, missing, missing),
+		"sg_opcodes":      fmt.Sprintf("sg_opcodes: error opening file (rw): %s: %s\n\n", device, missing),
+		"sg_write_buffer": fmt.Sprintf("sg_write_buffer: open error: %s: %s\n", device, missing),
+	}[c.tool]
+	if text == "" {
+		text = fmt.Sprintf("%s failed: %s\n", c.tool, missing)
+	}
+	return c.fail(sgNoFile, "%s", text)
 }
 
 // sgAttention reports a unit attention that waits, once.
@@ -78,8 +108,11 @@ func (c *call) sgFail(code int) (int, error) {
 
 // sgQuery runs a tool that only reads.
 func sgQuery(c *call, show func(d SCSI, running string, o options) (int, error)) (int, error) {
+	if refused, code, err := c.sgRefusesArguments(); refused || err != nil {
+		return code, err
+	}
 	d, o, code, err := c.sgDisk()
-	if code != 0 || err != nil {
+	if code != 0 || err != nil || o.args == nil {
 		return code, err
 	}
 	return c.run(d.Key, "query", func() (int, error) {
@@ -97,12 +130,42 @@ func sgQuery(c *call, show func(d SCSI, running string, o options) (int, error))
 	})
 }
 
+// sgRefusesArguments reports what a tool does not take as the value of an option, which it looks at before the device.
+func (c *call) sgRefusesArguments() (refused bool, code int, err error) {
+	o, err := sgOptions.parse(c.argv[1:])
+	if err != nil {
+		return false, 0, nil //nolint:nilerr // an option that does not exist is reported later
+	}
+	_, action, _ := strings.Cut(o.values["opcode"], ",")
+	_, notNumber := strconv.ParseInt(cmp.Or(action, "0"), 0, 32)
+	_, named := sgModes[o.values["mode"]]
+	_, noMode := strconv.ParseInt(o.values["mode"], 0, 8)
+	text := ""
+	switch {
+	case notNumber != nil:
+		text = "bad SA argument to '--opcode'"
+	case o.has("mode") && !named && noMode != nil && o.values["mode"] != "desc":
+		text = "The modes parameter argument can be numeric (hex or decimal)\nor symbolic:"
+	case sgNumber(o, "specific") > 7:
+		text = "expected argument to '--specific' to be 0 to 7"
+	}
+	if text == "" {
+		return false, 0, nil
+	}
+	code, err = c.fail(sgSyntax, "%s\n", text)
+	return true, code, err
+}
+
 // sgInq is sg_inq of sg3_utils 1.46.
 func sgInq(c *call) (int, error) {
 	return sgQuery(c, func(d SCSI, running string, o options) (int, error) {
 		switch {
 		case o.values["page"] == "0x80" && o.has("raw"):
 			return 0, c.raw(vpdPage(0x80, []byte(d.Serial)), o)
+		case o.values["page"] == "0x86" && o.has("raw") && !d.NoExtended:
+			return 0, c.raw(d.extended(), o)
+		case o.values["page"] == "0x86" && o.has("raw"): // it looks for the page in the list of pages first
+			return c.fail(sgNoPage, "")
 		case o.has("page"):
 			return c.fail(sgIllegalRequest, "fetching VPD page failed: Illegal request\n")
 		case o.has("raw"):
@@ -139,16 +202,38 @@ func (c *call) raw(response []byte, o options) error {
 // sgOpcodes is sg_opcodes of sg3_utils 1.46; it knows the modes of WRITE BUFFER and prints the response as it is.
 func sgOpcodes(c *call) (int, error) {
 	return sgQuery(c, func(d SCSI, _ string, o options) (int, error) {
-		opcode, action, _ := strings.Cut(o.values["opcode"], ",")
-		mode, err := strconv.ParseInt(action, 0, 8)
+		opcode, action, single := strings.Cut(o.values["opcode"], ",")
+		mode, err := strconv.ParseInt(cmp.Or(action, "0"), 0, 8)
 		if err != nil || opcode != "0x3b" || !o.has("raw") {
-			return c.fail(sgSyntax, "sg_opcodes: only --raw --opcode=0x3b,MODE is simulated\n")
+			return c.fail(sgSyntax, "sg_opcodes: only --raw --opcode=0x3b[,MODE] is simulated\n")
 		}
-		if !d.takes(int(mode)) {
+		// Both reporting options are refused where they do not fit the command (SPC-5, 6.35): that for a command with
+		// service actions, and that for one without.
+		if single == d.NoServiceActions {
+			return c.fail(sgIllegalRequest, "Report supported operation codes: Illegal request\n")
+		}
+		if single && !d.takes(int(mode)) {
 			return 0, c.raw([]byte{0, 1, 0, 0}, o)
 		}
-		usage := []byte{0x3b, byte(mode), 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0}
+		usage := []byte{0x3b, 0x1f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0}
+		if single {
+			usage[1] = byte(mode)
+		}
 		return 0, c.raw(append([]byte{0, 3, 0, byte(len(usage))}, usage...), o)
+	})
+}
+
+// sgReadBuffer is sg_read_buffer of sg3_utils 1.46; it knows the descriptor of buffer 0.
+func sgReadBuffer(c *call) (int, error) {
+	return sgQuery(c, func(d SCSI, _ string, o options) (int, error) {
+		mode := o.values["mode"]
+		switch {
+		case mode != "desc" && mode != "3" || !o.has("raw") || defaultTo(o.values["id"], "0") != "0":
+			return c.fail(sgSyntax, "sg_read_buffer: only --mode=desc --raw of buffer 0 is simulated\n")
+		case d.NoDescriptor:
+			return c.fail(sgInvalidOpcode, "Read buffer(10): Illegal request, Invalid opcode\nsg_read_buffer failed: Illegal request, Invalid opcode\n")
+		}
+		return 0, c.raw(d.descriptor(), options{})
 	})
 }
 
@@ -171,22 +256,28 @@ func sgVPD(c *call) (int, error) {
 // The modes of WRITE BUFFER that download microcode (SPC-5).
 const (
 	modeSave     = 7
+	modeSelect   = 0xd
 	modeDefer    = 0xe
 	modeActivate = 0xf
 )
 
-var sgModes = map[string]int{"dmc_offs_save": modeSave, "dmc_offs_defer": modeDefer, "activate_mc": modeActivate}
+var sgModes = map[string]int{
+	"dmc_offs_save": modeSave, "dmc_offs_ev_defer": modeSelect, "dmc_offs_defer": modeDefer, "activate_mc": modeActivate,
+}
 
 // sgWriteBuffer is sg_write_buffer of sg3_utils 1.46.
 func sgWriteBuffer(c *call) (int, error) {
+	if refused, code, err := c.sgRefusesArguments(); refused || err != nil {
+		return code, err
+	}
 	d, o, code, err := c.sgDisk()
-	if code != 0 || err != nil {
+	if code != 0 || err != nil || o.args == nil {
 		return code, err
 	}
 	mode, ok := sgModes[o.values["mode"]]
 	if !ok {
 		n, err := strconv.ParseInt(o.values["mode"], 0, 8)
-		if err != nil || n != modeSave && n != modeDefer && n != modeActivate {
+		if err != nil || n != modeSave && n != modeSelect && n != modeDefer && n != modeActivate {
 			return c.fail(sgInvalidOpcode, "Write buffer failed: Illegal request, Invalid opcode\nsg_write_buffer failed: Illegal request, Invalid opcode\n")
 		}
 		mode = int(n)
@@ -203,7 +294,7 @@ func sgWriteBuffer(c *call) (int, error) {
 			return c.sgWriteFailed(o, sgUnitAttention, "Microcode has been changed without reset")
 		}
 		switch {
-		case !d.takes(mode):
+		case !d.takes(mode), mode != modeSelect && o.has("specific"), mode == modeSelect && sgNumber(o, "specific")&^d.Events != 0:
 			return c.sgWriteFailed(o, sgIllegalRequest, "Invalid field in cdb")
 		case mode == modeActivate:
 			return c.sgActivate(d, o)
@@ -220,6 +311,19 @@ func (c *call) sgWriteFailed(o options, code int, sense string) (int, error) {
 	}
 	fmt.Fprintf(c.stderr, "Write buffer failed: %s\n", sgReason[code])
 	return c.sgFail(code)
+}
+
+// sgNumber is a number as the tools take it: with a multiplier such as "4k". It is 0 where it is not given.
+func sgNumber(o options, name string) int {
+	text, kilo := strings.CutSuffix(o.values[name], "k")
+	n, err := strconv.ParseInt(cmp.Or(text, "0"), 0, 32)
+	if err != nil {
+		return 0
+	}
+	if kilo {
+		n <<= 10
+	}
+	return int(n)
 }
 
 // sgData reads the data to send: up to 8 MiB, or the requested length, padded with 0xff.
@@ -247,6 +351,10 @@ func (c *call) sgDownload(d SCSI, o options, mode int) (int, error) {
 	if !o.has("bpw") && len(data) > single {
 		return c.fail(sgFileError, "ioctl(SG_IO v3) failed: Invalid argument (errno=22)\nWrite buffer failed: OS error: Invalid argument\n")
 	}
+	if piece := min(cmp.Or(sgNumber(o, "bpw"), len(data)), len(data)); piece > d.capacity() ||
+		piece < len(data) && (d.boundary() == 0 || piece%d.boundary() != 0) {
+		return c.sgWriteFailed(o, sgIllegalRequest, "Invalid field in cdb")
+	}
 	img, err := ParseImage(data)
 	if err != nil || img.Kind != SCSIImage || img.Model != d.Model {
 		if err := c.refused(d.Key, "Write", Image{Digest: digest(data)}, "invalid image"); err != nil {
@@ -267,7 +375,7 @@ func (c *call) sgDownload(d SCSI, o options, mode int) (int, error) {
 		begin: func(s *state) { s.SCSI[d.Key].Deferred = torn },
 		finish: func(s *state) {
 			disk := s.SCSI[d.Key]
-			disk.Deferred = whole
+			disk.Deferred, disk.Selected, disk.Events = whole, mode == modeSelect, sgNumber(o, "specific")
 			if mode == modeSave && d.Activation == DeviceReset {
 				disk.UnitAttention = disk.activate()
 			}

@@ -6,8 +6,11 @@ var sgSATOptions = optionTable{"r": "raw", "raw": "raw", "R": "readonly", "reado
 
 // sgSATIdentify is sg_sat_identify of sg3_utils 1.46; it knows its binary output only.
 func sgSATIdentify(c *call) (int, error) {
-	o, err := sgSATOptions.parse(c.argv[1:])
-	if err != nil || len(o.args) != 1 || !o.has("raw") {
+	o, code, err := c.sgArguments(sgSATOptions)
+	if code != 0 || err != nil || o.args == nil {
+		return code, err
+	}
+	if !o.has("raw") {
 		return c.fail(sgSyntax, "sg_sat_identify: only --raw DEVICE is simulated\n")
 	}
 	s, err := c.m.view()
@@ -23,5 +26,5 @@ func sgSATIdentify(c *call) (int, error) {
 			})
 		}
 	}
-	return c.fail(sgNoDevice, "error opening file: %s: No such device\n", o.args[0])
+	return c.sgMissing(o.args[0])
 }

@@ -1,4 +1,4 @@
 package toolcontract
 
 // Tools are all tools of the contract that vendors make.
-func Tools() []Tool { return []Tool{Mstflint(), Mstfwreset(), Mstconfig()} }
+func Tools() []Tool { return append([]Tool{Mstflint(), Mstfwreset(), Mstconfig(), NVMe()}, SG()...) }

@@ -232,6 +232,20 @@ func TestSCSIConforms(t *testing.T) {
 	t.Run("drive that defers to a reboot", func(t *testing.T) { drivertest.Run(t, disk().change(reboot).harness) })
 	t.Run("drive that activates what it saves", func(t *testing.T) { drivertest.Run(t, disk().change(save).harness) })
 	t.Run("drive that saves for a reboot", func(t *testing.T) { drivertest.Run(t, disk().change(save).change(reboot).harness) })
+	alone := func(s *simhost.Spec) {
+		s.SCSI[0].NoServiceActions, s.SCSI[0].NoExtended, s.SCSI[0].NoDescriptor = true, true, true
+	}
+	t.Run("drive that says only that it takes microcode", func(t *testing.T) { drivertest.Run(t, disk().change(save).change(alone).harness) })
+	lists := func(s *simhost.Spec) { s.SCSI[0].NoServiceActions, s.SCSI[0].ListsModes = true, true }
+	t.Run("drive that lists its modes", func(t *testing.T) { drivertest.Run(t, disk().change(lists).harness) })
+	selects := func(s *simhost.Spec) {
+		s.SCSI[0].Modes, s.SCSI[0].Events, s.SCSI[0].Activation = []int{0xd}, 6, simhost.Reboot
+	}
+	t.Run("drive whose activation is selected", func(t *testing.T) { drivertest.Run(t, disk().change(selects).harness) })
+	coarse := func(s *simhost.Spec) { s.SCSI[0].Boundary = 15 }
+	t.Run("drive with large pieces", func(t *testing.T) { drivertest.Run(t, disk().change(coarse).harness) })
+	small := func(s *simhost.Spec) { s.SCSI[0].Capacity = 2048 }
+	t.Run("drive with a small buffer", func(t *testing.T) { drivertest.Run(t, disk().change(small).harness) })
 }
 
 func TestFwupdATAConforms(t *testing.T) {

@@ -100,7 +100,7 @@ func TestParseSupport(t *testing.T) {
 }
 
 func TestADownloadIsClassifiedByCodeAndSense(t *testing.T) {
-	c := download("/dev/sg0", "/i", "lock", 4096, modeDefer)
+	c := download("/dev/sg0", "/i", "lock", 4096, transfer{mode: modeDefer, piece: 4096})
 	assert.NoError(t, classifyDownload(c, command.Result{}))
 	rejected := new(*driver.RejectedError)
 	require.ErrorAs(t, classifyDownload(c, command.Result{ExitCode: 5, Stderr: golden(t, "download-1.46-refused.txt")}), rejected)
@@ -125,8 +125,12 @@ func TestTheCommands(t *testing.T) {
 		"sg_inq --raw --page=0x80 /dev/sg0":                             serialPage("/dev/sg0"),
 		"sg_opcodes --raw --opcode=0x3b,0x0e /dev/sg0":                  supports("/dev/sg0", modeDefer),
 		"sg_write_buffer -v --mode=activate_mc --timeout=1200 /dev/sg0": activate("/dev/sg0", "l"),
-		downloading("dmc_offs_defer"):                                   download("/dev/sg0", "/i", "l", 9<<20, modeDefer),
-		downloading("dmc_offs_save"):                                    download("/dev/sg0", "/i", "l", 9<<20, modeSave),
+		"sg_inq --raw --page=0x86 /dev/sg0":                             extendedPage("/dev/sg0"),
+		"sg_opcodes --raw --opcode=0x3b /dev/sg0":                       supportsAny("/dev/sg0"),
+		"sg_read_buffer --mode=desc --length=4 --raw /dev/sg0":          descriptor("/dev/sg0"),
+		downloading("dmc_offs_defer --bpw=4096"):                        download("/dev/sg0", "/i", "l", 9<<20, transfer{modeDefer, 0, 4096}),
+		downloading("dmc_offs_save --bpw=32768"):                        download("/dev/sg0", "/i", "l", 9<<20, transfer{modeSave, 0, 32768}),
+		downloading("dmc_offs_ev_defer --specific=6 --bpw=512"):         download("/dev/sg0", "/i", "l", 9<<20, transfer{modeSelect, 6, 512}),
 	} {
 		assert.Equal(t, want, c.String())
 	}
@@ -134,7 +138,101 @@ func TestTheCommands(t *testing.T) {
 }
 
 func downloading(mode string) string {
-	return "sg_write_buffer -v --mode=" + mode + " --bpw=4096 --length=9437184 --timeout=1200 --in=/i /dev/sg0"
+	return "sg_write_buffer -v --mode=" + mode + " --length=9437184 --timeout=1200 --in=/i /dev/sg0"
+}
+
+// page is the page of extended INQUIRY data with some of its bytes.
+func page(bytes map[int]byte) []byte {
+	out := make([]byte, 64)
+	out[1], out[3] = 0x86, 60
+	for at, b := range bytes {
+		out[at] = b
+	}
+	return out
+}
+
+func TestParseExtended(t *testing.T) {
+	for name, c := range map[string]struct {
+		out  []byte
+		want extended
+	}{
+		"nothing said":                 {page(nil), extended{}},
+		"activates as it writes":       {page(map[int]byte{4: 0x40}), extended{After: afterWrite}},
+		"activates after a reset":      {page(map[int]byte{4: 0x89}), extended{After: afterReset}},
+		"power-on and hard reset":      {page(map[int]byte{12: 0xc0}), extended{OnPowerOn: true, OnHardReset: true}},
+		"an old page that ends before": {[]byte{0, 0x86, 0, 4, 0x40, 0, 0, 0}, extended{After: afterWrite}},
+		"modes that are not valid":     {page(map[int]byte{19: 0xff}), extended{}},
+		"listed modes": {page(map[int]byte{12: 0x10, 19: 0x16}), extended{
+			Listed: map[mode]bool{modeSave: true, modeSelect: false, modeDefer: true, modeActivate: true},
+		}},
+	} {
+		got, err := parseExtended(c.out)
+		require.NoError(t, err, name)
+		assert.Equal(t, c.want, got, name)
+	}
+	for name, out := range map[string][]byte{
+		"nothing": nil, "text": []byte("Segmentation fault"), "another page": with(page(nil), 1, "\x83"), "a cut page": page(nil)[:20],
+	} {
+		_, err := parseExtended(out)
+		assert.Error(t, err, name)
+	}
+}
+
+// The offset boundary and the capacity of the buffer decide on the pieces.
+func TestPiecesFitTheBufferOfTheDrive(t *testing.T) {
+	for name, c := range map[string]struct {
+		out  string
+		want int
+	}{
+		"512 bytes, 1 MiB":               {"\x09\x10\x00\x00", 4096},
+		"any offset, no capacity":        {"\x00\x00\x00\x00", 4096},
+		"32 KiB":                         {"\x0f\x10\x00\x00", 32768},
+		"512 bytes of a small buffer":    {"\x09\x00\x08\x00", 2048},
+		"a capacity that is no multiple": {"\x0a\x00\x0b\x00", 2048},
+	} {
+		b, err := parseDescriptor([]byte(c.out))
+		require.NoError(t, err, name)
+		got, err := b.piece()
+		require.NoError(t, err, name)
+		assert.Equal(t, c.want, got, name)
+	}
+	for name, out := range map[string]string{
+		"in one command": "\xff\x10\x00\x00", "1 MiB": "\x14\x20\x00\x00", "larger than the buffer": "\x0c\x00\x02\x00",
+	} {
+		b, err := parseDescriptor([]byte(out))
+		require.NoError(t, err, name)
+		_, err = b.piece()
+		assert.Error(t, err, name)
+	}
+	for _, out := range []string{"", "\x09\x10", "\x19\x00\x00\x00", "\x09\x10\x00\x00\x00", "Segmentation fault"} {
+		_, err := parseDescriptor([]byte(out))
+		require.Error(t, err, out)
+	}
+}
+
+func FuzzParseExtended(f *testing.F) {
+	f.Add(page(map[int]byte{4: 0x40, 12: 0xd0, 19: 0x16}))
+	f.Fuzz(func(t *testing.T, out []byte) {
+		if got, err := parseExtended(out); err != nil {
+			assert.Zero(t, got)
+		}
+	})
+}
+
+func FuzzParseDescriptor(f *testing.F) {
+	f.Add([]byte{9, 0x10, 0, 0})
+	f.Fuzz(func(t *testing.T, out []byte) {
+		b, err := parseDescriptor(out)
+		if err != nil {
+			return
+		}
+		if piece, err := b.piece(); err == nil {
+			assert.Positive(t, piece)
+			assert.LessOrEqual(t, piece, maxPiece)
+			assert.Zero(t, piece%(1<<b.Boundary), "every piece but the last one ends at a boundary")
+			assert.True(t, b.Capacity == 0 || piece <= b.Capacity)
+		}
+	})
 }
 
 func FuzzParseInquiry(f *testing.F) {

@@ -1,6 +1,7 @@
 package scsi
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,8 @@ type state struct {
 	// Serial is empty for a drive without a Unit Serial Number page.
 	Serial string
 	modes  modes
+	// buffer is read of drives that take microcode.
+	buffer buffer
 }
 
 // read queries the drive. It checks that the device node still belongs to the same drive: names move to another drive
@@ -35,15 +38,61 @@ func (d *Driver) read(ctx context.Context, id inventory.Identity) (state, error)
 		return state{}, fmt.Errorf("find drive %s: %s is another drive now, with serial number %s instead of %s: scan again",
 			id.UniqueID, device(id), s.Serial, id.SerialNumber)
 	}
-	for _, m := range []struct {
-		mode  mode
-		takes *bool
-	}{{modeSave, &s.modes.Save}, {modeDefer, &s.modes.Defer}, {modeActivate, &s.modes.Activate}} {
-		if *m.takes, err = optional(ctx, d, supports(device(id), m.mode), parseSupport); err != nil {
-			return state{}, fmt.Errorf("ask %s for WRITE BUFFER mode %s: %w", device(id), m.mode, err)
-		}
+	if s.modes, err = d.readModes(ctx, device(id)); err != nil || s.modes.readOnly() != "" {
+		return s, err
+	}
+	if s.buffer, err = optional(ctx, d, descriptor(device(id)), parseDescriptor); err != nil {
+		return state{}, fmt.Errorf("read buffer descriptor of %s: %w", device(id), err)
 	}
 	return s, nil
+}
+
+// readOnly says why the drive cannot be written; empty when it can.
+func (s state) readOnly() string {
+	if reason := s.modes.readOnly(); reason != "" {
+		return reason
+	}
+	if _, err := s.buffer.piece(); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// readModes asks which modes of WRITE BUFFER the drive supports: for each mode as a service action; where the drive knows no
+// service actions of the command, as the page of extended INQUIRY data lists them; and where it lists none, whether it takes
+// the command at all. Then mode 0x07 is tried, which every drive has that takes microcode in pieces: one that has not refuses
+// the first piece, and nothing was written.
+func (d *Driver) readModes(ctx context.Context, device string) (modes, error) {
+	var m modes
+	var err error
+	if m.extended, err = optional(ctx, d, extendedPage(device), parseExtended); err != nil {
+		return modes{}, fmt.Errorf("read extended INQUIRY data of %s: %w", device, err)
+	}
+	for _, mode := range []struct {
+		mode  mode
+		takes *bool
+	}{{modeSave, &m.Save}, {modeSelect, &m.Select}, {modeDefer, &m.Defer}, {modeActivate, &m.Activate}} {
+		*mode.takes, err = ask(ctx, d, supports(device, mode.mode), parseSupport)
+		switch {
+		case unsupported(err):
+			return d.readModesOtherwise(ctx, device, m.extended)
+		case err != nil:
+			return modes{}, fmt.Errorf("ask %s for WRITE BUFFER mode %s: %w", device, mode.mode, err)
+		}
+	}
+	return m, nil
+}
+
+// readModesOtherwise is readModes for a drive that does not answer for single modes.
+func (d *Driver) readModesOtherwise(ctx context.Context, device string, page extended) (modes, error) {
+	if l := page.Listed; l != nil {
+		return modes{Save: l[modeSave], Select: l[modeSelect], Defer: l[modeDefer], Activate: l[modeActivate], extended: page}, nil
+	}
+	takes, err := optional(ctx, d, supportsAny(device), parseSupport)
+	if err != nil {
+		return modes{}, fmt.Errorf("ask %s for WRITE BUFFER: %w", device, err)
+	}
+	return modes{Save: takes, extended: page}, nil
 }
 
 // run runs a command, and once more if the drive answered with a unit attention. A drive that was reset or changed its
@@ -51,7 +100,10 @@ func (d *Driver) read(ctx context.Context, id inventory.Identity) (state, error)
 func (d *Driver) run(ctx context.Context, c command.Command) (command.Result, error) {
 	r, err := d.runner.Run(ctx, c)
 	if err == nil && r.ExitCode == exitUnitAttention {
-		return d.runner.Run(ctx, c)
+		r, err = d.runner.Run(ctx, c)
+	}
+	if err == nil && r.ExitCode == 0 && bytes.Contains(r.Stderr, []byte("unrecognized option")) { // the tools exit with 0 then
+		return r, command.Failed(c, r, errors.New("the tool did nothing, because it does not know an option: sg3_utils 1.46 or newer is needed"))
 	}
 	return r, err
 }
@@ -75,9 +127,14 @@ func ask[T any](ctx context.Context, d *Driver, c command.Command, parse func([]
 // optional is ask for something a drive may lack: it returns the zero value when the drive does not support the query.
 func optional[T any](ctx context.Context, d *Driver, c command.Command, parse func([]byte) (T, error)) (T, error) {
 	v, err := ask(ctx, d, c, parse)
-	var failed *command.Error
-	if errors.As(err, &failed) && slices.Contains([]int{exitIllegalRequest, exitInvalidOpcode, exitNoPage}, failed.ExitCode) {
+	if unsupported(err) {
 		return v, nil
 	}
 	return v, err
+}
+
+// unsupported reports whether the drive does not know the question.
+func unsupported(err error) bool {
+	var failed *command.Error
+	return errors.As(err, &failed) && slices.Contains([]int{exitIllegalRequest, exitInvalidOpcode, exitIllegalWithInfo, exitNoPage}, failed.ExitCode)
 }

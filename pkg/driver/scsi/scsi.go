@@ -28,7 +28,7 @@ func New(runner command.Runner) *Driver { return &Driver{runner: runner} }
 func (*Driver) Name() string { return "scsi" }
 
 // Version is the version of this driver, not of sg3_utils.
-func (*Driver) Version() string { return "1" }
+func (*Driver) Version() string { return "2" }
 
 // Support is SupportMainline for SAS drives: the commands are those of the SCSI standard, and a tool of the drive's
 // vendor would support it better. SATA drives behind a SAS controller do not take WRITE BUFFER.
@@ -56,7 +56,7 @@ func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.
 		Running:    s.Revision,
 		Activation: s.modes.activation(),
 		Format:     inventory.FormatPlain,
-		ReadOnly:   s.modes.readOnly(),
+		ReadOnly:   s.readOnly(),
 	}
 	fw.Rollback, fw.RollbackMessage = rollback(s)
 	return id, fw, nil
@@ -81,7 +81,7 @@ func (d *Driver) Check(ctx context.Context, id inventory.Identity, img driver.Im
 	if err != nil {
 		return err
 	}
-	if reason := s.modes.readOnly(); reason != "" {
+	if reason := s.readOnly(); reason != "" {
 		return driver.Rejectf("%s", reason)
 	}
 	return nil
@@ -99,11 +99,12 @@ func (d *Driver) Write(
 	if err != nil {
 		return 0, err
 	}
-	m, ok := s.modes.download()
-	if !ok {
-		return 0, fmt.Errorf("write %s: %s: %w", device(id), s.modes.readOnly(), driver.ErrNotSupported)
+	m, specific, _ := s.modes.download()
+	piece, err := s.buffer.piece()
+	if reason := s.readOnly(); reason != "" || err != nil {
+		return 0, fmt.Errorf("write %s: %s: %w", device(id), reason, driver.ErrNotSupported)
 	}
-	cmd := download(device(id), img.Path, unique(s, id), img.Size, m)
+	cmd := download(device(id), img.Path, unique(s, id), img.Size, transfer{mode: m, specific: specific, piece: piece})
 	r, err := d.run(ctx, cmd)
 	if err == nil {
 		err = classifyDownload(cmd, r)
@@ -114,7 +115,7 @@ func (d *Driver) Write(
 	if progress != nil {
 		progress(100)
 	}
-	if m == modeDefer {
+	if m != modeSave {
 		return s.modes.activation(), nil
 	}
 	return d.afterSave(ctx, id, img.Version)
@@ -168,7 +169,7 @@ func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inven
 }
 
 func rollback(s state) (kind inventory.Rollback, message string) {
-	if reason := s.modes.readOnly(); reason != "" {
+	if reason := s.readOnly(); reason != "" {
 		return inventory.RollbackNone, reason
 	}
 	return inventory.RollbackImage, "the firmware of a SAS drive cannot be read back: an image of " + string(s.Revision) +

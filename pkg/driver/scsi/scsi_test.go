@@ -20,15 +20,19 @@ var id = inventory.Identity{Class: inventory.Disk, Transport: "sas", Node: "sg0"
 
 // drive plays a drive. Answers of one command are given in turn, the last one again and again.
 type drive struct {
-	inquiry, serial    []command.Result
-	takes              []mode
-	opcodes            command.Result
+	inquiry, serial []command.Result
+	takes           []mode
+	opcodes         command.Result
+	// noActions refuses the question for single modes.
+	noActions          bool
+	page, descriptor   command.Result
 	download, activate []command.Result
 }
 
 func newDrive(t *testing.T, takes ...mode) *drive {
 	return &drive{
 		inquiry: []command.Result{{Stdout: golden(t, "inquiry.bin")}}, serial: []command.Result{{Stdout: golden(t, "serial.bin")}},
+		page: command.Result{ExitCode: exitNoPage}, descriptor: command.Result{ExitCode: exitInvalidOpcode},
 		takes: takes, download: []command.Result{{}}, activate: []command.Result{{}},
 	}
 }
@@ -48,11 +52,22 @@ func (d *drive) runner(t *testing.T) *commandtest.Runner {
 			if slices.Contains(c.Argv, "--page=0x80") {
 				return next(&d.serial), nil
 			}
+			if slices.Contains(c.Argv, "--page=0x86") {
+				return d.page, nil
+			}
 			return next(&d.inquiry), nil
 		},
+		"sg_read_buffer": func(context.Context, command.Command) (command.Result, error) { return d.descriptor, nil },
 		"sg_opcodes": func(_ context.Context, c command.Command) (command.Result, error) {
 			if d.opcodes.ExitCode != 0 {
 				return d.opcodes, nil
+			}
+			single := !slices.Contains(c.Argv, "--opcode=0x3b")
+			if single == d.noActions {
+				return command.Result{ExitCode: exitIllegalRequest}, nil
+			}
+			if !single {
+				return command.Result{Stdout: supported}, nil
 			}
 			for _, m := range d.takes {
 				if slices.Equal(c.Argv, supports("/dev/sg0", m).Argv) {
@@ -134,6 +149,67 @@ func TestADriveThatNamesNoModeIsReadButNeverWritten(t *testing.T) {
 			assert.Empty(t, writes(r))
 		})
 	}
+}
+
+// A drive whose WRITE BUFFER has no service actions answers the question for single modes with Invalid Field.
+func TestADriveWithoutServiceActionsIsWrittenAsItSaysOtherwise(t *testing.T) {
+	img := drivertest.SaveImage(t, "E005", make([]byte, 4096))
+	for name, c := range map[string]struct {
+		page  command.Result
+		after string
+		need  inventory.Activation
+		mode  string
+	}{
+		"lists its modes":                         {command.Result{Stdout: page(map[int]byte{12: 0x10, 19: 0x16})}, "E004", inventory.ActivateDeviceReset, "dmc_offs_defer"},
+		"takes the command, and says no more":     {command.Result{ExitCode: exitNoPage}, "E005", inventory.ActivateNone, "dmc_offs_save"},
+		"takes it, and saved microcode must wait": {command.Result{Stdout: page(map[int]byte{4: 0x80})}, "E004", inventory.ActivateReboot, "dmc_offs_save"},
+		"lets a hard reset activate":              {command.Result{Stdout: page(map[int]byte{12: 0xd0, 19: 0x08})}, "E004", inventory.ActivateReboot, "dmc_offs_ev_defer --specific=6"},
+		"lets a power-on alone activate":          {command.Result{Stdout: page(map[int]byte{12: 0x90, 19: 0x08})}, "E004", inventory.ActivatePowerCycle, "dmc_offs_ev_defer --specific=4"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDrive(t)
+			d.noActions, d.page = true, c.page
+			d.inquiry = []command.Result{revision(t, "E004"), revision(t, c.after)}
+			r := d.runner(t)
+			need, err := New(r).Write(t.Context(), id, img, nil)
+			require.NoError(t, err)
+			assert.Equal(t, c.need, need)
+			require.Len(t, writes(r), 1)
+			assert.Contains(t, writes(r)[0], "--mode="+c.mode+" --bpw=4096")
+		})
+	}
+	d := newDrive(t)
+	d.noActions, d.page = true, command.Result{Stdout: page(map[int]byte{12: 0x10})}
+	_, fw, err := New(d.runner(t)).Inspect(t.Context(), id)
+	require.NoError(t, err)
+	assert.NotEmpty(t, fw.ReadOnly, "it lists its modes, and none of those that are needed")
+}
+
+// sg3_utils exit with 0 after an option that they do not know. Nothing was written then.
+func TestATooOldToolIsNoSuccess(t *testing.T) {
+	d := newDrive(t, modeDefer, modeActivate)
+	d.download = []command.Result{{Stderr: []byte("sg_write_buffer: unrecognized option '--bpw=4096'\nUsage: sg_write_buffer [--help] DEVICE\n")}}
+	_, err := New(d.runner(t)).Write(t.Context(), id, drivertest.SaveImage(t, "E005", make([]byte, 4096)), nil)
+	require.ErrorContains(t, err, "sg3_utils 1.46 or newer is needed")
+}
+
+func TestPiecesAreThoseTheDriveAsksFor(t *testing.T) {
+	img := drivertest.SaveImage(t, "E005", make([]byte, 128<<10))
+	d := newDrive(t, modeDefer, modeActivate)
+	d.descriptor = command.Result{Stdout: []byte{0x0f, 0x10, 0, 0}}
+	r := d.runner(t)
+	_, err := New(r).Write(t.Context(), id, img, nil)
+	require.NoError(t, err)
+	require.Len(t, writes(r), 1)
+	assert.Contains(t, writes(r)[0], "--bpw=32768 --length=131072")
+
+	d.descriptor = command.Result{Stdout: []byte{0xff, 0x10, 0, 0}}
+	_, fw, err := New(r).Inspect(t.Context(), id)
+	require.NoError(t, err)
+	assert.Contains(t, fw.ReadOnly, "in one command only")
+	_, err = New(r).Write(t.Context(), id, img, nil)
+	require.ErrorIs(t, err, driver.ErrNotSupported)
+	assert.Len(t, writes(r), 1)
 }
 
 func TestADriveWithoutASerialNumberPageIsRead(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 // Usable returns an error that names the tools that are not installed.
 func (d *Driver) Usable() error {
 	var errs []error
-	for _, tool := range []string{"sg_inq", "sg_opcodes", "sg_write_buffer"} {
+	for _, tool := range []string{"sg_inq", "sg_opcodes", "sg_read_buffer", "sg_write_buffer"} {
 		errs = append(errs, command.Installed(d.runner, tool))
 	}
 	return errors.Join(errs...)

@@ -1,0 +1,29 @@
+package scsi
+
+import (
+	"testing"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/toolcontract"
+)
+
+// Every command line of this driver is one that the real tools were asked, too.
+func TestTheCommandsAreCasesOfTheContract(t *testing.T) {
+	const device, image, size = "/dev/sg4095", "{blank}", 4096
+	toolcontract.Covers(t, ".", map[string][][]string{
+		"standardInquiry": {standardInquiry(device).Argv},
+		"serialPage":      {serialPage(device).Argv},
+		"extendedPage":    {extendedPage(device).Argv},
+		"descriptor":      {descriptor(device).Argv},
+		"supportsAny":     {supportsAny(device).Argv},
+		"supports": {
+			supports(device, modeSave).Argv, supports(device, modeSelect).Argv, supports(device, modeDefer).Argv,
+			supports(device, modeActivate).Argv,
+		},
+		"download": {
+			download(device, image, "", size, transfer{modeSave, 0, usualPiece}).Argv,
+			download(device, image, "", size, transfer{modeSelect, eventPowerOn | eventHardReset, usualPiece}).Argv,
+			download(device, image, "", size, transfer{modeDefer, 0, usualPiece}).Argv,
+		},
+		"activate": {activate(device, "").Argv},
+	}, toolcontract.SG()...)
+}
