@@ -66,6 +66,13 @@ type Reverter interface {
 	Revert(ctx context.Context, id inventory.Identity, version inventory.Version) (inventory.Activation, error)
 }
 
+// LiveActivator is a Driver that can activate some of its devices while they are in use: the device pauses, and is not reset.
+type LiveActivator interface {
+	// ActivateLive is Activate for DeviceReset without any reset. It returns what is still needed: ActivateNone when the stored
+	// image runs, and otherwise ActivateDeviceReset or a more disruptive kind.
+	ActivateLive(ctx context.Context, id inventory.Identity) (inventory.Activation, error)
+}
+
 // Stepper is a Driver that provides steps of its own for its devices.
 type Stepper interface {
 	// Steps lists them. Their names are unique over all drivers, and none is the name of a step of this product.

@@ -23,7 +23,7 @@ func (h *Host) disks() ([]candidate, error) {
 		}
 	}
 	h.learnNames(functions)
-	candidates := slices.Concat(mapped(controllers, h.nvme), mapped(groupPaths(paths), scsi), mapped(virtual, h.virtio))
+	candidates := slices.Concat(mapped(groupPorts(controllers), h.nvme), mapped(groupPaths(paths), scsi), mapped(virtual, h.virtio))
 	return candidates, errors.Join(nvmeErr, scsiErr, virtioErr)
 }
 
@@ -43,7 +43,30 @@ func (h *Host) isOurs(c sysfs.NVMeController) bool {
 	return !c.Discovery && slices.Contains(h.cfg.NVMeTransports, cmp.Or(c.Transport, pcie))
 }
 
-func (h *Host) nvme(c sysfs.NVMeController) candidate {
+// groupPorts puts the controllers of one drive together, in order of place, one that answers first: a drive with two ports has
+// one for each, and one set of firmware slots for both. Controllers that only claim the same serial number stay apart.
+func groupPorts(controllers []sysfs.NVMeController) [][]sysfs.NVMeController {
+	type drive struct{ subsystem, nqn, serial, model string }
+	index := map[drive]int{}
+	var drives [][]sysfs.NVMeController
+	slices.SortStableFunc(controllers, func(a, b sysfs.NVMeController) int {
+		return cmp.Or(cmp.Compare(rank(b.State != "dead"), rank(a.State != "dead")), strings.Compare(a.Device.Path, b.Device.Path))
+	})
+	for _, c := range controllers {
+		key := drive{c.Subsystem, c.SubsystemNQN, c.Serial, c.Model}
+		i, known := index[key]
+		if !known || c.Subsystem == "" || isRemote(c) {
+			i = len(drives)
+			index[key] = i
+			drives = append(drives, nil)
+		}
+		drives[i] = append(drives[i], c)
+	}
+	return drives
+}
+
+func (h *Host) nvme(ports []sysfs.NVMeController) candidate {
+	c := ports[0]
 	id := inventory.Identity{
 		Class: inventory.Disk, Transport: "nvme", Node: c.Name, Kernel: c.Device.Driver,
 		Model: c.Model, SerialNumber: c.Serial, UniqueID: nvmeID(c),
@@ -52,6 +75,11 @@ func (h *Host) nvme(c sysfs.NVMeController) candidate {
 		id.Kernel = "nvme_" + c.Transport // no driver is bound to a network: this is the module
 	}
 	h.onPCI(&id, c.Device)
+	for _, other := range ports[1:] {
+		if f := other.Device.Function; f != nil {
+			id.PCI = append(id.PCI, f.Address)
+		}
+	}
 	return candidate{Device: inventory.Device{Identity: id, Err: c.Err}, place: nvmePlace(c)}
 }
 

@@ -61,6 +61,54 @@ func TestTheIDOfADriveBehindANetworkDoesNotDependOnItsNamespaces(t *testing.T) {
 	}
 }
 
+// port is one port of a drive, as a controller of the kernel's subsystem.
+func port(m sysfstest.Machine, name, address, serial, subsystem, state string) {
+	m.NVMe(sysfstest.Drive{Address: address, Name: name, WWIDs: []string{"eui.01"}, Attributes: map[string]string{
+		"model": "PM1733", "serial": serial, "subsysnqn": "nqn.1994-11.com.samsung:nvme:PM1733", "state": state,
+	}})
+	m.Link("sys/class/nvme-subsystem/"+subsystem, "sys/devices/virtual/nvme-subsystem/"+subsystem)
+	m.Link("sys/devices/virtual/nvme-subsystem/"+subsystem+"/"+name, "sys/class/nvme/"+name)
+}
+
+// A drive with two ports has two controllers and one firmware: it is one device, and is not lost for that.
+func TestADriveWithTwoPortsIsOneDevice(t *testing.T) {
+	m := sysfstest.NewMachine()
+	port(m, "nvme0", "0000:01:00.0", "S1", "nvme-subsys0", "live")
+	port(m, "nvme1", "0000:81:00.0", "S1", "nvme-subsys0", "live")
+	devices := scan(t, withTransports(t, m)).Devices
+	require.Len(t, devices, 1)
+	require.NoError(t, devices[0].Err)
+	assert.Equal(t, "eui.01", devices[0].UniqueID)
+	assert.Equal(t, "nvme0", devices[0].Node)
+	assert.Equal(t, []inventory.PCIAddress{{Bus: 1}, {Bus: 0x81}}, devices[0].PCI)
+	assert.NotNil(t, devices[0].Firmware)
+}
+
+func TestADriveIsReachedThroughThePortThatWorks(t *testing.T) {
+	m := sysfstest.NewMachine()
+	port(m, "nvme0", "0000:01:00.0", "S1", "nvme-subsys0", "dead")
+	port(m, "nvme1", "0000:81:00.0", "S1", "nvme-subsys0", "live")
+	devices := scan(t, withTransports(t, m)).Devices
+	require.Len(t, devices, 1)
+	assert.Equal(t, "nvme1", devices[0].Node)
+}
+
+// Two drives that claim one name are two drives, and nobody's to guess between.
+func TestDrivesOfTwoSubsystemsAreNotTheSame(t *testing.T) {
+	for name, c := range map[string]struct{ serial, subsystem string }{
+		"another subsystem":     {"S1", "nvme-subsys1"},
+		"another serial number": {"S2", "nvme-subsys0"},
+	} {
+		m := sysfstest.NewMachine()
+		port(m, "nvme0", "0000:01:00.0", "S1", "nvme-subsys0", "live")
+		port(m, "nvme1", "0000:81:00.0", c.serial, c.subsystem, "live")
+		devices := scan(t, withTransports(t, m)).Devices
+		require.Len(t, devices, 2, name)
+		require.ErrorContains(t, devices[0].Err, "none is updated", name)
+		require.ErrorContains(t, devices[1].Err, "none is updated", name)
+	}
+}
+
 // Which of two connections to a drive a write would take is nobody's to guess.
 func TestADriveWithTwoConnectionsIsNotUpdated(t *testing.T) {
 	m := sysfstest.NewMachine()

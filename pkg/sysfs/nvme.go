@@ -19,6 +19,11 @@ type NVMeController struct {
 	Model, Serial, FirmwareRev string
 	// SubsystemNQN names the NVM subsystem (subsysnqn).
 	SubsystemNQN string
+	// Subsystem is the kernel's name of that NVM subsystem, such as "nvme-subsys0"; empty where it shows none. The kernel gives
+	// two controllers one subsystem only where they say that they are of one drive (sys/class/nvme-subsystem/<name>/<controller>).
+	Subsystem string
+	// State is "live" for a controller that processes commands (state); empty where the kernel does not show it.
+	State string
 	// Address on the transport, for PCI the function's (address).
 	Address string
 	// Transport is "pcie", or "tcp", "rdma", "fc" or "loop" where the drive is behind a network (transport).
@@ -56,6 +61,10 @@ func NVMeControllers(fsys fs.FS) ([]NVMeController, error) {
 	if err != nil {
 		return nil, err
 	}
+	subsystems, err := nvmeSubsystems(fsys)
+	if err != nil {
+		return nil, err
+	}
 	var controllers []NVMeController
 	for _, name := range names {
 		dir, err := follow(fsys, path.Join(nvmeClass, name))
@@ -66,6 +75,7 @@ func NVMeControllers(fsys fs.FS) ([]NVMeController, error) {
 			continue
 		}
 		c, ok := readController(fsys, dir)
+		c.Subsystem = subsystems[c.Name]
 		virtual := c.Device.Function != nil && c.Device.Function.Physical != nil
 		if ok && !virtual {
 			controllers = append(controllers, c)
@@ -74,12 +84,45 @@ func NVMeControllers(fsys fs.FS) ([]NVMeController, error) {
 	return controllers, nil
 }
 
+const nvmeSubsystemClass = "sys/class/nvme-subsystem"
+
+// controllerName matches controllers.
+var controllerName = regexp.MustCompile(`^nvme\d+$`)
+
+// nvmeSubsystems are the kernel's subsystems by controller.
+func nvmeSubsystems(fsys fs.FS) (map[string]string, error) {
+	names, err := list(fsys, nvmeSubsystemClass)
+	if err != nil {
+		return nil, err
+	}
+	of := map[string]string{}
+	for _, name := range names {
+		dir, err := follow(fsys, path.Join(nvmeSubsystemClass, name))
+		if err != nil {
+			return nil, err
+		}
+		if dir == "" {
+			continue
+		}
+		members, err := list(fsys, dir)
+		if err != nil {
+			return nil, err
+		}
+		for _, member := range members {
+			if controllerName.MatchString(member) {
+				of[member] = name
+			}
+		}
+	}
+	return of, nil
+}
+
 func readController(fsys fs.FS, dir string) (NVMeController, bool) {
 	a := attributes{fsys: fsys, dir: dir}
 	c := NVMeController{
 		Name:  path.Base(dir),
 		Model: a.text("model"), Serial: a.text("serial"), FirmwareRev: a.text("firmware_rev"),
-		SubsystemNQN: a.text("subsysnqn"), Address: a.text("address"), Transport: a.text("transport"),
+		SubsystemNQN: a.text("subsysnqn"), Address: a.text("address"), Transport: a.text("transport"), State: a.text("state"),
 	}
 	c.Discovery = a.text("cntrltype") == "discovery" || c.SubsystemNQN == discoveryNQN
 	device, err := follow(fsys, path.Join(dir, "device"))

@@ -25,6 +25,22 @@ func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inven
 	if kind != inventory.ActivateDeviceReset {
 		return 0, fmt.Errorf("activate by %s: %w", kind, driver.ErrNotSupported)
 	}
+	return d.activate(ctx, id, d.resetAndRead)
+}
+
+// ActivateLive commits the staged image to run at once, where the drive offers that and this process has just written it. The
+// kernel holds back I/O meanwhile, so that the drive may be in use.
+func (d *Driver) ActivateLive(ctx context.Context, id inventory.Identity) (inventory.Activation, error) {
+	return d.activate(ctx, id, func(context.Context, inventory.Identity, controller, func(controller) bool) (inventory.Activation, error) {
+		return inventory.ActivateDeviceReset, nil
+	})
+}
+
+// activate activates what is staged without a reset, or, where that cannot be or is not enough, by the reset that is given.
+func (d *Driver) activate(
+	ctx context.Context, id inventory.Identity,
+	reset func(context.Context, inventory.Identity, controller, func(controller) bool) (inventory.Activation, error),
+) (inventory.Activation, error) {
 	c, l, err := d.read(ctx, id)
 	if err != nil {
 		return 0, err
@@ -45,10 +61,18 @@ func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inven
 			return need, err
 		}
 	}
+	return reset(ctx, id, c, runs)
+}
+
+// resetAndRead resets the controller and reads what runs then.
+func (d *Driver) resetAndRead(
+	ctx context.Context, id inventory.Identity, c controller, runs func(controller) bool,
+) (inventory.Activation, error) {
 	if err := d.transport.reset(ctx, to(c, id)); err != nil {
 		return 0, fmt.Errorf("reset %s: %w", device(id), err)
 	}
-	if c, _, err = d.read(ctx, id); err != nil {
+	c, _, err := d.read(ctx, id)
+	if err != nil {
 		return 0, fmt.Errorf("after its reset: %w", err)
 	}
 	if !runs(c) {
@@ -66,7 +90,14 @@ func (d *Driver) activateNow(
 		return 0, fmt.Errorf("activate slot %d of %s: %w", slot, device(id), err)
 	}
 	if reply.status == admin.MaximumTimeViolation {
-		return inventory.ActivateDeviceReset, nil // this image takes longer than MTFA allows; a reset has no such bound
+		// This image takes longer than MTFA allows. A reset has no such bound, and is to be asked for (figure 183).
+		if reply, err = d.transport.commit(ctx, to(c, id), slot, admin.ActivateAtReset); err == nil {
+			var need inventory.Activation
+			if need, err = reply.activation(); err == nil {
+				return need, nil
+			}
+		}
+		return 0, fmt.Errorf("commit slot %d of %s again, for a reset: %w", slot, device(id), err)
 	}
 	if !reply.status.ByHost() {
 		need, err := reply.activation()

@@ -18,9 +18,10 @@ type Driver struct {
 }
 
 var (
-	_ driver.Driver   = (*Driver)(nil)
-	_ driver.Reverter = (*Driver)(nil)
-	_ driver.Prober   = (*Driver)(nil)
+	_ driver.Driver        = (*Driver)(nil)
+	_ driver.Reverter      = (*Driver)(nil)
+	_ driver.Prober        = (*Driver)(nil)
+	_ driver.LiveActivator = (*Driver)(nil)
 )
 
 // New makes the driver that runs nvme-cli. It is for machines whose drives the running kernel does not have, such as
@@ -39,7 +40,7 @@ func (d *Driver) Usable() error { return d.transport.usable() }
 func (*Driver) Name() string { return "nvme" }
 
 // Version is the version of this driver, not of nvme-cli.
-func (*Driver) Version() string { return "4" }
+func (*Driver) Version() string { return "5" }
 
 // Support is SupportMainline for drives of the kernel's NVMe driver: the commands are those of the NVMe standard, and a
 // vendor's own tool supports its drives better.

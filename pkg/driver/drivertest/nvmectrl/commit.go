@@ -145,10 +145,13 @@ func (c *Controller) CarryOut(j Commit) (changed bool) {
 			c.Next = 0
 		}
 	}
+	if j.Status == ActivationTooLong { // the command is to be sent again with an action that needs a reset (figure 183)
+		c.Next = 0
+	}
 	if j.awaits {
 		c.Next = j.Slot
 	}
-	return j.Stores || j.awaits
+	return j.Stores || j.awaits || j.Status == ActivationTooLong
 }
 
 // Activate activates what the slot holds without a reset.
