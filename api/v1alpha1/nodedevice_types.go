@@ -102,6 +102,13 @@ type NodeDeviceStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	Ports []DevicePort `json:"ports,omitempty"`
+	// arrays are the redundant arrays that the drive is an active member of, such as "md0", as the daemon found them with its
+	// last scan. One job updates at most one drive of each array. At most 8.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:items:MaxLength=128
+	Arrays []string `json:"arrays,omitempty"`
 	// firmware is what the device runs and stores, read from the device itself.
 	// +optional
 	Firmware *ObservedFirmware `json:"firmware,omitempty"`

@@ -1128,6 +1128,11 @@ func (in *NodeDeviceStatus) DeepCopyInto(out *NodeDeviceStatus) {
 		*out = make([]DevicePort, len(*in))
 		copy(*out, *in)
 	}
+	if in.Arrays != nil {
+		in, out := &in.Arrays, &out.Arrays
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Firmware != nil {
 		in, out := &in.Firmware, &out.Firmware
 		*out = new(ObservedFirmware)

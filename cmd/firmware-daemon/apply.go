@@ -51,6 +51,7 @@ func applyCommand() *cobra.Command {
 			}
 			a := cli.Applying{
 				Docs: docs, Catalog: catalog, Labels: desired.labels, StateDir: m.StateDir, Host: hardware, Scan: hardware.Host.Scan,
+				Uses: hardware.Host, Arrays: hardware.Host,
 				Drivers: hardware.Drivers, Writes: hardware.Runner, Steps: c.OutOrStdout(), Soak: soak,
 			}
 			if format != cli.Table {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,6 +47,9 @@ type Applying struct {
 	// Catalog holds the steps of this machine; the zero Catalog those every machine has.
 	Catalog plan.Catalog
 	Writes  engine.Writes
+	// Uses reads what uses the drives of this machine, and Arrays its arrays; nil where that is not known.
+	Uses   engine.Uses
+	Arrays health.Arrays
 	// Rebooter reboots the machine; nil when that is not allowed.
 	Rebooter engine.Rebooter
 	// Checks are the executables of this machine that judge its health too; nil for none.
@@ -145,11 +149,29 @@ func (a Applying) newJob(ctx context.Context, images *stock) (fresh journal.Job,
 	out := journal.Job{Name: "local-" + now.UTC().Format("20060102-150405"), Accepted: now, Soak: a.Soak}
 	out.UID = fmt.Sprintf("%s-%d", out.Name, now.UnixNano())
 	out.Retry = &out.UID // each apply is a request to try again what failed
-	for _, due := range p.due {
-		out.Updates = append(out.Updates, update(due))
-	}
+	out.Updates = a.updates(p.due)
 	out.Record = engine.NewRecord(a.Catalog, out.Updates)
 	return out, p.Unread(), nil
+}
+
+// updates are those of the job: of the drives of one array only the first, because bad firmware must not take two.
+func (a Applying) updates(due []assignment) []journal.Update {
+	var out []journal.Update
+	taken := map[string]string{}
+	for _, d := range due {
+		u := update(d)
+		at := slices.IndexFunc(d.device.Arrays, func(array string) bool { return taken[array] != "" })
+		if at >= 0 {
+			array := d.device.Arrays[at]
+			a.printf("%s is not updated now: it is a drive of %s like %s; run apply again when this is done.\n", u.Device, array, taken[array])
+			continue
+		}
+		for _, array := range d.device.Arrays {
+			taken[array] = u.Device
+		}
+		out = append(out, u)
+	}
+	return out
 }
 
 func update(a assignment) journal.Update {
@@ -181,7 +203,7 @@ func (a Applying) execute(ctx context.Context, known *state.State, images *stock
 	}
 	config := engine.Config{
 		Journal: known.Journal, Archive: known.Archive, Catalog: a.Catalog, Host: a.Host, Drivers: a.Drivers, Images: images, Maintenance: window,
-		Writes: a.Writes, Rebooter: a.Rebooter, Health: health.Checker{Scanner: a.Host, Checks: a.Checks}, BootID: a.Host.BootID,
+		Writes: a.Writes, Rebooter: a.Rebooter, Uses: a.Uses, Health: health.Checker{Scanner: a.Host, Checks: a.Checks, Arrays: a.Arrays}, BootID: a.Host.BootID,
 		Poll: a.Poll, Grace: writeGrace, Notify: a.printer(j),
 	}
 	if a.Rebooter == nil {

@@ -23,6 +23,8 @@ type Device struct {
 	Identity
 	// Ports of a network adapter, in order of PCI address.
 	Ports []Port
+	// Arrays names the redundant arrays that a drive is an active member of, as a scan found them.
+	Arrays []string
 	// Firmware is what the device reported in this pass; nil when it was not or could not be read.
 	Firmware *Firmware
 	// Driver names the driver that read the device; empty when none knows it. DriverMessage says why a driver that supports

@@ -69,11 +69,15 @@ type Device struct {
 	Unreadable string
 	// Running and Stored are as in inventory.Firmware.
 	Running, Stored inventory.Version
+	// Slots are the versions in the slots of a device that has several.
+	Slots []inventory.Version
 	// Activation is what a newly stored image needs before it runs; ActivationMessage says why it is not less.
 	Activation        inventory.Activation
 	ActivationMessage string
 	// Refusal is the device's own report of why it did not take the last image; empty when it reports none.
 	Refusal string
+	// Hold says why the device must not be disturbed now, such as that its array is degraded; empty when it may be.
+	Hold string
 	// WriteRunning says that a write to the device is running, by whichever process; Writer names that process, for
 	// people.
 	WriteRunning bool

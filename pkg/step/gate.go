@@ -25,6 +25,8 @@ func (d decider) verify() Action {
 		a = d.fail(VerifyFailed, "the device runs %s, but%s", want, strings.TrimPrefix(dev.refusal(), ":"))
 	case dev.Running == want:
 		return d.succeed("the device runs " + string(want))
+	case d.keptForPower(dev, want):
+		return d.fail(PowerCycleRequired, "after a reboot the device still runs %s: %s", dev.Running, powerCycle(want))
 	default:
 		a = d.fail(VerifyFailed, "the device runs %s instead of %s%s", dev.Running, want, dev.refusal())
 	}
@@ -32,6 +34,18 @@ func (d decider) verify() Action {
 		a.Failure.Blames = []string{d.s.Device}
 	}
 	return a
+}
+
+// keptForPower reports whether the device still stores the version after the reboot that should have activated it. That is
+// no fault of the image: some devices run another one only once their power was off.
+func (d decider) keptForPower(dev Device, want inventory.Version) bool {
+	return d.activatedByBoot() && (dev.Stored == want || dev.Stored == "" && slices.Contains(dev.Slots, want))
+}
+
+// powerCycle says what a person does so that the device runs the version it stores.
+func powerCycle(stored inventory.Version) string {
+	return fmt.Sprintf("it stores %s and runs it only after its power was off. Shut the node down, take its power away for ten seconds "+
+		"(a warm reboot is not enough), start it, then set spec.retry of its NodeFirmware to a new value: nothing is written again", stored)
 }
 
 // activatedByBoot reports whether the host has rebooted to activate what the job wrote or found written. Only then is

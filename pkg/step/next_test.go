@@ -48,6 +48,9 @@ func TestNext(t *testing.T) {
 	old := step.Device{Running: "1", Stored: "1", Activation: inventory.ActivateReboot}
 	staged := step.Device{Running: "1", Stored: "2", Activation: inventory.ActivateReboot}
 	busy := step.Device{WriteRunning: true}
+	listed := step.Device{Running: "1", Slots: []inventory.Version{"1", "2", ""}}
+	held := step.Device{Running: "1", Stored: "1", Hold: "it is a drive of md0, which is degraded"}
+	heldStaged := step.Device{Running: "1", Stored: "2", Hold: "it is a drive of md0, which is degraded"}
 	mute := step.Device{Running: "1"}
 	const long = time.Hour
 	for name, c := range map[string]struct {
@@ -88,6 +91,16 @@ func TestNext(t *testing.T) {
 		"a new boot id is a reboot":                     {at(plan.Reboot, returned(step.Returned{})), old, step.Facts{BootID: "boot-2"}, step.Settle, step.Succeeded, ""},
 		"an ignored reboot fails":                       {at(plan.Reboot, returned(step.Returned{})), old, step.Facts{Waited: long}, step.Settle, step.StepFault, step.RebootFailed},
 		"a request that may not have been made":         {at(plan.Reboot, running), old, step.Facts{Interrupted: true}, step.Begin, "", ""},
+		"a drive that keeps it needs its power removed": {needs(at(plan.Verify, running), inventory.ActivateReboot), staged, step.Facts{BootID: "boot-2"}, step.Settle, step.StepFault, step.PowerCycleRequired},
+		"also one that only lists it in a slot":         {needs(at(plan.Verify, running), inventory.ActivateReboot), listed, step.Facts{BootID: "boot-2"}, step.Settle, step.StepFault, step.PowerCycleRequired},
+		"not one that dropped it at its boot":           {needs(at(plan.Verify, running), inventory.ActivateReboot), old, step.Facts{BootID: "boot-2"}, step.Settle, step.StepFault, step.VerifyFailed},
+		"nor one that says nothing":                     {needs(at(plan.Verify, running), inventory.ActivateReboot), mute, step.Facts{BootID: "boot-2"}, step.Settle, step.StepFault, step.VerifyFailed},
+		"nor before the reboot":                         {needs(at(plan.Verify, running), inventory.ActivateReboot), staged, step.Facts{}, step.Settle, step.StepFault, step.VerifyFailed},
+		"a drive of a degraded array is not written":    {at(plan.Flash, nil), held, step.Facts{}, step.Await, "", ""},
+		"nor written once more":                         {at(plan.Flash, running), held, step.Facts{Interrupted: true}, step.Await, "", ""},
+		"nor reset":                                     {needs(at(plan.Activate, nil), inventory.ActivateDeviceReset), heldStaged, step.Facts{}, step.Await, "", ""},
+		"nor reset once more":                           {needs(at(plan.Activate, running), inventory.ActivateDeviceReset), heldStaged, step.Facts{Interrupted: true}, step.Await, "", ""},
+		"but a reboot is none of its business":          {needs(at(plan.Activate, nil), inventory.ActivateReboot), heldStaged, step.Facts{}, step.Settle, step.Skipped, ""},
 		"the target must run":                           {at(plan.Verify, running), staged, step.Facts{}, step.Settle, step.StepFault, step.VerifyFailed},
 		"health has its time":                           {at(plan.Health, running), old, step.Facts{HealthKnown: true, Unhealthy: []step.Complaint{{Message: "link"}}}, step.Await, "", ""},
 		"but not for ever":                              {at(plan.Health, running), old, step.Facts{HealthKnown: true, Unhealthy: []step.Complaint{{Message: "link"}}, Waited: long}, step.Settle, step.StepFault, step.Unhealthy},

@@ -158,7 +158,7 @@ type Returned struct {
 	Drivers map[string]Driver `json:"drivers,omitempty"`
 	// Data, Reboot and Message are for steps that are not part of every update: what the step keeps for its next
 	// attempt, that the host has to reboot for it to take effect, and what it found. With Again and without a Failure
-	// the step is begun once more.
+	// the step is begun once more. Of an activation, Message is why it was not made as the device declared.
 	Data    []byte `json:"data,omitempty"`
 	Reboot  bool   `json:"reboot,omitempty"`
 	Message string `json:"message,omitempty"`

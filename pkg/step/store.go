@@ -63,6 +63,14 @@ func (d decider) firstFlash(dev Device, want inventory.Version) Action {
 		a.Needs = dev.Activation
 		return a
 	}
+	return d.disturb(dev)
+}
+
+// disturb begins an attempt of a step that writes to the device, once that may be disturbed.
+func (d decider) disturb(dev Device) Action {
+	if dev.Hold != "" {
+		return d.await("the device is left alone while " + dev.Hold + "; repair it, and the job goes on by itself")
+	}
 	return d.write()
 }
 
@@ -87,7 +95,7 @@ func (d decider) notStored(dev Device, want inventory.Version) Action {
 	ret := d.s.Returned
 	switch {
 	case ret == nil && d.s.Attempt < MaxAttempts:
-		return d.write()
+		return d.disturb(dev)
 	case ret == nil:
 		return d.fail(WriteFailed, "the write of %s was interrupted twice and the device holds %s", want, dev.holds())
 	case ret.Failure != nil:
@@ -112,13 +120,13 @@ func (d decider) activate() Action {
 		a.Needs = needs
 		return a
 	case needs == inventory.ActivatePowerCycle:
-		return d.fail(PowerCycleRequired, "%s is stored but runs only after a power-cycle; power-cycle the node, then retry", want)
+		return d.fail(PowerCycleRequired, "the device was not activated: %s", powerCycle(want))
 	case d.s.State == Pending && dev.settled(want):
 		return d.skip(string(want) + " runs already")
 	case d.s.State == Pending && !dev.answers():
 		return d.blame(d.awaitAnswer(ActivationFailed, dev.complaint()))
 	case d.s.State == Pending:
-		return d.write()
+		return d.disturb(dev)
 	}
 	return d.blame(d.activated(dev, want))
 }
@@ -126,7 +134,7 @@ func (d decider) activate() Action {
 func (d decider) activated(dev Device, want inventory.Version) Action {
 	switch ret := d.s.Returned; {
 	case ret != nil && ret.Failure == nil && ret.Needs == inventory.ActivatePowerCycle:
-		return d.fail(PowerCycleRequired, "%s is stored but runs only after a power-cycle; power-cycle the node, then retry", want)
+		return d.fail(PowerCycleRequired, "the device was not activated: %s", powerCycle(want))
 	case ret != nil && ret.Failure == nil:
 		a := d.succeed("activated")
 		if a.Needs = ret.Needs; ret.Needs != inventory.ActivateNone {
@@ -140,7 +148,7 @@ func (d decider) activated(dev Device, want inventory.Version) Action {
 	case ret != nil:
 		return d.fail(ActivationFailed, "%s is stored but was not activated: %s", want, ret.Failure.Message)
 	case d.s.Attempt < MaxAttempts:
-		return d.write()
+		return d.disturb(dev)
 	}
 	return d.fail(ActivationFailed, "the activation of %s was interrupted twice and %s still runs", want, dev.Running)
 }

@@ -226,6 +226,26 @@ func TestAllDueUpdatesOfANodeBecomeOneJob(t *testing.T) {
 	w.requireQuiet()
 }
 
+// Bad firmware must not take two drives of one array: the second one follows when the first one runs its new firmware.
+func TestOneJobUpdatesOneDriveOfAnArray(t *testing.T) {
+	member := func(name string, arrays ...string) *v1alpha1.NodeDevice {
+		d := device(name, 2)
+		d.Status.Arrays = arrays
+		return d
+	}
+	w := newWorld(t, member("disk0", "md0"), member("disk1", "md0", "md1"), member("disk2", "md1"), device("nic", 2))
+	w.settle()
+	first := w.queued()
+	require.Equal(t, "disk0=2 disk2=2 nic=2", devices(first))
+	w.set(first, nil, v1alpha1.ConditionAdmitted, v1alpha1.ConditionComplete)
+	for _, name := range []string{"disk0", "disk2", "nic"} {
+		w.edit(name, func(d *v1alpha1.NodeDevice) { d.Status.Firmware.Running, d.Status.Firmware.Stored = "2", "2" })
+	}
+	w.settle()
+	require.Equal(t, "disk1=2", devices(w.queued()))
+	w.requireQuiet()
+}
+
 // R000-27, R000-30: equal makes no job and no write.
 func TestEqualityMakesNoJob(t *testing.T) {
 	w := newWorld(t, device("nic", 1), device("free", 0))

@@ -32,8 +32,10 @@ func fits(updates []v1alpha1.DeviceUpdate, u v1alpha1.DeviceUpdate) bool {
 }
 
 // due lists the updates of the node that are due now, and how long until another one is that waits after a failure; 0
-// when none does. An update that is queued already stays due while its device cannot be read.
+// when none does. An update that is queued already stays due while its device cannot be read. Of the drives of one array only
+// the first is due: the next one is planned when that one runs its new firmware and the array is whole.
 func (f facts) due(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.DeviceUpdate, next time.Duration) {
+	arrays := map[string]bool{}
 	for i := range f.devices {
 		d := &f.devices[i]
 		u, is := f.next(d)
@@ -43,10 +45,14 @@ func (f facts) due(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.DeviceUpda
 		delay := f.retryDelay(d, u.Digest)
 		switch wait := delay.until.Sub(f.now); {
 		case delay.untilAsked:
-		case wait > 0 && (next == 0 || wait < next):
-			next = wait
-		case wait <= 0 && fits(updates, u):
+		case wait > 0:
+			next = sooner(next, wait)
+		case slices.ContainsFunc(d.Status.Arrays, func(a string) bool { return arrays[a] }):
+		case fits(updates, u):
 			updates = append(updates, u)
+			for _, a := range d.Status.Arrays {
+				arrays[a] = true
+			}
 		}
 	}
 	return updates, next

@@ -71,7 +71,7 @@ func newExecutor(ctx context.Context, o Options, host *state.State, only string)
 	cfg.Maintenance, cfg.Guard, cfg.Grace = window, guardOf(c.Machine, ownPod(direct, o)), writeGrace
 	cfg.Health = health.Checker{
 		Scanner: hardware, Node: readiness.Node{Reader: direct, Name: c.NodeName, BootID: hardware.BootID}, Checks: checks,
-		Network: base.network(),
+		Network: base.network(), Arrays: hardware.Host,
 	}
 	cfg.Notify = func(s engine.Snapshot) {
 		reconciler.Notify(s)

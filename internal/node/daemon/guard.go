@@ -222,7 +222,7 @@ func (w *watchman) work(ctx context.Context) error {
 		return errors.Join(err, host.Close())
 	}
 	cfg.Maintenance, cfg.Guard = outOfReach{}, w.host
-	cfg.Health = health.Checker{Scanner: machine.hardware, Node: w.server, Network: machine.network()}
+	cfg.Health = health.Checker{Scanner: machine.hardware, Node: w.server, Network: machine.network(), Arrays: machine.hardware.Host}
 	o.Log.Warn("Nobody else looks after this node and the API server does not answer: this guard executes the job")
 	group, inner := errgroup.WithContext(ctx)
 	group.Go(func() error { return engine.New(cfg).Run(inner) })

@@ -64,7 +64,7 @@ func (m machine) engineConfig(o Options, host *state.State) (engine.Config, erro
 	systemd := reboot.Host{Runner: m.hardware.Runner, Systemctl: reboot.Namespaced()}
 	return engine.Config{
 		Journal: host.Journal, Archive: host.Archive, Host: m.hardware, Drivers: m.hardware.Drivers, Images: store,
-		Writes: m.hardware.Runner, Rebooter: systemd, Catalog: m.catalog,
+		Writes: m.hardware.Runner, Uses: m.hardware.Host, Rebooter: systemd, Catalog: m.catalog,
 		Tasks: steps.Tasks{
 			Machine: m.hardware, Drivers: m.hardware.Drivers, Root: c.HostRoot, Scratch: filepath.Join(c.StateDir, "scratch"),
 			Applied: applied(host.Journal),

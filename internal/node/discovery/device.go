@@ -57,6 +57,9 @@ func describe(d inventory.Device) v1alpha1.NodeDeviceStatus {
 			LinkType: v1alpha1.LinkType(p.Link), LinkState: v1alpha1.LinkState(p.State),
 		})
 	}
+	for _, a := range d.Arrays[:min(len(d.Arrays), 8)] {
+		s.Arrays = append(s.Arrays, text.Clip(a, 128))
+	}
 	if d.Firmware != nil {
 		s.Firmware = describeFirmware(*d.Firmware, d.Driver)
 		s.Firmware.DriverMessage = text.Clip(d.DriverMessage, 256)

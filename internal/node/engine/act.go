@@ -142,7 +142,7 @@ func (x *execution) activate(ctx context.Context, s step.Step) *step.Returned {
 	if failure != nil {
 		return failed(s, step.ActivationFailed, failure.Message)
 	}
-	needs, reason, err := driver.StillNeeded(drv.Activate(ctx, d.Identity, x.target(s.Device).Needs))
+	needs, reason, err := driver.StillNeeded(x.activateDevice(ctx, d, drv, x.target(s.Device).Needs))
 	if x.unknown(s, err) {
 		return nil
 	}

@@ -89,7 +89,7 @@ type Tasks interface {
 	Run(ctx context.Context, s step.Step, request v1alpha1.RequestedStep, device journal.Update) *step.Returned
 }
 
-// Config is what an Engine works with. All fields are required but Tasks, Guard, BootTook, SinceBoot, Limits, Poll, Grace, Elapsed,
+// Config is what an Engine works with. All fields are required but Tasks, Uses, Guard, BootTook, SinceBoot, Limits, Poll, Grace, Elapsed,
 // Now, Wait, Notify and Log.
 type Config struct {
 	Journal Journal
@@ -102,8 +102,10 @@ type Config struct {
 	Images      Images
 	Maintenance maintenance.Window
 	Writes      Writes
-	Rebooter    Rebooter
-	Health      Health
+	// Uses reads what uses the drives of the host; nil where that is not known.
+	Uses     Uses
+	Rebooter Rebooter
+	Health   Health
 	// Guard starts an engine on a host that its network adapter cuts off over a reboot; nil where there is none.
 	Guard Guard
 	// BootID reads the boot id of the running kernel.

@@ -28,6 +28,8 @@ type execution struct {
 	notes notes
 	// refused says that the host has refused a guard since the last reboot was asked for.
 	refused bool
+	// arrays are those whose drives the job changes, with the device, as the running preflight found them.
+	arrays map[string]string
 	// silent is for a job that never runs: it is journalled and not published.
 	silent bool
 	// moved is when the running step last made progress, and overdue the message when that is too long ago.
@@ -169,9 +171,14 @@ func (x *execution) look(ctx context.Context, name string) (step.Device, error) 
 		return step.Device{Unreadable: "no driver read its firmware"}, nil
 	}
 	fw := d.Firmware
-	return step.Device{
+	dev := step.Device{
 		Running: fw.Running, Stored: fw.Stored, Activation: fw.Activation, ActivationMessage: fw.ActivationMessage, Refusal: fw.LastAttempt,
-	}, nil
+		Hold: x.hold(ctx, d),
+	}
+	for _, slot := range fw.Slots {
+		dev.Slots = append(dev.Slots, slot.Version)
+	}
+	return dev, nil
 }
 
 // Writers describe the process that writes to a device. Config.Writes may implement it.

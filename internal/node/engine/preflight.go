@@ -20,6 +20,7 @@ const retryFactor = 5
 // preflight checks every update before the node is disturbed, and takes the baseline of its health.
 func (x *execution) preflight(ctx context.Context, i int) time.Duration {
 	ret := &step.Returned{}
+	x.arrays = map[string]string{}
 	for _, u := range x.job.Updates {
 		drv, failure, again := x.check(ctx, u)
 		if failure != nil {
@@ -153,6 +154,9 @@ func (x *execution) fits(ctx context.Context, u journal.Update, d inventory.Devi
 	}
 	if failure := x.switchedOff(u); failure != nil {
 		return failure, false
+	}
+	if failure, again := x.disturbs(ctx, u, d); failure != nil {
+		return failure, again
 	}
 	refused := &step.Failure{Reason: refusals[needs.Reason], Message: fmt.Sprintf("%s: %s", u.Device, needs.Message)}
 	switch {

@@ -118,8 +118,10 @@ func (m *memory) committed() {
 			m.change(u.UniqueID, func(d *journal.Device) { d.Unhealthy, d.LastGood = nil, "" })
 		case verified(r, u.Device):
 			m.change(u.UniqueID, func(d *journal.Device) {
+				// An earlier job may have written it, and a person's power-cycle activated it.
+				wrote := r.Touched(u.Device) || d.Attempts != nil && d.Attempts.Digest == u.Digest
 				*d = journal.Device{UniqueID: d.UniqueID, LastApplied: d.LastApplied}
-				if r.Touched(u.Device) {
+				if wrote {
 					d.LastApplied = &v1alpha1.AppliedFirmware{
 						Version: u.Version, Digest: u.Digest, Origin: u.Origin, Job: m.job.Name, BootID: m.bootID, Time: metav1.NewTime(m.now),
 					}

@@ -14,6 +14,8 @@ type Baseline struct {
 	Devices []Device `json:"devices"`
 	// Gateways answered before the job.
 	Gateways []Gateway `json:"gateways,omitempty"`
+	// Arrays of drives by name, and whether each survived the loss of a drive.
+	Arrays []Array `json:"arrays,omitempty"`
 	// Reached says that the API server answered in this job before anything was changed.
 	Reached bool `json:"apiServerReached,omitempty"`
 }

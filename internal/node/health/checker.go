@@ -45,6 +45,12 @@ type Neighbour struct {
 	Answers bool
 }
 
+// Arrays reads the redundant arrays of the host.
+type Arrays interface {
+	// Arrays lists them, in order of name.
+	Arrays(ctx context.Context) ([]inventory.Array, error)
+}
+
 // Checker checks the health of a host.
 type Checker struct {
 	Scanner Scanner
@@ -52,6 +58,8 @@ type Checker struct {
 	Node NodeReadiness
 	// Network is nil where the network of the host cannot be read.
 	Network Network
+	// Arrays is nil where the arrays of the host cannot be read.
+	Arrays Arrays
 	// Checks are executables that run when nothing else is wrong; nil for none.
 	Checks *Checks
 }
@@ -115,6 +123,11 @@ func (c Checker) look(ctx context.Context, b Baseline, targets []Target) ([]inve
 		return nil, nil, fmt.Errorf("scan devices for the health check: %w: %w", ErrUnreadable, err)
 	}
 	worse := b.Compare(devices)
+	broken, err := c.broken(ctx, b)
+	if err != nil {
+		return nil, nil, fmt.Errorf("look at the arrays for the health check: %w: %w", ErrUnreadable, err)
+	}
+	worse = append(worse, broken...)
 	return devices, append(worse, offTarget(devices, targets, worse)...), nil
 }
 

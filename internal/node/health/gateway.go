@@ -20,6 +20,7 @@ type Gateway struct {
 // later why the API server is missed, so that one which cannot be read is no error: the baseline then has no gateways.
 func (c Checker) Take(ctx context.Context, devices []inventory.Device) Baseline {
 	b := Take(devices)
+	b.Arrays = c.takeArrays(ctx)
 	if c.Network == nil {
 		return b
 	}

@@ -81,6 +81,9 @@ type Machine struct {
 	Wait func(ctx context.Context, d time.Duration, wake <-chan struct{})
 	// Guard is engine.Config.Guard.
 	Guard engine.Guard
+	// Uses and Arrays are those of engine.Config and health.Checker; nil for none.
+	Uses   engine.Uses
+	Arrays health.Arrays
 	// OnSnapshot is called with each change of the job.
 	OnSnapshot func(engine.Snapshot)
 	// LoseEnds: the end of a write is not seen, as when its worker was killed.
@@ -249,7 +252,8 @@ func (m *Machine) NewEngine(j *journal.Journal) *engine.Engine {
 	m.Window.Away = m.away
 	return engine.New(engine.Config{
 		Journal: j, Archive: m.Archive, Host: m, Drivers: driver.Set{failing{m.Sim, m}}, Images: m, Maintenance: m.Window, Writes: m, Rebooter: m,
-		Health:    health.Checker{Scanner: m, Node: m, Network: m},
+		Health:    health.Checker{Scanner: m, Node: m, Network: m, Arrays: m.Arrays},
+		Uses:      m.Uses,
 		BootTook:  func(context.Context) (time.Duration, error) { return m.BootTook, nil },
 		BootID:    func() (string, error) { return fmt.Sprintf("boot-%d", m.Boot), nil },
 		SinceBoot: func() (time.Duration, error) { return time.Since(m.booted), nil },

@@ -32,4 +32,6 @@ const (
 	// RefuseBoot makes the device discard its stored image at the next reboot or power-cycle, keep the old one and
 	// report that in Firmware.LastAttempt.
 	RefuseBoot
+	// NeedPower makes a reboot leave the stored image waiting: only a power-cycle runs it.
+	NeedPower
 )

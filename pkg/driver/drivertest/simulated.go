@@ -135,7 +135,7 @@ func (s *Simulated) boot(kind OperationKind, upTo inventory.Activation) {
 	s.operations = append(s.operations, Operation{Kind: kind})
 	for _, d := range s.devices {
 		switch {
-		case !d.firmware.Pending() || d.firmware.Activation > upTo:
+		case !d.firmware.Pending() || d.firmware.Activation > upTo, d.faults[NeedPower] && upTo < inventory.ActivatePowerCycle:
 		case d.faults[RefuseBoot]:
 			d.firmware.LastAttempt = fmt.Sprintf("the device refused %s at boot", d.firmware.Stored)
 			d.drop()

@@ -960,6 +960,12 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.NodeDeviceStatus
   map:
     fields:
+    - name: arrays
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
     - name: boardID
       type:
         scalar: string

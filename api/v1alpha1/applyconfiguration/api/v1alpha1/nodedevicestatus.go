@@ -41,6 +41,9 @@ type NodeDeviceStatusApplyConfiguration struct {
 	PCIAddress *string `json:"pciAddress,omitempty"`
 	// ports of a network adapter in order of PCI address. At most 32.
 	Ports []DevicePortApplyConfiguration `json:"ports,omitempty"`
+	// arrays are the redundant arrays that the drive is an active member of, such as "md0", as the daemon found them with its
+	// last scan. One job updates at most one drive of each array. At most 8.
+	Arrays []string `json:"arrays,omitempty"`
 	// firmware is what the device runs and stores, read from the device itself.
 	Firmware *ObservedFirmwareApplyConfiguration `json:"firmware,omitempty"`
 	// lastApplied is the provenance of the last completed update of the device.
@@ -168,6 +171,16 @@ func (b *NodeDeviceStatusApplyConfiguration) WithPorts(values ...*DevicePortAppl
 			panic("nil value passed to WithPorts")
 		}
 		b.Ports = append(b.Ports, *values[i])
+	}
+	return b
+}
+
+// WithArrays adds the given value to the Arrays field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Arrays field.
+func (b *NodeDeviceStatusApplyConfiguration) WithArrays(values ...string) *NodeDeviceStatusApplyConfiguration {
+	for i := range values {
+		b.Arrays = append(b.Arrays, values[i])
 	}
 	return b
 }

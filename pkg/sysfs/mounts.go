@@ -1,0 +1,122 @@
+package sysfs
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+)
+
+// Mount is a mounted file system as the first process of the host sees it (proc/1/mountinfo).
+type Mount struct {
+	// Number is major:minor of its device. Some file systems have one of their own there, which no device has.
+	Number string
+	// Point is where it is mounted, Type its file system, and Source what was mounted, such as "/dev/sda1".
+	Point, Type, Source string
+}
+
+// maxTable bounds a line of a table of the kernel in bytes.
+const maxTable = 64 << 10
+
+// Mounts lists the mounts of the host.
+func Mounts(fsys fs.FS) ([]Mount, error) {
+	const file = "proc/1/mountinfo"
+	var mounts []Mount
+	err := lines(fsys, file, func(line string) error {
+		before, after, found := strings.Cut(line, " - ")
+		place, what := strings.Fields(before), strings.Fields(after)
+		if !found || len(place) < 6 || len(what) < 2 {
+			return fmt.Errorf("read %s: %q is no mount", file, line)
+		}
+		mounts = append(mounts, Mount{Number: place[2], Point: unescape(place[4]), Type: what[0], Source: unescape(what[1])})
+		return nil
+	})
+	return mounts, err
+}
+
+// Swaps lists what the host swaps to, as paths (proc/swaps).
+func Swaps(fsys fs.FS) ([]string, error) {
+	var swaps []string
+	err := lines(fsys, "proc/swaps", func(line string) error {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] != "Filename" {
+			swaps = append(swaps, unescape(fields[0]))
+		}
+		return nil
+	})
+	return swaps, err
+}
+
+// BtrfsDevices lists the block devices of mounted btrfs file systems (sys/fs/btrfs/<uuid>/devices/): such a file system has a
+// number that none of its devices has.
+func BtrfsDevices(fsys fs.FS) ([]string, error) {
+	const class = "sys/fs/btrfs"
+	ids, err := list(fsys, class)
+	if err != nil {
+		return nil, err
+	}
+	var devices []string
+	for _, id := range ids {
+		members, err := list(fsys, path.Join(class, id, "devices"))
+		if err != nil {
+			return nil, err
+		}
+		devices = append(devices, members...)
+	}
+	return devices, nil
+}
+
+// Content is what udev found on a block device: the type of its file system, such as "zfs_member", and its label; empty where
+// it found nothing (run/udev/data/b<major>:<minor>).
+func Content(fsys fs.FS, number string) (kind, label string, err error) {
+	err = lines(fsys, path.Join("run/udev/data", "b"+number), func(line string) error {
+		if v, ok := strings.CutPrefix(line, "E:ID_FS_TYPE="); ok {
+			kind = v
+		}
+		if v, ok := strings.CutPrefix(line, "E:ID_FS_LABEL="); ok {
+			label = v
+		}
+		return nil
+	})
+	return kind, label, err
+}
+
+// PoolState is the state of an imported ZFS pool, such as "ONLINE" and "DEGRADED"; empty where it is not imported
+// (proc/spl/kstat/zfs/<pool>/state).
+func PoolState(fsys fs.FS, pool string) (string, error) {
+	name := path.Join("proc/spl/kstat/zfs", pool, "state")
+	if !fs.ValidPath(name) {
+		return "", nil
+	}
+	a := attributes{fsys: fsys, dir: path.Dir(name)}
+	return a.text("state"), a.err
+}
+
+// lines calls a function with each line of a file. A file that is absent has none.
+func lines(fsys fs.FS, name string, each func(string) error) error {
+	f, err := fsys.Open(name)
+	if absent(err) {
+		return nil
+	}
+	if err != nil {
+		return named("read", name, err)
+	}
+	defer f.Close()
+	scanner := bufio.NewScanner(f)
+	scanner.Buffer(nil, maxTable)
+	for scanner.Scan() {
+		if err := each(scanner.Text()); err != nil {
+			return err
+		}
+	}
+	if err := scanner.Err(); err != nil {
+		return errors.Join(fmt.Errorf("read %s", name), err)
+	}
+	return nil
+}
+
+// unescape undoes what the kernel writes for blanks and backslashes (mangle_path).
+func unescape(s string) string {
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
+}
