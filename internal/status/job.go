@@ -147,9 +147,12 @@ func jobReady(f JobFacts) []Condition {
 	case f.Queued != "":
 		return reconciling(v1alpha1.ReasonPending, f.Queued)
 	}
-	message := "Step " + f.Step + " runs."
+	who, message := "Step "+f.Step, "Step "+f.Step+" runs."
+	if f.Step == "" { // before the first, after the last, and for a moment between two
+		who, message = "The job", "The daemon decides about the next step."
+	}
 	if f.Waiting != "" {
-		message = fmt.Sprintf("Step %s waits: %s", f.Step, f.Waiting)
+		message = fmt.Sprintf("%s waits: %s", who, f.Waiting)
 	}
 	if f.Failure != nil {
 		message += fmt.Sprintf(" The job failed with %s: %s", f.Failure.Reason, f.Failure.Message)

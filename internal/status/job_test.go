@@ -113,6 +113,17 @@ func TestJobConditions(t *testing.T) {
 	}
 }
 
+func TestJobBetweenTwoStepsNamesNone(t *testing.T) {
+	for _, f := range []status.JobFacts{{}, {Waiting: "draining"}} {
+		for _, c := range status.Job(f, nil, 1, time.Unix(0, 0)) {
+			assert.NotContains(t, c.Message, "Step ", "there is none")
+			if c.Type == v1alpha1.ConditionReady && f.Waiting != "" {
+				assert.Contains(t, c.Message, "waits: draining")
+			}
+		}
+	}
+}
+
 func TestHeldJobTellsItsFailureInASentenceOfItsOwn(t *testing.T) {
 	f := status.JobFacts{Outcome: step.Failed, Held: true, Node: "n1", Failure: &step.Failure{Reason: step.WriteFailed, Message: "Flash write failed", Step: "flash", Device: "nic0"}}
 	for _, c := range status.Job(f, nil, 1, time.Unix(0, 0)) {
