@@ -50,7 +50,7 @@ type campaign struct {
 
 func (c *campaign) run(name string) {
 	c.Machine = enginetest.New(c.T)
-	c.Wait = func(context.Context, time.Duration, <-chan struct{}) {} // nothing takes time here
+	c.instant()
 	c.refreshes, c.refresh = 0, nil
 	c.open()
 	defer func() { require.NoError(c.T, c.journal.Close()) }()
@@ -67,6 +67,9 @@ func (c *campaign) run(name string) {
 	assert.Equal(c.T, step.MaintenanceNone, c.Window.Phase)
 	c.leftAlone()
 }
+
+// instant lets nothing take time.
+func (c *campaign) instant() { c.Wait = func(context.Context, time.Duration, <-chan struct{}) {} }
 
 // open starts a daemon whose API client fails as the campaign wants.
 func (c *campaign) open() {
