@@ -132,7 +132,7 @@ func (b *builder) make(ctx context.Context, t target) error {
 // build builds an image, writes its archive and opens it.
 func (b *builder) build(ctx context.Context, t target, name, path string, fresh bool) (*archive, error) {
 	o := order{file: t.file, context: ".", name: name, arguments: slices.Concat(b.arguments, t.arguments), fresh: fresh}
-	if err := errors.Join(b.engine.build(ctx, o)); err != nil {
+	if err := b.engine.build(ctx, o); err != nil {
 		return nil, err
 	}
 	if err := b.engine.save(ctx, name, path); err != nil {
@@ -153,7 +153,7 @@ func (b *builder) again(ctx context.Context, t target, name string, first *archi
 		return fmt.Errorf("two builds differ in %s: compare %s.tar with %s", strings.Join(differing, ", "), filepath.Join(b.out, t.fileName()), path)
 	}
 	fmt.Printf("%s: two builds have the same %d layers\n", name, len(first.Layers))
-	return os.Remove(path)
+	return errors.Join(b.engine.run(ctx, "rmi", name+"-again"), os.Remove(path))
 }
 
 // differences names the layers that are not the same.
