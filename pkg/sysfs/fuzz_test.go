@@ -69,3 +69,26 @@ func FuzzSCSIHosts(f *testing.F) {
 		}
 	})
 }
+
+func FuzzMounts(f *testing.F) {
+	f.Add("29 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw")
+	f.Add(`36 29 0:31 /@ /srv/my\040data rw - btrfs /dev/sdb rw`)
+	f.Add("Segmentation fault")
+	f.Fuzz(func(t *testing.T, content string) {
+		m := sysfstest.NewMachine()
+		for _, name := range []string{"proc/1/mountinfo", "proc/swaps", "run/udev/data/b8:1"} {
+			m.File(name, content)
+		}
+		mounts, err := Mounts(m)
+		for _, mount := range mounts {
+			assert.NotEmpty(t, mount.Number)
+			assert.NotEmpty(t, mount.Point)
+		}
+		_, swapsErr := Swaps(m)
+		_, _, contentErr := Content(m, "8:1")
+		if err == nil { // a table of mounts has no line that is too long
+			require.NoError(t, swapsErr)
+			require.NoError(t, contentErr)
+		}
+	})
+}

@@ -9,10 +9,8 @@ import (
 // after says when microcode runs that was saved without being deferred (ACTIVATE MICROCODE, SPC-5, 7.7.7).
 type after byte
 
-// The values of ACTIVATE MICROCODE that are defined.
+// The values of ACTIVATE MICROCODE that are defined; 0 is that of a drive which does not say.
 const (
-	// afterUnknown: the drive does not say.
-	afterUnknown after = 0
 	// afterWrite: it runs when the last WRITE BUFFER command ends.
 	afterWrite after = 1
 	// afterReset: it runs after a power-on or a hard reset.
