@@ -27,6 +27,8 @@ type Command struct {
 	// Argv is the tool's base name and its arguments. There is no shell; the runner resolves the name in its own
 	// fixed search path.
 	Argv []string
+	// Env are variables of this command, as KEY=VALUE, beside those that all tools get.
+	Env []string
 	// Kind is Query unless the tool writes to a device.
 	Kind Kind
 	// Timeout bounds a Query (the runner kills it), and how long a Write is waited for without any output (it goes on).

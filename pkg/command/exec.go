@@ -143,9 +143,9 @@ func (r *ExecRunner) find(name string) ([]string, error) {
 // argvOf is the command line of a tool that find resolved.
 func argvOf(tool []string, c []string) []string { return slices.Concat(tool, c[1:]) }
 
-// prepare sets what all tools have in common. Standard input stays nil, which is /dev/null.
-func (r *ExecRunner) prepare(cmd *exec.Cmd) {
-	cmd.Env = r.env
+// prepare sets what all tools have in common, and the variables of the command. Standard input stays nil, which is /dev/null.
+func (r *ExecRunner) prepare(cmd *exec.Cmd, c Command) {
+	cmd.Env = slices.Concat(r.env, c.Env)
 	cmd.Dir = "/"
 }
 

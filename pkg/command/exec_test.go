@@ -240,12 +240,14 @@ func TestToolsRunInACleanEnvironment(t *testing.T) {
 	t.Setenv("LD_PRELOAD_LIKE", "secret")
 	m := newMachine(t)
 	for _, kind := range []command.Kind{command.Query, command.Write} {
-		got, err := m.runner(t).Run(t.Context(), command.Command{Argv: []string{"describe", "-d", "a b;$(c)"}, Kind: kind, Lock: "x"})
+		got, err := m.runner(t).Run(t.Context(), command.Command{
+			Argv: []string{"describe", "-d", "a b;$(c)"}, Env: []string{"OF=the command"}, Kind: kind, Lock: "x",
+		})
 		require.NoError(t, err)
 		var s started
 		require.NoError(t, json.Unmarshal(got.Stdout, &s))
 		assert.Equal(t, []string{filepath.Join(m.bin, "describe"), "-d", "a b;$(c)"}, s.Argv, "argv[0] is absolute and no shell is involved")
-		assert.Equal(t, []string{"PATH=" + filepath.Join(m.bin, "missing") + ":" + m.bin, "LC_ALL=C", "HOME=/"}, s.Env)
+		assert.Equal(t, []string{"PATH=" + filepath.Join(m.bin, "missing") + ":" + m.bin, "LC_ALL=C", "HOME=/", "OF=the command"}, s.Env)
 		assert.Equal(t, "/dev/null", s.Stdin)
 		assert.Equal(t, "/", s.Dir)
 		assert.Equal(t, s.PID, s.Group, "a group of its own")

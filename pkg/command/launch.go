@@ -48,7 +48,7 @@ func (w *following) spawn(lock *os.File) (cmd *exec.Cmd, orders *os.File, err er
 	defer from.Close()
 	argv := w.runner.cfg.Worker
 	cmd = exec.Command(argv[0], argv[1:]...)
-	w.runner.prepare(cmd)
+	w.runner.prepare(cmd, w.command)
 	cmd.Stdout, cmd.Stderr = w.stdout.file, w.stderr.file
 	cmd.ExtraFiles = []*os.File{lock, from} // lockFD and orderFD
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -26,7 +26,7 @@ func (r *ExecRunner) query(ctx context.Context, tool []string, c Command) (Resul
 
 	argv := argvOf(tool, c.Argv)
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	r.prepare(cmd)
+	r.prepare(cmd, c)
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

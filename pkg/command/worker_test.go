@@ -101,14 +101,14 @@ func TestAToolRunsThroughAWorkerAsItDoesWithout(t *testing.T) {
 	m := newMachine(t)
 	r := m.runner(t, m.withWorker, func(c *command.Config) { c.MaxOutput = 10 << 10 })
 	write := func(argv ...string) (command.Result, error) {
-		return r.Run(t.Context(), command.Command{Argv: argv, Kind: command.Write, Lock: "card"})
+		return r.Run(t.Context(), command.Command{Argv: argv, Env: []string{"OF=the command"}, Kind: command.Write, Lock: "card"})
 	}
 	got, err := write("describe", "-d", "a b;$(c)")
 	require.NoError(t, err)
 	var s started
 	require.NoError(t, json.Unmarshal(got.Stdout, &s))
 	assert.Equal(t, []string{filepath.Join(m.bin, "describe"), "-d", "a b;$(c)"}, s.Argv)
-	assert.Equal(t, []string{"PATH=" + filepath.Join(m.bin, "missing") + ":" + m.bin, "LC_ALL=C", "HOME=/"}, s.Env)
+	assert.Equal(t, []string{"PATH=" + filepath.Join(m.bin, "missing") + ":" + m.bin, "LC_ALL=C", "HOME=/", "OF=the command"}, s.Env)
 	assert.Equal(t, "/dev/null", s.Stdin)
 	assert.Equal(t, "/", s.Dir)
 	assert.Equal(t, s.PID, s.Group, "what is sent to the worker's group does not reach it")

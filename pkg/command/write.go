@@ -115,7 +115,7 @@ func (w *following) createOutputs() (stdout, stderr *os.File, err error) {
 func (w *following) startTool(_ context.Context, tool []string, lock *os.File) error {
 	argv := argvOf(tool, w.command.Argv)
 	cmd := exec.Command(argv[0], argv[1:]...) // no context: a write outlives all of them
-	w.runner.prepare(cmd)
+	w.runner.prepare(cmd, w.command)
 	cmd.Stdout, cmd.Stderr = w.stdout.file, w.stderr.file
 	cmd.ExtraFiles = []*os.File{lock}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

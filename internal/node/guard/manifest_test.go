@@ -74,8 +74,8 @@ func TestStaticPodIsTheDaemonsWithoutWhatTheAPIServerHandsOut(t *testing.T) {
 	for _, m := range c.VolumeMounts {
 		mounts = append(mounts, m.Name)
 	}
-	assert.Equal(t, []string{"host", "dev", "sys", "boot", "fwupd", "cache", "state", "tmp"}, volumes)
-	assert.Equal(t, []string{"host", "dev", "sys", "sys", "boot", "fwupd", "cache", "state", "tmp"}, mounts)
+	assert.Equal(t, []string{"host", "dev", "sys", "boot", "fwupd", "cache", "lock", "state", "tmp"}, volumes)
+	assert.Equal(t, []string{"host", "dev", "sys", "sys", "boot", "fwupd", "cache", "lock", "state", "tmp"}, mounts)
 	for _, e := range c.Env {
 		assert.NotEqual(t, "PROXY", e.Name)
 	}

@@ -21,6 +21,8 @@ type Spec struct {
 	Virtual bool `json:",omitempty"`
 	// SecureBoot is a machine whose firmware verifies what it boots.
 	SecureBoot bool `json:",omitempty"`
+	// ReadOnlyRun is a machine on which tools cannot write to /run, as in a container whose root is read-only.
+	ReadOnlyRun bool `json:",omitempty"`
 	// Lockdown is the level of the kernel's lockdown, "integrity" or "confidentiality": programs cannot write to PCI
 	// configuration spaces then. Empty for a kernel without it.
 	Lockdown string `json:",omitempty"`

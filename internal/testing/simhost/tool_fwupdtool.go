@@ -21,6 +21,7 @@ const (
 	fwupdNotFound     = 8
 	fwupdNothingToDo  = 9
 	fwupdNotSupported = 10
+	fwupdInvalidData  = 18
 	fwupdInvalidArgs  = 23
 )
 
@@ -46,7 +47,7 @@ var fwupdOptions = optionTable{
 func fwupdtool(c *call) (int, error) {
 	o, err := fwupdOptions.parse(c.argv[1:])
 	if err != nil {
-		c.printf("Failed to parse arguments: Unknown option %s\n", strings.TrimPrefix(err.Error(), "unrecognized option "))
+		c.printf("Failed to parse arguments: Unknown option %s\n", strings.Trim(strings.TrimPrefix(err.Error(), "unrecognized option "), "'"))
 		return 1, nil
 	}
 	if o.has("version") {
@@ -74,6 +75,19 @@ func fwupdtool(c *call) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	unlock, problem, err := c.fwupdLock()
+	if command == "activate" && err == nil {
+		if problem, err = c.fwupdPending(problem); problem != nil && unlock != nil {
+			unlock()
+		}
+	}
+	switch {
+	case err != nil:
+		return 0, err
+	case problem != nil:
+		return c.fwupdFail(o, problem)
+	}
+	defer unlock()
 	return c.run(key, operation, func() (int, error) {
 		problem, err := run(c, o)
 		if problem != nil && err == nil {
@@ -152,11 +166,14 @@ func fwupdDevices(c *call, o options) (*fwupdError, error) {
 	}
 	if o.has("json") {
 		devices := []any{}
-		if o.values["plugins"] != ataPlugin {
+		if o.enables(capsulePlugin) && fwupdFirmware() {
 			devices = append(devices, fwupdDevice(s))
 		}
-		if o.values["plugins"] != "uefi_capsule" {
+		if o.enables(ataPlugin) {
 			devices = append(devices, fwupdDrives(s)...)
+		}
+		if len(devices) == 0 {
+			return &fwupdError{fwupdNothingToDo, "No detected devices"}, nil
 		}
 		c.printf("%s\n", jsonGLib.format(object{{"Devices", devices}}))
 		return nil, nil
@@ -202,10 +219,14 @@ func fwupdHistory(c *call, o options) (*fwupdError, error) {
 func fwupdOpen(path string) (Image, int, *fwupdError) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return Image{}, 0, &fwupdError{fwupdInvalidFile, fmt.Sprintf("Failed to open file “%s”: %s", path, osReason(err))}
+		return Image{}, 0, &fwupdError{fwupdNotFound, fmt.Sprintf("Error opening file %s: %s", path, osReason(err))}
 	}
-	if !strings.HasPrefix(string(data), cabMagic) {
-		return Image{}, 0, &fwupdError{fwupdInvalidFile, "failed to parse archive: invalid magic for file"}
+	switch {
+	case len(data) < cabHeader:
+		return Image{}, 0, &fwupdError{fwupdInvalidData, fmt.Sprintf("failed to load file: FuStructCabHeader requested 0x%x and got 0x%x", cabHeader, len(data))}
+	case !strings.HasPrefix(string(data), cabMagic):
+		return Image{}, 0, &fwupdError{fwupdInvalidData,
+			"failed to load file: constant FuStructCabHeader.signature was not valid, expected 'MSCF' and got '(null)'"}
 	}
 	img, err := ParseImage(data)
 	if err != nil {
@@ -258,8 +279,8 @@ func fwupdInstall(c *call, o options) (*fwupdError, error) {
 	if d, ok := fwupdDrive(s, o); ok {
 		return fwupdInstallDrive(c, s, d, o)
 	}
-	if len(o.args) == 3 && o.args[2] != b.DeviceID() && o.args[2] != b.GUID {
-		return &fwupdError{fwupdNotFound, fmt.Sprintf("device ID %s was not found", o.args[2])}, nil
+	if !o.enables(capsulePlugin) || !fwupdFirmware() || len(o.args) == 3 && o.args[2] != b.DeviceID() && o.args[2] != b.GUID {
+		return &fwupdError{fwupdNotFound, fmt.Sprintf("device ID %s was not found", o.args[len(o.args)-1])}, nil
 	}
 	img, size, problem := fwupdOpen(o.args[1])
 	if problem == nil {
@@ -285,7 +306,7 @@ func fwupdInstall(c *call, o options) (*fwupdError, error) {
 		},
 	})
 	if errors.Is(err, errBusy) {
-		return &fwupdError{fwupdInternal, "another instance has locked /run/lock/fwupdtool"}, nil
+		return &fwupdError{fwupdInternal, "another program writes to the device"}, nil
 	}
 	if err == nil && !o.has("json") {
 		c.printf("Successfully installed firmware\n")
@@ -301,7 +322,7 @@ func fwupdRequirements(s *state, img Image, o options) *fwupdError {
 	case img.GUID != s.Spec.BIOS.GUID:
 		return &fwupdError{fwupdNotFound, "No supported devices found"}
 	case len(s.Spec.BIOS.Problems) > 0:
-		return &fwupdError{fwupdNotSupported, fmt.Sprintf("System Firmware [%s] is not updatable", s.Spec.BIOS.DeviceID())}
+		return &fwupdError{fwupdNotSupported, fmt.Sprintf("Device %s [System Firmware] does not currently allow updates", s.Spec.BIOS.DeviceID())}
 	case compareDotted(lowest, img.Version) > 0 && !o.has("force"):
 		return &fwupdError{fwupdNotSupported, fmt.Sprintf("Specified firmware is older than the minimum required version '%s < %s'", img.Version, lowest)}
 	case order == 0 && !o.has("allow-reinstall"):

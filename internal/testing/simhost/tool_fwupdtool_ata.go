@@ -9,6 +9,9 @@ import (
 // ataPlugin is fwupd's plugin for SATA drives.
 const ataPlugin = "ata"
 
+// capsulePlugin is fwupd's plugin for system firmware.
+const capsulePlugin = "uefi_capsule"
+
 // fwupdKey is the part that a command concerns, for faults: the drive it names, or the first one if only the plugin for
 // drives is enabled, or the system firmware.
 func (c *call) fwupdKey(o options) (string, error) {
@@ -88,7 +91,7 @@ func fwupdInstallDrive(c *call, s *state, d SATA, o options) (*fwupdError, error
 		},
 	})
 	if errors.Is(err, errBusy) {
-		return &fwupdError{fwupdInternal, "another instance has locked /run/lock/fwupdtool"}, nil
+		return &fwupdError{fwupdInternal, "another program writes to the device"}, nil
 	}
 	if err == nil && !o.has("json") {
 		c.printf("Successfully installed firmware\n")
@@ -102,7 +105,7 @@ func fwupdDriveRequirements(s *state, d SATA, img Image, o options) *fwupdError 
 	case img.GUID != d.GUID():
 		return &fwupdError{fwupdNotFound, "No supported devices found"}
 	case len(d.Problems) > 0:
-		return &fwupdError{fwupdNotSupported, fmt.Sprintf("%s [%s] is not updatable", d.Model, d.DeviceID())}
+		return &fwupdError{fwupdNotSupported, fmt.Sprintf("Device %s [%s] does not currently allow updates", d.DeviceID(), d.Model)}
 	case running == img.Version && !o.has("allow-reinstall"):
 		return &fwupdError{fwupdVersionSame, fmt.Sprintf("Specified firmware is already installed '%s'", img.Version)}
 	case running > img.Version && !o.has("allow-older"): // versions of the format "plain" are compared as text
@@ -118,12 +121,9 @@ func fwupdActivate(c *call, o options) (*fwupdError, error) {
 		return nil, err
 	}
 	named, ok := fwupdDrive(s, o)
-	if len(o.args) > 1 && !ok {
-		return &fwupdError{fwupdNotFound, fmt.Sprintf("device ID %s was not found", o.args[1])}, nil
-	}
 	found := false
 	for _, d := range s.Spec.SATA {
-		if ok && d.Key != named.Key || !s.present(d.Key) || !s.SATA[d.Key].needsActivation() {
+		if len(o.args) > 1 && (!ok || d.Key != named.Key) || !s.present(d.Key) || !s.SATA[d.Key].needsActivation() {
 			continue
 		}
 		found = true
@@ -137,7 +137,7 @@ func fwupdActivate(c *call, o options) (*fwupdError, error) {
 			finish: func(s *state) { s.SATA[d.Key].activate() },
 		})
 		if errors.Is(err, errBusy) {
-			return &fwupdError{fwupdInternal, "another instance has locked /run/lock/fwupdtool"}, nil
+			return &fwupdError{fwupdInternal, "another program writes to the device"}, nil
 		}
 		if err != nil {
 			return nil, err

@@ -36,6 +36,10 @@ func TestFwupdtoolListsDrivesBesideTheSystemFirmware(t *testing.T) {
 	m, d := newSATAMachine(t, func(*SATA) {})
 	list := func(more ...string) []map[string]any {
 		out := run(m, append([]string{"fwupdtool", "get-devices", "--json"}, more...)...)
+		if out.code == 2 {
+			require.Contains(t, out.stdout, "No detected devices")
+			return nil
+		}
 		require.Zero(t, out.code)
 		var reply struct{ Devices []map[string]any }
 		require.NoError(t, json.Unmarshal([]byte(out.stdout), &reply))
@@ -101,7 +105,7 @@ func TestFwupdtoolRefusesWhatIsNotForADrive(t *testing.T) {
 	assert.Zero(t, installATA(m, d, ataImage(t, d, "C1"), "--allow-older").code)
 	assert.Zero(t, installATA(m, d, ataImage(t, d, DefaultSATAVersion), "--allow-reinstall").code)
 	hindered, d := newSATAMachine(t, func(d *SATA) { d.Problems = []string{"in-use"} })
-	assert.Contains(t, installATA(hindered, d, ataImage(t, d, "D4MU002")).stdout, "is not updatable")
+	assert.Contains(t, installATA(hindered, d, ataImage(t, d, "D4MU002")).stdout, "does not currently allow updates")
 }
 
 func TestSgSatIdentifyPrintsTheWholeAnswer(t *testing.T) {

@@ -65,8 +65,8 @@ func TestFwupdtoolReportsErrorsAsJSON(t *testing.T) {
 		"unknown device":    {[]string{same, "ffffffff"}, 3, fwupdNotFound},
 		"broken":            {[]string{save(t, broken), biosID()}, 1, fwupdInvalidFile},
 		"truncated":         {[]string{save(t, broken[:1000]), biosID()}, 1, fwupdInvalidFile},
-		"no cabinet":        {[]string{image(t, "nic0", "1"), biosID()}, 1, fwupdInvalidFile},
-		"missing":           {[]string{"/nowhere", biosID()}, 1, fwupdInvalidFile},
+		"no cabinet":        {[]string{image(t, "nic0", "1"), biosID()}, 1, fwupdInvalidData},
+		"missing":           {[]string{"/nowhere", biosID()}, 3, fwupdNotFound},
 		"nothing":           {nil, 1, fwupdInvalidArgs},
 	}
 	for name, test := range tests {

@@ -12,12 +12,12 @@ import (
 )
 
 // ATA is the driver of SATA drives. It reads the drive itself, and writes it through fwupd's plugin for ATA drives.
-type ATA struct{ runner command.Runner }
+type ATA struct{ runner patient }
 
 var _ driver.Driver = (*ATA)(nil)
 
 // NewATA returns the driver of SATA drives.
-func NewATA(runner command.Runner) *ATA { return &ATA{runner: runner} }
+func NewATA(runner command.Runner) *ATA { return &ATA{runner: newPatient(runner)} }
 
 // Name is "fwupd-ata".
 func (*ATA) Name() string { return "fwupd-ata" }
@@ -82,7 +82,7 @@ func (d *ATA) Check(ctx context.Context, id inventory.Identity, img driver.Image
 	case len(img.Version) > maxVersion:
 		return driver.Rejectf("version %q has more than the %d characters of a SATA drive's version: declare the version as the drive reports it", img.Version, maxVersion)
 	}
-	components, err := details(ctx, d.runner, getATADetails(img.Path))
+	components, err := details(ctx, d.runner, getDetails(img.Path, drivePlugin))
 	if err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func (d *ATA) Activate(ctx context.Context, id inventory.Identity, kind inventor
 // device is the drive in fwupd's list, found by the identity the drive reports: fwupd's ids depend on where the drive
 // is plugged in, and kernel names change.
 func (d *ATA) device(ctx context.Context, drive identity) (fwupdDevice, error) {
-	devices, err := list(ctx, d.runner, getATADevices())
+	devices, err := list(ctx, d.runner, getDevices(drivePlugin))
 	if err != nil {
 		return fwupdDevice{}, fmt.Errorf("list fwupd's drives: %w", err)
 	}

@@ -158,7 +158,7 @@ func TestADriveIsWrittenByItsSerialNumber(t *testing.T) {
 		}
 	}
 	assert.Equal(t, []string{
-		"fwupdtool install " + img.Path + " " + driveID + " --json --no-reboot-check --allow-older --allow-reinstall --plugins ata",
+		"fwupdtool install " + img.Path + " " + driveID + " --json --no-reboot-check --plugins ata --allow-older --allow-reinstall",
 		"fwupdtool activate " + driveID + " --json --plugins ata",
 	}, writes)
 }

@@ -2,6 +2,7 @@ package fwupd
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
@@ -30,14 +31,19 @@ func reported(r command.Result) *fwupdError {
 	return nil
 }
 
-// refused returns the error of a failed run: a *RejectedError when the archive is to blame. A device that is not
-// updatable has the same code as an unsupported archive, but that may be temporary and is no rejection.
+// notTheArchive are parts of messages that have the code of an archive that fwupd does not support, and are about the machine: the
+// device takes no update now, or there is no room for it.
+var notTheArchive = []string{
+	"not updatable", "does not currently allow updates", "Failed to lock", "does not have sufficient space", "no ESP set",
+}
+
+// refused returns the error of a failed run: a *RejectedError when the archive is to blame.
 func refused(c command.Command, r command.Result) error {
 	e := reported(r)
 	switch {
 	case e == nil:
 		return command.Failed(c, r, errors.New("tool failed"))
-	case e.is(codeNotSupported) && strings.Contains(e.Message, "not updatable"):
+	case e.is(codeNotSupported) && slices.ContainsFunc(notTheArchive, func(text string) bool { return strings.Contains(e.Message, text) }):
 		return command.Failed(c, r, e)
 	case e.Domain == "gcab-error-quark" || e.is(codeVersionNewer, codeInvalidFile, codeNotSupported, codeSignatureInvalid):
 		return driver.Rejectf("fwupd rejects the archive: %s", e.Message)

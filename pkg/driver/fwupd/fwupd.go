@@ -15,14 +15,16 @@ import (
 
 // Driver reads the host's tables and runs fwupdtool.
 type Driver struct {
-	runner command.Runner
+	runner patient
 	host   fs.FS
 }
 
 var _ driver.Driver = (*Driver)(nil)
 
 // New returns the driver. The file system is the host's, from its root.
-func New(runner command.Runner, host fs.FS) *Driver { return &Driver{runner: runner, host: host} }
+func New(runner command.Runner, host fs.FS) *Driver {
+	return &Driver{runner: newPatient(runner), host: host}
+}
 
 // Name is "fwupd".
 func (*Driver) Name() string { return "fwupd" }
@@ -70,6 +72,9 @@ func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.
 	case errors.Is(err, command.ErrNotFound):
 		fw.ReadOnly = "fwupdtool is not installed where the daemon looks for tools"
 		fw.Rollback, fw.RollbackMessage = inventory.RollbackNone, fw.ReadOnly
+	case errors.Is(err, errNoLock):
+		fw.ReadOnly = errNoLock.Error()
+		fw.Rollback, fw.RollbackMessage = inventory.RollbackNone, fw.ReadOnly
 	case err != nil:
 		return id, inventory.Firmware{}, err
 	case staged != "":
@@ -92,7 +97,7 @@ func (d *Driver) Check(ctx context.Context, _ inventory.Identity, img driver.Ima
 	if err != nil {
 		return err
 	}
-	components, err := details(ctx, d.runner, getDetails(img.Path))
+	components, err := details(ctx, d.runner, getDetails(img.Path, capsulePlugin))
 	if err != nil {
 		return err
 	}
@@ -121,6 +126,9 @@ func details(ctx context.Context, runner command.Runner, c command.Command) ([]c
 	r, err := runner.Run(ctx, c)
 	if err != nil {
 		return nil, fmt.Errorf("read archive: %w", err)
+	}
+	if e := reported(r); r.ExitCode != 0 && e != nil && e.is(codeInvalidData) {
+		return nil, fmt.Errorf("read archive: %w", driver.Rejectf("fwupd rejects the archive: %s", e.Message))
 	}
 	if r.ExitCode != 0 {
 		return nil, fmt.Errorf("read archive: %w", refused(c, r))
@@ -179,9 +187,9 @@ func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Im
 	if err != nil {
 		return 0, err
 	}
-	c := install(img.Path, dev.ID, id.UniqueID)
+	c := install(img.Path, dev.ID, capsulePlugin, id.UniqueID)
 	if dev.takesForOlder(img.Version) || !isNewer(img.Version, running) {
-		c = installOlder(img.Path, dev.ID, id.UniqueID)
+		c = installOlder(img.Path, dev.ID, capsulePlugin, id.UniqueID)
 	}
 	r, err := d.runner.Run(ctx, c)
 	if err != nil {
@@ -236,7 +244,7 @@ func (d *Driver) staged(ctx context.Context, guid string) (inventory.Version, er
 }
 
 func (d *Driver) device(ctx context.Context, guid string) (fwupdDevice, error) {
-	devices, err := list(ctx, d.runner, getDevices())
+	devices, err := list(ctx, d.runner, getDevices(capsulePlugin))
 	if err != nil {
 		return fwupdDevice{}, fmt.Errorf("list fwupd's devices: %w", err)
 	}

@@ -190,7 +190,7 @@ func TestWriteInstallsForTheDeviceThatHasTheGUID(t *testing.T) {
 	assert.Equal(t, inventory.ActivateReboot, need)
 	calls := r.Calls()
 	last := calls[len(calls)-1]
-	assert.Equal(t, "fwupdtool install "+img.Path+" a45df35ac0e948ee180fe216a5f703f32dda163f --json --no-reboot-check", last.String())
+	assert.Equal(t, "fwupdtool install "+img.Path+" a45df35ac0e948ee180fe216a5f703f32dda163f --json --no-reboot-check --plugins uefi_capsule", last.String())
 	assert.Equal(t, command.Write, last.Kind)
 }
 

@@ -61,6 +61,7 @@ const (
 	codeNothingToDo      = 9
 	codeNotSupported     = 10
 	codeSignatureInvalid = 11
+	codeInvalidData      = 18
 	codeNotReachable     = 21
 )
 
