@@ -57,7 +57,7 @@ func confined(ctx context.Context, s *scene) (string, error) {
 	return "bound to " + daemon.Name, nil
 }
 
-// read requires that logs are reached through the kubelet.
+// logged requires that logs are reached through the kubelet.
 func logged(ctx context.Context, s *scene) (string, error) {
 	for _, of := range []string{"daemonset/firmware-daemon", "deployment/firmware-operator"} {
 		out, err := s.kubectl.run(ctx, "logs", "-n", cluster.Namespace, of)

@@ -25,7 +25,7 @@ func (s *scene) guardThere(ctx context.Context) (bool, error) {
 	return strings.Contains(ran.Stdout, guardManifest), err
 }
 
-// adapterUpdated updates the adapter, whose image runs after a reboot. While declares that the write has begun it calls.
+// adapterUpdated updates the adapter, whose image runs after a reboot, and calls while during the write, with the id of the boot.
 func (s *scene) adapterUpdated(ctx context.Context, version string, while func(ctx context.Context, boot string) error) (string, error) {
 	w := toolTarget(adapter, version, writeTime)
 	before, err := s.node.flash(ctx, w.key)
@@ -87,8 +87,8 @@ func ownReboot(ctx context.Context, s *scene) (string, error) {
 	return s.adapterUpdated(ctx, "2.0.0", func(ctx context.Context, boot string) error { return s.back(ctx, boot) })
 }
 
-// silentReboot lets the node boot while there is no API server: only the kubelet's static pods run, and they are enough to go on. The
-// API server is back when the guard has taken the job up.
+// silentReboot lets the node boot while there is no API server: the kubelet runs its static pods, of which the guard is one, and no
+// other. The API server is back when the guard runs.
 func silentReboot(ctx context.Context, s *scene) (string, error) {
 	return s.adapterUpdated(ctx, "2.1.0", func(ctx context.Context, boot string) error {
 		err := s.until(ctx, "the machine goes down", func(ctx context.Context) (bool, error) {
@@ -104,7 +104,7 @@ func silentReboot(ctx context.Context, s *scene) (string, error) {
 			return err == nil && now != boot, err
 		})
 		if err == nil {
-			err = s.until(ctx, "the guard has the state directory, and no daemon runs", func(ctx context.Context) (bool, error) {
+			err = s.until(ctx, "the kubelet starts the guard, and no daemon", func(ctx context.Context) (bool, error) {
 				guards, err := s.node.agent.Run(ctx, "pgrep", "-f", "firmware-daemon guard")
 				if err != nil || guards.ExitCode != 0 {
 					return false, err

@@ -36,7 +36,7 @@ var checks = []check{
 	{"host", "somebody reboots the host during the write", disturbance{"1.8.0", 1, rebooted}.run},
 	{"host", "the power is cut during the write", disturbance{"1.9.0", 2, powerCut}.run},
 	{"reboot", "the job reboots the node by itself, and a guard is there meanwhile", ownReboot},
-	{"reboot", "the node boots without the API server, and the guard goes on", silentReboot},
+	{"reboot", "the node boots without the API server, and the kubelet starts the guard", silentReboot},
 	{"strategy", "a pod of the job updates a device", executedByPod},
 	{"uninstall", "the product is uninstalled and leaves the node clean", uninstalled},
 }
