@@ -46,3 +46,21 @@ func TestWhoHasNotTheTurnNeitherReadsNorPublishes(t *testing.T) {
 	assert.Empty(t, b.names(t), "but what is read now")
 	assert.Zero(t, taken)
 }
+
+// The journal is read anew each time: what it holds is equal, and never the same in memory.
+func TestJournalThatIsReadAgainIsTheOneOfTheScan(t *testing.T) {
+	b := newBench(t)
+	b.Discovery = discovery.New(discovery.Config{
+		Node: node, Interval: 5 * time.Minute, Host: b.host, Look: b.host.look, Journal: b.book, Writes: b.busy, Client: b.client, Log: logr.Discard(),
+		Turn: func() (func(), bool, error) { return func() {}, true, nil },
+	})
+	read := func() journal.View {
+		ended := time.Date(2026, 11, 22, 13, 0, 0, 0, time.UTC)
+		return journal.View{Jobs: []journal.Job{{Name: "a", UID: "1", Accepted: ended.Add(-time.Hour), Finished: &ended}}}
+	}
+	b.change(func() { b.book.view = read() })
+	require.NoError(t, b.Refresh(t.Context()))
+	b.change(func() { b.book.view = read() })
+	require.NoError(t, b.Publish(t.Context()))
+	assert.NotEmpty(t, b.names(t), "what was read is published, because no job ran since")
+}
