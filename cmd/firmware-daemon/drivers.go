@@ -23,14 +23,14 @@ import (
 )
 
 // builtin are the drivers that are part of the daemon. Kernel says that the machine is the one the running kernel
-// controls: drivers may then query the kernel itself, and not only its files and tools.
-func builtin(runner command.Runner, root fs.FS, kernel bool) driver.Set {
+// controls: drivers may then query the kernel itself, and not only its files and tools. State is the daemon's directory.
+func builtin(runner command.Runner, root fs.FS, kernel bool, state string) driver.Set {
 	if !kernel {
-		return driver.Set{mstflint.New(runner, root), nvme.New(runner), scsi.New(runner), fwupd.New(runner, root), fwupd.NewATA(runner)}
+		return driver.Set{mstflint.New(runner, root), nvme.New(runner), scsi.New(runner), fwupd.New(runner, root).Keep(state), fwupd.NewATA(runner)}
 	}
 	return driver.Set{
 		mstflint.New(runner, root), devlink.New(runner, root, devlink.Dial), nvme.NewNative(runner, admin.Open), scsi.New(runner),
-		fwupd.New(runner, root), fwupd.NewATA(runner),
+		fwupd.New(runner, root).Keep(state), fwupd.NewATA(runner),
 	}
 }
 
@@ -54,7 +54,7 @@ func driversOf(m config.Machine, plugins *plugin.Directory) (func(command.Runner
 		return nil, err
 	}
 	all := func(runner command.Runner, root fs.FS) driver.Set {
-		set := builtin(runner, root, kernel)
+		set := builtin(runner, root, kernel, m.StateDir)
 		for _, p := range profiles {
 			set = append(set, profile.New(runner, p))
 		}
@@ -90,7 +90,7 @@ func profilesOf(m config.Machine) ([]profile.Profile, error) {
 	}
 	var problems []error
 	for _, p := range profiles {
-		for _, d := range builtin(nil, nil, true) {
+		for _, d := range builtin(nil, nil, true, "") {
 			if d.Name() == p.Name {
 				problems = append(problems, fmt.Errorf("profile %q in %s has the name of a driver of the daemon: rename it", p.Name, m.ProfileDir))
 			}

@@ -22,7 +22,7 @@ func TestProfilesBecomeDriversBesideTheBuiltInOnes(t *testing.T) {
 	drivers, err := driversOf(config.Machine{ProfileDir: exampleProfiles}, nil)
 	require.NoError(t, err)
 	all := drivers(nil, nil)
-	assert.Greater(t, len(all), len(builtin(nil, nil, false)))
+	assert.Greater(t, len(all), len(builtin(nil, nil, false, "")))
 	for vendor, want := range map[string]string{"Dell Inc.": "dell-bios", "Lenovo": "fwupd"} {
 		d, err := all.For(inventory.Identity{Class: inventory.BIOS, Vendor: vendor})
 		require.NoError(t, err)
@@ -34,7 +34,7 @@ func TestNoProfilesAreNeeded(t *testing.T) {
 	for _, dir := range []string{"", filepath.Join(t.TempDir(), "missing")} {
 		drivers, err := driversOf(config.Machine{ProfileDir: dir}, nil)
 		require.NoError(t, err)
-		assert.Len(t, drivers(nil, nil), len(builtin(nil, nil, false)))
+		assert.Len(t, drivers(nil, nil), len(builtin(nil, nil, false, "")))
 	}
 }
 

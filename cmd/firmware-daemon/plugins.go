@@ -23,7 +23,7 @@ func pluginsOf(m config.Machine, log *slog.Logger, record pluginMemory) (*plugin
 		return nil, err
 	}
 	var others []string
-	for _, d := range builtin(nil, nil, true) {
+	for _, d := range builtin(nil, nil, true, "") {
 		others = append(others, d.Name())
 	}
 	for _, p := range profiles {

@@ -27,7 +27,7 @@ func TestTheKernelIsAskedAboutItsOwnMachineAlone(t *testing.T) {
 	runner, err := command.NewExecRunner(command.Config{Path: []string{t.TempDir()}, Own: ownArgv()})
 	require.NoError(t, err)
 	for _, kernel := range []bool{true, false} {
-		drives, err := builtin(runner, nil, kernel).For(inventory.Identity{Class: inventory.Disk, Transport: "nvme", Node: "nvme0"})
+		drives, err := builtin(runner, nil, kernel, "").For(inventory.Identity{Class: inventory.Disk, Transport: "nvme", Node: "nvme0"})
 		require.NoError(t, err)
 		assert.Equal(t, kernel, drives.(driver.Prober).Usable() == nil, "nvme-cli is not installed, the program's own tool always is")
 	}

@@ -17,6 +17,8 @@ import (
 type Driver struct {
 	runner patient
 	host   fs.FS
+	// dir is where the driver keeps a file for fwupdtool; see Keep.
+	dir string
 }
 
 var _ driver.Driver = (*Driver)(nil)
@@ -67,7 +69,11 @@ func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.
 	id.BoardID = bios.GUID
 	fw.LastAttempt = bios.lastAttempt()
 	fw.Rollback, fw.RollbackMessage = bios.rollback(running)
-	staged, err := d.staged(ctx, bios.GUID)
+	if esp, err := findESP(d.host); err == nil && esp.ReadOnly {
+		fw.ReadOnly = fmt.Sprintf("the EFI system partition at %s is mounted read-only: mount it writable on the host", esp.Path)
+		fw.Rollback, fw.RollbackMessage = inventory.RollbackNone, fw.ReadOnly
+	}
+	staged, err := d.staged(ctx, bios, running)
 	switch {
 	case errors.Is(err, command.ErrNotFound):
 		fw.ReadOnly = "fwupdtool is not installed where the daemon looks for tools"
@@ -97,22 +103,26 @@ func (d *Driver) Check(ctx context.Context, _ inventory.Identity, img driver.Ima
 	if err != nil {
 		return err
 	}
-	components, err := details(ctx, d.runner, getDetails(img.Path, capsulePlugin))
+	running, err := readVersion(d.host)
+	if err != nil {
+		return err
+	}
+	c, err := d.told(getDetails(img.Path, capsulePlugin), bios, running)
+	if err != nil {
+		return err
+	}
+	components, err := details(ctx, d.runner, c)
 	if err != nil {
 		return err
 	}
 	if err := checkFit(components, []string{bios.GUID}, img); err != nil {
 		return err
 	}
-	running, err := readVersion(d.host)
-	if err != nil {
-		return err
-	}
 	if formatOf(running) != formatOf(img.Version) {
 		return driver.Rejectf("the machine reports its firmware as %q, so it could not be verified that %s runs after the update: use the vendor's own tool",
 			running, img.Version)
 	}
-	dev, err := d.device(ctx, bios.GUID)
+	dev, err := d.device(ctx, bios, running)
 	if err != nil {
 		return err
 	}
@@ -176,20 +186,23 @@ func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Im
 	if err != nil {
 		return 0, err
 	}
-	if activation, holds, err := d.holds(ctx, bios.GUID, img.Version); err != nil || holds {
+	if activation, holds, err := d.holds(ctx, bios, img.Version); err != nil || holds {
 		return activation, err
 	}
-	dev, err := d.device(ctx, bios.GUID)
+	running, err := readVersion(d.host)
 	if err != nil {
 		return 0, err
 	}
-	running, err := readVersion(d.host)
+	dev, err := d.device(ctx, bios, running)
 	if err != nil {
 		return 0, err
 	}
 	c := install(img.Path, dev.ID, capsulePlugin, id.UniqueID)
 	if dev.takesForOlder(img.Version) || !isNewer(img.Version, running) {
 		c = installOlder(img.Path, dev.ID, capsulePlugin, id.UniqueID)
+	}
+	if c, err = d.told(c, bios, running); err != nil {
+		return 0, err
 	}
 	r, err := d.runner.Run(ctx, c)
 	if err != nil {
@@ -202,7 +215,7 @@ func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Im
 		return inventory.ActivateReboot, nil
 	}
 	if e := reported(r); e != nil && e.is(codeVersionSame, codeAlreadyPending, codeNothingToDo) {
-		if activation, holds, err := d.holds(ctx, bios.GUID, img.Version); err != nil || holds {
+		if activation, holds, err := d.holds(ctx, bios, img.Version); err != nil || holds {
 			return activation, err
 		}
 	}
@@ -215,12 +228,12 @@ func (*Driver) Activate(_ context.Context, _ inventory.Identity, kind inventory.
 }
 
 // holds reports whether the machine already runs or has staged the version, and what that needs to run.
-func (d *Driver) holds(ctx context.Context, guid string, v inventory.Version) (activation inventory.Activation, holds bool, err error) {
-	staged, err := d.staged(ctx, guid)
+func (d *Driver) holds(ctx context.Context, bios resource, v inventory.Version) (activation inventory.Activation, holds bool, err error) {
+	running, err := readVersion(d.host)
 	if err != nil {
 		return 0, false, err
 	}
-	running, err := readVersion(d.host)
+	staged, err := d.staged(ctx, bios, running)
 	if err != nil {
 		return 0, false, err
 	}
@@ -234,25 +247,36 @@ func (d *Driver) holds(ctx context.Context, guid string, v inventory.Version) (a
 }
 
 // staged is the version fwupd staged for the GUID that waits for a reboot; empty when there is none.
-func (d *Driver) staged(ctx context.Context, guid string) (inventory.Version, error) {
-	devices, err := list(ctx, d.runner, getHistory())
+func (d *Driver) staged(ctx context.Context, bios resource, running inventory.Version) (inventory.Version, error) {
+	c, err := d.told(getHistory(), bios, running)
+	if err != nil {
+		return "", err
+	}
+	devices, err := list(ctx, d.runner, c)
 	if err != nil {
 		return "", fmt.Errorf("read history of updates: %w", err)
 	}
-	dev, _ := forGUID(devices, guid)
+	dev, _ := forGUID(devices, bios.GUID)
 	return inventory.NormalizeVersion(dev.staged()), nil
 }
 
-func (d *Driver) device(ctx context.Context, guid string) (fwupdDevice, error) {
-	devices, err := list(ctx, d.runner, getDevices(capsulePlugin))
+func (d *Driver) device(ctx context.Context, bios resource, running inventory.Version) (fwupdDevice, error) {
+	c, err := d.told(getDevices(capsulePlugin), bios, running)
+	if err != nil {
+		return fwupdDevice{}, err
+	}
+	devices, err := list(ctx, d.runner, c)
 	if err != nil {
 		return fwupdDevice{}, fmt.Errorf("list fwupd's devices: %w", err)
 	}
-	dev, ok := forGUID(devices, guid)
+	dev, ok := forGUID(devices, bios.GUID)
 	if !ok {
-		return fwupdDevice{}, fmt.Errorf("find system firmware: fwupd has no device with GUID %s: check that its UEFI plugin works on this machine", guid)
+		return fwupdDevice{}, fmt.Errorf("find system firmware: fwupd has no device with GUID %s: check that its UEFI plugin works on this machine", bios.GUID)
 	}
 	if err := dev.hindered(); err != nil {
+		if _, missing := findESP(d.host); errors.Is(missing, errNoESP) {
+			err = fmt.Errorf("%w; %w", err, missing)
+		}
 		return fwupdDevice{}, err
 	}
 	return dev, nil
