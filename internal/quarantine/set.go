@@ -85,6 +85,13 @@ type memory struct {
 	source *v1alpha1.FirmwareSource
 }
 
+// byWorth orders what several sources list of one image and model: the oldest first, and of the same age the one that says most,
+// because a source without room leaves out what another one lists.
+func byWorth(a, b memory) int {
+	return cmp.Or(byAge(a.QuarantinedImage, b.QuarantinedImage), cmp.Compare(len(b.Message), len(a.Message)),
+		cmp.Compare(len(b.Reports), len(a.Reports)), strings.Compare(a.source.Name, b.source.Name))
+}
+
 // told are the reports of the entry; one that an earlier version wrote names its job alone.
 func (m memory) told() []v1alpha1.QuarantineReport {
 	if m.Scope == "" && len(m.Reports) == 0 {
@@ -110,6 +117,11 @@ func entry(k key, old []memory, fresh []report, f Facts) (e v1alpha1.Quarantined
 			for _, r := range fresh {
 				lifted[r.job] = true
 			}
+			for _, other := range old { // a source with more room lists them
+				for _, r := range other.told() {
+					lifted[r.Job] = true
+				}
+			}
 		}
 	}
 	e = v1alpha1.QuarantinedImage{Digest: k.digest, Model: k.model}
@@ -118,7 +130,7 @@ func entry(k key, old []memory, fresh []report, f Facts) (e v1alpha1.Quarantined
 	// needed are the jobs that could bring back what was lifted: those that exist, and those that a source still tells of. A
 	// source forgets a lift only when every source has taken it over, because one of them may not be written in this pass.
 	needed := map[string]bool{}
-	for _, m := range slices.SortedFunc(slices.Values(old), func(a, b memory) int { return byAge(a.QuarantinedImage, b.QuarantinedImage) }) {
+	for _, m := range slices.SortedFunc(slices.Values(old), byWorth) {
 		if m.Scope != v1alpha1.QuarantineLifted {
 			for _, r := range m.told() {
 				needed[r.Job] = true

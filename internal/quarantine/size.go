@@ -38,7 +38,7 @@ func fit(entries []v1alpha1.QuarantinedImage, known map[key]v1alpha1.Quarantined
 	var out []v1alpha1.QuarantinedImage
 	for _, e := range entries {
 		was, is := known[key{e.Digest, e.Model}]
-		least := essence(e, was, is)
+		least := essence(e, was)
 		cost := size(least)
 		if !is && cost > room {
 			break // whatever follows is younger
@@ -52,8 +52,8 @@ func fit(entries []v1alpha1.QuarantinedImage, known map[key]v1alpha1.Quarantined
 	return out
 }
 
-// essence is the entry without what may go.
-func essence(e, was v1alpha1.QuarantinedImage, known bool) v1alpha1.QuarantinedImage {
+// essence is the entry without what may go. Was is what the source lists now, zero for nothing.
+func essence(e, was v1alpha1.QuarantinedImage) v1alpha1.QuarantinedImage {
 	all := e.Reports
 	first := func(r v1alpha1.QuarantineReport) bool { return r.Job == all[0].Job }
 	had := func(r v1alpha1.QuarantineReport) bool {
@@ -79,9 +79,7 @@ func essence(e, was v1alpha1.QuarantinedImage, known bool) v1alpha1.QuarantinedI
 		}
 	}
 	e.Policies, e.Lifted = policies, lifted
-	if !known {
-		e.Message = text.Clip(e.Message, shortMessage)
-	}
+	e.Message = text.Clip(e.Message, max(shortMessage, len(was.Message))) // another source may list a longer one
 	return e
 }
 
