@@ -246,6 +246,78 @@ func TestOneJobUpdatesOneDriveOfAnArray(t *testing.T) {
 	w.requireQuiet()
 }
 
+// A retry repeats what failed, and must not take another drive of the same array along.
+func TestARetryUpdatesOneDriveOfAnArray(t *testing.T) {
+	disk0, disk1 := device("disk0", 1), device("disk1", 2)
+	disk0.Status.Arrays, disk1.Status.Arrays = []string{"md0"}, []string{"md0"}
+	w := newWorld(t, disk0, disk1, device("nic", 2))
+	w.settle()
+	failed := w.queued()
+	require.Equal(t, "disk1=2 nic=2", devices(failed))
+	w.set(failed, []v1alpha1.JobStep{{Name: "flash", Device: node + "-disk1", State: v1alpha1.StepFailed}},
+		v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed, v1alpha1.ConditionHeld)
+	w.assign("disk0", 2)
+	w.retry()
+	w.settle()
+	assert.Equal(t, "disk1=2 nic=2", devices(w.queued()), "the drive that failed, not the other one")
+	w.requireQuiet()
+}
+
+// The drive that failed gets other firmware. Until it is healthy, no other drive of its array may be updated instead.
+func TestADriveThatFailedGoesBeforeTheOthersOfItsArray(t *testing.T) {
+	disk0, disk1 := device("disk0", 1), device("disk1", 2)
+	disk0.Status.Arrays, disk1.Status.Arrays = []string{"md0"}, []string{"md0"}
+	w := newWorld(t, disk0, disk1)
+	w.settle()
+	w.set(w.queued(), []v1alpha1.JobStep{{Name: "flash", Device: node + "-disk1", State: v1alpha1.StepFailed}},
+		v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed, v1alpha1.ConditionHeld)
+	w.assign("disk0", 3)
+	w.assign("disk1", 3)
+	w.settle()
+	assert.Equal(t, "disk1=3", devices(w.queued()))
+	w.requireQuiet()
+}
+
+// A drive that becomes due does not take the place in the queue of another one of its array.
+func TestAQueuedDriveKeepsItsPlaceBeforeTheOthersOfItsArray(t *testing.T) {
+	disk0, disk1 := device("disk0", 1), device("disk1", 2)
+	disk0.Status.Arrays, disk1.Status.Arrays = []string{"md0"}, []string{"md0"}
+	w := newWorld(t, disk0, disk1)
+	w.settle()
+	queued := w.queued()
+	w.assign("disk0", 2)
+	w.settle()
+	assert.Equal(t, queued.UID, w.queued().UID)
+	w.requireQuiet()
+}
+
+// What failed on a held node is judged again, however much else has become due meanwhile.
+func TestARetryHasRoomForWhatFailed(t *testing.T) {
+	w := newWorld(t, device("nic", 2))
+	w.settle()
+	w.set(w.queued(), []v1alpha1.JobStep{{Name: "health", State: v1alpha1.StepFailed}},
+		v1alpha1.ConditionAdmitted, v1alpha1.ConditionFailed, v1alpha1.ConditionHeld)
+	w.edit("nic", func(d *v1alpha1.NodeDevice) { d.Status.Firmware.Running, d.Status.Firmware.Stored = "2", "2" })
+	for i := range 130 {
+		d := device(fmt.Sprintf("disk%03d", i), 2)
+		require.NoError(t, w.Create(t.Context(), d))
+	}
+	w.retry()
+	w.settle()
+	j := w.queued()
+	require.NotNil(t, j)
+	assert.Len(t, j.Spec.Updates, 128)
+	assert.Contains(t, devices(j), "nic=2")
+	w.requireQuiet()
+}
+
+// A drive may join an array while its job waits.
+func TestADriveThatJoinsAnArrayIsPlannedAgain(t *testing.T) {
+	a, b := device("disk", 2), device("disk", 2)
+	b.Status.Arrays = []string{"md0"}
+	assert.True(t, deviceChanged.Update(event.UpdateEvent{ObjectOld: a, ObjectNew: b}))
+}
+
 // R000-27, R000-30: equal makes no job and no write.
 func TestEqualityMakesNoJob(t *testing.T) {
 	w := newWorld(t, device("nic", 1), device("free", 0))

@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -143,13 +142,13 @@ func (f facts) updates(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.Device
 	case held == nil && f.hold != nil && !f.retry.Clears(f.hold.Retry): // its job was deleted: what failed is not known
 		return nil, 0
 	case held == nil:
-		return due, next
+		return f.choose(due, queued, nil), next
 	}
 	if !f.retry.Clears(held.RetryInForce()) {
 		if f.stillDesires(held) || slices.ContainsFunc(f.devices, f.isUnhealthy) {
 			return nil, 0
 		}
-		return due, next
+		return f.choose(due, queued, held), next
 	}
 	for i := range f.devices {
 		d := &f.devices[i]
@@ -166,13 +165,10 @@ func (f facts) updates(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.Device
 		case !may:
 			next = sooner(next, wait)
 		default:
-			if again := f.updateTo(d, u.Version, u.Digest); fits(due, again) {
-				due = append(due, again)
-			}
+			due = append(due, f.updateTo(d, u.Version, u.Digest))
 		}
 	}
-	slices.SortFunc(due, func(a, b v1alpha1.DeviceUpdate) int { return cmp.Compare(a.Device, b.Device) })
-	return due, next
+	return f.choose(due, queued, held), next
 }
 
 // mayRepeat reports whether the daemon would accept the update of a held job once more: its device runs the version, so that

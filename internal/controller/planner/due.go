@@ -22,20 +22,15 @@ const (
 	maxUpdatesSize = 64 << 10
 )
 
-// fits reports whether a job of these updates has room for another one.
-func fits(updates []v1alpha1.DeviceUpdate, u v1alpha1.DeviceUpdate) bool {
-	if len(updates) >= maxUpdates {
-		return false
-	}
-	out, _ := json.Marshal(append(slices.Clone(updates), u)) // it holds nothing that cannot be written
-	return len(out) <= maxUpdatesSize
+// sizeOf is what an update takes in the list of a job, in bytes of JSON.
+func sizeOf(u v1alpha1.DeviceUpdate) int {
+	out, _ := json.Marshal(u) // it holds nothing that cannot be written
+	return len(out) + len(",")
 }
 
 // due lists the updates of the node that are due now, and how long until another one is that waits after a failure; 0
-// when none does. An update that is queued already stays due while its device cannot be read. Of the drives of one array only
-// the first is due: the next one is planned when that one runs its new firmware and the array is whole.
+// when none does. An update that is queued already stays due while its device cannot be read.
 func (f facts) due(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.DeviceUpdate, next time.Duration) {
-	arrays := map[string]bool{}
 	for i := range f.devices {
 		d := &f.devices[i]
 		u, is := f.next(d)
@@ -47,15 +42,57 @@ func (f facts) due(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.DeviceUpda
 		case delay.untilAsked:
 		case wait > 0:
 			next = sooner(next, wait)
-		case slices.ContainsFunc(d.Status.Arrays, func(a string) bool { return arrays[a] }):
-		case fits(updates, u):
+		default:
 			updates = append(updates, u)
-			for _, a := range d.Status.Arrays {
-				arrays[a] = true
-			}
 		}
 	}
 	return updates, next
+}
+
+// choose takes of what is due as much as one job may do, in order of device. Of the drives of one array that is the first one
+// only: the next one is planned when that one runs its new firmware and the array is whole. What a held job failed on comes
+// first, because nothing else would judge it before the node is back in service; then come the other updates of that job, and
+// what is queued already.
+func (f facts) choose(due []v1alpha1.DeviceUpdate, queued []v1alpha1.FirmwareJob, held *v1alpha1.FirmwareJob) []v1alpha1.DeviceUpdate {
+	const failed, repeated, waiting, others = 0, 1, 2, 3
+	rank := func(u v1alpha1.DeviceUpdate) int {
+		switch {
+		case held != nil && held.FailedOn(u.Device) && updateFor(held, u.Device) != nil:
+			return failed
+		case held != nil && updateFor(held, u.Device) != nil:
+			return repeated
+		case isQueued(u, queued):
+			return waiting
+		}
+		return others
+	}
+	byName := func(a, b v1alpha1.DeviceUpdate) int { return cmp.Compare(a.Device, b.Device) }
+	slices.SortFunc(due, func(a, b v1alpha1.DeviceUpdate) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), byName(a, b)) })
+	var out []v1alpha1.DeviceUpdate
+	arrays, size := map[string]bool{}, len("]")
+	for _, u := range due {
+		in := f.arraysOf(u.Device)
+		shares := slices.ContainsFunc(in, func(a string) bool { return arrays[a] })
+		if shares || len(out) == maxUpdates || size+sizeOf(u) > maxUpdatesSize {
+			continue
+		}
+		size += sizeOf(u)
+		out = append(out, u)
+		for _, a := range in {
+			arrays[a] = true
+		}
+	}
+	slices.SortFunc(out, byName)
+	return out
+}
+
+// arraysOf are the redundant arrays that the device is a member of.
+func (f facts) arraysOf(device string) []string {
+	at := slices.IndexFunc(f.devices, func(d v1alpha1.NodeDevice) bool { return d.Name == device })
+	if at < 0 {
+		return nil
+	}
+	return f.devices[at].Status.Arrays
 }
 
 // isObserved reports whether the daemon has seen the device's present spec. A daemon that has not may be down: a job would

@@ -35,11 +35,11 @@ var firmwareChanged = watch.Changed(func(a, b *v1alpha1.NodeFirmware) bool {
 	return a.Generation != b.Generation || !equality.Semantic.DeepEqual(holdOf(a), holdOf(b))
 })
 
-// deviceChanged passes what a decision depends on: the desired and the present firmware, the failures, and the conditions
-// that findings has.
+// deviceChanged passes what a decision depends on: the desired and the present firmware, the arrays of a drive, the failures, and
+// the conditions that findings has.
 var deviceChanged = watch.Changed(func(a, b *v1alpha1.NodeDevice) bool {
 	return a.Generation != b.Generation || a.Status.ObservedGeneration != b.Status.ObservedGeneration ||
-		a.Status.UniqueID != b.Status.UniqueID ||
+		a.Status.UniqueID != b.Status.UniqueID || !slices.Equal(a.Status.Arrays, b.Status.Arrays) ||
 		!equality.Semantic.DeepEqual(a.Status.Firmware, b.Status.Firmware) ||
 		!equality.Semantic.DeepEqual(a.Status.LastFailure, b.Status.LastFailure) ||
 		!equality.Semantic.DeepEqual(a.Status.Unhealthy, b.Status.Unhealthy) || quarantine.ModelOf(a) != quarantine.ModelOf(b) ||
