@@ -7,6 +7,7 @@ import (
 	"path"
 	"path/filepath"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -131,8 +132,8 @@ func TestACardOfWhichAVirtualMachineHasAHalfIsNotTouched(t *testing.T) {
 	assert.Empty(t, nics[0].Driver)
 }
 
-// Two adapters on one board say the same about the board, and have a flash each.
-func TestTwoAdaptersOnOneBoardAreTwoDevices(t *testing.T) {
+// twoAdaptersMachine has two adapters on one board, which say the same about the board and have a flash each.
+func twoAdaptersMachine() simhost.Spec {
 	spec := socketDirectMachine()
 	second := spec.NICs[0]
 	spec.NICs[0].Second = nil
@@ -140,7 +141,33 @@ func TestTwoAdaptersOnOneBoardAreTwoDevices(t *testing.T) {
 	second.BaseMAC, second.BaseGUID = 0xb83fd2000100, 0xb83fd20300000100
 	second.Ports = []simhost.Port{{NetDevice: "ens9f0np0"}, {NetDevice: "ens9f1np1"}}
 	spec.NICs = append(spec.NICs, second)
-	_, h := machineOf(t, spec)
+	return spec
+}
+
+// While one of two adapters on a board is written, the other is still there.
+func TestAnAdapterIsThereWhileItsNeighbourOnTheBoardIsWritten(t *testing.T) {
+	_, h := machineOf(t, twoAdaptersMachine())
+	require.Len(t, nicsOf(t, h), 2)
+	inv, err := h.ScanGuarded(t.Context(), func(id inventory.Identity) error {
+		if id.UniqueID == socketDirect {
+			return command.ErrBusy
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	var ids []string
+	for _, d := range inv.Devices {
+		if d.Class == inventory.NIC {
+			ids = append(ids, d.UniqueID)
+			assert.Equal(t, d.UniqueID == socketDirect, d.Err != nil, "%s: %v", d.UniqueID, d.Err)
+			assert.Len(t, d.PCI, 2)
+		}
+	}
+	assert.Equal(t, []string{socketDirect, "b8:3f:d2:00:01:00"}, ids)
+}
+
+func TestTwoAdaptersOnOneBoardAreTwoDevices(t *testing.T) {
+	_, h := machineOf(t, twoAdaptersMachine())
 	nics := nicsOf(t, h)
 	require.Len(t, nics, 2)
 	for i, want := range []string{socketDirect, "b8:3f:d2:00:01:00"} {
@@ -167,6 +194,74 @@ func (c productDataCounter) Open(name string) (fs.File, error) {
 		c.reads.Add(1)
 	}
 	return c.Tree.Open(name)
+}
+
+// unreadable cannot read the product data of cards while it is told so.
+type unreadable struct {
+	sysfs.Tree
+	now *atomic.Bool
+}
+
+func (u unreadable) Open(name string) (fs.File, error) {
+	if path.Base(name) == "vpd" && u.now.Load() {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: syscall.EIO}
+	}
+	return u.Tree.Open(name)
+}
+
+// A card does not answer for its product data while its firmware is busy: it does not become two cards by that.
+func TestACardInTwoSlotsStaysOneWhileItsProductDataCannotBeRead(t *testing.T) {
+	m, _ := machineOf(t, socketDirectMachine())
+	run, err := command.NewExecRunner(command.Config{Path: []string{m.ToolPath()}, StateDir: t.TempDir()})
+	require.NoError(t, err)
+	var now atomic.Bool
+	root := unreadable{sysfs.DirFS(m.Dir()), &now}
+	h, err := host.New(host.Config{FS: root, Drivers: driver.Set{mstflint.New(run, root)}})
+	require.NoError(t, err)
+	for _, fails := range []bool{false, true} {
+		now.Store(fails)
+		nics := nicsOf(t, h)
+		require.Len(t, nics, 1, "product data unreadable: %v", fails)
+		require.NoError(t, nics[0].Err)
+		assert.Len(t, nics[0].PCI, 4)
+	}
+}
+
+// A guard that says no after the first half was read keeps the other half from being read: a write may begin in between. It
+// is asked about the whole card, because that is what jobs are for.
+func TestTheGuardIsAskedForEveryHalf(t *testing.T) {
+	_, h := machineOf(t, socketDirectMachine())
+	asked := 0
+	inv, err := h.ScanGuarded(t.Context(), func(id inventory.Identity) error {
+		if id.Class != inventory.NIC {
+			return nil
+		}
+		assert.Len(t, id.PCI, 4)
+		if asked++; asked > 1 {
+			return command.ErrBusy
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	for _, d := range inv.Devices {
+		if d.Class == inventory.NIC {
+			require.ErrorIs(t, d.Err, command.ErrBusy)
+			assert.Nil(t, d.Firmware)
+		}
+	}
+	assert.Equal(t, 2, asked)
+}
+
+// The kernel's driver knows a card by the addresses of its ports, which differ between the halves.
+func TestACardInTwoSlotsIsOneDeviceForADriverThatDoesNotKnowTheCardsOwnId(t *testing.T) {
+	m, _ := machineOf(t, socketDirectMachine())
+	h, err := host.New(host.Config{FS: os.DirFS(m.Dir()), Drivers: driver.Set{&generic{}}})
+	require.NoError(t, err)
+	nics := nicsOf(t, h)
+	require.Len(t, nics, 1)
+	require.NoError(t, nics[0].Err)
+	assert.Equal(t, socketDirect, nics[0].UniqueID)
+	assert.Len(t, nics[0].PCI, 4)
 }
 
 // Product data take a second to read: to list cards whose MACs are far apart does not need them.

@@ -34,7 +34,7 @@ type Config struct {
 
 const pcie = "pcie"
 
-// Host is one machine. It caches nothing about its devices: whatever a call returns was read in that call. It is safe for
+// Host is one machine. It caches nothing of what its devices report: whatever a call returns was read in that call. It is safe for
 // concurrent use; one device is never read twice at the same time.
 type Host struct {
 	cfg Config
@@ -49,6 +49,9 @@ type Host struct {
 	naming sync.Mutex
 	// names are of PCI ids that were looked up; "" where the database has no name.
 	names map[pciID]string
+
+	// boards say which cards are parts of one, while the cards themselves do not.
+	boards boards
 }
 
 // New checks the configuration and fills in its defaults. It reads nothing.
@@ -68,7 +71,10 @@ func New(cfg Config) (*Host, error) {
 	if cfg.Parallel == 0 {
 		cfg.Parallel = 8
 	}
-	return &Host{cfg: cfg, turns: map[string]chan struct{}{}, chosen: map[string]string{}, names: map[pciID]string{}}, nil
+	return &Host{
+		cfg: cfg, turns: map[string]chan struct{}{}, chosen: map[string]string{}, names: map[pciID]string{},
+		boards: boards{last: map[string]board{}, apart: map[string]board{}},
+	}, nil
 }
 
 // Inventory is what a scan found.

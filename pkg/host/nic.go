@@ -18,8 +18,9 @@ type card struct {
 	place      string
 	functions  []sysfs.PCIFunction
 	interfaces []sysfs.NetInterface
-	// halves are parts of the same card in other slots; see joinHalves.
+	// halves are parts of the same card in other slots, and board is what they have in common; see joinHalves.
 	halves []card
+	board  board
 }
 
 // representor matches port names of interfaces that stand for a virtual function, a subfunction or the host's end of a
@@ -43,7 +44,7 @@ func (h *Host) nics(ctx context.Context) ([]candidate, error) {
 	candidates := make([]candidate, 0, len(cards))
 	for _, c := range cards {
 		found := h.nic(c.whole())
-		if len(c.halves) > 0 {
+		if found.board = c.board; len(c.halves) > 0 {
 			for _, half := range append([]card{c}, c.halves...) {
 				found.halves = append(found.halves, h.nic(half))
 			}

@@ -21,6 +21,8 @@ type candidate struct {
 	function *sysfs.PCIFunction
 	// halves are what looks like parts of one card, each as a card of its own; nil for a card in one slot.
 	halves []candidate
+	// board is what they have in common.
+	board board
 }
 
 // Scan lists all devices and reads each of them. One that cannot be read is in the result with its Err; one class that
@@ -47,7 +49,7 @@ func (h *Host) ScanGuarded(ctx context.Context, guard Guard) (Inventory, error) 
 		}
 	}
 	candidates := h.listAll(ctx, inv.Incomplete)
-	inv.Devices = separate(h.confirm(ctx, candidates, h.inspectAll(ctx, candidates, guard)))
+	inv.Devices = separate(h.confirm(ctx, candidates, h.inspectAll(ctx, candidates, guard), guard))
 	h.addArrays(ctx, inv.Devices)
 	if err := ctx.Err(); err != nil {
 		return Inventory{}, fmt.Errorf("scan machine: %w", context.Cause(ctx))
@@ -88,13 +90,13 @@ func (h *Host) Find(ctx context.Context, class inventory.Class, uniqueID string)
 	}
 	devices := h.inspectAll(ctx, candidates[:claims], unguarded)
 	if claims == 1 && devices[0].UniqueID == uniqueID {
-		if _, confirmed := h.confirm(ctx, candidates[:1], devices); confirmed[0].UniqueID == uniqueID {
+		if _, confirmed := h.confirm(ctx, candidates[:1], devices, unguarded); confirmed[0].UniqueID == uniqueID {
 			return confirmed[0], true, contextError(ctx)
 		}
 	}
 	// The driver may know a better id than sysfs, or there is more than one claim.
 	devices = append(devices, h.inspectAll(ctx, candidates[claims:], unguarded)...)
-	devices = separate(h.confirm(ctx, candidates, devices))
+	devices = separate(h.confirm(ctx, candidates, devices, unguarded))
 	if err := contextError(ctx); err != nil {
 		return inventory.Device{}, false, err
 	}

@@ -83,7 +83,7 @@ func decide(f facts, now time.Time) changes {
 		_, found := statuses[d.Name]
 		switch class := inventory.Class(d.Status.Class); {
 		case found || d.DeletionTimestamp != nil:
-		case f.snapshot.enumerated(class):
+		case f.snapshot.enumerated(class) && !f.mayBePartOfUnread(d.Status):
 			c.remove = append(c.remove, d)
 		default: // whether it is there is not known: it keeps its facts
 			statuses[d.Name], assigned[d.Name] = d.Status, d.Spec.Firmware != nil
@@ -227,6 +227,15 @@ func lastKnown(f facts, d inventory.Device, taken map[string]bool) string {
 func inPlaceOf(d inventory.Device, known v1alpha1.NodeDeviceStatus) bool {
 	return known.Class == v1alpha1.DeviceClass(d.Class) && known.DeviceID == d.DeviceID && known.VendorID == d.VendorID &&
 		len(d.PCI) > 0 && known.PCIAddress == d.PCI[0].String()
+}
+
+// mayBePartOfUnread reports whether the place of a known device is one of a device that cannot be read now: two cards of one board
+// look like one card in two slots until the first of them is read.
+func (f facts) mayBePartOfUnread(known v1alpha1.NodeDeviceStatus) bool {
+	return slices.ContainsFunc(f.snapshot.Devices, func(d inventory.Device) bool {
+		return d.Err != nil && known.Class == v1alpha1.DeviceClass(d.Class) && len(d.PCI) > 0 &&
+			slices.ContainsFunc(d.PCI[1:], func(a inventory.PCIAddress) bool { return a.String() == known.PCIAddress })
+	})
 }
 
 // scanTimeRefresh is how old the reported time of the last scan may get while nothing else changes. Scans continue at their

@@ -317,6 +317,26 @@ func TestADeviceThatCannotBeReadKeepsItsFacts(t *testing.T) {
 	assert.Nil(t, meta.FindStatusCondition(b.node(t).Status.Conditions, v1alpha1.ConditionDevicesUnreadable))
 }
 
+// Two cards of one board look like one until the first of them is read: what is in the place of a device that cannot be read may be there.
+func TestADeviceThatMayBePartOfAnUnreadableOneStays(t *testing.T) {
+	b := newBench(t)
+	second := card("dd")
+	second.PCI = []inventory.PCIAddress{{Bus: 0xaf}}
+	b.host.found.Devices = append(b.host.found.Devices, second)
+	b.seen(t)
+	both := b.host.found.Devices
+	whole := broken(card("aa"))
+	whole.PCI = append(whole.PCI, second.PCI...)
+	b.host.found.Devices = []inventory.Device{whole}
+	b.seen(t)
+	assert.Equal(t, []string{"n1-nic-aa", "n1-nic-dd"}, b.names(t))
+	assert.Equal(t, "22.39.1002", b.device(t, "n1-nic-dd").Status.Firmware.Running, "what was last read")
+
+	b.host.found.Devices = both[:1]
+	b.seen(t)
+	assert.Equal(t, []string{"n1-nic-aa"}, b.names(t), "the board was read, and has one card")
+}
+
 func TestADeviceThatCouldNeverBeReadIsListed(t *testing.T) {
 	b := newBench(t)
 	b.host.found.Devices = []inventory.Device{broken(card("aa"))}
