@@ -126,9 +126,12 @@ func (x *execution) flash(ctx context.Context, s step.Step) *step.Returned {
 	if err != nil {
 		return failed(s, imageReason(err), err.Error())
 	}
-	// A plugin may have changed while the image was fetched.
-	if checked := x.target(s.Device); checked.DriverVersion != "" && checked.Driver == drv.Name() && checked.DriverVersion != drv.Version() {
+	// A plugin may have changed while the image was fetched, or another driver reaches the device now.
+	if checked := x.target(s.Device); checked.Driver != "" && checked.Driver != drv.Name() {
+		x.replaced = checked.Driver
 		return nil // nothing was written: the next round begins with the first step
+	} else if checked.DriverVersion != "" && checked.DriverVersion != drv.Version() {
+		return nil
 	}
 	x.guard(ctx)
 	needs, err := drv.Write(ctx, d.Identity, img, x.progress)

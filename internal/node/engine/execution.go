@@ -39,6 +39,8 @@ type execution struct {
 	waiting     string
 	maintenance step.Maintenance
 	percent     *int32
+	// replaced is a driver that checked an image for a device which another driver reads now; empty again from the next check.
+	replaced string
 	// writing is the lock of the step that writes, empty until it does and once its write is known; before is when the write before it
 	// began.
 	writing string
@@ -116,12 +118,13 @@ func (x *execution) gather(ctx context.Context) (step.Facts, error) {
 	return f, nil
 }
 
-// drivers are the versions of this process's drivers, by name.
+// drivers are the versions of this process's drivers, by name, without the one that was replaced.
 func (x *execution) drivers() map[string]string {
 	versions := map[string]string{}
 	for _, d := range x.cfg.Drivers.All() {
 		versions[d.Name()] = d.Version()
 	}
+	delete(versions, x.replaced)
 	return versions
 }
 

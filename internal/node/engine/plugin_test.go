@@ -69,3 +69,21 @@ func TestDriverThatDidNotReadTheDeviceDoesNotWriteIt(t *testing.T) {
 		assert.Zero(t, m.Sim.Count(drivertest.OpWrite, "nic0"))
 	})
 }
+
+// What reaches a device may change while a job runs, for example when an administrator locks the kernel down: the driver that takes
+// over writes only what it has checked.
+func TestDriverThatTakesOverChecksTheImageItself(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		id := m.Add(inventory.NIC, "nic0", inventory.ActivateDeviceReset)
+		m.OnSnapshot = func(s engine.Snapshot) {
+			for _, one := range s.Job.Record.Steps {
+				m.Second = m.Second || one.Kind == plan.Flash && one.State == step.Running
+			}
+		}
+		j := m.Run(m.Job("j", id)).Job("uid-j")
+		assert.Equal(t, step.Complete, j.Record.Outcome, "%+v", j.Record.Failure)
+		assert.EqualValues(t, 1, j.Record.Restarts)
+		assert.Equal(t, "second", j.Record.Updates[0].Driver)
+		assert.Equal(t, 1, m.Sim.Count(drivertest.OpWrite, "nic0"))
+	})
+}

@@ -20,7 +20,7 @@ const retryFactor = 5
 // preflight checks every update before the node is disturbed, and takes the baseline of its health.
 func (x *execution) preflight(ctx context.Context, i int) time.Duration {
 	ret := &step.Returned{}
-	x.arrays = map[string]string{}
+	x.arrays, x.replaced = map[string]string{}, ""
 	for _, u := range x.job.Updates {
 		drv, failure, again := x.check(ctx, u)
 		if failure != nil {

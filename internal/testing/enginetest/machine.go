@@ -90,6 +90,8 @@ type Machine struct {
 	LoseEnds bool
 	// Reader is the driver that reads the devices; empty for the one that writes them.
 	Reader string
+	// Second says that another driver than Sim is chosen for the devices from now on. It works as Sim does.
+	Second bool
 	// Unfollowed: nothing holds the lock of a write, which a plugin carries out, and which it alone knows of.
 	Unfollowed bool
 	// Recorded is what is known of the last write under a lock; nil where nothing records writes.
@@ -251,7 +253,7 @@ func (m *Machine) crash(f func()) {
 func (m *Machine) NewEngine(j *journal.Journal) *engine.Engine {
 	m.Window.Away = m.away
 	return engine.New(engine.Config{
-		Journal: j, Archive: m.Archive, Host: m, Drivers: driver.Set{failing{m.Sim, m}}, Images: m, Maintenance: m.Window, Writes: m, Rebooter: m,
+		Journal: j, Archive: m.Archive, Host: m, Drivers: driver.Set{failing{m.Sim, m}, second{failing{m.Sim, m}}}, Images: m, Maintenance: m.Window, Writes: m, Rebooter: m,
 		Health:    health.Checker{Scanner: m, Node: m, Network: m, Arrays: m.Arrays},
 		Uses:      m.Uses,
 		BootTook:  func(context.Context) (time.Duration, error) { return m.BootTook, nil },
@@ -304,6 +306,9 @@ func (m *Machine) Scan(ctx context.Context) ([]inventory.Device, error) {
 	var out []inventory.Device
 	for _, id := range m.IDs {
 		d := inventory.Device{Identity: id, Driver: cmp.Or(m.Reader, "sim")}
+		if m.Second {
+			d.Driver = secondName
+		}
 		full, fw, err := m.Sim.Inspect(ctx, id)
 		if m.Unfollowed && m.Sim.Busy(id.UniqueID) {
 			err = fmt.Errorf("plugin acme: %w", command.ErrStillRunning)
@@ -380,6 +385,27 @@ func (m *Machine) Ready(context.Context) (bool, string, error) {
 type failing struct {
 	*drivertest.Simulated
 	m *Machine
+}
+
+func (f failing) Support(id inventory.Identity) driver.Support {
+	if f.m.Second {
+		return driver.SupportNone
+	}
+	return f.Simulated.Support(id)
+}
+
+const secondName = "second"
+
+// second is the driver that Machine.Second switches to.
+type second struct{ failing }
+
+func (second) Name() string { return secondName }
+
+func (s second) Support(id inventory.Identity) driver.Support {
+	if !s.m.Second {
+		return driver.SupportNone
+	}
+	return s.Simulated.Support(id)
 }
 
 func (f failing) Write(ctx context.Context, id inventory.Identity, img driver.Image, p driver.Progress) (inventory.Activation, error) {
