@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
@@ -16,8 +17,12 @@ import (
 const (
 	cpuModel      = "INTERNAL_CPU_MODEL"
 	offloadEngine = "INTERNAL_CPU_OFFLOAD_ENGINE"
-	embedded      = "EMBEDDED_CPU(1)"
-	enabled       = "ENABLED(0)"
+)
+
+// The values of both settings end with their numbers, which stay the same where a version of the tool spells their names otherwise.
+const (
+	zero = "(0)"
+	one  = "(1)"
 )
 
 // isBlueField reports whether a card is one, of any generation: their network functions have the device ids a2d2, a2d6, a2dc and
@@ -27,11 +32,18 @@ func isBlueField(id inventory.Identity) bool { return strings.HasPrefix(id.Devic
 // value is a setting of a card: now, and after the next reset.
 type value struct{ current, next string }
 
+// isKnown reports whether both values are known: a card with another one may be controlled by its own processors.
+func (v value) isKnown() bool {
+	return !slices.ContainsFunc([]string{v.current, v.next}, func(s string) bool { return !strings.HasSuffix(s, zero) && !strings.HasSuffix(s, one) })
+}
+
 // mode are the settings that choose the mode of a BlueField.
 type mode struct{ model, offload value }
 
-// dpu reports whether the card's own processors control the adapter.
-func (m mode) dpu() bool { return m.model.current == embedded && m.offload.current == enabled }
+// dpu reports whether the card's own processors control the adapter: EMBEDDED_CPU(1), and its offload engine ENABLED(0).
+func (m mode) dpu() bool {
+	return strings.HasSuffix(m.model.current, one) && strings.HasSuffix(m.offload.current, zero)
+}
 
 // change names a setting that comes into force with the next reset; empty when none does.
 func (m mode) change() string {
@@ -62,7 +74,11 @@ func parseMode(out string) (mode, error) {
 		if !columns || s == nil {
 			continue
 		}
-		switch v := (value{s[3], s[4]}); s[1] {
+		v := value{s[3], s[4]}
+		if (s[1] == cpuModel || s[1] == offloadEngine) && !v.isKnown() {
+			return mode{}, fmt.Errorf("parse mstconfig query: %s is %s, and %s after the next reset, which is not known here", s[1], v.current, v.next)
+		}
+		switch s[1] {
 		case cpuModel:
 			m.model = v
 		case offloadEngine:

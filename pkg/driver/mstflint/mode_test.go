@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const nic, dpu = "DISABLED(1)", "ENABLED(0)"
+const nic, dpu, enabled, embedded = "DISABLED(1)", "ENABLED(0)", "ENABLED(0)", "EMBEDDED_CPU(1)"
 
 // settings is the layout of mstconfig 4.21 with -e, as sriov-network-operator's tests and the sources show it.
 func settings(current, next string) string {
@@ -51,6 +51,8 @@ func TestParseModeRefusesWhatItDoesNotKnow(t *testing.T) {
 		"Configurations:                                     Next Boot\n        INTERNAL_CPU_MODEL    EMBEDDED_CPU(1)\n",
 		"Configurations: Default Current Next Boot\n" + row(cpuModel, embedded),
 		row(cpuModel, embedded) + row(offloadEngine, enabled),
+		settings("PARTIAL(2)", "PARTIAL(2)"), settings(nic, "PARTIAL(2)"),
+		strings.ReplaceAll(settings(dpu, dpu), embedded, "OTHER_CPU(2)"),
 	} {
 		_, err := parseMode(out)
 		assert.Error(t, err, out)
