@@ -22,6 +22,11 @@ func (d *Driver) obstacle(id inventory.Identity) string {
 	if isBlueField(id) {
 		return "a reset may bring a BlueField back in another mode"
 	}
+	for _, f := range id.PCI {
+		if first := id.PCI[0]; f.Slot() != first.Slot() {
+			return fmt.Sprintf("the card is in two slots, at %s and %s (Socket-Direct), and a reset might reach one of them alone", first, f)
+		}
+	}
 	if d.root == nil {
 		return ""
 	}

@@ -42,6 +42,25 @@ func TestAnAdapterWithVirtualFunctionsIsNotReset(t *testing.T) {
 	assert.Equal(t, inventory.ActivateNone, need)
 }
 
+// A card in two slots comes back whole only if both of its halves are reset together.
+func TestAnAdapterInTwoSlotsIsNotReset(t *testing.T) {
+	a, id := broadcom()
+	a.Stored = "1.1.0"
+	id.PCI = append(id.PCI, inventory.PCIAddress{Bus: 0xaf})
+	k := newFakeKernel(t, a)
+	d := New(runnerOf(t, k), withVirtualFunctions("0"), k.dial)
+	_, fw, err := d.Inspect(t.Context(), id)
+	require.NoError(t, err)
+	assert.Equal(t, inventory.ActivateReboot, fw.Activation)
+	assert.Contains(t, fw.ActivationMessage, "0000:af:00.0 (Socket-Direct)")
+	_, why, err := driver.StillNeeded(d.Activate(t.Context(), id, inventory.ActivateDriverReload))
+	require.NoError(t, err)
+	assert.Contains(t, why, "Socket-Direct")
+	after, err := k.load()
+	require.NoError(t, err)
+	assert.Equal(t, a, after, "nothing was activated")
+}
+
 func TestABlueFieldIsUpdatedInNICModeAloneAndNeverReset(t *testing.T) {
 	for manager, refusal := range map[string]string{"host": "", "card": "in DPU mode: its own processors control it", "": "its mode cannot be read"} {
 		a := adapter{
