@@ -16,7 +16,7 @@ func (c *call) fwupdLock() (unlock func(), problem *fwupdError, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	dir, shown := os.Getenv("FWUPD_LOCKDIR"), os.Getenv("FWUPD_LOCKDIR") //nolint:forbidigo // the variable is part of the tool
+	dir, shown := os.Getenv("FWUPD_LOCKDIR"), os.Getenv("FWUPD_LOCKDIR")
 	if dir == "" {
 		dir, shown = c.m.path("run", "lock"), "/run/lock"
 		if s.Spec.ReadOnlyRun {
@@ -49,7 +49,7 @@ func (o options) enables(plugin string) bool {
 }
 
 // fwupdFirmware reports whether the tool sees the machine's /sys/firmware.
-func fwupdFirmware() bool { return os.Getenv("FWUPD_SYSFSFWDIR") == "" } //nolint:forbidigo // the variable is part of the tool
+func fwupdFirmware() bool { return os.Getenv("FWUPD_SYSFSFWDIR") == "" }
 
 // fwupdPending is the answer to an activation where the history has nothing to activate: the tool looks there before it locks. Else
 // it is the problem of the lock.
