@@ -44,7 +44,9 @@ func targets(slim bool) []target {
 // builder is one run of the program.
 type builder struct {
 	settings
-	engine    *engine
+	engine *engine
+	// hub is the registry of the bases.
+	hub       registry
 	arguments []string
 }
 
@@ -62,7 +64,7 @@ func buildAll(ctx context.Context, s settings) error {
 		return fmt.Errorf("wait for another run: %w", err)
 	}
 	defer lock.Close()
-	b := builder{settings: s}
+	b := builder{settings: s, hub: newRegistry()}
 	if b.engine, err = findEngine(ctx, s.engine, cache, os.Stderr); err != nil {
 		return err
 	}
@@ -87,9 +89,13 @@ func (b *builder) prepare(ctx context.Context, cache string) ([]string, error) {
 	case basesRegistry:
 		return arguments, nil
 	case basesAuto:
-		err := newRegistry().answers(ctx)
+		err := b.hub.answers(ctx)
 		if err == nil {
 			return arguments, nil
+		}
+		if b.push {
+			return nil, fmt.Errorf("nothing was built: the registry of the base images cannot be reached, and what is built on stand-ins for them is for "+
+				"tests; try again, or say --bases=%s to push such images all the same: %w", basesStandIn, err)
 		}
 		fmt.Fprintf(b.engine.log, "images: building on stand-ins for the base images, because their registry cannot be reached: %v\n", err)
 	case basesStandIn:

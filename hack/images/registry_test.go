@@ -77,3 +77,13 @@ func TestARegistryThatRefusesEverybodyIsNotReached(t *testing.T) {
 	server.Close()
 	assert.Error(t, r.answers(t.Context()))
 }
+
+// Images for tests must not reach a registry because another one did not answer.
+func TestWhatIsPushedIsNotBuiltOnStandInsByItself(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	b := builder{settings: settings{bases: basesAuto, push: true}, hub: registry{base: server.URL, client: server.Client()}}
+	_, err := b.prepare(t.Context(), t.TempDir())
+	require.ErrorContains(t, err, "nothing was built")
+	require.ErrorContains(t, err, "404")
+}
