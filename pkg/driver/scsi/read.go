@@ -65,6 +65,7 @@ func (s state) readOnly() string {
 func (d *Driver) readModes(ctx context.Context, device string) (modes, error) {
 	var m modes
 	var err error
+	answered := false
 	if m.extended, err = optional(ctx, d, extendedPage(device), parseExtended); err != nil {
 		return modes{}, fmt.Errorf("read extended INQUIRY data of %s: %w", device, err)
 	}
@@ -74,11 +75,15 @@ func (d *Driver) readModes(ctx context.Context, device string) (modes, error) {
 	}{{modeSave, &m.Save}, {modeSelect, &m.Select}, {modeDefer, &m.Defer}, {modeActivate, &m.Activate}} {
 		*mode.takes, err = ask(ctx, d, supports(device, mode.mode), parseSupport)
 		switch {
-		case unsupported(err):
-			return d.readModesOtherwise(ctx, device, m.extended)
+		case unsupported(err): // some refuse the question for a mode that they do not have
 		case err != nil:
 			return modes{}, fmt.Errorf("ask %s for WRITE BUFFER mode %s: %w", device, mode.mode, err)
+		default:
+			answered = true
 		}
+	}
+	if !answered {
+		return d.readModesOtherwise(ctx, device, m.extended)
 	}
 	return m, nil
 }

@@ -23,6 +23,8 @@ type drive struct {
 	inquiry, serial []command.Result
 	takes           []mode
 	opcodes         command.Result
+	// refuses are modes that it does not answer for, though it does for others.
+	refuses []mode
 	// noActions refuses the question for single modes.
 	noActions          bool
 	page, descriptor   command.Result
@@ -68,6 +70,9 @@ func (d *drive) runner(t *testing.T) *commandtest.Runner {
 			}
 			if !single {
 				return command.Result{Stdout: supported}, nil
+			}
+			if slices.ContainsFunc(d.refuses, func(m mode) bool { return slices.Equal(c.Argv, supports("/dev/sg0", m).Argv) }) {
+				return command.Result{ExitCode: exitIllegalRequest}, nil
 			}
 			for _, m := range d.takes {
 				if slices.Equal(c.Argv, supports("/dev/sg0", m).Argv) {
@@ -339,4 +344,16 @@ func TestActivateReadsWhatRunsThen(t *testing.T) {
 	_, err = New(r).Activate(t.Context(), id, inventory.ActivateDeviceReset)
 	require.ErrorIs(t, err, driver.ErrNotSupported)
 	assert.Empty(t, writes(r))
+}
+
+// A drive that is older than a mode may refuse the question for it: what it answered for the others still holds, and an image is
+// not made to run in the middle of a write because of it.
+func TestADriveThatRefusesTheQuestionForOneModeKeepsTheOthers(t *testing.T) {
+	d := newDrive(t, modeSave, modeDefer, modeActivate)
+	d.refuses = []mode{modeSelect}
+	r := d.runner(t)
+	_, err := New(r).Write(t.Context(), id, drivertest.SaveImage(t, "E005", make([]byte, 4096)), nil)
+	require.NoError(t, err)
+	require.Len(t, writes(r), 1)
+	assert.Contains(t, writes(r)[0], "dmc_offs_defer")
 }
