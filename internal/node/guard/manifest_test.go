@@ -34,6 +34,7 @@ func daemonPod(t *testing.T) *corev1.Pod {
 	c := &pod.Spec.Containers[0]
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "kube-api-access-9", MountPath: "/var/run/secrets/kubernetes.io/serviceaccount"})
 	c.Env = append(c.Env, corev1.EnvVar{Name: "PROXY", ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{}}})
+	c.Image = "nodefirmware/daemon:v0.1.0" // which the kubelet reports with the registry that it takes for granted
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: c.Name, ImageID: "docker.io/nodefirmware/daemon@sha256:0f"}}
 	return pod
 }
