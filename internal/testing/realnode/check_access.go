@@ -3,6 +3,7 @@ package realnode
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -52,7 +53,7 @@ func confined(ctx context.Context, s *scene) (string, error) {
 	}
 	err = as.Create(ctx, &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: "node-2-disk-x"}, Spec: v1alpha1.NodeDeviceSpec{NodeName: "node-2"}})
 	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "may not write an object of node 'node-2'") {
-		return "", fmt.Errorf("a write to another node was not refused by the policy: %w", err)
+		return "", errors.Join(errors.New("a write to another node was not refused by the policy"), err)
 	}
 	return "bound to " + daemon.Name, nil
 }

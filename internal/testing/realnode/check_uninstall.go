@@ -2,6 +2,7 @@ package realnode
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -45,7 +46,7 @@ func uninstalled(ctx context.Context, s *scene) (string, error) {
 		return "", err
 	}
 	if ran, err := s.node.agent.Run(ctx, "pgrep", "-f", "firmware-(daemon|operator)|labflash"); err != nil || ran.ExitCode != 1 {
-		return "", fmt.Errorf("processes are left on the node: %s %w", ran.Stdout, err)
+		return "", errors.Join(fmt.Errorf("processes are left on the node: %s", ran.Stdout), err)
 	}
 	now, err := s.onHost(ctx)
 	if err != nil {
