@@ -87,4 +87,4 @@ var (
 )
 
 // directories exist before anything runs.
-var directories = []string{"etc/kubernetes/manifests", "etc/kubernetes/pki", "mnt", guest.StateDir[1:], "boot", "opt/lab", moduleDir[1:]}
+var directories = []string{"etc/kubernetes/manifests", "etc/kubernetes/pki", "mnt", guest.StateDir[1:], "boot", "opt/lab", "var/lib/cni", moduleDir[1:]}
