@@ -53,7 +53,8 @@ func (r *Reconciler) act(ctx context.Context, f facts, d schedule.Decision) (ctr
 		}
 	}
 	r.publish(f, d)
-	admit, err := r.unrivalled(ctx, slices.DeleteFunc(slices.Clone(d.Admit), func(a schedule.Admission) bool { return !written[a.Policy] }))
+	admit := slices.DeleteFunc(slices.Clone(d.Admit), func(a schedule.Admission) bool { return !written[a.Policy] })
+	admit, err := r.unrivalled(ctx, admit, over(d))
 	errs = append(errs, err)
 	if len(admit) < len(d.Admit) {
 		result.RequeueAfter = again
@@ -139,10 +140,23 @@ func QueueOf(waiting []schedule.Waiting) (list []v1alpha1.QueuedNode, nodes int3
 	return list, int32(len(seen))
 }
 
-// unrivalled leaves the admissions whose node stands in no other ledger. One compare-and-swap covers one policy; two
-// operators at once (an old leader that does not know it yet) that disagree about a node's pool could enter it in two.
-// Each looks at all ledgers after its own write, so at least the second sees the first and withdraws.
-func (r *Reconciler) unrivalled(ctx context.Context, admit []schedule.Admission) ([]schedule.Admission, error) {
+// over are the entries that leave their ledgers because their work is over, whether or not the ledgers could be written.
+func over(d schedule.Decision) map[schedule.Entry]bool {
+	out := map[schedule.Entry]bool{}
+	for _, o := range d.Policies {
+		for _, removed := range o.Remove {
+			if removed.Why != schedule.Duplicate { // another operator may be admitting the job of a duplicate
+				out[removed.Entry] = true
+			}
+		}
+	}
+	return out
+}
+
+// unrivalled leaves the admissions whose node stands in no other ledger, but for entries that are over. One compare-and-swap
+// covers one policy; two operators at once (an old leader that does not know it yet) that disagree about a node's pool could
+// enter it in two. Each looks at all ledgers after its own write, so at least the second sees the first and withdraws.
+func (r *Reconciler) unrivalled(ctx context.Context, admit []schedule.Admission, over map[schedule.Entry]bool) ([]schedule.Admission, error) {
 	if !slices.ContainsFunc(admit, func(a schedule.Admission) bool { return a.New }) {
 		return admit, nil
 	}
@@ -153,7 +167,7 @@ func (r *Reconciler) unrivalled(ctx context.Context, admit []schedule.Admission)
 	var out []schedule.Admission
 	withdraw := map[string][]schedule.Entry{}
 	for _, a := range admit {
-		switch rival, mine := inLedgers(policies.Items, a); {
+		switch rival, mine := inLedgers(policies.Items, a, over); {
 		case !mine: // taken away since
 		case rival && a.New:
 			withdraw[a.Policy] = append(withdraw[a.Policy], a.Entry)
@@ -177,13 +191,14 @@ func (r *Reconciler) unrivalled(ctx context.Context, admit []schedule.Admission)
 	return out, errors.Join(errs...)
 }
 
-// inLedgers reports whether another ledger has the admission's node, and whether its own still has its entry.
-func inLedgers(policies []v1alpha1.RolloutPolicy, a schedule.Admission) (rival, mine bool) {
+// inLedgers reports whether another ledger has the admission's node with work that is not over, and whether its own still has
+// its entry.
+func inLedgers(policies []v1alpha1.RolloutPolicy, a schedule.Admission, over map[schedule.Entry]bool) (rival, mine bool) {
 	for _, p := range policies {
 		for _, e := range p.Status.Admitted {
 			if p.Name == a.Policy {
 				mine = mine || entryOf(e) == a.Entry
-			} else if e.Node == a.Entry.Node {
+			} else if e.Node == a.Entry.Node && !over[entryOf(e)] {
 				rival = true
 			}
 		}

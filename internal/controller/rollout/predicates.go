@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +12,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/watch"
 	"github.com/nodefirmware/node-firmware-operator/internal/desired"
+	"github.com/nodefirmware/node-firmware-operator/internal/match"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 )
 
@@ -35,10 +37,28 @@ var sourceChanged = watch.Changed(func(a, b *v1alpha1.FirmwareSource) bool {
 		!equality.Semantic.DeepEqual(a.Status.Images, b.Status.Images)
 })
 
-// deviceChanged passes what may keep a job from being admitted: the model, and whether a job left the device unhealthy.
+// deviceChanged passes what may keep a job from being admitted: the model, whether a job left the device unhealthy, and what
+// says whether a rollback image is for the device.
 var deviceChanged = watch.Changed(func(a, b *v1alpha1.NodeDevice) bool {
-	return quarantine.ModelOf(a) != quarantine.ModelOf(b) || !equality.Semantic.DeepEqual(a.Status.Unhealthy, b.Status.Unhealthy)
+	return quarantine.ModelOf(a) != quarantine.ModelOf(b) || !equality.Semantic.DeepEqual(a.Status.Unhealthy, b.Status.Unhealthy) ||
+		!reflect.DeepEqual(match.DeviceOf(a), match.DeviceOf(b)) || running(a) != running(b) || sourceOf(a) != sourceOf(b)
 })
+
+// running is the version that the device runs; empty where it was not read.
+func running(d *v1alpha1.NodeDevice) string {
+	if d.Status.Firmware == nil {
+		return ""
+	}
+	return d.Status.Firmware.Running
+}
+
+// sourceOf is the source that is assigned to the device; empty for none.
+func sourceOf(d *v1alpha1.NodeDevice) string {
+	if d.Spec.Firmware == nil {
+		return ""
+	}
+	return d.Spec.Firmware.SourceRef.Name
+}
 
 // firmwareChanged passes what may let such a job be admitted: the first scan, and a request to retry. It also passes whether
 // the node is at work, which frees the place of a job that is gone.

@@ -33,10 +33,7 @@ func (r *Reconciler) unlisted(ctx context.Context, j *v1alpha1.FirmwareJob, sour
 		case err != nil:
 			return nil, fmt.Errorf("read node device %s: %w", u.Device, err)
 		}
-		version := u.FromVersion
-		if d.Status.Firmware != nil {
-			version = cmp.Or(version, d.Status.Firmware.Running)
-		}
+		version := cmp.Or(u.FromVersion, running(d))
 		if !slices.ContainsFunc(sources, func(src v1alpha1.FirmwareSource) bool { return lists(&src, u.RollbackDigest, d, version) }) {
 			return &schedule.UnlistedRollback{Device: u.Device, Version: version, Digest: string(u.RollbackDigest)}, nil
 		}
@@ -50,7 +47,7 @@ const managedBy = "app.kubernetes.io/managed-by"
 // lists reports whether a source says that the image brings the device to the version. What names neither model nor board is
 // believed only of the source that is assigned to the device, as the planner does.
 func lists(src *v1alpha1.FirmwareSource, digest v1alpha1.Digest, d *v1alpha1.NodeDevice, version string) bool {
-	own := d.Spec.Firmware != nil && d.Spec.Firmware.SourceRef.Name == src.Name
+	own := sourceOf(d) == src.Name
 	return slices.ContainsFunc(src.Status.Images, func(i v1alpha1.StoredImage) bool {
 		return i.Digest == digest && (own || len(i.Models)+len(i.BoardIDs) > 0) &&
 			match.NewImage(i).For(match.DeviceOf(d), inventory.NormalizeVersion(version))

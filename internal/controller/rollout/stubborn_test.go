@@ -71,3 +71,38 @@ func TestAPolicyThatCannotBeWrittenStopsItsOwnPoolOnly(t *testing.T) {
 		})
 	}
 }
+
+// A node moves to another pool when its job has ended, and the ledger that it leaves cannot be written. What is over there keeps the
+// node from no job, and the ledger of the new pool is not written at each pass, which would wake the next one at once.
+func TestANodeLeavesAPolicyThatCannotBeWritten(t *testing.T) {
+	w := newWorld(t)
+	node := newNode("n", map[string]string{"pool": "a"})
+	w.create(newPolicy("a", intstr.FromInt32(1), map[string]string{"pool": "a"}), newPolicy("b", intstr.FromInt32(1), map[string]string{"pool": "b"}), node)
+	w.queue("job-1", "n")
+	w.operator().pass()
+	require.Equal(t, []string{"job-1"}, w.ledger("a"))
+	w.complete("job-1")
+	require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(node), node))
+	node.Labels = map[string]string{"pool": "b"}
+	require.NoError(t, w.Update(t.Context(), node))
+	w.queue("job-2", "n")
+
+	refused := errors.New("the API server refuses it")
+	o := w.operator()
+	o.view.Client = stubborn{w.Client, "a", refused}
+	for range 2 { // to come to rest
+		_, err := o.Reconcile(t.Context(), ctrl.Request{})
+		require.ErrorIs(t, err, refused)
+	}
+	before := w.policy("b").ResourceVersion
+	_, err := o.Reconcile(t.Context(), ctrl.Request{})
+	require.ErrorIs(t, err, refused, "it is tried again")
+	assert.Equal(t, before, w.policy("b").ResourceVersion)
+	assert.True(t, w.job("job-2").Admitted())
+	assert.Equal(t, []string{"job-2"}, w.ledger("b"))
+	assert.Equal(t, []string{"job-1"}, w.ledger("a"))
+
+	w.operator().pass()
+	assert.Empty(t, w.ledger("a"))
+	assert.Equal(t, []string{"job-2"}, w.ledger("b"))
+}
