@@ -26,7 +26,7 @@ func long(format string, args ...any) string {
 	return s + strings.Repeat("x", 200-len(s))
 }
 
-// A hundred images fail on many nodes with long names. What the source has no room for, its jobs still report.
+// Sixty images fail on many nodes with long names. What the source has no room for, its jobs still report.
 func TestAFullListStaysSmallAndLosesNoQuarantine(t *testing.T) {
 	const images, nodes = 60, 12
 	src := source("s")
@@ -121,7 +121,7 @@ func TestALiftIncludesTheReportsThatAreNotListed(t *testing.T) {
 	assert.True(t, blocks(compute(jobs(j, failing("j2", 1, model, 2)), src), 1, model))
 }
 
-// Whatever is reported, and however often it is written down meanwhile, the list stays within its bound, grows no entry away that it
+// Whatever is reported, and however often it is written down meanwhile, the list stays within its bound, drops no entry that it
 // had, and forgets nothing that its jobs do not tell.
 func TestNoReportIsLostForLackOfRoom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -99,24 +99,21 @@ func jobGuarded(f JobFacts) []Condition {
 	return nil
 }
 
-// jobExposed says what could have ended a write.
+// jobExposed says what could have ended a write. Where both could, the reason is that of the pod.
 func jobExposed(f JobFacts) []Condition {
-	var amiss []string
-	c := Condition{Type: v1alpha1.ConditionWriteExposed, Status: metav1.ConditionTrue}
-	if f.Uninhibited != "" {
-		c.Reason = v1alpha1.ReasonNoInhibitor
-		amiss = append(amiss, "the host was not kept from shutting down, so do not reboot it by force before the job has ended: "+f.Uninhibited)
-	}
+	var reasons, amiss []string
 	if f.Unprotected != "" {
-		c.Reason = v1alpha1.ReasonNoScope
+		reasons = append(reasons, v1alpha1.ReasonNoScope)
 		amiss = append(amiss, "the host's systemd did not take a write over, so do not delete the daemon's pod before the job has ended: "+f.Unprotected)
+	}
+	if f.Uninhibited != "" {
+		reasons = append(reasons, v1alpha1.ReasonNoInhibitor)
+		amiss = append(amiss, "the host was not kept from shutting down, so do not reboot it by force before the job has ended: "+f.Uninhibited)
 	}
 	if len(amiss) == 0 {
 		return nil
 	}
-	slices.Reverse(amiss)
-	c.Message = sentence(strings.Join(amiss, "; "))
-	return []Condition{c}
+	return []Condition{{Type: v1alpha1.ConditionWriteExposed, Status: metav1.ConditionTrue, Reason: reasons[0], Message: sentence(strings.Join(amiss, "; "))}}
 }
 
 // jobRollback says how far the rollback is.

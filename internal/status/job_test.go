@@ -145,7 +145,6 @@ func TestHeldJobNamesBothWaysOut(t *testing.T) {
 	}
 }
 
-// The guard is removed when the job ends, so that the condition must not promise anything from then on.
 func TestWhatCouldEndAWriteIsAConditionOfItsJob(t *testing.T) {
 	condition := func(f status.JobFacts) *metav1.Condition {
 		return meta.FindStatusCondition(status.Job(f, nil, 1, time.Unix(0, 0)), v1alpha1.ConditionWriteExposed)
@@ -159,6 +158,7 @@ func TestWhatCouldEndAWriteIsAConditionOfItsJob(t *testing.T) {
 	assert.Regexp(t, "do not delete the daemon's pod.*no systemd here; .*no bus", c.Message)
 }
 
+// The guard is removed when the job ends, so that the condition must not promise anything from then on.
 func TestGuardOfAnEndedJobIsAMatterOfThePast(t *testing.T) {
 	for _, unguarded := range []string{"", "the kubelet has no staticPodPath"} {
 		running := status.JobFacts{Guarded: true, Unguarded: unguarded}

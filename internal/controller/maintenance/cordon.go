@@ -13,8 +13,8 @@ const fieldOwner = v1alpha1.FieldOwnerOperator + "-maintenance"
 
 // isOurs reports whether the cordon of a Node is the operator's: the annotation says so, and the API server does not name somebody
 // else who made the Node unschedulable. It does where a person uncordoned the Node and cordoned it again, or applies a manifest that
-// cordons it. A kubectl cordon of a Node that is cordoned changes nothing, not even who did it, and cannot be known; who wants the
-// Node to stay as it is removes the annotation.
+// cordons it. A kubectl cordon of a Node that is cordoned already changes nothing in the API, so it goes unnoticed: to keep
+// such a Node cordoned, remove the annotation.
 func isOurs(n *corev1.Node) bool {
 	if _, marked := n.Annotations[v1alpha1.CordonedAnnotation]; !marked {
 		return false
