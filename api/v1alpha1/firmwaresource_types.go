@@ -181,7 +181,7 @@ type QuarantinedImage struct {
 	// +kubebuilder:validation:MaxItems=16
 	Reports []QuarantineReport `json:"reports,omitempty"`
 	// reportsNotListed counts the reports that reports leaves out because status.quarantine would become too large. A request
-	// to lift the quarantine lifts them too. Absent where none is left out for that.
+	// to lift the quarantine lifts them too as far as lifted has room for their jobs. Absent where none is left out for that.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ReportsNotListed int32 `json:"reportsNotListed,omitempty"`

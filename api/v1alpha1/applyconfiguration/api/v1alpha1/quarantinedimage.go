@@ -27,7 +27,7 @@ type QuarantinedImageApplyConfiguration struct {
 	// reports lists who reported the image, at most 16, one for each job.
 	Reports []QuarantineReportApplyConfiguration `json:"reports,omitempty"`
 	// reportsNotListed counts the reports that reports leaves out because status.quarantine would become too large. A request
-	// to lift the quarantine lifts them too. Absent where none is left out for that.
+	// to lift the quarantine lifts them too as far as lifted has room for their jobs. Absent where none is left out for that.
 	ReportsNotListed *int32 `json:"reportsNotListed,omitempty"`
 	// lifted lists the jobs whose reports a person lifted and that could come back: those that still exist, and those that another
 	// source still tells of. At most 256, each once.
