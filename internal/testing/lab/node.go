@@ -236,6 +236,9 @@ func (n *Node) reboot(ctx context.Context) error {
 		return err
 	}
 	n.reboots.Add(1)
+	if n.uplink != nil {
+		n.uplink.look() // no connection of the last boot may be left for the kubelet's next report
+	}
 	n.mu.Lock()
 	n.off, n.rebooted = false, n.uplink != nil
 	n.mu.Unlock()
