@@ -102,9 +102,10 @@ func Up(ctx context.Context, o Options) (l *Lab, err error) {
 	}
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	l.cancel = cancel
+	started := l // not l, which the returns below set to nil
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, l.Close())
+			err = errors.Join(err, started.Close())
 		}
 	}()
 	l.say("Starting etcd and kube-apiserver …")

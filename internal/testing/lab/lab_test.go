@@ -6,6 +6,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -497,4 +498,11 @@ func TestSecondRunFindsItsMachinesAgain(t *testing.T) {
 		assert.Equal(t, before.Items[i].UID, after.Items[i].UID)
 	}
 	assert.Empty(t, processesOf(t, dir))
+}
+
+func TestALabThatCannotStartSaysWhy(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "controlplane"), nil, 0o600))
+	_, err := Up(t.Context(), Options{Nodes: 1, Dir: dir, BinDir: binDir, Out: io.Discard})
+	require.ErrorContains(t, err, "controlplane")
 }
