@@ -28,6 +28,12 @@ func New(runner command.Runner, host fs.FS) *Driver {
 	return &Driver{runner: newPatient(runner), host: host}
 }
 
+// WaitBy sets how the driver waits for another fwupdtool; without it by the machine's clock.
+func (d *Driver) WaitBy(p Pause) *Driver {
+	d.runner.pause = p
+	return d
+}
+
 // Name is "fwupd".
 func (*Driver) Name() string { return "fwupd" }
 

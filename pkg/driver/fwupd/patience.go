@@ -15,9 +15,11 @@ import (
 // image, so patient waits for the other one to end.
 type patient struct {
 	command.Runner
-	// pause waits before the tool is called again. It returns an error when the context ends.
-	pause func(context.Context) error
+	pause Pause
 }
+
+// Pause waits for the duration. It returns an error when the context ends before.
+type Pause func(ctx context.Context, d time.Duration) error
 
 // How often and how long patient waits: two minutes in all. Longer than that takes only a drive that is being written, and a
 // scan is repeated.
@@ -26,15 +28,16 @@ const (
 	maxPauses = 60
 )
 
-func newPatient(r command.Runner) patient {
-	return patient{r, func(ctx context.Context) error {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(pauseTime):
-			return nil
-		}
-	}}
+func newPatient(r command.Runner) patient { return patient{r, sleep} }
+
+// sleep is the Pause of the machine's clock.
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
 }
 
 // Run returns an error that wraps command.ErrBusy when the other one did not end in time: nothing was changed then, and the
@@ -54,7 +57,7 @@ func (p patient) Run(ctx context.Context, c command.Command) (command.Result, er
 			return r, command.Failed(c, r, fmt.Errorf("%w: another fwupdtool has run on this machine for %s; wait for it to end",
 				command.ErrBusy, maxPauses*pauseTime))
 		}
-		if err := p.pause(ctx); err != nil {
+		if err := p.pause(ctx, pauseTime); err != nil {
 			return r, command.Failed(c, r, errors.Join(command.ErrBusy, err))
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -27,10 +28,10 @@ func (f fake) beside(t *testing.T, d *Driver, pauses int) *int {
 		}
 		return inner.Run(ctx, c)
 	})
-	d.runner.pause = func(ctx context.Context) error {
+	d.WaitBy(func(ctx context.Context, _ time.Duration) error {
 		pauses--
 		return ctx.Err()
-	}
+	})
 	return &pauses
 }
 
