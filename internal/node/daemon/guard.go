@@ -60,14 +60,14 @@ func ownPod(c client.Client, o Options) func(context.Context) (*corev1.Pod, erro
 const (
 	// guardPoll is the interval of its looks while something else is in charge, and answerPoll while it works itself.
 	guardPoll, answerPoll = 2 * time.Second, 2 * time.Second
-	// guardPatience is how long the state directory is free, and the API server silent, before a guard takes over: a daemon that ended
-	// is started again meanwhile.
+	// guardPatience is how long nobody has or claims the state directory, and the API server is silent, before a guard takes over. It
+	// spares a daemon that ended, and is started again meanwhile, the wait for a guard; a claim is what keeps one of the two out.
 	guardPatience = 10 * time.Second
 )
 
 // RunGuard executes the job in the journal while nobody else does and the API server does not answer, as a daemon does that cannot
-// reach it. It leaves the job to the daemon as soon as the API server answers, because then the kubelet starts that one. When no job
-// is left it removes what the kubelet starts it from, and waits for its end. Where it is to end while a write runs, it ends after that.
+// reach it. It leaves the job to the daemon as soon as that claims it, or the API server answers, because then the kubelet starts that
+// one. When no job is left it removes what the kubelet starts it from, and waits for its end. Where it is to end while a write runs, it ends after that.
 func RunGuard(ctx context.Context, o Options, server string) error {
 	w := newWatchman(o, server)
 	defer w.linger()
@@ -130,7 +130,7 @@ func (w *watchman) round(ctx context.Context) error {
 	if err := w.announce(); err != nil {
 		return err
 	}
-	taken, err := state.Locked(w.options.Config.StateDir)
+	taken, err := w.taken()
 	if err != nil {
 		return err
 	}
@@ -145,6 +145,15 @@ func (w *watchman) round(ctx context.Context) error {
 		return nil
 	}
 	return w.work(ctx)
+}
+
+// taken reports whether another process executes the job or claims it.
+func (w *watchman) taken() (bool, error) {
+	dir := w.options.Config.StateDir
+	if claimed, err := state.Claimed(dir); err != nil || claimed {
+		return claimed, err
+	}
+	return state.Locked(dir)
 }
 
 // remove takes away what the kubelet starts this guard from. Whoever has the state directory open does that itself.
@@ -201,9 +210,9 @@ func (w *watchman) release() {
 }
 
 // errRelieved ends the work of a guard.
-var errRelieved = errors.New("the API server answers, or the job has ended")
+var errRelieved = errors.New("a daemon is there, the API server answers, or the job has ended")
 
-// work executes the job until it has ended or the API server answers. A write that runs then goes on, and who comes next finds it.
+// work executes the job until it has ended, a daemon claims it or the API server answers. A write that runs then goes on, and who comes next finds it.
 func (w *watchman) work(ctx context.Context) error {
 	o := w.options
 	host, err := openState(o, 0)
@@ -212,6 +221,9 @@ func (w *watchman) work(ctx context.Context) error {
 	}
 	if err != nil {
 		return err
+	}
+	if claimed, err := state.Claimed(o.Config.StateDir); err != nil || claimed { // who claims it later, waits for untilRelieved
+		return errors.Join(err, host.Close())
 	}
 	machine, err := newMachine(ctx, o)
 	if err != nil {
@@ -230,7 +242,7 @@ func (w *watchman) work(ctx context.Context) error {
 	err = group.Wait()
 	w.free = time.Time{}
 	if errors.Is(err, errRelieved) {
-		o.Log.Info("Guard leaves the job to the daemon, or it has ended")
+		o.Log.Info("Guard leaves the job to the daemon, or the job has ended")
 		err = nil
 	}
 	return errors.Join(err, host.Close())
@@ -245,10 +257,19 @@ func (w *watchman) untilRelieved(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		if busy, err := w.unfinished(); err == nil && !busy || w.server.answers(ctx) {
+		if w.relieved(ctx) {
 			return errRelieved
 		}
 	}
+}
+
+// relieved reports whether somebody else is to go on with the job, or nobody has to. What cannot be read relieves nobody.
+func (w *watchman) relieved(ctx context.Context) bool {
+	if claimed, err := state.Claimed(w.options.Config.StateDir); err == nil && claimed {
+		return true
+	}
+	busy, err := w.unfinished()
+	return err == nil && !busy || w.server.answers(ctx)
 }
 
 var errNoCluster = errors.New("this guard has no access to the API server; the daemon goes on when that answers")

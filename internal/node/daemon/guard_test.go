@@ -89,6 +89,48 @@ func TestGuardStaysOutOfTheWay(t *testing.T) {
 	w.release()
 }
 
+// A slow API server that does not answer a guard in time says nothing about whether a daemon is there: its claim does. Exactly one of
+// the two works, whichever looks first.
+func TestGuardLeavesTheJobToADaemonThatClaimsIt(t *testing.T) {
+	w, _ := guarded(t)
+	dir := w.options.Config.StateDir
+	before, err := state.Open(dir, state.Options{Daemon: "v0.1.0"})
+	require.NoError(t, err)
+	require.NoError(t, before.Journal.Save(journal.Job{Name: "j", UID: "u"}))
+	require.NoError(t, before.Close())
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, guard.Dir), 0o700))
+	defer w.release()
+	assert.False(t, w.relieved(t.Context()), "nobody is there and the API server is silent")
+
+	guardWorks, err := openState(w.options, 0)
+	require.NoError(t, err)
+	came := make(chan error, 1)
+	go func() {
+		host, err := takeState(w.options)
+		if err == nil {
+			err = host.Close()
+		}
+		came <- err
+	}()
+	require.Eventually(t, func() bool { return w.relieved(t.Context()) }, time.Minute, time.Millisecond, "the daemon that waits for the guard says so")
+	require.NoError(t, guardWorks.Close())
+	require.NoError(t, <-came)
+
+	host, err := takeState(w.options)
+	require.NoError(t, err)
+	w.free = time.Now().Add(-time.Hour)
+	require.NoError(t, w.round(t.Context()))
+	assert.True(t, w.free.IsZero(), "it begins its patience anew")
+	require.NoError(t, host.State.Close())
+	w.free = time.Now().Add(-time.Hour)
+	require.NoError(t, w.work(t.Context()), "it came between the look and the lock")
+	locked, err := state.Locked(dir)
+	require.NoError(t, err)
+	assert.False(t, locked, "the guard took nothing")
+	require.NoError(t, host.claim.Close())
+	assert.False(t, w.relieved(t.Context()))
+}
+
 // A guard that the kubelet is about to end does not vouch for the one that replaces it.
 func TestGuardThatIsReplacedIsNotTakenForTheNextOne(t *testing.T) {
 	w, _ := guarded(t)

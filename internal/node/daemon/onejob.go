@@ -13,7 +13,8 @@ import (
 var ErrInterrupted = errors.New("stopped before the job ended; start it again to continue")
 
 const (
-	// jobPatience is how long a process that executes one job waits for a daemon that is reading the devices.
+	// jobPatience is how long a process that executes jobs waits for another one to leave the state directory: a daemon that is
+	// reading the devices, or a guard, which looks for a claim every two seconds. A write goes on without its process.
 	jobPatience = 30 * time.Second
 	// settlePoll is the interval of checks whether everything is done and reported.
 	settlePoll = 500 * time.Millisecond
@@ -24,11 +25,11 @@ const (
 // unfinished in the journal is finished first, and needs no API server. While the API server is unreachable, the report
 // is retried.
 func RunJob(ctx context.Context, o Options, name string) error {
-	host, err := openState(o, jobPatience)
+	host, err := takeState(o)
 	if err != nil {
 		return err
 	}
-	e, err := newExecutor(ctx, o, host, name)
+	e, err := newExecutor(ctx, o, host.State, name)
 	if err != nil {
 		return errors.Join(err, host.Close())
 	}

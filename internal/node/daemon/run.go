@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"time"
 
@@ -45,16 +46,40 @@ func Run(ctx context.Context, o Options) error {
 	if o.Config.UpdateStrategy == config.StrategyPod {
 		return observe(ctx, o)
 	}
-	host, err := openState(o, jobPatience) // a guard leaves within seconds
+	host, err := takeState(o)
 	if err != nil {
 		return err
 	}
-	e, err := newExecutor(ctx, o, host, "")
+	e, err := newExecutor(ctx, o, host.State, "")
 	if err != nil {
 		return errors.Join(err, host.Close())
 	}
 	return errors.Join(e.runForever(ctx), host.Close())
 }
+
+// taken is an open state directory with the claim of this process on it.
+type taken struct {
+	*state.State
+	claim io.Closer
+}
+
+// takeState claims the state directory, so that a guard leaves it, and opens it. The claim is held as long as the directory. A disk on
+// which nothing can be claimed keeps no daemon away: the guard also leaves when the API server answers it.
+func takeState(o Options) (taken, error) {
+	claim, err := state.Claim(o.Config.StateDir)
+	if err != nil {
+		o.Log.Warn("A guard of this host cannot see that a daemon is there; it leaves when the API server answers", "err", err)
+		claim = io.NopCloser(nil)
+	}
+	host, err := openState(o, jobPatience)
+	if err != nil {
+		return taken{}, errors.Join(err, claim.Close())
+	}
+	return taken{host, claim}, nil
+}
+
+// Close gives the directory to whoever comes next.
+func (t taken) Close() error { return errors.Join(t.State.Close(), t.claim.Close()) }
 
 // openState opens the state directory, waiting up to patience for another process that has it open.
 func openState(o Options, patience time.Duration) (*state.State, error) {
