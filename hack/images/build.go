@@ -48,6 +48,8 @@ type builder struct {
 	// hub is the registry of the bases.
 	hub       registry
 	arguments []string
+	// replaced says of each base that a stand-in took its place; empty where none did.
+	replaced []string
 }
 
 func buildAll(ctx context.Context, s settings) error {
@@ -104,7 +106,13 @@ func (b *builder) prepare(ctx context.Context, cache string) ([]string, error) {
 	}
 	fmt.Fprintln(b.engine.log, "images: these images are for tests: do not ship what was built on stand-ins")
 	standIns, err := standIns(ctx, b.engine, cache)
-	return slices.Concat(arguments, standIns), err
+	if err != nil {
+		return nil, err
+	}
+	if b.replaced, err = replaced(".", standIns); err != nil {
+		return nil, err
+	}
+	return slices.Concat(arguments, standIns), nil
 }
 
 // make builds an image and writes its files.
@@ -126,6 +134,9 @@ func (b *builder) make(ctx context.Context, t target) error {
 		return err
 	}
 	fmt.Printf("%s\n  image   %s\n  archive %s, %.1f MB\n  content %s\n", name, image.ID, path, megabytes(image.size()), list)
+	for _, r := range b.replaced {
+		fmt.Printf("  base    %s\n", r)
+	}
 	for _, l := range image.Layers {
 		fmt.Printf("  layer   %s %8.1f MB\n", l.DiffID, megabytes(l.Size))
 	}

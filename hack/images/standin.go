@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -53,6 +54,36 @@ func standIns(ctx context.Context, e *engine, cache string) ([]string, error) {
 		}
 	}
 	return names, nil
+}
+
+// based finds the bases in a Dockerfile: ARG NAME_IMAGE=IMAGE.
+var based = regexp.MustCompile(`(?m)^ARG ([A-Z]+_IMAGE)=(\S+)$`)
+
+// replaced says of each base that the Dockerfiles in the directory root name, and that the arguments replace, that it was not used.
+func replaced(root string, arguments []string) ([]string, error) {
+	files, err := filepath.Glob(filepath.Join(root, "Dockerfile.*"))
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, path := range files {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("read Dockerfile: %w", err)
+		}
+		for _, m := range based.FindAllStringSubmatch(string(raw), -1) {
+			for _, a := range arguments {
+				with, is := strings.CutPrefix(a, m[1]+"=")
+				if text := fmt.Sprintf("%s was not pulled: the stand-in %s is in its place", m[2], with); is && !slices.Contains(out, text) {
+					out = append(out, text)
+				}
+			}
+		}
+	}
+	if len(out) != len(arguments) {
+		return nil, fmt.Errorf("the Dockerfiles do not name the bases that %q replace, once each", arguments)
+	}
+	return out, nil
 }
 
 // standIn builds one from a Dockerfile and an archive of files.
