@@ -3,6 +3,7 @@ module github.com/nodefirmware/node-firmware-operator
 go 1.26.0
 
 require (
+	aead.dev/minisign v0.3.0
 	github.com/Mellanox/maintenance-operator/api v0.3.0
 	github.com/fluxcd/cli-utils v1.2.1
 	github.com/go-logr/logr v1.4.4
@@ -43,6 +44,8 @@ require (
 	sigs.k8s.io/structured-merge-diff/v6 v6.3.3
 	sigs.k8s.io/yaml v1.6.0
 )
+
+require golang.org/x/crypto v0.58.0 // indirect
 
 require (
 	cel.dev/expr v0.25.3 // indirect

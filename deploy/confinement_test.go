@@ -64,7 +64,7 @@ func rendered(t *testing.T, namespace, prefix string) []*unstructured.Unstructur
 	require.NoError(t, files.WriteFile("/site/handlers.yaml", []byte("handlers:\n- {manufacturer: Lenovo, image: \"registry.example/lenovo:3\"}\n- image: nodefirmware/daemon:latest\n")))
 	require.NoError(t, files.WriteFile("/site/kustomization.yaml", []byte(fmt.Sprintf(`
 resources: [../deploy/kustomize/default]
-components: [../deploy/kustomize/pod-strategy, ../deploy/kustomize/drain]
+components: [../deploy/kustomize/pod-strategy, ../deploy/kustomize/drain, ../deploy/kustomize/signed-images]
 namespace: %s
 namePrefix: %q
 configMapGenerator:
@@ -491,6 +491,7 @@ func (i *installation) attempts() []attempt {
 		{"operator", "publish the image authority", create(i.configMap("node-firmware-image-ca", "ca.crt")), ""},
 		{"operator", "publish its own address", create(i.configMap("node-firmware-image-ca", "address")), ""},
 		{"operator", "bring tool profiles to the daemons", create(i.configMap("node-firmware-profiles", "evil.yaml")), oneMap},
+		{"operator", "name the keys of images", create(i.configMap("node-firmware-image-keys", "vendor.pub")), oneMap},
 		{"operator", "put a profile beside the authority", create(i.configMap("node-firmware-image-ca", "evil.yaml")), oneMap},
 		{"operator", "change another ConfigMap", patch(i.configMap("other", ""), `{"data":{"x":"y"}}`), noVerb},
 		{"operator", "create a ConfigMap elsewhere", create(changed(i.configMap("node-firmware-image-ca", "ca.crt"), func(c *corev1.ConfigMap) { c.Namespace = "default" })), noVerb},
@@ -508,6 +509,12 @@ func (i *installation) attempts() []attempt {
 		{"operator", "run another image", i.jobPod(func(p *corev1.Pod) { p.Spec.Containers[0].Image = "evil.example/x" }), podImage},
 		{"operator", "run a part of an image's name", i.jobPod(func(p *corev1.Pod) { p.Spec.Containers[0].Image = "registry.example/lenovo" }), podImage},
 		{"operator", "run another command", i.jobPod(func(p *corev1.Pod) { p.Spec.Containers[0].Command = []string{"sh"} }), podRuns},
+		{"operator", "run a daemon that takes unsigned images", i.jobPod(func(p *corev1.Pod) {
+			p.Spec.Containers[0].Args = append(p.Spec.Containers[0].Args, "--image-verification=IfKeys")
+		}), podRuns},
+		{"operator", "run a daemon with keys of its own", i.jobPod(func(p *corev1.Pod) {
+			p.Spec.Containers[0].Args = append(p.Spec.Containers[0].Args, "--image-keys-dir", "/tmp")
+		}), podRuns},
 		{"operator", "run a daemon of another cluster", i.jobPod(func(p *corev1.Pod) { p.Spec.Containers[0].Args = []string{"job", "--kubeconfig=/x"} }), podRuns},
 		{"operator", "change the environment", i.jobPod(func(p *corev1.Pod) {
 			p.Spec.Containers[0].Env = append(p.Spec.Containers[0].Env, corev1.EnvVar{Name: "LD_PRELOAD", Value: "x"})

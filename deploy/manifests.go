@@ -31,6 +31,8 @@ const (
 	PodStrategy Part = "kustomize/pod-strategy"
 	// Drain holds the roles and policies with which the operator drains nodes itself. Its patches are for kustomize.
 	Drain Part = "kustomize/drain"
+	// SignedImages makes nodes flash signed images only. It is a patch, for kustomize.
+	SignedImages Part = "kustomize/signed-images"
 )
 
 // Objects reads the objects of the parts in order, without the files that are for kustomize.

@@ -60,6 +60,13 @@ func value(env []corev1.EnvVar, name string) string {
 	return "none"
 }
 
+func TestAComponentMakesSignaturesARequirement(t *testing.T) {
+	daemon := patched[appsv1.DaemonSet](t, deploy.SignedImages, deploy.Daemon, "DaemonSet").Spec.Template.Spec.Containers[0]
+	assert.Equal(t, "Required", value(daemon.Env, "IMAGE_VERIFICATION"))
+	assert.Contains(t, daemon.Args, "--image-verification=$(IMAGE_VERIFICATION)")
+	assert.Contains(t, daemon.VolumeMounts, corev1.VolumeMount{Name: "image-keys", MountPath: "/etc/node-firmware/image-keys", ReadOnly: true})
+}
+
 func TestOneComponentGivesOperatorAndDaemonTheSameStrategy(t *testing.T) { // R000-39
 	operator := patched[appsv1.Deployment](t, deploy.PodStrategy, deploy.Operator, "Deployment").Spec.Template.Spec
 	daemon := patched[appsv1.DaemonSet](t, deploy.PodStrategy, deploy.Daemon, "DaemonSet").Spec.Template.Spec

@@ -35,6 +35,9 @@ const (
 	ConditionDownloaded = "Downloaded"
 	// ConditionVerified says on a FirmwareSource whether the files hold exactly the images the spec lists.
 	ConditionVerified = "Verified"
+	// ConditionSignatureVerified says on a FirmwareSource whether every file is signed by a key that its spec trusts. It is False
+	// where the spec asks for no signature, which is no failure: Ready may be True.
+	ConditionSignatureVerified = "SignatureVerified"
 	// ConditionPublished says on a FirmwareSource whether every image can be fetched by the daemons.
 	ConditionPublished = "Published"
 
@@ -127,6 +130,18 @@ const (
 	ReasonTooLarge = "TooLarge"
 	// ReasonUnpackFailed: an archive could not be unpacked or lacks an image.
 	ReasonUnpackFailed = "UnpackFailed"
+	// ReasonUnsigned: the source takes files that nobody signed, because its spec says so.
+	ReasonUnsigned = "Unsigned"
+	// ReasonVerificationNotChosen: the source takes files that nobody signed, because its spec does not say who must sign.
+	ReasonVerificationNotChosen = "VerificationNotChosen"
+	// ReasonSignatureMissing: a file, or an image on its node, has no signature where one is required. Nothing was stored or written.
+	ReasonSignatureMissing = "SignatureMissing"
+	// ReasonSignatureInvalid: a signature is damaged, is none, or is not of this file. Nothing was stored or written.
+	ReasonSignatureInvalid = "SignatureInvalid"
+	// ReasonSignatureKeyUnknown: a signature is by a key that is not trusted. Nothing was stored or written.
+	ReasonSignatureKeyUnknown = "SignatureKeyUnknown"
+	// ReasonSignatureExpired: the key that signed is not valid any more, or not yet. Nothing was stored or written.
+	ReasonSignatureExpired = "SignatureExpired"
 	// ReasonInUse: the source is being deleted but a template or pin still refers to it.
 	ReasonInUse = "InUse"
 

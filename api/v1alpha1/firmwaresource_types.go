@@ -15,7 +15,36 @@ const (
 	FormatTarGzip FileFormat = "TarGzip"
 )
 
+// VerificationMode says how the files of a source are verified, besides their digests.
+// +kubebuilder:validation:Enum=Keys;Unsigned
+type VerificationMode string
+
+const (
+	// VerificationKeys takes only files that one of the keys signed.
+	VerificationKeys VerificationMode = "Keys"
+	// VerificationUnsigned takes files that nobody signed.
+	VerificationUnsigned VerificationMode = "Unsigned"
+)
+
+// SourceVerification says who must have signed the files of a source.
+// +kubebuilder:validation:XValidation:rule="self.mode == 'Keys' ? has(self.keys) : !has(self.keys)",message="mode Keys needs keys, and mode Unsigned takes none"
+type SourceVerification struct {
+	// mode is Keys, which takes only files that one of the keys signed, or Unsigned. Written by the user.
+	// +required
+	Mode VerificationMode `json:"mode,omitempty"`
+	// keys are the public keys of those who may sign, at most 8: a minisign key (the line that begins with RW), or an ECDSA key
+	// on the curve P-256 in PEM, as PUBLIC KEY or as CERTIFICATE, which expires. Written by the user.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=4096
+	Keys []string `json:"keys,omitempty"`
+}
+
 // FirmwareSourceSpec says where images come from, how they are verified and what they are.
+// +kubebuilder:validation:XValidation:rule="has(self.verification) && self.verification.mode == 'Keys' ? self.files.all(f, has(f.signatureURL)) : self.files.all(f, !has(f.signatureURL))",message="with verification mode Keys each file needs its signatureURL, and otherwise none may have one, because it would not be verified"
 type FirmwareSourceSpec struct {
 	// files to fetch, at most 64. Every one must be fetched and verified before the source is Ready.
 	// Written by the user.
@@ -25,6 +54,10 @@ type FirmwareSourceSpec struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	Files []FirmwareFile `json:"files,omitempty"`
+	// verification says who must have signed the files. Absent: nobody, as with the mode Unsigned, and the condition
+	// SignatureVerified says that nobody has chosen. Written by the user.
+	// +optional
+	Verification *SourceVerification `json:"verification,omitempty"`
 	// upgradePaths restricts which version may be flashed over which, for every template and pin that uses this source.
 	// Written by the user.
 	// +optional
@@ -70,6 +103,13 @@ type FirmwareFile struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[0-9a-f]{64}$`
 	SHA256 string `json:"sha256,omitempty"`
+	// signatureURL is where the signature of the file is: a minisign signature (.minisig), or an ECDSA signature of the
+	// file's sha256 in DER, bare or in base64. https, http or file, as for url. Required with the verification mode Keys.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=2048
+	// +kubebuilder:validation:Pattern=`^(https?|file)://[^/ @]*(/[^ ]*)?$`
+	SignatureURL string `json:"signatureURL,omitempty"`
 	// format of the file: Image (default), Zip or TarGzip.
 	// +optional
 	// +kubebuilder:default=Image
@@ -128,7 +168,8 @@ type FirmwareSourceStatus struct {
 	// +optional
 	// +kubebuilder:default=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready, and one for each stage of the pipeline: StorageAvailable, Downloaded, Verified, Published.
+	// conditions: Ready, SignatureVerified, and one for each stage of the pipeline: StorageAvailable, Downloaded, Verified,
+	// Published.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -291,6 +332,7 @@ type StoredImage struct {
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,shortName=fws,categories=firmware
 // +kubebuilder:printcolumn:name="Quarantined",type=string,JSONPath=`.status.conditions[?(@.type=="Quarantined")].status`,priority=1
+// +kubebuilder:printcolumn:name="Signed",type=string,JSONPath=`.status.conditions[?(@.type=="SignatureVerified")].status`,priority=1
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

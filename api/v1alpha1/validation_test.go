@@ -199,6 +199,11 @@ func TestFirmwareSourceValidation(t *testing.T) {
 			file(o).Images[0].Path = p
 		}
 	}
+	verify := func(mode v1alpha1.VerificationMode, keys ...string) func(*v1alpha1.FirmwareSource) {
+		return func(o *v1alpha1.FirmwareSource) {
+			o.Spec.Verification = &v1alpha1.SourceVerification{Mode: mode, Keys: keys}
+		}
+	}
 	const pathField = "spec.files[0].images[0].path"
 	checkCreate(t, validSource, []change{
 		{name: "a plain source", change: func(*v1alpha1.FirmwareSource) {}},
@@ -221,6 +226,30 @@ func TestFirmwareSourceValidation(t *testing.T) {
 		{name: "a URL with credentials", change: url("https://user:secret@firmware.example.com/a.bin"),
 			field: "spec.files[0].url", message: "url must not carry credentials"},
 		{name: "a URL with an @ in its path", change: url("https://firmware.example.com/a@1.bin")},
+		{name: "unsigned on purpose", change: verify(v1alpha1.VerificationUnsigned)},
+		{name: "signed", change: func(o *v1alpha1.FirmwareSource) {
+			verify(v1alpha1.VerificationKeys, "RWQ")(o)
+			file(o).SignatureURL = "https://firmware.example.com/a@1.bin.minisig"
+		}},
+		{name: "keys and a file without a signature", change: verify(v1alpha1.VerificationKeys, "RWQ"),
+			field: "spec", message: "each file needs its signatureURL"},
+		{name: "a signature that nobody verifies", change: func(o *v1alpha1.FirmwareSource) {
+			verify(v1alpha1.VerificationUnsigned)(o)
+			file(o).SignatureURL = "https://firmware.example.com/a.minisig"
+		}, field: "spec", message: "none may have one"},
+		{name: "a signature without a verification", change: func(o *v1alpha1.FirmwareSource) {
+			file(o).SignatureURL = "https://firmware.example.com/a.minisig"
+		}, field: "spec", message: "none may have one"},
+		{name: "a signature with credentials", change: func(o *v1alpha1.FirmwareSource) {
+			verify(v1alpha1.VerificationKeys, "RWQ")(o)
+			file(o).SignatureURL = "https://user:secret@firmware.example.com/a.minisig"
+		}, field: "spec.files[0].signatureURL", message: "should match"},
+		{name: "keys without one", change: verify(v1alpha1.VerificationKeys),
+			field: "spec.verification", message: "mode Keys needs keys"},
+		{name: "unsigned with a key", change: verify(v1alpha1.VerificationUnsigned, "RWQ"),
+			field: "spec.verification", message: "mode Keys needs keys"},
+		{name: "an unknown verification", change: verify("Hope"),
+			field: "spec.verification.mode", message: "supported values"},
 		{name: "no digest", change: func(o *v1alpha1.FirmwareSource) { file(o).SHA256 = "" },
 			field: "spec.files[0].sha256", message: "Required"},
 		{name: "half a digest", change: func(o *v1alpha1.FirmwareSource) { file(o).SHA256 = strings.Repeat("a", 32) },

@@ -108,6 +108,10 @@ func daemonFlags(c *cobra.Command, d *config.Daemon) {
 	f.StringVar(&d.ImageServerAddressFile, "image-server-address-file", "",
 		"file with another address (IP:port) of the same server, tried where the host of the URL is not reached; it may be missing")
 	f.StringVar(&d.ImageTokenFile, "image-token-file", "", "file with the token for the image server")
+	f.StringVar(&d.ImageKeysDir, "image-keys-dir", "/etc/node-firmware/image-keys",
+		"directory with the public keys of those who may sign images, one file each; there may be none, and empty looks for none")
+	f.StringVar(&d.ImageVerification, "image-verification", config.ImagesSignedIfKeys,
+		"Required refuses images that none of the keys vouches for, also where there is no key; IfKeys does so only where there is one")
 	f.StringVar(&d.ProbeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 for none")
 	f.StringVar(&d.MetricsAddress, "metrics-bind-address", "0", "address of /metrics, which anybody who reaches it may read: use 127.0.0.1; 0 for none")
 	f.StringVar(&d.LogLevel, "log-level", "info", "debug, info, warn or error")

@@ -47,6 +47,9 @@ type Daemon struct {
 	ImageServer, ImageServerCA, ImageTokenFile string
 	// ImageServerAddressFile may hold an address (host:port) of the same server, for where the host of the URL is not reached.
 	ImageServerAddressFile string
+	// ImageKeysDir is the directory with the public keys of those who may sign images; empty for none. ImageVerification is
+	// ImagesSigned or ImagesSignedIfKeys.
+	ImageKeysDir, ImageVerification string
 	// ProbeAddress and MetricsAddress are the addresses to listen on; "0" disables either.
 	ProbeAddress, MetricsAddress string
 	// LogLevel is debug, info, warn or error.
@@ -123,6 +126,7 @@ func (d Daemon) Validate() error {
 			errs = append(errs, errors.New("--image-server needs --image-server-ca and --image-token-file"))
 		}
 	}
+	errs = append(errs, d.validateVerification())
 	return errors.Join(errs...)
 }
 

@@ -3,6 +3,7 @@ package imageserver
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,12 +15,16 @@ import (
 
 	"github.com/go-logr/logr"
 
+	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// Images opens images by digest; a missing one is an error that matches fs.ErrNotExist.
+// Images is the store of images.
 type Images interface {
+	// Open opens an image, or a signed archive, by digest; a missing one is an error that matches fs.ErrNotExist.
 	Open(inventory.Digest) (*os.File, error)
+	// Statement says who signed the file that an image came from. It has no claims where that is not known.
+	Statement(inventory.Digest) (artifact.Statement, error)
 }
 
 // Authenticator decides whether the bearer of a token may fetch images.
@@ -35,10 +40,49 @@ var ErrDenied = errors.New("the token does not belong to a firmware daemon")
 // PathPrefix is the URL path of images; the digest follows it.
 const PathPrefix = "/images/"
 
-// Handler serves GET and HEAD of PathPrefix + "sha256:<hex>".
+// StatementPrefix is the URL path of the statements about images; the digest of the image follows it.
+const StatementPrefix = "/statements/"
+
+// Handler serves GET and HEAD of PathPrefix + "sha256:<hex>" and StatementPrefix + "sha256:<hex>".
 func Handler(images Images, auth Authenticator, log logr.Logger) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+PathPrefix+"{digest}", func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("GET "+PathPrefix+"{digest}", authenticated(auth, log, func(w http.ResponseWriter, r *http.Request, user string, digest inventory.Digest) {
+		file, err := images.Open(digest)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			http.Error(w, "no such image in store", http.StatusNotFound)
+			return
+		case err != nil:
+			log.Error(err, "Could not open an image", "digest", digest.String())
+			http.Error(w, "the image could not be read; try again", http.StatusInternalServerError)
+			return
+		}
+		defer file.Close()
+		log.V(1).Info("Served an image", "digest", digest.String(), "user", user, "range", r.Header.Get("Range"))
+		w.Header().Set("Content-Type", "application/octet-stream")
+		w.Header().Set("ETag", `"`+digest.String()+`"`)
+		http.ServeContent(w, r, "", time.Time{}, file)
+	}))
+	mux.HandleFunc("GET "+StatementPrefix+"{digest}", authenticated(auth, log, func(w http.ResponseWriter, _ *http.Request, _ string, digest inventory.Digest) {
+		statement, err := images.Statement(digest)
+		var text []byte
+		if err == nil {
+			text, err = json.Marshal(statement)
+		}
+		if err != nil {
+			log.Error(err, "Could not read a statement", "digest", digest.String())
+			http.Error(w, "the statement could not be read; try again", http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(text)
+	}))
+	return mux
+}
+
+// authenticated passes on the requests of daemons for a digest.
+func authenticated(auth Authenticator, log logr.Logger, next func(http.ResponseWriter, *http.Request, string, inventory.Digest)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
 		token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		if !ok || token == "" {
 			w.Header().Set("WWW-Authenticate", "Bearer")
@@ -65,23 +109,8 @@ func Handler(images Images, auth Authenticator, log logr.Logger) http.Handler {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		file, err := images.Open(digest)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			http.Error(w, "no such image in store", http.StatusNotFound)
-			return
-		case err != nil:
-			log.Error(err, "Could not open an image", "digest", digest.String())
-			http.Error(w, "the image could not be read; try again", http.StatusInternalServerError)
-			return
-		}
-		defer file.Close()
-		log.V(1).Info("Served an image", "digest", digest.String(), "user", user, "range", r.Header.Get("Range"))
-		w.Header().Set("Content-Type", "application/octet-stream")
-		w.Header().Set("ETag", `"`+digest.String()+`"`)
-		http.ServeContent(w, r, "", time.Time{}, file)
-	})
-	return mux
+		next(w, r, user, digest)
+	}
 }
 
 // Server speaks HTTP/1 and listens on an address until its context ends. It runs on every replica, leader or not.

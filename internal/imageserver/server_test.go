@@ -33,6 +33,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
+	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
@@ -42,6 +43,10 @@ type directory string
 
 func (d directory) Open(digest inventory.Digest) (*os.File, error) {
 	return os.Open(filepath.Join(string(d), digest.String()))
+}
+
+func (d directory) Statement(digest inventory.Digest) (artifact.Statement, error) {
+	return artifact.Statement{Claims: []artifact.Claim{{File: digest.String(), Format: artifact.FormatImage, Signature: []byte("signed")}}}, nil
 }
 
 type doorman map[string]error

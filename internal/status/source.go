@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,6 +37,8 @@ type SourceFacts struct {
 	Transient bool
 	// Files and Images in the source.
 	Files, Images int
+	// Verification is that of the spec; empty where the spec has none.
+	Verification v1alpha1.VerificationMode
 	// InUseBy names what keeps a source that is being deleted; empty otherwise.
 	InUseBy []string
 	// InUse counts them; the list is bounded.
@@ -44,11 +47,12 @@ type SourceFacts struct {
 
 // SourceConditions are the condition types of a FirmwareSource except Quarantined.
 var SourceConditions = []string{v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled,
-	v1alpha1.ConditionStorageAvailable, v1alpha1.ConditionDownloaded, v1alpha1.ConditionVerified, v1alpha1.ConditionPublished}
+	v1alpha1.ConditionStorageAvailable, v1alpha1.ConditionDownloaded, v1alpha1.ConditionVerified, v1alpha1.ConditionPublished,
+	v1alpha1.ConditionSignatureVerified}
 
 // Source maps the facts of a FirmwareSource to its conditions.
 func Source(old []metav1.Condition, generation int64, now time.Time, f SourceFacts) []metav1.Condition {
-	want := []Condition{sourceReady(f)}
+	want := []Condition{sourceReady(f), sourceSigned(old, f)}
 	if f.Reached != SourceDone {
 		if f.Err == nil || f.Transient {
 			want = append(want, Condition{v1alpha1.ConditionReconciling, metav1.ConditionTrue, reasonOr(f.Reason, v1alpha1.ReasonProgressing), sourceReady(f).Message})
@@ -69,6 +73,38 @@ func Source(old []metav1.Condition, generation int64, now time.Time, f SourceFac
 		want = append(want, c)
 	}
 	return Merge(old, generation, now, SourceConditions, want...)
+}
+
+// sourceSigned says whether the files are signed. It is no stage: a source that asks for no signature has passed them all.
+func sourceSigned(old []metav1.Condition, f SourceFacts) Condition {
+	c := Condition{Type: v1alpha1.ConditionSignatureVerified, Status: metav1.ConditionFalse}
+	was := slices.IndexFunc(old, func(o metav1.Condition) bool { return o.Type == c.Type })
+	switch {
+	case f.InUse > 0 && was >= 0: // a source that is being deleted is not looked at
+		c.Status, c.Reason, c.Message = old[was].Status, old[was].Reason, old[was].Message
+	case f.Verification == "":
+		c.Reason = v1alpha1.ReasonVerificationNotChosen
+		c.Message = "Nobody needs to have signed the files. Set spec.verification to keys, or to Unsigned if that is meant."
+	case f.Verification == v1alpha1.VerificationUnsigned:
+		c.Reason = v1alpha1.ReasonUnsigned
+		c.Message = "Nobody needs to have signed the files, as spec.verification says. Nodes that require signatures refuse the images."
+	case f.Reached > SourceVerify:
+		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonSucceeded
+		c.Message = fmt.Sprintf("Every file (%d) is signed by a key of spec.verification.", f.Files)
+	case f.Err != nil && isSignature(f.Reason):
+		c.Reason, c.Message = f.Reason, f.Err.Error()
+	default:
+		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, v1alpha1.ReasonPending, "Waits until every file is fetched."
+	}
+	return c
+}
+
+func isSignature(reason string) bool {
+	switch reason {
+	case v1alpha1.ReasonSignatureMissing, v1alpha1.ReasonSignatureInvalid, v1alpha1.ReasonSignatureKeyUnknown, v1alpha1.ReasonSignatureExpired:
+		return true
+	}
+	return false
 }
 
 func sourceReady(f SourceFacts) Condition {

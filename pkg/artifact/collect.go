@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -34,9 +33,20 @@ func (s *Store) Collect(inUse func() ([]inventory.Digest, error)) error {
 	if err != nil {
 		return fmt.Errorf("collect images: %w", err)
 	}
+	keep := map[string]bool{}
+	for _, d := range digests {
+		keep[s.blob(d)] = true
+		for _, archive := range s.signedFiles(d) {
+			keep[archive] = true
+		}
+	}
 	for _, path := range unnamed {
-		if slices.ContainsFunc(digests, func(d inventory.Digest) bool { return s.blob(d) == path }) {
+		if keep[path] {
 			continue
+		}
+		statement := filepath.Join(s.root, statementsDir, filepath.Base(path)+".json")
+		if err := os.Remove(statement); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return transient(StorageFailed, "collect images: %w", err)
 		}
 		if err := os.Remove(path); err != nil {
 			return transient(StorageFailed, "collect images: %w", err)
@@ -65,6 +75,9 @@ func (s *Store) unnamed() ([]string, error) {
 			return nil, transient(StorageFailed, "collect images: source %s: %w", name, err) // an unreadable source may still use them
 		}
 		for _, f := range known.Files {
+			if len(f.Signature) > 0 {
+				used[strings.TrimPrefix(f.Digest, "sha256:")] = true
+			}
 			for _, i := range f.Images {
 				used[strings.TrimPrefix(i.Digest, "sha256:")] = true
 			}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -96,6 +97,18 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 // Fetch copies the file behind rawURL to dst and verifies its digest while it does. On failure it returns an *Error,
 // and the content of dst must not be used.
 func (f *Fetcher) Fetch(ctx context.Context, rawURL string, want inventory.Digest, dst io.Writer) error {
+	hash := sha256.New()
+	if err := f.receive(ctx, rawURL, f.config.MaxBytes, io.MultiWriter(hash, storageWriter{dst})); err != nil {
+		return err
+	}
+	if got := inventory.Digest(hash.Sum(nil)); got != want {
+		return permanent(DigestMismatch, "fetch %s: its digest is %s, the source says %s; correct the URL or the sha256", redacted(rawURL), got, want)
+	}
+	return nil
+}
+
+// receive copies the file behind rawURL, of at most limit bytes, to dst.
+func (f *Fetcher) receive(ctx context.Context, rawURL string, limit int64, dst io.Writer) error {
 	u, err := url.Parse(rawURL)
 	if err != nil {
 		return permanent(InvalidSpec, "parse URL %q: %w", rawURL, err)
@@ -111,25 +124,29 @@ func (f *Fetcher) Fetch(ctx context.Context, rawURL string, want inventory.Diges
 	// The stall timer closes the body, which ends a Read that waits on it.
 	timer := time.AfterFunc(f.config.StallTimeout, func() { _ = body.Close() })
 	defer timer.Stop()
-	hash := sha256.New()
 	alive := readerFunc(func(p []byte) (int, error) {
 		timer.Reset(f.config.StallTimeout)
 		return body.Read(p)
 	})
-	n, err := io.Copy(io.MultiWriter(hash, storageWriter{dst}), io.LimitReader(alive, f.config.MaxBytes+1))
+	n, err := io.Copy(dst, io.LimitReader(alive, limit+1))
 	var storage *storageError
 	switch {
 	case errors.As(err, &storage):
 		return transient(StorageFailed, "store %s: %w", u.Redacted(), storage.err)
 	case err != nil:
 		return transient(DownloadFailed, "fetch %s: interrupted after %d bytes: %w", u.Redacted(), n, withoutAddresses(err))
-	case n > f.config.MaxBytes:
-		return permanent(TooLarge, "fetch %s: larger than the limit of %d bytes", u.Redacted(), f.config.MaxBytes)
-	}
-	if got := inventory.Digest(hash.Sum(nil)); got != want {
-		return permanent(DigestMismatch, "fetch %s: its digest is %s, the source says %s; correct the URL or the sha256", u.Redacted(), got, want)
+	case n > limit:
+		return permanent(TooLarge, "fetch %s: larger than the limit of %d bytes", u.Redacted(), limit)
 	}
 	return nil
+}
+
+func redacted(rawURL string) string {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return "the file"
+	}
+	return u.Redacted()
 }
 
 func (f *Fetcher) open(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
@@ -170,7 +187,8 @@ func (f *Fetcher) openHTTP(ctx context.Context, u *url.URL) (io.ReadCloser, erro
 	if resp.StatusCode != http.StatusOK {
 		_ = resp.Body.Close()
 		retry := resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusRequestTimeout
-		return nil, &Error{Reason: DownloadFailed, Transient: retry, Err: fmt.Errorf("fetch %s: the server answered %d %s", u.Redacted(), resp.StatusCode, http.StatusText(resp.StatusCode))}
+		absent := resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusGone
+		return nil, &Error{Reason: DownloadFailed, Transient: retry, absent: absent, Err: fmt.Errorf("fetch %s: the server answered %d %s", u.Redacted(), resp.StatusCode, http.StatusText(resp.StatusCode))}
 	}
 	if resp.ContentLength > f.config.MaxBytes {
 		_ = resp.Body.Close()
@@ -205,6 +223,9 @@ func (f *Fetcher) openFile(u *url.URL) (io.ReadCloser, error) {
 	}
 	defer root.Close()
 	info, err := root.Stat(rel)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &Error{Reason: DownloadFailed, Transient: true, absent: true, Err: fmt.Errorf("fetch %s: %w", u, err)}
+	}
 	if err != nil {
 		return nil, transient(DownloadFailed, "fetch %s: %w", u, err)
 	}

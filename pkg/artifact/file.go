@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/signature"
 )
 
 // Format says how a file holds its images.
@@ -26,6 +27,16 @@ type File struct {
 	Format Format
 	// Images to take from the file; everything else in it is ignored.
 	Images []Description
+	// Signature says who must have signed the file; nil for nobody.
+	Signature *Signature
+}
+
+// Signature says where the signature of a file is and whose it must be.
+type Signature struct {
+	// URL of the signature: http, https or file.
+	URL string
+	// Keys are those that may have signed.
+	Keys []signature.Key
 }
 
 // Description says what an image is for. Empty fields are no restriction.
@@ -64,7 +75,24 @@ const (
 	UnpackFailed Reason = "UnpackFailed"
 	// InvalidSpec: the description of the file is invalid or contradicts itself.
 	InvalidSpec Reason = "InvalidSpec"
+	// SignatureMissing: a file that must be signed has no signature.
+	SignatureMissing = Reason(signature.Missing)
+	// SignatureInvalid: the signature is damaged, is none, or is not of this file.
+	SignatureInvalid = Reason(signature.Invalid)
+	// SignatureKeyUnknown: the file is signed with a key that is not trusted.
+	SignatureKeyUnknown = Reason(signature.UnknownKey)
+	// SignatureExpired: the key that signed is not valid any more, or not yet.
+	SignatureExpired = Reason(signature.Expired)
 )
+
+// IsSignature reports whether the reason is one of a signature that does not hold.
+func (r Reason) IsSignature() bool {
+	switch r {
+	case SignatureMissing, SignatureInvalid, SignatureKeyUnknown, SignatureExpired:
+		return true
+	}
+	return false
+}
 
 // Error says why a file or an image is not available, and whether a retry without a change may help.
 type Error struct {
@@ -72,6 +100,8 @@ type Error struct {
 	// Transient is true when a retry may succeed: network faults, 5xx answers, a full disk.
 	Transient bool
 	Err       error
+	// absent is true when the origin says that it has no such file.
+	absent bool
 }
 
 // Error returns the text of the cause.

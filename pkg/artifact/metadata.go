@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/signature"
 )
 
 type metadata struct {
@@ -20,6 +21,9 @@ type fileRecord struct {
 	Digest string        `json:"digest"`
 	Format Format        `json:"format"`
 	Images []imageRecord `json:"images"`
+	// Signature of the file, and the fingerprint of the keys it was verified with; empty for a file that need not be signed.
+	Signature []byte `json:"signature,omitempty"`
+	Keys      string `json:"keys,omitempty"`
 }
 
 type imageRecord struct {
@@ -34,6 +38,9 @@ func (s *Store) recorded(known metadata, f File) (fileRecord, bool) {
 		if r.URL != f.URL || r.Digest != f.Digest.String() || r.Format != f.Format {
 			continue
 		}
+		if f.Signature != nil && !s.isSigned(r, f) {
+			return fileRecord{}, false
+		}
 		for _, want := range f.Images {
 			i := slices.IndexFunc(r.Images, func(got imageRecord) bool { return got.Path == want.Path })
 			if i < 0 {
@@ -47,6 +54,14 @@ func (s *Store) recorded(known metadata, f File) (fileRecord, bool) {
 		return r, true
 	}
 	return fileRecord{}, false
+}
+
+// isSigned reports whether the file was verified with these very keys, and whether what a node needs to do the same is in store.
+func (s *Store) isSigned(r fileRecord, f File) bool {
+	if len(r.Signature) == 0 || r.Keys != signature.Fingerprint(f.Signature.Keys) {
+		return false
+	}
+	return f.Format == FormatImage || s.check(f.Digest) == nil
 }
 
 func (s *Store) readMetadata(source string) (metadata, error) {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/signature"
 )
 
 // Store keeps verified images on the file system:
@@ -23,7 +24,9 @@ import (
 //	<root>/blobs/<64 hex digits>                                      the image, by content
 //	<root>/sources/<source>/firmware-binaries/<version>/<board>/<file>   the same image, by what it is
 //	<root>/sources/<source>/metadata.json                             which files the images came from
+//	<root>/statements/<64 hex digits>.json                            who signed the file the image came from
 //
+// An archive that is signed is kept among the blobs, because nodes verify its signature themselves.
 // Everything appears under its final name only when it is complete and on disk. A Store is safe for concurrent use by
 // one process.
 type Store struct {
@@ -38,10 +41,11 @@ type Store struct {
 }
 
 const (
-	blobsDir     = "blobs"
-	sourcesDir   = "sources"
-	binariesDir  = "firmware-binaries"
-	metadataFile = "metadata.json"
+	blobsDir      = "blobs"
+	sourcesDir    = "sources"
+	statementsDir = "statements"
+	binariesDir   = "firmware-binaries"
+	metadataFile  = "metadata.json"
 	// anyBoard is the directory of images that are not restricted to boards.
 	anyBoard = "any"
 )
@@ -49,7 +53,7 @@ const (
 // OpenStore opens or creates a store in the directory root and removes the remains of interrupted fetches. The clock now
 // says when an image is to be read again.
 func OpenStore(root string, fetcher *Fetcher, now func() time.Time) (*Store, error) {
-	for _, dir := range []string{blobsDir, sourcesDir} {
+	for _, dir := range []string{blobsDir, sourcesDir, statementsDir} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
 			return nil, fmt.Errorf("open image store: %w", err)
 		}
@@ -108,9 +112,15 @@ func (s *Store) Download(ctx context.Context, source string, f File) error {
 	if err := s.fetcher.Fetch(ctx, f.URL, f.Digest, tmp); err != nil {
 		return err
 	}
+	record := fileRecord{URL: f.URL, Digest: f.Digest.String(), Format: f.Format}
+	if f.Signature != nil {
+		if record.Signature, err = s.checkSignature(ctx, f, tmp.Name(), s.now()); err != nil {
+			return err
+		}
+		record.Keys = signature.Fingerprint(f.Signature.Keys)
+	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	record := fileRecord{URL: f.URL, Digest: f.Digest.String(), Format: f.Format}
 	keep := func(path string, content io.Reader) error {
 		digest, size, err := s.put(content)
 		if err != nil {
@@ -133,6 +143,9 @@ func (s *Store) Download(ctx context.Context, source string, f File) error {
 		}
 		err = unpack(tmp.Name(), f.Format, paths, keep)
 	}
+	if err == nil && f.Signature != nil {
+		err = s.sign(record, tmp)
+	}
 	if err != nil {
 		return err
 	}
@@ -143,6 +156,19 @@ func (s *Store) Download(ctx context.Context, source string, f File) error {
 	known.Files = slices.DeleteFunc(known.Files, func(r fileRecord) bool { return r.URL == f.URL })
 	known.Files = append(known.Files, record)
 	return s.writeMetadata(source, known)
+}
+
+// sign keeps what a node needs to verify the images of a record itself: the archive, and the statements.
+func (s *Store) sign(r fileRecord, file *os.File) error {
+	if r.Format != FormatImage {
+		if _, err := file.Seek(0, io.SeekStart); err != nil {
+			return transient(StorageFailed, "read image store: %w", err)
+		}
+		if _, _, err := s.put(file); err != nil {
+			return err
+		}
+	}
+	return s.state(r)
 }
 
 // Open opens an image for reading. A missing or damaged image is an error that matches fs.ErrNotExist.

@@ -23,6 +23,19 @@ const (
 // take is called with each listed image of a file and its content.
 type take func(path string, content io.Reader) error
 
+// Extract copies the member of the archive at name to dst, within the bounds of any archive. A member that is missing or is there
+// twice is an *Error, as is an archive that cannot be read.
+func Extract(name string, format Format, member string, dst io.Writer) error {
+	return unpack(name, format, []string{member}, func(_ string, content io.Reader) error {
+		_, err := io.Copy(storageWriter{dst}, content)
+		var storage *storageError
+		if errors.As(err, &storage) {
+			return transient(StorageFailed, "unpack %s: %w", member, storage.err)
+		}
+		return err
+	})
+}
+
 // unpack calls out with each wanted member of the archive at name, exactly once. Other members are skipped; a wanted
 // member that is missing or occurs twice is an error.
 func unpack(name string, format Format, wanted []string, out take) error {

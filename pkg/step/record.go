@@ -193,6 +193,10 @@ type Reason string
 const (
 	ImageRejected          Reason = "ImageRejected"
 	ImageUnavailable       Reason = "ImageUnavailable"
+	SignatureMissing       Reason = "SignatureMissing"
+	SignatureInvalid       Reason = "SignatureInvalid"
+	SignatureKeyUnknown    Reason = "SignatureKeyUnknown"
+	SignatureExpired       Reason = "SignatureExpired"
 	NotDesired             Reason = "NotDesired"
 	StartedBefore          Reason = "StartedBefore"
 	DeviceChanged          Reason = "DeviceChanged"

@@ -146,6 +146,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.SourceOriginApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SourceReference"):
 		return &apiv1alpha1.SourceReferenceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("SourceVerification"):
+		return &apiv1alpha1.SourceVerificationApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("StoredImage"):
 		return &apiv1alpha1.StoredImageApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("TopologyBudget"):

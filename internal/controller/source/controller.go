@@ -86,7 +86,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, src *v1alpha1.FirmwareSource
 			return ctrl.Result{}, fmt.Errorf("add finalizer: %w", err)
 		}
 	}
-	facts := status.SourceFacts{Files: len(src.Spec.Files)}
+	if refused(src) {
+		return ctrl.Result{}, nil
+	}
+	facts := factsOf(src)
 	images, err := r.run(ctx, src, &facts)
 	if ctx.Err() != nil {
 		return ctrl.Result{}, ctx.Err()
@@ -101,6 +104,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, src *v1alpha1.FirmwareSource
 	switch {
 	case facts.Transient:
 		return ctrl.Result{}, err
+	case artifact.Reason(facts.Reason).IsSignature(): // not looked at again before the spec changes
+		return ctrl.Result{}, nil
 	case err != nil:
 		return ctrl.Result{RequeueAfter: lookAgain}, nil
 	}
@@ -156,7 +161,7 @@ func (r *Reconciler) run(ctx context.Context, src *v1alpha1.FirmwareSource, fact
 	}
 	for _, f := range missing {
 		if err := r.Store.Download(ctx, src.Name, f); err != nil {
-			if reason, _ := artifact.ReasonOf(err); reason == artifact.UnpackFailed {
+			if reason, _ := artifact.ReasonOf(err); reason == artifact.UnpackFailed || reason.IsSignature() {
 				facts.Reached = status.SourceVerify
 			}
 			return nil, err
@@ -255,8 +260,9 @@ func (r *Reconciler) finalize(ctx context.Context, src *v1alpha1.FirmwareSource)
 		return ctrl.Result{}, err
 	}
 	if len(users) > 0 {
-		facts := status.SourceFacts{Reached: status.SourceDone, Files: len(src.Spec.Files), Images: len(src.Status.Images),
-			InUse: len(users), InUseBy: users[:min(len(users), namedUsers)]}
+		facts := factsOf(src)
+		facts.Reached, facts.Images = status.SourceDone, len(src.Status.Images)
+		facts.InUse, facts.InUseBy = len(users), users[:min(len(users), namedUsers)]
 		want := *src.Status.DeepCopy()
 		want.Conditions = status.Source(want.Conditions, src.Generation, r.Now(), facts)
 		return ctrl.Result{}, r.write(ctx, src, want)

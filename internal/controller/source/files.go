@@ -8,6 +8,10 @@ import (
 
 // Files are the files of a FirmwareSource in the terms of package artifact.
 func Files(src *v1alpha1.FirmwareSource) ([]artifact.File, error) {
+	keys, err := keysOf(src.Spec.Verification)
+	if err != nil {
+		return nil, err
+	}
 	files := make([]artifact.File, 0, len(src.Spec.Files))
 	for _, f := range src.Spec.Files {
 		digest, err := inventory.ParseDigest("sha256:" + f.SHA256)
@@ -17,6 +21,9 @@ func Files(src *v1alpha1.FirmwareSource) ([]artifact.File, error) {
 		file := artifact.File{URL: f.URL, Digest: digest, Format: artifact.Format(f.Format)}
 		if f.Format == "" {
 			file.Format = artifact.FormatImage
+		}
+		if keys != nil {
+			file.Signature = &artifact.Signature{URL: f.SignatureURL, Keys: keys}
 		}
 		for _, i := range f.Images {
 			file.Images = append(file.Images, artifact.Description{

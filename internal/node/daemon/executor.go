@@ -68,7 +68,7 @@ func newExecutor(ctx context.Context, o Options, host *state.State, only string)
 		FS: hardware.FS, Runner: hardware.Runner, Launch: health.Launch(c.HostRoot), Timeout: c.CheckTimeout, Advise: reconciler.Advise,
 		Rest: min(30*time.Second, c.HealthTimeout/4),
 	}
-	cfg.Maintenance, cfg.Guard, cfg.Grace = window, guardOf(c.Machine, ownPod(direct, o)), writeGrace
+	cfg.Maintenance, cfg.Guard, cfg.Grace = window, guardOf(c, ownPod(direct, o)), writeGrace
 	cfg.Health = health.Checker{
 		Scanner: hardware, Node: readiness.Node{Reader: direct, Name: c.NodeName, BootID: hardware.BootID}, Checks: checks,
 		Network: base.network(), Arrays: hardware.Host,

@@ -23,11 +23,12 @@ import (
 )
 
 // guardOf is the guard of this host. Own reads the pod of this process; nil in a guard.
-func guardOf(m config.Machine, own func(context.Context) (*corev1.Pod, error)) guard.Host {
+func guardOf(c config.Daemon, own func(context.Context) (*corev1.Pod, error)) guard.Host {
+	m := c.Machine
 	proc := filepath.Join(m.HostRoot, "proc")
 	return guard.Host{
 		Proc: proc, Root: filepath.Join(proc, "1", "root"), // the host's own file system, writable where the mount of it is not
-		StateDir: m.StateDir, ProfileDir: m.ProfileDir, Own: own, Version: version.Current(),
+		StateDir: m.StateDir, ProfileDir: m.ProfileDir, KeysDir: c.ImageKeysDir, Own: own, Version: version.Current(),
 		Ask: func(ctx context.Context, url string) error {
 			if err := newServer(url).ask(ctx); err != nil {
 				return fmt.Errorf("ask %s, where the kubelet reaches it: %w", url, err)
@@ -112,7 +113,7 @@ type watchman struct {
 }
 
 func newWatchman(o Options, server string) *watchman {
-	return &watchman{options: o, host: guardOf(o.Config.Machine, nil), journal: state.NewGuest(o.Config.StateDir), server: newServer(server)}
+	return &watchman{options: o, host: guardOf(o.Config, nil), journal: state.NewGuest(o.Config.StateDir), server: newServer(server)}
 }
 
 // round looks once, and works where nobody else does.

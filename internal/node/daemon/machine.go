@@ -55,10 +55,12 @@ func (m machine) engineConfig(o Options, host *state.State) (engine.Config, erro
 	store, err := images.Open(images.Config{
 		Dir: filepath.Join(c.StateDir, "images"), Server: c.ImageServer, CAFile: c.ImageServerCA, TokenFile: c.ImageTokenFile,
 		AddressFile: c.ImageServerAddressFile,
+		KeysDir:     c.ImageKeysDir, Verification: images.Verification(c.ImageVerification),
 	})
 	if err != nil {
 		return engine.Config{}, err
 	}
+	logVerification(o.Log, c, store)
 	limits := step.DefaultLimits()
 	limits.Boot, limits.Health = c.BootTimeLimit, c.HealthTimeout
 	systemd := reboot.Host{Runner: m.hardware.Runner, Systemctl: reboot.Namespaced()}

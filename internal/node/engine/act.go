@@ -11,6 +11,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+	"github.com/nodefirmware/node-firmware-operator/pkg/signature"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
@@ -232,6 +233,9 @@ func failed(s step.Step, r step.Reason, message string) *step.Returned {
 }
 
 func imageReason(err error) step.Reason {
+	if unsigned := (*signature.Error)(nil); errors.As(err, &unsigned) {
+		return step.Reason(unsigned.Reason)
+	}
 	if rejected := (*driver.RejectedError)(nil); errors.As(err, &rejected) {
 		return step.ImageRejected
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -179,7 +180,7 @@ func (x *execution) fits(ctx context.Context, u journal.Update, d inventory.Devi
 		return nil, false
 	}
 	reason := imageReason(err)
-	return &step.Failure{Reason: reason, Message: fmt.Sprintf("%s: %v", u.Device, err)}, reason != step.ImageRejected
+	return &step.Failure{Reason: reason, Message: fmt.Sprintf("%s: %v", u.Device, err)}, !errors.As(err, new(*driver.RejectedError))
 }
 
 // needs decides what the device needs to run the version of the update.

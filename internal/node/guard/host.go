@@ -22,11 +22,12 @@ import (
 )
 
 // The files of a guard in the state directory: the directory with all of them, where the static pod was put, copies of the tool
-// profiles, and what a running guard holds locked.
+// profiles and of the keys of images, and what a running guard holds locked.
 const (
 	Dir        = "guard"
 	markerFile = "installed.json"
 	profiles   = "profiles"
+	keys       = "keys"
 	aliveFile  = "alive"
 )
 
@@ -49,6 +50,8 @@ type Host struct {
 	StateDir string
 	// ProfileDir is the directory with the tool profiles of this process; empty for none.
 	ProfileDir string
+	// KeysDir is the directory with the keys of images of this process; empty for none.
+	KeysDir string
 	// Own reads the pod of this process; nil in a guard, which installs none.
 	Own func(ctx context.Context) (*corev1.Pod, error)
 	// Ask asks the server once, as a guard does that has no access to it, and returns nil when it answers; nil for no question.
@@ -101,7 +104,7 @@ func (h Host) place(ctx context.Context) error {
 		}
 	}
 	id := rand.Text()
-	content, err := manifest(own, id, k.Server, filepath.Join(h.StateDir, Dir, profiles))
+	content, err := manifest(own, id, k.Server, filepath.Join(h.StateDir, Dir, profiles), filepath.Join(h.StateDir, Dir, keys))
 	if err != nil {
 		return err
 	}
@@ -153,33 +156,36 @@ func (h Host) prepare(at marker) error {
 	if err := h.fs().SyncDir(h.StateDir); err != nil {
 		return err
 	}
-	if err := h.copyProfiles(filepath.Join(dir, profiles)); err != nil {
+	if err := h.copyFiles(h.ProfileDir, filepath.Join(dir, profiles)); err != nil {
+		return err
+	}
+	if err := h.copyFiles(h.KeysDir, filepath.Join(dir, keys)); err != nil {
 		return err
 	}
 	return h.fs().SyncDir(dir)
 }
 
-// copyProfiles copies the tool profiles, which come from an object of the API.
-func (h Host) copyProfiles(to string) error {
+// copyFiles copies the files of a directory that comes from an object of the API; empty for none.
+func (h Host) copyFiles(from, to string) error {
 	if err := h.fs().Mkdir(to); err != nil {
 		return err
 	}
-	if h.ProfileDir == "" {
+	if from == "" {
 		return nil
 	}
-	entries, err := os.ReadDir(h.ProfileDir)
+	entries, err := os.ReadDir(from)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("list profiles: %w", err)
+		return fmt.Errorf("list files for the guard: %w", err)
 	}
 	for _, e := range entries {
-		path := filepath.Join(h.ProfileDir, e.Name())
+		path := filepath.Join(from, e.Name())
 		info, err := os.Stat(path) // a link, in a mounted ConfigMap
 		if err != nil || !info.Mode().IsRegular() {
 			continue
 		}
 		content, err := os.ReadFile(path)
 		if err != nil {
-			return fmt.Errorf("copy profile: %w", err)
+			return fmt.Errorf("copy file for the guard: %w", err)
 		}
 		if err := durable.WriteFile(h.fs(), filepath.Join(to, e.Name()), content); err != nil {
 			return err

@@ -23,7 +23,7 @@ func in(t *testing.T, dir string, fake fakeHost) Host {
 	t.Helper()
 	pod := daemonPod(t)
 	return Host{
-		Proc: fake.proc, Root: filepath.Join(dir, "root"), StateDir: filepath.Join(dir, "state"), ProfileDir: filepath.Join(dir, "profiles"),
+		Proc: fake.proc, Root: filepath.Join(dir, "root"), StateDir: filepath.Join(dir, "state"), ProfileDir: filepath.Join(dir, "profiles"), KeysDir: filepath.Join(dir, "keys"),
 		Own: func(context.Context) (*corev1.Pod, error) { return pod, nil }, Patience: time.Nanosecond,
 	}
 }
@@ -34,6 +34,7 @@ func newDir(t *testing.T) (string, fakeHost) {
 	fake := newHost(t, dir)
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "state"), 0o700))
 	write(t, filepath.Join(dir, "profiles/acme.yaml"), "name: acme\n")
+	write(t, filepath.Join(dir, "keys/acme.pub"), "RW\n")
 	return dir, fake
 }
 
@@ -69,6 +70,9 @@ func TestGuardIsInstalledOnceItRunsAndLeavesNothingBehind(t *testing.T) {
 	copied, err := os.ReadFile(filepath.Join(dir, "state/guard/profiles/acme.yaml"))
 	require.NoError(t, err)
 	assert.Equal(t, "name: acme\n", string(copied))
+	copied, err = os.ReadFile(filepath.Join(dir, "state/guard/keys/acme.pub"))
+	require.NoError(t, err, "a guard that required signatures and had no key would restore nothing")
+	assert.Equal(t, "RW\n", string(copied))
 
 	itself := h
 	itself.Own = nil
@@ -225,6 +229,7 @@ func TestPowerCutAnywhereLeavesAGuardThatCanBeRemoved(t *testing.T) {
 					if readErr == nil {
 						assert.Equal(t, podName, read(t, text).Name, "cut at %d", at)
 						assert.FileExists(t, filepath.Join(to, "state/guard", profiles, "acme.yaml"), "cut at %d", at)
+						assert.FileExists(t, filepath.Join(to, "state/guard", keys, "acme.pub"), "cut at %d", at)
 					}
 					if name == "remove" && err == nil {
 						assert.Empty(t, left(t, to), "cut at %d: what was removed stays so", at)

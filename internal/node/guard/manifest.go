@@ -30,7 +30,7 @@ var subcommands = []string{"run", "job"}
 // and files of the host, and without anything that the API server would have to hand out. The kubelet refuses a static
 // pod that refers to an object of the API. The id differs each time: the kubelet makes the uid of a static pod of its content, and one that
 // comes back under the uid of one that ends may not be started before the API server answers (kubernetes/kubernetes#105543).
-func manifest(own *corev1.Pod, id, server, profileDir string) ([]byte, error) {
+func manifest(own *corev1.Pod, id, server, profileDir, keysDir string) ([]byte, error) {
 	at := slices.IndexFunc(own.Spec.Containers, func(c corev1.Container) bool {
 		return len(c.Args) > 0 && slices.Contains(subcommands, c.Args[0])
 	})
@@ -68,7 +68,7 @@ func manifest(own *corev1.Pod, id, server, profileDir string) ([]byte, error) {
 			Volumes: volumes,
 			Containers: []corev1.Container{{
 				Name: Command, Image: image, ImagePullPolicy: corev1.PullIfNotPresent, Command: c.Command, WorkingDir: c.WorkingDir,
-				Args: arguments(c.Args, server, profileDir), SecurityContext: c.SecurityContext, Resources: c.Resources,
+				Args: arguments(c.Args, server, profileDir, keysDir), SecurityContext: c.SecurityContext, Resources: c.Resources,
 				Env:          environment(c.Env),
 				VolumeMounts: slices.DeleteFunc(slices.Clone(c.VolumeMounts), func(m corev1.VolumeMount) bool { return !has(m.Name) }),
 			}},
@@ -126,12 +126,12 @@ func repositoryOf(image string) string {
 }
 
 // arguments are those of the process, for the subcommand of a guard. Of a flag that is there twice the last counts.
-func arguments(args []string, server, profileDir string) []string {
+func arguments(args []string, server, profileDir, keysDir string) []string {
 	out := []string{Command}
 	for _, a := range args[1:] {
 		if !strings.HasPrefix(a, "--name=") { // the job of a pod that executes one
 			out = append(out, a)
 		}
 	}
-	return append(out, "--profile-dir="+profileDir, "--"+ServerFlag+"="+server)
+	return append(out, "--profile-dir="+profileDir, "--image-keys-dir="+keysDir, "--"+ServerFlag+"="+server)
 }

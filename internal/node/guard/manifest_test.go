@@ -49,7 +49,7 @@ func read(t *testing.T, text []byte) corev1.Pod {
 // The kubelet refuses a static pod that refers to an object of the API; everything else is as in the daemon's pod.
 func TestStaticPodIsTheDaemonsWithoutWhatTheAPIServerHandsOut(t *testing.T) {
 	own := daemonPod(t)
-	text, err := manifest(own, "id", "https://10.0.0.1:6443", "/var/lib/node-firmware/guard/profiles")
+	text, err := manifest(own, "id", "https://10.0.0.1:6443", "/var/lib/node-firmware/guard/profiles", "/var/lib/node-firmware/guard/keys")
 	require.NoError(t, err)
 	pod := read(t, text)
 	require.Len(t, pod.Spec.Containers, 1)
@@ -85,7 +85,7 @@ func TestStaticPodIsTheDaemonsWithoutWhatTheAPIServerHandsOut(t *testing.T) {
 	assert.Equal(t, from.SecurityContext, c.SecurityContext)
 	assert.Nil(t, c.LivenessProbe)
 	want := append([]string{"guard"}, from.Args[1:]...)
-	assert.Equal(t, append(want, "--profile-dir=/var/lib/node-firmware/guard/profiles", "--api-server=https://10.0.0.1:6443"), c.Args)
+	assert.Equal(t, append(want, "--profile-dir=/var/lib/node-firmware/guard/profiles", "--image-keys-dir=/var/lib/node-firmware/guard/keys", "--api-server=https://10.0.0.1:6443"), c.Args)
 }
 
 func TestStaticPodNeedsNothingThatAKubeletAsksTheAPIServerFor(t *testing.T) {
@@ -94,7 +94,7 @@ func TestStaticPodNeedsNothingThatAKubeletAsksTheAPIServerFor(t *testing.T) {
 	c.Env = append(c.Env, corev1.EnvVar{Name: "GOMEMLIMIT", ValueFrom: &corev1.EnvVarSource{
 		ResourceFieldRef: &corev1.ResourceFieldSelector{ContainerName: c.Name, Resource: "limits.memory"},
 	}})
-	text, err := manifest(own, "id", "https://a", "/p")
+	text, err := manifest(own, "id", "https://a", "/p", "/k")
 	require.NoError(t, err)
 	made := read(t, text).Spec.Containers[0]
 	last := made.Env[len(made.Env)-1]
@@ -103,7 +103,7 @@ func TestStaticPodNeedsNothingThatAKubeletAsksTheAPIServerFor(t *testing.T) {
 	assert.Equal(t, "daemon", c.Env[len(c.Env)-1].ValueFrom.ResourceFieldRef.ContainerName, "the pod is not changed")
 
 	own.Spec.RuntimeClassName = ptr.To("nvidia")
-	_, err = manifest(own, "id", "https://a", "/p")
+	_, err = manifest(own, "id", "https://a", "/p", "/k")
 	require.ErrorContains(t, err, "runtime class nvidia, which a kubelet knows only from the API server")
 }
 
@@ -111,28 +111,28 @@ func TestPodOfOneJobMakesAGuardThatNamesNoJob(t *testing.T) {
 	own := daemonPod(t)
 	own.Spec.Containers[0].Args = []string{"job", "--name=update-n1", "--node-name=n1"}
 	own.Status.ContainerStatuses[0].ImageID = "sha256:0f"
-	text, err := manifest(own, "id", "https://a", "/p")
+	text, err := manifest(own, "id", "https://a", "/p", "/k")
 	require.NoError(t, err)
 	c := read(t, text).Spec.Containers[0]
-	assert.Equal(t, []string{"guard", "--node-name=n1", "--profile-dir=/p", "--api-server=https://a"}, c.Args)
+	assert.Equal(t, []string{"guard", "--node-name=n1", "--profile-dir=/p", "--image-keys-dir=/k", "--api-server=https://a"}, c.Args)
 	assert.Equal(t, own.Spec.Containers[0].Image, c.Image, "a kubelet cannot resolve the id of an image")
 
 	own.Status.ContainerStatuses[0].ImageID = "docker-pullable://nodefirmware/daemon@sha256:0f"
-	text, err = manifest(own, "id", "https://a", "/p")
+	text, err = manifest(own, "id", "https://a", "/p", "/k")
 	require.NoError(t, err)
 	assert.Equal(t, "nodefirmware/daemon@sha256:0f", read(t, text).Spec.Containers[0].Image, "as cri-dockerd reports it")
 
 	own.Status.ContainerStatuses[0].ImageID = "docker.io/library/import-2026-11-22@sha256:0f"
 	own.Spec.Containers[0].Image = "registry.example.com:5000/daemon:v1"
-	text, err = manifest(own, "id", "https://a", "/p")
+	text, err = manifest(own, "id", "https://a", "/p", "/k")
 	require.NoError(t, err)
 	assert.Equal(t, "registry.example.com:5000/daemon:v1", read(t, text).Spec.Containers[0].Image, "as containerd reports an imported one")
 	own.Status.ContainerStatuses[0].ImageID = "registry.example.com:5000/daemon@sha256:0f"
-	text, err = manifest(own, "id", "https://a", "/p")
+	text, err = manifest(own, "id", "https://a", "/p", "/k")
 	require.NoError(t, err)
 	assert.Equal(t, "registry.example.com:5000/daemon@sha256:0f", read(t, text).Spec.Containers[0].Image)
 
 	own.Spec.Containers[0].Args = []string{"discover"}
-	_, err = manifest(own, "id", "https://a", "/p")
+	_, err = manifest(own, "id", "https://a", "/p", "/k")
 	require.ErrorContains(t, err, "begin with run or job")
 }

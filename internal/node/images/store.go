@@ -35,6 +35,13 @@ type Config struct {
 	// AddressFile may hold an address of the same server, as IP:port, which is tried where the host of Server is not reached or is
 	// not the server. It is read for every connection; a missing or empty file names none.
 	AddressFile string
+	// KeysDir is the directory with the public keys of those who may sign images, one file each; empty for none. It is read for every
+	// image.
+	KeysDir string
+	// Verification says whether an image must be signed. Empty means VerifyIfKeys.
+	Verification Verification
+	// Now is the clock by which certificates expire; nil for time.Now.
+	Now func() time.Time
 	// MaxImageBytes bounds one image. Zero means 1 GiB.
 	MaxImageBytes int64
 	// MaxDirBytes is the size of Dir above which images that were not used for an hour are removed. Zero means 2 GiB.
@@ -67,6 +74,9 @@ func Open(c Config) (*Store, error) {
 	if c.Attempts == 0 {
 		c.Attempts = 5
 	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
 	if c.Wait == nil {
 		c.Wait = waitLonger
 	}
@@ -78,11 +88,24 @@ func Open(c Config) (*Store, error) {
 
 // Fetch returns the absolute path and the size in bytes of the image with that digest. A stored image is hashed again
 // before it is returned. Otherwise it is fetched, resuming an interrupted fetch, and gets its name only when it is
-// verified and on disk. The error wraps ErrUnavailable, or a *driver.RejectedError when the image is larger
-// than allowed; any other error is from the local file system.
+// verified and on disk. Where images must be signed, its signature is verified each time, before it is returned. The error wraps
+// ErrUnavailable, or a *driver.RejectedError when the image is larger than allowed, or when it is not signed as it must be,
+// together with a *signature.Error; any other error is from the local file system.
 func (s *Store) Fetch(ctx context.Context, digest inventory.Digest) (path string, size int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	keys, required, err := s.trusted()
+	switch {
+	case err != nil:
+		return "", 0, err
+	case required:
+		return s.fetchSigned(ctx, digest, keys)
+	}
+	return s.image(ctx, digest)
+}
+
+// image returns a stored image, or fetches it.
+func (s *Store) image(ctx context.Context, digest inventory.Digest) (path string, size int64, err error) {
 	path, size, err = s.held(digest)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return path, size, err
@@ -155,11 +178,12 @@ func (s *Store) prune(keep inventory.Digest) {
 		if total <= s.config.MaxDirBytes || time.Since(f.ModTime()) < unusedAge {
 			return
 		}
-		if strings.HasPrefix(f.Name(), hexOf(keep)) {
+		if strings.HasPrefix(f.Name(), hexOf(keep)) || strings.HasSuffix(f.Name(), statementSuffix) {
 			continue
 		}
 		if os.Remove(filepath.Join(s.config.Dir, f.Name())) == nil {
 			total -= f.Size()
+			_ = os.Remove(filepath.Join(s.config.Dir, f.Name()+statementSuffix))
 		}
 	}
 }

@@ -338,6 +338,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: sha256
       type:
         scalar: string
+    - name: signatureURL
+      type:
+        scalar: string
     - name: url
       type:
         scalar: string
@@ -553,6 +556,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: upgradePaths
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.UpgradePaths
+    - name: verification
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SourceVerification
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FirmwareSourceStatus
   map:
     fields:
@@ -1675,6 +1681,18 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: name
       type:
         scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SourceVerification
+  map:
+    fields:
+    - name: keys
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: mode
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.VerificationMode
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.StepInterruption
   scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.StepPhase
@@ -1806,6 +1824,8 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - to
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.VerificationMode
+  scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.VersionFormat
   scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.VersionHop

@@ -16,6 +16,9 @@ type FirmwareFileApplyConfiguration struct {
 	URL *string `json:"url,omitempty"`
 	// sha256 of the file as 64 hexadecimal digits. A file with another digest is refused.
 	SHA256 *string `json:"sha256,omitempty"`
+	// signatureURL is where the signature of the file is: a minisign signature (.minisig), or an ECDSA signature of the
+	// file's sha256 in DER, bare or in base64. https, http or file, as for url. Required with the verification mode Keys.
+	SignatureURL *string `json:"signatureURL,omitempty"`
 	// format of the file: Image (default), Zip or TarGzip.
 	Format *apiv1alpha1.FileFormat `json:"format,omitempty"`
 	// images says what the file holds, at most 64. Files of an archive that are not listed here are ignored.
@@ -41,6 +44,14 @@ func (b *FirmwareFileApplyConfiguration) WithURL(value string) *FirmwareFileAppl
 // If called multiple times, the SHA256 field is set to the value of the last call.
 func (b *FirmwareFileApplyConfiguration) WithSHA256(value string) *FirmwareFileApplyConfiguration {
 	b.SHA256 = &value
+	return b
+}
+
+// WithSignatureURL sets the SignatureURL field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SignatureURL field is set to the value of the last call.
+func (b *FirmwareFileApplyConfiguration) WithSignatureURL(value string) *FirmwareFileApplyConfiguration {
+	b.SignatureURL = &value
 	return b
 }
 

@@ -15,6 +15,9 @@ type FirmwareSourceSpecApplyConfiguration struct {
 	// files to fetch, at most 64. Every one must be fetched and verified before the source is Ready.
 	// Written by the user.
 	Files []FirmwareFileApplyConfiguration `json:"files,omitempty"`
+	// verification says who must have signed the files. Absent: nobody, as with the mode Unsigned, and the condition
+	// SignatureVerified says that nobody has chosen. Written by the user.
+	Verification *SourceVerificationApplyConfiguration `json:"verification,omitempty"`
 	// upgradePaths restricts which version may be flashed over which, for every template and pin that uses this source.
 	// Written by the user.
 	UpgradePaths *UpgradePathsApplyConfiguration `json:"upgradePaths,omitempty"`
@@ -51,6 +54,14 @@ func (b *FirmwareSourceSpecApplyConfiguration) WithFiles(values ...*FirmwareFile
 		}
 		b.Files = append(b.Files, *values[i])
 	}
+	return b
+}
+
+// WithVerification sets the Verification field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Verification field is set to the value of the last call.
+func (b *FirmwareSourceSpecApplyConfiguration) WithVerification(value *SourceVerificationApplyConfiguration) *FirmwareSourceSpecApplyConfiguration {
+	b.Verification = value
 	return b
 }
 

@@ -1,0 +1,294 @@
+package source
+
+import (
+	"archive/zip"
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"aead.dev/minisign"
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/signature"
+)
+
+// publisher signs with a minisign key of his own.
+type publisher struct {
+	private minisign.PrivateKey
+	public  string
+}
+
+func newPublisher(t *testing.T) publisher {
+	t.Helper()
+	public, private, err := minisign.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	return publisher{private: private, public: public.String()}
+}
+
+func (p publisher) sign(t *testing.T, content string) string {
+	t.Helper()
+	r := minisign.NewReader(strings.NewReader(content))
+	_, err := bytes.NewBuffer(nil).ReadFrom(r)
+	require.NoError(t, err)
+	return string(r.Sign(p.private))
+}
+
+// signed puts the signature beside the file.
+func (b *bench) signed(f v1alpha1.FirmwareFile, sig string) v1alpha1.FirmwareFile {
+	f.SignatureURL = f.URL + ".minisig"
+	require.NoError(b.t, os.WriteFile(strings.TrimPrefix(f.SignatureURL, "file://"), []byte(sig), 0o600))
+	return f
+}
+
+func (b *bench) createVerified(name string, v *v1alpha1.SourceVerification, files ...v1alpha1.FirmwareFile) {
+	b.create(name, files...)
+	b.edit(name, func(s *v1alpha1.FirmwareSource) { s.Spec.Verification = v })
+}
+
+// edit changes the spec, and counts the generation as the API server does.
+func (b *bench) edit(name string, change func(*v1alpha1.FirmwareSource)) {
+	s := b.get(name)
+	change(s)
+	s.Generation++
+	require.NoError(b.t, b.client.Update(b.t.Context(), s))
+}
+
+func keysMode(keys ...string) *v1alpha1.SourceVerification {
+	return &v1alpha1.SourceVerification{Mode: v1alpha1.VerificationKeys, Keys: keys}
+}
+
+func (b *bench) stored() []string {
+	entries, err := os.ReadDir(filepath.Join(filepath.Dir(b.store.Path(inventory.Digest{})), "."))
+	require.NoError(b.t, err)
+	var out []string
+	for _, e := range entries {
+		out = append(out, e.Name())
+	}
+	return out
+}
+
+func expiredKey(t *testing.T, content string) (certificate, sig string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	c := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: time.Now().Add(-24 * time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
+	require.NoError(t, err)
+	sum := sha256.Sum256([]byte(content))
+	raw, err := ecdsa.SignASN1(rand.Reader, key, sum[:])
+	require.NoError(t, err)
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), string(raw)
+}
+
+func TestASourceSaysWhetherItsFilesAreSigned(t *testing.T) {
+	vendor := newPublisher(t)
+	for name, c := range map[string]struct {
+		verification *v1alpha1.SourceVerification
+		want         string
+	}{
+		"not chosen": {want: "False VerificationNotChosen"},
+		"unsigned":   {verification: &v1alpha1.SourceVerification{Mode: v1alpha1.VerificationUnsigned}, want: "False Unsigned"},
+		"signed":     {verification: keysMode(newPublisher(t).public, vendor.public), want: "True Succeeded"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			f := b.file("fw.bin", "FIRMWARE")
+			if c.verification != nil && c.verification.Mode == v1alpha1.VerificationKeys {
+				f = b.signed(f, vendor.sign(t, "FIRMWARE"))
+			}
+			b.createVerified("cx", c.verification, f)
+			_, err := b.reconcile("cx")
+			require.NoError(t, err)
+			assert.Equal(t, c.want, b.reason("cx", "SignatureVerified"))
+			assert.Equal(t, "True Succeeded", b.reason("cx", "Ready"))
+			b.requireStatus("cx", status.CurrentStatus)
+		})
+	}
+}
+
+func TestASignatureThatDoesNotHoldIsTerminalAndLoud(t *testing.T) {
+	vendor, stranger := newPublisher(t), newPublisher(t)
+	certificate, old := expiredKey(t, "FIRMWARE")
+	for name, c := range map[string]struct {
+		key, sig string
+		change   func(*bench, *v1alpha1.FirmwareFile)
+		want     string
+	}{
+		"of another file": {key: vendor.public, sig: vendor.sign(t, "OTHER"), want: "SignatureInvalid"},
+		"damaged":         {key: vendor.public, sig: vendor.sign(t, "FIRMWARE")[:90], want: "SignatureInvalid"},
+		"too large":       {key: vendor.public, sig: strings.Repeat("x", signature.MaxBytes+1), want: "SignatureInvalid"},
+		"another key":     {key: vendor.public, sig: stranger.sign(t, "FIRMWARE"), want: "SignatureKeyUnknown"},
+		"expired":         {key: certificate, sig: old, want: "SignatureExpired"},
+		"empty":           {key: vendor.public, want: "SignatureMissing"},
+		"no such file": {key: vendor.public, want: "SignatureMissing", change: func(_ *bench, f *v1alpha1.FirmwareFile) {
+			f.SignatureURL += ".gone"
+		}},
+		"no URL": {key: vendor.public, want: "SignatureMissing", change: func(_ *bench, f *v1alpha1.FirmwareFile) { f.SignatureURL = "" }},
+		"404": {key: vendor.public, want: "SignatureMissing", change: func(b *bench, f *v1alpha1.FirmwareFile) {
+			f.SignatureURL = answering(b.t, http.StatusNotFound) + "/fw.minisig"
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			f := b.signed(b.file("fw.bin", "FIRMWARE"), c.sig)
+			if c.change != nil {
+				c.change(b, &f)
+			}
+			b.createVerified("cx", keysMode(c.key), f)
+			got, err := b.reconcile("cx")
+			require.NoError(t, err)
+			assert.Equal(t, ctrl.Result{}, got, "it is not tried again")
+			assert.Equal(t, "False "+c.want, b.reason("cx", "Ready"))
+			assert.Equal(t, "True "+c.want, b.reason("cx", "Stalled"))
+			assert.Equal(t, "False "+c.want, b.reason("cx", "SignatureVerified"))
+			assert.Equal(t, "False "+c.want, b.reason("cx", "Verified"))
+			b.requireStatus("cx", status.FailedStatus)
+			assert.Contains(t, <-b.events.Events, "Warning "+c.want)
+			assert.Empty(t, b.stored(), "nothing of it is kept")
+			assert.Empty(t, b.get("cx").Status.Images)
+
+			// What the origin serves now does not matter before a person has looked at it, in another process either.
+			if c.change == nil && c.want != "SignatureExpired" {
+				b.signed(f, vendor.sign(t, "FIRMWARE"))
+			}
+			b.start()
+			_, err = b.reconcile("cx")
+			require.NoError(t, err)
+			assert.Equal(t, "False "+c.want, b.reason("cx", "Ready"))
+			if c.change == nil && c.want != "SignatureExpired" {
+				b.edit("cx", func(*v1alpha1.FirmwareSource) {})
+				_, err = b.reconcile("cx")
+				require.NoError(t, err)
+				assert.Equal(t, "True Succeeded", b.reason("cx", "SignatureVerified"))
+			}
+		})
+	}
+}
+
+func answering(t *testing.T, code int) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func TestASignatureThatCannotBeFetchedNowIsTriedAgain(t *testing.T) {
+	b := newBench(t)
+	f := b.file("fw.bin", "FIRMWARE")
+	f.SignatureURL = answering(t, http.StatusServiceUnavailable) + "/fw.minisig"
+	b.createVerified("cx", keysMode(newPublisher(t).public), f)
+	_, err := b.reconcile("cx")
+	require.Error(t, err)
+	assert.Equal(t, "False DownloadFailed", b.reason("cx", "Ready"))
+	assert.Equal(t, "Unknown Pending", b.reason("cx", "SignatureVerified"))
+	b.requireStatus("cx", status.InProgressStatus)
+	assert.Empty(t, b.stored())
+}
+
+func TestKeysThatCannotBeUsedFetchNothing(t *testing.T) {
+	for name, v := range map[string]*v1alpha1.SourceVerification{
+		"no key": keysMode(), "none": keysMode("my key"), "a mode of the future": {Mode: "Sigstore"},
+	} {
+		b := newBench(t)
+		b.createVerified("cx", v, b.file("fw.bin", "FIRMWARE"))
+		_, err := b.reconcile("cx")
+		require.NoError(t, err, name)
+		assert.Equal(t, "False InvalidSpec", b.reason("cx", "Ready"), name)
+		assert.Equal(t, "Unknown Pending", b.reason("cx", "SignatureVerified"), name)
+		assert.Empty(t, b.stored(), name)
+	}
+}
+
+func TestOtherKeysVerifyWhatIsInStoreAgain(t *testing.T) {
+	vendor, successor := newPublisher(t), newPublisher(t)
+	b := newBench(t)
+	f := b.signed(b.file("fw.bin", "FIRMWARE"), vendor.sign(t, "FIRMWARE"))
+	plain := f
+	plain.SignatureURL = ""
+	b.create("cx", plain)
+	_, err := b.reconcile("cx")
+	require.NoError(t, err)
+	require.Len(t, b.get("cx").Status.Images, 1)
+
+	b.edit("cx", func(s *v1alpha1.FirmwareSource) {
+		s.Spec.Verification, s.Spec.Files[0].SignatureURL = keysMode(successor.public), f.SignatureURL
+	})
+	_, err = b.reconcile("cx")
+	require.NoError(t, err)
+	assert.Equal(t, "False SignatureKeyUnknown", b.reason("cx", "Ready"))
+	assert.Empty(t, b.get("cx").Status.Images, "what was stored unsigned is not offered any more")
+
+	b.edit("cx", func(s *v1alpha1.FirmwareSource) { s.Spec.Verification = keysMode(vendor.public) })
+	_, err = b.reconcile("cx")
+	require.NoError(t, err)
+	assert.Equal(t, "True Succeeded", b.reason("cx", "SignatureVerified"))
+	require.Len(t, b.get("cx").Status.Images, 1)
+}
+
+func TestTheStatementAndTheArchiveStayAsLongAsAnUnfinishedJobNeedsTheImage(t *testing.T) {
+	vendor := newPublisher(t)
+	var archive bytes.Buffer
+	w := zip.NewWriter(&archive)
+	member, err := w.Create("card/fw.bin")
+	require.NoError(t, err)
+	_, err = member.Write([]byte("FIRMWARE"))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	b := newBench(t)
+	f := b.signed(b.file("fw.zip", archive.String()), vendor.sign(t, archive.String()))
+	f.Format, f.Images[0].Path = v1alpha1.FormatZip, "card/fw.bin"
+	b.createVerified("cx", keysMode(vendor.public), f)
+	_, err = b.reconcile("cx")
+	require.NoError(t, err)
+	image := inventory.Digest(sha256.Sum256([]byte("FIRMWARE")))
+	whole := inventory.Digest(sha256.Sum256(archive.Bytes()))
+	st, err := b.store.Statement(image)
+	require.NoError(t, err)
+	require.Len(t, st.Claims, 1)
+	assert.Equal(t, whole.String(), st.Claims[0].File)
+	assert.Equal(t, "card/fw.bin", st.Claims[0].Path)
+	assert.FileExists(t, b.store.Path(whole))
+
+	// An archive that rots is fetched and verified again, as an image is.
+	require.NoError(t, os.Chmod(b.store.Path(whole), 0o600))
+	require.NoError(t, os.WriteFile(b.store.Path(whole), []byte("rot"), 0o600))
+	b.start()
+	_, err = b.reconcile("cx")
+	require.NoError(t, err)
+	kept, err := os.ReadFile(b.store.Path(whole))
+	require.NoError(t, err)
+	assert.Equal(t, archive.Bytes(), kept)
+
+	needed := []inventory.Digest{image}
+	inUse := func() ([]inventory.Digest, error) { return needed, nil }
+	require.NoError(t, b.store.Remove("cx"))
+	require.NoError(t, b.store.Collect(inUse))
+	assert.FileExists(t, b.store.Path(whole))
+	st, err = b.store.Statement(image)
+	require.NoError(t, err)
+	assert.Len(t, st.Claims, 1)
+
+	needed = nil
+	require.NoError(t, b.store.Collect(inUse))
+	assert.Empty(t, b.stored())
+	st, err = b.store.Statement(image)
+	require.NoError(t, err)
+	assert.Empty(t, st.Claims)
+}

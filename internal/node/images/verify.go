@@ -1,0 +1,180 @@
+package images
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/signature"
+)
+
+// Verification says whether an image must be signed.
+type Verification string
+
+const (
+	// VerifyRequired refuses every image that none of the keys of this machine vouches for, also where there is no key.
+	VerifyRequired Verification = "Required"
+	// VerifyIfKeys does the same where this machine has a key, and looks at no signature where it has none.
+	VerifyIfKeys Verification = "IfKeys"
+)
+
+// refusal is the error of an image that is not signed as it must be.
+type refusal struct{ cause *signature.Error }
+
+func (r *refusal) Error() string { return r.cause.Message + "; nothing was written" }
+
+// Unwrap makes the error one of a rejected image, and says why.
+func (r *refusal) Unwrap() []error {
+	return []error{&driver.RejectedError{Reason: r.cause.Message}, r.cause}
+}
+
+// Signed reports whether images must be signed, and by how many keys. It reads the keys anew.
+func (s *Store) Signed() (keys int, required bool, err error) {
+	list, required, err := s.trusted()
+	return len(list), required, err
+}
+
+// trusted returns the keys of this machine, and whether images must be signed. Keys that cannot be read are an error, and no image
+// is taken.
+func (s *Store) trusted() (keys []signature.Key, required bool, err error) {
+	if s.config.KeysDir != "" {
+		if keys, err = signature.ReadKeys(s.config.KeysDir); err != nil {
+			return nil, true, fmt.Errorf("verify images: %w", err)
+		}
+	}
+	return keys, s.config.Verification == VerifyRequired || len(keys) > 0, nil
+}
+
+// fetchSigned returns an image that a statement of the operator proves to be signed. The operator is not believed: what counts is
+// that a key of this machine signed the very bytes that the image was taken from here.
+func (s *Store) fetchSigned(ctx context.Context, digest inventory.Digest, keys []signature.Key) (path string, size int64, err error) {
+	if len(keys) == 0 {
+		return "", 0, &refusal{&signature.Error{Reason: signature.UnknownKey, Message: fmt.Sprintf(
+			"this node takes signed images only (--image-verification), and has no key to verify them with in %q; mount the publisher's key there",
+			s.config.KeysDir)}}
+	}
+	// A statement that served before serves again where the network is down in the middle of a job.
+	if known, err := s.knownStatement(digest); err == nil {
+		if path, size, err = s.prove(ctx, digest, known, keys); err == nil {
+			return path, size, nil
+		}
+	}
+	text, err := s.fetchStatement(ctx, digest)
+	if err != nil {
+		return "", 0, fmt.Errorf("fetch statement about image %s: %w", digest, err)
+	}
+	statement, err := artifact.ParseStatement(text)
+	if err != nil {
+		return "", 0, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	if path, size, err = s.prove(ctx, digest, statement, keys); err != nil {
+		return "", 0, err
+	}
+	return path, size, s.keepStatement(digest, text)
+}
+
+// prove takes the image from the first claim that holds. A claim that could not be looked at for now is reported before one that
+// does not hold.
+func (s *Store) prove(ctx context.Context, digest inventory.Digest, statement artifact.Statement, keys []signature.Key) (path string, size int64, err error) {
+	var problem error = &refusal{&signature.Error{Reason: signature.Missing, Message: fmt.Sprintf(
+		"this node takes signed images only, and the operator knows of no signature of image %s; give its FirmwareSource the verification mode "+
+			"Keys and each file a signatureURL", digest)}}
+	transient := false
+	for _, c := range statement.Claims {
+		path, size, err := s.proveClaim(ctx, digest, c, keys)
+		if err == nil {
+			return path, size, nil
+		}
+		if refused := (*refusal)(nil); !transient {
+			problem, transient = err, !errors.As(err, &refused)
+		}
+	}
+	return "", 0, problem
+}
+
+func (s *Store) proveClaim(ctx context.Context, digest inventory.Digest, c artifact.Claim, keys []signature.Key) (path string, size int64, err error) {
+	file, err := inventory.ParseDigest(c.File)
+	if err != nil {
+		return "", 0, invalid("the operator's statement names no file: %v", err)
+	}
+	if c.Format == artifact.FormatImage && file != digest {
+		return "", 0, invalid("the signature that the operator offers is of %s, and not of the image %s", file, digest)
+	}
+	path, size, err = s.image(ctx, file)
+	if err != nil {
+		return "", 0, err
+	}
+	if err := s.verifySignature(path, file, c.Signature, keys); err != nil {
+		if refused := (*refusal)(nil); errors.As(err, &refused) { // what nobody vouches for does not take the place of an image
+			err = errors.Join(err, os.Remove(path))
+		}
+		return "", 0, err
+	}
+	if c.Format == artifact.FormatImage {
+		return path, size, nil
+	}
+	if err := s.extract(path, c, digest); err != nil {
+		return "", 0, err
+	}
+	return s.held(digest)
+}
+
+// verifySignature reads the file that was fetched as want, and verifies its signature.
+func (s *Store) verifySignature(path string, want inventory.Digest, sig []byte, keys []signature.Key) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("read signed file: %w", err)
+	}
+	defer file.Close()
+	subject, err := signature.Read(file)
+	if err != nil {
+		return err
+	}
+	if subject.Digest() != want {
+		return fmt.Errorf("read signed file %s: it changed on disk: %w", want, fs.ErrNotExist)
+	}
+	var refused *signature.Error
+	if err := subject.Verify(keys, sig, s.config.Now()); errors.As(err, &refused) {
+		return &refusal{&signature.Error{Reason: refused.Reason, Message: fmt.Sprintf("verify %s with the keys of this node in %s: %s",
+			want, s.config.KeysDir, refused.Message)}}
+	} else if err != nil {
+		return err
+	}
+	return nil
+}
+
+// extract takes the image out of an archive whose signature holds, unless the archive has another one at that path. The archive is
+// parsed here, and only after its signature was verified.
+func (s *Store) extract(archive string, c artifact.Claim, want inventory.Digest) error {
+	part, err := os.OpenFile(s.partial(want), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("open partial image: %w", err)
+	}
+	defer part.Close()
+	sum := sha256.New()
+	err = artifact.Extract(archive, c.Format, c.Path, io.MultiWriter(part, sum))
+	if reason, _ := artifact.ReasonOf(err); err != nil && reason == artifact.StorageFailed {
+		return fmt.Errorf("take image out of its archive: %w", err)
+	}
+	if err != nil {
+		return errors.Join(invalid("take image out of the signed archive: %v", err), os.Remove(part.Name()))
+	}
+	if got := inventory.Digest(sum.Sum(nil)); got != want {
+		return errors.Join(invalid("the signed archive holds the image %s at %q, and the job is for %s", got, c.Path, want), os.Remove(part.Name()))
+	}
+	if err := part.Sync(); err != nil {
+		return fmt.Errorf("sync image: %w", err)
+	}
+	return s.commit(want)
+}
+
+func invalid(format string, args ...any) error {
+	return &refusal{&signature.Error{Reason: signature.Invalid, Message: fmt.Sprintf(format, args...)}}
+}

@@ -1,0 +1,126 @@
+package artifact
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+const (
+	// MaxStatementBytes bounds a Statement as it is served.
+	MaxStatementBytes = 1 << 20
+	// maxClaims bounds the claims of a Statement; the oldest go first.
+	maxClaims = 16
+)
+
+// Statement says of an image which signed files it is, or is part of. It is nobody's word: whoever reads it verifies each claim
+// with keys of his own.
+type Statement struct {
+	// Claims are alternatives: the image is genuine if one of them holds.
+	Claims []Claim `json:"claims"`
+}
+
+// Claim says that a file is signed, and that the image is that file or a member of it.
+type Claim struct {
+	// File is the digest of the file, under which it is served as images are.
+	File string `json:"file"`
+	// Format of the file. With FormatImage the image is the file itself.
+	Format Format `json:"format"`
+	// Path of the image within an archive.
+	Path string `json:"path,omitempty"`
+	// Signature of the file, as its publisher wrote it.
+	Signature []byte `json:"signature"`
+}
+
+// ParseStatement reads a Statement that was served.
+func ParseStatement(text []byte) (Statement, error) {
+	var s Statement
+	if len(text) > MaxStatementBytes {
+		return s, fmt.Errorf("read statement: longer than %d bytes", MaxStatementBytes)
+	}
+	if err := json.Unmarshal(text, &s); err != nil {
+		return s, fmt.Errorf("read statement: %w", err)
+	}
+	if len(s.Claims) > maxClaims {
+		return s, fmt.Errorf("read statement: more than %d claims", maxClaims)
+	}
+	return s, nil
+}
+
+// Statement returns what is known of the signatures of an image, as it is served. It has no claims where none was verified.
+func (s *Store) Statement(image inventory.Digest) (Statement, error) {
+	text, err := os.ReadFile(s.statement(image))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Statement{}, nil
+	}
+	if err != nil {
+		return Statement{}, fmt.Errorf("read statement: %w", err)
+	}
+	return ParseStatement(text)
+}
+
+// state adds a claim to the statements of the images of a record. They stay as long as the image does, also when its source
+// is edited, because an unfinished job may need them.
+func (s *Store) state(r fileRecord) error {
+	for _, i := range r.Images {
+		image, err := inventory.ParseDigest(i.Digest)
+		if err != nil {
+			return err
+		}
+		known, err := s.Statement(image)
+		if err != nil {
+			known = Statement{} // damaged
+		}
+		known.Claims = slices.DeleteFunc(known.Claims, func(c Claim) bool { return c.File == r.Digest && c.Path == i.Path })
+		known.Claims = append(known.Claims, Claim{File: r.Digest, Format: r.Format, Path: i.Path, Signature: r.Signature})
+		known.Claims = known.Claims[max(0, len(known.Claims)-maxClaims):]
+		if err := s.writeStatement(image, known); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) writeStatement(image inventory.Digest, st Statement) error {
+	text, err := json.Marshal(st)
+	if err != nil {
+		return fmt.Errorf("write statement: %w", err)
+	}
+	tmp, err := s.temp()
+	if err != nil {
+		return err
+	}
+	defer discard(tmp)
+	if _, err := tmp.Write(text); err != nil {
+		return transient(StorageFailed, "write statement: %w", err)
+	}
+	if err := errors.Join(tmp.Chmod(0o444), tmp.Sync(), os.Rename(tmp.Name(), s.statement(image))); err != nil {
+		return transient(StorageFailed, "write statement: %w", err)
+	}
+	return syncDir(filepath.Join(s.root, statementsDir))
+}
+
+func (s *Store) statement(image inventory.Digest) string {
+	return filepath.Join(s.root, statementsDir, filepath.Base(s.blob(image))+".json")
+}
+
+// signedFiles are the paths of the archives that the statement of an image names.
+func (s *Store) signedFiles(image inventory.Digest) []string {
+	known, err := s.Statement(image)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, c := range known.Claims {
+		if file, err := inventory.ParseDigest(c.File); err == nil && file != image {
+			out = append(out, s.blob(file))
+		}
+	}
+	return out
+}

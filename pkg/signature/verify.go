@@ -1,0 +1,134 @@
+package signature
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"aead.dev/minisign"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// MaxBytes bounds a signature.
+const MaxBytes = 16 << 10
+
+// Reason says why a signature does not hold. The values are the condition reasons of the API.
+type Reason string
+
+// The reasons.
+const (
+	// Missing: there is no signature.
+	Missing Reason = "SignatureMissing"
+	// Invalid: it is damaged, is none, or is not of this file.
+	Invalid Reason = "SignatureInvalid"
+	// UnknownKey: it names a key that is not among those that are trusted.
+	UnknownKey Reason = "SignatureKeyUnknown"
+	// Expired: it is of this file, and its key is not valid now.
+	Expired Reason = "SignatureExpired"
+)
+
+// Error says why a signature does not hold. Trying again does not help.
+type Error struct {
+	Reason  Reason
+	Message string
+}
+
+// Error returns the message.
+func (e *Error) Error() string { return e.Message }
+
+func refuse(r Reason, format string, args ...any) error {
+	return &Error{Reason: r, Message: fmt.Sprintf(format, args...)}
+}
+
+// Subject is a file whose signature is to be verified, read once.
+type Subject struct {
+	sha256 inventory.Digest
+	reader *minisign.Reader
+}
+
+// Read reads a file to its end, in constant memory.
+func Read(file io.Reader) (Subject, error) {
+	hash := sha256.New()
+	reader := minisign.NewReader(file)
+	if _, err := io.Copy(hash, reader); err != nil {
+		return Subject{}, fmt.Errorf("read signed file: %w", err)
+	}
+	return Subject{sha256: inventory.Digest(hash.Sum(nil)), reader: reader}, nil
+}
+
+// Digest is the sha256 of the file.
+func (s Subject) Digest() inventory.Digest { return s.sha256 }
+
+// Verify returns nil if the signature is one of the file by one of the keys, and an *Error otherwise. It takes the format that
+// minisign writes (hashed, its default since 0.10), and an ECDSA signature of the file's sha256 in DER, bare as openssl writes
+// it or in base64 as cosign does.
+func (s Subject) Verify(keys []Key, signature []byte, now time.Time) error {
+	trimmed := bytes.TrimSpace(signature)
+	switch {
+	case len(keys) == 0:
+		return refuse(UnknownKey, "there is no key to verify the signature with")
+	case len(trimmed) == 0:
+		return refuse(Missing, "there is no signature")
+	case len(signature) > MaxBytes:
+		return refuse(Invalid, "the signature is longer than %d bytes", MaxBytes)
+	case trimmed[0] == '{':
+		return refuse(Invalid, "the signature is a sigstore bundle, which is not supported; sign with a key, without a bundle")
+	case bytes.HasPrefix(trimmed, []byte("untrusted comment:")):
+		return s.verifyMinisign(keys, signature)
+	}
+	return s.verifyECDSA(keys, signature, now)
+}
+
+func (s Subject) verifyMinisign(keys []Key, text []byte) error {
+	var parsed minisign.Signature
+	if err := parsed.UnmarshalText(text); err != nil {
+		return refuse(Invalid, "the signature is damaged: %v", err)
+	}
+	if parsed.Algorithm != minisign.HashEdDSA {
+		return refuse(Invalid, "the signature is of minisign's old kind, which is not of the file's hash; sign with minisign 0.10 or newer, or with -H")
+	}
+	known := false
+	for _, k := range keys {
+		if k.minisign == nil || k.minisign.ID() != parsed.KeyID {
+			continue
+		}
+		if known = true; s.reader.Verify(*k.minisign, text) {
+			return nil
+		}
+	}
+	if !known {
+		return refuse(UnknownKey, "the signature is by the minisign key %016X, which is not one of the trusted keys", parsed.KeyID)
+	}
+	return refuse(Invalid, "the signature by the minisign key %016X is not of this file, or it or its comment was changed", parsed.KeyID)
+}
+
+func (s Subject) verifyECDSA(keys []Key, raw []byte, now time.Time) error {
+	if !slices.ContainsFunc(keys, func(k Key) bool { return k.ecdsa != nil }) {
+		return refuse(UnknownKey, "the signature is none of minisign, and no trusted key is of another kind")
+	}
+	der := raw
+	if decoded, err := base64.StdEncoding.DecodeString(string(bytes.TrimSpace(raw))); err == nil {
+		der = decoded
+	}
+	var expired *Key
+	for _, k := range keys {
+		if k.ecdsa == nil || !ecdsa.VerifyASN1(k.ecdsa, s.sha256[:], der) {
+			continue
+		}
+		if k.notAfter.IsZero() || !now.Before(k.notBefore) && !now.After(k.notAfter) {
+			return nil
+		}
+		expired = &k
+	}
+	if expired != nil {
+		return refuse(Expired, "the certificate of the key that signed is valid from %s to %s, and not now",
+			expired.notBefore.UTC().Format(time.RFC3339), expired.notAfter.UTC().Format(time.RFC3339))
+	}
+	return refuse(Invalid, "the signature is not one of this file by a trusted key: the file, the signature or the key is another one")
+}
