@@ -75,7 +75,8 @@ func sourcesInUse() []client.Object {
 	stored, broken := validSource(), validSource()
 	stored.Status = v1alpha1.FirmwareSourceStatus{
 		ObservedGeneration: 1,
-		Conditions:         ready(metav1.ConditionTrue, v1alpha1.ReasonSucceeded, "2 images in store"),
+		Conditions: ready(metav1.ConditionTrue, v1alpha1.ReasonSucceeded, "2 images in store",
+			condition(v1alpha1.ConditionSignatureVerified, metav1.ConditionTrue, v1alpha1.ReasonSucceeded, "")),
 		Images: []v1alpha1.StoredImage{
 			{Version: "22.39.2048", Class: v1alpha1.ClassNIC, Digest: digest, SizeBytes: 16 << 20},
 			{Version: "22.41.1000", Class: v1alpha1.ClassNIC, Digest: digest, SizeBytes: 16 << 20},
@@ -92,6 +93,7 @@ func sourcesInUse() []client.Object {
 	bad.Status = v1alpha1.FirmwareSourceStatus{
 		ObservedGeneration: 1,
 		Conditions: ready(metav1.ConditionTrue, v1alpha1.ReasonSucceeded, "1 image in store",
+			condition(v1alpha1.ConditionSignatureVerified, metav1.ConditionFalse, v1alpha1.ReasonUnsigned, ""),
 			condition(v1alpha1.ConditionQuarantined, metav1.ConditionTrue, v1alpha1.ReasonQuarantined, "")),
 		Quarantine: []v1alpha1.QuarantinedImage{quarantined()},
 	}

@@ -232,7 +232,7 @@ func TestFirmwareSourceValidation(t *testing.T) {
 			file(o).SignatureURL = "https://firmware.example.com/a@1.bin.minisig"
 		}},
 		{name: "keys and a file without a signature", change: verify(v1alpha1.VerificationKeys, "RWQ"),
-			field: "spec", message: "each file needs its signatureURL"},
+			field: "spec", message: "with verification mode Keys each file needs its signatureURL, and otherwise none may have one, because it would not be verified"},
 		{name: "a signature that nobody verifies", change: func(o *v1alpha1.FirmwareSource) {
 			verify(v1alpha1.VerificationUnsigned)(o)
 			file(o).SignatureURL = "https://firmware.example.com/a.minisig"
@@ -245,9 +245,9 @@ func TestFirmwareSourceValidation(t *testing.T) {
 			file(o).SignatureURL = "https://user:secret@firmware.example.com/a.minisig"
 		}, field: "spec.files[0].signatureURL", message: "should match"},
 		{name: "keys without one", change: verify(v1alpha1.VerificationKeys),
-			field: "spec.verification", message: "mode Keys needs keys"},
+			field: "spec.verification", message: "mode Keys needs keys, and mode Unsigned takes none"},
 		{name: "unsigned with a key", change: verify(v1alpha1.VerificationUnsigned, "RWQ"),
-			field: "spec.verification", message: "mode Keys needs keys"},
+			field: "spec.verification", message: "mode Keys needs keys, and mode Unsigned takes none"},
 		{name: "an unknown verification", change: verify("Hope"),
 			field: "spec.verification.mode", message: "supported values"},
 		{name: "no digest", change: func(o *v1alpha1.FirmwareSource) { file(o).SHA256 = "" },

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"net/http"
@@ -32,6 +33,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab/maintenance"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
+	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
@@ -46,7 +48,7 @@ func TestDaemon(t *testing.T) {
 		"updates its node": updatesItsNode, "starts without an API server": startsWithoutAPIServer, "sees a card leave": seesACardLeave,
 		"writes on when its pod ends": writesOnWhenItsPodEnds, "reads back what lost its worker": readsBackWhatLostItsWorker,
 		"outlives every kill": outlivesEveryKill, "executes one job alone": executesOneJobAlone,
-		"refuses to run unconfined": refusesToRunUnconfined,
+		"refuses to run unconfined": refusesToRunUnconfined, "writes nothing for a stolen operator": writesNothingForAStolenOperator,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, newCluster(t), newMachine(t, bin)) })
 	}
@@ -118,12 +120,14 @@ func (m *machine) stop(s syscall.Signal) int {
 type cluster struct {
 	*apitest.Env
 	images map[string][]byte
+	// claims are the statements about images, by digest.
+	claims map[string][]artifact.Claim
 	args   []string
 }
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	c := &cluster{Env: apitest.New(t), images: map[string][]byte{}}
+	c := &cluster{Env: apitest.New(t), images: map[string][]byte{}, claims: map[string][]artifact.Claim{}}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
 	require.NoError(t, c.Client.Create(t.Context(), node))
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
@@ -135,6 +139,8 @@ func newCluster(t *testing.T) *cluster {
 		switch {
 		case r.Header.Get("Authorization") != "Bearer image-token":
 			w.WriteHeader(http.StatusUnauthorized)
+		case strings.HasPrefix(r.URL.Path, "/statements/"):
+			_ = json.NewEncoder(w).Encode(artifact.Statement{Claims: c.claims[strings.TrimPrefix(r.URL.Path, "/statements/")]})
 		case !ok:
 			w.WriteHeader(http.StatusNotFound)
 		default:

@@ -87,7 +87,13 @@ func TestNoObjectIsTooLarge(t *testing.T) {
 	t.Run("NodeDevice", func(t *testing.T) { cluster{t, c.Client}.fullNodeDevice() })
 	t.Run("FirmwareTemplate", func(t *testing.T) { cluster{t, c.Client}.fullTemplate() })
 	t.Run("FirmwareJob", func(t *testing.T) { cluster{t, c.Client}.fullJob() })
-	t.Run("FirmwareSource", func(t *testing.T) { cluster{t, c.Client}.fullSource() })
+	t.Run("FirmwareSource", func(t *testing.T) { cluster{t, c.Client}.fullSource(1, v1alpha1.FirmwareSourceSpec{}) })
+	t.Run("FirmwareSource with keys", func(t *testing.T) {
+		keys := filled(t, 8, unbounded, func(i int) string { return long(4096, i) })
+		cluster{t, c.Client}.fullSource(2, v1alpha1.FirmwareSourceSpec{
+			Verification: &v1alpha1.SourceVerification{Mode: v1alpha1.VerificationKeys, Keys: keys},
+		})
+	})
 }
 
 func (c cluster) fullNodeFirmware() {
@@ -211,14 +217,20 @@ func (c cluster) fullJob() {
 	c.isSmall(j)
 }
 
-func (c cluster) fullSource() {
-	src := &v1alpha1.FirmwareSource{ObjectMeta: metav1.ObjectMeta{Name: long(253, 1)}}
+func (c cluster) fullSource(n int, spec v1alpha1.FirmwareSourceSpec) {
+	src := &v1alpha1.FirmwareSource{ObjectMeta: metav1.ObjectMeta{Name: long(253, n)}, Spec: spec}
 	models := filled(c.T, 64, 900, func(i int) string { return long(6, i) })
-	src.Spec.Files = filled(c.T, 64, 54<<10, func(i int) v1alpha1.FirmwareFile {
-		return v1alpha1.FirmwareFile{
+	others, err := json.Marshal(spec)
+	require.NoError(c, err)
+	src.Spec.Files = filled(c.T, 64, 54<<10-len(others), func(i int) v1alpha1.FirmwareFile {
+		f := v1alpha1.FirmwareFile{
 			URL: "https://" + long(100, i), SHA256: fmt.Sprintf("%064x", i), Format: v1alpha1.FormatImage,
 			Images: []v1alpha1.ImageDescription{{Class: v1alpha1.ClassStorageController, Vendor: long(128, 1), Models: models, Version: long(64, i)}},
 		}
+		if spec.Verification != nil {
+			f.SignatureURL = f.URL + "." + long(100, i)
+		}
+		return f
 	})
 	c.create(src)
 	s := v1alpha1.FirmwareSourceStatus{

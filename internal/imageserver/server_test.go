@@ -81,6 +81,10 @@ func TestHandlerServesImagesToAuthenticatedDaemonsOnly(t *testing.T) {
 		"a token too many":         {"/images/" + digest.String(), "busy", "", 429, "too many tokens to review; try again\n"},
 		"an unknown image":         {"/images/" + other, "good", "", 404, "no such image in store\n"},
 		"no digest":                {"/images/..%2Fsecret", "good", "", 400, "parse digest \"../secret\": want sha256: and 64 lower-case hexadecimal digits\n"},
+		"a statement":              {"/statements/" + digest.String(), "good", "", 200, `{"claims":[{"file":"` + digest.String() + `","format":"Image","signature":"c2lnbmVk"}]}`},
+		"a statement, no token":    {"/statements/" + digest.String(), "", "", 401, "a bearer token is needed\n"},
+		"a statement to strangers": {"/statements/" + digest.String(), "bad", "", 403, ErrDenied.Error() + "\n"},
+		"a statement about none":   {"/statements/x", "good", "", 400, "parse digest \"x\": want sha256: and 64 lower-case hexadecimal digits\n"},
 		"another path":             {"/", "good", "", 404, "404 page not found\n"},
 	} {
 		t.Run(name, func(t *testing.T) {

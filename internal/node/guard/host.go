@@ -180,7 +180,12 @@ func (h Host) copyFiles(from, to string) error {
 	for _, e := range entries {
 		path := filepath.Join(from, e.Name())
 		info, err := os.Stat(path) // a link, in a mounted ConfigMap
-		if err != nil || !info.Mode().IsRegular() {
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // it was removed meanwhile
+			continue
+		case err != nil: // a key that is left out is one that the guard does not ask for
+			return fmt.Errorf("copy file for the guard: %w", err)
+		case !info.Mode().IsRegular():
 			continue
 		}
 		content, err := os.ReadFile(path)

@@ -32,6 +32,8 @@ type Machine struct {
 	Sim   *drivertest.Simulated
 	IDs   []inventory.Identity
 	Image map[inventory.Digest]driver.Image
+	// Store hands out the images; nil for those of Image.
+	Store engine.Images
 
 	// Boot counts the boots, and booted is when this one began; RebootWanted says that a reboot was requested.
 	Boot           int
@@ -335,6 +337,9 @@ func (m *Machine) Fetch(ctx context.Context, d inventory.Digest) (string, int64,
 	m.Fetches++
 	if err := m.read(ctx); err != nil {
 		return "", 0, err
+	}
+	if m.Store != nil {
+		return m.Store.Fetch(ctx, d)
 	}
 	img, ok := m.Image[d]
 	if m.FetchErr != nil || !ok {
