@@ -56,6 +56,8 @@ type Health interface {
 	Check(ctx context.Context, b health.Baseline, targets []health.Target) ([]health.Complaint, error)
 	// Look is the part of Check that the host answers by itself.
 	Look(ctx context.Context, b health.Baseline, targets []health.Target) ([]health.Complaint, error)
+	// LookAlone is Look on a host whose API server does not answer.
+	LookAlone(ctx context.Context, b health.Baseline, targets []health.Target) ([]health.Complaint, error)
 	// Take returns the baseline of the host before anything is changed; the devices are those of a scan.
 	Take(ctx context.Context, devices []inventory.Device) health.Baseline
 	// Before lists what is wrong before anything was changed and would be blamed on it afterwards; nil when nothing is.

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
@@ -16,8 +17,8 @@ type gate struct {
 	lookedAt time.Duration
 	found    finding
 	// answering is how long the API server has answered in all, and complaining how long it has done so with no look that found
-	// nothing worse. The time in which it gave no answer, or an error, counts in neither, and ends neither: a connection that
-	// comes and goes must not keep the gate from its verdict.
+	// nothing worse. An answer counts until the next question. The time after a question that got no answer, or an error, counts
+	// in neither, and ends neither: a connection that comes and goes must not keep the gate from its verdict.
 	answering, complaining time.Duration
 	// clean is how long every look has found nothing worse, from one that the API server answered.
 	clean stretch
@@ -27,6 +28,8 @@ type gate struct {
 	until             time.Time
 	// bootTook is how long the boot took, once that is known.
 	bootTook time.Duration
+	// question is the last question to the API server and the executables.
+	question question
 }
 
 // finding is what a look of the gate found.
@@ -42,17 +45,17 @@ const (
 	unwell
 )
 
-// note counts the time since the last look where both looks found the same kind of thing.
+// note counts the time since the last look as what that one found.
 func (g *gate) note(now time.Duration, found finding) {
 	since := now - g.lookedAt
-	if g.found >= well && found >= well {
+	if g.found >= well {
 		g.answering += since
 	}
-	switch {
-	case found == well:
-		g.complaining = 0
-	case found == unwell && g.found == unwell:
+	if g.found == unwell {
 		g.complaining += since
+	}
+	if found == well {
+		g.complaining = 0
 	}
 	g.lookedAt, g.found = now, found
 }
@@ -91,64 +94,147 @@ func (x *execution) limits() step.Limits {
 	return l
 }
 
-// askHealth looks at the health of the host where the health gate is the current step. While the host looks healthy, the
-// API server and the executables are asked at the beginning and at the end of the soak only.
+// askHealth looks at the health of the host where the health gate is the current step. The host is looked at each time. The API
+// server and the executables are asked rarely: see question. A verdict always rests on a look that asked them, so they are asked at
+// once where what the host found would decide.
 func (x *execution) askHealth(ctx context.Context, f *step.Facts) {
 	s := x.job.CurrentStep()
 	if s == nil || s.Kind != plan.Health || s.State != step.Running || f.Interrupted {
 		return
 	}
-	var baseline health.Baseline
-	if x.job.Baseline != nil {
-		baseline = *x.job.Baseline
-	}
-	g, soak := &x.gate, x.limits().Soak
-	soaking := g.clean.lasts && g.clean.lasted(x.cfg.Elapsed()) < soak
-	look := x.cfg.Health.Check
-	if soaking {
-		look = x.cfg.Health.Look
-	} else {
+	g := &x.gate
+	if !g.clean.lasts {
 		x.askBoot(ctx)
 	}
 	f.BootTook = g.bootTook
-	worse, err := look(ctx, baseline, x.targets())
-	now := x.cfg.Elapsed()
-	alone := errors.Is(err, health.ErrUnanswered)
-	if err != nil && !alone {
-		f.HealthMessage = err.Error()
-		g.note(now, nothingFound)
-		g.clean.look(now, false)
-		if !errors.Is(err, health.ErrUnreadable) { // an error of the API server is an answer
-			x.reached()
+	if g.clean.lasts || g.question.rests(x.cfg.Elapsed()) {
+		seen := *f
+		x.lookAtHost(ctx, &seen)
+		if step.Next(x.job.Record, seen, x.limits()).Verb == step.Await {
+			*f = seen
+			return
 		}
+	}
+	x.lookAtAll(ctx, f)
+}
+
+// lookAtHost looks at what the host knows itself, and takes the last answer of the API server for what it says now.
+func (x *execution) lookAtHost(ctx context.Context, f *step.Facts) {
+	g, baseline := &x.gate, x.baseline()
+	look := x.cfg.Health.Look
+	if g.question.found == unanswered {
+		look = x.cfg.Health.LookAlone
+	}
+	found, err := look(ctx, baseline, x.targets())
+	now := x.cfg.Elapsed()
+	if err != nil {
+		x.noteUnknown(now, f, err)
 		return
 	}
-	f.HealthKnown = !alone
-	for _, c := range worse {
+	worse := x.complaints(found)
+	g.question.saw(now, x.cfg.Poll, len(worse) > 0)
+	switch q := g.question; q.found {
+	case nothingFound:
+		x.noteUnknown(now, f, q.err)
+	case unanswered:
+		f.Unhealthy = worse
+		x.noteAlone(now, f, baseline, q.err)
+	default: // what the API server and the executables said stands until they are asked again
+		worse = union(q.worse, worse)
+		x.noteKnown(now, f, worse)
+		f.Clean = g.clean.look(now, g.clean.lasts && len(worse) == 0)
+	}
+}
+
+// lookAtAll looks at the host and asks the API server and the executables.
+func (x *execution) lookAtAll(ctx context.Context, f *step.Facts) {
+	g, baseline := &x.gate, x.baseline()
+	found, err := x.cfg.Health.Check(ctx, baseline, x.targets())
+	now := x.cfg.Elapsed()
+	if errors.Is(err, health.ErrUnreadable) { // nobody was asked
+		x.noteUnknown(now, f, err)
+		return
+	}
+	worse := x.complaints(found)
+	answer := well
+	switch {
+	case errors.Is(err, health.ErrUnanswered):
+		answer = unanswered
+	case err != nil:
+		answer = nothingFound
+	case len(worse) > 0:
+		answer = unwell
+	}
+	g.question.answered(now, x.cfg.Poll, answer, worse, err)
+	switch answer {
+	case nothingFound: // an error of the API server is an answer
+		x.noteUnknown(now, f, err)
+		x.reached()
+	case unanswered:
+		f.Unhealthy = worse
+		x.noteAlone(now, f, baseline, err)
+	default:
+		x.noteKnown(now, f, worse)
+		f.Clean = g.clean.look(now, answer == well)
+		x.reached()
+	}
+}
+
+// noteUnknown notes that the health of the host is not known.
+func (x *execution) noteUnknown(now time.Duration, f *step.Facts, err error) {
+	f.HealthMessage = err.Error()
+	x.gate.note(now, nothingFound)
+	x.gate.clean.look(now, false)
+}
+
+// noteAlone notes that nobody but the host itself says how it is.
+func (x *execution) noteAlone(now time.Duration, f *step.Facts, b health.Baseline, err error) {
+	g := &x.gate
+	g.note(now, unanswered)
+	g.clean.look(now, false)
+	f.Complaining, f.Waited = g.complaining, min(f.Waited, g.answering)
+	x.isolate(f, b.Reached, err)
+}
+
+// noteKnown notes what is worse on a host whose API server answers.
+func (x *execution) noteKnown(now time.Duration, f *step.Facts, worse []step.Complaint) {
+	g, found := &x.gate, well
+	if len(worse) > 0 {
+		found = unwell
+	}
+	g.note(now, found)
+	f.HealthKnown, f.Unhealthy = true, worse
+	f.Complaining, f.Waited = g.complaining, min(f.Waited, g.answering)
+}
+
+func (x *execution) baseline() health.Baseline {
+	if x.job.Baseline == nil {
+		return health.Baseline{}
+	}
+	return *x.job.Baseline
+}
+
+func (x *execution) complaints(found []health.Complaint) []step.Complaint {
+	var out []step.Complaint
+	for _, c := range found {
 		complaint := step.Complaint{Device: x.deviceOf(c.UniqueID), Message: c.Message}
 		if c.Network {
 			complaint.Evidence = step.Network
 		}
-		f.Unhealthy = append(f.Unhealthy, complaint)
+		out = append(out, complaint)
 	}
-	switch {
-	case alone:
-		g.note(now, unanswered)
-	case len(worse) > 0:
-		g.note(now, unwell)
-	default:
-		g.note(now, well)
+	return out
+}
+
+// union is the first list and what only the second one has.
+func union(a, b []step.Complaint) []step.Complaint {
+	out := slices.Clone(a)
+	for _, c := range b {
+		if !slices.Contains(out, c) {
+			out = append(out, c)
+		}
 	}
-	f.Clean = g.clean.look(now, len(worse) == 0 && !alone)
-	if soaking { // only a look that asks everything ends the soak
-		f.Clean = min(f.Clean, soak-1)
-	}
-	f.Complaining, f.Waited = g.complaining, min(f.Waited, g.answering)
-	if !alone {
-		x.reached()
-		return
-	}
-	x.isolate(f, baseline.Reached, err)
+	return out
 }
 
 // askBoot asks how long the boot took. While that is not known nothing is blamed for it.

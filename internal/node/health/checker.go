@@ -117,6 +117,16 @@ func (c Checker) Look(ctx context.Context, b Baseline, targets []Target) ([]Comp
 	return worse, err
 }
 
+// LookAlone is Look on a host whose API server does not answer: a gateway that is silent counts too. It asks neither the API
+// server nor an executable.
+func (c Checker) LookAlone(ctx context.Context, b Baseline, targets []Target) ([]Complaint, error) {
+	devices, worse, err := c.look(ctx, b, targets)
+	if err != nil {
+		return nil, err
+	}
+	return append(worse, c.silent(ctx, b, devices)...), nil
+}
+
 func (c Checker) look(ctx context.Context, b Baseline, targets []Target) ([]inventory.Device, []Complaint, error) {
 	devices, err := c.Scanner.Scan(ctx)
 	if err != nil {

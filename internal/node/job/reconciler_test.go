@@ -529,6 +529,10 @@ func (healthy) Look(context.Context, health.Baseline, []health.Target) ([]health
 	return nil, nil
 }
 
+func (healthy) LookAlone(context.Context, health.Baseline, []health.Target) ([]health.Complaint, error) {
+	return nil, nil
+}
+
 func (healthy) Take(context.Context, []inventory.Device) health.Baseline { return health.Baseline{} }
 
 func (healthy) Before(context.Context) ([]health.Complaint, error) { return nil, nil }

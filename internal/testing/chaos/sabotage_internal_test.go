@@ -353,3 +353,7 @@ func (cheerful) Check(context.Context, health.Baseline, []health.Target) ([]heal
 func (cheerful) Look(context.Context, health.Baseline, []health.Target) ([]health.Complaint, error) {
 	return nil, nil
 }
+
+func (cheerful) LookAlone(context.Context, health.Baseline, []health.Target) ([]health.Complaint, error) {
+	return nil, nil
+}

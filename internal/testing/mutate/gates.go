@@ -2,8 +2,13 @@ package mutate
 
 // gates are defects in who is found healthy, what is rolled back, and what a person's request clears.
 func gates() []Mutant {
+	const question = "internal/node/engine/question.go"
 	const gate, rollback, clearance = "pkg/step/gate.go", "pkg/step/rollback.go", "pkg/plan/clearance.go"
 	return []Mutant{
+		{What: "a gate polls the API server while it waits", File: question,
+			Old: "min(2*q.rest, longestRest)", New: "min(q.rest, longestRest)", Run: "TestPatience"},
+		{What: "a link that comes and goes polls the API server", File: question,
+			Old: "q.renewed.lasted(now) < renewedEach", New: "q.renewed.lasted(now) < 0", Run: "TestPatience"},
 		{What: "a device that runs another version is verified", File: gate, Old: "case dev.Running == want:", New: "case dev.Running == want || dev.Refusal == \"\":"},
 		{What: "a device that refused its image at boot is verified", File: gate,
 			Old: "case dev.Running == want && dev.Refusal != \"\" && d.activatedByBoot():", New: "case dev.Running == want && dev.Refusal != \"\" && d.s.Rollback:"},
