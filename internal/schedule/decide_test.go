@@ -338,6 +338,34 @@ func TestAPlaceIsKeptWhileTheMachineIsAtWork(t *testing.T) {
 	}, o.Remove)
 }
 
+// An API server that was restored from a backup knows neither the jobs that were begun since nor their places. What the nodes report
+// counts, and so does that a node has not reported yet.
+func TestANodeAtWorkCountsThoughTheAPILostItsJob(t *testing.T) {
+	for name, n := range map[string]schedule.Node{
+		"it reports the job":                    {Name: "n0", Ready: true, Runs: "lost"},
+		"it reports that a failed job holds it": {Name: "n0", Ready: true, Held: true},
+		"it has not reported yet":               {Name: "n0", Ready: true, Unheard: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := schedule.Facts{
+				Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(1))}, UnheardUntil: epoch,
+				Nodes: append(nodes(2)[1:], n), Jobs: []schedule.Job{job("n1", 1, 0)},
+			}
+			d := schedule.Decide(f)
+			assert.Equal(t, map[string]schedule.Reason{"n1-j1": schedule.BudgetExhausted}, reasons(d))
+			assert.Equal(t, n.Unheard, strings.Contains(d.Wait[0].Message, "restored from a backup"), d.Wait[0].Message)
+			assert.Equal(t, 1, outcome(t, d, "default").Unavailable)
+
+			f.Policies[0].Ledger = []schedule.Entry{entry(job("n0", 2, schedule.Admitted))}
+			f.Jobs = append(f.Jobs, job("n0", 2, schedule.Admitted))
+			assert.Equal(t, 1, outcome(t, schedule.Decide(f), "default").Unavailable, "it counts once")
+
+			f.Policies[0].Ledger, f.Jobs = nil, []schedule.Job{job("n0", 3, 0)}
+			assert.Equal(t, []string{"n0-j3"}, admitted(outcome(t, schedule.Decide(f), "default")), "its own next job disturbs nothing more")
+		})
+	}
+}
+
 func TestAJobWithAnEntryIsAdmittedEvenWhenPaused(t *testing.T) {
 	queued, cancelled := job("n0", 1, schedule.Queued), job("n1", 2, schedule.Cancelled)
 	p := policy("default", "", intstr.FromInt32(5), entry(queued), entry(cancelled))

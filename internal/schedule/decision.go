@@ -32,7 +32,7 @@ type Outcome struct {
 	// Adopted counts the entries in Add whose job was running without one; they do not ask for budget.
 	Adopted int
 	// Nodes is the size of the pool, Budget what maxUnavailable means for it. Unavailable counts the nodes that use
-	// the budget up: admitted, not Ready, or cordoned.
+	// the budget up: admitted, not Ready, cordoned, at work by their own report, or not heard of.
 	Nodes, Budget, Unavailable int
 	// Held lists the nodes in the ledger that a failed job holds.
 	Held []string

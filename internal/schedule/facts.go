@@ -22,6 +22,8 @@ type Facts struct {
 	Jobs     []Job
 	// OwnNode is the node the operator runs on; its jobs go last. Empty when unknown.
 	OwnNode string
+	// UnheardUntil is when the nodes with Unheard are no longer waited for; it is for people.
+	UnheardUntil time.Time
 }
 
 // Policy is a rollout policy: its spec and its ledger.
@@ -67,9 +69,13 @@ type Node struct {
 	// Scanned says that the daemon of the node has looked at the machine. It is needed where a job with Steps is queued.
 	Scanned bool
 	// Runs is the name of the job that the node reports to be at work on, and Held says that it reports that a failed job holds
-	// it. They are needed for a node in a ledger with a job that is gone.
+	// it. Either disturbs the node also where no ledger and no job says so: an API server that was restored from a backup has lost
+	// both. They must be read from the API server itself for a node in a ledger with a job that is gone.
 	Runs string
 	Held bool
+	// Unheard says that the node may be at work on a job of which the API knows nothing: its daemon has not reported for longer
+	// than one that runs ever does, and may be about to.
+	Unheard bool
 	// Unhealthy are the devices that a job left unhealthy and no request of a person has cleared.
 	Unhealthy []UnhealthyDevice
 }

@@ -34,6 +34,9 @@ func (p *pass) node(name string) *node {
 	return n
 }
 
+// atWork reports whether the node reports that a job disturbs it.
+func (n *node) atWork() bool { return n.Runs != "" || n.Held }
+
 func (n *node) exists() bool { return n.Name != "" }
 
 func (n *node) hasEntry(j *Job) bool {

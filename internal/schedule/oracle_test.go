@@ -67,6 +67,14 @@ func drawSituation(t *rapid.T) situation {
 			n.Labels["rack"] = rack
 		}
 		n.Ready, n.Cordoned = rapid.IntRange(0, 5).Draw(t, "not ready") > 0, rapid.IntRange(0, 5).Draw(t, "cordoned") == 0
+		switch rapid.IntRange(0, 11).Draw(t, "of a job that the API lost") {
+		case 0:
+			n.Runs = "lost"
+		case 1:
+			n.Held = true
+		case 2:
+			n.Unheard = true
+		}
 		s.Nodes = append(s.Nodes, n)
 		for range rapid.IntRange(0, 2).Draw(t, "jobs") {
 			j := job(n.Name, len(s.Jobs), rapid.SampledFrom([]schedule.JobState{schedule.Queued, schedule.Queued, schedule.Queued,
@@ -117,7 +125,7 @@ func (s situation) disturbed(d schedule.Decision, name string) map[string]bool {
 		}
 	}
 	for _, n := range s.Nodes {
-		if slices.Contains(s.pool(n), name) && (!n.Ready || n.Cordoned || entered[n.Name]) {
+		if slices.Contains(s.pool(n), name) && (!n.Ready || n.Cordoned || n.Runs != "" || n.Held || n.Unheard || entered[n.Name]) {
 			out[n.Name] = true
 		}
 	}

@@ -129,7 +129,7 @@ func (f *fleet) disturbed(o schedule.Outcome) int {
 		used[e.Node] = true
 	}
 	for _, n := range f.nodes {
-		if f.chooses(o.Name, n) && (!n.Ready || n.Cordoned || ledgers[n.Name]) {
+		if f.chooses(o.Name, n) && (!n.Ready || n.Cordoned || n.Runs != "" || n.Held || n.Unheard || ledgers[n.Name]) {
 			used[n.Name] = true
 		}
 	}
@@ -166,7 +166,8 @@ func (f *fleet) checkFairness(t *rapid.T, d schedule.Decision) {
 		for _, o := range d.Policies {
 			for _, e := range o.Add {
 				j := f.jobs[e.UID]
-				free := f.nodes[e.Node].Cordoned || j.State != schedule.Queued
+				n := f.nodes[e.Node]
+				free := n.Cordoned || n.Runs != "" || n.Held || n.Unheard || j.State != schedule.Queued
 				if o.Name == w.Policy && !free {
 					require.False(t, j.Created.After(f.jobs[w.UID].Created), "%s is admitted before %s", j.Name, w.Job)
 				}
@@ -298,14 +299,33 @@ func TestBudgetsHoldUnderAnySequenceOfEvents(t *testing.T) {
 					delete(f.jobs, j.UID)
 				}
 			},
+			// The API server was restored from a backup that has neither the job nor its entry. The node reports the job once its
+			// daemon sees that; until then it is unheard of.
+			"begun job and its entry are lost": func(t *rapid.T) {
+				j := f.jobs[pick(t, f.inState(schedule.Admitted), "job")]
+				n, exists := f.nodes[j.Node]
+				if !exists {
+					return
+				}
+				n.Runs, n.Unheard = j.Name, rapid.Bool().Draw(t, "unheard")
+				if n.Unheard {
+					n.Runs = ""
+				}
+				f.nodes[j.Node] = n
+				delete(f.jobs, j.UID)
+				for name, p := range f.policies {
+					p.Ledger = slices.DeleteFunc(slices.Clone(p.Ledger), func(e schedule.Entry) bool { return e.UID == j.UID })
+					f.policies[name] = p
+				}
+			},
 			"begun job without object fails": func(t *rapid.T) {
 				n := f.nodes[pick(t, f.nodes, "node")]
-				n.Held, n.Runs = n.Held || n.Runs != "", ""
+				n.Held, n.Runs, n.Unheard = n.Held || n.Runs != "", "", false
 				f.nodes[n.Name] = n
 			},
 			"begun job without object ends": func(t *rapid.T) {
 				n := f.nodes[pick(t, f.nodes, "node")]
-				n.Held, n.Runs = false, ""
+				n.Held, n.Runs, n.Unheard = false, "", false
 				f.nodes[n.Name] = n
 			},
 			"node changes": func(t *rapid.T) {

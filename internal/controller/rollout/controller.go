@@ -55,6 +55,7 @@ type Reconciler struct {
 	calendars calendars
 	durations Durations
 	room      *room.Room
+	unheard   unheard
 }
 
 // New returns a reconciler. It reads ledgers, and what their entries depend on, through direct, which must not be a
@@ -101,7 +102,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (ctrl.R
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	return r.act(ctx, f, schedule.Decide(f.schedule))
+	result, err := r.act(ctx, f, schedule.Decide(f.schedule))
+	if err == nil && r.unheard.waits() && (result.RequeueAfter == 0 || result.RequeueAfter > listenAgain) {
+		result.RequeueAfter = listenAgain
+	}
+	return result, err
 }
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]

@@ -21,7 +21,7 @@ type facts struct {
 	policies map[string]*v1alpha1.RolloutPolicy
 	jobs     map[string]*v1alpha1.FirmwareJob // by uid
 	nodes    map[string]*corev1.Node
-	// reports are the NodeFirmwares of the nodes with an entry whose job is gone.
+	// reports are the NodeFirmwares by name. Those of the nodes with an entry whose job is gone are from the API server itself.
 	reports  map[string]*v1alpha1.NodeFirmware
 	sources  []v1alpha1.FirmwareSource
 	queued   queued
@@ -58,6 +58,16 @@ func (r *Reconciler) gather(ctx context.Context) (facts, error) {
 	}
 	for i := range nodes.Items {
 		f.nodes[nodes.Items[i].Name] = &nodes.Items[i]
+	}
+	var reports v1alpha1.NodeFirmwareList
+	if err := r.client.List(ctx, &reports, client.UnsafeDisableDeepCopy); err != nil {
+		return f, fmt.Errorf("list node firmwares: %w", err)
+	}
+	for i := range reports.Items {
+		f.reports[reports.Items[i].Name] = &reports.Items[i]
+	}
+	if err := r.unheard.listen(ctx, r, f.reports); err != nil {
+		return f, err
 	}
 	if err := r.confirm(ctx, f); err != nil {
 		return f, err
@@ -191,7 +201,7 @@ func (r *Reconciler) readReport(ctx context.Context, f facts, node string) error
 
 func (r *Reconciler) scheduleFacts(f facts) schedule.Facts {
 	out := schedule.Facts{
-		Now: r.now(), OwnNode: r.ownNode, Policies: make([]schedule.Policy, 0, len(f.policies)),
+		Now: r.now(), OwnNode: r.ownNode, UnheardUntil: r.unheard.until, Policies: make([]schedule.Policy, 0, len(f.policies)),
 		Nodes: make([]schedule.Node, 0, len(f.nodes)), Jobs: make([]schedule.Job, 0, len(f.jobs)),
 	}
 	learned := false
@@ -207,7 +217,7 @@ func (r *Reconciler) scheduleFacts(f facts) schedule.Facts {
 		out.Nodes = append(out.Nodes, schedule.Node{
 			Name: n.Name, Labels: n.Labels, Ready: isReady(n), Cordoned: n.Spec.Unschedulable,
 			Scanned: f.queued.scanned[n.Name], Unhealthy: f.queued.unhealthy[n.Name],
-			Runs: runs(f.reports[n.Name]), Held: isHeld(f.reports[n.Name]),
+			Runs: runs(f.reports[n.Name]), Held: isHeld(f.reports[n.Name]), Unheard: r.unheard.is(n.Name),
 		})
 	}
 	for uid, j := range f.jobs {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"github.com/stretchr/testify/require"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -87,6 +88,17 @@ type view struct {
 	// dies makes every condition write fail, as a crash before it does.
 	dies bool
 	turn int
+	// ahead is how much later the API server says that it is.
+	ahead time.Duration
+}
+
+// Create lets the API server say that it is later.
+func (v *view) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+	err := v.Client.Create(ctx, o, opts...)
+	if review, ok := o.(*authenticationv1.SelfSubjectReview); ok {
+		review.CreationTimestamp.Time = review.CreationTimestamp.Add(v.ahead)
+	}
+	return err
 }
 
 func (v *view) freeze(ctx context.Context) error {

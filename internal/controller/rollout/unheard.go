@@ -1,0 +1,114 @@
+package rollout
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+)
+
+const (
+	// maxReportAge is longer than a daemon that scans every five minutes goes without a report: at rest it makes one an hour.
+	maxReportAge = 75 * time.Minute
+	// reportWait is how long after its first pass the operator counts nodes that do not report. A daemon whose status was replaced
+	// by an older one writes it again as soon as it sees that.
+	reportWait = 15 * time.Minute
+	// listenAgain is how often the operator looks for reports meanwhile.
+	listenAgain = 10 * time.Second
+	// reportsAtOnce is how many NodeFirmwares are read in one request.
+	reportsAtOnce = 500
+)
+
+// unheard are the nodes whose daemons reported before, and had not done so for maxReportAge when this process made its first
+// pass. Either their daemons are gone, or the API server was restored from a backup, and then a node may be at work on a job of
+// which the API knows nothing. Ages are by the API server's clock alone.
+type unheard struct {
+	known bool
+	until time.Time
+	// nodes are those that have not reported since, with the time of the last scan that each had reported before.
+	nodes map[string]*metav1.Time
+}
+
+func (u *unheard) is(node string) bool {
+	_, is := u.nodes[node]
+	return is
+}
+
+func (u *unheard) waits() bool { return len(u.nodes) > 0 }
+
+// listen finds the unheard nodes in the first pass, and drops in each pass those that have reported since. The reports are those of
+// a cache, read before this call.
+func (u *unheard) listen(ctx context.Context, r *Reconciler, reports map[string]*v1alpha1.NodeFirmware) error {
+	if !u.known {
+		overdue, err := r.overdue(ctx)
+		if err != nil {
+			return err
+		}
+		u.known, u.until, u.nodes = true, r.now().Add(reportWait), map[string]*metav1.Time{}
+		for _, name := range overdue {
+			if n := reports[name]; n != nil {
+				u.nodes[name] = n.Status.LastScanTime
+			}
+		}
+		if u.waits() {
+			log.FromContext(ctx).Info("Nodes have not reported for long, and count as disturbed until they do; the API server may have been "+
+				"restored from a backup that does not know of their jobs", "nodes", len(u.nodes), "until", u.until)
+		}
+	}
+	if u.waits() && !r.now().Before(u.until) {
+		log.FromContext(ctx).Info("Nodes that have not reported are no longer waited for; look at their daemons", "nodes", len(u.nodes))
+		u.nodes = nil
+	}
+	for name, before := range u.nodes {
+		if n := reports[name]; n == nil || !n.Status.LastScanTime.Equal(before) {
+			delete(u.nodes, name)
+		}
+	}
+	return nil
+}
+
+// overdue lists the NodeFirmwares whose daemon reported last before maxReportAge, by the API server itself. It lists none where
+// the API server does not tell the operator its time.
+func (r *Reconciler) overdue(ctx context.Context) ([]string, error) {
+	review := &authenticationv1.SelfSubjectReview{} // the one answer with the time that any account is given
+	switch err := r.client.Create(ctx, review); {
+	case apierrors.IsForbidden(err), apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err):
+		log.FromContext(ctx).Error(err, "The API server does not tell its time, so that nodes which have not reported since a restore are not waited for")
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("ask the API server for its time: %w", err)
+	}
+	var out []string
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("NodeFirmwareList"))
+	for more := true; more; more = list.Continue != "" {
+		if err := r.direct.List(ctx, list, client.Limit(reportsAtOnce), client.Continue(list.Continue)); err != nil {
+			return nil, fmt.Errorf("list the last reports of the nodes: %w", err)
+		}
+		for i := range list.Items {
+			last := reportedAt(&list.Items[i])
+			if last != nil && review.CreationTimestamp.Sub(last.Time) > maxReportAge {
+				out = append(out, list.Items[i].Name)
+			}
+		}
+	}
+	return out, nil
+}
+
+// reportedAt is when the daemon last changed its report, by the API server's clock; nil for never.
+func reportedAt(o client.Object) *metav1.Time {
+	var last *metav1.Time
+	for _, m := range o.GetManagedFields() {
+		if m.Manager == v1alpha1.FieldOwnerDaemon && m.Time != nil && (last == nil || last.Before(m.Time)) {
+			last = m.Time
+		}
+	}
+	return last
+}
