@@ -82,6 +82,22 @@ func Content(fsys fs.FS, number string) (kind, label string, err error) {
 	return kind, label, err
 }
 
+// PartitionEntry is what udev found about a partition in its partition table: the id of the partition and of its type, in lower case,
+// as in "c12a7328-f81f-11d2-ba4b-00a0c93ec93b" of a GPT and "0xef" of an MBR; empty where it found nothing
+// (run/udev/data/b<major>:<minor>).
+func PartitionEntry(fsys fs.FS, number string) (id, kind string, err error) {
+	err = lines(fsys, path.Join("run/udev/data", "b"+number), func(line string) error {
+		if v, ok := strings.CutPrefix(line, "E:ID_PART_ENTRY_UUID="); ok {
+			id = strings.ToLower(v)
+		}
+		if v, ok := strings.CutPrefix(line, "E:ID_PART_ENTRY_TYPE="); ok {
+			kind = strings.ToLower(v)
+		}
+		return nil
+	})
+	return id, kind, err
+}
+
 // PoolState is the state of an imported ZFS pool, such as "ONLINE" and "DEGRADED"; empty where it is not imported
 // (proc/spl/kstat/zfs/<pool>/state).
 func PoolState(fsys fs.FS, pool string) (string, error) {

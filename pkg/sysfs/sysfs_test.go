@@ -293,6 +293,41 @@ func TestESRTEntriesAreRead(t *testing.T) {
 	require.ErrorContains(t, got[0].Err, "entry0/fw_class")
 }
 
+func TestVariablesOfTheFirmwareAreRead(t *testing.T) {
+	const guid = "8be4df61-93ca-11d2-aa0d-00e098032b8c"
+	m := sysfstest.NewMachine()
+	has, err := sysfs.HasEFIVariables(m)
+	require.NoError(t, err)
+	assert.False(t, has)
+	got, err := sysfs.EFIVariable(m, "BootCurrent", guid)
+	require.NoError(t, err)
+	assert.Nil(t, got)
+	m.File("sys/firmware/efi/efivars/BootCurrent-"+guid, "\x06\x00\x00\x00\x1a\x00")
+	got, err = sysfs.EFIVariable(m, "BootCurrent", guid)
+	require.NoError(t, err)
+	assert.Equal(t, []byte{0x1a, 0}, got[:2])
+	has, err = sysfs.HasEFIVariables(m)
+	require.NoError(t, err)
+	assert.True(t, has)
+	m.MapFS["sys/firmware/efi/efivars/Short-"+guid] = &fstest.MapFile{Data: []byte{6, 0}}
+	_, err = sysfs.EFIVariable(m, "Short", guid)
+	require.ErrorContains(t, err, "2 bytes, want the 4 of the attributes first")
+	_, err = sysfs.EFIVariable(broken(m, "sys/firmware/efi/efivars/BootCurrent-"+guid, syscall.EIO), "BootCurrent", guid)
+	require.ErrorIs(t, err, syscall.EIO)
+}
+
+func TestThePartitionTableIsReadFromUdev(t *testing.T) {
+	m := sysfstest.NewMachine()
+	id, kind, err := sysfs.PartitionEntry(m, "8:1")
+	require.NoError(t, err)
+	assert.Empty(t, id+kind, "udev knows nothing of it")
+	m.File("run/udev/data/b8:1", "S:disk/by-partuuid/1\nE:ID_PART_ENTRY_UUID=0F1E2D3C-4b5a-6978-8796-a5b4c3d2e1f0\nE:ID_PART_ENTRY_TYPE=0xEF")
+	id, kind, err = sysfs.PartitionEntry(m, "8:1")
+	require.NoError(t, err)
+	assert.Equal(t, "0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0", id)
+	assert.Equal(t, "0xef", kind)
+}
+
 func TestBootIDIsAUUID(t *testing.T) {
 	m := sysfstest.NewMachine()
 	got, err := sysfs.BootID(m)

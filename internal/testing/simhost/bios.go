@@ -11,6 +11,8 @@ type biosState struct {
 	Running flash
 	// Capsule is empty when nothing is staged.
 	Capsule flash
+	// CapsuleOn is where the partition with the capsule is mounted.
+	CapsuleOn string `json:",omitempty"`
 	// Lowest is the lowest version the firmware accepts.
 	Lowest string
 	// LastAttemptVersion and LastAttemptStatus as in the ESRT.
@@ -45,8 +47,9 @@ func newBIOS(b BIOS) *biosState {
 }
 
 // boot installs the capsule. The firmware never accepts one below its lowest version, whatever the tool's flags.
-func (b *biosState) boot(how boot) {
-	if c := b.Capsule; c.Version != "" {
+// Looks is where the partition is mounted on which the firmware looks for it; a capsule elsewhere stays there.
+func (b *biosState) boot(how boot, looks string) {
+	if c := b.Capsule; c.Version != "" && b.CapsuleOn == looks {
 		b.LastAttemptVersion = c.Version
 		switch {
 		case how.refuse:
@@ -58,7 +61,7 @@ func (b *biosState) boot(how boot) {
 		default:
 			b.Running, b.LastAttemptStatus = c, how.status
 		}
-		b.Capsule = flash{}
+		b.Capsule, b.CapsuleOn = flash{}, ""
 		b.UpdateState = updateSuccess
 		if b.LastAttemptStatus != attemptSuccess {
 			b.UpdateState = updateFailed

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,7 +41,20 @@ func newMachine(t testing.TB, change ...func(*Spec)) *Machine {
 	binary, err := os.Executable()
 	require.NoError(t, err)
 	require.NoError(t, m.InstallTools(binary))
+	for _, v := range fwupdTold(t, spec) {
+		name, value, _ := strings.Cut(v, "=")
+		t.Setenv(name, value)
+	}
 	return m
+}
+
+// fwupdTold are the variables that fwupdtool needs in a container.
+func fwupdTold(t testing.TB, spec Spec) []string {
+	t.Helper()
+	dir := t.TempDir()
+	text := []byte("[" + spec.BIOS.GUID + "]\nVersionFormat = triplet\n")
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "version.quirk"), text, 0o600))
+	return []string{"FWUPD_UEFI_ESP_PATH=/boot/efi", "FWUPD_LOCALSTATEDIR_QUIRKS=" + dir}
 }
 
 type output struct {
@@ -61,6 +75,9 @@ func start(t *testing.T, m *Machine, argv ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(filepath.Join(m.ToolPath(), argv[0]), argv[1:]...)
 	cmd.Env = []string{"PATH=" + m.ToolPath(), "LC_ALL=C", "HOME=/"}
+	for _, name := range []string{"FWUPD_UEFI_ESP_PATH", "FWUPD_LOCALSTATEDIR_QUIRKS"} {
+		cmd.Env = append(cmd.Env, name+"="+os.Getenv(name))
+	}
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	return cmd

@@ -92,7 +92,11 @@ func (m *Machine) bootDevice(s *state, key string, kind Activation) error {
 	}
 	switch {
 	case key == BIOSKey:
-		s.BIOS.boot(b)
+		looks := ""
+		if len(s.Spec.ESPs) > 0 {
+			looks = s.Spec.ESPs[0].Path
+		}
+		s.BIOS.boot(b, looks)
 	case s.NICs[key] != nil:
 		s.NICs[key].boot(b, s.nic(key).Activation)
 		card := s.nic(key)

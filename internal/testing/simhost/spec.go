@@ -13,10 +13,12 @@ type Spec struct {
 	Name   string
 	System System
 	BIOS   BIOS
-	NICs   []NIC
-	NVMe   []NVMe
-	SCSI   []SCSI
-	SATA   []SATA
+	// ESPs are the EFI system partitions that are mounted. The machine booted from the first, and looks for capsules there.
+	ESPs []ESP `json:",omitempty"`
+	NICs []NIC
+	NVMe []NVMe
+	SCSI []SCSI
+	SATA []SATA
 	// Virtual is a virtual machine: lscpu names its hypervisor, and some tools refuse their work.
 	Virtual bool `json:",omitempty"`
 	// SecureBoot is a machine whose firmware verifies what it boots.
@@ -178,6 +180,21 @@ type BIOS struct {
 	GUID string
 	// Problems are fwupd's names of the problems that prevent an update of the firmware.
 	Problems []string `json:",omitempty"`
+	// NoCapsules firmware does not look for capsules on disk.
+	NoCapsules bool `json:",omitempty"`
+}
+
+// ESP is an EFI system partition that is mounted.
+type ESP struct {
+	// Path is where, Number the major:minor of its block device, and ID the one of its entry in a GPT, in lower case.
+	Path, Number, ID string
+	// ReadOnly is how it is mounted. Full partitions have no room for a capsule.
+	ReadOnly, Full bool `json:",omitempty"`
+}
+
+// DefaultESP is the partition of a machine; it is unique per machine.
+func DefaultESP(index int) ESP {
+	return ESP{Path: "/boot/efi", Number: "8:1", ID: fmt.Sprintf("0f1e2d3c-4b5a-6978-8796-a5b4c3%06x", index)}
 }
 
 // SATA is a drive behind the machine's AHCI controller.
@@ -245,6 +262,7 @@ func DefaultSpec(name string, index int) Spec {
 			Vendor: "Lenovo", Version: DefaultBIOSVersion, LowestVersion: "2.0.0",
 			GUID: "39a1ba52-95ee-4c1c-8d0f-b2b4ec3f1c9e",
 		},
+		ESPs: []ESP{DefaultESP(index)},
 		NICs: []NIC{
 			{
 				Key: "nic0", Slot: "0000:3b:00", DeviceID: "101d", SubsystemID: "0016",

@@ -15,14 +15,18 @@ type fwupdError struct {
 
 const (
 	fwupdInternal     = 0
-	fwupdVersionNewer = 1
-	fwupdVersionSame  = 2
 	fwupdInvalidFile  = 7
 	fwupdNotFound     = 8
 	fwupdNothingToDo  = 9
 	fwupdNotSupported = 10
 	fwupdInvalidData  = 18
 	fwupdInvalidArgs  = 23
+)
+
+// What the tool makes of the reasons of all devices against a version, of which it has one here.
+const (
+	allInstalled = "All updatable firmware is already installed"
+	allNewer     = "All updatable devices already have newer versions"
 )
 
 func (e *fwupdError) exitCode() int {
@@ -109,17 +113,22 @@ func (c *call) fwupdFail(o options, e *fwupdError) (int, error) {
 
 // fwupdDevice is the system firmware as fwupd describes it.
 func fwupdDevice(s *state) object {
-	b, fw := s.Spec.BIOS, s.BIOS
+	b, fw, f := s.Spec.BIOS, s.BIOS, fwupdFormat(s)
 	raw, _ := packTriplet(fw.Running.Version) // checked when the machine was made
 	lowest, _ := packTriplet(b.LowestVersion)
+	flags := []any{"internal"}
+	_, told := fwupdESP(s)
+	if told || len(b.Problems) > 0 {
+		flags = append(flags, updatable(b.Problems))
+	}
 	d := object{
 		{"Name", "System Firmware"}, {"DeviceId", b.DeviceID()},
 		{"InstanceIds", []any{"UEFI\\RES_{" + b.GUID + "}"}}, {"Guid", []any{b.GUID}},
-		{"Summary", "UEFI System Resource Table device (updated via capsule-on-disk)"}, {"Plugin", "uefi_capsule"},
+		{"Summary", "UEFI System Resource Table device (" + fwupdWay(s) + ")"}, {"Plugin", "uefi_capsule"},
 		{"Protocols", []any{"org.uefi.capsule"}},
-		{"Flags", []any{"internal", updatable(b.Problems), "require-ac", "needs-reboot", "usable-during-update"}},
-		{"Vendor", b.Vendor}, {"VendorIds", []any{"DMI:" + b.Vendor}}, {"Version", fw.Running.Version},
-		{"VersionLowest", b.LowestVersion}, {"VersionFormat", "triplet"}, {"VersionRaw", raw}, {"VersionLowestRaw", lowest},
+		{"Flags", append(flags, "require-ac", "needs-reboot", "usable-during-update")},
+		{"Vendor", b.Vendor}, {"VendorIds", []any{"DMI:" + b.Vendor}}, {"Version", f.spell(fw.Running.Version)},
+		{"VersionLowest", f.spell(b.LowestVersion)}, {"VersionFormat", f.name}, {"VersionRaw", raw}, {"VersionLowestRaw", lowest},
 		{"Icons", []any{"computer"}}, {"Created", 1768435200},
 	}
 	if len(b.Problems) > 0 {
@@ -128,8 +137,11 @@ func fwupdDevice(s *state) object {
 	if fw.UpdateState != 0 {
 		d = append(d, member{"UpdateState", fw.UpdateState})
 	}
-	if fw.LastAttemptStatus != attemptSuccess {
+	switch {
+	case fw.LastAttemptStatus != attemptSuccess:
 		d = append(d, member{"UpdateError", fwupdAttemptError(fw)})
+	case !told:
+		d = append(d, member{"UpdateError", noESP})
 	}
 	return d
 }
@@ -179,9 +191,10 @@ func fwupdDevices(c *call, o options) (*fwupdError, error) {
 		return nil, nil
 	}
 	c.printf("%s %s\n│\n└─System Firmware:\n", s.Spec.System.Vendor, s.Spec.System.Product)
+	f := fwupdFormat(s)
 	c.fwupdLines("      ", [][2]string{
-		{"Device ID", s.Spec.BIOS.DeviceID()}, {"Current version", s.BIOS.Running.Version},
-		{"Minimum Version", s.Spec.BIOS.LowestVersion}, {"Vendor", s.Spec.BIOS.Vendor}, {"GUID", s.Spec.BIOS.GUID},
+		{"Device ID", s.Spec.BIOS.DeviceID()}, {"Current version", f.spell(s.BIOS.Running.Version)},
+		{"Minimum Version", f.spell(s.Spec.BIOS.LowestVersion)}, {"Vendor", s.Spec.BIOS.Vendor}, {"GUID", s.Spec.BIOS.GUID},
 	})
 	return nil, nil
 }
@@ -249,11 +262,11 @@ func fwupdDetails(c *call, o options) (*fwupdError, error) {
 		return nil, err
 	}
 	c.printf("%s %s\n│\n", s.Spec.System.Vendor, s.Spec.System.Product)
-	if img.GUID == s.Spec.BIOS.GUID {
+	if f := fwupdFormat(s); img.GUID == s.Spec.BIOS.GUID {
 		c.printf("└─System Firmware:\n")
 		c.fwupdLines("  │   ", [][2]string{
-			{"Device ID", s.Spec.BIOS.DeviceID()}, {"Current version", s.BIOS.Running.Version},
-			{"Minimum Version", s.Spec.BIOS.LowestVersion}, {"Vendor", s.Spec.BIOS.Vendor}, {"GUID", img.GUID},
+			{"Device ID", s.Spec.BIOS.DeviceID()}, {"Current version", f.spell(s.BIOS.Running.Version)},
+			{"Minimum Version", f.spell(s.Spec.BIOS.LowestVersion)}, {"Vendor", s.Spec.BIOS.Vendor}, {"GUID", img.GUID},
 		})
 	} else {
 		c.printf("└─Unknown Device:\n")
@@ -286,6 +299,10 @@ func fwupdInstall(c *call, o options) (*fwupdError, error) {
 	if problem == nil {
 		problem = fwupdRequirements(s, img, o)
 	}
+	esp, _ := fwupdESP(s)
+	if problem == nil {
+		problem = fwupdWritable(s, esp, size)
+	}
 	if problem != nil {
 		return problem, c.refused(BIOSKey, "Write", img, problem.message)
 	}
@@ -300,7 +317,7 @@ func fwupdInstall(c *call, o options) (*fwupdError, error) {
 				c.printf("Decompressing…\nWriting…\n")
 			}
 		},
-		begin: func(s *state) { s.BIOS.Capsule = torn },
+		begin: func(s *state) { s.BIOS.Capsule, s.BIOS.CapsuleOn = torn, esp.Path },
 		finish: func(s *state) {
 			s.BIOS.Capsule, s.BIOS.UpdateTarget, s.BIOS.UpdateState = whole, whole, updateNeedsReboot
 		},
@@ -316,19 +333,25 @@ func fwupdInstall(c *call, o options) (*fwupdError, error) {
 
 // fwupdRequirements are the checks of an engine before an install, in its order.
 func fwupdRequirements(s *state, img Image, o options) *fwupdError {
-	running, lowest := s.BIOS.Running.Version, s.Spec.BIOS.LowestVersion
+	running, lowest, f := s.BIOS.Running.Version, s.Spec.BIOS.LowestVersion, fwupdFormat(s)
 	order := compareDotted(running, img.Version)
+	_, told := fwupdESP(s)
+	refusal := fmt.Sprintf("Device %s [System Firmware] does not currently allow updates", s.Spec.BIOS.DeviceID())
 	switch {
 	case img.GUID != s.Spec.BIOS.GUID:
 		return &fwupdError{fwupdNotFound, "No supported devices found"}
 	case len(s.Spec.BIOS.Problems) > 0:
-		return &fwupdError{fwupdNotSupported, fmt.Sprintf("Device %s [System Firmware] does not currently allow updates", s.Spec.BIOS.DeviceID())}
+		return &fwupdError{fwupdNotSupported, refusal}
+	case !told:
+		return &fwupdError{fwupdNotSupported, refusal + ": " + noESP}
+	case f.name != "triplet": // what the archives of simulated machines declare
+		return &fwupdError{fwupdNotSupported, fmt.Sprintf("Firmware version formats were different, device was '%s' and release is 'triplet'", f.name)}
 	case compareDotted(lowest, img.Version) > 0 && !o.has("force"):
 		return &fwupdError{fwupdNotSupported, fmt.Sprintf("Specified firmware is older than the minimum required version '%s < %s'", img.Version, lowest)}
 	case order == 0 && !o.has("allow-reinstall"):
-		return &fwupdError{fwupdVersionSame, fmt.Sprintf("Specified firmware is already installed '%s'", img.Version)}
+		return &fwupdError{fwupdNothingToDo, allInstalled}
 	case order > 0 && !o.has("allow-older"):
-		return &fwupdError{fwupdVersionNewer, fmt.Sprintf("Specified firmware is older than installed '%s < %s'", img.Version, running)}
+		return &fwupdError{fwupdNothingToDo, allNewer}
 	}
 	return nil
 }

@@ -107,9 +107,9 @@ func fwupdDriveRequirements(s *state, d SATA, img Image, o options) *fwupdError 
 	case len(d.Problems) > 0:
 		return &fwupdError{fwupdNotSupported, fmt.Sprintf("Device %s [%s] does not currently allow updates", d.DeviceID(), d.Model)}
 	case running == img.Version && !o.has("allow-reinstall"):
-		return &fwupdError{fwupdVersionSame, fmt.Sprintf("Specified firmware is already installed '%s'", img.Version)}
+		return &fwupdError{fwupdNothingToDo, allInstalled}
 	case running > img.Version && !o.has("allow-older"): // versions of the format "plain" are compared as text
-		return &fwupdError{fwupdVersionNewer, fmt.Sprintf("Specified firmware is older than installed '%s < %s'", img.Version, running)}
+		return &fwupdError{fwupdNothingToDo, allNewer}
 	}
 	return nil
 }

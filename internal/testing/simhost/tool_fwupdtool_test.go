@@ -58,9 +58,9 @@ func TestFwupdtoolReportsErrorsAsJSON(t *testing.T) {
 		code    int
 		problem int
 	}{
-		"older":             {[]string{older, biosID()}, 1, fwupdVersionNewer},
+		"older":             {[]string{older, biosID()}, 2, fwupdNothingToDo},
 		"older than lowest": {[]string{image(t, BIOSKey, "1.0.0"), biosID(), "--allow-older"}, 1, fwupdNotSupported},
-		"same":              {[]string{same, biosID()}, 1, fwupdVersionSame},
+		"same":              {[]string{same, biosID()}, 2, fwupdNothingToDo},
 		"another board's":   {[]string{foreign, biosID()}, 3, fwupdNotFound},
 		"unknown device":    {[]string{same, "ffffffff"}, 3, fwupdNotFound},
 		"broken":            {[]string{save(t, broken), biosID()}, 1, fwupdInvalidFile},
@@ -113,4 +113,48 @@ func TestACutCapsuleIsRefusedByTheFirmware(t *testing.T) {
 	d := device(t, m, BIOSKey)
 	assert.Equal(t, DefaultBIOSVersion, d.Running)
 	assert.Equal(t, attemptWrongFormat, d.LastAttemptStatus)
+}
+
+// What the real tool refuses in a container, this one refuses too, and nothing is left for the firmware.
+func TestFwupdtoolHasToBeToldWhatItCannotFindOut(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*Spec)
+		unset  string
+		says   string
+	}{
+		"no partition named":        {unset: "FWUPD_UEFI_ESP_PATH", says: "does not currently allow updates: Not updatable as UEFI ESP partition not detected"},
+		"no such partition":         {change: func(s *Spec) { s.ESPs = nil }, says: "ESP partition not detected"},
+		"no format named":           {unset: "FWUPD_LOCALSTATEDIR_QUIRKS", says: "Firmware version formats were different, device was 'number' and release is 'triplet'"},
+		"a full partition":          {change: func(s *Spec) { s.ESPs[0].Full = true }, says: "/boot/efi does not have sufficient space"},
+		"a partition read-only":     {change: func(s *Spec) { s.ESPs[0].ReadOnly = true }, says: "Read-only file system"},
+		"firmware without capsules": {change: func(s *Spec) { s.BIOS.NoCapsules = true }, says: "cannot be found"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t, func(s *Spec) {
+				if c.change != nil {
+					c.change(s)
+				}
+			})
+			if c.unset != "" {
+				t.Setenv(c.unset, "")
+			}
+			out := install(m, image(t, BIOSKey, newBIOSVersion))
+			assert.NotZero(t, out.code)
+			assert.Contains(t, out.stdout, c.says)
+			require.NoError(t, m.Boot())
+			assert.Equal(t, DefaultBIOSVersion, device(t, m, BIOSKey).Running)
+			assert.Equal(t, []string{"Write Failed"}, actions(t, m, BIOSKey))
+		})
+	}
+}
+
+// The firmware looks on the partition that it booted from, and nowhere else.
+func TestACapsuleOnAnotherPartitionIsNotFound(t *testing.T) {
+	other := ESP{Path: "/efi", Number: "8:17", ID: "11111111-2222-3333-4444-555555555555"}
+	m := newMachine(t, func(s *Spec) { s.ESPs = append(s.ESPs, other) })
+	t.Setenv("FWUPD_UEFI_ESP_PATH", other.Path)
+	require.Zero(t, install(m, image(t, BIOSKey, newBIOSVersion)).code)
+	require.NoError(t, m.Boot())
+	assert.Equal(t, DefaultBIOSVersion, device(t, m, BIOSKey).Running)
+	assert.Equal(t, "0", read(t, m, "sys/firmware/efi/esrt/entries/entry0/last_attempt_status"), "nobody tried")
 }

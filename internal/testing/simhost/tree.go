@@ -51,6 +51,8 @@ func render(s *state) tree {
 	renderProc(t, s)
 	renderDMI(t, s)
 	renderESRT(t, s)
+	renderVariables(t, s)
+	renderESPs(t, s)
 	renderBIOSSettings(t, s)
 	renderNet(t, s)
 	renderNVMe(t, s)
@@ -158,7 +160,7 @@ func (m *Machine) removeStale(t tree) error {
 		stale = append([]string{p}, stale...)
 		return nil
 	}
-	for _, root := range []string{"sys", "proc"} {
+	for _, root := range []string{"sys", "proc", "run/udev"} {
 		err := filepath.WalkDir(filepath.Join(m.dir, root), visit)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err

@@ -44,7 +44,10 @@ func machine(t *testing.T, spec simhost.Spec) *simhost.Machine {
 func simulated(t *testing.T, change func(*simhost.Spec)) toolcontract.Runner {
 	spec := simhost.DefaultSpec("contract", 0)
 	change(&spec)
-	m := machine(t, spec)
+	return runOn(machine(t, spec))
+}
+
+func runOn(m *simhost.Machine) toolcontract.Runner {
 	return func(ctx context.Context, argv, env []string) (toolcontract.Answer, error) {
 		cmd := exec.CommandContext(ctx, filepath.Join(m.ToolPath(), argv[0]), argv[1:]...)
 		cmd.Env = append([]string{"PATH=" + m.ToolPath(), "LC_ALL=C", "HOME=/"}, env...)

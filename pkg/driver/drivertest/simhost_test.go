@@ -157,7 +157,7 @@ func bios() part {
 		key:  simhost.BIOSKey,
 		only: func(s *simhost.Spec) { s.NICs, s.NVMe, s.SCSI = nil, nil, nil },
 		driver: func(r command.Runner, m *simhost.Machine) driver.Driver {
-			return fwupd.New(r, os.DirFS(m.Dir())).WaitBy(inNoTime)
+			return fwupd.New(r, sysfs.DirFS(m.Dir())).Keep(filepath.Join(m.Dir(), "var/lib/node-firmware")).WaitBy(inNoTime)
 		},
 		id: func(s simhost.Spec) inventory.Identity {
 			return inventory.Identity{Class: inventory.BIOS, UniqueID: s.System.UUID, Vendor: s.BIOS.Vendor}
@@ -342,6 +342,71 @@ func TestABIOSThatRunsWhatItReportsAsFailedSaysSo(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, p.versions[0], fw.Running)
 	assert.Contains(t, fw.LastAttempt, "unsuccessful")
+}
+
+// A machine that cannot take a capsule is read, says why, and keeps its firmware: the driver does not try, and what it could not know the
+// tool refuses.
+func TestABIOSThatTakesNoCapsuleIsNotWritten(t *testing.T) {
+	other := simhost.ESP{Path: "/efi", Number: "8:17", ID: "11111111-2222-3333-4444-555555555555"}
+	for name, c := range map[string]struct {
+		change   func(*simhost.Spec)
+		reason   fwupd.Reason
+		toolSays string
+	}{
+		"a firmware without capsules":          {func(s *simhost.Spec) { s.BIOS.NoCapsules = true }, fwupd.NoCapsules, ""},
+		"no partition":                         {func(s *simhost.Spec) { s.ESPs = nil }, fwupd.NoPartition, ""},
+		"a read-only partition":                {func(s *simhost.Spec) { s.ESPs[0].ReadOnly = true }, fwupd.PartitionReadOnly, ""},
+		"several, and the boot is unknown":     {func(s *simhost.Spec) { s.ESPs = append(s.ESPs, other); s.ESPs[0].ID = "" }, fwupd.SeveralPartitions, ""},
+		"a partition that the tool finds full": {func(s *simhost.Spec) { s.ESPs[0].Full = true }, "", "does not have sufficient space"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := bios().change(c.change)
+			m, runner := p.machine(t)
+			spec, err := m.Spec()
+			require.NoError(t, err)
+			d, id := p.driver(runner, m), p.id(spec)
+			_, fw, err := d.Inspect(t.Context(), id)
+			require.NoError(t, err)
+			assert.Equal(t, inventory.Version(simhost.DefaultBIOSVersion), fw.Running)
+			img := drivertest.SaveImage(t, p.versions[0], p.bytes(p.options(spec), p.versions[0]))
+			_, err = d.Write(t.Context(), id, img, nil)
+			if c.reason == "" {
+				assert.Empty(t, fw.ReadOnly)
+				require.ErrorContains(t, err, c.toolSays)
+				assert.NotErrorAs(t, err, new(*driver.RejectedError), "the archive is not to blame")
+			} else {
+				assert.Contains(t, fw.ReadOnly, string(c.reason)+": ")
+				require.ErrorContains(t, err, string(c.reason)+": ")
+				ops, err := m.Operations()
+				require.NoError(t, err)
+				assert.False(t, slices.ContainsFunc(ops, func(op simhost.Operation) bool { return op.Device == p.key }), "no tool was asked")
+			}
+			require.NoError(t, m.Boot())
+			after, err := m.Device(p.key)
+			require.NoError(t, err)
+			assert.Equal(t, simhost.DefaultBIOSVersion, after.Running)
+		})
+	}
+}
+
+// Of several partitions the firmware looks at the one that it booted from, under the kernel's lockdown too.
+func TestACapsuleIsLeftOnThePartitionThatWasBootedFrom(t *testing.T) {
+	p := bios().change(func(s *simhost.Spec) {
+		s.SecureBoot, s.Lockdown = true, "confidentiality"
+		s.ESPs[0].Path = "/efi"
+		s.ESPs = append(s.ESPs, simhost.ESP{Path: "/boot/efi", Number: "8:17", ID: "11111111-2222-3333-4444-555555555555"})
+	})
+	m, runner := p.machine(t)
+	spec, err := m.Spec()
+	require.NoError(t, err)
+	d, id := p.driver(runner, m), p.id(spec)
+	_, err = d.Write(t.Context(), id, drivertest.SaveImage(t, p.versions[0], p.bytes(p.options(spec), p.versions[0])), nil)
+	require.NoError(t, err)
+	require.NoError(t, m.Boot())
+	_, fw, err := d.Inspect(t.Context(), id)
+	require.NoError(t, err)
+	assert.Equal(t, p.versions[0], fw.Running)
+	assert.Empty(t, fw.ReadOnly)
 }
 
 func TestABIOSWithAProblemIsNotWritten(t *testing.T) {

@@ -2,7 +2,6 @@ package fwupd
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,16 +17,11 @@ func (d *Driver) Keep(dir string) *Driver {
 	return d
 }
 
-// told is a command with what fwupdtool cannot find out in a container: where the EFI system partition is mounted, and the format of
-// the machine's versions.
-func (d *Driver) told(c command.Command, bios resource, running inventory.Version) (command.Command, error) {
-	esp, err := findESP(d.host)
-	switch {
-	case errors.Is(err, errNoESP): // fwupdtool reports that, or asks UDisks2
-	case err != nil:
-		return c, err
-	default:
-		c.Env = append(c.Env, "FWUPD_UEFI_ESP_PATH="+esp.Path)
+// told is a command with what fwupdtool cannot find out in a container: where the EFI system partition is mounted, empty where the
+// command needs none, and the format of the machine's versions.
+func (d *Driver) told(c command.Command, esp string, bios resource, running inventory.Version) (command.Command, error) {
+	if esp != "" {
+		c.Env = append(c.Env, "FWUPD_UEFI_ESP_PATH="+esp)
 	}
 	spelled := formatFor(bios.Version, running)
 	if spelled == "" || d.dir == "" {

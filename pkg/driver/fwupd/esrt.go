@@ -21,11 +21,8 @@ type resource struct {
 	LastAttemptVersion, LastAttemptStatus int
 }
 
-// errNoESRT is wrapped by the reasons why a machine's firmware can be read but not updated.
-var errNoESRT = errors.New("the system firmware cannot be updated through UEFI capsules")
-
-// readResource finds the ESRT entry of the system firmware. It returns errNoESRT with the reason when there is none,
-// and another error when the table is malformed.
+// readResource finds the ESRT entry of the system firmware. The error is a *notReady when there is none, and another one when the
+// table is malformed.
 func readResource(host fs.FS) (resource, error) {
 	entries, err := sysfs.ESRT(host)
 	var found []sysfs.ESRTEntry
@@ -37,15 +34,34 @@ func readResource(host fs.FS) (resource, error) {
 	}
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return resource{}, fmt.Errorf("%w: only root may read the ESRT", errNoESRT)
+		return resource{}, notReadyf(NoTable, "only root may read the ESRT: run this as root")
 	case err != nil:
 		return resource{}, fmt.Errorf("read ESRT: %w", err)
 	case len(entries) == 0:
-		return resource{}, fmt.Errorf("%w: the machine has no ESRT, because it did not boot through UEFI or its firmware takes no capsules", errNoESRT)
+		return resource{}, noTable(host)
 	case len(found) != 1:
-		return resource{}, fmt.Errorf("%w: the ESRT has %d entries for the system firmware", errNoESRT, len(found))
+		return resource{}, notReadyf(NoTable, "the ESRT has %d entries for the system firmware instead of one: use the vendor's own tool", len(found))
 	}
 	return parseResource(found[0])
+}
+
+// noTable says why a machine has no ESRT. The variables tell it apart from one whose table is merely not shown.
+func noTable(host fs.FS) error {
+	_, err := fs.Stat(host, "sys/firmware/efi")
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return notReadyf(NoUEFI, "the machine did not boot through UEFI: enable UEFI in its setup and install its system for that, or use the vendor's own tool")
+	case err != nil:
+		return fmt.Errorf("read how the machine booted: %w", err)
+	}
+	bits, known, err := indications(host)
+	switch {
+	case err != nil:
+		return err
+	case known:
+		return notReadyf(NoTable, "the firmware has no ESRT, so it takes no capsules for itself (OsIndicationsSupported is %#x): use the vendor's own tool", bits)
+	}
+	return notReadyf(NoTable, "the firmware has no ESRT, so it takes no capsules for itself: use the vendor's own tool")
 }
 
 func parseResource(e sysfs.ESRTEntry) (resource, error) {

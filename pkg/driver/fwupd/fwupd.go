@@ -1,6 +1,7 @@
 package fwupd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,13 +20,15 @@ type Driver struct {
 	host   fs.FS
 	// dir is where the driver keeps a file for fwupdtool; see Keep.
 	dir string
+	// room returns how many bytes are left in the file system at a path; nil where that cannot be asked.
+	room func(path string) (uint64, error)
 }
 
 var _ driver.Driver = (*Driver)(nil)
 
 // New returns the driver. The file system is the host's, from its root.
 func New(runner command.Runner, host fs.FS) *Driver {
-	return &Driver{runner: newPatient(runner), host: host}
+	return &Driver{runner: newPatient(runner), host: host, room: roomBelow(host)}
 }
 
 // WaitBy sets how the driver waits for another fwupdtool; without it by the machine's clock.
@@ -38,7 +41,7 @@ func (d *Driver) WaitBy(p Pause) *Driver {
 func (*Driver) Name() string { return "fwupd" }
 
 // Version is the version of this driver, not of fwupd.
-func (*Driver) Version() string { return "2" }
+func (*Driver) Version() string { return "3" }
 
 // Support is SupportMainline for system firmware: UEFI capsules are a standard, and a tool of the machine's vendor
 // would support it better.
@@ -50,8 +53,8 @@ func (*Driver) Support(id inventory.Identity) driver.Support {
 }
 
 // Inspect reads the running version from the DMI tables, the board id and the outcome of the last update from the ESRT,
-// and the staged version from fwupd's history. A machine without ESRT or without fwupdtool can be read, with the reason
-// in ReadOnly.
+// and the staged version from fwupd's history. Whether the firmware can be updated is decided from the tables, the variables of the
+// firmware and the mounts, before any tool is asked; ReadOnly has the reason when it cannot.
 func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.Identity, inventory.Firmware, error) {
 	running, err := readVersion(d.host)
 	if err != nil {
@@ -64,8 +67,8 @@ func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.
 		Format:     formatOf(running),
 	}
 	bios, err := readResource(d.host)
-	if errors.Is(err, errNoESRT) {
-		fw.ReadOnly = err.Error()
+	if e, ok := errors.AsType[*notReady](err); ok {
+		fw.ReadOnly = e.Error()
 		fw.RollbackMessage = fw.ReadOnly
 		return id, fw, nil
 	}
@@ -75,22 +78,24 @@ func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.
 	id.BoardID = bios.GUID
 	fw.LastAttempt = bios.lastAttempt()
 	fw.Rollback, fw.RollbackMessage = bios.rollback(running)
-	if esp, err := findESP(d.host); err == nil && esp.ReadOnly {
-		fw.ReadOnly = fmt.Sprintf("the EFI system partition at %s is mounted read-only: mount it writable on the host", esp.Path)
-		fw.Rollback, fw.RollbackMessage = inventory.RollbackNone, fw.ReadOnly
-	}
+	_, unready := d.ready(0)
 	staged, err := d.staged(ctx, bios, running)
 	switch {
 	case errors.Is(err, command.ErrNotFound):
-		fw.ReadOnly = "fwupdtool is not installed where the daemon looks for tools"
-		fw.Rollback, fw.RollbackMessage = inventory.RollbackNone, fw.ReadOnly
+		unready = cmp.Or(unready, notReadyf(NoTool, "fwupdtool is not installed where the daemon looks for tools: add it to the image, or correct --tool-path"))
 	case errors.Is(err, errNoLock):
-		fw.ReadOnly = errNoLock.Error()
-		fw.Rollback, fw.RollbackMessage = inventory.RollbackNone, fw.ReadOnly
+		unready = cmp.Or(unready, notReadyf(NoLock, "%v", errNoLock))
 	case err != nil:
 		return id, inventory.Firmware{}, err
 	case staged != "":
 		fw.Stored = staged
+	}
+	if unready != nil {
+		if _, ok := errors.AsType[*notReady](unready); !ok {
+			return id, inventory.Firmware{}, unready
+		}
+		fw.ReadOnly = unready.Error()
+		fw.Rollback, fw.RollbackMessage = inventory.RollbackNone, fw.ReadOnly
 	}
 	return id, fw, nil
 }
@@ -103,17 +108,18 @@ func (d *Driver) Check(ctx context.Context, _ inventory.Identity, img driver.Ima
 		return err
 	}
 	bios, err := readResource(d.host)
-	if errors.Is(err, errNoESRT) {
-		return driver.Rejectf("%v", err)
-	}
 	if err != nil {
-		return err
+		return refusal(err)
+	}
+	esp, err := d.ready(img.Size)
+	if err != nil {
+		return refusal(err)
 	}
 	running, err := readVersion(d.host)
 	if err != nil {
 		return err
 	}
-	c, err := d.told(getDetails(img.Path, capsulePlugin), bios, running)
+	c, err := d.told(getDetails(img.Path, capsulePlugin), esp.Path, bios, running)
 	if err != nil {
 		return err
 	}
@@ -128,7 +134,7 @@ func (d *Driver) Check(ctx context.Context, _ inventory.Identity, img driver.Ima
 		return driver.Rejectf("the machine reports its firmware as %q, so it could not be verified that %s runs after the update: use the vendor's own tool",
 			running, img.Version)
 	}
-	dev, err := d.device(ctx, bios, running)
+	dev, err := d.device(ctx, esp.Path, bios, running)
 	if err != nil {
 		return err
 	}
@@ -186,8 +192,8 @@ func tooOld(v, lowest inventory.Version) bool {
 // Write stages the capsule: the firmware installs it during the next boot. A capsule staged before is replaced.
 func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Image, progress driver.Progress) (inventory.Activation, error) {
 	bios, err := readResource(d.host)
-	if errors.Is(err, errNoESRT) {
-		return 0, errors.Join(err, driver.ErrNotSupported)
+	if e, ok := errors.AsType[*notReady](err); ok {
+		return 0, errors.Join(e, driver.ErrNotSupported)
 	}
 	if err != nil {
 		return 0, err
@@ -195,11 +201,15 @@ func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Im
 	if activation, holds, err := d.holds(ctx, bios, img.Version); err != nil || holds {
 		return activation, err
 	}
+	esp, err := d.ready(img.Size)
+	if err != nil {
+		return 0, refusal(err)
+	}
 	running, err := readVersion(d.host)
 	if err != nil {
 		return 0, err
 	}
-	dev, err := d.device(ctx, bios, running)
+	dev, err := d.device(ctx, esp.Path, bios, running)
 	if err != nil {
 		return 0, err
 	}
@@ -207,7 +217,7 @@ func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Im
 	if dev.takesForOlder(img.Version) || !isNewer(img.Version, running) {
 		c = installOlder(img.Path, dev.ID, capsulePlugin, id.UniqueID)
 	}
-	if c, err = d.told(c, bios, running); err != nil {
+	if c, err = d.told(c, esp.Path, bios, running); err != nil {
 		return 0, err
 	}
 	r, err := d.runner.Run(ctx, c)
@@ -254,7 +264,7 @@ func (d *Driver) holds(ctx context.Context, bios resource, v inventory.Version) 
 
 // staged is the version fwupd staged for the GUID that waits for a reboot; empty when there is none.
 func (d *Driver) staged(ctx context.Context, bios resource, running inventory.Version) (inventory.Version, error) {
-	c, err := d.told(getHistory(), bios, running)
+	c, err := d.told(getHistory(), "", bios, running)
 	if err != nil {
 		return "", err
 	}
@@ -266,8 +276,10 @@ func (d *Driver) staged(ctx context.Context, bios resource, running inventory.Ve
 	return inventory.NormalizeVersion(dev.staged()), nil
 }
 
-func (d *Driver) device(ctx context.Context, bios resource, running inventory.Version) (fwupdDevice, error) {
-	c, err := d.told(getDevices(capsulePlugin), bios, running)
+// device is fwupd's device for the system firmware. It is an error that fwupd does not update it, or would not do so by a capsule on
+// disk.
+func (d *Driver) device(ctx context.Context, esp string, bios resource, running inventory.Version) (fwupdDevice, error) {
+	c, err := d.told(getDevices(capsulePlugin), esp, bios, running)
 	if err != nil {
 		return fwupdDevice{}, err
 	}
@@ -280,10 +292,11 @@ func (d *Driver) device(ctx context.Context, bios resource, running inventory.Ve
 		return fwupdDevice{}, fmt.Errorf("find system firmware: fwupd has no device with GUID %s: check that its UEFI plugin works on this machine", bios.GUID)
 	}
 	if err := dev.hindered(); err != nil {
-		if _, missing := findESP(d.host); errors.Is(missing, errNoESP) {
-			err = fmt.Errorf("%w; %w", err, missing)
-		}
 		return fwupdDevice{}, err
+	}
+	if dev.takesOtherWay() {
+		return fwupdDevice{}, driver.Rejectf("fwupd does not trust this firmware with capsules on disk, so nothing was written: use the vendor's own tool (fwupd: %q)",
+			dev.Summary)
 	}
 	return dev, nil
 }

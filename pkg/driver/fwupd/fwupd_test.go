@@ -29,7 +29,23 @@ func host(bios string) fstest.MapFS {
 	} {
 		fsys["sys/firmware/efi/esrt/entries/entry0/"+name] = &fstest.MapFile{Data: []byte(value + "\n")}
 	}
+	set(fsys, "OsIndicationsSupported", globalVariable, 0x45, 0, 0, 0, 0, 0, 0, 0)
+	mountAt(fsys, usual)
 	return fsys
+}
+
+// set sets a variable of the firmware.
+func set(fsys fstest.MapFS, name, guid string, value ...byte) {
+	fsys["sys/firmware/efi/efivars/"+name+"-"+guid] = &fstest.MapFile{Data: append([]byte{6, 0, 0, 0}, value...)}
+}
+
+// usual is a partition in the usual place.
+const usual = "98 27 8:1 / /boot/efi rw,relatime shared:5 - vfat /dev/sda1 rw,fmask=0077\n"
+
+// mountAt makes lines of mountinfo the mounts beside the root file system.
+func mountAt(fsys fstest.MapFS, lines string) {
+	const root = "27 1 8:2 / / rw,relatime shared:1 - ext4 /dev/sda2 rw\n"
+	fsys["proc/self/mountinfo"] = &fstest.MapFile{Data: []byte(root + lines)}
 }
 
 // fake plays fwupdtool. Answers are keyed by the command.

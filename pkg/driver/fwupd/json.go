@@ -13,6 +13,7 @@ import (
 type fwupdDevice struct {
 	ID            string   `json:"DeviceId"`
 	Name          string   `json:"Name"`
+	Summary       string   `json:"Summary"`
 	Plugin        string   `json:"Plugin"`
 	Serial        string   `json:"Serial"`
 	GUIDs         []string `json:"Guid"`
@@ -40,6 +41,13 @@ func (d fwupdDevice) staged() string {
 		return d.Releases[0].Version
 	}
 	return ""
+}
+
+// takesOtherWay reports whether fwupd would start its own program at the next boot instead of leaving a capsule for the firmware, as
+// it does where it knows that a machine's capsules on disk do not work. The summary alone says so, and only that of fwupd 2.
+func (d fwupdDevice) takesOtherWay() bool {
+	summary := strings.ToLower(d.Summary)
+	return strings.Contains(summary, "via nvram") || strings.Contains(summary, "via grub")
 }
 
 // fwupdError is the failure report of fwupdtool --json.

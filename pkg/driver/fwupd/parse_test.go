@@ -126,7 +126,9 @@ func TestESRT(t *testing.T) {
 		"two entries of the system": host(entry(guid, "1", "0"), entry("7d5759e5-9aa0-5f0c-abd6-7439bb11b9f6", "1", "0")),
 	} {
 		_, err := readResource(fsys)
-		assert.ErrorIs(t, err, errNoESRT, name)
+		var e *notReady
+		require.ErrorAs(t, err, &e, name)
+		assert.True(t, e.reason.lasting(), name)
 	}
 	for name, fsys := range map[string]fstest.MapFS{
 		"no GUID":      host(entry("system", "1", "0")),
@@ -135,7 +137,7 @@ func TestESRT(t *testing.T) {
 	} {
 		_, err := readResource(fsys)
 		require.Error(t, err, name)
-		assert.NotErrorIs(t, err, errNoESRT, name)
+		assert.NotErrorAs(t, err, new(*notReady), name)
 	}
 }
 

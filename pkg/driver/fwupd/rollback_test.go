@@ -39,7 +39,7 @@ func TestWhetherAnUpdateCanBeUndoneIsSaidBeforehand(t *testing.T) {
 					delete(f, file)
 				}
 			}
-		}, inventory.RollbackNone, "UEFI"},
+		}, inventory.RollbackNone, "no ESRT"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fsys := host("2.10.2")

@@ -1,0 +1,163 @@
+package fwupd
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
+)
+
+// Reason says in one word why the system firmware of a machine can be read and not updated. It is stable; the text behind it is not.
+type Reason string
+
+// The reasons, in the order in which they are looked for.
+const (
+	// NoUEFI: the machine did not boot through UEFI.
+	NoUEFI Reason = "NoUEFI"
+	// NoTable: the machine has no ESRT, or not one entry for its system firmware.
+	NoTable Reason = "NoESRT"
+	// NoVariables: the variables of the firmware cannot be read.
+	NoVariables Reason = "NoVariables"
+	// NoCapsules: the firmware does not look for capsules on disk.
+	NoCapsules Reason = "NoCapsules"
+	// VariablesReadOnly: the firmware cannot be asked to look for a capsule.
+	VariablesReadOnly Reason = "VariablesReadOnly"
+	// NoPartition: no EFI system partition is mounted.
+	NoPartition Reason = "NoPartition"
+	// OtherPartition: another EFI system partition is mounted than the one the machine booted from.
+	OtherPartition Reason = "OtherPartition"
+	// SeveralPartitions: it is not known which of several partitions the firmware looks at.
+	SeveralPartitions Reason = "SeveralPartitions"
+	// PartitionReadOnly: nothing can be written to the EFI system partition.
+	PartitionReadOnly Reason = "PartitionReadOnly"
+	// PartitionFull: there is no room on it for a capsule.
+	PartitionFull Reason = "PartitionFull"
+	// NoTool: fwupdtool is not installed.
+	NoTool Reason = "NoTool"
+	// NoLock: fwupdtool cannot make its lock file.
+	NoLock Reason = "NoLock"
+)
+
+// lasting reasons do not go away on a machine as it is: a retry does not help.
+func (r Reason) lasting() bool { return r == NoUEFI || r == NoTable || r == NoCapsules }
+
+// notReady is why nothing is written to the system firmware of this machine. Nothing was.
+type notReady struct {
+	reason Reason
+	text   string
+}
+
+func notReadyf(r Reason, format string, args ...any) error {
+	return &notReady{r, fmt.Sprintf(format, args...)}
+}
+
+// Error is the reason and what to do, at most 256 bytes as long as paths are short.
+func (e *notReady) Error() string { return string(e.reason) + ": " + e.text }
+
+// refusal is the error of a check or a write that stands for err: a *driver.RejectedError when the reason lasts.
+func refusal(err error) error {
+	if e, ok := errors.AsType[*notReady](err); ok && e.reason.lasting() {
+		return driver.Rejectf("%v", err)
+	}
+	return fmt.Errorf("%w; nothing was written", err)
+}
+
+// platform is what decides how the system firmware can be updated. Nothing of it takes a tool.
+type platform struct {
+	// hasVariables says that variables of the firmware can be read, and indications what it supports.
+	hasVariables, hasIndications bool
+	indications                  uint64
+	mounts                       mounts
+	// booted is the id of the partition that the machine booted from; bootErr says why it is not known.
+	booted  string
+	bootErr error
+}
+
+func readPlatform(host fs.FS) (platform, error) {
+	var p platform
+	var errs [3]error
+	p.hasVariables, errs[0] = sysfs.HasEFIVariables(host)
+	p.indications, p.hasIndications, errs[1] = indications(host)
+	p.mounts, errs[2] = readMounts(host)
+	p.booted, p.bootErr = bootPartition(host)
+	return p, errors.Join(errs[:]...)
+}
+
+// choose decides the way: the EFI system partition on which a capsule is left, or why there is none. The kernel's lockdown under
+// Secure Boot decides nothing here: it restricts neither variables nor file systems. The error is a *notReady.
+func (p platform) choose() (partition, error) {
+	switch {
+	case !p.hasVariables:
+		return partition{}, notReadyf(NoVariables,
+			"the kernel shows no EFI variables in /%s: mount efivarfs there; a kernel with efi=noruntime, as real-time kernels are, has none", sysfs.EFIVariables)
+	case !p.hasIndications:
+		return partition{}, notReadyf(NoCapsules,
+			"the firmware does not say that it takes capsules from disk: enable that in its setup, or use the vendor's own tool")
+	case p.indications&capsuleOnDisk == 0:
+		return partition{}, notReadyf(NoCapsules,
+			"the firmware takes no capsules from disk (OsIndicationsSupported is %#x, without 0x4): enable that in its setup, or use the vendor's own tool", p.indications)
+	case p.mounts.variablesReadOnly:
+		return partition{}, notReadyf(VariablesReadOnly,
+			"/%s is mounted read-only, so the firmware cannot be told of a capsule: mount it writable on the host", sysfs.EFIVariables)
+	}
+	esp, err := chooseESP(p.mounts.partitions, p.booted)
+	switch {
+	case err != nil && p.bootErr != nil:
+		return partition{}, fmt.Errorf("%w (%w)", err, p.bootErr)
+	case err != nil:
+		return partition{}, err
+	case esp.ReadOnly:
+		return partition{}, notReadyf(PartitionReadOnly, "the EFI system partition at %s is mounted read-only: mount it writable on the host", esp.Path)
+	}
+	return esp, nil
+}
+
+// overhead is what fwupd wants on the partition beside the capsule, in bytes: 1 MiB, for its program and logs. It wants the size of
+// the capsule twice on most machines and once on others, and decides that itself when it stages.
+const overhead = 1 << 20
+
+// ready is the partition on which a capsule can be left now. Size is the one of the archive in bytes, 0 where it is not known yet. The
+// error is a *notReady, or says what could not be read.
+func (d *Driver) ready(size int64) (partition, error) {
+	p, err := readPlatform(d.host)
+	if err != nil {
+		return partition{}, fmt.Errorf("read how the firmware can be updated: %w", err)
+	}
+	esp, err := p.choose()
+	if err != nil || d.room == nil {
+		return esp, err
+	}
+	room, err := d.room(esp.Path)
+	if err != nil {
+		return partition{}, fmt.Errorf("read the room on the EFI system partition at %s: %w", esp.Path, err)
+	}
+	if need := uint64(size) + overhead; room < need {
+		return partition{}, notReadyf(PartitionFull,
+			"the EFI system partition at %s has %d KiB left, and fwupd needs at least %d KiB: remove old files from it", esp.Path, room>>10, need>>10)
+	}
+	return esp, nil
+}
+
+// roomBelow returns how many bytes are left in the file system at a path of the host. Only files of this machine have that: nil for
+// any other file system. Where the tree is not the running machine but files that look like one, the path is below it.
+func roomBelow(host fs.FS) func(path string) (uint64, error) {
+	tree, ok := host.(sysfs.Tree)
+	if !ok {
+		return nil
+	}
+	return func(path string) (uint64, error) {
+		if real, err := tree.Mounted(); err != nil || !real {
+			path = filepath.Join(tree.Dir(), path)
+		}
+		var stat unix.Statfs_t
+		if err := unix.Statfs(path, &stat); err != nil {
+			return 0, fmt.Errorf("statfs %s: %w", path, err)
+		}
+		return stat.Bavail * uint64(stat.Bsize), nil
+	}
+}
