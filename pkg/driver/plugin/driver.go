@@ -118,12 +118,16 @@ func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Im
 	return a.Needs, nil
 }
 
-// Activate lets the plugin activate the staged image.
+// Activate lets the plugin activate the staged image. The error is a *driver.NotEnoughError where the plugin says why that was not
+// enough.
 func (d *Driver) Activate(ctx context.Context, id inventory.Identity, kind inventory.Activation) (inventory.Activation, error) {
 	if kind != inventory.ActivateDeviceReset && kind != inventory.ActivateDriverReload {
 		return 0, fmt.Errorf("activate by %s: %w", kind, driver.ErrNotSupported)
 	}
 	a, err := d.change(ctx, VerbActivate, id, Request{Kind: kind}, kind.String(), nil)
+	if err == nil && a.Needs != inventory.ActivateNone && a.Reason != "" {
+		return 0, &driver.NotEnoughError{Needs: a.Needs, Reason: a.Reason}
+	}
 	return a.Needs, err
 }
 

@@ -59,6 +59,8 @@ type Answer struct {
 	ID       inventory.Identity   `json:",omitzero"`
 	Firmware inventory.Firmware   `json:",omitzero"`
 	Needs    inventory.Activation `json:",omitempty"`
+	// Reason says why Needs is more than what was asked for; empty where the plugin gives none.
+	Reason string `json:",omitempty"`
 }
 
 // The prefixes of the lines the tool prints. A line of progress has a percentage from 0 to 100.

@@ -98,8 +98,7 @@ func (s *service) Activate(m *pluginv1.ActivateRequest, stream pluginv1.Driver_A
 	}
 	return s.follow(m.GetTask(), id, err, stream, work{kind: pluginv1.TaskKind_TASK_KIND_ACTIVATE, writes: true,
 		do: func(ctx context.Context, _ driver.Progress) (inventory.Activation, error) {
-			needs, _, err := driver.StillNeeded(s.driver.Activate(ctx, id, kind))
-			return needs, err
+			return s.driver.Activate(ctx, id, kind)
 		}})
 }
 

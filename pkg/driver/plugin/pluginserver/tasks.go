@@ -212,14 +212,15 @@ func (t *task) ended() bool {
 }
 
 func (t *task) result() *pluginv1.TaskResult {
-	if t.err != nil {
-		return &pluginv1.TaskResult{Status: wire.StatusTo(t.err)}
-	}
-	needs, err := wire.ActivationTo(t.needs)
+	needs, reason, err := driver.StillNeeded(t.needs, t.err)
 	if err != nil {
 		return &pluginv1.TaskResult{Status: wire.StatusTo(err)}
 	}
-	return &pluginv1.TaskResult{Status: wire.OK(), Activation: needs}
+	activation, err := wire.ActivationTo(needs)
+	if err != nil {
+		return &pluginv1.TaskResult{Status: wire.StatusTo(err)}
+	}
+	return &pluginv1.TaskResult{Status: wire.OK(), Activation: activation, Reason: plugin.Message(reason)}
 }
 
 func (t *task) describe() *pluginv1.Task {

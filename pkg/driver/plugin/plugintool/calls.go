@@ -29,8 +29,7 @@ func (s *session) do(ctx context.Context, v plugin.Verb) (plugin.Answer, error) 
 		m, err := s.plugin.Check(ctx, &pluginv1.CheckRequest{Identity: id, Image: wire.ImageTo(s.request.Image)})
 		return plugin.Answer{}, answered(err, m.GetStatus())
 	case plugin.VerbWrite, plugin.VerbActivate, plugin.VerbRevert:
-		needs, err := s.change(ctx, v, id)
-		return plugin.Answer{Needs: needs}, err
+		return s.change(ctx, v, id)
 	case plugin.VerbArchive:
 		return plugin.Answer{}, s.archive(ctx, id)
 	default:

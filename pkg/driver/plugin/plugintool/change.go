@@ -17,7 +17,6 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/plugin"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/plugin/v1"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/plugin/wire"
-	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
 // events is the stream of events of a task.
@@ -27,7 +26,7 @@ type events interface {
 
 // change runs a writing task and follows it to its end. It has no deadline: a plugin that hangs in a write may still be
 // writing. Only when the plugin's process is gone, or no longer knows the task, has the write ended.
-func (s *session) change(ctx context.Context, v plugin.Verb, id *pluginv1.Identity) (inventory.Activation, error) {
+func (s *session) change(ctx context.Context, v plugin.Verb, id *pluginv1.Identity) (plugin.Answer, error) {
 	ref := s.task()
 	for {
 		r, err := s.attempt(ctx, v, ref, id)
@@ -35,10 +34,10 @@ func (s *session) change(ctx context.Context, v plugin.Verb, id *pluginv1.Identi
 			return outcome(r, ref.Follow)
 		}
 		if status.Code(err) == codes.Unimplemented {
-			return 0, answered(err, nil)
+			return plugin.Answer{}, answered(err, nil)
 		}
 		if gone(s.request.Socket) {
-			return 0, fmt.Errorf("%w: the plugin exited meanwhile: %s", command.ErrLost, plugin.Message(status.Convert(err).Message()))
+			return plugin.Answer{}, fmt.Errorf("%w: the plugin exited meanwhile: %s", command.ErrLost, plugin.Message(status.Convert(err).Message()))
 		}
 		ref.Follow = true // the task may have begun
 		pause(ctx)
@@ -89,19 +88,19 @@ func (s *session) listen(stream events) (*pluginv1.TaskResult, error) {
 
 // outcome returns the result of a task. A task that was followed and is no longer known has ended with an unknown
 // result.
-func outcome(r *pluginv1.TaskResult, followed bool) (inventory.Activation, error) {
+func outcome(r *pluginv1.TaskResult, followed bool) (plugin.Answer, error) {
 	err := wire.StatusFrom(r.GetStatus())
 	if followed && errors.Is(err, plugin.ErrNotFound) {
-		return 0, fmt.Errorf("%w: the plugin restarted meanwhile", command.ErrLost)
+		return plugin.Answer{}, fmt.Errorf("%w: the plugin restarted meanwhile", command.ErrLost)
 	}
 	if err != nil {
-		return 0, err
+		return plugin.Answer{}, err
 	}
 	needs, err := wire.ActivationFrom(r.GetActivation())
 	if err != nil { // the device was written, and only a read-back can show what it needs
-		return 0, fmt.Errorf("%w: %w: %w", command.ErrLost, plugin.ErrInvalid, err)
+		return plugin.Answer{}, fmt.Errorf("%w: %w: %w", command.ErrLost, plugin.ErrInvalid, err)
 	}
-	return needs, nil
+	return plugin.Answer{Needs: needs, Reason: plugin.Message(r.GetReason())}, nil
 }
 
 // gone reports whether no process serves the socket.

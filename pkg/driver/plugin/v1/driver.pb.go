@@ -1100,9 +1100,12 @@ type Firmware struct {
 	Rollback        Rollback `protobuf:"varint,7,opt,name=rollback,proto3,enum=nodefirmware.driver.v1.Rollback" json:"rollback,omitempty"`
 	RollbackMessage string   `protobuf:"bytes,8,opt,name=rollback_message,json=rollbackMessage,proto3" json:"rollback_message,omitempty"`
 	// Why the device itself refused the last image.
-	LastAttempt   string `protobuf:"bytes,9,opt,name=last_attempt,json=lastAttempt,proto3" json:"last_attempt,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	LastAttempt string `protobuf:"bytes,9,opt,name=last_attempt,json=lastAttempt,proto3" json:"last_attempt,omitempty"`
+	// Why the activation is more disruptive than for other devices of this kind, such as virtual functions in use; empty as a rule. A
+	// daemon that does not know the field ignores it.
+	ActivationMessage string `protobuf:"bytes,10,opt,name=activation_message,json=activationMessage,proto3" json:"activation_message,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Firmware) Reset() {
@@ -1194,6 +1197,13 @@ func (x *Firmware) GetRollbackMessage() string {
 func (x *Firmware) GetLastAttempt() string {
 	if x != nil {
 		return x.LastAttempt
+	}
+	return ""
+}
+
+func (x *Firmware) GetActivationMessage() string {
+	if x != nil {
+		return x.ActivationMessage
 	}
 	return ""
 }
@@ -1907,7 +1917,10 @@ type TaskResult struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Status *Status                `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
 	// What is still needed; unspecified for tasks that read, and when the status is not CODE_OK.
-	Activation    Activation `protobuf:"varint,2,opt,name=activation,proto3,enum=nodefirmware.driver.v1.Activation" json:"activation,omitempty"`
+	Activation Activation `protobuf:"varint,2,opt,name=activation,proto3,enum=nodefirmware.driver.v1.Activation" json:"activation,omitempty"`
+	// Why an activation did not do what it was asked for, so that the more disruptive one above is needed; for people, at most 4096 bytes,
+	// and empty where nothing more is needed. A daemon that does not know the field ignores it.
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1954,6 +1967,13 @@ func (x *TaskResult) GetActivation() Activation {
 		return x.Activation
 	}
 	return Activation_ACTIVATION_UNSPECIFIED
+}
+
+func (x *TaskResult) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
 }
 
 // Task is the state of a task.
@@ -2388,7 +2408,7 @@ const file_pkg_driver_plugin_v1_driver_proto_rawDesc = "" +
 	"\x04Slot\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x05R\x06number\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x127\n" +
-	"\x05state\x18\x03 \x01(\x0e2!.nodefirmware.driver.v1.SlotStateR\x05state\"\x9c\x03\n" +
+	"\x05state\x18\x03 \x01(\x0e2!.nodefirmware.driver.v1.SlotStateR\x05state\"\xcb\x03\n" +
 	"\bFirmware\x12\x18\n" +
 	"\arunning\x18\x01 \x01(\tR\arunning\x12\x16\n" +
 	"\x06stored\x18\x02 \x01(\tR\x06stored\x122\n" +
@@ -2400,7 +2420,9 @@ const file_pkg_driver_plugin_v1_driver_proto_rawDesc = "" +
 	"\tread_only\x18\x06 \x01(\tR\breadOnly\x12<\n" +
 	"\brollback\x18\a \x01(\x0e2 .nodefirmware.driver.v1.RollbackR\brollback\x12)\n" +
 	"\x10rollback_message\x18\b \x01(\tR\x0frollbackMessage\x12!\n" +
-	"\flast_attempt\x18\t \x01(\tR\vlastAttempt\"N\n" +
+	"\flast_attempt\x18\t \x01(\tR\vlastAttempt\x12-\n" +
+	"\x12activation_message\x18\n" +
+	" \x01(\tR\x11activationMessage\"N\n" +
 	"\x0eInspectRequest\x12<\n" +
 	"\bidentity\x18\x01 \x01(\v2 .nodefirmware.driver.v1.IdentityR\bidentity\"\xc5\x01\n" +
 	"\x0fInspectResponse\x126\n" +
@@ -2442,13 +2464,14 @@ const file_pkg_driver_plugin_v1_driver_proto_rawDesc = "" +
 	"\x06result\x18\x02 \x01(\v2\".nodefirmware.driver.v1.TaskResultH\x00R\x06resultB\a\n" +
 	"\x05event\"$\n" +
 	"\bProgress\x12\x18\n" +
-	"\apercent\x18\x01 \x01(\x05R\apercent\"\x88\x01\n" +
+	"\apercent\x18\x01 \x01(\x05R\apercent\"\xa0\x01\n" +
 	"\n" +
 	"TaskResult\x126\n" +
 	"\x06status\x18\x01 \x01(\v2\x1e.nodefirmware.driver.v1.StatusR\x06status\x12B\n" +
 	"\n" +
 	"activation\x18\x02 \x01(\x0e2\".nodefirmware.driver.v1.ActivationR\n" +
-	"activation\"\xf8\x01\n" +
+	"activation\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xf8\x01\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x124\n" +
 	"\x04kind\x18\x02 \x01(\x0e2 .nodefirmware.driver.v1.TaskKindR\x04kind\x127\n" +

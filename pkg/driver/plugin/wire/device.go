@@ -71,6 +71,8 @@ func FirmwareFrom(m *pluginv1.Firmware) (inventory.Firmware, error) {
 		ReadOnly:        t.take("read_only", m.GetReadOnly(), maxMessage),
 		RollbackMessage: t.take("rollback_message", m.GetRollbackMessage(), maxMessage),
 		LastAttempt:     t.take("last_attempt", m.GetLastAttempt(), maxMessage),
+
+		ActivationMessage: t.take("activation_message", m.GetActivationMessage(), maxMessage),
 	}
 	if m.GetRunning() == "" {
 		errs = append(errs, errors.New("running is empty"))
@@ -110,7 +112,7 @@ func FirmwareTo(fw inventory.Firmware) (*pluginv1.Firmware, error) {
 	var errs []error
 	m := &pluginv1.Firmware{
 		Running: string(fw.Running), Stored: string(fw.Stored), ReadOnly: fw.ReadOnly, RollbackMessage: fw.RollbackMessage,
-		LastAttempt: fw.LastAttempt, Activation: keep(&errs, activations.to, fw.Activation), Format: keep(&errs, formats.to, fw.Format),
+		LastAttempt: fw.LastAttempt, ActivationMessage: fw.ActivationMessage, Activation: keep(&errs, activations.to, fw.Activation), Format: keep(&errs, formats.to, fw.Format),
 		Rollback: keep(&errs, rollbacks.to, fw.Rollback),
 	}
 	for _, s := range fw.Slots {

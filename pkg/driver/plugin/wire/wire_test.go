@@ -32,6 +32,7 @@ func goodFirmware() inventory.Firmware {
 		Running: "1.0", Stored: "1.1", Slots: []inventory.Slot{{Number: 1, Version: "1.0", State: inventory.SlotActive}},
 		Activation: inventory.ActivatePowerCycle, Format: inventory.FormatDotted, ReadOnly: "locked",
 		Rollback: inventory.RollbackSlot, RollbackMessage: "needs its slot", LastAttempt: "refused",
+		ActivationMessage: "InUse: it has 8 virtual functions",
 	}
 }
 
