@@ -20,6 +20,9 @@ const (
 	ConditionInspected = "Inspected"
 	// ConditionDevicesUnreadable (abnormal) is True on a NodeFirmware while a device of the node cannot be read.
 	ConditionDevicesUnreadable = "DevicesUnreadable"
+	// ConditionToolsUntested (abnormal) is True on a NodeFirmware while a vendor's tool that its drivers run is there in a version
+	// that was not tested, or cannot be executed.
+	ConditionToolsUntested = "ToolsUntested"
 	// ConditionObsolete says on a NodeFirmware whether an object that the firmware of its devices came from has changed since.
 	// It is False where none has, so that kubectl can wait for that.
 	ConditionObsolete = "Obsolete"
@@ -117,6 +120,10 @@ const (
 	ReasonRead = "Read"
 	// ReasonReadFailed: the device is there but could not be read.
 	ReasonReadFailed = "ReadFailed"
+	// ReasonToolUnsupported: a vendor's tool is older than the oldest version that is supported, or cannot be executed. It is not used.
+	ReasonToolUnsupported = "ToolUnsupported"
+	// ReasonToolUnknown: a vendor's tool is newer than any that was tested, or does not say its version. It is used.
+	ReasonToolUnknown = "ToolUnknown"
 	// ReasonNoDriver: no driver knows the device; it is listed from sysfs alone.
 	ReasonNoDriver = "NoDriver"
 

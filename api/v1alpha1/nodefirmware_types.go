@@ -117,7 +117,7 @@ type NodeFirmwareStatus struct {
 	// +optional
 	// +kubebuilder:default=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready and Obsolete, and, while they are True, Reconciling, Stalled, Held and DevicesUnreadable.
+	// conditions: Ready and Obsolete, and, while they are True, Reconciling, Stalled, Held, DevicesUnreadable and ToolsUntested.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -150,6 +150,12 @@ type NodeFirmwareStatus struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	FirmwareNotListed int32 `json:"firmwareNotListed,omitempty"`
+	// tools lists the vendors' programs that the drivers of this node run, in order of name, as the daemon found them at its start. At
+	// most 32.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Tools []VendorTool `json:"tools,omitempty"`
 	// hold is the failed job that keeps the node in maintenance, with the requests of the spec that it followed; absent when
 	// none does.
 	// +optional
@@ -235,6 +241,44 @@ type InstalledFirmware struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Version string `json:"version,omitempty"`
+}
+
+// ToolSupport says what is known of a vendor's program in the version that a node has.
+// +kubebuilder:validation:Enum=Tested;Newer;Unknown;TooOld;CannotRun;Missing
+type ToolSupport string
+
+const (
+	// ToolTested marks a program whose answers in this version are known, or of which any version will do.
+	ToolTested ToolSupport = "Tested"
+	// ToolNewer marks a program that is newer than any whose answers are known. It is used.
+	ToolNewer ToolSupport = "Newer"
+	// ToolUnknown marks a program whose version could not be read. It is used.
+	ToolUnknown ToolSupport = "Unknown"
+	// ToolTooOld marks a program that is older than the oldest supported version. It is not used.
+	ToolTooOld ToolSupport = "TooOld"
+	// ToolCannotRun marks a program that is there and that the machine does not execute.
+	ToolCannotRun ToolSupport = "CannotRun"
+	// ToolMissing marks a program that is not there.
+	ToolMissing ToolSupport = "Missing"
+)
+
+// VendorTool is a program of a vendor on one node.
+type VendorTool struct {
+	// name of the program's file.
+	// +required
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name,omitempty"`
+	// version that the program reports. Absent where it was not read or does not matter.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Version string `json:"version,omitempty"`
+	// support says whether the program is used in this version.
+	// +required
+	Support ToolSupport `json:"support,omitempty"`
+	// message says what is wrong and what to do about it; absent for a program that was tested.
+	// +optional
+	// +kubebuilder:validation:MaxLength=300
+	Message string `json:"message,omitempty"`
 }
 
 // Hold is a failed job that keeps its node in maintenance.

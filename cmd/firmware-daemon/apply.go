@@ -41,7 +41,7 @@ func applyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			hardware, err := hardwareOf(m)
+			hardware, err := hardwareOf(c.Context(), m)
 			if err != nil {
 				return err
 			}

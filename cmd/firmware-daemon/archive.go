@@ -141,7 +141,7 @@ func archiveEditCommand(verb, short string, edit func(stateDir, entry string) er
 }
 
 func archiving(c *cobra.Command, m config.Machine) (cli.Archiving, error) {
-	hardware, err := hardwareOf(m)
+	hardware, err := hardwareOf(c.Context(), m)
 	if err != nil {
 		return cli.Archiving{}, err
 	}

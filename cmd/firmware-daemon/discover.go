@@ -45,31 +45,41 @@ func discoverCommand() *cobra.Command {
 
 // scan reads the devices of the machine.
 func scan(ctx context.Context, m config.Machine) (host.Inventory, error) {
-	hardware, err := hardwareOf(m)
+	hardware, err := hardwareOf(ctx, m)
 	if err != nil {
 		return host.Inventory{}, err
 	}
 	return hardware.Host.Scan(ctx)
 }
 
-func hardwareOf(m config.Machine) (*daemon.Hardware, error) {
-	if err := m.Validate(); err != nil {
-		return nil, err
+// hardwareOf is the machine, with the tools that are supported. The standard error output gets a line for each other tool.
+func hardwareOf(ctx context.Context, m config.Machine) (*daemon.Hardware, error) {
+	tools, drivers, err := toolsOf(m)
+	if err == nil {
+		tools, _, err = daemon.Survey(ctx, sysfs.DirFS(m.HostRoot), tools, drivers)
 	}
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	plugins, err := pluginsOf(m, log, forgetPlugins)
-	if err != nil {
-		return nil, err
-	}
-	drivers, err := driversOf(m, plugins)
-	if err != nil {
-		return nil, err
-	}
-	tools, err := daemon.Outliving(command.Config{Path: m.Tools(), Own: ownArgv(), Log: log}, workerArgv(), nil)
 	if err != nil {
 		return nil, err
 	}
 	return daemon.NewHardware(sysfs.DirFS(m.HostRoot), tools, drivers, m.NVMeTransports...)
+}
+
+// toolsOf is how the tools of the machine are run, and its drivers.
+func toolsOf(m config.Machine) (command.Config, daemon.DriverList, error) {
+	if err := m.Validate(); err != nil {
+		return command.Config{}, nil, err
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	plugins, err := pluginsOf(m, log, forgetPlugins)
+	if err != nil {
+		return command.Config{}, nil, err
+	}
+	drivers, err := driversOf(m, plugins)
+	if err != nil {
+		return command.Config{}, nil, err
+	}
+	tools, err := daemon.Outliving(command.Config{Path: m.Tools(), Own: ownArgv(), Log: log}, workerArgv(), nil)
+	return tools, drivers, err
 }
 
 func outputFlag(c *cobra.Command, output *string) {

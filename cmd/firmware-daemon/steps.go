@@ -5,8 +5,10 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/internal/cli"
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/daemon"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/steps"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
 
 func stepsCommand() *cobra.Command {
@@ -48,7 +50,11 @@ func catalogOf(m config.Machine, priorities config.StepPriorities) (plan.Catalog
 	if err != nil {
 		return plan.Catalog{}, err
 	}
-	hardware, err := hardwareOf(m)
+	tools, drivers, err := toolsOf(m)
+	if err != nil {
+		return plan.Catalog{}, err
+	}
+	hardware, err := daemon.NewHardware(sysfs.DirFS(m.HostRoot), tools, drivers, m.NVMeTransports...)
 	if err != nil {
 		return plan.Catalog{}, err
 	}

@@ -122,6 +122,9 @@ func (c cluster) fullNodeFirmware() {
 		Firmware: filled(c.T, 128, 40<<10, func(i int) v1alpha1.InstalledFirmware {
 			return v1alpha1.InstalledFirmware{Device: long(253, i), Class: v1alpha1.ClassStorageController, Manufacturer: text, Model: text, Version: long(64, i)}
 		}),
+		Tools: filled(c.T, 32, unbounded, func(i int) v1alpha1.VendorTool {
+			return v1alpha1.VendorTool{Name: long(63, i), Version: long(64, i), Support: v1alpha1.ToolCannotRun, Message: long(300, i)}
+		}),
 		FirmwareNotListed: 100, Hold: &v1alpha1.Hold{Job: long(253, 1), Retry: &text, Release: &text},
 		CurrentStep: &v1alpha1.CurrentStep{Job: long(253, 1), Name: long(63, 1), Device: long(253, 1), StartTime: &now},
 		Steps: filled(c.T, 64, unbounded, func(i int) v1alpha1.EnabledStep {

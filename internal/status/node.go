@@ -17,7 +17,7 @@ import (
 // NodeConditions are the condition types of a NodeFirmware; the daemon writes all of them.
 var NodeConditions = []string{
 	v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled,
-	v1alpha1.ConditionHeld, v1alpha1.ConditionDevicesUnreadable,
+	v1alpha1.ConditionHeld, v1alpha1.ConditionDevicesUnreadable, v1alpha1.ConditionToolsUntested,
 }
 
 // NodeFacts is what the daemon knows about its node when it reports.
@@ -29,6 +29,8 @@ type NodeFacts struct {
 	// Problems says which classes of devices could not be enumerated and which devices could not be distinguished, one
 	// sentence each.
 	Problems []string
+	// Tools are the vendors' programs that the drivers of the node run.
+	Tools []v1alpha1.VendorTool
 	// Held says why the node is kept in maintenance; nil when it is not.
 	Held *HeldFacts
 	// Working names the job and the step that run now; empty when none does.
@@ -83,7 +85,33 @@ func Node(f NodeFacts, old []metav1.Condition, generation int64, now time.Time) 
 		want = append(want, Condition{v1alpha1.ConditionDevicesUnreadable, metav1.ConditionTrue, v1alpha1.ReasonReadFailed,
 			bounded(problems) + " Every scan tries again; nothing is removed from the list meanwhile."})
 	}
+	want = append(want, toolsUntested(f.Tools)...)
 	return Merge(old, generation, now, NodeConditions, want...)
+}
+
+// toolsUntested is the condition of programs that are there and were not tested, those that are not used first. What is missing is
+// said on the devices that need it, because few nodes need all of them.
+func toolsUntested(all []v1alpha1.VendorTool) []Condition {
+	var unused, used []string
+	for _, t := range all {
+		said := t.Name + ": " + strings.TrimSuffix(t.Message, ".") + "."
+		switch t.Support {
+		case v1alpha1.ToolTooOld, v1alpha1.ToolCannotRun:
+			unused = append(unused, said)
+		case v1alpha1.ToolNewer, v1alpha1.ToolUnknown:
+			used = append(used, said)
+		}
+	}
+	reason := v1alpha1.ReasonToolUnknown
+	if len(unused) > 0 {
+		reason = v1alpha1.ReasonToolUnsupported
+	}
+	sentences := append(unused, used...)
+	if len(sentences) == 0 {
+		return nil
+	}
+	return []Condition{{v1alpha1.ConditionToolsUntested, metav1.ConditionTrue, reason,
+		bounded(sentences) + " A restart of the daemon looks at them again."}}
 }
 
 func nodeReady(f NodeFacts) []Condition {

@@ -21,6 +21,23 @@ func summary(name string, g given) nfstatus.DeviceSummary {
 	return nfstatus.DeviceSummary{Name: name, Assigned: g.Desired.Version != "", Conditions: nfstatus.Device(g.judged(), nil, 1, noon)}
 }
 
+// tools are one that was tested and one that was not.
+func tools(s v1alpha1.ToolSupport) []v1alpha1.VendorTool {
+	return []v1alpha1.VendorTool{{Name: "sg_inq", Support: v1alpha1.ToolTested}, {Name: "mstflint", Version: "4.9.0", Support: s, Message: "version 4.9.0 is not it; install another"}}
+}
+
+// What is not used comes first, with its next step.
+func TestToolsThatWereNotTestedAreNamed(t *testing.T) {
+	all := append(tools(v1alpha1.ToolTooOld), v1alpha1.VendorTool{Name: "fwupdtool", Support: v1alpha1.ToolNewer, Message: "it is newer"})
+	got := meta.FindStatusCondition(nfstatus.Node(nfstatus.NodeFacts{Tools: all}, nil, 1, noon), v1alpha1.ConditionToolsUntested)
+	require.NotNil(t, got)
+	assert.Equal(t, v1alpha1.ReasonToolUnsupported, got.Reason)
+	assert.Equal(t, "mstflint: version 4.9.0 is not it; install another. fwupdtool: it is newer. A restart of the daemon looks at them again.", got.Message)
+	got = meta.FindStatusCondition(nfstatus.Node(nfstatus.NodeFacts{Tools: all[2:]}, nil, 1, noon), v1alpha1.ConditionToolsUntested)
+	require.NotNil(t, got)
+	assert.Equal(t, v1alpha1.ReasonToolUnknown, got.Reason)
+}
+
 func TestNodeConditions(t *testing.T) {
 	fine := summary("n1-nic-a", given{Observed: observed(), Desired: want("22.39.1002")})
 	due := summary("n1-nic-b", given{Observed: observed(), Desired: want("22.41.1000")})
@@ -47,6 +64,9 @@ func TestNodeConditions(t *testing.T) {
 		"many need a person":              {facts: nfstatus.NodeFacts{Devices: many}, reason: v1alpha1.ReasonDowngradeForbidden, kstatus: status.FailedStatus, says: []string{"6 of 6", "and 2 more"}},
 		"a device cannot be read":         {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{fine, dark}}, reason: v1alpha1.ReasonReadFailed, kstatus: status.InProgressStatus, says: []string{"n1-disk-d"}, abnormal: []string{v1alpha1.ConditionDevicesUnreadable}},
 		"a class cannot be enumerated":    {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{fine}, Problems: []string{"Disks could not be listed: permission denied."}}, reason: v1alpha1.ReasonReadFailed, kstatus: status.InProgressStatus, says: []string{"permission denied"}, abnormal: []string{v1alpha1.ConditionDevicesUnreadable}},
+		"a tool is too old":               {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{fine}, Tools: tools(v1alpha1.ToolTooOld)}, reason: v1alpha1.ReasonUpToDate, kstatus: status.CurrentStatus, abnormal: []string{v1alpha1.ConditionToolsUntested}},
+		"a tool is newer":                 {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{fine}, Tools: tools(v1alpha1.ToolNewer)}, reason: v1alpha1.ReasonUpToDate, kstatus: status.CurrentStatus, abnormal: []string{v1alpha1.ConditionToolsUntested}},
+		"a tool is missing":               {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{fine}, Tools: tools(v1alpha1.ToolMissing)}, reason: v1alpha1.ReasonUpToDate, kstatus: status.CurrentStatus},
 		"a job runs":                      {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{stuck}, Working: "Job n1-1234 is at step flash."}, reason: v1alpha1.ReasonUpdating, kstatus: status.InProgressStatus, says: []string{"step flash"}},
 		"held after a failure":            {facts: nfstatus.NodeFacts{Node: "n1", Devices: []nfstatus.DeviceSummary{due}, Held: held}, reason: v1alpha1.ReasonWriteFailed, kstatus: status.FailedStatus, says: []string{"Job n1-1234 failed", `\"retry\"`, `\"release\"`, "powered on"}, abnormal: []string{v1alpha1.ConditionHeld}},
 		"held where a person has to look": {facts: nfstatus.NodeFacts{Node: "n1", Devices: []nfstatus.DeviceSummary{due}, Held: lost}, reason: v1alpha1.ReasonNeedsIntervention, kstatus: status.FailedStatus, says: []string{"Job n1-1234 failed at step health (Unhealthy)", "nothing more is done", "kubelet stopped", "n1-nic-b has one slot", "Repair it", `\"retry\"`, `\"release\"`}, abnormal: []string{v1alpha1.ConditionHeld}},
@@ -61,7 +81,7 @@ func TestNodeConditions(t *testing.T) {
 			for _, s := range tc.says {
 				assert.Contains(t, ready.Message, s)
 			}
-			for _, kind := range []string{v1alpha1.ConditionHeld, v1alpha1.ConditionDevicesUnreadable} {
+			for _, kind := range []string{v1alpha1.ConditionHeld, v1alpha1.ConditionDevicesUnreadable, v1alpha1.ConditionToolsUntested} {
 				assert.Equal(t, slices.Contains(tc.abnormal, kind), meta.FindStatusCondition(got, kind) != nil, kind)
 			}
 			assert.Equal(t, tc.kstatus, kstatusOf(t, &v1alpha1.NodeFirmware{

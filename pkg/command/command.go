@@ -64,6 +64,10 @@ type Runner interface {
 var (
 	// ErrNotFound: the tool is not installed where the runner looks.
 	ErrNotFound = errors.New("tool not found")
+	// ErrRefused: the runner was told not to run the tool, such as one that is too old; see Config.Refused.
+	ErrRefused = errors.New("tool not used")
+	// ErrCannotRun: the tool is there, and this machine cannot execute it.
+	ErrCannotRun = errors.New("tool cannot be executed")
 	// ErrTimeout: a Query outlasted its deadline and was killed.
 	ErrTimeout = errors.New("killed at its deadline")
 	// ErrStillRunning: a Write was silent for too long, or the context ended; the tool goes on.

@@ -22,6 +22,9 @@ type Config struct {
 	// those of the command. They win over Path. Drivers that talk to the kernel themselves write through one, so that such
 	// a write outlives this process as well.
 	Own map[string][]string
+	// Refused are tools that are not run, by name, each with the reason and what a person can do about it. To drivers they are as
+	// good as missing; the error wraps ErrRefused.
+	Refused map[string]error
 	// StateDir is the absolute directory under which "run/" holds the locks and outputs of writes. It must survive
 	// this process, and be the same for every process of the machine: only then do two that write to one device meet. It is created at the first Write; without it every Write is refused.
 	StateDir string
@@ -130,6 +133,9 @@ func (r *ExecRunner) find(name string) ([]string, error) {
 	}
 	if argv, ok := r.cfg.Own[name]; ok {
 		return argv, nil
+	}
+	if why := r.cfg.Refused[name]; why != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRefused, why)
 	}
 	for _, dir := range r.cfg.Path {
 		path := filepath.Join(dir, name)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"runtime"
 	"syscall"
 	"time"
 )
@@ -55,7 +56,23 @@ func startError(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		return killCause(cause)
 	}
-	return fmt.Errorf("start tool: %w", err)
+	return fmt.Errorf("start tool: %w", explainStart(err))
+}
+
+// explainStart says what is wrong with a tool that is there and that the kernel does not start.
+func explainStart(err error) error {
+	var why string
+	switch {
+	case errors.Is(err, syscall.ENOEXEC):
+		why = "it is for processors of another architecture than " + runtime.GOARCH + ", or is damaged: install the one for this machine"
+	case errors.Is(err, syscall.ENOENT):
+		why = "what runs it, the interpreter of a script or the loader of a program, is missing: install what the tool needs"
+	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM):
+		why = "the file system that it is on does not allow it: mount it without noexec"
+	default:
+		return err
+	}
+	return fmt.Errorf("%w: %s (%w)", ErrCannotRun, why, err)
 }
 
 // killCause makes a deadline of the caller's context look like one of the command.

@@ -60,7 +60,7 @@ func (o order) carryOut(lock *os.File) error {
 		err = cmd.Start()
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("start tool: %w", err), hold.release())
+		return errors.Join(fmt.Errorf("start tool: %w", explainStart(err)), hold.release())
 	}
 	w.Tool = processOf(cmd.Process.Pid)
 	_ = w.save(o.Base) // the write goes on, and its lock shows that

@@ -24,6 +24,12 @@ type Reacher interface {
 	Reaches(id inventory.Identity) error
 }
 
+// ToolUser is a Driver that runs programs which are no part of this product.
+type ToolUser interface {
+	// Tools are the base names of these programs, and of those that they need themselves.
+	Tools() []string
+}
+
 // Set is the list of drivers of one process.
 type Set []Driver
 
@@ -59,6 +65,18 @@ func (s Set) All() []Driver {
 		out[i] = d
 	}
 	return out
+}
+
+// Tools are the programs that the drivers run, each once, in order of their names.
+func (s Set) Tools() []string {
+	var out []string
+	for _, d := range s.All() {
+		if user, ok := d.(ToolUser); ok {
+			out = append(out, user.Tools()...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // Without is the set without the drivers of these names. A name that no driver has is an error: otherwise a typing

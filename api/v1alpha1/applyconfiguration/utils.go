@@ -160,6 +160,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.UpgradePathApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("UpgradePaths"):
 		return &apiv1alpha1.UpgradePathsApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("VendorTool"):
+		return &apiv1alpha1.VendorToolApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("VersionHop"):
 		return &apiv1alpha1.VersionHopApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("WaitingJob"):

@@ -70,7 +70,7 @@ func device(o *v1alpha1.NodeDevice) {
 
 // firmware drops the lists that the daemon keeps for people.
 func firmware(o *v1alpha1.NodeFirmware) {
-	o.Status.Steps, o.Status.Firmware, o.Status.History = nil, nil, nil
+	o.Status.Steps, o.Status.Firmware, o.Status.History, o.Status.Tools = nil, nil, nil, nil
 	conditions(o.Status.Conditions)
 }
 

@@ -14,17 +14,24 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
+	"github.com/nodefirmware/node-firmware-operator/pkg/vendortool"
 )
 
 // machine is this machine, and the steps of its jobs. It knows no API server.
 type machine struct {
 	hardware *Hardware
-	catalog  plan.Catalog
+	// tools is what is known of the vendors' tools.
+	tools   []vendortool.Finding
+	catalog plan.Catalog
 }
 
 func newMachine(ctx context.Context, o Options) (machine, error) {
 	c := o.Config
 	tools, err := Outliving(command.Config{Path: c.Tools(), Own: o.Own, Log: o.Log}, o.Worker, command.EnterHost())
+	if err != nil {
+		return machine{}, err
+	}
+	tools, found, err := Survey(ctx, sysfs.DirFS(c.HostRoot), tools, o.Drivers)
 	if err != nil {
 		return machine{}, err
 	}
@@ -40,7 +47,7 @@ func newMachine(ctx context.Context, o Options) (machine, error) {
 		return machine{}, err
 	}
 	catalog, err := steps.NewCatalog(hardware.Drivers, priorities)
-	return machine{hardware: hardware, catalog: catalog}, err
+	return machine{hardware: hardware, tools: found, catalog: catalog}, err
 }
 
 // network is what the host itself knows of the networks around it.

@@ -33,6 +33,8 @@ type facts struct {
 	devices []v1alpha1.NodeDevice
 	// steps are those a job on this node may run.
 	steps []v1alpha1.EnabledStep
+	// tools are the vendors' programs that the drivers of this node run.
+	tools []v1alpha1.VendorTool
 	// nodeFirmware is nil until the operator has made it.
 	nodeFirmware *v1alpha1.NodeFirmware
 }
@@ -263,7 +265,7 @@ func nodeStatus(f facts, statuses map[string]v1alpha1.NodeDeviceStatus, assigned
 	out.Machine = machine(f.snapshot.Machine)
 	out.BootID = text.Clip(f.snapshot.BootID, 64)
 	out.BIOSVersion, out.Firmware, out.FirmwareNotListed = "", nil, 0
-	report := status.NodeFacts{Node: f.node, Problems: problems, Held: f.records.held}
+	report := status.NodeFacts{Node: f.node, Problems: problems, Tools: f.tools, Held: f.records.held}
 	room := maxListedSize
 	for _, name := range slices.Sorted(maps.Keys(statuses)) {
 		s := statuses[name]
@@ -289,6 +291,7 @@ func nodeStatus(f facts, statuses map[string]v1alpha1.NodeDeviceStatus, assigned
 	}
 	out.CurrentStep, out.Hold = f.records.step.DeepCopy(), f.records.hold
 	out.Steps = slices.Clone(f.steps[:min(len(f.steps), 64)])
+	out.Tools = f.tools
 	out.Verdict = verdict(f.records.verdict, f.snapshot.BootID)
 	out.LastError = text.Clip(f.records.lastError, 1024)
 	out.History = slices.Clone(f.records.history[:min(len(f.records.history), 10)])

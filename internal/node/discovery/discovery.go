@@ -14,6 +14,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/memory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/host"
+	"github.com/nodefirmware/node-firmware-operator/pkg/vendortool"
 )
 
 // Host reads the devices of this machine.
@@ -45,6 +46,8 @@ type Config struct {
 	Turn func() (done func(), ok bool, err error)
 	// Steps are those a job on this node may run, those that are switched off left out, in the order they run.
 	Steps []v1alpha1.EnabledStep
+	// Tools are the vendors' programs that the drivers of this node run.
+	Tools []vendortool.Finding
 	// Client reads the objects of this node from a cache.
 	Client client.Client
 	Log    logr.Logger

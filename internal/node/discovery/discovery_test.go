@@ -29,6 +29,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
+	"github.com/nodefirmware/node-firmware-operator/pkg/vendortool"
 )
 
 // machine is a host whose hardware a test changes.
@@ -94,6 +95,7 @@ type bench struct {
 	book   *book
 	busy   writes
 	steps  []v1alpha1.EnabledStep
+	tools  []vendortool.Finding
 	writes int
 	refuse string // the name of an object whose writes fail
 }
@@ -150,7 +152,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 func (b *bench) restart() {
 	b.Discovery = discovery.New(discovery.Config{
 		Node: node, Interval: 5 * time.Minute, Host: b.host, Look: b.host.look, Journal: b.book, Writes: b.busy, Steps: b.steps, Client: b.client,
-		Log: logr.Discard(),
+		Tools: b.tools, Log: logr.Discard(),
 	})
 }
 

@@ -38,12 +38,21 @@ var sgOptions = optionTable{
 	"opcode": "opcode=", "v": "verbose", "verbose": "verbose", "V": "version", "version": "version",
 }
 
+// sgVersion is what the tools of sg3_utils 1.46 print of themselves.
+var sgVersion = map[string]string{
+	"sg_inq": "Version string: 2.10 20210328", "sg_opcodes": "Version string: 0.69 20210319", "sg_read_buffer": "version: 1.30 20191220",
+	"sg_write_buffer": "version: 1.29 20181112", "sg_sat_identify": "version: 1.17 20180515",
+}
+
 // sgArguments parses the arguments as the tools do: they exit with 0 after an option that they do not know, and do nothing. The
 // arguments are nil then.
 func (c *call) sgArguments(table optionTable) (options, int, error) {
 	o, err := table.parse(c.argv[1:])
 	usage := "Usage: " + c.tool + " [--help] [--raw] [--verbose] [--version] DEVICE\n"
 	switch {
+	case err == nil && o.has("version"):
+		code, err := c.fail(0, "%s\n", sgVersion[c.tool])
+		return options{}, code, err
 	case err != nil:
 		code, err := c.fail(0, "%s: %v\n%s", c.tool, err, usage)
 		return options{}, code, err

@@ -1,6 +1,7 @@
 package toolcontract
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
@@ -11,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/golden"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/vendortool"
 )
 
 // CheckReal holds a real tool to the contract, and its answers to the recording of its version in testdata, if there is one. It
@@ -22,6 +25,9 @@ func CheckReal(t *testing.T, tool Tool, w World, run Runner, required bool) {
 		t.Skipf("%s is not installed here: only its recorded answers are checked (%v)", tool.Name, err)
 	}
 	require.NoError(t, err)
+	if support, message := judge(tool, version); required {
+		assert.Equal(t, vendortool.Tested, support, "%s %s: %s", tool.Name, version, message)
+	}
 	if os.Geteuid() != 0 && !required {
 		t.Skipf("%s %s answers root alone: only its recorded answers are checked", tool.Name, version)
 	}
@@ -29,7 +35,10 @@ func CheckReal(t *testing.T, tool Tool, w World, run Runner, required bool) {
 	records, err := tool.Run(t.Context(), w, run)
 	require.NoError(t, err)
 	check(t, "real", tool, on, records)
-	file := filepath.Join("testdata", tool.Name+"-"+version+suffix(on, "-")+".txt")
+	if required {
+		checkSurroundings(t, records)
+	}
+	file := filepath.Join(cmp.Or(w.Recordings, "testdata"), tool.Name+"-"+version+suffix(on, "-")+".txt")
 	if _, err := os.Stat(file); err != nil && os.Getenv(golden.Update) == "" {
 		t.Logf("There is no recording of %s %s%s; run with %s=1 to make it.", tool.Name, version, suffix(on, " "), golden.Update)
 		return
@@ -41,6 +50,19 @@ func CheckReal(t *testing.T, tool Tool, w World, run Runner, required bool) {
 func CheckSimulated(t *testing.T, tool Tool, w World, run Runner, on ...Condition) {
 	t.Helper()
 	checkOn(t, "simulated", tool, w, run, on)
+	version, err := tool.VersionOf(t.Context(), run)
+	require.NoError(t, err)
+	support, message := judge(tool, version)
+	assert.Equal(t, vendortool.Tested, support, "the simulated %s %s: %s", tool.Name, version, message)
+}
+
+// judge says what the daemon makes of a version of a tool.
+func judge(tool Tool, version string) (support vendortool.Support, message string) {
+	vendors, known := vendortool.Named(tool.Name)
+	if !known {
+		return vendortool.Unknown, "it is not in the table of package vendortool"
+	}
+	return vendors.Judge(inventory.Version(version))
 }
 
 // CheckOwn holds a tool of this product to the contract, on a kernel of which the conditions are true.
@@ -54,6 +76,16 @@ func checkOn(t *testing.T, kind string, tool Tool, w World, run Runner, on []Con
 	records, err := tool.Run(t.Context(), w, run)
 	require.NoError(t, err)
 	check(t, kind, tool, on, records)
+}
+
+// checkSurroundings fails the test where a tool misses something around it that an image has to provide.
+func checkSurroundings(t *testing.T, records []Record) {
+	t.Helper()
+	for _, r := range records {
+		for _, miss := range []string{"Read-only file system", "cannot open shared object file", "command not found", "ModuleNotFoundError", "Permission denied"} {
+			assert.NotContains(t, r.Stdout+r.Stderr, miss, r.Name)
+		}
+	}
 }
 
 func check(t *testing.T, kind string, tool Tool, on []Condition, records []Record) {

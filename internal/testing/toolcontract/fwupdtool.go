@@ -1,7 +1,5 @@
 package toolcontract
 
-import "regexp"
-
 // Fwupdtool stages firmware of the machine and writes SATA drives. Its cases run without hardware: the first variable names another
 // directory in place of /sys/firmware, in which there is nothing. What it answers about hardware is tested apart; see
 // TestTheRealFwupdtoolStagesACapsule.
@@ -52,9 +50,8 @@ func Fwupdtool() Tool {
 			cases[i].Env = noHardware
 		}
 	}
-	return Tool{
-		Name: "fwupdtool", VersionArgs: []string{"--version"},
-		VersionText: regexp.MustCompile(`(?m)^runtime\s+org\.freedesktop\.fwupd\s+(\d+\.\d+\.\d+)`),
+	return known(Tool{
+		Name: "fwupdtool",
 		Marks: []Mark{
 			{"Unknown option", Usage}, {"Command not found", Usage},
 			{"another instance has locked", Locked}, {"Failed to lock", Refused},
@@ -62,5 +59,5 @@ func Fwupdtool() Tool {
 			{" was not found", NoDevice}, {"No detected devices", NoDevice}, {"No history", NoDevice}, {"No devices to activate", NoDevice},
 		},
 		Cases: cases,
-	}
+	})
 }

@@ -1,7 +1,5 @@
 package toolcontract
 
-import "regexp"
-
 // The tools of the package mstflint. What they answer about a device that exists was read in their sources (version 4.21.0,
 // Debian 12), because no such device was at hand.
 
@@ -17,8 +15,8 @@ const (
 // Mstflint reads and burns NVIDIA network adapters.
 func Mstflint() Tool {
 	const noImage = "Can not open file \"{missing}\" - No such file or directory"
-	return Tool{
-		Name: "mstflint", VersionArgs: []string{"-v"}, VersionText: regexp.MustCompile(`mstflint (\d+\.\d+\.\d+)`),
+	return known(Tool{
+		Name: "mstflint",
 		Marks: []Mark{
 			{"Invalid command: ", Usage}, {"unrecognized option", Usage}, {"No command found", Usage}, {"No options found", Usage},
 			{" requires 1 arguments", Usage}, {" requires both image and device", Usage}, {" requires device, but", Usage},
@@ -79,7 +77,7 @@ func Mstflint() Tool {
 				Want: Want{Usage, 1, "-E- Command \"image_reactivation\" requires device, but an image file was given."},
 			},
 		},
-	}
+	})
 }
 
 // Mstfwreset resets NVIDIA network adapters.
@@ -94,8 +92,8 @@ func Mstfwreset() Tool {
 		}
 		return c
 	}
-	return Tool{
-		Name: "mstfwreset", VersionArgs: []string{"-v"}, VersionText: regexp.MustCompile(`mstflint (\d+\.\d+\.\d+)`),
+	return known(Tool{
+		Name: "mstfwreset",
 		Marks: []Mark{
 			{"mstfwreset: error: ", Usage},
 			{"not supported on virtual machines", Refused}, {"supports only reset-level 4", Refused},
@@ -129,13 +127,13 @@ func Mstfwreset() Tool {
 				Want: Want{Usage, 2, "argument command: invalid choice: 'frob' (choose from 'q', 'query', 'r', 'reset', 'reset_fsm_register')"},
 			},
 		},
-	}
+	})
 }
 
 // Mstconfig reads the settings of NVIDIA network adapters.
 func Mstconfig() Tool {
-	return Tool{
-		Name: "mstconfig", VersionArgs: []string{"-v"}, VersionText: regexp.MustCompile(`mstflint (\d+\.\d+\.\d+)`),
+	return known(Tool{
+		Name:  "mstconfig",
 		Marks: []Mark{{"invalid argument: ", Usage}, {"Failed to open the device", NoDevice}},
 		Cases: []Case{
 			{
@@ -147,5 +145,5 @@ func Mstconfig() Tool {
 				Want: Want{Usage, 3, "-E- invalid argument: --nope"},
 			},
 		},
-	}
+	})
 }

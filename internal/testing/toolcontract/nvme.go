@@ -1,15 +1,13 @@
 package toolcontract
 
-import "regexp"
-
 // The cases of drives name devices that no machine has: /dev/nvme4095 and /dev/sg4095.
 
 // NVMe reads and writes NVMe drives. The driver runs it where the drives are not those of the running kernel.
 func NVMe() Tool {
 	const absent = "/dev/nvme4095"
 	noDevice := Want{NoDevice, 1, absent + ": No such file or directory"}
-	return Tool{
-		Name: "nvme", VersionArgs: []string{"version"}, VersionText: regexp.MustCompile(`nvme version (\S+)`),
+	return known(Tool{
+		Name: "nvme",
 		Marks: []Mark{
 			{"Invalid sub-command", Usage}, {"unrecognized option", Usage}, {": Invalid argument", Usage}, {"Expected byte argument", Usage},
 			{"Failed to open firmware file", NoFile}, {"Invalid size:", BadFile},
@@ -39,5 +37,5 @@ func NVMe() Tool {
 			},
 			{Name: "a command that does not exist", Args: []string{"nope", absent}, Want: Want{Usage, 1, "ERROR: Invalid sub-command 'nope'"}},
 		},
-	}
+	})
 }

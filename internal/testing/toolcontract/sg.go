@@ -1,9 +1,6 @@
 package toolcontract
 
-import (
-	"fmt"
-	"regexp"
-)
+import "fmt"
 
 const (
 	absentSG = "/dev/sg4095"
@@ -21,8 +18,8 @@ func SG() []Tool {
 				cases[i].Want = Want{NoDevice, noSuchFile, absent}
 			}
 		}
-		return Tool{
-			Name: name, VersionArgs: []string{"--version"}, VersionText: regexp.MustCompile(`(?i)version(?: string)?: (\S+)`),
+		return known(Tool{
+			Name: name,
 			Marks: []Mark{
 				{"unrecognized option", Usage}, {"No DEVICE argument given", Usage}, {"Missing device name!", Usage},
 				{"The modes parameter argument can be", Usage}, {"expected argument to", Usage}, {"bad SA argument", Usage},
@@ -35,7 +32,7 @@ func SG() []Tool {
 				},
 				Case{Name: "no device", Want: Want{Usage, 1, argument}},
 			),
-		}
+		})
 	}
 	download := func(name, mode string, more ...string) Case {
 		args := append([]string{"-v", "--mode=" + mode}, more...)

@@ -20,6 +20,8 @@ const Absent = "fffe:fe:1f.0"
 type World struct {
 	// dir is the directory of the files as this process sees it, inside as the tool does.
 	dir, inside string
+	// Recordings is the directory of the recorded answers, relative to the package of the test; "testdata" unless it is set.
+	Recordings string
 }
 
 // NewWorld makes the files in dir, which the tool sees as inside; with an empty inside it sees it as this process does. A
@@ -33,7 +35,7 @@ func NewWorld(dir, inside string) (World, error) {
 			return World{}, fmt.Errorf("make the files of the cases: %w", err)
 		}
 	}
-	return World{dir, inside}, nil
+	return World{dir: dir, inside: inside}, nil
 }
 
 var files = []string{"junk", "blank", "missing", "out"}

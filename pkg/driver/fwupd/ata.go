@@ -62,8 +62,10 @@ func (d *ATA) Inspect(ctx context.Context, id inventory.Identity) (inventory.Ide
 		fw.ReadOnly = noDownload
 	case drive.Serial == "":
 		fw.ReadOnly = "the drive has no serial number, so it cannot be identified among fwupd's devices"
-	case command.Installed(d.runner, tool) != nil:
-		fw.ReadOnly = "fwupdtool is not installed where the daemon looks for tools"
+	default:
+		if err := command.Installed(d.runner, tool); err != nil {
+			fw.ReadOnly = unusable(err)
+		}
 	}
 	fw.Rollback = inventory.RollbackImage
 	fw.RollbackMessage = fmt.Sprintf("the firmware of a SATA drive cannot be read back: an archive of %s from a FirmwareSource is needed", drive.Version)

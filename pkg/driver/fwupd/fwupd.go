@@ -81,8 +81,8 @@ func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.
 	_, unready := d.ready(0)
 	staged, err := d.staged(ctx, bios, running)
 	switch {
-	case errors.Is(err, command.ErrNotFound):
-		unready = cmp.Or(unready, notReadyf(NoTool, "fwupdtool is not installed where the daemon looks for tools: add it to the image, or correct --tool-path"))
+	case command.Unusable(err):
+		unready = cmp.Or(unready, notReadyf(NoTool, "%s", unusable(err)))
 	case errors.Is(err, errNoLock):
 		unready = cmp.Or(unready, notReadyf(NoLock, "%v", errNoLock))
 	case err != nil:

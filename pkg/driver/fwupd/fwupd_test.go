@@ -3,6 +3,7 @@ package fwupd
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -156,6 +157,23 @@ func TestWithoutFwupdtoolTheBIOSIsReadOnly(t *testing.T) {
 	_, fw, err := New(absent{}, host("2.10.2")).Inspect(t.Context(), id)
 	require.NoError(t, err)
 	assert.Contains(t, fw.ReadOnly, "fwupdtool")
+}
+
+// refusing is a machine whose fwupdtool is too old.
+type refusing struct{ t *testing.T }
+
+func (r refusing) Run(_ context.Context, c command.Command) (command.Result, error) {
+	r.t.Helper()
+	tools, err := command.NewExecRunner(command.Config{Path: []string{"/nowhere"}, Refused: map[string]error{tool: errors.New("it is older than 2.0.0; install 2.0.20")}})
+	require.NoError(r.t, err)
+	return tools.Run(r.t.Context(), c)
+}
+
+func TestWithATooOldFwupdtoolTheBIOSIsReadOnlyAndSaysWhatToInstall(t *testing.T) {
+	_, fw, err := New(refusing{t}, host("2.10.2")).Inspect(t.Context(), id)
+	require.NoError(t, err)
+	assert.Equal(t, "fwupdtool: tool not used: it is older than 2.0.0; install 2.0.20", fw.ReadOnly)
+	assert.Equal(t, inventory.RollbackNone, fw.Rollback)
 }
 
 func TestCheck(t *testing.T) {

@@ -20,7 +20,7 @@ func (d *Driver) obstacle(id inventory.Identity, card inventory.PCIAddress) stri
 	if isBlueField(id) {
 		return "a reset may bring a BlueField back in another mode"
 	}
-	for _, tool := range []string{"setpci", "lspci"} {
+	for _, tool := range resetHelpers {
 		if err := command.Installed(d.runner, tool); err != nil {
 			return "mstfwreset needs " + tool + ", which is not installed: install the package pciutils"
 		}

@@ -125,7 +125,7 @@ func (l levels) resets() []string {
 	return out
 }
 
-// levels queries mstfwreset. If it is not installed, or reports that it does not work on this machine (Secure Boot denies it PCI
+// levels queries mstfwreset. If it is not installed or not used, or reports that it does not work on this machine (Secure Boot denies it PCI
 // access), the vendor recommends a reboot. A level that this machine or what uses the card stands in the way of is not offered.
 func (d *Driver) levels(ctx context.Context, id inventory.Identity, card inventory.PCIAddress) (levels, error) {
 	c := queryReset(card)
@@ -133,6 +133,8 @@ func (d *Driver) levels(ctx context.Context, id inventory.Identity, card invento
 	switch {
 	case errors.Is(err, command.ErrNotFound):
 		return levels{reboot: true, reason: resetTool + " is not installed"}, nil
+	case command.Unusable(err):
+		return levels{reboot: true, reason: fmt.Sprintf("%s does not work here: %v", resetTool, cause(err))}, nil
 	case err != nil:
 		return levels{}, fmt.Errorf("query reset levels: %w", err)
 	case strings.Contains(output(r), "no supported reset-level"):
@@ -149,6 +151,14 @@ func (d *Driver) levels(ctx context.Context, id inventory.Identity, card invento
 		l.livePatch = l.livePatch && !isBlueField(id) // it leaves links, drivers and virtual functions alone
 	}
 	return l, nil
+}
+
+// cause is an error of the runner without its command line.
+func cause(err error) error {
+	if e, ok := errors.AsType[*command.Error](err); ok {
+		return e.Err
+	}
+	return err
 }
 
 // load resets the card so that its stored image runs, by the least disruptive level it offers, and returns the card's

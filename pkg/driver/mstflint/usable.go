@@ -8,6 +8,14 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
 
+// Tools are mstflint and its companions, and the programs that mstfwreset runs.
+func (*Driver) Tools() []string {
+	return append([]string{flintTool, resetTool, configTool}, resetHelpers...)
+}
+
+// resetHelpers are what mstfwreset finds and resets cards with.
+var resetHelpers = []string{"setpci", "lspci"}
+
 // Usable returns an error if the tool is not installed.
 func (d *Driver) Usable() error { return command.Installed(d.runner, flintTool) }
 

@@ -33,6 +33,14 @@ func NewNative(runner command.Runner, open admin.Opener) *Driver {
 	return &Driver{transport: newNative(runner, open)}
 }
 
+// Tools are those that are no part of this product: none where the driver speaks to the kernel.
+func (d *Driver) Tools() []string {
+	if _, ok := d.transport.(cli); ok {
+		return []string{tool}
+	}
+	return nil
+}
+
 // Usable returns an error when the tool is not installed.
 func (d *Driver) Usable() error { return d.transport.usable() }
 

@@ -2,6 +2,7 @@ package profile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -50,6 +51,39 @@ func has(list []string, value string) bool {
 	return len(list) == 0 || slices.ContainsFunc(list, func(entry string) bool {
 		return inventory.NormalizeID(entry) == inventory.NormalizeID(value)
 	})
+}
+
+// Tools are the programs that the profile names.
+func (d *Driver) Tools() []string {
+	commands := [][]template{d.p.Inspect.Argv}
+	if d.p.Check != nil {
+		commands = append(commands, d.p.Check.Argv)
+	}
+	for _, c := range []*Change{d.p.Write, d.p.Activate} {
+		if c != nil {
+			commands = append(commands, c.Argv)
+		}
+	}
+	for _, s := range d.p.Steps {
+		commands = append(commands, s.Argv)
+	}
+	var out []string
+	for _, argv := range commands {
+		if len(argv) > 0 { // the first word has no variables
+			out = append(out, argv[0].text)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Usable returns an error that names the programs which are not installed.
+func (d *Driver) Usable() error {
+	var errs []error
+	for _, tool := range d.Tools() {
+		errs = append(errs, command.Installed(d.runner, tool))
+	}
+	return errors.Join(errs...)
 }
 
 // Inspect runs the profile's inspect and reads the fields.

@@ -1157,6 +1157,12 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.EnabledStep
           elementRelationship: atomic
+    - name: tools
+      type:
+        list:
+          elementType:
+            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.VendorTool
+          elementRelationship: atomic
     - name: verdict
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.HealthVerdict
@@ -1731,6 +1737,8 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.TemplateState
   scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ToolSupport
+  scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.TopologyBudget
   map:
     fields:
@@ -1824,6 +1832,21 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - to
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.VendorTool
+  map:
+    fields:
+    - name: message
+      type:
+        scalar: string
+    - name: name
+      type:
+        scalar: string
+    - name: support
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ToolSupport
+    - name: version
+      type:
+        scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.VerificationMode
   scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.VersionFormat

@@ -15,7 +15,7 @@ import (
 type NodeFirmwareStatusApplyConfiguration struct {
 	// observedGeneration is the generation of the spec this status describes; -1 before the first reconciliation.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready and Obsolete, and, while they are True, Reconciling, Stalled, Held and DevicesUnreadable.
+	// conditions: Ready and Obsolete, and, while they are True, Reconciling, Stalled, Held, DevicesUnreadable and ToolsUntested.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// machine is the identity in the DMI tables. Absent if the machine has none.
 	Machine *MachineApplyConfiguration `json:"machine,omitempty"`
@@ -33,6 +33,9 @@ type NodeFirmwareStatusApplyConfiguration struct {
 	// firmwareNotListed is the number of devices that firmware does not list because it is full; absent when all are
 	// listed. Each device has its NodeDevice.
 	FirmwareNotListed *int32 `json:"firmwareNotListed,omitempty"`
+	// tools lists the vendors' programs that the drivers of this node run, in order of name, as the daemon found them at its start. At
+	// most 32.
+	Tools []VendorToolApplyConfiguration `json:"tools,omitempty"`
 	// hold is the failed job that keeps the node in maintenance, with the requests of the spec that it followed; absent when
 	// none does.
 	Hold *HoldApplyConfiguration `json:"hold,omitempty"`
@@ -139,6 +142,19 @@ func (b *NodeFirmwareStatusApplyConfiguration) WithFirmware(values ...*Installed
 // If called multiple times, the FirmwareNotListed field is set to the value of the last call.
 func (b *NodeFirmwareStatusApplyConfiguration) WithFirmwareNotListed(value int32) *NodeFirmwareStatusApplyConfiguration {
 	b.FirmwareNotListed = &value
+	return b
+}
+
+// WithTools adds the given value to the Tools field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Tools field.
+func (b *NodeFirmwareStatusApplyConfiguration) WithTools(values ...*VendorToolApplyConfiguration) *NodeFirmwareStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithTools")
+		}
+		b.Tools = append(b.Tools, *values[i])
+	}
 	return b
 }
 

@@ -1,0 +1,89 @@
+package docs_test
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/golden"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/fwupd"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/mstflint"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/profile"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/scsi"
+	"github.com/nodefirmware/node-firmware-operator/pkg/vendortool"
+)
+
+// driversOfTools are the drivers of this repository that run programs of vendors, with the profiles of the examples.
+func driversOfTools(t *testing.T) driver.Set {
+	t.Helper()
+	set := driver.Set{mstflint.New(nil, nil), nvme.New(nil), scsi.New(nil), fwupd.New(nil, nil), fwupd.NewATA(nil)}
+	profiles, err := profile.LoadDir("examples/profiles")
+	require.NoError(t, err)
+	for _, p := range profiles {
+		set = append(set, profile.New(nil, p))
+	}
+	return set
+}
+
+// TestTheTableOfToolsIsTheOneOfTheCode: with UPDATE_GOLDEN=1 it is written.
+func TestTheTableOfToolsIsTheOneOfTheCode(t *testing.T) {
+	drivers := driversOfTools(t)
+	usedBy := func(tool string) []string {
+		var names []string
+		for _, d := range drivers {
+			if slices.Contains(d.(driver.ToolUser).Tools(), tool) {
+				names = append(names, "`"+d.Name()+"`")
+			}
+		}
+		return names
+	}
+	var b strings.Builder
+	b.WriteString("| program | of | for the drivers | supported | its command lines ran with | how its version is read |\n|---|---|---|---|---|---|\n")
+	for _, tool := range vendortool.Table() {
+		supported, ran, read := "any version", "", "not at all"
+		if tool.VersionArgs != nil {
+			supported, ran = fmt.Sprintf("%s to %s", tool.Oldest, tool.Newest), string(tool.Ran)
+			if tool.Oldest == tool.Newest {
+				supported = string(tool.Oldest)
+			}
+			read = fmt.Sprintf("`%s %s`", tool.Name, strings.Join(tool.VersionArgs, " "))
+		}
+		names := usedBy(tool.Name)
+		require.NotEmpty(t, names, "no driver runs %s: take it out of the table", tool.Name)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s |\n", tool.Name, tool.Product, strings.Join(names, ", "), supported, cmp.Or(ran, "–"), read)
+	}
+	b.WriteString("\n")
+	for _, tool := range vendortool.Table() {
+		if tool.Why != "" && !strings.HasPrefix(tool.Name, "sg_") {
+			fmt.Fprintf(&b, "- No `%s` before %s: %s.\n", tool.Name, tool.Oldest, tool.Why)
+		}
+	}
+	b.WriteString("- No programs of sg3_utils before 1.46: the drivers know no output of earlier versions.\n")
+	const page, begin, end = "drivers/tools.md", "<!-- begin of the table -->\n", "<!-- end of the table -->\n"
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	before, rest, found := strings.Cut(string(text), begin)
+	require.True(t, found)
+	_, after, found := strings.Cut(rest, end)
+	require.True(t, found)
+	golden.Equal(t, page, before+begin+b.String()+end+after)
+}
+
+// TestEachToolThatADriverRunsIsInTheTable: a script is run by the shell, which is no program of a vendor.
+func TestEachToolThatADriverRunsIsInTheTable(t *testing.T) {
+	tools := driversOfTools(t).Tools()
+	assert.Greater(t, len(tools), 10)
+	for _, name := range tools {
+		if _, known := vendortool.Named(name); !known {
+			assert.Equal(t, "sh", name, "add it to the table of package vendortool")
+		}
+	}
+}
