@@ -71,6 +71,10 @@ REGISTRY ?= localhost/nodefirmware
 images: ## Build both images, as archives in bin/images (flags: REGISTRY=registry.example.com/firmware VERSION=v0.1.0 ARGS='--slim --twice --push').
 	$(GO) run ./hack/images --registry '$(REGISTRY)' --version '$(VERSION)' $(ARGS)
 
+.PHONY: images-check
+images-check: ## Run every command line of the drivers in the daemon's image, with the shipped mounts, as root (flags: DAEMON_IMAGE=FILE).
+	DAEMON_IMAGE=$(abspath $(or $(DAEMON_IMAGE),bin/images/daemon.tar)) $(GO) test -count=1 -v -run 'InTheImage|MountThatIsMissing' ./hack/images
+
 ##@ Develop
 
 .PHONY: generate

@@ -52,12 +52,19 @@ func compressed(t *testing.T, raw []byte) string {
 // saved writes an image of two layers as buildah does, the upper one compressed.
 func saved(t *testing.T, lower, upper []byte) string {
 	t.Helper()
+	return savedWith(t, "{}", lower, upper)
+}
+
+// savedWith is saved with what the image's configuration says about how it is run, as JSON.
+func savedWith(t *testing.T, config string, lower, upper []byte) string {
+	t.Helper()
 	manifest, err := json.Marshal([]map[string]any{{"Config": "0c0ff33.json", "Layers": []string{"aa.tar", "bb.tar"}}})
 	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "image.tar")
 	raw := pack(t, member{"aa.tar", string(lower), 0o644}, member{"bb.tar", compressed(t, upper), 0o644},
 		member{"old/layer.tar", "../aa.tar", fs.ModeSymlink},
-		member{"0c0ff33.json", `{"rootfs":{"diff_ids":["sha256:aa","sha256:bb"]}}`, 0o644}, member{"manifest.json", string(manifest), 0o644})
+		member{"0c0ff33.json", `{"config":` + config + `,"rootfs":{"diff_ids":["sha256:aa","sha256:bb"]}}`, 0o644},
+		member{"manifest.json", string(manifest), 0o644})
 	require.NoError(t, os.WriteFile(path, raw, 0o600))
 	return path
 }

@@ -172,7 +172,7 @@ func (r refusing) Run(_ context.Context, c command.Command) (command.Result, err
 func TestWithATooOldFwupdtoolTheBIOSIsReadOnlyAndSaysWhatToInstall(t *testing.T) {
 	_, fw, err := New(refusing{t}, host("2.10.2")).Inspect(t.Context(), id)
 	require.NoError(t, err)
-	assert.Equal(t, "fwupdtool: tool not used: it is older than 2.0.0; install 2.0.20", fw.ReadOnly)
+	assert.Equal(t, "NoTool: fwupdtool: tool not used: it is older than 2.0.0; install 2.0.20", fw.ReadOnly)
 	assert.Equal(t, inventory.RollbackNone, fw.Rollback)
 }
 
