@@ -91,9 +91,9 @@ func command() *cobra.Command {
 	return cmd
 }
 
-// largeCache makes the garbage collector run when the garbage is half of what is in use, and not all of it: what is in use is
+// largeCache makes the garbage collector run when the garbage is 30 % of what is in use, and not all of it: what is in use is
 // nearly all cache, which grows with the fleet.
-const largeCache = 50
+const largeCache = 30
 
 // newLog writes JSON to stderr, for this program and the libraries it uses.
 func newLog(c config.Operator) (*slog.Logger, error) {

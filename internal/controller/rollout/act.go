@@ -28,6 +28,10 @@ const (
 	// maxWaitingWrites bounds the waiting jobs whose condition is written in one pass, so that no admission waits for
 	// thousands of them.
 	maxWaitingWrites = 100
+	// backlogWrites is how many conditions are written in one pass, one after the other, while more than maxWaitingWrites are unwritten
+	// and jobs are being queued, as when a template changes a whole fleet. Such a write costs the API server as much as three jobs that
+	// are queued.
+	backlogWrites = 5
 	// writers is how many jobs are written to at once. The ledgers have one writer.
 	writers = 8
 	// again is the wait before the next pass after a lost race or an unfinished one.
@@ -212,24 +216,28 @@ func (r *Reconciler) writeAdmissions(ctx context.Context, f facts, admit []sched
 	for i, a := range admit {
 		writes[i] = write{f.jobs[a.Entry.UID], status.JobAdmitted(a.Policy)}
 	}
-	return r.writeAll(ctx, writes)
+	return r.writeAll(ctx, writes, writers)
 }
 
 // writeWaiting writes to the waiting jobs why they wait, and reports whether some are left for the next pass.
 func (r *Reconciler) writeWaiting(ctx context.Context, f facts, waiting []schedule.Waiting) (left bool, err error) {
 	var writes []write
+	atOnce, queueing := writers, len(f.jobs) > r.jobs
+	r.jobs = len(f.jobs)
 	for _, w := range waiting {
 		j, want := f.jobs[w.UID], status.JobWaiting(w)
 		if r.isWritten(j, want) {
 			continue
 		}
 		if len(writes) == maxWaitingWrites {
-			left = true
+			if left = true; queueing {
+				writes, atOnce = writes[:backlogWrites], 1
+			}
 			break
 		}
 		writes = append(writes, write{j, want})
 	}
-	outdated, err := r.writeAll(ctx, writes)
+	outdated, err := r.writeAll(ctx, writes, atOnce)
 	return left || outdated, err
 }
 
@@ -239,11 +247,11 @@ type write struct {
 	want status.Condition
 }
 
-// writeAll makes all the writes, several at once, also when one of them fails, and reports whether some are left for the next
-// pass.
-func (r *Reconciler) writeAll(ctx context.Context, writes []write) (left bool, err error) {
+// writeAll makes all the writes, atOnce of them side by side, also when one of them fails, and reports whether some are left for
+// the next pass.
+func (r *Reconciler) writeAll(ctx context.Context, writes []write, atOnce int) (left bool, err error) {
 	var group errgroup.Group
-	group.SetLimit(writers)
+	group.SetLimit(atOnce)
 	errs, results := make([]error, len(writes)), make([]outcome, len(writes))
 	for i, w := range writes {
 		group.Go(func() error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -90,6 +91,8 @@ type view struct {
 	turn int
 	// ahead is how much later the API server says that it is.
 	ahead time.Duration
+	// flying is how many conditions are being written, and most how many were at once.
+	flying, most atomic.Int32
 }
 
 // Create lets the API server say that it is later.
@@ -143,6 +146,10 @@ type viewStatus struct {
 func (s *viewStatus) Apply(ctx context.Context, o runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
 	if s.view.dies {
 		return errCrash
+	}
+	now := s.view.flying.Add(1)
+	defer s.view.flying.Add(-1)
+	for most := s.view.most.Load(); now > most && !s.view.most.CompareAndSwap(most, now); most = s.view.most.Load() {
 	}
 	return s.SubResourceWriter.Apply(ctx, o, opts...)
 }
