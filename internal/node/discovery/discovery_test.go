@@ -541,6 +541,36 @@ func TestTheJournalIsShown(t *testing.T) {
 	assert.NotNil(t, b.device(t, "n1-nic-aa").Status.LastApplied, "a lost journal takes nothing away")
 }
 
+// An API server that was restored from a backup has the status of yesterday. The node says at once that it is at work, and one
+// that is idle says that it is there; the operator waits for either.
+func TestAStatusFromABackupIsReplacedAtOnce(t *testing.T) {
+	for name, atWork := range map[string]bool{"at work": true, "idle": false} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.seen(t)
+			yesterday := b.node(t).Status
+			yesterday.LastScanTime = &metav1.Time{Time: yesterday.LastScanTime.Add(-24 * time.Hour)}
+			if atWork {
+				began := time.Now()
+				b.book.view = journal.View{Jobs: []journal.Job{{Name: "of-today", UID: "u", Record: step.Record{Steps: []step.Step{{
+					Step: plan.Step{Kind: plan.Flash, Device: "n1-nic-aa"}, State: step.Running, Started: &began}}}}}}
+				require.NoError(t, b.Publish(t.Context()))
+			}
+			now, scans := b.node(t), b.scans()
+			restored := now.DeepCopy()
+			restored.Status = yesterday
+			require.NoError(t, b.client.Status().Update(t.Context(), restored))
+
+			require.NoError(t, b.Publish(t.Context())) // as when the daemon sees that its object has changed
+			after := b.node(t).Status
+			assert.Equal(t, now.Status.CurrentStep, after.CurrentStep)
+			assert.Equal(t, atWork, after.CurrentStep != nil)
+			assert.True(t, after.LastScanTime.After(yesterday.LastScanTime.Time))
+			assert.Equal(t, scans, b.scans(), "no scan is needed for that, nor possible during a write")
+		})
+	}
+}
+
 func TestACardInTheMiddleOfItsUpdateIsSaidToBeThoughItCannotBeRead(t *testing.T) {
 	b := newBench(t)
 	b.seen(t)
