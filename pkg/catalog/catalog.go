@@ -1,0 +1,163 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// Bounds of what is kept of a release. Longer versions and ids are left out, because a shortened one is another one; other texts that
+// are too long are dropped.
+const (
+	maxVersion   = 64
+	maxIssueID   = 64
+	maxURL       = 1024
+	maxUrgency   = 32
+	maxIssues    = 256
+	sha256Digits = 64
+)
+
+// Component is one kind of device of a machine model, as the devices report it.
+type Component struct {
+	// Class is NIC, StorageController, Disk or BIOS.
+	Class string
+	// Vendor and Model are the names that the device reports.
+	Vendor, Model string
+	// VendorID and DeviceID are the PCI ids as four hexadecimal digits; empty for devices that are not on the PCI bus.
+	VendorID, DeviceID string
+	// BoardID is what the board checks an image against.
+	BoardID string
+	// Format is what the driver of the devices declares about their versions. It counts where a provider declares nothing.
+	Format inventory.VersionFormat
+}
+
+// Query asks for the versions of the components of one machine model.
+type Query struct {
+	// Manufacturer and Model of the machine, from DMI.
+	Manufacturer, Model string
+	Components          []Component
+}
+
+// Release is one version that a provider offers for one component.
+type Release struct {
+	// Version, spelled as the provider does.
+	Version string
+	// Format is the format that the provider declares for its versions; nil when it declares none.
+	Format *inventory.VersionFormat
+	// Released is zero when the provider does not say.
+	Released time.Time
+	// Urgency is the provider's own word.
+	Urgency string
+	// URL and SHA256 (hexadecimal) of the file; empty when the provider does not say.
+	URL, SHA256 string
+	// Source is the FirmwareSource that holds it; only from Sources.
+	Source string
+	// Mends and Has are ids of vulnerabilities that this version mends, and that it has, by the issue tags of the provider.
+	Mends, Has []string
+}
+
+// Emit receives what a provider offers: the index of the component in the query, and the release. The release is the receiver's
+// own. An error of it ends the discovery.
+type Emit func(component int, r Release) error
+
+// Provider tells which versions it offers. Discover calls emit for each, in the provider's own order, and fails with an *Error.
+// What was emitted before an error must not be used.
+type Provider interface {
+	Discover(ctx context.Context, q Query, emit Emit) error
+}
+
+// Reason says what is wrong with a provider's answer. The values are those of the API.
+type Reason string
+
+// The reasons.
+const (
+	// DownloadFailed: it could not be fetched or read.
+	DownloadFailed Reason = "DownloadFailed"
+	// SignatureInvalid: it is not signed by whom the catalog trusts.
+	SignatureInvalid Reason = "SignatureInvalid"
+	// Replayed: it was signed before what was used already.
+	Replayed Reason = "Replayed"
+	// InvalidCatalog: it is not in the form of its type.
+	InvalidCatalog Reason = "InvalidCatalog"
+	// TooLarge: it exceeds a limit.
+	TooLarge Reason = "TooLarge"
+	// DeadlineExceeded: it did not end in time.
+	DeadlineExceeded Reason = "DeadlineExceeded"
+	// Unsupported: the type of provider cannot be asked.
+	Unsupported Reason = "Unsupported"
+)
+
+// Error is why a provider's answer cannot be used.
+type Error struct {
+	Reason Reason
+	Err    error
+}
+
+func (e *Error) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// ReasonOf classifies an error of a provider.
+func ReasonOf(err error) Reason {
+	var e *Error
+	switch {
+	case errors.As(err, &e):
+		return e.Reason
+	case errors.Is(err, context.DeadlineExceeded):
+		return DeadlineExceeded
+	}
+	return DownloadFailed
+}
+
+func fault(r Reason, format string, args ...any) error {
+	return &Error{Reason: r, Err: fmt.Errorf(format, args...)}
+}
+
+// clean bounds the texts of a release. It reports false when there is no version that could be kept.
+func (r *Release) clean() bool {
+	r.Version = strings.TrimSpace(r.Version)
+	if r.Version == "" || len(r.Version) > maxVersion || !printable(r.Version) {
+		return false
+	}
+	if len(r.URL) > maxURL || !printable(r.URL) {
+		r.URL = ""
+	}
+	if r.SHA256 = strings.ToLower(strings.TrimSpace(r.SHA256)); len(r.SHA256) != sha256Digits || strings.Trim(r.SHA256, "0123456789abcdef") != "" {
+		r.SHA256 = ""
+	}
+	if r.Urgency = strings.TrimSpace(r.Urgency); len(r.Urgency) > maxUrgency || !printable(r.Urgency) {
+		r.Urgency = ""
+	}
+	r.Mends, r.Has = cleanIDs(r.Mends), cleanIDs(r.Has)
+	return true
+}
+
+// cleanIDs keeps each id once.
+func cleanIDs(ids []string) []string {
+	var out []string
+	seen := make(map[string]bool, len(ids))
+	for _, id := range ids {
+		id = strings.TrimSpace(id)
+		if id == "" || len(id) > maxIssueID || !printable(id) || seen[id] || len(out) == maxIssues {
+			continue
+		}
+		seen[id] = true
+		out = append(out, id)
+	}
+	return out
+}
+
+// printable reports whether a text holds nothing but ASCII without control characters, which a terminal might act on.
+func printable(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}

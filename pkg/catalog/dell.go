@@ -1,0 +1,153 @@
+package catalog
+
+import (
+	"context"
+	"encoding/xml"
+	"errors"
+	"io"
+	"strings"
+	"time"
+)
+
+// Dell reads the catalog of update packages that Dell offers for servers (Catalog.xml), which is UTF-16. BIOS packages match the BIOS
+// of the machine, firmware packages the devices with their PCI ids; what has neither is left out. The catalog declares no
+// format of its versions and names no vulnerabilities.
+type Dell struct {
+	// Catalog after decompression.
+	Catalog io.Reader
+	Limits  Limits
+}
+
+// dellEntry is what is kept of one package.
+type dellEntry struct {
+	kind            string
+	brand           string
+	machine         bool
+	pci             map[string]bool
+	manufacturer    string
+	model           string
+	version, path   string
+	released, level string
+}
+
+// Discover reads the catalog once. A catalog of Dell concerns machines of Dell alone.
+func (p Dell) Discover(ctx context.Context, q Query, emit Emit) error {
+	d := newDocument(ctx, p.Catalog, p.Limits)
+	root, base := "", ""
+	for {
+		token, err := d.next()
+		if errors.Is(err, io.EOF) {
+			if root == "" {
+				return fault(InvalidCatalog, "parse Dell catalog: the document is empty")
+			}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		e, ok := token.(xml.StartElement)
+		switch {
+		case !ok:
+		case root == "":
+			if root = e.Name.Local; root != "Manifest" {
+				return fault(InvalidCatalog, "parse Dell catalog: the document is <%.64s>, want <Manifest>", root)
+			}
+			base = attribute(e, "baseLocation")
+		case e.Name.Local == "SoftwareComponent" && d.depth == 2:
+			if err := p.component(d, e, base, q, emit); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (p Dell) component(d *document, e xml.StartElement, base string, q Query, emit Emit) error {
+	if err := d.entry(); err != nil {
+		return err
+	}
+	entry := dellEntry{
+		pci: map[string]bool{}, manufacturer: q.Manufacturer, model: fold(q.Model),
+		version: attribute(e, "vendorVersion"), path: attribute(e, "path"), released: attribute(e, "dateTime"),
+	}
+	if err := d.within(entry.start, entry.text); err != nil {
+		return err
+	}
+	if !entry.machine || !strings.HasPrefix(fold(q.Manufacturer), "dell") {
+		return nil
+	}
+	r := Release{Version: entry.version, Urgency: entry.level, URL: location(base, entry.path)}
+	if at, err := time.Parse(time.RFC3339, entry.released); err == nil {
+		r.Released = at.UTC()
+	}
+	if !r.clean() {
+		return nil
+	}
+	for i, c := range q.Components {
+		if entry.concerns(c) {
+			if err := emit(i, r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (l *dellEntry) concerns(c Component) bool {
+	switch l.kind {
+	case "BIOS":
+		return c.Class == "BIOS"
+	case "FRMW":
+		return c.VendorID != "" && l.pci[strings.ToLower(c.VendorID+":"+c.DeviceID)]
+	}
+	return false
+}
+
+func (l *dellEntry) start(path string, e xml.StartElement) error {
+	switch path {
+	case "ComponentType":
+		l.kind = attribute(e, "value")
+	case "Criticality":
+		l.level = dellCriticality[attribute(e, "value")]
+	case "SupportedSystems/Brand":
+		l.brand = ""
+	case "SupportedDevices/Device/PCIInfo":
+		if len(l.pci) == maxList {
+			return fault(TooLarge, "parse Dell catalog: one package is for more than %d devices", maxList)
+		}
+		if v, d := attribute(e, "vendorID"), attribute(e, "deviceID"); len(v) == 4 && len(d) == 4 {
+			l.pci[strings.ToLower(v+":"+d)] = true
+		}
+	}
+	return nil
+}
+
+// dellCriticality are Dell's words for the numbers.
+var dellCriticality = map[string]string{"1": "recommended", "2": "urgent", "3": "optional"}
+
+func (l *dellEntry) text(path, text string) error {
+	switch path {
+	case "SupportedSystems/Brand/Display":
+		l.brand = text
+	case "SupportedSystems/Brand/Model/Display":
+		l.machine = l.machine || fold(text) == l.model || fold(l.brand+" "+text) == l.model
+	}
+	return nil
+}
+
+// location is the address of a package; a base location is a host, or an address.
+func location(base, path string) string {
+	if base == "" || path == "" {
+		return ""
+	}
+	if !strings.Contains(base, "://") {
+		base = "https://" + base
+	}
+	return strings.TrimSuffix(base, "/") + "/" + strings.TrimPrefix(path, "/")
+}
+
+// fold makes names comparable: lower case, and one blank for everything but letters and digits.
+func fold(s string) string {
+	return strings.Join(strings.FieldsFunc(strings.ToLower(s), func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9')
+	}), " ")
+}

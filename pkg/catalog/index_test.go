@@ -1,0 +1,112 @@
+package catalog_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/catalog"
+)
+
+func index(entries ...string) string {
+	return `{"schema": "nodefirmware.io/catalog/v1", "versions": [` + strings.Join(entries, ",") + `]}`
+}
+
+func TestAnIndexSaysWhatItsVersionsAreFor(t *testing.T) {
+	c := collect(t, catalog.Index{JSON: strings.NewReader(index(
+		`{"class":"NIC","vendor":"15B3","models":["101d"],"boardIDs":[" mt_0000000359"],"version":"22.41.1000","has":["CVE-2026-1"]}`,
+		`{"class":"NIC","vendor":"mellanox","models":["ConnectX-6 Dx"],"version":"22.42.1000","versionFormat":"Dotted","mends":["CVE-2026-1"],"released":"2026-01-02"}`,
+		`{"class":"NIC","vendor":"15b3","boardIDs":["MT_0000000436"],"version":"9"}`,
+		`{"class":"NIC","vendor":"8086","version":"8"}`,
+		`{"class":"Disk","models":["PM1733"],"version":"B"}`, `{"class":"Disk","vendor":"*","version":"A"}`,
+		`{"manufacturer":"DELL INC","model":"poweredge-r650","class":"BIOS","version":"1.0"}`,
+		`{"manufacturer":"Dell Inc.","model":"PowerEdge R750","class":"BIOS","version":"2.0"}`,
+	))}, 5)
+	assert.Equal(t, []string{"22.42.1000", "22.41.1000"}, versions(c.Offers[nic], nic))
+	assert.Equal(t, []string{"B", "A"}, versions(c.Offers[disk], disk))
+	assert.Equal(t, []string{"1.0"}, versions(c.Offers[bios], bios))
+	assert.Equal(t, []catalog.Issue{{ID: "CVE-2026-1", MendedIn: []string{"22.42.1000"}, Has: []string{"22.41.1000"}}}, c.Offers[nic].Issues)
+}
+
+func TestBadIndexesAreRefused(t *testing.T) {
+	good := `{"class":"NIC","version":"1.0"}`
+	for name, c := range map[string]struct {
+		text string
+		want catalog.Reason
+	}{
+		"nothing":             {"", catalog.InvalidCatalog},
+		"an error page":       {"<html>404</html>", catalog.InvalidCatalog},
+		"another schema":      {`{"schema": "v2", "versions": []}`, catalog.InvalidCatalog},
+		"no schema":           {`{"versions": []}`, catalog.InvalidCatalog},
+		"no list":             {`{"schema": "nodefirmware.io/catalog/v1", "versions": {}}`, catalog.InvalidCatalog},
+		"an unknown member":   {index(`{"class":"NIC","version":"1.0","region":"eu"}`), catalog.InvalidCatalog},
+		"an unknown class":    {index(`{"class":"GPU","version":"1.0"}`), catalog.InvalidCatalog},
+		"an unknown format":   {index(`{"class":"NIC","version":"1.0","versionFormat":"semver"}`), catalog.InvalidCatalog},
+		"no version":          {index(`{"class":"NIC"}`), catalog.InvalidCatalog},
+		"a time of nowhere":   {index(`{"class":"NIC","version":"1.0","released":"yesterday"}`), catalog.InvalidCatalog},
+		"a number for a text": {index(`{"class":"NIC","version":1}`), catalog.InvalidCatalog},
+		"broken off":          {strings.TrimSuffix(index(good), "]}"), catalog.InvalidCatalog},
+		"more after the end":  {index(good) + "{}", catalog.InvalidCatalog},
+		"one huge entry":      {index(`{"class":"NIC","version":"` + strings.Repeat("1", 3<<20) + `"}`), catalog.TooLarge},
+		"nested very deep":    {index(strings.Repeat("[", 500_000)), catalog.InvalidCatalog},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, c.want, refused(t, catalog.Index{JSON: strings.NewReader(c.text)}))
+		})
+	}
+	endless := func(l catalog.Limits) catalog.Index {
+		return catalog.Index{JSON: &forever{head: `{"schema": "nodefirmware.io/catalog/v1", "versions": [` + good, body: "," + good}, Limits: l}
+	}
+	assert.Equal(t, catalog.TooLarge, refused(t, endless(catalog.Limits{Bytes: 1 << 20})))
+	assert.Equal(t, catalog.TooLarge, refused(t, endless(catalog.Limits{Entries: 1000})))
+	assert.Equal(t, catalog.DownloadFailed, refused(t, catalog.Index{JSON: brokenOff(`{"schema": `)}))
+	_, err := catalog.Collect(cancelled(), endless(catalog.Limits{}), r650(), 5)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// registry has the tags that a test gives it.
+type registry struct {
+	tags []catalog.TaggedManifest
+	err  error
+}
+
+func (r registry) Tags(context.Context) iter.Seq2[catalog.TaggedManifest, error] {
+	return func(yield func(catalog.TaggedManifest, error) bool) {
+		for _, t := range r.tags {
+			if !yield(t, nil) {
+				return
+			}
+		}
+		if r.err != nil {
+			yield(catalog.TaggedManifest{}, r.err)
+		}
+	}
+}
+
+func tag(name, entries string) catalog.TaggedManifest {
+	return catalog.TaggedManifest{Tag: name, Annotations: map[string]string{catalog.EntriesAnnotation: entries}}
+}
+
+func TestTagsThatSayWhatTheyAreForAreOffered(t *testing.T) {
+	c := collect(t, catalog.OCI{Registry: registry{tags: []catalog.TaggedManifest{
+		{Tag: "latest"}, tag("22.41.1000", `[{"class":"NIC","vendor":"15b3"}]`), tag("v2", `[{"class":"NIC","vendor":"15b3","version":"22.42.1000"}]`),
+	}}}, 5)
+	assert.Equal(t, []string{"22.42.1000", "22.41.1000"}, versions(c.Offers[nic], nic))
+	assert.Equal(t, catalog.InvalidCatalog, refused(t, catalog.OCI{Registry: registry{tags: []catalog.TaggedManifest{tag("1", `{}`)}}}))
+	assert.Equal(t, catalog.DownloadFailed, refused(t, catalog.OCI{Registry: registry{err: errors.New("list tags: 401")}}))
+}
+
+func FuzzIndex(f *testing.F) {
+	f.Add(index(`{"class":"NIC","vendor":"15b3","version":"22.41.1000","versionFormat":"Dotted","mends":["CVE-2026-1"]}`))
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := catalog.Collect(t.Context(), catalog.Index{JSON: strings.NewReader(text)}, r650(), 3)
+		if err != nil {
+			assert.Empty(t, c)
+		}
+	})
+}

@@ -1,0 +1,50 @@
+package catalog
+
+import (
+	"slices"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// Position is where a running version stands among those that are offered.
+type Position string
+
+// The positions, as in the API.
+const (
+	Newest  Position = "Newest"
+	Behind  Position = "Behind"
+	Ahead   Position = "Ahead"
+	Unknown Position = "Unknown"
+)
+
+// Place compares a running version with the newest one that is offered. Versions that are not ordered have no place, and neither has a
+// version that does not follow the format.
+func Place(running, newest string, dotted bool) Position {
+	if running == "" || newest == "" || !dotted {
+		return Unknown
+	}
+	switch inventory.Version(running).Compare(inventory.Version(newest), inventory.FormatDotted) {
+	case inventory.Older:
+		return Behind
+	case inventory.Newer:
+		return Ahead
+	case inventory.Same:
+		return Newest
+	}
+	return Unknown
+}
+
+// Affects reports whether a running version is known to have the vulnerability: a provider lists it as having it, or versions are ordered
+// and it is older than every version that mends it. What lies between two versions that both mend it may be of a branch
+// that was mended or of one that was not; that is not known, and counted as neither.
+func (i Issue) Affects(running string, dotted bool) bool {
+	if running == "" || slices.Contains(i.MendedIn, running) {
+		return false
+	}
+	if slices.Contains(i.Has, running) {
+		return true
+	}
+	return dotted && len(i.MendedIn) > 0 && !slices.ContainsFunc(i.MendedIn, func(v string) bool {
+		return inventory.Version(running).Compare(inventory.Version(v), inventory.FormatDotted) != inventory.Older
+	})
+}

@@ -1,0 +1,192 @@
+package catalog
+
+import (
+	"context"
+	"encoding/xml"
+	"errors"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// maxEntryText bounds the texts that are kept of one component while it is read, in bytes.
+const maxEntryText = 4 << 20
+
+// LVFS reads AppStream metadata in the form in which the Linux Vendor Firmware Service offers it (AppStream specification, "Releases"
+// and firmware components; LVFS documentation, "MetaInfo files"). A component of it is matched by GUID alone: its names are for
+// people.
+type LVFS struct {
+	// Metadata after decompression. Its signature must have been verified.
+	Metadata io.Reader
+	Limits   Limits
+}
+
+// lvfsEntry is what is kept of one component.
+type lvfsEntry struct {
+	firmware bool
+	guids    []string
+	format   string
+	releases []Release
+	size     int
+}
+
+// Discover reads the metadata once.
+func (p LVFS) Discover(ctx context.Context, q Query, emit Emit) error {
+	wanted := map[string][]int{}
+	for i, c := range q.Components {
+		for _, g := range c.GUIDs() {
+			wanted[g] = append(wanted[g], i)
+		}
+	}
+	d := newDocument(ctx, p.Metadata, p.Limits)
+	root := ""
+	for {
+		token, err := d.next()
+		if errors.Is(err, io.EOF) {
+			if root == "" {
+				return fault(InvalidCatalog, "parse LVFS metadata: the document is empty")
+			}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		e, ok := token.(xml.StartElement)
+		switch {
+		case !ok:
+		case root == "":
+			if root = e.Name.Local; root != "components" {
+				return fault(InvalidCatalog, "parse LVFS metadata: the document is <%.64s>, want <components>", root)
+			}
+		case e.Name.Local == "component" && d.depth == 2:
+			if err := p.component(d, e, wanted, emit); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (p LVFS) component(d *document, e xml.StartElement, wanted map[string][]int, emit Emit) error {
+	if err := d.entry(); err != nil {
+		return err
+	}
+	entry := lvfsEntry{firmware: attribute(e, "type") == "firmware"}
+	var last xml.StartElement
+	err := d.within(
+		func(path string, e xml.StartElement) error { last = e; return entry.start(path, e) },
+		func(path, text string) error { return entry.text(path, text, last) })
+	if err != nil || !entry.firmware {
+		return err
+	}
+	var matched []int
+	for _, g := range entry.guids {
+		for _, i := range wanted[g] {
+			if !slices.Contains(matched, i) {
+				matched = append(matched, i)
+			}
+		}
+	}
+	if len(matched) == 0 {
+		return nil
+	}
+	for _, r := range entry.releases {
+		r.Format = lvfsFormat(entry.format, r.Version)
+		if !r.clean() {
+			continue
+		}
+		for _, i := range matched {
+			if err := emit(i, r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// keep counts what is kept.
+func (l *lvfsEntry) keep(s string) (string, error) {
+	if l.size += len(s) + 16; l.size > maxEntryText {
+		return "", fault(TooLarge, "parse LVFS metadata: one component has more than %d bytes of versions and issues", maxEntryText)
+	}
+	return s, nil
+}
+
+func (l *lvfsEntry) start(path string, e xml.StartElement) error {
+	if path != "releases/release" || !l.firmware {
+		return nil
+	}
+	version, err := l.keep(attribute(e, "version"))
+	if err != nil {
+		return err
+	}
+	r := Release{Version: version, Urgency: attribute(e, "urgency")}
+	if seconds, err := strconv.ParseInt(attribute(e, "timestamp"), 10, 64); err == nil && seconds > 0 {
+		r.Released = time.Unix(seconds, 0).UTC()
+	} else if date, err := time.Parse(time.DateOnly, attribute(e, "date")); err == nil {
+		r.Released = date
+	}
+	if len(l.releases) == maxList {
+		return fault(TooLarge, "parse LVFS metadata: one component has more than %d releases", maxList)
+	}
+	l.releases = append(l.releases, r)
+	return nil
+}
+
+func (l *lvfsEntry) text(path, text string, e xml.StartElement) error {
+	if !l.firmware {
+		return nil
+	}
+	var err error
+	switch path {
+	case "provides/firmware":
+		if attribute(e, "type") == "flashed" && len(l.guids) < maxList {
+			text, err = l.keep(strings.ToLower(text))
+			l.guids = append(l.guids, text)
+		}
+		return err
+	case "custom/value":
+		if attribute(e, "key") == "LVFS::VersionFormat" {
+			l.format = text
+		}
+		return nil
+	}
+	if len(l.releases) == 0 {
+		return nil
+	}
+	r := &l.releases[len(l.releases)-1]
+	switch path {
+	case "releases/release/issues/issue":
+		text, err = l.keep(text)
+		r.Mends = append(r.Mends, text)
+	case "releases/release/location":
+		r.URL, err = l.keep(text)
+	case "releases/release/artifacts/artifact/location":
+		if r.URL == "" {
+			r.URL, err = l.keep(text)
+		}
+	case "releases/release/checksum":
+		if attribute(e, "type") == "sha256" && attribute(e, "target") != "content" {
+			r.SHA256, err = l.keep(text)
+		}
+	}
+	return err
+}
+
+// lvfsSections are the version formats of LVFS that are decimal sections between dots, with the number of them. The others, and
+// versions that do not follow the declared one, such as the undivided numbers of older metadata, are not ordered.
+var lvfsSections = map[string]int{"number": 1, "pair": 2, "triplet": 3, "quad": 4}
+
+func lvfsFormat(declared, version string) *inventory.VersionFormat {
+	if declared == "" {
+		return nil
+	}
+	format := inventory.FormatPlain
+	if n := lvfsSections[declared]; n > 0 && strings.Count(version, ".") == n-1 {
+		format = inventory.FormatDotted
+	}
+	return &format
+}

@@ -1,0 +1,238 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
+)
+
+// Limits bound what is read of a catalog. The zero Limits are the defaults.
+type Limits struct {
+	// Bytes of the catalog after decompression; 4 GiB by default.
+	Bytes int64
+	// Entries (components of LVFS and Dell, versions of an index); four million by default.
+	Entries int
+}
+
+const (
+	defaultBytes   = 4 << 30
+	defaultEntries = 4_000_000
+	// maxToken bounds one tag, text or comment in bytes, so that memory does not depend on the catalog.
+	maxToken = 1 << 20
+	// maxDepth bounds how deeply elements are nested.
+	maxDepth = 64
+	// maxText bounds the text of an element that is kept, in bytes.
+	maxText = 4 << 10
+	// maxList bounds the lists of one entry.
+	maxList = 4096
+)
+
+func (l Limits) orDefaults() Limits {
+	if l.Bytes == 0 {
+		l.Bytes = defaultBytes
+	}
+	if l.Entries == 0 {
+		l.Entries = defaultEntries
+	}
+	return l
+}
+
+// document is a stream of XML of which one entry at a time is in memory. It refuses document types, and with them every definition
+// of an entity; an undefined entity is a syntax error. The text is UTF-8, or UTF-16 with a byte order mark.
+type document struct {
+	ctx     context.Context
+	in      *budget
+	decoder *xml.Decoder
+	limits  Limits
+	entries int
+	depth   int
+	tokens  int
+	rooted  bool
+}
+
+func newDocument(ctx context.Context, r io.Reader, l Limits) *document {
+	l = l.orDefaults()
+	d := &document{ctx: ctx, limits: l}
+	counted := &counted{r: r, left: l.Bytes}
+	d.in = &budget{r: transform.NewReader(counted, unicode.BOMOverride(encoding.UTF8Validator)), buffer: make([]byte, 0, 32<<10)}
+	d.decoder = xml.NewDecoder(d.in)
+	// The text was decoded above; what the declaration says about it has no effect.
+	d.decoder.CharsetReader = func(name string, in io.Reader) (io.Reader, error) {
+		if n := strings.ToLower(name); n == "utf-16" || n == "utf-16le" || n == "us-ascii" {
+			return in, nil
+		}
+		return nil, fmt.Errorf("encoding %q is neither UTF-8 nor UTF-16", name)
+	}
+	return d
+}
+
+// next returns the next tag or text; io.EOF at the end of the document. It is valid until the following call.
+func (d *document) next() (xml.Token, error) {
+	if d.tokens++; d.tokens%1024 == 0 {
+		if err := d.ctx.Err(); err != nil {
+			return nil, err
+		}
+	}
+	d.in.left = maxToken
+	token, err := d.decoder.Token()
+	if err != nil {
+		return nil, d.classify(err)
+	}
+	switch t := token.(type) {
+	case xml.CharData:
+		if d.depth == 0 && len(bytes.TrimSpace(t)) > 0 {
+			return nil, fault(InvalidCatalog, "parse XML at byte %d: text outside of the document's element", d.decoder.InputOffset())
+		}
+	case xml.Directive:
+		return nil, fault(InvalidCatalog, "parse XML at byte %d: document types and entity definitions are refused", d.decoder.InputOffset())
+	case xml.StartElement:
+		if d.depth == 0 && d.rooted {
+			return nil, fault(InvalidCatalog, "parse XML at byte %d: a second document", d.decoder.InputOffset())
+		}
+		d.rooted = true
+		if d.depth++; d.depth > maxDepth {
+			return nil, fault(InvalidCatalog, "parse XML at byte %d: elements are nested more than %d deep", d.decoder.InputOffset(), maxDepth)
+		}
+	case xml.EndElement:
+		d.depth--
+	}
+	return token, nil
+}
+
+func (d *document) classify(err error) error {
+	var syntax *xml.SyntaxError
+	var known *Error
+	switch {
+	case errors.Is(err, io.EOF) && !errors.As(err, &syntax):
+		return io.EOF
+	case errors.As(err, &known), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case errors.As(err, &syntax), strings.HasPrefix(err.Error(), "xml: "), errors.Is(err, encoding.ErrInvalidUTF8):
+		return fault(InvalidCatalog, "parse XML at byte %d: %w", d.decoder.InputOffset(), err)
+	}
+	return fault(DownloadFailed, "read catalog at byte %d: %w", d.decoder.InputOffset(), err)
+}
+
+// entry counts one entry.
+func (d *document) entry() error {
+	if d.entries++; d.entries > d.limits.Entries {
+		return fault(TooLarge, "parse XML: more than %d entries; use a catalog of fewer machines", d.limits.Entries)
+	}
+	return nil
+}
+
+// within visits what is inside the element that was returned last, until its end. visit receives the path of names below
+// that element, joined by slashes, at each start tag, and the text of elements without others inside at their end.
+func (d *document) within(start func(path string, e xml.StartElement) error, text func(path, text string) error) error {
+	base := d.depth
+	var path []string
+	var content strings.Builder
+	leaf := false
+	for {
+		token, err := d.next()
+		if errors.Is(err, io.EOF) {
+			return fault(InvalidCatalog, "parse XML: the document ends within an element")
+		}
+		if err != nil {
+			return err
+		}
+		switch t := token.(type) {
+		case xml.StartElement:
+			path = append(path, t.Name.Local)
+			content.Reset()
+			leaf = true
+			if err := start(strings.Join(path, "/"), t); err != nil {
+				return err
+			}
+		case xml.CharData:
+			if leaf && content.Len() <= maxText {
+				content.Write(t[:min(len(t), maxText+1)])
+			}
+		case xml.EndElement:
+			if d.depth < base {
+				return nil
+			}
+			if leaf && content.Len() <= maxText {
+				if err := text(strings.Join(path, "/"), strings.TrimSpace(content.String())); err != nil {
+					return err
+				}
+			}
+			path, leaf = path[:len(path)-1], false
+		}
+	}
+}
+
+// attribute returns the value of an attribute without a namespace; empty when there is none.
+func attribute(e xml.StartElement, name string) string {
+	for _, a := range e.Attr {
+		if a.Name.Local == name && a.Name.Space == "" {
+			return a.Value
+		}
+	}
+	return ""
+}
+
+// counted ends a stream that is too long with an error.
+type counted struct {
+	r    io.Reader
+	left int64
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	if c.left < 0 {
+		return 0, fault(TooLarge, "read catalog: it is larger than the limit")
+	}
+	n, err := c.r.Read(p[:min(int64(len(p)), c.left+1)])
+	if c.left -= int64(n); c.left < 0 {
+		return 0, fault(TooLarge, "read catalog: it is larger than the limit")
+	}
+	return n, err
+}
+
+// budget is a buffered reader that gives away at most left bytes until left is set again.
+type budget struct {
+	r      io.Reader
+	buffer []byte
+	at     int
+	left   int
+	err    error
+}
+
+// ReadByte is what the XML decoder reads by.
+func (b *budget) ReadByte() (byte, error) {
+	for b.at == len(b.buffer) {
+		if b.err != nil {
+			return 0, b.err
+		}
+		var n int
+		n, b.err = b.r.Read(b.buffer[:cap(b.buffer)])
+		b.buffer, b.at = b.buffer[:n], 0
+	}
+	if b.left--; b.left < 0 {
+		return 0, fault(TooLarge, "parse XML: a tag or text is longer than %d bytes", maxToken)
+	}
+	c := b.buffer[b.at]
+	b.at++
+	return c, nil
+}
+
+// Read makes budget an io.Reader, which the decoder asks for and does not use.
+func (b *budget) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	c, err := b.ReadByte()
+	if err != nil {
+		return 0, err
+	}
+	p[0] = c
+	return 1, nil
+}
