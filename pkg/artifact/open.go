@@ -1,0 +1,67 @@
+package artifact
+
+import (
+	"context"
+	"io"
+	"net/url"
+	"sync"
+	"time"
+)
+
+// Open opens the file behind rawURL for a reader that looks at it as a stream, with the limits of Fetch: the time it may take as a
+// whole and without data, its size, and the addresses that are refused. Nothing verifies what is read. On failure it returns an
+// *Error, and so do reads.
+func (f *Fetcher) Open(ctx context.Context, rawURL string) (io.ReadCloser, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return nil, permanent(InvalidSpec, "parse URL %q: %w", rawURL, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, f.config.Timeout)
+	body, err := f.open(ctx, u)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	s := &stream{name: u.Redacted(), body: body, cancel: cancel, left: f.config.MaxBytes, stall: f.config.StallTimeout, limit: f.config.MaxBytes}
+	s.timer = time.AfterFunc(s.stall, s.closeBody)
+	context.AfterFunc(ctx, s.closeBody)
+	return s, nil
+}
+
+// stream is a body that ends itself when nothing arrives.
+type stream struct {
+	name        string
+	body        io.ReadCloser
+	cancel      context.CancelFunc
+	timer       *time.Timer
+	stall       time.Duration
+	limit, left int64
+	once        sync.Once
+}
+
+func (s *stream) closeBody() { s.once.Do(func() { _ = s.body.Close() }) }
+
+// Read implements io.Reader. The time between two reads is the reader's own and is not counted.
+func (s *stream) Read(p []byte) (int, error) {
+	if s.left < 0 {
+		return 0, permanent(TooLarge, "fetch %s: larger than the limit of %d bytes", s.name, s.limit)
+	}
+	s.timer.Reset(s.stall)
+	n, err := s.body.Read(p[:min(int64(len(p)), s.left+1)])
+	s.timer.Stop()
+	if s.left -= int64(n); s.left < 0 {
+		return 0, permanent(TooLarge, "fetch %s: larger than the limit of %d bytes", s.name, s.limit)
+	}
+	if err != nil && err != io.EOF {
+		return n, transient(DownloadFailed, "fetch %s: interrupted after %d bytes: %w", s.name, s.limit-s.left, withoutAddresses(err))
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (s *stream) Close() error {
+	s.timer.Stop()
+	s.cancel()
+	s.closeBody()
+	return nil
+}
