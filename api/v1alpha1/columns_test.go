@@ -23,6 +23,7 @@ func TestKubectlGetGolden(t *testing.T) {
 	for kind, objects := range map[string][]client.Object{
 		"FirmwareTemplate": templatesInUse(),
 		"FirmwareSource":   sourcesInUse(),
+		"FirmwareCatalog":  catalogsInUse(),
 		"RolloutPolicy":    policiesInUse(),
 		"NodeFirmware":     nodesInUse(),
 		"NodeDevice":       devicesInUse(),

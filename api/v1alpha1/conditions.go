@@ -41,6 +41,9 @@ const (
 	// ConditionSignatureVerified says on a FirmwareSource whether every file is signed by a key that its spec trusts. It is False
 	// where the spec asks for no signature, which is no failure: Ready may be True.
 	ConditionSignatureVerified = "SignatureVerified"
+	// ConditionStaged says on a FirmwareCatalog whether there is a FirmwareSource for each version that its spec stages. It is absent
+	// where the spec stages none.
+	ConditionStaged = "Staged"
 	// ConditionPublished says on a FirmwareSource whether every image can be fetched by the daemons.
 	ConditionPublished = "Published"
 
@@ -143,13 +146,30 @@ const (
 	ReasonVerificationNotChosen = "VerificationNotChosen"
 	// ReasonSignatureMissing: a file, or an image on its node, has no signature where one is required. Nothing was stored or written.
 	ReasonSignatureMissing = "SignatureMissing"
-	// ReasonSignatureInvalid: a signature is damaged, is none, or is not of this file. Nothing was stored or written.
+	// ReasonSignatureInvalid: a signature is damaged, is none, or is not of this file. Nothing was stored or written. Of a
+	// catalog: metadata is not signed by whom it trusts.
 	ReasonSignatureInvalid = "SignatureInvalid"
 	// ReasonSignatureKeyUnknown: a signature is by a key that is not trusted. Nothing was stored or written.
 	ReasonSignatureKeyUnknown = "SignatureKeyUnknown"
 	// ReasonSignatureExpired: the key that signed is not valid any more, or not yet. Nothing was stored or written.
 	ReasonSignatureExpired = "SignatureExpired"
-	// ReasonInUse: the source is being deleted but a template or pin still refers to it.
+	// ReasonReplayed: metadata was signed before what the catalog used already.
+	ReasonReplayed = "Replayed"
+	// ReasonInvalidCatalog: what a provider answered is not in the form of its type.
+	ReasonInvalidCatalog = "InvalidCatalog"
+	// ReasonUnsupported: this operator cannot ask a provider of that type.
+	ReasonUnsupported = "Unsupported"
+	// ReasonStaged: there is a FirmwareSource with the file of the version.
+	ReasonStaged = "Staged"
+	// ReasonNotOffered: no provider offers the version for a component as the entry describes it.
+	ReasonNotOffered = "NotOffered"
+	// ReasonAmbiguous: the entry describes several components.
+	ReasonAmbiguous = "Ambiguous"
+	// ReasonInvalidURL: the provider names no https address of the file.
+	ReasonInvalidURL = "InvalidURL"
+	// ReasonNameTaken: there is a FirmwareSource of that name with other files.
+	ReasonNameTaken = "NameTaken"
+	// ReasonInUse: the source is being deleted, or would be created, and a template or pin refers to it.
 	ReasonInUse = "InUse"
 
 	// ReasonAdmitted: the job has a place in the ledger.

@@ -27,6 +27,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&FirmwareTemplate{}, &FirmwareTemplateList{},
 		&FirmwareSource{}, &FirmwareSourceList{},
+		&FirmwareCatalog{}, &FirmwareCatalogList{},
 		&RolloutPolicy{}, &RolloutPolicyList{},
 		&NodeFirmware{}, &NodeFirmwareList{},
 		&NodeDevice{}, &NodeDeviceList{},

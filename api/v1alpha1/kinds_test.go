@@ -23,6 +23,7 @@ func oneOfEach() map[string]client.Object {
 	return map[string]client.Object{
 		"FirmwareTemplate": validTemplate(),
 		"FirmwareSource":   validSource(),
+		"FirmwareCatalog":  validCatalog(),
 		"RolloutPolicy":    &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}},
 		"NodeFirmware":     validNodeFirmware(),
 		"NodeDevice":       validDevice(),

@@ -157,6 +157,17 @@ func TestEveryFieldManagerOwnsItsPartOfAStatusAlone(t *testing.T) {
 	assert.ElementsMatch(t, []string{"observedGeneration", "images", "Ready", "Published"}, got["node-firmware-operator"])
 	assert.ElementsMatch(t, []string{"quarantine", "Quarantined"}, got["node-firmware-operator-quarantine"])
 
+	catalog := &v1alpha1.FirmwareCatalog{ObjectMeta: metav1.ObjectMeta{Name: "a.b"}, Spec: v1alpha1.FirmwareCatalogSpec{Manufacturer: "a", Model: "b"}}
+	c.create(catalog)
+	require.NoError(t, fieldset.ApplyCatalog(ctx, c, catalog.Name, v1alpha1.FirmwareCatalogStatus{
+		ObservedGeneration: 1, LastDiscoveryTime: &now, Conditions: conditions(metav1.ConditionTrue, v1alpha1.ConditionReady),
+		Components: []v1alpha1.CatalogComponent{{Class: v1alpha1.ClassNIC}},
+	}))
+	got = c.owned(catalog)
+	assert.Len(t, got, 1, "what a discovery found is written by the operator alone")
+	assert.ElementsMatch(t, []string{"observedGeneration", "lastDiscoveryTime", "components", "Ready", "nodes", "devices", "devicesBehind", "devicesVulnerable", "devicesUnknown"},
+		got["node-firmware-operator"])
+
 	device := &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: "n1-nic"}, Spec: v1alpha1.NodeDeviceSpec{NodeName: "n1"}}
 	c.create(device)
 	all := conditions(metav1.ConditionTrue, v1alpha1.ConditionInspected, v1alpha1.ConditionConflict)

@@ -87,6 +87,7 @@ func TestNoObjectIsTooLarge(t *testing.T) {
 	t.Run("NodeDevice", func(t *testing.T) { cluster{t, c.Client}.fullNodeDevice() })
 	t.Run("FirmwareTemplate", func(t *testing.T) { cluster{t, c.Client}.fullTemplate() })
 	t.Run("FirmwareJob", func(t *testing.T) { cluster{t, c.Client}.fullJob() })
+	t.Run("FirmwareCatalog", func(t *testing.T) { cluster{t, c.Client}.fullCatalog() })
 	t.Run("FirmwareSource", func(t *testing.T) { cluster{t, c.Client}.fullSource(1, v1alpha1.FirmwareSourceSpec{}) })
 	t.Run("FirmwareSource with keys", func(t *testing.T) {
 		keys := filled(t, 8, unbounded, func(i int) string { return long(4096, i) })

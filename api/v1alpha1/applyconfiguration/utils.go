@@ -24,6 +24,24 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.BadImageApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("BlockedEdge"):
 		return &apiv1alpha1.BlockedEdgeApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("CatalogComponent"):
+		return &apiv1alpha1.CatalogComponentApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("CatalogIssue"):
+		return &apiv1alpha1.CatalogIssueApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("CatalogMachine"):
+		return &apiv1alpha1.CatalogMachineApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("CatalogProvider"):
+		return &apiv1alpha1.CatalogProviderApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("CatalogProviderStatus"):
+		return &apiv1alpha1.CatalogProviderStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("CatalogRunning"):
+		return &apiv1alpha1.CatalogRunningApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("CatalogStage"):
+		return &apiv1alpha1.CatalogStageApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("CatalogStaged"):
+		return &apiv1alpha1.CatalogStagedApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("CatalogVersion"):
+		return &apiv1alpha1.CatalogVersionApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("CurrentStep"):
 		return &apiv1alpha1.CurrentStepApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DesiredFirmware"):
@@ -44,6 +62,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.ExponentialWavesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("FailedFirmware"):
 		return &apiv1alpha1.FailedFirmwareApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("FirmwareCatalog"):
+		return &apiv1alpha1.FirmwareCatalogApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("FirmwareCatalogSpec"):
+		return &apiv1alpha1.FirmwareCatalogSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("FirmwareCatalogStatus"):
+		return &apiv1alpha1.FirmwareCatalogStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("FirmwareFile"):
 		return &apiv1alpha1.FirmwareFileApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("FirmwareJob"):

@@ -26,7 +26,7 @@ func wiped() []client.ObjectList {
 	return []client.ObjectList{
 		&admissionregistrationv1.ValidatingAdmissionPolicyBindingList{},
 		&admissionregistrationv1.ValidatingAdmissionPolicyList{},
-		&v1alpha1.FirmwareTemplateList{}, &v1alpha1.FirmwareSourceList{}, &v1alpha1.RolloutPolicyList{},
+		&v1alpha1.FirmwareTemplateList{}, &v1alpha1.FirmwareSourceList{}, &v1alpha1.FirmwareCatalogList{}, &v1alpha1.RolloutPolicyList{},
 		&v1alpha1.FirmwareJobList{}, &v1alpha1.NodeDeviceList{}, &v1alpha1.NodeFirmwareList{},
 		&maintenancev1alpha1.NodeMaintenanceList{}, &maintenancev1alpha1.MaintenanceOperatorConfigList{},
 		&corev1.PodList{}, &corev1.NodeList{}, &eventsv1.EventList{},

@@ -99,6 +99,210 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CancelMode
   scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogComponent
+  map:
+    fields:
+    - name: boardID
+      type:
+        scalar: string
+    - name: class
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DeviceClass
+    - name: issues
+      type:
+        list:
+          elementType:
+            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogIssue
+          elementRelationship: atomic
+    - name: issuesNotListed
+      type:
+        scalar: numeric
+    - name: manufacturer
+      type:
+        scalar: string
+    - name: name
+      type:
+        scalar: string
+    - name: newest
+      type:
+        scalar: string
+    - name: pciID
+      type:
+        scalar: string
+    - name: running
+      type:
+        list:
+          elementType:
+            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogRunning
+          elementRelationship: atomic
+    - name: runningNotListed
+      type:
+        scalar: numeric
+    - name: versionFormat
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.VersionFormat
+    - name: versions
+      type:
+        list:
+          elementType:
+            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogVersion
+          elementRelationship: atomic
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogIssue
+  map:
+    fields:
+    - name: affects
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: devices
+      type:
+        scalar: numeric
+    - name: id
+      type:
+        scalar: string
+    - name: mendedIn
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogMachine
+  map:
+    fields:
+    - name: manufacturer
+      type:
+        scalar: string
+    - name: model
+      type:
+        scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogPosition
+  scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogProvider
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
+    - name: signers
+      type:
+        scalar: string
+    - name: type
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogProviderType
+    - name: url
+      type:
+        scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogProviderStatus
+  map:
+    fields:
+    - name: lastDiscoveryTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: message
+      type:
+        scalar: string
+    - name: name
+      type:
+        scalar: string
+    - name: reason
+      type:
+        scalar: string
+    - name: signedTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: versions
+      type:
+        scalar: numeric
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogProviderType
+  scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogRunning
+  map:
+    fields:
+    - name: devices
+      type:
+        scalar: numeric
+    - name: issues
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: issuesNotListed
+      type:
+        scalar: numeric
+    - name: position
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogPosition
+    - name: version
+      type:
+        scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogStage
+  map:
+    fields:
+    - name: boardID
+      type:
+        scalar: string
+    - name: class
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DeviceClass
+    - name: name
+      type:
+        scalar: string
+    - name: pciID
+      type:
+        scalar: string
+    - name: sha256
+      type:
+        scalar: string
+    - name: source
+      type:
+        scalar: string
+    - name: version
+      type:
+        scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogStaged
+  map:
+    fields:
+    - name: message
+      type:
+        scalar: string
+    - name: reason
+      type:
+        scalar: string
+    - name: source
+      type:
+        scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogState
+  scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogVersion
+  map:
+    fields:
+    - name: providers
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: released
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: sha256
+      type:
+        scalar: string
+    - name: source
+      type:
+        scalar: string
+    - name: urgency
+      type:
+        scalar: string
+    - name: url
+      type:
+        scalar: string
+    - name: version
+      type:
+        scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CurrentStep
   map:
     fields:
@@ -322,6 +526,130 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FileFormat
   scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FirmwareCatalog
+  map:
+    fields:
+    - name: apiVersion
+      type:
+        scalar: string
+    - name: kind
+      type:
+        scalar: string
+    - name: metadata
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
+    - name: spec
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FirmwareCatalogSpec
+    - name: status
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FirmwareCatalogStatus
+      default:
+        observedGeneration: -1
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FirmwareCatalogSpec
+  map:
+    fields:
+    - name: discover
+      type:
+        scalar: string
+    - name: discoveryInterval
+      type:
+        scalar: string
+      default: 24h
+    - name: manufacturer
+      type:
+        scalar: string
+    - name: model
+      type:
+        scalar: string
+    - name: providers
+      type:
+        list:
+          elementType:
+            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogProvider
+          elementRelationship: associative
+          keys:
+          - name
+    - name: stage
+      type:
+        list:
+          elementType:
+            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogStage
+          elementRelationship: associative
+          keys:
+          - source
+    - name: state
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogState
+      default: Active
+    - name: versionsToStore
+      type:
+        scalar: numeric
+      default: 5
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FirmwareCatalogStatus
+  map:
+    fields:
+    - name: components
+      type:
+        list:
+          elementType:
+            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogComponent
+          elementRelationship: atomic
+    - name: componentsNotListed
+      type:
+        scalar: numeric
+    - name: conditions
+      type:
+        list:
+          elementType:
+            namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
+          elementRelationship: associative
+          keys:
+          - type
+    - name: devices
+      type:
+        scalar: numeric
+    - name: devicesBehind
+      type:
+        scalar: numeric
+    - name: devicesUnknown
+      type:
+        scalar: numeric
+    - name: devicesVulnerable
+      type:
+        scalar: numeric
+    - name: discover
+      type:
+        scalar: string
+    - name: lastDiscoveryTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: machine
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogMachine
+    - name: nodes
+      type:
+        scalar: numeric
+    - name: observedGeneration
+      type:
+        scalar: numeric
+      default: -1
+    - name: providers
+      type:
+        list:
+          elementType:
+            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogProviderStatus
+          elementRelationship: associative
+          keys:
+          - name
+    - name: staged
+      type:
+        list:
+          elementType:
+            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogStaged
+          elementRelationship: associative
+          keys:
+          - source
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FirmwareFile
   map:
     fields:
