@@ -114,7 +114,7 @@ func (i *installation) objects() []client.Object {
 	return append(out, i.maintenance("node-firmware-node-a", "node-a", "nodefirmware.io"), i.maintenance("node-firmware-node-b", "node-b", "nodefirmware.io"),
 		i.maintenance("foreign-a", "node-a", "other.example.com"), said("said-foreign", "kubelet", "Node", "node-a"),
 		said("said-by-a", "firmware-daemon", "FirmwareJob", "node-a-12345678"), said("said-by-b", "firmware-daemon", "FirmwareJob", "node-b-12345678"),
-		template("t"), source("s"), rollout("p"), i.configMap("other", "x"), i.daemonPod("plain"))
+		template("t"), source("s"), catalog(), rollout("p"), i.configMap("other", "x"), i.daemonPod("plain"))
 }
 
 func (i *installation) client(t *testing.T, config *rest.Config) client.Client {
@@ -210,6 +210,18 @@ func source(name string) *v1alpha1.FirmwareSource {
 	return &v1alpha1.FirmwareSource{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareSourceSpec{Files: []v1alpha1.FirmwareFile{{
 		URL: "https://example.com/fw.bin", SHA256: strings.Repeat("0", 64), Images: []v1alpha1.ImageDescription{{Class: v1alpha1.ClassNIC, Version: "1"}},
 	}}}}
+}
+
+func catalog() *v1alpha1.FirmwareCatalog {
+	return &v1alpha1.FirmwareCatalog{ObjectMeta: metav1.ObjectMeta{Name: "dell-inc.poweredge-r650"},
+		Spec: v1alpha1.FirmwareCatalogSpec{Manufacturer: "dell-inc", Model: "poweredge-r650"}}
+}
+
+// stagedSource is a source as the operator creates it for a version that a catalog stages.
+func stagedSource() *v1alpha1.FirmwareSource {
+	s := source("staged")
+	s.Annotations = map[string]string{v1alpha1.StagedByAnnotation: catalog().Name}
+	return s
 }
 
 func rollout(name string) *v1alpha1.RolloutPolicy {
@@ -532,6 +544,24 @@ func (i *installation) attempts() []attempt {
 		{"operator", "end another's maintenance", remove(foreign), ourName},
 		{"operator", "change another's maintenance", patch(foreign, `{"spec":{"cordon":false}}`), ourEntry},
 		{"operator", "put somebody else into a maintenance", patch(foreign, `{"spec":{"additionalRequestors":["evil"]}}`), ourEntry},
+		// R000-51, R000-52: what a discovery found is reported by the operator, in the status, and by nobody else.
+		{"operator", "report what a discovery found", status(catalog(), `{"devices":1}`), ""},
+		{"operator", "change what a catalog is to look for", patch(catalog(), `{"spec":{"state":"Paused"}}`), noVerb},
+		{"operator", "delete a catalog", remove(catalog()), noVerb},
+		{"a", "report what a discovery found", status(catalog(), `{"devices":1}`), noVerb},
+		{"a", "read a catalog", read(catalog()), noVerb},
+		{"source-editor", "report what a discovery found", status(catalog(), `{"devices":1}`), noVerb},
+		{"admin", "report what a discovery found", status(catalog(), `{"devices":1}`), noVerb},
+		{"source-editor", "stage a version", patch(catalog(), `{"spec":{"stage":[{"source":"x","class":"NIC","version":"1","sha256":"`+strings.Repeat("0", 64)+`"}]}}`), ""},
+		{"viewer", "stage a version", patch(catalog(), `{"spec":{"stage":[]}}`), noVerb},
+		{"template-editor", "stage a version", patch(catalog(), `{"spec":{"stage":[]}}`), noVerb},
+		{"operator", "create a source that a catalog stages", create(stagedSource()), ""},
+		{"operator", "create another source", create(source("other")), "that a FirmwareCatalog stages only"},
+		{"operator", "stage a file of its own", create(changed(stagedSource(), func(s *v1alpha1.FirmwareSource) { s.Spec.Files[0].URL = "file:///x" })), "that a FirmwareCatalog stages only"},
+		{"operator", "change where an image comes from", patch(source("s"), `{"spec":{"downgrade":"Forbid"}}`), "nothing of a FirmwareSource"},
+		{"operator", "keep a source", patch(source("s"), `{"metadata":{"finalizers":["nodefirmware.io/source"]}}`), ""},
+		{"operator", "report on a source", status(source("s"), `{"observedGeneration":1}`), ""},
+		{"operator", "delete a source", remove(source("s")), noVerb},
 		{"operator", "change a template", patch(template("t"), `{"spec":{"state":"Paused"}}`), noVerb},
 		{"operator", "change a policy", patch(rollout("p"), `{"spec":{"maxUnavailable":"100%"}}`), noVerb},
 		{"operator", "pin firmware", patch(nodeFirmware("node-a"), `{"spec":{"scanThreshold":"1h"}}`), "machineSerial only"},

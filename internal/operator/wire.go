@@ -17,6 +17,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/catalog"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/index"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/node"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/planner"
@@ -43,13 +44,14 @@ func wire(ctx context.Context, mgr manager.Manager, c config.Operator, chosen st
 	if err := index.Register(ctx, mgr.GetFieldIndexer()); err != nil {
 		return stop, err
 	}
-	store, err := artifact.OpenStore(c.StoreDir, artifact.NewFetcher(artifact.FetchConfig{
+	fetcher := artifact.NewFetcher(artifact.FetchConfig{
 		FileRoot: c.FileSourceDir, Refused: c.RefusedSources, Log: slog.New(logr.ToSlogHandler(mgr.GetLogger().WithName("fetch"))),
-	}), time.Now)
+	})
+	store, err := artifact.OpenStore(c.StoreDir, fetcher, time.Now)
 	if err != nil {
 		return stop, fmt.Errorf("open image store %s: %w", c.StoreDir, err)
 	}
-	if err := addReconcilers(mgr, c, store); err != nil {
+	if err := addReconcilers(mgr, c, store, fetcher); err != nil {
 		return stop, err
 	}
 	if err := addMaintenance(mgr, c); err != nil {
@@ -61,7 +63,7 @@ func wire(ctx context.Context, mgr manager.Manager, c config.Operator, chosen st
 	return stop, addImageServer(mgr, c, store)
 }
 
-func addReconcilers(mgr manager.Manager, c config.Operator, store *artifact.Store) error {
+func addReconcilers(mgr manager.Manager, c config.Operator, store *artifact.Store, fetcher *artifact.Fetcher) error {
 	recorder := mgr.GetEventRecorder(v1alpha1.FieldOwnerOperator)
 	sources := &source.Reconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Store: store, Events: recorder, Now: time.Now}
 	queues := room.New(time.Now)
@@ -74,7 +76,10 @@ func addReconcilers(mgr manager.Manager, c config.Operator, store *artifact.Stor
 		"provenance": func(mgr manager.Manager) error {
 			return provenance.SetupWithManager(mgr, provenance.Options{QuietPeriod: c.QuietPeriod})
 		},
-		"source":     sources.SetupWithManager,
+		"source": sources.SetupWithManager,
+		"catalog": func(mgr manager.Manager) error {
+			return catalog.SetupWithManager(mgr, catalog.Options{Opener: fetcher, Events: recorder})
+		},
 		"quarantine": quarantine.New(mgr.GetClient(), recorder, time.Now).SetupWithManager,
 	} {
 		if err := add(mgr); err != nil {

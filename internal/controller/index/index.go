@@ -18,6 +18,12 @@ const BadImages = "status.badImages"
 // Unhealthy is the index of the NodeDevices that a job left unhealthy, all under the key Some. Only a cache has it.
 const Unhealthy = "status.unhealthy"
 
+// Model is the index of the NodeFirmwares by their machine model: the name of its FirmwareCatalog. Only a cache has it.
+const Model = "status.machine"
+
+// PinnedSource is the index of the NodeFirmwares by the FirmwareSources that their pins refer to. Only a cache has it.
+const PinnedSource = "spec.pins.sourceRef.name"
+
 // Some is the only key of the indexes BadImages and Unhealthy.
 const Some = "some"
 
@@ -34,6 +40,12 @@ func Register(ctx context.Context, indexer client.FieldIndexer) error {
 	}
 	if err := indexer.IndexField(ctx, &v1alpha1.NodeDevice{}, Unhealthy, ByUnhealthy); err != nil {
 		return fmt.Errorf("index unhealthy node devices: %w", err)
+	}
+	if err := indexer.IndexField(ctx, &v1alpha1.NodeFirmware{}, Model, ByModel); err != nil {
+		return fmt.Errorf("index node firmware by machine model: %w", err)
+	}
+	if err := indexer.IndexField(ctx, &v1alpha1.NodeFirmware{}, PinnedSource, ByPinnedSource); err != nil {
+		return fmt.Errorf("index node firmware by pinned source: %w", err)
 	}
 	return nil
 }
@@ -63,4 +75,28 @@ func ByUnhealthy(o client.Object) []string {
 		return []string{Some}
 	}
 	return nil
+}
+
+// ByModel is the key of a NodeFirmware in the index Model; none when its machine is not known yet or its model can have no catalog.
+func ByModel(o client.Object) []string {
+	n, ok := o.(*v1alpha1.NodeFirmware)
+	if !ok || n.Status.Machine == nil {
+		return nil
+	}
+	spec, err := v1alpha1.CatalogModel(n.Status.Machine.Manufacturer, n.Status.Machine.Model)
+	if err != nil {
+		return nil
+	}
+	return []string{spec.CatalogName()}
+}
+
+// ByPinnedSource are the keys of a NodeFirmware in the index PinnedSource.
+func ByPinnedSource(o client.Object) []string {
+	var out []string
+	if n, ok := o.(*v1alpha1.NodeFirmware); ok {
+		for i := range n.Spec.Pins {
+			out = append(out, n.Spec.Pins[i].SourceRef.Name)
+		}
+	}
+	return out
 }

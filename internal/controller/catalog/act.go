@@ -1,0 +1,126 @@
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
+	"github.com/nodefirmware/node-firmware-operator/internal/status"
+)
+
+// act creates the catalog, or changes the queue and then says so.
+func (r *Reconciler) act(ctx context.Context, f facts, d *decision) error {
+	if d.forget {
+		r.discoveries.Forget(f.name)
+	}
+	if d.create {
+		return r.create(ctx, f)
+	}
+	if f.catalog == nil || d.forget {
+		return nil
+	}
+	if d.cancel {
+		r.discoveries.Cancel(f.name)
+	}
+	if d.request {
+		r.request(f, d)
+	}
+	if d.source != nil {
+		if err := r.client.Create(ctx, d.source, client.FieldOwner(v1alpha1.FieldOwnerOperator)); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("create firmware source %s: %w", d.source.Name, err)
+		}
+	}
+	d.status.Conditions = status.Catalog(f.catalog.Status.Conditions, f.catalog.Generation, f.now, &d.status, d.facts)
+	if equality.Semantic.DeepEqual(f.catalog.Status, d.status) {
+		return nil
+	}
+	if err := fieldset.ApplyCatalog(ctx, r.client, f.name, d.status); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	r.announce(f.catalog, d.status.Conditions, v1alpha1.ConditionReady, "Discover")
+	r.announce(f.catalog, d.status.Conditions, v1alpha1.ConditionStaged, "Stage")
+	return nil
+}
+
+// announce emits one event for each change of the reason of a condition, when its status is written.
+func (r *Reconciler) announce(c *v1alpha1.FirmwareCatalog, now []metav1.Condition, condition, action string) {
+	is, was := meta.FindStatusCondition(now, condition), meta.FindStatusCondition(c.Status.Conditions, condition)
+	if r.events == nil || is == nil || is.Reason == v1alpha1.ReasonProgressing || was != nil && was.Reason == is.Reason && was.Status == is.Status {
+		return
+	}
+	kind := corev1.EventTypeNormal
+	if is.Status != metav1.ConditionTrue {
+		kind = corev1.EventTypeWarning
+	}
+	r.events.Eventf(c, nil, kind, is.Reason, action, "%s", is.Message)
+}
+
+// create makes the catalog of a model whose first node has appeared. Everything but the model is the API's default, and the user's
+// from then on.
+func (r *Reconciler) create(ctx context.Context, f facts) error {
+	spec, err := v1alpha1.CatalogModel(f.machine.Manufacturer, f.machine.Model)
+	if err != nil {
+		return err
+	}
+	c := &v1alpha1.FirmwareCatalog{ObjectMeta: metav1.ObjectMeta{Name: spec.CatalogName()}, Spec: spec}
+	if err := r.client.Create(ctx, c, client.FieldOwner(v1alpha1.FieldOwnerOperator)); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create firmware catalog %s: %w", f.name, err)
+	}
+	return nil
+}
+
+// request puts a discovery into the queue.
+func (r *Reconciler) request(f facts, d *decision) {
+	spec := &f.catalog.Spec
+	providers, versions := providersOf(f.catalog), int(spec.VersionsToStore)
+	q := query(f.machine, d.kinds)
+	if f.nodes == 0 { // nothing reports the machine; the catalog names it
+		q.Manufacturer, q.Model = spec.Manufacturer, spec.Model
+	}
+	t := Task{Catalog: f.name, Generation: f.catalog.Generation, Discover: spec.Discover}
+	for _, k := range d.kinds {
+		t.Components = append(t.Components, k.component)
+	}
+	var kept []Answered
+	if o := f.outcome; o != nil && o.sameAs(t) {
+		if failed(o) {
+			t.Failures = o.Failures + 1
+		}
+		kept = fresh(o.Answers, providers, f.now.Add(-interval(spec)))
+	}
+	asked := question{providers: providers, query: q, versions: versions, kept: kept, signed: map[string]time.Time{}}
+	for _, p := range d.status.Providers {
+		if p.SignedTime != nil {
+			asked.signed[p.Name] = p.SignedTime.Time
+		}
+	}
+	t.Ask = func(ctx context.Context) []Answered { return r.ask(ctx, asked) }
+	if r.discoveries.Request(t) == QueueFull {
+		d.facts.QueueFull, d.next = true, queueAgain
+		return
+	}
+	d.facts.Scheduled = true
+}
+
+// fresh are the answers that are younger than a time: those of providers that did not fail when another one did, which need not be
+// asked again. The sources are never asked.
+func fresh(answers []Answered, providers []v1alpha1.CatalogProvider, since time.Time) []Answered {
+	var out []Answered
+	for _, a := range answers {
+		asked := slices.ContainsFunc(providers, func(p v1alpha1.CatalogProvider) bool { return p.Name == a.Provider && isAsked(p) })
+		if asked && a.Err == nil && a.At.After(since) {
+			out = append(out, a)
+		}
+	}
+	return out
+}

@@ -1,0 +1,153 @@
+package catalog
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+)
+
+// Options of the controller.
+type Options struct {
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
+	// Collect is how long after an event of a node, device or source a catalog is looked at, so that the reports of a fleet are one
+	// look; 0 is 30 seconds.
+	Collect time.Duration
+	// Opener opens what providers offer; nil for an operator that opens no connections for catalogs.
+	Opener Opener
+	// Registries opens OCI repositories; nil for an operator that cannot.
+	Registries RegistryOpener
+	// Bounds of the discoveries.
+	Bounds Bounds
+	// Events receives one event for each change of the reason of Ready or Staged; nil for nowhere.
+	Events events.EventRecorder
+}
+
+// Reconciler is keyed by the name of a catalog, which stands for a machine model.
+type Reconciler struct {
+	client      client.Client
+	now         func() time.Time
+	discoveries *Discoveries
+	opener      Opener
+	registries  RegistryOpener
+	events      events.EventRecorder
+}
+
+// New returns a reconciler. The client's cache needs the indexes of package index.
+func New(c client.Client, o Options) *Reconciler {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Reconciler{client: c, now: o.Now, discoveries: NewDiscoveries(o.Bounds, o.Now), opener: o.Opener, registries: o.Registries, events: o.Events}
+}
+
+// Discoveries is the queue, which the caller must run.
+func (r *Reconciler) Discoveries() *Discoveries { return r.discoveries }
+
+// SetupWithManager adds the controller and its queue to the manager.
+func SetupWithManager(mgr manager.Manager, o Options) error {
+	if o.Collect == 0 {
+		o.Collect = 30 * time.Second
+	}
+	r := New(mgr.GetClient(), o)
+	ended := make(chan event.TypedGenericEvent[string], 1024)
+	r.discoveries.Ended = func(name string) { ended <- event.TypedGenericEvent[string]{Object: name} }
+	err := ctrl.NewControllerManagedBy(mgr).Named("catalog").
+		For(&v1alpha1.FirmwareCatalog{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.NodeFirmware{}, delayed(o.Collect, func(_ context.Context, o client.Object) []string {
+			if n, ok := o.(*v1alpha1.NodeFirmware); ok {
+				return []string{nameOf(n)}
+			}
+			return nil
+		}), builder.WithPredicates(machineChanged)).
+		Watches(&v1alpha1.NodeDevice{}, delayed(o.Collect, r.ofDevice), builder.WithPredicates(deviceChanged)).
+		Watches(&v1alpha1.FirmwareSource{}, delayed(o.Collect, r.all), builder.WithPredicates(imagesChanged)).
+		WatchesRawSource(source.TypedChannel(ended, handler.TypedFuncs[string, reconcile.Request]{
+			GenericFunc: func(_ context.Context, e event.TypedGenericEvent[string], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+				q.Add(request(e.Object))
+			},
+		})).
+		Complete(r)
+	if err == nil {
+		err = mgr.Add(r.discoveries)
+	}
+	if err != nil {
+		return fmt.Errorf("set up catalog controller: %w", err)
+	}
+	return nil
+}
+
+func request(name string) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Name: name}}
+}
+
+// ofDevice is the catalog of the node of a device.
+func (r *Reconciler) ofDevice(ctx context.Context, o client.Object) []string {
+	d, ok := o.(*v1alpha1.NodeDevice)
+	var n v1alpha1.NodeFirmware
+	if !ok || r.client.Get(ctx, client.ObjectKey{Name: d.Spec.NodeName}, &n) != nil {
+		return nil // the event of the NodeFirmware comes later
+	}
+	return []string{nameOf(&n)}
+}
+
+// all are the catalogs that exist.
+func (r *Reconciler) all(ctx context.Context, _ client.Object) []string {
+	var list v1alpha1.FirmwareCatalogList
+	if err := r.client.List(ctx, &list); err != nil {
+		return nil
+	}
+	var out []string
+	for i := range list.Items {
+		out = append(out, list.Items[i].Name)
+	}
+	return out
+}
+
+// delayed enqueues the catalogs of an event after a while. A catalog that waits already is not enqueued again.
+func delayed(by time.Duration, names func(context.Context, client.Object) []string) handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	enqueue := func(ctx context.Context, o client.Object, q queue) {
+		for _, name := range names(ctx, o) {
+			if name != "" {
+				q.AddAfter(request(name), by)
+			}
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { enqueue(ctx, e.Object, q) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			enqueue(ctx, e.ObjectOld, q)
+			enqueue(ctx, e.ObjectNew, q)
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { enqueue(ctx, e.Object, q) },
+	}
+}
+
+// Reconcile brings one catalog up to date.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	f, err := r.gather(ctx, req.Name)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	d := decide(f)
+	if err := r.act(ctx, f, &d); err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{RequeueAfter: d.next}, nil
+}

@@ -1,0 +1,408 @@
+package catalog
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+)
+
+// R000-23: the first node of a model creates its catalog, the second one does not. No connection is opened for it.
+func TestTheFirstNodeOfAModelCreatesItsCatalog(t *testing.T) {
+	w := newWorld(t)
+	w.look()
+	assert.Zero(t, w.creates, "no node, no catalog")
+	w.node("n1", "PowerEdge R650", "22.41.1000")
+	w.look()
+	w.node("n2", "POWEREDGE R650", "22.42.1000")
+	w.node("other", "PowerEdge R750", "22.42.1000")
+	w.look()
+	w.wait()
+	w.look()
+	assert.Equal(t, 1, w.creates)
+	c := w.get()
+	assert.Equal(t, "dell-inc", c.Spec.Manufacturer)
+	assert.Equal(t, "poweredge-r650", c.Spec.Model)
+	assert.Empty(t, c.Spec.Providers)
+	assert.Equal(t, int32(2), c.Status.Nodes)
+	assert.Equal(t, int32(4), c.Status.Devices)
+	assert.Zero(t, w.net.count())
+	w.requireStatus(status.CurrentStatus)
+}
+
+// R000-21, R000-50, R000-51: the status has the time, and the versions for each component, with who offers them; which devices are
+// behind, and which known vulnerabilities they have.
+func TestTheStatusSaysWhatIsOfferedAndWhoIsBehind(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "PowerEdge R650", "22.40.1000")
+	w.node("n2", "PowerEdge R650", "22.41.1000")
+	w.node("n3", "PowerEdge R650", "22.42.1000")
+	w.source("cx6dx-2242", "22.42.1000")
+	w.look()
+	w.edit(withIndex)
+	w.net.answer[ours] = indexOf(nicEntry("22.42.1000", `,"mends":["CVE-2026-2"]`), nicEntry("22.41.1000", `,"mends":["CVE-2026-1"]`),
+		`{"class":"BIOS","version":"1.10.2","mends":["CVE-2026-3"]}`)
+	assert.Equal(t, 24*time.Hour, w.discover())
+
+	s := w.get().Status
+	assert.True(t, s.LastDiscoveryTime.Time.Equal(w.clock))
+	nic := w.component(v1alpha1.ClassNIC)
+	assert.Equal(t, "22.42.1000", nic.Newest)
+	assert.Equal(t, []string{"22.42.1000", "22.41.1000"}, versionsOf(nic))
+	assert.Equal(t, []string{"sources", "ours"}, nic.Versions[0].Providers)
+	assert.Equal(t, "cx6dx-2242", nic.Versions[0].Source)
+	assert.Equal(t, []v1alpha1.CatalogRunning{
+		{Version: "22.40.1000", Devices: 1, Position: v1alpha1.PositionBehind, Issues: []string{"CVE-2026-1", "CVE-2026-2"}},
+		{Version: "22.41.1000", Devices: 1, Position: v1alpha1.PositionBehind, Issues: []string{"CVE-2026-2"}},
+		{Version: "22.42.1000", Devices: 1, Position: v1alpha1.PositionNewest},
+	}, nic.Running)
+	assert.Equal(t, []v1alpha1.CatalogIssue{
+		{ID: "CVE-2026-2", MendedIn: []string{"22.42.1000"}, Devices: 2}, {ID: "CVE-2026-1", MendedIn: []string{"22.41.1000"}, Devices: 1},
+	}, nic.Issues)
+	bios := w.component(v1alpha1.ClassBIOS)
+	assert.Empty(t, bios.Newest, "nobody declares a format of its versions")
+	assert.Equal(t, []string{"1.10.2"}, versionsOf(bios))
+	assert.Equal(t, v1alpha1.PositionUnknown, bios.Running[0].Position)
+	assert.Equal(t, []int32{3, 6, 2, 2, 3}, []int32{s.Nodes, s.Devices, s.DevicesBehind, s.DevicesVulnerable, s.DevicesUnknown})
+	assert.Equal(t, "2 of 6 devices run behind the newest version, 2 with a known vulnerability; of 3 it is not known.", w.ready().Message)
+	w.requireStatus(status.CurrentStatus)
+
+	var d v1alpha1.NodeDevice
+	require.NoError(t, w.client.Get(t.Context(), client.ObjectKey{Name: "n1-nic"}, &d))
+	d.Status.Firmware.Running = "22.42.1000"
+	require.NoError(t, w.client.Status().Update(t.Context(), &d))
+	w.look()
+	assert.Equal(t, int32(1), w.get().Status.DevicesBehind, "an update is seen without another discovery")
+	assert.Equal(t, 1, w.net.count())
+}
+
+// R000-22: five found, three kept.
+func TestNoMoreVersionsAreStoredThanTheSpecSays(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "PowerEdge R650", "22.40.1000")
+	w.look()
+	w.edit(withIndex)
+	w.edit(func(s *v1alpha1.FirmwareCatalogSpec) { s.VersionsToStore = 3 })
+	w.net.answer[ours] = indexOf(nicEntry("1.1"), nicEntry("1.5"), nicEntry("1.3"), nicEntry("1.2"), nicEntry("1.4"))
+	w.discover()
+	assert.Equal(t, []string{"1.5", "1.4", "1.3"}, versionsOf(w.component(v1alpha1.ClassNIC)))
+}
+
+// R000-35, R000-36, R000-37: one request when the interval has passed, at that time; none before, and no write at rest.
+func TestACatalogIsRefreshedWhenItsIntervalHasPassed(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "PowerEdge R650", "22.40.1000")
+	w.look()
+	w.edit(withIndex)
+	w.net.answer[ours] = indexOf(nicEntry("1.1"))
+	w.discover()
+	writes := w.writes
+	w.clock = w.clock.Add(24*time.Hour - time.Second)
+	assert.Equal(t, time.Second, w.look(), "it is looked at when it is due")
+	assert.Equal(t, time.Second, w.look())
+	assert.Equal(t, 1, w.net.count())
+	assert.Equal(t, writes, w.writes, "nothing is written at rest")
+	w.clock = w.clock.Add(time.Second)
+	w.net.answer[ours] = indexOf(nicEntry("1.2"))
+	w.look()
+	w.look()
+	w.wait()
+	assert.Equal(t, 24*time.Hour, w.look())
+	assert.Equal(t, 2, w.net.count(), "exactly one")
+	assert.Equal(t, []string{"1.2"}, versionsOf(w.component(v1alpha1.ClassNIC)))
+}
+
+// A new process goes on where the old one was: what is fresh is not asked for, what is stale is, and what was found stays.
+func TestANewProcessAsksOnlyWhenItIsDue(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "PowerEdge R650", "1.0")
+	w.look()
+	w.edit(withIndex)
+	w.net.answer[ours] = indexOf(nicEntry("1.1", `,"mends":["CVE-2026-1"],"url":"https://mirror.example.com/1.1.bin"`))
+	w.discover()
+	before, writes := w.get().Status, w.writes
+	w.start(Bounds{})
+	assert.Equal(t, 24*time.Hour, w.look())
+	assert.Equal(t, before, w.get().Status)
+	assert.Equal(t, writes, w.writes)
+	assert.Equal(t, 1, w.net.count())
+	w.clock = w.clock.Add(25 * time.Hour)
+	w.discover()
+	assert.Equal(t, 2, w.net.count())
+}
+
+// R000-45: a discovery can be requested, and the request is acted on once.
+func TestADiscoveryCanBeRequested(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "PowerEdge R650", "1.0")
+	w.look()
+	w.edit(withIndex)
+	w.net.answer[ours] = indexOf(nicEntry("1.1"))
+	w.discover()
+	w.edit(func(s *v1alpha1.FirmwareCatalogSpec) { s.Discover = "a new BIOS is out" })
+	w.discover()
+	assert.Equal(t, 2, w.net.count())
+	assert.Equal(t, "a new BIOS is out", w.get().Status.Discover)
+	w.look()
+	w.start(Bounds{})
+	assert.Equal(t, 24*time.Hour, w.look())
+	assert.Equal(t, 2, w.net.count())
+}
+
+// A provider that fails says why; what it offered before stays, what others offer is new, and it is asked again later.
+func TestAProviderThatFailsKeepsWhatItOffered(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "PowerEdge R650", "1.0")
+	w.look()
+	w.edit(withIndex)
+	w.net.answer[ours] = indexOf(nicEntry("1.1", `,"mends":["CVE-2026-1"]`))
+	w.discover()
+	first := w.get().Status.LastDiscoveryTime
+	w.clock = w.clock.Add(25 * time.Hour)
+	delete(w.net.answer, ours)
+	w.source("cx6dx", "1.2")
+	assert.Equal(t, retryAfter, w.discover())
+	nic := w.component(v1alpha1.ClassNIC)
+	assert.Equal(t, []string{"1.2", "1.1"}, versionsOf(nic))
+	assert.Equal(t, []string{"CVE-2026-1"}, nic.Running[0].Issues)
+	s := w.get().Status
+	assert.True(t, first.Equal(s.LastDiscoveryTime), "not every provider answered")
+	assert.Equal(t, "DownloadFailed", s.Providers[1].Reason)
+	assert.Contains(t, w.ready().Message, "404")
+	assert.Equal(t, "DownloadFailed", w.ready().Reason)
+	w.requireStatus(status.InProgressStatus)
+	assert.Equal(t, retryAfter, w.look(), "no hot loop")
+	assert.Equal(t, 2, w.net.count())
+
+	w.net.answer[ours] = "<html>login</html>"
+	w.clock = w.clock.Add(retryAfter)
+	w.discover()
+	assert.Equal(t, "InvalidCatalog", w.ready().Reason)
+	w.requireStatus(status.FailedStatus)
+	w.net.answer[ours] = indexOf(nicEntry("1.3"))
+	w.clock = w.clock.Add(retryAfter)
+	assert.Equal(t, retryAfter, w.look(), "each further failure doubles the time")
+	w.clock = w.clock.Add(retryAfter)
+	w.discover()
+	assert.Equal(t, []string{"1.3", "1.2"}, versionsOf(w.component(v1alpha1.ClassNIC)))
+	w.requireStatus(status.CurrentStatus)
+
+	var reasons []string
+	for len(w.events.Events) > 0 {
+		reasons = append(reasons, strings.Join(strings.Fields(<-w.events.Events)[:2], " "))
+	}
+	assert.Equal(t, []string{"Normal Succeeded", "Warning DownloadFailed", "Warning InvalidCatalog", "Normal Succeeded"}, reasons, "transitions only")
+}
+
+// Pausing cancels what runs, and nothing is asked until it is active again.
+func TestPausingCancelsADiscovery(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "PowerEdge R650", "1.0")
+	w.look()
+	w.edit(withIndex)
+	w.net.answer[ours] = indexOf(nicEntry("1.1"))
+	w.net.hold[ours] = make(chan struct{})
+	w.look()
+	w.begun()
+	w.requireStatus(status.InProgressStatus)
+	w.edit(func(s *v1alpha1.FirmwareCatalogSpec) { s.State = v1alpha1.CatalogPaused })
+	w.look()
+	w.wait()
+	assert.Zero(t, w.look())
+	assert.Equal(t, "Paused", w.ready().Reason)
+	assert.Nil(t, w.get().Status.LastDiscoveryTime)
+	assert.Empty(t, w.get().Status.Providers[1].Reason, "a cancelled discovery says nothing about the provider")
+	assert.Equal(t, 1, w.net.count())
+	w.requireStatus(status.CurrentStatus)
+	close(w.net.hold[ours])
+	w.edit(func(s *v1alpha1.FirmwareCatalogSpec) { s.State = v1alpha1.CatalogActive })
+	w.discover()
+	assert.Equal(t, []string{"1.1"}, versionsOf(w.component(v1alpha1.ClassNIC)))
+}
+
+// What was asked for before an edit is not used after it.
+func TestAnEditReplacesADiscovery(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "PowerEdge R650", "1.0")
+	w.look()
+	w.edit(withIndex)
+	w.net.answer[ours] = indexOf(nicEntry("1.1"))
+	w.net.hold[ours] = make(chan struct{})
+	w.look()
+	w.begun()
+	other := "https://mirror.example.com/other.json"
+	w.net.answer[other] = indexOf(nicEntry("1.2"))
+	w.edit(func(s *v1alpha1.FirmwareCatalogSpec) { s.Providers[1].URL = other })
+	w.look()
+	w.wait()
+	w.discover()
+	assert.Equal(t, []string{"1.2"}, versionsOf(w.component(v1alpha1.ClassNIC)))
+}
+
+// R000-56, R000-46: one discovery for each model, whatever is requested; the answer says so.
+func TestADiscoveryThatIsScheduledIsNotScheduledAgain(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "PowerEdge R650", "1.0")
+	w.look()
+	w.edit(withIndex)
+	w.net.answer[ours] = indexOf(nicEntry("1.1"))
+	w.net.hold[ours] = make(chan struct{})
+	w.look()
+	w.begun()
+	assert.Equal(t, AlreadyScheduled, w.reconciler.discoveries.Request(Task{Catalog: r650}))
+	for range 5 {
+		w.look()
+	}
+	close(w.net.hold[ours])
+	w.wait()
+	w.look()
+	assert.Equal(t, 1, w.net.count())
+}
+
+// A component that appears later is asked for, once.
+func TestANewComponentIsAskedFor(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "PowerEdge R650", "1.0")
+	w.look()
+	w.edit(withIndex)
+	w.net.answer[ours] = indexOf(nicEntry("1.1"), `{"class":"Disk","version":"B"}`)
+	w.discover()
+	w.device("n1", "disk", v1alpha1.NodeDeviceStatus{Class: v1alpha1.ClassDisk, Vendor: "Samsung", Model: "PM1733", Firmware: &v1alpha1.ObservedFirmware{Running: "A"}})
+	w.discover()
+	assert.Equal(t, []string{"B"}, versionsOf(w.component(v1alpha1.ClassDisk)))
+	assert.Equal(t, 24*time.Hour, w.look())
+	assert.Equal(t, 2, w.net.count())
+}
+
+func TestACatalogThatIsDeletedIsForgotten(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "PowerEdge R650", "1.0")
+	w.look()
+	w.edit(withIndex)
+	w.net.hold[ours] = make(chan struct{})
+	w.look()
+	w.begun()
+	require.NoError(t, w.client.Delete(t.Context(), w.get()))
+	w.look()
+	w.wait()
+	assert.Equal(t, 2, w.creates, "its model is still there")
+	assert.Empty(t, w.get().Spec.Providers)
+}
+
+// An edit replaces a discovery that still waits, and the queue is not left without one.
+func TestAnEditReplacesADiscoveryThatWaits(t *testing.T) {
+	w := newWorld(t)
+	w.start(Bounds{Parallel: 1})
+	begun, letGo := make(chan string, 1), make(chan struct{})
+	w.reconciler.discoveries.Request(hold("another", begun, letGo))
+	<-begun
+	w.node("n1", "PowerEdge R650", "1.0")
+	w.look()
+	w.edit(withIndex)
+	w.look()
+	other := "https://mirror.example.com/other.json"
+	w.net.answer[other] = indexOf(nicEntry("1.2"))
+	w.edit(func(s *v1alpha1.FirmwareCatalogSpec) { s.Providers[1].URL = other })
+	w.look()
+	generation, scheduled := w.reconciler.discoveries.Scheduled(r650)
+	assert.True(t, scheduled)
+	assert.Equal(t, w.get().Generation, generation)
+	close(letGo)
+	w.wait()
+	w.wait()
+	w.look()
+	assert.Equal(t, []string{"1.2"}, versionsOf(w.component(v1alpha1.ClassNIC)))
+	assert.Equal(t, 1, w.net.count(), "what was replaced was never asked for")
+}
+
+// A provider that fails is no reason to ask the others again before they are due.
+func TestOnlyTheProviderThatFailedIsAskedAgain(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "PowerEdge R650", "1.0")
+	w.look()
+	const broken = "https://mirror.example.com/broken.json"
+	w.edit(withIndex)
+	w.edit(func(s *v1alpha1.FirmwareCatalogSpec) {
+		s.Providers = append(s.Providers, v1alpha1.CatalogProvider{Name: "broken", Type: v1alpha1.ProviderIndex, URL: broken})
+	})
+	w.net.answer[ours] = indexOf(nicEntry("1.1"))
+	w.discover()
+	asked := w.clock
+	w.clock = w.clock.Add(retryAfter)
+	w.discover()
+	assert.Equal(t, []string{ours, broken, broken}, w.net.opened)
+	w.net.answer[broken] = indexOf(nicEntry("1.2"))
+	w.clock = w.clock.Add(2 * retryAfter)
+	assert.Equal(t, 24*time.Hour-3*retryAfter, w.discover(), "the answer of the first one is older")
+	assert.Equal(t, []string{"1.2", "1.1"}, versionsOf(w.component(v1alpha1.ClassNIC)))
+	assert.True(t, w.get().Status.LastDiscoveryTime.Time.Equal(asked))
+	assert.True(t, w.get().Status.Providers[2].LastDiscoveryTime.Time.Equal(w.clock))
+	w.clock = asked.Add(24 * time.Hour)
+	w.discover()
+	assert.Equal(t, []string{ours, broken, broken, broken, ours}, w.net.opened)
+	w.edit(func(s *v1alpha1.FirmwareCatalogSpec) { s.Discover = "now" })
+	w.discover()
+	assert.Len(t, w.net.opened, 7, "a request asks them all")
+}
+
+// One image that cannot be listed hides no other one.
+func TestAnImageThatCannotBeListedIsNamed(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "PowerEdge R650", "1.0")
+	w.source("odd", "1.1 \u00fcber")
+	w.source("good", "1.2")
+	w.look()
+	w.discover()
+	assert.Equal(t, []string{"1.2"}, versionsOf(w.component(v1alpha1.ClassNIC)))
+	assert.Contains(t, w.get().Status.Providers[0].Message, "source odd")
+}
+
+// What is counted and not listed stays the same from pass to pass and from process to process.
+func TestWhatIsLeftOutIsNotCountedAgain(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "PowerEdge R650", "1.0")
+	w.look()
+	w.edit(withIndex)
+	const second = "https://mirror.example.com/second.json"
+	w.edit(func(s *v1alpha1.FirmwareCatalogSpec) {
+		s.Providers = append(s.Providers, v1alpha1.CatalogProvider{Name: "second", Type: v1alpha1.ProviderIndex, URL: second})
+	})
+	var issues []string
+	for i := range maxIssues + 6 {
+		issues = append(issues, fmt.Sprintf("%q", fmt.Sprintf("CVE-2026-%d", 1000+i)))
+	}
+	w.net.answer[ours] = indexOf(nicEntry("1.1", `,"mends":[`+strings.Join(issues, ",")+`]`))
+	w.net.answer[second] = w.net.answer[ours]
+	w.discover()
+	for range 3 {
+		assert.Equal(t, int32(6), w.component(v1alpha1.ClassNIC).IssuesNotListed)
+		w.start(Bounds{})
+		w.look()
+	}
+	writes := w.writes
+	w.start(Bounds{})
+	w.look()
+	assert.Equal(t, writes, w.writes)
+}
+
+// A pass reads the nodes and devices of its model, whatever else the fleet has.
+func TestAPassReadsOnlyWhatIsOfItsModel(t *testing.T) {
+	w := newWorld(t)
+	const nodes, models = 200, 20
+	for i := range nodes {
+		w.node(fmt.Sprint("n", i), fmt.Sprint("PowerEdge R", 640+10*(i%models)), "1.0")
+	}
+	w.look()
+	w.discover()
+	assert.Equal(t, int32(nodes/models), w.get().Status.Nodes)
+	w.read = 0
+	w.look()
+	assert.Equal(t, nodes/models*3, w.read, "each node with its two devices")
+}

@@ -1,0 +1,228 @@
+package catalog
+
+import (
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/status"
+	"github.com/nodefirmware/node-firmware-operator/pkg/catalog"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
+)
+
+const (
+	// retryAfter is how long after a discovery that failed the providers that failed are asked again, unless the interval is shorter. Each
+	// further failure doubles it, up to the interval.
+	retryAfter = 15 * time.Minute
+	// maxDoublings bounds how often retryAfter is doubled.
+	maxDoublings = 10
+	// maxMessage bounds the message about a provider, in bytes.
+	maxMessage = 512
+	// queueAgain is how long after a full queue the request is repeated.
+	queueAgain = time.Minute
+)
+
+// decision about one machine model.
+type decision struct {
+	// create says that the model has nodes and no catalog.
+	create bool
+	// forget says that there is no catalog, so that nothing is known of it.
+	forget bool
+	// cancel says that a discovery that waits or runs is not wanted any more.
+	cancel bool
+	// request says that a discovery is due.
+	request bool
+	// kinds are the components of the model.
+	kinds []kind
+	// status of the catalog; its conditions are decided when it is known what became of the request.
+	status v1alpha1.FirmwareCatalogStatus
+	facts  status.CatalogFacts
+	// source is a FirmwareSource to create; nil for none. One a pass.
+	source *v1alpha1.FirmwareSource
+	// next is how long until the catalog must be looked at again though nothing changes; 0 for never.
+	next time.Duration
+}
+
+// decide is pure.
+func decide(f facts) decision {
+	c := f.catalog
+	if c == nil {
+		return decision{create: f.nodes > 0, forget: true}
+	}
+	if c.DeletionTimestamp != nil {
+		return decision{forget: true}
+	}
+	d := decision{kinds: kindsOf(f.devices)}
+	d.status = d.found(f)
+	d.stage(f)
+	d.facts.Paused = c.Spec.State == v1alpha1.CatalogPaused
+	d.facts.Never = d.status.LastDiscoveryTime == nil
+	for _, p := range d.status.Providers {
+		if p.Reason != "" && d.facts.Reason == "" {
+			d.facts.Reason, d.facts.Message = p.Reason, p.Name+": "+p.Message
+		}
+	}
+	if d.facts.Paused {
+		d.cancel = f.scheduled
+		d.status.ObservedGeneration = c.Generation
+		d.nextStage()
+		return d
+	}
+	d.cancel = f.scheduled && f.generation != c.Generation
+	at := d.due(f)
+	switch wait := at.Sub(f.now); {
+	case f.scheduled && !d.cancel:
+		d.facts.Scheduled = true
+	case wait <= 0:
+		d.request = true
+	default:
+		d.next = wait
+		d.status.ObservedGeneration = c.Generation
+	}
+	d.nextStage()
+	return d
+}
+
+// due is when the next discovery is due; a time that is past for now.
+func (d *decision) due(f facts) time.Time {
+	spec, o := &f.catalog.Spec, f.outcome
+	every := interval(spec)
+	known := f.catalog.Status.ObservedGeneration == f.catalog.Generation || o != nil && o.Generation == f.catalog.Generation
+	requested := spec.Discover != "" && spec.Discover != d.status.Discover
+	switch {
+	case !known, requested, d.unasked(f):
+		return f.now
+	case o != nil && failed(o):
+		return o.Ended.Add(min(every, retryAfter<<min(o.Failures, maxDoublings)))
+	case d.status.LastDiscoveryTime == nil:
+		return f.now
+	}
+	return d.status.LastDiscoveryTime.Add(every)
+}
+
+// unasked reports whether there is a component that the providers were not asked for. The sources need not be asked.
+func (d *decision) unasked(f facts) bool {
+	if f.catalog.Status.ComponentsNotListed > 0 || !slices.ContainsFunc(providersOf(f.catalog), isAsked) {
+		return false
+	}
+	return slices.ContainsFunc(d.kinds, func(k kind) bool {
+		if f.outcome != nil {
+			return !slices.Contains(f.outcome.Components, k.component)
+		}
+		return !slices.ContainsFunc(f.catalog.Status.Components, func(c v1alpha1.CatalogComponent) bool { return of(&c) == k.component })
+	})
+}
+
+func failed(o *Outcome) bool {
+	return slices.ContainsFunc(o.Answers, func(a Answered) bool { return a.Err != nil })
+}
+
+func isAsked(p v1alpha1.CatalogProvider) bool { return p.Type != v1alpha1.ProviderSources }
+
+// providersOf are the providers of the spec, or the default one.
+func providersOf(c *v1alpha1.FirmwareCatalog) []v1alpha1.CatalogProvider {
+	if len(c.Spec.Providers) > 0 {
+		return c.Spec.Providers
+	}
+	return []v1alpha1.CatalogProvider{{Name: "sources", Type: v1alpha1.ProviderSources}}
+}
+
+// found is the status without conditions: what the providers offered last, and how the devices stand to it.
+func (d *decision) found(f facts) v1alpha1.FirmwareCatalogStatus {
+	was := &f.catalog.Status
+	out := v1alpha1.FirmwareCatalogStatus{
+		ObservedGeneration: was.ObservedGeneration, Conditions: was.Conditions,
+		LastDiscoveryTime: was.LastDiscoveryTime, Discover: was.Discover, Nodes: int32(f.nodes),
+	}
+	if f.nodes > 0 {
+		out.Machine = &v1alpha1.CatalogMachine{Manufacturer: f.machine.Manufacturer, Model: f.machine.Model}
+	}
+	if o := f.outcome; o != nil {
+		out.Discover = o.Discover
+		if !failed(o) {
+			out.LastDiscoveryTime = second(o.oldest())
+		}
+	}
+	perKind := make([]offers, len(d.kinds))
+	for _, p := range providersOf(f.catalog) {
+		out.Providers = append(out.Providers, d.provider(f, &p, perKind))
+	}
+	for i, k := range d.kinds {
+		c := judge(k, perKind[i], int(f.catalog.Spec.VersionsToStore))
+		count(&out, &c)
+		out.Components = append(out.Components, c)
+	}
+	fit(&out)
+	return out
+}
+
+// provider adds what one provider offers, and returns what it answered.
+func (d *decision) provider(f facts, p *v1alpha1.CatalogProvider, into []offers) v1alpha1.CatalogProviderStatus {
+	s := v1alpha1.CatalogProviderStatus{Name: p.Name}
+	for _, old := range f.catalog.Status.Providers {
+		if old.Name == p.Name {
+			s = old
+		}
+	}
+	var answer *Answered
+	if f.outcome != nil {
+		for i := range f.outcome.Answers {
+			if f.outcome.Answers[i].Provider == p.Name {
+				answer = &f.outcome.Answers[i]
+			}
+		}
+	}
+	if answer != nil {
+		s.Reason, s.Message = "", ""
+		if answer.Err != nil {
+			s.Reason, s.Message = string(catalog.ReasonOf(answer.Err)), text.Clip(answer.Err.Error(), maxMessage)
+		} else {
+			s.LastDiscoveryTime = second(answer.At)
+			if !answer.Signed.IsZero() {
+				s.SignedTime = second(answer.Signed)
+			}
+		}
+	}
+	switch {
+	case p.Type == v1alpha1.ProviderSources:
+		s.Versions, s.Message = d.fromSources(f, p.Name, into)
+	case answer != nil && answer.Err == nil:
+		s.Versions = clamp(answer.Releases)
+		for i, k := range d.kinds {
+			if at := slices.Index(f.outcome.Components, k.component); at >= 0 && at < len(answer.Offers) {
+				into[i].add(p.Name, answer.Offers[at])
+			}
+		}
+	default:
+		for i, k := range d.kinds {
+			for j := range f.catalog.Status.Components {
+				if c := &f.catalog.Status.Components[j]; of(c) == k.component {
+					into[i].add(p.Name, known(c, p.Name))
+				}
+			}
+		}
+	}
+	return s
+}
+
+// fromSources adds the images of the sources as they are now. An image that cannot be listed hides no other one; the message names it.
+func (d *decision) fromSources(f facts, name string, into []offers) (versions int32, message string) {
+	entries, message := entriesOf(f.sources)
+	collected, err := catalog.Collect(unending, entries, query(f.machine, d.kinds), int(f.catalog.Spec.VersionsToStore))
+	if err != nil {
+		return 0, text.Clip(err.Error(), maxMessage)
+	}
+	for i := range d.kinds {
+		into[i].add(name, collected.Offers[i])
+	}
+	return clamp(collected.Releases), message
+}
+
+func second(t time.Time) *metav1.Time {
+	out := metav1.NewTime(t.Truncate(time.Second))
+	return &out
+}
+
+func clamp(n int) int32 { return int32(min(n, 1<<31-1)) }

@@ -1,0 +1,257 @@
+package catalog
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
+	"github.com/nodefirmware/node-firmware-operator/pkg/catalog"
+)
+
+const (
+	// maxSigned bounds signed metadata as it is downloaded, in bytes: it is in memory until its signature is verified.
+	maxSigned = 32 << 20
+	// maxSignature bounds its signature.
+	maxSignature = 1 << 20
+)
+
+// Opener opens what a provider offers. The fetcher of the sources is one, with the same limits and refused addresses.
+type Opener interface {
+	// Open returns the content behind a URL. The reader fails when the context ends.
+	Open(ctx context.Context, url string) (io.ReadCloser, error)
+}
+
+// RegistryOpener opens a repository of an OCI registry.
+type RegistryOpener interface {
+	OpenRegistry(url string) (catalog.Registry, error)
+}
+
+// question is what a discovery asks.
+type question struct {
+	providers []v1alpha1.CatalogProvider
+	query     catalog.Query
+	// versions to keep of each component.
+	versions int
+	// kept are earlier answers of providers that are not asked again.
+	kept []Answered
+	// signed is when the metadata was signed that was used last, by provider. Older ones are refused.
+	signed map[string]time.Time
+}
+
+// ask asks the providers of a catalog one after the other, except the sources, which need not be asked.
+func (r *Reconciler) ask(ctx context.Context, q question) []Answered {
+	var out []Answered
+	for i := range q.providers {
+		p := &q.providers[i]
+		if at := slices.IndexFunc(q.kept, func(a Answered) bool { return a.Provider == p.Name }); at >= 0 {
+			out = append(out, q.kept[at])
+			continue
+		}
+		a := Answered{Provider: p.Name}
+		if isAsked(*p) {
+			a = r.askWithin(ctx, len(q.providers)-i, p, q)
+		}
+		a.At = r.now()
+		out = append(out, a)
+	}
+	return out
+}
+
+// askWithin asks one provider within its share of the time that is left for so many, so that one that hangs leaves time for the others.
+func (r *Reconciler) askWithin(ctx context.Context, shares int, p *v1alpha1.CatalogProvider, q question) Answered {
+	if deadline, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/time.Duration(shares)) // deadlines of contexts are of the machine's clock
+		defer cancel()
+	}
+	out, err := r.askOne(ctx, p, q)
+	if reason, _ := artifact.ReasonOf(err); err != nil && reason == artifact.TooLarge {
+		err = &catalog.Error{Reason: catalog.TooLarge, Err: err}
+	}
+	if ctx.Err() != nil && err != nil {
+		err = &catalog.Error{Reason: catalog.DeadlineExceeded, Err: fmt.Errorf("the discovery did not end in time: %w", ctx.Err())}
+	}
+	out.Provider, out.Err = p.Name, err
+	return out
+}
+
+func (r *Reconciler) askOne(ctx context.Context, p *v1alpha1.CatalogProvider, q question) (out Answered, err error) {
+	if p.Type == v1alpha1.ProviderOCI {
+		if r.registries == nil {
+			return out, &catalog.Error{Reason: catalog.Unsupported, Err: errors.New("this operator cannot list the tags of OCI registries; use another type")}
+		}
+		registry, err := r.registries.OpenRegistry(p.URL)
+		if err != nil {
+			return out, err
+		}
+		out.Collected, err = catalog.Collect(ctx, catalog.OCI{Registry: registry}, q.query, q.versions)
+		return out, err
+	}
+	body, signed, err := r.open(ctx, p)
+	if err != nil {
+		return out, err
+	}
+	defer body.Close()
+	if used := q.signed[p.Name]; signed.Before(used) {
+		return out, &catalog.Error{Reason: catalog.Replayed, Err: fmt.Errorf("the metadata was signed %s, and one that was signed %s was used already; "+
+			"the mirror is behind, or somebody holds newer metadata back", when(signed), when(used))}
+	}
+	plain, err := decompress(body)
+	if err != nil {
+		return out, err
+	}
+	var provider catalog.Provider
+	switch p.Type {
+	case v1alpha1.ProviderLVFS:
+		provider = catalog.LVFS{Metadata: plain}
+	case v1alpha1.ProviderDell:
+		provider = catalog.Dell{Catalog: plain}
+	case v1alpha1.ProviderIndex:
+		provider = catalog.Index{JSON: plain}
+	default:
+		return out, &catalog.Error{Reason: catalog.Unsupported, Err: fmt.Errorf("this operator knows no provider of type %s", p.Type)}
+	}
+	out.Signed = signed
+	out.Collected, err = catalog.Collect(ctx, provider, q.query, q.versions)
+	return out, err
+}
+
+func when(t time.Time) string {
+	if t.IsZero() {
+		return "at no known time"
+	}
+	return "at " + t.UTC().Format(time.RFC3339)
+}
+
+// open opens the metadata of a provider. Of LVFS it returns what the signature covers and when it was signed, and nothing before the
+// signature is verified.
+func (r *Reconciler) open(ctx context.Context, p *v1alpha1.CatalogProvider) (body io.ReadCloser, signed time.Time, err error) {
+	if r.opener == nil {
+		return nil, signed, &catalog.Error{Reason: catalog.Unsupported, Err: errors.New("this operator opens no connections for catalogs")}
+	}
+	if p.Type != v1alpha1.ProviderLVFS {
+		body, err = r.opener.Open(ctx, p.URL)
+		return body, signed, err
+	}
+	roots, err := catalog.ParseRoots([]byte(p.Signers))
+	if err != nil {
+		return nil, signed, err
+	}
+	u, err := url.Parse(p.URL)
+	if err != nil {
+		return nil, signed, fmt.Errorf("parse url: %w", err)
+	}
+	name := path.Base(u.Path)
+	content, err := r.read(ctx, p.URL, maxSigned)
+	if err != nil {
+		return nil, signed, err
+	}
+	beside := *u
+	beside.Path += ".jcat"
+	signature, err := r.read(ctx, beside.String(), maxSignature)
+	if err != nil {
+		return nil, signed, fmt.Errorf("fetch signature: %w", err)
+	}
+	if signed, err = catalog.VerifyJcat(signature, content, name, roots, r.now()); err != nil {
+		return nil, signed, err
+	}
+	return io.NopCloser(bytes.NewReader(content)), signed, nil
+}
+
+func (r *Reconciler) read(ctx context.Context, url string, limit int64) ([]byte, error) {
+	body, err := r.opener.Open(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	content, err := io.ReadAll(io.LimitReader(body, limit+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("fetch %s: %w", url, err)
+	case int64(len(content)) > limit:
+		return nil, &catalog.Error{Reason: catalog.TooLarge, Err: fmt.Errorf("fetch %s: larger than %d bytes", url, limit)}
+	}
+	return content, nil
+}
+
+// The first bytes of compressed files.
+var (
+	gzipMagic = []byte{0x1f, 0x8b}
+	xzMagic   = []byte{0xfd, '7', 'z', 'X', 'Z', 0}
+	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
+	cabMagic  = []byte("MSCF")
+)
+
+// decompress undoes gzip. It refuses what it cannot read rather than to hand it to a parser.
+func decompress(r io.Reader) (io.Reader, error) {
+	b := bufio.NewReader(r)
+	head, err := b.Peek(6)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("read catalog: %w", err)
+	}
+	switch {
+	case bytes.HasPrefix(head, gzipMagic):
+		z, err := gzip.NewReader(b)
+		if err != nil {
+			return nil, &catalog.Error{Reason: catalog.InvalidCatalog, Err: fmt.Errorf("decompress catalog: %w", err)}
+		}
+		return z, nil
+	case bytes.HasPrefix(head, xzMagic), bytes.HasPrefix(head, zstdMagic), bytes.HasPrefix(head, cabMagic):
+		return nil, &catalog.Error{Reason: catalog.InvalidCatalog,
+			Err: errors.New("decompress catalog: it is compressed with xz, zstd or as a cabinet; name the .gz or the plain file")}
+	}
+	return b, nil
+}
+
+// entriesOf are the images of the sources, with the name of the source. An image that is quarantined on every node is not offered. The
+// message names the first image that cannot be listed; it is empty when there is none.
+func entriesOf(sources []v1alpha1.FirmwareSource) (out catalog.Entries, message string) {
+	for i := range sources {
+		s := &sources[i]
+		for _, image := range s.Status.Images {
+			if quarantined(s, image.Digest) {
+				continue
+			}
+			e := catalog.Entry{
+				Class: string(image.Class), Vendor: image.Vendor, Models: image.Models, BoardIDs: image.BoardIDs, Version: image.Version,
+				SHA256: strings.TrimPrefix(string(image.Digest), "sha256:"), Source: s.Name,
+			}
+			if err := e.Check(); err != nil {
+				message = cmp.Or(message, fmt.Sprintf("An image of source %s is not listed: %v.", s.Name, err))
+				continue
+			}
+			out = append(out, e)
+		}
+	}
+	return out, message
+}
+
+func quarantined(s *v1alpha1.FirmwareSource, d v1alpha1.Digest) bool {
+	for _, q := range s.Status.Quarantine {
+		if q.Digest == d && (q.Scope == "" || q.Scope == v1alpha1.QuarantineFleet) {
+			return true
+		}
+	}
+	return false
+}
+
+// interval of a spec that the API server has validated.
+func interval(s *v1alpha1.FirmwareCatalogSpec) time.Duration {
+	d, err := time.ParseDuration(s.DiscoveryInterval)
+	if err != nil || d < time.Minute {
+		return 24 * time.Hour
+	}
+	return d
+}

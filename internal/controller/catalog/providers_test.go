@@ -1,0 +1,192 @@
+package catalog
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"math/big"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	"github.com/smallstep/pkcs7"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/catalog"
+)
+
+func gzipped(t *testing.T, text string) string {
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	_, err := z.Write([]byte(text))
+	require.NoError(t, err)
+	require.NoError(t, z.Close())
+	return out.String()
+}
+
+// signed signs a file as LVFS does, and returns the jcat file and the certificate of the authority.
+func (w *world) signed(name, content string) (jcat, signers string) {
+	return w.signedBy((*pkcs7.SignedData).SignWithoutAttr, name, content)
+}
+
+type signing func(*pkcs7.SignedData, *x509.Certificate, crypto.PrivateKey, pkcs7.SignerInfoConfig) error
+
+func (w *world) signedBy(sign signing, name, content string) (jcat, signers string) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(w, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "metadata"}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: w.clock.AddDate(-50, 0, 0), NotAfter: w.clock.AddDate(1000, 0, 0), KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	require.NoError(w, err)
+	cert, err := x509.ParseCertificate(der)
+	require.NoError(w, err)
+	s, err := pkcs7.NewSignedData([]byte(content))
+	require.NoError(w, err)
+	s.SetDigestAlgorithm(pkcs7.OIDDigestAlgorithmSHA256)
+	require.NoError(w, sign(s, cert, key, pkcs7.SignerInfoConfig{}))
+	s.Detach()
+	signature, err := s.Finish()
+	require.NoError(w, err)
+	text, err := json.Marshal(map[string]any{"JcatVersionMajor": 0, "JcatVersionMinor": 1, "Items": []any{map[string]any{"Id": name, "Blobs": []any{
+		map[string]any{"Kind": 3, "Flags": 1, "Data": string(pem.EncodeToMemory(&pem.Block{Type: "PKCS7", Bytes: signature}))}}}}})
+	require.NoError(w, err)
+	return gzipped(w.T, string(text)), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}
+
+// LVFS metadata is used only with a good signature of the file as it was downloaded.
+func TestLVFSMetadataMustBeSigned(t *testing.T) {
+	const url = "https://mirror.example.com/lvfs/firmware.xml.gz"
+	// uuid.uuid5(uuid.NAMESPACE_DNS, 'PCI\\VEN_15B3&DEV_101D') of Python
+	metadata := `<components><component type="firmware"><provides><firmware type="flashed">b8c9a67d-bfce-5dc6-ac14-f6c87e1682d9</firmware></provides>` +
+		`<releases><release version="22.42.1000"><issues><issue type="cve">CVE-2026-1</issue></issues></release></releases></component></components>`
+	w := newWorld(t)
+	w.node("n1", "PowerEdge R650", "22.41.1000")
+	w.look()
+	content := gzipped(t, metadata)
+	jcat, signers := w.signed("firmware.xml.gz", content)
+	_, others := w.signed("firmware.xml.gz", content)
+	w.net.answer[url] = content
+	lvfs := func(signers string) {
+		w.edit(func(s *v1alpha1.FirmwareCatalogSpec) {
+			s.Providers = []v1alpha1.CatalogProvider{{Name: "lvfs", Type: v1alpha1.ProviderLVFS, URL: url, Signers: signers}}
+		})
+	}
+	lvfs(signers)
+	w.discover()
+	assert.Equal(t, "DownloadFailed", w.ready().Reason, "no signature")
+	w.net.answer[url+".jcat"] = jcat
+	lvfs(others)
+	w.discover()
+	assert.Equal(t, "SignatureInvalid", w.ready().Reason)
+	assert.Empty(t, w.component(v1alpha1.ClassNIC).Versions)
+	lvfs(signers)
+	w.discover()
+	assert.Equal(t, []string{"22.42.1000"}, versionsOf(w.component(v1alpha1.ClassNIC)))
+	assert.Equal(t, []string{"CVE-2026-1"}, w.component(v1alpha1.ClassNIC).Running[0].Issues)
+	w.net.answer[url] = gzipped(t, metadata+" ")
+	lvfs(signers + "\n")
+	w.discover()
+	assert.Equal(t, "SignatureInvalid", w.ready().Reason, "other bytes")
+	assert.Equal(t, []string{"22.42.1000"}, versionsOf(w.component(v1alpha1.ClassNIC)), "what was verified stays")
+}
+
+// Metadata that was signed before what was used already is refused, and so is metadata whose signature does not say when.
+func TestMetadataThatIsReplayedIsRefused(t *testing.T) {
+	const url = "https://mirror.example.com/lvfs/firmware.xml"
+	content := `<components></components>`
+	w := newWorld(t)
+	w.node("n1", "PowerEdge R650", "22.41.1000")
+	w.look()
+	jcat, signers := w.signedBy((*pkcs7.SignedData).AddSigner, "firmware.xml", content)
+	w.net.answer[url], w.net.answer[url+".jcat"] = content, jcat
+	w.edit(func(s *v1alpha1.FirmwareCatalogSpec) {
+		s.Providers = []v1alpha1.CatalogProvider{{Name: "lvfs", Type: v1alpha1.ProviderLVFS, URL: url, Signers: signers}}
+	})
+	w.discover()
+	require.Equal(t, "Succeeded", w.ready().Reason, w.ready().Message)
+	signed := w.get().Status.Providers[0].SignedTime
+	require.NotNil(t, signed)
+
+	discover := func(change func(*v1alpha1.FirmwareCatalogSpec)) {
+		w.edit(change)
+		w.discover()
+	}
+	used := func(at time.Time) { // a process before this one used what was signed then
+		c := w.get()
+		c.Status.Providers[0].SignedTime = new(metav1.NewTime(at))
+		require.NoError(t, w.client.Status().Update(t.Context(), c))
+		w.start(Bounds{})
+	}
+	used(signed.Add(-time.Hour))
+	discover(func(s *v1alpha1.FirmwareCatalogSpec) { s.Discover = "newer" })
+	assert.Equal(t, "Succeeded", w.ready().Reason)
+	assert.True(t, w.get().Status.Providers[0].SignedTime.Equal(signed))
+	later := signed.Add(time.Second)
+	used(later)
+	discover(func(s *v1alpha1.FirmwareCatalogSpec) { s.Discover = "older" })
+	assert.Equal(t, "Replayed", w.ready().Reason)
+	w.requireStatus(status.FailedStatus)
+	assert.True(t, w.get().Status.Providers[0].SignedTime.Time.Equal(later), "what was used last counts")
+
+	jcat, signers = w.signed("firmware.xml", content)
+	w.net.answer[url+".jcat"] = jcat
+	discover(func(s *v1alpha1.FirmwareCatalogSpec) { s.Providers[0].Signers = signers })
+	assert.Equal(t, "Replayed", w.ready().Reason, "a signature without a time could be of any time")
+	discover(func(s *v1alpha1.FirmwareCatalogSpec) { s.Providers[0].Name = "afresh" })
+	assert.Equal(t, "Succeeded", w.ready().Reason, "a provider of another name begins afresh")
+}
+
+func TestWhatCannotBeAskedSaysSo(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "PowerEdge R650", "22.41.1000")
+	w.look()
+	for url, answer := range map[string]string{
+		"https://a/index.json.xz": "\xfd7zXZ\x00", "https://a/index.json.zst": "\x28\xb5\x2f\xfd", "https://a/catalog.cab": "MSCF",
+		"https://a/broken.gz": "\x1f\x8b\x00", "https://a/cut.gz": gzipped(t, indexOf(nicEntry("1.0")))[:20],
+	} {
+		w.net.answer[url] = answer
+		w.edit(func(s *v1alpha1.FirmwareCatalogSpec) {
+			s.Providers = []v1alpha1.CatalogProvider{{Name: "ours", Type: v1alpha1.ProviderIndex, URL: url}}
+		})
+		w.discover()
+		assert.Contains(t, []string{"InvalidCatalog", "DownloadFailed"}, w.ready().Reason, url)
+		assert.Empty(t, w.component(v1alpha1.ClassNIC).Versions, url)
+	}
+	w.edit(func(s *v1alpha1.FirmwareCatalogSpec) {
+		s.Providers = []v1alpha1.CatalogProvider{{Name: "oci", Type: v1alpha1.ProviderOCI, URL: "oci://registry.example.com/firmware"}}
+	})
+	w.discover()
+	assert.Equal(t, "Unsupported", w.ready().Reason)
+}
+
+// One provider that hangs leaves the others their time.
+func TestAProviderThatHangsLeavesTimeForTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		net := &network{answer: map[string]string{"https://a/good": indexOf(nicEntry("1.0"))}, hold: map[string]chan struct{}{"https://a/hangs": make(chan struct{})},
+			begun: make(chan string, 10)}
+		r := New(nil, Options{Now: time.Now, Opener: net})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		began := time.Now()
+		answers := r.ask(ctx, question{versions: 5, query: catalog.Query{Components: []catalog.Component{{Class: "NIC", VendorID: "15b3", DeviceID: "101d"}}},
+			providers: []v1alpha1.CatalogProvider{
+				{Name: "hangs", Type: v1alpha1.ProviderIndex, URL: "https://a/hangs"}, {Name: "good", Type: v1alpha1.ProviderIndex, URL: "https://a/good"},
+			}})
+		assert.Equal(t, 30*time.Minute, time.Since(began))
+		assert.Equal(t, catalog.DeadlineExceeded, catalog.ReasonOf(answers[0].Err))
+		require.NoError(t, answers[1].Err)
+		assert.Equal(t, 1, answers[1].Releases)
+	})
+}
