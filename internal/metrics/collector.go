@@ -46,7 +46,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
-	for _, collect := range []func(context.Context, chan<- prometheus.Metric) error{c.devices, c.jobs, c.policies, c.templates, c.sources} {
+	for _, collect := range []func(context.Context, chan<- prometheus.Metric) error{c.devices, c.jobs, c.policies, c.templates, c.sources, c.catalogs} {
 		if err := collect(ctx, out); err != nil {
 			c.log.Error(err, "Could not collect metrics")
 		}

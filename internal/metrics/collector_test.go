@@ -148,6 +148,39 @@ node_firmware_templates_not_reported 3
 `), "node_firmware_templates_not_reported"))
 }
 
+func TestCatalogsSayHowManyDevicesAreBehindOrVulnerable(t *testing.T) {
+	assert.NoError(t, testutil.CollectAndCompare(collector(t, true), strings.NewReader(`
+# HELP node_firmware_catalog_devices Devices of a machine model, by what its catalog says of them: Behind the newest version, Vulnerable by the issue tags of a provider, Unknown where it cannot be said whether they are behind, and All. A device may be in several. The first 200 catalogs by name.
+# TYPE node_firmware_catalog_devices gauge
+node_firmware_catalog_devices{catalog="dell-inc.poweredge-r650",state="All"} 60
+node_firmware_catalog_devices{catalog="dell-inc.poweredge-r650",state="Behind"} 7
+node_firmware_catalog_devices{catalog="dell-inc.poweredge-r650",state="Unknown"} 24
+node_firmware_catalog_devices{catalog="dell-inc.poweredge-r650",state="Vulnerable"} 3
+# HELP node_firmware_catalog_discovery_timestamp_seconds When the provider answered last whose answer about a machine model is the oldest. Absent until each has answered. The first 200 catalogs by name.
+# TYPE node_firmware_catalog_discovery_timestamp_seconds gauge
+node_firmware_catalog_discovery_timestamp_seconds{catalog="dell-inc.poweredge-r650"} 1000
+`), "node_firmware_catalog_devices", "node_firmware_catalog_discovery_timestamp_seconds"))
+}
+
+// A catalog for each of many models must not make time series without bound.
+func TestTheCatalogsWithMetricsOfTheirOwnAreBounded(t *testing.T) {
+	scheme := runtime.NewScheme()
+	require.NoError(t, v1alpha1.AddToScheme(scheme))
+	b := fake.NewClientBuilder().WithScheme(scheme)
+	for i := range maxCatalogs + 3 {
+		b.WithObjects(&v1alpha1.FirmwareCatalog{ObjectMeta: name(fmt.Sprintf("a.m%03d", i))})
+	}
+	leading := make(chan struct{})
+	close(leading)
+	c := NewCollector(b.Build(), leading, logr.Discard())
+	assert.Equal(t, 4*maxCatalogs, testutil.CollectAndCount(c, "node_firmware_catalog_devices"))
+	assert.NoError(t, testutil.CollectAndCompare(c, strings.NewReader(`
+# HELP node_firmware_catalogs_not_reported Catalogs beyond the first 200, which have no metrics of their own.
+# TYPE node_firmware_catalogs_not_reported gauge
+node_firmware_catalogs_not_reported 3
+`), "node_firmware_catalogs_not_reported"))
+}
+
 func TestAReplicaThatDoesNotLeadReportsNothing(t *testing.T) {
 	assert.Zero(t, testutil.CollectAndCount(collector(t, false)))
 }
@@ -172,6 +205,9 @@ func collector(t *testing.T, leads bool) prometheus.Collector {
 		&v1alpha1.FirmwareTemplate{ObjectMeta: name("cx6"), Status: v1alpha1.FirmwareTemplateStatus{
 			UpdatesApplied: 7, UpdatesNotApplied: 8, ServersNotAssigned: 9, DevicesApplied: 5, DevicesNotApplied: 12, DevicesPending: 4, DevicesUpdating: 3,
 			DevicesFailed: 2, DevicesBlocked: 1, DevicesConflicting: 6, OldestWaiting: &v1alpha1.WaitingJob{Job: "j", Node: "n", Since: metav1.Unix(1000, 0)},
+		}},
+		&v1alpha1.FirmwareCatalog{ObjectMeta: name("dell-inc.poweredge-r650"), Status: v1alpha1.FirmwareCatalogStatus{
+			LastDiscoveryTime: ptr.To(metav1.Unix(1000, 0)), Devices: 60, DevicesBehind: 7, DevicesVulnerable: 3, DevicesUnknown: 24,
 		}},
 		&v1alpha1.FirmwareSource{ObjectMeta: name("good"), Status: v1alpha1.FirmwareSourceStatus{Conditions: conditions("Ready", "Succeeded")}},
 		&v1alpha1.FirmwareSource{ObjectMeta: name("bad"), Status: v1alpha1.FirmwareSourceStatus{

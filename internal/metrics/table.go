@@ -42,12 +42,17 @@ var (
 	templatesNotReported = metric("node_firmware_templates_not_reported", "Templates beyond the first 200, which have no metrics of their own.")
 
 	sourceReady = metric("node_firmware_source_ready", "1 when every image of a source is verified and in store, else 0 with the reason.", "source", "reason")
+
+	catalogDevices      = metric("node_firmware_catalog_devices", "Devices of a machine model, by what its catalog says of them: Behind the newest version, Vulnerable by the issue tags of a provider, Unknown where it cannot be said whether they are behind, and All. A device may be in several. The first 200 catalogs by name.", "catalog", "state")
+	catalogDiscovery    = metric("node_firmware_catalog_discovery_timestamp_seconds", "When the provider answered last whose answer about a machine model is the oldest. Absent until each has answered. The first 200 catalogs by name.", "catalog")
+	catalogsNotReported = metric("node_firmware_catalogs_not_reported", "Catalogs beyond the first 200, which have no metrics of their own.")
 )
 
 // Table lists the metrics in the order of the documentation.
 var Table = []Metric{devices, jobs, poolNodes, poolBudget, poolUnavailable, poolAdmitted, poolQueued,
 	poolWaiting, poolEnded, poolPace, poolStart, poolCompletion, poolEstimate, poolComplete,
-	poolUpdates, poolHalted, poolWave, templateDevices, templateNodes, templateWaiting, templatesNotReported, sourceReady}
+	poolUpdates, poolHalted, poolWave, templateDevices, templateNodes, templateWaiting, templatesNotReported, sourceReady,
+	catalogDevices, catalogDiscovery, catalogsNotReported}
 
 func metric(name, help string, labels ...string) Metric {
 	return Metric{Name: name, Help: help, Labels: labels, desc: prometheus.NewDesc(name, help, labels, nil)}
