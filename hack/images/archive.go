@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
+	"slices"
 	"strings"
 )
 
@@ -140,25 +142,33 @@ func (a *archive) layer(l layer) (io.Reader, error) {
 	return r, nil
 }
 
-// files calls f for every regular file of the image, from the lowest layer to the highest: the last of a name is the one that is seen.
-func (a *archive) files(f func(h *tar.Header, content io.Reader) error) error {
-	for _, l := range a.Layers {
+// files calls f for every regular file that a container of the image sees, with its path from the root without a leading slash. It goes
+// from the highest layer to the lowest and leaves out what a higher one replaces or removes. A hard link is no file of its own.
+func (a *archive) files(f func(name string, h *tar.Header, content io.Reader) error) error {
+	above := newCover()
+	for _, l := range slices.Backward(a.Layers) {
 		content, err := a.layer(l)
 		if err != nil {
 			return err
 		}
+		// What a layer removes is never its own: its marks hold for the layers below it, wherever in the layer they are.
+		own := newCover()
 		for r := tar.NewReader(content); ; {
 			h, err := r.Next()
 			if errors.Is(err, io.EOF) {
 				break
 			}
-			if err == nil && h.Typeflag == tar.TypeReg {
-				err = f(h, r)
+			if err == nil {
+				name := strings.TrimPrefix(path.Clean("/"+h.Name), "/")
+				if file := own.add(name, h.Typeflag); file && h.Typeflag == tar.TypeReg && !above.hides(name) {
+					err = f(name, h, r)
+				}
 			}
 			if err != nil {
 				return fmt.Errorf("read layer %s: %w", l.DiffID, err)
 			}
 		}
+		above.merge(own)
 	}
 	return nil
 }

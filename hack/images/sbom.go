@@ -41,8 +41,7 @@ const maxProgram = 512 << 20
 // readContent looks for dpkg's list and for programs that Go built.
 func readContent(a *archive) (content, error) {
 	c := content{programs: map[string]*debug.BuildInfo{}}
-	err := a.files(func(h *tar.Header, r io.Reader) error {
-		name := strings.TrimPrefix(h.Name, "./")
+	err := a.files(func(name string, h *tar.Header, r io.Reader) error {
 		if name == "var/lib/dpkg/status" {
 			raw, err := io.ReadAll(r)
 			if err == nil {
@@ -50,7 +49,6 @@ func readContent(a *archive) (content, error) {
 			}
 			return err
 		}
-		delete(c.programs, name)
 		if fs.FileMode(h.Mode)&0o111 == 0 {
 			return nil
 		}

@@ -77,6 +77,23 @@ func TestTheListHasThePackagesAndTheModulesOfAnImage(t *testing.T) {
 	assert.Equal(t, string(first), string(second), "equal images have equal lists")
 }
 
+// A stage of a build may remove tools again, as a Dockerfile does with `RUN rm`: the scanner is not to warn of them.
+func TestTheListHasNothingThatAHigherLayerRemoved(t *testing.T) {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	program, err := os.ReadFile(self)
+	require.NoError(t, err)
+	lower := pack(t, member{"var/lib/dpkg/status", status, 0o644}, member{"usr/bin/build-tool", string(program), 0o755})
+	upper := pack(t, member{"var/lib/.wh.dpkg", "", 0o644}, member{"usr/bin/.wh.build-tool", "", 0o644})
+	a, err := openArchive(saved(t, lower, upper))
+	require.NoError(t, err)
+	defer a.close()
+	c, err := readContent(a)
+	require.NoError(t, err)
+	assert.Empty(t, c.packages)
+	assert.Empty(t, c.programs)
+}
+
 // A test's own program has no modules in it.
 func TestTheModulesOfAProgramAreListed(t *testing.T) {
 	d := document("localhost/nodefirmware/operator:v1", "sha256:0c0ff33", content{programs: map[string]*debug.BuildInfo{

@@ -17,13 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What marks a removed file in a layer, and a directory of which the layers below show nothing.
-// https://github.com/opencontainers/image-spec/blob/main/layer.md#whiteouts
-const (
-	whiteout = ".wh."
-	opaque   = ".wh..wh..opq"
-)
-
 // unpack writes the file system of an image into an empty directory. Devices are left out: a container gets its own.
 func (a *archive) unpack(dir string) error {
 	root, err := os.OpenRoot(dir)
