@@ -231,6 +231,8 @@ const (
 	ReasonImageRejected = "ImageRejected"
 	// ReasonImageUnavailable: the image could not be fetched from the operator.
 	ReasonImageUnavailable = "ImageUnavailable"
+	// ReasonNodeDiskFull: the file system of the node's state directory has no room for the image. Nothing was written to the device.
+	ReasonNodeDiskFull = "NodeDiskFull"
 	// ReasonNotDesired: the job updates a device to something else than the operator assigned to it, or by another way. Nothing
 	// was written.
 	ReasonNotDesired = "NotDesired"

@@ -197,6 +197,7 @@ const (
 	SignatureInvalid       Reason = "SignatureInvalid"
 	SignatureKeyUnknown    Reason = "SignatureKeyUnknown"
 	SignatureExpired       Reason = "SignatureExpired"
+	NodeDiskFull           Reason = "NodeDiskFull"
 	NotDesired             Reason = "NotDesired"
 	StartedBefore          Reason = "StartedBefore"
 	DeviceChanged          Reason = "DeviceChanged"
@@ -226,7 +227,8 @@ const (
 // may be planned again without a person's request.
 func (r Reason) Passing() bool {
 	switch r {
-	case ImageUnavailable, ReadFailed, NotDesired, StartedBefore, DeviceChanged, MaintenanceUnavailable, MaintenanceLost, TimedOut, UnhealthyBefore:
+	case ImageUnavailable, NodeDiskFull, ReadFailed, NotDesired, StartedBefore, DeviceChanged, MaintenanceUnavailable, MaintenanceLost, TimedOut,
+		UnhealthyBefore:
 		return true
 	}
 	return false

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"syscall"
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
@@ -238,6 +239,9 @@ func imageReason(err error) step.Reason {
 	}
 	if rejected := (*driver.RejectedError)(nil); errors.As(err, &rejected) {
 		return step.ImageRejected
+	}
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return step.NodeDiskFull
 	}
 	return step.ImageUnavailable
 }

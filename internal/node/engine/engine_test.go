@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -248,6 +251,34 @@ func TestUnreachableImageFailsAtTheDeadlineAndMayBePlannedAgain(t *testing.T) {
 		assert.Nil(t, view.Devices["nic0"].LastFailure)
 		assert.Less(t, m.Fetches, 400, "asks every ten seconds")
 		assert.Less(t, len(m.Snapshots), 10, "reports once what it waits for")
+	})
+}
+
+func TestFullDiskIsNamedAndTheJobGoesOnOnceThereIsRoom(t *testing.T) {
+	full := fmt.Errorf("the file system of /state is full; make room there: %w", syscall.ENOSPC)
+	t.Run("until the deadline", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+			id := m.Add(inventory.NIC, "nic0", inventory.ActivateDeviceReset)
+			m.FetchErr = full
+			view := m.Run(m.Job("j", id))
+			requireFailed(t, view, "j", step.NodeDiskFull, false)
+			assert.Contains(t, view.Job("uid-j").Record.Failure.Message, "make room there")
+			assert.Empty(t, m.Sim.Operations())
+			assert.Zero(t, m.Window.Scheduled, "the node was not drained for it")
+			assert.Nil(t, view.Devices["nic0"].LastFailure, "the image is planned again")
+		})
+	})
+	t.Run("with room before it", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+			id := m.Add(inventory.NIC, "nic0", inventory.ActivateDeviceReset)
+			m.FetchErr, m.FetchErrUntil = full, time.Now().Add(10*time.Minute)
+			began := time.Now()
+			requireComplete(t, m, m.Run(m.Job("j", id)), "j")
+			assert.GreaterOrEqual(t, time.Since(began), 10*time.Minute)
+			assert.Equal(t, 1, m.Sim.Count(drivertest.OpWrite, "nic0"))
+			waited := slices.ContainsFunc(m.Snapshots, func(s engine.Snapshot) bool { return strings.Contains(s.Waiting, "make room there") })
+			assert.True(t, waited, "it says what it waits for")
+		})
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
@@ -42,6 +43,13 @@ func (s *Store) download(ctx context.Context, digest inventory.Digest) error {
 			return s.commit(digest)
 		case ctx.Err() != nil:
 			return fmt.Errorf("%w: %w", ErrUnavailable, context.Cause(ctx))
+		case isFull(err):
+			if s.evict(digest, oneLess) > 0 {
+				continue
+			}
+			return errors.Join(s.unusable("is full; make room there", err), s.discard(digest))
+		case errors.Is(err, syscall.EROFS):
+			return s.unusable("is read-only; the kernel's log says why", err)
 		case errors.Is(err, errWrong) || errors.As(err, new(*driver.RejectedError)):
 			if before > 0 && before <= s.config.MaxImageBytes { // the part kept from an earlier fetch may be the wrong one
 				continue
@@ -90,7 +98,7 @@ func (s *Store) client() (*http.Client, error) {
 func (s *Store) attempt(ctx context.Context, client *http.Client, digest inventory.Digest) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	part, err := os.OpenFile(s.partial(digest), os.O_RDWR|os.O_CREATE, 0o600)
+	part, err := s.open(s.partial(digest))
 	if err != nil {
 		return fmt.Errorf("open partial image: %w", err)
 	}
@@ -113,6 +121,9 @@ func (s *Store) attempt(ctx context.Context, client *http.Client, digest invento
 			return err
 		}
 		sum.Reset()
+	}
+	if err := s.makeRoom(digest, res.ContentLength); err != nil {
+		return err
 	}
 	stall := time.AfterFunc(s.config.StallTimeout, func() {
 		cancel(fmt.Errorf("received nothing for %s", s.config.StallTimeout))
@@ -176,7 +187,7 @@ func (s *Store) refused(res *http.Response, digest inventory.Digest) error {
 }
 
 // verify compares the received file with the digest, and deletes a wrong one.
-func (s *Store) verify(part *os.File, sum hash.Hash, size int64, digest inventory.Digest) error {
+func (s *Store) verify(part partial, sum hash.Hash, size int64, digest inventory.Digest) error {
 	var problem error
 	if size > s.config.MaxImageBytes {
 		problem = driver.Rejectf("it is larger than %d bytes", s.config.MaxImageBytes)
@@ -205,7 +216,7 @@ func (s *Store) received(digest inventory.Digest) int64 {
 }
 
 // restart empties the partial file, for a server that sends the whole image instead of the rest.
-func restart(part *os.File) error {
+func restart(part partial) error {
 	if err := part.Truncate(0); err != nil {
 		return fmt.Errorf("empty partial image: %w", err)
 	}

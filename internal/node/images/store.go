@@ -1,7 +1,6 @@
 package images
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,8 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -50,6 +47,8 @@ type Config struct {
 	StallTimeout time.Duration
 	// Attempts is how often in a row a fetch may end without a byte of progress. Zero means 5.
 	Attempts int
+	// Free returns how many bytes a file system has left for this process, by one of its directories. Nil asks the kernel.
+	Free func(dir string) (int64, error)
 	// Wait pauses before attempt n, counted from 1, or returns the context's error. Nil waits 1, 2, 4 … seconds.
 	Wait func(ctx context.Context, n int) error
 }
@@ -58,6 +57,8 @@ type Config struct {
 type Store struct {
 	config Config
 	mu     sync.Mutex
+	// open opens a partial image, and creates it where there is none.
+	open func(path string) (partial, error)
 }
 
 // Open returns the store, and creates its directory if it is missing.
@@ -77,20 +78,24 @@ func Open(c Config) (*Store, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
+	if c.Free == nil {
+		c.Free = freeBytes
+	}
 	if c.Wait == nil {
 		c.Wait = waitLonger
 	}
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make image directory: %w", err)
 	}
-	return &Store{config: c}, nil
+	return &Store{config: c, open: openPartial}, nil
 }
 
 // Fetch returns the absolute path and the size in bytes of the image with that digest. A stored image is hashed again
 // before it is returned. Otherwise it is fetched, resuming an interrupted fetch, and gets its name only when it is
 // verified and on disk. Where images must be signed, its signature is verified each time, before it is returned. The error wraps
 // ErrUnavailable, or a *driver.RejectedError when the image is larger than allowed, or when it is not signed as it must be,
-// together with a *signature.Error; any other error is from the local file system.
+// together with a *signature.Error; any other error is from the local file system, and wraps syscall.ENOSPC or EDQUOT where that
+// has no room.
 func (s *Store) Fetch(ctx context.Context, digest inventory.Digest) (path string, size int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,7 +118,7 @@ func (s *Store) image(ctx context.Context, digest inventory.Digest) (path string
 	if err := s.download(ctx, digest); err != nil {
 		return "", 0, fmt.Errorf("fetch image %s: %w", digest, err)
 	}
-	s.prune(digest)
+	s.evict(digest, s.withinBound)
 	return s.held(digest)
 }
 
@@ -151,41 +156,6 @@ func (s *Store) commit(digest inventory.Digest) error {
 		return fmt.Errorf("sync image directory: %w", err)
 	}
 	return nil
-}
-
-// unusedAge protects the images a running job has fetched from being removed for the next one.
-const unusedAge = time.Hour
-
-// prune removes the images that were not used for the longest time until the directory is within its bound. Images it
-// cannot remove are left for the next time.
-func (s *Store) prune(keep inventory.Digest) {
-	entries, err := os.ReadDir(s.config.Dir)
-	if err != nil {
-		return
-	}
-	var total int64
-	var files []fs.FileInfo
-	for _, e := range entries {
-		info, err := e.Info()
-		if err != nil || !info.Mode().IsRegular() {
-			continue
-		}
-		total += info.Size()
-		files = append(files, info)
-	}
-	slices.SortFunc(files, func(a, b fs.FileInfo) int { return cmp.Compare(a.ModTime().UnixNano(), b.ModTime().UnixNano()) })
-	for _, f := range files {
-		if total <= s.config.MaxDirBytes || time.Since(f.ModTime()) < unusedAge {
-			return
-		}
-		if strings.HasPrefix(f.Name(), hexOf(keep)) || strings.HasSuffix(f.Name(), statementSuffix) {
-			continue
-		}
-		if os.Remove(filepath.Join(s.config.Dir, f.Name())) == nil {
-			total -= f.Size()
-			_ = os.Remove(filepath.Join(s.config.Dir, f.Name()+statementSuffix))
-		}
-	}
 }
 
 func (s *Store) path(d inventory.Digest) string    { return filepath.Join(s.config.Dir, hexOf(d)) }

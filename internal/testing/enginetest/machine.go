@@ -62,6 +62,8 @@ type Machine struct {
 	Window   *Window
 	Archive  *archive.Store
 	FetchErr error
+	// FetchErrUntil is when FetchErr passes; never where it is zero.
+	FetchErrUntil time.Time
 	// HangsRead makes every read of an image after the first boot go on without its caller, until the engine looks for it;
 	// reading says that one does.
 	HangsRead, reading bool
@@ -342,8 +344,12 @@ func (m *Machine) Fetch(ctx context.Context, d inventory.Digest) (string, int64,
 		return m.Store.Fetch(ctx, d)
 	}
 	img, ok := m.Image[d]
-	if m.FetchErr != nil || !ok {
-		return "", 0, errors.Join(m.FetchErr, errors.New("the image server does not answer"))
+	failing := m.FetchErr != nil && (m.FetchErrUntil.IsZero() || time.Now().Before(m.FetchErrUntil))
+	switch {
+	case failing:
+		return "", 0, m.FetchErr
+	case !ok:
+		return "", 0, errors.New("the image server does not answer")
 	}
 	return img.Path, img.Size, nil
 }
