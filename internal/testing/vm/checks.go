@@ -27,6 +27,7 @@ var checks = []check{
 	{"devlink", "netdevsim has no activation without a reboot", devlinkNotActivated},
 	{"fwupd", "fwupd's test device is updated through a tool profile", fwupdUpdated},
 	{"fwupd", "the daemon is killed while fwupd's client writes", fwupdKilled},
+	{"uefi", "on a machine with UEFI the daemon reads what the firmware's variables say of capsules", variablesRead},
 }
 
 // bootGroup is what all checks build on.

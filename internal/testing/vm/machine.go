@@ -36,6 +36,8 @@ type machineOptions struct {
 	forwards map[int]string
 	// relay is the command in front of an address that connects its standard input and output with it.
 	relay []string
+	// firmware is the file of its system firmware, empty for QEMU's own.
+	firmware string
 	// agentAddress is where the agent is reached on this machine.
 	agentAddress string
 }
@@ -51,7 +53,7 @@ func startMachine(o machineOptions) (*machine, error) {
 		network += fmt.Sprintf(",guestfwd=tcp:%s:%d-cmd:%s", hostAddress, port, strings.Join(append(append([]string{}, o.relay...), to), " "))
 	}
 	m, err := qemu.Start(qemu.Options{
-		Dir: o.dir, Kernel: o.base.kernel(), Initrd: o.initrd, Memory: 1024,
+		Dir: o.dir, Kernel: o.base.kernel(), Initrd: o.initrd, Memory: 1024, Firmware: o.firmware,
 		Devices: []string{"-netdev", network, "-device", "virtio-net-pci,netdev=net0,mac=52:54:00:00:00:01,romfile="},
 		Disks: []qemu.Disk{
 			{File: filepath.Join(o.dir, "state.img"), Serial: "LABSTATE"},

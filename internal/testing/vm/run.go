@@ -66,7 +66,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	}()
 	defer func() { cancel(); <-live }()
 
-	s := &scene{lab: l, api: l.Admin(), node: n, base: b}
+	s := &scene{lab: l, api: l.Admin(), node: n, base: b, options: o}
 	for _, c := range list {
 		if err := c.do(ctx, s, say); err != nil {
 			s.explain(o.Out)
@@ -81,7 +81,7 @@ func Run(ctx context.Context, o Options) (err error) {
 var needed = []rootfs.Need{
 	{Program: qemu.Program, Package: "qemu-system-x86"}, {Program: "mke2fs", Package: "e2fsprogs"}, {Program: "make", Package: "make"},
 	{Program: "gcc-12", Package: "gcc-12"}, {Program: "xz", Package: "xz-utils"}, {Program: "tar", Package: "tar"},
-	{Program: "/usr/lib/x86_64-linux-gnu/libelf.so.1", Package: "libelf1"},
+	{Program: "/usr/lib/x86_64-linux-gnu/libelf.so.1", Package: "libelf1"}, {Program: ovmf, Package: "ovmf"},
 }
 
 // prepare builds the parts of the machine.

@@ -29,6 +29,8 @@ type scene struct {
 	api  client.WithWatch
 	node *node
 	base base
+	// options are those of the run.
+	options Options
 	// last is the newest job of the checks before.
 	last string
 }

@@ -37,6 +37,9 @@ func boot() error {
 			}
 		}
 	}
+	if err := mountVariables(); err != nil {
+		return err
+	}
 	if err := up("lo", "127.0.0.1/8"); err != nil {
 		return err
 	}
@@ -58,6 +61,18 @@ func mountAll() error {
 		if err := unix.Mount(m.kind, m.target, m.kind, 0, m.data); err != nil && !errors.Is(err, unix.EBUSY) {
 			return fmt.Errorf("mount %s: %w", m.target, err)
 		}
+	}
+	return nil
+}
+
+// mountVariables mounts the variables of the firmware on a machine that booted through UEFI.
+func mountVariables() error {
+	const target = "/sys/firmware/efi/efivars"
+	if _, err := os.Stat(target); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err := unix.Mount("efivarfs", target, "efivarfs", 0, ""); err != nil {
+		return fmt.Errorf("mount %s: %w", target, err)
 	}
 	return nil
 }

@@ -22,6 +22,8 @@ type Options struct {
 	Dir string
 	// Kernel and Initrd are files of this machine; CommandLine is the kernel's.
 	Kernel, Initrd, CommandLine string
+	// Firmware is a file with the machine's system firmware, such as OVMF; empty for QEMU's own, which is no UEFI.
+	Firmware string
 	// Memory in MiB.
 	Memory int
 	// Devices are QEMU's arguments for network adapters and the like.
@@ -64,6 +66,9 @@ func (o Options) arguments(console string) []string {
 		"-chardev", "file,id=console,append=on,path=" + Quoted(console), "-serial", "chardev:console",
 		"-kernel", o.Kernel, "-initrd", o.Initrd, "-append", "console=ttyS0 panic=-1 quiet " + o.CommandLine,
 		"-smbios", "type=0,vendor=LabFirmware,version=1.0", "-smbios", "type=1,manufacturer=NodeFirmware,product=LabMachine,serial=LAB0001",
+	}
+	if o.Firmware != "" {
+		args = append(args, "-bios", o.Firmware)
 	}
 	args = append(args, o.Devices...)
 	for i, d := range o.Disks {
