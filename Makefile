@@ -56,9 +56,9 @@ e2e: build ## Run the images of `make images` as pods of a real node, as root, 2
 	bin/firmware-lab node --images '$(subst $(empty) $(empty),$(comma),$(strip $(E2E_IMAGES)))' $(ARGS)
 
 .PHONY: maintenance-contract
-maintenance-contract: ## Run the contract of a maintenance against the real maintenance-operator, about 5 minutes (flags: ARGS='GIT-REPOSITORY').
+maintenance-contract: ## Run the contract of a maintenance and an update against the real maintenance-operator, about 8 minutes (flags: ARGS='GIT-REPOSITORY').
 	binary=$$($(GO) run ./hack/maintenanceoperator $(ARGS)) && assets=$$($(GO) run ./hack/controlplane) && \
-		MAINTENANCE_OPERATOR=$$binary KUBEBUILDER_ASSETS=$$assets $(GO) test -count=1 -timeout 20m -run MaintenanceOperator ./internal/testing/windowtest
+		MAINTENANCE_OPERATOR=$$binary KUBEBUILDER_ASSETS=$$assets $(GO) test -count=1 -timeout 20m -run MaintenanceOperator ./internal/testing/windowtest ./internal/testing/lab
 
 .PHONY: build
 build: ## Build the binaries into bin/.

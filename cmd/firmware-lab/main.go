@@ -57,6 +57,8 @@ func (o *options) register(c *cobra.Command, quiet time.Duration) {
 	f.DurationVar(&o.QuietPeriod, "quiet-period", quiet, "how long the operator waits for more changes before it queues a job")
 	f.DurationVar(&o.ScanInterval, "scan-interval", 10*time.Second, "how often each daemon reads its hardware")
 	f.DurationVar(&o.HealthTimeout, "health-timeout", 12*time.Second, "how long a machine may take after an update to become as healthy as it was")
+	f.StringVar(&o.MaintenanceOperator, "maintenance-operator", "", "manager of a real maintenance-operator, as go run ./hack/maintenanceoperator "+
+		"builds it, in place of the stand-in")
 	f.DurationVar(&o.WriteTime, "write-time", 1500*time.Millisecond, "how long a simulated device takes to write an image")
 }
 
@@ -64,6 +66,11 @@ func (o *options) register(c *cobra.Command, quiet time.Duration) {
 func (o *options) complete(c *cobra.Command) error {
 	if o.Nodes < 1 {
 		return fmt.Errorf("--nodes %d: choose 1 to 100", o.Nodes)
+	}
+	if o.MaintenanceOperator != "" {
+		if _, err := os.Stat(o.MaintenanceOperator); err != nil {
+			return fmt.Errorf("--maintenance-operator: %w; build it with: go run ./hack/maintenanceoperator", err)
+		}
 	}
 	o.Out = c.OutOrStdout()
 	if o.BinDir == "" {

@@ -56,16 +56,21 @@ type Options struct {
 	// Maintenance is the flag of operator and daemons of this name, by default Operator. The stand-in of the
 	// maintenance-operator runs with that one only.
 	Maintenance string
+	// MaintenanceOperator is the file of a real maintenance-operator's manager, which runs in place of the stand-in; empty for
+	// the stand-in.
+	MaintenanceOperator string
 }
 
 // Lab is a running lab.
 type Lab struct {
 	Nodes []*Node
 
-	options      Options
-	plane        *controlplane.ControlPlane
-	admin        client.WithWatch
-	operator     container
+	options  Options
+	plane    *controlplane.ControlPlane
+	admin    client.WithWatch
+	operator container
+	// maintenance runs where the lab has the real maintenance-operator.
+	maintenance  container
 	imageAddress string
 	cancel       context.CancelFunc
 	running      sync.WaitGroup
@@ -89,6 +94,9 @@ func Up(ctx context.Context, o Options) (l *Lab, err error) {
 		if err := os.MkdirAll(filepath.Join(o.Dir, sub), 0o755); err != nil {
 			return nil, fmt.Errorf("start lab: %w", err)
 		}
+	}
+	if o.MaintenanceOperator != "" && o.Maintenance != config.MaintenanceOperator {
+		return nil, fmt.Errorf("start lab: with --maintenance=%s no maintenance-operator is asked; leave %s out", o.Maintenance, o.MaintenanceOperator)
 	}
 	l = &Lab{options: o}
 	programs := []string{"firmware-operator"}
@@ -167,6 +175,7 @@ func (l *Lab) Close() error {
 	}
 	stopping.Wait()
 	l.operator.stop()
+	l.maintenance.stop()
 	if l.plane != nil {
 		errs = append(errs, l.plane.Stop())
 	}
@@ -195,6 +204,9 @@ func (l *Lab) startMaintenance(ctx context.Context) error {
 		return cluster.InstallDrain(ctx, l.admin)
 	case config.MaintenanceNone:
 		return nil
+	}
+	if l.options.MaintenanceOperator != "" {
+		return l.startMaintenanceOperator(ctx)
 	}
 	standIn, err := maintenance.New(l.plane.Config(), cluster.Namespace)
 	if err != nil {

@@ -24,12 +24,17 @@ type process struct {
 // start runs a program in a process group of its own, so that a Ctrl-C reaches only the lab, which then stops its
 // programs in order. The kernel kills the program when the lab dies.
 func start(name, logPath, binary string, args ...string) (*process, error) {
+	return startWith(nil, name, logPath, binary, args...)
+}
+
+// startWith is start with an environment of its own; nil for that of the lab.
+func startWith(env []string, name, logPath, binary string, args ...string) (*process, error) {
 	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
 	p := &process{name: name, cmd: exec.Command(binary, args...), log: log, done: make(chan struct{})}
-	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.cmd.Stdout, p.cmd.Stderr, p.cmd.Env = log, log, env
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error, 1)
 	go func() {
