@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -527,6 +528,23 @@ func (i *installation) attempts() []attempt {
 		{"operator", "run a daemon with keys of its own", i.jobPod(func(p *corev1.Pod) {
 			p.Spec.Containers[0].Args = append(p.Spec.Containers[0].Args, "--image-keys-dir", "/tmp")
 		}), podRuns},
+		{"operator", "have another flag swallow the verification", i.jobPod(func(p *corev1.Pod) {
+			c := &p.Spec.Containers[0]
+			at := slices.Index(c.Args, "--image-verification=$(IMAGE_VERIFICATION)")
+			c.Args = append(slices.Insert(slices.Clone(c.Args), at, "--pod-name"), "--pod-name=$(POD_NAME)")
+		}), podRuns},
+		{"operator", "hide the verification within another argument", i.jobPod(func(p *corev1.Pod) {
+			c := &p.Spec.Containers[0]
+			at := slices.Index(c.Args, "--image-verification=$(IMAGE_VERIFICATION)")
+			c.Args[at-1] += "\n" + c.Args[at]
+			c.Args = slices.Delete(c.Args, at, at+1)
+		}), podRuns},
+		{"operator", "run programs that a kubeconfig names", i.jobPod(func(p *corev1.Pod) {
+			p.Spec.Containers[0].Args = append(p.Spec.Containers[0].Args, "--kubeconfig=/var/lib/node-firmware/images/x.partial")
+		}), podRuns},
+		{"operator", "add what a handler may", i.jobPod(func(p *corev1.Pod) {
+			p.Spec.Containers[0].Args = append(p.Spec.Containers[0].Args, "--log-level", "debug")
+		}), ""},
 		{"operator", "run a daemon of another cluster", i.jobPod(func(p *corev1.Pod) { p.Spec.Containers[0].Args = []string{"job", "--kubeconfig=/x"} }), podRuns},
 		{"operator", "change the environment", i.jobPod(func(p *corev1.Pod) {
 			p.Spec.Containers[0].Env = append(p.Spec.Containers[0].Env, corev1.EnvVar{Name: "LD_PRELOAD", Value: "x"})
