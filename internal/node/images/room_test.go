@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/node/images"
+	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
 )
 
 const mebibyte = 1 << 20
@@ -132,6 +133,30 @@ func TestADiskThatFillsUpInTheMiddle(t *testing.T) {
 		assert.Len(t, s.shelf.tokens, 2, "once more with the room of that image")
 		requireNothingLeft(t, s)
 	})
+}
+
+// A member of a signed archive is written beside it. A disk that it fills is full for the journal too.
+func TestAMemberOfAnArchiveThatDoesNotFitKeepsNoRoom(t *testing.T) {
+	v, o := newVendor(t), newOperator()
+	archive := zipOf(t, map[string][]byte{memberPath: content})
+	o.holds(archive, content, artifact.FormatZip, v.sign(t, archive))
+	s := newGuarded(t, o, v.public)
+	s.Quota(int64(len(archive)+len(content)/2), syscall.ENOSPC)
+	_, _, err := s.Fetch(t.Context(), digest(content))
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	require.ErrorContains(t, err, "make room there")
+	requireNothingLeft(t, s)
+
+	full := newGuarded(t, o, v.public)
+	config, left := full.config, int64(1<<40)
+	config.Free = func(string) (int64, error) { return left, nil }
+	full.Store, err = images.Open(config)
+	require.NoError(t, err)
+	_, _, err = full.Fetch(t.Context(), digest(content))
+	require.NoError(t, err)
+	left = 0 // somebody else filled the disk in the middle of the job
+	_, _, err = full.Fetch(t.Context(), digest(content))
+	require.NoError(t, err, "what is here needs no room")
 }
 
 func TestADiskThatIsReadOnlyIsNotAskedAgainAndAgain(t *testing.T) {

@@ -151,28 +151,49 @@ func (s *Store) verifySignature(path string, want inventory.Digest, sig []byte, 
 }
 
 // extract takes the image out of an archive whose signature holds, unless the archive has another one at that path. The archive is
-// parsed here, and only after its signature was verified.
+// parsed here, and only after its signature was verified. An image that is here already is compared and not written again, so that a
+// disk that became full does not stop a job half-way. What is not the image in the end keeps no room.
 func (s *Store) extract(archive string, c artifact.Claim, want inventory.Digest) error {
-	part, err := os.OpenFile(s.partial(want), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if _, _, err := s.held(want); err == nil {
+		return member(archive, c, want, io.Discard)
+	}
+	if err := s.makeRoom(want, 0); err != nil {
+		return s.unusable("is full; make room there", err)
+	}
+	part, err := s.open(s.partial(want))
 	if err != nil {
 		return fmt.Errorf("open partial image: %w", err)
 	}
 	defer part.Close()
+	if err := restart(part); err != nil {
+		return err
+	}
+	if err = member(archive, c, want, part); err == nil {
+		err = part.Sync()
+	}
+	switch {
+	case isFull(err):
+		return errors.Join(s.unusable("is full; make room there", err), s.discard(want))
+	case err != nil:
+		return errors.Join(err, s.discard(want))
+	}
+	return s.commit(want)
+}
+
+// member copies the member of an archive that the claim names, and compares its digest.
+func member(archive string, c artifact.Claim, want inventory.Digest, to io.Writer) error {
 	sum := sha256.New()
-	err = artifact.Extract(archive, c.Format, c.Path, io.MultiWriter(part, sum))
+	err := artifact.Extract(archive, c.Format, c.Path, io.MultiWriter(to, sum))
 	if reason, _ := artifact.ReasonOf(err); err != nil && reason == artifact.StorageFailed {
 		return fmt.Errorf("take image out of its archive: %w", err)
 	}
 	if err != nil {
-		return errors.Join(invalid("take image out of the signed archive: %v", err), os.Remove(part.Name()))
+		return invalid("take image out of the signed archive: %v", err)
 	}
 	if got := inventory.Digest(sum.Sum(nil)); got != want {
-		return errors.Join(invalid("the signed archive holds the image %s at %q, and the job is for %s", got, c.Path, want), os.Remove(part.Name()))
+		return invalid("the signed archive holds the image %s at %q, and the job is for %s", got, c.Path, want)
 	}
-	if err := part.Sync(); err != nil {
-		return fmt.Errorf("sync image: %w", err)
-	}
-	return s.commit(want)
+	return nil
 }
 
 func invalid(format string, args ...any) error {
