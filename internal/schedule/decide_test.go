@@ -366,6 +366,17 @@ func TestANodeAtWorkCountsThoughTheAPILostItsJob(t *testing.T) {
 	}
 }
 
+// One node without a daemon is no reason to write a new message to each job that waits, with each start of the operator.
+func TestANodeThatIsNotHeardOfIsNamedOnlyWhereNobodyElseIsWaitedFor(t *testing.T) {
+	f := schedule.Facts{
+		Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(2), entry(job("n1", 1, schedule.Admitted)))}, UnheardUntil: epoch,
+		Nodes: append(nodes(3)[1:], schedule.Node{Name: "n0", Ready: true, Unheard: true}), Jobs: []schedule.Job{job("n1", 1, schedule.Admitted), job("n2", 2, 0)},
+	}
+	d := schedule.Decide(f)
+	assert.Equal(t, map[string]schedule.Reason{"n2-j2": schedule.BudgetExhausted}, reasons(d))
+	assert.NotContains(t, d.Wait[0].Message, "backup")
+}
+
 func TestAJobWithAnEntryIsAdmittedEvenWhenPaused(t *testing.T) {
 	queued, cancelled := job("n0", 1, schedule.Queued), job("n1", 2, schedule.Cancelled)
 	p := policy("default", "", intstr.FromInt32(5), entry(queued), entry(cancelled))

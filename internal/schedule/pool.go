@@ -18,8 +18,8 @@ type pool struct {
 	// used are the nodes that use the budget up, and usedUp is what is said to the thousands of jobs that wait for one of them.
 	used   map[string]bool
 	usedUp string
-	// unheard says that nodes are among the used ones because their daemons have not reported.
-	unheard bool
+	// unheard counts the Ready nodes that are among the used ones because their daemons have not reported.
+	unheard int
 	// bytes is what the ledger takes in the API.
 	bytes int
 	// domains are those of the topology budgets, in their order.
@@ -61,7 +61,9 @@ func (p *pass) count() {
 			if !n.Ready || n.Cordoned || len(n.holders) > 0 || n.atWork() || n.Unheard {
 				p.use(o, n.Name)
 			}
-			o.unheard = o.unheard || n.Unheard
+			if n.Unheard && n.Ready {
+				o.unheard++
+			}
 			if len(n.pools) > 1 {
 				o.conflict(n)
 			}
@@ -73,7 +75,8 @@ func (p *pass) count() {
 		}
 		o.usedUp = fmt.Sprintf("Policy %s disturbs as many nodes as its maxUnavailable %s allows; the job goes as soon as a node is back.",
 			o.Name, o.MaxUnavailable.String())
-		if o.unheard {
+		// Where they leave room, the jobs wait for other nodes. That is said to thousands of jobs, and again when it ends.
+		if o.unheard > 0 && o.unheard >= o.out.Budget {
 			o.usedUp += fmt.Sprintf(" Nodes whose daemon has not reported since the operator began count too, until it does or until %s: the API "+
 				"server may have been restored from a backup that does not know of their jobs.", clock(p.facts.UnheardUntil))
 		}

@@ -106,10 +106,10 @@ type mount struct {
 func parseMount(line string) (mount, error) {
 	before, after, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " - ")
 	left, right := strings.Fields(before), strings.Fields(after)
-	if !ok || len(left) < 6 || len(right) < 3 {
+	if !ok || len(left) < 6 || len(right) < 2 { // what was mounted, between type and options, may be an empty text
 		return mount{}, fmt.Errorf("parse mount %q: a field is missing", line)
 	}
-	readOnly := slices.Contains(strings.Split(left[5], ","), "ro") || slices.Contains(strings.Split(right[2], ","), "ro")
+	readOnly := slices.Contains(strings.Split(left[5], ","), "ro") || slices.Contains(strings.Split(right[len(right)-1], ","), "ro")
 	return mount{partition: partition{Path: left[4], ReadOnly: readOnly, Number: left[2]}, kind: right[0], root: left[3]}, nil
 }
 

@@ -37,9 +37,10 @@ func TestThePartitionIsFoundAmongTheMounts(t *testing.T) {
 		"in a pod": {
 			lines: "98 27 8:1 / /host/boot/efi ro - vfat /dev/sda1 rw\n99 27 8:1 / /boot/efi rw - vfat /dev/sda1 rw\n", path: "/boot/efi",
 		},
-		"below the host's root":  {lines: "98 27 8:1 / /host/efi rw master:1 - vfat /dev/nvme0n1p1 rw\n", path: "/host/efi"},
-		"read-only":              {lines: "98 27 8:1 / /boot/efi rw - vfat /dev/sda1 ro,errors=remount-ro\n", path: "/boot/efi", ro: true},
-		"read-only by its mount": {lines: "98 27 8:1 / /boot ro,noexec - vfat /dev/sda1 rw\n", path: "/boot", ro: true},
+		"beside a mount whose source is an empty text": {lines: "97 27 0:45 / /srv rw - tmpfs  rw\n" + usual, path: "/boot/efi"},
+		"below the host's root":                        {lines: "98 27 8:1 / /host/efi rw master:1 - vfat /dev/nvme0n1p1 rw\n", path: "/host/efi"},
+		"read-only":                                    {lines: "98 27 8:1 / /boot/efi rw - vfat /dev/sda1 ro,errors=remount-ro\n", path: "/boot/efi", ro: true},
+		"read-only by its mount":                       {lines: "98 27 8:1 / /boot ro,noexec - vfat /dev/sda1 rw\n", path: "/boot", ro: true},
 		"beside a boot loader's": {
 			lines: both, change: func(f fstest.MapFS) { entry(f, "8:1", idA, espType); entry(f, "8:3", idB, extended) }, path: "/efi",
 		},
