@@ -29,6 +29,7 @@ func parseController(out []byte) (controller, error) {
 		FR   *string `json:"fr"`
 		OACS *uint16 `json:"oacs"`
 		FRMW *uint8  `json:"frmw"`
+		CMIC uint8   `json:"cmic"`
 		MDTS uint8   `json:"mdts"`
 		FWUG uint8   `json:"fwug"`
 		MTFA uint16  `json:"mtfa"`
@@ -41,7 +42,7 @@ func parseController(out []byte) (controller, error) {
 	}
 	return newController(admin.Identification{
 		VendorID: *raw.VID, Serial: strings.TrimSpace(*raw.SN), Model: strings.TrimSpace(*raw.MN), Revision: *raw.FR,
-		OACS: *raw.OACS, FRMW: *raw.FRMW, MDTS: raw.MDTS, FWUG: raw.FWUG, MTFA: time.Duration(raw.MTFA) * admin.MTFAUnit,
+		OACS: *raw.OACS, FRMW: *raw.FRMW, CMIC: raw.CMIC, MDTS: raw.MDTS, FWUG: raw.FWUG, MTFA: time.Duration(raw.MTFA) * admin.MTFAUnit,
 	})
 }
 

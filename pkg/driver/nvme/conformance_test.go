@@ -47,6 +47,7 @@ func TestTheNativeDriverConforms(t *testing.T) {
 		"drive that asks for a reboot": func(s *admintest.State) {
 			s.Activation = nvmectrl.AtConventionalReset
 		},
+		"drive with two ports":              func(s *admintest.State) { s.TwoPorts = true },
 		"drive with a read-only first slot": func(s *admintest.State) { s.FirstSlotReadOnly = true },
 		"drive with one slot":               func(s *admintest.State) { s.Slots = s.Slots[:1] },
 		"drive that does not say what is staged": func(s *admintest.State) {

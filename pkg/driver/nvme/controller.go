@@ -10,8 +10,10 @@ import (
 
 // controller is what the Identify Controller data means for firmware.
 type controller struct {
-	VendorID          uint16
-	Serial, Model     string
+	VendorID      uint16
+	Serial, Model string
+	// Shared: the drive may have several ports or controllers, each with namespaces of its own.
+	Shared            bool
 	Revision          inventory.Version
 	Downloadable      bool
 	Slots             int
@@ -29,6 +31,8 @@ func newController(i admin.Identification) (controller, error) {
 	c := controller{
 		VendorID: i.VendorID, Serial: i.Serial, Model: i.Model,
 		Revision: inventory.NormalizeVersion(i.Revision),
+		// CMIC bits 0 and 1: more than one port, and two or more controllers.
+		Shared: i.CMIC&3 != 0,
 		// OACS bit 2: Firmware Commit and Firmware Image Download.
 		Downloadable: i.OACS&(1<<2) != 0,
 		// FRMW bits 3:1 are the number of slots, bit 0 says that the first one is read-only, bit 4 that no reset is needed.

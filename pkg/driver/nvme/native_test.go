@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -474,5 +475,32 @@ func TestAnActivationThatTheKernelAbortsIsMadeByAReset(t *testing.T) {
 		after := state(t, drive)
 		assert.Equal(t, "NEW00001", after.Running.Revision)
 		assert.Equal(t, 1, after.Resets)
+	}
+}
+
+// The namespaces of a drive with two ports may be private to a port, and go with it. The drive is the same one through both ports.
+func TestADriveWithTwoPortsKeepsItsIDWhenAPortDies(t *testing.T) {
+	for name, c := range map[string]struct {
+		ports  bool
+		kernel string
+		want   [2]string
+	}{
+		"two ports":                              {true, "nvme", [2]string{"0000-" + model + "-SN-0001", "0000-" + model + "-SN-0001"}},
+		"one port":                               {false, "nvme", [2]string{"eui.0001", "eui.0002"}},
+		"behind a network, with two ports there": {true, "nvme_tcp", [2]string{"eui.0001", "eui.0002"}},
+	} {
+		s := able()
+		s.TwoPorts = c.ports
+		_, d, _ := rig(t, s)
+		for i, namespace := range []string{"eui.0001", "eui.0002"} { // what sysfs shows first, before and after
+			id := identity(s)
+			id.UniqueID, id.Kernel = namespace, c.kernel
+			got, _, err := d.Inspect(t.Context(), id)
+			require.NoError(t, err)
+			assert.Equal(t, strings.ReplaceAll(c.want[i], " ", "-"), got.UniqueID, name)
+			again, _, err := d.Inspect(t.Context(), got)
+			require.NoError(t, err)
+			assert.Equal(t, got.UniqueID, again.UniqueID, name)
+		}
 	}
 }

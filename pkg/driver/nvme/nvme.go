@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
@@ -48,7 +49,7 @@ func (d *Driver) Usable() error { return d.transport.usable() }
 func (*Driver) Name() string { return "nvme" }
 
 // Version is the version of this driver, not of nvme-cli.
-func (*Driver) Version() string { return "5" }
+func (*Driver) Version() string { return "6" }
 
 // Support is SupportMainline for drives of the kernel's NVMe driver: the commands are those of the NVMe standard, and a
 // vendor's own tool supports its drives better.
@@ -62,8 +63,7 @@ func (*Driver) Support(id inventory.Identity) driver.Support {
 // Inspect reads Identify Controller and the slot log. Stored is empty where the drive does not report which slot runs next.
 // Activation is a controller reset, as the standard defines; a drive that
 // needs more reports so when an image is committed. A drive without firmware download can be read, with the reason in
-// ReadOnly. The unique id stays the one of sysfs (WWID). Without one it is made of vendor, model and serial number, which
-// together are unique by the standard.
+// ReadOnly. The unique id is that of sysfs, see unique.
 func (d *Driver) Inspect(ctx context.Context, id inventory.Identity) (inventory.Identity, inventory.Firmware, error) {
 	c, l, err := d.read(ctx, id)
 	if err != nil {
@@ -176,9 +176,17 @@ func to(c controller, id inventory.Identity) target {
 	return target{node: id.Node, lock: unique(c, id), controller: c}
 }
 
+// unique is the drive's id. It is that of sysfs, which names the first namespace, unless the drive of this machine may have several
+// ports: then a namespace belongs to one of them, and goes with it when that port dies. Such a drive, and one that sysfs has no id of,
+// is named by vendor, model and serial number, which together are unique by the standard (NVMe Base Specification 2.0, section 4.5.1).
+// A drive behind a network is named by its subsystem already.
 func unique(c controller, id inventory.Identity) string {
-	if id.UniqueID != "" {
+	local := id.Kernel == kernelDriver
+	if id.UniqueID != "" && (!c.Shared || !local || c.Serial == "") {
 		return id.UniqueID
 	}
-	return fmt.Sprintf("%04x-%s-%s", c.VendorID, c.Model, c.Serial)
+	return strings.Join(strings.Fields(fmt.Sprintf("%04x-%s-%s", c.VendorID, c.Model, c.Serial)), "-")
 }
+
+// kernelDriver is the kernel driver of the drives of this machine; those behind a network have others.
+const kernelDriver = "nvme"

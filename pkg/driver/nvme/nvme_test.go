@@ -55,7 +55,7 @@ func TestInspectReadsTheDriveAndItsSlots(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "SAMSUNG MZQL23T8HCLS-00A07", got.Model)
 	assert.Equal(t, "S64HNE0T000000", got.SerialNumber)
-	assert.Equal(t, "144d-SAMSUNG MZQL23T8HCLS-00A07-S64HNE0T000000", got.UniqueID, "without a WWID in sysfs")
+	assert.Equal(t, "144d-SAMSUNG-MZQL23T8HCLS-00A07-S64HNE0T000000", got.UniqueID, "without a WWID in sysfs")
 	assert.Equal(t, inventory.Firmware{
 		Running: "GDC5602Q", Stored: "GDC5902Q", Activation: inventory.ActivateDeviceReset,
 		Slots: []inventory.Slot{

@@ -39,7 +39,7 @@ func TestRevertCommitsTheSlotThatHoldsTheVersionAndDownloadsNothing(t *testing.T
 		require.Len(t, calls, 3)
 		assert.Equal(t, "nvme fw-commit /dev/nvme0 --slot=1 --action=2", calls[2].String())
 		assert.Equal(t, command.Write, calls[2].Kind)
-		assert.Equal(t, "144d-SAMSUNG MZQL23T8HCLS-00A07-S64HNE0T000000", calls[2].Lock)
+		assert.Equal(t, "144d-SAMSUNG-MZQL23T8HCLS-00A07-S64HNE0T000000", calls[2].Lock)
 	}
 }
 

@@ -59,6 +59,8 @@ type Profile struct {
 	VendorID uint16
 	// Model and Serial as the controller reports them, at most 40 and 20 characters.
 	Model, Serial string
+	// TwoPorts drives may have a controller on each of two ports.
+	TwoPorts bool
 	// FirstSlotReadOnly makes slot 1 keep the firmware the drive came with.
 	FirstSlotReadOnly bool
 	// Activation is AtControllerReset when empty.
@@ -147,6 +149,9 @@ func (c *Controller) Identify(data []byte) {
 	copy(data[4:], padded(c.Serial, serialLength))
 	copy(data[24:], padded(c.Model, modelLength))
 	copy(data[64:], padded(c.Running.Revision, revisionLength))
+	if c.TwoPorts {
+		data[76] = 3
+	}
 	data[77] = c.MDTS
 	if !c.NoDownload {
 		le.PutUint16(data[256:], le.Uint16(data[256:])|oacsFirmware)

@@ -215,10 +215,12 @@ func TestIdentification(t *testing.T) {
 	c.Identify(data)
 	assert.Equal(t, "\x4d\x14\x00\x00S1                  lab drive                               1.0     ", string(data[:72]))
 	assert.Equal(t, []byte{9, 4, 1<<4 | 3<<1 | 1, 13, 0, 2}, []byte{data[77], data[256], data[260], data[270], data[271], data[319]})
-	c.NoDownload = true
+	assert.Zero(t, data[76])
+	c.NoDownload, c.TwoPorts = true, true
 	data = make([]byte, 4096)
 	c.Identify(data)
 	assert.Zero(t, data[256])
+	assert.EqualValues(t, 3, data[76], "several ports and several controllers")
 }
 
 func TestControllersThatCannotBeAreRefused(t *testing.T) {

@@ -13,6 +13,8 @@ type Identification struct {
 	VendorID uint16
 	// Serial, Model and Revision are without padding.
 	Serial, Model, Revision string
+	// CMIC says whether the drive may have several ports or controllers, as the drive spells it.
+	CMIC uint8
 	// OACS are the optional admin commands, FRMW the properties of the firmware slots, as the drive spells them.
 	OACS uint16
 	FRMW uint8
@@ -31,7 +33,7 @@ const MTFAUnit = 100 * time.Millisecond
 // Positions in the Identify Controller data.
 const (
 	atVID, atSN, atMN, atFR, atEndOfFR = 0, 4, 24, 64, 72
-	atMDTS, atOACS, atFRMW             = 77, 256, 260
+	atCMIC, atMDTS, atOACS, atFRMW     = 76, 77, 256, 260
 	atMTFA, atFWUG                     = 270, 319
 )
 
@@ -49,6 +51,7 @@ func ParseIdentify(b []byte) (Identification, error) {
 		Serial:   lenientText(b[atSN:atMN]),
 		Model:    lenientText(b[atMN:atFR]),
 		Revision: revision,
+		CMIC:     b[atCMIC],
 		MDTS:     b[atMDTS],
 		OACS:     binary.LittleEndian.Uint16(b[atOACS:]),
 		FRMW:     b[atFRMW],

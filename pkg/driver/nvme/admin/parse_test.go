@@ -12,6 +12,7 @@ import (
 func identity() []byte {
 	b := make([]byte, identifySize)
 	copy(b, "\x4d\x14\x4d\x14S64HNE0T000000      SAMSUNG MZQL23T8HCLS-00A07              GDC5602Q")
+	b[76] = 3
 	b[77], b[256], b[257], b[260], b[270], b[271], b[319] = 9, 0x5f, 0x01, 0x17, 130, 1, 32
 	return b
 }
@@ -21,7 +22,7 @@ func TestParseIdentify(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, Identification{
 		VendorID: 0x144d, Serial: "S64HNE0T000000", Model: "SAMSUNG MZQL23T8HCLS-00A07", Revision: "GDC5602Q",
-		OACS: 0x15f, FRMW: 0x17, MDTS: 9, FWUG: 32, MTFA: 38600 * time.Millisecond,
+		CMIC: 3, OACS: 0x15f, FRMW: 0x17, MDTS: 9, FWUG: 32, MTFA: 38600 * time.Millisecond,
 	}, i)
 }
 
