@@ -9,9 +9,12 @@ import (
 	"io"
 	"net/url"
 	"path"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
@@ -74,7 +77,7 @@ func (r *Reconciler) askWithin(ctx context.Context, shares int, p *v1alpha1.Cata
 		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/time.Duration(shares)) // deadlines of contexts are of the machine's clock
 		defer cancel()
 	}
-	out, err := r.askOne(ctx, p, q)
+	out, err := r.askSafely(ctx, p, q)
 	if reason, _ := artifact.ReasonOf(err); err != nil && reason == artifact.TooLarge {
 		err = &catalog.Error{Reason: catalog.TooLarge, Err: err}
 	}
@@ -83,6 +86,19 @@ func (r *Reconciler) askWithin(ctx context.Context, shares int, p *v1alpha1.Cata
 	}
 	out.Provider, out.Err = p.Name, err
 	return out
+}
+
+// askSafely makes a parser that panics at what somebody else serves an answer that cannot be used. A discovery runs beside the reconcilers,
+// where a panic is the end of the operator, which would ask again as soon as it is back.
+func (r *Reconciler) askSafely(ctx context.Context, p *v1alpha1.CatalogProvider, q question) (out Answered, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			log.FromContext(ctx).Error(fmt.Errorf("panic: %v", cause), "Could not read what a provider answered", "url", p.URL, "stack", string(debug.Stack()))
+			out, err = Answered{}, &catalog.Error{Reason: catalog.InvalidCatalog,
+				Err: errors.New("read catalog: its content breaks the program that reads it; the operator's log says where")}
+		}
+	}()
+	return r.askOne(ctx, p, q)
 }
 
 func (r *Reconciler) askOne(ctx context.Context, p *v1alpha1.CatalogProvider, q question) (out Answered, err error) {

@@ -12,6 +12,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
+	"io"
 	"math/big"
 	"testing"
 	"testing/synctest"
@@ -100,6 +101,23 @@ func TestLVFSMetadataMustBeSigned(t *testing.T) {
 	w.discover()
 	assert.Equal(t, "SignatureInvalid", w.ready().Reason, "other bytes")
 	assert.Equal(t, []string{"22.42.1000"}, versionsOf(w.component(v1alpha1.ClassNIC)), "what was verified stays")
+}
+
+// breaks is a network whose content breaks its parser.
+type breaks struct{}
+
+func (breaks) Open(context.Context, string) (io.ReadCloser, error) { return breaks{}, nil }
+
+func (breaks) Read([]byte) (int, error) { panic("index out of range") }
+
+func (breaks) Close() error { return nil }
+
+func TestContentThatBreaksAParserIsNotTheEndOfTheOperator(t *testing.T) {
+	r := New(nil, Options{Opener: breaks{}})
+	answers := r.ask(t.Context(), question{providers: []v1alpha1.CatalogProvider{{Name: "mirror", Type: v1alpha1.ProviderIndex, URL: "https://mirror.example.com/i"}}})
+	require.Len(t, answers, 1)
+	assert.Equal(t, "mirror", answers[0].Provider)
+	assert.Equal(t, catalog.InvalidCatalog, catalog.ReasonOf(answers[0].Err))
 }
 
 // Metadata that was signed before what was used already is refused, and so is metadata whose signature does not say when.
