@@ -121,6 +121,11 @@ test: ## Run all tests (flags: TESTFLAGS='-run X -v' PACKAGES=./pkg/...).
 	assets=$$($(GO) run ./hack/controlplane); \
 	KUBEBUILDER_ASSETS=$$assets $(GO) test $(TESTFLAGS) $(PACKAGES)
 
+.PHONY: test-oldest
+test-oldest: ## Run the tests that need an API server on the oldest supported Kubernetes (builds once for ten minutes; flags: TESTFLAGS).
+	packages=$$({ grep -rlE --include='*_test.go' '(apitest\.(New|Main)|controlplane\.Start)\(' . || true; } | xargs -r -n1 dirname | sort -u); \
+	CONTROLPLANE_RELEASE=oldest $(MAKE) test PACKAGES="$${packages//$$'\n'/ }"
+
 .PHONY: mutate
 mutate: ## Check that the tests notice deliberate defects of the decisions (flags: ARGS='-only pkg/plan').
 	assets=$$($(GO) run ./hack/controlplane); \

@@ -1,5 +1,6 @@
 // Command controlplane prints a directory that holds etcd and kube-apiserver, for KUBEBUILDER_ASSETS. Where there is
-// none yet it downloads or builds them, which takes several minutes once.
+// none yet it downloads or builds them, which takes several minutes once. CONTROLPLANE_RELEASE=oldest asks for the oldest release of
+// Kubernetes that the product supports.
 package main
 
 import (

@@ -22,13 +22,13 @@ func (l *Locator) build(ctx context.Context) (string, error) {
 
 	for _, b := range []Program{
 		{Name: etcdBinary, version: EtcdVersion, dir: "hack/controlplane/etcd", pkg: "go.etcd.io/etcd/server/v3", ldflags: "-s -w", estimate: "about 1 minute"},
-		kubernetes(apiServerBinary, "about 6 minutes"),
+		kubernetes(apiServerBinary, "about 6 minutes").of(l.Release),
 	} {
 		if err := l.buildProgram(ctx, tmp, b); err != nil {
 			return "", err
 		}
 	}
-	if err := checkVersions(ctx, tmp, KubernetesVersion, EtcdVersion); err != nil {
+	if err := checkVersions(ctx, tmp, l.Release.String(), EtcdVersion); err != nil {
 		return "", err
 	}
 	return l.builtDir(), l.publish(tmp, l.builtDir())
@@ -48,14 +48,13 @@ func (l *Locator) buildProgram(ctx context.Context, into string, b Program) erro
 
 // versionFlags are the linker flags that give a kube-apiserver built from its module the version of its release;
 // otherwise it would report v0.0.0-master to clients.
-func versionFlags() string {
-	minor := kubernetesMinor()
-	major, minorNumber, _ := strings.Cut(minor, ".")
+func (r Release) versionFlags() string {
+	major, minor, _ := strings.Cut(r.minor(), ".")
 	var flags []string
 	for _, v := range [][2]string{
-		{"gitVersion", KubernetesVersion},
+		{"gitVersion", r.String()},
 		{"gitMajor", major},
-		{"gitMinor", minorNumber},
+		{"gitMinor", minor},
 		{"gitTreeState", "archive"},
 		{"gitCommit", ""},
 	} {

@@ -22,7 +22,7 @@ func (l *Locator) download(ctx context.Context) (string, error) {
 	}
 	defer removeAll(tmp)
 
-	p := startProgress(l.Progress, "controlplane: asking setup-envtest for etcd and kube-apiserver "+kubernetesMinor(),
+	p := startProgress(l.Progress, "controlplane: asking setup-envtest for etcd and kube-apiserver "+l.Release.minor(),
 		progressSilence)
 	defer p.stop()
 	// Building the tool takes longer than the download may; this does it first.
@@ -31,7 +31,7 @@ func (l *Locator) download(ctx context.Context) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, downloadTimeout)
 	defer cancel()
-	out, err := l.goCommand(ctx, ".", "tool", modfile, "setup-envtest", "use", kubernetesMinor()+".x",
+	out, err := l.goCommand(ctx, ".", "tool", modfile, "setup-envtest", "use", l.Release.minor()+".x",
 		"--bin-dir", tmp, "--print", "path")
 	if err != nil {
 		return "", err
@@ -40,7 +40,7 @@ func (l *Locator) download(ctx context.Context) (string, error) {
 	if err := checkBinaries(dir); err != nil {
 		return "", fmt.Errorf("check the download: %w", err)
 	}
-	if err := checkVersions(ctx, dir, "v"+kubernetesMinor()+".", ""); err != nil {
+	if err := checkVersions(ctx, dir, "v"+l.Release.minor()+".", ""); err != nil {
 		return "", fmt.Errorf("check the download: %w", err)
 	}
 	if err := makeWritable(dir); err != nil {

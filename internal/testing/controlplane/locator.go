@@ -16,6 +16,8 @@ import (
 type Locator struct {
 	// Assets is a directory that the user names. It takes precedence; it is an error if it lacks a program.
 	Assets string
+	// Release is the version of kube-apiserver; the other programs are of the newest. A directory in Assets may hold any version, unless this is a release other than the newest.
+	Release Release
 	// CacheDir is where downloaded and built programs are kept.
 	CacheDir string
 	// ModuleRoot is the root of this project's checkout, where the module files of hack/ are. Empty if there is no
@@ -25,9 +27,16 @@ type Locator struct {
 	Progress io.Writer
 }
 
-// NewLocator returns a Locator for this process: it takes Assets from KUBEBUILDER_ASSETS, uses the user's cache
-// directory, and finds the checkout above the working directory or above the running program.
+// ReleaseVariable is the environment variable that chooses the release for the tests: "newest" or "oldest".
+const ReleaseVariable = "CONTROLPLANE_RELEASE"
+
+// NewLocator returns a Locator for this process: it takes Assets from KUBEBUILDER_ASSETS and Release from ReleaseVariable, uses the
+// user's cache directory, and finds the checkout above the working directory or above the running program.
 func NewLocator(progress io.Writer) (*Locator, error) {
+	release, err := ParseRelease(os.Getenv(ReleaseVariable))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", ReleaseVariable, err)
+	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return nil, fmt.Errorf("find the user cache directory (set HOME or XDG_CACHE_HOME, or name a directory with "+
@@ -35,6 +44,7 @@ func NewLocator(progress io.Writer) (*Locator, error) {
 	}
 	return &Locator{
 		Assets:     os.Getenv("KUBEBUILDER_ASSETS"),
+		Release:    release,
 		CacheDir:   filepath.Join(cache, "node-firmware-operator", "controlplane"),
 		ModuleRoot: ModuleRoot(),
 		Progress:   progress,
@@ -45,7 +55,7 @@ func NewLocator(progress io.Writer) (*Locator, error) {
 // same time, and takes up to ten minutes on a small machine.
 func (l *Locator) Locate(ctx context.Context) (string, error) {
 	if l.Assets != "" {
-		if err := checkBinaries(l.Assets); err != nil {
+		if err := l.checkAssets(ctx); err != nil {
 			return "", fmt.Errorf("use KUBEBUILDER_ASSETS=%s (unset it to have the programs built): %w", l.Assets, err)
 		}
 		return l.Assets, nil
@@ -58,6 +68,14 @@ func (l *Locator) Locate(ctx context.Context) (string, error) {
 			"there is no checkout to build them from; run `go run ./hack/controlplane` once in a checkout")
 	}
 	return l.fill(ctx)
+}
+
+// checkAssets checks the directory that the user names. Who asks for another release than the newest wants to know about that one.
+func (l *Locator) checkAssets(ctx context.Context) error {
+	if err := checkBinaries(l.Assets); err != nil || l.Release.orNewest() == Newest() {
+		return err
+	}
+	return checkVersions(ctx, l.Assets, "v"+l.Release.minor()+".", "")
 }
 
 // cached returns the first complete directory of the cache. Directories appear there complete or not at all.
@@ -131,10 +149,10 @@ func (l *Locator) publish(from, to string) error {
 
 func (l *Locator) builtDir() string {
 	return filepath.Join(l.CacheDir,
-		fmt.Sprintf("%s-%s-%s-%s", KubernetesVersion, EtcdVersion, runtime.GOOS, runtime.GOARCH))
+		fmt.Sprintf("%s-%s-%s-%s", l.Release, EtcdVersion, runtime.GOOS, runtime.GOARCH))
 }
 
 func (l *Locator) downloadedDir() string {
 	return filepath.Join(l.CacheDir,
-		fmt.Sprintf("envtest-%s-%s-%s", kubernetesMinor(), runtime.GOOS, runtime.GOARCH))
+		fmt.Sprintf("envtest-%s-%s-%s", l.Release.minor(), runtime.GOOS, runtime.GOARCH))
 }

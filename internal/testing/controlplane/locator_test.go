@@ -29,6 +29,29 @@ func TestLocate(t *testing.T) {
 		require.ErrorContains(t, err, "KUBEBUILDER_ASSETS")
 		require.ErrorIs(t, err, os.ErrNotExist)
 	})
+	t.Run("a named directory is not taken for another release", func(t *testing.T) {
+		l := &Locator{Assets: t.TempDir(), CacheDir: t.TempDir(), Release: Oldest()}
+		fakePrograms(t, l.Assets)
+		fakePrograms(t, l.builtDir())
+		_, err := l.Locate(t.Context())
+		require.ErrorContains(t, err, "KUBEBUILDER_ASSETS")
+		require.ErrorContains(t, err, "v1.32.")
+	})
+	t.Run("each release has its own place in the cache", func(t *testing.T) {
+		l := &Locator{CacheDir: t.TempDir()}
+		fakePrograms(t, l.builtDir())
+		old := &Locator{CacheDir: l.CacheDir, Release: Oldest()}
+		_, err := old.Locate(t.Context())
+		require.ErrorContains(t, err, "no checkout to build them from")
+		fakePrograms(t, old.builtDir())
+		for _, each := range []*Locator{l, old} {
+			dir, err := each.Locate(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, each.builtDir(), dir)
+		}
+		assert.NotEqual(t, l.builtDir(), old.builtDir())
+		assert.NotEqual(t, l.downloadedDir(), old.downloadedDir())
+	})
 	t.Run("what was built is used without a word", func(t *testing.T) {
 		var said strings.Builder
 		l := &Locator{CacheDir: t.TempDir(), Progress: &said}
@@ -101,19 +124,42 @@ func TestGoEnvironmentDropsTheCallersBuildSettings(t *testing.T) {
 	assert.ElementsMatch(t, []string{"GOPROXY=p", "HOME=/h", "GOFLAGS=-mod=readonly", "GOWORK=off", "CGO_ENABLED=0"}, env)
 }
 
+func TestProgramsAreStampedWithTheirRelease(t *testing.T) {
+	p := kubernetes(apiServerBinary, "").of(Oldest())
+	assert.Equal(t, "Kubernetes "+OldestKubernetesVersion, p.versionPrefix)
+	assert.Contains(t, p.ldflags, "gitVersion="+OldestKubernetesVersion)
+	assert.Contains(t, p.ldflags, "gitMinor=32")
+	assert.Equal(t, "Kubernetes "+KubernetesVersion, kubernetes(apiServerBinary, "").of(Release{}).versionPrefix)
+	assert.Empty(t, Kubectl.of(Newest()).versionPrefix, "it is not asked")
+	assert.Equal(t, Containerd, Containerd.of(Oldest()), "it is no part of Kubernetes")
+}
+
+func TestParseRelease(t *testing.T) {
+	for name, want := range map[string]Release{"": Newest(), "newest": Newest(), "oldest": Oldest()} {
+		got, err := ParseRelease(name)
+		require.NoError(t, err)
+		assert.Equal(t, want, got)
+	}
+	_, err := ParseRelease("1.33")
+	require.ErrorContains(t, err, "want newest or oldest")
+}
+
 // TestVersionsMatchTheModules: the versions in the code are those the modules of hack/ would be built at.
 func TestVersionsMatchTheModules(t *testing.T) {
 	root := ModuleRoot()
 	require.NotEmpty(t, root)
 	for file, want := range map[string]string{
-		"hack/controlplane/kubernetes/go.mod": "k8s.io/kubernetes " + KubernetesVersion,
-		"hack/controlplane/etcd/go.mod":       "go.etcd.io/etcd/server/v3 " + EtcdVersion,
+		Newest().modules + "/go.mod":    "k8s.io/kubernetes " + KubernetesVersion,
+		Oldest().modules + "/go.mod":    "k8s.io/kubernetes " + OldestKubernetesVersion,
+		"hack/controlplane/etcd/go.mod": "go.etcd.io/etcd/server/v3 " + EtcdVersion,
+		// What is promised is what is tested.
+		"docs/install.md": "| Kubernetes | " + Oldest().minor() + " or later.",
 	} {
 		text, err := os.ReadFile(filepath.Join(root, file))
 		require.NoError(t, err)
 		assert.Contains(t, string(text), want)
 	}
-	assert.Equal(t, "1.36", kubernetesMinor())
+	assert.Equal(t, "1.36", Release{}.minor())
 }
 
 // fakePrograms puts scripts in dir that answer --version as the real programs do.

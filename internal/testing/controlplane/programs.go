@@ -14,7 +14,8 @@ import (
 type Program struct {
 	// Name of the file.
 	Name string
-	// version of the module, dir of its module file in the checkout, pkg of its main function.
+	// version of the module, dir of its module file in the checkout, pkg of its main function. A program of Kubernetes has the version and
+	// dir of a release, and is stamped with it.
 	version, dir, pkg string
 	// tags and ldflags it is built with, and about how long that takes.
 	tags, ldflags, estimate string
@@ -39,9 +40,22 @@ var (
 
 func kubernetes(name, estimate string) Program {
 	return Program{
-		Name: name, version: KubernetesVersion, dir: "hack/controlplane/kubernetes", pkg: "k8s.io/kubernetes/cmd/" + name,
-		ldflags: "-s -w " + versionFlags(), estimate: estimate, versionFlag: "--version", versionPrefix: "Kubernetes " + KubernetesVersion,
+		Name: name, pkg: "k8s.io/kubernetes/cmd/" + name, ldflags: "-s -w", estimate: estimate, versionFlag: "--version", versionPrefix: "Kubernetes ",
 	}
+}
+
+// of returns the program at a release, where it is one of Kubernetes.
+func (p Program) of(r Release) Program {
+	if p.version != "" {
+		return p
+	}
+	r = r.orNewest()
+	p.version, p.dir = r.version, r.modules
+	p.ldflags += " " + r.versionFlags()
+	if p.versionFlag != "" {
+		p.versionPrefix += r.version
+	}
+	return p
 }
 
 func kubectl() Program {
@@ -59,8 +73,9 @@ func containerd(name, estimate, versionFlag, versionPrefix string) Program {
 }
 
 // Program returns the path of a program: beside the other programs of a directory that the user names, or in the cache. It is
-// built where neither has it, once for all processes that ask at the same time.
+// built where neither has it, once for all processes that ask at the same time. A program of Kubernetes is of the newest release.
 func (l *Locator) Program(ctx context.Context, p Program) (string, error) {
+	p = p.of(Newest())
 	built := filepath.Join(l.programDir(p), p.Name)
 	for _, path := range []string{filepath.Join(l.Assets, p.Name), built} {
 		if filepath.IsAbs(path) && checkProgram(path) == nil {
