@@ -32,9 +32,11 @@ type kind struct {
 // classes in the order in which they are listed.
 var classes = []v1alpha1.DeviceClass{v1alpha1.ClassBIOS, v1alpha1.ClassNIC, v1alpha1.ClassStorageController, v1alpha1.ClassDisk}
 
-// kindsOf groups devices by what an image is for. A device without a class was never read and is of none.
-func kindsOf(devices []v1alpha1.NodeDevice) []kind {
-	byComponent := map[component]*kind{}
+// tally groups devices by what an image is for. It keeps nothing of the devices themselves, of which a model may have 100,000.
+type tally map[component]*kind
+
+// add counts devices. One without a class was never read and is of no kind.
+func (t tally) add(devices []v1alpha1.NodeDevice) {
 	for i := range devices {
 		s := &devices[i].Status
 		if s.Class == "" {
@@ -44,10 +46,10 @@ func kindsOf(devices []v1alpha1.NodeDevice) []kind {
 		if s.VendorID != "" && s.DeviceID != "" {
 			c.pciID = strings.ToLower(s.VendorID + ":" + s.DeviceID)
 		}
-		k := byComponent[c]
+		k := t[c]
 		if k == nil {
 			k = &kind{component: c, format: inventory.FormatDotted, running: map[string]int32{}}
-			byComponent[c] = k
+			t[c] = k
 		}
 		running := ""
 		if s.Firmware != nil {
@@ -59,8 +61,12 @@ func kindsOf(devices []v1alpha1.NodeDevice) []kind {
 		k.running[running]++
 		k.devices++
 	}
+}
+
+// kinds are those of the devices that were added, in the order in which they are listed.
+func (t tally) kinds() []kind {
 	var out []kind
-	for _, k := range byComponent {
+	for _, k := range t {
 		out = append(out, *k)
 	}
 	slices.SortFunc(out, func(a, b kind) int {

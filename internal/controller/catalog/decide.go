@@ -54,7 +54,7 @@ func decide(f facts) decision {
 	if c.DeletionTimestamp != nil {
 		return decision{forget: true}
 	}
-	d := decision{kinds: kindsOf(f.devices)}
+	d := decision{kinds: f.devices.kinds()}
 	d.status = d.found(f)
 	d.stage(f)
 	d.facts.Paused = c.Spec.State == v1alpha1.CatalogPaused

@@ -21,7 +21,7 @@ type facts struct {
 	// machine is what the nodes of the model report; of several spellings that have the same name always the same one.
 	machine v1alpha1.Machine
 	nodes   int
-	devices []v1alpha1.NodeDevice
+	devices tally
 	sources []v1alpha1.FirmwareSource
 	// referrers are the templates and pins that refer to a source that is to be staged and does not exist, by its name.
 	referrers map[string]string
@@ -34,7 +34,7 @@ type facts struct {
 }
 
 func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
-	f := facts{name: name, now: r.now()}
+	f := facts{name: name, now: r.now(), devices: tally{}}
 	var c v1alpha1.FirmwareCatalog
 	switch err := r.client.Get(ctx, client.ObjectKey{Name: name}, &c); {
 	case err == nil:
@@ -56,7 +56,7 @@ func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
 		if err := r.client.List(ctx, &devices, client.MatchingFields{index.NodeName: n.Name}, client.UnsafeDisableDeepCopy); err != nil {
 			return f, fmt.Errorf("list node devices of node %s: %w", n.Name, err)
 		}
-		f.devices = append(f.devices, devices.Items...)
+		f.devices.add(devices.Items)
 	}
 	var sources v1alpha1.FirmwareSourceList
 	if err := r.client.List(ctx, &sources, client.UnsafeDisableDeepCopy); err != nil {
