@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
+	"time"
 )
 
 // Apt runs Debian's package tools. They write only into the given directories.
@@ -177,7 +179,14 @@ func (a Apt) output(ctx context.Context, name string, args ...string) ([]byte, e
 	return out, nil
 }
 
-// command runs a program non-interactively and without translations.
+// endGrace is how long a program may take to end in order: mmdebstrap unmounts what it mounted.
+const endGrace = time.Minute
+
+// command runs a program non-interactively and without translations. When the context ends, it and what it started are asked to end.
 func command(ctx context.Context, name string, args ...string) *exec.Cmd {
-	return exec.CommandContext(ctx, "env", append([]string{"DEBIAN_FRONTEND=noninteractive", "LC_ALL=C", name}, args...)...)
+	c := exec.CommandContext(ctx, "env", append([]string{"DEBIAN_FRONTEND=noninteractive", "LC_ALL=C", name}, args...)...)
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGTERM) }
+	c.WaitDelay = endGrace
+	return c
 }

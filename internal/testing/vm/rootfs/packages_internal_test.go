@@ -1,9 +1,14 @@
 package rootfs
 
 import (
+	"context"
+	"os"
+	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 const control = `Package: sg3-utils
@@ -35,4 +40,20 @@ func FuzzParsePackages(f *testing.F) {
 			assert.NotContains(t, p.Depends, "")
 		}
 	})
+}
+
+// mmdebstrap starts others and mounts file systems. Killed alone, it leaves both behind.
+func TestProgramIsAskedToEndWithWhatItStarted(t *testing.T) {
+	dir := t.TempDir()
+	started, ended := filepath.Join(dir, "started"), filepath.Join(dir, "ended")
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	// The child writes that it was asked; the parent waits for it.
+	c := command(ctx, "bash", "-c", `(trap 'echo asked >"$2"; exit' TERM; : >"$1"; sleep 300 & wait) & trap 'wait; exit 3' TERM; wait`, "bash", started, ended)
+	require.NoError(t, c.Start())
+	require.Eventually(t, func() bool { _, err := os.Stat(started); return err == nil }, time.Minute, 10*time.Millisecond)
+	stop()
+	require.Error(t, c.Wait())
+	assert.FileExists(t, ended)
+	assert.Equal(t, 3, c.ProcessState.ExitCode(), "it ended in order")
 }
