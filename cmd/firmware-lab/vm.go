@@ -1,10 +1,7 @@
 package main
 
 import (
-	"fmt"
 	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -12,44 +9,19 @@ import (
 )
 
 func vmCommand() *cobra.Command {
-	var o vm.Options
+	var p place
 	c := &cobra.Command{
 		Use:   "vm",
 		Short: "Run the daemon on a real kernel: update emulated devices of a virtual machine and reboot it",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			o.Out = c.OutOrStdout()
-			self, err := os.Executable()
-			if err != nil {
-				return fmt.Errorf("find own binary: %w", err)
-			}
-			o.BinDir = filepath.Dir(self)
-			if o.CacheDir == "" {
-				cache, err := os.UserCacheDir()
-				if err != nil {
-					return fmt.Errorf("find the cache directory: %w; name one with --cache-dir", err)
-				}
-				o.CacheDir = filepath.Join(cache, "node-firmware-operator", "lab")
-			}
-			temporary := o.Dir == ""
-			if temporary {
-				if o.Dir, err = os.MkdirTemp("", "firmware-lab-vm-"); err != nil {
-					return fmt.Errorf("make directory: %w", err)
-				}
-			}
-			if err := vm.Run(c.Context(), o); err != nil {
-				fmt.Fprintf(c.ErrOrStderr(), "Logs of this run are kept in %s.\n", o.Dir)
-				return err
-			}
-			if temporary {
-				return os.RemoveAll(o.Dir)
-			}
-			return nil
+			return p.run(c, "vm", "lab", func() error {
+				return vm.Run(c.Context(), vm.Options{Dir: p.dir, BinDir: p.binDir, CacheDir: p.cacheDir, Only: p.only, Out: c.OutOrStdout()})
+			})
 		},
 	}
-	c.Flags().StringVar(&o.Dir, "dir", "", "directory for this run's disks and logs; kept at the end (default: a temporary one, removed)")
-	c.Flags().StringVar(&o.CacheDir, "cache-dir", "", "directory for the kernel and the tools (default: in the user's cache)")
-	c.Flags().StringSliceVar(&o.Only, "only", nil, "groups of checks to run: "+strings.Join(vm.Groups(), ", ")+" (default: all)")
+	p.bind(c.Flags(), vm.Groups())
+	c.Flags().StringVar(&p.cacheDir, "cache-dir", "", "directory for the kernel and the tools (default: in the user's cache)")
 	c.AddCommand(&cobra.Command{
 		Use: "relay ADDRESS", Short: "Connect standard input and output with an address; started only by the virtual machine",
 		Args: cobra.ExactArgs(1), Hidden: true,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/trial"
 )
 
 // kernelDevice is a device that the kernel emulates: the driver of the product reaches it from inside the pod as it reaches
@@ -19,11 +20,14 @@ type kernelDevice struct {
 }
 
 func (k kernelDevice) run(ctx context.Context, s *scene) (string, error) {
+	if err := s.hurry(ctx); err != nil {
+		return "", err
+	}
 	if err := k.plug(ctx, s); err != nil {
 		return "", err
 	}
-	p := part{rule: k.rule, selector: k.device.Selector}
-	if err := s.runs(ctx, p, k.from); err != nil {
+	p := trial.Part{Rule: k.rule, Selector: k.device.Selector}
+	if err := s.Runs(ctx, p, k.from); err != nil {
 		return "", err
 	}
 	boot, err := s.boot(ctx)
@@ -34,8 +38,8 @@ func (k kernelDevice) run(ctx context.Context, s *scene) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	w := target{p, k.to, image}
-	if err := s.declare(ctx, w); err != nil {
+	w := trial.Target{Part: p, Version: k.to, Image: image}
+	if err := s.Declare(ctx, w); err != nil {
 		return "", err
 	}
 	if k.reboots {
@@ -43,7 +47,7 @@ func (k kernelDevice) run(ctx context.Context, s *scene) (string, error) {
 			return "", err
 		}
 	}
-	job, err := s.complete(ctx, w)
+	job, err := s.Complete(ctx, w)
 	if err != nil {
 		return "", err
 	}
@@ -52,7 +56,7 @@ func (k kernelDevice) run(ctx context.Context, s *scene) (string, error) {
 		return "", err
 	}
 	if now != boot != k.reboots {
-		return "", fmt.Errorf("the node rebooted, or did not, against what the device needs: %s", describe(job))
+		return "", fmt.Errorf("the node rebooted, or did not, against what the device needs: %s", trial.Describe(job))
 	}
 	return k.from + " to " + k.to, nil
 }

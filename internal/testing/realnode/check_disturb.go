@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,6 +22,9 @@ type disturbance struct {
 
 // run updates the disk and disturbs the write.
 func (d disturbance) run(ctx context.Context, s *scene) (string, error) {
+	if err := s.hurry(ctx); err != nil {
+		return "", err
+	}
 	w := toolTarget(disk, d.version, writeTime)
 	daemon, err := s.daemon(ctx, "")
 	if err != nil {
@@ -33,7 +34,7 @@ func (d disturbance) run(ctx context.Context, s *scene) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := s.declare(ctx, w); err != nil {
+	if err := s.Declare(ctx, w.Target); err != nil {
 		return "", err
 	}
 	writer, err := s.writing(ctx)
@@ -43,7 +44,7 @@ func (d disturbance) run(ctx context.Context, s *scene) (string, error) {
 	if err := d.do(ctx, s, writer, daemon); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s to %s, written %s", before.Running, w.version, times(d.begun)), s.completed(ctx, w, writes{d.begun, 1}, before)
+	return fmt.Sprintf("%s to %s, written %s", before.Running, w.Version, times(d.begun)), s.completed(ctx, w, writes{d.begun, 1}, before)
 }
 
 func times(n int) string {
@@ -72,20 +73,16 @@ func (s *scene) replaced(ctx context.Context, writer int, daemon *corev1.Pod) er
 
 // outOfMemory takes the memory of the daemon's container away, so that the kernel kills what is in its group.
 func outOfMemory(ctx context.Context, s *scene, writer int, daemon *corev1.Pod) error {
-	ran, err := s.node.agent.Run(ctx, "pgrep", "-o", "-f", "firmware-daemon run")
+	group, err := s.daemonGroup(ctx)
 	if err != nil {
 		return err
 	}
-	group, err := s.node.agent.Read(ctx, filepath.Join("/proc", strings.TrimSpace(ran.Stdout), "cgroup"))
-	if err != nil {
+	if err := s.node.agent.Write(ctx, "/sys/fs/cgroup"+group+"/memory.max", "1M"); err != nil {
 		return err
 	}
-	if err := s.node.agent.Write(ctx, "/sys/fs/cgroup"+strings.TrimPrefix(group, "0::")+"/memory.max", "1M"); err != nil {
-		return err
-	}
-	err = s.until(ctx, "the container was killed for want of memory and runs again", func(ctx context.Context) (bool, error) {
+	err = s.Until(ctx, "the container was killed for want of memory and runs again", func(ctx context.Context) (bool, error) {
 		var p corev1.Pod
-		if err := s.api.Get(ctx, client.ObjectKeyFromObject(daemon), &p); err != nil {
+		if err := s.API.Get(ctx, client.ObjectKeyFromObject(daemon), &p); err != nil {
 			return false, err
 		}
 		c := p.Status.ContainerStatuses
@@ -103,7 +100,7 @@ func onDelete(ctx context.Context, s *scene, writer int, daemon *corev1.Pod) err
 			return err
 		}
 	}
-	err := s.until(ctx, "the controller has seen the change", func(ctx context.Context) (bool, error) {
+	err := s.Until(ctx, "the controller has seen the change", func(ctx context.Context) (bool, error) {
 		out, err := s.kubectl.run(ctx, "get", "daemonset", "-n", cluster.Namespace, "firmware-daemon",
 			"-o=jsonpath={.metadata.generation} {.status.observedGeneration} {.status.updatedNumberScheduled}")
 		var generation, observed, updated int
@@ -121,7 +118,7 @@ func onDelete(ctx context.Context, s *scene, writer int, daemon *corev1.Pod) err
 // sameDaemon requires that the pod was neither replaced nor restarted.
 func (s *scene) sameDaemon(ctx context.Context, daemon *corev1.Pod) error {
 	var p corev1.Pod
-	if err := s.api.Get(ctx, client.ObjectKeyFromObject(daemon), &p); err != nil {
+	if err := s.API.Get(ctx, client.ObjectKeyFromObject(daemon), &p); err != nil {
 		return err
 	}
 	if p.UID != daemon.UID || p.DeletionTimestamp != nil || p.Status.ContainerStatuses[0].RestartCount != daemon.Status.ContainerStatuses[0].RestartCount {
@@ -136,9 +133,9 @@ func rollingUpdate(ctx context.Context, s *scene, writer int, daemon *corev1.Pod
 	if _, err := s.kubectl.run(ctx, "patch", "-n", cluster.Namespace, "daemonset/firmware-daemon", "-p", patch); err != nil {
 		return err
 	}
-	err := s.until(ctx, "the pod is asked to end", func(ctx context.Context) (bool, error) {
+	err := s.Until(ctx, "the pod is asked to end", func(ctx context.Context) (bool, error) {
 		var p corev1.Pod
-		err := s.api.Get(ctx, client.ObjectKeyFromObject(daemon), &p)
+		err := s.API.Get(ctx, client.ObjectKeyFromObject(daemon), &p)
 		return p.DeletionTimestamp != nil || client.IgnoreNotFound(err) == nil && err != nil, client.IgnoreNotFound(err)
 	})
 	if err != nil {
@@ -162,24 +159,16 @@ func restarted(unit string) func(context.Context, *scene, int, *corev1.Pod) erro
 		if err := s.stillWriting(ctx, writer); err != nil {
 			return err
 		}
-		if err := s.until(ctx, "the Node is Ready", func(ctx context.Context) (bool, error) { return s.nodeReady(ctx, "") }); err != nil {
+		if err := s.Until(ctx, "the Node is Ready", func(ctx context.Context) (bool, error) { return s.nodeReady(ctx, "") }); err != nil {
 			return err
 		}
 		return s.sameDaemon(ctx, daemon)
 	}
 }
 
-// rebooted has somebody reboot the host in the middle of the write, in order.
-func rebooted(ctx context.Context, s *scene, _ int, _ *corev1.Pod) error {
-	boot, err := s.boot(ctx)
-	if err != nil {
-		return err
-	}
-	if ran, err := s.node.agent.Run(ctx, "systemctl", "reboot"); err != nil || ran.ExitCode != 0 {
-		return errors.Join(fmt.Errorf("reboot: exit code %d: %s", ran.ExitCode, ran.Stderr), err)
-	}
-	return s.back(ctx, boot)
-}
+// rebooted has somebody reboot the host in the middle of the write, in order. The host comes back with another configuration, which a
+// later check needs and which saves it a reboot.
+func rebooted(ctx context.Context, s *scene, _ int, _ *corev1.Pod) error { return s.rebootWithout(ctx) }
 
 // powerCut ends the machine at once, in the middle of the write.
 func powerCut(ctx context.Context, s *scene, _ int, _ *corev1.Pod) error {
@@ -202,13 +191,13 @@ func (s *scene) boot(ctx context.Context) (string, error) {
 
 // back waits until the node has booted again and has a daemon.
 func (s *scene) back(ctx context.Context, before string) error {
-	if err := s.until(ctx, "the machine has booted again", func(ctx context.Context) (bool, error) {
+	if err := s.Until(ctx, "the machine has booted again", func(ctx context.Context) (bool, error) {
 		now, err := s.boot(ctx)
 		return err == nil && now != before, err
 	}); err != nil {
 		return err
 	}
-	if err := s.until(ctx, "its Node is Ready again", func(ctx context.Context) (bool, error) { return s.nodeReady(ctx, before) }); err != nil {
+	if err := s.Until(ctx, "its Node is Ready again", func(ctx context.Context) (bool, error) { return s.nodeReady(ctx, before) }); err != nil {
 		return err
 	}
 	_, err := s.daemon(ctx, "")

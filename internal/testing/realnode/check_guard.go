@@ -11,6 +11,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab/cluster"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/trial"
 )
 
 // The static pod of a guard (docs/adr/0030), on the host and as the kubelet shows it in the API.
@@ -27,6 +28,9 @@ func (s *scene) guardThere(ctx context.Context) (bool, error) {
 
 // adapterUpdated updates the adapter, whose image runs after a reboot, and calls while during the write, with the id of the boot.
 func (s *scene) adapterUpdated(ctx context.Context, version string, while func(ctx context.Context, boot string) error) (string, error) {
+	if err := s.hurry(ctx); err != nil {
+		return "", err
+	}
 	w := toolTarget(adapter, version, writeTime)
 	before, err := s.node.flash(ctx, w.key)
 	if err != nil {
@@ -36,7 +40,7 @@ func (s *scene) adapterUpdated(ctx context.Context, version string, while func(c
 	if err != nil {
 		return "", err
 	}
-	if err := s.declare(ctx, w); err != nil {
+	if err := s.Declare(ctx, w.Target); err != nil {
 		return "", err
 	}
 	if _, err := s.writing(ctx); err != nil {
@@ -51,12 +55,12 @@ func (s *scene) adapterUpdated(ctx context.Context, version string, while func(c
 	if err = s.completed(ctx, w, writes{1, 1}, before); err != nil {
 		return "", err
 	}
-	err = s.until(ctx, "the guard is gone", func(ctx context.Context) (bool, error) {
+	err = s.Until(ctx, "the guard is gone", func(ctx context.Context) (bool, error) {
 		there, err := s.guardThere(ctx)
 		if err != nil || there {
 			return false, err
 		}
-		err = s.api.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: guardPod}, &corev1.Pod{})
+		err = s.API.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: guardPod}, &corev1.Pod{})
 		return client.IgnoreNotFound(err) == nil && err != nil, client.IgnoreNotFound(err)
 	})
 	return before.Running + " to " + version, err
@@ -68,16 +72,16 @@ func (s *scene) guardRuns(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	job, err := s.job(ctx)
+	job, err := s.Job(ctx)
 	if err != nil {
 		return err
 	}
 	if !there || !meta.IsStatusConditionTrue(job.Status.Conditions, v1alpha1.ConditionGuarded) {
-		return fmt.Errorf("the write began without a guard: %s", describe(job))
+		return fmt.Errorf("the write began without a guard: %s", trial.Describe(job))
 	}
-	return s.until(ctx, "the guard's pod runs", func(ctx context.Context) (bool, error) {
+	return s.Until(ctx, "the guard's pod runs", func(ctx context.Context) (bool, error) {
 		var p corev1.Pod
-		err := s.api.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: guardPod}, &p)
+		err := s.API.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: guardPod}, &p)
 		return err == nil && p.Status.Phase == corev1.PodRunning, err
 	})
 }
@@ -91,7 +95,7 @@ func ownReboot(ctx context.Context, s *scene) (string, error) {
 // other. The API server is back when the guard runs.
 func silentReboot(ctx context.Context, s *scene) (string, error) {
 	return s.adapterUpdated(ctx, "2.1.0", func(ctx context.Context, boot string) error {
-		err := s.until(ctx, "the machine goes down", func(ctx context.Context) (bool, error) {
+		err := s.Until(ctx, "the machine goes down", func(ctx context.Context) (bool, error) {
 			_, err := s.boot(ctx)
 			return err != nil, nil
 		})
@@ -99,12 +103,12 @@ func silentReboot(ctx context.Context, s *scene) (string, error) {
 			return err
 		}
 		s.plane.silence()
-		err = s.until(ctx, "the machine has booted again", func(ctx context.Context) (bool, error) {
+		err = s.Until(ctx, "the machine has booted again", func(ctx context.Context) (bool, error) {
 			now, err := s.boot(ctx)
 			return err == nil && now != boot, err
 		})
 		if err == nil {
-			err = s.until(ctx, "the kubelet starts the guard, and no daemon", func(ctx context.Context) (bool, error) {
+			err = s.Until(ctx, "the kubelet starts the guard, and no daemon", func(ctx context.Context) (bool, error) {
 				guards, err := s.node.agent.Run(ctx, "pgrep", "-f", "firmware-daemon guard")
 				if err != nil || guards.ExitCode != 0 {
 					return false, err

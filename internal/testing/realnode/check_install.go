@@ -11,50 +11,40 @@ import (
 )
 
 func booted(ctx context.Context, s *scene) (string, error) {
-	if err := s.until(ctx, "the Node is Ready", func(ctx context.Context) (bool, error) { return s.nodeReady(ctx, "") }); err != nil {
+	if err := s.Until(ctx, "the Node is Ready", func(ctx context.Context) (bool, error) { return s.nodeReady(ctx, "") }); err != nil {
 		return "", err
 	}
 	var n corev1.Node
-	if err := s.api.Get(ctx, client.ObjectKey{Name: nodeName}, &n); err != nil {
+	if err := s.API.Get(ctx, client.ObjectKey{Name: nodeName}, &n); err != nil {
 		return "", err
 	}
 	i := n.Status.NodeInfo
 	return fmt.Sprintf("Linux %s, kubelet %s, %s", i.KernelVersion, i.KubeletVersion, i.ContainerRuntimeVersion), nil
 }
 
-// installed does what docs/install.md says from its second step on. A soak of a minute would only make each check longer.
+// installed does what docs/install.md says from its second step on.
 func installed(ctx context.Context, s *scene) (string, error) {
 	var err error
 	if s.before, err = s.onHost(ctx); err != nil {
 		return "", err
 	}
-	if s.site, err = s.writeSite(strategyDaemon); err != nil {
-		return "", err
-	}
-	if _, err := s.kubectl.run(ctx, "apply", "-k", s.site); err != nil {
+	if err := s.install(ctx, variant{}); err != nil {
 		return "", err
 	}
 	if _, err := s.daemon(ctx, ""); err != nil {
 		return "", err
 	}
-	err = s.until(ctx, "the operator's pod is Ready", func(ctx context.Context) (bool, error) {
+	return "", s.Until(ctx, "the operator's pod is Ready", func(ctx context.Context) (bool, error) {
 		list, err := s.pods(ctx, "operator")
 		return err == nil && len(list) == 1 && isReady(&list[0]), err
-	})
-	if err != nil {
-		return "", err
-	}
-	return "", s.until(ctx, "the policy that the operator made has a short soak", func(ctx context.Context) (bool, error) {
-		_, err := s.kubectl.run(ctx, "patch", "rolloutpolicy", v1alpha1.DefaultRolloutPolicy, "--type=merge", "-p", `{"spec":{"soak":"5s"}}`)
-		return err == nil, err
 	})
 }
 
 func discovered(ctx context.Context, s *scene) (string, error) {
 	classes := map[v1alpha1.DeviceClass]int{}
-	err := s.until(ctx, "the devices have objects", func(ctx context.Context) (bool, error) {
+	err := s.Until(ctx, "the devices have objects", func(ctx context.Context) (bool, error) {
 		var list v1alpha1.NodeDeviceList
-		if err := s.api.List(ctx, &list, client.MatchingFields{"spec.nodeName": nodeName}); err != nil {
+		if err := s.API.List(ctx, &list, client.MatchingFields{"spec.nodeName": nodeName}); err != nil {
 			return false, err
 		}
 		clear(classes)

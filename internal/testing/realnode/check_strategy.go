@@ -15,23 +15,10 @@ import (
 // executedByPod changes the installation to the strategy pod, as docs/concepts/strategies.md says, and has a pod of the job
 // update the disk.
 func executedByPod(ctx context.Context, s *scene) (string, error) {
-	daemon, err := s.daemon(ctx, "")
-	if err != nil {
+	if err := s.hurry(ctx); err != nil {
 		return "", err
 	}
-	if s.site, err = s.writeSite(strategyPod); err != nil {
-		return "", err
-	}
-	if _, err := s.kubectl.run(ctx, "apply", "-k", s.site); err != nil {
-		return "", err
-	}
-	if _, err := s.kubectl.run(ctx, "rollout", "status", "-n", cluster.Namespace, "deployment/firmware-operator", "--timeout="+s.stepLimit.String()); err != nil {
-		return "", err
-	}
-	if _, err := s.kubectl.run(ctx, "delete", "pod", "-n", cluster.Namespace, daemon.Name, "--timeout="+s.stepLimit.String()); err != nil {
-		return "", err
-	}
-	if _, err := s.daemon(ctx, string(daemon.UID)); err != nil {
+	if err := s.reinstall(ctx, variant{pods: true, quick: true}); err != nil {
 		return "", err
 	}
 	w := toolTarget(disk, "3.0.0", writeTime)
@@ -39,7 +26,7 @@ func executedByPod(ctx context.Context, s *scene) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := s.declare(ctx, w); err != nil {
+	if err := s.Declare(ctx, w.Target); err != nil {
 		return "", err
 	}
 	if _, err := s.writing(ctx); err != nil {
@@ -55,7 +42,7 @@ func executedByPod(ctx context.Context, s *scene) (string, error) {
 	if err := s.completed(ctx, w, writes{1, 1}, before); err != nil {
 		return "", err
 	}
-	return pod.Name, s.until(ctx, "the job's pod has succeeded", func(ctx context.Context) (bool, error) {
+	return pod.Name, s.Until(ctx, "the job's pod has succeeded", func(ctx context.Context) (bool, error) {
 		p, err := s.jobPod(ctx)
 		return err == nil && p.Status.Phase == corev1.PodSucceeded, err
 	})
@@ -63,12 +50,12 @@ func executedByPod(ctx context.Context, s *scene) (string, error) {
 
 // jobPod is the pod that executes the newest job.
 func (s *scene) jobPod(ctx context.Context) (*corev1.Pod, error) {
-	job, err := s.job(ctx)
+	job, err := s.Job(ctx)
 	if err != nil || job == nil {
 		return nil, errors.Join(errors.New("there is no job"), err)
 	}
 	var list corev1.PodList
-	if err := s.api.List(ctx, &list, client.InNamespace(cluster.Namespace), client.MatchingLabels{v1alpha1.JobPodLabel: string(job.UID)}); err != nil {
+	if err := s.API.List(ctx, &list, client.InNamespace(cluster.Namespace), client.MatchingLabels{v1alpha1.JobPodLabel: string(job.UID)}); err != nil {
 		return nil, fmt.Errorf("list pods: %w", err)
 	}
 	if len(list.Items) != 1 {

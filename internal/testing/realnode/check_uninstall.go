@@ -34,12 +34,12 @@ func uninstalled(ctx context.Context, s *scene) (string, error) {
 	for _, args := range []string{
 		"delete firmwaretemplates,nodefirmwares --all", "delete firmwarejobs --all", "delete firmwaresources --all", "delete -k " + s.site,
 	} {
-		if _, err := s.kubectl.run(ctx, append(strings.Fields(args), "--timeout="+s.stepLimit.String())...); err != nil {
+		if _, err := s.kubectl.run(ctx, append(strings.Fields(args), "--timeout="+s.StepLimit.String())...); err != nil {
 			return "", err
 		}
 	}
-	err := s.until(ctx, "the namespace is gone", func(ctx context.Context) (bool, error) {
-		err := s.api.Get(ctx, client.ObjectKey{Name: cluster.Namespace}, &corev1.Namespace{})
+	err := s.Until(ctx, "the namespace is gone", func(ctx context.Context) (bool, error) {
+		err := s.API.Get(ctx, client.ObjectKey{Name: cluster.Namespace}, &corev1.Namespace{})
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 	})
 	if err != nil {

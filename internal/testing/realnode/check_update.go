@@ -9,13 +9,14 @@ import (
 // writeTime is how many seconds a write takes that a check disturbs: longer than what it does meanwhile, on a busy machine too.
 const writeTime = 60
 
+// updated updates a device by the installation as it is shipped.
 func updated(ctx context.Context, s *scene) (string, error) {
 	w := toolTarget(disk, "1.1.0", 20)
 	before, err := s.node.flash(ctx, w.key)
 	if err != nil {
 		return "", err
 	}
-	if err := s.declare(ctx, w); err != nil {
+	if err := s.Declare(ctx, w.Target); err != nil {
 		return "", err
 	}
 	pid, err := s.writing(ctx)
@@ -29,5 +30,5 @@ func updated(ctx context.Context, s *scene) (string, error) {
 	if !strings.HasPrefix(group, "0::/system.slice/firmware-write-") || !strings.HasSuffix(group, ".scope") {
 		return "", fmt.Errorf("the write is not in a scope of the host's systemd: %s", group)
 	}
-	return fmt.Sprintf("%s to %s in %s", before.Running, w.version, strings.TrimPrefix(group, "0::")), s.completed(ctx, w, writes{1, 1}, before)
+	return fmt.Sprintf("%s to %s in %s", before.Running, w.Version, strings.TrimPrefix(group, "0::")), s.completed(ctx, w, writes{1, 1}, before)
 }

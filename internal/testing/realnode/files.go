@@ -31,10 +31,10 @@ var machineFiles = []file{
 	{"etc/sysctl.d/90-lab.conf", 0o644, "net.ipv4.ip_forward=1\nnet.bridge.bridge-nf-call-iptables=1\n"},
 	{"etc/cni/net.d/10-lab.conflist", 0o644, fmt.Sprintf(`{"cniVersion": "0.4.0", "name": "lab", "plugins": [
   {"type": "bridge", "bridge": "cni0", "isGateway": true, "hairpinMode": true,
-   "ipam": {"type": "host-local", "ranges": [[{"subnet": %q, "rangeStart": %[2]q, "rangeEnd": %[2]q}]], "routes": [{"dst": "0.0.0.0/0"}]}},
+   "ipam": {"type": "host-local", "ranges": [[{"subnet": %q}]], "routes": [{"dst": "0.0.0.0/0"}]}},
   {"type": "portmap", "capabilities": {"portMappings": true}}
 ]}
-`, podRange, podAddress)},
+`, podRange)},
 	{"etc/containerd/config.toml", 0o644, `version = 3
 [plugins.'io.containerd.cri.v1.images'.pinned_images]
   sandbox = '` + pauseImage + `'

@@ -75,19 +75,30 @@ func prepareMachine(ctx context.Context, cache string, p parts, apt rootfs.Apt, 
 	if err := p.build(ctx, work, apt); err != nil {
 		return Machine{}, err
 	}
-	old, err := filepath.Glob(filepath.Join(cache, "machine-*"))
-	if err != nil {
+	if err := removeOthers(cache, "machine-*", dir); err != nil {
 		return Machine{}, err
-	}
-	for _, o := range old {
-		if err := os.RemoveAll(o); err != nil {
-			return Machine{}, fmt.Errorf("remove old machine: %w", err)
-		}
 	}
 	if err := os.Rename(filepath.Join(work, "out"), dir); err != nil {
 		return Machine{}, fmt.Errorf("make machine: %w", err)
 	}
 	return m, nil
+}
+
+// removeOthers removes what the pattern names in the cache but what is to stay.
+func removeOthers(cache, pattern, stays string) error {
+	found, err := filepath.Glob(filepath.Join(cache, pattern))
+	if err != nil {
+		return err
+	}
+	for _, path := range found {
+		if path == stays {
+			continue
+		}
+		if err := os.RemoveAll(path); err != nil {
+			return fmt.Errorf("remove what an earlier run kept: %w", err)
+		}
+	}
+	return nil
 }
 
 func (p parts) build(ctx context.Context, work string, apt rootfs.Apt) error {

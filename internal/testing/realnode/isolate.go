@@ -24,11 +24,9 @@ const (
 	serviceRange = "10.0.3.0/24"
 	dnsAddress   = "10.0.3.10"
 	podRange     = "10.0.4.0/24"
-	// podAddress is that of the one pod that is not in the network of its node, the operator's.
-	podAddress  = "10.0.4.2"
-	hostAddress = "10.0.5.1"
-	nodeAddress = "10.0.5.2"
-	tapName     = "tap0"
+	hostAddress  = "10.0.5.1"
+	nodeAddress  = "10.0.5.2"
+	tapName      = "tap0"
 )
 
 // endGrace is how long the lab may take to stop its programs in order, before the kernel ends them.

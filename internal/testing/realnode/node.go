@@ -2,7 +2,6 @@ package realnode
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,7 +16,6 @@ import (
 const (
 	rootSerial = "LABROOT"
 	seedSerial = "LABSEED"
-	nvmeSerial = "LABNVME1"
 )
 
 // node is the machine, which may be turned off and on again.
@@ -33,8 +31,8 @@ func newNode(ctx context.Context, m Machine, p *plane, dir string) (*node, error
 	if err := writeSeed(p.authority, seed); err != nil {
 		return nil, err
 	}
-	root, access, nvme := filepath.Join(dir, "root.qcow2"), filepath.Join(dir, "seed.img"), filepath.Join(dir, "nvme.img")
-	if err := errors.Join(qemu.MakeDisk(access, 8<<20), qemu.MakeDisk(nvme, 64<<20)); err != nil {
+	root, access := filepath.Join(dir, "root.qcow2"), filepath.Join(dir, "seed.img")
+	if err := qemu.MakeDisk(access, 8<<20); err != nil {
 		return nil, err
 	}
 	for _, argv := range [][]string{
@@ -49,14 +47,8 @@ func newNode(ctx context.Context, m Machine, p *plane, dir string) (*node, error
 		options: qemu.Options{
 			Dir: dir, Kernel: m.Kernel, Initrd: m.Initrd, Memory: 3072,
 			CommandLine: "root=/dev/vda rw net.ifnames=0 systemd.unified_cgroup_hierarchy=1 mitigations=off",
-			Devices: []string{
-				"-netdev", "tap,id=net0,ifname=" + tapName + ",script=no,downscript=no",
-				"-device", "virtio-net-pci,netdev=net0,mac=52:54:00:00:00:01,romfile=",
-			},
-			Disks: []qemu.Disk{
-				{File: root, Format: "qcow2", Serial: rootSerial, Durable: true}, {File: access, Serial: seedSerial},
-				{File: nvme, Serial: nvmeSerial, NVMe: true},
-			},
+			Network:     "tap,ifname=" + tapName + ",script=no,downscript=no",
+			Disks:       []qemu.Disk{{File: root, Format: "qcow2", Serial: rootSerial, Durable: true}, {File: access, Serial: seedSerial}},
 		},
 		agent: guest.NewClient(fmt.Sprintf("%s:%d", nodeAddress, guest.AgentPort)),
 	}, nil

@@ -32,11 +32,11 @@ func serveImages() (*origin, error) {
 func (o *origin) close() { _ = o.server.Close() }
 
 // put publishes a file and returns its URL.
-func (o *origin) put(name string, content []byte) string {
+func (o *origin) put(name string, content []byte) (string, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.files["/"+name] = content
-	return "http://" + o.listener.Addr().String() + "/" + name
+	return "http://" + o.listener.Addr().String() + "/" + name, nil
 }
 
 // ServeHTTP answers with a file that was published.

@@ -129,7 +129,7 @@ func (p *plane) waitReady(ctx context.Context) error {
 		return fmt.Errorf("wait for the API server: %w", err)
 	}
 	var last error
-	err = wait.PollUntilContextTimeout(ctx, pollPeriod, p.stepLimit, true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(ctx, 500*time.Millisecond, p.stepLimit, true, func(ctx context.Context) (bool, error) {
 		for _, c := range p.running {
 			select {
 			case <-c.Done():

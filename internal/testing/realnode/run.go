@@ -16,6 +16,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab/cluster"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/rootfs"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/trial"
 )
 
 // Options say where the lab lives.
@@ -52,7 +53,7 @@ func preparedFile(dir string) string { return filepath.Join(dir, "prepared.json"
 // Prepare builds and installs what a run needs. It uses the network of this machine, which Run has not.
 func Prepare(ctx context.Context, o Options) error {
 	say := func(format string, args ...any) { fmt.Fprintf(o.Out, format+"\n", args...) }
-	if _, err := chosen(o.Only); err != nil {
+	if _, err := checks.Of(o.Only); err != nil {
 		return err
 	}
 	if err := errors.Join(os.MkdirAll(o.Dir, 0o755), os.MkdirAll(o.CacheDir, 0o755)); err != nil {
@@ -109,7 +110,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := decode(string(raw), &p); err != nil {
 		return err
 	}
-	list, err := chosen(o.Only)
+	list, err := checks.Of(o.Only)
 	if err != nil {
 		return err
 	}
@@ -141,7 +142,7 @@ func Run(ctx context.Context, o Options) error {
 
 // newScene starts the control plane and turns the machine on.
 func newScene(ctx context.Context, dir string, stepLimit time.Duration, p prepared) (_ *scene, err error) {
-	s := &scene{dir: dir, stepLimit: stepLimit, checkout: p.Checkout, operatorImage: p.Operator, daemonImage: p.Daemon}
+	s := &scene{Node: &trial.Node{Name: nodeName, StepLimit: stepLimit}, dir: dir, checkout: p.Checkout, operatorImage: p.Operator, daemonImage: p.Daemon}
 	defer func() {
 		if err != nil {
 			s.close()
@@ -151,30 +152,25 @@ func newScene(ctx context.Context, dir string, stepLimit time.Duration, p prepar
 		return nil, err
 	}
 	s.kubectl = kubectl{p.Programs[controlplane.Kubectl.Name], s.plane.admin}
-	if s.api, err = client.NewWithWatch(s.plane.config, client.Options{Scheme: cluster.Scheme()}); err != nil {
+	if s.API, err = client.New(s.plane.config, client.Options{Scheme: cluster.Scheme()}); err != nil {
 		return nil, fmt.Errorf("reach the API server: %w", err)
 	}
 	if s.origin, err = serveImages(); err != nil {
 		return nil, err
 	}
+	s.Publish = s.origin.put
 	if s.node, err = newNode(ctx, p.Machine, s.plane, dir); err != nil {
 		return nil, err
 	}
+	s.Machine = func() trial.Machine { return s.node.machine }
 	return s, s.node.start()
 }
 
 // check runs one check and reports it. The logs of one that failed are kept.
 func (s *scene) check(ctx context.Context, c check, say func(string, ...any)) bool {
-	began := time.Now()
-	detail, err := c.run(ctx, s)
-	took := time.Since(began).Seconds()
-	if err != nil {
-		say("FAIL  %6.1f s  %s: %v\n                the logs are in %s", took, c.name, err, s.explain(c))
+	if err := c.Do(ctx, s, say); err != nil {
+		say("                %v\n                the logs are in %s", err, s.explain(c))
 		return false
 	}
-	if detail != "" {
-		detail = ": " + detail
-	}
-	say("ok    %6.1f s  %s%s", took, c.name, detail)
 	return true
 }

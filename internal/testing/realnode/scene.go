@@ -13,34 +13,28 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab/cluster"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/trial"
 )
 
-const (
-	// pollPeriod is how often a check reads what it waits for.
-	pollPeriod = 500 * time.Millisecond
-	// DefaultStepLimit bounds each such wait. A step takes seconds on an idle machine; the limit is for a busy one. No check
-	// measures time.
-	DefaultStepLimit = 5 * time.Minute
-)
+// DefaultStepLimit bounds each wait of a check for one thing. A step takes seconds on an idle machine; the limit is for a busy one. No
+// check measures time.
+const DefaultStepLimit = 5 * time.Minute
 
 // scene is the environment of the checks.
 type scene struct {
+	*trial.Node
 	dir, checkout string
-	// stepLimit bounds each wait for one thing.
-	stepLimit     time.Duration
 	operatorImage image
 	daemonImage   image
 	plane         *plane
 	kubectl       kubectl
-	api           client.WithWatch
 	origin        *origin
 	node          *node
-	// site is the overlay that was applied.
-	site string
+	// site is the overlay that was applied, in this variant.
+	site    string
+	variant variant
 	// before is what was on the machine before the product was.
 	before []string
-	// last is the newest job of the checks before.
-	last string
 }
 
 func (s *scene) close() {
@@ -55,40 +49,10 @@ func (s *scene) close() {
 	}
 }
 
-// until waits for a condition. An error of the condition does not end the wait, because servers and the machine are gone at times;
-// the last one is part of the error when the condition never holds.
-func (s *scene) until(ctx context.Context, what string, condition func(ctx context.Context) (bool, error)) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, s.stepLimit, fmt.Errorf("not within %s", s.stepLimit))
-	defer cancel()
-	for {
-		asked, done := context.WithTimeout(ctx, 30*time.Second)
-		ok, err := condition(asked)
-		done()
-		if ok && err == nil {
-			return nil
-		}
-		if never := (fatal{}); errors.As(err, &never) {
-			return fmt.Errorf("wait until %s: %w", what, err)
-		}
-		select {
-		case <-ctx.Done():
-			return errors.Join(fmt.Errorf("wait until %s: %w", what, context.Cause(ctx)), err)
-		case <-s.node.machine.Done():
-			return fmt.Errorf("wait until %s: the machine turned off: %v", what, s.node.machine.Err()) //nolint:errorlint // nil as well
-		case <-time.After(pollPeriod):
-		}
-	}
-}
-
-// fatal is an error after which waiting is of no use.
-type fatal struct{ error }
-
-func fatalf(format string, args ...any) error { return fatal{fmt.Errorf(format, args...)} }
-
 // nodeReady reports whether the kubelet of a boot with another id than the given one reports that it takes pods.
 func (s *scene) nodeReady(ctx context.Context, notBoot string) (bool, error) {
 	var n corev1.Node
-	if err := s.api.Get(ctx, client.ObjectKey{Name: nodeName}, &n); err != nil {
+	if err := s.API.Get(ctx, client.ObjectKey{Name: nodeName}, &n); err != nil {
 		return false, client.IgnoreNotFound(err)
 	}
 	for _, c := range n.Status.Conditions {
@@ -102,7 +66,7 @@ func (s *scene) nodeReady(ctx context.Context, notBoot string) (bool, error) {
 // pods are the product's pods with a component's label, those that are ending left out.
 func (s *scene) pods(ctx context.Context, component string) ([]corev1.Pod, error) {
 	var list corev1.PodList
-	err := s.api.List(ctx, &list, client.InNamespace(cluster.Namespace), client.MatchingLabels{"app.kubernetes.io/component": component})
+	err := s.API.List(ctx, &list, client.InNamespace(cluster.Namespace), client.MatchingLabels{"app.kubernetes.io/component": component})
 	if err != nil {
 		return nil, fmt.Errorf("list pods: %w", err)
 	}
@@ -127,7 +91,7 @@ func isReady(p *corev1.Pod) bool {
 // daemon waits for the daemon's pod to be Ready, another one than the given one, and returns it.
 func (s *scene) daemon(ctx context.Context, not string) (*corev1.Pod, error) {
 	var found *corev1.Pod
-	err := s.until(ctx, "the daemon's pod is Ready", func(ctx context.Context) (bool, error) {
+	err := s.Until(ctx, "the daemon's pod is Ready", func(ctx context.Context) (bool, error) {
 		list, err := s.pods(ctx, "daemon")
 		if err != nil || len(list) != 1 {
 			return false, err
@@ -142,7 +106,7 @@ func (s *scene) daemon(ctx context.Context, not string) (*corev1.Pod, error) {
 func (s *scene) explain(c check) string {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	dir := filepath.Join(s.dir, "failed-"+strings.ReplaceAll(c.name, " ", "-"))
+	dir := filepath.Join(s.dir, "failed-"+strings.ReplaceAll(c.Name, " ", "-"))
 	keep := func(name, text string, err error) {
 		if err != nil {
 			text += "\n" + err.Error() + "\n"

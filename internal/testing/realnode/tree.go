@@ -111,7 +111,7 @@ func makeTree(ctx context.Context, cache, tree string, apt rootfs.Apt) error {
 	if err := os.Rename(made, tree); err != nil {
 		return fmt.Errorf("install Debian: %w", err)
 	}
-	return nil
+	return removeOthers(cache, "debian-*.tar", tree)
 }
 
 // aptSources are the files in which this machine names Debian's archive, so that its mirror is used.

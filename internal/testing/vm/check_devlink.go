@@ -9,15 +9,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/trial"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/devlink"
 )
 
 // adapter is the adapter of netdevsim.
-var adapter = part{"netdevsim", v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, SerialNumbers: []string{"LABNETDEV1"}}}
+var adapter = trial.Part{Rule: "netdevsim", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, SerialNumbers: []string{"LABNETDEV1"}}}
 
 // adapterTarget has an image whose first line is the version the adapter stores.
-func adapterTarget(version string) target {
-	return target{adapter, version, []byte(version + "\n" + strings.Repeat("lab image\n", 1000))}
+func adapterTarget(version string) trial.Target {
+	return trial.Target{Part: adapter, Version: version, Image: []byte(version + "\n" + strings.Repeat("lab image\n", 1000))}
 }
 
 // Knobs of netdevsim: of its debugfs, and of the module.
@@ -37,10 +38,10 @@ func rebootResumed(ctx context.Context, s *scene) (string, error) {
 	if err := s.agent().PlugDrives(ctx); err != nil {
 		return "", err
 	}
-	if err := s.runs(ctx, adapter, from); err != nil {
+	if err := s.Runs(ctx, adapter, from); err != nil {
 		return "", err
 	}
-	if err := s.runs(ctx, coldDrive, "COLD1"); err != nil {
+	if err := s.Runs(ctx, coldDrive, "COLD1"); err != nil {
 		return "", err
 	}
 	cold, err := driveTarget(coldDrive, "COLD2")
@@ -71,8 +72,8 @@ func rebootResumed(ctx context.Context, s *scene) (string, error) {
 type progress struct{ least int32 }
 
 func (s *scene) watchProgress(ctx context.Context, seen *progress) {
-	_ = s.until(ctx, "progress is seen", func() (bool, error) {
-		job, err := s.job(ctx)
+	_ = s.Until(ctx, "progress is seen", func(ctx context.Context) (bool, error) {
+		job, err := s.Job(ctx)
 		if job == nil || err != nil {
 			return false, nil //nolint:nilerr // the next poll may succeed
 		}
@@ -88,7 +89,7 @@ func (s *scene) watchProgress(ctx context.Context, seen *progress) {
 // R003-49: the kernel continues the flash; the next daemon waits for it and does not repeat it.
 func devlinkKilled(ctx context.Context, s *scene) (string, error) {
 	const from, to = "1.1.0", "1.2.0"
-	if err := s.runs(ctx, adapter, from); err != nil {
+	if err := s.Runs(ctx, adapter, from); err != nil {
 		return "", err
 	}
 	if err := s.agent().Write(ctx, knobProgress, "N"); err != nil {
@@ -101,13 +102,13 @@ func devlinkKilled(ctx context.Context, s *scene) (string, error) {
 // R003: a failed step leaves the node in maintenance, with the cause, until a person releases it.
 func devlinkFailed(ctx context.Context, s *scene) (string, error) {
 	const runs = "1.2.0"
-	if err := s.runs(ctx, adapter, runs); err != nil {
+	if err := s.Runs(ctx, adapter, runs); err != nil {
 		return "", err
 	}
 	if err := s.agent().Write(ctx, knobFail, "Y"); err != nil {
 		return "", err
 	}
-	if err := s.declare(ctx, adapterTarget("1.3.0")); err != nil {
+	if err := s.Declare(ctx, adapterTarget("1.3.0")); err != nil {
 		return "", err
 	}
 	job, err := s.failed(ctx)
@@ -125,27 +126,27 @@ func devlinkFailed(ctx context.Context, s *scene) (string, error) {
 		return "", err
 	}
 	// Assign what it runs, so that nothing new is planned, and return the node to service.
-	if err := s.declare(ctx, adapterTarget(runs)); err != nil {
+	if err := s.Declare(ctx, adapterTarget(runs)); err != nil {
 		return "", err
 	}
 	if err := s.release(ctx); err != nil {
 		return "", err
 	}
-	if err := s.inService(ctx); err != nil {
+	if err := s.released(ctx); err != nil {
 		return "", err
 	}
-	return reason(job), s.runs(ctx, adapter, runs)
+	return reason(job), s.Runs(ctx, adapter, runs)
 }
 
 // release asks for the node to be returned to service.
 func (s *scene) release(ctx context.Context) error {
 	var n v1alpha1.NodeFirmware
-	if err := s.api.Get(ctx, client.ObjectKey{Name: nodeName}, &n); err != nil {
+	if err := s.API.Get(ctx, client.ObjectKey{Name: nodeName}, &n); err != nil {
 		return fmt.Errorf("release node: %w", err)
 	}
 	old := n.DeepCopy()
 	n.Spec.Release = "as it is"
-	if err := s.api.Patch(ctx, &n, client.MergeFrom(old)); err != nil {
+	if err := s.API.Patch(ctx, &n, client.MergeFrom(old)); err != nil {
 		return fmt.Errorf("release node: %w", err)
 	}
 	return nil

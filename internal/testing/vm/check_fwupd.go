@@ -6,10 +6,11 @@ import (
 	"os"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/trial"
 )
 
 // systemFirmware is fwupd's test device, which the profile makes the machine's BIOS.
-var systemFirmware = part{"fwupd", v1alpha1.DeviceSelector{Class: v1alpha1.ClassBIOS, Models: []string{"LabMachine"}}}
+var systemFirmware = trial.Part{Rule: "fwupd", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassBIOS, Models: []string{"LabMachine"}}}
 
 // fwupdUpdated installs an image of Debian's package with fwupd's own client.
 func fwupdUpdated(ctx context.Context, s *scene) (string, error) {
@@ -26,8 +27,8 @@ func (s *scene) fwupd(ctx context.Context, from, to string, disturb func() error
 	if err != nil {
 		return "", fmt.Errorf("read image: %w", err)
 	}
-	if err := s.runs(ctx, systemFirmware, from); err != nil {
+	if err := s.Runs(ctx, systemFirmware, from); err != nil {
 		return "", err
 	}
-	return from + " to " + to, s.flashed(ctx, disturb, target{systemFirmware, to, image})
+	return from + " to " + to, s.flashed(ctx, disturb, trial.Target{Part: systemFirmware, Version: to, Image: image})
 }

@@ -7,22 +7,23 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/guest"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/trial"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest/nvmectrl"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme/nvmetool"
 )
 
 // Drives that implement firmware download, commit, slots and activation. The kernel's own initiator connects to them.
 var (
-	warmDrive = part{"nvme-warm", v1alpha1.DeviceSelector{Class: v1alpha1.ClassDisk, Models: []string{"Lab NVMe Warm"}}}
-	coldDrive = part{"nvme-cold", v1alpha1.DeviceSelector{Class: v1alpha1.ClassDisk, Models: []string{"Lab NVMe Cold"}}}
+	warmDrive = trial.Part{Rule: "nvme-warm", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassDisk, Models: []string{"Lab NVMe Warm"}}}
+	coldDrive = trial.Part{Rule: "nvme-cold", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassDisk, Models: []string{"Lab NVMe Cold"}}}
 
 	drives = []guest.Drive{
 		{
-			Model: warmDrive.selector.Models[0], Serial: "LABNVME2", Revision: "WARM1", Port: 4420,
+			Model: warmDrive.Selector.Models[0], Serial: "LABNVME2", Revision: "WARM1", Port: 4420,
 			Activation: nvmectrl.AtControllerReset, PieceTime: 10 * time.Millisecond,
 		},
 		{
-			Model: coldDrive.selector.Models[0], Serial: "LABNVME3", Revision: "COLD1", Port: 4421,
+			Model: coldDrive.Selector.Models[0], Serial: "LABNVME3", Revision: "COLD1", Port: 4421,
 			Activation: nvmectrl.AtPowerCycle,
 		},
 	}
@@ -31,9 +32,9 @@ var (
 // drivePayload is large enough for the download to take seconds.
 var drivePayload = make([]byte, 1<<20)
 
-func driveTarget(p part, revision string) (target, error) {
-	image, err := nvmectrl.MakeImage(nvmectrl.Image{Model: p.selector.Models[0], Revision: revision, Payload: drivePayload})
-	return target{p, revision, image}, err
+func driveTarget(p trial.Part, revision string) (trial.Target, error) {
+	image, err := nvmectrl.MakeImage(nvmectrl.Image{Model: p.Selector.Models[0], Revision: revision, Payload: drivePayload})
+	return trial.Target{Part: p, Version: revision, Image: image}, err
 }
 
 func nvmeFlashed(ctx context.Context, s *scene) (string, error) {
@@ -49,7 +50,7 @@ func nvmeKilled(ctx context.Context, s *scene) (string, error) {
 }
 
 func (s *scene) warm(ctx context.Context, from, to string, disturb func() error) (string, error) {
-	if err := s.runs(ctx, warmDrive, from); err != nil {
+	if err := s.Runs(ctx, warmDrive, from); err != nil {
 		return "", err
 	}
 	w, err := driveTarget(warmDrive, to)

@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/trial"
 )
 
 // scsiDisk is the disk of scsi_debug.
-var scsiDisk = part{"scsi", v1alpha1.DeviceSelector{Class: v1alpha1.ClassDisk, Models: []string{"scsi_debug"}}}
+var scsiDisk = trial.Part{Rule: "scsi", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassDisk, Models: []string{"scsi_debug"}}}
 
 // scsiWrites counts the images that began to arrive in the kernel's module.
 const scsiWrites = "/sys/module/scsi_debug/parameters/lab_writes"
@@ -36,7 +37,7 @@ const scsiDelay = "/sys/bus/pseudo/drivers/scsi_debug/ndelay"
 // slow enough for that. If the write has ended meanwhile it is repeated, because the disk does not report what it
 // stores.
 func scsiKilled(ctx context.Context, s *scene) (string, error) {
-	if err := s.runs(ctx, scsiDisk, "0002"); err != nil {
+	if err := s.Runs(ctx, scsiDisk, "0002"); err != nil {
 		return "", err
 	}
 	if err := s.scsiTakes(ctx, 20*time.Millisecond); err != nil {
@@ -52,7 +53,7 @@ func scsiKilled(ctx context.Context, s *scene) (string, error) {
 // scsiTakes changes how long the disk takes for a command. The disk refuses the change while it executes one.
 func (s *scene) scsiTakes(ctx context.Context, delay time.Duration) error {
 	value := strconv.FormatInt(delay.Nanoseconds(), 10)
-	return s.until(ctx, "the disk takes another time", func() (bool, error) {
+	return s.Until(ctx, "the disk takes another time", func(ctx context.Context) (bool, error) {
 		_ = s.agent().Write(ctx, scsiDelay, value)
 		now, err := s.agent().Read(ctx, scsiDelay)
 		return now == value, err
@@ -60,14 +61,16 @@ func (s *scene) scsiTakes(ctx context.Context, delay time.Duration) error {
 }
 
 func (s *scene) scsi(ctx context.Context, from, to string, disturb func() error) (string, error) {
-	if err := s.runs(ctx, scsiDisk, from); err != nil {
+	if err := s.Runs(ctx, scsiDisk, from); err != nil {
 		return "", err
 	}
 	before, err := s.agent().Number(ctx, scsiWrites)
 	if err != nil {
 		return "", err
 	}
-	err = s.rebooted(0, func() error { return s.flashed(ctx, disturb, target{scsiDisk, to, scsiImage(to)}) })
+	err = s.rebooted(0, func() error {
+		return s.flashed(ctx, disturb, trial.Target{Part: scsiDisk, Version: to, Image: scsiImage(to)})
+	})
 	if err != nil {
 		return "", err
 	}

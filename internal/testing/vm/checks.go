@@ -8,81 +8,59 @@ import (
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/trial"
 )
 
 // checkLimit bounds a check. Each takes less than a minute on an idle machine; the limit is for a busy one.
 const checkLimit = 10 * time.Minute
 
 // checks run in this order on one machine. The checks of a group build on each other, and otherwise only on boot.
-var checks = []check{
-	{bootGroup, "the machine boots and its Node is Ready", booted},
-	{"inventory", "an NVMe drive without firmware download is inventory only", inventoryOnly},
-	{"scsi", "a scsi_debug disk is flashed by WRITE BUFFER", scsiFlashed},
-	{"scsi", "the daemon is killed while it flashes the scsi_debug disk", scsiKilled},
-	{"nvme", "an NVMe/TCP drive is flashed and activated by a controller reset", nvmeFlashed},
-	{"nvme", "the daemon is killed while it flashes the NVMe/TCP drive", nvmeKilled},
-	{"devlink", "netdevsim by devlink and an NVMe drive are flashed, and one reboot activates both", rebootResumed},
-	{"devlink", "the daemon is killed while the kernel flashes netdevsim without reporting progress", devlinkKilled},
-	{"devlink", "a flash of netdevsim that fails holds the node until it is released", devlinkFailed},
-	{"devlink", "netdevsim has no activation without a reboot", devlinkNotActivated},
-	{"fwupd", "fwupd's test device is updated through a tool profile", fwupdUpdated},
-	{"fwupd", "the daemon is killed while fwupd's client writes", fwupdKilled},
-	{"uefi", "on a machine with UEFI the daemon reads what the firmware's variables say of capsules", variablesRead},
-}
-
-// bootGroup is what all checks build on.
-const bootGroup = "boot"
-
-// chosen are the checks of the groups, or all.
-func chosen(groups []string) ([]check, error) {
-	for _, g := range groups {
-		if !slices.ContainsFunc(checks, func(c check) bool { return c.group == g }) {
-			return nil, fmt.Errorf("there are no checks %q: %s", g, strings.Join(Groups(), ", "))
-		}
-	}
-	return slices.DeleteFunc(slices.Clone(checks), func(c check) bool {
-		return len(groups) > 0 && c.group != bootGroup && !slices.Contains(groups, c.group)
-	}), nil
+var checks = trial.Checks[*scene]{
+	trial.New("boot", "the machine boots and its Node is Ready", booted),
+	trial.New("inventory", "an NVMe drive without firmware download is inventory only", inventoryOnly),
+	trial.New("scsi", "a scsi_debug disk is flashed by WRITE BUFFER", scsiFlashed),
+	trial.New("scsi", "the daemon is killed while it flashes the scsi_debug disk", scsiKilled),
+	trial.New("nvme", "an NVMe/TCP drive is flashed and activated by a controller reset", nvmeFlashed),
+	trial.New("nvme", "the daemon is killed while it flashes the NVMe/TCP drive", nvmeKilled),
+	trial.New("devlink", "netdevsim by devlink and an NVMe drive are flashed, and one reboot activates both", rebootResumed),
+	trial.New("devlink", "the daemon is killed while the kernel flashes netdevsim without reporting progress", devlinkKilled),
+	trial.New("devlink", "a flash of netdevsim that fails holds the node until it is released", devlinkFailed),
+	trial.New("devlink", "netdevsim has no activation without a reboot", devlinkNotActivated),
+	trial.New("fwupd", "fwupd's test device is updated through a tool profile", fwupdUpdated),
+	trial.New("fwupd", "the daemon is killed while fwupd's client writes", fwupdKilled),
+	trial.New("uefi", "on a machine with UEFI the daemon reads what the firmware's variables say of capsules", variablesRead),
 }
 
 // Groups are the names of the groups of checks.
-func Groups() []string {
-	var out []string
-	for _, c := range checks {
-		if !slices.Contains(out, c.group) {
-			out = append(out, c.group)
-		}
-	}
-	return out
-}
+func Groups() []string { return checks.Groups() }
 
 func booted(ctx context.Context, s *scene) (string, error) {
 	state, err := s.node.machine.waitBoot(ctx, "")
 	if err != nil {
 		return "", err
 	}
-	return "boot " + state.BootID, s.until(ctx, "the daemon has scanned", func() (bool, error) {
+	return "boot " + state.BootID, s.Until(ctx, "the daemon has scanned", func(ctx context.Context) (bool, error) {
 		var list v1alpha1.NodeDeviceList
-		err := s.api.List(ctx, &list)
+		err := s.API.List(ctx, &list)
 		return err == nil && len(list.Items) > 0, err
 	})
 }
 
 // nvmePCIe is the drive that QEMU emulates.
-var nvmePCIe = part{"nvme-pcie", v1alpha1.DeviceSelector{Class: v1alpha1.ClassDisk, Models: []string{"QEMU NVMe Ctrl"}}}
+var nvmePCIe = trial.Part{Rule: "nvme-pcie", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassDisk, Models: []string{"QEMU NVMe Ctrl"}}}
 
 // A device that cannot be updated says why.
 func inventoryOnly(ctx context.Context, s *scene) (string, error) {
 	const want = "OACS bit 2"
 	var got string
-	err := s.until(ctx, "the drive is listed", func() (bool, error) {
-		d, err := s.device(ctx, nvmePCIe)
+	err := s.Until(ctx, "the drive is listed", func(ctx context.Context) (bool, error) {
+		d, err := s.Device(ctx, nvmePCIe)
 		if err != nil || d == nil {
 			return false, err
 		}
 		got = d.Firmware.Running + ", " + d.Firmware.ReadOnly
 		if !strings.Contains(d.Firmware.ReadOnly, want) {
-			return false, fmt.Errorf("the reason is %q and does not say %q", d.Firmware.ReadOnly, want)
+			return false, trial.Fatalf("the reason is %q and does not say %q", d.Firmware.ReadOnly, want)
 		}
 		return true, nil
 	})
@@ -92,12 +70,12 @@ func inventoryOnly(ctx context.Context, s *scene) (string, error) {
 // flashed requires that one job brings the targets to their devices. Disturb is called after they are declared. Without
 // it each image is written once. A step whose end no daemon saw is begun once more, and then finds what the device
 // stores; a device that does not report that is written once more.
-func (s *scene) flashed(ctx context.Context, disturb func() error, targets ...target) error {
+func (s *scene) flashed(ctx context.Context, disturb func() error, targets ...trial.Target) error {
 	attempts := int32(1)
 	if disturb != nil {
 		attempts = 2
 	}
-	if err := s.declare(ctx, targets...); err != nil {
+	if err := s.Declare(ctx, targets...); err != nil {
 		return err
 	}
 	if disturb != nil {
@@ -105,18 +83,13 @@ func (s *scene) flashed(ctx context.Context, disturb func() error, targets ...ta
 			return err
 		}
 	}
-	job, err := s.complete(ctx)
+	job, err := s.complete(ctx, targets...)
 	if err != nil {
 		return err
 	}
 	for _, st := range job.Status.Steps {
 		if st.Name == "flash" && st.Attempt > attempts {
-			return fmt.Errorf("an image was written too often: %s", describe(job))
-		}
-	}
-	for _, w := range targets {
-		if err := s.runs(ctx, w.part, w.version); err != nil {
-			return err
+			return fmt.Errorf("an image was written too often: %s", trial.Describe(job))
 		}
 	}
 	return nil
@@ -138,13 +111,13 @@ func (s *scene) rebooted(times int, do func() error) error {
 // restarts the daemon.
 func (s *scene) killWhile(ctx context.Context, tool string) error {
 	var writing []int
-	err := s.until(ctx, tool+" writes", func() (ok bool, err error) {
+	err := s.Until(ctx, tool+" writes", func(ctx context.Context) (ok bool, err error) {
 		if writing, err = s.agent().Processes(ctx, tool); err != nil || len(writing) > 0 {
 			return true, err
 		}
-		job, err := s.job(ctx)
+		job, err := s.Job(ctx)
 		if err == nil && job != nil && job.Ended() {
-			err = fmt.Errorf("the job ended: %s", describe(job))
+			err = trial.Fatalf("the job ended: %s", trial.Describe(job))
 		}
 		return false, err
 	})

@@ -96,18 +96,18 @@ type Device struct {
 
 // SCSIDisk is activated by a command.
 func SCSIDisk() Device {
-	return Device{scsiDisk.selector, func(version string) ([]byte, error) { return scsiImage(version), nil }}
+	return Device{scsiDisk.Selector, func(version string) ([]byte, error) { return scsiImage(version), nil }}
 }
 
 // NVMeDrive is activated by a reset of its controller.
 func NVMeDrive() Device {
-	return Device{warmDrive.selector, func(version string) ([]byte, error) {
+	return Device{warmDrive.Selector, func(version string) ([]byte, error) {
 		t, err := driveTarget(warmDrive, version)
-		return t.image, err
+		return t.Image, err
 	}}
 }
 
 // DevlinkAdapter is activated by a reboot.
 func DevlinkAdapter() Device {
-	return Device{adapter.selector, func(version string) ([]byte, error) { return adapterTarget(version).image, nil }}
+	return Device{adapter.Selector, func(version string) ([]byte, error) { return adapterTarget(version).Image, nil }}
 }

@@ -44,21 +44,13 @@ type machineOptions struct {
 
 // startMachine starts it; it has not booted when this returns. Its disks begin anew with each run of the lab.
 func startMachine(o machineOptions) (*machine, error) {
-	nvme := filepath.Join(o.dir, "nvme.img")
-	if err := qemu.MakeDisk(nvme, 64<<20); err != nil {
-		return nil, err
-	}
-	network := "user,id=net0,restrict=on,hostfwd=tcp:" + o.agentAddress + "-" + guestAddress + fmt.Sprintf(":%d", guest.AgentPort)
+	network := "user,restrict=on,hostfwd=tcp:" + o.agentAddress + "-" + guestAddress + fmt.Sprintf(":%d", guest.AgentPort)
 	for port, to := range o.forwards {
 		network += fmt.Sprintf(",guestfwd=tcp:%s:%d-cmd:%s", hostAddress, port, strings.Join(append(append([]string{}, o.relay...), to), " "))
 	}
 	m, err := qemu.Start(qemu.Options{
 		Dir: o.dir, Kernel: o.base.kernel(), Initrd: o.initrd, Memory: 1024, Firmware: o.firmware,
-		Devices: []string{"-netdev", network, "-device", "virtio-net-pci,netdev=net0,mac=52:54:00:00:00:01,romfile="},
-		Disks: []qemu.Disk{
-			{File: filepath.Join(o.dir, "state.img"), Serial: "LABSTATE"},
-			{File: nvme, Serial: "LABNVME1", NVMe: true},
-		},
+		Network: network, Disks: []qemu.Disk{{File: filepath.Join(o.dir, "state.img"), Serial: "LABSTATE"}},
 	})
 	if err != nil {
 		return nil, err

@@ -98,8 +98,9 @@ func kubeconfigOf(l *lab.Lab) ([]byte, error) {
 
 // deferredModules are loaded when a check plugs their device in.
 var deferredModules = map[string]guest.Module{
-	// One disk; every command takes a while, so that an image takes seconds.
-	"scsi_debug": {Parameters: "dev_size_mb=8 ndelay=4000000 inq_rev={scsi}"},
+	// One disk, whose identity does not tell how many controllers there were before it; every command takes a while, so that an image
+	// takes seconds.
+	"scsi_debug": {Parameters: "dev_size_mb=8 ndelay=4000000 vpd_use_hostno=0 inq_rev={scsi}"},
 	// One adapter with one port.
 	"netdevsim": {
 		Parameters: "fw_running={netdevsim} fw_stored={netdevsim}",

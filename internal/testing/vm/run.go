@@ -14,6 +14,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/guest"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/qemu"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/rootfs"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/trial"
 )
 
 // Options say where the lab lives.
@@ -35,7 +36,7 @@ type Options struct {
 func Run(ctx context.Context, o Options) (err error) {
 	say := func(format string, args ...any) { fmt.Fprintf(o.Out, format+"\n", args...) }
 	began := time.Now()
-	list, err := chosen(o.Only)
+	list, err := checks.Of(o.Only)
 	if err != nil {
 		return err
 	}
@@ -66,9 +67,9 @@ func Run(ctx context.Context, o Options) (err error) {
 	}()
 	defer func() { cancel(); <-live }()
 
-	s := &scene{lab: l, api: l.Admin(), node: n, base: b, options: o}
+	s := newScene(l, n, b, o)
 	for _, c := range list {
-		if err := c.do(ctx, s, say); err != nil {
+		if err := do(ctx, c, s, say); err != nil {
 			s.explain(o.Out)
 			return err
 		}
@@ -101,28 +102,11 @@ func prepare(ctx context.Context, o Options, say func(string, ...any)) (base, er
 	return prepareBase(ctx, o.CacheDir, apt, say)
 }
 
-// check is one thing the lab proves.
-type check struct {
-	group, name string
-	// run returns details for the output.
-	run func(ctx context.Context, s *scene) (string, error)
-}
-
-func (c check) do(ctx context.Context, s *scene, say func(string, ...any)) error {
+// do bounds a check.
+func do(ctx context.Context, c trial.Check[*scene], s *scene, say func(string, ...any)) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, checkLimit, fmt.Errorf("not within %s", checkLimit))
 	defer cancel()
-	began := time.Now()
-	detail, err := c.run(ctx, s)
-	took := time.Since(began).Seconds()
-	if err != nil {
-		say("FAIL  %6.1f s  %s", took, c.name)
-		return fmt.Errorf("%s: %w", c.name, err)
-	}
-	if detail != "" {
-		detail = ": " + detail
-	}
-	say("ok    %6.1f s  %s%s", took, c.name, detail)
-	return nil
+	return c.Do(ctx, s, say)
 }
 
 // tailSize is how much of a log is printed, in bytes.
@@ -132,8 +116,8 @@ const tailSize = 6 << 10
 func (s *scene) explain(out io.Writer) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if job, err := s.job(ctx); err == nil && job != nil {
-		fmt.Fprintf(out, "\n--- %s\n", describe(job))
+	if job, err := s.Job(ctx); err == nil && job != nil {
+		fmt.Fprintf(out, "\n--- %s\n", trial.Describe(job))
 	}
 	daemon, err := s.agent().Read(ctx, guest.DaemonLog)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,8 +16,8 @@ import (
 // Program is the program that emulates the machine.
 const Program = "qemu-system-x86_64"
 
-// Options are what one machine has beside the parts that all of them have: a chipset, two processors, and the names in
-// its firmware tables.
+// Options are what one machine has beside the parts that all of them have: a chipset, two processors, a network adapter, an NVMe drive,
+// and the names in its firmware tables.
 type Options struct {
 	// Dir is the directory for the console's log and QEMU's own.
 	Dir string
@@ -26,9 +27,10 @@ type Options struct {
 	Firmware string
 	// Memory in MiB.
 	Memory int
-	// Devices are QEMU's arguments for network adapters and the like.
-	Devices []string
-	Disks   []Disk
+	// Network is what the adapter is connected to: QEMU's -netdev without an id.
+	Network string
+	// Disks are virtio disks, the first one /dev/vda.
+	Disks []Disk
 }
 
 // Disk is a disk of the machine, on a file of this one.
@@ -38,9 +40,12 @@ type Disk struct {
 	Format string
 	// Durable disks keep what the machine flushed when QEMU is killed, as a disk does when the power is cut.
 	Durable bool
-	// NVMe makes it an NVMe drive instead of a virtio disk.
-	NVMe bool
+
+	nvme bool
 }
+
+// NVMeSerial is the serial number of the NVMe drive, whose file is in the directory of the machine.
+const NVMeSerial = "LABNVME1"
 
 // Machine is a running virtual machine. Kill ends it like a power cut.
 type Machine struct {
@@ -50,7 +55,11 @@ type Machine struct {
 
 // Start starts the machine; it has not booted when this returns.
 func Start(o Options) (*Machine, error) {
-	console := filepath.Join(o.Dir, "console.log")
+	console, nvme := filepath.Join(o.Dir, "console.log"), Disk{File: filepath.Join(o.Dir, "nvme.img"), Serial: NVMeSerial, nvme: true}
+	if err := MakeDisk(nvme.File, 64<<20); err != nil {
+		return nil, err
+	}
+	o.Disks = append(slices.Clone(o.Disks), nvme)
 	p, err := child.Start("machine", filepath.Join(o.Dir, "qemu.log"), rootfs.Tool(Program), o.arguments(console)...)
 	if err != nil {
 		return nil, err
@@ -70,7 +79,7 @@ func (o Options) arguments(console string) []string {
 	if o.Firmware != "" {
 		args = append(args, "-bios", o.Firmware)
 	}
-	args = append(args, o.Devices...)
+	args = append(args, "-netdev", o.Network+",id=net0", "-device", "virtio-net-pci,netdev=net0,mac=52:54:00:00:00:01,romfile=")
 	for i, d := range o.Disks {
 		args = append(args, d.arguments(fmt.Sprintf("disk%d", i))...)
 	}
@@ -85,7 +94,7 @@ func (d Disk) arguments(id string) []string {
 	if d.Durable {
 		cache = "writeback"
 	}
-	if d.NVMe {
+	if d.nvme {
 		kind = "nvme"
 	}
 	return []string{
@@ -100,7 +109,7 @@ func Quoted(path string) string { return strings.ReplaceAll(path, ",", ",,") }
 // Console is the file with what the machine printed on its console, at all its boots.
 func (m *Machine) Console() string { return m.console }
 
-// MakeDisk makes an empty disk of this size in bytes.
+// MakeDisk makes an empty disk of this size in bytes. One that is there is kept.
 func MakeDisk(path string, size int64) error {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
