@@ -50,6 +50,18 @@ const (
 	RollbackBestEffort RollbackPolicy = "BestEffort"
 )
 
+// WriteProtection says whether firmware may be written where a running write could be ended from outside.
+// +kubebuilder:validation:Enum=Required;BestEffort
+type WriteProtection string
+
+const (
+	// WriteProtectionRequired refuses to write on a host whose systemd does not keep a write out of the daemon's container. The end
+	// of that container would end the write in the middle.
+	WriteProtectionRequired WriteProtection = "Required"
+	// WriteProtectionBestEffort writes anyway, and reports it in the job's condition WriteExposed.
+	WriteProtectionBestEffort WriteProtection = "BestEffort"
+)
+
 // RollbackKind says how the running firmware of a device can be restored after an update.
 // +kubebuilder:validation:Enum=None;ReadBack;Slot;Image
 type RollbackKind string

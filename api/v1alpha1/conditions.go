@@ -282,6 +282,9 @@ const (
 	ReasonNoScope = "NoScope"
 	// ReasonNoInhibitor: the host did not promise to put a shutdown off until a write had ended.
 	ReasonNoInhibitor = "NoInhibitor"
+	// ReasonWriteUnprotected: the end of the daemon's container would have ended a write, and the policy requires that it would not.
+	// Nothing was written.
+	ReasonWriteUnprotected = "WriteUnprotected"
 	// ReasonRollingBack: the previous firmware is being restored.
 	ReasonRollingBack = "RollingBack"
 	// ReasonRolledBack: the previous firmware runs again and the node is healthy.

@@ -27,6 +27,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="has(self.rollback) == has(oldSelf.rollback) && (!has(self.rollback) || self.rollback == oldSelf.rollback)",message="rollback is immutable",fieldPath=".rollback"
 // +kubebuilder:validation:XValidation:rule="has(self.retry) == has(oldSelf.retry) && (!has(self.retry) || self.retry == oldSelf.retry)",message="retry is immutable",fieldPath=".retry"
 // +kubebuilder:validation:XValidation:rule="has(self.soak) == has(oldSelf.soak) && (!has(self.soak) || duration(self.soak) == duration(oldSelf.soak))",message="soak is immutable",fieldPath=".soak"
+// +kubebuilder:validation:XValidation:rule="has(self.writeProtection) == has(oldSelf.writeProtection) && (!has(self.writeProtection) || self.writeProtection == oldSelf.writeProtection)",message="writeProtection is immutable",fieldPath=".writeProtection"
 // +kubebuilder:validation:XValidation:rule="has(self.isolationTimeout) == has(oldSelf.isolationTimeout) && (!has(self.isolationTimeout) || duration(self.isolationTimeout) == duration(oldSelf.isolationTimeout))",message="isolationTimeout is immutable",fieldPath=".isolationTimeout"
 type FirmwareJobSpec struct {
 	// nodeName is the Node the job runs on. Immutable.
@@ -55,6 +56,12 @@ type FirmwareJobSpec struct {
 	// +optional
 	// +kubebuilder:default=BestEffort
 	Rollback RollbackPolicy `json:"rollback,omitempty"`
+	// writeProtection is BestEffort (default), or Required to refuse the whole job before anything is changed when the end of the
+	// daemon's container would end a write. A rollback is never refused for it. The planner takes it from the node's RolloutPolicy.
+	// Immutable.
+	// +optional
+	// +kubebuilder:default=BestEffort
+	WriteProtection WriteProtection `json:"writeProtection,omitempty"`
 	// soak is how long the node must look healthy without interruption before the health gate passes. The planner takes it
 	// from the node's RolloutPolicy. Default 60s, from 0s to 1h. Immutable.
 	// +optional

@@ -76,12 +76,14 @@ func TestDefaults(t *testing.T) {
 	assert.Equal(t, v1alpha1.RolloutActive, policy.State)
 	assert.Equal(t, intstr.FromInt32(1), *policy.MaxUnavailable, "one node at a time by default")
 	assert.Equal(t, v1alpha1.RollbackBestEffort, policy.Rollback)
+	assert.Equal(t, v1alpha1.WriteProtectionBestEffort, policy.WriteProtection)
 	source := kinds["FirmwareSource"].(*v1alpha1.FirmwareSource).Spec
 	assert.Equal(t, v1alpha1.DowngradeAllow, source.Downgrade, "a source leaves downgrades to the template or pin")
 	assert.Equal(t, v1alpha1.FormatImage, source.Files[0].Format)
 	job := kinds["FirmwareJob"].(*v1alpha1.FirmwareJob).Spec
 	assert.Equal(t, int32(3600), *job.ActiveDeadlineSeconds)
 	assert.Equal(t, v1alpha1.RollbackBestEffort, job.Rollback)
+	assert.Equal(t, v1alpha1.WriteProtectionBestEffort, job.WriteProtection)
 }
 
 // TestSelectableFields (R001-5): a watcher can ask for the objects of one node and gets no others.

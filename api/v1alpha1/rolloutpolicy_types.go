@@ -48,6 +48,11 @@ type RolloutPolicySpec struct {
 	// +optional
 	// +kubebuilder:default=BestEffort
 	Rollback RollbackPolicy `json:"rollback,omitempty"`
+	// writeProtection is BestEffort (default), or Required to refuse updates on a node where the end of the daemon's container would end
+	// a running write, such as a host without systemd. Written by the user.
+	// +optional
+	// +kubebuilder:default=BestEffort
+	WriteProtection WriteProtection `json:"writeProtection,omitempty"`
 	// soak is how long a node must look healthy without interruption after an update before its job succeeds. It is copied
 	// into each job when that is queued. Default 60s, from 0s to 1h. Written by the user.
 	// +optional

@@ -136,6 +136,37 @@ func TestRollbackValidation(t *testing.T) {
 	})
 }
 
+// TestWriteProtectionValidation: whether a job may write on a host that does not protect a write is decided before it is made.
+func TestWriteProtectionValidation(t *testing.T) {
+	type change = validation[*v1alpha1.FirmwareJob]
+	protection := func(p v1alpha1.WriteProtection) func(*v1alpha1.FirmwareJob) {
+		return func(o *v1alpha1.FirmwareJob) { o.Spec.WriteProtection = p }
+	}
+	const supported = `supported values: "Required", "BestEffort"`
+	t.Run("create", func(t *testing.T) {
+		checkCreate(t, validJob, []change{
+			{name: "required", change: protection(v1alpha1.WriteProtectionRequired)},
+			{name: "best effort", change: protection(v1alpha1.WriteProtectionBestEffort)},
+			{name: "unknown", change: protection("Never"), field: "spec.writeProtection", message: supported},
+		})
+	})
+	t.Run("update", func(t *testing.T) {
+		checkUpdate(t, validJob(), []change{
+			{name: "another protection", change: protection(v1alpha1.WriteProtectionRequired), field: "spec.writeProtection", message: "writeProtection is immutable"},
+			{name: "the default spelled out", change: protection(v1alpha1.WriteProtectionBestEffort)},
+		})
+	})
+	t.Run("policy", func(t *testing.T) {
+		checkCreate(t, func() *v1alpha1.RolloutPolicy {
+			return &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}
+		}, []validation[*v1alpha1.RolloutPolicy]{
+			{name: "policy that requires it", change: func(o *v1alpha1.RolloutPolicy) { o.Spec.WriteProtection = v1alpha1.WriteProtectionRequired }},
+			{name: "policy of an unknown kind", change: func(o *v1alpha1.RolloutPolicy) { o.Spec.WriteProtection = "Never" },
+				field: "spec.writeProtection", message: supported},
+		})
+	})
+}
+
 // TestGateDurationsValidation: how long a node is watched, and how long it waits alone, is decided before the job is made.
 func TestGateDurationsValidation(t *testing.T) {
 	type change = validation[*v1alpha1.FirmwareJob]

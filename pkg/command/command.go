@@ -76,6 +76,8 @@ var (
 	ErrLost = errors.New("how the write ended is not known; read the device")
 	// ErrBusy: another Write holds the lock.
 	ErrBusy = errors.New("another write is running")
+	// ErrUnprotected: a Write was not begun, because its context requires a protection (RequireProtection) that the host does not give.
+	ErrUnprotected = errors.New("the write would not survive the end of the daemon's container, so it was not begun")
 	// ErrOutput: the tool printed more than the bound.
 	ErrOutput = errors.New("too much output")
 )

@@ -23,7 +23,7 @@ func (w *following) startWorker(ctx context.Context, tool []string, lock *os.Fil
 		return err
 	}
 	w.protect(ctx, cmd.Process.Pid)
-	if err = ctx.Err(); err == nil {
+	if err = errors.Join(ctx.Err(), w.unprotected(ctx)); err == nil {
 		err = order{
 			Argv: argvOf(tool, w.command.Argv), Base: w.base, MaxOutput: w.runner.cfg.MaxOutput, Inhibit: w.inhibit(), Writing: w.record,
 		}.send(orders)
@@ -60,15 +60,11 @@ func (w *following) spawn(lock *os.File) (cmd *exec.Cmd, orders *os.File, err er
 
 // protect moves the worker. A worker that cannot be moved writes nevertheless; the record and the log contain the reason.
 func (w *following) protect(ctx context.Context, pid int) {
-	scope := w.runner.cfg.Scope
-	if scope == nil {
-		w.record.Unprotected = "nothing is configured that could protect it"
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, scopeTimeout)
-	defer cancel()
-	if err := scope.Scope(ctx, pid, fmt.Sprintf("firmware-write-%d-%d", pid, processOf(pid).Start)); err != nil {
+	if err := w.runner.moveOut(ctx, pid); err != nil {
 		w.record.Unprotected = err.Error()
+		if ProtectionRequired(ctx) {
+			return // it does not begin
+		}
 		w.runner.cfg.Log.Warn("Write is not protected; do not delete the daemon's pod before it has ended",
 			"argv", w.command.Argv, "err", err)
 		return

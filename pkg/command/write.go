@@ -112,7 +112,11 @@ func (w *following) createOutputs() (stdout, stderr *os.File, err error) {
 	return stdout, stderr, nil
 }
 
-func (w *following) startTool(_ context.Context, tool []string, lock *os.File) error {
+func (w *following) startTool(ctx context.Context, tool []string, lock *os.File) error {
+	w.record.Unprotected = errNoWorker.Error()
+	if err := w.unprotected(ctx); err != nil {
+		return err
+	}
 	argv := argvOf(tool, w.command.Argv)
 	cmd := exec.Command(argv[0], argv[1:]...) // no context: a write outlives all of them
 	w.runner.prepare(cmd, w.command)
@@ -122,7 +126,7 @@ func (w *following) startTool(_ context.Context, tool []string, lock *os.File) e
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start tool: %w", err)
 	}
-	w.record.Tool, w.record.Unprotected = processOf(cmd.Process.Pid), "no worker is configured"
+	w.record.Tool = processOf(cmd.Process.Pid)
 	_ = w.record.save(w.base) // the write goes on, and its lock shows that
 	go func() {
 		w.follow(cmd)

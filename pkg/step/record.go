@@ -207,6 +207,7 @@ const (
 	MaintenanceUnavailable Reason = "MaintenanceUnavailable"
 	MaintenanceLost        Reason = "MaintenanceLost"
 	WriteFailed            Reason = "WriteFailed"
+	WriteUnprotected       Reason = "WriteUnprotected"
 	ActivationFailed       Reason = "ActivationFailed"
 	RebootFailed           Reason = "RebootFailed"
 	VerifyFailed           Reason = "VerifyFailed"
@@ -228,7 +229,7 @@ const (
 func (r Reason) Passing() bool {
 	switch r {
 	case ImageUnavailable, NodeDiskFull, ReadFailed, NotDesired, StartedBefore, DeviceChanged, MaintenanceUnavailable, MaintenanceLost, TimedOut,
-		UnhealthyBefore:
+		UnhealthyBefore, WriteUnprotected:
 		return true
 	}
 	return false

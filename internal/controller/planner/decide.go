@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/rollout"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
@@ -53,7 +54,7 @@ func decide(f facts) decision {
 	}
 	isQueued := false
 	for _, j := range queued {
-		if !isQueued && len(updates) > 0 && sameWork(j.Spec.Updates, updates) && sameRollback(j.Spec.Rollback, f.settings.Rollback) &&
+		if !isQueued && len(updates) > 0 && sameWork(j.Spec.Updates, updates) && sameTerms(&j.Spec, f.settings) &&
 			ptr.Equal(j.Spec.Retry, f.retry.InForce()) { // under an older request its failure would be cleared by one made before it
 			isQueued = true
 			continue
@@ -67,7 +68,7 @@ func decide(f facts) decision {
 	if len(updates) == 0 {
 		return d
 	}
-	due := fingerprint(updates, f.settings.Rollback)
+	due := fingerprint(updates, f.settings)
 	d.due = []string{due}
 	since, known := f.seen[due]
 	if !known {
@@ -101,7 +102,8 @@ func (f facts) job(updates []v1alpha1.DeviceUpdate, fingerprint string) *v1alpha
 			Finalizers: []string{v1alpha1.JobFinalizer},
 		},
 		Spec: v1alpha1.FirmwareJobSpec{
-			NodeName: f.name, Type: v1alpha1.JobTypeUpdate, Updates: updates, Rollback: f.settings.Rollback, Retry: f.retry.InForce(),
+			NodeName: f.name, Type: v1alpha1.JobTypeUpdate, Updates: updates, Retry: f.retry.InForce(),
+			Rollback: f.settings.Rollback, WriteProtection: f.settings.WriteProtection,
 			Soak: f.settings.Soak, IsolationTimeout: f.settings.IsolationTimeout,
 		},
 	}
@@ -246,9 +248,11 @@ func sameUpdate(a, b v1alpha1.DeviceUpdate) bool {
 		a.Digest == b.Digest && a.Downgrade == b.Downgrade
 }
 
-// sameRollback takes an absent policy for the default.
-func sameRollback(a, b v1alpha1.RollbackPolicy) bool {
-	return (a == v1alpha1.RollbackRequired) == (b == v1alpha1.RollbackRequired)
+// sameTerms reports whether a job may begin under the conditions that the node's policy sets now. It takes an absent one for the
+// default.
+func sameTerms(a *v1alpha1.FirmwareJobSpec, b rollout.Settings) bool {
+	return (a.Rollback == v1alpha1.RollbackRequired) == (b.Rollback == v1alpha1.RollbackRequired) &&
+		(a.WriteProtection == v1alpha1.WriteProtectionRequired) == (b.WriteProtection == v1alpha1.WriteProtectionRequired)
 }
 
 // expired lists the finished jobs beyond the history of their type, newest first: scans, which anybody may request often,
@@ -294,10 +298,13 @@ func jobName(node, previous, fingerprint string) string {
 }
 
 // fingerprint is the same for the same work and different for different work.
-func fingerprint(updates []v1alpha1.DeviceUpdate, rollback v1alpha1.RollbackPolicy) string {
-	work := make([]string, 0, 5*len(updates)+1)
-	if rollback == v1alpha1.RollbackRequired {
-		work = append(work, string(rollback))
+func fingerprint(updates []v1alpha1.DeviceUpdate, terms rollout.Settings) string {
+	work := make([]string, 0, 5*len(updates)+2)
+	if terms.Rollback == v1alpha1.RollbackRequired {
+		work = append(work, string(terms.Rollback))
+	}
+	if terms.WriteProtection == v1alpha1.WriteProtectionRequired {
+		work = append(work, "writeProtection")
 	}
 	for _, u := range updates {
 		work = append(work, u.Device, u.UniqueID, u.Version, string(u.Digest), string(u.Downgrade))

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
@@ -434,6 +435,25 @@ func TestAnUpdateNamesAnImageOfWhatRuns(t *testing.T) {
 			assert.Equal(t, c.want, w.mine()[0].Spec.Updates[0].RollbackDigest)
 		})
 	}
+}
+
+func TestAJobHasTheWriteProtectionOfTheNodesPolicy(t *testing.T) {
+	p := &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+	w := newWorld(t, adapter("nic", 2), p)
+	w.settle()
+	first := w.queued()
+	assert.Equal(t, v1alpha1.WriteProtectionBestEffort, first.Spec.WriteProtection)
+	require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(p), p))
+	before := p.DeepCopy()
+	p.Spec.WriteProtection = v1alpha1.WriteProtectionRequired
+	assert.True(t, policyChanged.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: p}), "its nodes are planned anew")
+	require.NoError(t, w.Update(t.Context(), p))
+	w.reconcile()
+	assert.Empty(t, w.jobs(), "the job that might write without protection goes at once")
+	w.settle()
+	assert.Equal(t, v1alpha1.WriteProtectionRequired, w.queued().Spec.WriteProtection)
+	assert.NotEqual(t, first.Name, w.queued().Name)
+	w.requireQuiet()
 }
 
 func TestAJobHasTheRollbackOfTheNodesPolicy(t *testing.T) {

@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
@@ -329,9 +330,18 @@ func TestAPolicyWithoutASelectorChoosesEveryNode(t *testing.T) {
 	assert.EqualValues(t, 2, w.policy("freeze").Status.Nodes)
 	assert.Zero(t, w.policy("default").Status.Nodes)
 	assert.Equal(t, v1alpha1.RollbackBestEffort, rollout.SettingsOf([]v1alpha1.RolloutPolicy{*w.policy("freeze")}, nil).Rollback)
-	w.change("freeze", func(p *v1alpha1.RolloutPolicy) { p.Spec.Rollback = v1alpha1.RollbackRequired })
+	assert.Equal(t, v1alpha1.WriteProtectionBestEffort, rollout.SettingsOf([]v1alpha1.RolloutPolicy{*w.policy("freeze")}, nil).WriteProtection)
+	w.change("freeze", func(p *v1alpha1.RolloutPolicy) {
+		p.Spec.Rollback, p.Spec.WriteProtection = v1alpha1.RollbackRequired, v1alpha1.WriteProtectionRequired
+	})
 	o.pass()
-	assert.Equal(t, v1alpha1.RollbackRequired, rollout.SettingsOf([]v1alpha1.RolloutPolicy{*w.policy("freeze")}, nil).Rollback)
+	both := []v1alpha1.RolloutPolicy{*newPolicy("lenient", intstr.FromInt32(1), nil), *w.policy("freeze")}
+	for range 2 { // of two policies that select a node the strictest counts, whatever their order
+		settings := rollout.SettingsOf(both, nil)
+		assert.Equal(t, v1alpha1.RollbackRequired, settings.Rollback)
+		assert.Equal(t, v1alpha1.WriteProtectionRequired, settings.WriteProtection)
+		slices.Reverse(both)
+	}
 	w.requireStatus(o, "freeze", status.CurrentStatus)
 }
 

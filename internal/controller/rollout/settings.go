@@ -13,6 +13,7 @@ import (
 // Settings are what the RolloutPolicy of a node says about how its jobs run. Absent durations are those of the API server.
 type Settings struct {
 	Rollback               v1alpha1.RollbackPolicy
+	WriteProtection        v1alpha1.WriteProtection
 	Soak, IsolationTimeout *metav1.Duration
 	// Policy is the one policy that chooses the node, "" when there is none or more, and MaxQueued its limit, nil for none.
 	Policy    string
@@ -24,14 +25,14 @@ type Settings struct {
 }
 
 // SettingsOf are the settings of the policies that admit jobs of a node with these labels. While several policies choose
-// the node, nothing is admitted there, and the strictest rollback and the longest durations count.
+// the node, nothing is admitted there, and the strictest rollback and write protection and the longest durations count.
 func SettingsOf(policies []v1alpha1.RolloutPolicy, node map[string]string) Settings {
 	all := make([]schedule.Policy, len(policies))
 	for i := range policies {
 		all[i] = basicPolicy(&policies[i])
 	}
 	chosen := schedule.Chosen(all, node)
-	out := Settings{Rollback: v1alpha1.RollbackBestEffort}
+	out := Settings{Rollback: v1alpha1.RollbackBestEffort, WriteProtection: v1alpha1.WriteProtectionBestEffort}
 	for i := range policies {
 		spec := &policies[i].Spec
 		if !slices.Contains(chosen, policies[i].Name) {
@@ -39,6 +40,9 @@ func SettingsOf(policies []v1alpha1.RolloutPolicy, node map[string]string) Setti
 		}
 		if spec.Rollback == v1alpha1.RollbackRequired {
 			out.Rollback = spec.Rollback
+		}
+		if spec.WriteProtection == v1alpha1.WriteProtectionRequired {
+			out.WriteProtection = spec.WriteProtection
 		}
 		if len(chosen) == 1 {
 			out.Policy, out.MaxQueued = policies[i].Name, spec.MaxQueued

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
@@ -136,6 +137,9 @@ func (x *execution) flash(ctx context.Context, s step.Step) *step.Returned {
 		return nil
 	}
 	x.guard(ctx)
+	if x.job.ProtectionRequired {
+		ctx = command.RequireProtection(ctx)
+	}
 	needs, err := drv.Write(ctx, d.Identity, img, x.progress)
 	return x.wrote(s, needs, err)
 }
@@ -249,6 +253,9 @@ func imageReason(err error) step.Reason {
 func writeReason(err error) step.Reason {
 	if rejected := (*driver.RejectedError)(nil); errors.As(err, &rejected) {
 		return step.ImageRejected
+	}
+	if errors.Is(err, command.ErrUnprotected) {
+		return step.WriteUnprotected
 	}
 	return step.WriteFailed
 }

@@ -1,10 +1,14 @@
 package engine
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
 // lastWrite is what is known of the last write under a lock; nil where nothing is.
@@ -48,4 +52,27 @@ func (x *execution) expose(w command.Writing) {
 	x.job.Exposed = &now // the next save makes it durable: it is only reported
 	x.cfg.Log.Warn("Write can be ended from outside", "job", x.job.Name, "argv", w.Argv, "unprotected", now.Unprotected, "uninhibited", now.Uninhibited)
 	x.publish(true)
+}
+
+// Protector tells whether a write survives the end of the container of this process. Config.Writes may implement it.
+type Protector interface {
+	// Protects returns nil when a write that began now would, and why not otherwise.
+	Protects(ctx context.Context) error
+}
+
+// unprotected returns why the update must not be made on this host, where the policy requires that its writes are protected; nil when
+// it may. A rollback is not asked about: without it the device keeps what was found to be bad.
+func (x *execution) unprotected(ctx context.Context, u journal.Update) *step.Failure {
+	if !x.job.ProtectionRequired {
+		return nil
+	}
+	err := errors.New("the daemon cannot tell")
+	if p, ok := x.cfg.Writes.(Protector); ok {
+		err = p.Protects(ctx)
+	}
+	if err == nil {
+		return nil
+	}
+	return &step.Failure{Reason: step.WriteUnprotected, Message: fmt.Sprintf("%s: nothing was changed, because the end of the daemon's pod would end a "+
+		"write on this host, and the rollout policy says writeProtection: Required; mend the host's systemd, or say BestEffort: %v", u.Device, err)}
 }

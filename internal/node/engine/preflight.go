@@ -156,6 +156,9 @@ func (x *execution) fits(ctx context.Context, u journal.Update, d inventory.Devi
 	if failure := x.switchedOff(u); failure != nil {
 		return failure, false
 	}
+	if failure := x.unprotected(ctx, u); failure != nil {
+		return failure, false
+	}
 	if failure, again := x.disturbs(ctx, u, d); failure != nil {
 		return failure, again
 	}

@@ -35,6 +35,7 @@ func (r *Reconciler) newJob(f state) journal.Job {
 		j.Updates = append(j.Updates, updateOf(u, f.devices[u.Device].Status))
 	}
 	j.Record = engine.NewRecord(r.Catalog, j.Updates)
+	j.ProtectionRequired = o.Spec.WriteProtection == v1alpha1.WriteProtectionRequired
 	j.Record.RollbackRequired = o.Spec.Rollback == v1alpha1.RollbackRequired
 	return j
 }

@@ -66,3 +66,15 @@ func TestVerdictOfAJob(t *testing.T) {
 		assert.Equal(t, c.want, decide(c.facts), name)
 	}
 }
+
+func TestAJobIsJournalledUnderTheTermsOfItsObject(t *testing.T) {
+	r := &Reconciler{Catalog: plan.DefaultCatalog()}
+	o := &v1alpha1.FirmwareJob{Spec: v1alpha1.FirmwareJobSpec{Type: v1alpha1.JobTypeUpdate}}
+	j := r.newJob(state{object: o})
+	assert.False(t, j.ProtectionRequired)
+	assert.False(t, j.Record.RollbackRequired)
+	o.Spec.WriteProtection = v1alpha1.WriteProtectionRequired
+	j = r.newJob(state{object: o})
+	assert.True(t, j.ProtectionRequired)
+	assert.False(t, j.Record.RollbackRequired)
+}

@@ -55,6 +55,8 @@ type Job struct {
 	// Guard says whether an engine is started on the host after a boot without the API server; nil where the job needed none
 	// so far.
 	Guard *Guard `json:"guard,omitempty"`
+	// ProtectionRequired refuses the job's updates where the end of the daemon's container would end a write.
+	ProtectionRequired bool `json:"protectionRequired,omitempty"`
 	// Exposed is what could have ended a write of the job; nil where every write so far was protected, or nothing is known.
 	Exposed *Exposed `json:"exposed,omitempty"`
 	// Node identifies the Node that the job took out of service; empty until then, and where there is no cluster.

@@ -99,8 +99,10 @@ type Machine struct {
 	// Unfollowed: nothing holds the lock of a write, which a plugin carries out, and which it alone knows of.
 	Unfollowed bool
 	// Recorded is what is known of the last write under a lock; nil where nothing records writes.
-	Recorded  func(lock string) *command.Writing
-	Snapshots []engine.Snapshot
+	Recorded func(lock string) *command.Writing
+	// Protection answers whether the host protects a write that begins now; nil where it does.
+	Protection func() error
+	Snapshots  []engine.Snapshot
 	// Written are the images that were written to each device, in order.
 	Written map[string][]inventory.Digest
 	// Stop ends the process.
@@ -369,6 +371,14 @@ func (m *Machine) Writing(lock string) (*command.Writing, error) {
 	return m.Recorded(lock), nil
 }
 
+// Protects implements engine.Protector.
+func (m *Machine) Protects(context.Context) error {
+	if m.Protection == nil {
+		return nil
+	}
+	return m.Protection()
+}
+
 // Reboot implements engine.Rebooter. The reboot happens once the process has ended.
 func (m *Machine) Reboot(context.Context) error {
 	m.failpoint()
@@ -429,6 +439,11 @@ func (f failing) Write(ctx context.Context, id inventory.Identity, img driver.Im
 	}
 	if f.m.reading {
 		return 0, command.ErrBusy
+	}
+	if command.ProtectionRequired(ctx) {
+		if err := f.m.Protects(ctx); err != nil {
+			return 0, &command.Error{Argv: []string{"burn"}, ExitCode: -1, Err: fmt.Errorf("%w: %w", command.ErrUnprotected, err)}
+		}
 	}
 	f.m.Written[id.UniqueID] = append(f.m.Written[id.UniqueID], img.Digest)
 	needs, err := f.Simulated.Write(ctx, id, img, p)

@@ -22,6 +22,8 @@ func admissions() []Mutant {
 			"variables.deviceNames.exists(p, object.metadata.name == p || ", "variables.deviceNames.exists(p, object.metadata.name != p || "),
 		rule("a job moves to another node", "firmwarejobs", "TestFirmwareJobValidation",
 			"rule: self.nodeName == oldSelf.nodeName", "rule: size(self.nodeName) > 0"),
+		rule("a job gives up the protection of its writes", "firmwarejobs", "TestWriteProtectionValidation",
+			"self.writeProtection == oldSelf.writeProtection", "self.writeProtection != ''"),
 		rule("a cancellation is taken back", "firmwarejobs", "TestFirmwareJobValidation",
 			"'!has(oldSelf.cancel) || has(self.cancel)'", "'!has(oldSelf.cancel) || has(self.type)'"),
 		rule("a job of type Scan has updates", "firmwarejobs", "TestFirmwareJobValidation",

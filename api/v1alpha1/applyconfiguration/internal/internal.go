@@ -740,6 +740,10 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - device
+    - name: writeProtection
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.WriteProtection
+      default: BestEffort
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FirmwareJobStatus
   map:
     fields:
@@ -1831,6 +1835,10 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - name
+    - name: writeProtection
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.WriteProtection
+      default: BestEffort
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutPolicyStatus
   map:
     fields:
@@ -2224,6 +2232,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: reason
       type:
         scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.WriteProtection
+  scalar: string
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.Condition
   map:
     fields:

@@ -23,6 +23,10 @@ type FirmwareJobSpecApplyConfiguration struct {
 	// rollback is BestEffort (default), or Required to refuse the whole job when the running firmware of one of its
 	// devices could not be restored. The planner takes it from the node's RolloutPolicy. Immutable.
 	Rollback *apiv1alpha1.RollbackPolicy `json:"rollback,omitempty"`
+	// writeProtection is BestEffort (default), or Required to refuse the whole job before anything is changed when the end of the
+	// daemon's container would end a write. A rollback is never refused for it. The planner takes it from the node's RolloutPolicy.
+	// Immutable.
+	WriteProtection *apiv1alpha1.WriteProtection `json:"writeProtection,omitempty"`
 	// soak is how long the node must look healthy without interruption before the health gate passes. The planner takes it
 	// from the node's RolloutPolicy. Default 60s, from 0s to 1h. Immutable.
 	Soak *v1.Duration `json:"soak,omitempty"`
@@ -100,6 +104,14 @@ func (b *FirmwareJobSpecApplyConfiguration) WithSteps(values ...*RequestedStepAp
 // If called multiple times, the Rollback field is set to the value of the last call.
 func (b *FirmwareJobSpecApplyConfiguration) WithRollback(value apiv1alpha1.RollbackPolicy) *FirmwareJobSpecApplyConfiguration {
 	b.Rollback = &value
+	return b
+}
+
+// WithWriteProtection sets the WriteProtection field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the WriteProtection field is set to the value of the last call.
+func (b *FirmwareJobSpecApplyConfiguration) WithWriteProtection(value apiv1alpha1.WriteProtection) *FirmwareJobSpecApplyConfiguration {
+	b.WriteProtection = &value
 	return b
 }
 

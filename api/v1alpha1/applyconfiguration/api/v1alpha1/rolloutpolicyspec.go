@@ -27,6 +27,9 @@ type RolloutPolicySpecApplyConfiguration struct {
 	// rollback is BestEffort (default), or Required to refuse the update of a device whose running firmware could not
 	// be restored. Written by the user.
 	Rollback *apiv1alpha1.RollbackPolicy `json:"rollback,omitempty"`
+	// writeProtection is BestEffort (default), or Required to refuse updates on a node where the end of the daemon's container would end
+	// a running write, such as a host without systemd. Written by the user.
+	WriteProtection *apiv1alpha1.WriteProtection `json:"writeProtection,omitempty"`
 	// soak is how long a node must look healthy without interruption after an update before its job succeeds. It is copied
 	// into each job when that is queued. Default 60s, from 0s to 1h. Written by the user.
 	Soak *metav1.Duration `json:"soak,omitempty"`
@@ -105,6 +108,14 @@ func (b *RolloutPolicySpecApplyConfiguration) WithMaxUnavailable(value intstr.In
 // If called multiple times, the Rollback field is set to the value of the last call.
 func (b *RolloutPolicySpecApplyConfiguration) WithRollback(value apiv1alpha1.RollbackPolicy) *RolloutPolicySpecApplyConfiguration {
 	b.Rollback = &value
+	return b
+}
+
+// WithWriteProtection sets the WriteProtection field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the WriteProtection field is set to the value of the last call.
+func (b *RolloutPolicySpecApplyConfiguration) WithWriteProtection(value apiv1alpha1.WriteProtection) *RolloutPolicySpecApplyConfiguration {
+	b.WriteProtection = &value
 	return b
 }
 
