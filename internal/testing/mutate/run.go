@@ -38,8 +38,9 @@ type Result struct {
 	Took time.Duration
 }
 
-// testTimeout bounds the tests of one mutant: a defect may make them wait for ever.
-const testTimeout = 3 * time.Minute
+// testTimeout bounds the tests of one mutant: a defect may make them wait for ever. The slowest package takes 2.5 minutes on two idle
+// cores.
+const testTimeout = 10 * time.Minute
 
 // Run tests every mutant, at most parallel at once, and reports each result as soon as it is there; report is not called
 // concurrently. The files of the repository below root are not touched: go test is told to read others in their place.
