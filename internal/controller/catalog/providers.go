@@ -1,10 +1,8 @@
 package catalog
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -200,35 +198,6 @@ func (r *Reconciler) read(ctx context.Context, url string, limit int64) ([]byte,
 		return nil, &catalog.Error{Reason: catalog.TooLarge, Err: fmt.Errorf("fetch %s: larger than %d bytes", url, limit)}
 	}
 	return content, nil
-}
-
-// The first bytes of compressed files.
-var (
-	gzipMagic = []byte{0x1f, 0x8b}
-	xzMagic   = []byte{0xfd, '7', 'z', 'X', 'Z', 0}
-	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
-	cabMagic  = []byte("MSCF")
-)
-
-// decompress undoes gzip. It refuses what it cannot read rather than to hand it to a parser.
-func decompress(r io.Reader) (io.Reader, error) {
-	b := bufio.NewReader(r)
-	head, err := b.Peek(6)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("read catalog: %w", err)
-	}
-	switch {
-	case bytes.HasPrefix(head, gzipMagic):
-		z, err := gzip.NewReader(b)
-		if err != nil {
-			return nil, &catalog.Error{Reason: catalog.InvalidCatalog, Err: fmt.Errorf("decompress catalog: %w", err)}
-		}
-		return z, nil
-	case bytes.HasPrefix(head, xzMagic), bytes.HasPrefix(head, zstdMagic), bytes.HasPrefix(head, cabMagic):
-		return nil, &catalog.Error{Reason: catalog.InvalidCatalog,
-			Err: errors.New("decompress catalog: it is compressed with xz, zstd or as a cabinet; name the .gz or the plain file")}
-	}
-	return b, nil
 }
 
 // entriesOf are the images of the sources, with the name of the source. An image that is quarantined on every node is not offered. The

@@ -170,18 +170,6 @@ func TestWhatCannotBeAskedSaysSo(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "PowerEdge R650", "22.41.1000")
 	w.look()
-	for url, answer := range map[string]string{
-		"https://a/index.json.xz": "\xfd7zXZ\x00", "https://a/index.json.zst": "\x28\xb5\x2f\xfd", "https://a/catalog.cab": "MSCF",
-		"https://a/broken.gz": "\x1f\x8b\x00", "https://a/cut.gz": gzipped(t, indexOf(nicEntry("1.0")))[:20],
-	} {
-		w.net.answer[url] = answer
-		w.edit(func(s *v1alpha1.FirmwareCatalogSpec) {
-			s.Providers = []v1alpha1.CatalogProvider{{Name: "ours", Type: v1alpha1.ProviderIndex, URL: url}}
-		})
-		w.discover()
-		assert.Contains(t, []string{"InvalidCatalog", "DownloadFailed"}, w.ready().Reason, url)
-		assert.Empty(t, w.component(v1alpha1.ClassNIC).Versions, url)
-	}
 	w.edit(func(s *v1alpha1.FirmwareCatalogSpec) {
 		s.Providers = []v1alpha1.CatalogProvider{{Name: "oci", Type: v1alpha1.ProviderOCI, URL: "oci://registry.example.com/firmware"}}
 	})
