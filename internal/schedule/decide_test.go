@@ -2,6 +2,7 @@ package schedule_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -375,6 +376,82 @@ func TestANodeThatIsNotHeardOfIsNamedOnlyWhereNobodyElseIsWaitedFor(t *testing.T
 	d := schedule.Decide(f)
 	assert.Equal(t, map[string]schedule.Reason{"n2-j2": schedule.BudgetExhausted}, reasons(d))
 	assert.NotContains(t, d.Wait[0].Message, "backup")
+}
+
+// What is said to each job that waits names the nodes that a person has to look at, and not so many that it changes all the time.
+func TestTheMessageNamesNodesThatNobodyReportsFor(t *testing.T) {
+	silent := func(lost, unheard int) schedule.Facts {
+		f := schedule.Facts{
+			Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(1))}, UnheardUntil: epoch, Jobs: []schedule.Job{job("n0", 1, 0)},
+			Nodes: nodes(1),
+		}
+		for i := lost; i > 0; i-- {
+			f.Nodes = append(f.Nodes, schedule.Node{Name: fmt.Sprint("lost", i), Ready: true, Held: i%2 == 0, Runs: []string{"", "j"}[i%2], Lost: true})
+		}
+		for i := unheard; i > 0; i-- {
+			f.Nodes = append(f.Nodes, schedule.Node{Name: fmt.Sprint("gone", i), Ready: true, Unheard: true})
+		}
+		return f
+	}
+	for name, c := range map[string]struct {
+		lost, unheard int
+		says          []string
+		not           string
+	}{
+		"one that reports a lost job": {lost: 1, says: []string{"Of them lost1 (at work on j) reports a job", "kubectl delete nfw lost1"}},
+		"two that do":                 {lost: 2, says: []string{"Of them lost1 (at work on j) and lost2 (held by a failed job) report a job"}},
+		"many that do":                {lost: 5, says: []string{"lost1 (at work on j), lost2 (held by a failed job), lost3 (at work on j) and others report"}, not: "lost4"},
+		"one that has not reported":   {unheard: 1, says: []string{"The daemon of gone1 has not reported", "kubectl delete nfw gone1"}},
+		"three that have not":         {unheard: 3, says: []string{"The daemons of gone1, gone2 and gone3 have not reported"}},
+		"many that have not":          {unheard: 4, says: []string{"Nodes whose daemons have not reported", "restored from a backup"}, not: "gone1"},
+		"one of each":                 {lost: 1, unheard: 1, says: []string{"lost1 (at work on j)", "The daemon of gone1"}},
+		"none, where one is cordoned": {not: "delete"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := silent(c.lost, c.unheard)
+			if c.lost+c.unheard == 0 {
+				f.Nodes = append(f.Nodes, schedule.Node{Name: "c", Ready: true, Cordoned: true})
+			}
+			d := schedule.Decide(f)
+			require.Equal(t, map[string]schedule.Reason{"n0-j1": schedule.BudgetExhausted}, reasons(d))
+			for _, part := range c.says {
+				assert.Contains(t, d.Wait[0].Message, part)
+			}
+			if c.not != "" {
+				assert.NotContains(t, d.Wait[0].Message, c.not)
+			}
+			slices.Reverse(f.Nodes)
+			assert.Equal(t, d.Wait[0].Message, schedule.Decide(f).Wait[0].Message, "whatever the order of the facts")
+		})
+	}
+}
+
+// A node that is not Ready is disturbed whatever it reports: to delete the report would free nothing.
+func TestANodeThatIsNotReadyIsNotNamedForItsReport(t *testing.T) {
+	f := schedule.Facts{
+		Policies: []schedule.Policy{policy("default", "", intstr.FromInt32(1))}, Jobs: []schedule.Job{job("n0", 1, 0)},
+		Nodes: append(nodes(1), schedule.Node{Name: "down", Runs: "j", Lost: true}),
+	}
+	d := schedule.Decide(f)
+	require.Len(t, d.Wait, 1)
+	assert.NotContains(t, d.Wait[0].Message, "down")
+}
+
+// A topology budget names the nodes of its own domain.
+func TestATopologyBudgetNamesTheNodesOfItsDomain(t *testing.T) {
+	p := policy("default", "", intstr.FromInt32(9))
+	p.Topology = []schedule.TopologyBudget{{Key: "rack", MaxUnavailable: intstr.FromInt32(1)}}
+	rack := func(r string) map[string]string { return map[string]string{"rack": r} }
+	d := schedule.Decide(schedule.Facts{
+		Policies: []schedule.Policy{p}, Jobs: []schedule.Job{job("n0", 1, 0)},
+		Nodes: []schedule.Node{
+			{Name: "n0", Ready: true, Labels: rack("a")}, {Name: "here", Ready: true, Labels: rack("a"), Runs: "j", Lost: true},
+			{Name: "there", Ready: true, Labels: rack("b"), Runs: "j", Lost: true},
+		},
+	})
+	require.Equal(t, map[string]schedule.Reason{"n0-j1": schedule.BudgetExhausted}, reasons(d))
+	assert.Contains(t, d.Wait[0].Message, "Of them here (at work on j) reports a job")
+	assert.NotContains(t, d.Wait[0].Message, "there (")
 }
 
 func TestAJobWithAnEntryIsAdmittedEvenWhenPaused(t *testing.T) {

@@ -73,6 +73,9 @@ type Node struct {
 	// both. They must be read from the API server itself for a node in a ledger with a job that is gone.
 	Runs string
 	Held bool
+	// Lost says that Runs or Held has stood there for longer than a daemon takes to report the end of a job, and that the API has no
+	// such job. It is for people.
+	Lost bool
 	// Unheard says that the node may be at work on a job of which the API knows nothing: its daemon has not reported for longer
 	// than one that runs ever does, and may be about to.
 	Unheard bool

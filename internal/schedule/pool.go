@@ -18,8 +18,9 @@ type pool struct {
 	// used are the nodes that use the budget up, and usedUp is what is said to the thousands of jobs that wait for one of them.
 	used   map[string]bool
 	usedUp string
-	// unheard counts the Ready nodes that are among the used ones because their daemons have not reported.
-	unheard int
+	// unheard are the Ready nodes that are among the used ones because their daemons have not reported, and lost those that report a
+	// job which the API does not have.
+	unheard, lost []string
 	// bytes is what the ledger takes in the API.
 	bytes int
 	// domains are those of the topology budgets, in their order.
@@ -62,7 +63,10 @@ func (p *pass) count() {
 				p.use(o, n.Name)
 			}
 			if n.Unheard && n.Ready {
-				o.unheard++
+				o.unheard = append(o.unheard, n.Name)
+			}
+			if n.Lost && n.Ready {
+				o.lost = append(o.lost, n.Name)
 			}
 			if len(n.pools) > 1 {
 				o.conflict(n)
@@ -73,12 +77,11 @@ func (p *pass) count() {
 		if o.Invalid == "" {
 			o.out.Budget = Budget(o.MaxUnavailable, o.out.Nodes)
 		}
-		o.usedUp = fmt.Sprintf("Policy %s disturbs as many nodes as its maxUnavailable %s allows; the job goes as soon as a node is back.",
-			o.Name, o.MaxUnavailable.String())
+		o.usedUp = fmt.Sprintf("Policy %s disturbs as many nodes as its maxUnavailable %s allows; the job goes as soon as a node is back.%s",
+			o.Name, o.MaxUnavailable.String(), p.aboutLost(o.lost))
 		// Where they leave room, the jobs wait for other nodes. That is said to thousands of jobs, and again when it ends.
-		if o.unheard > 0 && o.unheard >= o.out.Budget {
-			o.usedUp += fmt.Sprintf(" Nodes whose daemon has not reported since the operator began count too, until it does or until %s: the API "+
-				"server may have been restored from a backup that does not know of their jobs.", clock(p.facts.UnheardUntil))
+		if len(o.unheard) > 0 && len(o.unheard) >= o.out.Budget {
+			o.usedUp += aboutUnheard(o.unheard, p.facts.UnheardUntil)
 		}
 	}
 }

@@ -54,11 +54,22 @@ func (p *pass) crowded(c *candidate) (Reason, string) {
 				d.MaxUnavailable.String())
 		case value == "":
 			return BudgetExhausted, fmt.Sprintf("%[1]d of %[1]d in policy %[2]s without label %[3]s: as many nodes are disturbed as may be; the job goes "+
-				"as soon as one of them is back.", budget, c.pool.Name, d.Key)
+				"as soon as one of them is back.%[4]s", budget, c.pool.Name, d.Key, p.aboutLost(d.among(p, c.pool.lost, value)))
 		default:
 			return BudgetExhausted, fmt.Sprintf("%[1]d of %[1]d in %[3]s %[4]s of policy %[2]s: as many nodes are disturbed as may be; the job goes as soon as "+
-				"one of them is back.", budget, c.pool.Name, d.Key, value)
+				"one of them is back.%[5]s", budget, c.pool.Name, d.Key, value, p.aboutLost(d.among(p, c.pool.lost, value)))
 		}
 	}
 	return "", ""
+}
+
+// among are those of the nodes that are in the domain with that value.
+func (d *domains) among(p *pass, nodes []string, value string) []string {
+	var out []string
+	for _, name := range nodes {
+		if p.node(name).Labels[d.Key] == value {
+			out = append(out, name)
+		}
+	}
+	return out
 }

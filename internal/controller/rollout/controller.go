@@ -59,6 +59,7 @@ type Reconciler struct {
 	jobs    int
 	room    *room.Room
 	unheard unheard
+	lost    lost
 }
 
 // New returns a reconciler. It reads ledgers, and what their entries depend on, through direct, which must not be a
@@ -106,10 +107,23 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (ctrl.R
 		return ctrl.Result{}, err
 	}
 	result, err := r.act(ctx, f, schedule.Decide(f.schedule))
-	if err == nil && r.unheard.waits() && (result.RequeueAfter == 0 || result.RequeueAfter > listenAgain) {
-		result.RequeueAfter = listenAgain
+	if err != nil {
+		return result, err
 	}
-	return result, err
+	if r.unheard.waits() {
+		sooner(&result, listenAgain)
+	}
+	if next := r.lost.next(f.schedule.Now); next > 0 {
+		sooner(&result, next)
+	}
+	return result, nil
+}
+
+// sooner asks for another pass after d at the latest.
+func sooner(result *ctrl.Result, d time.Duration) {
+	if result.RequeueAfter == 0 || result.RequeueAfter > d {
+		result.RequeueAfter = d
+	}
 }
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]

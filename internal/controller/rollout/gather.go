@@ -72,6 +72,7 @@ func (r *Reconciler) gather(ctx context.Context) (facts, error) {
 	if err := r.confirm(ctx, f); err != nil {
 		return f, err
 	}
+	r.lost.note(f, r.now())
 	r.dropSeen(f)
 	r.calendars.keep(f.policies)
 	var sources v1alpha1.FirmwareSourceList
@@ -217,7 +218,8 @@ func (r *Reconciler) scheduleFacts(f facts) schedule.Facts {
 		out.Nodes = append(out.Nodes, schedule.Node{
 			Name: n.Name, Labels: n.Labels, Ready: isReady(n), Cordoned: n.Spec.Unschedulable,
 			Scanned: f.queued.scanned[n.Name], Unhealthy: f.queued.unhealthy[n.Name],
-			Runs: runs(f.reports[n.Name]), Held: isHeld(f.reports[n.Name]), Unheard: r.unheard.is(n.Name),
+			Runs: runs(f.reports[n.Name]), Held: isHeld(f.reports[n.Name]),
+			Lost: r.lost.is(n.Name, out.Now), Unheard: r.unheard.is(n.Name),
 		})
 	}
 	for uid, j := range f.jobs {

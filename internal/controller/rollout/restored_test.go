@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -22,6 +23,14 @@ func (w *world) scanned(node, job string, at time.Time) {
 	if job != "" {
 		body.WithCurrentStep(apply.CurrentStep().WithJob(job).WithName("flash"))
 	}
+	require.NoError(w, w.Status().Apply(w.Context(), apply.NodeFirmware(node).WithStatus(body), client.FieldOwner(v1alpha1.FieldOwnerDaemon), client.ForceOwnership))
+}
+
+// reportHeld reports as the daemon of a node does that a failed job holds.
+func (w *world) reportHeld(node string) {
+	w.Helper()
+	body := apply.NodeFirmwareStatus().WithObservedGeneration(1).WithConditions(metav1ac.Condition().WithType(v1alpha1.ConditionHeld).
+		WithStatus(metav1.ConditionTrue).WithReason("Test").WithMessage("").WithLastTransitionTime(metav1.NewTime(w.clock)))
 	require.NoError(w, w.Status().Apply(w.Context(), apply.NodeFirmware(node).WithStatus(body), client.FieldOwner(v1alpha1.FieldOwnerDaemon), client.ForceOwnership))
 }
 
@@ -61,7 +70,7 @@ func TestAfterARestoreNobodyIsAdmittedBeforeTheNodesHaveReported(t *testing.T) {
 	require.Empty(t, w.admitted(), "n1 is at work, and the budget is one node")
 	assert.EqualValues(t, 1, w.policy("default").Status.Unavailable)
 	assert.NotContains(t, w.message("job-2"), "restored from a backup")
-	assert.Zero(t, o.next, "everybody has reported")
+	assert.Equal(t, 5*time.Minute, o.next, "everybody has reported; n1 is named when its job stays unknown")
 
 	w.scanned("n1", "", w.clock.Add(time.Minute))
 	o.pass()
@@ -104,4 +113,95 @@ func TestANodeThatNeverReportedIsNotWaitedFor(t *testing.T) {
 	o.pass()
 	assert.Equal(t, []string{"job-2"}, w.admitted())
 	w.requireStatus(o, "default", status.InProgressStatus)
+}
+
+// A node whose daemon is gone reports for ever what it reported last. The jobs that wait for its place name it, and say how it is freed.
+func TestTheMessageNamesANodeWhoseReportKeepsItsPlace(t *testing.T) {
+	for name, c := range map[string]struct {
+		report func(w *world)
+		says   string
+	}{
+		"at work": {func(w *world) { w.scanned("n1", "lost-1", w.clock) }, "n1 (at work on lost-1) reports a job that is gone or has ended"},
+		"held":    {func(w *world) { w.reportHeld("n1") }, "n1 (held by a failed job) reports a job that is gone or has ended"},
+		"at work on a job that has ended": {func(w *world) {
+			w.queue("done", "n1")
+			w.complete("done")
+			w.scanned("n1", "done", w.clock)
+		}, "n1 (at work on done) reports a job that is gone or has ended"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.create(newPolicy("default", intstr.FromInt32(1), nil), &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
+			w.nodes("n1", "n2")
+			c.report(w)
+			w.queue("job-2", "n2")
+			o := w.operator()
+			o.pass()
+			require.Equal(t, v1alpha1.ReasonBudgetExhausted, w.reason("job-2"))
+			assert.NotContains(t, w.message("job-2"), "n1", "a daemon may be about to report the end of the job")
+			require.Equal(t, 5*time.Minute, o.next)
+
+			w.clock = w.clock.Add(5 * time.Minute)
+			o.pass()
+			assert.Empty(t, w.admitted())
+			assert.Contains(t, w.message("job-2"), c.says)
+			assert.Contains(t, w.message("job-2"), "kubectl delete nfw n1")
+			assert.Zero(t, o.next, "nothing else is to be said")
+
+			require.NoError(t, w.Delete(t.Context(), &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}))
+			o.pass()
+			assert.Equal(t, []string{"job-2"}, w.admitted())
+			w.requireStatus(o, "default", status.InProgressStatus)
+		})
+	}
+}
+
+// The same where the place is in the ledger, and a person removed the job with its finalizer.
+func TestTheMessageNamesANodeThatKeepsThePlaceOfAJobThatIsGone(t *testing.T) {
+	w := newWorld(t)
+	w.create(newPolicy("default", intstr.FromInt32(1), nil), &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
+	w.nodes("n1", "n2")
+	w.queue("forced", "n1")
+	o := w.operator()
+	o.pass()
+	require.Equal(t, []string{"forced"}, w.admitted())
+	w.scanned("n1", "forced", w.clock)
+	w.queue("job-2", "n2")
+	w.delete("forced")
+	w.takeFinalizer("forced")
+	o.pass()
+	require.Equal(t, v1alpha1.ReasonBudgetExhausted, w.reason("job-2"))
+	w.clock = w.clock.Add(5 * time.Minute)
+	o.pass()
+	assert.Contains(t, w.message("job-2"), "n1 (at work on forced) reports a job that is gone or has ended")
+	require.NoError(t, w.Delete(t.Context(), &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}))
+	o.pass()
+	assert.Equal(t, []string{"job-2"}, w.admitted())
+	w.requireStatus(o, "default", status.InProgressStatus)
+}
+
+// A node whose daemon is gone stops its pool for a while with each start of the operator. It is named, and can be left out.
+func TestTheMessageNamesTheNodesThatHaveNotReported(t *testing.T) {
+	w, o := restored(t)
+	o.pass()
+	assert.Contains(t, w.message("job-2"), "The daemons of n1, n2 and n3 have not reported since the operator began")
+	w.scanned("n2", "", w.clock)
+	w.scanned("n3", "", w.clock)
+	o.pass()
+	require.Empty(t, w.admitted())
+	assert.Contains(t, w.message("job-2"), "The daemon of n1 has not reported since the operator began")
+	assert.Contains(t, w.message("job-2"), "kubectl delete nfw n1")
+
+	require.NoError(t, w.Delete(t.Context(), &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}))
+	o.pass()
+	assert.Equal(t, []string{"job-2"}, w.admitted())
+	assert.Zero(t, o.next)
+	w.create(&v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}) // as the operator does
+	again := w.operator()
+	again.view.ahead = 24 * time.Hour
+	again.pass()
+	w.complete("job-2")
+	w.queue("job-3", "n3")
+	again.pass()
+	assert.Contains(t, w.message("job-3"), "The daemons of n2 and n3 have not reported", "n1 has never had a daemon, and stops nobody")
 }

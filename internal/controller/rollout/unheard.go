@@ -3,6 +3,8 @@ package rollout
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -43,6 +45,15 @@ func (u *unheard) is(node string) bool {
 
 func (u *unheard) waits() bool { return len(u.nodes) > 0 }
 
+// maxLogged bounds the nodes that the log names.
+const maxLogged = 5
+
+// first are the first of the nodes, in order of name.
+func (u *unheard) first() []string {
+	names := slices.Sorted(maps.Keys(u.nodes))
+	return names[:min(len(names), maxLogged)]
+}
+
 // listen finds the unheard nodes in the first pass, and drops in each pass those that have reported since. The reports are those of
 // a cache, read before this call.
 func (u *unheard) listen(ctx context.Context, r *Reconciler, reports map[string]*v1alpha1.NodeFirmware) error {
@@ -59,11 +70,12 @@ func (u *unheard) listen(ctx context.Context, r *Reconciler, reports map[string]
 		}
 		if u.waits() {
 			log.FromContext(ctx).Info("Nodes have not reported for long, and count as disturbed until they do; the API server may have been "+
-				"restored from a backup that does not know of their jobs", "nodes", len(u.nodes), "until", u.until)
+				"restored from a backup that does not know of their jobs", "nodes", len(u.nodes), "first", u.first(), "until", u.until)
 		}
 	}
 	if u.waits() && !r.now().Before(u.until) {
-		log.FromContext(ctx).Info("Nodes that have not reported are no longer waited for; look at their daemons", "nodes", len(u.nodes))
+		log.FromContext(ctx).Info("Nodes that have not reported are no longer waited for; look at their daemons, and delete the "+
+			"NodeFirmware of a node that has none", "nodes", len(u.nodes), "first", u.first())
 		u.nodes = nil
 	}
 	for name, before := range u.nodes {
