@@ -7,7 +7,9 @@ import (
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -204,4 +206,15 @@ func TestTheMessageNamesTheNodesThatHaveNotReported(t *testing.T) {
 	w.queue("job-3", "n3")
 	again.pass()
 	assert.Contains(t, w.message("job-3"), "The daemons of n2 and n3 have not reported", "n1 has never had a daemon, and stops nobody")
+}
+
+// An API server without SelfSubjectReview, which came with Kubernetes 1.28, stops no rollout.
+func TestAnAPIServerThatDoesNotTellItsTimeStopsNobody(t *testing.T) {
+	w, o := restored(t)
+	o.view.clockless = &meta.NoKindMatchError{
+		GroupKind: schema.GroupKind{Group: "authentication.k8s.io", Kind: "SelfSubjectReview"}, SearchedVersions: []string{"v1"},
+	}
+	o.pass()
+	assert.Equal(t, []string{"job-2"}, w.admitted())
+	w.requireStatus(o, "default", status.InProgressStatus)
 }

@@ -9,6 +9,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -91,8 +92,13 @@ func (u *unheard) listen(ctx context.Context, r *Reconciler, reports map[string]
 func (r *Reconciler) overdue(ctx context.Context) ([]string, error) {
 	review := &authenticationv1.SelfSubjectReview{} // the one answer with the time that any account is given
 	switch err := r.client.Create(ctx, review); {
-	case apierrors.IsForbidden(err), apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err):
-		log.FromContext(ctx).Error(err, "The API server does not tell its time, so that nodes which have not reported since a restore are not waited for")
+	case meta.IsNoMatchError(err), apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err):
+		log.FromContext(ctx).Error(err, "The API server has no SelfSubjectReview in authentication.k8s.io/v1, which Kubernetes has since 1.28, and so does not "+
+			"tell its time: nodes which have not reported since a restore are not waited for; update the API server")
+		return nil, nil
+	case apierrors.IsForbidden(err):
+		log.FromContext(ctx).Error(err, "The API server does not tell its time, so that nodes which have not reported since a restore are not waited for; "+
+			"allow the operator to create selfsubjectreviews, as the ClusterRole system:basic-user does")
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("ask the API server for its time: %w", err)
