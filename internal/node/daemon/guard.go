@@ -226,20 +226,10 @@ func (w *watchman) work(ctx context.Context) error {
 	if claimed, err := state.Claimed(o.Config.StateDir); err != nil || claimed { // who claims it later, waits for untilRelieved
 		return errors.Join(err, host.Close())
 	}
-	machine, err := newMachine(ctx, o)
-	if err != nil {
-		return errors.Join(err, host.Close())
-	}
-	cfg, err := machine.engineConfig(o, host)
-	if err != nil {
-		return errors.Join(err, host.Close())
-	}
-	cfg.Maintenance, cfg.Guard = outOfReach{}, w.host
-	cfg.Health = health.Checker{Scanner: machine.hardware, Node: w.server, Network: machine.network(), Arrays: machine.hardware.Host}
-	o.Log.Warn("Nobody else looks after this node and the API server does not answer: this guard executes the job")
+	// The vendors' tools are asked for their versions first, which a tool that hangs makes long: a daemon that comes does not wait for that.
 	group, inner := errgroup.WithContext(ctx)
-	group.Go(func() error { return engine.New(cfg).Run(inner) })
 	group.Go(func() error { return w.untilRelieved(inner) })
+	group.Go(func() error { return w.execute(inner, host) })
 	err = group.Wait()
 	w.free = time.Time{}
 	if errors.Is(err, errRelieved) {
@@ -247,6 +237,23 @@ func (w *watchman) work(ctx context.Context) error {
 		err = nil
 	}
 	return errors.Join(err, host.Close())
+}
+
+// execute runs the engine until the context ends.
+func (w *watchman) execute(ctx context.Context, host *state.State) error {
+	o := w.options
+	machine, err := newMachine(ctx, o)
+	if err != nil {
+		return err
+	}
+	cfg, err := machine.engineConfig(o, host)
+	if err != nil {
+		return err
+	}
+	cfg.Maintenance, cfg.Guard = outOfReach{}, w.host
+	cfg.Health = health.Checker{Scanner: machine.hardware, Node: w.server, Network: machine.network(), Arrays: machine.hardware.Host}
+	o.Log.Warn("Nobody else looks after this node and the API server does not answer: this guard executes the job")
+	return engine.New(cfg).Run(ctx)
 }
 
 func (w *watchman) untilRelieved(ctx context.Context) error {

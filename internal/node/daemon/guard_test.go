@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -21,6 +22,9 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/state"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver/nvme"
 )
 
 // guarded is a machine with a static pod of a guard that nobody installed, as it is left by a daemon that lost its state.
@@ -129,6 +133,33 @@ func TestGuardLeavesTheJobToADaemonThatClaimsIt(t *testing.T) {
 	assert.False(t, locked, "the guard took nothing")
 	require.NoError(t, host.claim.Close())
 	assert.False(t, w.relieved(t.Context()))
+}
+
+// A vendor's tool that hangs when it is asked for its version, for up to half a minute, keeps no daemon waiting that claims the job.
+func TestGuardLeavesTheJobToADaemonWhileAToolHangs(t *testing.T) {
+	w, _ := guarded(t)
+	dir, tools := w.options.Config.StateDir, t.TempDir()
+	asked := filepath.Join(tools, "asked")
+	script := "#!/bin/sh\n: > " + asked + "\nexec /bin/sleep 600\n"
+	require.NoError(t, os.WriteFile(filepath.Join(tools, "nvme"), []byte(script), 0o700))
+	before, err := state.Open(dir, state.Options{Daemon: "v0.1.0"})
+	require.NoError(t, err)
+	require.NoError(t, before.Journal.Save(journal.Job{Name: "j", UID: "u"}))
+	require.NoError(t, before.Close())
+	w.options.Config.ToolPath = tools
+	lists := 0
+	w.options.Drivers = func(runner command.Runner, _ fs.FS) driver.Set {
+		lists++ // once for the names of the tools, and again when they have answered
+		return driver.Set{nvme.New(runner)}
+	}
+	worked := make(chan error, 1)
+	go func() { worked <- w.work(t.Context()) }()
+	require.Eventually(t, func() bool { _, err := os.Stat(asked); return err == nil }, time.Minute, time.Millisecond)
+	host, err := takeState(w.options)
+	require.NoError(t, err)
+	require.NoError(t, <-worked)
+	assert.Equal(t, 1, lists, "the tool was not waited for")
+	require.NoError(t, host.Close())
 }
 
 // A guard that the kubelet is about to end does not vouch for the one that replaces it.
