@@ -37,6 +37,9 @@ const (
 type mounts struct {
 	// partitions are the candidates, one for each block device.
 	partitions []partition
+	// asleep are the automounts at those places on which nothing is mounted now. Systemd mounts the partition when somebody looks there,
+	// and takes it away when nobody has for a while (systemd.automount(5), TimeoutIdleSec; two minutes where it finds the partition itself).
+	asleep []string
 	// variablesReadOnly says that efivarfs is mounted, and read-only.
 	variablesReadOnly bool
 }
@@ -53,6 +56,7 @@ func readMounts(host fs.FS) (mounts, error) {
 		return mounts{}, fmt.Errorf("find EFI system partition: %w", err)
 	}
 	var out mounts
+	awake := map[string]bool{}
 	for line := range strings.Lines(string(text)) {
 		m, err := parseMount(line)
 		switch {
@@ -62,8 +66,12 @@ func readMounts(host fs.FS) (mounts, error) {
 			out.variablesReadOnly = m.ReadOnly // the last one covers those before it
 		case m.kind == "vfat" && m.root == "/" && m.rank() >= 0:
 			out.partitions = append(out.partitions, m.partition)
+			awake[m.Path] = true
+		case m.kind == "autofs" && m.rank() >= 0:
+			out.asleep = append(out.asleep, m.Path)
 		}
 	}
+	out.asleep = slices.DeleteFunc(out.asleep, func(path string) bool { return awake[path] })
 	slices.SortStableFunc(out.partitions, func(a, b partition) int {
 		switch {
 		case a.ReadOnly != b.ReadOnly && b.ReadOnly:

@@ -107,6 +107,9 @@ func (p platform) choose() (partition, error) {
 	}
 	esp, err := chooseESP(p.mounts.partitions, p.booted)
 	switch {
+	case err != nil && len(p.mounts.partitions) == 0 && len(p.mounts.asleep) > 0:
+		return partition{}, notReadyf(NoPartition, "the automount at %s mounts no EFI system partition when the daemon looks there: see systemctl status of its unit on the host",
+			p.mounts.asleep[0])
 	case err != nil && p.bootErr != nil:
 		return partition{}, fmt.Errorf("%w (%w)", err, p.bootErr)
 	case err != nil:
@@ -125,6 +128,9 @@ const overhead = 1 << 20
 // error is a *notReady, or says what could not be read.
 func (d *Driver) ready(size int64) (partition, error) {
 	p, err := readPlatform(d.host)
+	if err == nil && d.wake(p.mounts.asleep) {
+		p, err = readPlatform(d.host)
+	}
 	if err != nil {
 		return partition{}, fmt.Errorf("read how the firmware can be updated: %w", err)
 	}
@@ -141,6 +147,19 @@ func (d *Driver) ready(size int64) (partition, error) {
 			"the EFI system partition at %s has %d KiB left, and fwupd needs at least %d KiB: remove old files from it", esp.Path, room>>10, need>>10)
 	}
 	return esp, nil
+}
+
+// wake looks at the automounts, so that systemd mounts what belongs there, and reports whether the mounts have to be read again.
+// Otherwise the answer would depend on whether somebody has looked there within the last minutes. It may last until systemd gives a
+// mount up, a minute and a half by default.
+func (d *Driver) wake(automounts []string) bool {
+	if d.room == nil {
+		return false
+	}
+	for _, path := range automounts {
+		_, _ = d.room(path) // statfs(2) follows an automount (Linux, fs/statfs.c); what it cannot mount is missing in the mounts
+	}
+	return len(automounts) > 0
 }
 
 // roomBelow returns how many bytes are left in the file system at a path of the host. Only files of this machine have that: nil for

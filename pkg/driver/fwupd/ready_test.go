@@ -211,6 +211,61 @@ func TestThereIsRoomForTheArchive(t *testing.T) {
 	require.ErrorIs(t, err, syscall.EIO, "what cannot be read is an error")
 }
 
+// automount is a line of an automount of systemd in the list of mounts.
+const automount = "97 27 0:32 / /boot/efi rw,relatime shared:5 - autofs systemd-1 rw,fd=50,pgrp=1,timeout=120,minproto=5,maxproto=5,direct,pipe_ino=14321\n"
+
+// A partition that systemd mounts when somebody looks there, and takes away when nobody has for two minutes, is there at every scan.
+func TestAnAutomountedPartitionIsThereAtEveryScan(t *testing.T) {
+	fsys := host("2.10.2")
+	mountAt(fsys, automount)
+	d, r := newTool(t).driver(t, fsys)
+	looks := 0
+	d.room = func(path string) (uint64, error) {
+		assert.Equal(t, "/boot/efi", path)
+		looks++
+		mountAt(fsys, automount+usual)
+		return 1 << 30, nil
+	}
+	for range 3 {
+		_, fw, err := d.Inspect(t.Context(), id)
+		require.NoError(t, err)
+		assert.Empty(t, fw.ReadOnly)
+		_, fw, err = d.Inspect(t.Context(), id)
+		require.NoError(t, err)
+		assert.Empty(t, fw.ReadOnly, "while it is mounted")
+		mountAt(fsys, automount) // nobody has looked there for two minutes
+	}
+	assert.Equal(t, 9, looks, "it is woken where it sleeps, and asked for its room")
+	require.NoError(t, d.Check(t.Context(), id, archive(t, "2.19.1")))
+	mountAt(fsys, automount)
+	_, err := d.Write(t.Context(), id, archive(t, "2.19.1"), nil)
+	require.NoError(t, err)
+	calls := r.Calls()
+	assert.Contains(t, calls[len(calls)-1].Env, "FWUPD_UEFI_ESP_PATH=/boot/efi")
+
+	// Where the container does not get what systemd mounts, or there is nothing to mount.
+	mountAt(fsys, automount)
+	d.room = func(string) (uint64, error) { return 0, syscall.ENODEV }
+	_, fw, err := d.Inspect(t.Context(), id)
+	require.NoError(t, err)
+	assert.Contains(t, fw.ReadOnly, "NoPartition: the automount at /boot/efi mounts no EFI system partition")
+	assert.LessOrEqual(t, len(fw.ReadOnly), 256)
+
+	// A partition in one usual place, and the one that counts asleep in another.
+	mountAt(fsys, strings.Replace(automount, "/boot/efi", "/efi", 1)+"99 27 8:3 / /boot rw - vfat /dev/sda3 rw\n")
+	entry(fsys, "8:3", idA, extended)
+	entry(fsys, "8:1", idB, espType)
+	d.room = func(path string) (uint64, error) {
+		if path == "/efi" {
+			mountAt(fsys, "98 27 8:1 / /efi rw - vfat /dev/sda1 rw\n99 27 8:3 / /boot rw - vfat /dev/sda3 rw\n")
+		}
+		return 1 << 30, nil
+	}
+	esp, err := d.ready(0)
+	require.NoError(t, err)
+	assert.Equal(t, "/efi", esp.Path)
+}
+
 // unreadable is a machine whose variable cannot be read.
 type unreadable struct {
 	fstest.MapFS
