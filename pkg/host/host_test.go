@@ -633,6 +633,32 @@ func TestFindReadsOnlyTheDeviceItLooksFor(t *testing.T) {
 	assert.Equal(t, []string{mac(0x20)}, r.read)
 }
 
+// A driver may name a drive by its serial number, where the namespace that sysfs has goes with a port.
+func TestFindReadsOnlyTheDrivesWhoseSerialNumberTheIDNames(t *testing.T) {
+	m := sysfstest.NewMachine()
+	for i, serial := range []string{"S 1", "S2", "XS2", "S3"} {
+		m.NVMe(sysfstest.Drive{Address: fmt.Sprintf("0000:%02x:00.0", i+1), Name: fmt.Sprint("nvme", i), WWIDs: []string{fmt.Sprintf("eui.%02d", i)},
+			Attributes: map[string]string{"model": "PM1733", "serial": serial}})
+	}
+	named := func(_ context.Context, id inventory.Identity) (inventory.Identity, inventory.Firmware, error) {
+		id.UniqueID = "144d-PM1733-" + strings.ReplaceAll(id.SerialNumber, " ", "-")
+		return id, inventory.Firmware{Running: "1"}, nil
+	}
+	for serial, node := range map[string]string{"S-1": "nvme0", "S2": "nvme1", "XS2": "nvme2"} {
+		r := &reader{inspect: named}
+		d, found, err := newHost(t, m, r).Find(t.Context(), inventory.Disk, "144d-PM1733-"+serial)
+		require.NoError(t, err)
+		assert.True(t, found)
+		assert.Equal(t, node, d.Node)
+		assert.Len(t, r.read, 1, "the others are not woken")
+	}
+
+	// Two drives that claim one serial number are both read, and none is chosen.
+	m.NVMe(sysfstest.Drive{Address: "0000:09:00.0", Name: "nvme9", WWIDs: []string{"eui.09"}, Attributes: map[string]string{"model": "PM1733", "serial": "S2"}})
+	_, _, err := newHost(t, m, &reader{inspect: named}).Find(t.Context(), inventory.Disk, "144d-PM1733-S2")
+	require.ErrorContains(t, err, "2 devices claim the unique id")
+}
+
 func TestFindKnowsTheIDsOnlyDriversKnow(t *testing.T) {
 	m := sysfstest.NewMachine()
 	for i := range 3 {

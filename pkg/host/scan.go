@@ -82,7 +82,7 @@ func (h *Host) listAll(ctx context.Context, incomplete map[inventory.Class]error
 // it is not known whether it exists.
 func (h *Host) Find(ctx context.Context, class inventory.Class, uniqueID string) (device inventory.Device, found bool, err error) {
 	candidates, err := h.list(ctx, class)
-	likely := func(c candidate) bool { return c.UniqueID == uniqueID }
+	likely := func(c candidate) bool { return c.UniqueID == uniqueID || namesSerial(uniqueID, c.SerialNumber) }
 	slices.SortStableFunc(candidates, func(a, b candidate) int { return cmp.Compare(rank(likely(b)), rank(likely(a))) })
 	claims := 0
 	for claims < len(candidates) && likely(candidates[claims]) {
@@ -114,6 +114,12 @@ func (h *Host) Find(ctx context.Context, class inventory.Class, uniqueID string)
 		return inventory.Device{}, false, fmt.Errorf("find %s %s: %w", class, uniqueID, err)
 	}
 	return inventory.Device{}, false, nil
+}
+
+// namesSerial reports whether the id has a part that is the serial number: drivers make an id of it where that of sysfs does not last.
+func namesSerial(uniqueID, serial string) bool {
+	serial = strings.Join(strings.Fields(serial), "-")
+	return serial != "" && strings.HasSuffix(uniqueID, "-"+serial)
 }
 
 func rank(likely bool) int {
