@@ -25,7 +25,9 @@ type base struct {
 	gate *confinement.Gate
 	// plugins is nil if there are none.
 	plugins Plugins
-	log     logr.Logger
+	// transports are those of the NVMe drives that belong to this machine.
+	transports []string
+	log        logr.Logger
 }
 
 func newBase(ctx context.Context, o Options) (base, error) {
@@ -41,7 +43,7 @@ func newBase(ctx context.Context, o Options) (base, error) {
 	if err != nil {
 		return base{}, err
 	}
-	return base{machine: machine, manager: mgr, gate: gate, plugins: o.Plugins, log: log}, nil
+	return base{machine: machine, manager: mgr, gate: gate, plugins: o.Plugins, transports: c.NVMeTransports, log: log}, nil
 }
 
 // scans is the configuration of a discovery that publishes the journal's records.
@@ -71,7 +73,7 @@ func (b base) recorder(o Options) events.EventRecorder {
 // watch requests a scan when hardware or drivers come and go.
 func (b base) watch(ctx context.Context, group *errgroup.Group, disc *discovery.Discovery) {
 	group.Go(func() error { return disc.RunLooks(ctx) })
-	group.Go(func() error { hotplug.Watch(ctx, b.log.WithName("hotplug"), disc.Request); return nil })
+	group.Go(func() error { hotplug.Watch(ctx, b.log.WithName("hotplug"), b.transports, disc.Request); return nil })
 	if b.plugins != nil {
 		group.Go(func() error { b.plugins.Watch(ctx, disc.Request); return nil })
 	}

@@ -15,8 +15,9 @@ const quiet = 3 * time.Second
 const spacing = 30 * time.Second
 
 // Watch calls changed when hardware came, went or changed its link, after a quiet moment, until the context ends. Each
-// of its two sources is optional: one that this process may not use is logged once and done without.
-func Watch(ctx context.Context, log logr.Logger, changed func()) {
+// of its two sources is optional: one that this process may not use is logged once and done without. Transports are those of the NVMe
+// drives that belong to the machine, as sysfs names them.
+func Watch(ctx context.Context, log logr.Logger, transports []string, changed func()) {
 	events := make(chan struct{}, 1)
 	report := func() {
 		select {
@@ -25,7 +26,10 @@ func Watch(ctx context.Context, log logr.Logger, changed func()) {
 		}
 	}
 	var group sync.WaitGroup
-	group.Go(func() { resume(ctx, log, "devices", listenToUevents, report) })
+	uevents := func(ctx context.Context, subscribed, report func()) error {
+		return listenToUevents(ctx, transports, subscribed, report)
+	}
+	group.Go(func() { resume(ctx, log, "devices", uevents, report) })
 	group.Go(func() { resume(ctx, log, "links", listenToLinks, report) })
 	Debounce(ctx, events, quiet, spacing, changed)
 	group.Wait()
