@@ -62,7 +62,9 @@ func rendered(t *testing.T, namespace, prefix string) []*unstructured.Unstructur
 		}
 		return files.WriteFile("/deploy/"+name, data)
 	}))
-	require.NoError(t, files.WriteFile("/site/handlers.yaml", []byte("handlers:\n- {manufacturer: Lenovo, image: \"registry.example/lenovo:3\"}\n- image: nodefirmware/daemon:latest\n")))
+	require.NoError(t, files.WriteFile("/site/handlers.yaml", []byte("handlers:\n- {manufacturer: Lenovo, image: \"registry.example/lenovo:3\", args: [--log-level=debug, --tool-path, /opt/lenovo]}\n"+
+		"- {manufacturer: Careless, image: x, args: [--image-verification=IfKeys, --image-keys-dir, /tmp, --kubeconfig=/x.partial]}\n"+
+		"- image: nodefirmware/daemon:latest\n")))
 	require.NoError(t, files.WriteFile("/site/kustomization.yaml", []byte(fmt.Sprintf(`
 resources: [../deploy/kustomize/default]
 components: [../deploy/kustomize/pod-strategy, ../deploy/kustomize/drain, ../deploy/kustomize/signed-images]
@@ -271,10 +273,19 @@ func (i *installation) jobPod(change func(*corev1.Pod)) func(context.Context, cl
 		pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 		main := &pod.Spec.Containers[0]
 		main.Image = "registry.example/lenovo:3"
-		main.Args = append(append([]string{"job", "--name=x"}, main.Args[1:]...), "--health-probe-bind-address=0")
+		main.Args = append(append([]string{"job", "--name=x"}, main.Args[1:]...), "--health-probe-bind-address=0", "--metrics-bind-address=0")
 		main.Ports, main.LivenessProbe, main.ReadinessProbe = nil, nil, nil
 		change(pod)
 		return c.Create(ctx, pod, client.DryRunAll)
+	}
+}
+
+// withArgs adds arguments to the pod of a job as the operator adds those of its handler.
+func withArgs(args ...string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		c := &p.Spec.Containers[0]
+		c.Args = slices.Insert(slices.Clone(c.Args), len(c.Args)-2, args...)
+		p.Annotations = map[string]string{"nodefirmware.io/handler-args": strings.Join(args, "\n")}
 	}
 }
 
@@ -376,6 +387,7 @@ const (
 	podShape    = "has one container, the account of the daemons"
 	podRuns     = `runs "firmware-daemon job"`
 	podRights   = "has the volumes and the rights of the daemons"
+	podArgs     = "but those that the file of handlers names"
 	podImage    = "an image that the file of handlers names"
 )
 
@@ -522,12 +534,8 @@ func (i *installation) attempts() []attempt {
 		{"operator", "run another image", i.jobPod(func(p *corev1.Pod) { p.Spec.Containers[0].Image = "evil.example/x" }), podImage},
 		{"operator", "run a part of an image's name", i.jobPod(func(p *corev1.Pod) { p.Spec.Containers[0].Image = "registry.example/lenovo" }), podImage},
 		{"operator", "run another command", i.jobPod(func(p *corev1.Pod) { p.Spec.Containers[0].Command = []string{"sh"} }), podRuns},
-		{"operator", "run a daemon that takes unsigned images", i.jobPod(func(p *corev1.Pod) {
-			p.Spec.Containers[0].Args = append(p.Spec.Containers[0].Args, "--image-verification=IfKeys")
-		}), podRuns},
-		{"operator", "run a daemon with keys of its own", i.jobPod(func(p *corev1.Pod) {
-			p.Spec.Containers[0].Args = append(p.Spec.Containers[0].Args, "--image-keys-dir", "/tmp")
-		}), podRuns},
+		{"operator", "run a daemon that takes unsigned images", i.jobPod(withArgs("--image-verification=IfKeys")), podRuns},
+		{"operator", "run a daemon with keys of its own", i.jobPod(withArgs("--image-keys-dir", "/tmp")), podRuns},
 		{"operator", "have another flag swallow the verification", i.jobPod(func(p *corev1.Pod) {
 			c := &p.Spec.Containers[0]
 			at := slices.Index(c.Args, "--image-verification=$(IMAGE_VERIFICATION)")
@@ -539,12 +547,22 @@ func (i *installation) attempts() []attempt {
 			c.Args[at-1] += "\n" + c.Args[at]
 			c.Args = slices.Delete(c.Args, at, at+1)
 		}), podRuns},
-		{"operator", "run programs that a kubeconfig names", i.jobPod(func(p *corev1.Pod) {
-			p.Spec.Containers[0].Args = append(p.Spec.Containers[0].Args, "--kubeconfig=/var/lib/node-firmware/images/x.partial")
+		{"operator", "run programs that a kubeconfig names", i.jobPod(withArgs("--kubeconfig=/x.partial")), podRuns},
+		{"operator", "add what its handler adds", i.jobPod(withArgs("--log-level=debug", "--tool-path", "/opt/lenovo")), ""},
+		{"operator", "run the tools of another directory", i.jobPod(withArgs("--tool-path=/var/lib/node-firmware/images")), podArgs},
+		{"operator", "run the tools of a part of a handler's directory", i.jobPod(withArgs("--tool-path", "/opt")), podArgs},
+		{"operator", "run the profiles of another directory", i.jobPod(withArgs("--profile-dir=/host/tmp")), podArgs},
+		{"operator", "add an argument that it does not declare", i.jobPod(func(p *corev1.Pod) {
+			withArgs("--tool-path=/var/lib/node-firmware/images")(p)
+			p.Annotations = nil
 		}), podRuns},
-		{"operator", "add what a handler may", i.jobPod(func(p *corev1.Pod) {
-			p.Spec.Containers[0].Args = append(p.Spec.Containers[0].Args, "--log-level", "debug")
-		}), ""},
+		{"operator", "declare another argument than it adds", i.jobPod(func(p *corev1.Pod) {
+			withArgs("--tool-path=/var/lib/node-firmware/images")(p)
+			p.Annotations["nodefirmware.io/handler-args"] = "--log-level=debug"
+		}), podRuns},
+		{"operator", "add an argument after all others", i.jobPod(func(p *corev1.Pod) {
+			p.Spec.Containers[0].Args = append(p.Spec.Containers[0].Args, "--log-level=debug")
+		}), podRuns},
 		{"operator", "run a daemon of another cluster", i.jobPod(func(p *corev1.Pod) { p.Spec.Containers[0].Args = []string{"job", "--kubeconfig=/x"} }), podRuns},
 		{"operator", "change the environment", i.jobPod(func(p *corev1.Pod) {
 			p.Spec.Containers[0].Env = append(p.Spec.Containers[0].Env, corev1.EnvVar{Name: "LD_PRELOAD", Value: "x"})

@@ -143,6 +143,7 @@ func TestAJobPodIsLikeTheDaemonsExceptForWhatItIs(t *testing.T) { // R000-60
 	assert.Equal(t, image, c.Image)
 	assert.Equal(t, []string{"job", "--name=gpu-1-aaaa"}, c.Args[:2])
 	assert.Equal(t, daemon.Args[1:], c.Args[2:2+len(daemon.Args)-1], "the arguments of the daemon")
+	assert.Equal(t, "--log-level=debug", p.Annotations[handlerArgsAnnotation], "an admission policy compares it with the file")
 	assert.Equal(t, []string{"--log-level=debug", "--health-probe-bind-address=0", "--metrics-bind-address=0"}, c.Args[1+len(daemon.Args):])
 	assert.Equal(t, daemon.VolumeMounts, c.VolumeMounts)
 	assert.Equal(t, daemon.SecurityContext, c.SecurityContext)

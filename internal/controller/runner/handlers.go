@@ -20,7 +20,7 @@ type Handler struct {
 	Model        string `json:"model,omitempty"`
 	// Image of the container. Its entrypoint is firmware-daemon.
 	Image string `json:"image"`
-	// Args are added to those of the daemon.
+	// Args are added to those of the daemon. Each is one word, so that an admission policy finds it in the text of the file.
 	Args []string `json:"args,omitempty"`
 }
 
@@ -68,6 +68,12 @@ func parseHandlers(raw []byte) (Handlers, error) {
 		if h.Image == "" || strings.ContainsAny(h.Image, " \t\n") {
 			problems = append(problems, fmt.Errorf("%s: image %q: name a container image", at, h.Image))
 		}
+		for n, a := range h.Args {
+			if a == "" || strings.ContainsAny(a, noWord) {
+				problems = append(problems, fmt.Errorf("%s: args[%d] %q: write it as one word, without spaces, quotes, commas and brackets; "+
+					"an admission policy looks for it in the text of the file", at, n, a))
+			}
+		}
 		if normal(h.Model) != "" && normal(h.Manufacturer) == "" {
 			problems = append(problems, fmt.Errorf("%s: model %q needs its manufacturer", at, h.Model))
 		}
@@ -79,6 +85,9 @@ func parseHandlers(raw []byte) (Handlers, error) {
 	}
 	return file.Handlers, errors.Join(problems...)
 }
+
+// noWord are the characters that set off the words of the file for the admission policy firmware-job-images.
+const noWord = " \t\r\n\"',{}[]"
 
 func normal(s string) string { return inventory.NormalizeID(s) }
 

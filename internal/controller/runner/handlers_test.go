@@ -50,6 +50,8 @@ func TestHandlersThatCannotBeWorkedWithAreRefused(t *testing.T) {
 		"two for one model":       {"handlers: [{manufacturer: A, model: B, image: a}, {manufacturer: C, image: a}, {manufacturer: a, model: b, image: c}]", "handlers[2] is for the same machines as handlers[0]"},
 		"two for a manufacturer":  {"handlers: [{manufacturer: A, image: a}, {manufacturer: A, image: b}]", "handlers[1] is for the same machines"},
 		"two for every machine":   {"handlers: [{image: a}, {image: b}]", "handlers[1] is for the same machines"},
+		"an argument of words":    {"handlers: [{image: a, args: [--log-level=debug, \"--step-priority=a=1,b=2\"]}]", "handlers[0]: args[1]"},
+		"an empty argument":       {"handlers: [{image: a, args: [\"\"]}]", "handlers[0]: args[0]"},
 		"something else entirely": {"- a", "cannot unmarshal"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -19,6 +19,9 @@ import (
 const (
 	// jobAnnotation holds the name of the job, which may be too long for a label.
 	jobAnnotation = "nodefirmware.io/job-name"
+	// handlerArgsAnnotation holds what the handler adds to the arguments of the daemons, one a line. An admission policy compares it with
+	// the file of handlers, and the arguments of the pod with it.
+	handlerArgsAnnotation = "nodefirmware.io/handler-args"
 	// maxPodName bounds the name of a pod.
 	maxPodName = 253
 )
@@ -54,6 +57,10 @@ func newPod(ds *appsv1.DaemonSet, w work, owner *v1alpha1.NodeFirmware) (*corev1
 	c.Image = w.handler.Image
 	c.Args = slices.Concat([]string{"job", "--name=" + w.name}, c.Args[1:], w.handler.Args,
 		[]string{"--health-probe-bind-address=0", "--metrics-bind-address=0"}) // the daemon of the node listens there
+	annotations := map[string]string{jobAnnotation: w.name}
+	if len(w.handler.Args) > 0 {
+		annotations[handlerArgsAnnotation] = strings.Join(w.handler.Args, "\n")
+	}
 	c.Ports, c.LivenessProbe, c.ReadinessProbe, c.StartupProbe = nil, nil, nil, nil
 	spec.Containers = []corev1.Container{c} // another one would keep the pod from ending
 	spec.NodeName = owner.Name              // the node is cordoned, and no scheduler is asked
@@ -65,7 +72,7 @@ func newPod(ds *appsv1.DaemonSet, w work, owner *v1alpha1.NodeFirmware) (*corev1
 			Labels: map[string]string{
 				"app.kubernetes.io/name": "node-firmware-operator", "app.kubernetes.io/component": "job", v1alpha1.JobPodLabel: w.uid,
 			},
-			Annotations: map[string]string{jobAnnotation: w.name},
+			Annotations: annotations,
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: v1alpha1.GroupVersion.String(), Kind: "NodeFirmware", Name: owner.Name, UID: owner.UID, Controller: ptr.To(true),
 			}},
