@@ -229,7 +229,7 @@ const (
 func (r Reason) Passing() bool {
 	switch r {
 	case ImageUnavailable, NodeDiskFull, ReadFailed, NotDesired, StartedBefore, DeviceChanged, MaintenanceUnavailable, MaintenanceLost, TimedOut,
-		UnhealthyBefore, WriteUnprotected:
+		UnhealthyBefore, WriteUnprotected, SignatureMissing: // the operator may have the signature later
 		return true
 	}
 	return false
