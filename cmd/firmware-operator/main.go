@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 	_ "time/tzdata" // the image has no time zones of its own
 
@@ -55,9 +54,7 @@ func command() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if os.Getenv("GOGC") == "" {
-				debug.SetGCPercent(largeCache)
-			}
+			tuneMemory(cmd.Context())
 			return operator.Run(cmd.Context(), c, strategies(c), log)
 		},
 	}
@@ -90,10 +87,6 @@ func command() *cobra.Command {
 	f.StringVar(&c.LogLevel, "log-level", "info", "debug, info, warn or error")
 	return cmd
 }
-
-// largeCache makes the garbage collector run when the garbage is 30 % of what is in use, and not all of it: what is in use is
-// nearly all cache, which grows with the fleet.
-const largeCache = 30
 
 // newLog writes JSON to stderr, for this program and the libraries it uses.
 func newLog(c config.Operator) (*slog.Logger, error) {

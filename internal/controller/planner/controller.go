@@ -30,7 +30,7 @@ const DefaultQuietPeriod = 60 * time.Second
 
 const (
 	// workers is how many nodes are planned at once, each by one worker.
-	workers = 8
+	workers = 16
 	// coalesce is how long the changes of a node's devices are gathered. A queued job that is no longer due is deleted that much
 	// later; the daemon refuses one that was admitted meanwhile.
 	coalesce = 250 * time.Millisecond

@@ -6,10 +6,10 @@ import (
 )
 
 // slowest is how many times StatusInterval the time between two writes of one template's status may become.
-const slowest = 10
+const slowest = 30
 
 // pace is how often the status of one template is written. The first change after a rest is written at once. While a status
-// goes on to change as soon as it may be written, the time between two writes doubles from StatusInterval to ten times that:
+// goes on to change as soon as it may be written, the time between two writes doubles from StatusInterval to thirty times that:
 // the counters of a template whose 5,000 nodes begin a job cost a few writes and not one for each node. What changes a status
 // or a reason of a condition waits no longer than StatusInterval.
 type pace struct {

@@ -101,7 +101,7 @@ func TestAStatusThatGoesOnToChangeIsWrittenLessOften(t *testing.T) {
 		change(i, v1)
 		second()
 	}
-	assert.Equal(t, 14, s.templateWrites-before, "after 0, 1, 3, 7 and 15 seconds, and then every 10")
+	assert.Equal(t, 8, s.templateWrites-before, "after 0, 1, 3, 7, 15 and 31 seconds, and then every 30")
 
 	for i := seconds; i < 40*devicesPerNode; i++ {
 		change(i, v1)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
@@ -60,7 +61,7 @@ func newDaemons(c client.Client, cached client.Reader, s *seen, takes time.Durat
 func (d *daemons) watch(ctx context.Context, objects ctrlcache.Cache) error {
 	for _, o := range []client.Object{
 		&v1alpha1.NodeFirmware{}, &v1alpha1.NodeDevice{}, &v1alpha1.FirmwareJob{}, &v1alpha1.RolloutPolicy{},
-		&v1alpha1.FirmwareTemplate{}, &v1alpha1.FirmwareSource{},
+		&v1alpha1.FirmwareTemplate{}, &v1alpha1.FirmwareSource{}, &v1alpha1.FirmwareCatalog{}, &eventsv1.Event{},
 	} {
 		informer, err := objects.GetInformer(ctx, o)
 		if err != nil {

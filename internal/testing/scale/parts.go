@@ -97,6 +97,11 @@ func (r *run) rollOut(ctx context.Context) error {
 		r.report.AdmissionsPerSecond = float64(len(s.admitted)) / max(s.lastAdmitted.Sub(s.firstAdmitted).Seconds(), 0.1)
 		return true
 	})()
+	// A catalog collects for half a minute what the daemons report. Its last look belongs to the rollout.
+	err = r.await(ctx, "the catalogs know what runs", func(s *seen) bool { return s.catalogsKnow(r.report.Devices) })
+	if err != nil {
+		return err
+	}
 	w, err := r.counted()
 	r.report.RolloutWrites, r.report.WritesPerJob = w.by, float64(w.all)/float64(r.report.Jobs)
 	return err
@@ -108,7 +113,7 @@ func (r *run) rest(ctx context.Context) error {
 		return err
 	}
 	w, err := r.counted()
-	r.report.RestWrites, r.report.RestSeconds = w.all, r.Rest.Seconds()
+	r.report.RestWrites, r.report.RestKinds, r.report.RestSeconds = w.all, w.by, r.Rest.Seconds()
 	return err
 }
 

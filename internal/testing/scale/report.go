@@ -36,8 +36,10 @@ type Report struct {
 	WritesPerDevice float64 `json:"writesPerDevice"`
 	WritesPerJob    float64 `json:"writesPerJob"`
 	// RestWrites are the writes of the operator in the RestSeconds after the rollout.
-	RestWrites  int     `json:"restWrites"`
-	RestSeconds float64 `json:"restSeconds"`
+	RestWrites int `json:"restWrites"`
+	// RestKinds are the writes at rest by verb and resource.
+	RestKinds   map[string]int `json:"restKinds,omitempty"`
+	RestSeconds float64        `json:"restSeconds"`
 	// AdmittedAtOnce is how many nodes the ledger held at most.
 	AdmittedAtOnce int `json:"admittedAtOnce"`
 	// RolloutWrites counts the writes of the operator during the rollout by verb and resource, and Conflicts those of the whole

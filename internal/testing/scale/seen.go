@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,7 +19,9 @@ type seen struct {
 	mu                                             sync.Mutex
 	firmwares, assigned, unobserved                map[string]struct{}
 	jobs, admitted, ended, protected               map[string]struct{}
-	done                                           map[string]int32 // applied nodes by template
+	done                                           map[string]int32    // applied nodes by template
+	newest                                         map[string]int32    // devices that run the newest version, by catalog
+	announced                                      map[string]struct{} // catalogs that have an event
 	sourceReady                                    bool
 	ledger, ledgerPeak                             int
 	firstJob, lastJob, firstAdmitted, lastAdmitted time.Time
@@ -26,8 +29,8 @@ type seen struct {
 }
 
 func newSeen() *seen {
-	s := &seen{done: map[string]int32{}, largest: map[string]int{}}
-	for _, set := range []*map[string]struct{}{&s.firmwares, &s.assigned, &s.unobserved, &s.jobs, &s.admitted, &s.ended, &s.protected} {
+	s := &seen{done: map[string]int32{}, newest: map[string]int32{}, largest: map[string]int{}}
+	for _, set := range []*map[string]struct{}{&s.firmwares, &s.assigned, &s.unobserved, &s.jobs, &s.admitted, &s.ended, &s.protected, &s.announced} {
 		*set = map[string]struct{}{}
 	}
 	return s
@@ -60,6 +63,13 @@ func (s *seen) note(o client.Object) {
 		s.ledgerPeak = max(s.ledgerPeak, s.ledger)
 	case *v1alpha1.FirmwareTemplate:
 		s.done[name] = o.Status.UpdatesApplied
+	case *v1alpha1.FirmwareCatalog:
+		s.newest[name] = newest(o)
+	case *eventsv1.Event:
+		if o.Regarding.Kind == "FirmwareCatalog" {
+			s.announced[o.Regarding.Name] = struct{}{}
+		}
+		return
 	case *v1alpha1.FirmwareSource:
 		s.sourceReady = o.Status.ObservedGeneration == o.Generation && len(o.Status.Images) == len(o.Spec.Files)
 	}
@@ -129,4 +139,26 @@ func (s *seen) appliedNodes() int {
 		sum += int(n)
 	}
 	return sum
+}
+
+// newest is how many devices run the newest version by a catalog.
+func newest(o *v1alpha1.FirmwareCatalog) int32 {
+	var sum int32
+	for _, c := range o.Status.Components {
+		for _, r := range c.Running {
+			if r.Position == v1alpha1.PositionNewest {
+				sum += r.Devices
+			}
+		}
+	}
+	return sum
+}
+
+// catalogsKnow reports whether the catalogs know that so many devices run the newest version, and have said so.
+func (s *seen) catalogsKnow(devices int) bool {
+	sum := 0
+	for _, n := range s.newest {
+		sum += int(n)
+	}
+	return sum == devices && len(s.announced) == len(s.newest)
 }
