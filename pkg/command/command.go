@@ -37,6 +37,8 @@ type Command struct {
 	// Lock names what a Write changes, such as a card's unique id. Two Writes with the same lock never run at once,
 	// over restarts of this process too. Required for a Write.
 	Lock string
+	// Image, when set, is the image that the tool reads, as it was verified. Nil for a tool that reads none.
+	Image *Image
 	// Progress, when set, is called with each line of standard output as it appears. It must not block.
 	Progress func(line string)
 }
@@ -56,7 +58,8 @@ type Result struct {
 type Runner interface {
 	// Run runs the command to its end. It returns an *Error when the tool could not be started, was killed by its
 	// deadline, printed more than the bound, or, for a Write, has been silent for too long (ErrStillRunning), ended in an
-	// unknown way (ErrLost), or cannot start because another Write holds its lock (ErrBusy).
+	// unknown way (ErrLost), or cannot start because another Write holds its lock (ErrBusy) or its image is not the verified one
+	// any more (ErrImage).
 	Run(ctx context.Context, c Command) (Result, error)
 }
 
@@ -78,6 +81,9 @@ var (
 	ErrBusy = errors.New("another write is running")
 	// ErrUnprotected: a Write was not begun, because its context requires a protection (RequireProtection) that the host does not give.
 	ErrUnprotected = errors.New("the write would not survive the end of the daemon's container, so it was not begun")
+	// ErrImage: the image could not be given to the tool as it was verified: the file is another one by now, cannot be read, or there is
+	// no room for the copy. The tool was not started.
+	ErrImage = errors.New("the tool was not started, because the verified image could not be given to it")
 	// ErrOutput: the tool printed more than the bound.
 	ErrOutput = errors.New("too much output")
 )
@@ -117,5 +123,5 @@ func Failed(c Command, r Result, cause error) *Error {
 	if len(text) > tail {
 		text = text[len(text)-tail:]
 	}
-	return &Error{Argv: c.Argv, ExitCode: r.ExitCode, Stderr: strings.ToValidUTF8(string(text), "?"), Err: cause}
+	return &Error{Argv: c.Argv, ExitCode: r.ExitCode, Stderr: strings.ToValidUTF8(string(c.named(text)), "?"), Err: cause}
 }

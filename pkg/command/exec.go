@@ -30,6 +30,9 @@ type Config struct {
 	StateDir string
 	// MaxOutput bounds standard output and standard error, each, in bytes. Default 4 MiB.
 	MaxOutput int64
+	// MaxInMemory is up to how many bytes of an Image are copied to memory; see Command.Image. Default 64 MiB: more than the images of
+	// adapters, drives and system firmware have, and little of what a daemon may use.
+	MaxInMemory int64
 	// Worker is the command line of a program that calls RunWorker, its path first. Writes are run through it. When empty,
 	// the tool is a child of this process, and dies with its container.
 	Worker []string
@@ -78,7 +81,7 @@ func NewExecRunner(cfg Config) (*ExecRunner, error) {
 	if cfg.StateDir != "" && !filepath.IsAbs(cfg.StateDir) {
 		return nil, fmt.Errorf("configure commands: state directory %q is not absolute", cfg.StateDir)
 	}
-	if cfg.MaxOutput < 0 || cfg.QueryTimeout < 0 || cfg.WriteTimeout < 0 {
+	if cfg.MaxOutput < 0 || cfg.MaxInMemory < 0 || cfg.QueryTimeout < 0 || cfg.WriteTimeout < 0 {
 		return nil, errors.New("configure commands: bounds and timeouts must not be negative")
 	}
 	if len(cfg.Worker) > 0 && !filepath.IsAbs(cfg.Worker[0]) {
@@ -92,6 +95,7 @@ func NewExecRunner(cfg Config) (*ExecRunner, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	cfg.MaxOutput = orDefault(cfg.MaxOutput, 4<<20)
+	cfg.MaxInMemory = orDefault(cfg.MaxInMemory, maxInMemory)
 	cfg.QueryTimeout = orDefault(cfg.QueryTimeout, time.Minute)
 	cfg.WriteTimeout = orDefault(cfg.WriteTimeout, 30*time.Minute)
 	// HOME and LC_ALL keep tools from reading settings of a user and from translating what we parse.

@@ -126,6 +126,8 @@ var tools = map[string]func(args []string) int{
 	"worker":        playWorker,
 	"worker-daemon": playDaemonWithWorker,
 	"promise":       playPromise,
+	"read-image":    playReadImage,
+	"image-daemon":  playDaemonWithImage,
 	"broken-promise": func([]string) int {
 		fmt.Fprintln(os.Stderr, "Failed to connect to bus")
 		return 1

@@ -17,15 +17,16 @@ const scopeTimeout = 15 * time.Second
 
 // startWorker starts a worker, moves it out of this process' container, so that the end of the container does not end it,
 // and only then gives it its order.
-func (w *following) startWorker(ctx context.Context, tool []string, lock *os.File) error {
-	cmd, orders, err := w.spawn(lock)
+func (w *following) startWorker(ctx context.Context, tool []string, give inherited) error {
+	cmd, orders, err := w.spawn(give)
 	if err != nil {
 		return err
 	}
 	w.protect(ctx, cmd.Process.Pid)
 	if err = errors.Join(ctx.Err(), w.unprotected(ctx)); err == nil {
 		err = order{
-			Argv: argvOf(tool, w.command.Argv), Base: w.base, MaxOutput: w.runner.cfg.MaxOutput, Inhibit: w.inhibit(), Writing: w.record,
+			Argv: argvOf(tool, w.command.reading(writeImageFD)), Base: w.base, MaxOutput: w.runner.cfg.MaxOutput, Inhibit: w.inhibit(),
+			HasImage: give.image != nil, Writing: w.record,
 		}.send(orders)
 	}
 	_ = orders.Close() // a worker without its order ends by itself
@@ -35,12 +36,12 @@ func (w *following) startWorker(ctx context.Context, tool []string, lock *os.Fil
 	}
 	// The worker empties the files, and leaves the last of the output in them when it ends. Two that did would lose it.
 	w.stdout.cut, w.stderr.cut = math.MaxInt64, math.MaxInt64
-	go w.superviseWorker(cmd, lock)
+	go w.superviseWorker(cmd, give.lock)
 	return nil
 }
 
 // spawn starts the worker, which waits for its order.
-func (w *following) spawn(lock *os.File) (cmd *exec.Cmd, orders *os.File, err error) {
+func (w *following) spawn(give inherited) (cmd *exec.Cmd, orders *os.File, err error) {
 	from, orders, err := os.Pipe()
 	if err != nil {
 		return nil, nil, fmt.Errorf("start worker: %w", err)
@@ -50,7 +51,7 @@ func (w *following) spawn(lock *os.File) (cmd *exec.Cmd, orders *os.File, err er
 	cmd = exec.Command(argv[0], argv[1:]...)
 	w.runner.prepare(cmd, w.command)
 	cmd.Stdout, cmd.Stderr = w.stdout.file, w.stderr.file
-	cmd.ExtraFiles = []*os.File{lock, from} // lockFD and orderFD
+	cmd.ExtraFiles = append([]*os.File{give.lock, from}, files(give.image)...) // lockFD, orderFD and workerImageFD
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("start worker: %w", err), orders.Close())

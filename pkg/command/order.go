@@ -17,6 +17,8 @@ type order struct {
 	MaxOutput int64
 	// Inhibit is the command that holds off a shutdown of the host, its path first; empty for none.
 	Inhibit []string
+	// HasImage says that the worker holds an image for the tool, as workerImageFD.
+	HasImage bool
 	// Writing is what is to be recorded.
 	Writing Writing
 }

@@ -37,7 +37,7 @@ func (r *ExecRunner) Protects(ctx context.Context) error {
 	}
 	defer null.Close()
 	w := &following{runner: r, stdout: &follower{file: null}, stderr: &follower{file: null}}
-	cmd, orders, err := w.spawn(null)
+	cmd, orders, err := w.spawn(inherited{lock: null})
 	if err != nil {
 		return err
 	}

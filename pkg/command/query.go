@@ -25,15 +25,21 @@ func (r *ExecRunner) query(ctx context.Context, tool []string, c Command) (Resul
 	stdout := &boundedBuffer{max: r.cfg.MaxOutput, overflow: overflow, lines: newLineSplitter(c.Progress)}
 	stderr := &boundedBuffer{max: r.cfg.MaxOutput, overflow: overflow}
 
-	argv := argvOf(tool, c.Argv)
+	image, err := c.hold(r.cfg.MaxInMemory)
+	if err != nil {
+		return Result{}, failedToRun(c, err)
+	}
+	defer image.Close()
+	argv := argvOf(tool, c.reading(queryImageFD))
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	r.prepare(cmd, c)
 	cmd.Stdout, cmd.Stderr = stdout, stderr
+	cmd.ExtraFiles = files(image) // queryImageFD
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = waitDelay
 
-	err := cmd.Run()
+	err = cmd.Run()
 	if cmd.ProcessState == nil {
 		return Result{}, failedToRun(c, startError(ctx, err))
 	}

@@ -6,10 +6,11 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"syscall"
 )
 
-// The descriptors a worker inherits beside its output files: the lock, and the pipe its order comes through.
+// The descriptors a worker inherits beside its output files: the lock, and the pipe its order comes through. An image is behind them.
 const (
 	lockFD  = 3
 	orderFD = 4
@@ -35,11 +36,16 @@ func RunWorker() error {
 	if err = errors.Join(err, orders.Close()); err != nil {
 		return err
 	}
-	return o.carryOut(lock)
+	var image *os.File
+	if o.HasImage {
+		syscall.CloseOnExec(workerImageFD)
+		image = os.NewFile(workerImageFD, "image")
+	}
+	return o.carryOut(inherited{lock, image})
 }
 
 // carryOut records and starts the tool, and waits until it has ended.
-func (o order) carryOut(lock *os.File) error {
+func (o order) carryOut(give inherited) error {
 	w := &o.Writing
 	w.Worker = processOf(os.Getpid())
 	hold, err := newInhibition(o.Inhibit)
@@ -53,7 +59,7 @@ func (o order) carryOut(lock *os.File) error {
 	cmd := exec.Command(o.Argv[0], o.Argv[1:]...) // no context: a write outlives all of them
 	cmd.Dir, cmd.Env = "/", os.Environ()          //nolint:forbidigo // the runner has set the worker's environment for the tool
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	cmd.ExtraFiles = append([]*os.File{lock}, hold.files()...)
+	cmd.ExtraFiles = slices.Concat([]*os.File{give.lock}, files(give.image), hold.files()) // the lock, writeImageFD and the inhibitor's
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	bound, err := boundOutput(o.Base, o.MaxOutput)
 	if err == nil {

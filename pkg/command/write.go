@@ -22,7 +22,13 @@ func (r *ExecRunner) write(ctx context.Context, tool []string, c Command) (Resul
 	if err != nil {
 		return Result{}, failedToRun(c, err)
 	}
-	w, err := r.begin(ctx, tool, c, lock)
+	image, err := c.hold(r.cfg.MaxInMemory)
+	if err != nil {
+		_ = lock.Close()
+		return Result{}, failedToRun(c, err)
+	}
+	w, err := r.begin(ctx, tool, c, inherited{lock, image})
+	_ = image.Close() // the tool, or its worker, has it
 	if err != nil {
 		_ = lock.Close()
 		return Result{}, failedToRun(c, err)
@@ -50,7 +56,7 @@ func (r *ExecRunner) write(ctx context.Context, tool []string, c Command) (Resul
 }
 
 // begin starts the tool, or a worker that does, and its supervision. On success the supervision owns the lock.
-func (r *ExecRunner) begin(ctx context.Context, tool []string, c Command, lock *os.File) (*following, error) {
+func (r *ExecRunner) begin(ctx context.Context, tool []string, c Command, give inherited) (*following, error) {
 	bootID, err := r.cfg.BootID()
 	if err != nil {
 		return nil, fmt.Errorf("read boot id: %w", err)
@@ -58,6 +64,9 @@ func (r *ExecRunner) begin(ctx context.Context, tool []string, c Command, lock *
 	w := &following{
 		runner: r, command: c, base: r.lockBase(c.Lock), progress: c.Progress, done: make(chan struct{}),
 		record: Writing{Lock: c.Lock, Argv: c.Argv, BootID: bootID, Started: time.Now().UTC()},
+	}
+	if c.Image != nil {
+		w.record.Image = c.Image.Digest.String()
 	}
 	if err := w.record.save(w.base); err != nil { // a write that leaves no trace must not begin
 		return nil, err
@@ -70,11 +79,14 @@ func (r *ExecRunner) begin(ctx context.Context, tool []string, c Command, lock *
 	if len(r.cfg.Worker) > 0 {
 		start = w.startWorker
 	}
-	if err := start(ctx, tool, lock); err != nil {
+	if err := start(ctx, tool, give); err != nil {
 		return nil, errors.Join(err, stdout.Close(), stderr.Close())
 	}
 	return w, nil
 }
+
+// inherited are the files that the tool of a write gets: its lock, and its image or nil.
+type inherited struct{ lock, image *os.File }
 
 // following is a write that was started by this process and may outlast the call that did so.
 type following struct {
@@ -112,16 +124,16 @@ func (w *following) createOutputs() (stdout, stderr *os.File, err error) {
 	return stdout, stderr, nil
 }
 
-func (w *following) startTool(ctx context.Context, tool []string, lock *os.File) error {
+func (w *following) startTool(ctx context.Context, tool []string, give inherited) error {
 	w.record.Unprotected = errNoWorker.Error()
 	if err := w.unprotected(ctx); err != nil {
 		return err
 	}
-	argv := argvOf(tool, w.command.Argv)
+	argv := argvOf(tool, w.command.reading(writeImageFD))
 	cmd := exec.Command(argv[0], argv[1:]...) // no context: a write outlives all of them
 	w.runner.prepare(cmd, w.command)
 	cmd.Stdout, cmd.Stderr = w.stdout.file, w.stderr.file
-	cmd.ExtraFiles = []*os.File{lock}
+	cmd.ExtraFiles = append([]*os.File{give.lock}, files(give.image)...) // the lock, and writeImageFD
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start tool: %w", err)
@@ -135,7 +147,7 @@ func (w *following) startTool(ctx context.Context, tool []string, lock *os.File)
 		w.record.Ended = ended(cmd.ProcessState)
 		_ = w.record.save(w.base)
 		// Descendants of the tool that go on keep holding it.
-		_ = lock.Close()
+		_ = give.lock.Close()
 		close(w.done)
 	}()
 	return nil

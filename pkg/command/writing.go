@@ -15,6 +15,8 @@ import (
 type Writing struct {
 	Lock string
 	Argv []string
+	// Image is the digest of what the tool got in the place of the image that Argv names; empty where that is none.
+	Image string `json:",omitempty"`
 	// BootID is the boot in which it was begun; Started is when.
 	BootID  string
 	Started time.Time

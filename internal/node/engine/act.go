@@ -257,5 +257,8 @@ func writeReason(err error) step.Reason {
 	if errors.Is(err, command.ErrUnprotected) {
 		return step.WriteUnprotected
 	}
+	if errors.Is(err, command.ErrImage) { // nothing was written, and the next attempt fetches what changed
+		return imageReason(err)
+	}
 	return step.WriteFailed
 }

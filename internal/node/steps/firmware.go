@@ -2,10 +2,8 @@ package steps
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
@@ -74,13 +72,13 @@ func (t Tasks) readBack(ctx context.Context, d inventory.Device, drv driver.Driv
 		return "", fmt.Errorf("make directory for the image: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	img := driver.Image{Path: filepath.Join(dir, "image"), Version: d.Firmware.Running}
-	if err := archiver.Archive(ctx, d.Identity, img.Path); err != nil {
+	path := filepath.Join(dir, "image")
+	if err := archiver.Archive(ctx, d.Identity, path); err != nil {
 		return "", fmt.Errorf("read the image from the device: %w", err)
 	}
-	var err error
-	if img.Digest, img.Size, err = measure(img.Path); err != nil {
-		return "", err
+	img, err := driver.Measure(path, d.Firmware.Running)
+	if err != nil {
+		return "", fmt.Errorf("hash the image that was read: %w", err)
 	}
 	var rejected *driver.RejectedError
 	switch err := drv.Check(ctx, d.Identity, img); {
@@ -90,17 +88,4 @@ func (t Tasks) readBack(ctx context.Context, d inventory.Device, drv driver.Driv
 		return "", fmt.Errorf("check the image read from the device: %w", err)
 	}
 	return "its image was read back and is valid for its board", nil
-}
-
-func measure(path string) (digest inventory.Digest, size int64, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return digest, 0, fmt.Errorf("open the image that was read: %w", err)
-	}
-	defer f.Close()
-	hash := sha256.New()
-	if size, err = io.Copy(hash, f); err != nil {
-		return digest, 0, fmt.Errorf("hash the image that was read: %w", err)
-	}
-	return inventory.Digest(hash.Sum(nil)), size, nil
 }

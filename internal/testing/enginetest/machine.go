@@ -73,6 +73,8 @@ type Machine struct {
 	Points, CrashAt int
 	// Reads counts what is read of the host; the process ends at the one whose number is EndAt.
 	Reads, EndAt int
+	// NoWrite is why no tool that writes is started; nil where one is.
+	NoWrite error
 	// BeforeCommit is called between the two commands of a write, which then waits until its context ends.
 	BeforeCommit func()
 	// NoReset answers for a device that cannot be reset now, in place of the reset.
@@ -439,6 +441,9 @@ func (f failing) Write(ctx context.Context, id inventory.Identity, img driver.Im
 	}
 	if f.m.reading {
 		return 0, command.ErrBusy
+	}
+	if f.m.NoWrite != nil {
+		return 0, &command.Error{Argv: []string{"burn"}, ExitCode: -1, Err: f.m.NoWrite}
 	}
 	if command.ProtectionRequired(ctx) {
 		if err := f.m.Protects(ctx); err != nil {

@@ -3,18 +3,31 @@ package toolcontract
 // Devlink is firmware-devlink, which is part of this product: what answers is the kernel, real or played.
 func Devlink() Tool {
 	const noDevice = "no such device"
+	// blank is the digest of {blank}: 4096 bytes of zero.
+	const blank = "sha256:ad7facb2586fc6e966c004d7d1d16b024f5805ff7cb47c7a85dabd8b48892ca7"
 	without := map[Condition]Want{NoDevlink: {Refused, 1, "this kernel is built without devlink"}}
 	return Tool{
 		Name: "firmware-devlink",
 		Marks: []Mark{
 			{"use: firmware-devlink ", Usage}, {"parse devlink handle ", Usage}, {"flag provided but not defined", Usage},
-			{"flash: name the image", Usage}, {" takes no argument ", Usage},
-			{"built without devlink", Refused}, {"open image: ", NoFile}, {noDevice, NoDevice},
+			{"flash: name the image", Usage}, {"parse digest ", Usage}, {" takes no argument ", Usage},
+			{"built without devlink", Refused}, {"open image: ", NoFile}, {"is not the one that was verified", NoFile}, {noDevice, NoDevice},
 		},
 		Cases: []Case{
-			{Name: "write an adapter", Args: []string{"flash", "pci/{absent}", "--file", "{blank}"}, Want: Want{NoDevice, 1, noDevice}, On: without},
 			{
-				Name: "write an image that is not there", Args: []string{"flash", "pci/{absent}", "--file", "{missing}"},
+				Name: "write an adapter", Args: []string{"flash", "pci/{absent}", "--file", "{blank}", "--digest", blank},
+				Want: Want{NoDevice, 1, noDevice}, On: without,
+			},
+			{
+				Name: "write an image that has changed", Args: []string{"flash", "pci/{absent}", "--file", "{junk}", "--digest", blank},
+				Want: Want{NoFile, 7, "nothing was written, because the image is not the one that was verified: its content is sha256:"},
+			},
+			{
+				Name: "write an image with half a digest", Args: []string{"flash", "pci/{absent}", "--file", "{blank}", "--digest", blank[:20]},
+				Want: Want{Usage, 2, "want sha256: and 64 lower-case hexadecimal digits"},
+			},
+			{
+				Name: "write an image that is not there", Args: []string{"flash", "pci/{absent}", "--file", "{missing}", "--digest", blank},
 				Want: Want{NoFile, 1, "flash pci/{absent}: open image: lstat {missing}: no such file or directory"},
 			},
 			{Name: "activate what an adapter stores", Args: []string{"activate", "pci/{absent}"}, Want: Want{NoDevice, 1, noDevice}, On: without},

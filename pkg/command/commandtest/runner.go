@@ -15,7 +15,7 @@ import (
 type Tool func(ctx context.Context, c command.Command) (command.Result, error)
 
 // Runner is a command.Runner whose tools are functions. Like the real one it refuses an empty command, a Write without
-// a lock, and a Write while another holds its lock. A command whose tool was not given fails the test. It is safe for
+// a lock, a Write while another holds its lock, and an image that the command does not name. Its tools read the image by its path. A command whose tool was not given fails the test. It is safe for
 // concurrent use.
 type Runner struct {
 	t     testing.TB
@@ -39,6 +39,9 @@ func (r *Runner) Run(ctx context.Context, c command.Command) (command.Result, er
 	}
 	if c.Kind == command.Write && c.Lock == "" {
 		return command.Result{}, r.refuse(c, fmt.Errorf("a write needs a lock"))
+	}
+	if err := c.CheckImage(); err != nil {
+		return command.Result{}, r.refuse(c, err)
 	}
 	if err := ctx.Err(); err != nil {
 		return command.Result{}, &command.Error{Argv: c.Argv, ExitCode: -1, Err: err}

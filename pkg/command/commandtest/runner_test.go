@@ -42,6 +42,7 @@ func TestRunnerFailsTheTestOnWhatTheRealOneWouldRefuse(t *testing.T) {
 	for name, c := range map[string]command.Command{
 		"unknown tool":       {Argv: []string{"rm"}},
 		"no command":         {},
+		"unnamed image":      {Argv: []string{"nvme"}, Image: &command.Image{Path: "/image"}},
 		"write without lock": {Argv: []string{"nvme"}, Kind: command.Write},
 	} {
 		f := &failures{}

@@ -13,9 +13,9 @@ import (
 // Tool is the name of the tool of this package.
 const Tool = "firmware-devlink"
 
-func flashCommand(h Handle, path, lock string, progress driver.Progress) command.Command {
+func flashCommand(h Handle, img driver.Image, lock string, progress driver.Progress) command.Command {
 	return command.Command{
-		Argv:     []string{Tool, "flash", h.String(), "--file", path},
+		Argv:     []string{Tool, "flash", h.String(), "--file", img.Path, "--digest", img.Digest.String()},
 		Kind:     command.Write,
 		Lock:     lock,
 		Progress: progress.Lines(parsePercent),
@@ -44,6 +44,8 @@ func (a adapters) classify(c command.Command, r command.Result) error {
 		return nil
 	case r.ExitCode == exitRejected, r.ExitCode == exitUnsupported && a.unsupportedIsImage:
 		return driver.Rejectf("the kernel driver does not accept the image: %s", firstLine(r.Stderr))
+	case r.ExitCode == exitChanged:
+		return command.Failed(c, r, command.ErrImage)
 	case r.ExitCode == exitNotFound:
 		return command.Failed(c, r, errors.New("the kernel did not find the image"))
 	case r.ExitCode == exitUnsupported:

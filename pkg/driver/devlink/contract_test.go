@@ -3,6 +3,7 @@ package devlink
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"os"
 	"path/filepath"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/toolcontract"
+	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 )
 
 // answersOf runs the tool in this process, on a kernel. The search path is a file of the test: this machine's is left alone.
@@ -45,9 +47,12 @@ func TestTheToolAnswersAsTheContractSays(t *testing.T) {
 
 func TestEveryCommandLineIsInTheContract(t *testing.T) {
 	absent := Handle{"pci", "{absent}"}
+	blank := func(path string) driver.Image {
+		return driver.Image{Path: path, Digest: sha256.Sum256(make([]byte, 4096))}
+	}
 	toolcontract.Covers(t, ".", map[string][][]string{
 		"flashCommand": {
-			flashCommand(absent, "{blank}", "lock", nil).Argv, flashCommand(absent, "{missing}", "lock", nil).Argv,
+			flashCommand(absent, blank("{blank}"), "lock", nil).Argv, flashCommand(absent, blank("{missing}"), "lock", nil).Argv,
 		},
 		"activateCommand": {activateCommand(absent, "lock").Argv},
 	}, toolcontract.Devlink())

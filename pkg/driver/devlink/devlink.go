@@ -209,7 +209,7 @@ func (d *Driver) Write(
 	if r.refusal != "" {
 		return 0, fmt.Errorf("write adapter %s: nothing was written: %s", r.handle, r.refusal)
 	}
-	c := flashCommand(r.handle, img.Path, r.id.UniqueID, progress)
+	c := flashCommand(r.handle, img, r.id.UniqueID, progress)
 	result, err := d.runner.Run(ctx, c)
 	if err == nil {
 		err = r.classify(c, result)

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
 // Exit codes of firmware-devlink.
@@ -29,6 +31,8 @@ const (
 	exitUnsupported = 5
 	// exitBusy: the device is busy, or its stored firmware has to be activated first.
 	exitBusy = 6
+	// exitChanged: the image is not the one that was verified; nothing was written.
+	exitChanged = 7
 )
 
 // SearchPathFile is the kernel's parameter with the directory in which it looks for firmware first.
@@ -41,7 +45,7 @@ func Main(_ context.Context, args []string, stdout, stderr io.Writer) int {
 
 // Program is the tool firmware-devlink:
 //
-//	firmware-devlink flash HANDLE --file PATH [--component NAME]
+//	firmware-devlink flash HANDLE --file PATH [--digest sha256:HEX] [--component NAME]
 //	firmware-devlink activate HANDLE
 //
 // The kernel finishes a request whatever happens to the process, so the program ignores signals.
@@ -71,7 +75,7 @@ func (p Program) Run(args []string, stdout, stderr io.Writer) int {
 // parse returns the action that the arguments request.
 func (p Program) parse(args []string, say func(string, ...any)) (func() error, error) {
 	if len(args) < 2 || args[0] != "flash" && args[0] != "activate" {
-		return nil, errors.New("use: firmware-devlink flash HANDLE --file PATH [--component NAME] | activate HANDLE")
+		return nil, errors.New("use: firmware-devlink flash HANDLE --file PATH [--digest sha256:HEX] [--component NAME] | activate HANDLE")
 	}
 	h, err := ParseHandle(args[1])
 	if err != nil {
@@ -79,10 +83,12 @@ func (p Program) parse(args []string, say func(string, ...any)) (func() error, e
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	var file, component string
+	var i image
+	var digest string
 	if args[0] == "flash" {
-		flags.StringVar(&file, "file", "", "")
-		flags.StringVar(&component, "component", "", "")
+		flags.StringVar(&i.path, "file", "", "")
+		flags.StringVar(&digest, "digest", "", "")
+		flags.StringVar(&i.component, "component", "", "")
 	}
 	switch err := flags.Parse(args[2:]); {
 	case err != nil:
@@ -91,10 +97,16 @@ func (p Program) parse(args []string, say func(string, ...any)) (func() error, e
 		return nil, fmt.Errorf("%s takes no argument %q", args[0], flags.Arg(0))
 	case args[0] == "activate":
 		return func() error { return p.activate(h, say) }, nil
-	case file == "":
+	case i.path == "":
 		return nil, errors.New("flash: name the image with --file")
+	case digest != "":
+		d, err := inventory.ParseDigest(digest)
+		if err != nil {
+			return nil, err
+		}
+		i.digest = &d
 	}
-	return func() error { return p.flash(h, file, component, say) }, nil
+	return func() error { return p.flash(h, i, say) }, nil
 }
 
 // errNeedsReboot says that the device cannot be reset while the machine runs.
@@ -120,8 +132,17 @@ func (p Program) activate(h Handle, say func(string, ...any)) error {
 	return nil
 }
 
-func (p Program) flash(h Handle, file, component string, say func(string, ...any)) error {
-	path, err := filepath.EvalSymlinks(file)
+// image is what a flash writes.
+type image struct {
+	path string
+	// digest is what the file has to have; nil for any.
+	digest *inventory.Digest
+	// component is the part of the adapter that it is for; empty for all.
+	component string
+}
+
+func (p Program) flash(h Handle, i image, say func(string, ...any)) error {
+	path, err := filepath.EvalSymlinks(i.path)
 	if err == nil {
 		path, err = filepath.Abs(path)
 	}
@@ -129,7 +150,7 @@ func (p Program) flash(h Handle, file, component string, say func(string, ...any
 		return fmt.Errorf("flash %s: open image: %w", h, err)
 	}
 	err = searchPath{file: p.SearchPath, say: say}.offer(path, func(name string) error {
-		return p.Dial.flash(h, name, component, reportTo(say))
+		return unchanged(filepath.Join(filepath.Dir(path), name), i.digest, func() error { return p.Dial.flash(h, name, i.component, reportTo(say)) })
 	})
 	if isNotFound(err) {
 		return fmt.Errorf("flash %s: %w: check that %s has the same path on the host as here, outside of any container, "+
@@ -181,6 +202,8 @@ func exitCode(err error) int {
 		syscall.EKEYREJECTED, syscall.EPERM, syscall.ECANCELED,
 	}
 	switch {
+	case errors.Is(err, errChanged):
+		return exitChanged
 	case !ok:
 		return exitFailed
 	case isNotFound(err):

@@ -90,7 +90,7 @@ func (d *ATA) Check(ctx context.Context, id inventory.Identity, img driver.Image
 	case len(img.Version) > maxVersion:
 		return driver.Rejectf("version %q has more than the %d characters of a SATA drive's version: declare the version as the drive reports it", img.Version, maxVersion)
 	}
-	components, err := details(ctx, d.runner, getDetails(img.Path, drivePlugin))
+	components, err := details(ctx, d.runner, img.HeldFor(getDetails(img.Path, drivePlugin)))
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (d *ATA) Write(ctx context.Context, id inventory.Identity, img driver.Image
 	if err != nil {
 		return 0, err
 	}
-	c := installATA(img.Path, dev.ID, unique(drive, id))
+	c := img.HeldFor(installATA(img.Path, dev.ID, unique(drive, id)))
 	r, err := d.runner.Run(ctx, c)
 	switch {
 	case err != nil:

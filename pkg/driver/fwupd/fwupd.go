@@ -119,7 +119,7 @@ func (d *Driver) Check(ctx context.Context, _ inventory.Identity, img driver.Ima
 	if err != nil {
 		return err
 	}
-	c, err := d.told(getDetails(img.Path, capsulePlugin), esp.Path, bios, running)
+	c, err := d.told(img.HeldFor(getDetails(img.Path, capsulePlugin)), esp.Path, bios, running)
 	if err != nil {
 		return err
 	}
@@ -217,7 +217,7 @@ func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Im
 	if dev.takesForOlder(img.Version) || !isNewer(img.Version, running) {
 		c = installOlder(img.Path, dev.ID, capsulePlugin, id.UniqueID)
 	}
-	if c, err = d.told(c, esp.Path, bios, running); err != nil {
+	if c, err = d.told(img.HeldFor(c), esp.Path, bios, running); err != nil {
 		return 0, err
 	}
 	r, err := d.runner.Run(ctx, c)

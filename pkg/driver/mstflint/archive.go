@@ -54,8 +54,10 @@ func (d *Driver) readImage(ctx context.Context, card inventory.PCIAddress, q que
 	if r.ExitCode != 0 {
 		return failure(c, r, errors.New("reading failed"))
 	}
-	img := driver.Image{Path: path, Version: q.running()}
-	err = d.checkFit(ctx, q, img)
+	img, err := driver.Measure(path, q.running())
+	if err == nil {
+		err = d.checkFit(ctx, q, img)
+	}
 	if err == nil {
 		err = d.checkWhole(ctx, img)
 	}

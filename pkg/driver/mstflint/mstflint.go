@@ -123,7 +123,7 @@ func (d *Driver) Check(ctx context.Context, id inventory.Identity, img driver.Im
 }
 
 func (d *Driver) checkFit(ctx context.Context, card query, img driver.Image) error {
-	c := queryImage(img.Path)
+	c := img.HeldFor(queryImage(img.Path))
 	r, err := d.runner.Run(ctx, c)
 	if err != nil {
 		return fmt.Errorf("read image: %w", err)
@@ -150,7 +150,7 @@ func (d *Driver) checkFit(ctx context.Context, card query, img driver.Image) err
 }
 
 func (d *Driver) checkWhole(ctx context.Context, img driver.Image) error {
-	c := verifyImage(img.Path)
+	c := img.HeldFor(verifyImage(img.Path))
 	r, err := d.runner.Run(ctx, c)
 	if err != nil {
 		return fmt.Errorf("verify image: %w", err)
@@ -196,7 +196,7 @@ func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Im
 			return d.needs(ctx, id, card, before)
 		}
 	}
-	c := burn(card, img.Path, lock, progress)
+	c := img.HeldFor(burn(card, img.Path, lock, progress))
 	r, err := d.runner.Run(ctx, c)
 	if err != nil {
 		return 0, fmt.Errorf("burn card %s: %w", card, err)

@@ -49,7 +49,7 @@ func ask[T any](ctx context.Context, runner command.Runner, c command.Command, p
 }
 
 func (t cli) download(ctx context.Context, to target, img driver.Image, slot int, progress driver.Progress) (answer, error) {
-	c := cliDownload(to.path(), img.Path, to.lock, to.controller.UpdateGranularityKB<<10, progress)
+	c := img.HeldFor(cliDownload(to.path(), img.Path, to.lock, to.controller.UpdateGranularityKB<<10, progress))
 	if err := t.transfer(ctx, c); err != nil {
 		return answer{}, fmt.Errorf("download firmware to %s: %w", to.path(), err)
 	}

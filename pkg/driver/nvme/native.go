@@ -35,8 +35,8 @@ func (t native) read(ctx context.Context, node string) (controller, slotLog, err
 }
 
 func (t native) download(ctx context.Context, to target, img driver.Image, slot int, progress driver.Progress) (answer, error) {
-	c := to.command(nvmetool.DownloadCommit, "--image="+img.Path, "--digest="+img.Digest.String(),
-		"--piece="+strconv.Itoa(to.controller.piece()), "--slot="+strconv.Itoa(slot))
+	c := img.HeldFor(to.command(nvmetool.DownloadCommit, "--image="+img.Path, "--digest="+img.Digest.String(),
+		"--piece="+strconv.Itoa(to.controller.piece()), "--slot="+strconv.Itoa(slot)))
 	c.Progress = progress.Lines(parsePercent)
 	a, phase, err := t.run(ctx, c)
 	if err != nil {

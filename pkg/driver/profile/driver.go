@@ -142,6 +142,11 @@ func (d *Driver) run(ctx context.Context, q Query, of subject, c command.Command
 		return nil, classFail, err
 	}
 	c.Timeout = q.Timeout
+	if using(q.Argv, isImagePath) != "" {
+		if c, err = of.give(c, q.ImageAs); err != nil {
+			return nil, classFail, err
+		}
+	}
 	r, err := d.runner.Run(ctx, c)
 	if err != nil {
 		return nil, classFail, err
@@ -158,6 +163,14 @@ func (d *Driver) run(ctx context.Context, q Query, of subject, c command.Command
 		return nil, classFail, command.Failed(c, r, err)
 	}
 	return values, outcome, nil
+}
+
+// give gives the command's tool the image. An image that is a script finds itself by its path, so it is a file.
+func (s subject) give(c command.Command, as ImageAs) (command.Command, error) {
+	if as == AsFile || c.Argv[0] == "sh" {
+		return c, s.img.Verify()
+	}
+	return s.img.HeldFor(c), nil
 }
 
 // Check verifies the file, and lets the tool check the image if the profile says how.
@@ -223,6 +236,9 @@ func (d *Driver) Write(ctx context.Context, id inventory.Identity, img driver.Im
 	c := command.Command{
 		Argv: argv, Kind: command.Write, Timeout: d.p.Write.Timeout, Lock: id.UniqueID,
 		Progress: percentages(d.p.Write.Progress, progress),
+	}
+	if c, err = s.give(c, d.p.Write.ImageAs); err != nil {
+		return 0, fmt.Errorf("write %s: nothing was written: %w", id.UniqueID, err)
 	}
 	r, err := d.runner.Run(ctx, c)
 	if err != nil {

@@ -248,7 +248,11 @@ func (q Query) templates() []template {
 }
 
 func (r *reader) check(n *yaml.Node, path string) *Query {
-	q, _ := r.query(n, path, []string{"ok", "rejected", "retry", "fail"}, []string{fieldVersion, fieldBoardID}, nil)
+	var as ImageAs
+	q, _ := r.query(n, path, []string{"ok", "rejected", "retry", "fail"}, []string{fieldVersion, fieldBoardID}, fields{
+		"imageAs": func(n *yaml.Node, at string) { as = r.imageAs(n, at) },
+	})
+	q.ImageAs = as
 	if using(q.Argv, isImagePath) == "" {
 		r.refuse(n, path+".argv", "must have {{image.path}}: it is the image to check")
 	}
@@ -293,6 +297,10 @@ func (r *reader) query(n *yaml.Node, path string, classes, names []string, own f
 
 func (r *reader) format(n *yaml.Node, path string) Format {
 	return oneOf(r, n, path, []string{"json", "xml", "regex"}, []Format{JSON, XML, Regex})
+}
+
+func (r *reader) imageAs(n *yaml.Node, path string) ImageAs {
+	return oneOf(r, n, path, []string{string(AsDescriptor), string(AsFile)}, []ImageAs{AsDescriptor, AsFile})
 }
 
 func (r *reader) expect(n *yaml.Node, path string, format Format) (out []Expectation) {

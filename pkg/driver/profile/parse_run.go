@@ -48,6 +48,7 @@ func (r *reader) change(n *yaml.Node, path string, activates bool) *Change {
 		known["progress"] = func(n *yaml.Node, at string) { c.Progress = r.pattern(n, at) }
 		known["format"] = func(n *yaml.Node, at string) { c.Format = r.format(n, at) }
 		known["expect"] = func(n *yaml.Node, _ string) { expect = n }
+		known["imageAs"] = func(n *yaml.Node, at string) { c.ImageAs = r.imageAs(n, at) }
 	}
 	seen := r.mapping(n, path, known, required...)
 	switch {

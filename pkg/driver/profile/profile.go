@@ -63,6 +63,8 @@ type Query struct {
 	Format  Format
 	Fields  map[string]Field
 	Expect  []Expectation
+	// ImageAs is how the tool gets the image; only for Check.
+	ImageAs ImageAs
 }
 
 // Change is a run of a tool that writes to the device.
@@ -77,7 +79,20 @@ type Change struct {
 	Progress *regexp.Regexp
 	// Kind is the kind of activation; only for Activate.
 	Kind inventory.Activation
+	// ImageAs is how the tool gets the image; only for Write.
+	ImageAs ImageAs
 }
+
+// ImageAs is how a tool gets an image. Empty is AsDescriptor.
+type ImageAs string
+
+const (
+	// AsDescriptor gives the tool a copy that nobody can change, as /proc/self/fd/4; see command.Image.
+	AsDescriptor ImageAs = "Descriptor"
+	// AsFile gives the tool the path of the image in the daemon's store, whose content is hashed right before. It is for a tool that
+	// hands the path to another process or closes descriptors that it does not know, and for an image that is a script.
+	AsFile ImageAs = "File"
+)
 
 // Format is how the output of a tool is structured.
 type Format string

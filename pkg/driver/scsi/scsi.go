@@ -104,7 +104,7 @@ func (d *Driver) Write(
 	if reason := s.readOnly(); reason != "" || err != nil {
 		return 0, fmt.Errorf("write %s: %s: %w", device(id), reason, driver.ErrNotSupported)
 	}
-	cmd := download(device(id), img.Path, unique(s, id), img.Size, transfer{mode: m, specific: specific, piece: piece})
+	cmd := img.HeldFor(download(device(id), img.Path, unique(s, id), img.Size, transfer{mode: m, specific: specific, piece: piece}))
 	r, err := d.run(ctx, cmd)
 	if err == nil {
 		err = classifyDownload(cmd, r)
