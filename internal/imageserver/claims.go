@@ -16,6 +16,16 @@ type claims struct {
 	Subject  string    `json:"sub"`
 	Audience audiences `json:"aud"`
 	Expiry   float64   `json:"exp"`
+	// Cluster says what a token is bound to: the pod, and since Kubernetes 1.30 its node.
+	Cluster struct {
+		Node boundTo `json:"node"`
+		Pod  boundTo `json:"pod"`
+	} `json:"kubernetes.io"`
+}
+
+// boundTo is an object that a token is bound to.
+type boundTo struct {
+	UID string `json:"uid"`
 }
 
 // audiences are a string or a list of strings in a token.
@@ -55,6 +65,19 @@ func claimsOf(token string) (claims, error) {
 func IssuerOf(token string) string {
 	c, _ := claimsOf(strings.TrimSpace(token))
 	return c.Issuer
+}
+
+// nodeOf tells nodes apart by a token that was accepted: by its node or, where it names none, its pod or the address of the caller, which
+// several nodes may share.
+func nodeOf(token, caller string) string {
+	c, err := claimsOf(token)
+	switch {
+	case err == nil && c.Cluster.Node.UID != "":
+		return "node/" + c.Cluster.Node.UID
+	case err == nil && c.Cluster.Pod.UID != "":
+		return "pod/" + c.Cluster.Pod.UID
+	}
+	return "address/" + caller
 }
 
 // implausible says why the API server would refuse the token whoever issued it, or returns nil and the issuer.

@@ -43,10 +43,19 @@ const PathPrefix = "/images/"
 // StatementPrefix is the URL path of the statements about images; the digest of the image follows it.
 const StatementPrefix = "/statements/"
 
-// Handler serves GET and HEAD of PathPrefix + "sha256:<hex>" and StatementPrefix + "sha256:<hex>".
-func Handler(images Images, auth Authenticator, log logr.Logger) http.Handler {
+// Handler serves GET and HEAD of PathPrefix + "sha256:<hex>" and StatementPrefix + "sha256:<hex>". What cannot be answered now is answered
+// with Retry-After.
+func Handler(images Images, auth Authenticator, log logr.Logger, limits Limits) http.Handler {
+	limits = limits.orDefaults()
+	transfers := newQueue(limits)
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+PathPrefix+"{digest}", authenticated(auth, log, func(w http.ResponseWriter, r *http.Request, user string, digest inventory.Digest) {
+	mux.HandleFunc("GET "+PathPrefix+"{digest}", authenticated(auth, log, func(w http.ResponseWriter, r *http.Request, user bearer, digest inventory.Digest) {
+		end, err := transfers.enter(r.Context(), user.node)
+		if err != nil {
+			later(w, http.StatusServiceUnavailable, transfers.comeAgain(), err.Error()+"; try again")
+			return
+		}
+		defer end()
 		file, err := images.Open(digest)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -58,12 +67,14 @@ func Handler(images Images, auth Authenticator, log logr.Logger) http.Handler {
 			return
 		}
 		defer file.Close()
-		log.V(1).Info("Served an image", "digest", digest.String(), "user", user, "range", r.Header.Get("Range"))
+		log.V(1).Info("Served an image", "digest", digest.String(), "user", user.name, "node", user.node, "range", r.Header.Get("Range"))
 		w.Header().Set("Content-Type", "application/octet-stream")
 		w.Header().Set("ETag", `"`+digest.String()+`"`)
-		http.ServeContent(w, r, "", time.Time{}, file)
+		to := newChunked(w, limits.Chunk)
+		defer to.close()
+		http.ServeContent(to, r, "", time.Time{}, file)
 	}))
-	mux.HandleFunc("GET "+StatementPrefix+"{digest}", authenticated(auth, log, func(w http.ResponseWriter, _ *http.Request, _ string, digest inventory.Digest) {
+	mux.HandleFunc("GET "+StatementPrefix+"{digest}", authenticated(auth, log, func(w http.ResponseWriter, _ *http.Request, _ bearer, digest inventory.Digest) {
 		statement, err := images.Statement(digest)
 		var text []byte
 		if err == nil {
@@ -80,8 +91,14 @@ func Handler(images Images, auth Authenticator, log logr.Logger) http.Handler {
 	return mux
 }
 
+// bearer is who brings a token that was accepted: the name of the account, and what tells its nodes apart.
+type bearer struct{ name, node string }
+
+// busyAfter is after how long a caller may come again whose token could not be reviewed.
+const busyAfter = 5 * time.Second
+
 // authenticated passes on the requests of daemons for a digest.
-func authenticated(auth Authenticator, log logr.Logger, next func(http.ResponseWriter, *http.Request, string, inventory.Digest)) http.HandlerFunc {
+func authenticated(auth Authenticator, log logr.Logger, next func(http.ResponseWriter, *http.Request, bearer, inventory.Digest)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		if !ok || token == "" {
@@ -93,15 +110,14 @@ func authenticated(auth Authenticator, log logr.Logger, next func(http.ResponseW
 		user, err := auth.Authenticate(r.Context(), caller, token)
 		switch {
 		case errors.Is(err, ErrBusy):
-			w.Header().Set("Retry-After", "5")
-			http.Error(w, err.Error()+"; try again", http.StatusTooManyRequests)
+			later(w, http.StatusTooManyRequests, busyAfter, err.Error()+"; try again")
 			return
 		case errors.Is(err, ErrDenied):
 			http.Error(w, err.Error(), http.StatusForbidden)
 			return
 		case err != nil:
 			log.Error(err, "Could not review a token")
-			http.Error(w, "the token could not be reviewed; try again", http.StatusServiceUnavailable)
+			later(w, http.StatusServiceUnavailable, busyAfter, "the token could not be reviewed; try again")
 			return
 		}
 		digest, err := inventory.ParseDigest(r.PathValue("digest"))
@@ -109,7 +125,7 @@ func authenticated(auth Authenticator, log logr.Logger, next func(http.ResponseW
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		next(w, r, user, digest)
+		next(w, r, bearer{user, nodeOf(token, caller)}, digest)
 	}
 }
 

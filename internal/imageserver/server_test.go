@@ -64,7 +64,7 @@ func TestHandlerServesImagesToAuthenticatedDaemonsOnly(t *testing.T) {
 	digest := inventory.Digest(sha256.Sum256(content))
 	dir := directory(t.TempDir())
 	require.NoError(t, os.WriteFile(filepath.Join(string(dir), digest.String()), content, 0o600))
-	server := httptest.NewServer(Handler(dir, doorman{"good": nil, "unsure": errors.New("API server away"), "busy": ErrBusy}, testr.New(t)))
+	server := httptest.NewServer(Handler(dir, doorman{"good": nil, "unsure": errors.New("API server away"), "busy": ErrBusy}, testr.New(t), Limits{}))
 	defer server.Close()
 	other := inventory.Digest(sha256.Sum256(nil)).String()
 
@@ -103,6 +103,9 @@ func TestHandlerServesImagesToAuthenticatedDaemonsOnly(t *testing.T) {
 			require.NoError(t, err)
 			assert.Equal(t, tc.code, resp.StatusCode)
 			assert.Equal(t, tc.body, string(body))
+			if tc.code == http.StatusServiceUnavailable || tc.code == http.StatusTooManyRequests {
+				assert.Equal(t, "5", resp.Header.Get("Retry-After"))
+			}
 		})
 	}
 }

@@ -123,7 +123,7 @@ func addImageServer(mgr manager.Manager, c config.Operator, store *artifact.Stor
 	certificates := &imageserver.Certificates{Client: direct, Namespace: c.Namespace, Names: c.ImageServerNames, Address: c.PublishedImageServer(), Now: time.Now}
 	server := &imageserver.Server{
 		Listener: listener, Certificate: certificates.Get,
-		Handler: imageserver.Handler(store, tokens, mgr.GetLogger().WithName("images")),
+		Handler: imageserver.Handler(store, tokens, mgr.GetLogger().WithName("images"), imageserver.Limits{}),
 	}
 	if err := mgr.Add(certificates); err != nil {
 		return fmt.Errorf("add image server certificates: %w", err)

@@ -299,7 +299,7 @@ func TestADamagedImageIsFetchedAgainAndServedOnlyWhole(t *testing.T) { // R001-1
 	served := func() (int, string) {
 		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, imageserver.PathPrefix+digest.String(), nil)
 		r.Header.Set("Authorization", "Bearer token")
-		imageserver.Handler(b.store, everybody{}, logr.Discard()).ServeHTTP(w, r)
+		imageserver.Handler(b.store, everybody{}, logr.Discard(), imageserver.Limits{}).ServeHTTP(w, r)
 		return w.Code, w.Body.String()
 	}
 	for _, later := range []func(){func() { b.now = b.now.Add(result.RequeueAfter) }, b.start} {

@@ -367,7 +367,7 @@ func TestTheOperatorsOwnStatementsProveItsImages(t *testing.T) {
 	}))
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "vendor.pub"), []byte(v.public), 0o600))
-	s := newScene(t, imageserver.Handler(store, anybody{}, testr.New(t)).ServeHTTP, func(c *images.Config) {
+	s := newScene(t, imageserver.Handler(store, anybody{}, testr.New(t), imageserver.Limits{}).ServeHTTP, func(c *images.Config) {
 		c.KeysDir, c.Verification = dir, images.VerifyRequired
 	})
 	path, _, err := s.Fetch(t.Context(), digest(content))
