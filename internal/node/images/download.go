@@ -29,15 +29,10 @@ var errWrong = errors.New("the image server sent something else than the image; 
 
 // download fetches an image into the directory. It continues as long as attempts make progress.
 func (s *Store) download(ctx context.Context, digest inventory.Digest) error {
-	client, err := s.client()
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	defer client.CloseIdleConnections()
-	idle := 0
+	failed := tries{store: s}
 	for {
 		before := s.received(digest)
-		err := s.attempt(ctx, client, digest)
+		err := s.connected(func(client *http.Client) error { return s.attempt(ctx, client, digest) })
 		switch {
 		case err == nil:
 			return s.commit(digest)
@@ -62,15 +57,22 @@ func (s *Store) download(ctx context.Context, digest inventory.Digest) error {
 			return fmt.Errorf("%w: %w", ErrUnavailable, err)
 		}
 		if s.received(digest) > before {
-			idle = 0
+			failed.progress()
 		}
-		if idle++; idle >= s.config.Attempts {
-			return fmt.Errorf("%w: gave up after %d attempts: %w", ErrUnavailable, idle, err)
-		}
-		if err := s.config.Wait(ctx, idle); err != nil {
-			return fmt.Errorf("%w: %w", ErrUnavailable, err)
+		if err := failed.pause(ctx, err); err != nil {
+			return err
 		}
 	}
+}
+
+// connected runs one attempt with a client of its own: the authorities that it trusts may be replaced between two attempts.
+func (s *Store) connected(attempt func(*http.Client) error) error {
+	client, err := s.client()
+	if err != nil {
+		return fmt.Errorf("%w: %w", errDone, err)
+	}
+	defer client.CloseIdleConnections()
+	return attempt(client)
 }
 
 // client trusts only the certificates in the CA file. It follows no redirects, so that other hosts never get the bearer
@@ -87,7 +89,7 @@ func (s *Store) client() (*http.Client, error) {
 	if !roots.AppendCertsFromPEM(pem) {
 		return nil, fmt.Errorf("read certificates of the image server: %s holds none in PEM", s.config.CAFile)
 	}
-	d := dialer{tls: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, addressFile: s.config.AddressFile}
+	d := dialer{tls: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12, Time: s.config.Now}, addressFile: s.config.AddressFile}
 	return &http.Client{
 		Transport:     &http.Transport{DialTLSContext: d.dial, ResponseHeaderTimeout: s.config.StallTimeout},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -169,7 +171,10 @@ func (s *Store) request(ctx context.Context, client *http.Client, digest invento
 
 // refused returns the error for an answer other than the image.
 func (s *Store) refused(res *http.Response, digest inventory.Digest) error {
+	after, busy := retryAfter(res.Header, s.config.Now())
 	switch code := res.StatusCode; {
+	case busy && (code == http.StatusServiceUnavailable || code == http.StatusTooManyRequests):
+		return &busyError{res.Status, after}
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
 		return fmt.Errorf("the image server refused the daemon's token (%s); check its audience and service account", res.Status)
 	case code == http.StatusNotFound:

@@ -35,24 +35,24 @@ func (s *Store) keepStatement(image inventory.Digest, text []byte) error {
 
 // fetchStatement asks the operator who signed what the image came from.
 func (s *Store) fetchStatement(ctx context.Context, image inventory.Digest) ([]byte, error) {
-	client, err := s.client()
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	defer client.CloseIdleConnections()
-	client.Timeout = s.config.StallTimeout
-	for idle := 1; ; idle++ {
-		text, err := s.requestStatement(ctx, client, image)
+	failed := tries{store: s}
+	for {
+		var text []byte
+		err := s.connected(func(client *http.Client) (err error) {
+			client.Timeout = s.config.StallTimeout
+			text, err = s.requestStatement(ctx, client, image)
+			return err
+		})
 		switch {
 		case err == nil:
 			return text, nil
 		case ctx.Err() != nil:
 			return nil, fmt.Errorf("%w: %w", ErrUnavailable, context.Cause(ctx))
-		case errors.Is(err, errDone) || idle >= s.config.Attempts:
+		case errors.Is(err, errDone):
 			return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 		}
-		if err := s.config.Wait(ctx, idle); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		if err := failed.pause(ctx, err); err != nil {
+			return nil, err
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"sync"
@@ -51,6 +52,10 @@ type Config struct {
 	Free func(dir string) (int64, error)
 	// Wait pauses before attempt n, counted from 1, or returns the context's error. Nil waits 1, 2, 4 … seconds.
 	Wait func(ctx context.Context, n int) error
+	// Sleep pauses for as long as the server asked for, and a little longer, or returns the context's error. Nil sleeps.
+	Sleep func(ctx context.Context, d time.Duration) error
+	// Random returns a number in [0, 1); nil for math/rand.
+	Random func() float64
 }
 
 // Store holds the images of this machine.
@@ -83,6 +88,12 @@ func Open(c Config) (*Store, error) {
 	}
 	if c.Wait == nil {
 		c.Wait = waitLonger
+	}
+	if c.Sleep == nil {
+		c.Sleep = sleep
+	}
+	if c.Random == nil {
+		c.Random = rand.Float64
 	}
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make image directory: %w", err)
@@ -178,10 +189,5 @@ func hashFile(path string) (inventory.Digest, int64, error) {
 }
 
 func waitLonger(ctx context.Context, n int) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(time.Second << min(n-1, 4)):
-		return nil
-	}
+	return sleep(ctx, time.Second<<min(n-1, 4))
 }

@@ -1,0 +1,96 @@
+package images_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/node/images"
+)
+
+// patient is a scene whose pauses for a busy server are noted, with a clock that stands and a number in the place of chance.
+func patient(t *testing.T, answer http.HandlerFunc, random float64) (s *scene, slept *[]time.Duration) {
+	slept = &[]time.Duration{}
+	s = newScene(t, answer, func(c *images.Config) {
+		c.Attempts = 1
+		c.Random = func() float64 { return random }
+		c.Sleep = func(ctx context.Context, d time.Duration) error { *slept = append(*slept, d); return ctx.Err() }
+	})
+	return s, slept
+}
+
+// A server that is busy says when to come again, and is asked a little later than that, each node by another chance.
+func TestAFetchComesAgainWhenTheServerAsks(t *testing.T) {
+	in := func(d time.Duration) string { return time.Now().Add(d).UTC().Format(http.TimeFormat) }
+	for name, tc := range map[string]struct {
+		after         string
+		random        float64
+		least, atMost time.Duration
+	}{
+		"seconds":                {"8", 0, 8 * time.Second, 8 * time.Second},
+		"seconds, and a jitter":  {"8", 0.5, 10 * time.Second, 10 * time.Second},
+		"at once":                {"0", 0, time.Second, time.Second},
+		"in an hour":             {"3600", 0.5, 75 * time.Second, 75 * time.Second},
+		"at a time":              {in(40 * time.Second), 0, time.Second, 40 * time.Second},
+		"at a time that is over": {in(-time.Hour), 0, time.Second, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := 0
+			s, slept := patient(t, func(w http.ResponseWriter, r *http.Request) {
+				if asked++; asked > 3 {
+					serve(content)(w, r)
+					return
+				}
+				w.Header().Set("Retry-After", tc.after)
+				w.WriteHeader([]int{http.StatusServiceUnavailable, http.StatusTooManyRequests}[asked%2])
+			}, tc.random)
+			_, size, err := s.Fetch(t.Context(), digest(content))
+			require.NoError(t, err)
+			assert.EqualValues(t, len(content), size)
+			require.Len(t, *slept, 3)
+			for _, d := range *slept {
+				assert.GreaterOrEqual(t, d, tc.least)
+				assert.LessOrEqual(t, d, tc.atMost)
+			}
+			assert.Zero(t, s.waits, "a busy server is no failure")
+		})
+	}
+}
+
+// A time that cannot be read is none, and a server that is always busy is given up.
+func TestAFetchGivesUpOnAServerThatIsAlwaysBusy(t *testing.T) {
+	for _, after := range []string{"soon", "-1", "99999999999"} {
+		s, slept := patient(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", after)
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}, 0)
+		_, _, err := s.Fetch(t.Context(), digest(content))
+		require.ErrorIs(t, err, images.ErrUnavailable)
+		assert.ErrorContains(t, err, "gave up after 1 attempts", after)
+		assert.Empty(t, *slept, after)
+	}
+	s, slept := patient(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "5")
+		w.WriteHeader(http.StatusTooManyRequests)
+	}, 0)
+	_, _, err := s.Fetch(t.Context(), digest(content))
+	require.ErrorIs(t, err, images.ErrUnavailable)
+	assert.ErrorContains(t, err, "busy 30 times: the image server answered 429 Too Many Requests and asked to come again in 5s")
+	assert.Len(t, *slept, 29)
+}
+
+func TestWaitingForABusyServerEndsWithTheContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	s := newScene(t, func(w http.ResponseWriter, _ *http.Request) {
+		cancel()
+		w.Header().Set("Retry-After", "60")
+		w.WriteHeader(http.StatusServiceUnavailable)
+	})
+	_, _, err := s.Fetch(ctx, digest(content))
+	require.ErrorIs(t, err, images.ErrUnavailable)
+	require.ErrorIs(t, err, context.Canceled)
+}
