@@ -49,7 +49,12 @@ require (
 	sigs.k8s.io/yaml v1.6.0
 )
 
-require golang.org/x/crypto v0.58.0 // indirect
+require (
+	github.com/opencontainers/go-digest v1.0.0 // indirect
+	github.com/opencontainers/image-spec v1.1.1 // indirect
+	golang.org/x/crypto v0.58.0 // indirect
+	oras.land/oras-go/v2 v2.6.4 // indirect
+)
 
 require (
 	cel.dev/expr v0.25.3 // indirect

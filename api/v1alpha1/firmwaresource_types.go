@@ -3,7 +3,7 @@ package v1alpha1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // FileFormat says how a downloaded file holds the images.
-// +kubebuilder:validation:Enum=Image;Zip;TarGzip
+// +kubebuilder:validation:Enum=Image;Zip;Tar;TarGzip;TarXz;TarZstd;Cabinet
 type FileFormat string
 
 const (
@@ -11,8 +11,16 @@ const (
 	FormatImage FileFormat = "Image"
 	// FormatZip is a zip archive of images.
 	FormatZip FileFormat = "Zip"
+	// FormatTar is a tar archive of images.
+	FormatTar FileFormat = "Tar"
 	// FormatTarGzip is a gzip-compressed tar archive of images.
 	FormatTarGzip FileFormat = "TarGzip"
+	// FormatTarXz is an xz-compressed tar archive of images.
+	FormatTarXz FileFormat = "TarXz"
+	// FormatTarZstd is a zstd-compressed tar archive of images.
+	FormatTarZstd FileFormat = "TarZstd"
+	// FormatCabinet is a cabinet from which images are taken. A cabinet that fwupd is to get as a whole is an Image.
+	FormatCabinet FileFormat = "Cabinet"
 )
 
 // VerificationMode says how the files of a source are verified, besides their digests.
@@ -110,7 +118,7 @@ type FirmwareFile struct {
 	// +kubebuilder:validation:MaxLength=2048
 	// +kubebuilder:validation:Pattern=`^(https?|file)://[^/ @]*(/[^ ]*)?$`
 	SignatureURL string `json:"signatureURL,omitempty"`
-	// format of the file: Image (default), Zip or TarGzip.
+	// format of the file: Image (default), Zip, Tar, TarGzip, TarXz, TarZstd or Cabinet.
 	// +optional
 	// +kubebuilder:default=Image
 	Format FileFormat `json:"format,omitempty"`

@@ -255,7 +255,7 @@ func TestFirmwareSourceValidation(t *testing.T) {
 		{name: "half a digest", change: func(o *v1alpha1.FirmwareSource) { file(o).SHA256 = strings.Repeat("a", 32) },
 			field: "spec.files[0].sha256", message: "should match"},
 		{name: "an unknown format", change: func(o *v1alpha1.FirmwareSource) { file(o).Format = "Rar" },
-			field: "spec.files[0].format", message: `supported values: "Image", "Zip", "TarGzip"`},
+			field: "spec.files[0].format", message: `supported values: "Image", "Zip", "Tar", "TarGzip", "TarXz", "TarZstd", "Cabinet"`},
 		{name: "a file without images", change: func(o *v1alpha1.FirmwareSource) { file(o).Images = nil },
 			field: "spec.files[0].images", message: "Required"},
 		{name: "a plain image with a path", change: func(o *v1alpha1.FirmwareSource) { file(o).Images[0].Path = "a.bin" },

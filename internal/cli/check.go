@@ -63,7 +63,8 @@ func checkSource(s v1alpha1.FirmwareSource) []document.Problem {
 		if raw, err := hex.DecodeString(f.SHA256); err != nil || len(raw) != 32 {
 			c.report(at+".sha256", "must be 64 hexadecimal digits")
 		}
-		c.oneOf(at+".format", string(f.Format), "", string(v1alpha1.FormatImage), string(v1alpha1.FormatZip), string(v1alpha1.FormatTarGzip))
+		c.oneOf(at+".format", string(f.Format), "", string(v1alpha1.FormatImage), string(v1alpha1.FormatZip), string(v1alpha1.FormatTar),
+			string(v1alpha1.FormatTarGzip), string(v1alpha1.FormatTarXz), string(v1alpha1.FormatTarZstd), string(v1alpha1.FormatCabinet))
 		archive := f.Format != "" && f.Format != v1alpha1.FormatImage
 		if len(f.Images) == 0 || !archive && len(f.Images) != 1 {
 			c.report(at+".images", "format Image holds exactly one image, an archive at least one")

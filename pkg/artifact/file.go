@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/nodefirmware/node-firmware-operator/pkg/archive"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/signature"
 )
@@ -14,8 +15,12 @@ type Format string
 // The formats.
 const (
 	FormatImage   Format = "Image"
-	FormatZip     Format = "Zip"
-	FormatTarGzip Format = "TarGzip"
+	FormatZip     Format = Format(archive.Zip)
+	FormatTar     Format = Format(archive.Tar)
+	FormatTarGzip Format = Format(archive.TarGzip)
+	FormatTarXz   Format = Format(archive.TarXz)
+	FormatTarZstd Format = Format(archive.TarZstd)
+	FormatCabinet Format = Format(archive.Cabinet)
 )
 
 // File is one file to fetch and what it holds.

@@ -141,7 +141,7 @@ func (s *Store) Download(ctx context.Context, source string, f File) error {
 				paths = append(paths, i.Path)
 			}
 		}
-		err = unpack(tmp.Name(), f.Format, paths, keep)
+		err = unpack(ctx, tmp.Name(), f.Format, paths, keep)
 	}
 	if err == nil && f.Signature != nil {
 		err = s.sign(record, tmp)

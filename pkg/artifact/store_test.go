@@ -281,7 +281,7 @@ func FuzzUnpackNeverWritesWhatWasNotAskedFor(f *testing.F) {
 			format = FormatZip
 		}
 		taken := 0
-		err := unpack(name, format, []string{"one.bin"}, func(path string, content io.Reader) error {
+		err := unpack(t.Context(), name, format, []string{"one.bin"}, func(path string, content io.Reader) error {
 			taken++
 			assert.Equal(t, "one.bin", path)
 			_, err := io.Copy(io.Discard, content)

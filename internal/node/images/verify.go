@@ -120,7 +120,7 @@ func (s *Store) proveClaim(ctx context.Context, digest inventory.Digest, c artif
 	if c.Format == artifact.FormatImage {
 		return path, size, nil
 	}
-	if err := s.extract(path, c, digest); err != nil {
+	if err := s.extract(ctx, path, c, digest); err != nil {
 		return "", 0, err
 	}
 	return s.held(digest)
@@ -153,9 +153,9 @@ func (s *Store) verifySignature(path string, want inventory.Digest, sig []byte, 
 // extract takes the image out of an archive whose signature holds, unless the archive has another one at that path. The archive is
 // parsed here, and only after its signature was verified. An image that is here already is compared and not written again, so that a
 // disk that became full does not stop a job half-way. What is not the image in the end keeps no room.
-func (s *Store) extract(archive string, c artifact.Claim, want inventory.Digest) error {
+func (s *Store) extract(ctx context.Context, archive string, c artifact.Claim, want inventory.Digest) error {
 	if _, _, err := s.held(want); err == nil {
-		return member(archive, c, want, io.Discard)
+		return member(ctx, archive, c, want, io.Discard)
 	}
 	if err := s.makeRoom(want, 0); err != nil {
 		return s.unusable("is full; make room there", err)
@@ -168,7 +168,7 @@ func (s *Store) extract(archive string, c artifact.Claim, want inventory.Digest)
 	if err := restart(part); err != nil {
 		return err
 	}
-	if err = member(archive, c, want, part); err == nil {
+	if err = member(ctx, archive, c, want, part); err == nil {
 		err = part.Sync()
 	}
 	switch {
@@ -181,10 +181,10 @@ func (s *Store) extract(archive string, c artifact.Claim, want inventory.Digest)
 }
 
 // member copies the member of an archive that the claim names, and compares its digest.
-func member(archive string, c artifact.Claim, want inventory.Digest, to io.Writer) error {
+func member(ctx context.Context, archive string, c artifact.Claim, want inventory.Digest, to io.Writer) error {
 	sum := sha256.New()
-	err := artifact.Extract(archive, c.Format, c.Path, io.MultiWriter(to, sum))
-	if reason, _ := artifact.ReasonOf(err); err != nil && reason == artifact.StorageFailed {
+	err := artifact.Extract(ctx, archive, c.Format, c.Path, io.MultiWriter(to, sum))
+	if reason, _ := artifact.ReasonOf(err); err != nil && (reason == artifact.StorageFailed || ctx.Err() != nil) {
 		return fmt.Errorf("take image out of its archive: %w", err)
 	}
 	if err != nil {

@@ -19,7 +19,7 @@ type FirmwareFileApplyConfiguration struct {
 	// signatureURL is where the signature of the file is: a minisign signature (.minisig), or an ECDSA signature of the
 	// file's sha256 in DER, bare or in base64. https, http or file, as for url. Required with the verification mode Keys.
 	SignatureURL *string `json:"signatureURL,omitempty"`
-	// format of the file: Image (default), Zip or TarGzip.
+	// format of the file: Image (default), Zip, Tar, TarGzip, TarXz, TarZstd or Cabinet.
 	Format *apiv1alpha1.FileFormat `json:"format,omitempty"`
 	// images says what the file holds, at most 64. Files of an archive that are not listed here are ignored.
 	Images []ImageDescriptionApplyConfiguration `json:"images,omitempty"`
