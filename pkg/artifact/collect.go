@@ -8,11 +8,16 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// Remove removes a source. The next Collect deletes its images, unless another source holds them too.
+// collectAfter is how long an image stays after a Collect first found that nobody needs it: a job that is about to be queued may
+// need it, and a person who takes an edit back.
+const collectAfter = time.Hour
+
+// Remove removes a source. A Collect an hour after the next one deletes its images, unless another source holds them too.
 func (s *Store) Remove(source string) error {
 	if err := os.RemoveAll(s.sourceDir(source)); err != nil {
 		return transient(StorageFailed, "remove source %s: %w", source, err)
@@ -20,14 +25,19 @@ func (s *Store) Remove(source string) error {
 	return nil
 }
 
-// Collect deletes the images that no source's metadata names and that are not in use otherwise. It asks for those in use
-// only when there is something to delete, and deletes nothing when that fails.
+// Collect deletes the images that no source's metadata names and that are not in use otherwise, an hour after it first found
+// them so; a restart begins that hour again. It asks for those in use only when there is something to delete, and deletes
+// nothing when that fails.
 func (s *Store) Collect(inUse func() ([]inventory.Digest, error)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	unnamed, err := s.unnamed()
-	if err != nil || len(unnamed) == 0 {
+	if err != nil {
 		return err
+	}
+	if len(unnamed) == 0 {
+		clear(s.unused)
+		return nil
 	}
 	digests, err := inUse()
 	if err != nil {
@@ -40,8 +50,20 @@ func (s *Store) Collect(inUse func() ([]inventory.Digest, error)) error {
 			keep[archive] = true
 		}
 	}
+	unused := make(map[string]time.Time, len(unnamed))
 	for _, path := range unnamed {
 		if keep[path] {
+			continue
+		}
+		since, known := s.unused[path]
+		if !known {
+			since = s.now()
+		}
+		unused[path] = since
+	}
+	s.unused = unused
+	for path, since := range unused {
+		if s.now().Sub(since) < collectAfter {
 			continue
 		}
 		statement := filepath.Join(s.root, statementsDir, filepath.Base(path)+".json")
@@ -51,6 +73,7 @@ func (s *Store) Collect(inUse func() ([]inventory.Digest, error)) error {
 		if err := os.Remove(path); err != nil {
 			return transient(StorageFailed, "collect images: %w", err)
 		}
+		delete(s.unused, path)
 	}
 	return nil
 }

@@ -35,6 +35,8 @@ type Store struct {
 	now     func() time.Time
 	// mu guards the set of blobs against collection while one is being published.
 	mu sync.RWMutex
+	// unused says since when an image is needed by nobody; guarded by mu.
+	unused map[string]time.Time
 	// reading keeps the load on the disk at one image that is read again at a time, and guards read.
 	reading sync.Mutex
 	read    map[inventory.Digest]reading
@@ -67,7 +69,7 @@ func OpenStore(root string, fetcher *Fetcher, now func() time.Time) (*Store, err
 			return nil, fmt.Errorf("open image store: %w", err)
 		}
 	}
-	return &Store{root: root, fetcher: fetcher, now: now, read: map[inventory.Digest]reading{}}, nil
+	return &Store{root: root, fetcher: fetcher, now: now, unused: map[string]time.Time{}, read: map[inventory.Digest]reading{}}, nil
 }
 
 // Available reports whether the store can be written.

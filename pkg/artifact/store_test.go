@@ -242,8 +242,13 @@ func TestStoreCollectsWhatNoSourceHolds(t *testing.T) {
 
 	require.NoError(t, s.store.Remove("one"))
 	inUse, apiDown := []inventory.Digest{digestOf([]byte("B"))}, error(nil)
-	collect := func() error {
+	once := func() error {
 		return s.store.Collect(func() ([]inventory.Digest, error) { return inUse, apiDown })
+	}
+	collect := func() error { // twice, as long apart as an image that nobody needs is kept
+		err := once()
+		s.now = s.now.Add(collectAfter)
+		return errors.Join(err, once())
 	}
 	require.NoError(t, collect())
 	assert.Equal(t, "B", s.content(digestOf([]byte("B"))), "no source holds it, but it is in use")
@@ -259,6 +264,32 @@ func TestStoreCollectsWhatNoSourceHolds(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(s.root, "sources", "two", "metadata.json"), []byte("{"), 0o600))
 	require.Error(t, collect(), "what cannot be read is not unused")
 	assert.Equal(t, "A", s.content(digestOf([]byte("A"))))
+}
+
+func TestAnImageThatNobodyNeedsIsKeptForAWhile(t *testing.T) {
+	s := newShop(t)
+	f := s.file("a", []byte("A"), FormatImage, nic("", "1"))
+	_, err := s.publish("src", f)
+	require.NoError(t, err)
+	var inUse []inventory.Digest
+	after := func(d time.Duration) bool {
+		s.now = s.now.Add(d)
+		require.NoError(t, s.store.Collect(func() ([]inventory.Digest, error) { return inUse, nil }))
+		_, err := os.Stat(s.store.Path(f.Digest))
+		return err == nil
+	}
+	require.True(t, after(48*time.Hour), "a source holds it")
+	require.NoError(t, s.store.Remove("src"))
+	assert.True(t, after(0))
+	assert.True(t, after(59*time.Minute))
+	inUse = []inventory.Digest{f.Digest}
+	assert.True(t, after(24*time.Hour), "somebody needs it again")
+	inUse = nil
+	assert.True(t, after(0), "the time begins anew")
+	s.reopen()
+	assert.True(t, after(time.Hour), "and with a restart too")
+	assert.True(t, after(59*time.Minute))
+	assert.False(t, after(time.Minute))
 }
 
 func TestStoreSaysWhenItCannotBeWritten(t *testing.T) { // R001-14

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -22,7 +23,6 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
-	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
 const (
@@ -47,11 +47,15 @@ type Reconciler struct {
 
 // SetupWithManager registers the reconciler.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	if err := mgr.Add(manager.RunnableFunc(r.collectRegularly)); err != nil {
+		return fmt.Errorf("collect images: %w", err)
+	}
 	changed := predicate.Or(predicate.GenerationChangedPredicate{}, deleted)
 	return ctrl.NewControllerManagedBy(mgr).Named("source").
 		For(&v1alpha1.FirmwareSource{}, builder.WithPredicates(changed)).
 		Watches(&v1alpha1.FirmwareTemplate{}, handler.EnqueueRequestsFromMapFunc(r.deletedSources), builder.WithPredicates(changed)).
 		Watches(&v1alpha1.NodeFirmware{}, handler.EnqueueRequestsFromMapFunc(r.deletedSources), builder.WithPredicates(changed)).
+		Watches(&v1alpha1.FirmwareJob{}, handler.EnqueueRequestsFromMapFunc(r.deletedSources), builder.WithPredicates(jobEnded)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency}).
 		Complete(reconcile.AsReconciler(r.Client, r))
 }
@@ -110,36 +114,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, src *v1alpha1.FirmwareSource
 		return ctrl.Result{RequeueAfter: lookAgain}, nil
 	}
 	return ctrl.Result{RequeueAfter: lookAgain}, r.collect(ctx)
-}
-
-// collect deletes the images that neither a source nor a job needs.
-func (r *Reconciler) collect(ctx context.Context) error {
-	return r.Store.Collect(func() ([]inventory.Digest, error) {
-		var jobs v1alpha1.FirmwareJobList
-		if err := r.Reader.List(ctx, &jobs); err != nil {
-			return nil, fmt.Errorf("list firmware jobs: %w", err)
-		}
-		var out []inventory.Digest
-		for i := range jobs.Items {
-			if !jobs.Items[i].Ended() {
-				out = append(out, imagesOf(&jobs.Items[i])...)
-			}
-		}
-		return out, nil
-	})
-}
-
-// imagesOf lists the images that a job flashes or rolls back to.
-func imagesOf(j *v1alpha1.FirmwareJob) []inventory.Digest {
-	var out []inventory.Digest
-	for _, u := range j.Spec.Updates {
-		for _, d := range []v1alpha1.Digest{u.Digest, u.RollbackDigest} {
-			if digest, err := inventory.ParseDigest(string(d)); err == nil {
-				out = append(out, digest)
-			}
-		}
-	}
-	return out
 }
 
 // run takes the source through its stages and leaves in facts the one it reached.
@@ -255,7 +229,7 @@ func (r *Reconciler) finalize(ctx context.Context, src *v1alpha1.FirmwareSource)
 	if !controllerutil.ContainsFinalizer(src, v1alpha1.SourceFinalizer) {
 		return ctrl.Result{}, nil
 	}
-	users, err := r.users(ctx, src.Name)
+	users, err := r.users(ctx, src)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -280,28 +254,4 @@ func (r *Reconciler) finalize(ctx context.Context, src *v1alpha1.FirmwareSource)
 		return ctrl.Result{}, fmt.Errorf("remove finalizer: %w", err)
 	}
 	return ctrl.Result{}, nil
-}
-
-// users names the templates and nodes that refer to the source, read past the cache.
-func (r *Reconciler) users(ctx context.Context, source string) ([]string, error) {
-	var out []string
-	var templates v1alpha1.FirmwareTemplateList
-	if err := r.Reader.List(ctx, &templates); err != nil {
-		return nil, fmt.Errorf("list templates: %w", err)
-	}
-	for _, t := range templates.Items {
-		if slices.ContainsFunc(t.Spec.Devices, func(d v1alpha1.DeviceRule) bool { return d.SourceRef.Name == source }) {
-			out = append(out, "FirmwareTemplate/"+t.Name)
-		}
-	}
-	var nodes v1alpha1.NodeFirmwareList
-	if err := r.Reader.List(ctx, &nodes); err != nil {
-		return nil, fmt.Errorf("list node firmware: %w", err)
-	}
-	for _, n := range nodes.Items {
-		if slices.ContainsFunc(n.Spec.Pins, func(p v1alpha1.FirmwarePin) bool { return p.SourceRef.Name == source }) {
-			out = append(out, "NodeFirmware/"+n.Name)
-		}
-	}
-	return out, nil
 }

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/imageserver"
@@ -358,9 +359,9 @@ func TestImagesOfJobsThatDidNotEndStayInStore(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			flashed, back, unused := b.file("a", "A"), b.file("b", "B"), b.file("c", "C")
-			back.Images[0].Version, unused.Images[0].Version = "22.40.1000", "22.39.1000"
-			b.create("src", flashed, back, unused)
+			flashed, back, unused, assigned := b.file("a", "A"), b.file("b", "B"), b.file("c", "C"), b.file("d", "D")
+			back.Images[0].Version, unused.Images[0].Version, assigned.Images[0].Version = "22.40.1000", "22.39.1000", "22.38.1000"
+			b.create("src", flashed, back, unused, assigned)
 			b.create("other", b.file("other", "OTHER"))
 			_, err := b.reconcile("src")
 			require.NoError(t, err)
@@ -374,22 +375,39 @@ func TestImagesOfJobsThatDidNotEndStayInStore(t *testing.T) {
 				_, err = os.Stat(b.store.Path(digest))
 				return err == nil
 			}
+			device := &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: "d"}, Spec: v1alpha1.NodeDeviceSpec{
+				Firmware: &v1alpha1.DesiredFirmware{Digest: v1alpha1.Digest("sha256:" + assigned.SHA256)},
+			}}
+			require.NoError(t, b.client.Create(t.Context(), device))
 			require.NoError(t, change(b))
 			_, err = b.reconcile("src")
 			require.NoError(t, err)
-			result, err := b.reconcile("other")
-			require.NoError(t, err)
+			collected := func() ctrl.Result {
+				_, err := b.reconcile("other")
+				require.NoError(t, err)
+				b.now = b.now.Add(time.Hour)
+				result, err := b.reconcile("other")
+				require.NoError(t, err)
+				return result
+			}
+			result := collected()
 			assert.NotZero(t, result.RequeueAfter, "the end of the job is followed by another collection")
 			assert.True(t, inStore(flashed))
 			assert.True(t, inStore(back))
-			assert.False(t, inStore(unused))
+			assert.True(t, inStore(assigned))
+			assert.Equal(t, name == "the source is deleted", inStore(unused), "a source that is deleted waits for the job")
 
 			job.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionComplete, Status: metav1.ConditionTrue}}
 			require.NoError(t, b.client.Status().Update(t.Context(), job))
-			_, err = b.reconcile("other")
-			require.NoError(t, err)
-			assert.False(t, inStore(flashed))
-			assert.False(t, inStore(back))
+			require.NoError(t, b.client.Delete(t.Context(), device))
+			if name == "the source is deleted" {
+				_, err = b.reconcile("src")
+				require.NoError(t, err)
+			}
+			collected()
+			for _, f := range []v1alpha1.FirmwareFile{flashed, back, unused, assigned} {
+				assert.False(t, inStore(f))
+			}
 		})
 	}
 }
@@ -405,12 +423,26 @@ func TestSourceDeletionWaitsUntilNothingRefersToIt(t *testing.T) { // R001-18
 	require.NoError(t, b.client.Create(t.Context(), template))
 	require.NoError(t, b.client.Create(t.Context(), pinned))
 	image := b.get("src").Status.Images[0]
+	job := func(name string, u v1alpha1.DeviceUpdate) *v1alpha1.FirmwareJob {
+		j := &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareJobSpec{Updates: []v1alpha1.DeviceUpdate{u}}}
+		require.NoError(t, b.client.Create(t.Context(), j))
+		return j
+	}
+	flashes := job("flashes", v1alpha1.DeviceUpdate{Origin: v1alpha1.Origin{Source: &v1alpha1.SourceOrigin{Name: "src"}}})
+	rollsBack := job("rolls-back", v1alpha1.DeviceUpdate{RollbackDigest: image.Digest, Origin: v1alpha1.Origin{Source: &v1alpha1.SourceOrigin{Name: "other"}}})
+	byHand := job("by-hand", v1alpha1.DeviceUpdate{Digest: image.Digest})
+	elsewhere := job("of-another-source", v1alpha1.DeviceUpdate{Digest: image.Digest, Origin: v1alpha1.Origin{Source: &v1alpha1.SourceOrigin{Name: "other"}}})
+	ended := job("ended", v1alpha1.DeviceUpdate{Digest: image.Digest})
+	ended.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionComplete, Status: metav1.ConditionTrue}}
+	require.NoError(t, b.client.Status().Update(t.Context(), ended))
 	require.NoError(t, b.client.Delete(t.Context(), b.get("src")))
 
-	for _, user := range []client.Object{template, pinned} {
+	for i, user := range []client.Object{template, pinned, flashes, rollsBack, byHand} {
 		_, err = b.reconcile("src")
 		require.NoError(t, err)
 		assert.Equal(t, "False InUse", b.reason("src", "Ready"))
+		assert.Contains(t, condition(b.get("src").Status.Conditions, "Ready").Message, user.GetName())
+		assert.Contains(t, condition(b.get("src").Status.Conditions, "Ready").Message, []string{"5 objects", "4 objects", "3 objects", "2 objects", "1 object "}[i])
 		b.requireStatus("src", status.TerminatingStatus)
 		require.Len(t, b.reconciler.deletedSources(t.Context(), user), 1)
 		require.NoError(t, b.client.Delete(t.Context(), user))
@@ -419,6 +451,11 @@ func TestSourceDeletionWaitsUntilNothingRefersToIt(t *testing.T) { // R001-18
 	require.NoError(t, err)
 	err = b.client.Get(t.Context(), client.ObjectKey{Name: "src"}, &v1alpha1.FirmwareSource{})
 	assert.True(t, apierrors.IsNotFound(err))
+	assert.FileExists(t, b.store.Path(must(inventory.ParseDigest(string(image.Digest)))))
+	require.NoError(t, b.client.Delete(t.Context(), elsewhere))
+	require.NoError(t, b.reconciler.collect(t.Context()))
+	b.now = b.now.Add(time.Hour)
+	require.NoError(t, b.reconciler.collect(t.Context()))
 	entries, err := filepath.Glob(filepath.Join(filepath.Dir(b.store.Path([32]byte{})), "*"))
 	require.NoError(t, err)
 	assert.Empty(t, entries, "image %s is deleted with its source", image.Digest)
@@ -463,4 +500,20 @@ func TestOneHangingSourceDoesNotStopAnother(t *testing.T) {
 	b.requireStatus("sound", status.CurrentStatus)
 	close(hang)
 	<-done
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func TestTheEndOfAJobWakesTheDeletionThatWaitsForIt(t *testing.T) {
+	var runs, over v1alpha1.FirmwareJob
+	over.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionFailed, Status: metav1.ConditionTrue}}
+	assert.True(t, jobEnded.Update(event.UpdateEvent{ObjectOld: &runs, ObjectNew: &over}))
+	assert.False(t, jobEnded.Update(event.UpdateEvent{ObjectOld: &runs, ObjectNew: &runs}))
+	assert.False(t, jobEnded.Update(event.UpdateEvent{ObjectOld: &over, ObjectNew: &over}))
+	assert.True(t, jobEnded.Delete(event.DeleteEvent{Object: &runs}))
 }

@@ -287,6 +287,8 @@ func TestTheStatementAndTheArchiveStayAsLongAsAnUnfinishedJobNeedsTheImage(t *te
 
 	needed = nil
 	require.NoError(t, b.store.Collect(inUse))
+	b.now = b.now.Add(time.Hour)
+	require.NoError(t, b.store.Collect(inUse))
 	assert.Empty(t, b.stored())
 	st, err = b.store.Statement(image)
 	require.NoError(t, err)
