@@ -66,6 +66,15 @@ type FirmwareSourceSpec struct {
 	// SignatureVerified says that nobody has chosen. Written by the user.
 	// +optional
 	Verification *SourceVerification `json:"verification,omitempty"`
+	// secretRef names a Secret of the product's namespace with the credentials of the servers: username and password, or token, and hosts,
+	// the servers that get them, separated by blanks or commas, each as its URL has it. They are sent over https only. The operator
+	// must be permitted to read that Secret. Written by the user.
+	// +optional
+	SecretRef *LocalReference `json:"secretRef,omitempty"`
+	// caRef names a ConfigMap of the product's namespace whose key ca.crt has certificates of authorities in PEM, which are trusted
+	// besides those of the system. The operator must be permitted to read it. Written by the user.
+	// +optional
+	CARef *LocalReference `json:"caRef,omitempty"`
 	// upgradePaths restricts which version may be flashed over which, for every template and pin that uses this source.
 	// Written by the user.
 	// +optional
@@ -92,6 +101,15 @@ type FirmwareSourceSpec struct {
 	// with no clock. Written by the user. Deprecated: use liftQuarantine. It is removed in the next version of the API.
 	// +optional
 	LiftQuarantineRequestedAt *metav1.Time `json:"liftQuarantineRequestedAt,omitempty"`
+}
+
+// LocalReference names an object of the product's namespace.
+type LocalReference struct {
+	// name of the object.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
 }
 
 // FirmwareFile is one file to fetch.

@@ -32,7 +32,6 @@ func main() {
 
 func command() *cobra.Command {
 	var c config.Operator
-	var refused []string
 	cmd := &cobra.Command{
 		Use:           "firmware-operator",
 		Short:         "Keep the firmware of every node at the version its owner declares",
@@ -43,12 +42,18 @@ func command() *cobra.Command {
 			if err := c.Validate(); err != nil {
 				return err
 			}
-			for _, network := range refused {
-				prefix, err := netip.ParsePrefix(network)
+			for flag, to := range map[string]*[]netip.Prefix{"allow-source-networks": &c.PrivateSources, "refuse-source-networks": &c.RefusedSources} {
+				networks, err := cmd.Flags().GetStringSlice(flag)
 				if err != nil {
-					return fmt.Errorf("--refuse-source-networks: %w", err)
+					return err
 				}
-				c.RefusedSources = append(c.RefusedSources, prefix.Masked())
+				for _, network := range networks {
+					prefix, err := netip.ParsePrefix(network)
+					if err != nil {
+						return fmt.Errorf("--%s: %w", flag, err)
+					}
+					*to = append(*to, prefix.Masked())
+				}
 			}
 			log, err := newLog(c)
 			if err != nil {
@@ -73,7 +78,9 @@ func command() *cobra.Command {
 	f.StringVar(&c.NodeName, "node-name", "", "node the operator runs on, whose jobs go last")
 	f.StringVar(&c.StoreDir, "store-dir", "/var/lib/firmware-images", "directory of the verified images")
 	f.StringVar(&c.FileSourceDir, "file-source-dir", "", "directory below which file:// URLs of sources may point (default: they are refused)")
-	f.StringSliceVar(&refused, "refuse-source-networks", nil,
+	f.StringSlice("allow-source-networks", nil,
+		"private networks that sources may be fetched from, such as that of your mirror: 10.20.0.0/16 (default: from public addresses only)")
+	f.StringSlice("refuse-source-networks", nil,
 		"networks that no source may be fetched from, such as those of the cluster's pods and services: 10.96.0.0/12,10.244.0.0/16")
 	f.DurationVar(&c.QuietPeriod, "quiet-period", planner.DefaultQuietPeriod, "how long the due updates of a node must stay the same before a job is queued")
 	f.StringVar(&c.ImageServerAddress, "image-server-bind-address", ":8444", "address on which images are served to the daemons")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,9 +23,10 @@ import (
 type stock struct{ store *artifact.Store }
 
 // openStock opens the stock below the state directory. File URLs may point anywhere, because a user who may run this
-// program may read every file of this machine anyway.
+// program may read every file of this machine anyway, and URLs may name private addresses, because the user reaches them too.
 func openStock(stateDir string) (*stock, error) {
-	fetcher := artifact.NewFetcher(artifact.FetchConfig{FileRoot: "/", AllowLoopback: true})
+	anywhere := []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
+	fetcher := artifact.NewFetcher(artifact.FetchConfig{FileRoot: "/", AllowLoopback: true, Private: anywhere})
 	store, err := artifact.OpenStore(filepath.Join(stateDir, "sources"), fetcher, time.Now)
 	if err != nil {
 		return nil, fmt.Errorf("open image store: %w", err)
@@ -43,7 +45,12 @@ func (s *stock) fetch(ctx context.Context, sources []v1alpha1.FirmwareSource, ne
 		if err != nil {
 			return nil, fmt.Errorf("FirmwareSource %s: %w", source.Name, err)
 		}
-		for _, f := range s.store.Missing(source.Name, files) {
+		missing := s.store.Missing(source.Name, files)
+		if len(missing) > 0 && (source.Spec.SecretRef != nil || source.Spec.CARef != nil) {
+			return nil, fmt.Errorf("FirmwareSource %s: there are no Secrets and ConfigMaps without a cluster, so secretRef and caRef cannot be used here, and nothing "+
+				"was fetched; fetch its files yourself and name them by file URLs", source.Name)
+		}
+		for _, f := range missing {
 			report("fetching " + f.URL)
 			if err := s.store.Download(ctx, source.Name, f); err != nil {
 				return nil, fmt.Errorf("FirmwareSource %s: %w", source.Name, err)

@@ -35,7 +35,9 @@ type Operator struct {
 	StoreDir string
 	// FileSourceDir is the directory below which file URLs of sources may point; empty refuses them.
 	FileSourceDir string
-	// RefusedSources are networks that no source may name an address of.
+	// PrivateSources are the private networks that sources may name addresses of. RefusedSources are networks that no source may
+	// name an address of.
+	PrivateSources []netip.Prefix
 	RefusedSources []netip.Prefix
 	// QuietPeriod is how long the due updates of a node must stay the same before a job is queued.
 	QuietPeriod time.Duration

@@ -45,7 +45,8 @@ func wire(ctx context.Context, mgr manager.Manager, c config.Operator, chosen st
 		return stop, err
 	}
 	fetcher := artifact.NewFetcher(artifact.FetchConfig{
-		FileRoot: c.FileSourceDir, Refused: c.RefusedSources, Log: slog.New(logr.ToSlogHandler(mgr.GetLogger().WithName("fetch"))),
+		FileRoot: c.FileSourceDir, Private: c.PrivateSources, Refused: c.RefusedSources,
+		Log: slog.New(logr.ToSlogHandler(mgr.GetLogger().WithName("fetch"))),
 	})
 	store, err := artifact.OpenStore(c.StoreDir, fetcher, time.Now)
 	if err != nil {
@@ -65,7 +66,7 @@ func wire(ctx context.Context, mgr manager.Manager, c config.Operator, chosen st
 
 func addReconcilers(mgr manager.Manager, c config.Operator, store *artifact.Store, fetcher *artifact.Fetcher) error {
 	recorder := mgr.GetEventRecorder(v1alpha1.FieldOwnerOperator)
-	sources := &source.Reconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Store: store, Events: recorder, Now: time.Now}
+	sources := &source.Reconciler{Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Store: store, Namespace: c.Namespace, Events: recorder, Now: time.Now}
 	queues := room.New(time.Now)
 	for name, add := range map[string]func(manager.Manager) error{
 		"node":       func(mgr manager.Manager) error { return node.SetupWithManager(mgr, c.Namespace, node.Retention) },

@@ -1,6 +1,7 @@
 package artifact
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,9 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"sync"
+	"syscall"
+	"time"
 )
 
 // errRefused marks addresses and redirects that are refused for safety; no retry helps.
@@ -39,8 +43,12 @@ var tunnels = [...]netip.Prefix{netip.MustParsePrefix("64:ff9b:1::/48"), netip.M
 // cannot hide one.
 type addresses struct {
 	loopback bool
+	private  []netip.Prefix
 	refused  []netip.Prefix
 }
+
+// sharedAddresses are those of carriers and of some clouds (RFC 6598), which are private here too.
+var sharedAddresses = netip.MustParsePrefix("100.64.0.0/10")
 
 // permit returns an error that matches errRefused for an address that is not permitted.
 func (a addresses) permit(address netip.Addr) error {
@@ -59,6 +67,8 @@ func (a addresses) permit(address netip.Addr) error {
 		return fmt.Errorf("%w: address %s leads through a tunnel to another one", errRefused, ip)
 	case ip.IsLoopback() && !a.loopback:
 		return fmt.Errorf("%w: address %s is on this machine", errRefused, ip)
+	case (ip.IsPrivate() || sharedAddresses.Contains(ip)) && !slices.ContainsFunc(a.private, func(p netip.Prefix) bool { return p.Contains(ip) }):
+		return fmt.Errorf("%w: the address is in a private network that the operator's --allow-source-networks does not name", errRefused)
 	case slices.ContainsFunc(a.refused, func(p netip.Prefix) bool { return p.Contains(ip) }):
 		return fmt.Errorf("%w: the address is in a network that the operator's --refuse-source-networks names", errRefused)
 	}
@@ -92,13 +102,43 @@ func (a addresses) permitThroughProxy(ctx context.Context, u *url.URL) error {
 	return nil
 }
 
+// proxies are the addresses of proxies that the environment has named, as host:port. Whoever starts the operator chose them, so
+// they may be in a private network or on this machine.
+type proxies struct{ sync.Map }
+
 // proxy returns the proxy for a request, as the environment names it.
-func (a addresses) proxy(of func(*http.Request) (*url.URL, error)) func(*http.Request) (*url.URL, error) {
+func (a addresses) proxy(of func(*http.Request) (*url.URL, error), known *proxies) func(*http.Request) (*url.URL, error) {
 	return func(req *http.Request) (*url.URL, error) {
 		proxy, err := of(req)
 		if err != nil || proxy == nil {
 			return nil, err
 		}
-		return proxy, a.permitThroughProxy(req.Context(), req.URL)
+		if err := a.permitThroughProxy(req.Context(), req.URL); err != nil {
+			return nil, err
+		}
+		known.Store(dialed(proxy), true)
+		return proxy, nil
+	}
+}
+
+// dialed is the address that is dialed for a URL.
+func dialed(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"https": "443", "socks5": "1080", "socks5h": "1080"}[u.Scheme]
+	}
+	return net.JoinHostPort(u.Hostname(), cmp.Or(port, "80"))
+}
+
+// dialer returns a function that dials an address only if it is permitted.
+func (a addresses) dialer(known *proxies) func(ctx context.Context, network, address string) (net.Conn, error) {
+	const timeout = 15 * time.Second
+	direct := &net.Dialer{Timeout: timeout, Control: func(_, address string, _ syscall.RawConn) error { return a.permitDialed(address) }}
+	toProxy := &net.Dialer{Timeout: timeout}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		if _, ok := known.Load(address); ok {
+			return toProxy.DialContext(ctx, network, address)
+		}
+		return direct.DialContext(ctx, network, address)
 	}
 }

@@ -3,7 +3,6 @@ package artifact
 import (
 	"context"
 	"crypto/sha256"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +14,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -34,19 +32,25 @@ type FetchConfig struct {
 	// AllowLoopback permits loopback addresses. Link-local addresses and other addresses of cloud instance metadata are
 	// never permitted.
 	AllowLoopback bool
-	// Refused are further networks whose addresses are not permitted.
+	// Private are the private networks (RFC 1918, RFC 6598, RFC 4193) from which files may be fetched; others are refused.
+	Private []netip.Prefix
+	// Refused are further networks whose addresses are not permitted, whatever Private says.
 	Refused []netip.Prefix
 	// Proxy returns the proxy for a request; nil is http.ProxyFromEnvironment.
 	Proxy func(*http.Request) (*url.URL, error)
 	// Log receives why a server gave no answer; nil for nowhere. Errors do not say it: who may write a source could
 	// otherwise explore the operator's network.
 	Log *slog.Logger
+	// Wait waits between two attempts at one file, and ends early with its context; nil is the time that passes.
+	Wait func(context.Context, time.Duration) error
 }
 
 // Fetcher fetches files over http and https and from the file system.
 type Fetcher struct {
-	config FetchConfig
-	client *http.Client
+	config    FetchConfig
+	transport *http.Transport
+	client    *http.Client
+	access    *Access
 }
 
 // NewFetcher returns a Fetcher.
@@ -66,22 +70,21 @@ func NewFetcher(c FetchConfig) *Fetcher {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	permitted := addresses{loopback: c.AllowLoopback, refused: c.Refused}
-	dialer := &net.Dialer{Timeout: 15 * time.Second, Control: func(_, address string, _ syscall.RawConn) error {
-		return permitted.permitDialed(address)
-	}}
-	return &Fetcher{config: c, client: &http.Client{
-		Transport: &http.Transport{
-			Proxy:                 permitted.proxy(c.Proxy),
-			DialContext:           dialer.DialContext,
-			TLSHandshakeTimeout:   15 * time.Second,
-			ResponseHeaderTimeout: c.StallTimeout,
-			ForceAttemptHTTP2:     true,
-			MaxIdleConns:          8,
-			IdleConnTimeout:       time.Minute,
-		},
-		CheckRedirect: checkRedirect,
-	}}
+	if c.Wait == nil {
+		c.Wait = wait
+	}
+	permitted := addresses{loopback: c.AllowLoopback, private: c.Private, refused: c.Refused}
+	proxies := &proxies{}
+	transport := &http.Transport{
+		Proxy:                 permitted.proxy(c.Proxy, proxies),
+		DialContext:           permitted.dialer(proxies),
+		TLSHandshakeTimeout:   15 * time.Second,
+		ResponseHeaderTimeout: c.StallTimeout,
+		ForceAttemptHTTP2:     true,
+		MaxIdleConns:          8,
+		IdleConnTimeout:       time.Minute,
+	}
+	return &Fetcher{config: c, transport: transport, client: &http.Client{Transport: transport, CheckRedirect: checkRedirect}}
 }
 
 func checkRedirect(req *http.Request, via []*http.Request) error {
@@ -107,94 +110,12 @@ func (f *Fetcher) Fetch(ctx context.Context, rawURL string, want inventory.Diges
 	return nil
 }
 
-// receive copies the file behind rawURL, of at most limit bytes, to dst.
-func (f *Fetcher) receive(ctx context.Context, rawURL string, limit int64, dst io.Writer) error {
-	u, err := url.Parse(rawURL)
-	if err != nil {
-		return permanent(InvalidSpec, "parse URL %q: %w", rawURL, err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, f.config.Timeout)
-	defer cancel()
-	body, err := f.open(ctx, u)
-	if err != nil {
-		return err
-	}
-	defer body.Close()
-
-	// The stall timer closes the body, which ends a Read that waits on it.
-	timer := time.AfterFunc(f.config.StallTimeout, func() { _ = body.Close() })
-	defer timer.Stop()
-	alive := readerFunc(func(p []byte) (int, error) {
-		timer.Reset(f.config.StallTimeout)
-		return body.Read(p)
-	})
-	n, err := io.Copy(dst, io.LimitReader(alive, limit+1))
-	var storage *storageError
-	switch {
-	case errors.As(err, &storage):
-		return transient(StorageFailed, "store %s: %w", u.Redacted(), storage.err)
-	case err != nil:
-		return transient(DownloadFailed, "fetch %s: interrupted after %d bytes: %w", u.Redacted(), n, withoutAddresses(err))
-	case n > limit:
-		return permanent(TooLarge, "fetch %s: larger than the limit of %d bytes", u.Redacted(), limit)
-	}
-	return nil
-}
-
 func redacted(rawURL string) string {
 	u, err := url.Parse(rawURL)
 	if err != nil {
 		return "the file"
 	}
 	return u.Redacted()
-}
-
-func (f *Fetcher) open(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
-	switch {
-	case u.User != nil:
-		return nil, permanent(InvalidSpec, "fetch %s: a URL must not carry credentials", u.Redacted())
-	case u.Scheme == "file":
-		return f.openFile(u)
-	case u.Scheme == "http" || u.Scheme == "https":
-		return f.openHTTP(ctx, u)
-	}
-	return nil, permanent(InvalidSpec, "fetch %s: scheme %q is not one of https, http, file", u.Redacted(), u.Scheme)
-}
-
-func (f *Fetcher) openHTTP(ctx context.Context, u *url.URL) (io.ReadCloser, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
-	if err != nil {
-		return nil, permanent(InvalidSpec, "fetch %s: %w", u.Redacted(), err)
-	}
-	// Transparent decompression would hash other bytes than the server stores.
-	req.Header.Set("Accept-Encoding", "identity")
-	resp, err := f.client.Do(req)
-	if err != nil {
-		if errors.Is(err, errRefused) {
-			return nil, permanent(DownloadFailed, "fetch %s: %w", u.Redacted(), withoutAddresses(err))
-		}
-		if ctx.Err() != nil {
-			return nil, transient(DownloadFailed, "fetch %s: %w", u.Redacted(), ctx.Err())
-		}
-		f.config.Log.Warn("Could not fetch a file", "url", u.Redacted(), "err", err)
-		var untrusted *tls.CertificateVerificationError
-		if errors.As(err, &untrusted) {
-			return nil, transient(DownloadFailed, "fetch %s: the server's certificate is not trusted; the operator's log says why", u.Redacted())
-		}
-		return nil, transient(DownloadFailed, "fetch %s: no answer from an HTTP server; check the host name and the port, and that the operator "+
-			"can reach them: its log says what happened", u.Redacted())
-	}
-	if resp.StatusCode != http.StatusOK {
-		_ = resp.Body.Close()
-		retry := resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusRequestTimeout
-		absent := resp.StatusCode == http.StatusNotFound || resp.StatusCode == http.StatusGone
-		return nil, &Error{Reason: DownloadFailed, Transient: retry, absent: absent, Err: fmt.Errorf("fetch %s: the server answered %d %s", u.Redacted(), resp.StatusCode, http.StatusText(resp.StatusCode))}
-	}
-	if resp.ContentLength > f.config.MaxBytes {
-		_ = resp.Body.Close()
-		return nil, permanent(TooLarge, "fetch %s: %d bytes, the limit is %d", u.Redacted(), resp.ContentLength, f.config.MaxBytes)
-	}
-	return resp.Body, nil
 }
 
 // withoutAddresses is the cause of a network error, without the addresses that names were resolved to.
@@ -238,10 +159,6 @@ func (f *Fetcher) openFile(u *url.URL) (io.ReadCloser, error) {
 	}
 	return file, nil
 }
-
-type readerFunc func([]byte) (int, error)
-
-func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // storageWriter marks errors of the destination, to distinguish a full disk from a broken connection.
 type storageWriter struct{ w io.Writer }

@@ -35,6 +35,9 @@ func serve(t *testing.T, h http.HandlerFunc) string {
 
 func loopback(c FetchConfig) *Fetcher {
 	c.AllowLoopback = true
+	if c.Wait == nil {
+		c.Wait = func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
+	}
 	return NewFetcher(c)
 }
 
@@ -120,11 +123,13 @@ func TestFetchRefusesAddressesOfThisMachineAndOfInstanceMetadata(t *testing.T) {
 		"169.254.169.254:80": false, "[fe80::1]:80": false, "0.0.0.0:80": false, "[::ffff:169.254.169.254]:80": false,
 		"[fd00:ec2::254]:80": false, "100.100.100.200:80": false, "168.63.129.16:80": false,
 		"192.0.0.192:80": false, "0.1.2.3:80": false, "255.255.255.255:80": false,
-		"[64:ff9b::a9fe:a9fe]:80": false, "[64:ff9b::a00:1]:80": true, "[64:ff9b:1::a9fe:a9fe]:80": false, "[64:ff9b::6440:1]:80": false,
+		"[64:ff9b::a9fe:a9fe]:80": false, "[64:ff9b::a01:1]:80": true, "[64:ff9b:1::a9fe:a9fe]:80": false, "[64:ff9b::6440:1]:80": false,
 		"[2002:a9fe:a9fe::1]:80": false, "[::a9fe:a9fe]:80": false, "[2001:0:1::1]:80": false, "[2001:db8::1]:443": true,
-		"10.1.2.3:443": true, "192.0.2.7:443": true, "127.0.0.1:80": true, "[::1]:80": true, "100.64.0.1:80": false, "[fe80::1%eth0]:80": false,
+		"10.1.2.3:443": true, "10.2.2.3:443": false, "192.168.0.1:443": false, "172.16.0.1:443": false, "[fd12::1]:443": false, "[64:ff9b::a02:1]:80": false,
+		"100.65.0.1:443": false, "192.0.2.7:443": true, "127.0.0.1:80": true, "[::1]:80": true, "100.64.0.1:80": false, "[fe80::1%eth0]:80": false,
 	} {
-		permitted := addresses{loopback: true, refused: []netip.Prefix{netip.MustParsePrefix("100.64.0.0/10")}}
+		permitted := addresses{loopback: true, private: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("100.64.0.0/16")},
+			refused: []netip.Prefix{netip.MustParsePrefix("100.64.0.0/10")}}
 		assert.Equal(t, allowed, permitted.permitDialed(address) == nil, address)
 	}
 }
@@ -134,7 +139,7 @@ func TestFetchThroughAProxyIsRefusedTheSameAddresses(t *testing.T) {
 	asked := 0
 	proxy := serve(t, func(w http.ResponseWriter, _ *http.Request) { asked++; fmt.Fprint(w, "internal") })
 	f := loopback(FetchConfig{Proxy: func(*http.Request) (*url.URL, error) { return url.Parse(proxy) }, Refused: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12")}})
-	for _, target := range []string{"http://169.254.169.254/x", "http://[64:ff9b::a9fe:a9fe]/x", "http://10.96.0.1/x"} {
+	for _, target := range []string{"http://169.254.169.254/x", "http://[64:ff9b::a9fe:a9fe]/x", "http://10.96.0.1/x", "http://192.168.1.1/x"} {
 		err := f.Fetch(t.Context(), target, digestOf(nil), &bytes.Buffer{})
 		_, again := ReasonOf(err)
 		assert.False(t, again, target)

@@ -3,6 +3,7 @@ package artifact
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/archive"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -34,6 +35,8 @@ type File struct {
 	Images []Description
 	// Signature says who must have signed the file; nil for nobody.
 	Signature *Signature
+	// Access is how the file and its signature are fetched; nil where their servers ask nobody.
+	Access *Access
 }
 
 // Signature says where the signature of a file is and whose it must be.
@@ -107,6 +110,8 @@ type Error struct {
 	Err       error
 	// absent is true when the origin says that it has no such file.
 	absent bool
+	// after is how long the server asks to wait.
+	after time.Duration
 }
 
 // Error returns the text of the cause.

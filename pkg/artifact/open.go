@@ -17,7 +17,8 @@ func (f *Fetcher) Open(ctx context.Context, rawURL string) (io.ReadCloser, error
 		return nil, permanent(InvalidSpec, "parse URL %q: %w", rawURL, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.config.Timeout)
-	body, err := f.open(ctx, u)
+	t := &transfer{Fetcher: f, url: u, limit: f.config.MaxBytes}
+	body, _, err := t.open(ctx)
 	if err != nil {
 		cancel()
 		return nil, err

@@ -32,8 +32,8 @@ func (f *Fetcher) FetchSignature(ctx context.Context, rawURL string) ([]byte, er
 }
 
 // checkSignature fetches the signature of a file that was downloaded to the path, verifies it and returns it.
-func (s *Store) checkSignature(ctx context.Context, f File, path string, now time.Time) ([]byte, error) {
-	text, err := s.fetcher.FetchSignature(ctx, f.Signature.URL)
+func (s *Store) checkSignature(ctx context.Context, fetcher *Fetcher, f File, path string, now time.Time) ([]byte, error) {
+	text, err := fetcher.FetchSignature(ctx, f.Signature.URL)
 	if err != nil {
 		return nil, err
 	}

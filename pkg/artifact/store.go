@@ -111,12 +111,17 @@ func (s *Store) Download(ctx context.Context, source string, f File) error {
 		return err
 	}
 	defer discard(tmp)
-	if err := s.fetcher.Fetch(ctx, f.URL, f.Digest, tmp); err != nil {
+	fetcher, release, err := s.fetcher.with(f.Access)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := fetcher.Fetch(ctx, f.URL, f.Digest, tmp); err != nil {
 		return err
 	}
 	record := fileRecord{URL: f.URL, Digest: f.Digest.String(), Format: f.Format}
 	if f.Signature != nil {
-		if record.Signature, err = s.checkSignature(ctx, f, tmp.Name(), s.now()); err != nil {
+		if record.Signature, err = s.checkSignature(ctx, fetcher, f, tmp.Name(), s.now()); err != nil {
 			return err
 		}
 		record.Keys = signature.Fingerprint(f.Signature.Keys)

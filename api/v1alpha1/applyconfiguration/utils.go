@@ -108,6 +108,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.JobRecordApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("JobStep"):
 		return &apiv1alpha1.JobStepApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("LocalReference"):
+		return &apiv1alpha1.LocalReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("Machine"):
 		return &apiv1alpha1.MachineApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("MachineSelector"):

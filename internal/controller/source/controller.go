@@ -41,6 +41,8 @@ type Reconciler struct {
 	// Reader reads past the cache, where a stale answer could free images that are still referred to.
 	Reader client.Reader
 	Store  *artifact.Store
+	// Namespace is the product's, where the objects are that sources name.
+	Namespace string
 	Events events.EventRecorder
 	Now    func() time.Time
 }
@@ -133,7 +135,14 @@ func (r *Reconciler) run(ctx context.Context, src *v1alpha1.FirmwareSource, fact
 			return nil, err
 		}
 	}
+	var access *artifact.Access
+	if len(missing) > 0 {
+		if access, err = r.accessOf(ctx, src); err != nil {
+			return nil, err
+		}
+	}
 	for _, f := range missing {
+		f.Access = access
 		if err := r.Store.Download(ctx, src.Name, f); err != nil {
 			if reason, _ := artifact.ReasonOf(err); reason == artifact.UnpackFailed || reason.IsSignature() {
 				facts.Reached = status.SourceVerify

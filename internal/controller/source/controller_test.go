@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -49,16 +51,17 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	scheme := runtime.NewScheme()
-	require.NoError(t, v1alpha1.AddToScheme(scheme))
+	require.NoError(t, errors.Join(v1alpha1.AddToScheme(scheme), corev1.AddToScheme(scheme)))
 	b := &bench{t: t, files: t.TempDir(), events: events.NewFakeRecorder(100), now: time.Now()}
 	root := t.TempDir()
 	b.start = func() {
-		fetcher := artifact.NewFetcher(artifact.FetchConfig{FileRoot: b.files, AllowLoopback: true, MaxBytes: 1 << 20})
+		fetcher := artifact.NewFetcher(artifact.FetchConfig{FileRoot: b.files, AllowLoopback: true, MaxBytes: 1 << 20,
+			Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }})
 		now := func() time.Time { return b.now }
 		store, err := artifact.OpenStore(root, fetcher, now)
 		require.NoError(t, err)
 		b.store = store
-		b.reconciler = &Reconciler{Client: b.client, Reader: b.client, Store: store, Events: b.events, Now: now}
+		b.reconciler = &Reconciler{Client: b.client, Reader: b.client, Store: store, Namespace: "product", Events: b.events, Now: now}
 	}
 	b.client = interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.FirmwareSource{}, &v1alpha1.FirmwareJob{}).Build(), interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {

@@ -42,6 +42,7 @@ patches:
 const quick = `- target: {kind: Deployment, name: firmware-operator}
   patch: |-
     - {op: add, path: /spec/template/spec/containers/0/args/-, value: "--quiet-period=2s"}
+    - {op: add, path: /spec/template/spec/containers/0/args/-, value: "--allow-source-networks=10.0.5.0/24"}
 - target: {kind: DaemonSet, name: firmware-daemon}
   patch: |-
     - {op: add, path: /spec/template/spec/containers/0/args/-, value: "--nvme-transports=pcie,tcp"}

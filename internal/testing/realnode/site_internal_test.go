@@ -29,7 +29,7 @@ func TestOverlayChangesTheShippedManifests(t *testing.T) {
 			require.NoError(t, err)
 			text := string(raw)
 			for _, want := range []string{
-				"image: registry.example/operator:v1", "image: registry.example/daemon:v2", "--tool-path=", "imagePullPolicy: Never",
+				"image: registry.example/operator:v1", "image: registry.example/daemon:v2", "--tool-path=", "--allow-source-networks=10.0.5.0/24", "imagePullPolicy: Never",
 				"name: node-firmware-profiles", "argv: [labflash, -d, \"{{device.serialNumber}}\", -i, \"{{image.path}}\", -a, write]",
 			} {
 				assert.Contains(t, text, want)

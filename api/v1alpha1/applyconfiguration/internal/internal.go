@@ -864,6 +864,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FirmwareSourceSpec
   map:
     fields:
+    - name: caRef
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.LocalReference
     - name: confirmQuarantine
       type:
         scalar: string
@@ -885,6 +888,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: liftQuarantineRequestedAt
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: secretRef
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.LocalReference
     - name: upgradePaths
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.UpgradePaths
@@ -1199,6 +1205,12 @@ var schemaYAML = typed.YAMLObject(`types:
   scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.LinkType
   scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.LocalReference
+  map:
+    fields:
+    - name: name
+      type:
+        scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Machine
   map:
     fields:

@@ -18,6 +18,13 @@ type FirmwareSourceSpecApplyConfiguration struct {
 	// verification says who must have signed the files. Absent: nobody, as with the mode Unsigned, and the condition
 	// SignatureVerified says that nobody has chosen. Written by the user.
 	Verification *SourceVerificationApplyConfiguration `json:"verification,omitempty"`
+	// secretRef names a Secret of the product's namespace with the credentials of the servers: username and password, or token, and hosts,
+	// the servers that get them, separated by blanks or commas, each as its URL has it. They are sent over https only. The operator
+	// must be permitted to read that Secret. Written by the user.
+	SecretRef *LocalReferenceApplyConfiguration `json:"secretRef,omitempty"`
+	// caRef names a ConfigMap of the product's namespace whose key ca.crt has certificates of authorities in PEM, which are trusted
+	// besides those of the system. The operator must be permitted to read it. Written by the user.
+	CARef *LocalReferenceApplyConfiguration `json:"caRef,omitempty"`
 	// upgradePaths restricts which version may be flashed over which, for every template and pin that uses this source.
 	// Written by the user.
 	UpgradePaths *UpgradePathsApplyConfiguration `json:"upgradePaths,omitempty"`
@@ -62,6 +69,22 @@ func (b *FirmwareSourceSpecApplyConfiguration) WithFiles(values ...*FirmwareFile
 // If called multiple times, the Verification field is set to the value of the last call.
 func (b *FirmwareSourceSpecApplyConfiguration) WithVerification(value *SourceVerificationApplyConfiguration) *FirmwareSourceSpecApplyConfiguration {
 	b.Verification = value
+	return b
+}
+
+// WithSecretRef sets the SecretRef field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SecretRef field is set to the value of the last call.
+func (b *FirmwareSourceSpecApplyConfiguration) WithSecretRef(value *LocalReferenceApplyConfiguration) *FirmwareSourceSpecApplyConfiguration {
+	b.SecretRef = value
+	return b
+}
+
+// WithCARef sets the CARef field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the CARef field is set to the value of the last call.
+func (b *FirmwareSourceSpecApplyConfiguration) WithCARef(value *LocalReferenceApplyConfiguration) *FirmwareSourceSpecApplyConfiguration {
+	b.CARef = value
 	return b
 }
 

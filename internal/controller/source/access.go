@@ -1,0 +1,89 @@
+package source
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
+)
+
+// The keys of the Secret and the ConfigMap that a source names. Who may write a source need not be one who may read the Secret, so the
+// Secret says itself who gets what is in it.
+const (
+	keyUsername, keyPassword, keyToken, keyHosts = "username", "password", "token", "hosts"
+	keyCA                                        = "ca.crt"
+)
+
+// accessOf reads how the servers of a source are known and what they want to know; nil where the source names nothing. It reads past
+// the cache: the operator may read these objects one by one, and not list them.
+func (r *Reconciler) accessOf(ctx context.Context, src *v1alpha1.FirmwareSource) (*artifact.Access, error) {
+	if src.Spec.SecretRef == nil && src.Spec.CARef == nil {
+		return nil, nil
+	}
+	var out artifact.Access
+	if ref := src.Spec.SecretRef; ref != nil {
+		var secret corev1.Secret
+		if err := r.read(ctx, "spec.secretRef", "Secret", ref.Name, &secret); err != nil {
+			return nil, err
+		}
+		if err := credentials(&out, &secret); err != nil {
+			return nil, unusable("spec.secretRef: Secret %s %w", ref.Name, err)
+		}
+	}
+	if ref := src.Spec.CARef; ref != nil {
+		var ca corev1.ConfigMap
+		if err := r.read(ctx, "spec.caRef", "ConfigMap", ref.Name, &ca); err != nil {
+			return nil, err
+		}
+		if out.CA = []byte(ca.Data[keyCA]); len(out.CA) == 0 {
+			return nil, unusable("spec.caRef: ConfigMap %s has no key %s", ref.Name, keyCA)
+		}
+	}
+	return &out, nil
+}
+
+func (r *Reconciler) read(ctx context.Context, field, kind, name string, into client.Object) error {
+	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, into)
+	switch {
+	case apierrors.IsNotFound(err):
+		return unusable("%s: there is no %s %s in the namespace %s; create it", field, kind, name, r.Namespace)
+	case apierrors.IsForbidden(err):
+		return unusable("%s: the operator may not read %s %s in the namespace %s; name it in the operator's Role there, or use a name that is there", field, kind,
+			name, r.Namespace)
+	case err != nil:
+		return &artifact.Error{Reason: artifact.DownloadFailed, Transient: true, Err: fmt.Errorf("%s: read %s %s: %w", field, kind, name, err)}
+	}
+	return nil
+}
+
+// unusable is the error of an object that a person must correct. The source is looked at again in a while, because correcting it does
+// not change the source.
+func unusable(format string, args ...any) error {
+	return &artifact.Error{Reason: artifact.InvalidSpec, Err: fmt.Errorf(format+"; nothing was fetched", args...)}
+}
+
+func credentials(out *artifact.Access, secret *corev1.Secret) error {
+	text := func(key string) string { return strings.TrimRight(string(secret.Data[key]), "\r\n") }
+	out.Username, out.Password, out.Token = text(keyUsername), text(keyPassword), text(keyToken)
+	out.Hosts = strings.FieldsFunc(text(keyHosts), func(c rune) bool { return strings.ContainsRune(" ,\r\n\t", c) })
+	switch {
+	case (out.Token == "") == (out.Username == ""):
+		return fmt.Errorf("needs either %s and %s, or %s", keyUsername, keyPassword, keyToken)
+	case strings.ContainsAny(out.Token+out.Username+out.Password, "\r\n\x00"):
+		return fmt.Errorf("has control characters in its credentials")
+	case len(out.Hosts) == 0:
+		return fmt.Errorf("does not say in %s which servers get the credentials", keyHosts)
+	}
+	for _, h := range out.Hosts {
+		if strings.ContainsAny(h, "/@*") {
+			return fmt.Errorf("names %q in %s, which is no host; write it as host or host:port", h, keyHosts)
+		}
+	}
+	return nil
+}
