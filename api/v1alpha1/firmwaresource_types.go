@@ -113,19 +113,23 @@ type LocalReference struct {
 }
 
 // FirmwareFile is one file to fetch.
+// +kubebuilder:validation:XValidation:rule="has(self.sha256) || self.url.startsWith('oci://')",message="sha256 is required: a file without it could be any file"
 // +kubebuilder:validation:XValidation:rule="self.format != 'Image' || (size(self.images) == 1 && !has(self.images[0].path))",message="format Image holds exactly one image and takes no path"
 // +kubebuilder:validation:XValidation:rule="self.format == 'Image' || self.images.all(i, has(i.path))",message="each image of an archive needs its path within the archive"
 type FirmwareFile struct {
-	// url of the file: https, http or file. A URL may not carry a user name or password. A file URL names a path on the
-	// operator's own file system, below the operator's configured source directory.
+	// url of the file: https, http, file or oci. A URL may not carry a user name or password. A file URL names a path on the
+	// operator's own file system, below the operator's configured source directory. An OCI reference,
+	// oci://registry/repository@sha256:digest, names a manifest with one layer, which is the file; a tag alone is refused.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
-	// +kubebuilder:validation:XValidation:rule="self.matches('^(https?|file)://[^ ]+$')",message="url must begin with https://, http:// or file:// and hold no blanks"
-	// +kubebuilder:validation:XValidation:rule="!self.matches('^[a-z]+://[^/]*@')",message="url must not carry credentials"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(https?|file)://[^ ]+$') || self.startsWith('oci://')",message="url must begin with https://, http://, file:// or oci:// and hold no blanks"
+	// +kubebuilder:validation:XValidation:rule="!self.startsWith('oci://') || self.matches('^oci://[^/ @]+/[^ @]+@sha256:[0-9a-f]{64}$')",message="an OCI reference is oci://registry/repository@sha256:digest, because a registry may move a tag to another artifact"
+	// +kubebuilder:validation:XValidation:rule="self.startsWith('oci://') || !self.matches('^[a-z]+://[^/]*@')",message="url must not carry credentials"
 	URL string `json:"url,omitempty"`
-	// sha256 of the file as 64 hexadecimal digits. A file with another digest is refused.
-	// +required
+	// sha256 of the file as 64 hexadecimal digits. A file with another digest is refused. Required, but for an OCI reference, whose
+	// digest is that of the manifest.
+	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[0-9a-f]{64}$`
 	SHA256 string `json:"sha256,omitempty"`

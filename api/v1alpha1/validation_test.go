@@ -250,8 +250,17 @@ func TestFirmwareSourceValidation(t *testing.T) {
 			field: "spec.verification", message: "mode Keys needs keys, and mode Unsigned takes none"},
 		{name: "an unknown verification", change: verify("Hope"),
 			field: "spec.verification.mode", message: "supported values"},
-		{name: "no digest", change: func(o *v1alpha1.FirmwareSource) { file(o).SHA256 = "" },
-			field: "spec.files[0].sha256", message: "Required"},
+		{name: "no digest", change: func(o *v1alpha1.FirmwareSource) { file(o).SHA256 = "" }, field: "spec.files[0]", message: "sha256 is required: a file without it could be any file"},
+		{name: "an artifact by its digest", change: func(o *v1alpha1.FirmwareSource) {
+			file(o).URL, file(o).SHA256 = "oci://registry.example:5000/fw/cx@sha256:"+strings.Repeat("a", 64), ""
+		}},
+		{name: "an artifact by a tag", change: func(o *v1alpha1.FirmwareSource) { file(o).URL = "oci://registry.example/fw/cx:v1" },
+			field: "spec.files[0].url", message: "an OCI reference is oci://registry/repository@sha256:digest, because a registry may move a tag to another artifact"},
+		{name: "an artifact with a password", change: func(o *v1alpha1.FirmwareSource) {
+			file(o).URL = "oci://u:p@registry.example/fw/cx@sha256:" + strings.Repeat("a", 64)
+		}, field: "spec.files[0].url", message: "an OCI reference is"},
+		{name: "a Secret without a name", change: func(o *v1alpha1.FirmwareSource) { o.Spec.SecretRef = &v1alpha1.LocalReference{} },
+			field: "spec.secretRef.name", message: "Required"},
 		{name: "half a digest", change: func(o *v1alpha1.FirmwareSource) { file(o).SHA256 = strings.Repeat("a", 32) },
 			field: "spec.files[0].sha256", message: "should match"},
 		{name: "an unknown format", change: func(o *v1alpha1.FirmwareSource) { file(o).Format = "Rar" },

@@ -6,10 +6,12 @@ import (
 	"net/url"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/document"
 	"github.com/nodefirmware/node-firmware-operator/internal/match"
+	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
 )
 
 // checkTemplate refuses what the API server would refuse, because without a cluster no API server checks it.
@@ -60,7 +62,7 @@ func checkSource(s v1alpha1.FirmwareSource) []document.Problem {
 	for i, f := range s.Spec.Files {
 		at := fmt.Sprintf("spec.files[%d]", i)
 		c.fileURL(at+".url", f.URL)
-		if raw, err := hex.DecodeString(f.SHA256); err != nil || len(raw) != 32 {
+		if raw, err := hex.DecodeString(f.SHA256); (err != nil || len(raw) != 32) && (f.SHA256 != "" || !artifact.OCI(f.URL)) {
 			c.report(at+".sha256", "must be 64 hexadecimal digits")
 		}
 		c.oneOf(at+".format", string(f.Format), "", string(v1alpha1.FormatImage), string(v1alpha1.FormatZip), string(v1alpha1.FormatTar),
@@ -113,8 +115,10 @@ func (c *checker) paths(at string, p *v1alpha1.UpgradePaths) {
 func (c *checker) fileURL(at, value string) {
 	u, err := url.Parse(value)
 	switch {
-	case err != nil || !slices.Contains([]string{"https", "http", "file"}, u.Scheme):
-		c.report(at, "must be an https, http or file URL")
+	case err != nil || !slices.Contains([]string{"https", "http", "file", "oci"}, u.Scheme):
+		c.report(at, "must be an https, http, file or oci URL")
+	case u.Scheme == "oci" && !strings.Contains(u.Path, "@sha256:"):
+		c.report(at, "an OCI reference looks like oci://registry/repository@sha256:digest, because a registry may move a tag")
 	case u.User != nil:
 		c.report(at, "must not carry a user name or password")
 	case u.Scheme == "file" && (u.Host != "" || !path.IsAbs(u.Path)):

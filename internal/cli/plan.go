@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -72,8 +73,8 @@ func Describe(sources []v1alpha1.FirmwareSource) Images {
 		for _, f := range s.Spec.Files {
 			for _, i := range f.Images {
 				digest := "sha256:" + strings.ToLower(f.SHA256)
-				if i.Path != "" {
-					digest = inventory.Digest(sha256.Sum256([]byte(f.SHA256 + "\x00" + i.Path))).String()
+				if i.Path != "" || f.SHA256 == "" {
+					digest = inventory.Digest(sha256.Sum256([]byte(cmp.Or(f.SHA256, f.URL) + "\x00" + i.Path))).String()
 				}
 				out.add(s.Name, f, i, digest)
 			}

@@ -76,9 +76,12 @@ func (m Images) addStored(source v1alpha1.FirmwareSource, i artifact.Image) {
 func artifactFiles(s v1alpha1.FirmwareSource) ([]artifact.File, error) {
 	var out []artifact.File
 	for _, f := range s.Spec.Files {
-		digest, err := inventory.ParseDigest("sha256:" + strings.ToLower(f.SHA256))
-		if err != nil {
-			return nil, err
+		var digest inventory.Digest
+		if f.SHA256 != "" || !artifact.OCI(f.URL) {
+			var err error
+			if digest, err = inventory.ParseDigest("sha256:" + strings.ToLower(f.SHA256)); err != nil {
+				return nil, err
+			}
 		}
 		file := artifact.File{URL: f.URL, Digest: digest, Format: artifact.Format(f.Format)}
 		if file.Format == "" {

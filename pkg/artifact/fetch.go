@@ -49,8 +49,10 @@ type FetchConfig struct {
 type Fetcher struct {
 	config    FetchConfig
 	transport *http.Transport
-	client    *http.Client
-	access    *Access
+	client    interface {
+		Do(*http.Request) (*http.Response, error)
+	}
+	access *Access
 }
 
 // NewFetcher returns a Fetcher.

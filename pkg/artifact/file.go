@@ -26,9 +26,9 @@ const (
 
 // File is one file to fetch and what it holds.
 type File struct {
-	// URL is http, https or file.
+	// URL is http, https, file or oci.
 	URL string
-	// Digest of the file's bytes.
+	// Digest of the file's bytes. It may be zero where the URL is oci, which has one of its own.
 	Digest inventory.Digest
 	Format Format
 	// Images to take from the file; everything else in it is ignored.

@@ -35,7 +35,10 @@ type imageRecord struct {
 // recorded finds the record of a file whose images are all in store and undamaged.
 func (s *Store) recorded(known metadata, f File) (fileRecord, bool) {
 	for _, r := range known.Files {
-		if r.URL != f.URL || r.Digest != f.Digest.String() || r.Format != f.Format {
+		if r.URL != f.URL || r.Format != f.Format {
+			continue
+		}
+		if digest := r.Digest; digest != f.Digest.String() && (!OCI(f.URL) || f.Digest != (inventory.Digest{})) { // an OCI reference has its own
 			continue
 		}
 		if f.Signature != nil && !s.isSigned(r, f) {
@@ -61,7 +64,8 @@ func (s *Store) isSigned(r fileRecord, f File) bool {
 	if len(r.Signature) == 0 || r.Keys != signature.Fingerprint(f.Signature.Keys) {
 		return false
 	}
-	return f.Format == FormatImage || s.check(f.Digest) == nil
+	digest, err := inventory.ParseDigest(r.Digest)
+	return err == nil && (f.Format == FormatImage || s.check(digest) == nil)
 }
 
 func (s *Store) readMetadata(source string) (metadata, error) {

@@ -116,7 +116,15 @@ func (s *Store) Download(ctx context.Context, source string, f File) error {
 		return err
 	}
 	defer release()
-	if err := fetcher.Fetch(ctx, f.URL, f.Digest, tmp); err != nil {
+	if OCI(f.URL) {
+		named := f.Digest
+		if f.Digest, err = fetcher.fetchOCI(ctx, f.URL, tmp); err != nil {
+			return err
+		}
+		if named != (inventory.Digest{}) && named != f.Digest {
+			return permanent(DigestMismatch, "fetch %s: the file in it has the digest %s, the source says %s; correct the reference or leave the sha256 out", f.URL, f.Digest, named)
+		}
+	} else if err := fetcher.Fetch(ctx, f.URL, f.Digest, tmp); err != nil {
 		return err
 	}
 	record := fileRecord{URL: f.URL, Digest: f.Digest.String(), Format: f.Format}

@@ -91,7 +91,9 @@ type reader struct {
 	err error
 }
 
-func (r reader) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error { return r.err }
+func (r reader) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return r.err
+}
 
 func TestASecretThatMayNotBeReadIsNamed(t *testing.T) {
 	b := newBench(t)

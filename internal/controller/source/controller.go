@@ -43,8 +43,8 @@ type Reconciler struct {
 	Store  *artifact.Store
 	// Namespace is the product's, where the objects are that sources name.
 	Namespace string
-	Events events.EventRecorder
-	Now    func() time.Time
+	Events    events.EventRecorder
+	Now       func() time.Time
 }
 
 // SetupWithManager registers the reconciler.

@@ -14,9 +14,11 @@ func Files(src *v1alpha1.FirmwareSource) ([]artifact.File, error) {
 	}
 	files := make([]artifact.File, 0, len(src.Spec.Files))
 	for _, f := range src.Spec.Files {
-		digest, err := inventory.ParseDigest("sha256:" + f.SHA256)
-		if err != nil {
-			return nil, &artifact.Error{Reason: artifact.InvalidSpec, Err: err}
+		var digest inventory.Digest
+		if f.SHA256 != "" || !artifact.OCI(f.URL) {
+			if digest, err = inventory.ParseDigest("sha256:" + f.SHA256); err != nil {
+				return nil, &artifact.Error{Reason: artifact.InvalidSpec, Err: err}
+			}
 		}
 		file := artifact.File{URL: f.URL, Digest: digest, Format: artifact.Format(f.Format)}
 		if f.Format == "" {

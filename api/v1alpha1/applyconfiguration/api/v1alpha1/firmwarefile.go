@@ -11,10 +11,12 @@ import (
 //
 // FirmwareFile is one file to fetch.
 type FirmwareFileApplyConfiguration struct {
-	// url of the file: https, http or file. A URL may not carry a user name or password. A file URL names a path on the
-	// operator's own file system, below the operator's configured source directory.
+	// url of the file: https, http, file or oci. A URL may not carry a user name or password. A file URL names a path on the
+	// operator's own file system, below the operator's configured source directory. An OCI reference,
+	// oci://registry/repository@sha256:digest, names a manifest with one layer, which is the file; a tag alone is refused.
 	URL *string `json:"url,omitempty"`
-	// sha256 of the file as 64 hexadecimal digits. A file with another digest is refused.
+	// sha256 of the file as 64 hexadecimal digits. A file with another digest is refused. Required, but for an OCI reference, whose
+	// digest is that of the manifest.
 	SHA256 *string `json:"sha256,omitempty"`
 	// signatureURL is where the signature of the file is: a minisign signature (.minisig), or an ECDSA signature of the
 	// file's sha256 in DER, bare or in base64. https, http or file, as for url. Required with the verification mode Keys.

@@ -1,0 +1,134 @@
+package artifact
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/errdef"
+	"oras.land/oras-go/v2/registry"
+	"oras.land/oras-go/v2/registry/remote"
+	"oras.land/oras-go/v2/registry/remote/auth"
+	"oras.land/oras-go/v2/registry/remote/errcode"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+)
+
+// maxManifest bounds a manifest, as registries do.
+const maxManifest = 4 << 20
+
+// OCI reports whether the URL is a reference to an artifact in a registry.
+func OCI(rawURL string) bool { return strings.HasPrefix(rawURL, "oci://") }
+
+// resolve returns the file that an OCI reference means, oci://host/repository@sha256:digest: the only layer of the manifest with that
+// digest. Whoever names the digest of the manifest names that of the file.
+func (f *Fetcher) resolve(ctx context.Context, rawURL string) (*remote.Repository, ocispec.Descriptor, error) {
+	none := ocispec.Descriptor{}
+	ref, err := registry.ParseReference(strings.TrimPrefix(rawURL, "oci://"))
+	if err != nil {
+		return nil, none, permanent(InvalidSpec, "parse %s: %w", rawURL, err)
+	}
+	wanted, err := ref.Digest()
+	if err != nil || wanted.Algorithm() != digest.SHA256 {
+		return nil, none, permanent(InvalidSpec, "fetch %s: a registry may move a tag to another artifact; write oci://host/repository@sha256:digest", rawURL)
+	}
+	repository := &remote.Repository{Reference: ref, Client: f.registryClient(), MaxMetadataBytes: maxManifest}
+	ctx, cancel := context.WithTimeout(ctx, f.config.StallTimeout) // a manifest is small
+	defer cancel()
+	_, body, err := repository.Manifests().FetchReference(ctx, wanted.String())
+	if err != nil {
+		return nil, none, f.registryError(ctx, rawURL, err)
+	}
+	defer body.Close()
+	text, err := io.ReadAll(&io.LimitedReader{R: body, N: maxManifest + 1})
+	switch {
+	case err != nil:
+		return nil, none, transient(DownloadFailed, "fetch %s: read manifest: %w", rawURL, withoutAddresses(err))
+	case len(text) > maxManifest:
+		return nil, none, permanent(TooLarge, "fetch %s: its manifest is larger than %d bytes", rawURL, maxManifest)
+	case digest.FromBytes(text) != wanted:
+		return nil, none, permanent(DigestMismatch, "fetch %s: the manifest that the registry sent has the digest %s", rawURL, digest.FromBytes(text))
+	}
+	var manifest ocispec.Manifest
+	if err := json.Unmarshal(text, &manifest); err != nil {
+		return nil, none, permanent(UnpackFailed, "fetch %s: its manifest cannot be read: %w", rawURL, err)
+	}
+	if len(manifest.Layers) != 1 {
+		return nil, none, permanent(UnpackFailed, "fetch %s: its manifest has %d layers, and one was expected: push each file as an artifact of its own, and name "+
+			"the manifest, not an index", rawURL, len(manifest.Layers))
+	}
+	layer := manifest.Layers[0]
+	if err := layer.Digest.Validate(); err != nil || layer.Digest.Algorithm() != digest.SHA256 {
+		return nil, none, permanent(UnpackFailed, "fetch %s: the digest %q of its layer is no sha256", rawURL, layer.Digest)
+	}
+	return repository, layer, nil
+}
+
+// fetchOCI copies the file that an OCI reference means to dst, verifies its digest and returns it.
+func (f *Fetcher) fetchOCI(ctx context.Context, rawURL string, dst io.Writer) (inventory.Digest, error) {
+	repository, layer, err := f.resolve(ctx, rawURL)
+	if err != nil {
+		return inventory.Digest{}, err
+	}
+	if layer.Size < 0 || layer.Size > f.config.MaxBytes {
+		return inventory.Digest{}, permanent(TooLarge, "fetch %s: %d bytes, the limit is %d", rawURL, layer.Size, f.config.MaxBytes)
+	}
+	want, err := inventory.ParseDigest(layer.Digest.String())
+	if err != nil {
+		return inventory.Digest{}, permanent(UnpackFailed, "fetch %s: %w", rawURL, err)
+	}
+	// The blob is fetched as any file is, so that a transfer that breaks off is resumed.
+	ref := repository.Reference
+	own := *f
+	own.client = repository.Client
+	blob := url.URL{Scheme: "https", Host: ref.Host(), Path: "/v2/" + ref.Repository + "/blobs/" + layer.Digest.String()}
+	ctx = auth.AppendRepositoryScope(ctx, ref, auth.ActionPull)
+	hash := sha256.New()
+	if err := own.receive(ctx, blob.String(), layer.Size, io.MultiWriter(hash, storageWriter{dst})); err != nil {
+		return inventory.Digest{}, err
+	}
+	if got := inventory.Digest(hash.Sum(nil)); got != want {
+		return inventory.Digest{}, permanent(DigestMismatch, "fetch %s: the registry sent a file with the digest %s, and its manifest names %s", rawURL, got, want)
+	}
+	return want, nil
+}
+
+// registryClient speaks the authentication of registries over the transport of the fetcher. Credentials go to their hosts only.
+func (f *Fetcher) registryClient() *auth.Client {
+	client := &auth.Client{Client: &http.Client{Transport: f.transport, CheckRedirect: checkRedirect}, Cache: auth.NewCache()}
+	if f.access != nil {
+		client.Credential = func(_ context.Context, host string) (auth.Credential, error) {
+			if !f.access.isFor(&url.URL{Scheme: "https", Host: host}) {
+				return auth.EmptyCredential, nil
+			}
+			if f.access.Token != "" {
+				return auth.Credential{AccessToken: f.access.Token}, nil
+			}
+			return auth.Credential{Username: f.access.Username, Password: f.access.Password}, nil
+		}
+	}
+	return client
+}
+
+func (f *Fetcher) registryError(ctx context.Context, rawURL string, err error) error {
+	if answer := (*errcode.ErrorResponse)(nil); errors.As(err, &answer) {
+		u, _ := url.Parse(rawURL)
+		return refusedWith(&http.Response{StatusCode: answer.StatusCode, Header: http.Header{}}, u)
+	}
+	if errors.Is(err, errdef.ErrNotFound) {
+		return &Error{Reason: DownloadFailed, absent: true, Err: fmt.Errorf("fetch %s: the registry has no such artifact", rawURL)}
+	}
+	if failed := (*url.Error)(nil); errors.As(err, &failed) || ctx.Err() != nil {
+		return f.noAnswer(ctx, rawURL, err)
+	}
+	f.config.Log.Warn("Could not read a manifest", "url", rawURL, "err", err)
+	return transient(DownloadFailed, "fetch %s: the registry sent another manifest than was asked for, or none; the operator's log says what", rawURL)
+}
