@@ -140,6 +140,8 @@ const (
 	ReasonTooLarge = "TooLarge"
 	// ReasonUnpackFailed: an archive could not be unpacked or lacks an image.
 	ReasonUnpackFailed = "UnpackFailed"
+	// ReasonImageMismatch: an image says of itself that it is of another version, or for other boards, than the source says.
+	ReasonImageMismatch = "ImageMismatch"
 	// ReasonUnsigned: the source takes files that nobody signed, because its spec says so.
 	ReasonUnsigned = "Unsigned"
 	// ReasonVerificationNotChosen: the source takes files that nobody signed, because its spec does not say who must sign.

@@ -81,6 +81,8 @@ const (
 	TooLarge Reason = "TooLarge"
 	// UnpackFailed: the archive is damaged or lacks an image.
 	UnpackFailed Reason = "UnpackFailed"
+	// ImageMismatch: an image says of itself that it is another one than its description says.
+	ImageMismatch Reason = "ImageMismatch"
 	// InvalidSpec: the description of the file is invalid or contradicts itself.
 	InvalidSpec Reason = "InvalidSpec"
 	// SignatureMissing: a file that must be signed has no signature.

@@ -3,11 +3,14 @@ package artifact
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
@@ -82,7 +85,10 @@ func sortImages(images []Image) {
 	})
 }
 
-// checkUnique finds two different images that claim the same board in the same version.
+// namedViolations bounds what a message says of images that contradict each other.
+const namedViolations = 10
+
+// checkUnique finds different images that claim the same board in the same version, and names each such board.
 func checkUnique(images []Image) error {
 	type key struct {
 		class   inventory.Class
@@ -92,18 +98,27 @@ func checkUnique(images []Image) error {
 		board   string
 	}
 	seen := map[key]inventory.Digest{}
+	var violations []string
 	for _, i := range images {
 		for _, board := range orAny(i.BoardIDs) {
 			for _, model := range orAny(i.Models) {
 				k := key{i.Class, i.Version, inventory.NormalizeID(i.Vendor), inventory.NormalizeID(model), inventory.NormalizeID(board)}
 				if other, dup := seen[k]; dup && other != i.Digest {
-					return permanent(InvalidSpec, "two images of version %s for class %s, board id %q: %s and %s; keep one", i.Version, i.Class, k.board, other, i.Digest)
+					violations = append(violations, fmt.Sprintf("version %s for class %s, board id %q: %s and %s", i.Version, i.Class, k.board, other, i.Digest))
+					continue
 				}
 				seen[k] = i.Digest
 			}
 		}
 	}
-	return nil
+	if len(violations) == 0 {
+		return nil
+	}
+	more := ""
+	if n := len(violations) - namedViolations; n > 0 {
+		violations, more = violations[:namedViolations], fmt.Sprintf("; and %d more", n)
+	}
+	return permanent(InvalidSpec, "two images of %s%s; keep one of each", strings.Join(violations, "; of "), more)
 }
 
 func orAny(list []string) []string {
@@ -116,9 +131,9 @@ func orAny(list []string) []string {
 // layOut builds the new tree of a source beside the old one and then replaces the old one.
 func (s *Store) layOut(source string, images []Image) error {
 	dir := filepath.Join(s.sourceDir(source), binariesDir)
-	next, old := dir+".next", dir+".old"
+	next := dir + ".next"
 	fail := func(err error) error { return transient(StorageFailed, "lay out source %s: %w", source, err) }
-	if err := errors.Join(os.RemoveAll(next), os.RemoveAll(old)); err != nil {
+	if err := errors.Join(os.RemoveAll(next), os.RemoveAll(dir+".old")); err != nil {
 		return fail(err)
 	}
 	for _, i := range images {
@@ -132,16 +147,34 @@ func (s *Store) layOut(source string, images []Image) error {
 			}
 		}
 	}
-	if err := os.Rename(dir, old); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fail(err)
-	}
-	if err := os.Rename(next, dir); err != nil {
-		return fail(err)
-	}
-	if err := os.RemoveAll(old); err != nil {
+	if err := replaceDir(next, dir, exchange); err != nil {
 		return fail(err)
 	}
 	return syncDir(s.sourceDir(source))
+}
+
+// replaceDir puts the directory next in the place of dir in one step, so that a crash leaves either the old or the new one there, and
+// removes the old one. A file system that cannot exchange two directories has neither for a moment; the next look mends that.
+func replaceDir(next, dir string, exchange func(a, b string) error) error {
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) { // nothing is there yet
+		return os.Rename(next, dir)
+	}
+	switch err := exchange(next, dir); {
+	case err == nil:
+		return os.RemoveAll(next)
+	case !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EOPNOTSUPP):
+		return err
+	}
+	old := dir + ".old"
+	if err := os.Rename(dir, old); err != nil {
+		return err
+	}
+	return errors.Join(os.Rename(next, dir), os.RemoveAll(old))
+}
+
+// exchange exchanges two directories of one file system in one step (renameat2(2), RENAME_EXCHANGE).
+func exchange(a, b string) error {
+	return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
 }
 
 // fileName returns a name that is unique among images of different classes and models in one version and board

@@ -137,7 +137,7 @@ func (s *Store) Download(ctx context.Context, source string, f File) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	keep := func(path string, content io.Reader) error {
-		digest, size, err := s.put(content)
+		digest, size, err := s.put(content, func(image *os.File) error { return describes(ctx, image, f, path) })
 		if err != nil {
 			return err
 		}
@@ -179,7 +179,7 @@ func (s *Store) sign(r fileRecord, file *os.File) error {
 		if _, err := file.Seek(0, io.SeekStart); err != nil {
 			return transient(StorageFailed, "read image store: %w", err)
 		}
-		if _, _, err := s.put(file); err != nil {
+		if _, _, err := s.put(file, nil); err != nil {
 			return err
 		}
 	}
@@ -201,8 +201,8 @@ func (s *Store) Open(digest inventory.Digest) (*os.File, error) {
 // Path is the path of the image, for readers on the same machine.
 func (s *Store) Path(digest inventory.Digest) string { return s.blob(digest) }
 
-// put stores content under its digest.
-func (s *Store) put(content io.Reader) (inventory.Digest, int64, error) {
+// put stores content under its digest, if check has nothing against it.
+func (s *Store) put(content io.Reader, check func(*os.File) error) (inventory.Digest, int64, error) {
 	tmp, err := s.temp()
 	if err != nil {
 		return inventory.Digest{}, 0, err
@@ -219,6 +219,11 @@ func (s *Store) put(content io.Reader) (inventory.Digest, int64, error) {
 	}
 	if size == 0 {
 		return inventory.Digest{}, 0, permanent(UnpackFailed, "store image: it is empty")
+	}
+	if check != nil {
+		if err := check(tmp); err != nil {
+			return inventory.Digest{}, 0, err
+		}
 	}
 	if err := errors.Join(tmp.Chmod(0o444), tmp.Sync()); err != nil {
 		return inventory.Digest{}, 0, transient(StorageFailed, "store image: %w", err)

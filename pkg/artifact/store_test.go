@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
@@ -229,6 +230,92 @@ func TestStoreTakesOneImageForEachBoardAndVersion(t *testing.T) { // R001-16
 	reason, _ := ReasonOf(err)
 	assert.Equal(t, InvalidSpec, reason)
 	assert.ErrorContains(t, err, "MT_1")
+}
+
+func TestStoreNamesEachBoardThatHasTwoImages(t *testing.T) { // R001-16
+	s := newShop(t)
+	files := []File{
+		s.file("a", []byte("A"), FormatImage, nic("", "1", "MT_1", "MT_2", "MT_4")),
+		s.file("b", []byte("B"), FormatImage, nic("", "1", "MT_1", "MT_3")),
+		s.file("c", []byte("C"), FormatImage, nic("", "1", "MT_2", "MT_3")),
+		s.file("d", []byte("D"), FormatImage, nic("", "2", "MT_1")),
+	}
+	_, err := s.publish("src", files...)
+	for _, board := range []string{"MT_1", "MT_2", "MT_3"} {
+		assert.ErrorContains(t, err, fmt.Sprintf("version 1 for class NIC, board id %q", board))
+	}
+	assert.NotContains(t, err.Error(), "MT_4")
+	assert.NotContains(t, err.Error(), "version 2")
+
+	var many []string
+	for i := range 30 {
+		many = append(many, fmt.Sprintf("MT_%02d", i))
+	}
+	_, err = s.publish("many", s.file("e", []byte("E"), FormatImage, nic("", "1", many...)), s.file("f", []byte("F"), FormatImage, nic("", "1", many...)))
+	assert.ErrorContains(t, err, "and 20 more")
+	_, err = os.Stat(filepath.Join(s.root, "sources", "src", "firmware-binaries"))
+	assert.ErrorIs(t, err, fs.ErrNotExist, "nothing is laid out")
+}
+
+// Whoever looks at the tree while a source changes, or after a crash at any point, finds the old or the new one.
+func TestTheTreeOfASourceIsReplacedAtOnce(t *testing.T) { // R001-15
+	s := newShop(t)
+	old := s.file("a", []byte("A"), FormatImage, nic("", "1"))
+	next := s.file("b", []byte("B"), FormatImage, nic("", "2"))
+	_, err := s.publish("src", old)
+	require.NoError(t, err)
+	tree := filepath.Join(s.root, "sources", "src", "firmware-binaries")
+	done := make(chan struct{})
+	missing := make(chan error, 1)
+	go func() {
+		defer close(missing)
+		for {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			if _, err := os.Lstat(tree); err != nil {
+				missing <- err
+				return
+			}
+		}
+	}()
+	for i := range 200 {
+		_, err := s.publish("src", []File{old, next}[i%2])
+		require.NoError(t, err)
+	}
+	close(done)
+	assert.NoError(t, <-missing)
+
+	// What a crash left beside it goes with the next one.
+	for _, rest := range []string{".next", ".old"} {
+		require.NoError(t, os.MkdirAll(filepath.Join(tree+rest, "9", "any"), 0o755))
+	}
+	_, err = s.publish("src", next)
+	require.NoError(t, err)
+	beside, err := os.ReadDir(filepath.Dir(tree))
+	require.NoError(t, err)
+	assert.Len(t, beside, 2, "the tree and metadata.json")
+}
+
+// NFS exchanges no directories.
+func TestATreeIsReplacedWhereDirectoriesCannotBeExchanged(t *testing.T) {
+	for _, refusal := range []error{unix.EINVAL, unix.ENOSYS, unix.EOPNOTSUPP} {
+		dir := filepath.Join(t.TempDir(), "tree")
+		for _, version := range []string{"1", "2"} {
+			require.NoError(t, os.MkdirAll(filepath.Join(dir+".next", version), 0o755))
+			require.NoError(t, replaceDir(dir+".next", dir, func(string, string) error { return refusal }))
+			assert.DirExists(t, filepath.Join(dir, version))
+		}
+		assert.NoDirExists(t, filepath.Join(dir, "1"))
+		assert.NoDirExists(t, dir+".next")
+		assert.NoDirExists(t, dir+".old")
+	}
+	dir := filepath.Join(t.TempDir(), "tree")
+	require.NoError(t, errors.Join(os.Mkdir(dir, 0o755), os.Mkdir(dir+".next", 0o755)))
+	require.ErrorIs(t, replaceDir(dir+".next", dir, func(string, string) error { return unix.EIO }), unix.EIO)
+	assert.DirExists(t, dir, "the old one stays")
 }
 
 func TestStoreCollectsWhatNoSourceHolds(t *testing.T) {

@@ -144,7 +144,7 @@ func (r *Reconciler) run(ctx context.Context, src *v1alpha1.FirmwareSource, fact
 	for _, f := range missing {
 		f.Access = access
 		if err := r.Store.Download(ctx, src.Name, f); err != nil {
-			if reason, _ := artifact.ReasonOf(err); reason == artifact.UnpackFailed || reason.IsSignature() {
+			if reason, _ := artifact.ReasonOf(err); reason == artifact.UnpackFailed || reason == artifact.ImageMismatch || reason.IsSignature() {
 				facts.Reached = status.SourceVerify
 			}
 			return nil, err

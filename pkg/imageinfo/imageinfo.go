@@ -1,0 +1,70 @@
+package imageinfo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/archive"
+)
+
+// Firmware is one firmware of an image.
+type Firmware struct {
+	// Versions as the image spells them. Empty where its spelling is not that of a device.
+	Versions []string
+	// Boards are the ids of the boards it is for: GUIDs of a cabinet, in lower case.
+	Boards []string
+}
+
+// ErrInvalid is what an error matches when the image contradicts its own format.
+var ErrInvalid = errors.New("invalid image")
+
+// Read returns what the image says of itself; nil where its format says nothing or is not known.
+func Read(ctx context.Context, image *os.File) ([]Firmware, error) {
+	var head [4]byte
+	if _, err := image.ReadAt(head[:], 0); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("read image: %w", err)
+	}
+	if string(head[:]) == "MSCF" {
+		return cabinet(ctx, image)
+	}
+	return nil, nil
+}
+
+// maxMetainfo bounds one description in a cabinet.
+const maxMetainfo = 1 << 20
+
+// cabinet reads the descriptions of a cabinet for fwupd: members that end in .metainfo.xml.
+func cabinet(ctx context.Context, image *os.File) ([]Firmware, error) {
+	var out []Firmware
+	described := false
+	err := archive.Walk(ctx, image, archive.Cabinet, archive.Limits{}, func(name string, open func() (io.Reader, error)) error {
+		if !strings.HasSuffix(name, ".metainfo.xml") {
+			return nil
+		}
+		described = true
+		r, err := open()
+		if err != nil {
+			return err
+		}
+		f, err := metainfo(io.LimitReader(r, maxMetainfo))
+		if err != nil {
+			return fmt.Errorf("%w: read %s: %w", ErrInvalid, name, err)
+		}
+		out = append(out, f)
+		return nil
+	})
+	var read *archive.ReadError
+	switch {
+	case errors.As(err, &read), errors.Is(err, ErrInvalid), ctx.Err() != nil:
+		return nil, err
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	case !described:
+		return nil, fmt.Errorf("%w: the cabinet has no .metainfo.xml, which says for what it is", ErrInvalid)
+	}
+	return out, nil
+}
