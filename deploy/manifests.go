@@ -33,6 +33,8 @@ const (
 	Drain Part = "kustomize/drain"
 	// SignedImages makes nodes flash signed images only. It is a patch, for kustomize.
 	SignedImages Part = "kustomize/signed-images"
+	// ImageVolume keeps the operator's images on a persistent volume. Its patch is for kustomize.
+	ImageVolume Part = "kustomize/image-volume"
 )
 
 // Objects reads the objects of the parts in order, without the files that are for kustomize.

@@ -67,6 +67,20 @@ func TestAComponentMakesSignaturesARequirement(t *testing.T) {
 	assert.Contains(t, daemon.VolumeMounts, corev1.VolumeMount{Name: "image-keys", MountPath: "/etc/node-firmware/image-keys", ReadOnly: true})
 }
 
+func TestAComponentKeepsImagesOnAVolume(t *testing.T) { // R001-14
+	claims, err := deploy.Objects(deploy.ImageVolume)
+	require.NoError(t, err)
+	require.Len(t, claims, 1)
+	var claim corev1.PersistentVolumeClaim
+	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(claims[0].Object, &claim))
+	assert.Equal(t, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, claim.Spec.AccessModes)
+	pod := patched[appsv1.Deployment](t, deploy.ImageVolume, deploy.Operator, "Deployment").Spec.Template.Spec
+	assert.Contains(t, pod.Volumes, corev1.Volume{Name: "images", VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name},
+	}})
+	assert.Len(t, pod.Volumes, 2, "in place of the other one, and beside that for temporary files")
+}
+
 func TestOneComponentGivesOperatorAndDaemonTheSameStrategy(t *testing.T) { // R000-39
 	operator := patched[appsv1.Deployment](t, deploy.PodStrategy, deploy.Operator, "Deployment").Spec.Template.Spec
 	daemon := patched[appsv1.DaemonSet](t, deploy.PodStrategy, deploy.Daemon, "DaemonSet").Spec.Template.Spec
