@@ -11,8 +11,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/vm/guest"
 )
 
-// site is an overlay as docs/install.md describes it, with nothing beyond it but that images are not pulled, and a tool for devices that
-// have no firmware.
+// site is an overlay as docs/install.md describes it, with nothing beyond it but that images are not pulled, the private network that
+// firmware is fetched from, and a tool for devices that have no firmware.
 const site = `resources: [%[1]s/deploy/kustomize/default]
 components: [%[1]s/deploy/kustomize/drain%[2]s]
 images:
@@ -35,6 +35,9 @@ patches:
 - target: {kind: DaemonSet, name: firmware-daemon}
   patch: |-
     - {op: add, path: /spec/template/spec/containers/0/args/-, value: "--tool-path=/usr/sbin:/usr/bin:/sbin:/bin:/host` + toolDir + `"}
+- target: {kind: Deployment, name: firmware-operator}
+  patch: |-
+    - {op: add, path: /spec/template/spec/containers/0/args/-, value: "--allow-source-networks=10.0.5.0/24"}
 %[8]s`
 
 // quick is what the checks add to the overlay when the installation as it is shipped has updated a device: each job would wait a
@@ -42,7 +45,6 @@ patches:
 const quick = `- target: {kind: Deployment, name: firmware-operator}
   patch: |-
     - {op: add, path: /spec/template/spec/containers/0/args/-, value: "--quiet-period=2s"}
-    - {op: add, path: /spec/template/spec/containers/0/args/-, value: "--allow-source-networks=10.0.5.0/24"}
 - target: {kind: DaemonSet, name: firmware-daemon}
   patch: |-
     - {op: add, path: /spec/template/spec/containers/0/args/-, value: "--nvme-transports=pcie,tcp"}
