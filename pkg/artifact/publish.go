@@ -16,7 +16,7 @@ import (
 )
 
 // Publish lays out the images of a source by version and board id and returns them in that order. All files must have
-// been downloaded. Two different images for the same board, or for any board, in the same version are an error.
+// been downloaded. Statements that are missing or damaged are written again. Two different images for the same board, or for any board, in the same version are an error.
 func (s *Store) Publish(source string, files []File) ([]Image, error) {
 	known, err := s.readMetadata(source)
 	if err != nil {
@@ -27,6 +27,9 @@ func (s *Store) Publish(source string, files []File) ([]Image, error) {
 		record, ok := s.recorded(known, f)
 		if !ok {
 			return nil, transient(StorageFailed, "publish source %s: %s is not in store", source, f.URL)
+		}
+		if err := s.restate(record); err != nil {
+			return nil, err
 		}
 		images = append(images, imagesOf(record, f)...)
 	}

@@ -87,6 +87,26 @@ func (s *Store) state(r fileRecord) error {
 	return nil
 }
 
+// restate adds the claims of a record that was verified where a statement lacks them: without one, nodes refuse the image for as long as
+// its file is in store and is not downloaded again. A statement that is full of other claims is left alone.
+func (s *Store) restate(r fileRecord) error {
+	if len(r.Signature) == 0 {
+		return nil
+	}
+	for _, i := range r.Images {
+		image, err := inventory.ParseDigest(i.Digest)
+		if err != nil {
+			return err
+		}
+		known, err := s.Statement(image)
+		is := func(c Claim) bool { return c.File == r.Digest && c.Path == i.Path }
+		if err != nil || len(known.Claims) < maxClaims && !slices.ContainsFunc(known.Claims, is) {
+			return s.state(r)
+		}
+	}
+	return nil
+}
+
 func (s *Store) writeStatement(image inventory.Digest, st Statement) error {
 	text, err := json.Marshal(st)
 	if err != nil {

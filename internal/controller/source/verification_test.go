@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
@@ -240,6 +241,54 @@ func TestOtherKeysVerifyWhatIsInStoreAgain(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "True Succeeded", b.reason("cx", "SignatureVerified"))
 	require.Len(t, b.get("cx").Status.Images, 1)
+}
+
+// A statement is a file beside the image, and nodes refuse the image without it. One that is lost comes back without a download.
+func TestAStatementThatIsLostComesBack(t *testing.T) {
+	vendor, image := newPublisher(t), inventory.Digest(sha256.Sum256([]byte("FIRMWARE")))
+	b := newBench(t)
+	f := b.signed(b.file("fw.bin", "FIRMWARE"), vendor.sign(t, "FIRMWARE"))
+	plain := f
+	plain.SignatureURL = ""
+	b.create("unsigned", plain) // it keeps the image, and states nothing
+	_, err := b.reconcile("unsigned")
+	require.NoError(t, err)
+	st, err := b.store.Statement(image)
+	require.NoError(t, err)
+	assert.Empty(t, st.Claims)
+
+	b.createVerified("signed", keysMode(vendor.public), f)
+	_, err = b.reconcile("signed")
+	require.NoError(t, err)
+	want, err := b.store.Statement(image)
+	require.NoError(t, err)
+	require.Len(t, want.Claims, 1)
+	require.NoError(t, os.Remove(strings.TrimPrefix(f.URL, "file://"))) // nothing can be downloaded any more
+
+	at := filepath.Join(filepath.Dir(b.store.Path(image)), "..", "statements", filepath.Base(b.store.Path(image))+".json")
+	for name, harm := range map[string]func() error{
+		"lost": func() error { return os.Remove(at) },
+		"emptied": func() error {
+			return errors.Join(os.Chmod(at, 0o600), os.WriteFile(at, []byte(`{"claims":[]}`), 0o600))
+		},
+		"damaged": func() error { return errors.Join(os.Chmod(at, 0o600), os.WriteFile(at, []byte("rot"), 0o600)) },
+	} {
+		require.NoError(t, harm(), name)
+		b.start()
+		_, err = b.reconcile("unsigned")
+		require.NoError(t, err, name)
+		if st, err := b.store.Statement(image); err == nil {
+			assert.Empty(t, st.Claims, "%s: what was not verified states nothing", name)
+		}
+		_, err = b.reconcile("signed")
+		require.NoError(t, err, name)
+		st, err := b.store.Statement(image)
+		require.NoError(t, err, name)
+		assert.Equal(t, want, st, name)
+		assert.Equal(t, "True Succeeded", b.reason("signed", "Ready"), name)
+		require.Len(t, b.get("signed").Status.Images, 1, name)
+	}
+	b.requireStatus("signed", status.CurrentStatus)
 }
 
 func TestTheStatementAndTheArchiveStayAsLongAsAnUnfinishedJobNeedsTheImage(t *testing.T) {
