@@ -1,9 +1,7 @@
 package metrics
 
 import (
-	"cmp"
 	"context"
-	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -11,18 +9,14 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
 
-// maxCatalogs bounds the catalogs that are reported one by one, the first by name: each makes five time series.
-const maxCatalogs = 200
-
 func (c *Collector) catalogs(ctx context.Context, out chan<- prometheus.Metric) error {
 	var list v1alpha1.FirmwareCatalogList
 	if err := c.reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return err
 	}
-	all := slices.SortedFunc(slices.Values(list.Items), func(a, b v1alpha1.FirmwareCatalog) int { return cmp.Compare(a.Name, b.Name) })
-	out <- catalogsNotReported.gauge(max(0, len(all)-maxCatalogs))
-	for i := range all[:min(len(all), maxCatalogs)] {
-		f := &all[i]
+	reported, left := firstByName(list.Items)
+	out <- catalogsNotReported.gauge(left)
+	for _, f := range reported {
 		s := &f.Status
 		for _, n := range []struct {
 			state string

@@ -134,13 +134,13 @@ func TestTheTemplatesWithMetricsOfTheirOwnAreBounded(t *testing.T) {
 	scheme := runtime.NewScheme()
 	require.NoError(t, v1alpha1.AddToScheme(scheme))
 	b := fake.NewClientBuilder().WithScheme(scheme)
-	for i := range maxTemplates + 3 {
+	for i := range maxReported + 3 {
 		b.WithObjects(&v1alpha1.FirmwareTemplate{ObjectMeta: name(fmt.Sprintf("t%03d", i))})
 	}
 	leading := make(chan struct{})
 	close(leading)
 	c := NewCollector(b.Build(), leading, logr.Discard())
-	assert.Equal(t, 3*maxTemplates, testutil.CollectAndCount(c, "node_firmware_template_nodes"))
+	assert.Equal(t, 3*maxReported, testutil.CollectAndCount(c, "node_firmware_template_nodes"))
 	assert.NoError(t, testutil.CollectAndCompare(c, strings.NewReader(`
 # HELP node_firmware_templates_not_reported Templates beyond the first 200, which have no metrics of their own.
 # TYPE node_firmware_templates_not_reported gauge
@@ -167,13 +167,13 @@ func TestTheCatalogsWithMetricsOfTheirOwnAreBounded(t *testing.T) {
 	scheme := runtime.NewScheme()
 	require.NoError(t, v1alpha1.AddToScheme(scheme))
 	b := fake.NewClientBuilder().WithScheme(scheme)
-	for i := range maxCatalogs + 3 {
+	for i := range maxReported + 3 {
 		b.WithObjects(&v1alpha1.FirmwareCatalog{ObjectMeta: name(fmt.Sprintf("a.m%03d", i))})
 	}
 	leading := make(chan struct{})
 	close(leading)
 	c := NewCollector(b.Build(), leading, logr.Discard())
-	assert.Equal(t, 4*maxCatalogs, testutil.CollectAndCount(c, "node_firmware_catalog_devices"))
+	assert.Equal(t, 4*maxReported, testutil.CollectAndCount(c, "node_firmware_catalog_devices"))
 	assert.NoError(t, testutil.CollectAndCompare(c, strings.NewReader(`
 # HELP node_firmware_catalogs_not_reported Catalogs beyond the first 200, which have no metrics of their own.
 # TYPE node_firmware_catalogs_not_reported gauge

@@ -1,9 +1,7 @@
 package metrics
 
 import (
-	"cmp"
 	"context"
-	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -11,19 +9,14 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
 
-// maxTemplates bounds the templates that are reported one by one, the first by name: a template for each node would make as many time
-// series as there are nodes, ten times over.
-const maxTemplates = 200
-
 func (c *Collector) templates(ctx context.Context, out chan<- prometheus.Metric) error {
 	var list v1alpha1.FirmwareTemplateList
 	if err := c.reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return err
 	}
-	all := slices.SortedFunc(slices.Values(list.Items), func(a, b v1alpha1.FirmwareTemplate) int { return cmp.Compare(a.Name, b.Name) })
-	out <- templatesNotReported.gauge(max(0, len(all)-maxTemplates))
-	for i := range all[:min(len(all), maxTemplates)] {
-		t := &all[i]
+	reported, left := firstByName(list.Items)
+	out <- templatesNotReported.gauge(left)
+	for _, t := range reported {
 		s := &t.Status
 		for _, n := range []struct {
 			state string

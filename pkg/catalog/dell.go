@@ -3,7 +3,6 @@ package catalog
 import (
 	"context"
 	"encoding/xml"
-	"errors"
 	"io"
 	"strings"
 	"time"
@@ -33,38 +32,12 @@ type dellEntry struct {
 // Discover reads the catalog once. A catalog of Dell concerns machines of Dell alone.
 func (p Dell) Discover(ctx context.Context, q Query, emit Emit) error {
 	d := newDocument(ctx, p.Catalog, p.Limits)
-	root, base := "", ""
-	for {
-		token, err := d.next()
-		if errors.Is(err, io.EOF) {
-			if root == "" {
-				return fault(InvalidCatalog, "parse Dell catalog: the document is empty")
-			}
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		e, ok := token.(xml.StartElement)
-		switch {
-		case !ok:
-		case root == "":
-			if root = e.Name.Local; root != "Manifest" {
-				return fault(InvalidCatalog, "parse Dell catalog: the document is <%.64s>, want <Manifest>", root)
-			}
-			base = attribute(e, "baseLocation")
-		case e.Name.Local == "SoftwareComponent" && d.depth == 2:
-			if err := p.component(d, e, base, q, emit); err != nil {
-				return err
-			}
-		}
-	}
+	return d.each("Dell catalog", "Manifest", "SoftwareComponent", func(manifest, e xml.StartElement) error {
+		return p.component(d, e, attribute(manifest, "baseLocation"), q, emit)
+	})
 }
 
 func (p Dell) component(d *document, e xml.StartElement, base string, q Query, emit Emit) error {
-	if err := d.entry(); err != nil {
-		return err
-	}
 	entry := dellEntry{
 		pci: map[string]bool{}, manufacturer: q.Manufacturer, model: fold(q.Model),
 		version: attribute(e, "vendorVersion"), path: attribute(e, "path"), released: attribute(e, "dateTime"),

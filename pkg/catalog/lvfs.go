@@ -3,7 +3,6 @@ package catalog
 import (
 	"context"
 	"encoding/xml"
-	"errors"
 	"io"
 	"slices"
 	"strconv"
@@ -43,37 +42,12 @@ func (p LVFS) Discover(ctx context.Context, q Query, emit Emit) error {
 		}
 	}
 	d := newDocument(ctx, p.Metadata, p.Limits)
-	root := ""
-	for {
-		token, err := d.next()
-		if errors.Is(err, io.EOF) {
-			if root == "" {
-				return fault(InvalidCatalog, "parse LVFS metadata: the document is empty")
-			}
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		e, ok := token.(xml.StartElement)
-		switch {
-		case !ok:
-		case root == "":
-			if root = e.Name.Local; root != "components" {
-				return fault(InvalidCatalog, "parse LVFS metadata: the document is <%.64s>, want <components>", root)
-			}
-		case e.Name.Local == "component" && d.depth == 2:
-			if err := p.component(d, e, wanted, emit); err != nil {
-				return err
-			}
-		}
-	}
+	return d.each("LVFS metadata", "components", "component", func(_, e xml.StartElement) error {
+		return p.component(d, e, wanted, emit)
+	})
 }
 
 func (p LVFS) component(d *document, e xml.StartElement, wanted map[string][]int, emit Emit) error {
-	if err := d.entry(); err != nil {
-		return err
-	}
 	entry := lvfsEntry{firmware: attribute(e, "type") == "firmware"}
 	var last xml.StartElement
 	err := d.within(

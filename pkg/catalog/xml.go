@@ -121,12 +121,37 @@ func (d *document) classify(err error) error {
 	return fault(DownloadFailed, "read catalog at byte %d: %w", d.decoder.InputOffset(), err)
 }
 
-// entry counts one entry.
-func (d *document) entry() error {
-	if d.entries++; d.entries > d.limits.Entries {
-		return fault(TooLarge, "parse XML: more than %d entries; use a catalog of fewer machines", d.limits.Entries)
+// each reads the document, whose element must be root, and calls entry for each child of that element with the given name, with the root
+// and the child. entry reads the child to its end. what is the form of the document, for errors.
+func (d *document) each(what, root, name string, entry func(root, child xml.StartElement) error) error {
+	var top xml.StartElement
+	for {
+		token, err := d.next()
+		if errors.Is(err, io.EOF) {
+			if !d.rooted {
+				return fault(InvalidCatalog, "parse %s: the document is empty", what)
+			}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		e, ok := token.(xml.StartElement)
+		switch {
+		case !ok:
+		case d.depth == 1:
+			if top = e.Copy(); e.Name.Local != root {
+				return fault(InvalidCatalog, "parse %s: the document is <%.64s>, want <%s>", what, e.Name.Local, root)
+			}
+		case d.depth == 2 && e.Name.Local == name:
+			if d.entries++; d.entries > d.limits.Entries {
+				return fault(TooLarge, "parse %s: more than %d entries; use a catalog of fewer machines", what, d.limits.Entries)
+			}
+			if err := entry(top, e); err != nil {
+				return err
+			}
+		}
 	}
-	return nil
 }
 
 // within visits what is inside the element that was returned last, until its end. visit receives the path of names below
