@@ -592,6 +592,9 @@ func (i *installation) attempts() []attempt {
 		{"viewer", "stage a version", patch(catalog(), `{"spec":{"stage":[]}}`), noVerb},
 		{"template-editor", "stage a version", patch(catalog(), `{"spec":{"stage":[]}}`), noVerb},
 		{"operator", "create a source that a catalog stages", create(stagedSource()), ""},
+		{"operator", "create a source of an artifact of a registry that a catalog stages", create(changed(stagedSource(), func(s *v1alpha1.FirmwareSource) {
+			s.Spec.Files[0].URL, s.Spec.SecretRef = "oci://registry.example.com/cx6@sha256:"+strings.Repeat("0", 64), &v1alpha1.LocalReference{Name: "credentials"}
+		})), ""},
 		{"operator", "create another source", create(source("other")), "that a FirmwareCatalog stages only"},
 		{"operator", "stage a file of its own", create(changed(stagedSource(), func(s *v1alpha1.FirmwareSource) { s.Spec.Files[0].URL = "file:///x" })), "that a FirmwareCatalog stages only"},
 		{"operator", "change where an image comes from", patch(source("s"), `{"spec":{"downgrade":"Forbid"}}`), "nothing of a FirmwareSource"},

@@ -44,6 +44,9 @@ const (
 	// ConditionStaged says on a FirmwareCatalog whether there is a FirmwareSource for each version that its spec stages. It is absent
 	// where the spec stages none.
 	ConditionStaged = "Staged"
+	// ConditionTagsMoved (abnormal) is True on a FirmwareCatalog that lists a version whose tag in a registry pointed to another artifact
+	// before, until a person requests a discovery.
+	ConditionTagsMoved = "TagsMoved"
 	// ConditionPublished says on a FirmwareSource whether every image can be fetched by the daemons.
 	ConditionPublished = "Published"
 
@@ -161,6 +164,8 @@ const (
 	ReasonInvalidCatalog = "InvalidCatalog"
 	// ReasonUnsupported: this operator cannot ask a provider of that type.
 	ReasonUnsupported = "Unsupported"
+	// ReasonTagMoved: a tag of a registry points to another artifact than before.
+	ReasonTagMoved = "TagMoved"
 	// ReasonStaged: there is a FirmwareSource with the file of the version.
 	ReasonStaged = "Staged"
 	// ReasonNotOffered: no provider offers the version for a component as the entry describes it.

@@ -92,6 +92,8 @@ type FirmwareCatalogSpec struct {
 // +kubebuilder:validation:XValidation:rule="(self.type == 'Sources') != has(self.url)",message="name the url of the provider; only the type Sources takes none"
 // +kubebuilder:validation:XValidation:rule="!has(self.url) || (self.type == 'OCI' ? self.url.matches('^oci://[^ ]+$') : self.url.matches('^(https|file)://[^ ]+$'))",message="url must begin with https:// or file://, and with oci:// for the type OCI, and hold no blanks"
 // +kubebuilder:validation:XValidation:rule="!has(self.url) || !self.url.matches('^[a-z]+://[^/]*@')",message="url must not carry credentials"
+// +kubebuilder:validation:XValidation:rule="self.type != 'OCI' || !has(self.url) || self.url.matches('^oci://[^/]+/[^@:]+$')",message="url of the type OCI is oci://registry/repository, without a tag or digest"
+// +kubebuilder:validation:XValidation:rule="self.type != 'Sources' || !has(self.secretRef) && !has(self.caRef)",message="the type Sources opens no connection and takes neither secretRef nor caRef"
 // +kubebuilder:validation:XValidation:rule="has(self.signers) == (self.type == 'LVFS')",message="name the signers of LVFS metadata, which must be signed; the other types have no signatures"
 type CatalogProvider struct {
 	// name identifies the provider within the catalog.
@@ -115,6 +117,15 @@ type CatalogProvider struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=4096
 	Signers string `json:"signers,omitempty"`
+	// secretRef names a Secret of the product's namespace with the credentials of the server: username and password, or token, and hosts,
+	// the servers that get them, as in a FirmwareSource. They are sent over https only. The operator must be permitted to read
+	// that Secret. Written by the user.
+	// +optional
+	SecretRef *LocalReference `json:"secretRef,omitempty"`
+	// caRef names a ConfigMap of the product's namespace whose key ca.crt has certificates of authorities in PEM, which are trusted
+	// besides those of the system. The operator must be permitted to read it. Written by the user.
+	// +optional
+	CARef *LocalReference `json:"caRef,omitempty"`
 }
 
 // FirmwareCatalogStatus is written by the operator. With the spec it stays under 256 KiB: what does not fit is counted.
@@ -123,8 +134,8 @@ type FirmwareCatalogStatus struct {
 	// +optional
 	// +kubebuilder:default=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready (every provider answered within the interval), Staged where spec.stage lists versions, and Reconciling or Stalled
-	// while they are True.
+	// conditions: Ready (every provider answered within the interval), Staged where spec.stage lists versions, and TagsMoved, Reconciling
+	// or Stalled while they are True.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -345,6 +356,14 @@ type CatalogVersion struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Urgency string `json:"urgency,omitempty"`
+	// tag of the registry that points to it; only from providers of the type OCI. url has the digest of what it pointed to.
+	// +optional
+	// +kubebuilder:validation:MaxLength=128
+	Tag string `json:"tag,omitempty"`
+	// moved says that the tag or the version pointed to another artifact before. It stays until the version is not listed any more, or
+	// a discovery that was requested by spec.discover has ended.
+	// +optional
+	Moved *CatalogMove `json:"moved,omitempty"`
 	// url that the provider names for it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
@@ -353,6 +372,17 @@ type CatalogVersion struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	SHA256 string `json:"sha256,omitempty"`
+}
+
+// CatalogMove says what a tag of a registry pointed to before.
+type CatalogMove struct {
+	// from is the digest of the manifest that it pointed to, as "sha256:" and 64 hexadecimal digits.
+	// +required
+	// +kubebuilder:validation:MaxLength=71
+	From string `json:"from,omitempty"`
+	// time at which the operator noticed, by its clock.
+	// +required
+	Time metav1.Time `json:"time,omitzero"`
 }
 
 // CatalogIssue is a known vulnerability by the issue tags of the providers.

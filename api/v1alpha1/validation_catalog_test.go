@@ -83,6 +83,24 @@ func TestCatalogSpecs(t *testing.T) {
 			s.Providers = someProviders()[4:]
 			s.Providers[0].URL = "https://a/b"
 		}, "url must begin with https:// or file://, and with oci:// for the type OCI, and hold no blanks"},
+		"oci with a tag": {func(s *v1alpha1.FirmwareCatalogSpec) {
+			s.Providers = someProviders()[4:]
+			s.Providers[0].URL = "oci://registry.example.com:5000/firmware:v1"
+		}, "url of the type OCI is oci://registry/repository, without a tag or digest"},
+		"oci on another port": {func(s *v1alpha1.FirmwareCatalogSpec) {
+			s.Providers = someProviders()[4:]
+			s.Providers[0].URL = "oci://registry.example.com:5000/firmware/cx6"
+		}, ""},
+		"credentials and a CA": {func(s *v1alpha1.FirmwareCatalogSpec) {
+			s.Providers = someProviders()[1:]
+			for i := range s.Providers {
+				s.Providers[i].SecretRef, s.Providers[i].CARef = &v1alpha1.LocalReference{Name: "a"}, &v1alpha1.LocalReference{Name: "b"}
+			}
+		}, ""},
+		"credentials of sources": {func(s *v1alpha1.FirmwareCatalogSpec) {
+			s.Providers = someProviders()[:1]
+			s.Providers[0].SecretRef = &v1alpha1.LocalReference{Name: "a"}
+		}, "the type Sources opens no connection and takes neither secretRef nor caRef"},
 		"LVFS without signers": {func(s *v1alpha1.FirmwareCatalogSpec) { s.Providers = someProviders()[3:4]; s.Providers[0].Signers = "" }, "name the signers of LVFS metadata, which must be signed; the other types have no signatures"},
 		"signers of an index": {func(s *v1alpha1.FirmwareCatalogSpec) {
 			s.Providers = someProviders()[1:2]

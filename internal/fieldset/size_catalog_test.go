@@ -18,7 +18,8 @@ func (c cluster) fullCatalog() {
 	o := &v1alpha1.FirmwareCatalog{Spec: v1alpha1.FirmwareCatalogSpec{
 		Manufacturer: long(120, 1), Model: long(120, 2), Discover: long(128, 1),
 		Providers: filled(c.T, 8, unbounded, func(i int) v1alpha1.CatalogProvider {
-			return v1alpha1.CatalogProvider{Name: long(63, i), Type: v1alpha1.ProviderLVFS, URL: "https://" + long(1016, i), Signers: long(4096, i)}
+			return v1alpha1.CatalogProvider{Name: long(63, i), Type: v1alpha1.ProviderLVFS, URL: "https://" + long(1016, i), Signers: long(4096, i),
+				SecretRef: &v1alpha1.LocalReference{Name: long(253, i)}, CARef: &v1alpha1.LocalReference{Name: long(253, i)}}
 		}),
 		Stage: filled(c.T, 16, unbounded, func(i int) v1alpha1.CatalogStage {
 			return v1alpha1.CatalogStage{Source: long(253, i), Class: v1alpha1.ClassStorageController, PCIID: "15b3:101d", Name: long(128, i), BoardID: long(64, i),
@@ -37,14 +38,15 @@ func (c cluster) fullCatalog() {
 		Staged: filled(c.T, 16, unbounded, func(i int) v1alpha1.CatalogStaged {
 			return v1alpha1.CatalogStaged{Source: long(253, i), Reason: v1alpha1.ReasonDigestMismatch, Message: long(512, i)}
 		}),
-		Components: filled(c.T, 64, 128<<10, func(i int) v1alpha1.CatalogComponent { // as the catalog controller bounds it
+		Components: filled(c.T, 64, 112<<10, func(i int) v1alpha1.CatalogComponent { // as the catalog controller bounds it
 			return v1alpha1.CatalogComponent{
 				Class: v1alpha1.ClassStorageController, Manufacturer: long(128, i), Name: long(128, i), PCIID: "15b3:101d", BoardID: long(64, i), Newest: long(64, i),
 				Running: filled(c.T, 4, unbounded, func(i int) v1alpha1.CatalogRunning {
 					return v1alpha1.CatalogRunning{Version: long(64, i), Devices: 1, Position: v1alpha1.PositionBehind, Issues: texts(4, 64)}
 				}),
 				Versions: filled(c.T, 4, unbounded, func(i int) v1alpha1.CatalogVersion {
-					return v1alpha1.CatalogVersion{Version: long(64, i), Providers: texts(8, 63), Source: long(253, i), Released: &metav1.Time{Time: now.Time}, URL: long(1024, i), SHA256: long(64, i)}
+					return v1alpha1.CatalogVersion{Version: long(64, i), Providers: texts(8, 63), Source: long(253, i), Released: &metav1.Time{Time: now.Time}, URL: long(1024, i), SHA256: long(64, i),
+						Tag: long(128, i), Moved: &v1alpha1.CatalogMove{From: long(71, i), Time: now}}
 				}),
 				Issues: filled(c.T, 4, unbounded, func(i int) v1alpha1.CatalogIssue {
 					return v1alpha1.CatalogIssue{ID: long(64, i), MendedIn: texts(8, 64), Affects: texts(16, 64), Devices: 1}

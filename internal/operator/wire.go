@@ -17,6 +17,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/access"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/catalog"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/index"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/node"
@@ -79,7 +80,9 @@ func addReconcilers(mgr manager.Manager, c config.Operator, store *artifact.Stor
 		},
 		"source": sources.SetupWithManager,
 		"catalog": func(mgr manager.Manager) error {
-			return catalog.SetupWithManager(mgr, catalog.Options{Opener: fetcher, Events: recorder})
+			return catalog.SetupWithManager(mgr, catalog.Options{
+				Network: fetcher, Access: access.Reader{Client: mgr.GetAPIReader(), Namespace: c.Namespace}, Events: recorder,
+			})
 		},
 		"quarantine": quarantine.New(mgr.GetClient(), recorder, time.Now).SetupWithManager,
 	} {

@@ -10,7 +10,9 @@ import (
 )
 
 // CatalogConditions are the condition types of a FirmwareCatalog.
-var CatalogConditions = []string{v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionStaged}
+var CatalogConditions = []string{
+	v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionStaged, v1alpha1.ConditionTagsMoved,
+}
 
 // CatalogFacts is what one pass over a FirmwareCatalog found out.
 type CatalogFacts struct {
@@ -54,7 +56,37 @@ func Catalog(old []metav1.Condition, generation int64, now time.Time, s *v1alpha
 	if len(s.Staged) > 0 {
 		want = append(want, catalogStaged(s.Staged))
 	}
+	if moved, ok := catalogMoved(s.Components); ok {
+		want = append(want, moved)
+	}
 	return Merge(old, generation, now, CatalogConditions, append(want, ready)...)
+}
+
+// catalogMoved is about the tag that was moved last; false where none was.
+func catalogMoved(components []v1alpha1.CatalogComponent) (Condition, bool) {
+	var last *v1alpha1.CatalogVersion
+	n := 0
+	for i := range components {
+		for j := range components[i].Versions {
+			v := &components[i].Versions[j]
+			if v.Moved == nil {
+				continue
+			}
+			n++
+			if last == nil || v.Moved.Time.After(last.Moved.Time.Time) {
+				last = v
+			}
+		}
+	}
+	if n == 0 {
+		return Condition{}, false
+	}
+	message := fmt.Sprintf("Tag %s (version %s) pointed to %s and points to %s now", last.Tag, last.Version, last.Moved.From, last.URL)
+	if n > 1 {
+		message += fmt.Sprintf("; %d versions were replaced in all", n)
+	}
+	return Condition{v1alpha1.ConditionTagsMoved, metav1.ConditionTrue, v1alpha1.ReasonTagMoved, message + ". Nothing in store was changed, and no source follows " +
+		"a tag. Find out who moved it before you stage it; a requested discovery (spec.discover) ends this message."}, true
 }
 
 // catalogStaged is about the first entry that is not staged.

@@ -41,25 +41,16 @@ func (f *Fetcher) resolve(ctx context.Context, rawURL string) (*remote.Repositor
 		return nil, none, permanent(InvalidSpec, "fetch %s: a registry may move a tag to another artifact; write oci://host/repository@sha256:digest", rawURL)
 	}
 	repository := &remote.Repository{Reference: ref, Client: f.registryClient(), MaxMetadataBytes: maxManifest}
-	ctx, cancel := context.WithTimeout(ctx, f.config.StallTimeout) // a manifest is small
-	defer cancel()
-	_, body, err := repository.Manifests().FetchReference(ctx, wanted.String())
+	text, got, err := f.manifest(ctx, repository, wanted.String(), rawURL)
 	if err != nil {
-		return nil, none, f.registryError(ctx, rawURL, err)
+		return nil, none, err
 	}
-	defer body.Close()
-	text, err := io.ReadAll(&io.LimitedReader{R: body, N: maxManifest + 1})
-	switch {
-	case err != nil:
-		return nil, none, transient(DownloadFailed, "fetch %s: read manifest: %w", rawURL, withoutAddresses(err))
-	case len(text) > maxManifest:
-		return nil, none, permanent(TooLarge, "fetch %s: its manifest is larger than %d bytes", rawURL, maxManifest)
-	case digest.FromBytes(text) != wanted:
-		return nil, none, permanent(DigestMismatch, "fetch %s: the manifest that the registry sent has the digest %s", rawURL, digest.FromBytes(text))
+	if got != wanted {
+		return nil, none, permanent(DigestMismatch, "fetch %s: the manifest that the registry sent has the digest %s", rawURL, got)
 	}
-	var manifest ocispec.Manifest
-	if err := json.Unmarshal(text, &manifest); err != nil {
-		return nil, none, permanent(UnpackFailed, "fetch %s: its manifest cannot be read: %w", rawURL, err)
+	manifest, err := parseManifest(text, rawURL)
+	if err != nil {
+		return nil, none, err
 	}
 	if len(manifest.Layers) != 1 {
 		return nil, none, permanent(UnpackFailed, "fetch %s: its manifest has %d layers, and one was expected: push each file as an artifact of its own, and name "+
@@ -70,6 +61,34 @@ func (f *Fetcher) resolve(ctx context.Context, rawURL string) (*remote.Repositor
 		return nil, none, permanent(UnpackFailed, "fetch %s: the digest %q of its layer is no sha256", rawURL, layer.Digest)
 	}
 	return repository, layer, nil
+}
+
+// manifest fetches the manifest that a digest or tag of a repository names, and returns it with its digest.
+func (f *Fetcher) manifest(ctx context.Context, repository *remote.Repository, reference, rawURL string) ([]byte, digest.Digest, error) {
+	ctx, cancel := context.WithTimeout(ctx, f.config.StallTimeout) // a manifest is small
+	defer cancel()
+	_, body, err := repository.Manifests().FetchReference(ctx, reference)
+	if err != nil {
+		return nil, "", f.registryError(ctx, rawURL, transient(DownloadFailed,
+			"fetch %s: the registry sent another manifest than was asked for, or none; the operator's log says what", rawURL), err)
+	}
+	defer body.Close()
+	text, err := io.ReadAll(&io.LimitedReader{R: body, N: maxManifest + 1})
+	switch {
+	case err != nil:
+		return nil, "", transient(DownloadFailed, "fetch %s: read manifest: %w", rawURL, withoutAddresses(err))
+	case len(text) > maxManifest:
+		return nil, "", permanent(TooLarge, "fetch %s: its manifest is larger than %d bytes", rawURL, maxManifest)
+	}
+	return text, digest.FromBytes(text), nil
+}
+
+func parseManifest(text []byte, rawURL string) (ocispec.Manifest, error) {
+	var out ocispec.Manifest
+	if err := json.Unmarshal(text, &out); err != nil {
+		return out, permanent(UnpackFailed, "fetch %s: its manifest cannot be read: %w", rawURL, err)
+	}
+	return out, nil
 }
 
 // fetchOCI copies the file that an OCI reference means to dst, verifies its digest and returns it.
@@ -118,10 +137,15 @@ func (f *Fetcher) registryClient() *auth.Client {
 	return client
 }
 
-func (f *Fetcher) registryError(ctx context.Context, rawURL string, err error) error {
+// registryError is the error of a registry that gave no usable answer: otherwise where it gave one of HTTP that is no refusal.
+func (f *Fetcher) registryError(ctx context.Context, rawURL string, otherwise, err error) error {
 	if answer := (*errcode.ErrorResponse)(nil); errors.As(err, &answer) {
 		u, _ := url.Parse(rawURL)
 		return refusedWith(&http.Response{StatusCode: answer.StatusCode, Header: http.Header{}}, u)
+	}
+	if errors.Is(err, auth.ErrBasicCredentialNotFound) {
+		u, _ := url.Parse(rawURL)
+		return refusedWith(&http.Response{StatusCode: http.StatusUnauthorized, Header: http.Header{}}, u)
 	}
 	if errors.Is(err, errdef.ErrNotFound) {
 		return &Error{Reason: DownloadFailed, absent: true, Err: fmt.Errorf("fetch %s: the registry has no such artifact", rawURL)}
@@ -129,6 +153,6 @@ func (f *Fetcher) registryError(ctx context.Context, rawURL string, err error) e
 	if failed := (*url.Error)(nil); errors.As(err, &failed) || ctx.Err() != nil {
 		return f.noAnswer(ctx, rawURL, err)
 	}
-	f.config.Log.Warn("Could not read a manifest", "url", rawURL, "err", err)
-	return transient(DownloadFailed, "fetch %s: the registry sent another manifest than was asked for, or none; the operator's log says what", rawURL)
+	f.config.Log.Warn("Could not read what a registry sent", "url", rawURL, "err", err)
+	return otherwise
 }

@@ -9,21 +9,26 @@ import (
 )
 
 // Open opens the file behind rawURL for a reader that looks at it as a stream, with the limits of Fetch: the time it may take as a
-// whole and without data, its size, and the addresses that are refused. Nothing verifies what is read. On failure it returns an
-// *Error, and so do reads.
-func (f *Fetcher) Open(ctx context.Context, rawURL string) (io.ReadCloser, error) {
+// whole and without data, its size, and the addresses that are refused. Access is what the server wants to know; nil for a public one.
+// Nothing verifies what is read. On failure it returns an *Error, and so do reads.
+func (f *Fetcher) Open(ctx context.Context, rawURL string, a *Access) (io.ReadCloser, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
 		return nil, permanent(InvalidSpec, "parse URL %q: %w", rawURL, err)
 	}
+	own, release, err := f.with(a)
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, f.config.Timeout)
-	t := &transfer{Fetcher: f, url: u, limit: f.config.MaxBytes}
+	t := &transfer{Fetcher: own, url: u, limit: f.config.MaxBytes}
 	body, _, err := t.open(ctx)
 	if err != nil {
 		cancel()
+		release()
 		return nil, err
 	}
-	s := &stream{name: u.Redacted(), body: body, cancel: cancel, left: f.config.MaxBytes, stall: f.config.StallTimeout, limit: f.config.MaxBytes}
+	s := &stream{name: u.Redacted(), body: body, cancel: cancel, release: release, left: f.config.MaxBytes, stall: f.config.StallTimeout, limit: f.config.MaxBytes}
 	s.timer = time.AfterFunc(s.stall, s.closeBody)
 	context.AfterFunc(ctx, s.closeBody)
 	return s, nil
@@ -34,6 +39,7 @@ type stream struct {
 	name        string
 	body        io.ReadCloser
 	cancel      context.CancelFunc
+	release     func()
 	timer       *time.Timer
 	stall       time.Duration
 	limit, left int64
@@ -64,5 +70,6 @@ func (s *stream) Close() error {
 	s.timer.Stop()
 	s.cancel()
 	s.closeBody()
+	s.release()
 	return nil
 }

@@ -35,7 +35,7 @@ func TestAStreamHasTheLimitsOfAFetch(t *testing.T) {
 	t.Cleanup(func() { close(hang) })
 	f := artifact.NewFetcher(artifact.FetchConfig{AllowLoopback: true, MaxBytes: 1024, StallTimeout: 200 * time.Millisecond})
 	read := func(path string) (string, error) {
-		body, err := f.Open(t.Context(), server.URL+path)
+		body, err := f.Open(t.Context(), server.URL+path, nil)
 		if err != nil {
 			return "", err
 		}
@@ -54,6 +54,6 @@ func TestAStreamHasTheLimitsOfAFetch(t *testing.T) {
 		assert.Equal(t, want, reason, path)
 	}
 	closed := artifact.NewFetcher(artifact.FetchConfig{})
-	_, err = closed.Open(t.Context(), server.URL+"/good")
+	_, err = closed.Open(t.Context(), server.URL+"/good", nil)
 	require.Error(t, err, "a loopback address is refused")
 }

@@ -56,6 +56,8 @@ type Release struct {
 	URL, SHA256 string
 	// Source is the FirmwareSource that holds it; only from Sources.
 	Source string
+	// Tag is the tag of a registry that points to it, at most 128 bytes; only from OCI. URL has the digest of what it pointed to.
+	Tag string
 	// Mends and Has are ids of vulnerabilities that this version mends, and that it has, by the issue tags of the provider.
 	Mends, Has []string
 }

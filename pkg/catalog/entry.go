@@ -35,8 +35,9 @@ type Entry struct {
 	// Mends and Has are vulnerabilities that this version mends and has.
 	Mends []string `json:"mends"`
 	Has   []string `json:"has"`
-	// Source is the FirmwareSource that holds it; an index has none.
+	// Source is the FirmwareSource that holds it, and Tag the tag of a registry that points to it; an index has neither.
 	Source string `json:"-"`
+	Tag    string `json:"-"`
 }
 
 // Entries are versions that are in memory already.
@@ -78,7 +79,7 @@ func (e *Entry) offer(q Query, emit Emit) error {
 }
 
 func (e *Entry) release() (Release, error) {
-	r := Release{Version: e.Version, Urgency: e.Urgency, URL: e.URL, SHA256: e.SHA256, Mends: e.Mends, Has: e.Has, Source: e.Source}
+	r := Release{Version: e.Version, Urgency: e.Urgency, URL: e.URL, SHA256: e.SHA256, Mends: e.Mends, Has: e.Has, Source: e.Source, Tag: e.Tag}
 	if !slices.Contains([]string{"NIC", "StorageController", "Disk", "BIOS"}, e.Class) {
 		return r, fault(InvalidCatalog, "parse index: class %.32q is none of NIC, StorageController, Disk and BIOS", e.Class)
 	}

@@ -2,6 +2,7 @@ package catalog_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"iter"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/catalog"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
 func index(entries ...string) string {
@@ -89,16 +91,34 @@ func (r registry) Tags(context.Context) iter.Seq2[catalog.TaggedManifest, error]
 }
 
 func tag(name, entries string) catalog.TaggedManifest {
-	return catalog.TaggedManifest{Tag: name, Annotations: map[string]string{catalog.EntriesAnnotation: entries}}
+	return catalog.TaggedManifest{
+		Tag: name, Manifest: sha256.Sum256([]byte(name + entries)), File: sha256.Sum256([]byte(name)), Annotations: map[string]string{catalog.EntriesAnnotation: entries},
+	}
 }
 
 func TestTagsThatSayWhatTheyAreForAreOffered(t *testing.T) {
-	c := collect(t, catalog.OCI{Registry: registry{tags: []catalog.TaggedManifest{
-		{Tag: "latest"}, tag("22.41.1000", `[{"class":"NIC","vendor":"15b3"}]`), tag("v2", `[{"class":"NIC","vendor":"15b3","version":"22.42.1000"}]`),
-	}}}, 5)
+	const repository = "oci://registry.example.com/firmware/cx6"
+	offered := func(tags ...catalog.TaggedManifest) catalog.OCI {
+		return catalog.OCI{Repository: repository, Registry: registry{tags: tags}}
+	}
+	first, several := tag("22.41.1000", `[{"class":"NIC","vendor":"15b3"}]`), tag("v2", `[{"class":"NIC","vendor":"15b3","version":"22.42.1000"}]`)
+	several.File = inventory.Digest{}
+	c := collect(t, offered(catalog.TaggedManifest{Tag: "latest"}, first, several), 5)
+	assert.Equal(t, []catalog.Release{
+		{Version: "22.41.1000", Tag: "22.41.1000", URL: repository + "@" + first.Manifest.String(), SHA256: strings.TrimPrefix(first.File.String(), "sha256:")},
+		{Version: "22.42.1000", Tag: "v2", URL: repository + "@" + several.Manifest.String()},
+	}, c.Offers[nic].First)
 	assert.Equal(t, []string{"22.42.1000", "22.41.1000"}, versions(c.Offers[nic], nic))
-	assert.Equal(t, catalog.InvalidCatalog, refused(t, catalog.OCI{Registry: registry{tags: []catalog.TaggedManifest{tag("1", `{}`)}}}))
+	for name, entries := range map[string]string{
+		"no list": `{}`, "an unknown member": `[{"class":"NIC","region":"eu"}]`, "an unknown class": `[{"class":"GPU"}]`,
+		"an address of its own": `[{"class":"NIC","url":"https://example.com/x"}]`, "a digest of its own": `[{"class":"NIC","sha256":"` + strings.Repeat("0", 64) + `"}]`,
+	} {
+		assert.Equal(t, catalog.InvalidCatalog, refused(t, offered(tag("1", entries))), name)
+	}
 	assert.Equal(t, catalog.DownloadFailed, refused(t, catalog.OCI{Registry: registry{err: errors.New("list tags: 401")}}))
+	limited := offered(first, several)
+	limited.Limits.Entries = 1
+	assert.Equal(t, catalog.TooLarge, refused(t, limited))
 }
 
 func FuzzIndex(f *testing.F) {

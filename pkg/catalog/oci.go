@@ -3,29 +3,39 @@ package catalog
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"iter"
 	"strings"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
 // EntriesAnnotation of an OCI manifest is a JSON list of entries, as an index has, that says what the artifact is for. The version of an
-// entry that names none is the tag.
+// entry that names none is the tag. Entries name no url and sha256: the file is that of the artifact.
 const EntriesAnnotation = "io.nodefirmware.catalog.entries"
 
 // TaggedManifest is one tag of a repository.
 type TaggedManifest struct {
-	Tag         string
+	Tag string
+	// Manifest is the digest of the manifest that the tag points to.
+	Manifest inventory.Digest
+	// File is the digest of the artifact's only file; zero where it has none or several.
+	File        inventory.Digest
 	Annotations map[string]string
 }
 
-// Registry lists the tags of one repository, with the annotations of their manifests, in the order of the registry.
+// Registry lists the tags of one repository, with their manifests, in the order of the registry.
 type Registry interface {
 	Tags(ctx context.Context) iter.Seq2[TaggedManifest, error]
 }
 
-// OCI offers the tags of a repository that say what they are for.
+// OCI offers the tags of a repository that say what they are for. The address of what it offers has the digest, so that it stays the
+// same artifact when the tag is moved.
 type OCI struct {
-	Registry Registry
-	Limits   Limits
+	// Repository is the address oci://host/name.
+	Repository string
+	Registry   Registry
+	Limits     Limits
 }
 
 // Discover looks at each tag once. Tags without the annotation are left out.
@@ -42,20 +52,37 @@ func (p OCI) Discover(ctx context.Context, q Query, emit Emit) error {
 		if !ok {
 			continue
 		}
-		d := json.NewDecoder(strings.NewReader(said))
-		d.DisallowUnknownFields()
-		var entries Entries
-		if err := d.Decode(&entries); err != nil {
-			return fault(InvalidCatalog, "parse annotation %s of tag %.128q: %w", EntriesAnnotation, m.Tag, err)
-		}
-		for i := range entries {
-			if entries[i].Version == "" {
-				entries[i].Version = m.Tag
-			}
+		entries, err := p.entries(m, said)
+		if err != nil {
+			return err
 		}
 		if err := entries.Discover(ctx, q, emit); err != nil {
-			return err
+			return fmt.Errorf("tag %.128q: %w", m.Tag, err)
 		}
 	}
 	return nil
+}
+
+// entries are what the annotation of a manifest says, with its artifact.
+func (p OCI) entries(m TaggedManifest, said string) (Entries, error) {
+	d := json.NewDecoder(strings.NewReader(said))
+	d.DisallowUnknownFields()
+	var out Entries
+	if err := d.Decode(&out); err != nil {
+		return nil, fault(InvalidCatalog, "parse annotation %s of tag %.128q: %w", EntriesAnnotation, m.Tag, err)
+	}
+	for i := range out {
+		e := &out[i]
+		if e.URL != "" || e.SHA256 != "" {
+			return nil, fault(InvalidCatalog, "parse annotation %s of tag %.128q: entry %d names url or sha256, and its file is that of the artifact", EntriesAnnotation, m.Tag, i)
+		}
+		if e.Version == "" {
+			e.Version = m.Tag
+		}
+		e.Tag, e.URL = m.Tag, p.Repository+"@"+m.Manifest.String()
+		if m.File != (inventory.Digest{}) {
+			e.SHA256 = strings.TrimPrefix(m.File.String(), "sha256:")
+		}
+	}
+	return out, nil
 }

@@ -30,6 +30,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.CatalogIssueApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("CatalogMachine"):
 		return &apiv1alpha1.CatalogMachineApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("CatalogMove"):
+		return &apiv1alpha1.CatalogMoveApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("CatalogProvider"):
 		return &apiv1alpha1.CatalogProviderApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("CatalogProviderStatus"):

@@ -49,6 +49,9 @@ func (r *Reconciler) act(ctx context.Context, f facts, d *decision) error {
 	}
 	r.announce(f.catalog, d.status.Conditions, v1alpha1.ConditionReady, "Discover")
 	r.announce(f.catalog, d.status.Conditions, v1alpha1.ConditionStaged, "Stage")
+	if is := meta.FindStatusCondition(d.status.Conditions, v1alpha1.ConditionTagsMoved); d.moved && is != nil && r.events != nil {
+		r.events.Eventf(f.catalog, nil, corev1.EventTypeWarning, is.Reason, "Discover", "%s", is.Message)
+	}
 	return nil
 }
 

@@ -19,6 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/access"
+	"github.com/nodefirmware/node-firmware-operator/pkg/catalog"
 )
 
 // Options of the controller.
@@ -28,12 +30,14 @@ type Options struct {
 	// Collect is how long after an event of a node, device or source a catalog is looked at, so that the reports of a fleet are one
 	// look; 0 is 30 seconds.
 	Collect time.Duration
-	// Opener opens what providers offer; nil for an operator that opens no connections for catalogs.
-	Opener Opener
-	// Registries opens OCI repositories; nil for an operator that cannot.
-	Registries RegistryOpener
+	// Network opens what providers offer; nil for an operator that opens no connections for catalogs.
+	Network Network
+	// Access reads what providers name in secretRef and caRef.
+	Access access.Reader
 	// Bounds of the discoveries.
 	Bounds Bounds
+	// Limits of what is read of one provider.
+	Limits catalog.Limits
 	// Events receives one event for each change of the reason of Ready or Staged; nil for nowhere.
 	Events events.EventRecorder
 }
@@ -43,8 +47,9 @@ type Reconciler struct {
 	client      client.Client
 	now         func() time.Time
 	discoveries *Discoveries
-	opener      Opener
-	registries  RegistryOpener
+	network     Network
+	access      access.Reader
+	limits      catalog.Limits
 	events      events.EventRecorder
 }
 
@@ -53,7 +58,7 @@ func New(c client.Client, o Options) *Reconciler {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Reconciler{client: c, now: o.Now, discoveries: NewDiscoveries(o.Bounds, o.Now), opener: o.Opener, registries: o.Registries, events: o.Events}
+	return &Reconciler{client: c, now: o.Now, discoveries: NewDiscoveries(o.Bounds, o.Now), network: o.Network, access: o.Access, limits: o.Limits, events: o.Events}
 }
 
 // Discoveries is the queue, which the caller must run.

@@ -39,6 +39,8 @@ type decision struct {
 	// status of the catalog; its conditions are decided when it is known what became of the request.
 	status v1alpha1.FirmwareCatalogStatus
 	facts  status.CatalogFacts
+	// moved says that a tag was moved since the status was written.
+	moved bool
 	// source is a FirmwareSource to create; nil for none. One a pass.
 	source *v1alpha1.FirmwareSource
 	// next is how long until the catalog must be looked at again though nothing changes; 0 for never.
@@ -155,6 +157,7 @@ func (d *decision) found(f facts) v1alpha1.FirmwareCatalogStatus {
 		out.Components = append(out.Components, c)
 	}
 	fit(&out)
+	d.moved = noteMoves(was, &out, f.now)
 	return out
 }
 

@@ -25,7 +25,7 @@ const (
 	unknownVersion = "unknown"
 	// maxStatus bounds the status in bytes of JSON. With the spec, conditions and what the API server notes of its fields the object
 	// stays under 256 KiB.
-	maxStatus = 128 << 10
+	maxStatus = 112 << 10
 )
 
 // unending is for what is in memory.
@@ -80,7 +80,7 @@ func (m *merged) addVersion(provider string, r catalog.Release) {
 		have := &m.versions[i]
 		have.Source, have.Urgency = cmp.Or(have.Source, r.Source), cmp.Or(have.Urgency, r.Urgency)
 		if have.URL == "" && r.URL != "" { // the digest is of the file behind the URL
-			have.URL, have.SHA256 = r.URL, r.SHA256
+			have.URL, have.SHA256, have.Tag = r.URL, r.SHA256, r.Tag
 		}
 		if have.Released.IsZero() {
 			have.Released = r.Released
@@ -121,7 +121,7 @@ func known(c *v1alpha1.CatalogComponent, provider string) catalog.Offer {
 		if !slices.Contains(v.Providers, provider) {
 			continue
 		}
-		r := catalog.Release{Version: v.Version, Urgency: v.Urgency, URL: v.URL, SHA256: v.SHA256}
+		r := catalog.Release{Version: v.Version, Urgency: v.Urgency, Tag: v.Tag, URL: v.URL, SHA256: v.SHA256}
 		if v.Released != nil {
 			r.Released = v.Released.Time
 		}
@@ -149,7 +149,7 @@ func judge(k kind, from offers, keep int) v1alpha1.CatalogComponent {
 		}
 	}
 	for _, r := range o.versions[:min(len(o.versions), keep)] {
-		v := v1alpha1.CatalogVersion{Version: r.Version, Providers: o.providers[r.Version], Source: r.Source, Urgency: r.Urgency, URL: r.URL, SHA256: r.SHA256}
+		v := v1alpha1.CatalogVersion{Version: r.Version, Providers: o.providers[r.Version], Source: r.Source, Urgency: r.Urgency, Tag: r.Tag, URL: r.URL, SHA256: r.SHA256}
 		if !r.Released.IsZero() {
 			at := metav1.NewTime(r.Released)
 			v.Released = &at

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/url"
 	"path"
 	"runtime/debug"
@@ -28,15 +29,13 @@ const (
 	maxSignature = 1 << 20
 )
 
-// Opener opens what a provider offers. The fetcher of the sources is one, with the same limits and refused addresses.
-type Opener interface {
-	// Open returns the content behind a URL. The reader fails when the context ends.
-	Open(ctx context.Context, url string) (io.ReadCloser, error)
-}
-
-// RegistryOpener opens a repository of an OCI registry.
-type RegistryOpener interface {
-	OpenRegistry(url string) (catalog.Registry, error)
+// Network opens what a provider offers. The fetcher of the sources is one, with the same limits and refused addresses. What it returns
+// fails when the context ends.
+type Network interface {
+	// Open returns the content behind a URL.
+	Open(ctx context.Context, url string, access *artifact.Access) (io.ReadCloser, error)
+	// Tags lists the tags of the repository of an OCI registry.
+	Tags(ctx context.Context, url string, access *artifact.Access) iter.Seq2[artifact.Tag, error]
 }
 
 // question is what a discovery asks.
@@ -78,8 +77,14 @@ func (r *Reconciler) askWithin(ctx context.Context, shares int, p *v1alpha1.Cata
 		defer cancel()
 	}
 	out, err := r.askSafely(ctx, p, q)
-	if reason, _ := artifact.ReasonOf(err); err != nil && reason == artifact.TooLarge {
-		err = &catalog.Error{Reason: catalog.TooLarge, Err: err}
+	var fetched *artifact.Error
+	if errors.As(err, &fetched) {
+		switch fetched.Reason { // the others are of the download
+		case artifact.TooLarge:
+			err = &catalog.Error{Reason: catalog.TooLarge, Err: err}
+		case artifact.UnpackFailed:
+			err = &catalog.Error{Reason: catalog.InvalidCatalog, Err: err}
+		}
 	}
 	if ctx.Err() != nil && err != nil {
 		err = &catalog.Error{Reason: catalog.DeadlineExceeded, Err: fmt.Errorf("the discovery did not end in time: %w", ctx.Err())}
@@ -102,18 +107,19 @@ func (r *Reconciler) askSafely(ctx context.Context, p *v1alpha1.CatalogProvider,
 }
 
 func (r *Reconciler) askOne(ctx context.Context, p *v1alpha1.CatalogProvider, q question) (out Answered, err error) {
-	if p.Type == v1alpha1.ProviderOCI {
-		if r.registries == nil {
-			return out, &catalog.Error{Reason: catalog.Unsupported, Err: errors.New("this operator cannot list the tags of OCI registries; use another type")}
-		}
-		registry, err := r.registries.OpenRegistry(p.URL)
-		if err != nil {
-			return out, err
-		}
-		out.Collected, err = catalog.Collect(ctx, catalog.OCI{Registry: registry}, q.query, q.versions)
+	if r.network == nil {
+		return out, &catalog.Error{Reason: catalog.Unsupported, Err: errors.New("this operator opens no connections for catalogs")}
+	}
+	allowed, err := r.access.Of(ctx, "spec.providers["+p.Name+"]", p.SecretRef, p.CARef)
+	if err != nil {
 		return out, err
 	}
-	body, signed, err := r.open(ctx, p)
+	if p.Type == v1alpha1.ProviderOCI {
+		oci := catalog.OCI{Repository: p.URL, Registry: repository{r.network, p.URL, allowed}, Limits: r.limits}
+		out.Collected, err = catalog.Collect(ctx, oci, q.query, q.versions)
+		return out, err
+	}
+	body, signed, err := r.open(ctx, p, allowed)
 	if err != nil {
 		return out, err
 	}
@@ -129,11 +135,11 @@ func (r *Reconciler) askOne(ctx context.Context, p *v1alpha1.CatalogProvider, q 
 	var provider catalog.Provider
 	switch p.Type {
 	case v1alpha1.ProviderLVFS:
-		provider = catalog.LVFS{Metadata: plain}
+		provider = catalog.LVFS{Metadata: plain, Limits: r.limits}
 	case v1alpha1.ProviderDell:
-		provider = catalog.Dell{Catalog: plain}
+		provider = catalog.Dell{Catalog: plain, Limits: r.limits}
 	case v1alpha1.ProviderIndex:
-		provider = catalog.Index{JSON: plain}
+		provider = catalog.Index{JSON: plain, Limits: r.limits}
 	default:
 		return out, &catalog.Error{Reason: catalog.Unsupported, Err: fmt.Errorf("this operator knows no provider of type %s", p.Type)}
 	}
@@ -151,12 +157,9 @@ func when(t time.Time) string {
 
 // open opens the metadata of a provider. Of LVFS it returns what the signature covers and when it was signed, and nothing before the
 // signature is verified.
-func (r *Reconciler) open(ctx context.Context, p *v1alpha1.CatalogProvider) (body io.ReadCloser, signed time.Time, err error) {
-	if r.opener == nil {
-		return nil, signed, &catalog.Error{Reason: catalog.Unsupported, Err: errors.New("this operator opens no connections for catalogs")}
-	}
+func (r *Reconciler) open(ctx context.Context, p *v1alpha1.CatalogProvider, allowed *artifact.Access) (body io.ReadCloser, signed time.Time, err error) {
 	if p.Type != v1alpha1.ProviderLVFS {
-		body, err = r.opener.Open(ctx, p.URL)
+		body, err = r.network.Open(ctx, p.URL, allowed)
 		return body, signed, err
 	}
 	roots, err := catalog.ParseRoots([]byte(p.Signers))
@@ -168,13 +171,13 @@ func (r *Reconciler) open(ctx context.Context, p *v1alpha1.CatalogProvider) (bod
 		return nil, signed, fmt.Errorf("parse url: %w", err)
 	}
 	name := path.Base(u.Path)
-	content, err := r.read(ctx, p.URL, maxSigned)
+	content, err := r.read(ctx, p.URL, allowed, maxSigned)
 	if err != nil {
 		return nil, signed, err
 	}
 	beside := *u
 	beside.Path += ".jcat"
-	signature, err := r.read(ctx, beside.String(), maxSignature)
+	signature, err := r.read(ctx, beside.String(), allowed, maxSignature)
 	if err != nil {
 		return nil, signed, fmt.Errorf("fetch signature: %w", err)
 	}
@@ -184,8 +187,8 @@ func (r *Reconciler) open(ctx context.Context, p *v1alpha1.CatalogProvider) (bod
 	return io.NopCloser(bytes.NewReader(content)), signed, nil
 }
 
-func (r *Reconciler) read(ctx context.Context, url string, limit int64) ([]byte, error) {
-	body, err := r.opener.Open(ctx, url)
+func (r *Reconciler) read(ctx context.Context, url string, allowed *artifact.Access, limit int64) ([]byte, error) {
+	body, err := r.network.Open(ctx, url, allowed)
 	if err != nil {
 		return nil, err
 	}

@@ -25,10 +25,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
 	"github.com/nodefirmware/node-firmware-operator/pkg/catalog"
 )
 
-func gzipped(t *testing.T, text string) string {
+func gzipped(t testing.TB, text string) string {
 	var out bytes.Buffer
 	z := gzip.NewWriter(&out)
 	_, err := z.Write([]byte(text))
@@ -63,7 +64,7 @@ func (w *world) signedBy(sign signing, name, content string) (jcat, signers stri
 	text, err := json.Marshal(map[string]any{"JcatVersionMajor": 0, "JcatVersionMinor": 1, "Items": []any{map[string]any{"Id": name, "Blobs": []any{
 		map[string]any{"Kind": 3, "Flags": 1, "Data": string(pem.EncodeToMemory(&pem.Block{Type: "PKCS7", Bytes: signature}))}}}}})
 	require.NoError(w, err)
-	return gzipped(w.T, string(text)), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	return gzipped(w.TB, string(text)), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
 // LVFS metadata is used only with a good signature of the file as it was downloaded.
@@ -104,16 +105,18 @@ func TestLVFSMetadataMustBeSigned(t *testing.T) {
 }
 
 // breaks is a network whose content breaks its parser.
-type breaks struct{}
+type breaks struct{ network }
 
-func (breaks) Open(context.Context, string) (io.ReadCloser, error) { return breaks{}, nil }
+func (*breaks) Open(context.Context, string, *artifact.Access) (io.ReadCloser, error) {
+	return &breaks{}, nil
+}
 
-func (breaks) Read([]byte) (int, error) { panic("index out of range") }
+func (*breaks) Read([]byte) (int, error) { panic("index out of range") }
 
-func (breaks) Close() error { return nil }
+func (*breaks) Close() error { return nil }
 
 func TestContentThatBreaksAParserIsNotTheEndOfTheOperator(t *testing.T) {
-	r := New(nil, Options{Opener: breaks{}})
+	r := New(nil, Options{Network: &breaks{}})
 	answers := r.ask(t.Context(), question{providers: []v1alpha1.CatalogProvider{{Name: "mirror", Type: v1alpha1.ProviderIndex, URL: "https://mirror.example.com/i"}}})
 	require.Len(t, answers, 1)
 	assert.Equal(t, "mirror", answers[0].Provider)
@@ -167,32 +170,35 @@ func TestMetadataThatIsReplayedIsRefused(t *testing.T) {
 }
 
 func TestWhatCannotBeAskedSaysSo(t *testing.T) {
-	w := newWorld(t)
-	w.node("n1", "PowerEdge R650", "22.41.1000")
-	w.look()
-	w.edit(func(s *v1alpha1.FirmwareCatalogSpec) {
-		s.Providers = []v1alpha1.CatalogProvider{{Name: "oci", Type: v1alpha1.ProviderOCI, URL: "oci://registry.example.com/firmware"}}
-	})
-	w.discover()
-	assert.Equal(t, "Unsupported", w.ready().Reason)
+	r := New(nil, Options{})
+	answers := r.ask(t.Context(), question{providers: []v1alpha1.CatalogProvider{
+		{Name: "oci", Type: v1alpha1.ProviderOCI, URL: "oci://registry.example.com/firmware"}, {Name: "mirror", Type: v1alpha1.ProviderIndex, URL: ours},
+		{Name: "new", Type: "Redfish", URL: ours},
+	}})
+	require.Len(t, answers, 3)
+	for _, a := range answers {
+		assert.Equal(t, catalog.Unsupported, catalog.ReasonOf(a.Err), a.Provider)
+	}
 }
 
 // One provider that hangs leaves the others their time.
 func TestAProviderThatHangsLeavesTimeForTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		net := &network{answer: map[string]string{"https://a/good": indexOf(nicEntry("1.0"))}, hold: map[string]chan struct{}{"https://a/hangs": make(chan struct{})},
-			begun: make(chan string, 10)}
-		r := New(nil, Options{Now: time.Now, Opener: net})
+		net := newNetwork()
+		net.answer["https://a/good"], net.hold["https://a/hangs"], net.hold["oci://a/hangs"] = indexOf(nicEntry("1.0")), make(chan struct{}), make(chan struct{})
+		r := New(nil, Options{Now: time.Now, Network: net})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		began := time.Now()
 		answers := r.ask(ctx, question{versions: 5, query: catalog.Query{Components: []catalog.Component{{Class: "NIC", VendorID: "15b3", DeviceID: "101d"}}},
 			providers: []v1alpha1.CatalogProvider{
-				{Name: "hangs", Type: v1alpha1.ProviderIndex, URL: "https://a/hangs"}, {Name: "good", Type: v1alpha1.ProviderIndex, URL: "https://a/good"},
+				{Name: "hangs", Type: v1alpha1.ProviderIndex, URL: "https://a/hangs"}, {Name: "registry", Type: v1alpha1.ProviderOCI, URL: "oci://a/hangs"},
+				{Name: "good", Type: v1alpha1.ProviderIndex, URL: "https://a/good"},
 			}})
-		assert.Equal(t, 30*time.Minute, time.Since(began))
+		assert.Equal(t, 40*time.Minute, time.Since(began))
 		assert.Equal(t, catalog.DeadlineExceeded, catalog.ReasonOf(answers[0].Err))
-		require.NoError(t, answers[1].Err)
-		assert.Equal(t, 1, answers[1].Releases)
+		assert.Equal(t, catalog.DeadlineExceeded, catalog.ReasonOf(answers[1].Err))
+		require.NoError(t, answers[2].Err)
+		assert.Equal(t, 1, answers[2].Releases)
 	})
 }

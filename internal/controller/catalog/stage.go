@@ -3,6 +3,7 @@ package catalog
 import (
 	"cmp"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
 
@@ -56,13 +59,42 @@ func (d *decision) stageOne(f facts, s *v1alpha1.CatalogStage) v1alpha1.CatalogS
 	case v.SHA256 != s.SHA256:
 		return not(v1alpha1.ReasonDigestMismatch, "The provider names the sha256 %s for version %s. Nothing was created; "+
 			"find out why it differs from the one in the spec, which a person wrote.", v.SHA256, s.Version)
-	case !strings.HasPrefix(v.URL, "https://") || strings.ContainsAny(v.URL, " @"):
-		return not(v1alpha1.ReasonInvalidURL, "The provider names no https address for version %s, but %q. Nothing was created; write a FirmwareSource.", s.Version, v.URL)
+	case !stageable(v.URL):
+		return not(v1alpha1.ReasonInvalidURL, "The provider names no https address and no artifact of a registry for version %s, but %q. Nothing was created; "+
+			"write a FirmwareSource.", s.Version, v.URL)
 	}
 	if d.source == nil {
 		d.source = sourceOf(f.name, s, c, v)
+		if p := serverOf(f.catalog, v); p != nil {
+			d.source.Spec.SecretRef, d.source.Spec.CARef = p.SecretRef, p.CARef
+		}
 	}
 	return not(v1alpha1.ReasonProgressing, "Its FirmwareSource is being created.")
+}
+
+// stageable reports whether a file can be fetched from where the provider says: an https address, or an artifact of a registry by its digest.
+func stageable(address string) bool {
+	if artifact.OCI(address) {
+		_, digest, _ := strings.Cut(address, "@")
+		_, err := inventory.ParseDigest(digest)
+		return err == nil
+	}
+	return strings.HasPrefix(address, "https://") && !strings.ContainsAny(address, " @")
+}
+
+// serverOf is the provider that offers a version from its own server, which wants to know the same for the file; nil for none.
+func serverOf(c *v1alpha1.FirmwareCatalog, v *v1alpha1.CatalogVersion) *v1alpha1.CatalogProvider {
+	file, err := url.Parse(v.URL)
+	if err != nil {
+		return nil
+	}
+	for i := range c.Spec.Providers {
+		p := &c.Spec.Providers[i]
+		if at, err := url.Parse(p.URL); err == nil && slices.Contains(v.Providers, p.Name) && at.Scheme == file.Scheme && strings.EqualFold(at.Host, file.Host) {
+			return p
+		}
+	}
+	return nil
 }
 
 // offered is the component that an entry describes, with the version that is offered for it.

@@ -61,6 +61,7 @@ func TestAVersionIsStagedAsASource(t *testing.T) {
 	w := withVersions(t)
 	w.stage(nicStage("cx6dx-2242", "22.42.1000", sha))
 	assert.Equal(t, stageAgain, w.look())
+	w.wait() // for the discovery that the edit asks for
 	sources := w.sources()
 	require.Len(t, sources, 1)
 	assert.Equal(t, "cx6dx-2242", sources[0].Name)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"iter"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -21,14 +23,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/access"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/index"
+	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
+	"github.com/nodefirmware/node-firmware-operator/pkg/catalog"
 )
 
 const r650 = "dell-inc.poweredge-r650"
 
 // world is an operator's catalog controller without an API server, with a network whose answers a test sets.
 type world struct {
-	*testing.T
+	testing.TB
 	client     client.WithWatch
 	reconciler *Reconciler
 	net        *network
@@ -39,6 +44,8 @@ type world struct {
 	creates    int
 	// read counts the objects that lists returned.
 	read int
+	// limits of the processes that begin.
+	limits catalog.Limits
 	// start begins a new process of the operator.
 	start func(Bounds)
 }
@@ -48,29 +55,63 @@ type world struct {
 type network struct {
 	mu     sync.Mutex
 	answer map[string]string
+	tags   map[string][]artifact.Tag
 	hold   map[string]chan struct{}
 	opened []string
+	// access is what was presented last, by URL.
+	access map[string]*artifact.Access
 	begun  chan string
 }
 
-func (n *network) Open(ctx context.Context, url string) (io.ReadCloser, error) {
+func (n *network) Open(ctx context.Context, url string, a *artifact.Access) (io.ReadCloser, error) {
+	if err := n.reach(ctx, url, a); err != nil {
+		return nil, err
+	}
 	n.mu.Lock()
+	defer n.mu.Unlock()
 	answer, ok := n.answer[url]
+	if !ok {
+		return nil, fmt.Errorf("fetch %s: the server answered 404 Not Found", url)
+	}
+	return io.NopCloser(strings.NewReader(answer)), nil
+}
+
+func (n *network) Tags(ctx context.Context, url string, a *artifact.Access) iter.Seq2[artifact.Tag, error] {
+	return func(yield func(artifact.Tag, error) bool) {
+		if err := n.reach(ctx, url, a); err != nil {
+			yield(artifact.Tag{}, err)
+			return
+		}
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		for _, t := range n.tags[url] {
+			if !yield(t, nil) {
+				return
+			}
+		}
+	}
+}
+
+// reach returns when a URL answers.
+func (n *network) reach(ctx context.Context, url string, a *artifact.Access) error {
+	n.mu.Lock()
 	hold := n.hold[url]
 	n.opened = append(n.opened, url)
+	n.access[url] = a
 	n.mu.Unlock()
 	n.begun <- url
 	if hold != nil {
 		select {
 		case <-hold:
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return ctx.Err()
 		}
 	}
-	if !ok {
-		return nil, fmt.Errorf("fetch %s: the server answered 404 Not Found", url)
-	}
-	return io.NopCloser(strings.NewReader(answer)), nil
+	return nil
+}
+
+func newNetwork() *network {
+	return &network{answer: map[string]string{}, tags: map[string][]artifact.Tag{}, hold: map[string]chan struct{}{}, access: map[string]*artifact.Access{}, begun: make(chan string, 1000)}
 }
 
 func (n *network) count() int {
@@ -79,13 +120,14 @@ func (n *network) count() int {
 	return len(n.opened)
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	scheme := runtime.NewScheme()
 	require.NoError(t, v1alpha1.AddToScheme(scheme))
+	require.NoError(t, corev1.AddToScheme(scheme))
 	w := &world{
-		T: t, clock: time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC),
+		TB: t, clock: time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC),
 		events: events.NewFakeRecorder(100),
-		net:    &network{answer: map[string]string{}, hold: map[string]chan struct{}{}, begun: make(chan string, 1000)},
+		net:    newNetwork(),
 	}
 	w.client = interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).
 		WithStatusSubresource(&v1alpha1.FirmwareCatalog{}, &v1alpha1.NodeFirmware{}, &v1alpha1.NodeDevice{}, &v1alpha1.FirmwareSource{}).
@@ -111,7 +153,7 @@ func newWorld(t *testing.T) *world {
 	w.start = func(b Bounds) {
 		ctx, stop := context.WithCancel(t.Context())
 		// A test reads the clock through the queue's lock only after a discovery has ended, and sets it while none runs.
-		w.reconciler = New(w.client, Options{Now: func() time.Time { return w.clock }, Opener: w.net, Bounds: b, Events: w.events})
+		w.reconciler = New(w.client, Options{Now: func() time.Time { return w.clock }, Network: w.net, Access: access.Reader{Client: w.client, Namespace: "product"}, Bounds: b, Limits: w.limits, Events: w.events})
 		w.ended = make(chan string, 1000)
 		ended := w.ended
 		w.reconciler.discoveries.Ended = func(name string) { ended <- name }

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/access"
 	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
@@ -135,14 +136,14 @@ func (r *Reconciler) run(ctx context.Context, src *v1alpha1.FirmwareSource, fact
 			return nil, err
 		}
 	}
-	var access *artifact.Access
+	var allowed *artifact.Access
 	if len(missing) > 0 {
-		if access, err = r.accessOf(ctx, src); err != nil {
+		if allowed, err = (access.Reader{Client: r.Reader, Namespace: r.Namespace}).Of(ctx, "spec", src.Spec.SecretRef, src.Spec.CARef); err != nil {
 			return nil, err
 		}
 	}
 	for _, f := range missing {
-		f.Access = access
+		f.Access = allowed
 		if err := r.Store.Download(ctx, src.Name, f); err != nil {
 			if reason, _ := artifact.ReasonOf(err); reason == artifact.UnpackFailed || reason == artifact.ImageMismatch || reason.IsSignature() {
 				facts.Reached = status.SourceVerify

@@ -177,14 +177,29 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: model
       type:
         scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogMove
+  map:
+    fields:
+    - name: from
+      type:
+        scalar: string
+    - name: time
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogPosition
   scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogProvider
   map:
     fields:
+    - name: caRef
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.LocalReference
     - name: name
       type:
         scalar: string
+    - name: secretRef
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.LocalReference
     - name: signers
       type:
         scalar: string
@@ -279,6 +294,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogVersion
   map:
     fields:
+    - name: moved
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogMove
     - name: providers
       type:
         list:
@@ -292,6 +310,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
     - name: source
+      type:
+        scalar: string
+    - name: tag
       type:
         scalar: string
     - name: urgency

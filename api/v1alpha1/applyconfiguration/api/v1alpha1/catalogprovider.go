@@ -21,6 +21,13 @@ type CatalogProviderApplyConfiguration struct {
 	URL *string `json:"url,omitempty"`
 	// signers are the X.509 certificates in PEM, at most 4 KiB, of the authorities that the signature of LVFS metadata must lead to.
 	Signers *string `json:"signers,omitempty"`
+	// secretRef names a Secret of the product's namespace with the credentials of the server: username and password, or token, and hosts,
+	// the servers that get them, as in a FirmwareSource. They are sent over https only. The operator must be permitted to read
+	// that Secret. Written by the user.
+	SecretRef *LocalReferenceApplyConfiguration `json:"secretRef,omitempty"`
+	// caRef names a ConfigMap of the product's namespace whose key ca.crt has certificates of authorities in PEM, which are trusted
+	// besides those of the system. The operator must be permitted to read it. Written by the user.
+	CARef *LocalReferenceApplyConfiguration `json:"caRef,omitempty"`
 }
 
 // CatalogProviderApplyConfiguration constructs a declarative configuration of the CatalogProvider type for use with
@@ -58,5 +65,21 @@ func (b *CatalogProviderApplyConfiguration) WithURL(value string) *CatalogProvid
 // If called multiple times, the Signers field is set to the value of the last call.
 func (b *CatalogProviderApplyConfiguration) WithSigners(value string) *CatalogProviderApplyConfiguration {
 	b.Signers = &value
+	return b
+}
+
+// WithSecretRef sets the SecretRef field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SecretRef field is set to the value of the last call.
+func (b *CatalogProviderApplyConfiguration) WithSecretRef(value *LocalReferenceApplyConfiguration) *CatalogProviderApplyConfiguration {
+	b.SecretRef = value
+	return b
+}
+
+// WithCARef sets the CARef field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the CARef field is set to the value of the last call.
+func (b *CatalogProviderApplyConfiguration) WithCARef(value *LocalReferenceApplyConfiguration) *CatalogProviderApplyConfiguration {
+	b.CARef = value
 	return b
 }

@@ -21,6 +21,11 @@ type CatalogVersionApplyConfiguration struct {
 	Released *v1.Time `json:"released,omitempty"`
 	// urgency as the provider calls it, such as "critical".
 	Urgency *string `json:"urgency,omitempty"`
+	// tag of the registry that points to it; only from providers of the type OCI. url has the digest of what it pointed to.
+	Tag *string `json:"tag,omitempty"`
+	// moved says that the tag or the version pointed to another artifact before. It stays until the version is not listed any more, or
+	// a discovery that was requested by spec.discover has ended.
+	Moved *CatalogMoveApplyConfiguration `json:"moved,omitempty"`
 	// url that the provider names for it.
 	URL *string `json:"url,omitempty"`
 	// sha256 of the file at url, as the provider says, as 64 hexadecimal digits.
@@ -72,6 +77,22 @@ func (b *CatalogVersionApplyConfiguration) WithReleased(value v1.Time) *CatalogV
 // If called multiple times, the Urgency field is set to the value of the last call.
 func (b *CatalogVersionApplyConfiguration) WithUrgency(value string) *CatalogVersionApplyConfiguration {
 	b.Urgency = &value
+	return b
+}
+
+// WithTag sets the Tag field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Tag field is set to the value of the last call.
+func (b *CatalogVersionApplyConfiguration) WithTag(value string) *CatalogVersionApplyConfiguration {
+	b.Tag = &value
+	return b
+}
+
+// WithMoved sets the Moved field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Moved field is set to the value of the last call.
+func (b *CatalogVersionApplyConfiguration) WithMoved(value *CatalogMoveApplyConfiguration) *CatalogVersionApplyConfiguration {
+	b.Moved = value
 	return b
 }
 

@@ -14,8 +14,8 @@ import (
 type FirmwareCatalogStatusApplyConfiguration struct {
 	// observedGeneration is the generation of the spec this status describes; -1 before the first reconciliation.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready (every provider answered within the interval), Staged where spec.stage lists versions, and Reconciling or Stalled
-	// while they are True.
+	// conditions: Ready (every provider answered within the interval), Staged where spec.stage lists versions, and TagsMoved, Reconciling
+	// or Stalled while they are True.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// lastDiscoveryTime is when the provider answered last whose answer is the oldest, by the clock of the operator. Absent until each
 	// has answered.

@@ -1,4 +1,4 @@
-package source
+package access
 
 import (
 	"context"
@@ -13,43 +13,51 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
 )
 
-// The keys of the Secret and the ConfigMap that a source names. Who may write a source need not be one who may read the Secret, so the
-// Secret says itself who gets what is in it.
+// The keys of the Secret and the ConfigMap. Who may write a source need not be one who may read the Secret, so the Secret says itself
+// who gets what is in it.
 const (
 	keyUsername, keyPassword, keyToken, keyHosts = "username", "password", "token", "hosts"
 	keyCA                                        = "ca.crt"
 )
 
-// accessOf reads how the servers of a source are known and what they want to know; nil where the source names nothing. It reads past
-// the cache: the operator may read these objects one by one, and not list them.
-func (r *Reconciler) accessOf(ctx context.Context, src *v1alpha1.FirmwareSource) (*artifact.Access, error) {
-	if src.Spec.SecretRef == nil && src.Spec.CARef == nil {
+// Reader reads what specs name in secretRef and caRef.
+type Reader struct {
+	// Client reads past the cache: the operator may read these objects one by one, and not list them.
+	Client client.Reader
+	// Namespace is the product's, where the objects are.
+	Namespace string
+}
+
+// Of returns how servers are known and what they want to know; nil where neither is named. field is the path of the part of the spec that
+// has the references, for messages. It fails with an *artifact.Error.
+func (r Reader) Of(ctx context.Context, field string, secretRef, caRef *v1alpha1.LocalReference) (*artifact.Access, error) {
+	if secretRef == nil && caRef == nil {
 		return nil, nil
 	}
 	var out artifact.Access
-	if ref := src.Spec.SecretRef; ref != nil {
+	if secretRef != nil {
 		var secret corev1.Secret
-		if err := r.read(ctx, "spec.secretRef", "Secret", ref.Name, &secret); err != nil {
+		if err := r.read(ctx, field+".secretRef", "Secret", secretRef.Name, &secret); err != nil {
 			return nil, err
 		}
 		if err := credentials(&out, &secret); err != nil {
-			return nil, unusable("spec.secretRef: Secret %s %w", ref.Name, err)
+			return nil, unusable("%s.secretRef: Secret %s %w", field, secretRef.Name, err)
 		}
 	}
-	if ref := src.Spec.CARef; ref != nil {
+	if caRef != nil {
 		var ca corev1.ConfigMap
-		if err := r.read(ctx, "spec.caRef", "ConfigMap", ref.Name, &ca); err != nil {
+		if err := r.read(ctx, field+".caRef", "ConfigMap", caRef.Name, &ca); err != nil {
 			return nil, err
 		}
 		if out.CA = []byte(ca.Data[keyCA]); len(out.CA) == 0 {
-			return nil, unusable("spec.caRef: ConfigMap %s has no key %s", ref.Name, keyCA)
+			return nil, unusable("%s.caRef: ConfigMap %s has no key %s", field, caRef.Name, keyCA)
 		}
 	}
 	return &out, nil
 }
 
-func (r *Reconciler) read(ctx context.Context, field, kind, name string, into client.Object) error {
-	err := r.Reader.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, into)
+func (r Reader) read(ctx context.Context, field, kind, name string, into client.Object) error {
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, into)
 	switch {
 	case apierrors.IsNotFound(err):
 		return unusable("%s: there is no %s %s in the namespace %s; create it", field, kind, name, r.Namespace)
@@ -62,8 +70,8 @@ func (r *Reconciler) read(ctx context.Context, field, kind, name string, into cl
 	return nil
 }
 
-// unusable is the error of an object that a person must correct. The source is looked at again in a while, because correcting it does
-// not change the source.
+// unusable is the error of an object that a person must correct. What names it must be looked at again in a while, because correcting it
+// changes nothing there.
 func unusable(format string, args ...any) error {
 	return &artifact.Error{Reason: artifact.InvalidSpec, Err: fmt.Errorf(format+"; nothing was fetched", args...)}
 }

@@ -1,0 +1,2 @@
+// Package access reads the Secret and the ConfigMap that a spec names for the servers that files come from.
+package access
