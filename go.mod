@@ -52,7 +52,11 @@ require (
 	sigs.k8s.io/yaml v1.6.0
 )
 
-require golang.org/x/crypto v0.58.0 // indirect
+require (
+	github.com/fatih/camelcase v1.0.0 // indirect
+	golang.org/x/crypto v0.58.0 // indirect
+	k8s.io/component-helpers v0.36.3 // indirect
+)
 
 require (
 	cel.dev/expr v0.25.3 // indirect

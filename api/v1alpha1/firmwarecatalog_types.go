@@ -321,12 +321,25 @@ type CatalogRunning struct {
 	// position among the versions offered: Newest, Behind, Ahead or Unknown.
 	// +required
 	Position CatalogPosition `json:"position,omitempty"`
+	// nodeDevices are the first NodeDevices by name that run it, where it is behind or has a known vulnerability. At most 5, and none where
+	// the object would become too large.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=5
+	// +kubebuilder:validation:items:MaxLength=253
+	NodeDevices []string `json:"nodeDevices,omitempty"`
 	// issues are the known vulnerabilities that this version has. At most 16.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=64
 	Issues []string `json:"issues,omitempty"`
+	// mendedByNewest are those of issues that the newest version mends. At most 16.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=64
+	MendedByNewest []string `json:"mendedByNewest,omitempty"`
 	// issuesNotListed counts those that issues leaves out; there may be more.
 	// +optional
 	// +kubebuilder:validation:Minimum=0

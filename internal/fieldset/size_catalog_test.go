@@ -42,7 +42,7 @@ func (c cluster) fullCatalog() {
 			return v1alpha1.CatalogComponent{
 				Class: v1alpha1.ClassStorageController, Manufacturer: long(128, i), Name: long(128, i), PCIID: "15b3:101d", BoardID: long(64, i), Newest: long(64, i),
 				Running: filled(c.T, 4, unbounded, func(i int) v1alpha1.CatalogRunning {
-					return v1alpha1.CatalogRunning{Version: long(64, i), Devices: 1, Position: v1alpha1.PositionBehind, Issues: texts(4, 64)}
+					return v1alpha1.CatalogRunning{Version: long(64, i), Devices: 1, Position: v1alpha1.PositionBehind, NodeDevices: texts(5, 253), Issues: texts(4, 64), MendedByNewest: texts(4, 64)}
 				}),
 				Versions: filled(c.T, 4, unbounded, func(i int) v1alpha1.CatalogVersion {
 					return v1alpha1.CatalogVersion{Version: long(64, i), Providers: texts(8, 63), Source: long(253, i), Released: &metav1.Time{Time: now.Time}, URL: long(1024, i), SHA256: long(64, i),

@@ -48,3 +48,14 @@ func (i Issue) Affects(running string, dotted bool) bool {
 		return inventory.Version(running).Compare(inventory.Version(v), inventory.FormatDotted) != inventory.Older
 	})
 }
+
+// MendedBy reports whether a version is known to mend the vulnerability: a provider says so, or versions are ordered and it is newer than
+// every version that mends it. One that a provider lists as having it does not.
+func (i Issue) MendedBy(version string, dotted bool) bool {
+	if version == "" || slices.Contains(i.Has, version) {
+		return false
+	}
+	return slices.Contains(i.MendedIn, version) || dotted && len(i.MendedIn) > 0 && !slices.ContainsFunc(i.MendedIn, func(v string) bool {
+		return inventory.Version(version).Compare(inventory.Version(v), inventory.FormatDotted) != inventory.Newer
+	})
+}

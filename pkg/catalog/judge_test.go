@@ -45,6 +45,21 @@ func TestAVulnerabilityIsKnownWhereAProviderSaysSoOrOrderDoes(t *testing.T) {
 	assert.False(t, catalog.Issue{Has: []string{"1.2"}}.Affects("1.1", true), "what has it says nothing about older versions")
 }
 
+func TestAVersionMendsWhatAProviderSaysOrOrderDoes(t *testing.T) {
+	i := catalog.Issue{ID: "CVE-2026-1", MendedIn: []string{"1.5", "2.1"}, Has: []string{"3.1"}}
+	for _, c := range []struct {
+		version string
+		dotted  bool
+		want    bool
+	}{
+		{"1.5", false, true}, {"2.1", true, true}, {"2.2", true, true}, {"2.2", false, false}, {"2.0", true, false}, {"1.4", true, false},
+		{"3.1", true, false}, {"odd", true, false}, {"", true, false},
+	} {
+		assert.Equal(t, c.want, i.MendedBy(c.version, c.dotted), "%+v", c)
+	}
+	assert.False(t, catalog.Issue{Has: []string{"1.2"}}.MendedBy("1.3", true), "nobody says that it is mended")
+}
+
 // Every version of a provider counts, also those that are not kept.
 func TestVersionsAreOrderedWhereTheirFormatIsDeclaredAndNobodyContradicts(t *testing.T) {
 	dotted, plain := `"Dotted"`, `"Plain"`

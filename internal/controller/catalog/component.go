@@ -27,12 +27,17 @@ type kind struct {
 	// running counts the devices for each version; "" stands for those that could not be read.
 	running map[string]int32
 	devices int32
+	// names of the devices that run each version, the first maxNames by name.
+	names map[string][]string
 }
 
 // classes in the order in which they are listed.
 var classes = []v1alpha1.DeviceClass{v1alpha1.ClassBIOS, v1alpha1.ClassNIC, v1alpha1.ClassStorageController, v1alpha1.ClassDisk}
 
-// tally groups devices by what an image is for. It keeps nothing of the devices themselves, of which a model may have 100,000.
+// maxNames bounds the devices that are named for each version.
+const maxNames = 5
+
+// tally groups devices by what an image is for. It keeps a few names of the devices, of which a model may have 100,000.
 type tally map[component]*kind
 
 // add counts devices. One without a class was never read and is of no kind.
@@ -48,7 +53,7 @@ func (t tally) add(devices []v1alpha1.NodeDevice) {
 		}
 		k := t[c]
 		if k == nil {
-			k = &kind{component: c, format: inventory.FormatDotted, running: map[string]int32{}}
+			k = &kind{component: c, format: inventory.FormatDotted, running: map[string]int32{}, names: map[string][]string{}}
 			t[c] = k
 		}
 		running := ""
@@ -60,6 +65,16 @@ func (t tally) add(devices []v1alpha1.NodeDevice) {
 		}
 		k.running[running]++
 		k.devices++
+		k.note(running, devices[i].Name)
+	}
+}
+
+// note keeps the name of a device that runs a version, if it is among the first.
+func (k *kind) note(version, device string) {
+	names := k.names[version]
+	if at, _ := slices.BinarySearch(names, device); at < maxNames {
+		names = slices.Insert(names, at, device)
+		k.names[version] = names[:min(len(names), maxNames)]
 	}
 }
 

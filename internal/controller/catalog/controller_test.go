@@ -59,8 +59,8 @@ func TestTheStatusSaysWhatIsOfferedAndWhoIsBehind(t *testing.T) {
 	assert.Equal(t, []string{"sources", "ours"}, nic.Versions[0].Providers)
 	assert.Equal(t, "cx6dx-2242", nic.Versions[0].Source)
 	assert.Equal(t, []v1alpha1.CatalogRunning{
-		{Version: "22.40.1000", Devices: 1, Position: v1alpha1.PositionBehind, Issues: []string{"CVE-2026-1", "CVE-2026-2"}},
-		{Version: "22.41.1000", Devices: 1, Position: v1alpha1.PositionBehind, Issues: []string{"CVE-2026-2"}},
+		{Version: "22.40.1000", Devices: 1, Position: v1alpha1.PositionBehind, NodeDevices: []string{"n1-nic"}, Issues: []string{"CVE-2026-1", "CVE-2026-2"}, MendedByNewest: []string{"CVE-2026-1", "CVE-2026-2"}},
+		{Version: "22.41.1000", Devices: 1, Position: v1alpha1.PositionBehind, NodeDevices: []string{"n2-nic"}, Issues: []string{"CVE-2026-2"}, MendedByNewest: []string{"CVE-2026-2"}},
 		{Version: "22.42.1000", Devices: 1, Position: v1alpha1.PositionNewest},
 	}, nic.Running)
 	assert.Equal(t, []v1alpha1.CatalogIssue{

@@ -156,7 +156,10 @@ func judge(k kind, from offers, keep int) v1alpha1.CatalogComponent {
 		}
 		c.Versions = append(c.Versions, v)
 	}
-	affected := map[string]int32{}
+	affected, mended := map[string]int32{}, map[string]bool{}
+	for _, i := range o.issues {
+		mended[i.ID] = i.MendedBy(c.Newest, o.ordered)
+	}
 	for version, devices := range k.running {
 		run := v1alpha1.CatalogRunning{Version: cmp.Or(version, unknownVersion), Devices: devices,
 			Position: v1alpha1.CatalogPosition(catalog.Place(version, c.Newest, o.ordered))}
@@ -168,6 +171,14 @@ func judge(k kind, from offers, keep int) v1alpha1.CatalogComponent {
 		}
 		slices.Sort(run.Issues)
 		run.Issues, run.IssuesNotListed = cut(run.Issues, maxRunIssues)
+		for _, id := range run.Issues {
+			if mended[id] {
+				run.MendedByNewest = append(run.MendedByNewest, id)
+			}
+		}
+		if run.Position == v1alpha1.PositionBehind || len(run.Issues) > 0 {
+			run.NodeDevices = k.names[version]
+		}
 		c.Running = append(c.Running, run)
 	}
 	slices.SortFunc(c.Running, func(a, b v1alpha1.CatalogRunning) int {
@@ -205,10 +216,17 @@ func count(s *v1alpha1.FirmwareCatalogStatus, c *v1alpha1.CatalogComponent) {
 	c.Running = listed
 }
 
-// fit cuts what makes the object too large: details of vulnerabilities first, then addresses, then components.
+// fit cuts what makes the object too large: names of devices first, then details of vulnerabilities, addresses, and components.
 func fit(s *v1alpha1.FirmwareCatalogStatus) {
 	all := s.Components
 	s.Components = all[:min(len(all), maxComponents)]
+	if size(s.Components) > maxStatus {
+		for i := range s.Components {
+			for j := range s.Components[i].Running {
+				s.Components[i].Running[j].NodeDevices = nil
+			}
+		}
+	}
 	for bound := 32; size(s.Components) > maxStatus && bound > 0; bound /= 2 {
 		for i := range s.Components {
 			c := &s.Components[i]
@@ -219,6 +237,7 @@ func fit(s *v1alpha1.FirmwareCatalogStatus) {
 				r := &c.Running[j]
 				r.Issues, n = cut(r.Issues, min(bound, maxRunIssues))
 				r.IssuesNotListed += n
+				r.MendedByNewest = slices.DeleteFunc(r.MendedByNewest, func(id string) bool { return !slices.Contains(r.Issues, id) })
 			}
 		}
 	}

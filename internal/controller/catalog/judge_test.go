@@ -19,9 +19,12 @@ func TestTheStatusIsBounded(t *testing.T) {
 	const kinds, runs, issues = 80, 30, 200
 	for n := range kinds {
 		k := kind{component: component{class: v1alpha1.ClassDisk, manufacturer: long(128, n), name: long(128, n), boardID: long(64, n)},
-			format: inventory.FormatDotted, running: map[string]int32{}}
+			format: inventory.FormatDotted, running: map[string]int32{}, names: map[string][]string{}}
 		for i := range runs {
 			k.running[fmt.Sprintf("1.%d", i)] = 1
+			for device := range 2 * maxNames {
+				k.note(fmt.Sprintf("1.%d", i), long(253, device))
+			}
 		}
 		var from catalog.Offer
 		for i := range 16 {
@@ -67,7 +70,32 @@ func TestOffersOfProvidersAreMerged(t *testing.T) {
 	}, c.Versions)
 	assert.Equal(t, []v1alpha1.CatalogIssue{{ID: "CVE-1", MendedIn: []string{"1.0", "1.1"}, Affects: []string{"0.9"}, Devices: 2}}, c.Issues)
 	assert.Equal(t, []v1alpha1.CatalogRunning{
-		{Version: "0.9", Devices: 2, Position: v1alpha1.PositionBehind, Issues: []string{"CVE-1"}},
+		{Version: "0.9", Devices: 2, Position: v1alpha1.PositionBehind, Issues: []string{"CVE-1"}, MendedByNewest: []string{"CVE-1"}},
 		{Version: "unknown", Devices: 1, Position: v1alpha1.PositionUnknown},
 	}, c.Running)
+}
+
+// A few devices are named for each version that is behind or vulnerable, the same ones in whatever order the fleet is read.
+func TestTheFirstDevicesOfAVersionAreNamed(t *testing.T) {
+	devices := func(names ...string) []v1alpha1.NodeDevice {
+		var out []v1alpha1.NodeDevice
+		for _, n := range names {
+			d := v1alpha1.NodeDevice{Status: v1alpha1.NodeDeviceStatus{Class: v1alpha1.ClassNIC, Firmware: &v1alpha1.ObservedFirmware{Running: "1.0", VersionFormat: v1alpha1.VersionFormatDotted}}}
+			d.Name = n
+			out = append(out, d)
+		}
+		return out
+	}
+	for _, order := range [][]string{{"a", "b", "c", "d", "e", "f", "g"}, {"g", "f", "e", "d", "c", "b", "a"}, {"d", "g", "a", "e", "b", "f", "c"}} {
+		all := tally{}
+		all.add(devices(order[:4]...))
+		all.add(devices(order[4:]...))
+		for newest, want := range map[string][]string{"1.1": {"a", "b", "c", "d", "e"}, "1.0": nil} {
+			var o offers
+			o.add("p", catalog.Offer{Newest: []catalog.Release{{Version: newest}}})
+			c := judge(all.kinds()[0], o, 5)
+			assert.Equal(t, int32(7), c.Running[0].Devices)
+			assert.Equal(t, want, c.Running[0].NodeDevices)
+		}
+	}
 }

@@ -247,6 +247,18 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: issuesNotListed
       type:
         scalar: numeric
+    - name: mendedByNewest
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: nodeDevices
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
     - name: position
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogPosition
