@@ -91,10 +91,12 @@ func TestAGoodSignatureIsFoundByNameOrAlias(t *testing.T) {
 	require.NoError(t, err)
 	der := a.sign(t, content, pkcs7.OIDDigestAlgorithmSHA256, true)
 	for name, text := range map[string][]byte{
-		"by name":                  jcat(t, "firmware.xml.gz", nil, pkcs7Blob(der)),
-		"by alias":                 jcat(t, "firmware-01234-stable.xml.gz", []string{"firmware.xml.gz"}, pkcs7Blob(der)),
-		"as base64":                jcat(t, "firmware.xml.gz", nil, blob{"Kind": 3, "Flags": 0, "Data": base64.StdEncoding.EncodeToString(der)}),
-		"beside another":           jcat(t, "firmware.xml.gz", nil, pkcs7Blob(newAuthority(t).sign(t, content, pkcs7.OIDDigestAlgorithmSHA256, true)), pkcs7Blob(der)),
+		"by name":        jcat(t, "firmware.xml.gz", nil, pkcs7Blob(der)),
+		"by alias":       jcat(t, "firmware-01234-stable.xml.gz", []string{"firmware.xml.gz"}, pkcs7Blob(der)),
+		"as base64":      jcat(t, "firmware.xml.gz", nil, blob{"Kind": 3, "Flags": 0, "Data": base64.StdEncoding.EncodeToString(der)}),
+		"beside another": jcat(t, "firmware.xml.gz", nil, pkcs7Blob(newAuthority(t).sign(t, content, pkcs7.OIDDigestAlgorithmSHA256, true)), pkcs7Blob(der)),
+		"beside other kinds": jcat(t, "firmware.xml.gz", nil, blob{"Kind": 1, "Flags": 1, "Data": "00"}, blob{"Kind": 2, "Flags": 1, "Data": "-----BEGIN PGP SIGNATURE-----"},
+			blob{"Kind": 9, "Flags": 0, "Data": "AAAA"}, pkcs7Blob([]byte{0x30, 0}), pkcs7Blob(der)),
 		"with bytes after its end": append(jcat(t, "firmware.xml.gz", nil, pkcs7Blob(der)), "of the network"...),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -122,6 +124,8 @@ func TestABadSignatureIsRefused(t *testing.T) {
 		"with its own content": {jcat(t, name, nil, pkcs7Blob(a.sign(t, content, pkcs7.OIDDigestAlgorithmSHA256, false))), content, signingDay},
 		"a digest of SHA-1":    {jcat(t, name, nil, pkcs7Blob(a.sign(t, content, pkcs7.OIDDigestAlgorithmSHA1, true))), content, signingDay},
 		"a checksum alone":     {jcat(t, name, nil, blob{"Kind": 1, "Flags": 1, "Data": "45447b7afbd5e544f7d0f1df0fccd26014d9850130abd3f020b89ff96b82079f"}), content, signingDay},
+		"Ed25519 alone":        {jcat(t, name, nil, blob{"Kind": 9, "Flags": 0, "Data": base64.StdEncoding.EncodeToString(make([]byte, 64))}), content, signingDay},
+		"GPG alone":            {jcat(t, name, nil, blob{"Kind": 2, "Flags": 1, "Data": "-----BEGIN PGP SIGNATURE-----"}), content, signingDay},
 		"of something else":    {jcat(t, name, nil, blob{"Kind": 3, "Flags": 1, "Target": 1, "Data": pkcs7Blob(good)["Data"]}), content, signingDay},
 		"no signature":         {jcat(t, name, nil), content, signingDay},
 		"no PEM":               {jcat(t, name, nil, blob{"Kind": 3, "Flags": 1, "Data": "x"}), content, signingDay},
