@@ -3,41 +3,14 @@ package catalog_test
 import (
 	"fmt"
 	"io"
-	"runtime"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/heap"
 	"github.com/nodefirmware/node-firmware-operator/pkg/catalog"
 )
-
-// heapPeak is the highest amount of memory in use by the heap while f runs, in bytes above what was in use before.
-func heapPeak(f func()) uint64 {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	before, peak := m.HeapAlloc, m.HeapAlloc
-	done, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		tick := time.NewTicker(5 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-done:
-				return
-			case <-tick.C:
-				runtime.ReadMemStats(&m)
-				peak = max(peak, m.HeapAlloc)
-			}
-		}
-	}()
-	f()
-	close(done)
-	<-ended
-	return peak - min(before, peak)
-}
 
 // many is a catalog of n entries that is made while it is read.
 func many(n int, head, tail string, entry func(i int) string) io.Reader {
@@ -87,7 +60,7 @@ func BenchmarkAMillionEntries(b *testing.B) {
 	for _, kind := range []string{"LVFS", "Dell", "Index"} {
 		b.Run(kind, func(b *testing.B) {
 			for range b.N {
-				peak := heapPeak(func() {
+				peak := heap.Peak(func() {
 					_, err := catalog.Collect(b.Context(), catalogOf(kind, 1_000_000), r650(), 5)
 					require.NoError(b, err)
 				})
@@ -103,7 +76,7 @@ func TestALargeCatalogIsReadAsAStream(t *testing.T) {
 	for _, kind := range []string{"LVFS", "Dell", "Index"} {
 		t.Run(kind, func(t *testing.T) {
 			var c catalog.Collected
-			peak := heapPeak(func() {
+			peak := heap.Peak(func() {
 				var err error
 				c, err = catalog.Collect(t.Context(), catalogOf(kind, 30_000), r650(), 5)
 				require.NoError(t, err)
@@ -113,4 +86,19 @@ func TestALargeCatalogIsReadAsAStream(t *testing.T) {
 			require.Less(t, peak, uint64(32<<20), "the catalog itself is larger")
 		})
 	}
+}
+
+// A million entries, each as small as it can be, are read in the memory of one.
+func TestAMillionEntriesTakeTheMemoryOfOne(t *testing.T) {
+	const million = 1_000_000
+	entry := "<component/>"
+	peak := heap.Peak(func() {
+		c, err := catalog.Collect(t.Context(), catalog.LVFS{Metadata: many(million, "<components>", "</components>", func(int) string { return entry })}, r650(), 5)
+		require.NoError(t, err)
+		require.Zero(t, c.Releases)
+	})
+	require.Less(t, peak, uint64(32<<20))
+	text := "<components>" + strings.Repeat(entry, million) + "</components>"
+	_, err := catalog.Collect(t.Context(), catalog.LVFS{Metadata: strings.NewReader(text), Limits: catalog.Limits{Entries: million - 1}}, r650(), 5)
+	require.Equal(t, catalog.TooLarge, catalog.ReasonOf(err))
 }

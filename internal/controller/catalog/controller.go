@@ -105,7 +105,7 @@ func request(name string) reconcile.Request {
 func (r *Reconciler) ofDevice(ctx context.Context, o client.Object) []string {
 	d, ok := o.(*v1alpha1.NodeDevice)
 	var n v1alpha1.NodeFirmware
-	if !ok || r.client.Get(ctx, client.ObjectKey{Name: d.Spec.NodeName}, &n) != nil {
+	if !ok || r.client.Get(ctx, client.ObjectKey{Name: d.Spec.NodeName}, &n, client.UnsafeDisableDeepCopy) != nil {
 		return nil // the event of the NodeFirmware comes later
 	}
 	return []string{nameOf(&n)}

@@ -12,8 +12,10 @@ import (
 	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"math/big"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,6 +27,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/heap"
 	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
 	"github.com/nodefirmware/node-firmware-operator/pkg/catalog"
 )
@@ -201,4 +204,43 @@ func TestAProviderThatHangsLeavesTimeForTheOthers(t *testing.T) {
 		require.NoError(t, answers[2].Err)
 		assert.Equal(t, 1, answers[2].Releases)
 	})
+}
+
+// BenchmarkLVFSMetadata reads signed metadata of the size of LVFS' own as the operator does: 40 MiB of XML, of which each hundredth component
+// is for the machine. The peak of the heap is reported; the bound is 64 MiB.
+func BenchmarkLVFSMetadata(b *testing.B) {
+	const url, guid = "https://mirror.example.com/lvfs/firmware.xml.gz", "b8c9a67d-bfce-5dc6-ac14-f6c87e1682d9" // PCI\VEN_15B3&DEV_101D
+	var text strings.Builder
+	text.WriteString("<components>")
+	for i := 0; text.Len() < 40<<20; i++ {
+		id := fmt.Sprintf("00000000-0000-0000-0000-%012d", i)
+		if i%100 == 0 {
+			id = guid
+		}
+		fmt.Fprintf(&text, `<component type="firmware"><id>com.example.%d</id><provides><firmware type="flashed">%s</firmware></provides><releases>`, i, id)
+		for j := range 4 {
+			fmt.Fprintf(&text, `<release version="%d.%d.0" timestamp="1767225600"><checksum type="sha256" target="container">%064x</checksum><description><p>%s</p></description>`+
+				`<issues><issue type="cve">CVE-2026-%d</issue></issues></release>`, i, j, i*4+j, strings.Repeat("text ", 40), i)
+		}
+		text.WriteString("</releases></component>")
+	}
+	text.WriteString("</components>")
+	size := text.Len()
+	w := newWorld(b)
+	w.net.answer[url] = gzipped(b, text.String())
+	var signers string
+	w.net.answer[url+".jcat"], signers = w.signed("firmware.xml.gz", w.net.answer[url])
+	text.Reset()
+	q := question{versions: 5, query: catalog.Query{Components: []catalog.Component{{Class: "NIC", VendorID: "15b3", DeviceID: "101d"}}},
+		providers: []v1alpha1.CatalogProvider{{Name: "lvfs", Type: v1alpha1.ProviderLVFS, URL: url, Signers: signers}}}
+	b.SetBytes(int64(size))
+	for b.Loop() {
+		var answers []Answered
+		peak := heap.Peak(func() { answers = w.reconciler.ask(b.Context(), q) })
+		require.NoError(b, answers[0].Err)
+		require.Len(b, answers[0].Offers[0].First, 5)
+		require.Less(b, peak, uint64(64<<20))
+		b.ReportMetric(float64(peak)/(1<<20), "MiB-peak")
+	}
+	b.ReportMetric(float64(len(w.net.answer[url]))/(1<<20), "MiB-downloaded")
 }
