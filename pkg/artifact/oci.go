@@ -70,7 +70,8 @@ func (f *Fetcher) manifest(ctx context.Context, repository *remote.Repository, r
 	_, body, err := repository.Manifests().FetchReference(ctx, reference)
 	if err != nil {
 		return nil, "", f.registryError(ctx, rawURL, transient(DownloadFailed,
-			"fetch %s: the registry sent another manifest than was asked for, or none; the operator's log says what", rawURL), err)
+			"fetch %s: the registry sent another manifest than was asked for, or none, or leads to a server for tokens that is not permitted; "+
+				"the operator's log says what", rawURL), err)
 	}
 	defer body.Close()
 	text, err := io.ReadAll(&io.LimitedReader{R: body, N: maxManifest + 1})
@@ -124,6 +125,7 @@ func (f *Fetcher) fetchOCI(ctx context.Context, rawURL string, dst io.Writer) (i
 func (f *Fetcher) registryClient() *auth.Client {
 	client := &auth.Client{Client: &http.Client{Transport: f.transport, CheckRedirect: checkRedirect}, Cache: auth.NewCache()}
 	if f.access != nil {
+		client.Client.Transport = passwords{access: *f.access, next: f.transport}
 		client.Credential = func(_ context.Context, host string) (auth.Credential, error) {
 			if !f.access.isFor(&url.URL{Scheme: "https", Host: host}) {
 				return auth.EmptyCredential, nil
@@ -135,6 +137,22 @@ func (f *Fetcher) registryClient() *auth.Client {
 		}
 	}
 	return client
+}
+
+// passwords lets a password pass to its hosts only. A registry says itself which server gives out its tokens, and oras-go would send the
+// password there, wherever that is.
+type passwords struct {
+	access Access
+	next   http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (p passwords) RoundTrip(req *http.Request) (*http.Response, error) {
+	if _, _, has := req.BasicAuth(); has && !p.access.isFor(req.URL) {
+		return nil, fmt.Errorf("%w: the registry gives out tokens at %.200s, which is not among the hosts of the Secret; the password was not sent. "+
+			"Add that server to the hosts if the password is for it", errRefused, req.URL.Host)
+	}
+	return p.next.RoundTrip(req)
 }
 
 // registryError is the error of a registry that gave no usable answer: otherwise where it gave one of HTTP that is no refusal.

@@ -2,6 +2,7 @@ package artifact
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -22,6 +23,7 @@ type hub struct {
 	*httptest.Server
 	blobs   map[string][]byte // by path
 	private bool
+	tokens  string // where its tokens are given out; empty for the registry itself
 	asked   []string
 	cutOnce bool
 }
@@ -44,7 +46,7 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if h.private && r.Header.Get("Authorization") != "Bearer t-repository:fw/cx:pull" {
-		w.Header().Set("Www-Authenticate", fmt.Sprintf(`Bearer realm="%s/token",service="hub",scope="repository:fw/cx:pull"`, h.URL))
+		w.Header().Set("Www-Authenticate", fmt.Sprintf(`Bearer realm="%s/token",service="hub",scope="repository:fw/cx:pull"`, cmp.Or(h.tokens, h.URL)))
 		w.WriteHeader(http.StatusUnauthorized)
 		return
 	}
@@ -111,6 +113,39 @@ func TestAnArtifactOfARegistryIsFetchedByItsDigest(t *testing.T) { // R001-14
 	other.Digest = digestOf([]byte("x"))
 	assert.NotEmpty(t, s.store.Missing("src", []File{other}))
 	assert.ErrorContains(t, s.store.Download(t.Context(), "src", other), "the source says")
+}
+
+// A registry says itself which server gives out its tokens.
+func TestThePasswordForARegistryGoesToItsHostsOnly(t *testing.T) {
+	h, tokens := newHub(t), newHub(t)
+	h.private, h.tokens = true, tokens.URL
+	ref, _ := h.push("FIRMWARE")
+	a := h.access()
+	a.Username, a.Password, a.Hosts = "u", "s3cret", []string{h.host()}
+	fetch := func() error {
+		f, release, err := loopback(FetchConfig{}).with(a)
+		require.NoError(t, err)
+		defer release()
+		_, err = f.fetchOCI(t.Context(), ref, &bytes.Buffer{})
+		return err
+	}
+	err := fetch()
+	require.ErrorContains(t, err, tokens.host()+", which is not among the hosts of the Secret")
+	assert.NotContains(t, err.Error(), "s3cret")
+	reason, again := ReasonOf(err)
+	assert.Equal(t, DownloadFailed, reason)
+	assert.False(t, again)
+	assert.Empty(t, tokens.asked)
+
+	_, err = collect(t.Context(), loopback(FetchConfig{}), h.repository(), a)
+	require.ErrorContains(t, err, "not among the hosts", "nor where tags are listed")
+	assert.Empty(t, tokens.asked)
+
+	a.Hosts = append(a.Hosts, tokens.host())
+	require.NoError(t, fetch())
+
+	h.tokens = "http://" + tokens.host()
+	require.ErrorContains(t, fetch(), "server for tokens that is not permitted")
 }
 
 func TestARegistryIsNotBelieved(t *testing.T) {
