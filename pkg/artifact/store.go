@@ -118,13 +118,13 @@ func (s *Store) Download(ctx context.Context, source string, f File) error {
 	defer release()
 	if OCI(f.URL) {
 		named := f.Digest
-		if f.Digest, err = fetcher.fetchOCI(ctx, f.URL, tmp); err != nil {
+		if f.Digest, err = fetcher.fetchOCI(ctx, f.URL, &eager{File: tmp}); err != nil {
 			return err
 		}
 		if named != (inventory.Digest{}) && named != f.Digest {
 			return permanent(DigestMismatch, "fetch %s: the file in it has the digest %s, the source says %s; correct the reference or leave the sha256 out", f.URL, f.Digest, named)
 		}
-	} else if err := fetcher.Fetch(ctx, f.URL, f.Digest, tmp); err != nil {
+	} else if err := fetcher.Fetch(ctx, f.URL, f.Digest, &eager{File: tmp}); err != nil {
 		return err
 	}
 	record := fileRecord{URL: f.URL, Digest: f.Digest.String(), Format: f.Format}
@@ -136,19 +136,22 @@ func (s *Store) Download(ctx context.Context, source string, f File) error {
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
+	checkOf := func(path string) func(*os.File) error {
+		return func(image *os.File) error { return describes(ctx, image, f, path) }
+	}
 	keep := func(path string, content io.Reader) error {
-		digest, size, err := s.put(content, func(image *os.File) error { return describes(ctx, image, f, path) })
+		digest, size, err := s.put(content, checkOf(path))
 		if err != nil {
 			return err
 		}
 		record.Images = append(record.Images, imageRecord{Path: path, Digest: digest.String(), Size: size})
 		return nil
 	}
-	if f.Format == FormatImage {
-		if _, err := tmp.Seek(0, io.SeekStart); err != nil {
-			return transient(StorageFailed, "read image store: %w", err)
+	if f.Format == FormatImage { // what was fetched is the image: it is neither copied nor hashed once more
+		var size int64
+		if size, err = s.adopt(tmp, f.Digest, checkOf("")); err == nil {
+			record.Images = []imageRecord{{Digest: f.Digest.String(), Size: size}}
 		}
-		err = keep("", tmp)
 	} else {
 		paths := make([]string, 0, len(f.Images))
 		for _, i := range f.Images {
@@ -159,7 +162,7 @@ func (s *Store) Download(ctx context.Context, source string, f File) error {
 		err = unpack(ctx, tmp.Name(), f.Format, paths, keep)
 	}
 	if err == nil && f.Signature != nil {
-		err = s.sign(record, tmp)
+		err = s.sign(record, tmp, f.Digest)
 	}
 	if err != nil {
 		return err
@@ -173,13 +176,10 @@ func (s *Store) Download(ctx context.Context, source string, f File) error {
 	return s.writeMetadata(source, known)
 }
 
-// sign keeps what a node needs to verify the images of a record itself: the archive, and the statements.
-func (s *Store) sign(r fileRecord, file *os.File) error {
+// sign keeps what a node needs to verify the images of a record itself: the archive, which has the digest, and the statements.
+func (s *Store) sign(r fileRecord, file *os.File, digest inventory.Digest) error {
 	if r.Format != FormatImage {
-		if _, err := file.Seek(0, io.SeekStart); err != nil {
-			return transient(StorageFailed, "read image store: %w", err)
-		}
-		if _, _, err := s.put(file, nil); err != nil {
+		if _, err := s.adopt(file, digest, nil); err != nil {
 			return err
 		}
 	}
@@ -217,22 +217,33 @@ func (s *Store) put(content io.Reader, check func(*os.File) error) (inventory.Di
 	if err != nil {
 		return inventory.Digest{}, 0, err
 	}
-	if size == 0 {
-		return inventory.Digest{}, 0, permanent(UnpackFailed, "store image: it is empty")
+	digest := inventory.Digest(hash.Sum(nil))
+	_, err = s.adopt(tmp, digest, check)
+	return digest, size, err
+}
+
+// adopt stores a temporary file whose content is known to have the digest, if check has nothing against it, and returns its size in bytes.
+// It makes the content last before it gets its name.
+func (s *Store) adopt(tmp *os.File, digest inventory.Digest, check func(*os.File) error) (size int64, err error) {
+	info, err := tmp.Stat()
+	if err != nil {
+		return 0, transient(StorageFailed, "store image: %w", err)
+	}
+	if info.Size() == 0 {
+		return 0, permanent(UnpackFailed, "store image: it is empty")
 	}
 	if check != nil {
 		if err := check(tmp); err != nil {
-			return inventory.Digest{}, 0, err
+			return 0, err
 		}
 	}
 	if err := errors.Join(tmp.Chmod(0o444), tmp.Sync()); err != nil {
-		return inventory.Digest{}, 0, transient(StorageFailed, "store image: %w", err)
+		return 0, transient(StorageFailed, "store image: %w", err)
 	}
-	digest := inventory.Digest(hash.Sum(nil))
 	if err := os.Rename(tmp.Name(), s.blob(digest)); err != nil {
-		return inventory.Digest{}, 0, transient(StorageFailed, "store image: %w", err)
+		return 0, transient(StorageFailed, "store image: %w", err)
 	}
-	return digest, size, syncDir(filepath.Join(s.root, blobsDir))
+	return info.Size(), syncDir(filepath.Join(s.root, blobsDir))
 }
 
 func (s *Store) blob(d inventory.Digest) string {

@@ -408,3 +408,21 @@ func FuzzUnpackNeverWritesWhatWasNotAskedFor(f *testing.F) {
 		assert.True(t, err != nil || taken == 1)
 	})
 }
+
+// What was fetched becomes the image itself: it is neither copied nor left behind, however large it is.
+func TestALargeImageIsStoredOnce(t *testing.T) {
+	s := newShop(t)
+	content := bytes.Repeat([]byte("0123456789abcdef"), (2*eagerAfter+4096)/16)
+	images, err := s.publish("cx", s.file("large.bin", content, FormatImage, nic("", "1")))
+	require.NoError(t, err)
+	require.Len(t, images, 1)
+	assert.EqualValues(t, len(content), images[0].Size)
+	assert.Equal(t, digestOf(content), images[0].Digest)
+	assert.True(t, string(content) == s.content(images[0].Digest), "the content is another one")
+	blobs, err := os.ReadDir(filepath.Join(s.root, blobsDir))
+	require.NoError(t, err)
+	require.Len(t, blobs, 1)
+	info, err := blobs[0].Info()
+	require.NoError(t, err)
+	assert.Equal(t, fs.FileMode(0o444), info.Mode())
+}
