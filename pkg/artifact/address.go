@@ -31,9 +31,10 @@ var translated = [...]struct {
 	prefix netip.Prefix
 	at     int
 }{
-	{netip.MustParsePrefix("64:ff9b::/96"), 12}, // NAT64
-	{netip.MustParsePrefix("2002::/16"), 2},     // 6to4
-	{netip.MustParsePrefix("::/96"), 12},        // IPv4-compatible
+	{netip.MustParsePrefix("64:ff9b::/96"), 12},    // NAT64
+	{netip.MustParsePrefix("2002::/16"), 2},        // 6to4
+	{netip.MustParsePrefix("::/96"), 12},           // IPv4-compatible
+	{netip.MustParsePrefix("::ffff:0:0:0/96"), 12}, // IPv4-translated (RFC 2765)
 }
 
 // tunnels are prefixes of addresses whose IPv4 address is not in a known place: NAT64 of a site, and Teredo.
@@ -47,8 +48,20 @@ type addresses struct {
 	refused  []netip.Prefix
 }
 
-// sharedAddresses are those of carriers and of some clouds (RFC 6598), which are private here too.
-var sharedAddresses = netip.MustParsePrefix("100.64.0.0/10")
+// privateToo are networks besides those of RFC 1918 and RFC 4193 that the internet does not route, and that clouds give to pods and
+// services for this reason. Those for examples (RFC 5737, RFC 3849) are left out.
+var privateToo = [...]netip.Prefix{
+	netip.MustParsePrefix("100.64.0.0/10"), // of carriers (RFC 6598)
+	netip.MustParsePrefix("192.0.0.0/24"),  // of protocols (RFC 6890)
+	netip.MustParsePrefix("198.18.0.0/15"), // of benchmarks (RFC 2544)
+	netip.MustParsePrefix("240.0.0.0/4"),   // reserved (RFC 1112)
+	netip.MustParsePrefix("fec0::/10"),     // of sites (RFC 3879)
+}
+
+// isPrivate reports whether an address is one that only a private network has.
+func isPrivate(ip netip.Addr) bool {
+	return ip.IsPrivate() || slices.ContainsFunc(privateToo[:], func(p netip.Prefix) bool { return p.Contains(ip) })
+}
 
 // permit returns an error that matches errRefused for an address that is not permitted.
 func (a addresses) permit(address netip.Addr) error {
@@ -67,7 +80,7 @@ func (a addresses) permit(address netip.Addr) error {
 		return fmt.Errorf("%w: address %s leads through a tunnel to another one", errRefused, ip)
 	case ip.IsLoopback() && !a.loopback:
 		return fmt.Errorf("%w: address %s is on this machine", errRefused, ip)
-	case (ip.IsPrivate() || sharedAddresses.Contains(ip)) && !slices.ContainsFunc(a.private, func(p netip.Prefix) bool { return p.Contains(ip) }):
+	case isPrivate(ip) && !slices.ContainsFunc(a.private, func(p netip.Prefix) bool { return p.Contains(ip) }):
 		return fmt.Errorf("%w: the address is in a private network that the operator's --allow-source-networks does not name", errRefused)
 	case slices.ContainsFunc(a.refused, func(p netip.Prefix) bool { return p.Contains(ip) }):
 		return fmt.Errorf("%w: the address is in a network that the operator's --refuse-source-networks names", errRefused)

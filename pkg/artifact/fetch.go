@@ -32,7 +32,8 @@ type FetchConfig struct {
 	// AllowLoopback permits loopback addresses. Link-local addresses and other addresses of cloud instance metadata are
 	// never permitted.
 	AllowLoopback bool
-	// Private are the private networks (RFC 1918, RFC 6598, RFC 4193) from which files may be fetched; others are refused.
+	// Private are the private networks (RFC 1918, RFC 4193 and others that the internet does not route) from which files may be
+	// fetched; others are refused.
 	Private []netip.Prefix
 	// Refused are further networks whose addresses are not permitted, whatever Private says.
 	Refused []netip.Prefix

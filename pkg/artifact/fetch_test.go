@@ -126,9 +126,10 @@ func TestFetchRefusesAddressesOfThisMachineAndOfInstanceMetadata(t *testing.T) {
 		"[64:ff9b::a9fe:a9fe]:80": false, "[64:ff9b::a01:1]:80": true, "[64:ff9b:1::a9fe:a9fe]:80": false, "[64:ff9b::6440:1]:80": false,
 		"[2002:a9fe:a9fe::1]:80": false, "[::a9fe:a9fe]:80": false, "[2001:0:1::1]:80": false, "[2001:db8::1]:443": true,
 		"10.1.2.3:443": true, "10.2.2.3:443": false, "192.168.0.1:443": false, "172.16.0.1:443": false, "[fd12::1]:443": false, "[64:ff9b::a02:1]:80": false,
+		"198.18.0.1:443": false, "198.19.1.1:443": true, "240.0.0.1:443": false, "192.0.0.10:443": false, "[fec0::1]:443": false, "[::ffff:0:a9fe:a9fe]:80": false,
 		"100.65.0.1:443": false, "192.0.2.7:443": true, "127.0.0.1:80": true, "[::1]:80": true, "100.64.0.1:80": false, "[fe80::1%eth0]:80": false,
 	} {
-		permitted := addresses{loopback: true, private: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("100.64.0.0/16")},
+		permitted := addresses{loopback: true, private: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("100.64.0.0/16"), netip.MustParsePrefix("198.19.0.0/16")},
 			refused: []netip.Prefix{netip.MustParsePrefix("100.64.0.0/10")}}
 		assert.Equal(t, allowed, permitted.permitDialed(address) == nil, address)
 	}
