@@ -130,3 +130,19 @@ func FuzzIndex(f *testing.F) {
 		}
 	})
 }
+
+func FuzzOCI(f *testing.F) {
+	f.Add("22.41.1000", `[{"class":"NIC","vendor":"15b3","versionFormat":"Dotted","mends":["CVE-2026-1"]}]`)
+	f.Fuzz(func(t *testing.T, name, annotation string) {
+		c, err := catalog.Collect(t.Context(), catalog.OCI{Repository: "oci://r/x", Registry: registry{tags: []catalog.TaggedManifest{tag(name, annotation)}}}, r650(), 3)
+		if err != nil {
+			assert.Empty(t, c)
+			return
+		}
+		for _, o := range c.Offers {
+			for _, r := range o.First {
+				assert.True(t, strings.HasPrefix(r.URL, "oci://r/x@sha256:"), "what is offered has a digest")
+			}
+		}
+	})
+}

@@ -131,6 +131,7 @@ func TestATagThatWasMovedIsTold(t *testing.T) {
 	assert.Len(t, w.sources(), 1, "nothing is staged by a tag")
 
 	before := w.tagsMoved()
+	require.NotEmpty(t, before, "passes and discoveries later it is still told")
 	w.start(Bounds{}) // another process
 	w.look()
 	w.tomorrow()
