@@ -27,7 +27,7 @@ func demoCommand() *cobra.Command {
 			if err := o.complete(c); err != nil {
 				return err
 			}
-			o.Uplink = true
+			o.Uplink, o.Mirror = true, true
 			d.Screen, d.Live = c.OutOrStdout(), term.IsTerminal(int(os.Stdout.Fd()))
 			l, err := lab.Up(c.Context(), o.Options)
 			if err != nil {

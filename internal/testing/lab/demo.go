@@ -54,6 +54,7 @@ func (l *Lab) Demo(ctx context.Context, o DemoOptions) (*Report, error) {
 			return nil, err
 		}
 	}
+	l.sayMirror(list)
 	began := time.Now()
 	if err := l.admin.Create(ctx, fleetTemplate(list)); client.IgnoreAlreadyExists(err) != nil {
 		return nil, fmt.Errorf("declare template: %w", err)

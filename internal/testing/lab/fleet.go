@@ -3,10 +3,7 @@ package lab
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,8 +12,8 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	apply "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab/mirror"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
-	"github.com/nodefirmware/node-firmware-operator/pkg/durable"
 )
 
 // target is the firmware that one part of every simulated machine should run.
@@ -60,30 +57,38 @@ func targets() []target {
 
 func (t target) sourceName() string { return cmp.Or(t.source, t.rule) }
 
-// publish writes the image where the operator fetches it and declares its source.
+// publish puts the image into a signed archive on the mirror, which the lab must have, and declares its source.
 func (t target) publish(ctx context.Context, l *Lab) error {
-	content := simhost.BuildImage(t.kind, t.image)
-	path := filepath.Join(l.ImageDir(), t.file)
-	l.publishing.Lock() // the operator fetches whole images, whoever publishes one again
-	err := durable.WriteFile(durable.OS{}, path, content)
-	l.publishing.Unlock()
+	if l.mirror == nil {
+		return fmt.Errorf("publish %s: this lab has no mirror", t.file)
+	}
+	archive, err := l.mirror.Publish(t.file, simhost.BuildImage(t.kind, t.image))
 	if err != nil {
-		return fmt.Errorf("write image: %w", err)
+		return err
 	}
-	sum := sha256.Sum256(content)
-	source := &v1alpha1.FirmwareSource{
-		ObjectMeta: metav1.ObjectMeta{Name: t.sourceName()},
-		Spec: v1alpha1.FirmwareSourceSpec{Files: []v1alpha1.FirmwareFile{{
-			URL: "file://" + path, SHA256: hex.EncodeToString(sum[:]), Format: v1alpha1.FormatImage,
-			Images: []v1alpha1.ImageDescription{{
-				Class: t.selector.Class, Vendor: t.selector.Vendor, Models: t.selector.Models, BoardIDs: t.selector.BoardIDs, Version: t.image.Version,
-			}},
-		}}},
-	}
-	if err := l.admin.Create(ctx, source); client.IgnoreAlreadyExists(err) != nil {
+	if err := l.admin.Create(ctx, t.sourceOf(l, archive)); client.IgnoreAlreadyExists(err) != nil {
 		return fmt.Errorf("declare source %s: %w", t.sourceName(), err)
 	}
 	return nil
+}
+
+// sourceOf is the source of the image in a published archive.
+func (t target) sourceOf(l *Lab, archive mirror.Archive) *v1alpha1.FirmwareSource {
+	return &v1alpha1.FirmwareSource{
+		ObjectMeta: metav1.ObjectMeta{Name: t.sourceName()},
+		Spec: v1alpha1.FirmwareSourceSpec{
+			SecretRef:    &v1alpha1.LocalReference{Name: credentialsName},
+			CARef:        &v1alpha1.LocalReference{Name: authorityName},
+			Verification: &v1alpha1.SourceVerification{Mode: v1alpha1.VerificationKeys, Keys: []string{l.mirror.PublicKey()}},
+			Files: []v1alpha1.FirmwareFile{{
+				URL: archive.URL, SignatureURL: archive.SignatureURL, SHA256: archive.SHA256, Format: v1alpha1.FormatTarZstd,
+				Images: []v1alpha1.ImageDescription{{
+					Path: archive.Member, Class: t.selector.Class, Vendor: t.selector.Vendor, Models: t.selector.Models,
+					BoardIDs: t.selector.BoardIDs, Version: t.image.Version,
+				}},
+			}},
+		},
+	}
 }
 
 // fleetTemplate names every target in one template for the simulated model.

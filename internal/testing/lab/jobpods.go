@@ -65,7 +65,7 @@ func (n *Node) startJob(ctx context.Context, pod *corev1.Pod) error {
 	if err != nil {
 		return err
 	}
-	args := slices.Concat(cluster.Args(pod), n.local, []string{"--kubeconfig=" + kubeconfig})
+	args := slices.Concat(cluster.Args(pod), n.local, n.keys, []string{"--kubeconfig=" + kubeconfig})
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.off {

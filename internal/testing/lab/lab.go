@@ -21,6 +21,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/controlplane"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab/cluster"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab/maintenance"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab/mirror"
 )
 
 // stopGrace is how long a program of the lab may take to stop.
@@ -56,6 +57,10 @@ type Options struct {
 	// Maintenance is the flag of operator and daemons of this name, by default Operator. The stand-in of the
 	// maintenance-operator runs with that one only.
 	Maintenance string
+	// Mirror publishes the images of the lab as signed archives, on a server of its own with a private authority and a password. The operator
+	// reaches it by a proxy, and each node takes only what the publisher signed. Without it sources name files below ImageDir, as those of the
+	// quickstart do, and no node demands a signature.
+	Mirror bool
 	// MaintenanceOperator is the file of a real maintenance-operator's manager, which runs in place of the stand-in; empty for
 	// the stand-in.
 	MaintenanceOperator string
@@ -72,11 +77,12 @@ type Lab struct {
 	// maintenance runs where the lab has the real maintenance-operator.
 	maintenance  container
 	imageAddress string
-	cancel       context.CancelFunc
-	running      sync.WaitGroup
-	out          sync.Mutex
-	publishing   sync.Mutex
-	rollouts     []RolloutReport // as the demo saw them
+	// mirror is nil unless Options.Mirror.
+	mirror   *mirror.Mirror
+	cancel   context.CancelFunc
+	running  sync.WaitGroup
+	out      sync.Mutex
+	rollouts []RolloutReport // as the demo saw them
 }
 
 // Up starts a lab. It must be closed.
@@ -136,6 +142,11 @@ func Up(ctx context.Context, o Options) (l *Lab, err error) {
 	if err := l.startMaintenance(background); err != nil {
 		return nil, err
 	}
+	if o.Mirror {
+		if err := l.startMirror(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if err := l.startOperator(ctx); err != nil {
 		return nil, err
 	}
@@ -176,6 +187,9 @@ func (l *Lab) Close() error {
 	stopping.Wait()
 	l.operator.stop()
 	l.maintenance.stop()
+	if l.mirror != nil {
+		errs = append(errs, l.mirror.Close())
+	}
 	if l.plane != nil {
 		errs = append(errs, l.plane.Stop())
 	}
@@ -185,7 +199,7 @@ func (l *Lab) Close() error {
 // KubeconfigPath is a file with which kubectl reaches the API as its administrator.
 func (l *Lab) KubeconfigPath() string { return l.plane.KubeconfigPath() }
 
-// ImageDir is where file URLs of FirmwareSources may point.
+// ImageDir is where file URLs of FirmwareSources may point, in a lab without a mirror.
 func (l *Lab) ImageDir() string { return filepath.Join(l.options.Dir, "images") }
 
 func (l *Lab) binary(name string) string { return filepath.Join(l.options.BinDir, name) }
@@ -243,12 +257,18 @@ func (l *Lab) startOperator(ctx context.Context) error {
 	args := []string{
 		"--update-strategy=" + l.options.UpdateStrategy, "--pod-handlers=" + l.options.Handlers, "--maintenance=" + l.options.Maintenance,
 		"--kubeconfig=" + kubeconfig, "--namespace=" + cluster.Namespace, "--store-dir=" + filepath.Join(dir, "store"),
-		"--file-source-dir=" + l.ImageDir(), "--quiet-period=" + l.options.QuietPeriod.String(),
+		"--quiet-period=" + l.options.QuietPeriod.String(),
 		"--image-server-bind-address=" + address, "--image-server-dns-names=" + strings.Join(append([]string{"127.0.0.1"}, l.options.ImageServerNames...), ","),
 		"--health-probe-bind-address=0", "--metrics-bind-address=0", "--leader-elect=false",
 	}
+	var env []string // that of the lab
+	if l.mirror != nil {
+		env = []string{"HTTPS_PROXY=" + l.mirror.Proxy()} // which leaves loopback addresses out, such as that of the API server
+	} else {
+		args = append(args, "--file-source-dir="+l.ImageDir())
+	}
 	l.operator.run = func() (*process, error) {
-		return start("firmware-operator", l.operatorLog(), l.binary("firmware-operator"), args...)
+		return startWith(env, "firmware-operator", l.operatorLog(), l.binary("firmware-operator"), args...)
 	}
 	if err := l.StartOperator(); err != nil {
 		return err

@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/lab/mirror"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
 )
 
@@ -85,7 +86,7 @@ func startLabWith(t *testing.T, o Options) *Lab {
 	t.Helper()
 	dir := t.TempDir()
 	out := &lines{}
-	o.Dir, o.BinDir, o.Out = dir, binDir, out
+	o.Dir, o.BinDir, o.Out, o.Mirror = dir, binDir, out, true
 	o.ScanInterval, o.WriteTime = 2*time.Second, 800*time.Millisecond
 	o.QuietPeriod = cmp.Or(o.QuietPeriod, time.Second)
 	o.HealthTimeout = cmp.Or(o.HealthTimeout, 10*time.Second)
@@ -298,6 +299,13 @@ func TestFleetReachesItsFirmwareWithinItsBudget(t *testing.T) { // R000-2, R001-
 			assert.Equal(t, d.To, d.Running)
 		}
 	}
+	assert.Contains(t, l.options.Out.(*lines).String(), "signed with minisign key "+l.mirror.KeyID())
+	var sources v1alpha1.FirmwareSourceList
+	require.NoError(t, l.admin.List(t.Context(), &sources))
+	assert.Len(t, sources.Items, len(targets())+2, "one for each target, and those of the two bad images")
+	for _, s := range sources.Items {
+		assert.True(t, meta.IsStatusConditionTrue(s.Status.Conditions, v1alpha1.ConditionSignatureVerified), s.Name)
+	}
 	var template v1alpha1.FirmwareTemplate
 	require.NoError(t, l.admin.Get(t.Context(), client.ObjectKey{Name: "gpu-pool"}, &template))
 	assert.Equal(t, int32(3), template.Status.ServersInGroup)
@@ -333,8 +341,8 @@ func TestFleetReachesItsFirmwareWithinItsBudget(t *testing.T) { // R000-2, R001-
 
 func TestLabSurvivesWhatOperatorsFear(t *testing.T) {
 	t.Parallel()
-	l := startLab(t, 6)
-	l.allow(t, 6)
+	l := startLab(t, 7)
+	l.allow(t, 7)
 	t.Run("on one node, whatever happens on the others", l.nodesSurvive)
 	t.Run("on all", l.fleetSurvives)
 }
@@ -363,6 +371,25 @@ func (l *Lab) nodesSurvive(t *testing.T) {
 		assert.False(t, s.kubeNode().Spec.Unschedulable)
 		assert.Zero(t, s.maintenances())
 		assert.Zero(t, s.node.Reboots())
+	})
+
+	t.Run("an image that no key on the node vouches for is not written, whatever the operator verified", func(t *testing.T) {
+		t.Parallel()
+		s := l.scene(t, 6)
+		other, err := mirror.Start(t.TempDir())
+		require.NoError(t, err)
+		require.NoError(t, other.Close())
+		require.NoError(t, os.WriteFile(filepath.Join(l.options.Dir, "nodes", s.node.Name, "image-keys", "publisher.pub"), []byte(other.PublicKey()), 0o600))
+		image := s.wantAs("cx6dx", nil)
+		eventually(t, "the job fails", func() bool {
+			return s.condition(v1alpha1.ConditionFailed) == "True "+v1alpha1.ReasonSignatureKeyUnknown
+		})
+		assert.Zero(t, s.writes())
+		assert.False(t, s.kubeNode().Spec.Unschedulable)
+		assert.Zero(t, s.maintenances())
+		var source v1alpha1.FirmwareSource
+		require.NoError(t, l.admin.Get(t.Context(), client.ObjectKey{Name: image.sourceName()}, &source))
+		assert.True(t, meta.IsStatusConditionTrue(source.Status.Conditions, v1alpha1.ConditionSignatureVerified))
 	})
 
 	t.Run("a tool that lies is found out by reading the hardware, and the node is held until a person releases it", func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -52,6 +53,9 @@ type Node struct {
 
 	// local are the arguments that say where the machine and its access are, for whatever runs on it.
 	local []string
+	// keys are the arguments that say whose images the node takes, for the daemon and for pods that execute jobs. A guard has a copy of the
+	// keys of its own.
+	keys []string
 
 	// static are the pods that the kubelet runs without the API server.
 	static staticPods
@@ -123,9 +127,12 @@ func newNode(ctx context.Context, l *Lab, index int) (*Node, error) {
 		"--image-token-file=" + filepath.Join(dir, "access", "image-token"),
 		"--health-probe-bind-address=0", "--metrics-bind-address=0",
 	}
+	if n.keys, err = l.imageKeys(dir); err != nil {
+		return nil, err
+	}
 	args := append([]string{"run", "--update-strategy=" + l.options.DaemonStrategy, "--maintenance=" + l.options.Maintenance,
 		fmt.Sprintf("--allow-undrained=%t", l.options.Maintenance == config.MaintenanceNone), "--node-name=" + name, "--kubeconfig=" + kubeconfig,
-		"--namespace=" + cluster.Namespace, "--pod-name=" + podOf(name)}, n.local...)
+		"--namespace=" + cluster.Namespace, "--pod-name=" + podOf(name)}, slices.Concat(n.local, n.keys)...)
 	n.daemon.run = func() (*process, error) { return start("firmware-daemon of "+name, n.logPath, n.daemonBinary, args...) }
 	n.access = func(ctx context.Context, pod *corev1.Pod) (string, error) {
 		token, err := cluster.PodToken(ctx, l.admin, pod)
