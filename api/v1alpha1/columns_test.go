@@ -1,6 +1,7 @@
 package v1alpha1_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/status"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/apitest"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/golden"
 )
@@ -76,8 +78,9 @@ func sourcesInUse() []client.Object {
 	stored, broken := validSource(), validSource()
 	stored.Status = v1alpha1.FirmwareSourceStatus{
 		ObservedGeneration: 1,
-		Conditions: ready(metav1.ConditionTrue, v1alpha1.ReasonSucceeded, "2 images in store",
-			condition(v1alpha1.ConditionSignatureVerified, metav1.ConditionTrue, v1alpha1.ReasonSucceeded, "")),
+		Conditions: status.Source(nil, 1, someTime.Time, status.SourceFacts{
+			Reached: status.SourceDone, Files: 1, Images: 2, Verification: v1alpha1.VerificationKeys,
+		}),
 		Images: []v1alpha1.StoredImage{
 			{Version: "22.39.2048", Class: v1alpha1.ClassNIC, Digest: digest, SizeBytes: 16 << 20},
 			{Version: "22.41.1000", Class: v1alpha1.ClassNIC, Digest: digest, SizeBytes: 16 << 20},
@@ -86,16 +89,18 @@ func sourcesInUse() []client.Object {
 	broken.Name = "lenovo-7x21-bios"
 	broken.Status = v1alpha1.FirmwareSourceStatus{
 		ObservedGeneration: 1,
-		Conditions: ready(metav1.ConditionFalse, v1alpha1.ReasonDownloadFailed,
-			"fetch https://firmware.example.com/bios.cab: the server answered 404 Not Found; correct the url"),
+		Conditions: status.Source(nil, 1, someTime.Time, status.SourceFacts{
+			Reached: status.SourceDownload, Files: 1, Reason: v1alpha1.ReasonDownloadFailed,
+			Err: errors.New("fetch https://firmware.example.com/bios.cab: the server answered 404 Not Found"),
+		}),
 	}
 	bad := validSource()
 	bad.Name = "cx6dx-2242"
 	bad.Status = v1alpha1.FirmwareSourceStatus{
 		ObservedGeneration: 1,
-		Conditions: ready(metav1.ConditionTrue, v1alpha1.ReasonSucceeded, "1 image in store",
-			condition(v1alpha1.ConditionSignatureVerified, metav1.ConditionFalse, v1alpha1.ReasonUnsigned, ""),
-			condition(v1alpha1.ConditionQuarantined, metav1.ConditionTrue, v1alpha1.ReasonQuarantined, "")),
+		Conditions: append(status.Source(nil, 1, someTime.Time, status.SourceFacts{
+			Reached: status.SourceDone, Files: 1, Images: 1, Verification: v1alpha1.VerificationUnsigned,
+		}), condition(v1alpha1.ConditionQuarantined, metav1.ConditionTrue, v1alpha1.ReasonQuarantined, "")),
 		Quarantine: []v1alpha1.QuarantinedImage{quarantined()},
 	}
 	return []client.Object{stored, broken, bad}
