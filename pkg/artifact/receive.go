@@ -187,7 +187,7 @@ func (f *Fetcher) noAnswer(ctx context.Context, u string, err error) error {
 func refusedWith(resp *http.Response, u *url.URL) error {
 	code, hint := resp.StatusCode, ""
 	if code == http.StatusUnauthorized || code == http.StatusForbidden {
-		hint = "; name the server's credentials in secretRef, and the server among the hosts of that Secret"
+		hint = "; name the server's credentials in secretRef, and the server among the hosts of that Secret; if they are there, correct them"
 	}
 	after, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
 	return &Error{

@@ -55,7 +55,7 @@ func TestASourceFetchesWithItsCredentialsAndItsCA(t *testing.T) {
 		"the Secret has both":             {secret: with("token", "x"), ca: ca, reason: "False InvalidSpec", says: "either username"},
 		"the Secret has neither":          {secret: with("username", ""), ca: ca, reason: "False InvalidSpec", says: "either username"},
 		"the Secret has another header":   {secret: with("password", "x\r\nHost: y"), ca: ca, reason: "False InvalidSpec", says: "control characters"},
-		"the password is wrong":           {secret: with("password", "no"), ca: ca, reason: "False DownloadFailed", says: "401"},
+		"the password is wrong":           {secret: with("password", "no"), ca: ca, reason: "False DownloadFailed", says: "if they are there, correct them"},
 		"the ConfigMap has no CA":         {secret: good, ca: "no PEM", reason: "False InvalidSpec", says: "no certificate"},
 	} {
 		t.Run(name, func(t *testing.T) {
