@@ -165,12 +165,16 @@ func (d *Driver) run(ctx context.Context, q Query, of subject, c command.Command
 	return values, outcome, nil
 }
 
-// give gives the command's tool the image. An image that is a script finds itself by its path, so it is a file.
+// give gives the command's tool the image. An image that is a script finds itself by its path, so it is a file. One that is no longer as
+// it was verified is a command.ErrImage, as it is of a copy: the source's image is not at fault for what became of the file.
 func (s subject) give(c command.Command, as ImageAs) (command.Command, error) {
-	if as == AsFile || c.Argv[0] == "sh" {
-		return c, s.img.Verify()
+	if as != AsFile && c.Argv[0] != "sh" {
+		return s.img.HeldFor(c), nil
 	}
-	return s.img.HeldFor(c), nil
+	if err := s.img.Verify(); err != nil {
+		return c, fmt.Errorf("%w: %s", command.ErrImage, err.Error())
+	}
+	return c, nil
 }
 
 // Check verifies the file, and lets the tool check the image if the profile says how.

@@ -77,10 +77,7 @@ func TestAToolGetsTheImageAsTheProfileSays(t *testing.T) {
 // Whichever way a tool gets its image: one that changed after its check is not written.
 func TestAToolGetsNoImageThatChanged(t *testing.T) {
 	text := golden(t, "simflash.yaml")
-	for as, want := range map[profile.ImageAs]func(error) bool{
-		profile.AsDescriptor: func(err error) bool { return assert.ErrorIs(t, err, command.ErrImage) },
-		profile.AsFile:       func(err error) bool { return assert.ErrorAs(t, err, new(*driver.RejectedError)) },
-	} {
+	for _, as := range []profile.ImageAs{profile.AsDescriptor, profile.AsFile} {
 		p, err := profile.Parse("p.yaml", []byte(strings.Replace(text, "  progress:", "  imageAs: "+string(as)+"\n  progress:", 1)))
 		require.NoError(t, err)
 		p.Check = nil // nothing looks at the image before the write
@@ -90,7 +87,8 @@ func TestAToolGetsNoImageThatChanged(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(img.Path, drivertest.ImageBytes("SIM 0001", "1.2.0"), 0o600))
 		_, err = profile.New(runner, p).Write(t.Context(), cardID(), img, nil)
-		want(err)
+		require.ErrorIs(t, err, command.ErrImage)
+		assert.NotErrorAs(t, err, new(*driver.RejectedError), "the image that the source provides is not at fault")
 		c, err := loadCard(dir)
 		require.NoError(t, err)
 		assert.Equal(t, "1.0.0", c.holds(), as)
@@ -120,6 +118,10 @@ func TestAScriptIsAFile(t *testing.T) {
 
 	require.NoError(t, os.WriteFile(img.Path, []byte("rm -rf /"), 0o600))
 	_, err = profile.New(runner, p).Write(t.Context(), cardID(), img, nil)
-	require.ErrorAs(t, err, new(*driver.RejectedError))
+	require.ErrorIs(t, err, command.ErrImage)
 	require.Len(t, ran, 1, "a script that changed is not run")
+
+	require.NoError(t, os.Remove(img.Path))
+	_, err = profile.New(runner, p).Write(t.Context(), cardID(), img, nil)
+	require.ErrorIs(t, err, command.ErrImage, "nor is it a failed write when the file cannot be read")
 }
