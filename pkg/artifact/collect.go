@@ -66,10 +66,12 @@ func (s *Store) Collect(inUse func() ([]inventory.Digest, error)) error {
 		if s.now().Sub(since) < collectAfter {
 			continue
 		}
+		s.changes()
 		statement := filepath.Join(s.root, statementsDir, filepath.Base(path)+".json")
 		if err := os.Remove(statement); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return transient(StorageFailed, "collect images: %w", err)
 		}
+		s.changes()
 		if err := os.Remove(path); err != nil {
 			return transient(StorageFailed, "collect images: %w", err)
 		}

@@ -97,8 +97,13 @@ func (s *Store) writeMetadata(source string, m metadata) error {
 	if _, err := tmp.Write(data); err != nil {
 		return transient(StorageFailed, "write metadata of source %s: %w", source, err)
 	}
-	if err := errors.Join(tmp.Chmod(0o644), tmp.Sync(), os.Rename(tmp.Name(), filepath.Join(dir, metadataFile))); err != nil {
+	if err := errors.Join(tmp.Chmod(0o644), tmp.Sync()); err != nil {
 		return transient(StorageFailed, "write metadata of source %s: %w", source, err)
 	}
+	s.changes()
+	if err := os.Rename(tmp.Name(), filepath.Join(dir, metadataFile)); err != nil {
+		return transient(StorageFailed, "write metadata of source %s: %w", source, err)
+	}
+	s.changes()
 	return syncDir(dir)
 }

@@ -141,6 +141,7 @@ func (s *Store) layOut(source string, images []Image) error {
 	}
 	for _, i := range images {
 		for _, board := range orAny(i.BoardIDs) {
+			s.changes()
 			place := filepath.Join(next, pathName(string(i.Version)), pathName(board))
 			if err := os.MkdirAll(place, 0o755); err != nil {
 				return fail(err)
@@ -150,9 +151,11 @@ func (s *Store) layOut(source string, images []Image) error {
 			}
 		}
 	}
-	if err := replaceDir(next, dir, exchange); err != nil {
+	s.changes()
+	if err := replaceDir(next, dir, s.exchange); err != nil {
 		return fail(err)
 	}
+	s.changes()
 	return syncDir(s.sourceDir(source))
 }
 
@@ -176,8 +179,10 @@ func replaceDir(next, dir string, exchange func(a, b string) error) error {
 }
 
 // exchange exchanges two directories of one file system in one step (renameat2(2), RENAME_EXCHANGE).
-func exchange(a, b string) error {
-	return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
+func (s *Store) exchange(a, b string) error {
+	err := unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
+	s.changes()
+	return err
 }
 
 // fileName returns a name that is unique among images of different classes and models in one version and board

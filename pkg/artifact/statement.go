@@ -120,9 +120,14 @@ func (s *Store) writeStatement(image inventory.Digest, st Statement) error {
 	if _, err := tmp.Write(text); err != nil {
 		return transient(StorageFailed, "write statement: %w", err)
 	}
-	if err := errors.Join(tmp.Chmod(0o444), tmp.Sync(), os.Rename(tmp.Name(), s.statement(image))); err != nil {
+	if err := errors.Join(tmp.Chmod(0o444), tmp.Sync()); err != nil {
 		return transient(StorageFailed, "write statement: %w", err)
 	}
+	s.changes()
+	if err := os.Rename(tmp.Name(), s.statement(image)); err != nil {
+		return transient(StorageFailed, "write statement: %w", err)
+	}
+	s.changes()
 	return syncDir(filepath.Join(s.root, statementsDir))
 }
 

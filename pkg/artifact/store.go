@@ -2,7 +2,6 @@ package artifact
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -37,6 +36,11 @@ type Store struct {
 	mu sync.RWMutex
 	// unused says since when an image is needed by nobody; guarded by mu.
 	unused map[string]time.Time
+	// unpacking has room for each archive that may be unpacked at once: each may take 64 MiB of memory.
+	unpacking chan struct{}
+	// step is called before each change of what a reader or the next process sees, and at the end of a sequence of them; tests look
+	// there at what a crash would leave. Nil for nothing.
+	step func()
 	// reading keeps the load on the disk at one image that is read again at a time, and guards read.
 	reading sync.Mutex
 	read    map[inventory.Digest]reading
@@ -50,6 +54,8 @@ const (
 	metadataFile  = "metadata.json"
 	// anyBoard is the directory of images that are not restricted to boards.
 	anyBoard = "any"
+	// unpackedAtOnce bounds the memory that archives take.
+	unpackedAtOnce = 2
 )
 
 // OpenStore opens or creates a store in the directory root and removes the remains of interrupted fetches. The clock now
@@ -69,7 +75,9 @@ func OpenStore(root string, fetcher *Fetcher, now func() time.Time) (*Store, err
 			return nil, fmt.Errorf("open image store: %w", err)
 		}
 	}
-	return &Store{root: root, fetcher: fetcher, now: now, unused: map[string]time.Time{}, read: map[inventory.Digest]reading{}}, nil
+	return &Store{
+		root: root, fetcher: fetcher, now: now, unused: map[string]time.Time{}, read: map[inventory.Digest]reading{}, unpacking: make(chan struct{}, unpackedAtOnce),
+	}, nil
 }
 
 // Available reports whether the store can be written.
@@ -134,24 +142,27 @@ func (s *Store) Download(ctx context.Context, source string, f File) error {
 		}
 		record.Keys = signature.Fingerprint(f.Signature.Keys)
 	}
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	checkOf := func(path string) func(*os.File) error {
-		return func(image *os.File) error { return describes(ctx, image, f, path) }
-	}
-	keep := func(path string, content io.Reader) error {
-		digest, size, err := s.put(content, checkOf(path))
+	// An image gets its name when the whole file has been found sound, so that nothing is stored of one that is not.
+	var images []staged
+	defer func() {
+		for _, i := range images {
+			_ = os.Remove(i.path) // unless it has its name by now
+		}
+	}()
+	add := func(path string, stage func(check func(*os.File) error) (staged, error)) error {
+		image, err := stage(func(image *os.File) error { return describes(ctx, image, f, path) })
 		if err != nil {
 			return err
 		}
-		record.Images = append(record.Images, imageRecord{Path: path, Digest: digest.String(), Size: size})
+		images = append(images, image)
+		record.Images = append(record.Images, imageRecord{Path: path, Digest: image.digest.String(), Size: image.size})
 		return nil
 	}
+	keep := func(path string, content io.Reader) error {
+		return add(path, func(check func(*os.File) error) (staged, error) { return s.stage(content, check) })
+	}
 	if f.Format == FormatImage { // what was fetched is the image: it is neither copied nor hashed once more
-		var size int64
-		if size, err = s.adopt(tmp, f.Digest, checkOf("")); err == nil {
-			record.Images = []imageRecord{{Digest: f.Digest.String(), Size: size}}
-		}
+		err = add("", func(check func(*os.File) error) (staged, error) { return s.adopt(tmp, f.Digest, check) })
 	} else {
 		paths := make([]string, 0, len(f.Images))
 		for _, i := range f.Images {
@@ -159,13 +170,28 @@ func (s *Store) Download(ctx context.Context, source string, f File) error {
 				paths = append(paths, i.Path)
 			}
 		}
-		err = unpack(ctx, tmp.Name(), f.Format, paths, keep)
-	}
-	if err == nil && f.Signature != nil {
-		err = s.sign(record, tmp, f.Digest)
+		select {
+		case s.unpacking <- struct{}{}:
+			err = unpack(ctx, tmp.Name(), f.Format, paths, keep)
+			<-s.unpacking
+		case <-ctx.Done():
+			err = transient(StorageFailed, "unpack %s: %w", redacted(f.URL), ctx.Err())
+		}
 	}
 	if err != nil {
 		return err
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, i := range images {
+		if err := s.name(i); err != nil {
+			return err
+		}
+	}
+	if f.Signature != nil {
+		if err := s.sign(record, tmp, f.Digest); err != nil {
+			return err
+		}
 	}
 	known, err := s.readMetadata(source)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -179,7 +205,11 @@ func (s *Store) Download(ctx context.Context, source string, f File) error {
 // sign keeps what a node needs to verify the images of a record itself: the archive, which has the digest, and the statements.
 func (s *Store) sign(r fileRecord, file *os.File, digest inventory.Digest) error {
 	if r.Format != FormatImage {
-		if _, err := s.adopt(file, digest, nil); err != nil {
+		archive, err := s.adopt(file, digest, nil)
+		if err != nil {
+			return err
+		}
+		if err := s.name(archive); err != nil {
 			return err
 		}
 	}
@@ -201,51 +231,6 @@ func (s *Store) Open(digest inventory.Digest) (*os.File, error) {
 // Path is the path of the image, for readers on the same machine.
 func (s *Store) Path(digest inventory.Digest) string { return s.blob(digest) }
 
-// put stores content under its digest, if check has nothing against it.
-func (s *Store) put(content io.Reader, check func(*os.File) error) (inventory.Digest, int64, error) {
-	tmp, err := s.temp()
-	if err != nil {
-		return inventory.Digest{}, 0, err
-	}
-	defer discard(tmp)
-	hash := sha256.New()
-	size, err := io.Copy(io.MultiWriter(hash, storageWriter{tmp}), content)
-	var storage *storageError
-	if errors.As(err, &storage) {
-		return inventory.Digest{}, 0, transient(StorageFailed, "store image: %w", storage.err)
-	}
-	if err != nil {
-		return inventory.Digest{}, 0, err
-	}
-	digest := inventory.Digest(hash.Sum(nil))
-	_, err = s.adopt(tmp, digest, check)
-	return digest, size, err
-}
-
-// adopt stores a temporary file whose content is known to have the digest, if check has nothing against it, and returns its size in bytes.
-// It makes the content last before it gets its name.
-func (s *Store) adopt(tmp *os.File, digest inventory.Digest, check func(*os.File) error) (size int64, err error) {
-	info, err := tmp.Stat()
-	if err != nil {
-		return 0, transient(StorageFailed, "store image: %w", err)
-	}
-	if info.Size() == 0 {
-		return 0, permanent(UnpackFailed, "store image: it is empty")
-	}
-	if check != nil {
-		if err := check(tmp); err != nil {
-			return 0, err
-		}
-	}
-	if err := errors.Join(tmp.Chmod(0o444), tmp.Sync()); err != nil {
-		return 0, transient(StorageFailed, "store image: %w", err)
-	}
-	if err := os.Rename(tmp.Name(), s.blob(digest)); err != nil {
-		return 0, transient(StorageFailed, "store image: %w", err)
-	}
-	return info.Size(), syncDir(filepath.Join(s.root, blobsDir))
-}
-
 func (s *Store) blob(d inventory.Digest) string {
 	return filepath.Join(s.root, blobsDir, strings.TrimPrefix(d.String(), "sha256:"))
 }
@@ -260,20 +245,6 @@ func pathName(s string) string {
 		return strings.ReplaceAll(s, ".", "%2E")
 	}
 	return url.PathEscape(s)
-}
-
-func (s *Store) temp() (*os.File, error) {
-	f, err := os.CreateTemp(filepath.Join(s.root, blobsDir), ".tmp-")
-	if err != nil {
-		return nil, transient(StorageFailed, "write to image store %s: %w", s.root, err)
-	}
-	return f, nil
-}
-
-// discard closes a temporary file and removes it, if it still has its temporary name.
-func discard(f *os.File) {
-	_ = f.Close()
-	_ = os.Remove(f.Name())
 }
 
 func syncDir(dir string) error {
