@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -30,8 +31,6 @@ const (
 	// lookAgain is how often a source is looked at though nobody changed it: its origin may have been corrected, an image in
 	// store may be damaged or lost, and images that only jobs needed cost disk space. At rest a look writes nothing to the API.
 	lookAgain = 10 * time.Minute
-	// concurrency is how many sources are worked on at once; one slow origin must not hold up the others.
-	concurrency = 8
 	// namedUsers bounds the users that a message names.
 	namedUsers = 5
 )
@@ -46,6 +45,8 @@ type Reconciler struct {
 	Namespace string
 	Events    events.EventRecorder
 	Now       func() time.Time
+
+	fetching lanes
 }
 
 // SetupWithManager registers the reconciler.
@@ -101,6 +102,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, src *v1alpha1.FirmwareSource
 	if ctx.Err() != nil {
 		return ctrl.Result{}, ctx.Err()
 	}
+	if errors.Is(err, errLater) { // what is reported is that it is being fetched
+		return ctrl.Result{RequeueAfter: fetchSoon}, nil
+	}
 	if err != nil {
 		reason, again := artifact.ReasonOf(err)
 		facts.Err, facts.Reason, facts.Transient = err, string(reason), again
@@ -144,7 +148,7 @@ func (r *Reconciler) run(ctx context.Context, src *v1alpha1.FirmwareSource, fact
 	}
 	for _, f := range missing {
 		f.Access = allowed
-		if err := r.Store.Download(ctx, src.Name, f); err != nil {
+		if err := r.fetch(ctx, src, f); err != nil {
 			if reason, _ := artifact.ReasonOf(err); reason == artifact.UnpackFailed || reason == artifact.ImageMismatch || reason.IsSignature() {
 				facts.Reached = status.SourceVerify
 			}
@@ -164,6 +168,16 @@ func (r *Reconciler) run(ctx context.Context, src *v1alpha1.FirmwareSource, fact
 	}
 	facts.Reached, facts.Images = status.SourceDone, len(images)
 	return images, nil
+}
+
+// fetch fetches one file, if it may now.
+func (r *Reconciler) fetch(ctx context.Context, src *v1alpha1.FirmwareSource, f artifact.File) error {
+	leave, ok := r.fetching.enter(f.URL)
+	if !ok {
+		return errLater
+	}
+	defer leave()
+	return r.Store.Download(ctx, src.Name, f)
 }
 
 // failed reports whether the status reports a failure of the present spec. A new attempt keeps that status until it ends,
