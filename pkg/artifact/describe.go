@@ -11,44 +11,83 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// describes compares what an image says of itself with each of its descriptions. An image that says nothing passes: its driver
-// compares it with the device before it writes.
-func describes(ctx context.Context, image *os.File, f File, path string) error {
-	said, err := imageinfo.Read(ctx, image)
+// maxBoards is the most boards of an image, as in the API, and maxSaid the most boards and versions that an image may name.
+const maxBoards, maxSaid = 64, 1024
+
+// describes compares what an image says of itself with each of its descriptions, and returns it. An image that says nothing passes: its
+// driver compares it with the device before it writes.
+func describes(ctx context.Context, image *os.File, f File, path string) (said []imageinfo.Firmware, err error) {
+	said, err = imageinfo.Read(ctx, image)
 	switch {
 	case ctx.Err() != nil:
-		return transient(StorageFailed, "read image: %w", ctx.Err())
+		return nil, transient(StorageFailed, "read image: %w", ctx.Err())
 	case errors.Is(err, imageinfo.ErrInvalid):
-		return permanent(ImageMismatch, "%s: %w; nothing of the file was stored", nameOf(f, path), err)
+		return nil, permanent(ImageMismatch, "%s: %w; nothing of the file was stored", nameOf(f, path), err)
 	case err != nil:
-		return transient(StorageFailed, "read image: %w", err)
-	case len(said) == 0:
-		return nil
+		return nil, transient(StorageFailed, "read image: %w", err)
+	}
+	all := 0
+	for _, s := range said {
+		all += len(s.Boards) + len(s.Versions)
+	}
+	if all > maxSaid {
+		return nil, permanent(ImageMismatch, "%s names %d boards and versions, the limit is %d; nothing of the file was stored", nameOf(f, path), all, maxSaid)
 	}
 	for _, d := range f.Images {
-		if d.Path == path {
-			if err := agree(said, d, nameOf(f, path)); err != nil {
-				return err
-			}
+		if d.Path != path {
+			continue
+		}
+		if err := agree(said, d, nameOf(f, path)); err != nil {
+			return nil, err
+		}
+		if n := len(boardsOf(d, said)); len(d.BoardIDs) == 0 && n > maxBoards {
+			return nil, permanent(ImageMismatch, "%s says that version %s is for %d boards, the limit is %d; nothing of the file was stored: name in boardIDs those that you have",
+				nameOf(f, path), d.Version, n, maxBoards)
 		}
 	}
-	return nil
+	return said, nil
+}
+
+// boardsOf returns the boards of an image: those of its description, or else those that it names itself for that version.
+func boardsOf(d Description, said []imageinfo.Firmware) []string {
+	if len(d.BoardIDs) > 0 {
+		return d.BoardIDs
+	}
+	var out []string
+	for _, s := range said {
+		if isNamed(s, d) && isVersion(s, d) {
+			out = append(out, s.Boards...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// isNamed reports whether the ids of the image are those by which the board of such a device is known. Drives have GUIDs besides.
+func isNamed(said imageinfo.Firmware, d Description) bool {
+	return !said.GUIDs || d.Class == inventory.BIOS
+}
+
+// isVersion reports whether the image, or a part of it, may be of the version. An image may not say its version as a device does.
+func isVersion(said imageinfo.Firmware, d Description) bool {
+	return len(said.Versions) == 0 || slices.ContainsFunc(said.Versions, func(v string) bool {
+		return inventory.NormalizeVersion(v) == inventory.NormalizeVersion(string(d.Version))
+	})
 }
 
 // agree finds for each board of the description, or for the image as a whole where it names none, a firmware of the image.
 func agree(said []imageinfo.Firmware, d Description, name string) error {
-	ofVersion := slices.DeleteFunc(slices.Clone(said), func(f imageinfo.Firmware) bool {
-		return len(f.Versions) > 0 && !slices.ContainsFunc(f.Versions, func(v string) bool {
-			return inventory.NormalizeVersion(v) == inventory.NormalizeVersion(string(d.Version))
-		})
-	})
+	if len(said) == 0 {
+		return nil
+	}
+	ofVersion := slices.DeleteFunc(slices.Clone(said), func(f imageinfo.Firmware) bool { return !isVersion(f, d) })
 	if len(ofVersion) == 0 {
 		return permanent(ImageMismatch, "%s says that it is version %s, and the source says %s; nothing of the file was stored", name, list(said,
 			func(f imageinfo.Firmware) []string { return f.Versions }), d.Version)
 	}
 	boards := func(f imageinfo.Firmware) []string { return f.Boards }
 	for _, board := range d.BoardIDs {
-		if d.Class != inventory.BIOS && len(board) != len("00000000-0000-0000-0000-000000000000") { // of a drive, which has GUIDs besides
+		if !isNamed(ofVersion[0], d) && len(board) != len("00000000-0000-0000-0000-000000000000") {
 			continue
 		}
 		if !slices.ContainsFunc(ofVersion, func(f imageinfo.Firmware) bool {

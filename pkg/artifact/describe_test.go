@@ -1,18 +1,24 @@
 package artifact
 
 import (
+	"encoding/binary"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/nodefirmware/node-firmware-operator/pkg/imageinfo"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
 func TestAnImageIsWhatItSaysItIs(t *testing.T) { // R001-16
 	cab, err := os.ReadFile("../imageinfo/testdata/fwupd.cab")
+	require.NoError(t, err)
+	nicImage, err := os.ReadFile("../imageinfo/testdata/fs3.bin")
 	require.NoError(t, err)
 	bios := func(version string, boards ...string) Description {
 		return Description{Class: inventory.BIOS, Version: inventory.Version(version), BoardIDs: boards}
@@ -33,6 +39,10 @@ func TestAnImageIsWhatItSaysItIs(t *testing.T) { // R001-16
 		"damaged":                          {cab[:len(cab)-9], FormatImage, bios("2.19.1"), "cut off"},
 		"a member of an archive":           {tarOf(t, "fw.cab", string(cab)), FormatTarGzip, member, "fw.cab says that it is for"},
 		"an image that says nothing":       {[]byte("raw"), FormatImage, bios("2.19.1"), ""},
+		"an adapter's image":               {nicImage, FormatImage, nic("", "22.41.1000", "MT_0000000436"), ""},
+		"of another version":               {nicImage, FormatImage, nic("", "22.39.1002", "MT_0000000436"), "says that it is version 22.41.1000, and the source says 22.39.1002"},
+		"for another card":                 {nicImage, FormatImage, nic("", "22.41.1000", "MT_0000000359"), "says that it is for MT_0000000436, and the source says for MT_0000000359"},
+		"for one card of two":              {nicImage, FormatImage, nic("", "22.41.1000", "MT_0000000436", "MT_0000000359"), "the source says for MT_0000000359"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newShop(t)
@@ -50,4 +60,102 @@ func TestAnImageIsWhatItSaysItIs(t *testing.T) { // R001-16
 			assert.Empty(t, stored)
 		})
 	}
+}
+
+// What an image says counts where the source says nothing, also after a restart.
+func TestAnImageIsOfferedForTheBoardsThatItNamesItself(t *testing.T) { // R001-16
+	s := newShop(t)
+	var files []File
+	for name, class := range map[string]inventory.Class{"fs3.bin": inventory.NIC, "fwupd.cab": inventory.BIOS} {
+		content, err := os.ReadFile("../imageinfo/testdata/" + name)
+		require.NoError(t, err)
+		version := map[inventory.Class]inventory.Version{inventory.NIC: "22.41.1000", inventory.BIOS: "2.19.1"}[class]
+		files = append(files, s.file(name, content, FormatImage, Description{Class: class, Version: version}))
+	}
+	boards := map[inventory.Class][]string{
+		inventory.NIC:  {"MT_0000000436"},
+		inventory.BIOS: {"230c8b18-8d9b-53ec-838b-6cfc0383493a", "3db22676-3287-51ae-9d3d-1a7f7eb9cf91"},
+	}
+	for range 2 {
+		images, err := s.publish("src", files...)
+		require.NoError(t, err)
+		require.Len(t, images, 2)
+		for _, i := range images {
+			assert.Equal(t, boards[i.Class], i.BoardIDs)
+		}
+		s.reopen()
+	}
+	assert.DirExists(t, filepath.Join(s.root, "sources", "src", "firmware-binaries", "22.41.1000", "MT_0000000436"))
+
+	// A drive is known by another id than its GUIDs.
+	cab, err := os.ReadFile("../imageinfo/testdata/fwupd.cab")
+	require.NoError(t, err)
+	images, err := s.publish("drive", s.file("drive.cab", cab, FormatImage, Description{Class: inventory.Disk, Version: "2.19.1", Models: []string{"SSD"}}))
+	require.NoError(t, err)
+	assert.Empty(t, images[0].BoardIDs)
+}
+
+// A file may hold the firmware of several boards in several versions.
+func TestABoardGetsNoOtherVersionThanItsOwn(t *testing.T) { // R001-16
+	said := []imageinfo.Firmware{
+		{Versions: []string{"1"}, Boards: []string{"b", "a"}}, {Versions: []string{"2", "1"}, Boards: []string{"b"}}, {Versions: []string{"3"}, Boards: []string{"c"}},
+	}
+	assert.Equal(t, []string{"a", "b"}, boardsOf(nic("", "1"), said))
+	assert.Equal(t, []string{"b"}, boardsOf(nic("", "2"), said))
+	assert.Equal(t, []string{"X"}, boardsOf(nic("", "2", "X"), said), "the source may name fewer")
+	assert.Empty(t, boardsOf(nic("", "1"), nil))
+}
+
+func TestAnImageThatNamesTooManyBoardsIsRefused(t *testing.T) {
+	for name, tc := range map[string]struct {
+		guids    int
+		declared []string
+		says     string
+	}{
+		"as many as a device may be compared with": {guids: 64},
+		"more":                          {guids: 65, says: "is for 65 boards, the limit is 64"},
+		"more, and the source names it": {guids: 65, declared: []string{"00000000-0000-0000-0000-000000000007"}},
+		"very many":                     {guids: 1024, declared: []string{"00000000-0000-0000-0000-000000000007"}, says: "names 1025 boards and versions"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var guids strings.Builder
+			for i := range tc.guids {
+				fmt.Fprintf(&guids, `<firmware type="flashed">00000000-0000-0000-0000-%012x</firmware>`, i)
+			}
+			content := cabinetOf("a.metainfo.xml", fmt.Sprintf(`<component type="firmware"><provides>%s</provides><releases><release version="1.0.0"/></releases></component>`, &guids))
+			s := newShop(t)
+			images, err := s.publish("src", s.file("a.cab", content, FormatImage, Description{Class: inventory.BIOS, Version: "1.0.0", BoardIDs: tc.declared}))
+			if tc.says == "" {
+				require.NoError(t, err)
+				assert.NotEmpty(t, images[0].BoardIDs)
+				return
+			}
+			reason, _ := ReasonOf(err)
+			assert.Equal(t, ImageMismatch, reason)
+			assert.ErrorContains(t, err, tc.says)
+			assert.Empty(t, s.everything())
+		})
+	}
+}
+
+// cabinetOf is a cabinet with one stored file of at most one block and no checksum ([MS-CAB] 2).
+func cabinetOf(name, content string) []byte {
+	le := binary.LittleEndian
+	const block = 0x8000
+	data := 36 + 8 + 16 + len(name) + 1
+	blocks := (len(content) + block - 1) / block
+	out := make([]byte, 0, data+8*blocks+len(content))
+	out = append(out, "MSCF\x00\x00\x00\x00"...)
+	out = le.AppendUint32(out, uint32(data+8*blocks+len(content)))
+	out = le.AppendUint64(append(out, 0, 0, 0, 0), 36+8)
+	out = append(out, 3, 1, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0) // one folder and one file
+	out = le.AppendUint16(le.AppendUint16(le.AppendUint32(out, uint32(data)), uint16(blocks)), 0)
+	out = le.AppendUint64(le.AppendUint32(out, uint32(len(content))), 0)
+	out = append(append(append(out, 0, 0, 0, 0), name...), 0)
+	for len(content) > 0 {
+		n := min(len(content), block)
+		out = le.AppendUint16(le.AppendUint16(le.AppendUint32(out, 0), uint16(n)), uint16(n))
+		out, content = append(out, content[:n]...), content[n:]
+	}
+	return out
 }

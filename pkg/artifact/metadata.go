@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/nodefirmware/node-firmware-operator/pkg/imageinfo"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/signature"
 )
@@ -30,6 +31,8 @@ type imageRecord struct {
 	Path   string `json:"path,omitempty"`
 	Digest string `json:"digest"`
 	Size   int64  `json:"size"`
+	// Says is what the image says of itself; empty where it says nothing.
+	Says []imageinfo.Firmware `json:"says,omitempty"`
 }
 
 // recorded finds the record of a file whose images are all in store and undamaged.

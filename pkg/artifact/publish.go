@@ -74,6 +74,7 @@ func imagesOf(record fileRecord, f File) []Image {
 	for _, d := range f.Images {
 		for _, r := range record.Images {
 			if digest, err := inventory.ParseDigest(r.Digest); err == nil && r.Path == d.Path {
+				d.BoardIDs = boardsOf(d, r.Says)
 				images = append(images, Image{Description: d, Digest: digest, Size: r.Size})
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nodefirmware/node-firmware-operator/pkg/imageinfo"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/signature"
 )
@@ -150,12 +151,16 @@ func (s *Store) Download(ctx context.Context, source string, f File) error {
 		}
 	}()
 	add := func(path string, stage func(check func(*os.File) error) (staged, error)) error {
-		image, err := stage(func(image *os.File) error { return describes(ctx, image, f, path) })
+		var said []imageinfo.Firmware
+		image, err := stage(func(image *os.File) (err error) {
+			said, err = describes(ctx, image, f, path)
+			return err
+		})
 		if err != nil {
 			return err
 		}
 		images = append(images, image)
-		record.Images = append(record.Images, imageRecord{Path: path, Digest: image.digest.String(), Size: image.size})
+		record.Images = append(record.Images, imageRecord{Path: path, Digest: image.digest.String(), Size: image.size, Says: said})
 		return nil
 	}
 	keep := func(path string, content io.Reader) error {

@@ -14,9 +14,11 @@ import (
 // Firmware is one firmware of an image.
 type Firmware struct {
 	// Versions as the image spells them. Empty where its spelling is not that of a device.
-	Versions []string
-	// Boards are the ids of the boards it is for: GUIDs of a cabinet, in lower case.
-	Boards []string
+	Versions []string `json:"versions,omitempty"`
+	// Boards are the ids of the boards it is for: the GUIDs of a cabinet in lower case, or the PSID of an adapter.
+	Boards []string `json:"boards,omitempty"`
+	// GUIDs says that the boards are named by GUIDs. A device may have another id besides.
+	GUIDs bool `json:"guids,omitempty"`
 }
 
 // ErrInvalid is what an error matches when the image contradicts its own format.
@@ -28,8 +30,15 @@ func Read(ctx context.Context, image *os.File) ([]Firmware, error) {
 	if _, err := image.ReadAt(head[:], 0); err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("read image: %w", err)
 	}
-	if string(head[:]) == "MSCF" {
+	switch string(head[:]) {
+	case "MSCF":
 		return cabinet(ctx, image)
+	case "MTFW":
+		info, err := image.Stat()
+		if err != nil {
+			return nil, fmt.Errorf("read image: %w", err)
+		}
+		return mellanox(image, info.Size())
 	}
 	return nil, nil
 }

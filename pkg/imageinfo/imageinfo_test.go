@@ -21,7 +21,7 @@ func read(t *testing.T, path string) ([]Firmware, error) {
 func TestACabinetSaysWhatItIsFor(t *testing.T) {
 	got, err := read(t, "testdata/fwupd.cab")
 	require.NoError(t, err)
-	assert.Equal(t, []Firmware{{Versions: []string{"2.19.1"}, Boards: []string{"230c8b18-8d9b-53ec-838b-6cfc0383493a", "3db22676-3287-51ae-9d3d-1a7f7eb9cf91"}}}, got)
+	assert.Equal(t, []Firmware{{Versions: []string{"2.19.1"}, Boards: []string{"230c8b18-8d9b-53ec-838b-6cfc0383493a", "3db22676-3287-51ae-9d3d-1a7f7eb9cf91"}, GUIDs: true}}, got)
 }
 
 func TestAnImageOfAnotherFormatSaysNothing(t *testing.T) {

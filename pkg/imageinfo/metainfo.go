@@ -41,7 +41,7 @@ func metainfo(r io.Reader) (Firmware, error) {
 	if c.Type != "firmware" {
 		return Firmware{}, fmt.Errorf("it describes %q and not firmware", c.Type)
 	}
-	var out Firmware
+	out := Firmware{GUIDs: true}
 	for _, f := range c.Provides.Firmware {
 		id := strings.ToLower(strings.TrimSpace(f.GUID))
 		if !guid.MatchString(id) {

@@ -1,0 +1,196 @@
+package imageinfo
+
+import (
+	"bytes"
+	"encoding/binary"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func readBytes(t testing.TB, content []byte) ([]Firmware, error) {
+	path := filepath.Join(t.TempDir(), "fw.bin")
+	require.NoError(t, os.WriteFile(path, content, 0o600))
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	return Read(t.Context(), f)
+}
+
+// layouts are the ways in which an image says what it is.
+var layouts = map[string]func(adapter) []byte{"FS3": adapter.fs3, "FS4": adapter.fs4, "FS4, encrypted": adapter.encrypted}
+
+func TestAnImageOfAnAdapterSaysItsVersionAndItsBoard(t *testing.T) {
+	for layout, build := range layouts {
+		for version, a := range map[string]adapter{
+			"22.41.1000":   {[3]uint16{22, 41, 1000}, "MT_0000000436"},
+			"12.28.0098":   {[3]uint16{12, 28, 98}, "DEL0000000004XYZ"}, // a PSID may fill its place
+			"22.0141.1000": {[3]uint16{22, 141, 1000}, "MT_1"},
+		} {
+			got, err := readBytes(t, build(a))
+			require.NoError(t, err, layout)
+			assert.Equal(t, []Firmware{{Versions: []string{version}, Boards: []string{a.psid}}}, got, layout)
+		}
+	}
+}
+
+// The file is for tests of other packages.
+func TestTheImageForOtherTestsIsUpToDate(t *testing.T) {
+	want := adapter{[3]uint16{22, 41, 1000}, "MT_0000000436"}.fs3()
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		require.NoError(t, os.WriteFile("testdata/fs3.bin", want, 0o600))
+	}
+	got, err := os.ReadFile("testdata/fs3.bin")
+	require.NoError(t, err)
+	assert.Equal(t, want, got)
+}
+
+// The tool that flashes the adapter takes the image for one of that layout, and reads the same from it.
+func TestTheRealToolReadsTheSame(t *testing.T) {
+	tool, err := exec.LookPath("mstflint")
+	if err != nil {
+		t.Skip("mstflint is not installed here: what is read of an image is not compared with what the tool reads")
+	}
+	for layout, build := range layouts {
+		for _, v := range [][3]uint16{{22, 41, 1000}, {12, 28, 98}, {22, 141, 1000}} {
+			content := build(adapter{v, "MT_2190110032"})
+			path := filepath.Join(t.TempDir(), "fw.bin")
+			require.NoError(t, os.WriteFile(path, content, 0o600))
+			out, err := exec.CommandContext(t.Context(), tool, "-i", path, "query").CombinedOutput()
+			require.NoError(t, err, "%s: %s", layout, out)
+			said := func(what string) string {
+				found := regexp.MustCompile(`(?m)^` + what + `:\s+(\S+)$`).FindSubmatch(out)
+				require.NotNil(t, found, "%s: no %s in %s", layout, what, out)
+				return string(found[1])
+			}
+			assert.Equal(t, layout[:3], said("Image type"))
+			got, err := readBytes(t, content)
+			require.NoError(t, err)
+			assert.Equal(t, []Firmware{{Versions: []string{said("FW Version")}, Boards: []string{said("PSID")}}}, got, layout)
+			if layout == "FS4, encrypted" { // which it refuses to verify
+				continue
+			}
+			out, err = exec.CommandContext(t.Context(), tool, "-i", path, "verify").CombinedOutput()
+			require.NoError(t, err, "%s: %s", layout, out)
+		}
+	}
+}
+
+func TestADamagedImageOfAnAdapterIsAnError(t *testing.T) {
+	flip := func(at int) func([]byte) []byte {
+		return func(b []byte) []byte { b[at]++; return b }
+	}
+	cut := func(to int) func([]byte) []byte {
+		return func(b []byte) []byte { return b[:to] }
+	}
+	const second = tocPlace + mlxTOCHeader + mlxEntry // the entry of the section that says what the image is
+	for name, tc := range map[string]struct {
+		build  func(adapter) []byte
+		change func([]byte) []byte
+		says   string
+	}{
+		"FS3, another version":         {adapter.fs3, flip(infoPlace + 5), "the checksum of its section IMAGE_INFO"},
+		"FS3, another board":           {adapter.fs3, flip(infoPlace + 0x24), "the checksum of its section IMAGE_INFO"},
+		"FS3, another entry":           {adapter.fs3, flip(second + 0x16), "entry 1 of its table"},
+		"FS3, another header":          {adapter.fs3, flip(tocPlace + 0x10), "the checksum of its table of contents"},
+		"FS3, boot code without end":   {adapter.fs3, flip(fs3Boot + 4), "its boot code has 16777228 words"},
+		"FS3, cut off in a section":    {adapter.fs3, cut(infoPlace + 0x100), "and has 5376"},
+		"FS3, cut off in the table":    {adapter.fs3, cut(tocPlace + mlxTOCHeader + 8), "and has 4136"},
+		"FS4, another version":         {adapter.fs4, flip(fs4InfoPlace + 5), "the checksum of its section IMAGE_INFO"},
+		"FS4, another header":          {adapter.fs4, flip(tocPlace + 0x10), "the checksum of its table of contents"},
+		"FS4, another pointer":         {adapter.fs4, flip(fs4Pointers + 8*fs4TOC + 3), "the checksum of its pointer 2"},
+		"FS4, cut off in a section":    {adapter.fs4, cut(fs4InfoPlace + 8), "and has 12296"},
+		"FS4, encrypted and cut off":   {adapter.encrypted, cut(fs4InfoPlace + 8), "and has 12296"},
+		"FS4, encrypted, bad pointer":  {adapter.encrypted, flip(fs4Pointers + 8*fs4InfoPtr + 3), "the checksum of its pointer 10"},
+		"FS3, a table without an end":  {adapter.fs3, sections(tocEntry{0x1, 0x1c00, 0x10, 0}, 70), "no end"},
+		"FS3, two sections":            {adapter.fs3, sections(tocEntry{mlxInfo, infoPlace, mlxInfoSize, 0}, 2), "two sections IMAGE_INFO"},
+		"FS3, a section of no size":    {adapter.fs3, sections(tocEntry{mlxInfo, infoPlace, 0x10, 0}, 1), "has 16 bytes"},
+		"FS4, a checksum in a section": {adapter.fs4, sections(tocEntry{mlxInfo, fs4InfoPlace, mlxInfoSize, byte(sumInSection)}, 1), "the checksum of its section IMAGE_INFO"},
+	} {
+		_, err := readBytes(t, tc.change(tc.build(adapter{[3]uint16{22, 41, 1000}, "MT_1"})))
+		require.ErrorIs(t, err, ErrInvalid, name)
+		assert.ErrorContains(t, err, tc.says, name)
+	}
+}
+
+// sections has a table of contents name the section of an entry, several times.
+func sections(entry tocEntry, times int) func([]byte) []byte {
+	return func(image []byte) []byte {
+		entries := make([]tocEntry, times)
+		for i := range entries {
+			entries[i] = entry
+		}
+		putTOC(image, "ITOC", tocPlace, entries)
+		return image
+	}
+}
+
+// What is not known is not guessed.
+func TestAnImageOfAnUnknownLayoutSaysNothing(t *testing.T) {
+	set := func(at int, to byte) func([]byte) []byte {
+		return func(b []byte) []byte { b[at] = to; return b }
+	}
+	for name, tc := range map[string]struct {
+		build  func(adapter) []byte
+		psid   string
+		change func([]byte) []byte
+	}{
+		"FS2":                         {adapter.fs3, "MT_1", set(fs3VersionAt, 0)},
+		"FS5":                         {adapter.fs4, "MT_1", set(fs4VersionAt, 2)},
+		"another mark":                {adapter.fs4, "MT_1", set(15, 0)},
+		"no more than its mark":       {adapter.fs4, "MT_1", func(b []byte) []byte { return b[:16] }},
+		"FS3 without a table":         {adapter.fs3, "MT_1", set(tocPlace, 0)},
+		"FS3 without such a section":  {adapter.fs3, "MT_1", sections(tocEntry{0x1, 0x1c00, 0x10, 0}, 1)},
+		"no version":                  {func(a adapter) []byte { a.version = [3]uint16{}; return a.fs4() }, "MT_1", set(0xf00, 0)},
+		"no PSID":                     {adapter.fs4, "", set(0xf00, 0)},
+		"a PSID with a blank":         {adapter.fs4, "MT 1", set(0xf00, 0)},
+		"a PSID with a line break":    {adapter.encrypted, "MT_\n1", set(0xf00, 0)},
+		"a section of a new version":  {adapter.encrypted, "MT_1", set(fs4InfoPlace, 1)},
+		"encrypted without a pointer": {adapter.encrypted, "MT_1", func(b []byte) []byte { binary.BigEndian.PutUint32(b[fs4Pointers+8*fs4InfoPtr:], 0xffffffff); return b }},
+	} {
+		got, err := readBytes(t, tc.change(tc.build(adapter{[3]uint16{22, 41, 1000}, tc.psid})))
+		require.NoError(t, err, name)
+		assert.Empty(t, got, name)
+	}
+}
+
+func FuzzMellanox(f *testing.F) {
+	for _, build := range layouts {
+		f.Add(build(adapter{[3]uint16{22, 41, 1000}, "MT_0000000436"}))
+	}
+	f.Fuzz(func(t *testing.T, content []byte) {
+		for range 2 {
+			got, err := mellanox(bytes.NewReader(content), int64(len(content)))
+			for _, firmware := range got {
+				assert.NoError(t, err)
+				assert.NotEmpty(t, firmware.Boards)
+				assert.NotEmpty(t, firmware.Versions)
+			}
+			mend(content) // or few would get past the checksums
+		}
+	})
+}
+
+// mend makes the checksums right of what leads to the section that says what an image is.
+func mend(image []byte) {
+	if len(image) < tocPlace+mlxSector {
+		return
+	}
+	be := binary.BigEndian
+	for i := range 16 {
+		entry := image[fs4Pointers+8*i:][:8]
+		be.PutUint32(entry[4:], uint32(pointerSum(entry)))
+	}
+	toc := image[tocPlace:]
+	copy(toc, mlxTOC)
+	be.PutUint16(toc[mlxTOCHeader-2:], mlxSum(toc[:mlxTOCHeader-4]))
+	for i := range 8 {
+		entry := toc[mlxTOCHeader+i*mlxEntry:][:mlxEntry]
+		be.PutUint16(entry[mlxEntry-2:], mlxSum(entry[:mlxEntry-4]))
+	}
+}
