@@ -145,6 +145,8 @@ const (
 	ReasonUnpackFailed = "UnpackFailed"
 	// ReasonImageMismatch: an image says of itself that it is of another version, or for other boards, than the source says.
 	ReasonImageMismatch = "ImageMismatch"
+	// ReasonBoardsUnknown: neither an image nor the source says for which boards or models it is. Nothing was stored.
+	ReasonBoardsUnknown = "BoardsUnknown"
 	// ReasonUnsigned: the source takes files that nobody signed, because its spec says so.
 	ReasonUnsigned = "Unsigned"
 	// ReasonVerificationNotChosen: the source takes files that nobody signed, because its spec does not say who must sign.

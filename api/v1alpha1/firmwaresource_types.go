@@ -164,7 +164,7 @@ type ImageDescription struct {
 	// class of the devices the image is for.
 	// +required
 	Class DeviceClass `json:"class,omitempty"`
-	// vendor the image is for, as in a template's selector. Absent: not restricted.
+	// vendor the image is for, as in a template's selector. Absent: not restricted. "*": every device of the class may get it.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
@@ -177,7 +177,8 @@ type ImageDescription struct {
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=128
 	Models []string `json:"models,omitempty"`
-	// boardIDs the image is for (PSID, board.id). Absent: not restricted. At most 64.
+	// boardIDs the image is for (PSID, board.id). Absent: those that the image names itself, or else not restricted. At most 64. An image
+	// that does not say itself for which boards it is needs boardIDs, models or the vendor "*".
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1

@@ -45,6 +45,9 @@ func (s *stock) fetch(ctx context.Context, sources []v1alpha1.FirmwareSource, ne
 		if err != nil {
 			return nil, fmt.Errorf("FirmwareSource %s: %w", source.Name, err)
 		}
+		if err := artifact.CheckUnique(files); err != nil {
+			return nil, fmt.Errorf("FirmwareSource %s: %w", source.Name, err)
+		}
 		missing := s.store.Missing(source.Name, files)
 		if len(missing) > 0 && (source.Spec.SecretRef != nil || source.Spec.CARef != nil) {
 			return nil, fmt.Errorf("FirmwareSource %s: there are no Secrets and ConfigMaps without a cluster, so secretRef and caRef cannot be used here, and nothing "+
@@ -52,7 +55,7 @@ func (s *stock) fetch(ctx context.Context, sources []v1alpha1.FirmwareSource, ne
 		}
 		for _, f := range missing {
 			report("fetching " + f.URL)
-			if err := s.store.Download(ctx, source.Name, f); err != nil {
+			if err := s.store.Download(ctx, source.Name, f, files...); err != nil {
 				return nil, fmt.Errorf("FirmwareSource %s: %w", source.Name, err)
 			}
 		}

@@ -30,7 +30,7 @@ func (p *process) images(versions ...string) *v1alpha1.FirmwareSource {
 		require.NoError(p.t, os.WriteFile(file, image, 0o600))
 		src.Spec.Files = append(src.Spec.Files, v1alpha1.FirmwareFile{
 			URL: "file://" + file, SHA256: fmt.Sprintf("%x", sha256.Sum256(image)), Format: v1alpha1.FormatImage,
-			Images: []v1alpha1.ImageDescription{{Class: v1alpha1.ClassBIOS, Version: v}},
+			Images: []v1alpha1.ImageDescription{{Class: v1alpha1.ClassBIOS, Models: []string{"7X21"}, Version: v}},
 		})
 	}
 	require.NoError(p.t, p.env.Client.Create(p.t.Context(), src))

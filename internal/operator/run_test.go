@@ -169,7 +169,7 @@ func (p *process) assign() {
 	require.NoError(p.t, os.WriteFile(filepath.Join(p.conf.FileSourceDir, "bios.cab"), image, 0o600))
 	source := &v1alpha1.FirmwareSource{ObjectMeta: metav1.ObjectMeta{Name: "bios"}, Spec: v1alpha1.FirmwareSourceSpec{Files: []v1alpha1.FirmwareFile{{
 		URL: "file://" + filepath.Join(p.conf.FileSourceDir, "bios.cab"), SHA256: fmt.Sprintf("%x", sha256.Sum256(image)), Format: v1alpha1.FormatImage,
-		Images: []v1alpha1.ImageDescription{{Class: v1alpha1.ClassBIOS, Version: "2"}},
+		Images: []v1alpha1.ImageDescription{{Class: v1alpha1.ClassBIOS, Models: []string{"7X21"}, Version: "2"}},
 	}}}}
 	template := &v1alpha1.FirmwareTemplate{ObjectMeta: metav1.ObjectMeta{Name: "bios"}, Spec: v1alpha1.FirmwareTemplateSpec{Devices: []v1alpha1.DeviceRule{{
 		Name: "bios", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassBIOS, Vendor: v1alpha1.AnyVendor}, Version: "2", SourceRef: v1alpha1.SourceReference{Name: "bios"},

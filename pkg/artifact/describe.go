@@ -14,8 +14,11 @@ import (
 // maxBoards is the most boards of an image, as in the API, and maxSaid the most boards and versions that an image may name.
 const maxBoards, maxSaid = 64, 1024
 
-// describes compares what an image says of itself with each of its descriptions, and returns it. An image that says nothing passes: its
-// driver compares it with the device before it writes.
+// anyVendor as the vendor of a description says that an image is for every device of its class, as in the API.
+const anyVendor = "*"
+
+// describes compares what an image says of itself with each of its descriptions, and returns it. An image that says nothing
+// passes if its descriptions say for what it is: its driver compares it with the device before it writes.
 func describes(ctx context.Context, image *os.File, f File, path string) (said []imageinfo.Firmware, err error) {
 	said, err = imageinfo.Read(ctx, image)
 	switch {
@@ -44,8 +47,17 @@ func describes(ctx context.Context, image *os.File, f File, path string) (said [
 			return nil, permanent(ImageMismatch, "%s says that version %s is for %d boards, the limit is %d; nothing of the file was stored: name in boardIDs those that you have",
 				nameOf(f, path), d.Version, n, maxBoards)
 		}
+		if isUndeclared(d, said) {
+			return nil, permanent(BoardsUnknown, "%s does not say for which boards it is, and neither does the source; nothing of the file was stored: name boardIDs or models in the source, or write vendor: \"*\" if every device of the class may get it",
+				nameOf(f, path))
+		}
 	}
 	return said, nil
+}
+
+// isUndeclared reports whether neither the description nor the image says for which boards or models it is.
+func isUndeclared(d Description, said []imageinfo.Firmware) bool {
+	return d.Vendor != anyVendor && len(d.Models) == 0 && len(boardsOf(d, said)) == 0
 }
 
 // boardsOf returns the boards of an image: those of its description, or else those that it names itself for that version.

@@ -38,7 +38,7 @@ func TestAnImageIsWhatItSaysItIs(t *testing.T) { // R001-16
 		"a foreign GUID beside a good one": {cab, FormatImage, bios("2.19.1", "230c8b18-8d9b-53ec-838b-6cfc0383493a", "00000000-0000-0000-0000-000000000000"), "the source says for 00000000"},
 		"damaged":                          {cab[:len(cab)-9], FormatImage, bios("2.19.1"), "cut off"},
 		"a member of an archive":           {tarOf(t, "fw.cab", string(cab)), FormatTarGzip, member, "fw.cab says that it is for"},
-		"an image that says nothing":       {[]byte("raw"), FormatImage, bios("2.19.1"), ""},
+		"an image that says nothing":       {[]byte("raw"), FormatImage, bios("2.19.1", "230c8b18-8d9b-53ec-838b-6cfc0383493a"), ""},
 		"an adapter's image":               {nicImage, FormatImage, nic("", "22.41.1000", "MT_0000000436"), ""},
 		"of another version":               {nicImage, FormatImage, nic("", "22.39.1002", "MT_0000000436"), "says that it is version 22.41.1000, and the source says 22.39.1002"},
 		"for another card":                 {nicImage, FormatImage, nic("", "22.41.1000", "MT_0000000359"), "says that it is for MT_0000000436, and the source says for MT_0000000359"},
@@ -93,6 +93,59 @@ func TestAnImageIsOfferedForTheBoardsThatItNamesItself(t *testing.T) { // R001-1
 	images, err := s.publish("drive", s.file("drive.cab", cab, FormatImage, Description{Class: inventory.Disk, Version: "2.19.1", Models: []string{"SSD"}}))
 	require.NoError(t, err)
 	assert.Empty(t, images[0].BoardIDs)
+}
+
+// What an image does not say itself, its source has to say.
+func TestAnImageOfWhichNobodySaysForWhatItIsIsNotStored(t *testing.T) { // R001-16
+	cab, err := os.ReadFile("../imageinfo/testdata/fwupd.cab")
+	require.NoError(t, err)
+	bare := Description{Class: inventory.BIOS, Version: "2.19.1"}
+	disk, member, model, maker, every := bare, bare, bare, bare, bare
+	disk.Class = inventory.Disk
+	member.Path = "raw.bin"
+	model.Models = []string{"R650"}
+	maker.Vendor, every.Vendor = "Dell Inc.", "*"
+	for name, tc := range map[string]struct {
+		content []byte
+		format  Format
+		image   Description
+		refused bool
+	}{
+		"a raw image":                      {[]byte("raw"), FormatImage, bare, true},
+		"a raw image for a model":          {[]byte("raw"), FormatImage, model, false},
+		"a raw image of a vendor":          {[]byte("raw"), FormatImage, maker, true},
+		"a raw image for every machine":    {[]byte("raw"), FormatImage, every, false},
+		"a cabinet":                        {cab, FormatImage, bare, false},
+		"a cabinet for a drive":            {cab, FormatImage, disk, true},
+		"one image of an archive":          {zipOf(t, "raw.bin", "raw"), FormatZip, member, true},
+		"an adapter's image of new layout": {[]byte("MTFW and what nobody knows"), FormatImage, Description{Class: inventory.NIC, Version: "1"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newShop(t)
+			f := s.file("a", tc.content, tc.format, tc.image)
+			_, err := s.publish("src", f)
+			if !tc.refused {
+				require.NoError(t, err)
+				return
+			}
+			reason, again := ReasonOf(err)
+			assert.Equal(t, BoardsUnknown, reason, "%v", err)
+			assert.False(t, again)
+			assert.ErrorContains(t, err, "name boardIDs or models in the source")
+			assert.Empty(t, s.everything())
+		})
+	}
+
+	// An edit may take away what was said, and an operator of before did not ask.
+	s := newShop(t)
+	f := s.file("a", []byte("raw"), FormatImage, model)
+	_, err = s.publish("src", f)
+	require.NoError(t, err)
+	f.Images = []Description{bare}
+	_, err = s.publish("src", f)
+	reason, _ := ReasonOf(err)
+	assert.Equal(t, BoardsUnknown, reason)
+	assert.Empty(t, s.store.InStore("src", []File{f}))
 }
 
 // A file may hold the firmware of several boards in several versions.

@@ -47,7 +47,8 @@ type Signature struct {
 	Keys []signature.Key
 }
 
-// Description says what an image is for. Empty fields are no restriction.
+// Description says what an image is for. Empty fields are no restriction, but an image that does not say itself for which boards it is
+// needs models or board ids here, or the vendor "*" if it is for every device of its class.
 type Description struct {
 	// Path within an archive; empty for FormatImage.
 	Path     string
@@ -83,6 +84,8 @@ const (
 	UnpackFailed Reason = "UnpackFailed"
 	// ImageMismatch: an image says of itself that it is another one than its description says.
 	ImageMismatch Reason = "ImageMismatch"
+	// BoardsUnknown: neither an image nor its description says for which boards or models it is.
+	BoardsUnknown Reason = "BoardsUnknown"
 	// InvalidSpec: the description of the file is invalid or contradicts itself.
 	InvalidSpec Reason = "InvalidSpec"
 	// SignatureMissing: a file that must be signed has no signature.
@@ -104,6 +107,19 @@ func (r Reason) IsSignature() bool {
 	return false
 }
 
+// OfContents reports whether an error of this package is about what a file holds: it was fetched, and is the right one.
+func OfContents(err error) bool {
+	var e *Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	switch e.Reason {
+	case UnpackFailed, ImageMismatch, BoardsUnknown:
+		return true
+	}
+	return e.contents || e.Reason.IsSignature()
+}
+
 // Error says why a file or an image is not available, and whether a retry without a change may help.
 type Error struct {
 	Reason Reason
@@ -112,6 +128,8 @@ type Error struct {
 	Err       error
 	// absent is true when the origin says that it has no such file.
 	absent bool
+	// contents is true when the fault is in what a file holds, though its reason does not say so.
+	contents bool
 	// after is how long the server asks to wait.
 	after time.Duration
 }

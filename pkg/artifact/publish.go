@@ -3,7 +3,6 @@ package artifact
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -87,42 +86,6 @@ func sortImages(images []Image) {
 		return cmp.Or(cmp.Compare(a.Version, b.Version), cmp.Compare(strings.Join(a.BoardIDs, ","), strings.Join(b.BoardIDs, ",")),
 			cmp.Compare(a.Digest.String(), b.Digest.String()))
 	})
-}
-
-// namedViolations bounds what a message says of images that contradict each other.
-const namedViolations = 10
-
-// checkUnique finds different images that claim the same board in the same version, and names each such board.
-func checkUnique(images []Image) error {
-	type key struct {
-		class   inventory.Class
-		version inventory.Version
-		vendor  string
-		model   string
-		board   string
-	}
-	seen := map[key]inventory.Digest{}
-	var violations []string
-	for _, i := range images {
-		for _, board := range orAny(i.BoardIDs) {
-			for _, model := range orAny(i.Models) {
-				k := key{i.Class, i.Version, inventory.NormalizeID(i.Vendor), inventory.NormalizeID(model), inventory.NormalizeID(board)}
-				if other, dup := seen[k]; dup && other != i.Digest {
-					violations = append(violations, fmt.Sprintf("version %s for class %s, board id %q: %s and %s", i.Version, i.Class, k.board, other, i.Digest))
-					continue
-				}
-				seen[k] = i.Digest
-			}
-		}
-	}
-	if len(violations) == 0 {
-		return nil
-	}
-	more := ""
-	if n := len(violations) - namedViolations; n > 0 {
-		violations, more = violations[:namedViolations], fmt.Sprintf("; and %d more", n)
-	}
-	return permanent(InvalidSpec, "two images of %s%s; keep one of each", strings.Join(violations, "; of "), more)
 }
 
 func orAny(list []string) []string {

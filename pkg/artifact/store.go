@@ -112,9 +112,9 @@ func (s *Store) Missing(source string, files []File) []File {
 	return out
 }
 
-// Download fetches one file, takes its images out and stores them. It records the file in the source's metadata last,
-// so after an interruption the download is only repeated.
-func (s *Store) Download(ctx context.Context, source string, f File) error {
+// Download fetches one file, takes its images out and stores them, unless they contradict those that the source has in store of the files
+// beside it. It records the file in the source's metadata last, so after an interruption the download is only repeated.
+func (s *Store) Download(ctx context.Context, source string, f File, beside ...File) error {
 	tmp, err := s.temp()
 	if err != nil {
 		return err
@@ -186,6 +186,13 @@ func (s *Store) Download(ctx context.Context, source string, f File) error {
 	if err != nil {
 		return err
 	}
+	known, err := s.readMetadata(source)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		known = metadata{} // damaged: the files it named are fetched again
+	}
+	if err := s.checkBeside(known, record, f, beside); err != nil {
+		return err
+	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for _, i := range images {
@@ -197,10 +204,6 @@ func (s *Store) Download(ctx context.Context, source string, f File) error {
 		if err := s.sign(record, tmp, f.Digest); err != nil {
 			return err
 		}
-	}
-	known, err := s.readMetadata(source)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		known = metadata{} // damaged: the files it named are fetched again
 	}
 	known.Files = slices.DeleteFunc(known.Files, func(r fileRecord) bool { return r.URL == f.URL })
 	known.Files = append(known.Files, record)

@@ -50,8 +50,11 @@ func (s *shop) file(name string, content []byte, format Format, images ...Descri
 }
 
 func (s *shop) publish(source string, files ...File) ([]Image, error) {
+	if err := CheckUnique(files); err != nil {
+		return nil, err
+	}
 	for _, f := range s.store.Missing(source, files) {
-		if err := s.store.Download(s.t.Context(), source, f); err != nil {
+		if err := s.store.Download(s.t.Context(), source, f, files...); err != nil {
 			return nil, err
 		}
 	}
@@ -94,8 +97,13 @@ func tarOf(t *testing.T, members ...string) []byte {
 	return out.Bytes()
 }
 
+// nic describes an image for boards, or else for a model.
 func nic(path, version string, boards ...string) Description {
-	return Description{Path: path, Class: inventory.NIC, Version: inventory.Version(version), BoardIDs: boards}
+	d := Description{Path: path, Class: inventory.NIC, Version: inventory.Version(version), BoardIDs: boards}
+	if len(boards) == 0 {
+		d.Models = []string{"101d"}
+	}
+	return d
 }
 
 func TestStoreLaysOutImagesByVersionAndBoard(t *testing.T) { // R001-13, R001-14, R001-15
@@ -230,6 +238,42 @@ func TestStoreTakesOneImageForEachBoardAndVersion(t *testing.T) { // R001-16
 	reason, _ := ReasonOf(err)
 	assert.Equal(t, InvalidSpec, reason)
 	assert.ErrorContains(t, err, "MT_1")
+}
+
+// Two images for one board are no contradiction where no device could get both.
+func TestImagesForOneBoardMayBeForDifferentModels(t *testing.T) { // R001-16
+	model := func(vendor, model string, boards ...string) Description {
+		d := nic("", "1", boards...)
+		d.Vendor, d.Models = vendor, nil
+		if model != "" {
+			d.Models = []string{model}
+		}
+		return d
+	}
+	for name, tc := range map[string]struct {
+		a, b  Description
+		clash bool
+	}{
+		"for the same board":                 {model("", "", "MT_1"), model("", "", "MT_1"), true},
+		"for the same board, one of a model": {model("", "101d", "MT_1"), model("", "", "MT_1"), true},
+		"for the same board, one of a maker": {model("15b3", "", "MT_1"), model("", "", "MT_1"), true},
+		"for the same board, one of any":     {model("*", "", "MT_1"), model("8086", "", "MT_1"), true},
+		"for the same board of two makers":   {model("15b3", "", "MT_1"), model("8086", "", "MT_1"), false},
+		"for the same board of two models":   {model("", "101d", "MT_1"), model("", "1021", "MT_1"), false},
+		"for the same model":                 {model("", "101d"), model("", "101D "), true},
+		"for the same model of one maker":    {model("15b3", "101d"), model("", "101d"), true},
+		"for two models":                     {model("", "101d"), model("", "1021"), false},
+		"for a model, and a board of it":     {model("", "101d"), model("", "101d", "MT_1"), false}, // a device of the model may have another board
+	} {
+		s := newShop(t)
+		_, err := s.publish("src", s.file("a", []byte("A"), FormatImage, tc.a), s.file("b", []byte("B"), FormatImage, tc.b))
+		if !tc.clash {
+			assert.NoError(t, err, name)
+			continue
+		}
+		reason, _ := ReasonOf(err)
+		assert.Equal(t, InvalidSpec, reason, name)
+	}
 }
 
 func TestStoreNamesEachBoardThatHasTwoImages(t *testing.T) { // R001-16

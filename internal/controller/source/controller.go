@@ -134,6 +134,9 @@ func (r *Reconciler) run(ctx context.Context, src *v1alpha1.FirmwareSource, fact
 	if err != nil {
 		return nil, err
 	}
+	if err := artifact.CheckUnique(files); err != nil {
+		return nil, err
+	}
 	missing := r.Store.Missing(src.Name, files)
 	if len(missing) > 0 && !failed(src) {
 		if err := r.report(ctx, src, *facts, nil); err != nil {
@@ -148,8 +151,8 @@ func (r *Reconciler) run(ctx context.Context, src *v1alpha1.FirmwareSource, fact
 	}
 	for _, f := range missing {
 		f.Access = allowed
-		if err := r.fetch(ctx, src, f); err != nil {
-			if reason, _ := artifact.ReasonOf(err); reason == artifact.UnpackFailed || reason == artifact.ImageMismatch || reason.IsSignature() {
+		if err := r.fetch(ctx, src, f, files); err != nil {
+			if artifact.OfContents(err) {
 				facts.Reached = status.SourceVerify
 			}
 			return nil, err
@@ -171,13 +174,13 @@ func (r *Reconciler) run(ctx context.Context, src *v1alpha1.FirmwareSource, fact
 }
 
 // fetch fetches one file, if it may now.
-func (r *Reconciler) fetch(ctx context.Context, src *v1alpha1.FirmwareSource, f artifact.File) error {
+func (r *Reconciler) fetch(ctx context.Context, src *v1alpha1.FirmwareSource, f artifact.File, all []artifact.File) error {
 	leave, ok := r.fetching.enter(f.URL)
 	if !ok {
 		return errLater
 	}
 	defer leave()
-	return r.Store.Download(ctx, src.Name, f)
+	return r.Store.Download(ctx, src.Name, f, all...)
 }
 
 // failed reports whether the status reports a failure of the present spec. A new attempt keeps that status until it ends,

@@ -1,10 +1,13 @@
 package source
 
 import (
+	"archive/zip"
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -46,6 +49,8 @@ type bench struct {
 	files      string
 	writes     atomic.Int64
 	now        time.Time
+	// limits changes what may be fetched, from the next start on.
+	limits func(*artifact.FetchConfig)
 	// start begins a new process of the operator on the same store.
 	start func()
 }
@@ -56,8 +61,12 @@ func newBench(t *testing.T) *bench {
 	b := &bench{t: t, files: t.TempDir(), events: events.NewFakeRecorder(100), now: time.Now()}
 	root := t.TempDir()
 	b.start = func() {
-		fetcher := artifact.NewFetcher(artifact.FetchConfig{FileRoot: b.files, AllowLoopback: true, MaxBytes: 1 << 20,
-			Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }})
+		config := artifact.FetchConfig{FileRoot: b.files, AllowLoopback: true, MaxBytes: 1 << 20,
+			Wait: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }}
+		if b.limits != nil {
+			b.limits(&config)
+		}
+		fetcher := artifact.NewFetcher(config)
 		now := func() time.Time { return b.now }
 		store, err := artifact.OpenStore(root, fetcher, now)
 		require.NoError(t, err)
@@ -126,6 +135,41 @@ func (b *bench) reason(name, condition string) string {
 		}
 	}
 	return "absent"
+}
+
+// kept is every file of the store.
+func (b *bench) kept() []string {
+	root := filepath.Dir(filepath.Dir(b.store.Path(inventory.Digest{})))
+	var out []string
+	require.NoError(b.t, fs.WalkDir(os.DirFS(root), ".", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			out = append(out, path)
+		}
+		return err
+	}))
+	return out
+}
+
+func (b *bench) message(name, condition string) string {
+	for _, c := range b.get(name).Status.Conditions {
+		if c.Type == condition {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+func zipped(t *testing.T, members ...string) string {
+	var out bytes.Buffer
+	w := zip.NewWriter(&out)
+	for i := 0; i < len(members); i += 2 {
+		m, err := w.Create(members[i])
+		require.NoError(t, err)
+		_, err = m.Write([]byte(members[i+1]))
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.Close())
+	return out.String()
 }
 
 func TestSourceBecomesReadyOnlyWhenEveryImageIsVerified(t *testing.T) { // R001-14, R001-17
@@ -226,13 +270,51 @@ func TestSourceSaysThatItsImagesCannotBePublished(t *testing.T) { // R001-14
 }
 
 func TestSourceWhoseImagesContradictEachOtherIsNotVerified(t *testing.T) { // R001-14
+	inArchive := func(b *bench, name, content string) v1alpha1.FirmwareFile {
+		f := b.file(name, zipped(t, "fw.bin", content))
+		f.Format, f.Images[0].Path = v1alpha1.FormatZip, "fw.bin"
+		return f
+	}
+	for name, tc := range map[string]struct {
+		files func(*bench) []v1alpha1.FirmwareFile
+		stage string
+	}{
+		"as the spec says": {func(b *bench) []v1alpha1.FirmwareFile {
+			return []v1alpha1.FirmwareFile{b.file("a", "A"), b.file("b", "B")}
+		}, "Downloaded"},
+		"as an archive turns out to hold": {func(b *bench) []v1alpha1.FirmwareFile {
+			f := b.file("both.zip", zipped(t, "fw.bin", "A", "other.bin", "B"))
+			f.Format, f.Images[0].Path = v1alpha1.FormatZip, "fw.bin"
+			f.Images = append(f.Images, f.Images[0])
+			f.Images[1].Path = "other.bin"
+			return []v1alpha1.FirmwareFile{f}
+		}, "Verified"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.create("src", tc.files(b)...)
+			_, err := b.reconcile("src")
+			require.NoError(t, err, "a person has to correct it")
+			assert.Equal(t, "False InvalidSpec", b.reason("src", tc.stage))
+			assert.Contains(t, b.message("src", "Ready"), `board id "MT_1"`)
+			assert.Equal(t, "Unknown Pending", b.reason("src", "Published"))
+			b.requireStatus("src", status.FailedStatus)
+			assert.Empty(t, b.kept())
+		})
+	}
+
 	b := newBench(t)
-	b.create("src", b.file("a", "A"), b.file("b", "B"))
+	sound := inArchive(b, "a.zip", "A")
+	b.create("src", sound)
 	_, err := b.reconcile("src")
-	require.NoError(t, err, "a person has to correct it")
+	require.NoError(t, err)
+	before := b.kept()
+	b.edit("src", func(s *v1alpha1.FirmwareSource) { s.Spec.Files = append(s.Spec.Files, inArchive(b, "b.zip", "B")) })
+	_, err = b.reconcile("src")
+	require.NoError(t, err)
 	assert.Equal(t, "False InvalidSpec", b.reason("src", "Verified"))
-	assert.Equal(t, "Unknown Pending", b.reason("src", "Published"))
-	b.requireStatus("src", status.FailedStatus)
+	assert.Len(t, b.get("src").Status.Images, 1, "what was verified before stays listed")
+	assert.Equal(t, before, b.kept())
 }
 
 func TestSourceThatKeepsFailingSaysSoOnce(t *testing.T) {

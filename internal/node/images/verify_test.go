@@ -362,7 +362,7 @@ func TestTheOperatorsOwnStatementsProveItsImages(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, store.Download(t.Context(), "cx", artifact.File{
 		URL: "file://" + origin + "/fw.zip", Digest: digest(archive), Format: artifact.FormatZip,
-		Images:    []artifact.Description{{Path: memberPath, Version: "1"}},
+		Images:    []artifact.Description{{Path: memberPath, Version: "1", BoardIDs: []string{"MT_1"}}},
 		Signature: &artifact.Signature{URL: "file://" + origin + "/fw.zip.minisig", Keys: keys},
 	}))
 	dir := t.TempDir()

@@ -112,11 +112,15 @@ func (n *Node) declareSource(ctx context.Context, w Target) (string, error) {
 		return "", err
 	}
 	sum := sha256.Sum256(w.Image)
+	image := v1alpha1.ImageDescription{Class: w.Selector.Class, Models: w.Selector.Models, Version: w.Version}
+	if len(image.Models) == 0 { // the template names the device by its serial number
+		image.Vendor = v1alpha1.AnyVendor
+	}
 	err = n.API.Create(ctx, &v1alpha1.FirmwareSource{
 		ObjectMeta: metav1.ObjectMeta{Name: source},
 		Spec: v1alpha1.FirmwareSourceSpec{Files: []v1alpha1.FirmwareFile{{
 			URL: url, SHA256: hex.EncodeToString(sum[:]), Format: v1alpha1.FormatImage,
-			Images: []v1alpha1.ImageDescription{{Class: w.Selector.Class, Models: w.Selector.Models, Version: w.Version}},
+			Images: []v1alpha1.ImageDescription{image},
 		}}},
 	})
 	if client.IgnoreAlreadyExists(err) != nil {

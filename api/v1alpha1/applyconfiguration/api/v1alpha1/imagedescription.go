@@ -16,11 +16,12 @@ type ImageDescriptionApplyConfiguration struct {
 	Path *string `json:"path,omitempty"`
 	// class of the devices the image is for.
 	Class *apiv1alpha1.DeviceClass `json:"class,omitempty"`
-	// vendor the image is for, as in a template's selector. Absent: not restricted.
+	// vendor the image is for, as in a template's selector. Absent: not restricted. "*": every device of the class may get it.
 	Vendor *string `json:"vendor,omitempty"`
 	// models the image is for, as in a template's selector. Absent: not restricted. At most 64.
 	Models []string `json:"models,omitempty"`
-	// boardIDs the image is for (PSID, board.id). Absent: not restricted. At most 64.
+	// boardIDs the image is for (PSID, board.id). Absent: those that the image names itself, or else not restricted. At most 64. An image
+	// that does not say itself for which boards it is needs boardIDs, models or the vendor "*".
 	BoardIDs []string `json:"boardIDs,omitempty"`
 	// version of the firmware, spelled as a device that runs it reports it.
 	Version *string `json:"version,omitempty"`
