@@ -197,7 +197,7 @@ func TestFetchReadsFilesBelowItsRootOnly(t *testing.T) {
 	require.NoError(t, os.WriteFile(secret, content, 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(root, "fw.bin"), content, 0o600))
 	require.NoError(t, os.Symlink(secret, filepath.Join(root, "link")))
-	f := NewFetcher(FetchConfig{FileRoot: root})
+	f := loopback(FetchConfig{FileRoot: root})
 
 	require.NoError(t, f.Fetch(t.Context(), "file://"+root+"/fw.bin", digestOf(content), &bytes.Buffer{}))
 	for _, bad := range []string{"file://" + root + "/link", "file://" + secret, "file://" + root + "/../x", "file://host" + root + "/fw.bin", "file://" + root, "ftp://h/x"} {

@@ -3,6 +3,7 @@ package artifact
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"time"
@@ -81,9 +82,9 @@ func unpackError(ctx context.Context, err error) error {
 	case errors.As(err, &read):
 		return transient(StorageFailed, "unpack: %w", err)
 	case errors.Is(err, context.DeadlineExceeded):
-		return permanent(TooLarge, "unpack: it took longer than %s", unpackTimeout)
+		return &Error{Reason: TooLarge, contents: true, Err: fmt.Errorf("unpack: it took longer than %s", unpackTimeout)}
 	case errors.Is(err, archive.ErrTooLarge):
-		return permanent(TooLarge, "unpack: %w", err)
+		return &Error{Reason: TooLarge, contents: true, Err: fmt.Errorf("unpack: %w", err)}
 	}
 	return permanent(UnpackFailed, "unpack: %w", err)
 }
