@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -17,14 +18,17 @@ import (
 	"testing"
 	"time"
 
+	"aead.dev/minisign"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/cli"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/daemon"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/reboot"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/golden"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
+	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/fwupd"
@@ -380,6 +384,48 @@ func TestApplyWritesNothingFromAFileThatIsNotTheImage(t *testing.T) {
 	_, err := cli.Apply(t.Context(), a)
 	require.ErrorContains(t, err, "FirmwareSource nics")
 	assert.Zero(t, s.count(t, "Write"))
+}
+
+// Without a cluster nobody else asks who signed a file.
+func TestApplyTakesSignedFilesOnlyWhereTheSourceSaysSo(t *testing.T) {
+	s := newStage(t)
+	a := s.applying(t, io.Discard)
+	public, private, err := minisign.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	for i := range a.Docs.Sources {
+		spec := &a.Docs.Sources[i].Spec
+		spec.Verification = &v1alpha1.SourceVerification{Mode: v1alpha1.VerificationKeys, Keys: []string{public.String()}}
+		for j := range spec.Files {
+			f := &spec.Files[j]
+			f.SignatureURL = f.URL + ".minisig"
+			require.NoError(t, os.WriteFile(strings.TrimPrefix(f.SignatureURL, "file://"), minisign.Sign(private, []byte("another file")), 0o600))
+		}
+	}
+	_, err = cli.Apply(t.Context(), a)
+	require.ErrorContains(t, err, "FirmwareSource nics")
+	reason, _ := artifact.ReasonOf(err)
+	assert.Equal(t, artifact.SignatureInvalid, reason, "%v", err)
+	assert.Zero(t, s.count(t, "Write"))
+
+	v := a.Docs.Sources[0].Spec.Verification
+	v.Mode = "Later"
+	_, err = cli.Apply(t.Context(), a)
+	require.ErrorContains(t, err, `mode "Later" is not known`)
+	v.Mode, v.Keys = v1alpha1.VerificationKeys, nil
+	_, err = cli.Apply(t.Context(), a)
+	require.ErrorContains(t, err, "has none")
+	v.Keys = []string{public.String()}
+
+	for _, f := range a.Docs.Sources[0].Spec.Files {
+		content, err := os.ReadFile(strings.TrimPrefix(f.URL, "file://"))
+		require.NoError(t, err)
+		r := minisign.NewReader(bytes.NewReader(content))
+		_, err = io.Copy(io.Discard, r)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(strings.TrimPrefix(f.SignatureURL, "file://"), r.Sign(private), 0o600))
+	}
+	_, err = cli.Apply(t.Context(), a)
+	require.ErrorIs(t, err, cli.ErrRebootPending)
 }
 
 func TestApplySaysWhyItFailed(t *testing.T) {
