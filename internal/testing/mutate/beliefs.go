@@ -18,7 +18,7 @@ func beliefs() []Mutant {
 		{What: "a quarantine of a policy is for every policy", File: set, Old: `pool == "" || slices.Contains(e.Policies, pool)`, New: "true"},
 		{What: "a lift covers what is reported after it", File: set, Old: "if len(m.Reports) >= maxReports || m.ReportsNotListed > 0 {",
 			New: "if len(m.Reports) >= 0 {"},
-		{What: "a quarantine that is listed goes where room is scarce", File: "internal/quarantine/size.go", Old: "if !is && cost > room {", New: "if cost > room {"},
+		{What: "a quarantine that is listed goes where room is scarce", File: "internal/quarantine/size.go", Old: "if !is && cost > room {", New: "if _ = is; cost > room {"},
 		{What: "a report that blocks a policy goes where room is scarce", File: "internal/quarantine/size.go",
 			Old: "if first(r) || e.Scope != v1alpha1.QuarantineFleet && had(r) {", New: `if first(r) || e.Scope == "never" && had(r) {`},
 		{What: "what was lifted is quarantined again", File: set, Old: "if needed[job] && len(e.Lifted) < maxLifted {", New: "if needed[job] && len(e.Lifted) < 0 {"},
