@@ -9,8 +9,9 @@ import (
 )
 
 const (
-	// fetches bounds the files that are fetched at once, and fetchesPerHost those from one server.
-	fetches, fetchesPerHost = 64, 4
+	// fetches bounds the files that are fetched at once, and fetchesPerHost those from one server. Each may take 1 GiB of the volume
+	// of 20 GiB that the manifests give the operator, beside the images that are stored.
+	fetches, fetchesPerHost = 16, 2
 	// others is how many sources may be worked on besides those that fetch.
 	others = 8
 	// concurrency is how many sources are worked on at once. A source that may not fetch now gives its place back, so that servers that

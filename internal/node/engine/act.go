@@ -23,7 +23,7 @@ func (x *execution) act(ctx context.Context, i int) time.Duration {
 	s := x.job.Record.Steps[i]
 	switch s.Kind {
 	case plan.Preflight:
-		return x.preflight(ctx, i)
+		return x.returnedOrAgain(i, x.interruptibly(ctx, s, x.preflight))
 	case plan.Maintenance:
 		return x.ask("take the node out of service", x.cfg.Maintenance.Schedule(ctx))
 	case plan.Archive:
@@ -44,7 +44,7 @@ func (x *execution) act(ctx context.Context, i int) time.Duration {
 	return x.returnedOrAgain(i, x.task(ctx, s))
 }
 
-// interruptibly does a step that a cancellation ends at once, though it waits for a tool or a plugin. It returns nil then:
+// interruptibly does a step that a cancellation ends at once, though it waits for a tool, a plugin or an image. It returns nil then:
 // what was read so far is not complete.
 func (x *execution) interruptibly(ctx context.Context, s step.Step, do func(context.Context, step.Step) *step.Returned) *step.Returned {
 	if !s.Interruptible {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
@@ -19,7 +18,7 @@ import (
 const retryFactor = 5
 
 // preflight checks every update before the node is disturbed, and takes the baseline of its health.
-func (x *execution) preflight(ctx context.Context, i int) time.Duration {
+func (x *execution) preflight(ctx context.Context, s step.Step) *step.Returned {
 	ret := &step.Returned{}
 	x.arrays, x.replaced = map[string]string{}, ""
 	for _, u := range x.job.Updates {
@@ -36,10 +35,10 @@ func (x *execution) preflight(ctx context.Context, i int) time.Duration {
 	}
 	if ret.Failure == nil && x.job.Baseline == nil {
 		if reason, err := x.takeBaseline(ctx); err != nil {
-			ret = again(failed(x.job.Record.Steps[i], reason, err.Error()))
+			ret = again(failed(s, reason, err.Error()))
 		}
 	}
-	return x.returnedOrAgain(i, ret)
+	return ret
 }
 
 // takeBaseline records what the host has. A complaint that exists already would be blamed on the new firmware afterwards, so
