@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"github.com/nodefirmware/node-firmware-operator/pkg/imageinfo"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
@@ -67,7 +69,7 @@ func boardsOf(d Description, said []imageinfo.Firmware) []string {
 	}
 	var out []string
 	for _, s := range said {
-		if isNamed(s, d) && isVersion(s, d) {
+		if isBoard(s, d) && isVersion(s, d) {
 			out = append(out, s.Boards...)
 		}
 	}
@@ -75,9 +77,10 @@ func boardsOf(d Description, said []imageinfo.Firmware) []string {
 	return slices.Compact(out)
 }
 
-// isNamed reports whether the ids of the image are those by which the board of such a device is known. Drives have GUIDs besides.
-func isNamed(said imageinfo.Firmware, d Description) bool {
-	return !said.GUIDs || d.Class == inventory.BIOS
+// isBoard reports whether the ids that the image names are board ids of the devices that the description means. A GUID is the board
+// id of a BIOS that fwupd lists, and of no other device; a source that names models may mean machines that fwupd does not list.
+func isBoard(said imageinfo.Firmware, d Description) bool {
+	return !said.GUIDs || d.Class == inventory.BIOS && len(d.Models) == 0
 }
 
 // isVersion reports whether the image, or a part of it, may be of the version. An image may not say its version as a device does.
@@ -99,8 +102,8 @@ func agree(said []imageinfo.Firmware, d Description, name string) error {
 	}
 	boards := func(f imageinfo.Firmware) []string { return f.Boards }
 	for _, board := range d.BoardIDs {
-		if !isNamed(ofVersion[0], d) && len(board) != len("00000000-0000-0000-0000-000000000000") {
-			continue
+		if ofVersion[0].GUIDs && uuid.Validate(board) != nil {
+			continue // a name, with which no GUID can be compared
 		}
 		if !slices.ContainsFunc(ofVersion, func(f imageinfo.Firmware) bool {
 			return slices.ContainsFunc(f.Boards, func(b string) bool { return inventory.NormalizeID(b) == inventory.NormalizeID(board) })

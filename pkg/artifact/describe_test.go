@@ -36,6 +36,8 @@ func TestAnImageIsWhatItSaysItIs(t *testing.T) { // R001-16
 		"another version":                  {cab, FormatImage, bios("2.19.0"), "says that it is version 2.19.1, and the source says 2.19.0"},
 		"a foreign GUID":                   {cab, FormatImage, bios("2.19.1", "00000000-0000-0000-0000-000000000000"), "says that it is for 230c8b18"},
 		"a foreign GUID beside a good one": {cab, FormatImage, bios("2.19.1", "230c8b18-8d9b-53ec-838b-6cfc0383493a", "00000000-0000-0000-0000-000000000000"), "the source says for 00000000"},
+		"the machine's board by its name":  {cab, FormatImage, bios("2.19.1", "0H28RR"), ""},
+		"its name beside a foreign GUID":   {cab, FormatImage, bios("2.19.1", "0H28RR", "00000000-0000-0000-0000-000000000000"), "the source says for 00000000"},
 		"damaged":                          {cab[:len(cab)-9], FormatImage, bios("2.19.1"), "cut off"},
 		"a member of an archive":           {tarOf(t, "fw.cab", string(cab)), FormatTarGzip, member, "fw.cab says that it is for"},
 		"an image that says nothing":       {[]byte("raw"), FormatImage, bios("2.19.1", "230c8b18-8d9b-53ec-838b-6cfc0383493a"), ""},
@@ -87,12 +89,14 @@ func TestAnImageIsOfferedForTheBoardsThatItNamesItself(t *testing.T) { // R001-1
 	}
 	assert.DirExists(t, filepath.Join(s.root, "sources", "src", "firmware-binaries", "22.41.1000", "MT_0000000436"))
 
-	// A drive is known by another id than its GUIDs.
+	// A drive is known by another id than its GUIDs, and so is a machine whose firmware fwupd does not list: the source names its model.
 	cab, err := os.ReadFile("../imageinfo/testdata/fwupd.cab")
 	require.NoError(t, err)
-	images, err := s.publish("drive", s.file("drive.cab", cab, FormatImage, Description{Class: inventory.Disk, Version: "2.19.1", Models: []string{"SSD"}}))
-	require.NoError(t, err)
-	assert.Empty(t, images[0].BoardIDs)
+	for _, class := range []inventory.Class{inventory.Disk, inventory.BIOS} {
+		images, err := s.publish("model-"+strings.ToLower(string(class)), s.file("model.cab", cab, FormatImage, Description{Class: class, Version: "2.19.1", Models: []string{"R650"}}))
+		require.NoError(t, err)
+		assert.Empty(t, images[0].BoardIDs, class)
+	}
 }
 
 // What an image does not say itself, its source has to say.
