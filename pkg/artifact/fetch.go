@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/pause"
 )
 
 // FetchConfig bounds what a Fetcher may do.
@@ -44,6 +45,8 @@ type FetchConfig struct {
 	Log *slog.Logger
 	// Wait waits between two attempts at one file, and ends early with its context; nil is the time that passes.
 	Wait func(context.Context, time.Duration) error
+	// Now is the clock by which a server may say when to come again; nil for time.Now.
+	Now func() time.Time
 }
 
 // Fetcher fetches files over http and https and from the file system.
@@ -74,7 +77,10 @@ func NewFetcher(c FetchConfig) *Fetcher {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	if c.Wait == nil {
-		c.Wait = wait
+		c.Wait = pause.For
+	}
+	if c.Now == nil {
+		c.Now = time.Now
 	}
 	permitted := addresses{loopback: c.AllowLoopback, private: c.Private, refused: c.Refused}
 	proxies := &proxies{}

@@ -159,11 +159,11 @@ func (p passwords) RoundTrip(req *http.Request) (*http.Response, error) {
 func (f *Fetcher) registryError(ctx context.Context, rawURL string, otherwise, err error) error {
 	if answer := (*errcode.ErrorResponse)(nil); errors.As(err, &answer) {
 		u, _ := url.Parse(rawURL)
-		return refusedWith(&http.Response{StatusCode: answer.StatusCode, Header: http.Header{}}, u)
+		return refusedWith(answer.StatusCode, u)
 	}
 	if errors.Is(err, auth.ErrBasicCredentialNotFound) {
 		u, _ := url.Parse(rawURL)
-		return refusedWith(&http.Response{StatusCode: http.StatusUnauthorized, Header: http.Header{}}, u)
+		return refusedWith(http.StatusUnauthorized, u)
 	}
 	if errors.Is(err, errdef.ErrNotFound) {
 		return &Error{Reason: DownloadFailed, absent: true, Err: fmt.Errorf("fetch %s: the registry has no such artifact", rawURL)}

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/pause"
 )
 
 const (
@@ -30,7 +32,7 @@ func (f *Fetcher) receive(ctx context.Context, rawURL string, limit int64, dst i
 	ctx, cancel := context.WithTimeout(ctx, f.config.Timeout)
 	defer cancel()
 	t := &transfer{Fetcher: f, url: u, limit: limit, dst: dst}
-	pause := firstPause
+	next := firstPause
 	for failures := 1; ; failures++ {
 		before := t.done
 		err := t.attempt(ctx)
@@ -39,26 +41,15 @@ func (f *Fetcher) receive(ctx context.Context, rawURL string, limit int64, dst i
 			return err
 		}
 		if t.done > before {
-			failures, pause = 1, firstPause
+			failures, next = 1, firstPause
 		}
 		if failures == attempts {
 			return err
 		}
-		if f.config.Wait(ctx, min(max(pause, failed.after), longestPause)) != nil {
+		if f.config.Wait(ctx, min(max(next, failed.after), longestPause)) != nil {
 			return err
 		}
-		pause *= 2
-	}
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
+		next *= 2
 	}
 }
 
@@ -156,7 +147,9 @@ func (t *transfer) openHTTP(ctx context.Context) (io.ReadCloser, int64, error) {
 		}
 	default:
 		_ = resp.Body.Close()
-		return nil, 0, refusedWith(resp, u)
+		refused := refusedWith(resp.StatusCode, u)
+		refused.after, _ = pause.Asked(resp.Header, t.config.Now())
+		return nil, 0, refused
 	}
 	if resp.ContentLength > t.limit-from {
 		_ = resp.Body.Close()
@@ -184,17 +177,15 @@ func (f *Fetcher) noAnswer(ctx context.Context, u string, err error) error {
 }
 
 // refusedWith is the error of an answer without the file.
-func refusedWith(resp *http.Response, u *url.URL) error {
-	code, hint := resp.StatusCode, ""
+func refusedWith(code int, u *url.URL) *Error {
+	hint := ""
 	if code == http.StatusUnauthorized || code == http.StatusForbidden {
 		hint = "; name the server's credentials in secretRef, and the server among the hosts of that Secret; if they are there, correct them"
 	}
-	after, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
 	return &Error{
 		Reason:    DownloadFailed,
 		Transient: code >= 500 || code == http.StatusTooManyRequests || code == http.StatusRequestTimeout,
 		absent:    code == http.StatusNotFound || code == http.StatusGone,
-		after:     time.Duration(min(max(after, 0), 3600)) * time.Second,
 		Err:       fmt.Errorf("fetch %s: the server answered %d %s%s", u.Redacted(), code, http.StatusText(code), hint),
 	}
 }

@@ -17,9 +17,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// noon is the time of a patient fetcher.
+var noon = time.Date(2026, time.July, 1, 12, 0, 0, 0, time.UTC)
+
 // patient is a fetcher that notes how long it would wait.
 func patient(waited *[]time.Duration) *Fetcher {
-	return loopback(FetchConfig{Wait: func(_ context.Context, d time.Duration) error { *waited = append(*waited, d); return nil }})
+	return loopback(FetchConfig{Now: func() time.Time { return noon }, Wait: func(_ context.Context, d time.Duration) error { *waited = append(*waited, d); return nil }})
 }
 
 func TestAnInterruptedTransferGoesOnWhereItEnded(t *testing.T) { // R001-14
@@ -93,6 +96,13 @@ func TestAnInterruptedTransferGoesOnWhereItEnded(t *testing.T) { // R001-14
 				w.WriteHeader(http.StatusServiceUnavailable)
 			},
 			asked: []string{"", "", "", ""}, waited: []time.Duration{30 * time.Second, time.Minute, 4 * time.Second}, fails: "503",
+		},
+		"the server is in trouble, and says until when": {
+			answer: func(w http.ResponseWriter, _ *http.Request, n int) {
+				w.Header().Set("Retry-After", noon.Add([]time.Duration{45 * time.Second, -time.Hour, 24 * time.Hour, 0}[n-1]).Format(http.TimeFormat))
+				w.WriteHeader(http.StatusTooManyRequests)
+			},
+			asked: []string{"", "", "", ""}, waited: []time.Duration{45 * time.Second, 2 * time.Second, time.Minute}, fails: "429",
 		},
 		"there is no such file": {
 			answer: func(w http.ResponseWriter, _ *http.Request, _ int) { w.WriteHeader(http.StatusNotFound) },

@@ -171,7 +171,7 @@ func (s *Store) request(ctx context.Context, client *http.Client, digest invento
 
 // refused returns the error for an answer other than the image.
 func (s *Store) refused(res *http.Response, digest inventory.Digest) error {
-	after, busy := retryAfter(res.Header, s.config.Now())
+	after, busy := askedToWait(res.Header, s.config.Now())
 	switch code := res.StatusCode; {
 	case busy && (code == http.StatusServiceUnavailable || code == http.StatusTooManyRequests):
 		return &busyError{res.Status, after}

@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/pkg/pause"
 )
 
 const (
@@ -26,18 +27,10 @@ func (b *busyError) Error() string {
 	return fmt.Sprintf("the image server answered %s and asked to come again in %v", b.status, b.after)
 }
 
-// retryAfter reads Retry-After, which is a number of seconds or a date (RFC 9110, section 10.2.3). It is false where that is missing or
-// neither.
-func retryAfter(h http.Header, now time.Time) (after time.Duration, ok bool) {
-	text := h.Get("Retry-After")
-	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil {
-		after = time.Duration(seconds) * time.Second //nolint:gosec // 32 bits of seconds fit
-	} else if date, err := http.ParseTime(text); err == nil {
-		after = date.Sub(now)
-	} else {
-		return 0, false
-	}
-	return min(max(after, leastPause), mostPause), true
+// askedToWait is how long an answer asks to wait, within bounds. It is not ok where it does not say.
+func askedToWait(h http.Header, now time.Time) (after time.Duration, ok bool) {
+	after, ok = pause.Asked(h, now)
+	return min(max(after, leastPause), mostPause), ok
 }
 
 // tries are the attempts of one fetch that ended without what was wanted.
@@ -73,15 +66,4 @@ func unavailable(err error) error {
 		return nil
 	}
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

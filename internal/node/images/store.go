@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/pause"
 )
 
 // ErrUnavailable says that the image could not be fetched; a retry may help.
@@ -38,7 +39,7 @@ type Config struct {
 	KeysDir string
 	// Verification says whether an image must be signed. Empty means VerifyIfKeys.
 	Verification Verification
-	// Now is the clock by which certificates expire; nil for time.Now.
+	// Now is the clock by which certificates expire and the server may say when to come again; nil for time.Now.
 	Now func() time.Time
 	// MaxImageBytes bounds one image. Zero means 1 GiB.
 	MaxImageBytes int64
@@ -90,7 +91,7 @@ func Open(c Config) (*Store, error) {
 		c.Wait = waitLonger
 	}
 	if c.Sleep == nil {
-		c.Sleep = sleep
+		c.Sleep = pause.For
 	}
 	if c.Random == nil {
 		c.Random = rand.Float64
@@ -189,5 +190,5 @@ func hashFile(path string) (inventory.Digest, int64, error) {
 }
 
 func waitLonger(ctx context.Context, n int) error {
-	return sleep(ctx, time.Second<<min(n-1, 4))
+	return pause.For(ctx, time.Second<<min(n-1, 4))
 }
