@@ -61,6 +61,8 @@ type transfer struct {
 	dst   io.Writer
 	// done counts the bytes that dst has.
 	done int64
+	// whole says that the file is asked for from its first byte, because the server has no part of it.
+	whole bool
 }
 
 // attempt copies what is left of the file.
@@ -74,7 +76,11 @@ func (t *transfer) attempt(ctx context.Context) error {
 	alive := t.alive(body)
 	defer alive.timer.Stop()
 	// A server that cannot resume sends the file from its beginning. Its digest tells if it is another one by now.
-	if _, err := io.CopyN(io.Discard, alive, t.done-from); err != nil {
+	switch _, err := io.CopyN(io.Discard, alive, t.done-from); {
+	case errors.Is(err, io.EOF):
+		return transient(DownloadFailed, "fetch %s: the file is shorter than the %d bytes that were received of it; it changed meanwhile, and is fetched "+
+			"anew", t.url.Redacted(), t.done)
+	case err != nil:
 		return transient(DownloadFailed, "fetch %s: interrupted before byte %d: %w", t.url.Redacted(), t.done, withoutAddresses(err))
 	}
 	n, err := io.Copy(t.dst, io.LimitReader(alive, t.limit+1-t.done))
@@ -130,7 +136,8 @@ func (t *transfer) openHTTP(ctx context.Context) (io.ReadCloser, int64, error) {
 	}
 	// Transparent decompression would hash other bytes than the server stores.
 	req.Header.Set("Accept-Encoding", "identity")
-	if t.done > 0 {
+	ranged := t.done > 0 && !t.whole
+	if ranged {
 		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", t.done))
 	}
 	resp, err := t.client.Do(req)
@@ -138,16 +145,19 @@ func (t *transfer) openHTTP(ctx context.Context) (io.ReadCloser, int64, error) {
 		return nil, 0, t.noAnswer(ctx, u.Redacted(), err)
 	}
 	var from int64
-	switch resp.StatusCode {
-	case http.StatusOK:
-	case http.StatusPartialContent:
-		if from, err = rangeStart(resp.Header.Get("Content-Range")); err != nil || t.done == 0 || from != t.done {
+	switch code := resp.StatusCode; {
+	case code == http.StatusOK:
+	case code == http.StatusPartialContent:
+		if from, err = rangeStart(resp.Header.Get("Content-Range")); err != nil || !ranged || from != t.done {
 			_ = resp.Body.Close()
 			return nil, 0, permanent(DownloadFailed, "fetch %s: the server answered with a part that nobody asked for", u.Redacted())
 		}
+	case code == http.StatusRequestedRangeNotSatisfiable && ranged:
+		_ = resp.Body.Close()
+		return t.openRest(resp.Header)
 	default:
 		_ = resp.Body.Close()
-		refused := refusedWith(resp.StatusCode, u)
+		refused := refusedWith(code, u)
 		refused.after, _ = pause.Asked(resp.Header, t.config.Now())
 		return nil, 0, refused
 	}
@@ -156,6 +166,17 @@ func (t *transfer) openHTTP(ctx context.Context) (io.ReadCloser, int64, error) {
 		return nil, 0, permanent(TooLarge, "fetch %s: %d bytes, the limit is %d", u.Redacted(), from+resp.ContentLength, t.limit)
 	}
 	return resp.Body, from, nil
+}
+
+// openRest opens what is left of a file of which the server has no part that begins after the last byte received (RFC 9110, 15.5.17). If
+// that byte is the last one of the file, the connection broke after it, and nothing is left. Otherwise the file is asked for as a whole.
+func (t *transfer) openRest(h http.Header) (io.ReadCloser, int64, error) {
+	if length, err := unsatisfied(h.Get("Content-Range")); err == nil && length == t.done {
+		return http.NoBody, t.done, nil
+	}
+	t.whole = true
+	return nil, 0, transient(DownloadFailed, "fetch %s: the server does not go on after the %d bytes that were received; the file is fetched anew",
+		t.url.Redacted(), t.done)
 }
 
 // noAnswer is the error of a request that got no answer of HTTP. It says little, because who may write a source could explore the
@@ -198,4 +219,13 @@ func rangeStart(header string) (int64, error) {
 		return 0, errors.New("no range of bytes")
 	}
 	return strconv.ParseInt(first, 10, 64)
+}
+
+// unsatisfied is the length of the file in the Content-Range of an answer without a part of it (RFC 9110, 14.4).
+func unsatisfied(header string) (int64, error) {
+	length, ok := strings.CutPrefix(header, "bytes */")
+	if !ok {
+		return 0, errors.New("no length in bytes")
+	}
+	return strconv.ParseInt(length, 10, 64)
 }

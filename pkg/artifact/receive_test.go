@@ -32,11 +32,16 @@ func TestAnInterruptedTransferGoesOnWhereItEnded(t *testing.T) { // R001-14
 		w.(http.Flusher).Flush()
 		panic(http.ErrAbortHandler)
 	}
+	refuseRange := func(w http.ResponseWriter, length string) {
+		w.Header().Set("Content-Range", length)
+		w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
+	}
 	for name, tc := range map[string]struct {
 		answer func(w http.ResponseWriter, r *http.Request, n int)
 		asked  []string // the ranges, in order
 		waited []time.Duration
 		fails  string
+		again  bool // only asked where fails is set
 	}{
 		"the server can resume": {
 			answer: func(w http.ResponseWriter, r *http.Request, n int) {
@@ -95,14 +100,79 @@ func TestAnInterruptedTransferGoesOnWhereItEnded(t *testing.T) { // R001-14
 				}
 				w.WriteHeader(http.StatusServiceUnavailable)
 			},
-			asked: []string{"", "", "", ""}, waited: []time.Duration{30 * time.Second, time.Minute, 4 * time.Second}, fails: "503",
+			asked: []string{"", "", "", ""}, waited: []time.Duration{30 * time.Second, time.Minute, 4 * time.Second}, fails: "503", again: true,
 		},
 		"the server is in trouble, and says until when": {
 			answer: func(w http.ResponseWriter, _ *http.Request, n int) {
 				w.Header().Set("Retry-After", noon.Add([]time.Duration{45 * time.Second, -time.Hour, 24 * time.Hour, 0}[n-1]).Format(http.TimeFormat))
 				w.WriteHeader(http.StatusTooManyRequests)
 			},
-			asked: []string{"", "", "", ""}, waited: []time.Duration{45 * time.Second, 2 * time.Second, time.Minute}, fails: "429",
+			asked: []string{"", "", "", ""}, waited: []time.Duration{45 * time.Second, 2 * time.Second, time.Minute}, fails: "429", again: true,
+		},
+		"the connection broke at the very end": {
+			answer: func(w http.ResponseWriter, _ *http.Request, n int) {
+				if n == 1 {
+					breakOff(w, 0, len(image))
+				}
+				refuseRange(w, "bytes */8000")
+			},
+			asked: []string{"", "bytes=8000-"}, waited: []time.Duration{time.Second},
+		},
+		"the file is another one of this length by now": {
+			answer: func(w http.ResponseWriter, _ *http.Request, n int) {
+				if n == 1 {
+					_, _ = w.Write(bytes.ToUpper(image))
+					w.(http.Flusher).Flush()
+					panic(http.ErrAbortHandler)
+				}
+				refuseRange(w, "bytes */8000")
+			},
+			asked: []string{"", "bytes=8000-"}, waited: []time.Duration{time.Second}, fails: "its digest is",
+		},
+		"the server has no such range, and the file after all": {
+			answer: func(w http.ResponseWriter, _ *http.Request, n int) {
+				switch n {
+				case 1:
+					breakOff(w, 0, 5000)
+				case 2:
+					refuseRange(w, "bytes */4000")
+				case 3: // this connection breaks too, before what is held
+					breakOff(w, 0, 4000)
+				default:
+					_, _ = w.Write(image)
+				}
+			},
+			asked: []string{"", "bytes=5000-", "", ""}, waited: []time.Duration{time.Second, 2 * time.Second, 4 * time.Second},
+		},
+		"the server has no such range, and does not say how long the file is": {
+			answer: func(w http.ResponseWriter, r *http.Request, n int) {
+				switch {
+				case n == 1:
+					breakOff(w, 0, len(image))
+				case r.Header.Get("Range") != "":
+					refuseRange(w, "")
+				default:
+					_, _ = w.Write(image)
+				}
+			},
+			asked: []string{"", "bytes=8000-", ""}, waited: []time.Duration{time.Second, 2 * time.Second},
+		},
+		"the file is shorter by now": {
+			answer: func(w http.ResponseWriter, r *http.Request, n int) {
+				switch {
+				case n == 1:
+					breakOff(w, 0, 5000)
+				case r.Header.Get("Range") != "":
+					refuseRange(w, "bytes */4000")
+				default:
+					_, _ = w.Write(image[:4000])
+				}
+			},
+			asked: []string{"", "bytes=5000-", "", ""}, waited: []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}, fails: "shorter than the 5000 bytes", again: true,
+		},
+		"the server has no range that nobody asked for": {
+			answer: func(w http.ResponseWriter, _ *http.Request, _ int) { refuseRange(w, "bytes */0") },
+			asked:  []string{""}, fails: "416",
 		},
 		"there is no such file": {
 			answer: func(w http.ResponseWriter, _ *http.Request, _ int) { w.WriteHeader(http.StatusNotFound) },
@@ -122,6 +192,8 @@ func TestAnInterruptedTransferGoesOnWhereItEnded(t *testing.T) { // R001-14
 			assert.Equal(t, tc.waited, waited)
 			if tc.fails != "" {
 				require.ErrorContains(t, err, tc.fails)
+				_, again := ReasonOf(err)
+				assert.Equal(t, tc.again, again)
 				return
 			}
 			require.NoError(t, err)
