@@ -85,6 +85,7 @@ func (r *Reconciler) deletedSources(ctx context.Context, _ client.Object) []reco
 // Reconcile runs the pipeline of one source as far as it gets.
 func (r *Reconciler) Reconcile(ctx context.Context, src *v1alpha1.FirmwareSource) (ctrl.Result, error) {
 	if src.DeletionTimestamp != nil {
+		r.fetching.forget(src.Name)
 		return r.finalize(ctx, src)
 	}
 	if !controllerutil.ContainsFinalizer(src, v1alpha1.SourceFinalizer) {
@@ -97,12 +98,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, src *v1alpha1.FirmwareSource
 	if refused(src) {
 		return ctrl.Result{}, nil
 	}
+	if r.fetching.waits(src.Name, src.Generation) { // what is reported is that it is being fetched
+		return ctrl.Result{RequeueAfter: fetchSoon}, nil
+	}
 	facts := factsOf(src)
 	images, err := r.run(ctx, src, &facts)
 	if ctx.Err() != nil {
 		return ctrl.Result{}, ctx.Err()
 	}
-	if errors.Is(err, errLater) { // what is reported is that it is being fetched
+	if errors.Is(err, errLater) {
 		return ctrl.Result{RequeueAfter: fetchSoon}, nil
 	}
 	if err != nil {
@@ -177,6 +181,7 @@ func (r *Reconciler) run(ctx context.Context, src *v1alpha1.FirmwareSource, fact
 func (r *Reconciler) fetch(ctx context.Context, src *v1alpha1.FirmwareSource, f artifact.File, all []artifact.File) error {
 	leave, ok := r.fetching.enter(f.URL)
 	if !ok {
+		r.fetching.wait(src.Name, src.Generation, f.URL)
 		return errLater
 	}
 	defer leave()

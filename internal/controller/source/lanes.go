@@ -29,18 +29,25 @@ type lanes struct {
 	mu    sync.Mutex
 	all   int
 	hosts map[string]int
+	// waiting are the sources that may not fetch now, by name.
+	waiting map[string]turn
+}
+
+// turn is what a source waits for: to fetch from a server for that generation of its spec.
+type turn struct {
+	generation int64
+	host       string
 }
 
 // enter begins a fetch, unless as many run as may. Leave ends it.
 func (l *lanes) enter(rawURL string) (leave func(), ok bool) {
-	u, err := url.Parse(rawURL)
-	if err != nil || u.Scheme == "file" { // not over the network
+	host := hostOf(rawURL)
+	if host == "" {
 		return func() {}, true
 	}
-	host := strings.ToLower(u.Host)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.all >= fetches || l.hosts[host] >= fetchesPerHost {
+	if l.full(host) {
 		return nil, false
 	}
 	if l.hosts == nil {
@@ -56,4 +63,45 @@ func (l *lanes) enter(rawURL string) (leave func(), ok bool) {
 			delete(l.hosts, host)
 		}
 	}, true
+}
+
+// wait remembers that a source may not fetch from that URL now.
+func (l *lanes) wait(source string, generation int64, rawURL string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.waiting == nil {
+		l.waiting = map[string]turn{}
+	}
+	l.waiting[source] = turn{generation, hostOf(rawURL)}
+}
+
+// waits reports whether a source still may not fetch what it waited for. Otherwise that is forgotten.
+func (l *lanes) waits(source string, generation int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	turn, ok := l.waiting[source]
+	if ok && turn.generation == generation && l.full(turn.host) {
+		return true
+	}
+	delete(l.waiting, source)
+	return false
+}
+
+// forget ends the wait of a source that is to fetch nothing any more.
+func (l *lanes) forget(source string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.waiting, source)
+}
+
+// full reports whether as many fetches run as may, in all or from that server.
+func (l *lanes) full(host string) bool { return l.all >= fetches || l.hosts[host] >= fetchesPerHost }
+
+// hostOf is the server of a URL; empty where nothing goes over the network.
+func hostOf(rawURL string) string {
+	u, err := url.Parse(rawURL)
+	if err != nil || u.Scheme == "file" {
+		return ""
+	}
+	return strings.ToLower(u.Host)
 }
