@@ -42,19 +42,27 @@ func describes(ctx context.Context, image *os.File, f File, path string) (said [
 		if d.Path != path {
 			continue
 		}
-		if err := agree(said, d, nameOf(f, path)); err != nil {
+		if err := fits(said, d, nameOf(f, path)); err != nil {
 			return nil, err
-		}
-		if n := len(boardsOf(d, said)); len(d.BoardIDs) == 0 && n > maxBoards {
-			return nil, permanent(ImageMismatch, "%s says that version %s is for %d boards, the limit is %d; nothing of the file was stored: name in boardIDs those that you have",
-				nameOf(f, path), d.Version, n, maxBoards)
-		}
-		if isUndeclared(d, said) {
-			return nil, permanent(BoardsUnknown, "%s does not say for which boards it is, and neither does the source; nothing of the file was stored: name boardIDs or models in the source, or write vendor: \"*\" if every device of the class may get it",
-				nameOf(f, path))
 		}
 	}
 	return said, nil
+}
+
+// fits compares what an image says of itself with one description.
+func fits(said []imageinfo.Firmware, d Description, name string) error {
+	if err := agree(said, d, name); err != nil {
+		return err
+	}
+	if n := len(boardsOf(d, said)); len(d.BoardIDs) == 0 && n > maxBoards {
+		return permanent(ImageMismatch, "%s says that version %s is for %d boards, the limit is %d; nothing of the file was stored: name in boardIDs those that you have",
+			name, d.Version, n, maxBoards)
+	}
+	if isUndeclared(d, said) {
+		return permanent(BoardsUnknown, "%s does not say for which boards it is, and neither does the source; nothing of the file was stored: name boardIDs or models in the source, or write vendor: \"*\" if every device of the class may get it",
+			name)
+	}
+	return nil
 }
 
 // isUndeclared reports whether neither the description nor the image says for which boards or models it is.

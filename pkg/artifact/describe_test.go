@@ -152,6 +152,46 @@ func TestAnImageOfWhichNobodySaysForWhatItIsIsNotStored(t *testing.T) { // R001-
 	assert.Empty(t, s.store.InStore("src", []File{f}))
 }
 
+// A file that is in store is not fetched again for an edit of what its images are, and the edit may be wrong as well.
+func TestAnEditIsComparedWithTheImageInStore(t *testing.T) { // R001-16
+	for name, tc := range map[string]struct {
+		file, as string
+		image    Description
+		edit     func(*Description)
+		says     string
+	}{
+		"another version": {"fs3.bin", "a.bin", nic("", "22.41.1000", "MT_0000000436"), func(d *Description) { d.Version = "22.42.1000" },
+			"says that it is version 22.41.1000, and the source says 22.42.1000"},
+		"another board": {"fs3.bin", "a.bin", nic("", "22.41.1000", "MT_0000000436"), func(d *Description) { d.BoardIDs = []string{"MT_0000000359"} },
+			"says that it is for MT_0000000436, and the source says for MT_0000000359"},
+		"an archive for another board": {"fwupd.cab", "a.cab", Description{Class: inventory.BIOS, Version: "2.19.1", Models: []string{"R650"}},
+			func(d *Description) { d.BoardIDs = []string{"00000000-0000-0000-0000-000000000000"} }, "and the source says for 00000000"},
+		"the same in other words": {"fs3.bin", "a.bin", nic("", "22.41.1000", "MT_0000000436"), func(d *Description) { d.BoardIDs, d.Models = nil, []string{"101d"} }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			content, err := os.ReadFile("../imageinfo/testdata/" + tc.file)
+			require.NoError(t, err)
+			s := newShop(t)
+			f := s.file(tc.as, content, FormatImage, tc.image)
+			_, err = s.publish("src", f)
+			require.NoError(t, err)
+			edited := tc.image
+			tc.edit(&edited)
+			f.Images = []Description{edited}
+			_, err = s.publish("src", f)
+			if tc.says == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, tc.says)
+			reason, again := ReasonOf(err)
+			assert.Equal(t, ImageMismatch, reason)
+			assert.False(t, again)
+			assert.Empty(t, s.store.InStore("src", []File{f}), "it is offered as nothing that it is not")
+		})
+	}
+}
+
 // A file may hold the firmware of several boards in several versions.
 func TestABoardGetsNoOtherVersionThanItsOwn(t *testing.T) { // R001-16
 	said := []imageinfo.Firmware{

@@ -35,8 +35,8 @@ type imageRecord struct {
 	Says []imageinfo.Firmware `json:"says,omitempty"`
 }
 
-// recorded finds the record of a file whose images are all in store and undamaged. One of which it is not known for what it is was
-// stored for another spec, or by an operator that did not ask, and is looked at again.
+// recorded finds the record of a file whose images are all in store and undamaged. One that does not fit its description, or of which it
+// is not known for what it is, was stored for another spec, or by an operator that did not ask. It is fetched again, which says what is wrong.
 func (s *Store) recorded(known metadata, f File) (fileRecord, bool) {
 	for _, r := range known.Files {
 		if r.URL != f.URL || r.Format != f.Format {
@@ -54,7 +54,7 @@ func (s *Store) recorded(known metadata, f File) (fileRecord, bool) {
 				return fileRecord{}, false
 			}
 			digest, err := inventory.ParseDigest(r.Images[i].Digest)
-			if err != nil || isUndeclared(want, r.Images[i].Says) || s.check(digest) != nil {
+			if err != nil || fits(r.Images[i].Says, want, want.Path) != nil || s.check(digest) != nil {
 				return fileRecord{}, false
 			}
 		}
