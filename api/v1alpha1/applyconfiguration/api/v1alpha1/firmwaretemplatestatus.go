@@ -9,7 +9,7 @@ import (
 // FirmwareTemplateStatusApplyConfiguration represents a declarative configuration of the FirmwareTemplateStatus type for use
 // with apply.
 //
-// FirmwareTemplateStatus is written by the operator. The counters may lag behind a change by up to 10 seconds while
+// FirmwareTemplateStatus is written by the operator. The counters may lag behind a change by up to 30 seconds while
 // the template changes all the time, and conditions by a second.
 type FirmwareTemplateStatusApplyConfiguration struct {
 	// observedGeneration is the generation of the spec this status describes; -1 before the first reconciliation.
