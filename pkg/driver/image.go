@@ -2,6 +2,7 @@ package driver
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -23,19 +24,30 @@ func (i Image) HeldFor(c command.Command) command.Command {
 	return c
 }
 
-// Verify reads the file again and returns a *RejectedError when its size or digest is not that of the verified image,
-// and another error when it cannot be read. Drivers call it first in Check.
+// Verify reads the file again. It returns an error that wraps command.ErrImage when the file cannot be read, or when its size or digest is
+// not that of the verified image: what became of a copy says nothing about the image. Drivers call it first in Check.
 func (i Image) Verify() error {
 	digest, size, err := hash(i.Path)
 	switch {
 	case err != nil:
-		return err
+		return fmt.Errorf("%w: %w", command.ErrImage, err)
 	case size != i.Size:
-		return Rejectf("%s has %d bytes, not %d: download it again", i.Path, size, i.Size)
+		return fmt.Errorf("%w: %s has %d bytes, not %d; it changed after it was verified, and is to be fetched again", command.ErrImage, i.Path, size, i.Size)
 	case digest != i.Digest:
-		return Rejectf("the content of %s is not %s: fetch it again", i.Path, i.Digest)
+		return fmt.Errorf("%w: the content of %s is no longer %s; it changed after it was verified, and is to be fetched again", command.ErrImage, i.Path, i.Digest)
 	}
 	return nil
+}
+
+// Judge returns the error that a driver returned about the image, unless that is a *RejectedError and the file is not the verified image
+// any more. Then it was another file that the driver, its tool or the device rejected, and the error is that of Verify.
+func (i Image) Judge(err error) error {
+	if errors.As(err, new(*RejectedError)) {
+		if changed := i.Verify(); changed != nil {
+			return fmt.Errorf("%w (before that was seen: %s)", changed, err.Error())
+		}
+	}
+	return err
 }
 
 func hash(path string) (digest inventory.Digest, size int64, err error) {

@@ -141,7 +141,7 @@ func (x *execution) flash(ctx context.Context, s step.Step) *step.Returned {
 		ctx = command.RequireProtection(ctx)
 	}
 	needs, err := drv.Write(ctx, d.Identity, img, x.progress)
-	return x.wrote(s, needs, err)
+	return x.wrote(s, needs, img.Judge(err))
 }
 
 // activate makes the stored image run, as far as the device can without a reboot. It returns nil when the activation goes on

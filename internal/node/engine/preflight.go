@@ -176,7 +176,7 @@ func (x *execution) fits(ctx context.Context, u journal.Update, d inventory.Devi
 	}
 	img, err := x.image(ctx, u)
 	if err == nil {
-		err = drv.Check(ctx, d.Identity, img)
+		err = img.Judge(drv.Check(ctx, d.Identity, img))
 	}
 	if err == nil {
 		return nil, false

@@ -156,7 +156,7 @@ func (x *execution) atHand(ctx context.Context, s step.Step, d inventory.Device,
 	path, size, err := x.cfg.Images.Fetch(ctx, digest)
 	img := driver.Image{Path: path, Size: size, Version: ret.From, Digest: digest}
 	if err == nil {
-		err = drv.Check(ctx, d.Identity, img)
+		err = img.Judge(drv.Check(ctx, d.Identity, img))
 	}
 	if rejected := (*driver.RejectedError)(nil); errors.As(err, &rejected) {
 		return none(ret, "the image of the running %s does not fit: %v", ret.From, err)
@@ -225,11 +225,11 @@ func (x *execution) restore(ctx context.Context, s step.Step) *step.Returned {
 	if s.Attempt == 1 { // reading the evidence may be what interrupted the attempt before
 		x.evidence(ctx, d, drv)
 	}
-	if err := drv.Check(ctx, d.Identity, img); err != nil {
+	if err := img.Judge(drv.Check(ctx, d.Identity, img)); err != nil {
 		return failed(s, imageReason(err), err.Error())
 	}
 	needs, err := drv.Write(ctx, d.Identity, img, x.progress)
-	return x.wrote(s, needs, err)
+	return x.wrote(s, needs, img.Judge(err))
 }
 
 // evidence archives the firmware at fault, where it can be read, so that a person can look for the cause. An error is logged

@@ -75,6 +75,8 @@ type Machine struct {
 	Reads, EndAt int
 	// NoWrite is why no tool that writes is started; nil where one is.
 	NoWrite error
+	// AtWrite is called when a driver is about to write, with the image it was given.
+	AtWrite func(driver.Image)
 	// BeforeCommit is called between the two commands of a write, which then waits until its context ends.
 	BeforeCommit func()
 	// NoReset answers for a device that cannot be reset now, in place of the reset.
@@ -434,6 +436,9 @@ func (s second) Support(id inventory.Identity) driver.Support {
 func (f failing) Write(ctx context.Context, id inventory.Identity, img driver.Image, p driver.Progress) (inventory.Activation, error) {
 	f.m.failpoint()
 	defer f.m.failpoint()
+	if f.m.AtWrite != nil {
+		f.m.AtWrite(img)
+	}
 	if f.m.BeforeCommit != nil {
 		f.m.BeforeCommit()
 		<-ctx.Done()

@@ -95,6 +95,7 @@ var exits = []struct {
 	{13, ErrStopping},
 	{14, ErrUnavailable},
 	{15, ErrInvalid},
+	{16, command.ErrImage},
 }
 
 // ExitCode is the tool's exit code for an error.

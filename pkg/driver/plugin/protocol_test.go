@@ -75,7 +75,7 @@ func TestExitCodesOfTheToolAreDistinct(t *testing.T) {
 	seen := map[int]error{}
 	for _, err := range []error{
 		driver.ErrNotSupported, command.ErrBusy, command.ErrStillRunning, command.ErrLost, plugin.ErrNotFound, plugin.ErrVersionChanged,
-		plugin.ErrCancelled, plugin.ErrWriting, plugin.ErrStopping, plugin.ErrUnavailable, plugin.ErrInvalid, driver.Rejectf("x"),
+		plugin.ErrCancelled, plugin.ErrWriting, plugin.ErrStopping, plugin.ErrUnavailable, plugin.ErrInvalid, command.ErrImage, driver.Rejectf("x"),
 		fmt.Errorf("anything else"),
 	} {
 		code := plugin.ExitCode(fmt.Errorf("around: %w", err))

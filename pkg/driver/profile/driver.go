@@ -171,10 +171,7 @@ func (s subject) give(c command.Command, as ImageAs) (command.Command, error) {
 	if as != AsFile && c.Argv[0] != "sh" {
 		return s.img.HeldFor(c), nil
 	}
-	if err := s.img.Verify(); err != nil {
-		return c, fmt.Errorf("%w: %s", command.ErrImage, err.Error())
-	}
-	return c, nil
+	return c, s.img.Verify()
 }
 
 // Check verifies the file, and lets the tool check the image if the profile says how.

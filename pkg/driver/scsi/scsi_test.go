@@ -248,14 +248,16 @@ func TestCheckKnowsWhatADriveCanTake(t *testing.T) {
 	d := New(newDrive(t, modeDefer, modeActivate).runner(t))
 	require.NoError(t, d.Check(t.Context(), id, drivertest.SaveImage(t, "E005", make([]byte, 4096))))
 	for name, img := range map[string]driver.Image{
-		"empty":            drivertest.SaveImage(t, "E005", nil),
-		"not aligned":      drivertest.SaveImage(t, "E005", make([]byte, 4098)),
-		"too large":        drivertest.SaveImage(t, "E005", make([]byte, maxImage+4)),
-		"a long version":   drivertest.SaveImage(t, "E005x", make([]byte, 4096)),
-		"a changed digest": {Path: drivertest.SaveImage(t, "E005", make([]byte, 4096)).Path, Version: "E005", Size: 4096},
+		"empty":          drivertest.SaveImage(t, "E005", nil),
+		"not aligned":    drivertest.SaveImage(t, "E005", make([]byte, 4098)),
+		"too large":      drivertest.SaveImage(t, "E005", make([]byte, maxImage+4)),
+		"a long version": drivertest.SaveImage(t, "E005x", make([]byte, 4096)),
 	} {
 		assert.ErrorAs(t, d.Check(t.Context(), id, img), new(*driver.RejectedError), name)
 	}
+	changed := drivertest.SaveImage(t, "E005", make([]byte, 4096))
+	changed.Digest[0]++
+	assert.ErrorIs(t, d.Check(t.Context(), id, changed), command.ErrImage)
 }
 
 func TestWriteDefersRatherThanToActivateAtOnce(t *testing.T) {
@@ -290,7 +292,7 @@ func TestAnImageThatChangedIsNotPadded(t *testing.T) {
 	img := drivertest.SaveImage(t, "E005", make([]byte, 4096))
 	img.Size += 4
 	_, err := New(r).Write(t.Context(), id, img, nil)
-	require.ErrorAs(t, err, new(*driver.RejectedError))
+	require.ErrorIs(t, err, command.ErrImage)
 	assert.Empty(t, r.Lines())
 }
 

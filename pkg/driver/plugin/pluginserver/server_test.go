@@ -199,7 +199,8 @@ func TestBadCallsAreAnsweredWithACode(t *testing.T) {
 		"no class": {write(t, c, &pluginv1.WriteRequest{Task: ref("w"), Identity: &pluginv1.Identity{UniqueId: card}, Image: someImage()}),
 			pluginv1.Code_CODE_FAILED},
 		"no image":          {write(t, c, &pluginv1.WriteRequest{Task: ref("w"), Identity: device}), pluginv1.Code_CODE_FAILED},
-		"no file":           {write(t, c, &pluginv1.WriteRequest{Task: ref("w"), Identity: device, Image: someImage()}), pluginv1.Code_CODE_FAILED},
+		"no file":           {write(t, c, &pluginv1.WriteRequest{Task: ref("w"), Identity: device, Image: someImage()}), pluginv1.Code_CODE_IMAGE_CHANGED},
+		"another file":      {write(t, c, &pluginv1.WriteRequest{Task: ref("changed"), Identity: device, Image: changedImage(t)}), pluginv1.Code_CODE_IMAGE_CHANGED},
 		"nothing to follow": {write(t, c, &pluginv1.WriteRequest{Task: &pluginv1.TaskRef{Id: "x", Follow: true}, Identity: device, Image: someImage()}), pluginv1.Code_CODE_NOT_FOUND},
 	} {
 		assert.Equal(t, answer.want, answer.got, name)
@@ -221,6 +222,14 @@ func TestBadCallsAreAnsweredWithACode(t *testing.T) {
 
 func someImage() *pluginv1.Image {
 	return &pluginv1.Image{Path: "/nowhere", Version: "1", Digest: inventory.Digest{}.String(), Size: 1}
+}
+
+// changedImage is an image whose file has other content by now.
+func changedImage(t *testing.T) *pluginv1.Image {
+	t.Helper()
+	img := drivertest.NewImage(t, board, "2.0.0")
+	require.NoError(t, os.WriteFile(img.Path, make([]byte, img.Size), 0o600))
+	return wire.ImageTo(img)
 }
 
 func write(t *testing.T, c pluginv1.DriverClient, m *pluginv1.WriteRequest) pluginv1.Code {

@@ -61,6 +61,8 @@ const (
 	Code_CODE_FILE_EXISTS Code = 12
 	// The plugin is stopping and begins nothing new.
 	Code_CODE_STOPPING Code = 13
+	// The file of the image cannot be read, or is not the image of the request any more; nothing was written. The image itself is not at fault.
+	Code_CODE_IMAGE_CHANGED Code = 14
 )
 
 // Enum value maps for Code.
@@ -80,6 +82,7 @@ var (
 		11: "CODE_REFUSED_WRITING",
 		12: "CODE_FILE_EXISTS",
 		13: "CODE_STOPPING",
+		14: "CODE_IMAGE_CHANGED",
 	}
 	Code_value = map[string]int32{
 		"CODE_UNSPECIFIED":     0,
@@ -96,6 +99,7 @@ var (
 		"CODE_REFUSED_WRITING": 11,
 		"CODE_FILE_EXISTS":     12,
 		"CODE_STOPPING":        13,
+		"CODE_IMAGE_CHANGED":   14,
 	}
 )
 
@@ -2494,7 +2498,7 @@ const file_pkg_driver_plugin_v1_driver_proto_rawDesc = "" +
 	"\x04mode\x18\x03 \x01(\x0e2\".nodefirmware.driver.v1.CancelModeR\x04mode\"~\n" +
 	"\x12CancelTaskResponse\x126\n" +
 	"\x06status\x18\x01 \x01(\v2\x1e.nodefirmware.driver.v1.StatusR\x06status\x120\n" +
-	"\x04task\x18\x02 \x01(\v2\x1c.nodefirmware.driver.v1.TaskR\x04task*\xa0\x02\n" +
+	"\x04task\x18\x02 \x01(\v2\x1c.nodefirmware.driver.v1.TaskR\x04task*\xb8\x02\n" +
 	"\x04Code\x12\x14\n" +
 	"\x10CODE_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aCODE_OK\x10\x01\x12\x0f\n" +
@@ -2510,7 +2514,8 @@ const file_pkg_driver_plugin_v1_driver_proto_rawDesc = "" +
 	"\x12\x18\n" +
 	"\x14CODE_REFUSED_WRITING\x10\v\x12\x14\n" +
 	"\x10CODE_FILE_EXISTS\x10\f\x12\x11\n" +
-	"\rCODE_STOPPING\x10\r*k\n" +
+	"\rCODE_STOPPING\x10\r\x12\x16\n" +
+	"\x12CODE_IMAGE_CHANGED\x10\x0e*k\n" +
 	"\x05Class\x12\x15\n" +
 	"\x11CLASS_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tCLASS_NIC\x10\x01\x12\x0e\n" +

@@ -26,6 +26,7 @@ var sentinels = []struct {
 	{pluginv1.Code_CODE_CANCELLED, plugin.ErrCancelled},
 	{pluginv1.Code_CODE_REFUSED_WRITING, plugin.ErrWriting},
 	{pluginv1.Code_CODE_STOPPING, plugin.ErrStopping},
+	{pluginv1.Code_CODE_IMAGE_CHANGED, command.ErrImage},
 	{pluginv1.Code_CODE_FILE_EXISTS, fs.ErrExist},
 	{pluginv1.Code_CODE_CANCELLED, context.Canceled},
 }

@@ -119,7 +119,7 @@ func TestWhatIsNotKnownIsAnError(t *testing.T) {
 func TestErrorsSurviveTheWire(t *testing.T) {
 	for _, want := range []error{
 		driver.ErrNotSupported, command.ErrBusy, command.ErrStillRunning, command.ErrLost, fs.ErrExist, plugin.ErrNotFound,
-		plugin.ErrVersionChanged, plugin.ErrCancelled, plugin.ErrWriting, plugin.ErrStopping,
+		plugin.ErrVersionChanged, plugin.ErrCancelled, plugin.ErrWriting, plugin.ErrStopping, command.ErrImage,
 	} {
 		s := wire.StatusTo(fmt.Errorf("around: %w", want))
 		got := wire.StatusFrom(s)
