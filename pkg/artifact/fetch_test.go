@@ -87,13 +87,17 @@ func TestFetchTakesOnlyTheBytesThatWerePromised(t *testing.T) { // R001-14
 			},
 			config: FetchConfig{MaxBytes: 100}, reason: TooLarge, message: "limit of 100 bytes",
 		},
+		"a server without TLS that wants credentials": {
+			handler: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) },
+			reason:  DownloadFailed, message: "credentials are sent over https only",
+		},
 		"a server that stops talking": {
 			handler: func(w http.ResponseWriter, r *http.Request) {
 				_, _ = w.Write(image[:10])
 				w.(http.Flusher).Flush()
 				<-r.Context().Done()
 			},
-			config: FetchConfig{StallTimeout: 50 * time.Millisecond}, reason: DownloadFailed, transient: true, message: "interrupted after 10 bytes",
+			config: FetchConfig{StallTimeout: 50 * time.Millisecond}, reason: DownloadFailed, transient: true, message: "interrupted after 10 bytes: no data for 50ms",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -29,7 +30,10 @@ func (f *Fetcher) Open(ctx context.Context, rawURL string, a *Access) (io.ReadCl
 		return nil, err
 	}
 	s := &stream{name: u.Redacted(), body: body, cancel: cancel, release: release, left: f.config.MaxBytes, stall: f.config.StallTimeout, limit: f.config.MaxBytes}
-	s.timer = time.AfterFunc(s.stall, s.closeBody)
+	s.timer = time.AfterFunc(s.stall, func() {
+		s.stalled.Store(true)
+		s.closeBody()
+	})
 	context.AfterFunc(ctx, s.closeBody)
 	return s, nil
 }
@@ -42,6 +46,7 @@ type stream struct {
 	release     func()
 	timer       *time.Timer
 	stall       time.Duration
+	stalled     atomic.Bool
 	limit, left int64
 	once        sync.Once
 }
@@ -58,6 +63,9 @@ func (s *stream) Read(p []byte) (int, error) {
 	s.timer.Stop()
 	if s.left -= int64(n); s.left < 0 {
 		return 0, permanent(TooLarge, "fetch %s: larger than the limit of %d bytes", s.name, s.limit)
+	}
+	if err != nil && s.stalled.Load() {
+		err = noData(s.stall)
 	}
 	if err != nil && err != io.EOF {
 		return n, transient(DownloadFailed, "fetch %s: interrupted after %d bytes: %w", s.name, s.limit-s.left, withoutAddresses(err))

@@ -52,6 +52,9 @@ func TestAStreamHasTheLimitsOfAFetch(t *testing.T) {
 		require.Error(t, err, path)
 		reason, _ := artifact.ReasonOf(err)
 		assert.Equal(t, want, reason, path)
+		if path == "/hangs" {
+			assert.ErrorContains(t, err, "interrupted after 3 bytes: no data for 200ms")
+		}
 	}
 	closed := artifact.NewFetcher(artifact.FetchConfig{})
 	_, err = closed.Open(t.Context(), server.URL+"/good", nil)

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/pause"
@@ -99,20 +100,35 @@ func (t *transfer) attempt(ctx context.Context) error {
 
 // alive returns a reader that ends with an error when no data come for a while.
 func (f *Fetcher) alive(body io.ReadCloser) *stallReader {
-	// The timer closes the body, which ends a Read that waits on it.
-	return &stallReader{body: body, timer: time.AfterFunc(f.config.StallTimeout, func() { _ = body.Close() }), limit: f.config.StallTimeout}
+	s := &stallReader{body: body, limit: f.config.StallTimeout}
+	s.timer = time.AfterFunc(s.limit, s.end)
+	return s
 }
 
 type stallReader struct {
-	body  io.Reader
-	timer *time.Timer
-	limit time.Duration
+	body    io.ReadCloser
+	timer   *time.Timer
+	limit   time.Duration
+	stalled atomic.Bool
+}
+
+// end closes the body, which ends a Read that waits on it.
+func (s *stallReader) end() {
+	s.stalled.Store(true)
+	_ = s.body.Close()
 }
 
 func (s *stallReader) Read(p []byte) (int, error) {
 	s.timer.Reset(s.limit)
-	return s.body.Read(p)
+	n, err := s.body.Read(p)
+	if err != nil && s.stalled.Load() { // that the body is closed says nothing to anybody
+		err = noData(s.limit)
+	}
+	return n, err
 }
+
+// noData is the error of a transfer that was ended because nothing came.
+func noData(limit time.Duration) error { return fmt.Errorf("no data for %s", limit) }
 
 // open opens the file. Its first byte is the one at from, which is not beyond done.
 func (t *transfer) open(ctx context.Context) (body io.ReadCloser, from int64, err error) {
@@ -202,6 +218,9 @@ func refusedWith(code int, u *url.URL) *Error {
 	hint := ""
 	if code == http.StatusUnauthorized || code == http.StatusForbidden {
 		hint = "; name the server's credentials in secretRef, and the server among the hosts of that Secret; if they are there, correct them"
+		if u.Scheme == "http" {
+			hint = "; credentials are sent over https only: write https in the URL, and name the server's credentials in secretRef"
+		}
 	}
 	return &Error{
 		Reason:    DownloadFailed,
