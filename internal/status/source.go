@@ -2,10 +2,10 @@ package status
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -63,6 +63,8 @@ func Source(old []metav1.Condition, generation int64, now time.Time, f SourceFac
 	for i, stage := range sourceStages {
 		c := Condition{Type: stage, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSucceeded}
 		switch {
+		case f.InUse > 0: // a source that is being deleted is not looked at
+			c = unchanged(old, stage)
 		case SourceStage(i) > f.Reached:
 			c.Status, c.Reason, c.Message = metav1.ConditionUnknown, v1alpha1.ReasonPending, "Waits for the stages before it."
 		case SourceStage(i) == f.Reached && f.Err != nil:
@@ -75,13 +77,20 @@ func Source(old []metav1.Condition, generation int64, now time.Time, f SourceFac
 	return Merge(old, generation, now, SourceConditions, want...)
 }
 
+// unchanged is a condition as it was; one that was not there is not known.
+func unchanged(old []metav1.Condition, kind string) Condition {
+	if was := meta.FindStatusCondition(old, kind); was != nil {
+		return Condition{kind, was.Status, was.Reason, was.Message}
+	}
+	return Condition{kind, metav1.ConditionUnknown, v1alpha1.ReasonPending, "The source was deleted before it was looked at."}
+}
+
 // sourceSigned says whether the files are signed. It is no stage: a source that asks for no signature has passed them all.
 func sourceSigned(old []metav1.Condition, f SourceFacts) Condition {
 	c := Condition{Type: v1alpha1.ConditionSignatureVerified, Status: metav1.ConditionFalse}
-	was := slices.IndexFunc(old, func(o metav1.Condition) bool { return o.Type == c.Type })
 	switch {
-	case f.InUse > 0 && was >= 0: // a source that is being deleted is not looked at
-		c.Status, c.Reason, c.Message = old[was].Status, old[was].Reason, old[was].Message
+	case f.InUse > 0:
+		return unchanged(old, c.Type)
 	case f.Verification == "":
 		c.Reason = v1alpha1.ReasonVerificationNotChosen
 		c.Message = "Nobody needs to have signed the files. Set spec.verification to keys, or to Unsigned if that is meant."

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
@@ -29,5 +30,22 @@ func TestSourceSaysWhatIsInStoreAndWhatIsNot(t *testing.T) {
 		ready := meta.FindStatusCondition(status.Source(nil, 1, time.Unix(0, 0), f), v1alpha1.ConditionReady)
 		require.NotNil(t, ready)
 		assert.Equal(t, want, ready.Message)
+	}
+}
+
+// A source that is being deleted is not looked at, so nothing new is known of its stages.
+func TestADeletionSaysNothingNewOfTheStages(t *testing.T) {
+	at := time.Unix(0, 0)
+	failed := status.Source(nil, 1, at, status.SourceFacts{Reached: status.SourceDownload, Err: errors.New("no answer"), Reason: v1alpha1.ReasonDownloadFailed})
+	waits := status.SourceFacts{Reached: status.SourceDone, InUse: 1, InUseBy: []string{"FirmwareTemplate/t"}}
+	stages := []string{v1alpha1.ConditionStorageAvailable, v1alpha1.ConditionDownloaded, v1alpha1.ConditionVerified, v1alpha1.ConditionPublished}
+	is := status.Source(failed, 1, at, waits)
+	for _, stage := range stages {
+		assert.Equal(t, meta.FindStatusCondition(failed, stage), meta.FindStatusCondition(is, stage), "nothing was fetched")
+	}
+	assert.Equal(t, v1alpha1.ReasonInUse, meta.FindStatusCondition(is, v1alpha1.ConditionReady).Reason)
+
+	for _, stage := range stages { // deleted before the operator saw it
+		assert.Equal(t, metav1.ConditionUnknown, meta.FindStatusCondition(status.Source(nil, 1, at, waits), stage).Status)
 	}
 }
