@@ -70,7 +70,7 @@ var deleted = predicate.NewPredicateFuncs(func(o client.Object) bool { return o.
 // deletedSources wakes the sources whose deletion may have waited for the object that changed.
 func (r *Reconciler) deletedSources(ctx context.Context, _ client.Object) []reconcile.Request {
 	var list v1alpha1.FirmwareSourceList
-	if err := r.Client.List(ctx, &list); err != nil {
+	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil { // each end of a job comes here
 		return nil
 	}
 	var out []reconcile.Request
