@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
@@ -22,13 +23,19 @@ type Driver struct {
 	dir string
 	// room returns how many bytes are left in the file system at a path; nil where that cannot be asked.
 	room func(path string) (uint64, error)
+	// looking has room for one look at the automounts, and patience is how long it is waited for.
+	looking  chan struct{}
+	patience time.Duration
 }
+
+// patience is well within the time that a host gives the reading of a device.
+const patience = 10 * time.Second
 
 var _ driver.Driver = (*Driver)(nil)
 
 // New returns the driver. The file system is the host's, from its root.
 func New(runner command.Runner, host fs.FS) *Driver {
-	return &Driver{runner: newPatient(runner), host: host, room: roomBelow(host)}
+	return &Driver{runner: newPatient(runner), host: host, room: roomBelow(host), looking: make(chan struct{}, 1), patience: patience}
 }
 
 // WaitBy sets how the driver waits for another fwupdtool; without it by the machine's clock.

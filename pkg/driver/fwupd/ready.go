@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -151,15 +152,31 @@ func (d *Driver) ready(size int64) (partition, error) {
 
 // wake looks at the automounts, so that systemd mounts what belongs there, and reports whether the mounts have to be read again.
 // Otherwise the answer would depend on whether somebody has looked there within the last minutes. It may last until systemd gives a
-// mount up, a minute and a half by default.
+// mount up, a minute and a half by default: after the driver's patience the partition counts as one that is not mounted, and what is known
+// of the firmware is reported all the same. Until that look has come back, no other one is begun.
 func (d *Driver) wake(automounts []string) bool {
-	if d.room == nil {
+	if d.room == nil || len(automounts) == 0 {
 		return false
 	}
-	for _, path := range automounts {
-		_, _ = d.room(path) // statfs(2) follows an automount (Linux, fs/statfs.c); what it cannot mount is missing in the mounts
+	late := time.After(d.patience)
+	select {
+	case d.looking <- struct{}{}:
+	case <-late:
+		return true
 	}
-	return len(automounts) > 0
+	done, look := make(chan struct{}), d.room
+	go func() {
+		defer close(done)
+		defer func() { <-d.looking }()
+		for _, path := range automounts {
+			_, _ = look(path) // statfs(2) follows an automount (Linux, fs/statfs.c); what it cannot mount is missing in the mounts
+		}
+	}()
+	select {
+	case <-done:
+	case <-late:
+	}
+	return true
 }
 
 // roomBelow returns how many bytes are left in the file system at a path of the host. Only files of this machine have that: nil for

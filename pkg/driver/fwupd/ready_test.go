@@ -6,9 +6,11 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/fstest"
+	"time"
 	"unicode/utf16"
 
 	"github.com/stretchr/testify/assert"
@@ -264,6 +266,33 @@ func TestAnAutomountedPartitionIsThereAtEveryScan(t *testing.T) {
 	esp, err := d.ready(0)
 	require.NoError(t, err)
 	assert.Equal(t, "/efi", esp.Path)
+}
+
+// An automount whose disk is gone keeps who looks there waiting for a minute and a half.
+func TestAnAutomountThatHangsDoesNotHideTheVersion(t *testing.T) {
+	fsys := host("2.10.2")
+	mountAt(fsys, automount)
+	d, _ := newTool(t).driver(t, fsys)
+	var looks atomic.Int32
+	hangs := make(chan struct{})
+	d.room = func(string) (uint64, error) { looks.Add(1); <-hangs; return 0, syscall.ENODEV }
+	d.patience = 0
+	for range 3 {
+		_, fw, err := d.Inspect(t.Context(), id)
+		require.NoError(t, err)
+		assert.Equal(t, inventory.Version("2.10.2"), fw.Running)
+		assert.Contains(t, fw.ReadOnly, "NoPartition: the automount at /boot/efi mounts no EFI system partition")
+	}
+	assert.LessOrEqual(t, looks.Load(), int32(1), "nobody looks a second time while the first still waits")
+
+	close(hangs)
+	d.looking <- struct{}{} // the first has come back
+	<-d.looking
+	d.patience = time.Minute
+	d.room = func(string) (uint64, error) { mountAt(fsys, automount+usual); return 1 << 30, nil }
+	_, fw, err := d.Inspect(t.Context(), id)
+	require.NoError(t, err)
+	assert.Empty(t, fw.ReadOnly)
 }
 
 // unreadable is a machine whose variable cannot be read.
