@@ -28,7 +28,7 @@ func cells(t *testing.T, text, heading string) [][]string {
 	require.True(t, found, heading)
 	table, _, _ := strings.Cut(rest, "\n\n")
 	var rows [][]string
-	for _, line := range strings.Split(table, "\n")[2:] { // the rest of the head, and the rule below it
+	for _, line := range strings.Split(strings.TrimSuffix(table, "\n"), "\n")[2:] { // the rest of the head, and the rule below it
 		row := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
 		for i := range row {
 			row[i] = strings.TrimSpace(row[i])
