@@ -14,6 +14,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/node/devicename"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
+	nodeimages "github.com/nodefirmware/node-firmware-operator/internal/node/images"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/maintenance"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/state"
@@ -204,7 +205,7 @@ func (a Applying) execute(ctx context.Context, known *state.State, images *stock
 	config := engine.Config{
 		Journal: known.Journal, Archive: known.Archive, Catalog: a.Catalog, Host: a.Host, Drivers: a.Drivers, Images: images, Maintenance: window,
 		Writes: a.Writes, Rebooter: a.Rebooter, Uses: a.Uses, Health: health.Checker{Scanner: a.Host, Checks: a.Checks, Arrays: a.Arrays}, BootID: a.Host.BootID,
-		Poll: a.Poll, Grace: writeGrace, Notify: a.printer(j),
+		Poll: a.Poll, Grace: writeGrace, Notify: a.printer(j), Free: nodeimages.Free,
 	}
 	if a.Rebooter == nil {
 		config.Rebooter = refuse(stop)

@@ -95,7 +95,7 @@ func NewExecRunner(cfg Config) (*ExecRunner, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	cfg.MaxOutput = orDefault(cfg.MaxOutput, 4<<20)
-	cfg.MaxInMemory = orDefault(cfg.MaxInMemory, maxInMemory)
+	cfg.MaxInMemory = orDefault(cfg.MaxInMemory, MaxInMemory)
 	cfg.QueryTimeout = orDefault(cfg.QueryTimeout, time.Minute)
 	cfg.WriteTimeout = orDefault(cfg.WriteTimeout, 30*time.Minute)
 	// HOME and LC_ALL keep tools from reading settings of a user and from translating what we parse.

@@ -34,8 +34,8 @@ const (
 	workerImageFD = 5
 )
 
-// maxInMemory is the default of Config.MaxInMemory.
-const maxInMemory = 64 << 20
+// MaxInMemory is the default of Config.MaxInMemory, in bytes.
+const MaxInMemory = 64 << 20
 
 func descriptor(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 

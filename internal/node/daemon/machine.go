@@ -72,6 +72,7 @@ func (m machine) engineConfig(o Options, host *state.State) (engine.Config, erro
 	limits.Boot, limits.Health = c.BootTimeLimit, c.HealthTimeout
 	systemd := reboot.Host{Runner: m.hardware.Runner, Systemctl: reboot.Namespaced()}
 	return engine.Config{
+		Free:    images.Free,
 		Journal: host.Journal, Archive: host.Archive, Host: m.hardware, Drivers: m.hardware.Drivers, Images: store,
 		Writes: m.hardware.Runner, Uses: m.hardware.Host, Rebooter: systemd, Catalog: m.catalog,
 		Tasks: steps.Tasks{

@@ -91,7 +91,7 @@ type Tasks interface {
 	Run(ctx context.Context, s step.Step, request v1alpha1.RequestedStep, device journal.Update) *step.Returned
 }
 
-// Config is what an Engine works with. All fields are required but Tasks, Uses, Guard, BootTook, SinceBoot, Limits, Poll, Grace, Elapsed,
+// Config is what an Engine works with. All fields are required but Tasks, Uses, Guard, Free, MaxInMemory, BootTook, SinceBoot, Limits, Poll, Grace, Elapsed,
 // Now, Wait, Notify and Log.
 type Config struct {
 	Journal Journal
@@ -110,6 +110,10 @@ type Config struct {
 	Health   Health
 	// Guard starts an engine on a host that its network adapter cuts off over a reboot; nil where there is none.
 	Guard Guard
+	// Free returns how many bytes the file system of a directory has left; nil where nothing says so.
+	Free func(dir string) (int64, error)
+	// MaxInMemory is that of the command.Config of the drivers' runner; zero for its default.
+	MaxInMemory int64
 	// BootID reads the boot id of the running kernel.
 	BootID func() (string, error)
 	// BootTook is how long this boot of the host took until its own services could start; zero while that is not known, nil

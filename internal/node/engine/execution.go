@@ -30,6 +30,9 @@ type execution struct {
 	refused bool
 	// arrays are those whose drives the job changes, with the device, as the running preflight found them.
 	arrays map[string]string
+	// copies are the largest copies of images that tools of this job get on disk, in bytes, by directory, as far as this process has seen
+	// the images.
+	copies map[string]int64
 	// silent is for a job that never runs: it is journalled and not published.
 	silent bool
 	// moved is when the running step last made progress, and overdue the message when that is too long ago.

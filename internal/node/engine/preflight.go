@@ -20,7 +20,7 @@ const retryFactor = 5
 // preflight checks every update before the node is disturbed, and takes the baseline of its health.
 func (x *execution) preflight(ctx context.Context, s step.Step) *step.Returned {
 	ret := &step.Returned{}
-	x.arrays, x.replaced = map[string]string{}, ""
+	x.arrays, x.replaced, x.copies = map[string]string{}, "", nil
 	for _, u := range x.job.Updates {
 		drv, failure, again := x.check(ctx, u)
 		if failure != nil {
@@ -32,6 +32,11 @@ func (x *execution) preflight(ctx context.Context, s step.Step) *step.Returned {
 			ret.Drivers = map[string]step.Driver{}
 		}
 		ret.Drivers[u.Device] = step.Driver{Name: drv.Name(), Version: drv.Version()}
+	}
+	if ret.Failure == nil {
+		if err := x.room(); err != nil {
+			return again(failed(s, step.NodeDiskFull, err.Error()))
+		}
 	}
 	if ret.Failure == nil && x.job.Baseline == nil {
 		if reason, err := x.takeBaseline(ctx); err != nil {
@@ -179,6 +184,7 @@ func (x *execution) fits(ctx context.Context, u journal.Update, d inventory.Devi
 		err = img.Judge(drv.Check(ctx, d.Identity, img))
 	}
 	if err == nil {
+		x.toCopy(img)
 		return nil, false
 	}
 	reason := imageReason(err)

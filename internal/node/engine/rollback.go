@@ -16,8 +16,19 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
-// archive makes sure that what the device runs can be restored, in the way its driver declares.
+// archive makes sure that what the device runs can be restored, in the way its driver declares, and that there still is room for the
+// copies of images afterwards.
 func (x *execution) archive(ctx context.Context, s step.Step) *step.Returned {
+	ret := x.archiveRunning(ctx, s)
+	if ret.Failure == nil {
+		if err := x.room(); err != nil {
+			return again(failed(s, step.NodeDiskFull, err.Error()))
+		}
+	}
+	return ret
+}
+
+func (x *execution) archiveRunning(ctx context.Context, s step.Step) *step.Returned {
 	u := x.update(s.Device)
 	d, drv, failure := x.device(ctx, u)
 	if failure != nil {
@@ -112,6 +123,7 @@ func (x *execution) readBack(ctx context.Context, s step.Step, d inventory.Devic
 	if err != nil {
 		return failed(s, step.ArchiveFailed, fmt.Sprintf("check what was archived: %v; nothing was written", err))
 	}
+	x.toCopy(img)
 	return ret
 }
 

@@ -124,7 +124,11 @@ func (s *Store) attempt(ctx context.Context, client *http.Client, digest invento
 		}
 		sum.Reset()
 	}
-	if err := s.makeRoom(digest, res.ContentLength); err != nil {
+	whole := res.ContentLength
+	if whole >= 0 {
+		whole += have
+	}
+	if err := s.makeRoom(digest, res.ContentLength, whole); err != nil {
 		return err
 	}
 	stall := time.AfterFunc(s.config.StallTimeout, func() {

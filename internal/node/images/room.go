@@ -47,8 +47,8 @@ func isFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// freeBytes is what the file system of a directory has left for root, as statfs(2) says.
-func freeBytes(dir string) (int64, error) {
+// Free is what the file system of a directory has left for root, as statfs(2) says.
+func Free(dir string) (int64, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
 		return 0, &fs.PathError{Op: "statfs", Path: dir, Err: err}
@@ -56,14 +56,14 @@ func freeBytes(dir string) (int64, error) {
 	return int64(s.Bavail) * cmp.Or(s.Frsize, s.Bsize), nil
 }
 
-// makeRoom removes unused images until the file system has room for the missing bytes of an image, which are not known when negative,
-// and the reserve. It returns an error that wraps syscall.ENOSPC when that does not suffice. A file system that does not say what it has left
-// is written to: the write will tell.
-func (s *Store) makeRoom(digest inventory.Digest, missing int64) error {
-	missing = max(0, missing)
+// makeRoom removes unused images until the file system has room for the missing bytes of an image, for the copy of the whole image that a tool
+// reads, and for the reserve. Both sizes are not known when negative. It returns an error that wraps syscall.ENOSPC when that does not suffice. A file
+// system that does not say what it has left is written to: the write will tell.
+func (s *Store) makeRoom(digest inventory.Digest, missing, whole int64) error {
+	missing, copied := max(0, missing), s.copied(whole)
 	enough := func(int64, int) bool {
 		free, err := s.config.Free(s.config.Dir)
-		return err != nil || free >= missing+reserve
+		return err != nil || free >= missing+copied+reserve
 	}
 	s.evict(digest, enough)
 	if enough(0, 0) {
@@ -73,9 +73,24 @@ func (s *Store) makeRoom(digest inventory.Digest, missing int64) error {
 	if err != nil {
 		return nil //nolint:nilerr // as above
 	}
-	return fmt.Errorf("%d MiB are left and %d MiB needed, of which %d MiB stay free for the node: %w",
-		free>>20, (missing+reserve)>>20, reserve>>20, syscall.ENOSPC)
+	var and string
+	if copied > 0 {
+		and = fmt.Sprintf(" and %d MiB are for the copy of the image that a tool reads", mebibytes(copied))
+	}
+	return fmt.Errorf("%d MiB are left and %d MiB needed, of which %d MiB stay free for the node%s: %w",
+		free>>20, mebibytes(missing+copied+reserve), reserve>>20, and, syscall.ENOSPC)
 }
+
+// copied is how many bytes of disk the copy takes that a tool gets of an image; 0 where that is in memory.
+func (s *Store) copied(size int64) int64 {
+	if size <= s.config.MaxInMemory {
+		return 0
+	}
+	return size
+}
+
+// mebibytes is a number of bytes in MiB, rounded up.
+func mebibytes(n int64) int64 { return (n + 1<<20 - 1) >> 20 }
 
 // unusable says which file system cannot take an image, and what to do.
 func (s *Store) unusable(how string, err error) error {

@@ -90,6 +90,37 @@ func TestOnlyWhatIsMissingNeedsRoom(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// The tool that writes a large image gets a copy of it, which is made beside the image.
+func TestALargeImageNeedsRoomForItsCopyToo(t *testing.T) {
+	room := int64(65 * mebibyte)
+	s := newScene(t, serve(content), func(c *images.Config) {
+		c.MaxInMemory = int64(len(content)) - 1
+		c.Free = func(string) (int64, error) { return room - 1, nil }
+	})
+	_, _, err := s.Fetch(t.Context(), digest(content))
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	assert.ErrorContains(t, err, "64 MiB are left and 65 MiB needed, of which 64 MiB stay free for the node and 1 MiB are for the copy of the image that a tool reads")
+	requireNothingLeft(t, s)
+	room++
+	_, _, err = s.Fetch(t.Context(), digest(content))
+	require.NoError(t, err)
+}
+
+func TestUnusedImagesMakeRoomForTheCopyOfOneThatIsHere(t *testing.T) {
+	s := newScene(t, serve(content))
+	_, _, err := s.Fetch(t.Context(), digest(content))
+	require.NoError(t, err)
+	oldest, old := s.put(t, "a", 4*time.Hour), s.put(t, "b", 2*time.Hour)
+	disk(64 + 2)(&s.config)
+	s.config.MaxInMemory = 1
+	s.Store, err = images.Open(s.config)
+	require.NoError(t, err)
+	_, _, err = s.Fetch(t.Context(), digest(content))
+	require.NoError(t, err)
+	assert.NoFileExists(t, oldest)
+	assert.FileExists(t, old, "no more than is needed")
+}
+
 func TestUnusedImagesMakeRoomForAnother(t *testing.T) {
 	s := newScene(t, serve(content), disk(64+3))
 	oldest, older, old, used := s.put(t, "a", 4*time.Hour), s.put(t, "b", 3*time.Hour), s.put(t, "c", 2*time.Hour), s.put(t, "d", time.Minute)

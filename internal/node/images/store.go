@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/pause"
 )
@@ -49,6 +50,9 @@ type Config struct {
 	StallTimeout time.Duration
 	// Attempts is how often in a row a fetch may end without a byte of progress. Zero means 5.
 	Attempts int
+	// MaxInMemory is up to how many bytes of an image a tool's copy is in memory; see command.Config. A larger one is copied in Dir. Zero
+	// means command.MaxInMemory.
+	MaxInMemory int64
 	// Free returns how many bytes a file system has left for this process, by one of its directories. Nil asks the kernel.
 	Free func(dir string) (int64, error)
 	// Wait pauses before attempt n, counted from 1, or returns the context's error. Nil waits 1, 2, 4 … seconds.
@@ -84,8 +88,11 @@ func Open(c Config) (*Store, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
+	if c.MaxInMemory == 0 {
+		c.MaxInMemory = command.MaxInMemory
+	}
 	if c.Free == nil {
-		c.Free = freeBytes
+		c.Free = Free
 	}
 	if c.Wait == nil {
 		c.Wait = waitLonger
@@ -124,6 +131,9 @@ func (s *Store) Fetch(ctx context.Context, digest inventory.Digest) (path string
 // image returns a stored image, or fetches it.
 func (s *Store) image(ctx context.Context, digest inventory.Digest) (path string, size int64, err error) {
 	path, size, err = s.held(digest)
+	if err == nil && s.copied(size) > 0 {
+		_ = s.makeRoom(digest, 0, size) // a job that needs the copy looks for its room itself
+	}
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return path, size, err
 	}

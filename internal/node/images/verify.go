@@ -157,7 +157,7 @@ func (s *Store) extract(ctx context.Context, archive string, c artifact.Claim, w
 	if _, _, err := s.held(want); err == nil {
 		return member(ctx, archive, c, want, io.Discard)
 	}
-	if err := s.makeRoom(want, 0); err != nil {
+	if err := s.makeRoom(want, 0, 0); err != nil {
 		return s.unusable("is full; make room there", err)
 	}
 	part, err := s.open(s.partial(want))

@@ -75,6 +75,9 @@ type Machine struct {
 	Reads, EndAt int
 	// NoWrite is why no tool that writes is started; nil where one is.
 	NoWrite error
+	// Free and MaxInMemory are those of engine.Config.
+	Free        func(dir string) (int64, error)
+	MaxInMemory int64
 	// AtWrite is called when a driver is about to write, with the image it was given.
 	AtWrite func(driver.Image)
 	// BeforeCommit is called between the two commands of a write, which then waits until its context ends.
@@ -83,6 +86,8 @@ type Machine struct {
 	NoReset error
 	// NotNow answers for a device whose image cannot be read now.
 	NotNow func() error
+	// OnArchive is called when an image was read of a device.
+	OnArchive func()
 	// SlowRead is called by a read of an image, which then waits until its context ends.
 	SlowRead func()
 	// Wait is engine.Config.Wait; nil for the clock of this process.
@@ -269,7 +274,7 @@ func (m *Machine) NewEngine(j *journal.Journal) *engine.Engine {
 		BootTook:  func(context.Context) (time.Duration, error) { return m.BootTook, nil },
 		BootID:    func() (string, error) { return fmt.Sprintf("boot-%d", m.Boot), nil },
 		SinceBoot: func() (time.Duration, error) { return time.Since(m.booted), nil },
-		Grace:     time.Minute, Wait: m.Wait, Guard: m.Guard,
+		Grace:     time.Minute, Wait: m.Wait, Guard: m.Guard, Free: m.Free, MaxInMemory: m.MaxInMemory,
 		Notify: func(s engine.Snapshot) {
 			m.Snapshots = append(m.Snapshots, s)
 			if m.OnSnapshot != nil {
@@ -477,7 +482,11 @@ func (f failing) Archive(ctx context.Context, id inventory.Identity, path string
 	if f.m.reading = f.m.HangsRead && f.m.Boot > 1; f.m.reading {
 		return command.ErrStillRunning
 	}
-	return f.Simulated.Archive(ctx, id, path)
+	err := f.Simulated.Archive(ctx, id, path)
+	if err == nil && f.m.OnArchive != nil {
+		f.m.OnArchive()
+	}
+	return err
 }
 
 func (f failing) Revert(ctx context.Context, id inventory.Identity, v inventory.Version) (inventory.Activation, error) {
