@@ -38,7 +38,7 @@ const (
 	ConditionDownloaded = "Downloaded"
 	// ConditionVerified says on a FirmwareSource whether the files hold exactly the images the spec lists.
 	ConditionVerified = "Verified"
-	// ConditionSignatureVerified says on a FirmwareSource whether every file is signed by a key that its spec trusts. It is False
+	// ConditionSignatureVerified says on a FirmwareSource whether every file is signed by a key or an identity that its spec trusts. It is False
 	// where the spec asks for no signature, which is no failure: Ready may be True.
 	ConditionSignatureVerified = "SignatureVerified"
 	// ConditionStaged says on a FirmwareCatalog whether there is a FirmwareSource for each version that its spec stages. It is absent
@@ -156,9 +156,11 @@ const (
 	// ReasonSignatureInvalid: a signature is damaged, is none, or is not of this file. Nothing was stored or written. Of a
 	// catalog: metadata is not signed by whom it trusts.
 	ReasonSignatureInvalid = "SignatureInvalid"
-	// ReasonSignatureKeyUnknown: a signature is by a key that is not trusted. Nothing was stored or written.
+	// ReasonSignatureKeyUnknown: a signature is by a key or an identity that is not trusted, or an authority or log vouches for it that
+	// is not known. Nothing was stored or written.
 	ReasonSignatureKeyUnknown = "SignatureKeyUnknown"
-	// ReasonSignatureExpired: the key that signed is not valid any more, or not yet. Nothing was stored or written.
+	// ReasonSignatureExpired: the key that signed is not valid any more, or not yet, or a certificate was not when the file was signed.
+	// Nothing was stored or written.
 	ReasonSignatureExpired = "SignatureExpired"
 	// ReasonReplayed: metadata was signed before what the catalog used already.
 	ReasonReplayed = "Replayed"

@@ -24,20 +24,24 @@ const (
 )
 
 // VerificationMode says how the files of a source are verified, besides their digests.
-// +kubebuilder:validation:Enum=Keys;Unsigned
+// +kubebuilder:validation:Enum=Keys;Sigstore;Unsigned
 type VerificationMode string
 
 const (
 	// VerificationKeys takes only files that one of the keys signed.
 	VerificationKeys VerificationMode = "Keys"
+	// VerificationSigstore takes only files that an identity signed whom an authority of Sigstore certified.
+	VerificationSigstore VerificationMode = "Sigstore"
 	// VerificationUnsigned takes files that nobody signed.
 	VerificationUnsigned VerificationMode = "Unsigned"
 )
 
 // SourceVerification says who must have signed the files of a source.
-// +kubebuilder:validation:XValidation:rule="self.mode == 'Keys' ? has(self.keys) : !has(self.keys)",message="mode Keys needs keys, and mode Unsigned takes none"
+// +kubebuilder:validation:XValidation:rule="self.mode == 'Keys' ? has(self.keys) : !has(self.keys)",message="mode Keys needs keys, and no other mode takes them"
+// +kubebuilder:validation:XValidation:rule="self.mode == 'Sigstore' ? has(self.sigstore) : !has(self.sigstore)",message="mode Sigstore needs sigstore, and no other mode takes it"
 type SourceVerification struct {
-	// mode is Keys, which takes only files that one of the keys signed, or Unsigned. Written by the user.
+	// mode is Keys, which takes only files that one of the keys signed, Sigstore, which takes only files that an identity signed
+	// whom an authority of Sigstore certified, or Unsigned. Written by the user.
 	// +required
 	Mode VerificationMode `json:"mode,omitempty"`
 	// keys are the public keys of those who may sign, at most 8: a minisign key (the line that begins with RW), or an ECDSA key
@@ -49,10 +53,50 @@ type SourceVerification struct {
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=4096
 	Keys []string `json:"keys,omitempty"`
+	// sigstore says which identities may sign, with mode Sigstore. Written by the user.
+	// +optional
+	Sigstore *SigstoreVerification `json:"sigstore,omitempty"`
+}
+
+// SigstoreVerification says which identities may sign, and which authorities know them. Nothing of it needs a network.
+type SigstoreVerification struct {
+	// trustedRoot is the trusted_root.json of the Sigstore that the publisher signs with, of at most 32 KiB: its certificate authorities,
+	// transparency logs, certificate logs and timestamp authorities, and when each was valid. Each kind that it names is demanded of
+	// a bundle: an entry in a log, or a timestamp where it names no log. Written by the user.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32768
+	TrustedRoot string `json:"trustedRoot,omitempty"`
+	// identities of those who may sign, at most 16, one of whom is enough. Written by the user.
+	// +required
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	Identities []SignerIdentity `json:"identities,omitempty"`
+}
+
+// SignerIdentity is who signs, as the certificate of a signature says.
+// +kubebuilder:validation:XValidation:rule="has(self.subject) != has(self.subjectRegExp)",message="an identity needs either subject or subjectRegExp"
+type SignerIdentity struct {
+	// issuer is the URL of the OpenID Connect issuer that knew the signer, such as https://token.actions.githubusercontent.com.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	Issuer string `json:"issuer,omitempty"`
+	// subject is the signer: an e-mail address, or a URI such as that of a workflow.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	Subject string `json:"subject,omitempty"`
+	// subjectRegExp is a regular expression (RE2) that the whole subject matches, for a URI that changes with each release.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	SubjectRegExp string `json:"subjectRegExp,omitempty"`
 }
 
 // FirmwareSourceSpec says where images come from, how they are verified and what they are.
-// +kubebuilder:validation:XValidation:rule="has(self.verification) && self.verification.mode == 'Keys' ? self.files.all(f, has(f.signatureURL)) : self.files.all(f, !has(f.signatureURL))",message="with verification mode Keys each file needs its signatureURL, and otherwise none may have one, because it would not be verified"
+// +kubebuilder:validation:XValidation:rule="has(self.verification) && self.verification.mode != 'Unsigned' ? self.files.all(f, has(f.signatureURL)) : self.files.all(f, !has(f.signatureURL))",message="with verification mode Keys or Sigstore each file needs its signatureURL, and otherwise none may have one, because it would not be verified"
 type FirmwareSourceSpec struct {
 	// files to fetch, at most 64. Every one must be fetched and verified before the source is Ready.
 	// Written by the user.
@@ -133,8 +177,9 @@ type FirmwareFile struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[0-9a-f]{64}$`
 	SHA256 string `json:"sha256,omitempty"`
-	// signatureURL is where the signature of the file is: a minisign signature (.minisig), or an ECDSA signature of the
-	// file's sha256 in DER, bare or in base64. https, http or file, as for url. Required with the verification mode Keys.
+	// signatureURL is where the signature of the file is: a minisign signature (.minisig), an ECDSA signature of the file's sha256 in
+	// DER, bare or in base64, or a bundle of Sigstore (.sigstore.json); at most 32 KiB. https, http or file, as for url. Required
+	// with the verification modes Keys and Sigstore.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048

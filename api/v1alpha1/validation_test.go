@@ -204,6 +204,16 @@ func TestFirmwareSourceValidation(t *testing.T) {
 			o.Spec.Verification = &v1alpha1.SourceVerification{Mode: mode, Keys: keys}
 		}
 	}
+	sigstore := func(identities ...v1alpha1.SignerIdentity) func(*v1alpha1.FirmwareSource) {
+		return func(o *v1alpha1.FirmwareSource) {
+			file(o).SignatureURL = "https://firmware.example.com/a.bin.sigstore.json"
+			o.Spec.Verification = &v1alpha1.SourceVerification{Mode: v1alpha1.VerificationSigstore, Sigstore: &v1alpha1.SigstoreVerification{
+				TrustedRoot: "{}", Identities: identities,
+			}}
+		}
+	}
+	who := v1alpha1.SignerIdentity{Issuer: "https://accounts.example.com", Subject: "release@example.com"}
+	const identitiesField = "spec.verification.sigstore.identities"
 	const pathField = "spec.files[0].images[0].path"
 	checkCreate(t, validSource, []change{
 		{name: "a plain source", change: func(*v1alpha1.FirmwareSource) {}},
@@ -232,7 +242,7 @@ func TestFirmwareSourceValidation(t *testing.T) {
 			file(o).SignatureURL = "https://firmware.example.com/a@1.bin.minisig"
 		}},
 		{name: "keys and a file without a signature", change: verify(v1alpha1.VerificationKeys, "RWQ"),
-			field: "spec", message: "with verification mode Keys each file needs its signatureURL, and otherwise none may have one, because it would not be verified"},
+			field: "spec", message: "with verification mode Keys or Sigstore each file needs its signatureURL, and otherwise none may have one, because it would not be verified"},
 		{name: "a signature that nobody verifies", change: func(o *v1alpha1.FirmwareSource) {
 			verify(v1alpha1.VerificationUnsigned)(o)
 			file(o).SignatureURL = "https://firmware.example.com/a.minisig"
@@ -245,9 +255,39 @@ func TestFirmwareSourceValidation(t *testing.T) {
 			file(o).SignatureURL = "https://user:secret@firmware.example.com/a.minisig"
 		}, field: "spec.files[0].signatureURL", message: "should match"},
 		{name: "keys without one", change: verify(v1alpha1.VerificationKeys),
-			field: "spec.verification", message: "mode Keys needs keys, and mode Unsigned takes none"},
+			field: "spec.verification", message: "mode Keys needs keys, and no other mode takes them"},
 		{name: "unsigned with a key", change: verify(v1alpha1.VerificationUnsigned, "RWQ"),
-			field: "spec.verification", message: "mode Keys needs keys, and mode Unsigned takes none"},
+			field: "spec.verification", message: "mode Keys needs keys, and no other mode takes them"},
+		{name: "signed by an identity", change: sigstore(who, v1alpha1.SignerIdentity{Issuer: "https://ci.example.com", SubjectRegExp: "https://ci/.*"})},
+		{name: "identities and a file without a signature", change: func(o *v1alpha1.FirmwareSource) {
+			sigstore(who)(o)
+			file(o).SignatureURL = ""
+		}, field: "spec", message: "each file needs its signatureURL"},
+		{name: "identities that are not there", change: verify(v1alpha1.VerificationSigstore),
+			field: "spec.verification", message: "mode Sigstore needs sigstore, and no other mode takes it"},
+		{name: "keys beside identities", change: func(o *v1alpha1.FirmwareSource) {
+			sigstore(who)(o)
+			o.Spec.Verification.Keys = []string{"RWQ"}
+		}, field: "spec.verification", message: "mode Keys needs keys, and no other mode takes them"},
+		{name: "identities beside keys", change: func(o *v1alpha1.FirmwareSource) {
+			sigstore(who)(o)
+			o.Spec.Verification.Mode, o.Spec.Verification.Keys = v1alpha1.VerificationKeys, []string{"RWQ"}
+		}, field: "spec.verification", message: "mode Sigstore needs sigstore, and no other mode takes it"},
+		{name: "no identity", change: sigstore(), field: identitiesField, message: "Required"},
+		{name: "no trusted root", change: func(o *v1alpha1.FirmwareSource) {
+			sigstore(who)(o)
+			o.Spec.Verification.Sigstore.TrustedRoot = ""
+		}, field: "spec.verification.sigstore.trustedRoot", message: "Required"},
+		{name: "a trusted root without end", change: func(o *v1alpha1.FirmwareSource) {
+			sigstore(who)(o)
+			o.Spec.Verification.Sigstore.TrustedRoot = strings.Repeat("x", 32769)
+		}, field: "spec.verification.sigstore.trustedRoot", message: "may not be more than 32768 bytes"},
+		{name: "an identity without a subject", change: sigstore(v1alpha1.SignerIdentity{Issuer: who.Issuer}),
+			field: identitiesField + "[0]", message: "an identity needs either subject or subjectRegExp"},
+		{name: "an identity with two subjects", change: sigstore(v1alpha1.SignerIdentity{Issuer: who.Issuer, Subject: "a", SubjectRegExp: "b"}),
+			field: identitiesField + "[0]", message: "an identity needs either subject or subjectRegExp"},
+		{name: "an identity that nobody knows", change: sigstore(v1alpha1.SignerIdentity{Subject: "a"}),
+			field: identitiesField + "[0].issuer", message: "Required"},
 		{name: "an unknown verification", change: verify("Hope"),
 			field: "spec.verification.mode", message: "supported values"},
 		{name: "no digest", change: func(o *v1alpha1.FirmwareSource) { file(o).SHA256 = "" }, field: "spec.files[0]", message: "sha256 is required: a file without it could be any file"},

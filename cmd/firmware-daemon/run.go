@@ -109,7 +109,8 @@ func daemonFlags(c *cobra.Command, d *config.Daemon) {
 		"file with another address (IP:port) of the same server, tried where the host of the URL is not reached; it may be missing")
 	f.StringVar(&d.ImageTokenFile, "image-token-file", "", "file with the token for the image server")
 	f.StringVar(&d.ImageKeysDir, "image-keys-dir", "/etc/node-firmware/image-keys",
-		"directory with the public keys of those who may sign images, one file each; there may be none, and empty looks for none")
+		"directory with the public keys of those who may sign images, one file each, and trusted roots of Sigstore with the identities that may; "+
+			"there may be none, and empty looks for none")
 	f.StringVar(&d.ImageVerification, "image-verification", config.ImagesSignedIfKeys,
 		"Required refuses images that none of the keys vouches for, also where there is no key; IfKeys does so only where there is one")
 	f.StringVar(&d.ProbeAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 for none")

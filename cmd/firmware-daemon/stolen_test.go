@@ -17,6 +17,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
 	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
+	"github.com/nodefirmware/node-firmware-operator/pkg/signature/signaturetest"
 )
 
 // publisher signs firmware with a key of its own.
@@ -41,11 +42,18 @@ func (p publisher) sign(t *testing.T, content []byte) []byte {
 }
 
 // writesNothingForAStolenOperator: whoever took the operator over admits jobs of its own and serves what it likes. It has no key of
-// the publisher.
+// the publishers, one of whom signs as an identity of Sigstore, as the thief does too.
 func writesNothingForAStolenOperator(t *testing.T, c *cluster, m *machine) {
 	vendor, thief := newPublisher(t), newPublisher(t)
 	keys := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(keys, "vendor.pub"), []byte(vendor.public), 0o600))
+	sigstore := signaturetest.New(t)
+	const issuer, release = "https://accounts.example.com", "release@example.com"
+	for name, text := range map[string][]byte{
+		"vendor.pub": []byte(vendor.public), "trusted_root.json": sigstore.Root(t),
+		"identities.yaml": []byte("identities:\n- {issuer: " + issuer + ", subject: " + release + "}\n"),
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(keys, name), text, 0o600))
+	}
 	m.start(t, append(c.args, "--image-verification=Required", "--image-keys-dir="+keys)...)
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -69,6 +77,15 @@ func writesNothingForAStolenOperator(t *testing.T, c *cluster, m *machine) {
 		{"n1-unsigned", "22.41.1001", func(v1alpha1.Digest, []byte) {}, v1alpha1.ReasonSignatureMissing},
 		{"n1-thief", "22.41.1002", func(d v1alpha1.Digest, image []byte) { claim(d, thief.sign(t, image)) }, v1alpha1.ReasonSignatureKeyUnknown},
 		{"n1-borrowed", "22.41.1003", func(d v1alpha1.Digest, _ []byte) { claim(d, vendor.sign(t, another)) }, v1alpha1.ReasonSignatureInvalid},
+		{"n1-stranger", "22.41.1005", func(d v1alpha1.Digest, image []byte) {
+			claim(d, sigstore.Sign(t, "thief@example.com", issuer, image))
+		}, v1alpha1.ReasonSignatureKeyUnknown},
+		{"n1-forged", "22.41.1006", func(d v1alpha1.Digest, image []byte) {
+			claim(d, signaturetest.New(t).Sign(t, release, issuer, image))
+		}, v1alpha1.ReasonSignatureKeyUnknown},
+		{"n1-moved", "22.41.1007", func(d v1alpha1.Digest, _ []byte) {
+			claim(d, sigstore.Sign(t, release, issuer, another))
+		}, v1alpha1.ReasonSignatureInvalid},
 	} {
 		digest, image := stock(attempt.version)
 		attempt.offer(digest, image)
@@ -83,12 +100,23 @@ func writesNothingForAStolenOperator(t *testing.T, c *cluster, m *machine) {
 		assert.Empty(t, m.writes(t), attempt.name)
 	}
 
-	digest, genuine := stock("22.41.1004")
-	claim(digest, vendor.sign(t, genuine))
-	c.admit(t, "n1-genuine", update(card, "22.41.1004", digest))
-	require.EventuallyWithT(t, func(ct *assert.CollectT) {
-		j := c.job(t, "n1-genuine")
-		assert.True(ct, meta.IsStatusConditionTrue(j.Status.Conditions, v1alpha1.ConditionComplete), "%+v", j.Status)
-	}, time.Minute, 100*time.Millisecond, "what the publisher signed is flashed")
-	assert.Len(t, m.writes(t), 1)
+	running := card.Status.Firmware.Running
+	for n, attempt := range []struct {
+		name, version string
+		sign          func([]byte) []byte
+	}{
+		{"n1-genuine", "22.41.1004", func(image []byte) []byte { return vendor.sign(t, image) }},
+		{"n1-released", "22.41.1008", func(image []byte) []byte { return sigstore.Sign(t, release, issuer, image) }},
+	} {
+		digest, genuine := stock(attempt.version)
+		claim(digest, attempt.sign(genuine))
+		now := c.device(t, func(d v1alpha1.NodeDevice) bool { return byBoard(nic0PSID)(d) && d.Status.Firmware.Running == running })
+		c.admit(t, attempt.name, update(now, attempt.version, digest))
+		require.EventuallyWithT(t, func(ct *assert.CollectT) {
+			j := c.job(t, attempt.name)
+			assert.True(ct, meta.IsStatusConditionTrue(j.Status.Conditions, v1alpha1.ConditionComplete), "%+v", j.Status)
+		}, time.Minute, 100*time.Millisecond, "what the publisher signed is flashed")
+		assert.Len(t, m.writes(t), n+1)
+		running = attempt.version
+	}
 }

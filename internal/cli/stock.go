@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/trust"
 	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
-	"github.com/nodefirmware/node-firmware-operator/pkg/signature"
 )
 
 // stock keeps the images of FirmwareSources on this machine.
@@ -78,9 +78,9 @@ func (m Images) addStored(source v1alpha1.FirmwareSource, i artifact.Image) {
 }
 
 func artifactFiles(s v1alpha1.FirmwareSource) ([]artifact.File, error) {
-	keys, err := publishers(s.Spec.Verification)
+	who, err := trust.Of(s.Spec.Verification)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w; nothing was fetched", err)
 	}
 	var out []artifact.File
 	for _, f := range s.Spec.Files {
@@ -95,8 +95,8 @@ func artifactFiles(s v1alpha1.FirmwareSource) ([]artifact.File, error) {
 		if file.Format == "" {
 			file.Format = artifact.FormatImage
 		}
-		if len(keys) > 0 {
-			file.Signature = &artifact.Signature{URL: f.SignatureURL, Keys: keys}
+		if who != nil {
+			file.Signature = &artifact.Signature{URL: f.SignatureURL, Trust: *who}
 		}
 		for _, i := range f.Images {
 			file.Images = append(file.Images, artifact.Description{
@@ -107,28 +107,6 @@ func artifactFiles(s v1alpha1.FirmwareSource) ([]artifact.File, error) {
 		out = append(out, file)
 	}
 	return out, nil
-}
-
-// publishers are the keys that may have signed the files of a source; none where they need not be signed.
-func publishers(v *v1alpha1.SourceVerification) ([]signature.Key, error) {
-	switch {
-	case v == nil || v.Mode == v1alpha1.VerificationUnsigned:
-		return nil, nil
-	case v.Mode != v1alpha1.VerificationKeys: // of a later version of the API: never taken for none
-		return nil, fmt.Errorf("spec.verification.mode %q is not known to this version; nothing was fetched", v.Mode)
-	}
-	var keys []signature.Key
-	for i, text := range v.Keys {
-		found, err := signature.ParseKeys(text)
-		if err != nil {
-			return nil, fmt.Errorf("spec.verification.keys[%d]: %w; nothing was fetched", i, err)
-		}
-		keys = append(keys, found...)
-	}
-	if len(keys) == 0 {
-		return nil, errors.New("spec.verification.mode is Keys, and spec.verification.keys has none; nothing was fetched")
-	}
-	return keys, nil
 }
 
 // Fetch gives the engine an image that was fetched before the job began. The engine hashes its content again before it

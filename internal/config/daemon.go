@@ -47,7 +47,7 @@ type Daemon struct {
 	ImageServer, ImageServerCA, ImageTokenFile string
 	// ImageServerAddressFile may hold an address (host:port) of the same server, for where the host of the URL is not reached.
 	ImageServerAddressFile string
-	// ImageKeysDir is the directory with the public keys of those who may sign images; empty for none. ImageVerification is
+	// ImageKeysDir is the directory of those who may sign images, as signature.ReadTrust reads it; empty for none. ImageVerification is
 	// ImagesSigned or ImagesSignedIfKeys.
 	ImageKeysDir, ImageVerification string
 	// ProbeAddress and MetricsAddress are the addresses to listen on; "0" disables either.

@@ -8,9 +8,9 @@ import (
 
 // The values of Daemon.ImageVerification.
 const (
-	// ImagesSigned refuses images that no key of this machine vouches for.
+	// ImagesSigned refuses images that nobody signed whom this machine trusts.
 	ImagesSigned = "Required"
-	// ImagesSignedIfKeys does so where this machine has keys.
+	// ImagesSignedIfKeys does so where this machine has keys or trusted roots.
 	ImagesSignedIfKeys = "IfKeys"
 )
 

@@ -95,6 +95,14 @@ func TestNoObjectIsTooLarge(t *testing.T) {
 			Verification: &v1alpha1.SourceVerification{Mode: v1alpha1.VerificationKeys, Keys: keys},
 		})
 	})
+	t.Run("FirmwareSource with a trusted root", func(t *testing.T) {
+		identities := filled(t, 16, unbounded, func(i int) v1alpha1.SignerIdentity {
+			return v1alpha1.SignerIdentity{Issuer: long(512, i), SubjectRegExp: long(512, i)}
+		})
+		cluster{t, c.Client}.fullSource(3, v1alpha1.FirmwareSourceSpec{Verification: &v1alpha1.SourceVerification{
+			Mode: v1alpha1.VerificationSigstore, Sigstore: &v1alpha1.SigstoreVerification{TrustedRoot: long(32<<10, 1), Identities: identities},
+		}})
+	})
 }
 
 func (c cluster) fullNodeFirmware() {

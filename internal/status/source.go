@@ -99,7 +99,11 @@ func sourceSigned(old []metav1.Condition, f SourceFacts) Condition {
 		c.Message = "Nobody needs to have signed the files, as spec.verification says. Nodes that require signatures refuse the images."
 	case f.Reached > SourceVerify:
 		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonSucceeded
-		c.Message = fmt.Sprintf("Every file (%d) is signed by a key of spec.verification.", f.Files)
+		by := "a key"
+		if f.Verification == v1alpha1.VerificationSigstore {
+			by = "an identity"
+		}
+		c.Message = fmt.Sprintf("Every file (%d) is signed by %s of spec.verification.", f.Files, by)
 	case f.Err != nil && isSignature(f.Reason):
 		c.Reason, c.Message = f.Reason, f.Err.Error()
 	default:

@@ -107,7 +107,7 @@ func (s *shop) signer() func(File) File {
 		r := minisign.NewReader(strings.NewReader(string(content)))
 		_, err = r.Read(make([]byte, len(content)))
 		require.NoError(s.t, err)
-		f.Signature = &Signature{URL: f.URL + ".minisig", Keys: keys}
+		f.Signature = &Signature{URL: f.URL + ".minisig", Trust: signature.Trust{Keys: keys}}
 		require.NoError(s.t, os.WriteFile(strings.TrimPrefix(f.Signature.URL, "file://"), r.Sign(private), 0o600))
 		return f
 	}

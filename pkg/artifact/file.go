@@ -43,8 +43,8 @@ type File struct {
 type Signature struct {
 	// URL of the signature: http, https or file.
 	URL string
-	// Keys are those that may have signed.
-	Keys []signature.Key
+	// Trust is who may have signed.
+	Trust signature.Trust
 }
 
 // Description says what an image is for. Empty fields are no restriction, but an image that does not say itself for which boards it is
@@ -92,9 +92,9 @@ const (
 	SignatureMissing = Reason(signature.Missing)
 	// SignatureInvalid: the signature is damaged, is none, or is not of this file.
 	SignatureInvalid = Reason(signature.Invalid)
-	// SignatureKeyUnknown: the file is signed with a key that is not trusted.
+	// SignatureKeyUnknown: the file is signed with a key or by an identity that is not trusted.
 	SignatureKeyUnknown = Reason(signature.UnknownKey)
-	// SignatureExpired: the key that signed is not valid any more, or not yet.
+	// SignatureExpired: the key that signed is not valid any more, or not yet, or its certificate was not when it signed.
 	SignatureExpired = Reason(signature.Expired)
 )
 

@@ -10,7 +10,6 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/imageinfo"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
-	"github.com/nodefirmware/node-firmware-operator/pkg/signature"
 )
 
 type metadata struct {
@@ -22,7 +21,7 @@ type fileRecord struct {
 	Digest string        `json:"digest"`
 	Format Format        `json:"format"`
 	Images []imageRecord `json:"images"`
-	// Signature of the file, and the fingerprint of the keys it was verified with; empty for a file that need not be signed.
+	// Signature of the file, and the fingerprint of the keys or identities it was verified with; empty for a file that need not be signed.
 	Signature []byte `json:"signature,omitempty"`
 	Keys      string `json:"keys,omitempty"`
 }
@@ -65,7 +64,7 @@ func (s *Store) recorded(known metadata, f File) (fileRecord, bool) {
 
 // isSigned reports whether the file was verified with these very keys, and whether what a node needs to do the same is in store.
 func (s *Store) isSigned(r fileRecord, f File) bool {
-	if len(r.Signature) == 0 || r.Keys != signature.Fingerprint(f.Signature.Keys) {
+	if len(r.Signature) == 0 || r.Keys != f.Signature.Trust.Fingerprint() {
 		return false
 	}
 	digest, err := inventory.ParseDigest(r.Digest)

@@ -47,7 +47,7 @@ func (s *Store) checkSignature(ctx context.Context, fetcher *Fetcher, f File, pa
 		return nil, transient(StorageFailed, "read image store: %w", err)
 	}
 	var refused *signature.Error
-	switch err := subject.Verify(f.Signature.Keys, text, now); {
+	switch err := subject.Verify(f.Signature.Trust, text, now); {
 	case errors.As(err, &refused):
 		return nil, &Error{Reason: Reason(refused.Reason), Err: fmt.Errorf("%s: %w; nothing of it was stored. Correct the signature, the key "+
 			"or the file, and find out why it was wrong, then edit the source: it is not tried again before that", redacted(f.URL), err)}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/imageinfo"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
-	"github.com/nodefirmware/node-firmware-operator/pkg/signature"
 )
 
 // Store keeps verified images on the file system:
@@ -141,7 +140,7 @@ func (s *Store) Download(ctx context.Context, source string, f File, beside ...F
 		if record.Signature, err = s.checkSignature(ctx, fetcher, f, tmp.Name(), s.now()); err != nil {
 			return err
 		}
-		record.Keys = signature.Fingerprint(f.Signature.Keys)
+		record.Keys = f.Signature.Trust.Fingerprint()
 	}
 	// An image gets its name when the whole file has been found sound, so that nothing is stored of one that is not.
 	var images []staged

@@ -4,14 +4,10 @@ import (
 	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
-	"crypto/sha256"
 	"crypto/x509"
-	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -32,16 +28,6 @@ type Key struct {
 	// notBefore and notAfter bound the use of a key that came as a certificate; zero for one that came without.
 	notBefore, notAfter time.Time
 	raw                 []byte
-}
-
-// Fingerprint is a text that differs between different lists of keys.
-func Fingerprint(keys []Key) string {
-	hash := sha256.New()
-	for _, k := range keys {
-		sum := sha256.Sum256(k.raw)
-		hash.Write(sum[:])
-	}
-	return hex.EncodeToString(hash.Sum(nil))
 }
 
 // String names the key for a message.
@@ -107,43 +93,4 @@ func parseBlock(block *pem.Block) (Key, error) {
 		return Key{}, errors.New("read key: not an ECDSA key on the curve P-256")
 	}
 	return key, nil
-}
-
-// ReadKeys reads the keys of a directory, one file for each text of ParseKeys. Names that begin with a dot are skipped: in a
-// mounted ConfigMap they are the kubelet's own. A directory that is not there holds none. One file that cannot be read is an
-// error, so that a damaged key is not taken for one that was never there.
-func ReadKeys(dir string) ([]Key, error) {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list keys: %w", err)
-	}
-	var keys []Key
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), ".") {
-			continue
-		}
-		path := filepath.Join(dir, e.Name())
-		info, err := os.Stat(path)
-		if err != nil {
-			return nil, fmt.Errorf("read key: %w", err)
-		}
-		if !info.Mode().IsRegular() || info.Size() > MaxKeyBytes {
-			return nil, fmt.Errorf("read key %s: not a file of at most %d bytes", path, MaxKeyBytes)
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return nil, fmt.Errorf("read key: %w", err)
-		}
-		found, err := ParseKeys(string(text))
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		if keys = append(keys, found...); len(keys) > MaxKeys {
-			return nil, fmt.Errorf("read keys: more than %d in %s", MaxKeys, dir)
-		}
-	}
-	return keys, nil
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// MaxBytes bounds a signature.
-const MaxBytes = 16 << 10
+// MaxBytes bounds a signature. A bundle with two timestamps has 20 KiB. As many as a statement may have claims fit into a statement.
+const MaxBytes = 32 << 10
 
 // Reason says why a signature does not hold. The values are the condition reasons of the API.
 type Reason string
@@ -27,9 +27,9 @@ const (
 	Missing Reason = "SignatureMissing"
 	// Invalid: it is damaged, is none, or is not of this file.
 	Invalid Reason = "SignatureInvalid"
-	// UnknownKey: it names a key that is not among those that are trusted.
+	// UnknownKey: it is by a key, an identity, an authority or a log that is not among those that are trusted.
 	UnknownKey Reason = "SignatureKeyUnknown"
-	// Expired: it is of this file, and its key is not valid now.
+	// Expired: its key is not valid now, or its certificate, or what vouches for that, was not when the file was signed.
 	Expired Reason = "SignatureExpired"
 )
 
@@ -65,24 +65,28 @@ func Read(file io.Reader) (Subject, error) {
 // Digest is the sha256 of the file.
 func (s Subject) Digest() inventory.Digest { return s.sha256 }
 
-// Verify returns nil if the signature is one of the file by one of the keys, and an *Error otherwise. It takes the format that
-// minisign writes (hashed, its default since 0.10), and an ECDSA signature of the file's sha256 in DER, bare as openssl writes
-// it or in base64 as cosign does.
-func (s Subject) Verify(keys []Key, signature []byte, now time.Time) error {
+// Verify returns nil if the signature is one of the file by one of those who may sign, and an *Error otherwise. It takes the format
+// that minisign writes (hashed, its default since 0.10), an ECDSA signature of the file's sha256 in DER, bare as openssl writes
+// it or in base64 as cosign does, and a bundle of Sigstore. now is the time by which keys expire that came as a certificate; a bundle
+// has witnesses of its own time.
+func (s Subject) Verify(trust Trust, signature []byte, now time.Time) error {
 	trimmed := bytes.TrimSpace(signature)
 	switch {
-	case len(keys) == 0:
+	case trust.Len() == 0:
 		return refuse(UnknownKey, "there is no key to verify the signature with")
 	case len(trimmed) == 0:
 		return refuse(Missing, "there is no signature")
 	case len(signature) > MaxBytes:
 		return refuse(Invalid, "the signature is longer than %d bytes", MaxBytes)
 	case trimmed[0] == '{':
-		return refuse(Invalid, "the signature is a sigstore bundle, which is not supported; sign with a key, without a bundle")
+		return s.verifyBundle(trust, trimmed, now)
 	case bytes.HasPrefix(trimmed, []byte("untrusted comment:")):
-		return s.verifyMinisign(keys, signature)
+		return s.verifyMinisign(trust.Keys, signature)
+	case len(trust.Keys) == 0:
+		return refuse(Invalid, "the signature is no sigstore bundle, and only identities of sigstore are trusted; sign with cosign sign-blob --bundle, or "+
+			"trust the key that signed")
 	}
-	return s.verifyECDSA(keys, signature, now)
+	return s.verifyECDSA(trust.Keys, signature, now)
 }
 
 func (s Subject) verifyMinisign(keys []Key, text []byte) error {
@@ -109,12 +113,16 @@ func (s Subject) verifyMinisign(keys []Key, text []byte) error {
 }
 
 func (s Subject) verifyECDSA(keys []Key, raw []byte, now time.Time) error {
-	if !slices.ContainsFunc(keys, func(k Key) bool { return k.ecdsa != nil }) {
-		return refuse(UnknownKey, "the signature is none of minisign, and no trusted key is of another kind")
-	}
 	der := raw
 	if decoded, err := base64.StdEncoding.DecodeString(string(bytes.TrimSpace(raw))); err == nil {
 		der = decoded
+	}
+	return s.verifyDER(keys, der, now)
+}
+
+func (s Subject) verifyDER(keys []Key, der []byte, now time.Time) error {
+	if !slices.ContainsFunc(keys, func(k Key) bool { return k.ecdsa != nil }) {
+		return refuse(UnknownKey, "the signature is none of minisign, and no trusted key is of another kind")
 	}
 	var expired *Key
 	for _, k := range keys {

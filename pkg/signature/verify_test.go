@@ -75,6 +75,8 @@ func signMinisign(key minisign.PrivateKey, content string) []byte {
 	return r.Sign(key)
 }
 
+func byKeys(keys []signature.Key) signature.Trust { return signature.Trust{Keys: keys} }
+
 func mustParse(t *testing.T, text string) []signature.Key {
 	t.Helper()
 	keys, err := signature.ParseKeys(text)
@@ -120,7 +122,7 @@ func TestOnlyASignatureOfThisFileByATrustedKeyHolds(t *testing.T) {
 		"endless":                       {keys: both, sig: []byte(strings.Repeat("x", signature.MaxBytes+1)), want: signature.Invalid},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := read(t, file).Verify(c.keys, c.sig, now)
+			err := read(t, file).Verify(byKeys(c.keys), c.sig, now)
 			if c.want == "" {
 				require.NoError(t, err)
 				return
@@ -142,12 +144,12 @@ func TestTakesWhatOtherProgramsWrite(t *testing.T) {
 	}
 	for sig, key := range map[string]string{"fw.bin.minisig": "minisign.pub", "fw.bin.sig": "openssl.pem"} {
 		keys := mustParse(t, string(data(key)))
-		require.NoError(t, read(t, string(data("fw.bin"))).Verify(keys, data(sig), now), sig)
-		require.Error(t, read(t, "FIRMWARE").Verify(keys, data(sig), now), sig)
+		require.NoError(t, read(t, string(data("fw.bin"))).Verify(byKeys(keys), data(sig), now), sig)
+		require.Error(t, read(t, "FIRMWARE").Verify(byKeys(keys), data(sig), now), sig)
 	}
 	made := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
-	require.NoError(t, read(t, string(data("fw.bin"))).Verify(mustParse(t, string(data("openssl-cert.pem"))), data("fw.bin.sig"), made))
-	require.ErrorContains(t, read(t, string(data("fw.bin"))).Verify(mustParse(t, string(data("minisign.pub"))), data("fw.bin.old.minisig"), now),
+	require.NoError(t, read(t, string(data("fw.bin"))).Verify(byKeys(mustParse(t, string(data("openssl-cert.pem")))), data("fw.bin.sig"), made))
+	require.ErrorContains(t, read(t, string(data("fw.bin"))).Verify(byKeys(mustParse(t, string(data("minisign.pub")))), data("fw.bin.old.minisig"), now),
 		"-H", "the kind that needs the whole file in memory")
 }
 
@@ -155,16 +157,16 @@ func TestACertificateIsAKeyForAsLongAsItIsValid(t *testing.T) {
 	key, _ := newECDSA(t, elliptic.P256())
 	sig := signECDSA(t, key, file)
 	valid := mustParse(t, certificate(t, key, now.Add(-time.Hour), now.Add(time.Hour)))
-	require.NoError(t, read(t, file).Verify(valid, sig, now))
+	require.NoError(t, read(t, file).Verify(byKeys(valid), sig, now))
 
 	for name, keys := range map[string][]signature.Key{
 		"over":    mustParse(t, certificate(t, key, now.Add(-2*time.Hour), now.Add(-time.Hour))),
 		"not yet": mustParse(t, certificate(t, key, now.Add(time.Hour), now.Add(2*time.Hour))),
 	} {
 		var failed *signature.Error
-		require.ErrorAs(t, read(t, file).Verify(keys, sig, now), &failed, name)
+		require.ErrorAs(t, read(t, file).Verify(byKeys(keys), sig, now), &failed, name)
 		assert.Equal(t, signature.Expired, failed.Reason, name)
-		require.NoError(t, read(t, file).Verify(append(keys, valid...), sig, now), "the key was renewed under a new certificate")
+		require.NoError(t, read(t, file).Verify(byKeys(append(keys, valid...)), sig, now), "the key was renewed under a new certificate")
 	}
 }
 
@@ -184,29 +186,6 @@ func TestKeysThatCannotBeUsedAreAnError(t *testing.T) {
 	assert.Len(t, mustParse(t, p256+p256), 2)
 }
 
-func TestKeysOfADirectory(t *testing.T) {
-	dir := t.TempDir()
-	keys, err := signature.ReadKeys(filepath.Join(dir, "absent"))
-	require.NoError(t, err)
-	assert.Empty(t, keys)
-
-	public, _, err := minisign.GenerateKey(rand.Reader)
-	require.NoError(t, err)
-	text, err := public.MarshalText() // with its comment, as minisign.pub
-	require.NoError(t, err)
-	_, p256 := newECDSA(t, elliptic.P256())
-	require.NoError(t, os.Mkdir(filepath.Join(dir, "..data"), 0o700))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "vendor.pub"), text, 0o600))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "own.pem"), []byte(p256), 0o600))
-	keys, err = signature.ReadKeys(dir)
-	require.NoError(t, err)
-	assert.Len(t, keys, 2)
-
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "torn.pem"), []byte(p256[:20]), 0o600))
-	_, err = signature.ReadKeys(dir)
-	require.ErrorContains(t, err, "torn.pem", "a damaged key is not one that was never there")
-}
-
 func FuzzVerify(f *testing.F) {
 	public, private, err := minisign.GenerateKey(rand.Reader)
 	require.NoError(f, err)
@@ -224,7 +203,7 @@ func FuzzVerify(f *testing.F) {
 	f.Fuzz(func(t *testing.T, sig []byte) { // nobody can have signed this file
 		s, err := signature.Read(strings.NewReader(file))
 		require.NoError(t, err)
-		require.Error(t, s.Verify(append(keys, more...), sig, now))
+		require.Error(t, s.Verify(byKeys(append(keys, more...)), sig, now))
 	})
 }
 

@@ -8,7 +8,7 @@ import (
 
 // Files are the files of a FirmwareSource in the terms of package artifact.
 func Files(src *v1alpha1.FirmwareSource) ([]artifact.File, error) {
-	keys, err := keysOf(src.Spec.Verification)
+	who, err := trusted(src.Spec.Verification)
 	if err != nil {
 		return nil, err
 	}
@@ -24,8 +24,8 @@ func Files(src *v1alpha1.FirmwareSource) ([]artifact.File, error) {
 		if f.Format == "" {
 			file.Format = artifact.FormatImage
 		}
-		if keys != nil {
-			file.Signature = &artifact.Signature{URL: f.SignatureURL, Keys: keys}
+		if who != nil {
+			file.Signature = &artifact.Signature{URL: f.SignatureURL, Trust: *who}
 		}
 		for _, i := range f.Images {
 			file.Images = append(file.Images, artifact.Description{

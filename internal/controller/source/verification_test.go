@@ -28,6 +28,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/signature"
+	"github.com/nodefirmware/node-firmware-operator/pkg/signature/signaturetest"
 )
 
 // publisher signs with a minisign key of his own.
@@ -205,7 +206,9 @@ func TestASignatureThatCannotBeFetchedNowIsTriedAgain(t *testing.T) {
 
 func TestKeysThatCannotBeUsedFetchNothing(t *testing.T) {
 	for name, v := range map[string]*v1alpha1.SourceVerification{
-		"no key": keysMode(), "none": keysMode("my key"), "a mode of the future": {Mode: "Sigstore"},
+		"no key": keysMode(), "none": keysMode("my key"), "a mode of the future": {Mode: "Notary"},
+		"no sigstore": {Mode: v1alpha1.VerificationSigstore}, "a trusted root that is none": sigstoreMode([]byte("{}"), "release@example.com"),
+		"no identity": {Mode: v1alpha1.VerificationSigstore, Sigstore: &v1alpha1.SigstoreVerification{TrustedRoot: string(signaturetest.New(t).Root(t))}},
 	} {
 		b := newBench(t)
 		b.createVerified("cx", v, b.file("fw.bin", "FIRMWARE"))

@@ -9,15 +9,15 @@ import (
 
 // logVerification says once whether this node verifies who signed the images it flashes. The keys are read again for every image.
 func logVerification(log *slog.Logger, c config.Daemon, store *images.Store) {
-	switch keys, required, err := store.Signed(); {
+	switch who, required, err := store.Signed(); {
 	case err != nil:
 		log.Error("Could not read the keys of images; every image is refused until they can be read", "dir", c.ImageKeysDir, "err", err)
 	case !required:
 		log.Warn("Images are flashed without looking at who signed them: this node has no key. Whoever takes over the operator can have "+
 			"any image flashed that devices accept", "dir", c.ImageKeysDir, "policy", c.ImageVerification)
-	case keys == 0:
+	case who.Len() == 0:
 		log.Error("Every image is refused: this node takes signed images only and has no key", "dir", c.ImageKeysDir, "policy", c.ImageVerification)
 	default:
-		log.Info("Images must be signed", "dir", c.ImageKeysDir, "keys", keys, "policy", c.ImageVerification)
+		log.Info("Images must be signed", "dir", c.ImageKeysDir, "keys", len(who.Keys), "trustedRoots", len(who.Sigstore), "policy", c.ImageVerification)
 	}
 }

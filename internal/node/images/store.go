@@ -35,8 +35,7 @@ type Config struct {
 	// AddressFile may hold an address of the same server, as IP:port, which is tried where the host of Server is not reached or is
 	// not the server. It is read for every connection; a missing or empty file names none.
 	AddressFile string
-	// KeysDir is the directory with the public keys of those who may sign images, one file each; empty for none. It is read for every
-	// image.
+	// KeysDir is the directory of those who may sign images, as signature.ReadTrust reads it; empty for none. It is read for every image.
 	KeysDir string
 	// Verification says whether an image must be signed. Empty means VerifyIfKeys.
 	Verification Verification
@@ -118,12 +117,12 @@ func Open(c Config) (*Store, error) {
 func (s *Store) Fetch(ctx context.Context, digest inventory.Digest) (path string, size int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	keys, required, err := s.trusted()
+	who, required, err := s.Signed()
 	switch {
 	case err != nil:
 		return "", 0, err
 	case required:
-		return s.fetchSigned(ctx, digest, keys)
+		return s.fetchSigned(ctx, digest, who)
 	}
 	return s.image(ctx, digest)
 }

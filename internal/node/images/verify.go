@@ -19,9 +19,9 @@ import (
 type Verification string
 
 const (
-	// VerifyRequired refuses every image that none of the keys of this machine vouches for, also where there is no key.
+	// VerifyRequired refuses every image that nobody vouches for whom this machine trusts, also where it trusts nobody.
 	VerifyRequired Verification = "Required"
-	// VerifyIfKeys does the same where this machine has a key, and looks at no signature where it has none.
+	// VerifyIfKeys does the same where this machine has a key or a trusted root, and looks at no signature where it has none.
 	VerifyIfKeys Verification = "IfKeys"
 )
 
@@ -35,34 +35,28 @@ func (r *refusal) Unwrap() []error {
 	return []error{&driver.RejectedError{Reason: r.cause.Message}, r.cause}
 }
 
-// Signed reports whether images must be signed, and by how many keys. It reads the keys anew.
-func (s *Store) Signed() (keys int, required bool, err error) {
-	list, required, err := s.trusted()
-	return len(list), required, err
-}
-
-// trusted returns the keys of this machine, and whether images must be signed. Keys that cannot be read are an error, and no image
-// is taken.
-func (s *Store) trusted() (keys []signature.Key, required bool, err error) {
+// Signed reports whether images must be signed, and who may. It reads that anew.
+func (s *Store) Signed() (who signature.Trust, required bool, err error) {
 	if s.config.KeysDir != "" {
-		if keys, err = signature.ReadKeys(s.config.KeysDir); err != nil {
-			return nil, true, fmt.Errorf("verify images: %w", err)
+		if who, err = signature.ReadTrust(s.config.KeysDir); err != nil {
+			return signature.Trust{}, true, fmt.Errorf("verify images: %w", err)
 		}
 	}
-	return keys, s.config.Verification == VerifyRequired || len(keys) > 0, nil
+	return who, s.config.Verification == VerifyRequired || who.Len() > 0, nil
 }
 
 // fetchSigned returns an image that a statement of the operator proves to be signed. The operator is not believed: what counts is
-// that a key of this machine signed the very bytes that the image was taken from here.
-func (s *Store) fetchSigned(ctx context.Context, digest inventory.Digest, keys []signature.Key) (path string, size int64, err error) {
-	if len(keys) == 0 {
+// that somebody whom this machine trusts signed the very bytes that the image was taken from here.
+func (s *Store) fetchSigned(ctx context.Context, digest inventory.Digest, who signature.Trust) (path string, size int64, err error) {
+	if who.Len() == 0 {
 		return "", 0, &refusal{&signature.Error{Reason: signature.UnknownKey, Message: fmt.Sprintf(
-			"this node takes signed images only (--image-verification), and has no key to verify them with in %q; mount the publisher's key there",
+			"this node takes signed images only (--image-verification), and has no key to verify them with in %q; mount the publisher's key there, or a "+
+				"trusted root of sigstore and its identities",
 			s.config.KeysDir)}}
 	}
 	// A statement that served before serves again where the network is down in the middle of a job.
 	if known, err := s.knownStatement(digest); err == nil {
-		if path, size, err = s.prove(ctx, digest, known, keys); err == nil {
+		if path, size, err = s.prove(ctx, digest, known, who); err == nil {
 			return path, size, nil
 		}
 	}
@@ -74,7 +68,7 @@ func (s *Store) fetchSigned(ctx context.Context, digest inventory.Digest, keys [
 	if err != nil {
 		return "", 0, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	if path, size, err = s.prove(ctx, digest, statement, keys); err != nil {
+	if path, size, err = s.prove(ctx, digest, statement, who); err != nil {
 		return "", 0, err
 	}
 	return path, size, s.keepStatement(digest, text)
@@ -82,13 +76,13 @@ func (s *Store) fetchSigned(ctx context.Context, digest inventory.Digest, keys [
 
 // prove takes the image from the first claim that holds. A claim that could not be looked at for now is reported before one that
 // does not hold.
-func (s *Store) prove(ctx context.Context, digest inventory.Digest, statement artifact.Statement, keys []signature.Key) (path string, size int64, err error) {
+func (s *Store) prove(ctx context.Context, digest inventory.Digest, statement artifact.Statement, who signature.Trust) (path string, size int64, err error) {
 	var problem error = &refusal{&signature.Error{Reason: signature.Missing, Message: fmt.Sprintf(
 		"this node takes signed images only, and the operator knows of no signature of image %s; give its FirmwareSource the verification mode "+
-			"Keys and each file a signatureURL", digest)}}
+			"Keys or Sigstore and each file a signatureURL", digest)}}
 	transient := false
 	for _, c := range statement.Claims {
-		path, size, err := s.proveClaim(ctx, digest, c, keys)
+		path, size, err := s.proveClaim(ctx, digest, c, who)
 		if err == nil {
 			return path, size, nil
 		}
@@ -99,7 +93,7 @@ func (s *Store) prove(ctx context.Context, digest inventory.Digest, statement ar
 	return "", 0, problem
 }
 
-func (s *Store) proveClaim(ctx context.Context, digest inventory.Digest, c artifact.Claim, keys []signature.Key) (path string, size int64, err error) {
+func (s *Store) proveClaim(ctx context.Context, digest inventory.Digest, c artifact.Claim, who signature.Trust) (path string, size int64, err error) {
 	file, err := inventory.ParseDigest(c.File)
 	if err != nil {
 		return "", 0, invalid("the operator's statement names no file: %v", err)
@@ -111,7 +105,7 @@ func (s *Store) proveClaim(ctx context.Context, digest inventory.Digest, c artif
 	if err != nil {
 		return "", 0, err
 	}
-	if err := s.verifySignature(path, file, c.Signature, keys); err != nil {
+	if err := s.verifySignature(path, file, c.Signature, who); err != nil {
 		if refused := (*refusal)(nil); errors.As(err, &refused) { // what nobody vouches for does not take the place of an image
 			err = errors.Join(err, os.Remove(path))
 		}
@@ -127,7 +121,7 @@ func (s *Store) proveClaim(ctx context.Context, digest inventory.Digest, c artif
 }
 
 // verifySignature reads the file that was fetched as want, and verifies its signature.
-func (s *Store) verifySignature(path string, want inventory.Digest, sig []byte, keys []signature.Key) error {
+func (s *Store) verifySignature(path string, want inventory.Digest, sig []byte, who signature.Trust) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("read signed file: %w", err)
@@ -141,8 +135,8 @@ func (s *Store) verifySignature(path string, want inventory.Digest, sig []byte, 
 		return fmt.Errorf("read signed file %s: it changed on disk: %w", want, fs.ErrNotExist)
 	}
 	var refused *signature.Error
-	if err := subject.Verify(keys, sig, s.config.Now()); errors.As(err, &refused) {
-		return &refusal{&signature.Error{Reason: refused.Reason, Message: fmt.Sprintf("verify %s with the keys of this node in %s: %s",
+	if err := subject.Verify(who, sig, s.config.Now()); errors.As(err, &refused) {
+		return &refusal{&signature.Error{Reason: refused.Reason, Message: fmt.Sprintf("verify %s with what this node trusts in %s: %s",
 			want, s.config.KeysDir, refused.Message)}}
 	} else if err != nil {
 		return err

@@ -297,9 +297,9 @@ func TestWhetherImagesMustBeSignedIsThePolicyOfTheNode(t *testing.T) {
 			var err error
 			s.Store, err = images.Open(s.config)
 			require.NoError(t, err)
-			keys, required, err := s.Signed()
+			who, required, err := s.Signed()
 			require.NoError(t, err)
-			assert.Equal(t, len(c.keys), keys)
+			assert.Equal(t, len(c.keys), who.Len())
 			assert.Equal(t, c.want != "", required)
 			if c.want != "" {
 				requireRefused(t, s, content, c.want)
@@ -363,7 +363,7 @@ func TestTheOperatorsOwnStatementsProveItsImages(t *testing.T) {
 	require.NoError(t, store.Download(t.Context(), "cx", artifact.File{
 		URL: "file://" + origin + "/fw.zip", Digest: digest(archive), Format: artifact.FormatZip,
 		Images:    []artifact.Description{{Path: memberPath, Version: "1", BoardIDs: []string{"MT_1"}}},
-		Signature: &artifact.Signature{URL: "file://" + origin + "/fw.zip.minisig", Keys: keys},
+		Signature: &artifact.Signature{URL: "file://" + origin + "/fw.zip.minisig", Trust: signature.Trust{Keys: keys}},
 	}))
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "vendor.pub"), []byte(v.public), 0o600))

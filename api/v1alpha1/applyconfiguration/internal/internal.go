@@ -2048,6 +2048,30 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: timeZone
       type:
         scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SignerIdentity
+  map:
+    fields:
+    - name: issuer
+      type:
+        scalar: string
+    - name: subject
+      type:
+        scalar: string
+    - name: subjectRegExp
+      type:
+        scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SigstoreVerification
+  map:
+    fields:
+    - name: identities
+      type:
+        list:
+          elementType:
+            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SignerIdentity
+          elementRelationship: atomic
+    - name: trustedRoot
+      type:
+        scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SlotState
   scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SourceOrigin
@@ -2080,6 +2104,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: mode
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.VerificationMode
+    - name: sigstore
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SigstoreVerification
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.StepInterruption
   scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.StepPhase

@@ -18,8 +18,9 @@ type FirmwareFileApplyConfiguration struct {
 	// sha256 of the file as 64 hexadecimal digits. A file with another digest is refused. Required, but for an OCI reference, whose
 	// digest is that of the manifest.
 	SHA256 *string `json:"sha256,omitempty"`
-	// signatureURL is where the signature of the file is: a minisign signature (.minisig), or an ECDSA signature of the
-	// file's sha256 in DER, bare or in base64. https, http or file, as for url. Required with the verification mode Keys.
+	// signatureURL is where the signature of the file is: a minisign signature (.minisig), an ECDSA signature of the file's sha256 in
+	// DER, bare or in base64, or a bundle of Sigstore (.sigstore.json); at most 32 KiB. https, http or file, as for url. Required
+	// with the verification modes Keys and Sigstore.
 	SignatureURL *string `json:"signatureURL,omitempty"`
 	// format of the file: Image (default), Zip, Tar, TarGzip, TarXz, TarZstd or Cabinet.
 	Format *apiv1alpha1.FileFormat `json:"format,omitempty"`

@@ -11,11 +11,14 @@ import (
 //
 // SourceVerification says who must have signed the files of a source.
 type SourceVerificationApplyConfiguration struct {
-	// mode is Keys, which takes only files that one of the keys signed, or Unsigned. Written by the user.
+	// mode is Keys, which takes only files that one of the keys signed, Sigstore, which takes only files that an identity signed
+	// whom an authority of Sigstore certified, or Unsigned. Written by the user.
 	Mode *apiv1alpha1.VerificationMode `json:"mode,omitempty"`
 	// keys are the public keys of those who may sign, at most 8: a minisign key (the line that begins with RW), or an ECDSA key
 	// on the curve P-256 in PEM, as PUBLIC KEY or as CERTIFICATE, which expires. Written by the user.
 	Keys []string `json:"keys,omitempty"`
+	// sigstore says which identities may sign, with mode Sigstore. Written by the user.
+	Sigstore *SigstoreVerificationApplyConfiguration `json:"sigstore,omitempty"`
 }
 
 // SourceVerificationApplyConfiguration constructs a declarative configuration of the SourceVerification type for use with
@@ -39,5 +42,13 @@ func (b *SourceVerificationApplyConfiguration) WithKeys(values ...string) *Sourc
 	for i := range values {
 		b.Keys = append(b.Keys, values[i])
 	}
+	return b
+}
+
+// WithSigstore sets the Sigstore field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Sigstore field is set to the value of the last call.
+func (b *SourceVerificationApplyConfiguration) WithSigstore(value *SigstoreVerificationApplyConfiguration) *SourceVerificationApplyConfiguration {
+	b.Sigstore = value
 	return b
 }

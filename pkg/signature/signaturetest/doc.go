@@ -1,0 +1,2 @@
+// Package signaturetest signs firmware in tests as publishers do.
+package signaturetest

@@ -1,0 +1,159 @@
+package signature
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+
+	"github.com/sigstore/sigstore-go/pkg/root"
+	"github.com/sigstore/sigstore-go/pkg/verify"
+)
+
+const (
+	// MaxRootBytes bounds a trusted root. That of the public Sigstore has 7 KiB.
+	MaxRootBytes = 32 << 10
+	// MaxIdentities bounds the identities of one trusted root.
+	MaxIdentities = 16
+	// maxIdentityText bounds each text of an Identity, in bytes.
+	maxIdentityText = 512
+)
+
+// Identity is somebody who may sign: who an authority of Sigstore says that the signer is, and who told the authority.
+type Identity struct {
+	// Issuer is the URL of the OpenID Connect issuer that knew the signer.
+	Issuer string `yaml:"issuer"`
+	// Subject is the e-mail address or URI of the signer, or SubjectRegExp a regular expression of package regexp that
+	// the whole of it matches; never both.
+	Subject       string `yaml:"subject"`
+	SubjectRegExp string `yaml:"subjectRegExp"`
+}
+
+// String names the identity for a message.
+func (i Identity) String() string {
+	if i.SubjectRegExp != "" {
+		return fmt.Sprintf("/%s/ of %s", i.SubjectRegExp, i.Issuer)
+	}
+	return fmt.Sprintf("%s of %s", i.Subject, i.Issuer)
+}
+
+func (i Identity) matcher() (verify.CertificateIdentity, error) {
+	var none verify.CertificateIdentity
+	switch {
+	case i.Issuer == "":
+		return none, errors.New("has no issuer")
+	case (i.Subject == "") == (i.SubjectRegExp == ""):
+		return none, errors.New("needs either subject or subjectRegExp")
+	case max(len(i.Issuer), len(i.Subject), len(i.SubjectRegExp)) > maxIdentityText:
+		return none, fmt.Errorf("has a text of more than %d bytes", maxIdentityText)
+	case i.Subject != "":
+		return verify.NewShortCertificateIdentity(i.Issuer, "", i.Subject, "")
+	}
+	if _, err := regexp.Compile(i.SubjectRegExp); err != nil { // alone: within the anchors "a)|(b" would be one
+		return none, fmt.Errorf("has a subjectRegExp that is none: %w", err)
+	}
+	return verify.NewShortCertificateIdentity(i.Issuer, "", "", `\A(?:`+i.SubjectRegExp+`)\z`)
+}
+
+// Sigstore is a trusted root of Sigstore with the identities that may sign under it. It needs no network.
+type Sigstore struct {
+	root       *root.TrustedRoot
+	verifier   *verify.Verifier
+	identities []Identity
+	policy     []verify.PolicyOption
+	sum        [sha256.Size]byte
+}
+
+// NewSigstore reads a trusted root, which is the trusted_root.json of a Sigstore (TrustedRoot of sigstore_trustroot.proto, media type
+// "application/vnd.dev.sigstore.trustedroot+json;version=0.1"). What it names is demanded: an entry in a transparency log where it has
+// tlogs, and a timestamp of an authority where it has none; and a certificate that was logged where it has ctlogs.
+func NewSigstore(trustedRoot []byte, identities []Identity) (Sigstore, error) {
+	if len(trustedRoot) > MaxRootBytes {
+		return Sigstore{}, fmt.Errorf("read trusted root: longer than %d bytes", MaxRootBytes)
+	}
+	parsed, err := parseRoot(trustedRoot)
+	if err != nil {
+		return Sigstore{}, err
+	}
+	switch {
+	case len(identities) == 0:
+		return Sigstore{}, errors.New("read identities: there is none, so nobody may sign")
+	case len(identities) > MaxIdentities:
+		return Sigstore{}, fmt.Errorf("read identities: more than %d", MaxIdentities)
+	}
+	s := Sigstore{root: parsed, identities: identities}
+	for n, i := range identities {
+		matcher, err := i.matcher()
+		if err != nil {
+			return Sigstore{}, fmt.Errorf("read identities: identities[%d] %w", n, err)
+		}
+		s.policy = append(s.policy, verify.WithCertificateIdentity(matcher))
+	}
+	if s.verifier, err = verify.NewVerifier(parsed, demands(parsed)...); err != nil {
+		return Sigstore{}, fmt.Errorf("use trusted root: %w", err)
+	}
+	text, err := json.Marshal([]any{trustedRoot, identities})
+	if err != nil {
+		return Sigstore{}, fmt.Errorf("read identities: %w", err)
+	}
+	s.sum = sha256.Sum256(text)
+	return s, nil
+}
+
+func parseRoot(text []byte) (*root.TrustedRoot, error) {
+	var parsed *root.TrustedRoot
+	err := sheltered(func() (err error) {
+		parsed, err = root.NewTrustedRootFromJSON(text)
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read trusted root: %w; it is the trusted_root.json of the Sigstore that the publisher signs with", err)
+	case len(parsed.FulcioCertificateAuthorities()) == 0:
+		return nil, errors.New("read trusted root: it has no certificateAuthorities, so it knows nobody")
+	case len(parsed.RekorLogs()) == 0 && len(parsed.TimestampingAuthorities()) == 0:
+		return nil, errors.New("read trusted root: it has neither tlogs nor timestampAuthorities, so nothing could say when a file was signed")
+	}
+	return parsed, nil
+}
+
+// demands are what a bundle has to have. A certificate is valid for minutes, so that it takes a witness of the time of the signature.
+func demands(r *root.TrustedRoot) []verify.VerifierOption {
+	var out []verify.VerifierOption
+	if len(r.RekorLogs()) > 0 {
+		out = append(out, verify.WithTransparencyLog(1), verify.WithObserverTimestamps(1))
+	} else {
+		out = append(out, verify.WithSignedTimestamps(1))
+	}
+	if len(r.CTLogs()) > 0 {
+		out = append(out, verify.WithSignedCertificateTimestamps(1))
+	}
+	return out
+}
+
+// sheltered makes an error of a panic of the library, which reads what strangers wrote.
+func sheltered(read func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("it cannot be read: %v", p)
+		}
+	}()
+	return read()
+}
+
+// better is the error that says more of two by different trusted roots: that of a root that knows the signer.
+func better(a, b error) error {
+	if a == nil || reasonOf(a) == UnknownKey && reasonOf(b) != UnknownKey {
+		return b
+	}
+	return a
+}
+
+func reasonOf(err error) Reason {
+	var refused *Error
+	if errors.As(err, &refused) {
+		return refused.Reason
+	}
+	return ""
+}

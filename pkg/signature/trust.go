@@ -1,0 +1,148 @@
+package signature
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+const (
+	// RootSuffix ends the name of a file with a trusted root of Sigstore.
+	RootSuffix = "trusted_root.json"
+	// IdentitiesSuffix ends the name of the file with the identities that may sign under it. Both names begin the same.
+	IdentitiesSuffix = "identities.yaml"
+	// MaxRoots bounds the trusted roots of one directory.
+	MaxRoots = 8
+)
+
+// Trust is who may sign. One of them is enough.
+type Trust struct {
+	// Keys of those who sign with a key.
+	Keys []Key
+	// Sigstore names those who sign as an identity that an authority certifies.
+	Sigstore []Sigstore
+}
+
+// Len is the number of keys and trusted roots.
+func (t Trust) Len() int { return len(t.Keys) + len(t.Sigstore) }
+
+// Fingerprint is a text that differs between different trusts.
+func (t Trust) Fingerprint() string {
+	hash := sha256.New()
+	for _, k := range t.Keys {
+		sum := sha256.Sum256(k.raw)
+		hash.Write(sum[:])
+	}
+	for _, s := range t.Sigstore {
+		hash.Write(s.sum[:])
+	}
+	return hex.EncodeToString(hash.Sum(nil))
+}
+
+// ReadTrust reads a directory of those who may sign. Each file holds a text of ParseKeys, but for those whose names end with RootSuffix
+// and IdentitiesSuffix, which come in pairs. Names that begin with a dot are skipped: in a mounted ConfigMap they are the kubelet's
+// own. A directory that is not there holds none. One file that cannot be read, or half a pair, is an error, so that what is
+// damaged is not taken for what was never there.
+func ReadTrust(dir string) (Trust, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return Trust{}, nil
+	}
+	if err != nil {
+		return Trust{}, fmt.Errorf("list keys: %w", err)
+	}
+	var t Trust
+	var roots, identities []string
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		if strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		if prefix, ok := strings.CutSuffix(path, RootSuffix); ok {
+			roots = append(roots, prefix)
+			continue
+		}
+		if prefix, ok := strings.CutSuffix(path, IdentitiesSuffix); ok {
+			identities = append(identities, prefix)
+			continue
+		}
+		text, err := readFile(path, MaxKeyBytes)
+		if err != nil {
+			return Trust{}, err
+		}
+		found, err := ParseKeys(string(text))
+		if err != nil {
+			return Trust{}, fmt.Errorf("%s: %w", path, err)
+		}
+		if t.Keys = append(t.Keys, found...); len(t.Keys) > MaxKeys {
+			return Trust{}, fmt.Errorf("read keys: more than %d in %s", MaxKeys, dir)
+		}
+	}
+	for _, prefix := range identities {
+		if !slices.Contains(roots, prefix) {
+			return Trust{}, fmt.Errorf("%s has no trusted root beside it; add %s", prefix+IdentitiesSuffix, prefix+RootSuffix)
+		}
+	}
+	if len(roots) > MaxRoots {
+		return Trust{}, fmt.Errorf("read trusted roots: more than %d in %s", MaxRoots, dir)
+	}
+	for _, prefix := range roots {
+		if !slices.Contains(identities, prefix) {
+			return Trust{}, fmt.Errorf("%s names nobody who may sign; add %s", prefix+RootSuffix, prefix+IdentitiesSuffix)
+		}
+		s, err := readSigstore(prefix)
+		if err != nil {
+			return Trust{}, err
+		}
+		t.Sigstore = append(t.Sigstore, s)
+	}
+	return t, nil
+}
+
+func readSigstore(prefix string) (Sigstore, error) {
+	root, err := readFile(prefix+RootSuffix, MaxRootBytes)
+	if err != nil {
+		return Sigstore{}, err
+	}
+	text, err := readFile(prefix+IdentitiesSuffix, MaxKeyBytes)
+	if err != nil {
+		return Sigstore{}, err
+	}
+	var list struct {
+		Identities []Identity `yaml:"identities"`
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&list); err != nil && !errors.Is(err, io.EOF) {
+		return Sigstore{}, fmt.Errorf("%s: read identities: %w", prefix+IdentitiesSuffix, err)
+	}
+	s, err := NewSigstore(root, list.Identities)
+	if err != nil {
+		return Sigstore{}, fmt.Errorf("%s with %s: %w", prefix+RootSuffix, filepath.Base(prefix+IdentitiesSuffix), err)
+	}
+	return s, nil
+}
+
+func readFile(path string, limit int64) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("read key: %w", err)
+	}
+	if !info.Mode().IsRegular() || info.Size() > limit {
+		return nil, fmt.Errorf("read key %s: not a file of at most %d bytes", path, limit)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read key: %w", err)
+	}
+	return text, nil
+}
