@@ -37,6 +37,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/scsi"
 	"github.com/nodefirmware/node-firmware-operator/pkg/host"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
+	"github.com/nodefirmware/node-firmware-operator/pkg/signature/signaturetest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
 
@@ -424,6 +425,39 @@ func TestApplyTakesSignedFilesOnlyWhereTheSourceSaysSo(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(strings.TrimPrefix(f.SignatureURL, "file://"), r.Sign(private), 0o600))
 	}
+	_, err = cli.Apply(t.Context(), a)
+	require.ErrorIs(t, err, cli.ErrRebootPending)
+}
+
+func TestApplyTakesWhatAnIdentitySigned(t *testing.T) {
+	s := newStage(t)
+	a := s.applying(t, io.Discard)
+	vendor := signaturetest.New(t)
+	const issuer, release = "https://accounts.example.com", "release@example.com"
+	for i := range a.Docs.Sources {
+		spec := &a.Docs.Sources[i].Spec
+		spec.Verification = &v1alpha1.SourceVerification{Mode: v1alpha1.VerificationSigstore, Sigstore: &v1alpha1.SigstoreVerification{
+			TrustedRoot: string(vendor.Root(t)), Identities: []v1alpha1.SignerIdentity{{Issuer: issuer, Subject: release}},
+		}}
+	}
+	signedBy := func(subject string) {
+		for _, source := range a.Docs.Sources {
+			for j := range source.Spec.Files {
+				f := &source.Spec.Files[j]
+				content, err := os.ReadFile(strings.TrimPrefix(f.URL, "file://"))
+				require.NoError(t, err)
+				f.SignatureURL = f.URL + ".sigstore.json"
+				require.NoError(t, os.WriteFile(strings.TrimPrefix(f.SignatureURL, "file://"), vendor.Sign(t, subject, issuer, content), 0o600))
+			}
+		}
+	}
+	signedBy("intern@example.com")
+	_, err := cli.Apply(t.Context(), a)
+	reason, _ := artifact.ReasonOf(err)
+	assert.Equal(t, artifact.SignatureKeyUnknown, reason, "%v", err)
+	assert.Zero(t, s.count(t, "Write"))
+
+	signedBy(release)
 	_, err = cli.Apply(t.Context(), a)
 	require.ErrorIs(t, err, cli.ErrRebootPending)
 }

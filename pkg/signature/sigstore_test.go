@@ -109,6 +109,7 @@ func TestOnlyABundleOfThisFileByATrustedIdentityHolds(t *testing.T) {
 	soon := time.Now().Add(time.Minute)
 	longAgo := time.Now().Add(-3 * time.Hour)
 	good := func() *protobundle.Bundle { return sigstore.Bundle(t, subject, issuer, []byte(file), soon) }
+	tiled := func() *protobundle.Bundle { return sigstore.TilesBundle(t, subject, issuer, []byte(file)) }
 	genuine := signaturetest.JSON(t, good())
 	ec, ecText := newECDSA(t, elliptic.P256())
 	ecKeys := mustParse(t, ecText)
@@ -139,6 +140,14 @@ func TestOnlyABundleOfThisFileByATrustedIdentityHolds(t *testing.T) {
 		"where keys are trusted too":            {trust: withKeys(trusted(t, root), miniKeys), sig: genuine},
 		"with a timestamp and no log":           {trust: trusted(t, sigstore.Root(t, withoutLogs)), sig: changed(t, good(), withoutLog)},
 		"with a log and no timestamp":           {trust: trusted(t, root), sig: changed(t, good(), withoutStamps)},
+		"in a log of tiles with a timestamp":    {trust: trusted(t, root), sig: signaturetest.JSON(t, tiled())},
+		"in a log of tiles without a timestamp": {trust: trusted(t, root), want: signature.Invalid, says: "says when", sig: changed(t, tiled(), withoutStamps)},
+		"of another signature in a log of tiles": {trust: trusted(t, root), want: signature.Invalid, says: "transparency log",
+			sig: changed(t, tiled(), func(b *protobundle.Bundle) {
+				b.VerificationMaterial.TlogEntries = tiled().VerificationMaterial.TlogEntries
+			})},
+		"with a timestamp where no authority is known": {want: signature.UnknownKey, says: "knows no timestamp authority",
+			trust: trusted(t, sigstore.Root(t, func(r *prototrustroot.TrustedRoot) { r.TimestampAuthorities = nil })), sig: signaturetest.JSON(t, tiled())},
 		"by a key, in a bundle":                 {trust: byKeys(ecKeys), sig: byKey(file)},
 		"by a key where identities are trusted": {trust: trusted(t, root), sig: byKey(file), want: signature.UnknownKey, says: "mode Keys"},
 		"by a key, of another file":             {trust: byKeys(ecKeys), sig: byKey("OTHER"), want: signature.Invalid},

@@ -1,6 +1,9 @@
 package signaturetest
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"encoding/hex"
 	"testing"
 	"time"
@@ -20,23 +23,29 @@ import (
 // MediaType is that of the bundles of Sign.
 const MediaType = "application/vnd.dev.sigstore.bundle.v0.3+json"
 
-// Sigstore is a Sigstore of its own: a certificate authority, a transparency log and a timestamp authority, whose keys are in memory.
+// Sigstore is a Sigstore of its own: a certificate authority, two transparency logs and a timestamp authority, whose keys are in memory.
 // What it issues is valid for some minutes from its making on, and no verifier asks a clock.
-type Sigstore struct{ virtual *ca.VirtualSigstore }
+type Sigstore struct {
+	virtual  *ca.VirtualSigstore
+	tilesKey *ecdsa.PrivateKey
+}
 
 // New makes a Sigstore.
 func New(t testing.TB) *Sigstore {
 	t.Helper()
 	virtual, err := ca.NewVirtualSigstore()
 	require.NoError(t, err)
-	return &Sigstore{virtual: virtual}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	return &Sigstore{virtual: virtual, tilesKey: key}
 }
 
 // Root is its trusted_root.json, after the changes. It knows no certificate log.
 func (s *Sigstore) Root(t testing.TB, changes ...func(*prototrustroot.TrustedRoot)) []byte {
 	t.Helper()
-	r, err := root.NewTrustedRoot(root.TrustedRootMediaType01, s.virtual.FulcioCertificateAuthorities(), nil, s.virtual.TimestampingAuthorities(),
-		withRawIDs(t, s.virtual.RekorLogs()))
+	logs := withRawIDs(t, s.virtual.RekorLogs())
+	logs["tiles"] = s.tiles(t)
+	r, err := root.NewTrustedRoot(root.TrustedRootMediaType01, s.virtual.FulcioCertificateAuthorities(), nil, s.virtual.TimestampingAuthorities(), logs)
 	require.NoError(t, err)
 	text, err := r.MarshalJSON()
 	require.NoError(t, err)
