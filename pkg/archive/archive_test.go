@@ -343,3 +343,30 @@ func FuzzWalk(f *testing.F) {
 		}
 	})
 }
+
+// The directory of a cabinet names what a walk visits.
+func FuzzCabinetNames(f *testing.F) {
+	for _, name := range []string{"mszip.cab", "stored.cab"} {
+		content, err := os.ReadFile(filepath.Join("testdata", name))
+		require.NoError(f, err)
+		f.Add(content)
+	}
+	f.Add(cabinetOf("a", []byte("x")))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		file, err := os.Open(written(t, content))
+		require.NoError(t, err)
+		defer file.Close()
+		names, err := CabinetNames(t.Context(), file)
+		for _, name := range names {
+			assert.True(t, filepath.IsLocal(name), name)
+		}
+		var visited []string
+		if Walk(t.Context(), file, Cabinet, Limits{Bytes: 4 << 20}, func(name string, _ func() (io.Reader, error)) error {
+			visited = append(visited, name)
+			return nil
+		}) == nil {
+			require.NoError(t, err)
+			assert.ElementsMatch(t, visited, names)
+		}
+	})
+}

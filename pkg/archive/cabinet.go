@@ -5,10 +5,12 @@ import (
 	"bytes"
 	"cmp"
 	"compress/flate"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 )
@@ -28,6 +30,27 @@ const (
 	cabName = 255
 )
 
+// CabinetNames returns the names of the files of a cabinet, as its directory has them: nothing is unpacked, so the cabinet may be compressed in
+// any way. The errors are those of Walk.
+func CabinetNames(ctx context.Context, file *os.File) ([]string, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("read archive: %w", err)
+	}
+	w := &walk{ctx: ctx, format: Cabinet, limits: Limits{}.withDefaults()}
+	folders, _, err := w.cabDirectory(&source{ctx: ctx, file: file, size: info.Size()})
+	if err != nil {
+		return nil, damaged("not a readable cabinet", err)
+	}
+	var out []string
+	for _, f := range folders {
+		for _, file := range f.files {
+			out = append(out, file.name)
+		}
+	}
+	return out, nil
+}
+
 type cabFolder struct {
 	at          int64 // of its first block
 	blocks      int
@@ -45,6 +68,12 @@ func (w *walk) cabinet(in *source) error {
 	folders, reserve, err := w.cabDirectory(in)
 	if err != nil {
 		return damaged("not a readable cabinet", err)
+	}
+	for _, f := range folders {
+		if f.compression != cabStored && f.compression != cabMSZIP {
+			return fmt.Errorf("%w: the cabinet is compressed with %s, which is not supported; pack it again with MSZIP or without compression",
+				ErrDamaged, map[uint16]string{cabQuantum: "Quantum", cabLZX: "LZX"}[f.compression])
+		}
 	}
 	for _, f := range folders {
 		slices.SortStableFunc(f.files, func(a, b cabFile) int { return cmp.Compare(a.from, b.from) })
@@ -103,9 +132,8 @@ func (w *walk) cabDirectory(in *source) ([]*cabFolder, int, error) {
 			return nil, 0, unexpected(err)
 		}
 		f := &cabFolder{at: int64(le.Uint32(raw)), blocks: int(le.Uint16(raw[4:])), compression: le.Uint16(raw[6:]) & 0xf}
-		if f.compression != cabStored && f.compression != cabMSZIP {
-			return nil, 0, fmt.Errorf("%w: the cabinet is compressed with %s, which is not supported; pack it again with MSZIP or without compression",
-				ErrDamaged, map[uint16]string{cabQuantum: "Quantum", cabLZX: "LZX"}[f.compression])
+		if f.compression > cabLZX {
+			return nil, 0, fmt.Errorf("%w: a folder of the cabinet has the compression %d, which does not exist", ErrDamaged, f.compression)
 		}
 		if f.at > in.size {
 			return nil, 0, fmt.Errorf("%w: a folder is not within the cabinet", ErrDamaged)

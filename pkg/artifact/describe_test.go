@@ -103,6 +103,7 @@ func TestAnImageIsOfferedForTheBoardsThatItNamesItself(t *testing.T) { // R001-1
 func TestAnImageOfWhichNobodySaysForWhatItIsIsNotStored(t *testing.T) { // R001-16
 	cab, err := os.ReadFile("../imageinfo/testdata/fwupd.cab")
 	require.NoError(t, err)
+	vendors := cabinetOf("setup.exe", "raw")
 	bare := Description{Class: inventory.BIOS, Version: "2.19.1"}
 	disk, member, model, maker, every := bare, bare, bare, bare, bare
 	disk.Class = inventory.Disk
@@ -121,6 +122,8 @@ func TestAnImageOfWhichNobodySaysForWhatItIsIsNotStored(t *testing.T) { // R001-
 		"a raw image for every machine":    {[]byte("raw"), FormatImage, every, false},
 		"a cabinet":                        {cab, FormatImage, bare, false},
 		"a cabinet for a drive":            {cab, FormatImage, disk, true},
+		"a vendor's cabinet":               {vendors, FormatImage, bare, true},
+		"a vendor's cabinet for a model":   {vendors, FormatImage, model, false},
 		"one image of an archive":          {zipOf(t, "raw.bin", "raw"), FormatZip, member, true},
 		"an adapter's image of new layout": {[]byte("MTFW and what nobody knows"), FormatImage, Description{Class: inventory.NIC, Version: "1"}, true},
 	} {

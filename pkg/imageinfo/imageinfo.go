@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/archive"
@@ -46,15 +47,24 @@ func Read(ctx context.Context, image *os.File) ([]Firmware, error) {
 // maxMetainfo bounds one description in a cabinet.
 const maxMetainfo = 1 << 20
 
-// cabinet reads the descriptions of a cabinet for fwupd: members that end in .metainfo.xml.
+// described is how the names of the descriptions in a cabinet for fwupd end.
+const described = ".metainfo.xml"
+
+// cabinet reads the descriptions of a cabinet for fwupd. A cabinet whose directory is sound and names no description is not for fwupd, but for a
+// vendor's own tool, and says nothing.
 func cabinet(ctx context.Context, image *os.File) ([]Firmware, error) {
+	names, err := archive.CabinetNames(ctx, image)
+	if err != nil {
+		return nil, unreadable(ctx, err)
+	}
+	if !slices.ContainsFunc(names, func(name string) bool { return strings.HasSuffix(name, described) }) {
+		return nil, nil
+	}
 	var out []Firmware
-	described := false
-	err := archive.Walk(ctx, image, archive.Cabinet, archive.Limits{}, func(name string, open func() (io.Reader, error)) error {
-		if !strings.HasSuffix(name, ".metainfo.xml") {
+	err = archive.Walk(ctx, image, archive.Cabinet, archive.Limits{}, func(name string, open func() (io.Reader, error)) error {
+		if !strings.HasSuffix(name, described) {
 			return nil
 		}
-		described = true
 		r, err := open()
 		if err != nil {
 			return err
@@ -66,14 +76,16 @@ func cabinet(ctx context.Context, image *os.File) ([]Firmware, error) {
 		out = append(out, f)
 		return nil
 	})
-	var read *archive.ReadError
-	switch {
-	case errors.As(err, &read), errors.Is(err, ErrInvalid), ctx.Err() != nil:
-		return nil, err
-	case err != nil:
-		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
-	case !described:
-		return nil, fmt.Errorf("%w: the cabinet has no .metainfo.xml, which says for what it is", ErrInvalid)
+	if err != nil {
+		return nil, unreadable(ctx, err)
 	}
 	return out, nil
+}
+
+// unreadable is the error of a cabinet that contradicts its format, unless it says nothing about the cabinet.
+func unreadable(ctx context.Context, err error) error {
+	if errors.As(err, new(*archive.ReadError)) || errors.Is(err, ErrInvalid) || ctx.Err() != nil {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrInvalid, err)
 }

@@ -1,6 +1,7 @@
 package imageinfo
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -34,12 +35,33 @@ func TestAnImageOfAnotherFormatSaysNothing(t *testing.T) {
 	}
 }
 
+// A vendor's own tool may take a cabinet too, which need not be compressed as fwupd reads it.
+func TestACabinetThatIsNotForFwupdSaysNothing(t *testing.T) {
+	mszip, err := os.ReadFile("../archive/testdata/mszip.cab")
+	require.NoError(t, err)
+	lzx := bytes.Clone(mszip)
+	lzx[36+6] = 3 // typeCompress of its only folder ([MS-CAB] 2.2)
+	for name, content := range map[string][]byte{"MSZIP": mszip, "LZX": lzx} {
+		path := filepath.Join(t.TempDir(), "image")
+		require.NoError(t, os.WriteFile(path, content, 0o600))
+		got, err := read(t, path)
+		require.NoError(t, err, name)
+		assert.Empty(t, got, name)
+	}
+}
+
 func TestADamagedCabinetIsAnError(t *testing.T) {
 	whole, err := os.ReadFile("testdata/fwupd.cab")
 	require.NoError(t, err)
-	noInfo, err := os.ReadFile("../archive/testdata/mszip.cab")
+	vendors, err := os.ReadFile("../archive/testdata/mszip.cab")
 	require.NoError(t, err)
-	for name, content := range map[string][]byte{"cut off": whole[:len(whole)-20], "without a description": noInfo, "its magic only": []byte("MSCF")} {
+	flipped, lzx := bytes.Clone(whole), bytes.Clone(whole)
+	flipped[len(flipped)-5] ^= 1
+	lzx[36+6] = 3
+	for name, content := range map[string][]byte{
+		"cut off": whole[:len(whole)-20], "of a vendor, cut off": vendors[:len(vendors)-20], "its magic only": []byte("MSCF"),
+		"a flipped bit": flipped, "a compression that fwupd does not read": lzx,
+	} {
 		path := filepath.Join(t.TempDir(), "image")
 		require.NoError(t, os.WriteFile(path, content, 0o600))
 		_, err := read(t, path)
