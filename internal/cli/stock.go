@@ -10,11 +10,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/internal/trust"
+	"github.com/nodefirmware/node-firmware-operator/internal/sourcefile"
 	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -42,7 +41,7 @@ func (s *stock) fetch(ctx context.Context, sources []v1alpha1.FirmwareSource, ne
 		if !slices.ContainsFunc(needed, func(a assignment) bool { return a.image.source == source.Name }) {
 			continue
 		}
-		files, err := artifactFiles(source)
+		files, err := sourcefile.Of(&source)
 		if err != nil {
 			return nil, fmt.Errorf("FirmwareSource %s: %w", source.Name, err)
 		}
@@ -75,38 +74,6 @@ func (m Images) addStored(source v1alpha1.FirmwareSource, i artifact.Image) {
 	m.add(source.Name, v1alpha1.FirmwareFile{}, v1alpha1.ImageDescription{
 		Path: i.Path, Class: v1alpha1.DeviceClass(i.Class), Vendor: i.Vendor, Models: i.Models, BoardIDs: i.BoardIDs, Version: string(i.Version),
 	}, i.Digest.String())
-}
-
-func artifactFiles(s v1alpha1.FirmwareSource) ([]artifact.File, error) {
-	who, err := trust.Of(s.Spec.Verification)
-	if err != nil {
-		return nil, fmt.Errorf("%w; nothing was fetched", err)
-	}
-	var out []artifact.File
-	for _, f := range s.Spec.Files {
-		var digest inventory.Digest
-		if f.SHA256 != "" || !artifact.OCI(f.URL) {
-			var err error
-			if digest, err = inventory.ParseDigest("sha256:" + strings.ToLower(f.SHA256)); err != nil {
-				return nil, err
-			}
-		}
-		file := artifact.File{URL: f.URL, Digest: digest, Format: artifact.Format(f.Format)}
-		if file.Format == "" {
-			file.Format = artifact.FormatImage
-		}
-		if who != nil {
-			file.Signature = &artifact.Signature{URL: f.SignatureURL, Trust: *who}
-		}
-		for _, i := range f.Images {
-			file.Images = append(file.Images, artifact.Description{
-				Path: i.Path, Class: inventory.Class(i.Class), Vendor: i.Vendor, Models: i.Models, BoardIDs: i.BoardIDs,
-				Version: inventory.NormalizeVersion(i.Version),
-			})
-		}
-		out = append(out, file)
-	}
-	return out, nil
 }
 
 // Fetch gives the engine an image that was fetched before the job began. The engine hashes its content again before it

@@ -23,6 +23,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/access"
 	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
+	"github.com/nodefirmware/node-firmware-operator/internal/sourcefile"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
 )
@@ -134,7 +135,7 @@ func (r *Reconciler) run(ctx context.Context, src *v1alpha1.FirmwareSource, fact
 		return nil, err
 	}
 	facts.Reached = status.SourceDownload
-	files, err := Files(src)
+	files, err := sourcefile.Of(src)
 	if err != nil {
 		return nil, err
 	}
@@ -224,7 +225,7 @@ func (r *Reconciler) write(ctx context.Context, src *v1alpha1.FirmwareSource, wa
 }
 
 func (r *Reconciler) inStore(src *v1alpha1.FirmwareSource) []artifact.Image {
-	files, err := Files(src)
+	files, err := sourcefile.Of(src)
 	if err != nil {
 		return nil
 	}
