@@ -156,11 +156,12 @@ func newWorld(t testing.TB) *world {
 		w.reconciler = New(w.client, Options{Now: func() time.Time { return w.clock }, Network: w.net, Access: access.Reader{Client: w.client, Namespace: "product"}, Bounds: b, Limits: w.limits, Events: w.events})
 		w.ended = make(chan string, 1000)
 		ended := w.ended
-		w.reconciler.discoveries.Ended = func(name string) { ended <- name }
+		discoveries := w.reconciler.discoveries // a test that starts anew has another one
+		discoveries.Ended = func(name string) { ended <- name }
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			_ = w.reconciler.discoveries.Start(ctx)
+			_ = discoveries.Start(ctx)
 		}()
 		t.Cleanup(func() { stop(); <-done })
 	}
