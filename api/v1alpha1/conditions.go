@@ -240,7 +240,8 @@ const (
 
 	// ReasonImageRejected: the image is not one for exactly this board, or is damaged. Nothing was written.
 	ReasonImageRejected = "ImageRejected"
-	// ReasonImageUnavailable: the image could not be fetched from the operator.
+	// ReasonImageUnavailable: the image could not be fetched from the operator, or the node's copy of it changed after it was verified. It says
+	// nothing about the image.
 	ReasonImageUnavailable = "ImageUnavailable"
 	// ReasonNodeDiskFull: the file system of the node's state directory has no room for the image. Nothing was written to the device.
 	ReasonNodeDiskFull = "NodeDiskFull"
