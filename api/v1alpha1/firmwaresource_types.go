@@ -409,6 +409,7 @@ type StoredImage struct {
 // +kubebuilder:resource:scope=Cluster,shortName=fws,categories=firmware
 // +kubebuilder:printcolumn:name="Quarantined",type=string,JSONPath=`.status.conditions[?(@.type=="Quarantined")].status`,priority=1
 // +kubebuilder:printcolumn:name="Signed",type=string,JSONPath=`.status.conditions[?(@.type=="SignatureVerified")].status`,priority=1
+// +kubebuilder:printcolumn:name="Signature",type=string,JSONPath=`.status.conditions[?(@.type=="SignatureVerified")].reason`,priority=1
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
