@@ -13,8 +13,8 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-// collectAfter is how long an image stays after a Collect first found that nobody needs it: a job that is about to be queued may
-// need it, and a person who takes an edit back.
+// collectAfter is how long an image stays after a Collect first found that no source names it, and how long after one that found it in
+// use: a job that is about to be queued may need it, and a person who takes an edit back.
 const collectAfter = time.Hour
 
 // Remove removes a source. A Collect an hour after the next one deletes its images, unless another source holds them too.
@@ -26,8 +26,8 @@ func (s *Store) Remove(source string) error {
 }
 
 // Collect deletes the images that no source's metadata names and that are not in use otherwise, an hour after it first found
-// them so; a restart begins that hour again. It asks for those in use only when there is something to delete, and deletes
-// nothing when that fails.
+// that no source names them; a restart begins that hour again, and so does a use at the end of it. It asks for those in use only when that
+// hour is over for an image, and deletes nothing when that fails.
 func (s *Store) Collect(inUse func() ([]inventory.Digest, error)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -35,8 +35,17 @@ func (s *Store) Collect(inUse func() ([]inventory.Digest, error)) error {
 	if err != nil {
 		return err
 	}
-	if len(unnamed) == 0 {
-		clear(s.unused)
+	unused, due := make(map[string]time.Time, len(unnamed)), false
+	for _, path := range unnamed {
+		since, known := s.unused[path]
+		if !known {
+			since = s.now()
+		}
+		unused[path] = since
+		due = due || s.now().Sub(since) >= collectAfter
+	}
+	s.unused = unused
+	if !due {
 		return nil
 	}
 	digests, err := inUse()
@@ -50,20 +59,12 @@ func (s *Store) Collect(inUse func() ([]inventory.Digest, error)) error {
 			keep[archive] = true
 		}
 	}
-	unused := make(map[string]time.Time, len(unnamed))
-	for _, path := range unnamed {
-		if keep[path] {
-			continue
-		}
-		since, known := s.unused[path]
-		if !known {
-			since = s.now()
-		}
-		unused[path] = since
-	}
-	s.unused = unused
 	for path, since := range unused {
 		if s.now().Sub(since) < collectAfter {
+			continue
+		}
+		if keep[path] {
+			unused[path] = s.now()
 			continue
 		}
 		s.changes()

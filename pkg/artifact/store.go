@@ -34,7 +34,7 @@ type Store struct {
 	now     func() time.Time
 	// mu guards the set of blobs against collection while one is being published.
 	mu sync.RWMutex
-	// unused says since when an image is needed by nobody; guarded by mu.
+	// unused says since when no source names an image, or when it was last found in use; guarded by mu.
 	unused map[string]time.Time
 	// unpacking has room for each archive that may be unpacked at once: each may take 64 MiB of memory.
 	unpacking chan struct{}

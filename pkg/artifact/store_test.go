@@ -423,6 +423,25 @@ func TestAnImageThatNobodyNeedsIsKeptForAWhile(t *testing.T) {
 	assert.False(t, after(time.Minute))
 }
 
+// To ask who needs an image reads every job of the fleet, and each look at a source collects.
+func TestStoreAsksForWhatIsInUseOnlyBeforeItDeletes(t *testing.T) {
+	s := newShop(t)
+	f := s.file("a", []byte("A"), FormatImage, nic("", "1"))
+	_, err := s.publish("src", f)
+	require.NoError(t, err)
+	require.NoError(t, s.store.Remove("src"))
+	asked := 0
+	for range 24 * 60 {
+		require.NoError(t, s.store.Collect(func() ([]inventory.Digest, error) {
+			asked++
+			return []inventory.Digest{f.Digest}, nil
+		}))
+		s.now = s.now.Add(time.Minute)
+	}
+	assert.Equal(t, 23, asked, "once an hour for an image that no source lists and a job needs")
+	assert.Equal(t, "A", s.content(f.Digest))
+}
+
 func TestStoreSaysWhenItCannotBeWritten(t *testing.T) { // R001-14
 	s := newShop(t)
 	require.NoError(t, s.store.Available())
