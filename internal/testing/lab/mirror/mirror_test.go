@@ -106,7 +106,7 @@ func TestAnArchiveIsSignedAndTheSameEachTimeItIsPublished(t *testing.T) {
 	defer file.Close()
 	subject, err := signature.Read(file)
 	require.NoError(t, err)
-	require.NoError(t, subject.Verify(keys, signed, time.Now()))
+	require.NoError(t, subject.Verify(signature.Trust{Keys: keys}, signed, time.Now()))
 
 	members := map[string]string{}
 	require.NoError(t, archive.Walk(t.Context(), file, archive.TarZstd, archive.Limits{}, func(name string, open func() (io.Reader, error)) error {
