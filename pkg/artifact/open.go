@@ -2,6 +2,7 @@ package artifact
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/url"
 	"sync"
@@ -67,7 +68,7 @@ func (s *stream) Read(p []byte) (int, error) {
 	if err != nil && s.stalled.Load() {
 		err = noData(s.stall)
 	}
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return n, transient(DownloadFailed, "fetch %s: interrupted after %d bytes: %w", s.name, s.limit-s.left, withoutAddresses(err))
 	}
 	return n, err
