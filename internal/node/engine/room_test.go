@@ -78,6 +78,15 @@ func TestRoomThatTheArchiveTakesIsMissedBeforeTheMaintenance(t *testing.T) {
 	})
 }
 
+// A device whose image cannot be written for want of room is not read first, which would take even more of it.
+func TestNothingIsArchivedWhileThereIsNoRoomForTheCopyOfAnImage(t *testing.T) {
+	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
+		large(m, func() (int64, error) { return keptFree, nil })
+		m.OnArchive = func() { t.Error("the device was read") }
+		requireFailed(t, m.Run(m.Job("j", m.ReadBackNIC(inventory.ActivateReboot))), "j", step.NodeDiskFull, false)
+	})
+}
+
 func TestOnlyACopyOnDiskNeedsRoomThere(t *testing.T) {
 	for name, left := range map[string]func() (int64, error){
 		"in memory":  func() (int64, error) { return 0, nil },
