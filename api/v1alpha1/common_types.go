@@ -1,5 +1,10 @@
 package v1alpha1
 
+import (
+	"slices"
+	"time"
+)
+
 // DeviceClass names the kind of hardware component a device is.
 // +kubebuilder:validation:Enum=NIC;StorageController;Disk;BIOS
 type DeviceClass string
@@ -163,3 +168,39 @@ type SourceOrigin struct {
 	// +kubebuilder:validation:Minimum=0
 	Generation int64 `json:"generation"`
 }
+
+// Duration is a length of time such as "90s" or "1h30m". It is a string, so that the API server keeps it as it was written; each field
+// says which lengths it accepts.
+// +kubebuilder:validation:MaxLength=32
+type Duration string
+
+// Duration is the length of time, or the one given where nothing is written. A text that is no duration, which no field accepts, counts
+// as nothing.
+func (d Duration) Duration(absent time.Duration) time.Duration {
+	value, err := time.ParseDuration(string(d))
+	if err != nil {
+		return absent
+	}
+	return value
+}
+
+// Requirement is something that must hold before a device is updated.
+// +kubebuilder:validation:Enum=Rollback;WriteProtection
+type Requirement string
+
+// The requirements.
+const (
+	// RequireRollback refuses to update a device whose running firmware could not be restored.
+	RequireRollback Requirement = "Rollback"
+	// RequireWriteProtection refuses to write on a host whose systemd does not keep a write out of the daemon's container. The end of
+	// that container would end the write in the middle.
+	RequireWriteProtection Requirement = "WriteProtection"
+)
+
+// Requirements is a set of requirements. What it does not name is reported, but refuses nothing.
+// +listType=set
+// +kubebuilder:validation:MaxItems=8
+type Requirements []Requirement
+
+// Has says whether the set names a requirement.
+func (r Requirements) Has(requirement Requirement) bool { return slices.Contains(r, requirement) }
