@@ -1,9 +1,6 @@
 package v1alpha1
 
-import (
-	"fmt"
-	"strings"
-)
+import "fmt"
 
 // maxCatalogText bounds manufacturer and model of a FirmwareCatalog, in characters.
 const maxCatalogText = 120
@@ -17,10 +14,9 @@ func CatalogModel(manufacturer, model string) (FirmwareCatalogSpec, error) {
 		reported string
 		into     *string
 	}{{manufacturer, &out.Manufacturer}, {model, &out.Model}} {
-		words := strings.FieldsFunc(strings.Map(lowerASCII, s.reported), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
-		*s.into = strings.Join(words, "-")
+		*s.into = Slug(s.reported)
 		switch {
-		case len(words) == 0:
+		case *s.into == "":
 			return FirmwareCatalogSpec{}, fmt.Errorf("name model of manufacturer %q and model %q: one has neither an ASCII letter nor a digit", manufacturer, model)
 		case len(*s.into) > maxCatalogText:
 			return FirmwareCatalogSpec{}, fmt.Errorf("name model of %.20q…: longer than %d characters", s.reported, maxCatalogText)
@@ -31,11 +27,3 @@ func CatalogModel(manufacturer, model string) (FirmwareCatalogSpec, error) {
 
 // CatalogName is the name of the catalog with the spec, the only one that the API server accepts for its model.
 func (s FirmwareCatalogSpec) CatalogName() string { return s.Manufacturer + "." + s.Model }
-
-// lowerASCII leaves letters of other alphabets alone, of which some have an ASCII letter as their lower case.
-func lowerASCII(r rune) rune {
-	if r >= 'A' && r <= 'Z' {
-		return r + 'a' - 'A'
-	}
-	return r
-}

@@ -273,7 +273,7 @@ type QuarantinedImage struct {
 	// +required
 	Digest Digest `json:"digest,omitempty"`
 	// model of the device it failed on, as vendor and model: the PCI ids if it has them ("15b3:101d"), otherwise the
-	// names the device reports ("Dell Inc.:BIOS"). "*" stands for every model.
+	// slugs of the names that the device reports ("dell-inc:bios"). "any:any" stands for every model.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=257

@@ -1,19 +1,45 @@
 package v1alpha1
 
-import "strings"
-
-// ModelKey returns the model of a device in the form that quarantines use: vendor and model, by PCI ids if there are
-// any ("15b3:101d"), otherwise by the names the device reports ("Dell Inc.:PowerEdge R650"). It returns AnyModel when
-// the device reports neither.
-func ModelKey(vendorID, deviceID, vendor, model string) string {
-	if vendorID != "" && deviceID != "" {
-		return strings.ToLower(vendorID + ":" + deviceID)
-	}
-	if vendor = strings.TrimSpace(vendor); vendor == "" && strings.TrimSpace(model) == "" {
-		return AnyModel
-	}
-	return vendor + ":" + strings.TrimSpace(model)
-}
+import (
+	"cmp"
+	"strings"
+)
 
 // AnyModel is the ModelKey that stands for every model.
-const AnyModel = "*"
+const AnyModel = anyPart + ":" + anyPart
+
+// anyPart stands for a vendor or a model that is not known.
+const anyPart = "any"
+
+// maxModelPart bounds each part of a ModelKey, so that the name of an object holds both. Longer names that begin alike are of one model.
+const maxModelPart = 112
+
+// ModelKey returns the model of a device in the form that jobs, rollouts and quarantines use, vendor:model: by PCI ids if there
+// are any ("15b3:101d"), otherwise the slugs of the names that the device reports ("dell-inc:bios"). A part that is not known is
+// "any"; AnyModel where the device reports neither.
+func ModelKey(vendorID, deviceID, vendor, model string) string {
+	if vendorID != "" && deviceID != "" {
+		vendor, model = vendorID, deviceID
+	}
+	return modelPart(vendor) + ":" + modelPart(model)
+}
+
+func modelPart(name string) string {
+	s := Slug(name)
+	return cmp.Or(strings.TrimRight(s[:min(len(s), maxModelPart)], "-"), anyPart)
+}
+
+// Slug spells a name of a vendor or a model so that spellings of one name are equal: in lower case, with one dash for what is
+// neither an ASCII letter nor a digit, and none at the ends. It is empty where the name has neither.
+func Slug(name string) string {
+	words := strings.FieldsFunc(strings.Map(lowerASCII, name), func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') })
+	return strings.Join(words, "-")
+}
+
+// lowerASCII leaves letters of other alphabets alone, of which some have an ASCII letter as their lower case.
+func lowerASCII(r rune) rune {
+	if r >= 'A' && r <= 'Z' {
+		return r + 'a' - 'A'
+	}
+	return r
+}

@@ -77,7 +77,7 @@ func running() v1alpha1.FirmwareJobStatus {
 			conditions(metav1.ConditionTrue, v1alpha1.ConditionReconciling, v1alpha1.ConditionMaintenanceReady, v1alpha1.ConditionAdmitted)...),
 		Steps:     []v1alpha1.JobStep{{Name: "flash", Device: "nic", Priority: 10, State: v1alpha1.StepRunning, Attempt: 1}},
 		Verdict:   &v1alpha1.HealthVerdict{Result: v1alpha1.HealthResultHealthy, BootID: "b", Time: now, Job: "j"},
-		BadImages: []v1alpha1.BadImage{{Device: "nic", Digest: digest, Model: "*"}},
+		BadImages: []v1alpha1.BadImage{{Device: "nic", Digest: digest, Model: v1alpha1.AnyModel}},
 	}
 }
 
@@ -148,7 +148,7 @@ func TestEveryFieldManagerOwnsItsPartOfAStatusAlone(t *testing.T) {
 		ObservedGeneration: 1,
 		Conditions:         conditions(metav1.ConditionTrue, v1alpha1.ConditionReady, v1alpha1.ConditionPublished, v1alpha1.ConditionQuarantined),
 		Images:             []v1alpha1.StoredImage{{Version: "1", Class: v1alpha1.ClassNIC, Digest: digest}},
-		Quarantine:         []v1alpha1.QuarantinedImage{{Digest: digest, Model: "*", Version: "1", Since: now, NodeName: "n1", Job: "j1"}},
+		Quarantine:         []v1alpha1.QuarantinedImage{{Digest: digest, Model: v1alpha1.AnyModel, Version: "1", Since: now, NodeName: "n1", Job: "j1"}},
 	}
 	require.NoError(t, fieldset.ApplyQuarantine(ctx, c, src, s))
 	require.NoError(t, fieldset.ApplyStore(ctx, c, src, s))

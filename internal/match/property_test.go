@@ -229,7 +229,7 @@ func (w *world) drawSource(t *rapid.T, name string) *v1alpha1.FirmwareSource {
 	}
 	if rapid.IntRange(0, 3).Draw(t, "quarantine") == 0 {
 		s.Status.Quarantine = []v1alpha1.QuarantinedImage{{
-			Digest: digest(rapid.IntRange(1, 2).Draw(t, "bad")), Model: pick(t, []string{"15b3:101d", ":m0", v1alpha1.AnyModel}, "bad model"),
+			Digest: digest(rapid.IntRange(1, 2).Draw(t, "bad")), Model: pick(t, []string{"15b3:101d", "any:m0", v1alpha1.AnyModel}, "bad model"),
 			Since: metav1.NewTime(base), NodeName: "n0", Job: "j",
 		}}
 		if rapid.IntRange(0, 3).Draw(t, "lift") == 0 {

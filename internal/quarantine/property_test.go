@@ -14,7 +14,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
 )
 
-var models = []string{"15b3:101d", "15b3:1017", "Dell Inc.:BIOS"}
+var models = []string{"15b3:101d", "15b3:1017", "dell-inc:bios"}
 
 // ward is a cluster in which images fail, jobs are forgotten, and people lift.
 type ward struct {

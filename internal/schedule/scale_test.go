@@ -74,7 +74,7 @@ func calendarOn(weekday int) *window.Calendar {
 
 var (
 	nicUpdate  = schedule.Edge{Model: "15b3:101d", From: "22.31.1014", Version: "22.39.2048", Digest: "sha256:a"}
-	biosUpdate = schedule.Edge{Model: "Dell Inc.:BIOS", From: "1.9.2", Version: "1.10.1", Digest: "sha256:b"}
+	biosUpdate = schedule.Edge{Model: "dell-inc:bios", From: "1.9.2", Version: "1.10.1", Digest: "sha256:b"}
 )
 
 // planUnderWay is one for a pool of so many nodes where the canaries of one update have succeeded, and those of another have not begun.

@@ -19,8 +19,8 @@ import (
 // The last two are the same image for the same model over different versions: they halt together.
 var edges = []schedule.Edge{
 	{Model: "15b3:101d", From: "1", Version: "2", Digest: "sha256:a"},
-	{Model: "Dell Inc.:BIOS", From: "1", Version: "2", Digest: "sha256:b"},
-	{Model: "Dell Inc.:BIOS", From: "0", Version: "2", Digest: "sha256:b"},
+	{Model: "dell-inc:bios", From: "1", Version: "2", Digest: "sha256:b"},
+	{Model: "dell-inc:bios", From: "0", Version: "2", Digest: "sha256:b"},
 }
 
 // spread is a pool over which updates spread in waves, with an operator that may lose its writes.

@@ -266,7 +266,7 @@ func TestAFullPolicyIsSmall(t *testing.T) {
 	for i := range 64 {
 		at := metav1.NewTime(w.clock)
 		p.Status.Rollouts = append(p.Status.Rollouts, v1alpha1.RolloutStatus{
-			Model: "Mellanox Technologies:MT2892 Family", FromVersion: fmt.Sprintf("22.40.%04d", i), Version: "22.41.1000",
+			Model: "mellanox-technologies:mt2892-family", FromVersion: fmt.Sprintf("22.40.%04d", i), Version: "22.41.1000",
 			Digest: v1alpha1.Digest(fmt.Sprintf("sha256:%064x", i)), Wave: "canary", StartTime: &at, LastVerdictTime: &at, Reason: "RolloutHalted",
 			Message: strings.Repeat("m", 300), Halted: &v1alpha1.HaltedRollout{Reason: "MaxFailures", Node: "gpu-node-0001", Job: "gpu-node-0001-0a1b2c3d", Message: strings.Repeat("m", 200), Time: at},
 		})

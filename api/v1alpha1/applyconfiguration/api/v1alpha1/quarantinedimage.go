@@ -15,7 +15,7 @@ type QuarantinedImageApplyConfiguration struct {
 	// digest of the image.
 	Digest *apiv1alpha1.Digest `json:"digest,omitempty"`
 	// model of the device it failed on, as vendor and model: the PCI ids if it has them ("15b3:101d"), otherwise the
-	// names the device reports ("Dell Inc.:BIOS"). "*" stands for every model.
+	// slugs of the names that the device reports ("dell-inc:bios"). "any:any" stands for every model.
 	Model *string `json:"model,omitempty"`
 	// version of the firmware.
 	Version *string `json:"version,omitempty"`
