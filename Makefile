@@ -129,6 +129,10 @@ test-oldest: ## Run the tests that need an API server on the oldest supported Ku
 	packages=$$({ grep -rlE --include='*_test.go' '(apitest\.(New|Main)|controlplane\.Start)\(' . || true; } | xargs -r -n1 dirname | sort -u); \
 	CONTROLPLANE_RELEASE=oldest $(MAKE) test PACKAGES="$${packages//$$'\n'/ }"
 
+.PHONY: count
+count: ## Count the fields and reasons of the API, and the lines of code of product, test world and tests.
+	@$(GO) run ./hack/count
+
 .PHONY: mutate
 mutate: ## Check that the tests notice deliberate defects of the decisions (flags: ARGS='-only pkg/plan').
 	assets=$$($(GO) run ./hack/controlplane); \
