@@ -1,10 +1,12 @@
 package hack_test
 
 import (
+	"bytes"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -75,4 +77,22 @@ func sleeps(files *token.FileSet, file *ast.File) []int {
 		return true
 	})
 	return lines
+}
+
+// TestEachBenchmarkRuns: a package with benchmarks runs them once in its tests, or `make bench` breaks unnoticed.
+func TestEachBenchmarkRuns(t *testing.T) {
+	has, runs := map[string]bool{}, map[string]bool{}
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		dir := filepath.Dir(path)
+		has[dir] = has[dir] || bytes.Contains(text, []byte("\nfunc Benchmark"))
+		runs[dir] = runs[dir] || bytes.Contains(text, []byte("\nfunc TestBenchmarks(t *testing.T) { bench.Once(t) }\n"))
+		return err
+	})
+	require.NoError(t, err)
+	require.True(t, has["../pkg/artifact"])
+	assert.Equal(t, has, runs)
 }

@@ -23,15 +23,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/bench"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
+
+// TestBenchmarks: each benchmark runs.
+func TestBenchmarks(t *testing.T) { bench.Once(t) }
 
 // BenchmarkServe100Nodes lets 100 nodes fetch an image at once over TLS and loopback, each by a connection of its own. Nodes and server
 // are in this process, so that peak-MiB, the most memory that the heap took beyond what it had before, is that of both. It
 // must not grow with the image.
 func BenchmarkServe100Nodes(b *testing.B) {
 	for _, mib := range []int{1, 16, 64} {
-		b.Run(fmt.Sprintf("%dMiB", mib), func(b *testing.B) { benchmarkServe(b, 100, int64(mib)<<20) })
+		b.Run(fmt.Sprintf("%dMiB", mib), func(b *testing.B) { benchmarkServe(b, bench.Size(100, 2), int64(mib)<<20) })
 	}
 }
 

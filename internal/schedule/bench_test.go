@@ -6,7 +6,11 @@ import (
 	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/bench"
 )
+
+// TestBenchmarks: each benchmark runs.
+func TestBenchmarks(t *testing.T) { bench.Once(t) }
 
 // BenchmarkDecide10000 is one pass over 10,000 nodes, each with a queued job, and 50 policies. Each policy admits as many
 // nodes as its budget of 10 % allows.

@@ -7,11 +7,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/simulation"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/bench"
 )
+
+// TestBenchmarks: each benchmark runs.
+func TestBenchmarks(t *testing.T) { bench.Once(t) }
 
 // BenchmarkRollout5000 simulates a rollout over 5,000 nodes with failures, of which 2 % may be unavailable at once.
 func BenchmarkRollout5000(b *testing.B) {
-	o := options(fleet(5000), policy("default", "2%"))
+	o := options(fleet(bench.Size(5000, 50)), policy("default", "2%"))
 	o.Work.Spread, o.Work.SlowBoot, o.Work.SlowBootFor = 0.2, 0.01, 20*time.Minute
 	o.Work.Failure = simulation.ByModel[float64]{Default: 0.01}
 	o.Work.Reaction = 20 * time.Second

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/bench"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/heap"
 	"github.com/nodefirmware/node-firmware-operator/pkg/catalog"
 )
@@ -55,13 +56,16 @@ func catalogOf(kind string, n int) catalog.Provider {
 	})}
 }
 
+// TestBenchmarks: each benchmark runs.
+func TestBenchmarks(t *testing.T) { bench.Once(t) }
+
 // BenchmarkAMillionEntries reports the peak of the heap; the bound is 64 MiB.
 func BenchmarkAMillionEntries(b *testing.B) {
 	for _, kind := range []string{"LVFS", "Dell", "Index"} {
 		b.Run(kind, func(b *testing.B) {
 			for range b.N {
 				peak := heap.Peak(func() {
-					_, err := catalog.Collect(b.Context(), catalogOf(kind, 1_000_000), r650(), 5)
+					_, err := catalog.Collect(b.Context(), catalogOf(kind, bench.Size(1_000_000, 1_000)), r650(), 5)
 					require.NoError(b, err)
 				})
 				require.Less(b, peak, uint64(64<<20))

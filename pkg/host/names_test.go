@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/bench"
 	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 )
 
@@ -49,6 +50,9 @@ func namesOf(t *testing.T, ids map[pciID]string) map[pciID]string {
 	}
 	return got
 }
+
+// TestBenchmarks: each benchmark runs.
+func TestBenchmarks(t *testing.T) { bench.Once(t) }
 
 func BenchmarkNames(b *testing.B) {
 	b.ReportAllocs()

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/bench"
 	"github.com/nodefirmware/node-firmware-operator/pkg/signature"
 	"github.com/nodefirmware/node-firmware-operator/pkg/signature/signaturetest"
 )
@@ -328,6 +329,9 @@ func parse(t *testing.T, root []byte) *prototrustroot.TrustedRoot {
 	require.NoError(t, protojson.Unmarshal(root, &out))
 	return &out
 }
+
+// TestBenchmarks: each benchmark runs.
+func TestBenchmarks(t *testing.T) { bench.Once(t) }
 
 func BenchmarkBundle(b *testing.B) {
 	sigstore := signaturetest.New(b)

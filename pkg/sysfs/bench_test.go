@@ -8,9 +8,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/bench"
 	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs"
 	"github.com/nodefirmware/node-firmware-operator/pkg/sysfs/sysfstest"
 )
+
+// TestBenchmarks: each benchmark runs.
+func TestBenchmarks(t *testing.T) { bench.Once(t) }
 
 // BenchmarkPCIFunctions compares ghw's enumeration with the files alone, on a bus with 300 functions, most of them bridges.
 func BenchmarkPCIFunctions(b *testing.B) {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/index"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/bench"
 )
 
 // fleet is a cache over many machines of one model, which gives lists of objects as the operator's cache does.
@@ -77,6 +78,9 @@ func atRest(tb testing.TB) (*world, *fleet) {
 	require.Equal(tb, int32(nodes*devices), w.get().Status.Devices)
 	return w, f
 }
+
+// TestBenchmarks: each benchmark runs.
+func TestBenchmarks(t *testing.T) { bench.Once(t) }
 
 // BenchmarkPassOverAFleet is what a change of one device costs, at most once in half a minute for each model.
 func BenchmarkPassOverAFleet(b *testing.B) {

@@ -27,6 +27,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/bench"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/heap"
 	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
 	"github.com/nodefirmware/node-firmware-operator/pkg/catalog"
@@ -212,7 +213,7 @@ func BenchmarkLVFSMetadata(b *testing.B) {
 	const url, guid = "https://mirror.example.com/lvfs/firmware.xml.gz", "b8c9a67d-bfce-5dc6-ac14-f6c87e1682d9" // PCI\VEN_15B3&DEV_101D
 	var text strings.Builder
 	text.WriteString("<components>")
-	for i := 0; text.Len() < 40<<20; i++ {
+	for i := 0; text.Len() < bench.Size(40, 1)<<20; i++ {
 		id := fmt.Sprintf("00000000-0000-0000-0000-%012d", i)
 		if i%100 == 0 {
 			id = guid

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/bench"
 )
 
 // An edit costs each node that it concerns the same, whatever the size of the fleet, and a fleet at rest costs nothing.
@@ -82,11 +83,14 @@ func figures(t *testing.T, row string) []int {
 	return out
 }
 
-const nodesOfLargeFleet = 5000
+func largeFleet(b *testing.B) *fleet { return newFleet(b, bench.Size(5000, 5)) }
+
+// TestBenchmarks: each benchmark runs.
+func TestBenchmarks(t *testing.T) { bench.Once(t) }
 
 // BenchmarkLook40000 is a look at one node of 5,000 with 40,000 devices, where nothing is new.
 func BenchmarkLook40000(b *testing.B) {
-	f := newFleet(b, nodesOfLargeFleet)
+	f := largeFleet(b)
 	b.ReportAllocs()
 	for b.Loop() {
 		f.due["n3"] = true
@@ -98,7 +102,7 @@ func BenchmarkLook40000(b *testing.B) {
 // BenchmarkEdit40000 is an edit of the template that all 40,000 devices on 5,000 nodes came from, which changes no image, from the
 // edit to its confirmation. What the API server of the benchmark takes is part of it.
 func BenchmarkEdit40000(b *testing.B) {
-	f := newFleet(b, nodesOfLargeFleet)
+	f := largeFleet(b)
 	b.ReportAllocs()
 	for b.Loop() {
 		f.editWithoutEffect(b)

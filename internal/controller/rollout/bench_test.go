@@ -25,6 +25,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	apply "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/rollout"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/bench"
 )
 
 // fleet is a cache over 5,000 nodes that gives its objects away without copying them.
@@ -111,6 +112,9 @@ func atRest(tb testing.TB) (*rollout.Reconciler, *fleet) {
 	require.Fail(tb, "the operator does not come to rest")
 	return nil, nil
 }
+
+// TestBenchmarks: each benchmark runs.
+func TestBenchmarks(t *testing.T) { bench.Once(t) }
 
 // BenchmarkPassAtRest5000 is the cost of one event that changes nothing.
 func BenchmarkPassAtRest5000(b *testing.B) {

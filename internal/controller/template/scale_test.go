@@ -26,6 +26,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/match"
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/bench"
 )
 
 const (
@@ -295,8 +296,13 @@ func TestStatusChangeCostsTheSameInAnyFleet(t *testing.T) {
 	}
 }
 
+// TestBenchmarks: each benchmark runs.
+func TestBenchmarks(t *testing.T) { bench.Once(t) }
+
+func sizes() []int { return []int{1_000, 10_000, 40_000}[:bench.Size(3, 1)] }
+
 func BenchmarkStatusChange(b *testing.B) {
-	for _, size := range []int{1_000, 10_000, 40_000} {
+	for _, size := range sizes() {
 		s := settled(b, size)
 		for _, kind := range []struct {
 			name   string
@@ -350,7 +356,7 @@ func changed(old, now client.Object) event.UpdateEvent {
 }
 
 func BenchmarkFirstAssignment(b *testing.B) {
-	for _, size := range []int{1_000, 10_000, 40_000} {
+	for _, size := range sizes() {
 		b.Run(fmt.Sprintf("devices=%d", size), func(b *testing.B) {
 			writes := 0
 			for b.Loop() {
@@ -364,7 +370,7 @@ func BenchmarkFirstAssignment(b *testing.B) {
 
 // BenchmarkTemplateEdit edits a template that chooses one node in 40 and changes nothing for its devices.
 func BenchmarkTemplateEdit(b *testing.B) {
-	for _, size := range []int{1_000, 10_000, 40_000} {
+	for _, size := range sizes() {
 		b.Run(fmt.Sprintf("devices=%d", size), func(b *testing.B) {
 			s := settled(b, size)
 			before := s.writes()

@@ -1,6 +1,13 @@
 package simhost
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/bench"
+)
+
+// TestBenchmarks: each benchmark runs.
+func TestBenchmarks(t *testing.T) { bench.Once(t) }
 
 func BenchmarkCreate(b *testing.B) {
 	for b.Loop() {

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/nodefirmware/node-firmware-operator/internal/testing/bench"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/chaos/model"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
@@ -122,6 +123,9 @@ func TestFaultyMachinesAreFoundOut(t *testing.T) {
 		})
 	}
 }
+
+// TestBenchmarks: each benchmark runs.
+func TestBenchmarks(t *testing.T) { bench.Once(t) }
 
 func BenchmarkSchedule(b *testing.B) {
 	for i := range b.N {
