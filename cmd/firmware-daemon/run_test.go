@@ -309,22 +309,24 @@ func updatesItsNode(t *testing.T, c *cluster, m *machine) {
 	require.NoError(t, c.Client.List(t.Context(), &window))
 	assert.Empty(t, window.Items, "the maintenance is released")
 
-	assert.LessOrEqual(t, residentKiB(t, m.daemon.Process.Pid), 40<<10, "resident memory")
+	assert.LessOrEqual(t, allocatedKiB(t, m.daemon.Process.Pid), 20<<10, "memory that the process allocated")
 	assert.Zero(t, m.stop(syscall.SIGTERM), "a daemon ends when it is asked to")
 }
 
-func residentKiB(t *testing.T, pid int) int {
+// allocatedKiB is what the process allocated itself. How much of its program is in memory besides is the kernel's choice, and differs with
+// what else the machine does.
+func allocatedKiB(t *testing.T, pid int) int {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	require.NoError(t, err)
 	for line := range strings.Lines(string(status)) {
 		var kib int
-		if n, _ := fmt.Sscanf(line, "VmRSS: %d kB", &kib); n == 1 {
-			t.Logf("resident: %d KiB", kib)
+		if n, _ := fmt.Sscanf(line, "RssAnon: %d kB", &kib); n == 1 {
+			t.Logf("allocated: %d KiB", kib)
 			return kib
 		}
 	}
-	t.Fatal("no VmRSS")
+	t.Fatal("no RssAnon")
 	return 0
 }
 
