@@ -62,8 +62,8 @@ func rendered(t *testing.T, namespace, prefix string) []*unstructured.Unstructur
 		}
 		return files.WriteFile("/deploy/"+name, data)
 	}))
-	require.NoError(t, files.WriteFile("/site/handlers.yaml", []byte("handlers:\n- {manufacturer: Lenovo, image: \"registry.example/lenovo:3\", args: [--log-level=debug, --tool-path, /opt/lenovo]}\n"+
-		"- {manufacturer: Careless, image: x, args: [--image-verification=IfKeys, --image-keys-dir, /tmp, --kubeconfig=/x.partial]}\n"+
+	require.NoError(t, files.WriteFile("/site/handlers.yaml", []byte("handlers:\n- {vendor: Lenovo, image: \"registry.example/lenovo:3\", args: [--log-level=debug, --tool-path, /opt/lenovo]}\n"+
+		"- {vendor: Careless, image: x, args: [--image-verification=IfKeys, --image-keys-dir, /tmp, --kubeconfig=/x.partial]}\n"+
 		"- image: nodefirmware/daemon:latest\n")))
 	require.NoError(t, files.WriteFile("/site/kustomization.yaml", []byte(fmt.Sprintf(`
 resources: [../deploy/kustomize/default]
@@ -205,7 +205,7 @@ func job(node string) *v1alpha1.FirmwareJob {
 
 func template(name string) *v1alpha1.FirmwareTemplate {
 	return &v1alpha1.FirmwareTemplate{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareTemplateSpec{
-		Devices: []v1alpha1.DeviceRule{{Name: "r", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: "15b3"}, Version: "1", SourceRef: v1alpha1.SourceReference{Name: "s"}}},
+		Rules: []v1alpha1.FirmwareRule{{Name: "r", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: "15b3"}, Version: "1", SourceRef: v1alpha1.SourceReference{Name: "s"}}},
 	}}
 }
 
@@ -393,7 +393,7 @@ const (
 
 // attempts are at least one for each way out of its role that each caller has.
 func (i *installation) attempts() []attempt {
-	desired := &v1alpha1.DesiredFirmware{Version: "1", SourceRef: v1alpha1.SourceReference{Name: "s"}, UpdatePolicy: "Update", Downgrade: "Allow",
+	desired := &v1alpha1.DesiredFirmware{Version: "1", SourceRef: v1alpha1.SourceReference{Name: "s"}, Policy: "Apply", Downgrade: "Allow",
 		Origin: v1alpha1.Origin{Kind: "Pin", Name: "n", Rule: "r"}}
 	owned := func(kind, name string, blocks bool) func(*v1alpha1.NodeDevice) {
 		return func(d *v1alpha1.NodeDevice) {

@@ -132,7 +132,7 @@ func policiesInUse() []client.Object {
 
 func nodesInUse() []client.Object {
 	idle, working := validNodeFirmware(), validNodeFirmware()
-	lenovo := &v1alpha1.Machine{Manufacturer: "Lenovo", Model: "7X21", SerialNumber: "J300ABCD"}
+	lenovo := &v1alpha1.Machine{Vendor: "Lenovo", Model: "7X21", SerialNumber: "J300ABCD"}
 	idle.Status = v1alpha1.NodeFirmwareStatus{
 		ObservedGeneration: 1, Machine: lenovo, BIOSVersion: "2.61.1", LastScanTime: &someTime,
 		Conditions: ready(metav1.ConditionTrue, v1alpha1.ReasonUpToDate, "6 of 6 devices run their firmware"),

@@ -21,15 +21,15 @@ const (
 	ClassBIOS DeviceClass = "BIOS"
 )
 
-// UpdatePolicy says what the product does when the running firmware is not the desired one.
-// +kubebuilder:validation:Enum=Update;Validate
-type UpdatePolicy string
+// Policy says what the product does when a device is not as it should be.
+// +kubebuilder:validation:Enum=Apply;Validate
+type Policy string
 
 const (
-	// UpdatePolicyUpdate lets the product flash the device.
-	UpdatePolicyUpdate UpdatePolicy = "Update"
-	// UpdatePolicyValidate only reports the difference.
-	UpdatePolicyValidate UpdatePolicy = "Validate"
+	// PolicyApply lets the product change the device.
+	PolicyApply Policy = "Apply"
+	// PolicyValidate only reports the difference.
+	PolicyValidate Policy = "Validate"
 )
 
 // DowngradePolicy says whether a version older than the running one may be flashed.

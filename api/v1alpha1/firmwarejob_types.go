@@ -187,7 +187,7 @@ type DeviceUpdate struct {
 }
 
 // RequestedStep is one step of a Steps job.
-// +kubebuilder:validation:XValidation:rule="has(self.expectedDevices) == (self.name == 'verify-inventory')",message="expectedDevices belong to the step verify-inventory, which needs them",fieldPath=".expectedDevices"
+// +kubebuilder:validation:XValidation:rule="has(self.expect) == (self.name == 'verify-inventory')",message="expect belongs to the step verify-inventory, which needs it",fieldPath=".expect"
 type RequestedStep struct {
 	// name of the step: verify-inventory, verify-firmware, reset-bios-settings, or one that a driver provides.
 	// +required
@@ -200,29 +200,19 @@ type RequestedStep struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Device string `json:"device,omitempty"`
-	// expectedDevices is what verify-inventory compares the node with. At most 64.
+	// expect is what verify-inventory compares the node with. At most 64.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
-	ExpectedDevices []ExpectedDevice `json:"expectedDevices,omitempty"`
+	Expect []ExpectedDevices `json:"expect,omitempty"`
 }
 
-// ExpectedDevice says how many devices of a kind a node should have.
-type ExpectedDevice struct {
-	// class of the devices.
+// ExpectedDevices says how many devices of a kind a node should have.
+type ExpectedDevices struct {
+	// selector selects the devices that are counted.
 	// +required
-	Class DeviceClass `json:"class,omitempty"`
-	// vendor as in a template's selector. Absent: any.
-	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=128
-	Vendor string `json:"vendor,omitempty"`
-	// model as in a template's selector. Absent: any.
-	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=128
-	Model string `json:"model,omitempty"`
+	Selector DeviceSelector `json:"selector,omitzero"`
 	// count is the exact number of such devices.
 	// +required
 	// +kubebuilder:validation:Minimum=0

@@ -223,7 +223,7 @@ type ImageDescription struct {
 	// +kubebuilder:validation:items:MaxLength=128
 	Models []string `json:"models,omitempty"`
 	// boardIDs the image is for (PSID, board.id). Absent: those that the image names itself, or else not restricted. At most 64. An image
-	// that does not say itself for which boards it is needs boardIDs, models or the vendor "*".
+	// that does not say itself for which boards it is needs boardIDs, models or the vendor any.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1

@@ -14,7 +14,7 @@ const (
 )
 
 // FirmwareTemplateSpec says which firmware should run on which devices of which nodes.
-// +kubebuilder:validation:XValidation:rule="has(self.machine) || !has(self.devices) || self.devices.all(d, d.selector.class != 'BIOS' || has(d.selector.vendor) || has(d.selector.models) || has(d.selector.boardIDs) || has(d.selector.serialNumbers))",fieldPath=".devices",message="a rule of class BIOS must name a vendor, models, boardIDs or serialNumbers unless spec.machine names the machine; for the BIOS of every machine, set its vendor to '*'"
+// +kubebuilder:validation:XValidation:rule="has(self.machine) || !has(self.rules) || self.rules.all(d, d.selector.class != 'BIOS' || has(d.selector.vendor) || has(d.selector.models) || has(d.selector.boardIDs) || has(d.selector.serialNumbers))",fieldPath=".rules",message="a rule of class BIOS must name a vendor, models, boardIDs or serialNumbers unless spec.machine names the machine; for the BIOS of every machine, set its vendor to any"
 type FirmwareTemplateSpec struct {
 	// nodeSelector selects nodes by their labels. An absent or empty selector selects every node. Written by the user.
 	// +optional
@@ -39,32 +39,18 @@ type FirmwareTemplateSpec struct {
 	// +kubebuilder:validation:Maximum=1000
 	Priority int32 `json:"priority,omitempty"`
 
-	// devices are the rules, at most 64, each with a name that is unique in the template. Written by the user.
+	// rules say which firmware which devices should run. At most 64, each with a name that is unique in the template. Written by
+	// the user.
 	// +required
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
-	Devices []DeviceRule `json:"devices,omitempty"`
+	Rules []FirmwareRule `json:"rules,omitempty"`
 }
 
-// MachineSelector names a machine model as DMI reports it; both comparisons ignore case and surrounding blanks.
-// +kubebuilder:validation:XValidation:rule="has(self.manufacturer) || has(self.model)",message="name a manufacturer, a model, or both"
-type MachineSelector struct {
-	// manufacturer is the DMI system vendor, such as "Lenovo".
-	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=128
-	Manufacturer string `json:"manufacturer,omitempty"`
-	// model is the DMI product name, such as "7X21".
-	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=128
-	Model string `json:"model,omitempty"`
-}
-
-// DeviceRule assigns one firmware version to the devices its selector matches.
-type DeviceRule struct {
+// FirmwareRule assigns one firmware version to the devices its selector matches.
+type FirmwareRule struct {
 	// name identifies the rule within the template.
 	// +required
 	// +kubebuilder:validation:MinLength=1
@@ -87,10 +73,10 @@ type DeviceRule struct {
 	// +required
 	SourceRef SourceReference `json:"sourceRef,omitzero"`
 
-	// updatePolicy is Update (default) to flash, or Validate to only report a difference.
+	// policy is Apply (default) to flash, or Validate to only report a difference.
 	// +optional
-	// +kubebuilder:default=Update
-	UpdatePolicy UpdatePolicy `json:"updatePolicy,omitempty"`
+	// +kubebuilder:default=Apply
+	Policy Policy `json:"policy,omitempty"`
 
 	// downgrade is Forbid (default) or Allow.
 	// +optional
@@ -100,60 +86,6 @@ type DeviceRule struct {
 	// upgradePaths restricts which version may be flashed over which, in addition to what the source says.
 	// +optional
 	UpgradePaths *UpgradePaths `json:"upgradePaths,omitempty"`
-}
-
-// AnyVendor as the vendor of a selector, or the manufacturer of a pin, says that the devices of every vendor are meant.
-const AnyVendor = "*"
-
-// DeviceSelector selects devices by their identity. Every list that is given must match; a list matches if one of its
-// entries does. An absent list matches everything, but a class alone selects the devices of every vendor only where vendor
-// says so.
-// +kubebuilder:validation:XValidation:rule="self.class == 'BIOS' || has(self.vendor) || has(self.models) || has(self.boardIDs) || has(self.serialNumbers) || has(self.pciAddresses)",message="name a vendor, models, boardIDs, serialNumbers or pciAddresses; for the devices of every vendor, set vendor to '*'"
-// +kubebuilder:validation:XValidation:rule="!has(self.pciAddresses) || self.class != 'BIOS'",message="a BIOS has no PCI address; remove pciAddresses"
-type DeviceSelector struct {
-	// class of the devices: NIC, StorageController, Disk or BIOS.
-	// +required
-	Class DeviceClass `json:"class,omitempty"`
-	// vendor is the four-digit hexadecimal PCI vendor id ("15b3") or the vendor's name as the device reports it;
-	// case is ignored. "*" says that every vendor is meant. Absent: any vendor, where another field restricts the devices.
-	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=128
-	Vendor string `json:"vendor,omitempty"`
-	// models are PCI device ids ("101d") or model names as the device reports them; case is ignored. At most 64.
-	// +optional
-	// +listType=set
-	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=64
-	// +kubebuilder:validation:items:MinLength=1
-	// +kubebuilder:validation:items:MaxLength=128
-	Models []string `json:"models,omitempty"`
-	// boardIDs are the ids a board checks an image against: PSID, board.id and their like; compared after
-	// normalisation (case and surrounding blanks are ignored). At most 64.
-	// +optional
-	// +listType=set
-	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=64
-	// +kubebuilder:validation:items:MinLength=1
-	// +kubebuilder:validation:items:MaxLength=64
-	BoardIDs []string `json:"boardIDs,omitempty"`
-	// serialNumbers of single devices. At most 256.
-	// +optional
-	// +listType=set
-	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=256
-	// +kubebuilder:validation:items:MinLength=1
-	// +kubebuilder:validation:items:MaxLength=128
-	SerialNumbers []string `json:"serialNumbers,omitempty"`
-	// pciAddresses of single devices as domain:bus:device.function ("0000:3b:00.0"); a card matches when any of its
-	// functions does. At most 64.
-	// +optional
-	// +listType=set
-	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=64
-	// +kubebuilder:validation:items:MaxLength=12
-	// +kubebuilder:validation:items:Pattern=`^[0-9a-f]{4}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]$`
-	PCIAddresses []string `json:"pciAddresses,omitempty"`
 }
 
 // FirmwareTemplateStatus is written by the operator. The counters may lag behind a change by up to 30 seconds while

@@ -66,12 +66,12 @@ func TestDefaults(t *testing.T) {
 	}
 	rule := kinds["FirmwareTemplate"].(*v1alpha1.FirmwareTemplate).Spec
 	assert.Equal(t, v1alpha1.TemplateActive, rule.State)
-	assert.Equal(t, v1alpha1.UpdatePolicyUpdate, rule.Devices[0].UpdatePolicy)
-	assert.Equal(t, v1alpha1.DowngradeForbid, rule.Devices[0].Downgrade, "a template never downgrades by accident")
+	assert.Equal(t, v1alpha1.PolicyApply, rule.Rules[0].Policy)
+	assert.Equal(t, v1alpha1.DowngradeForbid, rule.Rules[0].Downgrade, "a template never downgrades by accident")
 	pin := kinds["NodeFirmware"].(*v1alpha1.NodeFirmware).Spec
 	assert.Empty(t, pin.ScanThreshold, "it is left to the daemon's --scan-interval")
-	assert.Equal(t, v1alpha1.UpdatePolicyUpdate, pin.Pins[0].UpdatePolicy)
-	assert.Equal(t, v1alpha1.DowngradeAllow, pin.Pins[0].Downgrade, "a pin is a person's decision for one node")
+	assert.Equal(t, v1alpha1.PolicyApply, pin.Pins[0].Policy)
+	assert.Equal(t, v1alpha1.DowngradeForbid, pin.Pins[0].Downgrade, "and neither does a pin")
 	policy := kinds["RolloutPolicy"].(*v1alpha1.RolloutPolicy).Spec
 	assert.Equal(t, v1alpha1.RolloutActive, policy.State)
 	assert.Equal(t, intstr.FromInt32(1), *policy.MaxUnavailable, "one node at a time by default")
@@ -118,19 +118,18 @@ func TestNodeFirmwareIsUniquePerNode(t *testing.T) {
 	require.True(t, apierrors.IsAlreadyExists(err), "%v", err)
 }
 
-// TestNodeFirmwareRoundTrip (R000-11): BIOS and firmware of a node with name, manufacturer and version are kept as
+// TestNodeFirmwareRoundTrip (R000-11): BIOS and firmware of a node with name, vendor and version are kept as
 // written.
 func TestNodeFirmwareRoundTrip(t *testing.T) {
 	env := apitest.New(t)
 	written := validNodeFirmware()
 	written.Spec.Pins = append(written.Spec.Pins, v1alpha1.FirmwarePin{
-		Name: "cx6dx", Class: v1alpha1.ClassNIC, Manufacturer: "15b3", Model: "101d", BoardID: "MT_0000000359",
-		SerialNumber: "MT2128X01234", PCIAddress: "0000:3b:00.0", Version: "22.41.1000",
-		SourceRef:    v1alpha1.SourceReference{Name: "cx6dx-2241"},
-		UpdatePolicy: v1alpha1.UpdatePolicyValidate, Downgrade: v1alpha1.DowngradeForbid,
+		Name: "cx6dx", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: "15b3", Models: []string{"101d"}, BoardIDs: []string{"MT_0000000359"}, SerialNumbers: []string{"MT2128X01234"}, PCIAddresses: []string{"0000:3b:00.0"}}, Version: "22.41.1000",
+		SourceRef: v1alpha1.SourceReference{Name: "cx6dx-2241"},
+		Policy:    v1alpha1.PolicyValidate, Downgrade: v1alpha1.DowngradeForbid,
 	})
 	want := written.DeepCopy().Spec
-	want.Pins[0].UpdatePolicy, want.Pins[0].Downgrade = v1alpha1.UpdatePolicyUpdate, v1alpha1.DowngradeAllow
+	want.Pins[0].Policy, want.Pins[0].Downgrade = v1alpha1.PolicyApply, v1alpha1.DowngradeForbid
 	require.NoError(t, env.Client.Create(t.Context(), written))
 	read := &v1alpha1.NodeFirmware{}
 	require.NoError(t, env.Client.Get(t.Context(), client.ObjectKeyFromObject(written), read))

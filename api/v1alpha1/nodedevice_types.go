@@ -29,9 +29,9 @@ type DesiredFirmware struct {
 	// sourceRef names the FirmwareSource that holds the image.
 	// +required
 	SourceRef SourceReference `json:"sourceRef,omitzero"`
-	// updatePolicy says whether to flash or only to report.
+	// policy says whether to flash or only to report.
 	// +required
-	UpdatePolicy UpdatePolicy `json:"updatePolicy,omitempty"`
+	Policy Policy `json:"policy,omitempty"`
 	// downgrade says whether an older version may be flashed.
 	// +required
 	Downgrade DowngradePolicy `json:"downgrade,omitempty"`

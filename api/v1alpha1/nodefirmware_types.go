@@ -48,11 +48,9 @@ type NodeFirmwareSpec struct {
 	ReleaseRequestedAt *metav1.Time `json:"releaseRequestedAt,omitempty"`
 }
 
-// FirmwarePin assigns firmware to the devices of one node that match it. All given fields must match. Where several pins
-// match one device, those with a serialNumber or pciAddress, which are for one device, take precedence over those without; two
-// of the same rank are a conflict.
-// +kubebuilder:validation:XValidation:rule="self.class == 'BIOS' || has(self.manufacturer) || has(self.model) || has(self.boardID) || has(self.serialNumber) || has(self.pciAddress)",message="name a manufacturer, model, boardID, serialNumber or pciAddress; for the devices of every vendor, set manufacturer to '*'"
-// +kubebuilder:validation:XValidation:rule="!has(self.pciAddress) || self.class != 'BIOS'",message="a BIOS has no PCI address; remove pciAddress"
+// FirmwarePin assigns firmware to the devices of one node that its selector matches. Where several pins match one device, those
+// with serialNumbers or pciAddresses, which are for single devices, take precedence over those without; two of the same rank
+// are a conflict.
 type FirmwarePin struct {
 	// name identifies the pin within the node.
 	// +required
@@ -60,37 +58,9 @@ type FirmwarePin struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Name string `json:"name,omitempty"`
-	// class of the pinned devices.
+	// selector selects the pinned devices.
 	// +required
-	Class DeviceClass `json:"class,omitempty"`
-	// manufacturer of the pinned devices: a PCI vendor id or the vendor's name, or "*" to say that every one is meant.
-	// Absent: any.
-	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=128
-	Manufacturer string `json:"manufacturer,omitempty"`
-	// model of the pinned devices: a PCI device id or a model name. Absent: any.
-	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=128
-	Model string `json:"model,omitempty"`
-	// boardID is the id a board checks an image against: PSID, board.id and their like; compared after normalisation (case
-	// and surrounding blanks are ignored). Absent: any.
-	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=64
-	BoardID string `json:"boardID,omitempty"`
-	// serialNumber of the one device that is pinned. Absent: any.
-	// +optional
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=128
-	SerialNumber string `json:"serialNumber,omitempty"`
-	// pciAddress of the one device that is pinned, as domain:bus:device.function ("0000:3b:00.0"); a card matches when any
-	// of its functions does. Absent: any.
-	// +optional
-	// +kubebuilder:validation:MaxLength=12
-	// +kubebuilder:validation:Pattern=`^[0-9a-f]{4}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]$`
-	PCIAddress string `json:"pciAddress,omitempty"`
+	Selector DeviceSelector `json:"selector,omitzero"`
 	// version that should run.
 	// +required
 	// +kubebuilder:validation:MinLength=1
@@ -100,13 +70,13 @@ type FirmwarePin struct {
 	// sourceRef names the FirmwareSource that holds the image.
 	// +required
 	SourceRef SourceReference `json:"sourceRef,omitzero"`
-	// updatePolicy is Update (default) or Validate.
+	// policy is Apply (default) to flash, or Validate to only report a difference.
 	// +optional
-	// +kubebuilder:default=Update
-	UpdatePolicy UpdatePolicy `json:"updatePolicy,omitempty"`
-	// downgrade is Allow (default for a pin: a person named this version for this node) or Forbid.
+	// +kubebuilder:default=Apply
+	Policy Policy `json:"policy,omitempty"`
+	// downgrade is Forbid (default) or Allow.
 	// +optional
-	// +kubebuilder:default=Allow
+	// +kubebuilder:default=Forbid
 	Downgrade DowngradePolicy `json:"downgrade,omitempty"`
 }
 
@@ -206,10 +176,10 @@ type NodeFirmwareStatus struct {
 
 // Machine identifies a machine by its DMI tables.
 type Machine struct {
-	// manufacturer is the DMI system vendor.
+	// vendor is the DMI system vendor.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
-	Manufacturer string `json:"manufacturer,omitempty"`
+	Vendor string `json:"vendor,omitempty"`
 	// model is the DMI product name.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
@@ -388,7 +358,7 @@ type JobRecord struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,shortName=nfw,categories=firmware
-// +kubebuilder:printcolumn:name="Manufacturer",type=string,JSONPath=`.status.machine.manufacturer`,priority=1
+// +kubebuilder:printcolumn:name="Vendor",type=string,JSONPath=`.status.machine.vendor`,priority=1
 // +kubebuilder:printcolumn:name="Model",type=string,JSONPath=`.status.machine.model`
 // +kubebuilder:printcolumn:name="BIOS",type=string,JSONPath=`.status.biosVersion`
 // +kubebuilder:printcolumn:name="Step",type=string,JSONPath=`.status.currentStep.name`

@@ -15,13 +15,13 @@ func TestStepsJobValidation(t *testing.T) {
 	type change = validation[*v1alpha1.FirmwareJob]
 	const (
 		stepsMessage    = "a job of type Steps lists its steps; any other type has none"
-		expectedMessage = "expectedDevices belong to the step verify-inventory, which needs them"
+		expectedMessage = "expect belongs to the step verify-inventory, which needs it"
 	)
 	step := func(change func(*v1alpha1.RequestedStep)) func(*v1alpha1.FirmwareJob) {
 		return func(o *v1alpha1.FirmwareJob) { change(&o.Spec.Steps[0]) }
 	}
-	expected := func(change func(*v1alpha1.ExpectedDevice)) func(*v1alpha1.FirmwareJob) {
-		return step(func(s *v1alpha1.RequestedStep) { change(&s.ExpectedDevices[0]) })
+	expected := func(change func(*v1alpha1.ExpectedDevices)) func(*v1alpha1.FirmwareJob) {
+		return step(func(s *v1alpha1.RequestedStep) { change(&s.Expect[0]) })
 	}
 	repeat := func(n int) func(*v1alpha1.FirmwareJob) {
 		return func(o *v1alpha1.FirmwareJob) {
@@ -44,17 +44,17 @@ func TestStepsJobValidation(t *testing.T) {
 				field: "spec.steps[0].name", message: "Required"},
 			{name: "a step's name that is no label", change: step(func(s *v1alpha1.RequestedStep) { s.Name = "Verify" }),
 				field: "spec.steps[0].name", message: "should match"},
-			{name: "an inventory compared with nothing", change: step(func(s *v1alpha1.RequestedStep) { s.ExpectedDevices = nil }),
-				field: "spec.steps[0].expectedDevices", message: expectedMessage},
+			{name: "an inventory compared with nothing", change: step(func(s *v1alpha1.RequestedStep) { s.Expect = nil }),
+				field: "spec.steps[0].expect", message: expectedMessage},
 			{name: "another step with an inventory", change: step(func(s *v1alpha1.RequestedStep) { s.Name = "verify-firmware" }),
-				field: "spec.steps[0].expectedDevices", message: expectedMessage},
-			{name: "expected devices of no class", change: expected(func(d *v1alpha1.ExpectedDevice) { d.Class = "" }),
-				field: "spec.steps[0].expectedDevices[0].class", message: "Required"},
-			{name: "no number of devices", change: expected(func(d *v1alpha1.ExpectedDevice) { d.Count = nil }),
-				field: "spec.steps[0].expectedDevices[0].count", message: "Required"},
-			{name: "no device of a kind", change: expected(func(d *v1alpha1.ExpectedDevice) { d.Count = new(int32(0)) })},
-			{name: "too many devices", change: expected(func(d *v1alpha1.ExpectedDevice) { d.Count = new(int32(257)) }),
-				field: "spec.steps[0].expectedDevices[0].count", message: "less than or equal to 256"},
+				field: "spec.steps[0].expect", message: expectedMessage},
+			{name: "expected devices of no class", change: expected(func(d *v1alpha1.ExpectedDevices) { d.Selector.Class = "" }),
+				field: "spec.steps[0].expect[0].selector.class", message: "Required"},
+			{name: "no number of devices", change: expected(func(d *v1alpha1.ExpectedDevices) { d.Count = nil }),
+				field: "spec.steps[0].expect[0].count", message: "Required"},
+			{name: "no device of a kind", change: expected(func(d *v1alpha1.ExpectedDevices) { d.Count = new(int32(0)) })},
+			{name: "too many devices", change: expected(func(d *v1alpha1.ExpectedDevices) { d.Count = new(int32(257)) }),
+				field: "spec.steps[0].expect[0].count", message: "less than or equal to 256"},
 		})
 	})
 	t.Run("update", func(t *testing.T) {
@@ -259,8 +259,8 @@ func validStepsJob() *v1alpha1.FirmwareJob {
 	return &v1alpha1.FirmwareJob{
 		ObjectMeta: metav1.ObjectMeta{Name: "gpu-017-inventory"},
 		Spec: v1alpha1.FirmwareJobSpec{NodeName: "gpu-017", Type: v1alpha1.JobTypeSteps, Steps: []v1alpha1.RequestedStep{
-			{Name: "verify-inventory", ExpectedDevices: []v1alpha1.ExpectedDevice{
-				{Class: v1alpha1.ClassNIC, Vendor: "15b3", Model: "101d", Count: new(int32(2))},
+			{Name: "verify-inventory", Expect: []v1alpha1.ExpectedDevices{
+				{Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: "15b3", Models: []string{"101d"}}, Count: new(int32(2))},
 			}},
 			{Name: "verify-firmware", Device: "gpu-017-nic-b83fd2a1c4e0"},
 		}},

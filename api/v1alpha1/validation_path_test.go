@@ -23,13 +23,13 @@ func TestUpgradePathsValidation(t *testing.T) {
 		var changes []validation[*v1alpha1.FirmwareTemplate]
 		for _, c := range cases {
 			changes = append(changes, validation[*v1alpha1.FirmwareTemplate]{name: c.name, message: c.message,
-				field: below("spec.devices[0].upgradePaths", c.field), change: func(o *v1alpha1.FirmwareTemplate) {
-					c.change(o.Spec.Devices[0].UpgradePaths)
+				field: below("spec.rules[0].upgradePaths", c.field), change: func(o *v1alpha1.FirmwareTemplate) {
+					c.change(o.Spec.Rules[0].UpgradePaths)
 				}})
 		}
 		checkCreate(t, func() *v1alpha1.FirmwareTemplate {
 			o := validTemplate()
-			o.Spec.Devices[0].UpgradePaths = validPaths()
+			o.Spec.Rules[0].UpgradePaths = validPaths()
 			return o
 		}, changes)
 	})

@@ -90,36 +90,38 @@ func (c validation[T]) check(t *testing.T, err error) {
 // TestFirmwareTemplateValidation (R000-7, R001-8).
 func TestFirmwareTemplateValidation(t *testing.T) {
 	type change = validation[*v1alpha1.FirmwareTemplate]
-	rule := func(o *v1alpha1.FirmwareTemplate) *v1alpha1.DeviceRule { return &o.Spec.Devices[0] }
+	rule := func(o *v1alpha1.FirmwareTemplate) *v1alpha1.FirmwareRule { return &o.Spec.Rules[0] }
 	cases := []change{
 		{name: "a plain template", change: func(*v1alpha1.FirmwareTemplate) {}},
-		{name: "no rules", change: func(o *v1alpha1.FirmwareTemplate) { o.Spec.Devices = nil },
+		{name: "no rules", change: func(o *v1alpha1.FirmwareTemplate) { o.Spec.Rules = nil },
 			field: "spec", message: "Required"},
 		{name: "64 rules", change: func(o *v1alpha1.FirmwareTemplate) { repeatRules(o, 64) }},
 		{name: "65 rules", change: func(o *v1alpha1.FirmwareTemplate) { repeatRules(o, 65) },
-			field: "spec.devices", message: "at most 64 items"},
+			field: "spec.rules", message: "at most 64 items"},
 		{name: "two rules of one name", change: func(o *v1alpha1.FirmwareTemplate) {
-			o.Spec.Devices = append(o.Spec.Devices, o.Spec.Devices[0])
-		}, field: "spec.devices[1]", message: "Duplicate value"},
+			o.Spec.Rules = append(o.Spec.Rules, o.Spec.Rules[0])
+		}, field: "spec.rules[1]", message: "Duplicate value"},
 		{name: "a rule's name that is no label", change: func(o *v1alpha1.FirmwareTemplate) { rule(o).Name = "CX6" },
-			field: "spec.devices[0].name", message: "should match"},
+			field: "spec.rules[0].name", message: "should match"},
 		{name: "a rule without a name", change: func(o *v1alpha1.FirmwareTemplate) { rule(o).Name = "" },
-			field: "spec.devices[0].name", message: "Required"},
+			field: "spec.rules[0].name", message: "Required"},
 		{name: "a rule without a selector", change: func(o *v1alpha1.FirmwareTemplate) {
 			rule(o).Selector = v1alpha1.DeviceSelector{}
-		}, field: "spec.devices[0].selector", message: "Required"},
+		}, field: "spec.rules[0].selector", message: "Required"},
 		{name: "an unknown class", change: func(o *v1alpha1.FirmwareTemplate) { rule(o).Selector.Class = "GPU" },
-			field: "spec.devices[0].selector.class", message: `supported values: "NIC", "StorageController", "Disk", "BIOS"`},
+			field: "spec.rules[0].selector.class", message: `supported values: "NIC", "StorageController", "Disk", "BIOS"`},
 		{name: "a selector without a class", change: func(o *v1alpha1.FirmwareTemplate) {
 			rule(o).Selector = v1alpha1.DeviceSelector{Vendor: "15b3"}
-		}, field: "spec.devices[0].selector.class", message: "Required"},
+		}, field: "spec.rules[0].selector.class", message: "Required"},
 		{name: "a class alone", change: func(o *v1alpha1.FirmwareTemplate) {
 			rule(o).Selector = v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC}
-		}, field: "spec.devices[0].selector",
-			message: "name a vendor, models, boardIDs, serialNumbers or pciAddresses; for the devices of every vendor, set vendor to '*'"},
+		}, field: "spec.rules[0].selector",
+			message: "name a vendor, models, boardIDs, serialNumbers or pciAddresses; for the devices of every vendor, set vendor to any"},
 		{name: "a class of every vendor on purpose", change: func(o *v1alpha1.FirmwareTemplate) {
 			rule(o).Selector = v1alpha1.DeviceSelector{Class: v1alpha1.ClassDisk, Vendor: v1alpha1.AnyVendor}
 		}},
+		{name: "a vendor without a letter or digit", change: func(o *v1alpha1.FirmwareTemplate) { rule(o).Selector.Vendor = "*" },
+			field: "spec.rules[0].selector.vendor", message: "should match"},
 		{name: "a board id alone", change: func(o *v1alpha1.FirmwareTemplate) {
 			rule(o).Selector = v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, BoardIDs: []string{"MT_1"}}
 		}},
@@ -129,8 +131,8 @@ func TestFirmwareTemplateValidation(t *testing.T) {
 		}},
 		{name: "the BIOS of any machine", change: func(o *v1alpha1.FirmwareTemplate) {
 			rule(o).Selector = v1alpha1.DeviceSelector{Class: v1alpha1.ClassBIOS}
-		}, field: "spec.devices",
-			message: "a rule of class BIOS must name a vendor, models, boardIDs or serialNumbers unless spec.machine names the machine; for the BIOS of every machine, set its vendor to '*'"},
+		}, field: "spec.rules",
+			message: "a rule of class BIOS must name a vendor, models, boardIDs or serialNumbers unless spec.machine names the machine; for the BIOS of every machine, set its vendor to any"},
 		{name: "PCI addresses of network adapters", change: func(o *v1alpha1.FirmwareTemplate) {
 			rule(o).Selector.PCIAddresses = []string{"0000:3b:00.0", "0000:af:1f.7"}
 		}},
@@ -138,43 +140,43 @@ func TestFirmwareTemplateValidation(t *testing.T) {
 			rule(o).Selector = v1alpha1.DeviceSelector{
 				Class: v1alpha1.ClassBIOS, PCIAddresses: []string{"0000:3b:00.0"},
 			}
-		}, field: "spec.devices[0].selector", message: "a BIOS has no PCI address; remove pciAddresses"},
+		}, field: "spec.rules[0].selector", message: "a BIOS has no PCI address; remove pciAddresses"},
 		{name: "a PCI address without a domain", change: func(o *v1alpha1.FirmwareTemplate) {
 			rule(o).Selector.PCIAddresses = []string{"3b:00.0"}
-		}, field: "spec.devices[0].selector.pciAddresses[0]", message: "should match"},
+		}, field: "spec.rules[0].selector.pciAddresses[0]", message: "should match"},
 		{name: "one board id twice", change: func(o *v1alpha1.FirmwareTemplate) {
 			rule(o).Selector.BoardIDs = []string{"MT_1", "MT_1"}
-		}, field: "spec.devices[0].selector.boardIDs[1]", message: "Duplicate value"},
+		}, field: "spec.rules[0].selector.boardIDs[1]", message: "Duplicate value"},
 		{name: "an empty serial number", change: func(o *v1alpha1.FirmwareTemplate) {
 			rule(o).Selector.SerialNumbers = []string{""}
-		}, field: "spec.devices[0].selector.serialNumbers[0]", message: "at least 1 chars"},
+		}, field: "spec.rules[0].selector.serialNumbers[0]", message: "at least 1 chars"},
 		{name: "a version with blanks inside", change: func(o *v1alpha1.FirmwareTemplate) { rule(o).Version = "A 1.0" }},
 		{name: "a version that ends with a blank", change: func(o *v1alpha1.FirmwareTemplate) {
 			rule(o).Version = "22.41.1000 "
-		}, field: "spec.devices[0].version", message: "version must not begin or end with blanks"},
+		}, field: "spec.rules[0].version", message: "version must not begin or end with blanks"},
 		{name: "a version of 64 characters", change: func(o *v1alpha1.FirmwareTemplate) {
 			rule(o).Version = strings.Repeat("1", 64)
 		}},
 		{name: "a version of 65 characters", change: func(o *v1alpha1.FirmwareTemplate) {
 			rule(o).Version = strings.Repeat("1", 65)
-		}, field: "spec.devices[0].version", message: "may not be more than 64"},
+		}, field: "spec.rules[0].version", message: "may not be more than 64"},
 		{name: "no version", change: func(o *v1alpha1.FirmwareTemplate) { rule(o).Version = "" },
-			field: "spec.devices[0].version", message: "Required"},
+			field: "spec.rules[0].version", message: "Required"},
 		{name: "no source", change: func(o *v1alpha1.FirmwareTemplate) { rule(o).SourceRef.Name = "" },
-			field: "spec.devices[0].sourceRef", message: "Required"},
-		{name: "an unknown update policy", change: func(o *v1alpha1.FirmwareTemplate) { rule(o).UpdatePolicy = "Force" },
-			field: "spec.devices[0].updatePolicy", message: `supported values: "Update", "Validate"`},
+			field: "spec.rules[0].sourceRef", message: "Required"},
+		{name: "an unknown update policy", change: func(o *v1alpha1.FirmwareTemplate) { rule(o).Policy = "Force" },
+			field: "spec.rules[0].policy", message: `supported values: "Apply", "Validate"`},
 		{name: "an unknown downgrade policy", change: func(o *v1alpha1.FirmwareTemplate) { rule(o).Downgrade = "Yes" },
-			field: "spec.devices[0].downgrade", message: `supported values: "Forbid", "Allow"`},
-		{name: "a machine by manufacturer alone", change: func(o *v1alpha1.FirmwareTemplate) {
-			o.Spec.Machine = &v1alpha1.MachineSelector{Manufacturer: "Lenovo"}
+			field: "spec.rules[0].downgrade", message: `supported values: "Forbid", "Allow"`},
+		{name: "a machine by vendor alone", change: func(o *v1alpha1.FirmwareTemplate) {
+			o.Spec.Machine = &v1alpha1.MachineSelector{Vendor: "Lenovo"}
 		}},
 		{name: "a machine by model alone", change: func(o *v1alpha1.FirmwareTemplate) {
 			o.Spec.Machine = &v1alpha1.MachineSelector{Model: "7X21"}
 		}},
 		{name: "a machine by nothing", change: func(o *v1alpha1.FirmwareTemplate) {
 			o.Spec.Machine = &v1alpha1.MachineSelector{}
-		}, field: "spec.machine", message: "name a manufacturer, a model, or both"},
+		}, field: "spec.machine", message: "name a vendor, a model, or both"},
 		{name: "a paused template", change: func(o *v1alpha1.FirmwareTemplate) { o.Spec.State = v1alpha1.TemplatePaused }},
 		{name: "an unknown state", change: func(o *v1alpha1.FirmwareTemplate) { o.Spec.State = "Off" },
 			field: "spec.state", message: `supported values: "Active", "Paused"`},
@@ -413,25 +415,25 @@ func TestNodeFirmwareValidation(t *testing.T) {
 		{name: "a pin's name that is no label", change: func(o *v1alpha1.NodeFirmware) { pin(o).Name = "a_b" },
 			field: "spec.pins[0].name", message: "should match"},
 		{name: "a pin of a class alone", change: func(o *v1alpha1.NodeFirmware) {
-			*pin(o) = v1alpha1.FirmwarePin{Name: "a", Class: v1alpha1.ClassNIC, Version: "1", SourceRef: pin(o).SourceRef}
-		}, field: "spec.pins[0]",
-			message: "name a manufacturer, model, boardID, serialNumber or pciAddress; for the devices of every vendor, set manufacturer to '*'"},
+			*pin(o) = v1alpha1.FirmwarePin{Name: "a", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC}, Version: "1", SourceRef: pin(o).SourceRef}
+		}, field: "spec.pins[0].selector",
+			message: "name a vendor, models, boardIDs, serialNumbers or pciAddresses; for the devices of every vendor, set vendor to any"},
 		{name: "a pin of every vendor on purpose", change: func(o *v1alpha1.NodeFirmware) {
-			*pin(o) = v1alpha1.FirmwarePin{Name: "a", Class: v1alpha1.ClassNIC, Manufacturer: v1alpha1.AnyVendor, Version: "1", SourceRef: pin(o).SourceRef}
+			*pin(o) = v1alpha1.FirmwarePin{Name: "a", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: v1alpha1.AnyVendor}, Version: "1", SourceRef: pin(o).SourceRef}
 		}},
 		{name: "a pin of the BIOS, of which a node has one", change: func(o *v1alpha1.NodeFirmware) {
-			pin(o).Manufacturer, pin(o).Model = "", ""
+			pin(o).Selector.Vendor, pin(o).Selector.Models = "", nil
 		}},
 		{name: "a pin of one card by its address", change: func(o *v1alpha1.NodeFirmware) {
-			*pin(o) = v1alpha1.FirmwarePin{Name: "a", Class: v1alpha1.ClassNIC, PCIAddress: "0000:3b:00.0", Version: "1", SourceRef: pin(o).SourceRef}
+			*pin(o) = v1alpha1.FirmwarePin{Name: "a", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, PCIAddresses: []string{"0000:3b:00.0"}}, Version: "1", SourceRef: pin(o).SourceRef}
 		}},
 		{name: "a pin by a malformed address", change: func(o *v1alpha1.NodeFirmware) {
-			pin(o).Class, pin(o).PCIAddress = v1alpha1.ClassNIC, "3b:00.0"
-		}, field: "spec.pins[0].pciAddress", message: "should match"},
-		{name: "a pin by the PCI address of a BIOS", change: func(o *v1alpha1.NodeFirmware) { pin(o).PCIAddress = "0000:3b:00.0" },
-			field: "spec.pins[0]", message: "a BIOS has no PCI address; remove pciAddress"},
-		{name: "a pin without a class", change: func(o *v1alpha1.NodeFirmware) { pin(o).Class = "" },
-			field: "spec.pins[0].class", message: "Required"},
+			pin(o).Selector.Class, pin(o).Selector.PCIAddresses = v1alpha1.ClassNIC, []string{"3b:00.0"}
+		}, field: "spec.pins[0].selector.pciAddresses[0]", message: "should match"},
+		{name: "a pin by the PCI address of a BIOS", change: func(o *v1alpha1.NodeFirmware) { pin(o).Selector.PCIAddresses = []string{"0000:3b:00.0"} },
+			field: "spec.pins[0].selector", message: "a BIOS has no PCI address; remove pciAddress"},
+		{name: "a pin without a class", change: func(o *v1alpha1.NodeFirmware) { pin(o).Selector.Class = "" },
+			field: "spec.pins[0].selector.class", message: "Required"},
 		{name: "a pin without a version", change: func(o *v1alpha1.NodeFirmware) { pin(o).Version = "" },
 			field: "spec.pins[0].version", message: "Required"},
 		{name: "a pinned version that begins with a blank", change: func(o *v1alpha1.NodeFirmware) {
@@ -465,8 +467,8 @@ func TestNodeDeviceValidation(t *testing.T) {
 			}, field: "spec.firmware.digest", message: "should match"},
 			{name: "no version", change: func(o *v1alpha1.NodeDevice) { o.Spec.Firmware.Version = "" },
 				field: "spec.firmware.version", message: "Required"},
-			{name: "no update policy", change: func(o *v1alpha1.NodeDevice) { o.Spec.Firmware.UpdatePolicy = "" },
-				field: "spec.firmware.updatePolicy", message: "Required"},
+			{name: "no update policy", change: func(o *v1alpha1.NodeDevice) { o.Spec.Firmware.Policy = "" },
+				field: "spec.firmware.policy", message: "Required"},
 			{name: "no origin", change: func(o *v1alpha1.NodeDevice) { o.Spec.Firmware.Origin = v1alpha1.Origin{} },
 				field: "spec.firmware.origin", message: "Required"},
 			{name: "an unknown origin", change: func(o *v1alpha1.NodeDevice) { o.Spec.Firmware.Origin.Kind = "User" },
@@ -577,7 +579,7 @@ func TestFirmwareJobValidation(t *testing.T) {
 func validTemplate() *v1alpha1.FirmwareTemplate {
 	return &v1alpha1.FirmwareTemplate{
 		ObjectMeta: metav1.ObjectMeta{Name: "gpu-7x21"},
-		Spec: v1alpha1.FirmwareTemplateSpec{Devices: []v1alpha1.DeviceRule{{
+		Spec: v1alpha1.FirmwareTemplateSpec{Rules: []v1alpha1.FirmwareRule{{
 			Name:      "cx6dx",
 			Selector:  v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: "15b3"},
 			Version:   "22.41.1000",
@@ -587,10 +589,10 @@ func validTemplate() *v1alpha1.FirmwareTemplate {
 }
 
 func repeatRules(o *v1alpha1.FirmwareTemplate, n int) {
-	for i := len(o.Spec.Devices); i < n; i++ {
-		rule := o.Spec.Devices[0]
+	for i := len(o.Spec.Rules); i < n; i++ {
+		rule := o.Spec.Rules[0]
 		rule.Name = fmt.Sprintf("rule-%d", i)
-		o.Spec.Devices = append(o.Spec.Devices, rule)
+		o.Spec.Rules = append(o.Spec.Rules, rule)
 	}
 }
 
@@ -609,7 +611,7 @@ func validNodeFirmware() *v1alpha1.NodeFirmware {
 	return &v1alpha1.NodeFirmware{
 		ObjectMeta: metav1.ObjectMeta{Name: "gpu-017"},
 		Spec: v1alpha1.NodeFirmwareSpec{Pins: []v1alpha1.FirmwarePin{{
-			Name: "bios", Class: v1alpha1.ClassBIOS, Manufacturer: "Lenovo", Model: "7X21", Version: "2.61.1",
+			Name: "bios", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassBIOS, Vendor: "Lenovo", Models: []string{"7X21"}}, Version: "2.61.1",
 			SourceRef: v1alpha1.SourceReference{Name: "lenovo-7x21-bios"},
 		}}},
 	}
@@ -620,7 +622,7 @@ func validDevice() *v1alpha1.NodeDevice {
 		ObjectMeta: metav1.ObjectMeta{Name: "gpu-017-nic-b83fd2a1c4e0"},
 		Spec: v1alpha1.NodeDeviceSpec{NodeName: "gpu-017", Firmware: &v1alpha1.DesiredFirmware{
 			Version: "22.41.1000", Digest: digest, SourceRef: v1alpha1.SourceReference{Name: "cx6dx-2241"},
-			UpdatePolicy: v1alpha1.UpdatePolicyUpdate, Downgrade: v1alpha1.DowngradeForbid,
+			Policy: v1alpha1.PolicyApply, Downgrade: v1alpha1.DowngradeForbid,
 			Origin: v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: "gpu-7x21", Rule: "cx6dx"},
 		}},
 	}

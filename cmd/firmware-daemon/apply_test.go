@@ -57,7 +57,7 @@ kind: FirmwareTemplate
 metadata: {name: card}
 spec:
   nodeSelector: {}
-  devices:
+  rules:
   - name: card
     selector: {class: NIC, boardIDs: [%s]}
     version: 22.41.1000

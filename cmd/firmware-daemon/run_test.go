@@ -210,7 +210,7 @@ func (c *cluster) assign(t *testing.T, u v1alpha1.DeviceUpdate) {
 			return d.Status.ObservedGeneration >= d.Generation
 		}
 		d.Spec.Firmware = &v1alpha1.DesiredFirmware{
-			Version: u.Version, Digest: u.Digest, Downgrade: u.Downgrade, Origin: u.Origin, UpdatePolicy: v1alpha1.UpdatePolicyUpdate,
+			Version: u.Version, Digest: u.Digest, Downgrade: u.Downgrade, Origin: u.Origin, Policy: v1alpha1.PolicyApply,
 			SourceRef: v1alpha1.SourceReference{Name: "s"},
 		}
 		_ = c.Client.Update(t.Context(), &d) // a conflict is tried again

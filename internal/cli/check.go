@@ -19,12 +19,12 @@ func checkTemplate(t v1alpha1.FirmwareTemplate) []document.Problem {
 	c := &checker{}
 	c.require("metadata.name", t.Name)
 	c.oneOf("spec.state", string(t.Spec.State), "", string(v1alpha1.TemplateActive), string(v1alpha1.TemplatePaused))
-	if len(t.Spec.Devices) == 0 {
-		c.report("spec.devices", "names no device rule")
+	if len(t.Spec.Rules) == 0 {
+		c.report("spec.rules", "names no rule")
 	}
 	names := map[string]bool{}
-	for i, r := range t.Spec.Devices {
-		at := fmt.Sprintf("spec.devices[%d]", i)
+	for i, r := range t.Spec.Rules {
+		at := fmt.Sprintf("spec.rules[%d]", i)
 		c.require(at+".name", r.Name)
 		if names[r.Name] {
 			c.report(at+".name", fmt.Sprintf("%q is the name of another rule too", r.Name))
@@ -32,11 +32,11 @@ func checkTemplate(t v1alpha1.FirmwareTemplate) []document.Problem {
 		names[r.Name] = true
 		c.class(at+".selector.class", r.Selector.Class)
 		if isBIOS := r.Selector.Class == v1alpha1.ClassBIOS; isAnyDevice(r.Selector) && !(isBIOS && t.Spec.Machine != nil) {
-			c.report(at+".selector", `name a vendor, models, boardIDs, serialNumbers or pciAddresses; for the devices of every vendor, set vendor to "*"`)
+			c.report(at+".selector", `name a vendor, models, boardIDs, serialNumbers or pciAddresses; for the devices of every vendor, set vendor to any`)
 		}
 		c.require(at+".version", r.Version)
 		c.require(at+".sourceRef.name", r.SourceRef.Name)
-		c.oneOf(at+".updatePolicy", string(r.UpdatePolicy), "", string(v1alpha1.UpdatePolicyUpdate), string(v1alpha1.UpdatePolicyValidate))
+		c.oneOf(at+".policy", string(r.Policy), "", string(v1alpha1.PolicyApply), string(v1alpha1.PolicyValidate))
 		c.oneOf(at+".downgrade", string(r.Downgrade), "", string(v1alpha1.DowngradeForbid), string(v1alpha1.DowngradeAllow))
 		c.paths(at+".upgradePaths", r.UpgradePaths)
 	}

@@ -120,8 +120,8 @@ kind: FirmwareTemplate
 metadata: {name: cards}
 spec:
   nodeSelector: {matchLabels: {pool: gpu}}
-  machine: {manufacturer: lenovo}
-  devices:
+  machine: {vendor: lenovo}
+  rules:
   - name: cx6
     selector: {class: NIC, vendor: "15b3", models: [101d]}
     version: 22.41.1000
@@ -475,15 +475,15 @@ func TestApplySaysWhyItFailed(t *testing.T) {
 }
 
 func TestDocumentsAreReadStrictly(t *testing.T) { // R000-7
-	const head = "apiVersion: nodefirmware.io/v1alpha1\nkind: FirmwareTemplate\nmetadata: {name: t}\nspec:\n  devices:\n"
+	const head = "apiVersion: nodefirmware.io/v1alpha1\nkind: FirmwareTemplate\nmetadata: {name: t}\nspec:\n  rules:\n"
 	for name, tc := range map[string]struct{ text, want string }{
-		"unknown field":    {head + "  - name: a\n    selektor: {class: NIC}\n    version: \"1\"\n", `template.yaml:7: unknown field "spec.devices[0].selektor"`},
+		"unknown field":    {head + "  - name: a\n    selektor: {class: NIC}\n    version: \"1\"\n", `template.yaml:7: unknown field "spec.rules[0].selektor"`},
 		"wrong type":       {head + "  - name: a\n    version: [1]\n", "template.yaml:"},
-		"unknown class":    {head + "  - name: a\n    version: \"1\"\n    sourceRef: {name: s}\n    selector:\n      class: GPU\n", `template.yaml:10: spec.devices[0].selector.class: is "GPU"`},
-		"missing version":  {head + "  - name: a\n    sourceRef: {name: s}\n    selector: {class: NIC, vendor: \"*\"}\n", "template.yaml:6: spec.devices[0].version: is required"},
-		"class alone":      {head + "  - name: a\n    version: \"1\"\n    sourceRef: {name: s}\n    selector: {class: NIC}\n", "template.yaml:9: spec.devices[0].selector: name a vendor, models"},
-		"two of a name":    {head + "  - &r {name: a, version: \"1\", sourceRef: {name: s}, selector: {class: NIC, vendor: \"*\"}}\n  - *r\n", "name of another rule too"},
-		"second document":  {head + "  - {name: a, version: \"1\", sourceRef: {name: s}, selector: {class: NIC, vendor: \"*\"}}\n---\napiVersion: v1\nkind: Pod\n", `template.yaml:8: apiVersion is "v1"`},
+		"unknown class":    {head + "  - name: a\n    version: \"1\"\n    sourceRef: {name: s}\n    selector:\n      class: GPU\n", `template.yaml:10: spec.rules[0].selector.class: is "GPU"`},
+		"missing version":  {head + "  - name: a\n    sourceRef: {name: s}\n    selector: {class: NIC, vendor: any}\n", "template.yaml:6: spec.rules[0].version: is required"},
+		"class alone":      {head + "  - name: a\n    version: \"1\"\n    sourceRef: {name: s}\n    selector: {class: NIC}\n", "template.yaml:9: spec.rules[0].selector: name a vendor, models"},
+		"two of a name":    {head + "  - &r {name: a, version: \"1\", sourceRef: {name: s}, selector: {class: NIC, vendor: any}}\n  - *r\n", "name of another rule too"},
+		"second document":  {head + "  - {name: a, version: \"1\", sourceRef: {name: s}, selector: {class: NIC, vendor: any}}\n---\napiVersion: v1\nkind: Pod\n", `template.yaml:8: apiVersion is "v1"`},
 		"other kind":       {"apiVersion: nodefirmware.io/v1alpha1\nkind: RolloutPolicy\n", `template.yaml:2: kind is "RolloutPolicy"`},
 		"no template":      {"apiVersion: nodefirmware.io/v1alpha1\nkind: FirmwareSource\nmetadata: {name: s}\nspec: {files: [{url: \"https://x/y\", sha256: \"" + strings.Repeat("0", 64) + "\", images: [{class: NIC, version: \"1\"}]}]}\n", "no FirmwareTemplate in"},
 		"bad source":       {"apiVersion: nodefirmware.io/v1alpha1\nkind: FirmwareSource\nmetadata: {name: s}\nspec:\n  files:\n  - url: ftp://x\n    sha256: abc\n", "template.yaml:7: spec.files[0].sha256: must be 64 hexadecimal digits"},

@@ -28,7 +28,7 @@ apiVersion: nodefirmware.io/v1alpha1
 kind: FirmwareTemplate
 metadata: {name: cards}
 spec:
-  devices:
+  rules:
   - name: cx6
     selector: {class: NIC, models: [101d]}
     version: 22.41.1000
@@ -122,7 +122,7 @@ func TestSourceForbidsDowngradesWithoutACluster(t *testing.T) {
 	require.Equal(t, "Complete", out.Result)
 	back := func(ofSource, ofRule string) cli.PlannedDevice {
 		a := s.climbing(t, ofSource, ofRule)
-		a.Docs.Templates[0].Spec.Devices[0].Version = "22.40.1000"
+		a.Docs.Templates[0].Spec.Rules[0].Version = "22.40.1000"
 		return card(t, s, a)
 	}
 	assert.Equal(t, "Flash", back("", "downgrade: Allow").Action)
@@ -137,7 +137,7 @@ func TestMalformedPathsAreRefused(t *testing.T) { // R002-66
 kind: FirmwareTemplate
 metadata: {name: t}
 spec:
-  devices:
+  rules:
   - name: a
     selector: {class: NIC, vendor: "15b3"}
     version: "2"
@@ -145,7 +145,7 @@ spec:
     upgradePaths:
       blockedEdges: [{to: "2", from: ["1", "2"]}]
 `)})
-	require.ErrorContains(t, err, "template.yaml:10: spec.devices[0].upgradePaths: blockedEdges[0] must name versions that differ")
+	require.ErrorContains(t, err, "template.yaml:10: spec.rules[0].upgradePaths: blockedEdges[0] must name versions that differ")
 }
 
 func TestTheExamplesOfPathsCanBeRead(t *testing.T) {

@@ -143,7 +143,7 @@ func MakePlan(found host.Inventory, docs Documents, images Images, labels map[st
 		}
 	}
 	if len(templates) == 0 {
-		return p, fmt.Errorf("no template selects this machine (manufacturer %q, model %q, labels %v), so nothing is planned; give its Node's labels with --node-labels",
+		return p, fmt.Errorf("no template selects this machine (vendor %q, model %q, labels %v), so nothing is planned; give its Node's labels with --node-labels",
 			machine.Manufacturer, machine.Model, labels)
 	}
 	return p, nil

@@ -27,7 +27,7 @@ apiVersion: nodefirmware.io/v1alpha1
 kind: FirmwareTemplate
 metadata: {name: drives}
 spec:
-  devices:
+  rules:
   - name: exos
     selector: {class: Disk, vendor: seagate, models: [ST16000NM006J]}
     version: E005

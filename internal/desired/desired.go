@@ -16,7 +16,7 @@ func Of(f *v1alpha1.DesiredFirmware, retry plan.Clearance) plan.Desired {
 	}
 	out := plan.Desired{
 		Version: inventory.NormalizeVersion(f.Version), Digest: Digest(f.Digest),
-		ReportOnly:     f.UpdatePolicy == v1alpha1.UpdatePolicyValidate,
+		ReportOnly:     f.Policy == v1alpha1.PolicyValidate,
 		AllowDowngrade: f.Downgrade == v1alpha1.DowngradeAllow,
 		Retry:          retry,
 	}

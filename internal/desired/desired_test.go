@@ -51,7 +51,7 @@ func TestDesiredSaysEverythingTheAssignmentDoes(t *testing.T) {
 	apiFinal, final := digest(t, "a")
 	apiMiddle, middle := digest(t, "b")
 	got := desired.Of(&v1alpha1.DesiredFirmware{
-		Version: " 3.0 ", Digest: apiFinal, UpdatePolicy: v1alpha1.UpdatePolicyUpdate, Downgrade: v1alpha1.DowngradeAllow,
+		Version: " 3.0 ", Digest: apiFinal, Policy: v1alpha1.PolicyApply, Downgrade: v1alpha1.DowngradeAllow,
 		Path: &v1alpha1.UpgradePath{
 			BlockedFrom: []string{"1.0"}, MinimumVersion: "2.0",
 			Hops: []v1alpha1.UpgradeHop{
@@ -71,14 +71,14 @@ func TestDesiredSaysEverythingTheAssignmentDoes(t *testing.T) {
 			{From: []inventory.Version{"0.9"}, Version: "1.0"},
 		},
 	}, got)
-	assert.True(t, desired.Of(&v1alpha1.DesiredFirmware{Version: "1", UpdatePolicy: v1alpha1.UpdatePolicyValidate}, "").ReportOnly)
+	assert.True(t, desired.Of(&v1alpha1.DesiredFirmware{Version: "1", Policy: v1alpha1.PolicyValidate}, "").ReportOnly)
 }
 
 func TestHopIsWhatIsFlashedNext(t *testing.T) {
 	apiFinal, _ := digest(t, "a")
 	apiMiddle, middle := digest(t, "b")
 	want := desired.Of(&v1alpha1.DesiredFirmware{
-		Version: "3.0", Digest: apiFinal, UpdatePolicy: v1alpha1.UpdatePolicyUpdate,
+		Version: "3.0", Digest: apiFinal, Policy: v1alpha1.PolicyApply,
 		Path: &v1alpha1.UpgradePath{Hops: []v1alpha1.UpgradeHop{{From: []string{"1.0"}, Version: "2.0", Digest: apiMiddle}}},
 	}, "")
 	d := plan.Decide(want, plan.Facts{Driver: "sim", Running: "1.0"})

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Problem is something wrong at a path of a document, such as "spec.devices[0].version".
+// Problem is something wrong at a path of a document, such as "spec.rules[0].version".
 type Problem struct{ Path, Text string }
 
 // Header is what says of which kind a document is.

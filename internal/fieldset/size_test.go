@@ -109,9 +109,8 @@ func (c cluster) fullNodeFirmware() {
 	n := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: long(253, 1)}}
 	n.Spec.Pins = filled(c.T, 64, unbounded, func(i int) v1alpha1.FirmwarePin {
 		return v1alpha1.FirmwarePin{
-			Name: long(63, i), Class: v1alpha1.ClassStorageController, Manufacturer: long(128, i), Model: long(128, i), BoardID: long(64, i),
-			SerialNumber: long(128, i), PCIAddress: "0000:3b:00.0", Version: long(64, i), SourceRef: v1alpha1.SourceReference{Name: long(253, i)},
-			UpdatePolicy: v1alpha1.UpdatePolicyValidate, Downgrade: v1alpha1.DowngradeForbid,
+			Name: long(63, i), Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassStorageController, Vendor: long(128, i), Models: []string{long(128, i)}, BoardIDs: []string{long(64, i)}, SerialNumbers: []string{long(128, i)}, PCIAddresses: []string{"0000:3b:00.0"}}, Version: long(64, i), SourceRef: v1alpha1.SourceReference{Name: long(253, i)},
+			Policy: v1alpha1.PolicyValidate, Downgrade: v1alpha1.DowngradeForbid,
 		}
 	})
 	c.create(n)
@@ -126,7 +125,7 @@ func (c cluster) fullNodeFirmware() {
 	}))
 	text := long(128, 1)
 	require.NoError(c, fieldset.ApplyNode(c.Context(), c, n.Name, v1alpha1.NodeFirmwareStatus{
-		Conditions: verbose(nfostatus.NodeConditions...), Machine: &v1alpha1.Machine{Manufacturer: text, Model: text, SerialNumber: text},
+		Conditions: verbose(nfostatus.NodeConditions...), Machine: &v1alpha1.Machine{Vendor: text, Model: text, SerialNumber: text},
 		BootID: long(36, 1), LastScanTime: &now, BIOSVersion: long(64, 1),
 		Firmware: filled(c.T, 128, 40<<10, func(i int) v1alpha1.InstalledFirmware {
 			return v1alpha1.InstalledFirmware{Device: long(253, i), Class: v1alpha1.ClassStorageController, Manufacturer: text, Model: text, Version: long(64, i)}
@@ -152,7 +151,7 @@ func (c cluster) fullNodeDevice() {
 	c.create(d)
 	_, err := fieldset.ApplyDesired(c.Context(), c, d, &v1alpha1.DesiredFirmware{
 		Version: long(64, 1), Digest: longDigest(1), SourceRef: v1alpha1.SourceReference{Name: long(253, 1)},
-		UpdatePolicy: v1alpha1.UpdatePolicyValidate, Downgrade: v1alpha1.DowngradeForbid, Origin: longOrigin(),
+		Policy: v1alpha1.PolicyValidate, Downgrade: v1alpha1.DowngradeForbid, Origin: longOrigin(),
 		Path: &v1alpha1.UpgradePath{ // as package match bounds it
 			BlockedFrom: filled(c.T, 128, unbounded, func(i int) string { return long(64, i) }), MinimumVersion: long(64, 1),
 			Hops: filled(c.T, 32, 96<<10, func(i int) v1alpha1.UpgradeHop {
@@ -186,7 +185,7 @@ func (c cluster) fullNodeDevice() {
 }
 
 func (c cluster) fullTemplate() {
-	o := &v1alpha1.FirmwareTemplate{ObjectMeta: metav1.ObjectMeta{Name: long(253, 1)}, Spec: v1alpha1.FirmwareTemplateSpec{Devices: []v1alpha1.DeviceRule{{
+	o := &v1alpha1.FirmwareTemplate{ObjectMeta: metav1.ObjectMeta{Name: long(253, 1)}, Spec: v1alpha1.FirmwareTemplateSpec{Rules: []v1alpha1.FirmwareRule{{
 		Name: "r", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: "15b3"}, Version: "1", SourceRef: v1alpha1.SourceReference{Name: "s"},
 	}}}}
 	c.create(o)

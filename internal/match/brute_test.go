@@ -107,12 +107,12 @@ func (w *world) bruteDevice(v view, compiled map[string]*Template, o *v1alpha1.N
 			mine := current != nil && current.Origin.Kind == v1alpha1.OriginPin && current.Origin.Name == node && current.Origin.Rule == p.Rule
 			if p.Selector.Matches(facts) {
 				pins = append(pins, p)
-			} else if unread && mine && p.Selector.mayMatch(facts) {
+			} else if unread && mine && p.Selector.MayMatch(facts) {
 				heldPin, heldReason = &p.Party, v1alpha1.ReasonReadFailed
 			}
 		}
 		bySerial := func(party Party) bool {
-			return slices.ContainsFunc(f.Spec.Pins, func(p v1alpha1.FirmwarePin) bool { return p.Name == party.Rule && p.SerialNumber != "" })
+			return slices.ContainsFunc(f.Spec.Pins, func(p v1alpha1.FirmwarePin) bool { return p.Name == party.Rule && len(p.Selector.SerialNumbers) > 0 })
 		}
 		first := heldPin != nil && bySerial(*heldPin) || slices.ContainsFunc(pins, func(p *Rule) bool { return bySerial(p.Party) })
 		if first {
@@ -149,7 +149,7 @@ func (w *world) bruteDevice(v view, compiled map[string]*Template, o *v1alpha1.N
 			}
 		default:
 			for _, r := range c.Rules {
-				may := r.Selector.Matches(facts) || unread && r.Selector.mayMatch(facts)
+				may := r.Selector.Matches(facts) || unread && r.Selector.MayMatch(facts)
 				place := w.chosen(c, node) || !machineKnown && c.ChoosesLabels(labels)
 				if r.Party == *by && may && place && !matches(func(o *Rule) bool { return o.Party == *by }) {
 					heldRule = by
@@ -191,7 +191,7 @@ func (w *world) bruteDevice(v view, compiled map[string]*Template, o *v1alpha1.N
 		g := r.Generation
 		goal = &v1alpha1.DesiredFirmware{
 			Version: string(r.Version), SourceRef: v1alpha1.SourceReference{Name: r.Source},
-			UpdatePolicy: r.Policy, Downgrade: r.Downgrade,
+			Policy: r.Policy, Downgrade: r.Downgrade,
 			Origin: v1alpha1.Origin{Kind: r.Kind, Name: r.Name, UID: r.UID, Generation: &g, Rule: r.Rule},
 		}
 		noImage = w.bruteWay(facts, current, goal, r.Paths)

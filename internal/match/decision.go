@@ -137,7 +137,7 @@ func (ix *Index) heldByPin(d *device) *Rule {
 		return nil
 	}
 	for _, p := range d.node.pins {
-		if p.Rule == d.current.Origin.Rule && !p.Selector.Matches(d.facts) && p.Selector.mayMatch(d.facts) {
+		if p.Rule == d.current.Origin.Rule && !p.Selector.Matches(d.facts) && p.Selector.MayMatch(d.facts) {
 			return p
 		}
 	}
@@ -164,7 +164,7 @@ func (ix *Index) heldByTemplate(d *device) *hold {
 	}
 	for _, r := range t.compiled.Rules {
 		if r.Party == by && !slices.Contains(d.rules, r) && t.mayChoose(d.node) &&
-			(r.Selector.Matches(d.facts) || d.observed.unread && r.Selector.mayMatch(d.facts)) {
+			(r.Selector.Matches(d.facts) || d.observed.unread && r.Selector.MayMatch(d.facts)) {
 			return &hold{by, v1alpha1.ReasonReadFailed}
 		}
 	}

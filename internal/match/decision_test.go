@@ -76,7 +76,7 @@ func (s *stage) template(name, version string, change ...func(*v1alpha1.Firmware
 	}
 	o.Generation++
 	o.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"pool": "gpu"}}
-	o.Spec.Devices = []v1alpha1.DeviceRule{{
+	o.Spec.Rules = []v1alpha1.FirmwareRule{{
 		Name: "r", Version: version, SourceRef: v1alpha1.SourceReference{Name: "s"},
 		Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, BoardIDs: []string{"MT_0000000359"}},
 	}}
@@ -103,8 +103,20 @@ func (s *stage) pins(versions ...string) {
 	n.Spec.Pins = nil
 	for i, v := range versions {
 		n.Spec.Pins = append(n.Spec.Pins, v1alpha1.FirmwarePin{
-			Name: string(rune('a' + i)), Class: v1alpha1.ClassNIC, Version: v, SourceRef: v1alpha1.SourceReference{Name: "s"},
+			Name: string(rune('a' + i)), Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC}, Version: v, SourceRef: v1alpha1.SourceReference{Name: "s"},
 		})
+	}
+	s.firmware = n
+	s.ix.SetNodeFirmware(n)
+	s.act()
+}
+
+// allow lets every pin of the node bring an older version.
+func (s *stage) allow() {
+	n := s.firmware.DeepCopy()
+	n.Generation++
+	for i := range n.Spec.Pins {
+		n.Spec.Pins[i].Downgrade = v1alpha1.DowngradeAllow
 	}
 	s.firmware = n
 	s.ix.SetNodeFirmware(n)
@@ -153,16 +165,16 @@ func TestPinForOneDeviceTakesPrecedence(t *testing.T) {
 	s := newStage(t)
 	pin := func(name, version string, change func(*v1alpha1.FirmwarePin)) v1alpha1.FirmwarePin {
 		p := v1alpha1.FirmwarePin{
-			Name: name, Class: v1alpha1.ClassNIC, Manufacturer: "15b3", Version: version, SourceRef: v1alpha1.SourceReference{Name: "s"},
+			Name: name, Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: "15b3"}, Version: version, SourceRef: v1alpha1.SourceReference{Name: "s"},
 		}
 		change(&p)
 		return p
 	}
 	kind := pin("kind", "1.0", func(*v1alpha1.FirmwarePin) {})
-	board := pin("board", "1.0", func(p *v1alpha1.FirmwarePin) { p.BoardID = "mt_0000000359" })
-	serial := pin("serial", "2.0", func(p *v1alpha1.FirmwarePin) { p.SerialNumber = "S1" })
-	address := pin("address", "3.0", func(p *v1alpha1.FirmwarePin) { p.PCIAddress = "0000:3b:00.1" })
-	other := pin("other", "3.0", func(p *v1alpha1.FirmwarePin) { p.SerialNumber = "S2" })
+	board := pin("board", "1.0", func(p *v1alpha1.FirmwarePin) { p.Selector.BoardIDs = []string{"mt_0000000359"} })
+	serial := pin("serial", "2.0", func(p *v1alpha1.FirmwarePin) { p.Selector.SerialNumbers = []string{"S1"} })
+	address := pin("address", "3.0", func(p *v1alpha1.FirmwarePin) { p.Selector.PCIAddresses = []string{"0000:3b:00.1"} })
+	other := pin("other", "3.0", func(p *v1alpha1.FirmwarePin) { p.Selector.SerialNumbers = []string{"S2"} })
 	s.pins()
 	set := func(pins ...v1alpha1.FirmwarePin) {
 		s.firmware = s.firmware.DeepCopy()
@@ -232,9 +244,9 @@ func (s *stage) machine(bound, present string) {
 func TestTwoRulesOfOneTemplateConflict(t *testing.T) {
 	s := newStage(t)
 	s.template("a", "2.0", func(t *v1alpha1.FirmwareTemplate) {
-		second := t.Spec.Devices[0]
+		second := t.Spec.Rules[0]
 		second.Name = "r2"
-		t.Spec.Devices = append(t.Spec.Devices, second)
+		t.Spec.Rules = append(t.Spec.Rules, second)
 	})
 	assert.Len(t, s.conflict(), 2)
 	assert.Nil(t, s.device.Spec.Firmware)
@@ -297,7 +309,7 @@ func TestUnreadableDeviceKeepsItsFirmware(t *testing.T) {
 	}
 	s.status(unread)
 	s.wants("2.0", "a")
-	s.template("b", "3.0", func(t *v1alpha1.FirmwareTemplate) { t.Spec.Devices[0].Selector.BoardIDs = nil })
+	s.template("b", "3.0", func(t *v1alpha1.FirmwareTemplate) { t.Spec.Rules[0].Selector.BoardIDs = nil })
 	assert.Len(t, s.conflict(), 2, "both may be meant")
 	s.remove("b")
 	s.status(func(d *v1alpha1.NodeDeviceStatus) { d.BoardID, d.Conditions = "MT_0000000540", nil })
@@ -338,7 +350,7 @@ func TestUnrelatedEditIsNoChange(t *testing.T) {
 	s := newStage(t)
 	s.template("a", "2.0")
 	s.template("a", "2.0", func(t *v1alpha1.FirmwareTemplate) {
-		t.Spec.Devices = append(t.Spec.Devices, v1alpha1.DeviceRule{
+		t.Spec.Rules = append(t.Spec.Rules, v1alpha1.FirmwareRule{
 			Name: "disks", Version: "9", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassDisk}, SourceRef: v1alpha1.SourceReference{Name: "s"},
 		})
 	})

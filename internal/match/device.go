@@ -11,7 +11,7 @@ import (
 // comparisons normalise them.
 type Device struct {
 	Class v1alpha1.DeviceClass
-	// Vendor is the manufacturer's name; VendorID and DeviceID are PCI ids as four hexadecimal digits.
+	// Vendor is a name; VendorID and DeviceID are PCI ids as four hexadecimal digits.
 	Vendor, VendorID, DeviceID, Model, BoardID, SerialNumber string
 	// PCIAddresses of all functions of the device, as domain:bus:device.function.
 	PCIAddresses []string
@@ -45,6 +45,11 @@ func DeviceFrom(id inventory.Identity) Device {
 		out.PCIAddresses = append(out.PCIAddresses, a.String())
 	}
 	return out
+}
+
+// vendors are the spellings of the vendor that a selector is compared with.
+func (d Device) vendors() []string {
+	return []string{v1alpha1.Slug(d.VendorID), v1alpha1.Slug(d.Vendor)}
 }
 
 func (d Device) equal(o Device) bool {

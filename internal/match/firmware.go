@@ -16,7 +16,7 @@ import (
 func (r *Rule) Firmware(image func(inventory.Version) (v1alpha1.Digest, string), downgrade v1alpha1.DowngradePolicy, paths *Paths,
 ) (*v1alpha1.DesiredFirmware, *Block) {
 	out := &v1alpha1.DesiredFirmware{
-		Version: string(r.Version), SourceRef: v1alpha1.SourceReference{Name: r.Source}, UpdatePolicy: r.Policy, Downgrade: r.Downgrade,
+		Version: string(r.Version), SourceRef: v1alpha1.SourceReference{Name: r.Source}, Policy: r.Policy, Downgrade: r.Downgrade,
 		Origin: v1alpha1.Origin{Kind: r.Kind, Name: r.Name, UID: r.UID, Generation: &r.Generation, Rule: r.Rule},
 	}
 	if downgrade == v1alpha1.DowngradeForbid { // a source that forbids downgrades forbids them to every rule and pin

@@ -75,7 +75,7 @@ func (p *pool) template(name, version string, change ...func(*v1alpha1.FirmwareT
 		o.UID, o.Generation = p.uid(), 1
 	}
 	o.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"pool": "gpu"}}
-	o.Spec.Devices = []v1alpha1.DeviceRule{{
+	o.Spec.Rules = []v1alpha1.FirmwareRule{{
 		Name: "r", Version: version, SourceRef: v1alpha1.SourceReference{Name: "s"}, Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC},
 	}}
 	for _, c := range change {
@@ -93,7 +93,7 @@ func (p *pool) pin(node string, versions ...string) {
 	}
 	for i, v := range versions {
 		n.Spec.Pins = append(n.Spec.Pins, v1alpha1.FirmwarePin{
-			Name: fmt.Sprintf("p%d", i), Class: v1alpha1.ClassNIC, Version: v, SourceRef: v1alpha1.SourceReference{Name: "s"},
+			Name: fmt.Sprintf("p%d", i), Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC}, Version: v, SourceRef: v1alpha1.SourceReference{Name: "s"},
 		})
 	}
 	p.pinned[node] = n
@@ -162,7 +162,7 @@ func TestAnEditThatChangesNoContentRebootsNobody(t *testing.T) {
 	p.template("t", "1.0", func(o *v1alpha1.FirmwareTemplate) { o.Spec.Machine = nil })
 	assert.Empty(t, p.due())
 	p.template("t", "1.0", func(o *v1alpha1.FirmwareTemplate) {
-		o.Spec.Devices = append(o.Spec.Devices, v1alpha1.DeviceRule{
+		o.Spec.Rules = append(o.Spec.Rules, v1alpha1.FirmwareRule{
 			Name: "disks", Version: "9.0", SourceRef: v1alpha1.SourceReference{Name: "s"}, Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassDisk},
 		})
 	})

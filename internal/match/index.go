@@ -62,12 +62,12 @@ type node struct {
 	exists bool
 	labels map[string]string
 
-	firmware            bool // a NodeFirmware of this name exists
-	firmwareUID         string
-	firmwareGeneration  int64
-	machineKnown        bool
-	manufacturer, model string
-	pins                []*Rule
+	firmware           bool // a NodeFirmware of this name exists
+	firmwareUID        string
+	firmwareGeneration int64
+	machineKnown       bool
+	vendor, model      string
+	pins               []*Rule
 	// otherMachine says that the pins are for another machine, which had this name; empty when they are not.
 	otherMachine string
 	retry        plan.Clearance
@@ -169,15 +169,15 @@ func (ix *Index) SetNodeFirmware(o *v1alpha1.NodeFirmware) Affected {
 		n := ix.node(o.Name)
 		next := *n
 		next.firmware, next.firmwareUID, next.firmwareGeneration = true, string(o.UID), o.Generation
-		next.manufacturer, next.model = "", ""
+		next.vendor, next.model = "", ""
 		if m := o.Status.Machine; m != nil {
-			next.manufacturer, next.model = m.Manufacturer, m.Model
+			next.vendor, next.model = m.Vendor, m.Model
 		}
 		next.machineKnown = o.Status.Machine != nil || o.Status.LastScanTime != nil
 		next.retry = desired.Retry(o)
 		spec := !n.firmware || next.firmwareUID != n.firmwareUID || next.firmwareGeneration != n.firmwareGeneration
 		next.otherMachine = otherMachine(o)
-		machine := next.machineKnown != n.machineKnown || next.otherMachine != n.otherMachine || next.manufacturer != n.manufacturer || next.model != n.model
+		machine := next.machineKnown != n.machineKnown || next.otherMachine != n.otherMachine || next.vendor != n.vendor || next.model != n.model
 		if !spec && !machine {
 			return
 		}

@@ -17,7 +17,7 @@ type bucket struct {
 
 func (t *template) chooses(n *node) bool {
 	return n.exists && t.compiled != nil && t.compiled.ChoosesLabels(n.labels) &&
-		t.compiled.ChoosesMachine(n.manufacturer, n.model)
+		t.compiled.ChoosesMachine(n.vendor, n.model)
 }
 
 // mayChoose is chooses for a node whose machine may not be known yet.
@@ -142,8 +142,9 @@ func (ix *Index) rematch(d *device) {
 	look('b', d.facts.BoardID)
 	look('m', d.facts.DeviceID)
 	look('m', d.facts.Model)
-	look('v', d.facts.VendorID)
-	look('v', d.facts.Vendor)
+	for _, v := range d.facts.vendors() {
+		look('v', v)
+	}
 	look(0, "")
 	slices.SortFunc(d.rules, byParty)
 }

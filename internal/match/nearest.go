@@ -45,15 +45,15 @@ func (s *Selector) differences(d Device) []Difference {
 	}
 	var out []Difference
 	for _, f := range []struct {
-		name   string
-		wanted set
-		has    []string
+		name string
+		is   bool
+		has  []string
 	}{
-		{"vendor", s.vendors, []string{d.VendorID, d.Vendor}}, {"models", s.models, []string{d.DeviceID, d.Model}},
-		{"boardIDs", s.boards, []string{d.BoardID}}, {"serialNumbers", s.serials, []string{d.SerialNumber}},
-		{"pciAddresses", s.buses, d.PCIAddresses},
+		{"vendor", s.vendors.has(d.vendors()...), []string{d.VendorID, d.Vendor}}, {"models", s.models.has(d.DeviceID, d.Model), []string{d.DeviceID, d.Model}},
+		{"boardIDs", s.boards.has(d.BoardID), []string{d.BoardID}}, {"serialNumbers", s.serials.has(d.SerialNumber), []string{d.SerialNumber}},
+		{"pciAddresses", s.buses.has(d.PCIAddresses...), d.PCIAddresses},
 	} {
-		if !f.wanted.has(f.has...) {
+		if !f.is {
 			reported := slices.DeleteFunc(slices.Clone(f.has), func(v string) bool { return v == "" })
 			out = append(out, Difference{Field: f.name, Has: strings.Join(reported, ", ")})
 		}

@@ -57,7 +57,7 @@ func TestFollowingARouteNeverLeavesIt(t *testing.T) {
 		}
 		missing := rapid.SliceOfN(rapid.SampledFrom(someSteps), 0, 1).Draw(t, "missing")
 		path, o := route(to, imageOf(missing...), NewPaths(&declared[0], "rule"), NewPaths(&declared[1], "source"))
-		assigned := &v1alpha1.DesiredFirmware{Version: string(to), UpdatePolicy: v1alpha1.UpdatePolicyUpdate, Path: path}
+		assigned := &v1alpha1.DesiredFirmware{Version: string(to), Policy: v1alpha1.PolicyApply, Path: path}
 		if o == nil {
 			assigned.Digest, _ = imageOf()(to)
 		} else {

@@ -261,7 +261,7 @@ func (s *stage) blocked() string {
 func TestBlockedEdgeBlocksTheDeviceThatRunsIt(t *testing.T) {
 	s := newStage(t)
 	s.template("t", "3.0", func(o *v1alpha1.FirmwareTemplate) {
-		o.Spec.Devices[0].UpgradePaths = &v1alpha1.UpgradePaths{BlockedEdges: []v1alpha1.BlockedEdge{edge("3.0", "1.0")}}
+		o.Spec.Rules[0].UpgradePaths = &v1alpha1.UpgradePaths{BlockedEdges: []v1alpha1.BlockedEdge{edge("3.0", "1.0")}}
 	})
 	assert.Equal(t, []string{"1.0"}, s.device.Spec.Firmware.Path.BlockedFrom)
 	assert.Equal(t, digest(3), s.device.Spec.Firmware.Digest)
@@ -344,10 +344,12 @@ func TestSourceForbidsDowngrades(t *testing.T) {
 	s.status(func(d *v1alpha1.NodeDeviceStatus) { d.Firmware.Running = "3.0" })
 	s.template("t", "2.0")
 	assert.Equal(t, v1alpha1.ReasonDowngradeForbidden, s.blocked())
-	s.template("t", "2.0", func(o *v1alpha1.FirmwareTemplate) { o.Spec.Devices[0].Downgrade = v1alpha1.DowngradeAllow })
+	s.template("t", "2.0", func(o *v1alpha1.FirmwareTemplate) { o.Spec.Rules[0].Downgrade = v1alpha1.DowngradeAllow })
 	assert.Empty(t, s.blocked())
 	s.pins("2.0")
-	assert.Empty(t, s.blocked(), "a pin allows it unless it says otherwise")
+	assert.Equal(t, v1alpha1.ReasonDowngradeForbidden, s.blocked(), "a pin says so too")
+	s.allow()
+	assert.Empty(t, s.blocked())
 	forbidding := newSource(metav1.ConditionTrue, "1.0", "2.0", "3.0")
 	forbidding.Spec.Downgrade = v1alpha1.DowngradeForbid
 	s.ix.SetSource(forbidding)

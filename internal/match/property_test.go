@@ -46,6 +46,7 @@ var (
 	someBoards    = []string{"", "B0", "B1"}
 	someModels    = []string{"", "m0", "m1"}
 	someSerials   = []string{"", "", "S0", "S1"}
+	someVendors   = []string{"", "15b3", "acme-inc", "Acme  INC.", "other"}
 	base          = time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
 )
 
@@ -141,11 +142,17 @@ func (w *world) drawFirmware(t *rapid.T, name string, uid types.UID) *v1alpha1.N
 	}
 	f := &v1alpha1.NodeFirmware{ObjectMeta: next(t, name, old, exists, uid), Status: drawFirmwareStatus(t)}
 	for i := range rapid.IntRange(0, 2).Draw(t, "pins") {
-		f.Spec.Pins = append(f.Spec.Pins, v1alpha1.FirmwarePin{
-			Name: fmt.Sprintf("p%d", i), Class: v1alpha1.ClassNIC, Model: pick(t, someModels, "pin model"),
-			SerialNumber: pick(t, someSerials, "pin serial"),
-			Version:      pick(t, someVersions, "version"), SourceRef: v1alpha1.SourceReference{Name: pick(t, someSources, "source")},
-		})
+		p := v1alpha1.FirmwarePin{
+			Name: fmt.Sprintf("p%d", i), Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: pick(t, someVendors, "pin vendor")},
+			Version: pick(t, someVersions, "version"), SourceRef: v1alpha1.SourceReference{Name: pick(t, someSources, "source")},
+		}
+		if m := pick(t, someModels, "pin model"); m != "" {
+			p.Selector.Models = []string{m}
+		}
+		if s := pick(t, someSerials, "pin serial"); s != "" {
+			p.Selector.SerialNumbers = []string{s}
+		}
+		f.Spec.Pins = append(f.Spec.Pins, p)
 	}
 	f.Spec.Retry = pick(t, someRetries, "retry")
 	return f
@@ -179,10 +186,10 @@ func (w *world) drawTemplate(t *rapid.T, name string, uid types.UID) *v1alpha1.F
 		o.Spec.State = v1alpha1.TemplatePaused
 	}
 	for i := range rapid.IntRange(1, 2).Draw(t, "rules") {
-		r := v1alpha1.DeviceRule{
+		r := v1alpha1.FirmwareRule{
 			Name: fmt.Sprintf("r%d", i), Version: pick(t, someVersions, "version"),
 			SourceRef: v1alpha1.SourceReference{Name: pick(t, someSources, "source")},
-			Selector:  v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: pick(t, []string{"", "15b3", "acme"}, "vendor")},
+			Selector:  v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: pick(t, someVendors, "vendor")},
 		}
 		if b := pick(t, someBoards, "board"); b != "" {
 			r.Selector.BoardIDs = []string{b, "B9"}
@@ -195,13 +202,13 @@ func (w *world) drawTemplate(t *rapid.T, name string, uid types.UID) *v1alpha1.F
 			r.Selector.PCIAddresses = []string{"0000:01:00.0"}
 		}
 		if rapid.IntRange(0, 4).Draw(t, "validate") == 0 {
-			r.UpdatePolicy = v1alpha1.UpdatePolicyValidate
+			r.Policy = v1alpha1.PolicyValidate
 		}
 		r.UpgradePaths = drawFewPaths(t)
 		if rapid.IntRange(0, 4).Draw(t, "downgrade") == 0 {
 			r.Downgrade = v1alpha1.DowngradeAllow
 		}
-		o.Spec.Devices = append(o.Spec.Devices, r)
+		o.Spec.Rules = append(o.Spec.Rules, r)
 	}
 	return o
 }
@@ -266,7 +273,7 @@ func (w *world) drawDevice(t *rapid.T, name string, uid types.UID) *v1alpha1.Nod
 	}
 	s := &d.Status
 	s.Model, s.BoardID = pick(t, someModels, "model"), pick(t, someBoards, "board")
-	s.VendorID, s.Vendor = pick(t, []string{"", "15b3"}, "vendor id"), pick(t, []string{"", "Acme"}, "vendor")
+	s.VendorID, s.Vendor = pick(t, []string{"", "15b3"}, "vendor id"), pick(t, []string{"", "Acme Inc.", "ACME, Inc", "Other"}, "vendor")
 	s.DeviceID = pick(t, []string{"", "101d"}, "device id")
 	s.SerialNumber, s.PCIAddress = pick(t, someSerials, "serial"), pick(t, []string{"", "0000:01:00.0"}, "address")
 	s.Firmware = &v1alpha1.ObservedFirmware{

@@ -106,6 +106,7 @@ func TestPinToAnOlderVersionIsHonoured(t *testing.T) {
 	s.template("t", "3.0")
 	s.status(func(d *v1alpha1.NodeDeviceStatus) { d.Firmware.Running = "3.0" })
 	s.pins("2.0")
+	s.allow()
 	s.wants("2.0", "n")
 	assert.Empty(t, s.blocked())
 	require.Equal(t, plan.DueFlash, s.due().Outcome)
@@ -116,7 +117,7 @@ func TestPinToAnOlderVersionIsHonoured(t *testing.T) {
 	}(), "it is a downgrade indeed")
 	s.status(func(d *v1alpha1.NodeDeviceStatus) { d.Firmware.Running = "2.0" })
 	assert.Equal(t, plan.UpToDate, s.due().Outcome)
-	s.template("t", "3.0", func(o *v1alpha1.FirmwareTemplate) { o.Spec.Devices[0].UpdatePolicy = v1alpha1.UpdatePolicyUpdate })
+	s.template("t", "3.0", func(o *v1alpha1.FirmwareTemplate) { o.Spec.Rules[0].Policy = v1alpha1.PolicyApply })
 	s.wants("2.0", "n")
 	assert.Equal(t, plan.UpToDate, s.due().Outcome, "nothing is flashed again")
 }

@@ -8,11 +8,11 @@ import (
 // Selector is a compiled DeviceSelector. Every list that is set must match, and a list matches when one entry does.
 type Selector struct {
 	class                          v1alpha1.DeviceClass
-	vendors                        set
-	models, boards, serials, buses set
+	vendors                        set // slugs
+	models, boards, serials, buses set // normalised
 }
 
-// set holds normalised values; a nil set matches everything.
+// set holds spellings of values that are comparable; a nil set matches everything.
 type set map[string]struct{}
 
 // NewSelector compiles a selector.
@@ -21,24 +21,10 @@ func NewSelector(s v1alpha1.DeviceSelector) *Selector {
 		class: s.Class, models: newSet(s.Models...), boards: newSet(s.BoardIDs...),
 		serials: newSet(s.SerialNumbers...), buses: newSet(s.PCIAddresses...),
 	}
-	if s.Vendor != "" && s.Vendor != v1alpha1.AnyVendor {
-		out.vendors = newSet(s.Vendor)
+	if vendor := v1alpha1.Slug(s.Vendor); s.Vendor != "" && vendor != v1alpha1.AnyVendor {
+		out.vendors = newSet(vendor)
 	}
 	return out
-}
-
-// pinSelector compiles the part of a pin that chooses devices.
-func pinSelector(p v1alpha1.FirmwarePin) *Selector {
-	s := v1alpha1.DeviceSelector{Class: p.Class, Vendor: p.Manufacturer}
-	for _, f := range []struct {
-		value string
-		list  *[]string
-	}{{p.Model, &s.Models}, {p.BoardID, &s.BoardIDs}, {p.SerialNumber, &s.SerialNumbers}, {p.PCIAddress, &s.PCIAddresses}} {
-		if f.value != "" {
-			*f.list = []string{f.value}
-		}
-	}
-	return NewSelector(s)
 }
 
 // single reports whether the selector names single devices.
@@ -47,17 +33,17 @@ func (s *Selector) single() bool { return s.serials != nil || s.buses != nil }
 // Matches reports whether the selector chooses the device. A fact that the device does not report matches no list.
 func (s *Selector) Matches(d Device) bool {
 	return s.class == d.Class &&
-		s.vendors.has(d.VendorID, d.Vendor) &&
+		s.vendors.has(d.vendors()...) &&
 		s.models.has(d.DeviceID, d.Model) &&
 		s.boards.has(d.BoardID) &&
 		s.serials.has(d.SerialNumber) &&
 		s.buses.has(d.PCIAddresses...)
 }
 
-// mayMatch is Matches for a device that cannot be read now: a fact that is not known may have any value.
-func (s *Selector) mayMatch(d Device) bool {
+// MayMatch is Matches for a device that cannot be read now: a fact that is not known may have any value.
+func (s *Selector) MayMatch(d Device) bool {
 	return s.class == d.Class &&
-		s.vendors.mayHave(d.VendorID, d.Vendor) &&
+		s.vendors.mayHave(d.vendors()...) &&
 		s.models.mayHave(d.DeviceID, d.Model) &&
 		s.boards.mayHave(d.BoardID) &&
 		s.serials.mayHave(d.SerialNumber) &&

@@ -30,8 +30,10 @@ func TestSelectorMatchesByEachFact(t *testing.T) {
 		{"another class", v1alpha1.DeviceSelector{Class: v1alpha1.ClassDisk}, false},
 		{"vendor id in upper case", v1alpha1.DeviceSelector{Vendor: "15B3"}, true},
 		{"vendor name in lower case", v1alpha1.DeviceSelector{Vendor: "mellanox technologies"}, true},
-		{"every vendor on purpose", v1alpha1.DeviceSelector{Vendor: "*"}, true},
+		{"every vendor on purpose", v1alpha1.DeviceSelector{Vendor: "any"}, true},
 		{"another vendor", v1alpha1.DeviceSelector{Vendor: "8086"}, false},
+		{"vendor as a slug", v1alpha1.DeviceSelector{Vendor: "mellanox-technologies"}, true},
+		{"vendor spelled otherwise", v1alpha1.DeviceSelector{Vendor: " MELLANOX, Technologies."}, true},
 		{"part of the vendor's name", v1alpha1.DeviceSelector{Vendor: "Mellanox"}, false},
 		{"device id", v1alpha1.DeviceSelector{Models: []string{"1021", "101D"}}, true},
 		{"model name", v1alpha1.DeviceSelector{Models: []string{"connectx-6 dx"}}, true},
@@ -61,10 +63,10 @@ func TestUnknownFactMatchesNoList(t *testing.T) {
 	unread.BoardID = ""
 	s := NewSelector(v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, BoardIDs: []string{"MT_0000000359"}})
 	assert.False(t, s.Matches(unread))
-	assert.True(t, s.mayMatch(unread), "the board of a device that cannot be read may be the wanted one")
+	assert.True(t, s.MayMatch(unread), "the board of a device that cannot be read may be the wanted one")
 	unread.VendorID, unread.Vendor = "8086", "Intel"
 	s = NewSelector(v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: "15b3"})
-	assert.False(t, s.mayMatch(unread), "what is known must match")
+	assert.False(t, s.MayMatch(unread), "what is known must match")
 }
 
 func TestDeviceFactsAreTheSameWithAndWithoutACluster(t *testing.T) {
@@ -90,12 +92,13 @@ func TestDeviceFactsAreTheSameWithAndWithoutACluster(t *testing.T) {
 func TestTemplateChoosesNodes(t *testing.T) {
 	tpl, err := NewTemplate(&v1alpha1.FirmwareTemplate{Spec: v1alpha1.FirmwareTemplateSpec{
 		NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"pool": "gpu"}},
-		Machine:      &v1alpha1.MachineSelector{Manufacturer: "lenovo", Model: "7x21"},
+		Machine:      &v1alpha1.MachineSelector{Vendor: "lenovo", Model: "7x21"},
 	}})
 	require.NoError(t, err)
 	assert.True(t, tpl.ChoosesLabels(map[string]string{"pool": "gpu", "zone": "a"}))
 	assert.False(t, tpl.ChoosesLabels(map[string]string{"pool": "cpu"}))
 	assert.True(t, tpl.ChoosesMachine(" Lenovo ", "7X21"))
+	assert.True(t, tpl.ChoosesMachine("LENOVO.", "7x21"))
 	assert.False(t, tpl.ChoosesMachine("Lenovo", "7X22"))
 	assert.False(t, tpl.ChoosesMachine("Dell", "7X21"))
 	assert.False(t, tpl.ChoosesMachine("", ""))

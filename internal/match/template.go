@@ -19,8 +19,8 @@ type Template struct {
 	Paused     bool
 	Rules      []*Rule
 
-	nodes               labels.Selector
-	manufacturer, model string // normalised; empty matches any machine
+	nodes         labels.Selector
+	vendor, model string // slugs; empty matches any machine
 }
 
 // Rule is one compiled rule of a template, or one pin of a node.
@@ -32,7 +32,7 @@ type Rule struct {
 	// Version that should run, without surrounding blanks.
 	Version   inventory.Version
 	Source    string
-	Policy    v1alpha1.UpdatePolicy
+	Policy    v1alpha1.Policy
 	Downgrade v1alpha1.DowngradePolicy
 	Selector  *Selector
 	// Paths are the rule's own upgrade paths; a pin has none.
@@ -78,15 +78,15 @@ func NewTemplate(t *v1alpha1.FirmwareTemplate) (*Template, error) {
 		out.nodes = nodes
 	}
 	if m := t.Spec.Machine; m != nil {
-		out.manufacturer, out.model = inventory.NormalizeID(m.Manufacturer), inventory.NormalizeID(m.Model)
+		out.vendor, out.model = v1alpha1.Slug(m.Vendor), v1alpha1.Slug(m.Model)
 	}
-	for _, r := range t.Spec.Devices {
+	for _, r := range t.Spec.Rules {
 		by := Party{Kind: v1alpha1.OriginTemplate, Name: t.Name, Rule: r.Name}
 		out.Rules = append(out.Rules, &Rule{
 			Party: by,
 			UID:   string(t.UID), Generation: t.Generation,
 			Version: inventory.NormalizeVersion(r.Version), Source: r.SourceRef.Name,
-			Policy:    orDefault(r.UpdatePolicy, v1alpha1.UpdatePolicyUpdate),
+			Policy:    orDefault(r.Policy, v1alpha1.PolicyApply),
 			Downgrade: orDefault(r.Downgrade, v1alpha1.DowngradeForbid),
 			Selector:  NewSelector(r.Selector),
 			Paths:     NewPaths(r.UpgradePaths, by.String()),
@@ -102,9 +102,9 @@ func newPins(n *v1alpha1.NodeFirmware) []*Rule {
 			Party: Party{Kind: v1alpha1.OriginPin, Name: n.Name, Rule: p.Name},
 			UID:   string(n.UID), Generation: n.Generation,
 			Version: inventory.NormalizeVersion(p.Version), Source: p.SourceRef.Name,
-			Policy:    orDefault(p.UpdatePolicy, v1alpha1.UpdatePolicyUpdate),
-			Downgrade: orDefault(p.Downgrade, v1alpha1.DowngradeAllow),
-			Selector:  pinSelector(p),
+			Policy:    orDefault(p.Policy, v1alpha1.PolicyApply),
+			Downgrade: orDefault(p.Downgrade, v1alpha1.DowngradeForbid),
+			Selector:  NewSelector(p.Selector),
 		})
 	}
 	return out
@@ -120,11 +120,10 @@ func orDefault[T ~string](v, otherwise T) T {
 // ChoosesLabels reports whether the template's nodeSelector chooses a node with these labels.
 func (t *Template) ChoosesLabels(l map[string]string) bool { return t.nodes.Matches(labels.Set(l)) }
 
-// ChoosesMachine reports whether the template is for this machine model. An empty manufacturer or model is not known, and
-// fails any restriction on it.
-func (t *Template) ChoosesMachine(manufacturer, model string) bool {
-	return (t.manufacturer == "" || t.manufacturer == inventory.NormalizeID(manufacturer)) &&
-		(t.model == "" || t.model == inventory.NormalizeID(model))
+// ChoosesMachine reports whether the template is for this machine model. An empty vendor or model is not known, and fails any
+// restriction on it.
+func (t *Template) ChoosesMachine(vendor, model string) bool {
+	return (t.vendor == "" || t.vendor == v1alpha1.Slug(vendor)) && (t.model == "" || t.model == v1alpha1.Slug(model))
 }
 
 // Match returns the rules whose selector matches the device; more than one is a conflict.
@@ -141,5 +140,5 @@ func (t *Template) Match(d Device) []*Rule {
 // MayMatch reports whether a rule matches, or may match, a device that cannot be read now: a fact that is not known may
 // have any value.
 func (t *Template) MayMatch(d Device) bool {
-	return slices.ContainsFunc(t.Rules, func(r *Rule) bool { return r.Selector.mayMatch(d) })
+	return slices.ContainsFunc(t.Rules, func(r *Rule) bool { return r.Selector.MayMatch(d) })
 }

@@ -40,7 +40,7 @@ func (p *process) images(versions ...string) *v1alpha1.FirmwareSource {
 // template assigns a version to every BIOS.
 func (p *process) template(version string) *v1alpha1.FirmwareTemplate {
 	p.t.Helper()
-	t := &v1alpha1.FirmwareTemplate{ObjectMeta: metav1.ObjectMeta{Name: "bios"}, Spec: v1alpha1.FirmwareTemplateSpec{Devices: []v1alpha1.DeviceRule{{
+	t := &v1alpha1.FirmwareTemplate{ObjectMeta: metav1.ObjectMeta{Name: "bios"}, Spec: v1alpha1.FirmwareTemplateSpec{Rules: []v1alpha1.FirmwareRule{{
 		Name: "bios", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassBIOS, Vendor: v1alpha1.AnyVendor}, Version: version,
 		SourceRef: v1alpha1.SourceReference{Name: "bios"},
 	}}}}

@@ -171,7 +171,7 @@ func (p *process) assign() {
 		URL: "file://" + filepath.Join(p.conf.FileSourceDir, "bios.cab"), SHA256: fmt.Sprintf("%x", sha256.Sum256(image)), Format: v1alpha1.FormatImage,
 		Images: []v1alpha1.ImageDescription{{Class: v1alpha1.ClassBIOS, Models: []string{"7X21"}, Version: "2"}},
 	}}}}
-	template := &v1alpha1.FirmwareTemplate{ObjectMeta: metav1.ObjectMeta{Name: "bios"}, Spec: v1alpha1.FirmwareTemplateSpec{Devices: []v1alpha1.DeviceRule{{
+	template := &v1alpha1.FirmwareTemplate{ObjectMeta: metav1.ObjectMeta{Name: "bios"}, Spec: v1alpha1.FirmwareTemplateSpec{Rules: []v1alpha1.FirmwareRule{{
 		Name: "bios", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassBIOS, Vendor: v1alpha1.AnyVendor}, Version: "2", SourceRef: v1alpha1.SourceReference{Name: "bios"},
 	}}}}
 	require.NoError(p.t, p.env.Client.Create(p.t.Context(), source))

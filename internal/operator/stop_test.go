@@ -84,7 +84,7 @@ func TestACleanStopInTheMiddleOfTheWorkLogsNoError(t *testing.T) {
 		template := &v1alpha1.FirmwareTemplate{ObjectMeta: metav1.ObjectMeta{Name: "bios"}} // there is more work, for the same devices
 		require.True(t, p.get(template))
 		before := template.DeepCopy()
-		template.Spec.Devices[0].Downgrade = []v1alpha1.DowngradePolicy{v1alpha1.DowngradeAllow, v1alpha1.DowngradeForbid}[round%2]
+		template.Spec.Rules[0].Downgrade = []v1alpha1.DowngradePolicy{v1alpha1.DowngradeAllow, v1alpha1.DowngradeForbid}[round%2]
 		require.NoError(t, env.Client.Patch(ctx, template, client.MergeFrom(before)))
 		changed := template.Generation
 		p.eventually("the operator has seen that", func() bool { return p.get(template) && template.Status.ObservedGeneration == changed })

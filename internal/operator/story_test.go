@@ -39,7 +39,7 @@ func TestAmongFiveHundredPinnedNodesANewPinDisturbsItsOwnOnly(t *testing.T) {
 		} else {
 			assert.NoError(t, d.client.Create(t.Context(), &v1alpha1.NodeFirmware{
 				ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.NodeFirmwareSpec{Pins: []v1alpha1.FirmwarePin{{
-					Name: "p", Class: v1alpha1.ClassBIOS, Version: version, SourceRef: v1alpha1.SourceReference{Name: "bios"},
+					Name: "p", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassBIOS}, Version: version, SourceRef: v1alpha1.SourceReference{Name: "bios"},
 				}}},
 			}))
 		}
@@ -74,7 +74,7 @@ func TestAmongFiveHundredPinnedNodesANewPinDisturbsItsOwnOnly(t *testing.T) {
 	assert.NotEqual(t, before["NodeDevice "+late], d.versions()["NodeDevice "+late])
 
 	before = d.versions()
-	p.patch(template, `{"spec":{"devices":[{"name":"bios","selector":{"class":"BIOS","vendor":"*"},"version":"3","sourceRef":{"name":"bios"}}]}}`)
+	p.patch(template, `{"spec":{"rules":[{"name":"bios","selector":{"class":"BIOS","vendor":"any"},"version":"3","sourceRef":{"name":"bios"}}]}}`)
 	d.eventually("the edit was decided", func() bool { return p.get(template) && template.Status.ObservedGeneration == 2 })
 	d.pin(nodes[0], "3") // what is done after the edit, is seen after it
 	d.eventually("its own pin is flashed", func() bool { return d.executed(nodes[0]) == 1 })

@@ -71,7 +71,7 @@ func LoadDevices(file string, fleet []Node) error {
 // isDue reports whether the operator has the device updated: its desired firmware does not run, and nothing forbids it.
 func isDue(d *v1alpha1.NodeDevice) bool {
 	want, has := d.Spec.Firmware, d.Status.Firmware
-	return want != nil && has != nil && want.Digest != "" && want.UpdatePolicy != v1alpha1.UpdatePolicyValidate &&
+	return want != nil && has != nil && want.Digest != "" && want.Policy != v1alpha1.PolicyValidate &&
 		inventory.NormalizeVersion(want.Version) != inventory.NormalizeVersion(has.Running) &&
 		!meta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.ConditionBlocked) &&
 		!meta.IsStatusConditionTrue(d.Status.Conditions, v1alpha1.ConditionConflict)

@@ -86,7 +86,7 @@ func deviceReady(f DeviceFacts, old []metav1.Condition) []Condition {
 		return ready(v1alpha1.ReasonUpToDate, upToDate(f))
 	case plan.Differs:
 		return stalled(v1alpha1.ReasonVersionMismatch, fmt.Sprintf(
-			"Runs %s, wanted %s. The policy is Validate, so nothing is flashed; set updatePolicy to Update to flash it.",
+			"Runs %s, wanted %s. The policy is Validate, so nothing is flashed; set policy to Apply to flash it.",
 			orUnknown(f.Observed.Running), f.Desired))
 	}
 	if c := active(old, v1alpha1.ConditionBlocked); c != nil {

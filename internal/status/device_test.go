@@ -98,10 +98,10 @@ func TestDeviceConditions(t *testing.T) {
 			reason: v1alpha1.ReasonUpdating, inspected: v1alpha1.ReasonReadFailed, kstatus: status.InProgressStatus, says: "step flash"},
 		"policy Validate": {
 			given:  given{Observed: observed(), Desired: want("22.41.1000", func(d *plan.Desired) { d.ReportOnly = true })},
-			reason: v1alpha1.ReasonVersionMismatch, kstatus: status.FailedStatus, says: "set updatePolicy to Update"},
+			reason: v1alpha1.ReasonVersionMismatch, kstatus: status.FailedStatus, says: "set policy to Apply"},
 		"downgrade": {
 			given:  given{Observed: observed(), Desired: want("22.31.1")},
-			reason: v1alpha1.ReasonDowngradeForbidden, kstatus: status.FailedStatus, says: "set downgrade to Allow"},
+			reason: v1alpha1.ReasonDowngradeForbidden, kstatus: status.FailedStatus, says: "write downgrade: Allow"},
 		"failed before": {
 			given: given{Node: "n1", Failure: "the tool said no", Desired: want("22.41.1000"),
 				Observed: observed(func(f *plan.Facts) { f.FailedDigest = wanted })},

@@ -16,7 +16,7 @@ func MachineName(m *v1alpha1.Machine) string {
 	if m == nil {
 		return "a machine whose model is not known"
 	}
-	return fmt.Sprintf("machine %q", strings.TrimSpace(cmp.Or(m.Manufacturer, "(unknown)")+" "+cmp.Or(m.Model, "(unknown)")))
+	return fmt.Sprintf("machine %q", strings.TrimSpace(cmp.Or(m.Vendor, "(unknown)")+" "+cmp.Or(m.Model, "(unknown)")))
 }
 
 // JobNoHandler are the conditions of a job that the operator ends before it has begun, because no image is configured that

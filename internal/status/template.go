@@ -60,7 +60,7 @@ func templateReady(t match.Tally) []Condition {
 // noMatch says what was looked for and what came nearest.
 func noMatch(t match.Tally) string {
 	if t.Nodes == 0 {
-		return "No node is chosen: none has the labels of nodeSelector and the manufacturer and model of machine. " +
+		return "No node is chosen: none has the labels of nodeSelector and the vendor and model of machine. " +
 			"To compare: kubectl get nodefirmwares -o wide; kubectl get nodes --show-labels"
 	}
 	chosen := quantity(int(t.Nodes), "chosen node", "chosen nodes")

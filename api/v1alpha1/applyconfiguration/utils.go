@@ -50,16 +50,14 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.DesiredFirmwareApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DevicePort"):
 		return &apiv1alpha1.DevicePortApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("DeviceRule"):
-		return &apiv1alpha1.DeviceRuleApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DeviceSelector"):
 		return &apiv1alpha1.DeviceSelectorApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("DeviceUpdate"):
 		return &apiv1alpha1.DeviceUpdateApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("EnabledStep"):
 		return &apiv1alpha1.EnabledStepApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("ExpectedDevice"):
-		return &apiv1alpha1.ExpectedDeviceApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("ExpectedDevices"):
+		return &apiv1alpha1.ExpectedDevicesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ExponentialWaves"):
 		return &apiv1alpha1.ExponentialWavesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("FailedFirmware"):
@@ -80,6 +78,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.FirmwareJobStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("FirmwarePin"):
 		return &apiv1alpha1.FirmwarePinApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("FirmwareRule"):
+		return &apiv1alpha1.FirmwareRuleApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("FirmwareSlot"):
 		return &apiv1alpha1.FirmwareSlotApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("FirmwareSource"):

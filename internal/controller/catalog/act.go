@@ -71,7 +71,7 @@ func (r *Reconciler) announce(c *v1alpha1.FirmwareCatalog, now []metav1.Conditio
 // create makes the catalog of a model whose first node has appeared. Everything but the model is the API's default, and the user's
 // from then on.
 func (r *Reconciler) create(ctx context.Context, f facts) error {
-	spec, err := v1alpha1.CatalogModel(f.machine.Manufacturer, f.machine.Model)
+	spec, err := v1alpha1.CatalogModel(f.machine.Vendor, f.machine.Model)
 	if err != nil {
 		return err
 	}

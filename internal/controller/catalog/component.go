@@ -93,7 +93,7 @@ func (t tally) kinds() []kind {
 
 // query asks for the versions of all kinds.
 func query(machine v1alpha1.Machine, kinds []kind) catalog.Query {
-	q := catalog.Query{Manufacturer: machine.Manufacturer, Model: machine.Model}
+	q := catalog.Query{Manufacturer: machine.Vendor, Model: machine.Model}
 	for _, k := range kinds {
 		c := catalog.Component{Class: string(k.class), Vendor: k.manufacturer, Model: k.name, BoardID: k.boardID, Format: k.format}
 		c.VendorID, c.DeviceID, _ = strings.Cut(k.pciID, ":")

@@ -139,7 +139,7 @@ func (d *decision) found(f facts) v1alpha1.FirmwareCatalogStatus {
 		LastDiscoveryTime: was.LastDiscoveryTime, Discover: was.Discover, Nodes: int32(f.nodes),
 	}
 	if f.nodes > 0 {
-		out.Machine = &v1alpha1.CatalogMachine{Manufacturer: f.machine.Manufacturer, Model: f.machine.Model}
+		out.Machine = &v1alpha1.CatalogMachine{Manufacturer: f.machine.Vendor, Model: f.machine.Model}
 	}
 	if o := f.outcome; o != nil {
 		out.Discover = o.Discover

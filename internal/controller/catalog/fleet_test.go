@@ -61,7 +61,7 @@ func atRest(tb testing.TB) (*world, *fleet) {
 	f := &fleet{Client: w.client, devices: map[string][]v1alpha1.NodeDevice{}}
 	for i := range nodes {
 		n := v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%04d", i)},
-			Status: v1alpha1.NodeFirmwareStatus{Machine: &v1alpha1.Machine{Manufacturer: "Dell Inc.", Model: "PowerEdge R650"}}}
+			Status: v1alpha1.NodeFirmwareStatus{Machine: &v1alpha1.Machine{Vendor: "Dell Inc.", Model: "PowerEdge R650"}}}
 		f.nodes = append(f.nodes, n)
 		for j := range devices {
 			f.devices[n.Name] = append(f.devices[n.Name], v1alpha1.NodeDevice{

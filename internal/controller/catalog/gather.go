@@ -48,7 +48,7 @@ func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
 	}
 	for i := range nodes.Items {
 		n := &nodes.Items[i]
-		if m := *n.Status.Machine; f.nodes == 0 || m.Manufacturer+m.Model < f.machine.Manufacturer+f.machine.Model {
+		if m := *n.Status.Machine; f.nodes == 0 || m.Vendor+m.Model < f.machine.Vendor+f.machine.Model {
 			f.machine = m
 		}
 		f.nodes++
@@ -91,7 +91,7 @@ func (r *Reconciler) gatherReferrers(ctx context.Context, f *facts) error {
 		}
 		for i := range templates.Items {
 			t := &templates.Items[i]
-			if slices.ContainsFunc(t.Spec.Devices, func(d v1alpha1.DeviceRule) bool { return d.SourceRef.Name == s.Source }) {
+			if slices.ContainsFunc(t.Spec.Rules, func(d v1alpha1.FirmwareRule) bool { return d.SourceRef.Name == s.Source }) {
 				f.referrers[s.Source] = "template " + t.Name
 			}
 		}

@@ -117,7 +117,7 @@ func TestWhatIsNotStagedSaysWhy(t *testing.T) {
 		"a name that is taken": {func(w *world) { w.source("s", "1.0") }, nicStage("s", "22.42.1000", sha), v1alpha1.ReasonNameTaken, "choose another name", 1},
 		"a name that a template refers to": {func(w *world) {
 			require.NoError(w, w.client.Create(w.Context(), &v1alpha1.FirmwareTemplate{ObjectMeta: metav1.ObjectMeta{Name: "waits"},
-				Spec: v1alpha1.FirmwareTemplateSpec{Devices: []v1alpha1.DeviceRule{{Name: "r", SourceRef: v1alpha1.SourceReference{Name: "s"}}}}}))
+				Spec: v1alpha1.FirmwareTemplateSpec{Rules: []v1alpha1.FirmwareRule{{Name: "r", SourceRef: v1alpha1.SourceReference{Name: "s"}}}}}))
 		}, nicStage("s", "22.42.1000", sha), v1alpha1.ReasonInUse, "template waits", 0},
 		"a name that a pin refers to": {func(w *world) {
 			w.create(&v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "pinned"}, Spec: v1alpha1.NodeFirmwareSpec{

@@ -172,7 +172,7 @@ func newWorld(t testing.TB) *world {
 // node adds a machine with one NIC and a BIOS.
 func (w *world) node(name, model, nic string) {
 	w.create(&v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: name},
-		Status: v1alpha1.NodeFirmwareStatus{Machine: &v1alpha1.Machine{Manufacturer: "Dell Inc.", Model: model}}})
+		Status: v1alpha1.NodeFirmwareStatus{Machine: &v1alpha1.Machine{Vendor: "Dell Inc.", Model: model}}})
 	w.device(name, "bios", v1alpha1.NodeDeviceStatus{Class: v1alpha1.ClassBIOS, Vendor: "Dell Inc.", Model: model,
 		Firmware: &v1alpha1.ObservedFirmware{Running: "1.9.2"}})
 	w.device(name, "nic", v1alpha1.NodeDeviceStatus{Class: v1alpha1.ClassNIC, Vendor: "Mellanox", Model: "ConnectX-6 Dx", VendorID: "15b3", DeviceID: "101d",

@@ -83,7 +83,7 @@ func ByModel(o client.Object) []string {
 	if !ok || n.Status.Machine == nil {
 		return nil
 	}
-	spec, err := v1alpha1.CatalogModel(n.Status.Machine.Manufacturer, n.Status.Machine.Model)
+	spec, err := v1alpha1.CatalogModel(n.Status.Machine.Vendor, n.Status.Machine.Model)
 	if err != nil {
 		return nil
 	}

@@ -243,7 +243,7 @@ func TestPinsAndJobsOutliveTheRegistrationOfTheirNode(t *testing.T) {
 	assert.False(t, running.Ended())
 }
 
-var pin = v1alpha1.FirmwarePin{Name: "p", Class: v1alpha1.ClassBIOS, Version: "1", SourceRef: v1alpha1.SourceReference{Name: "s"}}
+var pin = v1alpha1.FirmwarePin{Name: "p", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassBIOS}, Version: "1", SourceRef: v1alpha1.SourceReference{Name: "s"}}
 
 // An older operator made the Node the owner of its NodeFirmware.
 func TestNodeFirmwareIsTakenFromItsNode(t *testing.T) {
@@ -378,7 +378,7 @@ func TestSharedMaintenanceIsLeftToTheOthers(t *testing.T) {
 func TestRequestForAMissingNodeIsKept(t *testing.T) {
 	c := newCluster(t)
 	pinned := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "later"}, Spec: v1alpha1.NodeFirmwareSpec{
-		Pins: []v1alpha1.FirmwarePin{{Name: "p", Class: v1alpha1.ClassBIOS, Version: "1", SourceRef: v1alpha1.SourceReference{Name: "s"}}},
+		Pins: []v1alpha1.FirmwarePin{{Name: "p", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassBIOS}, Version: "1", SourceRef: v1alpha1.SourceReference{Name: "s"}}},
 	}}
 	empty := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "typo"}}
 	c.create(pinned)

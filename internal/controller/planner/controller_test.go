@@ -84,7 +84,7 @@ func setDesired(d *v1alpha1.NodeDevice, version int) {
 	if version != 0 {
 		d.Spec.Firmware = &v1alpha1.DesiredFirmware{
 			Version: fmt.Sprint(version), Digest: digest(version), SourceRef: v1alpha1.SourceReference{Name: "s"},
-			UpdatePolicy: v1alpha1.UpdatePolicyUpdate, Downgrade: v1alpha1.DowngradeForbid,
+			Policy: v1alpha1.PolicyApply, Downgrade: v1alpha1.DowngradeForbid,
 			Origin: v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"},
 		}
 	}
@@ -328,7 +328,7 @@ func TestEqualityMakesNoJob(t *testing.T) {
 
 func TestWhatIsNotDue(t *testing.T) {
 	for name, change := range map[string]func(*v1alpha1.NodeDevice){
-		"only reported": func(d *v1alpha1.NodeDevice) { d.Spec.Firmware.UpdatePolicy = v1alpha1.UpdatePolicyValidate },
+		"only reported": func(d *v1alpha1.NodeDevice) { d.Spec.Firmware.Policy = v1alpha1.PolicyValidate },
 		"no digest":     func(d *v1alpha1.NodeDevice) { d.Spec.Firmware.Digest = "" },
 		"no driver":     func(d *v1alpha1.NodeDevice) { d.Status.Firmware.Driver = "" },
 		"never read":    func(d *v1alpha1.NodeDevice) { d.Status.Firmware = nil },

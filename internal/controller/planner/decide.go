@@ -218,7 +218,7 @@ func (f facts) stillDesires(held *v1alpha1.FirmwareJob) bool {
 // version or as a hop.
 func desires(d *v1alpha1.NodeDevice, u *v1alpha1.DeviceUpdate) bool {
 	w := d.Spec.Firmware
-	return w != nil && w.UpdatePolicy == v1alpha1.UpdatePolicyUpdate && d.Status.UniqueID == u.UniqueID &&
+	return w != nil && w.Policy == v1alpha1.PolicyApply && d.Status.UniqueID == u.UniqueID &&
 		slices.Contains(desiredImages(d), u.Digest)
 }
 

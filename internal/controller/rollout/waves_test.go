@@ -241,7 +241,7 @@ func TestPriorityComesBeforeAge(t *testing.T) {
 	o.pass()
 	require.Equal(t, []string{"j2", "j1", "j3"}, order(), "a person's own priority")
 	w.create(&v1alpha1.FirmwareTemplate{ObjectMeta: metav1.ObjectMeta{Name: "t"}, Spec: v1alpha1.FirmwareTemplateSpec{
-		Priority: 7, Devices: []v1alpha1.DeviceRule{{
+		Priority: 7, Rules: []v1alpha1.FirmwareRule{{
 			Name: "r", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassBIOS, Vendor: "*"}, Version: "2", SourceRef: v1alpha1.SourceReference{Name: "s"},
 		}},
 	}})

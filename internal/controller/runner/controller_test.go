@@ -122,7 +122,7 @@ func TestANodeCannotTakeTheNameOfThePodOfAnothersJob(t *testing.T) {
 func TestAJobPodIsLikeTheDaemonsExceptForWhatItIs(t *testing.T) { // R000-60
 	job := fwjob("gpu-1-aaaa", admitted)
 	ds := manifest(t, "pod")
-	w := newWorld(t, Handlers{{Manufacturer: "Lenovo", Image: image, Args: []string{"--log-level=debug"}}}, nodeFirmware(), &job, ds)
+	w := newWorld(t, Handlers{{Vendor: "Lenovo", Image: image, Args: []string{"--log-level=debug"}}}, nodeFirmware(), &job, ds)
 	require.NoError(t, w.reconcile())
 	require.Len(t, w.pods(), 1)
 	p := w.pods()[0]
@@ -177,7 +177,7 @@ func TestANodeThatIsGoneGetsNoPodUntilItIsBack(t *testing.T) {
 // TestAJobOfAMachineWithoutHandlerFailsAndSaysWhatToDo proves R000-60.
 func TestAJobOfAMachineWithoutHandlerFailsAndSaysWhatToDo(t *testing.T) {
 	waiting, begun := fwjob("waiting", admitted), fwjob("begun", admitted, started)
-	w := newWorld(t, Handlers{{Manufacturer: "Dell", Image: image}}, nodeFirmware(), &waiting, manifest(t, "pod"))
+	w := newWorld(t, Handlers{{Vendor: "Dell", Image: image}}, nodeFirmware(), &waiting, manifest(t, "pod"))
 	require.NoError(t, w.reconcile())
 	assert.Empty(t, w.pods())
 	j := w.job("waiting")

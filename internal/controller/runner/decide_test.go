@@ -23,7 +23,7 @@ const (
 func nodeFirmware() *v1alpha1.NodeFirmware {
 	return &v1alpha1.NodeFirmware{
 		ObjectMeta: metav1.ObjectMeta{Name: node, UID: "firmware-uid"},
-		Status:     v1alpha1.NodeFirmwareStatus{Machine: &v1alpha1.Machine{Manufacturer: "Lenovo", Model: "7X21"}, LastScanTime: ptr.To(metav1.NewTime(clock))},
+		Status:     v1alpha1.NodeFirmwareStatus{Machine: &v1alpha1.Machine{Vendor: "Lenovo", Model: "7X21"}, LastScanTime: ptr.To(metav1.NewTime(clock))},
 	}
 }
 
@@ -215,7 +215,7 @@ func TestAPodWhoseImageWasReplacedBeforeItStartedIsMadeAgain(t *testing.T) {
 
 // TestAMachineWithoutAHandler proves R000-60.
 func TestAMachineWithoutAHandler(t *testing.T) {
-	f := facts{node: node, firmware: nodeFirmware(), handlers: Handlers{{Manufacturer: "Dell", Image: image}}, now: clock,
+	f := facts{node: node, firmware: nodeFirmware(), handlers: Handlers{{Vendor: "Dell", Image: image}}, now: clock,
 		jobs: []v1alpha1.FirmwareJob{fwjob("queued"), fwjob("admitted", admitted), fwjob("scan", scanning), fwjob("ended", ended(v1alpha1.ConditionFailed, time.Hour))}}
 	d := decide(f)
 	assert.Nil(t, d.create)

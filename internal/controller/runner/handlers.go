@@ -9,15 +9,14 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
 // Handler is a container image that executes jobs on the machines of a model.
 type Handler struct {
-	// Manufacturer and Model of the machines, as NodeFirmware.status.machine has them, in any case. Without a model it is
-	// for all of the manufacturer, without both for every machine that has no closer handler.
-	Manufacturer string `json:"manufacturer,omitempty"`
-	Model        string `json:"model,omitempty"`
+	// Vendor and Model of the machines, compared with NodeFirmware.status.machine as slugs. Without a model it is for all of
+	// the vendor, without both for every machine that has no closer handler.
+	Vendor string `json:"vendor,omitempty"`
+	Model  string `json:"model,omitempty"`
 	// Image of the container. Its entrypoint is firmware-daemon.
 	Image string `json:"image"`
 	// Args are added to those of the daemon. Each is one word, so that an admission policy finds it in the text of the file.
@@ -74,8 +73,8 @@ func parseHandlers(raw []byte) (Handlers, error) {
 					"an admission policy looks for it in the text of the file", at, n, a))
 			}
 		}
-		if normal(h.Model) != "" && normal(h.Manufacturer) == "" {
-			problems = append(problems, fmt.Errorf("%s: model %q needs its manufacturer", at, h.Model))
+		if v1alpha1.Slug(h.Model) != "" && v1alpha1.Slug(h.Vendor) == "" {
+			problems = append(problems, fmt.Errorf("%s: model %q needs its vendor", at, h.Model))
 		}
 		if before, ok := first[h.key()]; ok {
 			problems = append(problems, fmt.Errorf("%s is for the same machines as handlers[%d]: remove one of them", at, before))
@@ -89,15 +88,13 @@ func parseHandlers(raw []byte) (Handlers, error) {
 // noWord are the characters that set off the words of the file for the admission policy firmware-job-images.
 const noWord = " \t\r\n\"',{}[]"
 
-func normal(s string) string { return inventory.NormalizeID(s) }
-
 // key is equal for two handlers of the same machines.
-func (h Handler) key() string { return normal(h.Manufacturer) + "\x00" + normal(h.Model) }
+func (h Handler) key() string { return v1alpha1.Slug(h.Vendor) + "\x00" + v1alpha1.Slug(h.Model) }
 
-// For finds the handler of a machine: that of its model, else that of its manufacturer, else that of every machine.
+// For finds the handler of a machine: that of its model, else that of its vendor, else that of every machine.
 func (hs Handlers) For(m v1alpha1.Machine) (Handler, bool) {
 	for _, key := range []string{
-		Handler{Manufacturer: m.Manufacturer, Model: m.Model}.key(), Handler{Manufacturer: m.Manufacturer}.key(), Handler{}.key(),
+		Handler{Vendor: m.Vendor, Model: m.Model}.key(), Handler{Vendor: m.Vendor}.key(), Handler{}.key(),
 	} {
 		for _, h := range hs {
 			if h.key() == key {

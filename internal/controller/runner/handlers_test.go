@@ -16,20 +16,20 @@ func TestTheClosestHandlerIsChosen(t *testing.T) {
 	handlers, err := parseHandlers([]byte(`
 handlers:
 - {image: any}
-- {manufacturer: Lenovo, image: lenovo}
-- {manufacturer: lenovo, model: " 7x21 ", image: "7x21", args: [--log-level=debug]}
-- {manufacturer: Dell Inc., model: R750, image: r750}
+- {vendor: Lenovo, image: lenovo}
+- {vendor: lenovo, model: " 7x21 ", image: "7x21", args: [--log-level=debug]}
+- {vendor: Dell Inc., model: R750, image: r750}
 `))
 	require.NoError(t, err)
 	for name, c := range map[string]struct {
 		machine v1alpha1.Machine
 		image   string
 	}{
-		"model":                           {v1alpha1.Machine{Manufacturer: "LENOVO", Model: "7X21"}, "7x21"},
-		"manufacturer":                    {v1alpha1.Machine{Manufacturer: "Lenovo", Model: "7Y51"}, "lenovo"},
-		"any":                             {v1alpha1.Machine{Manufacturer: "HPE", Model: "7X21"}, "any"},
-		"a model of another manufacturer": {v1alpha1.Machine{Manufacturer: "Dell Inc.", Model: "7X21"}, "any"},
-		"a machine that tells nothing":    {v1alpha1.Machine{}, "any"},
+		"model":                        {v1alpha1.Machine{Vendor: "LENOVO", Model: "7X21"}, "7x21"},
+		"vendor":                       {v1alpha1.Machine{Vendor: "Lenovo", Model: "7Y51"}, "lenovo"},
+		"any":                          {v1alpha1.Machine{Vendor: "HPE", Model: "7X21"}, "any"},
+		"a model of another vendor":    {v1alpha1.Machine{Vendor: "Dell Inc.", Model: "7X21"}, "any"},
+		"a machine that tells nothing": {v1alpha1.Machine{}, "any"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, ok := handlers.For(c.machine)
@@ -37,7 +37,7 @@ handlers:
 			assert.Equal(t, c.image, h.Image)
 		})
 	}
-	_, ok := handlers[2:].For(v1alpha1.Machine{Manufacturer: "HPE", Model: "DL380"})
+	_, ok := handlers[2:].For(v1alpha1.Machine{Vendor: "HPE", Model: "DL380"})
 	assert.False(t, ok)
 }
 
@@ -45,10 +45,10 @@ func TestHandlersThatCannotBeWorkedWithAreRefused(t *testing.T) {
 	for name, c := range map[string]struct{ file, refusal string }{
 		"empty":                   {"", "it has no handlers"},
 		"misspelt":                {"handlers: [{image: a, models: b}]", "models"},
-		"without image":           {"handlers: [{manufacturer: Dell}]", "handlers[0]: image"},
-		"model alone":             {"handlers: [{model: 7X21, image: a}]", "needs its manufacturer"},
-		"two for one model":       {"handlers: [{manufacturer: A, model: B, image: a}, {manufacturer: C, image: a}, {manufacturer: a, model: b, image: c}]", "handlers[2] is for the same machines as handlers[0]"},
-		"two for a manufacturer":  {"handlers: [{manufacturer: A, image: a}, {manufacturer: A, image: b}]", "handlers[1] is for the same machines"},
+		"without image":           {"handlers: [{vendor: Dell}]", "handlers[0]: image"},
+		"model alone":             {"handlers: [{model: 7X21, image: a}]", "needs its vendor"},
+		"two for one model":       {"handlers: [{vendor: A, model: B, image: a}, {vendor: C, image: a}, {vendor: a, model: b, image: c}]", "handlers[2] is for the same machines as handlers[0]"},
+		"two for a vendor":        {"handlers: [{vendor: A, image: a}, {vendor: A, image: b}]", "handlers[1] is for the same machines"},
 		"two for every machine":   {"handlers: [{image: a}, {image: b}]", "handlers[1] is for the same machines"},
 		"an argument of words":    {"handlers: [{image: a, args: [--log-level=debug, \"--step-priority=a=1,b=2\"]}]", "handlers[0]: args[1]"},
 		"an empty argument":       {"handlers: [{image: a, args: [\"\"]}]", "handlers[0]: args[0]"},
@@ -68,14 +68,14 @@ func TestHandlersThatCannotBeWorkedWithAreRefused(t *testing.T) {
 
 // What is read is never ambiguous.
 func FuzzHandlers(f *testing.F) {
-	f.Add([]byte("handlers:\n- {manufacturer: A, model: B, image: c}\n- image: d\n"))
+	f.Add([]byte("handlers:\n- {vendor: A, model: B, image: c}\n- image: d\n"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		handlers, err := parseHandlers(raw)
 		if err != nil {
 			return
 		}
 		for _, h := range handlers {
-			got, ok := handlers.For(v1alpha1.Machine{Manufacturer: h.Manufacturer, Model: h.Model})
+			got, ok := handlers.For(v1alpha1.Machine{Vendor: h.Vendor, Model: h.Model})
 			require.True(t, ok)
 			assert.Equal(t, h, got)
 		}

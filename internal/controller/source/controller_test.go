@@ -504,7 +504,7 @@ func TestSourceDeletionWaitsUntilNothingRefersToIt(t *testing.T) { // R001-18
 	_, err := b.reconcile("src")
 	require.NoError(t, err)
 	ref := v1alpha1.SourceReference{Name: "src"}
-	template := &v1alpha1.FirmwareTemplate{ObjectMeta: metav1.ObjectMeta{Name: "t"}, Spec: v1alpha1.FirmwareTemplateSpec{Devices: []v1alpha1.DeviceRule{{Name: "r", SourceRef: ref}}}}
+	template := &v1alpha1.FirmwareTemplate{ObjectMeta: metav1.ObjectMeta{Name: "t"}, Spec: v1alpha1.FirmwareTemplateSpec{Rules: []v1alpha1.FirmwareRule{{Name: "r", SourceRef: ref}}}}
 	pinned := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: v1alpha1.NodeFirmwareSpec{Pins: []v1alpha1.FirmwarePin{{Name: "p", SourceRef: ref}}}}
 	require.NoError(t, b.client.Create(t.Context(), template))
 	require.NoError(t, b.client.Create(t.Context(), pinned))

@@ -34,7 +34,7 @@ func (r *Reconciler) users(ctx context.Context, source *v1alpha1.FirmwareSource)
 		return nil, fmt.Errorf("list templates: %w", err)
 	}
 	for _, t := range templates.Items {
-		if slices.ContainsFunc(t.Spec.Devices, func(d v1alpha1.DeviceRule) bool { return d.SourceRef.Name == source.Name }) {
+		if slices.ContainsFunc(t.Spec.Rules, func(d v1alpha1.FirmwareRule) bool { return d.SourceRef.Name == source.Name }) {
 			out = append(out, "FirmwareTemplate/"+t.Name)
 		}
 	}

@@ -68,7 +68,7 @@ func TestHalfFilledIndexWithdrawsNothing(t *testing.T) {
 			})
 			f.create(pinFor("a", "ConnectX-7"))
 			f.template("t", "gpu", v1, "s", func(o *v1alpha1.FirmwareTemplate) {
-				o.Spec.Devices[0].Selector.BoardIDs = []string{board}
+				o.Spec.Rules[0].Selector.BoardIDs = []string{board}
 			})
 			f.startOperator()
 			f.awaitVersion(a, v1, "t")

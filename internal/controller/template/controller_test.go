@@ -36,7 +36,7 @@ func TestMatchAssignsOnceAndTheTemplateTellsTheTruth(t *testing.T) {
 	d := f.awaitVersion(a, v1, "t")
 	assert.Equal(t, &v1alpha1.DesiredFirmware{
 		Version: v1, Digest: digest(1), SourceRef: v1alpha1.SourceReference{Name: "s"},
-		UpdatePolicy: v1alpha1.UpdatePolicyUpdate, Downgrade: v1alpha1.DowngradeForbid,
+		Policy: v1alpha1.PolicyApply, Downgrade: v1alpha1.DowngradeForbid,
 		Origin: v1alpha1.Origin{
 			Kind: v1alpha1.OriginTemplate, Name: "t", UID: string(tpl.UID), Generation: &tpl.Generation, Rule: "cx6dx",
 			Source: &v1alpha1.SourceOrigin{Name: "s", UID: string(from.UID), Generation: from.Generation},
@@ -91,12 +91,12 @@ func TestMachineModelRestrictsATemplate(t *testing.T) {
 		f.node(node, map[string]string{"pool": "gpu"})
 		n := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: node}}
 		f.create(n)
-		n.Status.Machine = &v1alpha1.Machine{Manufacturer: "Lenovo", Model: model}
+		n.Status.Machine = &v1alpha1.Machine{Vendor: "Lenovo", Model: model}
 		require.NoError(t, f.Client.Status().Update(t.Context(), n))
 		devices = append(devices, f.discover(node, board, running))
 	}
 	f.template("t", "gpu", v1, "s", func(o *v1alpha1.FirmwareTemplate) {
-		o.Spec.Machine = &v1alpha1.MachineSelector{Manufacturer: "lenovo", Model: "7x21"}
+		o.Spec.Machine = &v1alpha1.MachineSelector{Vendor: "lenovo", Model: "7x21"}
 	})
 	f.startOperator()
 	got := f.awaitReady("t", v1alpha1.ReasonProgressing, status.InProgressStatus)
@@ -142,7 +142,7 @@ func TestPinBeatsTemplate(t *testing.T) {
 
 	f.edit(pins, func() {
 		pins.Spec.Pins = []v1alpha1.FirmwarePin{{
-			Name: "keep", Class: v1alpha1.ClassNIC, Manufacturer: "15b3", Version: running, SourceRef: v1alpha1.SourceReference{Name: "s"},
+			Name: "keep", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: "15b3"}, Version: running, SourceRef: v1alpha1.SourceReference{Name: "s"},
 		}}
 	})
 	d := f.awaitVersion(a, running, "a")
@@ -150,7 +150,7 @@ func TestPinBeatsTemplate(t *testing.T) {
 	assert.Equal(t, "keep", d.Spec.Firmware.Origin.Rule)
 	assert.Equal(t, digest(3), d.Spec.Firmware.Digest)
 
-	f.edit(tpl, func() { tpl.Spec.Devices[0].Version = v2 })
+	f.edit(tpl, func() { tpl.Spec.Rules[0].Version = v2 })
 	f.awaitVersion(b, v2, "t")
 	assert.Equal(t, running, f.device(a).Spec.Firmware.Version)
 	got := f.awaitReady("t", v1alpha1.ReasonProgressing, status.InProgressStatus)
@@ -193,7 +193,7 @@ func TestConflictKeepsTheLastAssignmentAndSaysSo(t *testing.T) {
 
 	// The daemon goes on writing; nothing is announced twice.
 	f.discover("a", board, "22.40.1000")
-	f.edit(second, func() { second.Spec.Devices[0].Version = v1 })
+	f.edit(second, func() { second.Spec.Rules[0].Version = v1 })
 	f.awaitReady("second", v1alpha1.ReasonMultipleMatches, status.FailedStatus)
 	assert.Equal(t, before.Spec, f.device(a).Spec, "the same firmware claimed twice is a conflict too")
 
@@ -228,13 +228,15 @@ func TestOneOfTwoIdenticalCardsIsPinned(t *testing.T) {
 	identical("a-nic-2", "MT2", "0000:af:00.0")
 	f.template("t", "gpu", v1, "s")
 	pins := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: v1alpha1.NodeFirmwareSpec{Pins: []v1alpha1.FirmwarePin{{
-		Name: "second", Class: v1alpha1.ClassNIC, SerialNumber: "MT2", Version: v2, SourceRef: v1alpha1.SourceReference{Name: "s"},
+		Name: "second", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, SerialNumbers: []string{"MT2"}}, Version: v2, SourceRef: v1alpha1.SourceReference{Name: "s"},
 	}}}}
 	f.create(pins)
 	f.startOperator()
 	f.awaitVersion("a-nic-1", v1, "t")
 	f.awaitVersion("a-nic-2", v2, "a")
-	f.edit(pins, func() { pins.Spec.Pins[0].SerialNumber, pins.Spec.Pins[0].PCIAddress = "", "0000:3b:00.0" })
+	f.edit(pins, func() {
+		pins.Spec.Pins[0].Selector = v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, PCIAddresses: []string{"0000:3b:00.0"}}
+	})
 	f.awaitVersion("a-nic-1", v2, "a")
 	f.awaitVersion("a-nic-2", v1, "t")
 }
@@ -245,7 +247,7 @@ func TestConflictingPinsAreToldOnTheNodeFirmware(t *testing.T) {
 	f.node("a", nil)
 	a := f.discover("a", board, running)
 	pin := func(name, version string) v1alpha1.FirmwarePin {
-		return v1alpha1.FirmwarePin{Name: name, Class: v1alpha1.ClassNIC, Manufacturer: "15b3", Version: version, SourceRef: v1alpha1.SourceReference{Name: "s"}}
+		return v1alpha1.FirmwarePin{Name: name, Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: "15b3"}, Version: version, SourceRef: v1alpha1.SourceReference{Name: "s"}}
 	}
 	f.create(&v1alpha1.NodeFirmware{
 		ObjectMeta: metav1.ObjectMeta{Name: "a"},
@@ -303,7 +305,7 @@ func TestDowngradeAndReadOnlyDevicesAreBlocked(t *testing.T) {
 	got := f.awaitReady("t", v1alpha1.ReasonDowngradeForbidden, status.FailedStatus)
 	assert.Equal(t, int32(2), got.Status.DevicesBlocked)
 
-	f.edit(tpl, func() { tpl.Spec.Devices[0].Downgrade = v1alpha1.DowngradeAllow })
+	f.edit(tpl, func() { tpl.Spec.Rules[0].Downgrade = v1alpha1.DowngradeAllow })
 	f.awaitCondition(newer, v1alpha1.ConditionBlocked, "")
 	f.awaitReady("t", v1alpha1.ReasonProgressing, status.InProgressStatus)
 }
@@ -340,7 +342,7 @@ func TestPausedTemplateAssignsNothingNewAndWithdrawsNothing(t *testing.T) {
 	f.startOperator()
 	f.awaitVersion(a, v1, "t")
 
-	f.edit(tpl, func() { tpl.Spec.State, tpl.Spec.Devices[0].Version = v1alpha1.TemplatePaused, v2 })
+	f.edit(tpl, func() { tpl.Spec.State, tpl.Spec.Rules[0].Version = v1alpha1.TemplatePaused, v2 })
 	f.node("b", map[string]string{"pool": "gpu"})
 	b := f.discover("b", board, running)
 	f.discover("a", board, v1)
@@ -380,10 +382,10 @@ func TestStatusCountsServersAndDevices(t *testing.T) {
 	f.node("pinned", map[string]string{"pool": "gpu"})
 	pinned := f.discover("pinned", board, running)
 	f.create(&v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "pinned"}, Spec: v1alpha1.NodeFirmwareSpec{Pins: []v1alpha1.FirmwarePin{{
-		Name: "keep", Class: v1alpha1.ClassNIC, Manufacturer: "15b3", Version: running, SourceRef: v1alpha1.SourceReference{Name: "s"},
+		Name: "keep", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: "15b3"}, Version: running, SourceRef: v1alpha1.SourceReference{Name: "s"},
 	}}}})
 	f.template("t", "gpu", v1, "s", func(o *v1alpha1.FirmwareTemplate) {
-		o.Spec.Devices[0].Selector.BoardIDs = []string{board, other}
+		o.Spec.Rules[0].Selector.BoardIDs = []string{board, other}
 	})
 	f.startOperator()
 	got := f.awaitTemplate("t", func(c *assert.CollectT, o *v1alpha1.FirmwareTemplate) {
@@ -409,7 +411,7 @@ func TestATemplateThatMatchesNothingIsNotReady(t *testing.T) {
 	f := newFleet(t)
 	f.source("s", imageFor(board, v1, 1))
 	f.node("a", map[string]string{"pool": "gpu"})
-	tpl := f.template("t", "gpu", v1, "s", func(o *v1alpha1.FirmwareTemplate) { o.Spec.Devices[0].Selector.BoardIDs = []string{board} })
+	tpl := f.template("t", "gpu", v1, "s", func(o *v1alpha1.FirmwareTemplate) { o.Spec.Rules[0].Selector.BoardIDs = []string{board} })
 	f.startOperator()
 	f.awaitReady("t", v1alpha1.ReasonNoMatch, status.InProgressStatus)
 
@@ -422,7 +424,7 @@ func TestATemplateThatMatchesNothingIsNotReady(t *testing.T) {
 		}
 	})
 	assert.True(t, meta.IsStatusConditionFalse(got.Status.Conditions, v1alpha1.ConditionReady))
-	f.edit(tpl, func() { tpl.Spec.Devices[0].Selector.BoardIDs = []string{"MT_0000000395"} })
+	f.edit(tpl, func() { tpl.Spec.Rules[0].Selector.BoardIDs = []string{"MT_0000000395"} })
 	f.awaitReady("t", v1alpha1.ReasonImageNotFound, status.FailedStatus)
 }
 
@@ -466,7 +468,7 @@ func TestNeverResurrectsADevice(t *testing.T) {
 	old := f.device(f.discover("a", board, running))
 	w := &Applier{Client: f.Client}
 	firmware := &v1alpha1.DesiredFirmware{
-		Version: v1, SourceRef: v1alpha1.SourceReference{Name: "s"}, UpdatePolicy: v1alpha1.UpdatePolicyUpdate,
+		Version: v1, SourceRef: v1alpha1.SourceReference{Name: "s"}, Policy: v1alpha1.PolicyApply,
 		Downgrade: v1alpha1.DowngradeForbid, Origin: v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"},
 	}
 	conditions := []metav1.Condition{{Type: v1alpha1.ConditionBlocked, Status: metav1.ConditionTrue, Reason: "X", LastTransitionTime: metav1.Now()}}

@@ -157,7 +157,7 @@ func (w *world) template(name string) {
 	edit(w, &v1alpha1.FirmwareTemplate{ObjectMeta: metav1.ObjectMeta{Name: name}}, true, func(t *v1alpha1.FirmwareTemplate) {
 		t.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"pool": "gpu"}}
 		t.Spec.State = rapid.SampledFrom([]v1alpha1.TemplateState{v1alpha1.TemplateActive, v1alpha1.TemplateActive, v1alpha1.TemplatePaused}).Draw(w.t, "state")
-		t.Spec.Devices = []v1alpha1.DeviceRule{{
+		t.Spec.Rules = []v1alpha1.FirmwareRule{{
 			Name: "rule", Version: version, SourceRef: v1alpha1.SourceReference{Name: "s"},
 			Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: "15b3", BoardIDs: []string{board}},
 		}}

@@ -175,7 +175,7 @@ func (f *fleet) template(name, pool, version, source string, change ...func(*v1a
 	f.Helper()
 	t := &v1alpha1.FirmwareTemplate{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareTemplateSpec{
 		NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"pool": pool}},
-		Devices: []v1alpha1.DeviceRule{{
+		Rules: []v1alpha1.FirmwareRule{{
 			Name: "cx6dx", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: "15b3", Models: []string{"101d"}},
 			Version: version, SourceRef: v1alpha1.SourceReference{Name: source},
 		}},
@@ -192,7 +192,7 @@ func pinFor(node, model string) *v1alpha1.NodeFirmware {
 	return &v1alpha1.NodeFirmware{
 		ObjectMeta: metav1.ObjectMeta{Name: node},
 		Spec: v1alpha1.NodeFirmwareSpec{Pins: []v1alpha1.FirmwarePin{{
-			Name: "pin", Class: v1alpha1.ClassNIC, Model: model, Version: v1, SourceRef: v1alpha1.SourceReference{Name: "s"},
+			Name: "pin", Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Models: []string{model}}, Version: v1, SourceRef: v1alpha1.SourceReference{Name: "s"},
 		}}},
 	}
 }

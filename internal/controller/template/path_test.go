@@ -30,7 +30,7 @@ func TestUpgradePathsReachTheDevice(t *testing.T) {
 	f.ready(s, imageFor(board, v1, 1), imageFor(board, between, 2))
 	a := f.discover("a", board, running)
 	tpl := f.template("t", "gpu", v1, "s", func(o *v1alpha1.FirmwareTemplate) {
-		o.Spec.Devices[0].UpgradePaths = &v1alpha1.UpgradePaths{
+		o.Spec.Rules[0].UpgradePaths = &v1alpha1.UpgradePaths{
 			BlockedEdges: []v1alpha1.BlockedEdge{{To: v1, From: []string{"22.38.1900", "22.38.1002"}}},
 		}
 	})
@@ -45,12 +45,12 @@ func TestUpgradePathsReachTheDevice(t *testing.T) {
 	f.awaitReady("t", v1alpha1.ReasonProgressing, status.InProgressStatus)
 
 	f.edit(tpl, func() {
-		tpl.Spec.Devices[0].UpgradePaths.BlockedEdges[0].From = []string{running, "22.38.1900", "22.38.1002", "22.37.1014"}
+		tpl.Spec.Rules[0].UpgradePaths.BlockedEdges[0].From = []string{running, "22.38.1900", "22.38.1002", "22.37.1014"}
 	})
 	f.awaitDevice(a, func(c *assert.CollectT, d *v1alpha1.NodeDevice) {
 		assert.ElementsMatch(c, []string{"22.37.1014", "22.38.1002", "22.38.1900", running}, d.Spec.Firmware.Path.BlockedFrom)
 	})
-	f.edit(tpl, func() { tpl.Spec.Devices[0].UpgradePaths.BlockedEdges[0].From = []string{"22.38.1900", "22.36.1010"} })
+	f.edit(tpl, func() { tpl.Spec.Rules[0].UpgradePaths.BlockedEdges[0].From = []string{"22.38.1900", "22.36.1010"} })
 	f.awaitDevice(a, func(c *assert.CollectT, d *v1alpha1.NodeDevice) {
 		assert.ElementsMatch(c, []string{"22.36.1010", "22.38.1900"}, d.Spec.Firmware.Path.BlockedFrom)
 	})
@@ -62,7 +62,7 @@ func TestUpgradePathsReachTheDevice(t *testing.T) {
 	assert.Equal(t, int64(3), f.writes.firmware.Load(), "what runs is no reason to write")
 	f.stopOperator()
 	f.startOperator()
-	f.edit(tpl, func() { tpl.Spec.Devices[0].UpgradePaths = nil })
+	f.edit(tpl, func() { tpl.Spec.Rules[0].UpgradePaths = nil })
 	f.awaitDevice(a, func(c *assert.CollectT, d *v1alpha1.NodeDevice) { assert.Empty(c, d.Spec.Firmware.Path.BlockedFrom) })
 	assert.Equal(t, int64(4), f.writes.firmware.Load(), "and neither is a new operator")
 }
@@ -74,7 +74,7 @@ func TestPathsThatContradictBlock(t *testing.T) {
 	s := f.source("s", imageFor(board, v1, 1), imageFor(board, between, 2))
 	a := f.discover("a", board, running)
 	contradict := func(o *v1alpha1.FirmwareTemplate) {
-		o.Spec.Devices[0].UpgradePaths = &v1alpha1.UpgradePaths{Hops: []v1alpha1.VersionHop{
+		o.Spec.Rules[0].UpgradePaths = &v1alpha1.UpgradePaths{Hops: []v1alpha1.VersionHop{
 			{To: v1, From: []string{running}, Via: between}, {To: v1, From: []string{running}, Via: v2},
 		}}
 	}
@@ -92,7 +92,7 @@ func TestPathsThatContradictBlock(t *testing.T) {
 	got := f.awaitReady("t", v1alpha1.ReasonInvalidUpgradePath, status.FailedStatus)
 	assert.Equal(t, int32(1), got.Status.DevicesBlocked)
 
-	f.edit(tpl, func() { tpl.Spec.Devices[0].UpgradePaths.Hops = tpl.Spec.Devices[0].UpgradePaths.Hops[:1] })
+	f.edit(tpl, func() { tpl.Spec.Rules[0].UpgradePaths.Hops = tpl.Spec.Rules[0].UpgradePaths.Hops[:1] })
 	d = f.awaitCondition(a, v1alpha1.ConditionBlocked, "")
 	require.NotNil(t, d.Spec.Firmware.Path)
 	assert.Equal(t, digest(2), d.Spec.Firmware.Path.Hops[0].Digest)

@@ -160,7 +160,7 @@ func (s *store) seed(devices int) {
 		}
 		for i := range rulesPerTemplate {
 			source.Status.Images = append(source.Status.Images, imageFor(fmt.Sprintf("BOARD-%d", i), v1, i+1))
-			t.Spec.Devices = append(t.Spec.Devices, v1alpha1.DeviceRule{
+			t.Spec.Rules = append(t.Spec.Rules, v1alpha1.FirmwareRule{
 				Name: fmt.Sprintf("rule-%d", i), Version: v1, SourceRef: v1alpha1.SourceReference{Name: source.Name},
 				Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: "15b3", BoardIDs: []string{fmt.Sprintf("BOARD-%d", i)}},
 			})

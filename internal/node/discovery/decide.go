@@ -330,7 +330,7 @@ func machine(m *inventory.Machine) *v1alpha1.Machine {
 		return nil
 	}
 	out := v1alpha1.Machine{
-		Manufacturer: text.Clip(m.Manufacturer, 128), Model: text.Clip(m.Model, 128), SerialNumber: text.Clip(m.SerialNumber, 128),
+		Vendor: text.Clip(m.Manufacturer, 128), Model: text.Clip(m.Model, 128), SerialNumber: text.Clip(m.SerialNumber, 128),
 	}
 	if out == (v1alpha1.Machine{}) {
 		return nil

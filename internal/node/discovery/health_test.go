@@ -30,7 +30,7 @@ func judged(result v1alpha1.HealthResult, bootID string) *v1alpha1.HealthVerdict
 func (b *bench) assign(t *testing.T, firmware v1alpha1.DesiredFirmware) {
 	t.Helper()
 	d := b.device(t, "n1-nic-aa")
-	firmware.UpdatePolicy, firmware.Downgrade = v1alpha1.UpdatePolicyUpdate, v1alpha1.DowngradeForbid
+	firmware.Policy, firmware.Downgrade = v1alpha1.PolicyApply, v1alpha1.DowngradeForbid
 	firmware.SourceRef, firmware.Origin = v1alpha1.SourceReference{Name: "cx6"}, v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"}
 	if firmware.Digest == "" {
 		firmware.Digest = v1alpha1.Digest("sha256:" + strings.Repeat("a", 64))

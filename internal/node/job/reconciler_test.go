@@ -89,7 +89,7 @@ func (d *daemon) device(u journal.Update) {
 	}
 	require.NoError(d.T, d.env.Client.Get(d.T.Context(), client.ObjectKeyFromObject(o), o))
 	o.Spec.Firmware = &v1alpha1.DesiredFirmware{
-		Version: u.Version, Digest: u.Digest, Downgrade: u.Downgrade, Origin: u.Origin, UpdatePolicy: v1alpha1.UpdatePolicyUpdate,
+		Version: u.Version, Digest: u.Digest, Downgrade: u.Downgrade, Origin: u.Origin, Policy: v1alpha1.PolicyApply,
 		SourceRef: v1alpha1.SourceReference{Name: "s"},
 	}
 	require.NoError(d.T, d.env.Client.Update(d.T.Context(), o))

@@ -46,7 +46,7 @@ func disagreement(u v1alpha1.DeviceUpdate, d v1alpha1.NodeDevice) *step.Failure 
 	switch {
 	case w == nil:
 		return differs("the job updates it to %s, and no firmware is assigned to it", u.Version)
-	case w.UpdatePolicy == v1alpha1.UpdatePolicyValidate:
+	case w.Policy == v1alpha1.PolicyValidate:
 		return differs("the job updates it to %s, and its update policy is Validate", u.Version)
 	case u.UniqueID != d.Status.UniqueID:
 		return differs("the job is for the device with the id %s, and this one has %s", u.UniqueID, d.Status.UniqueID)

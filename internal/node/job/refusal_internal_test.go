@@ -34,7 +34,7 @@ func TestUpdateAgreesWithTheDevice(t *testing.T) {
 		"no image":                     {update: func(u *update) { u.Digest = "" }, want: step.NotDesired},
 		"another device":               {update: func(u *update) { u.UniqueID = "other" }, want: step.NotDesired, says: "the id other"},
 		"nothing assigned":             {device: func(d *device) { d.Spec.Firmware = nil }, want: step.NotDesired, says: "no firmware is assigned"},
-		"only reported":                {device: func(d *device) { d.Spec.Firmware.UpdatePolicy = v1alpha1.UpdatePolicyValidate }, want: step.NotDesired, says: "Validate"},
+		"only reported":                {device: func(d *device) { d.Spec.Firmware.Policy = v1alpha1.PolicyValidate }, want: step.NotDesired, says: "Validate"},
 		"never read":                   {device: func(d *device) { d.Status.Firmware = nil }, want: step.ReadFailed},
 		"a downgrade nobody allowed":   {update: func(u *update) { u.Downgrade = v1alpha1.DowngradeAllow }, want: step.DowngradeForbidden},
 		"an older version is assigned": {device: func(d *device) { d.Status.Firmware.Running = "3.0" }, want: step.NotDesired, says: "older"},
@@ -58,7 +58,7 @@ func TestUpdateAgreesWithTheDevice(t *testing.T) {
 			d := device{
 				ObjectMeta: metav1.ObjectMeta{Name: "nic"},
 				Spec: v1alpha1.NodeDeviceSpec{Firmware: &v1alpha1.DesiredFirmware{
-					Version: "2.0", Digest: image("a"), UpdatePolicy: v1alpha1.UpdatePolicyUpdate, Downgrade: v1alpha1.DowngradeForbid,
+					Version: "2.0", Digest: image("a"), Policy: v1alpha1.PolicyApply, Downgrade: v1alpha1.DowngradeForbid,
 				}},
 				Status: v1alpha1.NodeDeviceStatus{UniqueID: "u", Firmware: &v1alpha1.ObservedFirmware{
 					Running: "1.0", Driver: "sim", VersionFormat: v1alpha1.VersionFormatDotted,

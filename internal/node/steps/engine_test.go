@@ -101,8 +101,8 @@ func (h *host) live(j journal.Job) journal.Job {
 	return *view.Job(j.UID)
 }
 
-func disks(n int32) []v1alpha1.ExpectedDevice {
-	return []v1alpha1.ExpectedDevice{{Class: v1alpha1.ClassDisk, Vendor: "144d", Count: &n}}
+func disks(n int32) []v1alpha1.ExpectedDevices {
+	return []v1alpha1.ExpectedDevices{{Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassDisk, Vendor: "144d"}, Count: &n}}
 }
 
 // R003-16, R003-23, R003-55: a job of steps of this product and of a driver runs through the real engine, in the given
@@ -117,7 +117,7 @@ func TestStepsRunThroughTheEngine(t *testing.T) {
 	require.NoError(t, h.machine.SetBIOSSetting("SecureBoot", "Disabled"))
 
 	done := h.execute(nil,
-		v1alpha1.RequestedStep{Name: "verify-inventory", ExpectedDevices: disks(1)},
+		v1alpha1.RequestedStep{Name: "verify-inventory", Expect: disks(1)},
 		v1alpha1.RequestedStep{Name: "reset-bios-settings"},
 		v1alpha1.RequestedStep{Name: "erase", Device: "disk0"},
 		v1alpha1.RequestedStep{Name: "verify-firmware"})
@@ -147,7 +147,7 @@ func TestFailedLookChangesNothing(t *testing.T) {
 	h.add(disk, inventory.Firmware{Running: "1.0"})
 	h.sim.Offer(drivertest.Step{Step: driver.Step{Name: "erase", Changes: true}})
 	done := h.execute(nil,
-		v1alpha1.RequestedStep{Name: "verify-inventory", ExpectedDevices: disks(2)},
+		v1alpha1.RequestedStep{Name: "verify-inventory", Expect: disks(2)},
 		v1alpha1.RequestedStep{Name: "erase"})
 	require.Equal(t, step.Failed, done.Record.Outcome)
 	assert.Equal(t, step.StepFailed, done.Record.Failure.Reason)

@@ -14,7 +14,7 @@ import (
 )
 
 // verifyInventory compares the devices of the machine with those it should have. Devices of other kinds are ignored.
-func (t Tasks) verifyInventory(ctx context.Context, expected []v1alpha1.ExpectedDevice) (*step.Returned, error) {
+func (t Tasks) verifyInventory(ctx context.Context, expected []v1alpha1.ExpectedDevices) (*step.Returned, error) {
 	devices, err := t.Machine.Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("it is not known whether a device is missing: %w", err)
@@ -51,12 +51,12 @@ func known(devices []inventory.Device) (*step.Returned, error) {
 }
 
 // difference says how the devices of one kind differ from the expected ones; empty when they do not.
-func difference(e v1alpha1.ExpectedDevice, devices []inventory.Device) string {
-	kind := compile(e)
+func difference(e v1alpha1.ExpectedDevices, devices []inventory.Device) string {
+	kind := match.NewSelector(e.Selector)
 	var found, doubtful []string
 	for _, d := range devices {
 		switch facts := match.DeviceFrom(d.Identity); {
-		case len(kind.Match(facts)) > 0:
+		case kind.Matches(facts):
 			found = append(found, d.UniqueID)
 		case d.Err != nil && kind.MayMatch(facts):
 			doubtful = append(doubtful, d.Err.Error())
@@ -68,7 +68,7 @@ func difference(e v1alpha1.ExpectedDevice, devices []inventory.Device) string {
 	if e.Count != nil {
 		want = *e.Count
 	}
-	text := fmt.Sprintf("%s: %d expected, %d found", describe(e), want, len(found))
+	text := fmt.Sprintf("%s: %d expected, %d found", describe(e.Selector), want, len(found))
 	if len(found) > 0 {
 		text += " (" + strings.Join(found, ", ") + ")"
 	}
@@ -81,21 +81,7 @@ func difference(e v1alpha1.ExpectedDevice, devices []inventory.Device) string {
 	return ""
 }
 
-// compile turns a kind of devices into a template rule, so that vendor and model mean the same in both.
-func compile(e v1alpha1.ExpectedDevice) *match.Template {
-	selector := v1alpha1.DeviceSelector{Class: e.Class, Vendor: e.Vendor}
-	if e.Model != "" {
-		selector.Models = []string{e.Model}
-	}
-	t, err := match.NewTemplate(&v1alpha1.FirmwareTemplate{
-		Spec: v1alpha1.FirmwareTemplateSpec{Devices: []v1alpha1.DeviceRule{{Selector: selector}}},
-	})
-	if err != nil {
-		panic(err) // only a node selector can be invalid, and there is none
-	}
-	return t
-}
-
-func describe(e v1alpha1.ExpectedDevice) string {
-	return strings.Join(slices.DeleteFunc([]string{string(e.Class), e.Vendor, e.Model}, func(s string) bool { return s == "" }), " ")
+func describe(s v1alpha1.DeviceSelector) string {
+	parts := slices.Concat([]string{string(s.Class), s.Vendor}, s.Models, s.BoardIDs, s.SerialNumbers, s.PCIAddresses)
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), " ")
 }

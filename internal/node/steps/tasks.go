@@ -40,7 +40,7 @@ func (t Tasks) Run(ctx context.Context, s step.Step, request v1alpha1.RequestedS
 	var err error
 	switch s.Kind {
 	case plan.VerifyInventory:
-		ret, err = t.verifyInventory(ctx, request.ExpectedDevices)
+		ret, err = t.verifyInventory(ctx, request.Expect)
 	case plan.VerifyFirmware:
 		ret, err = t.verifyFirmware(ctx, request, device)
 	case plan.ResetBIOSSettings:

@@ -113,11 +113,15 @@ func TestVerifyInventoryTellsEveryDifference(t *testing.T) {
 	for _, id := range []inventory.Identity{nic0, nic1, disk} {
 		b.add(id, inventory.Firmware{Running: "1.0"})
 	}
-	expect := func(e ...v1alpha1.ExpectedDevice) *step.Returned {
-		return b.run(plan.VerifyInventory, v1alpha1.RequestedStep{ExpectedDevices: e}, journal.Update{})
+	expect := func(e ...v1alpha1.ExpectedDevices) *step.Returned {
+		return b.run(plan.VerifyInventory, v1alpha1.RequestedStep{Expect: e}, journal.Update{})
 	}
-	kind := func(class v1alpha1.DeviceClass, vendor, model string, count int32) v1alpha1.ExpectedDevice {
-		return v1alpha1.ExpectedDevice{Class: class, Vendor: vendor, Model: model, Count: &count}
+	kind := func(class v1alpha1.DeviceClass, vendor, model string, count int32) v1alpha1.ExpectedDevices {
+		s := v1alpha1.DeviceSelector{Class: class, Vendor: vendor}
+		if model != "" {
+			s.Models = []string{model}
+		}
+		return v1alpha1.ExpectedDevices{Selector: s, Count: &count}
 	}
 	b.succeeds(expect(
 		kind(v1alpha1.ClassNIC, "15B3", "", 2), kind(v1alpha1.ClassNIC, "mellanox", "connectx-7", 1), kind(v1alpha1.ClassNIC, "", "101d", 1),

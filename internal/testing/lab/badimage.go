@@ -97,8 +97,8 @@ func (l *Lab) editRule(ctx context.Context, list []target, t target) error {
 	if err := l.admin.Get(ctx, client.ObjectKeyFromObject(template), template); err != nil {
 		return fmt.Errorf("read template: %w", err)
 	}
-	for i := range template.Spec.Devices {
-		if rule := &template.Spec.Devices[i]; rule.Name == t.rule {
+	for i := range template.Spec.Rules {
+		if rule := &template.Spec.Rules[i]; rule.Name == t.rule {
 			rule.Version, rule.SourceRef.Name = t.image.Version, t.sourceName()
 		}
 	}

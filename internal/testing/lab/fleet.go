@@ -98,11 +98,11 @@ func fleetTemplate(list []target) *v1alpha1.FirmwareTemplate {
 		ObjectMeta: metav1.ObjectMeta{Name: "gpu-pool"},
 		Spec: v1alpha1.FirmwareTemplateSpec{
 			NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"pool": "gpu"}},
-			Machine:      &v1alpha1.MachineSelector{Manufacturer: system.Vendor, Model: system.Product},
+			Machine:      &v1alpha1.MachineSelector{Vendor: system.Vendor, Model: system.Product},
 		},
 	}
 	for _, target := range list {
-		t.Spec.Devices = append(t.Spec.Devices, v1alpha1.DeviceRule{
+		t.Spec.Rules = append(t.Spec.Rules, v1alpha1.FirmwareRule{
 			Name: target.rule, Selector: target.selector, Version: target.image.Version, SourceRef: v1alpha1.SourceReference{Name: target.sourceName()},
 		})
 	}

@@ -26,9 +26,9 @@ func startPodLab(t *testing.T, nodes int, daemons string) *Lab {
 	require.NoError(t, os.WriteFile(handlers, []byte(`
 handlers:
 - image: registry.example/any:1
-- manufacturer: Lenovo
+- vendor: Lenovo
   image: registry.example/lenovo:1
-- manufacturer: Lenovo
+- vendor: Lenovo
   model: ThinkSystem SR650 V2
   image: registry.example/sr650:1
   args: [--log-level=debug]

@@ -163,7 +163,7 @@ func TestWhatAJobBreaksIsRepairedOrWaitsForAPerson(t *testing.T) {
 		t.Parallel()
 		s := l.scene(t, 4)
 		one := ptr.To(int32(1))
-		s.steps("wrong", v1alpha1.RequestedStep{Name: "verify-inventory", ExpectedDevices: []v1alpha1.ExpectedDevice{{Class: v1alpha1.ClassNIC, Count: one}}})
+		s.steps("wrong", v1alpha1.RequestedStep{Name: "verify-inventory", Expect: []v1alpha1.ExpectedDevices{{Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: v1alpha1.AnyVendor}, Count: one}}})
 		eventually(t, "the inventory differs", func() bool { return s.condition(v1alpha1.ConditionFailed) == "True "+v1alpha1.ReasonStepFailed })
 		assert.False(t, s.kubeNode().Spec.Unschedulable, "a step that only looks disturbs nothing")
 		s.steps("reset", v1alpha1.RequestedStep{Name: "reset-bios-settings"})

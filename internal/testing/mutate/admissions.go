@@ -36,9 +36,9 @@ func admissions() []Mutant {
 			"'!(self.to in self.from)'", "'size(self.from) > 0'"),
 		rule("a device moves to another node", "nodedevices", "TestNodeDeviceValidation", "rule: self == oldSelf", "rule: size(self) > 0"),
 		rule("a machine is chosen by nothing", "firmwaretemplates", "TestFirmwareTemplateValidation",
-			"rule: has(self.manufacturer) || has(self.model)", "rule: 'true'"),
+			"rule: has(self.vendor) || has(self.model)", "rule: 'true'"),
 		rule("a pin is for the devices of every vendor by accident", "nodefirmwares", "TestNodeFirmwareValidation",
-			"|| has(self.serialNumber) || has(self.pciAddress)", "|| has(self.serialNumber) || has(self.version)"),
+			"rule: self.class == 'BIOS' || has(self.vendor) ", "rule: self.class != '' || has(self.vendor) "),
 		rule("a budget is more than all", "rolloutpolicies", "TestRolloutPolicyValidation", "(100|[1-9]?[0-9])%$''))", "([1-9]?[0-9]|[1-9][0-9][0-9])%$''))"),
 	}
 }

@@ -135,7 +135,7 @@ func (d *daemons) do(ctx context.Context, t task) error {
 		now := metav1.Now()
 		return fieldset.ApplyNode(ctx, d.client, t.name, v1alpha1.NodeFirmwareStatus{
 			LastScanTime: &now, BootID: "boot-of-" + t.name,
-			Machine: &v1alpha1.Machine{Manufacturer: "Lenovo", Model: "7X21", SerialNumber: t.name},
+			Machine: &v1alpha1.Machine{Vendor: "Lenovo", Model: "7X21", SerialNumber: t.name},
 		})
 	case device:
 		return d.observe(ctx, t.name, "")

@@ -147,7 +147,7 @@ func (f fleet) desire(ctx context.Context) error {
 			NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{poolLabel: fmt.Sprint(i)}},
 		}}
 		for r := range rulesPerTemplate {
-			t.Spec.Devices = append(t.Spec.Devices, v1alpha1.DeviceRule{
+			t.Spec.Rules = append(t.Spec.Rules, v1alpha1.FirmwareRule{
 				Name: fmt.Sprintf("rule-%d", r), Version: target, SourceRef: v1alpha1.SourceReference{Name: sourceName},
 				Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassNIC, Vendor: "15b3", BoardIDs: []string{board(r)}},
 			})

@@ -31,7 +31,7 @@ func cached(t *testing.T, devices int, transform func(any) (any, error)) []*v1al
 			},
 			Spec: v1alpha1.NodeDeviceSpec{NodeName: nodeName(i / devicesPerNode), Firmware: &v1alpha1.DesiredFirmware{
 				Version: target, Digest: v1alpha1.Digest(fmt.Sprintf("sha256:%064d", i%rulesPerTemplate)), SourceRef: v1alpha1.SourceReference{Name: sourceName},
-				UpdatePolicy: v1alpha1.UpdatePolicyUpdate, Downgrade: v1alpha1.DowngradeForbid,
+				Policy: v1alpha1.PolicyApply, Downgrade: v1alpha1.DowngradeForbid,
 				Origin: v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: "template-1", UID: "7d0e1f8a-2a1b-4a56-9a63-0d2a4d0a8a11", Rule: "rule-1"},
 			}},
 			Status: observed(name, i%devicesPerNode, 2, from),

@@ -366,12 +366,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: path
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.UpgradePath
+    - name: policy
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Policy
     - name: sourceRef
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SourceReference
-    - name: updatePolicy
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.UpdatePolicy
     - name: version
       type:
         scalar: string
@@ -393,32 +393,6 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
     - name: pciAddress
-      type:
-        scalar: string
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DeviceRule
-  map:
-    fields:
-    - name: downgrade
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DowngradePolicy
-      default: Forbid
-    - name: name
-      type:
-        scalar: string
-    - name: selector
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DeviceSelector
-    - name: sourceRef
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SourceReference
-    - name: updatePolicy
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.UpdatePolicy
-      default: Update
-    - name: upgradePaths
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.UpgradePaths
-    - name: version
       type:
         scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DeviceSelector
@@ -508,21 +482,15 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: numeric
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Evidence
   scalar: string
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ExpectedDevice
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ExpectedDevices
   map:
     fields:
-    - name: class
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DeviceClass
     - name: count
       type:
         scalar: numeric
-    - name: model
+    - name: selector
       type:
-        scalar: string
-    - name: vendor
-      type:
-        scalar: string
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DeviceSelector
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ExponentialWaves
   map:
     fields:
@@ -827,38 +795,49 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FirmwarePin
   map:
     fields:
-    - name: boardID
-      type:
-        scalar: string
-    - name: class
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DeviceClass
     - name: downgrade
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DowngradePolicy
-      default: Allow
-    - name: manufacturer
-      type:
-        scalar: string
-    - name: model
-      type:
-        scalar: string
+      default: Forbid
     - name: name
       type:
         scalar: string
-    - name: pciAddress
+    - name: policy
       type:
-        scalar: string
-    - name: serialNumber
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Policy
+      default: Apply
+    - name: selector
       type:
-        scalar: string
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DeviceSelector
     - name: sourceRef
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SourceReference
-    - name: updatePolicy
+    - name: version
       type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.UpdatePolicy
-      default: Update
+        scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FirmwareRule
+  map:
+    fields:
+    - name: downgrade
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DowngradePolicy
+      default: Forbid
+    - name: name
+      type:
+        scalar: string
+    - name: policy
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Policy
+      default: Apply
+    - name: selector
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DeviceSelector
+    - name: sourceRef
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SourceReference
+    - name: upgradePaths
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.UpgradePaths
     - name: version
       type:
         scalar: string
@@ -980,14 +959,6 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FirmwareTemplateSpec
   map:
     fields:
-    - name: devices
-      type:
-        list:
-          elementType:
-            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DeviceRule
-          elementRelationship: associative
-          keys:
-          - name
     - name: machine
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.MachineSelector
@@ -997,6 +968,14 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: priority
       type:
         scalar: numeric
+    - name: rules
+      type:
+        list:
+          elementType:
+            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FirmwareRule
+          elementRelationship: associative
+          keys:
+          - name
     - name: state
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.TemplateState
@@ -1247,22 +1226,22 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Machine
   map:
     fields:
-    - name: manufacturer
-      type:
-        scalar: string
     - name: model
       type:
         scalar: string
     - name: serialNumber
       type:
         scalar: string
+    - name: vendor
+      type:
+        scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.MachineSelector
   map:
     fields:
-    - name: manufacturer
+    - name: model
       type:
         scalar: string
-    - name: model
+    - name: vendor
       type:
         scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.MaintenanceAnswer
@@ -1648,6 +1627,8 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.OriginKind
   scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Policy
+  scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.QuarantineReport
   map:
     fields:
@@ -1739,11 +1720,11 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: device
       type:
         scalar: string
-    - name: expectedDevices
+    - name: expect
       type:
         list:
           elementType:
-            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ExpectedDevice
+            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ExpectedDevices
           elementRelationship: atomic
     - name: name
       type:
@@ -2171,8 +2152,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: since
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.UpdatePolicy
-  scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.UpgradeHop
   map:
     fields:

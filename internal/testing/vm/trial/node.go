@@ -88,7 +88,7 @@ func (n *Node) Declare(ctx context.Context, targets ...Target) error {
 		if err != nil {
 			return err
 		}
-		t.Spec.Devices = append(slices.DeleteFunc(t.Spec.Devices, func(r v1alpha1.DeviceRule) bool { return r.Name == w.Rule }), v1alpha1.DeviceRule{
+		t.Spec.Rules = append(slices.DeleteFunc(t.Spec.Rules, func(r v1alpha1.FirmwareRule) bool { return r.Name == w.Rule }), v1alpha1.FirmwareRule{
 			Name: w.Rule, Selector: w.Selector, Version: w.Version, SourceRef: v1alpha1.SourceReference{Name: source},
 		})
 	}

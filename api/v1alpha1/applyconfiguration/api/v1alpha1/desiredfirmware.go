@@ -18,8 +18,8 @@ type DesiredFirmwareApplyConfiguration struct {
 	Digest *apiv1alpha1.Digest `json:"digest,omitempty"`
 	// sourceRef names the FirmwareSource that holds the image.
 	SourceRef *SourceReferenceApplyConfiguration `json:"sourceRef,omitempty"`
-	// updatePolicy says whether to flash or only to report.
-	UpdatePolicy *apiv1alpha1.UpdatePolicy `json:"updatePolicy,omitempty"`
+	// policy says whether to flash or only to report.
+	Policy *apiv1alpha1.Policy `json:"policy,omitempty"`
 	// downgrade says whether an older version may be flashed.
 	Downgrade *apiv1alpha1.DowngradePolicy `json:"downgrade,omitempty"`
 	// path restricts how the version is reached. Absent if nothing restricts it.
@@ -58,11 +58,11 @@ func (b *DesiredFirmwareApplyConfiguration) WithSourceRef(value *SourceReference
 	return b
 }
 
-// WithUpdatePolicy sets the UpdatePolicy field in the declarative configuration to the given value
+// WithPolicy sets the Policy field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the UpdatePolicy field is set to the value of the last call.
-func (b *DesiredFirmwareApplyConfiguration) WithUpdatePolicy(value apiv1alpha1.UpdatePolicy) *DesiredFirmwareApplyConfiguration {
-	b.UpdatePolicy = &value
+// If called multiple times, the Policy field is set to the value of the last call.
+func (b *DesiredFirmwareApplyConfiguration) WithPolicy(value apiv1alpha1.Policy) *DesiredFirmwareApplyConfiguration {
+	b.Policy = &value
 	return b
 }
 

@@ -15,10 +15,11 @@ import (
 type DeviceSelectorApplyConfiguration struct {
 	// class of the devices: NIC, StorageController, Disk or BIOS.
 	Class *apiv1alpha1.DeviceClass `json:"class,omitempty"`
-	// vendor is the four-digit hexadecimal PCI vendor id ("15b3") or the vendor's name as the device reports it;
-	// case is ignored. "*" says that every vendor is meant. Absent: any vendor, where another field restricts the devices.
+	// vendor is the four-digit hexadecimal PCI vendor id (15b3) or the vendor's name, compared as a slug: in lower case, with a
+	// dash for all but letters and digits, so that "dell-inc" is "Dell Inc.". "any" says that every vendor is meant. Absent: any
+	// vendor, where another field restricts the devices.
 	Vendor *string `json:"vendor,omitempty"`
-	// models are PCI device ids ("101d") or model names as the device reports them; case is ignored. At most 64.
+	// models are PCI device ids (101d) or model names as the device reports them; case is ignored. At most 64.
 	Models []string `json:"models,omitempty"`
 	// boardIDs are the ids a board checks an image against: PSID, board.id and their like; compared after
 	// normalisation (case and surrounding blanks are ignored). At most 64.

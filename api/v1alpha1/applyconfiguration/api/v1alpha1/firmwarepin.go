@@ -9,34 +9,21 @@ import (
 // FirmwarePinApplyConfiguration represents a declarative configuration of the FirmwarePin type for use
 // with apply.
 //
-// FirmwarePin assigns firmware to the devices of one node that match it. All given fields must match. Where several pins
-// match one device, those with a serialNumber or pciAddress, which are for one device, take precedence over those without; two
-// of the same rank are a conflict.
+// FirmwarePin assigns firmware to the devices of one node that its selector matches. Where several pins match one device, those
+// with serialNumbers or pciAddresses, which are for single devices, take precedence over those without; two of the same rank
+// are a conflict.
 type FirmwarePinApplyConfiguration struct {
 	// name identifies the pin within the node.
 	Name *string `json:"name,omitempty"`
-	// class of the pinned devices.
-	Class *apiv1alpha1.DeviceClass `json:"class,omitempty"`
-	// manufacturer of the pinned devices: a PCI vendor id or the vendor's name, or "*" to say that every one is meant.
-	// Absent: any.
-	Manufacturer *string `json:"manufacturer,omitempty"`
-	// model of the pinned devices: a PCI device id or a model name. Absent: any.
-	Model *string `json:"model,omitempty"`
-	// boardID is the id a board checks an image against: PSID, board.id and their like; compared after normalisation (case
-	// and surrounding blanks are ignored). Absent: any.
-	BoardID *string `json:"boardID,omitempty"`
-	// serialNumber of the one device that is pinned. Absent: any.
-	SerialNumber *string `json:"serialNumber,omitempty"`
-	// pciAddress of the one device that is pinned, as domain:bus:device.function ("0000:3b:00.0"); a card matches when any
-	// of its functions does. Absent: any.
-	PCIAddress *string `json:"pciAddress,omitempty"`
+	// selector selects the pinned devices.
+	Selector *DeviceSelectorApplyConfiguration `json:"selector,omitempty"`
 	// version that should run.
 	Version *string `json:"version,omitempty"`
 	// sourceRef names the FirmwareSource that holds the image.
 	SourceRef *SourceReferenceApplyConfiguration `json:"sourceRef,omitempty"`
-	// updatePolicy is Update (default) or Validate.
-	UpdatePolicy *apiv1alpha1.UpdatePolicy `json:"updatePolicy,omitempty"`
-	// downgrade is Allow (default for a pin: a person named this version for this node) or Forbid.
+	// policy is Apply (default) to flash, or Validate to only report a difference.
+	Policy *apiv1alpha1.Policy `json:"policy,omitempty"`
+	// downgrade is Forbid (default) or Allow.
 	Downgrade *apiv1alpha1.DowngradePolicy `json:"downgrade,omitempty"`
 }
 
@@ -54,51 +41,11 @@ func (b *FirmwarePinApplyConfiguration) WithName(value string) *FirmwarePinApply
 	return b
 }
 
-// WithClass sets the Class field in the declarative configuration to the given value
+// WithSelector sets the Selector field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Class field is set to the value of the last call.
-func (b *FirmwarePinApplyConfiguration) WithClass(value apiv1alpha1.DeviceClass) *FirmwarePinApplyConfiguration {
-	b.Class = &value
-	return b
-}
-
-// WithManufacturer sets the Manufacturer field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Manufacturer field is set to the value of the last call.
-func (b *FirmwarePinApplyConfiguration) WithManufacturer(value string) *FirmwarePinApplyConfiguration {
-	b.Manufacturer = &value
-	return b
-}
-
-// WithModel sets the Model field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Model field is set to the value of the last call.
-func (b *FirmwarePinApplyConfiguration) WithModel(value string) *FirmwarePinApplyConfiguration {
-	b.Model = &value
-	return b
-}
-
-// WithBoardID sets the BoardID field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the BoardID field is set to the value of the last call.
-func (b *FirmwarePinApplyConfiguration) WithBoardID(value string) *FirmwarePinApplyConfiguration {
-	b.BoardID = &value
-	return b
-}
-
-// WithSerialNumber sets the SerialNumber field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the SerialNumber field is set to the value of the last call.
-func (b *FirmwarePinApplyConfiguration) WithSerialNumber(value string) *FirmwarePinApplyConfiguration {
-	b.SerialNumber = &value
-	return b
-}
-
-// WithPCIAddress sets the PCIAddress field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the PCIAddress field is set to the value of the last call.
-func (b *FirmwarePinApplyConfiguration) WithPCIAddress(value string) *FirmwarePinApplyConfiguration {
-	b.PCIAddress = &value
+// If called multiple times, the Selector field is set to the value of the last call.
+func (b *FirmwarePinApplyConfiguration) WithSelector(value *DeviceSelectorApplyConfiguration) *FirmwarePinApplyConfiguration {
+	b.Selector = value
 	return b
 }
 
@@ -118,11 +65,11 @@ func (b *FirmwarePinApplyConfiguration) WithSourceRef(value *SourceReferenceAppl
 	return b
 }
 
-// WithUpdatePolicy sets the UpdatePolicy field in the declarative configuration to the given value
+// WithPolicy sets the Policy field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the UpdatePolicy field is set to the value of the last call.
-func (b *FirmwarePinApplyConfiguration) WithUpdatePolicy(value apiv1alpha1.UpdatePolicy) *FirmwarePinApplyConfiguration {
-	b.UpdatePolicy = &value
+// If called multiple times, the Policy field is set to the value of the last call.
+func (b *FirmwarePinApplyConfiguration) WithPolicy(value apiv1alpha1.Policy) *FirmwarePinApplyConfiguration {
+	b.Policy = &value
 	return b
 }
 

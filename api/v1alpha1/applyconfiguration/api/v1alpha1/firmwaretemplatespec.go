@@ -23,8 +23,9 @@ type FirmwareTemplateSpecApplyConfiguration struct {
 	// priority orders the jobs that wait with updates of this template: higher is admitted first, whatever their age. Default 0,
 	// from -1000 to 1000. Written by the user.
 	Priority *int32 `json:"priority,omitempty"`
-	// devices are the rules, at most 64, each with a name that is unique in the template. Written by the user.
-	Devices []DeviceRuleApplyConfiguration `json:"devices,omitempty"`
+	// rules say which firmware which devices should run. At most 64, each with a name that is unique in the template. Written by
+	// the user.
+	Rules []FirmwareRuleApplyConfiguration `json:"rules,omitempty"`
 }
 
 // FirmwareTemplateSpecApplyConfiguration constructs a declarative configuration of the FirmwareTemplateSpec type for use with
@@ -65,15 +66,15 @@ func (b *FirmwareTemplateSpecApplyConfiguration) WithPriority(value int32) *Firm
 	return b
 }
 
-// WithDevices adds the given value to the Devices field in the declarative configuration
+// WithRules adds the given value to the Rules field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Devices field.
-func (b *FirmwareTemplateSpecApplyConfiguration) WithDevices(values ...*DeviceRuleApplyConfiguration) *FirmwareTemplateSpecApplyConfiguration {
+// If called multiple times, values provided by each call will be appended to the Rules field.
+func (b *FirmwareTemplateSpecApplyConfiguration) WithRules(values ...*FirmwareRuleApplyConfiguration) *FirmwareTemplateSpecApplyConfiguration {
 	for i := range values {
 		if values[i] == nil {
-			panic("nil value passed to WithDevices")
+			panic("nil value passed to WithRules")
 		}
-		b.Devices = append(b.Devices, *values[i])
+		b.Rules = append(b.Rules, *values[i])
 	}
 	return b
 }

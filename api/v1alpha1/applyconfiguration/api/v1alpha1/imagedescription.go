@@ -21,7 +21,7 @@ type ImageDescriptionApplyConfiguration struct {
 	// models the image is for, as in a template's selector. Absent: not restricted. At most 64.
 	Models []string `json:"models,omitempty"`
 	// boardIDs the image is for (PSID, board.id). Absent: those that the image names itself, or else not restricted. At most 64. An image
-	// that does not say itself for which boards it is needs boardIDs, models or the vendor "*".
+	// that does not say itself for which boards it is needs boardIDs, models or the vendor any.
 	BoardIDs []string `json:"boardIDs,omitempty"`
 	// version of the firmware, spelled as a device that runs it reports it.
 	Version *string `json:"version,omitempty"`

@@ -7,8 +7,8 @@ package v1alpha1
 //
 // Machine identifies a machine by its DMI tables.
 type MachineApplyConfiguration struct {
-	// manufacturer is the DMI system vendor.
-	Manufacturer *string `json:"manufacturer,omitempty"`
+	// vendor is the DMI system vendor.
+	Vendor *string `json:"vendor,omitempty"`
 	// model is the DMI product name.
 	Model *string `json:"model,omitempty"`
 	// serialNumber is the DMI product serial.
@@ -21,11 +21,11 @@ func Machine() *MachineApplyConfiguration {
 	return &MachineApplyConfiguration{}
 }
 
-// WithManufacturer sets the Manufacturer field in the declarative configuration to the given value
+// WithVendor sets the Vendor field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Manufacturer field is set to the value of the last call.
-func (b *MachineApplyConfiguration) WithManufacturer(value string) *MachineApplyConfiguration {
-	b.Manufacturer = &value
+// If called multiple times, the Vendor field is set to the value of the last call.
+func (b *MachineApplyConfiguration) WithVendor(value string) *MachineApplyConfiguration {
+	b.Vendor = &value
 	return b
 }
 

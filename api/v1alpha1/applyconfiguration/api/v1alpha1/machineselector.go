@@ -5,11 +5,12 @@ package v1alpha1
 // MachineSelectorApplyConfiguration represents a declarative configuration of the MachineSelector type for use
 // with apply.
 //
-// MachineSelector names a machine model as DMI reports it; both comparisons ignore case and surrounding blanks.
+// MachineSelector names a machine model as DMI reports it. Both are compared as slugs: in lower case, with a dash for all but
+// letters and digits, so that "dell-inc" is "Dell Inc.".
 type MachineSelectorApplyConfiguration struct {
-	// manufacturer is the DMI system vendor, such as "Lenovo".
-	Manufacturer *string `json:"manufacturer,omitempty"`
-	// model is the DMI product name, such as "7X21".
+	// vendor is the DMI system vendor, such as Lenovo. Absent: any.
+	Vendor *string `json:"vendor,omitempty"`
+	// model is the DMI product name, such as 7X21. Absent: any.
 	Model *string `json:"model,omitempty"`
 }
 
@@ -19,11 +20,11 @@ func MachineSelector() *MachineSelectorApplyConfiguration {
 	return &MachineSelectorApplyConfiguration{}
 }
 
-// WithManufacturer sets the Manufacturer field in the declarative configuration to the given value
+// WithVendor sets the Vendor field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Manufacturer field is set to the value of the last call.
-func (b *MachineSelectorApplyConfiguration) WithManufacturer(value string) *MachineSelectorApplyConfiguration {
-	b.Manufacturer = &value
+// If called multiple times, the Vendor field is set to the value of the last call.
+func (b *MachineSelectorApplyConfiguration) WithVendor(value string) *MachineSelectorApplyConfiguration {
+	b.Vendor = &value
 	return b
 }
 

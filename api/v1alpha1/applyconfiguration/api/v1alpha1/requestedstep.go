@@ -11,8 +11,8 @@ type RequestedStepApplyConfiguration struct {
 	Name *string `json:"name,omitempty"`
 	// device the step works on: the name of a NodeDevice of the node. Absent: every device the step applies to.
 	Device *string `json:"device,omitempty"`
-	// expectedDevices is what verify-inventory compares the node with. At most 64.
-	ExpectedDevices []ExpectedDeviceApplyConfiguration `json:"expectedDevices,omitempty"`
+	// expect is what verify-inventory compares the node with. At most 64.
+	Expect []ExpectedDevicesApplyConfiguration `json:"expect,omitempty"`
 }
 
 // RequestedStepApplyConfiguration constructs a declarative configuration of the RequestedStep type for use with
@@ -37,15 +37,15 @@ func (b *RequestedStepApplyConfiguration) WithDevice(value string) *RequestedSte
 	return b
 }
 
-// WithExpectedDevices adds the given value to the ExpectedDevices field in the declarative configuration
+// WithExpect adds the given value to the Expect field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the ExpectedDevices field.
-func (b *RequestedStepApplyConfiguration) WithExpectedDevices(values ...*ExpectedDeviceApplyConfiguration) *RequestedStepApplyConfiguration {
+// If called multiple times, values provided by each call will be appended to the Expect field.
+func (b *RequestedStepApplyConfiguration) WithExpect(values ...*ExpectedDevicesApplyConfiguration) *RequestedStepApplyConfiguration {
 	for i := range values {
 		if values[i] == nil {
-			panic("nil value passed to WithExpectedDevices")
+			panic("nil value passed to WithExpect")
 		}
-		b.ExpectedDevices = append(b.ExpectedDevices, *values[i])
+		b.Expect = append(b.Expect, *values[i])
 	}
 	return b
 }

@@ -6,11 +6,11 @@ import (
 	apiv1alpha1 "github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
 
-// DeviceRuleApplyConfiguration represents a declarative configuration of the DeviceRule type for use
+// FirmwareRuleApplyConfiguration represents a declarative configuration of the FirmwareRule type for use
 // with apply.
 //
-// DeviceRule assigns one firmware version to the devices its selector matches.
-type DeviceRuleApplyConfiguration struct {
+// FirmwareRule assigns one firmware version to the devices its selector matches.
+type FirmwareRuleApplyConfiguration struct {
 	// name identifies the rule within the template.
 	Name *string `json:"name,omitempty"`
 	// selector selects the devices.
@@ -19,24 +19,24 @@ type DeviceRuleApplyConfiguration struct {
 	Version *string `json:"version,omitempty"`
 	// sourceRef names the FirmwareSource that holds the image of this version.
 	SourceRef *SourceReferenceApplyConfiguration `json:"sourceRef,omitempty"`
-	// updatePolicy is Update (default) to flash, or Validate to only report a difference.
-	UpdatePolicy *apiv1alpha1.UpdatePolicy `json:"updatePolicy,omitempty"`
+	// policy is Apply (default) to flash, or Validate to only report a difference.
+	Policy *apiv1alpha1.Policy `json:"policy,omitempty"`
 	// downgrade is Forbid (default) or Allow.
 	Downgrade *apiv1alpha1.DowngradePolicy `json:"downgrade,omitempty"`
 	// upgradePaths restricts which version may be flashed over which, in addition to what the source says.
 	UpgradePaths *UpgradePathsApplyConfiguration `json:"upgradePaths,omitempty"`
 }
 
-// DeviceRuleApplyConfiguration constructs a declarative configuration of the DeviceRule type for use with
+// FirmwareRuleApplyConfiguration constructs a declarative configuration of the FirmwareRule type for use with
 // apply.
-func DeviceRule() *DeviceRuleApplyConfiguration {
-	return &DeviceRuleApplyConfiguration{}
+func FirmwareRule() *FirmwareRuleApplyConfiguration {
+	return &FirmwareRuleApplyConfiguration{}
 }
 
 // WithName sets the Name field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Name field is set to the value of the last call.
-func (b *DeviceRuleApplyConfiguration) WithName(value string) *DeviceRuleApplyConfiguration {
+func (b *FirmwareRuleApplyConfiguration) WithName(value string) *FirmwareRuleApplyConfiguration {
 	b.Name = &value
 	return b
 }
@@ -44,7 +44,7 @@ func (b *DeviceRuleApplyConfiguration) WithName(value string) *DeviceRuleApplyCo
 // WithSelector sets the Selector field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Selector field is set to the value of the last call.
-func (b *DeviceRuleApplyConfiguration) WithSelector(value *DeviceSelectorApplyConfiguration) *DeviceRuleApplyConfiguration {
+func (b *FirmwareRuleApplyConfiguration) WithSelector(value *DeviceSelectorApplyConfiguration) *FirmwareRuleApplyConfiguration {
 	b.Selector = value
 	return b
 }
@@ -52,7 +52,7 @@ func (b *DeviceRuleApplyConfiguration) WithSelector(value *DeviceSelectorApplyCo
 // WithVersion sets the Version field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Version field is set to the value of the last call.
-func (b *DeviceRuleApplyConfiguration) WithVersion(value string) *DeviceRuleApplyConfiguration {
+func (b *FirmwareRuleApplyConfiguration) WithVersion(value string) *FirmwareRuleApplyConfiguration {
 	b.Version = &value
 	return b
 }
@@ -60,23 +60,23 @@ func (b *DeviceRuleApplyConfiguration) WithVersion(value string) *DeviceRuleAppl
 // WithSourceRef sets the SourceRef field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the SourceRef field is set to the value of the last call.
-func (b *DeviceRuleApplyConfiguration) WithSourceRef(value *SourceReferenceApplyConfiguration) *DeviceRuleApplyConfiguration {
+func (b *FirmwareRuleApplyConfiguration) WithSourceRef(value *SourceReferenceApplyConfiguration) *FirmwareRuleApplyConfiguration {
 	b.SourceRef = value
 	return b
 }
 
-// WithUpdatePolicy sets the UpdatePolicy field in the declarative configuration to the given value
+// WithPolicy sets the Policy field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the UpdatePolicy field is set to the value of the last call.
-func (b *DeviceRuleApplyConfiguration) WithUpdatePolicy(value apiv1alpha1.UpdatePolicy) *DeviceRuleApplyConfiguration {
-	b.UpdatePolicy = &value
+// If called multiple times, the Policy field is set to the value of the last call.
+func (b *FirmwareRuleApplyConfiguration) WithPolicy(value apiv1alpha1.Policy) *FirmwareRuleApplyConfiguration {
+	b.Policy = &value
 	return b
 }
 
 // WithDowngrade sets the Downgrade field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Downgrade field is set to the value of the last call.
-func (b *DeviceRuleApplyConfiguration) WithDowngrade(value apiv1alpha1.DowngradePolicy) *DeviceRuleApplyConfiguration {
+func (b *FirmwareRuleApplyConfiguration) WithDowngrade(value apiv1alpha1.DowngradePolicy) *FirmwareRuleApplyConfiguration {
 	b.Downgrade = &value
 	return b
 }
@@ -84,7 +84,7 @@ func (b *DeviceRuleApplyConfiguration) WithDowngrade(value apiv1alpha1.Downgrade
 // WithUpgradePaths sets the UpgradePaths field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the UpgradePaths field is set to the value of the last call.
-func (b *DeviceRuleApplyConfiguration) WithUpgradePaths(value *UpgradePathsApplyConfiguration) *DeviceRuleApplyConfiguration {
+func (b *FirmwareRuleApplyConfiguration) WithUpgradePaths(value *UpgradePathsApplyConfiguration) *FirmwareRuleApplyConfiguration {
 	b.UpgradePaths = value
 	return b
 }
