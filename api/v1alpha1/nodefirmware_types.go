@@ -26,26 +26,28 @@ type NodeFirmwareSpec struct {
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) >= duration('1s')",message="scanThreshold must be a duration of at least 1s, such as 5m"
 	ScanThreshold string `json:"scanThreshold,omitempty"`
-	// retry clears every failure on this node, so that failed updates are planned again. It is any text of at most 128
-	// bytes, such as "2026-11-21 after reseating", and it is a request whenever it differs from the text that was in force
-	// when the failure was recorded. Removing it requests nothing. Written by the user.
+	// requests ask for something to be done once on the node. Written by the user.
+	// +optional
+	Requests NodeRequests `json:"requests,omitzero"`
+}
+
+// NodeRequests are what a person asks of a node, or what the node has answered. Each is any text, such as "reseated". A text that
+// is not empty and differs from the one in status.requests is a request, which is followed once. Removing it requests nothing.
+type NodeRequests struct {
+	// retry asks to try again what failed on the node: it clears each failure that was recorded while another text was in force.
+	// At most 128 bytes.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	Retry string `json:"retry,omitempty"`
-	// release returns a node that a failed job holds to service as it is, although the update did not succeed. It is any text
-	// of at most 128 bytes, and it is a request whenever it differs from status.hold.release. Removing it requests nothing.
-	// Written by the user.
+	// release asks to return the node, which a failed job holds, to service as it is, although the update did not succeed. A
+	// text that was there when the hold began releases nothing. At most 128 bytes.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	Release string `json:"release,omitempty"`
-	// retryRequestedAt is ignored where retry is set; otherwise this time is such a text, and is compared with no clock.
-	// Written by the user. Deprecated: use retry. It is removed in the next version of the API.
+	// scan asks to read the hardware now. Nothing is changed, and what is written to a device is waited for. At most 128 bytes.
 	// +optional
-	RetryRequestedAt *metav1.Time `json:"retryRequestedAt,omitempty"`
-	// releaseRequestedAt is ignored where release is set; otherwise this time is such a text, and is compared with no clock.
-	// Written by the user. Deprecated: use release. It is removed in the next version of the API.
-	// +optional
-	ReleaseRequestedAt *metav1.Time `json:"releaseRequestedAt,omitempty"`
+	// +kubebuilder:validation:MaxLength=128
+	Scan string `json:"scan,omitempty"`
 }
 
 // FirmwarePin assigns firmware to the devices of one node that its selector matches. Where several pins match one device, those
@@ -101,8 +103,8 @@ type NodeFirmwareStatus struct {
 	// +kubebuilder:validation:MaxLength=64
 	BootID string `json:"bootID,omitempty"`
 	// lastScanTime is when the last complete scan ended. It is written with every other change of the status and after
-	// every requested scan. While nothing changes it is refreshed once an hour, although scans continue at their
-	// interval.
+	// every requested scan. While nothing changes it is refreshed by the first scan after an hour, or after spec.scanThreshold
+	// where that is shorter, but at most once a minute.
 	// +optional
 	LastScanTime *metav1.Time `json:"lastScanTime,omitempty"`
 	// biosVersion is the running version of the system firmware.
@@ -126,10 +128,16 @@ type NodeFirmwareStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	Tools []VendorTool `json:"tools,omitempty"`
-	// hold is the failed job that keeps the node in maintenance, with the requests of the spec that it followed; absent when
-	// none does.
+	// requests are the requests of the spec that the node has answered. scan is there when a scan that began after the request is
+	// published. While a failed job holds the node, retry and release are those that were in force when the hold began; otherwise
+	// they are those of the spec.
 	// +optional
-	Hold *Hold `json:"hold,omitempty"`
+	Requests NodeRequests `json:"requests,omitzero"`
+	// heldBy is the failed job that keeps the node in maintenance; absent when none does. A new spec.requests.retry tries again, and
+	// a new spec.requests.release returns the node to service.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	HeldBy string `json:"heldBy,omitempty"`
 	// currentStep is the step that runs now; absent when none does.
 	// +optional
 	CurrentStep *CurrentStep `json:"currentStep,omitempty"`
@@ -249,22 +257,6 @@ type VendorTool struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=300
 	Message string `json:"message,omitempty"`
-}
-
-// Hold is a failed job that keeps its node in maintenance.
-type Hold struct {
-	// job that holds the node.
-	// +required
-	// +kubebuilder:validation:MaxLength=253
-	Job string `json:"job,omitempty"`
-	// retry is the request to retry that was in force for the job; another one tries again.
-	// +optional
-	// +kubebuilder:validation:MaxLength=128
-	Retry *string `json:"retry,omitempty"`
-	// release is the request to release that was there when the daemon found the job to hold the node; another one releases it.
-	// +optional
-	// +kubebuilder:validation:MaxLength=128
-	Release *string `json:"release,omitempty"`
 }
 
 // StepInterruption says what a cancellation does to a step.

@@ -93,9 +93,11 @@ func TestRetryValidation(t *testing.T) {
 			return &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "gpu-1"}}
 		},
 			[]validation[*v1alpha1.NodeFirmware]{
-				{name: "requests in words", change: func(o *v1alpha1.NodeFirmware) { o.Spec.Retry, o.Spec.Release = "after reseating", "as it is" }},
-				{name: "a long retry", change: func(o *v1alpha1.NodeFirmware) { o.Spec.Retry = strings.Repeat("x", 129) }, field: "spec.retry", message: "128 bytes"},
-				{name: "a long release", change: func(o *v1alpha1.NodeFirmware) { o.Spec.Release = strings.Repeat("x", 129) }, field: "spec.release", message: "128 bytes"},
+				{name: "requests in words", change: func(o *v1alpha1.NodeFirmware) {
+					o.Spec.Requests.Retry, o.Spec.Requests.Release = "after reseating", "as it is"
+				}},
+				{name: "a long retry", change: func(o *v1alpha1.NodeFirmware) { o.Spec.Requests.Retry = strings.Repeat("x", 129) }, field: "spec.requests.retry", message: "128 bytes"},
+				{name: "a long release", change: func(o *v1alpha1.NodeFirmware) { o.Spec.Requests.Release = strings.Repeat("x", 129) }, field: "spec.requests.release", message: "128 bytes"},
 			})
 	})
 }

@@ -1,8 +1,6 @@
 package desired
 
 import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
@@ -37,7 +35,7 @@ func Retry(n *v1alpha1.NodeFirmware) plan.Clearance {
 	if n == nil {
 		return ""
 	}
-	return request(n.Spec.Retry, n.Spec.RetryRequestedAt)
+	return plan.Clearance(n.Spec.Requests.Retry)
 }
 
 // Release is the request to release on a NodeFirmware; empty for nil and where there is no request.
@@ -45,15 +43,7 @@ func Release(n *v1alpha1.NodeFirmware) plan.Clearance {
 	if n == nil {
 		return ""
 	}
-	return request(n.Spec.Release, n.Spec.ReleaseRequestedAt)
-}
-
-// request prefers the text to the time, which is deprecated.
-func request(text string, at *metav1.Time) plan.Clearance {
-	if text == "" && at != nil {
-		return plan.ClearedAt(at.Time)
-	}
-	return plan.Clearance(text)
+	return plan.Clearance(n.Spec.Requests.Release)
 }
 
 // Digest is zero for an absent digest; the API server admits no malformed one.

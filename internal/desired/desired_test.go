@@ -3,19 +3,15 @@ package desired_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
-
-var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 func digest(t *testing.T, digit string) (v1alpha1.Digest, inventory.Digest) {
 	t.Helper()
@@ -26,24 +22,21 @@ func digest(t *testing.T, digit string) (v1alpha1.Digest, inventory.Digest) {
 }
 
 func TestNothingAssignedIsNothingDesired(t *testing.T) {
-	assert.Equal(t, plan.Desired{}, desired.Of(nil, plan.ClearedAt(noon)))
+	assert.Equal(t, plan.Desired{}, desired.Of(nil, "again"))
 	assert.Equal(t, plan.Desired{Version: "1"}, desired.Of(&v1alpha1.DesiredFirmware{Version: "1"}, ""), "no path restricts nothing")
 }
 
 func TestRetryIsTheRequestOfTheNode(t *testing.T) {
 	assert.Empty(t, desired.Retry(nil))
 	assert.Empty(t, desired.Retry(&v1alpha1.NodeFirmware{}))
-	asked := &v1alpha1.NodeFirmware{Spec: v1alpha1.NodeFirmwareSpec{RetryRequestedAt: &metav1.Time{Time: noon}}}
-	assert.Equal(t, plan.ClearedAt(noon), desired.Retry(asked))
-	asked.Spec.Retry = "after reseating"
-	assert.Equal(t, plan.Clearance("after reseating"), desired.Retry(asked), "the deprecated field is ignored")
+	asked := &v1alpha1.NodeFirmware{Spec: v1alpha1.NodeFirmwareSpec{Requests: v1alpha1.NodeRequests{Retry: "after reseating"}}}
+	assert.Equal(t, plan.Clearance("after reseating"), desired.Retry(asked))
+	assert.Empty(t, desired.Release(asked))
 }
 
 func TestReleaseIsTheRequestOfTheNode(t *testing.T) {
 	assert.Empty(t, desired.Release(nil))
-	asked := &v1alpha1.NodeFirmware{Spec: v1alpha1.NodeFirmwareSpec{ReleaseRequestedAt: &metav1.Time{Time: noon}, Retry: "no release"}}
-	assert.Equal(t, plan.ClearedAt(noon), desired.Release(asked))
-	asked.Spec.Release = "as it is"
+	asked := &v1alpha1.NodeFirmware{Spec: v1alpha1.NodeFirmwareSpec{Requests: v1alpha1.NodeRequests{Release: "as it is"}}}
 	assert.Equal(t, plan.Clearance("as it is"), desired.Release(asked))
 }
 
@@ -59,9 +52,9 @@ func TestDesiredSaysEverythingTheAssignmentDoes(t *testing.T) {
 				{From: []string{"0.9"}, Version: "1.0"},
 			},
 		},
-	}, plan.ClearedAt(noon))
+	}, "again")
 	assert.Equal(t, plan.Desired{
-		Version: "3.0", Digest: final, AllowDowngrade: true, Retry: plan.ClearedAt(noon),
+		Version: "3.0", Digest: final, AllowDowngrade: true, Retry: "again",
 		Path: plan.Path{BlockedFrom: []inventory.Version{"1.0"}, Minimum: "2.0"},
 		Hops: []plan.Hop{
 			{

@@ -133,7 +133,7 @@ func (c cluster) fullNodeFirmware() {
 		Tools: filled(c.T, 32, unbounded, func(i int) v1alpha1.VendorTool {
 			return v1alpha1.VendorTool{Name: long(63, i), Version: long(64, i), Support: v1alpha1.ToolCannotRun, Message: long(300, i)}
 		}),
-		FirmwareNotListed: 100, Hold: &v1alpha1.Hold{Job: long(253, 1), Retry: &text, Release: &text},
+		FirmwareNotListed: 100, HeldBy: long(253, 1), Requests: v1alpha1.NodeRequests{Retry: text, Release: text, Scan: text},
 		CurrentStep: &v1alpha1.CurrentStep{Job: long(253, 1), Name: long(63, 1), Device: long(253, 1), StartTime: &now},
 		Steps: filled(c.T, 64, unbounded, func(i int) v1alpha1.EnabledStep {
 			return v1alpha1.EnabledStep{Name: long(63, i), Interface: long(63, i), Priority: 1000, Interruption: v1alpha1.InterruptionAfterStep, DeadlineSeconds: 86400}

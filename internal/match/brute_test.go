@@ -221,7 +221,7 @@ func (w *world) bruteDevice(v view, compiled map[string]*Template, o *v1alpha1.N
 	}
 	var retry plan.Clearance
 	if f := w.firmwares[node]; f != nil {
-		retry = plan.Clearance(f.Spec.Retry)
+		retry = plan.Clearance(f.Spec.Requests.Retry)
 	}
 	decision.Verdict = plan.Decide(desired.Of(decision.Firmware, retry), readable)
 	if f := decision.Firmware; f != nil && decision.Conflict == nil {

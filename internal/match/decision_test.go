@@ -369,7 +369,7 @@ func TestTallyTellsFailedFromCleared(t *testing.T) {
 	tally, _ := s.ix.Tally("a")
 	assert.Equal(t, int32(1), tally.Failed)
 	assert.Equal(t, []FailureOn{{"d", "n"}}, tally.Failures)
-	s.firmware.Spec.Retry = "again"
+	s.firmware.Spec.Requests.Retry = "again"
 	s.pins()
 	tally, _ = s.ix.Tally("a")
 	assert.Equal(t, int32(0), tally.Failed)

@@ -154,7 +154,7 @@ func (w *world) drawFirmware(t *rapid.T, name string, uid types.UID) *v1alpha1.N
 		}
 		f.Spec.Pins = append(f.Spec.Pins, p)
 	}
-	f.Spec.Retry = pick(t, someRetries, "retry")
+	f.Spec.Requests.Retry = pick(t, someRetries, "retry")
 	return f
 }
 

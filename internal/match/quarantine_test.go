@@ -170,7 +170,7 @@ func TestUnhealthyDeviceIsBlocked(t *testing.T) {
 	assert.Equal(t, int32(1), tally.Blocked)
 	s.template("t", "3.0")
 	assert.Equal(t, v1alpha1.ReasonDeviceUnhealthy, s.blocked(), "another desired version changes nothing")
-	s.firmware.Spec.Retry = "repaired"
+	s.firmware.Spec.Requests.Retry = "repaired"
 	s.pins()
 	assert.Empty(t, s.blocked())
 }

@@ -244,7 +244,7 @@ func scope(reports []v1alpha1.QuarantineReport, fleet bool) (v1alpha1.Quarantine
 // lift is the request to lift of a source; empty where there is none.
 func lift(src *v1alpha1.FirmwareSource) plan.Clearance {
 	if at := src.Spec.LiftQuarantineRequestedAt; src.Spec.LiftQuarantine == "" && at != nil {
-		return plan.ClearedAt(at.Time)
+		return plan.Clearance(at.UTC().Format(time.RFC3339))
 	}
 	return plan.Clearance(src.Spec.LiftQuarantine)
 }

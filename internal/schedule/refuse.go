@@ -67,7 +67,7 @@ func rollbackRefusal(u UnlistedRollback) refusal {
 func healthRefusal(j *Job, n *node, held bool) refusal {
 	for _, d := range n.Unhealthy {
 		if held || slices.Contains(j.Devices, d.Name) {
-			return refusal{DeviceUnhealthy, fmt.Sprintf("Job %s left device %s unhealthy. Repair it, then set spec.retry of "+
+			return refusal{DeviceUnhealthy, fmt.Sprintf("Job %s left device %s unhealthy. Repair it, then set spec.requests.retry of "+
 				"nodefirmware/%s to a new value; a job of type Steps may run before.", d.Job, d.Name, j.Node)}
 		}
 	}

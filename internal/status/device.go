@@ -128,8 +128,8 @@ func onTheWay(f DeviceFacts) string {
 }
 
 func unreadable(f DeviceFacts) string {
-	return fmt.Sprintf("The device cannot be read: %s. Every scan tries again; to scan now, create a FirmwareJob of type Scan for node %s.",
-		f.Observed.Unreadable, f.Node)
+	return fmt.Sprintf("The device cannot be read: %s. Every scan tries again; to scan now: %s",
+		f.Observed.Unreadable, patchNow(f.Node, "scan"))
 }
 
 func upToDate(f DeviceFacts) string {
@@ -172,8 +172,8 @@ func active(conditions []metav1.Condition, kind string) *metav1.Condition {
 }
 
 // patchNow is the command that makes a request in the spec of a NodeFirmware: the present time is a text that was not there before.
-func patchNow(node, field string) string {
-	return fmt.Sprintf(`kubectl patch nodefirmware %s --type merge -p "{\"spec\":{\"%s\":\"$(date -u +%%FT%%TZ)\"}}"`, node, field)
+func patchNow(node, request string) string {
+	return fmt.Sprintf(`kubectl patch nfw %s --type merge -p "{\"spec\":{\"requests\":{\"%s\":\"$(date -u +%%FT%%TZ)\"}}}"`, node, request)
 }
 
 func detail(s string) string {

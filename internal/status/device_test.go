@@ -105,14 +105,14 @@ func TestDeviceConditions(t *testing.T) {
 		"failed before": {
 			given: given{Node: "n1", Failure: "the tool said no", Desired: want("22.41.1000"),
 				Observed: observed(func(f *plan.Facts) { f.FailedDigest = wanted })},
-			reason: v1alpha1.ReasonUpdateFailed, kstatus: status.FailedStatus, says: "kubectl patch nodefirmware n1 --type merge"},
+			reason: v1alpha1.ReasonUpdateFailed, kstatus: status.FailedStatus, says: "kubectl patch nfw n1 --type merge"},
 		"failed before and cleared": {
 			given: given{Desired: want("22.41.1000", func(d *plan.Desired) { d.Retry = "after repair" }),
 				Observed: observed(func(f *plan.Facts) { f.FailedDigest = wanted })},
 			reason: v1alpha1.ReasonUpdatePending, kstatus: status.InProgressStatus},
 		"unreadable and unassigned": {
 			given:  given{Node: "n1", Observed: observed(func(f *plan.Facts) { f.Unreadable = "input/output error" })},
-			reason: v1alpha1.ReasonReadFailed, inspected: v1alpha1.ReasonReadFailed, kstatus: status.InProgressStatus, says: "type Scan for node n1"},
+			reason: v1alpha1.ReasonReadFailed, inspected: v1alpha1.ReasonReadFailed, kstatus: status.InProgressStatus, says: `\"scan\"`},
 		"unreadable and assigned": {
 			given:  given{Observed: observed(func(f *plan.Facts) { f.Unreadable = "input/output error" }), Desired: want("2")},
 			reason: v1alpha1.ReasonReadFailed, inspected: v1alpha1.ReasonReadFailed, kstatus: status.InProgressStatus, says: "input/output error"},
@@ -156,7 +156,7 @@ func TestDeviceConditions(t *testing.T) {
 			reason: v1alpha1.ReasonDeviceUnhealthy, kstatus: status.FailedStatus, says: "left the device unhealthy (job j: a link is down)"},
 		"unhealthy though it runs what it should": {
 			given:  given{Node: "n1", Unhealthy: "job j", Observed: unhealthy(), Desired: want("22.39.1002")},
-			reason: v1alpha1.ReasonDeviceUnhealthy, kstatus: status.FailedStatus, says: "Repair it, then: kubectl patch nodefirmware n1"},
+			reason: v1alpha1.ReasonDeviceUnhealthy, kstatus: status.FailedStatus, says: "Repair it, then: kubectl patch nfw n1"},
 		"unhealthy with nothing assigned": {
 			given:  given{Node: "n1", Unhealthy: "job j", Observed: unhealthy()},
 			reason: v1alpha1.ReasonDeviceUnhealthy, kstatus: status.FailedStatus},

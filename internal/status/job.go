@@ -187,16 +187,16 @@ func jobFailed(f JobFacts) []Condition {
 	}
 	switch {
 	case f.Held && f.Rollback != nil:
-		held := fmt.Sprintf("%s, and nothing more is done to it. %s Repair it, then set spec.retry of "+
-			"nodefirmware/%s to a new value to try again, or spec.release to return the node to service as it is.",
+		held := fmt.Sprintf("%s, and nothing more is done to it. %s Repair it, then set spec.requests.retry of "+
+			"nodefirmware/%s to a new value to try again, or spec.requests.release to return the node to service as it is.",
 			stays, sentence("It was not restored: "+f.Rollback.Failure.Message), f.Node)
 		return append(stalled(v1alpha1.ReasonNeedsIntervention, message+" "+held), failed,
 			Condition{v1alpha1.ConditionHeld, metav1.ConditionTrue, v1alpha1.ReasonNeedsIntervention, held})
 	case f.Rollback != nil && f.Rollback.Done:
 		return append(stalled(reason, message+" What ran before runs again; the image is quarantined."), failed)
 	case f.Held:
-		held := fmt.Sprintf("%s. Fix the cause, then set spec.retry of nodefirmware/%s to a new value to try "+
-			"again, or spec.release to return the node to service as it is.", stays, f.Node)
+		held := fmt.Sprintf("%s. Fix the cause, then set spec.requests.retry of nodefirmware/%s to a new value to try "+
+			"again, or spec.requests.release to return the node to service as it is.", stays, f.Node)
 		return append(stalled(reason, message+" "+held), failed, Condition{v1alpha1.ConditionHeld, metav1.ConditionTrue, reason, held})
 	case f.Released:
 		return append(stalled(v1alpha1.ReasonReleased, "The node was returned to service by request. "+message), failed)

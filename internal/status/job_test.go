@@ -138,8 +138,8 @@ func TestHeldJobNamesBothWaysOut(t *testing.T) {
 	f := status.JobFacts{Outcome: step.Failed, Held: true, Node: "n1", Failure: &step.Failure{Reason: step.Unhealthy, Message: "m", Step: "health"}}
 	for _, c := range status.Job(f, nil, 1, time.Unix(0, 0)) {
 		if c.Type == v1alpha1.ConditionHeld {
-			assert.Contains(t, c.Message, "spec.retry")
-			assert.Contains(t, c.Message, "spec.release")
+			assert.Contains(t, c.Message, "spec.requests.retry")
+			assert.Contains(t, c.Message, "spec.requests.release")
 			assert.Contains(t, c.Message, "nodefirmware/n1")
 		}
 	}

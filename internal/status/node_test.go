@@ -110,8 +110,8 @@ func TestHeldNodeNamesTheStepAndBothWaysOut(t *testing.T) {
 				c := meta.FindStatusCondition(got, kind)
 				require.NotNil(t, c, kind)
 				assert.Contains(t, c.Message, "at step flash of worker-17.example.org-nic-b8cef6000001 ("+held.Reason+")")
-				assert.Contains(t, c.Message, `{\"spec\":{\"retry\":\"$(date -u +%FT%TZ)\"}}`)
-				assert.True(t, strings.HasSuffix(c.Message, `{\"spec\":{\"release\":\"$(date -u +%FT%TZ)\"}}"`), "%s is not cut off", c.Message)
+				assert.Contains(t, c.Message, `{\"spec\":{\"requests\":{\"retry\":\"$(date -u +%FT%TZ)\"}}}`)
+				assert.True(t, strings.HasSuffix(c.Message, `{\"spec\":{\"requests\":{\"release\":\"$(date -u +%FT%TZ)\"}}}"`), "%s is not cut off", c.Message)
 				want := held.Reason
 				if held.NoWayBack != "" {
 					want = v1alpha1.ReasonNeedsIntervention

@@ -94,7 +94,7 @@ func TestPolicyConditions(t *testing.T) {
 		},
 		"held nodes use the budget up": {
 			status.PolicyFacts{Outcome: schedule.Outcome{Nodes: 9, Budget: 1, Unavailable: 1, Ledger: ledger(1), Held: []string{"n1"}, Queue: queue(2)}},
-			v1alpha1.ReasonBudgetExhausted, "1 node is held after a failed job and 2 jobs wait: n1. To try again: kubectl patch nodefirmware n1", kstatus.FailedStatus,
+			v1alpha1.ReasonBudgetExhausted, "1 node is held after a failed job and 2 jobs wait: n1. To try again: kubectl patch nfw n1", kstatus.FailedStatus,
 		},
 		"a held node beside others that go on": {
 			status.PolicyFacts{Outcome: schedule.Outcome{Nodes: 9, Budget: 2, Unavailable: 2, Ledger: ledger(2), Held: []string{"n1"}}},

@@ -48,7 +48,7 @@ func TestTemplateConditions(t *testing.T) {
 		{
 			"failed",
 			match.Tally{Counts: match.Counts{Matched: 1, NotApplied: 1, Failed: 1}, Failures: []match.FailureOn{{Device: "n1-nic", Node: "n1"}}},
-			v1alpha1.ReasonUpdateFailed, v1alpha1.ConditionStalled, []string{"kubectl patch nodefirmware n1", `\"retry\"`},
+			v1alpha1.ReasonUpdateFailed, v1alpha1.ConditionStalled, []string{"kubectl patch nfw n1", `\"retry\"`},
 		},
 		{"waits for the source", match.Tally{Counts: match.Counts{Matched: 1, NotApplied: 1, Blocked: 1, Waiting: 1}, Blocks: blocked(v1alpha1.ReasonSourceNotReady)}, v1alpha1.ReasonSourceNotReady, v1alpha1.ConditionReconciling, []string{"kubectl describe firmwaresource s"}},
 		{"blocked", match.Tally{Counts: match.Counts{Matched: 1, NotApplied: 1, Blocked: 1}, Blocks: blocked(v1alpha1.ReasonSourceNotFound)}, v1alpha1.ReasonSourceNotFound, v1alpha1.ConditionStalled, []string{"n1-nic", `"s" does not exist`}},

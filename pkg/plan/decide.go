@@ -156,7 +156,7 @@ func Decide(d Desired, f Facts) Decision {
 	case f.ReadOnly != "":
 		return blocked(ReasonNotUpdatable, "the device cannot be updated: %s", f.ReadOnly)
 	case f.Unhealthy && !d.Retry.Clears(f.UnhealthyUnder):
-		return blocked(ReasonDeviceUnhealthy, "a job left the device unhealthy; repair it, then set spec.retry of the node's NodeFirmware to a new value")
+		return blocked(ReasonDeviceUnhealthy, "a job left the device unhealthy; repair it, then set spec.requests.retry of the node's NodeFirmware to a new value")
 	}
 	return d.next(f.Running).decide(f)
 }
@@ -173,7 +173,7 @@ func (d Desired) decide(f Facts) Decision {
 		return blocked(ReasonDowngradeForbidden, "%s", msg)
 	}
 	if f.FailedDigest == d.Digest && !d.Retry.Clears(f.FailedUnder) {
-		return blocked(ReasonUpdateFailed, "the last update to %s failed; set spec.retry of the node's NodeFirmware to a new value to try again",
+		return blocked(ReasonUpdateFailed, "the last update to %s failed; set spec.requests.retry of the node's NodeFirmware to a new value to try again",
 			d.Version)
 	}
 	if f.Activation == inventory.ActivatePowerCycle {

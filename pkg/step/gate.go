@@ -45,7 +45,7 @@ func (d decider) keptForPower(dev Device, want inventory.Version) bool {
 // powerCycle says what a person does so that the device runs the version it stores.
 func powerCycle(stored inventory.Version) string {
 	return fmt.Sprintf("it stores %s and runs it only after its power was off. Shut the node down, take its power away for ten seconds "+
-		"(a warm reboot is not enough), start it, then set spec.retry of its NodeFirmware to a new value: nothing is written again", stored)
+		"(a warm reboot is not enough), start it, then set spec.requests.retry of its NodeFirmware to a new value: nothing is written again", stored)
 }
 
 // activatedByBoot reports whether the host has rebooted to activate what the job wrote or found written. Only then is

@@ -98,8 +98,6 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.HaltedRolloutApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("HealthVerdict"):
 		return &apiv1alpha1.HealthVerdictApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("Hold"):
-		return &apiv1alpha1.HoldApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ImageDescription"):
 		return &apiv1alpha1.ImageDescriptionApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("InstalledFirmware"):
@@ -136,6 +134,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.NodeFirmwareSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("NodeFirmwareStatus"):
 		return &apiv1alpha1.NodeFirmwareStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("NodeRequests"):
+		return &apiv1alpha1.NodeRequestsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ObjectReference"):
 		return &apiv1alpha1.ObjectReferenceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ObservedFirmware"):

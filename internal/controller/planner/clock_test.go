@@ -15,7 +15,7 @@ import (
 )
 
 // clocks is how far the clocks of the machines are from the right time.
-type clocks struct{ operator, node, api, person time.Duration }
+type clocks struct{ operator, node, api time.Duration }
 
 var noSkew clocks
 
@@ -23,14 +23,13 @@ func drawSkews(t *rapid.T) clocks {
 	skew := func(who string) time.Duration {
 		return time.Duration(rapid.IntRange(-72, 72).Draw(t, who)) * time.Hour
 	}
-	return clocks{operator: skew("operator"), node: skew("node"), api: skew("API server"), person: skew("person")}
+	return clocks{operator: skew("operator"), node: skew("node"), api: skew("API server")}
 }
 
 // past is what happened on one node: failures, of a lasting cause or not, under requests of a person.
 type past struct {
 	jobs       []pastJob
-	retry      int // the request of the person; 0 for none
-	dated      bool
+	retry      int           // the request of the person; 0 for none
 	unhealthy  int           // the request under which the device was marked; -1 for not marked
 	lastFailed int           // the same for the mark of a failed image
 	since      time.Duration // since the last job ended
@@ -46,7 +45,7 @@ type pastJob struct {
 
 func drawPast(t *rapid.T) past {
 	p := past{
-		retry: rapid.IntRange(0, 2).Draw(t, "retry"), dated: rapid.Bool().Draw(t, "by the deprecated field"),
+		retry:     rapid.IntRange(0, 2).Draw(t, "retry"),
 		unhealthy: rapid.IntRange(-6, 2).Draw(t, "unhealthy"), lastFailed: rapid.IntRange(-6, 2).Draw(t, "last failed"),
 		since: time.Duration(rapid.IntRange(0, 120).Draw(t, "since")) * time.Second,
 	}
@@ -64,11 +63,8 @@ func drawPast(t *rapid.T) past {
 func (p past) facts(c clocks) facts {
 	now := time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
 	request := func(n int) plan.Clearance {
-		switch {
-		case n == 0:
+		if n == 0 {
 			return ""
-		case p.dated:
-			return plan.ClearedAt(now.Add(time.Duration(n) * time.Minute).Add(c.person))
 		}
 		return plan.Clearance(fmt.Sprintf("request %d", n))
 	}

@@ -181,7 +181,7 @@ func (w *world) retry() {
 	if err := w.Get(w.Context(), client.ObjectKeyFromObject(fw), fw); err != nil {
 		require.NoError(w, w.Create(w.Context(), fw))
 	}
-	fw.Spec.Retry += "again "
+	fw.Spec.Requests.Retry += "again "
 	require.NoError(w, w.Update(w.Context(), fw))
 	w.clock = w.clock.Add(time.Second)
 }

@@ -141,7 +141,7 @@ func (f facts) updates(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.Device
 	due, next := f.due(queued)
 	held := f.held()
 	switch {
-	case held == nil && f.hold != nil && !f.retry.Clears(f.hold.Retry): // its job was deleted: what failed is not known
+	case held == nil && f.heldBy != "" && !f.retry.Clears(&f.answered): // its job was deleted: what failed is not known
 		return nil, 0
 	case held == nil:
 		return f.choose(due, queued, nil), next

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,10 +24,11 @@ type facts struct {
 	now  time.Time
 	// nodeUID is empty when there is no such Node.
 	nodeUID types.UID
-	// retry is the request to retry; empty when there is none.
-	retry plan.Clearance
-	// hold is the failed job that holds the node as the daemon reports it, even one that was deleted; nil when none does.
-	hold *v1alpha1.Hold
+	// retry is the request to retry; empty when there is none. Answered is the one that the daemon has answered.
+	retry    plan.Clearance
+	answered string
+	// heldBy is the failed job that holds the node as the daemon reports it, even one that was deleted; empty when none does.
+	heldBy string
 	// devices are in order of name.
 	devices []v1alpha1.NodeDevice
 	// jobs are oldest first.
@@ -66,7 +66,7 @@ func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
 	if err := r.client.Get(ctx, types.NamespacedName{Name: name}, &firmware); client.IgnoreNotFound(err) != nil {
 		return f, fmt.Errorf("read node firmware: %w", err)
 	}
-	f.retry, f.hold = desired.Retry(&firmware), holdOf(&firmware)
+	f.retry, f.answered, f.heldBy = desired.Retry(&firmware), firmware.Status.Requests.Retry, firmware.Status.HeldBy
 	var devices v1alpha1.NodeDeviceList
 	if err := r.client.List(ctx, &devices, client.MatchingFields{index.NodeName: name}); err != nil {
 		return f, fmt.Errorf("list node devices: %w", err)
@@ -122,12 +122,4 @@ func (r *Reconciler) gatherFleet(ctx context.Context, f *facts, nodeLabels map[s
 		return pools.Of(node.Labels)
 	}})
 	return nil
-}
-
-// holdOf is the failed job that holds the node. A daemon of an earlier version reports only that one does.
-func holdOf(f *v1alpha1.NodeFirmware) *v1alpha1.Hold {
-	if f.Status.Hold == nil && meta.IsStatusConditionTrue(f.Status.Conditions, v1alpha1.ConditionHeld) {
-		return &v1alpha1.Hold{}
-	}
-	return f.Status.Hold
 }

@@ -33,7 +33,7 @@ var sourceChanged = watch.Changed(func(a, b *v1alpha1.FirmwareSource) bool {
 
 // firmwareChanged passes changes of the spec, where retries are requested, and of what holds the node.
 var firmwareChanged = watch.Changed(func(a, b *v1alpha1.NodeFirmware) bool {
-	return a.Generation != b.Generation || !equality.Semantic.DeepEqual(holdOf(a), holdOf(b))
+	return a.Generation != b.Generation || a.Status.HeldBy != b.Status.HeldBy || a.Status.Requests.Retry != b.Status.Requests.Retry
 })
 
 // deviceChanged passes what a decision depends on: the desired and the present firmware, the arrays of a drive, the failures, and

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -326,7 +325,7 @@ func TestAHeldNodeWhoseJobWasDeletedWaitsForAPerson(t *testing.T) {
 	w := newWorld(t, adapter("nic", 2))
 	require.NoError(t, w.Create(t.Context(), &v1alpha1.NodeFirmware{
 		ObjectMeta: metav1.ObjectMeta{Name: node},
-		Status:     v1alpha1.NodeFirmwareStatus{Hold: &v1alpha1.Hold{Job: "gone", Retry: ptr.To(""), Release: ptr.To("")}},
+		Status:     v1alpha1.NodeFirmwareStatus{HeldBy: "gone"},
 	}))
 	w.settle()
 	assert.Nil(t, w.queued(), "it would return the node to service")

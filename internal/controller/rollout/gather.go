@@ -266,7 +266,7 @@ func runs(f *v1alpha1.NodeFirmware) string {
 
 // isHeld reports whether a node reports that a failed job holds it.
 func isHeld(f *v1alpha1.NodeFirmware) bool {
-	return f != nil && meta.IsStatusConditionTrue(f.Status.Conditions, v1alpha1.ConditionHeld)
+	return f != nil && f.Status.HeldBy != ""
 }
 
 func isReady(n *corev1.Node) bool {

@@ -224,7 +224,7 @@ func (w *world) retry(node string) {
 	if err := w.Get(w.Context(), client.ObjectKeyFromObject(f), f); err != nil {
 		require.NoError(w, w.Create(w.Context(), f))
 	}
-	f.Spec.Retry += "again "
+	f.Spec.Requests.Retry += "again "
 	require.NoError(w, w.Update(w.Context(), f))
 }
 

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -31,8 +30,7 @@ func (w *world) scanned(node, job string, at time.Time) {
 // reportHeld reports as the daemon of a node does that a failed job holds.
 func (w *world) reportHeld(node string) {
 	w.Helper()
-	body := apply.NodeFirmwareStatus().WithObservedGeneration(1).WithConditions(metav1ac.Condition().WithType(v1alpha1.ConditionHeld).
-		WithStatus(metav1.ConditionTrue).WithReason("Test").WithMessage("").WithLastTransitionTime(metav1.NewTime(w.clock)))
+	body := apply.NodeFirmwareStatus().WithObservedGeneration(1).WithHeldBy("gone")
 	require.NoError(w, w.Status().Apply(w.Context(), apply.NodeFirmware(node).WithStatus(body), client.FieldOwner(v1alpha1.FieldOwnerDaemon), client.ForceOwnership))
 }
 

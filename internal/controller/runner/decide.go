@@ -184,18 +184,18 @@ func (f facts) orphan() string {
 // releases reports whether a person asked to return the node to service that the job of that name holds. A hold that the
 // daemon has not reported is released by nobody: what it followed is not known.
 func (f facts) releases(job string) bool {
-	hold := f.firmware.Status.Hold
-	return hold != nil && hold.Job == job && desired.Release(f.firmware).Clears(hold.Release)
+	s := &f.firmware.Status
+	return s.HeldBy == job && job != "" && desired.Release(f.firmware).Clears(&s.Requests.Release)
 }
 
 // releasedOrphan is the job that holds the node, whose object is gone, and whose release a person requested; empty for none.
 func (f facts) releasedOrphan() string {
-	hold := f.firmware.Status.Hold
-	exists := func(j v1alpha1.FirmwareJob) bool { return j.Held() || j.Name == hold.Job }
-	if hold == nil || !f.releases(hold.Job) || slices.ContainsFunc(f.jobs, exists) {
+	held := f.firmware.Status.HeldBy
+	exists := func(j v1alpha1.FirmwareJob) bool { return j.Held() || j.Name == held }
+	if !f.releases(held) || slices.ContainsFunc(f.jobs, exists) {
 		return ""
 	}
-	return hold.Job
+	return held
 }
 
 // waiting lists the jobs that need a process to begin.

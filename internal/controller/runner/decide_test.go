@@ -110,13 +110,13 @@ func seenBefore(jobs []v1alpha1.FirmwareJob, pods []corev1.Pod) map[types.UID]ti
 }
 
 func TestOnePodANodeForTheJobThatNeedsIt(t *testing.T) {
-	releasedNow := func(n *v1alpha1.NodeFirmware) { n.Spec.Release = "as it is" }
+	releasedNow := func(n *v1alpha1.NodeFirmware) { n.Spec.Requests.Release = "as it is" }
 	inJob := func(name string) func(*v1alpha1.NodeFirmware) {
 		return func(n *v1alpha1.NodeFirmware) { n.Status.CurrentStep = &v1alpha1.CurrentStep{Job: name, Name: "flash"} }
 	}
 	heldBy := func(name string, more func(*v1alpha1.NodeFirmware)) func(*v1alpha1.NodeFirmware) {
 		return func(n *v1alpha1.NodeFirmware) {
-			n.Status.Hold = &v1alpha1.Hold{Job: name, Retry: ptr.To(""), Release: ptr.To("for the last one")}
+			n.Status.HeldBy, n.Status.Requests.Release = name, "for the last one"
 			if more != nil {
 				more(n)
 			}
@@ -174,7 +174,7 @@ func TestOnePodANodeForTheJobThatNeedsIt(t *testing.T) {
 		"and before another one begins": {
 			jobs: []v1alpha1.FirmwareJob{fwjob("a", admitted)}, node: heldBy("gone", releasedNow), create: "gone"},
 		"not by a request from before it failed": {node: heldBy("gone", func(n *v1alpha1.NodeFirmware) {
-			n.Spec.Release = "for the last one"
+			n.Spec.Requests.Release = "for the last one"
 		})},
 		"not while another job runs": {
 			jobs: []v1alpha1.FirmwareJob{fwjob("b", admitted, started)}, node: heldBy("gone", releasedNow), create: "b"},

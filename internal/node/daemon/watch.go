@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -37,8 +36,8 @@ func watchObjects(ctx context.Context, c cache.Cache, d *discovery.Discovery) er
 		DeleteFunc: func(any) { d.Changed() },
 	}
 	settings := toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { applySettings(d, obj); d.Changed() },
-		UpdateFunc: func(_, obj any) { applySettings(d, obj); d.Changed() },
+		AddFunc:    func(obj any) { follow(d, obj); d.Changed() },
+		UpdateFunc: func(_, obj any) { follow(d, obj); d.Changed() },
 		DeleteFunc: func(any) { d.Changed() },
 	}
 	for _, watch := range []struct {
@@ -60,15 +59,8 @@ func watchObjects(ctx context.Context, c cache.Cache, d *discovery.Discovery) er
 	return nil
 }
 
-// applySettings applies the scan settings of the NodeFirmware.
-func applySettings(d *discovery.Discovery, obj any) {
-	nfw, ok := obj.(*v1alpha1.NodeFirmware)
-	if !ok {
-		return
+func follow(d *discovery.Discovery, obj any) {
+	if nfw, ok := obj.(*v1alpha1.NodeFirmware); ok {
+		d.Follow(nfw)
 	}
-	age, err := time.ParseDuration(nfw.Spec.ScanThreshold)
-	if err != nil {
-		age = 0 // absent
-	}
-	d.SetThreshold(age)
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/desired"
@@ -240,9 +241,13 @@ func (f facts) mayBePartOfUnread(known v1alpha1.NodeDeviceStatus) bool {
 	})
 }
 
-// scanTimeRefresh is how old the reported time of the last scan may get while nothing else changes. Scans continue at their
-// interval; reporting each of them would be the only write of an idle node.
-const scanTimeRefresh = time.Hour
+// scanTimeRefresh is how old the reported time of the last scan may get while nothing else changes, where no person says how old a
+// scan may be. Scans continue at their interval; reporting each of them would be the only write of an idle node. It is never
+// reported more often than scanTimeLeast because of such a wish.
+const (
+	scanTimeRefresh = time.Hour
+	scanTimeLeast   = time.Minute
+)
 
 // maxListed bounds status.firmware of the NodeFirmware, as the API does, and maxListedSize does in bytes of JSON: with the pins of a
 // person and the lists of the operator the object stays under 256 KiB.
@@ -289,7 +294,10 @@ func nodeStatus(f facts, statuses map[string]v1alpha1.NodeDeviceStatus, assigned
 	if f.records.step != nil {
 		report.Working = working(f.records.step)
 	}
-	out.CurrentStep, out.Hold = f.records.step.DeepCopy(), f.records.hold
+	out.CurrentStep, out.Requests, out.HeldBy = f.records.step.DeepCopy(), answered(f), ""
+	if f.records.held != nil {
+		out.HeldBy = f.records.held.Job
+	}
 	out.Steps = slices.Clone(f.steps[:min(len(f.steps), 64)])
 	out.Tools = f.tools
 	out.Verdict = verdict(f.records.verdict, f.snapshot.BootID)
@@ -297,7 +305,7 @@ func nodeStatus(f facts, statuses map[string]v1alpha1.NodeDeviceStatus, assigned
 	out.History = slices.Clone(f.records.history[:min(len(f.records.history), 10)])
 	out.Conditions = status.Node(report, old.Conditions, f.nodeFirmware.Generation, now)
 	out.LastScanTime = old.LastScanTime
-	if changed := !equality.Semantic.DeepEqual(out, old); f.snapshot.complete() && scanTimeDue(f.snapshot, old.LastScanTime, changed) {
+	if changed := !equality.Semantic.DeepEqual(out, old); f.snapshot.complete() && scanTimeDue(f, old.LastScanTime, changed) {
 		out.LastScanTime = &metav1.Time{Time: f.snapshot.Time.Truncate(time.Second)}
 	}
 	if equality.Semantic.DeepEqual(out, old) {
@@ -320,9 +328,25 @@ func verdict(found *v1alpha1.HealthVerdict, bootID string) *v1alpha1.HealthVerdi
 }
 
 // scanTimeDue reports whether the time of the last scan is to be written: when anything else is written, when the scan was
-// requested, and otherwise once an hour.
-func scanTimeDue(s Snapshot, reported *metav1.Time, changed bool) bool {
-	return reported == nil || changed || s.Requested || s.Time.Sub(reported.Time) >= scanTimeRefresh
+// requested, and otherwise once an hour, or as often as the person who set the scanThreshold wants the node to be scanned.
+func scanTimeDue(f facts, reported *metav1.Time, changed bool) bool {
+	s, refresh := f.snapshot, scanTimeRefresh
+	if wanted, err := time.ParseDuration(f.nodeFirmware.Spec.ScanThreshold); err == nil {
+		refresh = min(refresh, max(wanted, scanTimeLeast))
+	}
+	return reported == nil || changed || s.Requested || s.Time.Sub(reported.Time) >= refresh
+}
+
+// answered are the requests that the status shows as answered. Those of a hold stay until it ends, so that any other one is for it.
+func answered(f facts) v1alpha1.NodeRequests {
+	asked, before := f.nodeFirmware.Spec.Requests, f.nodeFirmware.Status.Requests
+	out := v1alpha1.NodeRequests{
+		Retry: ptr.Deref(f.records.retry, asked.Retry), Release: ptr.Deref(f.records.release, asked.Release), Scan: before.Scan,
+	}
+	if asked.Scan == "" || asked.Scan == f.snapshot.Answers {
+		out.Scan = asked.Scan
+	}
+	return out
 }
 
 func machine(m *inventory.Machine) *v1alpha1.Machine {

@@ -68,6 +68,7 @@ type Discovery struct {
 	// seen is the journal as it was at the last scan, where other processes write it.
 	seen      journal.View
 	threshold time.Duration
+	asked     string // the last request of a person for a scan
 }
 
 // New makes a Discovery. Nothing happens before RunScans and RunPublisher.
@@ -87,6 +88,27 @@ func (d *Discovery) Snapshot() (Snapshot, bool) {
 
 // Request requests a scan. Requests made while one is waiting are merged into it.
 func (d *Discovery) Request() { signal(d.wanted) }
+
+// Follow does what a person wants of the scans of the node: how old one may be, and a scan for each new request. The next scan that
+// begins answers the request.
+func (d *Discovery) Follow(nfw *v1alpha1.NodeFirmware) {
+	age, err := time.ParseDuration(nfw.Spec.ScanThreshold)
+	if err != nil {
+		age = 0 // absent
+	}
+	d.SetThreshold(age)
+	wanted := nfw.Spec.Requests.Scan
+	if wanted == "" || wanted == nfw.Status.Requests.Scan {
+		return
+	}
+	d.mu.Lock()
+	isNew := d.asked != wanted
+	d.asked = wanted
+	d.mu.Unlock()
+	if isNew {
+		d.Request()
+	}
+}
 
 // Changed says that the journal or an object of this node changed, so that it is published again.
 func (d *Discovery) Changed() { signal(d.dirty) }
@@ -207,7 +229,7 @@ func (d *Discovery) scan(ctx context.Context, requested bool) error {
 		return fmt.Errorf("scan devices: %w", err)
 	}
 	defer done()
-	look := d.lookNow()
+	look, answers := d.lookNow(), d.lastAsked()
 	found, err := d.config.Host.ScanGuarded(ctx, d.guard)
 	if err != nil {
 		return fmt.Errorf("scan devices: %w", err)
@@ -218,8 +240,14 @@ func (d *Discovery) scan(ctx context.Context, requested bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.look, d.seen = look, seen
-	d.snapshot = &Snapshot{Inventory: found, Time: time.Now(), Requested: requested}
+	d.snapshot = &Snapshot{Inventory: found, Time: time.Now(), Requested: requested, Answers: answers}
 	return nil
+}
+
+func (d *Discovery) lastAsked() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.asked
 }
 
 // staleAge is the age at which a scan counts as stale.

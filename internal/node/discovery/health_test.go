@@ -136,7 +136,7 @@ func TestNothingIsFlashedToADeviceAJobLeftUnhealthy(t *testing.T) {
 	ready := b.ready(t, "n1-nic-aa")
 	assert.Equal(t, v1alpha1.ReasonDeviceUnhealthy, ready.Reason)
 	assert.Contains(t, ready.Message, "job n1-1234: link b8:ce:f6:00:00:01 is not up any more")
-	assert.Contains(t, ready.Message, "kubectl patch nodefirmware n1", "what to do next")
+	assert.Contains(t, ready.Message, "kubectl patch nfw n1", "what to do next")
 	assert.Contains(t, ready.Message, `\"retry\"`)
 	assert.True(t, meta.IsStatusConditionTrue(b.device(t, "n1-nic-aa").Status.Conditions, v1alpha1.ConditionStalled))
 
@@ -170,7 +170,7 @@ func TestUnhealthyDeviceStaysRefusedOverBootsUntilCleared(t *testing.T) {
 
 	clear := func(request string) {
 		n := b.node(t)
-		n.Spec.Retry = request
+		n.Spec.Requests.Retry = request
 		require.NoError(t, b.client.Update(t.Context(), n))
 		b.seen(t)
 	}

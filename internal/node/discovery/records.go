@@ -24,8 +24,8 @@ type records struct {
 	step *v1alpha1.CurrentStep
 	// held is the failure that keeps the node in maintenance; nil when none does.
 	held *status.HeldFacts
-	// hold is that failure as the status lists it; nil when there is none.
-	hold *v1alpha1.Hold
+	// retry and release are the requests that were in force when that hold began; nil where there is none, or that is not known yet.
+	retry, release *string
 	// lastError is the last failure, until a later job completes.
 	lastError string
 	// verdict is the last result of the health gate; nil where it never judged.
@@ -68,7 +68,7 @@ func recordsOf(v journal.View) records {
 		}
 	}
 	if job := v.Held(); job != nil {
-		r.hold = &v1alpha1.Hold{Job: job.Name, Retry: job.Retry, Release: job.Release}
+		r.retry, r.release = job.Retry, job.Release
 		f := job.Record.Failure
 		r.held = &status.HeldFacts{
 			Job: job.Name, Reason: string(f.Reason), Message: f.Message, Step: string(f.Step), Device: f.Device,

@@ -14,6 +14,8 @@ type Snapshot struct {
 	Time time.Time
 	// Requested says that a person or a job requested the scan, so that its time is published even if nothing changed.
 	Requested bool
+	// Answers is the request of a person, spec.requests.scan, that was known when the scan began; empty for none.
+	Answers string
 }
 
 // complete reports whether every class was enumerated.

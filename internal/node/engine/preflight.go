@@ -110,7 +110,7 @@ func (x *execution) history(u journal.Update) (*step.Failure, error) {
 	if err != nil {
 		return nil, err
 	}
-	const nextStep = "; repair it, then set spec.retry of the node's NodeFirmware to a new value"
+	const nextStep = "; repair it, then set spec.requests.retry of the node's NodeFirmware to a new value"
 	known := view.Devices[u.UniqueID]
 	cleared := x.job.Clearance().Clears
 	switch bad, last, tries := known.Unhealthy, known.LastFailure, known.Attempts; {

@@ -46,10 +46,9 @@ func (r *Reconciler) submit(j journal.Job) error {
 }
 
 // noteHold journals the request to release that is there when the daemon finds that a job holds the node, before the hold is
-// reported: it was made for something else, so only another one releases the node. A hold that an earlier version reported has
-// none, because that version knew no request but a time.
+// reported: it was made for something else, so only another one releases the node.
 func (r *Reconciler) noteHold(f *state) error {
-	if f.holds == nil || f.holds.Release != nil || f.holds.Reported {
+	if f.holds == nil || f.holds.Release != nil {
 		return nil
 	}
 	f.holds.Release = f.release.InForce()

@@ -62,9 +62,9 @@ func (h *held) run(name string, release bool) {
 	h.calm = false
 	h.Sim.Clear("disk0")
 	if h.asked = true; release {
-		h.node.Spec.Release = "release " + name
+		h.node.Spec.Requests.Release = "release " + name
 	} else {
-		h.node.Spec.Retry = "retry " + name
+		h.node.Spec.Requests.Retry = "retry " + name
 	}
 	require.NoError(h.T, h.env.Client.Update(h.T.Context(), h.node))
 	if !release {

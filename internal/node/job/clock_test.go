@@ -2,12 +2,10 @@ package job_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
@@ -19,7 +17,7 @@ import (
 func TestRequestFromBeforeTheJobReleasesNothing(t *testing.T) {
 	d := newDaemon(t)
 	node := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}
-	node.Spec.Release = "for the last one"
+	node.Spec.Requests.Release = "for the last one"
 	require.NoError(t, d.env.Client.Create(t.Context(), node))
 	id := d.Add(inventory.Disk, "disk0", inventory.ActivateNone)
 	d.Sim.Inject("disk0", drivertest.FailWrite)
@@ -30,12 +28,12 @@ func TestRequestFromBeforeTheJobReleasesNothing(t *testing.T) {
 	require.NoError(t, d.reconcile("j"))
 	d.work()
 	assert.Equal(t, step.MaintenanceReady, d.Window.Phase)
-	node.Spec.Release = ""
+	node.Spec.Requests.Release = ""
 	require.NoError(t, d.env.Client.Update(t.Context(), node))
 	require.NoError(t, d.reconcile("j"))
 	d.work()
 	assert.Equal(t, step.MaintenanceReady, d.Window.Phase, "removing a request is none")
-	node.Spec.Release = "as it is"
+	node.Spec.Requests.Release = "as it is"
 	require.NoError(t, d.env.Client.Update(t.Context(), node))
 	require.NoError(t, d.reconcile("j"))
 	d.work()
@@ -55,7 +53,7 @@ func TestHeldNodeIsReleasedThoughAnotherJobHasTheName(t *testing.T) {
 	require.NoError(t, d.env.Client.Delete(t.Context(), o))
 	d.create("j", id)
 	node := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}
-	node.Spec.ReleaseRequestedAt = ptr.To(metav1.NewTime(time.Now().Add(-24 * time.Hour))) // deprecated, of a clock far back
+	node.Spec.Requests.Release = "2001-01-01T00:00:00Z" // of a clock far back
 	require.NoError(t, d.env.Client.Create(t.Context(), node))
 	require.NoError(t, d.reconcile("j"))
 	d.work()

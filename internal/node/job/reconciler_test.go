@@ -249,13 +249,13 @@ func TestFailedJobHoldsTheNodeUntilReleased(t *testing.T) {
 	apitest.RequireStatus(t, got, kstatus.FailedStatus)
 
 	node := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}
-	node.Spec.Retry = "release nothing"
+	node.Spec.Requests.Retry = "release nothing"
 	require.NoError(t, d.env.Client.Create(t.Context(), node))
 	require.NoError(t, d.reconcile("j"))
 	d.work()
 	assert.Equal(t, step.MaintenanceReady, d.Window.Phase)
 
-	node.Spec.Release = "as it is"
+	node.Spec.Requests.Release = "as it is"
 	require.NoError(t, d.env.Client.Update(t.Context(), node))
 	require.NoError(t, d.env.Client.Delete(t.Context(), got), "the node can be released when the object is gone")
 	require.NoError(t, d.reconcile("j"))
@@ -330,7 +330,7 @@ func TestReleasedJobSaysSo(t *testing.T) {
 	d.work()
 	require.NoError(t, d.reconcile("j"))
 	node := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}
-	node.Spec.Release = "as it is"
+	node.Spec.Requests.Release = "as it is"
 	require.NoError(t, d.env.Client.Create(t.Context(), node))
 	require.NoError(t, d.reconcile("j"))
 	d.work()
@@ -354,12 +354,12 @@ func TestJobWhoseNodeIsBeingReleasedSaysSo(t *testing.T) {
 	require.NoError(t, d.reconcile("j"))
 	ended := d.get("j").Status.CompletionTime
 	node := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}
-	node.Spec.Release = "as it is"
+	node.Spec.Requests.Release = "as it is"
 	require.NoError(t, d.env.Client.Create(t.Context(), node))
 	require.NoError(t, d.reconcile("j"))
 	got := d.get("j")
 	assert.Contains(t, condition(got, v1alpha1.ConditionReady).Message, "Step release runs.")
-	assert.NotContains(t, condition(got, v1alpha1.ConditionHeld).Message, "spec.release")
+	assert.NotContains(t, condition(got, v1alpha1.ConditionHeld).Message, "spec.requests.release")
 	assert.True(t, got.Held(), "it counts until the node is back")
 	assert.Equal(t, ended, got.Status.CompletionTime)
 	apitest.RequireStatus(t, got, kstatus.InProgressStatus)
@@ -376,7 +376,7 @@ func TestNewerAdmittedJobTakesOver(t *testing.T) {
 	require.NoError(t, d.reconcile("first"))
 	d.Sim.Clear("disk0")
 	node := &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: nodeName}}
-	node.Spec.Retry = "after reseating"
+	node.Spec.Requests.Retry = "after reseating"
 	require.NoError(t, d.env.Client.Create(t.Context(), node))
 	d.create("second", id)
 	d.admit("second")

@@ -157,17 +157,9 @@ var (
 // decodeJob tolerates unknown fields and refuses unknown values: guessing the meaning of a state could flash a device
 // twice.
 func decodeJob(raw []byte) (Job, error) {
-	var stored struct {
-		Job
-		// Forgiven is the time of the last request to retry, where an earlier version recorded the job; zero for none.
-		Forgiven time.Time `json:"forgiven"`
-	}
-	if err := json.Unmarshal(raw, &stored); err != nil {
-		return stored.Job, fmt.Errorf("decode job: %w", err)
-	}
-	j := stored.Job
-	if j.Retry == nil {
-		j.Retry = plan.ClearedAt(stored.Forgiven).InForce()
+	var j Job
+	if err := json.Unmarshal(raw, &j); err != nil {
+		return j, fmt.Errorf("decode job: %w", err)
 	}
 	if !slices.Contains(outcomes, j.Record.Outcome) {
 		return j, fmt.Errorf("decode job %s: unknown outcome %q; was it written by a newer daemon?", j.Name, j.Record.Outcome)

@@ -52,28 +52,6 @@ func edit(t *testing.T, dir, bucket, key, value string) {
 	require.NoError(t, db.Close())
 }
 
-// A journal of the version before knows the times of requests only.
-func TestRequestThatAnEarlierVersionRecordedIsThatTime(t *testing.T) {
-	dir := t.TempDir()
-	j := open(t, dir)
-	require.NoError(t, j.Save(newJob("a")))
-	require.NoError(t, j.Close())
-	asked := plan.ClearedAt(noon)
-	for stored, want := range map[string]string{
-		`{"name":"a","uid":"uid-a","accepted":"2026-11-21T12:00:00Z","forgiven":"2026-11-21T12:00:00Z","asked":"2026-11-21T12:30:00Z"}`: string(asked),
-		`{"name":"a","uid":"uid-a","accepted":"2026-11-21T12:00:00Z"}`:                                                                  "",
-	} {
-		edit(t, dir, "jobs", "uid-a", stored)
-		reopened := open(t, dir)
-		job := view(t, reopened).Job("uid-a")
-		require.NotNil(t, job.Retry)
-		assert.Equal(t, want, *job.Retry)
-		assert.False(t, asked.Clears(job.Retry) && want != "", "the request that the job followed clears nothing of it")
-		assert.Nil(t, job.Release)
-		require.NoError(t, reopened.Close())
-	}
-}
-
 // TestWhatIsSavedSurvivesReopening proves R000-61.
 func TestWhatIsSavedSurvivesReopening(t *testing.T) {
 	dir := t.TempDir()

@@ -61,7 +61,7 @@ func TestAnyObjectMayBeDeletedWhileAnUpdateRuns(t *testing.T) {
 	assert.NotNil(t, second.job().DeletionTimestamp, "it is kept until the node is released")
 	assert.Contains(t, l.admitted(t), second.node.Name)
 	assert.Zero(t, second.node.Reboots())
-	second.patchNode(func(n *v1alpha1.NodeFirmware) { n.Spec.Release = "as it is" })
+	second.patchNode(func(n *v1alpha1.NodeFirmware) { n.Spec.Requests.Release = "as it is" })
 	eventually(t, "the job goes with the release", func() bool {
 		return apierrors.IsNotFound(l.admin.Get(t.Context(), client.ObjectKeyFromObject(job), job))
 	})

@@ -402,7 +402,7 @@ func (l *Lab) nodesSurvive(t *testing.T) {
 		assert.True(t, s.kubeNode().Spec.Unschedulable)
 		assert.Equal(t, 1, s.maintenances())
 		assert.Zero(t, s.node.Reboots(), "nothing is stored, so nothing is rebooted for")
-		release := `{"spec":{"release":"as it is"}}`
+		release := `{"spec":{"requests":{"release":"as it is"}}}`
 		require.NoError(t, l.admin.Patch(t.Context(), &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: s.node.Name}}, client.RawPatch("application/merge-patch+json", []byte(release))))
 		eventually(t, "the node is released", func() bool { return s.maintenances() == 0 && !s.kubeNode().Spec.Unschedulable })
 	})

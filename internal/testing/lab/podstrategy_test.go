@@ -100,7 +100,7 @@ func (l *Lab) podsSurvive(t *testing.T) {
 			return len(pods) == 1 && pods[0].UID != first.UID && pods[0].Status.Phase == corev1.PodSucceeded
 		})
 		assert.True(t, s.kubeNode().Spec.Unschedulable)
-		release := `{"spec":{"release":"as it is"}}`
+		release := `{"spec":{"requests":{"release":"as it is"}}}`
 		require.NoError(t, l.admin.Patch(t.Context(), &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: s.node.Name}}, client.RawPatch("application/merge-patch+json", []byte(release))))
 		eventually(t, "the node is released", func() bool { return s.maintenances() == 0 && !s.kubeNode().Spec.Unschedulable })
 	})

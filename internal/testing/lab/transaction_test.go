@@ -135,7 +135,7 @@ func TestWhatAJobBreaksIsRepairedOrWaitsForAPerson(t *testing.T) {
 		writes, reboots := s.writes(), s.node.Reboots()
 		assert.Equal(t, 1, reboots)
 		s.patchNode(func(n *v1alpha1.NodeFirmware) {
-			n.Spec.Release = "as it is"
+			n.Spec.Requests.Release = "as it is"
 		})
 		eventually(t, "the node is released", func() bool { return s.maintenances() == 0 && !s.kubeNode().Spec.Unschedulable })
 		assert.Equal(t, writes, s.writes(), "nothing is written for that")

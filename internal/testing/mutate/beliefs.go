@@ -22,8 +22,8 @@ func beliefs() []Mutant {
 		{What: "a report that blocks a policy goes where room is scarce", File: "internal/quarantine/size.go",
 			Old: "if first(r) || e.Scope != v1alpha1.QuarantineFleet && had(r) {", New: `if first(r) || e.Scope == "never" && had(r) {`},
 		{What: "what was lifted is quarantined again", File: set, Old: "if needed[job] && len(e.Lifted) < maxLifted {", New: "if needed[job] && len(e.Lifted) < 0 {"},
-		{What: "a request clears what failed under it", File: clearance, Old: "return string(c) != *under", New: "return true"},
-		{What: "the removal of a request is one", File: clearance, Old: `case c == "":`, New: `case c == "never":`},
+		{What: "a request clears what failed under it", File: clearance, Old: "(under == nil || string(c) != *under)", New: "true"},
+		{What: "the removal of a request is one", File: clearance, Old: `c != "" && (`, New: `(`},
 		{What: "a pause after a failure is counted by the clock of the node", File: retry,
 			Old: "f.failed[j.UID].Add(", New: "j.Status.CompletionTime.Add("},
 	}

@@ -49,9 +49,7 @@ func gates() []Mutant {
 			Old: "u.Rollback != inventory.RollbackNone:", New: "u.Rollback == inventory.RollbackNone:"},
 		{What: "some devices are restored though one cannot be", File: rollback, Old: "if len(stuck) == 0 {", New: "if len(stuck) < len(r.Failure.Blames) {"},
 		{What: "a node that cannot be restored is not held", File: rollback, Old: "Step: r.Failure.Step, Held: true,", New: "Step: r.Failure.Step,"},
-		{What: "the request that was in force clears what failed under it", File: clearance, Old: "return string(c) != *under", New: "return string(c) == *under"},
-		{What: "an empty request clears", File: clearance, Old: "case c == \"\":\n\t\treturn false", New: "case c == \"\":\n\t\treturn under != nil"},
-		{What: "a time clears what an earlier version recorded", File: clearance,
-			Old: "return !strings.HasPrefix(string(c), dated)", New: "return strings.HasPrefix(string(c), \"\")"},
+		{What: "the request that was in force clears what failed under it", File: clearance, Old: "string(c) != *under", New: "string(c) == *under"},
+		{What: "an empty request clears", File: clearance, Old: `c != "" && (`, New: `(c != "" || under != nil) && (`},
 	}
 }

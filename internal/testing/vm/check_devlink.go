@@ -145,7 +145,7 @@ func (s *scene) release(ctx context.Context) error {
 		return fmt.Errorf("release node: %w", err)
 	}
 	old := n.DeepCopy()
-	n.Spec.Release = "as it is"
+	n.Spec.Requests.Release = "as it is"
 	if err := s.API.Patch(ctx, &n, client.MergeFrom(old)); err != nil {
 		return fmt.Errorf("release node: %w", err)
 	}

@@ -1087,18 +1087,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: time
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Hold
-  map:
-    fields:
-    - name: job
-      type:
-        scalar: string
-    - name: release
-      type:
-        scalar: string
-    - name: retry
-      type:
-        scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ImageDescription
   map:
     fields:
@@ -1423,18 +1411,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - name
-    - name: release
+    - name: requests
       type:
-        scalar: string
-    - name: releaseRequestedAt
-      type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
-    - name: retry
-      type:
-        scalar: string
-    - name: retryRequestedAt
-      type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.NodeRequests
     - name: scanThreshold
       type:
         scalar: string
@@ -1473,15 +1452,15 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: firmwareNotListed
       type:
         scalar: numeric
+    - name: heldBy
+      type:
+        scalar: string
     - name: history
       type:
         list:
           elementType:
             namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.JobRecord
           elementRelationship: atomic
-    - name: hold
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Hold
     - name: lastError
       type:
         scalar: string
@@ -1507,6 +1486,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ObsoleteReference
           elementRelationship: atomic
+    - name: requests
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.NodeRequests
     - name: steps
       type:
         list:
@@ -1522,6 +1504,18 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: verdict
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.HealthVerdict
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.NodeRequests
+  map:
+    fields:
+    - name: release
+      type:
+        scalar: string
+    - name: retry
+      type:
+        scalar: string
+    - name: scan
+      type:
+        scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ObjectReference
   map:
     fields:

@@ -2,10 +2,6 @@
 
 package v1alpha1
 
-import (
-	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
-
 // NodeFirmwareSpecApplyConfiguration represents a declarative configuration of the NodeFirmwareSpec type for use
 // with apply.
 //
@@ -23,20 +19,8 @@ type NodeFirmwareSpecApplyConfiguration struct {
 	// "5m"; it does not scan before, unless a job or a change of the hardware requests it. At least 1s. Absent: the
 	// daemon's --scan-interval, 5m by default. Written by the user.
 	ScanThreshold *string `json:"scanThreshold,omitempty"`
-	// retry clears every failure on this node, so that failed updates are planned again. It is any text of at most 128
-	// bytes, such as "2026-11-21 after reseating", and it is a request whenever it differs from the text that was in force
-	// when the failure was recorded. Removing it requests nothing. Written by the user.
-	Retry *string `json:"retry,omitempty"`
-	// release returns a node that a failed job holds to service as it is, although the update did not succeed. It is any text
-	// of at most 128 bytes, and it is a request whenever it differs from status.hold.release. Removing it requests nothing.
-	// Written by the user.
-	Release *string `json:"release,omitempty"`
-	// retryRequestedAt is ignored where retry is set; otherwise this time is such a text, and is compared with no clock.
-	// Written by the user. Deprecated: use retry. It is removed in the next version of the API.
-	RetryRequestedAt *v1.Time `json:"retryRequestedAt,omitempty"`
-	// releaseRequestedAt is ignored where release is set; otherwise this time is such a text, and is compared with no clock.
-	// Written by the user. Deprecated: use release. It is removed in the next version of the API.
-	ReleaseRequestedAt *v1.Time `json:"releaseRequestedAt,omitempty"`
+	// requests ask for something to be done once on the node. Written by the user.
+	Requests *NodeRequestsApplyConfiguration `json:"requests,omitempty"`
 }
 
 // NodeFirmwareSpecApplyConfiguration constructs a declarative configuration of the NodeFirmwareSpec type for use with
@@ -74,34 +58,10 @@ func (b *NodeFirmwareSpecApplyConfiguration) WithScanThreshold(value string) *No
 	return b
 }
 
-// WithRetry sets the Retry field in the declarative configuration to the given value
+// WithRequests sets the Requests field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Retry field is set to the value of the last call.
-func (b *NodeFirmwareSpecApplyConfiguration) WithRetry(value string) *NodeFirmwareSpecApplyConfiguration {
-	b.Retry = &value
-	return b
-}
-
-// WithRelease sets the Release field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Release field is set to the value of the last call.
-func (b *NodeFirmwareSpecApplyConfiguration) WithRelease(value string) *NodeFirmwareSpecApplyConfiguration {
-	b.Release = &value
-	return b
-}
-
-// WithRetryRequestedAt sets the RetryRequestedAt field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the RetryRequestedAt field is set to the value of the last call.
-func (b *NodeFirmwareSpecApplyConfiguration) WithRetryRequestedAt(value v1.Time) *NodeFirmwareSpecApplyConfiguration {
-	b.RetryRequestedAt = &value
-	return b
-}
-
-// WithReleaseRequestedAt sets the ReleaseRequestedAt field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the ReleaseRequestedAt field is set to the value of the last call.
-func (b *NodeFirmwareSpecApplyConfiguration) WithReleaseRequestedAt(value v1.Time) *NodeFirmwareSpecApplyConfiguration {
-	b.ReleaseRequestedAt = &value
+// If called multiple times, the Requests field is set to the value of the last call.
+func (b *NodeFirmwareSpecApplyConfiguration) WithRequests(value *NodeRequestsApplyConfiguration) *NodeFirmwareSpecApplyConfiguration {
+	b.Requests = value
 	return b
 }

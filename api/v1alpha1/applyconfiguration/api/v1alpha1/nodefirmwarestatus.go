@@ -22,8 +22,8 @@ type NodeFirmwareStatusApplyConfiguration struct {
 	// bootID is the kernel's boot id (/proc/sys/kernel/random/boot_id) at the last scan.
 	BootID *string `json:"bootID,omitempty"`
 	// lastScanTime is when the last complete scan ended. It is written with every other change of the status and after
-	// every requested scan. While nothing changes it is refreshed once an hour, although scans continue at their
-	// interval.
+	// every requested scan. While nothing changes it is refreshed by the first scan after an hour, or after spec.scanThreshold
+	// where that is shorter, but at most once a minute.
 	LastScanTime *metav1.Time `json:"lastScanTime,omitempty"`
 	// biosVersion is the running version of the system firmware.
 	BIOSVersion *string `json:"biosVersion,omitempty"`
@@ -36,9 +36,13 @@ type NodeFirmwareStatusApplyConfiguration struct {
 	// tools lists the vendors' programs that the drivers of this node run, in order of name, as the daemon found them at its start. At
 	// most 32.
 	Tools []VendorToolApplyConfiguration `json:"tools,omitempty"`
-	// hold is the failed job that keeps the node in maintenance, with the requests of the spec that it followed; absent when
-	// none does.
-	Hold *HoldApplyConfiguration `json:"hold,omitempty"`
+	// requests are the requests of the spec that the node has answered. scan is there when a scan that began after the request is
+	// published. While a failed job holds the node, retry and release are those that were in force when the hold began; otherwise
+	// they are those of the spec.
+	Requests *NodeRequestsApplyConfiguration `json:"requests,omitempty"`
+	// heldBy is the failed job that keeps the node in maintenance; absent when none does. A new spec.requests.retry tries again, and
+	// a new spec.requests.release returns the node to service.
+	HeldBy *string `json:"heldBy,omitempty"`
 	// currentStep is the step that runs now; absent when none does.
 	CurrentStep *CurrentStepApplyConfiguration `json:"currentStep,omitempty"`
 	// steps lists the enabled steps that a job on this node may run, in the order they run. At most 64.
@@ -158,11 +162,19 @@ func (b *NodeFirmwareStatusApplyConfiguration) WithTools(values ...*VendorToolAp
 	return b
 }
 
-// WithHold sets the Hold field in the declarative configuration to the given value
+// WithRequests sets the Requests field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Hold field is set to the value of the last call.
-func (b *NodeFirmwareStatusApplyConfiguration) WithHold(value *HoldApplyConfiguration) *NodeFirmwareStatusApplyConfiguration {
-	b.Hold = value
+// If called multiple times, the Requests field is set to the value of the last call.
+func (b *NodeFirmwareStatusApplyConfiguration) WithRequests(value *NodeRequestsApplyConfiguration) *NodeFirmwareStatusApplyConfiguration {
+	b.Requests = value
+	return b
+}
+
+// WithHeldBy sets the HeldBy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the HeldBy field is set to the value of the last call.
+func (b *NodeFirmwareStatusApplyConfiguration) WithHeldBy(value string) *NodeFirmwareStatusApplyConfiguration {
+	b.HeldBy = &value
 	return b
 }
 
