@@ -133,18 +133,18 @@ func (e *Env) reset(ctx context.Context) error {
 
 // installDefinitions installs the missing definitions: all of them at first, later those that a test removed.
 func (e *Env) installDefinitions(ctx context.Context) error {
-	definitions, err := Definitions()
+	definitions, err := definitions()
 	if err != nil {
 		return err
 	}
 	var missing []*apiextensionsv1.CustomResourceDefinition
 	for _, d := range definitions {
-		installed, err := e.isInstalled(ctx, d)
+		installed, err := e.isInstalled(ctx, d.Name)
 		if err != nil {
 			return fmt.Errorf("get definition %s: %w", d.Name, err)
 		}
 		if !installed {
-			missing = append(missing, d)
+			missing = append(missing, d.DeepCopy())
 		}
 	}
 	if len(missing) == 0 {
@@ -157,15 +157,19 @@ func (e *Env) installDefinitions(ctx context.Context) error {
 }
 
 // isInstalled waits for a definition that is being deleted until it is gone.
-func (e *Env) isInstalled(ctx context.Context, d *apiextensionsv1.CustomResourceDefinition) (installed bool, err error) {
+func (e *Env) isInstalled(ctx context.Context, name string) (installed bool, err error) {
 	err = wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, wipeTimeout, true, func(ctx context.Context) (bool, error) {
-		current := &apiextensionsv1.CustomResourceDefinition{}
-		err := e.Client.Get(ctx, client.ObjectKeyFromObject(d), current)
+		current := &metav1.PartialObjectMetadata{} // they are large
+		current.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
+		err := e.Client.Get(ctx, client.ObjectKey{Name: name}, current)
 		installed = err == nil
 		return apierrors.IsNotFound(err) || installed && current.DeletionTimestamp == nil, client.IgnoreNotFound(err)
 	})
 	return installed, err
 }
+
+// definitions are read once.
+var definitions = sync.OnceValues(Definitions)
 
 // Definitions returns the definitions New installs: those of the product, as they are deployed, and those of the
 // maintenance-operator.

@@ -2,10 +2,12 @@ package apitest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	maintenancev1alpha1 "github.com/Mellanox/maintenance-operator/api/v1alpha1"
+	"golang.org/x/sync/errgroup"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -20,12 +22,16 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
 
-// wiped are the kinds that are emptied before a test. Admission policies come first, so that they cannot block the
-// rest.
+// policies come first, so that they cannot block the rest.
+func policies() []client.ObjectList {
+	return []client.ObjectList{
+		&admissionregistrationv1.ValidatingAdmissionPolicyBindingList{}, &admissionregistrationv1.ValidatingAdmissionPolicyList{},
+	}
+}
+
+// wiped are the kinds that are emptied before a test.
 func wiped() []client.ObjectList {
 	return []client.ObjectList{
-		&admissionregistrationv1.ValidatingAdmissionPolicyBindingList{},
-		&admissionregistrationv1.ValidatingAdmissionPolicyList{},
 		&v1alpha1.FirmwareTemplateList{}, &v1alpha1.FirmwareSourceList{}, &v1alpha1.FirmwareCatalogList{}, &v1alpha1.RolloutPolicyList{},
 		&v1alpha1.FirmwareJobList{}, &v1alpha1.NodeDeviceList{}, &v1alpha1.NodeFirmwareList{},
 		&maintenancev1alpha1.NodeMaintenanceList{}, &maintenancev1alpha1.MaintenanceOperatorConfigList{},
@@ -43,17 +49,19 @@ func wipedInNamespace() []client.ObjectList {
 const wipeTimeout = 30 * time.Second
 
 func (e *Env) wipe(ctx context.Context) error {
-	for _, list := range wiped() {
+	for _, list := range policies() {
 		if err := e.wipeAll(ctx, list); err != nil {
 			return err
 		}
 	}
-	for _, list := range wipedInNamespace() {
-		if err := e.wipeAll(ctx, list, client.InNamespace(Namespace)); err != nil {
-			return err
-		}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, list := range wiped() {
+		group.Go(func() error { return e.wipeAll(ctx, list) })
 	}
-	return nil
+	for _, list := range wipedInNamespace() {
+		group.Go(func() error { return e.wipeAll(ctx, list, client.InNamespace(Namespace)) })
+	}
+	return group.Wait()
 }
 
 // wipeAll deletes every object of a kind, whatever finalizers it has, and waits until all are gone.
@@ -62,8 +70,13 @@ func (e *Env) wipeAll(ctx context.Context, list client.ObjectList, options ...cl
 		if err := e.Client.List(ctx, list, options...); err != nil {
 			return false, err
 		}
-		left := meta.LenList(list)
-		return left == 0, meta.EachListItem(list, func(o runtime.Object) error { return e.remove(ctx, o.(client.Object)) })
+		group, ctx := errgroup.WithContext(ctx)
+		group.SetLimit(8)
+		err := meta.EachListItem(list, func(o runtime.Object) error {
+			group.Go(func() error { return e.remove(ctx, o.(client.Object)) })
+			return nil
+		})
+		return meta.LenList(list) == 0, errors.Join(err, group.Wait())
 	})
 	if err != nil {
 		return fmt.Errorf("delete what is in %T: %w", list, err)

@@ -93,6 +93,8 @@ func disruptionBudget(s *scene) {
 	s.until("the pod to be named, and no other", func(state maintenance.State) bool {
 		return state.Phase == step.MaintenanceRequested && strings.Contains(state.Message, "default/db-0") && !s.exists("other") && !strings.Contains(state.Message, "default/other")
 	})
+	pdb.Status.ObservedGeneration = pdb.Generation // its controller has seen it: from now on the API server refuses at once
+	require.NoError(s, s.Client.Status().Update(s.Context(), pdb))
 	s.stays(step.MaintenanceRequested)
 	assert.True(s, s.exists("db-0"))
 	require.NoError(s, s.Client.Delete(s.Context(), pdb))
