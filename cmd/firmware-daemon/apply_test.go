@@ -23,7 +23,7 @@ func TestProcessesWithDifferentStateDirectoriesNeverWriteOneDeviceAtOnce(t *test
 	bin := t.TempDir()
 	out, err := exec.Command("go", "build", "-o", bin, ".", "../firmware-simtools").CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	m := newMachine(t, bin)
+	m := newMachine(t, bin, 1)
 	template := m.template(t)
 	require.NoError(t, m.SetFault(simhost.Fault{ID: "slow", Kind: simhost.Hang, Operation: "write"}))
 

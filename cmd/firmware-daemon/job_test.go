@@ -30,22 +30,22 @@ func executesOneJobAlone(t *testing.T, c *cluster, m *machine) {
 		}
 	})
 	card := c.device(t, byBoard(nic1PSID))
-	require.NoError(t, c.Client.Create(t.Context(), &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: "scan"},
-		Spec: v1alpha1.FirmwareJobSpec{NodeName: "n1", Type: v1alpha1.JobTypeScan}}))
-	c.admit(t, "n1-pod", update(card, "28.41.1000", c.stock(simhost.NICImage, simhost.ImageOptions{Version: "28.41.1000", PSID: nic1PSID})))
+	require.NoError(t, c.Client.Create(t.Context(), &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: c.node + "-scan"},
+		Spec: v1alpha1.FirmwareJobSpec{NodeName: c.node, Type: v1alpha1.JobTypeScan}}))
+	c.admit(t, "pod", update(card, "28.41.1000", c.stock(simhost.NICImage, simhost.ImageOptions{Version: "28.41.1000", PSID: nic1PSID})))
 	require.EventuallyWithT(t, func(ct *assert.CollectT) {
 		assert.True(ct, meta.IsStatusConditionTrue(c.job(t, "scan").Status.Conditions, v1alpha1.ConditionComplete), "the daemon scans")
-		waits := meta.FindStatusCondition(c.job(t, "n1-pod").Status.Conditions, v1alpha1.ConditionReconciling)
+		waits := meta.FindStatusCondition(c.job(t, "pod").Status.Conditions, v1alpha1.ConditionReconciling)
 		require.NotNil(ct, waits)
 		assert.Contains(ct, waits.Message, "waits for the pod that executes it")
 	}, 30*time.Second, 50*time.Millisecond)
 	assert.NoFileExists(t, filepath.Join(m.stateDir(), "journal.db"), "nothing is executed")
 	assert.Zero(t, m.stop(syscall.SIGTERM))
 
-	execute := append(slices.Clone(c.args), "--name=n1-pod")
+	execute := append(slices.Clone(c.args), "--name="+c.node+"-pod")
 	m.startAs(t, "job", execute...)
 	require.Eventually(t, func() bool {
-		return slices.ContainsFunc(c.job(t, "n1-pod").Status.Steps, func(s v1alpha1.JobStep) bool {
+		return slices.ContainsFunc(c.job(t, "pod").Status.Steps, func(s v1alpha1.JobStep) bool {
 			return s.Name == "flash" && s.State == v1alpha1.StepRunning
 		})
 	}, time.Minute, 20*time.Millisecond)
@@ -73,7 +73,7 @@ func executesOneJobAlone(t *testing.T, c *cluster, m *machine) {
 		require.Fail(t, "the process does not end")
 	}
 	assert.Zero(t, m.daemon.ProcessState.ExitCode())
-	j := c.job(t, "n1-pod")
+	j := c.job(t, "pod")
 	assert.True(t, meta.IsStatusConditionTrue(j.Status.Conditions, v1alpha1.ConditionComplete), "%+v", j.Status.Conditions)
 	assert.EqualValues(t, 1, j.Status.Reboots)
 	running, err := m.Running("nic1")
@@ -81,12 +81,12 @@ func executesOneJobAlone(t *testing.T, c *cluster, m *machine) {
 	assert.Equal(t, "28.41.1000", running)
 	assert.Equal(t, "28.41.1000", c.device(t, byBoard(nic1PSID)).Status.Firmware.Running)
 	var n v1alpha1.NodeFirmware
-	require.NoError(t, c.Client.Get(t.Context(), client.ObjectKey{Name: "n1"}, &n))
+	require.NoError(t, c.Client.Get(t.Context(), client.ObjectKey{Name: c.node}, &n))
 	assert.Len(t, n.Status.History, 1)
 
 	operations, err := m.Operations()
 	require.NoError(t, err)
-	again := exec.Command(filepath.Join(m.bin, "firmware-daemon"), append([]string{"job", "--node-name=n1", "--health-probe-bind-address=0"}, append(m.local(), execute...)...)...)
+	again := exec.Command(filepath.Join(m.bin, "firmware-daemon"), append([]string{"job", "--node-name=" + m.node, "--health-probe-bind-address=0"}, append(m.local(), execute...)...)...)
 	out, err := again.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	after, err := m.Operations()

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"encoding/pem"
+	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -25,7 +26,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -37,27 +40,51 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
-func TestMain(m *testing.M) { apitest.Main(m) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
+		_ = flag.Set(parallel.Name, "8") // they mostly wait
+	}
+	apitest.Main(m)
+}
 
-// TestDaemon runs the real daemon against a real API server and simulated machines. The programs are built once.
+// TestDaemon runs the real daemon against a real API server and simulated machines, each of a node of its own: they mostly wait. Those
+// that stop the API server come alone.
 func TestDaemon(t *testing.T) {
 	bin := t.TempDir()
 	out, err := exec.Command("go", "build", "-o", bin, ".", "../firmware-simtools").CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	for name, test := range map[string]func(*testing.T, *cluster, *machine){
-		"updates its node": updatesItsNode, "starts without an API server": startsWithoutAPIServer, "sees a card leave": seesACardLeave,
-		"writes on when its pod ends": writesOnWhenItsPodEnds, "reads back what lost its worker": readsBackWhatLostItsWorker,
-		"outlives every kill": outlivesEveryKill, "executes one job alone": executesOneJobAlone,
-		"refuses to run unconfined": refusesToRunUnconfined, "writes nothing for a stolen operator": writesNothingForAStolenOperator,
-	} {
-		t.Run(name, func(t *testing.T) { test(t, newCluster(t), newMachine(t, bin)) })
+	env := newEnv(t)
+	nodes := 0
+	run := func(t *testing.T, name string, test func(*testing.T, *cluster, *machine), parallel bool) {
+		nodes++
+		index := nodes
+		t.Run(name, func(t *testing.T) {
+			if parallel {
+				t.Parallel()
+			}
+			m := newMachine(t, bin, index)
+			test(t, newCluster(t, env, m.node), m)
+		})
 	}
+	t.Run("together", func(t *testing.T) {
+		for name, test := range map[string]func(*testing.T, *cluster, *machine){
+			"updates its node": updatesItsNode, "sees a card leave": seesACardLeave,
+			"writes on when its pod ends": writesOnWhenItsPodEnds, "reads back what lost its worker": readsBackWhatLostItsWorker,
+			"outlives every kill": outlivesEveryKill, "refuses to run unconfined": refusesToRunUnconfined,
+			"writes nothing for a stolen operator": writesNothingForAStolenOperator,
+		} {
+			run(t, name, test, true)
+		}
+	})
+	run(t, "starts without an API server", startsWithoutAPIServer, false)
+	run(t, "executes one job alone", executesOneJobAlone, false)
 }
 
 // machine is a simulated machine with the daemon that runs on it.
 type machine struct {
 	*simhost.Machine
-	bin string
+	bin, node string
 
 	mu     sync.Mutex
 	daemon *exec.Cmd
@@ -65,13 +92,14 @@ type machine struct {
 	ended  chan struct{}
 }
 
-func newMachine(t *testing.T, bin string) *machine {
+// newMachine is the machine of node n<index>.
+func newMachine(t *testing.T, bin string, index int) *machine {
 	t.Helper()
-	spec := simhost.DefaultSpec("n1", 1)
-	m, err := simhost.Create(filepath.Join(t.TempDir(), "n1"), spec)
+	node := fmt.Sprintf("n%d", index)
+	m, err := simhost.Create(filepath.Join(t.TempDir(), node), simhost.DefaultSpec(node, index))
 	require.NoError(t, err)
 	require.NoError(t, m.InstallTools(filepath.Join(bin, "firmware-simtools")))
-	return &machine{Machine: m, bin: bin}
+	return &machine{Machine: m, bin: bin, node: node}
 }
 
 func (m *machine) stateDir() string { return filepath.Join(m.Dir(), "var/lib/node-firmware") }
@@ -92,7 +120,7 @@ func (m *machine) startAs(t *testing.T, command string, args ...string) {
 	t.Helper()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	c := exec.Command(filepath.Join(m.bin, "firmware-daemon"), append([]string{command, "--node-name=n1", "--health-probe-bind-address=0"}, append(m.local(), args...)...)...)
+	c := exec.Command(filepath.Join(m.bin, "firmware-daemon"), append([]string{command, "--node-name=" + m.node, "--health-probe-bind-address=0"}, append(m.local(), args...)...)...)
 	m.log = &bytes.Buffer{}
 	c.Stderr, c.Stdout = m.log, m.log
 	require.NoError(t, c.Start())
@@ -116,23 +144,41 @@ func (m *machine) stop(s syscall.Signal) int {
 	return code
 }
 
-// cluster is the API with Node n1, everything around the daemon that is not the daemon, and an image server.
+// cluster is the API with a Node, everything around its daemon that is not the daemon, and an image server.
 type cluster struct {
 	*apitest.Env
+	node   string
 	images map[string][]byte
 	// claims are the statements about images, by digest.
 	claims map[string][]artifact.Claim
 	args   []string
 }
 
-func newCluster(t *testing.T) *cluster {
+// newEnv is the API with the stand-in of the maintenance-operator, which takes every node at once.
+func newEnv(t *testing.T) *apitest.Env {
 	t.Helper()
-	c := &cluster{Env: apitest.New(t), images: map[string][]byte{}, claims: map[string][]artifact.Claim{}}
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
+	env := apitest.New(t)
+	require.NoError(t, env.Client.Create(t.Context(), &maintenancev1alpha1.MaintenanceOperatorConfig{
+		ObjectMeta: metav1.ObjectMeta{Namespace: apitest.Namespace, Name: "default"},
+		Spec:       maintenancev1alpha1.MaintenanceOperatorConfigSpec{MaxParallelOperations: ptr.To(intstr.FromString("100%"))},
+	}))
+	operator, err := maintenance.New(env.Config, apitest.Namespace)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); _ = operator.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	return env
+}
+
+func newCluster(t *testing.T, env *apitest.Env, name string) *cluster {
+	t.Helper()
+	c := &cluster{Env: env, node: name, images: map[string][]byte{}, claims: map[string][]artifact.Claim{}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	require.NoError(t, c.Client.Create(t.Context(), node))
 	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	require.NoError(t, c.Client.Status().Update(t.Context(), node))
-	require.NoError(t, c.Client.Create(t.Context(), &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}))
+	require.NoError(t, c.Client.Create(t.Context(), &v1alpha1.NodeFirmware{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		image, ok := c.images[strings.TrimPrefix(r.URL.Path, "/images/")]
@@ -154,14 +200,23 @@ func newCluster(t *testing.T) *cluster {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "token"), []byte("image-token"), 0o600))
 	c.args = []string{"--allow-unconfined", "--kubeconfig=" + c.ControlPlane.KubeconfigPath(), "--image-server=" + server.URL,
 		"--image-server-ca=" + filepath.Join(dir, "ca.crt"), "--image-token-file=" + filepath.Join(dir, "token")}
-
-	operator, err := maintenance.New(c.Config, apitest.Namespace)
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() { defer close(done); _ = operator.Run(ctx) }()
-	t.Cleanup(func() { cancel(); <-done })
 	return c
+}
+
+// own chooses the objects of this cluster's node.
+func (c *cluster) own() client.ListOption { return client.MatchingFields{"spec.nodeName": c.node} }
+
+// maintenances are those of the node.
+func (c *cluster) maintenances(t *testing.T) (own []maintenancev1alpha1.NodeMaintenance) {
+	t.Helper()
+	var list maintenancev1alpha1.NodeMaintenanceList
+	require.NoError(t, c.Client.List(t.Context(), &list))
+	for _, m := range list.Items {
+		if m.Spec.NodeName == c.node {
+			own = append(own, m)
+		}
+	}
+	return own
 }
 
 // stock adds an image and returns its digest.
@@ -178,7 +233,7 @@ func (c *cluster) device(t *testing.T, match func(v1alpha1.NodeDevice) bool) v1a
 	var found *v1alpha1.NodeDevice
 	require.Eventually(t, func() bool {
 		var list v1alpha1.NodeDeviceList
-		if c.Client.List(t.Context(), &list) != nil {
+		if c.Client.List(t.Context(), &list, c.own()) != nil {
 			return false
 		}
 		for _, d := range list.Items {
@@ -187,7 +242,7 @@ func (c *cluster) device(t *testing.T, match func(v1alpha1.NodeDevice) bool) v1a
 			}
 		}
 		return found != nil
-	}, 30*time.Second, 50*time.Millisecond)
+	}, time.Minute, 50*time.Millisecond)
 	return *found
 }
 
@@ -224,8 +279,9 @@ func (c *cluster) admit(t *testing.T, name string, updates ...v1alpha1.DeviceUpd
 	for _, u := range updates {
 		c.assign(t, u)
 	}
+	name = c.node + "-" + name
 	require.NoError(t, c.Client.Create(t.Context(), &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: v1alpha1.FirmwareJobSpec{NodeName: "n1", Type: v1alpha1.JobTypeUpdate, Updates: updates, Soak: &metav1.Duration{}}}))
+		Spec: v1alpha1.FirmwareJobSpec{NodeName: c.node, Type: v1alpha1.JobTypeUpdate, Updates: updates, Soak: &metav1.Duration{}}}))
 	require.NoError(t, c.Client.Status().Apply(t.Context(), apply.FirmwareJob(name).WithStatus(apply.FirmwareJobStatus().WithConditions(
 		metav1ac.Condition().WithType(v1alpha1.ConditionAdmitted).WithStatus(metav1.ConditionTrue).WithReason(v1alpha1.ReasonAdmitted).
 			WithMessage("").WithLastTransitionTime(metav1.Now()))), client.FieldOwner(v1alpha1.FieldOwnerOperator), client.ForceOwnership))
@@ -234,7 +290,7 @@ func (c *cluster) admit(t *testing.T, name string, updates ...v1alpha1.DeviceUpd
 func (c *cluster) job(t *testing.T, name string) v1alpha1.FirmwareJob {
 	t.Helper()
 	var j v1alpha1.FirmwareJob
-	require.NoError(t, c.Client.Get(t.Context(), client.ObjectKey{Name: name}, &j))
+	require.NoError(t, c.Client.Get(t.Context(), client.ObjectKey{Name: c.node + "-" + name}, &j))
 	return j
 }
 
@@ -257,7 +313,7 @@ func updatesItsNode(t *testing.T, c *cluster, m *machine) {
 	})
 	fast, slow := c.device(t, byBoard(nic0PSID)), c.device(t, byBoard(nic1PSID))
 	require.Equal(t, simhost.DefaultCX6Version, fast.Status.Firmware.Running)
-	c.admit(t, "n1-aaaa",
+	c.admit(t, "aaaa",
 		update(fast, "22.41.1000", c.stock(simhost.NICImage, simhost.ImageOptions{Version: "22.41.1000", PSID: nic0PSID})),
 		update(slow, "28.41.1000", c.stock(simhost.NICImage, simhost.ImageOptions{Version: "28.41.1000", PSID: nic1PSID})))
 
@@ -266,18 +322,16 @@ func updatesItsNode(t *testing.T, c *cluster, m *machine) {
 	event, err := m.WaitPowerEvent(ctx)
 	require.NoError(t, err)
 	require.Equal(t, simhost.RebootRequested, event)
-	var window maintenancev1alpha1.NodeMaintenanceList
-	require.NoError(t, c.Client.List(t.Context(), &window))
-	require.Len(t, window.Items, 1, "the node is in maintenance while it reboots")
+	require.Len(t, c.maintenances(t), 1, "the node is in maintenance while it reboots")
 	m.stop(syscall.SIGKILL)
 	require.NoError(t, m.Boot())
 	m.start(t, c.args...)
 
 	require.EventuallyWithT(t, func(ct *assert.CollectT) {
-		j := c.job(t, "n1-aaaa")
+		j := c.job(t, "aaaa")
 		assert.True(ct, meta.IsStatusConditionTrue(j.Status.Conditions, v1alpha1.ConditionComplete), "%+v", j.Status)
 	}, time.Minute, 100*time.Millisecond)
-	j := c.job(t, "n1-aaaa")
+	j := c.job(t, "aaaa")
 	assert.EqualValues(t, 1, j.Status.Reboots)
 	for _, key := range []string{"nic0", "nic1"} {
 		running, err := m.Running(key)
@@ -301,13 +355,12 @@ func updatesItsNode(t *testing.T, c *cluster, m *machine) {
 		require.NoError(ct, err)
 		assert.Equal(ct, bootID, slow.Status.LastApplied.BootID)
 		var n v1alpha1.NodeFirmware
-		require.NoError(ct, c.Client.Get(t.Context(), client.ObjectKey{Name: "n1"}, &n))
+		require.NoError(ct, c.Client.Get(t.Context(), client.ObjectKey{Name: c.node}, &n))
 		assert.Nil(ct, n.Status.CurrentStep)
 		assert.Len(ct, n.Status.History, 1)
 		assert.Equal(ct, bootID, n.Status.BootID)
 	}, 30*time.Second, 100*time.Millisecond)
-	require.NoError(t, c.Client.List(t.Context(), &window))
-	assert.Empty(t, window.Items, "the maintenance is released")
+	assert.Empty(t, c.maintenances(t), "the maintenance is released")
 
 	assert.LessOrEqual(t, allocatedKiB(t, m.daemon.Process.Pid), 20<<10, "memory that the process allocated")
 	assert.Zero(t, m.stop(syscall.SIGTERM), "a daemon ends when it is asked to")
@@ -342,7 +395,7 @@ func refusesToRunUnconfined(t *testing.T, c *cluster, m *machine) {
 	assert.NotZero(t, m.stop(syscall.SIGTERM))
 	assert.Contains(t, m.log.String(), "nothing confines this daemon to its node")
 	var devices v1alpha1.NodeDeviceList
-	require.NoError(t, c.Client.List(t.Context(), &devices))
+	require.NoError(t, c.Client.List(t.Context(), &devices, c.own()))
 	assert.Empty(t, devices.Items, "and has written nothing")
 }
 
@@ -354,7 +407,7 @@ func startsWithoutAPIServer(t *testing.T, c *cluster, m *machine) {
 		_, err := os.Stat(filepath.Join(m.stateDir(), "journal.db"))
 		return err == nil
 	}, 20*time.Second, 20*time.Millisecond)
-	second := exec.Command(filepath.Join(m.bin, "firmware-daemon"), append([]string{"run", "--node-name=n1"}, append(m.local(), c.args...)...)...)
+	second := exec.Command(filepath.Join(m.bin, "firmware-daemon"), append([]string{"run", "--node-name=" + m.node}, append(m.local(), c.args...)...)...)
 	out, err := second.CombinedOutput()
 	require.Error(t, err)
 	assert.Contains(t, string(out), "another firmware-daemon is using it", "one daemon a state directory")
@@ -370,8 +423,8 @@ func seesACardLeave(t *testing.T, c *cluster, m *machine) {
 	m.start(t, c.args...)
 	d := c.device(t, byBoard(nic0PSID))
 	require.NoError(t, m.Unplug("nic0"))
-	require.NoError(t, c.Client.Create(t.Context(), &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: "scan"},
-		Spec: v1alpha1.FirmwareJobSpec{NodeName: "n1", Type: v1alpha1.JobTypeScan}}))
+	require.NoError(t, c.Client.Create(t.Context(), &v1alpha1.FirmwareJob{ObjectMeta: metav1.ObjectMeta{Name: c.node + "-scan"},
+		Spec: v1alpha1.FirmwareJobSpec{NodeName: c.node, Type: v1alpha1.JobTypeScan}}))
 	require.EventuallyWithT(t, func(ct *assert.CollectT) {
 		assert.True(ct, meta.IsStatusConditionTrue(c.job(t, "scan").Status.Conditions, v1alpha1.ConditionComplete))
 	}, 20*time.Second, 50*time.Millisecond)

@@ -74,16 +74,16 @@ func writesNothingForAStolenOperator(t *testing.T, c *cluster, m *machine) {
 		offer         func(v1alpha1.Digest, []byte)
 		want          string
 	}{
-		{"n1-unsigned", "22.41.1001", func(v1alpha1.Digest, []byte) {}, v1alpha1.ReasonSignatureMissing},
-		{"n1-thief", "22.41.1002", func(d v1alpha1.Digest, image []byte) { claim(d, thief.sign(t, image)) }, v1alpha1.ReasonSignatureKeyUnknown},
-		{"n1-borrowed", "22.41.1003", func(d v1alpha1.Digest, _ []byte) { claim(d, vendor.sign(t, another)) }, v1alpha1.ReasonSignatureInvalid},
-		{"n1-stranger", "22.41.1005", func(d v1alpha1.Digest, image []byte) {
+		{"unsigned", "22.41.1001", func(v1alpha1.Digest, []byte) {}, v1alpha1.ReasonSignatureMissing},
+		{"thief", "22.41.1002", func(d v1alpha1.Digest, image []byte) { claim(d, thief.sign(t, image)) }, v1alpha1.ReasonSignatureKeyUnknown},
+		{"borrowed", "22.41.1003", func(d v1alpha1.Digest, _ []byte) { claim(d, vendor.sign(t, another)) }, v1alpha1.ReasonSignatureInvalid},
+		{"stranger", "22.41.1005", func(d v1alpha1.Digest, image []byte) {
 			claim(d, sigstore.Sign(t, "thief@example.com", issuer, image))
 		}, v1alpha1.ReasonSignatureKeyUnknown},
-		{"n1-forged", "22.41.1006", func(d v1alpha1.Digest, image []byte) {
+		{"forged", "22.41.1006", func(d v1alpha1.Digest, image []byte) {
 			claim(d, signaturetest.New(t).Sign(t, release, issuer, image))
 		}, v1alpha1.ReasonSignatureKeyUnknown},
-		{"n1-moved", "22.41.1007", func(d v1alpha1.Digest, _ []byte) {
+		{"moved", "22.41.1007", func(d v1alpha1.Digest, _ []byte) {
 			claim(d, sigstore.Sign(t, release, issuer, another))
 		}, v1alpha1.ReasonSignatureInvalid},
 	} {
@@ -105,8 +105,8 @@ func writesNothingForAStolenOperator(t *testing.T, c *cluster, m *machine) {
 		name, version string
 		sign          func([]byte) []byte
 	}{
-		{"n1-genuine", "22.41.1004", func(image []byte) []byte { return vendor.sign(t, image) }},
-		{"n1-released", "22.41.1008", func(image []byte) []byte { return sigstore.Sign(t, release, issuer, image) }},
+		{"genuine", "22.41.1004", func(image []byte) []byte { return vendor.sign(t, image) }},
+		{"released", "22.41.1008", func(image []byte) []byte { return sigstore.Sign(t, release, issuer, image) }},
 	} {
 		digest, genuine := stock(attempt.version)
 		claim(digest, attempt.sign(genuine))

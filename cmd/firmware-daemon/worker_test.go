@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	maintenancev1alpha1 "github.com/Mellanox/maintenance-operator/api/v1alpha1"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -39,7 +38,7 @@ func (m *machine) flashes(t *testing.T, c *cluster) (unique string, w command.Wr
 	})
 	d := c.device(t, byBoard(nic0PSID))
 	require.NoError(t, m.SetFault(simhost.Fault{ID: "slow", Kind: simhost.Hang, Operation: "write"}))
-	c.admit(t, "n1-aaaa", update(d, "22.41.1000",
+	c.admit(t, "aaaa", update(d, "22.41.1000",
 		c.stock(simhost.NICImage, simhost.ImageOptions{Version: "22.41.1000", PSID: nic0PSID})))
 	require.Eventually(t, func() bool {
 		card, err := m.Device("nic0")
@@ -62,7 +61,7 @@ func (m *machine) completes(t *testing.T, c *cluster) {
 	t.Helper()
 	require.NoError(t, m.ClearFault("slow"))
 	require.EventuallyWithT(t, func(ct *assert.CollectT) {
-		j := c.job(t, "n1-aaaa")
+		j := c.job(t, "aaaa")
 		assert.True(ct, meta.IsStatusConditionTrue(j.Status.Conditions, v1alpha1.ConditionComplete), "%+v", j.Status)
 	}, time.Minute, 100*time.Millisecond)
 	running, err := m.Running("nic0")
@@ -84,9 +83,7 @@ func writesOnWhenItsPodEnds(t *testing.T, c *cluster, m *machine) {
 	m.stop(syscall.SIGKILL)
 	assert.True(t, w.Worker.Alive())
 	assert.True(t, w.Tool.Alive())
-	var window maintenancev1alpha1.NodeMaintenanceList
-	require.NoError(t, c.Client.List(t.Context(), &window))
-	assert.Len(t, window.Items, 1, "the node stays out of service")
+	assert.Len(t, c.maintenances(t), 1, "the node stays out of service")
 
 	m.start(t, c.args...)
 	found, err := m.runner(t).Writing(unique)
@@ -133,7 +130,7 @@ func readsBackWhatLostItsWorker(t *testing.T, c *cluster, m *machine) {
 func outlivesEveryKill(t *testing.T, c *cluster, m *machine) {
 	m.start(t, c.args...)
 	d := c.device(t, byBoard(nic0PSID))
-	c.admit(t, "n1-aaaa", update(d, "22.41.1000",
+	c.admit(t, "aaaa", update(d, "22.41.1000",
 		c.stock(simhost.NICImage, simhost.ImageOptions{Version: "22.41.1000", PSID: nic0PSID})))
 	seed := rand.Uint64()
 	t.Cleanup(func() {
@@ -155,7 +152,7 @@ func outlivesEveryKill(t *testing.T, c *cluster, m *machine) {
 	}
 	var j v1alpha1.FirmwareJob
 	require.Eventually(t, func() bool {
-		j = c.job(t, "n1-aaaa")
+		j = c.job(t, "aaaa")
 		return j.Ended()
 	}, time.Minute, 100*time.Millisecond)
 	if failed := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionFailed); failed != nil && failed.Status == metav1.ConditionTrue {
