@@ -176,15 +176,15 @@ func (a Applying) updates(due []assignment) []journal.Update {
 }
 
 func update(a assignment) journal.Update {
-	u := v1alpha1.DeviceUpdate{
-		Device: devicename.Of("local", a.device.Identity), UniqueID: a.device.UniqueID,
-		Version: string(a.rule.Version), Digest: a.image.match.Digest, Downgrade: a.rule.Downgrade,
-		Origin: v1alpha1.Origin{Kind: a.rule.Kind, Name: a.rule.Name, Rule: a.rule.Rule},
+	u := journal.Update{
+		Device: devicename.Of("local", a.device.Identity), UniqueID: a.device.UniqueID, Class: a.device.Class, Driver: a.device.Driver,
+		Version: string(a.rule.Version), Digest: string(a.image.match.Digest), AllowDowngrade: a.rule.Downgrade == v1alpha1.DowngradeAllow,
+		Origin: []journal.Origin{{Kind: string(a.rule.Kind), Name: a.rule.Name, Rule: a.rule.Rule}},
 	}
 	if f := a.device.Firmware; f != nil {
 		u.FromVersion = string(f.Running)
 	}
-	return journal.Update{DeviceUpdate: u, Class: a.device.Class, Driver: a.device.Driver}
+	return u
 }
 
 // execute runs the job to its end, or as far as it gets without a reboot.

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/cli"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/archive"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
@@ -155,7 +154,7 @@ func TestBackupAndRestoreRefuseWhileADaemonRuns(t *testing.T) {
 }
 
 func failedJob(id string) journal.Job {
-	update := journal.Update{Class: inventory.NIC, DeviceUpdate: v1alpha1.DeviceUpdate{Device: "nic", UniqueID: id, Version: "2"}}
+	update := journal.Update{Class: inventory.NIC, Device: "nic", UniqueID: id, Version: "2"}
 	j := journal.Job{Name: "broken", UID: "broken", Updates: []journal.Update{update}}
 	j.Record.Outcome = step.Failed
 	j.Record.Failure = &step.Failure{Reason: step.Unhealthy, Message: "link down", Held: true}
@@ -182,7 +181,7 @@ func TestAfterAFailureRestoreIsAllowedAndBackupIsNot(t *testing.T) {
 	require.NoError(t, err, "another device is as good as before")
 	released := failedJob(id)
 	released.Record.Released = true
-	s.journal(t, released, journal.Device{UniqueID: id, Unhealthy: &v1alpha1.UnhealthyDevice{Job: "broken"}})
+	s.journal(t, released, journal.Device{UniqueID: id, Unhealthy: &journal.UnhealthyMark{Job: "broken"}})
 	refused("job broken left the device unhealthy")
 }
 

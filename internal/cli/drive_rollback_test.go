@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
@@ -36,14 +35,14 @@ func (f files) Fetch(_ context.Context, d inventory.Digest) (path string, size i
 	return f[d], info.Size(), nil
 }
 
-func (f files) add(t *testing.T, kind simhost.ImageKind, o simhost.ImageOptions) v1alpha1.Digest {
+func (f files) add(t *testing.T, kind simhost.ImageKind, o simhost.ImageOptions) string {
 	t.Helper()
 	data := simhost.BuildImage(kind, o)
 	path := filepath.Join(t.TempDir(), o.Version)
 	require.NoError(t, os.WriteFile(path, data, 0o600))
 	d := inventory.Digest(sha256.Sum256(data))
 	f[d] = path
-	return v1alpha1.Digest(d.String())
+	return d.String()
 }
 
 // rebooter reboots the simulated machine under the engine, which no reboot ends here.
@@ -52,7 +51,7 @@ type rebooter struct{ *stage }
 func (r rebooter) Reboot(context.Context) error { return r.Boot() }
 
 // updateDrive lets the engine of the daemon update the disk with the unique id, which is judged for a moment only.
-func (s *stage) updateDrive(t *testing.T, images files, u v1alpha1.DeviceUpdate) journal.Job {
+func (s *stage) updateDrive(t *testing.T, images files, u journal.Update) journal.Job {
 	t.Helper()
 	known, err := state.Open(filepath.Join(s.dir, "state"), state.Options{Daemon: version.Current()})
 	require.NoError(t, err)
@@ -67,7 +66,7 @@ func (s *stage) updateDrive(t *testing.T, images files, u v1alpha1.DeviceUpdate)
 			FS: s.hardware.FS, Runner: s.hardware.Runner, Launch: health.Launch(s.Dir()), Advise: func(health.Advice) {},
 		}},
 	})
-	updates := []journal.Update{{DeviceUpdate: u, Class: inventory.Disk}}
+	updates := []journal.Update{u}
 	j := journal.Job{Name: "j", UID: "j", Accepted: time.Now(), Updates: updates, Record: engine.NewRecord(plan.Catalog{}, updates)}
 	require.NoError(t, window.Schedule(t.Context()))
 	require.NoError(t, e.Submit(j))
@@ -108,7 +107,7 @@ func TestASASDriveWhoseNewFirmwareIsAtFaultIsBroughtBack(t *testing.T) {
 				require.NoError(t, err)
 				images := files{}
 				o := simhost.ImageOptions{Model: spec.SCSI[0].Model, Version: holds}
-				u := v1alpha1.DeviceUpdate{
+				u := journal.Update{Class: inventory.Disk,
 					Device: "sas", UniqueID: "naa." + spec.SCSI[0].WWN, FromVersion: "E004", Version: "E005",
 					Digest: images.add(t, simhost.SCSIImage, o),
 				}
@@ -136,7 +135,7 @@ func TestASASDriveWithoutAnImageOfWhatRanWaitsForAPerson(t *testing.T) {
 	require.NoError(t, err)
 	images := files{}
 	s.forbid(t, "E005", "sg_inq /dev/sg0")
-	j := s.updateDrive(t, images, v1alpha1.DeviceUpdate{
+	j := s.updateDrive(t, images, journal.Update{Class: inventory.Disk,
 		Device: "sas", UniqueID: "naa." + spec.SCSI[0].WWN, FromVersion: "E004", Version: "E005",
 		Digest: images.add(t, simhost.SCSIImage, simhost.ImageOptions{Model: spec.SCSI[0].Model, Version: "E005"}),
 	})
@@ -154,7 +153,7 @@ func TestASATADriveIsUpdatedAndBroughtBack(t *testing.T) {
 			d := simhost.DefaultSATA(1)
 			s := newStageOf(t, func(spec *simhost.Spec) { spec.SATA = []simhost.SATA{d} })
 			images := files{}
-			u := v1alpha1.DeviceUpdate{
+			u := journal.Update{Class: inventory.Disk,
 				Device: "sata", UniqueID: "naa." + d.WWN, FromVersion: d.Version, Version: "D4MU002",
 				Digest:         images.add(t, simhost.ATAImage, simhost.ImageOptions{GUID: d.GUID(), Version: "D4MU002"}),
 				RollbackDigest: images.add(t, simhost.ATAImage, simhost.ImageOptions{GUID: d.GUID(), Version: d.Version}),

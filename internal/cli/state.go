@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/state"
 )
@@ -26,12 +25,14 @@ type State struct {
 	// Job is the one that runs or holds the node; nil when none does.
 	Job *StateJob `json:"job,omitempty"`
 	// Verdict is the last one of the health gate; nil when it never judged.
-	Verdict *v1alpha1.HealthVerdict `json:"verdict,omitempty"`
-	Devices []StateDevice           `json:"devices"`
-	Archive []ArchivedImage         `json:"archive"`
+	Verdict *journal.Verdict `json:"verdict,omitempty"`
+	Devices []StateDevice    `json:"devices"`
+	Archive []ArchivedImage  `json:"archive"`
 	// History of finished jobs, newest first.
-	History   []v1alpha1.JobRecord `json:"history,omitempty"`
-	Leftovers []string             `json:"leftovers,omitempty"`
+	History   []journal.Past `json:"history,omitempty"`
+	Leftovers []string       `json:"leftovers,omitempty"`
+	// Earlier are directories with the state of a development build.
+	Earlier []string `json:"earlier,omitempty"`
 	// Problems says what could not be read, and why.
 	Problems []string `json:"problems,omitempty"`
 }
@@ -66,10 +67,13 @@ type StateDevice struct {
 	Writes  int    `json:"writes,omitempty"`
 	Reboots int    `json:"reboots,omitempty"`
 	// Failed is the last update that failed; its image is not tried again until a person asks.
-	Failed *v1alpha1.FailedFirmware `json:"failed,omitempty"`
+	Failed *journal.Failure `json:"failed,omitempty"`
 	// Unhealthy is set until a person clears that a job left the device unhealthy.
-	Unhealthy *v1alpha1.UnhealthyDevice `json:"unhealthy,omitempty"`
+	Unhealthy *journal.UnhealthyMark `json:"unhealthy,omitempty"`
 }
+
+// unknownHealth is the result of a verdict under another boot.
+const unknownHealth journal.Health = "Unknown"
 
 // ErrUnreadableState says that a part of the state could not be read.
 var ErrUnreadableState = errors.New("not all of the state can be read")
@@ -84,7 +88,7 @@ func ReadState(dir, bootID string) (State, error) {
 	}
 	out := State{
 		Directory: dir, InUse: found.Locked, BootID: bootID, Devices: []StateDevice{}, Archive: archived(found.Archive),
-		History: found.Journal.History, Leftovers: found.Leftovers, Problems: found.Problems,
+		History: found.Journal.History, Leftovers: found.Leftovers, Earlier: found.Earlier, Problems: found.Problems,
 	}
 	if s := found.Stamp; s != nil {
 		out.Schema, out.Daemon = s.Schema, s.Daemon
@@ -92,7 +96,7 @@ func ReadState(dir, bootID string) (State, error) {
 	if v := found.Journal.Verdict; v != nil {
 		judged := *v
 		if judged.BootID != bootID {
-			judged.Result = v1alpha1.HealthResultUnknown
+			judged.Result = unknownHealth
 		}
 		out.Verdict = &judged
 	}
@@ -128,7 +132,7 @@ func stateDevice(d journal.Device) StateDevice {
 		out.Applied = d.LastApplied.Version
 	}
 	if a := d.Attempts; a != nil {
-		out.Digest, out.Writes, out.Reboots = string(a.Digest), a.Writes, a.Reboots
+		out.Digest, out.Writes, out.Reboots = a.Digest, a.Writes, a.Reboots
 	}
 	return out
 }
@@ -153,6 +157,9 @@ func (s State) table(w io.Writer) error {
 	}
 	for _, l := range s.Leftovers {
 		fmt.Fprintf(w, "\nLeftover: %s holds half-made files of an interrupted start; remove it when it is not needed\n", l)
+	}
+	for _, e := range s.Earlier {
+		fmt.Fprintf(w, "\nEarlier:  %s holds the state of a development build, which this version does not read; remove it when it is not needed\n", e)
 	}
 	for _, p := range s.Problems {
 		fmt.Fprintf(w, "\nNot read: %s\n", p)
@@ -204,7 +211,7 @@ func (s State) verdict() string {
 		return "none"
 	}
 	text := fmt.Sprintf("%s, under boot %s at %s by job %s", v.Result, v.BootID, v.Time.UTC().Format(time.RFC3339), v.Job)
-	if v.Result == v1alpha1.HealthResultUnknown {
+	if v.Result == unknownHealth {
 		text += ", which was another boot"
 	}
 	return strings.Join(append([]string{text}, v.Complaints...), "; ")
@@ -215,7 +222,7 @@ func (s State) devices() [][]string {
 	for _, d := range s.Devices {
 		var failed, image, unhealthy string
 		if f := d.Failed; f != nil {
-			failed, image = f.Version+" "+f.Reason, shortDigest(string(f.Digest))
+			failed, image = f.Version+" "+f.Reason, shortDigest(f.Digest)
 		}
 		if u := d.Unhealthy; u != nil {
 			unhealthy = "since " + u.Since.UTC().Format(time.RFC3339) + " by " + u.Job

@@ -11,9 +11,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/cli"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/archive"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
@@ -43,15 +41,15 @@ func lived(t *testing.T) (dir string, s *state.State) {
 	job.Record.Updates = []step.Update{{Device: "n1-nic", Version: "22.41.1000"}}
 	job.Record.Steps = []step.Step{{Step: plan.Step{Kind: plan.Flash, Device: "n1-nic"}, State: step.Running, Attempt: 1, Message: "42%"}}
 	job.Record.Verdict = &step.Verdict{Healthy: true, BootID: "boot-2", Time: at}
-	digest := v1alpha1.Digest("sha256:" + strings.Repeat("ab", 32))
+	digest := "sha256:" + strings.Repeat("ab", 32)
 	require.NoError(t, s.Journal.Save(job,
 		journal.Device{
-			UniqueID: "nic-b83fd2000010", LastApplied: &v1alpha1.AppliedFirmware{Version: "22.39.1002"},
+			UniqueID: "nic-b83fd2000010", LastApplied: &journal.Applied{Version: "22.39.1002"},
 			Attempts: &journal.Attempts{Digest: digest, Writes: 2, Reboots: 1},
 		},
 		journal.Device{
-			UniqueID: "nic-b83fd2000020", LastGood: "28.39.1002", Unhealthy: &v1alpha1.UnhealthyDevice{Since: metav1.NewTime(at), Job: "n1-older"},
-			LastFailure: &v1alpha1.FailedFirmware{Version: "28.41.1000", Digest: digest, Reason: "Unhealthy", Job: "n1-older"},
+			UniqueID: "nic-b83fd2000020", LastGood: "28.39.1002", Unhealthy: &journal.UnhealthyMark{Since: at, Job: "n1-older"},
+			LastFailure: &journal.Failure{Version: "28.41.1000", Digest: digest, Reason: "Unhealthy", Job: "n1-older", Time: at},
 		}))
 	for _, unhealthy := range []bool{false, true} {
 		m := archive.Manifest{
@@ -88,7 +86,7 @@ func TestVerdictOfAnotherBootSaysNothing(t *testing.T) {
 	require.NoError(t, s.Close())
 	result, err := cli.ReadState(dir, "boot-3")
 	require.NoError(t, err)
-	assert.Equal(t, v1alpha1.HealthResultUnknown, result.Verdict.Result)
+	assert.Equal(t, journal.Health("Unknown"), result.Verdict.Result)
 	assert.Equal(t, "boot-2", result.Verdict.BootID)
 	text := printState(t, dir, cli.Table, result)
 	assert.Contains(t, text, "which was another boot")

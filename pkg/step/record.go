@@ -18,7 +18,7 @@ type Record struct {
 	Inherited bool `json:"inherited,omitempty"`
 	// UnderHold says that an earlier job holds the node and keeps holding it: this job does not return the node to
 	// service.
-	UnderHold bool `json:"within,omitempty"`
+	UnderHold bool `json:"underHold,omitempty"`
 	// RollbackRequired refuses the job when the running firmware of one of its devices could not be restored.
 	RollbackRequired bool `json:"rollbackRequired,omitempty"`
 	// Failure is why the job failed; nil while it has not.

@@ -11,7 +11,6 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/archive"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/discovery"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
@@ -89,8 +88,8 @@ func newExecutor(ctx context.Context, o Options, host *state.State, only string)
 }
 
 // applied returns the firmware a job last installed on a device.
-func applied(book *journal.Journal) func(string) (*v1alpha1.AppliedFirmware, error) {
-	return func(uniqueID string) (*v1alpha1.AppliedFirmware, error) {
+func applied(book *journal.Journal) func(string) (*journal.Applied, error) {
+	return func(uniqueID string) (*journal.Applied, error) {
 		view, err := book.View()
 		return view.Devices[uniqueID].LastApplied, err
 	}

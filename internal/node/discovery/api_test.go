@@ -42,9 +42,9 @@ func TestAPIServerTakesWhatIsPublished(t *testing.T) {
 	job := held(step.Failure{Reason: step.Unhealthy, Message: long, Step: "health", Held: true, Blames: []string{"n1-nic-aa"}})
 	job.Record.Rollback = &step.Rollback{Failure: &step.Failure{Reason: step.RollbackUnavailable, Message: long, Held: true}}
 	b.book.view = journal.View{
-		Jobs: []journal.Job{job}, Verdict: judged(v1alpha1.HealthResultUnhealthy, "boot-1"),
-		Devices: map[string]journal.Device{"aa": {UniqueID: "aa", Unhealthy: &v1alpha1.UnhealthyDevice{
-			Since: metav1.NewTime(noon), Job: "n1-1234", Message: long,
+		Jobs: []journal.Job{job}, Verdict: judged(journal.Unhealthy, "boot-1"),
+		Devices: map[string]journal.Device{"aa": {UniqueID: "aa", Unhealthy: &journal.UnhealthyMark{
+			Since: noon, Job: "n1-1234", Message: long,
 		}}},
 	}
 	publish := func() (v1alpha1.NodeFirmware, v1alpha1.NodeDevice) {

@@ -302,7 +302,7 @@ func nodeStatus(f facts, statuses map[string]v1alpha1.NodeDeviceStatus, assigned
 	out.Tools = f.tools
 	out.Verdict = verdict(f.records.verdict, f.snapshot.BootID)
 	out.LastError = text.Clip(f.records.lastError, 1024)
-	out.History = slices.Clone(f.records.history[:min(len(f.records.history), 10)])
+	out.History = history(f.records.history)
 	out.Conditions = status.Node(report, old.Conditions, f.nodeFirmware.Generation, now)
 	out.LastScanTime = old.LastScanTime
 	if changed := !equality.Semantic.DeepEqual(out, old); f.snapshot.complete() && scanTimeDue(f, old.LastScanTime, changed) {
@@ -312,19 +312,6 @@ func nodeStatus(f facts, statuses map[string]v1alpha1.NodeDeviceStatus, assigned
 		return nil
 	}
 	return &out
-}
-
-// verdict is the last result of the health gate. It holds for the boot it was found under and for no other.
-func verdict(found *v1alpha1.HealthVerdict, bootID string) *v1alpha1.HealthVerdict {
-	if found == nil {
-		return nil
-	}
-	out := found.DeepCopy()
-	if out.BootID != bootID {
-		out.Result = v1alpha1.HealthResultUnknown
-	}
-	out.Time = out.Time.Rfc3339Copy()
-	return out
 }
 
 // scanTimeDue reports whether the time of the last scan is to be written: when anything else is written, when the scan was

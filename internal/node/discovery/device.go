@@ -95,10 +95,10 @@ func provenance(r records, old v1alpha1.NodeDeviceStatus, uniqueID string) (*v1a
 	}
 	known := r.devices[uniqueID]
 	if known.LastApplied != nil {
-		applied = known.LastApplied
+		applied = appliedFirmware(known.LastApplied)
 	}
 	if known.LastFailure != nil {
-		failed = known.LastFailure
+		failed = failedFirmware(known.LastFailure)
 	} else if failed != nil && applied != nil && !applied.Time.Time.Before(failed.Time.Time) {
 		failed = nil
 	}
@@ -108,16 +108,15 @@ func provenance(r records, old v1alpha1.NodeDeviceStatus, uniqueID string) (*v1a
 // unhealthy is the mark a job left on a device, until a person clears it. Where the journal has no entry for the device,
 // such as after the loss of the state directory, the mark of the object is kept: it must not vanish by accident.
 func unhealthy(f facts, old v1alpha1.NodeDeviceStatus, uniqueID string) *v1alpha1.UnhealthyDevice {
-	mark := f.records.devices[uniqueID].Unhealthy
-	if _, known := f.records.devices[uniqueID]; !known && old.UniqueID == uniqueID {
+	record, known := f.records.devices[uniqueID]
+	mark := unhealthyDevice(record.Unhealthy)
+	if !known && old.UniqueID == uniqueID {
 		mark = old.Unhealthy
 	}
 	if mark == nil || f.retry().Clears(mark.Retry) {
 		return nil
 	}
-	out := mark.DeepCopy()
-	out.Since, out.Message = out.Since.Rfc3339Copy(), text.Clip(out.Message, 1024)
-	return out
+	return mark
 }
 
 // working describes the step that runs, as a sentence.

@@ -502,7 +502,7 @@ func TestTheJournalIsShown(t *testing.T) {
 	began := time.Now()
 	job := journal.Job{Name: "n1-1234", UID: "u", Record: step.Record{Steps: []step.Step{{
 		Step: plan.Step{Kind: plan.Flash, Device: "n1-nic-aa"}, State: step.Running, Started: &began}}}}
-	job.Updates = []journal.Update{{DeviceUpdate: v1alpha1.DeviceUpdate{Device: "n1-nic-aa", UniqueID: "aa"}}}
+	job.Updates = []journal.Update{{Device: "n1-nic-aa", UniqueID: "aa"}}
 	b.book.view = journal.View{Jobs: []journal.Job{job}}
 	require.NoError(t, b.Publish(t.Context()))
 	assert.Equal(t, v1alpha1.ReasonUpdating, meta.FindStatusCondition(b.device(t, "n1-nic-aa").Status.Conditions, v1alpha1.ConditionReady).Reason)
@@ -512,10 +512,10 @@ func TestTheJournalIsShown(t *testing.T) {
 	require.NoError(t, b.Publish(t.Context()))
 	assert.Equal(t, before, b.writes)
 
-	failed := v1alpha1.FailedFirmware{Version: "2", Digest: "sha256:00", Reason: v1alpha1.ReasonWriteFailed, Job: "n1-1234", Time: metav1.NewTime(began.Truncate(time.Second))}
+	failed := journal.Failure{Version: "2", Digest: "sha256:00", Reason: v1alpha1.ReasonWriteFailed, Job: "n1-1234", Time: began}
 	job.Record.Outcome, job.Record.Failure = step.Failed, &step.Failure{Reason: step.WriteFailed, Message: "the tool said no", Step: plan.Flash, Held: true}
 	b.book.view = journal.View{Jobs: []journal.Job{job}, Devices: map[string]journal.Device{"aa": {UniqueID: "aa", LastFailure: &failed}},
-		History: []v1alpha1.JobRecord{{Job: "n1-1234", Result: v1alpha1.JobResultFailed, Message: "step flash: the tool said no"}}}
+		History: []journal.Past{{Job: "n1-1234", Result: journal.Failed, Message: "step flash: the tool said no"}}}
 	require.NoError(t, b.Publish(t.Context()))
 	n := b.node(t)
 	assert.Nil(t, n.Status.CurrentStep)
@@ -530,7 +530,11 @@ func TestTheJournalIsShown(t *testing.T) {
 		Origin: v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: "t", UID: "u", Generation: &generation, Rule: "r",
 			Source: &v1alpha1.SourceOrigin{Name: "s", UID: "v", Generation: 3}},
 	}
-	b.book.view = journal.View{Devices: map[string]journal.Device{"aa": {UniqueID: "aa", LastApplied: &applied}}}
+	b.book.view = journal.View{Devices: map[string]journal.Device{"aa": {UniqueID: "aa", LastApplied: &journal.Applied{
+		Version: "2", Digest: string(applied.Digest), Job: "n1-1234", BootID: "b", Time: began.Add(time.Hour), Origin: []journal.Origin{
+			{Kind: string(applied.Origin.Kind), Name: "t", UID: "u", Generation: 5, Rule: "r"}, {Kind: "FirmwareSource", Name: "s", UID: "v", Generation: 3},
+		},
+	}}}}
 	require.NoError(t, b.Publish(t.Context()))
 	d := b.device(t, "n1-nic-aa")
 	applied.Time = d.Status.LastApplied.Time
@@ -580,7 +584,7 @@ func TestACardInTheMiddleOfItsUpdateIsSaidToBeThoughItCannotBeRead(t *testing.T)
 	began := time.Now()
 	b.book.view = journal.View{Jobs: []journal.Job{{Name: "n1-1234", UID: "u",
 		Record:  step.Record{Steps: []step.Step{{Step: plan.Step{Kind: plan.Activate, Device: "n1-nic-aa"}, State: step.Running, Started: &began}}},
-		Updates: []journal.Update{{DeviceUpdate: v1alpha1.DeviceUpdate{Device: "n1-nic-aa", UniqueID: "aa"}}}}}}
+		Updates: []journal.Update{{Device: "n1-nic-aa", UniqueID: "aa"}}}}}
 	b.seen(t)
 	assert.Equal(t, v1alpha1.ReasonUpdating, meta.FindStatusCondition(b.device(t, "n1-nic-aa").Status.Conditions, v1alpha1.ConditionReady).Reason)
 }
@@ -685,7 +689,7 @@ func TestNoScanDisturbsAWrite(t *testing.T) {
 }
 
 func TestAScanLeavesOutADeviceThatIsWrittenTo(t *testing.T) {
-	update := journal.Update{Class: inventory.NIC, DeviceUpdate: v1alpha1.DeviceUpdate{Device: "n1-nic-aa", UniqueID: "aa"}}
+	update := journal.Update{Class: inventory.NIC, Device: "n1-nic-aa", UniqueID: "aa"}
 	began := time.Now()
 	burning := journal.Job{Name: "j", UID: "u", Updates: []journal.Update{update}, Record: step.Record{Steps: []step.Step{
 		{Step: plan.Step{Kind: plan.Flash, Device: update.Device}, State: step.Running, Started: &began}}}}

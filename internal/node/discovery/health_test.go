@@ -22,8 +22,8 @@ import (
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 500, time.UTC)
 
-func judged(result v1alpha1.HealthResult, bootID string) *v1alpha1.HealthVerdict {
-	return &v1alpha1.HealthVerdict{Result: result, BootID: bootID, Time: metav1.NewTime(noon), Job: "n1-1234", Complaints: []string{"a link is down"}}
+func judged(result journal.Health, bootID string) *journal.Verdict {
+	return &journal.Verdict{Result: result, BootID: bootID, Time: noon, Job: "n1-1234", Complaints: []string{"a link is down"}}
 }
 
 // assign makes the card's device want a version.
@@ -50,7 +50,7 @@ func (b *bench) ready(t *testing.T, name string) *metav1.Condition {
 // TestVerdictOfAnotherBootIsUnknown proves R002-31.
 func TestVerdictOfAnotherBootIsUnknown(t *testing.T) {
 	b := newBench(t)
-	b.book.view.Verdict = judged(v1alpha1.HealthResultHealthy, "boot-1")
+	b.book.view.Verdict = judged(journal.Healthy, "boot-1")
 	b.seen(t)
 	got := b.node(t).Status.Verdict
 	require.NotNil(t, got)
@@ -64,13 +64,13 @@ func TestVerdictOfAnotherBootIsUnknown(t *testing.T) {
 	require.NotNil(t, got)
 	assert.Equal(t, v1alpha1.HealthResultUnknown, got.Result)
 	assert.Equal(t, "boot-1", got.BootID, "what it was found under stays to be seen")
-	assert.Equal(t, v1alpha1.HealthResultHealthy, b.book.view.Verdict.Result, "the journal's is left as it is")
+	assert.Equal(t, journal.Healthy, b.book.view.Verdict.Result, "the journal's is left as it is")
 
 	b.host.found.BootID = ""
 	b.seen(t)
 	assert.Equal(t, v1alpha1.HealthResultUnknown, b.node(t).Status.Verdict.Result, "nor does it say anything where the boot is not known")
 
-	b.host.found.BootID, b.book.view.Verdict = "boot-2", judged(v1alpha1.HealthResultUnhealthy, "boot-2")
+	b.host.found.BootID, b.book.view.Verdict = "boot-2", judged(journal.Unhealthy, "boot-2")
 	b.seen(t)
 	assert.Equal(t, v1alpha1.HealthResultUnhealthy, b.node(t).Status.Verdict.Result)
 }
@@ -85,7 +85,7 @@ func TestReadyNodeIsNoVerdict(t *testing.T) {
 	require.NoError(t, b.client.Update(t.Context(), &n))
 	b.seen(t)
 	assert.Nil(t, b.node(t).Status.Verdict, "the daemon scans and the node is Ready, yet its health was not judged")
-	b.host.found.BootID, b.book.view.Verdict = "boot-2", judged(v1alpha1.HealthResultHealthy, "boot-1")
+	b.host.found.BootID, b.book.view.Verdict = "boot-2", judged(journal.Healthy, "boot-1")
 	b.seen(t)
 	assert.Equal(t, v1alpha1.HealthResultUnknown, b.node(t).Status.Verdict.Result)
 }
@@ -94,8 +94,8 @@ func TestReadyNodeIsNoVerdict(t *testing.T) {
 func TestOnlyTheGatesVerdictIsShown(t *testing.T) {
 	b := newBench(t)
 	failed := held(step.Failure{Reason: step.WriteFailed, Message: "the tool said no", Step: plan.Flash, Device: "n1-nic-aa", Held: true})
-	b.book.view = journal.View{Jobs: []journal.Job{failed}, History: []v1alpha1.JobRecord{
-		{Job: "n1-1234", Result: v1alpha1.JobResultComplete, FinishTime: metav1.NewTime(noon)},
+	b.book.view = journal.View{Jobs: []journal.Job{failed}, History: []journal.Past{
+		{Job: "n1-1234", Result: journal.Complete, Finished: noon},
 	}}
 	b.seen(t)
 	assert.Nil(t, b.node(t).Status.Verdict, "neither a job that failed nor one that completed is a verdict")
@@ -104,7 +104,7 @@ func TestOnlyTheGatesVerdictIsShown(t *testing.T) {
 // TestRestartOfTheDaemonKeepsTheVerdictOfThisBoot proves R002-48.
 func TestRestartOfTheDaemonKeepsTheVerdictOfThisBoot(t *testing.T) {
 	b := newBench(t)
-	b.book.view.Verdict = judged(v1alpha1.HealthResultUnhealthy, "boot-1")
+	b.book.view.Verdict = judged(journal.Unhealthy, "boot-1")
 	b.seen(t)
 	want := b.node(t).Status.Verdict
 	b.restart()
@@ -129,8 +129,8 @@ func TestNothingIsFlashedToADeviceAJobLeftUnhealthy(t *testing.T) {
 	b.assign(t, v1alpha1.DesiredFirmware{Version: "22.42.1000"})
 	b.seen(t)
 	assert.Equal(t, v1alpha1.ReasonUpdatePending, b.ready(t, "n1-nic-aa").Reason)
-	b.book.view.Devices = map[string]journal.Device{"aa": {UniqueID: "aa", Unhealthy: &v1alpha1.UnhealthyDevice{
-		Since: metav1.NewTime(noon), Job: "n1-1234", Message: "link b8:ce:f6:00:00:01 is not up any more",
+	b.book.view.Devices = map[string]journal.Device{"aa": {UniqueID: "aa", Unhealthy: &journal.UnhealthyMark{
+		Since: noon, Job: "n1-1234", Message: "link b8:ce:f6:00:00:01 is not up any more",
 	}}}
 	b.seen(t)
 	ready := b.ready(t, "n1-nic-aa")
@@ -154,7 +154,7 @@ func TestUnhealthyDeviceStaysRefusedOverBootsUntilCleared(t *testing.T) {
 	b := newBench(t)
 	b.seen(t)
 	b.assign(t, v1alpha1.DesiredFirmware{Version: "22.42.1000"})
-	mark := v1alpha1.UnhealthyDevice{Since: metav1.NewTime(noon), Job: "n1-1234", Retry: ptr.To("before the job")}
+	mark := journal.UnhealthyMark{Since: noon, Job: "n1-1234", Retry: ptr.To("before the job")}
 	b.book.view.Devices = map[string]journal.Device{"aa": {UniqueID: "aa", Unhealthy: &mark}}
 	for _, boot := range []string{"boot-1", "boot-2", "boot-3"} {
 		b.host.found.BootID = boot
@@ -183,7 +183,7 @@ func TestUnhealthyDeviceStaysRefusedOverBootsUntilCleared(t *testing.T) {
 
 func TestMarkThatTheJournalTookBackIsGone(t *testing.T) {
 	b := newBench(t)
-	mark := v1alpha1.UnhealthyDevice{Since: metav1.NewTime(noon), Job: "n1-1234"}
+	mark := journal.UnhealthyMark{Since: noon, Job: "n1-1234"}
 	b.book.view.Devices = map[string]journal.Device{"aa": {UniqueID: "aa", Unhealthy: &mark}}
 	b.seen(t)
 	require.NotNil(t, b.device(t, "n1-nic-aa").Status.Unhealthy)
@@ -245,8 +245,8 @@ func TestNodeThatCouldNotBeBroughtBackWaitsForAPerson(t *testing.T) {
 	job.Record.Rollback = &step.Rollback{Failure: &step.Failure{
 		Reason: step.RollbackUnavailable, Message: "the previous firmware cannot be restored: n1-nic-aa has one slot", Held: true,
 	}}
-	b.book.view = journal.View{Jobs: []journal.Job{job}, History: []v1alpha1.JobRecord{
-		{Job: "n1-1234", Result: v1alpha1.JobResultFailed, FinishTime: metav1.NewTime(noon), Message: "Unhealthy: the link is down"},
+	b.book.view = journal.View{Jobs: []journal.Job{job}, History: []journal.Past{
+		{Job: "n1-1234", Result: journal.Failed, Finished: noon, Message: "Unhealthy: the link is down"},
 	}}
 	b.seen(t)
 	got := b.node(t).Status

@@ -29,9 +29,9 @@ type records struct {
 	// lastError is the last failure, until a later job completes.
 	lastError string
 	// verdict is the last result of the health gate; nil where it never judged.
-	verdict *v1alpha1.HealthVerdict
+	verdict *journal.Verdict
 	// history lists the last finished jobs, newest first.
-	history []v1alpha1.JobRecord
+	history []journal.Past
 	// writing says that the host is being changed now, so that a scan would disturb it.
 	writing bool
 	// written is the device that the running step changes; nil when it changes none.
@@ -48,12 +48,8 @@ func (d *Discovery) records() (records, error) {
 
 func recordsOf(v journal.View) records {
 	r := records{
-		devices: v.Devices, step: v.CurrentStep(), lastError: v.LastError(), history: v.History,
+		devices: v.Devices, step: currentStep(v), lastError: v.LastError(), history: v.History,
 		verdict: v.Verdict, updating: map[string]bool{},
-	}
-	if r.step != nil && r.step.StartTime != nil { // the API keeps whole seconds
-		whole := r.step.StartTime.Rfc3339Copy()
-		r.step.StartTime = &whole
 	}
 	if job := v.Active(); job != nil && job.Record.Outcome == "" {
 		for _, u := range job.Updates {

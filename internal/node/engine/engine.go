@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/archive"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
@@ -88,7 +87,7 @@ type Journal interface {
 type Tasks interface {
 	// Run runs one of them, of the host or, where the step names one, of a device of the job. The request is zero for a
 	// step that no person requested by name. Repeating it is harmless.
-	Run(ctx context.Context, s step.Step, request v1alpha1.RequestedStep, device journal.Update) *step.Returned
+	Run(ctx context.Context, s step.Step, request journal.RequestedStep, device journal.Update) *step.Returned
 }
 
 // Config is what an Engine works with. All fields are required but Tasks, Uses, Guard, Free, MaxInMemory, BootTook, SinceBoot, Limits, Poll, Grace, Elapsed,

@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/enginetest"
@@ -25,7 +24,7 @@ func to(m *enginetest.Machine, name string, id inventory.Identity, version strin
 	}
 	m.Image[img.Digest] = img
 	u := &j.Updates[0]
-	u.FromVersion, u.Version, u.Digest = string(m.Sim.Firmware(id.UniqueID).Running), version, v1alpha1.Digest(img.Digest.String())
+	u.FromVersion, u.Version, u.Digest = string(m.Sim.Firmware(id.UniqueID).Running), version, img.Digest.String()
 	j.Record = engine.NewRecord(plan.Catalog{}, j.Updates)
 	return j
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/enginetest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver/drivertest"
@@ -23,10 +22,10 @@ func stepsJob(t *testing.T, name, digest string) journal.Job {
 	steps, err := c.Requested([]plan.Request{{Name: "erase"}}, []plan.Target{{Device: "node-disk0", Class: inventory.Disk, Driver: "sim"}})
 	require.NoError(t, err)
 	return journal.Job{
-		Name: name, UID: "uid-" + name, Accepted: time.Now(), Requested: []v1alpha1.RequestedStep{{Name: "erase"}},
-		Updates: []journal.Update{{Class: inventory.Disk, DeviceUpdate: v1alpha1.DeviceUpdate{
-			Device: "node-disk0", UniqueID: "disk0", Version: "2.0", Digest: v1alpha1.Digest(digest),
-		}}},
+		Name: name, UID: "uid-" + name, Accepted: time.Now(), Requested: []journal.RequestedStep{{Name: "erase"}},
+		Updates: []journal.Update{{Class: inventory.Disk,
+			Device: "node-disk0", UniqueID: "disk0", Version: "2.0", Digest: digest,
+		}},
 		Record: step.New(steps, step.Update{Device: "node-disk0"}),
 	}
 }

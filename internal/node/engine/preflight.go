@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
@@ -204,6 +203,6 @@ func (x *execution) needs(u journal.Update, d inventory.Device) plan.Decision {
 	return plan.Decide(plan.Desired{
 		Version: inventory.Version(u.Version), Digest: digest,
 		// What runs after the first write may be what this job wrote: reading that back is for later.
-		AllowDowngrade: u.Downgrade == v1alpha1.DowngradeAllow || x.job.Record.Touched(u.Device),
+		AllowDowngrade: u.AllowDowngrade || x.job.Record.Touched(u.Device),
 	}, facts)
 }

@@ -4,9 +4,6 @@ import (
 	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
@@ -101,7 +98,7 @@ func (m *memory) count(s step.Step) {
 }
 
 // attempts are those of the image: none were made where the record counts another one.
-func attempts(d journal.Device, image v1alpha1.Digest) journal.Attempts {
+func attempts(d journal.Device, image string) journal.Attempts {
 	if d.Attempts == nil || d.Attempts.Digest != image {
 		return journal.Attempts{Digest: image}
 	}
@@ -122,8 +119,8 @@ func (m *memory) committed() {
 				wrote := r.Touched(u.Device) || d.Attempts != nil && d.Attempts.Digest == u.Digest
 				*d = journal.Device{UniqueID: d.UniqueID, LastApplied: d.LastApplied}
 				if wrote {
-					d.LastApplied = &v1alpha1.AppliedFirmware{
-						Version: u.Version, Digest: u.Digest, Origin: u.Origin, Job: m.job.Name, BootID: m.bootID, Time: metav1.NewTime(m.now),
+					d.LastApplied = &journal.Applied{
+						Version: u.Version, Digest: u.Digest, Origin: u.Origin, Job: m.job.Name, BootID: m.bootID, Time: m.now,
 					}
 				}
 			})
@@ -143,8 +140,8 @@ func (m *memory) unhealthy(devices []string, f step.Failure) {
 			message = m.job.Record.Failure.Message + "; " + message
 		}
 		m.change(u.UniqueID, func(d *journal.Device) {
-			d.Unhealthy = &v1alpha1.UnhealthyDevice{
-				Since: metav1.NewTime(m.now), Job: m.job.Name, Message: text.Clip(message, maxMessage), Retry: m.job.Retry,
+			d.Unhealthy = &journal.UnhealthyMark{
+				Since: m.now, Job: m.job.Name, Message: text.Clip(message, maxMessage), Retry: m.job.Retry,
 			}
 			if d.LastGood == "" {
 				d.LastGood = from
@@ -194,13 +191,13 @@ func blamed(job journal.Job, f step.Failure) []journal.Update {
 	return out
 }
 
-func failedFirmware(job journal.Job, u journal.Update, f step.Failure, now time.Time) *v1alpha1.FailedFirmware {
+func failedFirmware(job journal.Job, u journal.Update, f step.Failure, now time.Time) *journal.Failure {
 	message := f.Message
 	if f.Device != "" && f.Device != u.Device {
 		message = "the job failed at " + f.Device + ": " + message
 	}
-	return &v1alpha1.FailedFirmware{
-		Version: u.Version, Digest: u.Digest, Reason: string(f.Reason), Message: text.Clip(message, maxMessage), Job: job.Name, Time: metav1.NewTime(now),
+	return &journal.Failure{
+		Version: u.Version, Digest: u.Digest, Reason: string(f.Reason), Message: text.Clip(message, maxMessage), Job: job.Name, Time: now,
 		Retry: job.Retry,
 	}
 }

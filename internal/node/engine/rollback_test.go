@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/enginetest"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
@@ -27,7 +26,7 @@ func requireRolledBack(t *testing.T, m *enginetest.Machine, view journal.View, n
 	assert.False(t, m.Sim.LinkDown("nic0"))
 	assert.Equal(t, step.MaintenanceNone, m.Window.Phase, "the node is back in service")
 	require.NotNil(t, view.Verdict)
-	assert.Equal(t, v1alpha1.HealthResultHealthy, view.Verdict.Result)
+	assert.Equal(t, journal.Healthy, view.Verdict.Result)
 	assert.Equal(t, string(step.Unhealthy), view.Devices["nic0"].LastFailure.Reason)
 	assert.Nil(t, view.Devices["nic0"].Unhealthy)
 	return *view.Job(j.UID)
@@ -134,7 +133,7 @@ func TestImageOfTheRunningVersionIsWrittenBack(t *testing.T) {
 		j := m.Bad(m.Job("j", id), "nic0")
 		old := drivertest.NewImage(t, id.BoardID, "1.0")
 		m.Image[old.Digest] = old
-		j.Updates[0].RollbackDigest = v1alpha1.Digest(old.Digest.String())
+		j.Updates[0].RollbackDigest = old.Digest.String()
 		requireRolledBack(t, m, m.Run(j), "j")
 		_, m1, err := m.Archive.Image("nic0", "1.0")
 		require.NoError(t, err)
@@ -251,7 +250,7 @@ func TestVerdictNamesItsBoot(t *testing.T) {
 		view := m.Run(m.Job("j", fleet(m)...))
 		require.NotNil(t, view.Verdict)
 		assert.Equal(t, "boot-2", view.Verdict.BootID)
-		assert.Equal(t, v1alpha1.HealthResultHealthy, view.Verdict.Result)
+		assert.Equal(t, journal.Healthy, view.Verdict.Result)
 		assert.Equal(t, "j", view.Verdict.Job)
 		assert.Nil(t, view.Devices["bios"].Attempts, "success clears the attempts (R002-26)")
 	})

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
@@ -27,11 +27,11 @@ func (x *execution) task(ctx context.Context, s step.Step) *step.Returned {
 }
 
 // request is the person's request for the step; zero where there is none.
-func (x *execution) request(s step.Step) v1alpha1.RequestedStep {
+func (x *execution) request(s step.Step) journal.RequestedStep {
 	for _, r := range x.job.Requested {
 		if r.Name == string(s.Kind) && (r.Device == "" || r.Device == s.Device) {
 			return r
 		}
 	}
-	return v1alpha1.RequestedStep{}
+	return journal.RequestedStep{}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/enginetest"
@@ -219,10 +218,11 @@ func TestStepsRunWhileTheNodeIsOutOfService(t *testing.T) {
 // desired by then (R004-5, R004-11).
 func TestDeviceKeepsOnRecordWhatItsFirmwareCameFrom(t *testing.T) {
 	inBubble(t, func(t *testing.T, m *enginetest.Machine) {
-		generation := int64(7)
 		j := m.Job("j", m.Add(inventory.NIC, "nic0", inventory.ActivateReboot))
-		j.Updates[0].Origin = v1alpha1.Origin{Kind: v1alpha1.OriginPin, Name: "n1", UID: "uid-of-the-pin", Generation: &generation, Rule: "r",
-			Source: &v1alpha1.SourceOrigin{Name: "s", UID: "uid-of-the-source", Generation: 3}}
+		j.Updates[0].Origin = []journal.Origin{
+			{Kind: "NodeFirmware", Name: "n1", UID: "uid-of-the-pin", Generation: 7, Rule: "r"},
+			{Kind: "FirmwareSource", Name: "s", UID: "uid-of-the-source", Generation: 3},
+		}
 		view := m.Run(j)
 		requireComplete(t, m, view, "j")
 		applied := view.Devices["nic0"].LastApplied

@@ -42,7 +42,7 @@ func (r *Reconciler) newJob(f state) journal.Job {
 
 // request makes the record of a job of type Steps. A request that this host does not know fails the job before it begins.
 func (r *Reconciler) request(j *journal.Job, f state) {
-	j.Requested = f.object.Spec.Steps
+	j.Requested = requested(f.object.Spec.Steps)
 	var wanted []plan.Request
 	for _, s := range j.Requested {
 		wanted = append(wanted, plan.Request{Name: s.Name, Device: s.Device})
@@ -86,10 +86,46 @@ func stepDevice(d v1alpha1.NodeDevice) journal.Update {
 
 func updateOf(u v1alpha1.DeviceUpdate, s v1alpha1.NodeDeviceStatus) journal.Update {
 	out := journal.Update{
-		DeviceUpdate: u, Class: inventory.Class(s.Class), Model: cmp.Or(u.Model, v1alpha1.ModelKey(s.VendorID, s.DeviceID, s.Vendor, s.Model)),
+		Device: u.Device, UniqueID: u.UniqueID, FromVersion: u.FromVersion, Version: u.Version, Digest: string(u.Digest),
+		RollbackDigest: string(u.RollbackDigest), AllowDowngrade: u.Downgrade == v1alpha1.DowngradeAllow, Origin: originOf(u.Origin),
+		Class: inventory.Class(s.Class), Model: cmp.Or(u.Model, v1alpha1.ModelKey(s.VendorID, s.DeviceID, s.Vendor, s.Model)),
 	}
 	if s.Firmware != nil {
 		out.Driver = s.Firmware.Driver
+	}
+	return out
+}
+
+// originOf lists the object that assigned the firmware first, and the source of its image after it.
+func originOf(o v1alpha1.Origin) []journal.Origin {
+	if o.Name == "" {
+		return nil
+	}
+	first := journal.Origin{Kind: string(o.Kind), Name: o.Name, UID: o.UID, Rule: o.Rule}
+	if o.Generation != nil {
+		first.Generation = *o.Generation
+	}
+	if s := o.Source; s != nil {
+		return []journal.Origin{first, {Kind: "FirmwareSource", Name: s.Name, UID: s.UID, Generation: s.Generation}}
+	}
+	return []journal.Origin{first}
+}
+
+func requested(steps []v1alpha1.RequestedStep) []journal.RequestedStep {
+	var out []journal.RequestedStep
+	for _, s := range steps {
+		r := journal.RequestedStep{Name: s.Name, Device: s.Device}
+		for _, e := range s.Expect {
+			expected := journal.Expectation{Selector: journal.Selector{
+				Class: inventory.Class(e.Selector.Class), Vendor: e.Selector.Vendor, Models: e.Selector.Models, BoardIDs: e.Selector.BoardIDs,
+				SerialNumbers: e.Selector.SerialNumbers, PCIAddresses: e.Selector.PCIAddresses,
+			}}
+			if e.Count != nil {
+				expected.Count = int(*e.Count)
+			}
+			r.Expected = append(r.Expected, expected)
+		}
+		out = append(out, r)
 	}
 	return out
 }

@@ -74,13 +74,17 @@ func (d *daemon) create(name string, ids ...inventory.Identity) *v1alpha1.Firmwa
 		NodeName: nodeName, Type: v1alpha1.JobTypeUpdate, Soak: &metav1.Duration{},
 	}}
 	for _, u := range d.Job(name, ids...).Updates {
-		u.Origin.UID = "x"
-		o.Spec.Updates = append(o.Spec.Updates, u.DeviceUpdate)
+		o.Spec.Updates = append(o.Spec.Updates, v1alpha1.DeviceUpdate{
+			Device: u.Device, UniqueID: u.UniqueID, FromVersion: u.FromVersion, Version: u.Version, Digest: v1alpha1.Digest(u.Digest),
+			Downgrade: v1alpha1.DowngradeForbid, Origin: fromTemplate,
+		})
 		d.device(u)
 	}
 	require.NoError(d.T, d.env.Client.Create(d.T.Context(), o))
 	return o
 }
+
+var fromTemplate = v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: "t", UID: "x", Rule: "r"}
 
 func (d *daemon) device(u journal.Update) {
 	o := &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: u.Device}, Spec: v1alpha1.NodeDeviceSpec{NodeName: nodeName}}
@@ -89,7 +93,7 @@ func (d *daemon) device(u journal.Update) {
 	}
 	require.NoError(d.T, d.env.Client.Get(d.T.Context(), client.ObjectKeyFromObject(o), o))
 	o.Spec.Firmware = &v1alpha1.DesiredFirmware{
-		Version: u.Version, Digest: u.Digest, Downgrade: u.Downgrade, Origin: u.Origin, Policy: v1alpha1.PolicyApply,
+		Version: u.Version, Digest: v1alpha1.Digest(u.Digest), Downgrade: v1alpha1.DowngradeForbid, Origin: fromTemplate, Policy: v1alpha1.PolicyApply,
 		SourceRef: v1alpha1.SourceReference{Name: "s"},
 	}
 	require.NoError(d.T, d.env.Client.Update(d.T.Context(), o))

@@ -22,11 +22,7 @@ const (
 
 // roomForSteps is what the updates and the bad images of a job leave to its steps.
 func roomForSteps(updates []journal.Update, bad []v1alpha1.BadImage) int {
-	spec := make([]v1alpha1.DeviceUpdate, len(updates))
-	for i, u := range updates {
-		spec[i] = u.DeviceUpdate
-	}
-	return max(maxSize-2*size(spec)-size(bad), minStepsSize)
+	return max(maxSize-2*size(updates)-size(bad), minStepsSize)
 }
 
 // brief shortens the steps until they fit into the room: first the messages of those that neither run nor failed, then all messages. Then the

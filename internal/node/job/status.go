@@ -29,7 +29,7 @@ func Status(s engine.Snapshot, node string, old v1alpha1.FirmwareJobStatus, gene
 		Conditions:         status.Job(facts(s, node), old.Conditions, generation, now),
 		StartTime:          stamp(&j.Accepted),
 		Reboots:            int32(j.Record.Reboots()), //nolint:gosec // at most 3
-		Verdict:            j.Verdict(),
+		Verdict:            verdictOf(j),
 		BadImages:          badImages(j),
 		Retry:              j.Retry,
 	}
@@ -120,7 +120,7 @@ func badImages(j journal.Job) []v1alpha1.BadImage {
 	for _, u := range j.Updates {
 		if slices.Contains(f.Blames, u.Device) {
 			out = append(out, v1alpha1.BadImage{
-				Device: u.Device, Digest: u.Digest, Model: cmp.Or(u.Model, v1alpha1.AnyModel),
+				Device: u.Device, Digest: v1alpha1.Digest(u.Digest), Model: cmp.Or(u.Model, v1alpha1.AnyModel),
 				Message: text.Clip(f.Message, maxBadImageMessage), Evidence: evidence(j),
 			})
 		}
@@ -207,4 +207,15 @@ func sameStatus(old, want v1alpha1.FirmwareJobStatus) bool {
 
 func ordered(conditions []metav1.Condition) []metav1.Condition {
 	return slices.SortedFunc(slices.Values(conditions), func(a, b metav1.Condition) int { return strings.Compare(a.Type, b.Type) })
+}
+
+// verdictOf is the last result of the job's health gate; nil when there is none.
+func verdictOf(j journal.Job) *v1alpha1.HealthVerdict {
+	v := j.Verdict()
+	if v == nil {
+		return nil
+	}
+	return &v1alpha1.HealthVerdict{
+		Result: v1alpha1.HealthResult(v.Result), BootID: v.BootID, Time: *stamp(&v.Time), Job: v.Job, Complaints: v.Complaints,
+	}
 }

@@ -22,7 +22,7 @@ import (
 
 // A report that only the network supports says so until the previous firmware has brought the network back.
 func TestReportSaysWhatItIsBasedOn(t *testing.T) {
-	j := journal.Job{Name: "j", Updates: []journal.Update{{DeviceUpdate: v1alpha1.DeviceUpdate{Device: "nic"}}}}
+	j := journal.Job{Name: "j", Updates: []journal.Update{{Device: "nic"}}}
 	evidence := func(of step.Evidence, rollback *step.Rollback) v1alpha1.Evidence {
 		j.Record.Failure = &step.Failure{Reason: step.Unhealthy, Blames: []string{"nic"}, Evidence: of}
 		j.Record.Rollback = rollback
@@ -41,7 +41,7 @@ func TestReportSaysWhatItIsBasedOn(t *testing.T) {
 func TestJobWithMoreStepsThanTheAPITakesIsReported(t *testing.T) {
 	var updates []journal.Update
 	for i := range 128 {
-		updates = append(updates, journal.Update{Class: inventory.Disk, DeviceUpdate: v1alpha1.DeviceUpdate{Device: fmt.Sprintf("disk%d", i)}})
+		updates = append(updates, journal.Update{Class: inventory.Disk, Device: fmt.Sprintf("disk%d", i)})
 	}
 	j := journal.Job{Name: "j", Updates: updates, Record: engine.NewRecord(plan.DefaultCatalog(), updates)}
 	require.Greater(t, len(j.Record.Steps), 512)
@@ -65,9 +65,9 @@ func TestAJobOfManyDevicesIsReportedBriefly(t *testing.T) {
 	}
 	var updates []journal.Update
 	for i := range 100 {
-		updates = append(updates, journal.Update{Class: inventory.Disk, DeviceUpdate: v1alpha1.DeviceUpdate{
-			Device: long(253, i), UniqueID: long(36, i), Model: long(257, i), Digest: v1alpha1.Digest(fmt.Sprintf("sha256:%064x", i)),
-		}})
+		updates = append(updates, journal.Update{Class: inventory.Disk,
+			Device: long(253, i), UniqueID: long(36, i), Model: long(257, i), Digest: fmt.Sprintf("sha256:%064x", i),
+		})
 	}
 	j := journal.Job{Name: "j", Updates: updates, Record: engine.NewRecord(plan.DefaultCatalog(), updates)}
 	failed := len(j.Record.Steps) / 2

@@ -6,9 +6,6 @@ import (
 	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
@@ -24,7 +21,7 @@ type Job struct {
 	UID     string   `json:"uid"`
 	Updates []Update `json:"updates"`
 	// Requested are the steps of a job of type Steps. Its Updates only name the devices the steps work on.
-	Requested []v1alpha1.RequestedStep `json:"requested,omitempty"`
+	Requested []RequestedStep `json:"requested,omitempty"`
 	// Retry is the request to retry that is in force for the job; failures of the job are recorded with it. It is nil only
 	// before the job is accepted.
 	Retry *string `json:"retry,omitempty"`
@@ -43,7 +40,7 @@ type Job struct {
 	Record step.Record `json:"record"`
 	// Soak is how long the node must look healthy before its health gate passes. IsolationTimeout is how long it waits for the
 	// API server when its update may have cut it off; zero for the default.
-	Soak             time.Duration `json:"soak,omitzero"`
+	Soak             time.Duration `json:"healthyFor,omitzero"`
 	IsolationTimeout time.Duration `json:"isolationTimeout,omitzero"`
 	// CutOff is the wait of a node that its update may have cut off from the API server; nil while it does not wait.
 	CutOff *CutOff `json:"cutOff,omitempty"`
@@ -97,13 +94,81 @@ type Guard struct {
 
 // Update is the update of one device.
 type Update struct {
-	v1alpha1.DeviceUpdate `json:",inline"`
-	Class                 inventory.Class `json:"class"`
-	// Model is the v1alpha1.ModelKey of the device.
+	// Device is the name of the device, and UniqueID the hardware that the update is for.
+	Device   string          `json:"device"`
+	UniqueID string          `json:"uniqueID"`
+	Class    inventory.Class `json:"class"`
+	// Model is the kind of the device, under which a bad image is reported.
 	Model string `json:"model,omitempty"`
 	// Driver of the device; the steps it provides apply to the device too.
 	Driver string `json:"driver,omitempty"`
+	// FromVersion ran when the update was planned, and Version should run after it.
+	FromVersion string `json:"fromVersion,omitempty"`
+	Version     string `json:"version,omitempty"`
+	// Digest of the image, and RollbackDigest of an image of FromVersion; the latter is empty where no source has one.
+	Digest         string `json:"digest,omitempty"`
+	RollbackDigest string `json:"rollbackDigest,omitempty"`
+	// AllowDowngrade lets an older version be flashed.
+	AllowDowngrade bool `json:"allowDowngrade,omitempty"`
+	// Origin lists the objects that the update comes from.
+	Origin []Origin `json:"origin,omitempty"`
 }
+
+// Origin is one object that the firmware of a device comes from, as it was then.
+type Origin struct {
+	Kind       string `json:"kind"`
+	Name       string `json:"name"`
+	UID        string `json:"uid,omitempty"`
+	Generation int64  `json:"generation,omitempty"`
+	// Rule of the object that assigned the firmware.
+	Rule string `json:"rule,omitempty"`
+}
+
+// RequestedStep is one step of a job of type Steps.
+type RequestedStep struct {
+	Name string `json:"name"`
+	// Device the step works on; empty for every device that it applies to.
+	Device string `json:"device,omitempty"`
+	// Expected is what verify-inventory compares the host with.
+	Expected []Expectation `json:"expected,omitempty"`
+}
+
+// Expectation says how many devices of a kind the host should have.
+type Expectation struct {
+	Selector Selector `json:"selector"`
+	Count    int      `json:"count"`
+}
+
+// Selector selects devices as that of a template does. An empty field stands for any.
+type Selector struct {
+	Class         inventory.Class `json:"class"`
+	Vendor        string          `json:"vendor,omitempty"`
+	Models        []string        `json:"models,omitempty"`
+	BoardIDs      []string        `json:"boardIDs,omitempty"`
+	SerialNumbers []string        `json:"serialNumbers,omitempty"`
+	PCIAddresses  []string        `json:"pciAddresses,omitempty"`
+}
+
+// Verdict is a result of the health gate.
+type Verdict struct {
+	// Result is Healthy or Unhealthy.
+	Result Health `json:"result"`
+	// BootID of the boot in which the host was checked. The verdict says nothing about another boot.
+	BootID string    `json:"bootID"`
+	Time   time.Time `json:"time"`
+	Job    string    `json:"job"`
+	// Complaints lists what is worse than before.
+	Complaints []string `json:"complaints,omitempty"`
+}
+
+// Health is the result of a verdict.
+type Health string
+
+// The results of a verdict.
+const (
+	Healthy   Health = "Healthy"
+	Unhealthy Health = "Unhealthy"
+)
 
 // Clearance clears the failures from before the job that a person asked to try again.
 func (j Job) Clearance() plan.Clearance {
@@ -130,17 +195,15 @@ func (j Job) CurrentStep() *step.Step {
 	return nil
 }
 
-// Verdict is the last result of the job's health gate in the form of the API; nil when there is none.
-func (j Job) Verdict() *v1alpha1.HealthVerdict {
+// Verdict is the last result of the job's health gate; nil when there is none.
+func (j Job) Verdict() *Verdict {
 	v := j.Record.Verdict
 	if v == nil {
 		return nil
 	}
-	out := &v1alpha1.HealthVerdict{
-		Result: v1alpha1.HealthResultUnhealthy, BootID: v.BootID, Time: metav1.NewTime(v.Time.Truncate(time.Second)), Job: j.Name,
-	}
+	out := &Verdict{Result: Unhealthy, BootID: v.BootID, Time: v.Time, Job: j.Name}
 	if v.Healthy {
-		out.Result = v1alpha1.HealthResultHealthy
+		out.Result = Healthy
 	}
 	const maxComplaints, maxLength = 32, 512
 	for _, c := range v.Complaints[:min(len(v.Complaints), maxComplaints)] {

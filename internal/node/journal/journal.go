@@ -14,15 +14,14 @@ import (
 
 	"go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
-
-	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
 
 const (
 	// FileName of the journal in the state directory.
 	FileName = "journal.db"
-	// schema of the records. A journal with a higher number is refused.
-	schema = 1
+	// schema of the records. A journal with another number is refused: a higher one is of a newer daemon, and a lower one of a
+	// development build. Members that are added keep it: an older daemon writes back what it does not know.
+	schema = 2
 	// lockTimeout is how long to wait for a journal that another process has open.
 	lockTimeout = 2 * time.Second
 	// maxFinished bounds the finished jobs that are kept, and the history.
@@ -39,6 +38,7 @@ var (
 	keySchema     = []byte("schema")
 	keyHistory    = []byte("history")
 	keyVerdict    = []byte("verdict")
+	keyNote       = []byte("note")
 )
 
 // ErrLocked says that another process has the journal open.
@@ -46,6 +46,9 @@ var ErrLocked = errors.New("another firmware-daemon is using it; stop that one f
 
 // ErrNewer says that the journal was written by a newer daemon.
 var ErrNewer = errors.New("it was written by a newer firmware-daemon; install that version or a later one")
+
+// ErrEarlier says that the journal was written by a development build before the first release.
+var ErrEarlier = errors.New("it was written by a development build of firmware-daemon from before the first release, and is not read")
 
 // Journal is the journal of one host. Each change is on disk when the method that makes it returns. It is safe for
 // concurrent use.
@@ -55,11 +58,11 @@ type Journal struct{ db *bbolt.DB }
 type Device struct {
 	UniqueID string `json:"uniqueID"`
 	// LastApplied is the last update that was verified by a read-back; nil when there was none.
-	LastApplied *v1alpha1.AppliedFirmware `json:"lastApplied,omitempty"`
+	LastApplied *Applied `json:"lastApplied,omitempty"`
 	// LastFailure is the last update that failed, nil when none did or a later one succeeded.
-	LastFailure *v1alpha1.FailedFirmware `json:"lastFailure,omitempty"`
+	LastFailure *Failure `json:"lastFailure,omitempty"`
 	// Unhealthy is set after a job left the device unhealthy, until a person requests a retry; it survives reboots.
-	Unhealthy *v1alpha1.UnhealthyDevice `json:"unhealthy,omitempty"`
+	Unhealthy *UnhealthyMark `json:"unhealthy,omitempty"`
 	// LastGood is the version a rollback restores while other firmware may be in the device which no health gate has judged
 	// healthy: what one judged last, or what ran when the first job began to write. It is empty while what runs is good, and
 	// when there is none.
@@ -70,19 +73,51 @@ type Device struct {
 
 // Attempts counts how often one image was written to a device. The counters only grow while the image is the same.
 type Attempts struct {
-	Digest v1alpha1.Digest `json:"digest"`
+	Digest string `json:"digest"`
 	// Writes counts begun writes, and Reboots requested reboots. Cleared is the number of writes before the last retry
 	// request, which are no longer counted.
 	Writes  int `json:"writes"`
 	Reboots int `json:"reboots"`
-	Cleared int `json:"forgiven"`
+	Cleared int `json:"cleared"`
 	// Last is when the last write was begun, and Retry the request to retry that was in force then.
 	Last  time.Time `json:"last"`
 	Retry *string   `json:"retry,omitempty"`
 }
 
+// Applied is an update that was verified by a read-back.
+type Applied struct {
+	Version string   `json:"version"`
+	Digest  string   `json:"digest"`
+	Origin  []Origin `json:"origin,omitempty"`
+	Job     string   `json:"job"`
+	// BootID of the boot in which the version was read back, at Time.
+	BootID string    `json:"bootID"`
+	Time   time.Time `json:"time"`
+}
+
+// Failure is an update that failed.
+type Failure struct {
+	Version string    `json:"version"`
+	Digest  string    `json:"digest"`
+	Reason  string    `json:"reason"`
+	Message string    `json:"message,omitempty"`
+	Job     string    `json:"job"`
+	Time    time.Time `json:"time"`
+	// Retry is the request to retry that was in force for the job; another one clears the failure.
+	Retry *string `json:"retry,omitempty"`
+}
+
+// UnhealthyMark is on a device that a job left unhealthy. Nothing is flashed to it until a person requests a retry.
+type UnhealthyMark struct {
+	Since   time.Time `json:"since"`
+	Job     string    `json:"job"`
+	Message string    `json:"message,omitempty"`
+	// Retry is the request to retry that was in force for the job; another one clears the mark.
+	Retry *string `json:"retry,omitempty"`
+}
+
 // Open opens the journal in the state directory, and creates both if they are missing. It returns an error that wraps
-// ErrLocked, ErrNewer or ErrDamaged in those cases.
+// ErrLocked, ErrNewer, ErrEarlier or ErrDamaged in those cases.
 func Open(stateDir string) (*Journal, error) {
 	path := filepath.Join(stateDir, FileName)
 	if err := os.MkdirAll(stateDir, 0o700); err != nil {
@@ -138,6 +173,8 @@ func checkSchema(s string) error {
 		return fmt.Errorf("unknown schema %q; move the file away if it is not a journal", s)
 	case n > schema:
 		return fmt.Errorf("schema %d: %w", n, ErrNewer)
+	case n < schema:
+		return fmt.Errorf("schema %d: %w", n, ErrEarlier)
 	}
 	return nil
 }
@@ -249,7 +286,7 @@ func remember(tx *bbolt.Tx, job Job) error {
 		return err
 	}
 	entry := record(job)
-	if i := slices.IndexFunc(history, func(r v1alpha1.JobRecord) bool { return r.Job == entry.Job }); i >= 0 {
+	if i := slices.IndexFunc(history, func(r Past) bool { return r.Job == entry.Job }); i >= 0 {
 		history[i] = entry
 	} else {
 		history = slices.Insert(history, 0, entry)
@@ -281,10 +318,23 @@ func prune(tx *bbolt.Tx) error {
 	return nil
 }
 
-func put(tx *bbolt.Tx, bucket []byte, key string, value any) error {
+// put writes a record, with what the one in its place holds that this daemon does not know.
+func put[T any](tx *bbolt.Tx, bucket []byte, key string, value T) error {
 	raw, err := json.Marshal(value)
+	if err == nil {
+		raw, err = carryOver[T](tx.Bucket(bucket).Get([]byte(key)), raw)
+	}
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", key, err)
 	}
 	return tx.Bucket(bucket).Put([]byte(key), raw)
+}
+
+// Note keeps a message for people, until a later job completes or fails.
+func (j *Journal) Note(message string) error {
+	err := j.db.Update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketMeta).Put(keyNote, []byte(message)) })
+	if err != nil {
+		return fmt.Errorf("write to the journal: %w", err)
+	}
+	return nil
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/bbolt"
 
-	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
@@ -24,7 +23,7 @@ func newJob(name string) journal.Job {
 	targets := []plan.Target{{Device: "nic", Class: inventory.NIC}}
 	return journal.Job{
 		Name: name, UID: "uid-" + name, Accepted: noon, Retry: plan.Clearance("after reseating").InForce(),
-		Updates: []journal.Update{{Class: inventory.NIC, DeviceUpdate: v1alpha1.DeviceUpdate{Device: "nic", UniqueID: "u", Version: "2"}}},
+		Updates: []journal.Update{{Class: inventory.NIC, Device: "nic", UniqueID: "u", Version: "2"}},
 		Record:  step.New(plan.DefaultCatalog().Steps(targets), step.Update{Device: "nic", Version: "2"}),
 	}
 }
@@ -58,14 +57,14 @@ func TestWhatIsSavedSurvivesReopening(t *testing.T) {
 	j := open(t, dir)
 	job := newJob("a")
 	job.Record = step.Apply(job.Record, step.Action{Verb: step.Begin, Step: 0}, "boot-1", noon)
-	applied := &v1alpha1.AppliedFirmware{Version: "2", Job: "a"}
+	applied := &journal.Applied{Version: "2", Job: "a"}
 	require.NoError(t, j.Save(job, journal.Device{UniqueID: "u", LastApplied: applied}))
 	require.NoError(t, j.Close())
 	v := view(t, open(t, dir))
 	require.NotNil(t, v.Active())
 	assert.Equal(t, job, *v.Active())
 	assert.Equal(t, applied, v.Devices["u"].LastApplied)
-	assert.Equal(t, "preflight", v.CurrentStep().Name)
+	assert.Equal(t, plan.Preflight, v.Active().CurrentStep().Kind)
 }
 
 func TestJournalOfALivingDaemonIsRefused(t *testing.T) {
@@ -81,7 +80,7 @@ func TestJournalOfALivingDaemonIsRefused(t *testing.T) {
 func TestJournalOfANewerDaemonIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, open(t, dir).Close())
-	edit(t, dir, "meta", "schema", "2")
+	edit(t, dir, "meta", "schema", "3")
 	_, err := journal.Open(dir)
 	require.ErrorIs(t, err, journal.ErrNewer)
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
@@ -48,7 +47,7 @@ func randomDevices(random *rand.Rand) []journal.Device {
 	for range random.IntN(3) {
 		out = append(out, journal.Device{
 			UniqueID: fmt.Sprint("device-", random.IntN(6)), LastGood: fmt.Sprint(random.IntN(100)),
-			LastFailure: &v1alpha1.FailedFirmware{Message: strings.Repeat("m", random.IntN(3000))},
+			LastFailure: &journal.Failure{Message: strings.Repeat("m", random.IntN(3000))},
 		})
 	}
 	return out

@@ -4,11 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"go.etcd.io/bbolt"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
 )
@@ -20,10 +19,30 @@ type View struct {
 	// Devices by unique id.
 	Devices map[string]Device
 	// History of finished jobs, newest first, at most ten.
-	History []v1alpha1.JobRecord
+	History []Past
 	// Verdict is the last result of the health gate; nil when there is none.
-	Verdict *v1alpha1.HealthVerdict
+	Verdict *Verdict
+
+	note string
 }
+
+// Past is a job that has finished.
+type Past struct {
+	Job      string    `json:"job"`
+	Result   Result    `json:"result"`
+	Finished time.Time `json:"finished"`
+	Message  string    `json:"message,omitempty"`
+}
+
+// Result says how a job ended.
+type Result string
+
+// The results of a job. A cancelled one ended before it wrote anything.
+const (
+	Complete  Result = "Complete"
+	Failed    Result = "Failed"
+	Cancelled Result = "Cancelled"
+)
 
 // View reads the journal.
 func (j *Journal) View() (View, error) {
@@ -38,6 +57,7 @@ func (j *Journal) View() (View, error) {
 		if v.Verdict, err = readVerdict(tx); err != nil {
 			return err
 		}
+		v.note = string(tx.Bucket(bucketMeta).Get(keyNote))
 		return tx.Bucket(bucketDevices).ForEach(func(key, raw []byte) error {
 			var d Device
 			if err := json.Unmarshal(raw, &d); err != nil {
@@ -91,31 +111,13 @@ func (v View) Held() *Job {
 func (v View) LastError() string {
 	for _, r := range v.History {
 		switch r.Result {
-		case v1alpha1.JobResultFailed:
+		case Failed:
 			return r.Message
-		case v1alpha1.JobResultComplete:
+		case Complete:
 			return ""
 		}
 	}
-	return ""
-}
-
-// CurrentStep is the step of the active job that runs, nil when none does.
-func (v View) CurrentStep() *v1alpha1.CurrentStep {
-	job := v.Active()
-	if job == nil {
-		return nil
-	}
-	s := job.CurrentStep()
-	if s == nil {
-		return nil
-	}
-	current := &v1alpha1.CurrentStep{Job: job.Name, Name: string(s.Kind), Device: s.Device}
-	if s.Started != nil {
-		started := metav1.NewTime(*s.Started)
-		current.StartTime = &started
-	}
-	return current
+	return v.note
 }
 
 func eachJob(tx *bbolt.Tx, f func(Job)) error {
@@ -128,29 +130,29 @@ func eachJob(tx *bbolt.Tx, f func(Job)) error {
 	})
 }
 
-func readHistory(tx *bbolt.Tx) ([]v1alpha1.JobRecord, error) {
+func readHistory(tx *bbolt.Tx) ([]Past, error) {
 	raw := tx.Bucket(bucketMeta).Get(keyHistory)
 	if raw == nil {
 		return nil, nil
 	}
-	var h []v1alpha1.JobRecord
+	var h []Past
 	if err := json.Unmarshal(raw, &h); err != nil {
 		return nil, errors.Join(errors.New("decode history"), err)
 	}
 	return h, nil
 }
 
-func readVerdict(tx *bbolt.Tx) (*v1alpha1.HealthVerdict, error) {
+func readVerdict(tx *bbolt.Tx) (*Verdict, error) {
 	raw := tx.Bucket(bucketMeta).Get(keyVerdict)
 	if raw == nil {
 		return nil, nil
 	}
-	var v v1alpha1.HealthVerdict
+	var v Verdict
 	if err := json.Unmarshal(raw, &v); err != nil {
 		return nil, fmt.Errorf("decode verdict: %w", err)
 	}
 	switch v.Result {
-	case v1alpha1.HealthResultHealthy, v1alpha1.HealthResultUnhealthy:
+	case Healthy, Unhealthy:
 		return &v, nil
 	}
 	return nil, fmt.Errorf("decode verdict: unknown result %q; was it written by a newer daemon?", v.Result)
@@ -158,12 +160,12 @@ func readVerdict(tx *bbolt.Tx) (*v1alpha1.HealthVerdict, error) {
 
 const maxHistoryMessage = 256
 
-func record(job Job) v1alpha1.JobRecord {
-	r := v1alpha1.JobRecord{Job: job.Name, Result: v1alpha1.JobResultComplete, FinishTime: metav1.NewTime(*job.Finished)}
+func record(job Job) Past {
+	r := Past{Job: job.Name, Result: Complete, Finished: *job.Finished}
 	if f := job.Record.Failure; f != nil {
-		r.Result = v1alpha1.JobResultFailed
+		r.Result = Failed
 		if f.Reason == step.Cancelled {
-			r.Result = v1alpha1.JobResultCancelled
+			r.Result = Cancelled
 		}
 		r.Message = fmt.Sprintf("%s: %s", f.Reason, f.Message)
 		switch {

@@ -23,6 +23,8 @@ type Inspection struct {
 	Archive []archive.Entry
 	// Leftovers are the directories of incomplete files that were moved aside.
 	Leftovers []string
+	// Earlier are the directories with the state of a development build.
+	Earlier []string
 	// Problems says what could not be read, and why.
 	Problems []string
 }
@@ -37,8 +39,11 @@ func Inspect(dir string) (Inspection, error) {
 	}
 	var out Inspection
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), leftoverPrefix) {
+		switch {
+		case strings.HasPrefix(e.Name(), leftoverPrefix):
 			out.Leftovers = append(out.Leftovers, e.Name())
+		case strings.HasPrefix(e.Name(), earlierPrefix):
+			out.Earlier = append(out.Earlier, e.Name())
 		}
 	}
 	note := func(err error) {

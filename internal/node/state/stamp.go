@@ -16,10 +16,11 @@ import (
 
 const (
 	stampFile = "version"
-	// schema is the version of the directory's layout. The journal has a schema of its own.
-	schema = 1
-	// oldestSchema is assumed of data without a stamp.
-	oldestSchema = 1
+	// schema is the version of the directory's layout. The journal has a schema of its own. A directory with a lower one is of a
+	// development build from before the first release: it is set aside.
+	schema = 2
+	// oldestSchema is assumed of data without a stamp. The journal's own schema is looked at all the same.
+	oldestSchema = 2
 	// maxStamp bounds a stamp in bytes.
 	maxStamp = 4 << 10
 )

@@ -82,12 +82,12 @@ func TestFirstRunMakesTheDirectory(t *testing.T) {
 	info, err := os.Stat(dir)
 	require.NoError(t, err)
 	assert.Equal(t, os.FileMode(0o700), info.Mode().Perm())
-	assert.JSONEq(t, `{"schema":1,"daemon":"v1.4.2"}`, stamp(t, dir))
+	assert.JSONEq(t, `{"schema":2,"daemon":"v1.4.2"}`, stamp(t, dir))
 	require.NoError(t, s.Close())
 	s = open(t, dir, "v1.5.0")
 	assert.False(t, s.FirstRun)
-	assert.Equal(t, &state.Stamp{Schema: 1, Daemon: today}, s.Before)
-	assert.JSONEq(t, `{"schema":1,"daemon":"v1.5.0"}`, stamp(t, dir), "the last one that opened it")
+	assert.Equal(t, &state.Stamp{Schema: 2, Daemon: today}, s.Before)
+	assert.JSONEq(t, `{"schema":2,"daemon":"v1.5.0"}`, stamp(t, dir), "the last one that opened it")
 }
 
 // TestLocksAndTemporaryFilesAreNoState proves R002-40.
@@ -179,10 +179,10 @@ func TestDamagedJournalOfAWorkingDaemonIsNeverPutAside(t *testing.T) { // I7
 // TestNewerStateIsRefusedAndNotTouched proves R002-10, R002-63, R002-64.
 func TestNewerStateIsRefusedAndNotTouched(t *testing.T) {
 	for name, content := range map[string]string{
-		"schema":             `{"schema":2,"daemon":"v1.4.2"}`,
-		"schema of another":  `{"schema":2,"daemon":"whatever"}`,
+		"schema":             `{"schema":3,"daemon":"v1.4.2"}`,
+		"schema of another":  `{"schema":3,"daemon":"whatever"}`,
 		"enormous schema":    `{"schema":99999999999999999999999999}`,
-		"major of daemon":    `{"schema":1,"daemon":"v2.0.0"}`,
+		"major of daemon":    `{"schema":2,"daemon":"v2.0.0"}`,
 		"schema, more to it": `{"schema":7,"newField":{"a":[1]},"daemon":{}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -221,7 +221,7 @@ func TestDaemonVersionDecidesByItsMajor(t *testing.T) {
 
 // TestDataWithoutAWholeStampIsOfTheOldestSchema proves R002-44, R002-62.
 func TestDataWithoutAWholeStampIsOfTheOldestSchema(t *testing.T) {
-	for name, content := range map[string]*string{"gone": nil, "empty": new(""), "truncated": new(`{"schema":1,"dae`), "blank": new(" \n")} {
+	for name, content := range map[string]*string{"gone": nil, "empty": new(""), "truncated": new(`{"schema":2,"dae`), "blank": new(" \n")} {
 		t.Run(name, func(t *testing.T) {
 			dir := used(t, today)
 			require.NoError(t, os.Remove(filepath.Join(dir, "version")))
@@ -234,7 +234,7 @@ func TestDataWithoutAWholeStampIsOfTheOldestSchema(t *testing.T) {
 			v, err := s.Journal.View()
 			require.NoError(t, err)
 			assert.Equal(t, "1", v.Devices["u"].LastGood)
-			assert.JSONEq(t, `{"schema":1,"daemon":"v1.4.2"}`, stamp(t, dir))
+			assert.JSONEq(t, `{"schema":2,"daemon":"v1.4.2"}`, stamp(t, dir))
 			require.NoError(t, s.Close())
 
 			if content == nil {
@@ -274,11 +274,14 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 	}
 }
 
-func makeNewer(t *testing.T, dir string) {
+func makeNewer(t *testing.T, dir string) { makeSchema(t, dir, "3") }
+
+// makeSchema gives the journal another schema.
+func makeSchema(t *testing.T, dir, schema string) {
 	t.Helper()
 	db, err := bbolt.Open(filepath.Join(dir, "journal.db"), 0o600, nil)
 	require.NoError(t, err)
-	require.NoError(t, db.Update(func(tx *bbolt.Tx) error { return tx.Bucket([]byte("meta")).Put([]byte("schema"), []byte("2")) }))
+	require.NoError(t, db.Update(func(tx *bbolt.Tx) error { return tx.Bucket([]byte("meta")).Put([]byte("schema"), []byte(schema)) }))
 	require.NoError(t, db.Close())
 }
 
@@ -436,7 +439,7 @@ func TestFullOrReadOnlyDiskIsAnError(t *testing.T) { // F5
 }
 
 func FuzzStamp(f *testing.F) {
-	for _, s := range []string{`{"schema":1,"daemon":"v1.2.3"}`, "{\"schema\":1}\n", "", "{", `{"schema":0}`, `{"schema":1e3}`, "null", `[1]`, `"v1"`} {
+	for _, s := range []string{`{"schema":2,"daemon":"v1.2.3"}`, "{\"schema\":1}\n", "", "{", `{"schema":0}`, `{"schema":1e3}`, "null", `[1]`, `"v1"`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
@@ -489,4 +492,70 @@ func TestRubbishThatCannotBeRemovedKeepsNoDaemonFromStarting(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorIs(t, s.Unswept, syscall.EPERM)
 	require.NoError(t, s.Close())
+}
+
+// The state of a development build is set aside as it is: where the stamp says so, the journal, or both, and again after a start
+// that was interrupted between its moves.
+func TestEarlierBuildIsSetAside(t *testing.T) {
+	for name, c := range map[string]struct {
+		stamp     string
+		archive   bool
+		noJournal bool
+		newer     bool
+	}{
+		"stamp and journal":          {stamp: `{"schema":1,"daemon":"dev"}`, archive: true},
+		"journal without a stamp":    {archive: true},
+		"journal under a cut stamp":  {stamp: `{"sch`},
+		"stamp alone":                {stamp: `{"schema":1}`, noJournal: true},
+		"stamp over a later journal": {stamp: `{"schema":1}`, newer: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := used(t, today)
+			require.NoError(t, os.Remove(filepath.Join(dir, "version")))
+			if c.stamp != "" {
+				write(t, dir, "version", c.stamp)
+			}
+			if c.archive {
+				write(t, filepath.Join(dir, "archive", "nic", "1_boot"), "image", "bytes")
+			}
+			if c.noJournal {
+				require.NoError(t, os.Remove(filepath.Join(dir, "journal.db")))
+			} else if !c.newer {
+				makeSchema(t, dir, "1")
+			}
+			write(t, dir, "plugins.json", "{}")
+			before := tree(t, dir)
+
+			s := open(t, dir, today)
+			assert.Equal(t, "earlier-1", s.Earlier)
+			v, err := s.Journal.View()
+			require.NoError(t, err)
+			assert.Empty(t, v.Devices)
+			assert.Contains(t, v.LastError(), "earlier-1", "a person finds it in the status of the node")
+			require.NoError(t, s.Close())
+			after := tree(t, dir)
+			for path, content := range before {
+				name, err := filepath.Rel(dir, path)
+				require.NoError(t, err)
+				if name != "plugins.json" {
+					path = filepath.Join(dir, "earlier-1", name)
+				}
+				assert.Equal(t, content, after[path], path)
+			}
+			found, err := state.Inspect(dir)
+			require.NoError(t, err)
+			assert.Equal(t, []string{"earlier-1"}, found.Earlier)
+			assert.Empty(t, found.Problems)
+			assert.Empty(t, open(t, dir, today).Earlier, "once")
+		})
+	}
+}
+
+// A guest of a node has no jobs until someone opens the directory.
+func TestGuestOfAnEarlierBuild(t *testing.T) {
+	dir := used(t, today)
+	makeSchema(t, dir, "1")
+	v, err := state.NewGuest(dir).View()
+	require.NoError(t, err)
+	assert.Empty(t, v.Jobs)
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
@@ -22,7 +21,7 @@ func TestResetBIOSSettings(t *testing.T) {
 	require.NoError(t, m.SetBIOSSetting("SecureBoot", "Disabled"))
 	b.tasks.Root = m.Dir()
 	for range 2 { // once more after a crash
-		ret := b.run(plan.ResetBIOSSettings, v1alpha1.RequestedStep{}, journal.Update{})
+		ret := b.run(plan.ResetBIOSSettings, journal.RequestedStep{}, journal.Update{})
 		b.succeeds(ret, "the settings are reset (factory) at the next boot")
 		assert.True(t, ret.Reboot)
 	}
@@ -57,7 +56,7 @@ func TestResetOfSettingsThatCannotBeHadSaysWhy(t *testing.T) {
 				require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(class, path)), 0o755))
 				require.NoError(t, os.WriteFile(filepath.Join(class, path), []byte(text), 0o644))
 			}
-			ret := b.run(plan.ResetBIOSSettings, v1alpha1.RequestedStep{}, journal.Update{})
+			ret := b.run(plan.ResetBIOSSettings, journal.RequestedStep{}, journal.Update{})
 			if c.message != "" {
 				b.fails(ret, c.message)
 				return
@@ -72,5 +71,5 @@ func TestAttributeThatLeadsOutOfTheMachineIsRefused(t *testing.T) {
 	dir := filepath.Join(b.tasks.Root, "sys/class/firmware-attributes/vendor/attributes")
 	require.NoError(t, os.MkdirAll(dir, 0o755))
 	require.NoError(t, os.Symlink("/dev/null", filepath.Join(dir, "reset_bios")))
-	b.fails(b.run(plan.ResetBIOSSettings, v1alpha1.RequestedStep{}, journal.Update{}), "escapes")
+	b.fails(b.run(plan.ResetBIOSSettings, journal.RequestedStep{}, journal.Update{}), "escapes")
 }

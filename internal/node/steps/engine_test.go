@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
@@ -52,7 +51,7 @@ func (h *host) Reboot(context.Context) error {
 func (h *host) WriteRunning(string) (bool, error) { return false, nil }
 
 // execute runs a job that asks for the steps to its end.
-func (h *host) execute(priorities map[string]int32, requested ...v1alpha1.RequestedStep) journal.Job {
+func (h *host) execute(priorities map[string]int32, requested ...journal.RequestedStep) journal.Job {
 	catalog, err := steps.NewCatalog(h.tasks.Drivers, priorities)
 	require.NoError(h, err)
 	j := journal.Job{Name: "j", UID: "uid-j", Accepted: time.Now(), Requested: requested}
@@ -101,8 +100,8 @@ func (h *host) live(j journal.Job) journal.Job {
 	return *view.Job(j.UID)
 }
 
-func disks(n int32) []v1alpha1.ExpectedDevices {
-	return []v1alpha1.ExpectedDevices{{Selector: v1alpha1.DeviceSelector{Class: v1alpha1.ClassDisk, Vendor: "144d"}, Count: &n}}
+func disks(n int) []journal.Expectation {
+	return []journal.Expectation{{Selector: journal.Selector{Class: inventory.Disk, Vendor: "144d"}, Count: n}}
 }
 
 // R003-16, R003-23, R003-55: a job of steps of this product and of a driver runs through the real engine, in the given
@@ -117,10 +116,10 @@ func TestStepsRunThroughTheEngine(t *testing.T) {
 	require.NoError(t, h.machine.SetBIOSSetting("SecureBoot", "Disabled"))
 
 	done := h.execute(nil,
-		v1alpha1.RequestedStep{Name: "verify-inventory", Expect: disks(1)},
-		v1alpha1.RequestedStep{Name: "reset-bios-settings"},
-		v1alpha1.RequestedStep{Name: "erase", Device: "disk0"},
-		v1alpha1.RequestedStep{Name: "verify-firmware"})
+		journal.RequestedStep{Name: "verify-inventory", Expected: disks(1)},
+		journal.RequestedStep{Name: "reset-bios-settings"},
+		journal.RequestedStep{Name: "erase", Device: "disk0"},
+		journal.RequestedStep{Name: "verify-firmware"})
 	require.Equal(t, step.Complete, done.Record.Outcome, "%+v", done.Record.Failure)
 	var order []string
 	for _, s := range done.Record.Steps {
@@ -147,8 +146,8 @@ func TestFailedLookChangesNothing(t *testing.T) {
 	h.add(disk, inventory.Firmware{Running: "1.0"})
 	h.sim.Offer(drivertest.Step{Step: driver.Step{Name: "erase", Changes: true}})
 	done := h.execute(nil,
-		v1alpha1.RequestedStep{Name: "verify-inventory", Expect: disks(2)},
-		v1alpha1.RequestedStep{Name: "erase"})
+		journal.RequestedStep{Name: "verify-inventory", Expected: disks(2)},
+		journal.RequestedStep{Name: "erase"})
 	require.Equal(t, step.Failed, done.Record.Outcome)
 	assert.Equal(t, step.StepFailed, done.Record.Failure.Reason)
 	assert.Equal(t, plan.VerifyInventory, done.Record.Failure.Step)

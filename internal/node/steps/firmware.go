@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -17,7 +16,7 @@ import (
 // verifyFirmware reads the device and compares what it runs and stores with what it should. If the driver can read the
 // image from the device, it also checks that the image is valid, of the version, and for exactly this board. Its digest
 // is not compared with that of the flashed image: an image read from a device also contains that device's own data.
-func (t Tasks) verifyFirmware(ctx context.Context, request v1alpha1.RequestedStep, u journal.Update) (*step.Returned, error) {
+func (t Tasks) verifyFirmware(ctx context.Context, request journal.RequestedStep, u journal.Update) (*step.Returned, error) {
 	d, drv, err := t.find(ctx, u)
 	if err != nil {
 		return nil, err

@@ -9,12 +9,13 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/match"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 )
 
 // verifyInventory compares the devices of the machine with those it should have. Devices of other kinds are ignored.
-func (t Tasks) verifyInventory(ctx context.Context, expected []v1alpha1.ExpectedDevices) (*step.Returned, error) {
+func (t Tasks) verifyInventory(ctx context.Context, expected []journal.Expectation) (*step.Returned, error) {
 	devices, err := t.Machine.Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("it is not known whether a device is missing: %w", err)
@@ -51,8 +52,8 @@ func known(devices []inventory.Device) (*step.Returned, error) {
 }
 
 // difference says how the devices of one kind differ from the expected ones; empty when they do not.
-func difference(e v1alpha1.ExpectedDevices, devices []inventory.Device) string {
-	kind := match.NewSelector(e.Selector)
+func difference(e journal.Expectation, devices []inventory.Device) string {
+	kind := match.NewSelector(compile(e.Selector))
 	var found, doubtful []string
 	for _, d := range devices {
 		switch facts := match.DeviceFrom(d.Identity); {
@@ -64,24 +65,28 @@ func difference(e v1alpha1.ExpectedDevices, devices []inventory.Device) string {
 	}
 	slices.Sort(found)
 	slices.Sort(doubtful)
-	var want int32
-	if e.Count != nil {
-		want = *e.Count
-	}
-	text := fmt.Sprintf("%s: %d expected, %d found", describe(e.Selector), want, len(found))
+	text := fmt.Sprintf("%s: %d expected, %d found", describe(e.Selector), e.Count, len(found))
 	if len(found) > 0 {
 		text += " (" + strings.Join(found, ", ") + ")"
 	}
 	switch {
 	case len(doubtful) > 0:
 		return text + "; some that may match cannot be read: " + strings.Join(doubtful, ", ")
-	case len(found) != int(want):
+	case len(found) != e.Count:
 		return text
 	}
 	return ""
 }
 
-func describe(s v1alpha1.DeviceSelector) string {
+// compile makes the selector one of the API, so that it means the same in a template.
+func compile(s journal.Selector) v1alpha1.DeviceSelector {
+	return v1alpha1.DeviceSelector{
+		Class: v1alpha1.DeviceClass(s.Class), Vendor: s.Vendor, Models: s.Models, BoardIDs: s.BoardIDs, SerialNumbers: s.SerialNumbers,
+		PCIAddresses: s.PCIAddresses,
+	}
+}
+
+func describe(s journal.Selector) string {
 	parts := slices.Concat([]string{string(s.Class), s.Vendor}, s.Models, s.BoardIDs, s.SerialNumbers, s.PCIAddresses)
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), " ")
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/steps"
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/command/commandtest"
@@ -84,7 +85,7 @@ func acmeHost(t *testing.T, verdict string, errs ...error) (h *host, sanitized f
 // of service, and the one that changes the drive gets the maintenance, its lock and the reboot it asks for.
 func TestStepsOfAProfileRunThroughTheEngine(t *testing.T) {
 	h, sanitized := acmeHost(t, "passed")
-	done := h.execute(nil, v1alpha1.RequestedStep{Name: "self-test", Device: "disk0"}, v1alpha1.RequestedStep{Name: "sanitize"})
+	done := h.execute(nil, journal.RequestedStep{Name: "self-test", Device: "disk0"}, journal.RequestedStep{Name: "sanitize"})
 	require.Equal(t, step.Complete, done.Record.Outcome, "%+v", done.Record.Failure)
 	var order []string
 	for _, s := range done.Record.Steps {
@@ -101,12 +102,12 @@ func TestStepsOfAProfileRunThroughTheEngine(t *testing.T) {
 // result was lost fails the step, and the node is held for a person.
 func TestACommandOfAProfileThatWasNotFollowedRunsAgain(t *testing.T) {
 	h, sanitized := acmeHost(t, "passed", &command.Error{Err: command.ErrStillRunning}, &command.Error{Err: command.ErrBusy})
-	done := h.execute(nil, v1alpha1.RequestedStep{Name: "sanitize"})
+	done := h.execute(nil, journal.RequestedStep{Name: "sanitize"})
 	require.Equal(t, step.Complete, done.Record.Outcome, "%+v", done.Record.Failure)
 	assert.Equal(t, 3, sanitized())
 
 	h, sanitized = acmeHost(t, "passed", &command.Error{Err: command.ErrLost})
-	done = h.execute(nil, v1alpha1.RequestedStep{Name: "sanitize"})
+	done = h.execute(nil, journal.RequestedStep{Name: "sanitize"})
 	require.Equal(t, step.Failed, done.Record.Outcome)
 	assert.Contains(t, done.Record.Failure.Message, "run step sanitize on disk0")
 	assert.True(t, done.Record.Failure.Held)
@@ -117,7 +118,7 @@ func TestACommandOfAProfileThatWasNotFollowedRunsAgain(t *testing.T) {
 // A drive that fails its test is not touched, and its node stays in service.
 func TestAFailedStepOfAProfileChangesNothing(t *testing.T) {
 	h, sanitized := acmeHost(t, "failed")
-	done := h.execute(nil, v1alpha1.RequestedStep{Name: "self-test"}, v1alpha1.RequestedStep{Name: "sanitize"})
+	done := h.execute(nil, journal.RequestedStep{Name: "self-test"}, journal.RequestedStep{Name: "sanitize"})
 	require.Equal(t, step.Failed, done.Record.Outcome)
 	assert.Equal(t, step.StepFailed, done.Record.Failure.Reason)
 	assert.Equal(t, plan.Kind("self-test"), done.Record.Failure.Step)

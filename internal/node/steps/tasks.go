@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/driver"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -29,18 +28,18 @@ type Tasks struct {
 	// Scratch is a directory for images that are read back; it is created when needed.
 	Scratch string
 	// Applied returns the firmware a job last installed on a device, by unique id; nil when none did.
-	Applied func(uniqueID string) (*v1alpha1.AppliedFirmware, error)
+	Applied func(uniqueID string) (*journal.Applied, error)
 }
 
 // Run runs one step, of the machine or of the given device. The request is zero for a step that was not requested by
 // name. Repeating Run is harmless. It returns nil while a write to the device that an earlier attempt left behind still
 // runs.
-func (t Tasks) Run(ctx context.Context, s step.Step, request v1alpha1.RequestedStep, device journal.Update) *step.Returned {
+func (t Tasks) Run(ctx context.Context, s step.Step, request journal.RequestedStep, device journal.Update) *step.Returned {
 	var ret *step.Returned
 	var err error
 	switch s.Kind {
 	case plan.VerifyInventory:
-		ret, err = t.verifyInventory(ctx, request.Expect)
+		ret, err = t.verifyInventory(ctx, request.Expected)
 	case plan.VerifyFirmware:
 		ret, err = t.verifyFirmware(ctx, request, device)
 	case plan.ResetBIOSSettings:

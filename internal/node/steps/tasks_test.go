@@ -29,16 +29,16 @@ type bench struct {
 	drv     driver.Driver // reads the devices; sim unless a test has another
 	ids     []inventory.Identity
 	scanErr error
-	applied map[string]*v1alpha1.AppliedFirmware
+	applied map[string]*journal.Applied
 	tasks   steps.Tasks
 }
 
 func newBench(t *testing.T) *bench {
-	b := &bench{T: t, sim: drivertest.NewSimulated("sim"), applied: map[string]*v1alpha1.AppliedFirmware{}}
+	b := &bench{T: t, sim: drivertest.NewSimulated("sim"), applied: map[string]*journal.Applied{}}
 	b.drv = b.sim
 	b.tasks = steps.Tasks{
 		Machine: b, Drivers: driver.Set{b.sim}, Root: t.TempDir(), Scratch: filepath.Join(t.TempDir(), "scratch"),
-		Applied: func(id string) (*v1alpha1.AppliedFirmware, error) { return b.applied[id], nil },
+		Applied: func(id string) (*journal.Applied, error) { return b.applied[id], nil },
 	}
 	return b
 }
@@ -71,7 +71,7 @@ func (b *bench) Find(ctx context.Context, class inventory.Class, uniqueID string
 	return inventory.Device{}, false, err
 }
 
-func (b *bench) run(kind plan.Kind, request v1alpha1.RequestedStep, device journal.Update) *step.Returned {
+func (b *bench) run(kind plan.Kind, request journal.RequestedStep, device journal.Update) *step.Returned {
 	s := step.Step{Step: plan.Step{Kind: kind, Device: device.Device}}
 	return b.tasks.Run(b.Context(), s, request, device)
 }
@@ -93,8 +93,7 @@ func (b *bench) succeeds(ret *step.Returned, message string) {
 }
 
 func update(id inventory.Identity, version string) journal.Update {
-	u := v1alpha1.DeviceUpdate{Device: id.UniqueID, UniqueID: id.UniqueID, Version: version}
-	return journal.Update{Class: id.Class, DeviceUpdate: u}
+	return journal.Update{Class: id.Class, Device: id.UniqueID, UniqueID: id.UniqueID, Version: version}
 }
 
 var (
@@ -113,35 +112,35 @@ func TestVerifyInventoryTellsEveryDifference(t *testing.T) {
 	for _, id := range []inventory.Identity{nic0, nic1, disk} {
 		b.add(id, inventory.Firmware{Running: "1.0"})
 	}
-	expect := func(e ...v1alpha1.ExpectedDevices) *step.Returned {
-		return b.run(plan.VerifyInventory, v1alpha1.RequestedStep{Expect: e}, journal.Update{})
+	expect := func(e ...journal.Expectation) *step.Returned {
+		return b.run(plan.VerifyInventory, journal.RequestedStep{Expected: e}, journal.Update{})
 	}
-	kind := func(class v1alpha1.DeviceClass, vendor, model string, count int32) v1alpha1.ExpectedDevices {
-		s := v1alpha1.DeviceSelector{Class: class, Vendor: vendor}
+	kind := func(class inventory.Class, vendor, model string, count int) journal.Expectation {
+		s := journal.Selector{Class: class, Vendor: vendor}
 		if model != "" {
 			s.Models = []string{model}
 		}
-		return v1alpha1.ExpectedDevices{Selector: s, Count: &count}
+		return journal.Expectation{Selector: s, Count: count}
 	}
 	b.succeeds(expect(
-		kind(v1alpha1.ClassNIC, "15B3", "", 2), kind(v1alpha1.ClassNIC, "mellanox", "connectx-7", 1), kind(v1alpha1.ClassNIC, "", "101d", 1),
-		kind(v1alpha1.ClassDisk, "", "", 1), kind(v1alpha1.ClassBIOS, "", "", 0)), "3 devices")
-	ret := expect(kind(v1alpha1.ClassNIC, "15b3", "", 3), kind(v1alpha1.ClassDisk, "", "PM9A3", 1), kind(v1alpha1.ClassDisk, "Micron", "", 1),
-		kind(v1alpha1.ClassNIC, "", "1021", 0))
+		kind(inventory.NIC, "15B3", "", 2), kind(inventory.NIC, "mellanox", "connectx-7", 1), kind(inventory.NIC, "", "101d", 1),
+		kind(inventory.Disk, "", "", 1), kind(inventory.BIOS, "", "", 0)), "3 devices")
+	ret := expect(kind(inventory.NIC, "15b3", "", 3), kind(inventory.Disk, "", "PM9A3", 1), kind(inventory.Disk, "Micron", "", 1),
+		kind(inventory.NIC, "", "1021", 0))
 	b.fails(ret, "")
 	assert.Equal(t, "NIC 15b3: 3 expected, 2 found (nic0, nic1); Disk Micron: 1 expected, 0 found; NIC 1021: 0 expected, 1 found (nic1)", ret.Failure.Message)
 
 	b.sim.Inject("disk0", drivertest.Unreadable)
-	b.succeeds(expect(kind(v1alpha1.ClassDisk, "Samsung", "PM9A3", 1)), "3 devices") // what sysfs says of it is enough
-	b.ids[2].Model = ""                                                              // and without it, it may be any
-	b.fails(expect(kind(v1alpha1.ClassDisk, "Samsung", "PM9A3", 0)), "some that may match cannot be read")
-	b.succeeds(expect(kind(v1alpha1.ClassDisk, "Micron", "7450", 0)), "3 devices")
+	b.succeeds(expect(kind(inventory.Disk, "Samsung", "PM9A3", 1)), "3 devices") // what sysfs says of it is enough
+	b.ids[2].Model = ""                                                          // and without it, it may be any
+	b.fails(expect(kind(inventory.Disk, "Samsung", "PM9A3", 0)), "some that may match cannot be read")
+	b.succeeds(expect(kind(inventory.Disk, "Micron", "7450", 0)), "3 devices")
 
-	b.fails(b.run(plan.VerifyInventory, v1alpha1.RequestedStep{}, journal.Update{}), "the device does not answer")
+	b.fails(b.run(plan.VerifyInventory, journal.RequestedStep{}, journal.Update{}), "the device does not answer")
 	b.sim.Clear("disk0")
-	b.succeeds(b.run(plan.VerifyInventory, v1alpha1.RequestedStep{}, journal.Update{}), "no expected devices are given")
+	b.succeeds(b.run(plan.VerifyInventory, journal.RequestedStep{}, journal.Update{}), "no expected devices are given")
 	b.scanErr = errors.New("list devices of class NIC: EIO")
-	b.fails(expect(kind(v1alpha1.ClassDisk, "", "", 1)), "it is not known whether a device is missing: list devices of class NIC: EIO")
+	b.fails(expect(kind(inventory.Disk, "", "", 1)), "it is not known whether a device is missing: list devices of class NIC: EIO")
 }
 
 // R003-5: version, and integrity where the image can be read out of the device.
@@ -149,8 +148,8 @@ func TestVerifyFirmware(t *testing.T) {
 	b := newBench(t)
 	b.add(nic0, inventory.Firmware{Running: "1.0", Rollback: inventory.RollbackReadBack, Activation: inventory.ActivateReboot})
 	b.add(disk, inventory.Firmware{Running: "1.0"})
-	named := v1alpha1.RequestedStep{Name: "verify-firmware", Device: "any"}
-	verify := func(r v1alpha1.RequestedStep, id inventory.Identity, version string) *step.Returned {
+	named := journal.RequestedStep{Name: "verify-firmware", Device: "any"}
+	verify := func(r journal.RequestedStep, id inventory.Identity, version string) *step.Returned {
 		return b.run(plan.VerifyFirmware, r, update(id, version))
 	}
 	b.succeeds(verify(named, nic0, "1.0"), "the device runs 1.0, which is the desired version; its image was read back and is valid")
@@ -164,12 +163,12 @@ func TestVerifyFirmware(t *testing.T) {
 	b.succeeds(verify(named, disk, "1.0"), "its image cannot be read back, so only the version it reports was compared")
 
 	b.fails(verify(named, nic0, "2.0"), "the device runs 1.0 instead of 2.0, which is the desired version")
-	b.applied["disk0"] = &v1alpha1.AppliedFirmware{Version: "0.9", Job: "j7"}
+	b.applied["disk0"] = &journal.Applied{Version: "0.9", Job: "j7"}
 	b.fails(verify(named, disk, ""), "the device runs 1.0 instead of 0.9, which job j7 installed")
 	b.applied["disk0"].Version = "1.0"
 	b.succeeds(verify(named, disk, ""), "which job j7 installed")
 	b.fails(verify(named, nic0, ""), "nothing says which version nic0 should run")
-	b.succeeds(verify(v1alpha1.RequestedStep{Name: "verify-firmware"}, nic0, ""), "and no desired version is known")
+	b.succeeds(verify(journal.RequestedStep{Name: "verify-firmware"}, nic0, ""), "and no desired version is known")
 
 	b.sim.SetFirmware("nic0", inventory.Firmware{Running: "1.0", Stored: "6.6.6", Rollback: inventory.RollbackReadBack, Activation: inventory.ActivateReboot})
 	b.fails(verify(named, nic0, "1.0"), "the device runs 1.0 but stores 6.6.6, which would run after its next activation")
@@ -199,7 +198,7 @@ func TestStepOfADriver(t *testing.T) {
 	b.add(disk, inventory.Firmware{Running: "1.0"})
 	run := func(data []byte) *step.Returned {
 		s := step.Step{Step: plan.Step{Kind: "erase", Device: "disk0"}, Data: data}
-		return b.tasks.Run(t.Context(), s, v1alpha1.RequestedStep{}, update(disk, ""))
+		return b.tasks.Run(t.Context(), s, journal.RequestedStep{}, update(disk, ""))
 	}
 	b.fails(run(nil), "the driver of the device does not know the step erase")
 	b.sim.Offer(erase(func(s *drivertest.Step) { s.Calls, s.Reboot = 2, true }))

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
@@ -228,7 +227,7 @@ func update(job journal.Job, uniqueID string) journal.Update {
 			return u
 		}
 	}
-	return journal.Update{DeviceUpdate: v1alpha1.DeviceUpdate{Device: "none of the job's"}}
+	return journal.Update{Device: "none of the job's"}
 }
 
 // save judges what may change from one state of the journal to the next.

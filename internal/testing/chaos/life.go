@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/archive"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
@@ -52,15 +51,15 @@ func (w *world) job(name string) journal.Job {
 	j := journal.Job{Name: name, UID: "uid-" + name, Accepted: w.wall(), Deadline: w.wall().Add(2 * time.Hour), Soak: time.Minute}
 	for _, spec := range w.scenario.Devices {
 		d := newDevice(spec)
-		u := v1alpha1.DeviceUpdate{
+		u := journal.Update{
 			Device: nameOf(spec.ID), UniqueID: spec.ID, FromVersion: string(oldVersion), Version: string(newVersion),
-			Digest: v1alpha1.Digest(d.target().digest().String()), Downgrade: v1alpha1.DowngradeForbid,
-			Origin: v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: "template", Rule: "rule"},
+			Digest: d.target().digest().String(), Class: spec.Class,
+			Origin: []journal.Origin{{Kind: "FirmwareTemplate", Name: "template", Rule: "rule"}},
 		}
 		if spec.Rollback == inventory.RollbackImage {
-			u.RollbackDigest = v1alpha1.Digest(d.run.digest().String())
+			u.RollbackDigest = d.run.digest().String()
 		}
-		j.Updates = append(j.Updates, journal.Update{DeviceUpdate: u, Class: spec.Class})
+		j.Updates = append(j.Updates, u)
 	}
 	if w.scenario.Erase {
 		return erasing(j)

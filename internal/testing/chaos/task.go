@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
 	"github.com/nodefirmware/node-firmware-operator/pkg/command"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
@@ -34,7 +33,7 @@ func erasing(j journal.Job) journal.Job {
 		targets = append(targets, plan.Target{Device: u.Device, Class: u.Class, Driver: driverName})
 		touched = append(touched, step.Update{Device: u.Device})
 	}
-	j.Requested = []v1alpha1.RequestedStep{{Name: string(erase)}}
+	j.Requested = []journal.RequestedStep{{Name: string(erase)}}
 	steps, err := catalog().Requested([]plan.Request{{Name: string(erase)}}, targets)
 	if err != nil {
 		panic(err)
@@ -47,7 +46,7 @@ func erasing(j journal.Job) journal.Job {
 type tasks struct{ *world }
 
 // Run implements engine.Tasks.
-func (t tasks) Run(ctx context.Context, s step.Step, _ v1alpha1.RequestedStep, u journal.Update) *step.Returned {
+func (t tasks) Run(ctx context.Context, s step.Step, _ journal.RequestedStep, u journal.Update) *step.Returned {
 	t.point(opTask, Before, u.UniqueID)
 	tool := tools{t.world, t.world.driver}
 	d := t.device(u.UniqueID)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/archive"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/engine"
 	"github.com/nodefirmware/node-firmware-operator/internal/node/health"
@@ -172,11 +171,12 @@ func (m *Machine) Job(name string, ids ...inventory.Identity) journal.Job {
 	for _, id := range ids {
 		img := drivertest.NewImage(m.T, id.BoardID, "2.0")
 		m.Image[img.Digest] = img
-		j.Updates = append(j.Updates, journal.Update{Class: id.Class, DeviceUpdate: v1alpha1.DeviceUpdate{
+		j.Updates = append(j.Updates, journal.Update{
+			Class:  id.Class,
 			Device: "node-" + id.UniqueID, UniqueID: id.UniqueID, FromVersion: "1.0", Version: "2.0",
-			Digest: v1alpha1.Digest(img.Digest.String()), Downgrade: v1alpha1.DowngradeForbid,
-			Origin: v1alpha1.Origin{Kind: v1alpha1.OriginTemplate, Name: "t", Rule: "r"},
-		}})
+			Digest: img.Digest.String(),
+			Origin: []journal.Origin{{Kind: "FirmwareTemplate", Name: "t", Rule: "r"}},
+		})
 	}
 	j.Record = engine.NewRecord(plan.Catalog{}, j.Updates)
 	return j
@@ -188,7 +188,7 @@ func (m *Machine) Bad(j journal.Job, uid string) journal.Job {
 		if u.UniqueID == uid {
 			img := drivertest.NewBadImage(m.T, "BOARD_"+uid, "2.0", drivertest.DefectLinkDown)
 			m.Image[img.Digest] = img
-			j.Updates[i].Digest = v1alpha1.Digest(img.Digest.String())
+			j.Updates[i].Digest = img.Digest.String()
 		}
 	}
 	return j

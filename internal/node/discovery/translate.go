@@ -1,0 +1,92 @@
+package discovery
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/node/journal"
+	"github.com/nodefirmware/node-firmware-operator/pkg/text"
+)
+
+// moment is a time as the API keeps it, in whole seconds.
+func moment(t time.Time) metav1.Time { return metav1.NewTime(t.Truncate(time.Second)) }
+
+// currentStep is the step of the active job that runs; nil when none does.
+func currentStep(v journal.View) *v1alpha1.CurrentStep {
+	job := v.Active()
+	if job == nil {
+		return nil
+	}
+	s := job.CurrentStep()
+	if s == nil {
+		return nil
+	}
+	current := &v1alpha1.CurrentStep{Job: job.Name, Name: string(s.Kind), Device: s.Device}
+	if s.Started != nil {
+		started := moment(*s.Started)
+		current.StartTime = &started
+	}
+	return current
+}
+
+func appliedFirmware(a *journal.Applied) *v1alpha1.AppliedFirmware {
+	return &v1alpha1.AppliedFirmware{
+		Version: a.Version, Digest: v1alpha1.Digest(a.Digest), Origin: origin(a.Origin), Job: a.Job, BootID: a.BootID, Time: moment(a.Time),
+	}
+}
+
+// origin has the object that assigned the firmware first, and the source of its image after it.
+func origin(from []journal.Origin) v1alpha1.Origin {
+	var out v1alpha1.Origin
+	for i, o := range from {
+		switch {
+		case i == 0:
+			out = v1alpha1.Origin{Kind: v1alpha1.OriginKind(o.Kind), Name: o.Name, UID: o.UID, Rule: o.Rule}
+			if o.UID != "" {
+				out.Generation = &o.Generation
+			}
+		default:
+			out.Source = &v1alpha1.SourceOrigin{Name: o.Name, UID: o.UID, Generation: o.Generation}
+		}
+	}
+	return out
+}
+
+func failedFirmware(f *journal.Failure) *v1alpha1.FailedFirmware {
+	return &v1alpha1.FailedFirmware{
+		Version: f.Version, Digest: v1alpha1.Digest(f.Digest), Reason: f.Reason, Message: f.Message, Job: f.Job, Time: moment(f.Time), Retry: f.Retry,
+	}
+}
+
+func unhealthyDevice(m *journal.UnhealthyMark) *v1alpha1.UnhealthyDevice {
+	if m == nil {
+		return nil
+	}
+	return &v1alpha1.UnhealthyDevice{Since: moment(m.Since), Job: m.Job, Message: text.Clip(m.Message, 1024), Retry: m.Retry}
+}
+
+// verdict is the last result of the health gate. It holds for the boot it was found under and for no other.
+func verdict(v *journal.Verdict, bootID string) *v1alpha1.HealthVerdict {
+	if v == nil {
+		return nil
+	}
+	out := &v1alpha1.HealthVerdict{
+		Result: v1alpha1.HealthResult(v.Result), BootID: v.BootID, Time: moment(v.Time), Job: v.Job, Complaints: v.Complaints,
+	}
+	if v.BootID != bootID {
+		out.Result = v1alpha1.HealthResultUnknown
+	}
+	return out
+}
+
+func history(past []journal.Past) []v1alpha1.JobRecord {
+	var out []v1alpha1.JobRecord
+	for _, p := range past {
+		out = append(out, v1alpha1.JobRecord{
+			Job: p.Job, Result: v1alpha1.JobResult(p.Result), FinishTime: moment(p.Finished), Message: p.Message,
+		})
+	}
+	return out
+}
