@@ -2,6 +2,7 @@ package deploy_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
@@ -217,14 +218,7 @@ func source(name string) *v1alpha1.FirmwareSource {
 
 func catalog() *v1alpha1.FirmwareCatalog {
 	return &v1alpha1.FirmwareCatalog{ObjectMeta: metav1.ObjectMeta{Name: "dell-inc.poweredge-r650"},
-		Spec: v1alpha1.FirmwareCatalogSpec{Manufacturer: "dell-inc", Model: "poweredge-r650"}}
-}
-
-// stagedSource is a source as the operator creates it for a version that a catalog stages.
-func stagedSource() *v1alpha1.FirmwareSource {
-	s := source("staged")
-	s.Annotations = map[string]string{v1alpha1.StagedByAnnotation: catalog().Name}
-	return s
+		Spec: v1alpha1.FirmwareCatalogSpec{Machine: v1alpha1.CatalogMachine{Vendor: "dell-inc", Model: "poweredge-r650"}}}
 }
 
 func rollout(name string) *v1alpha1.RolloutPolicy {
@@ -325,6 +319,21 @@ func evict(p *corev1.Pod) func(context.Context, client.Client) error {
 // admitted does what is refused only because the object is there, which is found after admission.
 func admitted(do func(context.Context, client.Client) error) func(context.Context, client.Client) error {
 	return func(ctx context.Context, c client.Client) error { return client.IgnoreAlreadyExists(do(ctx, c)) }
+}
+
+// applyCatalog creates the catalog of another machine by server-side apply, with more than its machine.
+func applyCatalog(more string) func(context.Context, client.Client) error {
+	spec := map[string]any{}
+	err := json.Unmarshal([]byte(more), &spec)
+	spec["machine"] = map[string]any{"vendor": "lenovo", "model": "7x21"}
+	return func(ctx context.Context, c client.Client) error {
+		if err != nil {
+			return err
+		}
+		return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": v1alpha1.GroupVersion.String(), "kind": "FirmwareCatalog", "metadata": map[string]any{"name": "lenovo.7x21"}, "spec": spec,
+		}}), client.FieldOwner("node-firmware-operator-catalog"), client.DryRunAll)
+	}
 }
 
 func patch(o client.Object, body string) func(context.Context, client.Client) error {
@@ -581,22 +590,19 @@ func (i *installation) attempts() []attempt {
 		{"operator", "change another's maintenance", patch(foreign, `{"spec":{"cordon":false}}`), ourEntry},
 		{"operator", "put somebody else into a maintenance", patch(foreign, `{"spec":{"additionalRequestors":["evil"]}}`), ourEntry},
 		// R000-51, R000-52: what a discovery found is reported by the operator, in the status, and by nobody else.
-		{"operator", "report what a discovery found", status(catalog(), `{"devices":1}`), ""},
-		{"operator", "change what a catalog is to look for", patch(catalog(), `{"spec":{"state":"Paused"}}`), noVerb},
+		{"operator", "report what a discovery found", status(catalog(), `{"nodes":1}`), ""},
+		{"operator", "change what a catalog is to look for", patch(catalog(), `{"spec":{"state":"Paused"}}`), "nothing of a FirmwareCatalog"},
 		{"operator", "delete a catalog", remove(catalog()), noVerb},
-		{"a", "report what a discovery found", status(catalog(), `{"devices":1}`), noVerb},
+		{"a", "report what a discovery found", status(catalog(), `{"nodes":1}`), noVerb},
 		{"a", "read a catalog", read(catalog()), noVerb},
-		{"source-editor", "report what a discovery found", status(catalog(), `{"devices":1}`), noVerb},
-		{"admin", "report what a discovery found", status(catalog(), `{"devices":1}`), noVerb},
-		{"source-editor", "stage a version", patch(catalog(), `{"spec":{"stage":[{"source":"x","class":"NIC","version":"1","sha256":"`+strings.Repeat("0", 64)+`"}]}}`), ""},
-		{"viewer", "stage a version", patch(catalog(), `{"spec":{"stage":[]}}`), noVerb},
-		{"template-editor", "stage a version", patch(catalog(), `{"spec":{"stage":[]}}`), noVerb},
-		{"operator", "create a source that a catalog stages", create(stagedSource()), ""},
-		{"operator", "create a source of an artifact of a registry that a catalog stages", create(changed(stagedSource(), func(s *v1alpha1.FirmwareSource) {
-			s.Spec.Files[0].URL, s.Spec.SecretRef = "oci://registry.example.com/cx6@sha256:"+strings.Repeat("0", 64), &v1alpha1.LocalReference{Name: "credentials"}
-		})), ""},
-		{"operator", "create another source", create(source("other")), "that a FirmwareCatalog stages only"},
-		{"operator", "stage a file of its own", create(changed(stagedSource(), func(s *v1alpha1.FirmwareSource) { s.Spec.Files[0].URL = "file:///x" })), "that a FirmwareCatalog stages only"},
+		{"source-editor", "report what a discovery found", status(catalog(), `{"nodes":1}`), noVerb},
+		{"admin", "report what a discovery found", status(catalog(), `{"nodes":1}`), noVerb},
+		{"operator", "create a catalog", applyCatalog(`{}`), ""},
+		{"operator", "create a catalog that opens connections", applyCatalog(`{"providers":[{"name":"x","type":"Index","url":"https://evil.example.com/x"}]}`), "the machine of a FirmwareCatalog"},
+		{"source-editor", "request a discovery", patch(catalog(), `{"spec":{"requests":{"discover":"now"}}}`), ""},
+		{"viewer", "request a discovery", patch(catalog(), `{"spec":{"requests":{"discover":"now"}}}`), noVerb},
+		{"template-editor", "request a discovery", patch(catalog(), `{"spec":{"requests":{"discover":"now"}}}`), noVerb},
+		{"operator", "create a source", create(source("other")), noVerb},
 		{"operator", "change where an image comes from", patch(source("s"), `{"spec":{"downgrade":"Forbid"}}`), "nothing of a FirmwareSource"},
 		{"operator", "keep a source", patch(source("s"), `{"metadata":{"finalizers":["nodefirmware.io/source"]}}`), ""},
 		{"operator", "report on a source", status(source("s"), `{"observedGeneration":1}`), ""},

@@ -41,12 +41,6 @@ const (
 	// ConditionSignatureVerified says on a FirmwareSource whether every file is signed by a key or an identity that its spec trusts. It is False
 	// where the spec asks for no signature, which is no failure: Ready may be True.
 	ConditionSignatureVerified = "SignatureVerified"
-	// ConditionStaged says on a FirmwareCatalog whether there is a FirmwareSource for each version that its spec stages. It is absent
-	// where the spec stages none.
-	ConditionStaged = "Staged"
-	// ConditionTagsMoved (abnormal) is True on a FirmwareCatalog that lists a version whose tag in a registry pointed to another artifact
-	// before, until a person requests a discovery.
-	ConditionTagsMoved = "TagsMoved"
 	// ConditionPublished says on a FirmwareSource whether every image can be fetched by the daemons.
 	ConditionPublished = "Published"
 
@@ -164,23 +158,11 @@ const (
 	ReasonSignatureExpired = "SignatureExpired"
 	// ReasonReplayed: metadata was signed before what the catalog used already.
 	ReasonReplayed = "Replayed"
-	// ReasonInvalidCatalog: what a provider answered is not in the form of its type.
+	// ReasonInvalidCatalog: what a provider answered is not in the form of its type, or exceeds a limit.
 	ReasonInvalidCatalog = "InvalidCatalog"
-	// ReasonUnsupported: this operator cannot ask a provider of that type.
-	ReasonUnsupported = "Unsupported"
-	// ReasonTagMoved: a tag of a registry points to another artifact than before.
+	// ReasonTagMoved: a tag of a registry points to another artifact than before. Of an event of a catalog.
 	ReasonTagMoved = "TagMoved"
-	// ReasonStaged: there is a FirmwareSource with the file of the version.
-	ReasonStaged = "Staged"
-	// ReasonNotOffered: no provider offers the version for a component as the entry describes it.
-	ReasonNotOffered = "NotOffered"
-	// ReasonAmbiguous: the entry describes several components.
-	ReasonAmbiguous = "Ambiguous"
-	// ReasonInvalidURL: the provider names no https address of the file.
-	ReasonInvalidURL = "InvalidURL"
-	// ReasonNameTaken: there is a FirmwareSource of that name with other files.
-	ReasonNameTaken = "NameTaken"
-	// ReasonInUse: the source is being deleted, or would be created, and a template or pin refers to it.
+	// ReasonInUse: the source is being deleted, and a template or pin refers to it.
 	ReasonInUse = "InUse"
 
 	// ReasonAdmitted: the job has a place in the ledger.
@@ -265,7 +247,7 @@ const (
 	ReasonUnhealthy = "Unhealthy"
 	// ReasonUnhealthyBefore: a check of the node failed before anything was changed. Nothing was written.
 	ReasonUnhealthyBefore = "UnhealthyBefore"
-	// ReasonTimedOut: a step exceeded its deadline. A write is never killed because of it.
+	// ReasonTimedOut: a step exceeded its deadline; a write is never killed because of it. Of a catalog: a provider did not answer in time.
 	ReasonTimedOut = "TimedOut"
 	// ReasonPowerCycleRequired: an image needs a power-cycle, which the product cannot do.
 	ReasonPowerCycleRequired = "PowerCycleRequired"

@@ -24,8 +24,6 @@ const (
 	// CordonedAnnotation on a Node says that the operator cordoned it, which it does with --maintenance=Drain alone; its value is
 	// the id of the request. The operator uncordons no Node without it.
 	CordonedAnnotation = "nodefirmware.io/cordoned"
-	// StagedByAnnotation on a FirmwareSource names the FirmwareCatalog whose spec asked for it. It is for people.
-	StagedByAnnotation = "nodefirmware.io/staged-by"
 	// JobPodLabel marks the pods that execute FirmwareJobs; its value is the uid of the job. A drain does not evict
 	// them.
 	JobPodLabel = "nodefirmware.io/job"

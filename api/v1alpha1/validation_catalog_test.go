@@ -17,7 +17,7 @@ import (
 func validCatalog() *v1alpha1.FirmwareCatalog {
 	return &v1alpha1.FirmwareCatalog{
 		ObjectMeta: metav1.ObjectMeta{Name: "dell-inc.poweredge-r650"},
-		Spec:       v1alpha1.FirmwareCatalogSpec{Manufacturer: "dell-inc", Model: "poweredge-r650"},
+		Spec:       v1alpha1.FirmwareCatalogSpec{Machine: v1alpha1.CatalogMachine{Vendor: "dell-inc", Model: "poweredge-r650"}},
 	}
 }
 
@@ -29,29 +29,32 @@ func TestACatalogIsUniqueForItsModel(t *testing.T) {
 		{"Dell Inc.", "PowerEdge R650"}, {"Lenovo", "ThinkSystem SR650 V2 -[7Z73CTO1WW]-"}, {"  HPE", "ProLiant\tDL380 Gen10+ "}, {"A", "b"},
 		{"QEMU", "Standard PC (Q35 + ICH9, 2009)"}, {"Fujitsu Ä\u212a", "PRIMERGY İ9"}, {strings.Repeat("x", 120), strings.Repeat("- ", 59) + "yz"},
 	} {
-		spec, err := v1alpha1.CatalogModel(pair[0], pair[1])
+		m, err := v1alpha1.CatalogOf(pair[0], pair[1])
 		require.NoError(t, err)
-		require.NoError(t, env.Client.Create(t.Context(), &v1alpha1.FirmwareCatalog{ObjectMeta: metav1.ObjectMeta{Name: spec.CatalogName()}, Spec: spec}), "%q", pair)
-		err = env.Client.Create(t.Context(), &v1alpha1.FirmwareCatalog{ObjectMeta: metav1.ObjectMeta{Name: spec.CatalogName() + "-2"}, Spec: spec})
-		require.True(t, apierrors.IsInvalid(err), "%v", err)
-		assert.ErrorContains(t, err, "the name must be manufacturer and model joined by a dot, such as dell-inc.poweredge-r650; there is one catalog for each model")
+		spec := v1alpha1.FirmwareCatalogSpec{Machine: m}
+		require.NoError(t, env.Client.Create(t.Context(), &v1alpha1.FirmwareCatalog{ObjectMeta: metav1.ObjectMeta{Name: m.CatalogName()}, Spec: spec}), "%q", pair)
+		for _, name := range []string{m.CatalogName() + "-2", v1alpha1.DefaultCatalog} {
+			err = env.Client.Create(t.Context(), &v1alpha1.FirmwareCatalog{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec})
+			require.True(t, apierrors.IsInvalid(err), "%v", err)
+			assert.ErrorContains(t, err, "the name must be vendor and model of the machine joined by a dot, such as dell-inc.poweredge-r650, or default without a machine; there is one catalog for each model")
+		}
 	}
-	spec, err := v1alpha1.CatalogModel("DELL INC", "PowerEdge-R650")
+	m, err := v1alpha1.CatalogOf("DELL INC", "PowerEdge-R650")
 	require.NoError(t, err)
-	assert.Equal(t, validCatalog().Spec, spec, "another spelling is the same model")
+	assert.Equal(t, validCatalog().Spec.Machine, m, "another spelling is the same model")
 	spelled := validCatalog()
-	spelled.Spec.Manufacturer = "Dell Inc."
+	spelled.Spec.Machine.Vendor = "Dell Inc."
 	require.True(t, apierrors.IsInvalid(env.Client.Create(t.Context(), spelled)))
 }
 
 func TestSomeMachinesCanHaveNoCatalog(t *testing.T) {
 	for _, pair := range [][2]string{{"", "R650"}, {"Dell", " - "}, {"戴尔", "R650"}, {"Dell", strings.Repeat("x", 121)}} {
-		_, err := v1alpha1.CatalogModel(pair[0], pair[1])
+		_, err := v1alpha1.CatalogOf(pair[0], pair[1])
 		require.Error(t, err)
 	}
 }
 
-// R000-20: manufacturer, model, interval and how many versions to keep, with their defaults and bounds.
+// R000-20: the machine, interval and how many versions to keep, with their defaults and bounds.
 func TestCatalogSpecs(t *testing.T) {
 	env := apitest.New(t)
 	for name, c := range map[string]struct {
@@ -60,7 +63,7 @@ func TestCatalogSpecs(t *testing.T) {
 	}{
 		"the model alone": {func(*v1alpha1.FirmwareCatalogSpec) {}, ""},
 		"everything": {func(s *v1alpha1.FirmwareCatalogSpec) {
-			s.DiscoveryInterval, s.VersionsToStore, s.Discover = "1h30m", 16, "now"
+			s.DiscoveryInterval, s.VersionsToStore, s.Requests.Discover = "1h30m", 16, "now"
 		}, ""},
 		"too often":          {func(s *v1alpha1.FirmwareCatalogSpec) { s.DiscoveryInterval = "30s" }, "discoveryInterval must be a duration of at least 1m, such as 24h"},
 		"no duration":        {func(s *v1alpha1.FirmwareCatalogSpec) { s.DiscoveryInterval = "daily" }, "discoveryInterval must be a duration of at least 1m, such as 24h"},
@@ -106,16 +109,6 @@ func TestCatalogSpecs(t *testing.T) {
 			s.Providers = someProviders()[1:2]
 			s.Providers[0].Signers = "x"
 		}, "name the signers of LVFS metadata, which must be signed; the other types have no signatures"},
-		"a version to stage": {func(s *v1alpha1.FirmwareCatalogSpec) { s.Stage = []v1alpha1.CatalogStage{staged()} }, ""},
-		"one without a digest": {func(s *v1alpha1.FirmwareCatalogSpec) {
-			s.Stage = []v1alpha1.CatalogStage{staged()}
-			s.Stage[0].SHA256 = ""
-		}, "spec.stage[0].sha256"},
-		"one whose source has no name that a source can have": {func(s *v1alpha1.FirmwareCatalogSpec) {
-			s.Stage = []v1alpha1.CatalogStage{staged()}
-			s.Stage[0].Source = "CX6"
-		}, "spec.stage[0].source"},
-		"one twice":     {func(s *v1alpha1.FirmwareCatalogSpec) { s.Stage = []v1alpha1.CatalogStage{staged(), staged()} }, "Duplicate"},
 		"two of a name": {func(s *v1alpha1.FirmwareCatalogSpec) { s.Providers = append(someProviders(), someProviders()[0]) }, "Duplicate"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -133,19 +126,31 @@ func TestCatalogSpecs(t *testing.T) {
 	}
 	o := validCatalog()
 	require.NoError(t, env.Client.Create(t.Context(), o))
-	assert.Equal(t, "24h", o.Spec.DiscoveryInterval)
-	assert.Equal(t, int32(5), o.Spec.VersionsToStore)
-	assert.Equal(t, v1alpha1.CatalogActive, o.Spec.State)
-	assert.Empty(t, o.Spec.Providers, "no provider is on by default that leaves the cluster")
-	o.Spec.Model = "poweredge-r651"
-	err := env.Client.Update(t.Context(), o)
-	require.ErrorContains(t, err, "model is immutable; create another catalog")
-	o.Spec.Model, o.Spec.Manufacturer = "poweredge-r650", "dell"
-	require.ErrorContains(t, env.Client.Update(t.Context(), o), "manufacturer is immutable; create another catalog")
+	assert.Equal(t, v1alpha1.FirmwareCatalogSpec{Machine: validCatalog().Spec.Machine, State: v1alpha1.CatalogActive}, o.Spec,
+		"what is left out is that of the catalog default")
+	o.Spec.Machine.Model = "poweredge-r651"
+	require.ErrorContains(t, env.Client.Update(t.Context(), o), "machine is immutable; create another catalog")
 }
 
-func staged() v1alpha1.CatalogStage {
-	return v1alpha1.CatalogStage{Source: "cx6dx-2242", Class: v1alpha1.ClassNIC, Version: "22.42.1000", SHA256: strings.Repeat("0", 64)}
+// The catalog default has no machine, and takes nothing that would have no effect.
+func TestTheDefaultCatalogNamesNoMachine(t *testing.T) {
+	env := apitest.New(t)
+	common := func(change func(*v1alpha1.FirmwareCatalogSpec)) *v1alpha1.FirmwareCatalog {
+		o := &v1alpha1.FirmwareCatalog{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultCatalog}}
+		o.Spec.Providers, o.Spec.DiscoveryInterval, o.Spec.VersionsToStore = someProviders(), "12h", 3
+		change(&o.Spec)
+		return o
+	}
+	for _, change := range []func(*v1alpha1.FirmwareCatalogSpec){
+		func(s *v1alpha1.FirmwareCatalogSpec) { s.State = v1alpha1.CatalogPaused },
+		func(s *v1alpha1.FirmwareCatalogSpec) { s.Requests.Discover = "now" },
+	} {
+		assert.ErrorContains(t, env.Client.Create(t.Context(), common(change)), "the catalog default looks for no versions itself")
+	}
+	o := common(func(*v1alpha1.FirmwareCatalogSpec) {})
+	require.NoError(t, env.Client.Create(t.Context(), o))
+	o.Spec.Machine = validCatalog().Spec.Machine
+	require.ErrorContains(t, env.Client.Update(t.Context(), o), "or default without a machine")
 }
 
 // R000-52: a report is answered with a status and a code: accepted, or why it is not.
@@ -155,21 +160,20 @@ func TestCatalogStatusValidation(t *testing.T) {
 		return func(o *v1alpha1.FirmwareCatalog) { change(&o.Status.Components[0].Running[0]) }
 	}
 	checkStatus(t, validCatalog(), func(o *v1alpha1.FirmwareCatalog) {
-		o.Status.Staged = []v1alpha1.CatalogStaged{{Source: "cx6dx-2242", Reason: v1alpha1.ReasonStaged}}
 		o.Status.Providers = []v1alpha1.CatalogProviderStatus{{Name: "sources"}}
-		o.Status.Components = []v1alpha1.CatalogComponent{{Class: v1alpha1.ClassNIC, VersionFormat: v1alpha1.VersionFormatDotted,
+		o.Status.Components = []v1alpha1.CatalogComponent{{Class: v1alpha1.ClassNIC, Versions: []v1alpha1.CatalogVersion{{Version: "1.1", Digest: digest}},
 			Running: []v1alpha1.CatalogRunning{{Version: "1.0", Devices: 1, Position: v1alpha1.PositionBehind}}}}
 	}, []change{
 		{name: "what a discovery found", change: func(*v1alpha1.FirmwareCatalog) {}},
-		{name: "fewer devices than none", change: func(o *v1alpha1.FirmwareCatalog) { o.Status.DevicesBehind = -1 },
-			field: "status.devicesBehind", message: "greater than or equal to 0"},
+		{name: "fewer devices than none", change: func(o *v1alpha1.FirmwareCatalog) { o.Status.Devices.Behind = -1 },
+			field: "status.devices.behind", message: "greater than or equal to 0"},
 		{name: "an unknown position", change: running(func(r *v1alpha1.CatalogRunning) { r.Position = "Old" }),
 			field: "status.components[0].running[0].position", message: `supported values: "Newest", "Behind", "Ahead", "Unknown"`},
 		{name: "a provider twice", change: func(o *v1alpha1.FirmwareCatalog) {
 			o.Status.Providers = append(o.Status.Providers, o.Status.Providers[0])
 		}, field: "status.providers[1]", message: "Duplicate value"},
-		{name: "a staged version without a reason", change: func(o *v1alpha1.FirmwareCatalog) { o.Status.Staged[0].Reason = "" },
-			field: "status.staged[0].reason", message: "Required"},
+		{name: "a digest of another form", change: func(o *v1alpha1.FirmwareCatalog) { o.Status.Components[0].Versions[0].Digest = "md5:0" },
+			field: "status.components[0].versions[0].digest", message: "should match"},
 	})
 }
 
@@ -186,16 +190,16 @@ func someProviders() []v1alpha1.CatalogProvider {
 // catalogsInUse are one that was never discovered, one at rest, and one whose provider fails.
 func catalogsInUse() []client.Object {
 	fresh, atRest, failing := validCatalog(), validCatalog(), validCatalog()
-	fresh.Name, fresh.Spec.Manufacturer, fresh.Spec.Model = "lenovo.7x21", "lenovo", "7x21"
+	fresh.Name, fresh.Spec.Machine = "lenovo.7x21", v1alpha1.CatalogMachine{Vendor: "lenovo", Model: "7x21"}
 	fresh.Status = v1alpha1.FirmwareCatalogStatus{ObservedGeneration: -1}
 	atRest.Status = v1alpha1.FirmwareCatalogStatus{
-		ObservedGeneration: 1, LastDiscoveryTime: &someTime, Nodes: 12, Devices: 60, DevicesBehind: 7, DevicesVulnerable: 3, DevicesUnknown: 24,
+		ObservedGeneration: 1, LastDiscoveryTime: &someTime, Nodes: 12, Devices: v1alpha1.CatalogDevices{Total: 60, Behind: 7, Vulnerable: 3, Unknown: 24},
 		Conditions: ready(metav1.ConditionTrue, v1alpha1.ReasonSucceeded,
-			"7 of 60 devices run behind the newest version, 3 with a known vulnerability; of 24 it is not known."),
+			"7 of 60 devices run behind the newest version, 3 with a known vulnerability; for 24 it is not known."),
 	}
-	failing.Name, failing.Spec.Model = "dell-inc.poweredge-r750", "poweredge-r750"
+	failing.Name, failing.Spec.Machine.Model = "dell-inc.poweredge-r750", "poweredge-r750"
 	failing.Status = v1alpha1.FirmwareCatalogStatus{
-		ObservedGeneration: 1, Nodes: 2, Devices: 8,
+		ObservedGeneration: 1, Nodes: 2, Devices: v1alpha1.CatalogDevices{Total: 8},
 		Conditions: ready(metav1.ConditionFalse, v1alpha1.ReasonSignatureInvalid, "lvfs: verify signature of \"firmware.xml.gz\": unknown authority."),
 	}
 	return []client.Object{fresh, atRest, failing}

@@ -2,6 +2,7 @@ package fieldset
 
 import (
 	"context"
+	"fmt"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -9,10 +10,24 @@ import (
 	applyv1alpha1 "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
 )
 
+// FieldOwnerCatalog is the field manager of the operator for catalogs.
+const FieldOwnerCatalog = v1alpha1.FieldOwnerOperator + "-catalog"
+
+// CreateCatalog creates the catalog of a machine with the machine alone, so that the user owns everything else. It changes nothing of one
+// that exists.
+func CreateCatalog(ctx context.Context, c client.Client, m v1alpha1.CatalogMachine) error {
+	body := applyv1alpha1.FirmwareCatalog(m.CatalogName()).WithSpec(applyv1alpha1.FirmwareCatalogSpec().
+		WithMachine(applyv1alpha1.CatalogMachine().WithVendor(m.Vendor).WithModel(m.Model)))
+	if err := c.Apply(ctx, body, client.FieldOwner(FieldOwnerCatalog)); err != nil {
+		return fmt.Errorf("create firmware catalog %s: %w", m.CatalogName(), err)
+	}
+	return nil
+}
+
 // ApplyCatalog writes the status of a catalog. The catalog controller of the operator does so, and it alone: what a discovery found
 // reaches the status by this way only.
 func ApplyCatalog(ctx context.Context, c client.Client, name string, s v1alpha1.FirmwareCatalogStatus) error {
 	ac, err := configure(s, applyv1alpha1.FirmwareCatalogStatus())
 	body := applyv1alpha1.FirmwareCatalog(name).WithStatus(ac)
-	return apply(ctx, c, v1alpha1.FieldOwnerOperator, body, err, "status of firmware catalog "+name)
+	return apply(ctx, c, FieldOwnerCatalog, body, err, "status of firmware catalog "+name)
 }

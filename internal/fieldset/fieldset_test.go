@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -157,16 +158,22 @@ func TestEveryFieldManagerOwnsItsPartOfAStatusAlone(t *testing.T) {
 	assert.ElementsMatch(t, []string{"observedGeneration", "images", "Ready", "Published"}, got["node-firmware-operator"])
 	assert.ElementsMatch(t, []string{"quarantine", "Quarantined"}, got["node-firmware-operator-quarantine"])
 
-	catalog := &v1alpha1.FirmwareCatalog{ObjectMeta: metav1.ObjectMeta{Name: "a.b"}, Spec: v1alpha1.FirmwareCatalogSpec{Manufacturer: "a", Model: "b"}}
-	c.create(catalog)
+	catalog := &v1alpha1.FirmwareCatalog{ObjectMeta: metav1.ObjectMeta{Name: "a.b"}}
+	require.NoError(t, fieldset.CreateCatalog(ctx, c, v1alpha1.CatalogMachine{Vendor: "a", Model: "b"}))
 	require.NoError(t, fieldset.ApplyCatalog(ctx, c, catalog.Name, v1alpha1.FirmwareCatalogStatus{
 		ObservedGeneration: 1, LastDiscoveryTime: &now, Conditions: conditions(metav1.ConditionTrue, v1alpha1.ConditionReady),
 		Components: []v1alpha1.CatalogComponent{{Class: v1alpha1.ClassNIC}},
 	}))
 	got = c.owned(catalog)
 	assert.Len(t, got, 1, "what a discovery found is written by the operator alone")
-	assert.ElementsMatch(t, []string{"observedGeneration", "lastDiscoveryTime", "components", "Ready", "nodes", "devices", "devicesBehind", "devicesVulnerable", "devicesUnknown"},
-		got["node-firmware-operator"])
+	assert.ElementsMatch(t, []string{"observedGeneration", "lastDiscoveryTime", "components", "Ready", "nodes", "devices"}, got["node-firmware-operator-catalog"])
+	require.NoError(t, c.Apply(ctx, client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": v1alpha1.GroupVersion.String(), "kind": "FirmwareCatalog", "metadata": map[string]any{"name": catalog.Name},
+		"spec": map[string]any{"machine": map[string]any{"vendor": "a", "model": "b"}, "state": "Paused", "discoveryInterval": "24h"},
+	}}), client.FieldOwner("gitops")), "a user applies without a conflict")
+	require.NoError(t, fieldset.CreateCatalog(ctx, c, v1alpha1.CatalogMachine{Vendor: "a", Model: "b"}))
+	c.read(catalog)
+	assert.Equal(t, []any{v1alpha1.CatalogPaused, int64(2)}, []any{catalog.Spec.State, catalog.Generation}, "what exists is not changed")
 
 	device := &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: "n1-nic"}, Spec: v1alpha1.NodeDeviceSpec{NodeName: "n1"}}
 	c.create(device)

@@ -21,7 +21,7 @@ func (c *Collector) catalogs(ctx context.Context, out chan<- prometheus.Metric) 
 		for _, n := range []struct {
 			state string
 			count int32
-		}{{"All", s.Devices}, {"Behind", s.DevicesBehind}, {"Vulnerable", s.DevicesVulnerable}, {"Unknown", s.DevicesUnknown}} {
+		}{{"All", s.Devices.Total}, {"Behind", s.Devices.Behind}, {"Vulnerable", s.Devices.Vulnerable}, {"Unknown", s.Devices.Unknown}} {
 			out <- catalogDevices.gauge(int(n.count), f.Name, n.state)
 		}
 		if at := s.LastDiscoveryTime; at != nil {

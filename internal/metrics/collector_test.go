@@ -207,7 +207,7 @@ func collector(t *testing.T, leads bool) prometheus.Collector {
 			DevicesFailed: 2, DevicesBlocked: 1, DevicesConflicting: 6, OldestWaiting: &v1alpha1.WaitingJob{Job: "j", Node: "n", Since: metav1.Unix(1000, 0)},
 		}},
 		&v1alpha1.FirmwareCatalog{ObjectMeta: name("dell-inc.poweredge-r650"), Status: v1alpha1.FirmwareCatalogStatus{
-			LastDiscoveryTime: ptr.To(metav1.Unix(1000, 0)), Devices: 60, DevicesBehind: 7, DevicesVulnerable: 3, DevicesUnknown: 24,
+			LastDiscoveryTime: ptr.To(metav1.Unix(1000, 0)), Devices: v1alpha1.CatalogDevices{Total: 60, Behind: 7, Vulnerable: 3, Unknown: 24},
 		}},
 		&v1alpha1.FirmwareSource{ObjectMeta: name("good"), Status: v1alpha1.FirmwareSourceStatus{Conditions: conditions("Ready", "Succeeded")}},
 		&v1alpha1.FirmwareSource{ObjectMeta: name("bad"), Status: v1alpha1.FirmwareSourceStatus{

@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,12 +11,12 @@ import (
 )
 
 // CatalogConditions are the condition types of a FirmwareCatalog.
-var CatalogConditions = []string{
-	v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionStaged, v1alpha1.ConditionTagsMoved,
-}
+var CatalogConditions = []string{v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled}
 
 // CatalogFacts is what one pass over a FirmwareCatalog found out.
 type CatalogFacts struct {
+	// Default says that it is the catalog that gives the others what they leave out.
+	Default bool
 	// Paused by its spec.
 	Paused bool
 	// Never says that no discovery was successful yet.
@@ -26,91 +27,74 @@ type CatalogFacts struct {
 	QueueFull bool
 	// Reason and Message of the first provider that failed; empty when none did.
 	Reason, Message string
+	// LeftOut is what the status has no room for.
+	LeftOut CatalogLeftOut
+}
+
+// CatalogLeftOut counts what a FirmwareCatalog has no room for.
+type CatalogLeftOut struct {
+	Components, Versions, Issues int
 }
 
 // Catalog maps the facts of a FirmwareCatalog to its conditions.
 func Catalog(old []metav1.Condition, generation int64, now time.Time, s *v1alpha1.FirmwareCatalogStatus, f CatalogFacts) []metav1.Condition {
-	ready := Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSucceeded, Message: catalogSummary(s)}
+	ready := Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSucceeded, Message: catalogSummary(s) + f.LeftOut.sentence()}
 	want := []Condition{}
 	work := func(reason string) {
 		want = append(want, Condition{v1alpha1.ConditionReconciling, metav1.ConditionTrue, reason, ready.Message})
 	}
 	switch {
+	case f.Default:
+		ready.Message = "Gives the other catalogs the providers, the interval and the number of versions that they leave out."
 	case f.Paused:
-		ready.Reason, ready.Message = v1alpha1.ReasonPaused, "Paused: no versions are looked for. "+ready.Message
+		ready.Reason, ready.Message = v1alpha1.ReasonPaused, "Paused: no provider is asked. "+ready.Message
 	case f.Reason != "":
 		ready.Status, ready.Reason = metav1.ConditionFalse, f.Reason
-		ready.Message = sentence(f.Message) + " What it offered before stays listed, and it is asked again. " + ready.Message
-		if f.Reason == v1alpha1.ReasonDownloadFailed || f.Reason == v1alpha1.ReasonDeadlineExceeded {
+		ready.Message = sentence(f.Message) + " What it offered before stays listed; it is asked again later. " + ready.Message
+		if f.Reason == v1alpha1.ReasonDownloadFailed || f.Reason == v1alpha1.ReasonTimedOut {
 			work(f.Reason)
 		} else {
 			want = append(want, Condition{v1alpha1.ConditionStalled, metav1.ConditionTrue, f.Reason, ready.Message})
 		}
 	case f.Never && f.QueueFull:
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, v1alpha1.ReasonQueueFull, "As many discoveries wait as this operator allows; it is tried again."
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, v1alpha1.ReasonQueueFull, "The discovery queue is full; retrying."
 		work(v1alpha1.ReasonQueueFull)
 	case f.Never:
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, v1alpha1.ReasonProgressing, "Versions are looked for."
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, v1alpha1.ReasonProgressing, "The providers are being asked for versions."
 		work(v1alpha1.ReasonProgressing)
-	}
-	if len(s.Staged) > 0 {
-		want = append(want, catalogStaged(s.Staged))
-	}
-	if moved, ok := catalogMoved(s.Components); ok {
-		want = append(want, moved)
 	}
 	return Merge(old, generation, now, CatalogConditions, append(want, ready)...)
 }
 
-// catalogMoved is about the tag that was moved last; false where none was.
-func catalogMoved(components []v1alpha1.CatalogComponent) (Condition, bool) {
-	var last *v1alpha1.CatalogVersion
-	n := 0
-	for i := range components {
-		for j := range components[i].Versions {
-			v := &components[i].Versions[j]
-			if v.Moved == nil {
-				continue
-			}
-			n++
-			if last == nil || v.Moved.Time.After(last.Moved.Time.Time) {
-				last = v
-			}
+// sentence says what is left out, after the summary; empty for nothing.
+func (l CatalogLeftOut) sentence() string {
+	var parts []string
+	for _, p := range []struct {
+		n         int
+		one, many string
+	}{{l.Components, "component", "components"}, {l.Versions, "running version", "running versions"}, {l.Issues, "vulnerability", "vulnerabilities"}} {
+		if p.n > 0 {
+			parts = append(parts, quantity(p.n, p.one, p.many))
 		}
 	}
-	if n == 0 {
-		return Condition{}, false
+	if len(parts) == 0 {
+		return ""
 	}
-	message := fmt.Sprintf("Tag %s (version %s) pointed to %s and points to %s now", last.Tag, last.Version, last.Moved.From, last.URL)
-	if n > 1 {
-		message += fmt.Sprintf("; %d versions were replaced in all", n)
-	}
-	return Condition{v1alpha1.ConditionTagsMoved, metav1.ConditionTrue, v1alpha1.ReasonTagMoved, message + ". Nothing in store was changed, and no source follows " +
-		"a tag. Find out who moved it before you stage it; a requested discovery (spec.discover) ends this message."}, true
-}
-
-// catalogStaged is about the first entry that is not staged.
-func catalogStaged(all []v1alpha1.CatalogStaged) Condition {
-	for _, s := range all {
-		if s.Reason != v1alpha1.ReasonStaged {
-			return Condition{v1alpha1.ConditionStaged, metav1.ConditionFalse, s.Reason, sentence(s.Source + ": " + s.Message)}
-		}
-	}
-	return Condition{v1alpha1.ConditionStaged, metav1.ConditionTrue, v1alpha1.ReasonStaged,
-		fmt.Sprintf("There is a FirmwareSource for %s. Nothing is flashed before a template or pin refers to it.", quantity(len(all), "version", "versions"))}
+	return " Not listed for lack of room: " + strings.Join(parts, ", ") + "."
 }
 
 // catalogSummary says at a glance how the devices stand.
 func catalogSummary(s *v1alpha1.FirmwareCatalogStatus) string {
-	if s.Devices == 0 {
-		return "No device of this model was read."
+	d := &s.Devices
+	if d.Total == 0 {
+		return "No device of this model has been read yet."
 	}
-	out := fmt.Sprintf("%d of %s behind the newest version", s.DevicesBehind, quantity(int(s.Devices), "device runs", "devices run"))
-	if s.DevicesVulnerable > 0 {
-		out += fmt.Sprintf(", %d with a known vulnerability", s.DevicesVulnerable)
+	out := fmt.Sprintf("%d of %s behind the newest version", d.Behind, quantity(int(d.Total), "device runs", "devices run"))
+	if d.Vulnerable > 0 {
+		out += fmt.Sprintf(", %d with a known vulnerability", d.Vulnerable)
 	}
-	if s.DevicesUnknown > 0 {
-		out += fmt.Sprintf("; of %d it is not known", s.DevicesUnknown)
+	if d.Unknown > 0 {
+		out += fmt.Sprintf("; for %d it is not known", d.Unknown)
 	}
 	return out + "."
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
@@ -13,12 +12,10 @@ import (
 // Bounds of what is kept of a release. Longer versions and ids are left out, because a shortened one is another one; other texts that
 // are too long are dropped.
 const (
-	maxVersion   = 64
-	maxIssueID   = 64
-	maxURL       = 1024
-	maxUrgency   = 32
-	maxIssues    = 256
-	sha256Digits = 64
+	maxVersion = 64
+	maxIssueID = 64
+	maxURL     = 1024
+	maxIssues  = 256
 )
 
 // Component is one kind of device of a machine model, as the devices report it.
@@ -37,9 +34,9 @@ type Component struct {
 
 // Query asks for the versions of the components of one machine model.
 type Query struct {
-	// Manufacturer and Model of the machine, from DMI.
-	Manufacturer, Model string
-	Components          []Component
+	// Vendor and Model of the machine, from DMI.
+	Vendor, Model string
+	Components    []Component
 }
 
 // Release is one version that a provider offers for one component.
@@ -48,18 +45,13 @@ type Release struct {
 	Version string
 	// Format is the format that the provider declares for its versions; nil when it declares none.
 	Format *inventory.VersionFormat
-	// Released is zero when the provider does not say.
-	Released time.Time
-	// Urgency is the provider's own word.
-	Urgency string
-	// URL and SHA256 (hexadecimal) of the file; empty when the provider does not say.
-	URL, SHA256 string
+	// URL and Digest of the file; zero when the provider does not say.
+	URL    string
+	Digest inventory.Digest
 	// Source is the FirmwareSource that holds it; only from Sources.
 	Source string
-	// Tag is the tag of a registry that points to it, at most 128 bytes; only from OCI. URL has the digest of what it pointed to.
-	Tag string
-	// Mends and Has are ids of vulnerabilities that this version mends, and that it has, by the issue tags of the provider.
-	Mends, Has []string
+	// Fixes and Has are ids of vulnerabilities that this version fixes, and that it has, by the issue tags of the provider.
+	Fixes, Has []string
 }
 
 // Emit receives what a provider offers: the index of the component in the query, and the release. The release is the receiver's
@@ -83,14 +75,10 @@ const (
 	SignatureInvalid Reason = "SignatureInvalid"
 	// Replayed: it was signed before what was used already.
 	Replayed Reason = "Replayed"
-	// InvalidCatalog: it is not in the form of its type.
+	// InvalidCatalog: it is not in the form of its type, exceeds a limit, or is of a type that cannot be asked.
 	InvalidCatalog Reason = "InvalidCatalog"
-	// TooLarge: it exceeds a limit.
-	TooLarge Reason = "TooLarge"
-	// DeadlineExceeded: it did not end in time.
-	DeadlineExceeded Reason = "DeadlineExceeded"
-	// Unsupported: the type of provider cannot be asked.
-	Unsupported Reason = "Unsupported"
+	// TimedOut: it did not end in time.
+	TimedOut Reason = "TimedOut"
 )
 
 // Error is why a provider's answer cannot be used.
@@ -111,7 +99,7 @@ func ReasonOf(err error) Reason {
 	case errors.As(err, &e):
 		return e.Reason
 	case errors.Is(err, context.DeadlineExceeded):
-		return DeadlineExceeded
+		return TimedOut
 	}
 	return DownloadFailed
 }
@@ -129,13 +117,7 @@ func (r *Release) clean() bool {
 	if len(r.URL) > maxURL || !printable(r.URL) {
 		r.URL = ""
 	}
-	if r.SHA256 = strings.ToLower(strings.TrimSpace(r.SHA256)); len(r.SHA256) != sha256Digits || strings.Trim(r.SHA256, "0123456789abcdef") != "" {
-		r.SHA256 = ""
-	}
-	if r.Urgency = strings.TrimSpace(r.Urgency); len(r.Urgency) > maxUrgency || !printable(r.Urgency) {
-		r.Urgency = ""
-	}
-	r.Mends, r.Has = cleanIDs(r.Mends), cleanIDs(r.Has)
+	r.Fixes, r.Has = cleanIDs(r.Fixes), cleanIDs(r.Has)
 	return true
 }
 

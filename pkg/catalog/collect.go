@@ -10,8 +10,8 @@ import (
 const (
 	// maxKnownIssues bounds the vulnerabilities that are kept of one component while a provider is read.
 	maxKnownIssues = 1024
-	// maxMended and maxAffected bound the versions that are kept of one vulnerability.
-	maxMended, maxAffected = 8, 16
+	// maxFixed and maxAffected bound the versions that are kept of one vulnerability.
+	maxFixed, maxAffected = 8, 16
 )
 
 // Offer is what one provider offers for one component.
@@ -31,8 +31,8 @@ type Offer struct {
 // Issue is a known vulnerability by the issue tags of providers.
 type Issue struct {
 	ID string
-	// MendedIn are versions that mend it, the older ones first where they follow the format Dotted.
-	MendedIn []string
+	// FixedIn are versions that fix it, the older ones first where they follow the format Dotted.
+	FixedIn []string
 	// Has are versions that a provider says have it.
 	Has []string
 }
@@ -41,8 +41,6 @@ type Issue struct {
 type Collected struct {
 	// Offers has one entry for each component of the query.
 	Offers []Offer
-	// Releases counts what it offered before anything was left out.
-	Releases int
 }
 
 // Collect asks one provider and keeps the given number of versions of each component. Memory depends on that number and on the
@@ -51,7 +49,6 @@ func Collect(ctx context.Context, p Provider, q Query, keep int) (Collected, err
 	collectors := make([]collector, len(q.Components))
 	out := Collected{Offers: make([]Offer, len(q.Components))}
 	err := p.Discover(ctx, q, func(component int, r Release) error {
-		out.Releases++
 		collectors[component].add(r, keep)
 		return nil
 	})
@@ -110,9 +107,9 @@ type collector struct {
 
 func (c *collector) add(r Release, keep int) {
 	c.order.note(r)
-	for _, id := range r.Mends {
+	for _, id := range r.Fixes {
 		if i := c.issue(id); i != nil {
-			i.MendedIn = addVersion(i.MendedIn, r.Version, maxMended, inventory.Older)
+			i.FixedIn = addVersion(i.FixedIn, r.Version, maxFixed, inventory.Older)
 		}
 	}
 	for _, id := range r.Has {
@@ -120,7 +117,7 @@ func (c *collector) add(r Release, keep int) {
 			i.Has = addVersion(i.Has, r.Version, maxAffected, inventory.Newer)
 		}
 	}
-	r.Mends, r.Has = nil, nil
+	r.Fixes, r.Has = nil, nil
 	if len(c.first) < keep && !has(c.first, r.Version) {
 		c.first = append(c.first, r)
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/xml"
 	"io"
 	"strings"
-	"time"
 )
 
 // Dell reads the catalog of update packages that Dell offers for servers (Catalog.xml), which is UTF-16. BIOS packages match the BIOS
@@ -19,14 +18,12 @@ type Dell struct {
 
 // dellEntry is what is kept of one package.
 type dellEntry struct {
-	kind            string
-	brand           string
-	machine         bool
-	pci             map[string]bool
-	manufacturer    string
-	model           string
-	version, path   string
-	released, level string
+	kind          string
+	brand         string
+	machine       bool
+	pci           map[string]bool
+	model         string
+	version, path string
 }
 
 // Discover reads the catalog once. A catalog of Dell concerns machines of Dell alone.
@@ -39,19 +36,16 @@ func (p Dell) Discover(ctx context.Context, q Query, emit Emit) error {
 
 func (p Dell) component(d *document, e xml.StartElement, base string, q Query, emit Emit) error {
 	entry := dellEntry{
-		pci: map[string]bool{}, manufacturer: q.Manufacturer, model: fold(q.Model),
-		version: attribute(e, "vendorVersion"), path: attribute(e, "path"), released: attribute(e, "dateTime"),
+		pci: map[string]bool{}, model: fold(q.Model),
+		version: attribute(e, "vendorVersion"), path: attribute(e, "path"),
 	}
 	if err := d.within(entry.start, entry.text); err != nil {
 		return err
 	}
-	if !entry.machine || !strings.HasPrefix(fold(q.Manufacturer), "dell") {
+	if !entry.machine || !strings.HasPrefix(fold(q.Vendor), "dell") {
 		return nil
 	}
-	r := Release{Version: entry.version, Urgency: entry.level, URL: location(base, entry.path)}
-	if at, err := time.Parse(time.RFC3339, entry.released); err == nil {
-		r.Released = at.UTC()
-	}
+	r := Release{Version: entry.version, URL: location(base, entry.path)}
 	if !r.clean() {
 		return nil
 	}
@@ -79,13 +73,11 @@ func (l *dellEntry) start(path string, e xml.StartElement) error {
 	switch path {
 	case "ComponentType":
 		l.kind = attribute(e, "value")
-	case "Criticality":
-		l.level = dellCriticality[attribute(e, "value")]
 	case "SupportedSystems/Brand":
 		l.brand = ""
 	case "SupportedDevices/Device/PCIInfo":
 		if len(l.pci) == maxList {
-			return fault(TooLarge, "parse Dell catalog: one package is for more than %d devices", maxList)
+			return fault(InvalidCatalog, "parse Dell catalog: one package is for more than %d devices", maxList)
 		}
 		if v, d := attribute(e, "vendorID"), attribute(e, "deviceID"); len(v) == 4 && len(d) == 4 {
 			l.pci[strings.ToLower(v+":"+d)] = true
@@ -93,9 +85,6 @@ func (l *dellEntry) start(path string, e xml.StartElement) error {
 	}
 	return nil
 }
-
-// dellCriticality are Dell's words for the numbers.
-var dellCriticality = map[string]string{"1": "recommended", "2": "urgent", "3": "optional"}
 
 func (l *dellEntry) text(path, text string) error {
 	switch path {

@@ -5,16 +5,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
 // Entry is one version with what it is for, as an index lists it.
 type Entry struct {
-	// Manufacturer and Model of the machines it is for, compared without case, blanks and punctuation; empty for every one.
-	Manufacturer string `json:"manufacturer"`
-	Model        string `json:"model"`
+	// Machine it is for.
+	Machine EntryMachine `json:"machine"`
 	// Class of the devices, required: NIC, StorageController, Disk or BIOS.
 	Class string `json:"class"`
 	// Vendor is a PCI vendor id or the name of a vendor; empty for every one.
@@ -27,17 +25,21 @@ type Entry struct {
 	Version string `json:"version"`
 	// VersionFormat is Dotted or Plain; empty when none is declared.
 	VersionFormat string `json:"versionFormat"`
-	// Released as in RFC 3339, with or without a time of day.
-	Released string `json:"released"`
-	Urgency  string `json:"urgency"`
-	URL      string `json:"url"`
-	SHA256   string `json:"sha256"`
-	// Mends and Has are vulnerabilities that this version mends and has.
-	Mends []string `json:"mends"`
+	// URL and Digest of the file; the digest is "sha256:" and 64 lower-case hexadecimal digits.
+	URL    string `json:"url"`
+	Digest string `json:"digest"`
+	// Fixes and Has are vulnerabilities that this version fixes and has.
+	Fixes []string `json:"fixes"`
 	Has   []string `json:"has"`
-	// Source is the FirmwareSource that holds it, and Tag the tag of a registry that points to it; an index has neither.
+	// Source is the FirmwareSource that holds it; an index has none.
 	Source string `json:"-"`
-	Tag    string `json:"-"`
+}
+
+// EntryMachine is the machine model that an entry is for.
+type EntryMachine struct {
+	// Vendor and Model, compared without case, blanks and punctuation; empty for every one.
+	Vendor string `json:"vendor"`
+	Model  string `json:"model"`
 }
 
 // Entries are versions that are in memory already.
@@ -79,7 +81,7 @@ func (e *Entry) offer(q Query, emit Emit) error {
 }
 
 func (e *Entry) release() (Release, error) {
-	r := Release{Version: e.Version, Urgency: e.Urgency, URL: e.URL, SHA256: e.SHA256, Mends: e.Mends, Has: e.Has, Source: e.Source, Tag: e.Tag}
+	r := Release{Version: e.Version, URL: e.URL, Fixes: e.Fixes, Has: e.Has, Source: e.Source}
 	if !slices.Contains([]string{"NIC", "StorageController", "Disk", "BIOS"}, e.Class) {
 		return r, fault(InvalidCatalog, "parse index: class %.32q is none of NIC, StorageController, Disk and BIOS", e.Class)
 	}
@@ -92,15 +94,11 @@ func (e *Entry) release() (Release, error) {
 	default:
 		return r, fault(InvalidCatalog, "parse index: versionFormat %.32q is neither Dotted nor Plain", e.VersionFormat)
 	}
-	if e.Released != "" {
-		at, err := time.Parse(time.RFC3339, e.Released)
-		if err != nil {
-			at, err = time.Parse(time.DateOnly, e.Released)
+	if e.Digest != "" {
+		var err error
+		if r.Digest, err = inventory.ParseDigest(e.Digest); err != nil {
+			return r, fault(InvalidCatalog, "parse index: digest %.80q is not sha256: and 64 lower-case hexadecimal digits", e.Digest)
 		}
-		if err != nil {
-			return r, fault(InvalidCatalog, "parse index: released %.40q is no time of RFC 3339", e.Released)
-		}
-		r.Released = at.UTC()
 	}
 	if !r.clean() {
 		return r, fault(InvalidCatalog, "parse index: version %.80q is empty, longer than %d bytes, or not plain ASCII", e.Version, maxVersion)
@@ -110,8 +108,8 @@ func (e *Entry) release() (Release, error) {
 
 func (e *Entry) fits(q Query, c Component) bool {
 	return e.Class == c.Class &&
-		(e.Manufacturer == "" || fold(e.Manufacturer) == fold(q.Manufacturer)) &&
-		(e.Model == "" || fold(e.Model) == fold(q.Model)) &&
+		(e.Machine.Vendor == "" || fold(e.Machine.Vendor) == fold(q.Vendor)) &&
+		(e.Machine.Model == "" || fold(e.Machine.Model) == fold(q.Model)) &&
 		(e.Vendor == "" || e.Vendor == "*" || same(e.Vendor, c.VendorID) || same(e.Vendor, c.Vendor)) &&
 		(len(e.Models) == 0 || slices.ContainsFunc(e.Models, func(m string) bool { return same(m, c.DeviceID) || same(m, c.Model) })) &&
 		(len(e.BoardIDs) == 0 || slices.ContainsFunc(e.BoardIDs, func(b string) bool { return same(b, c.BoardID) }))

@@ -34,7 +34,7 @@ func (p Index) Discover(ctx context.Context, q Query, emit Emit) error {
 	}
 	for n := 0; d.More(); n++ {
 		if n == limits.Entries {
-			return fault(TooLarge, "parse index: more than %d entries; divide it by machine models", limits.Entries)
+			return fault(InvalidCatalog, "parse index: more than %d entries; divide it by machine models", limits.Entries)
 		}
 		if err := ctx.Err(); err != nil {
 			return err
@@ -91,7 +91,7 @@ type quota struct {
 
 func (q *quota) Read(p []byte) (int, error) {
 	if q.left <= 0 {
-		return 0, fault(TooLarge, "parse index: an entry is longer than %d bytes", maxToken)
+		return 0, fault(InvalidCatalog, "parse index: an entry is longer than %d bytes", maxToken)
 	}
 	n, err := q.r.Read(p[:min(len(p), q.left)])
 	q.left -= n

@@ -22,17 +22,17 @@ func index(entries ...string) string {
 func TestAnIndexSaysWhatItsVersionsAreFor(t *testing.T) {
 	c := collect(t, catalog.Index{JSON: strings.NewReader(index(
 		`{"class":"NIC","vendor":"15B3","models":["101d"],"boardIDs":[" mt_0000000359"],"version":"22.41.1000","has":["CVE-2026-1"]}`,
-		`{"class":"NIC","vendor":"mellanox","models":["ConnectX-6 Dx"],"version":"22.42.1000","versionFormat":"Dotted","mends":["CVE-2026-1"],"released":"2026-01-02"}`,
+		`{"class":"NIC","vendor":"mellanox","models":["ConnectX-6 Dx"],"version":"22.42.1000","versionFormat":"Dotted","fixes":["CVE-2026-1"]}`,
 		`{"class":"NIC","vendor":"15b3","boardIDs":["MT_0000000436"],"version":"9"}`,
 		`{"class":"NIC","vendor":"8086","version":"8"}`,
 		`{"class":"Disk","models":["PM1733"],"version":"B"}`, `{"class":"Disk","vendor":"*","version":"A"}`,
-		`{"manufacturer":"DELL INC","model":"poweredge-r650","class":"BIOS","version":"1.0"}`,
-		`{"manufacturer":"Dell Inc.","model":"PowerEdge R750","class":"BIOS","version":"2.0"}`,
+		`{"machine":{"vendor":"DELL INC","model":"poweredge-r650"},"class":"BIOS","version":"1.0"}`,
+		`{"machine":{"vendor":"Dell Inc.","model":"PowerEdge R750"},"class":"BIOS","version":"2.0"}`,
 	))}, 5)
 	assert.Equal(t, []string{"22.42.1000", "22.41.1000"}, versions(c.Offers[nic], nic))
 	assert.Equal(t, []string{"B", "A"}, versions(c.Offers[disk], disk))
 	assert.Equal(t, []string{"1.0"}, versions(c.Offers[bios], bios))
-	assert.Equal(t, []catalog.Issue{{ID: "CVE-2026-1", MendedIn: []string{"22.42.1000"}, Has: []string{"22.41.1000"}}}, c.Offers[nic].Issues)
+	assert.Equal(t, []catalog.Issue{{ID: "CVE-2026-1", FixedIn: []string{"22.42.1000"}, Has: []string{"22.41.1000"}}}, c.Offers[nic].Issues)
 }
 
 func TestBadIndexesAreRefused(t *testing.T) {
@@ -50,11 +50,11 @@ func TestBadIndexesAreRefused(t *testing.T) {
 		"an unknown class":    {index(`{"class":"GPU","version":"1.0"}`), catalog.InvalidCatalog},
 		"an unknown format":   {index(`{"class":"NIC","version":"1.0","versionFormat":"semver"}`), catalog.InvalidCatalog},
 		"no version":          {index(`{"class":"NIC"}`), catalog.InvalidCatalog},
-		"a time of nowhere":   {index(`{"class":"NIC","version":"1.0","released":"yesterday"}`), catalog.InvalidCatalog},
+		"a bad digest":        {index(`{"class":"NIC","version":"1.0","digest":"sha256:0"}`), catalog.InvalidCatalog},
 		"a number for a text": {index(`{"class":"NIC","version":1}`), catalog.InvalidCatalog},
 		"broken off":          {strings.TrimSuffix(index(good), "]}"), catalog.InvalidCatalog},
 		"more after the end":  {index(good) + "{}", catalog.InvalidCatalog},
-		"one huge entry":      {index(`{"class":"NIC","version":"` + strings.Repeat("1", 3<<20) + `"}`), catalog.TooLarge},
+		"one huge entry":      {index(`{"class":"NIC","version":"` + strings.Repeat("1", 3<<20) + `"}`), catalog.InvalidCatalog},
 		"nested very deep":    {index(strings.Repeat("[", 500_000)), catalog.InvalidCatalog},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -64,8 +64,8 @@ func TestBadIndexesAreRefused(t *testing.T) {
 	endless := func(l catalog.Limits) catalog.Index {
 		return catalog.Index{JSON: &forever{head: `{"schema": "nodefirmware.io/catalog/v1", "versions": [` + good, body: "," + good}, Limits: l}
 	}
-	assert.Equal(t, catalog.TooLarge, refused(t, endless(catalog.Limits{Bytes: 1 << 20})))
-	assert.Equal(t, catalog.TooLarge, refused(t, endless(catalog.Limits{Entries: 1000})))
+	assert.Equal(t, catalog.InvalidCatalog, refused(t, endless(catalog.Limits{Bytes: 1 << 20})))
+	assert.Equal(t, catalog.InvalidCatalog, refused(t, endless(catalog.Limits{Entries: 1000})))
 	assert.Equal(t, catalog.DownloadFailed, refused(t, catalog.Index{JSON: brokenOff(`{"schema": `)}))
 	_, err := catalog.Collect(cancelled(), endless(catalog.Limits{}), r650(), 5)
 	require.ErrorIs(t, err, context.Canceled)
@@ -105,24 +105,24 @@ func TestTagsThatSayWhatTheyAreForAreOffered(t *testing.T) {
 	several.File = inventory.Digest{}
 	c := collect(t, offered(catalog.TaggedManifest{Tag: "latest"}, first, several), 5)
 	assert.Equal(t, []catalog.Release{
-		{Version: "22.41.1000", Tag: "22.41.1000", URL: repository + "@" + first.Manifest.String(), SHA256: strings.TrimPrefix(first.File.String(), "sha256:")},
-		{Version: "22.42.1000", Tag: "v2", URL: repository + "@" + several.Manifest.String()},
+		{Version: "22.41.1000", URL: repository + "@" + first.Manifest.String(), Digest: first.File},
+		{Version: "22.42.1000", URL: repository + "@" + several.Manifest.String()},
 	}, c.Offers[nic].First)
 	assert.Equal(t, []string{"22.42.1000", "22.41.1000"}, versions(c.Offers[nic], nic))
 	for name, entries := range map[string]string{
 		"no list": `{}`, "an unknown member": `[{"class":"NIC","region":"eu"}]`, "an unknown class": `[{"class":"GPU"}]`,
-		"an address of its own": `[{"class":"NIC","url":"https://example.com/x"}]`, "a digest of its own": `[{"class":"NIC","sha256":"` + strings.Repeat("0", 64) + `"}]`,
+		"an address of its own": `[{"class":"NIC","url":"https://example.com/x"}]`, "a digest of its own": `[{"class":"NIC","digest":"sha256:` + strings.Repeat("0", 64) + `"}]`,
 	} {
 		assert.Equal(t, catalog.InvalidCatalog, refused(t, offered(tag("1", entries))), name)
 	}
 	assert.Equal(t, catalog.DownloadFailed, refused(t, catalog.OCI{Registry: registry{err: errors.New("list tags: 401")}}))
 	limited := offered(first, several)
 	limited.Limits.Entries = 1
-	assert.Equal(t, catalog.TooLarge, refused(t, limited))
+	assert.Equal(t, catalog.InvalidCatalog, refused(t, limited))
 }
 
 func FuzzIndex(f *testing.F) {
-	f.Add(index(`{"class":"NIC","vendor":"15b3","version":"22.41.1000","versionFormat":"Dotted","mends":["CVE-2026-1"]}`))
+	f.Add(index(`{"class":"NIC","vendor":"15b3","version":"22.41.1000","versionFormat":"Dotted","fixes":["CVE-2026-1"]}`))
 	f.Fuzz(func(t *testing.T, text string) {
 		c, err := catalog.Collect(t.Context(), catalog.Index{JSON: strings.NewReader(text)}, r650(), 3)
 		if err != nil {
@@ -132,7 +132,7 @@ func FuzzIndex(f *testing.F) {
 }
 
 func FuzzOCI(f *testing.F) {
-	f.Add("22.41.1000", `[{"class":"NIC","vendor":"15b3","versionFormat":"Dotted","mends":["CVE-2026-1"]}]`)
+	f.Add("22.41.1000", `[{"class":"NIC","vendor":"15b3","versionFormat":"Dotted","fixes":["CVE-2026-1"]}]`)
 	f.Fuzz(func(t *testing.T, name, annotation string) {
 		c, err := catalog.Collect(t.Context(), catalog.OCI{Repository: "oci://r/x", Registry: registry{tags: []catalog.TaggedManifest{tag(name, annotation)}}}, r650(), 3)
 		if err != nil {

@@ -89,7 +89,7 @@ func VerifyJcat(jcat, file []byte, name string, roots *x509.CertPool, now time.T
 
 func parseJcat(text []byte) (*jcatFile, error) {
 	if len(text) > maxJcat {
-		return nil, fault(TooLarge, "parse jcat: larger than %d bytes", maxJcat)
+		return nil, fault(InvalidCatalog, "parse jcat: larger than %d bytes", maxJcat)
 	}
 	z, err := gzip.NewReader(bytes.NewReader(text))
 	if err != nil {
@@ -101,7 +101,7 @@ func parseJcat(text []byte) (*jcatFile, error) {
 		return nil, fault(SignatureInvalid, "parse jcat: %w", err)
 	}
 	if len(plain) > maxJcatJSON {
-		return nil, fault(TooLarge, "parse jcat: more than %d bytes after decompression", maxJcatJSON)
+		return nil, fault(InvalidCatalog, "parse jcat: more than %d bytes after decompression", maxJcatJSON)
 	}
 	var out jcatFile
 	if err := json.Unmarshal(plain, &out); err != nil {

@@ -145,7 +145,7 @@ func TestABadSignatureIsRefused(t *testing.T) {
 	bomb := zipped(t, bytes.Repeat([]byte(" "), 9<<20))
 	for _, large := range [][]byte{bomb, make([]byte, 2<<20)} {
 		_, err := catalog.VerifyJcat(large, content, name, roots, signingDay)
-		assert.Equal(t, catalog.TooLarge, catalog.ReasonOf(err))
+		assert.Equal(t, catalog.InvalidCatalog, catalog.ReasonOf(err))
 	}
 }
 

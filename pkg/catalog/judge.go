@@ -35,27 +35,47 @@ func Place(running, newest string, dotted bool) Position {
 }
 
 // Affects reports whether a running version is known to have the vulnerability: a provider lists it as having it, or versions are ordered
-// and it is older than every version that mends it. What lies between two versions that both mend it may be of a branch
-// that was mended or of one that was not; that is not known, and counted as neither.
+// and it is older than every version that fixes it. What lies between two versions that both fix it may be of a branch
+// that was fixed or of one that was not; that is not known, and counted as neither.
 func (i Issue) Affects(running string, dotted bool) bool {
-	if running == "" || slices.Contains(i.MendedIn, running) {
+	if running == "" || slices.Contains(i.FixedIn, running) {
 		return false
 	}
 	if slices.Contains(i.Has, running) {
 		return true
 	}
-	return dotted && len(i.MendedIn) > 0 && !slices.ContainsFunc(i.MendedIn, func(v string) bool {
+	return dotted && len(i.FixedIn) > 0 && !slices.ContainsFunc(i.FixedIn, func(v string) bool {
 		return inventory.Version(running).Compare(inventory.Version(v), inventory.FormatDotted) != inventory.Older
 	})
 }
 
-// MendedBy reports whether a version is known to mend the vulnerability: a provider says so, or versions are ordered and it is newer than
-// every version that mends it. One that a provider lists as having it does not.
-func (i Issue) MendedBy(version string, dotted bool) bool {
+// FixedBy reports whether a version is known to fix the vulnerability: a provider says so, or versions are ordered and it is newer than
+// every version that fixes it. One that a provider lists as having it does not.
+func (i Issue) FixedBy(version string, dotted bool) bool {
 	if version == "" || slices.Contains(i.Has, version) {
 		return false
 	}
-	return slices.Contains(i.MendedIn, version) || dotted && len(i.MendedIn) > 0 && !slices.ContainsFunc(i.MendedIn, func(v string) bool {
+	return slices.Contains(i.FixedIn, version) || dotted && len(i.FixedIn) > 0 && !slices.ContainsFunc(i.FixedIn, func(v string) bool {
 		return inventory.Version(version).Compare(inventory.Version(v), inventory.FormatDotted) != inventory.Newer
 	})
+}
+
+// NearestFix is the nearest version newer than a running one that fixes all the vulnerabilities, of those that are offered and those that fix
+// one; empty for none. Versions must be ordered.
+func NearestFix(running string, issues []Issue, offered []Release) string {
+	var candidates []string
+	for _, r := range offered {
+		candidates = append(candidates, r.Version)
+	}
+	for _, i := range issues {
+		candidates = append(candidates, i.FixedIn...)
+	}
+	nearest := ""
+	for _, v := range candidates {
+		if newestFirst(v, running) < 0 && (nearest == "" || newestFirst(nearest, v) < 0) &&
+			!slices.ContainsFunc(issues, func(i Issue) bool { return !i.FixedBy(v, true) }) {
+			nearest = v
+		}
+	}
+	return nearest
 }

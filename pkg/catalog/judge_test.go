@@ -30,14 +30,14 @@ func TestPlaceComparesOnlyWhatIsOrdered(t *testing.T) {
 }
 
 func TestAVulnerabilityIsKnownWhereAProviderSaysSoOrOrderDoes(t *testing.T) {
-	i := catalog.Issue{ID: "CVE-2026-1", MendedIn: []string{"1.5", "2.1"}, Has: []string{"1.2", "odd"}}
+	i := catalog.Issue{ID: "CVE-2026-1", FixedIn: []string{"1.5", "2.1"}, Has: []string{"1.2", "odd"}}
 	for _, c := range []struct {
 		running string
 		dotted  bool
 		want    bool
 	}{
 		{"1.4", true, true}, {"1.4", false, false}, {"1.5", true, false}, {"1.5.0", true, false}, {"2.1", false, false}, {"3.0", true, false},
-		{"2.0", true, false}, // of the second branch before it was mended, or of one that never had it: not known
+		{"2.0", true, false}, // of the second branch before it was fixed, or of one that never had it: not known
 		{"1.2", false, true}, {"odd", true, true}, {"other", true, false}, {"", true, false},
 	} {
 		assert.Equal(t, c.want, i.Affects(c.running, c.dotted), "%+v", c)
@@ -45,8 +45,8 @@ func TestAVulnerabilityIsKnownWhereAProviderSaysSoOrOrderDoes(t *testing.T) {
 	assert.False(t, catalog.Issue{Has: []string{"1.2"}}.Affects("1.1", true), "what has it says nothing about older versions")
 }
 
-func TestAVersionMendsWhatAProviderSaysOrOrderDoes(t *testing.T) {
-	i := catalog.Issue{ID: "CVE-2026-1", MendedIn: []string{"1.5", "2.1"}, Has: []string{"3.1"}}
+func TestAVersionFixesWhatAProviderSaysOrOrderDoes(t *testing.T) {
+	i := catalog.Issue{ID: "CVE-2026-1", FixedIn: []string{"1.5", "2.1"}, Has: []string{"3.1"}}
 	for _, c := range []struct {
 		version string
 		dotted  bool
@@ -55,9 +55,9 @@ func TestAVersionMendsWhatAProviderSaysOrOrderDoes(t *testing.T) {
 		{"1.5", false, true}, {"2.1", true, true}, {"2.2", true, true}, {"2.2", false, false}, {"2.0", true, false}, {"1.4", true, false},
 		{"3.1", true, false}, {"odd", true, false}, {"", true, false},
 	} {
-		assert.Equal(t, c.want, i.MendedBy(c.version, c.dotted), "%+v", c)
+		assert.Equal(t, c.want, i.FixedBy(c.version, c.dotted), "%+v", c)
 	}
-	assert.False(t, catalog.Issue{Has: []string{"1.2"}}.MendedBy("1.3", true), "nobody says that it is mended")
+	assert.False(t, catalog.Issue{Has: []string{"1.2"}}.FixedBy("1.3", true), "nobody says that it is fixed")
 }
 
 // Every version of a provider counts, also those that are not kept.
@@ -91,5 +91,20 @@ func TestVersionsAreOrderedWhereTheirFormatIsDeclaredAndNobodyContradicts(t *tes
 			}
 			assert.Equal(t, c.want, order.Holds(c.driver))
 		})
+	}
+}
+
+func TestTheNearestFixIsFound(t *testing.T) {
+	offered := []catalog.Release{{Version: "1.9"}, {Version: "1.7"}, {Version: "1.6"}, {Version: "1.4"}, {Version: "odd"}}
+	first, second := catalog.Issue{ID: "a", FixedIn: []string{"1.5"}}, catalog.Issue{ID: "b", FixedIn: []string{"1.6"}, Has: []string{"1.7"}}
+	for _, c := range []struct {
+		running string
+		issues  []catalog.Issue
+		want    string
+	}{
+		{"1.3", []catalog.Issue{first}, "1.5"}, {"1.3", []catalog.Issue{first, second}, "1.6"}, {"1.6.1", []catalog.Issue{second}, "1.9"},
+		{"1.3", []catalog.Issue{{ID: "c", Has: []string{"1.3"}}}, ""}, {"2.0", []catalog.Issue{first}, ""}, {"odd", []catalog.Issue{first}, ""},
+	} {
+		assert.Equal(t, c.want, catalog.NearestFix(c.running, c.issues, offered), "%+v", c)
 	}
 }

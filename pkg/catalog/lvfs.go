@@ -5,9 +5,7 @@ import (
 	"encoding/xml"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
@@ -84,7 +82,7 @@ func (p LVFS) component(d *document, e xml.StartElement, wanted map[string][]int
 // keep counts what is kept.
 func (l *lvfsEntry) keep(s string) (string, error) {
 	if l.size += len(s) + 16; l.size > maxEntryText {
-		return "", fault(TooLarge, "parse LVFS metadata: one component has more than %d bytes of versions and issues", maxEntryText)
+		return "", fault(InvalidCatalog, "parse LVFS metadata: one component has more than %d bytes of versions and issues", maxEntryText)
 	}
 	return s, nil
 }
@@ -97,16 +95,10 @@ func (l *lvfsEntry) start(path string, e xml.StartElement) error {
 	if err != nil {
 		return err
 	}
-	r := Release{Version: version, Urgency: attribute(e, "urgency")}
-	if seconds, err := strconv.ParseInt(attribute(e, "timestamp"), 10, 64); err == nil && seconds > 0 {
-		r.Released = time.Unix(seconds, 0).UTC()
-	} else if date, err := time.Parse(time.DateOnly, attribute(e, "date")); err == nil {
-		r.Released = date
-	}
 	if len(l.releases) == maxList {
-		return fault(TooLarge, "parse LVFS metadata: one component has more than %d releases", maxList)
+		return fault(InvalidCatalog, "parse LVFS metadata: one component has more than %d releases", maxList)
 	}
-	l.releases = append(l.releases, r)
+	l.releases = append(l.releases, Release{Version: version})
 	return nil
 }
 
@@ -135,7 +127,7 @@ func (l *lvfsEntry) text(path, text string, e xml.StartElement) error {
 	switch path {
 	case "releases/release/issues/issue":
 		text, err = l.keep(text)
-		r.Mends = append(r.Mends, text)
+		r.Fixes = append(r.Fixes, text)
 	case "releases/release/location":
 		r.URL, err = l.keep(text)
 	case "releases/release/artifacts/artifact/location":
@@ -144,7 +136,7 @@ func (l *lvfsEntry) text(path, text string, e xml.StartElement) error {
 		}
 	case "releases/release/checksum":
 		if attribute(e, "type") == "sha256" && attribute(e, "target") != "content" {
-			r.SHA256, err = l.keep(text)
+			r.Digest, _ = inventory.ParseDigest("sha256:" + strings.ToLower(text)) // one that is none is left out
 		}
 	}
 	return err

@@ -11,7 +11,7 @@ import (
 )
 
 // EntriesAnnotation of an OCI manifest is a JSON list of entries, as an index has, that says what the artifact is for. The version of an
-// entry that names none is the tag. Entries name no url and sha256: the file is that of the artifact.
+// entry that names none is the tag. Entries name no url and digest: the file is that of the artifact.
 const EntriesAnnotation = "io.nodefirmware.catalog.entries"
 
 // TaggedManifest is one tag of a repository.
@@ -46,7 +46,7 @@ func (p OCI) Discover(ctx context.Context, q Query, emit Emit) error {
 			return err
 		}
 		if n++; n > limits.Entries {
-			return fault(TooLarge, "list tags: more than %d", limits.Entries)
+			return fault(InvalidCatalog, "list tags: more than %d", limits.Entries)
 		}
 		said, ok := m.Annotations[EntriesAnnotation]
 		if !ok {
@@ -73,15 +73,15 @@ func (p OCI) entries(m TaggedManifest, said string) (Entries, error) {
 	}
 	for i := range out {
 		e := &out[i]
-		if e.URL != "" || e.SHA256 != "" {
-			return nil, fault(InvalidCatalog, "parse annotation %s of tag %.128q: entry %d names url or sha256, and its file is that of the artifact", EntriesAnnotation, m.Tag, i)
+		if e.URL != "" || e.Digest != "" {
+			return nil, fault(InvalidCatalog, "parse annotation %s of tag %.128q: entry %d names url or digest, and its file is that of the artifact", EntriesAnnotation, m.Tag, i)
 		}
 		if e.Version == "" {
 			e.Version = m.Tag
 		}
-		e.Tag, e.URL = m.Tag, p.Repository+"@"+m.Manifest.String()
+		e.URL = p.Repository + "@" + m.Manifest.String()
 		if m.File != (inventory.Digest{}) {
-			e.SHA256 = strings.TrimPrefix(m.File.String(), "sha256:")
+			e.Digest = m.File.String()
 		}
 	}
 	return out, nil

@@ -17,7 +17,7 @@ import (
 
 // r650 is a machine with a BIOS, a NIC and an NVMe drive.
 func r650() catalog.Query {
-	return catalog.Query{Manufacturer: "Dell Inc.", Model: "PowerEdge R650", Components: []catalog.Component{
+	return catalog.Query{Vendor: "Dell Inc.", Model: "PowerEdge R650", Components: []catalog.Component{
 		{Class: "BIOS", Vendor: "Dell Inc.", Model: "PowerEdge R650", BoardID: "E5CB0FB5-9C71-4E5E-9C2A-000000000001"},
 		{Class: "NIC", Vendor: "Mellanox", Model: "ConnectX-6 Dx", VendorID: "15b3", DeviceID: "101d", BoardID: "MT_0000000359", Format: inventory.FormatDotted},
 		{Class: "Disk", Vendor: "Samsung", Model: "PM1733", VendorID: "144d", DeviceID: "a824"},

@@ -145,7 +145,7 @@ func (d *document) each(what, root, name string, entry func(root, child xml.Star
 			}
 		case d.depth == 2 && e.Name.Local == name:
 			if d.entries++; d.entries > d.limits.Entries {
-				return fault(TooLarge, "parse %s: more than %d entries; use a catalog of fewer machines", what, d.limits.Entries)
+				return fault(InvalidCatalog, "parse %s: more than %d entries; use a catalog of fewer machines", what, d.limits.Entries)
 			}
 			if err := entry(top, e); err != nil {
 				return err
@@ -213,11 +213,11 @@ type counted struct {
 
 func (c *counted) Read(p []byte) (int, error) {
 	if c.left < 0 {
-		return 0, fault(TooLarge, "read catalog: it is larger than the limit")
+		return 0, fault(InvalidCatalog, "read catalog: it is larger than the limit")
 	}
 	n, err := c.r.Read(p[:min(int64(len(p)), c.left+1)])
 	if c.left -= int64(n); c.left < 0 {
-		return 0, fault(TooLarge, "read catalog: it is larger than the limit")
+		return 0, fault(InvalidCatalog, "read catalog: it is larger than the limit")
 	}
 	return n, err
 }
@@ -242,7 +242,7 @@ func (b *budget) ReadByte() (byte, error) {
 		b.buffer, b.at = b.buffer[:n], 0
 	}
 	if b.left--; b.left < 0 {
-		return 0, fault(TooLarge, "parse XML: a tag or text is longer than %d bytes", maxToken)
+		return 0, fault(InvalidCatalog, "parse XML: a tag or text is longer than %d bytes", maxToken)
 	}
 	c := b.buffer[b.at]
 	b.at++

@@ -26,22 +26,18 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.BlockedEdgeApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("CatalogComponent"):
 		return &apiv1alpha1.CatalogComponentApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("CatalogIssue"):
-		return &apiv1alpha1.CatalogIssueApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("CatalogDevices"):
+		return &apiv1alpha1.CatalogDevicesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("CatalogMachine"):
 		return &apiv1alpha1.CatalogMachineApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("CatalogMove"):
-		return &apiv1alpha1.CatalogMoveApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("CatalogProvider"):
 		return &apiv1alpha1.CatalogProviderApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("CatalogProviderStatus"):
 		return &apiv1alpha1.CatalogProviderStatusApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("CatalogRequests"):
+		return &apiv1alpha1.CatalogRequestsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("CatalogRunning"):
 		return &apiv1alpha1.CatalogRunningApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("CatalogStage"):
-		return &apiv1alpha1.CatalogStageApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("CatalogStaged"):
-		return &apiv1alpha1.CatalogStagedApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("CatalogVersion"):
 		return &apiv1alpha1.CatalogVersionApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("CurrentStep"):

@@ -87,7 +87,7 @@ func TestAProviderIsAskedWithItsCredentialsAndItsCA(t *testing.T) {
 			if c.says == "" {
 				assert.NoError(t, answers[0].Err)
 				assert.NoError(t, answers[1].Err)
-				assert.Equal(t, []int{1, 1}, []int{answers[0].Releases, answers[1].Releases})
+				assert.Equal(t, []int{1, 1}, []int{len(answers[0].Offers[0].First), len(answers[1].Offers[0].First)})
 				assert.ErrorContains(t, answers[2].Err, "404", "it got as far as the file")
 				return
 			}
@@ -98,37 +98,4 @@ func TestAProviderIsAskedWithItsCredentialsAndItsCA(t *testing.T) {
 			}
 		})
 	}
-}
-
-// What is staged from the server of a provider is fetched with what that provider names, and with nothing from elsewhere.
-func TestWhatIsStagedIsFetchedAsItsProviderIsAsked(t *testing.T) {
-	tag := nicTag("22.42.1000", "GOOD")
-	w := withTags(t, tag)
-	digest := strings.TrimPrefix(tag.File.String(), "sha256:")
-	w.edit(func(s *v1alpha1.FirmwareCatalogSpec) {
-		s.Providers[0].SecretRef, s.Providers[0].CARef = &v1alpha1.LocalReference{Name: "hub"}, &v1alpha1.LocalReference{Name: "ca"}
-		s.Stage = []v1alpha1.CatalogStage{nicStage("private", "22.42.1000", digest)}
-	})
-	w.look()
-	require.Len(t, w.sources(), 1)
-	assert.Equal(t, "hub", w.sources()[0].Spec.SecretRef.Name)
-	assert.Equal(t, "ca", w.sources()[0].Spec.CARef.Name)
-
-	w = withVersions(t)
-	w.edit(func(s *v1alpha1.FirmwareCatalogSpec) {
-		s.Providers[1].SecretRef = &v1alpha1.LocalReference{Name: "hub"}
-		s.Stage = []v1alpha1.CatalogStage{nicStage("same-server", "22.42.1000", sha)}
-	})
-	w.look()
-	require.Len(t, w.sources(), 1)
-	assert.Equal(t, "hub", w.sources()[0].Spec.SecretRef.Name)
-	assert.Nil(t, w.sources()[0].Spec.CARef)
-	w = withVersions(t)
-	w.edit(func(s *v1alpha1.FirmwareCatalogSpec) {
-		s.Providers[1].SecretRef, s.Providers[1].URL = &v1alpha1.LocalReference{Name: "hub"}, "https://another.example.com/index.json"
-		s.Stage = []v1alpha1.CatalogStage{nicStage("elsewhere", "22.42.1000", sha)}
-	})
-	w.look()
-	require.Len(t, w.sources(), 1)
-	assert.Nil(t, w.sources()[0].Spec.SecretRef, "the file is on another server")
 }

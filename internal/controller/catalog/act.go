@@ -2,13 +2,11 @@ package catalog
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,11 +33,6 @@ func (r *Reconciler) act(ctx context.Context, f facts, d *decision) error {
 	if d.request {
 		r.request(f, d)
 	}
-	if d.source != nil {
-		if err := r.client.Create(ctx, d.source, client.FieldOwner(v1alpha1.FieldOwnerOperator)); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("create firmware source %s: %w", d.source.Name, err)
-		}
-	}
 	d.status.Conditions = status.Catalog(f.catalog.Status.Conditions, f.catalog.Generation, f.now, &d.status, d.facts)
 	if equality.Semantic.DeepEqual(f.catalog.Status, d.status) {
 		return nil
@@ -47,61 +40,59 @@ func (r *Reconciler) act(ctx context.Context, f facts, d *decision) error {
 	if err := fieldset.ApplyCatalog(ctx, r.client, f.name, d.status); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	r.announce(f.catalog, d.status.Conditions, v1alpha1.ConditionReady, "Discover")
-	r.announce(f.catalog, d.status.Conditions, v1alpha1.ConditionStaged, "Stage")
-	if is := meta.FindStatusCondition(d.status.Conditions, v1alpha1.ConditionTagsMoved); d.moved && is != nil && r.events != nil {
-		r.events.Eventf(f.catalog, nil, corev1.EventTypeWarning, is.Reason, "Discover", "%s", is.Message)
-	}
+	r.announce(f.catalog, d)
 	return nil
 }
 
-// announce emits one event for each change of the reason of a condition, when its status is written.
-func (r *Reconciler) announce(c *v1alpha1.FirmwareCatalog, now []metav1.Condition, condition, action string) {
-	is, was := meta.FindStatusCondition(now, condition), meta.FindStatusCondition(c.Status.Conditions, condition)
-	if r.events == nil || is == nil || is.Reason == v1alpha1.ReasonProgressing || was != nil && was.Reason == is.Reason && was.Status == is.Status {
+// announce emits one event for each change of the reason of Ready, and one for tags that were moved, when the status is written.
+func (r *Reconciler) announce(c *v1alpha1.FirmwareCatalog, d *decision) {
+	if r.events == nil {
+		return
+	}
+	if d.moved != "" {
+		r.events.Eventf(c, nil, corev1.EventTypeWarning, v1alpha1.ReasonTagMoved, "Discover", "%s", d.moved)
+	}
+	is, was := meta.FindStatusCondition(d.status.Conditions, v1alpha1.ConditionReady), meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionReady)
+	if is == nil || is.Reason == v1alpha1.ReasonProgressing || was != nil && was.Reason == is.Reason && was.Status == is.Status {
 		return
 	}
 	kind := corev1.EventTypeNormal
 	if is.Status != metav1.ConditionTrue {
 		kind = corev1.EventTypeWarning
 	}
-	r.events.Eventf(c, nil, kind, is.Reason, action, "%s", is.Message)
+	r.events.Eventf(c, nil, kind, is.Reason, "Discover", "%s", is.Message)
 }
 
-// create makes the catalog of a model whose first node has appeared. Everything but the model is the API's default, and the user's
-// from then on.
+// create makes the catalog of a model whose first node has appeared. Everything but the machine is the user's.
 func (r *Reconciler) create(ctx context.Context, f facts) error {
-	spec, err := v1alpha1.CatalogModel(f.machine.Vendor, f.machine.Model)
+	machine, err := v1alpha1.CatalogOf(f.machine.Vendor, f.machine.Model)
 	if err != nil {
 		return err
 	}
-	c := &v1alpha1.FirmwareCatalog{ObjectMeta: metav1.ObjectMeta{Name: spec.CatalogName()}, Spec: spec}
-	if err := r.client.Create(ctx, c, client.FieldOwner(v1alpha1.FieldOwnerOperator)); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("create firmware catalog %s: %w", f.name, err)
-	}
-	return nil
+	return fieldset.CreateCatalog(ctx, r.client, machine)
 }
 
 // request puts a discovery into the queue.
 func (r *Reconciler) request(f facts, d *decision) {
 	spec := &f.catalog.Spec
-	providers, versions := providersOf(f.catalog), int(spec.VersionsToStore)
 	q := query(f.machine, d.kinds)
 	if f.nodes == 0 { // nothing reports the machine; the catalog names it
-		q.Manufacturer, q.Model = spec.Manufacturer, spec.Model
+		q.Vendor, q.Model = spec.Machine.Vendor, spec.Machine.Model
 	}
-	t := Task{Catalog: f.name, Generation: f.catalog.Generation, Discover: spec.Discover}
+	t := Task{Catalog: f.name, Spec: f.revision(), Discover: spec.Requests.Discover}
 	for _, k := range d.kinds {
 		t.Components = append(t.Components, k.component)
 	}
-	var kept []Answered
+	asked := question{providers: f.providers(), query: q, versions: f.versions(), signed: map[string]time.Time{}}
 	if o := f.outcome; o != nil && o.sameAs(t) {
-		if failed(o) {
-			t.Failures = o.Failures + 1
+		asked.before = o.Answers
+		if o.Discover == t.Discover {
+			asked.kept = fresh(o.Answers, asked.providers, f.now.Add(-f.interval()))
+			if failed(o) {
+				t.Failures = o.Failures + 1
+			}
 		}
-		kept = fresh(o.Answers, providers, f.now.Add(-interval(spec)))
 	}
-	asked := question{providers: providers, query: q, versions: versions, kept: kept, signed: map[string]time.Time{}}
 	for _, p := range d.status.Providers {
 		if p.SignedTime != nil {
 			asked.signed[p.Name] = p.SignedTime.Time

@@ -24,10 +24,10 @@ func TestBadCatalogsEndInTheirReason(t *testing.T) {
 		limits catalog.Limits
 		want   catalog.Reason
 	}{
-		"LVFS: a million entries":  {kind: v1alpha1.ProviderLVFS, answer: "<components>" + strings.Repeat("<component/>", million) + "</components>", limits: catalog.Limits{Entries: million - 1}, want: catalog.TooLarge},
-		"Dell: a million entries":  {kind: v1alpha1.ProviderDell, answer: "<Manifest>" + strings.Repeat("<SoftwareComponent/>", million) + "</Manifest>", limits: catalog.Limits{Entries: 1000}, want: catalog.TooLarge},
-		"Index: a million entries": {kind: v1alpha1.ProviderIndex, answer: indexOf(strings.Repeat(nicEntry("1")+",", million) + nicEntry("1")), limits: catalog.Limits{Entries: 1000}, want: catalog.TooLarge},
-		"OCI: too many tags":       {kind: v1alpha1.ProviderOCI, tags: []artifact.Tag{nicTag("1", ""), nicTag("2", "")}, limits: catalog.Limits{Entries: 1}, want: catalog.TooLarge},
+		"LVFS: a million entries":  {kind: v1alpha1.ProviderLVFS, answer: "<components>" + strings.Repeat("<component/>", million) + "</components>", limits: catalog.Limits{Entries: million - 1}, want: catalog.InvalidCatalog},
+		"Dell: a million entries":  {kind: v1alpha1.ProviderDell, answer: "<Manifest>" + strings.Repeat("<SoftwareComponent/>", million) + "</Manifest>", limits: catalog.Limits{Entries: 1000}, want: catalog.InvalidCatalog},
+		"Index: a million entries": {kind: v1alpha1.ProviderIndex, answer: indexOf(strings.Repeat(nicEntry("1")+",", million) + nicEntry("1")), limits: catalog.Limits{Entries: 1000}, want: catalog.InvalidCatalog},
+		"OCI: too many tags":       {kind: v1alpha1.ProviderOCI, tags: []artifact.Tag{nicTag("1", ""), nicTag("2", "")}, limits: catalog.Limits{Entries: 1}, want: catalog.InvalidCatalog},
 		"LVFS: entity expansion":   {kind: v1alpha1.ProviderLVFS, answer: entity + "<components>&c;</components>", want: catalog.InvalidCatalog},
 		"Dell: entity expansion":   {kind: v1alpha1.ProviderDell, answer: entity + "<Manifest>&c;</Manifest>", want: catalog.InvalidCatalog},
 		"LVFS: an external entity": {kind: v1alpha1.ProviderLVFS, answer: `<!DOCTYPE c [<!ENTITY x SYSTEM "file:///etc/passwd">]><components>&x;</components>`, want: catalog.InvalidCatalog},
@@ -35,9 +35,9 @@ func TestBadCatalogsEndInTheirReason(t *testing.T) {
 		"Dell: invalid XML":        {kind: v1alpha1.ProviderDell, answer: "<Manifest", want: catalog.InvalidCatalog},
 		"Index: invalid JSON":      {kind: v1alpha1.ProviderIndex, answer: indexOf("{"), want: catalog.InvalidCatalog},
 		"OCI: invalid annotation":  {kind: v1alpha1.ProviderOCI, tags: []artifact.Tag{{Name: "1", Annotations: map[string]string{catalog.EntriesAnnotation: "{"}}}, want: catalog.InvalidCatalog},
-		"LVFS: more than memory":   {kind: v1alpha1.ProviderLVFS, answer: strings.Repeat(" ", maxSigned+1), want: catalog.TooLarge},
-		"Dell: a bomb":             {kind: v1alpha1.ProviderDell, answer: gzipped(t, "<Manifest>"+strings.Repeat(" ", 16<<20)), limits: catalog.Limits{Bytes: 1 << 20}, want: catalog.TooLarge},
-		"Index: a bomb":            {kind: v1alpha1.ProviderIndex, answer: gzipped(t, indexOf(nicEntry("1")+strings.Repeat(" ", 16<<20))), limits: catalog.Limits{Bytes: 1 << 20}, want: catalog.TooLarge},
+		"LVFS: more than memory":   {kind: v1alpha1.ProviderLVFS, answer: strings.Repeat(" ", maxSigned+1), want: catalog.InvalidCatalog},
+		"Dell: a bomb":             {kind: v1alpha1.ProviderDell, answer: gzipped(t, "<Manifest>"+strings.Repeat(" ", 16<<20)), limits: catalog.Limits{Bytes: 1 << 20}, want: catalog.InvalidCatalog},
+		"Index: a bomb":            {kind: v1alpha1.ProviderIndex, answer: gzipped(t, indexOf(nicEntry("1")+strings.Repeat(" ", 16<<20))), limits: catalog.Limits{Bytes: 1 << 20}, want: catalog.InvalidCatalog},
 		"Index: nobody is there":   {kind: v1alpha1.ProviderIndex, want: catalog.DownloadFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -79,6 +79,6 @@ func TestAMirrorThatHangsEndsInItsReason(t *testing.T) {
 	w.edit(withIndex)
 	w.net.hold[ours] = make(chan struct{})
 	assert.Equal(t, retryAfter, w.discover())
-	assert.Equal(t, string(catalog.DeadlineExceeded), w.ready().Reason, w.ready().Message)
+	assert.Equal(t, string(catalog.TimedOut), w.ready().Reason, w.ready().Message)
 	w.requireStatus(status.InProgressStatus)
 }

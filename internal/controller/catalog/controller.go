@@ -38,7 +38,7 @@ type Options struct {
 	Bounds Bounds
 	// Limits of what is read of one provider.
 	Limits catalog.Limits
-	// Events receives one event for each change of the reason of Ready or Staged; nil for nowhere.
+	// Events receives one event for each change of the reason of Ready, and for tags that were moved; nil for nowhere.
 	Events events.EventRecorder
 }
 
@@ -74,6 +74,7 @@ func SetupWithManager(mgr manager.Manager, o Options) error {
 	r.discoveries.Ended = func(name string) { ended <- event.TypedGenericEvent[string]{Object: name} }
 	err := ctrl.NewControllerManagedBy(mgr).Named("catalog").
 		For(&v1alpha1.FirmwareCatalog{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha1.FirmwareCatalog{}, handler.EnqueueRequestsFromMapFunc(r.heirs), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.NodeFirmware{}, delayed(o.Collect, func(_ context.Context, o client.Object) []string {
 			if n, ok := o.(*v1alpha1.NodeFirmware); ok {
 				return []string{nameOf(n)}
@@ -120,6 +121,18 @@ func (r *Reconciler) all(ctx context.Context, _ client.Object) []string {
 	var out []string
 	for i := range list.Items {
 		out = append(out, list.Items[i].Name)
+	}
+	return out
+}
+
+// heirs are the catalogs that the catalog default gives what they leave out.
+func (r *Reconciler) heirs(ctx context.Context, o client.Object) []reconcile.Request {
+	if o.GetName() != v1alpha1.DefaultCatalog {
+		return nil
+	}
+	var out []reconcile.Request
+	for _, name := range r.all(ctx, o) {
+		out = append(out, request(name))
 	}
 	return out
 }

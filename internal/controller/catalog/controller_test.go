@@ -9,6 +9,7 @@ import (
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -28,11 +29,10 @@ func TestTheFirstNodeOfAModelCreatesItsCatalog(t *testing.T) {
 	w.look()
 	assert.Equal(t, 1, w.creates)
 	c := w.get()
-	assert.Equal(t, "dell-inc", c.Spec.Manufacturer)
-	assert.Equal(t, "poweredge-r650", c.Spec.Model)
+	assert.Equal(t, v1alpha1.CatalogMachine{Vendor: "dell-inc", Model: "poweredge-r650"}, c.Spec.Machine)
 	assert.Empty(t, c.Spec.Providers)
 	assert.Equal(t, int32(2), c.Status.Nodes)
-	assert.Equal(t, int32(4), c.Status.Devices)
+	assert.Equal(t, int32(4), c.Status.Devices.Total)
 	assert.Zero(t, w.net.count())
 	w.requireStatus(status.CurrentStatus)
 }
@@ -47,31 +47,26 @@ func TestTheStatusSaysWhatIsOfferedAndWhoIsBehind(t *testing.T) {
 	w.source("cx6dx-2242", "22.42.1000")
 	w.look()
 	w.edit(withIndex)
-	w.net.answer[ours] = indexOf(nicEntry("22.42.1000", `,"mends":["CVE-2026-2"]`), nicEntry("22.41.1000", `,"mends":["CVE-2026-1"]`),
-		`{"class":"BIOS","version":"1.10.2","mends":["CVE-2026-3"]}`)
+	w.net.answer[ours] = indexOf(nicEntry("22.42.1000", `,"fixes":["CVE-2026-2"]`), nicEntry("22.41.1000", `,"fixes":["CVE-2026-1"]`),
+		`{"class":"BIOS","version":"1.10.2","fixes":["CVE-2026-3"]}`)
 	assert.Equal(t, 24*time.Hour, w.discover())
 
 	s := w.get().Status
 	assert.True(t, s.LastDiscoveryTime.Time.Equal(w.clock))
 	nic := w.component(v1alpha1.ClassNIC)
-	assert.Equal(t, "22.42.1000", nic.Newest)
 	assert.Equal(t, []string{"22.42.1000", "22.41.1000"}, versionsOf(nic))
-	assert.Equal(t, []string{"sources", "ours"}, nic.Versions[0].Providers)
+	assert.Equal(t, "sources", nic.Versions[0].Provider)
 	assert.Equal(t, "cx6dx-2242", nic.Versions[0].Source)
 	assert.Equal(t, []v1alpha1.CatalogRunning{
-		{Version: "22.40.1000", Devices: 1, Position: v1alpha1.PositionBehind, NodeDevices: []string{"n1-nic"}, Issues: []string{"CVE-2026-1", "CVE-2026-2"}, MendedByNewest: []string{"CVE-2026-1", "CVE-2026-2"}},
-		{Version: "22.41.1000", Devices: 1, Position: v1alpha1.PositionBehind, NodeDevices: []string{"n2-nic"}, Issues: []string{"CVE-2026-2"}, MendedByNewest: []string{"CVE-2026-2"}},
+		{Version: "22.40.1000", Devices: 1, Position: v1alpha1.PositionBehind, Issues: []string{"CVE-2026-1", "CVE-2026-2"}, FixedIn: "22.42.1000"},
+		{Version: "22.41.1000", Devices: 1, Position: v1alpha1.PositionBehind, Issues: []string{"CVE-2026-2"}, FixedIn: "22.42.1000"},
 		{Version: "22.42.1000", Devices: 1, Position: v1alpha1.PositionNewest},
 	}, nic.Running)
-	assert.Equal(t, []v1alpha1.CatalogIssue{
-		{ID: "CVE-2026-2", MendedIn: []string{"22.42.1000"}, Devices: 2}, {ID: "CVE-2026-1", MendedIn: []string{"22.41.1000"}, Devices: 1},
-	}, nic.Issues)
 	bios := w.component(v1alpha1.ClassBIOS)
-	assert.Empty(t, bios.Newest, "nobody declares a format of its versions")
 	assert.Equal(t, []string{"1.10.2"}, versionsOf(bios))
-	assert.Equal(t, v1alpha1.PositionUnknown, bios.Running[0].Position)
-	assert.Equal(t, []int32{3, 6, 2, 2, 3}, []int32{s.Nodes, s.Devices, s.DevicesBehind, s.DevicesVulnerable, s.DevicesUnknown})
-	assert.Equal(t, "2 of 6 devices run behind the newest version, 2 with a known vulnerability; of 3 it is not known.", w.ready().Message)
+	assert.Equal(t, v1alpha1.PositionUnknown, bios.Running[0].Position, "nobody declares a format of its versions")
+	assert.Equal(t, []int32{3, 6, 2, 2, 3}, []int32{s.Nodes, s.Devices.Total, s.Devices.Behind, s.Devices.Vulnerable, s.Devices.Unknown})
+	assert.Equal(t, "2 of 6 devices run behind the newest version, 2 with a known vulnerability; for 3 it is not known.", w.ready().Message)
 	w.requireStatus(status.CurrentStatus)
 
 	var d v1alpha1.NodeDevice
@@ -79,7 +74,7 @@ func TestTheStatusSaysWhatIsOfferedAndWhoIsBehind(t *testing.T) {
 	d.Status.Firmware.Running = "22.42.1000"
 	require.NoError(t, w.client.Status().Update(t.Context(), &d))
 	w.look()
-	assert.Equal(t, int32(1), w.get().Status.DevicesBehind, "an update is seen without another discovery")
+	assert.Equal(t, int32(1), w.get().Status.Devices.Behind, "an update is seen without another discovery")
 	assert.Equal(t, 1, w.net.count())
 }
 
@@ -125,7 +120,7 @@ func TestANewProcessAsksOnlyWhenItIsDue(t *testing.T) {
 	w.node("n1", "PowerEdge R650", "1.0")
 	w.look()
 	w.edit(withIndex)
-	w.net.answer[ours] = indexOf(nicEntry("1.1", `,"mends":["CVE-2026-1"],"url":"https://mirror.example.com/1.1.bin"`))
+	w.net.answer[ours] = indexOf(nicEntry("1.1", `,"fixes":["CVE-2026-1"],"url":"https://mirror.example.com/1.1.bin"`))
 	w.discover()
 	before, writes := w.get().Status, w.writes
 	w.start(Bounds{})
@@ -146,10 +141,10 @@ func TestADiscoveryCanBeRequested(t *testing.T) {
 	w.edit(withIndex)
 	w.net.answer[ours] = indexOf(nicEntry("1.1"))
 	w.discover()
-	w.edit(func(s *v1alpha1.FirmwareCatalogSpec) { s.Discover = "a new BIOS is out" })
+	w.edit(func(s *v1alpha1.FirmwareCatalogSpec) { s.Requests.Discover = "a new BIOS is out" })
 	w.discover()
 	assert.Equal(t, 2, w.net.count())
-	assert.Equal(t, "a new BIOS is out", w.get().Status.Discover)
+	assert.Equal(t, "a new BIOS is out", w.get().Status.Requests.Discover)
 	w.look()
 	w.start(Bounds{})
 	assert.Equal(t, 24*time.Hour, w.look())
@@ -162,7 +157,7 @@ func TestAProviderThatFailsKeepsWhatItOffered(t *testing.T) {
 	w.node("n1", "PowerEdge R650", "1.0")
 	w.look()
 	w.edit(withIndex)
-	w.net.answer[ours] = indexOf(nicEntry("1.1", `,"mends":["CVE-2026-1"]`))
+	w.net.answer[ours] = indexOf(nicEntry("1.1", `,"fixes":["CVE-2026-1"]`))
 	w.discover()
 	first := w.get().Status.LastDiscoveryTime
 	w.clock = w.clock.Add(25 * time.Hour)
@@ -172,6 +167,9 @@ func TestAProviderThatFailsKeepsWhatItOffered(t *testing.T) {
 	nic := w.component(v1alpha1.ClassNIC)
 	assert.Equal(t, []string{"1.2", "1.1"}, versionsOf(nic))
 	assert.Equal(t, []string{"CVE-2026-1"}, nic.Running[0].Issues)
+	w.node("n2", "PowerEdge R650", "0.9")
+	w.look()
+	assert.Equal(t, int32(2), w.get().Status.Devices.Vulnerable, "what it said holds for versions that appear later")
 	s := w.get().Status
 	assert.True(t, first.Equal(s.LastDiscoveryTime), "not every provider answered")
 	assert.Equal(t, "DownloadFailed", s.Providers[1].Reason)
@@ -311,9 +309,9 @@ func TestAnEditReplacesADiscoveryThatWaits(t *testing.T) {
 	w.net.answer[other] = indexOf(nicEntry("1.2"))
 	w.edit(func(s *v1alpha1.FirmwareCatalogSpec) { s.Providers[1].URL = other })
 	w.look()
-	generation, scheduled := w.reconciler.discoveries.Scheduled(r650)
+	spec, scheduled := w.reconciler.discoveries.Scheduled(r650)
 	assert.True(t, scheduled)
-	assert.Equal(t, w.get().Generation, generation)
+	assert.Equal(t, w.get().Generation, spec.own)
 	close(letGo)
 	w.wait()
 	w.wait()
@@ -347,7 +345,7 @@ func TestOnlyTheProviderThatFailedIsAskedAgain(t *testing.T) {
 	w.clock = asked.Add(24 * time.Hour)
 	w.discover()
 	assert.Equal(t, []string{ours, broken, broken, broken, ours}, w.net.opened)
-	w.edit(func(s *v1alpha1.FirmwareCatalogSpec) { s.Discover = "now" })
+	w.edit(func(s *v1alpha1.FirmwareCatalogSpec) { s.Requests.Discover = "now" })
 	w.discover()
 	assert.Len(t, w.net.opened, 7, "a request asks them all")
 }
@@ -364,32 +362,95 @@ func TestAnImageThatCannotBeListedIsNamed(t *testing.T) {
 	assert.Contains(t, w.get().Status.Providers[0].Message, "source odd")
 }
 
-// What is counted and not listed stays the same from pass to pass and from process to process.
-func TestWhatIsLeftOutIsNotCountedAgain(t *testing.T) {
+// What is not listed for lack of room is counted in the message, the same from pass to pass and from process to process.
+func TestWhatIsLeftOutIsCounted(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "PowerEdge R650", "1.0")
 	w.look()
 	w.edit(withIndex)
-	const second = "https://mirror.example.com/second.json"
-	w.edit(func(s *v1alpha1.FirmwareCatalogSpec) {
-		s.Providers = append(s.Providers, v1alpha1.CatalogProvider{Name: "second", Type: v1alpha1.ProviderIndex, URL: second})
-	})
 	var issues []string
 	for i := range maxIssues + 6 {
 		issues = append(issues, fmt.Sprintf("%q", fmt.Sprintf("CVE-2026-%d", 1000+i)))
 	}
-	w.net.answer[ours] = indexOf(nicEntry("1.1", `,"mends":[`+strings.Join(issues, ",")+`]`))
-	w.net.answer[second] = w.net.answer[ours]
+	w.net.answer[ours] = indexOf(nicEntry("1.1", `,"fixes":[`+strings.Join(issues, ",")+`]`))
 	w.discover()
-	for range 3 {
-		assert.Equal(t, int32(6), w.component(v1alpha1.ClassNIC).IssuesNotListed)
-		w.start(Bounds{})
-		w.look()
-	}
+	assert.Contains(t, w.ready().Message, "Not listed for lack of room: 6 vulnerabilities.")
+	run := w.component(v1alpha1.ClassNIC).Running[0]
+	assert.Len(t, run.Issues, maxIssues)
+	assert.Equal(t, "1.1", run.FixedIn)
 	writes := w.writes
-	w.start(Bounds{})
 	w.look()
 	assert.Equal(t, writes, w.writes)
+}
+
+// What providers said of a running version is known to a new process too, and it asks for one that it knows nothing of.
+func TestANewProcessKnowsWhatFixesAVersion(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "PowerEdge R650", "1.0")
+	w.node("n2", "PowerEdge R650", "1.1")
+	w.look()
+	w.edit(withIndex)
+	w.net.answer[ours] = indexOf(nicEntry("1.1", `,"fixes":["CVE-2026-1"]`), nicEntry("1.2", `,"fixes":["CVE-2026-2"]`), nicEntry("1.3"))
+	w.discover()
+	before := w.component(v1alpha1.ClassNIC)
+	assert.Equal(t, []v1alpha1.CatalogRunning{
+		{Version: "1.0", Devices: 1, Position: v1alpha1.PositionBehind, Issues: []string{"CVE-2026-1", "CVE-2026-2"}, FixedIn: "1.2"},
+		{Version: "1.1", Devices: 1, Position: v1alpha1.PositionBehind, Issues: []string{"CVE-2026-2"}, FixedIn: "1.2"},
+	}, before.Running)
+	w.start(Bounds{})
+	w.look()
+	assert.Equal(t, before, w.component(v1alpha1.ClassNIC))
+	assert.Equal(t, 1, w.net.count())
+
+	w.node("n3", "PowerEdge R650", "0.9")
+	w.discover()
+	assert.Equal(t, 2, w.net.count())
+	run := w.component(v1alpha1.ClassNIC).Running
+	assert.Equal(t, []string{"CVE-2026-1", "CVE-2026-2"}, run[0].Issues)
+	w.node("n4", "PowerEdge R650", "0.8")
+	assert.Equal(t, 24*time.Hour, w.look(), "a process that has asked knows")
+	assert.Equal(t, int32(4), w.get().Status.Devices.Vulnerable)
+}
+
+// The catalog default gives the others what they leave out, and looks for nothing itself.
+func TestTheDefaultCatalogIsInherited(t *testing.T) {
+	w := newWorld(t)
+	common := &v1alpha1.FirmwareCatalog{Spec: v1alpha1.FirmwareCatalogSpec{State: v1alpha1.CatalogActive, DiscoveryInterval: "1h", VersionsToStore: 2}}
+	common.Name, common.Generation = v1alpha1.DefaultCatalog, 1
+	withIndex(&common.Spec)
+	w.create(common)
+	_, err := w.reconciler.Reconcile(t.Context(), request(v1alpha1.DefaultCatalog))
+	require.NoError(t, err)
+	w.node("n1", "PowerEdge R650", "1.0")
+	w.look()
+	w.net.answer[ours] = indexOf(nicEntry("1.1"), nicEntry("1.2"), nicEntry("1.3"))
+	assert.Equal(t, time.Hour, w.discover())
+	assert.Equal(t, []string{"1.3", "1.2"}, versionsOf(w.component(v1alpha1.ClassNIC)))
+	assert.Empty(t, w.get().Spec.Providers, "what is inherited is not written")
+	require.NoError(t, w.client.Get(t.Context(), client.ObjectKeyFromObject(common), common))
+	assert.Equal(t, "Succeeded", meta.FindStatusCondition(common.Status.Conditions, v1alpha1.ConditionReady).Reason)
+	assert.Equal(t, int64(1), common.Status.ObservedGeneration)
+
+	w.edit(func(s *v1alpha1.FirmwareCatalogSpec) { s.VersionsToStore, s.DiscoveryInterval = 1, "2h" })
+	assert.Equal(t, 2*time.Hour, w.discover())
+	assert.Equal(t, []string{"1.3"}, versionsOf(w.component(v1alpha1.ClassNIC)))
+	assert.ElementsMatch(t, []string{r650, v1alpha1.DefaultCatalog}, w.reconciler.all(t.Context(), common))
+	assert.Len(t, w.reconciler.heirs(t.Context(), common), 2)
+	assert.Empty(t, w.reconciler.heirs(t.Context(), w.get()))
+
+	other := "https://mirror.example.com/other.json"
+	w.net.answer[other] = indexOf(nicEntry("1.4"))
+	common.Spec.Providers[1].URL = other
+	common.Generation++
+	require.NoError(t, w.client.Update(t.Context(), common))
+	w.discover()
+	assert.Equal(t, []string{"1.4"}, versionsOf(w.component(v1alpha1.ClassNIC)), "an edit of it is seen at once")
+	common.Spec.Providers = append(common.Spec.Providers, v1alpha1.CatalogProvider{Name: "more", Type: v1alpha1.ProviderIndex, URL: ours})
+	common.Generation++
+	require.NoError(t, w.client.Update(t.Context(), common))
+	w.start(Bounds{})
+	w.discover()
+	assert.Len(t, w.get().Status.Providers, 3, "also what was added while no operator ran")
 }
 
 // A pass reads the nodes and devices of its model, whatever else the fleet has.

@@ -1,6 +1,8 @@
 package catalog
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -39,10 +41,8 @@ type decision struct {
 	// status of the catalog; its conditions are decided when it is known what became of the request.
 	status v1alpha1.FirmwareCatalogStatus
 	facts  status.CatalogFacts
-	// moved says that a tag was moved since the status was written.
-	moved bool
-	// source is a FirmwareSource to create; nil for none. One a pass.
-	source *v1alpha1.FirmwareSource
+	// moved says which tags were moved since the status was written; empty for none.
+	moved string
 	// next is how long until the catalog must be looked at again though nothing changes; 0 for never.
 	next time.Duration
 }
@@ -56,9 +56,11 @@ func decide(f facts) decision {
 	if c.DeletionTimestamp != nil {
 		return decision{forget: true}
 	}
+	if f.name == v1alpha1.DefaultCatalog {
+		return decision{status: v1alpha1.FirmwareCatalogStatus{ObservedGeneration: c.Generation}, facts: status.CatalogFacts{Default: true}}
+	}
 	d := decision{kinds: f.devices.kinds()}
 	d.status = d.found(f)
-	d.stage(f)
 	d.facts.Paused = c.Spec.State == v1alpha1.CatalogPaused
 	d.facts.Never = d.status.LastDiscoveryTime == nil
 	for _, p := range d.status.Providers {
@@ -69,10 +71,9 @@ func decide(f facts) decision {
 	if d.facts.Paused {
 		d.cancel = f.scheduled
 		d.status.ObservedGeneration = c.Generation
-		d.nextStage()
 		return d
 	}
-	d.cancel = f.scheduled && f.generation != c.Generation
+	d.cancel = f.scheduled && f.forSpec != f.revision()
 	at := d.due(f)
 	switch wait := at.Sub(f.now); {
 	case f.scheduled && !d.cancel:
@@ -83,16 +84,18 @@ func decide(f facts) decision {
 		d.next = wait
 		d.status.ObservedGeneration = c.Generation
 	}
-	d.nextStage()
 	return d
 }
 
 // due is when the next discovery is due; a time that is past for now.
 func (d *decision) due(f facts) time.Time {
 	spec, o := &f.catalog.Spec, f.outcome
-	every := interval(spec)
-	known := f.catalog.Status.ObservedGeneration == f.catalog.Generation || o != nil && o.Generation == f.catalog.Generation
-	requested := spec.Discover != "" && spec.Discover != d.status.Discover
+	every := f.interval()
+	known := f.catalog.Status.ObservedGeneration == f.catalog.Generation
+	if o != nil {
+		known = o.Spec == f.revision()
+	}
+	requested := spec.Requests.Discover != "" && spec.Requests.Discover != d.status.Requests.Discover
 	switch {
 	case !known, requested, d.unasked(f):
 		return f.now
@@ -104,17 +107,29 @@ func (d *decision) due(f facts) time.Time {
 	return d.status.LastDiscoveryTime.Add(every)
 }
 
-// unasked reports whether there is a component that the providers were not asked for. The sources need not be asked.
+// unasked reports whether there is a component that the providers were not asked for or, in a process that has asked for nothing yet, a provider
+// that the status does not have or a running version of which it says nothing. The sources need not be asked.
 func (d *decision) unasked(f facts) bool {
-	if f.catalog.Status.ComponentsNotListed > 0 || !slices.ContainsFunc(providersOf(f.catalog), isAsked) {
-		return false
-	}
-	return slices.ContainsFunc(d.kinds, func(k kind) bool {
-		if f.outcome != nil {
-			return !slices.Contains(f.outcome.Components, k.component)
-		}
-		return !slices.ContainsFunc(f.catalog.Status.Components, func(c v1alpha1.CatalogComponent) bool { return of(&c) == k.component })
+	return slices.ContainsFunc(f.providers(), func(p v1alpha1.CatalogProvider) bool {
+		asked := f.outcome != nil || slices.ContainsFunc(f.catalog.Status.Providers, func(s v1alpha1.CatalogProviderStatus) bool { return s.Name == p.Name })
+		return isAsked(p) && (!asked || slices.ContainsFunc(d.kinds, func(k kind) bool { return k.unasked(f) }))
 	})
+}
+
+func (k *kind) unasked(f facts) bool {
+	if f.outcome != nil {
+		return !slices.Contains(f.outcome.Components, k.component)
+	}
+	at := slices.IndexFunc(f.catalog.Status.Components, func(c v1alpha1.CatalogComponent) bool { return of(&c) == k.component })
+	if at < 0 {
+		return true
+	}
+	for version := range k.running {
+		if !slices.ContainsFunc(f.catalog.Status.Components[at].Running, func(r v1alpha1.CatalogRunning) bool { return r.Version == cmp.Or(version, unknownVersion) }) {
+			return true
+		}
+	}
+	return false
 }
 
 func failed(o *Outcome) bool {
@@ -123,41 +138,30 @@ func failed(o *Outcome) bool {
 
 func isAsked(p v1alpha1.CatalogProvider) bool { return p.Type != v1alpha1.ProviderSources }
 
-// providersOf are the providers of the spec, or the default one.
-func providersOf(c *v1alpha1.FirmwareCatalog) []v1alpha1.CatalogProvider {
-	if len(c.Spec.Providers) > 0 {
-		return c.Spec.Providers
-	}
-	return []v1alpha1.CatalogProvider{{Name: "sources", Type: v1alpha1.ProviderSources}}
-}
-
 // found is the status without conditions: what the providers offered last, and how the devices stand to it.
 func (d *decision) found(f facts) v1alpha1.FirmwareCatalogStatus {
 	was := &f.catalog.Status
 	out := v1alpha1.FirmwareCatalogStatus{
 		ObservedGeneration: was.ObservedGeneration, Conditions: was.Conditions,
-		LastDiscoveryTime: was.LastDiscoveryTime, Discover: was.Discover, Nodes: int32(f.nodes),
-	}
-	if f.nodes > 0 {
-		out.Machine = &v1alpha1.CatalogMachine{Manufacturer: f.machine.Vendor, Model: f.machine.Model}
+		LastDiscoveryTime: was.LastDiscoveryTime, Requests: was.Requests, Nodes: int32(f.nodes),
 	}
 	if o := f.outcome; o != nil {
-		out.Discover = o.Discover
+		out.Requests.Discover = o.Discover
 		if !failed(o) {
 			out.LastDiscoveryTime = second(o.oldest())
 		}
 	}
 	perKind := make([]offers, len(d.kinds))
-	for _, p := range providersOf(f.catalog) {
+	for _, p := range f.providers() {
 		out.Providers = append(out.Providers, d.provider(f, &p, perKind))
 	}
 	for i, k := range d.kinds {
-		c := judge(k, perKind[i], int(f.catalog.Spec.VersionsToStore))
+		c := judge(k, perKind[i], f.versions())
 		count(&out, &c)
 		out.Components = append(out.Components, c)
 	}
-	fit(&out)
-	d.moved = noteMoves(was, &out, f.now)
+	d.facts.LeftOut = fit(&out)
+	d.moved = moved(was.Components, out.Components)
 	return out
 }
 
@@ -190,19 +194,19 @@ func (d *decision) provider(f facts, p *v1alpha1.CatalogProvider, into []offers)
 	}
 	switch {
 	case p.Type == v1alpha1.ProviderSources:
-		s.Versions, s.Message = d.fromSources(f, p.Name, into)
-	case answer != nil && answer.Err == nil:
-		s.Versions = clamp(answer.Releases)
+		s.Message = d.fromSources(f, p.Name, into)
+	case answer != nil && (answer.Err == nil || answer.Offers != nil):
 		for i, k := range d.kinds {
 			if at := slices.Index(f.outcome.Components, k.component); at >= 0 && at < len(answer.Offers) {
 				into[i].add(p.Name, answer.Offers[at])
+				s.Message = cmp.Or(s.Message, tooManyIssues(answer.Offers[at].IssuesLeftOut))
 			}
 		}
 	default:
 		for i, k := range d.kinds {
 			for j := range f.catalog.Status.Components {
 				if c := &f.catalog.Status.Components[j]; of(c) == k.component {
-					into[i].add(p.Name, known(c, p.Name))
+					into[i].remember(p.Name, c)
 				}
 			}
 		}
@@ -211,16 +215,16 @@ func (d *decision) provider(f facts, p *v1alpha1.CatalogProvider, into []offers)
 }
 
 // fromSources adds the images of the sources as they are now. An image that cannot be listed hides no other one; the message names it.
-func (d *decision) fromSources(f facts, name string, into []offers) (versions int32, message string) {
+func (d *decision) fromSources(f facts, name string, into []offers) string {
 	entries, message := entriesOf(f.sources)
-	collected, err := catalog.Collect(unending, entries, query(f.machine, d.kinds), int(f.catalog.Spec.VersionsToStore))
+	collected, err := catalog.Collect(unending, entries, query(f.machine, d.kinds), f.versions())
 	if err != nil {
-		return 0, text.Clip(err.Error(), maxMessage)
+		return text.Clip(err.Error(), maxMessage)
 	}
 	for i := range d.kinds {
 		into[i].add(name, collected.Offers[i])
 	}
-	return clamp(collected.Releases), message
+	return message
 }
 
 func second(t time.Time) *metav1.Time {
@@ -228,4 +232,9 @@ func second(t time.Time) *metav1.Time {
 	return &out
 }
 
-func clamp(n int) int32 { return int32(min(n, 1<<31-1)) }
+func tooManyIssues(leftOut int) string {
+	if leftOut == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d vulnerabilities of one component were ignored, because the provider lists too many.", leftOut)
+}

@@ -68,7 +68,7 @@ func (d decompressed) Read(p []byte) (int, error) {
 func named(err error) error {
 	switch {
 	case errors.Is(err, xz.ErrMemlimit), errors.Is(err, zstd.ErrWindowSizeExceeded), errors.Is(err, zstd.ErrDecoderSizeExceeded):
-		return &catalog.Error{Reason: catalog.TooLarge, Err: fmt.Errorf("decompress catalog: it needs more than %d MiB to look back: %w", maxWindow>>20, err)}
+		return &catalog.Error{Reason: catalog.InvalidCatalog, Err: fmt.Errorf("decompress catalog: it needs more than %d MiB to look back: %w", maxWindow>>20, err)}
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return &catalog.Error{Reason: catalog.DownloadFailed, Err: errors.New("decompress catalog: it ends in the middle")}
 	}

@@ -37,9 +37,9 @@ type Bounds struct {
 type Task struct {
 	// Catalog is the name of the FirmwareCatalog: one task of it at a time.
 	Catalog string
-	// Generation of its spec, and the request in it.
-	Generation int64
-	Discover   string
+	// Spec is the revision of what is asked for, and Discover the request in it.
+	Spec     revision
+	Discover string
 	// Components that are asked for, as in the order of the query.
 	Components []component
 	// Failures counts the discoveries in a row before this one that were like it and failed.
@@ -48,9 +48,9 @@ type Task struct {
 	Ask func(ctx context.Context) []Answered
 }
 
-// sameAs reports whether two tasks ask for the same.
+// sameAs reports whether two tasks ask the same providers for the same.
 func (t *Task) sameAs(other Task) bool {
-	return t.Generation == other.Generation && t.Discover == other.Discover && slices.Equal(t.Components, other.Components)
+	return t.Spec == other.Spec && slices.Equal(t.Components, other.Components)
 }
 
 // Answered is what one provider answered.
@@ -60,7 +60,8 @@ type Answered struct {
 	At time.Time
 	// Signed is when its metadata was signed, as the signature says; zero where it does not.
 	Signed time.Time
-	Err    error
+	// Err is why it did not answer. What it offers is then what it answered to the same question before.
+	Err error
 	catalog.Collected
 }
 
@@ -199,23 +200,23 @@ func (d *Discoveries) Cancel(catalog string) {
 	}
 }
 
-// Scheduled returns the generation of the spec that a discovery of the catalog waits or runs for, and whether there is one.
-func (d *Discoveries) Scheduled(catalog string) (generation int64, scheduled bool) {
+// Scheduled returns the revision of the spec that a discovery of the catalog waits or runs for, and whether there is one.
+func (d *Discoveries) Scheduled(catalog string) (spec revision, scheduled bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.scheduled(catalog)
 }
 
-func (d *Discoveries) scheduled(catalog string) (int64, bool) {
+func (d *Discoveries) scheduled(catalog string) (revision, bool) {
 	if r := d.running[catalog]; r != nil {
-		return r.Generation, true
+		return r.Spec, true
 	}
 	for _, t := range d.waiting {
 		if t.Catalog == catalog {
-			return t.Generation, true
+			return t.Spec, true
 		}
 	}
-	return 0, false
+	return revision{}, false
 }
 
 // Outcome returns how the last discovery of a catalog ended, in this process.

@@ -75,7 +75,7 @@ func atRest(tb testing.TB) (*world, *fleet) {
 	w.reconciler.client = f
 	w.look()
 	w.discover()
-	require.Equal(tb, int32(nodes*devices), w.get().Status.Devices)
+	require.Equal(tb, int32(nodes*devices), w.get().Status.Devices.Total)
 	return w, f
 }
 

@@ -1,12 +1,13 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -18,29 +19,29 @@ type facts struct {
 	name string
 	// catalog is nil when there is none.
 	catalog *v1alpha1.FirmwareCatalog
+	// common is the catalog default; nil when there is none.
+	common *v1alpha1.FirmwareCatalog
 	// machine is what the nodes of the model report; of several spellings that have the same name always the same one.
 	machine v1alpha1.Machine
 	nodes   int
 	devices tally
 	sources []v1alpha1.FirmwareSource
-	// referrers are the templates and pins that refer to a source that is to be staged and does not exist, by its name.
-	referrers map[string]string
-	now       time.Time
-	// scheduled says that a discovery waits or runs, for the generation of the spec.
-	scheduled  bool
-	generation int64
+	now     time.Time
+	// scheduled says that a discovery waits or runs, for that revision of the spec.
+	scheduled bool
+	forSpec   revision
 	// outcome of the last discovery that this process made; nil when it made none.
 	outcome *Outcome
 }
 
 func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
 	f := facts{name: name, now: r.now(), devices: tally{}}
-	var c v1alpha1.FirmwareCatalog
-	switch err := r.client.Get(ctx, client.ObjectKey{Name: name}, &c); {
-	case err == nil:
-		f.catalog = &c
-	case !apierrors.IsNotFound(err):
-		return f, fmt.Errorf("get firmware catalog: %w", err)
+	var err error
+	if f.catalog, err = r.get(ctx, name); err != nil || name == v1alpha1.DefaultCatalog {
+		return f, err
+	}
+	if f.common, err = r.get(ctx, v1alpha1.DefaultCatalog); err != nil {
+		return f, err
 	}
 	var nodes v1alpha1.NodeFirmwareList
 	if err := r.client.List(ctx, &nodes, client.MatchingFields{index.Model: name}, client.UnsafeDisableDeepCopy); err != nil {
@@ -63,57 +64,73 @@ func (r *Reconciler) gather(ctx context.Context, name string) (facts, error) {
 		return f, fmt.Errorf("list firmware sources: %w", err)
 	}
 	f.sources = sources.Items
-	if err := r.gatherReferrers(ctx, &f); err != nil {
-		return f, err
-	}
-	f.generation, f.scheduled = r.discoveries.Scheduled(name)
+	f.forSpec, f.scheduled = r.discoveries.Scheduled(name)
 	if o, ok := r.discoveries.Outcome(name); ok {
 		f.outcome = &o
 	}
 	return f, nil
 }
 
-// gatherReferrers finds who refers to what is to be staged.
-func (r *Reconciler) gatherReferrers(ctx context.Context, f *facts) error {
-	if f.catalog == nil {
-		return nil
+// get returns a catalog; nil when there is none.
+func (r *Reconciler) get(ctx context.Context, name string) (*v1alpha1.FirmwareCatalog, error) {
+	var c v1alpha1.FirmwareCatalog
+	switch err := r.client.Get(ctx, client.ObjectKey{Name: name}, &c); {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get firmware catalog %s: %w", name, err)
 	}
-	f.referrers = map[string]string{}
-	var templates v1alpha1.FirmwareTemplateList
-	for _, s := range f.catalog.Spec.Stage {
-		if f.source(s.Source) != nil {
-			continue
-		}
-		if templates.Items == nil {
-			if err := r.client.List(ctx, &templates, client.UnsafeDisableDeepCopy); err != nil {
-				return fmt.Errorf("list firmware templates: %w", err)
-			}
-		}
-		for i := range templates.Items {
-			t := &templates.Items[i]
-			if slices.ContainsFunc(t.Spec.Rules, func(d v1alpha1.FirmwareRule) bool { return d.SourceRef.Name == s.Source }) {
-				f.referrers[s.Source] = "template " + t.Name
-			}
-		}
-		var pinned v1alpha1.NodeFirmwareList
-		if err := r.client.List(ctx, &pinned, client.MatchingFields{index.PinnedSource: s.Source}, client.Limit(1), client.UnsafeDisableDeepCopy); err != nil {
-			return fmt.Errorf("list node firmware with pins to source %s: %w", s.Source, err)
-		}
-		if len(pinned.Items) > 0 {
-			f.referrers[s.Source] = "a pin of NodeFirmware " + pinned.Items[0].Name
-		}
-	}
-	return nil
+	return &c, nil
 }
 
-// source is the source of that name; nil when there is none.
-func (f *facts) source(name string) *v1alpha1.FirmwareSource {
-	for i := range f.sources {
-		if f.sources[i].Name == name {
-			return &f.sources[i]
-		}
+// revision of what a catalog is to look for: of its own spec, and of that of the catalog default.
+type revision struct {
+	own, common int64
+	// commonUID tells a catalog default from one that was deleted.
+	commonUID types.UID
+}
+
+func (f *facts) revision() revision {
+	out := revision{own: f.catalog.Generation}
+	if f.common != nil {
+		out.common, out.commonUID = f.common.Generation, f.common.UID
 	}
-	return nil
+	return out
+}
+
+// defaults of what neither a catalog nor the catalog default says.
+const (
+	defaultInterval = 24 * time.Hour
+	defaultVersions = 5
+)
+
+// providers are those of the spec, of the catalog default, or the sources.
+func (f *facts) providers() []v1alpha1.CatalogProvider {
+	switch {
+	case len(f.catalog.Spec.Providers) > 0:
+		return f.catalog.Spec.Providers
+	case f.common != nil && len(f.common.Spec.Providers) > 0:
+		return f.common.Spec.Providers
+	}
+	return []v1alpha1.CatalogProvider{{Name: "sources", Type: v1alpha1.ProviderSources}}
+}
+
+// interval between two discoveries.
+func (f *facts) interval() time.Duration {
+	every := defaultInterval
+	if f.common != nil {
+		every = f.common.Spec.DiscoveryInterval.Duration(every)
+	}
+	return f.catalog.Spec.DiscoveryInterval.Duration(every)
+}
+
+// versions to store of each component.
+func (f *facts) versions() int {
+	common := int32(0)
+	if f.common != nil {
+		common = f.common.Spec.VersionsToStore
+	}
+	return int(cmp.Or(f.catalog.Spec.VersionsToStore, common, defaultVersions))
 }
 
 // nameOf is the name of the catalog of a node; empty when there can be none.

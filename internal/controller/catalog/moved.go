@@ -1,58 +1,43 @@
 package catalog
 
 import (
+	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
 )
 
-// noteMoves says of each version that a registry offers whether its tag pointed to another artifact before, by what the status said, and
-// reports whether there is a move that the status did not tell. One that it told stays until a requested discovery has ended.
-func noteMoves(was, is *v1alpha1.FirmwareCatalogStatus, now time.Time) (found bool) {
-	seen := was.Discover != is.Discover
-	for i := range is.Components {
-		c := &is.Components[i]
-		at := slices.IndexFunc(was.Components, func(o v1alpha1.CatalogComponent) bool { return of(&o) == of(c) })
+// moved says which versions of a registry were another artifact before, by what the status said; empty where there is none. Nothing but an
+// event comes of it, because what is in store is known by its digest.
+func moved(was, is []v1alpha1.CatalogComponent) string {
+	message, n := "", 0
+	for i := range is {
+		at := slices.IndexFunc(was, func(o v1alpha1.CatalogComponent) bool { return of(&o) == of(&is[i]) })
 		if at < 0 {
 			continue
 		}
-		for j := range c.Versions {
-			v := &c.Versions[j]
-			if v.Moved = moved(was.Components[at].Versions, v, now); v.Moved != nil {
-				found = true
-			} else if !seen {
-				v.Moved = told(was.Components[at].Versions, v)
+		for _, v := range is[i].Versions {
+			before := slices.IndexFunc(was[at].Versions, func(o v1alpha1.CatalogVersion) bool { return o.Version == v.Version })
+			if before < 0 || !artifact.OCI(v.URL) {
+				continue
+			}
+			repository, now, _ := strings.Cut(v.URL, "@")
+			then, ok := strings.CutPrefix(was[at].Versions[before].URL, repository+"@")
+			if !ok || then == now {
+				continue
+			}
+			if n++; n == 1 {
+				message = fmt.Sprintf("A tag moved: version %s in %s was %s and is now %s", v.Version, repository, then, now)
 			}
 		}
 	}
-	return found
-}
-
-// moved is what a version or, where that was not listed, its tag pointed to before; nil where that is the same.
-func moved(was []v1alpha1.CatalogVersion, v *v1alpha1.CatalogVersion, now time.Time) *v1alpha1.CatalogMove {
-	repository, _, ok := strings.Cut(v.URL, "@")
-	if v.Tag == "" || !ok {
-		return nil
+	switch {
+	case n == 0:
+		return ""
+	case n > 1:
+		message += fmt.Sprintf(", and so are %d other versions", n-1)
 	}
-	ofRepository := func(o v1alpha1.CatalogVersion) bool { return o.Tag != "" && strings.HasPrefix(o.URL, repository+"@") }
-	before := slices.IndexFunc(was, func(o v1alpha1.CatalogVersion) bool { return ofRepository(o) && o.Version == v.Version })
-	if before < 0 {
-		before = slices.IndexFunc(was, func(o v1alpha1.CatalogVersion) bool { return ofRepository(o) && o.Tag == v.Tag })
-	}
-	if before < 0 || was[before].URL == v.URL {
-		return nil
-	}
-	return &v1alpha1.CatalogMove{From: strings.TrimPrefix(was[before].URL, repository+"@"), Time: *second(now)}
-}
-
-// told is the move that the status told of for the same artifact; nil for none.
-func told(was []v1alpha1.CatalogVersion, v *v1alpha1.CatalogVersion) *v1alpha1.CatalogMove {
-	for i := range was {
-		if o := &was[i]; o.Moved != nil && o.Version == v.Version && o.URL == v.URL {
-			return o.Moved.DeepCopy()
-		}
-	}
-	return nil
+	return message + ". Nothing in store has changed. Find out who moved it before you use it."
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
@@ -58,97 +57,40 @@ func (w *world) nicVersion(version string) v1alpha1.CatalogVersion {
 	return v1alpha1.CatalogVersion{}
 }
 
-// tagsMoved is the message of the condition; empty when there is none.
-func (w *world) tagsMoved() string {
-	w.Helper()
-	c := meta.FindStatusCondition(w.get().Status.Conditions, v1alpha1.ConditionTagsMoved)
-	if c == nil {
-		return ""
-	}
-	assert.Equal(w, v1alpha1.ReasonTagMoved, c.Reason)
-	return c.Message
-}
-
-// warnings are the events of the reason since the last call.
-func (w *world) warnings(reason string) int {
-	n := 0
+// moves are the events about moved tags since the last call.
+func (w *world) moves() []string {
+	var out []string
 	for len(w.events.Events) > 0 {
-		if strings.HasPrefix(<-w.events.Events, "Warning "+reason) {
-			n++
+		if e := <-w.events.Events; strings.HasPrefix(e, "Warning "+v1alpha1.ReasonTagMoved) {
+			out = append(out, e)
 		}
 	}
-	return n
+	return out
 }
 
-// R000-21: what a registry offers has the digest that its tag pointed to, and is staged by it.
-func TestATagIsOfferedAndStagedByItsDigest(t *testing.T) {
+// R000-21: what a registry offers has the digest that its tag pointed to.
+func TestATagIsOfferedByItsDigest(t *testing.T) {
 	first := nicTag("22.42.1000", "GOOD")
 	w := withTags(t, nicTag("22.41.1000", "OLD"), first, artifact.Tag{Name: "latest"})
-	v := w.nicVersion("22.42.1000")
-	digest := strings.TrimPrefix(first.File.String(), "sha256:")
-	assert.Equal(t, v1alpha1.CatalogVersion{Version: "22.42.1000", Providers: []string{"hub"}, Tag: "22.42.1000", URL: addressOf(first), SHA256: digest}, v)
+	assert.Equal(t, v1alpha1.CatalogVersion{Version: "22.42.1000", Provider: "hub", URL: addressOf(first), Digest: v1alpha1.Digest(first.File.String())}, w.nicVersion("22.42.1000"))
 	assert.Equal(t, v1alpha1.PositionBehind, w.component(v1alpha1.ClassNIC).Running[0].Position)
-	w.stage(nicStage("cx6dx-2242", "22.42.1000", digest))
-	w.discover()
-	require.Len(t, w.sources(), 1)
-	file := w.sources()[0].Spec.Files[0]
-	assert.Equal(t, []string{addressOf(first), digest}, []string{file.URL, file.SHA256})
-	w.look()
-	assert.Equal(t, v1alpha1.ReasonStaged, w.staged().Reason)
-	assert.Empty(t, w.tagsMoved())
+	assert.Empty(t, w.moves())
 }
 
-// A tag that was moved is told in the status, a condition and an event. What was staged stays by its digest, and what is not staged yet is
-// refused, because the digest in the spec is another one.
-func TestATagThatWasMovedIsTold(t *testing.T) {
+// R002-75: a tag that was moved is one event, and changes nothing else.
+func TestATagThatWasMovedIsOneEvent(t *testing.T) {
 	good, other := nicTag("22.42.1000", "GOOD"), nicTag("22.42.1000", "EVIL")
 	w := withTags(t, good)
-	digest := strings.TrimPrefix(good.File.String(), "sha256:")
-	w.stage(nicStage("cx6dx-2242", "22.42.1000", digest))
-	w.discover()
-	w.look()
-	staged := w.sources()
-	require.Len(t, staged, 1)
-	w.warnings("")
-
 	w.net.tags[hub] = []artifact.Tag{other}
 	w.tomorrow()
-	v := w.nicVersion("22.42.1000")
-	require.NotNil(t, v.Moved)
-	assert.Equal(t, good.Manifest.String(), v.Moved.From)
-	assert.True(t, v.Moved.Time.Time.Equal(w.clock))
-	assert.Equal(t, addressOf(other), v.URL)
-	for _, said := range []string{"Tag 22.42.1000", good.Manifest.String(), other.Manifest.String(), "Nothing in store was changed"} {
-		assert.Contains(t, w.tagsMoved(), said)
-	}
-	assert.Equal(t, 1, w.warnings(v1alpha1.ReasonTagMoved))
-	assert.Equal(t, staged, w.sources(), "what was staged stays as it was")
-	assert.Equal(t, v1alpha1.ReasonStaged, w.staged().Reason)
+	assert.Equal(t, []string{"Warning TagMoved A tag moved: version 22.42.1000 in " + hub + " was " + good.Manifest.String() + " and is now " + other.Manifest.String() +
+		". Nothing in store has changed. Find out who moved it before you use it."}, w.moves())
+	assert.Equal(t, addressOf(other), w.nicVersion("22.42.1000").URL)
 	w.requireStatus(status.CurrentStatus)
-	w.stage(nicStage("cx6dx-2242", "22.42.1000", digest), nicStage("again", "22.42.1000", digest))
-	w.discover()
-	assert.Equal(t, v1alpha1.ReasonDigestMismatch, w.staged().Reason)
-	assert.Len(t, w.sources(), 1, "nothing is staged by a tag")
-
-	before := w.tagsMoved()
-	require.NotEmpty(t, before, "passes and discoveries later it is still told")
 	w.start(Bounds{}) // another process
 	w.look()
 	w.tomorrow()
-	assert.Equal(t, before, w.tagsMoved(), "it stays told")
-	assert.Zero(t, w.warnings(v1alpha1.ReasonTagMoved), "and is one event")
-	writes := w.writes
-	w.look()
-	assert.Equal(t, writes, w.writes, "nothing is written at rest")
-
-	w.edit(func(s *v1alpha1.FirmwareCatalogSpec) { s.Discover = "seen, the vendor rebuilt it" })
-	w.discover()
-	assert.Empty(t, w.tagsMoved(), "somebody has seen it")
-	assert.Nil(t, w.nicVersion("22.42.1000").Moved)
-	w.net.tags[hub] = []artifact.Tag{good}
-	w.edit(func(s *v1alpha1.FirmwareCatalogSpec) { s.Discover = "once more" })
-	w.discover()
-	assert.NotEmpty(t, w.tagsMoved(), "what the requested discovery found itself")
+	assert.Empty(t, w.moves())
 }
 
 func TestWhatCountsAsAMove(t *testing.T) {
@@ -162,31 +104,21 @@ func TestWhatCountsAsAMove(t *testing.T) {
 	early.Name = "0"
 	for name, c := range map[string]struct {
 		before, after []artifact.Tag
-		want          map[string]string // version: digest it moved from
+		want          int
 	}{
-		"nothing":                      {[]artifact.Tag{old, a}, []artifact.Tag{old, a}, nil},
-		"a new tag":                    {[]artifact.Tag{old}, []artifact.Tag{old, a}, nil},
-		"a tag that is gone":           {[]artifact.Tag{old, a}, []artifact.Tag{old}, nil},
-		"a tag":                        {[]artifact.Tag{old, a}, []artifact.Tag{old, b}, map[string]string{"22.42.1000": a.Manifest.String()}},
-		"a tag that follows versions":  {[]artifact.Tag{latest("22.41.1000", "OLD")}, []artifact.Tag{latest("22.42.1000", "A")}, map[string]string{"22.42.1000": latest("", "OLD").Manifest.String()}},
-		"another tag of the version":   {[]artifact.Tag{a}, []artifact.Tag{early, a}, map[string]string{"22.42.1000": a.Manifest.String()}},
-		"another tag of the same file": {[]artifact.Tag{a}, []artifact.Tag{latest("22.42.1000", "A"), a}, nil},
+		"nothing":                      {[]artifact.Tag{old, a}, []artifact.Tag{old, a}, 0},
+		"a new tag":                    {[]artifact.Tag{old}, []artifact.Tag{old, a}, 0},
+		"a tag that is gone":           {[]artifact.Tag{old, a}, []artifact.Tag{old}, 0},
+		"a tag":                        {[]artifact.Tag{old, a}, []artifact.Tag{old, b}, 1},
+		"a tag that follows versions":  {[]artifact.Tag{latest("22.41.1000", "OLD")}, []artifact.Tag{latest("22.42.1000", "A")}, 0},
+		"another tag of the version":   {[]artifact.Tag{a}, []artifact.Tag{early, a}, 1},
+		"another tag of the same file": {[]artifact.Tag{a}, []artifact.Tag{latest("22.42.1000", "A"), a}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := withTags(t, c.before...)
 			w.net.tags[hub] = c.after
 			w.tomorrow()
-			got := map[string]string{}
-			for _, v := range w.component(v1alpha1.ClassNIC).Versions {
-				if v.Moved != nil {
-					got[v.Version] = v.Moved.From
-				}
-			}
-			if c.want == nil {
-				c.want = map[string]string{}
-			}
-			assert.Equal(t, c.want, got)
-			assert.Equal(t, len(c.want) > 0, w.tagsMoved() != "")
+			assert.Len(t, w.moves(), c.want)
 		})
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"path"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -46,6 +45,8 @@ type question struct {
 	versions int
 	// kept are earlier answers of providers that are not asked again.
 	kept []Answered
+	// before are the last answers to the same question. What a provider that fails offered then stays.
+	before []Answered
 	// signed is when the metadata was signed that was used last, by provider. Older ones are refused.
 	signed map[string]time.Time
 }
@@ -62,6 +63,9 @@ func (r *Reconciler) ask(ctx context.Context, q question) []Answered {
 		a := Answered{Provider: p.Name}
 		if isAsked(*p) {
 			a = r.askWithin(ctx, len(q.providers)-i, p, q)
+		}
+		if at := slices.IndexFunc(q.before, func(b Answered) bool { return b.Provider == p.Name }); a.Err != nil && at >= 0 {
+			a.Collected = q.before[at].Collected
 		}
 		a.At = r.now()
 		out = append(out, a)
@@ -80,14 +84,12 @@ func (r *Reconciler) askWithin(ctx context.Context, shares int, p *v1alpha1.Cata
 	var fetched *artifact.Error
 	if errors.As(err, &fetched) {
 		switch fetched.Reason { // the others are of the download
-		case artifact.TooLarge:
-			err = &catalog.Error{Reason: catalog.TooLarge, Err: err}
-		case artifact.UnpackFailed:
+		case artifact.TooLarge, artifact.UnpackFailed:
 			err = &catalog.Error{Reason: catalog.InvalidCatalog, Err: err}
 		}
 	}
 	if ctx.Err() != nil && err != nil {
-		err = &catalog.Error{Reason: catalog.DeadlineExceeded, Err: fmt.Errorf("the discovery did not end in time: %w", ctx.Err())}
+		err = &catalog.Error{Reason: catalog.TimedOut, Err: fmt.Errorf("the discovery did not end in time: %w", ctx.Err())}
 	}
 	out.Provider, out.Err = p.Name, err
 	return out
@@ -108,7 +110,7 @@ func (r *Reconciler) askSafely(ctx context.Context, p *v1alpha1.CatalogProvider,
 
 func (r *Reconciler) askOne(ctx context.Context, p *v1alpha1.CatalogProvider, q question) (out Answered, err error) {
 	if r.network == nil {
-		return out, &catalog.Error{Reason: catalog.Unsupported, Err: errors.New("this operator opens no connections for catalogs")}
+		return out, &catalog.Error{Reason: catalog.InvalidCatalog, Err: errors.New("this operator opens no connections for catalogs")}
 	}
 	allowed, err := r.access.Of(ctx, "spec.providers["+p.Name+"]", p.SecretRef, p.CARef)
 	if err != nil {
@@ -141,7 +143,7 @@ func (r *Reconciler) askOne(ctx context.Context, p *v1alpha1.CatalogProvider, q 
 	case v1alpha1.ProviderIndex:
 		provider = catalog.Index{JSON: plain, Limits: r.limits}
 	default:
-		return out, &catalog.Error{Reason: catalog.Unsupported, Err: fmt.Errorf("this operator knows no provider of type %s", p.Type)}
+		return out, &catalog.Error{Reason: catalog.InvalidCatalog, Err: fmt.Errorf("this operator knows no provider of type %s", p.Type)}
 	}
 	out.Signed = signed
 	out.Collected, err = catalog.Collect(ctx, provider, q.query, q.versions)
@@ -198,7 +200,7 @@ func (r *Reconciler) read(ctx context.Context, url string, allowed *artifact.Acc
 	case err != nil:
 		return nil, fmt.Errorf("fetch %s: %w", url, err)
 	case int64(len(content)) > limit:
-		return nil, &catalog.Error{Reason: catalog.TooLarge, Err: fmt.Errorf("fetch %s: larger than %d bytes", url, limit)}
+		return nil, &catalog.Error{Reason: catalog.InvalidCatalog, Err: fmt.Errorf("fetch %s: larger than %d bytes", url, limit)}
 	}
 	return content, nil
 }
@@ -214,7 +216,7 @@ func entriesOf(sources []v1alpha1.FirmwareSource) (out catalog.Entries, message 
 			}
 			e := catalog.Entry{
 				Class: string(image.Class), Vendor: image.Vendor, Models: image.Models, BoardIDs: image.BoardIDs, Version: image.Version,
-				SHA256: strings.TrimPrefix(string(image.Digest), "sha256:"), Source: s.Name,
+				Digest: string(image.Digest), Source: s.Name,
 			}
 			if err := e.Check(); err != nil {
 				message = cmp.Or(message, fmt.Sprintf("An image of source %s is not listed: %v.", s.Name, err))
@@ -233,13 +235,4 @@ func quarantined(s *v1alpha1.FirmwareSource, d v1alpha1.Digest) bool {
 		}
 	}
 	return false
-}
-
-// interval of a spec that the API server has validated.
-func interval(s *v1alpha1.FirmwareCatalogSpec) time.Duration {
-	d, err := time.ParseDuration(s.DiscoveryInterval)
-	if err != nil || d < time.Minute {
-		return 24 * time.Hour
-	}
-	return d
 }

@@ -155,12 +155,12 @@ func TestMetadataThatIsReplayedIsRefused(t *testing.T) {
 		w.start(Bounds{})
 	}
 	used(signed.Add(-time.Hour))
-	discover(func(s *v1alpha1.FirmwareCatalogSpec) { s.Discover = "newer" })
+	discover(func(s *v1alpha1.FirmwareCatalogSpec) { s.Requests.Discover = "newer" })
 	assert.Equal(t, "Succeeded", w.ready().Reason)
 	assert.True(t, w.get().Status.Providers[0].SignedTime.Equal(signed))
 	later := signed.Add(time.Second)
 	used(later)
-	discover(func(s *v1alpha1.FirmwareCatalogSpec) { s.Discover = "older" })
+	discover(func(s *v1alpha1.FirmwareCatalogSpec) { s.Requests.Discover = "older" })
 	assert.Equal(t, "Replayed", w.ready().Reason)
 	w.requireStatus(status.FailedStatus)
 	assert.True(t, w.get().Status.Providers[0].SignedTime.Time.Equal(later), "what was used last counts")
@@ -181,7 +181,7 @@ func TestWhatCannotBeAskedSaysSo(t *testing.T) {
 	}})
 	require.Len(t, answers, 3)
 	for _, a := range answers {
-		assert.Equal(t, catalog.Unsupported, catalog.ReasonOf(a.Err), a.Provider)
+		assert.Equal(t, catalog.InvalidCatalog, catalog.ReasonOf(a.Err), a.Provider)
 	}
 }
 
@@ -200,10 +200,10 @@ func TestAProviderThatHangsLeavesTimeForTheOthers(t *testing.T) {
 				{Name: "good", Type: v1alpha1.ProviderIndex, URL: "https://a/good"},
 			}})
 		assert.Equal(t, 40*time.Minute, time.Since(began))
-		assert.Equal(t, catalog.DeadlineExceeded, catalog.ReasonOf(answers[0].Err))
-		assert.Equal(t, catalog.DeadlineExceeded, catalog.ReasonOf(answers[1].Err))
+		assert.Equal(t, catalog.TimedOut, catalog.ReasonOf(answers[0].Err))
+		assert.Equal(t, catalog.TimedOut, catalog.ReasonOf(answers[1].Err))
 		require.NoError(t, answers[2].Err)
-		assert.Equal(t, 1, answers[2].Releases)
+		assert.Len(t, answers[2].Offers[0].First, 1)
 	})
 }
 

@@ -131,19 +131,21 @@ func newWorld(t testing.TB) *world {
 	}
 	w.client = interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).
 		WithStatusSubresource(&v1alpha1.FirmwareCatalog{}, &v1alpha1.NodeFirmware{}, &v1alpha1.NodeDevice{}, &v1alpha1.FirmwareSource{}).
-		WithIndex(&v1alpha1.NodeDevice{}, index.NodeName, index.ByNode).WithIndex(&v1alpha1.NodeFirmware{}, index.Model, index.ByModel).WithIndex(&v1alpha1.NodeFirmware{}, index.PinnedSource, index.ByPinnedSource).Build(), interceptor.Funcs{
+		WithIndex(&v1alpha1.NodeDevice{}, index.NodeName, index.ByNode).WithIndex(&v1alpha1.NodeFirmware{}, index.Model, index.ByModel).Build(), interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			err := c.List(ctx, list, opts...)
 			w.read += meta.LenList(list)
 			return err
 		},
-		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
-			if catalog, ok := o.(*v1alpha1.FirmwareCatalog); ok { // what the API server fills in
-				w.creates++
-				catalog.Generation, catalog.Status.ObservedGeneration = 1, -1
-				catalog.Spec.DiscoveryInterval, catalog.Spec.VersionsToStore, catalog.Spec.State = "24h", 5, v1alpha1.CatalogActive
+		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+			w.creates++
+			if err := c.Apply(ctx, o, opts...); err != nil {
+				return err
 			}
-			return c.Create(ctx, o, opts...)
+			w.edit(func(s *v1alpha1.FirmwareCatalogSpec) { s.State = v1alpha1.CatalogActive }) // as the API server does
+			made := w.get()
+			made.Status.ObservedGeneration = -1
+			return c.Status().Update(ctx, made)
 		},
 		SubResourceApply: func(ctx context.Context, c client.Client, sub string, o runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
 			w.writes++

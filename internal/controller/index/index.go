@@ -21,9 +21,6 @@ const Unhealthy = "status.unhealthy"
 // Model is the index of the NodeFirmwares by their machine model: the name of its FirmwareCatalog. Only a cache has it.
 const Model = "status.machine"
 
-// PinnedSource is the index of the NodeFirmwares by the FirmwareSources that their pins refer to. Only a cache has it.
-const PinnedSource = "spec.pins.sourceRef.name"
-
 // Some is the only key of the indexes BadImages and Unhealthy.
 const Some = "some"
 
@@ -43,9 +40,6 @@ func Register(ctx context.Context, indexer client.FieldIndexer) error {
 	}
 	if err := indexer.IndexField(ctx, &v1alpha1.NodeFirmware{}, Model, ByModel); err != nil {
 		return fmt.Errorf("index node firmware by machine model: %w", err)
-	}
-	if err := indexer.IndexField(ctx, &v1alpha1.NodeFirmware{}, PinnedSource, ByPinnedSource); err != nil {
-		return fmt.Errorf("index node firmware by pinned source: %w", err)
 	}
 	return nil
 }
@@ -83,20 +77,9 @@ func ByModel(o client.Object) []string {
 	if !ok || n.Status.Machine == nil {
 		return nil
 	}
-	spec, err := v1alpha1.CatalogModel(n.Status.Machine.Vendor, n.Status.Machine.Model)
+	m, err := v1alpha1.CatalogOf(n.Status.Machine.Vendor, n.Status.Machine.Model)
 	if err != nil {
 		return nil
 	}
-	return []string{spec.CatalogName()}
-}
-
-// ByPinnedSource are the keys of a NodeFirmware in the index PinnedSource.
-func ByPinnedSource(o client.Object) []string {
-	var out []string
-	if n, ok := o.(*v1alpha1.NodeFirmware); ok {
-		for i := range n.Spec.Pins {
-			out = append(out, n.Spec.Pins[i].SourceRef.Name)
-		}
-	}
-	return out
+	return []string{m.CatalogName()}
 }

@@ -108,22 +108,7 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: class
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DeviceClass
-    - name: issues
-      type:
-        list:
-          elementType:
-            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogIssue
-          elementRelationship: atomic
-    - name: issuesNotListed
-      type:
-        scalar: numeric
-    - name: manufacturer
-      type:
-        scalar: string
-    - name: name
-      type:
-        scalar: string
-    - name: newest
+    - name: model
       type:
         scalar: string
     - name: pciID
@@ -135,57 +120,39 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogRunning
           elementRelationship: atomic
-    - name: runningNotListed
+    - name: vendor
       type:
-        scalar: numeric
-    - name: versionFormat
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.VersionFormat
+        scalar: string
     - name: versions
       type:
         list:
           elementType:
             namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogVersion
           elementRelationship: atomic
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogIssue
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogDevices
   map:
     fields:
-    - name: affects
-      type:
-        list:
-          elementType:
-            scalar: string
-          elementRelationship: atomic
-    - name: devices
+    - name: behind
       type:
         scalar: numeric
-    - name: id
+    - name: total
       type:
-        scalar: string
-    - name: mendedIn
+        scalar: numeric
+    - name: unknown
       type:
-        list:
-          elementType:
-            scalar: string
-          elementRelationship: atomic
+        scalar: numeric
+    - name: vulnerable
+      type:
+        scalar: numeric
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogMachine
   map:
     fields:
-    - name: manufacturer
-      type:
-        scalar: string
     - name: model
       type:
         scalar: string
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogMove
-  map:
-    fields:
-    - name: from
+    - name: vendor
       type:
         scalar: string
-    - name: time
-      type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogPosition
   scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogProvider
@@ -227,33 +194,24 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: signedTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
-    - name: versions
-      type:
-        scalar: numeric
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogProviderType
   scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogRequests
+  map:
+    fields:
+    - name: discover
+      type:
+        scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogRunning
   map:
     fields:
     - name: devices
       type:
         scalar: numeric
+    - name: fixedIn
+      type:
+        scalar: string
     - name: issues
-      type:
-        list:
-          elementType:
-            scalar: string
-          elementRelationship: atomic
-    - name: issuesNotListed
-      type:
-        scalar: numeric
-    - name: mendedByNewest
-      type:
-        list:
-          elementType:
-            scalar: string
-          elementRelationship: atomic
-    - name: nodeDevices
       type:
         list:
           elementType:
@@ -265,69 +223,18 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: version
       type:
         scalar: string
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogStage
-  map:
-    fields:
-    - name: boardID
-      type:
-        scalar: string
-    - name: class
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DeviceClass
-    - name: name
-      type:
-        scalar: string
-    - name: pciID
-      type:
-        scalar: string
-    - name: sha256
-      type:
-        scalar: string
-    - name: source
-      type:
-        scalar: string
-    - name: version
-      type:
-        scalar: string
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogStaged
-  map:
-    fields:
-    - name: message
-      type:
-        scalar: string
-    - name: reason
-      type:
-        scalar: string
-    - name: source
-      type:
-        scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogState
   scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogVersion
   map:
     fields:
-    - name: moved
+    - name: digest
       type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogMove
-    - name: providers
-      type:
-        list:
-          elementType:
-            scalar: string
-          elementRelationship: atomic
-    - name: released
-      type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
-    - name: sha256
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Digest
+    - name: provider
       type:
         scalar: string
     - name: source
-      type:
-        scalar: string
-    - name: tag
-      type:
-        scalar: string
-    - name: urgency
       type:
         scalar: string
     - name: url
@@ -462,6 +369,8 @@ var schemaYAML = typed.YAMLObject(`types:
   scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DowngradePolicy
   scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Duration
+  scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.EnabledStep
   map:
     fields:
@@ -550,19 +459,12 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FirmwareCatalogSpec
   map:
     fields:
-    - name: discover
-      type:
-        scalar: string
     - name: discoveryInterval
       type:
-        scalar: string
-      default: 24h
-    - name: manufacturer
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Duration
+    - name: machine
       type:
-        scalar: string
-    - name: model
-      type:
-        scalar: string
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogMachine
     - name: providers
       type:
         list:
@@ -571,14 +473,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - name
-    - name: stage
+    - name: requests
       type:
-        list:
-          elementType:
-            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogStage
-          elementRelationship: associative
-          keys:
-          - source
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogRequests
     - name: state
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogState
@@ -586,7 +483,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: versionsToStore
       type:
         scalar: numeric
-      default: 5
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FirmwareCatalogStatus
   map:
     fields:
@@ -596,9 +492,6 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogComponent
           elementRelationship: atomic
-    - name: componentsNotListed
-      type:
-        scalar: numeric
     - name: conditions
       type:
         list:
@@ -609,25 +502,10 @@ var schemaYAML = typed.YAMLObject(`types:
           - type
     - name: devices
       type:
-        scalar: numeric
-    - name: devicesBehind
-      type:
-        scalar: numeric
-    - name: devicesUnknown
-      type:
-        scalar: numeric
-    - name: devicesVulnerable
-      type:
-        scalar: numeric
-    - name: discover
-      type:
-        scalar: string
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogDevices
     - name: lastDiscoveryTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
-    - name: machine
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogMachine
     - name: nodes
       type:
         scalar: numeric
@@ -643,14 +521,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - name
-    - name: staged
+    - name: requests
       type:
-        list:
-          elementType:
-            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogStaged
-          elementRelationship: associative
-          keys:
-          - source
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CatalogRequests
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FirmwareFile
   map:
     fields:

@@ -13,30 +13,19 @@ import (
 type CatalogComponentApplyConfiguration struct {
 	// class of the devices.
 	Class *apiv1alpha1.DeviceClass `json:"class,omitempty"`
-	// manufacturer of the devices.
-	Manufacturer *string `json:"manufacturer,omitempty"`
-	// name is the model name of the devices.
-	Name *string `json:"name,omitempty"`
+	// vendor of the devices, as they report it.
+	Vendor *string `json:"vendor,omitempty"`
+	// model name of the devices, as they report it.
+	Model *string `json:"model,omitempty"`
 	// pciID is the PCI vendor and device id, such as "15b3:101d"; absent for devices that are not on the PCI bus.
 	PCIID *string `json:"pciID,omitempty"`
 	// boardID is the id that the board checks an image against.
 	BoardID *string `json:"boardID,omitempty"`
-	// versionFormat says how the versions are ordered: Dotted, or absent when no format is declared. Then versions are listed in
-	// the order of the provider, and nothing is said to be behind.
-	VersionFormat *apiv1alpha1.VersionFormat `json:"versionFormat,omitempty"`
-	// newest is the newest version offered; absent when nothing is offered or no format is declared.
-	Newest *string `json:"newest,omitempty"`
 	// running are the versions that the devices run, the most frequent ones first. At most 16.
 	Running []CatalogRunningApplyConfiguration `json:"running,omitempty"`
-	// runningNotListed counts the devices that run a version that running leaves out.
-	RunningNotListed *int32 `json:"runningNotListed,omitempty"`
-	// versions that are offered, newest first, at most spec.versionsToStore.
+	// versions that are offered, at most spec.versionsToStore: newest first, or in the order of the provider where no format of
+	// the versions is declared.
 	Versions []CatalogVersionApplyConfiguration `json:"versions,omitempty"`
-	// issues are the known vulnerabilities of these devices by the issue tags of the providers, those of running versions first.
-	// At most 64.
-	Issues []CatalogIssueApplyConfiguration `json:"issues,omitempty"`
-	// issuesNotListed counts the vulnerabilities that issues leaves out; there may be more.
-	IssuesNotListed *int32 `json:"issuesNotListed,omitempty"`
 }
 
 // CatalogComponentApplyConfiguration constructs a declarative configuration of the CatalogComponent type for use with
@@ -53,19 +42,19 @@ func (b *CatalogComponentApplyConfiguration) WithClass(value apiv1alpha1.DeviceC
 	return b
 }
 
-// WithManufacturer sets the Manufacturer field in the declarative configuration to the given value
+// WithVendor sets the Vendor field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Manufacturer field is set to the value of the last call.
-func (b *CatalogComponentApplyConfiguration) WithManufacturer(value string) *CatalogComponentApplyConfiguration {
-	b.Manufacturer = &value
+// If called multiple times, the Vendor field is set to the value of the last call.
+func (b *CatalogComponentApplyConfiguration) WithVendor(value string) *CatalogComponentApplyConfiguration {
+	b.Vendor = &value
 	return b
 }
 
-// WithName sets the Name field in the declarative configuration to the given value
+// WithModel sets the Model field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Name field is set to the value of the last call.
-func (b *CatalogComponentApplyConfiguration) WithName(value string) *CatalogComponentApplyConfiguration {
-	b.Name = &value
+// If called multiple times, the Model field is set to the value of the last call.
+func (b *CatalogComponentApplyConfiguration) WithModel(value string) *CatalogComponentApplyConfiguration {
+	b.Model = &value
 	return b
 }
 
@@ -85,22 +74,6 @@ func (b *CatalogComponentApplyConfiguration) WithBoardID(value string) *CatalogC
 	return b
 }
 
-// WithVersionFormat sets the VersionFormat field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the VersionFormat field is set to the value of the last call.
-func (b *CatalogComponentApplyConfiguration) WithVersionFormat(value apiv1alpha1.VersionFormat) *CatalogComponentApplyConfiguration {
-	b.VersionFormat = &value
-	return b
-}
-
-// WithNewest sets the Newest field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Newest field is set to the value of the last call.
-func (b *CatalogComponentApplyConfiguration) WithNewest(value string) *CatalogComponentApplyConfiguration {
-	b.Newest = &value
-	return b
-}
-
 // WithRunning adds the given value to the Running field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the Running field.
@@ -114,14 +87,6 @@ func (b *CatalogComponentApplyConfiguration) WithRunning(values ...*CatalogRunni
 	return b
 }
 
-// WithRunningNotListed sets the RunningNotListed field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the RunningNotListed field is set to the value of the last call.
-func (b *CatalogComponentApplyConfiguration) WithRunningNotListed(value int32) *CatalogComponentApplyConfiguration {
-	b.RunningNotListed = &value
-	return b
-}
-
 // WithVersions adds the given value to the Versions field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the Versions field.
@@ -132,26 +97,5 @@ func (b *CatalogComponentApplyConfiguration) WithVersions(values ...*CatalogVers
 		}
 		b.Versions = append(b.Versions, *values[i])
 	}
-	return b
-}
-
-// WithIssues adds the given value to the Issues field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Issues field.
-func (b *CatalogComponentApplyConfiguration) WithIssues(values ...*CatalogIssueApplyConfiguration) *CatalogComponentApplyConfiguration {
-	for i := range values {
-		if values[i] == nil {
-			panic("nil value passed to WithIssues")
-		}
-		b.Issues = append(b.Issues, *values[i])
-	}
-	return b
-}
-
-// WithIssuesNotListed sets the IssuesNotListed field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the IssuesNotListed field is set to the value of the last call.
-func (b *CatalogComponentApplyConfiguration) WithIssuesNotListed(value int32) *CatalogComponentApplyConfiguration {
-	b.IssuesNotListed = &value
 	return b
 }

@@ -5,11 +5,12 @@ package v1alpha1
 // CatalogMachineApplyConfiguration represents a declarative configuration of the CatalogMachine type for use
 // with apply.
 //
-// CatalogMachine is a machine model as the machines report it.
+// CatalogMachine is a machine model as the name of its catalog spells it.
 type CatalogMachineApplyConfiguration struct {
-	// manufacturer is the DMI system vendor.
-	Manufacturer *string `json:"manufacturer,omitempty"`
-	// model is the DMI product name.
+	// vendor is what the firmware of the machines reports (DMI system vendor) in lower case, with a dash for what is neither an ASCII letter
+	// nor a digit, such as dell-inc for "Dell Inc.".
+	Vendor *string `json:"vendor,omitempty"`
+	// model is the DMI product name, spelled like vendor.
 	Model *string `json:"model,omitempty"`
 }
 
@@ -19,11 +20,11 @@ func CatalogMachine() *CatalogMachineApplyConfiguration {
 	return &CatalogMachineApplyConfiguration{}
 }
 
-// WithManufacturer sets the Manufacturer field in the declarative configuration to the given value
+// WithVendor sets the Vendor field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Manufacturer field is set to the value of the last call.
-func (b *CatalogMachineApplyConfiguration) WithManufacturer(value string) *CatalogMachineApplyConfiguration {
-	b.Manufacturer = &value
+// If called multiple times, the Vendor field is set to the value of the last call.
+func (b *CatalogMachineApplyConfiguration) WithVendor(value string) *CatalogMachineApplyConfiguration {
+	b.Vendor = &value
 	return b
 }
 

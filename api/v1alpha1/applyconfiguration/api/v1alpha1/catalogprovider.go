@@ -23,10 +23,10 @@ type CatalogProviderApplyConfiguration struct {
 	Signers *string `json:"signers,omitempty"`
 	// secretRef names a Secret of the product's namespace with the credentials of the server: username and password, or token, and hosts,
 	// the servers that get them, as in a FirmwareSource. They are sent over https only. The operator must be permitted to read
-	// that Secret. Written by the user.
+	// that Secret.
 	SecretRef *LocalReferenceApplyConfiguration `json:"secretRef,omitempty"`
 	// caRef names a ConfigMap of the product's namespace whose key ca.crt has certificates of authorities in PEM, which are trusted
-	// besides those of the system. The operator must be permitted to read it. Written by the user.
+	// besides those of the system. The operator must be permitted to read it.
 	CARef *LocalReferenceApplyConfiguration `json:"caRef,omitempty"`
 }
 

@@ -17,10 +17,8 @@ type CatalogProviderStatusApplyConfiguration struct {
 	LastDiscoveryTime *v1.Time `json:"lastDiscoveryTime,omitempty"`
 	// signedTime is when the metadata that was used last was signed, as its signature says. What was signed before is refused.
 	SignedTime *v1.Time `json:"signedTime,omitempty"`
-	// versions counts the versions that it offers for the components of these machines.
-	Versions *int32 `json:"versions,omitempty"`
-	// reason why the last attempt failed: DownloadFailed, SignatureInvalid, Replayed, InvalidCatalog, TooLarge, DeadlineExceeded
-	// or Unsupported. Absent if it succeeded.
+	// reason why the last attempt failed: DownloadFailed, SignatureInvalid, Replayed, InvalidCatalog or TimedOut. Absent if it
+	// succeeded.
 	Reason *string `json:"reason,omitempty"`
 	// message says what went wrong, or what a provider without a reason could not list. What the provider answered before stays in the
 	// status.
@@ -54,14 +52,6 @@ func (b *CatalogProviderStatusApplyConfiguration) WithLastDiscoveryTime(value v1
 // If called multiple times, the SignedTime field is set to the value of the last call.
 func (b *CatalogProviderStatusApplyConfiguration) WithSignedTime(value v1.Time) *CatalogProviderStatusApplyConfiguration {
 	b.SignedTime = &value
-	return b
-}
-
-// WithVersions sets the Versions field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Versions field is set to the value of the last call.
-func (b *CatalogProviderStatusApplyConfiguration) WithVersions(value int32) *CatalogProviderStatusApplyConfiguration {
-	b.Versions = &value
 	return b
 }
 

@@ -17,15 +17,10 @@ type CatalogRunningApplyConfiguration struct {
 	Devices *int32 `json:"devices,omitempty"`
 	// position among the versions offered: Newest, Behind, Ahead or Unknown.
 	Position *apiv1alpha1.CatalogPosition `json:"position,omitempty"`
-	// nodeDevices are the first NodeDevices by name that run it, where it is behind or has a known vulnerability. At most 5, and none where
-	// the object would become too large.
-	NodeDevices []string `json:"nodeDevices,omitempty"`
-	// issues are the known vulnerabilities that this version has. At most 16.
+	// issues are the known vulnerabilities that this version has, such as "CVE-2026-12345". At most 16.
 	Issues []string `json:"issues,omitempty"`
-	// mendedByNewest are those of issues that the newest version mends. At most 16.
-	MendedByNewest []string `json:"mendedByNewest,omitempty"`
-	// issuesNotListed counts those that issues leaves out; there may be more.
-	IssuesNotListed *int32 `json:"issuesNotListed,omitempty"`
+	// fixedIn is the nearest newer version that is known to fix all of them. Absent where there is none, or versions are not ordered.
+	FixedIn *string `json:"fixedIn,omitempty"`
 }
 
 // CatalogRunningApplyConfiguration constructs a declarative configuration of the CatalogRunning type for use with
@@ -58,16 +53,6 @@ func (b *CatalogRunningApplyConfiguration) WithPosition(value apiv1alpha1.Catalo
 	return b
 }
 
-// WithNodeDevices adds the given value to the NodeDevices field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the NodeDevices field.
-func (b *CatalogRunningApplyConfiguration) WithNodeDevices(values ...string) *CatalogRunningApplyConfiguration {
-	for i := range values {
-		b.NodeDevices = append(b.NodeDevices, values[i])
-	}
-	return b
-}
-
 // WithIssues adds the given value to the Issues field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the Issues field.
@@ -78,20 +63,10 @@ func (b *CatalogRunningApplyConfiguration) WithIssues(values ...string) *Catalog
 	return b
 }
 
-// WithMendedByNewest adds the given value to the MendedByNewest field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the MendedByNewest field.
-func (b *CatalogRunningApplyConfiguration) WithMendedByNewest(values ...string) *CatalogRunningApplyConfiguration {
-	for i := range values {
-		b.MendedByNewest = append(b.MendedByNewest, values[i])
-	}
-	return b
-}
-
-// WithIssuesNotListed sets the IssuesNotListed field in the declarative configuration to the given value
+// WithFixedIn sets the FixedIn field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the IssuesNotListed field is set to the value of the last call.
-func (b *CatalogRunningApplyConfiguration) WithIssuesNotListed(value int32) *CatalogRunningApplyConfiguration {
-	b.IssuesNotListed = &value
+// If called multiple times, the FixedIn field is set to the value of the last call.
+func (b *CatalogRunningApplyConfiguration) WithFixedIn(value string) *CatalogRunningApplyConfiguration {
+	b.FixedIn = &value
 	return b
 }

@@ -3,7 +3,7 @@
 package v1alpha1
 
 import (
-	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiv1alpha1 "github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
 
 // CatalogVersionApplyConfiguration represents a declarative configuration of the CatalogVersion type for use
@@ -13,23 +13,14 @@ import (
 type CatalogVersionApplyConfiguration struct {
 	// version of the firmware.
 	Version *string `json:"version,omitempty"`
-	// providers that offer it. At most 8.
-	Providers []string `json:"providers,omitempty"`
+	// provider that url and digest are from; where none names a url, the first that offers the version.
+	Provider *string `json:"provider,omitempty"`
 	// source is a FirmwareSource that holds an image of it; absent when none does.
 	Source *string `json:"source,omitempty"`
-	// released is when the provider says it was released.
-	Released *v1.Time `json:"released,omitempty"`
-	// urgency as the provider calls it, such as "critical".
-	Urgency *string `json:"urgency,omitempty"`
-	// tag of the registry that points to it; only from providers of the type OCI. url has the digest of what it pointed to.
-	Tag *string `json:"tag,omitempty"`
-	// moved says that the tag or the version pointed to another artifact before. It stays until the version is not listed any more, or
-	// a discovery that was requested by spec.discover has ended.
-	Moved *CatalogMoveApplyConfiguration `json:"moved,omitempty"`
-	// url that the provider names for it.
+	// url that the provider names for it. Of a registry it has the digest of the artifact, not the tag.
 	URL *string `json:"url,omitempty"`
-	// sha256 of the file at url, as the provider says, as 64 hexadecimal digits.
-	SHA256 *string `json:"sha256,omitempty"`
+	// digest of the file at url, as the provider says; absent where it does not.
+	Digest *apiv1alpha1.Digest `json:"digest,omitempty"`
 }
 
 // CatalogVersionApplyConfiguration constructs a declarative configuration of the CatalogVersion type for use with
@@ -46,13 +37,11 @@ func (b *CatalogVersionApplyConfiguration) WithVersion(value string) *CatalogVer
 	return b
 }
 
-// WithProviders adds the given value to the Providers field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Providers field.
-func (b *CatalogVersionApplyConfiguration) WithProviders(values ...string) *CatalogVersionApplyConfiguration {
-	for i := range values {
-		b.Providers = append(b.Providers, values[i])
-	}
+// WithProvider sets the Provider field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Provider field is set to the value of the last call.
+func (b *CatalogVersionApplyConfiguration) WithProvider(value string) *CatalogVersionApplyConfiguration {
+	b.Provider = &value
 	return b
 }
 
@@ -64,38 +53,6 @@ func (b *CatalogVersionApplyConfiguration) WithSource(value string) *CatalogVers
 	return b
 }
 
-// WithReleased sets the Released field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Released field is set to the value of the last call.
-func (b *CatalogVersionApplyConfiguration) WithReleased(value v1.Time) *CatalogVersionApplyConfiguration {
-	b.Released = &value
-	return b
-}
-
-// WithUrgency sets the Urgency field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Urgency field is set to the value of the last call.
-func (b *CatalogVersionApplyConfiguration) WithUrgency(value string) *CatalogVersionApplyConfiguration {
-	b.Urgency = &value
-	return b
-}
-
-// WithTag sets the Tag field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Tag field is set to the value of the last call.
-func (b *CatalogVersionApplyConfiguration) WithTag(value string) *CatalogVersionApplyConfiguration {
-	b.Tag = &value
-	return b
-}
-
-// WithMoved sets the Moved field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Moved field is set to the value of the last call.
-func (b *CatalogVersionApplyConfiguration) WithMoved(value *CatalogMoveApplyConfiguration) *CatalogVersionApplyConfiguration {
-	b.Moved = value
-	return b
-}
-
 // WithURL sets the URL field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the URL field is set to the value of the last call.
@@ -104,10 +61,10 @@ func (b *CatalogVersionApplyConfiguration) WithURL(value string) *CatalogVersion
 	return b
 }
 
-// WithSHA256 sets the SHA256 field in the declarative configuration to the given value
+// WithDigest sets the Digest field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the SHA256 field is set to the value of the last call.
-func (b *CatalogVersionApplyConfiguration) WithSHA256(value string) *CatalogVersionApplyConfiguration {
-	b.SHA256 = &value
+// If called multiple times, the Digest field is set to the value of the last call.
+func (b *CatalogVersionApplyConfiguration) WithDigest(value apiv1alpha1.Digest) *CatalogVersionApplyConfiguration {
+	b.Digest = &value
 	return b
 }

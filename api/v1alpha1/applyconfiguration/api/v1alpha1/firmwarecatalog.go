@@ -15,13 +15,13 @@ import (
 // with apply.
 //
 // FirmwareCatalog says which firmware versions exist for one machine model, and which of its devices run behind. The
-// operator creates one when the first node of a model appears; its name follows from manufacturer and model, so that there is only
-// one for each.
+// operator creates one when the first node of a model appears; its name follows from the machine, so that there is only
+// one for each. The catalog with the name default gives the others what they leave out.
 type FirmwareCatalogApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:",inline"`
 	// metadata is the standard object metadata.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec names the model and the providers. Created by the operator, edited by the user.
+	// spec names the model and the providers. The operator writes the machine, the user the rest.
 	Spec *FirmwareCatalogSpecApplyConfiguration `json:"spec,omitempty"`
 	// status is what was found. Written by the operator.
 	Status *FirmwareCatalogStatusApplyConfiguration `json:"status,omitempty"`

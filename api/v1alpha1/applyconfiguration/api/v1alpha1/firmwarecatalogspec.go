@@ -9,30 +9,26 @@ import (
 // FirmwareCatalogSpecApplyConfiguration represents a declarative configuration of the FirmwareCatalogSpec type for use
 // with apply.
 //
-// FirmwareCatalogSpec names a machine model, and where and how often versions for it are looked for.
+// FirmwareCatalogSpec names a machine model, and where and how often versions for it are looked for. The catalog with the name default has no
+// machine: it gives the other catalogs the providers, the discoveryInterval and the versionsToStore that they leave out.
 type FirmwareCatalogSpecApplyConfiguration struct {
-	// manufacturer of the machines: what their firmware reports (DMI system vendor) in lower case, with a dash for what is neither
-	// an ASCII letter nor a digit, such as dell-inc for "Dell Inc.". Immutable. Written by the operator or the user.
-	Manufacturer *string `json:"manufacturer,omitempty"`
-	// model of the machines (DMI product name), spelled like manufacturer. Immutable. Written by the operator or the user.
-	Model *string `json:"model,omitempty"`
+	// machine is the model that the catalog is about. Required unless the name is default; immutable. Written by the operator, or by the
+	// user who creates the catalog.
+	Machine *CatalogMachineApplyConfiguration `json:"machine,omitempty"`
 	// state is Active (default) or Paused, which cancels a discovery that waits or runs and starts none. Written by the user.
 	State *apiv1alpha1.CatalogState `json:"state,omitempty"`
-	// discoveryInterval is the age of the last discovery at which versions are looked for again, as a duration such as "24h"
-	// (the default). At least 1m. Written by the user.
-	DiscoveryInterval *string `json:"discoveryInterval,omitempty"`
+	// discoveryInterval is the age of the last discovery at which versions are looked for again, such as "24h": at least 1m. Absent: that of
+	// the catalog default, or 24h. Written by the user.
+	DiscoveryInterval *apiv1alpha1.Duration `json:"discoveryInterval,omitempty"`
 	// versionsToStore is how many versions of each component the status keeps: the newest ones where the format of the versions
-	// is declared, otherwise the first ones in the order of the provider. 1 to 16, by default 5. Written by the user.
+	// is declared, otherwise the first ones in the order of the provider. 1 to 16. Absent: that of the catalog default, or 5. Written by
+	// the user.
 	VersionsToStore *int32 `json:"versionsToStore,omitempty"`
-	// discover requests a discovery now. It is any text of at most 128 bytes, such as "2026-11-22 new BIOS is out", and it is a
-	// request whenever it differs from status.discover. Removing it requests nothing. Written by the user.
-	Discover *string `json:"discover,omitempty"`
-	// providers that are asked, at most 8. Absent: the images of the FirmwareSources alone, for which no connection is opened.
-	// Written by the user.
+	// requests of the user. Each is any text; one that differs from that in status.requests is acted on once.
+	Requests *CatalogRequestsApplyConfiguration `json:"requests,omitempty"`
+	// providers that are asked, at most 8. Absent: those of the catalog default, or the images of the FirmwareSources alone, for which no
+	// connection is opened. Written by the user.
 	Providers []CatalogProviderApplyConfiguration `json:"providers,omitempty"`
-	// stage lists versions to store in this cluster, at most 16: for each of them the operator creates a FirmwareSource, which no
-	// template refers to. Nothing is assigned or flashed because of it. Written by the user.
-	Stage []CatalogStageApplyConfiguration `json:"stage,omitempty"`
 }
 
 // FirmwareCatalogSpecApplyConfiguration constructs a declarative configuration of the FirmwareCatalogSpec type for use with
@@ -41,19 +37,11 @@ func FirmwareCatalogSpec() *FirmwareCatalogSpecApplyConfiguration {
 	return &FirmwareCatalogSpecApplyConfiguration{}
 }
 
-// WithManufacturer sets the Manufacturer field in the declarative configuration to the given value
+// WithMachine sets the Machine field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Manufacturer field is set to the value of the last call.
-func (b *FirmwareCatalogSpecApplyConfiguration) WithManufacturer(value string) *FirmwareCatalogSpecApplyConfiguration {
-	b.Manufacturer = &value
-	return b
-}
-
-// WithModel sets the Model field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Model field is set to the value of the last call.
-func (b *FirmwareCatalogSpecApplyConfiguration) WithModel(value string) *FirmwareCatalogSpecApplyConfiguration {
-	b.Model = &value
+// If called multiple times, the Machine field is set to the value of the last call.
+func (b *FirmwareCatalogSpecApplyConfiguration) WithMachine(value *CatalogMachineApplyConfiguration) *FirmwareCatalogSpecApplyConfiguration {
+	b.Machine = value
 	return b
 }
 
@@ -68,7 +56,7 @@ func (b *FirmwareCatalogSpecApplyConfiguration) WithState(value apiv1alpha1.Cata
 // WithDiscoveryInterval sets the DiscoveryInterval field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the DiscoveryInterval field is set to the value of the last call.
-func (b *FirmwareCatalogSpecApplyConfiguration) WithDiscoveryInterval(value string) *FirmwareCatalogSpecApplyConfiguration {
+func (b *FirmwareCatalogSpecApplyConfiguration) WithDiscoveryInterval(value apiv1alpha1.Duration) *FirmwareCatalogSpecApplyConfiguration {
 	b.DiscoveryInterval = &value
 	return b
 }
@@ -81,11 +69,11 @@ func (b *FirmwareCatalogSpecApplyConfiguration) WithVersionsToStore(value int32)
 	return b
 }
 
-// WithDiscover sets the Discover field in the declarative configuration to the given value
+// WithRequests sets the Requests field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Discover field is set to the value of the last call.
-func (b *FirmwareCatalogSpecApplyConfiguration) WithDiscover(value string) *FirmwareCatalogSpecApplyConfiguration {
-	b.Discover = &value
+// If called multiple times, the Requests field is set to the value of the last call.
+func (b *FirmwareCatalogSpecApplyConfiguration) WithRequests(value *CatalogRequestsApplyConfiguration) *FirmwareCatalogSpecApplyConfiguration {
+	b.Requests = value
 	return b
 }
 
@@ -98,19 +86,6 @@ func (b *FirmwareCatalogSpecApplyConfiguration) WithProviders(values ...*Catalog
 			panic("nil value passed to WithProviders")
 		}
 		b.Providers = append(b.Providers, *values[i])
-	}
-	return b
-}
-
-// WithStage adds the given value to the Stage field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Stage field.
-func (b *FirmwareCatalogSpecApplyConfiguration) WithStage(values ...*CatalogStageApplyConfiguration) *FirmwareCatalogSpecApplyConfiguration {
-	for i := range values {
-		if values[i] == nil {
-			panic("nil value passed to WithStage")
-		}
-		b.Stage = append(b.Stage, *values[i])
 	}
 	return b
 }

@@ -10,41 +10,26 @@ import (
 // FirmwareCatalogStatusApplyConfiguration represents a declarative configuration of the FirmwareCatalogStatus type for use
 // with apply.
 //
-// FirmwareCatalogStatus is written by the operator. With the spec it stays under 256 KiB: what does not fit is counted.
+// FirmwareCatalogStatus is written by the operator. With the spec it stays under 256 KiB: the message of Ready counts what does not fit.
 type FirmwareCatalogStatusApplyConfiguration struct {
 	// observedGeneration is the generation of the spec this status describes; -1 before the first reconciliation.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready (every provider answered within the interval), Staged where spec.stage lists versions, and TagsMoved, Reconciling
-	// or Stalled while they are True.
+	// conditions: Ready (every provider answered within the interval), and Reconciling or Stalled while they are True.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// lastDiscoveryTime is when the provider answered last whose answer is the oldest, by the clock of the operator. Absent until each
+	// lastDiscoveryTime is the time of the oldest of the providers' last answers, by the clock of the operator. Absent until each
 	// has answered.
 	LastDiscoveryTime *metav1.Time `json:"lastDiscoveryTime,omitempty"`
-	// discover is the request of spec.discover that was acted on last.
-	Discover *string `json:"discover,omitempty"`
-	// machine is the manufacturer and model as a machine of the model reports them; absent while there is none.
-	Machine *CatalogMachineApplyConfiguration `json:"machine,omitempty"`
+	// requests that were acted on last.
+	Requests *CatalogRequestsApplyConfiguration `json:"requests,omitempty"`
 	// nodes counts the nodes of this model.
 	Nodes *int32 `json:"nodes,omitempty"`
 	// devices counts their devices.
-	Devices *int32 `json:"devices,omitempty"`
-	// devicesBehind counts the devices that run an older version than the newest one that a provider offers.
-	DevicesBehind *int32 `json:"devicesBehind,omitempty"`
-	// devicesVulnerable counts the devices whose running version has a known vulnerability by the issue tags of a provider.
-	DevicesVulnerable *int32 `json:"devicesVulnerable,omitempty"`
-	// devicesUnknown counts the devices of which it is not known whether they are behind: no provider knows them, they could
-	// not be read, or no format of their versions is declared.
-	DevicesUnknown *int32 `json:"devicesUnknown,omitempty"`
+	Devices *CatalogDevicesApplyConfiguration `json:"devices,omitempty"`
 	// providers is what each provider answered last. At most 8.
 	Providers []CatalogProviderStatusApplyConfiguration `json:"providers,omitempty"`
-	// staged says what became of each entry of spec.stage. At most 16.
-	Staged []CatalogStagedApplyConfiguration `json:"staged,omitempty"`
 	// components are the kinds of devices of these machines, the BIOS first, with the versions that run and that are offered. At
 	// most 64.
 	Components []CatalogComponentApplyConfiguration `json:"components,omitempty"`
-	// componentsNotListed counts the components that components leaves out because there are too many, or the object would
-	// become too large.
-	ComponentsNotListed *int32 `json:"componentsNotListed,omitempty"`
 }
 
 // FirmwareCatalogStatusApplyConfiguration constructs a declarative configuration of the FirmwareCatalogStatus type for use with
@@ -82,19 +67,11 @@ func (b *FirmwareCatalogStatusApplyConfiguration) WithLastDiscoveryTime(value me
 	return b
 }
 
-// WithDiscover sets the Discover field in the declarative configuration to the given value
+// WithRequests sets the Requests field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Discover field is set to the value of the last call.
-func (b *FirmwareCatalogStatusApplyConfiguration) WithDiscover(value string) *FirmwareCatalogStatusApplyConfiguration {
-	b.Discover = &value
-	return b
-}
-
-// WithMachine sets the Machine field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Machine field is set to the value of the last call.
-func (b *FirmwareCatalogStatusApplyConfiguration) WithMachine(value *CatalogMachineApplyConfiguration) *FirmwareCatalogStatusApplyConfiguration {
-	b.Machine = value
+// If called multiple times, the Requests field is set to the value of the last call.
+func (b *FirmwareCatalogStatusApplyConfiguration) WithRequests(value *CatalogRequestsApplyConfiguration) *FirmwareCatalogStatusApplyConfiguration {
+	b.Requests = value
 	return b
 }
 
@@ -109,32 +86,8 @@ func (b *FirmwareCatalogStatusApplyConfiguration) WithNodes(value int32) *Firmwa
 // WithDevices sets the Devices field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Devices field is set to the value of the last call.
-func (b *FirmwareCatalogStatusApplyConfiguration) WithDevices(value int32) *FirmwareCatalogStatusApplyConfiguration {
-	b.Devices = &value
-	return b
-}
-
-// WithDevicesBehind sets the DevicesBehind field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the DevicesBehind field is set to the value of the last call.
-func (b *FirmwareCatalogStatusApplyConfiguration) WithDevicesBehind(value int32) *FirmwareCatalogStatusApplyConfiguration {
-	b.DevicesBehind = &value
-	return b
-}
-
-// WithDevicesVulnerable sets the DevicesVulnerable field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the DevicesVulnerable field is set to the value of the last call.
-func (b *FirmwareCatalogStatusApplyConfiguration) WithDevicesVulnerable(value int32) *FirmwareCatalogStatusApplyConfiguration {
-	b.DevicesVulnerable = &value
-	return b
-}
-
-// WithDevicesUnknown sets the DevicesUnknown field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the DevicesUnknown field is set to the value of the last call.
-func (b *FirmwareCatalogStatusApplyConfiguration) WithDevicesUnknown(value int32) *FirmwareCatalogStatusApplyConfiguration {
-	b.DevicesUnknown = &value
+func (b *FirmwareCatalogStatusApplyConfiguration) WithDevices(value *CatalogDevicesApplyConfiguration) *FirmwareCatalogStatusApplyConfiguration {
+	b.Devices = value
 	return b
 }
 
@@ -151,19 +104,6 @@ func (b *FirmwareCatalogStatusApplyConfiguration) WithProviders(values ...*Catal
 	return b
 }
 
-// WithStaged adds the given value to the Staged field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Staged field.
-func (b *FirmwareCatalogStatusApplyConfiguration) WithStaged(values ...*CatalogStagedApplyConfiguration) *FirmwareCatalogStatusApplyConfiguration {
-	for i := range values {
-		if values[i] == nil {
-			panic("nil value passed to WithStaged")
-		}
-		b.Staged = append(b.Staged, *values[i])
-	}
-	return b
-}
-
 // WithComponents adds the given value to the Components field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the Components field.
@@ -174,13 +114,5 @@ func (b *FirmwareCatalogStatusApplyConfiguration) WithComponents(values ...*Cata
 		}
 		b.Components = append(b.Components, *values[i])
 	}
-	return b
-}
-
-// WithComponentsNotListed sets the ComponentsNotListed field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the ComponentsNotListed field is set to the value of the last call.
-func (b *FirmwareCatalogStatusApplyConfiguration) WithComponentsNotListed(value int32) *FirmwareCatalogStatusApplyConfiguration {
-	b.ComponentsNotListed = &value
 	return b
 }
