@@ -212,7 +212,7 @@ func template(name string) *v1alpha1.FirmwareTemplate {
 
 func source(name string) *v1alpha1.FirmwareSource {
 	return &v1alpha1.FirmwareSource{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareSourceSpec{Files: []v1alpha1.FirmwareFile{{
-		URL: "https://example.com/fw.bin", SHA256: strings.Repeat("0", 64), Images: []v1alpha1.ImageDescription{{Class: v1alpha1.ClassNIC, Version: "1"}},
+		URL: "https://example.com/fw.bin", Digest: v1alpha1.Digest("sha256:" + strings.Repeat("0", 64)), Images: []v1alpha1.ImageDescription{{Class: v1alpha1.ClassNIC, Version: "1"}},
 	}}}}
 }
 

@@ -79,18 +79,18 @@ func sourcesInUse() []client.Object {
 	stored.Status = v1alpha1.FirmwareSourceStatus{
 		ObservedGeneration: 1,
 		Conditions: status.Source(nil, 1, someTime.Time, status.SourceFacts{
-			Reached: status.SourceDone, Files: 1, Images: 2, Verification: v1alpha1.VerificationKeys,
+			Reached: status.SourceDone, Files: 1, Images: 2, Verification: &v1alpha1.SourceVerification{Keys: []string{"RW"}},
 		}),
 		Images: []v1alpha1.StoredImage{
-			{Version: "22.39.2048", Class: v1alpha1.ClassNIC, Digest: digest, SizeBytes: 16 << 20},
-			{Version: "22.41.1000", Class: v1alpha1.ClassNIC, Digest: digest, SizeBytes: 16 << 20},
+			{Version: "22.39.2048", Class: v1alpha1.ClassNIC, Digest: digest},
+			{Version: "22.41.1000", Class: v1alpha1.ClassNIC, Digest: digest},
 		},
 	}
 	broken.Name = "lenovo-7x21-bios"
 	broken.Status = v1alpha1.FirmwareSourceStatus{
 		ObservedGeneration: 1,
 		Conditions: status.Source(nil, 1, someTime.Time, status.SourceFacts{
-			Reached: status.SourceDownload, Files: 1, Reason: v1alpha1.ReasonDownloadFailed,
+			Reached: status.SourceFetching, Files: 1, Reason: v1alpha1.ReasonDownloadFailed,
 			Err: errors.New("fetch https://firmware.example.com/bios.cab: the server answered 404 Not Found"),
 		}),
 	}
@@ -99,7 +99,7 @@ func sourcesInUse() []client.Object {
 	bad.Status = v1alpha1.FirmwareSourceStatus{
 		ObservedGeneration: 1,
 		Conditions: append(status.Source(nil, 1, someTime.Time, status.SourceFacts{
-			Reached: status.SourceDone, Files: 1, Images: 1, Verification: v1alpha1.VerificationUnsigned,
+			Reached: status.SourceDone, Files: 1, Images: 1,
 		}), condition(v1alpha1.ConditionQuarantined, metav1.ConditionTrue, v1alpha1.ReasonQuarantined, "")),
 		Quarantine: []v1alpha1.QuarantinedImage{quarantined()},
 	}

@@ -32,17 +32,9 @@ const (
 
 	// ConditionQuarantined (abnormal) is True on a FirmwareSource while one of its images is quarantined.
 	ConditionQuarantined = "Quarantined"
-	// ConditionStorageAvailable says on a FirmwareSource whether the operator's store can be written.
-	ConditionStorageAvailable = "StorageAvailable"
-	// ConditionDownloaded says on a FirmwareSource whether every file was fetched with the right digest.
-	ConditionDownloaded = "Downloaded"
-	// ConditionVerified says on a FirmwareSource whether the files hold exactly the images the spec lists.
-	ConditionVerified = "Verified"
 	// ConditionSignatureVerified says on a FirmwareSource whether every file is signed by a key or an identity that its spec trusts. It is False
 	// where the spec asks for no signature, which is no failure: Ready may be True.
 	ConditionSignatureVerified = "SignatureVerified"
-	// ConditionPublished says on a FirmwareSource whether every image can be fetched by the daemons.
-	ConditionPublished = "Published"
 
 	// ConditionAdmitted says on a FirmwareJob whether it has a place in the ledger of its RolloutPolicy.
 	ConditionAdmitted = "Admitted"
@@ -129,33 +121,24 @@ const (
 
 	// ReasonStorageFailed: the operator's store cannot be read or written.
 	ReasonStorageFailed = "StorageFailed"
-	// ReasonDownloadFailed: a file could not be fetched.
+	// ReasonDownloadFailed: a file could not be fetched, or is larger than the limit.
 	ReasonDownloadFailed = "DownloadFailed"
 	// ReasonDigestMismatch: a fetched file has another digest than the spec says.
 	ReasonDigestMismatch = "DigestMismatch"
-	// ReasonTooLarge: a file or an image exceeds the size limit.
-	ReasonTooLarge = "TooLarge"
-	// ReasonUnpackFailed: an archive could not be unpacked or lacks an image.
+	// ReasonUnpackFailed: an archive could not be unpacked, exceeds a limit or lacks an image.
 	ReasonUnpackFailed = "UnpackFailed"
 	// ReasonImageMismatch: an image says of itself that it is of another version, or for other boards, than the source says.
 	ReasonImageMismatch = "ImageMismatch"
 	// ReasonBoardsUnknown: neither an image nor the source says for which boards or models it is. Nothing was stored.
 	ReasonBoardsUnknown = "BoardsUnknown"
-	// ReasonUnsigned: the source takes files that nobody signed, because its spec says so.
-	ReasonUnsigned = "Unsigned"
-	// ReasonVerificationNotChosen: the source takes files that nobody signed, because its spec does not say who must sign.
-	ReasonVerificationNotChosen = "VerificationNotChosen"
 	// ReasonSignatureMissing: a file, or an image on its node, has no signature where one is required. Nothing was stored or written.
 	ReasonSignatureMissing = "SignatureMissing"
 	// ReasonSignatureInvalid: a signature is damaged, is none, or is not of this file. Nothing was stored or written. Of a
 	// catalog: metadata is not signed by whom it trusts.
 	ReasonSignatureInvalid = "SignatureInvalid"
-	// ReasonSignatureKeyUnknown: a signature is by a key or an identity that is not trusted, or an authority or log vouches for it that
-	// is not known. Nothing was stored or written.
-	ReasonSignatureKeyUnknown = "SignatureKeyUnknown"
-	// ReasonSignatureExpired: the key that signed is not valid any more, or not yet, or a certificate was not when the file was signed.
-	// Nothing was stored or written.
-	ReasonSignatureExpired = "SignatureExpired"
+	// ReasonSignatureUntrusted: a signature is by a key or an identity that is not trusted, or an authority or log vouches for it that is
+	// not known, or one of them was not valid at that time. Nothing was stored or written.
+	ReasonSignatureUntrusted = "SignatureUntrusted"
 	// ReasonReplayed: metadata was signed before what the catalog used already.
 	ReasonReplayed = "Replayed"
 	// ReasonInvalidCatalog: what a provider answered is not in the form of its type, or exceeds a limit.

@@ -36,24 +36,23 @@ func signedSource() *v1alpha1.FirmwareSource {
 	s := validSource()
 	s.Spec = v1alpha1.FirmwareSourceSpec{
 		Verification: &v1alpha1.SourceVerification{
-			Mode: v1alpha1.VerificationKeys, Keys: []string{"RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3"},
+			Keys: []string{"RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3"},
 		},
 		SecretRef: &v1alpha1.LocalReference{Name: "node-firmware-source-credentials"},
 		CARef:     &v1alpha1.LocalReference{Name: "node-firmware-source-ca"},
 		Files: []v1alpha1.FirmwareFile{{
 			URL:          "https://mirror.example.com:8443/cx6dx-22.41.1000.tar.zst",
 			SignatureURL: "https://mirror.example.com:8443/cx6dx-22.41.1000.tar.zst.minisig",
-			SHA256:       string(digest[len("sha256:"):]),
-			Format:       v1alpha1.FormatTarZstd,
+			Digest:       digest,
 			Images:       []v1alpha1.ImageDescription{nic("MCX623106AC/fw.bin", "MT_0000000436"), nic("MCX623106AN/fw.bin", "MT_0000000359")},
 		}},
 	}
 	s.Status = v1alpha1.FirmwareSourceStatus{ObservedGeneration: 1, Conditions: status.Source(nil, 1, someTime.Time, status.SourceFacts{
-		Reached: status.SourceDone, Files: 1, Images: 2, Verification: v1alpha1.VerificationKeys,
+		Reached: status.SourceDone, Files: 1, Images: 2, Verification: s.Spec.Verification,
 	})}
 	for _, i := range s.Spec.Files[0].Images {
 		s.Status.Images = append(s.Status.Images, v1alpha1.StoredImage{
-			Version: i.Version, Class: i.Class, Vendor: i.Vendor, BoardIDs: i.BoardIDs, Digest: digest, SizeBytes: 16 << 20,
+			Version: i.Version, Class: i.Class, Vendor: i.Vendor, BoardIDs: i.BoardIDs, Digest: digest,
 		})
 	}
 	return s
@@ -65,7 +64,7 @@ func refusedSource() *v1alpha1.FirmwareSource {
 	s.Name = "cx6dx-2242"
 	s.Status.Images = nil
 	s.Status.Conditions = status.Source(nil, 1, someTime.Time, status.SourceFacts{
-		Reached: status.SourceVerify, Files: 1, Verification: v1alpha1.VerificationKeys, Reason: v1alpha1.ReasonSignatureInvalid,
+		Reached: status.SourceFetching, Files: 1, Verification: s.Spec.Verification, Reason: v1alpha1.ReasonSignatureInvalid,
 		Err: errors.New(s.Spec.Files[0].URL + ": the signature by the minisign key E7620F1842B4E81F is not of this file, or it or its comment was changed; " +
 			"nothing of it was stored. Correct the signature, the key or the file, and find out why it was wrong, then edit the source: it is not " +
 			"tried again before that"),

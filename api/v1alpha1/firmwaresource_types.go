@@ -2,50 +2,14 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// FileFormat says how a downloaded file holds the images.
-// +kubebuilder:validation:Enum=Image;Zip;Tar;TarGzip;TarXz;TarZstd;Cabinet
-type FileFormat string
-
-const (
-	// FormatImage is one firmware image in the form the device accepts (a .bin, a .fluf, a .cab).
-	FormatImage FileFormat = "Image"
-	// FormatZip is a zip archive of images.
-	FormatZip FileFormat = "Zip"
-	// FormatTar is a tar archive of images.
-	FormatTar FileFormat = "Tar"
-	// FormatTarGzip is a gzip-compressed tar archive of images.
-	FormatTarGzip FileFormat = "TarGzip"
-	// FormatTarXz is an xz-compressed tar archive of images.
-	FormatTarXz FileFormat = "TarXz"
-	// FormatTarZstd is a zstd-compressed tar archive of images.
-	FormatTarZstd FileFormat = "TarZstd"
-	// FormatCabinet is a cabinet from which images are taken. A cabinet that fwupd is to get as a whole is an Image.
-	FormatCabinet FileFormat = "Cabinet"
-)
-
-// VerificationMode says how the files of a source are verified, besides their digests.
-// +kubebuilder:validation:Enum=Keys;Sigstore;Unsigned
-type VerificationMode string
-
-const (
-	// VerificationKeys takes only files that one of the keys signed.
-	VerificationKeys VerificationMode = "Keys"
-	// VerificationSigstore takes only files that an identity signed whom an authority of Sigstore certified.
-	VerificationSigstore VerificationMode = "Sigstore"
-	// VerificationUnsigned takes files that nobody signed.
-	VerificationUnsigned VerificationMode = "Unsigned"
-)
-
-// SourceVerification says who must have signed the files of a source.
-// +kubebuilder:validation:XValidation:rule="self.mode == 'Keys' ? has(self.keys) : !has(self.keys)",message="mode Keys needs keys, and no other mode takes them"
-// +kubebuilder:validation:XValidation:rule="self.mode == 'Sigstore' ? has(self.sigstore) : !has(self.sigstore)",message="mode Sigstore needs sigstore, and no other mode takes it"
+// SourceVerification says who must have signed the files of a source: one of the keys, or one of the identities. Nothing of it needs
+// a network.
+// +kubebuilder:validation:XValidation:rule="has(self.keys) != has(self.trustedRoot)",message="verification needs either keys, or trustedRoot and identities"
+// +kubebuilder:validation:XValidation:rule="has(self.trustedRoot) == has(self.identities)",message="trustedRoot and identities need each other"
 type SourceVerification struct {
-	// mode is Keys, which takes only files that one of the keys signed, Sigstore, which takes only files that an identity signed
-	// whom an authority of Sigstore certified, or Unsigned. Written by the user.
-	// +required
-	Mode VerificationMode `json:"mode,omitempty"`
 	// keys are the public keys of those who may sign, at most 8: a minisign key (the line that begins with RW), or an ECDSA key
-	// on the curve P-256 in PEM, as PUBLIC KEY or as CERTIFICATE, which expires. Written by the user.
+	// on the curve P-256 in PEM, as PUBLIC KEY or as CERTIFICATE, which expires. Absent: trustedRoot and identities say it. Written
+	// by the user.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -53,22 +17,15 @@ type SourceVerification struct {
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=4096
 	Keys []string `json:"keys,omitempty"`
-	// sigstore says which identities may sign, with mode Sigstore. Written by the user.
-	// +optional
-	Sigstore *SigstoreVerification `json:"sigstore,omitempty"`
-}
-
-// SigstoreVerification says which identities may sign, and which authorities know them. Nothing of it needs a network.
-type SigstoreVerification struct {
 	// trustedRoot is the trusted_root.json of the Sigstore that the publisher signs with, of at most 32 KiB: its certificate authorities,
 	// transparency logs, certificate logs and timestamp authorities, and when each was valid. Each kind that it names is demanded of
 	// a bundle: an entry in a log, or a timestamp where it names no log. Written by the user.
-	// +required
+	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=32768
 	TrustedRoot string `json:"trustedRoot,omitempty"`
 	// identities of those who may sign, at most 16, one of whom is enough. Written by the user.
-	// +required
+	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
@@ -96,7 +53,7 @@ type SignerIdentity struct {
 }
 
 // FirmwareSourceSpec says where images come from, how they are verified and what they are.
-// +kubebuilder:validation:XValidation:rule="has(self.verification) && self.verification.mode != 'Unsigned' ? self.files.all(f, has(f.signatureURL)) : self.files.all(f, !has(f.signatureURL))",message="with verification mode Keys or Sigstore each file needs its signatureURL, and otherwise none may have one, because it would not be verified"
+// +kubebuilder:validation:XValidation:rule="self.files.all(f, has(f.signatureURL) == has(self.verification))",message="with verification each file needs its signatureURL, and without it none may have one, because it would not be verified"
 type FirmwareSourceSpec struct {
 	// files to fetch, at most 64. Every one must be fetched and verified before the source is Ready.
 	// Written by the user.
@@ -106,8 +63,8 @@ type FirmwareSourceSpec struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	Files []FirmwareFile `json:"files,omitempty"`
-	// verification says who must have signed the files. Absent: nobody, as with the mode Unsigned, and the condition
-	// SignatureVerified says that nobody has chosen. Written by the user.
+	// verification says who must have signed the files. Absent: nobody. Nodes may require signatures whatever is said here. Written
+	// by the user.
 	// +optional
 	Verification *SourceVerification `json:"verification,omitempty"`
 	// secretRef names a Secret of the product's namespace with the credentials of the servers: username and password, or token, and hosts,
@@ -123,11 +80,6 @@ type FirmwareSourceSpec struct {
 	// Written by the user.
 	// +optional
 	UpgradePaths *UpgradePaths `json:"upgradePaths,omitempty"`
-	// downgrade is Allow (default), which leaves the decision to the template or pin, or Forbid, which forbids
-	// downgrades to every image of this source. Written by the user.
-	// +optional
-	// +kubebuilder:default=Allow
-	Downgrade DowngradePolicy `json:"downgrade,omitempty"`
 	// liftQuarantine lifts every quarantine of an image of this source, so that the image may be flashed again. It is any text
 	// of at most 128 bytes, such as "2026-11-21 it was the switch", and it is a request whenever it differs from
 	// status.quarantine[].lift. What is reported afterwards quarantines again. Removing it requests nothing. Written by the
@@ -157,9 +109,8 @@ type LocalReference struct {
 }
 
 // FirmwareFile is one file to fetch.
-// +kubebuilder:validation:XValidation:rule="has(self.sha256) || self.url.startsWith('oci://')",message="sha256 is required: a file without it could be any file"
-// +kubebuilder:validation:XValidation:rule="self.format != 'Image' || (size(self.images) == 1 && !has(self.images[0].path))",message="format Image holds exactly one image and takes no path"
-// +kubebuilder:validation:XValidation:rule="self.format == 'Image' || self.images.all(i, has(i.path))",message="each image of an archive needs its path within the archive"
+// +kubebuilder:validation:XValidation:rule="has(self.digest) || self.url.startsWith('oci://')",message="digest is required: a file without it could be any file"
+// +kubebuilder:validation:XValidation:rule="size(self.images) == 1 || self.images.all(i, has(i.path))",message="a file of several images is an archive: each needs its path within it"
 type FirmwareFile struct {
 	// url of the file: https, http, file or oci. A URL may not carry a user name or password. A file URL names a path on the
 	// operator's own file system, below the operator's configured source directory. An OCI reference,
@@ -171,25 +122,21 @@ type FirmwareFile struct {
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('oci://') || self.matches('^oci://[^/ @]+/[^ @]+@sha256:[0-9a-f]{64}$')",message="an OCI reference is oci://registry/repository@sha256:digest, because a registry may move a tag to another artifact"
 	// +kubebuilder:validation:XValidation:rule="self.startsWith('oci://') || !self.matches('^[a-z]+://[^/]*@')",message="url must not carry credentials"
 	URL string `json:"url,omitempty"`
-	// sha256 of the file as 64 hexadecimal digits. A file with another digest is refused. Required, but for an OCI reference, whose
-	// digest is that of the manifest.
+	// digest of the file, sha256: and 64 hexadecimal digits. A file with another one is refused. Required, but for an OCI reference, whose
+	// digest is that of the manifest. Written by the user.
 	// +optional
-	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:Pattern=`^[0-9a-f]{64}$`
-	SHA256 string `json:"sha256,omitempty"`
+	Digest Digest `json:"digest,omitempty"`
 	// signatureURL is where the signature of the file is: a minisign signature (.minisig), an ECDSA signature of the file's sha256 in
 	// DER, bare or in base64, or a bundle of Sigstore (.sigstore.json); at most 32 KiB. https, http or file, as for url. Required
-	// with the verification modes Keys and Sigstore.
+	// with spec.verification, and not allowed without. Written by the user.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=2048
 	// +kubebuilder:validation:Pattern=`^(https?|file)://[^/ @]*(/[^ ]*)?$`
 	SignatureURL string `json:"signatureURL,omitempty"`
-	// format of the file: Image (default), Zip, Tar, TarGzip, TarXz, TarZstd or Cabinet.
-	// +optional
-	// +kubebuilder:default=Image
-	Format FileFormat `json:"format,omitempty"`
-	// images says what the file holds, at most 64. Files of an archive that are not listed here are ignored.
+	// images says what the file holds, at most 64. One without a path is the file itself, a cabinet for fwupd for example. With paths the
+	// file is an archive, a zip, a cabinet or a tar, which may be compressed with gzip, xz or zstd, as its first bytes tell; what is not
+	// listed of it is ignored. Written by the user.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -200,7 +147,7 @@ type FirmwareFile struct {
 // ImageDescription says what an image is for. The daemon checks it again against the device and the image itself
 // before it writes.
 type ImageDescription struct {
-	// path of the image within the archive, without a leading slash and without "..". Only for archives.
+	// path of the image within the archive, without a leading slash and without "..". Absent: the file is the image.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
@@ -244,8 +191,8 @@ type FirmwareSourceStatus struct {
 	// +optional
 	// +kubebuilder:default=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready, SignatureVerified, and one for each stage of the pipeline: StorageAvailable, Downloaded, Verified,
-	// Published.
+	// conditions: Ready, Reconciling, Stalled, and SignatureVerified where spec.verification asks for signatures. The reason of Ready
+	// says at which stage the pipeline stopped.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -396,10 +343,6 @@ type StoredImage struct {
 	// digest of the image as it is stored and served.
 	// +required
 	Digest Digest `json:"digest,omitempty"`
-	// sizeBytes of the image.
-	// +required
-	// +kubebuilder:validation:Minimum=0
-	SizeBytes int64 `json:"sizeBytes"`
 }
 
 // FirmwareSource says where images come from, how they are verified and what is in store.
@@ -409,7 +352,6 @@ type StoredImage struct {
 // +kubebuilder:resource:scope=Cluster,shortName=fws,categories=firmware
 // +kubebuilder:printcolumn:name="Quarantined",type=string,JSONPath=`.status.conditions[?(@.type=="Quarantined")].status`,priority=1
 // +kubebuilder:printcolumn:name="Signed",type=string,JSONPath=`.status.conditions[?(@.type=="SignatureVerified")].status`,priority=1
-// +kubebuilder:printcolumn:name="Signature",type=string,JSONPath=`.status.conditions[?(@.type=="SignatureVerified")].reason`,priority=1
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

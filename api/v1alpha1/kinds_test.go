@@ -77,9 +77,6 @@ func TestDefaults(t *testing.T) {
 	assert.Equal(t, intstr.FromInt32(1), *policy.MaxUnavailable, "one node at a time by default")
 	assert.Equal(t, v1alpha1.RollbackBestEffort, policy.Rollback)
 	assert.Equal(t, v1alpha1.WriteProtectionBestEffort, policy.WriteProtection)
-	source := kinds["FirmwareSource"].(*v1alpha1.FirmwareSource).Spec
-	assert.Equal(t, v1alpha1.DowngradeAllow, source.Downgrade, "a source leaves downgrades to the template or pin")
-	assert.Equal(t, v1alpha1.FormatImage, source.Files[0].Format)
 	job := kinds["FirmwareJob"].(*v1alpha1.FirmwareJob).Spec
 	assert.Equal(t, int32(3600), *job.ActiveDeadlineSeconds)
 	assert.Equal(t, v1alpha1.RollbackBestEffort, job.Rollback)

@@ -212,12 +212,9 @@ func TestGateDurationsValidation(t *testing.T) {
 	})
 }
 
-// TestSourcePolicyValidation: a source can forbid downgrades, and its quarantine can be lifted.
+// TestSourcePolicyValidation: the quarantine of a source can be lifted.
 func TestSourcePolicyValidation(t *testing.T) {
 	checkCreate(t, validSource, []validation[*v1alpha1.FirmwareSource]{
-		{name: "a source that forbids downgrades", change: func(o *v1alpha1.FirmwareSource) { o.Spec.Downgrade = v1alpha1.DowngradeForbid }},
-		{name: "a source with an unknown downgrade policy", change: func(o *v1alpha1.FirmwareSource) { o.Spec.Downgrade = "Never" },
-			field: "spec.downgrade", message: `supported values: "Forbid", "Allow"`},
 		{name: "a lifted quarantine", change: func(o *v1alpha1.FirmwareSource) { o.Spec.LiftQuarantineRequestedAt = &someTime }},
 	})
 }

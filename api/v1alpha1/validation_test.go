@@ -196,26 +196,19 @@ func TestFirmwareSourceValidation(t *testing.T) {
 		return func(o *v1alpha1.FirmwareSource) { file(o).URL = u }
 	}
 	path := func(p string) func(*v1alpha1.FirmwareSource) {
-		return func(o *v1alpha1.FirmwareSource) {
-			file(o).Format = v1alpha1.FormatZip
-			file(o).Images[0].Path = p
-		}
+		return func(o *v1alpha1.FirmwareSource) { file(o).Images[0].Path = p }
 	}
-	verify := func(mode v1alpha1.VerificationMode, keys ...string) func(*v1alpha1.FirmwareSource) {
-		return func(o *v1alpha1.FirmwareSource) {
-			o.Spec.Verification = &v1alpha1.SourceVerification{Mode: mode, Keys: keys}
-		}
+	verify := func(keys ...string) func(*v1alpha1.FirmwareSource) {
+		return func(o *v1alpha1.FirmwareSource) { o.Spec.Verification = &v1alpha1.SourceVerification{Keys: keys} }
 	}
 	sigstore := func(identities ...v1alpha1.SignerIdentity) func(*v1alpha1.FirmwareSource) {
 		return func(o *v1alpha1.FirmwareSource) {
 			file(o).SignatureURL = "https://firmware.example.com/a.bin.sigstore.json"
-			o.Spec.Verification = &v1alpha1.SourceVerification{Mode: v1alpha1.VerificationSigstore, Sigstore: &v1alpha1.SigstoreVerification{
-				TrustedRoot: "{}", Identities: identities,
-			}}
+			o.Spec.Verification = &v1alpha1.SourceVerification{TrustedRoot: "{}", Identities: identities}
 		}
 	}
 	who := v1alpha1.SignerIdentity{Issuer: "https://accounts.example.com", Subject: "release@example.com"}
-	const identitiesField = "spec.verification.sigstore.identities"
+	const identitiesField = "spec.verification.identities"
 	const pathField = "spec.files[0].images[0].path"
 	checkCreate(t, validSource, []change{
 		{name: "a plain source", change: func(*v1alpha1.FirmwareSource) {}},
@@ -238,63 +231,47 @@ func TestFirmwareSourceValidation(t *testing.T) {
 		{name: "a URL with credentials", change: url("https://user:secret@firmware.example.com/a.bin"),
 			field: "spec.files[0].url", message: "url must not carry credentials"},
 		{name: "a URL with an @ in its path", change: url("https://firmware.example.com/a@1.bin")},
-		{name: "unsigned on purpose", change: verify(v1alpha1.VerificationUnsigned)},
 		{name: "signed", change: func(o *v1alpha1.FirmwareSource) {
-			verify(v1alpha1.VerificationKeys, "RWQ")(o)
+			verify("RWQ")(o)
 			file(o).SignatureURL = "https://firmware.example.com/a@1.bin.minisig"
 		}},
-		{name: "keys and a file without a signature", change: verify(v1alpha1.VerificationKeys, "RWQ"),
-			field: "spec", message: "with verification mode Keys or Sigstore each file needs its signatureURL, and otherwise none may have one, because it would not be verified"},
-		{name: "a signature that nobody verifies", change: func(o *v1alpha1.FirmwareSource) {
-			verify(v1alpha1.VerificationUnsigned)(o)
-			file(o).SignatureURL = "https://firmware.example.com/a.minisig"
-		}, field: "spec", message: "none may have one"},
+		{name: "keys and a file without a signature", change: verify("RWQ"),
+			field: "spec", message: "with verification each file needs its signatureURL, and without it none may have one, because it would not be verified"},
 		{name: "a signature without a verification", change: func(o *v1alpha1.FirmwareSource) {
 			file(o).SignatureURL = "https://firmware.example.com/a.minisig"
 		}, field: "spec", message: "none may have one"},
 		{name: "a signature with credentials", change: func(o *v1alpha1.FirmwareSource) {
-			verify(v1alpha1.VerificationKeys, "RWQ")(o)
+			verify("RWQ")(o)
 			file(o).SignatureURL = "https://user:secret@firmware.example.com/a.minisig"
 		}, field: "spec.files[0].signatureURL", message: "should match"},
-		{name: "keys without one", change: verify(v1alpha1.VerificationKeys),
-			field: "spec.verification", message: "mode Keys needs keys, and no other mode takes them"},
-		{name: "unsigned with a key", change: verify(v1alpha1.VerificationUnsigned, "RWQ"),
-			field: "spec.verification", message: "mode Keys needs keys, and no other mode takes them"},
+		{name: "nobody who may sign", change: verify(), field: "spec.verification", message: "verification needs either keys, or trustedRoot and identities"},
 		{name: "signed by an identity", change: sigstore(who, v1alpha1.SignerIdentity{Issuer: "https://ci.example.com", SubjectRegExp: "https://ci/.*"})},
 		{name: "identities and a file without a signature", change: func(o *v1alpha1.FirmwareSource) {
 			sigstore(who)(o)
 			file(o).SignatureURL = ""
 		}, field: "spec", message: "each file needs its signatureURL"},
-		{name: "identities that are not there", change: verify(v1alpha1.VerificationSigstore),
-			field: "spec.verification", message: "mode Sigstore needs sigstore, and no other mode takes it"},
 		{name: "keys beside identities", change: func(o *v1alpha1.FirmwareSource) {
 			sigstore(who)(o)
 			o.Spec.Verification.Keys = []string{"RWQ"}
-		}, field: "spec.verification", message: "mode Keys needs keys, and no other mode takes them"},
+		}, field: "spec.verification", message: "verification needs either keys, or trustedRoot and identities"},
+		{name: "no identity", change: sigstore(), field: "spec.verification", message: "trustedRoot and identities need each other"},
 		{name: "identities beside keys", change: func(o *v1alpha1.FirmwareSource) {
 			sigstore(who)(o)
-			o.Spec.Verification.Mode, o.Spec.Verification.Keys = v1alpha1.VerificationKeys, []string{"RWQ"}
-		}, field: "spec.verification", message: "mode Sigstore needs sigstore, and no other mode takes it"},
-		{name: "no identity", change: sigstore(), field: identitiesField, message: "Required"},
-		{name: "no trusted root", change: func(o *v1alpha1.FirmwareSource) {
-			sigstore(who)(o)
-			o.Spec.Verification.Sigstore.TrustedRoot = ""
-		}, field: "spec.verification.sigstore.trustedRoot", message: "Required"},
+			o.Spec.Verification.TrustedRoot, o.Spec.Verification.Keys = "", []string{"RWQ"}
+		}, field: "spec.verification", message: "trustedRoot and identities need each other"},
 		{name: "a trusted root without end", change: func(o *v1alpha1.FirmwareSource) {
 			sigstore(who)(o)
-			o.Spec.Verification.Sigstore.TrustedRoot = strings.Repeat("x", 32769)
-		}, field: "spec.verification.sigstore.trustedRoot", message: "may not be more than 32768 bytes"},
+			o.Spec.Verification.TrustedRoot = strings.Repeat("x", 32769)
+		}, field: "spec.verification.trustedRoot", message: "may not be more than 32768 bytes"},
 		{name: "an identity without a subject", change: sigstore(v1alpha1.SignerIdentity{Issuer: who.Issuer}),
 			field: identitiesField + "[0]", message: "an identity needs either subject or subjectRegExp"},
 		{name: "an identity with two subjects", change: sigstore(v1alpha1.SignerIdentity{Issuer: who.Issuer, Subject: "a", SubjectRegExp: "b"}),
 			field: identitiesField + "[0]", message: "an identity needs either subject or subjectRegExp"},
 		{name: "an identity that nobody knows", change: sigstore(v1alpha1.SignerIdentity{Subject: "a"}),
 			field: identitiesField + "[0].issuer", message: "Required"},
-		{name: "an unknown verification", change: verify("Hope"),
-			field: "spec.verification.mode", message: "supported values"},
-		{name: "no digest", change: func(o *v1alpha1.FirmwareSource) { file(o).SHA256 = "" }, field: "spec.files[0]", message: "sha256 is required: a file without it could be any file"},
+		{name: "no digest", change: func(o *v1alpha1.FirmwareSource) { file(o).Digest = "" }, field: "spec.files[0]", message: "digest is required: a file without it could be any file"},
 		{name: "an artifact by its digest", change: func(o *v1alpha1.FirmwareSource) {
-			file(o).URL, file(o).SHA256 = "oci://registry.example:5000/fw/cx@sha256:"+strings.Repeat("a", 64), ""
+			file(o).URL, file(o).Digest = "oci://registry.example:5000/fw/cx@sha256:"+strings.Repeat("a", 64), ""
 		}},
 		{name: "an artifact by a tag", change: func(o *v1alpha1.FirmwareSource) { file(o).URL = "oci://registry.example/fw/cx:v1" },
 			field: "spec.files[0].url", message: "an OCI reference is oci://registry/repository@sha256:digest, because a registry may move a tag to another artifact"},
@@ -303,20 +280,17 @@ func TestFirmwareSourceValidation(t *testing.T) {
 		}, field: "spec.files[0].url", message: "an OCI reference is"},
 		{name: "a Secret without a name", change: func(o *v1alpha1.FirmwareSource) { o.Spec.SecretRef = &v1alpha1.LocalReference{} },
 			field: "spec.secretRef.name", message: "Required"},
-		{name: "half a digest", change: func(o *v1alpha1.FirmwareSource) { file(o).SHA256 = strings.Repeat("a", 32) },
-			field: "spec.files[0].sha256", message: "should match"},
-		{name: "an unknown format", change: func(o *v1alpha1.FirmwareSource) { file(o).Format = "Rar" },
-			field: "spec.files[0].format", message: `supported values: "Image", "Zip", "Tar", "TarGzip", "TarXz", "TarZstd", "Cabinet"`},
+		{name: "half a digest", change: func(o *v1alpha1.FirmwareSource) { file(o).Digest = "sha256:3b1f" },
+			field: "spec.files[0].digest", message: "should match"},
 		{name: "a file without images", change: func(o *v1alpha1.FirmwareSource) { file(o).Images = nil },
 			field: "spec.files[0].images", message: "Required"},
-		{name: "a plain image with a path", change: func(o *v1alpha1.FirmwareSource) { file(o).Images[0].Path = "a.bin" },
-			field: "spec.files[0]", message: "format Image holds exactly one image and takes no path"},
-		{name: "two images in a plain image", change: func(o *v1alpha1.FirmwareSource) {
+		{name: "two images that are one file", change: func(o *v1alpha1.FirmwareSource) {
 			file(o).Images = append(file(o).Images, file(o).Images[0])
-		}, field: "spec.files[0]", message: "format Image holds exactly one image and takes no path"},
-		{name: "an archive's image without a path", change: func(o *v1alpha1.FirmwareSource) {
-			file(o).Format = v1alpha1.FormatTarGzip
-		}, field: "spec.files[0]", message: "each image of an archive needs its path within the archive"},
+		}, field: "spec.files[0]", message: "a file of several images is an archive: each needs its path within it"},
+		{name: "an archive and an image in it", change: func(o *v1alpha1.FirmwareSource) {
+			file(o).Images = append(file(o).Images, file(o).Images[0])
+			file(o).Images[1].Path = "a.bin"
+		}, field: "spec.files[0]", message: "each needs its path within it"},
 		{name: "a path", change: path("MCX623106AC/v1..2/fw..bin")},
 		{name: "an absolute path", change: path("/etc/fw.bin"),
 			field: pathField, message: "path must be relative and without empty or '..' elements"},
@@ -601,7 +575,7 @@ func validSource() *v1alpha1.FirmwareSource {
 		ObjectMeta: metav1.ObjectMeta{Name: "cx6dx-2241"},
 		Spec: v1alpha1.FirmwareSourceSpec{Files: []v1alpha1.FirmwareFile{{
 			URL:    "https://firmware.example.com/a.bin",
-			SHA256: string(digest[len("sha256:"):]),
+			Digest: digest,
 			Images: []v1alpha1.ImageDescription{{Class: v1alpha1.ClassNIC, Version: "22.41.1000"}},
 		}}},
 	}

@@ -69,8 +69,7 @@ metadata: {name: card}
 spec:
   files:
   - url: file://%s
-    sha256: %x
-    format: Image
+    digest: sha256:%x
     images: [{class: NIC, version: 22.41.1000, boardIDs: [%s]}]
 `, nic0PSID, filepath.Join(dir, "nic0.bin"), sha256.Sum256(image), nic0PSID), 0o600))
 	return file

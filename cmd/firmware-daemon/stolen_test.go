@@ -66,7 +66,7 @@ func writesNothingForAStolenOperator(t *testing.T, c *cluster, m *machine) {
 		return digest, c.images[string(digest)]
 	}
 	claim := func(digest v1alpha1.Digest, signature []byte) {
-		c.claims[string(digest)] = []artifact.Claim{{File: string(digest), Format: artifact.FormatImage, Signature: signature}}
+		c.claims[string(digest)] = []artifact.Claim{{File: string(digest), Signature: signature}}
 	}
 	_, another := stock("22.41.9000")
 	for _, attempt := range []struct {
@@ -75,14 +75,14 @@ func writesNothingForAStolenOperator(t *testing.T, c *cluster, m *machine) {
 		want          string
 	}{
 		{"unsigned", "22.41.1001", func(v1alpha1.Digest, []byte) {}, v1alpha1.ReasonSignatureMissing},
-		{"thief", "22.41.1002", func(d v1alpha1.Digest, image []byte) { claim(d, thief.sign(t, image)) }, v1alpha1.ReasonSignatureKeyUnknown},
+		{"thief", "22.41.1002", func(d v1alpha1.Digest, image []byte) { claim(d, thief.sign(t, image)) }, v1alpha1.ReasonSignatureUntrusted},
 		{"borrowed", "22.41.1003", func(d v1alpha1.Digest, _ []byte) { claim(d, vendor.sign(t, another)) }, v1alpha1.ReasonSignatureInvalid},
 		{"stranger", "22.41.1005", func(d v1alpha1.Digest, image []byte) {
 			claim(d, sigstore.Sign(t, "thief@example.com", issuer, image))
-		}, v1alpha1.ReasonSignatureKeyUnknown},
+		}, v1alpha1.ReasonSignatureUntrusted},
 		{"forged", "22.41.1006", func(d v1alpha1.Digest, image []byte) {
 			claim(d, signaturetest.New(t).Sign(t, release, issuer, image))
-		}, v1alpha1.ReasonSignatureKeyUnknown},
+		}, v1alpha1.ReasonSignatureUntrusted},
 		{"moved", "22.41.1007", func(d v1alpha1.Digest, _ []byte) {
 			claim(d, sigstore.Sign(t, release, issuer, another))
 		}, v1alpha1.ReasonSignatureInvalid},

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/hex"
 	"fmt"
 	"net/url"
 	"path"
@@ -12,6 +11,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/document"
 	"github.com/nodefirmware/node-firmware-operator/internal/match"
 	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
+	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
 // checkTemplate refuses what the API server would refuse, because without a cluster no API server checks it.
@@ -54,7 +54,6 @@ func isAnyDevice(s v1alpha1.DeviceSelector) bool {
 func checkSource(s v1alpha1.FirmwareSource) []document.Problem {
 	c := &checker{}
 	c.require("metadata.name", s.Name)
-	c.oneOf("spec.downgrade", string(s.Spec.Downgrade), "", string(v1alpha1.DowngradeForbid), string(v1alpha1.DowngradeAllow))
 	c.paths("spec.upgradePaths", s.Spec.UpgradePaths)
 	if len(s.Spec.Files) == 0 {
 		c.report("spec.files", "names no file")
@@ -62,21 +61,18 @@ func checkSource(s v1alpha1.FirmwareSource) []document.Problem {
 	for i, f := range s.Spec.Files {
 		at := fmt.Sprintf("spec.files[%d]", i)
 		c.fileURL(at+".url", f.URL)
-		if raw, err := hex.DecodeString(f.SHA256); (err != nil || len(raw) != 32) && (f.SHA256 != "" || !artifact.OCI(f.URL)) {
-			c.report(at+".sha256", "must be 64 hexadecimal digits")
+		if _, err := inventory.ParseDigest(string(f.Digest)); err != nil && (f.Digest != "" || !artifact.OCI(f.URL)) {
+			c.report(at+".digest", "must be sha256: and 64 hexadecimal digits")
 		}
-		c.oneOf(at+".format", string(f.Format), "", string(v1alpha1.FormatImage), string(v1alpha1.FormatZip), string(v1alpha1.FormatTar),
-			string(v1alpha1.FormatTarGzip), string(v1alpha1.FormatTarXz), string(v1alpha1.FormatTarZstd), string(v1alpha1.FormatCabinet))
-		archive := f.Format != "" && f.Format != v1alpha1.FormatImage
-		if len(f.Images) == 0 || !archive && len(f.Images) != 1 {
-			c.report(at+".images", "format Image holds exactly one image, an archive at least one")
+		if len(f.Images) == 0 {
+			c.report(at+".images", "names no image")
 		}
 		for j, image := range f.Images {
 			in := fmt.Sprintf("%s.images[%d]", at, j)
 			c.class(in+".class", image.Class)
 			c.require(in+".version", image.Version)
-			if archive != (image.Path != "") || path.IsAbs(image.Path) || image.Path != "" && path.Clean(image.Path) != image.Path {
-				c.report(in+".path", "an image of an archive needs its path within it, and no other image has one")
+			if image.Path == "" && len(f.Images) > 1 || path.IsAbs(image.Path) || image.Path != "" && path.Clean(image.Path) != image.Path {
+				c.report(in+".path", "an image of an archive needs its path within it, and an image that is the file has none")
 			}
 		}
 	}

@@ -145,10 +145,10 @@ metadata: {name: nics}
 spec:
   files:
   - url: file://%s
-    sha256: %s
+    digest: sha256:%s
     images: [{class: NIC, boardIDs: [MT_0000000359], version: 22.41.1000}]
   - url: file://%s
-    sha256: %s
+    digest: sha256:%s
     images: [{class: NIC, boardIDs: [MT_0000000834], version: 28.41.1000}]
 `, cx6, sum6, cx7, sum7))
 }
@@ -395,7 +395,7 @@ func TestApplyTakesSignedFilesOnlyWhereTheSourceSaysSo(t *testing.T) {
 	require.NoError(t, err)
 	for i := range a.Docs.Sources {
 		spec := &a.Docs.Sources[i].Spec
-		spec.Verification = &v1alpha1.SourceVerification{Mode: v1alpha1.VerificationKeys, Keys: []string{public.String()}}
+		spec.Verification = &v1alpha1.SourceVerification{Keys: []string{public.String()}}
 		for j := range spec.Files {
 			f := &spec.Files[j]
 			f.SignatureURL = f.URL + ".minisig"
@@ -409,12 +409,9 @@ func TestApplyTakesSignedFilesOnlyWhereTheSourceSaysSo(t *testing.T) {
 	assert.Zero(t, s.count(t, "Write"))
 
 	v := a.Docs.Sources[0].Spec.Verification
-	v.Mode = "Later"
+	v.Keys = nil
 	_, err = cli.Apply(t.Context(), a)
-	require.ErrorContains(t, err, `mode "Later" is not known`)
-	v.Mode, v.Keys = v1alpha1.VerificationKeys, nil
-	_, err = cli.Apply(t.Context(), a)
-	require.ErrorContains(t, err, "has none")
+	require.ErrorContains(t, err, "either keys, or trustedRoot")
 	v.Keys = []string{public.String()}
 
 	for _, f := range a.Docs.Sources[0].Spec.Files {
@@ -436,9 +433,9 @@ func TestApplyTakesWhatAnIdentitySigned(t *testing.T) {
 	const issuer, release = "https://accounts.example.com", "release@example.com"
 	for i := range a.Docs.Sources {
 		spec := &a.Docs.Sources[i].Spec
-		spec.Verification = &v1alpha1.SourceVerification{Mode: v1alpha1.VerificationSigstore, Sigstore: &v1alpha1.SigstoreVerification{
+		spec.Verification = &v1alpha1.SourceVerification{
 			TrustedRoot: string(vendor.Root(t)), Identities: []v1alpha1.SignerIdentity{{Issuer: issuer, Subject: release}},
-		}}
+		}
 	}
 	signedBy := func(subject string) {
 		for _, source := range a.Docs.Sources {
@@ -454,7 +451,7 @@ func TestApplyTakesWhatAnIdentitySigned(t *testing.T) {
 	signedBy("intern@example.com")
 	_, err := cli.Apply(t.Context(), a)
 	reason, _ := artifact.ReasonOf(err)
-	assert.Equal(t, artifact.SignatureKeyUnknown, reason, "%v", err)
+	assert.Equal(t, artifact.SignatureUntrusted, reason, "%v", err)
 	assert.Zero(t, s.count(t, "Write"))
 
 	signedBy(release)
@@ -485,8 +482,8 @@ func TestDocumentsAreReadStrictly(t *testing.T) { // R000-7
 		"two of a name":    {head + "  - &r {name: a, version: \"1\", sourceRef: {name: s}, selector: {class: NIC, vendor: any}}\n  - *r\n", "name of another rule too"},
 		"second document":  {head + "  - {name: a, version: \"1\", sourceRef: {name: s}, selector: {class: NIC, vendor: any}}\n---\napiVersion: v1\nkind: Pod\n", `template.yaml:8: apiVersion is "v1"`},
 		"other kind":       {"apiVersion: nodefirmware.io/v1alpha1\nkind: RolloutPolicy\n", `template.yaml:2: kind is "RolloutPolicy"`},
-		"no template":      {"apiVersion: nodefirmware.io/v1alpha1\nkind: FirmwareSource\nmetadata: {name: s}\nspec: {files: [{url: \"https://x/y\", sha256: \"" + strings.Repeat("0", 64) + "\", images: [{class: NIC, version: \"1\"}]}]}\n", "no FirmwareTemplate in"},
-		"bad source":       {"apiVersion: nodefirmware.io/v1alpha1\nkind: FirmwareSource\nmetadata: {name: s}\nspec:\n  files:\n  - url: ftp://x\n    sha256: abc\n", "template.yaml:7: spec.files[0].sha256: must be 64 hexadecimal digits"},
+		"no template":      {"apiVersion: nodefirmware.io/v1alpha1\nkind: FirmwareSource\nmetadata: {name: s}\nspec: {files: [{url: \"https://x/y\", digest: \"sha256:" + strings.Repeat("0", 64) + "\", images: [{class: NIC, version: \"1\"}]}]}\n", "no FirmwareTemplate in"},
+		"bad source":       {"apiVersion: nodefirmware.io/v1alpha1\nkind: FirmwareSource\nmetadata: {name: s}\nspec:\n  files:\n  - url: ftp://x\n    digest: abc\n", "template.yaml:7: spec.files[0].digest: must be sha256: and 64 hexadecimal digits"},
 		"not YAML":         {"a: [", "template.yaml: yaml:"},
 		"nothing":          {"", "no FirmwareTemplate in"},
 		"selector invalid": {"apiVersion: nodefirmware.io/v1alpha1\nkind: FirmwareTemplate\nmetadata: {name: t}\nspec:\n  nodeSelector: {matchExpressions: [{key: a, operator: Like}]}\n", "template.yaml:5: spec.nodeSelector"},

@@ -21,7 +21,7 @@ func (s *stage) climbing(t *testing.T, ofSource, ofRule string) cli.Applying {
 	images := ""
 	for _, version := range []string{"22.40.1000", "22.41.1000"} {
 		path, sum := s.image(t, version, simhost.NICImage, simhost.ImageOptions{Version: version, PSID: "MT_0000000359"})
-		images += fmt.Sprintf("  - {url: \"file://%s\", sha256: %s, images: [{class: NIC, boardIDs: [MT_0000000359], version: %s}]}\n", path, sum, version)
+		images += fmt.Sprintf("  - {url: \"file://%s\", digest: \"sha256:%s\", images: [{class: NIC, boardIDs: [MT_0000000359], version: %s}]}\n", path, sum, version)
 	}
 	docs, err := cli.Load([]string{s.write(t, fmt.Sprintf(`
 apiVersion: nodefirmware.io/v1alpha1
@@ -113,22 +113,6 @@ func TestPlanKeepsToThePaths(t *testing.T) {
 			assert.Contains(t, d.Reason, tc.want)
 		})
 	}
-}
-
-func TestSourceForbidsDowngradesWithoutACluster(t *testing.T) {
-	s := newStage(t)
-	out, err := cli.Apply(t.Context(), s.climbing(t, "", ""))
-	require.NoError(t, err)
-	require.Equal(t, "Complete", out.Result)
-	back := func(ofSource, ofRule string) cli.PlannedDevice {
-		a := s.climbing(t, ofSource, ofRule)
-		a.Docs.Templates[0].Spec.Rules[0].Version = "22.40.1000"
-		return card(t, s, a)
-	}
-	assert.Equal(t, "Flash", back("", "downgrade: Allow").Action)
-	d := back("downgrade: Forbid", "downgrade: Allow")
-	assert.Equal(t, "None", d.Action)
-	assert.Contains(t, d.Reason, "is older than the running")
 }
 
 func TestMalformedPathsAreRefused(t *testing.T) { // R002-66

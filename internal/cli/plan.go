@@ -72,9 +72,9 @@ func Describe(sources []v1alpha1.FirmwareSource) Images {
 	for _, s := range sources {
 		for _, f := range s.Spec.Files {
 			for _, i := range f.Images {
-				digest := "sha256:" + strings.ToLower(f.SHA256)
-				if i.Path != "" || f.SHA256 == "" {
-					digest = inventory.Digest(sha256.Sum256([]byte(cmp.Or(f.SHA256, f.URL) + "\x00" + i.Path))).String()
+				digest := string(f.Digest)
+				if i.Path != "" || digest == "" {
+					digest = inventory.Digest(sha256.Sum256([]byte(cmp.Or(digest, f.URL) + "\x00" + i.Path))).String()
 				}
 				out.add(s.Name, f, i, digest)
 			}

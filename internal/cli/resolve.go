@@ -33,15 +33,14 @@ func (s stockOf) decide(r *match.Rule, d inventory.Device, facts match.Device) (
 
 // firmware is what the operator would assign.
 func (s stockOf) firmware(r *match.Rule, facts match.Device) (*v1alpha1.DesiredFirmware, *match.Block) {
-	var downgrade v1alpha1.DowngradePolicy
 	var paths *match.Paths
 	if at := slices.IndexFunc(s.sources, func(o v1alpha1.FirmwareSource) bool { return o.Name == r.Source }); at >= 0 {
-		downgrade, paths = s.sources[at].Spec.Downgrade, match.SourcePaths(&s.sources[at])
+		paths = match.SourcePaths(&s.sources[at])
 	}
 	return r.Firmware(func(v inventory.Version) (v1alpha1.Digest, string) {
 		image, reason := s.images.find(r.Source, facts, v)
 		return image.match.Digest, reason
-	}, downgrade, paths)
+	}, paths)
 }
 
 // find is the image of a source that brings the device to a version, or the reason why there is none.

@@ -39,10 +39,10 @@ metadata: {name: exos}
 spec:
   files:
   - url: file://%s
-    sha256: %s
+    digest: sha256:%s
     images: [{class: Disk, models: [ST16000NM006J], version: E005}]
   - url: file://%s
-    sha256: %s
+    digest: sha256:%s
     images: [{class: Disk, models: [ST16000NM006J], version: E004}]
 `, newer, newerSum, older, olderSum))})
 	require.NoError(t, err)

@@ -63,7 +63,7 @@ func (c cluster) job(name string) *v1alpha1.FirmwareJob {
 func (c cluster) source(name string) *v1alpha1.FirmwareSource {
 	c.Helper()
 	src := &v1alpha1.FirmwareSource{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareSourceSpec{Files: []v1alpha1.FirmwareFile{{
-		URL: "https://example.com/fw.bin", SHA256: strings.TrimPrefix(string(digest), "sha256:"),
+		URL: "https://example.com/fw.bin", Digest: digest,
 		Images: []v1alpha1.ImageDescription{{Class: v1alpha1.ClassNIC, Version: "1"}},
 	}}}}
 	c.create(src)
@@ -147,7 +147,7 @@ func TestEveryFieldManagerOwnsItsPartOfAStatusAlone(t *testing.T) {
 	src := c.source("s1")
 	s := v1alpha1.FirmwareSourceStatus{
 		ObservedGeneration: 1,
-		Conditions:         conditions(metav1.ConditionTrue, v1alpha1.ConditionReady, v1alpha1.ConditionPublished, v1alpha1.ConditionQuarantined),
+		Conditions:         conditions(metav1.ConditionTrue, v1alpha1.ConditionReady, v1alpha1.ConditionSignatureVerified, v1alpha1.ConditionQuarantined),
 		Images:             []v1alpha1.StoredImage{{Version: "1", Class: v1alpha1.ClassNIC, Digest: digest}},
 		Quarantine:         []v1alpha1.QuarantinedImage{{Digest: digest, Model: v1alpha1.AnyModel, Version: "1", Since: now, NodeName: "n1", Job: "j1"}},
 	}
@@ -155,7 +155,7 @@ func TestEveryFieldManagerOwnsItsPartOfAStatusAlone(t *testing.T) {
 	require.NoError(t, fieldset.ApplyStore(ctx, c, src, s))
 	got = c.owned(src)
 	assert.Len(t, got, 2)
-	assert.ElementsMatch(t, []string{"observedGeneration", "images", "Ready", "Published"}, got["node-firmware-operator"])
+	assert.ElementsMatch(t, []string{"observedGeneration", "images", "Ready", "SignatureVerified"}, got["node-firmware-operator"])
 	assert.ElementsMatch(t, []string{"quarantine", "Quarantined"}, got["node-firmware-operator-quarantine"])
 
 	catalog := &v1alpha1.FirmwareCatalog{ObjectMeta: metav1.ObjectMeta{Name: "a.b"}}

@@ -92,7 +92,7 @@ func TestNoObjectIsTooLarge(t *testing.T) {
 	t.Run("FirmwareSource with keys", func(t *testing.T) {
 		keys := filled(t, 8, unbounded, func(i int) string { return long(4096, i) })
 		cluster{t, c.Client}.fullSource(2, v1alpha1.FirmwareSourceSpec{
-			Verification: &v1alpha1.SourceVerification{Mode: v1alpha1.VerificationKeys, Keys: keys},
+			Verification: &v1alpha1.SourceVerification{Keys: keys},
 		})
 	})
 	t.Run("FirmwareSource with a trusted root", func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestNoObjectIsTooLarge(t *testing.T) {
 			return v1alpha1.SignerIdentity{Issuer: long(512, i), SubjectRegExp: long(512, i)}
 		})
 		cluster{t, c.Client}.fullSource(3, v1alpha1.FirmwareSourceSpec{Verification: &v1alpha1.SourceVerification{
-			Mode: v1alpha1.VerificationSigstore, Sigstore: &v1alpha1.SigstoreVerification{TrustedRoot: long(32<<10, 1), Identities: identities},
+			TrustedRoot: long(32<<10, 1), Identities: identities,
 		}})
 	})
 }
@@ -235,7 +235,7 @@ func (c cluster) fullSource(n int, spec v1alpha1.FirmwareSourceSpec) {
 	require.NoError(c, err)
 	src.Spec.Files = filled(c.T, 64, 54<<10-len(others), func(i int) v1alpha1.FirmwareFile {
 		f := v1alpha1.FirmwareFile{
-			URL: "https://" + long(100, i), SHA256: fmt.Sprintf("%064x", i), Format: v1alpha1.FormatImage,
+			URL: "https://" + long(100, i), Digest: v1alpha1.Digest(fmt.Sprintf("sha256:%064x", i)),
 			Images: []v1alpha1.ImageDescription{{Class: v1alpha1.ClassStorageController, Vendor: long(128, 1), Models: models, Version: long(64, i)}},
 		}
 		if spec.Verification != nil {

@@ -46,7 +46,7 @@ func (d directory) Open(digest inventory.Digest) (*os.File, error) {
 }
 
 func (d directory) Statement(digest inventory.Digest) (artifact.Statement, error) {
-	return artifact.Statement{Claims: []artifact.Claim{{File: digest.String(), Format: artifact.FormatImage, Signature: []byte("signed")}}}, nil
+	return artifact.Statement{Claims: []artifact.Claim{{File: digest.String(), Signature: []byte("signed")}}}, nil
 }
 
 type doorman map[string]error
@@ -81,7 +81,7 @@ func TestHandlerServesImagesToAuthenticatedDaemonsOnly(t *testing.T) {
 		"a token too many":         {"/images/" + digest.String(), "busy", "", 429, "too many tokens to review; try again\n"},
 		"an unknown image":         {"/images/" + other, "good", "", 404, "no such image in store\n"},
 		"no digest":                {"/images/..%2Fsecret", "good", "", 400, "parse digest \"../secret\": want sha256: and 64 lower-case hexadecimal digits\n"},
-		"a statement":              {"/statements/" + digest.String(), "good", "", 200, `{"claims":[{"file":"` + digest.String() + `","format":"Image","signature":"c2lnbmVk"}]}`},
+		"a statement":              {"/statements/" + digest.String(), "good", "", 200, `{"claims":[{"file":"` + digest.String() + `","signature":"c2lnbmVk"}]}`},
 		"a statement, no token":    {"/statements/" + digest.String(), "", "", 401, "a bearer token is needed\n"},
 		"a statement to strangers": {"/statements/" + digest.String(), "bad", "", 403, ErrDenied.Error() + "\n"},
 		"a statement about none":   {"/statements/x", "good", "", 400, "parse digest \"x\": want sha256: and 64 lower-case hexadecimal digits\n"},

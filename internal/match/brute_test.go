@@ -264,9 +264,6 @@ func (w *world) bruteWay(d Device, current, goal *v1alpha1.DesiredFirmware, ofRu
 	if s != nil {
 		goal.Origin.Source = &v1alpha1.SourceOrigin{Name: source, UID: string(s.UID), Generation: s.Generation}
 	}
-	if s != nil && s.Spec.Downgrade == v1alpha1.DowngradeForbid {
-		goal.Downgrade = v1alpha1.DowngradeForbid
-	}
 	if image == "" {
 		return &Block{Reason: reason, Version: goal.Version}
 	}

@@ -10,17 +10,13 @@ import (
 )
 
 // Firmware is what a rule or pin assigns to a device. Image finds the image of a version for the device, as Resolve does;
-// downgrade and paths are those of the source. Where the source has no image for the device, or the upgrade paths cannot be
+// paths are those of the source. Where the source has no image for the device, or the upgrade paths cannot be
 // followed, the firmware has no digest, so that nothing is flashed, and the Block says why. With the reason SourceNotReady
 // it has the digest that image found, if any, and no path. None of this depends on what the device runs.
-func (r *Rule) Firmware(image func(inventory.Version) (v1alpha1.Digest, string), downgrade v1alpha1.DowngradePolicy, paths *Paths,
-) (*v1alpha1.DesiredFirmware, *Block) {
+func (r *Rule) Firmware(image func(inventory.Version) (v1alpha1.Digest, string), paths *Paths) (*v1alpha1.DesiredFirmware, *Block) {
 	out := &v1alpha1.DesiredFirmware{
 		Version: string(r.Version), SourceRef: v1alpha1.SourceReference{Name: r.Source}, Policy: r.Policy, Downgrade: r.Downgrade,
 		Origin: v1alpha1.Origin{Kind: r.Kind, Name: r.Name, UID: r.UID, Generation: &r.Generation, Rule: r.Rule},
-	}
-	if downgrade == v1alpha1.DowngradeForbid { // a source that forbids downgrades forbids them to every rule and pin
-		out.Downgrade = downgrade
 	}
 	digest, reason := image(r.Version)
 	if digest == "" {
@@ -34,15 +30,14 @@ func (r *Rule) Firmware(image func(inventory.Version) (v1alpha1.Digest, string),
 }
 
 func (ix *Index) firmware(d *device, r *Rule) (*v1alpha1.DesiredFirmware, *Block) {
-	var downgrade v1alpha1.DowngradePolicy
 	var paths *Paths
 	var from *v1alpha1.SourceOrigin
 	if s := ix.sources[r.Source]; s != nil {
-		downgrade, paths = s.facts.downgrade, s.paths
+		paths = s.paths
 		from = &v1alpha1.SourceOrigin{Name: r.Source, UID: s.facts.uid, Generation: s.facts.generation}
 	}
 	image := func(v inventory.Version) (v1alpha1.Digest, string) { return ix.resolve(d, r.Source, v) }
-	out, noImage := r.Firmware(image, downgrade, paths)
+	out, noImage := r.Firmware(image, paths)
 	out.Origin.Source = from
 	if noImage != nil && out.Digest != "" { // what is assigned stays until the source is ready
 		out.Path, out.Origin.Source = d.current.Path, d.current.Origin.Source

@@ -338,8 +338,8 @@ func TestPathsOfASourceThatIsFetchedAnew(t *testing.T) {
 	assert.Equal(t, v1alpha1.ReasonSourceNotReady, s.blocked(), "a hop that left the store is waited for")
 }
 
-// F14: a desired version that is older than what runs needs an explicit downgrade, and a source can forbid it to everybody.
-func TestSourceForbidsDowngrades(t *testing.T) {
+// F14: a desired version that is older than what runs needs an explicit downgrade.
+func TestDowngradeIsExplicit(t *testing.T) {
 	s := newStage(t)
 	s.status(func(d *v1alpha1.NodeDeviceStatus) { d.Firmware.Running = "3.0" })
 	s.template("t", "2.0")
@@ -350,14 +350,6 @@ func TestSourceForbidsDowngrades(t *testing.T) {
 	assert.Equal(t, v1alpha1.ReasonDowngradeForbidden, s.blocked(), "a pin says so too")
 	s.allow()
 	assert.Empty(t, s.blocked())
-	forbidding := newSource(metav1.ConditionTrue, "1.0", "2.0", "3.0")
-	forbidding.Spec.Downgrade = v1alpha1.DowngradeForbid
-	s.ix.SetSource(forbidding)
-	s.act()
-	assert.Equal(t, v1alpha1.DowngradeForbid, s.device.Spec.Firmware.Downgrade)
-	assert.Equal(t, v1alpha1.ReasonDowngradeForbidden, s.blocked())
-	s.pins()
-	assert.Equal(t, v1alpha1.ReasonDowngradeForbidden, s.blocked(), "the template's Allow does not count either")
 }
 
 // The API server may keep a set in another order than it was written in.

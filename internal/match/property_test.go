@@ -231,9 +231,6 @@ func (w *world) drawSource(t *rapid.T, name string) *v1alpha1.FirmwareSource {
 		s.Status.Images = append(s.Status.Images, i)
 	}
 	s.Spec.UpgradePaths = drawFewPaths(t)
-	if rapid.IntRange(0, 4).Draw(t, "downgrade") == 0 {
-		s.Spec.Downgrade = v1alpha1.DowngradeForbid
-	}
 	if rapid.IntRange(0, 3).Draw(t, "quarantine") == 0 {
 		s.Status.Quarantine = []v1alpha1.QuarantinedImage{{
 			Digest: digest(rapid.IntRange(1, 2).Draw(t, "bad")), Model: pick(t, []string{"15b3:101d", "any:m0", v1alpha1.AnyModel}, "bad model"),

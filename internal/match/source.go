@@ -25,7 +25,6 @@ type sourceFacts struct {
 	ready      bool
 	stored     []v1alpha1.StoredImage
 	paths      *v1alpha1.UpgradePaths
-	downgrade  v1alpha1.DowngradePolicy
 	bad        []v1alpha1.QuarantinedImage
 	requests   [2]string
 }
@@ -35,7 +34,7 @@ func sourceFactsOf(o *v1alpha1.FirmwareSource) sourceFacts {
 		uid: string(o.UID), generation: o.Generation,
 		ready: meta.IsStatusConditionTrue(o.Status.Conditions, v1alpha1.ConditionReady) &&
 			o.Status.ObservedGeneration == o.Generation,
-		stored: o.Status.Images, paths: o.Spec.UpgradePaths, downgrade: o.Spec.Downgrade,
+		stored: o.Status.Images, paths: o.Spec.UpgradePaths,
 		bad: o.Status.Quarantine, requests: quarantine.Requests(o),
 	}
 }

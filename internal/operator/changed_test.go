@@ -29,7 +29,7 @@ func (p *process) images(versions ...string) *v1alpha1.FirmwareSource {
 		image, file := []byte("bios version "+v), filepath.Join(p.conf.FileSourceDir, v+".cab")
 		require.NoError(p.t, os.WriteFile(file, image, 0o600))
 		src.Spec.Files = append(src.Spec.Files, v1alpha1.FirmwareFile{
-			URL: "file://" + file, SHA256: fmt.Sprintf("%x", sha256.Sum256(image)), Format: v1alpha1.FormatImage,
+			URL: "file://" + file, Digest: v1alpha1.Digest(fmt.Sprintf("sha256:%x", sha256.Sum256(image))),
 			Images: []v1alpha1.ImageDescription{{Class: v1alpha1.ClassBIOS, Models: []string{"7X21"}, Version: v}},
 		})
 	}

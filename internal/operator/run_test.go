@@ -168,7 +168,7 @@ func (p *process) assign() {
 	image := []byte("bios version 2")
 	require.NoError(p.t, os.WriteFile(filepath.Join(p.conf.FileSourceDir, "bios.cab"), image, 0o600))
 	source := &v1alpha1.FirmwareSource{ObjectMeta: metav1.ObjectMeta{Name: "bios"}, Spec: v1alpha1.FirmwareSourceSpec{Files: []v1alpha1.FirmwareFile{{
-		URL: "file://" + filepath.Join(p.conf.FileSourceDir, "bios.cab"), SHA256: fmt.Sprintf("%x", sha256.Sum256(image)), Format: v1alpha1.FormatImage,
+		URL: "file://" + filepath.Join(p.conf.FileSourceDir, "bios.cab"), Digest: v1alpha1.Digest(fmt.Sprintf("sha256:%x", sha256.Sum256(image))),
 		Images: []v1alpha1.ImageDescription{{Class: v1alpha1.ClassBIOS, Models: []string{"7X21"}, Version: "2"}},
 	}}}}
 	template := &v1alpha1.FirmwareTemplate{ObjectMeta: metav1.ObjectMeta{Name: "bios"}, Spec: v1alpha1.FirmwareTemplateSpec{Rules: []v1alpha1.FirmwareRule{{

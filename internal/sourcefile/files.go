@@ -2,7 +2,6 @@ package sourcefile
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/trust"
@@ -20,15 +19,12 @@ func Of(src *v1alpha1.FirmwareSource) ([]artifact.File, error) {
 	files := make([]artifact.File, 0, len(src.Spec.Files))
 	for _, f := range src.Spec.Files {
 		var digest inventory.Digest
-		if f.SHA256 != "" || !artifact.OCI(f.URL) {
-			if digest, err = inventory.ParseDigest("sha256:" + strings.ToLower(f.SHA256)); err != nil {
+		if f.Digest != "" || !artifact.OCI(f.URL) {
+			if digest, err = inventory.ParseDigest(string(f.Digest)); err != nil {
 				return nil, &artifact.Error{Reason: artifact.InvalidSpec, Err: err}
 			}
 		}
-		file := artifact.File{URL: f.URL, Digest: digest, Format: artifact.Format(f.Format)}
-		if f.Format == "" {
-			file.Format = artifact.FormatImage
-		}
+		file := artifact.File{URL: f.URL, Digest: digest}
 		if who != nil {
 			file.Signature = &artifact.Signature{URL: f.SignatureURL, Trust: *who}
 		}

@@ -1,7 +1,6 @@
 package sourcefile_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -19,28 +18,27 @@ func source(files ...v1alpha1.FirmwareFile) *v1alpha1.FirmwareSource {
 
 func TestFilesOfASource(t *testing.T) {
 	digest := inventory.Digest{0xab}
-	upper := strings.ToUpper(strings.TrimPrefix(digest.String(), "sha256:"))
 	got, err := sourcefile.Of(source(
-		v1alpha1.FirmwareFile{URL: "https://a.example/fw.bin", SHA256: upper, Images: []v1alpha1.ImageDescription{{
+		v1alpha1.FirmwareFile{URL: "https://a.example/fw.bin", Digest: v1alpha1.Digest(digest.String()), Images: []v1alpha1.ImageDescription{{
 			Class: v1alpha1.ClassNIC, Vendor: "15b3", Models: []string{"101d"}, BoardIDs: []string{"MT_1"}, Version: " 22.41.1000 ",
 		}}},
-		v1alpha1.FirmwareFile{URL: "oci://a.example/fw@sha256:0", Format: v1alpha1.FormatZip, Images: []v1alpha1.ImageDescription{{Path: "fw.bin"}, {Path: "b.bin"}}},
+		v1alpha1.FirmwareFile{URL: "oci://a.example/fw@sha256:0", Images: []v1alpha1.ImageDescription{{Path: "fw.bin"}, {Path: "b.bin"}}},
 	))
 	require.NoError(t, err)
 	assert.Equal(t, []artifact.File{
-		{URL: "https://a.example/fw.bin", Digest: digest, Format: artifact.FormatImage, Images: []artifact.Description{{
+		{URL: "https://a.example/fw.bin", Digest: digest, Images: []artifact.Description{{
 			Class: inventory.NIC, Vendor: "15b3", Models: []string{"101d"}, BoardIDs: []string{"MT_1"}, Version: "22.41.1000",
 		}}},
-		{URL: "oci://a.example/fw@sha256:0", Format: artifact.FormatZip, Images: []artifact.Description{{Path: "fw.bin"}, {Path: "b.bin"}}},
-	}, got, "a reference names the digest itself, and an image is what nothing else is said of")
+		{URL: "oci://a.example/fw@sha256:0", Images: []artifact.Description{{Path: "fw.bin"}, {Path: "b.bin"}}},
+	}, got, "a reference names the digest itself")
 }
 
 func TestASpecThatCannotBeFollowedIsInvalid(t *testing.T) {
-	mode := source()
-	mode.Spec.Verification = &v1alpha1.SourceVerification{Mode: "Later"}
+	nobody := source()
+	nobody.Spec.Verification = &v1alpha1.SourceVerification{}
 	for says, src := range map[string]*v1alpha1.FirmwareSource{
-		"nothing is fetched": mode,
-		"digest":             source(v1alpha1.FirmwareFile{URL: "https://a.example/fw.bin", SHA256: "abc"}),
+		"nothing is fetched": nobody,
+		"digest":             source(v1alpha1.FirmwareFile{URL: "https://a.example/fw.bin", Digest: "abc"}),
 	} {
 		_, err := sourcefile.Of(src)
 		require.ErrorContains(t, err, says)

@@ -11,19 +11,18 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 )
 
-// SourceStage is a stage of the pipeline of a FirmwareSource, in order.
+// SourceStage is how far the pipeline of a FirmwareSource came.
 type SourceStage int
 
-// The stages. SourceDone means that all of them ended well.
+// The stages, in order.
 const (
-	SourceStorage SourceStage = iota
-	SourceDownload
-	SourceVerify
-	SourcePublish
+	// SourceFetching: a file is not in store yet, or not verified.
+	SourceFetching SourceStage = iota
+	// SourcePublishing: every file is fetched and verified.
+	SourcePublishing
+	// SourceDone: its images are served.
 	SourceDone
 )
-
-var sourceStages = [...]string{v1alpha1.ConditionStorageAvailable, v1alpha1.ConditionDownloaded, v1alpha1.ConditionVerified, v1alpha1.ConditionPublished}
 
 // SourceFacts is what one pass over a FirmwareSource found out.
 type SourceFacts struct {
@@ -37,8 +36,8 @@ type SourceFacts struct {
 	Transient bool
 	// Files and Images in the source.
 	Files, Images int
-	// Verification is that of the spec; empty where the spec has none.
-	Verification v1alpha1.VerificationMode
+	// Verification is that of the spec; nil where it asks for no signatures.
+	Verification *v1alpha1.SourceVerification
 	// InUseBy names what keeps a source that is being deleted; empty otherwise.
 	InUseBy []string
 	// InUse counts them; the list is bounded.
@@ -46,13 +45,11 @@ type SourceFacts struct {
 }
 
 // SourceConditions are the condition types of a FirmwareSource except Quarantined.
-var SourceConditions = []string{v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled,
-	v1alpha1.ConditionStorageAvailable, v1alpha1.ConditionDownloaded, v1alpha1.ConditionVerified, v1alpha1.ConditionPublished,
-	v1alpha1.ConditionSignatureVerified}
+var SourceConditions = []string{v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionSignatureVerified}
 
 // Source maps the facts of a FirmwareSource to its conditions.
 func Source(old []metav1.Condition, generation int64, now time.Time, f SourceFacts) []metav1.Condition {
-	want := []Condition{sourceReady(f), sourceSigned(old, f)}
+	want := []Condition{sourceReady(f)}
 	if f.Reached != SourceDone {
 		if f.Err == nil || f.Transient {
 			want = append(want, Condition{v1alpha1.ConditionReconciling, metav1.ConditionTrue, reasonOr(f.Reason, v1alpha1.ReasonProgressing), sourceReady(f).Message})
@@ -60,19 +57,8 @@ func Source(old []metav1.Condition, generation int64, now time.Time, f SourceFac
 			want = append(want, Condition{v1alpha1.ConditionStalled, metav1.ConditionTrue, f.Reason, sourceReady(f).Message})
 		}
 	}
-	for i, stage := range sourceStages {
-		c := Condition{Type: stage, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSucceeded}
-		switch {
-		case f.InUse > 0: // a source that is being deleted is not looked at
-			c = unchanged(old, stage)
-		case SourceStage(i) > f.Reached:
-			c.Status, c.Reason, c.Message = metav1.ConditionUnknown, v1alpha1.ReasonPending, "Waits for the stages before it."
-		case SourceStage(i) == f.Reached && f.Err != nil:
-			c.Status, c.Reason, c.Message = metav1.ConditionFalse, f.Reason, f.Err.Error()
-		case SourceStage(i) == f.Reached:
-			c.Status, c.Reason = metav1.ConditionUnknown, v1alpha1.ReasonProgressing
-		}
-		want = append(want, c)
+	if f.Verification != nil {
+		want = append(want, sourceSigned(old, f))
 	}
 	return Merge(old, generation, now, SourceConditions, want...)
 }
@@ -85,22 +71,16 @@ func unchanged(old []metav1.Condition, kind string) Condition {
 	return Condition{kind, metav1.ConditionUnknown, v1alpha1.ReasonPending, "The source was deleted before it was looked at."}
 }
 
-// sourceSigned says whether the files are signed. It is no stage: a source that asks for no signature has passed them all.
+// sourceSigned says whether the files are signed, as the spec asks for.
 func sourceSigned(old []metav1.Condition, f SourceFacts) Condition {
 	c := Condition{Type: v1alpha1.ConditionSignatureVerified, Status: metav1.ConditionFalse}
 	switch {
 	case f.InUse > 0:
 		return unchanged(old, c.Type)
-	case f.Verification == "":
-		c.Reason = v1alpha1.ReasonVerificationNotChosen
-		c.Message = "Nobody needs to have signed the files. Set spec.verification to keys, or to Unsigned if that is meant."
-	case f.Verification == v1alpha1.VerificationUnsigned:
-		c.Reason = v1alpha1.ReasonUnsigned
-		c.Message = "Nobody needs to have signed the files, as spec.verification says. Nodes that require signatures refuse the images."
-	case f.Reached > SourceVerify:
+	case f.Reached > SourceFetching:
 		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonSucceeded
 		by := "a key"
-		if f.Verification == v1alpha1.VerificationSigstore {
+		if f.Verification.TrustedRoot != "" {
 			by = "an identity"
 		}
 		c.Message = fmt.Sprintf("Every file (%d) is signed by %s of spec.verification.", f.Files, by)
@@ -114,7 +94,7 @@ func sourceSigned(old []metav1.Condition, f SourceFacts) Condition {
 
 func isSignature(reason string) bool {
 	switch reason {
-	case v1alpha1.ReasonSignatureMissing, v1alpha1.ReasonSignatureInvalid, v1alpha1.ReasonSignatureKeyUnknown, v1alpha1.ReasonSignatureExpired:
+	case v1alpha1.ReasonSignatureMissing, v1alpha1.ReasonSignatureInvalid, v1alpha1.ReasonSignatureUntrusted:
 		return true
 	}
 	return false

@@ -18,8 +18,8 @@ func TestSourceSaysWhatIsInStoreAndWhatIsNot(t *testing.T) {
 	for want, f := range map[string]status.SourceFacts{
 		"1 image from 1 file, verified and in store.":   {Reached: status.SourceDone, Images: 1, Files: 1},
 		"3 images from 2 files, verified and in store.": {Reached: status.SourceDone, Images: 3, Files: 2},
-		"Fetching and verifying 1 file.":                {Reached: status.SourceDownload, Files: 1},
-		"Fetch a: broke off. It is tried again.":        {Reached: status.SourceDownload, Err: errors.New("fetch a: broke off"), Transient: true},
+		"Fetching and verifying 1 file.":                {Reached: status.SourceFetching, Files: 1},
+		"Fetch a: broke off. It is tried again.":        {Reached: status.SourceFetching, Err: errors.New("fetch a: broke off"), Transient: true},
 		"Deletion waits: 1 object refers to this source, among them FirmwareTemplate/t. Change or delete them.": {
 			Reached: status.SourceDone, InUse: 1, InUseBy: []string{"FirmwareTemplate/t"},
 		},
@@ -33,19 +33,18 @@ func TestSourceSaysWhatIsInStoreAndWhatIsNot(t *testing.T) {
 	}
 }
 
-// A source that is being deleted is not looked at, so nothing new is known of its stages.
-func TestADeletionSaysNothingNewOfTheStages(t *testing.T) {
-	at := time.Unix(0, 0)
-	failed := status.Source(nil, 1, at, status.SourceFacts{Reached: status.SourceDownload, Err: errors.New("no answer"), Reason: v1alpha1.ReasonDownloadFailed})
-	waits := status.SourceFacts{Reached: status.SourceDone, InUse: 1, InUseBy: []string{"FirmwareTemplate/t"}}
-	stages := []string{v1alpha1.ConditionStorageAvailable, v1alpha1.ConditionDownloaded, v1alpha1.ConditionVerified, v1alpha1.ConditionPublished}
+// A source that is being deleted is not looked at, so nothing new is known of its files.
+func TestADeletionSaysNothingNewOfSignatures(t *testing.T) {
+	at, who := time.Unix(0, 0), &v1alpha1.SourceVerification{Keys: []string{"RW"}}
+	failed := status.Source(nil, 1, at, status.SourceFacts{Err: errors.New("no signature"), Reason: v1alpha1.ReasonSignatureMissing, Verification: who})
+	waits := status.SourceFacts{Reached: status.SourceDone, InUse: 1, InUseBy: []string{"FirmwareTemplate/t"}, Verification: who}
 	is := status.Source(failed, 1, at, waits)
-	for _, stage := range stages {
-		assert.Equal(t, meta.FindStatusCondition(failed, stage), meta.FindStatusCondition(is, stage), "nothing was fetched")
+	signed := func(c []metav1.Condition) *metav1.Condition {
+		return meta.FindStatusCondition(c, v1alpha1.ConditionSignatureVerified)
 	}
+	assert.Equal(t, signed(failed), signed(is), "nothing was fetched")
 	assert.Equal(t, v1alpha1.ReasonInUse, meta.FindStatusCondition(is, v1alpha1.ConditionReady).Reason)
-
-	for _, stage := range stages { // deleted before the operator saw it
-		assert.Equal(t, metav1.ConditionUnknown, meta.FindStatusCondition(status.Source(nil, 1, at, waits), stage).Status)
-	}
+	assert.Equal(t, metav1.ConditionUnknown, signed(status.Source(nil, 1, at, waits)).Status, "deleted before the operator saw it")
+	waits.Verification = nil
+	assert.Nil(t, signed(status.Source(failed, 1, at, waits)), "nobody asks for signatures any more")
 }

@@ -25,18 +25,14 @@ func TestWhoMustHaveSigned(t *testing.T) {
 		keys, sigstores int
 		want            string
 	}{
-		"not chosen": {},
-		"unsigned":   {v: &v1alpha1.SourceVerification{Mode: v1alpha1.VerificationUnsigned}},
-		"keys":       {v: &v1alpha1.SourceVerification{Mode: v1alpha1.VerificationKeys, Keys: []string{public.String(), public.String()}}, keys: 2},
-		"identities": {v: &v1alpha1.SourceVerification{Mode: v1alpha1.VerificationSigstore,
-			Sigstore: &v1alpha1.SigstoreVerification{TrustedRoot: root, Identities: identities}}, sigstores: 1},
-		"no keys":     {v: &v1alpha1.SourceVerification{Mode: v1alpha1.VerificationKeys}, want: "spec.verification.keys has none"},
-		"a wrong key": {v: &v1alpha1.SourceVerification{Mode: v1alpha1.VerificationKeys, Keys: []string{public.String(), "x"}}, want: "spec.verification.keys[1]"},
-		"no sigstore": {v: &v1alpha1.SourceVerification{Mode: v1alpha1.VerificationSigstore}, want: "spec.verification.sigstore is not there"},
-		"a wrong root": {v: &v1alpha1.SourceVerification{Mode: v1alpha1.VerificationSigstore,
-			Sigstore: &v1alpha1.SigstoreVerification{TrustedRoot: "{}", Identities: identities}}, want: "spec.verification.sigstore: read trusted root"},
-		"no mode":              {v: &v1alpha1.SourceVerification{}, want: "is not known"},
-		"a mode of the future": {v: &v1alpha1.SourceVerification{Mode: "Notary"}, want: `"Notary" is not known`},
+		"nobody":       {},
+		"keys":         {v: &v1alpha1.SourceVerification{Keys: []string{public.String(), public.String()}}, keys: 2},
+		"identities":   {v: &v1alpha1.SourceVerification{TrustedRoot: root, Identities: identities}, sigstores: 1},
+		"neither":      {v: &v1alpha1.SourceVerification{}, want: "either keys, or trustedRoot"},
+		"both":         {v: &v1alpha1.SourceVerification{Keys: []string{public.String()}, TrustedRoot: root, Identities: identities}, want: "either keys, or trustedRoot"},
+		"a wrong key":  {v: &v1alpha1.SourceVerification{Keys: []string{public.String(), "x"}}, want: "spec.verification.keys[1]"},
+		"no identity":  {v: &v1alpha1.SourceVerification{TrustedRoot: root}, want: "spec.verification: "},
+		"a wrong root": {v: &v1alpha1.SourceVerification{TrustedRoot: "{}", Identities: identities}, want: "spec.verification: read trusted root"},
 	} {
 		who, err := trust.Of(c.v)
 		if c.want != "" {

@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,26 @@ const (
 	TarZstd Format = "TarZstd"
 	Cabinet Format = "Cabinet"
 )
+
+// Detect tells the format of a file by how it begins: of the names and bytes of one file there is one reading, wherever it is read.
+// The error is ErrDamaged where it is no archive that Walk reads.
+func Detect(file io.ReaderAt) (Format, error) {
+	head := make([]byte, 512)
+	n, err := file.ReadAt(head, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", &ReadError{Err: err}
+	}
+	name := ""
+	for _, s := range signatures {
+		if n > s.at && bytes.HasPrefix(head[s.at:n], []byte(s.magic)) {
+			if s.is != "" {
+				return s.is, nil
+			}
+			name = ", but a " + s.format + " file"
+		}
+	}
+	return "", fmt.Errorf("%w: the file is no zip, tar or cabinet%s", ErrDamaged, name)
+}
 
 // Limits bound what is read from an archive. Real firmware bundles stay far below the defaults. A field that is zero has its default.
 type Limits struct {

@@ -105,6 +105,7 @@ const long = "one.bin=91000 bytes"
 
 func TestArchivesOfOtherToolsAreReadWhole(t *testing.T) {
 	for name, format := range map[string]Format{"mszip.cab": Cabinet, "stored.cab": Cabinet, "bundle.tar.xz": TarXz, "bundle.tar.zst": TarZstd} {
+		assert.Equal(t, format, detected(t, filepath.Join("testdata", name)), name)
 		got, err := members(t, filepath.Join("testdata", name), format, Limits{})
 		require.NoError(t, err, name)
 		assert.ElementsMatch(t, []string{long, "dir/two.bin=TWO"}, got, name)
@@ -127,12 +128,24 @@ func TestArchivesOfOtherToolsAreReadWhole(t *testing.T) {
 	}
 }
 
+func detected(t *testing.T, path string) Format {
+	t.Helper()
+	file, err := os.Open(path)
+	require.NoError(t, err)
+	defer file.Close()
+	format, err := Detect(file)
+	require.NoError(t, err)
+	return format
+}
+
 func TestEveryFormatIsReadTheSame(t *testing.T) {
 	bundle := tarOf(t, entry{header: tar.Header{Name: "dir/", Typeflag: tar.TypeDir, Mode: 0o700}}, file("./dir/a.bin", "A"), file("b ü.bin", "B"))
 	for format, content := range map[Format][]byte{
 		Tar: bundle, TarGzip: gzipped(t, bundle), Zip: zipOf(t, zipped("dir/", ""), zipped("dir/a.bin", "A"), zipped("b ü.bin", "B")),
 	} {
-		got, err := members(t, written(t, content), format, Limits{})
+		path := written(t, content)
+		assert.Equal(t, format, detected(t, path))
+		got, err := members(t, path, format, Limits{})
 		require.NoError(t, err, format)
 		assert.Equal(t, []string{"dir/a.bin=A", "b ü.bin=B"}, got, format)
 	}

@@ -39,9 +39,11 @@ var signatures = [...]struct {
 	format string
 	at     int
 	magic  string
+	is     Format // empty where Walk does not read it
 }{
-	{"zip", 0, "PK\x03\x04"}, {"zip", 0, "PK\x05\x06"}, {"gzip", 0, "\x1f\x8b\x08"}, {"xz", 0, "\xfd7zXZ\x00"},
-	{"zstd", 0, "\x28\xb5\x2f\xfd"}, {"bzip2", 0, "BZh"}, {"7z", 0, "7z\xbc\xaf\x27\x1c"}, {"rar", 0, "Rar!\x1a\x07"}, {"tar", 257, "ustar"},
+	{"zip", 0, "PK\x03\x04", Zip}, {"zip", 0, "PK\x05\x06", Zip}, {"gzip", 0, "\x1f\x8b\x08", TarGzip}, {"xz", 0, "\xfd7zXZ\x00", TarXz},
+	{"zstd", 0, "\x28\xb5\x2f\xfd", TarZstd}, {"cabinet", 0, cabMagic, Cabinet}, {"tar", 257, "ustar", Tar},
+	{"bzip2", 0, "BZh", ""}, {"7z", 0, "7z\xbc\xaf\x27\x1c", ""}, {"rar", 0, "Rar!\x1a\x07", ""},
 }
 
 // refuseNested makes the first Read fail where the content is itself an archive. A cabinet is let through, unless
@@ -60,11 +62,12 @@ type unnested struct {
 func (u *unnested) Read(p []byte) (int, error) {
 	if !u.judged {
 		head, _ := u.r.Peek(512) // an error comes again with Read
-		if u.within == Cabinet && bytes.HasPrefix(head, []byte(cabMagic)) {
-			return 0, fmt.Errorf("%w: %s is a cabinet within a cabinet", ErrUnsafe, u.name)
-		}
 		for _, s := range signatures {
-			if len(head) > s.at && bytes.HasPrefix(head[s.at:], []byte(s.magic)) {
+			switch {
+			case len(head) <= s.at || !bytes.HasPrefix(head[s.at:], []byte(s.magic)):
+			case s.is == Cabinet && u.within == Cabinet:
+				return 0, fmt.Errorf("%w: %s is a cabinet within a cabinet", ErrUnsafe, u.name)
+			case s.is != Cabinet:
 				return 0, fmt.Errorf("%w: %s is itself an archive (%s); unpack it and name the image in it", ErrUnsafe, u.name, s.format)
 			}
 		}

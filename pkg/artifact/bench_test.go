@@ -52,7 +52,7 @@ func benchmarkStore(b *testing.B, size int64) {
 	b.SetBytes(size)
 	b.ReportAllocs()
 	for b.Loop() {
-		file := File{URL: "file://" + path, Digest: digest, Format: FormatImage, Images: []Description{{Version: "1", Vendor: "*"}}}
+		file := File{URL: "file://" + path, Digest: digest, Images: []Description{{Version: "1", Vendor: "any"}}}
 		began := time.Now()
 		if err := store.Download(b.Context(), "bench", file); err != nil {
 			b.Fatal(err)

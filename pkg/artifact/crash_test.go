@@ -25,8 +25,8 @@ func TestACrashBetweenAnyTwoStepsLeavesTheOldOrTheNewState(t *testing.T) { // R0
 	s := newShop(t)
 	signed := s.signer()
 	before := []File{
-		signed(s.file("bundle.zip", zipOf(t, "one.bin", "ONE", "two.bin", "TWO"), FormatZip, nic("one.bin", "1", "MT_1"), nic("two.bin", "1", "MT_2"))),
-		s.file("gone.bin", []byte("GONE"), FormatImage, nic("", "1", "MT_3")),
+		signed(s.file("bundle.zip", zipOf(t, "one.bin", "ONE", "two.bin", "TWO"), nic("one.bin", "1", "MT_1"), nic("two.bin", "1", "MT_2"))),
+		s.file("gone.bin", []byte("GONE"), nic("", "1", "MT_3")),
 	}
 	_, err := s.publish("cx", before...)
 	require.NoError(t, err)
@@ -39,8 +39,8 @@ func TestACrashBetweenAnyTwoStepsLeavesTheOldOrTheNewState(t *testing.T) { // R0
 		left = append(left, dir)
 	}
 	after := []File{
-		signed(s.file("bundle.zip", zipOf(t, "one.bin", "ONE", "two.bin", "TWO, CORRECTED"), FormatZip, nic("one.bin", "1", "MT_1"), nic("two.bin", "1", "MT_2"))),
-		s.file("new.bin", []byte("NEW"), FormatImage, nic("", "2", "MT_3")),
+		signed(s.file("bundle.zip", zipOf(t, "one.bin", "ONE", "two.bin", "TWO, CORRECTED"), nic("one.bin", "1", "MT_1"), nic("two.bin", "1", "MT_2"))),
+		s.file("new.bin", []byte("NEW"), nic("", "2", "MT_3")),
 	}
 	whole := func(s *shop) {
 		_, err := s.publish("cx", after...)
@@ -72,8 +72,8 @@ func TestACrashBetweenAnyTwoStepsLeavesTheOldOrTheNewState(t *testing.T) { // R0
 // The deletion of a source may end anywhere as well; it is begun again.
 func TestACrashDuringADeletionLeavesNothingForGood(t *testing.T) {
 	s := newShop(t)
-	own := s.file("a", []byte("A"), FormatImage, nic("", "1"))
-	shared := s.file("b", []byte("B"), FormatImage, nic("", "2"))
+	own := s.file("a", []byte("A"), nic("", "1"))
+	shared := s.file("b", []byte("B"), nic("", "2"))
 	_, err := s.publish("kept", shared)
 	require.NoError(t, err)
 	end := s.everything()

@@ -17,7 +17,7 @@ import (
 const maxBoards, maxSaid = 64, 1024
 
 // anyVendor as the vendor of a description says that an image is for every device of its class, as in the API.
-const anyVendor = "*"
+const anyVendor = "any"
 
 // describes compares what an image says of itself with each of its descriptions, and returns it. An image that says nothing
 // passes if its descriptions say for what it is: its driver compares it with the device before it writes.
@@ -59,7 +59,7 @@ func fits(said []imageinfo.Firmware, d Description, name string) error {
 			name, d.Version, n, maxBoards)
 	}
 	if isUndeclared(d, said) {
-		return permanent(BoardsUnknown, "%s does not say for which boards it is, and neither does the source; nothing of the file was stored: name boardIDs or models in the source, or write vendor: \"*\" if every device of the class may get it",
+		return permanent(BoardsUnknown, "%s does not say for which boards it is, and neither does the source; nothing of the file was stored: name boardIDs or models in the source, or write vendor: any if every device of the class may get it",
 			name)
 	}
 	return nil
@@ -67,7 +67,7 @@ func fits(said []imageinfo.Firmware, d Description, name string) error {
 
 // isUndeclared reports whether neither the description nor the image says for which boards or models it is.
 func isUndeclared(d Description, said []imageinfo.Firmware) bool {
-	return d.Vendor != anyVendor && len(d.Models) == 0 && len(boardsOf(d, said)) == 0
+	return !strings.EqualFold(d.Vendor, anyVendor) && len(d.Models) == 0 && len(boardsOf(d, said)) == 0
 }
 
 // boardsOf returns the boards of an image: those of its description, or else those that it names itself for that version.

@@ -27,28 +27,27 @@ func TestAnImageIsWhatItSaysItIs(t *testing.T) { // R001-16
 	member.Path = "fw.cab"
 	for name, tc := range map[string]struct {
 		content []byte
-		format  Format
 		images  Description
 		says    string
 	}{
-		"the right one":                    {cab, FormatImage, bios("2.19.1", "230C8B18-8D9B-53EC-838B-6CFC0383493A"), ""},
-		"for any board":                    {cab, FormatImage, bios("2.19.1"), ""},
-		"another version":                  {cab, FormatImage, bios("2.19.0"), "says that it is version 2.19.1, and the source says 2.19.0"},
-		"a foreign GUID":                   {cab, FormatImage, bios("2.19.1", "00000000-0000-0000-0000-000000000000"), "says that it is for 230c8b18"},
-		"a foreign GUID beside a good one": {cab, FormatImage, bios("2.19.1", "230c8b18-8d9b-53ec-838b-6cfc0383493a", "00000000-0000-0000-0000-000000000000"), "the source says for 00000000"},
-		"the machine's board by its name":  {cab, FormatImage, bios("2.19.1", "0H28RR"), ""},
-		"its name beside a foreign GUID":   {cab, FormatImage, bios("2.19.1", "0H28RR", "00000000-0000-0000-0000-000000000000"), "the source says for 00000000"},
-		"damaged":                          {cab[:len(cab)-9], FormatImage, bios("2.19.1"), "cut off"},
-		"a member of an archive":           {tarOf(t, "fw.cab", string(cab)), FormatTarGzip, member, "fw.cab says that it is for"},
-		"an image that says nothing":       {[]byte("raw"), FormatImage, bios("2.19.1", "230c8b18-8d9b-53ec-838b-6cfc0383493a"), ""},
-		"an adapter's image":               {nicImage, FormatImage, nic("", "22.41.1000", "MT_0000000436"), ""},
-		"of another version":               {nicImage, FormatImage, nic("", "22.39.1002", "MT_0000000436"), "says that it is version 22.41.1000, and the source says 22.39.1002"},
-		"for another card":                 {nicImage, FormatImage, nic("", "22.41.1000", "MT_0000000359"), "says that it is for MT_0000000436, and the source says for MT_0000000359"},
-		"for one card of two":              {nicImage, FormatImage, nic("", "22.41.1000", "MT_0000000436", "MT_0000000359"), "the source says for MT_0000000359"},
+		"the right one":                    {cab, bios("2.19.1", "230C8B18-8D9B-53EC-838B-6CFC0383493A"), ""},
+		"for any board":                    {cab, bios("2.19.1"), ""},
+		"another version":                  {cab, bios("2.19.0"), "says that it is version 2.19.1, and the source says 2.19.0"},
+		"a foreign GUID":                   {cab, bios("2.19.1", "00000000-0000-0000-0000-000000000000"), "says that it is for 230c8b18"},
+		"a foreign GUID beside a good one": {cab, bios("2.19.1", "230c8b18-8d9b-53ec-838b-6cfc0383493a", "00000000-0000-0000-0000-000000000000"), "the source says for 00000000"},
+		"the machine's board by its name":  {cab, bios("2.19.1", "0H28RR"), ""},
+		"its name beside a foreign GUID":   {cab, bios("2.19.1", "0H28RR", "00000000-0000-0000-0000-000000000000"), "the source says for 00000000"},
+		"damaged":                          {cab[:len(cab)-9], bios("2.19.1"), "cut off"},
+		"a member of an archive":           {tarOf(t, "fw.cab", string(cab)), member, "fw.cab says that it is for"},
+		"an image that says nothing":       {[]byte("raw"), bios("2.19.1", "230c8b18-8d9b-53ec-838b-6cfc0383493a"), ""},
+		"an adapter's image":               {nicImage, nic("", "22.41.1000", "MT_0000000436"), ""},
+		"of another version":               {nicImage, nic("", "22.39.1002", "MT_0000000436"), "says that it is version 22.41.1000, and the source says 22.39.1002"},
+		"for another card":                 {nicImage, nic("", "22.41.1000", "MT_0000000359"), "says that it is for MT_0000000436, and the source says for MT_0000000359"},
+		"for one card of two":              {nicImage, nic("", "22.41.1000", "MT_0000000436", "MT_0000000359"), "the source says for MT_0000000359"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newShop(t)
-			_, err := s.publish("src", s.file("a", tc.content, tc.format, tc.images))
+			_, err := s.publish("src", s.file("a", tc.content, tc.images))
 			if tc.says == "" {
 				require.NoError(t, err)
 				return
@@ -72,7 +71,7 @@ func TestAnImageIsOfferedForTheBoardsThatItNamesItself(t *testing.T) { // R001-1
 		content, err := os.ReadFile("../imageinfo/testdata/" + name)
 		require.NoError(t, err)
 		version := map[inventory.Class]inventory.Version{inventory.NIC: "22.41.1000", inventory.BIOS: "2.19.1"}[class]
-		files = append(files, s.file(name, content, FormatImage, Description{Class: class, Version: version}))
+		files = append(files, s.file(name, content, Description{Class: class, Version: version}))
 	}
 	boards := map[inventory.Class][]string{
 		inventory.NIC:  {"MT_0000000436"},
@@ -93,7 +92,7 @@ func TestAnImageIsOfferedForTheBoardsThatItNamesItself(t *testing.T) { // R001-1
 	cab, err := os.ReadFile("../imageinfo/testdata/fwupd.cab")
 	require.NoError(t, err)
 	for _, class := range []inventory.Class{inventory.Disk, inventory.BIOS} {
-		images, err := s.publish("model-"+strings.ToLower(string(class)), s.file("model.cab", cab, FormatImage, Description{Class: class, Version: "2.19.1", Models: []string{"R650"}}))
+		images, err := s.publish("model-"+strings.ToLower(string(class)), s.file("model.cab", cab, Description{Class: class, Version: "2.19.1", Models: []string{"R650"}}))
 		require.NoError(t, err)
 		assert.Empty(t, images[0].BoardIDs, class)
 	}
@@ -109,27 +108,26 @@ func TestAnImageOfWhichNobodySaysForWhatItIsIsNotStored(t *testing.T) { // R001-
 	disk.Class = inventory.Disk
 	member.Path = "raw.bin"
 	model.Models = []string{"R650"}
-	maker.Vendor, every.Vendor = "Dell Inc.", "*"
+	maker.Vendor, every.Vendor = "Dell Inc.", "any"
 	for name, tc := range map[string]struct {
 		content []byte
-		format  Format
 		image   Description
 		refused bool
 	}{
-		"a raw image":                      {[]byte("raw"), FormatImage, bare, true},
-		"a raw image for a model":          {[]byte("raw"), FormatImage, model, false},
-		"a raw image of a vendor":          {[]byte("raw"), FormatImage, maker, true},
-		"a raw image for every machine":    {[]byte("raw"), FormatImage, every, false},
-		"a cabinet":                        {cab, FormatImage, bare, false},
-		"a cabinet for a drive":            {cab, FormatImage, disk, true},
-		"a vendor's cabinet":               {vendors, FormatImage, bare, true},
-		"a vendor's cabinet for a model":   {vendors, FormatImage, model, false},
-		"one image of an archive":          {zipOf(t, "raw.bin", "raw"), FormatZip, member, true},
-		"an adapter's image of new layout": {[]byte("MTFW and what nobody knows"), FormatImage, Description{Class: inventory.NIC, Version: "1"}, true},
+		"a raw image":                      {[]byte("raw"), bare, true},
+		"a raw image for a model":          {[]byte("raw"), model, false},
+		"a raw image of a vendor":          {[]byte("raw"), maker, true},
+		"a raw image for every machine":    {[]byte("raw"), every, false},
+		"a cabinet":                        {cab, bare, false},
+		"a cabinet for a drive":            {cab, disk, true},
+		"a vendor's cabinet":               {vendors, bare, true},
+		"a vendor's cabinet for a model":   {vendors, model, false},
+		"one image of an archive":          {zipOf(t, "raw.bin", "raw"), member, true},
+		"an adapter's image of new layout": {[]byte("MTFW and what nobody knows"), Description{Class: inventory.NIC, Version: "1"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newShop(t)
-			f := s.file("a", tc.content, tc.format, tc.image)
+			f := s.file("a", tc.content, tc.image)
 			_, err := s.publish("src", f)
 			if !tc.refused {
 				require.NoError(t, err)
@@ -145,7 +143,7 @@ func TestAnImageOfWhichNobodySaysForWhatItIsIsNotStored(t *testing.T) { // R001-
 
 	// An edit may take away what was said, and an operator of before did not ask.
 	s := newShop(t)
-	f := s.file("a", []byte("raw"), FormatImage, model)
+	f := s.file("a", []byte("raw"), model)
 	_, err = s.publish("src", f)
 	require.NoError(t, err)
 	f.Images = []Description{bare}
@@ -175,7 +173,7 @@ func TestAnEditIsComparedWithTheImageInStore(t *testing.T) { // R001-16
 			content, err := os.ReadFile("../imageinfo/testdata/" + tc.file)
 			require.NoError(t, err)
 			s := newShop(t)
-			f := s.file(tc.as, content, FormatImage, tc.image)
+			f := s.file(tc.as, content, tc.image)
 			_, err = s.publish("src", f)
 			require.NoError(t, err)
 			edited := tc.image
@@ -224,7 +222,7 @@ func TestAnImageThatNamesTooManyBoardsIsRefused(t *testing.T) {
 			}
 			content := cabinetOf("a.metainfo.xml", fmt.Sprintf(`<component type="firmware"><provides>%s</provides><releases><release version="1.0.0"/></releases></component>`, &guids))
 			s := newShop(t)
-			images, err := s.publish("src", s.file("a.cab", content, FormatImage, Description{Class: inventory.BIOS, Version: "1.0.0", BoardIDs: tc.declared}))
+			images, err := s.publish("src", s.file("a.cab", content, Description{Class: inventory.BIOS, Version: "1.0.0", BoardIDs: tc.declared}))
 			if tc.says == "" {
 				require.NoError(t, err)
 				assert.NotEmpty(t, images[0].BoardIDs)

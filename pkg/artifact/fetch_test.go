@@ -78,14 +78,14 @@ func TestFetchTakesOnlyTheBytesThatWerePromised(t *testing.T) { // R001-14
 				w.Header().Set("Content-Length", fmt.Sprint(len(image)))
 				_, _ = w.Write(image)
 			},
-			config: FetchConfig{MaxBytes: 100}, reason: TooLarge, message: "the limit is 100",
+			config: FetchConfig{MaxBytes: 100}, reason: DownloadFailed, message: "the limit is 100",
 		},
 		"a file that turns out too large": {
 			handler: func(w http.ResponseWriter, _ *http.Request) {
 				w.(http.Flusher).Flush()
 				_, _ = w.Write(image)
 			},
-			config: FetchConfig{MaxBytes: 100}, reason: TooLarge, message: "limit of 100 bytes",
+			config: FetchConfig{MaxBytes: 100}, reason: DownloadFailed, message: "limit of 100 bytes",
 		},
 		"a server without TLS that wants credentials": {
 			handler: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) },

@@ -5,23 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nodefirmware/node-firmware-operator/pkg/archive"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/signature"
-)
-
-// Format says how a file holds its images.
-type Format string
-
-// The formats.
-const (
-	FormatImage   Format = "Image"
-	FormatZip     Format = Format(archive.Zip)
-	FormatTar     Format = Format(archive.Tar)
-	FormatTarGzip Format = Format(archive.TarGzip)
-	FormatTarXz   Format = Format(archive.TarXz)
-	FormatTarZstd Format = Format(archive.TarZstd)
-	FormatCabinet Format = Format(archive.Cabinet)
 )
 
 // File is one file to fetch and what it holds.
@@ -30,14 +15,16 @@ type File struct {
 	URL string
 	// Digest of the file's bytes. It may be zero where the URL is oci, which has one of its own.
 	Digest inventory.Digest
-	Format Format
-	// Images to take from the file; everything else in it is ignored.
+	// Images to take from the file; everything else in it is ignored. One without a path is the file itself.
 	Images []Description
 	// Signature says who must have signed the file; nil for nobody.
 	Signature *Signature
 	// Access is how the file and its signature are fetched; nil where their servers ask nobody.
 	Access *Access
 }
+
+// isImage reports whether the file is an image itself, and no archive of some.
+func (f File) isImage() bool { return len(f.Images) == 1 && f.Images[0].Path == "" }
 
 // Signature says where the signature of a file is and whose it must be.
 type Signature struct {
@@ -48,9 +35,9 @@ type Signature struct {
 }
 
 // Description says what an image is for. Empty fields are no restriction, but an image that does not say itself for which boards it is
-// needs models or board ids here, or the vendor "*" if it is for every device of its class.
+// needs models or board ids here, or the vendor "any" if it is for every device of its class.
 type Description struct {
-	// Path within an archive; empty for FormatImage.
+	// Path within an archive; empty where the file is the image.
 	Path     string
 	Class    inventory.Class
 	Vendor   string
@@ -74,13 +61,11 @@ type Reason string
 const (
 	// StorageFailed: the store cannot be read or written.
 	StorageFailed Reason = "StorageFailed"
-	// DownloadFailed: the file could not be fetched.
+	// DownloadFailed: the file could not be fetched, or is larger than the limit.
 	DownloadFailed Reason = "DownloadFailed"
 	// DigestMismatch: the file has another digest than expected.
 	DigestMismatch Reason = "DigestMismatch"
-	// TooLarge: the file, an image or an archive as a whole exceeds its limit.
-	TooLarge Reason = "TooLarge"
-	// UnpackFailed: the archive is damaged or lacks an image.
+	// UnpackFailed: the archive is damaged, exceeds a limit or lacks an image.
 	UnpackFailed Reason = "UnpackFailed"
 	// ImageMismatch: an image says of itself that it is another one than its description says.
 	ImageMismatch Reason = "ImageMismatch"
@@ -92,32 +77,17 @@ const (
 	SignatureMissing = Reason(signature.Missing)
 	// SignatureInvalid: the signature is damaged, is none, or is not of this file.
 	SignatureInvalid = Reason(signature.Invalid)
-	// SignatureKeyUnknown: the file is signed with a key or by an identity that is not trusted.
-	SignatureKeyUnknown = Reason(signature.UnknownKey)
-	// SignatureExpired: the key that signed is not valid any more, or not yet, or its certificate was not when it signed.
-	SignatureExpired = Reason(signature.Expired)
+	// SignatureUntrusted: the file is signed with a key or by an identity that is not trusted, or not at this time.
+	SignatureUntrusted = Reason(signature.Untrusted)
 )
 
 // IsSignature reports whether the reason is one of a signature that does not hold.
 func (r Reason) IsSignature() bool {
 	switch r {
-	case SignatureMissing, SignatureInvalid, SignatureKeyUnknown, SignatureExpired:
+	case SignatureMissing, SignatureInvalid, SignatureUntrusted:
 		return true
 	}
 	return false
-}
-
-// OfContents reports whether an error of this package is about what a file holds: it was fetched, and is the right one.
-func OfContents(err error) bool {
-	var e *Error
-	if !errors.As(err, &e) {
-		return false
-	}
-	switch e.Reason {
-	case UnpackFailed, ImageMismatch, BoardsUnknown:
-		return true
-	}
-	return e.contents || e.Reason.IsSignature()
 }
 
 // Error says why a file or an image is not available, and whether a retry without a change may help.
@@ -128,8 +98,8 @@ type Error struct {
 	Err       error
 	// absent is true when the origin says that it has no such file.
 	absent bool
-	// contents is true when the fault is in what a file holds, though its reason does not say so.
-	contents bool
+	// large is true when what was to be fetched exceeds a limit.
+	large bool
 	// after is how long the server asks to wait.
 	after time.Duration
 }
@@ -139,6 +109,12 @@ func (e *Error) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
+
+// IsTooLarge reports whether an error of this package says that what was to be fetched exceeds a limit.
+func IsTooLarge(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.large
+}
 
 // ReasonOf returns the reason of any error of this package, and whether a retry may help.
 func ReasonOf(err error) (reason Reason, transient bool) {
@@ -151,6 +127,10 @@ func ReasonOf(err error) (reason Reason, transient bool) {
 
 func permanent(r Reason, format string, args ...any) error {
 	return &Error{Reason: r, Err: fmt.Errorf(format, args...)}
+}
+
+func tooLarge(format string, args ...any) error {
+	return &Error{Reason: DownloadFailed, Err: fmt.Errorf(format, args...), large: true}
 }
 
 func transient(r Reason, format string, args ...any) error {

@@ -19,7 +19,6 @@ type metadata struct {
 type fileRecord struct {
 	URL    string        `json:"url"`
 	Digest string        `json:"digest"`
-	Format Format        `json:"format"`
 	Images []imageRecord `json:"images"`
 	// Signature of the file, and the fingerprint of the keys or identities it was verified with; empty for a file that need not be signed.
 	Signature []byte `json:"signature,omitempty"`
@@ -38,7 +37,7 @@ type imageRecord struct {
 // is not known for what it is, was stored for another spec, or by an operator that did not ask. It is fetched again, which says what is wrong.
 func (s *Store) recorded(known metadata, f File) (fileRecord, bool) {
 	for _, r := range known.Files {
-		if r.URL != f.URL || r.Format != f.Format {
+		if r.URL != f.URL {
 			continue
 		}
 		if digest := r.Digest; digest != f.Digest.String() && (!OCI(f.URL) || f.Digest != (inventory.Digest{})) { // an OCI reference has its own
@@ -68,7 +67,7 @@ func (s *Store) isSigned(r fileRecord, f File) bool {
 		return false
 	}
 	digest, err := inventory.ParseDigest(r.Digest)
-	return err == nil && (f.Format == FormatImage || s.check(digest) == nil)
+	return err == nil && (f.isImage() || s.check(digest) == nil)
 }
 
 func (s *Store) readMetadata(source string) (metadata, error) {

@@ -79,7 +79,7 @@ func (f *Fetcher) manifest(ctx context.Context, repository *remote.Repository, r
 	case err != nil:
 		return nil, "", transient(DownloadFailed, "fetch %s: read manifest: %w", rawURL, withoutAddresses(err))
 	case len(text) > maxManifest:
-		return nil, "", permanent(TooLarge, "fetch %s: its manifest is larger than %d bytes", rawURL, maxManifest)
+		return nil, "", tooLarge("fetch %s: its manifest is larger than %d bytes", rawURL, maxManifest)
 	}
 	return text, digest.FromBytes(text), nil
 }
@@ -99,7 +99,7 @@ func (f *Fetcher) fetchOCI(ctx context.Context, rawURL string, dst io.Writer) (i
 		return inventory.Digest{}, err
 	}
 	if layer.Size < 0 || layer.Size > f.config.MaxBytes {
-		return inventory.Digest{}, permanent(TooLarge, "fetch %s: %d bytes, the limit is %d", rawURL, layer.Size, f.config.MaxBytes)
+		return inventory.Digest{}, tooLarge("fetch %s: %d bytes, the limit is %d", rawURL, layer.Size, f.config.MaxBytes)
 	}
 	want, err := inventory.ParseDigest(layer.Digest.String())
 	if err != nil {

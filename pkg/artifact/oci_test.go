@@ -101,7 +101,7 @@ func TestAnArtifactOfARegistryIsFetchedByItsDigest(t *testing.T) { // R001-14
 	s.store.fetcher = loopback(FetchConfig{})
 	a := h.access()
 	a.Username, a.Password, a.Hosts = "u", "s3cret", []string{h.host()}
-	f := File{URL: ref, Format: FormatImage, Images: []Description{nic("", "1", "MT_1")}, Access: a}
+	f := File{URL: ref, Images: []Description{nic("", "1", "MT_1")}, Access: a}
 	images, err := s.publish("src", f)
 	require.NoError(t, err)
 	require.Len(t, images, 1)
@@ -163,7 +163,7 @@ func TestARegistryIsNotBelieved(t *testing.T) {
 		"no such layer":                    {func(h *hub, _, l string) string { delete(h.blobs, l); return "" }, DownloadFailed, "404"},
 		"another manifest":                 {func(h *hub, m, _ string) string { h.blobs[m] = []byte(`{"layers":[]}`); return "" }, DownloadFailed, "another manifest than was asked for"},
 		"another layer of the same length": {func(h *hub, _, l string) string { h.blobs[l] = []byte("EVILWARE"); return "" }, DigestMismatch, "its manifest names"},
-		"a longer layer":                   {func(h *hub, _, l string) string { h.blobs[l] = []byte("FIRMWARE AND MORE"); return "" }, TooLarge, "limit"},
+		"a longer layer":                   {func(h *hub, _, l string) string { h.blobs[l] = []byte("FIRMWARE AND MORE"); return "" }, DownloadFailed, "limit"},
 		"a shorter layer":                  {func(h *hub, _, l string) string { h.blobs[l] = []byte("FIRM"); return "" }, DigestMismatch, "its manifest names"},
 		"two layers":                       {func(h *hub, _, _ string) string { ref, _ := h.push("A", "B"); return ref }, UnpackFailed, "2 layers"},
 		"no layer, as in an index":         {func(h *hub, _, _ string) string { ref, _ := h.push(); return ref }, UnpackFailed, "0 layers"},
@@ -171,7 +171,7 @@ func TestARegistryIsNotBelieved(t *testing.T) {
 			text := []byte(`{"layers":[{"digest":"` + digestOf(nil).String() + `","size":99999999999}]}`)
 			h.blobs["/v2/fw/cx/manifests/"+digestOf(text).String()] = text
 			return "oci://" + h.host() + "/fw/cx@" + digestOf(text).String()
-		}, TooLarge, "99999999999"},
+		}, DownloadFailed, "99999999999"},
 		"a manifest that is none": {func(h *hub, _, _ string) string {
 			text := []byte(`<html>`)
 			h.blobs["/v2/fw/cx/manifests/"+digestOf(text).String()] = text

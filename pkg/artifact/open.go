@@ -57,13 +57,13 @@ func (s *stream) closeBody() { s.once.Do(func() { _ = s.body.Close() }) }
 // Read implements io.Reader. The time between two reads is the reader's own and is not counted.
 func (s *stream) Read(p []byte) (int, error) {
 	if s.left < 0 {
-		return 0, permanent(TooLarge, "fetch %s: larger than the limit of %d bytes", s.name, s.limit)
+		return 0, tooLarge("fetch %s: larger than the limit of %d bytes", s.name, s.limit)
 	}
 	s.timer.Reset(s.stall)
 	n, err := s.body.Read(p[:min(int64(len(p)), s.left+1)])
 	s.timer.Stop()
 	if s.left -= int64(n); s.left < 0 {
-		return 0, permanent(TooLarge, "fetch %s: larger than the limit of %d bytes", s.name, s.limit)
+		return 0, tooLarge("fetch %s: larger than the limit of %d bytes", s.name, s.limit)
 	}
 	if err != nil && s.stalled.Load() {
 		err = noData(s.stall)

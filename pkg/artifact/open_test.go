@@ -47,7 +47,7 @@ func TestAStreamHasTheLimitsOfAFetch(t *testing.T) {
 	text, err := read("/good")
 	require.NoError(t, err)
 	assert.Equal(t, "content", text)
-	for path, want := range map[string]artifact.Reason{"/large": artifact.TooLarge, "/hangs": artifact.DownloadFailed, "/gone": artifact.DownloadFailed} {
+	for path, want := range map[string]artifact.Reason{"/large": artifact.DownloadFailed, "/hangs": artifact.DownloadFailed, "/gone": artifact.DownloadFailed} {
 		_, err := read(path)
 		require.Error(t, err, path)
 		reason, _ := artifact.ReasonOf(err)

@@ -93,7 +93,7 @@ func (t *transfer) attempt(ctx context.Context) error {
 	case err != nil:
 		return transient(DownloadFailed, "fetch %s: interrupted after %d bytes: %w", t.url.Redacted(), t.done, withoutAddresses(err))
 	case t.done > t.limit:
-		return permanent(TooLarge, "fetch %s: larger than the limit of %d bytes", t.url.Redacted(), t.limit)
+		return tooLarge("fetch %s: larger than the limit of %d bytes", t.url.Redacted(), t.limit)
 	}
 	return nil
 }
@@ -179,7 +179,7 @@ func (t *transfer) openHTTP(ctx context.Context) (io.ReadCloser, int64, error) {
 	}
 	if resp.ContentLength > t.limit-from {
 		_ = resp.Body.Close()
-		return nil, 0, permanent(TooLarge, "fetch %s: %d bytes, the limit is %d", u.Redacted(), from+resp.ContentLength, t.limit)
+		return nil, 0, tooLarge("fetch %s: %d bytes, the limit is %d", u.Redacted(), from+resp.ContentLength, t.limit)
 	}
 	return resp.Body, from, nil
 }

@@ -216,7 +216,7 @@ func TestEndlessBodiesAndRedirectsEnd(t *testing.T) {
 	})
 	err = loopback(FetchConfig{MaxBytes: 1 << 20}).Fetch(t.Context(), endless, digestOf(nil), &bytes.Buffer{})
 	reason, again := ReasonOf(err)
-	assert.Equal(t, TooLarge, reason)
+	assert.Equal(t, DownloadFailed, reason)
 	assert.False(t, again)
 
 	// A byte now and then keeps a transfer alive, but not for longer than it may take as a whole.

@@ -23,7 +23,7 @@ func (f *Fetcher) FetchSignature(ctx context.Context, rawURL string) ([]byte, er
 	switch {
 	case errors.As(err, &failed) && failed.absent:
 		return nil, permanent(SignatureMissing, "fetch signature: %w", failed.Err)
-	case errors.As(err, &failed) && failed.Reason == TooLarge:
+	case errors.As(err, &failed) && failed.large:
 		return nil, permanent(SignatureInvalid, "fetch signature: %w", failed.Err)
 	case err != nil:
 		return nil, err

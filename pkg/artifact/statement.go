@@ -30,9 +30,7 @@ type Statement struct {
 type Claim struct {
 	// File is the digest of the file, under which it is served as images are.
 	File string `json:"file"`
-	// Format of the file. With FormatImage the image is the file itself.
-	Format Format `json:"format"`
-	// Path of the image within an archive.
+	// Path of the image within the file, which is an archive then; empty where the image is the file itself.
 	Path string `json:"path,omitempty"`
 	// Signature of the file, as its publisher wrote it.
 	Signature []byte `json:"signature"`
@@ -78,7 +76,7 @@ func (s *Store) state(r fileRecord) error {
 			known = Statement{} // damaged
 		}
 		known.Claims = slices.DeleteFunc(known.Claims, func(c Claim) bool { return c.File == r.Digest && c.Path == i.Path })
-		known.Claims = append(known.Claims, Claim{File: r.Digest, Format: r.Format, Path: i.Path, Signature: r.Signature})
+		known.Claims = append(known.Claims, Claim{File: r.Digest, Path: i.Path, Signature: r.Signature})
 		known.Claims = known.Claims[max(0, len(known.Claims)-maxClaims):]
 		if err := s.writeStatement(image, known); err != nil {
 			return err

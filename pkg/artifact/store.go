@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nodefirmware/node-firmware-operator/pkg/archive"
 	"github.com/nodefirmware/node-firmware-operator/pkg/imageinfo"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
@@ -130,12 +131,12 @@ func (s *Store) Download(ctx context.Context, source string, f File, beside ...F
 			return err
 		}
 		if named != (inventory.Digest{}) && named != f.Digest {
-			return permanent(DigestMismatch, "fetch %s: the file in it has the digest %s, the source says %s; correct the reference or leave the sha256 out", f.URL, f.Digest, named)
+			return permanent(DigestMismatch, "fetch %s: the file in it has the digest %s, the source says %s; correct the reference or leave the digest out", f.URL, f.Digest, named)
 		}
 	} else if err := fetcher.Fetch(ctx, f.URL, f.Digest, &eager{File: tmp}); err != nil {
 		return err
 	}
-	record := fileRecord{URL: f.URL, Digest: f.Digest.String(), Format: f.Format}
+	record := fileRecord{URL: f.URL, Digest: f.Digest.String()}
 	if f.Signature != nil {
 		if record.Signature, err = s.checkSignature(ctx, fetcher, f, tmp.Name(), s.now()); err != nil {
 			return err
@@ -165,7 +166,10 @@ func (s *Store) Download(ctx context.Context, source string, f File, beside ...F
 	keep := func(path string, content io.Reader) error {
 		return add(path, func(check func(*os.File) error) (staged, error) { return s.stage(content, check) })
 	}
-	if f.Format == FormatImage { // what was fetched is the image: it is neither copied nor hashed once more
+	if f.isImage() { // what was fetched is the image: it is neither copied nor hashed once more
+		if format, err := archive.Detect(tmp); err == nil && format != archive.Cabinet { // fwupd takes a cabinet whole
+			return permanent(InvalidSpec, "%s is an archive (%s): give each image of it the path that it has within; nothing of the file was stored", redacted(f.URL), format)
+		}
 		err = add("", func(check func(*os.File) error) (staged, error) { return s.adopt(tmp, f.Digest, check) })
 	} else {
 		paths := make([]string, 0, len(f.Images))
@@ -176,7 +180,7 @@ func (s *Store) Download(ctx context.Context, source string, f File, beside ...F
 		}
 		select {
 		case s.unpacking <- struct{}{}:
-			err = unpack(ctx, tmp.Name(), f.Format, paths, keep)
+			err = unpack(ctx, tmp.Name(), paths, keep)
 			<-s.unpacking
 		case <-ctx.Done():
 			err = transient(StorageFailed, "unpack %s: %w", redacted(f.URL), ctx.Err())
@@ -211,12 +215,12 @@ func (s *Store) Download(ctx context.Context, source string, f File, beside ...F
 
 // sign keeps what a node needs to verify the images of a record itself: the archive, which has the digest, and the statements.
 func (s *Store) sign(r fileRecord, file *os.File, digest inventory.Digest) error {
-	if r.Format != FormatImage {
-		archive, err := s.adopt(file, digest, nil)
+	if r.Images[0].Path != "" {
+		whole, err := s.adopt(file, digest, nil)
 		if err != nil {
 			return err
 		}
-		if err := s.name(archive); err != nil {
+		if err := s.name(whole); err != nil {
 			return err
 		}
 	}

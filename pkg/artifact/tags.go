@@ -94,7 +94,7 @@ func (l *tagLister) names(ctx context.Context) ([]string, error) {
 			}
 		}
 		if names = append(names, page...); len(names) > maxTags {
-			return permanent(TooLarge, "list the tags of %s: more than %d; use a repository of its own for each machine model", l.url, maxTags)
+			return tooLarge("list the tags of %s: more than %d; use a repository of its own for each machine model", l.url, maxTags)
 		}
 		return nil
 	})
@@ -105,7 +105,7 @@ func (l *tagLister) names(ctx context.Context) ([]string, error) {
 	case errors.As(err, &known):
 		return nil, known
 	case errors.Is(err, errdef.ErrTooManyPages):
-		return nil, permanent(TooLarge, "list the tags of %s: more than %d pages; use a repository of its own for each machine model", l.url, maxTagPages)
+		return nil, tooLarge("list the tags of %s: more than %d pages; use a repository of its own for each machine model", l.url, maxTagPages)
 	}
 	return nil, l.registryError(ctx, l.url, permanent(UnpackFailed, "list the tags of %s: the registry sent something else, or leads to a server for tokens that is not permitted; the operator's log says what", l.url), err)
 }
@@ -117,7 +117,7 @@ func (l *tagLister) resolve(ctx context.Context, name string) (Tag, error) {
 		return Tag{}, err
 	}
 	if l.left -= int64(len(text)); l.left < 0 {
-		return Tag{}, permanent(TooLarge, "list the tags of %s: their manifests are larger than %d bytes", l.url, l.config.MaxBytes)
+		return Tag{}, tooLarge("list the tags of %s: their manifests are larger than %d bytes", l.url, l.config.MaxBytes)
 	}
 	manifest, err := parseManifest(text, ref)
 	if err != nil {

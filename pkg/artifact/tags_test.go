@@ -80,7 +80,7 @@ func TestARegistryThatListsTagsIsNotBelieved(t *testing.T) {
 		"a page of HTML":       {change: func(h *hub) { h.blobs["/v2/fw/cx/tags/list"] = []byte("<html>") }, reason: UnpackFailed, message: "something else"},
 		"a name that is none":  {change: func(h *hub) { h.list("v1", "../../v2") }, reason: UnpackFailed, message: "is no tag"},
 		"a name for terminals": {change: func(h *hub) { h.list("\x1b[2J") }, reason: UnpackFailed, message: "is no tag"},
-		"tags without end":     {change: func(h *hub) { h.list(strings.Fields(strings.Repeat("v1 ", maxTags+1))...) }, reason: TooLarge, message: "more than 1000"},
+		"tags without end":     {change: func(h *hub) { h.list(strings.Fields(strings.Repeat("v1 ", maxTags+1))...) }, reason: DownloadFailed, message: "more than 1000"},
 		"a list without end":   {change: func(h *hub) { h.blobs["/v2/fw/cx/tags/list"] = []byte(`{"tags":["` + strings.Repeat("x", maxManifest)) }, reason: UnpackFailed},
 		"a manifest of HTML":   {change: func(h *hub) { h.blobs["/v2/fw/cx/manifests/v1"] = []byte("<html>") }, reason: UnpackFailed, message: "cannot be read"},
 		"a password":           {change: func(h *hub) { h.private = true }, reason: DownloadFailed},
@@ -115,7 +115,7 @@ func TestTagsTakeBoundedPagesAndBytes(t *testing.T) {
 	h := &hub{Server: server}
 	_, err := collect(t.Context(), loopback(FetchConfig{}), h.repository(), h.access())
 	reason, _ := ReasonOf(err)
-	assert.Equal(t, TooLarge, reason, "%v", err)
+	assert.Equal(t, DownloadFailed, reason, "%v", err)
 	assert.LessOrEqual(t, asked.Load(), int32(maxTagPages+1))
 
 	h = newHub(t)
@@ -124,7 +124,7 @@ func TestTagsTakeBoundedPagesAndBytes(t *testing.T) {
 	h.tag("v2", "TWO", "a")
 	_, err = collect(t.Context(), loopback(FetchConfig{MaxBytes: 300}), h.repository(), h.access())
 	reason, _ = ReasonOf(err)
-	assert.Equal(t, TooLarge, reason, "%v", err)
+	assert.Equal(t, DownloadFailed, reason, "%v", err)
 }
 
 // A registry that hangs, in the list or in a manifest, does so for the time of a stall.

@@ -12,7 +12,7 @@ import (
 func CheckUnique(files []File) error {
 	var images []Image
 	for _, f := range files {
-		if f.Format == FormatImage && f.Digest != (inventory.Digest{}) {
+		if f.isImage() && f.Digest != (inventory.Digest{}) {
 			for _, d := range f.Images {
 				if len(d.BoardIDs) > 0 {
 					images = append(images, Image{Description: d, Digest: f.Digest})
@@ -56,7 +56,10 @@ func checkUnique(images []Image) error {
 	seen := map[key][]claim{}
 	var violations []string
 	for _, i := range images {
-		c := claim{digest: i.Digest, vendor: strings.TrimPrefix(inventory.NormalizeID(i.Vendor), anyVendor), models: map[string]bool{}}
+		c := claim{digest: i.Digest, vendor: inventory.NormalizeID(i.Vendor), models: map[string]bool{}}
+		if strings.EqualFold(c.vendor, anyVendor) {
+			c.vendor = ""
+		}
 		for _, m := range i.Models {
 			c.models[inventory.NormalizeID(m)] = true
 		}
@@ -79,7 +82,7 @@ func checkUnique(images []Image) error {
 	if n := len(violations) - namedViolations; n > 0 {
 		violations, more = violations[:namedViolations], fmt.Sprintf("; and %d more", n)
 	}
-	return &Error{Reason: InvalidSpec, contents: true, Err: fmt.Errorf("two images of %s%s; keep one of each", strings.Join(violations, "; of "), more)}
+	return &Error{Reason: InvalidSpec, Err: fmt.Errorf("two images of %s%s; keep one of each", strings.Join(violations, "; of "), more)}
 }
 
 // meet reports whether a device may be of a model of both; none is no restriction.

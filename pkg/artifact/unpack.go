@@ -3,7 +3,6 @@ package artifact
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"time"
@@ -19,8 +18,8 @@ type take func(path string, content io.Reader) error
 
 // Extract copies the member of the archive at name to dst, within the bounds of any archive. A member that is missing or is there
 // twice is an *Error, as is an archive that cannot be read.
-func Extract(ctx context.Context, name string, format Format, member string, dst io.Writer) error {
-	return unpack(ctx, name, format, []string{member}, func(_ string, content io.Reader) error {
+func Extract(ctx context.Context, name string, member string, dst io.Writer) error {
+	return unpack(ctx, name, []string{member}, func(_ string, content io.Reader) error {
 		_, err := io.Copy(storageWriter{dst}, content)
 		var storage *storageError
 		if errors.As(err, &storage) {
@@ -32,19 +31,23 @@ func Extract(ctx context.Context, name string, format Format, member string, dst
 
 // unpack calls out with each wanted member of the archive at name, exactly once. Other members are skipped; a wanted
 // member that is missing or occurs twice is an error. No name of the archive ever becomes one of the file system.
-func unpack(ctx context.Context, name string, format Format, wanted []string, out take) error {
+func unpack(ctx context.Context, name string, wanted []string, out take) error {
 	file, err := os.Open(name)
 	if err != nil {
 		return transient(StorageFailed, "unpack: %w", err)
 	}
 	defer file.Close()
+	format, err := archive.Detect(file)
+	if err != nil {
+		return unpackError(ctx, err)
+	}
 	missing := make(map[string]bool, len(wanted))
 	for _, w := range wanted {
 		missing[w] = true
 	}
 	bounded, cancel := context.WithTimeout(ctx, unpackTimeout)
 	defer cancel()
-	err = archive.Walk(bounded, file, archive.Format(format), archive.Limits{}, func(member string, open func() (io.Reader, error)) error {
+	err = archive.Walk(bounded, file, format, archive.Limits{}, func(member string, open func() (io.Reader, error)) error {
 		pending, want := missing[member]
 		switch {
 		case !want:
@@ -82,9 +85,7 @@ func unpackError(ctx context.Context, err error) error {
 	case errors.As(err, &read):
 		return transient(StorageFailed, "unpack: %w", err)
 	case errors.Is(err, context.DeadlineExceeded):
-		return &Error{Reason: TooLarge, contents: true, Err: fmt.Errorf("unpack: it took longer than %s", unpackTimeout)}
-	case errors.Is(err, archive.ErrTooLarge):
-		return &Error{Reason: TooLarge, contents: true, Err: fmt.Errorf("unpack: %w", err)}
+		return permanent(UnpackFailed, "unpack: it took longer than %s", unpackTimeout)
 	}
 	return permanent(UnpackFailed, "unpack: %w", err)
 }

@@ -68,14 +68,14 @@ func (s Subject) verifyParsed(trust Trust, b *bundle.Bundle, now time.Time) erro
 	leaf := content.Certificate()
 	if leaf == nil {
 		if len(trust.Keys) == 0 {
-			return refuse(UnknownKey, "the bundle was signed with a key, and only identities of sigstore are trusted; trust its public key instead "+
-				"(in a FirmwareSource: mode Keys), or sign without a key")
+			return refuse(Untrusted, "the bundle was signed with a key, and only identities of sigstore are trusted; trust its public key instead "+
+				"(in a FirmwareSource: verification.keys), or sign without a key")
 		}
 		return s.verifyDER(trust.Keys, message.MessageSignature.GetSignature(), now)
 	}
 	if len(trust.Sigstore) == 0 {
-		return refuse(UnknownKey, "the bundle was signed as an identity of sigstore, and only keys are trusted; give a trusted root and the identities "+
-			"that may sign (in a FirmwareSource: mode Sigstore), or sign with a key")
+		return refuse(Untrusted, "the bundle was signed as an identity of sigstore, and only keys are trusted; give a trusted root and the identities "+
+			"that may sign (in a FirmwareSource: verification.trustedRoot and identities), or sign with a key")
 	}
 	var refused error
 	for _, authority := range trust.Sigstore {

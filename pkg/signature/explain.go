@@ -22,9 +22,9 @@ func (s Sigstore) explain(b *bundle.Bundle, leaf *x509.Certificate, cause error)
 	if nobody := (*verify.ErrNoMatchingCertificateIdentity)(nil); errors.As(cause, &nobody) {
 		signer, err := certificate.SummarizeCertificate(leaf)
 		if err != nil {
-			return refuse(UnknownKey, "the certificate that signed names nobody: %v", err)
+			return refuse(Untrusted, "the certificate that signed names nobody: %v", err)
 		}
-		return refuse(UnknownKey, "the file was signed by %q, as %q knew, which is none of those who may: %s; find out who that is before you add it",
+		return refuse(Untrusted, "the file was signed by %q, as %q knew, which is none of those who may: %s; find out who that is before you add it",
 			signer.SubjectAlternativeName, signer.Issuer, s.names())
 	}
 	logged, err := s.verifier.VerifyTransparencyLogInclusion(b)
@@ -44,7 +44,7 @@ func (s Sigstore) explain(b *bundle.Bundle, leaf *x509.Certificate, cause error)
 			continue
 		}
 		if err := verify.VerifySignedCertificateTimestamp(chains, 1, s.root); err != nil {
-			return refuse(UnknownKey, "no certificate log (ctlogs) of the trusted root vouches for the certificate that signed (%v); %s", err, renew)
+			return refuse(Untrusted, "no certificate log (ctlogs) of the trusted root vouches for the certificate that signed (%v); %s", err, renew)
 		}
 	}
 	return refuse(Invalid, "the bundle does not hold: %v; the file, the signature or the certificate is another one", cause)
@@ -63,15 +63,15 @@ func (s Sigstore) explainLog(b *bundle.Bundle, leaf *x509.Certificate, cause err
 		}
 		known = true
 		if at := e.IntegratedTime(); !at.IsZero() && outside(at, leaf.NotBefore, leaf.NotAfter) {
-			return refuse(Expired, "the file was entered into the transparency log at %s, when the certificate that signed was not valid: it was from %s to %s",
+			return untimely("the file was entered into the transparency log at %s, when the certificate that signed was not valid: it was from %s to %s",
 				utc(at), utc(leaf.NotBefore), utc(leaf.NotAfter))
 		} else if !at.IsZero() && outside(at, log.ValidityPeriodStart, log.ValidityPeriodEnd) {
-			return refuse(Expired, "the file was entered into the transparency log at %s, and the trusted root knows the key of that log from %s to %s; %s",
+			return untimely("the file was entered into the transparency log at %s, and the trusted root knows the key of that log from %s to %s; %s",
 				utc(at), utc(log.ValidityPeriodStart), utc(log.ValidityPeriodEnd), renew)
 		}
 	}
 	if !known {
-		return refuse(UnknownKey, "the bundle has an entry of the transparency log %s, which the trusted root does not know; %s", logsOf(entries), renew)
+		return refuse(Untrusted, "the bundle has an entry of the transparency log %s, which the trusted root does not know; %s", logsOf(entries), renew)
 	}
 	return refuse(Invalid, "the bundle's entry of the transparency log does not hold: %v", cause)
 }
@@ -84,13 +84,13 @@ func (s Sigstore) explainTime(b *bundle.Bundle, cause error) error {
 		return refuse(Invalid, "nothing in the bundle says when the file was signed; sign with a timestamp authority (cosign: --timestamp-server-url)")
 	}
 	if len(s.root.TimestampingAuthorities()) == 0 {
-		return refuse(UnknownKey, "the bundle has a timestamp, and the trusted root knows no timestamp authority; %s", renew)
+		return refuse(Untrusted, "the bundle has a timestamp, and the trusted root knows no timestamp authority; %s", renew)
 	}
 	if content, err := b.SignatureContent(); err == nil {
 		for _, a := range s.root.TimestampingAuthorities() {
 			for _, stamp := range stamps {
 				if at, from, to, ok := stampedOutside(a, stamp, content.Signature()); ok {
-					return refuse(Expired, "the timestamp is of %s, and the trusted root knows its authority from %s to %s; %s", utc(at), utc(from), utc(to), renew)
+					return untimely("the timestamp is of %s, and the trusted root knows its authority from %s to %s; %s", utc(at), utc(from), utc(to), renew)
 				}
 			}
 		}
@@ -116,7 +116,7 @@ func stampedOutside(a root.TimestampingAuthority, stamp, signed []byte) (at, fro
 
 func (s Sigstore) explainCertificate(leaf *x509.Certificate, at time.Time) error {
 	if outside(at, leaf.NotBefore, leaf.NotAfter) {
-		return refuse(Expired, "the file was signed at %s, when the certificate that signed was not valid: it was from %s to %s",
+		return untimely("the file was signed at %s, when the certificate that signed was not valid: it was from %s to %s",
 			utc(at), utc(leaf.NotBefore), utc(leaf.NotAfter))
 	}
 	for _, a := range s.root.FulcioCertificateAuthorities() {
@@ -127,11 +127,11 @@ func (s Sigstore) explainCertificate(leaf *x509.Certificate, at time.Time) error
 		always := *known
 		always.ValidityPeriodStart, always.ValidityPeriodEnd = time.Time{}, time.Time{}
 		if _, err := always.Verify(leaf, at); err == nil {
-			return refuse(Expired, "the file was signed at %s, and the trusted root knows the authority of the certificate from %s to %s; %s",
+			return untimely("the file was signed at %s, and the trusted root knows the authority of the certificate from %s to %s; %s",
 				utc(at), utc(known.ValidityPeriodStart), utc(known.ValidityPeriodEnd), renew)
 		}
 	}
-	return refuse(UnknownKey, "the certificate that signed is of the authority %q, which the trusted root does not know; %s", leaf.Issuer, renew)
+	return refuse(Untrusted, "the certificate that signed is of the authority %q, which the trusted root does not know; %s", leaf.Issuer, renew)
 }
 
 // outside reports whether a time is outside of a period; a zero limit is none.

@@ -144,16 +144,13 @@ func sheltered(read func() error) (err error) {
 
 // better is the error that says more of two by different trusted roots: that of a root that knows the signer.
 func better(a, b error) error {
-	if a == nil || reasonOf(a) == UnknownKey && reasonOf(b) != UnknownKey {
+	if a == nil || knowsNot(a) && !knowsNot(b) {
 		return b
 	}
 	return a
 }
 
-func reasonOf(err error) Reason {
+func knowsNot(err error) bool {
 	var refused *Error
-	if errors.As(err, &refused) {
-		return refused.Reason
-	}
-	return ""
+	return errors.As(err, &refused) && refused.Reason == Untrusted && !refused.untimely
 }

@@ -147,13 +147,13 @@ func TestOnlyABundleOfThisFileByATrustedIdentityHolds(t *testing.T) {
 			sig: changed(t, tiled(), func(b *protobundle.Bundle) {
 				b.VerificationMaterial.TlogEntries = tiled().VerificationMaterial.TlogEntries
 			})},
-		"with a timestamp where no authority is known": {want: signature.UnknownKey, says: "knows no timestamp authority",
+		"with a timestamp where no authority is known": {want: signature.Untrusted, says: "knows no timestamp authority",
 			trust: trusted(t, sigstore.Root(t, func(r *prototrustroot.TrustedRoot) { r.TimestampAuthorities = nil })), sig: signaturetest.JSON(t, tiled())},
 		"by a key, in a bundle":                 {trust: byKeys(ecKeys), sig: byKey(file)},
-		"by a key where identities are trusted": {trust: trusted(t, root), sig: byKey(file), want: signature.UnknownKey, says: "mode Keys"},
+		"by a key where identities are trusted": {trust: trusted(t, root), sig: byKey(file), want: signature.Untrusted, says: "verification.keys"},
 		"by a key, of another file":             {trust: byKeys(ecKeys), sig: byKey("OTHER"), want: signature.Invalid},
-		"by a key of another kind":              {trust: byKeys(miniKeys), sig: byKey(file), want: signature.UnknownKey},
-		"by an identity where keys are trusted": {trust: byKeys(ecKeys), sig: genuine, want: signature.UnknownKey, says: "mode Sigstore"},
+		"by a key of another kind":              {trust: byKeys(miniKeys), sig: byKey(file), want: signature.Untrusted},
+		"by an identity where keys are trusted": {trust: byKeys(ecKeys), sig: genuine, want: signature.Untrusted, says: "verification.trustedRoot"},
 		"of another file": {trust: trusted(t, root), want: signature.Invalid, says: "and not this one",
 			sig: sigstore.Sign(t, subject, issuer, []byte("OTHER"))},
 		"of another file with this one's sha256": {trust: trusted(t, sigstore.Root(t, withoutLogs)), want: signature.Invalid,
@@ -165,17 +165,17 @@ func TestOnlyABundleOfThisFileByATrustedIdentityHolds(t *testing.T) {
 			sig: changed(t, good(), func(b *protobundle.Bundle) {
 				b.VerificationMaterial.TlogEntries = sigstore.Bundle(t, subject, issuer, []byte("OTHER"), soon).VerificationMaterial.TlogEntries
 			})},
-		"by another subject": {trust: trusted(t, root), want: signature.UnknownKey, says: "intern@example.com",
+		"by another subject": {trust: trusted(t, root), want: signature.Untrusted, says: "intern@example.com",
 			sig: sigstore.Sign(t, "intern@example.com", issuer, []byte(file))},
-		"by another issuer": {trust: trusted(t, root), want: signature.UnknownKey, says: "https://evil.example.com",
+		"by another issuer": {trust: trusted(t, root), want: signature.Untrusted, says: "https://evil.example.com",
 			sig: sigstore.Sign(t, subject, "https://evil.example.com", []byte(file))},
-		"by a subject that only begins like the pattern": {trust: trusted(t, root, matching(`release@example\.com`)), want: signature.UnknownKey,
+		"by a subject that only begins like the pattern": {trust: trusted(t, root, matching(`release@example\.com`)), want: signature.Untrusted,
 			sig: sigstore.Sign(t, subject+".evil.org", issuer, []byte(file))},
-		"by a subject that only ends like a part of the pattern": {trust: trusted(t, root, matching(`a|release@example\.com`)), want: signature.UnknownKey,
+		"by a subject that only ends like a part of the pattern": {trust: trusted(t, root, matching(`a|release@example\.com`)), want: signature.Untrusted,
 			sig: sigstore.Sign(t, "evil-"+subject, issuer, []byte(file))},
-		"by an authority that is not known": {trust: trusted(t, root), want: signature.UnknownKey, says: "the transparency log",
+		"by an authority that is not known": {trust: trusted(t, root), want: signature.Untrusted, says: "the transparency log",
 			sig: other.Sign(t, subject, issuer, []byte(file))},
-		"by an authority that is not known, in a known log": {want: signature.UnknownKey, says: "the authority",
+		"by an authority that is not known, in a known log": {want: signature.Untrusted, says: "the authority",
 			trust: trusted(t, sigstore.Root(t, func(r *prototrustroot.TrustedRoot) {
 				r.CertificateAuthorities = parse(t, other.Root(t)).CertificateAuthorities
 			})), sig: genuine},
@@ -188,15 +188,15 @@ func TestOnlyABundleOfThisFileByATrustedIdentityHolds(t *testing.T) {
 				withoutLog(b)
 				b.VerificationMaterial.TimestampVerificationData = good().VerificationMaterial.TimestampVerificationData
 			})},
-		"entered after its certificate expired": {trust: trusted(t, root), want: signature.Expired, says: "was not valid",
+		"entered after its certificate expired": {trust: trusted(t, root), want: signature.Untrusted, says: "was not valid",
 			sig: signaturetest.JSON(t, sigstore.Bundle(t, subject, issuer, []byte(file), time.Now().Add(30*time.Minute)))},
-		"under a root that knew the authority before": {trust: trusted(t, sigstore.Root(t, until(longAgo, authorities))), want: signature.Expired,
+		"under a root that knew the authority before": {trust: trusted(t, sigstore.Root(t, until(longAgo, authorities))), want: signature.Untrusted,
 			says: "trusted root as it is today", sig: genuine},
-		"under a root that knew the log before": {trust: trusted(t, sigstore.Root(t, until(longAgo, logs))), want: signature.Expired,
+		"under a root that knew the log before": {trust: trusted(t, sigstore.Root(t, until(longAgo, logs))), want: signature.Untrusted,
 			says: "trusted root as it is today", sig: genuine},
-		"under a root that knew the timestamp authority before": {want: signature.Expired, says: "trusted root as it is today",
+		"under a root that knew the timestamp authority before": {want: signature.Untrusted, says: "trusted root as it is today",
 			trust: trusted(t, sigstore.Root(t, withoutLogs, until(longAgo, stampers))), sig: changed(t, good(), withoutLog)},
-		"by a certificate that was not logged": {want: signature.UnknownKey, says: "ctlogs",
+		"by a certificate that was not logged": {want: signature.Untrusted, says: "ctlogs",
 			trust: trusted(t, sigstore.Root(t, func(r *prototrustroot.TrustedRoot) { r.Ctlogs = r.Tlogs })), sig: genuine},
 		"an attestation": {trust: trusted(t, root), want: signature.Invalid, says: "attestation",
 			sig: changed(t, good(), func(b *protobundle.Bundle) {
@@ -217,7 +217,7 @@ func TestOnlyABundleOfThisFileByATrustedIdentityHolds(t *testing.T) {
 		"too long":        {trust: trusted(t, root), want: signature.Invalid, sig: []byte("{" + strings.Repeat(" ", signature.MaxBytes) + "}")},
 		"an error page":   {trust: trusted(t, root), want: signature.Invalid, sig: []byte("<html>404</html>")},
 		"a bare ECDSA":    {trust: trusted(t, root), want: signature.Invalid, says: "cosign sign-blob", sig: signECDSA(t, ec, file)},
-		"nobody is known": {want: signature.UnknownKey, sig: genuine},
+		"nobody is known": {want: signature.Untrusted, sig: genuine},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.LessOrEqual(t, len(genuine), signature.MaxBytes/2, "a bundle has room")
@@ -239,7 +239,7 @@ func TestTakesABundleThatCosignWrote(t *testing.T) {
 	who := identity("http://oidc.local:8080", "foo!oidc.local")
 	require.NoError(t, read(t, "blob\n").Verify(trusted(t, root, who), b, now), "with a certificate that was logged")
 	requireReason(t, signature.Invalid, read(t, "blob").Verify(trusted(t, root, who), b, now))
-	requireReason(t, signature.UnknownKey, read(t, "blob\n").Verify(trusted(t, root, identity("http://oidc.local:8080", "foo@oidc.local")), b, now))
+	requireReason(t, signature.Untrusted, read(t, "blob\n").Verify(trusted(t, root, identity("http://oidc.local:8080", "foo@oidc.local")), b, now))
 
 	attestation, err := data.Bundle(t, "sigstore.js@2.0.0-provenance.sigstore.json").MarshalJSON()
 	require.NoError(t, err)

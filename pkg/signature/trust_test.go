@@ -69,7 +69,7 @@ func TestTrustedRootsOfADirectory(t *testing.T) {
 	require.NoError(t, read(t, file).Verify(trust, public.Sign(t, subject, issuer, []byte(file)), now))
 	require.NoError(t, read(t, file).Verify(trust, private.Sign(t, "fw@acme.example.com", "https://acme.example.com", []byte(file)), now))
 	// Each root vouches for its own identities only: who runs one Sigstore certifies what he likes.
-	requireReason(t, signature.UnknownKey, read(t, file).Verify(trust, private.Sign(t, subject, issuer, []byte(file)), now))
+	requireReason(t, signature.Untrusted, read(t, file).Verify(trust, private.Sign(t, subject, issuer, []byte(file)), now))
 
 	for name, c := range map[string]struct {
 		change map[string]string

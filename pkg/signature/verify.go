@@ -27,16 +27,17 @@ const (
 	Missing Reason = "SignatureMissing"
 	// Invalid: it is damaged, is none, or is not of this file.
 	Invalid Reason = "SignatureInvalid"
-	// UnknownKey: it is by a key, an identity, an authority or a log that is not among those that are trusted.
-	UnknownKey Reason = "SignatureKeyUnknown"
-	// Expired: its key is not valid now, or its certificate, or what vouches for that, was not when the file was signed.
-	Expired Reason = "SignatureExpired"
+	// Untrusted: it is by a key, an identity, an authority or a log that is not among those that are trusted, or not at that time: the key
+	// is not valid now, or a certificate, or what vouches for it, was not when the file was signed.
+	Untrusted Reason = "SignatureUntrusted"
 )
 
 // Error says why a signature does not hold. Trying again does not help.
 type Error struct {
 	Reason  Reason
 	Message string
+	// untimely is true where the signer is known and the time is wrong.
+	untimely bool
 }
 
 // Error returns the message.
@@ -44,6 +45,10 @@ func (e *Error) Error() string { return e.Message }
 
 func refuse(r Reason, format string, args ...any) error {
 	return &Error{Reason: r, Message: fmt.Sprintf(format, args...)}
+}
+
+func untimely(format string, args ...any) error {
+	return &Error{Reason: Untrusted, Message: fmt.Sprintf(format, args...), untimely: true}
 }
 
 // Subject is a file whose signature is to be verified, read once.
@@ -73,7 +78,7 @@ func (s Subject) Verify(trust Trust, signature []byte, now time.Time) error {
 	trimmed := bytes.TrimSpace(signature)
 	switch {
 	case trust.Len() == 0:
-		return refuse(UnknownKey, "there is no key to verify the signature with")
+		return refuse(Untrusted, "there is no key to verify the signature with")
 	case len(trimmed) == 0:
 		return refuse(Missing, "there is no signature")
 	case len(signature) > MaxBytes:
@@ -107,7 +112,7 @@ func (s Subject) verifyMinisign(keys []Key, text []byte) error {
 		}
 	}
 	if !known {
-		return refuse(UnknownKey, "the signature is by the minisign key %016X, which is not one of the trusted keys", parsed.KeyID)
+		return refuse(Untrusted, "the signature is by the minisign key %016X, which is not one of the trusted keys", parsed.KeyID)
 	}
 	return refuse(Invalid, "the signature by the minisign key %016X is not of this file, or it or its comment was changed", parsed.KeyID)
 }
@@ -122,7 +127,7 @@ func (s Subject) verifyECDSA(keys []Key, raw []byte, now time.Time) error {
 
 func (s Subject) verifyDER(keys []Key, der []byte, now time.Time) error {
 	if !slices.ContainsFunc(keys, func(k Key) bool { return k.ecdsa != nil }) {
-		return refuse(UnknownKey, "the signature is none of minisign, and no trusted key is of another kind")
+		return refuse(Untrusted, "the signature is none of minisign, and no trusted key is of another kind")
 	}
 	var expired *Key
 	for _, k := range keys {
@@ -135,7 +140,7 @@ func (s Subject) verifyDER(keys []Key, der []byte, now time.Time) error {
 		expired = &k
 	}
 	if expired != nil {
-		return refuse(Expired, "the certificate of the key that signed is valid from %s to %s, and not now",
+		return untimely("the certificate of the key that signed is valid from %s to %s, and not now",
 			expired.notBefore.UTC().Format(time.RFC3339), expired.notAfter.UTC().Format(time.RFC3339))
 	}
 	return refuse(Invalid, "the signature is not one of this file by a trusted key: the file, the signature or the key is another one")

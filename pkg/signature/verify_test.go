@@ -106,14 +106,14 @@ func TestOnlyASignatureOfThisFileByATrustedKeyHolds(t *testing.T) {
 		"ECDSA as cosign writes it":     {keys: both, sig: []byte(base64.StdEncoding.EncodeToString(der) + "\n")},
 		"no signature":                  {keys: both, sig: nil, want: signature.Missing},
 		"blanks":                        {keys: both, sig: []byte(" \n"), want: signature.Missing},
-		"no key":                        {keys: nil, sig: good, want: signature.UnknownKey},
+		"no key":                        {keys: nil, sig: good, want: signature.Untrusted},
 		"minisign of another file":      {keys: miniKeys, sig: signMinisign(mini, "OTHER"), want: signature.Invalid},
-		"minisign by another key":       {keys: miniKeys, sig: signMinisign(otherMini, file), want: signature.UnknownKey},
+		"minisign by another key":       {keys: miniKeys, sig: signMinisign(otherMini, file), want: signature.Untrusted},
 		"minisign with another comment": {keys: miniKeys, sig: []byte(forged), want: signature.Invalid},
 		"minisign of the old kind":      {keys: miniKeys, sig: minisign.Sign(mini, []byte(file)), want: signature.Invalid},
 		"half a minisign signature":     {keys: miniKeys, sig: good[:len(good)/2], want: signature.Invalid},
-		"minisign where only ECDSA is":  {keys: ecKeys, sig: good, want: signature.UnknownKey},
-		"ECDSA where only minisign is":  {keys: miniKeys, sig: der, want: signature.UnknownKey},
+		"minisign where only ECDSA is":  {keys: ecKeys, sig: good, want: signature.Untrusted},
+		"ECDSA where only minisign is":  {keys: miniKeys, sig: der, want: signature.Untrusted},
 		"ECDSA of another file":         {keys: ecKeys, sig: signECDSA(t, ec, "OTHER"), want: signature.Invalid},
 		"ECDSA by another key":          {keys: ecKeys, sig: signECDSA(t, otherEC, file), want: signature.Invalid},
 		"ECDSA cut":                     {keys: ecKeys, sig: der[:len(der)-1], want: signature.Invalid},
@@ -165,7 +165,7 @@ func TestACertificateIsAKeyForAsLongAsItIsValid(t *testing.T) {
 	} {
 		var failed *signature.Error
 		require.ErrorAs(t, read(t, file).Verify(byKeys(keys), sig, now), &failed, name)
-		assert.Equal(t, signature.Expired, failed.Reason, name)
+		assert.Equal(t, signature.Untrusted, failed.Reason, name)
 		require.NoError(t, read(t, file).Verify(byKeys(append(keys, valid...)), sig, now), "the key was renewed under a new certificate")
 	}
 }

@@ -168,8 +168,6 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.RolloutWindowApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SignerIdentity"):
 		return &apiv1alpha1.SignerIdentityApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("SigstoreVerification"):
-		return &apiv1alpha1.SigstoreVerificationApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SourceOrigin"):
 		return &apiv1alpha1.SourceOriginApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("SourceReference"):

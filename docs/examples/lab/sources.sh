@@ -30,7 +30,7 @@ metadata: {name: $1}
 spec:
   files:
   - url: file://$file
-    sha256: $(sha256sum <"$file" | cut -c-64)
+    digest: sha256:$(sha256sum <"$file" | cut -c-64)
     images:
     - {class: NIC, vendor: "15b3", models: ["$4"], boardIDs: [$3], version: $2}
 YAML

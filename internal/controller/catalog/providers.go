@@ -83,8 +83,8 @@ func (r *Reconciler) askWithin(ctx context.Context, shares int, p *v1alpha1.Cata
 	out, err := r.askSafely(ctx, p, q)
 	var fetched *artifact.Error
 	if errors.As(err, &fetched) {
-		switch fetched.Reason { // the others are of the download
-		case artifact.TooLarge, artifact.UnpackFailed:
+		switch { // the others are of the download
+		case artifact.IsTooLarge(err), fetched.Reason == artifact.UnpackFailed:
 			err = &catalog.Error{Reason: catalog.InvalidCatalog, Err: err}
 		}
 	}

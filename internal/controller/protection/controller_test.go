@@ -197,7 +197,7 @@ func TestWhatADeletedJobReportsIsRecordedBeforeItGoes(t *testing.T) {
 	})
 	c.stays(j)
 	src := &v1alpha1.FirmwareSource{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: v1alpha1.FirmwareSourceSpec{Files: []v1alpha1.FirmwareFile{{
-		URL: "https://example.com/fw.bin", SHA256: string(digest)[len("sha256:"):],
+		URL: "https://example.com/fw.bin", Digest: digest,
 		Images: []v1alpha1.ImageDescription{{Class: v1alpha1.ClassNIC, Version: "2"}},
 	}}}}
 	require.NoError(t, c.Client.Create(t.Context(), src))

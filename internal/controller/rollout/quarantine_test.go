@@ -82,7 +82,7 @@ func (w *world) rollingBack(job, model string) {
 func (w *world) holding(name string, images ...int) {
 	w.Helper()
 	src := &v1alpha1.FirmwareSource{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareSourceSpec{Files: []v1alpha1.FirmwareFile{{
-		URL: "https://example.com/fw.bin", SHA256: string(digest(1))[len("sha256:"):],
+		URL: "https://example.com/fw.bin", Digest: digest(1),
 		Images: []v1alpha1.ImageDescription{{Class: v1alpha1.ClassNIC, Version: "1"}},
 	}}}}
 	require.NoError(w, w.Create(w.Context(), src))

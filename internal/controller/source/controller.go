@@ -130,11 +130,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, src *v1alpha1.FirmwareSource
 
 // run takes the source through its stages and leaves in facts the one it reached.
 func (r *Reconciler) run(ctx context.Context, src *v1alpha1.FirmwareSource, facts *status.SourceFacts) ([]artifact.Image, error) {
-	facts.Reached = status.SourceStorage
+	facts.Reached = status.SourceFetching
 	if err := r.Store.Available(); err != nil {
 		return nil, err
 	}
-	facts.Reached = status.SourceDownload
 	files, err := sourcefile.Of(src)
 	if err != nil {
 		return nil, err
@@ -157,21 +156,15 @@ func (r *Reconciler) run(ctx context.Context, src *v1alpha1.FirmwareSource, fact
 	for _, f := range missing {
 		f.Access = allowed
 		if err := r.fetch(ctx, src, f, files); err != nil {
-			if artifact.OfContents(err) {
-				facts.Reached = status.SourceVerify
-			}
 			return nil, err
 		}
 	}
-	facts.Reached = status.SourcePublish
+	facts.Reached = status.SourcePublishing
 	images, err := r.Store.Publish(src.Name, files)
 	if err == nil {
 		err = tooLarge(src, images)
 	}
 	if err != nil {
-		if reason, _ := artifact.ReasonOf(err); reason == artifact.InvalidSpec { // what the source lists contradicts itself
-			facts.Reached = status.SourceVerify
-		}
 		return nil, err
 	}
 	facts.Reached, facts.Images = status.SourceDone, len(images)

@@ -10,7 +10,7 @@ func stored(images []artifact.Image) []v1alpha1.StoredImage {
 	for _, i := range images {
 		out = append(out, v1alpha1.StoredImage{
 			Version: string(i.Version), Class: v1alpha1.DeviceClass(i.Class), Vendor: i.Vendor, Models: i.Models, BoardIDs: i.BoardIDs,
-			Digest: v1alpha1.Digest(i.Digest.String()), SizeBytes: i.Size,
+			Digest: v1alpha1.Digest(i.Digest.String()),
 		})
 	}
 	return out

@@ -13,9 +13,5 @@ func refused(src *v1alpha1.FirmwareSource) bool {
 }
 
 func factsOf(src *v1alpha1.FirmwareSource) status.SourceFacts {
-	facts := status.SourceFacts{Files: len(src.Spec.Files)}
-	if v := src.Spec.Verification; v != nil {
-		facts.Verification = v.Mode
-	}
-	return facts
+	return status.SourceFacts{Files: len(src.Spec.Files), Verification: src.Spec.Verification}
 }

@@ -143,7 +143,7 @@ func (f *fleet) discover(node, board, running string, change ...func(*apply.Node
 }
 
 func imageFor(board, version string, n int) v1alpha1.StoredImage {
-	return v1alpha1.StoredImage{Version: version, Class: v1alpha1.ClassNIC, BoardIDs: []string{board}, Digest: digest(n), SizeBytes: 1}
+	return v1alpha1.StoredImage{Version: version, Class: v1alpha1.ClassNIC, BoardIDs: []string{board}, Digest: digest(n)}
 }
 
 func digest(n int) v1alpha1.Digest { return v1alpha1.Digest(fmt.Sprintf("sha256:%064d", n)) }
@@ -152,7 +152,7 @@ func digest(n int) v1alpha1.Digest { return v1alpha1.Digest(fmt.Sprintf("sha256:
 func (f *fleet) source(name string, images ...v1alpha1.StoredImage) *v1alpha1.FirmwareSource {
 	f.Helper()
 	s := &v1alpha1.FirmwareSource{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.FirmwareSourceSpec{
-		Files: []v1alpha1.FirmwareFile{{URL: "https://example.com/" + name, SHA256: strings.Repeat("0", 64), Images: []v1alpha1.ImageDescription{
+		Files: []v1alpha1.FirmwareFile{{URL: "https://example.com/" + name, Digest: v1alpha1.Digest("sha256:" + strings.Repeat("0", 64)), Images: []v1alpha1.ImageDescription{
 			{Class: v1alpha1.ClassNIC, Version: "1"},
 		}}},
 	}}

@@ -41,7 +41,7 @@ func TestNoJobOfAStolenOperatorWrites(t *testing.T) {
 	}{
 		"what the publisher signed":              {served: image, signature: vendor.sign(t, image)},
 		"no signature":                           {served: image, want: step.SignatureMissing},
-		"a signature of its own":                 {served: image, signature: thief.sign(t, image), want: step.SignatureKeyUnknown},
+		"a signature of its own":                 {served: image, signature: thief.sign(t, image), want: step.SignatureUntrusted},
 		"the publisher's signature of another":   {served: image, signature: vendor.sign(t, implant), want: step.SignatureInvalid},
 		"other bytes under the right digest":     {served: implant, signature: vendor.sign(t, image), want: step.ImageUnavailable},
 		"other bytes, signed, under that digest": {served: implant, signature: vendor.sign(t, implant), want: step.ImageUnavailable},
@@ -104,7 +104,7 @@ func stolen(t *testing.T, vendor signer, image, served, signature []byte) images
 		if strings.HasPrefix(r.URL.Path, imageserver.StatementPrefix) {
 			var s artifact.Statement
 			if signature != nil {
-				s.Claims = []artifact.Claim{{File: digest, Format: artifact.FormatImage, Signature: signature}}
+				s.Claims = []artifact.Claim{{File: digest, Signature: signature}}
 			}
 			_ = json.NewEncoder(w).Encode(s)
 			return

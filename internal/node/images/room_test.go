@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nodefirmware/node-firmware-operator/internal/node/images"
-	"github.com/nodefirmware/node-firmware-operator/pkg/artifact"
 )
 
 const mebibyte = 1 << 20
@@ -170,7 +169,7 @@ func TestADiskThatFillsUpInTheMiddle(t *testing.T) {
 func TestAMemberOfAnArchiveThatDoesNotFitKeepsNoRoom(t *testing.T) {
 	v, o := newVendor(t), newOperator()
 	archive := zipOf(t, map[string][]byte{memberPath: content})
-	o.holds(archive, content, artifact.FormatZip, v.sign(t, archive))
+	o.holds(archive, content, v.sign(t, archive))
 	s := newGuarded(t, o, v.public)
 	s.Quota(int64(len(archive)+len(content)/2), syscall.ENOSPC)
 	_, _, err := s.Fetch(t.Context(), digest(content))

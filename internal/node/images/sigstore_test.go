@@ -34,7 +34,7 @@ func TestANodeTakesWhatAnIdentityThatItTrustsSigned(t *testing.T) {
 	archive := zipOf(t, map[string][]byte{memberPath: content})
 	late := signaturetest.JSON(t, vendor.Bundle(t, release, issuer, content, time.Now().Add(time.Hour)))
 	image := func(bundle []byte) func(*operator) {
-		return func(o *operator) { o.holds(content, content, artifact.FormatImage, bundle) }
+		return func(o *operator) { o.holds(content, content, bundle) }
 	}
 	for name, c := range map[string]struct {
 		offer func(*operator)
@@ -42,14 +42,14 @@ func TestANodeTakesWhatAnIdentityThatItTrustsSigned(t *testing.T) {
 	}{
 		"the image": {offer: image(vendor.Sign(t, release, issuer, content))},
 		"its archive": {offer: func(o *operator) {
-			o.holds(archive, content, artifact.FormatZip, vendor.Sign(t, release, issuer, archive))
+			o.holds(archive, content, vendor.Sign(t, release, issuer, archive))
 		}},
-		"by somebody else":              {offer: image(vendor.Sign(t, "thief@example.com", issuer, content)), want: signature.UnknownKey},
-		"by another issuer":             {offer: image(vendor.Sign(t, release, "https://thief.example.com", content)), want: signature.UnknownKey},
-		"by a Sigstore of the thief":    {offer: image(other.Sign(t, release, issuer, content)), want: signature.UnknownKey},
+		"by somebody else":              {offer: image(vendor.Sign(t, "thief@example.com", issuer, content)), want: signature.Untrusted},
+		"by another issuer":             {offer: image(vendor.Sign(t, release, "https://thief.example.com", content)), want: signature.Untrusted},
+		"by a Sigstore of the thief":    {offer: image(other.Sign(t, release, issuer, content)), want: signature.Untrusted},
 		"of another file":               {offer: image(vendor.Sign(t, release, issuer, archive)), want: signature.Invalid},
-		"by a certificate that expired": {offer: image(late), want: signature.Expired},
-		"by a key":                      {offer: image(newVendor(t).sign(t, content)), want: signature.UnknownKey},
+		"by a certificate that expired": {offer: image(late), want: signature.Untrusted},
+		"by a key":                      {offer: image(newVendor(t).sign(t, content)), want: signature.Untrusted},
 		"by nobody":                     {offer: image(nil), want: signature.Missing},
 		"nothing at all":                {offer: func(o *operator) { o.files[digest(content)] = content }, want: signature.Missing},
 	} {
@@ -77,7 +77,7 @@ func TestANodeTakesWhatAnIdentityThatItTrustsSigned(t *testing.T) {
 			// An identity that is withdrawn counts at once.
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "identities.yaml"), []byte("identities:\n- {issuer: x, subject: y}\n"), 0o600))
 			o.away = false
-			requireRefused(t, s, content, signature.UnknownKey)
+			requireRefused(t, s, content, signature.Untrusted)
 		})
 	}
 }
@@ -85,7 +85,7 @@ func TestANodeTakesWhatAnIdentityThatItTrustsSigned(t *testing.T) {
 func TestHalfATrustedRootLetsNothingPass(t *testing.T) {
 	vendor := signaturetest.New(t)
 	o := newOperator()
-	o.holds(content, content, artifact.FormatImage, vendor.Sign(t, release, issuer, content))
+	o.holds(content, content, vendor.Sign(t, release, issuer, content))
 	for _, lost := range []string{"trusted_root.json", "identities.yaml"} {
 		dir := trustOf(t, vendor.Root(t))
 		require.NoError(t, os.Remove(filepath.Join(dir, lost)))
@@ -109,7 +109,7 @@ func TestTheOperatorsOwnStatementsCarryBundles(t *testing.T) {
 	who, err := signature.NewSigstore(root, []signature.Identity{{Issuer: issuer, Subject: release}})
 	require.NoError(t, err)
 	require.NoError(t, store.Download(t.Context(), "cx", artifact.File{
-		URL: "file://" + origin + "/fw.zip", Digest: digest(archive), Format: artifact.FormatZip,
+		URL: "file://" + origin + "/fw.zip", Digest: digest(archive),
 		Images:    []artifact.Description{{Path: memberPath, Version: "1", BoardIDs: []string{"MT_1"}}},
 		Signature: &artifact.Signature{URL: "file://" + origin + "/fw.zip.sigstore.json", Trust: signature.Trust{Sigstore: []signature.Sigstore{who}}},
 	}))

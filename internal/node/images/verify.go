@@ -49,7 +49,7 @@ func (s *Store) Signed() (who signature.Trust, required bool, err error) {
 // that somebody whom this machine trusts signed the very bytes that the image was taken from here.
 func (s *Store) fetchSigned(ctx context.Context, digest inventory.Digest, who signature.Trust) (path string, size int64, err error) {
 	if who.Len() == 0 {
-		return "", 0, &refusal{&signature.Error{Reason: signature.UnknownKey, Message: fmt.Sprintf(
+		return "", 0, &refusal{&signature.Error{Reason: signature.Untrusted, Message: fmt.Sprintf(
 			"this node takes signed images only (--image-verification), and has no key to verify them with in %q; mount the publisher's key there, or a "+
 				"trusted root of sigstore and its identities",
 			s.config.KeysDir)}}
@@ -78,8 +78,8 @@ func (s *Store) fetchSigned(ctx context.Context, digest inventory.Digest, who si
 // does not hold.
 func (s *Store) prove(ctx context.Context, digest inventory.Digest, statement artifact.Statement, who signature.Trust) (path string, size int64, err error) {
 	var problem error = &refusal{&signature.Error{Reason: signature.Missing, Message: fmt.Sprintf(
-		"this node takes signed images only, and the operator knows of no signature of image %s; give its FirmwareSource the verification mode "+
-			"Keys or Sigstore and each file a signatureURL", digest)}}
+		"this node takes signed images only, and the operator knows of no signature of image %s; give its FirmwareSource a verification "+
+			"and each file a signatureURL", digest)}}
 	transient := false
 	for _, c := range statement.Claims {
 		path, size, err := s.proveClaim(ctx, digest, c, who)
@@ -98,7 +98,7 @@ func (s *Store) proveClaim(ctx context.Context, digest inventory.Digest, c artif
 	if err != nil {
 		return "", 0, invalid("the operator's statement names no file: %v", err)
 	}
-	if c.Format == artifact.FormatImage && file != digest {
+	if c.Path == "" && file != digest {
 		return "", 0, invalid("the signature that the operator offers is of %s, and not of the image %s", file, digest)
 	}
 	path, size, err = s.image(ctx, file)
@@ -111,7 +111,7 @@ func (s *Store) proveClaim(ctx context.Context, digest inventory.Digest, c artif
 		}
 		return "", 0, err
 	}
-	if c.Format == artifact.FormatImage {
+	if c.Path == "" {
 		return path, size, nil
 	}
 	if err := s.extract(ctx, path, c, digest); err != nil {
@@ -177,7 +177,7 @@ func (s *Store) extract(ctx context.Context, archive string, c artifact.Claim, w
 // member copies the member of an archive that the claim names, and compares its digest.
 func member(ctx context.Context, archive string, c artifact.Claim, want inventory.Digest, to io.Writer) error {
 	sum := sha256.New()
-	err := artifact.Extract(ctx, archive, c.Format, c.Path, io.MultiWriter(to, sum))
+	err := artifact.Extract(ctx, archive, c.Path, io.MultiWriter(to, sum))
 	if reason, _ := artifact.ReasonOf(err); err != nil && (reason == artifact.StorageFailed || ctx.Err() != nil) {
 		return fmt.Errorf("take image out of its archive: %w", err)
 	}

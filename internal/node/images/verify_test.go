@@ -106,10 +106,10 @@ func (o *operator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // holds puts a file into the store, under its own digest, and what it says of the image.
-func (o *operator) holds(file []byte, image []byte, format artifact.Format, sig []byte) {
+func (o *operator) holds(file []byte, image []byte, sig []byte) {
 	o.files[digest(file)] = file
-	c := artifact.Claim{File: digest(file).String(), Format: format, Signature: sig}
-	if format != artifact.FormatImage {
+	c := artifact.Claim{File: digest(file).String(), Signature: sig}
+	if !bytes.Equal(file, image) {
 		c.Path = memberPath
 	}
 	o.claims[digest(image)] = append(o.claims[digest(image)], c)
@@ -141,11 +141,11 @@ func TestANodeTakesWhatAKeyOfItsOwnVouchesFor(t *testing.T) {
 	v := newVendor(t)
 	archive := zipOf(t, map[string][]byte{memberPath: content, "readme": []byte("read me")})
 	for name, offer := range map[string]func(*operator){
-		"an image":               func(o *operator) { o.holds(content, content, artifact.FormatImage, v.sign(t, content)) },
-		"a member of an archive": func(o *operator) { o.holds(archive, content, artifact.FormatZip, v.sign(t, archive)) },
+		"an image":               func(o *operator) { o.holds(content, content, v.sign(t, content)) },
+		"a member of an archive": func(o *operator) { o.holds(archive, content, v.sign(t, archive)) },
 		"the second claim": func(o *operator) {
-			o.holds(content, content, artifact.FormatImage, newVendor(t).sign(t, content))
-			o.holds(archive, content, artifact.FormatZip, v.sign(t, archive))
+			o.holds(content, content, newVendor(t).sign(t, content))
+			o.holds(archive, content, v.sign(t, archive))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -187,34 +187,31 @@ func TestAStolenOperatorIsRefused(t *testing.T) {
 		want  signature.Reason
 	}{
 		"no statement": {offer: func(o *operator) { o.files[digest(content)] = content }, want: signature.Missing},
-		"no signature": {offer: func(o *operator) { o.holds(content, content, artifact.FormatImage, nil) }, want: signature.Missing},
+		"no signature": {offer: func(o *operator) { o.holds(content, content, nil) }, want: signature.Missing},
 		"signed by the thief": {offer: func(o *operator) {
-			o.holds(content, content, artifact.FormatImage, thief.sign(t, content))
-		}, want: signature.UnknownKey},
+			o.holds(content, content, thief.sign(t, content))
+		}, want: signature.Untrusted},
 		"the right signature of another file": {offer: func(o *operator) {
-			o.holds(content, content, artifact.FormatImage, v.sign(t, genuine))
+			o.holds(content, content, v.sign(t, genuine))
 		}, want: signature.Invalid},
 		"a genuine file that is not the image": {offer: func(o *operator) {
 			o.files[digest(genuine)] = genuine
-			o.claims[digest(content)] = []artifact.Claim{{File: digest(genuine).String(), Format: artifact.FormatImage, Signature: v.sign(t, genuine)}}
+			o.claims[digest(content)] = []artifact.Claim{{File: digest(genuine).String(), Signature: v.sign(t, genuine)}}
 		}, want: signature.Invalid},
 		"a genuine archive that holds another image": {offer: func(o *operator) {
-			o.holds(archive, content, artifact.FormatZip, v.sign(t, archive))
+			o.holds(archive, content, v.sign(t, archive))
 			o.files[digest(content)] = content
 		}, want: signature.Invalid},
 		"a genuine archive without that member": {offer: func(o *operator) {
-			o.holds(archive, content, artifact.FormatZip, v.sign(t, archive))
+			o.holds(archive, content, v.sign(t, archive))
 			o.claims[digest(content)][0].Path = "other/fw.bin"
 		}, want: signature.Invalid},
 		"an archive of its own": {offer: func(o *operator) {
 			own := zipOf(t, map[string][]byte{memberPath: content})
-			o.holds(own, content, artifact.FormatZip, v.sign(t, archive))
-		}, want: signature.Invalid},
-		"a format that is none": {offer: func(o *operator) {
-			o.holds(archive, content, "Cabinet", v.sign(t, archive))
+			o.holds(own, content, v.sign(t, archive))
 		}, want: signature.Invalid},
 		"a digest that is none": {offer: func(o *operator) {
-			o.claims[digest(content)] = []artifact.Claim{{File: "sha256:..", Format: artifact.FormatImage, Signature: v.sign(t, content)}}
+			o.claims[digest(content)] = []artifact.Claim{{File: "sha256:..", Signature: v.sign(t, content)}}
 		}, want: signature.Invalid},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -233,11 +230,11 @@ func TestOtherBytesUnderARightDigestAreRefused(t *testing.T) {
 	archive := zipOf(t, map[string][]byte{memberPath: content})
 	for name, offer := range map[string]func(*operator){
 		"image": func(o *operator) {
-			o.holds(content, content, artifact.FormatImage, v.sign(t, content))
+			o.holds(content, content, v.sign(t, content))
 			o.files[digest(content)] = other
 		},
 		"archive": func(o *operator) {
-			o.holds(archive, content, artifact.FormatZip, v.sign(t, archive))
+			o.holds(archive, content, v.sign(t, archive))
 			o.files[digest(archive)] = zipOf(t, map[string][]byte{memberPath: other})
 			o.files[digest(content)] = other
 		},
@@ -264,7 +261,7 @@ func TestAnExpiredKeyOfTheNodeIsRefused(t *testing.T) {
 	sig, err := ecdsa.SignASN1(rand.Reader, key, sum[:])
 	require.NoError(t, err)
 	o := newOperator()
-	o.holds(content, content, artifact.FormatImage, sig)
+	o.holds(content, content, sig)
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "vendor.pem"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
 	now := end.Add(-time.Minute)
@@ -272,7 +269,7 @@ func TestAnExpiredKeyOfTheNodeIsRefused(t *testing.T) {
 	_, _, err = s.Fetch(t.Context(), digest(content))
 	require.NoError(t, err)
 	now = end.Add(time.Minute)
-	requireRefused(t, s, content, signature.Expired)
+	requireRefused(t, s, content, signature.Untrusted)
 }
 
 func TestWhetherImagesMustBeSignedIsThePolicyOfTheNode(t *testing.T) {
@@ -283,7 +280,7 @@ func TestWhetherImagesMustBeSignedIsThePolicyOfTheNode(t *testing.T) {
 		want   signature.Reason
 	}{
 		"required and a key":    {policy: images.VerifyRequired, keys: []string{v.public}, want: signature.Missing},
-		"required and no key":   {policy: images.VerifyRequired, want: signature.UnknownKey},
+		"required and no key":   {policy: images.VerifyRequired, want: signature.Untrusted},
 		"if keys and a key":     {policy: images.VerifyIfKeys, keys: []string{v.public}, want: signature.Missing},
 		"if keys and no key":    {policy: images.VerifyIfKeys},
 		"by default if keys":    {keys: []string{v.public}, want: signature.Missing},
@@ -361,7 +358,7 @@ func TestTheOperatorsOwnStatementsProveItsImages(t *testing.T) {
 	keys, err := signature.ParseKeys(v.public)
 	require.NoError(t, err)
 	require.NoError(t, store.Download(t.Context(), "cx", artifact.File{
-		URL: "file://" + origin + "/fw.zip", Digest: digest(archive), Format: artifact.FormatZip,
+		URL: "file://" + origin + "/fw.zip", Digest: digest(archive),
 		Images:    []artifact.Description{{Path: memberPath, Version: "1", BoardIDs: []string{"MT_1"}}},
 		Signature: &artifact.Signature{URL: "file://" + origin + "/fw.zip.minisig", Trust: signature.Trust{Keys: keys}},
 	}))

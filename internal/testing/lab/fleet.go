@@ -79,9 +79,9 @@ func (t target) sourceOf(l *Lab, archive mirror.Archive) *v1alpha1.FirmwareSourc
 		Spec: v1alpha1.FirmwareSourceSpec{
 			SecretRef:    &v1alpha1.LocalReference{Name: credentialsName},
 			CARef:        &v1alpha1.LocalReference{Name: authorityName},
-			Verification: &v1alpha1.SourceVerification{Mode: v1alpha1.VerificationKeys, Keys: []string{l.mirror.PublicKey()}},
+			Verification: &v1alpha1.SourceVerification{Keys: []string{l.mirror.PublicKey()}},
 			Files: []v1alpha1.FirmwareFile{{
-				URL: archive.URL, SignatureURL: archive.SignatureURL, SHA256: archive.SHA256, Format: v1alpha1.FormatTarZstd,
+				URL: archive.URL, SignatureURL: archive.SignatureURL, Digest: v1alpha1.Digest("sha256:" + archive.SHA256),
 				Images: []v1alpha1.ImageDescription{{
 					Path: archive.Member, Class: t.selector.Class, Vendor: t.selector.Vendor, Models: t.selector.Models,
 					BoardIDs: t.selector.BoardIDs, Version: t.image.Version,

@@ -382,7 +382,7 @@ func (l *Lab) nodesSurvive(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(l.options.Dir, "nodes", s.node.Name, "image-keys", "publisher.pub"), []byte(other.PublicKey()), 0o600))
 		image := s.wantAs("cx6dx", nil)
 		eventually(t, "the job fails", func() bool {
-			return s.condition(v1alpha1.ConditionFailed) == "True "+v1alpha1.ReasonSignatureKeyUnknown
+			return s.condition(v1alpha1.ConditionFailed) == "True "+v1alpha1.ReasonSignatureUntrusted
 		})
 		assert.Zero(t, s.writes())
 		assert.False(t, s.kubeNode().Spec.Unschedulable)

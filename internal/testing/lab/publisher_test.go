@@ -63,7 +63,7 @@ func TestAMirrorIsBelievedOnlyWhatItProves(t *testing.T) {
 			content := changed(t, a)
 			rewrite(t, a.File, content)
 			sum := sha256.Sum256(content)
-			spec.Files[0].SHA256 = hex.EncodeToString(sum[:])
+			spec.Files[0].Digest = v1alpha1.Digest("sha256:" + hex.EncodeToString(sum[:]))
 		}, v1alpha1.ReasonSignatureInvalid, "is not of this file"},
 		{"another signer", func(t *testing.T, a mirror.Archive, image []byte, _ *v1alpha1.FirmwareSourceSpec) {
 			theirs, err := stranger.Publish(filepath.Base(a.Member), image)
@@ -71,13 +71,13 @@ func TestAMirrorIsBelievedOnlyWhatItProves(t *testing.T) {
 			signature, err := os.ReadFile(theirs.SignatureFile)
 			require.NoError(t, err)
 			rewrite(t, a.SignatureFile, signature)
-		}, v1alpha1.ReasonSignatureKeyUnknown, stranger.KeyID()},
+		}, v1alpha1.ReasonSignatureUntrusted, stranger.KeyID()},
 		{"no signature", func(t *testing.T, a mirror.Archive, _ []byte, _ *v1alpha1.FirmwareSourceSpec) {
 			require.NoError(t, os.Remove(a.SignatureFile))
 		}, v1alpha1.ReasonSignatureMissing, "404"},
-		{"another archive than was said", func(_ *testing.T, _ mirror.Archive, _ []byte, spec *v1alpha1.FirmwareSourceSpec) {
-			spec.Files[0].Format = v1alpha1.FormatZip
-		}, v1alpha1.ReasonUnpackFailed, "zip"},
+		{"an archive taken for an image", func(_ *testing.T, _ mirror.Archive, _ []byte, spec *v1alpha1.FirmwareSourceSpec) {
+			spec.Files[0].Images[0].Path = ""
+		}, v1alpha1.ReasonInvalidSpec, "is an archive"},
 		{"the operator's own machine", func(_ *testing.T, _ mirror.Archive, _ []byte, spec *v1alpha1.FirmwareSourceSpec) {
 			spec.Files[0].URL = strings.Replace(spec.Files[0].URL, mirror.Address, "127.0.0.1", 1)
 		}, v1alpha1.ReasonDownloadFailed, "refused: address 127.0.0.1 is on this machine"},

@@ -31,8 +31,6 @@ func matches() []Mutant {
 			Old: "\tx.Origin.Generation, y.Origin.Generation = nil, nil\n", New: ""},
 		{What: "the path of an assignment is not updated", File: decision,
 			Old: " && equalPath(a.Path, b.Path)\n", New: "\n"},
-		{What: "a source's downgrade rule is ignored", File: firmware,
-			Old: "if downgrade == v1alpha1.DowngradeForbid {", New: "if downgrade == v1alpha1.DowngradeAllow {"},
 		{What: "an image that is quarantined counts as usable", File: firmware,
 			Old: "ix.pools.Of(d.node.labels)); bad {", New: "ix.pools.Of(d.node.labels)); bad && d.observed.unread {"},
 		{What: "only the desired version is looked up in the quarantine, not its hops", File: firmware,

@@ -130,7 +130,7 @@ func (f fleet) offer(ctx context.Context, dir string) error {
 		}
 		sum := sha256.Sum256(image)
 		src.Spec.Files = append(src.Spec.Files, v1alpha1.FirmwareFile{
-			URL: "file://" + path, SHA256: hex.EncodeToString(sum[:]), Format: v1alpha1.FormatImage,
+			URL: "file://" + path, Digest: v1alpha1.Digest("sha256:" + hex.EncodeToString(sum[:])),
 			Images: []v1alpha1.ImageDescription{{Class: v1alpha1.ClassNIC, BoardIDs: []string{board(i)}, Version: target}},
 		})
 	}

@@ -434,8 +434,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: version
       type:
         scalar: string
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FileFormat
-  scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FirmwareCatalog
   map:
     fields:
@@ -527,19 +525,15 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FirmwareFile
   map:
     fields:
-    - name: format
+    - name: digest
       type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FileFormat
-      default: Image
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Digest
     - name: images
       type:
         list:
           elementType:
             namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ImageDescription
           elementRelationship: atomic
-    - name: sha256
-      type:
-        scalar: string
     - name: signatureURL
       type:
         scalar: string
@@ -755,10 +749,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: confirmQuarantine
       type:
         scalar: string
-    - name: downgrade
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DowngradePolicy
-      default: Allow
     - name: files
       type:
         list:
@@ -1908,18 +1898,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: subjectRegExp
       type:
         scalar: string
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SigstoreVerification
-  map:
-    fields:
-    - name: identities
-      type:
-        list:
-          elementType:
-            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SignerIdentity
-          elementRelationship: atomic
-    - name: trustedRoot
-      type:
-        scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SlotState
   scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SourceOrigin
@@ -1943,18 +1921,21 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SourceVerification
   map:
     fields:
+    - name: identities
+      type:
+        list:
+          elementType:
+            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SignerIdentity
+          elementRelationship: atomic
     - name: keys
       type:
         list:
           elementType:
             scalar: string
           elementRelationship: atomic
-    - name: mode
+    - name: trustedRoot
       type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.VerificationMode
-    - name: sigstore
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SigstoreVerification
+        scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.StepInterruption
   scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.StepPhase
@@ -1982,9 +1963,6 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             scalar: string
           elementRelationship: atomic
-    - name: sizeBytes
-      type:
-        scalar: numeric
     - name: vendor
       type:
         scalar: string
@@ -2101,8 +2079,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: version
       type:
         scalar: string
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.VerificationMode
-  scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.VersionFormat
   scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.VersionHop

@@ -119,7 +119,7 @@ func (n *Node) declareSource(ctx context.Context, w Target) (string, error) {
 	err = n.API.Create(ctx, &v1alpha1.FirmwareSource{
 		ObjectMeta: metav1.ObjectMeta{Name: source},
 		Spec: v1alpha1.FirmwareSourceSpec{Files: []v1alpha1.FirmwareFile{{
-			URL: url, SHA256: hex.EncodeToString(sum[:]), Format: v1alpha1.FormatImage,
+			URL: url, Digest: v1alpha1.Digest("sha256:" + hex.EncodeToString(sum[:])),
 			Images: []v1alpha1.ImageDescription{image},
 		}}},
 	})

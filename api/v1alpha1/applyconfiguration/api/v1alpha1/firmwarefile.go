@@ -15,16 +15,16 @@ type FirmwareFileApplyConfiguration struct {
 	// operator's own file system, below the operator's configured source directory. An OCI reference,
 	// oci://registry/repository@sha256:digest, names a manifest with one layer, which is the file; a tag alone is refused.
 	URL *string `json:"url,omitempty"`
-	// sha256 of the file as 64 hexadecimal digits. A file with another digest is refused. Required, but for an OCI reference, whose
-	// digest is that of the manifest.
-	SHA256 *string `json:"sha256,omitempty"`
+	// digest of the file, sha256: and 64 hexadecimal digits. A file with another one is refused. Required, but for an OCI reference, whose
+	// digest is that of the manifest. Written by the user.
+	Digest *apiv1alpha1.Digest `json:"digest,omitempty"`
 	// signatureURL is where the signature of the file is: a minisign signature (.minisig), an ECDSA signature of the file's sha256 in
 	// DER, bare or in base64, or a bundle of Sigstore (.sigstore.json); at most 32 KiB. https, http or file, as for url. Required
-	// with the verification modes Keys and Sigstore.
+	// with spec.verification, and not allowed without. Written by the user.
 	SignatureURL *string `json:"signatureURL,omitempty"`
-	// format of the file: Image (default), Zip, Tar, TarGzip, TarXz, TarZstd or Cabinet.
-	Format *apiv1alpha1.FileFormat `json:"format,omitempty"`
-	// images says what the file holds, at most 64. Files of an archive that are not listed here are ignored.
+	// images says what the file holds, at most 64. One without a path is the file itself, a cabinet for fwupd for example. With paths the
+	// file is an archive, a zip, a cabinet or a tar, which may be compressed with gzip, xz or zstd, as its first bytes tell; what is not
+	// listed of it is ignored. Written by the user.
 	Images []ImageDescriptionApplyConfiguration `json:"images,omitempty"`
 }
 
@@ -42,11 +42,11 @@ func (b *FirmwareFileApplyConfiguration) WithURL(value string) *FirmwareFileAppl
 	return b
 }
 
-// WithSHA256 sets the SHA256 field in the declarative configuration to the given value
+// WithDigest sets the Digest field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the SHA256 field is set to the value of the last call.
-func (b *FirmwareFileApplyConfiguration) WithSHA256(value string) *FirmwareFileApplyConfiguration {
-	b.SHA256 = &value
+// If called multiple times, the Digest field is set to the value of the last call.
+func (b *FirmwareFileApplyConfiguration) WithDigest(value apiv1alpha1.Digest) *FirmwareFileApplyConfiguration {
+	b.Digest = &value
 	return b
 }
 
@@ -55,14 +55,6 @@ func (b *FirmwareFileApplyConfiguration) WithSHA256(value string) *FirmwareFileA
 // If called multiple times, the SignatureURL field is set to the value of the last call.
 func (b *FirmwareFileApplyConfiguration) WithSignatureURL(value string) *FirmwareFileApplyConfiguration {
 	b.SignatureURL = &value
-	return b
-}
-
-// WithFormat sets the Format field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Format field is set to the value of the last call.
-func (b *FirmwareFileApplyConfiguration) WithFormat(value apiv1alpha1.FileFormat) *FirmwareFileApplyConfiguration {
-	b.Format = &value
 	return b
 }
 

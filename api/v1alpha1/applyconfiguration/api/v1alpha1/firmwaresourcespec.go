@@ -3,7 +3,6 @@
 package v1alpha1
 
 import (
-	apiv1alpha1 "github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -15,8 +14,8 @@ type FirmwareSourceSpecApplyConfiguration struct {
 	// files to fetch, at most 64. Every one must be fetched and verified before the source is Ready.
 	// Written by the user.
 	Files []FirmwareFileApplyConfiguration `json:"files,omitempty"`
-	// verification says who must have signed the files. Absent: nobody, as with the mode Unsigned, and the condition
-	// SignatureVerified says that nobody has chosen. Written by the user.
+	// verification says who must have signed the files. Absent: nobody. Nodes may require signatures whatever is said here. Written
+	// by the user.
 	Verification *SourceVerificationApplyConfiguration `json:"verification,omitempty"`
 	// secretRef names a Secret of the product's namespace with the credentials of the servers: username and password, or token, and hosts,
 	// the servers that get them, separated by blanks or commas, each as its URL has it. They are sent over https only. The operator
@@ -28,9 +27,6 @@ type FirmwareSourceSpecApplyConfiguration struct {
 	// upgradePaths restricts which version may be flashed over which, for every template and pin that uses this source.
 	// Written by the user.
 	UpgradePaths *UpgradePathsApplyConfiguration `json:"upgradePaths,omitempty"`
-	// downgrade is Allow (default), which leaves the decision to the template or pin, or Forbid, which forbids
-	// downgrades to every image of this source. Written by the user.
-	Downgrade *apiv1alpha1.DowngradePolicy `json:"downgrade,omitempty"`
 	// liftQuarantine lifts every quarantine of an image of this source, so that the image may be flashed again. It is any text
 	// of at most 128 bytes, such as "2026-11-21 it was the switch", and it is a request whenever it differs from
 	// status.quarantine[].lift. What is reported afterwards quarantines again. Removing it requests nothing. Written by the
@@ -93,14 +89,6 @@ func (b *FirmwareSourceSpecApplyConfiguration) WithCARef(value *LocalReferenceAp
 // If called multiple times, the UpgradePaths field is set to the value of the last call.
 func (b *FirmwareSourceSpecApplyConfiguration) WithUpgradePaths(value *UpgradePathsApplyConfiguration) *FirmwareSourceSpecApplyConfiguration {
 	b.UpgradePaths = value
-	return b
-}
-
-// WithDowngrade sets the Downgrade field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Downgrade field is set to the value of the last call.
-func (b *FirmwareSourceSpecApplyConfiguration) WithDowngrade(value apiv1alpha1.DowngradePolicy) *FirmwareSourceSpecApplyConfiguration {
-	b.Downgrade = &value
 	return b
 }
 

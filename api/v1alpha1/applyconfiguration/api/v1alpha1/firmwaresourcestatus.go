@@ -13,8 +13,8 @@ import (
 type FirmwareSourceStatusApplyConfiguration struct {
 	// observedGeneration is the generation of the spec this status describes; -1 before the first reconciliation.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready, SignatureVerified, and one for each stage of the pipeline: StorageAvailable, Downloaded, Verified,
-	// Published.
+	// conditions: Ready, Reconciling, Stalled, and SignatureVerified where spec.verification asks for signatures. The reason of Ready
+	// says at which stage the pipeline stopped.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// images that are verified and in store, in order of version and board id. At most 512. Together with the spec they take at
 	// most 128 KiB; a source that describes more is not Ready.

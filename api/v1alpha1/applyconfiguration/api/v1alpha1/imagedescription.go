@@ -12,7 +12,7 @@ import (
 // ImageDescription says what an image is for. The daemon checks it again against the device and the image itself
 // before it writes.
 type ImageDescriptionApplyConfiguration struct {
-	// path of the image within the archive, without a leading slash and without "..". Only for archives.
+	// path of the image within the archive, without a leading slash and without "..". Absent: the file is the image.
 	Path *string `json:"path,omitempty"`
 	// class of the devices the image is for.
 	Class *apiv1alpha1.DeviceClass `json:"class,omitempty"`

@@ -2,37 +2,28 @@
 
 package v1alpha1
 
-import (
-	apiv1alpha1 "github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-)
-
 // SourceVerificationApplyConfiguration represents a declarative configuration of the SourceVerification type for use
 // with apply.
 //
-// SourceVerification says who must have signed the files of a source.
+// SourceVerification says who must have signed the files of a source: one of the keys, or one of the identities. Nothing of it needs
+// a network.
 type SourceVerificationApplyConfiguration struct {
-	// mode is Keys, which takes only files that one of the keys signed, Sigstore, which takes only files that an identity signed
-	// whom an authority of Sigstore certified, or Unsigned. Written by the user.
-	Mode *apiv1alpha1.VerificationMode `json:"mode,omitempty"`
 	// keys are the public keys of those who may sign, at most 8: a minisign key (the line that begins with RW), or an ECDSA key
-	// on the curve P-256 in PEM, as PUBLIC KEY or as CERTIFICATE, which expires. Written by the user.
+	// on the curve P-256 in PEM, as PUBLIC KEY or as CERTIFICATE, which expires. Absent: trustedRoot and identities say it. Written
+	// by the user.
 	Keys []string `json:"keys,omitempty"`
-	// sigstore says which identities may sign, with mode Sigstore. Written by the user.
-	Sigstore *SigstoreVerificationApplyConfiguration `json:"sigstore,omitempty"`
+	// trustedRoot is the trusted_root.json of the Sigstore that the publisher signs with, of at most 32 KiB: its certificate authorities,
+	// transparency logs, certificate logs and timestamp authorities, and when each was valid. Each kind that it names is demanded of
+	// a bundle: an entry in a log, or a timestamp where it names no log. Written by the user.
+	TrustedRoot *string `json:"trustedRoot,omitempty"`
+	// identities of those who may sign, at most 16, one of whom is enough. Written by the user.
+	Identities []SignerIdentityApplyConfiguration `json:"identities,omitempty"`
 }
 
 // SourceVerificationApplyConfiguration constructs a declarative configuration of the SourceVerification type for use with
 // apply.
 func SourceVerification() *SourceVerificationApplyConfiguration {
 	return &SourceVerificationApplyConfiguration{}
-}
-
-// WithMode sets the Mode field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Mode field is set to the value of the last call.
-func (b *SourceVerificationApplyConfiguration) WithMode(value apiv1alpha1.VerificationMode) *SourceVerificationApplyConfiguration {
-	b.Mode = &value
-	return b
 }
 
 // WithKeys adds the given value to the Keys field in the declarative configuration
@@ -45,10 +36,23 @@ func (b *SourceVerificationApplyConfiguration) WithKeys(values ...string) *Sourc
 	return b
 }
 
-// WithSigstore sets the Sigstore field in the declarative configuration to the given value
+// WithTrustedRoot sets the TrustedRoot field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Sigstore field is set to the value of the last call.
-func (b *SourceVerificationApplyConfiguration) WithSigstore(value *SigstoreVerificationApplyConfiguration) *SourceVerificationApplyConfiguration {
-	b.Sigstore = value
+// If called multiple times, the TrustedRoot field is set to the value of the last call.
+func (b *SourceVerificationApplyConfiguration) WithTrustedRoot(value string) *SourceVerificationApplyConfiguration {
+	b.TrustedRoot = &value
+	return b
+}
+
+// WithIdentities adds the given value to the Identities field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Identities field.
+func (b *SourceVerificationApplyConfiguration) WithIdentities(values ...*SignerIdentityApplyConfiguration) *SourceVerificationApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithIdentities")
+		}
+		b.Identities = append(b.Identities, *values[i])
+	}
 	return b
 }

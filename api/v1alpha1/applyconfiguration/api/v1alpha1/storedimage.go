@@ -23,8 +23,6 @@ type StoredImageApplyConfiguration struct {
 	BoardIDs []string `json:"boardIDs,omitempty"`
 	// digest of the image as it is stored and served.
 	Digest *apiv1alpha1.Digest `json:"digest,omitempty"`
-	// sizeBytes of the image.
-	SizeBytes *int64 `json:"sizeBytes,omitempty"`
 }
 
 // StoredImageApplyConfiguration constructs a declarative configuration of the StoredImage type for use with
@@ -82,13 +80,5 @@ func (b *StoredImageApplyConfiguration) WithBoardIDs(values ...string) *StoredIm
 // If called multiple times, the Digest field is set to the value of the last call.
 func (b *StoredImageApplyConfiguration) WithDigest(value apiv1alpha1.Digest) *StoredImageApplyConfiguration {
 	b.Digest = &value
-	return b
-}
-
-// WithSizeBytes sets the SizeBytes field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the SizeBytes field is set to the value of the last call.
-func (b *StoredImageApplyConfiguration) WithSizeBytes(value int64) *StoredImageApplyConfiguration {
-	b.SizeBytes = &value
 	return b
 }
