@@ -141,7 +141,7 @@ func nodesInUse() []client.Object {
 	working.Status = v1alpha1.NodeFirmwareStatus{
 		ObservedGeneration: 1, Machine: lenovo, BIOSVersion: "2.56.0", LastScanTime: &someTime,
 		CurrentStep: &v1alpha1.CurrentStep{Job: "gpu-018-1a2b3c4d", Name: "flash"},
-		Conditions:  ready(metav1.ConditionFalse, v1alpha1.ReasonUpdating, "job gpu-018-1a2b3c4d is at step flash"),
+		Conditions:  ready(metav1.ConditionFalse, v1alpha1.ReasonProgressing, "job gpu-018-1a2b3c4d is at step flash"),
 	}
 	return []client.Object{idle, working}
 }
@@ -158,9 +158,9 @@ func devicesInUse() []client.Object {
 	staged.Spec.NodeName = "gpu-018"
 	staged.Status = *current.Status.DeepCopy()
 	staged.Status.Firmware.Running = "22.39.2048"
-	staged.Status.Conditions = ready(metav1.ConditionFalse, v1alpha1.ReasonActivationPending,
+	staged.Status.Conditions = ready(metav1.ConditionFalse, v1alpha1.ReasonPending,
 		"22.41.1000 is stored and waits for its activation",
-		condition(v1alpha1.ConditionReconciling, metav1.ConditionTrue, v1alpha1.ReasonActivationPending, ""))
+		condition(v1alpha1.ConditionReconciling, metav1.ConditionTrue, v1alpha1.ReasonPending, ""))
 	unassigned.Name = "gpu-017-disk-eui3634473052b01234"
 	unassigned.Spec.Firmware = nil
 	unassigned.Status = v1alpha1.NodeDeviceStatus{

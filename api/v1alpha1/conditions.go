@@ -18,11 +18,12 @@ const (
 
 	// ConditionInspected says on a NodeDevice whether the hardware could be read in the last scan.
 	ConditionInspected = "Inspected"
-	// ConditionDevicesUnreadable (abnormal) is True on a NodeFirmware while a device of the node cannot be read.
-	ConditionDevicesUnreadable = "DevicesUnreadable"
-	// ConditionToolsUntested (abnormal) is True on a NodeFirmware while a vendor's tool that its drivers run is there in a version
-	// that was not tested, or cannot be executed.
-	ConditionToolsUntested = "ToolsUntested"
+	// ConditionDegraded (abnormal) is True on a NodeFirmware while a device of the node cannot be read, or a vendor's tool that its drivers
+	// run is there in a version that is not supported or was not tested.
+	ConditionDegraded = "Degraded"
+	// ConditionHealthy says on a NodeFirmware what the last health gate found: whether the node was as healthy as before the job. It is
+	// Unknown once the node runs under another boot id, and absent before the first one.
+	ConditionHealthy = "Healthy"
 	// ConditionObsolete says on a NodeFirmware whether an object that the firmware of its devices came from has changed since.
 	// It is False where none has, so that kubectl can wait for that.
 	ConditionObsolete = "Obsolete"
@@ -79,18 +80,12 @@ const (
 	ReasonNotAssigned = "NotAssigned"
 	// ReasonUpToDate: the device runs the desired version.
 	ReasonUpToDate = "UpToDate"
+	// ReasonOutOfDate: the device runs another version and its update policy only reports that.
+	ReasonOutOfDate = "OutOfDate"
 	// ReasonReferencesChanged: objects that running firmware came from have changed or are gone.
 	ReasonReferencesChanged = "ReferencesChanged"
 	// ReasonReferencesCurrent: every object that running firmware came from is as it was, or changed without an effect.
 	ReasonReferencesCurrent = "ReferencesCurrent"
-	// ReasonUpdatePending: the device runs another version than the desired one and its update is due.
-	ReasonUpdatePending = "UpdatePending"
-	// ReasonActivationPending: the desired version is stored on the device and waits for its activation.
-	ReasonActivationPending = "ActivationPending"
-	// ReasonUpdating: a job works on the device.
-	ReasonUpdating = "Updating"
-	// ReasonVersionMismatch: the device runs another version and its update policy only reports that.
-	ReasonVersionMismatch = "VersionMismatch"
 	// ReasonUpdateFailed: the last update to the desired image failed and is not retried automatically.
 	ReasonUpdateFailed = "UpdateFailed"
 	// ReasonMultipleMatches: more than one rule or pin matches the device; the last valid assignment stays.
@@ -105,19 +100,13 @@ const (
 	ReasonImageAmbiguous = "ImageAmbiguous"
 	// ReasonDowngradeForbidden: the desired version is older than the running one, or cannot be compared with it.
 	ReasonDowngradeForbidden = "DowngradeForbidden"
-	// ReasonNotUpdatable: no driver can write the device.
+	// ReasonNotUpdatable: no driver can write the device, or none knows it; or it is one of more than the operator looks at.
 	ReasonNotUpdatable = "NotUpdatable"
 
-	// ReasonRead: the device was read.
-	ReasonRead = "Read"
 	// ReasonReadFailed: the device is there but could not be read.
 	ReasonReadFailed = "ReadFailed"
-	// ReasonToolUnsupported: a vendor's tool is older than the oldest version that is supported, or cannot be executed. It is not used.
+	// ReasonToolUnsupported: a vendor's tool is not one of a version that was tested; the message says whether it is used.
 	ReasonToolUnsupported = "ToolUnsupported"
-	// ReasonToolUnknown: a vendor's tool is newer than any that was tested, or does not say its version. It is used.
-	ReasonToolUnknown = "ToolUnknown"
-	// ReasonNoDriver: no driver knows the device; it is listed from sysfs alone.
-	ReasonNoDriver = "NoDriver"
 
 	// ReasonStorageFailed: the operator's store cannot be read or written.
 	ReasonStorageFailed = "StorageFailed"
@@ -185,8 +174,6 @@ const (
 	ReasonNodeBusy = "NodeBusy"
 	// ReasonNodeNotReady: the Node is not Ready, so nothing new is started on it.
 	ReasonNodeNotReady = "NodeNotReady"
-	// ReasonTooManyDevices: the node has more NodeDevices than the operator looks at.
-	ReasonTooManyDevices = "TooManyDevices"
 	// ReasonNodeGone: the Node no longer exists.
 	ReasonNodeGone = "NodeGone"
 	// ReasonSuperseded: the desired firmware changed before the job was admitted; a new job replaces it.

@@ -69,22 +69,15 @@ type NodeDeviceStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	Vendor string `json:"vendor,omitempty"`
-	// vendorID is the PCI vendor id as four hexadecimal digits; absent for devices that are not on the PCI bus.
-	// +optional
-	// +kubebuilder:validation:MaxLength=4
-	VendorID string `json:"vendorID,omitempty"`
-	// deviceID is the PCI device id as four hexadecimal digits; absent for devices that are not on the PCI bus.
-	// +optional
-	// +kubebuilder:validation:MaxLength=4
-	DeviceID string `json:"deviceID,omitempty"`
 	// model is the model name the device reports.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	Model string `json:"model,omitempty"`
-	// partNumber of the device.
+	// pciID are the PCI vendor and device ids, each as four hexadecimal digits ("15b3:101d"); absent for devices that are not on the
+	// PCI bus.
 	// +optional
-	// +kubebuilder:validation:MaxLength=128
-	PartNumber string `json:"partNumber,omitempty"`
+	// +kubebuilder:validation:MaxLength=9
+	PCIID string `json:"pciID,omitempty"`
 	// boardID is the id the board checks an image against, such as PSID or board.id.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
@@ -137,22 +130,11 @@ type DevicePort struct {
 	// linkType is Ethernet, InfiniBand or Unknown.
 	// +optional
 	LinkType LinkType `json:"linkType,omitempty"`
-	// linkState is Up, Down or Unknown.
-	// +optional
-	LinkState LinkState `json:"linkState,omitempty"`
-	// macAddress is the permanent hardware address of the port.
-	// +optional
-	// +kubebuilder:validation:MaxLength=64
-	MACAddress string `json:"macAddress,omitempty"`
 }
 
 // LinkType is the link layer of a port.
 // +kubebuilder:validation:Enum=Ethernet;InfiniBand;Unknown
 type LinkType string
-
-// LinkState is the operational state of a port.
-// +kubebuilder:validation:Enum=Up;Down;Unknown
-type LinkState string
 
 // ObservedFirmware is what a device runs and stores.
 type ObservedFirmware struct {
@@ -165,44 +147,32 @@ type ObservedFirmware struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Stored string `json:"stored,omitempty"`
-	// slots of a device that stores several images. At most 8.
-	// +optional
-	// +listType=map
-	// +listMapKey=slot
-	// +kubebuilder:validation:MaxItems=8
-	Slots []FirmwareSlot `json:"slots,omitempty"`
 	// activation is what a newly stored image needs before it runs.
 	// +optional
 	Activation ActivationKind `json:"activation,omitempty"`
-	// activationMessage says why activation is more disruptive than for other devices of its kind, such as "InUse: …" for
-	// an adapter with virtual functions; absent if it is not, or the driver does not say.
-	// +optional
-	// +kubebuilder:validation:MaxLength=256
-	ActivationMessage string `json:"activationMessage,omitempty"`
 	// driver that reads and writes the device; absent if there is none and the device is only listed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Driver string `json:"driver,omitempty"`
-	// driverMessage says why a driver that supports the device better was not chosen; absent if the best one was.
-	// +optional
-	// +kubebuilder:validation:MaxLength=256
-	DriverMessage string `json:"driverMessage,omitempty"`
 	// versionFormat declares how the driver orders versions of this device: Dotted (decimal sections between dots) or
 	// Plain (equal or different, never ordered). Downgrades can be recognised only where it is Dotted. Absent means
 	// Plain.
 	// +optional
 	VersionFormat VersionFormat `json:"versionFormat,omitempty"`
-	// readOnly says why the device can be read but not updated; absent if it can be updated.
-	// +optional
-	// +kubebuilder:validation:MaxLength=256
-	ReadOnly string `json:"readOnly,omitempty"`
 	// rollback says how the running firmware can be restored after an update. Absent means None.
 	// +optional
 	Rollback RollbackKind `json:"rollback,omitempty"`
-	// rollbackMessage says why it cannot be restored, or what restoring it needs.
+	// access is ReadWrite, or ReadOnly for a device that can be read and not updated; the first of notes says why.
 	// +optional
-	// +kubebuilder:validation:MaxLength=256
-	RollbackMessage string `json:"rollbackMessage,omitempty"`
+	Access DeviceAccess `json:"access,omitempty"`
+	// notes say what is out of the ordinary: why the device is read-only, why its activation is more disruptive than for others of its
+	// kind, such as "InUse: …" for an adapter with virtual functions, why a driver that supports it better was not chosen, and why
+	// what runs cannot be restored. At most 4.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=4
+	// +kubebuilder:validation:items:MaxLength=256
+	Notes []string `json:"notes,omitempty"`
 }
 
 // VersionFormat declares how versions of a device are ordered.
@@ -217,25 +187,16 @@ const (
 	VersionFormatDotted VersionFormat = "Dotted"
 )
 
-// FirmwareSlot is one firmware slot of a device.
-type FirmwareSlot struct {
-	// slot is the slot's number, from 1.
-	// +required
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=7
-	Slot int32 `json:"slot,omitempty"`
-	// version in the slot; absent if the slot is empty.
-	// +optional
-	// +kubebuilder:validation:MaxLength=64
-	Version string `json:"version,omitempty"`
-	// state is Active (runs now), Pending (runs after the next reset), ReadOnly or Idle.
-	// +required
-	State SlotState `json:"state,omitempty"`
-}
+// DeviceAccess says whether a device can be updated.
+// +kubebuilder:validation:Enum=ReadOnly;ReadWrite
+type DeviceAccess string
 
-// SlotState is the state of a firmware slot.
-// +kubebuilder:validation:Enum=Active;Pending;ReadOnly;Idle
-type SlotState string
+const (
+	// AccessReadOnly marks a device that can be read and not updated.
+	AccessReadOnly DeviceAccess = "ReadOnly"
+	// AccessReadWrite marks a device that can be updated.
+	AccessReadWrite DeviceAccess = "ReadWrite"
+)
 
 // AppliedFirmware is the provenance of the firmware an update put on a device: the image and the objects that the job used,
 // whatever is desired by now. It is absent until the product has updated the device; nobody knows what its firmware came from
@@ -303,14 +264,16 @@ type FailedFirmware struct {
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,shortName=ndev,categories=firmware
 // +kubebuilder:selectablefield:JSONPath=`.spec.nodeName`
+// +kubebuilder:selectablefield:JSONPath=`.status.class`
+// +kubebuilder:selectablefield:JSONPath=`.status.pciID`
+// +kubebuilder:selectablefield:JSONPath=`.status.firmware.running`
 // +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.spec.nodeName`
 // +kubebuilder:printcolumn:name="Class",type=string,JSONPath=`.status.class`
 // +kubebuilder:printcolumn:name="Model",type=string,JSONPath=`.status.model`
+// +kubebuilder:printcolumn:name="Running",type=string,JSONPath=`.status.firmware.running`
+// +kubebuilder:printcolumn:name="Desired",type=string,JSONPath=`.spec.firmware.version`
 // +kubebuilder:printcolumn:name="Board",type=string,JSONPath=`.status.boardID`,priority=1
 // +kubebuilder:printcolumn:name="PCI",type=string,JSONPath=`.status.pciAddress`,priority=1
-// +kubebuilder:printcolumn:name="Running",type=string,JSONPath=`.status.firmware.running`
-// +kubebuilder:printcolumn:name="Stored",type=string,JSONPath=`.status.firmware.stored`,priority=1
-// +kubebuilder:printcolumn:name="Desired",type=string,JSONPath=`.spec.firmware.version`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

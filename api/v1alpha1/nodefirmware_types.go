@@ -89,7 +89,8 @@ type NodeFirmwareStatus struct {
 	// +optional
 	// +kubebuilder:default=-1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready and Obsolete, and, while they are True, Reconciling, Stalled, Held, DevicesUnreadable and ToolsUntested.
+	// conditions: Ready, Obsolete and, once a health gate has judged the node, Healthy; and, while they are True, Reconciling,
+	// Stalled, Held and Degraded.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -111,23 +112,6 @@ type NodeFirmwareStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	BIOSVersion string `json:"biosVersion,omitempty"`
-	// firmware lists the running versions, one entry per device, in order of device name. At most 128 and 40 KiB;
-	// firmwareNotListed counts the rest.
-	// +optional
-	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=128
-	Firmware []InstalledFirmware `json:"firmware,omitempty"`
-	// firmwareNotListed is the number of devices that firmware does not list because it is full; absent when all are
-	// listed. Each device has its NodeDevice.
-	// +optional
-	// +kubebuilder:validation:Minimum=0
-	FirmwareNotListed int32 `json:"firmwareNotListed,omitempty"`
-	// tools lists the vendors' programs that the drivers of this node run, in order of name, as the daemon found them at its start. At
-	// most 32.
-	// +optional
-	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=32
-	Tools []VendorTool `json:"tools,omitempty"`
 	// requests are the requests of the spec that the node has answered. scan is there when a scan that began after the request is
 	// published. While a failed job holds the node, retry and release are those that were in force when the hold began; otherwise
 	// they are those of the spec.
@@ -146,19 +130,10 @@ type NodeFirmwareStatus struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	Steps []EnabledStep `json:"steps,omitempty"`
-	// verdict is the last result of a health gate on this node. Its result is Unknown once the node runs under another
-	// boot id.
-	// +optional
-	Verdict *HealthVerdict `json:"verdict,omitempty"`
 	// lastError is the last failure on this node. It is removed when a later job completes.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	LastError string `json:"lastError,omitempty"`
-	// history lists the last 10 finished jobs, newest first.
-	// +optional
-	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=10
-	History []JobRecord `json:"history,omitempty"`
 	// maintenanceRequest is what the daemon asks of the operator where that drains nodes itself, with --maintenance=Drain.
 	// Absent where it does not, and before the first job. Written by the daemon under a field manager of its own.
 	// +optional
@@ -198,78 +173,6 @@ type Machine struct {
 	SerialNumber string `json:"serialNumber,omitempty"`
 }
 
-// InstalledFirmware is the running firmware of one device, an entry of the node's summary.
-type InstalledFirmware struct {
-	// device is the name of the NodeDevice.
-	// +required
-	// +kubebuilder:validation:MaxLength=253
-	Device string `json:"device,omitempty"`
-	// class of the device.
-	// +required
-	Class DeviceClass `json:"class,omitempty"`
-	// manufacturer of the device.
-	// +optional
-	// +kubebuilder:validation:MaxLength=128
-	Manufacturer string `json:"manufacturer,omitempty"`
-	// model of the device.
-	// +optional
-	// +kubebuilder:validation:MaxLength=128
-	Model string `json:"model,omitempty"`
-	// version that runs.
-	// +optional
-	// +kubebuilder:validation:MaxLength=64
-	Version string `json:"version,omitempty"`
-}
-
-// ToolSupport says what is known of a vendor's program in the version that a node has.
-// +kubebuilder:validation:Enum=Tested;Newer;Unknown;TooOld;CannotRun;Missing
-type ToolSupport string
-
-const (
-	// ToolTested marks a program whose answers in this version are known, or of which any version will do.
-	ToolTested ToolSupport = "Tested"
-	// ToolNewer marks a program that is newer than any whose answers are known. It is used.
-	ToolNewer ToolSupport = "Newer"
-	// ToolUnknown marks a program whose version could not be read. It is used.
-	ToolUnknown ToolSupport = "Unknown"
-	// ToolTooOld marks a program that is older than the oldest supported version. It is not used.
-	ToolTooOld ToolSupport = "TooOld"
-	// ToolCannotRun marks a program that is there and that the machine does not execute.
-	ToolCannotRun ToolSupport = "CannotRun"
-	// ToolMissing marks a program that is not there.
-	ToolMissing ToolSupport = "Missing"
-)
-
-// VendorTool is a program of a vendor on one node.
-type VendorTool struct {
-	// name of the program's file.
-	// +required
-	// +kubebuilder:validation:MaxLength=63
-	Name string `json:"name,omitempty"`
-	// version that the program reports. Absent where it was not read or does not matter.
-	// +optional
-	// +kubebuilder:validation:MaxLength=64
-	Version string `json:"version,omitempty"`
-	// support says whether the program is used in this version.
-	// +required
-	Support ToolSupport `json:"support,omitempty"`
-	// message says what is wrong and what to do about it; absent for a program that was tested.
-	// +optional
-	// +kubebuilder:validation:MaxLength=300
-	Message string `json:"message,omitempty"`
-}
-
-// StepInterruption says what a cancellation does to a step.
-// +kubebuilder:validation:Enum=AtOnce;AfterStep
-type StepInterruption string
-
-const (
-	// InterruptionAtOnce ends the step at once.
-	InterruptionAtOnce StepInterruption = "AtOnce"
-	// InterruptionAfterStep lets the step finish and ends the job after it.
-	InterruptionAfterStep StepInterruption = "AfterStep"
-)
-
 // EnabledStep is a step jobs of this node run.
 type EnabledStep struct {
 	// name of the step.
@@ -284,14 +187,6 @@ type EnabledStep struct {
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	Priority int32 `json:"priority"`
-	// interruption says what a cancellation does to the step.
-	// +required
-	Interruption StepInterruption `json:"interruption,omitempty"`
-	// deadlineSeconds is the time without progress after which the step is reported as overdue. A write is never killed
-	// because of it.
-	// +optional
-	// +kubebuilder:validation:Minimum=1
-	DeadlineSeconds int32 `json:"deadlineSeconds,omitempty"`
 }
 
 // CurrentStep is the step that runs on a node.
@@ -304,57 +199,19 @@ type CurrentStep struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name,omitempty"`
-	// device the step works on; absent for a step of the whole node.
-	// +optional
-	// +kubebuilder:validation:MaxLength=253
-	Device string `json:"device,omitempty"`
-	// startTime of the step.
-	// +optional
-	StartTime *metav1.Time `json:"startTime,omitempty"`
 }
 
-// JobResult says how a finished job ended.
-// +kubebuilder:validation:Enum=Complete;Failed;Cancelled
-type JobResult string
-
-const (
-	// JobResultComplete marks a job that reached its target.
-	JobResultComplete JobResult = "Complete"
-	// JobResultFailed marks a job that did not reach its target.
-	JobResultFailed JobResult = "Failed"
-	// JobResultCancelled marks a job that a person cancelled before it wrote anything.
-	JobResultCancelled JobResult = "Cancelled"
-)
-
-// JobRecord is one finished job in a node's history.
-type JobRecord struct {
-	// job that finished.
-	// +required
-	// +kubebuilder:validation:MaxLength=253
-	Job string `json:"job,omitempty"`
-	// result of the job.
-	// +required
-	Result JobResult `json:"result,omitempty"`
-	// finishTime of the job.
-	// +required
-	FinishTime metav1.Time `json:"finishTime,omitzero"`
-	// message summarises the job.
-	// +optional
-	// +kubebuilder:validation:MaxLength=256
-	Message string `json:"message,omitempty"`
-}
-
-// NodeFirmware is the firmware of the Node of the same name: pins, summary, current step, history. The operator creates
-// it when the Node appears and removes it an hour after the Node, unless it holds pins or a scanThreshold.
+// NodeFirmware is the firmware of the Node of the same name: pins, requests, what the machine is and what happens on it. What runs on
+// its devices is in the NodeDevices, and what was done in the FirmwareJobs. The operator creates it when the Node appears and removes it an hour after the Node, unless it holds pins or a scanThreshold.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,shortName=nfw,categories=firmware
-// +kubebuilder:printcolumn:name="Vendor",type=string,JSONPath=`.status.machine.vendor`,priority=1
 // +kubebuilder:printcolumn:name="Model",type=string,JSONPath=`.status.machine.model`
 // +kubebuilder:printcolumn:name="BIOS",type=string,JSONPath=`.status.biosVersion`
 // +kubebuilder:printcolumn:name="Step",type=string,JSONPath=`.status.currentStep.name`
-// +kubebuilder:printcolumn:name="Last Scan",type=date,JSONPath=`.status.lastScanTime`
+// +kubebuilder:printcolumn:name="Held",type=string,JSONPath=`.status.heldBy`,priority=1
+// +kubebuilder:printcolumn:name="Last Scan",type=date,JSONPath=`.status.lastScanTime`,priority=1
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

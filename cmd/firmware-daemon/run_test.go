@@ -357,7 +357,6 @@ func updatesItsNode(t *testing.T, c *cluster, m *machine) {
 		var n v1alpha1.NodeFirmware
 		require.NoError(ct, c.Client.Get(t.Context(), client.ObjectKey{Name: c.node}, &n))
 		assert.Nil(ct, n.Status.CurrentStep)
-		assert.Len(ct, n.Status.History, 1)
 		assert.Equal(ct, bootID, n.Status.BootID)
 	}, 30*time.Second, 100*time.Millisecond)
 	assert.Empty(t, c.maintenances(t), "the maintenance is released")

@@ -127,21 +127,12 @@ func (c cluster) fullNodeFirmware() {
 	require.NoError(c, fieldset.ApplyNode(c.Context(), c, n.Name, v1alpha1.NodeFirmwareStatus{
 		Conditions: verbose(nfostatus.NodeConditions...), Machine: &v1alpha1.Machine{Vendor: text, Model: text, SerialNumber: text},
 		BootID: long(36, 1), LastScanTime: &now, BIOSVersion: long(64, 1),
-		Firmware: filled(c.T, 128, 40<<10, func(i int) v1alpha1.InstalledFirmware {
-			return v1alpha1.InstalledFirmware{Device: long(253, i), Class: v1alpha1.ClassStorageController, Manufacturer: text, Model: text, Version: long(64, i)}
-		}),
-		Tools: filled(c.T, 32, unbounded, func(i int) v1alpha1.VendorTool {
-			return v1alpha1.VendorTool{Name: long(63, i), Version: long(64, i), Support: v1alpha1.ToolCannotRun, Message: long(300, i)}
-		}),
-		FirmwareNotListed: 100, HeldBy: long(253, 1), Requests: v1alpha1.NodeRequests{Retry: text, Release: text, Scan: text},
-		CurrentStep: &v1alpha1.CurrentStep{Job: long(253, 1), Name: long(63, 1), Device: long(253, 1), StartTime: &now},
+		HeldBy: long(253, 1), Requests: v1alpha1.NodeRequests{Retry: text, Release: text, Scan: text},
+		CurrentStep: &v1alpha1.CurrentStep{Job: long(253, 1), Name: long(63, 1)},
 		Steps: filled(c.T, 64, unbounded, func(i int) v1alpha1.EnabledStep {
-			return v1alpha1.EnabledStep{Name: long(63, i), Interface: long(63, i), Priority: 1000, Interruption: v1alpha1.InterruptionAfterStep, DeadlineSeconds: 86400}
+			return v1alpha1.EnabledStep{Name: long(63, i), Interface: long(63, i), Priority: 1000}
 		}),
-		Verdict: longVerdict(), LastError: long(1024, 1),
-		History: filled(c.T, 10, unbounded, func(i int) v1alpha1.JobRecord {
-			return v1alpha1.JobRecord{Job: long(253, i), Result: v1alpha1.JobResultCancelled, FinishTime: now, Message: long(256, i)}
-		}),
+		LastError: long(1024, 1),
 	}))
 	c.isSmall(n)
 }
@@ -165,17 +156,14 @@ func (c cluster) fullNodeDevice() {
 	require.NoError(c, err)
 	text := long(128, 1)
 	require.NoError(c, fieldset.ApplyObservation(c.Context(), c, d.Name, v1alpha1.NodeDeviceStatus{
-		Conditions: verbose(nfostatus.DeviceConditions...), Class: v1alpha1.ClassStorageController, UniqueID: text, Vendor: text, Model: text, PartNumber: text,
+		Conditions: verbose(nfostatus.DeviceConditions...), Class: v1alpha1.ClassStorageController, UniqueID: text, Vendor: text, Model: text, PCIID: "15b3:101d",
 		BoardID: long(64, 1), SerialNumber: text, PCIAddress: "0000:3b:00.0",
 		Ports: filled(c.T, 32, unbounded, func(int) v1alpha1.DevicePort {
-			return v1alpha1.DevicePort{PCIAddress: "0000:3b:00.0", NetDevice: long(16, 1), LinkType: "InfiniBand", LinkState: "Unknown", MACAddress: long(64, 1)}
+			return v1alpha1.DevicePort{PCIAddress: "0000:3b:00.0", NetDevice: long(16, 1), LinkType: "InfiniBand"}
 		}),
 		Firmware: &v1alpha1.ObservedFirmware{
-			Running: long(64, 1), Stored: long(64, 1), Driver: long(63, 1), ReadOnly: long(256, 1), RollbackMessage: long(256, 1),
-			ActivationMessage: long(256, 1), DriverMessage: long(256, 1),
-			Slots: filled(c.T, 7, unbounded, func(i int) v1alpha1.FirmwareSlot {
-				return v1alpha1.FirmwareSlot{Slot: int32(i + 1), Version: long(64, i), State: "ReadOnly"}
-			}),
+			Running: long(64, 1), Stored: long(64, 1), Driver: long(63, 1), Access: v1alpha1.AccessReadOnly,
+			Notes: filled(c.T, 4, unbounded, func(i int) string { return long(256, i) }),
 		},
 		LastApplied: &v1alpha1.AppliedFirmware{Version: long(64, 1), Digest: longDigest(1), Origin: longOrigin(), Job: long(253, 1), BootID: long(36, 1), Time: now},
 		LastFailure: &v1alpha1.FailedFirmware{Version: long(64, 1), Digest: longDigest(1), Reason: long(64, 1), Message: long(1024, 1), Job: long(253, 1), Time: now, Retry: &text},

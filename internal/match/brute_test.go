@@ -377,7 +377,7 @@ func (w *world) bruteTallies(v view, o *v1alpha1.NodeDevice, d Decision, rules [
 			t.NotApplied++
 			w.inEffect[name+"/"+o.Spec.NodeName] = append(w.inEffect[name+"/"+o.Spec.NodeName], false)
 			switch {
-			case strings.Contains(fmt.Sprint(o.Status.Conditions), v1alpha1.ReasonUpdating):
+			case strings.Contains(fmt.Sprint(o.Status.Conditions), v1alpha1.ReasonProgressing):
 				t.Updating++
 			case conflict:
 			case d.Blocked != nil:
@@ -393,7 +393,7 @@ func (w *world) bruteTallies(v view, o *v1alpha1.NodeDevice, d Decision, rules [
 			default:
 				t.Pending++
 			}
-			if d.Blocked != nil && !strings.Contains(fmt.Sprint(o.Status.Conditions), v1alpha1.ReasonUpdating) && !conflict {
+			if d.Blocked != nil && !strings.Contains(fmt.Sprint(o.Status.Conditions), v1alpha1.ReasonProgressing) && !conflict {
 				t.Blocks = append(t.Blocks, BlockOn{o.Name, *d.Blocked})
 			}
 		}

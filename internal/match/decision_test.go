@@ -27,7 +27,7 @@ func newStage(t *testing.T) *stage {
 	s.device = &v1alpha1.NodeDevice{
 		ObjectMeta: metav1.ObjectMeta{Name: "d", UID: "u"}, Spec: v1alpha1.NodeDeviceSpec{NodeName: "n"},
 		Status: v1alpha1.NodeDeviceStatus{
-			Class: v1alpha1.ClassNIC, VendorID: "15b3", DeviceID: "101d", BoardID: "MT_0000000359", SerialNumber: "S1",
+			Class: v1alpha1.ClassNIC, PCIID: "15b3:101d", BoardID: "MT_0000000359", SerialNumber: "S1",
 			Firmware: &v1alpha1.ObservedFirmware{Running: "1.0", Driver: "mstflint", VersionFormat: v1alpha1.VersionFormatDotted},
 		},
 	}

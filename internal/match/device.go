@@ -20,10 +20,8 @@ type Device struct {
 // DeviceOf takes the facts from the status of a NodeDevice.
 func DeviceOf(d *v1alpha1.NodeDevice) Device {
 	s := &d.Status
-	out := Device{
-		Class: s.Class, Vendor: s.Vendor, VendorID: s.VendorID, DeviceID: s.DeviceID,
-		Model: s.Model, BoardID: s.BoardID, SerialNumber: s.SerialNumber,
-	}
+	out := Device{Class: s.Class, Vendor: s.Vendor, Model: s.Model, BoardID: s.BoardID, SerialNumber: s.SerialNumber}
+	out.VendorID, out.DeviceID = s.PCIIDs()
 	if s.PCIAddress != "" {
 		out.PCIAddresses = append(out.PCIAddresses, s.PCIAddress)
 	}

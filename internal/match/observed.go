@@ -1,6 +1,8 @@
 package match
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/ptr"
 
@@ -16,7 +18,10 @@ import (
 func Facts(o *v1alpha1.NodeDevice) plan.Facts {
 	var out plan.Facts
 	if f := o.Status.Firmware; f != nil {
-		out.Driver, out.ReadOnly = f.Driver, f.ReadOnly
+		out.Driver = f.Driver
+		if f.Access == v1alpha1.AccessReadOnly {
+			out.ReadOnly = slices.Concat(f.Notes, []string{"it is read-only"})[0]
+		}
 		out.Running, out.Stored = inventory.NormalizeVersion(f.Running), inventory.NormalizeVersion(f.Stored)
 		out.Activation = activationOf(f.Activation)
 		if f.VersionFormat == v1alpha1.VersionFormatDotted {
@@ -58,7 +63,7 @@ type observed struct {
 
 func observe(o *v1alpha1.NodeDevice) observed {
 	c := meta.FindStatusCondition(o.Status.Conditions, v1alpha1.ConditionReconciling)
-	return observed{Facts: Facts(o), unread: Unread(o), updating: c != nil && c.Reason == v1alpha1.ReasonUpdating}
+	return observed{Facts: Facts(o), unread: Unread(o), updating: c != nil && c.Reason == v1alpha1.ReasonProgressing}
 }
 
 func (o observed) equal(other observed) bool {

@@ -270,8 +270,7 @@ func (w *world) drawDevice(t *rapid.T, name string, uid types.UID) *v1alpha1.Nod
 	}
 	s := &d.Status
 	s.Model, s.BoardID = pick(t, someModels, "model"), pick(t, someBoards, "board")
-	s.VendorID, s.Vendor = pick(t, []string{"", "15b3"}, "vendor id"), pick(t, []string{"", "Acme Inc.", "ACME, Inc", "Other"}, "vendor")
-	s.DeviceID = pick(t, []string{"", "101d"}, "device id")
+	s.PCIID, s.Vendor = pick(t, []string{"", "15b3:101d", "15b3:1021"}, "PCI id"), pick(t, []string{"", "Acme Inc.", "ACME, Inc", "Other"}, "vendor")
 	s.SerialNumber, s.PCIAddress = pick(t, someSerials, "serial"), pick(t, []string{"", "0000:01:00.0"}, "address")
 	s.Firmware = &v1alpha1.ObservedFirmware{
 		Running: pick(t, someVersions, "running"), Driver: pick(t, []string{"x", "x", "x", ""}, "driver"),
@@ -287,7 +286,7 @@ func (w *world) drawDevice(t *rapid.T, name string, uid types.UID) *v1alpha1.Nod
 	}
 	if rapid.IntRange(0, 4).Draw(t, "updating") == 0 {
 		s.Conditions = append(s.Conditions, metav1.Condition{
-			Type: v1alpha1.ConditionReconciling, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonUpdating,
+			Type: v1alpha1.ConditionReconciling, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonProgressing,
 		})
 	}
 	if rapid.IntRange(0, 2).Draw(t, "failed") == 0 {

@@ -80,7 +80,7 @@ func TestDeviceFactsAreTheSameWithAndWithoutACluster(t *testing.T) {
 		PCI: []inventory.PCIAddress{a0, a1},
 	})
 	cluster := DeviceOf(&v1alpha1.NodeDevice{Status: v1alpha1.NodeDeviceStatus{
-		Class: v1alpha1.ClassNIC, Vendor: "Mellanox Technologies", VendorID: "15b3", DeviceID: "101d",
+		Class: v1alpha1.ClassNIC, Vendor: "Mellanox Technologies", PCIID: "15b3:101d",
 		Model: "ConnectX-6 Dx", BoardID: "MT_0000000359", SerialNumber: "MT2128X01234", PCIAddress: "0000:3b:00.0",
 		Ports: []v1alpha1.DevicePort{{PCIAddress: "0000:3b:00.0"}, {PCIAddress: "0000:3b:00.1"}},
 	}})

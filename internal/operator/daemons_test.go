@@ -78,11 +78,11 @@ func (d *daemons) report(ctx context.Context, device *v1alpha1.NodeDevice, worki
 	node := device.Spec.NodeName
 	ready := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonUpToDate}
 	if w := device.Spec.Firmware; working != "" || w != nil && w.Version != d.running[node] {
-		ready.Status, ready.Reason = metav1.ConditionFalse, v1alpha1.ReasonUpdatePending
+		ready.Status, ready.Reason = metav1.ConditionFalse, v1alpha1.ReasonPending
 	}
 	ready.LastTransitionTime = metav1.Now()
 	inspected := metav1.Condition{
-		Type: v1alpha1.ConditionInspected, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRead, LastTransitionTime: metav1.Now(),
+		Type: v1alpha1.ConditionInspected, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSucceeded, LastTransitionTime: metav1.Now(),
 	}
 	err := fieldset.ApplyObservation(ctx, d.client, device.Name, v1alpha1.NodeDeviceStatus{
 		ObservedGeneration: device.Generation, Class: v1alpha1.ClassBIOS, UniqueID: "bios-" + node, Vendor: "Lenovo", Model: "7X21",

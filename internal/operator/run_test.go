@@ -157,8 +157,8 @@ func (p *process) observe(node string, generation int64) {
 		WithObservedGeneration(generation).WithClass(v1alpha1.ClassBIOS).WithUniqueID("bios-"+node).
 		WithVendor("Lenovo").WithModel("7X21").
 		WithFirmware(apply.ObservedFirmware().WithRunning("1").WithStored("1").WithDriver("fwupd").WithActivation(v1alpha1.ActivationReboot)).
-		WithConditions(condition(v1alpha1.ConditionReady, v1alpha1.ReasonUpdatePending, metav1.ConditionFalse),
-			condition(v1alpha1.ConditionInspected, v1alpha1.ReasonRead, metav1.ConditionTrue)))
+		WithConditions(condition(v1alpha1.ConditionReady, v1alpha1.ReasonPending, metav1.ConditionFalse),
+			condition(v1alpha1.ConditionInspected, v1alpha1.ReasonSucceeded, metav1.ConditionTrue)))
 	require.NoError(p.t, p.env.Client.Status().Apply(p.t.Context(), body, client.FieldOwner(v1alpha1.FieldOwnerDaemon)))
 }
 

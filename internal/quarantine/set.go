@@ -300,7 +300,7 @@ func (s Set) Blocks(d v1alpha1.Digest, model, pool string) (out v1alpha1.Quarant
 
 // ModelOf is the model of a device in the form that Blocks takes.
 func ModelOf(d *v1alpha1.NodeDevice) string {
-	return v1alpha1.ModelKey(d.Status.VendorID, d.Status.DeviceID, d.Status.Vendor, d.Status.Model)
+	return d.Status.ModelKey()
 }
 
 func byAge(a, b v1alpha1.QuarantinedImage) int {

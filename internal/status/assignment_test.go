@@ -83,7 +83,7 @@ func TestAssignmentConditions(t *testing.T) {
 			kind: v1alpha1.ConditionBlocked, reason: v1alpha1.ReasonDowngradeForbidden, message: []string{"1 is older than the running 2"},
 		},
 	}
-	daemons := metav1.Condition{Type: v1alpha1.ConditionInspected, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRead}
+	daemons := metav1.Condition{Type: v1alpha1.ConditionInspected, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSucceeded}
 	stale := metav1.Condition{Type: v1alpha1.ConditionConflict, Status: metav1.ConditionTrue, Reason: "Old"}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -52,10 +52,10 @@ func inspected(o plan.Facts) Condition {
 		c.Reason = v1alpha1.ReasonReadFailed
 		c.Message = "The last scan could not read the device, so what is shown is older: " + o.Unreadable
 	case o.Driver == "":
-		c.Reason = v1alpha1.ReasonNoDriver
+		c.Reason = v1alpha1.ReasonNotUpdatable
 		c.Message = "No driver knows the device; it is listed from sysfs alone."
 	default:
-		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonRead
+		c.Status, c.Reason = metav1.ConditionTrue, v1alpha1.ReasonSucceeded
 		c.Message = fmt.Sprintf("The %s driver read the device.", o.Driver)
 	}
 	return c
@@ -64,7 +64,7 @@ func inspected(o plan.Facts) Condition {
 // deviceReady is Ready and, where it is not True, Reconciling or Stalled.
 func deviceReady(f DeviceFacts, old []metav1.Condition) []Condition {
 	if f.Updating != "" {
-		return reconciling(v1alpha1.ReasonUpdating, f.Updating)
+		return reconciling(v1alpha1.ReasonProgressing, f.Updating)
 	}
 	if c := active(old, v1alpha1.ConditionConflict); c != nil {
 		return stalled(c.Reason, c.Message)
@@ -85,7 +85,7 @@ func deviceReady(f DeviceFacts, old []metav1.Condition) []Condition {
 	case plan.UpToDate:
 		return ready(v1alpha1.ReasonUpToDate, upToDate(f))
 	case plan.Differs:
-		return stalled(v1alpha1.ReasonVersionMismatch, fmt.Sprintf(
+		return stalled(v1alpha1.ReasonOutOfDate, fmt.Sprintf(
 			"Runs %s, wanted %s. The policy is Validate, so nothing is flashed; set policy to Apply to flash it.",
 			orUnknown(f.Observed.Running), f.Desired))
 	}
@@ -97,11 +97,11 @@ func deviceReady(f DeviceFacts, old []metav1.Condition) []Condition {
 	}
 	switch {
 	case d.Outcome == plan.DueActivation:
-		return reconciling(v1alpha1.ReasonActivationPending, fmt.Sprintf(
+		return reconciling(v1alpha1.ReasonPending, fmt.Sprintf(
 			"Runs %s; %s is stored and waits for its activation (%s) by a job.",
 			orUnknown(f.Observed.Running), onTheWay(f), d.Activation))
 	case d.Outcome == plan.DueFlash:
-		return reconciling(v1alpha1.ReasonUpdatePending, fmt.Sprintf(
+		return reconciling(v1alpha1.ReasonPending, fmt.Sprintf(
 			"Runs %s; the update to %s waits for a job.", orUnknown(f.Observed.Running), onTheWay(f)))
 	case d.Reason == plan.ReasonReadFailed:
 		return reconciling(v1alpha1.ReasonReadFailed, unreadable(f))

@@ -74,10 +74,10 @@ func TestDeviceConditions(t *testing.T) {
 			reason: v1alpha1.ReasonNotAssigned, kstatus: status.CurrentStatus, says: "No template"},
 		"listed without a driver": {
 			given:  given{Observed: plan.Facts{}},
-			reason: v1alpha1.ReasonNotAssigned, inspected: v1alpha1.ReasonNoDriver, kstatus: status.CurrentStatus},
+			reason: v1alpha1.ReasonNotAssigned, inspected: v1alpha1.ReasonNotUpdatable, kstatus: status.CurrentStatus},
 		"assigned without a driver": {
 			given:  given{Observed: plan.Facts{}, Desired: want("2")},
-			reason: v1alpha1.ReasonNotUpdatable, inspected: v1alpha1.ReasonNoDriver, kstatus: status.FailedStatus, says: "No driver knows the device"},
+			reason: v1alpha1.ReasonNotUpdatable, inspected: v1alpha1.ReasonNotUpdatable, kstatus: status.FailedStatus, says: "No driver knows the device"},
 		"up to date": {
 			given:  given{Observed: observed(), Desired: want("22.39.1002")},
 			reason: v1alpha1.ReasonUpToDate, kstatus: status.CurrentStatus, says: "Runs 22.39.1002 as desired."},
@@ -89,16 +89,16 @@ func TestDeviceConditions(t *testing.T) {
 			reason: v1alpha1.ReasonUpToDate, kstatus: status.CurrentStatus},
 		"update due": {
 			given:  given{Observed: observed(), Desired: want("22.41.1000")},
-			reason: v1alpha1.ReasonUpdatePending, kstatus: status.InProgressStatus, says: "Runs 22.39.1002; the update to 22.41.1000 waits"},
+			reason: v1alpha1.ReasonPending, kstatus: status.InProgressStatus, says: "Runs 22.39.1002; the update to 22.41.1000 waits"},
 		"stored but not running": {
 			given:  given{Observed: observed(func(f *plan.Facts) { f.Stored = "22.41.1000" }), Desired: want("22.41.1000")},
-			reason: v1alpha1.ReasonActivationPending, kstatus: status.InProgressStatus, says: "(Reboot)"},
+			reason: v1alpha1.ReasonPending, kstatus: status.InProgressStatus, says: "(Reboot)"},
 		"being updated": {
 			given:  given{Observed: observed(func(f *plan.Facts) { f.Unreadable = "resetting" }), Desired: want("22.41.1000"), Updating: "Job j is at step flash."},
-			reason: v1alpha1.ReasonUpdating, inspected: v1alpha1.ReasonReadFailed, kstatus: status.InProgressStatus, says: "step flash"},
+			reason: v1alpha1.ReasonProgressing, inspected: v1alpha1.ReasonReadFailed, kstatus: status.InProgressStatus, says: "step flash"},
 		"policy Validate": {
 			given:  given{Observed: observed(), Desired: want("22.41.1000", func(d *plan.Desired) { d.ReportOnly = true })},
-			reason: v1alpha1.ReasonVersionMismatch, kstatus: status.FailedStatus, says: "set policy to Apply"},
+			reason: v1alpha1.ReasonOutOfDate, kstatus: status.FailedStatus, says: "set policy to Apply"},
 		"downgrade": {
 			given:  given{Observed: observed(), Desired: want("22.31.1")},
 			reason: v1alpha1.ReasonDowngradeForbidden, kstatus: status.FailedStatus, says: "write downgrade: Allow"},
@@ -109,7 +109,7 @@ func TestDeviceConditions(t *testing.T) {
 		"failed before and cleared": {
 			given: given{Desired: want("22.41.1000", func(d *plan.Desired) { d.Retry = "after repair" }),
 				Observed: observed(func(f *plan.Facts) { f.FailedDigest = wanted })},
-			reason: v1alpha1.ReasonUpdatePending, kstatus: status.InProgressStatus},
+			reason: v1alpha1.ReasonPending, kstatus: status.InProgressStatus},
 		"unreadable and unassigned": {
 			given:  given{Node: "n1", Observed: observed(func(f *plan.Facts) { f.Unreadable = "input/output error" })},
 			reason: v1alpha1.ReasonReadFailed, inspected: v1alpha1.ReasonReadFailed, kstatus: status.InProgressStatus, says: `\"scan\"`},
@@ -138,12 +138,12 @@ func TestDeviceConditions(t *testing.T) {
 			given: given{Observed: observed(), Desired: want("22.41.1000", func(d *plan.Desired) {
 				d.Hops = []plan.Hop{{From: []inventory.Version{"22.39.1002"}, Version: "22.40.0", Digest: inventory.Digest{2}}}
 			})},
-			reason: v1alpha1.ReasonUpdatePending, kstatus: status.InProgressStatus, says: "the update to 22.40.0 on the way to 22.41.1000 waits"},
+			reason: v1alpha1.ReasonPending, kstatus: status.InProgressStatus, says: "the update to 22.40.0 on the way to 22.41.1000 waits"},
 		"a hop is stored": {
 			given: given{Observed: observed(func(f *plan.Facts) { f.Stored = "22.40.0" }), Desired: want("22.41.1000", func(d *plan.Desired) {
 				d.Hops = []plan.Hop{{From: []inventory.Version{"22.39.1002"}, Version: "22.40.0", Digest: inventory.Digest{2}}}
 			})},
-			reason: v1alpha1.ReasonActivationPending, kstatus: status.InProgressStatus, says: "22.40.0 on the way to 22.41.1000 is stored"},
+			reason: v1alpha1.ReasonPending, kstatus: status.InProgressStatus, says: "22.40.0 on the way to 22.41.1000 is stored"},
 		"a hop failed before": {
 			given: given{Node: "n1", Failure: "no", FailedVersion: "22.40.0",
 				Observed: observed(func(f *plan.Facts) { f.FailedDigest = inventory.Digest{2} }),
@@ -165,10 +165,10 @@ func TestDeviceConditions(t *testing.T) {
 			reason: v1alpha1.ReasonDeviceUnhealthy, kstatus: status.FailedStatus, says: `\"retry\"`},
 		"unhealthy and being worked on": {
 			given:  given{Node: "n1", Unhealthy: "job j", Observed: unhealthy(), Desired: want("22.41.1000"), Updating: "Job j is at step restore."},
-			reason: v1alpha1.ReasonUpdating, kstatus: status.InProgressStatus},
+			reason: v1alpha1.ReasonProgressing, kstatus: status.InProgressStatus},
 		"unhealthy and cleared": {
 			given:  given{Observed: unhealthy(), Desired: want("22.41.1000", func(d *plan.Desired) { d.Retry = "after repair" })},
-			reason: v1alpha1.ReasonUpdatePending, kstatus: status.InProgressStatus},
+			reason: v1alpha1.ReasonPending, kstatus: status.InProgressStatus},
 	} {
 		t.Run(name, func(t *testing.T) {
 			facts := tc.given.judged()
@@ -178,7 +178,7 @@ func TestDeviceConditions(t *testing.T) {
 			assert.Equal(t, tc.reason, ready.Reason)
 			assert.Contains(t, ready.Message, tc.says)
 			if tc.inspected == "" {
-				tc.inspected = v1alpha1.ReasonRead
+				tc.inspected = v1alpha1.ReasonSucceeded
 			}
 			assert.Equal(t, tc.inspected, meta.FindStatusCondition(got, v1alpha1.ConditionInspected).Reason)
 			for _, c := range tc.old {

@@ -12,12 +12,13 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/pkg/step"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
+	"github.com/nodefirmware/node-firmware-operator/pkg/vendortool"
 )
 
 // NodeConditions are the condition types of a NodeFirmware; the daemon writes all of them.
 var NodeConditions = []string{
 	v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled,
-	v1alpha1.ConditionHeld, v1alpha1.ConditionDevicesUnreadable, v1alpha1.ConditionToolsUntested,
+	v1alpha1.ConditionHeld, v1alpha1.ConditionDegraded, v1alpha1.ConditionHealthy,
 }
 
 // NodeFacts is what the daemon knows about its node when it reports.
@@ -30,7 +31,9 @@ type NodeFacts struct {
 	// sentence each.
 	Problems []string
 	// Tools are the vendors' programs that the drivers of the node run.
-	Tools []v1alpha1.VendorTool
+	Tools []vendortool.Finding
+	// Verdict is what the last health gate found; nil where none has judged the node.
+	Verdict *VerdictFacts
 	// Held says why the node is kept in maintenance; nil when it is not.
 	Held *HeldFacts
 	// Working names the job and the step that run now; empty when none does.
@@ -81,44 +84,74 @@ func Node(f NodeFacts, old []metav1.Condition, generation int64, now time.Time) 
 	if f.Held != nil {
 		want = append(want, Condition{v1alpha1.ConditionHeld, metav1.ConditionTrue, f.Held.reason(), heldMessage(f)})
 	}
-	if problems := f.unreadable(); len(problems) > 0 {
-		want = append(want, Condition{v1alpha1.ConditionDevicesUnreadable, metav1.ConditionTrue, v1alpha1.ReasonReadFailed,
-			bounded(problems) + " Every scan tries again; nothing is removed from the list meanwhile."})
+	want = append(want, degraded(f)...)
+	if f.Verdict != nil {
+		want = append(want, f.Verdict.condition())
 	}
-	want = append(want, toolsUntested(f.Tools)...)
 	return Merge(old, generation, now, NodeConditions, want...)
 }
 
-// toolsUntested is the condition of programs that are there and were not tested, those that are not used first. What is missing is
-// said on the devices that need it, because few nodes need all of them.
-func toolsUntested(all []v1alpha1.VendorTool) []Condition {
+// VerdictFacts is what a health gate found.
+type VerdictFacts struct {
+	Healthy bool
+	// OtherBoot says that the node runs under another boot id by now.
+	OtherBoot  bool
+	Job        string
+	Complaints []string
+}
+
+func (v VerdictFacts) condition() Condition {
+	c := Condition{Type: v1alpha1.ConditionHealthy, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSucceeded}
+	switch {
+	case v.OtherBoot:
+		c.Status, c.Reason = metav1.ConditionUnknown, v1alpha1.ReasonPending
+		c.Message = fmt.Sprintf("Job %s judged the node under another boot; the next job judges it again.", v.Job)
+	case v.Healthy:
+		c.Message = fmt.Sprintf("After job %s the node was as healthy as before it.", v.Job)
+	default:
+		c.Status, c.Reason = metav1.ConditionFalse, v1alpha1.ReasonUnhealthy
+		var complaints []string
+		for _, said := range v.Complaints {
+			complaints = append(complaints, sentence(said))
+		}
+		c.Message = strings.TrimSpace(fmt.Sprintf("After job %s the node was not as healthy as before it. %s", v.Job, bounded(complaints)))
+	}
+	return c
+}
+
+// degraded is the condition of a node of which something cannot be read, or that has tools which were not tested: first those that are
+// not used. What is missing is said on the devices that need it, because few nodes need all tools.
+func degraded(f NodeFacts) []Condition {
 	var unused, used []string
-	for _, t := range all {
-		said := t.Name + ": " + strings.TrimSuffix(t.Message, ".") + "."
+	for _, t := range f.Tools {
+		said := t.Tool + ": " + strings.TrimSuffix(t.Message, ".") + "."
 		switch t.Support {
-		case v1alpha1.ToolTooOld, v1alpha1.ToolCannotRun:
+		case vendortool.TooOld, vendortool.CannotRun:
 			unused = append(unused, said)
-		case v1alpha1.ToolNewer, v1alpha1.ToolUnknown:
+		case vendortool.Newer, vendortool.Unknown:
 			used = append(used, said)
 		}
 	}
-	reason := v1alpha1.ReasonToolUnknown
-	if len(unused) > 0 {
-		reason = v1alpha1.ReasonToolUnsupported
+	var parts []string
+	reason := v1alpha1.ReasonToolUnsupported
+	if problems := f.unreadable(); len(problems) > 0 {
+		reason = v1alpha1.ReasonReadFailed
+		parts = append(parts, bounded(problems)+" Every scan tries again; nothing is removed from the list meanwhile.")
 	}
-	sentences := append(unused, used...)
-	if len(sentences) == 0 {
+	if tools := append(unused, used...); len(tools) > 0 {
+		parts = append(parts, bounded(tools)+" A restart of the daemon looks at them again.")
+	}
+	if len(parts) == 0 {
 		return nil
 	}
-	return []Condition{{v1alpha1.ConditionToolsUntested, metav1.ConditionTrue, reason,
-		bounded(sentences) + " A restart of the daemon looks at them again."}}
+	return []Condition{{v1alpha1.ConditionDegraded, metav1.ConditionTrue, reason, strings.Join(parts, " ")}}
 }
 
 func nodeReady(f NodeFacts) []Condition {
 	stuck, pending := f.withCondition(v1alpha1.ConditionStalled), f.withCondition(v1alpha1.ConditionReconciling)
 	switch {
 	case f.Working != "":
-		return reconciling(v1alpha1.ReasonUpdating, f.Working)
+		return reconciling(v1alpha1.ReasonProgressing, f.Working)
 	case f.Held != nil:
 		return stalled(f.Held.reason(), heldMessage(f))
 	case len(stuck) > 0:

@@ -15,6 +15,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	nfstatus "github.com/nodefirmware/node-firmware-operator/internal/status"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
+	"github.com/nodefirmware/node-firmware-operator/pkg/vendortool"
 )
 
 func summary(name string, g given) nfstatus.DeviceSummary {
@@ -22,20 +23,20 @@ func summary(name string, g given) nfstatus.DeviceSummary {
 }
 
 // tools are one that was tested and one that was not.
-func tools(s v1alpha1.ToolSupport) []v1alpha1.VendorTool {
-	return []v1alpha1.VendorTool{{Name: "sg_inq", Support: v1alpha1.ToolTested}, {Name: "mstflint", Version: "4.9.0", Support: s, Message: "version 4.9.0 is not it; install another"}}
+func tools(s vendortool.Support) []vendortool.Finding {
+	return []vendortool.Finding{{Tool: "sg_inq", Support: vendortool.Tested}, {Tool: "mstflint", Version: "4.9.0", Support: s, Message: "version 4.9.0 is not it; install another"}}
 }
 
 // What is not used comes first, with its next step.
 func TestToolsThatWereNotTestedAreNamed(t *testing.T) {
-	all := append(tools(v1alpha1.ToolTooOld), v1alpha1.VendorTool{Name: "fwupdtool", Support: v1alpha1.ToolNewer, Message: "it is newer"})
-	got := meta.FindStatusCondition(nfstatus.Node(nfstatus.NodeFacts{Tools: all}, nil, 1, noon), v1alpha1.ConditionToolsUntested)
+	all := append(tools(vendortool.TooOld), vendortool.Finding{Tool: "fwupdtool", Support: vendortool.Newer, Message: "it is newer"})
+	got := meta.FindStatusCondition(nfstatus.Node(nfstatus.NodeFacts{Tools: all}, nil, 1, noon), v1alpha1.ConditionDegraded)
 	require.NotNil(t, got)
 	assert.Equal(t, v1alpha1.ReasonToolUnsupported, got.Reason)
 	assert.Equal(t, "mstflint: version 4.9.0 is not it; install another. fwupdtool: it is newer. A restart of the daemon looks at them again.", got.Message)
-	got = meta.FindStatusCondition(nfstatus.Node(nfstatus.NodeFacts{Tools: all[2:]}, nil, 1, noon), v1alpha1.ConditionToolsUntested)
+	got = meta.FindStatusCondition(nfstatus.Node(nfstatus.NodeFacts{Tools: all[2:]}, nil, 1, noon), v1alpha1.ConditionDegraded)
 	require.NotNil(t, got)
-	assert.Equal(t, v1alpha1.ReasonToolUnknown, got.Reason)
+	assert.Equal(t, v1alpha1.ReasonToolUnsupported, got.Reason)
 }
 
 func TestNodeConditions(t *testing.T) {
@@ -59,19 +60,19 @@ func TestNodeConditions(t *testing.T) {
 		"no device":                       {facts: nfstatus.NodeFacts{}, reason: v1alpha1.ReasonNotAssigned, kstatus: status.CurrentStatus, says: []string{"0 devices found"}},
 		"nothing assigned":                {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{free}}, reason: v1alpha1.ReasonNotAssigned, kstatus: status.CurrentStatus, says: []string{"1 device found"}},
 		"all as desired":                  {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{fine, free}}, reason: v1alpha1.ReasonUpToDate, kstatus: status.CurrentStatus, says: []string{"all 1 with"}},
-		"update due":                      {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{fine, due}}, reason: v1alpha1.ReasonUpdatePending, kstatus: status.InProgressStatus, says: []string{"n1-nic-b (UpdatePending)"}},
+		"update due":                      {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{fine, due}}, reason: v1alpha1.ReasonPending, kstatus: status.InProgressStatus, says: []string{"n1-nic-b (Pending)"}},
 		"needs a person":                  {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{due, stuck}}, reason: v1alpha1.ReasonDowngradeForbidden, kstatus: status.FailedStatus, says: []string{"1 of 2", "n1-nic-c (DowngradeForbidden)"}},
 		"many need a person":              {facts: nfstatus.NodeFacts{Devices: many}, reason: v1alpha1.ReasonDowngradeForbidden, kstatus: status.FailedStatus, says: []string{"6 of 6", "and 2 more"}},
-		"a device cannot be read":         {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{fine, dark}}, reason: v1alpha1.ReasonReadFailed, kstatus: status.InProgressStatus, says: []string{"n1-disk-d"}, abnormal: []string{v1alpha1.ConditionDevicesUnreadable}},
-		"a class cannot be enumerated":    {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{fine}, Problems: []string{"Disks could not be listed: permission denied."}}, reason: v1alpha1.ReasonReadFailed, kstatus: status.InProgressStatus, says: []string{"permission denied"}, abnormal: []string{v1alpha1.ConditionDevicesUnreadable}},
-		"a tool is too old":               {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{fine}, Tools: tools(v1alpha1.ToolTooOld)}, reason: v1alpha1.ReasonUpToDate, kstatus: status.CurrentStatus, abnormal: []string{v1alpha1.ConditionToolsUntested}},
-		"a tool is newer":                 {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{fine}, Tools: tools(v1alpha1.ToolNewer)}, reason: v1alpha1.ReasonUpToDate, kstatus: status.CurrentStatus, abnormal: []string{v1alpha1.ConditionToolsUntested}},
-		"a tool is missing":               {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{fine}, Tools: tools(v1alpha1.ToolMissing)}, reason: v1alpha1.ReasonUpToDate, kstatus: status.CurrentStatus},
-		"a job runs":                      {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{stuck}, Working: "Job n1-1234 is at step flash."}, reason: v1alpha1.ReasonUpdating, kstatus: status.InProgressStatus, says: []string{"step flash"}},
+		"a device cannot be read":         {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{fine, dark}}, reason: v1alpha1.ReasonReadFailed, kstatus: status.InProgressStatus, says: []string{"n1-disk-d"}, abnormal: []string{v1alpha1.ConditionDegraded}},
+		"a class cannot be enumerated":    {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{fine}, Problems: []string{"Disks could not be listed: permission denied."}}, reason: v1alpha1.ReasonReadFailed, kstatus: status.InProgressStatus, says: []string{"permission denied"}, abnormal: []string{v1alpha1.ConditionDegraded}},
+		"a tool is too old":               {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{fine}, Tools: tools(vendortool.TooOld)}, reason: v1alpha1.ReasonUpToDate, kstatus: status.CurrentStatus, abnormal: []string{v1alpha1.ConditionDegraded}},
+		"a tool is newer":                 {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{fine}, Tools: tools(vendortool.Newer)}, reason: v1alpha1.ReasonUpToDate, kstatus: status.CurrentStatus, abnormal: []string{v1alpha1.ConditionDegraded}},
+		"a tool is missing":               {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{fine}, Tools: tools(vendortool.Missing)}, reason: v1alpha1.ReasonUpToDate, kstatus: status.CurrentStatus},
+		"a job runs":                      {facts: nfstatus.NodeFacts{Devices: []nfstatus.DeviceSummary{stuck}, Working: "Job n1-1234 is at step flash."}, reason: v1alpha1.ReasonProgressing, kstatus: status.InProgressStatus, says: []string{"step flash"}},
 		"held after a failure":            {facts: nfstatus.NodeFacts{Node: "n1", Devices: []nfstatus.DeviceSummary{due}, Held: held}, reason: v1alpha1.ReasonWriteFailed, kstatus: status.FailedStatus, says: []string{"Job n1-1234 failed", `\"retry\"`, `\"release\"`, "powered on"}, abnormal: []string{v1alpha1.ConditionHeld}},
 		"held where a person has to look": {facts: nfstatus.NodeFacts{Node: "n1", Devices: []nfstatus.DeviceSummary{due}, Held: lost}, reason: v1alpha1.ReasonNeedsIntervention, kstatus: status.FailedStatus, says: []string{"Job n1-1234 failed at step health (Unhealthy)", "nothing more is done", "kubelet stopped", "n1-nic-b has one slot", "Repair it", `\"retry\"`, `\"release\"`}, abnormal: []string{v1alpha1.ConditionHeld}},
 		"held without its maintenance":    {facts: nfstatus.NodeFacts{Node: "n1", Held: &nfstatus.HeldFacts{Job: "n1-1234", Reason: v1alpha1.ReasonMaintenanceLost, Message: "m"}}, reason: v1alpha1.ReasonMaintenanceLost, kstatus: status.FailedStatus, says: []string{"lost its maintenance, may take workloads", `\"retry\"`}, abnormal: []string{v1alpha1.ConditionHeld}},
-		"a new job under the same hold":   {facts: nfstatus.NodeFacts{Node: "n1", Held: held, Working: "Job n1-5678 is at step preflight."}, reason: v1alpha1.ReasonUpdating, kstatus: status.InProgressStatus, abnormal: []string{v1alpha1.ConditionHeld}},
+		"a new job under the same hold":   {facts: nfstatus.NodeFacts{Node: "n1", Held: held, Working: "Job n1-5678 is at step preflight."}, reason: v1alpha1.ReasonProgressing, kstatus: status.InProgressStatus, abnormal: []string{v1alpha1.ConditionHeld}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := nfstatus.Node(tc.facts, nil, 2, noon)
@@ -81,7 +82,7 @@ func TestNodeConditions(t *testing.T) {
 			for _, s := range tc.says {
 				assert.Contains(t, ready.Message, s)
 			}
-			for _, kind := range []string{v1alpha1.ConditionHeld, v1alpha1.ConditionDevicesUnreadable, v1alpha1.ConditionToolsUntested} {
+			for _, kind := range []string{v1alpha1.ConditionHeld, v1alpha1.ConditionDegraded} {
 				assert.Equal(t, slices.Contains(tc.abnormal, kind), meta.FindStatusCondition(got, kind) != nil, kind)
 			}
 			assert.Equal(t, tc.kstatus, kstatusOf(t, &v1alpha1.NodeFirmware{

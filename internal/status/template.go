@@ -35,9 +35,6 @@ func templateReady(t match.Tally) []Condition {
 			t.Invalid+". Correct the field; until then the template assigns nothing new and withdraws nothing.")
 	case t.Updating+t.Pending > 0:
 		progress := fmt.Sprintf("%s, %s.", applied(t), quantity(int(t.Updating+t.Pending), "device is on its way", "devices are on their way"))
-		if t.Updating > 0 {
-			return reconciling(v1alpha1.ReasonUpdating, joined(progress, trouble))
-		}
 		return reconciling(v1alpha1.ReasonProgressing, joined(progress, trouble))
 	case t.Waiting > 0:
 		return reconciling(v1alpha1.ReasonSourceNotReady, joined(applied(t)+".", trouble))
@@ -112,7 +109,7 @@ func templateTrouble(t match.Tally) (text, reason string) {
 			quantity(int(t.Blocked), "device is blocked", "devices are blocked"), first.Device, blockMessage(first.Block)))
 	}
 	if t.Mismatched > 0 {
-		add(v1alpha1.ReasonVersionMismatch, fmt.Sprintf("%s another version; their policy is Validate, so nothing is flashed.",
+		add(v1alpha1.ReasonOutOfDate, fmt.Sprintf("%s another version; their policy is Validate, so nothing is flashed.",
 			quantity(int(t.Mismatched), "device runs", "devices run")))
 	}
 	return strings.Join(all, " "), reason

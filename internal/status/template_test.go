@@ -39,7 +39,7 @@ func TestTemplateConditions(t *testing.T) {
 		{"pinned elsewhere", match.Tally{Counts: match.Counts{Matched: 1}}, v1alpha1.ReasonSucceeded, "", []string{"pins decide 1 matching device"}},
 		{"invalid", match.Tally{Invalid: "spec.nodeSelector: bad", Counts: match.Counts{Matched: 1, Pending: 1}}, v1alpha1.ReasonInvalidSpec, v1alpha1.ConditionStalled, []string{"spec.nodeSelector: bad", "withdraws nothing"}},
 		{"pending", match.Tally{Counts: match.Counts{Matched: 2, Applied: 1, NotApplied: 1, Pending: 1}}, v1alpha1.ReasonProgressing, v1alpha1.ConditionReconciling, []string{"1 of 2", "1 device is on its way"}},
-		{"updating", match.Tally{Counts: match.Counts{Matched: 2, NotApplied: 2, Updating: 1, Pending: 1}}, v1alpha1.ReasonUpdating, v1alpha1.ConditionReconciling, nil},
+		{"updating", match.Tally{Counts: match.Counts{Matched: 2, NotApplied: 2, Updating: 1, Pending: 1}}, v1alpha1.ReasonProgressing, v1alpha1.ConditionReconciling, nil},
 		{
 			"some on their way, some failed",
 			match.Tally{Counts: match.Counts{Matched: 2, NotApplied: 2, Pending: 1, Failed: 1}, Failures: []match.FailureOn{{Device: "n1-nic", Node: "n1"}}},
@@ -52,7 +52,7 @@ func TestTemplateConditions(t *testing.T) {
 		},
 		{"waits for the source", match.Tally{Counts: match.Counts{Matched: 1, NotApplied: 1, Blocked: 1, Waiting: 1}, Blocks: blocked(v1alpha1.ReasonSourceNotReady)}, v1alpha1.ReasonSourceNotReady, v1alpha1.ConditionReconciling, []string{"kubectl describe firmwaresource s"}},
 		{"blocked", match.Tally{Counts: match.Counts{Matched: 1, NotApplied: 1, Blocked: 1}, Blocks: blocked(v1alpha1.ReasonSourceNotFound)}, v1alpha1.ReasonSourceNotFound, v1alpha1.ConditionStalled, []string{"n1-nic", `"s" does not exist`}},
-		{"only validated", match.Tally{Counts: match.Counts{Matched: 1, NotApplied: 1, Mismatched: 1}}, v1alpha1.ReasonVersionMismatch, v1alpha1.ConditionStalled, []string{"Validate"}},
+		{"only validated", match.Tally{Counts: match.Counts{Matched: 1, NotApplied: 1, Mismatched: 1}}, v1alpha1.ReasonOutOfDate, v1alpha1.ConditionStalled, []string{"Validate"}},
 		{"conflict", match.Tally{Counts: match.Counts{Matched: 1, Conflicting: 1}, Conflicts: conflicts}, v1alpha1.ReasonMultipleMatches, v1alpha1.ConditionStalled, []string{`"a" and rule "r" of FirmwareTemplate "b"`}},
 		{"paused", match.Tally{Paused: true, Counts: match.Counts{Matched: 2, Applied: 1, Unassigned: 1}}, v1alpha1.ReasonPaused, "", []string{"1 matching device is not assigned", "Active"}},
 		{"paused with work under way", match.Tally{Paused: true, Counts: match.Counts{Matched: 1, NotApplied: 1, Pending: 1}}, v1alpha1.ReasonProgressing, v1alpha1.ConditionReconciling, nil},

@@ -76,8 +76,6 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.FirmwarePinApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("FirmwareRule"):
 		return &apiv1alpha1.FirmwareRuleApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("FirmwareSlot"):
-		return &apiv1alpha1.FirmwareSlotApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("FirmwareSource"):
 		return &apiv1alpha1.FirmwareSourceApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("FirmwareSourceSpec"):
@@ -96,12 +94,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.HealthVerdictApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ImageDescription"):
 		return &apiv1alpha1.ImageDescriptionApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("InstalledFirmware"):
-		return &apiv1alpha1.InstalledFirmwareApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("JobCancel"):
 		return &apiv1alpha1.JobCancelApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("JobRecord"):
-		return &apiv1alpha1.JobRecordApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("JobStep"):
 		return &apiv1alpha1.JobStepApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("LocalReference"):
@@ -186,8 +180,6 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.UpgradePathApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("UpgradePaths"):
 		return &apiv1alpha1.UpgradePathsApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("VendorTool"):
-		return &apiv1alpha1.VendorToolApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("VersionHop"):
 		return &apiv1alpha1.VersionHopApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("WaitingJob"):

@@ -41,10 +41,7 @@ func (t tally) add(devices []v1alpha1.NodeDevice) {
 		if s.Class == "" {
 			continue
 		}
-		c := component{class: s.Class, vendor: s.Vendor, model: s.Model, boardID: s.BoardID}
-		if s.VendorID != "" && s.DeviceID != "" {
-			c.pciID = strings.ToLower(s.VendorID + ":" + s.DeviceID)
-		}
+		c := component{class: s.Class, vendor: s.Vendor, model: s.Model, boardID: s.BoardID, pciID: s.PCIID}
 		k := t[c]
 		if k == nil {
 			k = &kind{component: c, format: inventory.FormatDotted, running: map[string]int32{}}

@@ -66,7 +66,7 @@ func atRest(tb testing.TB) (*world, *fleet) {
 		for j := range devices {
 			f.devices[n.Name] = append(f.devices[n.Name], v1alpha1.NodeDevice{
 				ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-nic%d", n.Name, j)}, Spec: v1alpha1.NodeDeviceSpec{NodeName: n.Name},
-				Status: v1alpha1.NodeDeviceStatus{Class: v1alpha1.ClassNIC, Vendor: "Mellanox", Model: "ConnectX-6 Dx", VendorID: "15b3", DeviceID: "101d", BoardID: "MT_0000000359",
+				Status: v1alpha1.NodeDeviceStatus{Class: v1alpha1.ClassNIC, Vendor: "Mellanox", Model: "ConnectX-6 Dx", PCIID: "15b3:101d", BoardID: "MT_0000000359",
 					Firmware: &v1alpha1.ObservedFirmware{Running: fmt.Sprintf("22.4%d.1000", i%3), VersionFormat: v1alpha1.VersionFormatDotted}},
 			})
 		}

@@ -26,7 +26,7 @@ var deviceChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 
 func toldBy(d *v1alpha1.NodeDevice) []string {
 	s := &d.Status
-	out := []string{string(s.Class), s.Vendor, s.VendorID, s.DeviceID, s.Model, s.BoardID}
+	out := []string{string(s.Class), s.Vendor, s.PCIID, s.Model, s.BoardID}
 	if f := s.Firmware; f != nil {
 		out = append(out, f.Running, string(f.VersionFormat))
 	}

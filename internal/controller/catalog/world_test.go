@@ -177,7 +177,7 @@ func (w *world) node(name, model, nic string) {
 		Status: v1alpha1.NodeFirmwareStatus{Machine: &v1alpha1.Machine{Vendor: "Dell Inc.", Model: model}}})
 	w.device(name, "bios", v1alpha1.NodeDeviceStatus{Class: v1alpha1.ClassBIOS, Vendor: "Dell Inc.", Model: model,
 		Firmware: &v1alpha1.ObservedFirmware{Running: "1.9.2"}})
-	w.device(name, "nic", v1alpha1.NodeDeviceStatus{Class: v1alpha1.ClassNIC, Vendor: "Mellanox", Model: "ConnectX-6 Dx", VendorID: "15b3", DeviceID: "101d",
+	w.device(name, "nic", v1alpha1.NodeDeviceStatus{Class: v1alpha1.ClassNIC, Vendor: "Mellanox", Model: "ConnectX-6 Dx", PCIID: "15b3:101d",
 		BoardID: "MT_0000000359", Firmware: &v1alpha1.ObservedFirmware{Running: nic, VersionFormat: v1alpha1.VersionFormatDotted}})
 }
 

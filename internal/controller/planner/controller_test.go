@@ -75,7 +75,7 @@ func device(name string, version int) *v1alpha1.NodeDevice {
 		},
 	}
 	setDesired(d, version)
-	meta.SetStatusCondition(&d.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionInspected, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRead})
+	meta.SetStatusCondition(&d.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionInspected, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSucceeded})
 	return d
 }
 
@@ -335,7 +335,7 @@ func TestWhatIsNotDue(t *testing.T) {
 		"downgrade": func(d *v1alpha1.NodeDevice) {
 			d.Status.Firmware.Running, d.Status.Firmware.VersionFormat = "3", v1alpha1.VersionFormatDotted
 		},
-		"read-only":                  func(d *v1alpha1.NodeDevice) { d.Status.Firmware.ReadOnly = "locked by the vendor" },
+		"read-only":                  func(d *v1alpha1.NodeDevice) { d.Status.Firmware.Access = v1alpha1.AccessReadOnly },
 		"power-cycle":                func(d *v1alpha1.NodeDevice) { d.Status.Firmware.Activation = v1alpha1.ActivationPowerCycle },
 		"never reported":             func(d *v1alpha1.NodeDevice) { d.Status = v1alpha1.NodeDeviceStatus{ObservedGeneration: -1} },
 		"spec not seen by daemon":    func(d *v1alpha1.NodeDevice) { d.Generation = 7; d.Status.ObservedGeneration = 6 },
@@ -742,7 +742,7 @@ func TestARefusedRetryOfAHeldNodeIsTriedAgainWithGrowingPauses(t *testing.T) {
 
 func TestAHeldNodeIsNotRetriedWhileTheDaemonWouldRefuseWhatFailed(t *testing.T) {
 	for name, change := range map[string]func(*v1alpha1.NodeDevice){
-		"read-only": func(d *v1alpha1.NodeDevice) { d.Status.Firmware.ReadOnly = "locked by the vendor" },
+		"read-only": func(d *v1alpha1.NodeDevice) { d.Status.Firmware.Access = v1alpha1.AccessReadOnly },
 		"blocked":   func(d *v1alpha1.NodeDevice) { setTrue(d, v1alpha1.ConditionBlocked) },
 	} {
 		t.Run(name, func(t *testing.T) {

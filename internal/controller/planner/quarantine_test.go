@@ -22,7 +22,7 @@ const connectX6 = "15b3:101d"
 // adapter is a device of the model connectX6.
 func adapter(name string, version int) *v1alpha1.NodeDevice {
 	d := device(name, version)
-	d.Status.Class, d.Status.VendorID, d.Status.DeviceID, d.Status.BoardID = v1alpha1.ClassNIC, "15b3", "101d", "MT_1"
+	d.Status.Class, d.Status.PCIID, d.Status.BoardID = v1alpha1.ClassNIC, "15b3:101d", "MT_1"
 	return d
 }
 
@@ -107,7 +107,7 @@ func (w *world) mine() (out []v1alpha1.FirmwareJob) {
 // B.3: an image that failed on another node is planned on none of the model, and what is queued with it goes.
 func TestAnImageThatFailedElsewhereIsNotPlanned(t *testing.T) {
 	w := newWorld(t, adapter("nic", 2), device("disk", 3))
-	w.edit("disk", func(d *v1alpha1.NodeDevice) { d.Status.VendorID, d.Status.DeviceID = "144d", "a80a" })
+	w.edit("disk", func(d *v1alpha1.NodeDevice) { d.Status.PCIID = "144d:a80a" })
 	w.source("s", image(2, 2))
 	w.settle()
 	require.Equal(t, "disk=3 nic=2", devices(w.queued()))

@@ -41,7 +41,7 @@ func (w *world) adapter(node, model string) {
 	w.Helper()
 	d := &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: node + "-nic"}, Spec: v1alpha1.NodeDeviceSpec{NodeName: node}}
 	require.NoError(w, w.Create(w.Context(), d))
-	d.Status.Class, d.Status.VendorID, d.Status.DeviceID = v1alpha1.ClassNIC, model[:4], model[5:]
+	d.Status.Class, d.Status.PCIID = v1alpha1.ClassNIC, model
 	require.NoError(w, w.Status().Update(w.Context(), d))
 }
 

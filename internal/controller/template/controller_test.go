@@ -50,7 +50,7 @@ func TestMatchAssignsOnceAndTheTemplateTellsTheTruth(t *testing.T) {
 
 	// What changes no fact costs nothing: the port comes up, and then the update arrives.
 	f.discover("a", board, running, func(s *apply.NodeDeviceStatusApplyConfiguration) {
-		s.WithPorts(apply.DevicePort().WithLinkState("Up"))
+		s.WithPorts(apply.DevicePort().WithNetDevice("ens1f0"))
 	})
 	f.discover("a", board, v1)
 	got = f.awaitReady("t", v1alpha1.ReasonSucceeded, status.CurrentStatus)
@@ -217,7 +217,7 @@ func TestOneOfTwoIdenticalCardsIsPinned(t *testing.T) {
 		o := &v1alpha1.NodeDevice{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.NodeDeviceSpec{NodeName: "a"}}
 		f.create(o)
 		o.Status = v1alpha1.NodeDeviceStatus{
-			ObservedGeneration: 1, Class: v1alpha1.ClassNIC, UniqueID: name, VendorID: "15b3", DeviceID: "101d", BoardID: board,
+			ObservedGeneration: 1, Class: v1alpha1.ClassNIC, UniqueID: name, PCIID: "15b3:101d", BoardID: board,
 			SerialNumber: serial, PCIAddress: address,
 			Firmware: &v1alpha1.ObservedFirmware{Running: running, Stored: running, Driver: "mstflint", Activation: v1alpha1.ActivationReboot},
 		}
@@ -296,7 +296,7 @@ func TestDowngradeAndReadOnlyDevicesAreBlocked(t *testing.T) {
 	f.source("s", imageFor(board, v1, 1), imageFor("MT_0000000540", v1, 2))
 	newer := f.discover("a", board, v2)
 	locked := f.discover("a", "MT_0000000540", running, func(s *apply.NodeDeviceStatusApplyConfiguration) {
-		s.Firmware.WithReadOnly("secure boot refuses it")
+		s.Firmware.WithAccess(v1alpha1.AccessReadOnly).WithNotes("secure boot refuses it")
 	})
 	tpl := f.template("t", "gpu", v1, "s")
 	f.startOperator()

@@ -134,7 +134,7 @@ func edit[T client.Object](w *world, o T, spec bool, f func(T)) {
 func (w *world) report(name string) {
 	node := map[string]string{"nic-0": "n0", "nic-1": "n1", "nic-2": "n0"}[name]
 	edit(w, nic(name, node, board), false, func(d *v1alpha1.NodeDevice) {
-		d.Status.Ports[0].LinkState = rapid.SampledFrom([]v1alpha1.LinkState{"Up", "Down"}).Draw(w.t, "link")
+		d.Status.Ports[0].NetDevice = rapid.SampledFrom([]string{"eth0", "eth1"}).Draw(w.t, "link")
 	})
 }
 

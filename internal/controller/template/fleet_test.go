@@ -131,7 +131,7 @@ func (f *fleet) discover(node, board, running string, change ...func(*apply.Node
 		require.NoError(f, err)
 	}
 	s := apply.NodeDeviceStatus().WithObservedGeneration(1).WithClass(v1alpha1.ClassNIC).WithUniqueID(name).
-		WithVendorID("15b3").WithDeviceID("101d").WithModel("ConnectX-6 Dx").WithBoardID(board).WithSerialNumber("MT1").
+		WithPCIID("15b3:101d").WithModel("ConnectX-6 Dx").WithBoardID(board).WithSerialNumber("MT1").
 		WithFirmware(apply.ObservedFirmware().WithRunning(running).WithStored(running).WithDriver("mstflint").
 			WithVersionFormat(v1alpha1.VersionFormatDotted).WithActivation(v1alpha1.ActivationReboot))
 	for _, c := range change {

@@ -188,9 +188,9 @@ func nic(name, node, board string) *v1alpha1.NodeDevice {
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)},
 		Spec:       v1alpha1.NodeDeviceSpec{NodeName: node},
 		Status: v1alpha1.NodeDeviceStatus{
-			Class: v1alpha1.ClassNIC, UniqueID: name, VendorID: "15b3", DeviceID: "101d", Vendor: "Mellanox", Model: "ConnectX-6 Dx",
+			Class: v1alpha1.ClassNIC, UniqueID: name, PCIID: "15b3:101d", Vendor: "Mellanox", Model: "ConnectX-6 Dx",
 			BoardID: board, SerialNumber: name, PCIAddress: "0000:3b:00.0",
-			Ports:    []v1alpha1.DevicePort{{PCIAddress: "0000:3b:00.0", LinkState: "Up"}, {PCIAddress: "0000:3b:00.1", LinkState: "Up"}},
+			Ports:    []v1alpha1.DevicePort{{PCIAddress: "0000:3b:00.0"}, {PCIAddress: "0000:3b:00.1"}},
 			Firmware: &v1alpha1.ObservedFirmware{Running: running, Stored: running, Driver: "mstflint"},
 		},
 	}
@@ -255,10 +255,10 @@ func TestFirstAssignmentWritesEachDeviceOnce(t *testing.T) {
 
 // heartbeat is a status write that changes nothing the product decides upon.
 func heartbeat(i int) func(*v1alpha1.NodeDevice) {
-	state := []v1alpha1.LinkState{"Up", "Down"}[i%2]
+	state := []string{"eth0", "eth1"}[i%2]
 	return func(d *v1alpha1.NodeDevice) {
 		for p := range d.Status.Ports {
-			d.Status.Ports[p].LinkState = state
+			d.Status.Ports[p].NetDevice = state
 		}
 	}
 }
@@ -409,7 +409,7 @@ func TestANodeThatReports100000DevicesIsLeftOut(t *testing.T) {
 	flood()
 	assert.Len(t, s.firmwareWrites, before+match.MaxDevices-devicesPerNode)
 	require.Len(t, recorder.Events, 1, "said once")
-	assert.Contains(t, <-recorder.Events, "TooManyDevices")
+	assert.Contains(t, <-recorder.Events, "NotUpdatable")
 	node := s.nodes[1].Name
 	s.devices[node+"-nic-new"] = nic(node+"-nic-new", node, "BOARD-0")
 	s.onDevice.Create(context.Background(), event.CreateEvent{Object: s.devices[node+"-nic-new"]}, s.q)

@@ -51,10 +51,13 @@ func device(o *v1alpha1.NodeDevice) {
 	for i := range s.Ports {
 		s.Ports[i] = v1alpha1.DevicePort{PCIAddress: s.Ports[i].PCIAddress}
 	}
-	share(&o.Spec.NodeName, &s.Vendor, &s.VendorID, &s.DeviceID, &s.Model, &s.PartNumber, &s.BoardID)
+	share(&o.Spec.NodeName, &s.Vendor, &s.PCIID, &s.Model, &s.BoardID)
 	conditions(s.Conditions)
 	if f := s.Firmware; f != nil {
-		share(&f.Running, &f.Stored, &f.Driver, &f.ReadOnly, &f.RollbackMessage, &f.ActivationMessage, &f.DriverMessage)
+		share(&f.Running, &f.Stored, &f.Driver)
+		for i := range f.Notes {
+			share(&f.Notes[i])
+		}
 	}
 	if f := o.Spec.Firmware; f != nil {
 		f.Digest = v1alpha1.Digest(shared(string(f.Digest)))
@@ -70,7 +73,7 @@ func device(o *v1alpha1.NodeDevice) {
 
 // firmware drops the lists that the daemon keeps for people.
 func firmware(o *v1alpha1.NodeFirmware) {
-	o.Status.Steps, o.Status.Firmware, o.Status.History, o.Status.Tools = nil, nil, nil, nil
+	o.Status.Steps = nil
 	conditions(o.Status.Conditions)
 }
 

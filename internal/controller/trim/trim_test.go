@@ -27,7 +27,7 @@ func TestOnlyTheseFieldsAreDropped(t *testing.T) {
 		"NodeDevice": {&v1alpha1.NodeDevice{}, []string{
 			"metadata.managedFields", "status.ports.linkState", "status.ports.linkType", "status.ports.macAddress", "status.ports.netDevice",
 		}},
-		"NodeFirmware":     {&v1alpha1.NodeFirmware{}, []string{"metadata.managedFields", "status.firmware", "status.history", "status.steps", "status.tools"}},
+		"NodeFirmware":     {&v1alpha1.NodeFirmware{}, []string{"metadata.managedFields", "status.steps"}},
 		"FirmwareJob":      {&v1alpha1.FirmwareJob{}, []string{"metadata.managedFields"}},
 		"FirmwareTemplate": {&v1alpha1.FirmwareTemplate{}, []string{"metadata.managedFields"}},
 		"FirmwareSource":   {&v1alpha1.FirmwareSource{}, []string{"metadata.managedFields"}},

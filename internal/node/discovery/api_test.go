@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -32,8 +33,8 @@ func TestAPIServerTakesWhatIsPublished(t *testing.T) {
 	b := newBench(t)
 	b.client = env.Client
 	b.steps = []v1alpha1.EnabledStep{
-		{Name: "preflight", Interface: "node", Priority: 1000, Interruption: v1alpha1.InterruptionAtOnce},
-		{Name: "flash", Interface: "NIC", Priority: 820, Interruption: v1alpha1.InterruptionAfterStep, DeadlineSeconds: 1800},
+		{Name: "preflight", Interface: "node", Priority: 1000},
+		{Name: "flash", Interface: "NIC", Priority: 820},
 	}
 	long := strings.Repeat("ä", 2000)
 	b.host.found.Devices[0].Firmware.Rollback = inventory.RollbackReadBack
@@ -59,15 +60,14 @@ func TestAPIServerTakesWhatIsPublished(t *testing.T) {
 	apitest.RequireStatus(t, &n, status.FailedStatus)
 	apitest.RequireStatus(t, &d, status.FailedStatus)
 	assert.Equal(t, b.steps, n.Status.Steps)
-	require.NotNil(t, n.Status.Verdict)
-	assert.Equal(t, v1alpha1.HealthResultUnhealthy, n.Status.Verdict.Result)
+	assert.True(t, meta.IsStatusConditionFalse(n.Status.Conditions, v1alpha1.ConditionHealthy))
 	require.NotNil(t, d.Status.Unhealthy)
 	assert.Equal(t, noon.Truncate(time.Second), d.Status.Unhealthy.Since.UTC())
 	assert.Equal(t, v1alpha1.RollbackReadBack, d.Status.Firmware.Rollback)
-	assert.LessOrEqual(t, len(d.Status.Firmware.RollbackMessage), 256)
-	for _, message := range []string{d.Status.Firmware.ActivationMessage, d.Status.Firmware.DriverMessage} {
-		assert.NotEmpty(t, message)
-		assert.LessOrEqual(t, len(message), 256)
+	require.NotEmpty(t, d.Status.Firmware.Notes)
+	for _, note := range d.Status.Firmware.Notes {
+		assert.NotEmpty(t, note)
+		assert.LessOrEqual(t, len(note), 256)
 	}
 
 	again, deviceAgain := publish()
@@ -77,13 +77,13 @@ func TestAPIServerTakesWhatIsPublished(t *testing.T) {
 
 	b.host.found.BootID = "boot-2"
 	n, _ = publish()
-	assert.Equal(t, v1alpha1.HealthResultUnknown, n.Status.Verdict.Result)
+	assert.True(t, meta.IsStatusConditionPresentAndEqual(n.Status.Conditions, v1alpha1.ConditionHealthy, metav1.ConditionUnknown))
 
 	b.book.view, b.steps = journal.View{Devices: map[string]journal.Device{"aa": {UniqueID: "aa"}}}, nil
 	n, d = publish()
 	apitest.RequireStatus(t, &n, status.CurrentStatus)
 	apitest.RequireStatus(t, &d, status.CurrentStatus)
-	assert.Nil(t, n.Status.Verdict)
+	assert.Nil(t, meta.FindStatusCondition(n.Status.Conditions, v1alpha1.ConditionHealthy))
 	assert.Empty(t, n.Status.Steps)
 	assert.Nil(t, d.Status.Unhealthy)
 }

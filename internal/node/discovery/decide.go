@@ -1,7 +1,6 @@
 package discovery
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,6 +20,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 	"github.com/nodefirmware/node-firmware-operator/pkg/text"
+	"github.com/nodefirmware/node-firmware-operator/pkg/vendortool"
 )
 
 // facts is everything that one pass of the publisher decides from.
@@ -35,7 +35,7 @@ type facts struct {
 	// steps are those a job on this node may run.
 	steps []v1alpha1.EnabledStep
 	// tools are the vendors' programs that the drivers of this node run.
-	tools []v1alpha1.VendorTool
+	tools []vendortool.Finding
 	// nodeFirmware is nil until the operator has made it.
 	nodeFirmware *v1alpha1.NodeFirmware
 }
@@ -228,7 +228,7 @@ func lastKnown(f facts, d inventory.Device, taken map[string]bool) string {
 
 // inPlaceOf reports whether the device is of the known model and in its place.
 func inPlaceOf(d inventory.Device, known v1alpha1.NodeDeviceStatus) bool {
-	return known.Class == v1alpha1.DeviceClass(d.Class) && known.DeviceID == d.DeviceID && known.VendorID == d.VendorID &&
+	return known.Class == v1alpha1.DeviceClass(d.Class) && known.PCIID == pciID(d) &&
 		len(d.PCI) > 0 && known.PCIAddress == d.PCI[0].String()
 }
 
@@ -249,19 +249,6 @@ const (
 	scanTimeLeast   = time.Minute
 )
 
-// maxListed bounds status.firmware of the NodeFirmware, as the API does, and maxListedSize does in bytes of JSON: with the pins of a
-// person and the lists of the operator the object stays under 256 KiB.
-const (
-	maxListed     = 128
-	maxListedSize = 40 << 10
-)
-
-// lineSize is how many bytes of JSON an entry of status.firmware takes.
-func lineSize(line v1alpha1.InstalledFirmware) int {
-	out, _ := json.Marshal(line) // it holds nothing that cannot be written
-	return len(out) + len(",")
-}
-
 // nodeStatus is the status of the NodeFirmware, or nil when it needs no change.
 func nodeStatus(f facts, statuses map[string]v1alpha1.NodeDeviceStatus, assigned map[string]bool, problems []string, now time.Time) *v1alpha1.NodeFirmwareStatus {
 	old := f.nodeFirmware.Status
@@ -269,40 +256,24 @@ func nodeStatus(f facts, statuses map[string]v1alpha1.NodeDeviceStatus, assigned
 	out.ObservedGeneration = f.nodeFirmware.Generation
 	out.Machine = machine(f.snapshot.Machine)
 	out.BootID = text.Clip(f.snapshot.BootID, 64)
-	out.BIOSVersion, out.Firmware, out.FirmwareNotListed = "", nil, 0
-	report := status.NodeFacts{Node: f.node, Problems: problems, Tools: f.tools, Held: f.records.held}
-	room := maxListedSize
+	out.BIOSVersion = ""
+	report := status.NodeFacts{Node: f.node, Problems: problems, Tools: f.tools, Held: f.records.held, Verdict: f.records.verdictFor(f.snapshot.BootID)}
 	for _, name := range slices.Sorted(maps.Keys(statuses)) {
 		s := statuses[name]
 		report.Devices = append(report.Devices, status.DeviceSummary{Name: name, Assigned: assigned[name], Conditions: s.Conditions})
-		line := v1alpha1.InstalledFirmware{Device: name, Class: s.Class, Manufacturer: s.Vendor, Model: s.Model}
-		if s.Firmware != nil {
-			line.Version = s.Firmware.Running
-		}
-		if s.Class == v1alpha1.ClassBIOS && out.BIOSVersion == "" {
-			out.BIOSVersion = line.Version
-		}
-		switch {
-		case s.Class == "":
-		case out.FirmwareNotListed == 0 && len(out.Firmware) < maxListed && lineSize(line) <= room:
-			out.Firmware = append(out.Firmware, line)
-			room -= lineSize(line)
-		default:
-			out.FirmwareNotListed++
+		if s.Class == v1alpha1.ClassBIOS && out.BIOSVersion == "" && s.Firmware != nil {
+			out.BIOSVersion = s.Firmware.Running
 		}
 	}
 	if f.records.step != nil {
-		report.Working = working(f.records.step)
+		report.Working = f.records.working()
 	}
 	out.CurrentStep, out.Requests, out.HeldBy = f.records.step.DeepCopy(), answered(f), ""
 	if f.records.held != nil {
 		out.HeldBy = f.records.held.Job
 	}
 	out.Steps = slices.Clone(f.steps[:min(len(f.steps), 64)])
-	out.Tools = f.tools
-	out.Verdict = verdict(f.records.verdict, f.snapshot.BootID)
 	out.LastError = text.Clip(f.records.lastError, 1024)
-	out.History = history(f.records.history)
 	out.Conditions = status.Node(report, old.Conditions, f.nodeFirmware.Generation, now)
 	out.LastScanTime = old.LastScanTime
 	if changed := !equality.Semantic.DeepEqual(out, old); f.snapshot.complete() && scanTimeDue(f, old.LastScanTime, changed) {

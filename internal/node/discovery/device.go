@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -35,7 +36,7 @@ func deviceStatus(found inventory.Device, obj v1alpha1.NodeDevice, f facts, now 
 	want := desired.Of(obj.Spec.Firmware, f.retry())
 	report.Desired, report.Observed, report.Verdict = want.Version, observed, plan.Decide(want, observed)
 	if f.records.updating[out.UniqueID] && f.records.step != nil {
-		report.Updating = working(f.records.step)
+		report.Updating = f.records.working()
 	}
 	out.Conditions = status.Device(report, obj.Status.Conditions, obj.Generation, now)
 	return out
@@ -45,45 +46,56 @@ func deviceStatus(found inventory.Device, obj v1alpha1.NodeDevice, f facts, now 
 func describe(d inventory.Device) v1alpha1.NodeDeviceStatus {
 	s := v1alpha1.NodeDeviceStatus{
 		Class:    v1alpha1.DeviceClass(d.Class),
-		UniqueID: text.Clip(d.UniqueID, 128), Vendor: text.Clip(d.Vendor, 128), VendorID: text.Clip(d.VendorID, 4), DeviceID: text.Clip(d.DeviceID, 4),
-		Model: text.Clip(d.Model, 128), PartNumber: text.Clip(d.PartNumber, 128), BoardID: text.Clip(d.BoardID, 64), SerialNumber: text.Clip(d.SerialNumber, 128),
+		UniqueID: text.Clip(d.UniqueID, 128), Vendor: text.Clip(d.Vendor, 128), PCIID: pciID(d),
+		Model: text.Clip(d.Model, 128), BoardID: text.Clip(d.BoardID, 64), SerialNumber: text.Clip(d.SerialNumber, 128),
 	}
 	if len(d.PCI) > 0 {
 		s.PCIAddress = d.PCI[0].String()
 	}
 	for _, p := range d.Ports[:min(len(d.Ports), 32)] {
 		s.Ports = append(s.Ports, v1alpha1.DevicePort{
-			PCIAddress: p.PCI.String(), NetDevice: text.Clip(p.NetDevice, 16), MACAddress: text.Clip(p.MAC, 64),
-			LinkType: v1alpha1.LinkType(p.Link), LinkState: v1alpha1.LinkState(p.State),
+			PCIAddress: p.PCI.String(), NetDevice: text.Clip(p.NetDevice, 16), LinkType: v1alpha1.LinkType(p.Link),
 		})
 	}
 	for _, a := range d.Arrays[:min(len(d.Arrays), 8)] {
 		s.Arrays = append(s.Arrays, text.Clip(a, 128))
 	}
 	if d.Firmware != nil {
-		s.Firmware = describeFirmware(*d.Firmware, d.Driver)
-		s.Firmware.DriverMessage = text.Clip(d.DriverMessage, 256)
+		s.Firmware = describeFirmware(*d.Firmware, d.Driver, d.DriverMessage)
 	}
 	return s
 }
 
-func describeFirmware(f inventory.Firmware, driver string) *v1alpha1.ObservedFirmware {
+// pciID is the API's form of the two ids; empty for a device that is not on the PCI bus.
+func pciID(d inventory.Device) string {
+	if d.VendorID == "" || d.DeviceID == "" {
+		return ""
+	}
+	return strings.ToLower(text.Clip(d.VendorID, 4) + ":" + text.Clip(d.DeviceID, 4))
+}
+
+func describeFirmware(f inventory.Firmware, driver, driverMessage string) *v1alpha1.ObservedFirmware {
 	out := &v1alpha1.ObservedFirmware{
 		Running: text.Clip(string(f.Running), 64), Stored: text.Clip(string(f.Stored), 64),
-		Activation: v1alpha1.ActivationKind(f.Activation.String()), ActivationMessage: text.Clip(f.ActivationMessage, 256), Driver: text.Clip(driver, 63),
-		VersionFormat: v1alpha1.VersionFormatPlain, ReadOnly: text.Clip(f.ReadOnly, 256),
-		Rollback: v1alpha1.RollbackKind(f.Rollback.String()), RollbackMessage: text.Clip(f.RollbackMessage, 256),
+		Activation: v1alpha1.ActivationKind(f.Activation.String()), Driver: text.Clip(driver, 63),
+		VersionFormat: v1alpha1.VersionFormatPlain, Rollback: v1alpha1.RollbackKind(f.Rollback.String()), Access: v1alpha1.AccessReadWrite,
 	}
 	if f.Format == inventory.FormatDotted {
 		out.VersionFormat = v1alpha1.VersionFormatDotted
 	}
-	for _, slot := range f.Slots[:min(len(f.Slots), 8)] {
-		out.Slots = append(out.Slots, v1alpha1.FirmwareSlot{
-			Slot: int32(slot.Number), Version: text.Clip(string(slot.Version), 64), State: v1alpha1.SlotState(slot.State),
-		})
+	if f.ReadOnly != "" {
+		out.Access = v1alpha1.AccessReadOnly
+	}
+	for _, note := range []string{f.ReadOnly, f.ActivationMessage, driverMessage, f.RollbackMessage} {
+		if note != "" && !slices.Contains(out.Notes, text.Clip(note, maxNote)) {
+			out.Notes = append(out.Notes, text.Clip(note, maxNote))
+		}
 	}
 	return out
 }
+
+// maxNote bounds a note, as the API does.
+const maxNote = 256
 
 // provenance is the last success and the last failure of a device according to the journal. Where the journal has no entry,
 // such as after the loss of the state directory, the values of the object are kept, unless a later success supersedes an
@@ -117,12 +129,4 @@ func unhealthy(f facts, old v1alpha1.NodeDeviceStatus, uniqueID string) *v1alpha
 		return nil
 	}
 	return mark
-}
-
-// working describes the step that runs, as a sentence.
-func working(s *v1alpha1.CurrentStep) string {
-	if s.Device != "" {
-		return "Job " + s.Job + " is at step " + s.Name + " of " + s.Device + "."
-	}
-	return "Job " + s.Job + " is at step " + s.Name + "."
 }

@@ -47,32 +47,36 @@ func (b *bench) ready(t *testing.T, name string) *metav1.Condition {
 	return c
 }
 
+func (b *bench) healthy(t *testing.T) *metav1.Condition {
+	t.Helper()
+	return meta.FindStatusCondition(b.node(t).Status.Conditions, v1alpha1.ConditionHealthy)
+}
+
 // TestVerdictOfAnotherBootIsUnknown proves R002-31.
 func TestVerdictOfAnotherBootIsUnknown(t *testing.T) {
 	b := newBench(t)
 	b.book.view.Verdict = judged(journal.Healthy, "boot-1")
 	b.seen(t)
-	got := b.node(t).Status.Verdict
-	require.NotNil(t, got)
-	assert.Equal(t, v1alpha1.HealthResultHealthy, got.Result)
-	assert.Equal(t, []string{"a link is down"}, got.Complaints)
+	healthy := func() *metav1.Condition { return b.healthy(t) }
+	require.NotNil(t, healthy())
+	assert.Equal(t, metav1.ConditionTrue, healthy().Status)
 
 	b.host.found.BootID = "boot-2" // and the gate of the job that rebooted has not judged yet
 	b.restart()
 	b.seen(t)
-	got = b.node(t).Status.Verdict
-	require.NotNil(t, got)
-	assert.Equal(t, v1alpha1.HealthResultUnknown, got.Result)
-	assert.Equal(t, "boot-1", got.BootID, "what it was found under stays to be seen")
+	assert.Equal(t, metav1.ConditionUnknown, healthy().Status)
+	assert.Equal(t, v1alpha1.ReasonPending, healthy().Reason)
 	assert.Equal(t, journal.Healthy, b.book.view.Verdict.Result, "the journal's is left as it is")
 
 	b.host.found.BootID = ""
 	b.seen(t)
-	assert.Equal(t, v1alpha1.HealthResultUnknown, b.node(t).Status.Verdict.Result, "nor does it say anything where the boot is not known")
+	assert.Equal(t, metav1.ConditionUnknown, healthy().Status, "nor does it say anything where the boot is not known")
 
 	b.host.found.BootID, b.book.view.Verdict = "boot-2", judged(journal.Unhealthy, "boot-2")
 	b.seen(t)
-	assert.Equal(t, v1alpha1.HealthResultUnhealthy, b.node(t).Status.Verdict.Result)
+	assert.Equal(t, metav1.ConditionFalse, healthy().Status)
+	assert.Equal(t, v1alpha1.ReasonUnhealthy, healthy().Reason)
+	assert.Contains(t, healthy().Message, "A link is down.")
 }
 
 // TestReadyNodeIsNoVerdict proves R002-23.
@@ -84,10 +88,10 @@ func TestReadyNodeIsNoVerdict(t *testing.T) {
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	require.NoError(t, b.client.Update(t.Context(), &n))
 	b.seen(t)
-	assert.Nil(t, b.node(t).Status.Verdict, "the daemon scans and the node is Ready, yet its health was not judged")
+	assert.Nil(t, b.healthy(t), "the daemon scans and the node is Ready, yet its health was not judged")
 	b.host.found.BootID, b.book.view.Verdict = "boot-2", judged(journal.Healthy, "boot-1")
 	b.seen(t)
-	assert.Equal(t, v1alpha1.HealthResultUnknown, b.node(t).Status.Verdict.Result)
+	assert.Equal(t, metav1.ConditionUnknown, b.healthy(t).Status)
 }
 
 // TestOnlyTheGatesVerdictIsShown proves R002-19.
@@ -98,7 +102,7 @@ func TestOnlyTheGatesVerdictIsShown(t *testing.T) {
 		{Job: "n1-1234", Result: journal.Complete, Finished: noon},
 	}}
 	b.seen(t)
-	assert.Nil(t, b.node(t).Status.Verdict, "neither a job that failed nor one that completed is a verdict")
+	assert.Nil(t, b.healthy(t), "neither a job that failed nor one that completed is a verdict")
 }
 
 // TestRestartOfTheDaemonKeepsTheVerdictOfThisBoot proves R002-48.
@@ -106,11 +110,11 @@ func TestRestartOfTheDaemonKeepsTheVerdictOfThisBoot(t *testing.T) {
 	b := newBench(t)
 	b.book.view.Verdict = judged(journal.Unhealthy, "boot-1")
 	b.seen(t)
-	want := b.node(t).Status.Verdict
+	want := b.healthy(t)
 	b.restart()
 	before := b.writes
 	b.seen(t)
-	assert.Equal(t, want, b.node(t).Status.Verdict)
+	assert.Equal(t, want, b.healthy(t))
 	assert.LessOrEqual(t, b.writes, before+1, "at most the time of the scan is written")
 }
 
@@ -128,7 +132,7 @@ func TestNothingIsFlashedToADeviceAJobLeftUnhealthy(t *testing.T) {
 	b.seen(t)
 	b.assign(t, v1alpha1.DesiredFirmware{Version: "22.42.1000"})
 	b.seen(t)
-	assert.Equal(t, v1alpha1.ReasonUpdatePending, b.ready(t, "n1-nic-aa").Reason)
+	assert.Equal(t, v1alpha1.ReasonPending, b.ready(t, "n1-nic-aa").Reason)
 	b.book.view.Devices = map[string]journal.Device{"aa": {UniqueID: "aa", Unhealthy: &journal.UnhealthyMark{
 		Since: noon, Job: "n1-1234", Message: "link b8:ce:f6:00:00:01 is not up any more",
 	}}}
@@ -178,7 +182,7 @@ func TestUnhealthyDeviceStaysRefusedOverBootsUntilCleared(t *testing.T) {
 	assert.Equal(t, v1alpha1.ReasonDeviceUnhealthy, b.ready(t, "n1-nic-aa").Reason, "the job followed that request")
 	clear("after the repair")
 	assert.Nil(t, b.device(t, "n1-nic-aa").Status.Unhealthy)
-	assert.Equal(t, v1alpha1.ReasonUpdatePending, b.ready(t, "n1-nic-aa").Reason)
+	assert.Equal(t, v1alpha1.ReasonPending, b.ready(t, "n1-nic-aa").Reason)
 }
 
 func TestMarkThatTheJournalTookBackIsGone(t *testing.T) {
@@ -206,7 +210,7 @@ func TestWayToAVersionIsJudgedByTheRunningOne(t *testing.T) {
 			[]string{"cannot be ordered", "upgradePaths"}},
 		"a hop": {v1alpha1.UpgradePath{BlockedFrom: []string{"22.39.1002"}, Hops: []v1alpha1.UpgradeHop{
 			{From: []string{"22.39.1002"}, Version: "22.41.1000", Digest: v1alpha1.Digest("sha256:" + strings.Repeat("b", 64))},
-		}}, v1alpha1.ReasonUpdatePending, []string{"the update to 22.41.1000 on the way to 22.42.1000 waits"}},
+		}}, v1alpha1.ReasonPending, []string{"the update to 22.41.1000 on the way to 22.42.1000 waits"}},
 		"no image for the hop": {v1alpha1.UpgradePath{Hops: []v1alpha1.UpgradeHop{{From: []string{"22.39.1002"}, Version: "22.41.1000"}}},
 			v1alpha1.ReasonImageNotFound, []string{"no image of version 22.41.1000"}},
 	} {
@@ -233,7 +237,7 @@ func TestDeviceSaysHowItsFirmwareIsBroughtBack(t *testing.T) {
 	assert.Equal(t, v1alpha1.RollbackReadBack, b.device(t, "n1-nic-aa").Status.Firmware.Rollback)
 	drive := b.device(t, "n1-disk-bb").Status.Firmware
 	assert.Equal(t, v1alpha1.RollbackNone, drive.Rollback)
-	assert.Equal(t, "the drive has one slot", drive.RollbackMessage)
+	assert.Equal(t, []string{"the drive has one slot"}, drive.Notes)
 }
 
 // TestNodeThatCouldNotBeBroughtBackWaitsForAPerson proves R002-27, R003-25.
@@ -265,8 +269,8 @@ func TestNodeThatCouldNotBeBroughtBackWaitsForAPerson(t *testing.T) {
 func TestStepsOfTheNodeAreListed(t *testing.T) {
 	b := newBench(t)
 	b.steps = []v1alpha1.EnabledStep{
-		{Name: "preflight", Interface: "node", Priority: 1000, Interruption: v1alpha1.InterruptionAtOnce},
-		{Name: "flash", Interface: "NIC", Priority: 820, Interruption: v1alpha1.InterruptionAfterStep},
+		{Name: "preflight", Interface: "node", Priority: 1000},
+		{Name: "flash", Interface: "NIC", Priority: 820},
 	}
 	b.restart()
 	b.seen(t)

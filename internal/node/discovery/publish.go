@@ -47,7 +47,7 @@ func (d *Discovery) Publish(ctx context.Context) error {
 
 // gather reads the objects of this node from the cache, and the journal.
 func (d *Discovery) gather(ctx context.Context, snapshot Snapshot) (facts, error) {
-	f := facts{node: d.config.Node, snapshot: snapshot, steps: d.config.Steps, tools: vendorTools(d.config.Tools)}
+	f := facts{node: d.config.Node, snapshot: snapshot, steps: d.config.Steps, tools: d.config.Tools}
 	var err error
 	if f.records, err = d.records(); err != nil {
 		return f, err

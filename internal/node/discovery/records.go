@@ -20,8 +20,9 @@ type records struct {
 	devices map[string]journal.Device
 	// updating holds the unique ids of the devices of the running job.
 	updating map[string]bool
-	// step is the step that runs now; nil when the node is idle.
-	step *v1alpha1.CurrentStep
+	// step is the step that runs now, nil when the node is idle, and device the one that it works on.
+	step   *v1alpha1.CurrentStep
+	device string
 	// held is the failure that keeps the node in maintenance; nil when none does.
 	held *status.HeldFacts
 	// retry and release are the requests that were in force when that hold began; nil where there is none, or that is not known yet.
@@ -30,8 +31,6 @@ type records struct {
 	lastError string
 	// verdict is the last result of the health gate; nil where it never judged.
 	verdict *journal.Verdict
-	// history lists the last finished jobs, newest first.
-	history []journal.Past
 	// writing says that the host is being changed now, so that a scan would disturb it.
 	writing bool
 	// written is the device that the running step changes; nil when it changes none.
@@ -48,8 +47,11 @@ func (d *Discovery) records() (records, error) {
 
 func recordsOf(v journal.View) records {
 	r := records{
-		devices: v.Devices, step: currentStep(v), lastError: v.LastError(), history: v.History,
+		devices: v.Devices, step: currentStep(v), lastError: v.LastError(),
 		verdict: v.Verdict, updating: map[string]bool{},
+	}
+	if r.step != nil {
+		r.device = v.Active().CurrentStep().Device
 	}
 	if job := v.Active(); job != nil && job.Record.Outcome == "" {
 		for _, u := range job.Updates {
@@ -74,4 +76,23 @@ func recordsOf(v journal.View) records {
 		}
 	}
 	return r
+}
+
+// working describes the step that runs, as a sentence.
+func (r records) working() string {
+	if r.device != "" {
+		return "Job " + r.step.Job + " is at step " + r.step.Name + " of " + r.device + "."
+	}
+	return "Job " + r.step.Job + " is at step " + r.step.Name + "."
+}
+
+// verdictFor is what the last health gate found; nil where it never judged. It holds for the boot that it was found under.
+func (r records) verdictFor(bootID string) *status.VerdictFacts {
+	v := r.verdict
+	if v == nil {
+		return nil
+	}
+	return &status.VerdictFacts{
+		Healthy: v.Result == journal.Healthy, OtherBoot: v.BootID != bootID, Job: v.Job, Complaints: v.Complaints,
+	}
 }

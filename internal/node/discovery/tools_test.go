@@ -1,17 +1,17 @@
 package discovery_test
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/pkg/vendortool"
 )
 
-func TestTheNodeShowsItsVendorsTools(t *testing.T) {
+func TestToolsDegradeTheNode(t *testing.T) {
 	b := newBench(t)
 	b.tools = []vendortool.Finding{
 		{Tool: "mstflint", Version: "4.21.0", Support: vendortool.Tested},
@@ -19,12 +19,10 @@ func TestTheNodeShowsItsVendorsTools(t *testing.T) {
 	}
 	b.restart()
 	b.seen(t)
-	n := b.node(t)
-	assert.Equal(t, []v1alpha1.VendorTool{
-		{Name: "mstflint", Version: "4.21.0", Support: v1alpha1.ToolTested},
-		{Name: "nvme", Version: "1.9", Support: v1alpha1.ToolTooOld, Message: "version 1.9 is older than 2.3; install 2.3"},
-	}, n.Status.Tools)
-	assert.True(t, meta.IsStatusConditionTrue(n.Status.Conditions, v1alpha1.ConditionToolsUntested))
+	got := meta.FindStatusCondition(b.node(t).Status.Conditions, v1alpha1.ConditionDegraded)
+	require.NotNil(t, got)
+	assert.Contains(t, got.Message, "nvme: version 1.9 is older than 2.3")
+	assert.NotContains(t, got.Message, "mstflint")
 	written := b.written()
 	b.seen(t)
 	assert.LessOrEqual(t, b.written()-written, 1, "the time of the scan, which was requested, and no more")
@@ -32,12 +30,5 @@ func TestTheNodeShowsItsVendorsTools(t *testing.T) {
 	b.tools = nil
 	b.restart()
 	b.seen(t)
-	assert.Empty(t, b.node(t).Status.Tools, "what is gone is not shown any more")
-	assert.Nil(t, meta.FindStatusCondition(b.node(t).Status.Conditions, v1alpha1.ConditionToolsUntested))
-	for i := range 40 {
-		b.tools = append(b.tools, vendortool.Finding{Tool: fmt.Sprintf("tool-%02d", i), Support: vendortool.Tested})
-	}
-	b.restart()
-	b.seen(t)
-	assert.Len(t, b.node(t).Status.Tools, 32)
+	assert.Nil(t, meta.FindStatusCondition(b.node(t).Status.Conditions, v1alpha1.ConditionDegraded))
 }

@@ -23,12 +23,7 @@ func currentStep(v journal.View) *v1alpha1.CurrentStep {
 	if s == nil {
 		return nil
 	}
-	current := &v1alpha1.CurrentStep{Job: job.Name, Name: string(s.Kind), Device: s.Device}
-	if s.Started != nil {
-		started := moment(*s.Started)
-		current.StartTime = &started
-	}
-	return current
+	return &v1alpha1.CurrentStep{Job: job.Name, Name: string(s.Kind)}
 }
 
 func appliedFirmware(a *journal.Applied) *v1alpha1.AppliedFirmware {
@@ -65,28 +60,4 @@ func unhealthyDevice(m *journal.UnhealthyMark) *v1alpha1.UnhealthyDevice {
 		return nil
 	}
 	return &v1alpha1.UnhealthyDevice{Since: moment(m.Since), Job: m.Job, Message: text.Clip(m.Message, 1024), Retry: m.Retry}
-}
-
-// verdict is the last result of the health gate. It holds for the boot it was found under and for no other.
-func verdict(v *journal.Verdict, bootID string) *v1alpha1.HealthVerdict {
-	if v == nil {
-		return nil
-	}
-	out := &v1alpha1.HealthVerdict{
-		Result: v1alpha1.HealthResult(v.Result), BootID: v.BootID, Time: moment(v.Time), Job: v.Job, Complaints: v.Complaints,
-	}
-	if v.BootID != bootID {
-		out.Result = v1alpha1.HealthResultUnknown
-	}
-	return out
-}
-
-func history(past []journal.Past) []v1alpha1.JobRecord {
-	var out []v1alpha1.JobRecord
-	for _, p := range past {
-		out = append(out, v1alpha1.JobRecord{
-			Job: p.Job, Result: v1alpha1.JobResult(p.Result), FinishTime: moment(p.Finished), Message: p.Message,
-		})
-	}
-	return out
 }

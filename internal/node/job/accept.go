@@ -88,7 +88,7 @@ func updateOf(u v1alpha1.DeviceUpdate, s v1alpha1.NodeDeviceStatus) journal.Upda
 	out := journal.Update{
 		Device: u.Device, UniqueID: u.UniqueID, FromVersion: u.FromVersion, Version: u.Version, Digest: string(u.Digest),
 		RollbackDigest: string(u.RollbackDigest), AllowDowngrade: u.Downgrade == v1alpha1.DowngradeAllow, Origin: originOf(u.Origin),
-		Class: inventory.Class(s.Class), Model: cmp.Or(u.Model, v1alpha1.ModelKey(s.VendorID, s.DeviceID, s.Vendor, s.Model)),
+		Class: inventory.Class(s.Class), Model: cmp.Or(u.Model, s.ModelKey()),
 	}
 	if s.Firmware != nil {
 		out.Driver = s.Firmware.Driver

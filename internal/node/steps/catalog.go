@@ -49,14 +49,7 @@ func reserved(name string) bool {
 func Enabled(c plan.Catalog) []v1alpha1.EnabledStep {
 	var out []v1alpha1.EnabledStep
 	for _, d := range c.Enabled() {
-		s := v1alpha1.EnabledStep{
-			Name: string(d.Kind), Interface: d.Interface, Priority: d.Priority, Interruption: v1alpha1.InterruptionAfterStep,
-			DeadlineSeconds: int32(d.Deadline.Seconds()),
-		}
-		if d.Interruptible {
-			s.Interruption = v1alpha1.InterruptionAtOnce
-		}
-		out = append(out, s)
+		out = append(out, v1alpha1.EnabledStep{Name: string(d.Kind), Interface: d.Interface, Priority: d.Priority})
 	}
 	return out
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -134,8 +133,8 @@ func TestCatalogOfProfiles(t *testing.T) {
 	c, err := steps.NewCatalog(driver.Set{one}, map[string]int32{"acme.sanitize": 850})
 	require.NoError(t, err)
 	assert.Subset(t, steps.Enabled(c), []v1alpha1.EnabledStep{
-		{Name: "self-test", Interface: "acme", Priority: 970, Interruption: v1alpha1.InterruptionAtOnce, DeadlineSeconds: 60},
-		{Name: "sanitize", Interface: "acme", Priority: 850, Interruption: v1alpha1.InterruptionAfterStep, DeadlineSeconds: int32(2 * time.Hour / time.Second)},
+		{Name: "self-test", Interface: "acme", Priority: 970},
+		{Name: "sanitize", Interface: "acme", Priority: 850},
 	})
 	for want, change := range map[string][2]string{
 		"step verify-firmware of acme has the name of a step of this product":   {"name: self-test", "name: verify-firmware"},

@@ -239,10 +239,9 @@ func TestCatalogOfDrivers(t *testing.T) {
 	require.NoError(t, err)
 	enabled := steps.Enabled(c)
 	require.Len(t, enabled, 23)
-	assert.Equal(t, v1alpha1.EnabledStep{Name: "preflight", Interface: "node", Priority: 1000, Interruption: v1alpha1.InterruptionAtOnce}, enabled[0])
+	assert.Equal(t, v1alpha1.EnabledStep{Name: "preflight", Interface: "node", Priority: 1000}, enabled[0])
 	assert.Equal(t, "verify-inventory", enabled[1].Name)
-	assert.Contains(t, enabled, v1alpha1.EnabledStep{Name: "erase", Interface: "sim", Priority: 850,
-		Interruption: v1alpha1.InterruptionAfterStep, DeadlineSeconds: 3600})
+	assert.Contains(t, enabled, v1alpha1.EnabledStep{Name: "erase", Interface: "sim", Priority: 850})
 	_, err = steps.NewCatalog(driver.Set{sim}, map[string]int32{"sim.flsh": 1})
 	require.ErrorContains(t, err, "load steps: priority of sim.flsh: there is no such step")
 	for _, name := range []string{"nic", "storagecontroller"} {

@@ -90,18 +90,18 @@ func observed(name string, nr int, generation int64, running string) v1alpha1.No
 	condition := func(kind, reason string, is metav1.ConditionStatus) metav1.Condition {
 		return metav1.Condition{Type: kind, Status: is, Reason: reason, Message: "Played by the loader.", LastTransitionTime: metav1.Now(), ObservedGeneration: generation}
 	}
-	ready := condition(v1alpha1.ConditionReady, v1alpha1.ReasonUpdatePending, metav1.ConditionFalse)
+	ready := condition(v1alpha1.ConditionReady, v1alpha1.ReasonPending, metav1.ConditionFalse)
 	if running == target {
 		ready = condition(v1alpha1.ConditionReady, v1alpha1.ReasonSucceeded, metav1.ConditionTrue)
 	}
 	port := func(function int) v1alpha1.DevicePort {
 		address := fmt.Sprintf("0000:%02x:00.%d", nr+16, function)
-		return v1alpha1.DevicePort{PCIAddress: address, NetDevice: fmt.Sprintf("ens%df%d", nr, function), LinkType: "Ethernet", LinkState: "Up", MACAddress: "b8:3f:d2:00:00:00"}
+		return v1alpha1.DevicePort{PCIAddress: address, NetDevice: fmt.Sprintf("ens%df%d", nr, function), LinkType: "Ethernet"}
 	}
 	return v1alpha1.NodeDeviceStatus{
-		ObservedGeneration: generation, Conditions: []metav1.Condition{ready, condition(v1alpha1.ConditionInspected, v1alpha1.ReasonRead, metav1.ConditionTrue)},
-		Class: v1alpha1.ClassNIC, UniqueID: name, VendorID: "15b3", DeviceID: "101d", Vendor: "Mellanox Technologies", Model: "ConnectX-6 Dx",
-		PartNumber: "MCX623106AN-CDAT", BoardID: board(nr), SerialNumber: "MT" + name, PCIAddress: port(0).PCIAddress,
+		ObservedGeneration: generation, Conditions: []metav1.Condition{ready, condition(v1alpha1.ConditionInspected, v1alpha1.ReasonSucceeded, metav1.ConditionTrue)},
+		Class: v1alpha1.ClassNIC, UniqueID: name, PCIID: "15b3:101d", Vendor: "Mellanox Technologies", Model: "ConnectX-6 Dx",
+		BoardID: board(nr), SerialNumber: "MT" + name, PCIAddress: port(0).PCIAddress,
 		Ports: []v1alpha1.DevicePort{port(0), port(1)},
 		Firmware: &v1alpha1.ObservedFirmware{
 			Running: running, Stored: running, Driver: "mstflint", Activation: v1alpha1.ActivationReboot, VersionFormat: v1alpha1.VersionFormatDotted,

@@ -58,9 +58,9 @@ func inventoryOnly(ctx context.Context, s *scene) (string, error) {
 		if err != nil || d == nil {
 			return false, err
 		}
-		got = d.Firmware.Running + ", " + d.Firmware.ReadOnly
-		if !strings.Contains(d.Firmware.ReadOnly, want) {
-			return false, trial.Fatalf("the reason is %q and does not say %q", d.Firmware.ReadOnly, want)
+		got = d.Firmware.Running + ", " + strings.Join(d.Firmware.Notes, "; ")
+		if !strings.Contains(strings.Join(d.Firmware.Notes, "; "), want) {
+			return false, trial.Fatalf("the reason is %q and does not say %q", strings.Join(d.Firmware.Notes, "; "), want)
 		}
 		return true, nil
 	})

@@ -246,18 +246,12 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CurrentStep
   map:
     fields:
-    - name: device
-      type:
-        scalar: string
     - name: job
       type:
         scalar: string
     - name: name
       type:
         scalar: string
-    - name: startTime
-      type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DesiredFirmware
   map:
     fields:
@@ -282,20 +276,16 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: version
       type:
         scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DeviceAccess
+  scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DeviceClass
   scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DevicePort
   map:
     fields:
-    - name: linkState
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.LinkState
     - name: linkType
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.LinkType
-    - name: macAddress
-      type:
-        scalar: string
     - name: netDevice
       type:
         scalar: string
@@ -374,15 +364,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.EnabledStep
   map:
     fields:
-    - name: deadlineSeconds
-      type:
-        scalar: numeric
     - name: interface
       type:
         scalar: string
-    - name: interruption
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.StepInterruption
     - name: name
       type:
         scalar: string
@@ -434,6 +418,8 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: version
       type:
         scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FileFormat
+  scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FirmwareCatalog
   map:
     fields:
@@ -525,15 +511,19 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FirmwareFile
   map:
     fields:
-    - name: digest
+    - name: format
       type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Digest
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FileFormat
+      default: Image
     - name: images
       type:
         list:
           elementType:
             namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ImageDescription
           elementRelationship: atomic
+    - name: sha256
+      type:
+        scalar: string
     - name: signatureURL
       type:
         scalar: string
@@ -708,18 +698,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: version
       type:
         scalar: string
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FirmwareSlot
-  map:
-    fields:
-    - name: slot
-      type:
-        scalar: numeric
-    - name: state
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SlotState
-    - name: version
-      type:
-        scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FirmwareSource
   map:
     fields:
@@ -749,6 +727,10 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: confirmQuarantine
       type:
         scalar: string
+    - name: downgrade
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DowngradePolicy
+      default: Allow
     - name: files
       type:
         list:
@@ -977,24 +959,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: version
       type:
         scalar: string
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.InstalledFirmware
-  map:
-    fields:
-    - name: class
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DeviceClass
-    - name: device
-      type:
-        scalar: string
-    - name: manufacturer
-      type:
-        scalar: string
-    - name: model
-      type:
-        scalar: string
-    - name: version
-      type:
-        scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.JobCancel
   map:
     fields:
@@ -1009,23 +973,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: reason
       type:
         scalar: string
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.JobRecord
-  map:
-    fields:
-    - name: finishTime
-      type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
-    - name: job
-      type:
-        scalar: string
-    - name: message
-      type:
-        scalar: string
-    - name: result
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.JobResult
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.JobResult
-  scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.JobStep
   map:
     fields:
@@ -1063,8 +1010,6 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.StepState
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.JobType
-  scalar: string
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.LinkState
   scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.LinkType
   scalar: string
@@ -1193,9 +1138,6 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - type
-    - name: deviceID
-      type:
-        scalar: string
     - name: firmware
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ObservedFirmware
@@ -1212,10 +1154,10 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: numeric
       default: -1
-    - name: partNumber
+    - name: pciAddress
       type:
         scalar: string
-    - name: pciAddress
+    - name: pciID
       type:
         scalar: string
     - name: ports
@@ -1234,9 +1176,6 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
     - name: vendor
-      type:
-        scalar: string
-    - name: vendorID
       type:
         scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.NodeFirmware
@@ -1306,24 +1245,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: currentStep
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.CurrentStep
-    - name: firmware
-      type:
-        list:
-          elementType:
-            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.InstalledFirmware
-          elementRelationship: atomic
-    - name: firmwareNotListed
-      type:
-        scalar: numeric
     - name: heldBy
       type:
         scalar: string
-    - name: history
-      type:
-        list:
-          elementType:
-            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.JobRecord
-          elementRelationship: atomic
     - name: lastError
       type:
         scalar: string
@@ -1358,15 +1282,6 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.EnabledStep
           elementRelationship: atomic
-    - name: tools
-      type:
-        list:
-          elementType:
-            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.VendorTool
-          elementRelationship: atomic
-    - name: verdict
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.HealthVerdict
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.NodeRequests
   map:
     fields:
@@ -1397,38 +1312,27 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ObservedFirmware
   map:
     fields:
+    - name: access
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DeviceAccess
     - name: activation
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ActivationKind
-    - name: activationMessage
-      type:
-        scalar: string
     - name: driver
       type:
         scalar: string
-    - name: driverMessage
-      type:
-        scalar: string
-    - name: readOnly
-      type:
-        scalar: string
-    - name: rollback
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RollbackKind
-    - name: rollbackMessage
-      type:
-        scalar: string
-    - name: running
-      type:
-        scalar: string
-    - name: slots
+    - name: notes
       type:
         list:
           elementType:
-            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FirmwareSlot
-          elementRelationship: associative
-          keys:
-          - slot
+            scalar: string
+          elementRelationship: atomic
+    - name: rollback
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RollbackKind
+    - name: running
+      type:
+        scalar: string
     - name: stored
       type:
         scalar: string
@@ -1898,8 +1802,18 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: subjectRegExp
       type:
         scalar: string
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SlotState
-  scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SigstoreVerification
+  map:
+    fields:
+    - name: identities
+      type:
+        list:
+          elementType:
+            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SignerIdentity
+          elementRelationship: atomic
+    - name: trustedRoot
+      type:
+        scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SourceOrigin
   map:
     fields:
@@ -1921,23 +1835,18 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SourceVerification
   map:
     fields:
-    - name: identities
-      type:
-        list:
-          elementType:
-            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SignerIdentity
-          elementRelationship: atomic
     - name: keys
       type:
         list:
           elementType:
             scalar: string
           elementRelationship: atomic
-    - name: trustedRoot
+    - name: mode
       type:
-        scalar: string
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.StepInterruption
-  scalar: string
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.VerificationMode
+    - name: sigstore
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SigstoreVerification
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.StepPhase
   scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.StepState
@@ -1963,6 +1872,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             scalar: string
           elementRelationship: atomic
+    - name: sizeBytes
+      type:
+        scalar: numeric
     - name: vendor
       type:
         scalar: string
@@ -1970,8 +1882,6 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.TemplateState
-  scalar: string
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ToolSupport
   scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.TopologyBudget
   map:
@@ -2064,21 +1974,8 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - to
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.VendorTool
-  map:
-    fields:
-    - name: message
-      type:
-        scalar: string
-    - name: name
-      type:
-        scalar: string
-    - name: support
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ToolSupport
-    - name: version
-      type:
-        scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.VerificationMode
+  scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.VersionFormat
   scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.VersionHop

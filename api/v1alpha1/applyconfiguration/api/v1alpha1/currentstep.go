@@ -2,10 +2,6 @@
 
 package v1alpha1
 
-import (
-	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
-
 // CurrentStepApplyConfiguration represents a declarative configuration of the CurrentStep type for use
 // with apply.
 //
@@ -15,10 +11,6 @@ type CurrentStepApplyConfiguration struct {
 	Job *string `json:"job,omitempty"`
 	// name of the step.
 	Name *string `json:"name,omitempty"`
-	// device the step works on; absent for a step of the whole node.
-	Device *string `json:"device,omitempty"`
-	// startTime of the step.
-	StartTime *v1.Time `json:"startTime,omitempty"`
 }
 
 // CurrentStepApplyConfiguration constructs a declarative configuration of the CurrentStep type for use with
@@ -40,21 +32,5 @@ func (b *CurrentStepApplyConfiguration) WithJob(value string) *CurrentStepApplyC
 // If called multiple times, the Name field is set to the value of the last call.
 func (b *CurrentStepApplyConfiguration) WithName(value string) *CurrentStepApplyConfiguration {
 	b.Name = &value
-	return b
-}
-
-// WithDevice sets the Device field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Device field is set to the value of the last call.
-func (b *CurrentStepApplyConfiguration) WithDevice(value string) *CurrentStepApplyConfiguration {
-	b.Device = &value
-	return b
-}
-
-// WithStartTime sets the StartTime field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the StartTime field is set to the value of the last call.
-func (b *CurrentStepApplyConfiguration) WithStartTime(value v1.Time) *CurrentStepApplyConfiguration {
-	b.StartTime = &value
 	return b
 }

@@ -17,10 +17,6 @@ type DevicePortApplyConfiguration struct {
 	NetDevice *string `json:"netDevice,omitempty"`
 	// linkType is Ethernet, InfiniBand or Unknown.
 	LinkType *apiv1alpha1.LinkType `json:"linkType,omitempty"`
-	// linkState is Up, Down or Unknown.
-	LinkState *apiv1alpha1.LinkState `json:"linkState,omitempty"`
-	// macAddress is the permanent hardware address of the port.
-	MACAddress *string `json:"macAddress,omitempty"`
 }
 
 // DevicePortApplyConfiguration constructs a declarative configuration of the DevicePort type for use with
@@ -50,21 +46,5 @@ func (b *DevicePortApplyConfiguration) WithNetDevice(value string) *DevicePortAp
 // If called multiple times, the LinkType field is set to the value of the last call.
 func (b *DevicePortApplyConfiguration) WithLinkType(value apiv1alpha1.LinkType) *DevicePortApplyConfiguration {
 	b.LinkType = &value
-	return b
-}
-
-// WithLinkState sets the LinkState field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the LinkState field is set to the value of the last call.
-func (b *DevicePortApplyConfiguration) WithLinkState(value apiv1alpha1.LinkState) *DevicePortApplyConfiguration {
-	b.LinkState = &value
-	return b
-}
-
-// WithMACAddress sets the MACAddress field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the MACAddress field is set to the value of the last call.
-func (b *DevicePortApplyConfiguration) WithMACAddress(value string) *DevicePortApplyConfiguration {
-	b.MACAddress = &value
 	return b
 }

@@ -2,10 +2,6 @@
 
 package v1alpha1
 
-import (
-	apiv1alpha1 "github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-)
-
 // EnabledStepApplyConfiguration represents a declarative configuration of the EnabledStep type for use
 // with apply.
 //
@@ -17,11 +13,6 @@ type EnabledStepApplyConfiguration struct {
 	Interface *string `json:"interface,omitempty"`
 	// priority of the step; higher runs first.
 	Priority *int32 `json:"priority,omitempty"`
-	// interruption says what a cancellation does to the step.
-	Interruption *apiv1alpha1.StepInterruption `json:"interruption,omitempty"`
-	// deadlineSeconds is the time without progress after which the step is reported as overdue. A write is never killed
-	// because of it.
-	DeadlineSeconds *int32 `json:"deadlineSeconds,omitempty"`
 }
 
 // EnabledStepApplyConfiguration constructs a declarative configuration of the EnabledStep type for use with
@@ -51,21 +42,5 @@ func (b *EnabledStepApplyConfiguration) WithInterface(value string) *EnabledStep
 // If called multiple times, the Priority field is set to the value of the last call.
 func (b *EnabledStepApplyConfiguration) WithPriority(value int32) *EnabledStepApplyConfiguration {
 	b.Priority = &value
-	return b
-}
-
-// WithInterruption sets the Interruption field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Interruption field is set to the value of the last call.
-func (b *EnabledStepApplyConfiguration) WithInterruption(value apiv1alpha1.StepInterruption) *EnabledStepApplyConfiguration {
-	b.Interruption = &value
-	return b
-}
-
-// WithDeadlineSeconds sets the DeadlineSeconds field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the DeadlineSeconds field is set to the value of the last call.
-func (b *EnabledStepApplyConfiguration) WithDeadlineSeconds(value int32) *EnabledStepApplyConfiguration {
-	b.DeadlineSeconds = &value
 	return b
 }

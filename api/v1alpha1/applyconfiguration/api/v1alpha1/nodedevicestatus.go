@@ -25,14 +25,11 @@ type NodeDeviceStatusApplyConfiguration struct {
 	UniqueID *string `json:"uniqueID,omitempty"`
 	// vendor is the name of the manufacturer as the device or its bus reports it.
 	Vendor *string `json:"vendor,omitempty"`
-	// vendorID is the PCI vendor id as four hexadecimal digits; absent for devices that are not on the PCI bus.
-	VendorID *string `json:"vendorID,omitempty"`
-	// deviceID is the PCI device id as four hexadecimal digits; absent for devices that are not on the PCI bus.
-	DeviceID *string `json:"deviceID,omitempty"`
 	// model is the model name the device reports.
 	Model *string `json:"model,omitempty"`
-	// partNumber of the device.
-	PartNumber *string `json:"partNumber,omitempty"`
+	// pciID are the PCI vendor and device ids, each as four hexadecimal digits ("15b3:101d"); absent for devices that are not on the
+	// PCI bus.
+	PCIID *string `json:"pciID,omitempty"`
 	// boardID is the id the board checks an image against, such as PSID or board.id.
 	BoardID *string `json:"boardID,omitempty"`
 	// serialNumber of the device. Some boards share serial numbers, so it is not an identity.
@@ -106,22 +103,6 @@ func (b *NodeDeviceStatusApplyConfiguration) WithVendor(value string) *NodeDevic
 	return b
 }
 
-// WithVendorID sets the VendorID field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the VendorID field is set to the value of the last call.
-func (b *NodeDeviceStatusApplyConfiguration) WithVendorID(value string) *NodeDeviceStatusApplyConfiguration {
-	b.VendorID = &value
-	return b
-}
-
-// WithDeviceID sets the DeviceID field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the DeviceID field is set to the value of the last call.
-func (b *NodeDeviceStatusApplyConfiguration) WithDeviceID(value string) *NodeDeviceStatusApplyConfiguration {
-	b.DeviceID = &value
-	return b
-}
-
 // WithModel sets the Model field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Model field is set to the value of the last call.
@@ -130,11 +111,11 @@ func (b *NodeDeviceStatusApplyConfiguration) WithModel(value string) *NodeDevice
 	return b
 }
 
-// WithPartNumber sets the PartNumber field in the declarative configuration to the given value
+// WithPCIID sets the PCIID field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the PartNumber field is set to the value of the last call.
-func (b *NodeDeviceStatusApplyConfiguration) WithPartNumber(value string) *NodeDeviceStatusApplyConfiguration {
-	b.PartNumber = &value
+// If called multiple times, the PCIID field is set to the value of the last call.
+func (b *NodeDeviceStatusApplyConfiguration) WithPCIID(value string) *NodeDeviceStatusApplyConfiguration {
+	b.PCIID = &value
 	return b
 }
 

@@ -14,8 +14,8 @@ import (
 // NodeFirmwareApplyConfiguration represents a declarative configuration of the NodeFirmware type for use
 // with apply.
 //
-// NodeFirmware is the firmware of the Node of the same name: pins, summary, current step, history. The operator creates
-// it when the Node appears and removes it an hour after the Node, unless it holds pins or a scanThreshold.
+// NodeFirmware is the firmware of the Node of the same name: pins, requests, what the machine is and what happens on it. What runs on
+// its devices is in the NodeDevices, and what was done in the FirmwareJobs. The operator creates it when the Node appears and removes it an hour after the Node, unless it holds pins or a scanThreshold.
 type NodeFirmwareApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:",inline"`
 	// metadata is the standard object metadata.

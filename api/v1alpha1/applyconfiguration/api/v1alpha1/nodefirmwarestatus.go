@@ -15,7 +15,8 @@ import (
 type NodeFirmwareStatusApplyConfiguration struct {
 	// observedGeneration is the generation of the spec this status describes; -1 before the first reconciliation.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions: Ready and Obsolete, and, while they are True, Reconciling, Stalled, Held, DevicesUnreadable and ToolsUntested.
+	// conditions: Ready, Obsolete and, once a health gate has judged the node, Healthy; and, while they are True, Reconciling,
+	// Stalled, Held and Degraded.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// machine is the identity in the DMI tables. Absent if the machine has none.
 	Machine *MachineApplyConfiguration `json:"machine,omitempty"`
@@ -27,15 +28,6 @@ type NodeFirmwareStatusApplyConfiguration struct {
 	LastScanTime *metav1.Time `json:"lastScanTime,omitempty"`
 	// biosVersion is the running version of the system firmware.
 	BIOSVersion *string `json:"biosVersion,omitempty"`
-	// firmware lists the running versions, one entry per device, in order of device name. At most 128 and 40 KiB;
-	// firmwareNotListed counts the rest.
-	Firmware []InstalledFirmwareApplyConfiguration `json:"firmware,omitempty"`
-	// firmwareNotListed is the number of devices that firmware does not list because it is full; absent when all are
-	// listed. Each device has its NodeDevice.
-	FirmwareNotListed *int32 `json:"firmwareNotListed,omitempty"`
-	// tools lists the vendors' programs that the drivers of this node run, in order of name, as the daemon found them at its start. At
-	// most 32.
-	Tools []VendorToolApplyConfiguration `json:"tools,omitempty"`
 	// requests are the requests of the spec that the node has answered. scan is there when a scan that began after the request is
 	// published. While a failed job holds the node, retry and release are those that were in force when the hold began; otherwise
 	// they are those of the spec.
@@ -47,13 +39,8 @@ type NodeFirmwareStatusApplyConfiguration struct {
 	CurrentStep *CurrentStepApplyConfiguration `json:"currentStep,omitempty"`
 	// steps lists the enabled steps that a job on this node may run, in the order they run. At most 64.
 	Steps []EnabledStepApplyConfiguration `json:"steps,omitempty"`
-	// verdict is the last result of a health gate on this node. Its result is Unknown once the node runs under another
-	// boot id.
-	Verdict *HealthVerdictApplyConfiguration `json:"verdict,omitempty"`
 	// lastError is the last failure on this node. It is removed when a later job completes.
 	LastError *string `json:"lastError,omitempty"`
-	// history lists the last 10 finished jobs, newest first.
-	History []JobRecordApplyConfiguration `json:"history,omitempty"`
 	// maintenanceRequest is what the daemon asks of the operator where that drains nodes itself, with --maintenance=Drain.
 	// Absent where it does not, and before the first job. Written by the daemon under a field manager of its own.
 	MaintenanceRequest *MaintenanceRequestApplyConfiguration `json:"maintenanceRequest,omitempty"`
@@ -128,40 +115,6 @@ func (b *NodeFirmwareStatusApplyConfiguration) WithBIOSVersion(value string) *No
 	return b
 }
 
-// WithFirmware adds the given value to the Firmware field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Firmware field.
-func (b *NodeFirmwareStatusApplyConfiguration) WithFirmware(values ...*InstalledFirmwareApplyConfiguration) *NodeFirmwareStatusApplyConfiguration {
-	for i := range values {
-		if values[i] == nil {
-			panic("nil value passed to WithFirmware")
-		}
-		b.Firmware = append(b.Firmware, *values[i])
-	}
-	return b
-}
-
-// WithFirmwareNotListed sets the FirmwareNotListed field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the FirmwareNotListed field is set to the value of the last call.
-func (b *NodeFirmwareStatusApplyConfiguration) WithFirmwareNotListed(value int32) *NodeFirmwareStatusApplyConfiguration {
-	b.FirmwareNotListed = &value
-	return b
-}
-
-// WithTools adds the given value to the Tools field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Tools field.
-func (b *NodeFirmwareStatusApplyConfiguration) WithTools(values ...*VendorToolApplyConfiguration) *NodeFirmwareStatusApplyConfiguration {
-	for i := range values {
-		if values[i] == nil {
-			panic("nil value passed to WithTools")
-		}
-		b.Tools = append(b.Tools, *values[i])
-	}
-	return b
-}
-
 // WithRequests sets the Requests field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Requests field is set to the value of the last call.
@@ -199,32 +152,11 @@ func (b *NodeFirmwareStatusApplyConfiguration) WithSteps(values ...*EnabledStepA
 	return b
 }
 
-// WithVerdict sets the Verdict field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Verdict field is set to the value of the last call.
-func (b *NodeFirmwareStatusApplyConfiguration) WithVerdict(value *HealthVerdictApplyConfiguration) *NodeFirmwareStatusApplyConfiguration {
-	b.Verdict = value
-	return b
-}
-
 // WithLastError sets the LastError field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the LastError field is set to the value of the last call.
 func (b *NodeFirmwareStatusApplyConfiguration) WithLastError(value string) *NodeFirmwareStatusApplyConfiguration {
 	b.LastError = &value
-	return b
-}
-
-// WithHistory adds the given value to the History field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the History field.
-func (b *NodeFirmwareStatusApplyConfiguration) WithHistory(values ...*JobRecordApplyConfiguration) *NodeFirmwareStatusApplyConfiguration {
-	for i := range values {
-		if values[i] == nil {
-			panic("nil value passed to WithHistory")
-		}
-		b.History = append(b.History, *values[i])
-	}
 	return b
 }
 

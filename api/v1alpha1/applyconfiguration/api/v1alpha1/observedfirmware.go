@@ -16,27 +16,22 @@ type ObservedFirmwareApplyConfiguration struct {
 	// stored is the version that will run after activation. It equals running when nothing is staged, and is absent if
 	// the device does not report it.
 	Stored *string `json:"stored,omitempty"`
-	// slots of a device that stores several images. At most 8.
-	Slots []FirmwareSlotApplyConfiguration `json:"slots,omitempty"`
 	// activation is what a newly stored image needs before it runs.
 	Activation *apiv1alpha1.ActivationKind `json:"activation,omitempty"`
-	// activationMessage says why activation is more disruptive than for other devices of its kind, such as "InUse: …" for
-	// an adapter with virtual functions; absent if it is not, or the driver does not say.
-	ActivationMessage *string `json:"activationMessage,omitempty"`
 	// driver that reads and writes the device; absent if there is none and the device is only listed.
 	Driver *string `json:"driver,omitempty"`
-	// driverMessage says why a driver that supports the device better was not chosen; absent if the best one was.
-	DriverMessage *string `json:"driverMessage,omitempty"`
 	// versionFormat declares how the driver orders versions of this device: Dotted (decimal sections between dots) or
 	// Plain (equal or different, never ordered). Downgrades can be recognised only where it is Dotted. Absent means
 	// Plain.
 	VersionFormat *apiv1alpha1.VersionFormat `json:"versionFormat,omitempty"`
-	// readOnly says why the device can be read but not updated; absent if it can be updated.
-	ReadOnly *string `json:"readOnly,omitempty"`
 	// rollback says how the running firmware can be restored after an update. Absent means None.
 	Rollback *apiv1alpha1.RollbackKind `json:"rollback,omitempty"`
-	// rollbackMessage says why it cannot be restored, or what restoring it needs.
-	RollbackMessage *string `json:"rollbackMessage,omitempty"`
+	// access is ReadWrite, or ReadOnly for a device that can be read and not updated; the first of notes says why.
+	Access *apiv1alpha1.DeviceAccess `json:"access,omitempty"`
+	// notes say what is out of the ordinary: why the device is read-only, why its activation is more disruptive than for others of its
+	// kind, such as "InUse: …" for an adapter with virtual functions, why a driver that supports it better was not chosen, and why
+	// what runs cannot be restored. At most 4.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // ObservedFirmwareApplyConfiguration constructs a declarative configuration of the ObservedFirmware type for use with
@@ -61,32 +56,11 @@ func (b *ObservedFirmwareApplyConfiguration) WithStored(value string) *ObservedF
 	return b
 }
 
-// WithSlots adds the given value to the Slots field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Slots field.
-func (b *ObservedFirmwareApplyConfiguration) WithSlots(values ...*FirmwareSlotApplyConfiguration) *ObservedFirmwareApplyConfiguration {
-	for i := range values {
-		if values[i] == nil {
-			panic("nil value passed to WithSlots")
-		}
-		b.Slots = append(b.Slots, *values[i])
-	}
-	return b
-}
-
 // WithActivation sets the Activation field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Activation field is set to the value of the last call.
 func (b *ObservedFirmwareApplyConfiguration) WithActivation(value apiv1alpha1.ActivationKind) *ObservedFirmwareApplyConfiguration {
 	b.Activation = &value
-	return b
-}
-
-// WithActivationMessage sets the ActivationMessage field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the ActivationMessage field is set to the value of the last call.
-func (b *ObservedFirmwareApplyConfiguration) WithActivationMessage(value string) *ObservedFirmwareApplyConfiguration {
-	b.ActivationMessage = &value
 	return b
 }
 
@@ -98,27 +72,11 @@ func (b *ObservedFirmwareApplyConfiguration) WithDriver(value string) *ObservedF
 	return b
 }
 
-// WithDriverMessage sets the DriverMessage field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the DriverMessage field is set to the value of the last call.
-func (b *ObservedFirmwareApplyConfiguration) WithDriverMessage(value string) *ObservedFirmwareApplyConfiguration {
-	b.DriverMessage = &value
-	return b
-}
-
 // WithVersionFormat sets the VersionFormat field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the VersionFormat field is set to the value of the last call.
 func (b *ObservedFirmwareApplyConfiguration) WithVersionFormat(value apiv1alpha1.VersionFormat) *ObservedFirmwareApplyConfiguration {
 	b.VersionFormat = &value
-	return b
-}
-
-// WithReadOnly sets the ReadOnly field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the ReadOnly field is set to the value of the last call.
-func (b *ObservedFirmwareApplyConfiguration) WithReadOnly(value string) *ObservedFirmwareApplyConfiguration {
-	b.ReadOnly = &value
 	return b
 }
 
@@ -130,10 +88,20 @@ func (b *ObservedFirmwareApplyConfiguration) WithRollback(value apiv1alpha1.Roll
 	return b
 }
 
-// WithRollbackMessage sets the RollbackMessage field in the declarative configuration to the given value
+// WithAccess sets the Access field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the RollbackMessage field is set to the value of the last call.
-func (b *ObservedFirmwareApplyConfiguration) WithRollbackMessage(value string) *ObservedFirmwareApplyConfiguration {
-	b.RollbackMessage = &value
+// If called multiple times, the Access field is set to the value of the last call.
+func (b *ObservedFirmwareApplyConfiguration) WithAccess(value apiv1alpha1.DeviceAccess) *ObservedFirmwareApplyConfiguration {
+	b.Access = &value
+	return b
+}
+
+// WithNotes adds the given value to the Notes field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Notes field.
+func (b *ObservedFirmwareApplyConfiguration) WithNotes(values ...string) *ObservedFirmwareApplyConfiguration {
+	for i := range values {
+		b.Notes = append(b.Notes, values[i])
+	}
 	return b
 }
