@@ -418,8 +418,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: version
       type:
         scalar: string
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FileFormat
-  scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FirmwareCatalog
   map:
     fields:
@@ -511,19 +509,15 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FirmwareFile
   map:
     fields:
-    - name: format
+    - name: digest
       type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FileFormat
-      default: Image
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Digest
     - name: images
       type:
         list:
           elementType:
             namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ImageDescription
           elementRelationship: atomic
-    - name: sha256
-      type:
-        scalar: string
     - name: signatureURL
       type:
         scalar: string
@@ -727,10 +721,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: confirmQuarantine
       type:
         scalar: string
-    - name: downgrade
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DowngradePolicy
-      default: Allow
     - name: files
       type:
         list:
@@ -1802,18 +1792,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: subjectRegExp
       type:
         scalar: string
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SigstoreVerification
-  map:
-    fields:
-    - name: identities
-      type:
-        list:
-          elementType:
-            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SignerIdentity
-          elementRelationship: atomic
-    - name: trustedRoot
-      type:
-        scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SourceOrigin
   map:
     fields:
@@ -1835,18 +1813,21 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SourceVerification
   map:
     fields:
+    - name: identities
+      type:
+        list:
+          elementType:
+            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SignerIdentity
+          elementRelationship: atomic
     - name: keys
       type:
         list:
           elementType:
             scalar: string
           elementRelationship: atomic
-    - name: mode
+    - name: trustedRoot
       type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.VerificationMode
-    - name: sigstore
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.SigstoreVerification
+        scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.StepPhase
   scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.StepState
@@ -1872,9 +1853,6 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             scalar: string
           elementRelationship: atomic
-    - name: sizeBytes
-      type:
-        scalar: numeric
     - name: vendor
       type:
         scalar: string
@@ -1974,8 +1952,6 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - to
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.VerificationMode
-  scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.VersionFormat
   scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.VersionHop
