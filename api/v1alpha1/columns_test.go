@@ -109,7 +109,7 @@ func sourcesInUse() []client.Object {
 func policiesInUse() []client.Object {
 	byNumber := &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
 	byNumber.Status = v1alpha1.RolloutPolicyStatus{
-		ObservedGeneration: 1, Nodes: 12, Budget: 1,
+		ObservedGeneration: 1, Nodes: &v1alpha1.RolloutNodes{Selected: 12, Budget: 1},
 		Conditions: ready(metav1.ConditionTrue, v1alpha1.ReasonSucceeded, "nothing waits"),
 	}
 	byPercent := &v1alpha1.RolloutPolicy{
@@ -119,12 +119,9 @@ func policiesInUse() []client.Object {
 		},
 	}
 	byPercent.Status = v1alpha1.RolloutPolicyStatus{
-		ObservedGeneration: 1, Nodes: 200, Budget: 20, Unavailable: 3, Queued: 117,
-		Waiting: []v1alpha1.WaitingNodes{{Reason: v1alpha1.ReasonPolicyPaused, Nodes: 116, Node: "gpu-7"}, {Reason: v1alpha1.ReasonQuarantined, Nodes: 1, Node: "gpu-9"}},
-		Progress: &v1alpha1.RolloutProgress{
-			StartTime: someTime, Succeeded: 80, Failed: 3, SecondsPerNode: new(int32(75)),
-			EstimatedCompletionTime: new(metav1.NewTime(someTime.Add(3 * time.Hour))),
-		},
+		ObservedGeneration: 1, Nodes: &v1alpha1.RolloutNodes{Selected: 200, Budget: 20, Unavailable: 3, Queued: 117},
+		Waiting:   []v1alpha1.WaitingNodes{{Reason: v1alpha1.ReasonPaused, Nodes: 116}, {Reason: v1alpha1.ReasonQuarantined, Nodes: 1}},
+		StartTime: &someTime, EstimatedCompletionTime: new(metav1.NewTime(someTime.Add(3 * time.Hour))),
 		Conditions: ready(metav1.ConditionFalse, v1alpha1.ReasonPaused, "paused; 117 nodes wait"),
 	}
 	return []client.Object{byNumber, byPercent}

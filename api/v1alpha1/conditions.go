@@ -141,35 +141,23 @@ const (
 	ReasonAdmitted = "Admitted"
 	// ReasonBudgetExhausted: the policy allows no more nodes to be disturbed now.
 	ReasonBudgetExhausted = "BudgetExhausted"
-	// ReasonWaitingForWindow: no window is open, or what is left of it is shorter than the job is expected to take.
-	ReasonWaitingForWindow = "WaitingForWindow"
-	// ReasonFrozen: a freeze is in force.
-	ReasonFrozen = "Frozen"
-	// ReasonNeverOpens: the freezes leave nothing of the windows, or no window is as long as a job is expected to take.
+	// ReasonOutsideWindow: the windows of the policy let no node be admitted now, or the job is expected to take longer than they do.
+	ReasonOutsideWindow = "OutsideWindow"
+	// ReasonNeverOpens: windows with the effect Deny leave nothing of the others, or no window is as long as a job is expected to take.
 	ReasonNeverOpens = "NeverOpens"
 	// ReasonQueueFull: as many nodes wait as the policy allows, so no more jobs are queued.
 	ReasonQueueFull = "QueueFull"
-	// ReasonPolicyPaused: the node's rollout policy is paused.
-	ReasonPolicyPaused = "PolicyPaused"
-	// ReasonPolicyAborted: the node's rollout policy is aborted, so nothing is queued and nothing admitted.
-	ReasonPolicyAborted = "PolicyAborted"
-	// ReasonAborted: the rollout policy is aborted by its spec.
+	// ReasonAborted: the rollout policy is aborted by its spec, so nothing is queued and nothing admitted.
 	ReasonAborted = "Aborted"
-	// ReasonWaveNotOpen: the open wave of an update of the job does not include the node yet.
-	ReasonWaveNotOpen = "WaveNotOpen"
-	// ReasonWaveSoaking: every node of the open wave is judged; the next wave opens when the soak has passed.
-	ReasonWaveSoaking = "WaveSoaking"
+	// ReasonWaitingForWave: the open wave of an update of the job does not include the node yet, or soaks.
+	ReasonWaitingForWave = "WaitingForWave"
 	// ReasonWaveEmpty: the open wave chooses no node that waits, and no node has succeeded yet.
 	ReasonWaveEmpty = "WaveEmpty"
-	// ReasonRolloutHalted: too many nodes failed with the image. No node is admitted for it until spec.resume of the rollout
-	// policy changes.
+	// ReasonRolloutHalted: too many nodes failed with the image. No node is admitted for it until spec.requests.resume of
+	// the rollout policy changes.
 	ReasonRolloutHalted = "RolloutHalted"
-	// ReasonRolloutResumed: a person lifted the halts of the rollout policy.
-	ReasonRolloutResumed = "RolloutResumed"
-	// ReasonDeadlineExceeded: the update was not done within the deadline of the rollout policy.
-	ReasonDeadlineExceeded = "DeadlineExceeded"
-	// ReasonPolicyConflict: more than one rollout policy selects the node.
-	ReasonPolicyConflict = "PolicyConflict"
+	// ReasonConflict: more than one rollout policy selects the node.
+	ReasonConflict = "Conflict"
 	// ReasonNodeBusy: another job holds the node.
 	ReasonNodeBusy = "NodeBusy"
 	// ReasonNodeNotReady: the Node is not Ready, so nothing new is started on it.

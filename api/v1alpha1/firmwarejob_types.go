@@ -28,7 +28,6 @@ const (
 // +kubebuilder:validation:XValidation:rule="has(self.retry) == has(oldSelf.retry) && (!has(self.retry) || self.retry == oldSelf.retry)",message="retry is immutable",fieldPath=".retry"
 // +kubebuilder:validation:XValidation:rule="has(self.soak) == has(oldSelf.soak) && (!has(self.soak) || duration(self.soak) == duration(oldSelf.soak))",message="soak is immutable",fieldPath=".soak"
 // +kubebuilder:validation:XValidation:rule="has(self.writeProtection) == has(oldSelf.writeProtection) && (!has(self.writeProtection) || self.writeProtection == oldSelf.writeProtection)",message="writeProtection is immutable",fieldPath=".writeProtection"
-// +kubebuilder:validation:XValidation:rule="has(self.isolationTimeout) == has(oldSelf.isolationTimeout) && (!has(self.isolationTimeout) || duration(self.isolationTimeout) == duration(oldSelf.isolationTimeout))",message="isolationTimeout is immutable",fieldPath=".isolationTimeout"
 type FirmwareJobSpec struct {
 	// nodeName is the Node the job runs on. Immutable.
 	// +required
@@ -70,15 +69,6 @@ type FirmwareJobSpec struct {
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) <= duration('1h')",message="soak must be a duration from 0s to 1h, such as 60s"
 	Soak *metav1.Duration `json:"soak,omitempty"`
-	// isolationTimeout is how long the node waits for the API server, while one of its own complaints may be the cause,
-	// before it restores the previous firmware by itself. The planner takes it from the node's RolloutPolicy. Default 10m,
-	// from 1m to 24h. Immutable.
-	// +optional
-	// +kubebuilder:default="10m"
-	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) >= duration('1m') && duration(self) <= duration('24h')",message="isolationTimeout must be a duration from 1m to 24h, such as 10m"
-	IsolationTimeout *metav1.Duration `json:"isolationTimeout,omitempty"`
 	// retry is the request to retry of the NodeFirmware that was in force when the planner made the job: what failed under
 	// another one is cleared for this job. At most 128 bytes. Absent in a job that a person made; then the daemon takes the
 	// one that is in force when it starts the job. Immutable.

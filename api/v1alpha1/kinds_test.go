@@ -75,8 +75,8 @@ func TestDefaults(t *testing.T) {
 	policy := kinds["RolloutPolicy"].(*v1alpha1.RolloutPolicy).Spec
 	assert.Equal(t, v1alpha1.RolloutActive, policy.State)
 	assert.Equal(t, intstr.FromInt32(1), *policy.MaxUnavailable, "one node at a time by default")
-	assert.Equal(t, v1alpha1.RollbackBestEffort, policy.Rollback)
-	assert.Equal(t, v1alpha1.WriteProtectionBestEffort, policy.WriteProtection)
+	assert.Empty(t, policy.Require)
+	assert.EqualValues(t, "60s", policy.HealthyFor)
 	job := kinds["FirmwareJob"].(*v1alpha1.FirmwareJob).Spec
 	assert.Equal(t, int32(3600), *job.ActiveDeadlineSeconds)
 	assert.Equal(t, v1alpha1.RollbackBestEffort, job.Rollback)

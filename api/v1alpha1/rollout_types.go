@@ -21,62 +21,53 @@ type RolloutWave struct {
 	// +optional
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
 	// size is how many nodes with the update may be updated up to the end of this wave, those of the waves before included: a
-	// number from 1, or a percentage of the pool's nodes that have the update, rounded down but not below 1. Absent: every node
-	// that nodeSelector chooses. Written by the user.
+	// number from 1, or a percentage of the pool's nodes that have the update, queued or not, rounded down but not below 1. Absent: every
+	// node that nodeSelector chooses. Written by the user.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^(100|[1-9][0-9]?)%$`
 	Size *intstr.IntOrString `json:"size,omitempty"`
 	// soak is how long after the last verdict of the wave the next one opens. Default 0s, at most 720h. Written by the user.
 	// +optional
-	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) <= duration('720h')",message="soak must be a duration from 0s to 720h, such as 24h"
-	Soak *metav1.Duration `json:"soak,omitempty"`
+	Soak Duration `json:"soak,omitempty"`
 }
 
-// ExponentialWaves stands for waves of 1, 2, 4, 8 … nodes up to the budget.
-type ExponentialWaves struct {
-	// start is the number of nodes of the first wave; each one after it has twice as many as the one before. Default 1, at most
-	// 1024. Written by the user.
-	// +optional
-	// +kubebuilder:default=1
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=1024
-	Start *int32 `json:"start,omitempty"`
-	// soak is how long after the last verdict of a wave the next one opens. Default 0s, at most 720h. Written by the user.
-	// +optional
-	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) <= duration('720h')",message="soak must be a duration from 0s to 720h, such as 2h"
-	Soak *metav1.Duration `json:"soak,omitempty"`
-}
-
-// RolloutHalt says when an update halts. Neither field given is maxFailures 1. A node that a failed job holds always halts.
+// RolloutHalt says when an update halts. An update that halts is admitted to no more nodes of the pool; those that were admitted finish.
+// +kubebuilder:validation:XValidation:rule="!has(self.maxFailures) || type(self.maxFailures) != int || self.maxFailures >= 1 && self.maxFailures <= 10000",message="maxFailures must be a number of nodes from 1 to 10000 or a percentage from 1% to 99%",fieldPath=".maxFailures"
 type RolloutHalt struct {
-	// maxFailures halts an update when so many nodes of one wave failed. From 1. Written by the user.
+	// maxFailures halts an update when it failed so often in one wave: a number from 1, or a percentage of the nodes of the wave, rounded
+	// up. A held node counts as failed too. Absent: one more than maxHeld, or without limit where maxConsecutiveFailures is given. Written
+	// by the user.
+	// +optional
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:Pattern=`^[1-9][0-9]?%$`
+	MaxFailures *intstr.IntOrString `json:"maxFailures,omitempty"`
+	// maxHeld is how many nodes failed jobs may hold at once without halting the update. Default 0, at most 10000. Written by the user.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=10000
+	MaxHeld int32 `json:"maxHeld,omitempty"`
+	// maxConsecutiveFailures halts an update when it failed so often without a success in between. From 1 to 10000. Absent: it is not
+	// looked at. Written by the user.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000
-	MaxFailures *int32 `json:"maxFailures,omitempty"`
-	// maxFailedPercent halts an update when more than so many percent of the nodes of one wave failed. From 1 to 99. Written by
-	// the user.
+	MaxConsecutiveFailures *int32 `json:"maxConsecutiveFailures,omitempty"`
+	// lenientAfter is the percentage of the nodes with the update, rounded up, after whose success maxHeld alone halts. From 1% to 100%.
+	// Absent: never. Written by the user.
 	// +optional
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=99
-	MaxFailedPercent *int32 `json:"maxFailedPercent,omitempty"`
+	// +kubebuilder:validation:MaxLength=4
+	// +kubebuilder:validation:Pattern=`^(100|[1-9][0-9]?)%$`
+	LenientAfter string `json:"lenientAfter,omitempty"`
 }
 
-// RolloutStatus is how far one update is in the pool: from one version to one image, for one model of device.
+// RolloutStatus is how far one update is in the pool: to one image, for one model of device.
 type RolloutStatus struct {
-	// model of the device, as in a FirmwareSource's quarantine.
+	// model of the device, as PCI ids or slugs: "15b3:101d", "dell-inc:bios".
 	// +required
 	// +kubebuilder:validation:MaxLength=257
 	Model string `json:"model"`
-	// fromVersion runs before the update; empty where it is not known.
-	// +optional
-	// +kubebuilder:validation:MaxLength=64
-	FromVersion string `json:"fromVersion,omitempty"`
 	// version that is flashed.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
@@ -84,64 +75,37 @@ type RolloutStatus struct {
 	// digest of the image.
 	// +required
 	Digest Digest `json:"digest"`
-	// wave that is open: its name, "batch-N" with spec.exponential, or "rest" after the last one.
+	// wave that is open: its name, or "rest" after the last one.
 	// +required
 	// +kubebuilder:validation:MaxLength=63
 	Wave string `json:"wave"`
-	// startTime is the first admission since no node waited for the update or was updated.
+	// fromVersions are the first 8 versions from which a node succeeded. While there are waves, nodes that come from any other version go
+	// one after another until one of them has succeeded.
 	// +optional
-	StartTime *metav1.Time `json:"startTime,omitempty"`
-	// lastVerdictTime is when the last verdict was counted. The soak of a wave begins then.
-	// +optional
-	LastVerdictTime *metav1.Time `json:"lastVerdictTime,omitempty"`
-	// done is the number of nodes that were judged in the waves before the open one.
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:items:MaxLength=64
+	FromVersions []string `json:"fromVersions,omitempty"`
+	// done is the number of nodes that succeeded in the waves before the open one.
 	// +optional
 	Done int32 `json:"done"`
 	// succeeded is the number of nodes of the open wave that are healthy with the image.
 	// +optional
 	Succeeded int32 `json:"succeeded"`
-	// failed is the number of nodes of the open wave on which the update failed since it was last resumed.
+	// failed is how often the update failed in the open wave since it was last resumed.
 	// +optional
 	Failed int32 `json:"failed"`
-	// running is the number of admitted nodes without a verdict.
+	// consecutiveFailures is how often it failed since a node succeeded or it was resumed.
 	// +optional
-	Running int32 `json:"running"`
-	// waiting is the number of nodes with a queued job.
+	ConsecutiveFailures int32 `json:"consecutiveFailures,omitempty"`
+	// lastVerdictTime is when the last verdict was counted. The soak of a wave begins then.
 	// +optional
-	Waiting int32 `json:"waiting"`
-	// halted says why no node is admitted any more until spec.resume changes. Absent while the update goes on.
+	LastVerdictTime *metav1.Time `json:"lastVerdictTime,omitempty"`
+	// haltedTime is since when no node is admitted any more until spec.requests.resume changes. Absent while the update goes on.
 	// +optional
-	Halted *HaltedRollout `json:"halted,omitempty"`
-	// reason why no further node is admitted: RolloutHalted, DeadlineExceeded, WaveEmpty, WaveSoaking or WaveNotOpen. Absent
-	// where nothing but the budget limits the nodes.
-	// +optional
-	// +kubebuilder:validation:MaxLength=64
-	Reason string `json:"reason,omitempty"`
-	// message says with numbers how far the open wave is and what the next one waits for.
+	HaltedTime *metav1.Time `json:"haltedTime,omitempty"`
+	// message says with numbers how far the open wave is and what the next one waits for, or why the update is halted.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
-}
-
-// HaltedRollout is why an update is halted.
-type HaltedRollout struct {
-	// reason is NeedsIntervention, MaxFailures, MaxFailedPercent or NoSuccess.
-	// +required
-	// +kubebuilder:validation:MaxLength=64
-	Reason string `json:"reason"`
-	// node that failed last.
-	// +optional
-	// +kubebuilder:validation:MaxLength=253
-	Node string `json:"node,omitempty"`
-	// job that failed last.
-	// +optional
-	// +kubebuilder:validation:MaxLength=253
-	Job string `json:"job,omitempty"`
-	// message for people.
-	// +optional
-	// +kubebuilder:validation:MaxLength=1024
-	Message string `json:"message,omitempty"`
-	// time of the halt.
-	// +required
-	Time metav1.Time `json:"time,omitzero"`
 }

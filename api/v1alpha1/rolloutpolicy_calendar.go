@@ -4,66 +4,53 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// RolloutWindow is a time that recurs and in which nodes may be admitted.
+// WindowEffect says what a window does.
+// +kubebuilder:validation:Enum=Allow;Deny
+type WindowEffect string
+
+// The effects of a window.
+const (
+	// WindowAllow: nodes may be admitted inside it.
+	WindowAllow WindowEffect = "Allow"
+	// WindowDeny: no node is admitted inside it, whatever other windows say.
+	WindowDeny WindowEffect = "Deny"
+)
+
+// RolloutWindow is a time in which nodes may be admitted, or may not: one that recurs, or one that happens once.
+// +kubebuilder:validation:XValidation:rule="has(self.schedule) ? has(self.duration) && !has(self.startTime) && !has(self.endTime) : has(self.startTime) && has(self.endTime) && !has(self.duration) && !has(self.timeZone)",message="a window has either schedule and duration, or startTime and endTime, and a timeZone only with a schedule"
+// +kubebuilder:validation:XValidation:rule="!has(self.startTime) || !has(self.endTime) || self.endTime > self.startTime",message="endTime must be after startTime",fieldPath=".endTime"
 type RolloutWindow struct {
 	// name of the window, unique in the list. Messages name it. Written by the user.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name,omitempty"`
+	// effect is Allow (default) or Deny. Written by the user.
+	// +optional
+	// +kubebuilder:default=Allow
+	Effect WindowEffect `json:"effect,omitempty"`
 	// schedule is when the window begins, as the clock on the wall of the time zone shows it: the five fields of cron (minute, hour, day of
-	// the month, month of the year, day of the week), such as "0 22 * * 6". A time that daylight saving leaves out is when clocks are put
-	// forward; of a time that is shown twice, the first showing counts. Written by the user.
-	// +required
-	// +kubebuilder:validation:MinLength=9
+	// the month, month of the year, day of the week), such as "0 22 * * 6", or @yearly, @monthly, @weekly, @daily or @hourly. Of the days
+	// of the week, 0 and 7 are Sunday. A time that daylight saving leaves out is when clocks are put forward; of a time that is shown
+	// twice, the first showing counts. Written by the user.
+	// +optional
+	// +kubebuilder:validation:MinLength=6
 	// +kubebuilder:validation:MaxLength=128
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[-0-9a-zA-Z*/,?]+([ ]+[-0-9a-zA-Z*/,?]+){4}$')",message="schedule must have the five fields of cron: minute, hour, day of the month, month and day of the week, such as 0 22 * * 6"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|[-0-9a-zA-Z*/,?]+([ ]+[-0-9a-zA-Z*/,?]+){4})$')",message="schedule must have the five fields of cron: minute, hour, day of the month, month and day of the week, such as 0 22 * * 6"
 	Schedule string `json:"schedule,omitempty"`
-	// duration of the window, as elapsed time, from 1m to 744h. Written by the user.
-	// +required
-	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:MaxLength=32
+	// duration of a window with a schedule, as elapsed time, from 1m to 744h. Written by the user.
+	// +optional
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) >= duration('1m') && duration(self) <= duration('744h')",message="duration must be a duration from 1m to 744h, such as 4h"
-	Duration metav1.Duration `json:"duration,omitzero"`
-	// timeZone is the name of a zone in the IANA database, such as Europe/Paris. Default UTC. Written by the user.
+	Duration Duration `json:"duration,omitempty"`
+	// timeZone of the schedule is the name of a zone in the IANA database, such as Europe/Paris. Default UTC. Written by the user.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self != 'Local'",message="timeZone must be a name of the IANA database, such as Europe/Paris"
 	TimeZone string `json:"timeZone,omitempty"`
-}
-
-// RolloutFreeze is a time in which no node is admitted: one with a start and an end, or one that recurs.
-// +kubebuilder:validation:XValidation:rule="has(self.schedule) ? has(self.duration) && !has(self.start) && !has(self.end) : has(self.start) && has(self.end) && !has(self.duration) && !has(self.timeZone)",message="a freeze has either start and end, or schedule and duration, and a timeZone only with those"
-// +kubebuilder:validation:XValidation:rule="!has(self.start) || !has(self.end) || self.end > self.start",message="end must be after start",fieldPath=".end"
-type RolloutFreeze struct {
-	// name of the freeze, unique in the list. Messages name it. Written by the user.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=63
-	Name string `json:"name,omitempty"`
-	// start of a freeze that happens once. Written by the user.
+	// startTime of a window that happens once. Written by the user.
 	// +optional
-	Start *metav1.Time `json:"start,omitempty"`
-	// end of a freeze that happens once. Written by the user.
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+	// endTime of a window that happens once. Written by the user.
 	// +optional
-	End *metav1.Time `json:"end,omitempty"`
-	// schedule is when the freeze begins, as the clock on the wall of the time zone shows it: the five fields of cron (minute, hour, day of
-	// the month, month of the year, day of the week), such as "0 22 * * 6". A time that daylight saving leaves out is when clocks are put
-	// forward; of a time that is shown twice, the first showing counts. Written by the user.
-	// +optional
-	// +kubebuilder:validation:MinLength=9
-	// +kubebuilder:validation:MaxLength=128
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[-0-9a-zA-Z*/,?]+([ ]+[-0-9a-zA-Z*/,?]+){4}$')",message="schedule must have the five fields of cron: minute, hour, day of the month, month and day of the week, such as 0 22 * * 6"
-	Schedule string `json:"schedule,omitempty"`
-	// duration of a freeze that recurs, as elapsed time, from 1m to 744h. Written by the user.
-	// +optional
-	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+(ms|s|m|h))+$') && duration(self) >= duration('1m') && duration(self) <= duration('744h')",message="duration must be a duration from 1m to 744h, such as 48h"
-	Duration *metav1.Duration `json:"duration,omitempty"`
-	// timeZone is the name of a zone in the IANA database, such as Europe/Paris. Default UTC. Written by the user.
-	// +optional
-	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:XValidation:rule="self != 'Local'",message="timeZone must be a name of the IANA database, such as Europe/Paris"
-	TimeZone string `json:"timeZone,omitempty"`
+	EndTime *metav1.Time `json:"endTime,omitempty"`
 }

@@ -127,15 +127,6 @@ func TestRollbackValidation(t *testing.T) {
 				field: "spec.updates", message: "updates are immutable; create a new job"},
 		})
 	})
-	t.Run("policy", func(t *testing.T) {
-		checkCreate(t, func() *v1alpha1.RolloutPolicy {
-			return &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}
-		}, []validation[*v1alpha1.RolloutPolicy]{
-			{name: "policy that requires it", change: func(o *v1alpha1.RolloutPolicy) { o.Spec.Rollback = v1alpha1.RollbackRequired }},
-			{name: "policy of an unknown kind", change: func(o *v1alpha1.RolloutPolicy) { o.Spec.Rollback = "Never" },
-				field: "spec.rollback", message: supported},
-		})
-	})
 }
 
 // TestWriteProtectionValidation: whether a job may write on a host that does not protect a write is decided before it is made.
@@ -158,56 +149,28 @@ func TestWriteProtectionValidation(t *testing.T) {
 			{name: "the default spelled out", change: protection(v1alpha1.WriteProtectionBestEffort)},
 		})
 	})
-	t.Run("policy", func(t *testing.T) {
-		checkCreate(t, func() *v1alpha1.RolloutPolicy {
-			return &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}
-		}, []validation[*v1alpha1.RolloutPolicy]{
-			{name: "policy that requires it", change: func(o *v1alpha1.RolloutPolicy) { o.Spec.WriteProtection = v1alpha1.WriteProtectionRequired }},
-			{name: "policy of an unknown kind", change: func(o *v1alpha1.RolloutPolicy) { o.Spec.WriteProtection = "Never" },
-				field: "spec.writeProtection", message: supported},
-		})
-	})
 }
 
-// TestGateDurationsValidation: how long a node is watched, and how long it waits alone, is decided before the job is made.
-func TestGateDurationsValidation(t *testing.T) {
+// TestSoakValidation: how long a node is watched is decided before the job is made.
+func TestSoakValidation(t *testing.T) {
 	type change = validation[*v1alpha1.FirmwareJob]
 	of := func(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
 	soak := func(d time.Duration) func(*v1alpha1.FirmwareJob) {
 		return func(o *v1alpha1.FirmwareJob) { o.Spec.Soak = of(d) }
 	}
-	alone := func(d time.Duration) func(*v1alpha1.FirmwareJob) {
-		return func(o *v1alpha1.FirmwareJob) { o.Spec.IsolationTimeout = of(d) }
-	}
-	const soakBounds, aloneBounds = "soak must be a duration from 0s to 1h, such as 60s", "isolationTimeout must be a duration from 1m to 24h, such as 10m"
+	const soakBounds = "soak must be a duration from 0s to 1h, such as 60s"
 	t.Run("create", func(t *testing.T) {
 		checkCreate(t, validJob, []change{
 			{name: "no soak", change: soak(0)},
 			{name: "an hour", change: soak(time.Hour)},
 			{name: "more than an hour", change: soak(time.Hour + time.Second), field: "spec.soak", message: soakBounds},
 			{name: "less than nothing", change: soak(-time.Second), field: "spec.soak", message: soakBounds},
-			{name: "a minute alone", change: alone(time.Minute)},
-			{name: "a day alone", change: alone(24 * time.Hour)},
-			{name: "too short", change: alone(59 * time.Second), field: "spec.isolationTimeout", message: aloneBounds},
-			{name: "too long", change: alone(25 * time.Hour), field: "spec.isolationTimeout", message: aloneBounds},
 		})
 	})
 	t.Run("update", func(t *testing.T) {
 		checkUpdate(t, validJob(), []change{
 			{name: "another soak", change: soak(2 * time.Minute), field: "spec.soak", message: "soak is immutable"},
 			{name: "the default soak spelled out otherwise", change: soak(time.Minute)},
-			{name: "another time alone", change: alone(time.Hour), field: "spec.isolationTimeout", message: "isolationTimeout is immutable"},
-			{name: "the default time alone", change: alone(10 * time.Minute)},
-		})
-	})
-	t.Run("policy", func(t *testing.T) {
-		checkCreate(t, func() *v1alpha1.RolloutPolicy {
-			return &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}
-		}, []validation[*v1alpha1.RolloutPolicy]{
-			{name: "both", change: func(o *v1alpha1.RolloutPolicy) { o.Spec.Soak, o.Spec.IsolationTimeout = of(0), of(time.Hour) }},
-			{name: "too long a soak", change: func(o *v1alpha1.RolloutPolicy) { o.Spec.Soak = of(2 * time.Hour) }, field: "spec.soak", message: soakBounds},
-			{name: "no time alone", change: func(o *v1alpha1.RolloutPolicy) { o.Spec.IsolationTimeout = of(0) },
-				field: "spec.isolationTimeout", message: aloneBounds},
 		})
 	})
 }

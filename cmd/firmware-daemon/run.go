@@ -101,6 +101,8 @@ func daemonFlags(c *cobra.Command, d *config.Daemon) {
 	f.DurationVar(&d.BootTimeLimit, "boot-time-limit", 30*time.Minute,
 		"time the machine may need to boot after an update before it counts as unhealthy; 0 for no limit")
 	f.DurationVar(&d.HealthTimeout, "health-timeout", 10*time.Minute, "time the machine may take after an update to become as healthy as it was")
+	f.DurationVar(&d.IsolationTimeout, "isolation-timeout", 10*time.Minute,
+		"time the machine waits for the API server, where its update may have cut it off, before it restores the previous firmware by itself")
 	f.DurationVar(&d.CheckTimeout, "check-timeout", time.Minute, "time limit of each executable of the health check")
 	stepFlags(c, &d.StepPriorities)
 	f.StringVar(&d.ImageServer, "image-server", "", "https URL of the operator's image server")

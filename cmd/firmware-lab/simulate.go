@@ -90,6 +90,7 @@ func (f *simulateFlags) register(c *cobra.Command) {
 	s.DurationVar(&f.work.Person, "person", 8*time.Hour, "average time until a person retries a held node, lifts a quarantine or resumes a halt; 0 for never")
 	s.Float64Var(&f.work.Outages, "outages", 0.1, "how often a node becomes not Ready for another reason, in 30 days")
 	s.DurationVar(&f.work.OutageFor, "outage", 2*time.Hour, "average duration of such an outage")
+	s.DurationVar(&f.work.Expected, "expected-job-duration", 30*time.Minute, "how long the operator expects a job to take while it knows too little")
 	s.DurationVar(&f.work.Reaction, "reaction", 20*time.Second, "longest time from the end of a job to the next decision")
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/nodefirmware/node-firmware-operator/internal/config"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/planner"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/rollout"
 	"github.com/nodefirmware/node-firmware-operator/internal/operator"
 )
 
@@ -83,6 +84,8 @@ func command() *cobra.Command {
 	f.StringSlice("refuse-source-networks", nil,
 		"networks that no source may be fetched from, such as those of the cluster's pods and services: 10.96.0.0/12,10.244.0.0/16")
 	f.DurationVar(&c.QuietPeriod, "quiet-period", planner.DefaultQuietPeriod, "how long the due updates of a node must stay the same before a job is queued")
+	f.DurationVar(&c.ExpectedJobDuration, "expected-job-duration", rollout.DefaultExpected,
+		"how long a job is expected to take, for windows, until three jobs that did the same have succeeded")
 	f.StringVar(&c.ImageServerAddress, "image-server-bind-address", ":8444", "address on which images are served to the daemons")
 	f.StringSliceVar(&c.ImageServerNames, "image-server-dns-names", []string{"node-firmware-images.node-firmware-system.svc"},
 		"DNS names and IP addresses by which the daemons reach the image server")

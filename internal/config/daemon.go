@@ -38,6 +38,9 @@ type Daemon struct {
 	BootTimeLimit time.Duration
 	// HealthTimeout is how long the machine may take after an update to become as healthy as it was.
 	HealthTimeout time.Duration
+	// IsolationTimeout is how long the machine waits for the API server, where its update may have cut it off, before it restores the
+	// previous firmware by itself.
+	IsolationTimeout time.Duration
 	// CheckTimeout bounds each executable of the health check.
 	CheckTimeout time.Duration
 	// StepPriorities are the priorities that differ from the default.
@@ -109,6 +112,9 @@ func (d Daemon) Validate() error {
 	if d.HealthTimeout < time.Second || d.HealthTimeout > MaxHealthTimeout {
 		errs = append(errs, fmt.Errorf("--health-timeout %s: must be from 1s to %s", d.HealthTimeout, MaxHealthTimeout))
 	}
+	if d.IsolationTimeout < time.Second || d.IsolationTimeout > MaxIsolationTimeout {
+		errs = append(errs, fmt.Errorf("--isolation-timeout %s: must be from 1s to %s", d.IsolationTimeout, MaxIsolationTimeout))
+	}
 	if err := ValidateCheckTimeout(d.CheckTimeout); err != nil {
 		errs = append(errs, err)
 	}
@@ -129,6 +135,9 @@ func (d Daemon) Validate() error {
 	errs = append(errs, d.validateVerification())
 	return errors.Join(errs...)
 }
+
+// MaxIsolationTimeout bounds how long a machine that may be cut off waits.
+const MaxIsolationTimeout = 24 * time.Hour
 
 // MaxHealthTimeout bounds how long a machine may take to become healthy again, because its maintenance lasts that long.
 const MaxHealthTimeout = 6 * time.Hour

@@ -41,6 +41,8 @@ type Operator struct {
 	RefusedSources []netip.Prefix
 	// QuietPeriod is how long the due updates of a node must stay the same before a job is queued.
 	QuietPeriod time.Duration
+	// ExpectedJobDuration is how long a job is expected to take about which too little is known.
+	ExpectedJobDuration time.Duration
 	// ImageServerAddress is the address of the image server; ImageServerNames are the DNS names and IP addresses that
 	// daemons use for it.
 	ImageServerAddress string
@@ -54,6 +56,9 @@ type Operator struct {
 	// LogLevel is debug, info, warn or error.
 	LogLevel string
 }
+
+// MaxExpectedJobDuration bounds how long a job is expected to take.
+const MaxExpectedJobDuration = 24 * time.Hour
 
 // MaxQuietPeriod bounds the quiet period. To wait longer, pause the policy.
 const MaxQuietPeriod = 24 * time.Hour
@@ -81,6 +86,9 @@ func (o Operator) Validate() error {
 	}
 	if o.FileSourceDir != "" && !filepath.IsAbs(o.FileSourceDir) {
 		errs = append(errs, fmt.Errorf("--file-source-dir %q: must be an absolute path, or empty to refuse file URLs", o.FileSourceDir))
+	}
+	if o.ExpectedJobDuration < time.Minute || o.ExpectedJobDuration > MaxExpectedJobDuration {
+		errs = append(errs, fmt.Errorf("--expected-job-duration %s: must be from 1m to %s", o.ExpectedJobDuration, MaxExpectedJobDuration))
 	}
 	if o.QuietPeriod < 0 || o.QuietPeriod > MaxQuietPeriod {
 		errs = append(errs, fmt.Errorf("--quiet-period %s: must be from 0s to %s", o.QuietPeriod, MaxQuietPeriod))

@@ -12,7 +12,7 @@ import (
 func operator() config.Operator {
 	return config.Operator{
 		DaemonName: "firmware-daemon", Maintenance: config.MaintenanceDrain,
-		Namespace: "node-firmware-system", StoreDir: "/var/lib/firmware-images", QuietPeriod: time.Minute, ImageServerAddress: ":8444",
+		Namespace: "node-firmware-system", StoreDir: "/var/lib/firmware-images", QuietPeriod: time.Minute, ExpectedJobDuration: time.Hour, ImageServerAddress: ":8444",
 		ImageServerNames: []string{"images"}, ProbeAddress: ":8081", MetricsAddress: "0", LogLevel: "info",
 	}
 }
@@ -30,6 +30,7 @@ func TestEachBadOperatorSettingIsNamedByItsFlag(t *testing.T) {
 		"--maintenance":               func(o *config.Operator) { o.Maintenance = "drain" },
 		"--store-dir":                 func(o *config.Operator) { o.StoreDir = "images" },
 		"--file-source-dir":           func(o *config.Operator) { o.FileSourceDir = "../images" },
+		"--expected-job-duration":     func(o *config.Operator) { o.ExpectedJobDuration = time.Second },
 		"--quiet-period":              func(o *config.Operator) { o.QuietPeriod = -time.Second },
 		"--image-server-bind-address": func(o *config.Operator) { o.ImageServerAddress = "8444" },
 		"--image-server-pod-ip":       func(o *config.Operator) { o.ImageServerPodIP = "operator.example" },

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -91,11 +92,12 @@ func (c *Collector) policies(ctx context.Context, out chan<- prometheus.Metric) 
 	}
 	for i := range list.Items {
 		p := &list.Items[i]
-		out <- poolNodes.gauge(int(p.Status.Nodes), p.Name)
-		out <- poolBudget.gauge(int(p.Status.Budget), p.Name)
-		out <- poolUnavailable.gauge(int(p.Status.Unavailable), p.Name)
+		nodes := ptr.Deref(p.Status.Nodes, v1alpha1.RolloutNodes{})
+		out <- poolNodes.gauge(int(nodes.Selected), p.Name)
+		out <- poolBudget.gauge(int(nodes.Budget), p.Name)
+		out <- poolUnavailable.gauge(int(nodes.Unavailable), p.Name)
 		out <- poolAdmitted.gauge(len(p.Status.Admitted), p.Name)
-		out <- poolQueued.gauge(int(p.Status.Queued), p.Name)
+		out <- poolQueued.gauge(int(nodes.Queued), p.Name)
 		progress(p, out)
 		rollouts(p, out)
 	}
@@ -108,25 +110,18 @@ func progress(p *v1alpha1.RolloutPolicy, out chan<- prometheus.Metric) {
 		out <- poolWaiting.gauge(int(w.Nodes), p.Name, w.Reason)
 	}
 	complete := 0
-	if meta.IsStatusConditionTrue(p.Status.Conditions, v1alpha1.ConditionComplete) {
+	if c := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionComplete); c != nil && c.Status == metav1.ConditionTrue {
 		complete = 1
+		if p.Status.StartTime != nil {
+			out <- poolCompletion.gauge(int(c.LastTransitionTime.Unix()), p.Name)
+		}
 	}
 	out <- poolComplete.gauge(complete, p.Name)
-	now := p.Status.Progress
-	if now == nil {
-		return
+	if t := p.Status.StartTime; t != nil {
+		out <- poolStart.gauge(int(t.Unix()), p.Name)
 	}
-	out <- poolEnded.gauge(int(now.Succeeded), p.Name, "Succeeded")
-	out <- poolEnded.gauge(int(now.Failed), p.Name, "Failed")
-	out <- poolStart.gauge(int(now.StartTime.Unix()), p.Name)
-	if now.SecondsPerNode != nil {
-		out <- poolPace.gauge(int(*now.SecondsPerNode), p.Name)
-	}
-	if now.CompletionTime != nil {
-		out <- poolCompletion.gauge(int(now.CompletionTime.Unix()), p.Name)
-	}
-	if now.EstimatedCompletionTime != nil {
-		out <- poolEstimate.gauge(int(now.EstimatedCompletionTime.Unix()), p.Name)
+	if t := p.Status.EstimatedCompletionTime; t != nil {
+		out <- poolEstimate.gauge(int(t.Unix()), p.Name)
 	}
 }
 

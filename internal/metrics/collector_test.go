@@ -90,18 +90,11 @@ node_firmware_rollout_complete{policy="storage"} 1
 # HELP node_firmware_rollout_completion_timestamp_seconds When the last rollout of a pool was complete. Absent while one goes on.
 # TYPE node_firmware_rollout_completion_timestamp_seconds gauge
 node_firmware_rollout_completion_timestamp_seconds{policy="storage"} 900
-# HELP node_firmware_rollout_ended_jobs Jobs of the present or the last rollout of a pool that gave their place back, by result: Succeeded or Failed.
-# TYPE node_firmware_rollout_ended_jobs gauge
-node_firmware_rollout_ended_jobs{policy="storage",result="Failed"} 1
-node_firmware_rollout_ended_jobs{policy="storage",result="Succeeded"} 8
-# HELP node_firmware_rollout_pace_seconds Time for each job that ended in the present or the last rollout, while the pool was open. Absent before the first.
-# TYPE node_firmware_rollout_pace_seconds gauge
-node_firmware_rollout_pace_seconds{policy="storage"} 100
 # HELP node_firmware_rollout_waiting_nodes Nodes with a job that waits for admission, by the reason of the first of them.
 # TYPE node_firmware_rollout_waiting_nodes gauge
 node_firmware_rollout_waiting_nodes{policy="default",reason="BudgetExhausted"} 7
-`), "node_firmware_rollout_complete", "node_firmware_rollout_completion_timestamp_seconds", "node_firmware_rollout_ended_jobs",
-		"node_firmware_rollout_pace_seconds", "node_firmware_rollout_waiting_nodes", "node_firmware_rollout_estimated_completion_timestamp_seconds"))
+`), "node_firmware_rollout_complete", "node_firmware_rollout_completion_timestamp_seconds", 
+		"node_firmware_rollout_waiting_nodes", "node_firmware_rollout_estimated_completion_timestamp_seconds"))
 }
 
 func TestTheDevicesOfATemplateAreCountedByState(t *testing.T) {
@@ -194,13 +187,11 @@ func collector(t *testing.T, leads bool) prometheus.Collector {
 		&v1alpha1.NodeDevice{ObjectMeta: name("b"), Status: v1alpha1.NodeDeviceStatus{Class: v1alpha1.ClassBIOS, Conditions: conditions("Ready", "UpToDate")}},
 		&v1alpha1.NodeDevice{ObjectMeta: name("c"), Status: v1alpha1.NodeDeviceStatus{Class: v1alpha1.ClassNIC}},
 		&v1alpha1.RolloutPolicy{ObjectMeta: name("default"), Status: v1alpha1.RolloutPolicyStatus{
-			Queued: 7, Admitted: []v1alpha1.AdmittedNode{{Node: "n"}}, Waiting: []v1alpha1.WaitingNodes{{Reason: "BudgetExhausted", Nodes: 7}},
+			Nodes: &v1alpha1.RolloutNodes{Queued: 7}, Admitted: []v1alpha1.AdmittedNode{{Node: "n"}}, Waiting: []v1alpha1.WaitingNodes{{Reason: "BudgetExhausted", Nodes: 7}},
 		}},
 		&v1alpha1.RolloutPolicy{ObjectMeta: name("storage"), Status: v1alpha1.RolloutPolicyStatus{
-			Conditions: conditions("Complete", "Succeeded"),
-			Progress: &v1alpha1.RolloutProgress{
-				StartTime: metav1.Unix(1, 0), CompletionTime: ptr.To(metav1.Unix(900, 0)), Succeeded: 8, Failed: 1, SecondsPerNode: ptr.To(int32(100)),
-			},
+			Conditions: []metav1.Condition{{Type: "Complete", Status: metav1.ConditionTrue, LastTransitionTime: metav1.Unix(900, 0)}},
+			StartTime:  ptr.To(metav1.Unix(1, 0)),
 		}},
 		&v1alpha1.FirmwareTemplate{ObjectMeta: name("cx6"), Status: v1alpha1.FirmwareTemplateStatus{
 			UpdatesApplied: 7, UpdatesNotApplied: 8, ServersNotAssigned: 9, DevicesApplied: 5, DevicesNotApplied: 12, DevicesPending: 4, DevicesUpdating: 3,

@@ -25,16 +25,13 @@ var (
 	poolAdmitted    = metric("node_firmware_rollout_admitted_nodes", "Nodes in the policy's ledger, which a job may disturb now.", "policy")
 	poolQueued      = metric("node_firmware_rollout_queued_nodes", "Nodes with a job that waits for admission.", "policy")
 	poolWaiting     = metric("node_firmware_rollout_waiting_nodes", "Nodes with a job that waits for admission, by the reason of the first of them.", "policy", "reason")
-	poolEnded       = metric("node_firmware_rollout_ended_jobs", "Jobs of the present or the last rollout of a pool that gave their place back, by result: Succeeded or Failed.", "policy", "result")
-	poolPace        = metric("node_firmware_rollout_pace_seconds", "Time for each job that ended in the present or the last rollout, while the pool was open. Absent before the first.", "policy")
 	poolStart       = metric("node_firmware_rollout_start_timestamp_seconds", "When the present or the last rollout of a pool began.", "policy")
 	poolCompletion  = metric("node_firmware_rollout_completion_timestamp_seconds", "When the last rollout of a pool was complete. Absent while one goes on.", "policy")
 	poolEstimate    = metric("node_firmware_rollout_estimated_completion_timestamp_seconds", "When the present rollout will be complete at its pace. Absent while that cannot be known.", "policy")
 	poolComplete    = metric("node_firmware_rollout_complete", "1 while no job of a pool waits or is admitted, else 0.", "policy")
 
-	poolUpdates = metric("node_firmware_rollout_updates", "Updates that a pool is followed in and that nodes wait for, by why no further node is admitted: RolloutHalted, DeadlineExceeded, WaveEmpty, WaveSoaking, WaveNotOpen while the open wave is under way, or Open where nothing but the budget limits the nodes.", "policy", "state")
-	poolHalted  = metric("node_firmware_rollout_halted", "Updates of a pool that nodes wait for and that are halted until a person changes resume. 0 where none is.", "policy")
-	poolWave    = metric("node_firmware_rollout_wave_nodes", "Nodes of the updates under way in a pool, by the open wave of the update and by state: Succeeded, Failed and Running in that wave, Judged in the waves before, or Waiting. A node counts once for each of its updates.", "policy", "wave", "state")
+	poolHalted = metric("node_firmware_rollout_halted", "Updates of a pool that are halted until a person changes spec.requests.resume, while nodes wait for that. 0 where none is.", "policy")
+	poolWave   = metric("node_firmware_rollout_wave_nodes", "Nodes of the updates under way in a pool, by the open wave of the update and by state: Succeeded and Failed in that wave, or Done, which succeeded in the waves before. A node counts once for each of its updates.", "policy", "wave", "state")
 
 	templateDevices      = metric("node_firmware_template_devices", "Devices of a template, by state: Applied, or, where the desired version does not run, Pending, Updating, Failed, Blocked or Reported (its rule only reports). Conflicting devices match and are not assigned. The first 200 templates by name.", "template", "state")
 	templateNodes        = metric("node_firmware_template_nodes", "Nodes that a template selects, by state: Applied (every assigned device runs the desired version), NotApplied, or NotAssigned (no device is). The first 200 templates by name.", "template", "state")
@@ -50,8 +47,8 @@ var (
 
 // Table lists the metrics in the order of the documentation.
 var Table = []Metric{devices, jobs, poolNodes, poolBudget, poolUnavailable, poolAdmitted, poolQueued,
-	poolWaiting, poolEnded, poolPace, poolStart, poolCompletion, poolEstimate, poolComplete,
-	poolUpdates, poolHalted, poolWave, templateDevices, templateNodes, templateWaiting, templatesNotReported, sourceReady,
+	poolWaiting, poolStart, poolCompletion, poolEstimate, poolComplete,
+	poolHalted, poolWave, templateDevices, templateNodes, templateWaiting, templatesNotReported, sourceReady,
 	catalogDevices, catalogDiscovery, catalogsNotReported}
 
 func metric(name, help string, labels ...string) Metric {

@@ -143,7 +143,7 @@ func (d *daemons) countJobs() int {
 // label and list are gone, and what the devices recorded is as it was.
 func TestAnEditWithoutEffectLabelsEveryNodeAndRebootsNone(t *testing.T) {
 	env := apitest.New(t)
-	conf := config.Operator{UpdateStrategies: []string{"daemon"}, StoreDir: t.TempDir(), FileSourceDir: t.TempDir(), QuietPeriod: config.MaxQuietPeriod}
+	conf := config.Operator{UpdateStrategies: []string{"daemon"}, StoreDir: t.TempDir(), FileSourceDir: t.TempDir(), QuietPeriod: config.MaxQuietPeriod, ExpectedJobDuration: time.Hour}
 	p := startWith(t, env, conf)
 	d := p.daemons()
 	p.images("1")
@@ -289,7 +289,7 @@ func TestTheLabelIsThereWithoutARollout(t *testing.T) {
 		c := func() *metav1.Condition {
 			return meta.FindStatusCondition(jobs[0].Status.Conditions, v1alpha1.ConditionAdmitted)
 		}
-		return len(jobs) == 1 && c() != nil && c().Reason == v1alpha1.ReasonPolicyPaused
+		return len(jobs) == 1 && c() != nil && c().Reason == v1alpha1.ReasonPaused
 	})
 	assert.NotEmpty(t, d.obsolete("n2"))
 

@@ -212,7 +212,7 @@ func TestATemplateBecomesAnAdmittedJobAndAnOutageOfTheAPIIsSurvived(t *testing.T
 	second := p.job("n2")
 	assert.Equal(t, v1alpha1.ReasonBudgetExhausted, meta.FindStatusCondition(second.Status.Conditions, v1alpha1.ConditionAdmitted).Reason)
 	policy := &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
-	p.eventually("the ledger is shown", func() bool { return p.get(policy) && policy.Status.Queued == 1 })
+	p.eventually("the ledger is shown", func() bool { return p.get(policy) && policy.Status.Nodes != nil && policy.Status.Nodes.Queued == 1 })
 	apitest.RequireStatus(t, policy, status.InProgressStatus)
 
 	response, err := http.Get("http://" + p.conf.MetricsAddress + "/metrics")

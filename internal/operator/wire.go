@@ -73,7 +73,7 @@ func addReconcilers(mgr manager.Manager, c config.Operator, store *artifact.Stor
 		"node":       func(mgr manager.Manager) error { return node.SetupWithManager(mgr, c.Namespace, node.Retention) },
 		"template":   func(mgr manager.Manager) error { return template.SetupWithManager(mgr, template.Options{}) },
 		"planner":    planner.New(mgr.GetClient(), recorder, time.Now, c.QuietPeriod).Within(queues).SetupWithManager,
-		"rollout":    rollout.New(mgr.GetClient(), mgr.GetAPIReader(), recorder, time.Now, c.NodeName).Within(queues).SetupWithManager,
+		"rollout":    rollout.New(mgr.GetClient(), mgr.GetAPIReader(), recorder, time.Now, c.NodeName).Within(queues).Expecting(c.ExpectedJobDuration).SetupWithManager,
 		"protection": protection.New(mgr.GetClient(), mgr.GetAPIReader()).SetupWithManager,
 		"provenance": func(mgr manager.Manager) error {
 			return provenance.SetupWithManager(mgr, provenance.Options{QuietPeriod: c.QuietPeriod})

@@ -34,7 +34,7 @@ func (p *pass) admitQueued() {
 
 // ofItsUpdates are the reasons to wait that another job of the node may not have: they may last for days, and what a person wants to
 // run on the node meanwhile does not wait for them.
-var ofItsUpdates = map[Reason]bool{WaveNotOpen: true, WaveSoaking: true, WaveEmpty: true, RolloutHalted: true, DeadlineExceeded: true}
+var ofItsUpdates = map[Reason]bool{WaitingForWave: true, WaveEmpty: true, RolloutHalted: true}
 
 func (p *pass) wait(j *Job, n *node, reason Reason, message string) {
 	for _, o := range n.pools {
@@ -60,10 +60,10 @@ type gate func(p *pass, c *candidate) (Reason, string)
 // other node, so budgetGates do not concern it.
 var (
 	gates = []gate{
-		(*pass).cancelled, (*pass).missing, (*pass).refuses, (*pass).behind, (*pass).busy, (*pass).open, (*pass).stopped, (*pass).frozen,
+		(*pass).cancelled, (*pass).missing, (*pass).refuses, (*pass).behind, (*pass).busy, (*pass).open, (*pass).stopped, (*pass).denied,
 		(*pass).inWave,
 	}
-	budgetGates = []gate{(*pass).outside, (*pass).notReady, (*pass).ledgerFull, (*pass).crowded, (*pass).exhausted}
+	budgetGates = []gate{(*pass).outside, (*pass).notReady, (*pass).quorum, (*pass).ledgerFull, (*pass).crowded, (*pass).exhausted}
 )
 
 // tryAdmit gives the job a place, or says why it waits.
@@ -78,12 +78,25 @@ func (p *pass) tryAdmit(j *Job, n *node) (Reason, string) {
 		return "", ""
 	}
 	if reason, message := p.ask(c, budgetGates); reason != "" {
+		c.pool.keep(c.job, reason, message)
 		return reason, message
 	}
 	p.use(c.pool, j.Node)
 	p.enter(c.pool, j)
 	p.begin(c)
 	return "", ""
+}
+
+// keep remembers what the first node of the open waves waits for that could go but for that.
+func (o *pool) keep(j *Job, reason Reason, message string) {
+	if reason == BudgetExhausted {
+		return
+	}
+	for _, e := range j.Edges {
+		if r := o.rollouts[e.Target]; r != nil && r.keeps == "" {
+			r.keeps, r.closed = message, refusal{}
+		}
+	}
 }
 
 func (p *pass) ask(c *candidate, gates []gate) (reason Reason, message string) {
@@ -163,12 +176,12 @@ func (p *pass) heldBy(c *candidate) (*holder, Reason, string) {
 // poolFor is the policy a node belongs to, or why it admits nothing at all.
 func (p *pass) poolFor(n *node) (*pool, Reason, string) {
 	if len(n.pools) == 0 {
-		return nil, PolicyConflict, "No rollout policy chooses the node and there is none named default."
+		return nil, InConflict, "No rollout policy selects the node and there is none named default."
 	}
 	o, unclear := n.pools[0], p.meantFor(n)
 	switch {
 	case len(n.pools) > 1:
-		return nil, PolicyConflict, fmt.Sprintf("The rollout policies %s all choose node %s; change a nodeSelector so that one is left.",
+		return nil, InConflict, fmt.Sprintf("The rollout policies %s all select node %s; change a nodeSelector so that one is left.",
 			names(n.pools), n.Name)
 	case o.Invalid != "":
 		return nil, InvalidSpec, fmt.Sprintf("Rollout policy %s: %s", o.Name, o.Invalid)
@@ -176,9 +189,9 @@ func (p *pass) poolFor(n *node) (*pool, Reason, string) {
 		return nil, InvalidSpec, fmt.Sprintf("Rollout policy %s may be the one for node %s, but its spec is invalid; correct it.",
 			unclear.Name, n.Name)
 	case o.Aborted:
-		return nil, PolicyAborted, o.aborted()
+		return nil, Aborted, o.aborted()
 	case o.Paused:
-		return nil, PolicyPaused, fmt.Sprintf("Rollout policy %s is paused; set its state to Active to go on.", o.Name)
+		return nil, Paused, fmt.Sprintf("Rollout policy %s is paused; set its state to Active to go on.", o.Name)
 	case o.out.Budget == 0:
 		return nil, BudgetExhausted, fmt.Sprintf("Policy %s admits no node because its maxUnavailable is %s.",
 			o.Name, o.MaxUnavailable.String())

@@ -1,5 +1,7 @@
 package schedule
 
+import "slices"
+
 // adopt gives an entry to each admitted job that has none, because its policy was deleted with its ledger.
 // Its node is disturbed whether the budget allows that or not.
 func (p *pass) adopt() {
@@ -21,4 +23,7 @@ func (p *pass) enter(o *pool, j *Job) {
 	p.jobs[j.UID] = j
 	n := p.node(j.Node)
 	n.holders = append(n.holders, holder{o, e})
+	if !slices.Contains(p.awayControlPlane, n.Name) {
+		p.live(n)
+	}
 }

@@ -34,14 +34,19 @@ type pass struct {
 	// jobs are those that the ledgers name, by uid.
 	jobs     map[string]*Job
 	refusals map[string]refusal // by uid
-	waiting  []Waiting
-	next     time.Time
+	// domains are by label those of the topology budgets, and disturbed the nodes that count in them.
+	domains   map[string]*domains
+	disturbed map[string]bool
+	// awayControlPlane are the nodes of the control plane that are away or have a job.
+	awayControlPlane []string
+	waiting          []Waiting
+	next             time.Time
 }
 
 func newPass(f Facts) *pass {
 	p := &pass{
 		facts: f, fleet: make([]node, len(f.Nodes)), nodes: make(map[string]*node, len(f.Nodes)), jobs: map[string]*Job{},
-		refusals: map[string]refusal{},
+		refusals: map[string]refusal{}, domains: map[string]*domains{}, disturbed: map[string]bool{},
 	}
 	p.loadPolicies()
 	p.loadJobs()

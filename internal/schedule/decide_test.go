@@ -161,7 +161,7 @@ func TestTwoPoliciesThatChooseANodeAreInConflictAndTheNodeWaits(t *testing.T) {
 		Nodes: append(nodes(1, gpu), schedule.Node{Name: "other", Ready: true}),
 		Jobs:  []schedule.Job{job("n0", 1, 0), job("other", 2, 0)},
 	})
-	assert.Equal(t, map[string]schedule.Reason{"n0-j1": schedule.PolicyConflict}, reasons(d))
+	assert.Equal(t, map[string]schedule.Reason{"n0-j1": schedule.InConflict}, reasons(d))
 	assert.Equal(t, &schedule.Conflict{With: []string{"gpu"}, Nodes: 1, Node: "n0"}, outcome(t, d, "a").Conflict)
 	assert.Equal(t, &schedule.Conflict{With: []string{"a"}, Nodes: 1, Node: "n0"}, outcome(t, d, "gpu").Conflict)
 	assert.Equal(t, []string{"other-j2"}, admitted(outcome(t, d, "default")), "the rest goes on")
@@ -594,7 +594,7 @@ func TestANodeInTwoLedgersKeepsTheEntryOfTheJobThatRuns(t *testing.T) {
 
 func TestAMissingDefaultPolicyAdmitsNothing(t *testing.T) {
 	d := schedule.Decide(schedule.Facts{Nodes: nodes(1), Jobs: []schedule.Job{job("n0", 1, 0), job("n7", 2, 0)}})
-	assert.Equal(t, map[string]schedule.Reason{"n0-j1": schedule.PolicyConflict, "n7-j2": schedule.NodeMissing}, reasons(d))
+	assert.Equal(t, map[string]schedule.Reason{"n0-j1": schedule.InConflict, "n7-j2": schedule.NodeMissing}, reasons(d))
 }
 
 func BenchmarkDecide5000(b *testing.B) {

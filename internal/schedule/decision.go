@@ -40,11 +40,11 @@ type Outcome struct {
 	Queue []Waiting
 	// Conflict is set when another policy chooses nodes of this one.
 	Conflict *Conflict
-	// Window is what the windows and freezes say.
+	// Window is what the windows say.
 	Window window.State
 	// TooLong is the shortest expected duration of a waiting job that fits into no window; 0 when there is none.
 	TooLong time.Duration
-	// Rollouts are the edges that the policy follows, in order; to be written with the ledger, as are Resumed, the request to
+	// Rollouts are the updates that the policy follows, in order; to be written with the ledger, as are Resumed, the request to
 	// resume that was acted on, and Judged, the uids of the jobs in the ledger whose verdicts are in Rollouts.
 	Rollouts []RolloutState
 	Resumed  string
@@ -93,28 +93,25 @@ type Reason string
 
 // The reasons to wait.
 const (
-	BudgetExhausted  Reason = "BudgetExhausted"
-	WaitingForWindow Reason = "WaitingForWindow"
-	Frozen           Reason = "Frozen"
-	PolicyPaused     Reason = "PolicyPaused"
-	PolicyConflict   Reason = "PolicyConflict"
-	InvalidSpec      Reason = "InvalidSpec"
-	NodeBusy         Reason = "NodeBusy"
-	NodeNotReady     Reason = "NodeNotReady"
-	NodeMissing      Reason = "NodeGone"
-	JobCancelled     Reason = "Cancelled"
-	Quarantined      Reason = "Quarantined"
-	DeviceUnhealthy  Reason = "DeviceUnhealthy"
-	ImageNotFound    Reason = "ImageNotFound"
-	PolicyAborted    Reason = "PolicyAborted"
-	// WaveNotOpen: the open wave of an edge does not include the node. WaveSoaking: its nodes are judged, and the next one opens
-	// when it has soaked. WaveEmpty: it chooses none of the nodes that wait, and no node has succeeded yet.
-	WaveNotOpen Reason = "WaveNotOpen"
-	WaveSoaking Reason = "WaveSoaking"
-	WaveEmpty   Reason = "WaveEmpty"
-	// RolloutHalted: too many nodes failed with the image. DeadlineExceeded: the update took longer than the policy allows.
-	RolloutHalted    Reason = "RolloutHalted"
-	DeadlineExceeded Reason = "DeadlineExceeded"
+	BudgetExhausted Reason = "BudgetExhausted"
+	OutsideWindow   Reason = "OutsideWindow"
+	Paused          Reason = "Paused"
+	Aborted         Reason = "Aborted"
+	InConflict      Reason = "Conflict"
+	InvalidSpec     Reason = "InvalidSpec"
+	NodeBusy        Reason = "NodeBusy"
+	NodeNotReady    Reason = "NodeNotReady"
+	NodeMissing     Reason = "NodeGone"
+	JobCancelled    Reason = "Cancelled"
+	Quarantined     Reason = "Quarantined"
+	DeviceUnhealthy Reason = "DeviceUnhealthy"
+	ImageNotFound   Reason = "ImageNotFound"
+	// WaitingForWave: the open wave of an update does not include the node, or soaks. WaveEmpty: it chooses none of the nodes that wait,
+	// and no node has succeeded yet.
+	WaitingForWave Reason = "WaitingForWave"
+	WaveEmpty      Reason = "WaveEmpty"
+	// RolloutHalted: too many nodes failed with the image.
+	RolloutHalted Reason = "RolloutHalted"
 )
 
 // Waiting is a job that waits, with the reason and a message for people.
@@ -134,4 +131,15 @@ type Conflict struct {
 	// Nodes counts the nodes concerned; Node is the first of them.
 	Nodes int
 	Node  string
+}
+
+// GoesOn reports whether a job that waits for the reason could go without a person and without a sick node getting well. Only such a
+// job takes room in the queue.
+func (r Reason) GoesOn() bool {
+	switch r {
+	case BudgetExhausted, OutsideWindow, Paused, Aborted, WaitingForWave, NodeBusy, InConflict, InvalidSpec:
+		return true
+	default:
+		return false
+	}
 }

@@ -3,29 +3,36 @@ package schedule
 import (
 	"cmp"
 	"fmt"
+	"slices"
 )
 
-// Edge is the update of one model of device from one version to one image. Waves and halts count nodes for each edge.
-type Edge struct {
+// Target is the update of one model of device to one image. Waves and halts count nodes for each target.
+type Target struct {
 	// Model is the model of the device as package quarantine names it; v1alpha1.AnyModel where it is not known.
 	Model string
-	// From is the version that ran when the job was planned; empty where it is not known. Version is the one to be flashed.
-	From, Version string
-	// Digest of the image.
-	Digest string
+	// Version is the one to be flashed, and Digest its image.
+	Version, Digest string
 }
 
-// Compare orders edges by model, versions and digest.
-func (e Edge) Compare(o Edge) int {
-	return cmp.Or(cmp.Compare(e.Model, o.Model), cmp.Compare(e.From, o.From), cmp.Compare(e.Version, o.Version), cmp.Compare(e.Digest, o.Digest))
+// Compare orders targets by model, version and digest.
+func (t Target) Compare(o Target) int {
+	return cmp.Or(cmp.Compare(t.Model, o.Model), cmp.Compare(t.Version, o.Version), cmp.Compare(t.Digest, o.Digest))
 }
 
 // String says for people which update it is.
-func (e Edge) String() string {
-	if e.From == "" {
-		return fmt.Sprintf("%s to %s", e.Model, e.Version)
-	}
-	return fmt.Sprintf("%s from %s to %s", e.Model, e.From, e.Version)
+func (t Target) String() string { return fmt.Sprintf("%s to %s", t.Model, t.Version) }
+
+func (t Target) sameImage(o Target) bool { return t.Model == o.Model && t.Digest == o.Digest }
+
+// Edge is a target with the version that ran when the job was planned; empty where it is not known.
+type Edge struct {
+	Target
+	From string
+}
+
+// Compare orders edges by target and version.
+func (e Edge) Compare(o Edge) int {
+	return cmp.Or(e.Target.Compare(o.Target), cmp.Compare(e.From, o.From))
 }
 
 // JobEdge is an edge of a job, with what the job has shown about it.
@@ -46,3 +53,24 @@ const (
 	// Failed: the update failed on a device of the edge.
 	Failed
 )
+
+// targets are those of the edges, each once, with one verdict: a failure on any of its edges counts, and a success only where none of
+// them is unknown.
+func targets(edges []JobEdge) (out []JobEdge) {
+	for _, e := range edges { // in order of target
+		last := len(out) - 1
+		if last < 0 || out[last].Target != e.Target {
+			out = append(out, JobEdge{Edge{Target: e.Target}, e.Verdict})
+			continue
+		}
+		if e.Verdict == Failed || out[last].Verdict == Succeeded {
+			out[last].Verdict = e.Verdict
+		}
+	}
+	return out
+}
+
+// has reports whether one of the edges has the target.
+func has(edges []JobEdge, t Target) bool {
+	return slices.ContainsFunc(edges, func(e JobEdge) bool { return e.Target == t })
+}

@@ -22,6 +22,9 @@ type Facts struct {
 	Jobs     []Job
 	// OwnNode is the node the operator runs on; its jobs go last. Empty when unknown.
 	OwnNode string
+	// Due are by node the updates that the node is to get and no queued job of it does yet. A pool opens no further wave while one of its
+	// nodes is not listed: nobody knows yet what that one is to get. Nil where nobody keeps account of that.
+	Due map[string][]Edge
 	// UnheardUntil is when the nodes with Unheard are no longer waited for; it is for people.
 	UnheardUntil time.Time
 }
@@ -113,6 +116,8 @@ type Job struct {
 	Steps bool
 	// Devices are those that the job updates.
 	Devices []string
+	// Request is the request of a person that the job answers; empty for none.
+	Request string
 	// Edges are the updates of the job without their devices: each edge once, in order.
 	Edges []JobEdge
 	// Quarantined is the first update of the job whose image is quarantined for its device; nil when none is.
@@ -143,5 +148,9 @@ func (j *Job) entry() Entry { return Entry{Node: j.Node, Job: j.Name, UID: j.UID
 // waiting reports whether the job was not admitted yet.
 func (j *Job) waiting() bool { return j.State == Queued || j.State == Cancelled }
 
-// follows reports whether j was created after held, or in the same second, which is as exact as the API is.
-func (j *Job) follows(held *Job) bool { return j.UID != held.UID && !j.Created.Before(held.Created) }
+// follows reports whether j was created after held, or in the same second, which is as exact as the API is. The clock of the API server
+// may be put back, so a waiting job that answers another request follows as well.
+func (j *Job) follows(held *Job) bool {
+	answers := j.waiting() && j.Request != "" && j.Request != held.Request
+	return j.UID != held.UID && (answers || !j.Created.Before(held.Created))
+}

@@ -8,19 +8,23 @@ import (
 	"time"
 )
 
-// rollout is an edge in the making of a decision.
+// rollout is an update in the making of a decision.
 type rollout struct {
 	Rollout
 	waves []Wave
 	// stage is the index of the open wave; len(waves) for Rest.
 	stage int
-	// running counts the nodes in the ledger without a verdict; waiting those with a queued job, and eligible those of them that
-	// the open wave chooses.
-	running, waiting, eligible int
-	// queue holds the labels of the nodes that waited when the pass began.
+	// running counts the nodes in the ledger without a verdict, waiting those with a queued job, and unqueued others that have the update.
+	// Eligible are those of the latter two that the open wave chooses, and held those that a failed job holds.
+	running, waiting, unqueued, eligible, held int
+	// runningFrom counts the running ones by the version that they come from.
+	runningFrom map[string]int
+	// queue holds the labels of the nodes that waited or were not queued when the pass began.
 	queue []map[string]string
-	// stopped is why the edge is admitted to no node, and closed why the open wave takes no more of them, as it was said since the
-	// last admission. The zero refusals are that the edge is not stopped, and that nobody has asked.
+	// keeps is what the first waiting node of the open wave waits for, beside the budget.
+	keeps string
+	// stopped is why the update is admitted to no node, and closed why the open wave takes no more of them, as it was said since the
+	// last admission. The zero refusals are that the update is not stopped, and that nobody has asked.
 	stopped, closed refusal
 }
 
@@ -34,6 +38,7 @@ func (p *pass) followRollouts() {
 		}
 	}
 	p.loadWaiting()
+	p.loadUnqueued()
 	for _, o := range p.pools {
 		if !o.Plan.follows() {
 			continue
@@ -43,10 +48,10 @@ func (p *pass) followRollouts() {
 		}
 		failures := p.judge(o)
 		p.loadRunning(o)
+		o.beginAgain()
 		for _, r := range o.inOrder() {
 			r.choose()
-			p.halt(o, r, failures[r.Edge])
-			p.haltWithoutSuccess(r)
+			p.halt(o, r, failures[r.Target])
 		}
 		o.trim()
 		for _, r := range o.inOrder() {
@@ -56,10 +61,6 @@ func (p *pass) followRollouts() {
 		}
 		for _, r := range o.inOrder() {
 			p.advance(o, r)
-			if r.running == 0 && r.waiting == 0 {
-				r.Started = time.Time{}
-			}
-			p.wakeAtDeadline(o, r)
 			r.stopped = p.stops(o, r)
 		}
 	}
@@ -68,9 +69,9 @@ func (p *pass) followRollouts() {
 
 // load takes the record of a policy.
 func (p *pass) load(o *pool) {
-	o.rollouts, o.judged, o.written = map[Edge]*rollout{}, map[string]bool{}, o.waves()
+	o.rollouts, o.judged = map[Target]*rollout{}, map[string]bool{}
 	for _, recorded := range o.Plan.Rollouts {
-		r := o.rollout(recorded.Edge)
+		r := o.rollout(recorded.Target)
 		r.Rollout, r.stage = recorded, stageOf(r.waves, recorded.Wave)
 		if r.stage >= 0 {
 			continue
@@ -79,22 +80,22 @@ func (p *pass) load(o *pool) {
 		if !r.succeeded() {
 			r.Failed = 0
 		}
-		r.open(firstWave(o.written))
+		r.open(firstWave(o.Plan.Waves))
 	}
 }
 
-// rollout is the one of an edge; a new one begins with the first wave.
-func (o *pool) rollout(e Edge) *rollout {
-	r := o.rollouts[e]
+// rollout is the one of a target; a new one begins with the first wave.
+func (o *pool) rollout(t Target) *rollout {
+	r := o.rollouts[t]
 	if r == nil {
-		first := firstWave(o.written)
-		r = &rollout{Rollout: Rollout{Edge: e, Wave: first}, waves: o.written, stage: stageOf(o.written, first)}
-		o.rollouts[e] = r
+		first := firstWave(o.Plan.Waves)
+		r = &rollout{Rollout: Rollout{Target: t, Wave: first}, waves: o.Plan.Waves, stage: stageOf(o.Plan.Waves, first), runningFrom: map[string]int{}}
+		o.rollouts[t] = r
 	}
 	return r
 }
 
-// loadWaiting counts for each edge the nodes that have a queued job with it and no place yet.
+// loadWaiting counts for each update the nodes that have a queued job with it and no place yet.
 func (p *pass) loadWaiting() {
 	for i := range p.facts.Jobs {
 		j := &p.facts.Jobs[i]
@@ -106,7 +107,7 @@ func (p *pass) loadWaiting() {
 			continue
 		}
 		for _, e := range j.Edges {
-			if r := n.pools[0].rollout(e.Edge); !slices.Contains(n.waitsWith, r) {
+			if r := n.pools[0].rollout(e.Target); !slices.Contains(n.waitsWith, r) {
 				n.waitsWith = append(n.waitsWith, r)
 				r.waiting++
 				r.queue = append(r.queue, n.Labels)
@@ -115,14 +116,74 @@ func (p *pass) loadWaiting() {
 	}
 }
 
-func (p *pass) loadRunning(o *pool) {
-	for _, entry := range o.out.Ledger {
-		if o.judged[entry.UID] {
+// loadUnqueued counts for each update the nodes that are to get it and have neither a queued job with it nor a place: the queue is full,
+// or they wait for another try.
+func (p *pass) loadUnqueued() {
+	if p.facts.Due == nil {
+		return
+	}
+	for i := range p.fleet {
+		n := &p.fleet[i]
+		if len(n.pools) != 1 || !n.pools[0].Plan.follows() {
 			continue
 		}
-		for _, e := range p.jobs[entry.UID].Edges {
-			o.rollout(e.Edge).running++
+		due, planned := p.facts.Due[n.Name]
+		n.pools[0].unplanned = n.pools[0].unplanned || !planned
+		for _, e := range due {
+			r := n.pools[0].rollout(e.Target)
+			if slices.Contains(n.waitsWith, r) || p.runs(n, e.Target) {
+				continue
+			}
+			n.waitsWith = append(n.waitsWith, r)
+			r.unqueued++
+			r.queue = append(r.queue, n.Labels)
 		}
+	}
+}
+
+// runs reports whether the node has a place for a job with the target.
+func (p *pass) runs(n *node, t Target) bool {
+	return slices.ContainsFunc(n.holders, func(h holder) bool { return has(p.jobs[h.entry.UID].Edges, t) })
+}
+
+func (p *pass) loadRunning(o *pool) {
+	for _, entry := range o.out.Ledger {
+		j := p.jobs[entry.UID]
+		for _, e := range targets(j.Edges) {
+			switch r := o.rollout(e.Target); {
+			case !o.judged[entry.UID]:
+				r.run(j)
+			case j.State == Held && e.Verdict == Failed:
+				r.held++
+			}
+		}
+	}
+}
+
+// run counts a node that has a place for the job.
+func (r *rollout) run(j *Job) {
+	r.running++
+	for _, e := range j.Edges {
+		if e.Target == r.Target {
+			r.runningFrom[e.From]++
+		}
+	}
+}
+
+// beginAgain forgets the waves of an update that the pool has left since for another version of the same model, which came further than
+// its first wave: an image that is selected again begins with the first wave.
+func (o *pool) beginAgain() {
+	leftBy := func(r *rollout) func(*rollout) bool {
+		return func(other *rollout) bool {
+			return other.Model == r.Model && other.stage > 0 && other.LastVerdict.After(r.LastVerdict) && slices.Contains(other.From, r.Version)
+		}
+	}
+	for _, r := range o.rollouts {
+		if r.waiting == 0 || r.running > 0 || r.stage == 0 || r.Halted != nil || !slices.ContainsFunc(slices.Collect(maps.Values(o.rollouts)), leftBy(r)) {
+			continue
+		}
+		first := firstWave(o.Plan.Waves)
+		r.Rollout, r.stage = Rollout{Target: r.Target, Wave: first, LastVerdict: r.LastVerdict}, 0
 	}
 }
 
@@ -136,30 +197,30 @@ func (o *pool) trim() {
 		switch {
 		case r.running > 0, r.Halted != nil:
 			return 0
-		case begun && r.waiting > 0:
+		case begun && r.waiting+r.unqueued > 0:
 			return 1
 		case r.eligible > 0:
 			return 2
 		case begun:
 			return 3
-		case r.waiting > 0:
+		case r.waiting+r.unqueued > 0:
 			return 4
 		}
 		return none
 	}
 	ranked := slices.SortedFunc(maps.Values(o.rollouts), func(a, b *rollout) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), b.LastVerdict.Compare(a.LastVerdict), a.Compare(b.Edge))
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), b.LastVerdict.Compare(a.LastVerdict), a.Compare(b.Target))
 	})
 	for i, r := range ranked {
 		if i >= MaxRollouts || rank(r) == none {
-			delete(o.rollouts, r.Edge)
+			delete(o.rollouts, r.Target)
 		}
 	}
 }
 
-// inOrder lists the rollouts in order of their edges.
+// inOrder lists the rollouts in order of their targets.
 func (o *pool) inOrder() []*rollout {
-	return slices.SortedFunc(maps.Values(o.rollouts), func(a, b *rollout) int { return a.Compare(b.Edge) })
+	return slices.SortedFunc(maps.Values(o.rollouts), func(a, b *rollout) int { return a.Compare(b.Target) })
 }
 
 // states are the rollouts of a pool as they stand after the pass.
@@ -171,11 +232,16 @@ func (p *pass) states(o *pool) []RolloutState {
 		if why.reason == "" && r.waiting > 0 && r.Wave != Rest && (r.eligible == 0 || r.free() == 0) {
 			why = p.closed(r)
 		}
+		if soaked := r.soaked(); why.reason == WaitingForWave && r.isJudged() && soaked.After(p.facts.Now) {
+			s.Soaks = soaked
+		}
 		s.Reason, s.Message = why.reason, why.message
 		switch {
 		case s.Reason != "":
-		case r.running+r.waiting == 0:
-			s.Message = fmt.Sprintf("No node waits for the update of %s; %s judged.", r.Edge, quantity(r.judged(), "node is", "nodes are"))
+		case r.running+r.waiting+r.unqueued == 0:
+			s.Message = fmt.Sprintf("No node waits for the update of %s; %s judged.", r.Target, quantity(r.judged(), "node is", "nodes are"))
+		case r.running == 0 && r.keeps != "":
+			s.Message = r.progress() + ". " + r.keeps
 		default:
 			s.Message = r.progress() + "."
 		}
@@ -189,21 +255,23 @@ func (p *pass) closed(r *rollout) refusal {
 	switch {
 	case r.closed.reason != "":
 	case r.running == 0 && r.eligible == 0 && !r.succeeded():
-		r.closed = refusal{WaveEmpty, fmt.Sprintf("Wave %s of %s chooses none of the %s, and no node has shown yet that the update succeeds. "+
-			"Change the nodeSelector of the wave, or label a node for it.", r.Wave, r.Edge, quantity(r.waiting, "waiting node", "waiting nodes"))}
+		r.closed = refusal{WaveEmpty, fmt.Sprintf("Wave %s of %s selects none of the %s, and no node has succeeded with the update yet. "+
+			"Change the nodeSelector of the wave, or label a node for it.", r.Wave, r.Target, quantity(r.waiting, "waiting node", "waiting nodes"))}
 	case r.isJudged() && r.soaked().After(p.facts.Now):
-		r.closed = refusal{WaveSoaking, fmt.Sprintf("%s; the next wave opens at %s.", r.progress(), clock(r.soaked()))}
+		r.closed = refusal{WaitingForWave, fmt.Sprintf("%s; the next wave opens at %s.", r.progress(), clock(r.soaked()))}
+	case r.keeps != "" && r.running == 0:
+		r.closed = refusal{WaitingForWave, fmt.Sprintf("%s; the next wave opens when each of its nodes is judged. %s", r.progress(), r.keeps)}
 	default:
-		r.closed = refusal{WaveNotOpen, r.progress() + "; the next wave opens when each of its nodes has succeeded."}
+		r.closed = refusal{WaitingForWave, r.progress() + "; the next wave opens when each of its nodes is judged."}
 	}
 	return r.closed
 }
 
 // progress says how far the open wave is.
 func (r *rollout) progress() string {
-	out := fmt.Sprintf("Wave %s of %s: %d of %s judged", r.Wave, r.Edge, r.Succeeded+r.Failed, quantity(r.waveNodes(), "node", "nodes"))
+	out := fmt.Sprintf("Wave %s of %s: %d of %s judged", r.Wave, r.Target, r.Succeeded+r.Failed, quantity(r.waveNodes(), "node", "nodes"))
 	if r.Failed > 0 {
-		out += fmt.Sprintf(", %d of them failed", r.Failed)
+		out += ", " + quantity(r.Failed, "failure", "failures")
 	}
 	return out
 }

@@ -4,16 +4,14 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// lift takes the halts away that a person has seen: those that were recorded before. What failed counts no more, and a deadline
-// begins anew.
+// lift takes the halts away that a person has seen: those that were recorded before. What failed counts no more.
 func (p *pass) lift(o *pool) {
 	for _, r := range o.rollouts {
-		r.Halted, r.Failed = nil, 0
-		if !r.Started.IsZero() {
-			r.Started = p.facts.Now
-		}
+		r.Halted, r.Failed, r.Consecutive = nil, 0, 0
 	}
 }
 
@@ -24,22 +22,23 @@ type failure struct {
 }
 
 // judge counts each verdict once: in the write that takes the entry of the job out of the ledger, or, for a failed job that
-// keeps its node, in the one that marks the entry. It returns the failures by edge.
-func (p *pass) judge(o *pool) map[Edge][]failure {
-	failures := map[Edge][]failure{}
+// keeps its node, in the one that marks the entry. It returns the failures by target.
+func (p *pass) judge(o *pool) map[Target][]failure {
+	failures := map[Target][]failure{}
 	count := func(j *Job) {
-		for _, e := range j.Edges {
+		for _, e := range targets(j.Edges) {
 			if e.Verdict == Unknown {
 				continue
 			}
-			r := o.rollout(e.Edge)
+			r := o.rollout(e.Target)
 			r.LastVerdict = wholeSecond(p.facts.Now)
 			if e.Verdict == Succeeded {
-				r.Succeeded++
+				r.Succeeded, r.Consecutive = r.Succeeded+1, 0
+				r.comeFrom(j)
 				continue
 			}
-			r.Failed++
-			failures[e.Edge] = append(failures[e.Edge], failure{j, j.State == Held})
+			r.Failed, r.Consecutive = r.Failed+1, r.Consecutive+1
+			failures[e.Target] = append(failures[e.Target], failure{j, j.State == Held})
 		}
 	}
 	counted := make(map[string]bool, len(o.Plan.Judged))
@@ -65,6 +64,16 @@ func (p *pass) judge(o *pool) map[Edge][]failure {
 	return failures
 }
 
+// comeFrom remembers the versions from which a job has succeeded.
+func (r *rollout) comeFrom(j *Job) {
+	for _, e := range j.Edges {
+		at, known := slices.BinarySearch(r.From, e.From)
+		if e.Target == r.Target && !known && len(r.From) < MaxFromVersions {
+			r.From = slices.Insert(slices.Clone(r.From), at, e.From)
+		}
+	}
+}
+
 // isFirst reports whether no other ledger has the entry too, or this one comes first.
 func (p *pass) isFirst(o *pool, e Entry) bool {
 	hs := p.node(e.Node).holders
@@ -79,81 +88,74 @@ func wholeSecond(t time.Time) time.Time {
 	return t
 }
 
-// halt halts an edge when a failure that was counted in this pass reaches a threshold.
+// halt halts an update when a failure that was counted in this pass reaches a threshold, or was the last verdict of a wave in which no
+// node succeeded.
 func (p *pass) halt(o *pool, r *rollout, failures []failure) {
-	limit := o.Plan.halt()
-	for _, f := range failures {
-		h := Halted{Node: f.job.Node, Job: f.job.Name, Time: p.facts.Now}
-		nodes := quantity(r.Failed, "node", "nodes")
-		switch {
-		case f.held:
-			h.Reason, h.Message = HaltNeedsIntervention, fmt.Sprintf("Job %s failed and holds node %s, which needs a person.", h.Job, h.Node)
-		case limit.MaxFailures > 0 && r.Failed >= limit.MaxFailures:
-			h.Reason, h.Message = HaltMaxFailures, fmt.Sprintf("%s of wave %s failed, the last with job %s on node %s; halt.maxFailures is %d.",
-				nodes, r.Wave, h.Job, h.Node, limit.MaxFailures)
-		case limit.MaxFailedPercent > 0 && r.Failed*100 > limit.MaxFailedPercent*r.waveNodes():
-			h.Reason, h.Message = HaltMaxFailedPercent, fmt.Sprintf("%s of the %d of wave %s failed, the last with job %s on node %s; "+
-				"halt.maxFailedPercent is %d.", nodes, r.waveNodes(), r.Wave, h.Job, h.Node, limit.MaxFailedPercent)
-		default:
-			continue
-		}
-		if r.Halted == nil {
-			r.Halted = &h
-		}
+	if r.Halted != nil || len(failures) == 0 {
 		return
 	}
-}
-
-// haltWithoutSuccess halts an edge whose wave is judged though none of its nodes succeeded, even where the thresholds allow that.
-func (p *pass) haltWithoutSuccess(r *rollout) {
-	if r.Halted == nil && r.Wave != Rest && r.isJudged() && r.Succeeded == 0 && r.Failed > 0 {
-		r.Halted = &Halted{Reason: HaltNoSuccess, Time: p.facts.Now, Message: fmt.Sprintf(
-			"No node of wave %s succeeded and %s failed.", r.Wave, quantity(r.Failed, "node", "nodes"))}
+	limit, last := o.Plan.halt(), failures[len(failures)-1]
+	maxFailures := limit.maxFailures(r.waveNodes())
+	lenient := limit.LenientAfter > 0 && (r.Done+r.Succeeded)*100 >= limit.LenientAfter*r.nodes()
+	held := slices.IndexFunc(failures, func(f failure) bool { return f.held })
+	why := ""
+	switch {
+	case held >= 0 && r.held > limit.MaxHeld && limit.MaxHeld == 0:
+		why = fmt.Sprintf("Job %s failed and holds node %s, which needs a person.", failures[held].job.Name, failures[held].job.Node)
+	case held >= 0 && r.held > limit.MaxHeld:
+		why = fmt.Sprintf("%s held, the last by job %s on node %s; halt.maxHeld is %d.", quantity(r.held, "node is", "nodes are"),
+			failures[held].job.Name, failures[held].job.Node, limit.MaxHeld)
+	case lenient:
+		return
+	case maxFailures > 0 && r.Failed >= maxFailures:
+		why = fmt.Sprintf("%s in wave %s, the last with job %s on node %s; halt.maxFailures is %s.", quantity(r.Failed, "failure", "failures"),
+			r.Wave, last.job.Name, last.job.Node, limit.MaxFailures.String())
+	case limit.MaxConsecutive > 0 && r.Consecutive >= limit.MaxConsecutive:
+		why = fmt.Sprintf("%s without a success in between, the last with job %s on node %s; halt.maxConsecutiveFailures is %d.",
+			quantity(r.Consecutive, "failure", "failures"), last.job.Name, last.job.Node, limit.MaxConsecutive)
+	case r.Wave != Rest && r.isJudged() && r.Succeeded == 0:
+		why = fmt.Sprintf("Wave %s is over with %s and no success.", r.Wave, quantity(r.Failed, "failure", "failures"))
+	default:
+		return
 	}
+	r.Halted = &Halted{Time: p.facts.Now, Message: why}
 }
 
-// halted is the halted rollout that concerns an edge: its own, or one of the same image for the same model. Nil for none.
-func (o *pool) halted(e Edge) *rollout {
-	if r := o.rollouts[e]; r != nil && r.Halted != nil {
+// maxFailures is the limit in a wave of that many nodes; 0 for none.
+func (h Halt) maxFailures(wave int) int {
+	if h.MaxFailures.Type == intstr.Int {
+		return int(h.MaxFailures.IntVal)
+	}
+	out, err := intstr.GetScaledValueFromIntOrPercent(&h.MaxFailures, wave, true)
+	if err != nil {
+		return 1
+	}
+	return max(1, out)
+}
+
+// halted is the halted rollout that concerns a target: its own, or one of the same image for the same model. Nil for none.
+func (o *pool) halted(t Target) *rollout {
+	if r := o.rollouts[t]; r != nil && r.Halted != nil {
 		return r
 	}
 	for _, other := range o.halts {
-		if other.Halted != nil && other.Model == e.Model && other.Digest == e.Digest {
+		if other.Halted != nil && other.sameImage(t) {
 			return other
 		}
 	}
 	return nil
 }
 
-// stops says why an edge may not be admitted to any node. What it says stays true for the rest of the pass.
+// stops says why an update may not be admitted to any node. What it says stays true for the rest of the pass.
 func (p *pass) stops(o *pool, r *rollout) refusal {
-	if h := o.halted(r.Edge); h != nil {
-		return refusal{RolloutHalted, fmt.Sprintf("The update of %s is halted. %s Find the cause, then set spec.resume of rolloutpolicy/%s to a "+
-			"new value to go on.", h.Edge, h.Halted.Message, o.Name)}
-	}
-	if at := o.deadline(r); !at.IsZero() && !at.After(p.facts.Now) {
-		return refusal{DeadlineExceeded, fmt.Sprintf("The update of %s began at %s and was not done within the deadline %s of rollout policy %s. "+
-			"Raise spec.deadline, or set spec.resume to a new value to begin it anew.", r.Edge, clock(r.Started), o.Plan.Deadline, o.Name)}
+	if h := o.halted(r.Target); h != nil {
+		return refusal{RolloutHalted, fmt.Sprintf("The update of %s is halted. %s Find the cause, then set spec.requests.resume of rolloutpolicy/%s "+
+			"to a new value to go on.", h.Target, h.Halted.Message, o.Name)}
 	}
 	return refusal{}
 }
 
-// deadline is when the edge may not be admitted any more; zero for never.
-func (o *pool) deadline(r *rollout) time.Time {
-	if o.Plan.Deadline == 0 || r.Started.IsZero() {
-		return time.Time{}
-	}
-	return r.Started.Add(o.Plan.Deadline)
-}
-
-// wakeAtDeadline asks for a decision when the deadline of an edge passes for which nodes wait.
-func (p *pass) wakeAtDeadline(o *pool, r *rollout) {
-	if at := o.deadline(r); r.waiting > 0 && !at.IsZero() {
-		p.wake(at)
-	}
-}
-
-// refuseStopped refuses the queued jobs that got their place before their edge was halted or the policy aborted, and were not
+// refuseStopped refuses the queued jobs that got their place before their update was halted or the policy aborted, and were not
 // told yet.
 func (p *pass) refuseStopped() {
 	for _, o := range p.pools {
@@ -163,11 +165,11 @@ func (p *pass) refuseStopped() {
 				continue
 			}
 			if o.Aborted {
-				p.refusals[j.UID] = refusal{PolicyAborted, o.aborted()}
+				p.refusals[j.UID] = refusal{Aborted, o.aborted()}
 				continue
 			}
 			for _, edge := range j.Edges {
-				r := o.rollouts[edge.Edge]
+				r := o.rollouts[edge.Target]
 				if r != nil && r.stopped.reason == RolloutHalted && !p.node(j.Node).repeats(j) {
 					p.refusals[j.UID] = r.stopped
 					break
@@ -184,9 +186,10 @@ func (o *pool) aborted() string {
 // repeats reports whether the job is to try the same images again on a node that a failed job holds. A person asked for it, and it
 // disturbs no further node, so waves and halts do not concern it.
 func (n *node) repeats(j *Job) bool {
+	sameImage := func(held *Job, e JobEdge) bool {
+		return slices.ContainsFunc(held.Edges, func(of JobEdge) bool { return of.sameImage(e.Target) })
+	}
 	return slices.ContainsFunc(n.held, func(held *Job) bool {
-		return j.follows(held) && len(j.Edges) > 0 && !slices.ContainsFunc(j.Edges, func(e JobEdge) bool { return !slices.ContainsFunc(held.Edges, e.sameImage) })
+		return j.follows(held) && len(j.Edges) > 0 && !slices.ContainsFunc(j.Edges, func(e JobEdge) bool { return !sameImage(held, e) })
 	})
 }
-
-func (e JobEdge) sameImage(o JobEdge) bool { return e.Model == o.Model && e.Digest == o.Digest }

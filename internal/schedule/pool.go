@@ -23,27 +23,28 @@ type pool struct {
 	unheard, lost []string
 	// bytes is what the ledger takes in the API.
 	bytes int
-	// domains are those of the topology budgets, in their order.
-	domains []*domains
+	// apart are the domains of the nodes without the labels of the topology budgets.
+	apart map[string]*domain
 	// state is what the calendar says, and opening the same for people; nil before it was asked. Fitting is the longest duration known
 	// to fit into a window.
 	state   *window.State
 	opening string
 	fitting time.Duration
-	// rollouts are those that the policy follows, nil where it follows none; halts are those of them that are halted. Written
-	// are the waves, and judged the uids of the jobs in the ledger whose verdicts are counted.
-	rollouts map[Edge]*rollout
-	halts    []*rollout
-	written  []Wave
-	judged   map[string]bool
+	// rollouts are those that the policy follows, nil where it follows none; halts are those of them that are halted, and judged the
+	// uids of the jobs in the ledger whose verdicts are counted. Unplanned says that it is not known what some node is to get.
+	rollouts  map[Target]*rollout
+	halts     []*rollout
+	judged    map[string]bool
+	unplanned bool
 }
 
 func newPool(policy Policy) *pool {
-	return &pool{Policy: policy, out: Outcome{Name: policy.Name}, used: map[string]bool{}, domains: newDomains(policy.Topology)}
+	return &pool{Policy: policy, out: Outcome{Name: policy.Name}, used: map[string]bool{}, apart: map[string]*domain{}}
 }
 
 // count computes the budget of each pool and which nodes use it.
 func (p *pass) count() {
+	p.loadDomains()
 	for _, o := range p.pools {
 		for _, e := range o.out.Ledger {
 			p.use(o, e.Node)
@@ -54,12 +55,15 @@ func (p *pass) count() {
 	}
 	for i := range p.fleet {
 		n := &p.fleet[i]
+		p.live(n)
+		disturbed := false
+		if !n.Ready || n.Cordoned || len(n.holders) > 0 || n.atWork() || n.Unheard {
+			disturbed = true
+			p.disturb(n.Name)
+		}
 		for _, o := range n.pools {
 			o.out.Nodes++
-			for _, d := range o.domains {
-				d.size[n.Labels[d.Key]]++
-			}
-			if !n.Ready || n.Cordoned || len(n.holders) > 0 || n.atWork() || n.Unheard {
+			if disturbed {
 				p.use(o, n.Name)
 			}
 			if n.Unheard && n.Ready {

@@ -73,8 +73,8 @@ func calendarOn(weekday int) *window.Calendar {
 }
 
 var (
-	nicUpdate  = schedule.Edge{Model: "15b3:101d", From: "22.31.1014", Version: "22.39.2048", Digest: "sha256:a"}
-	biosUpdate = schedule.Edge{Model: "dell-inc:bios", From: "1.9.2", Version: "1.10.1", Digest: "sha256:b"}
+	nicUpdate  = schedule.Edge{Target: schedule.Target{Model: "15b3:101d", Version: "22.39.2048", Digest: "sha256:a"}, From: "22.31.1014"}
+	biosUpdate = schedule.Edge{Target: schedule.Target{Model: "dell-inc:bios", Version: "1.10.1", Digest: "sha256:b"}, From: "1.9.2"}
 )
 
 // planUnderWay is one for a pool of so many nodes where the canaries of one update have succeeded, and those of another have not begun.
@@ -85,10 +85,10 @@ func planUnderWay(now time.Time, nodes int) schedule.Plan {
 			{Name: "canaries", Selector: labels.SelectorFromSet(labels.Set{"canary": "true"}), Soak: 30 * time.Minute},
 			{Name: "half", Size: &half, Soak: time.Hour},
 		},
-		Halt: &schedule.Halt{MaxFailures: 2, MaxFailedPercent: 10}, Deadline: 30 * 24 * time.Hour,
+		Halt: &schedule.Halt{MaxFailures: intstr.FromString("10%")},
 		Rollouts: []schedule.Rollout{
-			{Edge: nicUpdate, Wave: "half", Started: now.Add(-8 * time.Hour), LastVerdict: now.Add(-2 * time.Hour), Done: nodes / 20, Succeeded: nodes / 40},
-			{Edge: biosUpdate, Wave: "canaries"},
+			{Target: nicUpdate.Target, Wave: "half", From: []string{nicUpdate.From}, LastVerdict: now.Add(-2 * time.Hour), Done: nodes / 20, Succeeded: nodes / 40},
+			{Target: biosUpdate.Target, Wave: "canaries"},
 		},
 	}
 }

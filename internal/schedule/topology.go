@@ -6,68 +6,144 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// TopologyBudget bounds how many nodes of a pool with the same value of a label are disturbed at once.
+// TopologyBudget bounds how many nodes with the same value of a label are disturbed at once, whatever pools they are in.
 type TopologyBudget struct {
-	// Key is the label. The nodes without it are one domain together.
+	// Key is the label. The nodes of the pool without it are one domain together.
 	Key string
 	// MaxUnavailable is a number of nodes, or a percentage of the nodes of the domain.
 	MaxUnavailable intstr.IntOrString
 }
 
-// domains counts the nodes of a pool by the value of one label.
-type domains struct {
-	TopologyBudget
-	size, used map[string]int
-}
+// domains counts nodes by the value of one label.
+type domains struct{ size, used map[string]int }
 
-func newDomains(budgets []TopologyBudget) []*domains {
-	out := make([]*domains, len(budgets))
-	for i, b := range budgets {
-		out[i] = &domains{TopologyBudget: b, size: map[string]int{}, used: map[string]int{}}
+func newDomains() *domains { return &domains{size: map[string]int{}, used: map[string]int{}} }
+
+// controlPlane is the label of the nodes that run the control plane, with etcd in most clusters.
+const controlPlane = "node-role.kubernetes.io/control-plane"
+
+// domainsOf are the domains of a label in the whole cluster.
+func (p *pass) domainsOf(key string) *domains {
+	d := p.domains[key]
+	if d == nil {
+		d = newDomains()
+		p.domains[key] = d
 	}
-	return out
+	return d
 }
 
-// use notes that a node uses up budget: that of its pool, and that of each domain it is in.
-func (p *pass) use(o *pool, node string) {
-	if o.used[node] {
+// loadDomains counts the nodes of each domain that a policy has a budget for. Nodes without the label are counted in their pools.
+func (p *pass) loadDomains() {
+	for _, o := range p.pools {
+		for _, b := range o.Topology {
+			p.domainsOf(b.Key)
+			o.apart[b.Key] = &domain{}
+		}
+	}
+	for i := range p.fleet {
+		n := &p.fleet[i]
+		for key, d := range p.domains {
+			if value := n.Labels[key]; value != "" {
+				d.size[value]++
+				continue
+			}
+			for _, o := range n.pools {
+				if a := o.apart[key]; a != nil {
+					a.size++
+				}
+			}
+		}
+	}
+}
+
+// domain is that of the nodes of a pool without the label.
+type domain struct{ size, used int }
+
+// use notes that a node uses up budget: that of a pool, and that of each domain it is in.
+func (p *pass) use(o *pool, name string) {
+	if o.used[name] {
 		return
 	}
-	o.used[node] = true
-	for _, d := range o.domains {
-		d.used[p.node(node).Labels[d.Key]]++
+	o.used[name] = true
+	n := p.node(name)
+	for key, a := range o.apart {
+		if n.Labels[key] == "" {
+			a.used++
+		}
+	}
+	p.disturb(name)
+}
+
+// disturb notes that a node uses up the budget of its domains, whether or not it is in a pool.
+func (p *pass) disturb(name string) {
+	if p.disturbed[name] {
+		return
+	}
+	p.disturbed[name] = true
+	n := p.node(name)
+	for key, d := range p.domains {
+		if value := n.Labels[key]; value != "" {
+			d.used[value]++
+		}
 	}
 }
 
-// crowded keeps a job while its domain has as many disturbed nodes as may be. A node that uses budget already costs no more.
-func (p *pass) crowded(c *candidate) (Reason, string) {
-	for _, d := range c.pool.domains {
-		value := c.node.Labels[d.Key]
-		budget, after := Budget(d.MaxUnavailable, d.size[value]), d.used[value]
-		if !c.pool.used[c.job.Node] {
-			after++
-		}
-		switch {
-		case after <= budget:
-		case budget == 0:
-			return BudgetExhausted, fmt.Sprintf("Policy %s admits no node because its topology budget for %s is %s.", c.pool.Name, d.Key,
-				d.MaxUnavailable.String())
-		case value == "":
-			return BudgetExhausted, fmt.Sprintf("%[1]d of %[1]d in policy %[2]s without label %[3]s: as many nodes are disturbed as may be; the job goes "+
-				"as soon as one of them is back.%[4]s", budget, c.pool.Name, d.Key, p.aboutLost(d.among(p, c.pool.lost, value)))
-		default:
-			return BudgetExhausted, fmt.Sprintf("%[1]d of %[1]d in %[3]s %[4]s of policy %[2]s: as many nodes are disturbed as may be; the job goes as soon as "+
-				"one of them is back.%[5]s", budget, c.pool.Name, d.Key, value, p.aboutLost(d.among(p, c.pool.lost, value)))
+// live notes whether a node of the control plane is away, or is about to be: is not Ready, or has a job.
+func (p *pass) live(n *node) {
+	if _, is := n.Labels[controlPlane]; is && (!n.Ready || len(n.holders) > 0 || n.atWork() || n.Unheard) {
+		p.awayControlPlane = append(p.awayControlPlane, n.Name)
+	}
+}
+
+// quorum keeps the job of a node of the control plane while another one of the cluster is away: etcd has a majority of three as long as
+// two are there.
+func (p *pass) quorum(c *candidate) (Reason, string) {
+	if _, is := c.node.Labels[controlPlane]; !is {
+		return "", ""
+	}
+	for _, other := range p.awayControlPlane {
+		if other != c.node.Name {
+			return BudgetExhausted, fmt.Sprintf("Node %s of the control plane is away or has a job; of the nodes with label %s one goes at a time.",
+				other, controlPlane)
 		}
 	}
 	return "", ""
 }
 
-// among are those of the nodes that are in the domain with that value.
-func (d *domains) among(p *pass, nodes []string, value string) []string {
+// crowded keeps a job while its domain has as many disturbed nodes as may be. A node that uses budget already costs no more.
+func (p *pass) crowded(c *candidate) (Reason, string) {
+	for _, b := range c.pool.Topology {
+		value := c.node.Labels[b.Key]
+		size, after := p.domains[b.Key].size[value], p.domains[b.Key].used[value]
+		counts := p.disturbed[c.job.Node]
+		if value == "" {
+			size, after, counts = c.pool.apart[b.Key].size, c.pool.apart[b.Key].used, c.pool.used[c.job.Node]
+		}
+		budget := Budget(b.MaxUnavailable, size)
+		if !counts {
+			after++
+		}
+		switch {
+		case after <= budget:
+		case budget == 0:
+			return BudgetExhausted, fmt.Sprintf("Policy %s admits no node because its topology budget for %s is %s.", c.pool.Name, b.Key,
+				b.MaxUnavailable.String())
+		case value == "":
+			return BudgetExhausted, fmt.Sprintf("%[1]d of %[1]d in policy %[2]s without label %[3]s: as many nodes are disturbed as may be; the job goes "+
+				"as soon as one of them is back.%[4]s", budget, c.pool.Name, b.Key, p.aboutLost(p.among(c.pool.lost, b.Key, value)))
+		default:
+			return BudgetExhausted, fmt.Sprintf("%[1]d of %[1]d in %[3]s %[4]s by policy %[2]s: as many nodes are disturbed as may be; the job goes as soon as "+
+				"one of them is back.%[5]s", budget, c.pool.Name, b.Key, value, p.aboutLost(p.among(c.pool.lost, b.Key, value)))
+		}
+	}
+	return "", ""
+}
+
+// among are those of the nodes whose label has that value.
+func (p *pass) among(nodes []string, key, value string) []string {
 	var out []string
 	for _, name := range nodes {
-		if p.node(name).Labels[d.Key] == value {
+		if p.node(name).Labels[key] == value {
 			out = append(out, name)
 		}
 	}

@@ -8,22 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// waves are those of the policy, written out.
-func (o *pool) waves() []Wave {
-	x := o.Plan.Exponential
-	if x == nil {
-		return o.Plan.Waves
-	}
-	var out []Wave
-	total := 0
-	for batch := max(x.Start, 1); len(out) == 0 || batch <= o.out.Budget; batch *= 2 {
-		total += batch
-		size := intstr.FromInt(total)
-		out = append(out, Wave{Name: fmt.Sprintf("batch-%d", batch), Size: &size, Soak: x.Soak})
-	}
-	return out
-}
-
 func firstWave(waves []Wave) string {
 	if len(waves) == 0 {
 		return Rest
@@ -50,13 +34,13 @@ func (r *rollout) wave() Wave {
 // open goes on to another wave.
 func (r *rollout) open(name string) {
 	r.Wave, r.stage = name, stageOf(r.waves, name)
-	r.Done, r.Succeeded, r.Failed = r.judged(), 0, 0
+	r.Done, r.Succeeded, r.Failed = r.Done+r.Succeeded, 0, 0
 	r.choose()
 }
 
-// judged counts the nodes with a verdict, and nodes all that have the edge.
+// judged counts the verdicts that count, and nodes all that have the update.
 func (r *rollout) judged() int { return r.Done + r.Succeeded + r.Failed }
-func (r *rollout) nodes() int  { return r.judged() + r.running + r.waiting }
+func (r *rollout) nodes() int  { return r.judged() + r.running + r.waiting + r.unqueued }
 
 // size is how many nodes may be updated up to the end of the open wave.
 func (r *rollout) size() int {
@@ -73,7 +57,7 @@ func (r *rollout) size() int {
 // free is how many more nodes may go in the open wave.
 func (r *rollout) free() int { return max(0, r.size()-r.judged()-r.running) }
 
-// includes reports whether the open wave chooses the node: by its selector, or by that of a wave before. Otherwise two edges in
+// includes reports whether the open wave chooses the node: by its selector, or by that of a wave before. Otherwise two updates in
 // different waves, each with a node that the other one has behind or before it, would wait for each other for ever.
 func (r *rollout) includes(node map[string]string) bool {
 	open := r.wave()
@@ -86,7 +70,7 @@ func (w Wave) chooses(node map[string]string) bool {
 	return w.Selector == nil || w.Selector.Matches(labels.Set(node))
 }
 
-// choose counts the waiting nodes that the open wave chooses.
+// choose counts the nodes without a place that the open wave chooses.
 func (r *rollout) choose() {
 	r.eligible = 0
 	for _, node := range r.queue {
@@ -111,10 +95,10 @@ func (r *rollout) isJudged() bool {
 	return r.running == 0 && (w.Size != nil && r.free() == 0 || w.Selector != nil && r.eligible == 0)
 }
 
-// advance opens the next waves as long as the open one is judged and has soaked. No edge leaves its first wave before a node
+// advance opens the next waves as long as the open one is judged and has soaked. No update leaves its first wave before a node
 // has succeeded, and no wave opens for which no node waits: nodes that join the pool later are spread over waves as well.
 func (p *pass) advance(o *pool, r *rollout) {
-	for r.Wave != Rest && r.waiting > 0 && r.isJudged() && r.succeeded() && o.halted(r.Edge) == nil {
+	for r.Wave != Rest && r.waiting > 0 && !o.unplanned && r.isJudged() && r.succeeded() && o.halted(r.Target) == nil {
 		if soaked := r.soaked(); soaked.After(p.facts.Now) {
 			p.wake(soaked)
 			return
@@ -127,16 +111,17 @@ func (p *pass) advance(o *pool, r *rollout) {
 	}
 }
 
-// inWave keeps the job until the open wave of each of its edges includes its node.
+// inWave keeps the job until the open wave of each of its updates includes its node. Where no node has succeeded yet that came from the
+// same version, one goes after the other.
 func (p *pass) inWave(c *candidate) (Reason, string) {
 	if !c.pool.Plan.follows() || c.node.repeats(c.job) {
 		return "", ""
 	}
 	for _, e := range c.job.Edges {
-		r := c.pool.rollouts[e.Edge]
+		r := c.pool.rollouts[e.Target]
 		if r == nil {
-			return WaveNotOpen, fmt.Sprintf("Rollout policy %s follows %d updates, which is as many as it can; the update of %s is admitted "+
-				"when one of them is over.", c.pool.Name, MaxRollouts, e.Edge)
+			return WaitingForWave, fmt.Sprintf("Rollout policy %s follows %d updates, which is as many as it can; the update of %s is admitted "+
+				"when one of them is over.", c.pool.Name, MaxRollouts, e.Target)
 		}
 		if r.stopped.reason != "" {
 			return r.stopped.reason, r.stopped.message
@@ -145,28 +130,34 @@ func (p *pass) inWave(c *candidate) (Reason, string) {
 			closed := p.closed(r)
 			return closed.reason, closed.message
 		}
+		if r.isFirstFrom(e.From) && r.runningFrom[e.From] > 0 {
+			return WaitingForWave, fmt.Sprintf("No node has succeeded with the update of %s from version %s yet, and the first one is under way.",
+				e.Target, e.From)
+		}
 	}
 	return "", ""
 }
 
-// begin counts an admitted job in the open waves of its edges.
+// isFirstFrom reports whether the nodes that come from the version go one after the other.
+func (r *rollout) isFirstFrom(version string) bool {
+	_, known := slices.BinarySearch(r.From, version)
+	return len(r.waves) > 0 && !known
+}
+
+// begin counts an admitted job in the open waves of its updates.
 func (p *pass) begin(c *candidate) {
-	for _, e := range c.job.Edges {
-		r := c.pool.rollouts[e.Edge]
-		if r == nil { // only where the policy follows no edges, or a held node repeats one that has no place in the list
+	for _, e := range targets(c.job.Edges) {
+		r := c.pool.rollouts[e.Target]
+		if r == nil { // only where the policy follows no updates, or a held node repeats one that has no place in the list
 			continue
 		}
-		r.running++
+		r.run(c.job)
 		r.closed = refusal{}
 		if r.waiting > 0 {
 			r.waiting--
 		}
 		if r.eligible > 0 && r.includes(c.node.Labels) {
 			r.eligible--
-		}
-		if r.Started.IsZero() {
-			r.Started = p.facts.Now
-			p.wakeAtDeadline(c.pool, r)
 		}
 	}
 }

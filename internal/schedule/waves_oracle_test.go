@@ -12,35 +12,41 @@ import (
 
 // oracle knows each node by name where the product keeps counters. It decides by looking at all of them.
 type oracle struct {
-	waves    []schedule.Wave
-	halt     schedule.Halt
-	deadline time.Duration
-	edges    map[schedule.Edge]*told
+	waves   []schedule.Wave
+	halt    schedule.Halt
+	targets map[schedule.Target]*told
 }
 
-// told is what happened to an edge.
+// told is what happened to an update.
 type told struct {
 	stage        int
 	before, wave []verdict
-	halted       bool
-	started      time.Time
-	last         time.Time
+	// streak are the failures since the last success, and from the versions from which a node succeeded.
+	streak int
+	from   map[string]bool
+	halted bool
+	last   time.Time
 }
 
 type verdict struct {
-	node string
-	ok   bool
+	node     string
+	from     []string
+	ok, held bool
 }
 
-func (o *oracle) of(e schedule.Edge) *told {
-	if o.edges[e] == nil {
-		o.edges[e] = &told{}
+func (o *oracle) of(target schedule.Target) *told {
+	if o.targets[target] == nil {
+		o.targets[target] = &told{from: map[string]bool{}}
 	}
-	return o.edges[e]
+	return o.targets[target]
 }
 
-// present is who runs and waits with an edge now.
-type present struct{ running, waiting []schedule.Node }
+// present is who runs and waits with an update now, who is held by it, and the versions that those who run come from.
+type present struct {
+	running, waiting []schedule.Node
+	held             int
+	from             map[string]bool
+}
 
 func (t *told) judged() int { return len(t.before) + len(t.wave) }
 
@@ -96,61 +102,65 @@ func failures(vs []verdict) int {
 }
 
 // judge takes the verdicts of one pass and halts.
-func (o *oracle) judge(now time.Time, e schedule.Edge, verdicts []verdict, held []bool, p present) {
-	t := o.of(e)
+func (o *oracle) judge(now time.Time, target schedule.Target, verdicts []verdict, p present) {
+	t := o.of(target)
 	t.wave = append(t.wave, verdicts...)
-	if len(verdicts) > 0 {
+	anyHeld, anyFailed := false, false
+	for _, v := range verdicts {
 		t.last = now
-	}
-	all := len(t.wave) + len(p.running) + min(max(o.room(t, p), 0), len(o.members(t, p.waiting)))
-	for i, v := range verdicts {
-		failed := failures(t.wave)
-		if !v.ok && (held[i] || o.halt.MaxFailures > 0 && failed >= o.halt.MaxFailures ||
-			o.halt.MaxFailedPercent > 0 && failed*100 > o.halt.MaxFailedPercent*all) {
-			t.halted = true
+		anyHeld, anyFailed = anyHeld || v.held && !v.ok, anyFailed || !v.ok
+		t.streak++
+		if v.ok {
+			t.streak = 0
+			for _, from := range v.from {
+				t.from[from] = true
+			}
 		}
 	}
-	if o.over(t, p) && len(t.wave) > 0 && !succeeded(t.wave) {
+	if !anyFailed {
+		return
+	}
+	all := len(t.wave) + len(p.running) + min(max(o.room(t, p), 0), len(o.members(t, p.waiting)))
+	limit := o.halt.MaxFailures.IntValue()
+	if s := o.halt.MaxFailures.StrVal; s != "" {
+		percent := map[string]int{"40%": 40, "70%": 70}[s]
+		limit = max(1, (all*percent+99)/100)
+	}
+	successes := len(t.before) + len(t.wave) - failures(t.wave)
+	nodes := t.judged() + len(p.running) + len(p.waiting)
+	switch {
+	case anyHeld && p.held > o.halt.MaxHeld:
+		t.halted = true
+	case o.halt.LenientAfter > 0 && successes*100 >= o.halt.LenientAfter*nodes:
+	case limit > 0 && failures(t.wave) >= limit, o.halt.MaxConsecutive > 0 && t.streak >= o.halt.MaxConsecutive,
+		o.over(t, p) && !succeeded(t.wave):
 		t.halted = true
 	}
 }
 
 // resume is a person who lifts everything.
-func (o *oracle) resume(now time.Time) {
-	for _, t := range o.edges {
-		t.halted = false
+func (o *oracle) resume() {
+	for _, t := range o.targets {
+		t.halted, t.streak = false, 0
 		t.wave = slices.DeleteFunc(t.wave, func(v verdict) bool { return !v.ok })
-		if !t.started.IsZero() {
-			t.started = now
-		}
 	}
 }
 
-// advance opens waves.
-func (o *oracle) advance(now time.Time, e schedule.Edge, p present) {
-	t := o.of(e)
-	if len(p.running)+len(p.waiting) == 0 {
-		t.started = time.Time{}
-	}
-	for len(p.waiting) > 0 && o.over(t, p) && !o.stops(now, e, false) && succeeded(t.before, t.wave) && !now.Before(t.last.Add(o.open(t).Soak)) {
-		t.stage, t.before, t.wave = t.stage+1, append(t.before, t.wave...), nil
+// advance opens waves. What failed in a wave before is a node that has the update still, or none at all.
+func (o *oracle) advance(now time.Time, target schedule.Target, p present) {
+	t := o.of(target)
+	for len(p.waiting) > 0 && o.over(t, p) && !o.stops(target) && succeeded(t.before, t.wave) && !now.Before(t.last.Add(o.open(t).Soak)) {
+		t.stage, t.before = t.stage+1, append(t.before, slices.DeleteFunc(t.wave, func(v verdict) bool { return !v.ok })...)
+		t.wave = nil
 	}
 }
 
-// stops says whether nothing is admitted for an edge at all: it or another of the same image and model is halted, or it took
-// too long.
-func (o *oracle) stops(now time.Time, e schedule.Edge, late bool) bool {
-	for other, t := range o.edges {
-		if t.halted && other.Model == e.Model && other.Digest == e.Digest {
-			return true
-		}
-	}
-	t := o.of(e)
-	return late && o.deadline > 0 && !t.started.IsZero() && !now.Before(t.started.Add(o.deadline))
-}
+// stops says whether nothing is admitted for an update at all.
+func (o *oracle) stops(target schedule.Target) bool { return o.of(target).halted }
 
-// allows says whether a node may go with an edge.
-func (o *oracle) allows(now time.Time, e schedule.Edge, n schedule.Node, p present) bool {
-	t := o.of(e)
-	return !o.stops(now, e, true) && o.room(t, p) > 0 && len(o.members(t, []schedule.Node{n})) == 1
+// allows says whether a node may go with an update from a version.
+func (o *oracle) allows(e schedule.Edge, n schedule.Node, p present) bool {
+	t := o.of(e.Target)
+	oneByOne := len(o.waves) > 0 && !t.from[e.From] && p.from[e.From]
+	return !o.stops(e.Target) && o.room(t, p) > 0 && len(o.members(t, []schedule.Node{n})) == 1 && !oneByOne
 }

@@ -16,12 +16,14 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 )
 
-// The last two are the same image for the same model over different versions: they halt together.
+// The last two are the same update over different versions.
 var edges = []schedule.Edge{
-	{Model: "15b3:101d", From: "1", Version: "2", Digest: "sha256:a"},
-	{Model: "dell-inc:bios", From: "1", Version: "2", Digest: "sha256:b"},
-	{Model: "dell-inc:bios", From: "0", Version: "2", Digest: "sha256:b"},
+	{Target: schedule.Target{Model: "15b3:101d", Version: "2", Digest: "sha256:a"}, From: "1"},
+	{Target: schedule.Target{Model: "dell-inc:bios", Version: "2", Digest: "sha256:b"}, From: "1"},
+	{Target: schedule.Target{Model: "dell-inc:bios", Version: "2", Digest: "sha256:b"}, From: "0"},
 }
+
+var targets = []schedule.Target{edges[0].Target, edges[1].Target}
 
 // spread is a pool over which updates spread in waves, with an operator that may lose its writes.
 type spread struct {
@@ -38,14 +40,14 @@ func newSpread(t *rapid.T) *spread {
 	for i := range rapid.IntRange(1, 9).Draw(t, "nodes") {
 		n := schedule.Node{Name: fmt.Sprintf("n%d", i), Ready: true, Labels: map[string]string{"canary": fmt.Sprint(rapid.IntRange(0, 3).Draw(t, "canary") == 0)}}
 		s.nodes[n.Name] = n
-		s.queue(n.Name, rapid.SampledFrom([][]schedule.Edge{edges[:1], edges[1:2], edges[2:], edges[:2], {edges[0], edges[2]}}).Draw(t, "edges"))
+		s.queue(n.Name, rapid.SampledFrom([][]schedule.Edge{edges[:1], edges[1:2], edges[2:], edges[:2], edges[1:], {edges[0], edges[2]}}).Draw(t, "edges"))
 	}
 	s.policy.Plan = newPlan(t)
-	halt := schedule.Halt{MaxFailures: 1}
+	halt := schedule.Halt{MaxFailures: intstr.FromInt32(1)}
 	if h := s.policy.Plan.Halt; h != nil {
 		halt = *h
 	}
-	s.oracle = &oracle{waves: s.policy.Plan.Waves, halt: halt, deadline: s.policy.Plan.Deadline, edges: map[schedule.Edge]*told{}}
+	s.oracle = &oracle{waves: s.policy.Plan.Waves, halt: halt, targets: map[schedule.Target]*told{}}
 	return s
 }
 
@@ -66,10 +68,12 @@ func newPlan(t *rapid.T) schedule.Plan {
 		}
 		p.Waves = append(p.Waves, w)
 	}
-	p.Halt = rapid.SampledFrom([]*schedule.Halt{nil, {MaxFailures: 1}, {MaxFailures: 3}, {MaxFailedPercent: 40}, {MaxFailures: 2, MaxFailedPercent: 70}}).Draw(t, "halt")
-	p.Deadline = time.Duration(rapid.SampledFrom([]int{0, 0, 20}).Draw(t, "deadline")) * time.Minute
-	if len(p.Waves) == 0 && p.Halt == nil && p.Deadline == 0 {
-		p.Halt = &schedule.Halt{MaxFailures: 1}
+	p.Halt = rapid.SampledFrom([]*schedule.Halt{
+		nil, {MaxFailures: intstr.FromInt32(1)}, {MaxFailures: intstr.FromInt32(3), MaxHeld: 1}, {MaxFailures: intstr.FromString("40%"), LenientAfter: 60},
+		{MaxFailures: intstr.FromString("70%"), MaxConsecutive: 2, MaxHeld: 2}, {MaxConsecutive: 2},
+	}).Draw(t, "halt")
+	if len(p.Waves) == 0 && p.Halt == nil {
+		p.Halt = &schedule.Halt{MaxFailures: intstr.FromInt32(1)}
 	}
 	return p
 }
@@ -91,35 +95,56 @@ func (s *spread) facts() schedule.Facts {
 	return f
 }
 
-// present says who runs and waits with each edge, when the ledger is as given.
-func (s *spread) present(ledger []schedule.Entry, judged []string) map[schedule.Edge]present {
-	out, placed := map[schedule.Edge]present{}, map[string]bool{}
+// present says who runs and waits with each update, when the ledger is as given.
+func (s *spread) present(ledger []schedule.Entry, judged []string) map[schedule.Target]present {
+	out, placed := map[schedule.Target]present{}, map[string]bool{}
 	for _, e := range ledger {
 		placed[e.UID] = true
 	}
-	for _, j := range s.jobs {
-		for _, e := range j.Edges {
-			p := out[e.Edge]
+	for _, target := range targets {
+		p := present{from: map[string]bool{}}
+		for _, j := range s.jobs {
+			es := edgesTo(j, target)
 			switch {
+			case len(es) == 0:
 			case placed[j.UID] && !slices.Contains(judged, j.UID):
 				p.running = append(p.running, s.nodes[j.Node])
+				for _, e := range es {
+					p.from[e.From] = true
+				}
+			case placed[j.UID] && verdictOf(es) == schedule.Failed:
+				p.held++
 			case !placed[j.UID] && j.State == schedule.Queued:
 				p.waiting = append(p.waiting, s.nodes[j.Node])
 			}
-			out[e.Edge] = p
 		}
+		out[target] = p
 	}
 	return out
+}
+
+func edgesTo(j schedule.Job, target schedule.Target) []schedule.JobEdge {
+	return slices.DeleteFunc(slices.Clone(j.Edges), func(e schedule.JobEdge) bool { return e.Target != target })
+}
+
+// verdictOf is the worst of the verdicts.
+func verdictOf(es []schedule.JobEdge) schedule.Verdict {
+	for _, v := range []schedule.Verdict{schedule.Failed, schedule.Unknown} {
+		if slices.ContainsFunc(es, func(e schedule.JobEdge) bool { return e.Verdict == v }) {
+			return v
+		}
+	}
+	return schedule.Succeeded
 }
 
 // expect is the oracle's own decision: which jobs get a place in this pass.
 func (s *spread) expect() []string {
 	if p := &s.policy.Plan; p.Resume != p.Resumed {
-		s.resume(s.now)
+		s.resume()
 	}
 	var kept []schedule.Entry
 	judged := slices.Clone(s.policy.Plan.Judged)
-	verdicts, held := map[schedule.Edge][]verdict{}, map[schedule.Edge][]bool{}
+	gone, stay := map[schedule.Target][]verdict{}, map[schedule.Target][]verdict{}
 	for _, e := range s.policy.Ledger {
 		j := s.jobs[e.UID]
 		if j.State != schedule.Finished {
@@ -129,19 +154,28 @@ func (s *spread) expect() []string {
 			continue
 		}
 		judged = append(judged, e.UID)
-		for _, edge := range j.Edges {
-			if edge.Verdict != schedule.Unknown {
-				verdicts[edge.Edge] = append(verdicts[edge.Edge], verdict{j.Node, edge.Verdict == schedule.Succeeded})
-				held[edge.Edge] = append(held[edge.Edge], j.State == schedule.Held)
+		for _, target := range targets {
+			es := edgesTo(j, target)
+			if len(es) == 0 || verdictOf(es) == schedule.Unknown {
+				continue
+			}
+			v := verdict{node: j.Node, ok: verdictOf(es) == schedule.Succeeded, held: j.State == schedule.Held}
+			for _, e := range es {
+				v.from = append(v.from, e.From)
+			}
+			if v.held {
+				stay[target] = append(stay[target], v)
+			} else {
+				gone[target] = append(gone[target], v)
 			}
 		}
 	}
 	now := s.present(kept, judged)
-	for _, e := range edges {
-		s.judge(s.now, e, verdicts[e], held[e], now[e])
+	for _, target := range targets {
+		s.judge(s.now, target, append(gone[target], stay[target]...), now[target])
 	}
-	for _, e := range edges {
-		s.advance(s.now, e, now[e])
+	for _, target := range targets {
+		s.advance(s.now, target, now[target])
 	}
 	var out []string
 	for _, j := range slices.SortedFunc(maps.Values(s.jobs), func(a, b schedule.Job) int { return a.Created.Compare(b.Created) }) {
@@ -149,17 +183,12 @@ func (s *spread) expect() []string {
 		if j.State != schedule.Queued || busy || len(kept) >= int(s.policy.MaxUnavailable.IntVal) {
 			continue
 		}
-		allowed := !slices.ContainsFunc(j.Edges, func(e schedule.JobEdge) bool { return !s.allows(s.now, e.Edge, s.nodes[j.Node], now[e.Edge]) })
+		allowed := !slices.ContainsFunc(j.Edges, func(e schedule.JobEdge) bool { return !s.allows(e.Edge, s.nodes[j.Node], now[e.Target]) })
 		if !allowed {
 			continue
 		}
 		kept, out = append(kept, entry(j)), append(out, j.Name)
 		now = s.present(kept, judged)
-		for _, e := range j.Edges {
-			if told := s.of(e.Edge); told.started.IsZero() {
-				told.started = s.now
-			}
-		}
 	}
 	return out
 }
@@ -180,7 +209,7 @@ func (s *spread) pass(t *rapid.T, dies bool) {
 	s.write(o)
 	for _, a := range d.Admit {
 		j := s.jobs[a.Entry.UID]
-		require.False(t, slices.ContainsFunc(j.Edges, func(e schedule.JobEdge) bool { return s.stops(s.now, e.Edge, false) }), "job %s is told to run though its update is halted", j.Name)
+		require.False(t, slices.ContainsFunc(j.Edges, func(e schedule.JobEdge) bool { return s.stops(e.Target) }), "job %s is told to run though its update is halted", j.Name)
 		if !dies || rapid.Bool().Draw(t, "the condition is written") {
 			j.State = schedule.Admitted
 			s.jobs[j.UID] = j
@@ -233,7 +262,7 @@ func (s *spread) end(j schedule.Job, state schedule.JobState, of func() schedule
 	s.jobs[j.UID] = j
 }
 
-// Waves are never overtaken, a halted edge admits nothing, each verdict counts once, a free place and a node that may go never
+// Waves are never overtaken, a halted update admits nothing, each verdict counts once, a free place and a node that may go never
 // coexist, and the operator wakes exactly when time changes the decision: for random pools, waves and outcomes, with an
 // operator that may die between its writes, it decides as an oracle does that knows every node by name.
 func TestWavesSpreadAsTheOracleSays(t *testing.T) {
@@ -284,7 +313,6 @@ func TestWavesSpreadAsTheOracleSays(t *testing.T) {
 func TestWavesDrain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newSpread(t)
-		s.policy.Plan.Deadline, s.deadline = 0, 0
 		for round := 0; len(s.in(schedule.Finished)) < len(s.jobs); round++ {
 			d := schedule.Decide(s.facts())
 			s.write(d.Policies[0])

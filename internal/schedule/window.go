@@ -7,7 +7,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule/window"
 )
 
-// stopped keeps every job of a policy whose windows cannot be worked with.
+// stopped keeps every job of a policy whose windows or waves are invalid.
 func (p *pass) stopped(c *candidate) (Reason, string) {
 	if c.pool.Stopped == "" {
 		return "", ""
@@ -15,14 +15,14 @@ func (p *pass) stopped(c *candidate) (Reason, string) {
 	return InvalidSpec, fmt.Sprintf("Rollout policy %s: %s", c.pool.Name, c.pool.Stopped)
 }
 
-// frozen keeps every job during a freeze.
-func (p *pass) frozen(c *candidate) (Reason, string) {
+// denied keeps every job inside a window with the effect Deny.
+func (p *pass) denied(c *candidate) (Reason, string) {
 	s := p.calendar(c.pool)
-	if s.Freeze == "" {
+	if s.Denies == "" {
 		return "", ""
 	}
-	return Frozen, fmt.Sprintf("Freeze %s of rollout policy %s is in force until %s; %s.", s.Freeze, c.pool.Name,
-		at(s.Thaws, s.Zone), c.pool.opening)
+	return OutsideWindow, fmt.Sprintf("Window %s of rollout policy %s admits no node until %s; %s.", s.Denies, c.pool.Name,
+		at(s.DeniedUntil, s.Zone), c.pool.opening)
 }
 
 // outside keeps a job while no window is open, and one that is expected to take longer than what is left of the window.
@@ -33,15 +33,15 @@ func (p *pass) outside(c *candidate) (Reason, string) {
 	}
 	switch {
 	case !s.Open:
-		return WaitingForWindow, fmt.Sprintf("Rollout policy %s: %s.", c.pool.Name, c.pool.opening)
+		return OutsideWindow, fmt.Sprintf("Rollout policy %s: %s.", c.pool.Name, c.pool.opening)
 	case !s.Closes.Before(p.facts.Now.Add(expected)):
 		return "", ""
 	}
 	if !c.pool.mayFit(p.facts.Now, expected) {
-		return WaitingForWindow, fmt.Sprintf("The job is expected to take %s, and none of the next windows of rollout policy %s is that long. "+
-			"Lengthen a window or shorten the freezes.", about(expected), c.pool.Name)
+		return OutsideWindow, fmt.Sprintf("The job is expected to take %s, and none of the next windows of rollout policy %s is that long. "+
+			"Lengthen a window, or shorten those with the effect Deny.", about(expected), c.pool.Name)
 	}
-	return WaitingForWindow, fmt.Sprintf("The window of rollout policy %s closes %s and the job is expected to take %s; it waits for the "+
+	return OutsideWindow, fmt.Sprintf("The window of rollout policy %s closes %s and the job is expected to take %s; it waits for the "+
 		"next one.", c.pool.Name, at(s.Closes, s.Zone), about(expected))
 }
 
@@ -52,7 +52,7 @@ func about(expected time.Duration) time.Duration {
 	return (expected + step - 1).Truncate(step)
 }
 
-// calendar is what the windows and freezes of the policy say now.
+// calendar is what the windows of the policy say now.
 func (p *pass) calendar(o *pool) window.State {
 	if o.state == nil {
 		s := o.Calendar.At(p.facts.Now)

@@ -37,19 +37,19 @@ func TestANodeIsAdmittedOnlyInAWindowThatItFitsInto(t *testing.T) {
 		message  string
 		next     string
 	}{
-		"before the window": {now: "2026-11-28T20:59:00Z", reason: schedule.WaitingForWindow,
+		"before the window": {now: "2026-11-28T20:59:00Z", reason: schedule.OutsideWindow,
 			message: "Rollout policy default: opens Sat 2026-11-28 22:00 Europe/Paris.", next: "2026-11-28T21:00:00Z"},
 		"in the window":                    {now: "2026-11-28T21:00:00Z", next: "2026-11-29T01:00:00Z"},
 		"as long as what is expected fits": {now: "2026-11-29T00:30:00Z", next: "2026-11-29T01:00:00Z"},
-		"not when less is left than is expected where nothing is known": {now: "2026-11-29T00:31:00Z", reason: schedule.WaitingForWindow,
+		"not when less is left than is expected where nothing is known": {now: "2026-11-29T00:31:00Z", reason: schedule.OutsideWindow,
 			message: "The window of rollout policy default closes Sun 2026-11-29 02:00 Europe/Paris and the job is expected to take 30m0s; it waits for the next one.", next: "2026-11-29T01:00:00Z"},
 		"what is known to be short still fits": {now: "2026-11-29T00:31:00Z", expected: 25 * time.Minute, next: "2026-11-29T01:00:00Z"},
-		"what is known to be long does not": {now: "2026-11-29T00:00:00Z", expected: 61 * time.Minute, reason: schedule.WaitingForWindow,
+		"what is known to be long does not": {now: "2026-11-29T00:00:00Z", expected: 61 * time.Minute, reason: schedule.OutsideWindow,
 			message: "The window of rollout policy default closes Sun 2026-11-29 02:00 Europe/Paris and the job is expected to take 1h5m0s; it waits for the next one.", next: "2026-11-29T01:00:00Z"},
-		"nor ever, when no window is that long": {now: "2026-11-28T22:00:00Z", expected: 5 * time.Hour, reason: schedule.WaitingForWindow,
-			message: "The job is expected to take 5h0m0s, and none of the next windows of rollout policy default is that long. Lengthen a window or shorten the freezes.", next: "2026-11-29T01:00:00Z"},
-		"a freeze wins": {now: "2026-11-28T21:30:00Z", freezes: []window.Rule{freeze}, reason: schedule.Frozen,
-			message: "Freeze quarter-end of rollout policy default is in force until Sun 2026-11-29 00:00 Europe/Paris; opens Sun 2026-11-29 00:00 Europe/Paris.", next: "2026-11-28T23:00:00Z"},
+		"nor ever, when no window is that long": {now: "2026-11-28T22:00:00Z", expected: 5 * time.Hour, reason: schedule.OutsideWindow,
+			message: "The job is expected to take 5h0m0s, and none of the next windows of rollout policy default is that long. Lengthen a window, or shorten those with the effect Deny.", next: "2026-11-29T01:00:00Z"},
+		"a Deny wins": {now: "2026-11-28T21:30:00Z", freezes: []window.Rule{freeze}, reason: schedule.OutsideWindow,
+			message: "Window quarter-end of rollout policy default admits no node until Sun 2026-11-29 00:00 Europe/Paris; opens Sun 2026-11-29 00:00 Europe/Paris.", next: "2026-11-28T23:00:00Z"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now, err := time.Parse(time.RFC3339, c.now)
@@ -89,7 +89,7 @@ func TestAHeldNodeIsTakenOverOutsideAWindowButNotInAFreeze(t *testing.T) {
 		if freezes == nil {
 			assert.Len(t, outcome(t, d, "default").Replace, 1, name)
 		} else {
-			assert.Equal(t, schedule.Frozen, reasons(d)[retry.Name], name)
+			assert.Equal(t, schedule.OutsideWindow, reasons(d)[retry.Name], name)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func TestTheBoundOfWavesContainsTheirSoaks(t *testing.T) {
 func TestAWaveWithoutNodesOfItsOwnAddsNoSoak(t *testing.T) {
 	p := policy("default", "10")
 	for i, soak := range []time.Duration{time.Hour, 3 * time.Hour, 2 * time.Hour} {
-		p.Spec.Waves = append(p.Spec.Waves, v1alpha1.RolloutWave{Name: fmt.Sprint("w", i), Size: ptrTo(intstrOne), Soak: &metav1.Duration{Duration: soak}})
+		p.Spec.Waves = append(p.Spec.Waves, v1alpha1.RolloutWave{Name: fmt.Sprint("w", i), Size: ptrTo(intstrOne), Soak: duration(soak)})
 	}
 	got := run(t, options(fleet(11), p)).Report.Policies[0]
 	assert.InDelta(t, (20*time.Minute + 3*time.Hour + 20*time.Minute).Seconds(), got.Makespan, 0)
@@ -61,7 +61,7 @@ func TestNoRolloutIsFasterThanItsBound(t *testing.T) {
 // A rollout in waves is within 5 % of its bound while nobody has to resume it.
 func TestARolloutInWavesIsCloseToItsBound(t *testing.T) {
 	p := policy("default", "2%")
-	hours := func(n int) *metav1.Duration { return &metav1.Duration{Duration: time.Duration(n) * time.Hour} }
+	hours := func(n int) v1alpha1.Duration { return duration(time.Duration(n) * time.Hour) }
 	p.Spec.Waves = []v1alpha1.RolloutWave{
 		{Name: "canary", Size: ptrTo(intstr.FromInt32(5)), Soak: hours(12)}, {Name: "tenth", Size: ptrTo(intstr.FromString("10%")), Soak: hours(4)},
 		{Name: "half", Size: ptrTo(intstr.FromString("50%")), Soak: hours(2)},
@@ -84,12 +84,14 @@ func atRandom(dice *rand.Rand) simulation.Options {
 		"canary": {{Value: "yes", Weight: 1}, {Value: "no", Weight: 5}},
 	}}.Fleet()
 	p := policy("default", fmt.Sprint(1+dice.IntN(8)))
-	soak := func() *metav1.Duration {
-		return &metav1.Duration{Duration: time.Duration(dice.IntN(300)) * time.Minute}
+	soak := func() v1alpha1.Duration {
+		return duration(time.Duration(dice.IntN(300)) * time.Minute)
 	}
 	switch dice.IntN(3) {
 	case 0:
-		p.Spec.Exponential = &v1alpha1.ExponentialWaves{Start: ptrTo(int32(1 + dice.IntN(3))), Soak: soak()}
+		for i, size := range []int{1, 3, 7, 15} {
+			p.Spec.Waves = append(p.Spec.Waves, v1alpha1.RolloutWave{Name: fmt.Sprint("double", i), Size: ptrTo(intstr.FromInt(size)), Soak: soak()})
+		}
 	default:
 		if dice.IntN(2) == 0 {
 			p.Spec.Waves = append(p.Spec.Waves, v1alpha1.RolloutWave{
@@ -104,7 +106,7 @@ func atRandom(dice *rand.Rand) simulation.Options {
 		p.Spec.Waves = append(p.Spec.Waves, v1alpha1.RolloutWave{Name: "half", Size: ptrTo(intstr.FromString("50%")), Soak: soak()})
 	}
 	if dice.IntN(3) == 0 {
-		p.Spec.Windows = []v1alpha1.RolloutWindow{{Schedule: "0 22 * * *", Duration: metav1.Duration{Duration: 6 * time.Hour}}}
+		p.Spec.Windows = []v1alpha1.RolloutWindow{{Schedule: "0 22 * * *", Duration: "6h"}}
 	}
 	o := options(nodes, p)
 	if dice.IntN(4) > 0 {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -99,7 +100,7 @@ func devicesOf(n Node, version string) []device {
 
 // edge is the update of a device.
 func (d device) edge() schedule.Edge {
-	return schedule.Edge{Model: cmp.Or(d.Model, v1alpha1.AnyModel), From: d.Version, Version: d.To, Digest: string(d.Digest)}
+	return rollout.EdgeOf(d.Model, d.Version, d.To, d.Digest)
 }
 
 // fill says what a queued job updates: the devices that are not done. One whose image is quarantined keeps the others not waiting,
@@ -130,6 +131,30 @@ func (r *run) fill(n *node, j *schedule.Job) {
 	for _, i := range due {
 		j.Devices = append(j.Devices, n.devices[i].Name)
 		j.Edges = rollout.WithEdge(j.Edges, schedule.JobEdge{Edge: n.devices[i].edge()})
+	}
+}
+
+// edgesDue are the updates that a node is to get now.
+func (r *run) edgesDue(n *node) (out []schedule.Edge) {
+	for _, d := range n.devices {
+		if d.done || r.bad.blocks(n, d) != nil {
+			continue
+		}
+		if at, found := slices.BinarySearchFunc(out, d.edge(), schedule.Edge.Compare); !found {
+			out = slices.Insert(out, at, d.edge())
+		}
+	}
+	return out
+}
+
+// due says which nodes are to get updates and have no job, because the queue is full or they wait for another try.
+func (r *run) due() {
+	r.facts.Due = make(map[string][]schedule.Edge, len(r.nodes))
+	for _, n := range r.nodes {
+		r.facts.Due[n.Name] = nil
+		if !n.done && len(n.jobs) == 0 {
+			r.facts.Due[n.Name] = r.edgesDue(n)
+		}
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
@@ -30,14 +29,14 @@ func mixed(nodes int) []simulation.Node {
 // A node with two devices waits for the waves of both: the canary of the cards must not be overtaken by a drive, nor the other way.
 func TestANodeWithTwoDevicesWaitsForTheWavesOfBoth(t *testing.T) {
 	p := policy("default", "10")
-	p.Spec.Waves = []v1alpha1.RolloutWave{{Name: "canary", Size: ptrTo(intstrOne), Soak: &metav1.Duration{Duration: 24 * time.Hour}}}
+	p.Spec.Waves = []v1alpha1.RolloutWave{{Name: "canary", Size: ptrTo(intstrOne), Soak: "24h"}}
 	r := run(t, options(mixed(20), p))
 	require.Equal(t, simulation.Complete, r.Report.Ending)
 	got := r.Report.Policies[0]
 	assert.Equal(t, 20, got.Jobs.Succeeded, "one job for each node, whatever it has")
 	html := picture(t, r)
-	assert.Contains(t, html, "waves of card from 1 to 2.0")
-	assert.Contains(t, html, "waves of drive from 1 to 2.0", "each model has waves of its own")
+	assert.Contains(t, html, "waves of card to 2.0")
+	assert.Contains(t, html, "waves of drive to 2.0", "each model has waves of its own")
 	assert.GreaterOrEqual(t, got.Makespan, (48 * time.Hour).Seconds(), "the first node has a card alone; the drives begin with a canary after that")
 	assert.GreaterOrEqual(t, got.Ratio, 1.0)
 }

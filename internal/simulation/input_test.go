@@ -24,20 +24,20 @@ const head = "apiVersion: nodefirmware.io/v1alpha1\nkind: RolloutPolicy\n"
 
 func TestPoliciesAreReadAsTheAPIServerWouldStoreThem(t *testing.T) {
 	got, err := simulation.LoadPolicies([]string{file(t, "p.yaml", head+"metadata: {name: a}\nspec: {maxUnavailable: 10%}\n---\n"+head+
-		"metadata: {name: b}\nstatus: {admitted: [{node: n1, job: j1, jobUID: u, time: \"2026-01-01T00:00:00Z\"}]}\n")})
+		"metadata: {name: b}\nstatus: {admitted: [{node: n1, job: j1, jobUID: u }]}\n")})
 	require.NoError(t, err)
 	require.Len(t, got, 2)
 	assert.Equal(t, "10%", got[0].Spec.MaxUnavailable.String())
 	assert.Equal(t, "1", got[1].Spec.MaxUnavailable.String(), "the default of the definition")
-	assert.Equal(t, time.Minute, got[1].Spec.Soak.Duration)
+	assert.EqualValues(t, "60s", got[1].Spec.HealthyFor)
 	assert.Empty(t, got[1].Status.Admitted, "the rollout begins with no node admitted")
 }
 
 func TestTheListThatKubectlPrintsIsRead(t *testing.T) {
 	list := "apiVersion: v1\nkind: List\nitems:\n- " + strings.ReplaceAll(head, "\n", "\n  ") + "metadata: {name: a, resourceVersion: \"7\", generation: 2}\n" +
-		"- " + strings.ReplaceAll(head, "\n", "\n  ") + "metadata: {name: b}\n  spec:\n    soak: 2h\n"
+		"- " + strings.ReplaceAll(head, "\n", "\n  ") + "metadata: {name: b}\n  spec:\n    healthyFor: 2h\n"
 	got, err := simulation.LoadPolicies([]string{file(t, "p.yaml", list)})
-	assert.ErrorContains(t, err, "p.yaml:11: RolloutPolicy b: spec.soak: ")
+	assert.ErrorContains(t, err, "p.yaml:11: RolloutPolicy b: spec.healthyFor: ")
 	require.Len(t, got, 2)
 	assert.Equal(t, "a", got[0].Name)
 }
@@ -47,7 +47,7 @@ func TestEveryProblemOfAPolicyNamesItsFileAndField(t *testing.T) {
 		"an unknown field":     {head + "metadata: {name: a}\nspec:\n  maxUnavailabel: 1\n", `p.yaml:5: unknown field "spec.maxUnavailabel"`},
 		"a budget":             {head + "metadata: {name: a}\nspec:\n  maxUnavailable: 110%\n", `p.yaml:5: RolloutPolicy a: spec.maxUnavailable: Invalid value: maxUnavailable must be a number of nodes from 0 or a percentage`},
 		"a selector":           {head + "metadata: {name: a}\nspec:\n  nodeSelector:\n    matchLabels: {\"not a key\": x}\n", "p.yaml:5: RolloutPolicy a: spec.nodeSelector: "},
-		"a duration":           {head + "metadata: {name: a}\nspec:\n  soak: 2h\n", "soak must be a duration from 0s to 1h"},
+		"a duration":           {head + "metadata: {name: a}\nspec:\n  healthyFor: 2h\n", "healthyFor must be a duration from 0s to 1h"},
 		"a state":              {head + "metadata: {name: a}\nspec:\n  state: Quick\n", `p.yaml:5: RolloutPolicy a: spec.state: Unsupported value: "Quick"`},
 		"another kind":         {"apiVersion: v1\nkind: Node\n", `p.yaml:1: apiVersion is "v1", want "nodefirmware.io/v1alpha1"`},
 		"another kind of ours": {"apiVersion: nodefirmware.io/v1alpha1\nkind: FirmwareSource\n", `p.yaml:2: kind is "FirmwareSource", want RolloutPolicy`},

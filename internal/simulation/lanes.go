@@ -14,11 +14,11 @@ func calendarSpans(c *window.Calendar, from, to time.Time, zone *time.Location) 
 	if c == nil {
 		return nil
 	}
-	open, frozen := spans{label: "windows"}, spans{label: "freezes"}
+	open, denied := spans{label: "windows"}, spans{label: "denied"}
 	when := func(a, b time.Time) string {
 		return a.In(zone).Format("Mon 2 Jan 15:04") + " to " + b.In(zone).Format("Mon 2 Jan 15:04 MST")
 	}
-	for t := from; t.Before(to) && len(open.list)+len(frozen.list) < maxSpans; {
+	for t := from; t.Before(to) && len(open.list)+len(denied.list) < maxSpans; {
 		s := c.At(t)
 		next := s.Next
 		if next.IsZero() || next.After(to) {
@@ -27,13 +27,13 @@ func calendarSpans(c *window.Calendar, from, to time.Time, zone *time.Location) 
 		switch {
 		case s.Open:
 			open.list = extended(open.list, span{from: t, to: next, class: "window"})
-		case s.Freeze != "":
-			frozen.list = extended(frozen.list, span{from: t, to: next, class: "freeze", title: s.Freeze})
+		case s.Denies != "":
+			denied.list = extended(denied.list, span{from: t, to: next, class: "freeze", title: s.Denies})
 		}
 		t = next
 	}
 	var out []spans
-	for _, row := range []spans{open, frozen} {
+	for _, row := range []spans{open, denied} {
 		for i := range row.list {
 			b := &row.list[i]
 			if b.title != "" {

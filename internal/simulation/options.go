@@ -41,6 +41,8 @@ type Work struct {
 	// Duration is how long the job of a node takes, Spread by which share of that it varies at the most.
 	Duration ByModel[time.Duration]
 	Spread   float64
+	// Expected is how long the operator expects a job to take while it knows too little; 0 for its default.
+	Expected time.Duration
 	// SlowBoot is the rate of nodes that take SlowBootFor longer to boot.
 	SlowBoot    float64
 	SlowBootFor time.Duration

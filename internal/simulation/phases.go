@@ -27,14 +27,14 @@ type phase struct {
 }
 
 // phases are those of an update.
-func (p *pool) phases(e schedule.Edge) *phases {
+func (p *pool) phases(t schedule.Target) *phases {
 	if p.waved == nil {
-		p.waved = map[schedule.Edge]*phases{}
+		p.waved = map[schedule.Target]*phases{}
 	}
-	if p.waved[e] == nil {
-		p.waved[e] = &phases{}
+	if p.waved[t] == nil {
+		p.waved[t] = &phases{}
 	}
-	return p.waved[e]
+	return p.waved[t]
 }
 
 // judged notes that a job ended with a verdict, and how much of its time had to be in a window.
@@ -60,9 +60,6 @@ func (f *phases) follow(r schedule.Rollout, plan *schedule.Plan) {
 
 // soakOf is how long a wave of the plan soaks.
 func soakOf(plan *schedule.Plan, wave string) time.Duration {
-	if plan.Exponential != nil {
-		return plan.Exponential.Soak
-	}
 	if i := slices.IndexFunc(plan.Waves, func(w schedule.Wave) bool { return w.Name == wave }); i >= 0 {
 		return plan.Waves[i].Soak
 	}

@@ -172,22 +172,15 @@ func count(n int, noun string) string {
 
 func inSeconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// zone is the time zone in which a policy is shown: that of its first window or freeze.
+// zone is the time zone in which a policy is shown: that of its first window.
 func (r *Result) zone(name string) *time.Location {
 	for i := range r.Options.Policies {
 		spec := &r.Options.Policies[i].Spec
 		if r.Options.Policies[i].Name != name {
 			continue
 		}
-		zones := make([]string, 0, len(spec.Windows)+len(spec.Freezes))
 		for _, w := range spec.Windows {
-			zones = append(zones, w.TimeZone)
-		}
-		for _, f := range spec.Freezes {
-			zones = append(zones, f.TimeZone)
-		}
-		for _, z := range zones {
-			if zone, err := time.LoadLocation(z); err == nil && z != "" {
+			if zone, err := time.LoadLocation(w.TimeZone); err == nil && w.TimeZone != "" {
 				return zone
 			}
 		}

@@ -163,7 +163,7 @@ func (c *checker) policy(h document.Header, raw []byte) (p v1alpha1.RolloutPolic
 	if problems = document.Strict(defaulted, &p); len(problems) > 0 {
 		return p, problems
 	}
-	policy := rollout.PolicyOf(&p)
+	policy := rollout.PolicyOf(&p, rollout.DefaultExpected)
 	if invalid := cmp.Or(policy.Invalid, policy.Stopped); invalid != "" {
 		path, _, _ := strings.Cut(invalid, ":")
 		problems = append(problems, document.Problem{Path: path, Text: fmt.Sprintf("%s %s: %s", h.Kind, p.Name, invalid)})

@@ -31,12 +31,10 @@ func (r *run) publish() {
 		if limit == nil {
 			continue
 		}
-		q := room.Queue{Limit: int(*limit)}
+		queues[p.name] = room.Queue{Limit: int(*limit)}
 		if len(r.last.Policies) > 0 {
-			_, queued := rollout.QueueOf(r.last.Policies[i].Queue)
-			q.Queued = int(queued)
+			queues[p.name] = rollout.QueueOf(r.last.Policies[i], int(*limit))
 		}
-		queues[p.name] = q
 	}
 	if len(queues) == 0 {
 		return

@@ -47,6 +47,8 @@ type node struct {
 	updates []int
 	// refused says that no job is queued for it, because the queue of its policy is full.
 	refused bool
+	// asked is when its next job was to be queued.
+	asked time.Time
 	// jobs are those that the operator knows: one that is queued, admitted or held, and the one that follows a held one.
 	jobs []schedule.Job
 	// attempts counts the jobs so far, failures those that failed for a reason that passes.
@@ -76,7 +78,7 @@ type pool struct {
 	halts    int
 	resumes  bool
 	// waved are the waves that the updates went through.
-	waved map[schedule.Edge]*phases
+	waved map[schedule.Target]*phases
 }
 
 // Run simulates the rollout to its end.
@@ -109,7 +111,7 @@ func newRun(o Options) *run {
 	r := &run{Options: o, now: o.Start, byName: make(map[string]*node, len(o.Fleet))}
 	r.policies = withDefault(o.Policies)
 	for i := range r.policies {
-		r.facts.Policies = append(r.facts.Policies, rollout.PolicyOf(&r.policies[i]))
+		r.facts.Policies = append(r.facts.Policies, rollout.PolicyOf(&r.policies[i], cmp.Or(o.Work.Expected, rollout.DefaultExpected)))
 		r.pools = append(r.pools, &pool{name: r.policies[i].Name, at: i})
 	}
 	r.facts.OwnNode = o.OwnNode
@@ -180,6 +182,7 @@ func (r *run) pass() {
 		n.jobs = slices.DeleteFunc(n.jobs, func(j schedule.Job) bool { return j.State == schedule.Finished })
 	}
 	r.expect()
+	r.due()
 	r.last = schedule.Decide(r.facts)
 	for i, o := range r.last.Policies {
 		r.facts.Policies[i].Ledger = o.Ledger
@@ -201,6 +204,10 @@ func (r *run) pass() {
 // queue queues the next job of a node, if its policy has room for it; otherwise it is queued when there is room.
 func (r *run) queue(n *node) {
 	name := fmt.Sprintf("%s-%d", n.Name, n.attempts+1)
+	if !n.refused {
+		n.asked = r.now
+	}
+	r.room.Note(n.Name, r.edgesDue(n))
 	if n.refused = !r.enter(n, name); n.refused {
 		return
 	}
@@ -228,14 +235,16 @@ func (r *run) start(n *node, uid string) {
 		r.end(n, ending, blamed, began)
 		for _, e := range n.jobs[0].Edges {
 			if e.Verdict != schedule.Unknown {
-				n.pool.phases(e.Edge).judged(inside)
+				n.pool.phases(e.Target).judged(inside)
 			}
 		}
 	})
 }
 
 // pauseOf is the time between the last end of a job of the node and the queueing of the next, which no policy decides.
-func (r *run) pauseOf(n *node) time.Duration { return max(0, n.jobs[0].Created.Sub(n.since)) }
+func (r *run) pauseOf(n *node) time.Duration {
+	return max(0, n.asked.Truncate(time.Second).Sub(n.since))
+}
 
 // end ends the job of a node; blamed is the device because of which it failed.
 func (r *run) end(n *node, how ending, blamed int, began time.Time) {

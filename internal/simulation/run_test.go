@@ -139,7 +139,7 @@ func TestEachPoolGoesAtItsOwnPace(t *testing.T) {
 	require.Len(t, r.Report.Policies, 2, "default chooses no node")
 	assert.Equal(t, "cpu", r.Report.Policies[0].Name)
 	assert.Zero(t, r.Report.Policies[0].Done)
-	assert.Equal(t, r.Report.Policies[0].Nodes, r.Report.Policies[0].Waiting[schedule.PolicyPaused].Nodes)
+	assert.Equal(t, r.Report.Policies[0].Nodes, r.Report.Policies[0].Waiting[schedule.Paused].Nodes)
 	assert.Equal(t, r.Report.Policies[1].Nodes, r.Report.Policies[1].Done)
 	assert.Equal(t, simulation.Stuck, r.Report.Ending)
 }

@@ -41,11 +41,10 @@ func (s State) String() string { return stateNames[s] }
 
 // stateOfReason is the state of a node whose job waits for that reason; other reasons wait for the budget.
 var stateOfReason = map[schedule.Reason]State{
-	schedule.PolicyPaused: Stopped, schedule.PolicyConflict: Stopped, schedule.InvalidSpec: Stopped, schedule.Quarantined: Stopped,
+	schedule.Paused: Stopped, schedule.InConflict: Stopped, schedule.InvalidSpec: Stopped, schedule.Quarantined: Stopped,
 	schedule.DeviceUnhealthy: Stopped, schedule.NodeNotReady: Down, schedule.NodeMissing: Down,
-	schedule.PolicyAborted: Stopped, schedule.RolloutHalted: Stopped, schedule.DeadlineExceeded: Stopped,
-	schedule.WaveNotOpen: TimeWaits, schedule.WaveSoaking: TimeWaits, schedule.WaveEmpty: TimeWaits,
-	schedule.WaitingForWindow: TimeWaits, schedule.Frozen: TimeWaits,
+	schedule.Aborted: Stopped, schedule.RolloutHalted: Stopped,
+	schedule.WaitingForWave: TimeWaits, schedule.WaveEmpty: TimeWaits, schedule.OutsideWindow: TimeWaits,
 }
 
 // sample is a pool after one decision.

@@ -9,9 +9,9 @@ import (
 
 // followed is what the picture shows of one update of a pool: its waves, and when it was halted.
 type followed struct {
-	edge  schedule.Edge
-	waves []span
-	halts []span
+	target schedule.Target
+	waves  []span
+	halts  []span
 }
 
 // maxFollowed bounds the updates of a pool that the picture shows.
@@ -24,7 +24,7 @@ func (r *run) follow(p *pool, o schedule.Outcome) {
 	plan.Rollouts, plan.Resumed, plan.Judged = plan.Rollouts[:0:0], o.Resumed, o.Judged
 	halted := false
 	for _, state := range o.Rollouts {
-		p.phases(state.Edge).follow(state.Rollout, plan)
+		p.phases(state.Target).follow(state.Rollout, plan)
 		plan.Rollouts = append(plan.Rollouts, state.Rollout)
 		halted = halted || state.Halted != nil
 		p.draw(state, r.now)
@@ -45,7 +45,7 @@ func (r *run) follow(p *pool, o schedule.Outcome) {
 func (p *pool) draw(s schedule.RolloutState, now time.Time) {
 	at := -1
 	for i := range p.followed {
-		if p.followed[i].edge == s.Edge {
+		if p.followed[i].target == s.Target {
 			at = i
 		}
 	}
@@ -54,12 +54,12 @@ func (p *pool) draw(s schedule.RolloutState, now time.Time) {
 			return
 		}
 		at = len(p.followed)
-		p.followed = append(p.followed, followed{edge: s.Edge})
+		p.followed = append(p.followed, followed{target: s.Target})
 	}
 	f := &p.followed[at]
 	wave := span{class: "wave", title: "wave " + s.Wave, name: s.Wave}
 	switch {
-	case s.Reason == schedule.WaveSoaking:
+	case !s.Soaks.IsZero():
 		wave.class, wave.title = "soak", "wave "+s.Wave+" soaks"
 	case s.Running+s.Waiting == 0:
 		wave.class = ""
@@ -91,9 +91,9 @@ func continued(list []span, next span, now time.Time) []span {
 // waveSpans are the waves of each update of a pool, and below them its halts.
 func (p *pool) waveSpans() (out []spans) {
 	for _, f := range p.followed {
-		out = append(out, spans{label: fmt.Sprintf("waves of %s", f.edge), list: f.waves})
+		out = append(out, spans{label: fmt.Sprintf("waves of %s", f.target), list: f.waves})
 		if len(f.halts) > 0 {
-			out = append(out, spans{label: fmt.Sprintf("halts of %s", f.edge), list: f.halts})
+			out = append(out, spans{label: fmt.Sprintf("halts of %s", f.target), list: f.halts})
 		}
 	}
 	return out
@@ -110,7 +110,7 @@ func (p *pool) haltRows(at func(time.Time) string) (out []row) {
 			if h.open {
 				until = "and not resumed"
 			}
-			out = append(out, row{"halted", fmt.Sprintf("%s, %s, %s: %s", f.edge, at(h.from), until, h.title)})
+			out = append(out, row{"halted", fmt.Sprintf("%s, %s, %s: %s", f.target, at(h.from), until, h.title)})
 		}
 	}
 	return out[:min(len(out), maxHalts)]

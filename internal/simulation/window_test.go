@@ -13,11 +13,10 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/simulation"
 )
 
-// saturdays is a policy of ten places on Saturday nights in Paris, and of jobs that are expected to take 20 minutes.
+// saturdays is a policy of ten places on Saturday nights in Paris.
 func saturdays() v1alpha1.RolloutPolicy {
 	p := policy("night", "10")
-	p.Spec.ExpectedDuration = &metav1.Duration{Duration: 20 * time.Minute}
-	p.Spec.Windows = []v1alpha1.RolloutWindow{{Name: "saturday", Schedule: "0 22 * * 6", Duration: metav1.Duration{Duration: 4 * time.Hour}, TimeZone: "Europe/Paris"}}
+	p.Spec.Windows = []v1alpha1.RolloutWindow{{Name: "saturday", Schedule: "0 22 * * 6", Duration: "4h", TimeZone: "Europe/Paris"}}
 	return p
 }
 
@@ -40,11 +39,11 @@ func TestJobsThatVaryStillFillTheWindows(t *testing.T) {
 	assert.Less(t, p.Makespan, (6 * 7 * 24 * time.Hour).Seconds(), "no window is left out")
 }
 
-func TestAFreezeWinsOverAWindow(t *testing.T) {
+func TestADenyWinsOverAnAllow(t *testing.T) {
 	policy := saturdays()
-	policy.Spec.Freezes = []v1alpha1.RolloutFreeze{{
-		Name: "sale", Start: &metav1.Time{Time: start}, End: &metav1.Time{Time: start.AddDate(0, 0, 7)},
-	}}
+	policy.Spec.Windows = append(policy.Spec.Windows, v1alpha1.RolloutWindow{
+		Name: "sale", Effect: v1alpha1.WindowDeny, StartTime: &metav1.Time{Time: start}, EndTime: &metav1.Time{Time: start.AddDate(0, 0, 7)},
+	})
 	r := run(t, options(fleet(10), policy))
 	assert.Equal(t, time.Date(2026, 1, 17, 21, 20, 0, 0, time.UTC), r.Report.Policies[0].Finished.UTC())
 	html := picture(t, r)
@@ -56,14 +55,14 @@ func TestAFreezeWinsOverAWindow(t *testing.T) {
 
 func TestAJobThatFitsIntoNoWindowIsFoundBeforeTheRollout(t *testing.T) {
 	policy := saturdays()
-	policy.Spec.ExpectedDuration.Duration = 5 * time.Hour
 	o := options(fleet(10), policy)
+	o.Work.Expected = 5 * time.Hour
 	o.Horizon = 5*24*time.Hour + 13*time.Hour // in the middle of the first window
 	r := run(t, o)
 	p := r.Report.Policies[0]
 	assert.Equal(t, simulation.Horizon, r.Report.Ending)
 	assert.Contains(t, p.Ready, "none of the next windows is that long", "the words of the policy itself")
-	assert.Contains(t, p.Waiting[schedule.WaitingForWindow].Message, "none of the next windows")
+	assert.Contains(t, p.Waiting[schedule.OutsideWindow].Message, "none of the next windows")
 }
 
 func TestARackIsTakenDownOneNodeAtATime(t *testing.T) {

@@ -44,3 +44,5 @@ func selector(pool string) *metav1.LabelSelector {
 var intstrOne = intstr.FromInt32(1)
 
 func ptrTo[T any](v T) *T { return &v }
+
+func duration(d time.Duration) v1alpha1.Duration { return v1alpha1.Duration(d.String()) }

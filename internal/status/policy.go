@@ -42,7 +42,7 @@ type PolicyFacts struct {
 func Policy(f PolicyFacts, old []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
 	want := append(policyReady(f), policyComplete(f))
 	if f.Outcome.Conflict != nil {
-		want = append(want, Condition{v1alpha1.ConditionConflict, metav1.ConditionTrue, v1alpha1.ReasonPolicyConflict, policyConflict(f.Outcome)})
+		want = append(want, Condition{v1alpha1.ConditionConflict, metav1.ConditionTrue, v1alpha1.ReasonConflict, policyConflict(f.Outcome)})
 	}
 	return Merge(old, generation, now, PolicyConditions, want...)
 }
@@ -51,30 +51,29 @@ func policyReady(f PolicyFacts) []Condition {
 	o := f.Outcome
 	switch {
 	case f.Invalid != "":
-		return stalled(v1alpha1.ReasonInvalidSpec, f.Invalid+". Correct the spec; until then the policy chooses no node, and the policy named default admits no node that it may be meant for.")
+		return stalled(v1alpha1.ReasonInvalidSpec, f.Invalid+". Correct the spec; until then the policy selects no node, and the policy named default admits no node that it may be meant for.")
 	case f.Stopped != "":
 		return stalled(v1alpha1.ReasonInvalidSpec, f.Stopped+". Correct the spec; until then no job of the pool is admitted. What runs finishes.")
 	case o.Conflict != nil:
-		return stalled(v1alpha1.ReasonPolicyConflict, policyConflict(o))
+		return stalled(v1alpha1.ReasonConflict, policyConflict(o))
 	case f.Paused && len(o.Queue) == 0 && len(o.Ledger) == 0:
 		return ready(v1alpha1.ReasonPaused, "Paused; no node waits.")
 	case f.Paused:
 		return ready(v1alpha1.ReasonPaused, fmt.Sprintf("Paused: %s, %s. Set state to Active to go on.",
-			quantity(len(o.Queue), "job waits", "jobs wait"), quantity(len(o.Ledger), "admitted node finishes", "admitted nodes finish")))
+			quantity(len(o.Queue), "job waits", "jobs wait"), finishing(o)))
 	case f.Aborted:
 		return ready(v1alpha1.ReasonAborted, fmt.Sprintf("Aborted: nothing is queued for the pool, %s, %s. Set state to Active to begin again.",
-			quantity(len(o.Queue), "job waits to be withdrawn", "jobs wait to be withdrawn"),
-			quantity(len(o.Ledger), "admitted node finishes", "admitted nodes finish")))
+			quantity(len(o.Queue), "job waits to be withdrawn", "jobs wait to be withdrawn"), finishing(o)))
 	case needsPerson(o) != nil:
 		return stalled(string(needsPerson(o).Reason), rolloutMessage(o, *needsPerson(o)))
 	case isClosed(o) && o.Window.Opens.IsZero():
-		return stalled(v1alpha1.ReasonNeverOpens, fmt.Sprintf("%s Until windows and freezes are changed no job of the pool is admitted.",
+		return stalled(v1alpha1.ReasonNeverOpens, fmt.Sprintf("%s Until the windows are changed no job of the pool is admitted.",
 			sentence(schedule.Opening(o.Window))))
 	case o.TooLong > 0:
 		return stalled(v1alpha1.ReasonNeverOpens, fmt.Sprintf("A waiting job is expected to take %s, and none of the next windows is that long. "+
-			"Lengthen a window or shorten the freezes; shorter jobs go on.", o.TooLong))
+			"Lengthen a window, or shorten those with the effect Deny; shorter jobs go on.", o.TooLong))
 	case f.Selects && o.Nodes == 0 && len(o.Queue) == 0 && len(o.Ledger) == 0:
-		return ready(v1alpha1.ReasonNoMatch, "spec.nodeSelector chooses no node, so the policy does nothing yet. If nodes should be in it, compare "+
+		return ready(v1alpha1.ReasonNoMatch, "spec.nodeSelector selects no node, so the policy does nothing yet. If nodes should be in it, compare "+
 			"their labels: kubectl get nodes --show-labels.")
 	case len(o.Queue) == 0 && len(o.Ledger) == 0:
 		return ready(v1alpha1.ReasonSucceeded, fmt.Sprintf("No job waits for one of the %s.", quantity(o.Nodes, "node", "nodes")))
@@ -84,14 +83,14 @@ func policyReady(f PolicyFacts) []Condition {
 	case len(o.Held) > 0 && len(o.Held) == len(o.Ledger) && (len(o.Queue) == 0 || o.Unavailable >= o.Budget):
 		return stalled(v1alpha1.ReasonBudgetExhausted, held(o))
 	case isClosed(o) && len(o.Queue) > 0:
-		reason, freeze := v1alpha1.ReasonWaitingForWindow, ""
-		if o.Window.Freeze != "" {
-			reason, freeze = v1alpha1.ReasonFrozen, "freeze "+o.Window.Freeze+" is in force; "
+		deny := ""
+		if o.Window.Denies != "" {
+			deny = "window " + o.Window.Denies + " admits no node; "
 		}
-		return reconciling(reason, fmt.Sprintf("%s: %s%s. %s.", quantity(len(o.Queue), "job waits", "jobs wait"), freeze,
-			schedule.Opening(o.Window), quantity(len(o.Ledger), "admitted node finishes", "admitted nodes finish")))
+		return reconciling(v1alpha1.ReasonOutsideWindow, fmt.Sprintf("%s: %s%s. %s.", quantity(len(o.Queue), "job waits", "jobs wait"), deny,
+			schedule.Opening(o.Window), finishing(o)))
 	case len(o.Ledger) == 0 && soaking(o) != nil:
-		return reconciling(v1alpha1.ReasonWaveSoaking, rolloutMessage(o, *soaking(o)))
+		return reconciling(v1alpha1.ReasonWaitingForWave, rolloutMessage(o, *soaking(o)))
 	case len(o.Ledger) == 0 && o.Unavailable >= o.Budget:
 		return reconciling(v1alpha1.ReasonBudgetExhausted, fmt.Sprintf(
 			"%s; %s not Ready or cordoned, which uses up the budget of %d. Repair or uncordon, or raise maxUnavailable.",
@@ -105,19 +104,36 @@ func policyReady(f PolicyFacts) []Condition {
 		quantity(len(o.Ledger), "node is", "nodes are"), quantity(len(o.Queue), "job waits", "jobs wait"), o.Unavailable, o.Budget, refused))
 }
 
-// isClosed reports whether windows or freezes keep every job of the pool.
+// finishing says what the admitted nodes of a pool do that admits no more: those that are held never end by themselves.
+func finishing(o schedule.Outcome) string {
+	out := quantity(len(o.Ledger)-len(o.Held), "admitted node finishes", "admitted nodes finish")
+	if len(o.Held) > 0 {
+		out += fmt.Sprintf(", %s: %s", quantity(len(o.Held), "node is held and needs a person", "nodes are held and need a person"),
+			strings.Join(o.Held[:min(len(o.Held), maxNamed)], ", "))
+	}
+	return out
+}
+
+// isClosed reports whether the windows keep every job of the pool.
 func isClosed(o schedule.Outcome) bool { return !o.Window.Open && !o.Window.Next.IsZero() }
 
-// needsPerson is the first update of the pool that waits for a person, or nil.
+// needsPerson is the update of the pool that needs a person most, or nil: a halted one before one whose wave is empty.
 func needsPerson(o schedule.Outcome) *schedule.RolloutState {
-	return firstRollout(o, schedule.RolloutHalted, schedule.DeadlineExceeded, schedule.WaveEmpty)
+	for _, reason := range []schedule.Reason{schedule.RolloutHalted, schedule.WaveEmpty} {
+		if r := firstRollout(o, func(r schedule.RolloutState) bool { return r.Reason == reason }); r != nil {
+			return r
+		}
+	}
+	return nil
 }
 
 // soaking is the first update of the pool whose wave soaks, or nil.
-func soaking(o schedule.Outcome) *schedule.RolloutState { return firstRollout(o, schedule.WaveSoaking) }
+func soaking(o schedule.Outcome) *schedule.RolloutState {
+	return firstRollout(o, func(r schedule.RolloutState) bool { return !r.Soaks.IsZero() })
+}
 
-func firstRollout(o schedule.Outcome, reasons ...schedule.Reason) *schedule.RolloutState {
-	at := slices.IndexFunc(o.Rollouts, func(r schedule.RolloutState) bool { return r.Waiting > 0 && slices.Contains(reasons, r.Reason) })
+func firstRollout(o schedule.Outcome, is func(schedule.RolloutState) bool) *schedule.RolloutState {
+	at := slices.IndexFunc(o.Rollouts, func(r schedule.RolloutState) bool { return r.Waiting > 0 && is(r) })
 	if at < 0 {
 		return nil
 	}
@@ -136,7 +152,7 @@ func policyComplete(f PolicyFacts) Condition {
 	c := Condition{v1alpha1.ConditionComplete, metav1.ConditionFalse, v1alpha1.ReasonProgressing, ""}
 	switch {
 	case f.Invalid != "":
-		c.Reason, c.Message = v1alpha1.ReasonInvalidSpec, "The policy chooses no node while its spec is invalid."
+		c.Reason, c.Message = v1alpha1.ReasonInvalidSpec, "The policy selects no node while its spec is invalid."
 		return c
 	case len(o.Queue)+len(o.Ledger) == 0:
 		return Condition{c.Type, metav1.ConditionTrue, v1alpha1.ReasonSucceeded, "No job waits or is admitted."}
@@ -160,7 +176,7 @@ func held(o schedule.Outcome) string {
 func policyConflict(o schedule.Outcome) string {
 	c := o.Conflict
 	named := strings.Join(c.With[:min(len(c.With), maxNamed)], ", ")
-	return fmt.Sprintf("%s also chosen by %s (first: %s), so no job is admitted there. Change a nodeSelector so that one policy is left.",
+	return fmt.Sprintf("%s also selected by %s (first: %s), so no job is admitted there. Change a nodeSelector so that one policy is left.",
 		quantity(c.Nodes, "node is", "nodes are"), named, c.Node)
 }
 
@@ -173,8 +189,8 @@ func JobAdmitted(policy string) Condition {
 // the waves before it get on: the policy says that with numbers, in one object instead of thousands.
 func JobWaiting(w schedule.Waiting) Condition {
 	switch w.Reason {
-	case schedule.WaveNotOpen, schedule.WaveSoaking, schedule.WaveEmpty:
-		w.Reason = schedule.WaveNotOpen
+	case schedule.WaitingForWave, schedule.WaveEmpty:
+		w.Reason = schedule.WaitingForWave
 		w.Message = fmt.Sprintf("The open wave does not include node %s yet. What it waits for is in status.rollouts of rolloutpolicy/%s.",
 			w.Node, w.Policy)
 	}

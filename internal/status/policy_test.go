@@ -22,7 +22,7 @@ func TestPolicyConditions(t *testing.T) {
 	queue := func(n int) []schedule.Waiting { return make([]schedule.Waiting, n) }
 	opens := time.Date(2026, 11, 21, 22, 0, 0, 0, time.UTC)
 	closed := window.State{Opens: opens, Next: opens}
-	frozen := window.State{Freeze: "audit", Thaws: opens, Opens: opens, Next: opens}
+	frozen := window.State{Denies: "audit", DeniedUntil: opens, Opens: opens, Next: opens}
 	for name, c := range map[string]struct {
 		facts           status.PolicyFacts
 		reason, message string
@@ -48,6 +48,17 @@ func TestPolicyConditions(t *testing.T) {
 			status.PolicyFacts{Paused: true, Outcome: schedule.Outcome{Nodes: 9, Budget: 1, Ledger: ledger(1), Queue: queue(2)}},
 			v1alpha1.ReasonPaused, "Paused: 2 jobs wait, 1 admitted node finishes. Set state to Active to go on.", kstatus.CurrentStatus,
 		},
+		"a paused policy says who is held": {
+			status.PolicyFacts{Paused: true, Outcome: schedule.Outcome{Nodes: 9, Budget: 2, Ledger: ledger(2), Held: []string{"n1"}}},
+			v1alpha1.ReasonPaused, "Paused: 0 jobs wait, 1 admitted node finishes, 1 node is held and needs a person: n1.", kstatus.CurrentStatus,
+		},
+		"a halt is told before a wave that waits": {
+			status.PolicyFacts{Outcome: schedule.Outcome{Nodes: 9, Budget: 2, Queue: queue(2), Rollouts: []schedule.RolloutState{
+				{Waiting: 1, Reason: schedule.WaveEmpty, Message: "Wave canary selects nobody."},
+				{Waiting: 1, Reason: schedule.RolloutHalted, Message: "The update is halted."},
+			}}},
+			v1alpha1.ReasonRolloutHalted, "The update is halted. 0 nodes are admitted, 2 jobs wait.", kstatus.FailedStatus,
+		},
 		"nodes that are down use the budget up": {
 			status.PolicyFacts{Outcome: schedule.Outcome{Nodes: 9, Budget: 1, Unavailable: 1, Queue: queue(2)}},
 			v1alpha1.ReasonBudgetExhausted, "2 jobs wait; 1 node is not Ready or cordoned, which uses up the budget of 1. Repair or uncordon, or raise maxUnavailable.",
@@ -55,11 +66,11 @@ func TestPolicyConditions(t *testing.T) {
 		},
 		"two policies choose a node": {
 			status.PolicyFacts{Outcome: schedule.Outcome{Nodes: 9, Budget: 1, Conflict: &schedule.Conflict{With: []string{"gpu"}, Nodes: 2, Node: "n1"}}},
-			v1alpha1.ReasonPolicyConflict, "2 nodes are also chosen by gpu (first: n1)", kstatus.FailedStatus,
+			v1alpha1.ReasonConflict, "2 nodes are also selected by gpu (first: n1)", kstatus.FailedStatus,
 		},
 		"a selector that chooses nothing": {
 			status.PolicyFacts{Selects: true, Outcome: schedule.Outcome{Budget: 0}},
-			v1alpha1.ReasonNoMatch, "spec.nodeSelector chooses no node, so the policy does nothing yet.", kstatus.CurrentStatus,
+			v1alpha1.ReasonNoMatch, "spec.nodeSelector selects no node, so the policy does nothing yet.", kstatus.CurrentStatus,
 		},
 		"a default policy beside others that choose every node": {
 			status.PolicyFacts{}, v1alpha1.ReasonSucceeded, "No job waits for one of the 0 nodes.", kstatus.CurrentStatus,
@@ -74,11 +85,11 @@ func TestPolicyConditions(t *testing.T) {
 		},
 		"no window is open": {
 			status.PolicyFacts{Outcome: schedule.Outcome{Nodes: 9, Budget: 1, Unavailable: 1, Ledger: ledger(1), Queue: queue(2), Window: closed}},
-			v1alpha1.ReasonWaitingForWindow, "2 jobs wait: opens Sat 2026-11-21 22:00 UTC. 1 admitted node finishes.", kstatus.InProgressStatus,
+			v1alpha1.ReasonOutsideWindow, "2 jobs wait: opens Sat 2026-11-21 22:00 UTC. 1 admitted node finishes.", kstatus.InProgressStatus,
 		},
 		"a freeze": {
 			status.PolicyFacts{Outcome: schedule.Outcome{Nodes: 9, Budget: 1, Queue: queue(2), Window: frozen}},
-			v1alpha1.ReasonFrozen, "2 jobs wait: freeze audit is in force; opens Sat 2026-11-21 22:00 UTC. 0 admitted nodes finish.", kstatus.InProgressStatus,
+			v1alpha1.ReasonOutsideWindow, "2 jobs wait: window audit admits no node; opens Sat 2026-11-21 22:00 UTC. 0 admitted nodes finish.", kstatus.InProgressStatus,
 		},
 		"no window is open and nothing waits": {
 			status.PolicyFacts{Outcome: schedule.Outcome{Nodes: 9, Budget: 1, Window: closed}},
@@ -86,7 +97,7 @@ func TestPolicyConditions(t *testing.T) {
 		},
 		"no window ever opens": {
 			status.PolicyFacts{Outcome: schedule.Outcome{Nodes: 9, Budget: 1, Window: window.State{Next: opens, Searched: 367 * 24 * time.Hour}}},
-			v1alpha1.ReasonNeverOpens, "No window opens within a year. Until windows and freezes are changed", kstatus.FailedStatus,
+			v1alpha1.ReasonNeverOpens, "No window opens within a year. Until the windows are changed", kstatus.FailedStatus,
 		},
 		"no window is long enough": {
 			status.PolicyFacts{Outcome: schedule.Outcome{Nodes: 9, Budget: 1, Queue: queue(1), Window: closed, TooLong: 5 * time.Hour}},
@@ -116,7 +127,7 @@ func TestPolicyConditions(t *testing.T) {
 }
 
 func TestAPolicyIsCompleteWhileNoJobWaitsOrIsAdmitted(t *testing.T) {
-	waits := []schedule.Waiting{{Reason: schedule.PolicyPaused}, {Reason: schedule.BudgetExhausted}}
+	waits := []schedule.Waiting{{Reason: schedule.Paused}, {Reason: schedule.BudgetExhausted}}
 	for name, c := range map[string]struct {
 		facts           status.PolicyFacts
 		want            metav1.ConditionStatus
@@ -124,14 +135,14 @@ func TestAPolicyIsCompleteWhileNoJobWaitsOrIsAdmitted(t *testing.T) {
 	}{
 		"at rest": {status.PolicyFacts{}, metav1.ConditionTrue, v1alpha1.ReasonSucceeded, "No job waits or is admitted."},
 		"a paused policy is Ready, but not complete": {
-			status.PolicyFacts{Paused: true, Outcome: schedule.Outcome{Queue: waits}}, metav1.ConditionFalse, "PolicyPaused", "0 nodes are admitted, 2 jobs wait.",
+			status.PolicyFacts{Paused: true, Outcome: schedule.Outcome{Queue: waits}}, metav1.ConditionFalse, "Paused", "0 nodes are admitted, 2 jobs wait.",
 		},
 		"jobs run": {
 			status.PolicyFacts{Outcome: schedule.Outcome{Ledger: make([]schedule.Entry, 1), Queue: waits}},
 			metav1.ConditionFalse, v1alpha1.ReasonProgressing, "1 node is admitted, 2 jobs wait.",
 		},
 		"an invalid policy": {
-			status.PolicyFacts{Invalid: "spec.nodeSelector: bad"}, metav1.ConditionFalse, v1alpha1.ReasonInvalidSpec, "chooses no node",
+			status.PolicyFacts{Invalid: "spec.nodeSelector: bad"}, metav1.ConditionFalse, v1alpha1.ReasonInvalidSpec, "selects no node",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

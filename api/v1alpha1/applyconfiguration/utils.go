@@ -54,8 +54,6 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.EnabledStepApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ExpectedDevices"):
 		return &apiv1alpha1.ExpectedDevicesApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("ExponentialWaves"):
-		return &apiv1alpha1.ExponentialWavesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("FailedFirmware"):
 		return &apiv1alpha1.FailedFirmwareApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("FirmwareCatalog"):
@@ -88,8 +86,6 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.FirmwareTemplateSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("FirmwareTemplateStatus"):
 		return &apiv1alpha1.FirmwareTemplateStatusApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("HaltedRollout"):
-		return &apiv1alpha1.HaltedRolloutApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("HealthVerdict"):
 		return &apiv1alpha1.HealthVerdictApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("ImageDescription"):
@@ -138,22 +134,20 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.QuarantinedImageApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("QuarantineReport"):
 		return &apiv1alpha1.QuarantineReportApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("QueuedNode"):
-		return &apiv1alpha1.QueuedNodeApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RequestedStep"):
 		return &apiv1alpha1.RequestedStepApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("RolloutFreeze"):
-		return &apiv1alpha1.RolloutFreezeApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RolloutHalt"):
 		return &apiv1alpha1.RolloutHaltApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RolloutNodes"):
+		return &apiv1alpha1.RolloutNodesApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RolloutPolicy"):
 		return &apiv1alpha1.RolloutPolicyApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RolloutPolicySpec"):
 		return &apiv1alpha1.RolloutPolicySpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RolloutPolicyStatus"):
 		return &apiv1alpha1.RolloutPolicyStatusApplyConfiguration{}
-	case v1alpha1.SchemeGroupVersion.WithKind("RolloutProgress"):
-		return &apiv1alpha1.RolloutProgressApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("RolloutRequests"):
+		return &apiv1alpha1.RolloutRequestsApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RolloutStatus"):
 		return &apiv1alpha1.RolloutStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RolloutWave"):

@@ -20,6 +20,7 @@ const again = time.Second
 // is planned again, because the event of what won may be one that the planner does not watch.
 func (r *Reconciler) act(ctx context.Context, f facts, d decision) (ctrl.Result, error) {
 	r.due.Note(f.name, d.due, f.now)
+	r.note(f, d)
 	switch err := r.write(ctx, f, d); {
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
 		return ctrl.Result{RequeueAfter: again}, nil
@@ -27,6 +28,17 @@ func (r *Reconciler) act(ctx context.Context, f facts, d decision) (ctrl.Result,
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: d.next}, nil
+}
+
+// note tells the rollout which updates the node is to get beside those that are queued.
+func (r *Reconciler) note(f facts, d decision) {
+	switch {
+	case r.room == nil:
+	case f.nodeUID == "":
+		r.room.Forget(f.name)
+	default:
+		r.room.Note(f.name, d.unqueued)
+	}
 }
 
 func (r *Reconciler) write(ctx context.Context, f facts, d decision) error {
@@ -83,7 +95,7 @@ func (r *Reconciler) supersede(ctx context.Context, j *v1alpha1.FirmwareJob, abo
 		return fmt.Errorf("delete superseded firmware job %s: %w", j.Name, err)
 	}
 	if aborted {
-		r.recorder.Eventf(j, nil, corev1.EventTypeNormal, v1alpha1.ReasonPolicyAborted, "Withdraw",
+		r.recorder.Eventf(j, nil, corev1.EventTypeNormal, v1alpha1.ReasonAborted, "Withdraw",
 			"The rollout policy of node %s was aborted before the job was admitted.", j.Spec.NodeName)
 		return nil
 	}

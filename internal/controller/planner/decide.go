@@ -14,6 +14,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/rollout"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
+	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 	"github.com/nodefirmware/node-firmware-operator/pkg/inventory"
 )
 
@@ -32,6 +33,8 @@ type decision struct {
 	aborted bool
 	// expired jobs are finished and older than the history that is kept.
 	expired []v1alpha1.FirmwareJob
+	// unqueued are the updates that the node is to get and that no job does yet, in order.
+	unqueued []schedule.Edge
 	// due is the fingerprint of the work that a job should do; empty when there is none. It is different for different work.
 	due []string
 	// next is how long until the node must be looked at again though nothing changes; 0 for never.
@@ -51,6 +54,8 @@ func decide(f facts) decision {
 	updates, next := f.updates(queued)
 	if d.aborted {
 		updates, next = nil, 0
+	} else {
+		d.unqueued = f.unqueued(queued)
 	}
 	isQueued := false
 	for _, j := range queued {
@@ -103,10 +108,31 @@ func (f facts) job(updates []v1alpha1.DeviceUpdate, fingerprint string) *v1alpha
 		},
 		Spec: v1alpha1.FirmwareJobSpec{
 			NodeName: f.name, Type: v1alpha1.JobTypeUpdate, Updates: updates, Retry: f.retry.InForce(),
-			Rollback: f.settings.Rollback, WriteProtection: f.settings.WriteProtection,
-			Soak: f.settings.Soak, IsolationTimeout: f.settings.IsolationTimeout,
+			Rollback: rollbackOf(f.settings.Require), WriteProtection: protectionOf(f.settings.Require), Soak: soakOf(f.settings.HealthyFor),
 		},
 	}
+}
+
+func rollbackOf(r v1alpha1.Requirements) v1alpha1.RollbackPolicy {
+	if r.Has(v1alpha1.RequireRollback) {
+		return v1alpha1.RollbackRequired
+	}
+	return v1alpha1.RollbackBestEffort
+}
+
+func protectionOf(r v1alpha1.Requirements) v1alpha1.WriteProtection {
+	if r.Has(v1alpha1.RequireWriteProtection) {
+		return v1alpha1.WriteProtectionRequired
+	}
+	return v1alpha1.WriteProtectionBestEffort
+}
+
+// soakOf is nil where the API server's default holds.
+func soakOf(healthyFor v1alpha1.Duration) *metav1.Duration {
+	if healthyFor == "" {
+		return nil
+	}
+	return &metav1.Duration{Duration: healthyFor.Duration(0)}
 }
 
 // unfinished lists the jobs of this reconciler that wait for admission, newest first, and reports whether such a job is being
@@ -251,8 +277,8 @@ func sameUpdate(a, b v1alpha1.DeviceUpdate) bool {
 // sameTerms reports whether a job may begin under the conditions that the node's policy sets now. It takes an absent one for the
 // default.
 func sameTerms(a *v1alpha1.FirmwareJobSpec, b rollout.Settings) bool {
-	return (a.Rollback == v1alpha1.RollbackRequired) == (b.Rollback == v1alpha1.RollbackRequired) &&
-		(a.WriteProtection == v1alpha1.WriteProtectionRequired) == (b.WriteProtection == v1alpha1.WriteProtectionRequired)
+	return (a.Rollback == v1alpha1.RollbackRequired) == b.Require.Has(v1alpha1.RequireRollback) &&
+		(a.WriteProtection == v1alpha1.WriteProtectionRequired) == b.Require.Has(v1alpha1.RequireWriteProtection)
 }
 
 // expired lists the finished jobs beyond the history of their type, newest first: scans, which anybody may request often,
@@ -299,12 +325,9 @@ func jobName(node, previous, fingerprint string) string {
 
 // fingerprint is the same for the same work and different for different work.
 func fingerprint(updates []v1alpha1.DeviceUpdate, terms rollout.Settings) string {
-	work := make([]string, 0, 5*len(updates)+2)
-	if terms.Rollback == v1alpha1.RollbackRequired {
-		work = append(work, string(terms.Rollback))
-	}
-	if terms.WriteProtection == v1alpha1.WriteProtectionRequired {
-		work = append(work, "writeProtection")
+	work := make([]string, 0, 5*len(updates)+len(terms.Require))
+	for _, r := range terms.Require {
+		work = append(work, string(r))
 	}
 	for _, u := range updates {
 		work = append(work, u.Device, u.UniqueID, u.Version, string(u.Digest), string(u.Downgrade))

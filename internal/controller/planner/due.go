@@ -9,9 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/controller/rollout"
 	"github.com/nodefirmware/node-firmware-operator/internal/desired"
 	"github.com/nodefirmware/node-firmware-operator/internal/match"
 	"github.com/nodefirmware/node-firmware-operator/internal/quarantine"
+	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 	"github.com/nodefirmware/node-firmware-operator/pkg/plan"
 )
 
@@ -47,6 +49,26 @@ func (f facts) due(queued []v1alpha1.FirmwareJob) (updates []v1alpha1.DeviceUpda
 		}
 	}
 	return updates, next
+}
+
+// unqueued lists the updates that the node is to get and that no job of this reconciler does yet, in order: they are about to be queued,
+// are refused, or wait after a failure. One that waits for a person is none.
+func (f facts) unqueued(queued []v1alpha1.FirmwareJob) (out []schedule.Edge) {
+	if held := f.held(); held != nil && !f.retry.Clears(held.RetryInForce()) && (f.stillDesires(held) || slices.ContainsFunc(f.devices, f.isUnhealthy)) {
+		return nil
+	}
+	for i := range f.devices {
+		d := &f.devices[i]
+		u, is := f.next(d)
+		if !is || isQueued(u, queued) || f.retryDelay(d, u.Digest).untilAsked {
+			continue
+		}
+		e := rollout.EdgeOf(u.Model, u.FromVersion, u.Version, u.Digest)
+		if at, found := slices.BinarySearchFunc(out, e, schedule.Edge.Compare); !found {
+			out = slices.Insert(out, at, e)
+		}
+	}
+	return out
 }
 
 // choose takes of what is due as much as one job may do, in order of device. Of the drives of one array that is the first one

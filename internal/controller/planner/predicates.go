@@ -17,10 +17,10 @@ import (
 // nodeChanged passes creations, deletions, and labels, by which policies choose.
 var nodeChanged = watch.Changed(func(a, b *corev1.Node) bool { return !maps.Equal(a.Labels, b.Labels) })
 
-// policyChanged passes what changes for which nodes a rollback or write protection is required, nothing is queued, or a full queue refuses none.
+// policyChanged passes what changes for which nodes something is required, nothing is queued, or a full queue refuses none.
 var policyChanged = watch.Changed(func(a, b *v1alpha1.RolloutPolicy) bool {
 	aborted := func(p *v1alpha1.RolloutPolicy) bool { return p.Spec.State == v1alpha1.RolloutAborted }
-	return aborted(a) != aborted(b) || a.Spec.Rollback != b.Spec.Rollback || a.Spec.WriteProtection != b.Spec.WriteProtection ||
+	return aborted(a) != aborted(b) || !slices.Equal(a.Spec.Require, b.Spec.Require) ||
 		!equality.Semantic.DeepEqual(a.Spec.NodeSelector, b.Spec.NodeSelector) ||
 		!equality.Semantic.DeepEqual(a.Spec.Waves, b.Spec.Waves)
 })

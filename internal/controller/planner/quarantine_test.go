@@ -444,7 +444,7 @@ func TestAJobHasTheWriteProtectionOfTheNodesPolicy(t *testing.T) {
 	assert.Equal(t, v1alpha1.WriteProtectionBestEffort, first.Spec.WriteProtection)
 	require.NoError(t, w.Get(t.Context(), client.ObjectKeyFromObject(p), p))
 	before := p.DeepCopy()
-	p.Spec.WriteProtection = v1alpha1.WriteProtectionRequired
+	p.Spec.Require = v1alpha1.Requirements{v1alpha1.RequireWriteProtection}
 	assert.True(t, policyChanged.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: p}), "its nodes are planned anew")
 	require.NoError(t, w.Update(t.Context(), p))
 	w.reconcile()
@@ -456,12 +456,12 @@ func TestAJobHasTheWriteProtectionOfTheNodesPolicy(t *testing.T) {
 }
 
 func TestAJobHasTheRollbackOfTheNodesPolicy(t *testing.T) {
-	policy := func(name string, rollback v1alpha1.RollbackPolicy, pool string) *v1alpha1.RolloutPolicy {
+	policy := func(name, pool string, require ...v1alpha1.Requirement) *v1alpha1.RolloutPolicy {
 		return &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.RolloutPolicySpec{
-			Rollback: rollback, NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"pool": pool}},
+			Require: require, NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"pool": pool}},
 		}}
 	}
-	w := newWorld(t, adapter("nic", 2), policy("gpu", v1alpha1.RollbackRequired, "gpu"), policy("default", v1alpha1.RollbackBestEffort, "gpu"))
+	w := newWorld(t, adapter("nic", 2), policy("gpu", "gpu", v1alpha1.RequireRollback), policy("default", "gpu"))
 	w.settle()
 	first := w.queued()
 	assert.Equal(t, v1alpha1.RollbackBestEffort, first.Spec.Rollback)
@@ -477,15 +477,14 @@ func TestAJobHasTheRollbackOfTheNodesPolicy(t *testing.T) {
 	w.requireQuiet()
 }
 
-func TestAJobHasTheDurationsOfTheNodesPolicy(t *testing.T) {
+func TestAJobHasTheSoakOfTheNodesPolicy(t *testing.T) {
 	p := &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "default"}, Spec: v1alpha1.RolloutPolicySpec{
-		Soak: &metav1.Duration{Duration: 5 * time.Minute}, IsolationTimeout: &metav1.Duration{Duration: time.Hour},
+		HealthyFor: "5m",
 	}}
 	w := newWorld(t, adapter("nic", 2), p)
 	w.settle()
 	spec := w.queued().Spec
-	assert.Equal(t, p.Spec.Soak, spec.Soak)
-	assert.Equal(t, p.Spec.IsolationTimeout, spec.IsolationTimeout)
+	assert.Equal(t, &metav1.Duration{Duration: 5 * time.Minute}, spec.Soak)
 }
 
 // A job is kept while no source lists the bad image that it reports.

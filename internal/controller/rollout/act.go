@@ -17,14 +17,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+	"github.com/nodefirmware/node-firmware-operator/internal/fieldset"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule/window"
 	"github.com/nodefirmware/node-firmware-operator/internal/status"
 )
 
 const (
-	// maxQueue bounds the queue shown in a policy's status, as the API does.
-	maxQueue = 100
 	// maxWaitingWrites bounds the waiting jobs whose condition is written in one pass, so that no admission waits for
 	// thousands of them.
 	maxWaitingWrites = 100
@@ -47,6 +46,11 @@ func (r *Reconciler) act(ctx context.Context, f facts, d schedule.Decision) (ctr
 	}
 	written, errs := map[string]bool{}, []error{}
 	for _, o := range d.Policies {
+		if f.policies[o.Name].UID == "" { // the default policy, which nobody has made yet
+			errs = append(errs, fieldset.EnsureDefaultPolicy(ctx, r.client))
+			result.RequeueAfter = again
+			continue
+		}
 		switch err := r.writePolicy(ctx, f, o); {
 		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 			result.RequeueAfter = again // somebody else was first; decide anew
@@ -80,25 +84,26 @@ func (r *Reconciler) writePolicy(ctx context.Context, f facts, o schedule.Outcom
 	old := f.policies[o.Name]
 	p := old.DeepCopy()
 	p.Status.ObservedGeneration = p.Generation
-	p.Status.Admitted = r.ledger(old.Status.Admitted, o.Ledger)
+	p.Status.Admitted = ledgerOf(o.Ledger)
 	writeRollouts(&p.Status, o)
-	p.Status.Queue, p.Status.Queued = QueueOf(o.Queue)
 	p.Status.Waiting = waitingOf(o.Queue)
-	p.Status.Progress = progressOf(old.Status.Progress, f.ends(o), o, r.refused(p.Name), r.calendars.of(old).Calendar,
-		slices.Equal(old.Status.Waiting, p.Status.Waiting), r.now())
-	p.Status.Nodes, p.Status.Budget, p.Status.Unavailable = int32(o.Nodes), int32(o.Budget), int32(o.Unavailable)
-	p.Status.NextWindow, p.Status.Refused = nextWindow(o.Window), int32(r.refused(p.Name))
-	policy := policyWith(old, r.calendars.of(old))
+	p.Status.Nodes = &v1alpha1.RolloutNodes{
+		Selected: int32(o.Nodes), Budget: int32(o.Budget), Unavailable: int32(o.Unavailable), Queued: int32(nodesOf(o.Queue)),
+		Refused: int32(r.refused(p.Name)),
+	}
+	p.Status.NextWindowTime = nextWindow(o.Window)
+	r.writeProgress(old, &p.Status, f.ends(o), o, r.calendars.of(old).Calendar)
+	policy := policyWith(old, r.calendars.of(old), r.expected)
 	p.Status.Conditions = status.Policy(status.PolicyFacts{
-		Outcome: o, Refused: int(p.Status.Refused), Invalid: policy.Invalid, Stopped: policy.Stopped, Paused: policy.Paused, Aborted: policy.Aborted,
+		Outcome: o, Refused: r.refused(p.Name), Invalid: policy.Invalid, Stopped: policy.Stopped, Paused: policy.Paused, Aborted: policy.Aborted,
 		MaxUnavailable: policy.MaxUnavailable.String(), Selects: !policy.Selector.Empty(),
 	}, old.Status.Conditions, p.Generation, r.now())
 	shorten(&p.Status)
 	if equality.Semantic.DeepEqual(old.Status, p.Status) {
 		return nil
 	}
-	if err := r.client.Status().Update(ctx, p, client.FieldOwner(v1alpha1.FieldOwnerOperator)); err != nil {
-		return fmt.Errorf("write ledger of rollout policy %s: %w", p.Name, err)
+	if err := fieldset.ApplyRollout(ctx, r.client, p); err != nil {
+		return err
 	}
 	r.reportPolicy(old, p, o)
 	return nil
@@ -112,36 +117,12 @@ func nextWindow(s window.State) *metav1.Time {
 	return &metav1.Time{Time: s.Opens}
 }
 
-// ledger keeps the times of the entries that stay.
-func (r *Reconciler) ledger(old []v1alpha1.AdmittedNode, entries []schedule.Entry) []v1alpha1.AdmittedNode {
-	var out []v1alpha1.AdmittedNode
-	had := make(map[schedule.Entry]v1alpha1.AdmittedNode, len(old))
-	for _, o := range old {
-		had[entryOf(o)] = o
-	}
+// ledgerOf is the ledger as the API has it.
+func ledgerOf(entries []schedule.Entry) (out []v1alpha1.AdmittedNode) {
 	for _, e := range entries {
-		o, stays := had[e]
-		if !stays {
-			o = v1alpha1.AdmittedNode{Node: e.Node, Job: e.Job, JobUID: e.UID, Time: metav1.NewTime(r.now().Truncate(time.Second))}
-		}
-		out = append(out, o)
+		out = append(out, v1alpha1.AdmittedNode{Node: e.Node, Job: e.Job, JobUID: e.UID})
 	}
 	return out
-}
-
-// QueueOf lists the nodes that wait, each once with its first job, and counts them.
-func QueueOf(waiting []schedule.Waiting) (list []v1alpha1.QueuedNode, nodes int32) {
-	seen := map[string]bool{}
-	for _, w := range waiting {
-		if seen[w.Node] {
-			continue
-		}
-		seen[w.Node] = true
-		if len(list) < maxQueue {
-			list = append(list, v1alpha1.QueuedNode{Node: w.Node, Job: w.Job, Reason: string(w.Reason)})
-		}
-	}
-	return list, int32(len(seen))
 }
 
 // over are the entries that leave their ledgers because their work is over, whether or not the ledgers could be written.
@@ -188,7 +169,7 @@ func (r *Reconciler) unrivalled(ctx context.Context, admit []schedule.Admission,
 		p.Status.Admitted = slices.DeleteFunc(p.Status.Admitted, func(e v1alpha1.AdmittedNode) bool {
 			return slices.Contains(withdraw[p.Name], entryOf(e))
 		})
-		if err := r.client.Status().Update(ctx, p, client.FieldOwner(v1alpha1.FieldOwnerOperator)); client.IgnoreNotFound(err) != nil {
+		if err := fieldset.ApplyRollout(ctx, r.client, p); client.IgnoreNotFound(err) != nil {
 			errs = append(errs, fmt.Errorf("withdraw from ledger of rollout policy %s: %w", p.Name, err))
 		}
 	}
@@ -271,21 +252,21 @@ func (r *Reconciler) reportPolicy(old, p *v1alpha1.RolloutPolicy, o schedule.Out
 				"Node %s is gone; the place of its job %s is free.", removed.Entry.Node, removed.Entry.Job)
 		}
 	}
-	if p.Status.Refused > 0 && old.Status.Refused == 0 {
+	if p.Status.Nodes.Refused > 0 && (old.Status.Nodes == nil || old.Status.Nodes.Refused == 0) {
 		r.recorder.Eventf(p, nil, corev1.EventTypeNormal, v1alpha1.ReasonQueueFull, "Queue",
 			"As many nodes wait as maxQueued allows; others are refused and queued as soon as there is room.")
 	}
 	for i := range p.Status.Rollouts {
-		if now := &p.Status.Rollouts[i]; now.Halted != nil && !wasHalted(old, now) {
+		if now := &p.Status.Rollouts[i]; now.HaltedTime != nil && !wasHalted(old, now) {
 			r.recorder.Eventf(p, nil, corev1.EventTypeWarning, v1alpha1.ReasonRolloutHalted, "Halt", "%s", now.Message)
 		}
 	}
-	if resumed := p.Status.Resumed; resumed != "" && resumed != old.Status.Resumed {
-		r.recorder.Eventf(p, nil, corev1.EventTypeNormal, v1alpha1.ReasonRolloutResumed, "Resume", "Resumed by spec.resume: %s", resumed)
+	if resumed := resumeOf(p.Status.Requests); resumed != "" && resumed != resumeOf(old.Status.Requests) {
+		r.recorder.Eventf(p, nil, corev1.EventTypeNormal, v1alpha1.ReasonProgressing, "Resume", "Resumed by spec.requests.resume: %s", resumed)
 	}
 	was, is := readyReason(old), readyReason(p)
 	if is == v1alpha1.ReasonNoMatch && was != is {
-		r.recorder.Eventf(p, nil, corev1.EventTypeWarning, is, "Select", "spec.nodeSelector chooses no node, so the policy does nothing yet.")
+		r.recorder.Eventf(p, nil, corev1.EventTypeWarning, is, "Select", "spec.nodeSelector selects no node, so the policy does nothing yet.")
 	}
 	r.reportStalled(old, p)
 }
@@ -309,6 +290,6 @@ func (r *Reconciler) reportStalled(old, p *v1alpha1.RolloutPolicy) {
 // wasHalted reports whether the update was halted already.
 func wasHalted(old *v1alpha1.RolloutPolicy, now *v1alpha1.RolloutStatus) bool {
 	return slices.ContainsFunc(old.Status.Rollouts, func(r v1alpha1.RolloutStatus) bool {
-		return r.Halted != nil && rolloutOf(&r).Edge == rolloutOf(now).Edge
+		return r.HaltedTime != nil && rolloutOf(&r).Target == rolloutOf(now).Target
 	})
 }

@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"regexp"
@@ -23,7 +24,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	apply "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/rollout"
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/bench"
 )
@@ -62,28 +62,32 @@ type keeper struct {
 	f *fleet
 }
 
-func (k keeper) Update(_ context.Context, o client.Object, _ ...client.SubResourceUpdateOption) error {
-	for i := range k.f.policies.Items {
-		if p := &k.f.policies.Items[i]; p.Name == o.GetName() {
-			o.(*v1alpha1.RolloutPolicy).DeepCopyInto(p)
-		}
-	}
-	return nil
-}
-
-// Apply keeps why a job waits, as the API server would.
+// Apply keeps the status of a policy, and why a job waits, as the API server would.
 func (k keeper) Apply(_ context.Context, o runtime.ApplyConfiguration, _ ...client.SubResourceApplyOption) error {
 	k.f.mu.Lock()
 	defer k.f.mu.Unlock()
-	k.f.written++
-	body, ok := o.(*apply.FirmwareJobApplyConfiguration)
-	if !ok {
-		return fmt.Errorf("apply %T: not a job", o)
+	text, err := json.Marshal(o)
+	if err != nil {
+		return err
 	}
+	var body struct {
+		Kind     string            `json:"kind"`
+		Metadata metav1.ObjectMeta `json:"metadata"`
+		Status   json.RawMessage   `json:"status"`
+	}
+	if err := json.Unmarshal(text, &body); err != nil {
+		return err
+	}
+	if body.Kind == "RolloutPolicy" {
+		p := &k.f.policies.Items[0]
+		p.Status = v1alpha1.RolloutPolicyStatus{}
+		return json.Unmarshal(body.Status, &p.Status)
+	}
+	k.f.written++
 	for i := range k.f.jobs.Items {
-		if j := &k.f.jobs.Items[i]; j.Name == *body.Name {
-			c := body.Status.Conditions[0]
-			j.Status.Conditions = []metav1.Condition{{Type: *c.Type, Status: *c.Status, Reason: *c.Reason, Message: *c.Message}}
+		if j := &k.f.jobs.Items[i]; j.Name == body.Metadata.Name {
+			j.Status = v1alpha1.FirmwareJobStatus{}
+			return json.Unmarshal(body.Status, &j.Status)
 		}
 	}
 	return nil
@@ -93,6 +97,7 @@ func (k keeper) Apply(_ context.Context, o runtime.ApplyConfiguration, _ ...clie
 func atRest(tb testing.TB) (*rollout.Reconciler, *fleet) {
 	tb.Helper()
 	f := &fleet{policies: v1alpha1.RolloutPolicyList{Items: []v1alpha1.RolloutPolicy{*newPolicy("default", intstr.FromInt32(0), nil)}}}
+	f.policies.Items[0].UID = "default"
 	for i := range 5000 {
 		name := fmt.Sprintf("n%d", i)
 		f.nodes.Items = append(f.nodes.Items, *newNode(name, map[string]string{"pool": "gpu"}))

@@ -3,7 +3,6 @@ package rollout
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -11,7 +10,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule/window"
 )
 
-// calendar is what the windows and freezes of a policy in one generation come to.
+// calendar is what the windows of a policy in one generation come to.
 type calendar struct {
 	generation int64
 	*window.Calendar
@@ -53,44 +52,33 @@ func (c calendars) keep(policies map[string]*v1alpha1.RolloutPolicy) {
 	}
 }
 
-// calendarOf reads windows and freezes. The error starts with the path of the field that is wrong.
+// calendarOf reads the windows. The error starts with the path of the field that is wrong.
 func calendarOf(spec *v1alpha1.RolloutPolicySpec) (*window.Calendar, error) {
-	var windows, freezes []window.Rule
-	for i, w := range spec.Windows {
-		rule, err := window.Recurring(w.Name, w.Schedule, w.Duration.Duration, w.TimeZone)
-		if err != nil {
-			return nil, at("windows", i, err)
+	var allow, deny []window.Rule
+	for i := range spec.Windows {
+		w := &spec.Windows[i]
+		rule, err := ruleOf(w)
+		var field *window.FieldError
+		switch {
+		case errors.As(err, &field):
+			return nil, fmt.Errorf("spec.windows[%d].%w", i, err)
+		case err != nil:
+			return nil, fmt.Errorf("spec.windows[%d]: %w", i, err)
+		case w.Effect == v1alpha1.WindowDeny:
+			deny = append(deny, rule)
+		default:
+			allow = append(allow, rule)
 		}
-		windows = append(windows, rule)
 	}
-	for i, f := range spec.Freezes {
-		rule, err := freezeOf(f)
-		if err != nil {
-			return nil, at("freezes", i, err)
-		}
-		freezes = append(freezes, rule)
-	}
-	if len(windows)+len(freezes) == 0 {
+	if len(allow)+len(deny) == 0 {
 		return nil, nil
 	}
-	return window.New(windows, freezes), nil
+	return window.New(allow, deny), nil
 }
 
-func freezeOf(f v1alpha1.RolloutFreeze) (window.Rule, error) {
-	if f.Start != nil && f.End != nil {
-		return window.Once(f.Name, f.Start.Time, f.End.Time)
+func ruleOf(w *v1alpha1.RolloutWindow) (window.Rule, error) {
+	if w.StartTime != nil && w.EndTime != nil {
+		return window.Once(w.Name, w.StartTime.Time, w.EndTime.Time)
 	}
-	var d time.Duration
-	if f.Duration != nil {
-		d = f.Duration.Duration
-	}
-	return window.Recurring(f.Name, f.Schedule, d, f.TimeZone)
-}
-
-func at(list string, i int, err error) error {
-	var field *window.FieldError
-	if errors.As(err, &field) {
-		return fmt.Errorf("spec.%s[%d].%w", list, i, err)
-	}
-	return fmt.Errorf("spec.%s[%d]: %w", list, i, err)
+	return window.Recurring(w.Name, w.Schedule, w.Duration.Duration(0), w.TimeZone)
 }

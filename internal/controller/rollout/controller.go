@@ -55,6 +55,9 @@ type Reconciler struct {
 	reporters quarantine.Reporters
 	calendars calendars
 	durations Durations
+	// expected is how long a job takes about which too little is known, and paces are how fast the jobs of the policies end.
+	expected time.Duration
+	paces    map[types.UID]*pace
 	// jobs is how many jobs the last pass saw.
 	jobs    int
 	room    *room.Room
@@ -67,7 +70,13 @@ type Reconciler struct {
 // last; it may be empty.
 func New(c client.Client, direct client.Reader, recorder events.EventRecorder, now func() time.Time, ownNode string) *Reconciler {
 	return &Reconciler{client: c, direct: direct, recorder: recorder, now: now, ownNode: ownNode, written: map[types.UID]admitted{},
-		calendars: calendars{}}
+		calendars: calendars{}, expected: DefaultExpected, paces: map[types.UID]*pace{}}
+}
+
+// Expecting says how long a job takes about which too little is known.
+func (r *Reconciler) Expecting(d time.Duration) *Reconciler {
+	r.expected = d
+	return r
 }
 
 // Within tells the room after each pass how many nodes wait.

@@ -47,8 +47,8 @@ func TestJobsAreAdmittedWithinTheBudgetAndTheOthersSayWhyTheyWait(t *testing.T) 
 	assert.Equal(t, v1alpha1.ReasonBudgetExhausted, w.reason("job-3"))
 	assert.Equal(t, "unset", w.reason("scan"), "a scan needs no admission")
 	s := w.policy("default").Status
-	assert.Equal(t, []v1alpha1.QueuedNode{{Node: "n3", Job: "job-3", Reason: v1alpha1.ReasonBudgetExhausted}}, s.Queue)
-	assert.Equal(t, [4]int32{3, 2, 2, 1}, [4]int32{s.Nodes, s.Budget, s.Unavailable, s.Queued})
+	assert.Equal(t, []v1alpha1.WaitingNodes{{Reason: v1alpha1.ReasonBudgetExhausted, Nodes: 1}}, s.Waiting)
+	assert.Equal(t, &v1alpha1.RolloutNodes{Selected: 3, Budget: 2, Unavailable: 2, Queued: 1}, s.Nodes)
 	assert.Empty(t, o.events.Events, "the condition says it, and an event would be one more write for each admission")
 	apitest.RequireStatus(t, w.policy("default"), status.InProgressStatus)
 
@@ -136,7 +136,7 @@ func TestACrashBetweenLedgerAndConditionIsRepaired(t *testing.T) {
 	next := w.operator()
 	next.pass()
 	assert.Equal(t, []string{"job-1"}, w.admitted(), "an entry is an admission, whatever came after it")
-	assert.Equal(t, v1alpha1.ReasonPolicyPaused, w.reason("job-2"))
+	assert.Equal(t, v1alpha1.ReasonPaused, w.reason("job-2"))
 	w.requireStatus(next, "default", status.CurrentStatus)
 }
 
@@ -259,7 +259,7 @@ func TestAPausedPolicyAdmitsNothingAndLetsFinishWhatRuns(t *testing.T) {
 	w.queue("job-2", "n2")
 	o.pass()
 	assert.Equal(t, []string{"job-1"}, w.admitted())
-	assert.Equal(t, v1alpha1.ReasonPolicyPaused, w.reason("job-2"))
+	assert.Equal(t, v1alpha1.ReasonPaused, w.reason("job-2"))
 	apitest.RequireStatus(t, w.policy("default"), status.CurrentStatus)
 
 	// The pause arrives after the operator read the ledger: its write must lose.
@@ -301,7 +301,7 @@ func TestNodesTwoPoliciesChooseWaitAndBothPoliciesSaySo(t *testing.T) {
 	w.queue("job", "n")
 	o := w.operator()
 	o.pass()
-	assert.Equal(t, v1alpha1.ReasonPolicyConflict, w.reason("job"))
+	assert.Equal(t, v1alpha1.ReasonConflict, w.reason("job"))
 	for policy, other := range map[string]string{"gpu": "zone", "zone": "gpu"} {
 		c := meta.FindStatusCondition(w.policy(policy).Status.Conditions, v1alpha1.ConditionConflict)
 		require.NotNil(t, c)
@@ -325,21 +325,19 @@ func TestAPolicyWithoutASelectorChoosesEveryNode(t *testing.T) {
 	w.queue("job", "n1")
 	o := w.operator()
 	o.pass()
-	assert.Equal(t, v1alpha1.ReasonPolicyPaused, w.reason("job"))
+	assert.Equal(t, v1alpha1.ReasonPaused, w.reason("job"))
 	assert.Empty(t, w.admitted())
-	assert.EqualValues(t, 2, w.policy("freeze").Status.Nodes)
-	assert.Zero(t, w.policy("default").Status.Nodes)
-	assert.Equal(t, v1alpha1.RollbackBestEffort, rollout.SettingsOf([]v1alpha1.RolloutPolicy{*w.policy("freeze")}, nil).Rollback)
-	assert.Equal(t, v1alpha1.WriteProtectionBestEffort, rollout.SettingsOf([]v1alpha1.RolloutPolicy{*w.policy("freeze")}, nil).WriteProtection)
+	assert.EqualValues(t, 2, w.policy("freeze").Status.Nodes.Selected)
+	assert.Zero(t, w.policy("default").Status.Nodes.Selected)
+	assert.Empty(t, rollout.SettingsOf([]v1alpha1.RolloutPolicy{*w.policy("freeze")}, nil).Require)
 	w.change("freeze", func(p *v1alpha1.RolloutPolicy) {
-		p.Spec.Rollback, p.Spec.WriteProtection = v1alpha1.RollbackRequired, v1alpha1.WriteProtectionRequired
+		p.Spec.Require = v1alpha1.Requirements{v1alpha1.RequireWriteProtection, v1alpha1.RequireRollback}
 	})
 	o.pass()
 	both := []v1alpha1.RolloutPolicy{*newPolicy("lenient", intstr.FromInt32(1), nil), *w.policy("freeze")}
 	for range 2 { // of two policies that select a node the strictest counts, whatever their order
 		settings := rollout.SettingsOf(both, nil)
-		assert.Equal(t, v1alpha1.RollbackRequired, settings.Rollback)
-		assert.Equal(t, v1alpha1.WriteProtectionRequired, settings.WriteProtection)
+		assert.Equal(t, v1alpha1.Requirements{v1alpha1.RequireRollback, v1alpha1.RequireWriteProtection}, settings.Require)
 		slices.Reverse(both)
 	}
 	w.requireStatus(o, "freeze", status.CurrentStatus)
@@ -507,7 +505,6 @@ func TestTheConditionOfAWaitingJobIsWrittenOnce(t *testing.T) {
 	o.pass()
 	assert.Equal(t, versions, w.versions(), "the stale cache makes no second write")
 	assert.Equal(t, v1alpha1.ReasonBudgetExhausted, w.reason("job-n119"))
-	assert.Len(t, w.policy("default").Status.Queue, 100)
-	assert.EqualValues(t, 120, w.policy("default").Status.Queued)
+	assert.EqualValues(t, 120, w.policy("default").Status.Nodes.Queued)
 	w.requireStatus(o, "default", status.FailedStatus)
 }

@@ -24,11 +24,16 @@ func (r *Reconciler) edges(ctx context.Context, jobs map[string]*v1alpha1.Firmwa
 					return nil, err
 				}
 			}
-			edge := schedule.Edge{Model: cmp.Or(model, v1alpha1.AnyModel), From: u.FromVersion, Version: u.Version, Digest: string(u.Digest)}
+			edge := EdgeOf(model, u.FromVersion, u.Version, u.Digest)
 			out[uid] = WithEdge(out[uid], schedule.JobEdge{Edge: edge, Verdict: verdictOn(j, u.Device)})
 		}
 	}
 	return out, nil
+}
+
+// EdgeOf is the update of a device of a model, which may not be known.
+func EdgeOf(model, from, version string, digest v1alpha1.Digest) schedule.Edge {
+	return schedule.Edge{Target: schedule.Target{Model: cmp.Or(model, v1alpha1.AnyModel), Version: version, Digest: string(digest)}, From: from}
 }
 
 // WithEdge adds an edge to those of a job, in order. Of two devices with the same edge, the one that failed counts, and a

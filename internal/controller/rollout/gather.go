@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -42,8 +41,8 @@ func (r *Reconciler) gather(ctx context.Context) (facts, error) {
 	for i := range policies.Items {
 		f.policies[policies.Items[i].Name] = &policies.Items[i]
 	}
-	if err := r.ensureDefault(ctx, f); err != nil {
-		return f, err
+	if f.policies[v1alpha1.DefaultRolloutPolicy] == nil {
+		f.policies[v1alpha1.DefaultRolloutPolicy] = newDefaultPolicy()
 	}
 	var jobs v1alpha1.FirmwareJobList
 	if err := r.client.List(ctx, &jobs, client.UnsafeDisableDeepCopy); err != nil {
@@ -94,32 +93,15 @@ func (r *Reconciler) gather(ctx context.Context) (facts, error) {
 	return f, nil
 }
 
+// newDefaultPolicy is the policy that takes every node no other one selects, as it is before the first write of act.
+func newDefaultPolicy() *v1alpha1.RolloutPolicy {
+	return &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultRolloutPolicy}}
+}
+
 func (f facts) addJob(j *v1alpha1.FirmwareJob) {
 	if j.Spec.Type != v1alpha1.JobTypeScan { // a scan needs no admission
 		f.jobs[string(j.UID)] = j
 	}
-}
-
-// ensureDefault creates the policy that catches every node no other one chooses. It never changes an existing one.
-func (r *Reconciler) ensureDefault(ctx context.Context, f facts) error {
-	if f.policies[v1alpha1.DefaultRolloutPolicy] != nil {
-		return nil
-	}
-	one := intstr.FromInt32(1)
-	p := &v1alpha1.RolloutPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.DefaultRolloutPolicy},
-		Spec:       v1alpha1.RolloutPolicySpec{State: v1alpha1.RolloutActive, MaxUnavailable: &one},
-	}
-	switch err := r.client.Create(ctx, p, client.FieldOwner(v1alpha1.FieldOwnerOperator)); {
-	case apierrors.IsAlreadyExists(err):
-		if err := r.direct.Get(ctx, client.ObjectKeyFromObject(p), p); err != nil {
-			return fmt.Errorf("read rollout policy %s: %w", p.Name, err)
-		}
-	case err != nil:
-		return fmt.Errorf("create rollout policy %s: %w", p.Name, err)
-	}
-	f.policies[p.Name] = p
-	return nil
 }
 
 // confirm asks the API server about what the cache may not know yet and an entry depends on: jobs and nodes of entries
@@ -202,12 +184,12 @@ func (r *Reconciler) readReport(ctx context.Context, f facts, node string) error
 
 func (r *Reconciler) scheduleFacts(f facts) schedule.Facts {
 	out := schedule.Facts{
-		Now: r.now(), OwnNode: r.ownNode, UnheardUntil: r.unheard.until, Policies: make([]schedule.Policy, 0, len(f.policies)),
+		Now: r.now(), OwnNode: r.ownNode, UnheardUntil: r.unheard.until, Due: r.due(), Policies: make([]schedule.Policy, 0, len(f.policies)),
 		Nodes: make([]schedule.Node, 0, len(f.nodes)), Jobs: make([]schedule.Job, 0, len(f.jobs)),
 	}
 	learned := false
 	for _, p := range f.policies {
-		policy := policyWith(p, r.calendars.of(p))
+		policy := policyWith(p, r.calendars.of(p), r.expected)
 		if !learned && policy.Calendar != nil {
 			r.durations.Learn(f.jobs)
 			learned = true
@@ -226,7 +208,7 @@ func (r *Reconciler) scheduleFacts(f facts) schedule.Facts {
 		job := schedule.Job{
 			Name: j.Name, UID: uid, Node: j.Spec.NodeName, Created: j.CreationTimestamp.Time, State: r.state(j),
 			Steps: j.Spec.Type == v1alpha1.JobTypeSteps, Quarantined: f.queued.quarantined[uid], Unlisted: f.queued.unlisted[uid], Edges: f.edges[uid],
-			Priority: f.priority.of(j),
+			Priority: f.priority.of(j), Request: requestOf(j),
 		}
 		for _, u := range j.Spec.Updates {
 			job.Devices = append(job.Devices, u.Device)
@@ -237,6 +219,14 @@ func (r *Reconciler) scheduleFacts(f facts) schedule.Facts {
 		out.Jobs = append(out.Jobs, job)
 	}
 	return out
+}
+
+// requestOf is the request of a person that a job answers; empty for none.
+func requestOf(j *v1alpha1.FirmwareJob) string {
+	if j.Spec.Retry == nil {
+		return ""
+	}
+	return *j.Spec.Retry
 }
 
 // stateOf is where a job stands by its own conditions.

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
@@ -20,10 +21,10 @@ const maxMessage = 1024
 
 // planOf is how updates spread over the pool of a policy, and why that cannot be worked with; empty where it can.
 func planOf(p *v1alpha1.RolloutPolicy) (out schedule.Plan, invalid string) {
-	out = schedule.Plan{Resume: p.Spec.Resume, Resumed: p.Status.Resumed, Deadline: durationOf(p.Spec.Deadline)}
+	out = schedule.Plan{Resume: resumeOf(p.Spec.Requests), Resumed: resumeOf(p.Status.Requests), Halt: haltOf(p.Spec.Halt)}
 	before := 0
 	for i, w := range p.Spec.Waves {
-		wave := schedule.Wave{Name: w.Name, Size: w.Size, Soak: durationOf(w.Soak)}
+		wave := schedule.Wave{Name: w.Name, Size: w.Size, Soak: w.Soak.Duration(0)}
 		if w.NodeSelector != nil {
 			s, err := metav1.LabelSelectorAsSelector(w.NodeSelector)
 			if err != nil {
@@ -38,21 +39,6 @@ func planOf(p *v1alpha1.RolloutPolicy) (out schedule.Plan, invalid string) {
 			before = now
 		}
 		out.Waves = append(out.Waves, wave)
-	}
-	if x := p.Spec.Exponential; x != nil {
-		out.Exponential = &schedule.Exponential{Start: 1, Soak: durationOf(x.Soak)}
-		if x.Start != nil {
-			out.Exponential.Start = int(*x.Start)
-		}
-	}
-	if h := p.Spec.Halt; h != nil {
-		out.Halt = &schedule.Halt{}
-		if h.MaxFailures != nil {
-			out.Halt.MaxFailures = int(*h.MaxFailures)
-		}
-		if h.MaxFailedPercent != nil {
-			out.Halt.MaxFailedPercent = int(*h.MaxFailedPercent)
-		}
 	}
 	for i := range p.Status.Rollouts {
 		out.Rollouts = append(out.Rollouts, rolloutOf(&p.Status.Rollouts[i]))
@@ -73,42 +59,49 @@ func percent(size *intstr.IntOrString) int {
 	return schedule.Budget(*size, 100)
 }
 
-func durationOf(d *metav1.Duration) time.Duration {
-	if d == nil {
-		return 0
+func resumeOf(r *v1alpha1.RolloutRequests) string {
+	if r == nil {
+		return ""
 	}
-	return d.Duration
+	return r.Resume
 }
 
-func rolloutOf(r *v1alpha1.RolloutStatus) schedule.Rollout {
-	out := schedule.Rollout{
-		Edge: schedule.Edge{Model: r.Model, From: r.FromVersion, Version: r.Version, Digest: string(r.Digest)},
-		Wave: r.Wave, Done: int(r.Done), Succeeded: int(r.Succeeded), Failed: int(r.Failed),
+func haltOf(h *v1alpha1.RolloutHalt) *schedule.Halt {
+	if h == nil {
+		return nil
 	}
-	if t := r.StartTime; t != nil {
-		out.Started = t.Time
-	}
-	if t := r.LastVerdictTime; t != nil {
-		out.LastVerdict = t.Time
-	}
-	if h := r.Halted; h != nil {
-		out.Halted = &schedule.Halted{Reason: schedule.HaltReason(h.Reason), Node: h.Node, Job: h.Job, Message: h.Message, Time: h.Time.Time}
+	out := &schedule.Halt{MaxHeld: int(h.MaxHeld), MaxConsecutive: int(ptr.Deref(h.MaxConsecutiveFailures, 0))}
+	out.MaxFailures = ptr.Deref(h.MaxFailures, intstr.IntOrString{})
+	if p := h.LenientAfter; p != "" {
+		out.LenientAfter = schedule.Budget(intstr.FromString(p), 100)
 	}
 	return out
 }
 
-// rolloutStatus is the record of an edge as the API has it.
+func rolloutOf(r *v1alpha1.RolloutStatus) schedule.Rollout {
+	out := schedule.Rollout{
+		Target: schedule.Target{Model: r.Model, Version: r.Version, Digest: string(r.Digest)},
+		Wave:   r.Wave, From: r.FromVersions, Done: int(r.Done), Succeeded: int(r.Succeeded), Failed: int(r.Failed), Consecutive: int(r.ConsecutiveFailures),
+	}
+	if t := r.LastVerdictTime; t != nil {
+		out.LastVerdict = t.Time
+	}
+	if t := r.HaltedTime; t != nil {
+		out.Halted = &schedule.Halted{Time: t.Time, Message: r.Message}
+	}
+	return out
+}
+
+// rolloutStatus is the record of an update as the API has it. The message of one that is halted says why, and is kept from pass to
+// pass.
 func rolloutStatus(s schedule.RolloutState) v1alpha1.RolloutStatus {
 	out := v1alpha1.RolloutStatus{
-		Model: s.Model, FromVersion: s.From, Version: s.Version, Digest: v1alpha1.Digest(s.Digest), Wave: s.Wave,
-		StartTime: timeOf(s.Started), LastVerdictTime: timeOf(s.LastVerdict),
-		Done: int32(s.Done), Succeeded: int32(s.Succeeded), Failed: int32(s.Failed), Running: int32(s.Running), Waiting: int32(s.Waiting),
-		Reason: string(s.Reason), Message: text.Clip(s.Message, maxMessage),
+		Model: s.Model, Version: s.Version, Digest: v1alpha1.Digest(s.Digest), Wave: s.Wave, FromVersions: s.From, LastVerdictTime: timeOf(s.LastVerdict),
+		Done: int32(s.Done), Succeeded: int32(s.Succeeded), Failed: int32(s.Failed), ConsecutiveFailures: int32(s.Consecutive),
+		Message: text.Clip(s.Message, maxMessage),
 	}
 	if h := s.Halted; h != nil {
-		out.Halted = &v1alpha1.HaltedRollout{
-			Reason: string(h.Reason), Node: h.Node, Job: h.Job, Message: text.Clip(h.Message, maxHalted), Time: metav1.NewTime(h.Time.Truncate(time.Second)),
-		}
+		out.HaltedTime, out.Message = timeOf(h.Time), text.Clip(h.Message, maxHalted)
 	}
 	return out
 }
@@ -122,7 +115,10 @@ func timeOf(t time.Time) *metav1.Time {
 
 // writeRollouts puts the records of a decision into a status whose ledger is that of the decision.
 func writeRollouts(s *v1alpha1.RolloutPolicyStatus, o schedule.Outcome) {
-	s.Resumed, s.Rollouts = o.Resumed, nil
+	s.Requests, s.Rollouts = nil, nil
+	if o.Resumed != "" {
+		s.Requests = &v1alpha1.RolloutRequests{Resume: o.Resumed}
+	}
 	for _, state := range o.Rollouts {
 		s.Rollouts = append(s.Rollouts, rolloutStatus(state))
 	}

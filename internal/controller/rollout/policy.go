@@ -12,22 +12,20 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 )
 
-// PolicyOf is what the schedule takes of a policy: its spec with windows and freezes, why that cannot be worked with, and its
-// ledger. The simulation takes policies by it as the reconciler does, which keeps the calendar of a spec from pass to pass.
-func PolicyOf(p *v1alpha1.RolloutPolicy) schedule.Policy {
-	return policyWith(p, newCalendar(p))
+// PolicyOf is what the schedule takes of a policy: its spec with windows, why that is invalid, and its ledger. Expected is how long a
+// job takes about which too little is known. The simulation takes policies by it as the reconciler does, which keeps the calendar of
+// a spec from pass to pass.
+func PolicyOf(p *v1alpha1.RolloutPolicy, expected time.Duration) schedule.Policy {
+	return policyWith(p, newCalendar(p), expected)
 }
 
 // policyWith is what the schedule takes of a policy whose calendar was made before.
-func policyWith(p *v1alpha1.RolloutPolicy, c calendar) schedule.Policy {
+func policyWith(p *v1alpha1.RolloutPolicy, c calendar, expected time.Duration) schedule.Policy {
 	out := basicPolicy(p)
-	out.Calendar, out.Stopped, out.Expected = c.Calendar, c.stopped, defaultExpected
+	out.Calendar, out.Stopped, out.Expected = c.Calendar, c.stopped, expected
 	var invalid string
 	if out.Plan, invalid = planOf(p); out.Stopped == "" {
 		out.Stopped = invalid
-	}
-	if d := p.Spec.ExpectedDuration; d != nil {
-		out.Expected = d.Duration
 	}
 	for _, t := range p.Spec.TopologyBudgets {
 		if t.MaxUnavailable != nil {
@@ -37,8 +35,8 @@ func policyWith(p *v1alpha1.RolloutPolicy, c calendar) schedule.Policy {
 	return out
 }
 
-// defaultExpected is spec.expectedDuration where it is absent, as the API has it.
-const defaultExpected = 30 * time.Minute
+// DefaultExpected is how long a job is expected to take while too little is known, unless the operator is told otherwise.
+const DefaultExpected = 30 * time.Minute
 
 // basicPolicy is which nodes a policy chooses, how many of them it lets go, and its ledger: what a node needs that asks which policy
 // it belongs to.

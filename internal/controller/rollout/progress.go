@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
@@ -19,30 +19,21 @@ const (
 	minEnded = 3
 )
 
-// jobEnds counts the jobs that a pass took out of a ledger.
-type jobEnds struct{ succeeded, failed int32 }
+// pace is how fast the jobs of a pool end, as this process measured it.
+type pace struct {
+	// since is when it began to measure, or when the rollout began after that.
+	since time.Time
+	ended int
+}
 
-// ends counts the jobs that leave the ledger of a policy now. The ledger without them is written together with these numbers in
-// one compare-and-swap, so each job counts once, also when operators die or change.
-func (f facts) ends(o schedule.Outcome) (e jobEnds) {
-	count := func(uid string) {
-		switch j := f.jobs[uid]; {
-		case j == nil:
-		case j.Failed():
-			e.failed++
-		case j.Ended():
-			e.succeeded++
-		}
-	}
+// ends counts the jobs that leave the ledger of a policy now.
+func (f facts) ends(o schedule.Outcome) (n int) {
 	for _, removed := range o.Remove {
-		if removed.Why == schedule.JobFinished {
-			count(removed.Entry.UID)
+		if removed.Why == schedule.JobFinished && f.jobs[removed.Entry.UID] != nil {
+			n++
 		}
 	}
-	for _, taken := range o.Replace {
-		count(taken.Old.UID)
-	}
-	return e
+	return n + len(o.Replace)
 }
 
 // waitingOf counts the nodes that wait by the reason of their first job.
@@ -58,56 +49,53 @@ func waitingOf(waiting []schedule.Waiting) (out []v1alpha1.WaitingNodes) {
 		case at >= 0:
 			out[at].Nodes++
 		case len(out) < maxReasons:
-			out = append(out, v1alpha1.WaitingNodes{Reason: string(w.Reason), Nodes: 1, Node: w.Node})
+			out = append(out, v1alpha1.WaitingNodes{Reason: string(w.Reason), Nodes: 1})
 		}
 	}
 	return out
 }
 
-// progressOf continues the progress of a pool. The pace and the estimate are derived anew only when a job ended or other nodes
-// wait for other reasons (sameWaiting is false), so that the mere passing of time writes nothing. Only the time in which the pool is
-// open counts.
-func progressOf(old *v1alpha1.RolloutProgress, e jobEnds, o schedule.Outcome, refused int, open *window.Calendar, sameWaiting bool, now time.Time) *v1alpha1.RolloutProgress {
-	now = now.Truncate(time.Second)
+// writeProgress says when the rollout of a pool began and when it will end. The estimate is derived anew only when a job ended or other
+// nodes wait for other reasons, so that the mere passing of time writes nothing. Only the time in which the pool is open counts.
+func (r *Reconciler) writeProgress(old *v1alpha1.RolloutPolicy, s *v1alpha1.RolloutPolicyStatus, ended int, o schedule.Outcome, open *window.Calendar) {
+	now := r.now().Truncate(time.Second)
 	atRest := len(o.Queue)+len(o.Ledger) == 0
-	if old == nil && atRest {
-		return nil
+	wasAtRest := s.StartTime == nil || meta.IsStatusConditionTrue(old.Status.Conditions, v1alpha1.ConditionComplete)
+	if !atRest && wasAtRest {
+		s.StartTime = timeOf(now)
+		delete(r.paces, old.UID)
 	}
-	p := old.DeepCopy()
-	if p == nil || p.CompletionTime != nil && !atRest {
-		p = &v1alpha1.RolloutProgress{StartTime: metav1.NewTime(now)}
-	}
-	p.Succeeded += e.succeeded
-	p.Failed += e.failed
-	if e != (jobEnds{}) {
-		p.SecondsPerNode = ptr.To(max(1, int32(open.Elapsed(p.StartTime.Time, now)/time.Second)/(p.Succeeded+p.Failed)))
-	}
-	switch {
-	case atRest:
-		p.EstimatedCompletionTime = nil
-		if p.CompletionTime == nil {
-			p.CompletionTime = ptr.To(metav1.NewTime(now))
+	p := r.paceOf(old.UID, now)
+	p.ended += ended
+	left := len(o.Queue) + len(o.Ledger) + r.refused(old.Name)
+	switch same := slices.Equal(old.Status.Waiting, s.Waiting); {
+	case atRest || !p.canEstimate(o):
+		s.EstimatedCompletionTime = nil
+	case ended > 0 || !same || s.EstimatedCompletionTime == nil:
+		each := max(time.Second, open.Elapsed(p.since, now)/time.Duration(p.ended))
+		s.EstimatedCompletionTime = nil
+		if end := open.After(now, time.Duration(left)*each); !end.IsZero() {
+			s.EstimatedCompletionTime = timeOf(end.Truncate(time.Minute))
 		}
-	case !canEstimate(p, o):
-		p.EstimatedCompletionTime = nil
-	case e != (jobEnds{}) || !sameWaiting || p.EstimatedCompletionTime == nil:
-		left := time.Duration(len(o.Queue)+len(o.Ledger)+refused) * time.Duration(*p.SecondsPerNode) * time.Second
-		p.EstimatedCompletionTime = nil
-		if end := open.After(now, left); !end.IsZero() {
-			p.EstimatedCompletionTime = ptr.To(metav1.NewTime(end.Truncate(time.Minute)))
-		}
+	}
+}
+
+func (r *Reconciler) paceOf(policy types.UID, now time.Time) *pace {
+	p := r.paces[policy]
+	if p == nil {
+		p = &pace{since: now}
+		r.paces[policy] = p
 	}
 	return p
 }
 
-// canEstimate reports whether the pace so far says something about the rest of the rollout: enough jobs have jobEnds, and what is
+// canEstimate reports whether the pace so far says something about the rest of the rollout: enough jobs have ended, and what is
 // left waits for nothing but time that is known.
-func canEstimate(p *v1alpha1.RolloutProgress, o schedule.Outcome) bool {
-	if ended := int(p.Succeeded + p.Failed); p.SecondsPerNode == nil || ended < minEnded || ended < o.Budget || len(o.Held) > 0 {
+func (p *pace) canEstimate(o schedule.Outcome) bool {
+	if p.ended < minEnded || p.ended < o.Budget || len(o.Held) > 0 || o.TooLong != 0 {
 		return false
 	}
-	return o.TooLong == 0 && !slices.ContainsFunc(o.Queue, func(w schedule.Waiting) bool { return !goesOn[w.Reason] })
+	return !slices.ContainsFunc(o.Queue, func(w schedule.Waiting) bool {
+		return w.Reason != schedule.BudgetExhausted && w.Reason != schedule.OutsideWindow
+	})
 }
-
-// goesOn are the reasons to wait that end by themselves at the pace of the rollout.
-var goesOn = map[schedule.Reason]bool{schedule.BudgetExhausted: true, schedule.WaitingForWindow: true, schedule.Frozen: true}

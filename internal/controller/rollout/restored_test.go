@@ -57,7 +57,7 @@ func TestAfterARestoreNobodyIsAdmittedBeforeTheNodesHaveReported(t *testing.T) {
 	require.Empty(t, w.admitted())
 	require.Equal(t, v1alpha1.ReasonBudgetExhausted, w.reason("job-2"))
 	assert.Contains(t, w.message("job-2"), "restored from a backup")
-	assert.EqualValues(t, 3, w.policy("default").Status.Unavailable)
+	assert.EqualValues(t, 3, w.policy("default").Status.Nodes.Unavailable)
 	assert.LessOrEqual(t, o.next, time.Minute, "it looks for reports soon")
 
 	w.scanned("n2", "", w.clock)
@@ -68,7 +68,7 @@ func TestAfterARestoreNobodyIsAdmittedBeforeTheNodesHaveReported(t *testing.T) {
 	w.scanned("n1", "job-of-today", w.clock)
 	o.pass()
 	require.Empty(t, w.admitted(), "n1 is at work, and the budget is one node")
-	assert.EqualValues(t, 1, w.policy("default").Status.Unavailable)
+	assert.EqualValues(t, 1, w.policy("default").Status.Nodes.Unavailable)
 	assert.NotContains(t, w.message("job-2"), "restored from a backup")
 	assert.Equal(t, 5*time.Minute, o.next, "everybody has reported; n1 is named when its job stays unknown")
 

@@ -5,7 +5,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 )
 
-// publish tells the room how many nodes wait under each policy with a limit.
+// publish tells the room how many nodes wait under each policy with a limit, and for which updates no more need to be queued.
 func (r *Reconciler) publish(f facts, d schedule.Decision) {
 	if r.room == nil {
 		return
@@ -13,8 +13,7 @@ func (r *Reconciler) publish(f facts, d schedule.Decision) {
 	queues := map[string]room.Queue{}
 	for _, o := range d.Policies {
 		if limit := f.policies[o.Name].Spec.MaxQueued; limit != nil {
-			_, queued := QueueOf(o.Queue)
-			queues[o.Name] = room.Queue{Limit: int(*limit), Queued: int(queued)}
+			queues[o.Name] = QueueOf(o, int(*limit))
 		}
 	}
 	var seen map[string]bool
@@ -35,4 +34,39 @@ func (r *Reconciler) refused(policy string) int {
 		return 0
 	}
 	return r.room.Refused(policy)
+}
+
+// QueueOf is what the room has to know of the queue of a policy with that limit.
+func QueueOf(o schedule.Outcome, limit int) room.Queue {
+	out := room.Queue{Limit: limit}
+	seen := map[string]bool{}
+	for _, w := range o.Queue {
+		if !seen[w.Node] && w.Reason.GoesOn() {
+			out.Queued++
+		}
+		seen[w.Node] = true
+	}
+	for _, r := range o.Rollouts {
+		if r.Reason != "" && !r.Reason.GoesOn() {
+			out.Stuck = append(out.Stuck, r.Target)
+		}
+	}
+	return out
+}
+
+// nodesOf counts the nodes that wait.
+func nodesOf(waiting []schedule.Waiting) int {
+	seen := map[string]bool{}
+	for _, w := range waiting {
+		seen[w.Node] = true
+	}
+	return len(seen)
+}
+
+// due are the updates that the nodes are to get and that are not queued; nil without a planner that says so.
+func (r *Reconciler) due() map[string][]schedule.Edge {
+	if r.room == nil {
+		return nil
+	}
+	return r.room.Due()
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 )
 
-// Settings are what the RolloutPolicy of a node says about how its jobs run. Absent durations are those of the API server.
+// Settings are what the RolloutPolicy of a node says about how its jobs run.
 type Settings struct {
-	Rollback               v1alpha1.RollbackPolicy
-	WriteProtection        v1alpha1.WriteProtection
-	Soak, IsolationTimeout *metav1.Duration
+	// Require is a set in order.
+	Require    v1alpha1.Requirements
+	HealthyFor v1alpha1.Duration
 	// Policy is the one policy that chooses the node, "" when there is none or more, and MaxQueued its limit, nil for none.
 	Policy    string
 	MaxQueued *int32
@@ -25,32 +25,31 @@ type Settings struct {
 }
 
 // SettingsOf are the settings of the policies that admit jobs of a node with these labels. While several policies choose
-// the node, nothing is admitted there, and the strictest rollback and write protection and the longest durations count.
+// the node, nothing is admitted there, and what any of them requires and the longest duration count.
 func SettingsOf(policies []v1alpha1.RolloutPolicy, node map[string]string) Settings {
 	all := make([]schedule.Policy, len(policies))
 	for i := range policies {
 		all[i] = basicPolicy(&policies[i])
 	}
 	chosen := schedule.Chosen(all, node)
-	out := Settings{Rollback: v1alpha1.RollbackBestEffort, WriteProtection: v1alpha1.WriteProtectionBestEffort}
+	var out Settings
 	for i := range policies {
 		spec := &policies[i].Spec
 		if !slices.Contains(chosen, policies[i].Name) {
 			continue
 		}
-		if spec.Rollback == v1alpha1.RollbackRequired {
-			out.Rollback = spec.Rollback
-		}
-		if spec.WriteProtection == v1alpha1.WriteProtectionRequired {
-			out.WriteProtection = spec.WriteProtection
-		}
+		out.Require = append(out.Require, spec.Require...)
 		if len(chosen) == 1 {
 			out.Policy, out.MaxQueued = policies[i].Name, spec.MaxQueued
 			out.InWave = spec.MaxQueued != nil && inWave(spec.Waves, node)
 		}
 		out.Aborted = out.Aborted || spec.State == v1alpha1.RolloutAborted
-		out.Soak, out.IsolationTimeout = longer(out.Soak, spec.Soak), longer(out.IsolationTimeout, spec.IsolationTimeout)
+		if out.HealthyFor == "" || spec.HealthyFor.Duration(0) > out.HealthyFor.Duration(0) {
+			out.HealthyFor = spec.HealthyFor
+		}
 	}
+	slices.Sort(out.Require)
+	out.Require = slices.Compact(out.Require)
 	return out
 }
 
@@ -63,11 +62,4 @@ func inWave(waves []v1alpha1.RolloutWave, node map[string]string) bool {
 		s, err := metav1.LabelSelectorAsSelector(w.NodeSelector)
 		return err == nil && s.Matches(labels.Set(node))
 	})
-}
-
-func longer(a, b *metav1.Duration) *metav1.Duration {
-	if a == nil || b != nil && b.Duration > a.Duration {
-		return b
-	}
-	return a
 }

@@ -17,13 +17,13 @@ const (
 	maxHalted = 256
 )
 
-// shorten halves what each pass makes anew and only shows, the messages of the records and the list of the queue, until the status
-// is small enough.
+// shorten halves what each pass makes anew and only shows, the messages of the records, until the status is small enough.
 func shorten(s *v1alpha1.RolloutPolicyStatus) {
 	for limit := maxMessage / 2; limit >= minMessage && size(s) > maxStatus; limit /= 2 {
-		s.Queue = s.Queue[:(len(s.Queue)+1)/2]
 		for i := range s.Rollouts {
-			s.Rollouts[i].Message = text.Clip(s.Rollouts[i].Message, limit)
+			if s.Rollouts[i].HaltedTime == nil {
+				s.Rollouts[i].Message = text.Clip(s.Rollouts[i].Message, limit)
+			}
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/room"
 )
 
-func minutes(n int) metav1.Duration { return metav1.Duration{Duration: time.Duration(n) * time.Minute} }
+func minutes(n int) v1alpha1.Duration { return v1alpha1.Duration(fmt.Sprintf("%dm", n)) }
 
 // nights is a policy for all nodes with a window from 22:00 to 02:00 in Paris. The clock of a world starts at 13:00 there.
 func nights() *v1alpha1.RolloutPolicy {
@@ -45,18 +45,18 @@ func TestNodesAreAdmittedWhenTheWindowOpens(t *testing.T) {
 
 	o.pass()
 	assert.Empty(t, w.admitted())
-	assert.Equal(t, v1alpha1.ReasonWaitingForWindow, w.reason("j1"))
+	assert.Equal(t, v1alpha1.ReasonOutsideWindow, w.reason("j1"))
 	assert.Equal(t, "Rollout policy default: opens Sat 2026-11-21 22:00 Europe/Paris.", w.message("j1"))
 	assert.Equal(t, 9*time.Hour, o.next, "the next pass is when it opens")
-	assert.Equal(t, "2026-11-21T21:00:00Z", w.policy("default").Status.NextWindow.UTC().Format(time.RFC3339))
-	assert.Equal(t, v1alpha1.ReasonWaitingForWindow, w.ready("default").Reason)
+	assert.Equal(t, "2026-11-21T21:00:00Z", w.policy("default").Status.NextWindowTime.UTC().Format(time.RFC3339))
+	assert.Equal(t, v1alpha1.ReasonOutsideWindow, w.ready("default").Reason)
 	w.requireStatus(o, "default", status.InProgressStatus)
 
 	w.clock = w.clock.Add(o.next)
 	o.pass()
 	assert.Equal(t, []string{"j1"}, w.admitted())
 	assert.Equal(t, 4*time.Hour, o.next)
-	assert.Nil(t, w.policy("default").Status.NextWindow)
+	assert.Nil(t, w.policy("default").Status.NextWindowTime)
 
 	w.queue("j2", "n2")
 	w.clock = w.clock.Add(3*time.Hour + 31*time.Minute)
@@ -69,11 +69,12 @@ func TestNodesAreAdmittedWhenTheWindowOpens(t *testing.T) {
 	assert.Equal(t, []string{"j1"}, w.ledger("default"), "what was admitted keeps its place outside the window")
 
 	w.change("default", func(p *v1alpha1.RolloutPolicy) {
-		p.Spec.Freezes = []v1alpha1.RolloutFreeze{{Name: "audit", Start: &metav1.Time{Time: w.clock.Add(-time.Hour)}, End: &metav1.Time{Time: w.clock.Add(24 * time.Hour)}}}
+		p.Spec.Windows = append(p.Spec.Windows, v1alpha1.RolloutWindow{Name: "audit", Effect: v1alpha1.WindowDeny,
+			StartTime: &metav1.Time{Time: w.clock.Add(-time.Hour)}, EndTime: &metav1.Time{Time: w.clock.Add(24 * time.Hour)}})
 	})
 	o.pass()
-	assert.Equal(t, v1alpha1.ReasonFrozen, w.reason("j2"))
-	assert.Contains(t, w.ready("default").Message, "freeze audit is in force")
+	assert.Equal(t, v1alpha1.ReasonOutsideWindow, w.reason("j2"))
+	assert.Contains(t, w.ready("default").Message, "window audit admits no node")
 }
 
 // history makes a job that succeeded after the given time.
@@ -97,7 +98,6 @@ func (w *world) historyBy(name, node string, now time.Time, took time.Duration) 
 func TestDurationsAreLearnedFromFinishedJobs(t *testing.T) {
 	w := newWorld(t)
 	p := nights()
-	p.Spec.ExpectedDuration = new(minutes(1))
 	w.create(p)
 	w.nodes("n1", "n2", "n3")
 	w.clock = time.Date(2026, 11, 22, 0, 15, 0, 0, time.UTC) // 45 minutes are left
@@ -105,7 +105,7 @@ func TestDurationsAreLearnedFromFinishedJobs(t *testing.T) {
 	w.history("old1", "n1", 20*time.Minute)
 	w.history("old2", "n1", 50*time.Minute)
 	w.queue("j1", "n1")
-	w.operator().pass()
+	w.expecting(time.Minute).pass()
 	assert.Equal(t, []string{"j1"}, w.admitted(), "two jobs beside those of the slowest node are too few to learn from")
 
 	w.history("old3", "n2", 30*time.Minute)
@@ -126,7 +126,6 @@ func TestDurationsAreLearnedFromFinishedJobs(t *testing.T) {
 func TestNoNodeAloneDecidesHowLongJobsAreExpectedToTake(t *testing.T) {
 	w := newWorld(t)
 	p := nights()
-	p.Spec.ExpectedDuration = new(minutes(40))
 	w.create(p)
 	w.nodes("n1", "n2", "n3")
 	w.clock = time.Date(2026, 11, 22, 0, 25, 0, 0, time.UTC) // 35 minutes are left
@@ -137,7 +136,7 @@ func TestNoNodeAloneDecidesHowLongJobsAreExpectedToTake(t *testing.T) {
 		w.history(fmt.Sprintf("old%d", i), "n2", 20*time.Minute)
 	}
 	w.queue("j", "n3")
-	w.operator().pass()
+	w.expecting(40 * time.Minute).pass()
 	assert.Equal(t, []string{"j"}, w.admitted(), w.message("j"))
 }
 
@@ -185,15 +184,15 @@ func TestWindowsThatCannotBeWorkedWithStopTheirOwnPool(t *testing.T) {
 			s.Windows = []v1alpha1.RolloutWindow{{Name: "w", Schedule: "0 0 30 2 *", Duration: minutes(60)}}
 		}, v1alpha1.ReasonInvalidSpec, `spec.windows[0].schedule: "0 0 30 2 *" never comes`, v1alpha1.ReasonInvalidSpec},
 		"an hour that does not exist": {func(s *v1alpha1.RolloutPolicySpec) {
-			s.Freezes = []v1alpha1.RolloutFreeze{{Name: "f", Schedule: "0 25 * * *", Duration: new(minutes(60))}}
+			s.Windows = append(s.Windows, v1alpha1.RolloutWindow{Name: "f", Effect: v1alpha1.WindowDeny, Schedule: "0 25 * * *", Duration: minutes(60)})
 		}, v1alpha1.ReasonInvalidSpec, "spec.freezes[0].schedule: ", v1alpha1.ReasonInvalidSpec},
 		"a freeze over every window": {func(s *v1alpha1.RolloutPolicySpec) {
 			s.Windows = []v1alpha1.RolloutWindow{day}
-			s.Freezes = []v1alpha1.RolloutFreeze{{Name: "f", Schedule: "0 7 * * *", Duration: new(minutes(720))}}
-		}, v1alpha1.ReasonNeverOpens, "No window opens within a year. Until windows and freezes are changed", v1alpha1.ReasonFrozen},
+			s.Windows = append(s.Windows, v1alpha1.RolloutWindow{Name: "f", Effect: v1alpha1.WindowDeny, Schedule: "0 7 * * *", Duration: minutes(720)})
+		}, v1alpha1.ReasonNeverOpens, "No window opens within a year. Until the windows are changed", v1alpha1.ReasonOutsideWindow},
 		"a window shorter than any job": {func(s *v1alpha1.RolloutPolicySpec) {
 			s.Windows = []v1alpha1.RolloutWindow{{Name: "w", Schedule: "50 12 * * *", Duration: minutes(29), TimeZone: "Europe/Paris"}}
-		}, v1alpha1.ReasonNeverOpens, "A waiting job is expected to take 30m0s, and none of the next windows is that long.", v1alpha1.ReasonWaitingForWindow},
+		}, v1alpha1.ReasonNeverOpens, "A waiting job is expected to take 30m0s, and none of the next windows is that long.", v1alpha1.ReasonOutsideWindow},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -210,7 +209,7 @@ func TestWindowsThatCannotBeWorkedWithStopTheirOwnPool(t *testing.T) {
 			assert.Contains(t, w.ready("gpu").Message, c.message)
 			w.requireStatus(o, "gpu", status.FailedStatus)
 
-			w.change("gpu", func(p *v1alpha1.RolloutPolicy) { p.Spec.Windows, p.Spec.Freezes = nil, nil })
+			w.change("gpu", func(p *v1alpha1.RolloutPolicy) { p.Spec.Windows = nil })
 			o.pass()
 			assert.Equal(t, []string{"j1", "j2"}, w.admitted(), "and this one goes on once it is corrected")
 		})
@@ -249,7 +248,7 @@ func TestAFullQueueIsReportedAndEmptied(t *testing.T) {
 	o.pass()
 	require.False(t, queues.Enter("default", "n3", "j3"), "j2 waits")
 	o.pass()
-	assert.EqualValues(t, 1, w.policy("default").Status.Refused)
+	assert.EqualValues(t, 1, w.policy("default").Status.Nodes.Refused)
 	assert.Contains(t, w.ready("default").Message, "1 more node is refused until fewer than maxQueued wait.")
 
 	w.complete("j1")
@@ -258,5 +257,12 @@ func TestAFullQueueIsReportedAndEmptied(t *testing.T) {
 	require.True(t, queues.Enter("default", "n3", "j3"))
 	w.queue("j3", "n3")
 	o.pass()
-	assert.Zero(t, w.policy("default").Status.Refused)
+	assert.Zero(t, w.policy("default").Status.Nodes.Refused)
+}
+
+// expecting is an operator that expects jobs to take that long while it knows too little.
+func (w *world) expecting(d time.Duration) *operator {
+	o := w.operator()
+	o.Expecting(d)
+	return o
 }

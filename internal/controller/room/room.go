@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/nodefirmware/node-firmware-operator/internal/schedule"
 )
 
 // forget is after how long a job that was queued and never seen by a pass no longer takes room: it was deleted at once, or the
@@ -17,13 +19,17 @@ type Room struct {
 
 	mu       sync.Mutex
 	policies map[string]*queue
-	wake     func(node string)
-	changed  func()
+	// due are by node the updates that it is to get and that are not queued.
+	due     map[string][]schedule.Edge
+	wake    func(node string)
+	changed func()
 }
 
 // queue is that of one policy.
 type queue struct {
 	limit, queued int
+	// stuck are the updates that no node can get before a person acts.
+	stuck []schedule.Target
 	// entered are the jobs that were queued since the last pass, with the time.
 	entered map[string]time.Time
 	// waits are the nodes that were refused, and woken those of them that are planned again because there is room.
@@ -34,7 +40,7 @@ type queue struct {
 
 // New returns a room that lets nobody in before the first call of Publish.
 func New(now func() time.Time) *Room {
-	return &Room{now: now, policies: map[string]*queue{}}
+	return &Room{now: now, policies: map[string]*queue{}, due: map[string][]schedule.Edge{}}
 }
 
 // OnWake says what plans a node again. It must not block, nor call the room.
@@ -65,9 +71,11 @@ func (r *Room) Enter(policy, node, job string) bool {
 	if _, again := q.entered[job]; again {
 		return true
 	}
+	r.call(q) // those who wait longer go first
 	isNext := q.woken[node]
 	delete(q.woken, node)
-	if q.left() > 0 && (isNext || len(q.waits) == 0) {
+	if q.left() > 0 && (isNext || !r.isStuck(q, node)) {
+		delete(q.waits, node)
 		q.entered[job] = r.now()
 		return true
 	}
@@ -128,8 +136,10 @@ func (r *Room) leave(q *queue, node, job string) {
 
 // Queue is what a pass found about a policy.
 type Queue struct {
-	// Limit is how many nodes may wait, and Queued how many do.
+	// Limit is how many nodes that could go may wait, and Queued how many do.
 	Limit, Queued int
+	// Stuck are the updates that no node can get before a person acts. No more of their jobs are queued.
+	Stuck []schedule.Target
 }
 
 // Publish takes over what a pass found about each policy with a limit, and whether it saw a job. It has the nodes planned
@@ -139,6 +149,7 @@ func (r *Room) Publish(queues map[string]Queue, saw func(job string) bool) {
 	defer r.mu.Unlock()
 	for name, q := range r.policies {
 		if _, limited := queues[name]; !limited {
+			q.stuck = nil
 			q.limit = q.queued + len(q.entered) + len(q.woken) + len(q.waits)
 			r.call(q)
 			delete(r.policies, name)
@@ -146,7 +157,7 @@ func (r *Room) Publish(queues map[string]Queue, saw func(job string) bool) {
 	}
 	for name, found := range queues {
 		q := r.of(name)
-		q.limit, q.queued = found.Limit, found.Queued
+		q.limit, q.queued, q.stuck = found.Limit, found.Queued, found.Stuck
 		for job, at := range q.entered {
 			if saw(job) || r.now().Sub(at) > forget {
 				delete(q.entered, job)
@@ -193,12 +204,17 @@ func (q *queue) tidy() {
 	})
 }
 
-// call has as many nodes of the line planned again as there is room for.
+// call has as many nodes of the line planned again as there is room for. Those with an update that is stuck keep their place.
 func (r *Room) call(q *queue) {
+	var kept []string
 	for q.left() > 0 && len(q.line) > 0 {
 		node := q.line[0]
 		q.line = q.line[1:]
-		if !q.waits[node] {
+		switch {
+		case !q.waits[node]:
+			continue
+		case r.isStuck(q, node):
+			kept = append(kept, node)
 			continue
 		}
 		delete(q.waits, node)
@@ -207,4 +223,12 @@ func (r *Room) call(q *queue) {
 			r.wake(node)
 		}
 	}
+	if len(kept) > 0 {
+		q.line = append(kept, q.line...)
+	}
+}
+
+// isStuck reports whether an update of the node is stuck.
+func (r *Room) isStuck(q *queue, node string) bool {
+	return len(q.stuck) > 0 && slices.ContainsFunc(r.due[node], func(e schedule.Edge) bool { return slices.Contains(q.stuck, e.Target) })
 }

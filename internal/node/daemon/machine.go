@@ -69,7 +69,7 @@ func (m machine) engineConfig(o Options, host *state.State) (engine.Config, erro
 	}
 	logVerification(o.Log, c, store)
 	limits := step.DefaultLimits()
-	limits.Boot, limits.Health = c.BootTimeLimit, c.HealthTimeout
+	limits.Boot, limits.Health, limits.Isolation = c.BootTimeLimit, c.HealthTimeout, c.IsolationTimeout
 	systemd := reboot.Host{Runner: m.hardware.Runner, Systemctl: reboot.Namespaced()}
 	return engine.Config{
 		Free:    images.Free,

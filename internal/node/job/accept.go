@@ -21,9 +21,6 @@ func (r *Reconciler) newJob(f state) journal.Job {
 	if s := o.Spec.Soak; s != nil {
 		j.Soak = s.Duration
 	}
-	if s := o.Spec.IsolationTimeout; s != nil {
-		j.IsolationTimeout = s.Duration
-	}
 	if s := o.Spec.ActiveDeadlineSeconds; s != nil {
 		j.Deadline = f.now.Add(time.Duration(*s) * time.Second)
 	}

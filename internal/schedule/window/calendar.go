@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// Calendar says when a pool is open: in any of its windows, or always if it has none, but never in a freeze. The zero Calendar
+// Calendar says when a pool is open: in any window that allows it, or always if there is none, but never in one that denies it. The zero Calendar
 // is always open. It may be used by several goroutines.
 type Calendar struct {
-	windows, freezes []Rule
+	allow, deny []Rule
 
 	mu   sync.Mutex
 	last State
 }
 
-// New returns the calendar of these windows and freezes.
-func New(windows, freezes []Rule) *Calendar {
-	return &Calendar{windows: windows, freezes: freezes}
+// New returns the calendar of the windows that allow, and of those that deny.
+func New(allow, deny []Rule) *Calendar {
+	return &Calendar{allow: allow, deny: deny}
 }
 
 const (
@@ -34,13 +34,13 @@ type State struct {
 	// Closes is until when an open calendar is sure to stay open. It is at least 24 hours away, or exact.
 	Closes time.Time
 	// Opens is when a closed calendar opens; zero when it does not within the time Searched, which is more than a year unless
-	// windows and freezes take turns thousands of times in it.
+	// windows take turns thousands of times in it.
 	Opens    time.Time
 	Searched time.Duration
-	// Freeze names the freeze that is in force, and Thaws is until when freezes are in force at least.
-	Freeze string
-	Thaws  time.Time
-	// Zone is that of the window or freeze the above is about.
+	// Denies names the window that denies at present, and DeniedUntil is until when such windows follow each other at least.
+	Denies      string
+	DeniedUntil time.Time
+	// Zone is that of the window the above is about.
 	Zone *time.Location
 	// Next is when to look again; zero for never.
 	Next time.Time
@@ -50,7 +50,7 @@ type State struct {
 
 // At says whether the calendar is open, until when, or from when on. It does not have to be asked again before Next.
 func (c *Calendar) At(now time.Time) State {
-	if c == nil || len(c.windows) == 0 && len(c.freezes) == 0 {
+	if c == nil || len(c.allow) == 0 && len(c.deny) == 0 {
 		return State{Open: true, Closes: now.Add(Horizon), Zone: time.UTC}
 	}
 	c.mu.Lock()
@@ -86,15 +86,15 @@ func (c *Calendar) Fits(now time.Time, work time.Duration) bool {
 
 // walk is a way through a calendar, quick as long as it goes forward.
 type walk struct {
-	windows, freezes []*cursor
-	// always is the window of a calendar without windows.
+	allow, deny []*cursor
+	// always is what a calendar allows that has no window that allows.
 	always bool
 	// left is how many spans may still be looked at. It is more than one for each minute of the horizon.
 	left int
 }
 
 func (c *Calendar) walk() *walk {
-	return &walk{windows: cursors(c.windows), freezes: cursors(c.freezes), always: len(c.windows) == 0, left: 4000}
+	return &walk{allow: cursors(c.allow), deny: cursors(c.deny), always: len(c.allow) == 0, left: 4000}
 }
 
 // look finds the state at an instant.
@@ -104,9 +104,9 @@ func (w *walk) look(now time.Time) State {
 	}
 	s := State{}
 	from := now
-	if f, thaws := w.covering(w.freezes, now, now.Add(farthest)); f != nil {
-		s.Freeze, s.Thaws, s.Zone, s.Next = f.Name, thaws, f.Zone, thaws
-		from = thaws
+	if f, ends := w.covering(w.deny, now, now.Add(farthest)); f != nil {
+		s.Denies, s.DeniedUntil, s.Zone, s.Next = f.Name, ends, f.Zone, ends
+		from = ends
 	}
 	zone, at := w.opening(from)
 	if zone == nil {
@@ -115,7 +115,7 @@ func (w *walk) look(now time.Time) State {
 		return s
 	}
 	s.Opens, s.Next = at, earlier(s.Next, at)
-	if s.Freeze == "" {
+	if s.Denies == "" {
 		s.Zone = zone
 	}
 	return s
@@ -123,18 +123,18 @@ func (w *walk) look(now time.Time) State {
 
 // open reports whether the calendar is open at t, until when at least, and the zone of the window.
 func (w *walk) open(t time.Time) (open bool, until time.Time, zone *time.Location) {
-	if f, _ := w.covering(w.freezes, t, t); f != nil {
+	if f, _ := w.covering(w.deny, t, t); f != nil {
 		return false, time.Time{}, nil
 	}
 	until, zone = t.Add(farthest), time.UTC
 	if !w.always {
-		in, end := w.covering(w.windows, t, t.Add(Horizon))
+		in, end := w.covering(w.allow, t, t.Add(Horizon))
 		if in == nil {
 			return false, time.Time{}, nil
 		}
 		until, zone = end, in.Zone
 	}
-	for _, f := range w.freezes {
+	for _, f := range w.deny {
 		_, begins := f.move(t)
 		until = earlier(until, begins)
 	}
@@ -146,15 +146,15 @@ func (w *walk) open(t time.Time) (open bool, until time.Time, zone *time.Locatio
 func (w *walk) opening(t time.Time) (zone *time.Location, at time.Time) {
 	limit := t.Add(farthest)
 	for ; t.Before(limit) && w.left > 0; w.left-- {
-		if f, thaws := w.covering(w.freezes, t, limit); f != nil {
-			t = thaws
+		if f, ends := w.covering(w.deny, t, limit); f != nil {
+			t = ends
 			continue
 		}
 		if w.always {
 			return time.UTC, t
 		}
 		var next time.Time
-		for _, in := range w.windows {
+		for _, in := range w.allow {
 			ends, begins := in.move(t)
 			if !ends.IsZero() {
 				return in.Zone, t

@@ -51,7 +51,7 @@ func (c *Calendar) After(from time.Time, open time.Duration) time.Time {
 
 // forward is At for times that come in order, which may be far from those of the next pass.
 func (c *Calendar) forward() func(time.Time) State {
-	if c == nil || len(c.windows)+len(c.freezes) == 0 {
+	if c == nil || len(c.allow)+len(c.deny) == 0 {
 		return func(t time.Time) State { return State{Open: true, Closes: t.AddDate(1, 0, 0)} }
 	}
 	w := c.walk()

@@ -3,6 +3,7 @@ package window
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -39,9 +40,51 @@ func (e *FieldError) Error() string { return fmt.Sprintf("%s: %s", e.Field, e.Er
 // Unwrap returns the cause.
 func (e *FieldError) Unwrap() error { return e.Err }
 
-// parser knows the five fields of cron and nothing else: no seconds, no @daily, and what it is told about time zones
-// is refused before.
-var parser = cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow)
+// parser knows the five fields of cron and descriptors such as @weekly: no seconds, and what it is told about time zones is refused
+// before.
+var parser = cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
+
+// parse reads a schedule. Of the days of the week, 7 is Sunday as 0 is, which the parser does not know.
+func parse(schedule string) (cron.Schedule, error) {
+	fields := strings.Fields(schedule)
+	if strings.HasPrefix(schedule, "@every") {
+		return nil, errors.New("@every has no time on the wall; give the five fields of cron")
+	}
+	if len(fields) == 5 {
+		fields[4] = sundays(fields[4])
+	}
+	return parser.Parse(strings.Join(fields, " "))
+}
+
+// sundays writes the days of the week without 7: 5-7 is 5-6,0.
+func sundays(days string) string {
+	list := strings.Split(days, ",")
+	for i, part := range list {
+		days, step, _ := strings.Cut(part, "/")
+		if step != "" {
+			step = "/" + step
+		}
+		from, to, isRange := strings.Cut(days, "-")
+		switch {
+		case days == "7":
+			list[i] = "0" + step
+		case isRange && to == "7" && from == "7":
+			list[i] = "0"
+		case isRange && to == "7":
+			list[i] = from + "-6" + step
+			if n, err := strconv.Atoi(from); err == nil && (step == "" || step == "/1" || endsOn7(n, step)) {
+				list[i] += ",0"
+			}
+		}
+	}
+	return strings.Join(list, ",")
+}
+
+// endsOn7 reports whether steps from a day reach 7.
+func endsOn7(from int, step string) bool {
+	n, err := strconv.Atoi(strings.TrimPrefix(step, "/"))
+	return err == nil && n > 0 && (7-from)%n == 0
+}
 
 // Recurring is a span that begins whenever the five cron fields of schedule match the clock on the wall in the time zone,
 // and lasts for the duration, which is elapsed time. The zone is a name of the IANA database; "" is UTC. The error is a
@@ -57,7 +100,7 @@ func Recurring(name, schedule string, duration time.Duration, timeZone string) (
 	if strings.Contains(schedule, "=") {
 		return Rule{}, &FieldError{"schedule", errors.New("a time zone belongs into timeZone")}
 	}
-	parsed, err := parser.Parse(schedule)
+	parsed, err := parse(schedule)
 	if err != nil {
 		return Rule{}, &FieldError{"schedule", err}
 	}
@@ -71,7 +114,7 @@ func Recurring(name, schedule string, duration time.Duration, timeZone string) (
 // Once is a span from start to end. The error is a *FieldError.
 func Once(name string, start, end time.Time) (Rule, error) {
 	if !end.After(start) {
-		return Rule{}, &FieldError{"end", fmt.Errorf("%s is not after the start %s", end.UTC().Format(time.RFC3339), start.UTC().Format(time.RFC3339))}
+		return Rule{}, &FieldError{"endTime", fmt.Errorf("%s is not after startTime %s", end.UTC().Format(time.RFC3339), start.UTC().Format(time.RFC3339))}
 	}
 	return Rule{Name: name, Zone: time.UTC, start: start, end: end}, nil
 }

@@ -97,7 +97,9 @@ func TestWhatNeverComesIsRefused(t *testing.T) {
 		"an empty list":             {"0 , * * *", "1h", "UTC", "schedule", "never comes"},
 		"hour 25":                   {"0 25 * * *", "1h", "UTC", "schedule", "above maximum"},
 		"six fields":                {"0 0 0 * * *", "1h", "UTC", "schedule", "exactly 5 fields"},
-		"a name":                    {"@daily", "1h", "UTC", "schedule", "descriptors"},
+		"a name that is none":       {"@nightly", "1h", "UTC", "schedule", "descriptor"},
+		"a period":                  {"@every 1h", "1h", "UTC", "schedule", "no time on the wall"},
+		"day 8":                     {"0 0 * * 8", "1h", "UTC", "schedule", "above maximum"},
 		"a zone in the schedule":    {"TZ=Europe/Paris 0 0 * * *", "1h", "UTC", "schedule", "timeZone"},
 		"a zone alone":              {"TZ=0", "1h", "UTC", "schedule", "timeZone"},
 		"nothing":                   {"", "1h", "UTC", "schedule", "empty"},
@@ -119,10 +121,10 @@ func TestWhatNeverComesIsRefused(t *testing.T) {
 		})
 	}
 	_, err := window.Once("f", at(t, "2026-12-24T00:00:00Z"), at(t, "2026-12-24T00:00:00Z"))
-	require.ErrorContains(t, err, "is not after the start")
+	require.ErrorContains(t, err, "is not after startTime")
 }
 
-func TestAFreezeWinsOverWindows(t *testing.T) {
+func TestADenyWinsOverAnAllow(t *testing.T) {
 	nights := recurring(t, "0 22 * * *", 4*time.Hour, "UTC")
 	holidays, err := window.Once("holidays", at(t, "2026-12-20T23:00:00Z"), at(t, "2027-01-04T23:30:00Z"))
 	require.NoError(t, err)
@@ -130,24 +132,24 @@ func TestAFreezeWinsOverWindows(t *testing.T) {
 
 	s := c.At(at(t, "2026-12-20T22:30:00Z"))
 	assert.True(t, s.Open)
-	assert.Equal(t, "2026-12-20T23:00:00Z", utc(s.Closes), "the freeze cuts the window short")
+	assert.Equal(t, "2026-12-20T23:00:00Z", utc(s.Closes), "the Deny cuts the window short")
 
 	s = c.At(at(t, "2026-12-25T23:00:00Z"))
 	assert.False(t, s.Open)
-	assert.Equal(t, "holidays", s.Freeze)
-	assert.Equal(t, "2027-01-04T23:30:00Z", utc(s.Thaws))
-	assert.Equal(t, "2027-01-04T23:30:00Z", utc(s.Opens), "what is left of the window is open after the freeze")
+	assert.Equal(t, "holidays", s.Denies)
+	assert.Equal(t, "2027-01-04T23:30:00Z", utc(s.DeniedUntil))
+	assert.Equal(t, "2027-01-04T23:30:00Z", utc(s.Opens), "what is left of the window is open after the Deny")
 
 	without := window.New(nil, []window.Rule{holidays})
 	s = without.At(at(t, "2026-12-01T00:00:00Z"))
-	assert.True(t, s.Open, "without windows a pool is open outside freezes")
+	assert.True(t, s.Open, "without windows a pool is open outside what denies")
 	assert.Equal(t, "2026-12-20T23:00:00Z", utc(s.Closes))
 	assert.Equal(t, "2027-01-04T23:30:00Z", utc(without.At(at(t, "2026-12-25T00:00:00Z")).Opens))
 	assert.True(t, window.New(nil, nil).At(at(t, "2026-12-25T00:00:00Z")).Open)
 }
 
-// Windows that a freeze always covers open never; that is found in bounded time and said.
-func TestAFreezeThatCoversEveryWindowIsFound(t *testing.T) {
+// Windows that a Deny always covers open never; that is found in bounded time and said.
+func TestADenyThatCoversEveryAllowIsFound(t *testing.T) {
 	nights := recurring(t, "0 22 * * *", 4*time.Hour, "UTC")
 	always := recurring(t, "0 20 * * *", 8*time.Hour, "UTC")
 	now := at(t, "2026-11-22T12:00:00Z")
@@ -207,5 +209,26 @@ func TestTheLastDayOfALeapYearEnds(t *testing.T) {
 			}
 			assert.True(t, window.New([]window.Rule{rule}, nil).At(opens.Add(time.Minute)).Open, "%s %d", zone, year)
 		}
+	}
+}
+
+func TestSundayAndNames(t *testing.T) {
+	days := func(schedule string) (out []time.Weekday) {
+		r, err := window.Recurring("w", schedule, time.Hour, "")
+		require.NoError(t, err, schedule)
+		for day := range 7 {
+			monday := at(t, "2026-11-23T00:30:00Z")
+			if window.New([]window.Rule{r}, nil).At(monday.AddDate(0, 0, day)).Open {
+				out = append(out, monday.AddDate(0, 0, day).Weekday())
+			}
+		}
+		return out
+	}
+	for schedule, same := range map[string]string{
+		"0 0 * * 7": "0 0 * * 0", "0 0 * * 5-7": "0 0 * * 5,6,0", "0 0 * * 1,7": "0 0 * * 0,1", "0 0 * * 1-7/2": "0 0 * * 1,3,5,0",
+		"0 0 * * 2-7/2": "0 0 * * 2,4,6", "0 0 * * 7-7": "0 0 * * 0", "@weekly": "0 0 * * 0", "@daily": "0 0 * * *",
+	} {
+		assert.Equal(t, days(same), days(schedule), schedule)
+		assert.NotEmpty(t, days(schedule), schedule)
 	}
 }

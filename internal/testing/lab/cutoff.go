@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/nodefirmware/node-firmware-operator/internal/testing/simhost"
 )
 
@@ -46,7 +44,6 @@ type CutOffReport struct {
 // are spared. In the end it restores the template.
 func (l *Lab) cutOff(ctx context.Context, o DemoOptions, list []target) (*CutOffReport, error) {
 	t := trial{policy: policy(1), good: list[1], bad: badTarget(list[1], "22.42.1000")}
-	t.policy.Spec.WithIsolationTimeout(metav1.Duration{Duration: isolationTimeout})
 	before := make([]Traffic, len(l.Nodes))
 	for i, n := range l.Nodes {
 		before[i] = n.Traffic()

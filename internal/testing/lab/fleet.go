@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -113,5 +112,5 @@ func fleetTemplate(list []target) *v1alpha1.FirmwareTemplate {
 func policy(maxUnavailable int) *apply.RolloutPolicyApplyConfiguration {
 	return apply.RolloutPolicy(v1alpha1.DefaultRolloutPolicy).
 		WithSpec(apply.RolloutPolicySpec().WithMaxUnavailable(intstr.FromInt32(int32(maxUnavailable))).
-			WithSoak(metav1.Duration{Duration: time.Second}))
+			WithHealthyFor("1s"))
 }

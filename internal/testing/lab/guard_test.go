@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
@@ -31,7 +30,6 @@ func leftOfGuard(t *testing.T, n *Node) (left []string) {
 func TestNodeThatAnAdapterCutsOffOverARebootIsRestoredByItsGuard(t *testing.T) {
 	l := startLabWith(t, Options{Nodes: 2, Uplink: true, UplinkAdapter: "nic1"})
 	p := policy(1)
-	p.Spec.WithIsolationTimeout(metav1.Duration{Duration: isolationTimeout})
 	require.NoError(t, l.admin.Apply(t.Context(), p, client.FieldOwner("test"), client.ForceOwnership))
 	bad := targetsOf("cx7")
 	bad[0].image.LinkDown, bad[0].source = true, "cx7-bad"

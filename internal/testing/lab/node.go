@@ -122,7 +122,7 @@ func newNode(ctx context.Context, l *Lab, index int) (*Node, error) {
 	}
 	n.local = []string{
 		"--host-root=" + machine, "--state-dir=" + filepath.Join(machine, "var/lib/node-firmware"), "--tool-path=" + n.Machine.ToolPath(),
-		"--scan-interval=" + l.options.ScanInterval.String(), "--health-timeout=" + l.options.HealthTimeout.String(),
+		"--scan-interval=" + l.options.ScanInterval.String(), "--health-timeout=" + l.options.HealthTimeout.String(), "--isolation-timeout=" + isolationTimeout.String(),
 		"--image-server=https://" + images, "--image-server-ca=" + l.imageCA(),
 		"--image-token-file=" + filepath.Join(dir, "access", "image-token"),
 		"--health-probe-bind-address=0", "--metrics-bind-address=0",

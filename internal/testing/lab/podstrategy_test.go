@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -124,7 +123,7 @@ func TestTwoExecutorsNeverRunOneJob(t *testing.T) { // R000-54: the daemon was n
 	t.Parallel()
 	l := startPodLab(t, 1, config.StrategyDaemon)
 	p := policy(1)
-	p.Spec.WithSoak(metav1.Duration{Duration: time.Minute}) // the pod's process waits half a minute before it gives up
+	p.Spec.WithHealthyFor("1m") // the pod's process waits half a minute before it gives up
 	require.NoError(t, l.admin.Apply(t.Context(), p, client.FieldOwner("test"), client.ForceOwnership))
 	s := l.scene(t, 0)
 	list := s.want("cx7")

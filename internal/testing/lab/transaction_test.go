@@ -147,7 +147,7 @@ func TestWhatAJobBreaksIsRepairedOrWaitsForAPerson(t *testing.T) {
 		s := l.scene(t, 3)
 		p := &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "careful"}, Spec: v1alpha1.RolloutPolicySpec{
 			NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/hostname": s.node.Name}},
-			Rollback:     v1alpha1.RollbackRequired,
+			Require:      v1alpha1.Requirements{v1alpha1.RequireRollback},
 		}}
 		require.NoError(t, l.admin.Create(t.Context(), p))
 		s.wantAs("bios", nil)

@@ -146,7 +146,7 @@ func (v *view) show(p *picture) {
 			}
 		}
 		for _, w := range p.waves {
-			name := w.Model + " " + w.FromVersion + " " + w.Version
+			name := w.Model + " " + w.Version
 			if text := waveLine(w); v.last[name] != text {
 				v.last[name] = text
 				fmt.Fprintf(v.out, "%6s  %s\n", elapsed, text)

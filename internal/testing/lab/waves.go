@@ -6,18 +6,18 @@ import (
 	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	apply "github.com/nodefirmware/node-firmware-operator/api/v1alpha1/applyconfiguration/api/v1alpha1"
 )
 
-// RolloutReport is one update of the demo's first act: a model, the version that ran, and the one it runs now.
+// RolloutReport is one update of the demo's first act: a model, the versions that ran, and the one it runs now.
 type RolloutReport struct {
-	Model   string `json:"model"`
-	From    string `json:"from"`
-	Version string `json:"version"`
+	Model   string   `json:"model"`
+	From    []string `json:"from"`
+	Version string   `json:"version"`
 	// Waves that were seen open, in order, and the nodes that succeeded in all of them.
 	Waves []string `json:"waves"`
 	Nodes int      `json:"nodes"`
@@ -26,7 +26,8 @@ type RolloutReport struct {
 // inWaves is the policy of the demo: one node first, then two, and then as many as the budget allows.
 func inWaves(maxUnavailable int) *apply.RolloutPolicyApplyConfiguration {
 	p := policy(maxUnavailable)
-	p.Spec.WithExponential(apply.ExponentialWaves().WithStart(1).WithSoak(metav1.Duration{Duration: time.Second}))
+	p.Spec.WithWaves(apply.RolloutWave().WithName("one").WithSize(intstr.FromInt32(1)).WithSoak("1s"),
+		apply.RolloutWave().WithName("three").WithSize(intstr.FromInt32(3)).WithSoak("1s"))
 	return p
 }
 
@@ -38,28 +39,28 @@ func (l *Lab) lookAtWaves(ctx context.Context) ([]v1alpha1.RolloutStatus, error)
 	}
 	for _, r := range p.Status.Rollouts {
 		is := func(o RolloutReport) bool {
-			return o.Model == r.Model && o.From == r.FromVersion && o.Version == r.Version
+			return o.Model == r.Model && o.Version == r.Version
 		}
 		at := slices.IndexFunc(l.rollouts, is)
 		if at < 0 {
 			at = len(l.rollouts)
-			l.rollouts = append(l.rollouts, RolloutReport{Model: r.Model, From: r.FromVersion, Version: r.Version})
+			l.rollouts = append(l.rollouts, RolloutReport{Model: r.Model, Version: r.Version})
 		}
 		seen := &l.rollouts[at]
 		if !slices.Contains(seen.Waves, r.Wave) {
 			seen.Waves = append(seen.Waves, r.Wave)
 		}
-		seen.Nodes = int(r.Done + r.Succeeded)
+		seen.From, seen.Nodes = r.FromVersions, int(r.Done+r.Succeeded)
 	}
 	return p.Status.Rollouts, nil
 }
 
 // waveLine says for people how far an update is.
 func waveLine(r v1alpha1.RolloutStatus) string {
-	if r.Reason == "" {
+	if r.HaltedTime == nil {
 		return r.Message
 	}
-	return r.Reason + ": " + r.Message
+	return v1alpha1.ReasonRolloutHalted + ": " + r.Message
 }
 
 // resume waits until the update of a trial is halted, lifts that as a person would, and returns why it was halted.
@@ -77,11 +78,11 @@ func (l *Lab) resume(ctx context.Context, t trial, v *view, list []target) (stri
 			return sight{p, []string{missing}}, nil
 		})
 	}
-	isHalted := func(r v1alpha1.RolloutStatus) bool { return r.Version == t.bad.image.Version && r.Halted != nil }
+	isHalted := func(r v1alpha1.RolloutStatus) bool { return r.Version == t.bad.image.Version && r.HaltedTime != nil }
 	err := until(func(rollouts []v1alpha1.RolloutStatus) bool {
 		at := slices.IndexFunc(rollouts, isHalted)
 		if at >= 0 {
-			halted = rollouts[at].Halted.Message
+			halted = rollouts[at].Message
 		}
 		return at >= 0
 	}, "the rollout to be halted")
@@ -90,7 +91,7 @@ func (l *Lab) resume(ctx context.Context, t trial, v *view, list []target) (stri
 	}
 	l.say("Halted: %s Resuming, as a person would after finding the cause.", halted)
 	resumed := inWaves(1) // the one that was applied holds the version of that write since
-	resumed.Spec.WithResume("the firmware was at fault, " + time.Now().UTC().Format(time.RFC3339))
+	resumed.Spec.WithRequests(apply.RolloutRequests().WithResume("the firmware was at fault, " + time.Now().UTC().Format(time.RFC3339)))
 	if err := l.admin.Apply(ctx, resumed, client.FieldOwner("firmware-lab"), client.ForceOwnership); err != nil {
 		return halted, fmt.Errorf("resume rollout: %w", err)
 	}

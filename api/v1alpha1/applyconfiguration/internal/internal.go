@@ -37,9 +37,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: node
       type:
         scalar: string
-    - name: time
-      type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: verdict
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.AdmittedVerdict
@@ -384,16 +381,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: selector
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.DeviceSelector
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ExponentialWaves
-  map:
-    fields:
-    - name: soak
-      type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
-    - name: start
-      type:
-        scalar: numeric
-      default: 1
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.FailedFirmware
   map:
     fields:
@@ -554,10 +541,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: cancel
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.JobCancel
-    - name: isolationTimeout
-      type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
-      default: 10m
     - name: nodeName
       type:
         scalar: string
@@ -881,24 +864,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: updatesNotApplied
       type:
         scalar: numeric
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.HaltedRollout
-  map:
-    fields:
-    - name: job
-      type:
-        scalar: string
-    - name: message
-      type:
-        scalar: string
-    - name: node
-      type:
-        scalar: string
-    - name: reason
-      type:
-        scalar: string
-    - name: time
-      type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.HealthResult
   scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.HealthVerdict
@@ -1451,18 +1416,6 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: version
       type:
         scalar: string
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.QueuedNode
-  map:
-    fields:
-    - name: job
-      type:
-        scalar: string
-    - name: node
-      type:
-        scalar: string
-    - name: reason
-      type:
-        scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ReferenceKind
   scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RequestedStep
@@ -1480,38 +1433,48 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: name
       type:
         scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Requirement
+  scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Requirements
+  list:
+    elementType:
+      namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Requirement
+    elementRelationship: associative
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RollbackKind
   scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RollbackPolicy
   scalar: string
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutFreeze
-  map:
-    fields:
-    - name: duration
-      type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
-    - name: end
-      type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
-    - name: name
-      type:
-        scalar: string
-    - name: schedule
-      type:
-        scalar: string
-    - name: start
-      type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
-    - name: timeZone
-      type:
-        scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutHalt
   map:
     fields:
-    - name: maxFailedPercent
+    - name: lenientAfter
+      type:
+        scalar: string
+    - name: maxConsecutiveFailures
       type:
         scalar: numeric
     - name: maxFailures
+      type:
+        namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString
+    - name: maxHeld
+      type:
+        scalar: numeric
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutNodes
+  map:
+    fields:
+    - name: budget
+      type:
+        scalar: numeric
+    - name: queued
+      type:
+        scalar: numeric
+    - name: refused
+      type:
+        scalar: numeric
+    - name: selected
+      type:
+        scalar: numeric
+    - name: unavailable
       type:
         scalar: numeric
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutPolicy
@@ -1538,31 +1501,13 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutPolicySpec
   map:
     fields:
-    - name: deadline
-      type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
-    - name: expectedDuration
-      type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
-      default: 30m
-    - name: exponential
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.ExponentialWaves
-    - name: freezes
-      type:
-        list:
-          elementType:
-            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutFreeze
-          elementRelationship: associative
-          keys:
-          - name
     - name: halt
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutHalt
-    - name: isolationTimeout
+    - name: healthyFor
       type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
-      default: 10m
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Duration
+      default: 60s
     - name: maxQueued
       type:
         scalar: numeric
@@ -1573,17 +1518,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: nodeSelector
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector
-    - name: resume
+    - name: requests
       type:
-        scalar: string
-    - name: rollback
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutRequests
+    - name: require
       type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RollbackPolicy
-      default: BestEffort
-    - name: soak
-      type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
-      default: 60s
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Requirements
     - name: state
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutState
@@ -1612,10 +1552,6 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - name
-    - name: writeProtection
-      type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.WriteProtection
-      default: BestEffort
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutPolicyStatus
   map:
     fields:
@@ -1625,9 +1561,6 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.AdmittedNode
           elementRelationship: atomic
-    - name: budget
-      type:
-        scalar: numeric
     - name: conditions
       type:
         list:
@@ -1636,75 +1569,51 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - type
-    - name: nextWindow
+    - name: estimatedCompletionTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: nextWindowTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: nodes
       type:
-        scalar: numeric
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutNodes
     - name: observedGeneration
       type:
         scalar: numeric
       default: -1
-    - name: progress
+    - name: requests
       type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutProgress
-    - name: queue
-      type:
-        list:
-          elementType:
-            namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.QueuedNode
-          elementRelationship: atomic
-    - name: queued
-      type:
-        scalar: numeric
-    - name: refused
-      type:
-        scalar: numeric
-    - name: resumed
-      type:
-        scalar: string
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutRequests
     - name: rollouts
       type:
         list:
           elementType:
             namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutStatus
           elementRelationship: atomic
-    - name: unavailable
+    - name: startTime
       type:
-        scalar: numeric
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: waiting
       type:
         list:
           elementType:
             namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.WaitingNodes
           elementRelationship: atomic
-- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutProgress
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutRequests
   map:
     fields:
-    - name: completionTime
+    - name: resume
       type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
-    - name: estimatedCompletionTime
-      type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
-    - name: failed
-      type:
-        scalar: numeric
-    - name: secondsPerNode
-      type:
-        scalar: numeric
-    - name: startTime
-      type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
-    - name: succeeded
-      type:
-        scalar: numeric
+        scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutState
   scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutStatus
   map:
     fields:
+    - name: consecutiveFailures
+      type:
+        scalar: numeric
     - name: digest
       type:
         namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Digest
@@ -1714,12 +1623,15 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: failed
       type:
         scalar: numeric
-    - name: fromVersion
+    - name: fromVersions
       type:
-        scalar: string
-    - name: halted
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: associative
+    - name: haltedTime
       type:
-        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.HaltedRollout
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: lastVerdictTime
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
@@ -1729,24 +1641,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: model
       type:
         scalar: string
-    - name: reason
-      type:
-        scalar: string
-    - name: running
-      type:
-        scalar: numeric
-    - name: startTime
-      type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: succeeded
       type:
         scalar: numeric
     - name: version
       type:
         scalar: string
-    - name: waiting
-      type:
-        scalar: numeric
     - name: wave
       type:
         scalar: string
@@ -1764,19 +1664,29 @@ var schemaYAML = typed.YAMLObject(`types:
         namedType: io.k8s.apimachinery.pkg.util.intstr.IntOrString
     - name: soak
       type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Duration
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.RolloutWindow
   map:
     fields:
     - name: duration
       type:
-        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Duration
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.Duration
+    - name: effect
+      type:
+        namedType: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.WindowEffect
+      default: Allow
+    - name: endTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: name
       type:
         scalar: string
     - name: schedule
       type:
         scalar: string
+    - name: startTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: timeZone
       type:
         scalar: string
@@ -1990,15 +1900,14 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.WaitingNodes
   map:
     fields:
-    - name: node
-      type:
-        scalar: string
     - name: nodes
       type:
         scalar: numeric
     - name: reason
       type:
         scalar: string
+- name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.WindowEffect
+  scalar: string
 - name: com.github.nodefirmware.node-firmware-operator.api.v1alpha1.WriteProtection
   scalar: string
 - name: io.k8s.apimachinery.pkg.apis.meta.v1.Condition

@@ -4,7 +4,6 @@ package v1alpha1
 
 import (
 	apiv1alpha1 "github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // AdmittedNodeApplyConfiguration represents a declarative configuration of the AdmittedNode type for use
@@ -18,8 +17,6 @@ type AdmittedNodeApplyConfiguration struct {
 	Job *string `json:"job,omitempty"`
 	// jobUID of that job.
 	JobUID *string `json:"jobUID,omitempty"`
-	// time of the admission.
-	Time *v1.Time `json:"time,omitempty"`
 	// verdict is Failed when the job holds the node and that failure is counted in rollouts.
 	Verdict *apiv1alpha1.AdmittedVerdict `json:"verdict,omitempty"`
 }
@@ -51,14 +48,6 @@ func (b *AdmittedNodeApplyConfiguration) WithJob(value string) *AdmittedNodeAppl
 // If called multiple times, the JobUID field is set to the value of the last call.
 func (b *AdmittedNodeApplyConfiguration) WithJobUID(value string) *AdmittedNodeApplyConfiguration {
 	b.JobUID = &value
-	return b
-}
-
-// WithTime sets the Time field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Time field is set to the value of the last call.
-func (b *AdmittedNodeApplyConfiguration) WithTime(value v1.Time) *AdmittedNodeApplyConfiguration {
-	b.Time = &value
 	return b
 }
 

@@ -30,10 +30,6 @@ type FirmwareJobSpecApplyConfiguration struct {
 	// soak is how long the node must look healthy without interruption before the health gate passes. The planner takes it
 	// from the node's RolloutPolicy. Default 60s, from 0s to 1h. Immutable.
 	Soak *v1.Duration `json:"soak,omitempty"`
-	// isolationTimeout is how long the node waits for the API server, while one of its own complaints may be the cause,
-	// before it restores the previous firmware by itself. The planner takes it from the node's RolloutPolicy. Default 10m,
-	// from 1m to 24h. Immutable.
-	IsolationTimeout *v1.Duration `json:"isolationTimeout,omitempty"`
 	// retry is the request to retry of the NodeFirmware that was in force when the planner made the job: what failed under
 	// another one is cleared for this job. At most 128 bytes. Absent in a job that a person made; then the daemon takes the
 	// one that is in force when it starts the job. Immutable.
@@ -120,14 +116,6 @@ func (b *FirmwareJobSpecApplyConfiguration) WithWriteProtection(value apiv1alpha
 // If called multiple times, the Soak field is set to the value of the last call.
 func (b *FirmwareJobSpecApplyConfiguration) WithSoak(value v1.Duration) *FirmwareJobSpecApplyConfiguration {
 	b.Soak = &value
-	return b
-}
-
-// WithIsolationTimeout sets the IsolationTimeout field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the IsolationTimeout field is set to the value of the last call.
-func (b *FirmwareJobSpecApplyConfiguration) WithIsolationTimeout(value v1.Duration) *FirmwareJobSpecApplyConfiguration {
-	b.IsolationTimeout = &value
 	return b
 }
 

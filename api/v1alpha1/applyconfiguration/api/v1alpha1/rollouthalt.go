@@ -2,16 +2,27 @@
 
 package v1alpha1
 
+import (
+	intstr "k8s.io/apimachinery/pkg/util/intstr"
+)
+
 // RolloutHaltApplyConfiguration represents a declarative configuration of the RolloutHalt type for use
 // with apply.
 //
-// RolloutHalt says when an update halts. Neither field given is maxFailures 1. A node that a failed job holds always halts.
+// RolloutHalt says when an update halts. An update that halts is admitted to no more nodes of the pool; those that were admitted finish.
 type RolloutHaltApplyConfiguration struct {
-	// maxFailures halts an update when so many nodes of one wave failed. From 1. Written by the user.
-	MaxFailures *int32 `json:"maxFailures,omitempty"`
-	// maxFailedPercent halts an update when more than so many percent of the nodes of one wave failed. From 1 to 99. Written by
-	// the user.
-	MaxFailedPercent *int32 `json:"maxFailedPercent,omitempty"`
+	// maxFailures halts an update when it failed so often in one wave: a number from 1, or a percentage of the nodes of the wave, rounded
+	// up. A held node counts as failed too. Absent: one more than maxHeld, or without limit where maxConsecutiveFailures is given. Written
+	// by the user.
+	MaxFailures *intstr.IntOrString `json:"maxFailures,omitempty"`
+	// maxHeld is how many nodes failed jobs may hold at once without halting the update. Default 0, at most 10000. Written by the user.
+	MaxHeld *int32 `json:"maxHeld,omitempty"`
+	// maxConsecutiveFailures halts an update when it failed so often without a success in between. From 1 to 10000. Absent: it is not
+	// looked at. Written by the user.
+	MaxConsecutiveFailures *int32 `json:"maxConsecutiveFailures,omitempty"`
+	// lenientAfter is the percentage of the nodes with the update, rounded up, after whose success maxHeld alone halts. From 1% to 100%.
+	// Absent: never. Written by the user.
+	LenientAfter *string `json:"lenientAfter,omitempty"`
 }
 
 // RolloutHaltApplyConfiguration constructs a declarative configuration of the RolloutHalt type for use with
@@ -23,15 +34,31 @@ func RolloutHalt() *RolloutHaltApplyConfiguration {
 // WithMaxFailures sets the MaxFailures field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the MaxFailures field is set to the value of the last call.
-func (b *RolloutHaltApplyConfiguration) WithMaxFailures(value int32) *RolloutHaltApplyConfiguration {
+func (b *RolloutHaltApplyConfiguration) WithMaxFailures(value intstr.IntOrString) *RolloutHaltApplyConfiguration {
 	b.MaxFailures = &value
 	return b
 }
 
-// WithMaxFailedPercent sets the MaxFailedPercent field in the declarative configuration to the given value
+// WithMaxHeld sets the MaxHeld field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the MaxFailedPercent field is set to the value of the last call.
-func (b *RolloutHaltApplyConfiguration) WithMaxFailedPercent(value int32) *RolloutHaltApplyConfiguration {
-	b.MaxFailedPercent = &value
+// If called multiple times, the MaxHeld field is set to the value of the last call.
+func (b *RolloutHaltApplyConfiguration) WithMaxHeld(value int32) *RolloutHaltApplyConfiguration {
+	b.MaxHeld = &value
+	return b
+}
+
+// WithMaxConsecutiveFailures sets the MaxConsecutiveFailures field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the MaxConsecutiveFailures field is set to the value of the last call.
+func (b *RolloutHaltApplyConfiguration) WithMaxConsecutiveFailures(value int32) *RolloutHaltApplyConfiguration {
+	b.MaxConsecutiveFailures = &value
+	return b
+}
+
+// WithLenientAfter sets the LenientAfter field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the LenientAfter field is set to the value of the last call.
+func (b *RolloutHaltApplyConfiguration) WithLenientAfter(value string) *RolloutHaltApplyConfiguration {
+	b.LenientAfter = &value
 	return b
 }

@@ -21,7 +21,7 @@ type RolloutPolicyApplyConfiguration struct {
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// spec says how fast and under which limits the pool may be disturbed. Written by the user.
 	Spec *RolloutPolicySpecApplyConfiguration `json:"spec,omitempty"`
-	// status is the ledger and the queue. Written by the operator.
+	// status is the ledger and what follows from it. Written by the operator.
 	Status *RolloutPolicyStatusApplyConfiguration `json:"status,omitempty"`
 }
 

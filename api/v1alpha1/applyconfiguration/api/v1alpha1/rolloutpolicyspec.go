@@ -4,7 +4,6 @@ package v1alpha1
 
 import (
 	apiv1alpha1 "github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	intstr "k8s.io/apimachinery/pkg/util/intstr"
 	v1 "k8s.io/client-go/applyconfigurations/meta/v1"
 )
@@ -24,53 +23,33 @@ type RolloutPolicySpecApplyConfiguration struct {
 	// are not Ready or are cordoned by somebody else count as disturbed. A percentage is rounded down, but not below 1;
 	// 0 and "0%" admit nothing. Default 1. Written by the user.
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
-	// rollback is BestEffort (default), or Required to refuse the update of a device whose running firmware could not
-	// be restored. Written by the user.
-	Rollback *apiv1alpha1.RollbackPolicy `json:"rollback,omitempty"`
-	// writeProtection is BestEffort (default), or Required to refuse updates on a node where the end of the daemon's container would end
-	// a running write, such as a host without systemd. Written by the user.
-	WriteProtection *apiv1alpha1.WriteProtection `json:"writeProtection,omitempty"`
-	// soak is how long a node must look healthy without interruption after an update before its job succeeds. It is copied
-	// into each job when that is queued. Default 60s, from 0s to 1h. Written by the user.
-	Soak *metav1.Duration `json:"soak,omitempty"`
-	// isolationTimeout is how long a node that its update may have cut off waits for the API server before it restores the
-	// previous firmware by itself. It is copied into each job when that is queued. Default 10m, from 1m to 24h. Written by
-	// the user.
-	IsolationTimeout *metav1.Duration `json:"isolationTimeout,omitempty"`
-	// windows are when nodes may be admitted: in any of them, and only if the expected duration of the job still fits. Without
-	// windows, always. What was admitted finishes, also when a window closes or a freeze begins. A job that takes over a held node waits
-	// for no window. At most 16. Written by the user.
-	Windows []RolloutWindowApplyConfiguration `json:"windows,omitempty"`
-	// freezes are when no node is admitted, whatever the windows say: not even a job that takes over a held node. At most 32.
-	// Written by the user.
-	Freezes []RolloutFreezeApplyConfiguration `json:"freezes,omitempty"`
-	// expectedDuration is how long a job is expected to take while too little is known: until three jobs with updates for the same
-	// models, or with the same steps, have succeeded beside those of the slowest node. From then on 95 of 100 of those were no longer
-	// than what is expected. Default 30m, from 1m to 24h. Written by the user.
-	ExpectedDuration *metav1.Duration `json:"expectedDuration,omitempty"`
-	// topologyBudgets bound how many nodes with the same value of a label are disturbed at once, such as one in each rack. Each of them
-	// must hold, and maxUnavailable as well. At most 4. Written by the user.
+	// topologyBudgets bound how many nodes with the same value of a label are disturbed at once, such as one in each rack. The nodes of
+	// all policies count. Each budget must hold, and maxUnavailable as well. At most 4. Written by the user.
 	TopologyBudgets []TopologyBudgetApplyConfiguration `json:"topologyBudgets,omitempty"`
-	// maxQueued is how many nodes of the pool may wait for admission at once. While as many wait, the operator queues no more jobs;
-	// the other nodes are refused (reason QueueFull), counted in status.refused, and queued as soon as there is room. Jobs that persons made
-	// and nodes that the nodeSelector of a wave selects are never refused, but count. Absent: no limit. From 1 to 100000. Written by the
-	// user.
+	// maxQueued is how many nodes that could go may wait for admission at once. While as many wait, the operator queues no more jobs; the
+	// other nodes are refused (reason QueueFull), counted in status.nodes.refused, and queued as soon as there is room. A job that waits for
+	// a person or for a sick node takes no room. Jobs that persons made and nodes that the nodeSelector of a wave selects are never
+	// refused, but count. Absent: no limit. From 1 to 100000. Written by the user.
 	MaxQueued *int32 `json:"maxQueued,omitempty"`
-	// waves are the parts of the pool in which an update spreads, in order, separately for each model of device, each version
-	// that runs and each image. The next wave opens when each node of the one before has succeeded and its soak has passed.
-	// After the last one the rest of the nodes follows. At most 16. Written by the user.
+	// windows are when nodes may be admitted: inside any window with the effect Allow, if there is one, and inside none with the effect
+	// Deny, and only if the job is expected to end in time. Without windows, always. What was admitted finishes, also when a window
+	// closes. A job that takes over a held node waits for no Allow, but for the end of a Deny. At most 48. Written by the user.
+	Windows []RolloutWindowApplyConfiguration `json:"windows,omitempty"`
+	// waves are the parts of the pool in which an update spreads, in order, separately for each model of device and each image. The
+	// next wave opens when each node of the one before has been judged and its soak has passed. After the last one the rest of the nodes
+	// follows. At most 16. Written by the user.
 	Waves []RolloutWaveApplyConfiguration `json:"waves,omitempty"`
-	// exponential stands for waves of 1, 2, 4, 8 … nodes up to the budget. Written by the user.
-	Exponential *ExponentialWavesApplyConfiguration `json:"exponential,omitempty"`
-	// halt says after which failures an update is admitted to no more nodes of the pool, until resume changes. With waves or
-	// exponential the default is maxFailures 1. Written by the user.
+	// halt says after which failures an update is admitted to no more nodes of the pool, until requests.resume changes. With waves its
+	// default is maxFailures 1 and maxHeld 0. Written by the user.
 	Halt *RolloutHaltApplyConfiguration `json:"halt,omitempty"`
-	// resume lifts the halts that exist when the operator sees it, and begins deadlines anew: any text, such as the reason, that
-	// differs from the one before. Written by the user.
-	Resume *string `json:"resume,omitempty"`
-	// deadline is how long after its first admission an update may be admitted; what runs then finishes. From 1m to 8760h.
-	// Absent: for ever. Written by the user.
-	Deadline *metav1.Duration `json:"deadline,omitempty"`
+	// require is what must hold before a device of the pool is updated. A job has what held when it was queued. Default: nothing.
+	// Written by the user.
+	Require *apiv1alpha1.Requirements `json:"require,omitempty"`
+	// healthyFor is how long a node must look healthy without interruption after an update before its job succeeds. A job has what held
+	// when it was queued. Default 60s, from 0s to 1h. Written by the user.
+	HealthyFor *apiv1alpha1.Duration `json:"healthyFor,omitempty"`
+	// requests are what a person asks for, each by a text that differs from the one before. Written by the user.
+	Requests *RolloutRequestsApplyConfiguration `json:"requests,omitempty"`
 }
 
 // RolloutPolicySpecApplyConfiguration constructs a declarative configuration of the RolloutPolicySpec type for use with
@@ -103,72 +82,6 @@ func (b *RolloutPolicySpecApplyConfiguration) WithMaxUnavailable(value intstr.In
 	return b
 }
 
-// WithRollback sets the Rollback field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Rollback field is set to the value of the last call.
-func (b *RolloutPolicySpecApplyConfiguration) WithRollback(value apiv1alpha1.RollbackPolicy) *RolloutPolicySpecApplyConfiguration {
-	b.Rollback = &value
-	return b
-}
-
-// WithWriteProtection sets the WriteProtection field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the WriteProtection field is set to the value of the last call.
-func (b *RolloutPolicySpecApplyConfiguration) WithWriteProtection(value apiv1alpha1.WriteProtection) *RolloutPolicySpecApplyConfiguration {
-	b.WriteProtection = &value
-	return b
-}
-
-// WithSoak sets the Soak field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Soak field is set to the value of the last call.
-func (b *RolloutPolicySpecApplyConfiguration) WithSoak(value metav1.Duration) *RolloutPolicySpecApplyConfiguration {
-	b.Soak = &value
-	return b
-}
-
-// WithIsolationTimeout sets the IsolationTimeout field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the IsolationTimeout field is set to the value of the last call.
-func (b *RolloutPolicySpecApplyConfiguration) WithIsolationTimeout(value metav1.Duration) *RolloutPolicySpecApplyConfiguration {
-	b.IsolationTimeout = &value
-	return b
-}
-
-// WithWindows adds the given value to the Windows field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Windows field.
-func (b *RolloutPolicySpecApplyConfiguration) WithWindows(values ...*RolloutWindowApplyConfiguration) *RolloutPolicySpecApplyConfiguration {
-	for i := range values {
-		if values[i] == nil {
-			panic("nil value passed to WithWindows")
-		}
-		b.Windows = append(b.Windows, *values[i])
-	}
-	return b
-}
-
-// WithFreezes adds the given value to the Freezes field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Freezes field.
-func (b *RolloutPolicySpecApplyConfiguration) WithFreezes(values ...*RolloutFreezeApplyConfiguration) *RolloutPolicySpecApplyConfiguration {
-	for i := range values {
-		if values[i] == nil {
-			panic("nil value passed to WithFreezes")
-		}
-		b.Freezes = append(b.Freezes, *values[i])
-	}
-	return b
-}
-
-// WithExpectedDuration sets the ExpectedDuration field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the ExpectedDuration field is set to the value of the last call.
-func (b *RolloutPolicySpecApplyConfiguration) WithExpectedDuration(value metav1.Duration) *RolloutPolicySpecApplyConfiguration {
-	b.ExpectedDuration = &value
-	return b
-}
-
 // WithTopologyBudgets adds the given value to the TopologyBudgets field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the TopologyBudgets field.
@@ -190,6 +103,19 @@ func (b *RolloutPolicySpecApplyConfiguration) WithMaxQueued(value int32) *Rollou
 	return b
 }
 
+// WithWindows adds the given value to the Windows field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Windows field.
+func (b *RolloutPolicySpecApplyConfiguration) WithWindows(values ...*RolloutWindowApplyConfiguration) *RolloutPolicySpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithWindows")
+		}
+		b.Windows = append(b.Windows, *values[i])
+	}
+	return b
+}
+
 // WithWaves adds the given value to the Waves field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the Waves field.
@@ -203,14 +129,6 @@ func (b *RolloutPolicySpecApplyConfiguration) WithWaves(values ...*RolloutWaveAp
 	return b
 }
 
-// WithExponential sets the Exponential field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Exponential field is set to the value of the last call.
-func (b *RolloutPolicySpecApplyConfiguration) WithExponential(value *ExponentialWavesApplyConfiguration) *RolloutPolicySpecApplyConfiguration {
-	b.Exponential = value
-	return b
-}
-
 // WithHalt sets the Halt field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Halt field is set to the value of the last call.
@@ -219,18 +137,26 @@ func (b *RolloutPolicySpecApplyConfiguration) WithHalt(value *RolloutHaltApplyCo
 	return b
 }
 
-// WithResume sets the Resume field in the declarative configuration to the given value
+// WithRequire sets the Require field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Resume field is set to the value of the last call.
-func (b *RolloutPolicySpecApplyConfiguration) WithResume(value string) *RolloutPolicySpecApplyConfiguration {
-	b.Resume = &value
+// If called multiple times, the Require field is set to the value of the last call.
+func (b *RolloutPolicySpecApplyConfiguration) WithRequire(value apiv1alpha1.Requirements) *RolloutPolicySpecApplyConfiguration {
+	b.Require = &value
 	return b
 }
 
-// WithDeadline sets the Deadline field in the declarative configuration to the given value
+// WithHealthyFor sets the HealthyFor field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Deadline field is set to the value of the last call.
-func (b *RolloutPolicySpecApplyConfiguration) WithDeadline(value metav1.Duration) *RolloutPolicySpecApplyConfiguration {
-	b.Deadline = &value
+// If called multiple times, the HealthyFor field is set to the value of the last call.
+func (b *RolloutPolicySpecApplyConfiguration) WithHealthyFor(value apiv1alpha1.Duration) *RolloutPolicySpecApplyConfiguration {
+	b.HealthyFor = &value
+	return b
+}
+
+// WithRequests sets the Requests field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Requests field is set to the value of the last call.
+func (b *RolloutPolicySpecApplyConfiguration) WithRequests(value *RolloutRequestsApplyConfiguration) *RolloutPolicySpecApplyConfiguration {
+	b.Requests = value
 	return b
 }

@@ -10,43 +10,36 @@ import (
 // RolloutPolicyStatusApplyConfiguration represents a declarative configuration of the RolloutPolicyStatus type for use
 // with apply.
 //
-// RolloutPolicyStatus is written by the operator.
+// RolloutPolicyStatus is written by the operator, in one apply with the version that it read.
 type RolloutPolicyStatusApplyConfiguration struct {
 	// observedGeneration is the generation of the spec this status describes; -1 before the first reconciliation.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// conditions: Ready and Complete, and, while they are True, Reconciling, Stalled and Conflict.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
+	// requests are the last ones that the operator acted on.
+	Requests *RolloutRequestsApplyConfiguration `json:"requests,omitempty"`
+	// nodes counts the nodes of the pool.
+	Nodes *RolloutNodesApplyConfiguration `json:"nodes,omitempty"`
 	// admitted is the ledger: the nodes that may be disturbed now, each with the one job that may do it. A node
 	// enters it and leaves it in one compare-and-swap of this object. Each node stands in it once. At most 1024, and at most 128 KiB, so
 	// that the object stays under 256 KiB: about 700 nodes with names of 30 bytes, 200 with names of 253. It is atomic, because it has
 	// one writer and a field manager of each entry would take as much again.
 	Admitted []AdmittedNodeApplyConfiguration `json:"admitted,omitempty"`
-	// rollouts are the updates that the pool is followed in where the spec has waves, exponential, halt or deadline: at most 64,
-	// those that are over longest are forgotten first. Written together with the ledger, so that each verdict counts once.
+	// rollouts are the updates that the pool is followed in where the spec has waves or halt: at most 64, those that are over longest
+	// are forgotten first. Written together with the ledger, so that each verdict counts once.
 	Rollouts []RolloutStatusApplyConfiguration `json:"rollouts,omitempty"`
-	// resumed is the value of spec.resume that was acted on last.
-	Resumed *string `json:"resumed,omitempty"`
-	// queue holds the first 100 nodes that wait for admission, in order, each with the reason why it waits. It holds fewer, and the
-	// messages of rollouts are shorter, where the status would have more than 208 KiB.
-	Queue []QueuedNodeApplyConfiguration `json:"queue,omitempty"`
 	// waiting counts the nodes that wait by reason, at most 32 reasons. The first is the reason of the node that is next in the
 	// queue.
 	Waiting []WaitingNodesApplyConfiguration `json:"waiting,omitempty"`
-	// progress says how far the rollout is. Absent before the first job.
-	Progress *RolloutProgressApplyConfiguration `json:"progress,omitempty"`
-	// nodes is the number of nodes in the pool.
-	Nodes *int32 `json:"nodes,omitempty"`
-	// budget is maxUnavailable as a number of nodes, for the current size of the pool.
-	Budget *int32 `json:"budget,omitempty"`
-	// unavailable is the number of nodes that use up the budget: admitted, not Ready, or cordoned by somebody else.
-	Unavailable *int32 `json:"unavailable,omitempty"`
-	// queued is the number of nodes that wait for admission.
-	Queued *int32 `json:"queued,omitempty"`
-	// refused is the number of nodes with due updates that are not queued, because maxQueued nodes wait already.
-	Refused *int32 `json:"refused,omitempty"`
-	// nextWindow is when the windows and freezes next let nodes be admitted. Absent while they do, and when that does not happen
-	// within a year.
-	NextWindow *metav1.Time `json:"nextWindow,omitempty"`
+	// startTime is when the present rollout of the pool began, or the last one: when a job waited or was admitted while the pool was at
+	// rest. The condition Complete says since when it is over.
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+	// estimatedCompletionTime is when the rollout will end at the pace that this operator measured, with the windows that are known. It
+	// is absent while it cannot be known: before 3 jobs and as many as the budget have ended, while a node is held or waits for anything
+	// but the budget or a window, and after the end.
+	EstimatedCompletionTime *metav1.Time `json:"estimatedCompletionTime,omitempty"`
+	// nextWindowTime is when the windows next let nodes be admitted. Absent while they do, and when that does not happen within a year.
+	NextWindowTime *metav1.Time `json:"nextWindowTime,omitempty"`
 }
 
 // RolloutPolicyStatusApplyConfiguration constructs a declarative configuration of the RolloutPolicyStatus type for use with
@@ -76,6 +69,22 @@ func (b *RolloutPolicyStatusApplyConfiguration) WithConditions(values ...*v1.Con
 	return b
 }
 
+// WithRequests sets the Requests field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Requests field is set to the value of the last call.
+func (b *RolloutPolicyStatusApplyConfiguration) WithRequests(value *RolloutRequestsApplyConfiguration) *RolloutPolicyStatusApplyConfiguration {
+	b.Requests = value
+	return b
+}
+
+// WithNodes sets the Nodes field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Nodes field is set to the value of the last call.
+func (b *RolloutPolicyStatusApplyConfiguration) WithNodes(value *RolloutNodesApplyConfiguration) *RolloutPolicyStatusApplyConfiguration {
+	b.Nodes = value
+	return b
+}
+
 // WithAdmitted adds the given value to the Admitted field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the Admitted field.
@@ -102,27 +111,6 @@ func (b *RolloutPolicyStatusApplyConfiguration) WithRollouts(values ...*RolloutS
 	return b
 }
 
-// WithResumed sets the Resumed field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Resumed field is set to the value of the last call.
-func (b *RolloutPolicyStatusApplyConfiguration) WithResumed(value string) *RolloutPolicyStatusApplyConfiguration {
-	b.Resumed = &value
-	return b
-}
-
-// WithQueue adds the given value to the Queue field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Queue field.
-func (b *RolloutPolicyStatusApplyConfiguration) WithQueue(values ...*QueuedNodeApplyConfiguration) *RolloutPolicyStatusApplyConfiguration {
-	for i := range values {
-		if values[i] == nil {
-			panic("nil value passed to WithQueue")
-		}
-		b.Queue = append(b.Queue, *values[i])
-	}
-	return b
-}
-
 // WithWaiting adds the given value to the Waiting field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the Waiting field.
@@ -136,58 +124,26 @@ func (b *RolloutPolicyStatusApplyConfiguration) WithWaiting(values ...*WaitingNo
 	return b
 }
 
-// WithProgress sets the Progress field in the declarative configuration to the given value
+// WithStartTime sets the StartTime field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Progress field is set to the value of the last call.
-func (b *RolloutPolicyStatusApplyConfiguration) WithProgress(value *RolloutProgressApplyConfiguration) *RolloutPolicyStatusApplyConfiguration {
-	b.Progress = value
+// If called multiple times, the StartTime field is set to the value of the last call.
+func (b *RolloutPolicyStatusApplyConfiguration) WithStartTime(value metav1.Time) *RolloutPolicyStatusApplyConfiguration {
+	b.StartTime = &value
 	return b
 }
 
-// WithNodes sets the Nodes field in the declarative configuration to the given value
+// WithEstimatedCompletionTime sets the EstimatedCompletionTime field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Nodes field is set to the value of the last call.
-func (b *RolloutPolicyStatusApplyConfiguration) WithNodes(value int32) *RolloutPolicyStatusApplyConfiguration {
-	b.Nodes = &value
+// If called multiple times, the EstimatedCompletionTime field is set to the value of the last call.
+func (b *RolloutPolicyStatusApplyConfiguration) WithEstimatedCompletionTime(value metav1.Time) *RolloutPolicyStatusApplyConfiguration {
+	b.EstimatedCompletionTime = &value
 	return b
 }
 
-// WithBudget sets the Budget field in the declarative configuration to the given value
+// WithNextWindowTime sets the NextWindowTime field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Budget field is set to the value of the last call.
-func (b *RolloutPolicyStatusApplyConfiguration) WithBudget(value int32) *RolloutPolicyStatusApplyConfiguration {
-	b.Budget = &value
-	return b
-}
-
-// WithUnavailable sets the Unavailable field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Unavailable field is set to the value of the last call.
-func (b *RolloutPolicyStatusApplyConfiguration) WithUnavailable(value int32) *RolloutPolicyStatusApplyConfiguration {
-	b.Unavailable = &value
-	return b
-}
-
-// WithQueued sets the Queued field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Queued field is set to the value of the last call.
-func (b *RolloutPolicyStatusApplyConfiguration) WithQueued(value int32) *RolloutPolicyStatusApplyConfiguration {
-	b.Queued = &value
-	return b
-}
-
-// WithRefused sets the Refused field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Refused field is set to the value of the last call.
-func (b *RolloutPolicyStatusApplyConfiguration) WithRefused(value int32) *RolloutPolicyStatusApplyConfiguration {
-	b.Refused = &value
-	return b
-}
-
-// WithNextWindow sets the NextWindow field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the NextWindow field is set to the value of the last call.
-func (b *RolloutPolicyStatusApplyConfiguration) WithNextWindow(value metav1.Time) *RolloutPolicyStatusApplyConfiguration {
-	b.NextWindow = &value
+// If called multiple times, the NextWindowTime field is set to the value of the last call.
+func (b *RolloutPolicyStatusApplyConfiguration) WithNextWindowTime(value metav1.Time) *RolloutPolicyStatusApplyConfiguration {
+	b.NextWindowTime = &value
 	return b
 }

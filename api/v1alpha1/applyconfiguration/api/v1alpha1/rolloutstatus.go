@@ -10,38 +10,32 @@ import (
 // RolloutStatusApplyConfiguration represents a declarative configuration of the RolloutStatus type for use
 // with apply.
 //
-// RolloutStatus is how far one update is in the pool: from one version to one image, for one model of device.
+// RolloutStatus is how far one update is in the pool: to one image, for one model of device.
 type RolloutStatusApplyConfiguration struct {
-	// model of the device, as in a FirmwareSource's quarantine.
+	// model of the device, as PCI ids or slugs: "15b3:101d", "dell-inc:bios".
 	Model *string `json:"model,omitempty"`
-	// fromVersion runs before the update; empty where it is not known.
-	FromVersion *string `json:"fromVersion,omitempty"`
 	// version that is flashed.
 	Version *string `json:"version,omitempty"`
 	// digest of the image.
 	Digest *apiv1alpha1.Digest `json:"digest,omitempty"`
-	// wave that is open: its name, "batch-N" with spec.exponential, or "rest" after the last one.
+	// wave that is open: its name, or "rest" after the last one.
 	Wave *string `json:"wave,omitempty"`
-	// startTime is the first admission since no node waited for the update or was updated.
-	StartTime *v1.Time `json:"startTime,omitempty"`
-	// lastVerdictTime is when the last verdict was counted. The soak of a wave begins then.
-	LastVerdictTime *v1.Time `json:"lastVerdictTime,omitempty"`
-	// done is the number of nodes that were judged in the waves before the open one.
+	// fromVersions are the first 8 versions from which a node succeeded. While there are waves, nodes that come from any other version go
+	// one after another until one of them has succeeded.
+	FromVersions []string `json:"fromVersions,omitempty"`
+	// done is the number of nodes that succeeded in the waves before the open one.
 	Done *int32 `json:"done,omitempty"`
 	// succeeded is the number of nodes of the open wave that are healthy with the image.
 	Succeeded *int32 `json:"succeeded,omitempty"`
-	// failed is the number of nodes of the open wave on which the update failed since it was last resumed.
+	// failed is how often the update failed in the open wave since it was last resumed.
 	Failed *int32 `json:"failed,omitempty"`
-	// running is the number of admitted nodes without a verdict.
-	Running *int32 `json:"running,omitempty"`
-	// waiting is the number of nodes with a queued job.
-	Waiting *int32 `json:"waiting,omitempty"`
-	// halted says why no node is admitted any more until spec.resume changes. Absent while the update goes on.
-	Halted *HaltedRolloutApplyConfiguration `json:"halted,omitempty"`
-	// reason why no further node is admitted: RolloutHalted, DeadlineExceeded, WaveEmpty, WaveSoaking or WaveNotOpen. Absent
-	// where nothing but the budget limits the nodes.
-	Reason *string `json:"reason,omitempty"`
-	// message says with numbers how far the open wave is and what the next one waits for.
+	// consecutiveFailures is how often it failed since a node succeeded or it was resumed.
+	ConsecutiveFailures *int32 `json:"consecutiveFailures,omitempty"`
+	// lastVerdictTime is when the last verdict was counted. The soak of a wave begins then.
+	LastVerdictTime *v1.Time `json:"lastVerdictTime,omitempty"`
+	// haltedTime is since when no node is admitted any more until spec.requests.resume changes. Absent while the update goes on.
+	HaltedTime *v1.Time `json:"haltedTime,omitempty"`
+	// message says with numbers how far the open wave is and what the next one waits for, or why the update is halted.
 	Message *string `json:"message,omitempty"`
 }
 
@@ -56,14 +50,6 @@ func RolloutStatus() *RolloutStatusApplyConfiguration {
 // If called multiple times, the Model field is set to the value of the last call.
 func (b *RolloutStatusApplyConfiguration) WithModel(value string) *RolloutStatusApplyConfiguration {
 	b.Model = &value
-	return b
-}
-
-// WithFromVersion sets the FromVersion field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the FromVersion field is set to the value of the last call.
-func (b *RolloutStatusApplyConfiguration) WithFromVersion(value string) *RolloutStatusApplyConfiguration {
-	b.FromVersion = &value
 	return b
 }
 
@@ -91,19 +77,13 @@ func (b *RolloutStatusApplyConfiguration) WithWave(value string) *RolloutStatusA
 	return b
 }
 
-// WithStartTime sets the StartTime field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the StartTime field is set to the value of the last call.
-func (b *RolloutStatusApplyConfiguration) WithStartTime(value v1.Time) *RolloutStatusApplyConfiguration {
-	b.StartTime = &value
-	return b
-}
-
-// WithLastVerdictTime sets the LastVerdictTime field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the LastVerdictTime field is set to the value of the last call.
-func (b *RolloutStatusApplyConfiguration) WithLastVerdictTime(value v1.Time) *RolloutStatusApplyConfiguration {
-	b.LastVerdictTime = &value
+// WithFromVersions adds the given value to the FromVersions field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the FromVersions field.
+func (b *RolloutStatusApplyConfiguration) WithFromVersions(values ...string) *RolloutStatusApplyConfiguration {
+	for i := range values {
+		b.FromVersions = append(b.FromVersions, values[i])
+	}
 	return b
 }
 
@@ -131,35 +111,27 @@ func (b *RolloutStatusApplyConfiguration) WithFailed(value int32) *RolloutStatus
 	return b
 }
 
-// WithRunning sets the Running field in the declarative configuration to the given value
+// WithConsecutiveFailures sets the ConsecutiveFailures field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Running field is set to the value of the last call.
-func (b *RolloutStatusApplyConfiguration) WithRunning(value int32) *RolloutStatusApplyConfiguration {
-	b.Running = &value
+// If called multiple times, the ConsecutiveFailures field is set to the value of the last call.
+func (b *RolloutStatusApplyConfiguration) WithConsecutiveFailures(value int32) *RolloutStatusApplyConfiguration {
+	b.ConsecutiveFailures = &value
 	return b
 }
 
-// WithWaiting sets the Waiting field in the declarative configuration to the given value
+// WithLastVerdictTime sets the LastVerdictTime field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Waiting field is set to the value of the last call.
-func (b *RolloutStatusApplyConfiguration) WithWaiting(value int32) *RolloutStatusApplyConfiguration {
-	b.Waiting = &value
+// If called multiple times, the LastVerdictTime field is set to the value of the last call.
+func (b *RolloutStatusApplyConfiguration) WithLastVerdictTime(value v1.Time) *RolloutStatusApplyConfiguration {
+	b.LastVerdictTime = &value
 	return b
 }
 
-// WithHalted sets the Halted field in the declarative configuration to the given value
+// WithHaltedTime sets the HaltedTime field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Halted field is set to the value of the last call.
-func (b *RolloutStatusApplyConfiguration) WithHalted(value *HaltedRolloutApplyConfiguration) *RolloutStatusApplyConfiguration {
-	b.Halted = value
-	return b
-}
-
-// WithReason sets the Reason field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Reason field is set to the value of the last call.
-func (b *RolloutStatusApplyConfiguration) WithReason(value string) *RolloutStatusApplyConfiguration {
-	b.Reason = &value
+// If called multiple times, the HaltedTime field is set to the value of the last call.
+func (b *RolloutStatusApplyConfiguration) WithHaltedTime(value v1.Time) *RolloutStatusApplyConfiguration {
+	b.HaltedTime = &value
 	return b
 }
 

@@ -3,7 +3,7 @@
 package v1alpha1
 
 import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiv1alpha1 "github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	intstr "k8s.io/apimachinery/pkg/util/intstr"
 	v1 "k8s.io/client-go/applyconfigurations/meta/v1"
 )
@@ -19,11 +19,11 @@ type RolloutWaveApplyConfiguration struct {
 	// did not update may go too. Absent: every node. Written by the user.
 	NodeSelector *v1.LabelSelectorApplyConfiguration `json:"nodeSelector,omitempty"`
 	// size is how many nodes with the update may be updated up to the end of this wave, those of the waves before included: a
-	// number from 1, or a percentage of the pool's nodes that have the update, rounded down but not below 1. Absent: every node
-	// that nodeSelector chooses. Written by the user.
+	// number from 1, or a percentage of the pool's nodes that have the update, queued or not, rounded down but not below 1. Absent: every
+	// node that nodeSelector chooses. Written by the user.
 	Size *intstr.IntOrString `json:"size,omitempty"`
 	// soak is how long after the last verdict of the wave the next one opens. Default 0s, at most 720h. Written by the user.
-	Soak *metav1.Duration `json:"soak,omitempty"`
+	Soak *apiv1alpha1.Duration `json:"soak,omitempty"`
 }
 
 // RolloutWaveApplyConfiguration constructs a declarative configuration of the RolloutWave type for use with
@@ -59,7 +59,7 @@ func (b *RolloutWaveApplyConfiguration) WithSize(value intstr.IntOrString) *Roll
 // WithSoak sets the Soak field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Soak field is set to the value of the last call.
-func (b *RolloutWaveApplyConfiguration) WithSoak(value metav1.Duration) *RolloutWaveApplyConfiguration {
+func (b *RolloutWaveApplyConfiguration) WithSoak(value apiv1alpha1.Duration) *RolloutWaveApplyConfiguration {
 	b.Soak = &value
 	return b
 }

@@ -3,24 +3,32 @@
 package v1alpha1
 
 import (
+	apiv1alpha1 "github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // RolloutWindowApplyConfiguration represents a declarative configuration of the RolloutWindow type for use
 // with apply.
 //
-// RolloutWindow is a time that recurs and in which nodes may be admitted.
+// RolloutWindow is a time in which nodes may be admitted, or may not: one that recurs, or one that happens once.
 type RolloutWindowApplyConfiguration struct {
 	// name of the window, unique in the list. Messages name it. Written by the user.
 	Name *string `json:"name,omitempty"`
+	// effect is Allow (default) or Deny. Written by the user.
+	Effect *apiv1alpha1.WindowEffect `json:"effect,omitempty"`
 	// schedule is when the window begins, as the clock on the wall of the time zone shows it: the five fields of cron (minute, hour, day of
-	// the month, month of the year, day of the week), such as "0 22 * * 6". A time that daylight saving leaves out is when clocks are put
-	// forward; of a time that is shown twice, the first showing counts. Written by the user.
+	// the month, month of the year, day of the week), such as "0 22 * * 6", or @yearly, @monthly, @weekly, @daily or @hourly. Of the days
+	// of the week, 0 and 7 are Sunday. A time that daylight saving leaves out is when clocks are put forward; of a time that is shown
+	// twice, the first showing counts. Written by the user.
 	Schedule *string `json:"schedule,omitempty"`
-	// duration of the window, as elapsed time, from 1m to 744h. Written by the user.
-	Duration *v1.Duration `json:"duration,omitempty"`
-	// timeZone is the name of a zone in the IANA database, such as Europe/Paris. Default UTC. Written by the user.
+	// duration of a window with a schedule, as elapsed time, from 1m to 744h. Written by the user.
+	Duration *apiv1alpha1.Duration `json:"duration,omitempty"`
+	// timeZone of the schedule is the name of a zone in the IANA database, such as Europe/Paris. Default UTC. Written by the user.
 	TimeZone *string `json:"timeZone,omitempty"`
+	// startTime of a window that happens once. Written by the user.
+	StartTime *v1.Time `json:"startTime,omitempty"`
+	// endTime of a window that happens once. Written by the user.
+	EndTime *v1.Time `json:"endTime,omitempty"`
 }
 
 // RolloutWindowApplyConfiguration constructs a declarative configuration of the RolloutWindow type for use with
@@ -37,6 +45,14 @@ func (b *RolloutWindowApplyConfiguration) WithName(value string) *RolloutWindowA
 	return b
 }
 
+// WithEffect sets the Effect field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Effect field is set to the value of the last call.
+func (b *RolloutWindowApplyConfiguration) WithEffect(value apiv1alpha1.WindowEffect) *RolloutWindowApplyConfiguration {
+	b.Effect = &value
+	return b
+}
+
 // WithSchedule sets the Schedule field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Schedule field is set to the value of the last call.
@@ -48,7 +64,7 @@ func (b *RolloutWindowApplyConfiguration) WithSchedule(value string) *RolloutWin
 // WithDuration sets the Duration field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Duration field is set to the value of the last call.
-func (b *RolloutWindowApplyConfiguration) WithDuration(value v1.Duration) *RolloutWindowApplyConfiguration {
+func (b *RolloutWindowApplyConfiguration) WithDuration(value apiv1alpha1.Duration) *RolloutWindowApplyConfiguration {
 	b.Duration = &value
 	return b
 }
@@ -58,5 +74,21 @@ func (b *RolloutWindowApplyConfiguration) WithDuration(value v1.Duration) *Rollo
 // If called multiple times, the TimeZone field is set to the value of the last call.
 func (b *RolloutWindowApplyConfiguration) WithTimeZone(value string) *RolloutWindowApplyConfiguration {
 	b.TimeZone = &value
+	return b
+}
+
+// WithStartTime sets the StartTime field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the StartTime field is set to the value of the last call.
+func (b *RolloutWindowApplyConfiguration) WithStartTime(value v1.Time) *RolloutWindowApplyConfiguration {
+	b.StartTime = &value
+	return b
+}
+
+// WithEndTime sets the EndTime field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the EndTime field is set to the value of the last call.
+func (b *RolloutWindowApplyConfiguration) WithEndTime(value v1.Time) *RolloutWindowApplyConfiguration {
+	b.EndTime = &value
 	return b
 }

@@ -11,11 +11,11 @@ import (
 //
 // TopologyBudget bounds how many nodes with the same value of a label are disturbed at once.
 type TopologyBudgetApplyConfiguration struct {
-	// topologyKey is the label whose value says in which domain a node is, such as example.com/rack. The nodes of the pool without
-	// that label are one domain together, because nobody knows that they are apart. Written by the user.
+	// topologyKey is the label whose value says in which domain a node is, such as example.com/rack. The nodes of
+	// the pool without that label are one domain together, because nobody knows that they are apart. Written by the user.
 	TopologyKey *string `json:"topologyKey,omitempty"`
-	// maxUnavailable is how many nodes of one domain may be disturbed at once, as a number or a percentage of the domain's nodes in
-	// the pool. Nodes that are not Ready or are cordoned by somebody else count as disturbed. A percentage is rounded down, but not
+	// maxUnavailable is how many nodes of one domain may be disturbed at once, as a number or a percentage of the domain's nodes.
+	// The nodes of all policies count. Nodes that are not Ready or are cordoned by somebody else count as disturbed. A percentage is rounded down, but not
 	// below 1; 0 and "0%" admit nothing. Written by the user.
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 }

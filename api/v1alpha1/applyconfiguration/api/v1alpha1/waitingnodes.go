@@ -11,8 +11,6 @@ type WaitingNodesApplyConfiguration struct {
 	Reason *string `json:"reason,omitempty"`
 	// nodes is their number.
 	Nodes *int32 `json:"nodes,omitempty"`
-	// node is the first of them in the order of the queue.
-	Node *string `json:"node,omitempty"`
 }
 
 // WaitingNodesApplyConfiguration constructs a declarative configuration of the WaitingNodes type for use with
@@ -34,13 +32,5 @@ func (b *WaitingNodesApplyConfiguration) WithReason(value string) *WaitingNodesA
 // If called multiple times, the Nodes field is set to the value of the last call.
 func (b *WaitingNodesApplyConfiguration) WithNodes(value int32) *WaitingNodesApplyConfiguration {
 	b.Nodes = &value
-	return b
-}
-
-// WithNode sets the Node field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Node field is set to the value of the last call.
-func (b *WaitingNodesApplyConfiguration) WithNode(value string) *WaitingNodesApplyConfiguration {
-	b.Node = &value
 	return b
 }

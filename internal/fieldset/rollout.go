@@ -1,0 +1,50 @@
+package fieldset
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/nodefirmware/node-firmware-operator/api/v1alpha1"
+)
+
+// FieldOwnerRollout is the field manager of the status of RolloutPolicies, ledger and all.
+const FieldOwnerRollout = v1alpha1.FieldOwnerOperator + "-rollout"
+
+// ApplyRollout writes the status of a policy to the version of it that was read, and to no other: the ledger has one writer at a time.
+// It fails with a conflict when the policy is in another version. The rollout controller of the operator does so.
+func ApplyRollout(ctx context.Context, c client.Client, p *v1alpha1.RolloutPolicy) error {
+	status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&p.Status)
+	if err != nil {
+		return fmt.Errorf("encode status of rollout policy %s: %w", p.Name, err)
+	}
+	body := rolloutPolicy(p.Name)
+	body.SetUID(p.UID)
+	body.SetResourceVersion(p.ResourceVersion)
+	body.Object["status"] = status
+	if err := c.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(body), client.FieldOwner(FieldOwnerRollout), client.ForceOwnership); err != nil {
+		return fmt.Errorf("apply status of rollout policy %s: %w", p.Name, err)
+	}
+	return nil
+}
+
+// EnsureDefaultPolicy makes the policy that takes every node no other one selects, as the API server's defaults have it. What a person
+// wrote there stays.
+func EnsureDefaultPolicy(ctx context.Context, c client.Client) error {
+	body := rolloutPolicy(v1alpha1.DefaultRolloutPolicy)
+	if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(body), client.FieldOwner(FieldOwnerRollout)); err != nil {
+		return fmt.Errorf("create rollout policy %s: %w", v1alpha1.DefaultRolloutPolicy, err)
+	}
+	return nil
+}
+
+func rolloutPolicy(name string) *unstructured.Unstructured {
+	out := &unstructured.Unstructured{Object: map[string]any{}}
+	out.SetAPIVersion(v1alpha1.GroupVersion.String())
+	out.SetKind("RolloutPolicy")
+	out.SetName(name)
+	return out
+}
