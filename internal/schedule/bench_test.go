@@ -16,7 +16,7 @@ func TestBenchmarks(t *testing.T) { bench.Once(t) }
 // nodes as its budget of 10 % allows.
 func BenchmarkDecide10000(b *testing.B) { benchmark(b, newFleetOf(10_000, 0), 1000) }
 
-// BenchmarkDecideWithWindows10000 is the same pass where each policy has windows, a freeze and a budget for each rack.
+// BenchmarkDecideWithWindows10000 is the same pass where each policy has windows that allow and deny, and a budget for each rack.
 func BenchmarkDecideWithWindows10000(b *testing.B) {
 	benchmark(b, newFleetOf(10_000, withWindows), 1000)
 }

@@ -18,7 +18,7 @@ import (
 type features int
 
 const (
-	// withWindows gives each policy windows, a freeze and a budget for each rack.
+	// withWindows gives each policy windows that allow and deny, and a budget for each rack.
 	withWindows features = 1 << iota
 	// withWaves adds waves and halts to rollouts that are under way: a twentieth of each pool runs a job, each node has finished
 	// one before, and a device of every second node waits for an update whose canaries are not done. One policy in ten is
@@ -97,7 +97,7 @@ func planUnderWay(now time.Time, nodes int) schedule.Plan {
 func (f *largeFleet) addNode(i int, has features) {
 	pool, inPool, name := i%policiesOfLargeFleet, i/policiesOfLargeFleet, fmt.Sprintf("node-%05d", i)
 	f.Nodes = append(f.Nodes, schedule.Node{Name: name, Ready: true, Scanned: true, Labels: map[string]string{
-		"pool": fmt.Sprint(pool), "canary": fmt.Sprint(inPool%20 == 5), "example.com/rack": fmt.Sprint(inPool / 10), "kubernetes.io/hostname": name,
+		"pool": fmt.Sprint(pool), "canary": fmt.Sprint(inPool%20 == 5), "example.com/rack": fmt.Sprintf("%d-%d", pool, inPool/10), "kubernetes.io/hostname": name,
 	}})
 	j := schedule.Job{Name: name, UID: name, Node: name, Created: f.Now.Add(time.Duration(i%7-100) * time.Second)}
 	if has&withWaves != 0 {
