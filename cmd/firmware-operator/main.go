@@ -20,18 +20,20 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/planner"
 	"github.com/nodefirmware/node-firmware-operator/internal/controller/rollout"
 	"github.com/nodefirmware/node-firmware-operator/internal/operator"
+	"github.com/nodefirmware/node-firmware-operator/internal/strategy"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := command().ExecuteContext(ctx); err != nil {
+	if err := command(operator.Run).ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "firmware-operator:", err)
 		os.Exit(1)
 	}
 }
 
-func command() *cobra.Command {
+// command reads the flags and runs the operator with them.
+func command(run func(context.Context, config.Operator, []strategy.Strategy, *slog.Logger) error) *cobra.Command {
 	var c config.Operator
 	cmd := &cobra.Command{
 		Use:           "firmware-operator",
@@ -61,7 +63,7 @@ func command() *cobra.Command {
 				return err
 			}
 			tuneMemory(cmd.Context())
-			return operator.Run(cmd.Context(), c, strategies(c), log)
+			return run(cmd.Context(), c, strategies(c), log)
 		},
 	}
 	f := cmd.Flags()
