@@ -11,12 +11,16 @@ import (
 	"github.com/nodefirmware/node-firmware-operator/pkg/host"
 )
 
-// pruneInterval is how often images of devices that are long gone are removed from the archive.
-const pruneInterval = time.Hour
+// pruneInterval is how often images of devices that are long gone are removed from the archive. The first time is soon after the first
+// scan, so that a daemon that is often started anew does so too.
+const (
+	pruneInterval = time.Hour
+	firstPrune    = 2 * time.Second
+)
 
 // pruneArchive removes the archived images of devices that are long gone.
 func pruneArchive(ctx context.Context, log logr.Logger, disc *discovery.Discovery, store *archive.Store) {
-	ticker := time.NewTicker(pruneInterval)
+	ticker := time.NewTicker(firstPrune)
 	defer ticker.Stop()
 	for {
 		select {
@@ -24,20 +28,24 @@ func pruneArchive(ctx context.Context, log logr.Logger, disc *discovery.Discover
 			return
 		case <-ticker.C:
 		}
-		pruneOnce(log, disc, store)
+		if pruneOnce(log, disc, store) {
+			ticker.Reset(pruneInterval)
+		}
 	}
 }
 
-func pruneOnce(log logr.Logger, disc *discovery.Discovery, store *archive.Store) {
+// pruneOnce reports whether there was a scan to compare with.
+func pruneOnce(log logr.Logger, disc *discovery.Discovery, store *archive.Store) bool {
 	found, ok := disc.Snapshot()
 	if !ok {
-		return
+		return false
 	}
 	if ids, all := present(found.Inventory); all {
 		if err := store.Prune(ids, time.Now()); err != nil {
 			log.Error(err, "Archive could not be pruned")
 		}
 	}
+	return true
 }
 
 // present lists the unique ids of the devices; all is false when a device may be missing, or has another id because it
