@@ -56,7 +56,8 @@ func TestPagesAnswerWhatTheyMust(t *testing.T) {
 			"\n## Switching on and off, and changing the order\n", "\n--step-priority=disk.flash=0 ", "\n## When a step fails\n",
 			"\n## How long it takes\n", "| a reboot | 15 minutes to begin;",
 		},
-		"concepts/security.md": {"\n## What a node that was taken over can do\n", "is root on its node", "Lie about its hardware", "Quarantine images"},
+		"concepts/security.md":    {"\n## What a node that was taken over can do\n", "is root on its node", "Lie about its hardware", "Quarantine images"},
+		"concepts/transaction.md": {"\n## What is not protected\n", "Power loss in the middle of a write", "A lost disk"},
 	} {
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)

@@ -125,7 +125,7 @@ func TestShipped(t *testing.T) {
 	policy.Spec.MaxQueued = ptr.To[int32](1)
 	require.NoError(t, p.Update(t.Context(), policy))
 
-	catalog := &v1alpha1.FirmwareCatalog{ObjectMeta: metav1.ObjectMeta{Name: "lenovo.7x21"}, Spec: v1alpha1.FirmwareCatalogSpec{Manufacturer: "lenovo", Model: "7x21"}}
+	catalog := &v1alpha1.FirmwareCatalog{ObjectMeta: metav1.ObjectMeta{Name: "lenovo.7x21"}, Spec: v1alpha1.FirmwareCatalogSpec{Machine: v1alpha1.CatalogMachine{Vendor: "lenovo", Model: "7x21"}}}
 	p.create(catalog)
 	p.eventually("the catalog is looked at", p.is(catalog, func() bool { return len(catalog.Status.Conditions) > 0 }))
 
@@ -134,7 +134,7 @@ func TestShipped(t *testing.T) {
 	file := filepath.Join(p.files, "bios.cab")
 	require.NoError(t, os.WriteFile(file, image, 0o600))
 	source := &v1alpha1.FirmwareSource{ObjectMeta: metav1.ObjectMeta{Name: "bios"}, Spec: v1alpha1.FirmwareSourceSpec{Files: []v1alpha1.FirmwareFile{{
-		URL: "file://" + file, SHA256: digest, Format: v1alpha1.FormatImage,
+		URL: "file://" + file, Digest: v1alpha1.Digest("sha256:" + digest),
 		Images: []v1alpha1.ImageDescription{{Class: v1alpha1.ClassBIOS, Models: []string{"7x21"}, Version: "2"}},
 	}}}}
 	p.create(source)

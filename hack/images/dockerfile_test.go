@@ -51,6 +51,16 @@ func TestBothImagesAreBuiltByOneStage(t *testing.T) {
 	assert.Contains(t, shared, "go build", "the stage that is compared is the one that builds")
 }
 
+// TestTheOperatorIsAlone: its image holds one program, and nothing that it could run.
+func TestTheOperatorIsAlone(t *testing.T) {
+	text := read(t, "Dockerfile.operator")
+	var copied []string
+	for _, m := range regexp.MustCompile(`(?m)^(?:COPY|ADD) .* (\S+)$`).FindAllStringSubmatch(text[strings.LastIndex(text, "\nFROM "):], -1) {
+		copied = append(copied, m[1])
+	}
+	assert.Equal(t, []string{"/etc/ssl/certs/ca-certificates.crt", "/etc/passwd", "/tmp", "/var/lib/firmware-images", "/firmware-operator"}, copied)
+}
+
 // TestOnlyWhatIsBuiltIsSentToTheBuilder: a change of anything else would compile everything again.
 func TestOnlyWhatIsBuiltIsSentToTheBuilder(t *testing.T) {
 	assert.Contains(t, read(t, "Dockerfile.operator"), "\nFROM scratch\n", "the operator's image holds no tool at all")

@@ -1,0 +1,49 @@
+package mutate
+
+// wirings are defects between a flag, a field of a spec or a default and what it is about.
+func wirings() []Mutant {
+	operator := func(what, file, test, before, after string) Mutant {
+		return Mutant{What: what, File: file, Old: before, New: after, Packages: []string{"cmd/firmware-operator"}, Run: "^" + test + "$"}
+	}
+	daemon := func(what, file, test, before, after string) Mutant {
+		return Mutant{What: what, File: file, Old: before, New: after, Run: "^" + test + "$"}
+	}
+	const (
+		flags, wire, manager = "cmd/firmware-operator/main.go", "internal/operator/wire.go", "internal/operator/run.go"
+		own, node            = "cmd/firmware-daemon/run.go", "internal/node/daemon/"
+	)
+	return []Mutant{
+		operator("jobs are queued at once by default", flags, "TestFlags", `"quiet-period", planner.DefaultQuietPeriod,`, `"quiet-period", 0*planner.DefaultQuietPeriod,`),
+		operator("several replicas work at once by default", flags, "TestFlags", `"leader-elect", true`, `"leader-elect", false`),
+		operator("a drain stops at a pod that no controller replaces by default", flags, "TestFlags", `"drain-force", true`, `"drain-force", false`),
+		operator("the operator drains by default", flags, "TestFlags", `"maintenance", config.MaintenanceOperator`, `"maintenance", config.MaintenanceDrain`),
+		operator("networks that are refused are allowed", flags, "TestFlags", `"refuse-source-networks": &c.RefusedSources`, `"refuse-source-networks": &c.PrivateSources`),
+		operator("there are no metrics by default", flags, "TestFlags", `"metrics-bind-address", ":8443"`, `"metrics-bind-address", "0"`),
+		operator("the planner has no limit of its queue", wire, "TestShipped", ", c.QuietPeriod).Within(queues)", ", c.QuietPeriod)"),
+		operator("the planner has no quiet period", wire, "TestShipped", "time.Now, c.QuietPeriod).Within", "time.Now, 0).Within"),
+		operator("nobody counts who waits for room in a queue", wire, "TestShipped", ", c.NodeName).Within(queues)", ", c.NodeName)"),
+		operator("no catalog is looked at", wire, "TestShipped", "\t\t\treturn catalog.Setup", "\t\t\tif true {\n\t\t\t\treturn nil\n\t\t\t}\n\t\t\treturn catalog.Setup"),
+		operator("no Node gets its object", wire, "TestShipped", "return node.SetupWithManager(mgr, c.Namespace, node.Retention)", "_ = node.Retention; return nil"),
+		operator("a deleted job stays", wire, "TestShipped", "protection.New(mgr.GetClient(), mgr.GetAPIReader()).SetupWithManager",
+			"func(manager.Manager) error { protection.New(nil, nil); return nil }"),
+		operator("no source is fetched", wire, "TestShipped", "sources.SetupWithManager", "func(manager.Manager) error { _ = sources; return nil }"),
+		operator("a leader is never elected", manager, "TestShipped", "LeaderElection:          c.LeaderElect,", "LeaderElection:          false,"),
+		operator("nothing answers probes", manager, "TestShipped", "HealthProbeBindAddress:        c.ProbeAddress,", `HealthProbeBindAddress:        "0",`),
+		operator("an image is stored under another name", "pkg/artifact/store.go", "TestShipped", `strings.TrimPrefix(d.String(), "sha256:")`, `strings.Trim(d.String(), "sha256:")+".bin"`),
+
+		daemon("scans are ten times as rare by default", own, "TestFlags", `"scan-interval", 5*time.Minute`, `"scan-interval", 50*time.Minute`),
+		daemon("a machine has three minutes to boot by default", own, "TestFlags", `"boot-time-limit", 30*time.Minute`, `"boot-time-limit", 3*time.Minute`),
+		daemon("every image must be signed by default", own, "TestFlags", "config.ImagesSignedIfKeys", "config.ImagesSigned"),
+		daemon("anybody may read the metrics by default", own, "TestFlags", `"metrics-bind-address", "0"`, `"metrics-bind-address", ":9090"`),
+		daemon("the daemon looks at its own container", own, "TestFlags", `machineFlags(c, &d.Machine, "/host")`, `machineFlags(c, &d.Machine, "/")`),
+		daemon("plugins do not come and go", own, "TestOptions", "if plugins != nil {", "if plugins == nil {"),
+		daemon("a changed threshold of scans changes nothing", node+"watch.go", "TestSpecReachesTheScans", "func(_, obj any) { follow(d, obj); ", "func(_, obj any) { "),
+		daemon("the threshold of scans is overlooked at the start", node+"watch.go", "TestSpecReachesTheScans", "AddFunc:    func(obj any) { follow(d, obj); ", "AddFunc:    func(obj any) { "),
+		daemon("scans are ten times as rare as the flag says", node+"base.go", "TestSettingsReachTheParts", "Interval: o.Config.ScanInterval", "Interval: 10 * o.Config.ScanInterval"),
+		daemon("the limits of boot and health are exchanged", node+"machine.go", "TestSettingsReachTheParts", "= c.BootTimeLimit, c.HealthTimeout", "= c.HealthTimeout, c.BootTimeLimit"),
+		daemon("the operator drains where nobody should", node+"window.go", "TestSettingsReachTheParts", "c.Maintenance == config.MaintenanceDrain", "c.Maintenance != config.MaintenanceOperator"),
+		daemon("an interrupted job waits for the API server", node+"executor.go", "TestWithoutAnAPIServer",
+			"return e.engine.Run(ctx)", "e.manager.GetCache().WaitForCacheSync(ctx); return e.engine.Run(ctx)"),
+		daemon("the archive is never pruned", node+"run.go", "TestWithoutAnAPIServer", "pruneArchive(ctx, e.log, e.discovery, e.archive); ", ""),
+	}
+}
