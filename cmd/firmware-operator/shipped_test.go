@@ -97,8 +97,8 @@ func (p *program) report(d *v1alpha1.NodeDevice) {
 		ObservedGeneration: d.Generation, Class: v1alpha1.ClassBIOS, UniqueID: "bios-" + d.Spec.NodeName, Vendor: "Lenovo", Model: "7X21",
 		Firmware: &v1alpha1.ObservedFirmware{Running: "1", Stored: "1", Driver: "fwupd", Activation: v1alpha1.ActivationReboot},
 		Conditions: []metav1.Condition{
-			{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonUpdatePending, LastTransitionTime: now},
-			{Type: v1alpha1.ConditionInspected, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRead, LastTransitionTime: now},
+			{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonPending, LastTransitionTime: now},
+			{Type: v1alpha1.ConditionInspected, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSucceeded, LastTransitionTime: now},
 		},
 	}
 	require.NoError(p, p.Status().Update(p.Context(), d))
