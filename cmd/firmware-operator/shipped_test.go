@@ -15,6 +15,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -172,18 +174,24 @@ func TestShipped(t *testing.T) {
 		return false
 	})
 
-	var admitted *v1alpha1.FirmwareJob
+	admitted := &v1alpha1.FirmwareJob{}
 	p.eventually("a job is admitted", func() bool {
 		for _, j := range p.jobs().Items {
-			if len(j.Finalizers) > 0 {
+			if j.Admitted() {
 				admitted = &j
 			}
 		}
-		return admitted != nil
+		return admitted.Admitted()
 	})
+	require.Contains(t, admitted.Finalizers, v1alpha1.JobFinalizer)
 	require.NoError(t, p.Delete(t.Context(), admitted))
-	p.eventually("a deleted job ends, because no node holds it", func() bool {
-		return client.IgnoreNotFound(p.Get(t.Context(), client.ObjectKeyFromObject(admitted), admitted)) == nil &&
-			p.Get(t.Context(), client.ObjectKeyFromObject(admitted), admitted) != nil
+	p.eventually("a deleted job stays until it has ended", p.is(admitted, func() bool {
+		meta.SetStatusCondition(&admitted.Status.Conditions, metav1.Condition{
+			Type: v1alpha1.ConditionComplete, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSucceeded,
+		})
+		return p.Status().Update(t.Context(), admitted) == nil
+	}))
+	p.eventually("and goes then", func() bool {
+		return apierrors.IsNotFound(p.Get(t.Context(), client.ObjectKeyFromObject(admitted), admitted))
 	})
 }
