@@ -161,7 +161,7 @@ func TestShipped(t *testing.T) {
 	}
 	p.eventually("a job is queued", func() bool { return len(p.jobs().Items) > 0 })
 	assert.GreaterOrEqual(t, time.Since(due), quiet, "after the quiet period")
-	p.eventually("one node is refused", p.is(policy, func() bool { return policy.Status.Refused == 1 }))
+	p.eventually("one node is refused", p.is(policy, func() bool { return policy.Status.Nodes.Refused == 1 }))
 	assert.Len(t, p.jobs().Items, 2, "one is admitted and one is queued")
 	p.eventually("which is an event", func() bool {
 		var events eventsv1.EventList
